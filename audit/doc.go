@@ -1,0 +1,53 @@
+// Package audit is the trail: an entry for every move of every entity, chained
+// by SHA-256, replayed and verified (K5, K6). It is pure; stores keep the
+// entries, and the record of an entity keeps the hash of its last one.
+//
+// # The canonical form
+//
+// The hash of an entry is the SHA-256 of the 32 bytes of the hash of the entry
+// before it in the trail of the same entity (32 zero bytes for the first),
+// followed by the entry's canonical form. The canonical form is ten fields
+// without anything between them, in this order:
+//
+//	entity, sequence, from, to, event, reason, actor, request id, metadata, at
+//
+// Each field is the number of its bytes in decimal, a colon, and its bytes. The
+// bytes of a text are its UTF-8. Those of sequence and at are the number in
+// decimal ASCII, with a minus sign when negative, no plus sign and no leading
+// zero; at is in microseconds since the Unix epoch. Those of metadata are the
+// bytes of the JSON object as it is stored, none when there is no metadata. From
+// is empty in the creation. So "0:" stands for an empty field, and two different
+// entries never have the same form.
+//
+// The creation of a job is, as one line without line breaks,
+//
+//	34:j_019373a1c4007abc81230000002000011:10:9:SUBMITTED6:submit7:nightly8:operator0:9:{"try":1}16:1763719200123456
+//
+// and its hash, being the first of its trail, is the SHA-256 of 32 zero bytes
+// and this line. The example of [Entry.Seal] shows the result.
+//
+// # What an entry may hold
+//
+// Entity, From, To and Event are what the program itself says: valid UTF-8
+// without NUL. Reason, Actor and RequestID come from elsewhere: [Entry.Seal]
+// replaces what is not valid UTF-8 in them, and NUL, by U+FFFD, so that every
+// database keeps them. Metadata is empty or one compact JSON object: no white
+// space outside of strings. Its bytes are hashed as they are, therefore a store
+// gives back exactly the bytes that it was given (a column type that orders keys
+// or drops duplicates will not do). [CanonicalMetadata] brings any JSON object
+// into a form that also passes through json.Marshal unchanged.
+//
+// # The exported form
+//
+// An exported trail is JSON Lines: one entry per line, an object with exactly the
+// keys entity, sequence, from (null for the creation), to, event, reason, actor,
+// request_id, metadata (an object, or null when empty), at (RFC 3339 in UTC, with
+// exactly six digits of a second and Z) and hash (64 lower-case hexadecimal
+// digits). Lines of one entity are in the order of their sequence; lines of
+// different entities may be mixed.
+//
+// To check a hash from a line, take the texts as they are after unescaping, at as
+// microseconds, and the text of the metadata as it stands in the line, without
+// white space outside of its strings but with its escapes untouched. [WriteLines]
+// writes such lines, [VerifyLines] checks them without a database.
+package audit

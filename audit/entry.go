@@ -1,0 +1,140 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Hash is the SHA-256 of an entry and of the entry before it.
+type Hash [sha256.Size]byte
+
+// MarshalText writes the hash as 64 lower-case hexadecimal digits.
+func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
+
+// UnmarshalText reads 64 lower-case hexadecimal digits. On error the hash is
+// left as it was.
+func (h *Hash) UnmarshalText(b []byte) error {
+	var v Hash
+	if len(b) == hex.EncodedLen(len(v)) {
+		if _, err := hex.Decode(v[:], b); err == nil && hex.EncodeToString(v[:]) == string(b) {
+			*h = v
+			return nil
+		}
+	}
+	return fmt.Errorf("hash %.70q: want 64 lower-case hexadecimal digits", b)
+}
+
+// An Entry is one row of the audit trail (K5): one move of one entity. The
+// package documentation says what its fields may hold.
+type Entry struct {
+	Entity    string        // public id: j_..., st_..., w_...
+	Sequence  int64         // 1 for the creation, then without a gap
+	From      machine.State // empty for the creation
+	To        machine.State
+	Event     machine.Event
+	Reason    string
+	Actor     string
+	RequestID string
+	Metadata  []byte // a compact JSON object, or empty
+	At        int64  // microseconds since the Unix epoch, UTC
+	Hash      Hash
+}
+
+// Seal sets the entry's hash to the digest of prev, the hash of the entry
+// before it (zero for the first), and of the entry's canonical form (K6). First
+// it replaces, in Reason, Actor and RequestID, NUL and what is not UTF-8 by
+// U+FFFD. It does not look into Metadata.
+//
+// Seal does not allocate, unless there is something to replace or the canonical
+// form is longer than 4 KiB.
+func (e *Entry) Seal(prev Hash) {
+	if !storable(e.Reason) {
+		e.Reason = repaired(e.Reason)
+	}
+	if !storable(e.Actor) {
+		e.Actor = repaired(e.Actor)
+	}
+	if !storable(e.RequestID) {
+		e.RequestID = repaired(e.RequestID)
+	}
+	e.Hash = e.digest(prev)
+}
+
+// storable reports whether every database can keep s, and JSON show it, as it is.
+func storable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
+
+func repaired(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
+}
+
+// overhead bounds what a hash, the ten lengths and the two numbers take.
+const overhead = sha256.Size + 10*21 + 2*20
+
+// size bounds the length of the hash before the entry and its canonical form.
+func (e *Entry) size() int {
+	return overhead + len(e.Entity) + len(e.From) + len(e.To) + len(e.Event) +
+		len(e.Reason) + len(e.Actor) + len(e.RequestID) + len(e.Metadata)
+}
+
+// digest keeps what it hashes on the stack, in the smallest buffer that does:
+// a larger one costs its clearing on every call.
+func (e *Entry) digest(prev Hash) Hash {
+	switch n := e.size(); {
+	case n <= 768:
+		return e.digestSmall(prev)
+	case n <= 4096+overhead:
+		return e.digestLarge(prev)
+	default:
+		return e.digestIn(make([]byte, 0, n), prev)
+	}
+}
+
+func (e *Entry) digestSmall(prev Hash) Hash {
+	var scratch [768]byte
+	return e.digestIn(scratch[:0], prev)
+}
+
+func (e *Entry) digestLarge(prev Hash) Hash {
+	var scratch [4096 + overhead]byte
+	return e.digestIn(scratch[:0], prev)
+}
+
+func (e *Entry) digestIn(b []byte, prev Hash) Hash {
+	return sha256.Sum256(e.AppendCanonical(append(b, prev[:]...)))
+}
+
+// AppendCanonical appends the canonical form of the entry to b: each field in
+// the order of Entry, the hash excluded, as decimal length, colon, bytes
+// (numbers in decimal). No two different entries have the same form. The package
+// documentation has it in full.
+func (e *Entry) AppendCanonical(b []byte) []byte {
+	b = field(b, e.Entity)
+	b = number(b, e.Sequence)
+	b = field(b, string(e.From))
+	b = field(b, string(e.To))
+	b = field(b, string(e.Event))
+	b = field(b, e.Reason)
+	b = field(b, e.Actor)
+	b = field(b, e.RequestID)
+	b = append(strconv.AppendInt(b, int64(len(e.Metadata)), 10), ':')
+	b = append(b, e.Metadata...)
+	return number(b, e.At)
+}
+
+func field(b []byte, s string) []byte {
+	b = append(strconv.AppendInt(b, int64(len(s)), 10), ':')
+	return append(b, s...)
+}
+
+func number(b []byte, n int64) []byte {
+	var digits [20]byte
+	d := strconv.AppendInt(digits[:0], n, 10)
+	b = append(strconv.AppendInt(b, int64(len(d)), 10), ':')
+	return append(b, d...)
+}

@@ -1,0 +1,34 @@
+package audit
+
+import "fmt"
+
+// A Code says in one word what is wrong with a trail.
+type Code string
+
+// The codes. Where one row breaks several rules, the first in this order is
+// told.
+const (
+	FaultEntity  Code = "entity"  // the row is of another entity, or of one that no machine is known for
+	FaultGap     Code = "gap"     // a row is missing before this one
+	FaultOrder   Code = "order"   // rows are out of order, or one is there twice
+	FaultHash    Code = "hash"    // the row is not what was sealed, or does not follow the row before it
+	FaultCreate  Code = "create"  // the first row is not the creation
+	FaultFrom    Code = "from"    // the row does not start where the row before it led
+	FaultIllegal Code = "illegal" // the table does not have this move, or not this state
+	FaultTime    Code = "time"    // the row is older than the row before it
+	FaultTail    Code = "tail"    // the trail ends before the record does
+	FaultRecord  Code = "record"  // the record is not what its trail says
+)
+
+// A Fault is the first thing that is wrong with a trail (K6).
+type Fault struct {
+	Entity   string // public id; empty only if neither trail nor caller names one
+	Sequence int64  // of the first row that breaks; of the row that should be there, for gap and tail
+	Code     Code
+	Message  string // for people: lower case, no full stop; without entity and sequence
+}
+
+// Error names the entity, the row, the code and what is wrong.
+func (f *Fault) Error() string {
+	return fmt.Sprintf("%s: entry %d: %s: %s", f.Entity, f.Sequence, f.Code, f.Message)
+}

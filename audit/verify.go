@@ -1,0 +1,91 @@
+package audit
+
+import (
+	"strings"
+
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Stored is what the record of an entity says, as the store has it. A record
+// that is gone has Seq 0; its State and Head are not looked at.
+type Stored struct {
+	Entity string // public id; may be empty, then the first entry's is believed
+	State  machine.State
+	Seq    int64 // of its last audit entry
+	Head   Hash  // of its last audit entry
+}
+
+// Verify checks the whole trail of one entity, by sequence, against the table of
+// its machine and against its record, and answers the first fault or nil (K6).
+// A nil *Fault is not a nil error: test it before it becomes one.
+//
+// Of each entry it checks, in this order: that it is of the same entity; that its
+// sequence is the next, from 1 on without a gap; its hash, over its content and
+// the entry before it; that the first entry is the creation as the machine has it
+// (its event, from nothing to its initial state), and every other one starts
+// where the one before it led and is a move of the table, to the state that the
+// table says; and that it is not older than the entry before it (it may have the
+// same time).
+//
+// At the end, the record has to be at the sequence, state and hash of the last
+// entry. An entry that the record does not know is a fault, a record whose trail
+// ends earlier is one (FaultTail), and so is a record without any entries, and
+// are entries without a record. No entries and no record are in order: the
+// entity was removed, with its whole trail.
+//
+// What Verify cannot tell is a trail and a record that were both rewritten, by
+// somebody who can compute hashes, into another legal life; for that, keep heads
+// elsewhere (an export does).
+func Verify(m *machine.Machine, entries []Entry, rec Stored) *Fault {
+	w := walk{machine: m, entity: rec.Entity}
+	if f := w.all(entries); f != nil {
+		return f
+	}
+	return w.settle(rec)
+}
+
+// settle compares the end of the trail with the record.
+func (w *walk) settle(rec Stored) *Fault {
+	switch {
+	case rec.Seq == 0 && w.Seq == 0:
+		return nil
+	case rec.Seq < 0:
+		return w.fault(w.Seq, FaultRecord, "the record is at entry %d, and sequences begin with 1", rec.Seq)
+	case rec.Seq == 0:
+		return w.fault(1, FaultRecord, "the trail has no record")
+	case w.Seq == 0:
+		return w.fault(1, FaultTail, "it is missing: there is no trail, and the record is at entry %d", rec.Seq)
+	case rec.Seq > w.Seq:
+		return w.fault(w.Seq+1, FaultTail, "it is missing: the trail ends with entry %d, and the record is at entry %d", w.Seq, rec.Seq)
+	case rec.Seq < w.Seq:
+		return w.fault(rec.Seq+1, FaultRecord, "the record does not know it: it is at entry %d", rec.Seq)
+	case rec.Head != w.Head:
+		return w.fault(w.Seq, FaultRecord, "its hash is not the one that the record has")
+	case rec.State != w.State:
+		return w.fault(w.Seq, FaultRecord, "it leads to %q, and the record is in %q", w.State, rec.State)
+	}
+	return nil
+}
+
+// prefixes are the first letters of public ids, and whose they are.
+var prefixes = []struct {
+	prefix  string
+	machine *machine.Machine
+}{
+	{"j_", lifecycle.Job},
+	{"st_", lifecycle.Step},
+	{"w_", lifecycle.Worker},
+}
+
+// MachineOf answers the machine of the entity with the given public id, by the
+// id's prefix: j_ for jobs, st_ for steps, w_ for workers. Others are unknown to
+// it, and it answers nil.
+func MachineOf(entity string) *machine.Machine {
+	for _, p := range prefixes {
+		if strings.HasPrefix(entity, p.prefix) {
+			return p.machine
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package pawl
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// An ID is a UUIDv7, time-ordered, shown in hex behind a prefix (J5): j_ for
+// jobs, w_ for workers, st_ for steps.
+//
+// It carries the integer key by which stores know the record: the second of
+// its making and a counter of 32 bits. So a public id leads to its row, and to
+// the day of its making, without an index.
+type ID [16]byte
+
+// Prefixes of public ids.
+const (
+	JobPrefix    = "j_"
+	WorkerPrefix = "w_"
+	StepPrefix   = "st_"
+)
+
+// keyEpoch is 2024-01-01T00:00:00Z in Unix seconds. Keys reach until 2092.
+const keyEpoch = 1704067200
+
+// MakeID answers the id made at the time at from a counter and 42 bits of
+// entropy (the rest of entropy is not used). The counter tells ids of one
+// second apart.
+func MakeID(at time.Time, counter uint32, entropy uint64) ID {
+	return assemble(uint64(at.UnixMilli()), uint16(entropy>>30)&0xfff, counter, uint32(entropy)&(1<<30-1))
+}
+
+// assemble lays a UUIDv7 out: 48 bits of milliseconds, version, 12 bits,
+// variant, the counter, and 30 bits at the end.
+func assemble(ms uint64, a uint16, counter, low uint32) ID {
+	var id ID
+	binary.BigEndian.PutUint64(id[:8], ms<<16|0x7000|uint64(a))
+	binary.BigEndian.PutUint64(id[8:], 1<<63|uint64(counter)<<30|uint64(low))
+	return id
+}
+
+// Key answers the integer key of the record that id names.
+func (id ID) Key() int64 {
+	return (int64(id.millis()/1000)-keyEpoch)<<32 | int64(id.counter())
+}
+
+// Time answers when the id was made, in milliseconds.
+func (id ID) Time() time.Time { return time.UnixMilli(int64(id.millis())).UTC() }
+
+// KeyAt answers the smallest key of an id made at or after the second of t.
+func KeyAt(t time.Time) int64 { return (t.Unix() - keyEpoch) << 32 }
+
+func (id ID) millis() uint64  { return binary.BigEndian.Uint64(id[:8]) >> 16 }
+func (id ID) counter() uint32 { return uint32(binary.BigEndian.Uint64(id[8:]) >> 30) }
+func (id ID) low() uint32     { return uint32(binary.BigEndian.Uint64(id[8:])) & (1<<30 - 1) }
+
+// Step answers the id of the step at ord in the job that id names: the job's
+// id with ord in the place of its last 30 bits.
+func (id ID) Step(ord Ord) ID {
+	a := binary.BigEndian.Uint16(id[6:8]) & 0xfff
+	return assemble(id.millis(), a, id.counter(), uint32(ord))
+}
+
+// StepKey answers the key of the step that id names.
+func (id ID) StepKey() StepKey { return StepKey{Job: id.Key(), Ord: Ord(id.low())} }
+
+// Public renders id behind the prefix of what it names.
+func (id ID) Public(prefix string) string {
+	b := make([]byte, len(prefix)+32)
+	copy(b, prefix)
+	hex.Encode(b[len(prefix):], id[:])
+	return string(b)
+}
+
+// ParseID reads a public id with the given prefix. The error names what is
+// allowed and is of kind Invalid.
+func ParseID(prefix, s string) (ID, error) {
+	var id ID
+	if len(s) != len(prefix)+32 || s[:len(prefix)] != prefix {
+		return id, badID(prefix, s)
+	}
+	if _, err := hex.Decode(id[:], []byte(s[len(prefix):])); err != nil {
+		return id, badID(prefix, s)
+	}
+	if id[6]>>4 != 7 || id[8]>>6 != 2 {
+		return id, badID(prefix, s)
+	}
+	return id, nil
+}
+
+func badID(prefix, s string) error {
+	return Errorf(Invalid, "id %q: want %s and 32 hexadecimal digits of a UUIDv7", s, prefix)
+}
+
+// An Ord is the place of a step in its job: the node of the definition, from 1,
+// and the index of the instance, from 1, where the node is fanned out (0 is the
+// node itself).
+type Ord int64
+
+// Limits of an Ord.
+const (
+	MaxNodes     = 1000
+	MaxInstances = 1<<20 - 1
+)
+
+// MakeOrd answers the place of an instance of a node, or of the node itself
+// when instance is 0. Node and instance count from 1.
+func MakeOrd(node, instance int) Ord { return Ord(node<<20 | instance) }
+
+// Node answers the node of the definition, from 1.
+func (o Ord) Node() int { return int(o >> 20) }
+
+// Instance answers the instance of a fanned-out node, from 1; 0 for the node.
+func (o Ord) Instance() int { return int(o & MaxInstances) }
+
+// Parent answers the place of the node that an instance belongs to.
+func (o Ord) Parent() Ord { return o &^ MaxInstances }
+
+// A StepKey is how stores know a step. Ord 0 stands for the job itself where
+// both share a table, as in the audit trail.
+type StepKey struct {
+	Job int64
+	Ord Ord
+}
+
+func (k StepKey) String() string {
+	return fmt.Sprintf("%d/%d.%d", k.Job, k.Ord.Node(), k.Ord.Instance())
+}

@@ -1,0 +1,21 @@
+// Package lifecycle holds the tables: one file, one machine, names and rows and
+// nothing else. Whatever is legal in Pawl is legal because a row here says so
+// (K1).
+package lifecycle
+
+import "github.com/pawl-dev/pawl/machine"
+
+// All answers every machine, in the order in which they are documented.
+func All() []*machine.Machine {
+	return []*machine.Machine{Job, Step, Worker, Service, Member, Agent}
+}
+
+// ByName answers the machine of that name, or nil.
+func ByName(name string) *machine.Machine {
+	for _, m := range All() {
+		if m.Name == name {
+			return m
+		}
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+// Package pawl is the vocabulary of Pawl, a durable orchestrator: jobs, steps,
+// workers, definitions and errors, as every other package speaks of them. It is
+// pure: no clock, no I/O, no randomness.
+//
+// A job is one run of a workflow; a step is one node of its graph; a worker is a
+// process that claims steps. Each of them lives the life that its table in
+// package lifecycle allows, and every move is one row of the audit trail.
+package pawl
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Times in records are microseconds since the Unix epoch, UTC; 0 is none.
+
+// Micros answers t in microseconds since the Unix epoch.
+func Micros(t time.Time) int64 { return t.UnixMicro() }
+
+// Time answers the time of us microseconds since the Unix epoch, in UTC.
+func Time(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+// A Record is what every audited entity has.
+type Record struct {
+	State     machine.State
+	Seq       int64      // of its last audit entry; the version for compare-and-swap
+	Head      audit.Hash // of its last audit entry
+	DueAt     int64      // the deadline of the state, or 0 (K8)
+	DueEvent  machine.Event
+	CreatedAt int64
+	UpdatedAt int64
+}
+
+// A Mark says that somebody has to look at a record, and why. Marks are what
+// survives the loss of every message: they are found by a partial index.
+type Mark int8
+
+// The marks.
+const (
+	Clear     Mark = 0 // nothing to do
+	Attention Mark = 1 // the evaluator has to look: an outcome to weigh, an expression to evaluate
+	Waiting   Mark = 2 // ready, and waiting for a slot of its own job
+)
+
+// A Job is one run of a workflow. Stores load Inputs, Output, Error and
+// Metadata only where they say so.
+type Job struct {
+	Record
+	ID          ID
+	Workspace   string
+	Definition  int64 // the key of its definition
+	Workflow    string
+	Description string
+	Parent      int64 // the key of the parent job, or 0
+	Continues   int64 // the key of the job that this one continues, or 0
+	Depth       int
+	WorkerCount int   // the most steps in progress at once
+	Private     bool  // only the process that submitted it runs it
+	Route       int64 // the route of its first steps, or 0 if the evaluator has to start it
+	Priority    int
+	Paused      bool
+	Mark        Mark
+	Ending      machine.State // FAILED or CANCELED once its end has begun, else empty
+	Open        int           // nodes that have not ended
+	Active      int           // steps enqueued, or in progress on a worker
+	StartedAt   int64
+	CompletedAt int64
+
+	Inputs   json.RawMessage // object
+	Output   json.RawMessage // nil until completed
+	Error    *Failure        // why it failed, or was canceled
+	Metadata json.RawMessage // object
+}
+
+// Key answers the integer key of the job.
+func (j *Job) Key() int64 { return j.ID.Key() }
+
+// A Step is one node of a job's graph, or one instance of a fanned-out node.
+// Stores load Input, Output and Error only where they say so.
+type Step struct {
+	Record
+	StepKey
+	Mark        Mark
+	Unmet       int  // needs that have not ended well yet
+	Skipped     bool // at least one need was skipped
+	Attempts    int  // an interrupt refunds one
+	Claims      int  // the fence: it only rises
+	Losses      int  // how often its worker died
+	Worker      int64
+	Route       int64
+	Priority    int
+	Total       int // of a fan-out's node: the instances there will be
+	Made        int // of a fan-out's node: the instances made so far
+	Live        int // of a fan-out's node: the instances that have not ended
+	EnqueuedAt  int64
+	StartedAt   int64
+	CompletedAt int64
+
+	Input  json.RawMessage // of a fan-out's node: the list of items
+	Output json.RawMessage
+	Error  *Failure // of the last attempt that failed
+}
+
+// A Worker is a process that claims steps.
+type Worker struct {
+	Record
+	ID        ID
+	Workspace string
+	Name      string // for people: host and pid
+	Host      string
+	PID       int
+	Capacity  int
+	Routes    []int64  // what it serves; see Route
+	Handlers  []string // what it serves, in words: queue/handler
+	Metadata  json.RawMessage
+}
+
+// Key answers the integer key of the worker.
+func (w *Worker) Key() int64 { return w.ID.Key() }
+
+// A Definition is a workflow as it was when a job was submitted. It never
+// changes; its key is taken from its hash.
+type Definition struct {
+	Key       int64
+	Hash      [32]byte
+	Name      string
+	Source    []byte // canonical JSON; what the hash is of
+	CreatedAt int64
+}
+
+// A Failure is what a handler, the engine or an operator says went wrong (T6).
+type Failure struct {
+	Class     string          `json:"class"`
+	Message   string          `json:"message"`
+	Permanent bool            `json:"permanent"`
+	Delay     Duration        `json:"delay,omitzero"` // before the next attempt; 0 leaves it to the backoff
+	Step      string          `json:"step,omitempty"` // of a job's failure: the key of the step
+	Metadata  json.RawMessage `json:"metadata,omitempty"`
+}
+
+func (f *Failure) Error() string { return f.Class + ": " + f.Message }
+
+// A Duration is a time.Duration that JSON writes as Go does: "1m30s".
+type Duration time.Duration
+
+// MarshalText writes d as Go writes durations.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads a duration as Go writes it.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	*d = Duration(v)
+	return err
+}
+
+// A Refusal is a fact that came too late and was not applied: the result of a
+// worker whose step had been taken away, say (T5). It is kept to be seen.
+type Refusal struct {
+	StepKey
+	At    int64
+	Claim int
+	Event machine.Event
+	Actor string
+	Why   string
+	Data  json.RawMessage
+}
+
+// A Chunk is a piece of the log of one attempt of a step.
+type Chunk struct {
+	StepKey
+	Claim  int
+	Stream string // stdout, stderr, or pawl for what Pawl itself says
+	Offset int64  // of its first byte in the stream
+	At     int64
+	Data   []byte
+}

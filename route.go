@@ -1,0 +1,21 @@
+package pawl
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+)
+
+// Route answers the key under which steps wait for a worker: a digest of
+// workspace, queue and handler, so that any process computes it alike and no
+// table has to hold it. Job is 0, or the key of a private job, whose steps only
+// the process that holds it serves. A route is never 0.
+func Route(workspace, queue, handler string, job int64) int64 {
+	var b []byte
+	for _, s := range []string{workspace, queue, handler} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	b = binary.AppendVarint(b, job)
+	sum := sha256.Sum256(b)
+	return int64(binary.BigEndian.Uint64(sum[:8])>>1) | 1
+}

@@ -1,0 +1,181 @@
+package pawl
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// A Submission asks for one job.
+type Submission struct {
+	Workspace   string          // empty: default
+	Definition  []byte          // canonical JSON of the workflow
+	Inputs      json.RawMessage // object, as the definition has bound it; empty: none
+	Description string
+	Dir         string // the folder that commands start in; absolute
+	Actor       string // who asks, for the audit trail
+	RequestID   string // idempotency key; empty: none (J8)
+	Private     bool   // only the process that submits it runs it
+	Priority    int
+}
+
+// A Submitted is the answer to a Submission.
+type Submitted struct {
+	ID       ID
+	Replayed bool  // the answer was stored before
+	Err      error // why there is no job
+}
+
+// DefaultWorkspace is the workspace of those who name none.
+const DefaultWorkspace = "default"
+
+// A JobView is a job as JSON shows it. Times are RFC 3339 in UTC with
+// microseconds, or null.
+type JobView struct {
+	ID             string                `json:"id"`
+	Workflow       string                `json:"workflow"`
+	DefinitionHash string                `json:"definition_hash"`
+	Workspace      string                `json:"workspace_id"`
+	Description    string                `json:"task_description"`
+	Status         machine.State         `json:"status"`
+	Ending         machine.State         `json:"ending,omitempty"` // FAILED or CANCELED once that is certain
+	Inputs         json.RawMessage       `json:"inputs"`
+	Output         json.RawMessage       `json:"output"`
+	Error          *Failure              `json:"error"`
+	ParentJobID    *string               `json:"parent_job_id"`
+	ChildJobs      []string              `json:"child_jobs"`
+	Continues      *string               `json:"continues"`
+	Depth          int                   `json:"depth"`
+	WorkerCount    int                   `json:"worker_count"`
+	Paused         bool                  `json:"paused"`
+	Metadata       json.RawMessage       `json:"metadata"`
+	StepCounts     map[machine.State]int `json:"step_counts"`
+	CreatedAt      Timestamp             `json:"created_at"`
+	UpdatedAt      Timestamp             `json:"updated_at"`
+	StartedAt      Timestamp             `json:"started_at"`
+	CompletedAt    Timestamp             `json:"completed_at"`
+	Steps          []StepView            `json:"steps,omitempty"`
+	StateHistory   []Transition          `json:"state_history,omitempty"`
+}
+
+// A StepView is a step as JSON shows it.
+type StepView struct {
+	ID          string          `json:"id"`
+	Key         string          `json:"key"`
+	Status      machine.State   `json:"status"`
+	Attempts    int             `json:"attempts"`
+	Claims      int             `json:"claims"`
+	WorkerID    *string         `json:"worker_id"`
+	Instances   *Instances      `json:"instances,omitempty"`
+	Output      json.RawMessage `json:"output"`
+	Error       *Failure        `json:"error"`
+	NotBefore   Timestamp       `json:"not_before,omitzero"` // of a step that waits for its next attempt
+	StartedAt   Timestamp       `json:"started_at"`
+	CompletedAt Timestamp       `json:"completed_at"`
+
+	Ord   Ord `json:"-"`
+	Claim int `json:"-"`
+}
+
+// Instances says how far a fan-out is.
+type Instances struct {
+	Total int `json:"total"`
+	Made  int `json:"made"`
+	Live  int `json:"live"` // made and not ended
+}
+
+// A Transition is one row of an entity's history.
+type Transition struct {
+	Entity    string          `json:"entity,omitempty"`
+	Step      string          `json:"step,omitempty"` // the step's key; empty for the job itself
+	Sequence  int64           `json:"sequence"`
+	From      *machine.State  `json:"from"`
+	To        machine.State   `json:"to"`
+	Event     machine.Event   `json:"event"`
+	Reason    string          `json:"reason"`
+	Actor     string          `json:"actor"`
+	RequestID string          `json:"request_id,omitempty"`
+	Metadata  json.RawMessage `json:"metadata,omitempty"`
+	At        Timestamp       `json:"at"`
+	Refused   bool            `json:"refused,omitempty"` // a fact that came too late and was not applied
+}
+
+// TransitionOf answers an audit entry as a row of the history.
+func TransitionOf(e *audit.Entry) Transition {
+	t := Transition{Entity: e.Entity, Sequence: e.Sequence, To: e.To, Event: e.Event, Reason: e.Reason,
+		Actor: e.Actor, RequestID: e.RequestID, Metadata: e.Metadata, At: Timestamp(e.At)}
+	if e.From != "" {
+		t.From = &e.From
+	}
+	return t
+}
+
+// A Timestamp is a time in microseconds since the Unix epoch that JSON shows as
+// RFC 3339 in UTC with microseconds; 0 is null.
+type Timestamp int64
+
+// IsZero reports whether there is no time.
+func (t Timestamp) IsZero() bool { return t == 0 }
+
+// Time answers the time in UTC.
+func (t Timestamp) Time() time.Time { return Time(int64(t)) }
+
+const timestampLayout = "2006-01-02T15:04:05.000000Z"
+
+func (t Timestamp) String() string {
+	if t == 0 {
+		return ""
+	}
+	return t.Time().Format(timestampLayout)
+}
+
+// MarshalJSON writes null or the time.
+func (t Timestamp) MarshalJSON() ([]byte, error) {
+	if t == 0 {
+		return []byte("null"), nil
+	}
+	return []byte(`"` + t.String() + `"`), nil
+}
+
+// UnmarshalJSON reads null or a time of RFC 3339.
+func (t *Timestamp) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*t = 0
+		return nil
+	}
+	at, err := time.Parse(`"`+time.RFC3339Nano+`"`, string(b))
+	if err != nil {
+		return err
+	}
+	*t = Timestamp(at.UnixMicro())
+	return nil
+}
+
+// A JobQuery selects jobs for a list, newest first. The zero value selects the
+// newest 50 of all workspaces.
+type JobQuery struct {
+	Workspace string
+	Statuses  []machine.State
+	Workflow  string
+	Before    string // id of a job: only older ones
+	Limit     int    // 1 to 1000; 0 is 50
+}
+
+// A Change is who asks for what an operator does, and why.
+type Change struct {
+	Actor     string
+	Reason    string
+	RequestID string
+}
+
+// A LogLine is a piece of the log of one attempt, as it was printed.
+type LogLine struct {
+	Step   string    `json:"step"` // the step's key
+	Claim  int       `json:"claim"`
+	Stream string    `json:"stream"` // stdout, stderr, or pawl for what Pawl itself says
+	At     Timestamp `json:"at"`
+	Offset int64     `json:"offset"`
+	Text   string    `json:"text"`
+}
