@@ -1,0 +1,157 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Cancel ends a job as CANCELED: what has not started never will, and workers
+// are asked to stop what runs; the job is CANCELED when they have, or after
+// workflow.CancelGrace. A job that has ended refuses with a *machine.Refusal.
+func (e *Engine) Cancel(ctx context.Context, id pawl.ID, note workflow.Note) error {
+	if note.Reason == "" {
+		note.Reason = "canceled"
+	}
+	return e.committer.one(ctx, &cancelJob{e: e, id: id, note: note})
+}
+
+type cancelJob struct {
+	e    *Engine
+	id   pawl.ID
+	note workflow.Note
+}
+
+func (c *cancelJob) query(q *store.Query) {
+	k := c.id.Key()
+	q.Jobs = append(q.Jobs, k)
+	q.Open = append(q.Open, k)
+}
+
+func (c *cancelJob) decide(t *tx) error {
+	j := t.job(c.id.Key())
+	if j == nil || j.ID != c.id {
+		return noJob(c.id)
+	}
+	d, err := c.e.decision(t, c.id.Key(), workflow.Answers{})
+	if err != nil {
+		return err
+	}
+	return d.Cancel(c.note)
+}
+
+func noJob(id pawl.ID) error {
+	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no job " + id.Public(pawl.JobPrefix), Hint: "list the jobs with: pawl jobs"}
+}
+
+// A fire applies a deadline that has passed (K8), if it still stands.
+type fire struct {
+	e       *Engine
+	due     store.Due
+	answers workflow.Answers
+}
+
+func (f *fire) query(q *store.Query) {
+	q.Jobs = append(q.Jobs, f.due.Job)
+	if f.due.Kind == lifecycle.Job.Name {
+		q.Open = append(q.Open, f.due.Job)
+		return
+	}
+	q.Steps = append(q.Steps, f.due.StepKey)
+	if job, ok := f.e.jobs.get(f.due.Job); ok {
+		addReach(q, job.def, f.due.StepKey, false)
+	}
+}
+
+func (f *fire) decide(t *tx) error {
+	d, err := f.e.decision(t, f.due.Job, workflow.Answers{})
+	if err != nil {
+		return err
+	}
+	if f.due.Kind == lifecycle.Job.Name {
+		if j := t.job(f.due.Job); !stands(&j.Record, f.due, t.now) {
+			return nil
+		}
+		return d.Cancel(workflow.Note{Reason: "timeout: it took longer than " + d.Definition.Timeout.String()})
+	}
+	s := t.step(f.due.StepKey)
+	if s == nil || !stands(&s.Record, f.due, t.now) {
+		return nil
+	}
+	return d.Fire(s)
+}
+
+func stands(r *pawl.Record, due store.Due, now int64) bool {
+	return r.DueAt == due.At && r.DueEvent == due.Event && due.At <= now
+}
+
+// Terminate ends a worker and releases what it held: its steps are lost, and
+// tried again by others (J9, T1).
+func (e *Engine) Terminate(ctx context.Context, worker int64, note workflow.Note) error {
+	return e.committer.one(ctx, &release{worker: worker, note: note, end: true})
+}
+
+// Takeover releases at once what dead workers held, as the engine does by itself
+// every few seconds.
+func (e *Engine) Takeover(ctx context.Context) error { return e.evaluator.reapOnce(ctx) }
+
+// A release takes the steps of a worker that is dead or has ended away from it.
+// It does not touch their jobs: it leaves the outcomes to be weighed.
+type release struct {
+	worker int64
+	note   workflow.Note
+	end    bool // terminate the worker, unless it has ended
+}
+
+func (r *release) query(q *store.Query) {
+	q.Workers = append(q.Workers, r.worker)
+	q.Held = append(q.Held, r.worker)
+}
+
+func (r *release) decide(t *tx) error {
+	w := t.worker(r.worker)
+	if w == nil {
+		return pawl.Errorf(pawl.NotFound, "there is no worker with key %d", r.worker)
+	}
+	if r.end && w.State != lifecycle.WorkerTerminated {
+		if err := t.moveWorker(w, lifecycle.WorkerTerminate, r.note); err != nil {
+			return err
+		}
+	}
+	if !lifecycle.Worker.Ended(w.State) {
+		return nil
+	}
+	for _, k := range t.facts.Held[r.worker] {
+		if err := r.lose(t, w, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *release) lose(t *tx, w *pawl.Worker, k pawl.StepKey) error {
+	s, j := t.step(k), t.job(k.Job)
+	if s == nil || j == nil || s.State != lifecycle.StepInProgress || s.Worker != r.worker {
+		return nil
+	}
+	f := &pawl.Failure{Class: "lost", Message: "its worker " + w.ID.Public(pawl.WorkerPrefix) + " ended: " + r.note.Reason}
+	d := &workflow.Decision{Board: unlocked{board{t: t, key: k.Job}, j}, Now: t.now}
+	return d.Report(s, workflow.Report{Event: lifecycle.StepLost, Failure: f, Note: workflow.Note{Reason: r.note.Reason}})
+}
+
+// unlocked is a board whose job is not locked: a decision cannot weigh there,
+// and leaves a mark.
+type unlocked struct {
+	board
+	job *pawl.Job
+}
+
+func (unlocked) Job() *pawl.Job { return nil }
+
+func (u unlocked) Move(s *pawl.Step, event machine.Event, note workflow.Note) error {
+	return u.t.moveStep(u.job, s, event, note)
+}

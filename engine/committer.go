@@ -1,0 +1,263 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Limits of the committer.
+const (
+	maxGroup    = 1024             // commands in one transaction
+	maxConflict = 8                // tries of a command that meets other writers
+	settleLimit = 30 * time.Second // how long an unknown outcome is looked into
+)
+
+// A command is one thing to be decided and committed.
+type command interface {
+	// query adds what the command has to see.
+	query(q *store.Query)
+	// decide changes t. Its error refuses this command and undoes what it did
+	// to t; the others in the same commit stand.
+	decide(t *tx) error
+}
+
+// A renewer is a command that makes new ids before it is tried again.
+type renewer interface{ renew() }
+
+// A group is commands that go into the same commit.
+type group struct {
+	cmds []command
+	errs []error
+	done chan struct{}
+}
+
+// A committer commits groups of commands. It gathers while commits are in
+// flight and never waits otherwise.
+type committer struct {
+	store store.Ledger
+	log   *slog.Logger
+	begin func(*store.Facts) *tx
+	after func(*tx) // called once for each commit, before its commands are answered
+
+	mu     sync.Mutex
+	wake   *sync.Cond
+	queue  []*group
+	closed bool
+	lanes  sync.WaitGroup
+}
+
+func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store.Facts) *tx, after func(*tx)) *committer {
+	c := &committer{store: s, log: log, begin: begin, after: after}
+	c.wake = sync.NewCond(&c.mu)
+	for range lanes {
+		c.lanes.Go(c.lane)
+	}
+	return c
+}
+
+// errClosed is returned for commands that come after close.
+var errClosed = &pawl.Error{Kind: pawl.Unavailable, Message: "the engine is closed"}
+
+// do commits the commands together and answers the error of each. It returns
+// early, with the commands still on their way, only if ctx ends.
+func (c *committer) do(ctx context.Context, cmds ...command) ([]error, error) {
+	g := &group{cmds: cmds, errs: make([]error, len(cmds)), done: make(chan struct{})}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, errClosed
+	}
+	c.queue = append(c.queue, g)
+	c.mu.Unlock()
+	c.wake.Signal()
+	select {
+	case <-g.done:
+		return g.errs, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// one commits a single command and answers its error.
+func (c *committer) one(ctx context.Context, cmd command) error {
+	errs, err := c.do(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	return errs[0]
+}
+
+// close lets what is queued be committed and stops.
+func (c *committer) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.wake.Broadcast()
+	c.lanes.Wait()
+}
+
+func (c *committer) lane() {
+	for {
+		batch := c.take()
+		if batch == nil {
+			return
+		}
+		c.run(batch)
+		for _, g := range batch {
+			close(g.done)
+		}
+	}
+}
+
+// take answers the groups that wait, at most maxGroup commands of them (a group
+// is never split), or nil when the committer is closed and the queue empty.
+func (c *committer) take() []*group {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.queue) == 0 {
+		if c.closed {
+			return nil
+		}
+		c.wake.Wait()
+	}
+	n, cmds := 0, 0
+	for n < len(c.queue) && (n == 0 || cmds+len(c.queue[n].cmds) <= maxGroup) {
+		cmds += len(c.queue[n].cmds)
+		n++
+	}
+	batch := c.queue[:n:n]
+	c.queue = c.queue[n:]
+	if len(c.queue) > 0 {
+		c.wake.Signal()
+	}
+	return batch
+}
+
+// run commits a batch. When its transaction fails as a whole because of other
+// writers, its groups are committed one by one, so that none harms the rest.
+func (c *committer) run(batch []*group) {
+	err := c.attempt(batch)
+	if err == nil {
+		return
+	}
+	if errors.Is(err, store.ErrStale) && len(batch) > 1 {
+		for _, g := range batch {
+			c.run([]*group{g})
+		}
+		return
+	}
+	for try := 1; errors.Is(err, store.ErrStale) && try < maxConflict; try++ {
+		time.Sleep(rand.N(time.Duration(try) * time.Millisecond))
+		c.renew(batch)
+		err = c.attempt(batch)
+	}
+	if err != nil {
+		c.fail(batch, err)
+	}
+}
+
+func (c *committer) renew(batch []*group) {
+	for _, g := range batch {
+		for _, cmd := range g.cmds {
+			if r, ok := cmd.(renewer); ok {
+				r.renew()
+			}
+		}
+	}
+}
+
+func (c *committer) fail(batch []*group, err error) {
+	if errors.Is(err, store.ErrStale) {
+		err = &pawl.Error{Kind: pawl.Conflict, Message: "other writers were faster each time", Hint: "try again", Err: err}
+	}
+	for _, g := range batch {
+		for i := range g.errs {
+			g.errs[i] = &commitError{err}
+		}
+	}
+}
+
+// A commitError is why a whole transaction failed; its commands were not at
+// fault.
+type commitError struct{ error }
+
+func (e *commitError) Unwrap() error { return e.error }
+
+// attempt runs one transaction for the batch.
+func (c *committer) attempt(batch []*group) error {
+	q := &store.Query{}
+	for _, g := range batch {
+		for _, cmd := range g.cmds {
+			cmd.query(q)
+		}
+	}
+	var t *tx
+	err := c.store.Do(context.Background(), q, func(f *store.Facts) (*store.Changes, error) {
+		t = c.begin(f)
+		for _, g := range batch {
+			for i, cmd := range g.cmds {
+				g.errs[i] = c.decide(t, cmd)
+			}
+		}
+		return t.changes()
+	})
+	if errors.Is(err, store.ErrUnknown) {
+		err = c.settle(t)
+	}
+	if err == nil {
+		c.after(t)
+	}
+	return err
+}
+
+// settle finds out whether a commit of unknown outcome happened (K5). If it did
+// not, the batch may be tried again.
+func (c *committer) settle(t *tx) error {
+	first, ok := t.first()
+	if !ok {
+		return store.ErrStale // nothing that could be looked up: decide anew
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settleLimit)
+	defer cancel()
+	for {
+		committed, err := c.store.Settle(ctx, first.EntityKey, &first.Entry)
+		switch {
+		case err == nil && committed:
+			return nil
+		case err == nil:
+			return store.ErrStale
+		case ctx.Err() != nil:
+			return &pawl.Error{Kind: pawl.Unavailable, Message: "the outcome of a commit is not known", Err: err}
+		}
+		c.log.Warn("settling a commit of unknown outcome", "error", err)
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// decide runs one command and undoes what it did if it is refused. A panic is
+// contained to the command.
+func (c *committer) decide(t *tx, cmd command) (err error) {
+	t.open()
+	defer func() {
+		if p := recover(); p != nil {
+			c.log.Error("a decision panicked", "command", fmt.Sprintf("%T", cmd), "panic", p, "stack", string(debug.Stack()))
+			err = pawl.Errorf(pawl.Internal, "the decision of %T panicked: %v", cmd, p)
+		}
+		if err != nil {
+			t.undo()
+		}
+	}()
+	return cmd.decide(t)
+}

@@ -1,0 +1,336 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// lookLimit is how much of each kind one look at the database brings.
+const lookLimit = 200
+
+// An evaluator does what marks and deadlines in the database ask for: it weighs
+// outcomes, evaluates expressions, fires deadlines, starts jobs that no worker
+// starts by itself, and releases what dead workers held. Hints tell it at once;
+// a periodic look at the database finds what no hint told (level-triggered).
+type evaluator struct {
+	e     *Engine
+	looks *bell
+
+	mu      sync.Mutex
+	wake    *sync.Cond
+	queue   []int64 // jobs to evaluate
+	queued  map[int64]bool
+	running map[int64]bool // being evaluated; true: and asked for again
+	starts  map[int64]bool // of queue: pending jobs to be started
+	closed  bool
+
+	dueMu   sync.Mutex
+	nextDue int64 // microseconds; 0 is none
+	dues    *bell
+}
+
+func newEvaluator(e *Engine) *evaluator {
+	v := &evaluator{e: e, looks: newBell(), dues: newBell(), queued: make(map[int64]bool), running: make(map[int64]bool), starts: make(map[int64]bool)}
+	v.wake = sync.NewCond(&v.mu)
+	return v
+}
+
+func (v *evaluator) start(ctx context.Context, loops *sync.WaitGroup) {
+	for range v.e.cfg.Evaluators {
+		loops.Go(func() { v.work(ctx) })
+	}
+	loops.Go(func() { v.watch(ctx) })
+	loops.Go(func() { v.reap(ctx) })
+	loops.Go(func() {
+		<-ctx.Done()
+		v.mu.Lock()
+		v.closed = true
+		v.mu.Unlock()
+		v.wake.Broadcast()
+	})
+}
+
+// attend asks for a look at a job. Asking twice is asking once; asking while it
+// is being looked at is asking for another look.
+func (v *evaluator) attend(job int64) { v.ask(job, false) }
+
+// pending asks for a pending job to be started.
+func (v *evaluator) pending(job int64) { v.ask(job, true) }
+
+func (v *evaluator) ask(job int64, start bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if start {
+		v.starts[job] = true
+	}
+	if _, busy := v.running[job]; busy {
+		v.running[job] = true
+		return
+	}
+	if !v.queued[job] {
+		v.queued[job] = true
+		v.queue = append(v.queue, job)
+		v.wake.Signal()
+	}
+}
+
+// look asks for a look at the database.
+func (v *evaluator) look() { v.looks.ring() }
+
+// due tells of a deadline.
+func (v *evaluator) due(at int64) {
+	if at == 0 {
+		return
+	}
+	v.dueMu.Lock()
+	sooner := v.nextDue == 0 || at < v.nextDue
+	if sooner {
+		v.nextDue = at
+	}
+	v.dueMu.Unlock()
+	if sooner {
+		v.dues.ring()
+	}
+}
+
+// work evaluates jobs until ctx ends.
+func (v *evaluator) work(ctx context.Context) {
+	for {
+		job, start, ok := v.next()
+		if !ok {
+			return
+		}
+		err := v.evaluate(ctx, job, start)
+		if err != nil && ctx.Err() == nil {
+			v.e.log.Error("a job could not be evaluated; it is looked at again", "job", job, "error", err)
+		}
+		v.done(job)
+	}
+}
+
+func (v *evaluator) next() (job int64, start, ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for len(v.queue) == 0 {
+		if v.closed {
+			return 0, false, false
+		}
+		v.wake.Wait()
+	}
+	if v.closed {
+		return 0, false, false
+	}
+	job = v.queue[0]
+	v.queue = v.queue[1:]
+	start = v.starts[job]
+	delete(v.starts, job)
+	delete(v.queued, job)
+	v.running[job] = false
+	return job, start, true
+}
+
+func (v *evaluator) done(job int64) {
+	v.mu.Lock()
+	again := v.running[job]
+	delete(v.running, job)
+	v.mu.Unlock()
+	if again {
+		v.attend(job)
+	}
+}
+
+// watch looks at the database when it is told to, when a deadline has come, and
+// every poll interval.
+func (v *evaluator) watch(ctx context.Context) {
+	poll := time.NewTimer(0)
+	defer poll.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-v.looks.c:
+		case <-v.dues.c:
+		case <-poll.C:
+		}
+		wait := v.e.cfg.Poll
+		if agenda, err := v.e.store.Look(ctx, lookLimit); err != nil {
+			if ctx.Err() == nil {
+				v.e.log.Warn("looking for work failed; it is tried again", "error", err)
+			}
+		} else {
+			v.deal(ctx, agenda)
+			wait = v.until(agenda)
+		}
+		poll.Reset(wait)
+	}
+}
+
+// until answers when to look again: at the next deadline, or at the next poll.
+func (v *evaluator) until(a *store.Agenda) time.Duration {
+	v.dueMu.Lock()
+	defer v.dueMu.Unlock()
+	v.nextDue = a.NextDue
+	wait := v.e.cfg.Poll
+	if a.NextDue > 0 {
+		wait = min(wait, time.Duration(a.NextDue-a.Now)*time.Microsecond)
+	}
+	if len(a.Due) == lookLimit {
+		wait = 0
+	}
+	return max(wait, 0)
+}
+
+func (v *evaluator) deal(ctx context.Context, a *store.Agenda) {
+	for _, job := range a.Marked {
+		v.attend(job)
+	}
+	for _, job := range a.Pending {
+		v.pending(job)
+	}
+	for _, worker := range a.Orphans {
+		v.release(ctx, &release{worker: worker, note: workflow.Note{Reason: "it had ended while it held steps"}})
+	}
+	v.fire(ctx, a.Due)
+}
+
+// fire applies deadlines that have passed.
+func (v *evaluator) fire(ctx context.Context, due []store.Due) {
+	if len(due) == 0 {
+		return
+	}
+	cmds, fired := make([]command, 0, len(due)), make([]store.Due, 0, len(due))
+	for _, d := range due {
+		if err := v.e.know(ctx, d.Job); err != nil {
+			v.e.log.Error("a deadline could not be prepared", "job", d.Job, "error", err)
+			continue
+		}
+		cmds, fired = append(cmds, &fire{e: v.e, due: d}), append(fired, d)
+	}
+	errs, err := v.e.committer.do(ctx, cmds...)
+	if err != nil {
+		return
+	}
+	for i, err := range errs {
+		if err != nil {
+			v.e.log.Error("a deadline could not be applied", "deadline", fired[i].Event, "job", fired[i].Job, "error", err)
+		}
+	}
+}
+
+// reap releases what dead workers held, until ctx ends.
+func (v *evaluator) reap(ctx context.Context) {
+	every := min(max(v.e.cfg.Silence/3, 100*time.Millisecond), 2*time.Second)
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := v.reapOnce(ctx); err != nil && ctx.Err() == nil {
+			v.e.log.Warn("looking for dead workers failed; it is tried again", "error", err)
+		}
+		tick.Reset(every)
+	}
+}
+
+func (v *evaluator) reapOnce(ctx context.Context) error {
+	dead, err := v.e.store.Reap(ctx, v.e.cfg.Silence)
+	for _, d := range dead {
+		v.release(ctx, &release{worker: d.Worker, note: workflow.Note{Reason: d.Reason}, end: true})
+	}
+	return err
+}
+
+func (v *evaluator) release(ctx context.Context, r *release) {
+	if err := v.e.committer.one(ctx, r); err != nil && pawl.KindOf(err) != pawl.Conflict && ctx.Err() == nil {
+		v.e.log.Error("a dead worker could not be released; it is tried again", "worker", r.worker, "error", err)
+	}
+}
+
+// evaluate does all that is marked in a job, and starts it if it is pending.
+func (v *evaluator) evaluate(ctx context.Context, job int64, start bool) error {
+	if start {
+		if err := v.startJob(ctx, job); err != nil {
+			return err
+		}
+	}
+	p, err := v.e.prepare(ctx, job)
+	if err != nil || p == nil {
+		return err
+	}
+	return v.e.committer.one(ctx, p)
+}
+
+// startJob starts a pending job whose first steps are of several kinds, when
+// living workers serve them all (J7).
+func (v *evaluator) startJob(ctx context.Context, key int64) error {
+	j, err := v.e.store.Job(ctx, key)
+	if err != nil || j.State != lifecycle.JobPending || j.Paused {
+		return err
+	}
+	def, err := v.e.defs.get(ctx, j.Definition)
+	if err != nil {
+		return err
+	}
+	served, err := v.served(ctx, def, j)
+	if err != nil || !served {
+		return err
+	}
+	v.e.jobs.put(j, def)
+	return v.e.committer.one(ctx, &startJob{e: v.e, job: key, def: def})
+}
+
+func (v *evaluator) served(ctx context.Context, def *workflow.Definition, j *pawl.Job) (bool, error) {
+	roots := def.Roots()
+	if len(roots) == 0 {
+		return true, nil
+	}
+	workers, err := v.e.store.Workers(ctx, true)
+	if err != nil {
+		return false, err
+	}
+	serve := make(map[int64]bool)
+	for _, w := range workers {
+		for _, r := range w.Routes {
+			serve[r] = true
+		}
+	}
+	for _, n := range roots {
+		if !serve[def.Route(j, n)] {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+type startJob struct {
+	e   *Engine
+	job int64
+	def *workflow.Definition
+}
+
+func (s *startJob) query(q *store.Query) {
+	q.Jobs = append(q.Jobs, s.job)
+	for _, n := range s.def.Roots() {
+		q.Steps = append(q.Steps, pawl.StepKey{Job: s.job, Ord: pawl.MakeOrd(n, 0)})
+	}
+}
+
+func (s *startJob) decide(t *tx) error {
+	if j := t.job(s.job); j == nil || j.State != lifecycle.JobPending || j.Paused {
+		return nil
+	}
+	d, err := s.e.decision(t, s.job, workflow.Answers{})
+	if err != nil {
+		return err
+	}
+	return d.Start(workflow.Note{})
+}

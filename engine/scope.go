@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// know makes sure that a job's definition is in memory.
+func (e *Engine) know(ctx context.Context, key int64) error {
+	if _, ok := e.jobs.get(key); ok {
+		return nil
+	}
+	_, err := e.recall(ctx, key)
+	return err
+}
+
+// recall answers what never changes of a job, its inputs included.
+func (e *Engine) recall(ctx context.Context, key int64) (remembered, error) {
+	if r, ok := e.jobs.get(key); ok && r.inputs != nil {
+		return r, nil
+	}
+	job, err := e.store.Job(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return remembered{}, pawl.Errorf(pawl.NotFound, "there is no job with key %d", key)
+	}
+	if err != nil {
+		return remembered{}, err
+	}
+	def, err := e.defs.get(ctx, job.Definition)
+	if err != nil {
+		return remembered{}, err
+	}
+	if job.Inputs == nil {
+		job.Inputs = json.RawMessage("{}")
+	}
+	e.jobs.put(job, def)
+	r, _ := e.jobs.get(key)
+	return r, nil
+}
+
+// scope answers what expressions that refer to the given nodes may see. The
+// nodes have ended, so that what it reads does not change.
+func (e *Engine) scope(ctx context.Context, key int64, nodes []int) (*workflow.Scope, error) {
+	r, err := e.recall(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	s := &workflow.Scope{Inputs: r.inputs, Outputs: make(map[int]json.RawMessage), Statuses: make(map[int]machine.State),
+		JobID: r.id.Public(pawl.JobPrefix), Workflow: r.def.Name}
+	var missing []pawl.StepKey
+	for _, n := range nodes {
+		k := pawl.StepKey{Job: key, Ord: pawl.MakeOrd(n, 0)}
+		if out, ok := e.jobs.output(k); ok {
+			s.Outputs[n], s.Statuses[n] = out, lifecycle.StepComplete
+			continue
+		}
+		missing = append(missing, k)
+	}
+	if len(missing) == 0 {
+		return s, nil
+	}
+	bodies, err := e.store.Bodies(ctx, missing)
+	if err != nil {
+		return nil, err
+	}
+	for k, b := range bodies {
+		s.Outputs[k.Ord.Node()], s.Statuses[k.Ord.Node()] = b.Output, b.State
+		if b.State == lifecycle.StepComplete {
+			e.jobs.putOutput(k, b.Output)
+		}
+	}
+	return s, nil
+}
+
+// A Brief is all that running an assignment takes.
+type Brief struct {
+	Work     *workflow.Work
+	Input    json.RawMessage // the document of PAWL_INPUT: inputs, needs, item, index
+	JobID    string
+	StepID   string
+	Key      string // load[3]
+	Workflow string
+	Dir      string // the folder of the workflow file
+	Node     *workflow.Node
+}
+
+// Brief evaluates the expressions of an assignment. A failure is the step's:
+// its expression does not evaluate.
+func (e *Engine) Brief(ctx context.Context, a *Assignment) (*Brief, *pawl.Failure, error) {
+	r, err := e.recall(ctx, a.Step.Job)
+	if err != nil {
+		return nil, nil, err
+	}
+	n := a.Step.Ord.Node()
+	node := a.Definition.Node(n)
+	scope, err := e.scope(ctx, a.Step.Job, union(node.Needs, a.Definition.RenderNeeds(n)))
+	if err != nil {
+		return nil, nil, err
+	}
+	if i := a.Step.Ord.Instance(); i > 0 {
+		if scope.Item, err = e.item(ctx, a.Step.StepKey); err != nil {
+			return nil, nil, err
+		}
+		scope.Index = i - 1
+	}
+	work, err := a.Definition.Render(n, scope)
+	if err != nil {
+		return nil, expressionFailure("the step", err), nil
+	}
+	b := &Brief{Work: work, JobID: scope.JobID, StepID: r.id.Step(a.Step.Ord).Public(pawl.StepPrefix), Key: a.Definition.Key(a.Step.Ord),
+		Workflow: a.Definition.Name, Dir: dirOf(r.meta), Node: node}
+	b.Input, err = input(a.Definition, node, scope, a.Step.Ord.Instance() > 0)
+	return b, nil, err
+}
+
+func union(a, b []int) []int {
+	all := append([]int(nil), a...)
+	for _, n := range b {
+		found := false
+		for _, m := range a {
+			found = found || m == n
+		}
+		if !found {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// item answers the item of an instance of a fan-out.
+func (e *Engine) item(ctx context.Context, k pawl.StepKey) (json.RawMessage, error) {
+	parent := pawl.StepKey{Job: k.Job, Ord: k.Ord.Parent()}
+	items := e.jobs.items(parent)
+	if items == nil {
+		bodies, err := e.store.Bodies(ctx, []pawl.StepKey{parent})
+		if err != nil {
+			return nil, err
+		}
+		b := bodies[parent]
+		if b == nil {
+			return nil, pawl.Errorf(pawl.Internal, "the fan-out of step %s is gone", k)
+		}
+		if err := json.Unmarshal(b.Input, &items); err != nil {
+			return nil, err
+		}
+		e.jobs.putItems(parent, items, len(b.Input))
+	}
+	if i := k.Ord.Instance(); i <= len(items) {
+		return items[i-1], nil
+	}
+	return nil, pawl.Errorf(pawl.Internal, "step %s has no item", k)
+}
+
+func input(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, instance bool) (json.RawMessage, error) {
+	needs := make(map[string]json.RawMessage, len(node.Needs))
+	for _, n := range node.Needs {
+		needs[def.Node(n).ID] = orNull(s.Outputs[n])
+	}
+	doc := struct {
+		Inputs json.RawMessage            `json:"inputs"`
+		Needs  map[string]json.RawMessage `json:"needs"`
+		Item   json.RawMessage            `json:"item,omitempty"`
+		Index  *int                       `json:"index,omitempty"`
+	}{Inputs: s.Inputs, Needs: needs}
+	if instance {
+		doc.Item, doc.Index = orNull(s.Item), &s.Index
+	}
+	return json.Marshal(doc)
+}
+
+func dirOf(metadata json.RawMessage) string {
+	var m struct {
+		Dir string `json:"dir"`
+	}
+	if len(metadata) == 0 || json.Unmarshal(metadata, &m) != nil {
+		return ""
+	}
+	return filepath.Clean(strings.TrimSpace(m.Dir))
+}

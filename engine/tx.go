@@ -1,0 +1,280 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// actorEngine is the actor of what the engine does by itself.
+const actorEngine = "engine"
+
+// A tx is the facts of one transaction and, over them, what its commands have
+// changed so far.
+type tx struct {
+	facts *store.Facts
+	now   int64
+
+	jobs    map[int64]*held[pawl.Job]
+	steps   map[pawl.StepKey]*held[pawl.Step]
+	workers map[int64]*held[pawl.Worker]
+	ofJob   map[int64][]*held[pawl.Step] // steps in sight, by job
+
+	entries     []store.Entry
+	refusals    []pawl.Refusal
+	definitions []*pawl.Definition
+	answers     map[store.IdempotencyKey]*store.Answer
+	enqueued    []pawl.StepKey // by this transaction; some may be claimed since
+	granted     map[int]int    // how many claims were asked before, by claim query
+
+	command int // counts commands, to tell whose touch of a record is first
+	journal journal
+	claims  int // claim queries handed out so far
+}
+
+// held is a record with what it was: when loaded, and before this command.
+type held[R any] struct {
+	record  *R
+	was     int64 // version when loaded; meaningless if made
+	made    bool
+	dirty   bool
+	command int // the last command that saw it
+	before  R   // as that command found it
+	dirtied bool
+}
+
+// A journal is what undo takes back.
+type journal struct {
+	jobs                          []*held[pawl.Job]
+	steps                         []*held[pawl.Step]
+	workers                       []*held[pawl.Worker]
+	madeJobs                      []int64
+	madeSteps                     []pawl.StepKey
+	madeWorkers                   []int64
+	answered                      []store.IdempotencyKey
+	entries, refusals, defs, enqs int
+}
+
+func newTx(f *store.Facts) *tx {
+	t := &tx{
+		facts: f, now: f.Now,
+		jobs:    make(map[int64]*held[pawl.Job], len(f.Jobs)),
+		steps:   make(map[pawl.StepKey]*held[pawl.Step], len(f.Steps)),
+		workers: make(map[int64]*held[pawl.Worker], len(f.Workers)),
+		ofJob:   make(map[int64][]*held[pawl.Step], len(f.Jobs)),
+	}
+	for k, j := range f.Jobs {
+		t.jobs[k] = &held[pawl.Job]{record: j, was: j.Seq}
+	}
+	for k, s := range f.Steps {
+		h := &held[pawl.Step]{record: s, was: s.Seq}
+		t.steps[k] = h
+		t.ofJob[k.Job] = append(t.ofJob[k.Job], h)
+	}
+	for k, w := range f.Workers {
+		t.workers[k] = &held[pawl.Worker]{record: w, was: w.Seq}
+	}
+	return t
+}
+
+// open begins a command.
+func (t *tx) open() {
+	t.command++
+	t.journal = journal{
+		jobs: t.journal.jobs[:0], steps: t.journal.steps[:0], workers: t.journal.workers[:0],
+		madeJobs: t.journal.madeJobs[:0], madeSteps: t.journal.madeSteps[:0], madeWorkers: t.journal.madeWorkers[:0],
+		entries: len(t.entries), refusals: len(t.refusals), defs: len(t.definitions), enqs: len(t.enqueued),
+	}
+}
+
+// undo takes back what the command has done since open.
+func (t *tx) undo() {
+	j := &t.journal
+	restore(j.jobs)
+	restore(j.steps)
+	restore(j.workers)
+	for _, k := range j.madeJobs {
+		delete(t.jobs, k)
+	}
+	for _, k := range j.madeSteps {
+		delete(t.steps, k)
+		of := t.ofJob[k.Job]
+		t.ofJob[k.Job] = of[:len(of)-1] // made last
+	}
+	for _, k := range j.madeWorkers {
+		delete(t.workers, k)
+	}
+	for _, k := range j.answered {
+		delete(t.answers, k)
+	}
+	t.entries, t.refusals = t.entries[:j.entries], t.refusals[:j.refusals]
+	t.definitions, t.enqueued = t.definitions[:j.defs], t.enqueued[:j.enqs]
+}
+
+func restore[R any](touched []*held[R]) {
+	for _, h := range touched {
+		*h.record, h.dirty = h.before, h.dirtied
+	}
+}
+
+// touch notes how a command found a record. Whoever sees one may change it.
+func touch[R any](t *tx, h *held[R], touched *[]*held[R]) *R {
+	if h.command != t.command {
+		h.command, h.before, h.dirtied = t.command, *h.record, h.dirty
+		*touched = append(*touched, h)
+	}
+	return h.record
+}
+
+func (t *tx) job(key int64) *pawl.Job {
+	if h := t.jobs[key]; h != nil {
+		return touch(t, h, &t.journal.jobs)
+	}
+	return nil
+}
+
+func (t *tx) step(key pawl.StepKey) *pawl.Step {
+	if h := t.steps[key]; h != nil {
+		return touch(t, h, &t.journal.steps)
+	}
+	return nil
+}
+
+func (t *tx) worker(key int64) *pawl.Worker {
+	if h := t.workers[key]; h != nil {
+		return touch(t, h, &t.journal.workers)
+	}
+	return nil
+}
+
+// makeJob adds a new job; its creation is its first audit row.
+func (t *tx) makeJob(j *pawl.Job, note workflow.Note) error {
+	k := j.Key()
+	if t.jobs[k] != nil {
+		return fmt.Errorf("job key %d is taken: %w", k, store.ErrStale)
+	}
+	t.jobs[k] = &held[pawl.Job]{record: j, made: true, dirty: true, command: t.command}
+	t.journal.madeJobs = append(t.journal.madeJobs, k)
+	t.create(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, j.ID.Public(pawl.JobPrefix), lifecycle.Job, &j.Record, note)
+	return nil
+}
+
+func (t *tx) makeStep(j *pawl.Job, ord pawl.Ord) *pawl.Step {
+	s := &pawl.Step{StepKey: pawl.StepKey{Job: j.Key(), Ord: ord}, Priority: j.Priority}
+	h := &held[pawl.Step]{record: s, made: true, dirty: true, command: t.command}
+	t.steps[s.StepKey] = h
+	t.ofJob[s.Job] = append(t.ofJob[s.Job], h)
+	t.journal.madeSteps = append(t.journal.madeSteps, s.StepKey)
+	t.create(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, j.ID.Step(ord).Public(pawl.StepPrefix), lifecycle.Step, &s.Record, workflow.Note{})
+	return s
+}
+
+func (t *tx) makeWorker(w *pawl.Worker, note workflow.Note) {
+	k := w.Key()
+	t.workers[k] = &held[pawl.Worker]{record: w, made: true, dirty: true, command: t.command}
+	t.journal.madeWorkers = append(t.journal.madeWorkers, k)
+	t.create(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, w.ID.Public(pawl.WorkerPrefix), lifecycle.Worker, &w.Record, note)
+}
+
+func (t *tx) create(k store.EntityKey, id string, m *machine.Machine, r *pawl.Record, note workflow.Note) {
+	r.State, r.CreatedAt = m.Initial, t.now
+	t.append(k, id, r, audit.Entry{To: m.Initial, Event: m.Create}, note)
+}
+
+// move applies an event to a record by its table, and appends the audit row.
+func (t *tx) move(k store.EntityKey, id string, m *machine.Machine, r *pawl.Record, event machine.Event, note workflow.Note) error {
+	to, err := m.Next(r.State, event)
+	if err != nil {
+		if refusal, ok := err.(*machine.Refusal); ok {
+			refusal.Entity = id
+		}
+		return err
+	}
+	from := r.State
+	r.State = to
+	t.append(k, id, r, audit.Entry{From: from, To: to, Event: event}, note)
+	return nil
+}
+
+func (t *tx) append(k store.EntityKey, id string, r *pawl.Record, e audit.Entry, note workflow.Note) {
+	e.Entity, e.Sequence, e.At = id, r.Seq+1, max(t.now, r.UpdatedAt)
+	e.Reason, e.Actor, e.RequestID, e.Metadata = note.Reason, note.Actor, note.RequestID, note.Metadata
+	if e.Actor == "" {
+		e.Actor = actorEngine
+	}
+	e.Seal(r.Head)
+	r.Seq, r.Head, r.UpdatedAt = e.Sequence, e.Hash, e.At
+	t.entries = append(t.entries, store.Entry{EntityKey: k, Entry: e})
+}
+
+func (t *tx) moveJob(j *pawl.Job, event machine.Event, note workflow.Note) error {
+	k := j.Key()
+	t.jobs[k].dirty = true
+	return t.move(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, j.ID.Public(pawl.JobPrefix), lifecycle.Job, &j.Record, event, note)
+}
+
+func (t *tx) moveStep(j *pawl.Job, s *pawl.Step, event machine.Event, note workflow.Note) error {
+	t.steps[s.StepKey].dirty = true
+	if event == lifecycle.StepEnqueue {
+		t.enqueued = append(t.enqueued, s.StepKey)
+	}
+	return t.move(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, j.ID.Step(s.Ord).Public(pawl.StepPrefix), lifecycle.Step, &s.Record, event, note)
+}
+
+func (t *tx) moveWorker(w *pawl.Worker, event machine.Event, note workflow.Note) error {
+	k := w.Key()
+	t.workers[k].dirty = true
+	return t.move(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, w.ID.Public(pawl.WorkerPrefix), lifecycle.Worker, &w.Record, event, note)
+}
+
+// answer stores the answer to a request with an idempotency key (J8).
+func (t *tx) answer(k store.IdempotencyKey, a *store.Answer) {
+	if t.answers == nil {
+		t.answers = make(map[store.IdempotencyKey]*store.Answer)
+	}
+	t.answers[k] = a
+	t.journal.answered = append(t.journal.answered, k)
+}
+
+// first answers the entry by which an unknown outcome is settled.
+func (t *tx) first() (store.Entry, bool) {
+	if t == nil || len(t.entries) == 0 {
+		return store.Entry{}, false
+	}
+	return t.entries[0], true
+}
+
+// changes answers what the transaction has to write, or nil for nothing.
+func (t *tx) changes() (*store.Changes, error) {
+	c := &store.Changes{Entries: t.entries, Refusals: t.refusals, Definitions: t.definitions, Answers: t.answers}
+	for _, h := range t.jobs {
+		if h.made {
+			c.NewJobs = append(c.NewJobs, h.record)
+		} else if h.dirty {
+			c.Jobs = append(c.Jobs, store.Update[*pawl.Job]{Record: h.record, Was: h.was})
+		}
+	}
+	for _, h := range t.steps {
+		if h.made {
+			c.NewSteps = append(c.NewSteps, h.record)
+		} else if h.dirty {
+			c.Steps = append(c.Steps, store.Update[*pawl.Step]{Record: h.record, Was: h.was})
+		}
+	}
+	for _, h := range t.workers {
+		if h.made {
+			c.NewWorkers = append(c.NewWorkers, h.record)
+		} else if h.dirty {
+			c.Workers = append(c.Workers, store.Update[*pawl.Worker]{Record: h.record, Was: h.was})
+		}
+	}
+	if len(c.Entries)+len(c.Refusals)+len(c.Jobs)+len(c.Steps)+len(c.Answers) == 0 {
+		return nil, nil
+	}
+	return c, nil
+}

@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Limits of a list of jobs.
+const (
+	defaultList = 50
+	maxList     = 1000
+)
+
+// Jobs lists jobs, newest first, without their steps and histories.
+func (e *Engine) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error) {
+	if q.Limit < 0 || q.Limit > maxList {
+		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", q.Limit, maxList)
+	}
+	f := store.JobFilter{Workspace: q.Workspace, States: q.Statuses, Workflow: q.Workflow, Limit: cmp.Or(q.Limit, defaultList)}
+	if q.Before != "" {
+		id, err := pawl.ParseID(pawl.JobPrefix, q.Before)
+		if err != nil {
+			return nil, err
+		}
+		f.Before = id.Key()
+	}
+	jobs, err := e.store.Jobs(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]pawl.JobView, 0, len(jobs))
+	for _, j := range jobs {
+		v, _, err := e.view(ctx, j)
+		if err != nil {
+			return nil, err
+		}
+		views = append(views, *v)
+	}
+	return views, nil
+}
+
+// Job answers a job with its steps and its own history.
+func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
+	j, err := e.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	v, def, err := e.view(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := e.store.Steps(ctx, j.Key(), 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	workers := make(map[int64]string)
+	for _, s := range steps {
+		if _, known := workers[s.Worker]; !known && s.Worker != 0 {
+			if w, err := e.store.Worker(ctx, s.Worker); err == nil {
+				workers[s.Worker] = w.ID.Public(pawl.WorkerPrefix)
+			}
+		}
+		v.Steps = append(v.Steps, stepView(j, def, s, workers[s.Worker]))
+	}
+	trail, err := e.store.Trail(ctx, jobEntity(j.Key()))
+	for i := range trail {
+		t := pawl.TransitionOf(&trail[i])
+		t.Entity = ""
+		v.StateHistory = append(v.StateHistory, t)
+	}
+	return v, err
+}
+
+// find reads a job by its public id.
+func (e *Engine) find(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
+	j, err := e.store.Job(ctx, id.Key())
+	if errors.Is(err, store.ErrNotFound) || err == nil && j.ID != id {
+		return nil, noJob(id)
+	}
+	return j, err
+}
+
+func jobEntity(key int64) store.EntityKey {
+	return store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: key}}
+}
+
+func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
+	def, err := e.defs.get(ctx, j.Definition)
+	if err != nil {
+		return nil, nil, err
+	}
+	counts, err := e.store.StepCounts(ctx, j.Key())
+	if err != nil {
+		return nil, nil, err
+	}
+	hash := def.Hash()
+	v := &pawl.JobView{
+		ID: j.ID.Public(pawl.JobPrefix), Workflow: j.Workflow, DefinitionHash: "sha256:" + hex.EncodeToString(hash[:]),
+		Workspace: j.Workspace, Description: j.Description, Status: j.State, Inputs: orObject(j.Inputs), Output: orNull(j.Output),
+		Error: j.Error, ChildJobs: []string{}, Depth: j.Depth, WorkerCount: j.WorkerCount, Paused: j.Paused,
+		Metadata: orObject(j.Metadata), StepCounts: counts,
+		CreatedAt: pawl.Timestamp(j.CreatedAt), UpdatedAt: pawl.Timestamp(j.UpdatedAt),
+		StartedAt: pawl.Timestamp(j.StartedAt), CompletedAt: pawl.Timestamp(j.CompletedAt),
+	}
+	if !lifecycle.Job.Ended(j.State) {
+		v.Ending = j.Ending
+	}
+	return v, def, nil
+}
+
+func orObject(b json.RawMessage) json.RawMessage {
+	if len(b) == 0 {
+		return json.RawMessage("{}")
+	}
+	return b
+}
+
+func stepView(j *pawl.Job, def *workflow.Definition, s *pawl.Step, worker string) pawl.StepView {
+	v := pawl.StepView{
+		ID: j.ID.Step(s.Ord).Public(pawl.StepPrefix), Key: def.Key(s.Ord), Status: s.State, Attempts: s.Attempts, Claims: s.Claims,
+		Output: orNull(s.Output), StartedAt: pawl.Timestamp(s.StartedAt), CompletedAt: pawl.Timestamp(s.CompletedAt), Ord: s.Ord,
+	}
+	if s.State != lifecycle.StepComplete {
+		v.Error = s.Error
+	}
+	if worker != "" {
+		v.WorkerID = &worker
+	}
+	if s.Total > 0 {
+		v.Instances = &pawl.Instances{Total: s.Total, Made: s.Made, Live: s.Live}
+	}
+	if s.State == lifecycle.StepPending && s.DueEvent == lifecycle.StepEnqueue {
+		v.NotBefore = pawl.Timestamp(s.DueAt)
+	}
+	return v
+}
+
+// History answers the trail of a job and of all its steps in the order of time,
+// with the facts that were refused.
+func (e *Engine) History(ctx context.Context, id pawl.ID) ([]pawl.Transition, error) {
+	j, err := e.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	def, err := e.defs.get(ctx, j.Definition)
+	if err != nil {
+		return nil, err
+	}
+	var rows []pawl.Transition
+	err = e.store.Trails(ctx, j.Key(), func(t store.TrailOf) error {
+		for i := range t.Entries {
+			row := pawl.TransitionOf(&t.Entries[i])
+			if t.Ord != 0 {
+				row.Step = def.Key(t.Ord)
+			}
+			rows = append(rows, row)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	refusals, err := e.store.Refusals(ctx, j.Key())
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range refusals {
+		rows = append(rows, pawl.Transition{Entity: j.ID.Step(r.Ord).Public(pawl.StepPrefix), Step: def.Key(r.Ord),
+			Event: r.Event, Reason: r.Why, Actor: r.Actor, Metadata: r.Data, At: pawl.Timestamp(r.At), Refused: true})
+	}
+	slices.SortStableFunc(rows, func(a, b pawl.Transition) int { return cmp.Compare(a.At, b.At) })
+	return rows, nil
+}
+
+// Logs answers what the steps of a job printed; of one step, by its key, if
+// step is not empty.
+func (e *Engine) Logs(ctx context.Context, id pawl.ID, step string) ([]pawl.LogLine, error) {
+	j, err := e.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	def, err := e.defs.get(ctx, j.Definition)
+	if err != nil {
+		return nil, err
+	}
+	ord := pawl.Ord(0)
+	if step != "" {
+		if ord, err = def.OrdOf(step); err != nil {
+			return nil, err
+		}
+	}
+	chunks, err := e.store.Logs(ctx, j.Key(), ord)
+	if err != nil {
+		return nil, err
+	}
+	lines := make([]pawl.LogLine, 0, len(chunks))
+	for _, c := range chunks {
+		lines = append(lines, pawl.LogLine{Step: def.Key(c.Ord), Claim: c.Claim, Stream: c.Stream, At: pawl.Timestamp(c.At), Offset: c.Offset, Text: string(c.Data)})
+	}
+	return lines, nil
+}
+
+// Definition answers the definition that a job is pinned to.
+func (e *Engine) Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error) {
+	j, err := e.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return e.defs.get(ctx, j.Definition)
+}
+
+// Workers lists the workers that live, or all.
+func (e *Engine) Workers(ctx context.Context, living bool) ([]*pawl.Worker, error) {
+	return e.store.Workers(ctx, living)
+}

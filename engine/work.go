@@ -1,0 +1,301 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// ErrWorkerEnded is returned to a worker that another process has ended, though
+// it lives. It drops what it holds and registers anew (J1).
+var ErrWorkerEnded = &pawl.Error{Kind: pawl.Conflict, Message: "this worker has been ended"}
+
+// NewID makes an id.
+func (e *Engine) NewID() pawl.ID { return e.mint.next(e.cfg.Clock()) }
+
+// Register makes a worker of an id made by NewID. The caller holds "worker/KEY"
+// (store.Ledger.Hold) from before it registers until it has ended the worker, or
+// its process dies.
+func (e *Engine) Register(ctx context.Context, w pawl.Worker, actor string) (*pawl.Worker, error) {
+	cmd := &register{worker: w, note: workflow.Note{Actor: actor}}
+	if err := e.committer.one(ctx, cmd); err != nil {
+		return nil, err
+	}
+	e.wake(false, true, false) // pending jobs may have waited for it
+	e.evaluator.look()
+	return &cmd.worker, nil
+}
+
+type register struct {
+	worker pawl.Worker
+	note   workflow.Note
+}
+
+func (r *register) query(*store.Query) {}
+
+func (r *register) decide(t *tx) error {
+	w := r.worker
+	t.makeWorker(&w, r.note)
+	r.worker = w
+	return nil
+}
+
+// MoveWorker applies an event of the worker's table: complete_tasks when it has
+// drained, pause, resume, error_unrecoverable. To end one, see Terminate.
+func (e *Engine) MoveWorker(ctx context.Context, key int64, event machine.Event, note workflow.Note) error {
+	return e.committer.one(ctx, &moveWorker{key: key, event: event, note: note})
+}
+
+type moveWorker struct {
+	key   int64
+	event machine.Event
+	note  workflow.Note
+}
+
+func (m *moveWorker) query(q *store.Query) { q.Workers = append(q.Workers, m.key) }
+
+func (m *moveWorker) decide(t *tx) error {
+	w := t.worker(m.key)
+	if w == nil {
+		return pawl.Errorf(pawl.NotFound, "there is no worker with key %d", m.key)
+	}
+	return t.moveWorker(w, m.event, m.note)
+}
+
+// A Report is what became of a step that a worker had claimed.
+type Report struct {
+	Step  pawl.StepKey
+	Claim int // the fence (T5)
+	Actor string
+	workflow.Report
+}
+
+// An Assignment is a step that a worker now owns.
+type Assignment struct {
+	Step       pawl.Step
+	Job        pawl.Job // with inputs, if Inputs is not nil
+	Definition *workflow.Definition
+}
+
+// An Exchange is one visit of a worker: what it has finished, and how much it
+// can take on.
+type Exchange struct {
+	Worker  *pawl.Worker
+	Reports []Report
+	Free    int // slots free, those of the reports included; 0 takes nothing
+}
+
+// Exchange reports and claims in one commit (T3): the outcomes are stored and
+// weighed, and what they make ready may be among the assignments. A report that
+// came too late is kept as a refused fact and answered with no error. When the
+// worker has ended, the reports are kept the same way and the error is
+// ErrWorkerEnded.
+func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error) {
+	cmds := make([]command, 0, len(x.Reports)+1)
+	for i := range x.Reports {
+		cmds = append(cmds, e.newReport(&x.Reports[i]))
+	}
+	take := &claim{e: e, worker: x.Worker, free: x.Free}
+	if x.Free > 0 {
+		cmds = append(cmds, take)
+	}
+	if len(cmds) == 0 {
+		return nil, nil
+	}
+	errs, err := e.committer.do(ctx, cmds...)
+	if err != nil {
+		return nil, err
+	}
+	return take.assigned, errors.Join(errs...)
+}
+
+// Retryable reports whether err is of a commit that failed as a whole and may
+// be asked for again, and not of a decision.
+func Retryable(err error) bool {
+	var c *commitError
+	return errors.As(err, &c)
+}
+
+// A report stores and weighs one outcome.
+type report struct {
+	e *Engine
+	r *Report
+}
+
+func (e *Engine) newReport(r *Report) *report { return &report{e: e, r: r} }
+
+func (r *report) query(q *store.Query) {
+	q.Jobs = append(q.Jobs, r.r.Step.Job)
+	q.Steps = append(q.Steps, r.r.Step)
+	job, ok := r.e.jobs.get(r.r.Step.Job)
+	if !ok {
+		return // the outcome is stored with a mark, and weighed by the evaluator
+	}
+	addReach(q, job.def, r.r.Step, false)
+	if job.def.MayWait(job.def.Workers) {
+		q.Waiting = append(q.Waiting, store.JobLimit{Job: r.r.Step.Job, Limit: job.def.Workers})
+	}
+}
+
+func addReach(q *store.Query, def *workflow.Definition, k pawl.StepKey, deep bool) {
+	for _, ord := range def.Reach(k.Ord, deep) {
+		q.Steps = append(q.Steps, pawl.StepKey{Job: k.Job, Ord: ord})
+	}
+}
+
+func (r *report) decide(t *tx) error {
+	s := t.step(r.r.Step)
+	if s == nil {
+		return pawl.Errorf(pawl.NotFound, "there is no step %s", r.r.Step)
+	}
+	if why := r.stale(s); why != "" {
+		t.refusals = append(t.refusals, r.refusal(t, why))
+		return nil
+	}
+	d, err := r.e.decision(t, s.Job, workflow.Answers{})
+	if err != nil {
+		return err
+	}
+	rep := r.r.Report
+	rep.Note.Actor = r.r.Actor
+	if err := d.Report(s, rep); err != nil {
+		return err
+	}
+	return refill(t, d, s.Job)
+}
+
+// stale answers why the report comes too late, or "".
+func (r *report) stale(s *pawl.Step) string {
+	switch {
+	case s.Claims != r.r.Claim:
+		return "the step has been claimed again since"
+	case s.State != lifecycle.StepInProgress:
+		return "the step is " + string(s.State) + " by now"
+	}
+	return ""
+}
+
+func (r *report) refusal(t *tx, why string) pawl.Refusal {
+	data, err := json.Marshal(struct {
+		Output  json.RawMessage `json:"output,omitempty"`
+		Failure *pawl.Failure   `json:"failure,omitempty"`
+	}{r.r.Output, r.r.Failure})
+	if err != nil {
+		data = nil
+	}
+	return pawl.Refusal{StepKey: r.r.Step, At: t.now, Claim: r.r.Claim, Event: r.r.Event, Actor: r.r.Actor, Why: why, Data: data}
+}
+
+// refill lets steps that wait for a slot of the job have those that are free.
+func refill(t *tx, d *workflow.Decision, job int64) error {
+	waiting := t.facts.Waiting[job]
+	if len(waiting) == 0 {
+		return nil
+	}
+	ords := make([]pawl.Ord, len(waiting))
+	for i, k := range waiting {
+		ords[i] = k.Ord
+	}
+	return d.Refill(ords)
+}
+
+// A claim takes steps for a worker: those that this very commit has enqueued,
+// then those of the queue, then those of pending jobs that it starts.
+type claim struct {
+	e      *Engine
+	worker *pawl.Worker
+	free   int
+
+	assigned []Assignment
+}
+
+func (c *claim) query(q *store.Query) {
+	q.Workers = append(q.Workers, c.worker.Key())
+	q.Claims = append(q.Claims, store.ClaimQuery{Worker: c.worker.Key(), Routes: c.worker.Routes, Limit: c.free})
+}
+
+func (c *claim) decide(t *tx) error {
+	c.assigned = c.assigned[:0]
+	facts := &t.facts.Claims[t.claims]
+	t.claims++
+	w := t.worker(c.worker.Key())
+	if w == nil || lifecycle.Worker.Ended(w.State) {
+		return ErrWorkerEnded
+	}
+	if w.State == lifecycle.WorkerPaused {
+		return nil
+	}
+	if err := c.takeAll(t, w, t.enqueued); err != nil {
+		return err
+	}
+	if err := c.takeAll(t, w, facts.Steps); err != nil {
+		return err
+	}
+	for _, job := range facts.Starts {
+		if len(c.assigned) >= c.free {
+			break
+		}
+		if err := c.start(t, w, job); err != nil {
+			return err
+		}
+	}
+	if len(c.assigned) > 0 && w.State == lifecycle.WorkerIdle {
+		return t.moveWorker(w, lifecycle.WorkerStartTask, workflow.Note{Actor: w.ID.Public(pawl.WorkerPrefix)})
+	}
+	return nil
+}
+
+// start starts a pending job and takes its first steps. A job that cannot be
+// started is left to be looked at; it must not hold up the others.
+func (c *claim) start(t *tx, w *pawl.Worker, job int64) error {
+	if j := t.job(job); j == nil || j.State != lifecycle.JobPending || j.Paused {
+		return nil
+	}
+	d, err := c.e.decision(t, job, workflow.Answers{})
+	if err != nil {
+		c.e.log.Error("a pending job cannot be started", "job", job, "error", err)
+		return nil
+	}
+	before := len(t.enqueued)
+	if err := d.Start(workflow.Note{}); err != nil {
+		return err
+	}
+	return c.takeAll(t, w, t.enqueued[before:])
+}
+
+func (c *claim) takeAll(t *tx, w *pawl.Worker, keys []pawl.StepKey) error {
+	for _, k := range keys {
+		if len(c.assigned) >= c.free {
+			return nil
+		}
+		if err := c.take(t, w, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *claim) take(t *tx, w *pawl.Worker, k pawl.StepKey) error {
+	s := t.step(k)
+	if s == nil || s.State != lifecycle.StepEnqueued || !slices.Contains(w.Routes, s.Route) {
+		return nil
+	}
+	d, err := c.e.decision(t, k.Job, workflow.Answers{})
+	if err != nil {
+		c.e.log.Error("a step cannot be claimed", "step", k.String(), "error", err)
+		return nil
+	}
+	if err := d.Claim(s, w); err != nil {
+		return err
+	}
+	c.e.jobs.put(t.job(k.Job), d.Definition)
+	c.assigned = append(c.assigned, Assignment{Step: *s, Job: *t.job(k.Job), Definition: d.Definition})
+	return nil
+}

@@ -1,0 +1,225 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A Cluster is a throw-away PostgreSQL server on a folder of its own.
+type Cluster struct {
+	URL string // of its database postgres
+
+	dir     string
+	account *syscall.Credential // nil: the own account
+	bin     string
+	server  *exec.Cmd
+	exited  chan struct{} // closed when the server has ended
+}
+
+// Start makes a cluster in a new folder and waits until it answers. Without
+// durable it does not care for the disk: for tests. With durable every commit
+// reaches the disk, as in production: for benchmarks.
+func Start(ctx context.Context, durable bool) (*Cluster, error) {
+	bin, err := Binaries()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{bin: bin, exited: make(chan struct{})}
+	if err := c.prepare(ctx); err != nil {
+		c.remove()
+		return nil, err
+	}
+	if err := c.serve(ctx, durable); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+// prepare makes the folder, owned by the account that runs the server, and the
+// empty cluster in it. PostgreSQL refuses to run as root.
+func (c *Cluster) prepare(ctx context.Context) error {
+	if err := c.pickAccount(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "pawl-postgres-")
+	if err != nil {
+		return err
+	}
+	c.dir = dir
+	if err := c.own(dir); err != nil {
+		return err
+	}
+	initdb := c.command(ctx, "initdb", "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale", "C", "-D", c.data())
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	return nil
+}
+
+func (c *Cluster) pickAccount() error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		return fmt.Errorf("root cannot run PostgreSQL, and there is no account postgres: %w", err)
+	}
+	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
+	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+	c.account = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return nil
+}
+
+func (c *Cluster) own(path string) error {
+	if c.account == nil {
+		return nil
+	}
+	return os.Chown(path, int(c.account.Uid), int(c.account.Gid))
+}
+
+func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
+
+// command runs a program of PostgreSQL as its account. It dies with this process.
+func (c *Cluster) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, name), args...)
+	cmd.Dir = c.dir
+	cmd.SysProcAttr = attributes(c.account)
+	return cmd
+}
+
+// serve starts the server and waits until it answers.
+func (c *Cluster) serve(ctx context.Context, durable bool) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(c.dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	c.URL = address(port, "postgres")
+	c.server = c.command(context.WithoutCancel(ctx), "postgres", settings(c.data(), port, durable)...)
+	c.server.Stdout, c.server.Stderr = log, log
+	if err := startPinned(c.server, c.exited); err != nil {
+		c.server = nil
+		return fmt.Errorf("start postgres: %w", err)
+	}
+	return c.await(ctx)
+}
+
+func settings(data string, port int, durable bool) []string {
+	args := []string{"-D", data, "-p", strconv.Itoa(port)}
+	set := map[string]string{
+		"listen_addresses": "127.0.0.1", "unix_socket_directories": "",
+		"max_connections": "400", "shared_buffers": "128MB",
+	}
+	if durable {
+		set["max_wal_size"] = "4GB"
+	} else {
+		set["fsync"], set["full_page_writes"], set["synchronous_commit"] = "off", "off", "off"
+	}
+	for name, value := range set {
+		args = append(args, "-c", name+"="+value)
+	}
+	return args
+}
+
+// await waits until the server answers, dies or ctx ends.
+func (c *Cluster) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := pgx.Connect(ctx, c.URL)
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-c.exited:
+			return fmt.Errorf("postgres did not start: %s", c.log())
+		case <-ctx.Done():
+			return fmt.Errorf("postgres does not answer: %w: %s", err, c.log())
+		case <-tick.C:
+		}
+	}
+}
+
+func (c *Cluster) log() string {
+	b, _ := os.ReadFile(filepath.Join(c.dir, "log"))
+	return strings.TrimSpace(string(b))
+}
+
+// Stop ends the server at once and removes its folder. Stopping twice is fine.
+func (c *Cluster) Stop() error {
+	if c.server != nil {
+		_ = c.server.Process.Signal(syscall.SIGQUIT)
+		select {
+		case <-c.exited:
+		case <-time.After(5 * time.Second):
+			_ = c.server.Process.Kill()
+			<-c.exited
+		}
+		c.server = nil
+	}
+	return c.remove()
+}
+
+func (c *Cluster) remove() error {
+	if c.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(c.dir)
+}
+
+// Binaries answers the folder of PostgreSQL's programs: the newest below
+// /usr/lib/postgresql, else where the PATH has initdb.
+func Binaries() (string, error) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	best, newest := "", 0
+	for _, path := range found {
+		dir := filepath.Dir(path)
+		if v, err := strconv.Atoi(filepath.Base(filepath.Dir(dir))); err == nil && v > newest {
+			best, newest = dir, v
+		}
+	}
+	if best != "" {
+		return best, nil
+	}
+	path, err := exec.LookPath("initdb")
+	if err != nil {
+		return "", errMissing
+	}
+	return filepath.Dir(path), nil
+}
+
+var errMissing = errors.New("PostgreSQL is not installed; run: sudo apt-get install -y --no-install-recommends postgresql")
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func address(port int, database string) string {
+	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: "127.0.0.1:" + strconv.Itoa(port), Path: "/" + database, RawQuery: "sslmode=disable"}
+	return u.String()
+}

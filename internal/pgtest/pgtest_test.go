@@ -1,0 +1,47 @@
+package pgtest
+
+import (
+	"os"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+func TestMain(m *testing.M) { os.Exit(Main(m)) }
+
+func TestURLIsADatabaseOfItsOwn(t *testing.T) {
+	t.Parallel()
+	a, b := URL(t), URL(t)
+	if a == b {
+		t.Fatalf("two tests share %s", a)
+	}
+	conn, err := pgx.Connect(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	var tables int
+	if err := conn.QueryRow(t.Context(), "select count(*) from pg_tables where schemaname = 'public'").Scan(&tables); err != nil {
+		t.Fatal(err)
+	}
+	if tables != 0 {
+		t.Errorf("a new database has %d tables", tables)
+	}
+}
+
+func TestStopRemovesTheCluster(t *testing.T) {
+	t.Parallel()
+	c, err := Start(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(c.dir); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", c.dir, err)
+	}
+	if err := c.Stop(); err != nil {
+		t.Errorf("stopping twice: %v", err)
+	}
+}

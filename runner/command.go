@@ -1,0 +1,168 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// CommandConfig is what Command needs. The zero value is usable.
+type CommandConfig struct {
+	// Pass names variables of this process's environment that commands get
+	// besides those that the package comment lists. A name that ends in * stands
+	// for all that begin so.
+	Pass []string
+
+	// Environ answers this process's environment; default os.Environ.
+	Environ func() []string
+
+	// TempDir is where the folder of an attempt is made; default os.TempDir.
+	TempDir string
+}
+
+// Command makes the Handler that runs programs and scripts. The package comment
+// says how.
+func Command(c CommandConfig) Handler {
+	if c.Environ == nil {
+		c.Environ = os.Environ
+	}
+	return c.run
+}
+
+func (c CommandConfig) run(ctx context.Context, t *Task) Result {
+	if ctx.Err() != nil {
+		return Result{Failure: stopped(ctx)}
+	}
+	f, err := makeFolder(c.TempDir, t)
+	if err != nil {
+		return Result{Failure: retryable("start_failed", "make the folder of the attempt: %v", err)}
+	}
+	defer f.remove(t.Log)
+	r := run{task: t, limits: t.Limits.withDefaults(), folder: f}
+	cmd, failure := c.build(t, f)
+	if failure == nil {
+		failure = r.execute(ctx, cmd)
+	}
+	if failure != nil {
+		return Result{Failure: failure}
+	}
+	return r.output()
+}
+
+// build makes the command of a task, or says why it cannot be run.
+func (c CommandConfig) build(t *Task, f *folder) (*exec.Cmd, *pawl.Failure) {
+	argv := t.Work.Argv
+	if t.Work.Kind == workflow.KindRun {
+		argv = []string{"/bin/sh", "-e", f.script}
+	}
+	if failure := checkWork(argv, t.Work.Env); failure != nil {
+		return nil, failure
+	}
+	dir, failure := workingDir(t.BaseDir, t.Work.Dir)
+	if failure != nil {
+		return nil, failure
+	}
+	env := environment(c.Environ(), c.Pass, t, f)
+	path, failure := findProgram(argv[0], dir, env["PATH"])
+	if failure != nil {
+		return nil, failure
+	}
+	return &exec.Cmd{Path: path, Args: argv, Dir: dir, Env: environList(env), SysProcAttr: groupAttr()}, nil
+}
+
+// A run is the execution of one task.
+type run struct {
+	task   *Task
+	limits Limits
+	folder *folder
+	stdout capture
+	stderr ring
+}
+
+// execute runs cmd to its end, and answers nil if it succeeded.
+func (r *run) execute(ctx context.Context, cmd *exec.Cmd) *pawl.Failure {
+	if r.task.Output != workflow.OutputNone {
+		r.stdout.limit = r.limits.Output
+	}
+	r.stderr.limit = maxExcerpt
+	pipes, err := openPipes(
+		io.MultiWriter(r.task.Log.Stream(Stdout), &r.stdout),
+		io.MultiWriter(r.task.Log.Stream(Stderr), &r.stderr))
+	if err != nil {
+		return retryable("start_failed", "make pipes: %v", err)
+	}
+	cmd.Stdout, cmd.Stderr = pipes.stdout.w, pipes.stderr.w
+	p, err := startProcess(cmd)
+	pipes.started()
+	if err != nil {
+		pipes.finish(r.limits.Drain)
+		return startFailure(cmd, err)
+	}
+	wasStopped := p.wait(ctx, r.limits.Grace, r.task.Log)
+	if !pipes.finish(r.limits.Drain) {
+		r.task.Log.Notef("a process that left the group still holds the output open; what it prints from here on is not kept")
+	}
+	if wasStopped {
+		return stopped(ctx)
+	}
+	return r.ended(cmd.ProcessState.Sys().(syscall.WaitStatus))
+}
+
+// ended judges how the process ended.
+func (r *run) ended(status syscall.WaitStatus) *pawl.Failure {
+	if status.Exited() && status.ExitStatus() == 0 {
+		return nil
+	}
+	tail := bounded(string(r.stderr.bytes()), maxExcerpt)
+	fields := map[string]any{"stderr": tail}
+	var f *pawl.Failure
+	if status.Signaled() {
+		n := int(status.Signal())
+		f = retryable(fmt.Sprintf("signal_%d", n), "killed by signal %d (%v)%s", n, status.Signal(), lastLine(tail))
+		fields["signal"] = n
+	} else {
+		n := status.ExitStatus()
+		f = retryable(fmt.Sprintf("exit_%d", n), "exit status %d%s", n, lastLine(tail))
+		f.Permanent = slices.Contains(r.task.PermanentExitCodes, n)
+		fields["exit_code"] = n
+	}
+	f.Metadata = metadata(fields)
+	return f
+}
+
+// lastLine answers ": " and the last line of text that is not blank, or nothing.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	line := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+	if line == "" {
+		return ""
+	}
+	return ": " + bounded(line, maxMessage)
+}
+
+// output answers what a command that succeeded has put out.
+func (r *run) output() Result {
+	mode := r.task.Output
+	s, written, failure := r.folder.result(r.limits.Output)
+	if failure != nil {
+		return Result{Failure: failure}
+	}
+	if written {
+		mode = workflow.OutputJSON
+	} else {
+		s = source{name: "stdout", bytes: r.stdout.buf, over: r.stdout.over, limit: r.limits.Output}
+	}
+	result, note := s.output(mode)
+	if note != "" {
+		r.task.Log.Notef("%s", note)
+	}
+	return result
+}

@@ -1,0 +1,176 @@
+package postgres
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Claims are read by one statement: enqueued steps first, and for what is
+// missing up to the limit, pending jobs with their first steps. With one route
+// the index gives the order, and exactly what is answered is locked. With
+// several, the heads of their queues are merged before the locks are taken;
+// spare rows stand in for those that others have locked.
+const (
+	readyOne = `select s.* from step s where s.state = 'enqueued' and s.route = $1::bigint
+  order by s.priority desc, s.job, s.ord limit $2::bigint for update skip locked`
+	readyMany = `select s.* from (
+    select h.* from unnest($1::bigint[]) as r(route) cross join lateral
+      (select job, ord, priority from step where state = 'enqueued' and step.route = r.route
+       order by priority desc, job, ord limit 2 * $2::bigint + 100) h
+    order by h.priority desc, h.job, h.ord
+  ) h join step s on s.job = h.job and s.ord = h.ord where s.state = 'enqueued'
+  order by s.priority desc, s.job, s.ord limit $2::bigint for update of s skip locked`
+	pendingOne = `select j.* from job j where j.state = 'PENDING' and j.route = $1::bigint and not j.paused
+  order by j.priority desc, j.id limit $2::bigint - (select count(*) from c) for update skip locked`
+	pendingMany = `select j.* from (
+    select h.* from unnest($1::bigint[]) as r(route) cross join lateral
+      (select id, priority from job where state = 'PENDING' and job.route = r.route and not paused
+       order by priority desc, id limit 2 * $2::bigint + 100) h
+    order by h.priority desc, h.id
+  ) h join job j on j.id = h.id where j.state = 'PENDING' and not j.paused
+  order by j.priority desc, j.id limit $2::bigint - (select count(*) from c) for update of j skip locked`
+)
+
+var (
+	claimOne  = &statement{"claim_one", claimSQL(readyOne, pendingOne)}
+	claimMany = &statement{"claim_many", claimSQL(readyMany, pendingMany)}
+)
+
+// claimSQL answers rows of a step and of its job, and whether the step starts the
+// job. A pending job is locked, and its bodies come with its first step only; the
+// job of a step that was enqueued is read without a lock.
+func claimSQL(ready, pending string) string {
+	return fmt.Sprintf(`with c as materialized (%s),
+p as materialized (%s),
+r as materialized (
+  select %s, %s, j.inputs, j.metadata from p j join step s on s.job = j.id
+  where s.state = 'pending' and s.unmet = 0 order by j.priority desc, j.id, s.ord for update of s
+)
+select %s, 0, %s, j.inputs, j.metadata from c join job j on j.id = c.job
+union all
+select %s, 1, %s, case when first then inputs end, case when first then metadata end
+from (select *, lag(s_job) over () is distinct from s_job as first from r) r`,
+		ready, pending, shaped("s.* as s_*", stepPlain), shaped("j.* as j_*", jobPlain),
+		names("c", stepPlain), names("j", jobPlain), shaped("s_*", stepPlain), shaped("j_*", jobPlain))
+}
+
+// A claimPool is what was found for all queries on the same routes. A row that
+// this transaction has locked already is not passed over by SKIP LOCKED, so
+// queries that share a route ask for as much more as those before them want.
+type claimPool struct {
+	routes []int64
+	limit  int
+	steps  []pawl.StepKey
+	starts []int64
+}
+
+func (r *reading) queueClaims(p *pipe) {
+	for _, c := range r.q.Claims {
+		pool := r.poolOf(c.Routes)
+		pool.limit += c.Limit
+	}
+	for i, pool := range r.pools {
+		limit := pool.limit
+		for _, before := range r.pools[:i] {
+			if slices.ContainsFunc(before.routes, func(x int64) bool { return slices.Contains(pool.routes, x) }) {
+				limit += before.limit
+			}
+		}
+		if len(pool.routes) == 1 {
+			p.add(claimOne, r.claimed(pool), num(pool.routes[0]), num(int64(limit)))
+		} else if len(pool.routes) > 1 {
+			p.add(claimMany, r.claimed(pool), nums(pool.routes), num(int64(limit)))
+		}
+	}
+}
+
+func (r *reading) poolOf(routes []int64) *claimPool {
+	routes = slices.Clone(routes)
+	slices.Sort(routes)
+	routes = slices.Compact(routes)
+	for _, p := range r.pools {
+		if slices.Equal(p.routes, routes) {
+			return p
+		}
+	}
+	p := &claimPool{routes: routes}
+	r.pools = append(r.pools, p)
+	return p
+}
+
+// claimed reads one row of a claim statement.
+func (r *reading) claimed(pool *claimPool) func(*cursor) {
+	return func(c *cursor) {
+		s := r.claimedStep(c)
+		start := c.num() == 1
+		j := c.job()
+		j.Inputs, j.Metadata = c.body(), c.body()
+		if c.err != nil {
+			return
+		}
+		if !start && s != nil {
+			pool.steps = append(pool.steps, s.StepKey)
+			r.withBodies(j)
+		}
+		if !start {
+			return
+		}
+		if n := len(pool.starts); n == 0 || pool.starts[n-1] != j.Key() {
+			pool.starts = append(pool.starts, j.Key())
+			r.withBodies(j)
+		}
+	}
+}
+
+func (r *reading) claimedStep(c *cursor) *pawl.Step {
+	if c.null() {
+		c.at += len(stepPlain)
+		return nil
+	}
+	s := c.step()
+	if c.err != nil {
+		return nil
+	}
+	if r.Steps[s.StepKey] == nil {
+		r.Steps[s.StepKey] = s
+	}
+	return s
+}
+
+// withBodies adds a job with its inputs and metadata, or these to the job as it
+// was locked.
+func (r *reading) withBodies(j *pawl.Job) {
+	if known := r.Jobs[j.Key()]; known != nil {
+		known.Inputs, known.Metadata = j.Inputs, j.Metadata
+		return
+	}
+	r.Jobs[j.Key()] = j
+}
+
+// handOut gives each claim its share of what was found, in their order.
+func (r *reading) handOut() {
+	r.Claims = make([]store.ClaimFacts, len(r.q.Claims))
+	gone := map[pawl.StepKey]bool{}
+	for i, c := range r.q.Claims {
+		f, pool := &r.Claims[i], r.poolOf(c.Routes)
+		for len(f.Steps) < c.Limit && len(pool.steps) > 0 {
+			k := pool.steps[0]
+			pool.steps = pool.steps[1:]
+			if !gone[k] {
+				gone[k] = true
+				f.Steps = append(f.Steps, k)
+			}
+		}
+		for len(f.Steps)+len(f.Starts) < c.Limit && len(pool.starts) > 0 {
+			k := pawl.StepKey{Job: pool.starts[0]}
+			pool.starts = pool.starts[1:]
+			if !gone[k] {
+				gone[k] = true
+				f.Starts = append(f.Starts, k.Job)
+			}
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A column of a table, with the type in which its values travel in arrays.
+type column struct {
+	name string
+	typ  string // bigint, text, bytea, bool, uuid
+}
+
+// columns reads "bigint id, text name" into columns. It is used for the tables
+// of this package only, and panics on what it cannot read.
+func columns(spec string) []column {
+	var cs []column
+	for field := range strings.SplitSeq(spec, ",") {
+		typ, name, ok := strings.Cut(strings.TrimSpace(field), " ")
+		if !ok || arrayOID[typ] == 0 {
+			panic("postgres: column " + field)
+		}
+		cs = append(cs, column{name: name, typ: typ})
+	}
+	return cs
+}
+
+// The columns of the records. The order is that of the codecs in records.go.
+var (
+	recordColumns = columns("text state, bigint seq, bytea head, bigint due_at, text due_event, bigint updated_at")
+
+	jobFixed  = columns("bigint id, uuid uuid, text workspace, bigint definition, text workflow, text description, bigint parent, bigint continues, bigint depth, bigint worker_count, bool private, bigint created_at")
+	jobMoving = join(recordColumns, columns("bigint route, bigint priority, bool paused, bigint mark, text ending, bigint open, bigint active, bigint started_at, bigint completed_at"))
+	jobBodies = columns("text inputs, text output, text error, text metadata")
+	jobPlain  = join(jobFixed[1:], jobMoving)
+
+	stepFixed  = columns("bigint job, bigint ord, bigint created_at")
+	stepMoving = join(recordColumns, columns("bigint mark, bigint unmet, bool skipped, bigint attempts, bigint claims, bigint losses, bigint worker, bigint route, bigint priority, bigint total, bigint made, bigint live, bigint enqueued_at, bigint started_at, bigint completed_at"))
+	stepBodies = columns("text input, text output, text error")
+	stepPlain  = join(stepFixed, stepMoving)
+
+	workerFixed  = columns("bigint id, uuid uuid, text workspace, text name, text host, bigint pid, bigint created_at")
+	workerMoving = join(recordColumns, columns("bigint capacity, text routes, text handlers"))
+	workerBodies = columns("text metadata")
+	workerPlain  = join(workerFixed[1:], workerMoving)
+
+	entryColumns       = columns("bigint job, bigint ord, bigint seq, text state, text event, text reason, text actor, text request_id, bytea metadata, bigint at, bytea hash")
+	workerEntryColumns = columns("bigint worker, bigint seq, text state, text event, text reason, text actor, text request_id, bytea metadata, bigint at, bytea hash")
+	definitionColumns  = columns("bigint id, bytea hash, text name, bytea source, bigint created_at")
+	refusalColumns     = columns("bigint job, bigint ord, bigint at, bigint claim, text event, text actor, text why, text data")
+	answerColumns      = columns("text workspace, text key, text endpoint, bytea request_hash, bigint status, bytea body, bigint expires_at")
+	chunkColumns       = columns("bigint job, bigint ord, bigint claim, text stream, bigint off, bigint at, bytea data")
+)
+
+func join(parts ...[]column) []column {
+	var all []column
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}
+
+// names lists the columns, each behind the alias if there is one: "s.job, s.ord".
+func names(alias string, cs []column) string {
+	list := make([]string, len(cs))
+	for i, c := range cs {
+		list[i] = c.name
+		if alias != "" {
+			list[i] = alias + "." + c.name
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// shaped lists a pattern once per column, with the name in the place of *.
+func shaped(pattern string, cs []column) string {
+	list := make([]string, len(cs))
+	for i, c := range cs {
+		list[i] = strings.ReplaceAll(pattern, "*", c.name)
+	}
+	return strings.Join(list, ", ")
+}
+
+// unnest turns one array parameter per column, counted from $1, into rows.
+func unnest(cs []column) string {
+	list := make([]string, len(cs))
+	for i, c := range cs {
+		list[i] = fmt.Sprintf("$%d::%s[]", i+1, c.typ)
+	}
+	return "unnest(" + strings.Join(list, ", ") + ")"
+}
+
+// insert writes rows into a table; more stands at its end.
+func insert(table string, cs []column, more string) string {
+	return fmt.Sprintf("insert into %s (%s) select * from %s %s", table, names("", cs), unnest(cs), more)
+}
+
+// update writes the moving columns, and the bodies that are not null, of the
+// rows that key and seq (the column was) name. It divides by zero, which is
+// how ErrStale comes about, unless it has changed as many rows as the last
+// parameter says: so the commit behind it in the pipeline is not run.
+func update(table string, key, moving, bodies []column) string {
+	all := join(key, columns("bigint was"), moving, bodies)
+	var set, match []string
+	for _, c := range moving {
+		set = append(set, fmt.Sprintf("%s = u.%s", c.name, c.name))
+	}
+	for _, c := range bodies {
+		set = append(set, fmt.Sprintf("%s = coalesce(u.%s, t.%s)", c.name, c.name, c.name))
+	}
+	for _, c := range key {
+		match = append(match, fmt.Sprintf("t.%s = u.%s", c.name, c.name))
+	}
+	return fmt.Sprintf(`with done as (
+  update %s t set %s from %s as u(%s) where %s and t.seq = u.was returning 1
+) select 1 / (count(*) = $%d)::int from done`,
+		table, strings.Join(set, ", "), unnest(all), names("", all), strings.Join(match, " and "), len(all)+1)
+}

@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+)
+
+// A cursor reads the values of one row, in binary form and in order. The first
+// fault stays in err, and everything after it is zero.
+type cursor struct {
+	vals [][]byte
+	at   int
+	err  error
+}
+
+func (c *cursor) next() []byte {
+	if c.at >= len(c.vals) {
+		c.fail("row has %d columns only", len(c.vals))
+		return nil
+	}
+	v := c.vals[c.at]
+	c.at++
+	return v
+}
+
+func (c *cursor) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf("column %d: "+format, append([]any{c.at}, args...)...)
+	}
+}
+
+// null reports whether the next value is null, and stays before it.
+func (c *cursor) null() bool { return c.at < len(c.vals) && c.vals[c.at] == nil }
+
+func (c *cursor) num() int64 {
+	v := c.next()
+	switch len(v) {
+	case 0:
+		return 0
+	case 2:
+		return int64(int16(binary.BigEndian.Uint16(v)))
+	case 4:
+		return int64(int32(binary.BigEndian.Uint32(v)))
+	case 8:
+		return int64(binary.BigEndian.Uint64(v))
+	}
+	c.fail("%d bytes are no integer", len(v))
+	return 0
+}
+
+func (c *cursor) int() int { return int(c.num()) }
+
+func (c *cursor) flag() bool {
+	v := c.next()
+	return len(v) == 1 && v[0] != 0
+}
+
+func (c *cursor) text() string {
+	s, err := original(c.next())
+	if err != nil {
+		c.fail("%w", err)
+	}
+	return s
+}
+
+// word reads a text that was written by this package's tables, like a state.
+func (c *cursor) word() string { return string(c.next()) }
+
+func (c *cursor) blob() []byte {
+	v := c.next()
+	if v == nil {
+		return nil
+	}
+	return append(make([]byte, 0, len(v)), v...)
+}
+
+// fixed fills dst, whose length the value must have.
+func (c *cursor) fixed(dst []byte) {
+	v := c.next()
+	if len(v) != len(dst) {
+		c.fail("%d bytes, want %d", len(v), len(dst))
+		return
+	}
+	copy(dst, v)
+}
+
+func (c *cursor) body() json.RawMessage {
+	if c.null() {
+		c.at++
+		return nil
+	}
+	return json.RawMessage(c.text())
+}
+
+// decode reads JSON into v, and reports whether there was any.
+func (c *cursor) decode(v any) bool {
+	b := c.body()
+	if b == nil {
+		return false
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		c.fail("%w", err)
+	}
+	return true
+}

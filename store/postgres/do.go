@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+const (
+	// readAttempts bounds how often the reading half is begun anew after a
+	// deadlock or on a connection that turned out to be dead.
+	readAttempts = 8
+	// writeLimit bounds the writing half, which the caller's context does not
+	// interrupt: a decision that was made is committed.
+	writeLimit = time.Minute
+)
+
+// Do runs one write transaction; see store.Ledger.
+func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+	conn, facts, err := db.begin(ctx, q)
+	if err != nil {
+		return err
+	}
+	// A connection that is released within a transaction, because decide
+	// panicked, is closed by the pool.
+	defer conn.Release()
+	ch, err := decide(facts)
+	if err != nil || ch == nil {
+		db.rollback(ctx, conn)
+		return err
+	}
+	w, err := encode(facts, ch)
+	if err != nil {
+		db.rollback(ctx, conn)
+		return err
+	}
+	return db.commit(ctx, conn, w)
+}
+
+// begin opens a transaction and reads what q asks for. What fails here has
+// decided nothing yet, and is tried again.
+func (db *DB) begin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *store.Facts, error) {
+	for attempt := 1; ; attempt++ {
+		conn, err := db.pool.Acquire(ctx)
+		if err != nil {
+			return nil, nil, connectError(err)
+		}
+		facts, err := db.read(ctx, conn.Conn().PgConn(), q)
+		if err == nil {
+			return conn, facts, nil
+		}
+		if !severed(err) {
+			db.rollback(ctx, conn)
+		}
+		conn.Release()
+		again := clash(err) || severed(err)
+		if !again || attempt == readAttempts || ctx.Err() != nil {
+			return nil, nil, queryError("read a transaction", err)
+		}
+	}
+}
+
+// rollback ends the transaction and frees its locks.
+func (db *DB) rollback(ctx context.Context, conn *pgxpool.Conn) {
+	db.counts.rollbacks.Add(1)
+	p := db.pipe(conn)
+	p.add(rollback, nil)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
+	defer cancel()
+	if err := p.run(ctx); err != nil {
+		// The pool closes a connection that is still in a transaction.
+		db.log.Warn("rollback failed", "error", err)
+	}
+}
+
+// commit writes and commits. A connection lost meanwhile is remembered, so that
+// Settle can wait for its end.
+func (db *DB) commit(ctx context.Context, conn *pgxpool.Conn, w *writing) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
+	defer cancel()
+	var tag pgconn.CommandTag
+	p := db.pipe(conn)
+	w.queue(p)
+	p.addTagged(commit, &tag)
+	err := p.run(ctx)
+	switch {
+	case err == nil && tag.String() == "COMMIT":
+		db.counts.commits.Add(1)
+		db.counts.inserts.Add(w.inserts)
+		db.counts.updates.Add(w.updates)
+		db.counts.entries.Add(w.entries)
+		return nil
+	case err == nil:
+		return queryError("commit a transaction, which ended with "+tag.String(), errAborted)
+	case severed(err):
+		db.lost.add(conn.Conn().PgConn().PID())
+	default:
+		db.rollback(ctx, conn)
+	}
+	return writeError(err)
+}
+
+func (db *DB) pipe(conn *pgxpool.Conn) *pipe {
+	return &pipe{conn: conn.Conn().PgConn(), log: db.log}
+}

@@ -1,0 +1,276 @@
+package postgres
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// TestDue: deadlines of steps, jobs and workers, by time (K8).
+func TestDue(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	var want []store.Due
+	var future int64
+	do(t, db, &store.Query{}, func(f *store.Facts, d *draft) {
+		j, later := d.newJob(1), d.newJob(1)
+		s, w := d.newStep(j, 1, 1), d.newWorker()
+		j.DueAt, j.DueEvent = f.Now-1000, "cancel"
+		s.DueAt, s.DueEvent = f.Now-3000, "timeout"
+		w.DueAt, w.DueEvent = f.Now-2000, "terminate"
+		future = f.Now + 3600e6
+		later.DueAt = future
+		want = []store.Due{
+			{EntityKey: jobKey(s.Job, s.Ord), At: s.DueAt, Event: "timeout"},
+			{EntityKey: workerKey(w.Key()), At: w.DueAt, Event: "terminate"},
+			{EntityKey: jobKey(j.Key(), 0), At: j.DueAt, Event: "cancel"},
+		}
+	})
+	a, err := db.Look(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, a.Due); diff != "" || a.NextDue != future {
+		t.Errorf("next %d, want %d; due (-want +got):\n%s", a.NextDue, future, diff)
+	}
+	if a, err = db.Look(t.Context(), 1); err != nil || len(a.Due) != 1 || a.Due[0] != want[0] {
+		t.Errorf("with a limit of 1: %v, %v", a, err)
+	}
+}
+
+// TestLifeOfAWorker: a name is held by one, beats and stops, and death is told
+// by a free lock or by silence (J9, T10).
+func TestLifeOfAWorker(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	other := open(t, db.cfg.URL)
+	var w *pawl.Worker
+	do(t, db, &store.Query{}, func(f *store.Facts, d *draft) {
+		d.now -= 10e6 // registered ten seconds ago
+		w = d.newWorker()
+		j := d.newJob(1)
+		s := d.newStep(j, 1, 1)
+		s.State, s.Worker, s.Claims, s.DueEvent = lifecycle.StepInProgress, w.Key(), 4, lifecycle.StepCancel
+	})
+	dead := func() string {
+		t.Helper()
+		list, err := other.Reap(t.Context(), 6*time.Second)
+		if err != nil || len(list) > 1 {
+			t.Fatal(list, err)
+		}
+		if len(list) == 0 {
+			return ""
+		}
+		return list[0].Reason
+	}
+	if dead() == "" {
+		t.Error("a worker without a beat for 10 s lives")
+	}
+	stops, err := db.Beat(t.Context(), w.Key())
+	if err != nil || len(stops) != 1 || stops[0].Claim != 4 {
+		t.Errorf("stops %v, %v", stops, err)
+	}
+	if why := dead(); why != "" {
+		t.Errorf("dead right after a beat: %s", why)
+	}
+	release, err := db.Hold(t.Context(), workerName(w), []byte(`{"pid":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range []*DB{db, other} {
+		var held *store.HeldError
+		if _, err := h.Hold(t.Context(), workerName(w), nil); !errors.As(err, &held) || string(held.Note) != `{"pid":1}` {
+			t.Errorf("second hold: %v, want a HeldError with the note", err)
+		}
+	}
+	// Three seconds of silence: dead if nobody holds it, and alive if somebody does.
+	if _, err := db.pool.Exec(t.Context(), "update beat set at = at - 3000000"); err != nil {
+		t.Fatal(err)
+	}
+	if why := dead(); why != "" {
+		t.Errorf("dead though it is held: %s", why)
+	}
+	release()
+	release()
+	if why := dead(); why != verdict(3*time.Second, false, 6*time.Second) {
+		t.Errorf("released, and dead because of %q", why)
+	}
+	if release, err = other.Hold(t.Context(), workerName(w), nil); err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	// An ended worker that holds a step is an orphan's owner, and not reaped.
+	do(t, db, &store.Query{Workers: []int64{w.Key()}}, func(f *store.Facts, d *draft) {
+		r := f.Workers[w.Key()]
+		was := r.Seq
+		d.entry(workerKey(w.Key()), &r.Record, "", r.State, lifecycle.WorkerTerminated, lifecycle.WorkerTerminate)
+		d.Workers = append(d.Workers, store.Update[*pawl.Worker]{Record: r, Was: was})
+	})
+	if why := dead(); why != "" {
+		t.Errorf("an ended worker is reaped: %s", why)
+	}
+	a, err := db.Look(t.Context(), 5)
+	if err != nil || !slices.Equal(a.Orphans, []int64{w.Key()}) {
+		t.Errorf("orphans %v, %v", a.Orphans, err)
+	}
+	if list, err := db.Workers(t.Context(), true); err != nil || len(list) != 0 {
+		t.Errorf("living workers %v, %v", list, err)
+	}
+}
+
+// TestHoldOutlivesItsConnection: a name is taken again when the connection broke.
+func TestHoldOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	other := open(t, db.cfg.URL)
+	if _, err := db.Hold(t.Context(), "it", []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	pid := func() uint32 {
+		db.session.mu.Lock()
+		defer db.session.mu.Unlock()
+		return db.session.conn.PgConn().PID()
+	}
+	was := pid()
+	if _, err := other.pool.Exec(t.Context(), "select pg_terminate_backend($1, 5000)", int32(was)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Beat(t.Context(), 1); err != nil {
+		t.Fatalf("beat on a broken session: %v", err)
+	}
+	if pid() == was {
+		t.Fatal("the session was not opened anew")
+	}
+	var held *store.HeldError
+	if _, err := other.Hold(t.Context(), "it", nil); !errors.As(err, &held) {
+		t.Errorf("hold: %v, want a HeldError", err)
+	}
+	db.Close()
+	if _, err := other.Hold(t.Context(), "it", nil); err != nil {
+		t.Errorf("hold after its holder closed: %v", err)
+	}
+}
+
+// TestWake: hints reach others, and not oneself.
+func TestWake(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	other := open(t, db.cfg.URL)
+	hear := func(h *DB) chan store.Topic {
+		heard := make(chan store.Topic, 100) // more than this test sends
+		done := make(chan error, 1)
+		go func() { done <- h.Listen(t.Context(), func(topic store.Topic) { heard <- topic }) }()
+		t.Cleanup(func() {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+		return heard
+	}
+	own, others := hear(db), hear(other)
+	deadline := time.After(10 * time.Second)
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	got := map[store.Topic]bool{}
+	for len(got) < 2 {
+		select {
+		case topic := <-others:
+			got[topic] = true
+		case <-again.C: // the listener may not listen yet
+			db.Wake(store.TopicWork, store.TopicStops)
+		case <-deadline:
+			t.Fatalf("heard %v only", got)
+		}
+	}
+	// What other says now comes after all that db said: none of it was heard here.
+	other.Wake(store.TopicMarks)
+	for {
+		select {
+		case topic := <-own:
+			if topic != store.TopicMarks {
+				t.Errorf("heard its own hint %s", topic)
+			}
+			return
+		case <-again.C:
+			other.Wake(store.TopicMarks)
+		case <-deadline:
+			t.Fatal("nothing heard")
+		}
+	}
+}
+
+// TestTrails: whole trails with their records, by job, step, worker (K6).
+func TestTrails(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	jobs := submit(t, db, trailPage+5, 1)
+	enqueue(t, db, jobs[:2])
+	var w *pawl.Worker
+	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) { w = d.newWorker() })
+	// A job whose record is gone, and a record whose trail is gone.
+	for _, sql := range []string{"delete from job where id = $1", "delete from audit where job = $1::bigint + 1"} {
+		if _, err := db.pool.Exec(t.Context(), sql, jobs[3].Key()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var seen []store.EntityKey
+	err := db.Trails(t.Context(), 0, func(tr store.TrailOf) error {
+		seen = append(seen, tr.EntityKey)
+		switch {
+		case tr.Job == jobs[3].Key() && tr.Ord == 0:
+			if tr.Record.Seq != 0 || len(tr.Entries) != 2 {
+				t.Errorf("of a record that is gone: %+v", tr)
+			}
+		case tr.Job == jobs[4].Key():
+			if tr.Record.Seq == 0 || len(tr.Entries) != 0 {
+				t.Errorf("of a trail that is gone: %+v", tr)
+			}
+		case tr.Job != jobs[3].Key():
+			checkTrail(t, tr)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 2*len(jobs) + 1
+	if len(seen) != want || seen[0] != keyOf(jobs[0]) || seen[1].StepKey != first(jobs[0]) || seen[want-1] != workerKey(w.Key()) {
+		t.Errorf("%d trails, want %d: %v", len(seen), want, seen)
+	}
+	n := 0
+	stop := errors.New("stop")
+	if err := db.Trails(t.Context(), jobs[0].Key(), func(store.TrailOf) error { n++; return nil }); err != nil || n != 2 {
+		t.Errorf("of one job: %d trails, %v", n, err)
+	}
+	if err := db.Trails(t.Context(), 0, func(store.TrailOf) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("got %v, want the error of f", err)
+	}
+}
+
+func checkTrail(t *testing.T, tr store.TrailOf) {
+	t.Helper()
+	var head [32]byte
+	var state machine.State
+	for i, e := range tr.Entries {
+		if e.From != state || e.Sequence != int64(i+1) || e.Entity != tr.ID {
+			t.Errorf("%v: entry %d is %+v", tr.EntityKey, i, e)
+		}
+		again := e
+		again.Seal(head)
+		if again.Hash != e.Hash {
+			t.Errorf("%v: entry %d does not hash to what it says", tr.EntityKey, i)
+		}
+		head, state = e.Hash, e.To
+	}
+	if tr.Record.Head != head || tr.Record.State != state || tr.Record.Seq != int64(len(tr.Entries)) {
+		t.Errorf("%v: record %+v does not stand at the end of its trail", tr.EntityKey, tr.Record)
+	}
+}

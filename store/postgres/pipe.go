@@ -1,0 +1,115 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// A statement is prepared once per connection, and travels in binary form.
+type statement struct {
+	name string
+	sql  string
+}
+
+// inBinary is the format of every parameter and every result.
+var inBinary = []int16{1}
+
+// A pipe sends several statements in one go and reads their answers in order:
+// one round trip, whatever their number.
+type pipe struct {
+	conn  *pgconn.PgConn
+	log   *slog.Logger
+	calls []call
+}
+
+type call struct {
+	statement *statement
+	params    [][]byte
+	row       func(*cursor) // nil: rows are dropped
+	tag       *pgconn.CommandTag
+}
+
+// add queues a statement. row is called with each row of its answer; what the
+// row could not decode it leaves in the cursor's err, is logged and left out.
+func (p *pipe) add(s *statement, row func(*cursor), params ...[]byte) {
+	p.calls = append(p.calls, call{statement: s, params: params, row: row})
+}
+
+// addTagged queues a statement whose tag is stored in tag.
+func (p *pipe) addTagged(s *statement, tag *pgconn.CommandTag, params ...[]byte) {
+	p.calls = append(p.calls, call{statement: s, params: params, tag: tag})
+}
+
+// run sends what was queued and reads the answers. After an error of one
+// statement, those behind it were not run.
+func (p *pipe) run(ctx context.Context) error {
+	calls := p.calls
+	p.calls = nil
+	line := p.conn.StartPipeline(ctx)
+	for i := range calls {
+		line.SendQueryPrepared(calls[i].statement.name, calls[i].params, inBinary, inBinary)
+	}
+	if err := line.Sync(); err != nil {
+		return errors.Join(err, line.Close())
+	}
+	for i := range calls {
+		if err := p.answer(line, &calls[i]); err != nil {
+			_ = line.Close()
+			return err
+		}
+	}
+	return line.Close()
+}
+
+func (p *pipe) answer(line *pgconn.Pipeline, c *call) error {
+	res, err := line.GetResults()
+	if err != nil {
+		return err
+	}
+	reader, ok := res.(*pgconn.ResultReader)
+	if !ok {
+		return errors.New("the pipeline is out of step")
+	}
+	for reader.NextRow() {
+		p.read(c, reader.Values())
+	}
+	tag, err := reader.Close()
+	if c.tag != nil {
+		*c.tag = tag
+	}
+	return err
+}
+
+// read hands a row over. One that cannot be decoded must not stop the others.
+func (p *pipe) read(c *call, vals [][]byte) {
+	if c.row == nil {
+		return
+	}
+	cur := cursor{vals: vals}
+	c.row(&cur)
+	if cur.err != nil {
+		p.log.Error("row left out", "statement", c.statement.name, "error", cur.err)
+	}
+}
+
+// prepare prepares the statements on a new connection, in one round trip.
+func prepare(ctx context.Context, conn *pgconn.PgConn, list []*statement) error {
+	line := conn.StartPipeline(ctx)
+	for _, s := range list {
+		line.SendPrepare(s.name, s.sql, nil)
+	}
+	if err := line.Sync(); err != nil {
+		return errors.Join(err, line.Close())
+	}
+	for _, s := range list {
+		if _, err := line.GetResults(); err != nil {
+			_ = line.Close()
+			return fmt.Errorf("prepare %s: %w", s.name, err)
+		}
+	}
+	return line.Close()
+}

@@ -1,0 +1,257 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/store"
+)
+
+const clock = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
+
+// The statements of the reading half.
+var (
+	begin    = &statement{"begin", "begin isolation level read committed read write"}
+	rollback = &statement{"rollback", "rollback"}
+	commit   = &statement{"commit", "commit"}
+	now      = &statement{"now", "select " + clock}
+	known    = &statement{"known", "select id from definition where id = any($1::bigint[])"}
+
+	readWorkers = &statement{"read_workers", "select " + names("", workerPlain) + " from worker where id = any($1::bigint[]) order by id for update"}
+	readJobs    = &statement{"read_jobs", "select " + names("", jobPlain) + " from job where id = any($1::bigint[]) order by id for update"}
+
+	readUnlocked = &statement{"read_unlocked", "select " + names("", jobPlain) + " from job where id = any($1::bigint[])"}
+
+	// Steps that are named, and steps found by what they are, are locked by
+	// one statement, so that all writers lock them in one order. Which row was
+	// asked for by which field, its own values tell.
+	readSteps = &statement{"read_steps", `with k as (
+  select * from unnest($1::bigint[], $2::bigint[]) as u(job, ord)
+  union
+  select m.job, m.ord from unnest($3::bigint[]) as u(job) cross join lateral
+    (select job, ord from step where mark = 1 and step.job = u.job order by ord limit $4::bigint) m
+  union
+  select w.job, w.ord from unnest($5::bigint[], $6::bigint[]) as u(job, most) cross join lateral
+    (select job, ord from step where mark = 2 and step.job = u.job order by priority desc, ord limit u.most) w
+  union
+  select s.job, s.ord from unnest($7::bigint[]) as u(job) join step s on s.job = u.job where s.state <> all($8::text[])
+  union
+  select s.job, s.ord from unnest($9::bigint[]) as u(worker) join step s on s.worker = u.worker
+    where s.state = 'in_progress' and s.worker <> 0
+)
+select ` + names("s", stepPlain) + ` from k join step s on s.job = k.job and s.ord = k.ord
+order by s.job, s.ord for update of s`}
+	// The same for the common case that all are named.
+	readNamed = &statement{"read_named", "select " + names("s", stepPlain) + ` from unnest($1::bigint[], $2::bigint[]) as u(job, ord)
+join step s on s.job = u.job and s.ord = u.ord order by s.job, s.ord for update of s`}
+
+	// A racing insert of the same key waits here until the other is over. The
+	// second statement answers the keys that the first one did not take.
+	takeKeys = &statement{"take_keys", `insert into idempotency (workspace, key, endpoint, request_hash, status, created_at, expires_at)
+select u.workspace, u.key, '', ''::bytea, 0, ` + clock + `, 0 from unnest($1::text[], $2::text[]) as u(workspace, key) order by 1, 2
+on conflict (workspace, key) do update set status = 0, expires_at = 0, created_at = excluded.created_at
+where idempotency.expires_at <= ` + clock + ` returning workspace, key`}
+	readKeys = &statement{"read_keys", "select " + names("i", answerColumns) + ` from unnest($1::text[], $2::text[]) as u(workspace, key)
+join idempotency i on i.workspace = u.workspace and i.key = u.key where i.expires_at > 0`}
+)
+
+// A reading collects the facts of one transaction.
+type reading struct {
+	*store.Facts
+	q     *store.Query
+	order []*pawl.Step // as locked, by key
+	pools []*claimPool
+}
+
+func newReading(q *store.Query) *reading {
+	return &reading{q: q, Facts: &store.Facts{
+		Keys: map[store.IdempotencyKey]*store.Answer{}, Workers: map[int64]*pawl.Worker{}, Jobs: map[int64]*pawl.Job{},
+		Steps: map[pawl.StepKey]*pawl.Step{}, Marked: map[int64][]pawl.StepKey{}, Waiting: map[int64][]pawl.StepKey{},
+		Open: map[int64][]pawl.StepKey{}, Held: map[int64][]pawl.StepKey{}, Known: map[int64]bool{},
+	}}
+}
+
+// read begins a transaction and reads what q asks for, in one round trip.
+func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*store.Facts, error) {
+	r := newReading(q)
+	p := &pipe{conn: conn, log: db.log}
+	p.add(begin, nil)
+	r.queueKeys(p)
+	if len(q.Workers) > 0 {
+		p.add(readWorkers, r.worker, nums(q.Workers))
+	}
+	if len(q.Jobs) > 0 {
+		p.add(readJobs, r.job, nums(q.Jobs))
+	}
+	r.queueSteps(p)
+	r.queueClaims(p)
+	if len(q.Known) > 0 {
+		p.add(known, func(c *cursor) { r.Known[c.num()] = true }, nums(q.Known))
+	}
+	// The clock is read last: after every lock has been waited for.
+	p.add(now, func(c *cursor) { r.Now = c.num() })
+	if err := p.run(ctx); err != nil {
+		return nil, err
+	}
+	r.sort()
+	r.handOut()
+	return r.Facts, r.jobsOfHeld(ctx, conn, db.log)
+}
+
+// jobsOfHeld reads the jobs of held steps that were not locked.
+func (r *reading) jobsOfHeld(ctx context.Context, conn *pgconn.PgConn, log *slog.Logger) error {
+	missing := map[int64]bool{}
+	for _, steps := range r.Held {
+		for _, k := range steps {
+			if r.Jobs[k.Job] == nil {
+				missing[k.Job] = true
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	p := &pipe{conn: conn, log: log}
+	p.add(readUnlocked, r.job, nums(slices.Sorted(maps.Keys(missing))))
+	return p.run(ctx)
+}
+
+func (r *reading) queueKeys(p *pipe) {
+	if len(r.q.Keys) == 0 {
+		return
+	}
+	distinct := r.distinctKeys()
+	workspaces, keys := make([]string, len(distinct)), make([]string, len(distinct))
+	for i, k := range distinct {
+		workspaces[i], keys[i] = k.Workspace, k.Key
+	}
+	w, k := texts(workspaces), texts(keys)
+	p.add(takeKeys, func(c *cursor) {
+		r.Keys[store.IdempotencyKey{Workspace: c.text(), Key: c.text()}] = &store.Answer{New: true}
+	}, w, k)
+	p.add(readKeys, r.answer, w, k)
+}
+
+func (r *reading) distinctKeys() []store.IdempotencyKey {
+	keys := slices.Clone(r.q.Keys)
+	slices.SortFunc(keys, func(a, b store.IdempotencyKey) int {
+		return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Key, b.Key))
+	})
+	return slices.Compact(keys)
+}
+
+func (r *reading) answer(c *cursor) {
+	k := store.IdempotencyKey{Workspace: c.text(), Key: c.text()}
+	a := &store.Answer{Endpoint: c.text()}
+	c.fixed(a.RequestHash[:])
+	a.Status = c.int()
+	a.Body = c.blob()
+	a.ExpiresAt = c.num()
+	if c.err == nil {
+		r.Keys[k] = a
+	}
+}
+
+func (r *reading) worker(c *cursor) {
+	if w := c.worker(); c.err == nil {
+		r.Workers[w.Key()] = w
+	}
+}
+
+func (r *reading) job(c *cursor) {
+	if j := c.job(); c.err == nil {
+		r.Jobs[j.Key()] = j
+	}
+}
+
+func (r *reading) step(c *cursor) {
+	if s := c.step(); c.err == nil {
+		r.Steps[s.StepKey] = s
+		r.order = append(r.order, s)
+	}
+}
+
+func (r *reading) queueSteps(p *pipe) {
+	q := r.q
+	jobs, ords := make([]int64, len(q.Steps)), make([]pawl.Ord, len(q.Steps))
+	seen := make(map[pawl.StepKey]bool, len(q.Steps))
+	n := 0
+	for _, k := range q.Steps {
+		if !seen[k] {
+			seen[k] = true
+			jobs[n], ords[n] = k.Job, k.Ord
+			n++
+		}
+	}
+	j, o := nums(jobs[:n]), nums(ords[:n])
+	if len(q.Marked)+len(q.Waiting)+len(q.Open)+len(q.Held) == 0 {
+		if n > 0 {
+			p.add(readNamed, r.step, j, o)
+		}
+		return
+	}
+	waiting, most := make([]int64, len(q.Waiting)), make([]int64, len(q.Waiting))
+	for i, w := range q.Waiting {
+		waiting[i], most[i] = w.Job, int64(w.Limit)
+	}
+	p.add(readSteps, r.step, j, o, nums(q.Marked), num(store.MaxMarked), nums(waiting), nums(most),
+		nums(q.Open), texts(lifecycle.Step.Ends), nums(q.Held))
+}
+
+// sort puts the steps into the fields that asked for them. A row that another
+// transaction changed while this one waited for its lock is judged as it is now.
+func (r *reading) sort() {
+	marked, open, held := set(r.q.Marked), set(r.q.Open), set(r.q.Held)
+	for _, s := range r.order {
+		if marked[s.Job] && s.Mark == pawl.Attention && len(r.Marked[s.Job]) < store.MaxMarked {
+			r.Marked[s.Job] = append(r.Marked[s.Job], s.StepKey)
+		}
+		if open[s.Job] && !lifecycle.Step.Ended(s.State) {
+			r.Open[s.Job] = append(r.Open[s.Job], s.StepKey)
+		}
+		if held[s.Worker] && s.State == lifecycle.StepInProgress {
+			r.Held[s.Worker] = append(r.Held[s.Worker], s.StepKey)
+		}
+	}
+	r.sortWaiting()
+}
+
+func (r *reading) sortWaiting() {
+	if len(r.q.Waiting) == 0 {
+		return
+	}
+	limit := map[int64]int{}
+	for _, w := range r.q.Waiting {
+		limit[w.Job] = max(limit[w.Job], w.Limit)
+	}
+	byPriority := slices.Clone(r.order)
+	slices.SortStableFunc(byPriority, func(a, b *pawl.Step) int { return cmp.Compare(b.Priority, a.Priority) })
+	for _, s := range byPriority {
+		if s.Mark == pawl.Waiting && len(r.Waiting[s.Job]) < limit[s.Job] {
+			r.Waiting[s.Job] = append(r.Waiting[s.Job], s.StepKey)
+		}
+	}
+}
+
+func set(keys []int64) map[int64]bool {
+	if len(keys) == 0 {
+		return nil
+	}
+	m := make(map[int64]bool, len(keys))
+	for _, k := range keys {
+		m[k] = true
+	}
+	return m
+}
+
+func living(m *machine.Machine) []machine.State {
+	return slices.DeleteFunc(slices.Clone(m.States), m.Ended)
+}

@@ -1,0 +1,205 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// pingEvery is how often an idle session is looked after.
+const pingEvery = time.Second
+
+// sessionLimit bounds one use of the session.
+const sessionLimit = 5 * time.Second
+
+// A session is one connection beside the pool, for what must never wait behind
+// a transaction: the names that this handle holds, and beats. When it breaks it
+// is opened anew and every name is taken again.
+type session struct {
+	db   *DB
+	done chan struct{} // closed to end the keeper
+	over chan struct{} // closed when the keeper has ended
+
+	mu   sync.Mutex // held during every use of conn
+	conn *pgx.Conn  // nil until first used, and after it broke
+	held map[string][]byte
+	gone bool
+}
+
+func newSession(db *DB) *session {
+	s := &session{db: db, done: make(chan struct{}), over: make(chan struct{}), held: map[string][]byte{}}
+	go s.keep()
+	return s
+}
+
+// keep opens a broken session anew while names are held.
+func (s *session) keep() {
+	defer close(s.over)
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-tick.C:
+			s.tend()
+		}
+	}
+}
+
+func (s *session) tend() {
+	ctx, cancel := context.WithTimeout(context.Background(), sessionLimit)
+	defer cancel()
+	s.mu.Lock()
+	idle := len(s.held) == 0
+	s.mu.Unlock()
+	if idle {
+		return
+	}
+	if err := s.use(ctx, func(conn *pgx.Conn) error { return conn.Ping(ctx) }); err != nil && !errors.Is(err, errClosed) {
+		s.db.log.Warn("the session that holds names is broken", "error", err)
+	}
+}
+
+var errClosed = pawl.Errorf(pawl.Unavailable, "the database handle is closed")
+
+// use runs f on the connection, and once more on a new one if it was broken.
+func (s *session) use(ctx context.Context, f func(*pgx.Conn) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return errClosed
+	}
+	for attempt := 1; ; attempt++ {
+		if err := s.open(ctx); err != nil {
+			return err
+		}
+		err := f(s.conn)
+		if err == nil || !s.conn.IsClosed() || attempt == 2 || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// open connects unless it is, and takes the held names again.
+func (s *session) open(ctx context.Context) error {
+	if s.conn != nil && !s.conn.IsClosed() {
+		return nil
+	}
+	conn, err := s.db.dial(ctx)
+	if err != nil {
+		return err
+	}
+	s.conn = conn
+	for name, note := range s.held {
+		if err := s.db.take(ctx, conn, name, note); err != nil {
+			s.db.log.Error("a name could not be taken again after the connection broke", "name", name, "error", err)
+		}
+	}
+	return nil
+}
+
+// stop closes the connection, which frees every name.
+func (s *session) stop() {
+	close(s.done)
+	<-s.over
+	ctx, cancel := context.WithTimeout(context.Background(), sessionLimit)
+	defer cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
+	if s.conn == nil {
+		return
+	}
+	if len(s.held) > 0 {
+		// The server would notice the end of the connection a moment later.
+		_, _ = s.conn.Exec(ctx, "delete from hold where pid = pg_backend_pid(); select pg_advisory_unlock_all()")
+	}
+	_ = s.conn.Close(ctx)
+}
+
+// dial opens a connection beside the pool. Its small writes do not wait for the
+// disk: a beat or a note that is lost in a crash is written again.
+func (db *DB) dial(ctx context.Context) (*pgx.Conn, error) {
+	pc, err := pgx.ParseConfig(db.cfg.URL)
+	if err != nil {
+		return nil, badURL(err)
+	}
+	db.tune(pc)
+	pc.RuntimeParams["synchronous_commit"] = "off"
+	conn, err := pgx.ConnectConfig(ctx, pc)
+	if err != nil {
+		return nil, connectError(err)
+	}
+	return conn, nil
+}
+
+// lockKey is the advisory lock of a name; names of other schemas differ.
+const lockKey = "hashtextextended(current_schema() || '/' || $1::text, 7061776)"
+
+// take takes the lock of a name, or answers a *store.HeldError.
+func (db *DB) take(ctx context.Context, conn *pgx.Conn, name string, note []byte) error {
+	var ok bool
+	if err := conn.QueryRow(ctx, "select pg_try_advisory_lock("+lockKey+")", name).Scan(&ok); err != nil {
+		return queryError("hold "+name, err)
+	}
+	if ok {
+		_, err := conn.Exec(ctx, `insert into hold (name, note, pid, at) values ($1, $2, pg_backend_pid(), `+clock+`)
+			on conflict (name) do update set note = excluded.note, pid = excluded.pid, at = excluded.at`, name, append([]byte{}, note...))
+		return queryError("note who holds "+name, err)
+	}
+	held := &store.HeldError{Name: name}
+	err := conn.QueryRow(ctx, "select note from hold where name = $1", name).Scan(&held.Note)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return queryError("read who holds "+name, err)
+	}
+	return held
+}
+
+// Hold takes a name for the life of this handle's process, or until release.
+func (db *DB) Hold(ctx context.Context, name string, note []byte) (func(), error) {
+	s := db.session
+	if note != nil && !json.Valid(note) {
+		return nil, pawl.Errorf(pawl.Invalid, "note of %s: want JSON", name)
+	}
+	err := s.use(ctx, func(conn *pgx.Conn) error {
+		if own, ok := s.held[name]; ok {
+			return &store.HeldError{Name: name, Note: own}
+		}
+		if err := db.take(ctx, conn, name, note); err != nil {
+			return err
+		}
+		s.held[name] = append([]byte{}, note...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(func() { db.release(name) }), nil
+}
+
+func (db *DB) release(name string) {
+	ctx, cancel := context.WithTimeout(context.Background(), sessionLimit)
+	defer cancel()
+	s := db.session
+	s.mu.Lock()
+	delete(s.held, name)
+	s.mu.Unlock()
+	err := s.use(ctx, func(conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, "delete from hold where name = $1 and pid = pg_backend_pid()", name); err != nil {
+			return err
+		}
+		_, err := conn.Exec(ctx, "select pg_advisory_unlock("+lockKey+")", name)
+		return err
+	})
+	if err != nil && !errors.Is(err, errClosed) {
+		db.log.Warn("a name could not be released", "name", name, "error", err)
+	}
+}

@@ -1,0 +1,102 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Kinds of entities, by the names of their machines.
+const (
+	kindJob    = "job"
+	kindStep   = "step"
+	kindWorker = "worker"
+)
+
+// settlePoll is how often Settle asks whether a lost transaction is over.
+const settlePoll = 10 * time.Millisecond
+
+// lost remembers the server processes whose commit was not answered.
+type lost struct {
+	mu   sync.Mutex
+	pids map[uint32]bool
+}
+
+func (l *lost) add(pid uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pids == nil {
+		l.pids = map[uint32]bool{}
+	}
+	l.pids[pid] = true
+}
+
+func (l *lost) list() []int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var pids []int32
+	for pid := range l.pids {
+		pids = append(pids, int32(pid))
+	}
+	return pids
+}
+
+func (l *lost) forget(pids []int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, pid := range pids {
+		delete(l.pids, uint32(pid))
+	}
+}
+
+// Settle tells whether an entry was committed, after ErrUnknown. It ends the
+// server processes that may still be at it, and waits until they are gone. It
+// fails while the server cannot be reached.
+func (db *DB) Settle(ctx context.Context, k store.EntityKey, e *audit.Entry) (bool, error) {
+	if err := db.bury(ctx, db.lost.list()); err != nil {
+		return false, queryError("wait for a lost transaction", err)
+	}
+	var hash []byte
+	err := db.pool.QueryRow(ctx, entryHash, k.Job, int64(k.Ord), e.Sequence, k.Kind == kindWorker).Scan(&hash)
+	if err == pgx.ErrNoRows {
+		return false, nil
+	}
+	return bytes.Equal(hash, e.Hash[:]), queryError("look an audit entry up", err)
+}
+
+const entryHash = `select hash from audit where not $4 and job = $1 and ord = $2 and seq = $3
+union all select hash from worker_audit where $4 and worker = $1 and seq = $3`
+
+// bury waits for the end of the server processes.
+func (db *DB) bury(ctx context.Context, pids []int32) error {
+	if len(pids) == 0 {
+		return nil
+	}
+	tick := time.NewTicker(settlePoll)
+	defer tick.Stop()
+	for {
+		var alive int
+		err := db.pool.QueryRow(ctx, `select count(pg_terminate_backend(pid)) from pg_stat_activity
+			where pid = any($1) and application_name = $2`, pids, db.application()).Scan(&alive)
+		if err != nil {
+			return err
+		}
+		if alive == 0 {
+			db.lost.forget(pids)
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (db *DB) application() string { return "pawl " + db.handle }

@@ -1,0 +1,211 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// trailPage is how many jobs' trails are in memory at once.
+const trailPage = 100
+
+// Trail reads the audit entries of one entity, by sequence.
+func (db *DB) Trail(ctx context.Context, k store.EntityKey) ([]audit.Entry, error) {
+	id, err := db.publicID(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	sql, args := "select "+names("", entryColumns[2:])+" from audit where job = $1 and ord = $2 order by seq", []any{k.Job, int64(k.Ord)}
+	if k.Kind == kindWorker {
+		sql, args = "select "+names("", workerEntryColumns[1:])+" from worker_audit where worker = $1 order by seq", args[:1]
+	}
+	t := trail{ID: id}
+	err = db.query(ctx, "read a trail", sql, func(c *cursor) { t.add(c) }, args...)
+	return t.Entries, err
+}
+
+// publicID answers the id of an entity, or none if its record is gone.
+func (db *DB) publicID(ctx context.Context, k store.EntityKey) (string, error) {
+	sql := "select uuid from job where id = $1"
+	if k.Kind == kindWorker {
+		sql = "select uuid from worker where id = $1"
+	}
+	var id string
+	err := db.query(ctx, "read an id", sql, func(c *cursor) {
+		var u pawl.ID
+		c.fixed(u[:])
+		id = public(k, u)
+	}, k.Job)
+	return id, err
+}
+
+func public(k store.EntityKey, u pawl.ID) string {
+	switch {
+	case k.Kind == kindWorker:
+		return u.Public(pawl.WorkerPrefix)
+	case k.Ord != 0:
+		return u.Step(k.Ord).Public(pawl.StepPrefix)
+	}
+	return u.Public(pawl.JobPrefix)
+}
+
+// A trail grows entry by entry. From is the To of the entry before.
+type trail store.TrailOf
+
+func (t *trail) add(c *cursor) {
+	e := c.entry()
+	if c.err != nil {
+		return
+	}
+	e.Entity = t.ID
+	if n := len(t.Entries); n > 0 {
+		e.From = t.Entries[n-1].To
+	}
+	t.Entries = append(t.Entries, e)
+}
+
+// Trails hands every trail to f, as of one moment; see store.Views. It keeps a
+// transaction open until it is done.
+func (db *DB) Trails(ctx context.Context, job int64, f func(store.TrailOf) error) error {
+	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	return pgx.BeginTxFunc(ctx, db.pool, opts, func(tx pgx.Tx) error {
+		w := &walk{db: db, tx: tx}
+		if job != 0 {
+			return w.jobs(ctx, job, job, f)
+		}
+		return w.all(ctx, f)
+	})
+}
+
+// A walk goes through the trails within one snapshot.
+type walk struct {
+	db     *DB
+	tx     pgx.Tx
+	trails map[store.EntityKey]*trail
+}
+
+func (w *walk) all(ctx context.Context, f func(store.TrailOf) error) error {
+	from := int64(math.MinInt64)
+	for {
+		var to int64
+		err := w.tx.QueryRow(ctx, `select coalesce((select id from job where id >= $1 order by id offset $2 limit 1), $3)`,
+			from, trailPage-1, int64(math.MaxInt64)).Scan(&to)
+		if err != nil {
+			return queryError("read trails", err)
+		}
+		if err := w.jobs(ctx, from, to, f); err != nil {
+			return err
+		}
+		if to == math.MaxInt64 {
+			return w.workers(ctx, f)
+		}
+		from = to + 1
+	}
+}
+
+// jobs hands out the trails of the jobs with keys from one to the other.
+func (w *walk) jobs(ctx context.Context, from, to int64, f func(store.TrailOf) error) error {
+	w.trails = map[store.EntityKey]*trail{}
+	ids := map[int64]pawl.ID{}
+	err := w.query(ctx, "select id, uuid, created_at, "+names("", recordColumns)+" from job where id between $1 and $2", func(c *cursor) {
+		k := jobKey(c.num(), 0)
+		var id pawl.ID
+		c.fixed(id[:])
+		ids[k.Job] = id
+		w.record(k, id, c)
+	}, from, to)
+	if err != nil {
+		return err
+	}
+	err = w.query(ctx, "select job, ord, created_at, "+names("", recordColumns)+" from step where job between $1 and $2", func(c *cursor) {
+		k := jobKey(c.num(), pawl.Ord(c.num()))
+		w.record(k, ids[k.Job], c)
+	}, from, to)
+	if err != nil {
+		return err
+	}
+	err = w.query(ctx, "select "+names("", entryColumns)+" from audit where job between $1 and $2 order by job, ord, seq", func(c *cursor) {
+		k := jobKey(c.num(), pawl.Ord(c.num()))
+		w.of(k, ids[k.Job]).add(c)
+	}, from, to)
+	if err != nil {
+		return err
+	}
+	return w.handOut(f)
+}
+
+func (w *walk) workers(ctx context.Context, f func(store.TrailOf) error) error {
+	w.trails = map[store.EntityKey]*trail{}
+	err := w.query(ctx, "select id, uuid, created_at, "+names("", recordColumns)+" from worker", func(c *cursor) {
+		k := workerKey(c.num())
+		var id pawl.ID
+		c.fixed(id[:])
+		w.record(k, id, c)
+	})
+	if err != nil {
+		return err
+	}
+	err = w.query(ctx, "select "+names("", workerEntryColumns)+" from worker_audit order by worker, seq", func(c *cursor) {
+		w.of(workerKey(c.num()), pawl.ID{}).add(c)
+	})
+	if err != nil {
+		return err
+	}
+	return w.handOut(f)
+}
+
+func jobKey(job int64, ord pawl.Ord) store.EntityKey {
+	k := store.EntityKey{Kind: kindJob, StepKey: pawl.StepKey{Job: job, Ord: ord}}
+	if ord != 0 {
+		k.Kind = kindStep
+	}
+	return k
+}
+
+func workerKey(key int64) store.EntityKey {
+	return store.EntityKey{Kind: kindWorker, StepKey: pawl.StepKey{Job: key}}
+}
+
+// of answers the trail of an entity. Its id is empty if the record is gone.
+func (w *walk) of(k store.EntityKey, id pawl.ID) *trail {
+	t := w.trails[k]
+	if t == nil {
+		t = &trail{EntityKey: k}
+		if id != (pawl.ID{}) {
+			t.ID = public(k, id)
+		}
+		w.trails[k] = t
+	}
+	return t
+}
+
+func (w *walk) record(k store.EntityKey, id pawl.ID, c *cursor) {
+	t := w.of(k, id)
+	t.Record.CreatedAt = c.num()
+	c.record(&t.Record)
+}
+
+func (w *walk) handOut(f func(store.TrailOf) error) error {
+	list := make([]*trail, 0, len(w.trails))
+	for _, t := range w.trails {
+		list = append(list, t)
+	}
+	slices.SortFunc(list, func(a, b *trail) int { return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Ord, b.Ord)) })
+	for _, t := range list {
+		if err := f(store.TrailOf(*t)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) query(ctx context.Context, sql string, row func(*cursor), args ...any) error {
+	return w.db.queryOn(ctx, w.tx, "read trails", sql, row, args...)
+}

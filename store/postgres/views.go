@@ -1,0 +1,258 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// The lists of columns that views read.
+var (
+	jobWhole    = names("", join(jobPlain, jobBodies))
+	stepWhole   = names("", join(stepPlain, stepBodies))
+	workerWhole = names("", join(workerPlain, workerBodies))
+)
+
+// query hands every row of an answer to row. One that cannot be decoded is
+// logged and left out.
+func (db *DB) query(ctx context.Context, doing, sql string, row func(*cursor), args ...any) error {
+	return db.queryOn(ctx, db.pool, doing, sql, row, args...)
+}
+
+// A querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func (db *DB) queryOn(ctx context.Context, on querier, doing, sql string, row func(*cursor), args ...any) error {
+	rows, err := on.Query(ctx, sql, append([]any{pgx.QueryResultFormats(inBinary)}, args...)...)
+	if err != nil {
+		return queryError(doing, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		c := cursor{vals: rows.RawValues()}
+		if row(&c); c.err != nil {
+			db.log.Error("row left out", "doing", doing, "error", c.err)
+		}
+	}
+	return queryError(doing, rows.Err())
+}
+
+// Job reads a job with its bodies.
+func (db *DB) Job(ctx context.Context, key int64) (*pawl.Job, error) {
+	var found *pawl.Job
+	err := db.query(ctx, "read a job", "select "+jobWhole+" from job where id = $1", jobInto(func(j *pawl.Job) { found = j }), key)
+	return found, missing(err, found == nil)
+}
+
+func jobInto(f func(*pawl.Job)) func(*cursor) {
+	return func(c *cursor) {
+		j := c.job()
+		c.jobBodies(j)
+		if c.err == nil {
+			f(j)
+		}
+	}
+}
+
+// Jobs lists jobs with their bodies, newest first.
+func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) {
+	var w where
+	if f.Workspace != "" {
+		w.add("workspace = $%d", storable(f.Workspace))
+	}
+	if len(f.States) > 0 {
+		w.add("state = any($%d)", f.States)
+		if inFlight(f.States) {
+			// Said in the words of the index, so that it can be used.
+			w.list = append(w.list, "state in ('SUBMITTED', 'PENDING', 'RUNNING')")
+		}
+	}
+	if f.Workflow != "" {
+		w.add("workflow = $%d", storable(f.Workflow))
+	}
+	if f.Definition != 0 {
+		w.add("definition = $%d", f.Definition)
+	}
+	if f.Before != 0 {
+		w.add("id < $%d", f.Before)
+	}
+	sql := "select " + jobWhole + " from job" + w.String() + " order by id desc"
+	if f.Limit > 0 {
+		sql += fmt.Sprintf(" limit %d", f.Limit)
+	}
+	var jobs []*pawl.Job
+	err := db.query(ctx, "list jobs", sql, jobInto(func(j *pawl.Job) { jobs = append(jobs, j) }), w.args...)
+	return jobs, err
+}
+
+func inFlight(states []machine.State) bool {
+	for _, s := range states {
+		if lifecycle.Job.Ended(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// A where collects conditions and their arguments.
+type where struct {
+	list []string
+	args []any
+}
+
+// add adds a condition with the number of its argument in the place of %d.
+func (w *where) add(condition string, arg any) {
+	w.args = append(w.args, arg)
+	w.list = append(w.list, fmt.Sprintf(condition, len(w.args)))
+}
+
+func (w *where) String() string {
+	if len(w.list) == 0 {
+		return ""
+	}
+	return " where " + strings.Join(w.list, " and ")
+}
+
+// Steps reads steps of a job with their bodies, by ord.
+func (db *DB) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+	sql := "select " + stepWhole + " from step where job = $1 and ord > $2 order by ord"
+	if limit > 0 {
+		sql += fmt.Sprintf(" limit %d", limit)
+	}
+	var steps []*pawl.Step
+	err := db.query(ctx, "read steps", sql, stepInto(func(s *pawl.Step) { steps = append(steps, s) }), job, int64(after))
+	return steps, err
+}
+
+func stepInto(f func(*pawl.Step)) func(*cursor) {
+	return func(c *cursor) {
+		s := c.step()
+		c.stepBodies(s)
+		if c.err == nil {
+			f(s)
+		}
+	}
+}
+
+const readBodies = `select s.job, s.ord, s.state, s.input, s.output, s.error
+from unnest($1::bigint[], $2::bigint[]) as u(job, ord) join step s on s.job = u.job and s.ord = u.ord`
+
+// Bodies reads the state, input, output and error of the steps that exist.
+func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error) {
+	jobs, ords := make([]int64, len(keys)), make([]int64, len(keys))
+	for i, k := range keys {
+		jobs[i], ords[i] = k.Job, int64(k.Ord)
+	}
+	found := make(map[pawl.StepKey]*pawl.Step, len(keys))
+	err := db.query(ctx, "read results", readBodies, func(c *cursor) {
+		s := new(pawl.Step)
+		s.Job = c.num()
+		s.Ord = pawl.Ord(c.num())
+		s.State = machine.State(c.word())
+		c.stepBodies(s)
+		if c.err == nil {
+			found[s.StepKey] = s
+		}
+	}, jobs, ords)
+	return found, err
+}
+
+// Marked reads the steps of a job marked Attention, without bodies.
+func (db *DB) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
+	var steps []*pawl.Step
+	sql := "select " + names("", stepPlain) + fmt.Sprintf(" from step where mark = 1 and job = $1 order by ord limit %d", store.MaxMarked)
+	err := db.query(ctx, "read marked steps", sql, func(c *cursor) {
+		if s := c.step(); c.err == nil {
+			steps = append(steps, s)
+		}
+	}, job)
+	return steps, err
+}
+
+// StepCounts counts the steps of a job by state.
+func (db *DB) StepCounts(ctx context.Context, job int64) (map[machine.State]int, error) {
+	counts := map[machine.State]int{}
+	err := db.query(ctx, "count steps", "select state, count(*) from step where job = $1 group by state", func(c *cursor) {
+		counts[machine.State(c.word())] = c.int()
+	}, job)
+	return counts, err
+}
+
+// Worker reads a worker.
+func (db *DB) Worker(ctx context.Context, key int64) (*pawl.Worker, error) {
+	var found *pawl.Worker
+	err := db.query(ctx, "read a worker", "select "+workerWhole+" from worker where id = $1", workerInto(func(w *pawl.Worker) { found = w }), key)
+	return found, missing(err, found == nil)
+}
+
+// Workers lists the workers in a living state, or all, by id.
+func (db *DB) Workers(ctx context.Context, alive bool) ([]*pawl.Worker, error) {
+	states := lifecycle.Worker.States
+	if alive {
+		states = living(lifecycle.Worker)
+	}
+	var workers []*pawl.Worker
+	err := db.query(ctx, "list workers", "select "+workerWhole+" from worker where state = any($1) order by id",
+		workerInto(func(w *pawl.Worker) { workers = append(workers, w) }), states)
+	return workers, err
+}
+
+func workerInto(f func(*pawl.Worker)) func(*cursor) {
+	return func(c *cursor) {
+		w := c.worker()
+		w.Metadata = c.body()
+		if c.err == nil {
+			f(w)
+		}
+	}
+}
+
+// Definition reads a definition.
+func (db *DB) Definition(ctx context.Context, key int64) (*pawl.Definition, error) {
+	var found *pawl.Definition
+	err := db.query(ctx, "read a definition", "select "+names("", definitionColumns)+" from definition where id = $1", func(c *cursor) {
+		d := &pawl.Definition{Key: c.num()}
+		c.fixed(d.Hash[:])
+		d.Name = c.text()
+		d.Source = c.blob()
+		d.CreatedAt = c.num()
+		found = d
+	}, key)
+	return found, missing(err, found == nil)
+}
+
+// Refusals reads the refused facts of a job, by time.
+func (db *DB) Refusals(ctx context.Context, job int64) ([]pawl.Refusal, error) {
+	var list []pawl.Refusal
+	err := db.query(ctx, "read refusals", "select "+names("", refusalColumns)+" from refusal where job = $1 order by at, id", func(c *cursor) {
+		var f pawl.Refusal
+		f.Job = c.num()
+		f.Ord = pawl.Ord(c.num())
+		f.At = c.num()
+		f.Claim = c.int()
+		f.Event = machine.Event(c.text())
+		f.Actor = c.text()
+		f.Why = c.text()
+		f.Data = c.body()
+		if c.err == nil {
+			list = append(list, f)
+		}
+	}, job)
+	return list, err
+}
+
+func missing(err error, none bool) error {
+	if err == nil && none {
+		return store.ErrNotFound
+	}
+	return err
+}

@@ -1,0 +1,240 @@
+package postgres
+
+import (
+	"encoding/json"
+	"errors"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+var errAborted = errors.New("the transaction was aborted")
+
+// The statements of the writing half: one per kind of change.
+var (
+	newDefinitions = &statement{"new_definitions", insert("definition", definitionColumns, "on conflict (id) do nothing")}
+	newWorkers     = &statement{"new_workers", insert("worker", join(workerFixed, workerMoving, workerBodies), "")}
+	newJobs        = &statement{"new_jobs", insert("job", join(jobFixed, jobMoving, jobBodies), "")}
+	newSteps       = &statement{"new_steps", insert("step", join(stepFixed, stepMoving, stepBodies), "")}
+	setWorkers     = &statement{"set_workers", update("worker", columns("bigint id"), workerMoving, workerBodies)}
+	setJobs        = &statement{"set_jobs", update("job", columns("bigint id"), jobMoving, jobBodies[1:])}
+	setSteps       = &statement{"set_steps", update("step", columns("bigint job, bigint ord"), stepMoving, stepBodies)}
+	newEntries     = &statement{"new_entries", insert("audit", entryColumns, "")}
+	newWorkerRows  = &statement{"new_worker_entries", insert("worker_audit", workerEntryColumns, "")}
+	newRefusals    = &statement{"new_refusals", insert("refusal", refusalColumns, "")}
+	setAnswers     = &statement{"set_answers", "update idempotency t set endpoint = u.endpoint, request_hash = u.request_hash, status = u.status, body = u.body, expires_at = u.expires_at from " +
+		unnest(answerColumns) + " as u(" + names("", answerColumns) + ") where t.workspace = u.workspace and t.key = u.key"}
+	dropKeys = &statement{"drop_keys", "delete from idempotency t using unnest($1::text[], $2::text[]) as u(workspace, key) where t.workspace = u.workspace and t.key = u.key"}
+)
+
+// A writing is a set of changes in the form that the server takes them in.
+type writing struct {
+	calls                     []call
+	inserts, updates, entries int64
+	err                       error
+}
+
+// encode prepares the changes before anything is sent.
+func encode(f *store.Facts, ch *store.Changes) (*writing, error) {
+	w := new(writing)
+	w.definitions(ch.Definitions)
+	w.workers(ch)
+	w.jobs(ch)
+	w.steps(ch)
+	w.trail(ch.Entries)
+	w.refusals(ch.Refusals)
+	w.answers(f, ch.Answers)
+	return w, w.err
+}
+
+// queue hands the statements to a pipe.
+func (w *writing) queue(p *pipe) { p.calls = append(p.calls, w.calls...) }
+
+func (w *writing) add(s *statement, params ...[]byte) {
+	w.calls = append(w.calls, call{statement: s, params: params})
+}
+
+func (w *writing) check(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+func (w *writing) definitions(list []*pawl.Definition) {
+	if len(list) == 0 {
+		return
+	}
+	r := collect(definitionColumns, len(list))
+	for _, d := range list {
+		r.num(d.Key)
+		r.blob(d.Hash[:])
+		r.text(d.Name)
+		r.blob(d.Source)
+		r.num(d.CreatedAt)
+	}
+	w.add(newDefinitions, r.params()...)
+	w.inserts += int64(len(list))
+}
+
+func (w *writing) workers(ch *store.Changes) {
+	if len(ch.NewWorkers) > 0 {
+		r := collect(join(workerFixed, workerMoving, workerBodies), len(ch.NewWorkers))
+		for _, v := range ch.NewWorkers {
+			r.workerFixed(v)
+			w.check(r.workerMoving(v))
+			w.check(metadata(v))
+			r.body(v.Metadata)
+		}
+		w.add(newWorkers, r.params()...)
+		w.inserts += int64(len(ch.NewWorkers))
+	}
+	if len(ch.Workers) > 0 {
+		r := collect(join(columns("bigint id, bigint was"), workerMoving, workerBodies), len(ch.Workers))
+		for _, u := range ch.Workers {
+			r.num(u.Record.Key())
+			r.num(u.Was)
+			w.check(r.workerMoving(u.Record))
+			w.check(metadata(u.Record))
+			r.body(u.Record.Metadata)
+		}
+		w.update(setWorkers, r, len(ch.Workers))
+	}
+}
+
+// metadata refuses what the view workers could not show as JSON.
+func metadata(v *pawl.Worker) error {
+	if v.Metadata != nil && !(json.Valid(v.Metadata) && utf8.Valid(v.Metadata)) {
+		return pawl.Errorf(pawl.Invalid, "metadata of worker %s: want JSON", v.ID.Public(pawl.WorkerPrefix))
+	}
+	return nil
+}
+
+func (w *writing) jobs(ch *store.Changes) {
+	if len(ch.NewJobs) > 0 {
+		r := collect(newJobColumns, len(ch.NewJobs))
+		for _, j := range ch.NewJobs {
+			r.jobFixed(j)
+			r.jobMoving(j)
+			r.body(j.Inputs) // which never change
+			w.check(r.jobBodies(j))
+		}
+		w.add(newJobs, r.params()...)
+		w.inserts += int64(len(ch.NewJobs))
+	}
+	if len(ch.Jobs) > 0 {
+		r := collect(setJobColumns, len(ch.Jobs))
+		for _, u := range ch.Jobs {
+			r.num(u.Record.Key())
+			r.num(u.Was)
+			r.jobMoving(u.Record)
+			w.check(r.jobBodies(u.Record))
+		}
+		w.update(setJobs, r, len(ch.Jobs))
+	}
+}
+
+func (w *writing) steps(ch *store.Changes) {
+	if len(ch.NewSteps) > 0 {
+		r := collect(newStepColumns, len(ch.NewSteps))
+		for _, s := range ch.NewSteps {
+			r.stepFixed(s)
+			r.stepMoving(s)
+			w.check(r.stepBodies(s))
+		}
+		w.add(newSteps, r.params()...)
+		w.inserts += int64(len(ch.NewSteps))
+	}
+	if len(ch.Steps) > 0 {
+		r := collect(setStepColumns, len(ch.Steps))
+		for _, u := range ch.Steps {
+			r.num(u.Record.Job)
+			r.num(int64(u.Record.Ord))
+			r.num(u.Was)
+			r.stepMoving(u.Record)
+			w.check(r.stepBodies(u.Record))
+		}
+		w.update(setSteps, r, len(ch.Steps))
+	}
+}
+
+var (
+	newJobColumns  = join(jobFixed, jobMoving, jobBodies)
+	setJobColumns  = join(columns("bigint id, bigint was"), jobMoving, jobBodies[1:])
+	newStepColumns = join(stepFixed, stepMoving, stepBodies)
+	setStepColumns = join(columns("bigint job, bigint ord, bigint was"), stepMoving, stepBodies)
+)
+
+func (w *writing) update(s *statement, r *rows, n int) {
+	w.add(s, append(r.params(), num(int64(n)))...)
+	w.updates += int64(n)
+}
+
+func (w *writing) trail(entries []store.Entry) {
+	r, rw := collect(entryColumns, len(entries)), collect(workerEntryColumns, 0)
+	workers := 0
+	for i := range entries {
+		if entries[i].Kind == kindWorker {
+			rw.workerEntry(&entries[i])
+			workers++
+		} else {
+			r.entry(&entries[i])
+		}
+	}
+	if workers < len(entries) {
+		w.add(newEntries, r.params()...)
+	}
+	if workers > 0 {
+		w.add(newWorkerRows, rw.params()...)
+	}
+	w.entries = int64(len(entries))
+}
+
+func (w *writing) refusals(list []pawl.Refusal) {
+	if len(list) == 0 {
+		return
+	}
+	r := collect(refusalColumns, len(list))
+	for _, f := range list {
+		r.num(f.Job)
+		r.num(int64(f.Ord))
+		r.num(f.At)
+		r.num(int64(f.Claim))
+		r.text(string(f.Event))
+		r.text(f.Actor)
+		r.text(f.Why)
+		r.body(f.Data)
+	}
+	w.add(newRefusals, r.params()...)
+}
+
+// answers stores the answers to new keys, and forgets the new keys that got
+// none.
+func (w *writing) answers(f *store.Facts, answers map[store.IdempotencyKey]*store.Answer) {
+	r := collect(answerColumns, len(answers))
+	var workspaces, keys []string
+	stored := 0
+	for k, known := range f.Keys {
+		a := answers[k]
+		switch {
+		case !known.New:
+		case a == nil:
+			workspaces, keys = append(workspaces, k.Workspace), append(keys, k.Key)
+		default:
+			stored++
+			r.text(k.Workspace)
+			r.text(k.Key)
+			r.text(a.Endpoint)
+			r.blob(a.RequestHash[:])
+			r.num(int64(a.Status))
+			r.blob(a.Body)
+			r.num(a.ExpiresAt)
+		}
+	}
+	if stored > 0 {
+		w.add(setAnswers, r.params()...)
+	}
+	if len(keys) > 0 {
+		w.add(dropKeys, texts(workspaces), texts(keys))
+	}
+}

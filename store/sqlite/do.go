@@ -1,0 +1,83 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Do runs one write transaction; see store.Ledger. Transactions of one process
+// run in the order in which they were asked for. Once decide has been called,
+// ctx is looked at once more, before anything is written.
+func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+	c, err := db.writer.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if db.writer.end() {
+			db.stats.rollbacks.Add(1)
+		}
+	}()
+	facts, err := db.facts(c, q)
+	if err != nil {
+		return translate("read", err)
+	}
+	var changes *store.Changes
+	db.writer.rest(func() { changes, err = decide(facts) })
+	if err != nil {
+		return err
+	}
+	if changes == nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := write(c, facts, changes); err != nil {
+		return translate("write", err)
+	}
+	if err := db.writer.commit(); err != nil {
+		return err
+	}
+	db.count(changes)
+	return nil
+}
+
+func (db *DB) count(c *store.Changes) {
+	db.stats.commits.Add(1)
+	db.stats.inserts.Add(int64(len(c.NewJobs) + len(c.NewSteps) + len(c.NewWorkers)))
+	db.stats.updates.Add(int64(len(c.Jobs) + len(c.Steps) + len(c.Workers)))
+	db.stats.entries.Add(int64(len(c.Entries)))
+}
+
+// Settle tells whether the entry was committed. The lost transaction is over
+// when Do has returned.
+func (db *DB) Settle(ctx context.Context, k store.EntityKey, e *audit.Entry) (bool, error) {
+	s := selectEntry
+	if k.Kind == lifecycle.Worker.Name {
+		s = selectWorkerEntry
+	}
+	found := false
+	err := db.read(ctx, "settle", func(c *conn) error {
+		return c.each(s, func(r *row) {
+			r.entity(k)
+			r.int(e.Sequence)
+			r.blob(e.Hash[:])
+		}, func(*columns) error {
+			found = true
+			return nil
+		})
+	})
+	return found, err
+}
+
+// entity binds the key under which the trail of k is stored.
+func (r *row) entity(k store.EntityKey) {
+	r.int(k.Job)
+	if k.Kind != lifecycle.Worker.Name {
+		r.int(int64(k.Ord))
+	}
+}

@@ -1,0 +1,89 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// patience bounds how long anything waits for other processes.
+const patience = 30 * time.Second
+
+// Between two tries for a busy file lies a random time below these: short at
+// first, for most transactions are.
+const (
+	firstPause  = 200 * time.Microsecond
+	secondPause = 2 * time.Millisecond
+	shortWait   = 20 * time.Millisecond
+)
+
+// errClosed is returned by a database after Close.
+var errClosed = &pawl.Error{Kind: pawl.Unavailable, Message: "the database is closed"}
+
+// patiently repeats f while the file is busy, until ctx ends or patience does.
+func patiently(ctx context.Context, f func() error) error {
+	start := time.Now()
+	for {
+		err := f()
+		if !busy(err) || time.Since(start) > patience {
+			return err
+		}
+		pause := firstPause
+		if time.Since(start) > shortWait {
+			pause = secondPause
+		}
+		select {
+		case <-time.After(rand.N(pause)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func primary(err error) sqlite.ResultCode {
+	if err == nil {
+		return sqlite.ResultOK
+	}
+	return sqlite.ErrCode(err).ToPrimary()
+}
+
+func busy(err error) bool {
+	code := primary(err)
+	return code == sqlite.ResultBusy || code == sqlite.ResultLocked
+}
+
+// exists reports whether err says that a row of that primary key is there.
+func exists(err error) bool {
+	if err == nil {
+		return false
+	}
+	code := sqlite.ErrCode(err)
+	return code == sqlite.ResultConstraintPrimaryKey || code == sqlite.ResultConstraintRowID || code == sqlite.ResultConstraintUnique
+}
+
+// translate answers err as a user may see it, with what was attempted.
+func translate(what string, err error) error {
+	var known *pawl.Error
+	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	switch primary(err) {
+	case sqlite.ResultFull:
+		return &pawl.Error{Kind: pawl.Unavailable, Message: "the disk is full", Hint: "make room and try again", Err: err}
+	case sqlite.ResultBusy, sqlite.ResultLocked:
+		return &pawl.Error{Kind: pawl.Unavailable, Message: fmt.Sprintf("another process has kept the database busy for %s", patience), Err: err}
+	case sqlite.ResultCantOpen:
+		return &pawl.Error{Kind: pawl.Unavailable, Message: what + ": the file cannot be opened", Hint: "its folder must exist and be writable", Err: err}
+	case sqlite.ResultReadOnly, sqlite.ResultPerm:
+		return &pawl.Error{Kind: pawl.Unavailable, Message: what + ": the file cannot be written", Err: err}
+	case sqlite.ResultNotADB:
+		return &pawl.Error{Kind: pawl.Conflict, Message: what + ": the file is not a SQLite database", Err: err}
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

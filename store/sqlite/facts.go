@@ -1,0 +1,229 @@
+package sqlite
+
+import (
+	"log/slog"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// A reading gathers the facts of one query. A row that cannot be decoded is
+// logged and left out, so that it harms nobody else.
+type reading struct {
+	c      *conn
+	f      *store.Facts
+	log    *slog.Logger
+	inputs map[int64]bool // jobs whose inputs have been read
+}
+
+func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
+	r := &reading{c: c, log: db.log, inputs: map[int64]bool{}, f: &store.Facts{
+		Now:     db.now(),
+		Keys:    make(map[store.IdempotencyKey]*store.Answer, len(q.Keys)),
+		Workers: make(map[int64]*pawl.Worker, len(q.Workers)),
+		Jobs:    make(map[int64]*pawl.Job, len(q.Jobs)),
+		Steps:   make(map[pawl.StepKey]*pawl.Step, len(q.Steps)),
+		Marked:  make(map[int64][]pawl.StepKey, len(q.Marked)),
+		Waiting: make(map[int64][]pawl.StepKey, len(q.Waiting)),
+		Open:    make(map[int64][]pawl.StepKey, len(q.Open)),
+		Held:    make(map[int64][]pawl.StepKey, len(q.Held)),
+		Known:   make(map[int64]bool, len(q.Known)),
+	}}
+	for _, part := range []func(*store.Query) error{r.keys, r.named, r.found, r.held, r.claims, r.known} {
+		if err := part(q); err != nil {
+			return nil, err
+		}
+	}
+	return r.f, nil
+}
+
+// keys reads idempotency keys. One that has expired is new again.
+func (r *reading) keys(q *store.Query) error {
+	for _, k := range q.Keys {
+		answer := &store.Answer{New: true}
+		err := r.c.each(selectAnswer, func(b *row) {
+			b.text(k.Workspace)
+			b.text(k.Key)
+		}, func(c *columns) error {
+			a := &store.Answer{Endpoint: c.text()}
+			c.fixed(a.RequestHash[:])
+			a.Status, a.ExpiresAt = int(c.int()), c.int()
+			a.Body = c.body()
+			expired := a.ExpiresAt > 0 && a.ExpiresAt <= r.f.Now
+			if !expired && r.decoded(c, "idempotency key", k) {
+				answer = a
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		r.f.Keys[k] = answer
+	}
+	return nil
+}
+
+// named reads the records that the query names.
+func (r *reading) named(q *store.Query) error {
+	for _, k := range q.Workers {
+		if err := r.worker(k); err != nil {
+			return err
+		}
+	}
+	for _, k := range q.Jobs {
+		if err := r.job(k); err != nil {
+			return err
+		}
+	}
+	for _, k := range q.Steps {
+		if err := r.step(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// found reads the steps of jobs that are in some condition.
+func (r *reading) found(q *store.Query) (err error) {
+	for _, k := range q.Marked {
+		if r.f.Marked[k], err = r.steps(selectMarked, k, store.MaxMarked); err != nil {
+			return err
+		}
+	}
+	for _, l := range q.Waiting {
+		if r.f.Waiting[l.Job], err = r.steps(selectWaiting, l.Job, int64(l.Limit)); err != nil {
+			return err
+		}
+	}
+	for _, k := range q.Open {
+		if r.f.Open[k], err = r.steps(selectOpenSteps, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reading) held(q *store.Query) (err error) {
+	for _, k := range q.Held {
+		if r.f.Held[k], err = r.steps(selectHeld, k); err != nil {
+			return err
+		}
+		if err := r.jobsOf(r.f.Held[k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reading) known(q *store.Query) error {
+	for _, k := range q.Known {
+		err := r.c.each(selectKnown, func(b *row) { b.int(k) }, func(*columns) error {
+			r.f.Known[k] = true
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reading) worker(k int64) error {
+	if r.f.Workers[k] != nil {
+		return nil
+	}
+	return r.c.each(selectWorker, func(b *row) { b.int(k) }, func(c *columns) error {
+		w := c.worker()
+		w.Metadata = nil
+		if r.decoded(c, "worker", k) {
+			r.f.Workers[k] = w
+		}
+		return nil
+	})
+}
+
+func (r *reading) job(k int64) error {
+	if r.f.Jobs[k] != nil {
+		return nil
+	}
+	return r.c.each(selectJob, func(b *row) { b.int(k) }, func(c *columns) error {
+		if j := c.job(); r.decoded(c, "job", k) {
+			r.f.Jobs[k] = j
+		}
+		return nil
+	})
+}
+
+// jobInputs reads a job with its inputs, or the inputs of one that was read.
+func (r *reading) jobInputs(k int64) error {
+	if r.inputs[k] {
+		return nil
+	}
+	r.inputs[k] = true
+	return r.c.each(selectJobInputs, func(b *row) { b.int(k) }, func(c *columns) error {
+		j := c.job()
+		j.Inputs = c.body()
+		if !r.decoded(c, "job", k) {
+			return nil
+		}
+		if known := r.f.Jobs[k]; known != nil {
+			known.Inputs = j.Inputs
+		} else {
+			r.f.Jobs[k] = j
+		}
+		return nil
+	})
+}
+
+func (r *reading) jobsOf(steps []pawl.StepKey) error {
+	for _, k := range steps {
+		if err := r.jobInputs(k.Job); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reading) step(k pawl.StepKey) error {
+	if r.f.Steps[k] != nil {
+		return nil
+	}
+	return r.c.each(selectStep, func(b *row) { b.ints(k.Job, int64(k.Ord)) }, func(c *columns) error {
+		r.addStep(c)
+		return nil
+	})
+}
+
+// steps reads the steps that s answers and their keys in order.
+func (r *reading) steps(s statement, args ...int64) ([]pawl.StepKey, error) {
+	var keys []pawl.StepKey
+	err := r.c.each(s, func(b *row) { b.ints(args...) }, func(c *columns) error {
+		if k, ok := r.addStep(c); ok {
+			keys = append(keys, k)
+		}
+		return nil
+	})
+	return keys, err
+}
+
+func (r *reading) addStep(c *columns) (pawl.StepKey, bool) {
+	s := c.step()
+	if !r.decoded(c, "step", s.StepKey) {
+		return s.StepKey, false
+	}
+	if r.f.Steps[s.StepKey] == nil {
+		r.f.Steps[s.StepKey] = s
+	}
+	return s.StepKey, true
+}
+
+// decoded reports whether the row could be read, and logs it if not.
+func (r *reading) decoded(c *columns, kind string, key any) bool { return decoded(r.log, c, kind, key) }
+
+func decoded(log *slog.Logger, c *columns, kind string, key any) bool {
+	err := c.finish()
+	if err != nil {
+		log.Error("a stored row cannot be decoded and is left out", "kind", kind, "key", key, "error", err)
+	}
+	return err == nil
+}

@@ -1,0 +1,128 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// holds are names that live processes hold.
+type holds interface {
+	// hold takes a name, or fails with a *store.HeldError.
+	hold(name string, note []byte) (release func(), err error)
+	// beat notes the time at a name that is held.
+	beat(name string) error
+	// alive answers whether a name is held, and when its holder last beat.
+	alive(name string) (held bool, beat time.Time, err error)
+}
+
+// workerName is the name that a worker's process holds.
+func workerName(key int64) string { return "worker/" + strconv.FormatInt(key, 10) }
+
+// Hold takes the name until release or the death of this process, whichever is
+// first; see store.Ledger. Closing the database does not release it.
+func (db *DB) Hold(ctx context.Context, name string, note []byte) (release func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if name == "" {
+		return nil, pawl.Errorf(pawl.Invalid, "name to hold is empty: want any other text")
+	}
+	free, err := db.holds.hold(name, note)
+	if err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(free), nil
+}
+
+// Beat says that the worker is alive by touching its lock file, and answers its
+// claims that are asked to stop.
+func (db *DB) Beat(ctx context.Context, worker int64) ([]store.Stop, error) {
+	if err := db.holds.beat(workerName(worker)); err != nil {
+		return nil, fmt.Errorf("beat of worker %d: %w", worker, err)
+	}
+	var stops []store.Stop
+	err := db.read(ctx, "read stops", func(c *conn) error {
+		return c.each(selectStops, func(b *row) { b.int(worker) }, func(cols *columns) error {
+			k := pawl.StepKey{Job: cols.int(), Ord: pawl.Ord(cols.int())}
+			stops = append(stops, store.Stop{StepKey: k, Claim: int(cols.int())})
+			return nil
+		})
+	})
+	return stops, err
+}
+
+// Reap answers the living workers whose lock nobody holds, or whose last beat is
+// older than silence.
+func (db *DB) Reap(ctx context.Context, silence time.Duration) ([]store.Dead, error) {
+	workers, err := db.Workers(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	var dead []store.Dead
+	for _, w := range workers {
+		held, beat, err := db.holds.alive(workerName(w.Key()))
+		if err != nil {
+			return dead, fmt.Errorf("look for worker %d: %w", w.Key(), err)
+		}
+		quiet := db.cfg.Clock().Sub(beat)
+		switch {
+		case !held:
+			dead = append(dead, store.Dead{Worker: w.Key(), Reason: "its process is gone"})
+		case quiet > silence:
+			dead = append(dead, store.Dead{Worker: w.Key(), Reason: fmt.Sprintf("silent for %d s", int(quiet.Seconds()))})
+		}
+	}
+	return dead, nil
+}
+
+// memoryHolds are the holds of a database in memory.
+type memoryHolds struct {
+	clock func() time.Time
+
+	mu    sync.Mutex
+	notes map[string][]byte
+	beats map[string]time.Time
+}
+
+func newMemoryHolds(clock func() time.Time) *memoryHolds {
+	return &memoryHolds{clock: clock, notes: map[string][]byte{}, beats: map[string]time.Time{}}
+}
+
+func (h *memoryHolds) hold(name string, note []byte) (release func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if old, taken := h.notes[name]; taken {
+		return nil, &store.HeldError{Name: name, Note: slices.Clone(old)}
+	}
+	h.notes[name] = slices.Clone(note)
+	h.beats[name] = h.clock()
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.notes, name)
+		delete(h.beats, name)
+	}, nil
+}
+
+func (h *memoryHolds) beat(name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, held := h.notes[name]; held {
+		h.beats[name] = h.clock()
+	}
+	return nil
+}
+
+func (h *memoryHolds) alive(name string) (bool, time.Time, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, held := h.notes[name]
+	return held, h.beats[name], nil
+}

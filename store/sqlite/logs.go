@@ -1,0 +1,137 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// What the second database holds. Chunks come in the order in which they were
+// written, and are read by job and step.
+const logSchema = `
+CREATE TABLE IF NOT EXISTS chunk (
+  job    INTEGER NOT NULL,
+  ord    INTEGER NOT NULL,
+  claim  INTEGER NOT NULL,
+  stream TEXT    NOT NULL,
+  off    INTEGER NOT NULL,
+  at     INTEGER NOT NULL,
+  data   BLOB    NOT NULL,
+  PRIMARY KEY (job, ord, claim, stream, off)
+) STRICT;`
+
+// logs is the database of what steps print, opened when it is first needed. It
+// is NORMAL whatever the ledger is: a loss of power may cost the last lines.
+type logs struct {
+	path string
+
+	mu     sync.Mutex
+	writer *writer
+	closed bool
+}
+
+func (l *logs) open(ctx context.Context) (*writer, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, errClosed
+	}
+	if l.writer != nil {
+		return l.writer, nil
+	}
+	c, err := connect(ctx, l.path, Normal)
+	if err != nil {
+		return nil, err
+	}
+	w := newWriter(c, nil)
+	err = w.transact(ctx, func(c *conn) error { return sqlitex.ExecuteScript(c.Conn, logSchema, nil) })
+	if err != nil {
+		c.close()
+		return nil, translate("open "+l.path, err)
+	}
+	l.writer = w
+	return w, nil
+}
+
+func (l *logs) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.writer == nil {
+		return nil
+	}
+	return l.writer.close()
+}
+
+// change runs f in a write transaction of the logs.
+func (l *logs) change(ctx context.Context, f func(*conn) error) error {
+	w, err := l.open(ctx)
+	if err != nil {
+		return err
+	}
+	return translate("write logs", w.transact(ctx, f))
+}
+
+// AppendLogs stores chunks. One that was stored before is replaced.
+func (db *DB) AppendLogs(ctx context.Context, chunks []pawl.Chunk) error {
+	if len(chunks) == 0 {
+		return nil
+	}
+	return db.logs.change(ctx, func(c *conn) error {
+		for i := range chunks {
+			h := &chunks[i]
+			err := c.run(insertChunk, func(r *row) {
+				r.ints(h.Job, int64(h.Ord), int64(h.Claim))
+				r.text(h.Stream)
+				r.ints(h.Offset, h.At)
+				r.blob(h.Data)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// DropLogs removes the chunks of one stream whose offset is in [from, to).
+func (db *DB) DropLogs(ctx context.Context, k pawl.StepKey, claim int, stream string, from, to int64) error {
+	return db.logs.change(ctx, func(c *conn) error {
+		return c.run(deleteChunks, func(r *row) {
+			r.ints(k.Job, int64(k.Ord), int64(claim))
+			r.text(stream)
+			r.ints(from, to)
+		})
+	})
+}
+
+// Logs reads the chunks of a job, or of one step of it.
+func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord) ([]pawl.Chunk, error) {
+	w, err := db.logs.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := acquire(ctx, w.use); err != nil {
+		return nil, err
+	}
+	defer func() { <-w.use }()
+	if w.conn == nil {
+		return nil, errClosed
+	}
+	var chunks []pawl.Chunk
+	err = patiently(ctx, func() error {
+		chunks = nil
+		return w.conn.each(selectChunks, func(b *row) { b.ints(job, int64(ord)) }, func(cols *columns) error {
+			h := pawl.Chunk{StepKey: pawl.StepKey{Job: cols.int(), Ord: pawl.Ord(cols.int())}}
+			h.Claim, h.Stream = int(cols.int()), cols.text()
+			h.Offset, h.At = cols.int(), cols.int()
+			h.Data = cols.blob()
+			chunks = append(chunks, h)
+			return nil
+		})
+	})
+	return chunks, translate("read logs", err)
+}

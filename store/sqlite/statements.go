@@ -1,0 +1,214 @@
+package sqlite
+
+import "strings"
+
+// Columns, in the order in which the codec binds and reads them.
+const (
+	recordColumns = "state, seq, head, due_at, due_event, updated_at"
+
+	jobFixed  = "id, uuid, workspace, definition, workflow, description, parent, continues, depth, worker_count, private, created_at"
+	jobLive   = recordColumns + ", route, priority, paused, mark, ending, open, active, started_at, completed_at"
+	jobBodies = "inputs, output, error, metadata"
+	jobHot    = jobFixed + ", " + jobLive
+	jobAll    = jobHot + ", " + jobBodies
+
+	stepFixed  = "job, ord, created_at"
+	stepLive   = recordColumns + ", mark, unmet, skipped, attempts, claims, losses, worker, route, priority, total, made, live, enqueued_at, started_at, completed_at"
+	stepBodies = "input, output, error"
+	stepHot    = stepFixed + ", " + stepLive
+	stepAll    = stepHot + ", " + stepBodies
+
+	workerFixed = "id, uuid, workspace, created_at"
+	workerLive  = recordColumns + ", name, host, pid, capacity, routes, handlers"
+	workerAll   = workerFixed + ", " + workerLive + ", metadata"
+
+	entryColumns      = "seq, state, event, reason, actor, request_id, metadata, at, hash"
+	definitionColumns = "id, hash, name, source, created_at"
+	refusalColumns    = "job, ord, at, claim, event, actor, why, data"
+)
+
+// Conditions spelled as the partial indexes spell them, else SQLite does not
+// see that it may use them.
+const (
+	inFlight = "(state = 'enqueued' OR state = 'in_progress')"
+	jobsOpen = "(state = 'SUBMITTED' OR state = 'PENDING' OR state = 'RUNNING')"
+	living   = "(state = 'IDLE' OR state = 'RUNNING' OR state = 'PAUSED')"
+)
+
+// A statement is an index into texts.
+type statement int
+
+const (
+	begin statement = iota
+	beginRead
+	commit
+	rollback
+
+	insertJob
+	insertStep
+	insertWorker
+	insertAudit
+	insertWorkerAudit
+	insertDefinition
+	insertRefusal
+	insertAnswer
+	updateJob
+	updateJobBodies
+	updateStep
+	updateStepBodies
+	updateWorker
+	sweepAnswers
+
+	selectAnswer
+	selectWorker
+	selectJob
+	selectJobInputs
+	selectJobAll
+	selectStep
+	selectStepBodies
+	selectMarked
+	selectWaiting
+	selectOpenSteps
+	selectRootSteps
+	selectHeld
+	selectReady
+	selectPending
+	selectKnown
+
+	selectMarkedJobs
+	selectNextMarkedStep
+	selectDue
+	selectNextDue
+	selectUnrouted
+	selectNextHolder
+	selectStops
+
+	selectStepsAll
+	selectStepsHot
+	selectStepCounts
+	selectWorkers
+	selectLivingWorkers
+	selectDefinition
+	selectTrail
+	selectWorkerTrail
+	selectEntry
+	selectWorkerEntry
+	selectEntityID
+	selectNextJob
+	selectNextWorker
+	selectJobTrails
+	selectRefusals
+
+	insertChunk
+	deleteChunks
+	selectChunks
+
+	statementCount
+)
+
+var texts = [statementCount]string{
+	begin:     "BEGIN IMMEDIATE",
+	beginRead: "BEGIN",
+	commit:    "COMMIT",
+	rollback:  "ROLLBACK",
+
+	insertJob:         insert("job", jobAll),
+	insertStep:        insert("step", stepAll),
+	insertWorker:      insert("worker", workerAll),
+	insertAudit:       insert("audit", "job, ord, "+entryColumns),
+	insertWorkerAudit: insert("worker_audit", "worker, "+entryColumns),
+	insertDefinition:  insert("definition", definitionColumns) + " ON CONFLICT DO NOTHING",
+	insertRefusal:     insert("refusal", refusalColumns),
+	insertAnswer: "INSERT OR REPLACE INTO idempotency (workspace, key, endpoint, request_hash, status, created_at, expires_at, body)" +
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	updateJob: "UPDATE job SET " + assign(jobLive) + " WHERE id = ? AND seq = ?",
+	updateJobBodies: "UPDATE job SET " + assign(jobLive) + ", " + replace(jobBodies) +
+		" WHERE id = ? AND seq = ?",
+	updateStep: "UPDATE step SET " + assign(stepLive) + " WHERE job = ? AND ord = ? AND seq = ?",
+	updateStepBodies: "UPDATE step SET " + assign(stepLive) + ", " + replace(stepBodies) +
+		" WHERE job = ? AND ord = ? AND seq = ?",
+	updateWorker: "UPDATE worker SET " + assign(workerLive) + ", " + replace("metadata") + " WHERE id = ? AND seq = ?",
+	sweepAnswers: "DELETE FROM idempotency WHERE (workspace, key) IN" +
+		" (SELECT workspace, key FROM idempotency WHERE expires_at > 0 AND expires_at <= ? ORDER BY expires_at LIMIT ?)",
+
+	selectAnswer:     "SELECT endpoint, request_hash, status, expires_at, body FROM idempotency WHERE workspace = ? AND key = ?",
+	selectWorker:     "SELECT " + workerAll + " FROM worker WHERE id = ?",
+	selectJob:        "SELECT " + jobHot + " FROM job WHERE id = ?",
+	selectJobInputs:  "SELECT " + jobHot + ", inputs FROM job WHERE id = ?",
+	selectJobAll:     "SELECT " + jobAll + " FROM job WHERE id = ?",
+	selectStep:       "SELECT " + stepHot + " FROM step WHERE job = ? AND ord = ?",
+	selectStepBodies: "SELECT " + stepAll + " FROM step WHERE job = ? AND ord = ?",
+	selectMarked:     "SELECT " + stepHot + " FROM step WHERE mark <> 0 AND mark = 1 AND job = ? ORDER BY ord LIMIT ?",
+	selectWaiting:    "SELECT " + stepHot + " FROM step WHERE mark <> 0 AND mark = 2 AND job = ? ORDER BY priority DESC, ord LIMIT ?",
+	selectOpenSteps: "SELECT " + stepHot + " FROM step WHERE job = ? AND state NOT IN" +
+		" ('complete', 'permanent_error', 'cancelled', 'skipped', 'resolved_manually') ORDER BY ord",
+	selectRootSteps: "SELECT " + stepHot + " FROM step WHERE job = ? AND unmet = 0 ORDER BY ord",
+	selectHeld: "SELECT " + stepHot + " FROM step INDEXED BY step_flight WHERE " + inFlight +
+		" AND state = 'in_progress' AND place = ? ORDER BY job, ord",
+	selectReady: "SELECT priority, job, ord FROM step INDEXED BY step_flight WHERE " + inFlight +
+		" AND state = 'enqueued' AND place = ? ORDER BY priority DESC, job, ord LIMIT ?",
+	selectPending: "SELECT priority, id FROM job INDEXED BY job_open WHERE " + jobsOpen +
+		" AND state = 'PENDING' AND route = ? AND paused = 0 ORDER BY priority DESC, id LIMIT ?",
+	selectKnown: "SELECT 1 FROM definition WHERE id = ?",
+
+	selectMarkedJobs:     "SELECT id FROM job WHERE mark <> 0 AND mark = 1 ORDER BY id LIMIT ?",
+	selectNextMarkedStep: "SELECT job FROM step WHERE mark <> 0 AND mark = 1 AND job > ? ORDER BY job LIMIT 1",
+	selectDue: "SELECT * FROM (SELECT due_at AS at, 'job' AS kind, id, 0, due_event FROM job WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2)" +
+		" UNION ALL SELECT * FROM (SELECT due_at, 'step', job, ord, due_event FROM step WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2)" +
+		" UNION ALL SELECT * FROM (SELECT due_at, 'worker', id, 0, due_event FROM worker WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2)" +
+		" ORDER BY at LIMIT ?2",
+	selectNextDue: "SELECT min(at) FROM (SELECT min(due_at) AS at FROM job WHERE due_at > 0 AND due_at > ?1" +
+		" UNION ALL SELECT min(due_at) FROM step WHERE due_at > 0 AND due_at > ?1" +
+		" UNION ALL SELECT min(due_at) FROM worker WHERE due_at > 0 AND due_at > ?1)",
+	selectUnrouted: "SELECT id FROM job INDEXED BY job_open WHERE " + jobsOpen +
+		" AND state = 'PENDING' AND route = 0 AND paused = 0 ORDER BY priority DESC, id LIMIT ?",
+	selectNextHolder: "SELECT s.place, w.state FROM (SELECT place FROM step INDEXED BY step_flight WHERE " + inFlight +
+		" AND state = 'in_progress' AND place > ? ORDER BY place LIMIT 1) s LEFT JOIN worker w ON w.id = s.place",
+	selectStops: "SELECT job, ord, claims FROM step INDEXED BY step_flight WHERE " + inFlight +
+		" AND state = 'in_progress' AND place = ? AND due_event = 'cancel' ORDER BY job, ord",
+
+	selectStepsAll:      "SELECT " + stepAll + " FROM step WHERE job = ? AND ord > ? ORDER BY ord LIMIT ?",
+	selectStepsHot:      "SELECT " + stepHot + " FROM step WHERE job = ? ORDER BY ord",
+	selectStepCounts:    "SELECT state, count(*) FROM step WHERE job = ? GROUP BY state",
+	selectWorkers:       "SELECT " + workerAll + " FROM worker ORDER BY id",
+	selectLivingWorkers: "SELECT " + workerAll + " FROM worker INDEXED BY worker_living WHERE " + living + " ORDER BY id",
+	selectDefinition:    "SELECT " + definitionColumns + " FROM definition WHERE id = ?",
+	selectTrail:         "SELECT " + entryColumns + " FROM audit WHERE job = ? AND ord = ? ORDER BY seq",
+	selectWorkerTrail:   "SELECT " + entryColumns + " FROM worker_audit WHERE worker = ? ORDER BY seq",
+	selectEntry:         "SELECT 1 FROM audit WHERE job = ? AND ord = ? AND seq = ? AND hash = ?",
+	selectWorkerEntry:   "SELECT 1 FROM worker_audit WHERE worker = ? AND seq = ? AND hash = ?",
+	selectEntityID:      "SELECT uuid FROM job WHERE id = ?",
+	selectNextJob: "SELECT min(k) FROM (SELECT min(id) AS k FROM job WHERE id > ?1" +
+		" UNION ALL SELECT min(job) FROM audit WHERE job > ?1 UNION ALL SELECT min(job) FROM step WHERE job > ?1)",
+	selectNextWorker: "SELECT min(k) FROM (SELECT min(id) AS k FROM worker WHERE id > ?1" +
+		" UNION ALL SELECT min(worker) FROM worker_audit WHERE worker > ?1)",
+	selectJobTrails: "SELECT ord, " + entryColumns + " FROM audit WHERE job = ? ORDER BY ord, seq",
+	selectRefusals:  "SELECT " + refusalColumns + " FROM refusal WHERE job = ? ORDER BY at, id",
+
+	insertChunk: "INSERT OR REPLACE INTO chunk (job, ord, claim, stream, off, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
+	deleteChunks: "DELETE FROM chunk WHERE job = ? AND ord = ? AND claim = ? AND stream = ?" +
+		" AND off >= ? AND off < ?",
+	selectChunks: "SELECT job, ord, claim, stream, off, at, data FROM chunk" +
+		" WHERE job = ?1 AND (?2 = 0 OR ord = ?2) ORDER BY ord, claim, at, off",
+}
+
+func insert(table, columns string) string {
+	return "INSERT INTO " + table + " (" + columns + ") VALUES (?" + strings.Repeat(", ?", strings.Count(columns, ",")) + ")"
+}
+
+// assign makes "a = ?, b = ?" of "a, b".
+func assign(columns string) string {
+	return strings.ReplaceAll(columns, ",", " = ?,") + " = ?"
+}
+
+// replace makes "a = coalesce(?, a)" of each column: NULL leaves it as it is.
+func replace(columns string) string {
+	var b strings.Builder
+	for i, c := range strings.Split(columns, ", ") {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(c + " = coalesce(?, " + c + ")")
+	}
+	return b.String()
+}

@@ -1,0 +1,268 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Job reads a job with its bodies.
+func (db *DB) Job(ctx context.Context, key int64) (*pawl.Job, error) {
+	var job *pawl.Job
+	err := db.read(ctx, "read job", func(c *conn) error {
+		return c.each(selectJobAll, func(b *row) { b.int(key) }, func(cols *columns) error {
+			job = db.fullJob(cols)
+			return nil
+		})
+	})
+	return found(job, err, "job", key)
+}
+
+// fullJob reads a job with its bodies, or answers nil if it cannot be decoded.
+func (db *DB) fullJob(c *columns) *pawl.Job {
+	j := c.job()
+	c.jobBodies(j)
+	if !decoded(db.log, c, lifecycle.Job.Name, j.Key()) {
+		return nil
+	}
+	return j
+}
+
+// found answers r, or ErrNotFound if there is none.
+func found[R any](r *R, err error, kind string, key int64) (*R, error) {
+	if err == nil && r == nil {
+		err = fmt.Errorf("%s %d: %w", kind, key, store.ErrNotFound)
+	}
+	return r, err
+}
+
+// Jobs lists jobs with their bodies, newest first.
+func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) {
+	var jobs []*pawl.Job
+	text, bind := jobsQuery(f)
+	err := db.read(ctx, "list jobs", func(c *conn) error {
+		s, _, err := c.PrepareTransient(text)
+		if err != nil {
+			return err
+		}
+		defer s.Finalize()
+		bind(&row{s: s})
+		return rows(s, func(cols *columns) error {
+			if j := db.fullJob(cols); j != nil {
+				jobs = append(jobs, j)
+			}
+			return nil
+		})
+	})
+	return jobs, err
+}
+
+// jobsQuery answers the query of a filter, and what binds its values. States are
+// part of the text, for only then can the index of open jobs be used.
+func jobsQuery(f store.JobFilter) (text string, bind func(*row)) {
+	where := []string{"id < ?"}
+	before := f.Before
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	if len(f.States) > 0 {
+		where = append(where, "("+anyOf(f.States)+")")
+		if within(f.States, lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning) {
+			where = append(where, jobsOpen)
+		}
+	}
+	texts := map[string]string{"workspace": f.Workspace, "workflow": f.Workflow}
+	var values []string
+	for _, column := range []string{"workspace", "workflow"} {
+		if texts[column] != "" {
+			where = append(where, column+" = ?")
+			values = append(values, texts[column])
+		}
+	}
+	if f.Definition != 0 {
+		where = append(where, "definition = ?")
+	}
+	text = "SELECT " + jobAll + " FROM job WHERE " + strings.Join(where, " AND ") + " ORDER BY id DESC LIMIT ?"
+	return text, func(r *row) {
+		r.int(before)
+		for _, v := range values {
+			r.text(v)
+		}
+		if f.Definition != 0 {
+			r.int(f.Definition)
+		}
+		r.int(bound(f.Limit))
+	}
+}
+
+// anyOf writes a condition that is true in these states of a job. A name that is
+// none of the machine's is in no state.
+func anyOf(states []machine.State) string {
+	terms := make([]string, 0, len(states))
+	for _, s := range states {
+		if lifecycle.Job.Has(s) {
+			terms = append(terms, "state = '"+string(s)+"'")
+		}
+	}
+	if len(terms) == 0 {
+		return "FALSE"
+	}
+	return strings.Join(terms, " OR ")
+}
+
+func within(states []machine.State, of ...machine.State) bool {
+	for _, s := range states {
+		inside := false
+		for _, o := range of {
+			inside = inside || s == o
+		}
+		if !inside {
+			return false
+		}
+	}
+	return true
+}
+
+// bound answers a LIMIT: -1, which is none, for 0.
+func bound(limit int) int64 {
+	if limit == 0 {
+		return -1
+	}
+	return int64(limit)
+}
+
+// Steps reads steps of a job with their bodies, by ord, those beyond after.
+func (db *DB) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+	var steps []*pawl.Step
+	err := db.read(ctx, "read steps", func(c *conn) error {
+		return c.each(selectStepsAll, func(b *row) { b.ints(job, int64(after), bound(limit)) }, func(cols *columns) error {
+			s := cols.step()
+			cols.stepBodies(s)
+			if decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
+				steps = append(steps, s)
+			}
+			return nil
+		})
+	})
+	return steps, err
+}
+
+// Bodies reads the steps that exist, with their bodies.
+func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error) {
+	steps := make(map[pawl.StepKey]*pawl.Step, len(keys))
+	err := db.read(ctx, "read steps", func(c *conn) error {
+		for _, k := range keys {
+			err := c.each(selectStepBodies, func(b *row) { b.ints(k.Job, int64(k.Ord)) }, func(cols *columns) error {
+				s := cols.step()
+				cols.stepBodies(s)
+				if decoded(db.log, cols, lifecycle.Step.Name, k) {
+					steps[k] = s
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return steps, err
+}
+
+// Marked reads the steps of a job marked Attention, without bodies.
+func (db *DB) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
+	var steps []*pawl.Step
+	err := db.read(ctx, "read marked steps", func(c *conn) error {
+		return c.each(selectMarked, func(b *row) { b.ints(job, store.MaxMarked) }, func(cols *columns) error {
+			if s := cols.step(); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
+				steps = append(steps, s)
+			}
+			return nil
+		})
+	})
+	return steps, err
+}
+
+// StepCounts counts the steps of a job by state.
+func (db *DB) StepCounts(ctx context.Context, job int64) (map[machine.State]int, error) {
+	counts := map[machine.State]int{}
+	err := db.read(ctx, "count steps", func(c *conn) error {
+		return c.each(selectStepCounts, func(b *row) { b.int(job) }, func(cols *columns) error {
+			counts[machine.State(cols.text())] = int(cols.int())
+			return nil
+		})
+	})
+	return counts, err
+}
+
+// Worker reads a worker.
+func (db *DB) Worker(ctx context.Context, key int64) (*pawl.Worker, error) {
+	var worker *pawl.Worker
+	err := db.read(ctx, "read worker", func(c *conn) error {
+		return c.each(selectWorker, func(b *row) { b.int(key) }, func(cols *columns) error {
+			if w := cols.worker(); decoded(db.log, cols, lifecycle.Worker.Name, key) {
+				worker = w
+			}
+			return nil
+		})
+	})
+	return found(worker, err, lifecycle.Worker.Name, key)
+}
+
+// Workers lists the workers, or those in a living state, by key.
+func (db *DB) Workers(ctx context.Context, living bool) ([]*pawl.Worker, error) {
+	var workers []*pawl.Worker
+	s := selectWorkers
+	if living {
+		s = selectLivingWorkers
+	}
+	err := db.read(ctx, "list workers", func(c *conn) error {
+		return c.each(s, nil, func(cols *columns) error {
+			if w := cols.worker(); decoded(db.log, cols, lifecycle.Worker.Name, w.Key()) {
+				workers = append(workers, w)
+			}
+			return nil
+		})
+	})
+	return workers, err
+}
+
+// Definition reads a definition.
+func (db *DB) Definition(ctx context.Context, key int64) (*pawl.Definition, error) {
+	var definition *pawl.Definition
+	err := db.read(ctx, "read definition", func(c *conn) error {
+		return c.each(selectDefinition, func(b *row) { b.int(key) }, func(cols *columns) error {
+			d := &pawl.Definition{Key: cols.int()}
+			cols.fixed(d.Hash[:])
+			d.Name, d.Source, d.CreatedAt = cols.text(), cols.blob(), cols.int()
+			if decoded(db.log, cols, "definition", key) {
+				definition = d
+			}
+			return nil
+		})
+	})
+	return found(definition, err, "definition", key)
+}
+
+// Refusals reads the refused facts of a job, by time.
+func (db *DB) Refusals(ctx context.Context, job int64) ([]pawl.Refusal, error) {
+	var refusals []pawl.Refusal
+	err := db.read(ctx, "read refusals", func(c *conn) error {
+		return c.each(selectRefusals, func(b *row) { b.int(job) }, func(cols *columns) error {
+			f := pawl.Refusal{StepKey: pawl.StepKey{Job: cols.int(), Ord: pawl.Ord(cols.int())}}
+			f.At, f.Claim = cols.int(), int(cols.int())
+			f.Event = machine.Event(cols.text())
+			f.Actor, f.Why = cols.text(), cols.text()
+			f.Data = cols.body()
+			refusals = append(refusals, f)
+			return nil
+		})
+	})
+	return refusals, err
+}

@@ -1,0 +1,230 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+const (
+	// gather is how long hints are held back, to be sent together.
+	gather = time.Millisecond
+	// sendLimit bounds how long a peer that does not read holds the sender up.
+	// Its hint is lost; it has unread ones.
+	sendLimit = time.Millisecond
+	// maxSocketPath is what every system allows for the path of a socket.
+	maxSocketPath = 100
+)
+
+// codes are the topics as a datagram carries them, a byte each.
+var codes = map[store.Topic]byte{store.TopicWork: 'w', store.TopicMarks: 'm', store.TopicStops: 's'}
+
+// wakeups carry hints between the processes on one file: each that listens has
+// a datagram socket in a folder that all of them derive from the file's path.
+// The zero value, which a database in memory has, reaches nobody.
+type wakeups struct {
+	dir string
+	log *slog.Logger
+
+	mu      sync.Mutex
+	own     map[string]*net.UnixConn // sockets of this handle, by path
+	pending map[store.Topic]bool
+	closed  bool
+	senders sync.WaitGroup
+}
+
+func newWakeups(path string, log *slog.Logger) *wakeups {
+	sum := sha256.Sum256([]byte(path))
+	name := fmt.Sprintf("pawl-%d-%s", os.Getuid(), hex.EncodeToString(sum[:8]))
+	dir := filepath.Join(runtimeDir(), name)
+	if len(dir)+len("/4194304-0123456789abcdef") > maxSocketPath {
+		dir = filepath.Join("/tmp", name)
+	}
+	return &wakeups{dir: dir, log: log, own: map[string]*net.UnixConn{}, pending: map[store.Topic]bool{}}
+}
+
+func runtimeDir() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return dir
+	}
+	return os.TempDir()
+}
+
+// Wake tells the other processes about the topics, a millisecond later and
+// together with what else was woken by then.
+func (db *DB) Wake(topics ...store.Topic) { db.wakeups.wake(topics) }
+
+func (w *wakeups) wake(topics []store.Topic) {
+	if w.dir == "" || len(topics) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	if len(w.pending) == 0 {
+		w.senders.Add(1)
+		time.AfterFunc(gather, w.send)
+	}
+	for _, t := range topics {
+		w.pending[t] = true
+	}
+}
+
+// send sends what has gathered to every socket of the folder but its own.
+func (w *wakeups) send() {
+	defer w.senders.Done()
+	w.mu.Lock()
+	var hint []byte
+	for t := range w.pending {
+		if c, ok := codes[t]; ok {
+			hint = append(hint, c)
+		}
+	}
+	clear(w.pending)
+	own := make(map[string]bool, len(w.own))
+	for path := range w.own {
+		own[path] = true
+	}
+	w.mu.Unlock()
+
+	sockets, err := os.ReadDir(w.dir)
+	if err != nil {
+		return // nobody has ever listened
+	}
+	for _, s := range sockets {
+		if path := filepath.Join(w.dir, s.Name()); !own[path] {
+			deliver(path, hint)
+		}
+	}
+}
+
+// deliver sends a hint to one socket, and removes the socket if nobody reads it
+// any more.
+func deliver(path string, hint []byte) {
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		os.Remove(path)
+	}
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	c.SetWriteDeadline(time.Now().Add(sendLimit))
+	if _, err := c.Write(hint); errors.Is(err, syscall.ECONNREFUSED) {
+		os.Remove(path)
+	}
+}
+
+// Listen calls f with each topic that another process woke, until ctx ends, when
+// it returns nil, or the database is closed. Calls come one at a time.
+func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
+	if db.wakeups.dir == "" {
+		return db.wakeups.idle(ctx)
+	}
+	c, err := db.wakeups.listen()
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	defer db.wakeups.forget(c)
+	buffer := make([]byte, 64)
+	for {
+		n, err := c.Read(buffer)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("listen for hints: %w", err)
+		}
+		for _, code := range buffer[:n] {
+			if t, ok := topicOf(code); ok {
+				f(t)
+			}
+		}
+	}
+}
+
+func topicOf(code byte) (store.Topic, bool) {
+	for t, c := range codes {
+		if c == code {
+			return t, true
+		}
+	}
+	return "", false
+}
+
+// idle waits where nobody can be heard.
+func (w *wakeups) idle(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// listen opens a socket of its own.
+func (w *wakeups) listen() (*net.UnixConn, error) {
+	if err := private(w.dir); err != nil {
+		return nil, fmt.Errorf("listen for hints: %w", err)
+	}
+	path := filepath.Join(w.dir, fmt.Sprintf("%d-%s", os.Getpid(), rand.Text()[:16]))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, errClosed
+	}
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return nil, fmt.Errorf("listen for hints: %w", err)
+	}
+	w.own[path] = c
+	return c, nil
+}
+
+// private makes the folder, for this user only. It fails if the folder is
+// another user's.
+func private(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder", dir)
+	}
+	if err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o700)
+}
+
+func (w *wakeups) forget(c *net.UnixConn) {
+	path := c.LocalAddr().String()
+	c.Close()
+	os.Remove(path)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.own, path)
+}
+
+// close sends what is pending and ends the listening.
+func (w *wakeups) close() {
+	w.mu.Lock()
+	w.closed = true
+	for _, c := range w.own {
+		c.Close()
+	}
+	w.mu.Unlock()
+	w.senders.Wait()
+}

@@ -1,0 +1,256 @@
+package sqlite
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// sweepLimit is how many expired idempotency keys a transaction that adds keys
+// removes at most.
+const sweepLimit = 64
+
+// write writes the changes. Rows go in the order of their keys, so that
+// neighbours in the file are written together.
+func write(c *conn, f *store.Facts, ch *store.Changes) error {
+	for _, part := range []func(*conn, *store.Facts, *store.Changes) error{
+		writeDefinitions, writeWorkers, writeJobs, writeSteps, writeEntries, writeRefusals, writeAnswers,
+	} {
+		if err := part(c, f, ch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeDefinitions(c *conn, _ *store.Facts, ch *store.Changes) error {
+	for _, d := range ch.Definitions {
+		err := c.run(insertDefinition, func(r *row) {
+			r.int(d.Key)
+			r.blob(d.Hash[:])
+			r.text(d.Name)
+			r.blob(d.Source)
+			r.int(d.CreatedAt)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeWorkers(c *conn, _ *store.Facts, ch *store.Changes) error {
+	for _, w := range ch.NewWorkers {
+		err := c.run(insertWorker, func(r *row) {
+			r.workerFixed(w)
+			r.workerLive(w)
+			r.body(w.Metadata)
+		})
+		if err != nil {
+			return inserted(err, lifecycle.Worker.Name, w.Key())
+		}
+	}
+	for _, u := range ch.Workers {
+		w := u.Record
+		err := c.run(updateWorker, func(r *row) {
+			r.workerLive(w)
+			r.body(w.Metadata)
+			r.ints(w.Key(), u.Was)
+		})
+		if err := c.updated(err, lifecycle.Worker.Name, w.Key(), u.Was); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeJobs(c *conn, _ *store.Facts, ch *store.Changes) error {
+	for _, j := range sorted(ch.NewJobs, func(a, b *pawl.Job) int { return cmp.Compare(a.Key(), b.Key()) }) {
+		failure, err := store.EncodeFailure(j.Error)
+		if err != nil {
+			return err
+		}
+		err = c.run(insertJob, func(r *row) {
+			r.jobFixed(j)
+			r.jobLive(j)
+			r.bodies(j.Inputs, j.Output, failure, j.Metadata)
+		})
+		if err != nil {
+			return inserted(err, lifecycle.Job.Name, j.Key())
+		}
+	}
+	for _, u := range sorted(ch.Jobs, func(a, b store.Update[*pawl.Job]) int { return cmp.Compare(a.Record.Key(), b.Record.Key()) }) {
+		if err := writeJob(c, u.Record, u.Was); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeJob(c *conn, j *pawl.Job, was int64) error {
+	failure, err := store.EncodeFailure(j.Error)
+	if err != nil {
+		return err
+	}
+	s := updateJob
+	if j.Inputs != nil || j.Output != nil || failure != nil || j.Metadata != nil {
+		s = updateJobBodies
+	}
+	err = c.run(s, func(r *row) {
+		r.jobLive(j)
+		if s == updateJobBodies {
+			r.bodies(j.Inputs, j.Output, failure, j.Metadata)
+		}
+		r.ints(j.Key(), was)
+	})
+	return c.updated(err, lifecycle.Job.Name, j.Key(), was)
+}
+
+func writeSteps(c *conn, _ *store.Facts, ch *store.Changes) error {
+	for _, s := range sorted(ch.NewSteps, func(a, b *pawl.Step) int { return compareKeys(a.StepKey, b.StepKey) }) {
+		failure, err := store.EncodeFailure(s.Error)
+		if err != nil {
+			return err
+		}
+		err = c.run(insertStep, func(r *row) {
+			r.stepFixed(s)
+			r.stepLive(s)
+			r.bodies(s.Input, s.Output, failure)
+		})
+		if err != nil {
+			return inserted(err, lifecycle.Step.Name, s.StepKey)
+		}
+	}
+	for _, u := range sorted(ch.Steps, func(a, b store.Update[*pawl.Step]) int { return compareKeys(a.Record.StepKey, b.Record.StepKey) }) {
+		if err := writeStep(c, u.Record, u.Was); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeStep(c *conn, s *pawl.Step, was int64) error {
+	failure, err := store.EncodeFailure(s.Error)
+	if err != nil {
+		return err
+	}
+	st := updateStep
+	if s.Input != nil || s.Output != nil || failure != nil {
+		st = updateStepBodies
+	}
+	err = c.run(st, func(r *row) {
+		r.stepLive(s)
+		if st == updateStepBodies {
+			r.bodies(s.Input, s.Output, failure)
+		}
+		r.ints(s.Job, int64(s.Ord), was)
+	})
+	return c.updated(err, lifecycle.Step.Name, s.StepKey, was)
+}
+
+func writeEntries(c *conn, _ *store.Facts, ch *store.Changes) error {
+	order := make([]*store.Entry, len(ch.Entries))
+	for i := range ch.Entries {
+		order[i] = &ch.Entries[i]
+	}
+	slices.SortStableFunc(order, func(a, b *store.Entry) int { return compareKeys(a.StepKey, b.StepKey) })
+	for _, e := range order {
+		s := insertAudit
+		if e.Kind == lifecycle.Worker.Name {
+			s = insertWorkerAudit
+		}
+		err := c.run(s, func(r *row) {
+			r.entity(e.EntityKey)
+			r.entry(&e.Entry)
+		})
+		if err != nil {
+			return inserted(err, "entry "+fmt.Sprint(e.Sequence)+" of "+e.Kind, e.StepKey)
+		}
+	}
+	return nil
+}
+
+func writeRefusals(c *conn, _ *store.Facts, ch *store.Changes) error {
+	for i := range ch.Refusals {
+		f := &ch.Refusals[i]
+		err := c.run(insertRefusal, func(r *row) {
+			r.ints(f.Job, int64(f.Ord), f.At, int64(f.Claim))
+			r.text(string(f.Event))
+			r.text(f.Actor)
+			r.text(f.Why)
+			r.body(f.Data)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeAnswers stores the answers to keys that were new, and removes a few keys
+// that have expired.
+func writeAnswers(c *conn, f *store.Facts, ch *store.Changes) error {
+	for k, a := range ch.Answers {
+		if known := f.Keys[k]; known == nil || !known.New {
+			return fmt.Errorf("idempotency key %q of workspace %q was not asked for, or is taken: %w", k.Key, k.Workspace, store.ErrStale)
+		}
+		err := c.run(insertAnswer, func(r *row) {
+			r.text(k.Workspace)
+			r.text(k.Key)
+			r.text(a.Endpoint)
+			r.blob(a.RequestHash[:])
+			r.ints(int64(a.Status), f.Now, a.ExpiresAt)
+			r.blob(a.Body)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(ch.Answers) == 0 {
+		return nil
+	}
+	return c.run(sweepAnswers, func(r *row) { r.ints(f.Now, sweepLimit) })
+}
+
+func (r *row) bodies(bodies ...[]byte) {
+	for _, b := range bodies {
+		r.body(b)
+	}
+}
+
+// inserted answers the error of an insertion: ErrStale if the row exists.
+func inserted(err error, kind string, key any) error {
+	if exists(err) {
+		return fmt.Errorf("%s %v exists: %w", kind, key, store.ErrStale)
+	}
+	return fmt.Errorf("insert %s %v: %w", kind, key, err)
+}
+
+// updated answers the error of an update: ErrStale if it met no row.
+func (c *conn) updated(err error, kind string, key any, was int64) error {
+	if err != nil {
+		return fmt.Errorf("update %s %v: %w", kind, key, err)
+	}
+	if c.Changes() == 0 {
+		return fmt.Errorf("%s %v is not at version %d: %w", kind, key, was, store.ErrStale)
+	}
+	return nil
+}
+
+// sorted answers the elements in order, leaving list as it is.
+func sorted[E any](list []E, order func(a, b E) int) []E {
+	if slices.IsSortedFunc(list, order) {
+		return list
+	}
+	list = slices.Clone(list)
+	slices.SortFunc(list, order)
+	return list
+}
+
+func compareKeys(a, b pawl.StepKey) int {
+	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Ord, b.Ord))
+}

@@ -1,0 +1,330 @@
+// Package store is the contract between the engine and a database: a write side
+// of six methods and plain read views. Package storetest holds the suite that
+// every implementation passes.
+//
+// A store knows rows, locks and commits. It decides nothing: what is legal is
+// decided in Go between its reading and its writing (Ledger.Do).
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Errors that stores return.
+var (
+	// ErrUnknown is returned by Do when the connection was lost while the
+	// commit was on its way: it may or may not have happened. Ledger.Settle
+	// tells.
+	ErrUnknown = errors.New("outcome of the commit is unknown")
+
+	// ErrStale is returned by Do when a record was not at the version that
+	// its change assumes, or a new record exists already. Nothing was written.
+	ErrStale = errors.New("a record was changed by another writer")
+
+	// ErrNotFound is returned by views when there is no such record.
+	ErrNotFound = errors.New("not found")
+)
+
+// A Store is one database.
+type Store interface {
+	Ledger
+	Views
+	Logs
+	Wakeups
+	Migrator
+	Close() error
+}
+
+// Ledger is the write side.
+type Ledger interface {
+	// Do runs one write transaction: it reads what q asks for, locked in one
+	// order (workers, jobs, steps; each by key), hands it to decide, and writes
+	// the changes that decide answers, all or nothing. An error of decide rolls
+	// back and is returned as it is; nil changes roll back and return nil.
+	// decide must not keep the records it is given after Do has returned with
+	// an error. Decide runs once per call. Do is safe for concurrent use.
+	Do(ctx context.Context, q *Query, decide func(*Facts) (*Changes, error)) error
+
+	// Settle tells whether the entry e of the record k was committed, after
+	// ErrUnknown. It waits for the lost transaction to be over.
+	Settle(ctx context.Context, k EntityKey, e *audit.Entry) (bool, error)
+
+	// Look finds what needs the evaluator: at most limit of each kind. It takes
+	// no lock, and may answer what is being dealt with already.
+	Look(ctx context.Context, limit int) (*Agenda, error)
+
+	// Hold takes the name for the life of this process, or until release. The
+	// note (JSON) can be read by whoever is refused with a *HeldError. A name
+	// is free as soon as its holder has died.
+	Hold(ctx context.Context, name string, note []byte) (release func(), err error)
+
+	// Beat says that the worker is alive, in a table or file of its own, never
+	// behind a transaction of Do. It answers the claims of the worker that are
+	// asked to stop (a cancel was requested).
+	Beat(ctx context.Context, worker int64) ([]Stop, error)
+
+	// Reap answers the workers in a living state that are dead: nobody holds
+	// "worker/KEY" any more, or no beat was seen for as long as silence. The
+	// reason says which.
+	Reap(ctx context.Context, silence time.Duration) ([]Dead, error)
+}
+
+// A Query names what a transaction has to see. Records named by several fields
+// are read once. Names of records that do not exist are simply not answered.
+// No body (inputs, items, output, error, metadata) is read but where said.
+type Query struct {
+	Keys    []IdempotencyKey
+	Workers []int64
+	Jobs    []int64        // locked until the end of the transaction
+	Steps   []pawl.StepKey // locked
+	Marked  []int64        // of these jobs, the steps marked Attention, locked; at most MaxMarked each, by ord
+	Waiting []JobLimit     // of these jobs, the steps marked Waiting, locked, by (priority desc, ord)
+	Open    []int64        // of these jobs, every step that has not ended, locked
+	Held    []int64        // the steps in progress that these workers hold, locked
+	Claims  []ClaimQuery   // one answer each, in this order
+	Known   []int64        // which of these definitions are stored
+}
+
+// MaxMarked bounds the marked steps that one transaction reads of one job.
+const MaxMarked = 500
+
+// JobLimit asks for at most Limit things of a job.
+type JobLimit struct {
+	Job   int64
+	Limit int
+}
+
+// A ClaimQuery asks for work that a worker may take: at most Limit steps that
+// are enqueued on one of its routes, by (priority desc, job, ord); and when there
+// are fewer, pending jobs (not paused) on those routes, by (priority desc, id),
+// with their inputs and metadata, and their steps of no unmet needs.
+// Rows that another transaction has locked are passed over.
+//
+// The jobs of the steps that Claims and Held answer are in Facts.Jobs too, those
+// of Claims with inputs and metadata. Where Query.Jobs does not name them they
+// are read without a lock, and must not be changed.
+type ClaimQuery struct {
+	Worker int64
+	Routes []int64
+	Limit  int
+}
+
+// Facts are what a transaction saw. The records are the caller's to change; the
+// store takes what to write from Changes alone.
+type Facts struct {
+	Now     int64                      // the database's clock
+	Keys    map[IdempotencyKey]*Answer // every key asked for; see Answer
+	Workers map[int64]*pawl.Worker
+	Jobs    map[int64]*pawl.Job
+	Steps   map[pawl.StepKey]*pawl.Step
+	Marked  map[int64][]pawl.StepKey // into Steps, in order
+	Waiting map[int64][]pawl.StepKey
+	Open    map[int64][]pawl.StepKey
+	Held    map[int64][]pawl.StepKey
+	Claims  []ClaimFacts // one for each ClaimQuery
+	Known   map[int64]bool
+}
+
+// ClaimFacts is the answer to a ClaimQuery: keys into Steps and Jobs.
+type ClaimFacts struct {
+	Steps  []pawl.StepKey
+	Starts []int64
+}
+
+// Changes are what a transaction writes.
+type Changes struct {
+	Definitions []*pawl.Definition // stored unless they are
+	NewWorkers  []*pawl.Worker
+	NewJobs     []*pawl.Job  // with inputs and metadata
+	NewSteps    []*pawl.Step // with input
+	Workers     []Update[*pawl.Worker]
+	Jobs        []Update[*pawl.Job]
+	Steps       []Update[*pawl.Step]
+	Entries     []Entry
+	Refusals    []pawl.Refusal
+	Answers     map[IdempotencyKey]*Answer // for keys of the query that were new
+}
+
+// An Update writes a record that was at version Was. Bodies (output, error,
+// input, metadata) that are nil stay as they are.
+type Update[R any] struct {
+	Record R
+	Was    int64
+}
+
+// An EntityKey names an entity of any kind.
+type EntityKey struct {
+	Kind         string // name of the machine: job, step, worker
+	pawl.StepKey        // Job alone for jobs; for workers Job is the worker's key
+}
+
+// An Entry is an audit entry and whose it is. Its From is the To of the entry
+// before; its Entity need not be stored, since it follows from the key's id.
+type Entry struct {
+	EntityKey
+	audit.Entry
+}
+
+// An IdempotencyKey is a request id within a workspace (J8).
+type IdempotencyKey struct {
+	Workspace string
+	Key       string
+}
+
+// An Answer is the stored answer to a request. In Facts, one with New set stands
+// for a key that nobody has used (or whose entry has expired): decide must then
+// put an answer into Changes, or the key is not stored.
+type Answer struct {
+	New         bool
+	Endpoint    string
+	RequestHash [32]byte
+	Status      int
+	Body        []byte
+	ExpiresAt   int64
+}
+
+// An Agenda is what needs the evaluator.
+type Agenda struct {
+	Now     int64
+	Marked  []int64 // jobs marked, or with a step marked, Attention
+	Due     []Due   // deadlines that have passed, by time
+	NextDue int64   // the earliest deadline that has not, or 0
+	Pending []int64 // pending jobs, not paused, that no worker starts by itself (route 0)
+	Orphans []int64 // workers that have ended and still hold steps in progress
+}
+
+// A Due is a record whose deadline has passed.
+type Due struct {
+	EntityKey
+	At    int64
+	Event machine.Event
+}
+
+// A Stop is a claim that was asked to stop.
+type Stop struct {
+	pawl.StepKey
+	Claim int
+}
+
+// A Dead is a worker that no longer lives, and how that was told.
+type Dead struct {
+	Worker int64
+	Reason string
+}
+
+// A HeldError is returned by Hold when the name is taken.
+type HeldError struct {
+	Name string
+	Note []byte // what its holder said of itself; may be empty
+}
+
+func (e *HeldError) Error() string { return e.Name + " is held by " + string(e.Note) }
+
+// Views are plain reads, each a snapshot of its own. They see what was committed
+// before they were called.
+type Views interface {
+	// Job reads a job with its bodies. ErrNotFound if there is none.
+	Job(ctx context.Context, key int64) (*pawl.Job, error)
+	// Jobs lists jobs with their bodies, newest first.
+	Jobs(ctx context.Context, f JobFilter) ([]*pawl.Job, error)
+	// Steps reads steps of a job with their bodies, by ord, from after on, at
+	// most limit (0: all).
+	Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error)
+	// Bodies reads the state, input, output and error of the steps that exist.
+	Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error)
+	// Marked reads the steps of a job marked Attention, without bodies, at most
+	// MaxMarked, by ord.
+	Marked(ctx context.Context, job int64) ([]*pawl.Step, error)
+	// StepCounts counts the steps of a job by state.
+	StepCounts(ctx context.Context, job int64) (map[machine.State]int, error)
+	// Worker reads a worker; Workers lists those in a living state, or all.
+	Worker(ctx context.Context, key int64) (*pawl.Worker, error)
+	Workers(ctx context.Context, living bool) ([]*pawl.Worker, error)
+	// Definition reads a definition.
+	Definition(ctx context.Context, key int64) (*pawl.Definition, error)
+	// Trail reads the audit entries of one entity, by sequence.
+	Trail(ctx context.Context, k EntityKey) ([]audit.Entry, error)
+	// Trails hands every entity's trail to f, with the record's state, seq and
+	// head as it is stored (Seq 0 if the record is gone), job by job with its
+	// steps, then workers; until f fails. A job of 0 means all.
+	Trails(ctx context.Context, job int64, f func(TrailOf) error) error
+	// Refusals reads the refused facts of a job, by time.
+	Refusals(ctx context.Context, job int64) ([]pawl.Refusal, error)
+	// Stats says what the database has written since it was opened.
+	Stats(ctx context.Context) (Stats, error)
+}
+
+// TrailOf is an entity with its whole trail.
+type TrailOf struct {
+	EntityKey
+	ID      string // the public id
+	Record  pawl.Record
+	Entries []audit.Entry
+}
+
+// A JobFilter selects jobs. The zero value selects all.
+type JobFilter struct {
+	Workspace  string
+	States     []machine.State
+	Workflow   string
+	Definition int64
+	Before     int64 // keys below this one only; 0 is no bound
+	Limit      int   // 0: no limit
+}
+
+// Stats counts what was written through this handle.
+type Stats struct {
+	Commits  int64
+	Inserts  int64 // records
+	Updates  int64 // records
+	Entries  int64 // audit rows
+	Rollback int64
+}
+
+// Logs keep what steps print, outside the ledger.
+type Logs interface {
+	// AppendLogs stores chunks. A chunk whose claim is not the step's last one
+	// is stored all the same: it belongs to that attempt.
+	AppendLogs(ctx context.Context, chunks []pawl.Chunk) error
+	// DropLogs removes the chunks of one stream whose offset is in [from, to).
+	DropLogs(ctx context.Context, k pawl.StepKey, claim int, stream string, from, to int64) error
+	// Logs reads the chunks of a job, of one step if ord is not 0, in the order
+	// of (ord, claim, at, offset), from the chunk after the given position on.
+	Logs(ctx context.Context, job int64, ord pawl.Ord) ([]pawl.Chunk, error)
+}
+
+// Wakeups carry hints between the processes on one database. A hint carries no
+// state, may be lost and may come twice.
+type Wakeups interface {
+	// Wake tells the other processes (and not this one) about the topics. It
+	// returns at once; hints of a short time are sent together.
+	Wake(topics ...Topic)
+	// Listen calls f with each topic that another process woke, until ctx ends.
+	Listen(ctx context.Context, f func(Topic)) error
+}
+
+// A Topic is what a hint is about.
+type Topic string
+
+// The topics.
+const (
+	TopicWork  Topic = "work"  // there may be something to claim
+	TopicMarks Topic = "marks" // there may be something to evaluate
+	TopicStops Topic = "stops" // a running step may have been asked to stop
+)
+
+// A Migrator brings the schema up and down.
+type Migrator interface {
+	// Version answers the schema's version (0 if empty) and the newest known.
+	Version(ctx context.Context) (current, newest int, err error)
+	// Migrate moves to the version, up or down.
+	Migrate(ctx context.Context, to int) error
+	// Plan answers the SQL that Migrate would run, in order.
+	Plan(ctx context.Context, to int) ([]string, error)
+}

@@ -1,0 +1,256 @@
+package workflow
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/expr-lang/expr/types"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// nodeWork is what Render writes out.
+type nodeWork struct {
+	env     []namedTemplate
+	dir     *template
+	argv    []*template
+	script  string
+	method  string
+	url     *template
+	headers []namedTemplate
+	body    *template
+	expect  []int
+	with    *template
+}
+
+// each calls do for every program of the work.
+func (w *nodeWork) each(do func(*program)) {
+	for _, list := range [][]namedTemplate{w.env, w.headers} {
+		for _, t := range list {
+			t.each(do)
+		}
+	}
+	for _, t := range slices.Concat(w.argv, []*template{w.dir, w.url, w.body, w.with}) {
+		t.each(do)
+	}
+}
+
+// A compilation turns a normalised file into a definition.
+type compilation struct {
+	e         *examiner
+	file      File
+	d         *Definition
+	variables types.Map
+	programs  map[programKey]*program
+	ancestors []map[int]bool // by node - 1
+}
+
+// compile compiles canonical JSON. Problems are reported to e; the definition
+// is of use only when there are none.
+func (e *examiner) compile(canonical []byte) (*Definition, error) {
+	c := &compilation{e: e, programs: map[programKey]*program{}, d: &Definition{canonical: canonical, hash: sha256.Sum256(canonical)}}
+	if err := json.Unmarshal(canonical, &c.file); err != nil {
+		return nil, &pawl.Error{Kind: pawl.Internal, Message: "workflow", Err: err}
+	}
+	c.head()
+	c.graph()
+	c.ancestry()
+	c.expressions()
+	return c.d, nil
+}
+
+func (c *compilation) head() {
+	f, d := &c.file, c.d
+	d.Name, d.Description, d.Workers, d.Timeout, d.OnError = f.Name, f.Description, f.Workers, f.Timeout, f.OnError
+	d.inputs = map[string]*Input{}
+	for _, name := range sortedKeys(f.Inputs) {
+		d.Inputs = append(d.Inputs, f.Inputs[name].input(name))
+	}
+	for i := range d.Inputs {
+		d.inputs[d.Inputs[i].Name] = &d.Inputs[i]
+	}
+	c.variables = variableTypes(inputTypes(d.Inputs))
+	for i := range f.Steps {
+		d.Nodes = append(d.Nodes, newNode(&f.Steps[i]))
+	}
+}
+
+func newNode(s *Step) Node {
+	n := Node{
+		ID: s.ID, Queue: DefaultQueue, Parallel: s.Parallel, Timeout: s.Timeout, Retry: s.Retry, Output: s.Output,
+		HasIf: s.If != "", HasForeach: s.Foreach != nil,
+	}
+	switch {
+	case len(s.Command) > 0:
+		n.Kind = KindCommand
+	case s.Run != "":
+		n.Kind = KindRun
+	case s.HTTP != nil:
+		n.Kind = KindHTTP
+	default:
+		n.Kind = KindHandler
+	}
+	n.Handler = string(n.Kind)
+	if n.Kind == KindHandler {
+		n.Handler = s.Handler
+	}
+	return n
+}
+
+// graph resolves ids and needs.
+func (c *compilation) graph() {
+	c.d.byID = map[string]int{}
+	for i, s := range c.file.Steps {
+		if s.ID == "" {
+			continue
+		}
+		if first, twice := c.d.byID[s.ID]; twice {
+			c.e.reportAt(fmt.Sprintf("steps[%d].id", i), fmt.Sprintf("the id %q stands twice, first as steps[%d]", s.ID, first-1), "")
+			continue
+		}
+		c.d.byID[s.ID] = i + 1
+	}
+	for i := range c.file.Steps {
+		c.needs(i)
+	}
+	for i := range c.d.Nodes {
+		for _, need := range c.d.Nodes[i].Needs {
+			c.d.Nodes[need-1].Dependents = append(c.d.Nodes[need-1].Dependents, i+1)
+		}
+	}
+}
+
+func (c *compilation) needs(i int) {
+	step, node := &c.file.Steps[i], &c.d.Nodes[i]
+	for j, id := range step.Needs {
+		path := fmt.Sprintf("steps[%d].needs[%d]", i, j)
+		need := c.d.byID[id]
+		switch {
+		case id == "":
+		case id == step.ID:
+			c.e.reportAt(path, fmt.Sprintf("step %q needs itself", id), "")
+		case need == 0:
+			c.e.reportAt(path, fmt.Sprintf("there is no step %q", id), didYouMean(id, c.ids()))
+		case slices.Contains(node.Needs, need):
+			c.e.reportAt(path, fmt.Sprintf("the need %q stands twice", id), "")
+		default:
+			node.Needs = append(node.Needs, need)
+		}
+	}
+	slices.Sort(node.Needs)
+}
+
+func (c *compilation) ids() []string { return sortedKeys(c.d.byID) }
+
+// ancestry finds cycles and the ancestors of every node.
+func (c *compilation) ancestry() {
+	order, cyclic := c.order()
+	if len(cyclic) > 0 {
+		c.reportCycles(cyclic)
+	}
+	c.ancestors = make([]map[int]bool, len(c.d.Nodes))
+	for _, n := range slices.Concat(order, cyclic) {
+		all := map[int]bool{}
+		for _, need := range c.d.Nodes[n-1].Needs {
+			all[need] = true
+			for a := range c.ancestors[need-1] {
+				all[a] = true
+			}
+		}
+		c.ancestors[n-1] = all
+	}
+}
+
+// order answers the nodes with every need before those that need it, and the
+// nodes for which there is no such order.
+func (c *compilation) order() (order, rest []int) {
+	unmet := make([]int, len(c.d.Nodes)+1)
+	for i := range c.d.Nodes {
+		unmet[i+1] = len(c.d.Nodes[i].Needs)
+		if unmet[i+1] == 0 {
+			order = append(order, i+1)
+		}
+	}
+	for k := 0; k < len(order); k++ {
+		for _, n := range c.d.Nodes[order[k]-1].Dependents {
+			if unmet[n]--; unmet[n] == 0 {
+				order = append(order, n)
+			}
+		}
+	}
+	for n := 1; n <= len(c.d.Nodes); n++ {
+		if unmet[n] > 0 {
+			rest = append(rest, n)
+		}
+	}
+	return order, rest
+}
+
+// reportCycles reports each cycle once, at its first step in the file. Every
+// node of rest is on a cycle or behind one, so walking its needs within rest
+// leads into a cycle.
+func (c *compilation) reportCycles(rest []int) {
+	walked := map[int]bool{}
+	for _, start := range rest {
+		var path []int
+		at := start
+		for !walked[at] {
+			walked[at] = true
+			path = append(path, at)
+			at = c.needWithin(at, rest)
+		}
+		if i := slices.Index(path, at); i >= 0 {
+			c.reportCycle(path[i:])
+		}
+	}
+}
+
+func (c *compilation) needWithin(n int, rest []int) int {
+	for _, need := range c.d.Nodes[n-1].Needs {
+		if _, in := slices.BinarySearch(rest, need); in {
+			return need
+		}
+	}
+	return n
+}
+
+// reportCycle writes a cycle from its first step: "a -> b -> a" says that a
+// needs b and b needs a.
+func (c *compilation) reportCycle(cycle []int) {
+	first := slices.Index(cycle, slices.Min(cycle))
+	cycle = slices.Concat(cycle[first:], cycle[:first], cycle[first:first+1])
+	text := ""
+	for i, n := range cycle {
+		if i > 0 {
+			text += " -> "
+		}
+		text += c.d.Nodes[n-1].ID
+	}
+	c.e.reportAt(fmt.Sprintf("steps[%d].needs", cycle[0]-1), "the needs run in a circle: "+text, "")
+}
+
+// input answers the input that a schema describes.
+func (s InputSchema) input(name string) Input {
+	in := Input{Name: name, Type: s.Type, Description: s.Description, Required: s.Required, Pattern: s.Pattern}
+	if s.Default != nil {
+		in.Default = canonicalNumber(s.Default)
+	}
+	for _, v := range s.Enum {
+		in.Enum = append(in.Enum, canonicalNumber(v))
+	}
+	in.pattern = newMatcher(s.Pattern)
+	return in
+}
+
+// canonicalNumber writes a normalised value, which cannot fail.
+func canonicalNumber(v any) json.RawMessage {
+	plain, err := plainNumbers(v, 0)
+	if err == nil {
+		if out, err := encodeJSON(plain); err == nil {
+			return out
+		}
+	}
+	return json.RawMessage("null")
+}

@@ -1,0 +1,215 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A context says what the expressions of one place in the file may name.
+type context struct {
+	where string       // in an error: "of `if`"
+	steps map[int]bool // those whose output and status are known; nil: none
+	all   bool         // every step is
+	self  int          // the node, or 0
+	item  bool         // item and index are
+	env   []string     // the variables of env
+	noEnv bool         // env is not known at all
+	hint  string       // why item and index are not known
+}
+
+// expressions compiles every expression of the file.
+func (c *compilation) expressions() {
+	env := sortedKeys(c.file.Env)
+	c.d.env = c.named("env", c.file.Env, context{where: "the workflow's env", noEnv: true})
+	for i := range c.file.Steps {
+		c.step(i, env)
+	}
+	if c.file.Output != nil {
+		c.d.output = c.template("output", c.file.Output, context{all: true, env: env})
+	}
+}
+
+func (c *compilation) step(i int, workflowEnv []string) {
+	s, n := &c.file.Steps[i], &c.d.Nodes[i]
+	path := func(key string) string { return fmt.Sprintf("steps[%d].%s", i, key) }
+	node := context{self: i + 1, steps: c.ancestors[i], env: workflowEnv, hint: "item and index are known in a step with foreach only"}
+	if n.HasForeach {
+		node.hint = "it is decided once for the step, before there are items"
+	}
+	if n.HasIf {
+		n.condition = c.condition(path("if"), s.If, node)
+	}
+	if n.HasForeach {
+		n.foreach = c.foreach(path("foreach"), s.Foreach, node)
+	}
+	inner := node
+	inner.item = n.HasForeach
+	n.work.env = c.named(path("env"), s.Env, inner)
+	inner.env = slices.Concat(workflowEnv, sortedKeys(s.Env))
+	c.work(path, s, &n.work, inner)
+}
+
+// work compiles what is rendered with the whole environment known.
+func (c *compilation) work(path func(string) string, s *Step, w *nodeWork, ctx context) {
+	w.script = s.Run
+	if s.Dir != "" {
+		w.dir = c.template(path("dir"), s.Dir, ctx)
+	}
+	for j, arg := range s.Command {
+		w.argv = append(w.argv, c.template(fmt.Sprintf("%s[%d]", path("command"), j), arg, ctx))
+	}
+	if s.With != nil {
+		w.with = c.template(path("with"), s.With, ctx)
+	}
+	if h := s.HTTP; h != nil {
+		w.method, w.expect = h.Method, h.Expect
+		w.url = c.template(path("http.url"), h.URL, ctx)
+		w.headers = c.named(path("http.headers"), h.Headers, ctx)
+		if h.Body != nil {
+			w.body = c.template(path("http.body"), h.Body, ctx)
+		}
+	}
+}
+
+// condition compiles an `if`, which is one expression.
+func (c *compilation) condition(path, text string, ctx context) *program {
+	t := c.compiler(ctx)
+	if p, ok := wholeExpression(text); ok {
+		return t.expression(path, p, true)
+	}
+	if hasExpression(text) {
+		c.e.reportAt(path, "an `if` is one expression", "put all of it into one ${{ }}, or leave ${{ }} out")
+		return &program{}
+	}
+	return t.expression(path, piece{text: text}, true)
+}
+
+// foreach compiles a list, or one expression.
+func (c *compilation) foreach(path string, v any, ctx context) *template {
+	text, ok := v.(string)
+	if !ok {
+		return c.template(path, v, ctx)
+	}
+	p, ok := wholeExpression(text)
+	if !ok {
+		c.e.reportAt(path, fmt.Sprintf("want a list, or one expression, got text %q", shorten(text)), "write ${{ EXPRESSION }}")
+		return &template{}
+	}
+	return &template{path: path, kind: textTemplate, parts: []part{{program: c.compiler(ctx).expression(path, p, false)}}}
+}
+
+func (c *compilation) template(path string, v any, ctx context) *template {
+	return c.compiler(ctx).compile(path, v)
+}
+
+func (c *compilation) named(path string, m map[string]string, ctx context) []namedTemplate {
+	var out []namedTemplate
+	for _, name := range sortedKeys(m) {
+		out = append(out, namedTemplate{name, c.template(joinPath(path, name), m[name], ctx)})
+	}
+	return out
+}
+
+func (c *compilation) compiler(ctx context) *templateCompiler {
+	return &templateCompiler{
+		variables: c.variables,
+		programs:  c.programs,
+		report:    c.fault,
+		check:     func(path string, p piece, prog *program) bool { return c.references(path, p, prog, &ctx) },
+	}
+}
+
+func (c *compilation) fault(path string, p piece, err *exprError) {
+	c.e.report(c.e.expressionPlace(path, p, err.at), path, err.message, err.hint)
+}
+
+// references checks what an expression names against what is known there, and
+// reports whether all of it is.
+func (c *compilation) references(path string, p piece, prog *program, ctx *context) bool {
+	before := len(c.e.problems)
+	fault := func(at int, hint, format string, args ...any) {
+		c.fault(path, p, &exprError{message: fmt.Sprintf(format, args...), hint: hint, at: at})
+	}
+	for _, ref := range prog.refs.steps {
+		c.stepReference(ref, ctx, fault)
+	}
+	for _, ref := range prog.refs.names {
+		switch {
+		case ref.root == "inputs" && c.d.inputs[ref.name] == nil:
+			fault(ref.at, didYouMean(ref.name, sortedKeys(c.d.inputs)), "there is no input %q", ref.name)
+		case ref.root == "env" && !ctx.noEnv && !slices.Contains(ctx.env, ref.name):
+			fault(ref.at, envHint(ref.name, ctx.env), "there is no variable %q in env", ref.name)
+		}
+	}
+	for _, ref := range prog.refs.roots {
+		switch {
+		case ref.root == "env" && ctx.noEnv:
+			fault(ref.at, "", "%s cannot refer to env", ctx.where)
+		case (ref.root == "item" || ref.root == "index") && !ctx.item:
+			fault(ref.at, ctx.hint, "`%s` is not known here", ref.root)
+		}
+	}
+	return len(c.e.problems) == before
+}
+
+func envHint(name string, known []string) string {
+	if hint := didYouMean(name, known); hint != "" {
+		return hint
+	}
+	return "env holds what the file sets, not the environment of the machine"
+}
+
+func (c *compilation) stepReference(ref stepRef, ctx *context, fault func(int, string, string, ...any)) {
+	n := c.d.byID[ref.id]
+	switch {
+	case n == 0:
+		fault(ref.at, didYouMean(ref.id, c.ids()), "there is no step %q", ref.id)
+	case ctx.all || ctx.steps[n]:
+	case n == ctx.self:
+		fault(ref.at, "", "step %q refers to itself", ref.id)
+	case ctx.where != "":
+		fault(ref.at, "", "%s cannot refer to steps", ctx.where)
+	default:
+		field := "output"
+		if ref.status {
+			field = "status"
+		}
+		fault(ref.at, fmt.Sprintf("add %s to needs", ref.id), "the %s of step %q is not known here: this step does not need it, directly or through others", field, ref.id)
+	}
+}
+
+// nodesOf answers the nodes that programs refer to, ascending.
+func (d *Definition) nodesOf(each func(func(*program))) []int {
+	var nodes []int
+	each(func(p *program) {
+		for _, ref := range p.refs.steps {
+			nodes = append(nodes, d.byID[ref.id])
+		}
+	})
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// IfNeeds answers the nodes whose output or status the `if` of node n names.
+func (d *Definition) IfNeeds(n int) []int {
+	return d.nodesOf(func(do func(*program)) {
+		if p := d.Nodes[n-1].condition; p != nil {
+			do(p)
+		}
+	})
+}
+
+// ForeachNeeds answers the nodes whose output or status the `foreach` of node n
+// names.
+func (d *Definition) ForeachNeeds(n int) []int { return d.nodesOf(d.Nodes[n-1].foreach.each) }
+
+// RenderNeeds answers the nodes whose output or status the work of node n names.
+func (d *Definition) RenderNeeds(n int) []int { return d.nodesOf(d.Nodes[n-1].work.each) }
+
+// OutputNeeds answers the nodes whose output or status the workflow's output
+// names.
+func (d *Definition) OutputNeeds() []int { return d.nodesOf(d.output.each) }
+
+// expressionText shows an expression in an error.
+func expressionText(p *program) string { return "${{ " + shorten(strings.TrimSpace(p.text)) + " }}" }

@@ -1,0 +1,392 @@
+package workflow
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Limits of a decision.
+const (
+	FanOutPage  = 500              // instances made in one commit
+	MaxLosses   = 3                // deaths of its worker that a step survives, less one (T7)
+	CancelGrace = 10 * time.Second // after it a cancelled step ends without its worker (T1)
+	StopGrace   = 10 * time.Second // what a worker has to stop a timed-out step before the engine does
+)
+
+// A Board is one job as a decision sees and moves it. Whoever commits the moves
+// implements it. A record that a decision changes without a move is given to
+// Save; a move saves its record too.
+type Board interface {
+	Job() *pawl.Job
+	Step(pawl.Ord) *pawl.Step // nil: not in sight
+	Steps(func(*pawl.Step))   // all in sight, in any order
+	Make(pawl.Ord) *pawl.Step // a new step, pending
+	Move(*pawl.Step, machine.Event, Note) error
+	MoveJob(machine.Event, Note) error
+	Save(*pawl.Step)
+	SaveJob()
+}
+
+// A Note is what an audit entry says beside the move itself.
+type Note struct {
+	Reason    string
+	Actor     string // empty: the engine
+	RequestID string
+	Metadata  []byte // compact JSON object, or nil
+}
+
+// A Decision works out what follows from what happened to one job. It has no
+// clock, no I/O and no randomness, and its work is in proportion to what
+// changed: it looks at the outcome, at the steps that depend on it, and at the
+// job's counters, never at the whole graph.
+//
+// What it cannot decide with what is in sight, or before an expression has been
+// evaluated, it leaves marked (pawl.Attention), and it is asked again.
+type Decision struct {
+	Definition *Definition
+	Board      Board
+	Now        int64          // microseconds
+	Jitter     func() float64 // in [0,1)
+	Answers    Answers
+}
+
+// Answers are what was evaluated outside the transaction.
+type Answers struct {
+	Starts  map[pawl.Ord]StartAnswer   // of marked steps that are pending
+	Gathers map[pawl.Ord]GatherAnswer  // of marked fan-outs whose instances have ended
+	Errors  map[pawl.Ord]*pawl.Failure // of marked steps that failed
+	Output  *GatherAnswer              // of the job
+}
+
+// A StartAnswer is what `if` and `foreach` of a step came to.
+type StartAnswer struct {
+	If      bool
+	Items   json.RawMessage // a list
+	Count   int             // of Items
+	Failure *pawl.Failure   // an expression failed
+}
+
+// A GatherAnswer is an output, or why there is none.
+type GatherAnswer struct {
+	Output  json.RawMessage
+	Failure *pawl.Failure
+}
+
+// A Report is what became of a claim (T3, T6).
+type Report struct {
+	Event   machine.Event // success, fail, fail_permanently, timeout, interrupt, cancel, lost
+	Output  json.RawMessage
+	Failure *pawl.Failure
+	Note    Note
+}
+
+func (d *Decision) job() *pawl.Job { return d.Board.Job() }
+
+func (d *Decision) node(ord pawl.Ord) *Node { return &d.Definition.Nodes[ord.Node()-1] }
+
+// isFan reports whether s is the node of a fan-out, and not an instance.
+func (d *Decision) isFan(s *pawl.Step) bool {
+	return s.Ord.Instance() == 0 && d.node(s.Ord).HasForeach
+}
+
+// stopping reports whether the job's end has begun and nothing new may start.
+func (d *Decision) stopping() bool {
+	j := d.job()
+	return j.Ending == lifecycle.JobCanceled || j.Ending == lifecycle.JobFailed && d.Definition.OnError == Halt
+}
+
+// Start takes a pending job into RUNNING and starts the steps that have no
+// needs; they have to be in sight (J2, T2).
+func (d *Decision) Start(note Note) error {
+	j := d.job()
+	if err := d.Board.MoveJob(lifecycle.JobAllocateResources, note); err != nil {
+		return err
+	}
+	j.StartedAt = d.Now
+	if d.Definition.Timeout > 0 {
+		j.DueAt, j.DueEvent = d.Now+d.Definition.Timeout.Microseconds(), lifecycle.JobCancel
+	}
+	for _, n := range d.Definition.Roots() {
+		s := d.Board.Step(pawl.MakeOrd(n, 0))
+		if s == nil {
+			return fmt.Errorf("step %d of job %s is not in sight", n, j.ID.Public(pawl.JobPrefix))
+		}
+		if err := d.begin(s); err != nil {
+			return err
+		}
+	}
+	return d.finish()
+}
+
+// begin starts a step whose needs are met: skips it, fans it out, or enqueues
+// it; or marks it when that takes an expression or steps out of sight.
+func (d *Decision) begin(s *pawl.Step) error {
+	if d.stopping() {
+		return d.cancel(s, Note{Reason: "the job is ending"})
+	}
+	n := d.node(s.Ord)
+	if !n.HasIf && s.Skipped {
+		return d.skip(s, "a step it needs was skipped")
+	}
+	if !n.HasIf && !n.HasForeach {
+		return d.enqueue(s)
+	}
+	answer, ok := d.Answers.Starts[s.Ord]
+	switch {
+	case !ok:
+		return d.mark(s)
+	case answer.Failure != nil:
+		return d.failHere(s, answer.Failure)
+	case !answer.If:
+		return d.skip(s, "its condition is false")
+	case n.HasForeach:
+		return d.fan(s, answer)
+	}
+	return d.enqueue(s)
+}
+
+// mark leaves a step to the evaluator.
+func (d *Decision) mark(s *pawl.Step) error {
+	s.Mark = pawl.Attention
+	d.Board.Save(s)
+	return nil
+}
+
+// enqueue dispatches a step, or lets it wait for a slot of its job (T2, J7).
+func (d *Decision) enqueue(s *pawl.Step) error {
+	j := d.job()
+	if j.Paused || j.Active >= j.WorkerCount {
+		s.Mark = pawl.Waiting
+		d.Board.Save(s)
+		return nil
+	}
+	j.Active++
+	d.Board.SaveJob()
+	s.Mark, s.Route, s.EnqueuedAt = pawl.Clear, d.route(s), d.Now
+	s.DueAt, s.DueEvent = 0, ""
+	return d.Board.Move(s, lifecycle.StepEnqueue, Note{})
+}
+
+func (d *Decision) route(s *pawl.Step) int64 {
+	return d.Definition.Route(d.job(), s.Ord.Node())
+}
+
+// Route answers the route of a node's steps in the job.
+func (d *Definition) Route(j *pawl.Job, node int) int64 {
+	n := &d.Nodes[node-1]
+	private := int64(0)
+	if j.Private {
+		private = j.Key()
+	}
+	return pawl.Route(j.Workspace, n.Queue, n.Handler, private)
+}
+
+// Claim gives an enqueued step to a worker (T3, T5). The claim number is the
+// fence; the attempt is what retries count.
+func (d *Decision) Claim(s *pawl.Step, worker *pawl.Worker) error {
+	s.Claims++
+	s.Attempts++
+	s.Worker, s.StartedAt, s.Mark = worker.Key(), d.Now, pawl.Clear
+	s.DueAt, s.DueEvent = 0, ""
+	if t := d.node(s.Ord).Timeout; t > 0 {
+		s.DueAt, s.DueEvent = d.Now+(t+StopGrace).Microseconds(), lifecycle.StepTimeout
+	}
+	return d.Board.Move(s, lifecycle.StepClaim, Note{Actor: worker.ID.Public(pawl.WorkerPrefix), Metadata: claimNote(s)})
+}
+
+func claimNote(s *pawl.Step) []byte {
+	b := append(make([]byte, 0, 32), `{"attempt":`...)
+	b = strconv.AppendInt(b, int64(s.Attempts), 10)
+	b = append(b, `,"claim":`...)
+	b = strconv.AppendInt(b, int64(s.Claims), 10)
+	return append(b, '}')
+}
+
+// take makes the engine the owner of a pending step: it needs no worker and no
+// slot (T1).
+func (d *Decision) take(s *pawl.Step) error {
+	s.Mark, s.Worker, s.EnqueuedAt, s.StartedAt = pawl.Clear, 0, d.Now, d.Now
+	if err := d.Board.Move(s, lifecycle.StepEnqueue, Note{}); err != nil {
+		return err
+	}
+	s.Claims++
+	s.Attempts++
+	return d.Board.Move(s, lifecycle.StepClaim, Note{Metadata: claimNote(s)})
+}
+
+// fan makes s the parent of its instances and makes the first of them.
+func (d *Decision) fan(s *pawl.Step, answer StartAnswer) error {
+	if err := d.take(s); err != nil {
+		return err
+	}
+	s.Total, s.Input = answer.Count, answer.Items
+	d.Board.Save(s)
+	if s.Total == 0 {
+		return d.succeed(s, json.RawMessage("[]"))
+	}
+	return d.spread(s)
+}
+
+// spread makes as many instances of the fan-out p as its own limit, the job's
+// slots and the size of a commit allow.
+func (d *Decision) spread(p *pawl.Step) error {
+	j, n := d.job(), d.node(p.Ord)
+	p.Mark = pawl.Clear
+	for made := 0; p.Made < p.Total && (n.Parallel == 0 || p.Live < n.Parallel); made++ {
+		if j.Paused || j.Active >= j.WorkerCount {
+			p.Mark = pawl.Waiting
+			break
+		}
+		if made == FanOutPage {
+			p.Mark = pawl.Attention
+			break
+		}
+		p.Made++
+		p.Live++
+		if err := d.enqueue(d.Board.Make(pawl.MakeOrd(p.Ord.Node(), p.Made))); err != nil {
+			return err
+		}
+	}
+	d.Board.Save(p)
+	return nil
+}
+
+// Report applies what became of a claim and weighs it. The caller has checked
+// the fence.
+func (d *Decision) Report(s *pawl.Step, r Report) error {
+	event := r.Event
+	if s.DueEvent == lifecycle.StepCancel && event != lifecycle.StepSuccess {
+		event = lifecycle.StepCancel // it was asked to stop, and did
+	}
+	s.DueAt, s.DueEvent = 0, ""
+	switch event {
+	case lifecycle.StepSuccess:
+		s.Output, s.CompletedAt = r.Output, d.Now
+	case lifecycle.StepFailPermanently, lifecycle.StepCancel:
+		s.Error, s.CompletedAt = r.Failure, d.Now
+	case lifecycle.StepFail, lifecycle.StepTimeout:
+		s.Error = r.Failure
+		if r.Failure != nil && r.Failure.Delay > 0 {
+			s.DueAt, s.DueEvent = d.Now+time.Duration(r.Failure.Delay).Microseconds(), lifecycle.StepRetry
+		}
+	case lifecycle.StepLost:
+		s.Losses++
+		s.Attempts--
+		s.Error = r.Failure
+		s.DueAt, s.DueEvent = d.Now, lost // tried again at once
+	case lifecycle.StepInterrupt:
+		s.Attempts--
+	}
+	r.Note.Metadata = reportNote(s, r.Failure)
+	if err := d.Board.Move(s, event, r.Note); err != nil {
+		return err
+	}
+	return d.Weigh(s)
+}
+
+func reportNote(s *pawl.Step, f *pawl.Failure) []byte {
+	if f == nil {
+		return nil
+	}
+	b, err := json.Marshal(struct {
+		Claim   int           `json:"claim"`
+		Failure *pawl.Failure `json:"failure"`
+	}{s.Claims, f})
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// Weigh works out what follows from the outcome of s (T7), all of it or, when
+// something it takes is out of sight, nothing but a mark.
+func (d *Decision) Weigh(s *pawl.Step) error {
+	if !d.canWeigh(s) {
+		return d.mark(s)
+	}
+	s.Mark = pawl.Clear
+	d.Board.Save(s)
+	if s.Worker != 0 {
+		d.job().Active--
+		d.Board.SaveJob()
+	}
+	if err := d.follow(s); err != nil {
+		return err
+	}
+	return d.finish()
+}
+
+func (d *Decision) follow(s *pawl.Step) error {
+	switch s.State {
+	case lifecycle.StepRetryableError:
+		return d.retry(s)
+	case lifecycle.StepPermanentError:
+		return d.failed(s)
+	case lifecycle.StepPending: // interrupted
+		return d.again(s)
+	}
+	return d.ended(s)
+}
+
+// canWeigh reports whether all that the outcome of s touches is in sight.
+func (d *Decision) canWeigh(s *pawl.Step) bool {
+	if d.job() == nil {
+		return false
+	}
+	parent := s.Ord.Instance() == 0 || d.Board.Step(s.Ord.Parent()) != nil
+	fails := s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && d.exhausted(s) != ""
+	switch {
+	case !parent || d.stopping():
+		return parent
+	case fails && d.Definition.OnError == Drain:
+		return d.inSight(d.Definition.Descendants(s.Ord.Node()))
+	case fails:
+		return d.allInSight(s)
+	case s.State == lifecycle.StepRetryableError || s.State == lifecycle.StepPending || s.Ord.Instance() != 0:
+		return true
+	}
+	return d.inSight(d.node(s.Ord).Dependents)
+}
+
+// inSight reports whether the given nodes are in sight.
+func (d *Decision) inSight(nodes []int) bool {
+	for _, n := range nodes {
+		if d.Board.Step(pawl.MakeOrd(n, 0)) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// allInSight reports whether every open step is in sight, self among them. Open
+// are those that have not ended, and those whose outcome has not been weighed.
+func (d *Decision) allInSight(self *pawl.Step) bool {
+	nodes, instances, live := 0, 0, 0
+	d.Board.Steps(func(s *pawl.Step) {
+		if s != self && s.Mark != pawl.Attention && lifecycle.Step.Ended(s.State) {
+			return
+		}
+		if s.Ord.Instance() != 0 {
+			instances++
+			return
+		}
+		nodes++
+		live += s.Live
+	})
+	return nodes == d.job().Open && instances == live
+}
+
+// byOrd sorts steps by their place, so that a decision is the same whatever the
+// order in which its board holds them.
+func byOrd(steps []*pawl.Step) []*pawl.Step {
+	slices.SortFunc(steps, func(a, b *pawl.Step) int { return cmp.Compare(a.Ord, b.Ord) })
+	return steps
+}

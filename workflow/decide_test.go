@@ -1,0 +1,437 @@
+package workflow_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A trial is one job in memory: what a store would hold of it, and its trail.
+// Its commands put the same steps in sight as the engine's do.
+type trial struct {
+	def   *workflow.Definition
+	judge judge
+	job   pawl.Job
+	steps map[pawl.Ord]*pawl.Step
+	ords  []pawl.Ord // of steps, ascending
+	trail []move
+	now   int64
+}
+
+// A judge answers what expressions come to.
+type judge interface {
+	start(pawl.Ord) workflow.StartAnswer
+	gather(pawl.Ord) workflow.GatherAnswer
+	output() *workflow.GatherAnswer
+}
+
+// A move is one row of the trail.
+type move struct {
+	ord      pawl.Ord // 0: the job
+	from, to machine.State
+	event    machine.Event
+	note     workflow.Note
+}
+
+var trialWorker = pawl.Worker{ID: pawl.MakeID(time.Unix(1767225600, 0), 7, 7)}
+
+// newTrial submits a job.
+func newTrial(def *workflow.Definition, j judge) *trial {
+	w := &trial{def: def, judge: j, now: 1767225600e6, steps: make(map[pawl.Ord]*pawl.Step)}
+	w.job = pawl.Job{ID: pawl.MakeID(time.Unix(1767225600, 0), 1, 1), WorkerCount: def.Workers, Open: len(def.Nodes)}
+	w.job.State = lifecycle.JobPending
+	w.trail = []move{{event: lifecycle.JobSubmit, to: lifecycle.JobSubmitted}, {event: lifecycle.JobValidate, from: lifecycle.JobSubmitted, to: lifecycle.JobPending}}
+	for n := range def.Nodes {
+		ord := pawl.MakeOrd(n+1, 0)
+		s := &pawl.Step{StepKey: pawl.StepKey{Job: w.job.Key(), Ord: ord}, Unmet: len(def.Nodes[n].Needs)}
+		s.State = lifecycle.StepPending
+		w.steps[ord], w.ords = s, append(w.ords, ord)
+		w.trail = append(w.trail, move{ord: ord, event: lifecycle.StepCreate, to: lifecycle.StepPending})
+	}
+	return w
+}
+
+// A desk is the board of one transaction. It holds copies without their bodies,
+// as the store reads them, and only of the steps in sight.
+type desk struct {
+	of       *trial
+	job      pawl.Job
+	unlocked bool // Job answers nil, and the job must stay as it is
+	jobSaved bool
+	steps    []*pawl.Step // in the order in which they came into sight
+	saved    map[pawl.Ord]bool
+	moves    []move
+	fault    error // of how the board was used
+}
+
+var _ workflow.Board = (*desk)(nil)
+
+func (w *trial) desk(sight []pawl.Ord) *desk {
+	b := &desk{of: w, job: w.job, saved: make(map[pawl.Ord]bool)}
+	b.job.Output, b.job.Error = nil, nil
+	for _, ord := range sight {
+		if s := w.steps[ord]; s != nil && b.Step(ord) == nil {
+			c := *s
+			c.Input, c.Output, c.Error = nil, nil, nil
+			b.steps = append(b.steps, &c)
+		}
+	}
+	return b
+}
+
+func (b *desk) Job() *pawl.Job {
+	if b.unlocked {
+		return nil
+	}
+	return &b.job
+}
+
+func (b *desk) Step(ord pawl.Ord) *pawl.Step {
+	for _, s := range b.steps {
+		if s.Ord == ord {
+			return s
+		}
+	}
+	return nil
+}
+
+func (b *desk) Steps(f func(*pawl.Step)) {
+	for _, s := range b.steps {
+		f(s)
+	}
+}
+
+func (b *desk) Make(ord pawl.Ord) *pawl.Step {
+	if b.of.steps[ord] != nil || b.Step(ord) != nil {
+		b.fault = fmt.Errorf("step %v is made twice", ord)
+	}
+	s := &pawl.Step{StepKey: pawl.StepKey{Job: b.job.Key(), Ord: ord}}
+	s.State = lifecycle.StepPending
+	b.steps, b.saved[ord] = append(b.steps, s), true
+	b.moves = append(b.moves, move{ord: ord, event: lifecycle.StepCreate, to: lifecycle.StepPending})
+	return s
+}
+
+func (b *desk) Move(s *pawl.Step, event machine.Event, note workflow.Note) error {
+	to, err := lifecycle.Step.Next(s.State, event)
+	if err != nil {
+		return fmt.Errorf("%s: %w", b.of.def.Key(s.Ord), err)
+	}
+	b.moves = append(b.moves, move{ord: s.Ord, from: s.State, to: to, event: event, note: note})
+	s.State, s.UpdatedAt, b.saved[s.Ord] = to, b.of.now, true
+	return nil
+}
+
+func (b *desk) MoveJob(event machine.Event, note workflow.Note) error {
+	to, err := lifecycle.Job.Next(b.job.State, event)
+	if err != nil {
+		return err
+	}
+	b.moves = append(b.moves, move{from: b.job.State, to: to, event: event, note: note})
+	b.job.State, b.jobSaved = to, true
+	return nil
+}
+
+func (b *desk) Save(s *pawl.Step) { b.saved[s.Ord] = true }
+func (b *desk) SaveJob()          { b.jobSaved = true }
+
+// commit writes what was saved. A change that was not saved, or of a job that is
+// not locked, is a fault.
+func (b *desk) commit() error {
+	if b.fault != nil {
+		return b.fault
+	}
+	if b.jobSaved && b.unlocked {
+		return fmt.Errorf("the job was changed without its lock")
+	}
+	if !b.jobSaved && jobRow(&b.job) != jobRow(&b.of.job) {
+		return fmt.Errorf("the job was changed and not saved: %+v, was %+v", jobRow(&b.job), jobRow(&b.of.job))
+	}
+	for _, s := range b.steps {
+		if err := b.write(s); err != nil {
+			return err
+		}
+	}
+	output, failure := b.of.job.Output, b.of.job.Error
+	if b.jobSaved {
+		b.of.job = b.job
+		keep(&b.of.job.Output, output)
+		if b.job.Error == nil {
+			b.of.job.Error = failure
+		}
+	}
+	b.of.trail = append(b.of.trail, b.moves...)
+	return nil
+}
+
+func (b *desk) write(s *pawl.Step) error {
+	was := b.of.steps[s.Ord]
+	switch {
+	case was == nil:
+		b.of.ords = append(b.of.ords, s.Ord)
+		slices.Sort(b.of.ords)
+	case !b.saved[s.Ord] && stepRow(s) != stepRow(was):
+		return fmt.Errorf("%s was changed and not saved: %+v, was %+v", b.of.def.Key(s.Ord), stepRow(s), stepRow(was))
+	case !b.saved[s.Ord]:
+		return nil
+	default:
+		keep(&s.Input, was.Input)
+		keep(&s.Output, was.Output)
+		if s.Error == nil {
+			s.Error = was.Error
+		}
+	}
+	b.of.steps[s.Ord] = s
+	return nil
+}
+
+// keep lets a body that is nil stay what it was.
+func keep(body *json.RawMessage, was json.RawMessage) {
+	if *body == nil {
+		*body = was
+	}
+}
+
+// A row is what can be compared of a record.
+type row struct {
+	pawl.Record
+	ending                                             machine.State
+	mark                                               pawl.Mark
+	skipped                                            bool
+	unmet, attempts, claims, losses, total, made, live int
+	worker, route, enqueuedAt, startedAt, completedAt  int64
+	open, active                                       int
+}
+
+func stepRow(s *pawl.Step) row {
+	return row{Record: s.Record, mark: s.Mark, skipped: s.Skipped, unmet: s.Unmet, attempts: s.Attempts, claims: s.Claims,
+		losses: s.Losses, total: s.Total, made: s.Made, live: s.Live, worker: s.Worker, route: s.Route,
+		enqueuedAt: s.EnqueuedAt, startedAt: s.StartedAt, completedAt: s.CompletedAt}
+}
+
+func jobRow(j *pawl.Job) row {
+	return row{Record: j.Record, mark: j.Mark, ending: j.Ending, open: j.Open, active: j.Active, startedAt: j.StartedAt, completedAt: j.CompletedAt}
+}
+
+// do runs one transaction.
+func (w *trial) do(b *desk, answers workflow.Answers, f func(*workflow.Decision) error) error {
+	d := &workflow.Decision{Definition: w.def, Board: b, Now: w.now, Jitter: func() float64 { return 0.5 }, Answers: answers}
+	if b.unlocked {
+		d.Definition = nil
+	}
+	if err := f(d); err != nil {
+		return err
+	}
+	return b.commit()
+}
+
+// selected answers the places of the steps for which f holds, ascending.
+func (w *trial) selected(f func(*pawl.Step) bool) []pawl.Ord {
+	var ords []pawl.Ord
+	for _, ord := range w.ords {
+		if f(w.steps[ord]) {
+			ords = append(ords, ord)
+		}
+	}
+	return ords
+}
+
+func isOpen(s *pawl.Step) bool     { return !lifecycle.Step.Ended(s.State) }
+func isMarked(s *pawl.Step) bool   { return s.Mark == pawl.Attention }
+func isWeighed(s *pawl.Step) bool  { return !isOpen(s) && !isMarked(s) }
+func isEnqueued(s *pawl.Step) bool { return s.State == lifecycle.StepEnqueued }
+
+// isFan reports whether s is the node of a fan-out.
+func (w *trial) isFan(s *pawl.Step) bool {
+	return s.Ord.Instance() == 0 && w.def.Node(s.Ord.Node()).HasForeach
+}
+
+// isRunning reports whether a worker holds s.
+func (w *trial) isRunning(s *pawl.Step) bool {
+	return s.State == lifecycle.StepInProgress && !w.isFan(s)
+}
+
+// waiting answers what the engine reads of the steps that wait for a slot.
+func (w *trial) waiting() []pawl.Ord {
+	if !w.def.MayWait(w.job.WorkerCount) {
+		return nil
+	}
+	ords := w.selected(func(s *pawl.Step) bool { return s.Mark == pawl.Waiting })
+	return ords[:min(len(ords), w.job.WorkerCount)]
+}
+
+func (w *trial) start() error {
+	var sight []pawl.Ord
+	for _, n := range w.def.Roots() {
+		sight = append(sight, pawl.MakeOrd(n, 0))
+	}
+	return w.do(w.desk(sight), workflow.Answers{}, func(d *workflow.Decision) error { return d.Start(workflow.Note{}) })
+}
+
+// claim takes enqueued steps, with the job not locked.
+func (w *trial) claim(ords ...pawl.Ord) error {
+	b := w.desk(ords)
+	return w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
+		for _, ord := range ords {
+			if err := d.Claim(b.Step(ord), &trialWorker); err != nil {
+				return err
+			}
+		}
+		if b.jobSaved || jobRow(&b.job) != jobRow(&w.job) {
+			return fmt.Errorf("a claim changed the job")
+		}
+		return nil
+	})
+}
+
+// An outcome is a report of a step, by an engine that has the job in memory or,
+// if blind, has not, and so sees the step alone.
+type outcome struct {
+	ord   pawl.Ord
+	blind bool
+	workflow.Report
+}
+
+// report is an exchange of a worker: outcomes and, if it takes more, what is
+// enqueued in sight, in one transaction.
+func (w *trial) report(take bool, outcomes ...outcome) error {
+	waiting := w.waiting()
+	var sight []pawl.Ord
+	for _, o := range outcomes {
+		sight = append(sight, o.ord)
+		if !o.blind {
+			sight = append(sight, w.def.Reach(o.ord, false)...)
+		}
+	}
+	b := w.desk(append(sight, waiting...))
+	return w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
+		for _, o := range outcomes {
+			s := b.Step(o.ord)
+			if s.State != lifecycle.StepInProgress {
+				continue // too late: an earlier one had it cancelled
+			}
+			if err := d.Report(s, o.Report); err != nil {
+				return err
+			}
+			if err := d.Refill(waiting); err != nil {
+				return err
+			}
+		}
+		for _, s := range slices.Clone(b.steps) {
+			if take && isEnqueued(s) {
+				if err := d.Claim(s, &trialWorker); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// lose takes a step from a dead worker, with the job not locked.
+func (w *trial) lose(ord pawl.Ord) error {
+	b := w.desk([]pawl.Ord{ord})
+	b.unlocked = true
+	f := &pawl.Failure{Class: "lost", Message: "its worker ended"}
+	return w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
+		return d.Report(b.Step(ord), workflow.Report{Event: lifecycle.StepLost, Failure: f})
+	})
+}
+
+// An attendance is what was read and evaluated before the transaction.
+type attendance struct {
+	sight   []pawl.Ord
+	open    bool
+	answers workflow.Answers
+}
+
+// prepare answers nil if nothing is marked.
+func (w *trial) prepare() *attendance {
+	marked := w.selected(isMarked)
+	if len(marked) == 0 && w.job.Mark != pawl.Attention {
+		return nil
+	}
+	a := &attendance{answers: workflow.Answers{Starts: make(map[pawl.Ord]workflow.StartAnswer), Gathers: make(map[pawl.Ord]workflow.GatherAnswer), Errors: make(map[pawl.Ord]*pawl.Failure)}}
+	for _, ord := range marked {
+		a.step(w, w.steps[ord])
+	}
+	if w.job.Mark == pawl.Attention && w.job.Open == 0 {
+		a.answers.Output = w.judge.output()
+	}
+	return a
+}
+
+func (a *attendance) step(w *trial, s *pawl.Step) {
+	a.sight = append(a.sight, w.def.Reach(s.Ord, true)...)
+	switch {
+	case s.State == lifecycle.StepPending && s.Unmet == 0:
+		answer := w.judge.start(s.Ord)
+		a.answers.Starts[s.Ord] = answer
+		a.open = a.open || answer.Failure != nil
+	case s.State == lifecycle.StepInProgress && w.isFan(s):
+		if s.DueEvent == lifecycle.StepFailPermanently {
+			a.open, a.answers.Errors[s.Ord] = true, s.Error
+		} else if s.Made == s.Total && s.Live == 0 {
+			answer := w.judge.gather(s.Ord)
+			a.answers.Gathers[s.Ord] = answer
+			a.open = a.open || answer.Failure != nil
+		}
+	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError:
+		a.open, a.answers.Errors[s.Ord] = true, s.Error
+	}
+}
+
+func (w *trial) attend(a *attendance) error {
+	waiting := w.waiting()
+	sight := append(slices.Clone(a.sight), waiting...)
+	if a.open {
+		sight = append(sight, w.selected(func(s *pawl.Step) bool { return isOpen(s) || isMarked(s) })...)
+	}
+	return w.do(w.desk(sight), a.answers, func(d *workflow.Decision) error {
+		if err := d.Attend(); err != nil {
+			return err
+		}
+		return d.Refill(waiting)
+	})
+}
+
+// fire applies the deadline of a step.
+func (w *trial) fire(ord pawl.Ord, blind bool) error {
+	waiting := w.waiting()
+	sight := []pawl.Ord{ord}
+	if !blind {
+		sight = w.def.Reach(ord, false)
+	}
+	b := w.desk(append(sight, waiting...))
+	return w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
+		if err := d.Fire(b.Step(ord)); err != nil {
+			return err
+		}
+		return d.Refill(waiting)
+	})
+}
+
+func (w *trial) cancel(reason string) error {
+	return w.do(w.desk(w.selected(isOpen)), workflow.Answers{}, func(d *workflow.Decision) error {
+		return d.Cancel(workflow.Note{Reason: reason})
+	})
+}
+
+// due answers the steps with deadlines, earliest first.
+func (w *trial) due() []pawl.Ord {
+	ords := w.selected(func(s *pawl.Step) bool { return s.DueAt > 0 })
+	slices.SortStableFunc(ords, func(a, b pawl.Ord) int { return cmp.Compare(w.steps[a].DueAt, w.steps[b].DueAt) })
+	return ords
+}
+
+// stopping reports whether the end of the job has begun and cancels its steps.
+func (w *trial) stopping() bool {
+	return w.job.Ending == lifecycle.JobCanceled || w.job.Ending == lifecycle.JobFailed && w.def.OnError == workflow.Halt
+}

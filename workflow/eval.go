@@ -1,0 +1,308 @@
+package workflow
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/vm"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// MaxItems is the longest list that a foreach may come to.
+const MaxItems = 100_000
+
+// An evaluation is the running of the expressions of one place in the file.
+type evaluation struct {
+	d     *Definition
+	scope *Scope
+	meter *meter
+	vars  map[string]any
+}
+
+// evaluate prepares the variables that the programs refer to.
+func (d *Definition) evaluate(s *Scope, each func(func(*program))) (*evaluation, error) {
+	v := &evaluation{d: d, scope: s, meter: &meter{}}
+	v.vars = v.meter.environment()
+	v.vars["job"] = map[string]any{"id": s.JobID, "workflow": s.Workflow, "error": nil}
+	if s.JobError != "" {
+		v.vars["job"].(map[string]any)["error"] = s.JobError
+	}
+	v.vars["index"] = s.Index
+	steps, env := map[string]any{}, false
+	var err error
+	each(func(p *program) {
+		env = env || p.refs.uses("env")
+		err = errors.Join(err, v.variables(p, steps))
+	})
+	if err != nil {
+		return nil, err
+	}
+	v.vars["steps"] = steps
+	if env {
+		if _, err := v.environment(); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// variables decodes what a program refers to, once.
+func (v *evaluation) variables(p *program, steps map[string]any) error {
+	s := v.scope
+	if _, done := v.vars["item"]; !done && p.refs.uses("item") {
+		if err := v.decode("item", s.Item); err != nil {
+			return err
+		}
+	}
+	if _, done := v.vars["inputs"]; !done && p.refs.uses("inputs") {
+		if err := v.decode("inputs", s.Inputs); err != nil {
+			return err
+		}
+	}
+	for _, ref := range p.refs.steps {
+		n := v.d.byID[ref.id]
+		output, err := s.output(n)
+		if err != nil {
+			return pawl.Errorf(pawl.Internal, "output of step %s: %v", ref.id, err)
+		}
+		steps[ref.id] = map[string]any{"output": output, "status": string(s.Statuses[n])}
+	}
+	return nil
+}
+
+func (v *evaluation) decode(name string, raw json.RawMessage) error {
+	value, err := decodeJSON(raw)
+	if err != nil {
+		return pawl.Errorf(pawl.Internal, "%s: %v", name, err)
+	}
+	v.vars[name] = value
+	return nil
+}
+
+// output decodes the output of a node, and keeps it until the scope is given
+// another one.
+func (s *Scope) output(n int) (any, error) {
+	raw := s.Outputs[n]
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if have, ok := s.decoded[n]; ok && len(have.raw) == len(raw) && &have.raw[0] == &raw[0] {
+		return have.value, nil
+	}
+	value, err := decodeJSON(raw)
+	if err != nil {
+		return nil, err
+	}
+	if s.decoded == nil {
+		s.decoded = map[int]decodedOutput{}
+	}
+	s.decoded[n] = decodedOutput{raw, value}
+	return value, nil
+}
+
+// environment evaluates the workflow's env and makes it known.
+func (v *evaluation) environment() (map[string]any, error) {
+	if have, ok := v.vars["env"].(map[string]any); ok {
+		return have, nil
+	}
+	for i := range v.d.env {
+		var err error
+		v.d.env[i].each(func(p *program) { err = errors.Join(err, v.variables(p, nil)) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	env, err := v.texts(v.d.env, map[string]any{})
+	if err != nil {
+		return nil, err
+	}
+	v.vars["env"] = env
+	return env, nil
+}
+
+// texts evaluates named templates to text, into m.
+func (v *evaluation) texts(list []namedTemplate, m map[string]any) (map[string]any, error) {
+	for _, t := range list {
+		text, err := v.text(t.template)
+		if err != nil {
+			return nil, err
+		}
+		m[t.name] = text
+	}
+	return m, nil
+}
+
+// run evaluates one expression.
+func (v *evaluation) run(path string, p *program) (any, error) {
+	v.meter.left = maxCost
+	machine := vm.VM{MemoryBudget: maxMemory}
+	out, err := machine.Run(p.code, v.vars)
+	if err == nil {
+		return out, nil
+	}
+	message := err.Error()
+	var fe *file.Error
+	if errors.As(err, &fe) {
+		message = fe.Message
+	}
+	message = strings.ReplaceAll(message, "<nil>", "null")
+	return nil, pawl.Errorf(pawl.Invalid, "%s: %s: %s", v.d.describePath(path), expressionText(p), message)
+}
+
+// describePath names a place by the id of its step: "step load: env.FILE".
+func (d *Definition) describePath(path string) string {
+	var i int
+	if _, err := fmt.Sscanf(path, "steps[%d].", &i); err != nil || i >= len(d.Nodes) {
+		return path
+	}
+	_, key, _ := strings.Cut(path, "].")
+	return fmt.Sprintf("step %s: %s", d.Nodes[i].ID, key)
+}
+
+// value evaluates a template; one whole expression keeps its type.
+func (v *evaluation) value(t *template) (any, error) {
+	switch t.kind {
+	case textTemplate:
+		if len(t.parts) == 1 && t.parts[0].program != nil {
+			return v.run(t.path, t.parts[0].program)
+		}
+		return v.text(t)
+	case listTemplate:
+		list := make([]any, len(t.list))
+		for i, c := range t.list {
+			var err error
+			if list[i], err = v.value(c); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case objectTemplate:
+		m := make(map[string]any, len(t.keys))
+		for i, c := range t.vals {
+			var err error
+			if m[t.keys[i]], err = v.value(c); err != nil {
+				return nil, err
+			}
+		}
+		return m, nil
+	}
+	return t.value, nil
+}
+
+// text evaluates a template of text.
+func (v *evaluation) text(t *template) (string, error) {
+	if t == nil {
+		return "", nil
+	}
+	var b strings.Builder
+	for _, p := range t.parts {
+		if p.program == nil {
+			b.WriteString(p.text)
+			continue
+		}
+		out, err := v.run(t.path, p.program)
+		if err != nil {
+			return "", err
+		}
+		s, err := asText(out)
+		if err != nil {
+			return "", v.fault(t.path, err)
+		}
+		b.WriteString(s)
+		if b.Len() > MaxValue {
+			return "", v.fault(t.path, errTooLarge)
+		}
+	}
+	if strings.ContainsRune(b.String(), 0) {
+		return "", v.fault(t.path, errors.New("the text holds a zero byte"))
+	}
+	return b.String(), nil
+}
+
+func (v *evaluation) fault(path string, err error) error {
+	return pawl.Errorf(pawl.Invalid, "%s: %v", v.d.describePath(path), err)
+}
+
+// json evaluates a template and writes it as JSON.
+func (v *evaluation) json(t *template) (json.RawMessage, error) {
+	out, err := v.value(t)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := encodeJSON(out)
+	if err != nil {
+		return nil, v.fault(t.path, err)
+	}
+	return raw, nil
+}
+
+// EvalIf answers what the `if` of node n comes to; a node without one is true.
+// The error is of kind Invalid.
+func (d *Definition) EvalIf(n int, s *Scope) (bool, error) {
+	p := d.Nodes[n-1].condition
+	if p == nil {
+		return true, nil
+	}
+	v, err := d.evaluate(s, func(do func(*program)) { do(p) })
+	if err != nil {
+		return false, err
+	}
+	path := fmt.Sprintf("steps[%d].if", n-1)
+	out, err := v.run(path, p)
+	if err != nil {
+		return false, err
+	}
+	truth, ok := out.(bool)
+	if !ok {
+		return false, v.fault(path, fmt.Errorf("%s: want true or false, got %s", expressionText(p), describe(out)))
+	}
+	return truth, nil
+}
+
+// EvalForeach answers the items of node n, each as JSON: at most MaxItems, of
+// MaxValue bytes together. The error is of kind Invalid.
+func (d *Definition) EvalForeach(n int, s *Scope) ([]json.RawMessage, error) {
+	t := d.Nodes[n-1].foreach
+	if t == nil {
+		return nil, pawl.Errorf(pawl.Internal, "step %s has no foreach", d.Nodes[n-1].ID)
+	}
+	v, err := d.evaluate(s, t.each)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := v.json(t)
+	if err != nil {
+		return nil, err
+	}
+	if raw[0] != '[' {
+		return nil, v.fault(t.path, fmt.Errorf("want a list, got %s", shorten(string(raw))))
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return nil, v.fault(t.path, err)
+	}
+	if len(items) > MaxItems {
+		return nil, v.fault(t.path, fmt.Errorf("the list has %d items; at most %d are allowed", len(items), MaxItems))
+	}
+	return items, nil
+}
+
+// HasOutput reports whether the workflow has an output of its own.
+func (d *Definition) HasOutput() bool { return d.output != nil }
+
+// EvalOutput answers the output of a job as JSON; null without one. The error
+// is of kind Invalid.
+func (d *Definition) EvalOutput(s *Scope) (json.RawMessage, error) {
+	if d.output == nil {
+		return json.RawMessage("null"), nil
+	}
+	v, err := d.evaluate(s, d.output.each)
+	if err != nil {
+		return nil, err
+	}
+	return v.json(d.output)
+}

@@ -1,0 +1,89 @@
+package workflow
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// expressionPlace answers where in the source the byte at stands of the
+// expression p within the string at path. Where the source writes the string
+// in a way that cannot be followed, it is the place of the string.
+func (e *examiner) expressionPlace(path string, p piece, at int) place {
+	start := e.placeOf(path)
+	text, ok := e.sourceFrom(start)
+	if !ok {
+		return start
+	}
+	if !p.expression {
+		if i, ok := follow(text, p.text, at); ok {
+			return advance(start, text[:i])
+		}
+		return start
+	}
+	i := 0
+	for n := p.ordinal; ; n-- {
+		j := strings.Index(text[i:], "${{")
+		if j < 0 {
+			return start
+		}
+		i += j
+		if n == 0 {
+			break
+		}
+		i += len("${{")
+	}
+	here := i + len("${{")
+	if j, ok := follow(text[here:], p.text, at); ok {
+		return advance(start, text[:here+j])
+	}
+	return advance(start, text[:i])
+}
+
+// follow answers where in the source the byte at of text stands, line by line,
+// since the source indents and joins lines as it likes.
+func follow(source, text string, at int) (int, bool) {
+	offset := 0
+	for _, line := range strings.SplitAfter(text, "\n") {
+		words := strings.TrimSpace(line)
+		i := strings.Index(source[offset:], words)
+		if i < 0 || strings.Count(source[offset:offset+i], "\n") > 1 {
+			return 0, false
+		}
+		if at < len(line) || at == len(line) && !strings.HasSuffix(line, "\n") {
+			indent := strings.Index(line, words)
+			return offset + i + min(max(at-indent, 0), len(words)), true
+		}
+		offset += i + len(words)
+		at -= len(line)
+	}
+	return offset, at == 0
+}
+
+// sourceFrom answers the source from a place on.
+func (e *examiner) sourceFrom(at place) (string, bool) {
+	if e.lines == nil {
+		e.lines = strings.SplitAfter(e.source, "\n")
+	}
+	if e.source == "" || at.line == 0 || at.line > len(e.lines) {
+		return "", false
+	}
+	offset := 0
+	for _, l := range e.lines[:at.line-1] {
+		offset += len(l)
+	}
+	rest := e.source[offset:]
+	for range at.column - 1 {
+		_, size := utf8.DecodeRuneInString(rest)
+		rest = rest[size:]
+	}
+	return rest, true
+}
+
+// advance answers the place after text that begins at start.
+func advance(start place, text string) place {
+	lines := strings.Count(text, "\n")
+	if lines == 0 {
+		return place{start.line, start.column + utf8.RuneCountInString(text)}
+	}
+	return place{start.line + lines, 1 + utf8.RuneCountInString(text[strings.LastIndexByte(text, '\n')+1:])}
+}

@@ -1,0 +1,205 @@
+package workflow
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// A File is a workflow as it is written: in YAML, or as a Go literal. The two
+// have the same keys, meaning, checks and hash. What is zero is not written,
+// and takes the default that docs/workflow.md states.
+type File struct {
+	Name        string                 `json:"name,omitempty"`
+	Description string                 `json:"description,omitempty"`
+	Inputs      map[string]InputSchema `json:"inputs,omitempty"`
+	Workers     int                    `json:"workers,omitempty"` // 1 to MaxWorkers; default MaxWorkers
+	Timeout     time.Duration          `json:"-"`                 // of a whole job; default none
+	OnError     OnError                `json:"on_error,omitempty"`
+	Env         map[string]string      `json:"env,omitempty"` // values may hold expressions
+	Steps       []Step                 `json:"steps"`
+	Output      any                    `json:"output,omitempty"` // any JSON value, with expressions in its strings
+}
+
+// An InputSchema says what an input has to be.
+type InputSchema struct {
+	Type        InputType `json:"type,omitempty"` // default string
+	Description string    `json:"description,omitempty"`
+	Required    bool      `json:"required,omitempty"`
+	Default     any       `json:"default,omitempty"`
+	Pattern     string    `json:"pattern,omitempty"` // RE2; of a string
+	Enum        []any     `json:"enum,omitempty"`
+}
+
+// A Step is one step as it is written. It has exactly one of Command, Run,
+// HTTP and Handler. Strings marked with (e) may hold expressions.
+type Step struct {
+	ID       string            `json:"id,omitempty"`
+	Needs    []string          `json:"needs,omitempty"`
+	If       string            `json:"if,omitempty"`      // an expression, with or without ${{ }}
+	Foreach  any               `json:"foreach,omitempty"` // a list (e), or one expression in ${{ }}
+	Parallel int               `json:"parallel,omitempty"`
+	Env      map[string]string `json:"env,omitempty"` // (e)
+	Dir      string            `json:"dir,omitempty"` // (e)
+	Output   OutputMode        `json:"output,omitempty"`
+	Timeout  time.Duration     `json:"-"` // of one attempt; default DefaultTimeout
+	Retry    Retry             `json:"retry,omitzero"`
+
+	Command []string `json:"command,omitempty"` // (e)
+	Run     string   `json:"run,omitempty"`
+	HTTP    *HTTP    `json:"http,omitempty"`
+	Handler string   `json:"handler,omitempty"`
+	With    any      `json:"with,omitempty"` // of a Handler: any JSON value (e)
+}
+
+// HTTP is a request as it is written.
+type HTTP struct {
+	Method  string            `json:"method,omitempty"`  // default GET
+	URL     string            `json:"url,omitempty"`     // (e)
+	Headers map[string]string `json:"headers,omitempty"` // (e)
+	Body    any               `json:"body,omitempty"`    // text (e), or any JSON value (e), sent as JSON
+	Expect  []int             `json:"expect,omitempty"`  // default any 2xx
+}
+
+// Build checks the workflow and answers its definition. The error is of type
+// Problems, without lines.
+func (f File) Build() (*Definition, error) {
+	raw, err := json.Marshal(f)
+	if err != nil {
+		return nil, pawl.Errorf(pawl.Invalid, "workflow %q cannot be written as JSON: %v", f.Name, err)
+	}
+	return fromJSONSource(raw)
+}
+
+// Parse reads a workflow file, one YAML document of at most MaxSource bytes.
+// The name stands in front of the errors and has no meaning. The error is of
+// type Problems: everything that is wrong, in the order of the file.
+func Parse(name string, src []byte) (*Definition, error) {
+	e := newExaminer(name, string(src))
+	return e.definition(readYAML(e, src))
+}
+
+// Load reads what Definition.Canonical answered. A definition that this version
+// of Pawl does not accept is an error of type Problems.
+func Load(canonical []byte) (*Definition, error) { return fromJSONSource(canonical) }
+
+func fromJSONSource(raw []byte) (*Definition, error) {
+	v, err := decodeNumbers(raw)
+	if err != nil {
+		return nil, pawl.Errorf(pawl.Invalid, "definition: %v", err)
+	}
+	return newExaminer("", "").definition(valueOf(v))
+}
+
+// maxCanonical bounds the canonical form: a file of MaxSource bytes with its
+// defaults written out.
+const maxCanonical = 8 << 20
+
+// definition examines the root and compiles what it comes to.
+func (e *examiner) definition(root *value) (*Definition, error) {
+	if root == nil {
+		return nil, e.problems
+	}
+	normal, _ := e.examine("", root, workflowShape)
+	w := jsonWriter{limit: maxCanonical}
+	if err := w.write(normal, 0); err != nil {
+		e.report(root.place, "", err.Error(), "")
+		return nil, e.problems
+	}
+	d, err := e.compile(w.out)
+	if err != nil {
+		return nil, err
+	}
+	if len(e.problems) > 0 {
+		e.problems.sort()
+		return nil, e.problems
+	}
+	return d, nil
+}
+
+// durations are the fields that JSON writes as text.
+type durations struct {
+	Timeout pawl.Duration `json:"timeout,omitzero"`
+}
+
+// MarshalJSON writes the file with durations as text.
+func (f File) MarshalJSON() ([]byte, error) {
+	type plain File
+	if f.Steps == nil {
+		f.Steps = []Step{}
+	}
+	return json.Marshal(struct {
+		plain
+		durations
+	}{plain(f), durations{pawl.Duration(f.Timeout)}})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (f *File) UnmarshalJSON(b []byte) error {
+	type plain File
+	var d durations
+	if err := decodeExact(b, (*plain)(f), &d); err != nil {
+		return err
+	}
+	f.Timeout = time.Duration(d.Timeout)
+	return nil
+}
+
+// MarshalJSON writes the step with durations as text.
+func (s Step) MarshalJSON() ([]byte, error) {
+	type plain Step
+	return json.Marshal(struct {
+		plain
+		durations
+	}{plain(s), durations{pawl.Duration(s.Timeout)}})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (s *Step) UnmarshalJSON(b []byte) error {
+	type plain Step
+	var d durations
+	if err := decodeExact(b, (*plain)(s), &d); err != nil {
+		return err
+	}
+	s.Timeout = time.Duration(d.Timeout)
+	return nil
+}
+
+// retryJSON is Retry as JSON has it.
+type retryJSON struct {
+	MaxAttempts        int           `json:"max_attempts,omitempty"`
+	Backoff            Backoff       `json:"backoff,omitempty"`
+	Base               pawl.Duration `json:"base,omitzero"`
+	Cap                pawl.Duration `json:"cap,omitzero"`
+	Jitter             Jitter        `json:"jitter,omitempty"`
+	PermanentExitCodes []int         `json:"permanent_exit_codes,omitempty"`
+}
+
+// MarshalJSON writes the policy with durations as text, and without what is
+// zero.
+func (r Retry) MarshalJSON() ([]byte, error) {
+	return json.Marshal(retryJSON{r.MaxAttempts, r.Backoff, pawl.Duration(r.Base), pawl.Duration(r.Cap), r.Jitter, r.PermanentExitCodes})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (r *Retry) UnmarshalJSON(b []byte) error {
+	var j retryJSON
+	err := json.Unmarshal(b, &j)
+	*r = Retry{j.MaxAttempts, j.Backoff, time.Duration(j.Base), time.Duration(j.Cap), j.Jitter, j.PermanentExitCodes}
+	return err
+}
+
+// decodeExact decodes b into each target, numbers in any as json.Number.
+func decodeExact(b []byte, targets ...any) error {
+	for _, t := range targets {
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.UseNumber()
+		if err := d.Decode(t); err != nil {
+			return fmt.Errorf("decode the normalised workflow: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package workflow
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// A matcher is a compiled pattern; nil matches everything.
+type matcher struct{ *regexp.Regexp }
+
+func newMatcher(pattern string) matcher {
+	if pattern == "" {
+		return matcher{}
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return matcher{}
+	}
+	return matcher{re}
+}
+
+// inputOf reads an input out of a normalised object.
+func inputOf(name string, m map[string]any) Input {
+	in := Input{Name: name, Type: TypeString}
+	if t, ok := m["type"].(string); ok && t != "" {
+		in.Type = InputType(t)
+	}
+	in.Pattern, _ = m["pattern"].(string)
+	in.pattern = newMatcher(in.Pattern)
+	choices, _ := m["enum"].([]any)
+	for _, v := range choices {
+		in.Enum = append(in.Enum, canonicalNumber(v))
+	}
+	return in
+}
+
+// check answers why the value, as decodeJSON answers values, is not allowed.
+func (in *Input) check(v any) error {
+	if !in.Type.has(v) {
+		return fmt.Errorf("want %s, got %s", in.Type.noun(), describe(v))
+	}
+	if s, ok := v.(string); ok && in.pattern.Regexp != nil && !in.pattern.MatchString(s) {
+		return fmt.Errorf("%q does not match the pattern %s", shorten(s), in.Pattern)
+	}
+	if len(in.Enum) == 0 {
+		return nil
+	}
+	raw, err := encodeJSON(v)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(in.Enum, func(choice json.RawMessage) bool { return bytes.Equal(choice, raw) }) {
+		return fmt.Errorf("%s is not one of %s", shorten(string(raw)), bytes.Join(rawList(in.Enum), []byte(", ")))
+	}
+	return nil
+}
+
+func rawList(raws []json.RawMessage) [][]byte {
+	out := make([][]byte, len(raws))
+	for i, r := range raws {
+		out[i] = r
+	}
+	return out
+}
+
+// has reports whether v is of the type. A number without a fraction is an
+// integer.
+func (t InputType) has(v any) bool {
+	switch name := typeName(v); t {
+	case TypeNumber:
+		return name == "number" || name == "integer"
+	case TypeInteger:
+		f, ok := v.(float64)
+		return name == "integer" || ok && f == float64(int(f)) && f > -1<<63 && f < 1<<63
+	default:
+		return name == string(t)
+	}
+}
+
+func (t InputType) noun() string {
+	switch t {
+	case TypeInteger, TypeObject, TypeArray:
+		return "an " + string(t)
+	}
+	return "a " + string(t)
+}
+
+// describe names a value in an error.
+func describe(v any) string {
+	raw, err := encodeJSON(v)
+	if v == nil || err != nil {
+		return typeName(v)
+	}
+	return typeName(v) + " " + shorten(string(raw))
+}
+
+// BindInputs checks what a job is given and applies the defaults. It answers a
+// JSON object with sorted keys. Inputs that were neither given nor have a
+// default are not in it, and are null in expressions. The error, of kind
+// Invalid, names everything that is wrong.
+func (d *Definition) BindInputs(given map[string]any) (json.RawMessage, error) {
+	bound := map[string]any{}
+	var faults []string
+	for _, name := range sortedKeys(given) {
+		v, err := d.bind(name, given[name])
+		if err != nil {
+			faults = append(faults, err.Error())
+			continue
+		}
+		bound[name] = v
+	}
+	for i := range d.Inputs {
+		in := &d.Inputs[i]
+		if _, ok := given[in.Name]; ok {
+			continue
+		}
+		if in.Required {
+			faults = append(faults, fmt.Sprintf("input %q is required: want %s", in.Name, in.Type.noun()))
+		} else if in.Default != nil {
+			bound[in.Name], _ = decodeJSON(in.Default)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, pawl.Errorf(pawl.Invalid, "%s", strings.Join(faults, "; "))
+	}
+	raw, err := encodeJSON(bound)
+	if err != nil {
+		return nil, pawl.Errorf(pawl.Invalid, "inputs: %v", err)
+	}
+	return raw, nil
+}
+
+func (d *Definition) bind(name string, given any) (any, error) {
+	in := d.inputs[name]
+	if in == nil {
+		hint := "this workflow has no inputs"
+		if known := sortedKeys(d.inputs); len(known) > 0 {
+			hint = "known are " + strings.Join(known, ", ")
+			if near := didYouMean(name, known); near != "" {
+				hint = near
+			}
+		}
+		return nil, fmt.Errorf("there is no input %q (%s)", shorten(name), hint)
+	}
+	raw, err := json.Marshal(given)
+	if err != nil {
+		return nil, fmt.Errorf("input %q is not a JSON value: %w", name, err)
+	}
+	v, err := decodeJSON(raw)
+	if err != nil {
+		return nil, fmt.Errorf("input %q: %w", name, err)
+	}
+	if err := in.check(v); err != nil {
+		return nil, fmt.Errorf("input %q: %w", name, err)
+	}
+	if f, ok := v.(float64); ok && in.Type == TypeInteger {
+		v = int(f)
+	}
+	return v, nil
+}
+
+// ParseInput reads the text of a command line as a value of the type: a string
+// as it is, everything else as JSON. The value is right for BindInputs. The
+// error is of kind Invalid.
+func ParseInput(t InputType, text string) (any, error) {
+	if t == TypeString {
+		return text, nil
+	}
+	v, err := decodeJSON([]byte(text))
+	if err != nil || v == nil || !t.has(v) {
+		return nil, pawl.Errorf(pawl.Invalid, "%q is not %s%s", shorten(text), t.noun(), map[InputType]string{
+			TypeBoolean: ": want true or false",
+			TypeObject:  `: want JSON such as {"key": "value"}`,
+			TypeArray:   `: want JSON such as ["a", "b"]`,
+		}[t])
+	}
+	return v, nil
+}
+
+// ParseInput reads the text of a command line, `-i name=text`, by the type that
+// the input has. The error, of kind Invalid, names the nearest input when there
+// is none of that name.
+func (d *Definition) ParseInput(name, text string) (any, error) {
+	in := d.inputs[name]
+	if in == nil {
+		_, err := d.bind(name, nil)
+		return nil, pawl.Errorf(pawl.Invalid, "%v", err)
+	}
+	v, err := ParseInput(in.Type, text)
+	if err != nil {
+		return nil, pawl.Errorf(pawl.Invalid, "input %q: %v", name, err)
+	}
+	return v, nil
+}

@@ -1,0 +1,28 @@
+package workflow
+
+import (
+	"encoding/json"
+
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// A Scope is what expressions may see. A Scope is not safe for concurrent use:
+// it keeps what it has decoded, so that one Scope serves many instances by a
+// change of Item and Index.
+type Scope struct {
+	Inputs   json.RawMessage         // what BindInputs answered
+	Outputs  map[int]json.RawMessage // by node; what is missing is null
+	Statuses map[int]machine.State   // by node
+	Item     json.RawMessage         // of an instance
+	Index    int                     // of an instance, from 0
+	JobID    string
+	Workflow string
+	JobError string // why the job failed; empty is null
+
+	decoded map[int]decodedOutput
+}
+
+type decodedOutput struct {
+	raw   json.RawMessage
+	value any
+}

@@ -1,0 +1,197 @@
+package workflow
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+)
+
+// alsoInput checks pattern, default and enum of one input against its type.
+func alsoInput(e *examiner, path string, v *value, m map[string]any) {
+	in := inputOf("", m)
+	if in.Pattern != "" {
+		e.inputPattern(path, &in)
+	}
+	fits := func(path string, v any) {
+		if err := in.check(v); err != nil {
+			e.reportAt(path, err.Error(), "")
+		}
+	}
+	if list, ok := m["enum"].([]any); ok {
+		for i, choice := range list {
+			typed := in
+			typed.Enum = nil
+			if err := typed.check(choice); err != nil {
+				e.reportAt(fmt.Sprintf("%s.enum[%d]", path, i), err.Error(), "")
+			}
+		}
+	}
+	if def, ok := m["default"]; ok {
+		fits(path+".default", def)
+		if m["required"] == true {
+			e.reportAt(path+".default", "a required input never uses its default", "leave one of the two out")
+		}
+	}
+}
+
+func (e *examiner) inputPattern(path string, in *Input) {
+	if in.Type != TypeString {
+		e.reportAt(path+".pattern", fmt.Sprintf("only an input of type string has a pattern, this one is of type %s", in.Type), "")
+		return
+	}
+	if _, err := regexp.Compile(in.Pattern); err != nil {
+		e.reportAt(path+".pattern", strings.TrimPrefix(err.Error(), "error parsing regexp: "), "patterns are regular expressions of RE2")
+	}
+}
+
+// alsoStep checks that a step has one kind, and the keys that go with it.
+func alsoStep(e *examiner, path string, v *value, m map[string]any) {
+	kinds, meant := kindsOf(v)
+	switch len(kinds) {
+	case 0:
+		if meant {
+			break
+		}
+		e.report(v.place, path, "the step does nothing", "give it one of command, run, http, handler")
+	case 1:
+		e.companions(path, v, Kind(kinds[0]), m)
+	default:
+		e.report(v.place, path, fmt.Sprintf("a step is one of %s, and only one", strings.Join(kinds, " and ")), "make it several steps")
+	}
+	if p := v.find("parallel"); p != nil && v.find("foreach") == nil {
+		e.report(e.keys[path+".parallel"], path+".parallel", "only a step with foreach has parallel", "")
+	}
+}
+
+// kindsOf answers the keys of a step that say what it does; meant is true when
+// another key looks like one, by a slip.
+func kindsOf(v *value) (kinds []string, meant bool) {
+	for _, entry := range v.entries {
+		switch {
+		case slices.Contains(stepKinds, entry.key):
+			kinds = append(kinds, entry.key)
+		default:
+			meant = meant || nearest(entry.key, stepKinds) != ""
+		}
+	}
+	return kinds, meant
+}
+
+// companions checks the keys that only some kinds have, and writes the default
+// of output, which depends on the kind.
+func (e *examiner) companions(path string, v *value, kind Kind, m map[string]any) {
+	process := kind == KindCommand || kind == KindRun
+	known := process || kind == KindHTTP || kind == KindHandler
+	only := func(key string, allowed bool, who string) {
+		if v.find(key) != nil && known && !allowed {
+			e.report(e.keys[joinPath(path, key)], joinPath(path, key), fmt.Sprintf("a step with %s has no %s", kind, key), "it belongs to "+who)
+		}
+	}
+	only("env", process, "command and run")
+	only("dir", process, "command and run")
+	only("with", kind == KindHandler, "handler")
+	retry, _ := m["retry"].(map[string]any)
+	if codes, _ := retry["permanent_exit_codes"].([]any); len(codes) > 0 && known && !process {
+		e.reportAt(path+".retry.permanent_exit_codes", fmt.Sprintf("a step with %s has no exit code", kind), "")
+	}
+	e.outputMode(path, kind, m)
+	e.script(path, m)
+	e.handlerName(path, m)
+	if c := v.find("command"); c != nil && len(c.items) > 0 && c.items[0].kind == textValue && c.items[0].text == "" {
+		e.report(c.items[0].place, path+".command[0]", "the program has no name", "")
+	}
+}
+
+func (e *examiner) outputMode(path string, kind Kind, m map[string]any) {
+	if m["output"] == nil || m["output"] == "" {
+		m["output"] = string(OutputText)
+		if kind == KindHandler {
+			m["output"] = string(OutputJSON)
+		}
+	}
+	if mode := m["output"]; kind == KindHandler && mode != string(OutputJSON) && mode != string(OutputNone) {
+		e.reportAt(path+".output", fmt.Sprintf("the output of a handler is JSON; %q is not possible", mode), "use json or none")
+	}
+}
+
+// script refuses expressions inside scripts: what they come to would be run.
+func (e *examiner) script(path string, m map[string]any) {
+	text, _ := m["run"].(string)
+	if !hasExpression(text) {
+		return
+	}
+	at := e.expressionPlace(path+".run", piece{expression: true}, 0)
+	e.report(at, path+".run", "expressions are not allowed inside a script", `pass the value through env, as in env: {NAME: "${{ inputs.name }}"}, and use "$NAME"`)
+}
+
+func (e *examiner) handlerName(path string, m map[string]any) {
+	if name, _ := m["handler"].(string); slices.Contains(reservedHandlers, name) {
+		e.reportAt(path+".handler", fmt.Sprintf("the name %q is reserved", name), "")
+	}
+}
+
+// alsoRetry checks base against cap and sorts the exit codes.
+func alsoRetry(e *examiner, path string, v *value, m map[string]any) {
+	base, _ := time.ParseDuration(fmt.Sprint(m["base"]))
+	longest, _ := time.ParseDuration(fmt.Sprint(m["cap"]))
+	if base > longest && m["base"] != nil && m["cap"] != nil {
+		if v.find("cap") == nil {
+			m["cap"] = m["base"]
+		} else {
+			e.reportAt(path+".base", fmt.Sprintf("base %s is longer than cap %s", base, longest), "")
+		}
+	}
+	m["permanent_exit_codes"] = sortedInts(m["permanent_exit_codes"])
+}
+
+// alsoHTTP checks the address, as far as it is known, and sorts the statuses.
+func alsoHTTP(e *examiner, path string, v *value, m map[string]any) {
+	if url, _ := m["url"].(string); url != "" {
+		if err := checkURL(url, true); err != nil {
+			e.reportAt(path+".url", err.Error(), "")
+		}
+	}
+	m["expect"] = sortedInts(m["expect"])
+}
+
+// sortedInts answers a list of numbers ascending, each once.
+func sortedInts(list any) []any {
+	var ints []int
+	elements, _ := list.([]any)
+	for _, v := range elements {
+		if i, ok := v.(int); ok {
+			ints = append(ints, i)
+		}
+	}
+	sort.Ints(ints)
+	out := []any{}
+	for _, i := range slices.Compact(ints) {
+		out = append(out, i)
+	}
+	return out
+}
+
+// checkURL checks an address. With open set, expressions may still stand in it.
+func checkURL(url string, open bool) error {
+	if open && strings.HasPrefix(url, "${{") {
+		return nil
+	}
+	rest, ok := strings.CutPrefix(url, "https://")
+	if !ok {
+		rest, ok = strings.CutPrefix(url, "http://")
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	if !ok || host == "" || strings.HasPrefix(host, ":") || strings.HasPrefix(host, "?") || strings.HasPrefix(host, "#") {
+		return fmt.Errorf("%q is not an address: want http:// or https://, and a host", shorten(url))
+	}
+	if open && hasExpression(url) {
+		return nil
+	}
+	if i := strings.IndexFunc(url, func(r rune) bool { return r <= ' ' || r == 0x7f }); i >= 0 {
+		return fmt.Errorf("%q holds a space or a control character", shorten(url))
+	}
+	return nil
+}

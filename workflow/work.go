@@ -1,0 +1,25 @@
+package workflow
+
+import "encoding/json"
+
+// Work is what a runner executes: a step, or an instance of one, with every
+// expression written out.
+type Work struct {
+	Kind    Kind
+	Argv    []string          // of a command
+	Script  string            // of run
+	Env     map[string]string // the workflow's, then the step's
+	Dir     string            // empty is the folder of the workflow file
+	HTTP    *Request          // of http
+	Handler string            // of a handler: its name
+	With    json.RawMessage   // of a handler: its input, or nil
+}
+
+// A Request is one HTTP request.
+type Request struct {
+	Method  string
+	URL     string
+	Headers map[string]string
+	Body    string
+	Expect  []int // the statuses that are a success, ascending; empty is any 2xx
+}

@@ -1,0 +1,235 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// MaxSource is the largest workflow file, in bytes.
+const MaxSource = 1 << 20
+
+// readYAML reads one document into a value. What is wrong with the YAML itself
+// is reported to e; the value is nil when there is nothing to examine.
+func readYAML(e *examiner, src []byte) *value {
+	if len(src) > MaxSource {
+		e.report(place{}, "", fmt.Sprintf("the file is %d bytes large; at most %d are allowed", len(src), MaxSource), "")
+		return nil
+	}
+	if at, ok := badByte(src); ok {
+		e.report(at, "", "the file is not text in UTF-8", "")
+		return nil
+	}
+	file, fault := parseYAML(string(src))
+	if fault != nil {
+		e.report(fault.place, "", fault.message, fault.hint)
+		return nil
+	}
+	docs := documents(file)
+	switch {
+	case len(docs) == 0:
+		e.report(place{1, 1}, "", "the file is empty", "a workflow has at least a name and steps")
+		return nil
+	case len(docs) > 1:
+		e.report(placeOf(docs[1].Start), "", "the file holds more than one document", "one file is one workflow: split it at ---")
+		return nil
+	}
+	r := yamlReader{e: e}
+	return r.read("", docs[0].Body)
+}
+
+// badByte answers where the source stops being printable UTF-8.
+func badByte(src []byte) (place, bool) {
+	at := place{1, 1}
+	for len(src) > 0 {
+		r, size := utf8.DecodeRune(src)
+		if r == utf8.RuneError && size == 1 || r < ' ' && r != '\n' && r != '\r' && r != '\t' {
+			return at, true
+		}
+		at.column++
+		if r == '\n' {
+			at = place{at.line + 1, 1}
+		}
+		src = src[size:]
+	}
+	return at, false
+}
+
+type yamlFault struct {
+	place
+	message, hint string
+}
+
+// parseYAML runs the parser. Duplicate keys are left to the examiner, which
+// reports all of them. A panic of the parser is a fault of the file.
+func parseYAML(src string) (file *ast.File, fault *yamlFault) {
+	defer func() {
+		if r := recover(); r != nil {
+			file, fault = nil, &yamlFault{place{1, 1}, "the file is not YAML that can be read", ""}
+		}
+	}()
+	tokens := lexer.Tokenize(strings.TrimPrefix(src, "\ufeff"))
+	if deep := tooDeep(tokens); deep != nil {
+		return nil, &yamlFault{placeOf(deep), fmt.Sprintf("the value is nested deeper than %d", MaxDepth), ""}
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err == nil {
+		return file, nil
+	}
+	var syntax yaml.Error
+	if errors.As(err, &syntax) && syntax.GetToken() != nil {
+		return nil, &yamlFault{placeOf(syntax.GetToken()), "not YAML: " + syntax.GetMessage(), ""}
+	}
+	return nil, &yamlFault{place{1, 1}, "not YAML: " + err.Error(), ""}
+}
+
+// tooDeep finds the token at which brackets, or the dashes and question marks
+// of one line, nest deeper than any workflow does. It keeps the parser, which
+// recurses, from exhausting the stack.
+func tooDeep(tokens token.Tokens) *token.Token {
+	flow, line, inLine := 0, 0, 0
+	for _, t := range tokens {
+		if t.Position.Line != line {
+			line, inLine = t.Position.Line, 0
+		}
+		switch t.Type {
+		case token.MappingStartType, token.SequenceStartType:
+			flow++
+		case token.MappingEndType, token.SequenceEndType:
+			flow--
+		case token.SequenceEntryType, token.MappingKeyType, token.TagType, token.AnchorType:
+			inLine++
+		}
+		if flow > MaxDepth || inLine > MaxDepth || t.Position.Column > 4*MaxDepth && flow == 0 && t.Type == token.MappingValueType {
+			return t
+		}
+	}
+	return nil
+}
+
+func documents(file *ast.File) []*ast.DocumentNode {
+	var docs []*ast.DocumentNode
+	for _, d := range file.Docs {
+		if d.Body != nil && d.Body.Type() != ast.CommentType {
+			docs = append(docs, d)
+		}
+	}
+	return docs
+}
+
+func placeOf(t *token.Token) place {
+	if t == nil || t.Position == nil {
+		return place{1, 1}
+	}
+	return place{max(1, t.Position.Line), max(1, t.Position.Column)}
+}
+
+// A yamlReader turns a syntax tree into values.
+type yamlReader struct{ e *examiner }
+
+func (r *yamlReader) read(path string, node ast.Node) *value {
+	if node == nil {
+		return &value{kind: nullValue}
+	}
+	v := &value{place: placeOf(node.GetToken())}
+	switch n := node.(type) {
+	case *ast.NullNode:
+		v.kind, v.text = nullValue, n.Token.Value
+	case *ast.BoolNode:
+		v.kind, v.text = booleanValue, n.Token.Value
+	case *ast.IntegerNode:
+		v.kind, v.text = numberValue, n.Token.Value
+	case *ast.FloatNode:
+		v.kind, v.text = numberValue, n.Token.Value
+	case *ast.InfinityNode:
+		v.kind, v.text = numberValue, n.Token.Value
+	case *ast.NanNode:
+		v.kind, v.text = numberValue, n.Token.Value
+	case *ast.StringNode:
+		v.kind, v.text = textValue, n.Value
+		if n.Token.Type == token.StringType && looksNumeric(n.Value) {
+			v.kind = numberValue // too large for the parser
+		}
+	case *ast.LiteralNode:
+		v.kind, v.text, v.place = textValue, n.Value.Value, placeOf(n.Start)
+	case *ast.SequenceNode:
+		v.kind, v.place = listValue, placeOf(n.Start)
+		for i, item := range n.Values {
+			v.items = append(v.items, r.read(fmt.Sprintf("%s[%d]", path, i), item))
+		}
+	case *ast.MappingNode:
+		r.mapping(path, v, n.Values)
+	case *ast.MappingValueNode:
+		r.mapping(path, v, []*ast.MappingValueNode{n})
+	default:
+		r.refuse(path, v, node)
+	}
+	return v
+}
+
+func looksNumeric(s string) bool {
+	_, err := parseNumber(s)
+	return err == nil || errors.Is(err, errNumberSize)
+}
+
+// mapping reads the entries; a key that stands twice is reported, and the
+// first one counts.
+func (r *yamlReader) mapping(path string, v *value, values []*ast.MappingValueNode) {
+	v.kind = objectValue
+	seen := map[string]place{}
+	for i, mv := range values {
+		key, ok := keyText(mv.Key)
+		at := placeOf(mv.Key.GetToken())
+		if i == 0 && v.place.line >= at.line && v.place.column > at.column {
+			v.place = at
+		}
+		if !ok {
+			r.e.report(at, path, "this kind of key is not supported", "keys are plain names; merge keys (<<) and complex keys are not")
+			continue
+		}
+		if first, twice := seen[key]; twice {
+			r.e.report(at, joinPath(path, key), fmt.Sprintf("the key stands twice, first in line %d", first.line), "")
+			continue
+		}
+		seen[key] = at
+		v.entries = append(v.entries, entry{place: at, key: key, value: r.read(joinPath(path, key), mv.Value)})
+	}
+}
+
+// keyText answers what a key says; numbers, booleans and null are keys as they
+// are written.
+func keyText(key ast.MapKeyNode) (string, bool) {
+	switch k := key.(type) {
+	case *ast.StringNode:
+		return k.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode, *ast.InfinityNode, *ast.NanNode:
+		return k.GetToken().Value, true
+	}
+	return "", false
+}
+
+// refuse reports YAML that a workflow does not use.
+func (r *yamlReader) refuse(path string, v *value, node ast.Node) {
+	v.kind = brokenValue
+	message, hint := "this kind of YAML is not supported", ""
+	switch n := node.(type) {
+	case *ast.AnchorNode:
+		r.e.report(v.place, path, "anchors (&) are not supported", "quote the text if it begins with &")
+		*v = *r.read(path, n.Value)
+		return
+	case *ast.AliasNode:
+		message = "aliases (*) are not supported"
+		hint = "quote the text if it begins with *"
+	case *ast.TagNode:
+		message = fmt.Sprintf("tags (%s) are not supported", n.Start.Value)
+		hint = "quote the text if it begins with !, or write it as ${{ }}"
+	}
+	r.e.report(v.place, path, message, hint)
+}
