@@ -123,7 +123,7 @@ func (d *Decision) advance(p *pawl.Step) error {
 	case p.Live > 0:
 		return nil
 	case p.DueEvent == lifecycle.StepFailPermanently:
-		return d.failPermanently(p, d.failure(p))
+		return d.failPermanently(p, p.Error) // nil leaves the one that instanceFailed has stored
 	case d.stopping():
 		return d.cancel(p, Note{Reason: "the job is ending"})
 	}

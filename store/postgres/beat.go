@@ -57,24 +57,14 @@ from worker w left join beat b on b.worker = w.id where w.state = any($1) order 
 
 // Reap answers the workers that are dead; see store.Ledger.
 func (db *DB) Reap(ctx context.Context, silence time.Duration) ([]store.Dead, error) {
-	rows, err := db.pool.Query(ctx, readLiving, living(lifecycle.Worker))
-	if err != nil {
-		return nil, queryError("look for dead workers", err)
-	}
-	dead, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Dead, error) {
-		var key, micros int64
-		var held bool
-		err := row.Scan(&key, &micros, &held)
-		return store.Dead{Worker: key, Reason: verdict(time.Duration(micros)*time.Microsecond, held, silence)}, err
-	})
-	n := 0
-	for _, d := range dead {
-		if d.Reason != "" {
-			dead[n] = d
-			n++
+	var dead []store.Dead
+	err := db.query(ctx, "look for dead workers", readLiving, func(c *cursor) {
+		key, quiet, held := c.num(), time.Duration(c.num())*time.Microsecond, c.flag()
+		if why := verdict(quiet, held, silence); why != "" {
+			dead = append(dead, store.Dead{Worker: key, Reason: why})
 		}
-	}
-	return dead[:n], queryError("look for dead workers", err)
+	}, living(lifecycle.Worker))
+	return dead, err
 }
 
 // verdict says why a worker is dead, or nothing.

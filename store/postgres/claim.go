@@ -40,8 +40,8 @@ var (
 )
 
 // claimSQL answers rows of a step and of its job, and whether the step starts the
-// job. A pending job is locked, and its bodies come with its first step only; the
-// job of a step that was enqueued is read without a lock.
+// job. A pending job is locked; the job of a step that was enqueued is read
+// without a lock. A job's bodies come with the first of its steps only.
 func claimSQL(ready, pending string) string {
 	return fmt.Sprintf(`with c as materialized (%s),
 p as materialized (%s),
@@ -49,7 +49,8 @@ r as materialized (
   select %s, %s, j.inputs, j.metadata from p j join step s on s.job = j.id
   where s.state = 'pending' and s.unmet = 0 order by j.priority desc, j.id, s.ord for update of s
 )
-select %s, 0, %s, j.inputs, j.metadata from c join job j on j.id = c.job
+select %s, 0, %s, case when first then j.inputs end, case when first then j.metadata end
+from (select *, lag(job) over () is distinct from job as first from c) c join job j on j.id = c.job
 union all
 select %s, 1, %s, case when first then inputs end, case when first then metadata end
 from (select *, lag(s_job) over () is distinct from s_job as first from r) r`,
@@ -140,14 +141,20 @@ func (r *reading) claimedStep(c *cursor) *pawl.Step {
 	return s
 }
 
-// withBodies adds a job with its inputs and metadata, or these to the job as it
-// was locked.
+// withBodies adds a job, or the bodies that came with it to the job as it was
+// read before.
 func (r *reading) withBodies(j *pawl.Job) {
-	if known := r.Jobs[j.Key()]; known != nil {
-		known.Inputs, known.Metadata = j.Inputs, j.Metadata
+	known := r.Jobs[j.Key()]
+	if known == nil {
+		r.Jobs[j.Key()] = j
 		return
 	}
-	r.Jobs[j.Key()] = j
+	if j.Inputs != nil {
+		known.Inputs = j.Inputs
+	}
+	if j.Metadata != nil {
+		known.Metadata = j.Metadata
+	}
 }
 
 // handOut gives each claim its share of what was found, in their order.

@@ -57,10 +57,19 @@ func (db *DB) begin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *store.
 			db.rollback(ctx, conn)
 		}
 		conn.Release()
+		db.distrust(ctx, err)
 		again := clash(err) || severed(err)
 		if !again || attempt == readAttempts || ctx.Err() != nil {
 			return nil, nil, queryError("read a transaction", err)
 		}
+	}
+}
+
+// distrust closes the idle connections after one was found dead: most likely
+// the server went away under all of them.
+func (db *DB) distrust(ctx context.Context, err error) {
+	if severed(err) && ctx.Err() == nil {
+		db.pool.Reset()
 	}
 }
 
@@ -98,6 +107,7 @@ func (db *DB) commit(ctx context.Context, conn *pgxpool.Conn, w *writing) error 
 		return queryError("commit a transaction, which ended with "+tag.String(), errAborted)
 	case severed(err):
 		db.lost.add(conn.Conn().PgConn().PID())
+		db.distrust(ctx, err)
 	default:
 		db.rollback(ctx, conn)
 	}

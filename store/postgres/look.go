@@ -47,6 +47,16 @@ var kinds = [...]string{kindStep, kindJob, kindWorker}
 
 // Look finds what needs the evaluator; see store.Ledger.
 func (db *DB) Look(ctx context.Context, limit int) (*store.Agenda, error) {
+	var a *store.Agenda
+	err := db.again(ctx, func() (bool, error) {
+		var err error
+		a, err = db.look(ctx, limit)
+		return false, err
+	})
+	return a, err
+}
+
+func (db *DB) look(ctx context.Context, limit int) (*store.Agenda, error) {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
 		return nil, connectError(err)

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -60,15 +58,17 @@ func (l *lost) forget(pids []int32) {
 // fails while the server cannot be reached.
 func (db *DB) Settle(ctx context.Context, k store.EntityKey, e *audit.Entry) (bool, error) {
 	if err := db.bury(ctx, db.lost.list()); err != nil {
-		return false, queryError("wait for a lost transaction", err)
+		return false, err
 	}
-	var hash []byte
-	err := db.pool.QueryRow(ctx, entryHash, k.Job, int64(k.Ord), e.Sequence, k.Kind == kindWorker).Scan(&hash)
-	if err == pgx.ErrNoRows {
-		return false, nil
-	}
-	return bytes.Equal(hash, e.Hash[:]), queryError("look an audit entry up", err)
+	var found bool
+	err := db.query(ctx, "look an audit entry up", entryHash, func(c *cursor) {
+		found = bytes.Equal(c.next(), e.Hash[:])
+	}, k.Job, int64(k.Ord), e.Sequence, k.Kind == kindWorker)
+	return found, err
 }
+
+const endBackends = `select count(pg_terminate_backend(pid)) from pg_stat_activity
+where pid = any($1) and application_name = $2`
 
 const entryHash = `select hash from audit where not $4 and job = $1 and ord = $2 and seq = $3
 union all select hash from worker_audit where $4 and worker = $1 and seq = $3`
@@ -81,9 +81,8 @@ func (db *DB) bury(ctx context.Context, pids []int32) error {
 	tick := time.NewTicker(settlePoll)
 	defer tick.Stop()
 	for {
-		var alive int
-		err := db.pool.QueryRow(ctx, `select count(pg_terminate_backend(pid)) from pg_stat_activity
-			where pid = any($1) and application_name = $2`, pids, db.application()).Scan(&alive)
+		var alive int64
+		err := db.query(ctx, "wait for a lost transaction", endBackends, func(c *cursor) { alive = c.num() }, pids, db.application())
 		if err != nil {
 			return err
 		}

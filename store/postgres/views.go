@@ -23,7 +23,22 @@ var (
 // query hands every row of an answer to row. One that cannot be decoded is
 // logged and left out.
 func (db *DB) query(ctx context.Context, doing, sql string, row func(*cursor), args ...any) error {
-	return db.queryOn(ctx, db.pool, doing, sql, row, args...)
+	return db.again(ctx, func() (begun bool, err error) {
+		err = db.queryOn(ctx, db.pool, doing, sql, func(c *cursor) { begun = true; row(c) }, args...)
+		return begun, err
+	})
+}
+
+// again runs f, and once more if a dead connection ended it before it had begun
+// to answer.
+func (db *DB) again(ctx context.Context, f func() (begun bool, err error)) error {
+	begun, err := f()
+	if err == nil || begun || !severed(err) || ctx.Err() != nil {
+		return err
+	}
+	db.distrust(ctx, err)
+	_, err = f()
+	return err
 }
 
 // A querier is a pool or a transaction.

@@ -154,7 +154,8 @@ func (r *reading) job(k int64) error {
 	})
 }
 
-// jobInputs reads a job with its inputs, or the inputs of one that was read.
+// jobInputs reads a job with its inputs and metadata, or these of one that was
+// read.
 func (r *reading) jobInputs(k int64) error {
 	if r.inputs[k] {
 		return nil
@@ -162,12 +163,12 @@ func (r *reading) jobInputs(k int64) error {
 	r.inputs[k] = true
 	return r.c.each(selectJobInputs, func(b *row) { b.int(k) }, func(c *columns) error {
 		j := c.job()
-		j.Inputs = c.body()
+		j.Inputs, j.Metadata = c.body(), c.body()
 		if !r.decoded(c, "job", k) {
 			return nil
 		}
 		if known := r.f.Jobs[k]; known != nil {
-			known.Inputs = j.Inputs
+			known.Inputs, known.Metadata = j.Inputs, j.Metadata
 		} else {
 			r.f.Jobs[k] = j
 		}

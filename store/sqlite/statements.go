@@ -134,7 +134,7 @@ var texts = [statementCount]string{
 	selectAnswer:     "SELECT endpoint, request_hash, status, expires_at, body FROM idempotency WHERE workspace = ? AND key = ?",
 	selectWorker:     "SELECT " + workerAll + " FROM worker WHERE id = ?",
 	selectJob:        "SELECT " + jobHot + " FROM job WHERE id = ?",
-	selectJobInputs:  "SELECT " + jobHot + ", inputs FROM job WHERE id = ?",
+	selectJobInputs:  "SELECT " + jobHot + ", inputs, metadata FROM job WHERE id = ?",
 	selectJobAll:     "SELECT " + jobAll + " FROM job WHERE id = ?",
 	selectStep:       "SELECT " + stepHot + " FROM step WHERE job = ? AND ord = ?",
 	selectStepBodies: "SELECT " + stepAll + " FROM step WHERE job = ? AND ord = ?",
