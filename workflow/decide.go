@@ -266,6 +266,9 @@ func (d *Decision) Report(s *pawl.Step, r Report) error {
 	if s.DueEvent == lifecycle.StepCancel && event != lifecycle.StepSuccess {
 		event = lifecycle.StepCancel // it was asked to stop, and did
 	}
+	if r.Failure == nil && (event == lifecycle.StepFail || event == lifecycle.StepFailPermanently || event == lifecycle.StepTimeout || event == lifecycle.StepLost) {
+		r.Failure = unknown()
+	}
 	s.DueAt, s.DueEvent = 0, ""
 	switch event {
 	case lifecycle.StepSuccess:
@@ -346,6 +349,8 @@ func (d *Decision) canWeigh(s *pawl.Step) bool {
 	switch {
 	case !parent || d.stopping():
 		return parent
+	case fails && !d.knowsWhy(s):
+		return false
 	case fails && d.Definition.OnError == Drain:
 		return d.inSight(d.Definition.Descendants(s.Ord.Node()))
 	case fails:
@@ -354,6 +359,18 @@ func (d *Decision) canWeigh(s *pawl.Step) bool {
 		return true
 	}
 	return d.inSight(d.node(s.Ord).Dependents)
+}
+
+// knowsWhy reports whether it is known why s failed, as far as the job or a
+// fan-out still has to be told. The error of a marked step is not in sight, and
+// an attendance that was prepared before the step failed has not read it.
+func (d *Decision) knowsWhy(s *pawl.Step) bool {
+	told := d.job().Ending != ""
+	if s.Ord.Instance() != 0 {
+		told = told && d.Board.Step(s.Ord.Parent()).DueEvent != ""
+	}
+	_, read := d.Answers.Errors[s.Ord]
+	return told || read || s.Error != nil
 }
 
 // inSight reports whether the given nodes are in sight.

@@ -224,7 +224,7 @@ func (d *Decision) failure(s *pawl.Step) *pawl.Failure {
 		f = d.Answers.Errors[s.Ord]
 	}
 	if f == nil {
-		f = &pawl.Failure{Class: "unknown", Message: "the step failed", Permanent: true}
+		f = unknown()
 	}
 	if f.Step != "" {
 		return f
@@ -232,6 +232,11 @@ func (d *Decision) failure(s *pawl.Step) *pawl.Failure {
 	named := *f
 	named.Step = d.Definition.Key(s.Ord)
 	return &named
+}
+
+// unknown is the failure of a step that does not say why it failed.
+func unknown() *pawl.Failure {
+	return &pawl.Failure{Class: "unknown", Message: "the step failed", Permanent: true}
 }
 
 // Key answers how people know a step: load, or load[3] for an instance (which
@@ -329,8 +334,15 @@ func (d *Decision) cancel(s *pawl.Step, note Note) error {
 	if lifecycle.Step.Ended(s.State) {
 		return nil
 	}
-	if d.isFan(s) && (s.Live > 0 || s.DueEvent == lifecycle.StepFailPermanently) {
+	if d.isFan(s) && s.Live > 0 {
+		if s.Mark == pawl.Waiting {
+			s.Mark = pawl.Clear
+			d.Board.Save(s)
+		}
 		return nil
+	}
+	if d.isFan(s) && s.DueEvent == lifecycle.StepFailPermanently {
+		return d.advance(s) // no instance is left: it failed before it could be cancelled
 	}
 	if s.State == lifecycle.StepInProgress && !d.isFan(s) {
 		if s.DueEvent == lifecycle.StepCancel {
@@ -411,7 +423,7 @@ func (d *Decision) Attend() error {
 
 func (d *Decision) attend(s *pawl.Step) error {
 	switch {
-	case s.State == lifecycle.StepPending && s.Unmet == 0:
+	case s.State == lifecycle.StepPending && s.Claims == 0: // else it was interrupted
 		return d.begin(s)
 	case s.State == lifecycle.StepInProgress && d.isFan(s):
 		s.Mark = pawl.Clear

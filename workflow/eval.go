@@ -62,6 +62,9 @@ func (v *evaluation) variables(p *program, steps map[string]any) error {
 		if err := v.decode("inputs", s.Inputs); err != nil {
 			return err
 		}
+		if v.vars["inputs"] == nil {
+			v.vars["inputs"] = map[string]any{}
+		}
 	}
 	for _, ref := range p.refs.steps {
 		n := v.d.byID[ref.id]

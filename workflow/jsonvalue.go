@@ -92,7 +92,8 @@ func number(text string) (any, error) {
 }
 
 // encodeJSON writes v as compact JSON with sorted keys. Integers, and floats
-// without a fraction below 1e21, have no exponent.
+// from 1e-6 to 2^63, have no exponent; a number that is written like an integer
+// fits 64 bits.
 func encodeJSON(v any) ([]byte, error) {
 	e := jsonWriter{limit: MaxValue}
 	if err := e.write(v, 0); err != nil {
@@ -235,7 +236,7 @@ func appendFloat(out []byte, f float64) ([]byte, error) {
 	if f == 0 {
 		return append(out, '0'), nil
 	}
-	if a := math.Abs(f); a < 1e21 && (a >= 1e-6 || a == math.Trunc(a)) {
+	if a := math.Abs(f); a < 1<<63 && a >= 1e-6 {
 		return strconv.AppendFloat(out, f, 'f', -1, 64), nil
 	}
 	return strconv.AppendFloat(out, f, 'e', -1, 64), nil
@@ -249,6 +250,10 @@ func asText(v any) (string, error) {
 		return "", nil
 	case string:
 		return v, nil
+	case float64:
+		if a := math.Abs(v); a == math.Trunc(a) && a < 1e21 {
+			return strconv.FormatFloat(v, 'f', -1, 64), nil
+		}
 	}
 	b, err := encodeJSON(v)
 	return string(b), err

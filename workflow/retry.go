@@ -42,7 +42,7 @@ func (r Retry) Delay(attempt int, jitter float64) time.Duration {
 	if r.Jitter == NoJitter {
 		return d
 	}
-	return time.Duration(float64(d) * min(max(jitter, 0), 1))
+	return min(times(d, max(jitter, 0)), d)
 }
 
 // grown answers the delay before cap and jitter; what would overflow is the
@@ -59,6 +59,9 @@ func (r Retry) grown(attempt int) time.Duration {
 }
 
 func times(d time.Duration, factor float64) time.Duration {
+	if d <= 0 {
+		return 0 // and not nothing times infinity
+	}
 	product := float64(d) * factor
 	if product >= math.MaxInt64 {
 		return math.MaxInt64

@@ -8,7 +8,7 @@ import (
 )
 
 // SchemaID is where the JSON Schema of the workflow file is published.
-const SchemaID = "https://pawl.dev/workflow.schema.json"
+const SchemaID = "https://raw.githubusercontent.com/pawl-dev/pawl/main/docs/workflow.schema.json"
 
 // Schema answers the JSON Schema (2020-12) of the workflow file, made from the
 // table of keys that Parse uses. It knows keys, types, words and ranges, not

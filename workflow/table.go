@@ -149,7 +149,7 @@ var httpShape = &shape{kind: shapeObject, also: alsoHTTP, fields: []field{
 		doc: "The headers."},
 	{name: "body", shape: anyShape,
 		doc: "The body: text, or any other value, which is sent as JSON."},
-	{name: "expect", def: []any{}, shape: &shape{kind: shapeList, min: 1, max: 100, elem: &shape{kind: shapeInteger, min: 100, max: 599}},
+	{name: "expect", def: []any{}, shape: &shape{kind: shapeList, max: 100, elem: &shape{kind: shapeInteger, min: 100, max: 599}},
 		doc: "The statuses that are a success. Default any from 200 to 299."},
 }}
 

@@ -117,7 +117,7 @@ func tooDeep(tokens token.Tokens) *token.Token {
 func documents(file *ast.File) []*ast.DocumentNode {
 	var docs []*ast.DocumentNode
 	for _, d := range file.Docs {
-		if d.Body != nil && d.Body.Type() != ast.CommentType {
+		if d.Body != nil && d.Body.Type() != ast.CommentType && d.Body.Type() != ast.DirectiveType {
 			docs = append(docs, d)
 		}
 	}

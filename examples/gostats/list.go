@@ -33,8 +33,11 @@ func packagesOf(goroot string) ([]string, error) {
 			return err
 		}
 		path, err := filepath.Rel(src, dir)
-		if err != nil || passedOver(path) {
-			return errors.Join(err, fs.SkipDir)
+		if err != nil {
+			return err
+		}
+		if passedOver(path) {
+			return fs.SkipDir
 		}
 		ok, err := buildable(dir)
 		if ok {

@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// exec runs SQL on the database of db, as whoever looks after a database does.
-func exec(t testing.TB, db *DB, sql string, args ...any) {
+// execute runs SQL on the database of db, as whoever looks after a database does.
+func execute(t testing.TB, db *DB, sql string, args ...any) {
 	t.Helper()
 	if _, err := db.pool.Exec(context.Background(), sql, args...); err != nil {
 		t.Fatal(err)
@@ -40,8 +40,8 @@ func TestUnknownOutcome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := fresh(t)
-			exec(t, db, "create function lose() returns trigger language plpgsql as $$ begin perform pg_terminate_backend(pg_backend_pid()); perform pg_sleep(1); return new; end $$")
-			exec(t, db, tt.trigger)
+			execute(t, db, "create function lose() returns trigger language plpgsql as $$ begin perform pg_terminate_backend(pg_backend_pid()); perform pg_sleep(1); return new; end $$")
+			execute(t, db, tt.trigger)
 			var entry store.Entry
 			err := try(db, &store.Query{}, func(_ *store.Facts, d *draft) {
 				d.newJob(1)
@@ -65,8 +65,8 @@ func TestUnknownOutcome(t *testing.T) {
 func TestSettleWaitsForTheLostTransaction(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
-	exec(t, db, "create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(20); return new; end $$")
-	exec(t, db, "create trigger dawdle before insert on job for each row execute function dawdle()")
+	execute(t, db, "create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(20); return new; end $$")
+	execute(t, db, "create trigger dawdle before insert on job for each row execute function dawdle()")
 	var entry store.Entry
 	sent, over := make(chan uint32, 1), make(chan error, 1)
 	go func() {
@@ -197,8 +197,10 @@ func TestDeadlocksAreTriedAgain(t *testing.T) {
 		done <- db.Do(ctx, &store.Query{Jobs: []int64{a, b}}, func(*store.Facts) (*store.Changes, error) { return nil, nil })
 	}()
 	await(t, db, "select exists (select 1 from pg_locks where not granted)")
-	// This one waits for a. Whoever waited first looks for deadlocks first, and
-	// is given up.
+	// This one waits for a, and does not look for deadlocks itself.
+	if _, err := tx.Exec(ctx, "set local deadlock_timeout = '60s'"); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := tx.Exec(ctx, lock, a); err != nil {
 		t.Fatal(err)
 	}
@@ -254,12 +256,12 @@ func TestIdempotencyKeys(t *testing.T) {
 	if stored != 1 {
 		t.Fatalf("%d racers had an effect, want 1", stored)
 	}
-	exec(t, db, "update idempotency set expires_at = 5")
+	execute(t, db, "update idempotency set expires_at = 5")
 	use()
 	if stored != 2 {
 		t.Error("an expired key was replayed")
 	}
-	exec(t, db, "update idempotency set expires_at = 5")
+	execute(t, db, "update idempotency set expires_at = 5")
 	if err := db.Maintain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +281,7 @@ func TestOpenErrors(t *testing.T) {
 		return u.String()
 	}
 	newer := open(t, base)
-	exec(t, newer, "insert into migration (version) values (99)")
+	execute(t, newer, "insert into migration (version) values (99)")
 	tests := map[string]struct {
 		url  string
 		kind pawl.Kind
@@ -321,7 +323,7 @@ func TestAnUndecodableRowIsLeftOut(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
 	jobs := submit(t, db, 2, 1)
-	exec(t, db, "update job set head = 'short' where id = $1", jobs[0].Key())
+	execute(t, db, "update job set head = 'short' where id = $1", jobs[0].Key())
 	do(t, db, &store.Query{Jobs: keysOf(jobs)}, func(f *store.Facts, d *draft) {
 		if f.Jobs[jobs[0].Key()] != nil || f.Jobs[jobs[1].Key()] == nil {
 			t.Errorf("jobs %v", f.Jobs)

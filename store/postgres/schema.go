@@ -92,11 +92,23 @@ func (s *Schema) ready(ctx context.Context) error {
 			return nil
 		case current == 0:
 			return s.migrate(ctx, conn, newest, true)
-		case current > newest:
-			return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("database schema is of version %d, made by a newer pawl; this one knows up to %d", current, newest), Hint: "use the newer pawl"}
 		}
-		return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("database schema is of version %d; this pawl needs %d", current, newest), Hint: "run pawl migrate up"}
+		return versionError(current, newest)
 	})
+}
+
+// versionError says which of the two, the schema or this program, is too old.
+func versionError(current, newest int) *pawl.Error {
+	if current > newest {
+		return &pawl.Error{
+			Kind: pawl.Conflict, Hint: "use the newer pawl",
+			Message: fmt.Sprintf("database schema is of version %d, made by a newer pawl; this one knows up to %d", current, newest),
+		}
+	}
+	return &pawl.Error{
+		Kind: pawl.Conflict, Hint: "run pawl migrate up",
+		Message: fmt.Sprintf("database schema is of version %d; this pawl needs %d", current, newest),
+	}
 }
 
 // Version answers the schema's version (0 if empty) and the newest known.
@@ -202,7 +214,7 @@ func path(from, to int) ([]move, error) {
 		return nil, pawl.Errorf(pawl.Invalid, "schema version %d: want 0 to %d", to, len(all))
 	}
 	if from > len(all) {
-		return nil, pawl.Errorf(pawl.Conflict, "database schema is of version %d, made by a newer pawl; this one knows up to %d", from, len(all))
+		return nil, versionError(from, len(all))
 	}
 	var moves []move
 	for v := from; v < to; v++ {

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func newAudit(a *app) *cobra.Command {
+	c := group(&cobra.Command{
+		Use: "audit", Short: "Check or export the audit trail",
+		Long:    "Check or export the audit trail: a row for every move of every job, step and\nworker, each sealed with the SHA-256 of itself and of the row before it.",
+		Example: "  pawl audit verify\n  pawl audit export > trail.jsonl",
+	})
+	c.AddCommand(newAuditVerify(a), newAuditExport(a))
+	return c
+}
+
+const verifyLong = `Check the audit trail of all jobs, steps and workers, or of one job: that every
+row is a legal move, that none is missing, out of order or changed, and that it
+leads to what is stored. The first row that breaks is named, with exit code 1.
+
+--file checks an exported trail without a database. A file cannot say what it
+never had: a trail that was cut at its end passes.`
+
+func newAuditVerify(a *app) *cobra.Command {
+	form, file := formText, ""
+	c := &cobra.Command{
+		Use: "verify [JOB]", Short: "Check the audit trail", Long: verifyLong,
+		Example: "  pawl audit verify\n  pawl audit verify 3f9a01 -o json\n  pawl audit verify --file trail.jsonl",
+		Args:    want(0, 1, "one JOB at most"), ValidArgsFunction: a.completeJobs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			if file != "" && len(args) > 0 {
+				return usage("", "--file goes without a JOB")
+			}
+			var v verdict
+			var err error
+			if file != "" {
+				v, err = verifyFile(file)
+			} else {
+				v, err = a.verifyStore(c.Context(), args)
+			}
+			if err != nil {
+				return err
+			}
+			return a.judge(v, form)
+		},
+	}
+	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: {ok, entities, entries, fault}")
+	c.Flags().StringVar(&file, "file", "", "check this export (JSON lines) and no database")
+	return c
+}
+
+// A verdict is what a check of the trail found.
+type verdict struct {
+	OK       bool   `json:"ok"`
+	Entities int    `json:"entities"`
+	Entries  int64  `json:"entries"`
+	Fault    *fault `json:"fault"`
+}
+
+// A fault is the first row that breaks.
+type fault struct {
+	Entity   string     `json:"entity"`
+	Sequence int64      `json:"sequence"`
+	Code     audit.Code `json:"code"`
+	Message  string     `json:"message"`
+}
+
+// errStop ends a walk over trails that has found what it looked for.
+var errStop = errors.New("found")
+
+func (a *app) verifyStore(ctx context.Context, args []string) (verdict, error) {
+	v := verdict{OK: true}
+	err := a.trails(ctx, args, func(t store.TrailOf) error {
+		v.Entities++
+		v.Entries += int64(len(t.Entries))
+		m := lifecycle.ByName(t.Kind)
+		if m == nil {
+			return pawl.Errorf(pawl.Internal, "%s is of an unknown kind %q", t.ID, t.Kind)
+		}
+		f := audit.Verify(m, t.Entries, audit.Stored{Entity: t.ID, State: t.Record.State, Seq: t.Record.Seq, Head: t.Record.Head})
+		if f == nil {
+			return nil
+		}
+		v.OK, v.Fault = false, faultOf(f)
+		return errStop
+	})
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	return v, err
+}
+
+func faultOf(f *audit.Fault) *fault { return &fault{f.Entity, f.Sequence, f.Code, f.Message} }
+
+func verifyFile(path string) (verdict, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return verdict{}, fileError(path, err)
+	}
+	defer f.Close()
+	replayed, err := audit.VerifyLines(f)
+	v := verdict{OK: err == nil, Entities: len(replayed)}
+	for _, r := range replayed {
+		v.Entries += r.Seq
+	}
+	var broken *audit.Fault
+	switch {
+	case err == nil:
+	case errors.As(err, &broken):
+		v.Fault = faultOf(broken)
+	default:
+		v.Fault = &fault{Code: "line", Message: err.Error()}
+	}
+	return v, nil
+}
+
+// judge says what a check found.
+func (a *app) judge(v verdict, form string) error {
+	if form == formJSON {
+		if err := writeJSON(a.stdout, v); err != nil {
+			return err
+		}
+	}
+	if f := v.Fault; f != nil {
+		where := ""
+		if f.Entity != "" {
+			where = fmt.Sprintf("%s: entry %d: ", f.Entity, f.Sequence)
+		}
+		say(a.stderr, "error", fmt.Sprintf("the audit trail is broken: %s%s: %s", where, f.Code, f.Message))
+		return exit{codeFailed}
+	}
+	if form == formText {
+		fmt.Fprintf(a.stdout, "ok: %d entries of %d entities\n", v.Entries, v.Entities)
+	}
+	return nil
+}
+
+func newAuditExport(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "export [JOB]", Short: "Write the audit trail as JSON lines",
+		Long:    "Write the audit trail of all jobs, steps and workers, or of one job and its\nsteps, to stdout: one row as JSON on each line.",
+		Example: "  pawl audit export > trail.jsonl\n  pawl audit export 3f9a01",
+		Args:    want(0, 1, "one JOB at most"), ValidArgsFunction: a.completeJobs,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.export(c.Context(), args, a.stdout)
+		},
+	}
+}
+
+func (a *app) export(ctx context.Context, args []string, w io.Writer) error {
+	return a.trails(ctx, args, func(t store.TrailOf) error { return audit.WriteLines(w, t.Entries) })
+}
+
+// trails hands the trails of all, or of the job that is named, to f.
+func (a *app) trails(ctx context.Context, args []string, f func(store.TrailOf) error) (err error) {
+	s, _, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	key := int64(0)
+	if len(args) == 1 {
+		if key, err = a.jobKey(ctx, s, args[0]); err != nil {
+			return err
+		}
+	}
+	return s.Trails(ctx, key, f)
+}
+
+// jobKey answers the key of the job that is named. The engine that looks it up
+// is gone before the trail is read.
+func (a *app) jobKey(ctx context.Context, s store.Store, text string) (int64, error) {
+	e := engine.New(engine.Config{Store: s, Log: a.log})
+	defer e.Close()
+	id, err := a.jobOf(ctx, e, text)
+	if err != nil {
+		return 0, err
+	}
+	_, err = e.Job(ctx, id)
+	return id.Key(), err
+}

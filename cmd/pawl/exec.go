@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+const execLong = `Run one command as a durable job: with a timeout, retries and an audit trail.
+
+What the command prints goes to stdout and stderr as it comes, and is kept:
+"pawl job logs" shows it. The command is run without a shell, with nothing on its
+standard input, and with a clean environment (PATH, HOME, USER, LANG and the
+like) to which --env adds.
+
+Exit codes: 0 the command succeeded, 1 it failed, 124 --timeout passed, 130
+interrupted (the job is then canceled). On failure the job's id is printed on
+stderr. --timeout is for all attempts together and is none by default; --retry is
+how often a command that failed is run again, after 1 s, 2 s, 4 s and so on up to
+60 s, with jitter, and is 0 by default.`
+
+type execFlags struct {
+	timeout time.Duration
+	retry   int
+	env     []string
+	dir     string
+}
+
+func newExec(a *app) *cobra.Command {
+	var f execFlags
+	c := &cobra.Command{
+		Use: "exec [flags] -- COMMAND [ARG...]", Short: "Run one command as a job", Long: execLong,
+		Example: "  pawl exec --timeout 10m --retry 3 -- rsync -a data/ backup:data/",
+		Args:    want(1, -1, "a COMMAND"),
+		RunE:    func(c *cobra.Command, args []string) error { return a.exec(c.Context(), args, &f) },
+	}
+	c.Flags().SetInterspersed(false)
+	c.Flags().DurationVar(&f.timeout, "timeout", 0, "how long the job may take, such as 30s or 1h; default no limit")
+	c.Flags().IntVar(&f.retry, "retry", 0, "how often a command that failed is run again")
+	c.Flags().StringArrayVar(&f.env, "env", nil, "a variable of the command, as KEY=VALUE; may be repeated")
+	c.Flags().StringVar(&f.dir, "dir", "", "where the command starts; default here")
+	return c
+}
+
+func (a *app) exec(ctx context.Context, argv []string, f *execFlags) (err error) {
+	def, err := f.definition(argv)
+	if err != nil {
+		return err
+	}
+	sub := pawl.Submission{Workspace: a.workspace, Definition: def.Canonical(), Actor: a.actor(), Private: true, Description: strings.Join(argv, " ")}
+	if sub.Dir, err = f.folder(); err != nil {
+		return err
+	}
+	l, err := a.openLedger(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	done, err := submitOne(ctx, l.engine, sub)
+	if err != nil {
+		return err
+	}
+	s := &session{app: a, ledger: l, id: done.ID, capacity: 1, tee: a.pass}
+	return a.settled(ctx, s)
+}
+
+// definition builds the workflow of one command. Nothing in it is an
+// expression.
+func (f *execFlags) definition(argv []string) (*workflow.Definition, error) {
+	if f.timeout < 0 {
+		return nil, usage("", "--timeout %s: want more than 0", f.timeout)
+	}
+	if f.retry < 0 {
+		return nil, usage("", "--retry %d: want 0 or more", f.retry)
+	}
+	step := workflow.Step{ID: "command", Env: map[string]string{}, Output: workflow.OutputNone, Retry: workflow.Retry{MaxAttempts: f.retry + 1}}
+	for _, arg := range argv {
+		step.Command = append(step.Command, literal(arg))
+	}
+	for _, pair := range f.env {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, usage("write --env LANG=C", "--env %q: want KEY=VALUE", pair)
+		}
+		step.Env[key] = literal(value)
+	}
+	return workflow.File{Name: "exec", Timeout: f.timeout, Steps: []workflow.Step{step}}.Build()
+}
+
+// literal writes a text so that no expression is found in it.
+func literal(s string) string { return strings.ReplaceAll(s, "${{", "$${{") }
+
+func (f *execFlags) folder() (string, error) {
+	dir, err := filepath.Abs(f.dir)
+	if err != nil {
+		return "", fmt.Errorf("find the folder to start in: %w", err)
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return "", pawl.Errorf(pawl.NotFound, "--dir: there is no folder %s", dir)
+	}
+	return dir, nil
+}
+
+// pass hands what the command prints on as it is.
+func (a *app) pass(_ *runner.Task, stream string, p []byte) {
+	w := a.stdout
+	switch stream {
+	case runner.Stderr:
+		w = a.stderr
+	case runner.Notes:
+		return
+	}
+	// A reader that has gone away does not stop the command.
+	_, _ = w.Write(p)
+}
+
+// settled runs the job to its end. One that is interrupted is canceled, since
+// nobody could continue it.
+func (a *app) settled(ctx context.Context, s *session) error {
+	v, err := s.run(ctx, silent{})
+	public := s.id.Public(pawl.JobPrefix)
+	switch {
+	case ctx.Err() != nil:
+		err := s.ledger.engine.Cancel(context.WithoutCancel(ctx), s.id, workflow.Note{Actor: a.actor(), Reason: "interrupted"})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stderr, "interrupted: job %s is canceled\n", public)
+		return exit{codeInterrupted}
+	case err != nil:
+		return err
+	case v.Status != lifecycle.JobCompleted:
+		say(a.stderr, "error", fmt.Sprintf("job %s %s: %s", public, strings.ToLower(string(v.Status)), message(v.Error)))
+		return exit{outcome(v)}
+	}
+	return nil
+}

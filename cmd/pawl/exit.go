@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Exit codes.
+const (
+	codeOK          = 0
+	codeFailed      = 1 // the job, or the check
+	codeInvalid     = 2
+	codeNotFound    = 3
+	codeNotAllowed  = 4
+	codeConflict    = 5
+	codeUnavailable = 6
+	codeTimedOut    = 124
+	codeInterrupted = 130
+)
+
+// codes are the exit codes of the kinds of errors.
+var codes = map[pawl.Kind]int{
+	pawl.Internal:    codeFailed,
+	pawl.Invalid:     codeInvalid,
+	pawl.NotFound:    codeNotFound,
+	pawl.Refused:     codeNotAllowed,
+	pawl.Conflict:    codeConflict,
+	pawl.Unavailable: codeUnavailable,
+}
+
+// An exit is the error of a command that has said all there is to say.
+type exit struct{ code int }
+
+func (e exit) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+func isExit(err error) bool {
+	var e exit
+	return errors.As(err, &e)
+}
+
+// codeOf answers the exit code of an error.
+func codeOf(err error) int {
+	var e exit
+	switch {
+	case err == nil:
+		return codeOK
+	case errors.As(err, &e):
+		return e.code
+	case errors.Is(err, store.ErrNotFound):
+		return codeNotFound
+	}
+	return codes[pawl.KindOf(err)]
+}
+
+// complain says what went wrong, in the house's voice, and answers the exit
+// code.
+func complain(w io.Writer, err error) int {
+	var problems workflow.Problems
+	switch {
+	case err == nil, isExit(err):
+	case errors.As(err, &problems):
+		complainOf(w, problems)
+	default:
+		say(w, "error", err.Error())
+		say(w, "hint", hintOf(err))
+	}
+	return codeOf(err)
+}
+
+// complainOf says what is wrong with a workflow file, each as FILE:LINE:COLUMN.
+func complainOf(w io.Writer, problems workflow.Problems) {
+	for _, p := range problems {
+		hint := p.Hint
+		p.Hint = ""
+		say(w, "error", p.String())
+		say(w, "hint", hint)
+	}
+}
+
+// say writes one line of talk for each line of the text.
+func say(w io.Writer, tag, text string) {
+	if text == "" {
+		return
+	}
+	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		fmt.Fprintf(w, "%s: %s\n", tag, printable(line))
+	}
+}
+
+// hintOf answers the hint of the first error in the chain that has one.
+func hintOf(err error) string {
+	for e := (*pawl.Error)(nil); errors.As(err, &e); err = e.Err {
+		if e.Hint != "" || e.Err == nil {
+			return e.Hint
+		}
+	}
+	return ""
+}
+
+// usage answers the error of a command line that is wrong by itself.
+func usage(hint, format string, args ...any) error {
+	return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// printable replaces what would move the cursor or change the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// readWorkflow reads and checks a workflow file.
+func readWorkflow(path string) (*workflow.Definition, error) {
+	src, err := readFile(path, workflow.MaxSource)
+	if err != nil {
+		return nil, err
+	}
+	return workflow.Parse(path, src)
+}
+
+// readFile reads a file of at most limit bytes. One byte more is read, so that
+// whoever has the same limit refuses it.
+func readFile(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fileError(path, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fileError(path, err)
+	}
+	return b, nil
+}
+
+func fileError(path string, err error) error {
+	var detail *fs.PathError
+	if errors.As(err, &detail) {
+		err = detail.Err
+	}
+	kind := pawl.Invalid
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		kind = pawl.NotFound
+	case errors.Is(err, fs.ErrPermission):
+		kind = pawl.Refused
+	}
+	return pawl.Errorf(kind, "cannot read %s: %v", path, err)
+}
+
+// An inputFlags holds what the command line says of a job's inputs.
+type inputFlags struct {
+	pairs []string // key=value, by the type of the input
+	whole string   // JSON, or @ and the name of a file of it
+}
+
+func (in *inputFlags) bind(c *cobra.Command) {
+	c.Flags().StringArrayVarP(&in.pairs, "input", "i", nil, "an input, as key=value; may be repeated")
+	c.Flags().StringVar(&in.whole, "inputs", "", "all inputs as a JSON object, or @FILE of one; -i wins over it")
+}
+
+func (in *inputFlags) given() bool { return len(in.pairs) > 0 || in.whole != "" }
+
+// maxInputFile bounds the file that --inputs names, in bytes.
+const maxInputFile = 1 << 20
+
+// of answers the inputs as the definition binds them.
+func (in *inputFlags) of(def *workflow.Definition) (json.RawMessage, error) {
+	given, err := in.object()
+	if err != nil {
+		return nil, err
+	}
+	for _, pair := range in.pairs {
+		key, text, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, usage("write -i day=2026-01-31", "--input %q: want key=value", pair)
+		}
+		if given[key], err = def.ParseInput(key, text); err != nil {
+			return nil, err
+		}
+	}
+	return def.BindInputs(given)
+}
+
+func (in *inputFlags) object() (map[string]any, error) {
+	given := map[string]any{}
+	if in.whole == "" {
+		return given, nil
+	}
+	text := []byte(in.whole)
+	if path, ok := strings.CutPrefix(in.whole, "@"); ok {
+		b, err := readFile(path, maxInputFile)
+		if err != nil {
+			return nil, err
+		}
+		if len(b) > maxInputFile {
+			return nil, usage("", "--inputs: %s has more than %d bytes", path, maxInputFile)
+		}
+		text = b
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&given); err != nil || given == nil || d.More() {
+		return nil, usage(`write --inputs '{"day": "2026-01-31"}' or --inputs @FILE`, "--inputs: want one JSON object")
+	}
+	return given, nil
+}
+
+// folderOf answers the absolute folder of a workflow file: where its commands
+// start.
+func folderOf(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("find the folder of %s: %w", path, err)
+	}
+	return filepath.Dir(abs), nil
+}

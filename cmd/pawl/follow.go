@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/runner"
+)
+
+// A shape is how a job is shown: the flag -o, and --verbose.
+type shape struct {
+	form    string
+	verbose bool
+}
+
+// Values of -o.
+const (
+	formText  = "text"
+	formJSON  = "json"
+	formQuiet = "quiet"
+)
+
+func (s *shape) bind(c *cobra.Command) {
+	c.Flags().StringVarP(&s.form, "output", "o", formText, "text: progress, then the output; json: the job as JSON; quiet: the output alone")
+	c.Flags().BoolVar(&s.verbose, "verbose", false, "show what steps print, as they print it")
+}
+
+func (s *shape) check() error { return oneOf("output", s.form, formText, formJSON, formQuiet) }
+
+// follower answers who shows a job in this shape.
+func (a *app) follower(s shape) follower {
+	switch {
+	case s.form == formQuiet:
+		return silent{}
+	case a.screen.terminal && !s.verbose:
+		return newLive(a.stderr, a.screen, a.colours())
+	}
+	return newTeller(a.stderr)
+}
+
+// follow shows a job until it has ended, and answers it. A job of very many
+// steps is looked at less often than it changes.
+func follow(ctx context.Context, o orchestrator, id pawl.ID, f follower) (*pawl.JobView, error) {
+	defer f.close()
+	var last *pawl.JobView
+	err := o.Watch(ctx, id, func() (bool, error) {
+		began := time.Now()
+		v, err := o.Job(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		last = v
+		f.show(v)
+		if lifecycle.Job.Ended(v.Status) {
+			return false, nil
+		}
+		return rest(ctx, 4*time.Since(began)), ctx.Err()
+	})
+	return last, err
+}
+
+// rest waits, and reports whether there is a reason to go on.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// conclude shows a job that has ended: its output or the whole of it on stdout,
+// and why it failed on stderr. The error carries the exit code.
+func (a *app) conclude(ctx context.Context, o orchestrator, v *pawl.JobView, s shape) error {
+	switch {
+	case s.form == formJSON:
+		if err := writeJSON(a.stdout, v); err != nil {
+			return err
+		}
+	case v.Status == lifecycle.JobCompleted:
+		if err := writeOutput(a.stdout, v.Output); err != nil {
+			return err
+		}
+	}
+	if v.Status == lifecycle.JobCompleted {
+		return nil
+	}
+	a.blame(ctx, o, v)
+	return exit{outcome(v)}
+}
+
+// outcome answers the exit code that a job's end stands for.
+func outcome(v *pawl.JobView) int {
+	switch {
+	case v.Status == lifecycle.JobCompleted:
+		return codeOK
+	case timedOut(v):
+		return codeTimedOut
+	}
+	return codeFailed
+}
+
+// timedOut reports whether the job was canceled by its own deadline, and not by
+// somebody who says so.
+func timedOut(v *pawl.JobView) bool {
+	if v.Status != lifecycle.JobCanceled {
+		return false
+	}
+	for _, t := range v.StateHistory {
+		if t.Actor == "engine" && strings.HasPrefix(t.Reason, "timeout:") {
+			return true
+		}
+	}
+	return false
+}
+
+// blame says why a job did not complete, with the last words of the step that
+// failed.
+func (a *app) blame(ctx context.Context, o orchestrator, v *pawl.JobView) {
+	why := strings.ToLower(string(v.Status))
+	step := ""
+	if f := v.Error; f != nil {
+		if step = f.Step; step != "" {
+			why += ": step " + step
+		}
+		why += ": " + f.Message
+	}
+	say(a.stderr, "error", "job "+v.ID+" "+why)
+	if step == "" {
+		return
+	}
+	if id, err := pawl.ParseID(pawl.JobPrefix, v.ID); err == nil {
+		a.lastWords(ctx, o, id, step)
+	}
+	say(a.stderr, "hint", fmt.Sprintf("see all that it printed with: pawl job logs %s %s%s", v.ID, step, a.given))
+}
+
+// maxLastWords bounds the lines of stderr that are shown of a failed step.
+const maxLastWords = 10
+
+func (a *app) lastWords(ctx context.Context, o orchestrator, id pawl.ID, step string) {
+	chunks, err := o.Logs(ctx, id, step)
+	if err != nil {
+		return // the job's own error matters more
+	}
+	claim := 0
+	for _, c := range chunks {
+		claim = max(claim, c.Claim)
+	}
+	var b strings.Builder
+	for _, c := range chunks {
+		if c.Claim == claim && c.Stream == runner.Stderr {
+			b.WriteString(c.Text)
+		}
+	}
+	text := strings.TrimRight(b.String(), "\n")
+	if text == "" {
+		return
+	}
+	lines := strings.Split(text, "\n")
+	for _, l := range lines[max(0, len(lines)-maxLastWords):] {
+		fmt.Fprintf(a.stderr, "  | %s\n", printable(strings.TrimRight(l, "\r")))
+	}
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+const jobsLong = `List the jobs of the workspace, newest first.
+
+--status takes SUBMITTED, PENDING, RUNNING, COMPLETED, FAILED and CANCELED, in
+any case, several of them with commas. --limit is 1 to 1000, 50 by default.
+STEPS is how many steps have ended, of those there are.`
+
+func newJobs(a *app) *cobra.Command {
+	q := pawl.JobQuery{}
+	statuses, form := "", formText
+	c := &cobra.Command{
+		Use: "jobs", Short: "List jobs", Long: jobsLong,
+		Example: "  pawl jobs\n  pawl jobs --status failed,canceled --workflow nightly --limit 10\n  pawl jobs -o json",
+		Args:    want(0, 0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			if q.Statuses, err = parseStatuses(statuses); err != nil {
+				return err
+			}
+			if q.Limit < 1 || q.Limit > 1000 {
+				return usage("", "--limit %d: want 1 to 1000", q.Limit)
+			}
+			q.Workspace = a.workspace
+			return a.jobs(c.Context(), q, form)
+		},
+	}
+	c.Flags().StringVar(&statuses, "status", "", "only jobs in these states, with commas")
+	c.Flags().StringVar(&q.Workflow, "workflow", "", "only jobs of this workflow")
+	c.Flags().IntVar(&q.Limit, "limit", 50, "at most so many, 1 to 1000")
+	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of jobs")
+	return c
+}
+
+func parseStatuses(text string) ([]machine.State, error) {
+	var states []machine.State
+	if text == "" {
+		return nil, nil
+	}
+	for _, word := range strings.Split(text, ",") {
+		s := machine.State(strings.ToUpper(strings.TrimSpace(word)))
+		if !lifecycle.Job.Has(s) {
+			return nil, badStatus(word)
+		}
+		states = append(states, s)
+	}
+	return states, nil
+}
+
+func badStatus(word string) error {
+	var names []string
+	for _, s := range lifecycle.Job.States {
+		names = append(names, string(s))
+	}
+	hint := ""
+	if near := nearestState(word, names); near != "" {
+		hint = "did you mean: --status " + near
+	}
+	return usage(hint, "--status %q: want %s", word, alternatives(names))
+}
+
+// nearestState is nearest for names that are not in lower case.
+func nearestState(word string, names []string) string {
+	lower := make([]string, len(names))
+	for i, n := range names {
+		lower[i] = strings.ToLower(n)
+	}
+	return strings.ToUpper(nearest(word, lower))
+}
+
+func (a *app) jobs(ctx context.Context, q pawl.JobQuery, form string) error {
+	return a.with(ctx, func(o orchestrator) error {
+		jobs, err := o.Jobs(ctx, q)
+		if err != nil {
+			return err
+		}
+		if form == formJSON {
+			return writeJSON(a.stdout, jobs)
+		}
+		if len(jobs) == 0 {
+			fmt.Fprintln(a.stderr, "no jobs in workspace "+a.workspace)
+			return nil
+		}
+		return writeTable(a.stdout, jobRows(jobs, time.Now()))
+	})
+}
+
+func jobRows(jobs []pawl.JobView, now time.Time) [][]string {
+	rows := [][]string{{"ID", "WORKFLOW", "STATUS", "STEPS", "CREATED", "TOOK"}}
+	for i := range jobs {
+		j := &jobs[i]
+		rows = append(rows, []string{
+			j.ID, j.Workflow, string(j.Status), stepsOf(j.StepCounts),
+			j.CreatedAt.Time().Format("2006-01-02 15:04:05Z"), took(j.StartedAt, j.CompletedAt, now),
+		})
+	}
+	return rows
+}
+
+// stepsOf says how many steps have ended, of those there are.
+func stepsOf(counts map[machine.State]int) string {
+	ended, all := 0, 0
+	for state, n := range counts {
+		all += n
+		if lifecycle.Step.Ended(state) {
+			ended += n
+		}
+	}
+	return fmt.Sprintf("%d/%d", ended, all)
+}
+
+// completedJobs is how many jobs the shell is offered.
+const completedJobs = 50
+
+// completeJobs offers the newest jobs to the shell, if the database is there.
+func (a *app) completeJobs(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || a.settle() != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if db, err := a.named(); err != nil || db.postgres == "" && !exists(db.path) {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var ids []string
+	err := a.with(c.Context(), func(o orchestrator) error {
+		jobs, err := o.Jobs(c.Context(), pawl.JobQuery{Workspace: a.workspace, Limit: completedJobs})
+		for i := range jobs {
+			ids = append(ids, jobs[i].ID+"\t"+jobs[i].Workflow+" "+string(jobs[i].Status))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, begun) }), cobra.ShellCompDirectiveNoFileComp
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// A follower shows a job as it goes. Its end is told before close.
+type follower interface {
+	show(v *pawl.JobView)
+	close()
+}
+
+// silent shows nothing.
+type silent struct{}
+
+func (silent) show(*pawl.JobView) {}
+func (silent) close()             {}
+
+func (t *teller) close() {}
+
+// live draws a job as a tree that changes in place, ten times a second.
+type live struct {
+	w      io.Writer
+	screen screen
+	paint  bool
+
+	stop chan struct{}
+	over chan struct{}
+
+	mu    sync.Mutex // guards what follows
+	view  *pawl.JobView
+	drawn int // lines on the terminal that the next drawing replaces
+	spin  int
+}
+
+func newLive(w io.Writer, s screen, paint bool) *live {
+	l := &live{w: w, screen: s, paint: paint, stop: make(chan struct{}), over: make(chan struct{})}
+	go l.loop()
+	return l
+}
+
+func (l *live) loop() {
+	defer close(l.over)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.mu.Lock()
+			l.spin++
+			l.draw()
+			l.mu.Unlock()
+		case <-l.stop:
+			return
+		}
+	}
+}
+
+func (l *live) show(v *pawl.JobView) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.view = v
+	l.draw()
+}
+
+// close draws for the last time and leaves the cursor below.
+func (l *live) close() {
+	close(l.stop)
+	<-l.over
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.draw()
+}
+
+// draw replaces the last drawing, in one write.
+func (l *live) draw() {
+	if l.view == nil {
+		return
+	}
+	width, height := l.screen.size()
+	f := frame{width: width, height: height, now: time.Now(), paint: l.paint, spin: l.spin}
+	if lifecycle.Job.Ended(l.view.Status) {
+		f.height = 0 // the last drawing may scroll
+	}
+	lines := drawTree(l.view, f)
+	var b bytes.Buffer
+	if l.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", l.drawn)
+	}
+	for _, line := range lines {
+		b.WriteString("\r\x1b[2K" + line + "\n")
+	}
+	b.WriteString("\x1b[J")
+	l.drawn = len(lines)
+	// A terminal that is gone takes nothing with it: the job goes on.
+	_, _ = l.w.Write(b.Bytes())
+}

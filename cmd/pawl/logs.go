@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+const logsLong = `Print what the steps of a job printed, on stdout: of all steps, each line behind
+the key of its step, or of one STEP (load, or load[3] of a fan-out) as it was.
+--follow goes on until the job has ended; it is a matter of a second at most.
+Of an attempt that printed very much the middle is left out, and a line says so.`
+
+func newJobLogs(a *app) *cobra.Command {
+	followed := false
+	c := &cobra.Command{
+		Use: "logs JOB [STEP]", Short: "Print what the steps of a job printed", Long: logsLong,
+		Example: "  pawl job logs 3f9a01\n  pawl job logs 3f9a01 load[3] --follow",
+		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeJobs,
+		RunE: func(c *cobra.Command, args []string) error {
+			step := ""
+			if len(args) == 2 {
+				step = args[1]
+			}
+			return a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
+				p := newPrinter(a.stdout, step)
+				defer p.close()
+				if followed {
+					return p.follow(c.Context(), o, id)
+				}
+				return p.print(c.Context(), o, id)
+			})
+		},
+	}
+	c.Flags().BoolVarP(&followed, "follow", "f", false, "go on until the job has ended")
+	return c
+}
+
+// A printer writes the log of a job, each piece once.
+type printer struct {
+	w      io.Writer
+	step   string // empty: all
+	seen   map[source]int64
+	prefix *prefixer
+}
+
+func newPrinter(w io.Writer, step string) *printer {
+	return &printer{w: w, step: step, seen: make(map[source]int64), prefix: newPrefixer(w)}
+}
+
+// print writes what has come since it was called last.
+func (p *printer) print(ctx context.Context, o orchestrator, id pawl.ID) error {
+	lines, err := o.Logs(ctx, id, p.step)
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
+		s := source{l.Step, l.Stream, l.Claim}
+		if l.Offset < p.seen[s] {
+			continue
+		}
+		p.seen[s] = l.Offset + int64(max(1, len(l.Text)))
+		if p.step == "" {
+			p.prefix.write(l.Step, l.Stream, l.Claim, l.Text)
+			continue
+		}
+		if _, err := fmt.Fprint(p.w, l.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *printer) close() { p.prefix.flush() }
+
+// follow prints until the job has ended.
+func (p *printer) follow(ctx context.Context, o orchestrator, id pawl.ID) error {
+	return o.Watch(ctx, id, func() (bool, error) {
+		v, err := o.Job(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		return !lifecycle.Job.Ended(v.Status), p.print(ctx, o, id)
+	})
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+func newMigrate(a *app) *cobra.Command {
+	c := group(&cobra.Command{
+		Use: "migrate", Short: "Bring the database's schema up or down",
+		Long:    "Bring the schema of the database to another version. A new database is brought up\nby itself; one of an older version is refused by other commands until it is\nbrought up here.",
+		Example: "  pawl migrate status\n  pawl migrate up --dry-run",
+	})
+	c.AddCommand(newMigrateStatus(a), newMigrateUp(a), newMigrateDown(a))
+	return c
+}
+
+func newMigrateStatus(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show the schema's version",
+		Long:    "Show the version of the database's schema, and the newest that this program knows.\nVersion 0 is a database without tables.",
+		Example: "  pawl migrate status",
+		Args:    want(0, 0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withSchema(c.Context(), func(m store.Migrator, db database) error {
+				current, newest, err := m.Version(c.Context())
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(a.stdout, "database %s\nversion  %d\nnewest   %d\n", db, current, newest)
+				return err
+			})
+		},
+	}
+}
+
+func newMigrateUp(a *app) *cobra.Command {
+	return a.newMigration("up", "Bring the schema up", "Bring the schema of the database up to the newest version, or to that of --to.",
+		func(_, newest int) int { return newest })
+}
+
+func newMigrateDown(a *app) *cobra.Command {
+	return a.newMigration("down", "Bring the schema down", "Bring the schema of the database down by one version, or to that of --to. What\nonly the newer version can keep is lost; version 0 has no tables and no jobs.",
+		func(current, _ int) int { return max(0, current-1) })
+}
+
+// newMigration makes the command of one direction. goal answers the version
+// that it leads to when none is named.
+func (a *app) newMigration(word, short, long string, goal func(current, newest int) int) *cobra.Command {
+	to, dry := -1, false
+	c := &cobra.Command{
+		Use: word, Short: short, Long: long + "\n--dry-run prints the SQL and changes nothing.",
+		Example: fmt.Sprintf("  pawl migrate %[1]s\n  pawl migrate %[1]s --to 1 --dry-run", word),
+		Args:    want(0, 0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if to < -1 {
+				return usage("", "--to %d: want 0 or more", to)
+			}
+			return a.withSchema(c.Context(), func(m store.Migrator, _ database) error {
+				return a.migrate(c.Context(), m, word, to, dry, goal)
+			})
+		},
+	}
+	c.Flags().IntVar(&to, "to", -1, "the version to go to; -1: "+map[string]string{"up": "the newest", "down": "the one before"}[word])
+	c.Flags().BoolVar(&dry, "dry-run", false, "print the SQL and change nothing")
+	return c
+}
+
+func (a *app) migrate(ctx context.Context, m store.Migrator, word string, to int, dry bool, goal func(current, newest int) int) error {
+	current, newest, err := m.Version(ctx)
+	if err != nil {
+		return err
+	}
+	if to < 0 {
+		to = goal(current, newest)
+	}
+	if word == "up" && to < current || word == "down" && to > current {
+		return usage("see pawl migrate status", "migrate %s --to %d: the database is at version %d", word, to, current)
+	}
+	if dry {
+		return a.showPlan(ctx, m, to)
+	}
+	if err := m.Migrate(ctx, to); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "version %d -> %d\n", current, to)
+	return err
+}
+
+func (a *app) showPlan(ctx context.Context, m store.Migrator, to int) error {
+	plan, err := m.Plan(ctx, to)
+	if err != nil {
+		return err
+	}
+	for _, sql := range plan {
+		if _, err := fmt.Fprintln(a.stdout, strings.TrimRight(sql, "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) withSchema(ctx context.Context, f func(store.Migrator, database) error) (err error) {
+	m, db, done, err := a.openSchema(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	return f(m, db)
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// writeJSON writes v, indented, as it is: no letter is escaped but where JSON
+// needs it.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// writeOutput writes the output of a job for people: a text as it is, anything
+// else as indented JSON, and nothing for null.
+func writeOutput(w io.Writer, output json.RawMessage) error {
+	if len(output) == 0 || string(output) == "null" {
+		return nil
+	}
+	var text string
+	if json.Unmarshal(output, &text) == nil {
+		_, err := fmt.Fprintln(w, strings.TrimSuffix(text, "\n"))
+		return err
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, output, "", "  "); err != nil {
+		return pawl.Errorf(pawl.Internal, "the output is not JSON: %v", err)
+	}
+	_, err := fmt.Fprintln(w, b.String())
+	return err
+}
+
+// writeTable writes rows in columns, the first row as their heads.
+func writeTable(w io.Writer, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = printable(row[i])
+		}
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"os/user"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+// A process is what the program sees of the world around it.
+type process struct {
+	args    []string
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+	getenv  func(string) string
+	exit    func(code int)
+	screen  screen
+	signals chan os.Signal // 2: the second one must not be lost while the first is dealt with
+}
+
+// A screen is the terminal that talk goes to.
+type screen struct {
+	terminal bool                       // stderr is one that can be redrawn
+	size     func() (width, height int) // in characters
+}
+
+func processOf(args []string) *process {
+	fd := int(os.Stderr.Fd())
+	return &process{
+		args: args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, exit: os.Exit,
+		screen: screen{
+			terminal: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
+			size: func() (int, int) {
+				w, h, err := term.GetSize(fd)
+				if err != nil {
+					return 80, 24
+				}
+				return w, h
+			},
+		},
+		signals: make(chan os.Signal, 2),
+	}
+}
+
+// main runs the command line and answers the exit code.
+func (p *process) main() int {
+	ctx, stop := p.interruptible(context.Background())
+	defer stop()
+	a := &app{process: p}
+	root := newRoot(a)
+	root.SetArgs(p.args)
+	err := root.ExecuteContext(ctx)
+	if ctx.Err() != nil && err != nil && !isExit(err) {
+		err = exit{codeInterrupted}
+	}
+	return complain(p.stderr, err)
+}
+
+// interruptible answers a context that ends with the first SIGINT or SIGTERM.
+// The second one ends the process at once.
+func (p *process) interruptible(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signal.Notify(p.signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		if _, ok := <-p.signals; !ok {
+			return
+		}
+		cancel()
+		if _, ok := <-p.signals; ok {
+			p.exit(codeInterrupted)
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(p.signals)
+		close(p.signals)
+		cancel()
+	}
+}
+
+// colours reports whether talk may be coloured.
+func (p *process) colours() bool { return p.screen.terminal && p.getenv("NO_COLOR") == "" }
+
+// actor answers who is at the keyboard, for the audit trail.
+func (p *process) actor() string {
+	name := p.getenv("USER")
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if name == "" {
+		name = "unknown"
+	}
+	return "cli:" + name
+}

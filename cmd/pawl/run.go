@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+const runLong = `Run a workflow file to its end, in this process, as a durable job.
+
+The job's id is printed first, on stderr; then the progress; then the job's
+output, on stdout. On a terminal the progress is a tree that changes in place
+(NO_COLOR takes the colours away), elsewhere one line for each change.
+
+--resume continues the newest unfinished job of the same workspace, file and
+inputs, --resume=JOB that one, with the inputs that it has. It takes over at once
+from a process that died, and refuses (exit 5) while the owner lives. The file
+must not have changed since; with nothing to continue the exit code is 3.
+
+Ctrl-C stops the steps that run and leaves the job unfinished, to be continued
+with --resume. A second Ctrl-C leaves at once.
+
+Exit codes: 0 the job completed, 1 it failed or was canceled, 124 its timeout
+passed, 130 interrupted. --workers is 10 steps at once by default; the
+workflow's own limit stands beside it.`
+
+const runExample = `  pawl run nightly.yaml -i day=2026-01-31
+  pawl run nightly.yaml --inputs @inputs.json -o json
+  pawl run nightly.yaml -i day=2026-01-31 --resume`
+
+// newest is what --resume means without a job.
+const newest = "newest"
+
+type runFlags struct {
+	shape
+	inputs      inputFlags
+	resume      string
+	workers     int
+	requestID   string
+	description string
+}
+
+func newRun(a *app) *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use: "run FILE", Short: "Run a workflow to its end", Long: runLong, Example: runExample,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 2 && f.resume == newest {
+				return usage("write --resume="+args[1], "pawl run takes one FILE, and got %q too", args[1])
+			}
+			return want(1, 1, "a FILE")(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error { return a.run(c.Context(), args[0], &f) },
+	}
+	f.inputs.bind(c)
+	f.shape.bind(c)
+	c.Flags().StringVar(&f.resume, "resume", "", "continue the newest unfinished job of this file and inputs, or =JOB")
+	c.Flags().Lookup("resume").NoOptDefVal = newest
+	c.Flags().IntVar(&f.workers, "workers", 10, "steps that run at once, 1 to 1000")
+	c.Flags().StringVar(&f.requestID, "request-id", "", "with the same id again, no second job is made (for an hour)")
+	c.Flags().StringVar(&f.description, "description", "", "what the job is for, in words")
+	return c
+}
+
+func (f *runFlags) check() error {
+	if f.workers < 1 || f.workers > 1000 {
+		return usage("", "--workers %d: want 1 to 1000", f.workers)
+	}
+	if f.resume != "" && (f.requestID != "" || f.description != "") {
+		return usage("leave them out: the job has its own", "--resume goes with neither --request-id nor --description")
+	}
+	return f.shape.check()
+}
+
+func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
+	if err := f.check(); err != nil {
+		return err
+	}
+	def, err := readWorkflow(path)
+	if err != nil {
+		return err
+	}
+	l, err := a.openLedger(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	r := &resumption{app: a, ledger: l, path: path, def: def, inputs: &f.inputs}
+	id, resumed, err := a.choose(ctx, r, f)
+	if err != nil {
+		return err
+	}
+	a.announce(id, f.shape)
+	return a.attend(ctx, &session{app: a, ledger: l, id: id, capacity: f.workers, resumed: resumed}, path, f.shape)
+}
+
+// choose finds the job to continue, or makes one.
+func (a *app) choose(ctx context.Context, r *resumption, f *runFlags) (id pawl.ID, resumed bool, err error) {
+	switch f.resume {
+	case "":
+		return a.start(ctx, r, f)
+	case newest:
+		id, err = r.newest(ctx)
+	default:
+		id, err = r.named(ctx, f.resume)
+	}
+	return id, true, err
+}
+
+// start submits a private job. One that a request id has made before is
+// continued.
+func (a *app) start(ctx context.Context, r *resumption, f *runFlags) (id pawl.ID, resumed bool, err error) {
+	sub, err := a.submission(r.path, r.def, &f.inputs)
+	if err != nil {
+		return id, false, err
+	}
+	sub.Private, sub.RequestID, sub.Description = true, f.requestID, f.description
+	if f.requestID == "" {
+		if hint := r.hint(ctx, sub.Inputs); hint != "" && f.form != formQuiet {
+			say(a.stderr, "hint", hint)
+		}
+	}
+	done, err := submitOne(ctx, r.ledger.engine, sub)
+	return done.ID, done.Replayed, err
+}
+
+// submission asks for a job of a file.
+func (a *app) submission(path string, def *workflow.Definition, in *inputFlags) (sub pawl.Submission, err error) {
+	sub = pawl.Submission{Workspace: a.workspace, Definition: def.Canonical(), Actor: a.actor()}
+	if sub.Inputs, err = in.of(def); err != nil {
+		return sub, err
+	}
+	sub.Dir, err = folderOf(path)
+	return sub, err
+}
+
+func submitOne(ctx context.Context, o orchestrator, sub pawl.Submission) (pawl.Submitted, error) {
+	done, err := o.Submit(ctx, sub)
+	if err != nil {
+		return pawl.Submitted{}, err
+	}
+	return done[0], done[0].Err
+}
+
+// announce prints the id of a job before anything else of it.
+func (a *app) announce(id pawl.ID, s shape) {
+	if s.form != formQuiet {
+		fmt.Fprintf(a.stderr, "job %s\n", id.Public(pawl.JobPrefix))
+	}
+}
+
+// attend runs a job, shows it, and says how it ended.
+func (a *app) attend(ctx context.Context, s *session, path string, shape shape) error {
+	if v, err := s.ledger.engine.Job(ctx, s.id); err == nil && lifecycle.Job.Ended(v.Status) {
+		return a.conclude(ctx, s.ledger.engine, v, shape) // of a request id: it is over already
+	}
+	if shape.verbose {
+		s.tee = newPrefixer(a.stderr).tee
+	}
+	v, err := s.run(ctx, a.follower(shape))
+	if ctx.Err() != nil {
+		a.interrupted(s.id, path)
+		return exit{codeInterrupted}
+	}
+	if err != nil {
+		return err
+	}
+	return a.conclude(ctx, s.ledger.engine, v, shape)
+}
+
+func (a *app) interrupted(id pawl.ID, path string) {
+	public := id.Public(pawl.JobPrefix)
+	fmt.Fprintf(a.stderr, "interrupted: job %s is unfinished\n", public)
+	say(a.stderr, "hint", fmt.Sprintf("continue it with: pawl run %s --resume=%s%s", path, public, a.given))
+}
+
+// tee shows what steps print, each line behind the step's key.
+func (p *prefixer) tee(t *runner.Task, stream string, b []byte) {
+	if stream != runner.Notes {
+		p.write(t.Key, stream, t.Claim, strings.ToValidUTF8(string(b), "\uFFFD"))
+	}
+}

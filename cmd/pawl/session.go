@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// A session runs one private job in this process, to its end or until it is
+// interrupted.
+type session struct {
+	app      *app
+	ledger   *ledger
+	id       pawl.ID
+	capacity int
+	resumed  bool // another process may have died with it
+	tee      func(t *runner.Task, stream string, p []byte)
+}
+
+// run answers the job once it has ended. When ctx ends first, what runs is
+// interrupted, the job stays unfinished, and the error is that of ctx.
+func (s *session) run(ctx context.Context, f follower) (*pawl.JobView, error) {
+	release, err := s.ledger.hold(ctx, s.id)
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	defer release()
+	if s.resumed {
+		if err := s.ledger.engine.Takeover(ctx); err != nil {
+			f.close()
+			return nil, err
+		}
+	}
+	worker, err := runner.Start(ctx, s.worker())
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	v, err := follow(ctx, s.ledger.engine, s.id, f)
+	over, cancel := context.WithCancel(context.Background())
+	cancel() // what still runs is interrupted at once
+	return v, errors.Join(err, worker.Drain(over))
+}
+
+func (s *session) worker() runner.WorkerConfig {
+	return runner.WorkerConfig{
+		Engine: s.ledger.engine, Store: s.ledger.store, Workspace: s.app.workspace, Actor: s.app.actor(),
+		Capacity: s.capacity, Handlers: handlers(), Job: s.id.Key(), Log: s.app.log, Tee: s.tee,
+	}
+}
+
+// handlers are the kinds of steps that every worker of this program serves.
+func handlers() map[string]runner.Handler {
+	command := runner.Command(runner.CommandConfig{})
+	return map[string]runner.Handler{"command": command, "run": command, "http": runner.HTTP(runner.HTTPConfig{})}
+}
+
+// A holder is what the owner of a private job says of itself.
+type holder struct {
+	PID  int    `json:"pid"`
+	Host string `json:"host"`
+}
+
+// holdName is the name that the owner of a private job holds for its life.
+func holdName(id pawl.ID) string { return fmt.Sprintf("job/%d", id.Key()) }
+
+// hold makes this process the owner of a private job. It is refused, with the
+// owner's pid, while another one lives.
+func (l *ledger) hold(ctx context.Context, id pawl.ID) (release func(), err error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	note, err := json.Marshal(holder{os.Getpid(), host})
+	if err != nil {
+		return nil, err
+	}
+	release, err = l.store.Hold(ctx, holdName(id), note)
+	var held *store.HeldError
+	if errors.As(err, &held) {
+		return nil, owned(id, held)
+	}
+	return release, err
+}
+
+func owned(id pawl.ID, held *store.HeldError) error {
+	var h holder
+	if err := json.Unmarshal(held.Note, &h); err != nil || h.PID == 0 {
+		return &pawl.Error{Kind: pawl.Conflict, Message: "job " + id.Public(pawl.JobPrefix) + " is run by another process"}
+	}
+	return &pawl.Error{
+		Kind:    pawl.Conflict,
+		Message: fmt.Sprintf("job %s is run by process %d on %s", id.Public(pawl.JobPrefix), h.PID, h.Host),
+		Hint:    fmt.Sprintf("wait for it, or interrupt it with: kill -INT %d", h.PID),
+	}
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+)
+
+const submitLong = `Submit a workflow file as a job that any worker of the workspace runs, such as
+"pawl dev" or one on another host.
+
+The job's id is printed on stdout. With --wait the job is shown until it has
+ended, its output is printed, and the exit code is that of "pawl run"; the id is
+then on stderr. Interrupting the wait leaves the job running.`
+
+type submitFlags struct {
+	shape
+	inputs      inputFlags
+	wait        bool
+	priority    int
+	requestID   string
+	description string
+}
+
+func newSubmit(a *app) *cobra.Command {
+	var f submitFlags
+	c := &cobra.Command{
+		Use: "submit FILE", Short: "Submit a workflow for workers to run", Long: submitLong,
+		Example: "  pawl submit nightly.yaml -i day=2026-01-31\n  pawl submit nightly.yaml -i day=2026-01-31 --wait --request-id nightly-2026-01-31",
+		Args:    want(1, 1, "a FILE"),
+		RunE:    func(c *cobra.Command, args []string) error { return a.submit(c.Context(), args[0], &f) },
+	}
+	f.inputs.bind(c)
+	f.shape.bind(c)
+	c.Flags().BoolVar(&f.wait, "wait", false, "wait until the job has ended")
+	c.Flags().IntVar(&f.priority, "priority", 0, "jobs of a higher one start first; default 0")
+	c.Flags().StringVar(&f.requestID, "request-id", "", "with the same id again, no second job is made (for an hour)")
+	c.Flags().StringVar(&f.description, "description", "", "what the job is for, in words")
+	return c
+}
+
+func (a *app) submit(ctx context.Context, path string, f *submitFlags) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	def, err := readWorkflow(path)
+	if err != nil {
+		return err
+	}
+	sub, err := a.submission(path, def, &f.inputs)
+	if err != nil {
+		return err
+	}
+	sub.RequestID, sub.Description, sub.Priority = f.requestID, f.description, f.priority
+	return a.with(ctx, func(o orchestrator) error {
+		done, err := submitOne(ctx, o, sub)
+		if err != nil {
+			return err
+		}
+		if f.wait {
+			a.announce(done.ID, f.shape)
+			return a.wait(ctx, o, done.ID, f.shape)
+		}
+		if f.form == formJSON {
+			v, err := o.Job(ctx, done.ID)
+			if err != nil {
+				return err
+			}
+			return writeJSON(a.stdout, v)
+		}
+		_, err = fmt.Fprintln(a.stdout, done.ID.Public(pawl.JobPrefix))
+		return err
+	})
+}
+
+// wait shows a job that others run until it has ended.
+func (a *app) wait(ctx context.Context, o orchestrator, id pawl.ID, s shape) error {
+	v, err := follow(ctx, o, id, a.follower(s))
+	if ctx.Err() != nil {
+		say(a.stderr, "hint", fmt.Sprintf("the job goes on; see it with: pawl job show %s%s", id.Public(pawl.JobPrefix), a.given))
+		return exit{codeInterrupted}
+	}
+	if err != nil {
+		return err
+	}
+	return a.conclude(ctx, o, v, s)
+}

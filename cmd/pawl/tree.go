@@ -1,0 +1,211 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// A frame is what a drawing of a job depends on beside the job.
+type frame struct {
+	width  int // 0: lines are not cut
+	height int // 0: all lines are drawn
+	now    time.Time
+	paint  bool // with colours
+	spin   int  // which of the spinner's pictures
+}
+
+// A branch is a step with the instances that are worth a line.
+type branch struct {
+	pawl.StepView
+	instances []pawl.StepView
+}
+
+// maxInstances bounds the instances of a fan-out that are drawn.
+const maxInstances = 3
+
+// branches groups the steps of a job: each node with those of its instances
+// that run or have failed.
+func branches(steps []pawl.StepView) []branch {
+	var all []branch
+	at := map[string]int{}
+	for _, s := range steps {
+		node, _, instance := strings.Cut(s.Key, "[")
+		if i, ok := at[node]; instance && ok {
+			if b := &all[i]; remarkable(&s) && len(b.instances) < maxInstances {
+				b.instances = append(b.instances, s)
+			}
+			continue
+		}
+		at[node] = len(all)
+		all = append(all, branch{StepView: s})
+	}
+	return all
+}
+
+func remarkable(s *pawl.StepView) bool {
+	return s.Status == lifecycle.StepInProgress || s.Status == lifecycle.StepPermanentError || s.NotBefore != 0
+}
+
+// drawTree draws a job and its steps, one line each.
+func drawTree(v *pawl.JobView, f frame) []string {
+	head := fmt.Sprintf("%s  %s  %s  %s", v.Workflow, v.ID, f.state(string(v.Status), v.Status), took(v.StartedAt, v.CompletedAt, f.now))
+	if v.Paused {
+		head += "  paused"
+	}
+	lines := []string{head}
+	all := branches(v.Steps)
+	for i := range all {
+		lines = append(lines, f.branch(&all[i], i == len(all)-1)...)
+	}
+	lines = f.fold(lines)
+	for i := range lines {
+		lines[i] = f.cut(strings.TrimRight(lines[i], " "))
+	}
+	return lines
+}
+
+func (f frame) branch(b *branch, last bool) []string {
+	joint, bar := "├─ ", "│  "
+	if last {
+		joint, bar = "└─ ", "   "
+	}
+	lines := []string{joint + f.step(&b.StepView)}
+	for i := range b.instances {
+		inner := "├─ "
+		if i == len(b.instances)-1 {
+			inner = "└─ "
+		}
+		lines = append(lines, bar+inner+f.step(&b.instances[i]))
+	}
+	return lines
+}
+
+// step draws one step: its sign, its key, and what there is to know.
+func (f frame) step(s *pawl.StepView) string {
+	return strings.TrimRight(fmt.Sprintf("%s %s  %s", f.sign(s), s.Key, strings.Join(f.facts(s), "  ")), " ")
+}
+
+func (f frame) facts(s *pawl.StepView) []string {
+	var facts []string
+	add := func(format string, args ...any) { facts = append(facts, fmt.Sprintf(format, args...)) }
+	if n := s.Instances; n != nil {
+		add("%d/%d", n.Made-n.Live, n.Total)
+	}
+	switch s.Status {
+	case lifecycle.StepPending:
+		if s.NotBefore != 0 {
+			add("attempt %d at %s", s.Attempts+1, s.NotBefore.Time().Local().Format(time.TimeOnly))
+		}
+	case lifecycle.StepEnqueued:
+		add("queued")
+	case lifecycle.StepInProgress, lifecycle.StepComplete, lifecycle.StepRetryableError, lifecycle.StepPermanentError:
+		if s.Attempts > 1 {
+			add("attempt %d", s.Attempts)
+		}
+		add("%s", took(s.StartedAt, s.CompletedAt, f.now))
+	default:
+		add("%s", strings.ReplaceAll(string(s.Status), "_", " "))
+	}
+	if s.Error != nil && s.Status != lifecycle.StepComplete && s.Status != lifecycle.StepCancelled {
+		add("%s", printable(s.Error.Message))
+	}
+	return facts
+}
+
+// signs are the pictures of the states of a step.
+var signs = map[machine.State]string{
+	lifecycle.StepPending:          "·",
+	lifecycle.StepEnqueued:         "·",
+	lifecycle.StepInProgress:       "▸",
+	lifecycle.StepComplete:         "✓",
+	lifecycle.StepRetryableError:   "↻",
+	lifecycle.StepPermanentError:   "✗",
+	lifecycle.StepCancelled:        "⊘",
+	lifecycle.StepSkipped:          "↷",
+	lifecycle.StepResolvedManually: "✓",
+}
+
+const spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+func (f frame) sign(s *pawl.StepView) string {
+	sign := signs[s.Status]
+	switch {
+	case s.Status == lifecycle.StepPending && s.NotBefore != 0:
+		return f.state("↻", lifecycle.StepRetryableError)
+	case s.Status == lifecycle.StepInProgress && f.height > 0:
+		sign = string([]rune(spinner)[f.spin%utf8.RuneCountInString(spinner)])
+	}
+	return f.state(sign, s.Status)
+}
+
+// tints are the colours of states, as the terminal numbers them.
+var tints = map[machine.State]int{
+	lifecycle.JobRunning: 36, lifecycle.JobCompleted: 32, lifecycle.JobFailed: 31, lifecycle.JobCanceled: 33,
+	lifecycle.StepPending: 90, lifecycle.StepEnqueued: 90, lifecycle.StepInProgress: 36, lifecycle.StepComplete: 32,
+	lifecycle.StepRetryableError: 33, lifecycle.StepPermanentError: 31, lifecycle.StepCancelled: 33,
+	lifecycle.StepSkipped: 90, lifecycle.StepResolvedManually: 32,
+}
+
+func (f frame) state(text string, s machine.State) string {
+	if tint := tints[s]; f.paint && tint != 0 {
+		return fmt.Sprintf("\x1b[%dm%s\x1b[0m", tint, text)
+	}
+	return text
+}
+
+// fold leaves lines out of the middle of a drawing that is higher than the
+// terminal, those of ended steps first.
+func (f frame) fold(lines []string) []string {
+	room := f.height - 2 // a line says what was left out, and the cursor has one
+	if f.height == 0 || len(lines) <= room+1 || room < 1 {
+		return lines
+	}
+	excess := len(lines) - room
+	kept := []string{lines[0]}
+	hidden := 0
+	for _, l := range lines[1:] {
+		if hidden < excess && (strings.Contains(l, "✓") || strings.Contains(l, "↷")) {
+			hidden++
+			continue
+		}
+		kept = append(kept, l)
+	}
+	if len(kept) > room {
+		hidden += len(kept) - room
+		kept = kept[:room]
+	}
+	return append(kept, fmt.Sprintf("   %d more", hidden))
+}
+
+// cut shortens a line to the width of the terminal. Colours take no room, and
+// what was begun is ended.
+func (f frame) cut(line string) string {
+	if f.width == 0 || utf8.RuneCountInString(line) <= f.width {
+		return line
+	}
+	var b strings.Builder
+	room, escape := f.width-1, false
+	for _, r := range line {
+		switch {
+		case r == '\x1b':
+			escape = true
+		case escape:
+			escape = r != 'm'
+		case room == 0:
+			if f.paint {
+				b.WriteString("\x1b[0m")
+			}
+			return b.String() + "…"
+		default:
+			room--
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

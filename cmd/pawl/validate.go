@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+func newValidate(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "validate FILE...", Short: "Check workflow files",
+		Long:    "Check workflow files and name all that is wrong with each, as FILE:LINE:COLUMN.\nNothing is stored and no database is needed. Exit codes: 0 all are valid, 2 one is\nnot, 3 one is not there.",
+		Example: "  pawl validate nightly.yaml\n  pawl validate workflows/*.yaml",
+		Args:    want(1, -1, "a FILE"),
+		RunE:    func(_ *cobra.Command, args []string) error { return a.validate(args) },
+	}
+}
+
+func (a *app) validate(paths []string) error {
+	worst := codeOK
+	for _, path := range paths {
+		def, err := readWorkflow(path)
+		if err != nil {
+			worst = max(worst, complain(a.stderr, err))
+			continue
+		}
+		fmt.Fprintf(a.stdout, "%s: valid (%s, %s)\n", path, def.Name, def.HashString())
+	}
+	if worst != codeOK {
+		return exit{worst}
+	}
+	return nil
+}
+
+const planLong = `Show what a workflow would do, without doing it: its steps level by level, each
+level after those above it. Inputs are checked when any are given. No database is
+needed.`
+
+func newPlan(a *app) *cobra.Command {
+	var in inputFlags
+	form := formText
+	c := &cobra.Command{
+		Use: "plan FILE", Short: "Show the steps of a workflow file", Long: planLong,
+		Example: "  pawl plan nightly.yaml\n  pawl plan nightly.yaml -o mermaid",
+		Args:    want(1, 1, "a FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := oneOf("output", form, formText, "mermaid", formJSON); err != nil {
+				return err
+			}
+			def, err := readWorkflow(args[0])
+			if err != nil {
+				return err
+			}
+			if in.given() {
+				if _, err := in.of(def); err != nil {
+					return err
+				}
+			}
+			return a.plan(def, form)
+		},
+	}
+	in.bind(c)
+	c.Flags().StringVarP(&form, "output", "o", formText, "text; mermaid: a flowchart; json: the definition with its defaults written out")
+	return c
+}
+
+func (a *app) plan(def *workflow.Definition, form string) (err error) {
+	switch form {
+	case "mermaid":
+		_, err = fmt.Fprint(a.stdout, def.Mermaid())
+	case formJSON:
+		_, err = fmt.Fprintf(a.stdout, "%s\n", def.Canonical())
+	default:
+		_, err = fmt.Fprint(a.stdout, def.Tree())
+	}
+	return err
+}
