@@ -13,7 +13,8 @@
 //   - a process group of its own, and standard input from /dev/null;
 //   - of this process's environment only PATH, HOME, USER, LOGNAME, SHELL, LANG,
 //     LC_*, TZ and TMPDIR (and what CommandConfig.Pass names), then the step's
-//     env, then PAWL_JOB_ID, PAWL_STEP_ID, PAWL_ATTEMPT, PAWL_INPUT and
+//     env, then PAWL_JOB_ID, PAWL_STEP_ID, PAWL_ATTEMPT, PAWL_CLAIM (the
+//     fence: it only rises, also where an attempt is refunded), PAWL_INPUT and
 //     PAWL_OUTPUT;
 //   - at PAWL_INPUT a JSON file: inputs, the outputs of what it needs, item and
 //     matrix;

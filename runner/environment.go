@@ -31,6 +31,7 @@ func environment(parent, pass []string, t *Task, f *folder) map[string]string {
 	env["PAWL_JOB_ID"] = t.JobID
 	env["PAWL_STEP_ID"] = t.StepID
 	env["PAWL_ATTEMPT"] = strconv.Itoa(t.Attempt)
+	env["PAWL_CLAIM"] = strconv.Itoa(t.Claim)
 	env["PAWL_INPUT"] = f.input
 	env["PAWL_OUTPUT"] = f.out
 	return env

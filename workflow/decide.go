@@ -266,24 +266,23 @@ func (d *Decision) Report(s *pawl.Step, r Report) error {
 	if s.DueEvent == lifecycle.StepCancel && event != lifecycle.StepSuccess {
 		event = lifecycle.StepCancel // it was asked to stop, and did
 	}
-	if r.Failure == nil && (event == lifecycle.StepFail || event == lifecycle.StepFailPermanently || event == lifecycle.StepTimeout || event == lifecycle.StepLost) {
-		r.Failure = unknown()
-	}
 	s.DueAt, s.DueEvent = 0, ""
 	switch event {
 	case lifecycle.StepSuccess:
 		s.Output, s.CompletedAt = r.Output, d.Now
-	case lifecycle.StepFailPermanently, lifecycle.StepCancel:
+	case lifecycle.StepFailPermanently:
+		s.Error, s.CompletedAt = orUnknown(r.Failure), d.Now
+	case lifecycle.StepCancel:
 		s.Error, s.CompletedAt = r.Failure, d.Now
 	case lifecycle.StepFail, lifecycle.StepTimeout:
-		s.Error = r.Failure
+		s.Error = orUnknown(r.Failure)
 		if r.Failure != nil && r.Failure.Delay > 0 {
 			s.DueAt, s.DueEvent = d.Now+time.Duration(r.Failure.Delay).Microseconds(), lifecycle.StepRetry
 		}
 	case lifecycle.StepLost:
 		s.Losses++
 		s.Attempts--
-		s.Error = r.Failure
+		s.Error = orUnknown(r.Failure)
 		s.DueAt, s.DueEvent = d.Now, lost // tried again at once
 	case lifecycle.StepInterrupt:
 		s.Attempts--
@@ -347,10 +346,10 @@ func (d *Decision) canWeigh(s *pawl.Step) bool {
 	parent := s.Ord.Instance() == 0 || d.Board.Step(s.Ord.Parent()) != nil
 	fails := s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && d.exhausted(s) != ""
 	switch {
-	case !parent || d.stopping():
-		return parent
-	case fails && !d.knowsWhy(s):
+	case !parent, fails && !d.knowsWhy(s):
 		return false
+	case d.stopping():
+		return true
 	case fails && d.Definition.OnError == Drain:
 		return d.inSight(d.Definition.Descendants(s.Ord.Node()))
 	case fails:

@@ -221,10 +221,7 @@ func (d *Decision) instanceFailed(s *pawl.Step, f *pawl.Failure) error {
 func (d *Decision) failure(s *pawl.Step) *pawl.Failure {
 	f := s.Error
 	if f == nil {
-		f = d.Answers.Errors[s.Ord]
-	}
-	if f == nil {
-		f = unknown()
+		f = orUnknown(d.Answers.Errors[s.Ord])
 	}
 	if f.Step != "" {
 		return f
@@ -234,8 +231,11 @@ func (d *Decision) failure(s *pawl.Step) *pawl.Failure {
 	return &named
 }
 
-// unknown is the failure of a step that does not say why it failed.
-func unknown() *pawl.Failure {
+// orUnknown is f or, if a step does not say why it failed, that.
+func orUnknown(f *pawl.Failure) *pawl.Failure {
+	if f != nil {
+		return f
+	}
 	return &pawl.Failure{Class: "unknown", Message: "the step failed", Permanent: true}
 }
 
@@ -351,8 +351,9 @@ func (d *Decision) cancel(s *pawl.Step, note Note) error {
 		s.DueAt, s.DueEvent = d.Now+CancelGrace.Microseconds(), lifecycle.StepCancel
 		return d.Board.Move(s, lifecycle.StepCancelRequested, note)
 	}
-	if s.State == lifecycle.StepEnqueued || s.Mark == pawl.Attention && s.State == lifecycle.StepRetryableError && s.Worker != 0 {
-		d.job().Active--
+	if s.State == lifecycle.StepEnqueued || s.Mark == pawl.Attention && s.Worker != 0 {
+		d.job().Active-- // of an outcome that was not weighed, too
+		d.Board.SaveJob()
 	}
 	s.Mark, s.DueAt, s.DueEvent, s.CompletedAt = pawl.Clear, 0, "", d.Now
 	if err := d.Board.Move(s, lifecycle.StepCancel, note); err != nil {
@@ -437,26 +438,47 @@ func (d *Decision) attend(s *pawl.Step) error {
 	return d.Weigh(s)
 }
 
-// Refill starts waiting steps, in the order given, while the job has slots.
+// Refill starts waiting steps while the job has slots: those given, in that
+// order, then those in sight, which began to wait in this very transaction.
 func (d *Decision) Refill(waiting []pawl.Ord) error {
 	for _, ord := range waiting {
-		j := d.job()
-		if j.Active >= j.WorkerCount || j.Paused || d.stopping() || j.State != lifecycle.JobRunning {
-			return nil
+		if s := d.Board.Step(ord); s != nil {
+			if err := d.refill(s); err != nil {
+				return err
+			}
 		}
-		s := d.Board.Step(ord)
-		if s == nil || s.Mark != pawl.Waiting {
-			continue
+	}
+	if !d.hasSlot() {
+		return nil
+	}
+	var rest []*pawl.Step
+	d.Board.Steps(func(s *pawl.Step) {
+		if s.Mark == pawl.Waiting {
+			rest = append(rest, s)
 		}
-		start := d.enqueue
-		if d.isFan(s) {
-			start = d.spread
-		}
-		if err := start(s); err != nil {
+	})
+	for _, s := range byOrd(rest) {
+		if err := d.refill(s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (d *Decision) refill(s *pawl.Step) error {
+	switch {
+	case s.Mark != pawl.Waiting || !d.hasSlot():
+		return nil
+	case d.isFan(s):
+		return d.spread(s)
+	}
+	return d.enqueue(s)
+}
+
+// hasSlot reports whether the job may start one more step (J7).
+func (d *Decision) hasSlot() bool {
+	j := d.job()
+	return j.Active < j.WorkerCount && !j.Paused && !d.stopping() && j.State == lifecycle.JobRunning
 }
 
 // Fire applies the deadline of a step that has passed (K8).

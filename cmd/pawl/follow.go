@@ -41,7 +41,7 @@ func (a *app) follower(s shape) follower {
 	case a.screen.terminal && !s.verbose:
 		return newLive(a.stderr, a.screen, a.colours())
 	}
-	return newTeller(a.stderr)
+	return newTeller(a.stderr, time.Now)
 }
 
 // follow shows a job until it has ended, and answers it. A job of very many

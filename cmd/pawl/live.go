@@ -11,8 +11,10 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// A follower shows a job as it goes. Its end is told before close.
+// A follower shows a job as it goes. What since is given is known already: it
+// comes before the first show, if at all. Close comes last.
 type follower interface {
+	since(v *pawl.JobView)
 	show(v *pawl.JobView)
 	close()
 }
@@ -20,10 +22,9 @@ type follower interface {
 // silent shows nothing.
 type silent struct{}
 
-func (silent) show(*pawl.JobView) {}
-func (silent) close()             {}
-
-func (t *teller) close() {}
+func (silent) since(*pawl.JobView) {}
+func (silent) show(*pawl.JobView)  {}
+func (silent) close()              {}
 
 // live draws a job as a tree that changes in place, ten times a second.
 type live struct {
@@ -62,6 +63,8 @@ func (l *live) loop() {
 		}
 	}
 }
+
+func (l *live) since(*pawl.JobView) {}
 
 func (l *live) show(v *pawl.JobView) {
 	l.mu.Lock()

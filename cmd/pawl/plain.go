@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,32 +16,59 @@ import (
 //
 //	2026-01-31T10:00:00.123Z extract in_progress
 //	2026-01-31T10:00:01.456Z extract complete (1.3s)
+//
+// A change that bears no time of its own has the time at which it was seen.
 type teller struct {
-	w    io.Writer
-	seen map[string]pawl.StepView // by key
-	job  machine.State
+	w     io.Writer
+	now   func() time.Time
+	seen  map[string]pawl.StepView // by key
+	job   machine.State
+	lines []change // of one show
 }
 
-func newTeller(w io.Writer) *teller { return &teller{w: w, seen: make(map[string]pawl.StepView)} }
+// A change is one line.
+type change struct {
+	at   time.Time
+	text string
+}
 
-// show tells what has changed since it was called last.
+func newTeller(w io.Writer, now func() time.Time) *teller {
+	return &teller{w: w, now: now, seen: make(map[string]pawl.StepView)}
+}
+
+// since takes note of what was so before.
+func (t *teller) since(v *pawl.JobView) {
+	t.job = v.Status
+	for _, s := range v.Steps {
+		t.seen[s.Key] = s
+	}
+}
+
+func (t *teller) close() {}
+
+// show tells what has changed since it was called last, in the order of time.
 func (t *teller) show(v *pawl.JobView) {
 	if v.Status != t.job && t.job == "" {
 		t.line(v.CreatedAt.Time(), v.Workflow, v.Status, "")
 	}
 	for _, s := range v.Steps {
-		t.step(&s, v.UpdatedAt)
+		t.step(&s)
 		t.seen[s.Key] = s
 	}
 	if v.Status != t.job && lifecycle.Job.Ended(v.Status) {
 		t.line(v.CompletedAt.Time(), v.Workflow, v.Status, took(v.StartedAt, v.CompletedAt, time.Time{}))
 	}
 	t.job = v.Status
+	slices.SortStableFunc(t.lines, func(a, b change) int { return a.at.Compare(b.at) })
+	for _, l := range t.lines {
+		fmt.Fprintln(t.w, stamp(l.at)+" "+l.text)
+	}
+	t.lines = t.lines[:0]
 }
 
 // step tells of one step. A start that came and went between two looks is told
 // all the same.
-func (t *teller) step(s *pawl.StepView, at pawl.Timestamp) {
+func (t *teller) step(s *pawl.StepView) {
 	was, known := t.seen[s.Key]
 	if known && was.Status == s.Status && was.Claims == s.Claims && was.NotBefore == s.NotBefore {
 		return
@@ -49,22 +77,22 @@ func (t *teller) step(s *pawl.StepView, at pawl.Timestamp) {
 	if s.Claims > was.Claims || running && was.Status != s.Status {
 		t.line(s.StartedAt.Time(), s.Key, lifecycle.StepInProgress, attempt(s))
 	}
-	end := s.CompletedAt
-	if end == 0 {
-		end = at
+	end := t.now()
+	if s.CompletedAt != 0 {
+		end = s.CompletedAt.Time()
 	}
 	switch s.Status {
 	case lifecycle.StepInProgress, lifecycle.StepEnqueued:
 	case lifecycle.StepPending:
 		if s.NotBefore != 0 {
-			t.line(end.Time(), s.Key, s.Status, fmt.Sprintf("attempt %d at %s: %s", s.Attempts+1, stamp(s.NotBefore.Time()), message(s.Error)))
+			t.line(end, s.Key, s.Status, fmt.Sprintf("attempt %d at %s: %s", s.Attempts+1, stamp(s.NotBefore.Time()), message(s.Error)))
 		} else if s.Claims > 0 {
-			t.line(end.Time(), s.Key, s.Status, "")
+			t.line(end, s.Key, s.Status, "")
 		}
 	case lifecycle.StepComplete:
-		t.line(end.Time(), s.Key, s.Status, took(s.StartedAt, s.CompletedAt, time.Time{}))
+		t.line(end, s.Key, s.Status, took(s.StartedAt, s.CompletedAt, time.Time{}))
 	default:
-		t.line(end.Time(), s.Key, s.Status, message(s.Error))
+		t.line(end, s.Key, s.Status, message(s.Error))
 	}
 }
 
@@ -86,5 +114,5 @@ func (t *teller) line(at time.Time, what string, state machine.State, more strin
 	if more != "" {
 		more = " (" + printable(more) + ")"
 	}
-	fmt.Fprintf(t.w, "%s %s %s%s\n", stamp(at), what, strings.ToLower(string(state)), more)
+	t.lines = append(t.lines, change{at, what + " " + strings.ToLower(string(state)) + more})
 }

@@ -37,7 +37,7 @@ func processOf(args []string) *process {
 			terminal: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
 			size: func() (int, int) {
 				w, h, err := term.GetSize(fd)
-				if err != nil {
+				if err != nil || w == 0 || h == 0 {
 					return 80, 24
 				}
 				return w, h

@@ -68,6 +68,7 @@ func newRoot(a *app) *cobra.Command {
 	f.StringVar(&a.logLevel, "log-level", "warn", "what is logged to stderr: debug, info, warn or error")
 	f.StringVar(&a.logFormat, "log-format", "text", "how it is logged: text or json")
 	root.AddCommand(commands(a)...)
+	root.SetHelpCommand(newHelp())
 	return root
 }
 
@@ -78,6 +79,30 @@ func commands(a *app) []*cobra.Command {
 		newValidate(a), newPlan(a),
 		newJobs(a), newJob(a),
 		newMachine(a), newAudit(a), newMigrate(a), newBench(a), newVersion(a),
+	}
+}
+
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND...]", Short: "Show the help of a command",
+		Long:    "Show what a command does, its flags with their units and defaults, and an example.",
+		Example: "  pawl help run\n  pawl help job cancel",
+		RunE: func(c *cobra.Command, words []string) error {
+			about := c.Root()
+			for _, word := range words {
+				next := about
+				for _, sub := range about.Commands() {
+					if sub.Name() == word {
+						next = sub
+					}
+				}
+				if next == about {
+					return unknownCommand(about, word)
+				}
+				about = next
+			}
+			return about.Help()
+		},
 	}
 }
 

@@ -159,13 +159,21 @@ func (a *app) announce(id pawl.ID, s shape) {
 
 // attend runs a job, shows it, and says how it ended.
 func (a *app) attend(ctx context.Context, s *session, path string, shape shape) error {
-	if v, err := s.ledger.engine.Job(ctx, s.id); err == nil && lifecycle.Job.Ended(v.Status) {
-		return a.conclude(ctx, s.ledger.engine, v, shape) // of a request id: it is over already
+	was, err := s.ledger.engine.Job(ctx, s.id)
+	if err != nil {
+		return err
+	}
+	if lifecycle.Job.Ended(was.Status) { // of a request id: it is over already
+		return a.conclude(ctx, s.ledger.engine, was, shape)
 	}
 	if shape.verbose {
 		s.tee = newPrefixer(a.stderr).tee
 	}
-	v, err := s.run(ctx, a.follower(shape))
+	f := a.follower(shape)
+	if s.resumed {
+		f.since(was)
+	}
+	v, err := s.run(ctx, f)
 	if ctx.Err() != nil {
 		a.interrupted(s.id, path)
 		return exit{codeInterrupted}

@@ -112,7 +112,14 @@ func (f frame) facts(s *pawl.StepView) []string {
 	default:
 		add("%s", strings.ReplaceAll(string(s.Status), "_", " "))
 	}
-	if s.Error != nil && s.Status != lifecycle.StepComplete && s.Status != lifecycle.StepCancelled {
+	if s.Error == nil {
+		return facts
+	}
+	switch s.Status {
+	case lifecycle.StepComplete, lifecycle.StepCancelled:
+	case lifecycle.StepInProgress:
+		add("after %s", printable(s.Error.Message))
+	default:
 		add("%s", printable(s.Error.Message))
 	}
 	return facts

@@ -91,7 +91,7 @@ func (d *drawing) legend() {
 	for _, p := range parts {
 		fmt.Fprintf(d, `<rect class="%s" fill="%s" x="%d" y="86" width="12" height="12" rx="2"/>`+"\n", p.class, p.light, x)
 		d.textf(x+18, 96, 12, "start", faint, "%s", p.name)
-		x += 96
+		x += 46 + 7*len(p.name)
 	}
 }
 

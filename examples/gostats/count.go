@@ -2,12 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"go/build"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 )
 
@@ -76,10 +76,13 @@ func countPackage(goroot, path string) (packageCount, error) {
 	all := packageCount{Package: path}
 	dir := filepath.Join(goroot, "src", filepath.FromSlash(path))
 	p, err := build.ImportDir(dir, 0)
+	if err == nil && len(sourcesOf(p)) == 0 {
+		err = errors.New("there is nothing in it but tests")
+	}
 	if err != nil {
 		return all, usage("package %q: %w", path, err)
 	}
-	for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
+	for _, name := range sourcesOf(p) {
 		file := filepath.Join(dir, name)
 		src, err := os.ReadFile(file)
 		if err != nil {

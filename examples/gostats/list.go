@@ -62,11 +62,16 @@ func passedOver(path string) bool {
 		slices.Contains([]string{"internal", "vendor", "testdata"}, name) || strings.ContainsAny(name[:1], "._")
 }
 
-// buildable reports whether dir holds a package for this machine.
+// buildable reports whether dir holds a package for this machine, and not only
+// tests or a program.
 func buildable(dir string) (bool, error) {
 	p, err := build.ImportDir(dir, 0)
 	if _, none := errors.AsType[*build.NoGoError](err); none {
 		return false, nil
 	}
-	return err == nil && p.Name != "main", err
+	return err == nil && p.Name != "main" && len(sourcesOf(p)) > 0, err
 }
+
+// sourcesOf answers the files that make up a package on this machine, without
+// its tests.
+func sourcesOf(p *build.Package) []string { return slices.Concat(p.GoFiles, p.CgoFiles) }

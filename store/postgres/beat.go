@@ -73,7 +73,7 @@ func verdict(quiet time.Duration, held bool, silence time.Duration) string {
 	case quiet >= silence:
 		return fmt.Sprintf("no beat for %s", quiet.Round(time.Millisecond))
 	case !held && quiet >= unheldGrace:
-		return "its process died: its lock is free"
+		return "its process is gone"
 	}
 	return ""
 }

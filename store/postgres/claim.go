@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -40,14 +41,15 @@ var (
 )
 
 // claimSQL answers rows of a step and of its job, and whether the step starts the
-// job. A pending job is locked; the job of a step that was enqueued is read
-// without a lock. A job's bodies come with the first of its steps only.
+// job. A pending job is locked; its steps are not, since whoever changes one has
+// the job locked, or makes the update stale. The job of a step that was enqueued
+// is read without a lock. A job's bodies come with the first of its steps only.
 func claimSQL(ready, pending string) string {
 	return fmt.Sprintf(`with c as materialized (%s),
 p as materialized (%s),
 r as materialized (
   select %s, %s, j.inputs, j.metadata from p j join step s on s.job = j.id
-  where s.state = 'pending' and s.unmet = 0 order by j.priority desc, j.id, s.ord for update of s
+  where s.state = 'pending' and s.unmet = 0 order by j.priority desc, j.id, s.ord
 )
 select %s, 0, %s, case when first then j.inputs end, case when first then j.metadata end
 from (select *, lag(job) over () is distinct from job as first from c) c join job j on j.id = c.job
@@ -144,17 +146,33 @@ func (r *reading) claimedStep(c *cursor) *pawl.Step {
 // withBodies adds a job, or the bodies that came with it to the job as it was
 // read before.
 func (r *reading) withBodies(j *pawl.Job) {
-	known := r.Jobs[j.Key()]
-	if known == nil {
-		r.Jobs[j.Key()] = j
+	key := j.Key()
+	if r.read[key] != nil {
 		return
 	}
-	if j.Inputs != nil {
-		known.Inputs = j.Inputs
+	r.read[key] = &pawl.Job{Inputs: j.Inputs, Metadata: j.Metadata}
+	if known := r.Jobs[key]; known != nil {
+		known.Inputs, known.Metadata = j.Inputs, j.Metadata
+		return
 	}
-	if j.Metadata != nil {
-		known.Metadata = j.Metadata
+	r.Jobs[key] = j
+}
+
+// changed answers a job without the bodies that are stored as they are: they
+// came with a claim, and need not travel back.
+func (r *reading) changed(j *pawl.Job) *pawl.Job {
+	stored := r.read[j.Key()]
+	if stored == nil {
+		return j
 	}
+	c := *j
+	if bytes.Equal(c.Inputs, stored.Inputs) {
+		c.Inputs = nil
+	}
+	if bytes.Equal(c.Metadata, stored.Metadata) {
+		c.Metadata = nil
+	}
+	return &c
 }
 
 // handOut gives each claim its share of what was found, in their order.

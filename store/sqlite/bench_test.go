@@ -77,6 +77,7 @@ func (n *noop) claim() *store.Query {
 		for _, key := range f.Claims[0].Starts {
 			j, s := f.Jobs[key], f.Steps[pawl.StepKey{Job: key, Ord: pawl.MakeOrd(1, 0)}]
 			j.Active, j.StartedAt, j.Inputs = 1, f.Now, nil
+			j.Metadata = nil
 			b.MoveJob(j, lifecycle.JobAllocateResources)
 			s.Worker, s.Claims, s.Attempts, s.StartedAt = worker, 1, 1, f.Now
 			b.MoveStep(j, s, lifecycle.StepEnqueue, lifecycle.StepClaim)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -200,12 +201,21 @@ func (c *columns) jobBodies(j *pawl.Job) {
 
 func (r *row) stepFixed(s *pawl.Step) { r.ints(s.Job, int64(s.Ord), s.CreatedAt) }
 
-func (r *row) stepLive(s *pawl.Step) {
+// place answers whose the step is: of its worker while it is in progress, else
+// of whoever serves its route.
+func place(s *pawl.Step) int64 {
+	if s.State == lifecycle.StepInProgress {
+		return s.Worker
+	}
+	return s.Route
+}
+
+func (r *row) stepPlaced(s *pawl.Step) {
 	r.record(&s.Record)
 	r.ints(int64(s.Mark), int64(s.Unmet))
 	r.bool(s.Skipped)
 	r.ints(int64(s.Attempts), int64(s.Claims), int64(s.Losses), s.Worker, s.Route, int64(s.Priority),
-		int64(s.Total), int64(s.Made), int64(s.Live), s.EnqueuedAt, s.StartedAt, s.CompletedAt)
+		int64(s.Total), int64(s.Made), int64(s.Live), s.EnqueuedAt, s.StartedAt, s.CompletedAt, place(s))
 }
 
 func (c *columns) step() *pawl.Step {

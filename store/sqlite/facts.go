@@ -108,8 +108,10 @@ func (r *reading) held(q *store.Query) (err error) {
 		if r.f.Held[k], err = r.steps(selectHeld, k); err != nil {
 			return err
 		}
-		if err := r.jobsOf(r.f.Held[k]); err != nil {
-			return err
+		for _, s := range r.f.Held[k] {
+			if err := r.job(s.Job); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -174,15 +176,6 @@ func (r *reading) jobInputs(k int64) error {
 		}
 		return nil
 	})
-}
-
-func (r *reading) jobsOf(steps []pawl.StepKey) error {
-	for _, k := range steps {
-		if err := r.jobInputs(k.Job); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (r *reading) step(k pawl.StepKey) error {

@@ -17,6 +17,7 @@ const (
 	stepBodies = "input, output, error"
 	stepHot    = stepFixed + ", " + stepLive
 	stepAll    = stepHot + ", " + stepBodies
+	stepPlaced = stepLive + ", place" // as it is written; place follows from the rest
 
 	workerFixed = "id, uuid, workspace, created_at"
 	workerLive  = recordColumns + ", name, host, pid, capacity, routes, handlers"
@@ -113,7 +114,7 @@ var texts = [statementCount]string{
 	rollback:  "ROLLBACK",
 
 	insertJob:         insert("job", jobAll),
-	insertStep:        insert("step", stepAll),
+	insertStep:        insert("step", stepFixed+", "+stepPlaced+", "+stepBodies),
 	insertWorker:      insert("worker", workerAll),
 	insertAudit:       insert("audit", "job, ord, "+entryColumns),
 	insertWorkerAudit: insert("worker_audit", "worker, "+entryColumns),
@@ -124,8 +125,8 @@ var texts = [statementCount]string{
 	updateJob: "UPDATE job SET " + assign(jobLive) + " WHERE id = ? AND seq = ?",
 	updateJobBodies: "UPDATE job SET " + assign(jobLive) + ", " + replace(jobBodies) +
 		" WHERE id = ? AND seq = ?",
-	updateStep: "UPDATE step SET " + assign(stepLive) + " WHERE job = ? AND ord = ? AND seq = ?",
-	updateStepBodies: "UPDATE step SET " + assign(stepLive) + ", " + replace(stepBodies) +
+	updateStep: "UPDATE step SET " + assign(stepPlaced) + " WHERE job = ? AND ord = ? AND seq = ?",
+	updateStepBodies: "UPDATE step SET " + assign(stepPlaced) + ", " + replace(stepBodies) +
 		" WHERE job = ? AND ord = ? AND seq = ?",
 	updateWorker: "UPDATE worker SET " + assign(workerLive) + ", " + replace("metadata") + " WHERE id = ? AND seq = ?",
 	sweepAnswers: "DELETE FROM idempotency WHERE (workspace, key) IN" +
@@ -138,8 +139,8 @@ var texts = [statementCount]string{
 	selectJobAll:     "SELECT " + jobAll + " FROM job WHERE id = ?",
 	selectStep:       "SELECT " + stepHot + " FROM step WHERE job = ? AND ord = ?",
 	selectStepBodies: "SELECT " + stepAll + " FROM step WHERE job = ? AND ord = ?",
-	selectMarked:     "SELECT " + stepHot + " FROM step WHERE mark <> 0 AND mark = 1 AND job = ? ORDER BY ord LIMIT ?",
-	selectWaiting:    "SELECT " + stepHot + " FROM step WHERE mark <> 0 AND mark = 2 AND job = ? ORDER BY priority DESC, ord LIMIT ?",
+	selectMarked:     "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job = ? ORDER BY ord LIMIT ?",
+	selectWaiting:    "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 2 AND job = ? ORDER BY priority DESC, ord LIMIT ?",
 	selectOpenSteps: "SELECT " + stepHot + " FROM step WHERE job = ? AND state NOT IN" +
 		" ('complete', 'permanent_error', 'cancelled', 'skipped', 'resolved_manually') ORDER BY ord",
 	selectRootSteps: "SELECT " + stepHot + " FROM step WHERE job = ? AND unmet = 0 ORDER BY ord",
@@ -151,8 +152,8 @@ var texts = [statementCount]string{
 		" AND state = 'PENDING' AND route = ? AND paused = 0 ORDER BY priority DESC, id LIMIT ?",
 	selectKnown: "SELECT 1 FROM definition WHERE id = ?",
 
-	selectMarkedJobs:     "SELECT id FROM job WHERE mark <> 0 AND mark = 1 ORDER BY id LIMIT ?",
-	selectNextMarkedStep: "SELECT job FROM step WHERE mark <> 0 AND mark = 1 AND job > ? ORDER BY job LIMIT 1",
+	selectMarkedJobs:     "SELECT id FROM job INDEXED BY job_mark WHERE mark <> 0 AND mark = 1 ORDER BY id LIMIT ?",
+	selectNextMarkedStep: "SELECT job FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job > ? ORDER BY job LIMIT 1",
 	selectDue: "SELECT * FROM (SELECT due_at AS at, 'job' AS kind, id, 0, due_event FROM job WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2)" +
 		" UNION ALL SELECT * FROM (SELECT due_at, 'step', job, ord, due_event FROM step WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2)" +
 		" UNION ALL SELECT * FROM (SELECT due_at, 'worker', id, 0, due_event FROM worker WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2)" +

@@ -118,7 +118,7 @@ func writeSteps(c *conn, _ *store.Facts, ch *store.Changes) error {
 		}
 		err = c.run(insertStep, func(r *row) {
 			r.stepFixed(s)
-			r.stepLive(s)
+			r.stepPlaced(s)
 			r.bodies(s.Input, s.Output, failure)
 		})
 		if err != nil {
@@ -143,7 +143,7 @@ func writeStep(c *conn, s *pawl.Step, was int64) error {
 		st = updateStepBodies
 	}
 	err = c.run(st, func(r *row) {
-		r.stepLive(s)
+		r.stepPlaced(s)
 		if st == updateStepBodies {
 			r.bodies(s.Input, s.Output, failure)
 		}

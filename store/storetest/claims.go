@@ -30,8 +30,8 @@ func claimOrder(e *env) {
 	f := e.see(&store.Query{Claims: []store.ClaimQuery{claim(4, 11, 10, 11)}})
 	e.diff("claims", keysOf(high.steps[0], high.steps[1], late.steps[0], low.steps[0]), f.Claims[0].Steps)
 	for _, m := range []made{high, late, low} {
-		if j := f.Jobs[m.key()]; j == nil || string(j.Inputs) != `{"in":1}` || j.Metadata != nil {
-			e.Errorf("job %+v, want it with inputs and without metadata", j)
+		if j := f.Jobs[m.key()]; j == nil || string(j.Inputs) != `{"in":1}` || string(j.Metadata) != `{}` {
+			e.Errorf("job %+v, want it with inputs and metadata", j)
 		}
 	}
 	e.diff("step", high.steps[0], f.Steps[high.steps1()])
@@ -59,8 +59,8 @@ func claimStarts(e *env) {
 	lowest := e.add(1, pending(10, 0))
 	f := e.see(&store.Query{Claims: []store.ClaimQuery{claim(3, 10)}})
 	e.diff("claims", store.ClaimFacts{Steps: keysOf(ready.steps...), Starts: []int64{high.key(), low.key()}}, f.Claims[0])
-	if string(f.Jobs[high.key()].Inputs) != `{"in":1}` {
-		e.Errorf("inputs %s", f.Jobs[high.key()].Inputs)
+	if j := f.Jobs[high.key()]; string(j.Inputs) != `{"in":1}` || string(j.Metadata) != `{}` {
+		e.Errorf("inputs %s and metadata %s of a job to start", j.Inputs, j.Metadata)
 	}
 	for _, k := range keysOf(high.steps[0], high.steps[1], low.steps[0]) {
 		if f.Steps[k] == nil {
@@ -140,7 +140,7 @@ func (e *env) claimAll(st store.Store, worker int64) ([]int64, error) {
 		}
 		for _, k := range f.Claims[0].Starts {
 			j := f.Jobs[k]
-			j.Inputs = nil
+			j.Inputs, j.Metadata = nil, nil
 			b.MoveJob(j, lifecycle.JobAllocateResources)
 			s := f.Steps[pawl.StepKey{Job: k, Ord: pawl.MakeOrd(1, 0)}]
 			s.Worker, s.Claims = worker, 1

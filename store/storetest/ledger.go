@@ -41,11 +41,11 @@ var ledgerTests = []test{
 
 // full answers a job, a step and a worker with a value in every field.
 func (e *env) full(now int64) (*pawl.Job, *pawl.Step, *pawl.Worker) {
-	j := &pawl.Job{ID: e.mint.ID(now), Workspace: "ws", Definition: 11, Workflow: "flow", Description: "what \"it\" does\n\x00",
+	j := &pawl.Job{ID: e.mint.ID(now), Workspace: "ws", Definition: 11, Workflow: "flow", Description: "what \"it\" does\n",
 		Parent: 12, Continues: 13, Depth: 5, WorkerCount: 3, Private: true, Route: 14, Priority: -2, Paused: true,
 		Mark: pawl.Attention, Ending: lifecycle.JobFailed, Open: 4, Active: 2, StartedAt: 21, CompletedAt: 22,
 		Inputs: json.RawMessage(`{"a":"ü"}`), Output: json.RawMessage(`[1]`), Error: failure("job"), Metadata: json.RawMessage(`{"m":2}`)}
-	j.DueAt, j.DueEvent = 1<<60, lifecycle.JobTimeout
+	j.DueAt, j.DueEvent = 1<<60, lifecycle.JobCancel
 	s := &pawl.Step{StepKey: pawl.StepKey{Ord: pawl.MakeOrd(3, 9)}, Mark: pawl.Waiting, Unmet: 2, Skipped: true, Attempts: 3, Claims: 4,
 		Losses: 1, Worker: 15, Route: 16, Priority: 6, Total: 100, Made: 50, Live: 25, EnqueuedAt: 31, StartedAt: 32, CompletedAt: 33,
 		Input: json.RawMessage(`"item"`), Output: json.RawMessage(`null`), Error: failure("step")}

@@ -118,7 +118,7 @@ CREATE TABLE step (
   started_at   INTEGER NOT NULL,
   completed_at INTEGER NOT NULL,
   -- Whose it is: of its worker while in progress, else of whoever serves its route.
-  place      INTEGER NOT NULL AS (iif(state = 'in_progress', worker, route)) VIRTUAL,
+  place      INTEGER NOT NULL,
   input      TEXT,
   output     TEXT,
   error      TEXT,
@@ -194,7 +194,7 @@ SELECT row_number() OVER (ORDER BY a.at, a.worker, a.seq) AS id,
 FROM worker_audit a JOIN worker w ON w.id = a.worker;
 
 CREATE VIEW jobs AS
-SELECT 'j_' || lower(hex(j.uuid)) AS id, 'j_' || lower(hex(p.uuid)) AS parent_job_id,
+SELECT 'j_' || lower(hex(j.uuid)) AS id, iif(p.id IS NULL, NULL, 'j_' || lower(hex(p.uuid))) AS parent_job_id,
   j.depth, j.state AS status, j.worker_count,
   strftime('%Y-%m-%dT%H:%M:%S', j.created_at / 1000000, 'unixepoch') || printf('.%06dZ', j.created_at % 1000000) AS created_at,
   iif(j.started_at = 0, NULL, strftime('%Y-%m-%dT%H:%M:%S', j.started_at / 1000000, 'unixepoch') || printf('.%06dZ', j.started_at % 1000000)) AS started_at,

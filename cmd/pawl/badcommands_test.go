@@ -1,0 +1,121 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// golden compares a text with a file under testdata.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// TestBadCommands runs command lines that are wrong: each is told what, exactly
+// as its golden file has it, and nothing is stored.
+func TestBadCommands(t *testing.T) {
+	t.Parallel()
+	const (
+		good = "testdata/badcommands/good.yaml"
+		bad  = "testdata/badcommands/bad.yaml"
+		id   = "j_019a3c7e5b7a7c1d8000000040a1b2c3"
+	)
+	for name, args := range map[string][]string{
+		"unknown-command":         {"rnu"},
+		"unknown-command-far":     {"frobnicate"},
+		"unknown-subcommand":      {"job", "shwo", "x"},
+		"unknown-help":            {"help", "jbos"},
+		"unknown-flag":            {"run", "--inptu", "x"},
+		"unknown-flag-global":     {"--databse", "x", "jobs"},
+		"unknown-shorthand":       {"run", "-z", good},
+		"flag-without-value":      {"jobs", "--limit"},
+		"flag-not-a-number":       {"run", good, "--workers", "many"},
+		"flag-not-a-duration":     {"exec", "--timeout", "5", "--", "true"},
+		"run-without-file":        {"run"},
+		"run-two-files":           {"run", good, "other.yaml"},
+		"run-resume-with-space":   {"run", good, "--resume", id},
+		"run-missing-file":        {"run", "testdata/badcommands/none.yaml"},
+		"run-folder":              {"run", "testdata"},
+		"run-bad-file":            {"run", bad},
+		"run-bad-output":          {"run", good, "-o", "jsno"},
+		"run-workers-zero":        {"run", good, "--workers", "0"},
+		"run-resume-request-id":   {"run", good, "--resume", "--request-id", "x"},
+		"run-resume-no-such-job":  {"run", good, "--resume=" + id},
+		"run-resume-nothing":      {"run", good, "--resume", "-i", "day=2026-01-31"},
+		"input-not-a-pair":        {"run", good, "-i", "day"},
+		"input-unknown":           {"run", good, "-i", "dya=2026-01-31"},
+		"input-missing":           {"run", good},
+		"input-wrong-type":        {"run", good, "-i", "day=2026-01-31", "-i", "count=many"},
+		"input-wrong-pattern":     {"run", good, "-i", "day=today"},
+		"inputs-not-json":         {"submit", good, "--inputs", "{day"},
+		"inputs-no-file":          {"submit", good, "--inputs", "@testdata/badcommands/none.json"},
+		"validate-nothing":        {"validate"},
+		"validate-bad-file":       {"validate", good, bad},
+		"plan-bad-output":         {"plan", good, "-o", "svg"},
+		"jobs-bad-status":         {"jobs", "--status", "failed,runing"},
+		"jobs-bad-limit":          {"jobs", "--limit", "0"},
+		"jobs-argument":           {"jobs", "all"},
+		"job-show-nothing":        {"job", "show"},
+		"job-show-bad-id":         {"job", "show", "nightly"},
+		"job-show-short-id":       {"job", "show", "3f9a"},
+		"job-show-unknown":        {"job", "show", id},
+		"job-show-unknown-short":  {"job", "show", "40a1b2c3"},
+		"job-cancel-unknown":      {"job", "cancel", id},
+		"job-logs-unknown":        {"job", "logs", id, "load"},
+		"exec-nothing":            {"exec"},
+		"exec-bad-env":            {"exec", "--env", "LANG", "--", "true"},
+		"exec-bad-retry":          {"exec", "--retry", "-1", "--", "true"},
+		"exec-bad-dir":            {"exec", "--dir", "/no/such/folder", "--", "true"},
+		"dev-bad-capacity":        {"dev", "--capacity", "0"},
+		"machine-unknown":         {"machine", "show", "jbo"},
+		"machine-bad-output":      {"machine", "show", "job", "-o", "png"},
+		"audit-file-and-job":      {"audit", "verify", id, "--file", "x"},
+		"audit-file-missing":      {"audit", "verify", "--file", "testdata/badcommands/none.jsonl"},
+		"audit-unknown-job":       {"audit", "export", id},
+		"migrate-too-far":         {"migrate", "up", "--to", "99"},
+		"migrate-wrong-direction": {"migrate", "down", "--to", "1"},
+		"database-scheme":         {"--database", "mysql://root@host/db", "jobs"},
+		"database-folder":         {"--database", "/no/such/folder/pawl.db", "jobs"},
+		"database-parameter":      {"--database", "sqlite:///tmp/pawl.db?sync=off", "jobs"},
+		"database-synchronous":    {"--database", "sqlite:///tmp/pawl.db?synchronous=off", "jobs"},
+		"database-nowhere":        {"--database", "", "jobs"},
+		"log-level":               {"--log-level", "loud", "jobs"},
+		"log-format":              {"--log-format", "xml", "jobs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := map[string]string{"PAWL_DATABASE": filepath.Join(t.TempDir(), "pawl.db")}
+			if name == "database-nowhere" {
+				delete(env, "PAWL_DATABASE")
+			}
+			code, _, stderr := here(env, args...)
+			if code == 0 {
+				t.Error("exit code 0")
+			}
+			if lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n"); !strings.HasPrefix(lines[0], "error: ") {
+				t.Errorf("the first line is no error: %s", lines[0])
+			}
+			golden(t, "badcommands/"+name+".golden", fmt.Sprintf("$ pawl %s\n%sexit %d\n", strings.Join(args, " "), stderr, code))
+		})
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"pawl": main}) }
+
+// TestScripts runs the program itself, as people do.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       *update,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PAWL_DATABASE", filepath.Join(e.WorkDir, "pawl.db"))
+			e.Setenv("USER", "tester")
+			s := &spawned{}
+			e.Values[spawnedKey{}] = s
+			e.Defer(s.end)
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"code":   code,
+			"spawn":  spawn,
+			"signal": signalTo,
+			"reap":   reap,
+			"await":  await,
+			"take":   take,
+			"tamper": tamper,
+		},
+	})
+}
+
+// code CODE COMMAND... runs a command that must end with that exit code.
+func code(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	err = ts.Exec(args[1], args[2:]...)
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		got = ended.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("%s: exit code %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+type spawnedKey struct{}
+
+// spawned are the processes that a script has in the background, by name.
+type spawned struct{ byName map[string]*exec.Cmd }
+
+func (s *spawned) end() {
+	for _, c := range s.byName {
+		if c.ProcessState == nil {
+			_ = c.Process.Kill() // it may be gone already
+			_ = c.Wait()
+		}
+	}
+}
+
+func processes(ts *testscript.TestScript) *spawned { return ts.Value(spawnedKey{}).(*spawned) }
+
+// passed are the variables that a spawned process gets.
+var passed = []string{"PATH", "HOME", "USER", "TMPDIR", "PAWL_DATABASE", "PAWL_WORKSPACE", "XDG_STATE_HOME"}
+
+// spawn NAME COMMAND... starts a command in the background. What it prints goes
+// to NAME.out and NAME.err.
+func spawn(ts *testscript.TestScript, _ bool, args []string) {
+	c := exec.Command(args[1], args[2:]...)
+	c.Dir = ts.MkAbs(".")
+	for _, v := range passed {
+		if value := ts.Getenv(v); value != "" {
+			c.Env = append(c.Env, v+"="+value)
+		}
+	}
+	out, err := os.Create(ts.MkAbs(args[0] + ".out"))
+	ts.Check(err)
+	defer out.Close()
+	errs, err := os.Create(ts.MkAbs(args[0] + ".err"))
+	ts.Check(err)
+	defer errs.Close()
+	c.Stdout, c.Stderr = out, errs
+	ts.Check(c.Start())
+	s := processes(ts)
+	if s.byName == nil {
+		s.byName = map[string]*exec.Cmd{}
+	}
+	s.byName[args[0]] = c
+	ts.Setenv(strings.ToUpper(args[0])+"_PID", strconv.Itoa(c.Process.Pid))
+}
+
+// signal NAME SIGNAL sends INT, TERM or KILL.
+func signalTo(ts *testscript.TestScript, _ bool, args []string) {
+	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}
+	ts.Check(processes(ts).byName[args[0]].Process.Signal(signals[args[1]]))
+}
+
+// reap NAME CODE waits for a spawned process; -1 is one that was killed.
+func reap(ts *testscript.TestScript, _ bool, args []string) {
+	c := processes(ts).byName[args[0]]
+	err := c.Wait()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		ts.Check(err)
+	}
+	if got := c.ProcessState.ExitCode(); strconv.Itoa(got) != args[1] {
+		ts.Fatalf("%s: exit code %d, want %s\n%s", args[0], got, args[1], ts.ReadFile(args[0]+".err"))
+	}
+}
+
+// await FILE [PATTERN] waits until there is such a file, and until it matches.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("")
+	if len(args) > 1 {
+		pattern = regexp.MustCompile(args[1])
+	}
+	deadline := time.After(30 * time.Second)
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		if b, err := os.ReadFile(ts.MkAbs(args[0])); err == nil && pattern.Match(b) {
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-deadline:
+			ts.Fatalf("%s did not come within 30 s", strings.Join(args, " "))
+		}
+	}
+}
+
+var publicID = regexp.MustCompile(`j_[0-9a-f]{32}`)
+
+// take VARIABLE FILE sets a variable to the first id of a job in a file; stdout
+// and stderr are those of the last command. VARIABLE_END is its last 8 digits.
+func take(ts *testscript.TestScript, _ bool, args []string) {
+	id := publicID.FindString(ts.ReadFile(args[1]))
+	if id == "" {
+		ts.Fatalf("no id of a job in %s", args[1])
+	}
+	ts.Setenv(args[0], id)
+	ts.Setenv(args[0]+"_END", id[len(id)-8:])
+}
+
+// tamper SQL changes the database behind the program's back.
+func tamper(ts *testscript.TestScript, _ bool, args []string) {
+	c, err := sqlite.OpenConn(ts.Getenv("PAWL_DATABASE"), sqlite.OpenReadWrite)
+	ts.Check(err)
+	defer func() { ts.Check(c.Close()) }()
+	ts.Check(sqlitex.ExecuteTransient(c, args[0], nil))
+	if c.Changes() == 0 {
+		ts.Fatalf("%s changed nothing", args[0])
+	}
+}
+
+// here runs the program in this process.
+func here(env map[string]string, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	p := &process{
+		args: args, stdin: strings.NewReader(""), stdout: &out, stderr: &errs,
+		getenv:  func(key string) string { return env[key] },
+		exit:    func(code int) { panic(fmt.Sprint("exit ", code)) },
+		screen:  screen{size: func() (int, int) { return 80, 24 }},
+		signals: make(chan os.Signal, 2),
+	}
+	code = p.main()
+	return code, out.String(), errs.String()
+}

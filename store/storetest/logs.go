@@ -1,0 +1,63 @@
+package storetest
+
+import (
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/pawl-dev/pawl"
+)
+
+var logTests = []test{
+	{name: "Logs/Order", run: logOrder},
+	{name: "Logs/Drop", run: logDrop},
+	{name: "Logs/Nothing", run: logNothing},
+}
+
+func chunk(ord pawl.Ord, claim int, stream string, offset, at int64, data string) pawl.Chunk {
+	return pawl.Chunk{StepKey: pawl.StepKey{Job: 5, Ord: ord}, Claim: claim, Stream: stream, Offset: offset, At: at, Data: []byte(data)}
+}
+
+func (e *env) logs(job int64, ord pawl.Ord) []pawl.Chunk {
+	e.Helper()
+	chunks, err := e.st.Logs(e.ctx, job, ord)
+	e.ok(err)
+	return chunks
+}
+
+// logOrder: by ord, claim, time and offset; an older claim is kept.
+func logOrder(e *env) {
+	a := chunk(1, 1, "stdout", 0, 10, "a\n\x00")
+	b := chunk(1, 1, "stderr", 0, 11, "b")
+	c := chunk(1, 1, "stdout", 3, 12, "c")
+	d := chunk(1, 1, "stdout", 4, 12, "")
+	f := chunk(1, 2, "stdout", 0, 5, "f")
+	g := chunk(2, 1, "stdout", 0, 1, "g")
+	e.ok(e.st.AppendLogs(e.ctx, []pawl.Chunk{g, f, d}))
+	e.ok(e.st.AppendLogs(e.ctx, []pawl.Chunk{c, b, a}))
+	same := cmpopts.EquateEmpty()
+	if diff := cmp.Diff([]pawl.Chunk{a, b, c, d, f, g}, e.logs(5, 0), same); diff != "" {
+		e.Errorf("job (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]pawl.Chunk{g}, e.logs(5, 2), same); diff != "" {
+		e.Errorf("step (-want +got):\n%s", diff)
+	}
+}
+
+func logDrop(e *env) {
+	var chunks []pawl.Chunk
+	for i := range int64(5) {
+		chunks = append(chunks, chunk(1, 1, "stdout", i, i, "x"))
+	}
+	other := chunk(1, 1, "stderr", 2, 9, "y")
+	e.ok(e.st.AppendLogs(e.ctx, append(chunks, other)))
+	e.ok(e.st.DropLogs(e.ctx, pawl.StepKey{Job: 5, Ord: 1}, 1, "stdout", 1, 4))
+	e.diff("what is left", []pawl.Chunk{chunks[0], chunks[4], other}, e.logs(5, 0))
+}
+
+func logNothing(e *env) {
+	e.ok(e.st.AppendLogs(e.ctx, nil))
+	e.ok(e.st.DropLogs(e.ctx, pawl.StepKey{Job: 5, Ord: 1}, 1, "stdout", 0, 9))
+	if chunks := e.logs(5, 0); len(chunks) != 0 {
+		e.Errorf("%d chunks, want none", len(chunks))
+	}
+}

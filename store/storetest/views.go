@@ -1,0 +1,229 @@
+package storetest
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/store"
+)
+
+var viewTests = []test{
+	{name: "Views/NotFound", run: viewsNotFound},
+	{name: "J4/JobFilters", run: jobFilters},
+	{name: "J4/JobPages", run: jobPages},
+	{name: "Views/StepPages", run: stepPages},
+	{name: "Views/Bodies", run: viewBodies},
+	{name: "Views/StepCounts", run: stepCounts},
+	{name: "Views/Workers", run: viewWorkers},
+	{name: "K6/Trail", run: trail},
+	{name: "K6/Trails", run: trails},
+	{name: "K6/TrailsStop", run: trailsStop},
+	{name: "T5/Refusals", run: refusals},
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+func viewsNotFound(e *env) {
+	_, job := e.st.Job(e.ctx, 1)
+	_, worker := e.st.Worker(e.ctx, 1)
+	_, definition := e.st.Definition(e.ctx, 1)
+	for what, err := range map[string]error{"job": job, "worker": worker, "definition": definition} {
+		if !errors.Is(err, store.ErrNotFound) {
+			e.Errorf("%s: error %v, want ErrNotFound", what, err)
+		}
+	}
+	steps, err := e.st.Steps(e.ctx, 1, 0, 0)
+	e.ok(err)
+	bodies, err := e.st.Bodies(e.ctx, []pawl.StepKey{{Job: 1, Ord: 1}})
+	e.ok(err)
+	if len(steps)+len(bodies) > 0 {
+		e.Errorf("%d steps and %d bodies of a job that is not there", len(steps), len(bodies))
+	}
+}
+
+func (e *env) jobs(f store.JobFilter) []int64 {
+	e.Helper()
+	jobs, err := e.st.Jobs(e.ctx, f)
+	e.ok(err)
+	keys := []int64{}
+	for _, j := range jobs {
+		keys = append(keys, j.Key())
+	}
+	return keys
+}
+
+func jobFilters(e *env) {
+	a := e.add(0, func(m made, b *Batch) { m.job.Workspace = "a" })
+	b := e.add(0, func(m made, b *Batch) { m.job.Workflow = "other"; b.MoveJob(m.job, lifecycle.JobAllocateResources) })
+	c := e.add(0, func(m made, b *Batch) { m.job.Definition = 8; b.MoveJob(m.job, lifecycle.JobCancel) })
+	keys := func(list ...made) []int64 {
+		out := []int64{}
+		for _, m := range list {
+			out = append(out, m.key())
+		}
+		return out
+	}
+	for name, tt := range map[string]struct {
+		filter store.JobFilter
+		want   []int64
+	}{
+		"all":              {store.JobFilter{}, keys(c, b, a)},
+		"workspace":        {store.JobFilter{Workspace: "a"}, keys(a)},
+		"workflow":         {store.JobFilter{Workflow: "other"}, keys(b)},
+		"definition":       {store.JobFilter{Definition: 8}, keys(c)},
+		"one state":        {store.JobFilter{States: []machine.State{lifecycle.JobRunning}}, keys(b)},
+		"open states":      {store.JobFilter{States: []machine.State{lifecycle.JobRunning, lifecycle.JobPending}}, keys(b, a)},
+		"any states":       {store.JobFilter{States: []machine.State{lifecycle.JobPending, lifecycle.JobCanceled}}, keys(c, a)},
+		"no such state":    {store.JobFilter{States: []machine.State{"' OR TRUE --"}}, keys()},
+		"all together":     {store.JobFilter{Workspace: "w", Workflow: "flow", Definition: 8, States: []machine.State{lifecycle.JobCanceled}, Before: c.key() + 1, Limit: 5}, keys(c)},
+		"nothing together": {store.JobFilter{Workspace: "w", Workflow: "other", Definition: 8}, keys()},
+	} {
+		e.diff(name, tt.want, e.jobs(tt.filter))
+	}
+	jobs, err := e.st.Jobs(e.ctx, store.JobFilter{Definition: 8})
+	e.ok(err)
+	e.diff("job with bodies", []*pawl.Job{c.job}, jobs)
+}
+
+func jobPages(e *env) {
+	var want []int64
+	for range 7 {
+		want = append(want, e.add(0, nil).key())
+	}
+	slices.Reverse(want)
+	var got []int64
+	for before := int64(0); ; {
+		page := e.jobs(store.JobFilter{Before: before, Limit: 3})
+		if len(page) == 0 {
+			break
+		}
+		got = append(got, page...)
+		before = page[len(page)-1]
+	}
+	e.diff("pages", want, got)
+}
+
+func stepPages(e *env) {
+	m := e.add(5, nil)
+	steps, err := e.st.Steps(e.ctx, m.key(), m.steps[1].Ord, 2)
+	e.ok(err)
+	e.diff("page", m.steps[2:4], steps)
+	steps, err = e.st.Steps(e.ctx, m.key(), m.steps[2].Ord, 0)
+	e.ok(err)
+	e.diff("rest", m.steps[3:], steps)
+}
+
+func viewBodies(e *env) {
+	m := e.add(3, func(m made, _ *Batch) {
+		m.steps[0].Input, m.steps[1].Output, m.steps[1].Error = json.RawMessage(`1`), json.RawMessage(`2`), failure("x")
+	})
+	got, err := e.st.Bodies(e.ctx, append(keysOf(m.steps[:2]...), pawl.StepKey{Job: m.key(), Ord: 1}))
+	e.ok(err)
+	if len(got) != 2 {
+		e.Fatalf("%d steps, want the 2 that exist", len(got))
+	}
+	for _, want := range m.steps[:2] {
+		s := got[want.StepKey]
+		if s == nil || s.State != want.State {
+			e.Errorf("step %+v, want %+v", s, want)
+			continue
+		}
+		e.diff("input", want.Input, s.Input)
+		e.diff("output", want.Output, s.Output)
+		e.diff("error", want.Error, s.Error)
+	}
+}
+
+func stepCounts(e *env) {
+	m := e.add(3, func(m made, b *Batch) { b.MoveStep(m.job, m.steps[1], lifecycle.StepSkip) })
+	counts, err := e.st.StepCounts(e.ctx, m.key())
+	e.ok(err)
+	e.diff("counts", map[machine.State]int{lifecycle.StepPending: 2, lifecycle.StepSkipped: 1}, counts)
+}
+
+func viewWorkers(e *env) {
+	live, dead := e.addWorker(), e.addWorker()
+	e.do(&store.Query{Workers: []int64{dead.Key()}}, func(f *store.Facts, b *Batch) {
+		b.MoveWorker(f.Workers[dead.Key()], lifecycle.WorkerTerminate)
+		dead.Record = f.Workers[dead.Key()].Record
+	})
+	all, err := e.st.Workers(e.ctx, false)
+	e.ok(err)
+	e.diff("workers", []*pawl.Worker{live, dead}, all)
+	living, err := e.st.Workers(e.ctx, true)
+	e.ok(err)
+	e.diff("living workers", []*pawl.Worker{live}, living)
+}
+
+// trail: every field of every entry comes back, From and Entity included.
+func trail(e *env) {
+	var want []audit.Entry
+	m := e.add(1, func(m made, b *Batch) {
+		claimed(3)(m, b)
+		for _, entry := range b.Entries {
+			if entry.EntityKey == StepKey(m.steps[0]) {
+				want = append(want, entry.Entry)
+			}
+		}
+	})
+	got, err := e.st.Trail(e.ctx, StepKey(m.steps[0]))
+	e.ok(err)
+	e.diff("trail", want, got)
+	w := e.addWorker()
+	got, err = e.st.Trail(e.ctx, WorkerKey(w))
+	e.ok(err)
+	if len(got) != 1 || got[0].Entity != w.ID.Public(pawl.WorkerPrefix) || got[0].Hash != w.Head {
+		e.Errorf("trail of a worker %+v", got)
+	}
+}
+
+// trails: job by job with its steps, then workers, with records; f may read.
+func trails(e *env) {
+	w := e.addWorker()
+	a, b := e.add(2, nil), e.add(1, nil)
+	collect := func(job int64) []store.EntityKey {
+		var keys []store.EntityKey
+		e.ok(e.st.Trails(e.ctx, job, func(t store.TrailOf) error {
+			if t.Record.Seq != int64(len(t.Entries)) || t.Record.Head != t.Entries[len(t.Entries)-1].Hash || t.ID != t.Entries[0].Entity {
+				e.Errorf("trail %+v does not fit its record", t)
+			}
+			keys = append(keys, t.EntityKey)
+			_, err := e.st.Jobs(e.ctx, store.JobFilter{Limit: 1})
+			return err
+		}))
+		return keys
+	}
+	e.diff("all", []store.EntityKey{
+		JobKey(a.job), StepKey(a.steps[0]), StepKey(a.steps[1]), JobKey(b.job), StepKey(b.steps[0]), WorkerKey(w),
+	}, collect(0))
+	e.diff("one job", []store.EntityKey{JobKey(b.job), StepKey(b.steps[0])}, collect(b.key()))
+	e.diff("no job", []store.EntityKey(nil), collect(a.key()-1))
+	e.verify(0)
+}
+
+func trailsStop(e *env) {
+	e.add(3, nil)
+	enough := errors.New("enough")
+	calls := 0
+	err := e.st.Trails(e.ctx, 0, func(store.TrailOf) error { calls++; return enough })
+	if !errors.Is(err, enough) || calls != 1 {
+		e.Errorf("error %v after %d calls, want that of the first", err, calls)
+	}
+}
+
+func refusals(e *env) {
+	m := e.add(1, nil)
+	late := pawl.Refusal{StepKey: m.steps1(), At: 20, Claim: 3, Event: lifecycle.StepSuccess, Actor: "w_1", Why: "it was taken away", Data: json.RawMessage(`{"o":1}`)}
+	early := late
+	early.At, early.Data = 10, nil
+	e.do(&store.Query{}, func(_ *store.Facts, b *Batch) { b.Refusals = append(b.Refusals, late, early) })
+	got, err := e.st.Refusals(e.ctx, m.key())
+	e.ok(err)
+	e.diff("refusals", []pawl.Refusal{early, late}, got)
+}
