@@ -11,7 +11,7 @@ help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## build bin/pawl
-	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/pawl
+	CGO_ENABLED=0 $(GO) build -o $(BIN) ./cmd/pawl
 
 demo: build ## run the main example: statistics of the Go standard library
 	$(BIN) run examples/gostats/gostats.yaml

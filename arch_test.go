@@ -44,6 +44,7 @@ var order = [][]string{
 	{"client"},
 	{"web"},
 	{"sim"},
+	{"bench"},
 	{"cmd/pawl"},
 }
 

@@ -95,9 +95,9 @@ func (e *Engine) Terminate(ctx context.Context, worker int64, note workflow.Note
 	return e.committer.one(ctx, &release{worker: worker, note: note, end: true})
 }
 
-// Takeover releases at once what dead workers held, as the engine does by itself
-// every few seconds.
-func (e *Engine) Takeover(ctx context.Context) error { return e.evaluator.reapOnce(ctx) }
+// Takeover releases at once what workers of dead processes held. The engine does
+// so by itself within seconds, with more patience for connections that break.
+func (e *Engine) Takeover(ctx context.Context) error { return e.evaluator.reapOnce(ctx, 0) }
 
 // A release takes the steps of a worker that is dead or has ended away from it.
 // It does not touch their jobs: it leaves the outcomes to be weighed.

@@ -234,15 +234,15 @@ func (v *evaluator) reap(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := v.reapOnce(ctx); err != nil && ctx.Err() == nil {
+		if err := v.reapOnce(ctx, v.e.cfg.Silence); err != nil && ctx.Err() == nil {
 			v.e.log.Warn("looking for dead workers failed; it is tried again", "error", err)
 		}
 		tick.Reset(every)
 	}
 }
 
-func (v *evaluator) reapOnce(ctx context.Context) error {
-	dead, err := v.e.store.Reap(ctx, v.e.cfg.Silence)
+func (v *evaluator) reapOnce(ctx context.Context, silence time.Duration) error {
+	dead, err := v.e.store.Reap(ctx, silence)
 	for _, d := range dead {
 		v.release(ctx, &release{worker: d.Worker, note: workflow.Note{Reason: d.Reason}, end: true})
 	}

@@ -71,7 +71,9 @@ type Ledger interface {
 
 	// Reap answers the workers in a living state that are dead: nobody holds
 	// "worker/KEY" any more, or no beat was seen for as long as silence. The
-	// reason says which.
+	// reason says which. A store may give a worker that nobody holds a moment
+	// to take its name again; with a silence of 0 it does not, and looks at
+	// names alone.
 	Reap(ctx context.Context, silence time.Duration) ([]Dead, error)
 }
 

@@ -298,6 +298,9 @@ func (d *Decision) Cancel(note Note) error {
 	}
 	// The table refuses the job before its steps are touched, if it has to.
 	if _, err := lifecycle.Job.Next(j.State, lifecycle.JobCancel); err != nil {
+		if refusal, ok := err.(*machine.Refusal); ok {
+			refusal.Entity = j.ID.Public(pawl.JobPrefix)
+		}
 		return err
 	}
 	j.Ending, j.Error, j.CompletedAt = lifecycle.JobCanceled, f, d.Now

@@ -23,7 +23,9 @@ import (
 // that say what it shows, a workflow, "---", and commands, each with the rows of
 // the trail that it brings (-update rewrites them). The commands are:
 //
-//	start | attend | refill                the engine looks at the job
+//	start | attend                         the engine looks at the job
+//	prepare                                what the next attend does was read now
+//	pause | resume                         nothing new is enqueued meanwhile
 //	claim KEY...                           a worker takes steps
 //	report KEY EVENT [JSON | DELAY] [blind] what became of one; blind: seen by an
 //	                                       engine that has to be told of the job
@@ -88,7 +90,10 @@ func playScenario(t *testing.T, src string) string {
 }
 
 // A scenario is a trial whose expressions are those of its workflow.
-type scenario struct{ *trial }
+type scenario struct {
+	*trial
+	prepared *attendance
+}
 
 var _ judge = (*scenario)(nil)
 
@@ -175,8 +180,11 @@ func (s *scenario) command(verb string, args []string) error {
 		return s.trial.start()
 	case "attend":
 		return s.attendMarked()
-	case "refill":
-		return s.do(s.desk(s.waiting()), workflow.Answers{}, func(d *workflow.Decision) error { return d.Refill(s.waiting()) })
+	case "prepare":
+		s.prepared = s.prepare()
+		return nil
+	case "pause", "resume":
+		return s.pause(verb == "pause")
 	case "cancel":
 		return s.cancel(strings.Join(args, " "))
 	case "wait":
@@ -225,7 +233,10 @@ func (s *scenario) places(args []string, all bool) ([]pawl.Ord, error) {
 }
 
 func (s *scenario) attendMarked() error {
-	a := s.prepare()
+	a := s.prepared
+	if s.prepared = nil; a == nil {
+		a = s.prepare()
+	}
 	if a == nil {
 		return nil
 	}

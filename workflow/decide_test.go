@@ -260,7 +260,7 @@ func (w *trial) isRunning(s *pawl.Step) bool {
 
 // waiting answers what the engine reads of the steps that wait for a slot.
 func (w *trial) waiting() []pawl.Ord {
-	if !w.def.MayWait(w.job.WorkerCount) {
+	if !w.def.MayWait(w.job.WorkerCount) && !w.job.Paused {
 		return nil
 	}
 	ords := w.selected(func(s *pawl.Step) bool { return s.Mark == pawl.Waiting })
@@ -421,6 +421,22 @@ func (w *trial) fire(ord pawl.Ord, blind bool) error {
 func (w *trial) cancel(reason string) error {
 	return w.do(w.desk(w.selected(isOpen)), workflow.Answers{}, func(d *workflow.Decision) error {
 		return d.Cancel(workflow.Note{Reason: reason})
+	})
+}
+
+// pause keeps anything new from being enqueued, and resume ends that.
+func (w *trial) pause(paused bool) error {
+	waiting := w.waiting()
+	return w.do(w.desk(waiting), workflow.Answers{}, func(d *workflow.Decision) error {
+		event := lifecycle.JobResume
+		if paused {
+			event = lifecycle.JobPause
+		}
+		d.Board.Job().Paused = paused
+		if err := d.Board.MoveJob(event, workflow.Note{}); err != nil {
+			return err
+		}
+		return d.Refill(waiting)
 	})
 }
 

@@ -53,6 +53,7 @@ type plan struct {
 	nodes       []nodePlan
 	runs        map[pawl.Ord][]int // what the attempts come to; the next one succeeds
 	outputFails bool
+	pauses      bool
 	cancelAt    int // the turn at which the job is cancelled, or -1
 }
 
@@ -112,6 +113,7 @@ func invent(roll dice, shells [2]*workflow.Definition) (*workflow.Definition, *p
 	if roll.one(4) {
 		p.cancelAt = roll(60)
 	}
+	p.pauses = roll.one(4)
 	size, trouble := roll(13), 1+roll(12)
 	def.Nodes = make([]workflow.Node, size)
 	dense := 1 + roll(5)
@@ -292,6 +294,9 @@ func (p *play) acts(turn int) []act {
 	}
 	p.claims(add)
 	p.outcomes(add)
+	if running := p.job.State == lifecycle.JobRunning; running && (p.job.Paused || p.plan.pauses && p.roll.one(20)) {
+		add(fmt.Sprintf("pause %v", !p.job.Paused), func() error { return p.pause(!p.job.Paused) })
+	}
 	if p.job.Mark == pawl.Attention || len(p.selected(isMarked)) > 0 {
 		add("attend", func() error { return p.attend(p.prepare()) })
 		if len(p.prepared) < 3 && p.roll.one(4) {
@@ -465,7 +470,7 @@ func (w *trial) checkSlots() error {
 	switch {
 	case len(waiting) > 0 && w.stopping():
 		return fmt.Errorf("%s waits for a slot of a job that is ending", w.def.Key(waiting[0]))
-	case len(waiting) > 0 && w.job.Active < w.job.WorkerCount:
+	case len(waiting) > 0 && !w.job.Paused && w.job.Active < w.job.WorkerCount:
 		return fmt.Errorf("%s waits for a slot: %d of %d are taken", w.def.Key(waiting[0]), w.job.Active, w.job.WorkerCount)
 	}
 	return nil

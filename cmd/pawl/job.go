@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -114,7 +116,12 @@ func newJobCancel(a *app) *cobra.Command {
 }
 
 func (a *app) cancelJob(ctx context.Context, o orchestrator, id pawl.ID, reason string) error {
-	if err := o.Cancel(ctx, id, workflow.Note{Actor: a.actor(), Reason: reason}); err != nil {
+	err := o.Cancel(ctx, id, workflow.Note{Actor: a.actor(), Reason: reason})
+	var refused *machine.Refusal
+	if errors.As(err, &refused) && refused.Entity == "" {
+		refused.Entity = id.Public(pawl.JobPrefix)
+	}
+	if err != nil {
 		return err
 	}
 	v, err := o.Job(ctx, id)

@@ -44,6 +44,9 @@ func (s *session) run(ctx context.Context, f follower) (*pawl.JobView, error) {
 		return nil, err
 	}
 	v, err := follow(ctx, s.ledger.engine, s.id, f)
+	if ctx.Err() != nil {
+		fmt.Fprintln(s.app.stderr, "stopping what runs; Ctrl-C again leaves at once")
+	}
 	over, cancel := context.WithCancel(context.Background())
 	cancel() // what still runs is interrupted at once
 	return v, errors.Join(err, worker.Drain(over))

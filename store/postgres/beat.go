@@ -67,13 +67,14 @@ func (db *DB) Reap(ctx context.Context, silence time.Duration) ([]store.Dead, er
 	return dead, err
 }
 
-// verdict says why a worker is dead, or nothing.
+// verdict says why a worker is dead, or nothing. With a silence of 0 names alone
+// count, without grace.
 func verdict(quiet time.Duration, held bool, silence time.Duration) string {
 	switch {
-	case quiet >= silence:
-		return fmt.Sprintf("no beat for %s", quiet.Round(time.Millisecond))
-	case !held && quiet >= unheldGrace:
+	case !held && (quiet >= unheldGrace || silence == 0):
 		return "its process is gone"
+	case silence != 0 && quiet >= silence:
+		return fmt.Sprintf("silent for %d s", int(quiet.Seconds()))
 	}
 	return ""
 }

@@ -98,9 +98,27 @@ func TestLifeOfAWorker(t *testing.T) {
 	if why := dead(); why != "" {
 		t.Errorf("dead though it is held: %s", why)
 	}
+	if _, err := db.pool.Exec(t.Context(), "update beat set at = at - 4000000"); err != nil {
+		t.Fatal(err)
+	}
+	if why := dead(); why != "silent for 7 s" {
+		t.Errorf("held, and silent for 7 s: %q", why)
+	}
+	if _, err := db.Beat(t.Context(), w.Key()); err != nil {
+		t.Fatal(err)
+	}
 	release()
 	release()
-	if why := dead(); why != verdict(3*time.Second, false, 6*time.Second) {
+	if why := dead(); why != "" {
+		t.Errorf("released a moment ago, and dead because of %q", why)
+	}
+	if list, err := other.Reap(t.Context(), 0); err != nil || len(list) != 1 {
+		t.Errorf("without grace: %v, %v", list, err)
+	}
+	if _, err := db.pool.Exec(t.Context(), "update beat set at = at - 3000000"); err != nil {
+		t.Fatal(err)
+	}
+	if why := dead(); why != "its process is gone" {
 		t.Errorf("released, and dead because of %q", why)
 	}
 	if release, err = other.Hold(t.Context(), workerName(w), nil); err != nil {

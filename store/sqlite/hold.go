@@ -75,7 +75,7 @@ func (db *DB) Reap(ctx context.Context, silence time.Duration) ([]store.Dead, er
 		switch {
 		case !held:
 			dead = append(dead, store.Dead{Worker: w.Key(), Reason: "its process is gone"})
-		case quiet > silence:
+		case silence > 0 && quiet > silence:
 			dead = append(dead, store.Dead{Worker: w.Key(), Reason: fmt.Sprintf("silent for %d s", int(quiet.Seconds()))})
 		}
 	}

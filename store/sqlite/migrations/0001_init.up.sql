@@ -1,7 +1,8 @@
 -- Keys are those of pawl.ID.Key; times are microseconds since the Unix epoch,
 -- 0 is none. Bodies stand last, so that reading a row without them stays cheap.
 -- Only what is in flight is indexed beside the primary keys. Conditions are
--- written with OR: IN over three or more would build a table at every write.
+-- written with OR: IN over three or more would build a table at every write, and
+-- iif would compare with every state.
 
 PRAGMA application_id = 1348564844; -- 'Pawl'
 
@@ -134,10 +135,10 @@ CREATE TABLE audit (
   job        INTEGER NOT NULL,
   ord        INTEGER NOT NULL,
   seq        INTEGER NOT NULL,
-  state      TEXT    NOT NULL CHECK (iif(ord = 0,
-    state = 'SUBMITTED' OR state = 'PENDING' OR state = 'RUNNING' OR state = 'COMPLETED' OR
-    state = 'FAILED' OR state = 'CANCELED',
-    state = 'pending' OR state = 'enqueued' OR state = 'in_progress' OR state = 'complete' OR
+  state      TEXT    NOT NULL CHECK (
+    ord = 0 AND (state = 'SUBMITTED' OR state = 'PENDING' OR state = 'RUNNING' OR state = 'COMPLETED' OR
+    state = 'FAILED' OR state = 'CANCELED')
+    OR ord <> 0 AND (state = 'pending' OR state = 'enqueued' OR state = 'in_progress' OR state = 'complete' OR
     state = 'retryable_error' OR state = 'permanent_error' OR state = 'cancelled' OR
     state = 'skipped' OR state = 'resolved_manually')),
   event      TEXT    NOT NULL,

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestExamples runs each example as it is (T12).
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusOK) }))
+	t.Cleanup(server.Close)
+	out := t.TempDir()
+	for _, test := range []struct {
+		name string
+		args []string
+		code int
+		want string // in the output
+	}{
+		{"hello", []string{"hello.yaml"}, 0, "HELLO, WORLD!"},
+		{"hello Ada", []string{"hello.yaml", "-i", "name=Ada"}, 0, "HELLO, ADA!"},
+		{"fanout", []string{"fanout.yaml"}, 0, "28 bytes in 6 words"},
+		{"retry", []string{"retry.yaml"}, 0, "worked at attempt 3"},
+		{"retry, broken", []string{"retry.yaml", "-i", "broken=true"}, codeFailed, ""},
+		{"conditions", []string{"conditions.yaml"}, 0, `"published": null`},
+		{"conditions, for real", []string{"conditions.yaml", "-i", "dry_run=false"}, 0, "published 3 pages"},
+		{"http", []string{"http.yaml", "-i", "url=" + server.URL}, 0, "200"},
+		{"drain", []string{"drain.yaml"}, codeFailed, ""},
+		{"gostats", []string{"gostats/gostats.yaml", "-i", "out=" + out}, 0, `"declarations"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			root, err := filepath.Abs("../../examples")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var stdout, stderr bytes.Buffer
+			cmd := exec.CommandContext(t.Context(), binary(t), append([]string{"run"}, test.args...)...)
+			cmd.Dir, cmd.Stdout, cmd.Stderr = root, &stdout, &stderr
+			cmd.Env = append(os.Environ(), "PAWL_DATABASE="+filepath.Join(t.TempDir(), "pawl.db"))
+			err = cmd.Run()
+			var exit *exec.ExitError
+			if err != nil && !errors.As(err, &exit) {
+				t.Fatal(err)
+			}
+			if code := cmd.ProcessState.ExitCode(); code != test.code || !strings.Contains(stdout.String(), test.want) {
+				t.Errorf("exit %d, output %q; want exit %d and %q in it\n%s", code, stdout.String(), test.code, test.want, stderr.String())
+			}
+		})
+	}
+	t.Cleanup(func() {
+		for _, file := range []string{"report.md", "chart.svg"} {
+			if info, err := os.Stat(filepath.Join(out, file)); err != nil || info.Size() == 0 {
+				t.Errorf("gostats wrote no %s: %v", file, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// noon is when everything in these tests begins.
+var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+func after(d time.Duration) pawl.Timestamp { return pawl.Timestamp(pawl.Micros(noon.Add(d))) }
+
+// busy is a job in the middle of everything that can happen to steps.
+func busy() *pawl.JobView {
+	failure := &pawl.Failure{Class: "exit_2", Message: "exit status 2: no such table"}
+	v := &pawl.JobView{
+		ID: "j_019a3c7e5b7a7c1d8000000040a1b2c3", Workflow: "nightly", Status: lifecycle.JobRunning, Workspace: "default",
+		CreatedAt: after(0), StartedAt: after(0), Inputs: json.RawMessage(`{}`),
+		Steps: []pawl.StepView{
+			{Key: "extract", Status: lifecycle.StepComplete, Attempts: 1, Claims: 1, StartedAt: after(0), CompletedAt: after(1300 * time.Millisecond)},
+			{Key: "count", Status: lifecycle.StepInProgress, StartedAt: after(2 * time.Second), Instances: &pawl.Instances{Total: 178, Made: 45, Live: 8}},
+			{Key: "flaky", Status: lifecycle.StepPending, Attempts: 1, Claims: 1, NotBefore: after(9 * time.Second), Error: failure},
+			{Key: "again", Status: lifecycle.StepInProgress, Attempts: 2, Claims: 2, StartedAt: after(4 * time.Second), Error: failure},
+			{Key: "queue", Status: lifecycle.StepEnqueued},
+			{Key: "broken", Status: lifecycle.StepPermanentError, Attempts: 3, Claims: 3, StartedAt: after(0), CompletedAt: after(90 * time.Second), Error: failure},
+			{Key: "passed", Status: lifecycle.StepSkipped},
+			{Key: "by_hand", Status: lifecycle.StepResolvedManually},
+			{Key: "later", Status: lifecycle.StepPending},
+		},
+	}
+	for i, status := range []machine.State{lifecycle.StepComplete, lifecycle.StepInProgress, lifecycle.StepInProgress, lifecycle.StepPermanentError, lifecycle.StepInProgress} {
+		v.Steps = append(v.Steps, pawl.StepView{Key: fmt.Sprintf("count[%d]", i), Status: status, Attempts: 1, Claims: 1, StartedAt: after(3 * time.Second)})
+	}
+	return v
+}
+
+func TestDrawTree(t *testing.T) {
+	t.Parallel()
+	now := noon.Add(5 * time.Second)
+	for name, f := range map[string]frame{
+		"plain":    {now: now},
+		"coloured": {now: now, paint: true, width: 80, height: 24, spin: 3},
+		"narrow":   {now: now, paint: true, width: 30, height: 24},
+		"low":      {now: now, width: 80, height: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := strings.Join(drawTree(busy(), f), "\n") + "\n"
+			text = clockTime.ReplaceAllString(text, "at HH:MM:SS") // of the zone of whoever looks
+			golden(t, "golden/tree-"+name+".txt", strings.ReplaceAll(text, "\x1b", "ESC"))
+		})
+	}
+}
+
+var clockTime = regexp.MustCompile(`at \d\d:\d\d:\d\d`)
+
+// A drawing that is replaced in place must never be wider or higher than the
+// terminal, or the cursor would come back to the wrong line.
+func TestDrawTreeFits(t *testing.T) {
+	t.Parallel()
+	escapes := regexp.MustCompile("\x1b\\[[0-9;]*m")
+	rapid.Check(t, func(t *rapid.T) {
+		f := frame{now: noon, paint: rapid.Bool().Draw(t, "paint"), width: rapid.IntRange(5, 200).Draw(t, "width"), height: rapid.IntRange(4, 60).Draw(t, "height")}
+		v := busy()
+		for i := range rapid.IntRange(0, 80).Draw(t, "steps") {
+			s := pawl.StepView{Key: fmt.Sprintf("more%d", i), Status: rapid.SampledFrom(lifecycle.Step.States).Draw(t, "state")}
+			if rapid.Bool().Draw(t, "failed") {
+				s.Error = &pawl.Failure{Message: rapid.String().Draw(t, "message")}
+			}
+			v.Steps = append(v.Steps, s)
+		}
+		lines := drawTree(v, f)
+		if len(lines) >= f.height {
+			t.Fatalf("%d lines on a terminal of %d", len(lines), f.height)
+		}
+		for _, l := range lines {
+			if n := utf8.RuneCountInString(escapes.ReplaceAllString(l, "")); n > f.width {
+				t.Fatalf("%d characters on a terminal of %d: %q", n, f.width, l)
+			}
+			if strings.ContainsAny(l, "\n\r") || !f.paint && strings.Contains(l, "\x1b") {
+				t.Fatalf("%q moves the cursor", l)
+			}
+		}
+	})
+}
+
+// What a step's error says cannot change the terminal.
+func TestPrintable(t *testing.T) {
+	t.Parallel()
+	if got := printable("a\x1b[2Jb\nc\u009b1md\te"); got != "a\uFFFD[2Jb\uFFFDc\uFFFD1md\te" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// shared lets a test read what another goroutine writes.
+type shared struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func TestLiveReplacesItsLastDrawing(t *testing.T) {
+	t.Parallel()
+	var w shared
+	l := newLive(&w, screen{terminal: true, size: func() (int, int) { return 80, 24 }}, false)
+	v := busy()
+	v.Steps = v.Steps[:2]
+	l.show(v)
+	done := *v
+	done.Status, done.CompletedAt = lifecycle.JobCompleted, after(time.Minute)
+	l.show(&done)
+	l.close()
+	text := w.b.String()
+	if !strings.Contains(text, "\x1b[3A\r\x1b[2Knightly") {
+		t.Errorf("the second drawing does not begin where the first did: %q", text)
+	}
+	if !strings.HasSuffix(text, "\n\x1b[J") || !strings.Contains(text, "COMPLETED  1m00s") {
+		t.Errorf("the last drawing is not of the end: %q", text)
+	}
+}
+
+func TestColours(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		terminal bool
+		noColor  string
+		want     bool
+	}{
+		{"on a terminal", true, "", true},
+		{"NO_COLOR", true, "1", false},
+		{"elsewhere", false, "", false},
+	} {
+		p := &process{screen: screen{terminal: tt.terminal}, getenv: func(string) string { return tt.noColor }}
+		if got := p.colours(); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
+
+func TestFollowerOfShape(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		terminal bool
+		shape    shape
+		want     string
+	}{
+		{"terminal", true, shape{form: formText}, "*main.live"},
+		{"terminal, json", true, shape{form: formJSON}, "*main.live"},
+		{"terminal, verbose", true, shape{form: formText, verbose: true}, "*main.teller"},
+		{"elsewhere", false, shape{form: formText}, "*main.teller"},
+		{"quiet", true, shape{form: formQuiet}, "main.silent"},
+	} {
+		a := &app{process: &process{stderr: io.Discard, getenv: func(string) string { return "" },
+			screen: screen{terminal: tt.terminal, size: func() (int, int) { return 80, 24 }}}}
+		f := a.follower(tt.shape)
+		f.close()
+		if got := fmt.Sprintf("%T", f); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
