@@ -64,6 +64,7 @@ func (f *fire) query(q *store.Query) {
 	q.Steps = append(q.Steps, f.due.StepKey)
 	if job, ok := f.e.jobs.get(f.due.Job); ok {
 		addReach(q, job.def, f.due.StepKey, false)
+		addWaiting(q, job.def, f.due.Job)
 	}
 }
 
@@ -82,7 +83,10 @@ func (f *fire) decide(t *tx) error {
 	if s == nil || !stands(&s.Record, f.due, t.now) {
 		return nil
 	}
-	return d.Fire(s)
+	if err := d.Fire(s); err != nil {
+		return err
+	}
+	return refill(t, d, f.due.Job)
 }
 
 func stands(r *pawl.Record, due store.Due, now int64) bool {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -140,8 +141,8 @@ func (e *Engine) hint(t store.Topic) {
 }
 
 // Work answers a bell that rings when there may be something to claim, and
-// Stops one that rings when a running step may have been asked to stop. Both
-// have a slow poll beside them for hints that got lost.
+// Stops one that rings when a running step may have been asked to stop or a
+// worker was ended. Both have a slow poll beside them for hints that got lost.
 func (e *Engine) Work() <-chan struct{} { return e.work.c }
 
 // Stops answers the bell for stops. See Work.
@@ -195,6 +196,9 @@ func (e *Engine) committed(t *tx) {
 		e.evaluator.due(s.DueAt)
 		stops = stops || s.DueEvent == "cancel"
 		e.watches.ring(key.Job)
+	}
+	for _, h := range t.workers {
+		stops = stops || h.dirty && lifecycle.Worker.Ended(h.record.State) // its process has to stop what it runs
 	}
 	work = work || e.unclaimed(t)
 	e.wake(work, marks, stops)

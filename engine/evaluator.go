@@ -47,6 +47,7 @@ func (v *evaluator) start(ctx context.Context, loops *sync.WaitGroup) {
 	}
 	loops.Go(func() { v.watch(ctx) })
 	loops.Go(func() { v.reap(ctx) })
+	loops.Go(func() { v.maintain(ctx) })
 	loops.Go(func() {
 		<-ctx.Done()
 		v.mu.Lock()
@@ -219,6 +220,24 @@ func (v *evaluator) fire(ctx context.Context, due []store.Due) {
 	for i, err := range errs {
 		if err != nil {
 			v.e.log.Error("a deadline could not be applied", "deadline", fired[i].Event, "job", fired[i].Job, "error", err)
+		}
+	}
+}
+
+// maintainEvery is how often the database is kept in order.
+const maintainEvery = time.Hour
+
+func (v *evaluator) maintain(ctx context.Context) {
+	tick := time.NewTicker(maintainEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := v.e.store.Maintain(ctx); err != nil && ctx.Err() == nil {
+			v.e.log.Warn("keeping the database in order failed; it is tried again", "error", err)
 		}
 	}
 }

@@ -304,8 +304,9 @@ func TestARowThatDoesNotDecode(t *testing.T) { // K5
 	onShared(t, func(t *testing.T, db *database) {
 		p := startProcess(t, db.open(), nil)
 		ids := p.submitMany(define(t, oneStep), 6)
-		db.sql(fmt.Sprintf("update job set head = '' where id = %d", ids[0].Key()))
-		db.sql(fmt.Sprintf("update step set head = '' where job = %d", ids[1].Key()))
+		bytes := map[string]string{"sqlite": "x'00'", "postgres": "'\\x00'::bytea"}[db.kind]
+		db.sql(fmt.Sprintf("update job set head = %s where id = %d", bytes, ids[0].Key()))
+		db.sql(fmt.Sprintf("update step set head = %s where job = %d", bytes, ids[1].Key()))
 		db.sql(fmt.Sprintf("update job set inputs = 'no json' where id = %d", ids[2].Key()))
 		h := p.hand("h")
 		taken := make(map[int64]bool)

@@ -125,8 +125,9 @@ func Retryable(err error) bool {
 
 // A report stores and weighs one outcome.
 type report struct {
-	e *Engine
-	r *Report
+	e     *Engine
+	r     *Report
+	blind bool // the definition is not in memory, so that only the step is in sight
 }
 
 func (e *Engine) newReport(r *Report) *report { return &report{e: e, r: r} }
@@ -135,12 +136,17 @@ func (r *report) query(q *store.Query) {
 	q.Jobs = append(q.Jobs, r.r.Step.Job)
 	q.Steps = append(q.Steps, r.r.Step)
 	job, ok := r.e.jobs.get(r.r.Step.Job)
-	if !ok {
+	if r.blind = !ok; r.blind {
 		return // the outcome is stored with a mark, and weighed by the evaluator
 	}
 	addReach(q, job.def, r.r.Step, false)
-	if job.def.MayWait(job.def.Workers) {
-		q.Waiting = append(q.Waiting, store.JobLimit{Job: r.r.Step.Job, Limit: job.def.Workers})
+	addWaiting(q, job.def, r.r.Step.Job)
+}
+
+// addWaiting asks for the steps that may have the slots that become free.
+func addWaiting(q *store.Query, def *workflow.Definition, job int64) {
+	if def.MayWait(def.Workers) {
+		q.Waiting = append(q.Waiting, store.JobLimit{Job: job, Limit: def.Workers})
 	}
 }
 
@@ -165,6 +171,10 @@ func (r *report) decide(t *tx) error {
 	}
 	rep := r.r.Report
 	rep.Note.Actor = r.r.Actor
+	if r.blind {
+		d.Board = unlocked{board{t: t, key: s.Job}, t.job(s.Job)}
+		return d.Report(s, rep)
+	}
 	if err := d.Report(s, rep); err != nil {
 		return err
 	}
@@ -253,19 +263,21 @@ func (c *claim) decide(t *tx) error {
 }
 
 // start starts a pending job and takes its first steps. A job that cannot be
-// started is left to be looked at; it must not hold up the others.
+// started is paused, which says so in its trail: it must not hold up the others.
 func (c *claim) start(t *tx, w *pawl.Worker, job int64) error {
-	if j := t.job(job); j == nil || j.State != lifecycle.JobPending || j.Paused {
-		return nil
-	}
-	d, err := c.e.decision(t, job, workflow.Answers{})
-	if err != nil {
-		c.e.log.Error("a pending job cannot be started", "job", job, "error", err)
+	j := t.job(job)
+	if j == nil || j.State != lifecycle.JobPending || j.Paused {
 		return nil
 	}
 	before := len(t.enqueued)
-	if err := d.Start(workflow.Note{}); err != nil {
-		return err
+	d, err := c.e.decision(t, job, workflow.Answers{})
+	if err == nil {
+		err = d.Start(workflow.Note{})
+	}
+	if err != nil {
+		c.e.log.Error("a pending job cannot be started and is paused", "job", job, "error", err)
+		j.Paused = true
+		return t.moveJob(j, lifecycle.JobPause, workflow.Note{Reason: "it cannot be started: " + err.Error()})
 	}
 	return c.takeAll(t, w, t.enqueued[before:])
 }

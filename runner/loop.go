@@ -75,6 +75,8 @@ type Worker struct {
 	once    sync.Once
 	over    chan struct{} // closed: the loop has ended
 	results chan engine.Report
+	ended   chan int64     // 1: the key of this worker's record, when it was found ended
+	beats   sync.WaitGroup // the heartbeat's goroutine
 
 	mu      sync.Mutex // guards what follows
 	self    *pawl.Worker
@@ -94,14 +96,15 @@ func Start(ctx context.Context, c WorkerConfig) (*Worker, error) {
 	c = c.withDefaults()
 	w := &Worker{config: c, log: c.Log, drain: make(chan struct{}), over: make(chan struct{}),
 		results: make(chan engine.Report, c.Capacity), // one for each slot: a handler that ends never waits
+		ended:   make(chan int64, 1),
 		running: make(map[claimKey]context.CancelCauseFunc)}
 	w.life, w.end = context.WithCancel(context.Background())
 	if err := w.register(ctx); err != nil {
 		w.end()
 		return nil, err
 	}
+	w.beats.Go(w.beat)
 	go w.loop()
-	go w.beat()
 	return w, nil
 }
 
@@ -155,6 +158,12 @@ func (w *Worker) Drain(ctx context.Context) error {
 	return nil
 }
 
+func (w *Worker) key() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.self.Key()
+}
+
 func (w *Worker) draining() bool {
 	select {
 	case <-w.drain:
@@ -168,6 +177,7 @@ func (w *Worker) draining() bool {
 // free slots. What finishes during a visit goes along with the next.
 func (w *Worker) loop() {
 	defer close(w.over)
+	defer w.beats.Wait()
 	defer w.end()
 	poll := time.NewTicker(w.config.Poll)
 	defer poll.Stop()
@@ -195,6 +205,11 @@ func (w *Worker) loop() {
 			hungry = true
 		case <-poll.C:
 			hungry = true
+		case key := <-w.ended:
+			if key == w.key() {
+				w.reincarnate()
+				hungry = true
+			}
 		case <-w.drainOnce(draining):
 		}
 	}
@@ -265,13 +280,11 @@ func (w *Worker) rest() {
 }
 
 // reincarnate drops everything and registers anew: somebody has ended this
-// worker though it lives (J1).
+// worker though it lives (J1). What its handlers still answer is reported like
+// anything else, and kept as refused facts (T5).
 func (w *Worker) reincarnate() {
 	w.log.Warn("this worker was ended by another process; it drops what it held and registers anew")
 	w.stopAll(errEnded)
-	for w.busy() > 0 {
-		w.finished(<-w.results) // late: somebody else has these steps by now
-	}
 	w.mu.Lock()
 	release := w.release
 	w.mu.Unlock()
@@ -325,15 +338,27 @@ func (w *Worker) beat() {
 		case <-w.life.Done():
 			return
 		}
-		w.mu.Lock()
-		key := w.self.Key()
-		w.mu.Unlock()
+		key := w.key()
 		stops, err := w.config.Store.Beat(w.life, key)
 		if err != nil && w.life.Err() == nil {
 			w.log.Warn("a heartbeat failed", "error", err)
 		}
 		w.stop(stops)
+		w.lookAtSelf(key)
 		tick.Reset(w.config.Beat)
+	}
+}
+
+// lookAtSelf tells the loop when this worker's record was ended: one without a
+// free slot asks the engine for nothing, and would not learn of it.
+func (w *Worker) lookAtSelf(key int64) {
+	self, err := w.config.Store.Worker(w.life, key)
+	if err != nil || !lifecycle.Worker.Ended(self.State) {
+		return
+	}
+	select {
+	case w.ended <- key:
+	default:
 	}
 }
 
@@ -365,7 +390,7 @@ func (w *Worker) run(a *engine.Assignment) {
 
 // attempt runs a handler and answers what became of it.
 func (w *Worker) attempt(ctx context.Context, a *engine.Assignment) engine.Report {
-	brief, failure, err := w.config.Engine.Brief(ctx, a)
+	brief, failure, err := w.brief(ctx, a)
 	if err != nil {
 		failure = &pawl.Failure{Class: "brief", Message: "what the step needs could not be read: " + err.Error()}
 	}
@@ -385,6 +410,19 @@ func (w *Worker) attempt(ctx context.Context, a *engine.Assignment) engine.Repor
 		return reportOf(ctx, Result{Failure: &pawl.Failure{Class: "no_handler", Message: "this worker has no handler " + brief.Node.Handler}})
 	}
 	return reportOf(ctx, Safely(h)(ctx, t))
+}
+
+// brief reads what the step needs, again and again while the database is away:
+// that is not the step's fault, and costs no attempt.
+func (w *Worker) brief(ctx context.Context, a *engine.Assignment) (*engine.Brief, *pawl.Failure, error) {
+	for {
+		b, failure, err := w.config.Engine.Brief(ctx, a)
+		if err == nil || ctx.Err() != nil || pawl.KindOf(err) != pawl.Unavailable {
+			return b, failure, err
+		}
+		w.log.Warn("reading what a step needs failed; it is tried again", "step", a.Step.StepKey.String(), "error", err)
+		w.rest()
+	}
 }
 
 func (w *Worker) task(a *engine.Assignment, b *engine.Brief) *Task {

@@ -59,6 +59,10 @@ type Ledger interface {
 	// no lock, and may answer what is being dealt with already.
 	Look(ctx context.Context, limit int) (*Agenda, error)
 
+	// Maintain does what is due now and then: it forgets expired answers, and
+	// makes room for the days to come. Many processes may call it at once.
+	Maintain(ctx context.Context) error
+
 	// Hold takes the name for the life of this process, or until release. The
 	// note (JSON) can be read by whoever is refused with a *HeldError. A name
 	// is free as soon as its holder has died.

@@ -43,8 +43,9 @@ type compilation struct {
 	file      File
 	d         *Definition
 	variables types.Map
+	known     []string // see ids
 	programs  map[programKey]*program
-	ancestors []map[int]bool // by node - 1
+	ancestors []nodeSet // by node - 1
 }
 
 // compile compiles canonical JSON. Problems are reported to e; the definition
@@ -132,7 +133,7 @@ func (c *compilation) needs(i int) {
 		case id == step.ID:
 			c.e.reportAt(path, fmt.Sprintf("step %q needs itself", id), "")
 		case need == 0:
-			c.e.reportAt(path, fmt.Sprintf("there is no step %q", id), didYouMean(id, c.ids()))
+			c.e.reportAt(path, fmt.Sprintf("there is no step %q", id), c.e.suggest(id, c.ids()))
 		case slices.Contains(node.Needs, need):
 			c.e.reportAt(path, fmt.Sprintf("the need %q stands twice", id), "")
 		default:
@@ -142,7 +143,15 @@ func (c *compilation) needs(i int) {
 	slices.Sort(node.Needs)
 }
 
-func (c *compilation) ids() []string { return sortedKeys(c.d.byID) }
+// ids answers the known ids in the order of the file.
+func (c *compilation) ids() []string {
+	if c.known == nil {
+		for i := range c.d.Nodes {
+			c.known = append(c.known, c.d.Nodes[i].ID)
+		}
+	}
+	return c.known
+}
 
 // ancestry finds cycles and the ancestors of every node.
 func (c *compilation) ancestry() {
@@ -150,16 +159,25 @@ func (c *compilation) ancestry() {
 	if len(cyclic) > 0 {
 		c.reportCycles(cyclic)
 	}
-	c.ancestors = make([]map[int]bool, len(c.d.Nodes))
+	c.ancestors = make([]nodeSet, len(c.d.Nodes))
 	for _, n := range slices.Concat(order, cyclic) {
-		all := map[int]bool{}
+		all := &c.ancestors[n-1]
 		for _, need := range c.d.Nodes[n-1].Needs {
-			all[need] = true
-			for a := range c.ancestors[need-1] {
-				all[a] = true
-			}
+			all.add(need)
+			all.join(&c.ancestors[need-1])
 		}
-		c.ancestors[n-1] = all
+	}
+}
+
+// A nodeSet is a set of nodes.
+type nodeSet [pawl.MaxNodes/64 + 1]uint64
+
+func (s *nodeSet) add(n int)      { s[n/64] |= 1 << (n % 64) }
+func (s *nodeSet) has(n int) bool { return s[n/64]&(1<<(n%64)) != 0 }
+
+func (s *nodeSet) join(t *nodeSet) {
+	for i := range s {
+		s[i] |= t[i]
 	}
 }
 

@@ -8,14 +8,14 @@ import (
 
 // A context says what the expressions of one place in the file may name.
 type context struct {
-	where string       // in an error: "of `if`"
-	steps map[int]bool // those whose output and status are known; nil: none
-	all   bool         // every step is
-	self  int          // the node, or 0
-	item  bool         // item and index are
-	env   []string     // the variables of env
-	noEnv bool         // env is not known at all
-	hint  string       // why item and index are not known
+	where string   // in an error: "of `if`"
+	steps *nodeSet // those whose output and status are known; nil: none
+	all   bool     // every step is
+	self  int      // the node, or 0
+	item  bool     // item and index are
+	env   []string // the variables of env
+	noEnv bool     // env is not known at all
+	hint  string   // why item and index are not known
 }
 
 // expressions compiles every expression of the file.
@@ -33,7 +33,7 @@ func (c *compilation) expressions() {
 func (c *compilation) step(i int, workflowEnv []string) {
 	s, n := &c.file.Steps[i], &c.d.Nodes[i]
 	path := func(key string) string { return fmt.Sprintf("steps[%d].%s", i, key) }
-	node := context{self: i + 1, steps: c.ancestors[i], env: workflowEnv, hint: "item and index are known in a step with foreach only"}
+	node := context{self: i + 1, steps: &c.ancestors[i], env: workflowEnv, hint: "item and index are known in a step with foreach only"}
 	if n.HasForeach {
 		node.hint = "it is decided once for the step, before there are items"
 	}
@@ -137,9 +137,9 @@ func (c *compilation) references(path string, p piece, prog *program, ctx *conte
 	for _, ref := range prog.refs.names {
 		switch {
 		case ref.root == "inputs" && c.d.inputs[ref.name] == nil:
-			fault(ref.at, didYouMean(ref.name, sortedKeys(c.d.inputs)), "there is no input %q", ref.name)
+			fault(ref.at, c.e.suggest(ref.name, sortedKeys(c.d.inputs)), "there is no input %q", ref.name)
 		case ref.root == "env" && !ctx.noEnv && !slices.Contains(ctx.env, ref.name):
-			fault(ref.at, envHint(ref.name, ctx.env), "there is no variable %q in env", ref.name)
+			fault(ref.at, c.envHint(ref.name, ctx.env), "there is no variable %q in env", ref.name)
 		}
 	}
 	for _, ref := range prog.refs.roots {
@@ -153,8 +153,8 @@ func (c *compilation) references(path string, p piece, prog *program, ctx *conte
 	return len(c.e.problems) == before
 }
 
-func envHint(name string, known []string) string {
-	if hint := didYouMean(name, known); hint != "" {
+func (c *compilation) envHint(name string, known []string) string {
+	if hint := c.e.suggest(name, known); hint != "" {
 		return hint
 	}
 	return "env holds what the file sets, not the environment of the machine"
@@ -164,8 +164,8 @@ func (c *compilation) stepReference(ref stepRef, ctx *context, fault func(int, s
 	n := c.d.byID[ref.id]
 	switch {
 	case n == 0:
-		fault(ref.at, didYouMean(ref.id, c.ids()), "there is no step %q", ref.id)
-	case ctx.all || ctx.steps[n]:
+		fault(ref.at, c.e.suggest(ref.id, c.ids()), "there is no step %q", ref.id)
+	case ctx.all || ctx.steps != nil && ctx.steps.has(n):
 	case n == ctx.self:
 		fault(ref.at, "", "step %q refers to itself", ref.id)
 	case ctx.where != "":

@@ -104,9 +104,12 @@ func (d *Decision) stopping() bool {
 }
 
 // Start takes a pending job into RUNNING and starts the steps that have no
-// needs; they have to be in sight (J2, T2).
+// needs (J2, T2). It refuses, and has done nothing, unless these are in sight.
 func (d *Decision) Start(note Note) error {
 	j := d.job()
+	if !d.inSight(d.Definition.Roots()) {
+		return fmt.Errorf("not all first steps of job %s are in sight", j.ID.Public(pawl.JobPrefix))
+	}
 	if err := d.Board.MoveJob(lifecycle.JobAllocateResources, note); err != nil {
 		return err
 	}
@@ -115,11 +118,7 @@ func (d *Decision) Start(note Note) error {
 		j.DueAt, j.DueEvent = d.Now+d.Definition.Timeout.Microseconds(), lifecycle.JobCancel
 	}
 	for _, n := range d.Definition.Roots() {
-		s := d.Board.Step(pawl.MakeOrd(n, 0))
-		if s == nil {
-			return fmt.Errorf("step %d of job %s is not in sight", n, j.ID.Public(pawl.JobPrefix))
-		}
-		if err := d.begin(s); err != nil {
+		if err := d.begin(d.Board.Step(pawl.MakeOrd(n, 0))); err != nil {
 			return err
 		}
 	}

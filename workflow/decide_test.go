@@ -3,8 +3,10 @@ package workflow_test
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -450,4 +452,62 @@ func (w *trial) due() []pawl.Ord {
 // stopping reports whether the end of the job has begun and cancels its steps.
 func (w *trial) stopping() bool {
 	return w.job.Ending == lifecycle.JobCanceled || w.job.Ending == lifecycle.JobFailed && w.def.OnError == workflow.Halt
+}
+
+type manyItems struct{ judge }
+
+func (manyItems) start(pawl.Ord) workflow.StartAnswer {
+	return workflow.StartAnswer{If: true, Count: workflow.FanOutPage + 100}
+}
+
+// T7: a fan-out is made in pages; one that goes on is marked until it is made.
+func TestFanOutPages(t *testing.T) {
+	t.Parallel()
+	def := *shells(t)[0]
+	def.Workers = 2 * workflow.FanOutPage
+	def.Nodes = []workflow.Node{{ID: "each", HasForeach: true}}
+	w := newTrial(&def, manyItems{})
+	if err := w.start(); err != nil {
+		t.Fatal(err)
+	}
+	fan := pawl.MakeOrd(1, 0)
+	for _, want := range []int{workflow.FanOutPage, workflow.FanOutPage + 100} {
+		if err := w.attend(w.prepare()); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.steps[fan]; s.Made != want || s.Live != want || isMarked(s) != (want == workflow.FanOutPage) {
+			t.Errorf("made %d, live %d, mark %d, want %d of each", s.Made, s.Live, s.Mark, want)
+		}
+		if err := w.check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// K3, J2: cancelling a job that has ended, or is being cancelled, is a refusal
+// that names the job.
+func TestCancelRefused(t *testing.T) {
+	t.Parallel()
+	def := *shells(t)[0]
+	def.Nodes = []workflow.Node{{ID: "a"}}
+	w := newTrial(&def, nil)
+	for i, do := range []func() error{w.start, func() error { return w.claim(pawl.MakeOrd(1, 0)) }, func() error { return w.cancel("first") }} {
+		if err := do(); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	for _, when := range []string{"being cancelled", "canceled"} {
+		var refusal *machine.Refusal
+		if err := w.cancel("again"); !errors.As(err, &refusal) || refusal.Entity != w.job.ID.Public(pawl.JobPrefix) || !refusal.Already {
+			t.Errorf("cancel of a job %s: %v, want a refusal that names it", when, err)
+		}
+		if when == "being cancelled" {
+			if err := w.report(false, outcome{ord: pawl.MakeOrd(1, 0), Report: workflow.Report{Event: lifecycle.StepCancel}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.replay(); err != nil || w.job.State != lifecycle.JobCanceled {
+		t.Errorf("the job is %s: %v", w.job.State, err)
+	}
 }

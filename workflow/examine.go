@@ -15,8 +15,11 @@ type examiner struct {
 	source   string // for places inside of strings; may be empty
 	lines    []string
 	problems Problems
-	places   map[string]place // of values, by path
-	keys     map[string]place // of keys, by path
+
+	suggested int // names looked for so far; see suggest
+
+	places map[string]place // of values, by path
+	keys   map[string]place // of keys, by path
 }
 
 func newExaminer(file, source string) *examiner {
@@ -31,6 +34,18 @@ func (e *examiner) report(at place, path, message, hint string) {
 // around it that has a place.
 func (e *examiner) reportAt(path, message, hint string) {
 	e.report(e.placeOf(path), path, message, hint)
+}
+
+// maxSuggestions bounds the search for names that are near: a file with more
+// mistakes than that is not one with slips of the pen.
+const maxSuggestions = 200
+
+// suggest answers the hint that names the nearest known name, or "".
+func (e *examiner) suggest(name string, known []string) string {
+	if e.suggested++; e.suggested > maxSuggestions {
+		return ""
+	}
+	return didYouMean(name, known)
 }
 
 func (e *examiner) placeOf(path string) place {
@@ -379,7 +394,7 @@ func (e *examiner) key(path string, entry entry, s *shape, m map[string]any) {
 	f := s.field(entry.key)
 	switch {
 	case f == nil:
-		e.report(entry.place, at, fmt.Sprintf("unknown key %q", shorten(entry.key)), s.suggestion(entry.key))
+		e.report(entry.place, at, fmt.Sprintf("unknown key %q", shorten(entry.key)), e.suggestion(entry.key, s))
 	case f.later:
 		e.report(entry.place, at, fmt.Sprintf("`%s` is not supported yet", f.name), "")
 	default:
@@ -405,7 +420,7 @@ func (e *examiner) absent(path string, v *value, f *field, m map[string]any) {
 	}
 }
 
-func (s *shape) suggestion(key string) string {
+func (e *examiner) suggestion(key string, s *shape) string {
 	var all, known []string
 	for _, f := range s.fields {
 		all = append(all, f.name)
@@ -413,7 +428,7 @@ func (s *shape) suggestion(key string) string {
 			known = append(known, f.name)
 		}
 	}
-	if hint := didYouMean(key, all); hint != "" {
+	if hint := e.suggest(key, all); hint != "" {
 		return hint
 	}
 	return "known are " + strings.Join(known, ", ")

@@ -294,9 +294,6 @@ func (p *play) acts(turn int) []act {
 	}
 	p.claims(add)
 	p.outcomes(add)
-	if running := p.job.State == lifecycle.JobRunning; running && (p.job.Paused || p.plan.pauses && p.roll.one(20)) {
-		add(fmt.Sprintf("pause %v", !p.job.Paused), func() error { return p.pause(!p.job.Paused) })
-	}
 	if p.job.Mark == pawl.Attention || len(p.selected(isMarked)) > 0 {
 		add("attend", func() error { return p.attend(p.prepare()) })
 		if len(p.prepared) < 3 && p.roll.one(4) {
@@ -314,7 +311,18 @@ func (p *play) acts(turn int) []act {
 		})
 	}
 	p.deadlines(add, len(acts) == 0)
+	p.pauses(add, len(acts) == 0)
 	return acts
+}
+
+func (p *play) pauses(add func(string, func() error), idle bool) {
+	switch {
+	case p.job.State != lifecycle.JobRunning:
+	case p.job.Paused && (idle || p.roll.one(8)):
+		add("resume", func() error { return p.pause(false) })
+	case !p.job.Paused && p.plan.pauses && p.roll.one(5):
+		add("pause", func() error { return p.pause(true) })
+	}
 }
 
 func (p *play) claims(add func(string, func() error)) {
@@ -458,6 +466,8 @@ func (w *trial) check() error {
 	switch {
 	case w.job.Open != open:
 		return fmt.Errorf("the job says %d are open: there are %d", w.job.Open, open)
+	case w.stopping() && w.job.DueAt != 0:
+		return fmt.Errorf("the job is ending, and still has a deadline")
 	case w.job.Active != active || active > w.job.WorkerCount:
 		return fmt.Errorf("the job says %d are active of at most %d: there are %d", w.job.Active, w.job.WorkerCount, active)
 	}

@@ -79,6 +79,9 @@ func parseYAML(src string) (file *ast.File, fault *yamlFault) {
 	if deep := tooDeep(tokens); deep != nil {
 		return nil, &yamlFault{placeOf(deep), fmt.Sprintf("the value is nested deeper than %d", MaxDepth), ""}
 	}
+	if long := tooLong(tokens); long != nil {
+		return nil, &yamlFault{placeOf(long), fmt.Sprintf("the mapping has more than %d entries", maxMapping), ""}
+	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err == nil {
 		return file, nil
@@ -109,6 +112,48 @@ func tooDeep(tokens token.Tokens) *token.Token {
 		}
 		if flow > MaxDepth || inLine > MaxDepth || t.Position.Column > 4*MaxDepth && flow == 0 && t.Type == token.MappingValueType {
 			return t
+		}
+	}
+	return nil
+}
+
+// maxMapping is the most entries of one mapping in a file.
+const maxMapping = 5 * MaxEntries
+
+// tooLong finds the key at which a mapping has more entries than any workflow
+// has. The parser takes time in the square of them.
+func tooLong(tokens token.Tokens) *token.Token {
+	type mapping struct{ column, entries int }
+	var open []mapping // by column, the innermost last
+	closeBehind := func(column int) {
+		for len(open) > 0 && open[len(open)-1].column > column {
+			open = open[:len(open)-1]
+		}
+	}
+	flow, entries := 0, 0
+	for _, t := range tokens {
+		switch t.Type {
+		case token.MappingStartType, token.SequenceStartType:
+			flow, entries = flow+1, 0
+		case token.MappingEndType, token.SequenceEndType:
+			flow, entries = flow-1, 0
+		case token.SequenceEntryType:
+			closeBehind(t.Position.Column)
+		case token.MappingValueType:
+			if flow > 0 || t.Prev == nil {
+				entries++
+			} else {
+				column := t.Prev.Position.Column
+				closeBehind(column)
+				if len(open) == 0 || open[len(open)-1].column < column {
+					open = append(open, mapping{column: column})
+				}
+				open[len(open)-1].entries++
+				entries = open[len(open)-1].entries
+			}
+			if entries > maxMapping {
+				return t
+			}
 		}
 	}
 	return nil

@@ -28,7 +28,8 @@ Exit codes: 0 the command succeeded, 1 it failed, 124 --timeout passed, 130
 interrupted (the job is then canceled). On failure the job's id is printed on
 stderr. --timeout is for all attempts together and is none by default; --retry is
 how often a command that failed is run again, after 1 s, 2 s, 4 s and so on up to
-60 s, with jitter, and is 0 by default.`
+60 s, with jitter, and is 0 by default. A job whose process was killed outright
+stays unfinished: end it with "pawl job cancel".`
 
 type execFlags struct {
 	timeout time.Duration

@@ -85,11 +85,12 @@ func complainOf(w io.Writer, problems workflow.Problems) {
 
 // say writes one line of talk for each line of the text.
 func say(w io.Writer, tag, text string) {
-	if text == "" {
-		return
-	}
-	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		fmt.Fprintf(w, "%s: %s\n", tag, printable(line))
+	last := ""
+	for _, line := range strings.Split(text, "\n") {
+		if line = strings.TrimSpace(line); line != "" && line != last {
+			fmt.Fprintf(w, "%s: %s\n", tag, printable(line))
+		}
+		last = line
 	}
 }
 
@@ -101,11 +102,6 @@ func hintOf(err error) string {
 		}
 	}
 	return ""
-}
-
-// usage answers the error of a command line that is wrong by itself.
-func usage(hint, format string, args ...any) error {
-	return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // printable replaces what would move the cursor or change the terminal.

@@ -39,10 +39,13 @@ func (a *app) follower(s shape) follower {
 	case s.form == formQuiet:
 		return silent{}
 	case a.screen.terminal && !s.verbose:
-		return newLive(a.stderr, a.screen, a.colours())
+		return newDrawing(newLive(a.stderr, a.screen, a.colours()), a.logs)
 	}
 	return newTeller(a.stderr, time.Now)
 }
+
+// maxRest bounds how long a job of very many steps is not looked at.
+const maxRest = time.Second
 
 // follow shows a job until it has ended, and answers it. A job of very many
 // steps is looked at less often than it changes.
@@ -60,7 +63,7 @@ func follow(ctx context.Context, o orchestrator, id pawl.ID, f follower) (*pawl.
 		if lifecycle.Job.Ended(v.Status) {
 			return false, nil
 		}
-		return rest(ctx, 4*time.Since(began)), ctx.Err()
+		return rest(ctx, min(4*time.Since(began), maxRest)), ctx.Err()
 	})
 	return last, err
 }
@@ -140,7 +143,7 @@ func (a *app) blame(ctx context.Context, o orchestrator, v *pawl.JobView) {
 	if id, err := pawl.ParseID(pawl.JobPrefix, v.ID); err == nil {
 		a.lastWords(ctx, o, id, step)
 	}
-	say(a.stderr, "hint", fmt.Sprintf("see all that it printed with: pawl job logs %s %s%s", v.ID, step, a.given))
+	say(a.stderr, "hint", fmt.Sprintf("see all that it printed with: pawl job logs %s %s%s", v.ID, shell(step), a.given))
 }
 
 // maxLastWords bounds the lines of stderr that are shown of a failed step.

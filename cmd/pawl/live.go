@@ -82,6 +82,19 @@ func (l *live) close() {
 	l.draw()
 }
 
+// above writes text where the drawing stood, and draws again below it.
+func (l *live) above(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.drawn > 0 {
+		text = append(fmt.Appendf(nil, "\x1b[%dA\r\x1b[J", l.drawn), text...)
+		l.drawn = 0
+	}
+	n, err := l.w.Write(text)
+	l.draw()
+	return n, err
+}
+
 // draw replaces the last drawing, in one write.
 func (l *live) draw() {
 	if l.view == nil {
@@ -104,4 +117,48 @@ func (l *live) draw() {
 	l.drawn = len(lines)
 	// A terminal that is gone takes nothing with it: the job goes on.
 	_, _ = l.w.Write(b.Bytes())
+}
+
+// A spout is where log lines go. While a drawing is shown they come out above
+// it, so that neither tears the other. It may be used from several goroutines.
+type spout struct {
+	w io.Writer
+
+	mu   sync.Mutex // guards what follows
+	live *live      // nil: nothing is drawn
+}
+
+// Write takes whole lines.
+func (s *spout) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live == nil {
+		return s.w.Write(p)
+	}
+	if _, err := s.live.above(p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (s *spout) lead(l *live) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live = l
+}
+
+// A drawing is a live tree that log lines come out above of.
+type drawing struct {
+	*live
+	logs *spout
+}
+
+func newDrawing(l *live, logs *spout) drawing {
+	logs.lead(l)
+	return drawing{l, logs}
+}
+
+func (d drawing) close() {
+	d.logs.lead(nil)
+	d.live.close()
 }

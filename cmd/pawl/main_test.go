@@ -17,20 +17,50 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/pawl-dev/pawl/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"pawl": main}) }
+func TestMain(m *testing.M) { testscript.Main(withServer{m}, map[string]func(){"pawl": main}) }
+
+// withServer ends the database server that tests have used.
+type withServer struct{ *testing.M }
+
+func (w withServer) Run() int { return pgtest.Main(w.M) }
 
 // TestScripts runs the program itself, as people do.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+	p := scripts("")
+	p.Dir = "testdata/script"
+	testscript.Run(t, p)
+}
+
+// TestScriptsOnPostgres runs those scripts again that are of any database.
+func TestScriptsOnPostgres(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"hello", "json", "exitcodes", "resume", "interrupt", "cancel", "exec", "dev", "verbose", "migrate"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := scripts(pgtest.URL(t))
+			p.Files = []string{filepath.Join("testdata", "script", name+".txt")}
+			testscript.Run(t, p)
+		})
+	}
+}
+
+// scripts answers how scripts are run on a database; "" is a SQLite file of each
+// script's own.
+func scripts(database string) testscript.Params {
+	return testscript.Params{
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		UpdateScripts:       *update,
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("PAWL_DATABASE", filepath.Join(e.WorkDir, "pawl.db"))
+			name := database
+			if name == "" {
+				name = filepath.Join(e.WorkDir, "pawl.db")
+			}
+			e.Setenv("PAWL_DATABASE", name)
 			e.Setenv("USER", "tester")
 			s := &spawned{}
 			e.Values[spawnedKey{}] = s
@@ -46,7 +76,7 @@ func TestScripts(t *testing.T) {
 			"take":   take,
 			"tamper": tamper,
 		},
-	})
+	}
 }
 
 // code CODE COMMAND... runs a command that must end with that exit code.

@@ -2,13 +2,18 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"os/user"
+	"runtime/debug"
 	"syscall"
 
 	"golang.org/x/term"
+
+	"github.com/pawl-dev/pawl"
 )
 
 // A process is what the program sees of the world around it.
@@ -51,14 +56,26 @@ func processOf(args []string) *process {
 func (p *process) main() int {
 	ctx, stop := p.interruptible(context.Background())
 	defer stop()
-	a := &app{process: p}
-	root := newRoot(a)
-	root.SetArgs(p.args)
-	err := root.ExecuteContext(ctx)
+	err := p.execute(ctx)
 	if ctx.Err() != nil && err != nil && !isExit(err) {
 		err = exit{codeInterrupted}
 	}
 	return complain(p.stderr, err)
+}
+
+// execute runs the command. A fault of the program is an error as any other; its
+// stack is logged for those who ask for it.
+func (p *process) execute(ctx context.Context) (err error) {
+	a := &app{process: p, logs: &spout{w: p.stderr}, log: slog.New(slog.DiscardHandler)}
+	defer func() {
+		if fault := recover(); fault != nil {
+			a.log.Debug("the program has a fault", "panic", fault, "stack", string(debug.Stack()))
+			err = &pawl.Error{Kind: pawl.Internal, Message: fmt.Sprintf("this is a fault of pawl itself: %v", fault), Hint: "--log-level debug shows where it is"}
+		}
+	}()
+	root := newRoot(a)
+	root.SetArgs(p.args)
+	return root.ExecuteContext(ctx)
 }
 
 // interruptible answers a context that ends with the first SIGINT or SIGTERM.

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl"
 )
@@ -21,6 +16,7 @@ type app struct {
 	logLevel  string
 	logFormat string
 	log       *slog.Logger
+	logs      *spout
 	given     string // the global flags that a hint has to repeat
 }
 
@@ -106,14 +102,26 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// settle completes the global flags from the environment.
-func (a *app) settle() error {
+// repeated answers the global flags that a command in a hint needs too, without
+// a password.
+func (a *app) repeated() string {
+	words := ""
 	if a.database != "" {
-		a.given += " --database " + a.database
+		name := a.database
+		if db, err := parseDatabase(name, ""); err == nil && db.postgres != "" {
+			name = db.String()
+		}
+		words += " --database " + shell(name)
 	}
 	if a.workspace != "" {
-		a.given += " --workspace " + a.workspace
+		words += " --workspace " + shell(a.workspace)
 	}
+	return words
+}
+
+// settle completes the global flags from the environment.
+func (a *app) settle() error {
+	a.given = a.repeated()
 	if a.database == "" {
 		a.database = a.getenv("PAWL_DATABASE")
 	}
@@ -130,153 +138,11 @@ func (a *app) settle() error {
 	options := &slog.HandlerOptions{Level: level}
 	switch a.logFormat {
 	case "text":
-		a.log = slog.New(slog.NewTextHandler(a.stderr, options))
+		a.log = slog.New(slog.NewTextHandler(a.logs, options))
 	case "json":
-		a.log = slog.New(slog.NewJSONHandler(a.stderr, options))
+		a.log = slog.New(slog.NewJSONHandler(a.logs, options))
 	default:
 		return usage("", "--log-format %q: want text or json", a.logFormat)
 	}
 	return nil
-}
-
-// group makes a command of one that only holds others: by itself it shows its
-// help, and a word that is not a command of it is an error that names the
-// nearest.
-func group(c *cobra.Command) *cobra.Command {
-	c.Args = cobra.ArbitraryArgs
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return c.Help()
-		}
-		return unknownCommand(c, args[0])
-	}
-	return c
-}
-
-func unknownCommand(c *cobra.Command, word string) error {
-	hint := fmt.Sprintf("list the commands with: %s --help", c.CommandPath())
-	var names []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-	}
-	if near := nearest(word, names); near != "" {
-		hint = fmt.Sprintf("did you mean: %s %s", c.CommandPath(), near)
-	}
-	return usage(hint, "unknown command %q for %s", word, c.CommandPath())
-}
-
-// flagError says what is wrong with a flag in the house's voice.
-func flagError(c *cobra.Command, err error) error {
-	if errors.Is(err, pflag.ErrHelp) {
-		return err
-	}
-	help := fmt.Sprintf("list the flags with: %s --help", c.CommandPath())
-	var missing *pflag.NotExistError
-	var empty *pflag.ValueRequiredError
-	var wrong *pflag.InvalidValueError
-	switch {
-	case errors.As(err, &missing):
-		return unknownFlag(c, missing, help)
-	case errors.As(err, &empty):
-		return usage(help, "--%s needs a value", empty.GetFlag().Name)
-	case errors.As(err, &wrong):
-		f := wrong.GetFlag()
-		return usage(help, "--%s %q: want %s", f.Name, wrong.GetValue(), nouns[f.Value.Type()])
-	}
-	return usage(help, "%s", err)
-}
-
-// nouns say what a flag's type wants.
-var nouns = map[string]string{
-	"int":      "a whole number",
-	"bool":     "true or false",
-	"duration": "a duration such as 30s or 1h30m",
-	"string":   "a text",
-}
-
-func unknownFlag(c *cobra.Command, missing *pflag.NotExistError, hint string) error {
-	name := missing.GetSpecifiedName()
-	if short := missing.GetSpecifiedShortnames(); short != "" {
-		return usage(hint, "unknown flag -%s for %s", name, c.CommandPath())
-	}
-	var names []string
-	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := nearest(name, names); near != "" {
-		hint = "did you mean: --" + near
-	}
-	return usage(hint, "unknown flag --%s for %s", name, c.CommandPath())
-}
-
-// nearest answers the name that a slip of the keyboard away from word, or "".
-func nearest(word string, names []string) string {
-	best, least := "", max(2, len(word)/3)+1
-	for _, n := range slices.Sorted(slices.Values(names)) {
-		if d := distance(strings.ToLower(word), n); d < least {
-			best, least = n, d
-		}
-	}
-	if len(word) < 3 && least > 1 {
-		return ""
-	}
-	return best
-}
-
-// distance answers how many letters have to be added, dropped or changed.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
-}
-
-// want answers the check that a command gets as many arguments as it names,
-// between least and most (-1: any number).
-func want(least, most int, words string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		hint := "usage: " + c.UseLine()
-		switch {
-		case len(args) < least:
-			return usage(hint, "%s needs %s", c.CommandPath(), words)
-		case most >= 0 && len(args) > most && most == 0:
-			return usage(hint, "%s takes no argument, and got %q", c.CommandPath(), args[0])
-		case most >= 0 && len(args) > most:
-			return usage(hint, "%s takes %s, and got %q too", c.CommandPath(), words, args[most])
-		}
-		return nil
-	}
-}
-
-// oneOf checks the value of a flag against those it may have.
-func oneOf(flag, value string, allowed ...string) error {
-	if slices.Contains(allowed, value) {
-		return nil
-	}
-	hint := ""
-	if near := nearest(value, allowed); near != "" {
-		hint = fmt.Sprintf("did you mean: --%s %s", flag, near)
-	}
-	return usage(hint, "--%s %q: want %s", flag, value, alternatives(allowed))
-}
-
-// alternatives lists words as "a, b or c".
-func alternatives(words []string) string {
-	last := len(words) - 1
-	if last < 1 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

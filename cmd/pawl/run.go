@@ -187,7 +187,7 @@ func (a *app) attend(ctx context.Context, s *session, path string, shape shape) 
 func (a *app) interrupted(id pawl.ID, path string) {
 	public := id.Public(pawl.JobPrefix)
 	fmt.Fprintf(a.stderr, "interrupted: job %s is unfinished\n", public)
-	say(a.stderr, "hint", fmt.Sprintf("continue it with: pawl run %s --resume=%s%s", path, public, a.given))
+	say(a.stderr, "hint", fmt.Sprintf("continue it with: pawl run %s --resume=%s%s", shell(path), public, a.given))
 }
 
 // tee shows what steps print, each line behind the step's key.

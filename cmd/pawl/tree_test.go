@@ -54,7 +54,7 @@ func TestDrawTree(t *testing.T) {
 	for name, f := range map[string]frame{
 		"plain":    {now: now},
 		"coloured": {now: now, paint: true, width: 80, height: 24, spin: 3},
-		"narrow":   {now: now, paint: true, width: 30, height: 24},
+		"narrow":   {now: now, paint: true, width: 24, height: 24},
 		"low":      {now: now, width: 80, height: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,6 +138,25 @@ func TestLiveReplacesItsLastDrawing(t *testing.T) {
 	}
 }
 
+// A log line comes out above the drawing, which is whole below it.
+func TestLogLinesAboveTheDrawing(t *testing.T) {
+	t.Parallel()
+	var w shared
+	logs := &spout{w: &w}
+	d := newDrawing(newLive(&w, screen{terminal: true, size: func() (int, int) { return 80, 24 }}, false), logs)
+	v := busy()
+	v.Steps = v.Steps[:1]
+	d.show(v)
+	fmt.Fprintln(logs, "level=WARN msg=trouble")
+	d.close()
+	fmt.Fprintln(logs, "level=WARN msg=later")
+	if text := w.b.String(); !strings.Contains(text, "\x1b[2A\r\x1b[Jlevel=WARN msg=trouble\n\r\x1b[2Knightly") {
+		t.Errorf("the line is not above a new drawing: %q", text)
+	} else if !strings.HasSuffix(text, "\x1b[Jlevel=WARN msg=later\n") {
+		t.Errorf("after the drawing the line is not plain: %q", text)
+	}
+}
+
 func TestColours(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -165,13 +184,13 @@ func TestFollowerOfShape(t *testing.T) {
 		shape    shape
 		want     string
 	}{
-		{"terminal", true, shape{form: formText}, "*main.live"},
-		{"terminal, json", true, shape{form: formJSON}, "*main.live"},
+		{"terminal", true, shape{form: formText}, "main.drawing"},
+		{"terminal, json", true, shape{form: formJSON}, "main.drawing"},
 		{"terminal, verbose", true, shape{form: formText, verbose: true}, "*main.teller"},
 		{"elsewhere", false, shape{form: formText}, "*main.teller"},
 		{"quiet", true, shape{form: formQuiet}, "main.silent"},
 	} {
-		a := &app{process: &process{stderr: io.Discard, getenv: func(string) string { return "" },
+		a := &app{logs: &spout{w: io.Discard}, process: &process{stderr: io.Discard, getenv: func(string) string { return "" },
 			screen: screen{terminal: tt.terminal, size: func() (int, int) { return 80, 24 }}}}
 		f := a.follower(tt.shape)
 		f.close()

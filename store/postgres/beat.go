@@ -25,7 +25,7 @@ where worker = $1 and worker <> 0 and state = 'in_progress' and due_event = $2 o
 // stop.
 func (db *DB) Beat(ctx context.Context, worker int64) ([]store.Stop, error) {
 	var stops []store.Stop
-	err := db.session.use(ctx, func(conn *pgx.Conn) error {
+	err := db.session.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		stops = nil
 		b := new(pgx.Batch)
 		b.Queue(writeBeat, worker)

@@ -22,8 +22,9 @@ const (
       (select job, ord, priority from step where state = 'enqueued' and step.route = r.route
        order by priority desc, job, ord limit 2 * $2::bigint + 100) h
     order by h.priority desc, h.job, h.ord
-  ) h join step s on s.job = h.job and s.ord = h.ord where s.state = 'enqueued'
-  order by s.priority desc, s.job, s.ord limit $2::bigint for update of s skip locked`
+  ) h cross join lateral
+    (select * from step where step.job = h.job and step.ord = h.ord and state = 'enqueued' for update skip locked) s
+  limit $2::bigint`
 	pendingOne = `select j.* from job j where j.state = 'PENDING' and j.route = $1::bigint and not j.paused
   order by j.priority desc, j.id limit $2::bigint - (select count(*) from c) for update skip locked`
 	pendingMany = `select j.* from (
@@ -31,8 +32,9 @@ const (
       (select id, priority from job where state = 'PENDING' and job.route = r.route and not paused
        order by priority desc, id limit 2 * $2::bigint + 100) h
     order by h.priority desc, h.id
-  ) h join job j on j.id = h.id where j.state = 'PENDING' and not j.paused
-  order by j.priority desc, j.id limit $2::bigint - (select count(*) from c) for update of j skip locked`
+  ) h cross join lateral
+    (select * from job where job.id = h.id and state = 'PENDING' and not paused for update skip locked) j
+  limit $2::bigint - (select count(*) from c)`
 )
 
 var (
@@ -48,11 +50,12 @@ func claimSQL(ready, pending string) string {
 	return fmt.Sprintf(`with c as materialized (%s),
 p as materialized (%s),
 r as materialized (
-  select %s, %s, j.inputs, j.metadata from p j join step s on s.job = j.id
-  where s.state = 'pending' and s.unmet = 0 order by j.priority desc, j.id, s.ord
+  select %s, %s, j.inputs, j.metadata from p j cross join lateral
+    (select * from step where step.job = j.id and state = 'pending' and unmet = 0 order by ord offset 0) s
 )
 select %s, 0, %s, case when first then j.inputs end, case when first then j.metadata end
-from (select *, lag(job) over () is distinct from job as first from c) c join job j on j.id = c.job
+from (select *, lag(job) over () is distinct from job as first from c) c
+  cross join lateral (select * from job where job.id = c.job offset 0) j
 union all
 select %s, 1, %s, case when first then inputs end, case when first then metadata end
 from (select *, lag(s_job) over () is distinct from s_job as first from r) r`,

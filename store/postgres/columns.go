@@ -89,8 +89,13 @@ func given(cs []column) string {
 	for i, c := range cs {
 		list[i] = fmt.Sprintf("unnest($%d::%s[]) as %s", i+1, c.typ, c.name)
 	}
-	return "(select " + strings.Join(list, ", ") + ")"
+	return "(select " + strings.Join(list, ", ") + few + ")"
 }
+
+// few is a limit that is none, but lets the planner expect next to no rows: so
+// it looks each one up by key, and does not read a table that was small when
+// it was last analyzed.
+const few = " limit (select 1000000000)"
 
 // insert writes rows into a table; more stands at its end.
 func insert(table string, cs []column, more string) string {
@@ -103,18 +108,30 @@ func insert(table string, cs []column, more string) string {
 // parameter says: so the commit behind it in the pipeline is not run.
 func update(table string, key, moving, bodies []column) string {
 	all := join(key, columns("bigint was"), moving, bodies)
-	var set, match []string
+	var set []string
 	for _, c := range moving {
 		set = append(set, fmt.Sprintf("%s = u.%s", c.name, c.name))
 	}
 	for _, c := range bodies {
 		set = append(set, fmt.Sprintf("%s = coalesce(u.%s, t.%s)", c.name, c.name, c.name))
 	}
-	for _, c := range key {
-		match = append(match, fmt.Sprintf("t.%s = u.%s", c.name, c.name))
-	}
 	return fmt.Sprintf(`with done as (
-  update %s t set %s from %s u where %s and t.seq = u.was returning 1
+  update %s t set %s from %s returning 1
 ) select 1 / (count(*) = $%d)::int from done`,
-		table, strings.Join(set, ", "), given(all), strings.Join(match, " and "), len(all)+1)
+		table, strings.Join(set, ", "), found(table, all, key, "k.seq = u.was"), len(all)+1)
+}
+
+// found looks the rows of a table up that the parameters name by key, and
+// joins them by their place. A join by key could also be done by reading all
+// of the table, which the planner prefers while it believes it all but empty.
+func found(table string, all, key []column, more string) string {
+	match := []string{}
+	for _, c := range key {
+		match = append(match, fmt.Sprintf("k.%s = u.%s", c.name, c.name))
+	}
+	if more != "" {
+		match = append(match, more)
+	}
+	return fmt.Sprintf("%s u cross join lateral (select ctid as place from %s k where %s offset 0) k where t.ctid = k.place",
+		given(all), table, strings.Join(match, " and "))
 }

@@ -117,7 +117,7 @@ func (db *DB) tune(c *pgx.ConnConfig) {
 		"application_name": db.application(),
 		"timezone":         "UTC",
 		"plan_cache_mode":  "force_generic_plan",
-		"enable_seqscan":   "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off",
+		"enable_seqscan":   "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off", "enable_material": "off",
 		"jit":                           "off",
 		"default_transaction_isolation": "read committed",
 		// A host that vanished must not keep its locks for hours.

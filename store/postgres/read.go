@@ -42,16 +42,18 @@ var (
   select w.job, w.ord from unnest($5::bigint[], $6::bigint[]) as u(job, most) cross join lateral
     (select job, ord from step where mark = 2 and step.job = u.job order by priority desc, ord limit u.most) w
   union
-  select s.job, s.ord from unnest($7::bigint[]) as u(job) join step s on s.job = u.job where s.state <> all($8::text[])
+  select s.job, s.ord from unnest($7::bigint[]) as u(job) cross join lateral
+    (select job, ord from step where step.job = u.job and state <> all($8::text[]) offset 0) s
   union
-  select s.job, s.ord from unnest($9::bigint[]) as u(worker) join step s on s.worker = u.worker
-    where s.state = 'in_progress' and s.worker <> 0
+  select s.job, s.ord from unnest($9::bigint[]) as u(worker) cross join lateral
+    (select job, ord from step where step.worker = u.worker and state = 'in_progress' and worker <> 0 offset 0) s
 )
-select ` + names("s", stepPlain) + ` from k join step s on s.job = k.job and s.ord = k.ord
-order by s.job, s.ord for update of s`}
+select ` + names("s", stepPlain) + ` from (select job, ord from k order by job, ord) k cross join lateral
+  (select * from step where step.job = k.job and step.ord = k.ord for update) s`}
 	// The same for the common case that all are named.
-	readNamed = &statement{"read_named", "select " + names("s", stepPlain) + ` from unnest($1::bigint[], $2::bigint[]) as u(job, ord)
-join step s on s.job = u.job and s.ord = u.ord order by s.job, s.ord for update of s`}
+	readNamed = &statement{"read_named", "select " + names("s", stepPlain) + ` from
+  (select unnest($1::bigint[]) as job, unnest($2::bigint[]) as ord order by 1, 2) k cross join lateral
+  (select * from step where step.job = k.job and step.ord = k.ord for update) s`}
 
 	// A racing insert of the same key waits here until the other is over. The
 	// second statement answers the keys that the first one did not take.
@@ -59,8 +61,9 @@ join step s on s.job = u.job and s.ord = u.ord order by s.job, s.ord for update 
 select u.workspace, u.key, '', ''::bytea, 0, ` + clock + `, 0 from unnest($1::text[], $2::text[]) as u(workspace, key) order by 1, 2
 on conflict (workspace, key) do update set status = 0, expires_at = 0, created_at = excluded.created_at
 where idempotency.expires_at <= ` + clock + ` returning workspace, key`}
-	readKeys = &statement{"read_keys", "select " + names("i", answerColumns) + ` from unnest($1::text[], $2::text[]) as u(workspace, key)
-join idempotency i on i.workspace = u.workspace and i.key = u.key where i.expires_at > 0`}
+	readKeys = &statement{"read_keys", "select " + names("i", answerColumns) + ` from
+  (select unnest($1::text[]) as workspace, unnest($2::text[]) as key) u cross join lateral
+  (select * from idempotency t where t.workspace = u.workspace and t.key = u.key and t.expires_at > 0 offset 0) i`}
 )
 
 // A reading collects the facts of one transaction.

@@ -30,10 +30,12 @@ type session struct {
 	conn *pgx.Conn  // nil until first used, and after it broke
 	held map[string][]byte
 	gone bool
+
+	lacking map[string]bool // held names whose lock was lost with a connection
 }
 
 func newSession(db *DB) *session {
-	s := &session{db: db, done: make(chan struct{}), over: make(chan struct{}), held: map[string][]byte{}}
+	s := &session{db: db, done: make(chan struct{}), over: make(chan struct{}), held: map[string][]byte{}, lacking: map[string]bool{}}
 	go s.keep()
 	return s
 }
@@ -54,23 +56,34 @@ func (s *session) keep() {
 }
 
 func (s *session) tend() {
-	ctx, cancel := context.WithTimeout(context.Background(), sessionLimit)
-	defer cancel()
 	s.mu.Lock()
 	idle := len(s.held) == 0
 	s.mu.Unlock()
 	if idle {
 		return
 	}
-	if err := s.use(ctx, func(conn *pgx.Conn) error { return conn.Ping(ctx) }); err != nil && !errors.Is(err, errClosed) {
+	err := s.use(context.Background(), func(ctx context.Context, conn *pgx.Conn) error {
+		if len(s.lacking) > 0 {
+			s.retake(ctx)
+		}
+		return conn.Ping(ctx)
+	})
+	if err != nil && !errors.Is(err, errClosed) {
 		s.db.log.Warn("the session that holds names is broken", "error", err)
 	}
 }
 
 var errClosed = pawl.Errorf(pawl.Unavailable, "the database handle is closed")
 
-// use runs f on the connection, and once more on a new one if it was broken.
-func (s *session) use(ctx context.Context, f func(*pgx.Conn) error) error {
+// use runs f on the connection, and once more on a new one if it was broken. A
+// context that ends does not interrupt f: that would break the connection, and
+// free every name with it.
+func (s *session) use(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sessionLimit)
+	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone {
@@ -80,14 +93,15 @@ func (s *session) use(ctx context.Context, f func(*pgx.Conn) error) error {
 		if err := s.open(ctx); err != nil {
 			return err
 		}
-		err := f(s.conn)
+		err := f(ctx, s.conn)
 		if err == nil || !s.conn.IsClosed() || attempt == 2 || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// open connects unless it is, and takes the held names again.
+// open connects unless it is, and takes the held names again. The server may
+// not know yet that the connection before has ended: it is told.
 func (s *session) open(ctx context.Context) error {
 	if s.conn != nil && !s.conn.IsClosed() {
 		return nil
@@ -96,13 +110,31 @@ func (s *session) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.conn = conn
-	for name, note := range s.held {
-		if err := s.db.take(ctx, conn, name, note); err != nil {
-			s.db.log.Error("a name could not be taken again after the connection broke", "name", name, "error", err)
+	if s.conn != nil {
+		_, err := conn.Exec(ctx, "select pg_terminate_backend(pid, 1000) from pg_stat_activity where pid = $1 and application_name = $2",
+			int32(s.conn.PgConn().PID()), s.db.application())
+		if err != nil {
+			s.db.log.Warn("the session before could not be ended", "error", err)
 		}
 	}
+	s.conn = conn
+	for name := range s.held {
+		s.lacking[name] = true
+	}
+	s.retake(ctx)
 	return nil
+}
+
+// retake takes the names that were lost with a connection. One that another has
+// taken meanwhile is tried again with every tick.
+func (s *session) retake(ctx context.Context) {
+	for name := range s.lacking {
+		if err := s.db.take(ctx, s.conn, name, s.held[name]); err != nil {
+			s.db.log.Error("a name could not be taken again after the connection broke", "name", name, "error", err)
+			continue
+		}
+		delete(s.lacking, name)
+	}
 }
 
 // stop closes the connection, which frees every name.
@@ -165,7 +197,7 @@ func (db *DB) take(ctx context.Context, conn *pgx.Conn, name string, note []byte
 // Hold takes a name for the life of this handle's process, or until release.
 func (db *DB) Hold(ctx context.Context, name string, note []byte) (func(), error) {
 	s := db.session
-	err := s.use(ctx, func(conn *pgx.Conn) error {
+	err := s.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		if own, ok := s.held[name]; ok {
 			return &store.HeldError{Name: name, Note: own}
 		}
@@ -182,17 +214,13 @@ func (db *DB) Hold(ctx context.Context, name string, note []byte) (func(), error
 }
 
 func (db *DB) release(name string) {
-	ctx, cancel := context.WithTimeout(context.Background(), sessionLimit)
-	defer cancel()
 	s := db.session
 	s.mu.Lock()
 	delete(s.held, name)
+	delete(s.lacking, name)
 	s.mu.Unlock()
-	err := s.use(ctx, func(conn *pgx.Conn) error {
-		if _, err := conn.Exec(ctx, "delete from hold where name = $1 and pid = pg_backend_pid()", storable(name)); err != nil {
-			return err
-		}
-		_, err := conn.Exec(ctx, "select pg_advisory_unlock("+lockKey+")", storable(name))
+	err := s.use(context.Background(), func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "with gone as (delete from hold where name = $1 and pid = pg_backend_pid()) select pg_advisory_unlock("+lockKey+")", storable(name))
 		return err
 	})
 	if err != nil && !errors.Is(err, errClosed) {

@@ -159,7 +159,8 @@ func stepInto(f func(*pawl.Step)) func(*cursor) {
 }
 
 const readBodies = `select s.job, s.ord, s.state, s.input, s.output, s.error
-from unnest($1::bigint[], $2::bigint[]) as u(job, ord) join step s on s.job = u.job and s.ord = u.ord`
+from (select unnest($1::bigint[]) as job, unnest($2::bigint[]) as ord) u cross join lateral
+  (select * from step where step.job = u.job and step.ord = u.ord offset 0) s`
 
 // Bodies reads the state, input, output and error of the steps that exist.
 func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error) {

@@ -2,10 +2,9 @@ package postgres
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
-
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -140,7 +139,7 @@ func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if !again && err != nil && backoff == listenBackoffMin {
+		if backoff == listenBackoffMin {
 			db.log.Warn("hints from other processes stopped; connecting again", "error", err)
 		}
 		select {

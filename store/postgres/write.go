@@ -24,8 +24,8 @@ var (
 	newWorkerRows  = &statement{"new_worker_entries", insert("worker_audit", workerEntryColumns, "")}
 	newRefusals    = &statement{"new_refusals", insert("refusal", refusalColumns, "")}
 	setAnswers     = &statement{"set_answers", "update idempotency t set endpoint = u.endpoint, request_hash = u.request_hash, status = u.status, body = u.body, expires_at = u.expires_at from " +
-		given(answerColumns) + " u where t.workspace = u.workspace and t.key = u.key"}
-	dropKeys = &statement{"drop_keys", "delete from idempotency t using unnest($1::text[], $2::text[]) as u(workspace, key) where t.workspace = u.workspace and t.key = u.key"}
+		found("idempotency", answerColumns, answerColumns[:2], "")}
+	dropKeys = &statement{"drop_keys", "delete from idempotency t using " + found("idempotency", answerColumns[:2], answerColumns[:2], "")}
 )
 
 // A writing is a set of changes in the form that the server takes them in.

@@ -59,7 +59,7 @@ func (db *DB) Beat(ctx context.Context, worker int64) ([]store.Stop, error) {
 }
 
 // Reap answers the living workers whose lock nobody holds, or whose last beat is
-// older than silence.
+// older than silence. With a silence of 0 locks alone count.
 func (db *DB) Reap(ctx context.Context, silence time.Duration) ([]store.Dead, error) {
 	workers, err := db.Workers(ctx, true)
 	if err != nil {

@@ -49,6 +49,7 @@ const (
 	insertStep
 	insertWorker
 	insertAudit
+	insertAudits
 	insertWorkerAudit
 	insertDefinition
 	insertRefusal
@@ -117,6 +118,7 @@ var texts = [statementCount]string{
 	insertStep:        insert("step", stepFixed+", "+stepPlaced+", "+stepBodies),
 	insertWorker:      insert("worker", workerAll),
 	insertAudit:       insert("audit", "job, ord, "+entryColumns),
+	insertAudits:      insertRows("audit", "job, ord, "+entryColumns, auditRows),
 	insertWorkerAudit: insert("worker_audit", "worker, "+entryColumns),
 	insertDefinition:  insert("definition", definitionColumns) + " ON CONFLICT DO NOTHING",
 	insertRefusal:     insert("refusal", refusalColumns),
@@ -195,6 +197,16 @@ var texts = [statementCount]string{
 
 func insert(table, columns string) string {
 	return "INSERT INTO " + table + " (" + columns + ") VALUES (?" + strings.Repeat(", ?", strings.Count(columns, ",")) + ")"
+}
+
+// auditRows is how many entries one statement writes while there are as many.
+const auditRows = 8
+
+// insertRows is insert for n rows at once.
+func insertRows(table, columns string, n int) string {
+	one := insert(table, columns)
+	row := one[strings.LastIndex(one, "("):]
+	return one + strings.Repeat(", "+row, n-1)
 }
 
 // assign makes "a = ?, b = ?" of "a, b".

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -174,10 +175,22 @@ func (w *wakeups) idle(ctx context.Context) error {
 	return nil
 }
 
-// listen opens a socket of its own.
+// listen opens a socket of its own. The last one that leaves removes the folder,
+// which may happen just before the socket is made.
 func (w *wakeups) listen() (*net.UnixConn, error) {
-	if err := private(w.dir); err != nil {
+	c, err := w.bind()
+	for try := 0; try < 10 && errors.Is(err, fs.ErrNotExist); try++ {
+		c, err = w.bind()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("listen for hints: %w", err)
+	}
+	return c, nil
+}
+
+func (w *wakeups) bind() (*net.UnixConn, error) {
+	if err := private(w.dir); err != nil {
+		return nil, err
 	}
 	path := filepath.Join(w.dir, fmt.Sprintf("%d-%s", os.Getpid(), rand.Text()[:16]))
 	w.mu.Lock()
@@ -187,7 +200,7 @@ func (w *wakeups) listen() (*net.UnixConn, error) {
 	}
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
-		return nil, fmt.Errorf("listen for hints: %w", err)
+		return nil, err
 	}
 	w.own[path] = c
 	return c, nil
@@ -213,6 +226,7 @@ func (w *wakeups) forget(c *net.UnixConn) {
 	path := c.LocalAddr().String()
 	c.Close()
 	os.Remove(path)
+	os.Remove(w.dir) // fails while others listen
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.own, path)

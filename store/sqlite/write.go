@@ -153,23 +153,44 @@ func writeStep(c *conn, s *pawl.Step, was int64) error {
 }
 
 func writeEntries(c *conn, _ *store.Facts, ch *store.Changes) error {
-	order := make([]*store.Entry, len(ch.Entries))
+	var audit, workers []*store.Entry
 	for i := range ch.Entries {
-		order[i] = &ch.Entries[i]
-	}
-	slices.SortStableFunc(order, func(a, b *store.Entry) int { return compareKeys(a.StepKey, b.StepKey) })
-	for _, e := range order {
-		s := insertAudit
-		if e.Kind == lifecycle.Worker.Name {
-			s = insertWorkerAudit
+		if e := &ch.Entries[i]; e.Kind == lifecycle.Worker.Name {
+			workers = append(workers, e)
+		} else {
+			audit = append(audit, e)
 		}
-		err := c.run(s, func(r *row) {
+	}
+	slices.SortStableFunc(audit, func(a, b *store.Entry) int { return compareKeys(a.StepKey, b.StepKey) })
+	for ; len(audit) >= auditRows; audit = audit[auditRows:] {
+		if err := c.appendEntries(insertAudits, audit[:auditRows]); err != nil {
+			return err
+		}
+	}
+	for i := range audit {
+		if err := c.appendEntries(insertAudit, audit[i:i+1]); err != nil {
+			return err
+		}
+	}
+	for i := range workers {
+		if err := c.appendEntries(insertWorkerAudit, workers[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendEntries writes entries by one statement.
+func (c *conn) appendEntries(s statement, entries []*store.Entry) error {
+	err := c.run(s, func(r *row) {
+		for _, e := range entries {
 			r.entity(e.EntityKey)
 			r.entry(&e.Entry)
-		})
-		if err != nil {
-			return inserted(err, "entry "+fmt.Sprint(e.Sequence)+" of "+e.Kind, e.StepKey)
 		}
+	})
+	if err != nil {
+		first := entries[0]
+		return inserted(err, fmt.Sprintf("entry %d or one of the %d after it, of %s", first.Sequence, len(entries)-1, first.Kind), first.StepKey)
 	}
 	return nil
 }

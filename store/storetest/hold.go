@@ -105,13 +105,17 @@ func reapTheSilent(e *env) {
 	if dead := e.reap(e.st, time.Hour); len(dead) != 0 {
 		e.Errorf("dead %v, want none", dead)
 	}
-	dead := e.reap(e.st, -time.Minute) // whatever it did is too long ago
+	if dead := e.reap(e.st, 0); len(dead) != 0 {
+		e.Errorf("dead %v where names alone count, want none", dead)
+	}
+	dead := e.reap(e.st, time.Microsecond) // whatever it did is too long ago
 	if len(dead) != 1 || !strings.HasPrefix(dead[w.Key()], "silent for ") {
 		e.Errorf("dead %v, want %d, silent", dead, w.Key())
 	}
 }
 
-// reapTheGone: who holds no name is dead, whoever ended long ago is not asked.
+// reapTheGone: who holds no name is dead, whoever has ended is not asked. With a
+// silence of 0 names alone count.
 func reapTheGone(e *env) {
 	held, gone, ended := e.addWorker(), e.addWorker(), e.addWorker()
 	e.hold(e.st, workerName(held), "")
@@ -120,7 +124,7 @@ func reapTheGone(e *env) {
 		b.MoveWorker(f.Workers[ended.Key()], lifecycle.WorkerTerminate)
 	})
 	release()
-	e.diff("dead", map[int64]string{gone.Key(): "its process is gone"}, e.reap(e.st, time.Hour))
+	e.diff("dead", map[int64]string{gone.Key(): "its process is gone"}, e.reap(e.st, 0))
 }
 
 // workerName is the name that the process of a worker holds.

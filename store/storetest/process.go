@@ -193,9 +193,9 @@ func holderKilled(e *env) {
 		e.Errorf("dead %v while its process lives", dead)
 	}
 	c.kill()
-	for len(e.reap(e.st, time.Hour)) == 0 && e.ctx.Err() == nil { // a server may need a moment to see it
+	for len(e.reap(e.st, 0)) == 0 && e.ctx.Err() == nil { // a server may need a moment to see it
 		time.Sleep(10 * time.Millisecond)
 	}
-	e.diff("dead", map[int64]string{key: "its process is gone"}, e.reap(e.st, time.Hour))
+	e.diff("dead", map[int64]string{key: "its process is gone"}, e.reap(e.st, 0))
 	e.hold(e.st, name, "")
 }

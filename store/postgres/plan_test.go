@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// looksUp are the statements whose work is to find records by key.
+var looksUp = []*statement{readNamed, readJobs, readSteps, setJobs, setSteps, claimOne, claimMany, setAnswers, dropKeys, readKeys}
+
+// TestPlansUseIndexes: no statement of a transaction or of the agenda reads a
+// whole table, though it was planned when there was next to nothing in it: a
+// plan is kept while the table grows.
+func TestPlansUseIndexes(t *testing.T) {
+	t.Parallel()
+	for _, rows := range []int{0, 1, 2, 5, 60} {
+		t.Run(fmt.Sprintf("analyzed with %d rows", rows), func(t *testing.T) {
+			t.Parallel()
+			db := fresh(t)
+			if rows > 0 {
+				submit(t, db, rows, 1)
+				execute(t, db, "insert into idempotency select 'w', g::text, 'e', '', 200, '', 1, 1 from generate_series(1, $1::int) g", rows)
+				execute(t, db, "analyze")
+			}
+			conn, err := db.pool.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Release()
+			for _, s := range statements {
+				if !regexp.MustCompile(`^(select|with|insert|update|delete|\()`).MatchString(s.sql) {
+					continue
+				}
+				plan := explain(t, conn, s)
+				if regexp.MustCompile(`Seq Scan on (job|step|audit|log|idempotency|refusal)`).MatchString(plan) {
+					t.Errorf("%s reads a whole table:\n%s", s.name, plan)
+				}
+				// A scan of the primary key without a condition is one too.
+				all := regexp.MustCompile(`Scan using (job|step|idempotency)_pkey[^\n]*\n(\s+)(Index Cond)?`)
+				for _, m := range all.FindAllStringSubmatch(plan, -1) {
+					if slices.Contains(looksUp, s) && m[3] == "" {
+						t.Errorf("%s reads a whole index:\n%s", s.name, plan)
+					}
+				}
+			}
+		})
+	}
+}
+
+func explain(t *testing.T, conn *pgxpool.Conn, s *statement) string {
+	t.Helper()
+	ctx := context.Background()
+	var params int
+	if err := conn.QueryRow(ctx, "select coalesce(cardinality(parameter_types), 0) from pg_prepared_statements where name = $1", s.name).Scan(&params); err != nil {
+		t.Fatalf("%s: %v", s.name, err)
+	}
+	sql := "explain execute " + s.name
+	if params > 0 {
+		sql += "(" + strings.TrimSuffix(strings.Repeat("null,", params), ",") + ")"
+	}
+	rows, err := conn.Query(ctx, sql)
+	if err != nil {
+		t.Fatalf("%s: %v", s.name, err)
+	}
+	defer rows.Close()
+	var plan strings.Builder
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			t.Fatal(err)
+		}
+		plan.WriteString(line + "\n")
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatalf("%s: %v", s.name, err)
+	}
+	return plan.String()
+}

@@ -1,0 +1,112 @@
+package sqlite_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/sqlite"
+	"github.com/pawl-dev/pawl/store/storetest"
+)
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// A worker is silent from the moment its last beat is older than allowed, by the
+// store's clock; a beat makes it live again (J9).
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	for name, path := range map[string]string{"file": filepath.Join(t.TempDir(), "pawl.db"), "memory": ":memory:"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var clock atomic.Int64
+			clock.Store(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
+			db := open(t, sqlite.Config{Path: path, Clock: func() time.Time { return time.UnixMicro(clock.Load()) }})
+			defer db.Close()
+			w := &pawl.Worker{ID: storetest.NewMint().ID(clock.Load())}
+			err := db.Do(t.Context(), &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
+				b := storetest.NewBatch(f.Now)
+				b.AddWorker(w)
+				return &b.Changes, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			release, err := db.Hold(t.Context(), "worker/"+decimal(w.Key()), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer release()
+			silent := []store.Dead{{Worker: w.Key(), Reason: "silent for 7 s"}}
+			for i, step := range []struct {
+				pass time.Duration
+				beat bool
+				want []store.Dead
+			}{{6 * time.Second, false, nil}, {time.Second, false, silent}, {0, true, nil}, {6 * time.Second, false, nil}, {time.Second, false, silent}} {
+				clock.Add(step.pass.Microseconds())
+				if step.beat {
+					if _, err := db.Beat(t.Context(), w.Key()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				dead, err := db.Reap(t.Context(), 6*time.Second)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(step.want, dead); diff != "" {
+					t.Errorf("step %d (-want +got):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}
+
+// Lock files do not pile up: who lets go removes his.
+func TestLockFilesGo(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	db := open(t, sqlite.Config{Path: path})
+	defer db.Close()
+	for i := range int64(3) {
+		release, err := db.Hold(t.Context(), "worker/"+decimal(i), []byte("note"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		release()
+	}
+	files, err := os.ReadDir(path + ".locks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		t.Errorf("file %s is left", f.Name())
+	}
+}
+
+// Processes that know the file by different names meet.
+func TestLinkedFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "pawl.db"), filepath.Join(dir, "link.db")
+	a := open(t, sqlite.Config{Path: path})
+	defer a.Close()
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, sqlite.Config{Path: link})
+	defer b.Close()
+	release, err := a.Hold(t.Context(), "engine", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if _, err := b.Hold(t.Context(), "engine", nil); err == nil {
+		t.Error("the name was taken twice")
+	}
+}
