@@ -98,7 +98,7 @@ func (p *preparation) step(s *pawl.Step) error {
 	}
 	node := p.def.Node(s.Ord.Node())
 	switch {
-	case s.State == lifecycle.StepPending && s.Unmet == 0:
+	case s.State == lifecycle.StepPending && s.Unmet == 0 && s.Claims == 0:
 		answer, err := p.start(s, node)
 		p.answers.Starts[s.Ord] = answer
 		p.open = p.open || answer.Failure != nil

@@ -30,6 +30,10 @@ type Config struct {
 	// (J9). Default 6 s.
 	Silence time.Duration
 
+	// Passive makes an engine that answers, submits and cancels, and leaves
+	// everything else to other processes: evaluating, deadlines, the dead.
+	Passive bool
+
 	// Evaluators is how many jobs are evaluated at once. Default 2.
 	Evaluators int
 
@@ -96,8 +100,10 @@ func New(cfg Config) *Engine {
 	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: newDefinitions(cfg.Store), jobs: newMemory(), work: newBell(), stops: newBell(), cancel: cancel}
 	e.committer = newCommitter(cfg.Store, cfg.Lanes, cfg.Log, newTx, e.committed)
 	e.evaluator = newEvaluator(e)
-	e.evaluator.start(ctx, &e.loops)
 	e.loops.Go(func() { e.listen(ctx) })
+	if !cfg.Passive {
+		e.evaluator.start(ctx, &e.loops)
+	}
 	return e
 }
 

@@ -187,4 +187,3 @@ func TestSubmitTwiceWithOneRequestID(t *testing.T) { // J8
 		}
 	})
 }
-

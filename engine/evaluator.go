@@ -151,6 +151,7 @@ func (v *evaluator) done(job int64) {
 func (v *evaluator) watch(ctx context.Context) {
 	poll := time.NewTimer(0)
 	defer poll.Stop()
+	skip := 0 // pending jobs that were looked at and may still find no worker
 	for {
 		select {
 		case <-ctx.Done():
@@ -160,13 +161,16 @@ func (v *evaluator) watch(ctx context.Context) {
 		case <-poll.C:
 		}
 		wait := v.e.cfg.Poll
-		if agenda, err := v.e.store.Look(ctx, lookLimit); err != nil {
+		if agenda, err := v.e.store.Look(ctx, lookLimit, skip); err != nil {
 			if ctx.Err() == nil {
 				v.e.log.Warn("looking for work failed; it is tried again", "error", err)
 			}
 		} else {
 			v.deal(ctx, agenda)
 			wait = v.until(agenda)
+			if skip += len(agenda.Pending); len(agenda.Pending) < lookLimit {
+				skip = 0
+			}
 		}
 		poll.Reset(wait)
 	}

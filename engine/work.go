@@ -206,9 +206,6 @@ func (r *report) refusal(t *tx, why string) pawl.Refusal {
 // refill lets steps that wait for a slot of the job have those that are free.
 func refill(t *tx, d *workflow.Decision, job int64) error {
 	waiting := t.facts.Waiting[job]
-	if len(waiting) == 0 {
-		return nil
-	}
 	ords := make([]pawl.Ord, len(waiting))
 	for i, k := range waiting {
 		ords[i] = k.Ord

@@ -155,7 +155,7 @@ func TestCommandEnvironment(t *testing.T) {
 	}
 	want := []string{
 		"AWS_REGION=eu", "EXACT=1", "FILE=a=b", "HOME=/home/x", "LANG=C", "LC_ALL=de", "LOGNAME=x", "PATH=/bin",
-		"PAWL_ATTEMPT=2", "PAWL_CLAIM=0", "PAWL_INPUT=input.json", "PAWL_JOB_ID=j_1", "PAWL_OUTPUT=output.json", "PAWL_STEP_ID=st_1",
+		"PAWL_ATTEMPT=2", "PAWL_CLAIM=4", "PAWL_INPUT=input.json", "PAWL_JOB_ID=j_1", "PAWL_OUTPUT=output.json", "PAWL_STEP_ID=st_1",
 		"SHELL=/bin/sh", "TMPDIR=/tmp", "TZ=UTC", "USER=x",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

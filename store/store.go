@@ -55,9 +55,10 @@ type Ledger interface {
 	// ErrUnknown. It waits for the lost transaction to be over.
 	Settle(ctx context.Context, k EntityKey, e *audit.Entry) (bool, error)
 
-	// Look finds what needs the evaluator: at most limit of each kind. It takes
-	// no lock, and may answer what is being dealt with already.
-	Look(ctx context.Context, limit int) (*Agenda, error)
+	// Look finds what needs the evaluator: at most limit of each kind, of pending
+	// jobs those after the first skip. It takes no lock, and may answer what is
+	// being dealt with already.
+	Look(ctx context.Context, limit, skip int) (*Agenda, error)
 
 	// Maintain does what is due now and then: it forgets expired answers, and
 	// makes room for the days to come. Many processes may call it at once.
@@ -110,7 +111,8 @@ type JobLimit struct {
 // are enqueued on one of its routes, by (priority desc, job, ord); and when there
 // are fewer, pending jobs (not paused) on those routes, by (priority desc, id),
 // with their inputs and metadata, and their steps of no unmet needs.
-// Rows that another transaction has locked are passed over.
+// Rows that another transaction has locked are passed over. No two claim queries
+// of one transaction are answered the same row.
 //
 // The jobs of the steps that Claims and Held answer are in Facts.Jobs too, those
 // of Claims with inputs and metadata. Where Query.Jobs does not name them they

@@ -288,8 +288,8 @@ func (d *Decision) Cancel(note Note) error {
 	j := d.job()
 	f := &pawl.Failure{Class: "canceled", Message: note.Reason, Permanent: true}
 	if j.State == lifecycle.JobRunning {
-		if j.Ending == lifecycle.JobCanceled {
-			return &machine.Refusal{Machine: "job", Entity: j.ID.Public(pawl.JobPrefix), State: j.State, Event: lifecycle.JobCancel, Allowed: lifecycle.Job.Allowed(j.State), Already: true}
+		if d.stopping() {
+			return pawl.Errorf(pawl.Conflict, "job %s is already ending, as %s", j.ID.Public(pawl.JobPrefix), j.Ending)
 		}
 		if err := d.End(lifecycle.JobCanceled, f, note); err != nil {
 			return err

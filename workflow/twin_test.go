@@ -2,7 +2,6 @@ package workflow_test
 
 import (
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -423,11 +422,9 @@ func (p *play) deadlines(add func(string, func() error), idle bool) {
 }
 
 func (p *play) cancel() error {
-	ended := lifecycle.Job.Ended(p.job.State)
-	late := ended || p.job.Ending == lifecycle.JobFailed && p.def.OnError == workflow.Halt
+	late := lifecycle.Job.Ended(p.job.State) || p.job.Ending == lifecycle.JobFailed && p.def.OnError == workflow.Halt
 	err := p.trial.cancel("the plan says so")
-	var refusal *machine.Refusal
-	if ended && errors.As(err, &refusal) {
+	if late && pawl.KindOf(err) == pawl.Conflict {
 		return nil
 	}
 	p.canceled = !late

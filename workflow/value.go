@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -58,7 +59,7 @@ func valueOf(v any) *value {
 	case bool:
 		return &value{kind: booleanValue, text: fmt.Sprint(v)}
 	case json.Number:
-		return &value{kind: numberValue, text: string(v)}
+		return &value{kind: numberValue, text: floatText(string(v))}
 	case string:
 		return &value{kind: textValue, text: v}
 	case []any:
@@ -75,6 +76,15 @@ func valueOf(v any) *value {
 		return out
 	}
 	panic(fmt.Sprintf("workflow: %T does not come out of a JSON decoder", v))
+}
+
+// floatText marks an integer of JSON that does not fit 64 bits as the float that
+// Go wrote it for.
+func floatText(text string) string {
+	if _, err := strconv.ParseInt(text, 10, 64); err != nil && integerText.MatchString(text) {
+		return text + "e0"
+	}
+	return text
 }
 
 var (

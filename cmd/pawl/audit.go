@@ -185,7 +185,7 @@ func (a *app) trails(ctx context.Context, args []string, f func(store.TrailOf) e
 // jobKey answers the key of the job that is named. The engine that looks it up
 // is gone before the trail is read.
 func (a *app) jobKey(ctx context.Context, s store.Store, text string) (int64, error) {
-	e := engine.New(engine.Config{Store: s, Log: a.log})
+	e := engine.New(engine.Config{Store: s, Passive: true, Log: a.log})
 	defer e.Close()
 	id, err := a.jobOf(ctx, e, text)
 	if err != nil {

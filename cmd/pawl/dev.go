@@ -36,7 +36,7 @@ func (a *app) dev(ctx context.Context, capacity int) (err error) {
 	if capacity < 1 || capacity > 1000 {
 		return usage("", "--capacity %d: want 1 to 1000", capacity)
 	}
-	l, err := a.openLedger(ctx)
+	l, err := a.openLedger(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) (err error)
 	if sub.Dir, err = f.folder(); err != nil {
 		return err
 	}
-	l, err := a.openLedger(ctx)
+	l, err := a.openLedger(ctx, false)
 	if err != nil {
 		return err
 	}

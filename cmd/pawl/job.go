@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -102,29 +100,41 @@ func newJobCancel(a *app) *cobra.Command {
 	reason := ""
 	c := &cobra.Command{
 		Use: "cancel JOB", Short: "Cancel a job",
-		Long:    "Cancel a job: what has not started never will, and what runs is asked to stop and\nis left behind after 10 s. The command returns at once and prints the job's state.\nA job that has ended is a conflict (exit 5). The reason goes into the audit trail.",
+		Long:    "Cancel a job: what has not started never will, and what runs is asked to stop and\nis left behind after 10 s. The command prints the job's state after a second at\nmost. A job that has ended is a conflict (exit 5). The reason goes into the audit trail.",
 		Example: "  pawl job cancel 3f9a01 --reason \"wrong day\"",
 		Args:    want(1, 1, "a JOB"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
-				return a.cancelJob(c.Context(), o, id, reason)
-			})
+			return a.cancelJob(c.Context(), args[0], reason)
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", `why, for the audit trail; default "canceled"`)
 	return c
 }
 
-func (a *app) cancelJob(ctx context.Context, o orchestrator, id pawl.ID, reason string) error {
-	err := o.Cancel(ctx, id, workflow.Note{Actor: a.actor(), Reason: reason})
-	var refused *machine.Refusal
-	if errors.As(err, &refused) && refused.Entity == "" {
-		refused.Entity = id.Public(pawl.JobPrefix)
-	}
+// cancelJob cancels with an engine of its own: the process that ran the job may
+// be dead, and then nobody else would end it.
+func (a *app) cancelJob(ctx context.Context, text, reason string) (err error) {
+	l, err := a.openLedger(ctx, false)
 	if err != nil {
 		return err
 	}
-	v, err := o.Job(ctx, id)
+	defer func() { err = errors.Join(err, l.close()) }()
+	id, err := a.jobOf(ctx, l.engine, text)
+	if err != nil {
+		return err
+	}
+	if err := l.engine.Cancel(ctx, id, workflow.Note{Actor: a.actor(), Reason: reason}); err != nil {
+		return err
+	}
+	if err := l.engine.Takeover(ctx); err != nil {
+		return err
+	}
+	moment, done := context.WithTimeout(ctx, time.Second)
+	defer done()
+	if _, err := l.engine.Wait(moment, id); err != nil && moment.Err() == nil {
+		return err
+	}
+	v, err := l.engine.Job(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -132,6 +142,6 @@ func (a *app) cancelJob(ctx context.Context, o orchestrator, id pawl.ID, reason 
 	if v.Ending != "" {
 		state += ", about to be " + string(v.Ending)
 	}
-	_, err = fmt.Fprintf(a.stdout, "job %s is %s\n", v.ID, strings.TrimSpace(state))
+	_, err = fmt.Fprintf(a.stdout, "job %s is %s\n", v.ID, state)
 	return err
 }

@@ -31,13 +31,13 @@ type ledger struct {
 }
 
 // openLedger opens the database and starts an engine on it. The caller closes
-// it.
-func (a *app) openLedger(ctx context.Context) (*ledger, error) {
+// it. A passive engine leaves all work to other processes.
+func (a *app) openLedger(ctx context.Context, passive bool) (*ledger, error) {
 	s, db, err := a.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := engine.Config{Store: s, Log: a.log}
+	c := engine.Config{Store: s, Passive: passive, Log: a.log}
 	if db.postgres != "" {
 		c.Lanes = 2
 	}
@@ -51,7 +51,7 @@ func (l *ledger) close() error {
 
 // with reaches the orchestrator for the length of f.
 func (a *app) with(ctx context.Context, f func(orchestrator) error) (err error) {
-	l, err := a.openLedger(ctx)
+	l, err := a.openLedger(ctx, true)
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	l, err := a.openLedger(ctx)
+	l, err := a.openLedger(ctx, false)
 	if err != nil {
 		return err
 	}

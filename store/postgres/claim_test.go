@@ -175,7 +175,7 @@ func TestStepsFoundByWhatTheyAre(t *testing.T) {
 			t.Errorf("%d steps, want each of the six once", len(f.Steps))
 		}
 	})
-	a, err := db.Look(t.Context(), 10)
+	a, err := db.Look(t.Context(), 10, 0)
 	if err != nil || !cmp.Equal(a.Marked, one) || !cmp.Equal(a.Pending, one) || a.Now == 0 {
 		t.Errorf("agenda %+v, %v", a, err)
 	}

@@ -33,7 +33,7 @@ union all (select 2, id, 0, due_at, due_event from worker where due_at > 0 and d
   (select due_at from job where due_at > 0 and due_at > (select ` + clock + `) order by due_at limit 1),
   (select due_at from worker where due_at > 0 and due_at > (select ` + clock + `) order by due_at limit 1))`}
 
-	pendingJobs = &statement{"pending_jobs", "select id from job where state = 'PENDING' and route = 0 and not paused order by priority desc, id limit $1::bigint"}
+	pendingJobs = &statement{"pending_jobs", "select id from job where state = 'PENDING' and route = 0 and not paused order by priority desc, id limit $1::bigint offset $2::bigint"}
 
 	orphans = &statement{"orphans", `with recursive h(worker) as (
   (select worker from step where state = 'in_progress' and worker <> 0 order by worker limit 1)
@@ -46,17 +46,17 @@ union all (select 2, id, 0, due_at, due_event from worker where due_at > 0 and d
 var kinds = [...]string{kindStep, kindJob, kindWorker}
 
 // Look finds what needs the evaluator; see store.Ledger.
-func (db *DB) Look(ctx context.Context, limit int) (*store.Agenda, error) {
+func (db *DB) Look(ctx context.Context, limit, skip int) (*store.Agenda, error) {
 	var a *store.Agenda
 	err := db.again(ctx, func() (bool, error) {
 		var err error
-		a, err = db.look(ctx, limit)
+		a, err = db.look(ctx, limit, skip)
 		return false, err
 	})
 	return a, err
 }
 
-func (db *DB) look(ctx context.Context, limit int) (*store.Agenda, error) {
+func (db *DB) look(ctx context.Context, limit, skip int) (*store.Agenda, error) {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
 		return nil, connectError(err)
@@ -70,7 +70,7 @@ func (db *DB) look(ctx context.Context, limit int) (*store.Agenda, error) {
 	p.add(markedJobs, func(c *cursor) { a.Marked = append(a.Marked, c.num()) }, n)
 	p.add(nextDue, func(c *cursor) { a.NextDue = c.num() })
 	p.add(dueRecords, func(c *cursor) { a.Due = append(a.Due, due(c)) }, n)
-	p.add(pendingJobs, func(c *cursor) { a.Pending = append(a.Pending, c.num()) }, n)
+	p.add(pendingJobs, func(c *cursor) { a.Pending = append(a.Pending, c.num()) }, n, num(int64(skip)))
 	p.add(orphans, func(c *cursor) { a.Orphans = append(a.Orphans, c.num()) }, n, texts(lifecycle.Worker.Ends))
 	if err := p.run(ctx); err != nil {
 		return nil, queryError("look for work", err)

@@ -34,14 +34,14 @@ func TestDue(t *testing.T) {
 			{EntityKey: jobKey(j.Key(), 0), At: j.DueAt, Event: "cancel"},
 		}
 	})
-	a, err := db.Look(t.Context(), 10)
+	a, err := db.Look(t.Context(), 10, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, a.Due); diff != "" || a.NextDue != future {
 		t.Errorf("next %d, want %d; due (-want +got):\n%s", a.NextDue, future, diff)
 	}
-	if a, err = db.Look(t.Context(), 1); err != nil || len(a.Due) != 1 || a.Due[0] != want[0] {
+	if a, err = db.Look(t.Context(), 1, 0); err != nil || len(a.Due) != 1 || a.Due[0] != want[0] {
 		t.Errorf("with a limit of 1: %v, %v", a, err)
 	}
 }
@@ -135,7 +135,7 @@ func TestLifeOfAWorker(t *testing.T) {
 	if why := dead(); why != "" {
 		t.Errorf("an ended worker is reaped: %s", why)
 	}
-	a, err := db.Look(t.Context(), 5)
+	a, err := db.Look(t.Context(), 5, 0)
 	if err != nil || !slices.Equal(a.Orphans, []int64{w.Key()}) {
 		t.Errorf("orphans %v, %v", a.Orphans, err)
 	}

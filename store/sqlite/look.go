@@ -13,15 +13,15 @@ import (
 
 // Look finds what needs the evaluator; see store.Ledger. It reads partial
 // indexes only, and costs a few microseconds when there is nothing.
-func (db *DB) Look(ctx context.Context, limit int) (*store.Agenda, error) {
+func (db *DB) Look(ctx context.Context, limit, skip int) (*store.Agenda, error) {
 	a := &store.Agenda{Now: db.now()}
 	err := db.read(ctx, "look", func(c *conn) error {
-		for _, part := range []func(*conn, *store.Agenda, int) error{lookMarked, lookDue, lookPending, lookOrphans} {
+		for _, part := range []func(*conn, *store.Agenda, int) error{lookMarked, lookDue, lookOrphans} {
 			if err := part(c, a, limit); err != nil {
 				return err
 			}
 		}
-		return nil
+		return lookPending(c, a, limit, skip)
 	})
 	if err != nil {
 		return nil, err
@@ -84,8 +84,8 @@ func lookDue(c *conn, a *store.Agenda, limit int) error {
 	})
 }
 
-func lookPending(c *conn, a *store.Agenda, limit int) error {
-	return c.each(selectUnrouted, func(b *row) { b.int(int64(limit)) }, func(cols *columns) error {
+func lookPending(c *conn, a *store.Agenda, limit, skip int) error {
+	return c.each(selectUnrouted, func(b *row) { b.ints(int64(limit), int64(skip)) }, func(cols *columns) error {
 		a.Pending = append(a.Pending, cols.int())
 		return nil
 	})

@@ -164,7 +164,7 @@ var texts = [statementCount]string{
 		" UNION ALL SELECT min(due_at) FROM step WHERE due_at > 0 AND due_at > ?1" +
 		" UNION ALL SELECT min(due_at) FROM worker WHERE due_at > 0 AND due_at > ?1)",
 	selectUnrouted: "SELECT id FROM job INDEXED BY job_open WHERE " + jobsOpen +
-		" AND state = 'PENDING' AND route = 0 AND paused = 0 ORDER BY priority DESC, id LIMIT ?",
+		" AND state = 'PENDING' AND route = 0 AND paused = 0 ORDER BY priority DESC, id LIMIT ? OFFSET ?",
 	selectNextHolder: "SELECT s.place, w.state FROM (SELECT place FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place > ? ORDER BY place LIMIT 1) s LEFT JOIN worker w ON w.id = s.place",
 	selectStops: "SELECT job, ord, claims FROM step INDEXED BY step_flight WHERE " + inFlight +

@@ -22,7 +22,7 @@ var lookTests = []test{
 
 func (e *env) look(limit int) *store.Agenda {
 	e.Helper()
-	a, err := e.st.Look(e.ctx, limit)
+	a, err := e.st.Look(e.ctx, limit, 0)
 	e.ok(err)
 	return a
 }
@@ -80,6 +80,10 @@ func lookPending(e *env) {
 	e.add(1, func(m made, _ *Batch) { m.job.Paused = true })
 	e.add(1, func(m made, b *Batch) { b.MoveJob(m.job, lifecycle.JobAllocateResources) })
 	e.diff("pending", []int64{m.key()}, e.look(10).Pending)
+	next := e.add(1, func(m made, _ *Batch) {})
+	a, err := e.st.Look(e.ctx, 1, 1)
+	e.ok(err)
+	e.diff("pending after one", []int64{next.key()}, a.Pending)
 }
 
 func lookOrphans(e *env) {
