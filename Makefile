@@ -5,6 +5,9 @@ BIN ?= bin/pawl
 # With PostgreSQL: installed where it is missing, a throw-away cluster, nothing left behind.
 WITH_POSTGRES = $(GO) run ./internal/pgtest/run --
 
+# The race detector needs cgo, and cgo a C compiler.
+RACE = $(if $(shell command -v $(CC) 2>/dev/null),-race)
+
 .PHONY: help build demo test race lint generate verify bench clean
 
 help: ## list the targets
@@ -16,10 +19,10 @@ build: ## build bin/pawl
 demo: build ## run the main example: statistics of the Go standard library
 	$(BIN) run examples/gostats/gostats.yaml
 
-test: ## run every test, on SQLite and on a throw-away PostgreSQL
-	$(WITH_POSTGRES) $(GO) test ./...
+test: ## run every test, on SQLite and on a throw-away PostgreSQL; with the race detector where there is a C compiler
+	$(WITH_POSTGRES) $(GO) test $(RACE) ./...
 
-race: ## run every test with the race detector (needs gcc)
+race: ## the same, and fail without a C compiler
 	$(WITH_POSTGRES) $(GO) test -race ./...
 
 lint: ## vet, and what gofmt would change

@@ -258,7 +258,12 @@ const patience = 30 * time.Second
 // wait answers the job once it has ended.
 func (p *process) wait(id pawl.ID) *pawl.JobView {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	return p.waitFor(id, patience)
+}
+
+func (p *process) waitFor(id pawl.ID, limit time.Duration) *pawl.JobView {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), limit)
 	defer cancel()
 	if _, err := p.engine.Wait(ctx, id); err != nil {
 		p.t.Fatalf("job %s did not end: %v\n%s", id.Public(pawl.JobPrefix), err, p.dump(id))

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pawl-dev/pawl"
@@ -118,8 +120,8 @@ func (e *Engine) Brief(ctx context.Context, a *Assignment) (*Brief, *pawl.Failur
 	}
 	b := &Brief{Work: work, JobID: scope.JobID, StepID: r.id.Step(a.Step.Ord).Public(pawl.StepPrefix), Key: a.Definition.Key(a.Step.Ord),
 		Workflow: a.Definition.Name, Dir: dirOf(r.meta), Node: node}
-	b.Input, err = input(a.Definition, node, scope, a.Step.Ord.Instance() > 0)
-	return b, nil, err
+	b.Input = input(a.Definition, node, scope, a.Step.Ord.Instance() > 0)
+	return b, nil, nil
 }
 
 func union(a, b []int) []int {
@@ -160,21 +162,25 @@ func (e *Engine) item(ctx context.Context, k pawl.StepKey) (json.RawMessage, err
 	return nil, pawl.Errorf(pawl.Internal, "step %s has no item", k)
 }
 
-func input(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, instance bool) (json.RawMessage, error) {
-	needs := make(map[string]json.RawMessage, len(node.Needs))
-	for _, n := range node.Needs {
-		needs[def.Node(n).ID] = orNull(s.Outputs[n])
+// input writes the document. Its parts are JSON already, and a fan-out reads the
+// same inputs thousands of times, so that they are copied and not parsed again.
+func input(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, instance bool) json.RawMessage {
+	b := append(make([]byte, 0, len(s.Inputs)+len(s.Item)+128), `{"inputs":`...)
+	b = append(append(b, s.Inputs...), `,"needs":{`...)
+	needs := slices.SortedFunc(slices.Values(node.Needs), func(x, y int) int { return strings.Compare(def.Node(x).ID, def.Node(y).ID) })
+	for i, n := range needs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendQuote(b, def.Node(n).ID), ':')
+		b = append(b, orNull(s.Outputs[n])...)
 	}
-	doc := struct {
-		Inputs json.RawMessage            `json:"inputs"`
-		Needs  map[string]json.RawMessage `json:"needs"`
-		Item   json.RawMessage            `json:"item,omitempty"`
-		Index  *int                       `json:"index,omitempty"`
-	}{Inputs: s.Inputs, Needs: needs}
+	b = append(b, '}')
 	if instance {
-		doc.Item, doc.Index = orNull(s.Item), &s.Index
+		b = append(append(b, `,"item":`...), orNull(s.Item)...)
+		b = strconv.AppendInt(append(b, `,"index":`...), int64(s.Index), 10)
 	}
-	return json.Marshal(doc)
+	return append(b, '}')
 }
 
 func dirOf(metadata json.RawMessage) string {

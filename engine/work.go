@@ -30,20 +30,22 @@ func (e *Engine) Register(ctx context.Context, w pawl.Worker, actor string) (*pa
 	}
 	e.wake(false, true, false) // pending jobs may have waited for it
 	e.evaluator.look()
-	return &cmd.worker, nil
+	return cmd.made, nil
 }
 
 type register struct {
 	worker pawl.Worker
 	note   workflow.Note
+
+	made *pawl.Worker
 }
 
 func (r *register) query(*store.Query) {}
 
 func (r *register) decide(t *tx) error {
-	w := r.worker
+	w := r.worker // each try begins with the worker as it was given
 	t.makeWorker(&w, r.note)
-	r.worker = w
+	r.made = &w
 	return nil
 }
 

@@ -409,7 +409,23 @@ func (w *Worker) attempt(ctx context.Context, a *engine.Assignment) engine.Repor
 	if h == nil {
 		return reportOf(ctx, Result{Failure: &pawl.Failure{Class: "no_handler", Message: "this worker has no handler " + brief.Node.Handler}})
 	}
-	return reportOf(ctx, Safely(h)(ctx, t))
+	return reportOf(ctx, checked(Safely(h)(ctx, t), t.Limits.withDefaults().Output))
+}
+
+// checked holds what a handler answers to what may be stored: JSON of a size
+// within the limit (T8).
+func checked(r Result, limit int) Result {
+	switch {
+	case r.Failure != nil:
+		r.Output = nil
+	case len(r.Output) == 0:
+		r.Output = json.RawMessage("null")
+	case len(r.Output) > limit:
+		r = Result{Failure: tooLarge("the output", limit)}
+	case !json.Valid(r.Output):
+		r = Result{Failure: &pawl.Failure{Class: "invalid_output", Message: "the output of the handler is not JSON", Permanent: true}}
+	}
+	return r
 }
 
 // brief reads what the step needs, again and again while the database is away:
