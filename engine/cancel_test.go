@@ -50,7 +50,7 @@ func TestCancelOfADeafHandler(t *testing.T) { // T1, T5, K8
 	onDatabases(t, func(t *testing.T, db *database) {
 		g := newGate(true)
 		defer g.release()
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": g.run}, silence: time.Hour})
+		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": g.run}})
 		id := p.submit(define(t, oneStep), "")
 		g.wait(t)
 		if err := p.engine.Cancel(t.Context(), id, note("enough")); err != nil {

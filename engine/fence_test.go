@@ -148,6 +148,29 @@ func TestThreeLossesArePermanent(t *testing.T) { // T7
 	})
 }
 
+// TestASilentWorkerIsReleased: it holds its name and says nothing.
+func TestASilentWorkerIsReleased(t *testing.T) { // J9, T10
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		observer := startProcess(t, open(), nil)
+		id := observer.submit(define(t, oneStep), "")
+		h := observer.hand("h")
+		a := h.claim(1)[0]
+		p := start(t, open(), setup{handlers: map[string]runner.Handler{"h": echo}, silence: time.Second})
+		v := p.wait(id)
+		if s := steps(v)["a"]; v.Status != lifecycle.JobCompleted || s.Claims != 2 || s.Attempts != 1 {
+			t.Errorf("status %s, step %+v; want it run by the worker that lives", v.Status, s)
+		}
+		if w, err := p.store.Worker(t.Context(), h.worker.Key()); err != nil || w.State != lifecycle.WorkerTerminated {
+			t.Errorf("the silent worker is %+v, %v; want TERMINATED", w, err)
+		}
+		h.exchange(0, success(a))
+		if late := p.refused(id); len(late) != 1 {
+			t.Errorf("%d refused facts; want its late result", len(late))
+		}
+		verify(t, p.store)
+	})
+}
+
 // TestAnInterruptRefundsTheAttempt: a drain that has no more time sends its step
 // back, and another process runs it.
 func TestAnInterruptRefundsTheAttempt(t *testing.T) { // T1, T5

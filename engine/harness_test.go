@@ -159,7 +159,7 @@ type process struct {
 type setup struct {
 	handlers map[string]runner.Handler
 	capacity int
-	silence  time.Duration
+	silence  time.Duration // 0: an hour, so that a slow machine kills nobody
 }
 
 func startProcess(t *testing.T, s store.Store, handlers map[string]runner.Handler) *process {
@@ -169,6 +169,9 @@ func startProcess(t *testing.T, s store.Store, handlers map[string]runner.Handle
 
 func start(t *testing.T, s store.Store, c setup) *process {
 	t.Helper()
+	if c.silence == 0 {
+		c.silence = time.Hour
+	}
 	p := &process{t: t, store: s, config: c}
 	p.engine = engine.New(engine.Config{Store: s, Poll: 50 * time.Millisecond, Silence: c.silence, Jitter: func() float64 { return 0 }})
 	if c.handlers != nil {

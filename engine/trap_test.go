@@ -195,14 +195,14 @@ func TestASlotFreedByADeadline(t *testing.T) { // J7, K8, T7
 	onDatabases(t, func(t *testing.T, db *database) {
 		g := newGate(true)
 		defer g.release()
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"deaf": g.run, "h": nop}, silence: time.Hour})
+		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"deaf": g.run, "h": nop}})
 		id := p.submit(define(t, `
 name: slots
 workers: 1
 on_error: drain
 steps: [{id: a, handler: deaf, timeout: 1ms, retry: {max_attempts: 1}}, {id: b, handler: deaf2}, {id: c, handler: h, needs: [b]}]
 `), "")
-		q := start(t, db.open(), setup{handlers: map[string]runner.Handler{"deaf": g.run, "deaf2": nop, "h": nop}, silence: time.Hour})
+		q := start(t, db.open(), setup{handlers: map[string]runner.Handler{"deaf": g.run, "deaf2": nop, "h": nop}})
 		g.wait(t)
 		db.elapse(time.Hour)
 		v := q.wait(id)

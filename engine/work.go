@@ -115,6 +115,11 @@ func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 	if err != nil {
 		return nil, err
 	}
+	for i, err := range errs {
+		if r, ok := cmds[i].(*report); ok && err == nil && r.taken {
+			e.jobs.putOutput(r.r.Step, r.r.Output)
+		}
+	}
 	return take.assigned, errors.Join(errs...)
 }
 
@@ -130,6 +135,7 @@ type report struct {
 	e     *Engine
 	r     *Report
 	blind bool // the definition is not in memory, so that only the step is in sight
+	taken bool // it completed a node, whose output others may need
 }
 
 func (e *Engine) newReport(r *Report) *report { return &report{e: e, r: r} }
@@ -167,6 +173,22 @@ func (r *report) decide(t *tx) error {
 		t.refusals = append(t.refusals, r.refusal(t, why))
 		return nil
 	}
+	r.taken = r.r.Event == lifecycle.StepSuccess && s.Ord.Instance() == 0
+	err := r.apply(t, s)
+	if err == nil || r.blind {
+		return err
+	}
+	// What follows cannot be decided now. The outcome is stored all the same,
+	// with a mark; otherwise the step would be in progress for ever.
+	r.e.log.Error("an outcome could not be weighed; it is marked", "step", r.r.Step.String(), "error", err)
+	t.undo()
+	t.open()
+	r.blind = true
+	return r.apply(t, t.step(r.r.Step))
+}
+
+// apply stores the outcome and weighs it; if blind, it leaves that to be done.
+func (r *report) apply(t *tx, s *pawl.Step) error {
 	d, err := r.e.decision(t, s.Job, workflow.Answers{})
 	if err != nil {
 		return err
