@@ -176,6 +176,9 @@ func (v *evaluator) watch(ctx context.Context) {
 	}
 }
 
+// minPause keeps deadlines that cannot be applied from being tried in a circle.
+const minPause = 5 * time.Millisecond
+
 // until answers when to look again: at the next deadline, or at the next poll.
 func (v *evaluator) until(a *store.Agenda) time.Duration {
 	v.dueMu.Lock()
@@ -186,9 +189,9 @@ func (v *evaluator) until(a *store.Agenda) time.Duration {
 		wait = min(wait, time.Duration(a.NextDue-a.Now)*time.Microsecond)
 	}
 	if len(a.Due) == lookLimit {
-		wait = 0
+		wait = 0 // there are more
 	}
-	return max(wait, 0)
+	return max(wait, minPause)
 }
 
 func (v *evaluator) deal(ctx context.Context, a *store.Agenda) {

@@ -108,6 +108,8 @@ const (
 	statementCount
 )
 
+// A bound limit is written "? + 0": SQLite looks at a bare one when it plans, and
+// would prepare the statement anew for each binding.
 var texts = [statementCount]string{
 	begin:     "BEGIN IMMEDIATE",
 	beginRead: "BEGIN",
@@ -132,7 +134,7 @@ var texts = [statementCount]string{
 		" WHERE job = ? AND ord = ? AND seq = ?",
 	updateWorker: "UPDATE worker SET " + assign(workerLive) + ", " + replace("metadata") + " WHERE id = ? AND seq = ?",
 	sweepAnswers: "DELETE FROM idempotency WHERE (workspace, key) IN" +
-		" (SELECT workspace, key FROM idempotency WHERE expires_at > 0 AND expires_at <= ? ORDER BY expires_at LIMIT ?)",
+		" (SELECT workspace, key FROM idempotency WHERE expires_at > 0 AND expires_at <= ? ORDER BY expires_at LIMIT ? + 0)",
 
 	selectAnswer:     "SELECT endpoint, request_hash, status, expires_at, body FROM idempotency WHERE workspace = ? AND key = ?",
 	selectWorker:     "SELECT " + workerAll + " FROM worker WHERE id = ?",
@@ -141,36 +143,36 @@ var texts = [statementCount]string{
 	selectJobAll:     "SELECT " + jobAll + " FROM job WHERE id = ?",
 	selectStep:       "SELECT " + stepHot + " FROM step WHERE job = ? AND ord = ?",
 	selectStepBodies: "SELECT " + stepAll + " FROM step WHERE job = ? AND ord = ?",
-	selectMarked:     "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job = ? ORDER BY ord LIMIT ?",
-	selectWaiting:    "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 2 AND job = ? ORDER BY priority DESC, ord LIMIT ?",
+	selectMarked:     "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job = ? ORDER BY ord LIMIT ? + 0",
+	selectWaiting:    "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 2 AND job = ? ORDER BY priority DESC, ord LIMIT ? + 0",
 	selectOpenSteps: "SELECT " + stepHot + " FROM step WHERE job = ? AND state NOT IN" +
 		" ('complete', 'permanent_error', 'cancelled', 'skipped', 'resolved_manually') ORDER BY ord",
 	selectRootSteps: "SELECT " + stepHot + " FROM step WHERE job = ? AND unmet = 0 ORDER BY ord",
 	selectHeld: "SELECT " + stepHot + " FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place = ? ORDER BY job, ord",
 	selectReady: "SELECT priority, job, ord FROM step INDEXED BY step_flight WHERE " + inFlight +
-		" AND state = 'enqueued' AND place = ? ORDER BY priority DESC, job, ord LIMIT ?",
+		" AND state = 'enqueued' AND place = ? ORDER BY priority DESC, job, ord LIMIT ? + 0",
 	selectPending: "SELECT priority, id FROM job INDEXED BY job_open WHERE " + jobsOpen +
-		" AND state = 'PENDING' AND route = ? AND paused = 0 ORDER BY priority DESC, id LIMIT ?",
+		" AND state = 'PENDING' AND route = ? AND paused = 0 ORDER BY priority DESC, id LIMIT ? + 0",
 	selectKnown: "SELECT 1 FROM definition WHERE id = ?",
 
-	selectMarkedJobs:     "SELECT id FROM job INDEXED BY job_mark WHERE mark <> 0 AND mark = 1 ORDER BY id LIMIT ?",
+	selectMarkedJobs:     "SELECT id FROM job INDEXED BY job_mark WHERE mark <> 0 AND mark = 1 ORDER BY id LIMIT ? + 0",
 	selectNextMarkedStep: "SELECT job FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job > ? ORDER BY job LIMIT 1",
-	selectDue: "SELECT * FROM (SELECT due_at AS at, 'job' AS kind, id, 0, due_event FROM job WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2)" +
-		" UNION ALL SELECT * FROM (SELECT due_at, 'step', job, ord, due_event FROM step WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2)" +
-		" UNION ALL SELECT * FROM (SELECT due_at, 'worker', id, 0, due_event FROM worker WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2)" +
-		" ORDER BY at LIMIT ?2",
+	selectDue: "SELECT * FROM (SELECT due_at AS at, 'job' AS kind, id, 0, due_event FROM job WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2 + 0)" +
+		" UNION ALL SELECT * FROM (SELECT due_at, 'step', job, ord, due_event FROM step WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2 + 0)" +
+		" UNION ALL SELECT * FROM (SELECT due_at, 'worker', id, 0, due_event FROM worker WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2 + 0)" +
+		" ORDER BY at LIMIT ?2 + 0",
 	selectNextDue: "SELECT min(at) FROM (SELECT min(due_at) AS at FROM job WHERE due_at > 0 AND due_at > ?1" +
 		" UNION ALL SELECT min(due_at) FROM step WHERE due_at > 0 AND due_at > ?1" +
 		" UNION ALL SELECT min(due_at) FROM worker WHERE due_at > 0 AND due_at > ?1)",
 	selectUnrouted: "SELECT id FROM job INDEXED BY job_open WHERE " + jobsOpen +
-		" AND state = 'PENDING' AND route = 0 AND paused = 0 ORDER BY priority DESC, id LIMIT ? OFFSET ?",
+		" AND state = 'PENDING' AND route = 0 AND paused = 0 ORDER BY priority DESC, id LIMIT ? + 0 OFFSET ? + 0",
 	selectNextHolder: "SELECT s.place, w.state FROM (SELECT place FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place > ? ORDER BY place LIMIT 1) s LEFT JOIN worker w ON w.id = s.place",
 	selectStops: "SELECT job, ord, claims FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place = ? AND due_event = 'cancel' ORDER BY job, ord",
 
-	selectStepsAll:      "SELECT " + stepAll + " FROM step WHERE job = ? AND ord > ? ORDER BY ord LIMIT ?",
+	selectStepsAll:      "SELECT " + stepAll + " FROM step WHERE job = ? AND ord > ? ORDER BY ord LIMIT ? + 0",
 	selectStepsHot:      "SELECT " + stepHot + " FROM step WHERE job = ? ORDER BY ord",
 	selectStepCounts:    "SELECT state, count(*) FROM step WHERE job = ? GROUP BY state",
 	selectWorkers:       "SELECT " + workerAll + " FROM worker ORDER BY id",
