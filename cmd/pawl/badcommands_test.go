@@ -57,6 +57,7 @@ func TestBadCommands(t *testing.T) {
 		"run-missing-file":        {"run", "testdata/badcommands/none.yaml"},
 		"run-folder":              {"run", "testdata"},
 		"run-bad-file":            {"run", bad},
+		"run-handler":             {"run", "testdata/badcommands/handler.yaml"},
 		"run-bad-output":          {"run", good, "-o", "jsno"},
 		"run-workers-zero":        {"run", good, "--workers", "0"},
 		"run-resume-request-id":   {"run", good, "--resume", "--request-id", "x"},

@@ -151,5 +151,7 @@ func benchTable(results []bench.Result) [][]string {
 			figure("%.2f", float64(r.P50)), figure("%.2f", float64(r.P99)), fmt.Sprintf("%.3f", r.PerJob.Commits),
 			fmt.Sprintf("%.1f", r.PerJob.Inserts), fmt.Sprintf("%.1f", r.PerJob.Updates), fmt.Sprintf("%.1f", r.PerJob.Audit)})
 	}
-	return rows
+	budget := bench.Budget
+	return append(rows, []string{"budget", "a no-op job", "", "", "", "", fmt.Sprintf("%.0f, not shared", budget.Commits),
+		fmt.Sprintf("%.1f", budget.Inserts), fmt.Sprintf("%.1f", budget.Updates), fmt.Sprintf("%.1f", budget.Audit)})
 }

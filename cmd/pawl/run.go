@@ -88,6 +88,9 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := served(path, def); err != nil {
+		return err
+	}
 	l, err := a.openLedger(ctx, false)
 	if err != nil {
 		return err
@@ -100,6 +103,18 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 	}
 	a.announce(id, f.shape)
 	return a.attend(ctx, &session{app: a, ledger: l, id: id, capacity: f.workers, resumed: resumed}, path, f.shape)
+}
+
+// served refuses a workflow that would wait for ever: it has a step for a handler
+// that this program does not have.
+func served(path string, def *workflow.Definition) error {
+	known := handlers()
+	for _, n := range def.Nodes {
+		if known[n.Handler] == nil {
+			return usage("submit it with pawl submit to a worker that has the handler", "%s: step %s needs the handler %s, which pawl run does not have", path, n.ID, n.Handler)
+		}
+	}
+	return nil
 }
 
 // choose finds the job to continue, or makes one.
