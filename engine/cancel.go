@@ -50,9 +50,8 @@ func noJob(id pawl.ID) error {
 
 // A fire applies a deadline that has passed (K8), if it still stands.
 type fire struct {
-	e       *Engine
-	due     store.Due
-	answers workflow.Answers
+	e   *Engine
+	due store.Due
 }
 
 func (f *fire) query(q *store.Query) {
@@ -143,8 +142,13 @@ func (r *release) lose(t *tx, w *pawl.Worker, k pawl.StepKey) error {
 		return nil
 	}
 	f := &pawl.Failure{Class: "lost", Message: "its worker " + w.ID.Public(pawl.WorkerPrefix) + " ended: " + r.note.Reason}
-	d := &workflow.Decision{Board: unlocked{board{t: t, key: k.Job}, j}, Now: t.now}
-	return d.Report(s, workflow.Report{Event: lifecycle.StepLost, Failure: f, Note: workflow.Note{Reason: r.note.Reason}})
+	return blindly(t, s, j).Report(s, workflow.Report{Event: lifecycle.StepLost, Failure: f, Note: workflow.Note{Reason: r.note.Reason}})
+}
+
+// blindly answers a decision about s that stores an outcome and leaves it to be
+// weighed: it sees neither the job nor its definition.
+func blindly(t *tx, s *pawl.Step, j *pawl.Job) *workflow.Decision {
+	return &workflow.Decision{Board: unlocked{board{t: t, key: s.Job}, j}, Now: t.now}
 }
 
 // unlocked is a board whose job is not locked: a decision cannot weigh there,

@@ -16,9 +16,13 @@ import (
 
 // Limits of the committer.
 const (
-	maxGroup    = 1024             // commands in one transaction
+	maxGroup    = 1024             // weight of the commands in one transaction
+	heavyBytes  = 16 << 10         // of bodies that weigh as much as a command
+	heavyRows   = 16               // new rows that weigh as much as a command
 	maxConflict = 8                // tries of a command that meets other writers
-	settleLimit = 30 * time.Second // how long an unknown outcome is looked into
+	settleLimit = 30 * time.Second // of one look into an unknown outcome
+	settlePause = 100 * time.Millisecond
+	settleWarns = 100 // looks that failed for each warning
 )
 
 // A command is one thing to be decided and committed.
@@ -33,11 +37,30 @@ type command interface {
 // A renewer is a command that makes new ids before it is tried again.
 type renewer interface{ renew() }
 
+// A heavy command weighs more than 1, which is what others weigh: a store takes
+// only so much in one transaction.
+type heavy interface{ weight() int }
+
+func weightOf(cmd command) int {
+	if h, ok := cmd.(heavy); ok {
+		return h.weight()
+	}
+	return 1
+}
+
 // A group is commands that go into the same commit.
 type group struct {
 	cmds []command
 	errs []error
 	done chan struct{}
+}
+
+func (g *group) weight() int {
+	weight := 0
+	for _, cmd := range g.cmds {
+		weight += weightOf(cmd)
+	}
+	return weight
 }
 
 // A committer commits groups of commands. It gathers while commits are in
@@ -47,6 +70,7 @@ type committer struct {
 	log   *slog.Logger
 	begin func(*store.Facts) *tx
 	after func(*tx) // called once for each commit, before its commands are answered
+	pause time.Duration
 
 	mu     sync.Mutex
 	wake   *sync.Cond
@@ -56,7 +80,7 @@ type committer struct {
 }
 
 func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store.Facts) *tx, after func(*tx)) *committer {
-	c := &committer{store: s, log: log, begin: begin, after: after}
+	c := &committer{store: s, log: log, begin: begin, after: after, pause: settlePause}
 	c.wake = sync.NewCond(&c.mu)
 	for range lanes {
 		c.lanes.Go(c.lane)
@@ -118,8 +142,8 @@ func (c *committer) lane() {
 	}
 }
 
-// take answers the groups that wait, at most maxGroup commands of them (a group
-// is never split), or nil when the committer is closed and the queue empty.
+// take answers the groups that wait, at most maxGroup by weight (a group is
+// never split), or nil when the committer is closed and the queue empty.
 func (c *committer) take() []*group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,9 +153,11 @@ func (c *committer) take() []*group {
 		}
 		c.wake.Wait()
 	}
-	n, cmds := 0, 0
-	for n < len(c.queue) && (n == 0 || cmds+len(c.queue[n].cmds) <= maxGroup) {
-		cmds += len(c.queue[n].cmds)
+	n, weight := 0, 0
+	for n < len(c.queue) {
+		if weight += c.queue[n].weight(); weight > maxGroup && n > 0 {
+			break
+		}
 		n++
 	}
 	batch := c.queue[:n:n]
@@ -143,13 +169,14 @@ func (c *committer) take() []*group {
 }
 
 // run commits a batch. When its transaction fails as a whole because of other
-// writers, its groups are committed one by one, so that none harms the rest.
+// writers, or of something that the store does not take, its groups are
+// committed one by one, so that none harms the rest.
 func (c *committer) run(batch []*group) {
 	err := c.attempt(batch)
 	if err == nil {
 		return
 	}
-	if errors.Is(err, store.ErrStale) && len(batch) > 1 {
+	if len(batch) > 1 && (errors.Is(err, store.ErrStale) || pawl.KindOf(err) != pawl.Unavailable) {
 		for _, g := range batch {
 			c.run([]*group{g})
 		}
@@ -220,30 +247,40 @@ func (c *committer) attempt(batch []*group) error {
 }
 
 // settle finds out whether a commit of unknown outcome happened (K5). If it did
-// not, the batch may be tried again.
+// not, the batch may be tried again. It does not give up before the committer is
+// closed: what was claimed and not told would be nobody's while its worker lives.
 func (c *committer) settle(t *tx) error {
 	first, ok := t.first()
 	if !ok {
 		return store.ErrStale // nothing that could be looked up: decide anew
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), settleLimit)
-	defer cancel()
-	for {
-		committed, err := c.store.Settle(ctx, first.EntityKey, &first.Entry)
+	for try := 0; ; try++ {
+		committed, err := c.lookUp(&first)
 		switch {
 		case err == nil && committed:
 			return nil
 		case err == nil:
 			return store.ErrStale
-		case ctx.Err() != nil:
+		case c.isClosed():
 			return &pawl.Error{Kind: pawl.Unavailable, Message: "the outcome of a commit is not known", Err: err}
 		}
-		c.log.Warn("settling a commit of unknown outcome", "error", err)
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
+		if try%settleWarns == 0 {
+			c.log.Warn("settling a commit of unknown outcome; it is tried again", "error", err)
 		}
+		time.Sleep(c.pause)
 	}
+}
+
+func (c *committer) lookUp(e *store.Entry) (committed bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), settleLimit)
+	defer cancel()
+	return c.store.Settle(ctx, e.EntityKey, &e.Entry)
+}
+
+func (c *committer) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
 }
 
 // decide runs one command and undoes what it did if it is refused. A panic is

@@ -65,6 +65,9 @@ func (v *evaluator) attend(job int64) { v.ask(job, false) }
 func (v *evaluator) pending(job int64) { v.ask(job, true) }
 
 func (v *evaluator) ask(job int64, start bool) {
+	if v.e.cfg.Passive {
+		return // another process evaluates
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if start {
@@ -166,8 +169,7 @@ func (v *evaluator) watch(ctx context.Context) {
 				v.e.log.Warn("looking for work failed; it is tried again", "error", err)
 			}
 		} else {
-			v.deal(ctx, agenda)
-			wait = v.until(agenda)
+			wait = v.until(agenda, v.deal(ctx, agenda))
 			if skip += len(agenda.Pending); len(agenda.Pending) < lookLimit {
 				skip = 0
 			}
@@ -179,8 +181,9 @@ func (v *evaluator) watch(ctx context.Context) {
 // minPause keeps deadlines that cannot be applied from being tried in a circle.
 const minPause = 5 * time.Millisecond
 
-// until answers when to look again: at the next deadline, or at the next poll.
-func (v *evaluator) until(a *store.Agenda) time.Duration {
+// until answers when to look again, after so many deadlines were applied: at
+// the next deadline or the next poll, or at once if there may be more of them.
+func (v *evaluator) until(a *store.Agenda, applied int) time.Duration {
 	v.dueMu.Lock()
 	defer v.dueMu.Unlock()
 	v.nextDue = a.NextDue
@@ -188,13 +191,15 @@ func (v *evaluator) until(a *store.Agenda) time.Duration {
 	if a.NextDue > 0 {
 		wait = min(wait, time.Duration(a.NextDue-a.Now)*time.Microsecond)
 	}
-	if len(a.Due) == lookLimit {
+	if len(a.Due) == lookLimit && applied > 0 {
 		wait = 0 // there are more
 	}
 	return max(wait, minPause)
 }
 
-func (v *evaluator) deal(ctx context.Context, a *store.Agenda) {
+// deal does what the agenda asks for, or has it done. It answers how many
+// deadlines were applied.
+func (v *evaluator) deal(ctx context.Context, a *store.Agenda) int {
 	for _, job := range a.Marked {
 		v.attend(job)
 	}
@@ -204,14 +209,11 @@ func (v *evaluator) deal(ctx context.Context, a *store.Agenda) {
 	for _, worker := range a.Orphans {
 		v.release(ctx, &release{worker: worker, note: workflow.Note{Reason: "it had ended while it held steps"}})
 	}
-	v.fire(ctx, a.Due)
+	return v.fire(ctx, a.Due)
 }
 
-// fire applies deadlines that have passed.
-func (v *evaluator) fire(ctx context.Context, due []store.Due) {
-	if len(due) == 0 {
-		return
-	}
+// fire applies deadlines that have passed, and answers how many.
+func (v *evaluator) fire(ctx context.Context, due []store.Due) (applied int) {
 	cmds, fired := make([]command, 0, len(due)), make([]store.Due, 0, len(due))
 	for _, d := range due {
 		if err := v.e.know(ctx, d.Job); err != nil {
@@ -220,15 +222,21 @@ func (v *evaluator) fire(ctx context.Context, due []store.Due) {
 		}
 		cmds, fired = append(cmds, &fire{e: v.e, due: d}), append(fired, d)
 	}
+	if len(cmds) == 0 {
+		return 0
+	}
 	errs, err := v.e.committer.do(ctx, cmds...)
 	if err != nil {
-		return
+		return 0
 	}
 	for i, err := range errs {
 		if err != nil {
 			v.e.log.Error("a deadline could not be applied", "deadline", fired[i].Event, "job", fired[i].Job, "error", err)
+			continue
 		}
+		applied++
 	}
+	return applied
 }
 
 // maintainEvery is how often the database is kept in order.

@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// maxRemembered bounds the bytes of what one generation of a memory keeps.
+// maxRemembered bounds the bytes of what one generation of a memory keeps, as
+// far as outputs, items and inputs go.
 const maxRemembered = 32 << 20
 
 // A memory keeps facts that never change, of jobs that this process works on:
@@ -26,6 +27,7 @@ type remembered struct {
 	def     *workflow.Definition
 	meta    json.RawMessage
 	inputs  json.RawMessage // nil: not known
+	size    int             // in bytes, of all that is kept of the job
 	outputs map[pawl.Ord]json.RawMessage
 	items   map[pawl.Ord][]json.RawMessage // of fan-outs
 }
@@ -39,16 +41,32 @@ func (m *memory) find(job int64) *remembered {
 	}
 	r := m.old[job]
 	if r != nil {
-		m.add(job, r, 512+len(r.inputs))
+		delete(m.old, job)
+		m.add(job, r)
 	}
 	return r
 }
 
-func (m *memory) add(job int64, r *remembered, size int) {
-	if m.bytes += size; m.bytes > maxRemembered {
-		m.old, m.young, m.bytes = m.young, make(map[int64]*remembered), size
-	}
+// add makes a job one of the young. If they are too many by that, they are old
+// now, but for this job, of which only what is small is kept.
+func (m *memory) add(job int64, r *remembered) {
 	m.young[job] = r
+	if m.bytes += r.size; m.bytes <= maxRemembered {
+		return
+	}
+	delete(m.young, job)
+	r.outputs, r.items, r.size = nil, nil, r.least()
+	m.old, m.young, m.bytes = m.young, map[int64]*remembered{job: r}, r.size
+}
+
+// least is the size of a job without outputs and items.
+func (r *remembered) least() int { return 512 + len(r.inputs) + len(r.meta) }
+
+// grow makes a young job larger.
+func (m *memory) grow(job int64, r *remembered, size int) {
+	m.bytes -= r.size
+	r.size += size
+	m.add(job, r)
 }
 
 func (m *memory) get(job int64) (remembered, bool) {
@@ -68,10 +86,13 @@ func (m *memory) put(j *pawl.Job, def *workflow.Definition) {
 	r := m.find(key)
 	if r == nil {
 		r = &remembered{id: j.ID, def: def}
-		m.add(key, r, 512+len(j.Inputs))
+		r.size = r.least()
+		m.add(key, r)
 	}
 	if j.Inputs != nil {
+		before := r.least()
 		r.inputs, r.meta = j.Inputs, j.Metadata
+		m.grow(key, r, r.least()-before)
 	}
 }
 
@@ -98,8 +119,9 @@ func (m *memory) putOutput(k pawl.StepKey, output json.RawMessage) {
 	if r.outputs == nil {
 		r.outputs = make(map[pawl.Ord]json.RawMessage)
 	}
+	before := len(r.outputs[k.Ord])
 	r.outputs[k.Ord] = output
-	m.add(k.Job, r, len(output))
+	m.grow(k.Job, r, len(output)-before)
 }
 
 // items answers the list of a fan-out, if it is known.
@@ -122,6 +144,8 @@ func (m *memory) putItems(k pawl.StepKey, items []json.RawMessage, size int) {
 	if r.items == nil {
 		r.items = make(map[pawl.Ord][]json.RawMessage)
 	}
-	r.items[k.Ord] = items
-	m.add(k.Job, r, size)
+	if r.items[k.Ord] == nil {
+		r.items[k.Ord] = items
+		m.grow(k.Job, r, size)
+	}
 }

@@ -37,7 +37,7 @@ func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Su
 		cmds, at = append(cmds, cmd), append(at, i)
 	}
 	for len(cmds) > 0 {
-		n := min(len(cmds), maxGroup)
+		n := share(cmds)
 		errs, err := e.committer.do(ctx, cmds[:n]...)
 		if err != nil {
 			return nil, err
@@ -52,6 +52,17 @@ func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Su
 		cmds, at = cmds[n:], at[n:]
 	}
 	return answers, nil
+}
+
+// share answers how many of the commands go into one commit, at least one.
+func share(cmds []command) int {
+	weight := 0
+	for i, cmd := range cmds {
+		if weight += weightOf(cmd); weight > maxGroup && i > 0 {
+			return i
+		}
+	}
+	return len(cmds)
 }
 
 // A submit makes one job.
@@ -112,6 +123,10 @@ func requestHash(sub *pawl.Submission) [32]byte {
 // renew takes a new id.
 func (s *submit) renew() { s.id = s.e.mint.next(s.e.cfg.Clock()) }
 
+func (s *submit) weight() int {
+	return 1 + len(s.sub.Inputs)/heavyBytes + len(s.def.Nodes)/heavyRows
+}
+
 func (s *submit) query(q *store.Query) {
 	if s.key.Key != "" {
 		q.Keys = append(q.Keys, s.key)
@@ -119,6 +134,7 @@ func (s *submit) query(q *store.Query) {
 }
 
 func (s *submit) decide(t *tx) error {
+	s.replayed = false // whatever an earlier try has decided
 	if s.key.Key != "" {
 		if done, err := s.replay(t); done || err != nil {
 			return err

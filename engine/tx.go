@@ -30,7 +30,6 @@ type tx struct {
 	definitions []*pawl.Definition
 	answers     map[store.IdempotencyKey]*store.Answer
 	enqueued    []pawl.StepKey // by this transaction; some may be claimed since
-	granted     map[int]int    // how many claims were asked before, by claim query
 
 	command int // counts commands, to tell whose touch of a record is first
 	journal journal

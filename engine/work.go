@@ -120,6 +120,9 @@ func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 			e.jobs.putOutput(r.r.Step, r.r.Output)
 		}
 	}
+	if x.Free > 0 && errs[len(errs)-1] != nil {
+		return nil, errors.Join(errs...) // what the claim took is undone
+	}
 	return take.assigned, errors.Join(errs...)
 }
 
@@ -138,7 +141,18 @@ type report struct {
 	taken bool // it completed a node, whose output others may need
 }
 
-func (e *Engine) newReport(r *Report) *report { return &report{e: e, r: r} }
+// newReport answers the command for a report. Metadata of a failure that is not
+// JSON could not be stored, and is left out.
+func (e *Engine) newReport(r *Report) *report {
+	if f := r.Failure; f != nil && len(f.Metadata) > 0 && !json.Valid(f.Metadata) {
+		report, failure := *r, *f
+		failure.Metadata, report.Failure = nil, &failure
+		r = &report
+	}
+	return &report{e: e, r: r}
+}
+
+func (r *report) weight() int { return 1 + len(r.r.Output)/heavyBytes }
 
 func (r *report) query(q *store.Query) {
 	q.Jobs = append(q.Jobs, r.r.Step.Job)
@@ -165,8 +179,9 @@ func addReach(q *store.Query, def *workflow.Definition, k pawl.StepKey, deep boo
 }
 
 func (r *report) decide(t *tx) error {
+	r.taken = false // whatever an earlier try has decided
 	s := t.step(r.r.Step)
-	if s == nil {
+	if s == nil || t.job(s.Job) == nil {
 		return pawl.Errorf(pawl.NotFound, "there is no step %s", r.r.Step)
 	}
 	if why := r.stale(s); why != "" {
@@ -187,17 +202,17 @@ func (r *report) decide(t *tx) error {
 	return r.apply(t, t.step(r.r.Step))
 }
 
-// apply stores the outcome and weighs it; if blind, it leaves that to be done.
+// apply stores the outcome and weighs it; if blind, it leaves that to be done,
+// and takes no definition.
 func (r *report) apply(t *tx, s *pawl.Step) error {
-	d, err := r.e.decision(t, s.Job, workflow.Answers{})
-	if err != nil {
-		return err
-	}
 	rep := r.r.Report
 	rep.Note.Actor = r.r.Actor
 	if r.blind {
-		d.Board = unlocked{board{t: t, key: s.Job}, t.job(s.Job)}
-		return d.Report(s, rep)
+		return blindly(t, s, t.job(s.Job)).Report(s, rep)
+	}
+	d, err := r.e.decision(t, s.Job, workflow.Answers{})
+	if err != nil {
+		return err
 	}
 	if err := d.Report(s, rep); err != nil {
 		return err

@@ -82,6 +82,7 @@ type Worker struct {
 	self    *pawl.Worker
 	release func() // of the name that tells its life
 	running map[claimKey]context.CancelCauseFunc
+	hurried bool // what runs is interrupted, and so is what a visit under way still brings
 }
 
 // A claimKey tells the claims of a step apart.
@@ -152,7 +153,7 @@ func (w *Worker) Drain(ctx context.Context) error {
 	select {
 	case <-w.over:
 	case <-ctx.Done():
-		w.stopAll(ErrInterrupted)
+		w.interrupt()
 		<-w.over
 	}
 	return nil
@@ -309,6 +310,14 @@ func (w *Worker) stopAll(cause error) {
 	}
 }
 
+// interrupt stops what runs and whatever is assigned from now on.
+func (w *Worker) interrupt() {
+	w.mu.Lock()
+	w.hurried = true
+	w.mu.Unlock()
+	w.stopAll(ErrInterrupted)
+}
+
 // finish ends the worker's record.
 func (w *Worker) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -378,6 +387,9 @@ func (w *Worker) run(a *engine.Assignment) {
 	w.mu.Lock()
 	w.running[claimKey{a.Step.StepKey, a.Step.Claims}] = cancel
 	actor := w.self.ID.Public(pawl.WorkerPrefix)
+	if w.hurried {
+		cancel(ErrInterrupted)
+	}
 	w.mu.Unlock()
 	assignment := *a
 	go func() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,8 +31,10 @@ const verifyLong = `Check the audit trail of all jobs, steps and workers, or of 
 row is a legal move, that none is missing, out of order or changed, and that it
 leads to what is stored. The first row that breaks is named, with exit code 1.
 
---file checks an exported trail without a database. A file cannot say what it
-never had: a trail that was cut at its end passes.`
+--file checks an exported trail without a database; - is standard input. A file
+cannot say what it never had: a trail that was cut at its end passes. Nor can a
+database, of a job that was removed from it with its steps and all of their rows.
+The trail is of moves: inputs and outputs are not in it.`
 
 func newAuditVerify(a *app) *cobra.Command {
 	form, file := formText, ""
@@ -49,7 +52,7 @@ func newAuditVerify(a *app) *cobra.Command {
 			var v verdict
 			var err error
 			if file != "" {
-				v, err = verifyFile(file)
+				v, err = a.verifyFile(file)
 			} else {
 				v, err = a.verifyStore(c.Context(), args)
 			}
@@ -60,7 +63,7 @@ func newAuditVerify(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: {ok, entities, entries, fault}")
-	c.Flags().StringVar(&file, "file", "", "check this export (JSON lines) and no database")
+	c.Flags().StringVar(&file, "file", "", "check this export (JSON lines; - is standard input) and no database")
 	return c
 }
 
@@ -88,6 +91,10 @@ func (a *app) verifyStore(ctx context.Context, args []string) (verdict, error) {
 	err := a.trails(ctx, args, func(t store.TrailOf) error {
 		v.Entities++
 		v.Entries += int64(len(t.Entries))
+		if t.ID == "" {
+			v.OK, v.Fault = false, &fault{Sequence: 1, Code: audit.FaultRecord, Message: missingRecord(t.Entries)}
+			return errStop
+		}
 		m := lifecycle.ByName(t.Kind)
 		if m == nil {
 			return pawl.Errorf(pawl.Internal, "%s is of an unknown kind %q", t.ID, t.Kind)
@@ -105,15 +112,32 @@ func (a *app) verifyStore(ctx context.Context, args []string) (verdict, error) {
 	return v, err
 }
 
+// missingRecord speaks of a trail whose record was removed, and its id with it:
+// when it began is all there is to find it by.
+func missingRecord(trail []audit.Entry) string {
+	if len(trail) == 0 {
+		return "a trail has no record"
+	}
+	return fmt.Sprintf("the trail of %d entries that begins at %s has no record", len(trail), stamp(time.UnixMicro(trail[0].At)))
+}
+
+// codeLine is the code of a line of an export that is no row at all. The message
+// has its number.
+const codeLine audit.Code = "line"
+
 func faultOf(f *audit.Fault) *fault { return &fault{f.Entity, f.Sequence, f.Code, f.Message} }
 
-func verifyFile(path string) (verdict, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return verdict{}, fileError(path, err)
+func (a *app) verifyFile(path string) (verdict, error) {
+	lines := a.stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return verdict{}, fileError(path, err)
+		}
+		defer f.Close()
+		lines = f
 	}
-	defer f.Close()
-	replayed, err := audit.VerifyLines(f)
+	replayed, err := audit.VerifyLines(lines)
 	v := verdict{OK: err == nil, Entities: len(replayed)}
 	for _, r := range replayed {
 		v.Entries += r.Seq
@@ -124,7 +148,7 @@ func verifyFile(path string) (verdict, error) {
 	case errors.As(err, &broken):
 		v.Fault = faultOf(broken)
 	default:
-		v.Fault = &fault{Code: "line", Message: err.Error()}
+		v.Fault = &fault{Code: codeLine, Message: err.Error()}
 	}
 	return v, nil
 }
@@ -138,10 +162,13 @@ func (a *app) judge(v verdict, form string) error {
 	}
 	if f := v.Fault; f != nil {
 		where := ""
-		if f.Entity != "" {
-			where = fmt.Sprintf("%s: entry %d: ", f.Entity, f.Sequence)
+		switch {
+		case f.Entity != "":
+			where = fmt.Sprintf("%s: entry %d: %s: ", f.Entity, f.Sequence, f.Code)
+		case f.Code != codeLine:
+			where = string(f.Code) + ": "
 		}
-		say(a.stderr, "error", fmt.Sprintf("the audit trail is broken: %s%s: %s", where, f.Code, f.Message))
+		say(a.stderr, "error", "the audit trail is broken: "+where+f.Message)
 		return exit{codeFailed}
 	}
 	if form == formText {

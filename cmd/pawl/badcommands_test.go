@@ -54,6 +54,10 @@ func TestBadCommands(t *testing.T) {
 		"run-without-file":        {"run"},
 		"run-two-files":           {"run", good, "other.yaml"},
 		"run-resume-with-space":   {"run", good, "--resume", id},
+		"run-resume-empty":        {"run", good, "--resume="},
+		"run-input-not-text":      {"run", good, "-i", "day=\xff"},
+		"exec-not-text":           {"exec", "--", "echo", "\xff"},
+		"workspace-not-text":      {"jobs", "--workspace", "\x1b[31m"},
 		"run-missing-file":        {"run", "testdata/badcommands/none.yaml"},
 		"run-folder":              {"run", "testdata"},
 		"run-bad-file":            {"run", bad},
@@ -116,7 +120,7 @@ func TestBadCommands(t *testing.T) {
 			if lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n"); !strings.HasPrefix(lines[0], "error: ") {
 				t.Errorf("the first line is no error: %s", lines[0])
 			}
-			golden(t, "badcommands/"+name+".golden", fmt.Sprintf("$ pawl %s\n%sexit %d\n", strings.Join(args, " "), stderr, code))
+			golden(t, "badcommands/"+name+".golden", fmt.Sprintf("$ pawl %s\n%sexit %d\n", printable(strings.ToValidUTF8(strings.Join(args, " "), "\uFFFD")), stderr, code))
 		})
 	}
 }

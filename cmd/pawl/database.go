@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/postgres"
 	"github.com/pawl-dev/pawl/store/sqlite"
@@ -98,12 +99,15 @@ func (d database) prepare() error {
 	dir := filepath.Dir(d.path)
 	if d.fallback {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return usage("name another database with --database or PAWL_DATABASE", "cannot make the folder of the database: %v", err)
+			return &pawl.Error{Kind: kindOfFile(err), Message: fmt.Sprintf("cannot make the folder of the database: %v", err), Hint: "name another database with --database or PAWL_DATABASE"}
 		}
 		return nil
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return usage("make it, or name another database with --database", "the folder of the database does not exist: %s", dir)
+	}
+	if info, err := os.Stat(d.path); err == nil && info.IsDir() {
+		return usage("name a file in it with --database", "the database %s is a folder", d.path)
 	}
 	return nil
 }

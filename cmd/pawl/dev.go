@@ -41,6 +41,7 @@ func (a *app) dev(ctx context.Context, capacity int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
+	defer outliveReaders()()
 	handlers := handlers()
 	worker, err := runner.Start(ctx, runner.WorkerConfig{
 		Engine: l.engine, Store: l.store, Workspace: a.workspace, Actor: a.actor(), Capacity: capacity, Handlers: handlers, Log: a.log,

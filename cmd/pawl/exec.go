@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -76,17 +78,23 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) (err error)
 	return a.settled(ctx, s)
 }
 
+// maxRetries is one less than the attempts that a step may have.
+const maxRetries = 999
+
 // definition builds the workflow of one command. Nothing in it is an
 // expression.
 func (f *execFlags) definition(argv []string) (*workflow.Definition, error) {
 	if f.timeout < 0 {
 		return nil, usage("", "--timeout %s: want more than 0", f.timeout)
 	}
-	if f.retry < 0 {
-		return nil, usage("", "--retry %d: want 0 or more", f.retry)
+	if f.retry < 0 || f.retry > maxRetries {
+		return nil, usage("", "--retry %d: want 0 to %d", f.retry, maxRetries)
 	}
 	step := workflow.Step{ID: "command", Env: map[string]string{}, Output: workflow.OutputNone, Retry: workflow.Retry{MaxAttempts: f.retry + 1}}
-	for _, arg := range argv {
+	for i, arg := range argv {
+		if !utf8.ValidString(arg) {
+			return nil, usage("", "COMMAND[%d]: %q: want text in UTF-8", i, arg)
+		}
 		step.Command = append(step.Command, literal(arg))
 	}
 	for _, pair := range f.env {
@@ -94,9 +102,30 @@ func (f *execFlags) definition(argv []string) (*workflow.Definition, error) {
 		if !ok || key == "" {
 			return nil, usage("write --env LANG=C", "--env %q: want KEY=VALUE", pair)
 		}
+		if !utf8.ValidString(pair) {
+			return nil, usage("", "--env %q: want text in UTF-8", pair)
+		}
 		step.Env[key] = literal(value)
 	}
-	return workflow.File{Name: "exec", Timeout: f.timeout, Steps: []workflow.Step{step}}.Build()
+	def, err := workflow.File{Name: "exec", Timeout: f.timeout, Steps: []workflow.Step{step}}.Build()
+	return def, asTyped(err)
+}
+
+// typed says what was typed for a part of the workflow.
+var typed = strings.NewReplacer("steps[0].command", "COMMAND", "steps[0].env.", "--env ", "steps[0].env", "--env", "timeout", "--timeout")
+
+// asTyped names what is wrong as it stands on the command line: there is no file
+// of the workflow to look into.
+func asTyped(err error) error {
+	var problems workflow.Problems
+	if !errors.As(err, &problems) {
+		return err
+	}
+	named := slices.Clone(problems)
+	for i := range named {
+		named[i].Key = typed.Replace(named[i].Key)
+	}
+	return named
 }
 
 // literal writes a text so that no expression is found in it.
@@ -110,7 +139,7 @@ func (f *execFlags) folder() (string, error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return "", pawl.Errorf(pawl.NotFound, "--dir: there is no folder %s", dir)
 	}
-	return dir, nil
+	return textual(dir)
 }
 
 // pass hands what the command prints on as it is.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,9 @@ func readWorkflow(path string) (*workflow.Definition, error) {
 	src, err := readFile(path, workflow.MaxSource)
 	if err != nil {
 		return nil, err
+	}
+	if len(src) > workflow.MaxSource {
+		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it has more than %d bytes", path, workflow.MaxSource)
 	}
 	return workflow.Parse(path, src)
 }
@@ -46,14 +50,18 @@ func fileError(path string, err error) error {
 	if errors.As(err, &detail) {
 		err = detail.Err
 	}
-	kind := pawl.Invalid
+	return pawl.Errorf(kindOfFile(err), "cannot read %s: %v", shell(path), err)
+}
+
+// kindOfFile answers what kind of error it is that a file cannot be had.
+func kindOfFile(err error) pawl.Kind {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		kind = pawl.NotFound
+		return pawl.NotFound
 	case errors.Is(err, fs.ErrPermission):
-		kind = pawl.Refused
+		return pawl.Refused
 	}
-	return pawl.Errorf(kind, "cannot read %s: %v", path, err)
+	return pawl.Invalid
 }
 
 // An inputFlags holds what the command line says of a job's inputs.
@@ -83,6 +91,9 @@ func (in *inputFlags) of(def *workflow.Definition) (json.RawMessage, error) {
 		if !ok || key == "" {
 			return nil, usage("write -i day=2026-01-31", "--input %q: want key=value", pair)
 		}
+		if !utf8.ValidString(pair) {
+			return nil, usage("", "--input %q: want text in UTF-8", pair)
+		}
 		if given[key], err = def.ParseInput(key, text); err != nil {
 			return nil, err
 		}
@@ -106,6 +117,9 @@ func (in *inputFlags) object() (map[string]any, error) {
 		}
 		text = b
 	}
+	if !utf8.Valid(text) {
+		return nil, usage("", "--inputs: want text in UTF-8")
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if err := d.Decode(&given); err != nil || given == nil || d.More() {
@@ -121,5 +135,13 @@ func folderOf(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the folder of %s: %w", path, err)
 	}
-	return filepath.Dir(abs), nil
+	return textual(filepath.Dir(abs))
+}
+
+// textual refuses a folder that could not be stored as it is.
+func textual(dir string) (string, error) {
+	if !utf8.ValidString(dir) {
+		return "", usage("", "the name of the folder %q is not text in UTF-8", dir)
+	}
+	return dir, nil
 }

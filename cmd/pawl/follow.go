@@ -134,7 +134,9 @@ func (a *app) blame(ctx context.Context, o orchestrator, v *pawl.JobView) {
 		if step = f.Step; step != "" {
 			why += ": step " + step
 		}
-		why += ": " + f.Message
+		if f.Message != why { // "canceled" without a reason is its own
+			why += ": " + f.Message
+		}
 	}
 	say(a.stderr, "error", "job "+v.ID+" "+why)
 	if step == "" {

@@ -141,9 +141,9 @@ func spawn(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(strings.ToUpper(args[0])+"_PID", strconv.Itoa(c.Process.Pid))
 }
 
-// signal NAME SIGNAL sends INT, TERM or KILL.
+// signal NAME SIGNAL sends INT, TERM, HUP or KILL.
 func signalTo(ts *testscript.TestScript, _ bool, args []string) {
-	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}
+	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}
 	ts.Check(processes(ts).byName[args[0]].Process.Signal(signals[args[1]]))
 }
 

@@ -46,7 +46,7 @@ func newMigrateUp(a *app) *cobra.Command {
 }
 
 func newMigrateDown(a *app) *cobra.Command {
-	return a.newMigration("down", "Bring the schema down", "Bring the schema of the database down by one version, or to that of --to. What\nonly the newer version can keep is lost; version 0 has no tables and no jobs.",
+	return a.newMigration("down", "Bring the schema down", "Bring the schema of the database down by one version, or to that of --to. What\nonly the newer version can keep is lost; version 0 has no tables and no jobs,\nand has to be named.",
 		func(current, _ int) int { return max(0, current-1) })
 }
 
@@ -77,7 +77,8 @@ func (a *app) migrate(ctx context.Context, m store.Migrator, word string, to int
 	if err != nil {
 		return err
 	}
-	if to < 0 {
+	named := to >= 0
+	if !named {
 		to = goal(current, newest)
 	}
 	if word == "up" && to < current || word == "down" && to > current {
@@ -85,6 +86,9 @@ func (a *app) migrate(ctx context.Context, m store.Migrator, word string, to int
 	}
 	if dry {
 		return a.showPlan(ctx, m, to)
+	}
+	if to == 0 && current > 0 && !named {
+		return usage("if that is meant, write: pawl migrate down --to 0"+a.given, "version 0 has no tables: every job would be lost")
 	}
 	if err := m.Migrate(ctx, to); err != nil {
 		return err

@@ -48,7 +48,7 @@ func (t *teller) close() {}
 
 // show tells what has changed since it was called last, in the order of time.
 func (t *teller) show(v *pawl.JobView) {
-	if v.Status != t.job && t.job == "" {
+	if t.job == "" && !lifecycle.Job.Ended(v.Status) {
 		t.line(v.CreatedAt.Time(), v.Workflow, v.Status, "")
 	}
 	for _, s := range v.Steps {

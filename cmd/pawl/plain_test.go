@@ -153,3 +153,13 @@ func TestPrefixerBoundsLines(t *testing.T) {
 		t.Errorf("%d bytes written, %d lines kept", b.Len(), len(p.partial))
 	}
 }
+
+// TestTellerOfWhatIsOver tells of a job that had ended before the first look once.
+func TestTellerOfWhatIsOver(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	newTestTeller(&b).show(&pawl.JobView{Workflow: "empty", Status: lifecycle.JobCompleted, CreatedAt: after(0), StartedAt: after(0), CompletedAt: after(time.Second)})
+	if want := "2026-01-31T12:00:01.000Z empty completed (1.0s)\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}

@@ -18,7 +18,8 @@ type source struct {
 // A prefixer writes lines of several sources, each whole and behind the key of
 // its step. It may be used from several goroutines.
 type prefixer struct {
-	w io.Writer
+	w    io.Writer
+	tame func(line string) string // what a terminal is shown of a line; nil: all
 
 	mu      sync.Mutex // guards what follows, and w
 	partial map[source]string
@@ -51,7 +52,11 @@ func (p *prefixer) write(step, stream string, claim int, text string) {
 }
 
 func (p *prefixer) line(s source, text string) {
-	fmt.Fprintf(p.w, "%s | %s\n", s.step, strings.TrimSuffix(text, "\r"))
+	text = strings.TrimSuffix(text, "\r")
+	if p.tame != nil {
+		text = p.tame(text)
+	}
+	fmt.Fprintf(p.w, "%s | %s\n", s.step, text)
 }
 
 // flush writes the lines that never ended.

@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
@@ -74,22 +75,35 @@ func (p *process) execute(ctx context.Context) (err error) {
 		}
 	}()
 	root := newRoot(a)
+	addCompletion(root)
 	root.SetArgs(p.args)
 	return root.ExecuteContext(ctx)
 }
 
-// interruptible answers a context that ends with the first SIGINT or SIGTERM.
-// The second one ends the process at once.
+// echo is how long a further signal is taken for the first one come twice, as it
+// does where timeout(1), or whoever else stands in the same process group, sends it
+// on.
+const echo = 200 * time.Millisecond
+
+// interruptible answers a context that ends with the first SIGINT or SIGTERM, or
+// with SIGHUP unless whoever started the process had that ignored, as nohup(1)
+// does. The next one ends the process at once.
 func (p *process) interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signal.Notify(p.signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(p.signals, syscall.SIGHUP)
+	}
 	go func() {
 		if _, ok := <-p.signals; !ok {
 			return
 		}
 		cancel()
-		if _, ok := <-p.signals; ok {
-			p.exit(codeInterrupted)
+		first := time.Now()
+		for range p.signals {
+			if time.Since(first) > echo {
+				p.exit(codeInterrupted)
+			}
 		}
 	}()
 	return ctx, func() {
@@ -97,6 +111,15 @@ func (p *process) interruptible(ctx context.Context) (context.Context, func()) {
 		close(p.signals)
 		cancel()
 	}
+}
+
+// outliveReaders keeps this process from dying, as it would, when it writes to a
+// stdout or stderr that nobody reads any more: what runs here goes on. Programs
+// that it starts are not touched by it.
+func outliveReaders() (stop func()) {
+	gone := make(chan os.Signal, 1)
+	signal.Notify(gone, syscall.SIGPIPE)
+	return func() { signal.Stop(gone) }
 }
 
 // colours reports whether talk may be coloured.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -68,6 +69,17 @@ func newRoot(a *app) *cobra.Command {
 	return root
 }
 
+// addCompletion adds the library's command that writes completions for shells, and
+// has it refuse a shell that it does not know.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			group(c)
+		}
+	}
+}
+
 // commands are the commands of the program. A file that adds one adds it here.
 func commands(a *app) []*cobra.Command {
 	return []*cobra.Command{
@@ -130,6 +142,9 @@ func (a *app) settle() error {
 	}
 	if a.workspace == "" {
 		a.workspace = pawl.DefaultWorkspace
+	}
+	if w := a.workspace; !utf8.ValidString(w) || printable(w) != w {
+		return usage("", "--workspace %q: want text without control characters", w)
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {

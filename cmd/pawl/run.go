@@ -58,7 +58,12 @@ func newRun(a *app) *cobra.Command {
 			}
 			return want(1, 1, "a FILE")(c, args)
 		},
-		RunE: func(c *cobra.Command, args []string) error { return a.run(c.Context(), args[0], &f) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("resume") && f.resume == "" {
+				return usage("--resume alone continues the newest job", "--resume= names no job")
+			}
+			return a.run(c.Context(), args[0], &f)
+		},
 	}
 	f.inputs.bind(c)
 	f.shape.bind(c)
@@ -182,7 +187,11 @@ func (a *app) attend(ctx context.Context, s *session, path string, shape shape) 
 		return a.conclude(ctx, s.ledger.engine, was, shape)
 	}
 	if shape.verbose {
-		s.tee = newPrefixer(a.stderr).tee
+		p := newPrefixer(a.stderr)
+		if a.screen.terminal {
+			p.tame = a.tame
+		}
+		s.tee = p.tee
 	}
 	f := a.follower(shape)
 	if s.resumed {

@@ -32,6 +32,7 @@ func (s *session) run(ctx context.Context, f follower) (*pawl.JobView, error) {
 		return nil, err
 	}
 	defer release()
+	defer outliveReaders()()
 	if s.resumed {
 		if err := s.ledger.engine.Takeover(ctx); err != nil {
 			f.close()

@@ -32,7 +32,8 @@ type Config struct {
 
 	// MaxConns is the most connections that transactions and views use at
 	// once. A handle uses up to three more for locks and beats, for hints to
-	// others and for hints from others. 0 means 8.
+	// others and for hints from others. 0 means 8, and 1 means 2: a decision
+	// may have to look something up while its transaction is open.
 	MaxConns int
 
 	// Log receives what does not reach a caller. nil discards it.
@@ -90,9 +91,9 @@ func (db *DB) connect(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, badURL(err)
 	}
-	pc.MaxConns = int32(cfg.MaxConns)
-	if cfg.MaxConns == 0 {
-		pc.MaxConns = 8
+	pc.MaxConns = 8
+	if cfg.MaxConns > 0 {
+		pc.MaxConns = int32(max(cfg.MaxConns, 2))
 	}
 	db.tune(pc.ConnConfig)
 	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {

@@ -184,6 +184,9 @@ func (db *DB) take(ctx context.Context, conn *pgx.Conn, name string, note []byte
 	if ok {
 		_, err := conn.Exec(ctx, `insert into hold (name, note, pid, at) values ($1, $2, pg_backend_pid(), `+clock+`)
 			on conflict (name) do update set note = excluded.note, pid = excluded.pid, at = excluded.at`, storable(name), append([]byte{}, note...))
+		if err != nil { // the lock counts how often it was taken
+			_, _ = conn.Exec(ctx, "select pg_advisory_unlock("+lockKey+")", storable(name))
+		}
 		return queryError("note who holds "+name, err)
 	}
 	held := &store.HeldError{Name: name}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+)
+
+// sgr matches what sets the colour and the weight of letters in a terminal.
+var sgr = regexp.MustCompile("\x1b\\[[0-9;:]*m")
+
+// sequence matches anything else that a terminal takes for a command: a control
+// sequence, or a text for the terminal itself such as its title.
+var sequence = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|[]PX^_][^\x07\x1b]*(\x07|\x1b\\\\)?|[ -/]*[0-~])")
+
+// tame answers what a terminal is shown of a line that a step printed: its last
+// state, where the line was written over, and its colours where colours are
+// wanted, but nothing that moves the cursor or outlasts the line.
+func (a *app) tame(line string) string {
+	line = line[strings.LastIndexByte(line, '\r')+1:]
+	var b strings.Builder
+	at := 0
+	for _, m := range sgr.FindAllStringIndex(line, -1) {
+		b.WriteString(plain(line[at:m[0]]))
+		if a.colours() {
+			b.WriteString(line[m[0]:m[1]])
+		}
+		at = m[1]
+	}
+	b.WriteString(plain(line[at:]))
+	if at > 0 && a.colours() {
+		b.WriteString("\x1b[0m")
+	}
+	return b.String()
+}
+
+func plain(s string) string { return printable(sequence.ReplaceAllString(s, "")) }
