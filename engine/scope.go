@@ -116,7 +116,7 @@ func (e *Engine) Brief(ctx context.Context, a *Assignment) (*Brief, *pawl.Failur
 	}
 	work, err := a.Definition.Render(n, scope)
 	if err != nil {
-		return nil, expressionFailure("the step", err), nil
+		return nil, &pawl.Failure{Class: "expression", Message: err.Error(), Permanent: true}, nil
 	}
 	b := &Brief{Work: work, JobID: scope.JobID, StepID: r.id.Step(a.Step.Ord).Public(pawl.StepPrefix), Key: a.Definition.Key(a.Step.Ord),
 		Workflow: a.Definition.Name, Dir: dirOf(r.meta), Node: node}

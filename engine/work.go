@@ -115,6 +115,9 @@ func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 	if err != nil {
 		return nil, err
 	}
+	if Retryable(errs[0]) {
+		return nil, errs[0] // as all of them: they were one commit
+	}
 	for i, err := range errs {
 		if r, ok := cmds[i].(*report); ok && err == nil && r.taken {
 			e.jobs.putOutput(r.r.Step, r.r.Output)

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/pawl-dev/pawl"
@@ -24,7 +25,8 @@ type CommandConfig struct {
 	// Environ answers this process's environment; default os.Environ.
 	Environ func() []string
 
-	// TempDir is where the folder of an attempt is made; default os.TempDir.
+	// TempDir is where the folder of an attempt is made; default os.TempDir. What
+	// killed processes left there is removed before the first attempt.
 	TempDir string
 }
 
@@ -34,7 +36,11 @@ func Command(c CommandConfig) Handler {
 	if c.Environ == nil {
 		c.Environ = os.Environ
 	}
-	return c.run
+	var once sync.Once
+	return func(ctx context.Context, t *Task) Result {
+		once.Do(func() { sweep(c.TempDir) })
+		return c.run(ctx, t)
+	}
 }
 
 func (c CommandConfig) run(ctx context.Context, t *Task) Result {

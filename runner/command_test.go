@@ -144,11 +144,11 @@ func TestCommandEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, entry := range got {
-		rest, under := strings.CutPrefix(entry, "PAWL_INPUT="+temp+"/pawl-")
+		rest, under := strings.CutPrefix(entry, "PAWL_INPUT="+temp+"/pawl-attempt-")
 		if _, name, ok := strings.Cut(rest, "/"); under && ok {
 			got[i] = "PAWL_INPUT=" + name
 		}
-		rest, under = strings.CutPrefix(entry, "PAWL_OUTPUT="+temp+"/pawl-")
+		rest, under = strings.CutPrefix(entry, "PAWL_OUTPUT="+temp+"/pawl-attempt-")
 		if _, name, ok := strings.Cut(rest, "/"); under && ok {
 			got[i] = "PAWL_OUTPUT=" + name
 		}

@@ -23,7 +23,9 @@
 //     that is missing or empty leaves the output to stdout.
 //
 // Both files are in a temporary folder of the attempt, which is removed at its
-// end; a worker that is killed leaves it behind.
+// end. A worker that is killed leaves it behind, and perhaps descendants of the
+// command; the next worker of this user on this machine kills them (Linux) and
+// removes the folder before it runs its first command.
 //
 // When the context ends, the group gets SIGTERM and, after Limits.Grace,
 // SIGKILL. When the program ends, what is left of its group is killed. A process

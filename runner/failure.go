@@ -31,7 +31,9 @@ func permanent(class, format string, args ...any) *pawl.Failure {
 func stopped(ctx context.Context) *pawl.Failure {
 	cause := context.Cause(ctx)
 	switch {
-	case errors.Is(cause, ErrTimeout), errors.Is(cause, context.DeadlineExceeded):
+	case errors.Is(cause, ErrTimeout):
+		return retryable("timeout", "%v", cause)
+	case errors.Is(cause, context.DeadlineExceeded):
 		return retryable("timeout", "%v", ErrTimeout)
 	case errors.Is(cause, ErrInterrupted):
 		return retryable("interrupted", "%v", cause)

@@ -12,21 +12,28 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A folder is the temporary folder of one attempt, for its user's eyes only.
+// folderPattern names the folders of attempts.
+const folderPattern = "pawl-attempt-*"
+
+// A folder is the temporary folder of one attempt, for its user's eyes only. It
+// is locked for as long as its process lives, so that others can tell a folder
+// that was left behind. See sweep.
 type folder struct {
 	path   string
-	input  string // PAWL_INPUT
-	out    string // PAWL_OUTPUT
-	script string // of run
+	lock   *os.File // the folder itself
+	input  string   // PAWL_INPUT
+	out    string   // PAWL_OUTPUT
+	script string   // of run
 }
 
 func makeFolder(parent string, t *Task) (*folder, error) {
-	path, err := os.MkdirTemp(parent, "pawl-")
+	path, lock, err := lockedFolder(parent)
 	if err != nil {
 		return nil, err
 	}
 	f := &folder{
 		path:   path,
+		lock:   lock,
 		input:  filepath.Join(path, "input.json"),
 		out:    filepath.Join(path, "output.json"),
 		script: filepath.Join(path, "run.sh"),
@@ -36,6 +43,61 @@ func makeFolder(parent string, t *Task) (*folder, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// lockedFolder makes a folder and locks it. One that a sweep took in between is
+// made again.
+func lockedFolder(parent string) (path string, lock *os.File, err error) {
+	for {
+		if path, err = os.MkdirTemp(parent, folderPattern); err != nil {
+			return "", nil, err
+		}
+		if lock, err = os.Open(path); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return "", nil, err
+		}
+		if err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+			lock.Close()
+			return "", nil, err
+		}
+		if _, err = os.Stat(path); err == nil {
+			return path, lock, nil
+		}
+		lock.Close()
+	}
+}
+
+// sweep removes the folders of attempts whose process was killed, after it has
+// killed what these attempts left running: they are about to be run again.
+func sweep(parent string) {
+	if parent == "" {
+		parent = os.TempDir()
+	}
+	paths, err := filepath.Glob(filepath.Join(parent, folderPattern))
+	if err != nil {
+		return
+	}
+	for _, path := range paths {
+		sweepOne(path)
+	}
+}
+
+func sweepOne(path string) {
+	lock, err := os.Open(path)
+	if err != nil {
+		return
+	}
+	defer lock.Close()
+	info, err := lock.Stat()
+	if err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
+		return
+	}
+	if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		return // its process lives
+	}
+	killStrays(path)
+	_ = os.RemoveAll(path) // another sweep tries again
 }
 
 func (f *folder) fill(t *Task) error {
@@ -53,6 +115,7 @@ func (f *folder) fill(t *Task) error {
 }
 
 func (f *folder) remove(log *Log) {
+	defer f.lock.Close()
 	if err := os.RemoveAll(f.path); err != nil {
 		log.Notef("the folder of the attempt was not removed: %v", err)
 	}

@@ -75,6 +75,7 @@ type Worker struct {
 	once    sync.Once
 	over    chan struct{} // closed: the loop has ended
 	results chan engine.Report
+	warned  time.Time      // when the loop last complained of the database
 	ended   chan int64     // 1: the key of this worker's record, when it was found ended
 	beats   sync.WaitGroup // the heartbeat's goroutine
 
@@ -261,7 +262,7 @@ func (w *Worker) visit(outbox []engine.Report, free int) ([]engine.Report, bool)
 		w.reincarnate()
 		return nil, true
 	case engine.Retryable(err):
-		w.log.Warn("reporting to the database failed; it is tried again", "error", err)
+		w.warnOfDatabase(err)
 		w.rest()
 		return outbox, true
 	case err != nil:
@@ -271,6 +272,18 @@ func (w *Worker) visit(outbox []engine.Report, free int) ([]engine.Report, bool)
 		w.run(&assigned[i])
 	}
 	return outbox[:0], free > 0 && len(assigned) == free
+}
+
+// warnEvery is how often a database that is away is complained about.
+const warnEvery = 30 * time.Second
+
+// warnOfDatabase is called by the loop alone.
+func (w *Worker) warnOfDatabase(err error) {
+	if time.Since(w.warned) < warnEvery {
+		return
+	}
+	w.warned = time.Now()
+	w.log.Warn("reporting to the database failed; it is tried again until it works", "error", err)
 }
 
 // rest keeps a worker whose database is away from asking too often.
@@ -413,7 +426,7 @@ func (w *Worker) attempt(ctx context.Context, a *engine.Assignment) engine.Repor
 	if limit == 0 {
 		limit = workflow.DefaultTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w after %s", ErrTimeout, limit))
 	defer cancel()
 	t := w.task(a, brief)
 	defer w.closeLog(t)

@@ -1,6 +1,10 @@
 package runner
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -21,4 +25,23 @@ func (p *process) reap() {
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
 	_ = p.cmd.Wait() // ProcessState tells
 	p.reaped = true
+}
+
+// killStrays kills the processes that an attempt left running when its worker
+// was killed. They are told by the attempt's folder in their environment.
+func killStrays(folder string) {
+	mark := []byte("PAWL_OUTPUT=" + folder + "/")
+	environs, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		return
+	}
+	for _, path := range environs {
+		env, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(append([]byte{0}, env...), append([]byte{0}, mark...)) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && pid != os.Getpid() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
