@@ -148,7 +148,9 @@ func (w *Worker) ID() string {
 
 // Drain claims nothing more, waits for what runs and ends the worker. When ctx
 // ends, what still runs is interrupted: it goes back to pending, for others to
-// run. Draining twice is fine.
+// run; and while the database is away, what was done is given up, and run again
+// too. A handler that does not heed its context is waited for. Draining twice is
+// fine.
 func (w *Worker) Drain(ctx context.Context) error {
 	w.once.Do(func() { close(w.drain) })
 	select {
@@ -263,6 +265,10 @@ func (w *Worker) visit(outbox []engine.Report, free int) ([]engine.Report, bool)
 		return nil, true
 	case engine.Retryable(err):
 		w.warnOfDatabase(err)
+		if w.givesUp() {
+			w.log.Error("the worker stops while the database is away; what it had to report will be run again", "reports", len(outbox))
+			return nil, false
+		}
 		w.rest()
 		return outbox, true
 	case err != nil:
@@ -272,6 +278,13 @@ func (w *Worker) visit(outbox []engine.Report, free int) ([]engine.Report, bool)
 		w.run(&assigned[i])
 	}
 	return outbox[:0], free > 0 && len(assigned) == free
+}
+
+// givesUp reports whether the worker is to stop at once.
+func (w *Worker) givesUp() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hurried
 }
 
 // warnEvery is how often a database that is away is complained about.

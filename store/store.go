@@ -95,7 +95,6 @@ type Query struct {
 	Open    []int64        // of these jobs, every step that has not ended, locked
 	Held    []int64        // the steps in progress that these workers hold, locked
 	Claims  []ClaimQuery   // one answer each, in this order
-	Known   []int64        // which of these definitions are stored
 }
 
 // MaxMarked bounds the marked steps that one transaction reads of one job.
@@ -136,7 +135,6 @@ type Facts struct {
 	Open    map[int64][]pawl.StepKey
 	Held    map[int64][]pawl.StepKey
 	Claims  []ClaimFacts // one for each ClaimQuery
-	Known   map[int64]bool
 }
 
 // ClaimFacts is the answer to a ClaimQuery: keys into Steps and Jobs.
@@ -300,8 +298,6 @@ type Logs interface {
 	// AppendLogs stores chunks. A chunk whose claim is not the step's last one
 	// is stored all the same: it belongs to that attempt.
 	AppendLogs(ctx context.Context, chunks []pawl.Chunk) error
-	// DropLogs removes the chunks of one stream whose offset is in [from, to).
-	DropLogs(ctx context.Context, k pawl.StepKey, claim int, stream string, from, to int64) error
 	// Logs reads the chunks of a job, of one step if ord is not 0, in the order
 	// of (ord, claim, at, offset), from the chunk after the given position on.
 	Logs(ctx context.Context, job int64, ord pawl.Ord) ([]pawl.Chunk, error)

@@ -47,13 +47,6 @@ func chunkRows(chunks []pawl.Chunk) [][]byte {
 	return r.params()
 }
 
-// DropLogs removes the chunks of one stream whose offset is in [from, to).
-func (db *DB) DropLogs(ctx context.Context, k pawl.StepKey, claim int, stream string, from, to int64) error {
-	_, err := db.pool.Exec(ctx, "delete from log where job = $1 and ord = $2 and claim = $3 and stream = $4 and off >= $5 and off < $6",
-		k.Job, int64(k.Ord), int64(claim), storable(stream), from, to)
-	return queryError("drop logs", err)
-}
-
 // Logs reads the chunks of a job, of one step if ord is not 0.
 func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord) ([]pawl.Chunk, error) {
 	sql, args := "select "+names("", chunkColumns)+" from log where job = $1", []any{job}

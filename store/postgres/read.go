@@ -23,7 +23,6 @@ var (
 	rollback = &statement{"rollback", "rollback"}
 	commit   = &statement{"commit", "commit"}
 	now      = &statement{"now", "select " + clock}
-	known    = &statement{"known", "select id from definition where id = any($1::bigint[])"}
 
 	readWorkers = &statement{"read_workers", "select " + names("", workerPlain) + " from worker where id = any($1::bigint[]) order by id for update"}
 	readJobs    = &statement{"read_jobs", "select " + names("", jobPlain) + " from job where id = any($1::bigint[]) order by id for update"}
@@ -79,7 +78,7 @@ func newReading(q *store.Query) *reading {
 	return &reading{q: q, read: map[int64]*pawl.Job{}, Facts: &store.Facts{
 		Keys: map[store.IdempotencyKey]*store.Answer{}, Workers: map[int64]*pawl.Worker{}, Jobs: map[int64]*pawl.Job{},
 		Steps: map[pawl.StepKey]*pawl.Step{}, Marked: map[int64][]pawl.StepKey{}, Waiting: map[int64][]pawl.StepKey{},
-		Open: map[int64][]pawl.StepKey{}, Held: map[int64][]pawl.StepKey{}, Known: map[int64]bool{},
+		Open: map[int64][]pawl.StepKey{}, Held: map[int64][]pawl.StepKey{},
 	}}
 }
 
@@ -97,9 +96,6 @@ func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*r
 	}
 	r.queueSteps(p)
 	r.queueClaims(p)
-	if len(q.Known) > 0 {
-		p.add(known, func(c *cursor) { r.Known[c.num()] = true }, nums(q.Known))
-	}
 	// The clock is read last: after every lock has been waited for.
 	p.add(now, func(c *cursor) { r.Now = c.num() })
 	if err := p.run(ctx); err != nil {

@@ -27,9 +27,8 @@ func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
 		Waiting: make(map[int64][]pawl.StepKey, len(q.Waiting)),
 		Open:    make(map[int64][]pawl.StepKey, len(q.Open)),
 		Held:    make(map[int64][]pawl.StepKey, len(q.Held)),
-		Known:   make(map[int64]bool, len(q.Known)),
 	}}
-	for _, part := range []func(*store.Query) error{r.keys, r.named, r.found, r.held, r.claims, r.known} {
+	for _, part := range []func(*store.Query) error{r.keys, r.named, r.found, r.held, r.claims} {
 		if err := part(q); err != nil {
 			return nil, err
 		}
@@ -112,19 +111,6 @@ func (r *reading) held(q *store.Query) (err error) {
 			if err := r.job(s.Job); err != nil {
 				return err
 			}
-		}
-	}
-	return nil
-}
-
-func (r *reading) known(q *store.Query) error {
-	for _, k := range q.Known {
-		err := r.c.each(selectKnown, func(b *row) { b.int(k) }, func(*columns) error {
-			r.f.Known[k] = true
-			return nil
-		})
-		if err != nil {
-			return err
 		}
 	}
 	return nil

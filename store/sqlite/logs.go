@@ -97,17 +97,6 @@ func (db *DB) AppendLogs(ctx context.Context, chunks []pawl.Chunk) error {
 	})
 }
 
-// DropLogs removes the chunks of one stream whose offset is in [from, to).
-func (db *DB) DropLogs(ctx context.Context, k pawl.StepKey, claim int, stream string, from, to int64) error {
-	return db.logs.change(ctx, func(c *conn) error {
-		return c.run(deleteChunks, func(r *row) {
-			r.ints(k.Job, int64(k.Ord), int64(claim))
-			r.text(stream)
-			r.ints(from, to)
-		})
-	})
-}
-
 // Logs reads the chunks of a job, or of one step of it.
 func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord) ([]pawl.Chunk, error) {
 	w, err := db.logs.open(ctx)

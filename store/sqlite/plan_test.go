@@ -121,7 +121,7 @@ func TestStatements(t *testing.T) {
 	}
 	for s := range statementCount {
 		c := db.writer.conn
-		if s == insertChunk || s == deleteChunks || s == selectChunks {
+		if s == insertChunk || s == selectChunks {
 			c = w.conn
 		}
 		if texts[s] == "" {

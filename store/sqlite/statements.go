@@ -75,7 +75,6 @@ const (
 	selectHeld
 	selectReady
 	selectPending
-	selectKnown
 
 	selectMarkedJobs
 	selectNextMarkedStep
@@ -102,7 +101,6 @@ const (
 	selectRefusals
 
 	insertChunk
-	deleteChunks
 	selectChunks
 
 	statementCount
@@ -154,7 +152,6 @@ var texts = [statementCount]string{
 		" AND state = 'enqueued' AND place = ? ORDER BY priority DESC, job, ord LIMIT ? + 0",
 	selectPending: "SELECT priority, id FROM job INDEXED BY job_open WHERE " + jobsOpen +
 		" AND state = 'PENDING' AND route = ? AND paused = 0 ORDER BY priority DESC, id LIMIT ? + 0",
-	selectKnown: "SELECT 1 FROM definition WHERE id = ?",
 
 	selectMarkedJobs:     "SELECT id FROM job INDEXED BY job_mark WHERE mark <> 0 AND mark = 1 ORDER BY id LIMIT ? + 0",
 	selectNextMarkedStep: "SELECT job FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job > ? ORDER BY job LIMIT 1",
@@ -191,8 +188,6 @@ var texts = [statementCount]string{
 	selectRefusals:  "SELECT " + refusalColumns + " FROM refusal WHERE job = ? ORDER BY at, id",
 
 	insertChunk: "INSERT OR REPLACE INTO chunk (job, ord, claim, stream, off, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
-	deleteChunks: "DELETE FROM chunk WHERE job = ? AND ord = ? AND claim = ? AND stream = ?" +
-		" AND off >= ? AND off < ?",
 	selectChunks: "SELECT job, ord, claim, stream, off, at, data FROM chunk" +
 		" WHERE job = ?1 AND (?2 = 0 OR ord = ?2) ORDER BY ord, claim, at, off",
 }

@@ -421,7 +421,6 @@ func definitionsOnce(e *env) {
 	got, err := e.st.Definition(e.ctx, 99)
 	e.ok(err)
 	e.diff("definition", d, got)
-	e.diff("known", map[int64]bool{99: true}, e.see(&store.Query{Known: []int64{98, 99}}).Known)
 }
 
 func largeValues(e *env) {

@@ -9,7 +9,6 @@ import (
 
 var logTests = []test{
 	{name: "Logs/Order", run: logOrder},
-	{name: "Logs/Drop", run: logDrop},
 	{name: "Logs/Nothing", run: logNothing},
 }
 
@@ -43,20 +42,8 @@ func logOrder(e *env) {
 	}
 }
 
-func logDrop(e *env) {
-	var chunks []pawl.Chunk
-	for i := range int64(5) {
-		chunks = append(chunks, chunk(1, 1, "stdout", i, i, "x"))
-	}
-	other := chunk(1, 1, "stderr", 2, 9, "y")
-	e.ok(e.st.AppendLogs(e.ctx, append(chunks, other)))
-	e.ok(e.st.DropLogs(e.ctx, pawl.StepKey{Job: 5, Ord: 1}, 1, "stdout", 1, 4))
-	e.diff("what is left", []pawl.Chunk{chunks[0], chunks[4], other}, e.logs(5, 0))
-}
-
 func logNothing(e *env) {
 	e.ok(e.st.AppendLogs(e.ctx, nil))
-	e.ok(e.st.DropLogs(e.ctx, pawl.StepKey{Job: 5, Ord: 1}, 1, "stdout", 0, 9))
 	if chunks := e.logs(5, 0); len(chunks) != 0 {
 		e.Errorf("%d chunks, want none", len(chunks))
 	}

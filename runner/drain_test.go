@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,5 +78,63 @@ func TestInterruptingMeetsAClaim(t *testing.T) { // T1
 	v, err := e.Job(t.Context(), subs[0].ID)
 	if err != nil || v.Steps[0].Status == lifecycle.StepInProgress || v.Steps[0].Attempts != 0 {
 		t.Errorf("the step: %+v, %v; want it back in the queue, its attempt refunded", v.Steps[0], err)
+	}
+}
+
+// absent is a store whose transactions fail while it is away.
+type absent struct {
+	store.Store
+	away atomic.Bool
+}
+
+func (a *absent) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+	if a.away.Load() {
+		return &pawl.Error{Kind: pawl.Unavailable, Message: "the database is away"}
+	}
+	return a.Store.Do(ctx, q, decide)
+}
+
+// TestDrainEndsWhileTheDatabaseIsAway: a worker that has to stop does not wait
+// for a database to take its reports; its steps are found lost.
+func TestDrainEndsWhileTheDatabaseIsAway(t *testing.T) { // T10
+	t.Parallel()
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "pawl.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &absent{Store: db}
+	e := engine.New(engine.Config{Store: s, Silence: time.Hour})
+	t.Cleanup(func() {
+		e.Close()
+		db.Close()
+	})
+	started, open := make(chan struct{}), make(chan struct{})
+	h := func(context.Context, *Task) Result {
+		close(started)
+		<-open
+		return Result{}
+	}
+	w, err := Start(t.Context(), WorkerConfig{Engine: e, Store: s, Handlers: map[string]Handler{"h": h}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	def, err := workflow.Parse("away.yaml", []byte("name: away\nsteps: [{id: a, handler: h}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if subs, err := e.Submit(t.Context(), pawl.Submission{Definition: def.Canonical()}); err != nil || subs[0].Err != nil {
+		t.Fatal(subs, err)
+	}
+	<-started
+	s.away.Store(true)
+	close(open)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Drain(over); err != nil { // or the test never ends
+		t.Error(err)
+	}
+	left, err := db.Workers(t.Context(), true)
+	if err != nil || len(left) != 1 {
+		t.Errorf("%d living workers in the database, %v; want the one that could not say that it ended", len(left), err)
 	}
 }
