@@ -39,27 +39,38 @@ steps:
 output: ${{ steps.last.output }}
 `
 
-// pawlBinary builds the binary once for the tests that kill it.
-var pawlBinary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "pawl-test-")
-	if err != nil {
-		return "", err
-	}
-	bin := filepath.Join(dir, "pawl")
-	out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return bin, nil
-})
+// builds is the binary for the tests that kill it.
+var builds built
 
+type built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// binary answers the path of the program, which is built once.
 func binary(t *testing.T) string {
 	t.Helper()
-	bin, err := pawlBinary()
-	if err != nil {
-		t.Fatal(err)
+	builds.once.Do(builds.build)
+	if builds.err != nil {
+		t.Fatal(builds.err)
 	}
-	return bin
+	return filepath.Join(builds.dir, "pawl")
+}
+
+func (b *built) build() {
+	if b.dir, b.err = os.MkdirTemp("", "pawl-test-"); b.err != nil {
+		return
+	}
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(b.dir, "pawl"), ".").CombinedOutput(); err != nil {
+		b.err = fmt.Errorf("go build: %w\n%s", err, out)
+	}
+}
+
+func (b *built) remove() {
+	if b.dir != "" {
+		_ = os.RemoveAll(b.dir)
+	}
 }
 
 func TestKilledRunsAreResumed(t *testing.T) { // T5, T10, J9, K6

@@ -23,10 +23,14 @@ import (
 
 func TestMain(m *testing.M) { testscript.Main(withServer{m}, map[string]func(){"pawl": main}) }
 
-// withServer ends the database server that tests have used.
+// withServer ends the database server that tests have used, and removes the
+// binary that they have built.
 type withServer struct{ *testing.M }
 
-func (w withServer) Run() int { return pgtest.Main(w.M) }
+func (w withServer) Run() int {
+	defer builds.remove()
+	return pgtest.Main(w.M)
+}
 
 // TestScripts runs the program itself, as people do.
 func TestScripts(t *testing.T) {
