@@ -35,8 +35,8 @@ generate: ## write the generated documents anew
 
 verify: ## the long property tests: a million decisions, fuzzing
 	$(GO) test ./workflow -run Twin -twin.cases 1000000 -timeout 60m
-	$(GO) test ./workflow -run xxx -fuzz FuzzParse -fuzztime 2m
-	$(GO) test ./workflow -run xxx -fuzz FuzzExpression -fuzztime 2m
+	$(GO) test ./workflow -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
+	$(GO) test ./workflow -run xxx -fuzz FuzzExpression -fuzztime 2m -fuzzminimizetime 1x
 
 bench: build ## measure this machine: SQLite FULL, SQLite NORMAL, PostgreSQL
 	$(GO) run ./internal/pgtest/run -durable -- $(BIN) bench
