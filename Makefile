@@ -20,10 +20,10 @@ demo: build ## run the main example: statistics of the Go standard library
 	$(BIN) run examples/gostats/gostats.yaml
 
 test: ## run every test, on SQLite and on a throw-away PostgreSQL; with the race detector where there is a C compiler
-	$(WITH_POSTGRES) $(GO) test $(RACE) ./...
+	$(WITH_POSTGRES) $(GO) test $(RACE) -timeout 20m ./...
 
 race: ## the same, and fail without a C compiler
-	$(WITH_POSTGRES) $(GO) test -race ./...
+	$(WITH_POSTGRES) $(GO) test -race -timeout 20m ./...
 
 lint: ## vet, and what gofmt would change
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
@@ -36,6 +36,7 @@ generate: ## write the generated documents anew
 verify: ## the long property tests: a million decisions, fuzzing
 	$(GO) test ./workflow -run Twin -twin.cases 1000000 -timeout 60m
 	$(GO) test ./workflow -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
+	$(GO) test ./workflow -run xxx -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./workflow -run xxx -fuzz FuzzExpression -fuzztime 2m -fuzzminimizetime 1x
 
 bench: build ## measure this machine: SQLite FULL, SQLite NORMAL, PostgreSQL

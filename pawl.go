@@ -42,7 +42,8 @@ type Mark int8
 const (
 	Clear     Mark = 0 // nothing to do
 	Attention Mark = 1 // the evaluator has to look: an outcome to weigh, an expression to evaluate
-	Waiting   Mark = 2 // ready, and waiting for a slot of its own job
+	Waiting   Mark = 2 // ready, and waiting for a slot of its own job, or for the job to be resumed
+	Blocked   Mark = 3 // behind a failed step, in a job that drains: cancelled with the job's end
 )
 
 // A Job is one run of a workflow. Stores load Inputs, Output, Error and
@@ -54,18 +55,26 @@ type Job struct {
 	Definition  int64 // the key of its definition
 	Workflow    string
 	Description string
+	Version     int   // of its workflow, if that is registered, or 0
 	Parent      int64 // the key of the parent job, or 0
+	ParentStep  Ord   // the step of the parent that waits for it
 	Continues   int64 // the key of the job that this one continues, or 0
+	Schedule    int64 // the key of the schedule that made it, or 0
 	Depth       int
 	WorkerCount int   // the most steps in progress at once
-	Private     bool  // only the process that submitted it runs it
+	Private     int64 // the key of the job whose process alone runs it (itself, or an ancestor), or 0
 	Route       int64 // the route of its first steps, or 0 if the evaluator has to start it
 	Priority    int
+	Rank        int64 // its place among pending jobs; see RankAt
+	Pool        int64 // the pool of its concurrency key, of which it takes one slot while it runs, or 0
+	Quota       int64 // the pool of which it took WorkerCount slots when it started, or 0
 	Paused      bool
 	Mark        Mark
-	Ending      machine.State // FAILED or CANCELED once its end has begun, else empty
-	Open        int           // nodes that have not ended
-	Active      int           // steps enqueued, or in progress on a worker
+	Ending      machine.State // COMPLETED, FAILED or CANCELED once that is certain, else empty
+	Hooks       HookPhase
+	Open        int // nodes that have not ended and are not blocked; of the hooks, once they run
+	Blocked     int // nodes marked Blocked
+	Active      int // steps enqueued, or in progress on a worker
 	StartedAt   int64
 	CompletedAt int64
 
@@ -74,6 +83,16 @@ type Job struct {
 	Error    *Failure        // why it failed, or was canceled
 	Metadata json.RawMessage // object
 }
+
+// A HookPhase says how far the hooks of a job are.
+type HookPhase int8
+
+// The phases of hooks.
+const (
+	HooksNotYet    HookPhase = 0
+	HooksRun       HookPhase = 1
+	HooksCancelled HookPhase = 2 // those that have not ended are being cancelled
+)
 
 // Key answers the integer key of the job.
 func (j *Job) Key() int64 { return j.ID.Key() }
@@ -92,14 +111,16 @@ type Step struct {
 	Worker      int64
 	Route       int64
 	Priority    int
-	Total       int // of a fan-out's node: the instances there will be
-	Made        int // of a fan-out's node: the instances made so far
-	Live        int // of a fan-out's node: the instances that have not ended
+	Rank        int64 // its place in the queue; see RankAt
+	Pool        int64 // the pool of its queue, of which it holds a slot while it is in progress, or 0
+	Total       int   // of a fan-out's node: the instances there will be
+	Made        int   // of a fan-out's node: the instances made so far
+	Live        int   // of a fan-out's node: the instances that have not ended
 	EnqueuedAt  int64
 	StartedAt   int64
 	CompletedAt int64
 
-	Input  json.RawMessage // of a fan-out's node: the list of items
+	Input  json.RawMessage // of a fan-out's node: the list of items; of one that waits: a Wait
 	Output json.RawMessage
 	Error  *Failure // of the last attempt that failed
 }

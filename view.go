@@ -18,7 +18,8 @@ type Submission struct {
 	Actor       string // who asks, for the audit trail
 	RequestID   string // idempotency key; empty: none (J8)
 	Private     bool   // only the process that submits it runs it
-	Priority    int
+	Priority    int    // MinPriority to MaxPriority; each point is worth a minute of waiting
+	Version     int    // of the registered workflow that the definition is, or 0
 }
 
 // A Submitted is the answer to a Submission.
@@ -40,7 +41,8 @@ type JobView struct {
 	Workspace      string                `json:"workspace_id"`
 	Description    string                `json:"task_description"`
 	Status         machine.State         `json:"status"`
-	Ending         machine.State         `json:"ending,omitempty"` // FAILED or CANCELED once that is certain
+	Version        int                   `json:"version,omitempty"` // of the registered workflow
+	Ending         machine.State         `json:"ending,omitempty"`  // how it is going to end, once that is certain
 	Inputs         json.RawMessage       `json:"inputs"`
 	Output         json.RawMessage       `json:"output"`
 	Error          *Failure              `json:"error"`
@@ -58,6 +60,7 @@ type JobView struct {
 	CompletedAt    Timestamp             `json:"completed_at"`
 	Steps          []StepView            `json:"steps,omitempty"`
 	StateHistory   []Transition          `json:"state_history,omitempty"`
+	AsOf           Timestamp             `json:"as_of,omitzero"` // of a job as it was: when
 }
 
 // A StepView is a step as JSON shows it.
@@ -65,10 +68,12 @@ type StepView struct {
 	ID          string          `json:"id"`
 	Key         string          `json:"key"`
 	Status      machine.State   `json:"status"`
+	Hook        string          `json:"hook,omitempty"` // failure or always, of a hook
 	Attempts    int             `json:"attempts"`
 	Claims      int             `json:"claims"`
 	WorkerID    *string         `json:"worker_id"`
 	Instances   *Instances      `json:"instances,omitempty"`
+	Wait        *Wait           `json:"wait,omitempty"` // of a step that waits for something else than a worker
 	Output      json.RawMessage `json:"output"`
 	Error       *Failure        `json:"error"`
 	NotBefore   Timestamp       `json:"not_before,omitzero"` // of a step that waits for its next attempt
@@ -100,6 +105,7 @@ type Transition struct {
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
 	At        Timestamp       `json:"at"`
 	Refused   bool            `json:"refused,omitempty"` // a fact that came too late and was not applied
+	Took      *Duration       `json:"took,omitempty"`    // how long the state lasted that it leaves, if it leaves one
 }
 
 // TransitionOf answers an audit entry as a row of the history.

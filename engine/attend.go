@@ -22,22 +22,25 @@ type attendance struct {
 	def     *workflow.Definition
 	steps   []pawl.StepKey
 	open    bool // the job may end: every open step has to be in sight
+	signals bool // steps may wait for signals
+	more    bool // not all that is marked fits into one commit
 	waiting int
 	answers workflow.Answers
 }
 
 // prepare reads what is marked in a job and evaluates the expressions that it
-// takes. It answers nil if there is nothing to do. What it reads never changes
-// while the mark stands, so that it holds in the transaction that follows.
+// takes. It answers nil if there is nothing to do. What it reads of steps does not
+// change while their marks stand, so that it holds in the transaction that follows;
+// what the job may have become meanwhile, the decision sees.
 func (e *Engine) prepare(ctx context.Context, key int64) (*attendance, error) {
+	marked, err := e.store.Marked(ctx, key) // first, so that the job is not older than its marks
+	if err != nil {
+		return nil, err
+	}
 	job, err := e.store.Job(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	marked, err := e.store.Marked(ctx, key)
 	if err != nil || len(marked) == 0 && job.Mark != pawl.Attention {
 		return nil, err
 	}
@@ -46,16 +49,26 @@ func (e *Engine) prepare(ctx context.Context, key int64) (*attendance, error) {
 		return nil, err
 	}
 	e.jobs.put(job, def)
-	a := &attendance{e: e, job: key, def: def, waiting: job.WorkerCount,
-		answers: workflow.Answers{Starts: make(map[pawl.Ord]workflow.StartAnswer), Gathers: make(map[pawl.Ord]workflow.GatherAnswer), Errors: make(map[pawl.Ord]*pawl.Failure)}}
+	a := &attendance{e: e, job: key, def: def, waiting: job.WorkerCount, signals: def.Events,
+		answers: workflow.Answers{Starts: make(map[pawl.Ord]workflow.StartAnswer), Gathers: make(map[pawl.Ord]workflow.GatherAnswer),
+			Errors: make(map[pawl.Ord]*pawl.Failure), Ends: make(map[pawl.Ord]workflow.ChildEnd)}}
 	p := &preparation{e: e, ctx: ctx, job: job, attendance: a}
+	a.more = len(marked) == store.MaxMarked
+	rows := 0 // of child jobs to be made
 	for _, s := range marked {
 		if err := p.step(s); err != nil {
 			return nil, err
 		}
+		if w := a.answers.Starts[s.Ord].Waiting; w != nil && w.Child != nil {
+			rows += len(w.Child.Definition.Nodes)
+		}
+		if rows > maxGroup*heavyRows {
+			a.more = true
+			break
+		}
 	}
-	if job.Mark == pawl.Attention && job.Open == 0 {
-		a.answers.Output, err = p.output()
+	if job.Mark == pawl.Attention {
+		err = p.whole()
 	}
 	return a, err
 }
@@ -63,6 +76,10 @@ func (e *Engine) prepare(ctx context.Context, key int64) (*attendance, error) {
 func (a *attendance) query(q *store.Query) {
 	q.Jobs = append(q.Jobs, a.job)
 	q.Steps = append(q.Steps, a.steps...)
+	a.e.addParent(q, a.job)
+	if a.signals {
+		q.Signals = append(q.Signals, a.job)
+	}
 	if a.open {
 		q.Open = append(q.Open, a.job)
 		q.Marked = append(q.Marked, a.job)
@@ -73,14 +90,42 @@ func (a *attendance) query(q *store.Query) {
 }
 
 func (a *attendance) decide(t *tx) error {
+	if a.signals && len(t.facts.Signals[a.job]) == 0 {
+		t.facts.Signals[a.job] = nil // there are none, which is not the same as out of sight
+	}
 	d, err := a.e.decision(t, a.job, a.answers)
 	if err != nil {
 		return err
 	}
+	if a.e.outdated(t, a.job, a.def) {
+		a.e.evaluator.attend(a.job) // what was evaluated is of another version
+		return nil
+	}
 	if err := d.Attend(); err != nil {
 		return err
 	}
+	if a.more {
+		a.e.evaluator.attend(a.job)
+	}
 	return refill(t, d, a.job)
+}
+
+// whole prepares what the job itself is marked for: a signal has come, or it is
+// about to end.
+func (p *preparation) whole() (err error) {
+	if p.signals {
+		if err := p.listeners(); err != nil {
+			return err
+		}
+	}
+	if p.job.Open > 0 {
+		return nil
+	}
+	p.open = true // what is blocked, and the hooks
+	if p.job.Ending == "" {
+		p.answers.Output, err = p.output()
+	}
+	return err
 }
 
 // A preparation is an attendance in the making.
@@ -97,14 +142,17 @@ func (p *preparation) step(s *pawl.Step) error {
 		p.steps = append(p.steps, pawl.StepKey{Job: s.Job, Ord: ord})
 	}
 	node := p.def.Node(s.Ord.Node())
+	fan := node.Fans() && s.Ord.Instance() == 0
 	switch {
 	case s.State == lifecycle.StepPending && s.Unmet == 0 && s.Claims == 0:
 		answer, err := p.start(s, node)
 		p.answers.Starts[s.Ord] = answer
 		p.open = p.open || answer.Failure != nil
 		return err
-	case s.State == lifecycle.StepInProgress && node.HasForeach && s.Ord.Instance() == 0:
+	case s.State == lifecycle.StepInProgress && fan:
 		return p.fanOut(s)
+	case s.State == lifecycle.StepInProgress && node.Kind == workflow.KindWorkflow:
+		return p.child(s)
 	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError:
 		p.open = true
 		return p.failure(s)
@@ -112,30 +160,49 @@ func (p *preparation) step(s *pawl.Step) error {
 	return nil
 }
 
-// start evaluates `if` and `foreach` of a step.
+// start evaluates `if` and `foreach` of a step, or what it is to wait for.
 func (p *preparation) start(s *pawl.Step, node *workflow.Node) (workflow.StartAnswer, error) {
-	n := s.Ord.Node()
-	scope, err := p.scope(append(p.def.IfNeeds(n), p.def.ForeachNeeds(n)...))
+	n, instance := s.Ord.Node(), s.Ord.Instance() > 0
+	var needs []int
+	if !instance {
+		needs = append(p.def.IfNeeds(n), p.def.ForeachNeeds(n)...)
+	}
+	waits := node.Kind.Waits() && (instance || !node.Fans())
+	if waits {
+		needs = union(needs, p.def.WaitNeeds(n))
+	}
+	scope, err := p.scope(needs)
 	if err != nil {
 		return workflow.StartAnswer{}, err
 	}
 	answer := workflow.StartAnswer{If: true}
-	if node.HasIf {
+	if node.HasIf && !instance {
 		if answer.If, err = p.def.EvalIf(n, scope); err != nil {
 			return workflow.StartAnswer{Failure: expressionFailure("if", err)}, nil
 		}
 	}
-	if node.HasForeach && answer.If {
-		items, err := p.def.EvalForeach(n, scope)
-		if err != nil {
-			return workflow.StartAnswer{Failure: expressionFailure("foreach", err)}, nil
-		}
-		if answer.Items, err = json.Marshal(items); err != nil {
-			return workflow.StartAnswer{Failure: expressionFailure("foreach", err)}, nil
-		}
-		answer.Count = len(items)
+	switch {
+	case !answer.If:
+		return answer, nil
+	case waits:
+		return p.wait(s, scope)
+	case node.HasForeach:
+		return p.items(n, scope)
 	}
 	return answer, nil
+}
+
+// items evaluates a foreach.
+func (p *preparation) items(n int, scope *workflow.Scope) (workflow.StartAnswer, error) {
+	items, err := p.def.EvalForeach(n, scope)
+	if err != nil {
+		return workflow.StartAnswer{Failure: expressionFailure("foreach", err)}, nil
+	}
+	raw, err := json.Marshal(items)
+	if err != nil {
+		return workflow.StartAnswer{Failure: expressionFailure("foreach", err)}, nil
+	}
+	return workflow.StartAnswer{If: true, Items: raw, Count: len(items)}, nil
 }
 
 func expressionFailure(key string, err error) *pawl.Failure {
@@ -179,13 +246,23 @@ func (p *preparation) gather(s *pawl.Step) (workflow.GatherAnswer, error) {
 			if len(list) > 1 {
 				list = append(list, ',')
 			}
-			list = append(list, orNull(inst.Output)...)
+			list = append(list, p.gathered(inst)...)
 		}
 		if len(list) > MaxOutput {
 			return workflow.GatherAnswer{Failure: TooLarge("the list of its outputs")}, nil
 		}
 	}
 	return workflow.GatherAnswer{Output: append(list, ']')}, nil
+}
+
+// gathered answers what an instance adds to the list: of a matrix, its values too.
+func (p *preparation) gathered(inst *pawl.Step) []byte {
+	output := orNull(inst.Output)
+	if len(p.def.Node(inst.Ord.Node()).Matrix) == 0 {
+		return output
+	}
+	b := append([]byte(`{"matrix":`), p.def.MatrixItem(inst.Ord.Node(), inst.Ord.Instance())...)
+	return append(append(append(b, `,"output":`...), output...), '}')
 }
 
 // TooLarge answers the permanent failure of an output over MaxOutput (T8).
@@ -232,5 +309,9 @@ func (p *preparation) output() (*workflow.GatherAnswer, error) {
 }
 
 func (p *preparation) scope(nodes []int) (*workflow.Scope, error) {
-	return p.e.scope(p.ctx, p.job.Key(), nodes)
+	s, err := p.e.scope(p.ctx, p.job.Key(), nodes)
+	if err == nil && p.job.Hooks != pawl.HooksNotYet {
+		hookScope(s, p.job)
+	}
+	return s, err
 }

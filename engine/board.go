@@ -8,6 +8,7 @@ import (
 
 // A board is one job of a transaction as a decision sees it.
 type board struct {
+	e   *Engine
 	t   *tx
 	key int64
 }
@@ -37,3 +38,29 @@ func (b board) MoveJob(event machine.Event, note workflow.Note) error {
 func (b board) Save(s *pawl.Step) { b.t.steps[s.StepKey].dirty = true }
 
 func (b board) SaveJob() { b.t.jobs[b.key].dirty = true }
+
+func (b board) Parent() *pawl.Step {
+	j := b.Job()
+	if j == nil || j.Parent == 0 {
+		return nil
+	}
+	return b.t.step(parentOf(j))
+}
+
+// parentOf answers the key of the step that waits for a child job.
+func parentOf(j *pawl.Job) pawl.StepKey { return pawl.StepKey{Job: j.Parent, Ord: j.ParentStep} }
+
+func (b board) Spawn(s *pawl.Step, child *workflow.Born) (string, error) {
+	j := b.Job()
+	id := b.e.NewID()
+	err := b.e.bear(b.t, &birth{
+		id: id, def: child.Definition, workspace: j.Workspace, version: child.Version, inputs: child.Inputs,
+		metadata: child.Metadata, private: j.Private, priority: j.Priority, parent: j, parentStep: s.Ord, key: child.Key,
+		note: workflow.Note{Metadata: []byte(`{"parent":"` + j.ID.Step(s.Ord).Public(pawl.StepPrefix) + `"}`)},
+	})
+	return id.Public(pawl.JobPrefix), err
+}
+
+func (b board) Signals() ([]*pawl.Signal, bool) { return b.t.signals(b.key) }
+
+func (b board) Take(signal *pawl.Signal, s *pawl.Step) { b.t.takeSignal(signal, s.Ord) }

@@ -17,25 +17,33 @@ func (e *Engine) Cancel(ctx context.Context, id pawl.ID, note workflow.Note) err
 	if note.Reason == "" {
 		note.Reason = "canceled"
 	}
+	if _, err := e.recallID(ctx, id); err != nil {
+		return err
+	}
 	return e.committer.one(ctx, &cancelJob{e: e, id: id, note: note})
 }
 
 type cancelJob struct {
-	e    *Engine
-	id   pawl.ID
-	note workflow.Note
+	e     *Engine
+	id    pawl.ID
+	note  workflow.Note
+	spare bool // hooks that run are left alone
 }
 
 func (c *cancelJob) query(q *store.Query) {
 	k := c.id.Key()
 	q.Jobs = append(q.Jobs, k)
 	q.Open = append(q.Open, k)
+	c.e.addParent(q, k)
 }
 
 func (c *cancelJob) decide(t *tx) error {
 	j := t.job(c.id.Key())
 	if j == nil || j.ID != c.id {
 		return noJob(c.id)
+	}
+	if c.spare && j.Hooks != pawl.HooksNotYet {
+		return nil
 	}
 	d, err := c.e.decision(t, c.id.Key(), workflow.Answers{})
 	if err != nil {
@@ -52,18 +60,24 @@ func noJob(id pawl.ID) error {
 type fire struct {
 	e   *Engine
 	due store.Due
+	def *workflow.Definition // by which it sees what it does
 }
 
 func (f *fire) query(q *store.Query) {
 	q.Jobs = append(q.Jobs, f.due.Job)
+	f.e.addParent(q, f.due.Job)
 	if f.due.Kind == lifecycle.Job.Name {
 		q.Open = append(q.Open, f.due.Job)
 		return
 	}
 	q.Steps = append(q.Steps, f.due.StepKey)
 	if job, ok := f.e.jobs.get(f.due.Job); ok {
+		f.def = job.def
 		addReach(q, job.def, f.due.StepKey, false)
 		addWaiting(q, job.def, f.due.Job)
+		if job.def.Events {
+			q.Signals = append(q.Signals, f.due.Job)
+		}
 	}
 }
 
@@ -79,7 +93,7 @@ func (f *fire) decide(t *tx) error {
 		return d.Cancel(workflow.Note{Reason: "timeout: it took longer than " + d.Definition.Timeout.String()})
 	}
 	s := t.step(f.due.StepKey)
-	if s == nil || !stands(&s.Record, f.due, t.now) {
+	if s == nil || !stands(&s.Record, f.due, t.now) || f.e.outdated(t, f.due.Job, f.def) {
 		return nil
 	}
 	if err := d.Fire(s); err != nil {

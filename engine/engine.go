@@ -84,6 +84,7 @@ type Engine struct {
 	mint      mint
 	evaluator *evaluator
 	watches   watches
+	limits    limits
 	work      *bell // rung when there may be something to claim
 	stops     *bell // rung when a running step may have been asked to stop
 
@@ -171,11 +172,18 @@ func (b *bell) ring() {
 // answered.
 func (e *Engine) committed(t *tx) {
 	var work, marks, stops bool
+	for _, d := range t.definitions {
+		e.defs.markStored(d.Key)
+	}
 	for key, h := range t.jobs {
 		if !h.dirty {
 			continue
 		}
 		j := h.record
+		if lifecycle.Job.Ended(j.State) && (j.Pool != 0 || j.Quota != 0) {
+			e.freed(j) // others may have waited for its slots
+			marks, work = true, true
+		}
 		if j.Mark == pawl.Attention {
 			e.evaluator.attend(key)
 			marks = true
@@ -201,13 +209,29 @@ func (e *Engine) committed(t *tx) {
 		}
 		e.evaluator.due(s.DueAt)
 		stops = stops || s.DueEvent == "cancel"
+		work = work || s.Pool != 0 && s.State != lifecycle.StepInProgress // its slot is free
 		e.watches.ring(key.Job)
+	}
+	for _, h := range t.schedules {
+		if h.dirty {
+			e.evaluator.due(h.record.DueAt)
+		}
 	}
 	for _, h := range t.workers {
 		stops = stops || h.dirty && lifecycle.Worker.Ended(h.record.State) // its process has to stop what it runs
 	}
 	work = work || e.unclaimed(t)
 	e.wake(work, marks, stops)
+}
+
+// freed has those looked at that may have waited for the slots of an ended job.
+func (e *Engine) freed(j *pawl.Job) {
+	if j.Pool != 0 {
+		e.evaluator.freed(j.Pool)
+	}
+	if j.Quota != 0 {
+		e.evaluator.look()
+	}
 }
 
 // unclaimed reports whether the transaction left a step in the queue.
@@ -249,5 +273,5 @@ func (e *Engine) decision(t *tx, job int64, answers workflow.Answers) (*workflow
 	if err != nil {
 		return nil, err
 	}
-	return &workflow.Decision{Definition: def, Board: board{t: t, key: job}, Now: t.now, Jitter: e.cfg.Jitter, Answers: answers}, nil
+	return &workflow.Decision{Definition: def, Board: board{e: e, t: t, key: job}, Now: t.now, Jitter: e.cfg.Jitter, Answers: answers}, nil
 }

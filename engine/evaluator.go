@@ -33,10 +33,14 @@ type evaluator struct {
 	dueMu   sync.Mutex
 	nextDue int64 // microseconds; 0 is none
 	dues    *bell
+
+	poolMu sync.Mutex
+	pools  map[int64]bool // that have free slots since they were looked at
+	frees  *bell
 }
 
 func newEvaluator(e *Engine) *evaluator {
-	v := &evaluator{e: e, looks: newBell(), dues: newBell(), queued: make(map[int64]bool), running: make(map[int64]bool), starts: make(map[int64]bool)}
+	v := &evaluator{e: e, looks: newBell(), dues: newBell(), frees: newBell(), pools: make(map[int64]bool), queued: make(map[int64]bool), running: make(map[int64]bool), starts: make(map[int64]bool)}
 	v.wake = sync.NewCond(&v.mu)
 	return v
 }
@@ -103,6 +107,37 @@ func (v *evaluator) due(at int64) {
 	}
 }
 
+// freed tells of a slot of a concurrency key. Looking for the jobs of that pool
+// alone keeps an ended job from having all that wait looked at.
+func (v *evaluator) freed(pool int64) {
+	if v.e.cfg.Passive {
+		return
+	}
+	v.poolMu.Lock()
+	v.pools[pool] = true
+	v.poolMu.Unlock()
+	v.frees.ring()
+}
+
+// perPool is how many jobs are tried when slots of a pool have become free.
+const perPool = 10
+
+func (v *evaluator) startFreed(ctx context.Context) {
+	v.poolMu.Lock()
+	pools := v.pools
+	v.pools = make(map[int64]bool)
+	v.poolMu.Unlock()
+	for pool := range pools {
+		jobs, err := v.e.store.PendingIn(ctx, pool, perPool)
+		if err != nil && ctx.Err() == nil {
+			v.e.log.Warn("looking for jobs of a concurrency key failed; polling goes on", "error", err)
+		}
+		for _, job := range jobs {
+			v.pending(job)
+		}
+	}
+}
+
 // work evaluates jobs until ctx ends.
 func (v *evaluator) work(ctx context.Context) {
 	for {
@@ -161,6 +196,9 @@ func (v *evaluator) watch(ctx context.Context) {
 			return
 		case <-v.looks.c:
 		case <-v.dues.c:
+		case <-v.frees.c:
+			v.startFreed(ctx)
+			continue
 		case <-poll.C:
 		}
 		wait := v.e.cfg.Poll
@@ -216,11 +254,12 @@ func (v *evaluator) deal(ctx context.Context, a *store.Agenda) int {
 func (v *evaluator) fire(ctx context.Context, due []store.Due) (applied int) {
 	cmds, fired := make([]command, 0, len(due)), make([]store.Due, 0, len(due))
 	for _, d := range due {
-		if err := v.e.know(ctx, d.Job); err != nil {
-			v.e.log.Error("a deadline could not be prepared", "job", d.Job, "error", err)
+		cmd, err := v.deadline(ctx, d)
+		if err != nil {
+			v.e.log.Error("a deadline could not be prepared; it is tried again", "of", d.Kind, "key", d.Job, "error", err)
 			continue
 		}
-		cmds, fired = append(cmds, &fire{e: v.e, due: d}), append(fired, d)
+		cmds, fired = append(cmds, cmd), append(fired, d)
 	}
 	if len(cmds) == 0 {
 		return 0
@@ -237,6 +276,14 @@ func (v *evaluator) fire(ctx context.Context, due []store.Due) (applied int) {
 		applied++
 	}
 	return applied
+}
+
+// deadline answers the command that applies a deadline.
+func (v *evaluator) deadline(ctx context.Context, d store.Due) (command, error) {
+	if d.Kind == lifecycle.Schedule.Name {
+		return v.e.tick(ctx, d)
+	}
+	return &fire{e: v.e, due: d}, v.e.know(ctx, d.Job)
 }
 
 // maintainEvery is how often the database is kept in order.
@@ -314,17 +361,54 @@ func (v *evaluator) startJob(ctx context.Context, key int64) error {
 	if err != nil {
 		return err
 	}
-	served, err := v.served(ctx, def, j)
-	if err != nil || !served {
+	q, err := v.e.quotas(ctx)
+	if err != nil {
+		return err
+	}
+	demands := v.e.jobPools(q, j, def)
+	if full, err := v.full(ctx, demands); full || err != nil {
+		return err
+	}
+	if served, err := v.served(ctx, def, j); err != nil || !served {
 		return err
 	}
 	v.e.jobs.put(j, def)
-	return v.e.committer.one(ctx, &startJob{e: v.e, job: key, def: def})
+	return v.e.committer.one(ctx, &startJob{e: v.e, job: key, def: def, demands: demands, whole: j.Continues != 0})
+}
+
+// full reports whether a pool has too few slots at this moment. It saves the
+// transaction, in which it is asked again.
+func (v *evaluator) full(ctx context.Context, demands []demand) (bool, error) {
+	if len(demands) == 0 {
+		return false, nil
+	}
+	var pools []store.Pool
+	for _, d := range demands {
+		pools = append(pools, d.pool)
+	}
+	used, err := v.e.store.Usage(ctx, pools)
+	if err != nil {
+		return false, err
+	}
+	for _, d := range demands {
+		if used[d.pool]+d.takes > d.slots {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func (v *evaluator) served(ctx context.Context, def *workflow.Definition, j *pawl.Job) (bool, error) {
-	roots := def.Roots()
-	if len(roots) == 0 {
+	if j.Continues != 0 {
+		return true, nil // it need not begin at the beginning
+	}
+	var routes []int64
+	for _, n := range def.Roots() {
+		if node := def.Node(n); !node.Kind.Waits() {
+			routes = append(routes, def.Route(j, n))
+		}
+	}
+	if len(routes) == 0 {
 		return true, nil
 	}
 	workers, err := v.e.store.Workers(ctx, true)
@@ -337,8 +421,8 @@ func (v *evaluator) served(ctx context.Context, def *workflow.Definition, j *paw
 			serve[r] = true
 		}
 	}
-	for _, n := range roots {
-		if !serve[def.Route(j, n)] {
+	for _, r := range routes {
+		if !serve[r] {
 			return false, nil
 		}
 	}
@@ -346,9 +430,11 @@ func (v *evaluator) served(ctx context.Context, def *workflow.Definition, j *paw
 }
 
 type startJob struct {
-	e   *Engine
-	job int64
-	def *workflow.Definition
+	e       *Engine
+	job     int64
+	def     *workflow.Definition
+	demands []demand
+	whole   bool // it continues another job, and may start anywhere
 }
 
 func (s *startJob) query(q *store.Query) {
@@ -356,11 +442,37 @@ func (s *startJob) query(q *store.Query) {
 	for _, n := range s.def.Roots() {
 		q.Steps = append(q.Steps, pawl.StepKey{Job: s.job, Ord: pawl.MakeOrd(n, 0)})
 	}
+	if s.whole {
+		q.Nodes = append(q.Nodes, s.job)
+	}
+	for _, n := range s.def.Hooks {
+		q.Steps = append(q.Steps, pawl.StepKey{Job: s.job, Ord: pawl.MakeOrd(n, 0)}) // of a job without steps
+	}
+	for _, d := range s.demands {
+		q.Pools = append(q.Pools, d.pool)
+	}
+	s.e.addParent(q, s.job)
 }
 
 func (s *startJob) decide(t *tx) error {
-	if j := t.job(s.job); j == nil || j.State != lifecycle.JobPending || j.Paused {
+	j := t.job(s.job)
+	if j == nil || j.State != lifecycle.JobPending || j.Paused {
 		return nil
+	}
+	if s.e.outdated(t, s.job, s.def) {
+		s.e.evaluator.pending(s.job)
+		return nil
+	}
+	for _, d := range s.demands {
+		if used, _ := t.used(d.pool); used+d.takes > d.slots {
+			return nil
+		}
+	}
+	for _, d := range s.demands {
+		t.takeSlots(d.pool, d.takes)
+		if d.pool.Kind == store.PoolQuota {
+			j.Quota, j.WorkerCount = d.pool.Key, d.takes
+		}
 	}
 	d, err := s.e.decision(t, s.job, workflow.Answers{})
 	if err != nil {

@@ -83,7 +83,11 @@ func (e *effects) of(step string, claim int) int {
 func TestRandomJobsOnAStoreThatFails(t *testing.T) { // K5, T5, T10, J8
 	onDatabases(t, func(t *testing.T, db *database) {
 		s := seed(t)
-		c := newCrowd(t, rand.New(rand.NewPCG(s, 1)), 100)
+		many := 100
+		if raceDetector {
+			many = 40
+		}
+		c := newCrowd(t, rand.New(rand.NewPCG(s, 1)), many)
 		world := &effects{done: make(map[string]int)}
 		work := func(ctx context.Context, task *runner.Task) runner.Result {
 			world.add(task.StepID, task.Claim)

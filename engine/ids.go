@@ -9,23 +9,30 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// A mint makes ids. Ids of one second count on from a random start, so that two
-// processes hardly ever make the same key; when they do, the database tells and
-// new ones are made.
+// A mint makes ids. The counter of an id begins with the millisecond, so that
+// ids of all processes sort by time; it goes on with a number that has a random
+// start, so that two processes hardly ever make the same key. When they do, the
+// database tells and new ones are made.
 type mint struct {
 	mu      sync.Mutex
 	second  int64
 	counter uint32
 }
 
+// counterBits are what is left of a counter behind the millisecond.
+const counterBits = 22
+
 func (m *mint) next(now time.Time) pawl.ID {
 	entropy := random()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := now.Unix(); s > m.second {
-		m.second, m.counter = s, uint32(random()>>33) // the upper half is left to count into
+		m.second, m.counter = s, 0
 	}
-	m.counter++
+	start := uint32(now.Nanosecond()/1e6)<<counterBits | uint32(entropy>>(64-counterBits+1)) // half is left to count into
+	if m.counter++; now.Unix() == m.second {
+		m.counter = max(m.counter, start)
+	}
 	return pawl.MakeID(time.UnixMilli(max(now.UnixMilli(), m.second*1000)), m.counter, entropy)
 }
 

@@ -12,7 +12,7 @@ import (
 // far as outputs, items and inputs go.
 const maxRemembered = 32 << 20
 
-// A memory keeps facts that never change, of jobs that this process works on:
+// A memory keeps facts that hardly ever change, of jobs that this process works on:
 // definition, inputs, and outputs of ended steps. It saves reads; nothing
 // depends on what it holds. It forgets by generations: what was not used for a
 // generation is gone.
@@ -25,6 +25,8 @@ type memory struct {
 type remembered struct {
 	id      pawl.ID
 	def     *workflow.Definition
+	parent  pawl.StepKey // the step that waits for the job, if it is a child
+	old     int64        // the job that it continues
 	meta    json.RawMessage
 	inputs  json.RawMessage // nil: not known
 	size    int             // in bytes, of all that is kept of the job
@@ -73,7 +75,7 @@ func (m *memory) get(job int64) (remembered, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.find(job); r != nil {
-		return remembered{id: r.id, def: r.def, meta: r.meta, inputs: r.inputs}, true
+		return remembered{id: r.id, def: r.def, parent: r.parent, old: r.old, meta: r.meta, inputs: r.inputs}, true
 	}
 	return remembered{}, false
 }
@@ -85,10 +87,14 @@ func (m *memory) put(j *pawl.Job, def *workflow.Definition) {
 	key := j.Key()
 	r := m.find(key)
 	if r == nil {
-		r = &remembered{id: j.ID, def: def}
+		r = &remembered{id: j.ID, parent: parentOf(j), old: j.Continues}
 		r.size = r.least()
 		m.add(key, r)
 	}
+	if r.def != nil && r.def.Hash() != def.Hash() {
+		r.inputs, r.meta = nil, nil // the job has moved to another version, which binds the inputs anew
+	}
+	r.def = def
 	if j.Inputs != nil {
 		before := r.least()
 		r.inputs, r.meta = j.Inputs, j.Metadata

@@ -26,8 +26,12 @@ type random struct {
 	def     *workflow.Definition
 	nodes   []randomNode
 	drain   bool
-	trouble int // of a hundred attempts, how many do not succeed
+	hook    bool // there is one for always
+	trouble int  // of a hundred attempts, how many do not succeed
 }
+
+// hookID is the id of the hook of random jobs.
+const hookID = "hook"
 
 type randomNode struct {
 	id       string
@@ -36,6 +40,8 @@ type randomNode struct {
 	items    int // -1: not fanned out
 	attempts int
 	timeout  bool
+	matrix   bool // fanned out over a matrix, and not a foreach
+	sleeps   bool // and no worker runs it
 }
 
 // A check is the `if` of a node.
@@ -58,7 +64,7 @@ var conditions = map[check]string{
 
 // invent makes up a job.
 func invent(t testing.TB, r *rand.Rand, name string) *random {
-	j := &random{name: name, drain: r.IntN(2) == 0, trouble: []int{0, 0, 5, 20}[r.IntN(4)]}
+	j := &random{name: name, drain: r.IntN(2) == 0, hook: r.IntN(3) == 0, trouble: []int{0, 0, 5, 20}[r.IntN(4)]}
 	for i := range r.IntN(13) {
 		n := randomNode{id: fmt.Sprintf("n%d", i), items: -1, attempts: 1 + r.IntN(3), timeout: r.IntN(4) == 0}
 		for k := range i {
@@ -72,7 +78,9 @@ func invent(t testing.TB, r *rand.Rand, name string) *random {
 		}
 		if r.IntN(4) == 0 {
 			n.items = r.IntN(7)
+			n.matrix = n.items > 0 && r.IntN(3) == 0
 		}
+		n.sleeps = r.IntN(6) == 0
 		j.nodes = append(j.nodes, n)
 	}
 	j.source = j.yaml(r)
@@ -88,7 +96,11 @@ func (j *random) yaml(r *rand.Rand) string {
 	}
 	b.WriteString("steps:\n")
 	for _, n := range j.nodes {
-		fmt.Fprintf(&b, "  - {id: %s, handler: h%d, retry: {max_attempts: %d, base: %dms, jitter: none}", n.id, r.IntN(2), n.attempts, r.IntN(2))
+		if n.sleeps {
+			fmt.Fprintf(&b, "  - {id: %s, sleep: %dms", n.id, r.IntN(4))
+		} else {
+			fmt.Fprintf(&b, "  - {id: %s, handler: h%d, priority: %d, retry: {max_attempts: %d, base: %dms, jitter: none}", n.id, r.IntN(2), r.IntN(3)-1, n.attempts, r.IntN(2))
+		}
 		if needs := j.ids(n.needs); len(needs) > 0 {
 			fmt.Fprintf(&b, ", needs: [%s]", strings.Join(needs, ", "))
 		}
@@ -99,13 +111,18 @@ func (j *random) yaml(r *rand.Rand) string {
 			fmt.Fprintf(&b, `, if: "${{ %s }}"`, text)
 		}
 		if n.items >= 0 {
-			fmt.Fprintf(&b, `, foreach: "${{ %s }}"`, strings.Join(strings.Fields(fmt.Sprint(upTo(n.items))), ", "))
+			list := strings.Join(strings.Fields(fmt.Sprint(upTo(n.items))), ", ")
+			if n.matrix {
+				fmt.Fprintf(&b, ", matrix: {x: %s}", list)
+			} else {
+				fmt.Fprintf(&b, `, foreach: "${{ %s }}"`, list)
+			}
 			if r.IntN(2) == 0 {
 				fmt.Fprintf(&b, ", parallel: %d", 1+r.IntN(4))
 			}
 		}
-		if n.timeout {
-			b.WriteString(", timeout: 20ms")
+		if n.timeout && !n.sleeps {
+			b.WriteString(", timeout: 200ms")
 		}
 		b.WriteString("}\n")
 	}
@@ -113,6 +130,9 @@ func (j *random) yaml(r *rand.Rand) string {
 		b.WriteString("  []\n")
 	} else if r.IntN(2) == 0 {
 		fmt.Fprintf(&b, "output: \"${{ steps.%s.output }}\"\n", j.nodes[len(j.nodes)-1].id)
+	}
+	if j.hook {
+		fmt.Fprintf(&b, "hooks: {always: [{id: %s, handler: h%d, retry: {max_attempts: 1}}]}\n", hookID, r.IntN(2))
 	}
 	return b.String()
 }
@@ -158,6 +178,9 @@ func fateOf(job, key string, attempt, trouble int) fate {
 // handler runs the steps of random jobs.
 func (j *random) run(ctx context.Context, t *runner.Task) runner.Result {
 	id, _, _ := strings.Cut(t.Key, "[")
+	if id == hookID {
+		return j.runHook(t)
+	}
 	n := j.nodes[slices.IndexFunc(j.nodes, func(n randomNode) bool { return n.id == id })]
 	switch f := fateOf(j.name, t.Key, t.Attempt, j.trouble); {
 	case f == failsForGood:
@@ -171,13 +194,24 @@ func (j *random) run(ctx context.Context, t *runner.Task) runner.Result {
 		return runner.Result{Failure: &pawl.Failure{Class: "test", Message: "this time"}}
 	}
 	var in struct {
-		Needs map[string]json.RawMessage
-		Item  *int
+		Needs  map[string]json.RawMessage
+		Item   *int
+		Matrix struct{ X *int }
 	}
 	if err := json.Unmarshal(t.Input, &in); err != nil {
 		return runner.Result{Failure: &pawl.Failure{Class: "test", Message: err.Error(), Permanent: true}}
 	}
+	if in.Item == nil {
+		in.Item = in.Matrix.X
+	}
 	return runner.Result{Output: effect(t.Key, t.Attempt, in.Needs, in.Item)}
+}
+
+func (j *random) runHook(t *runner.Task) runner.Result {
+	if fateOf(j.name, hookID, t.Attempt, j.trouble) != succeeds {
+		return runner.Result{Failure: &pawl.Failure{Class: "test", Message: "the hook"}}
+	}
+	return runner.Result{Output: json.RawMessage("1")}
 }
 
 // effect is what an attempt that succeeds answers: a digest of all it saw.
@@ -205,7 +239,13 @@ func (j *random) foresee() prospect {
 		j.node(&p, &j.nodes[i])
 	}
 	if p.status == lifecycle.JobFailed && !j.drain {
-		p.states, p.outputs = nil, nil // which steps ran before it was halted is a race
+		p.states, p.outputs = make(map[string]machine.State), nil // which steps ran before it was halted is a race
+	}
+	if j.hook {
+		p.states[hookID] = lifecycle.StepComplete
+		if fateOf(j.name, hookID, 1, j.trouble) != succeeds {
+			p.states[hookID] = lifecycle.StepPermanentError
+		}
 	}
 	return p
 }
@@ -258,12 +298,21 @@ func (j *random) fan(n *randomNode, needs map[string]json.RawMessage) (machine.S
 		if state != lifecycle.StepComplete {
 			return state, ""
 		}
+		if out == "" {
+			out = "null"
+		}
+		if n.matrix {
+			out = fmt.Sprintf(`{"matrix":{"x":%d},"output":%s}`, i, out)
+		}
 		outputs = append(outputs, out)
 	}
 	return lifecycle.StepComplete, "[" + strings.Join(outputs, ",") + "]"
 }
 
 func (j *random) attempts(n *randomNode, key string, needs map[string]json.RawMessage, item *int) (machine.State, string) {
+	if n.sleeps {
+		return lifecycle.StepComplete, ""
+	}
 	for a := 1; a <= n.attempts; a++ {
 		switch fateOf(j.name, key, a, j.trouble) {
 		case succeeds:
@@ -281,6 +330,9 @@ func (j *random) compare(t *testing.T, v *pawl.JobView, canceled bool) {
 	p := j.foresee()
 	if canceled && v.Status == lifecycle.JobCanceled {
 		return
+	}
+	if canceled {
+		delete(p.states, hookID) // it may have been cancelled in its hook
 	}
 	if v.Status != p.status {
 		t.Errorf("job %s is %s (%v), want %s\n%s", j.name, v.Status, v.Error, p.status, j.source)

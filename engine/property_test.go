@@ -79,7 +79,11 @@ func (c *crowd) finish() {
 func TestRandomJobs(t *testing.T) { // T2, T3, T7, T10, J2
 	onDatabases(t, func(t *testing.T, db *database) {
 		r := rand.New(rand.NewPCG(seed(t), 0))
-		c := newCrowd(t, r, *randomJobs)
+		jobs := *randomJobs
+		if raceDetector {
+			jobs /= 3
+		}
+		c := newCrowd(t, r, jobs)
 		for i := range 1 + r.IntN(3) {
 			handlers := map[string]runner.Handler{"h0": c.run, "h1": c.run}
 			if i > 0 && r.IntN(2) == 0 {

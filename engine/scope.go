@@ -25,6 +25,22 @@ func (e *Engine) know(ctx context.Context, key int64) error {
 	return err
 }
 
+// recallID is recall for a public id.
+func (e *Engine) recallID(ctx context.Context, id pawl.ID) (remembered, error) {
+	r, err := e.recall(ctx, id.Key())
+	if err == nil && r.id != id || pawl.KindOf(err) == pawl.NotFound && err != nil {
+		return remembered{}, noJob(id)
+	}
+	return r, err
+}
+
+// addParent asks for the step that waits for the job, if it is a child.
+func (e *Engine) addParent(q *store.Query, job int64) {
+	if r, ok := e.jobs.get(job); ok && r.parent.Job != 0 {
+		q.Steps = append(q.Steps, r.parent)
+	}
+}
+
 // recall answers what never changes of a job, its inputs included.
 func (e *Engine) recall(ctx context.Context, key int64) (remembered, error) {
 	if r, ok := e.jobs.get(key); ok && r.inputs != nil {
@@ -86,7 +102,8 @@ func (e *Engine) scope(ctx context.Context, key int64, nodes []int) (*workflow.S
 // A Brief is all that running an assignment takes.
 type Brief struct {
 	Work     *workflow.Work
-	Input    json.RawMessage // the document of PAWL_INPUT: inputs, needs, item, index
+	Input    json.RawMessage // the document of PAWL_INPUT: inputs, needs, item or matrix, index
+	Reused   json.RawMessage // the output, if that of the job that this one continues is used: nothing is run
 	JobID    string
 	StepID   string
 	Key      string // load[3]
@@ -108,20 +125,36 @@ func (e *Engine) Brief(ctx context.Context, a *Assignment) (*Brief, *pawl.Failur
 	if err != nil {
 		return nil, nil, err
 	}
-	if i := a.Step.Ord.Instance(); i > 0 {
-		if scope.Item, err = e.item(ctx, a.Step.StepKey); err != nil {
-			return nil, nil, err
-		}
-		scope.Index = i - 1
+	if err := e.particulars(ctx, a, scope); err != nil {
+		return nil, nil, err
+	}
+	reused, err := e.reusable(ctx, a.Step.Job, a.Definition, a.Step.Ord, scope)
+	if err != nil {
+		return nil, nil, err
 	}
 	work, err := a.Definition.Render(n, scope)
 	if err != nil {
 		return nil, &pawl.Failure{Class: "expression", Message: err.Error(), Permanent: true}, nil
 	}
 	b := &Brief{Work: work, JobID: scope.JobID, StepID: r.id.Step(a.Step.Ord).Public(pawl.StepPrefix), Key: a.Definition.Key(a.Step.Ord),
-		Workflow: a.Definition.Name, Dir: dirOf(r.meta), Node: node}
+		Workflow: a.Definition.Name, Dir: dirOf(r.meta), Node: node, Reused: reused}
 	b.Input = input(a.Definition, node, scope, a.Step.Ord.Instance() > 0)
 	return b, nil, nil
+}
+
+// particulars completes the scope of an instance, or of a hook.
+func (e *Engine) particulars(ctx context.Context, a *Assignment, scope *workflow.Scope) error {
+	if a.Step.Ord.Instance() > 0 {
+		return e.instance(ctx, a.Definition, a.Step.StepKey, scope)
+	}
+	if a.Definition.Node(a.Step.Ord.Node()).Hook == workflow.NoHook {
+		return nil
+	}
+	job, err := e.store.Job(ctx, a.Step.Job)
+	if err == nil {
+		hookScope(scope, job)
+	}
+	return err
 }
 
 func union(a, b []int) []int {
@@ -177,7 +210,11 @@ func input(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, ins
 	}
 	b = append(b, '}')
 	if instance {
-		b = append(append(b, `,"item":`...), orNull(s.Item)...)
+		word := `,"item":`
+		if len(node.Matrix) > 0 {
+			word = `,"matrix":`
+		}
+		b = append(append(b, word...), orNull(s.Item)...)
 		b = strconv.AppendInt(append(b, `,"index":`...), int64(s.Index), 10)
 	}
 	return append(b, '}')

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -45,9 +44,6 @@ func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Su
 		for k, cmd := range cmds[:n] {
 			s := cmd.(*submit)
 			answers[at[k]] = pawl.Submitted{ID: s.answered, Replayed: s.replayed, Err: errs[k]}
-			if errs[k] == nil {
-				e.defs.markStored(s.definition)
-			}
 		}
 		cmds, at = cmds[n:], at[n:]
 	}
@@ -67,13 +63,13 @@ func share(cmds []command) int {
 
 // A submit makes one job.
 type submit struct {
-	e          *Engine
-	sub        *pawl.Submission
-	def        *workflow.Definition
-	definition int64
-	id         pawl.ID
-	key        store.IdempotencyKey
-	hash       [32]byte // of the request
+	e    *Engine
+	sub  *pawl.Submission
+	def  *workflow.Definition
+	id   pawl.ID
+	pool string // the concurrency key
+	key  store.IdempotencyKey
+	hash [32]byte // of the request
 
 	answered pawl.ID
 	replayed bool
@@ -87,7 +83,10 @@ func (e *Engine) newSubmit(sub *pawl.Submission) (*submit, error) {
 	if err := check(sub); err != nil {
 		return nil, err
 	}
-	s := &submit{e: e, sub: sub, def: def, definition: definitionKey(def.Hash())}
+	s := &submit{e: e, sub: sub, def: def}
+	if s.pool, err = concurrencyKey(def, sub.Inputs); err != nil {
+		return nil, err
+	}
 	if sub.RequestID != "" {
 		s.key = store.IdempotencyKey{Workspace: sub.Workspace, Key: sub.RequestID}
 		s.hash = requestHash(sub)
@@ -106,6 +105,9 @@ func check(sub *pawl.Submission) error {
 	if len(sub.Inputs) > MaxInputs {
 		return pawl.Errorf(pawl.Invalid, "inputs: %d bytes: at most %d are allowed", len(sub.Inputs), MaxInputs)
 	}
+	if sub.Priority < pawl.MinPriority || sub.Priority > pawl.MaxPriority {
+		return pawl.Errorf(pawl.Invalid, "priority: %d: want %d to %d", sub.Priority, pawl.MinPriority, pawl.MaxPriority)
+	}
 	if len(sub.RequestID) > MaxRequestID {
 		return pawl.Errorf(pawl.Invalid, "request_id: %d bytes: at most %d are allowed", len(sub.RequestID), MaxRequestID)
 	}
@@ -114,7 +116,7 @@ func check(sub *pawl.Submission) error {
 
 func requestHash(sub *pawl.Submission) [32]byte {
 	h := sha256.New()
-	for _, part := range []string{submitEndpoint, string(sub.Definition), string(sub.Inputs), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority)} {
+	for _, part := range []string{submitEndpoint, string(sub.Definition), string(sub.Inputs), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority, sub.Version)} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return [32]byte(h.Sum(nil))
@@ -140,18 +142,13 @@ func (s *submit) decide(t *tx) error {
 			return err
 		}
 	}
-	job := s.job()
-	if err := t.makeJob(job, workflow.Note{Actor: s.sub.Actor, RequestID: s.sub.RequestID}); err != nil {
+	err := s.e.bear(t, &birth{
+		id: s.id, def: s.def, workspace: s.sub.Workspace, version: s.sub.Version, inputs: s.sub.Inputs, description: s.sub.Description,
+		metadata: metadataOf(s.sub.Dir), private: s.private(), priority: s.sub.Priority, key: s.pool,
+		note: workflow.Note{Actor: s.sub.Actor, RequestID: s.sub.RequestID},
+	})
+	if err != nil {
 		return err
-	}
-	if !s.e.defs.isStored(s.definition) {
-		t.definitions = append(t.definitions, &pawl.Definition{Key: s.definition, Hash: s.def.Hash(), Name: s.def.Name, Source: s.def.Canonical(), CreatedAt: t.now})
-	}
-	if err := t.moveJob(job, lifecycle.JobValidate, workflow.Note{}); err != nil {
-		return err
-	}
-	for n := range s.def.Nodes {
-		t.makeStep(job, pawl.MakeOrd(n+1, 0)).Unmet = len(s.def.Nodes[n].Needs)
 	}
 	s.answered = s.id
 	if s.key.Key != "" {
@@ -179,38 +176,30 @@ func (s *submit) replay(t *tx) (done bool, err error) {
 	return true, err
 }
 
-// job answers the new job as its creation leaves it to the table.
-func (s *submit) job() *pawl.Job {
-	j := &pawl.Job{
-		ID: s.id, Workspace: s.sub.Workspace, Definition: s.definition, Workflow: s.def.Name,
-		Description: s.sub.Description, WorkerCount: s.def.Workers, Private: s.sub.Private, Priority: s.sub.Priority,
-		Open: len(s.def.Nodes), Inputs: s.sub.Inputs, Metadata: s.metadata(),
+func (s *submit) private() int64 {
+	if s.sub.Private {
+		return s.id.Key()
 	}
-	j.Route = firstRoute(s.def, j)
-	return j
+	return 0
 }
 
-func (s *submit) metadata() json.RawMessage {
-	if s.sub.Dir == "" {
+// folders is what the metadata of a job says of where it came from.
+type folders struct {
+	Dir   string   `json:"dir,omitempty"`   // where its commands start
+	Rerun []string `json:"rerun,omitempty"` // of a job that continues another: what is not reused, with all that depends on it
+}
+
+func metadataOf(dir string) json.RawMessage {
+	if dir == "" {
 		return nil
 	}
-	b, err := json.Marshal(map[string]string{"dir": s.sub.Dir})
+	return folders{Dir: dir}.json()
+}
+
+func (f folders) json() json.RawMessage {
+	b, err := json.Marshal(f)
 	if err != nil {
 		return nil
 	}
 	return b
-}
-
-// firstRoute answers the route that all first steps of the job share, so that a
-// worker that serves it may start the job; or 0.
-func firstRoute(def *workflow.Definition, j *pawl.Job) int64 {
-	route := int64(0)
-	for _, n := range def.Roots() {
-		r := def.Route(j, n)
-		if route != 0 && r != route {
-			return 0
-		}
-		route = r
-	}
-	return route
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
@@ -20,16 +21,22 @@ type tx struct {
 	facts *store.Facts
 	now   int64
 
-	jobs    map[int64]*held[pawl.Job]
-	steps   map[pawl.StepKey]*held[pawl.Step]
-	workers map[int64]*held[pawl.Worker]
-	ofJob   map[int64][]*held[pawl.Step] // steps in sight, by job
+	jobs      map[int64]*held[pawl.Job]
+	steps     map[pawl.StepKey]*held[pawl.Step]
+	workers   map[int64]*held[pawl.Worker]
+	schedules map[int64]*held[pawl.Schedule]
+	ofJob     map[int64][]*held[pawl.Step] // steps in sight, by job
 
 	entries     []store.Entry
 	refusals    []pawl.Refusal
 	definitions []*pawl.Definition
 	answers     map[store.IdempotencyKey]*store.Answer
 	enqueued    []pawl.StepKey // by this transaction; some may be claimed since
+	versions    []*pawl.Version
+	quotas      []*pawl.Quota
+	newSignals  []*pawl.Signal
+	taken       []*pawl.Signal
+	slots       []store.Pool // taken by this transaction, one entry for each
 
 	command int // counts commands, to tell whose touch of a record is first
 	journal journal
@@ -55,8 +62,12 @@ type journal struct {
 	madeJobs                      []int64
 	madeSteps                     []pawl.StepKey
 	madeWorkers                   []int64
+	schedules                     []*held[pawl.Schedule]
+	madeSchedules                 []int64
 	answered                      []store.IdempotencyKey
 	entries, refusals, defs, enqs int
+
+	versions, quotas, signals, taken, slots int
 }
 
 func newTx(f *store.Facts) *tx {
@@ -78,6 +89,12 @@ func newTx(f *store.Facts) *tx {
 	for k, w := range f.Workers {
 		t.workers[k] = &held[pawl.Worker]{record: w, was: w.Seq}
 	}
+	for k, s := range f.Schedules {
+		if t.schedules == nil {
+			t.schedules = make(map[int64]*held[pawl.Schedule], len(f.Schedules))
+		}
+		t.schedules[k] = &held[pawl.Schedule]{record: s, was: s.Seq}
+	}
 	return t
 }
 
@@ -87,7 +104,9 @@ func (t *tx) open() {
 	t.journal = journal{
 		jobs: t.journal.jobs[:0], steps: t.journal.steps[:0], workers: t.journal.workers[:0],
 		madeJobs: t.journal.madeJobs[:0], madeSteps: t.journal.madeSteps[:0], madeWorkers: t.journal.madeWorkers[:0],
+		schedules: t.journal.schedules[:0], madeSchedules: t.journal.madeSchedules[:0],
 		entries: len(t.entries), refusals: len(t.refusals), defs: len(t.definitions), enqs: len(t.enqueued),
+		versions: len(t.versions), quotas: len(t.quotas), signals: len(t.newSignals), taken: len(t.taken), slots: len(t.slots),
 	}
 }
 
@@ -97,6 +116,7 @@ func (t *tx) undo() {
 	restore(j.jobs)
 	restore(j.steps)
 	restore(j.workers)
+	restore(j.schedules)
 	for _, k := range j.madeJobs {
 		delete(t.jobs, k)
 	}
@@ -108,6 +128,14 @@ func (t *tx) undo() {
 	for _, k := range j.madeWorkers {
 		delete(t.workers, k)
 	}
+	for _, k := range j.madeSchedules {
+		delete(t.schedules, k)
+	}
+	for _, s := range t.taken[j.taken:] {
+		s.Taken = 0
+	}
+	t.versions, t.quotas, t.slots = t.versions[:j.versions], t.quotas[:j.quotas], t.slots[:j.slots]
+	t.newSignals, t.taken = t.newSignals[:j.signals], t.taken[:j.taken]
 	for _, k := range j.answered {
 		delete(t.answers, k)
 	}
@@ -151,6 +179,13 @@ func (t *tx) worker(key int64) *pawl.Worker {
 	return nil
 }
 
+func (t *tx) schedule(key int64) *pawl.Schedule {
+	if h := t.schedules[key]; h != nil {
+		return touch(t, h, &t.journal.schedules)
+	}
+	return nil
+}
+
 // makeJob adds a new job; its creation is its first audit row.
 func (t *tx) makeJob(j *pawl.Job, note workflow.Note) error {
 	k := j.Key()
@@ -178,6 +213,16 @@ func (t *tx) makeWorker(w *pawl.Worker, note workflow.Note) {
 	t.workers[k] = &held[pawl.Worker]{record: w, made: true, dirty: true, command: t.command}
 	t.journal.madeWorkers = append(t.journal.madeWorkers, k)
 	t.create(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, w.ID.Public(pawl.WorkerPrefix), lifecycle.Worker, &w.Record, note)
+}
+
+func (t *tx) makeSchedule(s *pawl.Schedule, note workflow.Note) {
+	k := s.Key()
+	if t.schedules == nil {
+		t.schedules = make(map[int64]*held[pawl.Schedule])
+	}
+	t.schedules[k] = &held[pawl.Schedule]{record: s, made: true, dirty: true, command: t.command}
+	t.journal.madeSchedules = append(t.journal.madeSchedules, k)
+	t.create(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, s.ID.Public(pawl.SchedulePrefix), lifecycle.Schedule, &s.Record, note)
 }
 
 func (t *tx) create(k store.EntityKey, id string, m *machine.Machine, r *pawl.Record, note workflow.Note) {
@@ -231,6 +276,60 @@ func (t *tx) moveWorker(w *pawl.Worker, event machine.Event, note workflow.Note)
 	return t.move(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, w.ID.Public(pawl.WorkerPrefix), lifecycle.Worker, &w.Record, event, note)
 }
 
+func (t *tx) moveSchedule(s *pawl.Schedule, event machine.Event, note workflow.Note) error {
+	k := s.Key()
+	t.schedules[k].dirty = true
+	return t.move(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, s.ID.Public(pawl.SchedulePrefix), lifecycle.Schedule, &s.Record, event, note)
+}
+
+// signals answers what no step has taken, oldest first; nil, false if they are
+// not in sight.
+func (t *tx) signals(job int64) ([]*pawl.Signal, bool) {
+	seen, ok := t.facts.Signals[job]
+	var free []*pawl.Signal
+	for _, s := range slices.Concat(seen, t.newSignals) {
+		if s.Taken == 0 && s.Job == job {
+			free = append(free, s)
+		}
+	}
+	return free, ok
+}
+
+func (t *tx) takeSignal(s *pawl.Signal, by pawl.Ord) {
+	s.Taken = by
+	t.taken = append(t.taken, s)
+}
+
+// newest answers the newest version of a workflow, or nil.
+func (t *tx) newest(n pawl.WorkflowName) *pawl.Version {
+	for _, v := range slices.Backward(t.versions) {
+		if v.Workspace == n.Workspace && v.Name == n.Name {
+			return v
+		}
+	}
+	return t.facts.Versions[n]
+}
+
+// used answers how many slots of a pool are taken, by this transaction too;
+// false if the pool is not in sight.
+func (t *tx) used(p store.Pool) (int, bool) {
+	n, ok := t.facts.Pools[p]
+	for _, taken := range t.slots {
+		if taken == p {
+			n++
+		}
+	}
+	return n, ok
+}
+
+// takeSlots takes slots of a pool until the end of the transaction, when they are
+// counted in the records.
+func (t *tx) takeSlots(p store.Pool, n int) {
+	for range n {
+		t.slots = append(t.slots, p)
+	}
+}
+
 // answer stores the answer to a request with an idempotency key (J8).
 func (t *tx) answer(k store.IdempotencyKey, a *store.Answer) {
 	if t.answers == nil {
@@ -250,7 +349,8 @@ func (t *tx) first() (store.Entry, bool) {
 
 // changes answers what the transaction has to write, or nil for nothing.
 func (t *tx) changes() (*store.Changes, error) {
-	c := &store.Changes{Entries: t.entries, Refusals: t.refusals, Definitions: t.definitions, Answers: t.answers}
+	c := &store.Changes{Entries: t.entries, Refusals: t.refusals, Definitions: t.definitions, Answers: t.answers,
+		Versions: t.versions, Quotas: t.quotas, NewSignals: t.newSignals, Taken: t.taken}
 	for _, h := range t.jobs {
 		if h.made {
 			c.NewJobs = append(c.NewJobs, h.record)
@@ -272,7 +372,14 @@ func (t *tx) changes() (*store.Changes, error) {
 			c.Workers = append(c.Workers, store.Update[*pawl.Worker]{Record: h.record, Was: h.was})
 		}
 	}
-	if len(c.Entries)+len(c.Refusals)+len(c.Jobs)+len(c.Steps)+len(c.Answers) == 0 {
+	for _, h := range t.schedules {
+		if h.made {
+			c.NewSchedules = append(c.NewSchedules, h.record)
+		} else if h.dirty {
+			c.Schedules = append(c.Schedules, store.Update[*pawl.Schedule]{Record: h.record, Was: h.was})
+		}
+	}
+	if len(c.Entries)+len(c.Refusals)+len(c.Jobs)+len(c.Steps)+len(c.Answers)+len(c.Schedules)+len(c.Versions)+len(c.Quotas) == 0 {
 		return nil, nil
 	}
 	return c, nil

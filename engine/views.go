@@ -58,6 +58,9 @@ func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := e.children(ctx, j, v); err != nil {
+		return nil, err
+	}
 	steps, err := e.store.Steps(ctx, j.Key(), 0, 0)
 	if err != nil {
 		return nil, err
@@ -104,9 +107,9 @@ func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflo
 	}
 	hash := def.Hash()
 	v := &pawl.JobView{
-		ID: j.ID.Public(pawl.JobPrefix), Workflow: j.Workflow, DefinitionHash: "sha256:" + hex.EncodeToString(hash[:]),
+		ID: j.ID.Public(pawl.JobPrefix), Workflow: j.Workflow, Version: j.Version, DefinitionHash: "sha256:" + hex.EncodeToString(hash[:]),
 		Workspace: j.Workspace, Description: j.Description, Status: j.State, Inputs: orObject(j.Inputs), Output: orNull(j.Output),
-		Error: j.Error, ChildJobs: []string{}, Depth: j.Depth, WorkerCount: j.WorkerCount, Paused: j.Paused,
+		ChildJobs: []string{}, Depth: j.Depth, WorkerCount: j.WorkerCount, Paused: j.Paused,
 		Metadata: orObject(j.Metadata), StepCounts: counts,
 		CreatedAt: pawl.Timestamp(j.CreatedAt), UpdatedAt: pawl.Timestamp(j.UpdatedAt),
 		StartedAt: pawl.Timestamp(j.StartedAt), CompletedAt: pawl.Timestamp(j.CompletedAt),
@@ -114,7 +117,44 @@ func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflo
 	if !lifecycle.Job.Ended(j.State) {
 		v.Ending = j.Ending
 	}
-	return v, def, nil
+	if j.Ending != "" && j.Ending != lifecycle.JobCompleted {
+		v.Error = j.Error
+	}
+	return v, def, e.family(ctx, j, v)
+}
+
+// family names the jobs around a job.
+func (e *Engine) family(ctx context.Context, j *pawl.Job, v *pawl.JobView) error {
+	for _, other := range []struct {
+		key  int64
+		name **string
+	}{{j.Parent, &v.ParentJobID}, {j.Continues, &v.Continues}} {
+		if other.key == 0 {
+			continue
+		}
+		job, err := e.store.Job(ctx, other.key)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // it was removed
+		}
+		if err != nil {
+			return err
+		}
+		id := job.ID.Public(pawl.JobPrefix)
+		*other.name = &id
+	}
+	return nil
+}
+
+// maxChildren is how many child jobs the view of a job names.
+const maxChildren = 1000
+
+// children names the newest child jobs of a job, oldest first.
+func (e *Engine) children(ctx context.Context, j *pawl.Job, v *pawl.JobView) error {
+	jobs, err := e.store.Jobs(ctx, store.JobFilter{Parent: j.Key(), Limit: maxChildren})
+	for _, child := range slices.Backward(jobs) {
+		v.ChildJobs = append(v.ChildJobs, child.ID.Public(pawl.JobPrefix))
+	}
+	return err
 }
 
 func orObject(b json.RawMessage) json.RawMessage {
@@ -126,7 +166,7 @@ func orObject(b json.RawMessage) json.RawMessage {
 
 func stepView(j *pawl.Job, def *workflow.Definition, s *pawl.Step, worker string) pawl.StepView {
 	v := pawl.StepView{
-		ID: j.ID.Step(s.Ord).Public(pawl.StepPrefix), Key: def.Key(s.Ord), Status: s.State, Attempts: s.Attempts, Claims: s.Claims,
+		ID: j.ID.Step(s.Ord).Public(pawl.StepPrefix), Key: def.Key(s.Ord), Status: s.State, Hook: string(def.Node(s.Ord.Node()).Hook), Attempts: s.Attempts, Claims: s.Claims,
 		Output: orNull(s.Output), StartedAt: pawl.Timestamp(s.StartedAt), CompletedAt: pawl.Timestamp(s.CompletedAt), Ord: s.Ord,
 	}
 	if s.State != lifecycle.StepComplete {
@@ -137,6 +177,12 @@ func stepView(j *pawl.Job, def *workflow.Definition, s *pawl.Step, worker string
 	}
 	if s.Total > 0 {
 		v.Instances = &pawl.Instances{Total: s.Total, Made: s.Made, Live: s.Live}
+	}
+	if def.Node(s.Ord.Node()).Kind.Waits() && len(s.Input) > 0 && s.Total == 0 {
+		v.Wait = new(pawl.Wait)
+		if json.Unmarshal(s.Input, v.Wait) != nil {
+			v.Wait = nil
+		}
 	}
 	if s.State == lifecycle.StepPending && s.DueEvent == lifecycle.StepEnqueue {
 		v.NotBefore = pawl.Timestamp(s.DueAt)
@@ -178,6 +224,7 @@ func (e *Engine) History(ctx context.Context, id pawl.ID) ([]pawl.Transition, er
 			Event: r.Event, Reason: r.Why, Actor: r.Actor, Metadata: r.Data, At: pawl.Timestamp(r.At), Refused: true})
 	}
 	slices.SortStableFunc(rows, func(a, b pawl.Transition) int { return cmp.Compare(a.At, b.At) })
+	pawl.Measure(rows)
 	return rows, nil
 }
 

@@ -107,6 +107,9 @@ func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 	take := &claim{e: e, worker: x.Worker, free: x.Free}
 	if x.Free > 0 {
 		cmds = append(cmds, take)
+		if err := take.prepare(ctx); err != nil {
+			return nil, &commitError{err}
+		}
 	}
 	if len(cmds) == 0 {
 		return nil, nil
@@ -126,6 +129,9 @@ func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 	if x.Free > 0 && errs[len(errs)-1] != nil {
 		return nil, errors.Join(errs...) // what the claim took is undone
 	}
+	if take.passed {
+		e.work.ring() // there may be steps behind those of a full queue
+	}
 	return take.assigned, errors.Join(errs...)
 }
 
@@ -140,7 +146,8 @@ func Retryable(err error) bool {
 type report struct {
 	e     *Engine
 	r     *Report
-	blind bool // the definition is not in memory, so that only the step is in sight
+	blind bool // the definition is not in memory, or outdated, so that only the step is in sight
+	def   *workflow.Definition
 	taken bool // it completed a node, whose output others may need
 }
 
@@ -164,6 +171,10 @@ func (r *report) query(q *store.Query) {
 	if r.blind = !ok; r.blind {
 		return // the outcome is stored with a mark, and weighed by the evaluator
 	}
+	if job.parent.Job != 0 {
+		q.Steps = append(q.Steps, job.parent)
+	}
+	r.def = job.def
 	addReach(q, job.def, r.r.Step, false)
 	addWaiting(q, job.def, r.r.Step.Job)
 }
@@ -192,6 +203,7 @@ func (r *report) decide(t *tx) error {
 		return nil
 	}
 	r.taken = r.r.Event == lifecycle.StepSuccess && s.Ord.Instance() == 0
+	r.blind = r.blind || r.e.outdated(t, s.Job, r.def)
 	err := r.apply(t, s)
 	if err == nil || r.blind {
 		return err
@@ -262,16 +274,30 @@ type claim struct {
 	worker *pawl.Worker
 	free   int
 
+	quotas quotas
+	routes []int64      // of the worker, without those of full queues
+	pools  []store.Pool // of the queues that have limits
+
 	assigned []Assignment
+	passed   bool // a step was passed over because its queue is full
+}
+
+func (c *claim) prepare(ctx context.Context) (err error) {
+	if c.quotas, err = c.e.quotas(ctx); err != nil {
+		return err
+	}
+	c.routes, c.pools, err = c.e.open(ctx, c.worker, c.quotas)
+	return err
 }
 
 func (c *claim) query(q *store.Query) {
 	q.Workers = append(q.Workers, c.worker.Key())
-	q.Claims = append(q.Claims, store.ClaimQuery{Worker: c.worker.Key(), Routes: c.worker.Routes, Limit: c.free})
+	q.Pools = append(q.Pools, c.pools...)
+	q.Claims = append(q.Claims, store.ClaimQuery{Worker: c.worker.Key(), Routes: c.routes, Limit: c.free})
 }
 
 func (c *claim) decide(t *tx) error {
-	c.assigned = c.assigned[:0]
+	c.assigned, c.passed = c.assigned[:0], false
 	facts := &t.facts.Claims[t.claims]
 	t.claims++
 	w := t.worker(c.worker.Key())
@@ -308,6 +334,10 @@ func (c *claim) start(t *tx, w *pawl.Worker, job int64) error {
 	if j == nil || j.State != lifecycle.JobPending || j.Paused {
 		return nil
 	}
+	if _, limited := c.quotas.depth(j.Workspace, j.Depth); limited {
+		c.leave(t, j)
+		return nil
+	}
 	before := len(t.enqueued)
 	d, err := c.e.decision(t, job, workflow.Answers{})
 	if err == nil {
@@ -319,6 +349,15 @@ func (c *claim) start(t *tx, w *pawl.Worker, job int64) error {
 		return t.moveJob(j, lifecycle.JobPause, workflow.Note{Reason: "it cannot be started: " + err.Error()})
 	}
 	return c.takeAll(t, w, t.enqueued[before:])
+}
+
+// leave gives a job that has to take slots of a quota to the evaluators, which see
+// how many are taken. While it has none it must not stand before the jobs behind
+// it: they may be those for which the slots' holders wait.
+func (c *claim) leave(t *tx, j *pawl.Job) {
+	j.Route, t.jobs[j.Key()].dirty = 0, true
+	c.e.evaluator.pending(j.Key())
+	c.e.evaluator.look()
 }
 
 func (c *claim) takeAll(t *tx, w *pawl.Worker, keys []pawl.StepKey) error {
@@ -343,10 +382,35 @@ func (c *claim) take(t *tx, w *pawl.Worker, k pawl.StepKey) error {
 		c.e.log.Error("a step cannot be claimed", "step", k.String(), "error", err)
 		return nil
 	}
+	pool, free := c.slot(t, t.job(k.Job), d.Definition.Node(k.Ord.Node()))
+	if !free {
+		c.passed = true
+		return nil
+	}
 	if err := d.Claim(s, w); err != nil {
 		return err
 	}
+	s.Pool = pool
 	c.e.jobs.put(t.job(k.Job), d.Definition)
 	c.assigned = append(c.assigned, Assignment{Step: *s, Job: *t.job(k.Job), Definition: d.Definition})
 	return nil
+}
+
+// slot takes a slot of the step's queue, if that has a limit: it answers the pool,
+// or 0, and false if there is none free. Private jobs have no queues.
+func (c *claim) slot(t *tx, j *pawl.Job, n *workflow.Node) (pool int64, free bool) {
+	if len(c.quotas) == 0 {
+		return 0, true
+	}
+	slots, limited := c.quotas.queue(j.Workspace, n.Queue)
+	if !limited || j.Private != 0 {
+		return 0, true
+	}
+	p := queuePool(j.Workspace, n.Queue)
+	used, seen := t.used(p)
+	if !seen || used >= slots {
+		return 0, false
+	}
+	t.takeSlots(p, 1)
+	return p.Key, true
 }

@@ -13,7 +13,9 @@ const (
 )
 
 // The events of a job. JobHalt begins the end of a running job: its unfinished
-// steps are being cancelled, and cancel or error follows when they are.
+// steps are being cancelled, and cancel or error follows when they are. JobHooks
+// follows when all steps have ended, and begins its hooks. JobSignal tells of an
+// event, and JobMove of another version of its workflow.
 const (
 	JobSubmit            machine.Event = "submit"
 	JobValidate          machine.Event = "validate"
@@ -25,6 +27,9 @@ const (
 	JobPause             machine.Event = "pause"
 	JobResume            machine.Event = "resume"
 	JobHalt              machine.Event = "halt"
+	JobHooks             machine.Event = "hooks"
+	JobSignal            machine.Event = "signal"
+	JobMove              machine.Event = "move"
 )
 
 // Job is one run of a workflow.
@@ -46,6 +51,8 @@ var Job = &machine.Machine{
 			JobCancel:            JobCanceled,
 			JobPause:             JobPending,
 			JobResume:            JobPending,
+			JobSignal:            JobPending,
+			JobMove:              JobPending,
 		},
 		JobRunning: {
 			JobSuccess: JobCompleted,
@@ -54,6 +61,9 @@ var Job = &machine.Machine{
 			JobHalt:    JobRunning,
 			JobPause:   JobRunning,
 			JobResume:  JobRunning,
+			JobHooks:   JobRunning,
+			JobSignal:  JobRunning,
+			JobMove:    JobRunning,
 		},
 	},
 }

@@ -7,7 +7,7 @@ import "github.com/pawl-dev/pawl/machine"
 
 // All answers every machine, in the order in which they are documented.
 func All() []*machine.Machine {
-	return []*machine.Machine{Job, Step, Worker, Service, Member, Agent}
+	return []*machine.Machine{Job, Step, Worker, Schedule, Service, Member, Agent}
 }
 
 // ByName answers the machine of that name, or nil.

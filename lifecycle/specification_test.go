@@ -24,12 +24,17 @@ PENDING   allocate_resources RUNNING
 PENDING   cancel             CANCELED
 PENDING   pause              PENDING
 PENDING   resume             PENDING
+PENDING   signal             PENDING
+PENDING   move               PENDING
 RUNNING   success            COMPLETED
 RUNNING   error              FAILED
 RUNNING   cancel             CANCELED
 RUNNING   halt               RUNNING
 RUNNING   pause              RUNNING
 RUNNING   resume             RUNNING
+RUNNING   hooks              RUNNING
+RUNNING   signal             RUNNING
+RUNNING   move               RUNNING
 `}, {
 		name: "step", create: "create", // T1; pending -retry-> pending is T13 and K5
 		states: "pending enqueued in_progress complete retryable_error permanent_error cancelled skipped resolved_manually",
@@ -75,6 +80,20 @@ PAUSED    resume              RUNNING
 PAUSED    terminate           TERMINATED
 COMPLETED terminate           TERMINATED
 FAILED    terminate           TERMINATED
+`}, {
+		name: "schedule", create: "create", // what changes no state is K5
+		states: "active paused removed",
+		ends:   "removed",
+		rows: `
+active fire   active
+active skip   active
+active queue  active
+active update active
+active pause  paused
+active remove removed
+paused update paused
+paused resume active
+paused remove removed
 `}, {
 		name: "service", create: "add", // S15
 		states: "stopped trying_to_start running degraded trying_to_stop failed removed",

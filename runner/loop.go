@@ -28,7 +28,8 @@ type WorkerConfig struct {
 	Actor     string             // who starts it, for the audit trail; default Name
 	Capacity  int                // steps at once; default 10
 	Handlers  map[string]Handler // by name; "command", "run" and "http" are the built-in kinds
-	Job       int64              // 0, or the key of a private job: it alone is served
+	Queues    []string           // default workflow.DefaultQueue alone
+	Job       int64              // 0, or the key of a private job: it and its child jobs alone are served, whatever their queues
 	Limits    Limits
 	Beat      time.Duration // default 2 s
 	Poll      time.Duration // how often to ask for work that no hint told of; default 1 s
@@ -51,6 +52,9 @@ func (c WorkerConfig) withDefaults() WorkerConfig {
 	}
 	if c.Capacity <= 0 {
 		c.Capacity = 10
+	}
+	if len(c.Queues) == 0 || c.Job != 0 {
+		c.Queues = []string{workflow.DefaultQueue}
 	}
 	if c.Beat <= 0 {
 		c.Beat = 2 * time.Second
@@ -124,9 +128,11 @@ func (w *Worker) register(ctx context.Context) error {
 		return err
 	}
 	record := pawl.Worker{ID: id, Workspace: c.Workspace, Name: c.Name, Host: host, PID: os.Getpid(), Capacity: c.Capacity}
-	for name := range c.Handlers {
-		record.Routes = append(record.Routes, pawl.Route(c.Workspace, workflow.DefaultQueue, name, c.Job))
-		record.Handlers = append(record.Handlers, workflow.DefaultQueue+"/"+name)
+	for _, queue := range c.Queues {
+		for name := range c.Handlers {
+			record.Routes = append(record.Routes, pawl.Route(c.Workspace, queue, name, c.Job))
+			record.Handlers = append(record.Handlers, queue+"/"+name)
+		}
 	}
 	self, err := c.Engine.Register(ctx, record, c.Actor)
 	if err != nil {
@@ -434,6 +440,11 @@ func (w *Worker) attempt(ctx context.Context, a *engine.Assignment) engine.Repor
 	}
 	if failure != nil {
 		return reportOf(ctx, Result{Failure: failure})
+	}
+	if brief.Reused != nil {
+		r := reportOf(ctx, Result{Output: brief.Reused})
+		r.Note.Reason = workflow.Reused
+		return r
 	}
 	limit := brief.Node.Timeout
 	if limit == 0 {

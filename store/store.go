@@ -44,7 +44,7 @@ type Store interface {
 // Ledger is the write side.
 type Ledger interface {
 	// Do runs one write transaction: it reads what q asks for, locked in one
-	// order (workers, jobs, steps; each by key), hands it to decide, and writes
+	// order (pools, schedules, workers, jobs, steps; each by key), hands it to decide, and writes
 	// the changes that decide answers, all or nothing. An error of decide rolls
 	// back and is returned as it is; nil changes roll back and return nil.
 	// decide must not keep the records it is given after Do has returned with
@@ -86,19 +86,48 @@ type Ledger interface {
 // are read once. Names of records that do not exist are simply not answered.
 // No body (inputs, items, output, error, metadata) is read but where said.
 type Query struct {
-	Keys    []IdempotencyKey
-	Workers []int64
-	Jobs    []int64        // locked until the end of the transaction
-	Steps   []pawl.StepKey // locked
-	Marked  []int64        // of these jobs, the steps marked Attention, locked; at most MaxMarked each, by ord
-	Waiting []JobLimit     // of these jobs, the steps marked Waiting, locked, by (priority desc, ord)
-	Open    []int64        // of these jobs, every step that has not ended, locked
-	Held    []int64        // the steps in progress that these workers hold, locked
-	Claims  []ClaimQuery   // one answer each, in this order
+	Keys      []IdempotencyKey
+	Pools     []Pool              // locked: no two transactions that name a pool overlap
+	Names     []pawl.WorkflowName // their newest versions
+	Schedules []int64             // locked, with inputs
+	Scheduled []ScheduleName      // the schedules of that name that are not removed, locked, with inputs
+	Workers   []int64
+	Jobs      []int64        // locked until the end of the transaction
+	Steps     []pawl.StepKey // locked; a step without its job is locked all the same
+	Signals   []int64        // of these jobs, the signals that no step has taken, by seq, at most MaxSignals
+	Marked    []int64        // of these jobs, the steps marked Attention, locked; at most MaxMarked each, by ord
+	Waiting   []JobLimit     // of these jobs, the steps marked Waiting, locked, by (priority desc, ord)
+	Open      []int64        // of these jobs, every step that has not ended, locked
+	Nodes     []int64        // of these jobs, every step of instance 0, locked
+	Held      []int64        // the steps in progress that these workers hold, locked
+	Claims    []ClaimQuery   // one answer each, in this order
 }
 
 // MaxMarked bounds the marked steps that one transaction reads of one job.
 const MaxMarked = 500
+
+// MaxSignals bounds the signals that one transaction reads of one job.
+const MaxSignals = 100
+
+// A Pool is a number of slots that jobs or steps take while they run. What is
+// taken is counted and not stored, so that no slot can leak. See Facts.Pools.
+type Pool struct {
+	Kind PoolKind
+	Key  int64 // see pawl.PoolKey
+}
+
+// A PoolKind says what takes slots of a pool.
+type PoolKind int
+
+// The kinds of pools.
+const (
+	PoolJobs  PoolKind = 1 // one slot for each RUNNING job with that Pool
+	PoolQuota PoolKind = 2 // WorkerCount slots for each RUNNING job with that Quota
+	PoolSteps PoolKind = 3 // one slot for each step in progress with that Pool
+)
+
+// A ScheduleName is the name of a schedule.
+type ScheduleName struct{ Workspace, Name string }
 
 // JobLimit asks for at most Limit things of a job.
 type JobLimit struct {
@@ -107,9 +136,8 @@ type JobLimit struct {
 }
 
 // A ClaimQuery asks for work that a worker may take: at most Limit steps that
-// are enqueued on one of its routes, by (priority desc, job, ord); and when there
-// are fewer, pending jobs (not paused) on those routes, by (priority desc, id),
-// with their inputs and metadata, and their steps of no unmet needs.
+// are enqueued on one of its routes, by (rank, job, ord); and when there are
+// fewer, pending jobs (not paused) on those routes, by (rank, id), with their inputs and metadata, and their steps of no unmet needs.
 // Rows that another transaction has locked are passed over. No two claim queries
 // of one transaction are answered the same row.
 //
@@ -125,16 +153,21 @@ type ClaimQuery struct {
 // Facts are what a transaction saw. The records are the caller's to change; the
 // store takes what to write from Changes alone.
 type Facts struct {
-	Now     int64                      // the database's clock
-	Keys    map[IdempotencyKey]*Answer // every key asked for; see Answer
-	Workers map[int64]*pawl.Worker
-	Jobs    map[int64]*pawl.Job
-	Steps   map[pawl.StepKey]*pawl.Step
-	Marked  map[int64][]pawl.StepKey // into Steps, in order
-	Waiting map[int64][]pawl.StepKey
-	Open    map[int64][]pawl.StepKey
-	Held    map[int64][]pawl.StepKey
-	Claims  []ClaimFacts // one for each ClaimQuery
+	Now       int64                               // the database's clock
+	Keys      map[IdempotencyKey]*Answer          // every key asked for; see Answer
+	Pools     map[Pool]int                        // slots taken, of every pool asked for
+	Versions  map[pawl.WorkflowName]*pawl.Version // of the names that are registered
+	Schedules map[int64]*pawl.Schedule
+	Signals   map[int64][]*pawl.Signal // with data
+	Workers   map[int64]*pawl.Worker
+	Jobs      map[int64]*pawl.Job
+	Steps     map[pawl.StepKey]*pawl.Step
+	Marked    map[int64][]pawl.StepKey // into Steps, in order
+	Waiting   map[int64][]pawl.StepKey
+	Open      map[int64][]pawl.StepKey
+	Nodes     map[int64][]pawl.StepKey
+	Held      map[int64][]pawl.StepKey
+	Claims    []ClaimFacts // one for each ClaimQuery
 }
 
 // ClaimFacts is the answer to a ClaimQuery: keys into Steps and Jobs.
@@ -148,13 +181,21 @@ type Changes struct {
 	Definitions []*pawl.Definition // stored unless they are
 	NewWorkers  []*pawl.Worker
 	NewJobs     []*pawl.Job  // with inputs and metadata
-	NewSteps    []*pawl.Step // with input
+	NewSteps    []*pawl.Step // with input and output
 	Workers     []Update[*pawl.Worker]
 	Jobs        []Update[*pawl.Job]
 	Steps       []Update[*pawl.Step]
 	Entries     []Entry
 	Refusals    []pawl.Refusal
-	Answers     map[IdempotencyKey]*Answer // for keys of the query that were new
+
+	NewSchedules []*pawl.Schedule
+	Schedules    []Update[*pawl.Schedule]
+	Versions     []*pawl.Version // one that is there already is ErrStale
+	Quotas       []*pawl.Quota   // set; a negative number of slots takes the limit away
+	NewSignals   []*pawl.Signal
+	Taken        []*pawl.Signal // signals whose Taken is stored
+
+	Answers map[IdempotencyKey]*Answer // for keys of the query that were new
 }
 
 // An Update writes a record that was at version Was. Bodies (output, error,
@@ -166,8 +207,8 @@ type Update[R any] struct {
 
 // An EntityKey names an entity of any kind.
 type EntityKey struct {
-	Kind         string // name of the machine: job, step, worker
-	pawl.StepKey        // Job alone for jobs; for workers Job is the worker's key
+	Kind         string // name of the machine: job, step, worker, schedule
+	pawl.StepKey        // Job alone for jobs; for workers and schedules Job is their key
 }
 
 // An Entry is an audit entry and whose it is. Its From is the To of the entry
@@ -199,9 +240,9 @@ type Answer struct {
 type Agenda struct {
 	Now     int64
 	Marked  []int64 // jobs marked, or with a step marked, Attention
-	Due     []Due   // deadlines that have passed, by time
+	Due     []Due   // deadlines of jobs, steps and schedules that have passed, by time
 	NextDue int64   // the earliest deadline that has not, or 0
-	Pending []int64 // pending jobs, not paused, that no worker starts by itself (route 0)
+	Pending []int64 // pending jobs, not paused, that no worker starts by itself (route 0), by (rank, id)
 	Orphans []int64 // workers that have ended and still hold steps in progress
 }
 
@@ -252,13 +293,34 @@ type Views interface {
 	// Worker reads a worker; Workers lists those in a living state, or all.
 	Worker(ctx context.Context, key int64) (*pawl.Worker, error)
 	Workers(ctx context.Context, living bool) ([]*pawl.Worker, error)
+	// InFlight counts the steps enqueued by route, and in progress by worker
+	// (0: owned by the engine).
+	InFlight(ctx context.Context) (enqueued, running map[int64]int, err error)
+	// Usage answers the slots of the pools that are taken.
+	Usage(ctx context.Context, pools []Pool) (map[Pool]int, error)
+	// PendingIn answers at most limit pending jobs, not paused, with that Pool, by
+	// (rank, id).
+	PendingIn(ctx context.Context, pool int64, limit int) ([]int64, error)
+	// Quotas reads the limits of a workspace, or of all if it is empty, by name.
+	Quotas(ctx context.Context, workspace string) ([]*pawl.Quota, error)
+	// Signals reads the signals of a job, by seq, those taken included.
+	Signals(ctx context.Context, job int64) ([]*pawl.Signal, error)
+	// Schedule reads a schedule; Schedules lists those of a workspace that are
+	// not removed (all workspaces if it is empty), by name.
+	Schedule(ctx context.Context, key int64) (*pawl.Schedule, error)
+	Schedules(ctx context.Context, workspace string) ([]*pawl.Schedule, error)
+	// Registered reads the versions of a registered workflow, newest first, or,
+	// without a name, the newest version of each, by name. RegisteredVersion reads
+	// one; version 0 is the newest. ErrNotFound if there is none.
+	Registered(ctx context.Context, workspace, name string) ([]*pawl.Version, error)
+	RegisteredVersion(ctx context.Context, n pawl.WorkflowName, version int) (*pawl.Version, error)
 	// Definition reads a definition.
 	Definition(ctx context.Context, key int64) (*pawl.Definition, error)
 	// Trail reads the audit entries of one entity, by sequence.
 	Trail(ctx context.Context, k EntityKey) ([]audit.Entry, error)
 	// Trails hands every entity's trail to f, with the record's state, seq and
 	// head as it is stored (Seq 0 if the record is gone), job by job with its
-	// steps, then workers; until f fails. A job of 0 means all.
+	// steps, then workers, then schedules; until f fails. A job of 0 means all.
 	Trails(ctx context.Context, job int64, f func(TrailOf) error) error
 	// Refusals reads the refused facts of a job, by time.
 	Refusals(ctx context.Context, job int64) ([]pawl.Refusal, error)
@@ -280,6 +342,9 @@ type JobFilter struct {
 	States     []machine.State
 	Workflow   string
 	Definition int64
+	Parent     int64 // only children of this job
+	Continues  int64 // only jobs that continue this one
+	Still      int64 // only jobs of which neither the record nor a step was changed at or after this time
 	Before     int64 // keys below this one only; 0 is no bound
 	Limit      int   // 0: no limit
 }

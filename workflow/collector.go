@@ -17,6 +17,7 @@ type collector struct {
 	idents []*ast.IdentifierNode
 	whole  map[*ast.IdentifierNode]bool // identifiers that a full path has consumed
 	partly []*ast.MemberNode            // steps.ID without a field, so far
+	fields map[*ast.MemberNode]int      // steps.ID.output, by their place among the steps of refs
 	fault  *exprError
 }
 
@@ -44,7 +45,8 @@ func (c *collector) member(n *ast.MemberNode) {
 	}
 }
 
-// memberOfVariable notes inputs.NAME, env.NAME and the first half of steps.ID.
+// memberOfVariable notes inputs.NAME and its like, and the first half of
+// steps.ID.
 func (c *collector) memberOfVariable(n *ast.MemberNode, base *ast.IdentifierNode, name *ast.StringNode, literal bool) {
 	switch {
 	case base.Value == "steps" && literal:
@@ -56,14 +58,18 @@ func (c *collector) memberOfVariable(n *ast.MemberNode, base *ast.IdentifierNode
 			return
 		}
 		fallthrough
-	case base.Value == "inputs" && literal:
+	case (base.Value == "inputs" || base.Value == "matrix" || base.Value == "job") && literal:
 		c.whole[base] = true
 		c.refs.names = append(c.refs.names, nameRef{root: base.Value, name: name.Value, at: c.offset(base)})
 	}
 }
 
-// fieldOfStep notes steps.ID.output and steps.ID.status.
+// fieldOfStep notes steps.ID.output and steps.ID.status, and what is taken of the
+// former.
 func (c *collector) fieldOfStep(n, base *ast.MemberNode, name *ast.StringNode, literal bool) {
+	if i, ok := c.fields[base]; ok && literal {
+		c.refs.steps[i].field = name.Value
+	}
 	i := slices.Index(c.partly, base)
 	if i < 0 {
 		return
@@ -73,6 +79,9 @@ func (c *collector) fieldOfStep(n, base *ast.MemberNode, name *ast.StringNode, l
 	if !literal || name.Value != "output" && name.Value != "status" {
 		c.fail(base, fmt.Sprintf("a step has output and status: write steps.%s.output or steps.%s.status", id, id), "")
 		return
+	}
+	if name.Value == "output" {
+		c.fields[n] = len(c.refs.steps)
 	}
 	root := unchained(base.Node)
 	c.refs.steps = append(c.refs.steps, stepRef{id: id, status: name.Value == "status", at: c.offset(root)})
@@ -114,8 +123,6 @@ func (c *collector) identifier(n *ast.IdentifierNode) {
 	case c.locals[name]:
 	case slices.Contains(clockFunctions, name):
 		c.fail(n, fmt.Sprintf("%s() is not available: expressions have no clock", name), "pass the time in as an input")
-	case name == "matrix":
-		c.fail(n, "`matrix` is not supported yet", "")
 	case name == "steps" && !c.whole[n]:
 		c.fail(n, "`steps` alone is not a value: write steps.ID.output or steps.ID.status", "")
 	case name == "env" && !c.whole[n]:

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -43,9 +44,17 @@ type compilation struct {
 	file      File
 	d         *Definition
 	variables types.Map
+	sources   []source // by node - 1
 	known     []string // see ids
 	programs  map[programKey]*program
 	ancestors []nodeSet // by node - 1
+}
+
+// A source is where a node stands in the file.
+type source struct {
+	*Step
+	path string // steps[3], or hooks.failure[0]
+	hook Hook
 }
 
 // compile compiles canonical JSON. Problems are reported to e; the definition
@@ -56,64 +65,141 @@ func (e *examiner) compile(canonical []byte) (*Definition, error) {
 		return nil, &pawl.Error{Kind: pawl.Internal, Message: "workflow", Err: err}
 	}
 	c.head()
+	c.nodes()
 	c.graph()
 	c.ancestry()
 	c.expressions()
+	c.d.height, c.d.programs = e.height, e.programs+len(c.programs)
 	return c.d, nil
 }
 
 func (c *compilation) head() {
 	f, d := &c.file, c.d
 	d.Name, d.Description, d.Workers, d.Timeout, d.OnError = f.Name, f.Description, f.Workers, f.Timeout, f.OnError
-	d.inputs = map[string]*Input{}
-	for _, name := range sortedKeys(f.Inputs) {
-		d.Inputs = append(d.Inputs, f.Inputs[name].input(name))
+	if d.Workers == 0 {
+		d.Workers, d.AnyWorkers = MaxWorkers, true
 	}
+	d.Concurrency = f.Concurrency.Limit
+	d.inputs = map[string]*Input{}
+	d.Inputs = inputsOf(f.Inputs)
 	for i := range d.Inputs {
 		d.inputs[d.Inputs[i].Name] = &d.Inputs[i]
 	}
 	c.variables = variableTypes(inputTypes(d.Inputs))
-	for i := range f.Steps {
-		d.Nodes = append(d.Nodes, newNode(&f.Steps[i]))
+}
+
+// nodes makes the nodes: the steps as the file has them, then the hooks, or in
+// the order that a canonical form says.
+func (c *compilation) nodes() {
+	add := func(list []Step, path string, hook Hook) {
+		for i := range list {
+			c.sources = append(c.sources, source{&list[i], fmt.Sprintf("%s[%d]", path, i), hook})
+		}
+	}
+	add(c.file.Steps, "steps", NoHook)
+	add(c.file.Hooks.Failure, "hooks.failure", HookOnFailure)
+	add(c.file.Hooks.Always, "hooks.always", HookAlways)
+	if len(c.file.order) > 0 {
+		c.reorder(c.file.order)
+	}
+	for i, s := range c.sources {
+		n := c.node(s)
+		c.d.Nodes = append(c.d.Nodes, n)
+		c.d.Events = c.d.Events || n.Kind == KindEvent
+		if s.hook == HookOnFailure {
+			c.d.Hooks = append(c.d.Hooks, i+1)
+		}
+	}
+	for i, s := range c.sources {
+		if s.hook == HookAlways {
+			c.d.Hooks = append(c.d.Hooks, i+1)
+		}
 	}
 }
 
-func newNode(s *Step) Node {
-	n := Node{
-		ID: s.ID, Queue: DefaultQueue, Parallel: s.Parallel, Timeout: s.Timeout, Retry: s.Retry, Output: s.Output,
-		HasIf: s.If != "", HasForeach: s.Foreach != nil,
+// reorder numbers the nodes as order has their ids. It has to name each of them
+// once.
+func (c *compilation) reorder(order []string) {
+	var sources []source
+	for i, id := range order {
+		path := fmt.Sprintf("order[%d]", i)
+		at := slices.IndexFunc(c.sources, func(s source) bool { return s.ID == id })
+		switch {
+		case slices.ContainsFunc(sources, func(s source) bool { return s.ID == id }):
+			c.e.reportAt(path, fmt.Sprintf("the id %q stands twice", id), "")
+		case at < 0:
+			c.e.reportAt(path, fmt.Sprintf("there is no step %q", id), "")
+		default:
+			sources = append(sources, c.sources[at])
+		}
 	}
-	switch {
-	case len(s.Command) > 0:
-		n.Kind = KindCommand
-	case s.Run != "":
-		n.Kind = KindRun
-	case s.HTTP != nil:
-		n.Kind = KindHTTP
-	default:
-		n.Kind = KindHandler
+	if len(sources) != len(c.sources) {
+		c.e.reportAt("order", "it does not name each step and each hook once", "")
+		return
+	}
+	c.sources = sources
+}
+
+func (c *compilation) node(s source) Node {
+	n := Node{
+		ID: s.ID, Hook: s.hook, Kind: s.kind(), Queue: cmp.Or(s.Queue, DefaultQueue), Priority: s.Priority, QueueTimeout: s.QueueTimeout,
+		Parallel: s.Parallel, Timeout: s.Timeout, Retry: s.Retry, Output: s.Output, HasIf: s.If != "", HasForeach: s.Foreach != nil,
+		Matrix: s.Matrix, path: s.path,
 	}
 	n.Handler = string(n.Kind)
-	if n.Kind == KindHandler {
+	switch n.Kind {
+	case KindHandler:
 		n.Handler = s.Handler
+	case KindApproval:
+		n.Approval, n.Expires = &Approval{Form: inputsOf(s.Approval.Form)}, s.Approval.Expires
+	case KindEvent:
+		n.Event, n.Expires = s.Event.Name, s.Event.Timeout
+	case KindWorkflow:
+		w := s.Workflow
+		n.Child = &Child{Name: w.Name, Version: w.Version, File: w.File, Definition: c.e.children[s.path+".workflow.definition"]}
+	}
+	for _, a := range n.Matrix {
+		for i, v := range a.Values {
+			a.Values[i], _ = plainNumbers(v, 0) // they have been examined
+		}
 	}
 	return n
+}
+
+func (s *Step) kind() Kind {
+	switch {
+	case len(s.Command) > 0:
+		return KindCommand
+	case s.Run != "":
+		return KindRun
+	case s.HTTP != nil:
+		return KindHTTP
+	case s.Approval != nil:
+		return KindApproval
+	case s.Sleep != "":
+		return KindSleep
+	case s.Event != nil:
+		return KindEvent
+	case s.Workflow != nil:
+		return KindWorkflow
+	}
+	return KindHandler
 }
 
 // graph resolves ids and needs.
 func (c *compilation) graph() {
 	c.d.byID = map[string]int{}
-	for i, s := range c.file.Steps {
+	for i, s := range c.sources {
 		if s.ID == "" {
 			continue
 		}
 		if first, twice := c.d.byID[s.ID]; twice {
-			c.e.reportAt(fmt.Sprintf("steps[%d].id", i), fmt.Sprintf("the id %q stands twice, first as steps[%d]", s.ID, first-1), "")
+			c.e.reportAt(s.path+".id", fmt.Sprintf("the id %q stands twice, first as %s", s.ID, c.sources[first-1].path), "")
 			continue
 		}
 		c.d.byID[s.ID] = i + 1
 	}
-	for i := range c.file.Steps {
+	for i := range c.sources {
 		c.needs(i)
 	}
 	for i := range c.d.Nodes {
@@ -124,9 +210,9 @@ func (c *compilation) graph() {
 }
 
 func (c *compilation) needs(i int) {
-	step, node := &c.file.Steps[i], &c.d.Nodes[i]
+	step, node := c.sources[i], &c.d.Nodes[i]
 	for j, id := range step.Needs {
-		path := fmt.Sprintf("steps[%d].needs[%d]", i, j)
+		path := fmt.Sprintf("%s.needs[%d]", step.path, j)
 		need := c.d.byID[id]
 		switch {
 		case id == "":
@@ -134,6 +220,8 @@ func (c *compilation) needs(i int) {
 			c.e.reportAt(path, fmt.Sprintf("step %q needs itself", id), "")
 		case need == 0:
 			c.e.reportAt(path, fmt.Sprintf("there is no step %q", id), c.e.suggest(id, c.ids()))
+		case c.sources[need-1].hook != NoHook:
+			c.e.reportAt(path, fmt.Sprintf("%q is a hook: it runs when all steps have ended", id), "")
 		case slices.Contains(node.Needs, need):
 			c.e.reportAt(path, fmt.Sprintf("the need %q stands twice", id), "")
 		default:
@@ -143,11 +231,13 @@ func (c *compilation) needs(i int) {
 	slices.Sort(node.Needs)
 }
 
-// ids answers the known ids in the order of the file.
+// ids answers the known ids of steps, in the order of the nodes.
 func (c *compilation) ids() []string {
 	if c.known == nil {
-		for i := range c.d.Nodes {
-			c.known = append(c.known, c.d.Nodes[i].ID)
+		for _, s := range c.sources {
+			if s.hook == NoHook {
+				c.known = append(c.known, s.ID)
+			}
 		}
 	}
 	return c.known
@@ -246,7 +336,16 @@ func (c *compilation) reportCycle(cycle []int) {
 		}
 		text += c.d.Nodes[n-1].ID
 	}
-	c.e.reportAt(fmt.Sprintf("steps[%d].needs", cycle[0]-1), "the needs run in a circle: "+text, "")
+	c.e.reportAt(c.sources[cycle[0]-1].path+".needs", "the needs run in a circle: "+text, "")
+}
+
+// inputsOf answers the inputs that schemas describe, by name.
+func inputsOf(schemas map[string]InputSchema) []Input {
+	var inputs []Input
+	for _, name := range sortedKeys(schemas) {
+		inputs = append(inputs, schemas[name].input(name))
+	}
+	return inputs
 }
 
 // input answers the input that a schema describes.

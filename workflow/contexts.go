@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,17 +14,23 @@ type context struct {
 	all   bool     // every step is
 	self  int      // the node, or 0
 	item  bool     // item and index are
+	axes  []Axis   // the names of matrix; index is known, too
+	hook  bool     // job.error and job.status are
+	early bool     // there is no job yet
 	env   []string // the variables of env
 	noEnv bool     // env is not known at all
-	hint  string   // why item and index are not known
+	hint  string   // why item, index and matrix are not known
 }
 
 // expressions compiles every expression of the file.
 func (c *compilation) expressions() {
 	env := sortedKeys(c.file.Env)
 	c.d.env = c.named("env", c.file.Env, context{where: "the workflow's env", noEnv: true})
-	for i := range c.file.Steps {
+	for i := range c.sources {
 		c.step(i, env)
+	}
+	if key := c.file.Concurrency.Key; key != "" {
+		c.d.key = c.template("concurrency.key", key, context{where: "the key of concurrency", noEnv: true, early: true})
 	}
 	if c.file.Output != nil {
 		c.d.output = c.template("output", c.file.Output, context{all: true, env: env})
@@ -31,11 +38,12 @@ func (c *compilation) expressions() {
 }
 
 func (c *compilation) step(i int, workflowEnv []string) {
-	s, n := &c.file.Steps[i], &c.d.Nodes[i]
-	path := func(key string) string { return fmt.Sprintf("steps[%d].%s", i, key) }
-	node := context{self: i + 1, steps: &c.ancestors[i], env: workflowEnv, hint: "item and index are known in a step with foreach only"}
-	if n.HasForeach {
-		node.hint = "it is decided once for the step, before there are items"
+	s, n := c.sources[i].Step, &c.d.Nodes[i]
+	path := func(key string) string { return n.path + "." + key }
+	node := context{self: i + 1, steps: &c.ancestors[i], env: workflowEnv}
+	node.all, node.hook = n.Hook != NoHook, n.Hook != NoHook
+	if n.Fans() {
+		node.hint = "it is decided once for the step, before there are instances"
 	}
 	if n.HasIf {
 		n.condition = c.condition(path("if"), s.If, node)
@@ -44,10 +52,11 @@ func (c *compilation) step(i int, workflowEnv []string) {
 		n.foreach = c.foreach(path("foreach"), s.Foreach, node)
 	}
 	inner := node
-	inner.item = n.HasForeach
+	inner.item, inner.axes, inner.hint = n.HasForeach, n.Matrix, ""
 	n.work.env = c.named(path("env"), s.Env, inner)
 	inner.env = slices.Concat(workflowEnv, sortedKeys(s.Env))
 	c.work(path, s, &n.work, inner)
+	c.wait(path, s, n, inner)
 }
 
 // work compiles what is rendered with the whole environment known.
@@ -115,6 +124,7 @@ func (c *compilation) compiler(ctx context) *templateCompiler {
 	return &templateCompiler{
 		variables: c.variables,
 		programs:  c.programs,
+		others:    c.e.programs,
 		report:    c.fault,
 		check:     func(path string, p piece, prog *program) bool { return c.references(path, p, prog, &ctx) },
 	}
@@ -135,22 +145,66 @@ func (c *compilation) references(path string, p piece, prog *program, ctx *conte
 		c.stepReference(ref, ctx, fault)
 	}
 	for _, ref := range prog.refs.names {
-		switch {
-		case ref.root == "inputs" && c.d.inputs[ref.name] == nil:
-			fault(ref.at, c.e.suggest(ref.name, sortedKeys(c.d.inputs)), "there is no input %q", ref.name)
-		case ref.root == "env" && !ctx.noEnv && !slices.Contains(ctx.env, ref.name):
-			fault(ref.at, c.envHint(ref.name, ctx.env), "there is no variable %q in env", ref.name)
-		}
+		c.nameReference(ref, ctx, fault)
 	}
 	for _, ref := range prog.refs.roots {
-		switch {
-		case ref.root == "env" && ctx.noEnv:
-			fault(ref.at, "", "%s cannot refer to env", ctx.where)
-		case (ref.root == "item" || ref.root == "index") && !ctx.item:
-			fault(ref.at, ctx.hint, "`%s` is not known here", ref.root)
-		}
+		c.rootReference(ref, prog, ctx, fault)
 	}
 	return len(c.e.problems) == before
+}
+
+// A faultFunc reports what is wrong at a byte of an expression.
+type faultFunc func(at int, hint, format string, args ...any)
+
+// nameReference checks a name that stands behind a variable.
+func (c *compilation) nameReference(ref nameRef, ctx *context, fault faultFunc) {
+	switch ref.root {
+	case "inputs":
+		if c.d.inputs[ref.name] == nil {
+			fault(ref.at, c.e.suggest(ref.name, sortedKeys(c.d.inputs)), "there is no input %q", ref.name)
+		}
+	case "env":
+		if !ctx.noEnv && !slices.Contains(ctx.env, ref.name) {
+			fault(ref.at, c.envHint(ref.name, ctx.env), "there is no variable %q in env", ref.name)
+		}
+	case "matrix":
+		names := axisNames(ctx.axes)
+		if len(names) > 0 && !slices.Contains(names, ref.name) {
+			fault(ref.at, c.e.suggest(ref.name, names), "there is no %q in the matrix", ref.name)
+		}
+	case "job":
+		switch {
+		case ctx.early && ref.name != "workflow":
+			fault(ref.at, "", "%s cannot refer to job.%s: there is no job yet", ctx.where, ref.name)
+		case !ctx.hook && (ref.name == "error" || ref.name == "status"):
+			fault(ref.at, "", "`job.%s` is known in hooks only", ref.name)
+		}
+	}
+}
+
+func axisNames(axes []Axis) []string {
+	var names []string
+	for _, a := range axes {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// rootReference checks a variable.
+func (c *compilation) rootReference(ref nameRef, prog *program, ctx *context, fault faultFunc) {
+	hint := func(known string) string { return cmp.Or(ctx.hint, known) }
+	switch {
+	case ref.root == "env" && ctx.noEnv:
+		fault(ref.at, "", "%s cannot refer to env", ctx.where)
+	case ref.root == "item" && !ctx.item:
+		fault(ref.at, hint("it is known in a step with foreach only"), "`item` is not known here")
+	case ref.root == "index" && !ctx.item && ctx.axes == nil:
+		fault(ref.at, hint("it is known in a step with foreach or matrix only"), "`index` is not known here")
+	case ref.root == "matrix" && ctx.axes == nil:
+		fault(ref.at, hint("it is known in a step with matrix only"), "`matrix` is not known here")
+	case ref.root == "job" && ctx.early && !slices.ContainsFunc(prog.refs.names, func(n nameRef) bool { return n.root == "job" && n.at == ref.at }):
+		fault(ref.at, "", "%s cannot refer to job: there is no job yet", ctx.where)
+	}
 }
 
 func (c *compilation) envHint(name string, known []string) string {
@@ -160,11 +214,16 @@ func (c *compilation) envHint(name string, known []string) string {
 	return "env holds what the file sets, not the environment of the machine"
 }
 
-func (c *compilation) stepReference(ref stepRef, ctx *context, fault func(int, string, string, ...any)) {
+func (c *compilation) stepReference(ref stepRef, ctx *context, fault faultFunc) {
 	n := c.d.byID[ref.id]
+	if n > 0 {
+		c.formReference(ref, &c.d.Nodes[n-1], fault)
+	}
 	switch {
 	case n == 0:
 		fault(ref.at, c.e.suggest(ref.id, c.ids()), "there is no step %q", ref.id)
+	case c.d.Nodes[n-1].Hook != NoHook:
+		fault(ref.at, "", "%q is a hook: its output and status are not known to others", ref.id)
 	case ctx.all || ctx.steps != nil && ctx.steps.has(n):
 	case n == ctx.self:
 		fault(ref.at, "", "step %q refers to itself", ref.id)
@@ -176,6 +235,20 @@ func (c *compilation) stepReference(ref stepRef, ctx *context, fault func(int, s
 			field = "status"
 		}
 		fault(ref.at, fmt.Sprintf("add %s to needs", ref.id), "the %s of step %q is not known here: this step does not need it, directly or through others", field, ref.id)
+	}
+}
+
+// formReference checks a field of the output of an approval.
+func (c *compilation) formReference(ref stepRef, n *Node, fault faultFunc) {
+	if n.Approval == nil || n.Fans() || ref.field == "" {
+		return
+	}
+	var names []string
+	for _, in := range n.Approval.Form {
+		names = append(names, in.Name)
+	}
+	if !slices.Contains(names, ref.field) {
+		fault(ref.at, c.e.suggest(ref.field, names), "the form of step %q has no field %q", ref.id, ref.field)
 	}
 }
 
@@ -206,6 +279,9 @@ func (d *Definition) ForeachNeeds(n int) []int { return d.nodesOf(d.Nodes[n-1].f
 
 // RenderNeeds answers the nodes whose output or status the work of node n names.
 func (d *Definition) RenderNeeds(n int) []int { return d.nodesOf(d.Nodes[n-1].work.each) }
+
+// WaitNeeds answers the nodes whose output or status EvalWait of node n names.
+func (d *Definition) WaitNeeds(n int) []int { return d.nodesOf(d.Nodes[n-1].wait.each) }
 
 // OutputNeeds answers the nodes whose output or status the workflow's output
 // names.

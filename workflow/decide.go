@@ -33,6 +33,17 @@ type Board interface {
 	MoveJob(machine.Event, Note) error
 	Save(*pawl.Step)
 	SaveJob()
+
+	// Parent is the step of the parent job that waits for this job: nil if there
+	// is none, or none in sight.
+	Parent() *pawl.Step
+	// Spawn makes the child job that s waits for, and answers its public id.
+	Spawn(s *pawl.Step, child *Born) (id string, err error)
+	// Signals are those that no step has taken, oldest first; false if they are
+	// not in sight.
+	Signals() ([]*pawl.Signal, bool)
+	// Take gives a signal to a step.
+	Take(*pawl.Signal, *pawl.Step)
 }
 
 // A Note is what an audit entry says beside the move itself.
@@ -63,15 +74,27 @@ type Answers struct {
 	Starts  map[pawl.Ord]StartAnswer   // of marked steps that are pending
 	Gathers map[pawl.Ord]GatherAnswer  // of marked fan-outs whose instances have ended
 	Errors  map[pawl.Ord]*pawl.Failure // of marked steps that failed
+	Ends    map[pawl.Ord]ChildEnd      // of marked steps whose child job has ended
+	Waits   map[pawl.Ord]pawl.Wait     // what approvals wait for
+	Heard   int64                      // the Seq of the last signal whose listeners were brought into sight
 	Output  *GatherAnswer              // of the job
 }
 
-// A StartAnswer is what `if` and `foreach` of a step came to.
+// A StartAnswer is what `if` and `foreach` of a step came to, or what it is going
+// to wait for.
 type StartAnswer struct {
 	If      bool
 	Items   json.RawMessage // a list
 	Count   int             // of Items
+	Waiting *Waiting        // of a step that waits, or an instance of it
+	Reused  json.RawMessage // the output of the job that this one continues: there is nothing to wait for
 	Failure *pawl.Failure   // an expression failed
+}
+
+// A ChildEnd is how a child job ended.
+type ChildEnd struct {
+	Output  json.RawMessage
+	Failure *pawl.Failure // nil if it is COMPLETED
 }
 
 // A GatherAnswer is an output, or why there is none.
@@ -94,17 +117,25 @@ func (d *Decision) node(ord pawl.Ord) *Node { return &d.Definition.Nodes[ord.Nod
 
 // isFan reports whether s is the node of a fan-out, and not an instance.
 func (d *Decision) isFan(s *pawl.Step) bool {
-	return s.Ord.Instance() == 0 && d.node(s.Ord).HasForeach
+	return s.Ord.Instance() == 0 && d.node(s.Ord).Fans()
 }
 
-// stopping reports whether the job's end has begun and nothing new may start.
+// waits reports whether s waits for something else than a worker.
+func (d *Decision) waits(s *pawl.Step) bool { return d.node(s.Ord).Kind.Waits() && !d.isFan(s) }
+
+// stopping reports whether the job's end has begun and nothing new may start;
+// hooks still do.
 func (d *Decision) stopping() bool {
 	j := d.job()
+	if j.Hooks != pawl.HooksNotYet {
+		return j.Hooks == pawl.HooksCancelled
+	}
 	return j.Ending == lifecycle.JobCanceled || j.Ending == lifecycle.JobFailed && d.Definition.OnError == Halt
 }
 
 // Start takes a pending job into RUNNING and starts the steps that have no
-// needs (J2, T2). It refuses, and has done nothing, unless these are in sight.
+// needs, or none that are left of a job that continues another (J2, T2). It
+// refuses, and has done nothing, unless these are in sight.
 func (d *Decision) Start(note Note) error {
 	j := d.job()
 	if !d.inSight(d.Definition.Roots()) {
@@ -117,12 +148,31 @@ func (d *Decision) Start(note Note) error {
 	if d.Definition.Timeout > 0 {
 		j.DueAt, j.DueEvent = d.Now+d.Definition.Timeout.Microseconds(), lifecycle.JobCancel
 	}
-	for _, n := range d.Definition.Roots() {
-		if err := d.begin(d.Board.Step(pawl.MakeOrd(n, 0))); err != nil {
+	for _, s := range d.first() {
+		if err := d.begin(s); err != nil {
 			return err
 		}
 	}
 	return d.finish()
+}
+
+// first answers the steps with which the job starts.
+func (d *Decision) first() []*pawl.Step {
+	var steps []*pawl.Step
+	if d.job().Continues == 0 {
+		for _, n := range d.Definition.Roots() {
+			if s := d.Board.Step(pawl.MakeOrd(n, 0)); s.State == lifecycle.StepPending { // else the job has moved, and left it behind
+				steps = append(steps, s)
+			}
+		}
+		return steps
+	}
+	d.Board.Steps(func(s *pawl.Step) {
+		if s.State == lifecycle.StepPending && s.Unmet == 0 && d.node(s.Ord).Hook == NoHook {
+			steps = append(steps, s)
+		}
+	})
+	return byOrd(steps)
 }
 
 // begin starts a step whose needs are met: skips it, fans it out, or enqueues
@@ -131,26 +181,32 @@ func (d *Decision) begin(s *pawl.Step) error {
 	if d.stopping() {
 		return d.cancel(s, Note{Reason: "the job is ending"})
 	}
-	n := d.node(s.Ord)
-	if !n.HasIf && s.Skipped {
+	if !d.hasIf(s) && s.Skipped {
 		return d.skip(s, "a step it needs was skipped")
-	}
-	if !n.HasIf && !n.HasForeach {
-		return d.enqueue(s)
 	}
 	answer, ok := d.Answers.Starts[s.Ord]
 	switch {
-	case !ok:
+	case !ok && d.asks(s):
 		return d.mark(s)
 	case answer.Failure != nil:
 		return d.failHere(s, answer.Failure)
-	case !answer.If:
+	case d.hasIf(s) && !answer.If:
 		return d.skip(s, "its condition is false")
-	case n.HasForeach:
+	case d.isFan(s):
 		return d.fan(s, answer)
+	case d.waits(s):
+		return d.wait(s, answer)
 	}
 	return d.enqueue(s)
 }
+
+// asks reports whether s cannot be started before something is evaluated.
+func (d *Decision) asks(s *pawl.Step) bool {
+	return d.hasIf(s) || d.isFan(s) && d.node(s.Ord).HasForeach || d.waits(s)
+}
+
+// hasIf reports whether s has a condition. Instances have none of their own.
+func (d *Decision) hasIf(s *pawl.Step) bool { return d.node(s.Ord).HasIf && s.Ord.Instance() == 0 }
 
 // mark leaves a step to the evaluator.
 func (d *Decision) mark(s *pawl.Step) error {
@@ -161,7 +217,8 @@ func (d *Decision) mark(s *pawl.Step) error {
 
 // enqueue dispatches a step, or lets it wait for a slot of its job (T2, J7).
 func (d *Decision) enqueue(s *pawl.Step) error {
-	j := d.job()
+	j, n := d.job(), d.node(s.Ord)
+	s.Priority = j.Priority + n.Priority
 	if j.Paused || j.Active >= j.WorkerCount {
 		s.Mark = pawl.Waiting
 		d.Board.Save(s)
@@ -170,7 +227,11 @@ func (d *Decision) enqueue(s *pawl.Step) error {
 	j.Active++
 	d.Board.SaveJob()
 	s.Mark, s.Route, s.EnqueuedAt = pawl.Clear, d.route(s), d.Now
+	s.Rank = pawl.RankAt(d.Now, s.Priority)
 	s.DueAt, s.DueEvent = 0, ""
+	if n.QueueTimeout > 0 {
+		s.DueAt, s.DueEvent = d.Now+n.QueueTimeout.Microseconds(), lifecycle.StepQueueTimeout
+	}
 	return d.Board.Move(s, lifecycle.StepEnqueue, Note{})
 }
 
@@ -181,11 +242,11 @@ func (d *Decision) route(s *pawl.Step) int64 {
 // Route answers the route of a node's steps in the job.
 func (d *Definition) Route(j *pawl.Job, node int) int64 {
 	n := &d.Nodes[node-1]
-	private := int64(0)
-	if j.Private {
-		private = j.Key()
+	queue := n.Queue
+	if j.Private != 0 {
+		queue = DefaultQueue // one process serves them all
 	}
-	return pawl.Route(j.Workspace, n.Queue, n.Handler, private)
+	return pawl.Route(j.Workspace, queue, n.Handler, j.Private)
 }
 
 // Claim gives an enqueued step to a worker (T3, T5). The claim number is the
@@ -227,6 +288,9 @@ func (d *Decision) fan(s *pawl.Step, answer StartAnswer) error {
 		return err
 	}
 	s.Total, s.Input = answer.Count, answer.Items
+	if n := d.node(s.Ord); !n.HasForeach {
+		s.Total = n.Combinations()
+	}
 	d.Board.Save(s)
 	if s.Total == 0 {
 		return d.succeed(s, json.RawMessage("[]"))
@@ -240,7 +304,7 @@ func (d *Decision) spread(p *pawl.Step) error {
 	j, n := d.job(), d.node(p.Ord)
 	p.Mark = pawl.Clear
 	for made := 0; p.Made < p.Total && (n.Parallel == 0 || p.Live < n.Parallel); made++ {
-		if j.Paused || j.Active >= j.WorkerCount {
+		if j.Paused || j.Active >= j.WorkerCount && !n.Kind.Waits() {
 			p.Mark = pawl.Waiting
 			break
 		}
@@ -250,7 +314,12 @@ func (d *Decision) spread(p *pawl.Step) error {
 		}
 		p.Made++
 		p.Live++
-		if err := d.enqueue(d.Board.Make(pawl.MakeOrd(p.Ord.Node(), p.Made))); err != nil {
+		instance := d.Board.Make(pawl.MakeOrd(p.Ord.Node(), p.Made))
+		start := d.enqueue
+		if n.Kind.Waits() {
+			start = d.mark
+		}
+		if err := start(instance); err != nil {
 			return err
 		}
 	}
@@ -273,6 +342,12 @@ func (d *Decision) Report(s *pawl.Step, r Report) error {
 		s.Error, s.CompletedAt = orUnknown(r.Failure), d.Now
 	case lifecycle.StepCancel:
 		s.Error, s.CompletedAt = r.Failure, d.Now
+	case lifecycle.StepQueueTimeout:
+		s.Attempts++     // as if it had failed, or it would be tried for ever
+		s.Worker = 0     // and it holds no slot any more
+		d.job().Active-- // a deadline is applied with its job in sight
+		d.Board.SaveJob()
+		s.Error = orUnknown(r.Failure)
 	case lifecycle.StepFail, lifecycle.StepTimeout:
 		s.Error = orUnknown(r.Failure)
 		if r.Failure != nil && r.Failure.Delay > 0 {
@@ -347,6 +422,8 @@ func (d *Decision) canWeigh(s *pawl.Step) bool {
 	switch {
 	case !parent, fails && !d.knowsWhy(s):
 		return false
+	case d.node(s.Ord).Hook != NoHook:
+		return d.inSight(d.Definition.Hooks)
 	case d.stopping():
 		return true
 	case fails && d.Definition.OnError == Drain:
@@ -363,7 +440,7 @@ func (d *Decision) canWeigh(s *pawl.Step) bool {
 // fan-out still has to be told. The error of a marked step is not in sight, and
 // an attendance that was prepared before the step failed has not read it.
 func (d *Decision) knowsWhy(s *pawl.Step) bool {
-	told := d.job().Ending != ""
+	told := d.job().Ending != "" // a hook's failure is not told to the job at all
 	if s.Ord.Instance() != 0 {
 		told = told && d.Board.Step(s.Ord.Parent()).DueEvent != ""
 	}
@@ -384,9 +461,10 @@ func (d *Decision) inSight(nodes []int) bool {
 // allInSight reports whether every open step is in sight, self among them. Open
 // are those that have not ended, and those whose outcome has not been weighed.
 func (d *Decision) allInSight(self *pawl.Step) bool {
-	nodes, instances, live := 0, 0, 0
+	nodes, instances, live := 0, 0, 0 // of those that Open counts
 	d.Board.Steps(func(s *pawl.Step) {
-		if s != self && s.Mark != pawl.Attention && lifecycle.Step.Ended(s.State) {
+		over := s != self && s.Mark != pawl.Attention && lifecycle.Step.Ended(s.State)
+		if over || s.Mark == pawl.Blocked || d.node(s.Ord).Hook != NoHook {
 			return
 		}
 		if s.Ord.Instance() != 0 {

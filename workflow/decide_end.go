@@ -3,12 +3,9 @@ package workflow
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/machine"
 )
 
 // exhausted answers why a step in retryable_error gets no further attempt, or "".
@@ -80,6 +77,9 @@ func (d *Decision) again(s *pawl.Step) error {
 func (d *Decision) ended(s *pawl.Step) error {
 	if s.Ord.Instance() != 0 {
 		return d.instanceEnded(s)
+	}
+	if d.node(s.Ord).Hook != NoHook {
+		return d.hookEnded(s)
 	}
 	d.job().Open--
 	d.Board.SaveJob()
@@ -176,20 +176,77 @@ func (d *Decision) failed(s *pawl.Step) error {
 	if s.Ord.Instance() != 0 {
 		return d.instanceFailed(s, f)
 	}
+	if d.node(s.Ord).Hook != NoHook {
+		return d.hookEnded(s)
+	}
 	d.job().Open--
 	d.Board.SaveJob()
 	if d.Definition.OnError == Halt || d.stopping() {
 		return d.End(lifecycle.JobFailed, f, Note{Reason: f.Message})
 	}
 	d.blame(f)
-	for _, n := range d.Definition.Descendants(s.Ord.Node()) {
-		if next := d.Board.Step(pawl.MakeOrd(n, 0)); next.State == lifecycle.StepPending {
-			if err := d.cancel(next, Note{Reason: "a step it needs failed"}); err != nil {
-				return err
-			}
+	for n := range d.behind(s.Ord.Node()) {
+		if next := d.Board.Step(pawl.MakeOrd(n, 0)); next.Mark != pawl.Blocked {
+			d.block(next)
 		}
 	}
 	return nil
+}
+
+// behind answers the nodes that cannot begin because the given ones have failed:
+// what needs them, and what needs that, as far as nobody has settled it.
+func (d *Decision) behind(failed ...int) map[int]bool {
+	found := make(map[int]bool)
+	for len(failed) > 0 {
+		n := failed[0]
+		failed = failed[1:]
+		for _, m := range d.Definition.Nodes[n-1].Dependents {
+			if s := d.Board.Step(pawl.MakeOrd(m, 0)); !found[m] && s.State == lifecycle.StepPending {
+				found[m] = true
+				failed = append(failed, m)
+			}
+		}
+	}
+	return found
+}
+
+// block holds back a step behind a failed one, until the rest of the job has
+// drained: an operator may still resolve what failed (T7, T13).
+func (d *Decision) block(s *pawl.Step) {
+	s.Mark = pawl.Blocked
+	d.Board.Save(s)
+	d.job().Open--
+	d.job().Blocked++
+	d.Board.SaveJob()
+}
+
+// unblock takes back what block did.
+func (d *Decision) unblock(s *pawl.Step) {
+	s.Mark = pawl.Clear
+	d.Board.Save(s)
+	d.job().Open++
+	d.job().Blocked--
+	d.Board.SaveJob()
+}
+
+// cancelBlocked cancels what is behind failed steps. It answers false, and has
+// done nothing, if not all of that is in sight.
+func (d *Decision) cancelBlocked() (bool, error) {
+	var blocked []*pawl.Step
+	d.Board.Steps(func(s *pawl.Step) {
+		if s.Mark == pawl.Blocked {
+			blocked = append(blocked, s)
+		}
+	})
+	if len(blocked) < d.job().Blocked {
+		return false, nil
+	}
+	for _, s := range byOrd(blocked) {
+		if err := d.cancel(s, Note{Reason: "a step it needs failed"}); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // blame notes the first failure of a job that goes on to drain.
@@ -239,16 +296,6 @@ func orUnknown(f *pawl.Failure) *pawl.Failure {
 	return &pawl.Failure{Class: "unknown", Message: "the step failed", Permanent: true}
 }
 
-// Key answers how people know a step: load, or load[3] for an instance (which
-// count from 0).
-func (d *Definition) Key(ord pawl.Ord) string {
-	id := d.Nodes[ord.Node()-1].ID
-	if i := ord.Instance(); i > 0 {
-		return fmt.Sprintf("%s[%d]", id, i-1)
-	}
-	return id
-}
-
 // skip ends a step that is not to run, and passes that on.
 func (d *Decision) skip(s *pawl.Step, why string) error {
 	if !d.inSight(d.node(s.Ord).Dependents) {
@@ -259,149 +306,6 @@ func (d *Decision) skip(s *pawl.Step, why string) error {
 		return err
 	}
 	return d.ended(s)
-}
-
-// End begins the end of a running job, as FAILED or CANCELED, and ends it at
-// once if no worker holds a step of it. All its open steps must be in sight.
-func (d *Decision) End(as machine.State, f *pawl.Failure, note Note) error {
-	j := d.job()
-	if d.stopping() {
-		return nil
-	}
-	j.Ending = as
-	if f != nil {
-		j.Error = f
-	}
-	j.DueAt, j.DueEvent = 0, ""
-	d.Board.SaveJob()
-	if err := d.cancelOpen(note); err != nil {
-		return err
-	}
-	if j.Open > 0 {
-		return d.Board.MoveJob(lifecycle.JobHalt, note)
-	}
-	return nil // finish follows
-}
-
-// Cancel ends a job that an operator or a deadline wants canceled.
-func (d *Decision) Cancel(note Note) error {
-	j := d.job()
-	f := &pawl.Failure{Class: "canceled", Message: note.Reason, Permanent: true}
-	if j.State == lifecycle.JobRunning {
-		if d.stopping() {
-			return pawl.Errorf(pawl.Conflict, "job %s is already ending, as %s", j.ID.Public(pawl.JobPrefix), j.Ending)
-		}
-		if err := d.End(lifecycle.JobCanceled, f, note); err != nil {
-			return err
-		}
-		return d.finish()
-	}
-	// The table refuses the job before its steps are touched, if it has to.
-	if _, err := lifecycle.Job.Next(j.State, lifecycle.JobCancel); err != nil {
-		if refusal, ok := err.(*machine.Refusal); ok {
-			refusal.Entity = j.ID.Public(pawl.JobPrefix)
-		}
-		return err
-	}
-	j.Ending, j.Error, j.CompletedAt = lifecycle.JobCanceled, f, d.Now
-	if err := d.cancelOpen(note); err != nil {
-		return err
-	}
-	return d.Board.MoveJob(lifecycle.JobCancel, note)
-}
-
-// cancelOpen cancels every step in sight that has not ended: at once, or by
-// asking the worker that holds it.
-func (d *Decision) cancelOpen(note Note) error {
-	var open, parents []*pawl.Step
-	d.Board.Steps(func(s *pawl.Step) {
-		switch {
-		case lifecycle.Step.Ended(s.State):
-		case d.isFan(s):
-			parents = append(parents, s)
-		default:
-			open = append(open, s)
-		}
-	})
-	for _, s := range append(byOrd(open), byOrd(parents)...) {
-		if err := d.cancel(s, note); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// cancel ends one step that has not ended. A worker that holds it is asked to
-// stop, and has CancelGrace to do so; a fan-out waits for its instances.
-func (d *Decision) cancel(s *pawl.Step, note Note) error {
-	if lifecycle.Step.Ended(s.State) {
-		return nil
-	}
-	if d.isFan(s) && s.Live > 0 {
-		if s.Mark == pawl.Waiting {
-			s.Mark = pawl.Clear
-			d.Board.Save(s)
-		}
-		return nil
-	}
-	if d.isFan(s) && s.DueEvent == lifecycle.StepFailPermanently {
-		return d.advance(s) // no instance is left: it failed before it could be cancelled
-	}
-	if s.State == lifecycle.StepInProgress && !d.isFan(s) {
-		if s.DueEvent == lifecycle.StepCancel {
-			return nil
-		}
-		s.DueAt, s.DueEvent = d.Now+CancelGrace.Microseconds(), lifecycle.StepCancel
-		return d.Board.Move(s, lifecycle.StepCancelRequested, note)
-	}
-	if s.State == lifecycle.StepEnqueued || s.Mark == pawl.Attention && s.Worker != 0 {
-		d.job().Active-- // of an outcome that was not weighed, too
-		d.Board.SaveJob()
-	}
-	s.Mark, s.DueAt, s.DueEvent, s.CompletedAt = pawl.Clear, 0, "", d.Now
-	if err := d.Board.Move(s, lifecycle.StepCancel, note); err != nil {
-		return err
-	}
-	return d.ended(s)
-}
-
-// finish ends a job whose nodes have all ended.
-func (d *Decision) finish() error {
-	j := d.job()
-	if j.Open > 0 || j.State != lifecycle.JobRunning {
-		return nil
-	}
-	d.Board.SaveJob()
-	switch j.Ending {
-	case lifecycle.JobCanceled:
-		return d.close(lifecycle.JobCancel)
-	case lifecycle.JobFailed:
-		return d.close(lifecycle.JobError)
-	}
-	if !d.Definition.HasOutput() {
-		return d.close(lifecycle.JobSuccess)
-	}
-	switch answer := d.Answers.Output; {
-	case answer == nil:
-		j.Mark = pawl.Attention
-		return nil
-	case answer.Failure != nil:
-		j.Error = answer.Failure
-		return d.close(lifecycle.JobError)
-	default:
-		j.Output = answer.Output
-		return d.close(lifecycle.JobSuccess)
-	}
-}
-
-func (d *Decision) close(event machine.Event) error {
-	j := d.job()
-	j.Mark, j.DueAt, j.DueEvent, j.CompletedAt = pawl.Clear, 0, "", d.Now
-	note := Note{}
-	if j.Error != nil {
-		note.Reason = j.Error.Message
-	}
-	return d.Board.MoveJob(event, note)
 }
 
 // Attend looks at everything in sight that is marked, and at the job itself.
@@ -420,7 +324,12 @@ func (d *Decision) Attend() error {
 			return err
 		}
 	}
-	d.job().Mark = pawl.Clear
+	if err := d.deliver(); err != nil {
+		return err
+	}
+	if !d.unheard() {
+		d.job().Mark = pawl.Clear
+	}
 	d.Board.SaveJob()
 	return d.finish()
 }
@@ -433,6 +342,8 @@ func (d *Decision) attend(s *pawl.Step) error {
 		s.Mark = pawl.Clear
 		d.Board.Save(s)
 		return d.advance(s)
+	case s.State == lifecycle.StepInProgress && d.node(s.Ord).Kind == KindWorkflow:
+		return d.childEnded(s)
 	case s.State == lifecycle.StepInProgress || s.State == lifecycle.StepEnqueued:
 		s.Mark = pawl.Clear
 		d.Board.Save(s)
@@ -451,7 +362,7 @@ func (d *Decision) Refill(waiting []pawl.Ord) error {
 			}
 		}
 	}
-	if !d.hasSlot() {
+	if d.held() {
 		return nil
 	}
 	var rest []*pawl.Step
@@ -469,19 +380,22 @@ func (d *Decision) Refill(waiting []pawl.Ord) error {
 }
 
 func (d *Decision) refill(s *pawl.Step) error {
+	j, kind := d.job(), d.node(s.Ord).Kind
 	switch {
-	case s.Mark != pawl.Waiting || !d.hasSlot():
+	case s.Mark != pawl.Waiting || d.held() || j.Active >= j.WorkerCount && !kind.Waits():
 		return nil
 	case d.isFan(s):
 		return d.spread(s)
+	case kind.Waits():
+		return d.mark(s) // it was held back by a pause, and not evaluated
 	}
 	return d.enqueue(s)
 }
 
-// hasSlot reports whether the job may start one more step (J7).
-func (d *Decision) hasSlot() bool {
+// held reports whether the job may start nothing, whatever its slots.
+func (d *Decision) held() bool {
 	j := d.job()
-	return j.Active < j.WorkerCount && !j.Paused && !d.stopping() && j.State == lifecycle.JobRunning
+	return j.Paused || d.stopping() || j.State != lifecycle.JobRunning
 }
 
 // Fire applies the deadline of a step that has passed (K8).
@@ -500,6 +414,10 @@ func (d *Decision) fire(s *pawl.Step) error {
 		return d.again(s)
 	case lifecycle.StepRetry, lost:
 		return d.Weigh(s)
+	case lifecycle.StepQueueTimeout:
+		return d.overdue(s, fmt.Sprintf("no worker took it within %s", d.node(s.Ord).QueueTimeout))
+	case lifecycle.StepSuccess, lifecycle.StepFailPermanently:
+		return d.waited(s)
 	case lifecycle.StepTimeout:
 		return d.overdue(s, fmt.Sprintf("it took longer than %s", d.node(s.Ord).Timeout))
 	case lifecycle.StepCancel:
@@ -522,7 +440,9 @@ func (d *Definition) Reach(ord pawl.Ord, deep bool) []pawl.Ord {
 		reach = append(reach, ord.Parent())
 	}
 	next := d.Nodes[ord.Node()-1].Dependents
-	if deep {
+	if d.Nodes[ord.Node()-1].Hook != NoHook {
+		next = d.Hooks
+	} else if deep {
 		next = d.Descendants(ord.Node())
 	} else if ord.Instance() != 0 {
 		return reach
@@ -539,27 +459,9 @@ func (d *Definition) MayWait(workers int) bool {
 		return true
 	}
 	for i := range d.Nodes {
-		if d.Nodes[i].HasForeach {
+		if d.Nodes[i].Fans() {
 			return true
 		}
 	}
 	return false
-}
-
-// OrdOf answers the place of the step that people know by that key: load, or
-// load[3].
-func (d *Definition) OrdOf(key string) (pawl.Ord, error) {
-	id, rest, instance := strings.Cut(key, "[")
-	n := d.NodeByID(id)
-	if n == 0 {
-		return 0, pawl.Errorf(pawl.NotFound, "workflow %s has no step %q", d.Name, id)
-	}
-	if !instance {
-		return pawl.MakeOrd(n, 0), nil
-	}
-	i, err := strconv.Atoi(strings.TrimSuffix(rest, "]"))
-	if err != nil || i < 0 || i >= pawl.MaxInstances {
-		return 0, pawl.Errorf(pawl.Invalid, "step %q: want an index such as %s[3]", key, id)
-	}
-	return pawl.MakeOrd(n, i+1), nil
 }

@@ -33,6 +33,10 @@ import (
 //	wait DURATION                          time passes
 //	fire KEY | fire job                    a deadline is applied, if it has passed
 //	cancel [REASON]                        the job is cancelled
+//	signal NAME JSON                       somebody tells the job of an event
+//	approve KEY JSON | reject KEY [REASON] ann answers an approval
+//	end KEY JSON | end KEY failed          the child job of a step ends
+//	skip KEY | resolve KEY JSON | retry KEY  what operators do
 //	show                                   how job and steps are
 func TestDecideScenarios(t *testing.T) {
 	t.Parallel()
@@ -110,18 +114,39 @@ func (s *scenario) start(ord pawl.Ord) workflow.StartAnswer {
 	n := ord.Node()
 	answer := workflow.StartAnswer{If: true}
 	var err error
-	if s.def.Node(n).HasIf {
+	if s.def.Node(n).HasIf && ord.Instance() == 0 {
 		answer.If, err = s.def.EvalIf(n, s.scope(s.def.IfNeeds(n)))
 	}
-	if err == nil && answer.If && s.def.Node(n).HasForeach {
+	if err == nil && answer.If && s.def.Node(n).HasForeach && ord.Instance() == 0 {
 		var items []json.RawMessage
 		items, err = s.def.EvalForeach(n, s.scope(s.def.ForeachNeeds(n)))
 		answer.Count = len(items)
+	}
+	if err == nil && answer.If && s.waits(s.steps[ord]) {
+		answer.Waiting, err = s.def.EvalWait(n, s.instance(ord))
 	}
 	if err != nil {
 		return workflow.StartAnswer{Failure: &pawl.Failure{Class: "expression", Message: "it does not evaluate", Permanent: true}}
 	}
 	return answer
+}
+
+// instance is the scope of what a step waits for, or an instance of it.
+func (s *scenario) instance(ord pawl.Ord) *workflow.Scope {
+	n, i := ord.Node(), ord.Instance()
+	scope := s.scope(append(s.def.WaitNeeds(n), s.def.ForeachNeeds(n)...))
+	if i == 0 {
+		return scope
+	}
+	scope.Index = i - 1
+	if s.def.Node(n).HasForeach {
+		if items, err := s.def.EvalForeach(n, scope); err == nil {
+			scope.Item = items[i-1]
+		}
+	} else {
+		scope.Item = s.def.MatrixItem(n, i)
+	}
+	return scope
 }
 
 func (s *scenario) gather(ord pawl.Ord) workflow.GatherAnswer {
@@ -189,6 +214,8 @@ func (s *scenario) command(verb string, args []string) error {
 		return s.cancel(strings.Join(args, " "))
 	case "wait":
 		return s.wait(args)
+	case "signal":
+		return s.trial.signal(args[0], strings.Join(args[1:], " "))
 	}
 	if len(args) == 1 && verb == "fire" && args[0] == "job" {
 		return s.fireJob()
@@ -206,8 +233,43 @@ func (s *scenario) command(verb string, args []string) error {
 		return s.lose(ords[0])
 	case "fire":
 		return s.fireOne(ords[0], slices.Contains(args, "blind"))
+	case "end":
+		return s.endOne(ords[0], strings.Join(args[1:], " "))
 	}
-	return fmt.Errorf("%q is not a command", verb)
+	return s.person(verb, ords[0], strings.Join(args[1:], " "))
+}
+
+// person plays what ann does to a step.
+func (s *scenario) person(verb string, ord pawl.Ord, text string) error {
+	note := workflow.Note{Actor: "ann"}
+	do, ok := map[string]func(*workflow.Decision, *pawl.Step) error{
+		"approve": func(d *workflow.Decision, step *pawl.Step) error { return d.Approve(step, json.RawMessage(text), note) },
+		"reject": func(d *workflow.Decision, step *pawl.Step) error {
+			note.Reason = text
+			return d.Reject(step, note)
+		},
+		"skip":    func(d *workflow.Decision, step *pawl.Step) error { return d.Skip(step, note) },
+		"resolve": func(d *workflow.Decision, step *pawl.Step) error { return d.Resolve(step, json.RawMessage(text), note) },
+		"retry":   func(d *workflow.Decision, step *pawl.Step) error { return d.Retry(step, note) },
+	}[verb]
+	if !ok {
+		return fmt.Errorf("%q is not a command", verb)
+	}
+	return s.operate(ord, do)
+}
+
+// endOne ends the child job of a step: with its output, or failed.
+func (s *scenario) endOne(ord pawl.Ord, output string) error {
+	c := s.children[ord]
+	switch {
+	case c == nil:
+		return fmt.Errorf("step %s has no child job", s.def.Key(ord))
+	case output == "failed":
+		s.endChild(ord, workflow.ChildEnd{Failure: &pawl.Failure{Class: "child", Message: "the child job failed", Permanent: true}})
+	default:
+		s.endChild(ord, workflow.ChildEnd{Output: json.RawMessage(output)})
+	}
+	return nil
 }
 
 // places answers the steps that the first argument, or all, name.
@@ -302,10 +364,16 @@ func (s *scenario) show() string {
 		step := s.steps[ord]
 		fmt.Fprintf(&b, "  %s: %s, %s, %s", s.def.Key(ord), step.State, count(step.Attempts, "attempt"), count(step.Claims, "claim"))
 		if step.Mark != pawl.Clear {
-			b.WriteString([]string{pawl.Attention: ", marked", pawl.Waiting: ", waits for a slot"}[step.Mark])
+			b.WriteString([]string{pawl.Attention: ", marked", pawl.Waiting: ", waits for a slot", pawl.Blocked: ", blocked"}[step.Mark])
 		}
 		if step.DueAt != 0 {
 			fmt.Fprintf(&b, ", %s in %s", step.DueEvent, time.Duration(step.DueAt-s.now)*time.Microsecond)
+		}
+		if len(step.Input) > 0 {
+			fmt.Fprintf(&b, ", waits %s", step.Input)
+		}
+		if c := s.children[ord]; c != nil && c.asked {
+			b.WriteString(", its child is asked to stop")
 		}
 		describeEnd(&b, step.Output, step.Error)
 		b.WriteString("\n")

@@ -25,6 +25,17 @@ type trial struct {
 	ords  []pawl.Ord // of steps, ascending
 	trail []move
 	now   int64
+
+	parent   *pawl.Step // of a child job: the step that waits for it
+	children map[pawl.Ord]*child
+	signals  []*pawl.Signal
+	leaves   func(*pawl.Step) bool // what workers leave in the queue
+}
+
+// A child is the child job of a step.
+type child struct {
+	end   *workflow.ChildEnd // nil while it runs
+	asked bool               // to be cancelled
 }
 
 // A judge answers what expressions come to.
@@ -46,8 +57,8 @@ var trialWorker = pawl.Worker{ID: pawl.MakeID(time.Unix(1767225600, 0), 7, 7)}
 
 // newTrial submits a job.
 func newTrial(def *workflow.Definition, j judge) *trial {
-	w := &trial{def: def, judge: j, now: 1767225600e6, steps: make(map[pawl.Ord]*pawl.Step)}
-	w.job = pawl.Job{ID: pawl.MakeID(time.Unix(1767225600, 0), 1, 1), WorkerCount: def.Workers, Open: len(def.Nodes)}
+	w := &trial{def: def, judge: j, now: 1767225600e6, steps: make(map[pawl.Ord]*pawl.Step), children: make(map[pawl.Ord]*child)}
+	w.job = pawl.Job{ID: pawl.MakeID(time.Unix(1767225600, 0), 1, 1), WorkerCount: def.Workers, Open: len(def.Nodes) - len(def.Hooks)}
 	w.job.State = lifecycle.JobPending
 	w.trail = []move{{event: lifecycle.JobSubmit, to: lifecycle.JobSubmitted}, {event: lifecycle.JobValidate, from: lifecycle.JobSubmitted, to: lifecycle.JobPending}}
 	for n := range def.Nodes {
@@ -71,12 +82,21 @@ type desk struct {
 	saved    map[pawl.Ord]bool
 	moves    []move
 	fault    error // of how the board was used
+
+	parent   *pawl.Step // nil: out of sight
+	deaf     bool       // signals are out of sight
+	children []pawl.Ord // that were made
+	taken    map[*pawl.Signal]pawl.Ord
 }
 
 var _ workflow.Board = (*desk)(nil)
 
 func (w *trial) desk(sight []pawl.Ord) *desk {
-	b := &desk{of: w, job: w.job, saved: make(map[pawl.Ord]bool)}
+	b := &desk{of: w, job: w.job, saved: make(map[pawl.Ord]bool), deaf: true, taken: make(map[*pawl.Signal]pawl.Ord)}
+	if w.parent != nil {
+		c := *w.parent
+		b.parent = &c
+	}
 	b.job.Output, b.job.Error = nil, nil
 	for _, ord := range sight {
 		if s := w.steps[ord]; s != nil && b.Step(ord) == nil {
@@ -141,8 +161,36 @@ func (b *desk) MoveJob(event machine.Event, note workflow.Note) error {
 	return nil
 }
 
-func (b *desk) Save(s *pawl.Step) { b.saved[s.Ord] = true }
-func (b *desk) SaveJob()          { b.jobSaved = true }
+func (b *desk) Save(s *pawl.Step) {
+	if s != b.parent {
+		b.saved[s.Ord] = true
+	}
+}
+func (b *desk) SaveJob()           { b.jobSaved = true }
+func (b *desk) Parent() *pawl.Step { return b.parent }
+
+func (b *desk) Spawn(s *pawl.Step, _ *workflow.Born) (string, error) {
+	if b.of.children[s.Ord] != nil || slices.Contains(b.children, s.Ord) {
+		b.fault = fmt.Errorf("step %v has two child jobs", s.Ord)
+	}
+	b.children = append(b.children, s.Ord)
+	return fmt.Sprintf("j_%d", s.Ord), nil
+}
+
+func (b *desk) Signals() ([]*pawl.Signal, bool) {
+	if b.deaf {
+		return nil, false
+	}
+	var free []*pawl.Signal
+	for _, s := range b.of.signals {
+		if s.Taken == 0 && b.taken[s] == 0 {
+			free = append(free, s)
+		}
+	}
+	return free, true
+}
+
+func (b *desk) Take(signal *pawl.Signal, s *pawl.Step) { b.taken[signal] = s.Ord }
 
 // commit writes what was saved. A change that was not saved, or of a job that is
 // not locked, is a fault.
@@ -170,6 +218,15 @@ func (b *desk) commit() error {
 		}
 	}
 	b.of.trail = append(b.of.trail, b.moves...)
+	for _, ord := range b.children {
+		b.of.children[ord] = &child{}
+	}
+	for signal, ord := range b.taken {
+		signal.Taken = ord
+	}
+	if b.parent != nil {
+		b.of.parent = b.parent
+	}
 	return nil
 }
 
@@ -209,7 +266,9 @@ type row struct {
 	skipped                                            bool
 	unmet, attempts, claims, losses, total, made, live int
 	worker, route, enqueuedAt, startedAt, completedAt  int64
-	open, active                                       int
+	open, active, blocked                              int
+	paused                                             bool
+	hooks                                              pawl.HookPhase
 }
 
 func stepRow(s *pawl.Step) row {
@@ -219,7 +278,7 @@ func stepRow(s *pawl.Step) row {
 }
 
 func jobRow(j *pawl.Job) row {
-	return row{Record: j.Record, mark: j.Mark, ending: j.Ending, open: j.Open, active: j.Active, startedAt: j.StartedAt, completedAt: j.CompletedAt}
+	return row{Record: j.Record, mark: j.Mark, ending: j.Ending, open: j.Open, active: j.Active, blocked: j.Blocked, paused: j.Paused, hooks: j.Hooks, startedAt: j.StartedAt, completedAt: j.CompletedAt}
 }
 
 // do runs one transaction.
@@ -247,17 +306,27 @@ func (w *trial) selected(f func(*pawl.Step) bool) []pawl.Ord {
 
 func isOpen(s *pawl.Step) bool     { return !lifecycle.Step.Ended(s.State) }
 func isMarked(s *pawl.Step) bool   { return s.Mark == pawl.Attention }
+func isBlocked(s *pawl.Step) bool  { return s.Mark == pawl.Blocked }
 func isWeighed(s *pawl.Step) bool  { return !isOpen(s) && !isMarked(s) }
 func isEnqueued(s *pawl.Step) bool { return s.State == lifecycle.StepEnqueued }
 
 // isFan reports whether s is the node of a fan-out.
 func (w *trial) isFan(s *pawl.Step) bool {
-	return s.Ord.Instance() == 0 && w.def.Node(s.Ord.Node()).HasForeach
+	return s.Ord.Instance() == 0 && w.def.Node(s.Ord.Node()).Fans()
+}
+
+// waits reports whether s waits for something else than a worker.
+func (w *trial) waits(s *pawl.Step) bool {
+	return w.def.Node(s.Ord.Node()).Kind.Waits() && !w.isFan(s)
+}
+
+func (w *trial) isHook(s *pawl.Step) bool {
+	return w.def.Node(s.Ord.Node()).Hook != workflow.NoHook
 }
 
 // isRunning reports whether a worker holds s.
 func (w *trial) isRunning(s *pawl.Step) bool {
-	return s.State == lifecycle.StepInProgress && !w.isFan(s)
+	return s.State == lifecycle.StepInProgress && !w.isFan(s) && !w.waits(s)
 }
 
 // waiting answers what the engine reads of the steps that wait for a slot.
@@ -327,7 +396,7 @@ func (w *trial) report(take bool, outcomes ...outcome) error {
 			}
 		}
 		for _, s := range slices.Clone(b.steps) {
-			if take && isEnqueued(s) {
+			if take && isEnqueued(s) && (w.leaves == nil || !w.leaves(s)) {
 				if err := d.Claim(s, &trialWorker); err != nil {
 					return err
 				}
@@ -360,20 +429,38 @@ func (w *trial) prepare() *attendance {
 	if len(marked) == 0 && w.job.Mark != pawl.Attention {
 		return nil
 	}
-	a := &attendance{answers: workflow.Answers{Starts: make(map[pawl.Ord]workflow.StartAnswer), Gathers: make(map[pawl.Ord]workflow.GatherAnswer), Errors: make(map[pawl.Ord]*pawl.Failure)}}
+	a := &attendance{answers: workflow.Answers{Starts: make(map[pawl.Ord]workflow.StartAnswer), Gathers: make(map[pawl.Ord]workflow.GatherAnswer),
+		Errors: make(map[pawl.Ord]*pawl.Failure), Ends: make(map[pawl.Ord]workflow.ChildEnd)}}
 	for _, ord := range marked {
 		a.step(w, w.steps[ord])
 	}
-	if w.job.Mark == pawl.Attention && w.job.Open == 0 {
+	if w.job.Mark != pawl.Attention {
+		return a
+	}
+	a.sight = append(a.sight, w.listeners()...)
+	if n := len(w.signals); n > 0 {
+		a.answers.Heard = w.signals[n-1].Seq
+	}
+	if a.open = a.open || w.job.Open == 0; w.job.Open == 0 && w.job.Ending == "" {
 		a.answers.Output = w.judge.output()
 	}
 	return a
 }
 
+// listeners answers the steps that wait for a signal, and what they touch.
+func (w *trial) listeners() (sight []pawl.Ord) {
+	for _, ord := range w.selected(func(s *pawl.Step) bool {
+		return w.waits(s) && s.State == lifecycle.StepInProgress && w.def.Node(s.Ord.Node()).Kind == workflow.KindEvent
+	}) {
+		sight = append(sight, w.def.Reach(ord, false)...)
+	}
+	return sight
+}
+
 func (a *attendance) step(w *trial, s *pawl.Step) {
 	a.sight = append(a.sight, w.def.Reach(s.Ord, true)...)
 	switch {
-	case s.State == lifecycle.StepPending && s.Unmet == 0:
+	case s.State == lifecycle.StepPending && s.Unmet == 0 && s.Claims == 0:
 		answer := w.judge.start(s.Ord)
 		a.answers.Starts[s.Ord] = answer
 		a.open = a.open || answer.Failure != nil
@@ -384,6 +471,14 @@ func (a *attendance) step(w *trial, s *pawl.Step) {
 			answer := w.judge.gather(s.Ord)
 			a.answers.Gathers[s.Ord] = answer
 			a.open = a.open || answer.Failure != nil
+		}
+	case s.State == lifecycle.StepInProgress && w.def.Node(s.Ord.Node()).Kind == workflow.KindWorkflow:
+		c := w.children[s.Ord]
+		if c.end != nil {
+			a.answers.Ends[s.Ord] = *c.end
+			a.open = a.open || c.end.Failure != nil
+		} else if s.DueEvent == lifecycle.StepCancel {
+			c.asked = true
 		}
 	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError:
 		a.open, a.answers.Errors[s.Ord] = true, s.Error
@@ -396,7 +491,9 @@ func (w *trial) attend(a *attendance) error {
 	if a.open {
 		sight = append(sight, w.selected(func(s *pawl.Step) bool { return isOpen(s) || isMarked(s) })...)
 	}
-	return w.do(w.desk(sight), a.answers, func(d *workflow.Decision) error {
+	b := w.desk(sight)
+	b.deaf = false
+	return w.do(b, a.answers, func(d *workflow.Decision) error {
 		if err := d.Attend(); err != nil {
 			return err
 		}
@@ -426,20 +523,46 @@ func (w *trial) cancel(reason string) error {
 	})
 }
 
-// pause keeps anything new from being enqueued, and resume ends that.
-func (w *trial) pause(paused bool) error {
-	waiting := w.waiting()
-	return w.do(w.desk(waiting), workflow.Answers{}, func(d *workflow.Decision) error {
-		event := lifecycle.JobResume
-		if paused {
-			event = lifecycle.JobPause
-		}
-		d.Board.Job().Paused = paused
-		if err := d.Board.MoveJob(event, workflow.Note{}); err != nil {
+// operate is what an operator does, with all nodes in sight.
+func (w *trial) operate(ord pawl.Ord, do func(d *workflow.Decision, s *pawl.Step) error) error {
+	waiting := w.selected(func(s *pawl.Step) bool { return s.Mark == pawl.Waiting })
+	sight := append(w.selected(func(s *pawl.Step) bool { return s.Ord.Instance() == 0 || s.Ord == ord }), waiting...)
+	b := w.desk(sight)
+	return w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
+		if err := do(d, b.Step(ord)); err != nil {
 			return err
 		}
 		return d.Refill(waiting)
 	})
+}
+
+// pause keeps anything new from being enqueued, and resume ends that.
+func (w *trial) pause(paused bool) error {
+	return w.operate(0, func(d *workflow.Decision, _ *pawl.Step) error {
+		if paused {
+			return d.Pause(workflow.Note{})
+		}
+		return d.Resume(workflow.Note{})
+	})
+}
+
+// signal tells the job of an event.
+func (w *trial) signal(name, data string) error {
+	if _, err := lifecycle.Job.Next(w.job.State, lifecycle.JobSignal); err != nil {
+		return err
+	}
+	w.signals = append(w.signals, &pawl.Signal{Seq: int64(len(w.signals) + 1), Name: name, Data: json.RawMessage(data), Actor: "ann"})
+	w.trail = append(w.trail, move{from: w.job.State, to: w.job.State, event: lifecycle.JobSignal})
+	if w.job.State == lifecycle.JobRunning {
+		w.job.Mark = pawl.Attention
+	}
+	return nil
+}
+
+// endChild ends the child job of a step, which marks the step.
+func (w *trial) endChild(ord pawl.Ord, end workflow.ChildEnd) {
+	w.children[ord].end = &end
+	w.steps[ord].Mark = pawl.Attention
 }
 
 // due answers the steps with deadlines, earliest first.
@@ -451,6 +574,9 @@ func (w *trial) due() []pawl.Ord {
 
 // stopping reports whether the end of the job has begun and cancels its steps.
 func (w *trial) stopping() bool {
+	if w.job.Hooks != pawl.HooksNotYet {
+		return w.job.Hooks == pawl.HooksCancelled
+	}
 	return w.job.Ending == lifecycle.JobCanceled || w.job.Ending == lifecycle.JobFailed && w.def.OnError == workflow.Halt
 }
 

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"github.com/pawl-dev/pawl"
 )
 
 // OnError says what a failed step does to the rest of its job.
@@ -26,6 +28,28 @@ const (
 	KindRun     Kind = "run"     // a script for sh -e
 	KindHTTP    Kind = "http"    // one request
 	KindHandler Kind = "handler" // a Go handler, or a worker in any language
+
+	KindApproval Kind = "approval" // waits for a person
+	KindSleep    Kind = "sleep"    // waits for a time
+	KindEvent    Kind = "event"    // waits for a signal
+	KindWorkflow Kind = "workflow" // runs a child job, and waits for it
+)
+
+// Waits reports whether steps of the kind wait without a worker: the engine
+// owns them (T1).
+func (k Kind) Waits() bool {
+	return k == KindApproval || k == KindSleep || k == KindEvent || k == KindWorkflow
+}
+
+// Hook says when a node runs that is a hook.
+type Hook string
+
+// The kinds of hooks. They run when all other steps have ended, one after
+// another: those on failure first.
+const (
+	NoHook        Hook = ""
+	HookOnFailure Hook = "failure"
+	HookAlways    Hook = "always"
 )
 
 // OutputMode is what becomes of what a step wrote to its standard output, or
@@ -50,16 +74,23 @@ type Definition struct {
 	Description string
 	Inputs      []Input       // by name
 	Workers     int           // at most this many steps at once, 1 to MaxWorkers
+	AnyWorkers  bool          // the file does not say so: Workers is the ceiling, and a quota may bring it down
 	Timeout     time.Duration // of a job; 0 is none
 	OnError     OnError
-	Nodes       []Node // node n is Nodes[n-1]
+	Concurrency int    // at most so many jobs of one key run at once; 0 is no limit
+	Nodes       []Node // node n is Nodes[n-1]; hooks are among them
+	Hooks       []int  // the nodes that are hooks, in the order in which they run
+	Events      bool   // there is a node that waits for a signal
 
+	key       *template       // of the concurrency key
 	env       []namedTemplate // by name
 	output    *template       // nil without an output
 	canonical []byte
 	hash      [sha256.Size]byte
 	byID      map[string]int
 	inputs    map[string]*Input
+	height    int // levels of children below
+	programs  int // different expressions, the children's included
 }
 
 // A Node is one step of a definition.
@@ -70,16 +101,63 @@ type Node struct {
 	Kind       Kind
 	Handler    string // what a worker must serve: command, run, http, or the handler's name
 	Queue      string
+	Hook       Hook
 	HasIf      bool
 	HasForeach bool
-	Parallel   int           // of a foreach: at most so many instances at once; 0 is no limit of its own
+	Matrix     []Axis        // of a matrix, in the order of the file
+	Parallel   int           // of a fan-out: at most so many instances at once; 0 is no limit of its own
 	Timeout    time.Duration // of one attempt; 0 is none set: DefaultTimeout
 	Retry      Retry
 	Output     OutputMode
 
+	Priority     int           // on top of the job's
+	QueueTimeout time.Duration // the limit of the time in the queue; 0 is none
+
+	Approval *Approval     // of an approval
+	Event    string        // of an event: its name
+	Expires  time.Duration // of an approval or an event: how long it waits; 0 is for ever
+	Child    *Child        // of a workflow
+
+	path      string // where it stands in the file
 	condition *program
 	foreach   *template
 	work      nodeWork
+	wait      nodeWait
+}
+
+// An Axis is one dimension of a matrix.
+type Axis struct {
+	Name   string `json:"name"`
+	Values []any  `json:"values"` // strings, numbers and booleans
+}
+
+// Approval is what a person is asked.
+type Approval struct {
+	Form []Input // the fields to fill in, by name
+}
+
+// A Child is the workflow of a child job: a registered name, or the definition
+// itself, which came from a file beside.
+type Child struct {
+	Name       string // of a registered workflow
+	Version    int    // of it; 0 is the newest when the step starts
+	File       string // as it is written
+	Definition *Definition
+}
+
+// Fans reports whether the node stands for many instances.
+func (n *Node) Fans() bool { return n.HasForeach || len(n.Matrix) > 0 }
+
+// Combinations answers how many instances a matrix has, or 0 without one.
+func (n *Node) Combinations() int {
+	if len(n.Matrix) == 0 {
+		return 0
+	}
+	count := 1
+	for _, a := range n.Matrix {
+		count *= len(a.Values)
+	}
+	return count
 }
 
 // DefaultTimeout is the limit of an attempt of a step that sets none.
@@ -96,17 +174,44 @@ func (d *Definition) Hash() [sha256.Size]byte { return d.hash }
 // HashString answers the hash for people: "sha256:" and 64 digits.
 func (d *Definition) HashString() string { return "sha256:" + hex.EncodeToString(d.hash[:]) }
 
+// Ordered answers the same workflow with its nodes numbered as ids has them: the
+// ids of all steps and hooks. A job that moves to another version of its
+// workflow keeps the numbers of its nodes that way. The order is part of the
+// canonical form and of the hash; a file cannot state it. The error is of type
+// Problems.
+func (d *Definition) Ordered(ids []string) (*Definition, error) {
+	var parts map[string]json.RawMessage
+	if err := json.Unmarshal(d.canonical, &parts); err != nil {
+		return nil, &pawl.Error{Kind: pawl.Internal, Message: "workflow", Err: err}
+	}
+	order := make([]any, len(ids))
+	for i, id := range ids {
+		order[i] = id
+	}
+	form := map[string]any{"order": order}
+	for key, raw := range parts {
+		if key != "order" {
+			form[key] = raw
+		}
+	}
+	w := jsonWriter{limit: maxCanonical}
+	if err := w.write(form, 0); err != nil {
+		return nil, pawl.Errorf(pawl.Invalid, "definition: %v", err)
+	}
+	return Load(w.out)
+}
+
 // NodeByID answers the number of the node with that id, or 0.
 func (d *Definition) NodeByID(id string) int { return d.byID[id] }
 
 // Node answers node n, from 1.
 func (d *Definition) Node(n int) *Node { return &d.Nodes[n-1] }
 
-// Roots answers the nodes without needs, ascending.
+// Roots answers the nodes without needs, ascending. Hooks are not among them.
 func (d *Definition) Roots() []int {
 	var roots []int
 	for i := range d.Nodes {
-		if len(d.Nodes[i].Needs) == 0 {
+		if n := &d.Nodes[i]; len(n.Needs) == 0 && n.Hook == NoHook {
 			roots = append(roots, i+1)
 		}
 	}

@@ -27,10 +27,7 @@ type evaluation struct {
 func (d *Definition) evaluate(s *Scope, each func(func(*program))) (*evaluation, error) {
 	v := &evaluation{d: d, scope: s, meter: &meter{}}
 	v.vars = v.meter.environment()
-	v.vars["job"] = map[string]any{"id": s.JobID, "workflow": s.Workflow, "error": nil}
-	if s.JobError != "" {
-		v.vars["job"].(map[string]any)["error"] = s.JobError
-	}
+	v.vars["job"] = s.job()
 	v.vars["index"] = s.Index
 	steps, env := map[string]any{}, false
 	var err error
@@ -50,12 +47,26 @@ func (d *Definition) evaluate(s *Scope, each func(func(*program))) (*evaluation,
 	return v, nil
 }
 
+// job answers the variable of that name.
+func (s *Scope) job() map[string]any {
+	job := map[string]any{"id": s.JobID, "workflow": s.Workflow}
+	if s.JobStatus != "" {
+		job["status"], job["error"] = string(s.JobStatus), nil
+	}
+	if s.JobError != "" {
+		job["error"] = s.JobError
+	}
+	return job
+}
+
 // variables decodes what a program refers to, once.
 func (v *evaluation) variables(p *program, steps map[string]any) error {
 	s := v.scope
-	if _, done := v.vars["item"]; !done && p.refs.uses("item") {
-		if err := v.decode("item", s.Item); err != nil {
-			return err
+	for _, name := range []string{"item", "matrix"} {
+		if _, done := v.vars[name]; !done && p.refs.uses(name) {
+			if err := v.decode(name, s.Item); err != nil {
+				return err
+			}
 		}
 	}
 	if _, done := v.vars["inputs"]; !done && p.refs.uses("inputs") {
@@ -159,12 +170,17 @@ func (v *evaluation) run(path string, p *program) (any, error) {
 
 // describePath names a place by the id of its step: "step load: env.FILE".
 func (d *Definition) describePath(path string) string {
-	var i int
-	if _, err := fmt.Sscanf(path, "steps[%d].", &i); err != nil || i >= len(d.Nodes) {
-		return path
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		key, ok := strings.CutPrefix(path, n.path+".")
+		switch {
+		case ok && n.Hook != NoHook:
+			return fmt.Sprintf("hook %s: %s", n.ID, key)
+		case ok:
+			return fmt.Sprintf("step %s: %s", n.ID, key)
+		}
 	}
-	_, key, _ := strings.Cut(path, "].")
-	return fmt.Sprintf("step %s: %s", d.Nodes[i].ID, key)
+	return path
 }
 
 // value evaluates a template; one whole expression keeps its type.
@@ -255,7 +271,7 @@ func (d *Definition) EvalIf(n int, s *Scope) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	path := fmt.Sprintf("steps[%d].if", n-1)
+	path := d.Nodes[n-1].path + ".if"
 	out, err := v.run(path, p)
 	if err != nil {
 		return false, err

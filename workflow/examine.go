@@ -1,7 +1,9 @@
 package workflow
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,20 +22,43 @@ type examiner struct {
 
 	places map[string]place // of values, by path
 	keys   map[string]place // of keys, by path
+
+	stored bool   // it is a canonical form, which has more keys than a file
+	prefix string // of the keys in problems: where in another definition this one stands
+
+	family   *family
+	chain    []string               // the files around this one, and this one
+	children map[string]*Definition // by the path of their canonical form
+	programs int                    // different expressions of the children
+	height   int                    // levels of children below
+	below    Problems               // of the children
+	refused  bool                   // a child was, which has been reported
 }
 
-func newExaminer(file, source string) *examiner {
-	return &examiner{file: file, source: source, places: map[string]place{}, keys: map[string]place{}}
+func newExaminer(file, source string, open Open) *examiner {
+	return &examiner{
+		file: file, source: source, places: map[string]place{}, keys: map[string]place{},
+		family: &family{workflowShape, open, map[string]*Definition{}}, chain: []string{file}, children: map[string]*Definition{},
+	}
 }
 
 func (e *examiner) report(at place, path, message, hint string) {
-	e.problems = append(e.problems, Problem{File: e.file, Line: at.line, Column: at.column, Key: path, Message: message, Hint: hint})
+	e.problems = append(e.problems, Problem{File: e.file, Line: at.line, Column: at.column, Key: e.prefix + path, Message: message, Hint: hint})
 }
 
 // reportAt reports a problem with the value at path, or with the nearest thing
 // around it that has a place.
 func (e *examiner) reportAt(path, message, hint string) {
 	e.report(e.placeOf(path), path, message, hint)
+}
+
+// reportKey reports a problem with the key at path.
+func (e *examiner) reportKey(path, message, hint string) {
+	at, ok := e.keys[path]
+	if !ok {
+		at = e.placeOf(path)
+	}
+	e.report(at, path, message, hint)
 }
 
 // maxSuggestions bounds the search for names that are near: a file with more
@@ -86,7 +111,7 @@ func emptyHint(s *shape) string {
 	switch s.kind {
 	case shapeText, shapeScalar:
 		return `write "" for empty text`
-	case shapeObject, shapeMap:
+	case shapeObject, shapeMap, shapeMatrix:
 		return "write {}, or leave the key out"
 	case shapeList:
 		return "write [], or leave the key out"
@@ -97,6 +122,13 @@ func emptyHint(s *shape) string {
 // A judgement is why a value is refused; an empty message means that it has
 // been reported in detail.
 type judgement struct{ message, hint string }
+
+func (j *judgement) err() error {
+	if j.hint == "" {
+		return errors.New(j.message)
+	}
+	return fmt.Errorf("%s (%s)", j.message, j.hint)
+}
 
 func refused(format string, args ...any) *judgement {
 	return &judgement{message: fmt.Sprintf(format, args...)}
@@ -121,12 +153,22 @@ func (e *examiner) judge(path string, v *value, s *shape) (any, *judgement) {
 			return nil, refused("want a list, or an expression ${{ }} that comes to one, got %s", v.kind)
 		}
 		return e.any(path, v)
+	case shapePause:
+		return judgePause(v, s)
+	case shapeAtom:
+		return judgeAtom(v, s)
 	case shapeAny:
 		return e.any(path, v)
 	case shapeList:
 		return e.list(path, v, s)
 	case shapeMap:
 		return e.mapping(path, v, s)
+	case shapeMatrix:
+		return e.matrix(path, v, s)
+	case shapeChild:
+		return e.child(path, v, s)
+	case shapeDefinition:
+		return e.embedded(path, v)
 	}
 	return e.object(path, v, s)
 }
@@ -393,10 +435,14 @@ func (e *examiner) key(path string, entry entry, s *shape, m map[string]any) {
 	e.keys[at] = entry.place
 	f := s.field(entry.key)
 	switch {
-	case f == nil:
+	case f == nil, f.stored && !e.stored:
 		e.report(entry.place, at, fmt.Sprintf("unknown key %q", shorten(entry.key)), e.suggestion(entry.key, s))
-	case f.later:
-		e.report(entry.place, at, fmt.Sprintf("`%s` is not supported yet", f.name), "")
+	case f.barred:
+		hint := ""
+		if slices.Contains(stepKinds, f.name) {
+			hint = "a hook is one of " + strings.Join(workKinds, ", ")
+		}
+		e.report(entry.place, at, fmt.Sprintf("a hook has no %s", f.name), hint)
 	default:
 		if normal, ok := e.examine(at, entry.value, f.shape); ok || f.keep {
 			m[f.name] = normal
@@ -407,7 +453,7 @@ func (e *examiner) key(path string, entry entry, s *shape, m map[string]any) {
 // absent writes the default of a key that is not there, or reports that it has
 // to be.
 func (e *examiner) absent(path string, v *value, f *field, m map[string]any) {
-	if v.find(f.name) != nil {
+	if v.find(f.name) != nil || f.barred {
 		return
 	}
 	switch {
@@ -421,14 +467,13 @@ func (e *examiner) absent(path string, v *value, f *field, m map[string]any) {
 }
 
 func (e *examiner) suggestion(key string, s *shape) string {
-	var all, known []string
+	var known []string
 	for _, f := range s.fields {
-		all = append(all, f.name)
-		if !f.later {
+		if !f.stored && !f.barred {
 			known = append(known, f.name)
 		}
 	}
-	if hint := e.suggest(key, all); hint != "" {
+	if hint := e.suggest(key, known); hint != "" {
 		return hint
 	}
 	return "known are " + strings.Join(known, ", ")

@@ -7,7 +7,40 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl"
 )
+
+// alsoWorkflow checks how many nodes there are. What is empty is left out.
+func alsoWorkflow(e *examiner, _ string, _ *value, m map[string]any) {
+	steps, _ := m["steps"].([]any)
+	hooks, _ := m["hooks"].(map[string]any)
+	n := len(steps)
+	for _, list := range hooks {
+		n += len(list.([]any))
+	}
+	if n > pawl.MaxNodes {
+		e.reportAt("hooks", fmt.Sprintf("the workflow has %d steps and hooks; at most %d are allowed", n, pawl.MaxNodes), "")
+	}
+	if len(hooks) == 0 {
+		delete(m, "hooks")
+	}
+}
+
+func alsoHooks(_ *examiner, _ string, _ *value, m map[string]any) { deleteEmpty(m) }
+
+func alsoApproval(_ *examiner, _ string, _ *value, m map[string]any) { deleteEmpty(m) }
+
+// deleteEmpty leaves out lists and mappings that hold nothing, as Go does.
+func deleteEmpty(m map[string]any) {
+	for key, v := range m {
+		list, isList := v.([]any)
+		object, isObject := v.(map[string]any)
+		if isList && len(list) == 0 || isObject && len(object) == 0 {
+			delete(m, key)
+		}
+	}
+}
 
 // alsoInput checks pattern, default and enum of one input against its type.
 func alsoInput(e *examiner, path string, v *value, m map[string]any) {
@@ -55,14 +88,41 @@ func alsoStep(e *examiner, path string, v *value, m map[string]any) {
 		if meant {
 			break
 		}
-		e.report(v.place, path, "the step does nothing", "give it one of command, run, http, handler")
+		allowed := stepKinds
+		if isHook(path) {
+			allowed = workKinds
+		}
+		e.report(v.place, path, "the step does nothing", "give it one of "+strings.Join(allowed, ", "))
 	case 1:
 		e.companions(path, v, Kind(kinds[0]), m)
 	default:
 		e.report(v.place, path, fmt.Sprintf("a step is one of %s, and only one", strings.Join(kinds, " and ")), "make it several steps")
 	}
-	if p := v.find("parallel"); p != nil && v.find("foreach") == nil {
-		e.report(e.keys[path+".parallel"], path+".parallel", "only a step with foreach has parallel", "")
+	e.fanOut(path, v)
+	for key, plain := range map[string]any{"queue": DefaultQueue, "priority": 0} {
+		if m[key] == plain {
+			delete(m, key)
+		}
+	}
+	if inputs, _ := m["inputs"].(map[string]any); len(inputs) == 0 {
+		delete(m, "inputs")
+	}
+}
+
+// isHook reports whether path is that of a hook.
+func isHook(path string) bool { return strings.HasPrefix(path, "hooks.") }
+
+// fanOut checks the keys that say how often a step runs.
+func (e *examiner) fanOut(path string, v *value) {
+	foreach, matrix := v.find("foreach") != nil, v.find("matrix") != nil
+	if isHook(path) {
+		return
+	}
+	if foreach && matrix {
+		e.report(e.keys[path+".matrix"], path+".matrix", "a step has foreach or matrix, and not both", "")
+	}
+	if v.find("parallel") != nil && !foreach && !matrix {
+		e.report(e.keys[path+".parallel"], path+".parallel", "only a step with foreach or matrix has parallel", "")
 	}
 }
 
@@ -84,17 +144,27 @@ func kindsOf(v *value) (kinds []string, meant bool) {
 // of output, which depends on the kind.
 func (e *examiner) companions(path string, v *value, kind Kind, m map[string]any) {
 	process := kind == KindCommand || kind == KindRun
-	known := process || kind == KindHTTP || kind == KindHandler
-	only := func(key string, allowed bool, who string) {
-		if v.find(key) != nil && known && !allowed {
-			e.report(e.keys[joinPath(path, key)], joinPath(path, key), fmt.Sprintf("a step with %s has no %s", kind, key), "it belongs to "+who)
+	only := func(key string, allowed bool, hint string) {
+		if v.find(key) != nil && !allowed {
+			e.report(e.keys[joinPath(path, key)], joinPath(path, key), fmt.Sprintf("a step with %s has no %s", kind, key), hint)
 		}
 	}
-	only("env", process, "command and run")
-	only("dir", process, "command and run")
-	only("with", kind == KindHandler, "handler")
+	only("env", process, "it belongs to command and run")
+	only("dir", process, "it belongs to command and run")
+	only("with", kind == KindHandler, "it belongs to handler")
+	if !isHook(path) {
+		only("inputs", kind == KindWorkflow, "they belong to workflow")
+	}
+	if kind.Waits() {
+		only("timeout", false, ownLimit[kind])
+		for _, key := range []string{"retry", "output", "queue", "priority", "queue_timeout"} {
+			only(key, false, "it belongs to "+strings.Join(workKinds, ", "))
+		}
+		delete(m, "retry")
+		return
+	}
 	retry, _ := m["retry"].(map[string]any)
-	if codes, _ := retry["permanent_exit_codes"].([]any); len(codes) > 0 && known && !process {
+	if codes, _ := retry["permanent_exit_codes"].([]any); len(codes) > 0 && !process {
 		e.reportAt(path+".retry.permanent_exit_codes", fmt.Sprintf("a step with %s has no exit code", kind), "")
 	}
 	e.outputMode(path, kind, m)
@@ -103,6 +173,14 @@ func (e *examiner) companions(path string, v *value, kind Kind, m map[string]any
 	if c := v.find("command"); c != nil && len(c.items) > 0 && c.items[0].kind == textValue && c.items[0].text == "" {
 		e.report(c.items[0].place, path+".command[0]", "the program has no name", "")
 	}
+}
+
+// ownLimit says what the kinds that wait have in place of a timeout.
+var ownLimit = map[Kind]string{
+	KindApproval: "it has expires, inside approval",
+	KindSleep:    "it ends by itself",
+	KindEvent:    "write it inside event",
+	KindWorkflow: "the child workflow has its own",
 }
 
 func (e *examiner) outputMode(path string, kind Kind, m map[string]any) {

@@ -32,13 +32,14 @@ type program struct {
 // references are what an expression names.
 type references struct {
 	steps []stepRef
-	names []nameRef // inputs.NAME and env.NAME
+	names []nameRef // inputs.NAME, env.NAME, matrix.NAME and job.NAME
 	roots []nameRef // variables used at all
 }
 
 type stepRef struct {
 	id     string
-	status bool // or the output
+	status bool   // or the output
+	field  string // that is taken of the output, if it is known
 	at     int
 }
 
@@ -84,7 +85,7 @@ func compileExpression(text string, variables types.Map, wantBool bool) (*progra
 
 // check parses the expression, collects what it names, and checks its types.
 func (p *program) check(variables types.Map, wantBool bool) *exprError {
-	c := &collector{text: p.text, locals: map[string]bool{}, whole: map[*ast.IdentifierNode]bool{}}
+	c := &collector{text: p.text, locals: map[string]bool{}, whole: map[*ast.IdentifierNode]bool{}, fields: map[*ast.MemberNode]int{}}
 	options := append(slices.Clone(languageOptions), expr.Env(variables), expr.Patch(c))
 	if wantBool {
 		options = append(options, expr.AsBool())
@@ -145,7 +146,7 @@ func variableTypes(inputs types.Map) types.Map {
 		"item":   types.Any,
 		"index":  types.Int,
 		"matrix": types.Any,
-		"job":    types.Map{"id": types.String, "workflow": types.String, "error": types.Any},
+		"job":    types.Map{"id": types.String, "workflow": types.String, "error": types.Any, "status": types.Any},
 		"env":    types.Map{types.Extra: types.String},
 	}
 	for name, t := range functionTypes {

@@ -91,7 +91,7 @@ func TestExpressions(t *testing.T) {
 		{"input by key", `${{ inputs["day"] }}`, `"2024-05-06"`},
 		{"inputs as a whole", `${{ inputs }}`, `{"count":3,"day":"2024-05-06","dry":false}`},
 		{"job", `${{ job.id + " " + job.workflow }}`, `"j_1 example"`},
-		{"job error", `${{ job.error }}`, `null`},
+		{"job as a whole", `${{ job }}`, `{"id":"j_1","workflow":"example"}`},
 		{"env", `${{ env.GREETING }}`, `"hello 2024-05-06"`},
 		{"toJSON sorts keys", `${{ toJSON({"b": 1, "a": [1.0, 2.5, "<"]}) }}`, `"{\"a\":[1,2.5,\"<\"],\"b\":1}"`},
 		{"fromJSON", `${{ fromJSON('{"a": 12345678901234567}').a }}`, `12345678901234567`},
@@ -152,6 +152,8 @@ func TestExpressionFailures(t *testing.T) {
 	for _, c := range []struct{ name, value, want string }{
 		{"field of null", `${{ steps.skipped_one.output.x }}`, "cannot fetch x from null"},
 		{"overflow", `${{ steps.extract.output.big + 1 }}`, "9223372036854775807 + 1 does not fit 64 bits"},
+		{"infinite", `${{ int(1 / (len([]))) }}`, "does not fit 64 bits"},
+		{"not a whole number", `${{ int("1.5") }}`, "is not a whole number"},
 		{"overflow down", `${{ -2 - steps.extract.output.big }}`, "does not fit 64 bits"},
 		{"overflow of a product", `${{ steps.extract.output.big * 2 }}`, "does not fit 64 bits"},
 		{"division by zero", `${{ 1 / 0 }}`, "the number is not finite"},

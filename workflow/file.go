@@ -21,7 +21,27 @@ type File struct {
 	OnError     OnError                `json:"on_error,omitempty"`
 	Env         map[string]string      `json:"env,omitempty"` // values may hold expressions
 	Steps       []Step                 `json:"steps"`
+	Hooks       Hooks                  `json:"hooks,omitzero"`
+	Concurrency Concurrency            `json:"concurrency,omitzero"`
 	Output      any                    `json:"output,omitempty"` // any JSON value, with expressions in its strings
+
+	order []string // the ids by the number of their node; see Definition.Ordered
+}
+
+// Hooks are steps that run when all others have ended (T7), one after another:
+// those on failure, if the job is going to be FAILED, then those for always. They
+// have no needs and are not fanned out. What becomes of a hook does not change
+// how its job ends.
+type Hooks struct {
+	Failure []Step `json:"failure,omitempty"`
+	Always  []Step `json:"always,omitempty"`
+}
+
+// Concurrency limits how many jobs of one key run at once; the others stay
+// PENDING.
+type Concurrency struct {
+	Key   string `json:"key,omitempty"`   // (e) of inputs; default one key for all
+	Limit int    `json:"limit,omitempty"` // default 1
 }
 
 // An InputSchema says what an input has to be.
@@ -35,12 +55,14 @@ type InputSchema struct {
 }
 
 // A Step is one step as it is written. It has exactly one of Command, Run,
-// HTTP and Handler. Strings marked with (e) may hold expressions.
+// HTTP, Handler, Approval, Sleep, Event and Workflow. Strings marked with (e)
+// may hold expressions.
 type Step struct {
 	ID       string            `json:"id,omitempty"`
 	Needs    []string          `json:"needs,omitempty"`
 	If       string            `json:"if,omitempty"`      // an expression, with or without ${{ }}
 	Foreach  any               `json:"foreach,omitempty"` // a list (e), or one expression in ${{ }}
+	Matrix   []Axis            `json:"matrix,omitempty"`  // in YAML a mapping of names to lists
 	Parallel int               `json:"parallel,omitempty"`
 	Env      map[string]string `json:"env,omitempty"` // (e)
 	Dir      string            `json:"dir,omitempty"` // (e)
@@ -53,6 +75,38 @@ type Step struct {
 	HTTP    *HTTP    `json:"http,omitempty"`
 	Handler string   `json:"handler,omitempty"`
 	With    any      `json:"with,omitempty"` // of a Handler: any JSON value (e)
+
+	Approval *ApprovalStep  `json:"approval,omitempty"`
+	Sleep    string         `json:"sleep,omitempty"` // (e) a duration
+	Event    *EventStep     `json:"event,omitempty"`
+	Workflow *ChildStep     `json:"workflow,omitempty"` // in YAML the name of a registered workflow, or of a file
+	Inputs   map[string]any `json:"inputs,omitempty"`   // (e) of a Workflow
+
+	Queue        string        `json:"queue,omitempty"` // default DefaultQueue
+	Priority     int           `json:"priority,omitempty"`
+	QueueTimeout time.Duration `json:"-"` // default none
+}
+
+// ApprovalStep asks a person.
+type ApprovalStep struct {
+	Prompt  string                 `json:"prompt,omitempty"` // (e)
+	Form    map[string]InputSchema `json:"form,omitempty"`   // what is filled in is the output, an object
+	Expires time.Duration          `json:"-"`                // default never
+}
+
+// EventStep waits for a signal. Its data is the output.
+type EventStep struct {
+	Name    string        `json:"name,omitempty"`
+	Timeout time.Duration `json:"-"` // default none
+}
+
+// ChildStep names the workflow of a child job: a registered one by its Name, and
+// its Version unless the newest is meant, or one from a file.
+type ChildStep struct {
+	Name       string          `json:"name,omitempty"`
+	Version    int             `json:"version,omitempty"`
+	File       string          `json:"file,omitempty"`
+	Definition json.RawMessage `json:"definition,omitempty"` // canonical; of File
 }
 
 // HTTP is a request as it is written.
@@ -76,9 +130,19 @@ func (f File) Build() (*Definition, error) {
 
 // Parse reads a workflow file, one YAML document of at most MaxSource bytes.
 // The name stands in front of the errors and has no meaning. The error is of
-// type Problems: everything that is wrong, in the order of the file.
-func Parse(name string, src []byte) (*Definition, error) {
-	e := newExaminer(name, string(src))
+// type Problems: everything that is wrong, in the order of the file. A step that
+// names the file of another workflow is an error; see ParseWith.
+func Parse(name string, src []byte) (*Definition, error) { return ParseWith(name, src, nil) }
+
+// Open reads the file of a child workflow: path as it stands in the file from. It
+// answers the path by which that file is known, for errors and for what it opens
+// in turn.
+type Open func(from, path string) (known string, src []byte, err error)
+
+// ParseWith is Parse for files that name the files of other workflows, which
+// become part of the definition.
+func ParseWith(name string, src []byte, open Open) (*Definition, error) {
+	e := newExaminer(name, string(src), open)
 	return e.definition(readYAML(e, src))
 }
 
@@ -87,11 +151,16 @@ func Parse(name string, src []byte) (*Definition, error) {
 func Load(canonical []byte) (*Definition, error) { return fromJSONSource(canonical) }
 
 func fromJSONSource(raw []byte) (*Definition, error) {
+	if len(raw) > maxCanonical {
+		return nil, pawl.Errorf(pawl.Invalid, "definition: it has %d bytes; at most %d are allowed", len(raw), maxCanonical)
+	}
 	v, err := decodeNumbers(raw)
 	if err != nil {
 		return nil, pawl.Errorf(pawl.Invalid, "definition: %v", err)
 	}
-	return newExaminer("", "").definition(valueOf(v))
+	e := newExaminer("", "", nil)
+	e.stored = true
+	return e.definition(valueOf(v))
 }
 
 // maxCanonical bounds the canonical form: a file of MaxSource bytes with its
@@ -103,7 +172,7 @@ func (e *examiner) definition(root *value) (*Definition, error) {
 	if root == nil {
 		return nil, e.problems
 	}
-	normal, _ := e.examine("", root, workflowShape)
+	normal, _ := e.examine("", root, e.family.root)
 	w := jsonWriter{limit: maxCanonical}
 	if err := w.write(normal, 0); err != nil {
 		e.report(root.place, "", err.Error(), "")
@@ -113,16 +182,18 @@ func (e *examiner) definition(root *value) (*Definition, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(e.problems) > 0 {
+	if len(e.problems) > 0 || e.refused {
 		e.problems.sort()
-		return nil, e.problems
+		return nil, append(e.problems, e.below...)
 	}
 	return d, nil
 }
 
 // durations are the fields that JSON writes as text.
 type durations struct {
-	Timeout pawl.Duration `json:"timeout,omitzero"`
+	Timeout      pawl.Duration `json:"timeout,omitzero"`
+	QueueTimeout pawl.Duration `json:"queue_timeout,omitzero"`
+	Expires      pawl.Duration `json:"expires,omitzero"`
 }
 
 // MarshalJSON writes the file with durations as text.
@@ -134,17 +205,20 @@ func (f File) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		plain
 		durations
-	}{plain(f), durations{pawl.Duration(f.Timeout)}})
+	}{plain(f), durations{Timeout: pawl.Duration(f.Timeout)}})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (f *File) UnmarshalJSON(b []byte) error {
 	type plain File
 	var d durations
-	if err := decodeExact(b, (*plain)(f), &d); err != nil {
+	var stored struct {
+		Order []string `json:"order"`
+	}
+	if err := decodeExact(b, (*plain)(f), &d, &stored); err != nil {
 		return err
 	}
-	f.Timeout = time.Duration(d.Timeout)
+	f.Timeout, f.order = time.Duration(d.Timeout), stored.Order
 	return nil
 }
 
@@ -154,12 +228,52 @@ func (s Step) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		plain
 		durations
-	}{plain(s), durations{pawl.Duration(s.Timeout)}})
+	}{plain(s), durations{Timeout: pawl.Duration(s.Timeout), QueueTimeout: pawl.Duration(s.QueueTimeout)}})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (s *Step) UnmarshalJSON(b []byte) error {
 	type plain Step
+	var d durations
+	if err := decodeExact(b, (*plain)(s), &d); err != nil {
+		return err
+	}
+	s.Timeout, s.QueueTimeout = time.Duration(d.Timeout), time.Duration(d.QueueTimeout)
+	return nil
+}
+
+// MarshalJSON writes the approval with durations as text.
+func (a ApprovalStep) MarshalJSON() ([]byte, error) {
+	type plain ApprovalStep
+	return json.Marshal(struct {
+		plain
+		durations
+	}{plain(a), durations{Expires: pawl.Duration(a.Expires)}})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (a *ApprovalStep) UnmarshalJSON(b []byte) error {
+	type plain ApprovalStep
+	var d durations
+	if err := decodeExact(b, (*plain)(a), &d); err != nil {
+		return err
+	}
+	a.Expires = time.Duration(d.Expires)
+	return nil
+}
+
+// MarshalJSON writes the event with durations as text.
+func (s EventStep) MarshalJSON() ([]byte, error) {
+	type plain EventStep
+	return json.Marshal(struct {
+		plain
+		durations
+	}{plain(s), durations{Timeout: pawl.Duration(s.Timeout)}})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (s *EventStep) UnmarshalJSON(b []byte) error {
+	type plain EventStep
 	var d durations
 	if err := decodeExact(b, (*plain)(s), &d); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/expr-lang/expr/types"
@@ -26,6 +27,7 @@ var functions = map[string]function{
 	"toJSON":    toJSON,
 	"fromJSON":  fromJSON,
 	"string":    toString,
+	"int":       toInt,
 	"keys":      keysOf,
 	"values":    valuesOf,
 	"toPairs":   toPairs,
@@ -52,6 +54,7 @@ var functionTypes = types.Map{
 	"toJSON":    types.TypeOf(func(any) string { return "" }),
 	"fromJSON":  types.TypeOf(func(string) any { return nil }),
 	"string":    types.TypeOf(func(any) string { return "" }),
+	"int":       types.TypeOf(func(any) int { return 0 }),
 	"keys":      types.TypeOf(func(any) []any { return nil }),
 	"values":    types.TypeOf(func(any) []any { return nil }),
 	"toPairs":   types.TypeOf(func(any) []any { return nil }),
@@ -73,7 +76,7 @@ var functionTypes = types.Map{
 // are.
 var builtinNames = []string{
 	"all", "none", "any", "one", "filter", "map", "find", "findIndex", "findLast", "findLastIndex", "count",
-	"sum", "groupBy", "sortBy", "reduce", "len", "type", "abs", "ceil", "floor", "round", "int", "float", "trim",
+	"sum", "groupBy", "sortBy", "reduce", "len", "type", "abs", "ceil", "floor", "round", "float", "trim",
 	"trimPrefix", "trimSuffix", "upper", "lower", "indexOf", "lastIndexOf", "hasPrefix", "hasSuffix", "toBase64",
 	"fromBase64", "first", "last", "get", "take", "reverse", "sort",
 	"bitand", "bitor", "bitxor", "bitnand", "bitshl", "bitshr", "bitushr", "bitnot",
@@ -88,6 +91,27 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// toInt cuts the fraction of a number off, and reads a whole number from text.
+func toInt(_ *meter, args []any) any {
+	switch v := args[0].(type) {
+	case int:
+		return v
+	case float64:
+		if v > -1<<63 && v < 1<<63 {
+			return int(v)
+		}
+		fail("int: %v does not fit 64 bits", v)
+	case string:
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			fail("int: %q is not a whole number of 64 bits", shorten(v))
+		}
+		return n
+	}
+	fail("int: want a number or text, got %s", typeName(args[0]))
+	return nil
 }
 
 // argument answers argument i, which has to be of type T.

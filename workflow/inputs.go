@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -105,23 +106,38 @@ func describe(v any) string {
 // default are not in it, and are null in expressions. The error, of kind
 // Invalid, names everything that is wrong.
 func (d *Definition) BindInputs(given map[string]any) (json.RawMessage, error) {
+	return d.declaredInputs().bindAll(given)
+}
+
+func (d *Definition) declaredInputs() declared {
+	return declared{"input", "this workflow has no inputs", d.Inputs}
+}
+
+// declared are the values that somebody may give, and how they are spoken of.
+type declared struct {
+	noun string // input, field
+	none string // what to say when there are none
+	list []Input
+}
+
+func (s declared) bindAll(given map[string]any) (json.RawMessage, error) {
 	bound := map[string]any{}
 	var faults []string
 	for _, name := range sortedKeys(given) {
-		v, err := d.bind(name, given[name])
+		v, err := s.bind(name, given[name])
 		if err != nil {
 			faults = append(faults, err.Error())
 			continue
 		}
 		bound[name] = v
 	}
-	for i := range d.Inputs {
-		in := &d.Inputs[i]
+	for i := range s.list {
+		in := &s.list[i]
 		if _, ok := given[in.Name]; ok {
 			continue
 		}
 		if in.Required {
-			faults = append(faults, fmt.Sprintf("input %q is required: want %s", in.Name, in.Type.noun()))
+			faults = append(faults, fmt.Sprintf("%s %q is required: want %s", s.noun, in.Name, in.Type.noun()))
 		} else if in.Default != nil {
 			bound[in.Name], _ = decodeJSON(in.Default)
 		}
@@ -131,36 +147,58 @@ func (d *Definition) BindInputs(given map[string]any) (json.RawMessage, error) {
 	}
 	raw, err := encodeJSON(bound)
 	if err != nil {
-		return nil, pawl.Errorf(pawl.Invalid, "inputs: %v", err)
+		return nil, pawl.Errorf(pawl.Invalid, "%ss: %v", s.noun, err)
 	}
 	return raw, nil
 }
 
-func (d *Definition) bind(name string, given any) (any, error) {
-	in := d.inputs[name]
-	if in == nil {
-		hint := "this workflow has no inputs"
-		if known := sortedKeys(d.inputs); len(known) > 0 {
-			hint = "known are " + strings.Join(known, ", ")
-			if near := didYouMean(name, known); near != "" {
-				hint = near
-			}
+// find answers the declaration of that name, or an error that names the nearest.
+func (s declared) find(name string) (*Input, error) {
+	var known []string
+	for i := range s.list {
+		if s.list[i].Name == name {
+			return &s.list[i], nil
 		}
-		return nil, fmt.Errorf("there is no input %q (%s)", shorten(name), hint)
+		known = append(known, s.list[i].Name)
+	}
+	hint := s.none
+	if len(known) > 0 {
+		hint = cmp.Or(didYouMean(name, known), "known are "+strings.Join(known, ", "))
+	}
+	return nil, fmt.Errorf("there is no %s %q (%s)", s.noun, shorten(name), hint)
+}
+
+func (s declared) bind(name string, given any) (any, error) {
+	in, err := s.find(name)
+	if err != nil {
+		return nil, err
 	}
 	raw, err := json.Marshal(given)
 	if err != nil {
-		return nil, fmt.Errorf("input %q is not a JSON value: %w", name, err)
+		return nil, fmt.Errorf("%s %q is not a JSON value: %w", s.noun, name, err)
 	}
 	v, err := decodeJSON(raw)
 	if err != nil {
-		return nil, fmt.Errorf("input %q: %w", name, err)
+		return nil, fmt.Errorf("%s %q: %w", s.noun, name, err)
 	}
 	if err := in.check(v); err != nil {
-		return nil, fmt.Errorf("input %q: %w", name, err)
+		return nil, fmt.Errorf("%s %q: %w", s.noun, name, err)
 	}
 	if f, ok := v.(float64); ok && in.Type == TypeInteger {
 		v = int(f)
+	}
+	return v, nil
+}
+
+// parse reads text by the type that the value of that name has.
+func (s declared) parse(name, text string) (any, error) {
+	in, err := s.find(name)
+	if err != nil {
+		return nil, pawl.Errorf(pawl.Invalid, "%v", err)
+	}
+	v, err := ParseInput(in.Type, text)
+	if err != nil {
+		return nil, pawl.Errorf(pawl.Invalid, "%s %q: %v", s.noun, name, err)
 	}
 	return v, nil
 }
@@ -187,14 +225,5 @@ func ParseInput(t InputType, text string) (any, error) {
 // the input has. The error, of kind Invalid, names the nearest input when there
 // is none of that name.
 func (d *Definition) ParseInput(name, text string) (any, error) {
-	in := d.inputs[name]
-	if in == nil {
-		_, err := d.bind(name, nil)
-		return nil, pawl.Errorf(pawl.Invalid, "%v", err)
-	}
-	v, err := ParseInput(in.Type, text)
-	if err != nil {
-		return nil, pawl.Errorf(pawl.Invalid, "input %q: %v", name, err)
-	}
-	return v, nil
+	return d.declaredInputs().parse(name, text)
 }

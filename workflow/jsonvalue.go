@@ -126,6 +126,8 @@ func (e *jsonWriter) write(v any, depth int) error {
 		e.out = strconv.AppendInt(e.out, int64(v), 10)
 	case float64:
 		e.out, err = appendFloat(e.out, v)
+	case json.RawMessage:
+		e.out = append(e.out, v...)
 	case []any:
 		err = e.list(len(v), func(i int) any { return v[i] }, depth)
 	case map[string]any:
@@ -257,4 +259,13 @@ func asText(v any) (string, error) {
 	}
 	b, err := encodeJSON(v)
 	return string(b), err
+}
+
+// CheckJSON answers why expressions could not read a value that came from outside:
+// a number that is too large, say.
+func CheckJSON(raw []byte) error {
+	if _, err := decodeJSON(raw); err != nil {
+		return errors.New(shorten(err.Error()))
+	}
+	return nil
 }

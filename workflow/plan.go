@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Levels answers the nodes in levels: those without needs first, then each
-// level needs only nodes of the levels before it.
+// Levels answers the steps in levels: those without needs first, then each
+// level needs only nodes of the levels before it. Hooks are not among them.
 func (d *Definition) Levels() [][]int {
 	level := make([]int, len(d.Nodes)+1)
 	var of func(n int) int
@@ -22,6 +22,9 @@ func (d *Definition) Levels() [][]int {
 	}
 	var levels [][]int
 	for n := 1; n <= len(d.Nodes); n++ {
+		if d.Nodes[n-1].Hook != NoHook {
+			continue
+		}
 		for len(levels) < of(n) {
 			levels = append(levels, nil)
 		}
@@ -31,32 +34,51 @@ func (d *Definition) Levels() [][]int {
 }
 
 // Tree draws the steps as text: what runs first at the top, and below it, one
-// line each, the levels that wait for it.
+// line each, the levels that wait for it, then the hooks.
 //
-//	nightly (3 steps, at most 10 at once)
-//	1  extract   command
-//	2  load      run      foreach  after extract
-//	3  report    http     if       after load
+//	nightly (3 steps, 1 hook, at most 10 at once)
+//	1   extract  command
+//	2   load     run      foreach  after extract
+//	3   report   http     if       after load
+//	hooks
+//	    tell     command           on failure
 func (d *Definition) Tree() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s (%s, at most %d at once)\n", d.Name, counted(len(d.Nodes), "step"), d.Workers)
-	idWidth, kindWidth, markWidth := 0, 0, 0
-	for i := range d.Nodes {
-		n := &d.Nodes[i]
-		idWidth, kindWidth, markWidth = max(idWidth, len(n.ID)), max(kindWidth, len(n.label())), max(markWidth, len(n.marks()))
-	}
+	b.WriteString(d.title() + "\n")
+	c := d.columns()
 	for i, level := range d.Levels() {
 		for j, n := range level {
 			number := ""
 			if j == 0 {
 				number = fmt.Sprint(i + 1)
 			}
-			node := &d.Nodes[n-1]
-			line := fmt.Sprintf("%-3s %-*s  %-*s  %-*s  %s", number, idWidth, node.ID, kindWidth, node.label(), markWidth, node.marks(), d.after(node))
-			b.WriteString(strings.TrimRight(line, " ") + "\n")
+			b.WriteString(c.line(number, d, n))
 		}
 	}
+	if len(d.Hooks) > 0 {
+		b.WriteString("hooks\n")
+	}
+	for _, n := range d.Hooks {
+		b.WriteString(c.line("", d, n))
+	}
 	return b.String()
+}
+
+// title says in one line what there is, and what limits it.
+func (d *Definition) title() string {
+	parts := []string{counted(len(d.Nodes)-len(d.Hooks), "step")}
+	if n := len(d.Hooks); n > 0 {
+		parts = append(parts, counted(n, "hook"))
+	}
+	parts = append(parts, fmt.Sprintf("at most %d at once", d.Workers))
+	if d.Concurrency > 0 {
+		jobs := "at most " + counted(d.Concurrency, "job") + " at once"
+		if d.key != nil {
+			jobs += " per key"
+		}
+		parts = append(parts, jobs)
+	}
+	return fmt.Sprintf("%s (%s)", d.Name, strings.Join(parts, ", "))
 }
 
 func counted(n int, noun string) string {
@@ -66,30 +88,87 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// label names what runs the node.
+// columns are the widths of what Tree writes of a node.
+type columns struct{ id, label, marks int }
+
+func (d *Definition) columns() columns {
+	var c columns
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		c = columns{max(c.id, len(n.ID)), max(c.label, len(n.label())), max(c.marks, len(n.marks()))}
+	}
+	return c
+}
+
+func (c columns) line(number string, d *Definition, n int) string {
+	node := &d.Nodes[n-1]
+	line := fmt.Sprintf("%-3s %-*s  %-*s  %-*s  %s", number, c.id, node.ID, c.label, node.label(), c.marks, node.marks(), d.after(node))
+	return strings.TrimRight(line, " ") + "\n"
+}
+
+// label names what runs the node, or what it waits for.
 func (n *Node) label() string {
-	if n.Kind == KindHandler {
+	switch n.Kind {
+	case KindHandler:
 		return n.Handler
+	case KindEvent:
+		return "event " + n.Event
+	case KindSleep:
+		if t := n.wait.sleep; len(t.parts) == 1 && t.parts[0].program == nil {
+			return "sleep " + t.parts[0].text
+		}
+	case KindWorkflow:
+		return "workflow " + n.Child.label()
 	}
 	return string(n.Kind)
 }
 
+// label names the workflow as a file does.
+func (c *Child) label() string {
+	switch {
+	case c.File != "":
+		return c.File
+	case c.Definition != nil:
+		return c.Definition.Name
+	case c.Version > 0:
+		return fmt.Sprintf("%s@%d", c.Name, c.Version)
+	}
+	return c.Name
+}
+
 func (n *Node) marks() string {
 	var marks []string
-	if n.HasIf {
-		marks = append(marks, "if")
+	mark := func(is bool, format string, args ...any) {
+		if is {
+			marks = append(marks, fmt.Sprintf(format, args...))
+		}
 	}
-	if n.HasForeach {
-		marks = append(marks, "foreach")
-	}
-	if n.Parallel > 0 {
-		marks = append(marks, fmt.Sprintf("parallel %d", n.Parallel))
-	}
+	mark(n.HasIf, "if")
+	mark(n.HasForeach, "foreach")
+	mark(len(n.Matrix) > 0, "matrix %s", n.size())
+	mark(n.Parallel > 0, "parallel %d", n.Parallel)
+	mark(n.Queue != DefaultQueue, "queue %s", n.Queue)
+	mark(n.Priority != 0, "priority %d", n.Priority)
 	return strings.Join(marks, ", ")
 }
 
+// size writes how large a matrix is: 2x3.
+func (n *Node) size() string {
+	var sizes []string
+	for _, a := range n.Matrix {
+		sizes = append(sizes, fmt.Sprint(len(a.Values)))
+	}
+	return strings.Join(sizes, "x")
+}
+
+// after says when a node runs.
 func (d *Definition) after(n *Node) string {
-	if len(n.Needs) == 0 {
+	switch {
+	case n.Hook == HookOnFailure:
+		return "on failure"
+	case n.Hook == HookAlways:
+		return "always"
+	case len(n.Needs) == 0:
 		return ""
 	}
 	ids := make([]string, len(n.Needs))
@@ -99,27 +178,47 @@ func (d *Definition) after(n *Node) string {
 	return "after " + strings.Join(ids, ", ")
 }
 
-// Mermaid draws the steps as a Mermaid flowchart. An id may be a word of
-// Mermaid, so nodes are numbered.
+// Mermaid draws the steps as a Mermaid flowchart, and the hooks in a box of
+// their own. An id may be a word of Mermaid, so nodes are numbered.
 func (d *Definition) Mermaid() string {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
 	for i := range d.Nodes {
-		n := &d.Nodes[i]
-		text := n.ID + "<br/>" + n.label()
-		if marks := n.marks(); marks != "" {
-			text += "<br/>" + marks
+		if d.Nodes[i].Hook == NoHook {
+			b.WriteString("  " + d.box(i+1))
 		}
-		open, end := "[", "]"
-		if n.HasForeach {
-			open, end = "[[", "]]"
-		}
-		fmt.Fprintf(&b, "  n%d%s\"%s\"%s\n", i+1, open, text, end)
 	}
 	for i := range d.Nodes {
 		for _, need := range slices.Sorted(slices.Values(d.Nodes[i].Needs)) {
 			fmt.Fprintf(&b, "  n%d --> n%d\n", need, i+1)
 		}
 	}
+	if len(d.Hooks) > 0 {
+		b.WriteString("  subgraph hooks\n")
+		for _, n := range d.Hooks {
+			b.WriteString("    " + d.box(n))
+		}
+		b.WriteString("  end\n")
+	}
 	return b.String()
 }
+
+// box draws one node.
+func (d *Definition) box(number int) string {
+	n := &d.Nodes[number-1]
+	lines := []string{n.ID, mermaidText.Replace(n.label())}
+	if marks := n.marks(); marks != "" {
+		lines = append(lines, marks)
+	}
+	if n.Hook != NoHook {
+		lines = append(lines, d.after(n))
+	}
+	open, end := "[", "]"
+	if n.Fans() {
+		open, end = "[[", "]]"
+	}
+	return fmt.Sprintf("n%d%s\"%s\"%s\n", number, open, strings.Join(lines, "<br/>"), end)
+}
+
+// mermaidText writes what has a meaning in the text of a box.
+var mermaidText = strings.NewReplacer(`"`, "#quot;", "<", "#lt;", ">", "#gt;", "#", "#35;")

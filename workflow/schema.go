@@ -51,6 +51,15 @@ func schemaOf(s *shape, doc string) map[string]any {
 		m["type"] = []string{"string", "boolean"}
 	case shapeItems:
 		m["type"] = []string{"string", "array"}
+	case shapePause:
+		m["type"] = "string"
+	case shapeAtom:
+		m["type"], m["maxLength"] = []string{"string", "number", "boolean"}, s.max
+	case shapeMatrix:
+		matrixSchema(m, s)
+	case shapeChild:
+		objectSchema(m, s)
+		m["type"], m["maxLength"] = []string{"string", "object"}, s.max
 	case shapeAny:
 		m["not"] = map[string]any{"type": "null"}
 	case shapeList:
@@ -94,7 +103,7 @@ func objectSchema(m map[string]any, s *shape) {
 	properties := map[string]any{}
 	var required []string
 	for _, f := range s.fields {
-		if f.later {
+		if f.stored || f.barred {
 			continue
 		}
 		p := schemaOf(f.shape, f.doc)
@@ -110,15 +119,34 @@ func objectSchema(m map[string]any, s *shape) {
 	if len(required) > 0 {
 		m["required"] = required
 	}
-	if s == stepShape {
-		var kinds []any
-		for _, k := range stepKinds {
-			if !s.field(k).later {
-				kinds = append(kinds, map[string]any{"required": []string{k}})
-			}
-		}
-		m["oneOf"] = kinds
+	switch s {
+	case stepShape:
+		m["oneOf"] = oneOf(stepKinds)
+		m["not"] = map[string]any{"required": []string{"foreach", "matrix"}}
+	case hookShape:
+		m["oneOf"] = oneOf(workKinds)
 	}
+}
+
+// oneOf says that exactly one of the keys is there.
+func oneOf(keys []string) []any {
+	var out []any
+	for _, k := range keys {
+		out = append(out, map[string]any{"required": []string{k}})
+	}
+	return out
+}
+
+// matrixSchema is of the form that people write, or of that in canonical forms.
+func matrixSchema(m map[string]any, s *shape) {
+	m["type"] = []string{"object", "array"}
+	limit(m, "minProperties", s.min)
+	limit(m, "maxProperties", s.max)
+	m["propertyNames"] = map[string]any{"pattern": idPattern.String()}
+	m["additionalProperties"] = schemaOf(axisValues, "")
+	limit(m, "minItems", s.min)
+	limit(m, "maxItems", s.max)
+	m["items"] = schemaOf(axisShape, "")
 }
 
 // Reference answers the tables of keys in Markdown, for docs/workflow.md.
@@ -129,6 +157,7 @@ func Reference() string {
 		shape *shape
 	}{
 		{"The file", workflowShape}, {"An input", inputShape}, {"A step", stepShape}, {"retry", retryShape}, {"http", httpShape},
+		{"approval", approvalShape}, {"event", eventShape}, {"workflow, written out", childShape}, {"hooks", hooksShape}, {"concurrency", concurrencyShape},
 	} {
 		fmt.Fprintf(&b, "### %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", part.title)
 		for _, f := range part.shape.fields {
@@ -140,8 +169,8 @@ func Reference() string {
 }
 
 func row(f *field) string {
-	if f.later {
-		return fmt.Sprintf("| `%s` | | | Not supported yet. %s |\n", f.name, f.doc)
+	if f.stored {
+		return ""
 	}
 	def := ""
 	switch {
@@ -179,6 +208,14 @@ func (s *shape) summary() string {
 		return "expression"
 	case shapeItems:
 		return "list, or expression"
+	case shapePause:
+		return fmt.Sprintf("duration, %s to %s, or text with expressions", s.least, s.most)
+	case shapeAtom:
+		return "text, number or boolean"
+	case shapeMatrix:
+		return "name: list of text, numbers or booleans"
+	case shapeChild:
+		return "`NAME`, `NAME@VERSION`, or a path that ends in `.yaml` or `.yml`"
 	case shapeAny:
 		return "any value"
 	case shapeList:

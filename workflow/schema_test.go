@@ -85,8 +85,11 @@ func TestSchemaAgrees(t *testing.T) {
 	}
 	for _, name := range []string{
 		"bad_ids", "bad_name", "unknown_keys", "missing_keys", "not_a_mapping", "no_kind", "two_kinds", "wrong_types",
-		"wrong_types_in_step", "ranges", "words", "needs_text", "env_names", "not_supported_yet", "long_id", "durations",
-		"http", "inputs", "command", "no_value",
+		"wrong_types_in_step", "ranges", "words", "needs_text", "env_names", "long_id", "durations",
+		"http", "inputs", "command", "no_value", "matrix_types", "matrix_names", "matrix_axes", "matrix_values", "matrix_and_foreach",
+		"matrix_long_value", "matrix_as_a_list", "approval", "approval_form", "approval_expires", "event",
+		"queue", "priority", "queue_timeout", "hooks_keys", "hooks_types", "hooks_list", "hooks_many", "concurrency",
+		"concurrency_types", "concurrency_limit", "stored_keys", "two_kinds_that_wait", "child_written_out", "sleep",
 	} {
 		if err := schema.Validate(instance(t, "testdata/bad/"+name+".yaml")); err == nil {
 			t.Errorf("%s passes the schema", name)
@@ -94,6 +97,24 @@ func TestSchemaAgrees(t *testing.T) {
 	}
 	var s map[string]any
 	if err := json.Unmarshal(workflow.Schema(), &s); err != nil || s["$schema"] == nil {
+		t.Error(err)
+	}
+}
+
+// TestDocumentedExample: the example at the top of the reference is a workflow.
+func TestDocumentedExample(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../docs/workflow.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(doc), "```yaml\n")
+	src, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("there is no example")
+	}
+	d, err := workflow.ParseWith("example.yaml", []byte(src), beside("testdata/good"))
+	if err != nil || len(d.Hooks) != 2 {
 		t.Error(err)
 	}
 }

@@ -10,14 +10,15 @@ import (
 // it keeps what it has decoded, so that one Scope serves many instances by a
 // change of Item and Index.
 type Scope struct {
-	Inputs   json.RawMessage         // what BindInputs answered
-	Outputs  map[int]json.RawMessage // by node; what is missing is null
-	Statuses map[int]machine.State   // by node
-	Item     json.RawMessage         // of an instance
-	Index    int                     // of an instance, from 0
-	JobID    string
-	Workflow string
-	JobError string // why the job failed; empty is null
+	Inputs    json.RawMessage         // what BindInputs answered
+	Outputs   map[int]json.RawMessage // by node; what is missing is null
+	Statuses  map[int]machine.State   // by node
+	Item      json.RawMessage         // of an instance; of a matrix what MatrixItem answers
+	Index     int                     // of an instance, from 0
+	JobID     string
+	Workflow  string
+	JobError  string        // of hooks: why the job failed; empty is null
+	JobStatus machine.State // of hooks: how the job is going to end; empty is null
 
 	decoded map[int]decodedOutput
 }

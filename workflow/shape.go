@@ -36,20 +36,26 @@ type field struct {
 	required bool // has to be there
 	fill     bool // an object that is written out with its defaults when it is not there
 	keep     bool // stays, as a stand-in, when it is wrong: others refer to it
-	later    bool // known, and not supported yet
+	stored   bool // stands in canonical forms only: a file does not have it
+	barred   bool // known from elsewhere, and refused here
 }
 
 type shapeKind int
 
 const (
-	shapeText      shapeKind = iota // a string
-	shapeScalar                     // text; numbers and booleans are taken as they are written
-	shapeInteger                    // a whole number
-	shapeBoolean                    // true or false
-	shapeDuration                   // as Go writes it
-	shapeCondition                  // an expression, or true or false
-	shapeItems                      // a list, or an expression
-	shapeAny                        // any JSON value
+	shapeText       shapeKind = iota // a string
+	shapeScalar                      // text; numbers and booleans are taken as they are written
+	shapeInteger                     // a whole number
+	shapeBoolean                     // true or false
+	shapeDuration                    // as Go writes it
+	shapeCondition                   // an expression, or true or false
+	shapeItems                       // a list, or an expression
+	shapePause                       // a duration, or text with expressions
+	shapeAtom                        // text, a number or a boolean, that keeps its type
+	shapeMatrix                      // axes: a mapping of names to lists, or a list of objects
+	shapeChild                       // a reference to a workflow: text, or an object
+	shapeDefinition                  // a whole workflow, canonical
+	shapeAny                         // any JSON value
 	shapeList
 	shapeMap    // an object with keys of any name
 	shapeObject // an object with known keys
@@ -73,11 +79,11 @@ func (s *shape) standIn() any {
 		return false
 	case shapeDuration:
 		return s.least.String()
-	case shapeAny, shapeItems:
+	case shapeAny, shapeItems, shapeAtom, shapeDefinition:
 		return nil
-	case shapeList:
+	case shapeList, shapeMatrix:
 		return []any{}
-	case shapeMap, shapeObject:
+	case shapeMap, shapeObject, shapeChild:
 		return map[string]any{}
 	}
 	return ""

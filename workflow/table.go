@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -18,7 +19,22 @@ const (
 	MaxScript      = 64 << 10 // bytes of a run script
 	MaxText        = 64 << 10 // bytes of any other text
 	MaxEntries     = 1000     // of an environment, headers, arguments, needs, inputs
+	MaxFields      = 100      // of the form of an approval
+	MaxHooks       = 10       // of each kind
+	MaxConcurrency = 10_000   // jobs of one key at once
+	MaxKey         = 1024     // bytes of a concurrency key
+	MaxPath        = 1024     // bytes of the path of a child's file
+	MaxChildren    = 5        // levels of child workflows below one another
+	MaxVersion     = 1 << 30  // of a registered workflow
 	MaxTimeout     = 366 * 24 * time.Hour
+)
+
+// Limits of a matrix.
+const (
+	MaxAxes         = 10
+	MaxAxisValues   = 100  // of one axis
+	MaxAxisText     = 256  // bytes of one value
+	MaxCombinations = 1000 // of the values of all axes
 )
 
 var (
@@ -27,6 +43,7 @@ var (
 	handlerPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*([.-][A-Za-z0-9_]+)*$`)
 	envPattern     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	headerPattern  = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+	pathPattern    = regexp.MustCompile(`^[^\x00-\x1f\x7f]*\.ya?ml$`)
 	plainKey       = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 )
 
@@ -37,6 +54,7 @@ var (
 	textShape     = &shape{kind: shapeText, min: 1, max: MaxText}
 	scalarShape   = &shape{kind: shapeScalar, max: MaxText}
 	durationShape = &shape{kind: shapeDuration, least: time.Millisecond, most: MaxTimeout}
+	nameShape     = &shape{kind: shapeText, min: 1, max: MaxName, pattern: namePattern, patternDoc: "a name: letters, 0-9, . _ and -, no sign first"}
 	envShape      = &shape{
 		kind: shapeMap, max: MaxEntries, elem: scalarShape,
 		key: &shape{min: 1, max: 4 * MaxID, pattern: envPattern, reserved: "PAWL_", patternDoc: "the name of an environment variable: letters, 0-9 and _, no digit first"},
@@ -44,15 +62,15 @@ var (
 )
 
 // workflowShape is the whole file.
-var workflowShape = &shape{kind: shapeObject, fields: []field{
-	{name: "name", required: true, shape: &shape{kind: shapeText, min: 1, max: MaxName, pattern: namePattern, patternDoc: "a name: letters, 0-9, . _ and -, no sign first"},
+var workflowShape = &shape{kind: shapeObject, also: alsoWorkflow, fields: []field{
+	{name: "name", required: true, shape: nameShape,
 		doc: "The name of the workflow."},
 	{name: "description", shape: &shape{kind: shapeText, max: MaxDescription},
 		doc: "What the workflow is for."},
 	{name: "inputs", shape: &shape{kind: shapeMap, max: MaxEntries, key: idShape, elem: inputShape},
 		doc: "The values that a job is given, by name; expressions see them as inputs.NAME."},
-	{name: "workers", def: MaxWorkers, shape: &shape{kind: shapeInteger, min: 1, max: MaxWorkers},
-		doc: "How many steps of the job run at once, at most."},
+	{name: "workers", shape: &shape{kind: shapeInteger, min: 1, max: MaxWorkers},
+		doc: "How many steps of the job run at once, at most. Without it the ceiling, 10. Steps that wait do not count."},
 	{name: "timeout", shape: durationShape,
 		doc: "The limit of a whole job. Without it there is none."},
 	{name: "on_error", def: string(Halt), shape: &shape{kind: shapeText, words: []string{string(Halt), string(Drain)}},
@@ -61,9 +79,27 @@ var workflowShape = &shape{kind: shapeObject, fields: []field{
 		doc: "Environment variables of every step. Expressions may use inputs and job."},
 	{name: "steps", required: true, keep: true, shape: &shape{kind: shapeList, max: pawl.MaxNodes, elem: stepShape},
 		doc: "The steps. Their order has no meaning; needs has."},
-	{name: "hooks", later: true, doc: "Steps that run when the job ends."},
+	{name: "hooks", shape: hooksShape,
+		doc: "Steps that run when all others have ended."},
+	{name: "concurrency", shape: concurrencyShape,
+		doc: "How many jobs of one key run at once."},
 	{name: "output", shape: anyShape,
 		doc: "The output of the job, usually one expression."},
+	{name: "order", stored: true, shape: &shape{kind: shapeList, max: pawl.MaxNodes, elem: idShape}},
+}}
+
+var hooksShape = &shape{kind: shapeObject, also: alsoHooks, fields: []field{
+	{name: "failure", keep: true, shape: &shape{kind: shapeList, max: MaxHooks, elem: hookShape},
+		doc: "Steps that run, one after another, when the job is going to fail."},
+	{name: "always", keep: true, shape: &shape{kind: shapeList, max: MaxHooks, elem: hookShape},
+		doc: "Steps that run, one after another and after those on failure, however the job ends."},
+}}
+
+var concurrencyShape = &shape{kind: shapeObject, fields: []field{
+	{name: "key", shape: &shape{kind: shapeText, min: 1, max: MaxKey},
+		doc: "Jobs with the same key share the limit. Expressions may use inputs and job.workflow. Without it all jobs of the workflow do."},
+	{name: "limit", def: 1, shape: &shape{kind: shapeInteger, min: 1, max: MaxConcurrency},
+		doc: "How many of them run at once, at most. The others stay PENDING."},
 }}
 
 var inputShape = &shape{kind: shapeObject, also: alsoInput, fields: []field{
@@ -91,8 +127,10 @@ var stepShape = &shape{kind: shapeObject, also: alsoStep, fields: []field{
 		doc: "An expression, with or without ${{ }}, that comes to true or false. When it is false the step is skipped."},
 	{name: "foreach", shape: &shape{kind: shapeItems},
 		doc: "A list, or an expression that comes to one: the step runs once for each item. Expressions of the step see item and index; its output is the list of the outputs, in order."},
+	{name: "matrix", shape: &shape{kind: shapeMatrix, min: 1, max: MaxAxes},
+		doc: "Lists of values, by name: the step runs once for each combination. Expressions of the step see matrix.NAME and index; its output is the list of {matrix, output}, the last name varying fastest."},
 	{name: "parallel", shape: &shape{kind: shapeInteger, min: 1, max: MaxParallel},
-		doc: "Of a foreach: how many instances run at once, at most. Without it only workers limits them."},
+		doc: "Of a foreach or a matrix: how many instances run at once, at most. Without it only workers limits them."},
 	{name: "env", shape: envShape,
 		doc: "Environment variables of the step, on top of the workflow's. Of command and run only."},
 	{name: "dir", shape: textShape,
@@ -113,15 +151,66 @@ var stepShape = &shape{kind: shapeObject, also: alsoStep, fields: []field{
 		doc: "The name of a handler: a Go function, or a worker in any language."},
 	{name: "with", shape: anyShape,
 		doc: "The input of a handler: any value, with expressions in its strings."},
-	{name: "matrix", later: true, doc: "Runs the step once for each combination of values."},
-	{name: "approval", later: true, doc: "Waits for a person."},
-	{name: "sleep", later: true, doc: "Waits for a time."},
-	{name: "event", later: true, doc: "Waits for a signal."},
-	{name: "workflow", later: true, doc: "Runs a child job."},
-	{name: "inputs", later: true, doc: "The inputs of a child job."},
-	{name: "queue", later: true, doc: "The queue in which the step waits for a worker."},
-	{name: "priority", later: true, doc: "Which steps of a queue go first."},
-	{name: "queue_timeout", later: true, doc: "The limit of the time in the queue."},
+	{name: "approval", keep: true, shape: approvalShape,
+		doc: "Waits for a person to approve."},
+	{name: "sleep", keep: true, shape: &shape{kind: shapePause, max: MaxText, least: 0, most: MaxTimeout},
+		doc: "Waits for a time: a duration, or text with expressions that comes to one."},
+	{name: "event", keep: true, shape: eventShape,
+		doc: "Waits for a signal to the job. Its data is the output."},
+	{name: "workflow", keep: true, shape: childShape,
+		doc: "Runs a child job, and waits for it. Its output is the step's."},
+	{name: "inputs", shape: &shape{kind: shapeMap, max: MaxEntries, key: idShape, elem: anyShape},
+		doc: "The inputs of the child job, by name: any values, with expressions in their strings. One that comes to null is not given."},
+	{name: "queue", def: DefaultQueue, shape: idShape,
+		doc: "The queue in which the step waits for a worker that serves it."},
+	{name: "priority", def: 0, shape: &shape{kind: shapeInteger, min: pawl.MinPriority, max: pawl.MaxPriority},
+		doc: "Which steps of a queue go first, on top of the job's priority: each point is worth a minute of waiting."},
+	{name: "queue_timeout", shape: durationShape,
+		doc: "The limit of the time in the queue; one that passes counts as an attempt. Without it there is none."},
+}}
+
+// hookKeys are the keys of a step that a hook has too.
+var hookKeys = []string{
+	"id", "if", "env", "dir", "output", "timeout", "retry", "command", "run", "http", "handler", "with", "queue", "priority", "queue_timeout",
+}
+
+// hookShape is a step that is run when all others have ended: nothing is left
+// to wait for, and nobody to gather the outputs of instances.
+var hookShape = func() *shape {
+	s := *stepShape
+	s.fields = slices.Clone(stepShape.fields)
+	for i := range s.fields {
+		s.fields[i].barred = !slices.Contains(hookKeys, s.fields[i].name)
+	}
+	return &s
+}()
+
+var approvalShape = &shape{kind: shapeObject, also: alsoApproval, fields: []field{
+	{name: "prompt", required: true, shape: textShape,
+		doc: "What the person is asked."},
+	{name: "form", shape: &shape{kind: shapeMap, max: MaxFields, key: idShape, elem: inputShape},
+		doc: "What the person fills in, by name: fields are declared as inputs are. The output is the object of them."},
+	{name: "expires", shape: durationShape,
+		doc: "After this time without an answer the step fails for good. Without it, it waits for ever."},
+}}
+
+var eventShape = &shape{kind: shapeObject, fields: []field{
+	{name: "name", required: true, shape: idShape,
+		doc: "The name of the signal."},
+	{name: "timeout", shape: durationShape,
+		doc: "After this time without the signal the step fails for good. Without it, it waits for ever."},
+}}
+
+var fileShape = &shape{kind: shapeText, min: 1, max: MaxPath, pattern: pathPattern, patternDoc: "the path of a file: one that ends in .yaml or .yml, on one line"}
+
+var childShape = &shape{kind: shapeChild, max: MaxPath, fields: []field{
+	{name: "name", shape: nameShape,
+		doc: "The name of a registered workflow."},
+	{name: "version", shape: &shape{kind: shapeInteger, min: 1, max: MaxVersion},
+		doc: "Its version. Without it the newest, when the step starts."},
+	{name: "file", shape: fileShape,
+		doc: "A file beside this one."},
+	{name: "definition", stored: true, shape: &shape{kind: shapeDefinition}},
 }}
 
 var retryShape = &shape{kind: shapeObject, also: alsoRetry, fields: []field{
@@ -154,7 +243,10 @@ var httpShape = &shape{kind: shapeObject, also: alsoHTTP, fields: []field{
 }}
 
 // stepKinds are the keys of which a step has exactly one.
-var stepKinds = []string{"command", "run", "http", "handler", "approval", "sleep", "event", "workflow"}
+var stepKinds = slices.Concat(workKinds, []string{"approval", "sleep", "event", "workflow"})
+
+// workKinds are those that a worker runs. A hook is one of them.
+var workKinds = []string{"command", "run", "http", "handler"}
 
 // reservedHandlers are the names of what Pawl runs itself, now or later.
 var reservedHandlers = []string{"command", "run", "http", "handler", "approval", "sleep", "event", "workflow", "crew", "load"}

@@ -164,6 +164,7 @@ type programKey struct {
 type templateCompiler struct {
 	variables types.Map
 	programs  map[programKey]*program // compiled before, shared by the file
+	others    int                     // how many the children have
 	report    func(path string, p piece, err *exprError)
 	check     func(path string, p piece, prog *program) bool // false: it has reported something
 }
@@ -221,8 +222,8 @@ func (c *templateCompiler) expression(path string, p piece, wantBool bool) *prog
 		c.check(path, p, prog)
 		return prog
 	}
-	if len(c.programs) >= MaxPrograms {
-		c.report(path, p, &exprError{message: fmt.Sprintf("the file has more than %d different expressions", MaxPrograms)})
+	if len(c.programs)+c.others >= MaxPrograms {
+		c.report(path, p, &exprError{message: fmt.Sprintf("the workflow and its children have more than %d different expressions", MaxPrograms)})
 		return &program{text: p.text}
 	}
 	prog, err := compileExpression(p.text, c.variables, wantBool)

@@ -44,6 +44,7 @@ const (
 	isLost
 	isInterrupted
 	timesOut
+	inQueue // nobody takes it in time, if there is a time
 	endings
 )
 
@@ -53,14 +54,19 @@ type plan struct {
 	runs        map[pawl.Ord][]int // what the attempts come to; the next one succeeds
 	outputFails bool
 	pauses      bool
-	cancelAt    int // the turn at which the job is cancelled, or -1
+	meddles     bool // an operator settles steps now and then
+	cancelAt    int  // the turn at which the job is cancelled, or -1
+
+	settled map[pawl.Ord]fate // what an operator has settled
 }
 
 type nodePlan struct {
 	isFalse     bool // its `if`
 	startFails  bool // its `if` or `foreach`
-	items       int
+	items       int  // of a fan-out
 	gatherFails bool
+	fails       bool // of a step that waits: it is rejected, or nothing comes, or the child fails
+	reused      bool // of a step that waits: there is an output already
 }
 
 func (p *plan) start(ord pawl.Ord) workflow.StartAnswer {
@@ -68,7 +74,14 @@ func (p *plan) start(ord pawl.Ord) workflow.StartAnswer {
 	if n.startFails {
 		return workflow.StartAnswer{Failure: &pawl.Failure{Class: "expression", Message: "it does not evaluate", Permanent: true}}
 	}
-	return workflow.StartAnswer{If: !n.isFalse, Count: n.items, Items: json.RawMessage(fmt.Sprintf("[%d]", n.items))}
+	answer := workflow.StartAnswer{If: !n.isFalse || ord.Instance() > 0, Count: n.items, Items: json.RawMessage(fmt.Sprintf("[%d]", n.items))}
+	if answer.Waiting = (&workflow.Waiting{Child: &workflow.Born{}}); n.fails {
+		answer.Waiting.For = time.Hour
+	}
+	if n.reused {
+		answer.Reused = json.RawMessage(`"reused"`)
+	}
+	return answer
 }
 
 func (p *plan) gather(ord pawl.Ord) workflow.GatherAnswer {
@@ -112,7 +125,8 @@ func invent(roll dice, shells [2]*workflow.Definition) (*workflow.Definition, *p
 	if roll.one(4) {
 		p.cancelAt = roll(60)
 	}
-	p.pauses = roll.one(4)
+	p.pauses, p.meddles = roll.one(4), roll.one(4)
+	p.settled = make(map[pawl.Ord]fate)
 	size, trouble := roll(13), 1+roll(12)
 	def.Nodes = make([]workflow.Node, size)
 	dense := 1 + roll(5)
@@ -123,20 +137,49 @@ func invent(roll dice, shells [2]*workflow.Definition) (*workflow.Definition, *p
 		if roll.one(3) {
 			n.Timeout = time.Minute
 		}
+		if roll.one(4) {
+			n.QueueTimeout = time.Minute
+		}
+		if roll.one(4) {
+			n.Kind, n.Event = waitKinds[roll(len(waitKinds))], n.ID
+			def.Events = def.Events || n.Kind == workflow.KindEvent
+		}
 		for m := range i {
 			if roll(dense) == 0 || m == i-1 && roll.one(3) {
 				n.Needs = append(n.Needs, m+1)
 				def.Nodes[m].Dependents = append(def.Nodes[m].Dependents, i+1)
 			}
 		}
-		np := nodePlan{items: roll(8), isFalse: n.HasIf && roll.one(3), gatherFails: roll.one(20)}
+		np := nodePlan{items: roll(8), isFalse: n.HasIf && roll.one(3), gatherFails: roll.one(20), fails: n.Kind != workflow.KindSleep && roll.one(5), reused: roll.one(10)}
 		np.startFails = (n.HasIf || n.HasForeach) && roll.one(20)
+		if !n.HasForeach && roll.one(6) {
+			n.Matrix = []workflow.Axis{{Name: "x", Values: []any{"a", "b", "c"}[:1+roll(3)]}, {Name: "y", Values: []any{"d", "e"}[:1+roll(2)]}}
+			np.items = n.Combinations()
+		}
 		p.nodes = append(p.nodes, np)
 		for k := range np.items + 1 {
 			p.runs[pawl.MakeOrd(i+1, k)] = inventRun(roll, trouble)
 		}
 	}
+	if roll.one(3) {
+		inventHooks(roll, &def, p, trouble)
+	}
 	return &def, p
+}
+
+var waitKinds = []workflow.Kind{workflow.KindApproval, workflow.KindSleep, workflow.KindEvent, workflow.KindWorkflow}
+
+func inventHooks(roll dice, def *workflow.Definition, p *plan, trouble int) {
+	for _, hook := range []workflow.Hook{workflow.HookOnFailure, workflow.HookAlways} {
+		for range roll(3) {
+			n := len(def.Nodes) + 1
+			node := workflow.Node{ID: fmt.Sprintf("h%d", n), Hook: hook, HasIf: roll.one(4),
+				Retry: workflow.Retry{MaxAttempts: 1 + roll(3), Backoff: workflow.Constant, Base: time.Second, Cap: time.Minute, Jitter: workflow.NoJitter}}
+			p.nodes = append(p.nodes, nodePlan{isFalse: node.HasIf && roll.one(3), startFails: node.HasIf && roll.one(10)})
+			def.Nodes, def.Hooks = append(def.Nodes, node), append(def.Hooks, n)
+			p.runs[pawl.MakeOrd(n, 0)] = inventRun(roll, trouble)
+		}
+	}
 }
 
 func inventRun(roll dice, trouble int) []int {
@@ -161,9 +204,9 @@ func (p *plan) fates(def *workflow.Definition) (map[pawl.Ord]fate, machine.State
 	if def.HasOutput() && p.outputFails {
 		job = lifecycle.JobFailed
 	}
-	for i := range def.Nodes {
-		f := p.fate(def, i+1, all)
-		all[pawl.MakeOrd(i+1, 0)] = f
+	for _, n := range slices.Concat(def.Levels()...) {
+		f := p.fate(def, n, all)
+		all[pawl.MakeOrd(n, 0)] = f
 		if f.state == lifecycle.StepPermanentError {
 			job = lifecycle.JobFailed
 		}
@@ -171,8 +214,30 @@ func (p *plan) fates(def *workflow.Definition) (map[pawl.Ord]fate, machine.State
 	return all, job
 }
 
+// hookFates is the twin of the hooks of a job that ends in the given state.
+func (p *plan) hookFates(def *workflow.Definition, job machine.State) map[pawl.Ord]fate {
+	all := make(map[pawl.Ord]fate)
+	for _, n := range def.Hooks {
+		ord := pawl.MakeOrd(n, 0)
+		all[ord] = p.work(def, ord)
+		if def.Nodes[n-1].Hook == workflow.HookOnFailure && job != lifecycle.JobFailed {
+			all[ord] = fate{state: lifecycle.StepSkipped}
+		}
+		if f, ok := p.settled[ord]; ok {
+			all[ord] = f
+		}
+	}
+	return all
+}
+
 func (p *plan) fate(def *workflow.Definition, n int, all map[pawl.Ord]fate) fate {
-	node, np := &def.Nodes[n-1], p.nodes[n-1]
+	node, ord := &def.Nodes[n-1], pawl.MakeOrd(n, 0)
+	if f, ok := p.settled[ord]; ok {
+		if f.claims > 0 && node.Fans() && p.work(def, ord).state == lifecycle.StepComplete {
+			p.instances(def, n, all)
+		}
+		return f
+	}
 	skipped := false
 	for _, need := range node.Needs {
 		switch all[pawl.MakeOrd(need, 0)].state {
@@ -182,23 +247,51 @@ func (p *plan) fate(def *workflow.Definition, n int, all map[pawl.Ord]fate) fate
 			skipped = true
 		}
 	}
-	switch {
-	case skipped && !node.HasIf:
+	if skipped && !node.HasIf {
 		return fate{state: lifecycle.StepSkipped}
+	}
+	if f := p.work(def, ord); !node.Fans() || f.state != lifecycle.StepComplete {
+		return f
+	}
+	return p.instances(def, n, all)
+}
+
+// work is how a step ends that is started; of a fan-out, whether it is.
+func (p *plan) work(def *workflow.Definition, ord pawl.Ord) fate {
+	node, np := &def.Nodes[ord.Node()-1], p.nodes[ord.Node()-1]
+	once := fate{state: lifecycle.StepComplete, attempts: 1, claims: 1}
+	switch {
+	case ord.Instance() > 0:
 	case (node.HasIf || node.HasForeach) && np.startFails:
 		return fate{state: lifecycle.StepPermanentError, attempts: 1, claims: 1}
 	case node.HasIf && np.isFalse:
 		return fate{state: lifecycle.StepSkipped}
-	case !node.HasForeach:
-		return run(node.Retry.MaxAttempts, p.runs[pawl.MakeOrd(n, 0)])
+	case node.Fans():
+		return once
 	}
+	if !node.Kind.Waits() {
+		return run(node, p.runs[ord])
+	}
+	if np.fails && !np.reused {
+		once.state = lifecycle.StepPermanentError
+	}
+	return once
+}
+
+// instances is how a fan-out ends that is started, and its instances.
+func (p *plan) instances(def *workflow.Definition, n int, all map[pawl.Ord]fate) fate {
+	np := p.nodes[n-1]
 	f := fate{state: lifecycle.StepComplete, attempts: 1, claims: 1}
 	if np.items > 0 && np.gatherFails {
 		f.state = lifecycle.StepPermanentError
 	}
 	for k := range np.items {
-		instance := run(node.Retry.MaxAttempts, p.runs[pawl.MakeOrd(n, k+1)])
-		all[pawl.MakeOrd(n, k+1)] = instance
+		ord := pawl.MakeOrd(n, k+1)
+		instance, settled := p.settled[ord]
+		if !settled {
+			instance = p.work(def, ord)
+		}
+		all[ord] = instance
 		if instance.state == lifecycle.StepPermanentError {
 			f.state = lifecycle.StepPermanentError
 		}
@@ -207,18 +300,21 @@ func (p *plan) fate(def *workflow.Definition, n int, all map[pawl.Ord]fate) fate
 }
 
 // run counts through the attempts of one step.
-func run(most int, endings []int) fate {
+func run(n *workflow.Node, endings []int) fate {
+	most := n.Retry.MaxAttempts
 	f := fate{state: lifecycle.StepPermanentError}
 	for _, ending := range append(slices.Clone(endings), succeeds) {
-		f.claims++
 		f.attempts++
+		if ending != inQueue || n.QueueTimeout == 0 {
+			f.claims++
+		}
 		switch ending {
 		case succeeds:
 			f.state = lifecycle.StepComplete
 			return f
 		case failsForGood:
 			return f
-		case fails, failsLater, timesOut:
+		case fails, failsLater, timesOut, inQueue:
 			if f.attempts == most {
 				return f
 			}
@@ -237,11 +333,12 @@ func run(most int, endings []int) fate {
 // A play drives one job through the decision.
 type play struct {
 	*trial
-	plan     *plan
-	roll     dice
-	prepared []*attendance // to be decided later, when they may be stale
-	canceled bool          // and it was not too late
-	log      func(format string, args ...any)
+	plan                               *plan
+	roll                               dice
+	prepared                           []*attendance    // to be decided later, when they may be stale
+	queued                             map[pawl.Ord]int // how often a step was not taken in time
+	canceled, hooksCanceled, unstarted bool             // and it was not too late
+	log                                func(format string, args ...any)
 }
 
 // An act is something that may happen next.
@@ -309,9 +406,90 @@ func (p *play) acts(turn int) []act {
 			return p.attend(a)
 		})
 	}
+	p.waits(add)
+	p.meddle(add)
 	p.deadlines(add, len(acts) == 0)
 	p.pauses(add, len(acts) == 0)
 	return acts
+}
+
+// waits adds what people and child jobs do for the steps that wait for them.
+func (p *play) waits(add func(string, func() error)) {
+	for _, ord := range p.selected(func(s *pawl.Step) bool { return p.trial.waits(s) && s.State == lifecycle.StepInProgress }) {
+		n, key, fails := p.def.Node(ord.Node()), p.def.Key(ord), p.plan.nodes[ord.Node()-1].fails
+		switch {
+		case n.Kind == workflow.KindApproval && fails && p.roll.one(2): // else it expires
+			add("reject "+key, func() error {
+				return p.operate(ord, func(d *workflow.Decision, s *pawl.Step) error { return d.Reject(s, workflow.Note{Actor: "ann"}) })
+			})
+		case n.Kind == workflow.KindApproval && !fails:
+			add("approve "+key, func() error {
+				return p.operate(ord, func(d *workflow.Decision, s *pawl.Step) error {
+					return d.Approve(s, json.RawMessage(`{}`), workflow.Note{Actor: "ann"})
+				})
+			})
+		case n.Kind == workflow.KindWorkflow && p.children[ord].end == nil:
+			add("end child of "+key, func() error { p.endChild(ord, p.childEnd(ord, fails)); return nil })
+		}
+	}
+	for i := range p.def.Nodes {
+		if n := &p.def.Nodes[i]; n.Kind == workflow.KindEvent && !p.plan.nodes[i].fails && p.wants(i+1) && !lifecycle.Job.Ended(p.job.State) {
+			add("signal "+n.ID, func() error { return p.signal(n.Event, "1") })
+		}
+	}
+}
+
+// wants reports whether a node that waits for signals has not been sent enough.
+func (p *play) wants(n int) bool {
+	most, sent := 1, 0
+	if p.def.Node(n).Fans() {
+		most = p.plan.nodes[n-1].items
+	}
+	for _, s := range p.signals {
+		if s.Name == p.def.Node(n).Event {
+			sent++
+		}
+	}
+	return sent < most
+}
+
+func (p *play) childEnd(ord pawl.Ord, fails bool) workflow.ChildEnd {
+	if fails || p.children[ord].asked {
+		return workflow.ChildEnd{Failure: &pawl.Failure{Class: "child", Message: "the child failed", Permanent: true}}
+	}
+	return workflow.ChildEnd{Output: json.RawMessage(`1`)}
+}
+
+// meddle adds what an operator does to steps, when that is legal (T13).
+func (p *play) meddle(add func(string, func() error)) {
+	if !p.plan.meddles || len(p.ords) == 0 || !p.roll.one(6) {
+		return
+	}
+	s := p.steps[p.ords[p.roll(len(p.ords))]]
+	verb := []string{"skip", "resolve", "retry"}[p.roll(3)]
+	add(fmt.Sprintf("%s %s", verb, p.def.Key(s.Ord)), func() error { return p.intervene(verb, s.Ord) })
+}
+
+// intervene settles a step, and tells the twin. A refusal changes nothing.
+func (p *play) intervene(verb string, ord pawl.Ord) error {
+	err := p.operate(ord, func(d *workflow.Decision, s *pawl.Step) error {
+		switch verb {
+		case "skip":
+			return d.Skip(s, workflow.Note{Actor: "ann"})
+		case "resolve":
+			return d.Resolve(s, json.RawMessage(`"resolved"`), workflow.Note{Actor: "ann"})
+		}
+		return d.Retry(s, workflow.Note{Actor: "ann"})
+	})
+	switch {
+	case err != nil && pawl.KindOf(err) == pawl.Conflict:
+		return nil
+	case err != nil || verb == "retry":
+		return err
+	}
+	s := p.steps[ord]
+	p.plan.settled[ord] = fate{s.State, s.Attempts, s.Claims, s.Losses}
+	return nil
 }
 
 func (p *play) pauses(add func(string, func() error), idle bool) {
@@ -326,6 +504,9 @@ func (p *play) pauses(add func(string, func() error), idle bool) {
 
 func (p *play) claims(add func(string, func() error)) {
 	for _, ord := range p.selected(isEnqueued) {
+		if p.ending(p.steps[ord]) == inQueue {
+			continue // until its deadline
+		}
 		add("claim "+p.def.Key(ord), func() error { return p.claim(ord) })
 	}
 }
@@ -372,11 +553,20 @@ func (p *play) outcome(add func(string, func() error), s *pawl.Step) {
 	}
 }
 
+// ending answers what the attempt comes to that is on, or is going to be.
 func (p *play) ending(s *pawl.Step) int {
-	if run := p.plan.runs[s.Ord]; s.Claims <= len(run) {
-		return run[s.Claims-1]
+	turn := s.Claims + p.queued[s.Ord]
+	if s.State == lifecycle.StepInProgress {
+		turn--
 	}
-	return succeeds
+	run := p.plan.runs[s.Ord]
+	if turn >= len(run) {
+		return succeeds
+	}
+	if run[turn] == inQueue && p.def.Node(s.Ord.Node()).QueueTimeout == 0 {
+		return fails
+	}
+	return run[turn]
 }
 
 // reportOf answers what the worker of a step says of it, unless it is dead.
@@ -407,7 +597,7 @@ func (p *play) reportOf(s *pawl.Step) (outcome, bool) {
 func (p *play) deadlines(add func(string, func() error), idle bool) {
 	for _, ord := range p.due() {
 		s := p.steps[ord]
-		if s.DueEvent == lifecycle.StepTimeout {
+		if s.DueEvent == lifecycle.StepTimeout || s.DueEvent == lifecycle.StepQueueTimeout && p.ending(s) != inQueue {
 			continue
 		}
 		if s.DueAt > p.now && !idle && !p.roll.one(8) {
@@ -416,24 +606,29 @@ func (p *play) deadlines(add func(string, func() error), idle bool) {
 		idle = false
 		add(fmt.Sprintf("fire %s %s", p.def.Key(ord), s.DueEvent), func() error {
 			p.now = max(p.now, s.DueAt)
+			if s.DueEvent == lifecycle.StepQueueTimeout {
+				p.queued[ord]++
+			}
 			return p.fire(ord, p.roll.one(4))
 		})
 	}
 }
 
 func (p *play) cancel() error {
-	late := lifecycle.Job.Ended(p.job.State) || p.job.Ending == lifecycle.JobFailed && p.def.OnError == workflow.Halt
+	hooks := p.job.Hooks == pawl.HooksRun
+	late := lifecycle.Job.Ended(p.job.State) || !hooks && p.job.Ending == lifecycle.JobFailed && p.def.OnError == workflow.Halt
+	p.unstarted = p.job.State == lifecycle.JobPending
 	err := p.trial.cancel("the plan says so")
 	if late && pawl.KindOf(err) == pawl.Conflict {
 		return nil
 	}
-	p.canceled = !late
+	p.canceled, p.hooksCanceled = !late && !hooks, hooks
 	return err
 }
 
 // check looks at everything that holds at any time.
 func (w *trial) check() error {
-	open, active := 0, 0
+	open, active, blocked := 0, 0, 0
 	live, made := make(map[int]int), make(map[int]int)
 	for _, ord := range w.ords {
 		s := w.steps[ord]
@@ -444,8 +639,12 @@ func (w *trial) check() error {
 		if held {
 			active++
 		}
+		if isBlocked(s) {
+			blocked++
+		}
 		switch {
-		case ord.Instance() == 0 && !isWeighed(s):
+		case ord.Instance() == 0 && (w.isHook(s) != (w.job.Hooks != pawl.HooksNotYet)):
+		case ord.Instance() == 0 && !isWeighed(s) && !isBlocked(s):
 			open++
 		case ord.Instance() > 0:
 			made[ord.Node()]++
@@ -461,7 +660,9 @@ func (w *trial) check() error {
 		}
 	}
 	switch {
-	case w.job.Open != open:
+	case w.job.Blocked != blocked:
+		return fmt.Errorf("the job says %d are blocked: there are %d", w.job.Blocked, blocked)
+	case w.job.State != lifecycle.JobCanceled && w.job.Open != open:
 		return fmt.Errorf("the job says %d are open: there are %d", w.job.Open, open)
 	case w.stopping() && w.job.DueAt != 0:
 		return fmt.Errorf("the job is ending, and still has a deadline")
@@ -477,6 +678,8 @@ func (w *trial) checkSlots() error {
 	switch {
 	case len(waiting) > 0 && w.stopping():
 		return fmt.Errorf("%s waits for a slot of a job that is ending", w.def.Key(waiting[0]))
+	case len(waiting) > 0 && !w.job.Paused && w.def.Node(waiting[0].Node()).Kind.Waits():
+		return fmt.Errorf("%s waits for a slot, and needs none", w.def.Key(waiting[0]))
 	case len(waiting) > 0 && !w.job.Paused && w.job.Active < w.job.WorkerCount:
 		return fmt.Errorf("%s waits for a slot: %d of %d are taken", w.def.Key(waiting[0]), w.job.Active, w.job.WorkerCount)
 	}
@@ -486,7 +689,7 @@ func (w *trial) checkSlots() error {
 func (w *trial) checkStep(s *pawl.Step) error {
 	n := w.def.Node(s.Ord.Node())
 	switch {
-	case s.Attempts < 0 || s.Attempts > max(n.Retry.MaxAttempts, 1) || s.Losses > workflow.MaxLosses || s.Attempts > s.Claims:
+	case s.Attempts < 0 || s.Attempts > max(n.Retry.MaxAttempts, 1) || s.Losses > workflow.MaxLosses || s.Attempts > s.Claims && n.QueueTimeout == 0:
 		return fmt.Errorf("%d attempts of %d, %d claims, %d losses", s.Attempts, n.Retry.MaxAttempts, s.Claims, s.Losses)
 	case lifecycle.Job.Ended(w.job.State) && !isWeighed(s):
 		return fmt.Errorf("it has not ended, and its job has")
@@ -498,15 +701,32 @@ func (w *trial) checkStep(s *pawl.Step) error {
 		return fmt.Errorf("it has ended: completed at %d, due at %d for %q, mark %d", s.CompletedAt, s.DueAt, s.DueEvent, s.Mark)
 	case s.State == lifecycle.StepPermanentError && isWeighed(s) && (s.Error == nil || s.Error.Class == "unknown"):
 		return fmt.Errorf("it does not say why it failed")
+	case isBlocked(s) != w.isBehindFailed(s):
+		return fmt.Errorf("mark %d, and behind a failed step: %v", s.Mark, w.isBehindFailed(s))
 	case w.stopping() && !w.isStopping(s):
 		return fmt.Errorf("it goes on, and its job is ending")
 	}
 	return w.checkNeeds(s, n)
 }
 
+// isBehindFailed holds of what a draining job keeps back: a step of its needs, or
+// of theirs, has failed, and nobody has settled what lies between.
+func (w *trial) isBehindFailed(s *pawl.Step) bool {
+	if s.State != lifecycle.StepPending || w.def.OnError != workflow.Drain || s.Ord.Instance() > 0 {
+		return false
+	}
+	return slices.ContainsFunc(w.def.Node(s.Ord.Node()).Needs, func(n int) bool {
+		need := w.steps[pawl.MakeOrd(n, 0)]
+		return need.State == lifecycle.StepPermanentError && !isMarked(need) || w.isBehindFailed(need)
+	})
+}
+
 // isStopping holds of the steps of a job that is ending: ended, or about to be
 // weighed, or asked to stop, or the parent of such.
 func (w *trial) isStopping(s *pawl.Step) bool {
+	if w.isHook(s) && w.job.Hooks == pawl.HooksNotYet && w.job.State == lifecycle.JobRunning {
+		return s.State == lifecycle.StepPending // it is still to come
+	}
 	return !isOpen(s) || isMarked(s) || w.isFan(s) && s.Live > 0 || s.State == lifecycle.StepInProgress && s.DueEvent == lifecycle.StepCancel && s.DueAt > 0
 }
 
@@ -519,24 +739,23 @@ func (w *trial) checkNeeds(s *pawl.Step, n *workflow.Node) error {
 	for _, need := range n.Needs {
 		state := w.steps[pawl.MakeOrd(need, 0)]
 		switch {
-		case isWeighed(state) && state.State == lifecycle.StepComplete:
+		case isWeighed(state) && (state.State == lifecycle.StepComplete || state.State == lifecycle.StepResolvedManually):
 		case isWeighed(state) && state.State == lifecycle.StepSkipped:
 			skipped = true
 		default:
 			unmet++
 		}
 	}
+	stopping := w.stopping() || w.job.Hooks != pawl.HooksNotYet
 	moved := s.Claims > 0 || s.State != lifecycle.StepPending && s.State != lifecycle.StepCancelled
 	switch {
-	case !w.stopping() && s.Unmet != unmet:
+	case !stopping && s.Unmet != unmet:
 		return fmt.Errorf("%d needs are unmet, and it says %d", unmet, s.Unmet)
-	case moved && unmet > 0:
+	case moved && unmet > 0 && s.State != lifecycle.StepSkipped && s.State != lifecycle.StepResolvedManually:
 		return fmt.Errorf("%d needs are unmet", unmet)
 	case s.Claims > 0 && skipped && !n.HasIf:
 		return fmt.Errorf("a step it needs was skipped")
-	case s.State == lifecycle.StepSkipped && !skipped && !n.HasIf:
-		return fmt.Errorf("none of its needs was skipped")
-	case !w.stopping() && !isMarked(s) && s.State == lifecycle.StepPending && s.Mark == pawl.Clear && unmet == 0 && s.DueAt == 0 && w.job.State != lifecycle.JobPending:
+	case !w.isHook(s) && !stopping && !isMarked(s) && s.State == lifecycle.StepPending && s.Mark == pawl.Clear && unmet == 0 && s.DueAt == 0 && w.job.State != lifecycle.JobPending:
 		return fmt.Errorf("it is ready, and nothing is going to start it")
 	}
 	return nil
@@ -547,11 +766,15 @@ func (p *play) over() error {
 	switch j := &p.job; {
 	case !lifecycle.Job.Ended(j.State):
 		return fmt.Errorf("stuck: nothing can happen, and the job is %s:\n%s", j.State, p.describe())
-	case j.Active != 0 || j.Open != 0 || j.Mark != pawl.Clear || j.DueAt != 0 || j.CompletedAt == 0:
+	case j.Active != 0 || j.Open != 0 && !p.unstarted || j.Blocked != 0 || j.Mark != pawl.Clear || j.DueAt != 0 || j.CompletedAt == 0:
 		return fmt.Errorf("the job has ended with %+v", jobRow(j))
-	case (j.Error == nil) != (j.State == lifecycle.JobCompleted):
+	case j.Ending != j.State:
+		return fmt.Errorf("the job is %s, and was going to be %s", j.State, j.Ending)
+	case p.parent != nil && p.parent.Mark != pawl.Attention:
+		return fmt.Errorf("the step of the parent job is not told")
+	case j.Error == nil && j.State != lifecycle.JobCompleted:
 		return fmt.Errorf("the job is %s with error %v", j.State, j.Error)
-	case j.Error != nil && j.Error.Class == "unknown":
+	case j.State != lifecycle.JobCompleted && j.Error.Class == "unknown":
 		return fmt.Errorf("the job does not say why it failed")
 	}
 	if err := p.replay(); err != nil {
@@ -593,8 +816,8 @@ func (w *trial) replay() error {
 func (p *play) compare() error {
 	fates, job := p.plan.fates(p.def)
 	failed := false
-	for _, f := range fates {
-		failed = failed || f.state == lifecycle.StepPermanentError
+	for ord, f := range fates { // an instance fails its node, unless an operator resolves that
+		failed = failed || ord.Instance() == 0 && f.state == lifecycle.StepPermanentError
 	}
 	stopped := p.canceled || failed && p.def.OnError == workflow.Halt
 	if p.canceled {
@@ -603,12 +826,17 @@ func (p *play) compare() error {
 	if p.job.State != job {
 		return fmt.Errorf("the job is %s, want %s", p.job.State, job)
 	}
+	for ord, want := range p.plan.hookFates(p.def, job) {
+		if err := p.compareStep(p.steps[ord], want, p.hooksCanceled || p.unstarted && p.canceled); err != nil {
+			return fmt.Errorf("hook %s: %w", p.def.Key(ord), err)
+		}
+	}
 	for ord, want := range fates {
 		if err := p.compareStep(p.steps[ord], want, stopped); err != nil {
 			return fmt.Errorf("%s: %w", p.def.Key(ord), err)
 		}
 	}
-	if len(fates) < len(p.steps) {
+	if len(fates)+len(p.def.Hooks) < len(p.steps) {
 		return fmt.Errorf("there are %d steps, want %d", len(p.steps), len(fates))
 	}
 	return p.compareErrors(failed)
@@ -690,7 +918,13 @@ func (w *trial) describe() string {
 // once plays one job.
 func once(roll dice, shells [2]*workflow.Definition, log func(string, ...any)) error {
 	def, p := invent(roll, shells)
-	g := &play{trial: newTrial(def, p), plan: p, roll: roll, log: log}
+	g := &play{trial: newTrial(def, p), plan: p, roll: roll, log: log, queued: make(map[pawl.Ord]int)}
+	g.leaves = func(s *pawl.Step) bool { return g.ending(s) == inQueue }
+	if roll.one(4) {
+		g.job.Parent, g.job.ParentStep = 7, pawl.MakeOrd(1, 0)
+		g.parent = &pawl.Step{StepKey: pawl.StepKey{Job: 7, Ord: g.job.ParentStep}}
+		g.parent.State = lifecycle.StepInProgress
+	}
 	err := g.play()
 	if err != nil {
 		log("%s", g.describe())

@@ -41,14 +41,20 @@ func readGood(t *testing.T, name string) string {
 func TestGoodFiles(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/good/*.yaml")
-	if err != nil || len(paths) < 3 {
+	if err != nil || len(paths) < 7 {
 		t.Fatalf("found %v, %v", paths, err)
 	}
 	for _, path := range paths {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
-			d := parse(t, readGood(t, filepath.Base(path)))
+			d, err := parseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
 			checkRoundTrip(t, d)
+			if again, err := parseFile(path); err != nil || again.Hash() != d.Hash() {
+				t.Errorf("read again it is another: %v", err)
+			}
 			golden(t, strings.TrimSuffix(path, ".yaml")+".json", string(d.Canonical())+"\n")
 		})
 	}
@@ -82,7 +88,7 @@ func TestHash(t *testing.T) {
 	want := parse(t, base).HashString()
 	for _, same := range []string{
 		"# a comment\nsteps: [{command: [\"x\"], id: 'a'}]\nname: h # there\n",
-		"name: h\nworkers: 10\non_error: halt\nsteps:\n  - id: a\n    command: [x]\n    output: text\n    retry: {max_attempts: 3, base: 1000ms, cap: 60s}\n",
+		"name: h\non_error: halt\nhooks: {always: []}\nsteps:\n  - id: a\n    command: [x]\n    output: text\n    queue: default\n    priority: 0\n    retry: {max_attempts: 3, base: 1000ms, cap: 60s}\n",
 		strings.ReplaceAll(base, "\n", "\r\n"),
 		"\ufeff" + base,
 	} {
@@ -95,6 +101,10 @@ func TestHash(t *testing.T) {
 		"name: h\nsteps:\n  - id: a\n    command: [x, y]\n",
 		"name: h\nsteps:\n  - id: a\n    command: [x]\n    timeout: 24h\n",
 		"name: h\nsteps:\n  - id: a\n    run: x\n",
+		"name: h\nsteps: []\nhooks: {always: [{id: a, command: [x]}]}\n",
+		"name: h\nworkers: 10\nsteps:\n  - id: a\n    command: [x]\n", // a ceiling may be lower one day, or higher
+		"name: h\nsteps:\n  - id: a\n    command: [x]\n    queue: q\n",
+		"name: h\nconcurrency: {}\nsteps:\n  - id: a\n    command: [x]\n",
 	} {
 		if got := parse(t, other).HashString(); got == want {
 			t.Errorf("%s hashes to the same", other)
@@ -263,8 +273,15 @@ func dependents(d *workflow.Definition) []string {
 // TestPlan draws the steps.
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	d := parse(t, readGood(t, "nightly-report.yaml"))
-	golden(t, "testdata/plan.txt", d.Tree()+"\n"+d.Mermaid())
+	var text strings.Builder
+	for _, name := range []string{"example", "kinds", "hooks"} {
+		d, err := parseFile("testdata/good/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString(d.Tree() + "\n" + d.Mermaid() + "\n")
+	}
+	golden(t, "testdata/plan.txt", strings.TrimSuffix(text.String(), "\n"))
 	if got := fmt.Sprint(parse(t, readGood(t, "everything.yaml")).Levels()); got != "[[1] [2 3] [4]]" {
 		t.Error(got)
 	}
@@ -349,13 +366,54 @@ func randomFile(t *rapid.T) workflow.File {
 		if i > 0 && rapid.Bool().Draw(t, "needs") {
 			s.Needs = []string{fmt.Sprintf("s%d", rapid.IntRange(0, i-1).Draw(t, "need"))}
 		}
-		if rapid.Bool().Draw(t, "foreach") {
+		switch rapid.IntRange(0, 2).Draw(t, "fan") {
+		case 1:
 			s.Foreach, s.Parallel = []any{value.Draw(t, "item")}, rapid.IntRange(0, 9).Draw(t, "parallel")
+		case 2:
+			s.Matrix = []workflow.Axis{{Name: "m", Values: []any{rapid.Float64().Draw(t, "m")}}, {Name: "o", Values: []any{text.Draw(t, "o")}}}
 		}
 		s.Retry.Base = time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "base"))
-		f.Steps = append(f.Steps, s)
+		s.Queue, s.Priority = rapid.SampledFrom([]string{"", "default", "q"}).Draw(t, "queue"), rapid.IntRange(-1000, 1000).Draw(t, "priority")
+		s.QueueTimeout = time.Duration(rapid.SampledFrom([]int64{0, 1e6, 3e12}).Draw(t, "queue_timeout"))
+		f.Steps = append(f.Steps, waiting(t, s, text, value))
+	}
+	if rapid.Bool().Draw(t, "hooks") {
+		f.Hooks.Failure = []workflow.Step{{ID: "h0", Handler: "h", With: value.Draw(t, "with")}}
+		f.Hooks.Always = []workflow.Step{{ID: "h1", Handler: "h", If: "job.error == nil"}}
+	}
+	if rapid.Bool().Draw(t, "concurrency") {
+		f.Concurrency = workflow.Concurrency{Key: "k" + text.Draw(t, "key"), Limit: rapid.IntRange(0, 5).Draw(t, "limit")}
 	}
 	return f
+}
+
+// waiting makes a step wait for something, or leaves it as it is.
+func waiting(t *rapid.T, s workflow.Step, text *rapid.Generator[string], value *rapid.Generator[any]) workflow.Step {
+	w := workflow.Step{ID: s.ID, Needs: s.Needs, Foreach: s.Foreach, Matrix: s.Matrix, Parallel: s.Parallel}
+	limit := time.Duration(rapid.SampledFrom([]int64{0, 1e6, 3e12}).Draw(t, "limit"))
+	switch rapid.IntRange(0, 8).Draw(t, "kind") {
+	case 0:
+		w.Approval = &workflow.ApprovalStep{Prompt: "?" + text.Draw(t, "prompt"), Expires: limit}
+		if rapid.Bool().Draw(t, "form") {
+			w.Approval.Form = map[string]workflow.InputSchema{"a": {Default: text.Draw(t, "default")}}
+		}
+	case 1:
+		w.Sleep = rapid.SampledFrom([]string{"0s", "90m", "${{ inputs.a }}"}).Draw(t, "sleep")
+	case 2:
+		w.Event = &workflow.EventStep{Name: "e", Timeout: limit}
+	case 3:
+		w.Workflow = &workflow.ChildStep{Name: "other", Version: rapid.IntRange(0, 3).Draw(t, "version")}
+		w.Inputs = map[string]any{"a": value.Draw(t, "input")}
+	case 4:
+		child, err := workflow.File{Name: "child", Description: text.Draw(t, "description")}.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Workflow = &workflow.ChildStep{Definition: child.Canonical(), File: rapid.SampledFrom([]string{"", "child.yaml"}).Draw(t, "file")}
+	default:
+		return s
+	}
+	return w
 }
 
 // FuzzParse: no panic; an error has a place and a kind; what is accepted comes
@@ -378,9 +436,36 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		d, err := workflow.Parse("fuzz.yaml", src)
+		beside := files{texts: map[string]string{
+			"fuzz.yaml": string(src), "cleanup.yaml": "name: cleanup\ninputs: {day: {}}\nsteps: [{id: a, workflow: inner.yml}]\n", "inner.yml": "name: inner\nsteps: []\n",
+		}}
+		d, err := workflow.ParseWith("fuzz.yaml", src, beside.open)
 		if err != nil {
 			checkProblems(t, err)
+			return
+		}
+		checkRoundTrip(t, d)
+		_ = d.Tree() + d.Mermaid()
+	})
+}
+
+// FuzzLoad: no panic; what is accepted comes back.
+func FuzzLoad(f *testing.F) {
+	paths, _ := filepath.Glob("testdata/good/*.json")
+	for _, path := range paths {
+		src, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(src)
+	}
+	f.Add([]byte(`{"name":"a","steps":[{"id":"b","matrix":[{"name":"c","values":[1,"x"]}],"command":["${{ matrix.c }}"]},{"id":"d","sleep":"1s"}],"order":["d","b"]}`))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		d, err := workflow.Load(src)
+		if err != nil {
+			if pawl.KindOf(err) != pawl.Invalid {
+				t.Errorf("kind of %v", err)
+			}
 			return
 		}
 		checkRoundTrip(t, d)

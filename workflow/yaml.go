@@ -3,6 +3,7 @@ package workflow
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -193,6 +194,9 @@ func (r *yamlReader) read(path string, node ast.Node) *value {
 		v.kind, v.text = numberValue, n.Token.Value
 	case *ast.FloatNode:
 		v.kind, v.text = numberValue, n.Token.Value
+		if !floatForm.MatchString(v.text) {
+			v.kind = textValue // such as e1, which the parser takes for a number
+		}
 	case *ast.InfinityNode:
 		v.kind, v.text = numberValue, n.Token.Value
 	case *ast.NanNode:
@@ -219,9 +223,12 @@ func (r *yamlReader) read(path string, node ast.Node) *value {
 	return v
 }
 
+// floatForm is what YAML 1.2 takes for a number, as far as it begins.
+var floatForm = regexp.MustCompile(`^[-+]?\.?[0-9]`)
+
 func looksNumeric(s string) bool {
 	_, err := parseNumber(s)
-	return err == nil || errors.Is(err, errNumberSize)
+	return floatForm.MatchString(s) && (err == nil || errors.Is(err, errNumberSize))
 }
 
 // mapping reads the entries; a key that stands twice is reported, and the

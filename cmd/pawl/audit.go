@@ -27,9 +27,10 @@ func newAudit(a *app) *cobra.Command {
 	return c
 }
 
-const verifyLong = `Check the audit trail of all jobs, steps and workers, or of one job: that every
-row is a legal move, that none is missing, out of order or changed, and that it
-leads to what is stored. The first row that breaks is named, with exit code 1.
+const verifyLong = `Check the audit trail of all jobs, steps, workers and schedules, or of one job:
+that every row is a legal move, that none is missing, out of order or changed, and
+that it leads to what is stored. The first row that breaks is named, with exit
+code 1.
 
 --file checks an exported trail without a database; - is standard input. A file
 cannot say what it never had: a trail that was cut at its end passes. Nor can a
@@ -180,7 +181,7 @@ func (a *app) judge(v verdict, form string) error {
 func newAuditExport(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "export [JOB]", Short: "Write the audit trail as JSON lines",
-		Long:    "Write the audit trail of all jobs, steps and workers, or of one job and its\nsteps, to stdout: one row as JSON on each line.",
+		Long:    "Write the audit trail of all jobs, steps, workers and schedules, or of one job\nand its steps, to stdout: one row as JSON on each line.",
 		Example: "  pawl audit export > trail.jsonl\n  pawl audit export 3f9a01",
 		Args:    want(0, 1, "one JOB at most"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
@@ -274,15 +275,15 @@ func TestOutcome(t *testing.T) {
 
 func TestHistoryMarksRefusals(t *testing.T) { // T5
 	t.Parallel()
-	from := lifecycle.StepInProgress
+	from, held := lifecycle.StepInProgress, pawl.Duration(1500*time.Millisecond)
 	var b strings.Builder
 	err := showHistory(&b, []pawl.Transition{
-		{Step: "load[3]", From: &from, To: lifecycle.StepPending, Event: lifecycle.StepInterrupt, Actor: "w_1", At: after(0)},
+		{Step: "load[3]", From: &from, To: lifecycle.StepPending, Event: lifecycle.StepInterrupt, Actor: "w_1", At: after(0), Took: &held},
 		{Step: "load[3]", Event: lifecycle.StepSuccess, Actor: "w_1", Reason: "the step has been claimed again since", At: after(0), Refused: true},
 	})
-	want := "AT                        OF       MOVE                    EVENT      BY   WHY\n" +
-		"2026-01-31T12:00:00.000Z  load[3]  in_progress -> pending  interrupt  w_1  \n" +
-		"2026-01-31T12:00:00.000Z  load[3]  REFUSED                 success    w_1  the step has been claimed again since\n"
+	want := "AT                        OF       MOVE                    EVENT      TOOK  BY   WHY\n" +
+		"2026-01-31T12:00:00.000Z  load[3]  in_progress -> pending  interrupt  1.5s  w_1  \n" +
+		"2026-01-31T12:00:00.000Z  load[3]  REFUSED                 success          w_1  the step has been claimed again since\n"
 	if diff := cmp.Diff(want, b.String()); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}

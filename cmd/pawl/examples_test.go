@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,7 +11,50 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
 )
+
+// TestExampleScripts runs the examples that take more than one command: a person
+// who approves, a worker, a second job.
+func TestExampleScripts(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := scripts(t, "")
+	p.Dir = "testdata/examples"
+	setup := p.Setup
+	p.Setup = func(e *testscript.Env) error {
+		e.Setenv("EXAMPLES", root)
+		return setup(e)
+	}
+	testscript.Run(t, p)
+}
+
+// TestExamplesVerified holds every example but one to what `pawl verify` finds.
+func TestExamplesVerified(t *testing.T) {
+	t.Parallel()
+	root := "../../examples"
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		want := 0
+		if d.Name() == "faulty.yaml" {
+			want = codeFailed
+		}
+		code, stdout, stderr := here(nil, "verify", "--strict", path)
+		if code != want || want != 0 && !strings.Contains(stdout+stderr, "uses the output of weigh") {
+			t.Errorf("pawl verify %s: exit %d, want %d\n%s%s", path, code, want, stdout, stderr)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // TestExamples runs each example as it is (T12).
 func TestExamples(t *testing.T) {
@@ -33,6 +77,10 @@ func TestExamples(t *testing.T) {
 		{"conditions, for real", []string{"conditions.yaml", "-i", "dry_run=false"}, 0, "published 3 pages"},
 		{"http", []string{"http.yaml", "-i", "url=" + server.URL}, 0, "200"},
 		{"drain", []string{"drain.yaml"}, codeFailed, ""},
+		{"matrix", []string{"matrix.yaml"}, 0, `"builds": 4`},
+		{"sleep", []string{"sleep.yaml"}, 0, "poured after 1 s"},
+		{"faulty, as most of the time", []string{"faulty.yaml"}, 0, "6 euros"},
+		{"faulty, with its fault", []string{"faulty.yaml", "-i", "express=true"}, codeFailed, ""},
 		{"gostats", []string{"gostats/gostats.yaml", "-i", "out=" + out}, 0, `"declarations"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

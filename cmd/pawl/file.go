@@ -27,7 +27,19 @@ func readWorkflow(path string) (*workflow.Definition, error) {
 	if len(src) > workflow.MaxSource {
 		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it has more than %d bytes", path, workflow.MaxSource)
 	}
-	return workflow.Parse(path, src)
+	return workflow.ParseWith(path, src, openChild)
+}
+
+// openChild reads the file of a child workflow, which stands beside its parent's
+// or below. Whoever wrote the parent named it, so that a pipe is refused: it
+// could be waited for for ever.
+func openChild(from, path string) (string, []byte, error) {
+	known := filepath.Join(filepath.Dir(from), path)
+	if info, err := os.Stat(known); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return known, nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it is not a regular file", shell(known))
+	}
+	src, err := readFile(known, workflow.MaxSource)
+	return known, src, err
 }
 
 // readFile reads a file of at most limit bytes. One byte more is read, so that

@@ -39,9 +39,11 @@ func (a *app) follower(s shape) follower {
 	case s.form == formQuiet:
 		return silent{}
 	case a.screen.terminal && !s.verbose:
-		return newDrawing(newLive(a.stderr, a.screen, a.colours()), a.logs)
+		return newDrawing(newLive(a.stderr, a.screen, frame{paint: a.colours(), given: a.given}), a.logs)
 	}
-	return newTeller(a.stderr, time.Now)
+	t := newTeller(a.stderr, time.Now)
+	t.given = a.given
+	return t
 }
 
 // maxRest bounds how long a job of very many steps is not looked at.

@@ -2,24 +2,24 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 func newJob(a *app) *cobra.Command {
 	c := group(&cobra.Command{
-		Use: "job", Short: "Look at one job, or cancel it",
-		Long:    "Look at one job, or cancel it. See \"pawl --help\" for how a JOB is named.",
-		Example: "  pawl job show 3f9a01\n  pawl job history 3f9a01",
+		Use: "job", Short: "Look at one job, or change what becomes of it",
+		Long:    "Look at one job, or change what becomes of it. See \"pawl --help\" for how a JOB is named.",
+		Example: "  pawl job show 3f9a01\n  pawl job retry 3f9a01",
 	})
-	c.AddCommand(newJobShow(a), newJobHistory(a), newJobLogs(a), newJobCancel(a))
+	c.AddCommand(newJobShow(a), newJobHistory(a), newJobLogs(a), newJobWhy(a), newJobDiff(a), newJobCancel(a))
+	c.AddCommand(newJobPause(a), newJobResume(a), newJobRetry(a), newJobSignal(a), newJobMove(a))
 	return c
 }
 
@@ -35,41 +35,58 @@ func (a *app) withJob(ctx context.Context, text string, f func(orchestrator, paw
 }
 
 func newJobShow(a *app) *cobra.Command {
-	form := formText
+	form, past := formText, momentFlags{}
 	c := &cobra.Command{
-		Use: "show JOB", Short: "Show a job and its steps",
-		Long:    "Show a job: its state, its steps, its output or why it failed. With -o json it is\nthe job as \"pawl run -o json\" prints it. Times are in UTC.",
-		Example: "  pawl job show 3f9a01\n  pawl job show j_019a3c7e5b7a7c1d8000000040a1b2c3 -o json",
+		Use: "show JOB", Short: "Show a job and its steps", Long: showLong,
+		Example: "  pawl job show 3f9a01\n  pawl job show j_019a3c7e5b7a7c1d8000000040a1b2c3 -o json\n  pawl job show 3f9a01 --at 10m",
 		Args:    want(1, 1, "a JOB"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneOf("output", form, formText, formJSON); err != nil {
 				return err
 			}
 			return a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
-				v, err := o.Job(c.Context(), id)
+				v, err := past.job(c, o, id)
 				if err != nil {
 					return err
 				}
 				if form == formJSON {
 					return writeJSON(a.stdout, v)
 				}
-				return showJob(a.stdout, v, time.Now())
+				return showJob(a.stdout, v, frame{now: asOf(v, time.Now()), given: a.given})
 			})
 		},
 	}
 	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: the job")
+	past.add(c)
 	return c
 }
 
+// shownChildren is how many child jobs the text names.
+const shownChildren = 5
+
+func listChildren(ids []string) string {
+	if len(ids) <= shownChildren {
+		return strings.Join(ids, ", ")
+	}
+	return fmt.Sprintf("%s and %d more; see -o json", strings.Join(ids[:shownChildren], ", "), len(ids)-shownChildren)
+}
+
 // showJob writes a job for people.
-func showJob(w io.Writer, v *pawl.JobView, now time.Time) error {
-	for _, line := range drawTree(v, frame{now: now}) {
+func showJob(w io.Writer, v *pawl.JobView, f frame) error {
+	if v.AsOf != 0 {
+		fmt.Fprintf(w, "as of %s\n\n", v.AsOf)
+	}
+	for _, line := range drawTree(v, f) {
 		fmt.Fprintln(w, line)
 	}
 	fmt.Fprintln(w)
 	for _, fact := range [][2]string{
-		{"description", v.Description},
+		{"description", oneLine(v.Description)},
 		{"workspace", v.Workspace},
+		{"continues", deref(v.Continues)},
+		{"parent", deref(v.ParentJobID)},
+		{"children", listChildren(v.ChildJobs)},
+		{"version", versionText(v.Version)},
 		{"definition", v.DefinitionHash},
 		{"created", v.CreatedAt.String()},
 		{"started", v.StartedAt.String()},
@@ -88,60 +105,17 @@ func showJob(w io.Writer, v *pawl.JobView, now time.Time) error {
 	return writeOutput(w, v.Output)
 }
 
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 // compact answers a text, or nothing where it says nothing.
 func compact(text, nothing string) string {
 	if text == nothing {
 		return ""
 	}
 	return text
-}
-
-func newJobCancel(a *app) *cobra.Command {
-	reason := ""
-	c := &cobra.Command{
-		Use: "cancel JOB", Short: "Cancel a job",
-		Long:    "Cancel a job: what has not started never will, and what runs is asked to stop and\nis left behind after 10 s. The command prints the job's state after a second at\nmost. A job that has ended is a conflict (exit 5). The reason goes into the audit trail.",
-		Example: "  pawl job cancel 3f9a01 --reason \"wrong day\"",
-		Args:    want(1, 1, "a JOB"), ValidArgsFunction: a.completeJobs,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.cancelJob(c.Context(), args[0], reason)
-		},
-	}
-	c.Flags().StringVar(&reason, "reason", "", `why, for the audit trail; default "canceled"`)
-	return c
-}
-
-// cancelJob cancels with an engine of its own: the process that ran the job may
-// be dead, and then nobody else would end it.
-func (a *app) cancelJob(ctx context.Context, text, reason string) (err error) {
-	l, err := a.openLedger(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	id, err := a.jobOf(ctx, l.engine, text)
-	if err != nil {
-		return err
-	}
-	if err := l.engine.Cancel(ctx, id, workflow.Note{Actor: a.actor(), Reason: reason}); err != nil {
-		return err
-	}
-	if err := l.engine.Takeover(ctx); err != nil {
-		return err
-	}
-	moment, done := context.WithTimeout(ctx, time.Second)
-	defer done()
-	if _, err := l.engine.Wait(moment, id); err != nil && moment.Err() == nil {
-		return err
-	}
-	v, err := l.engine.Job(ctx, id)
-	if err != nil {
-		return err
-	}
-	state := string(v.Status)
-	if v.Ending != "" {
-		state += ", about to be " + string(v.Ending)
-	}
-	_, err = fmt.Fprintf(a.stdout, "job %s is %s\n", v.ID, state)
-	return err
 }

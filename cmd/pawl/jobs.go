@@ -19,14 +19,17 @@ const jobsLong = `List the jobs of the workspace, newest first.
 
 --status takes SUBMITTED, PENDING, RUNNING, COMPLETED, FAILED and CANCELED, in
 any case, several of them with commas. --limit is 1 to 1000, 50 by default.
-STEPS is how many steps have ended, of those there are.`
+STEPS is how many steps have ended, of those there are.
+
+--stuck lists the unfinished jobs of which nothing has moved for 10 minutes, or for
+as long as --for says, each with its main reason; "pawl job why JOB" tells all.`
 
 func newJobs(a *app) *cobra.Command {
 	q := pawl.JobQuery{}
-	statuses, form := "", formText
+	statuses, form, stuck, still := "", formText, false, 10*time.Minute
 	c := &cobra.Command{
 		Use: "jobs", Short: "List jobs", Long: jobsLong,
-		Example: "  pawl jobs\n  pawl jobs --status failed,canceled --workflow nightly --limit 10\n  pawl jobs -o json",
+		Example: "  pawl jobs\n  pawl jobs --status failed,canceled --workflow nightly --limit 10\n  pawl jobs --stuck --for 1h\n  pawl jobs -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if err := oneOf("output", form, formText, formJSON); err != nil {
@@ -39,12 +42,20 @@ func newJobs(a *app) *cobra.Command {
 				return usage("", "--limit %d: want 1 to 1000", q.Limit)
 			}
 			q.Workspace = a.workspace
+			if stuck {
+				return a.stuck(c.Context(), q, still, form)
+			}
+			if c.Flags().Changed("for") {
+				return usage("", "--for says how long a job has to be stuck: want --stuck with it")
+			}
 			return a.jobs(c.Context(), q, form)
 		},
 	}
 	c.Flags().StringVar(&statuses, "status", "", "only jobs in these states, with commas")
 	c.Flags().StringVar(&q.Workflow, "workflow", "", "only jobs of this workflow")
 	c.Flags().IntVar(&q.Limit, "limit", 50, "at most so many, 1 to 1000")
+	c.Flags().BoolVar(&stuck, "stuck", false, "only unfinished jobs of which nothing moves, with the reason")
+	c.Flags().DurationVar(&still, "for", still, "with --stuck: for how long nothing has moved")
 	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of jobs")
 	return c
 }
@@ -100,6 +111,49 @@ func (a *app) jobs(ctx context.Context, q pawl.JobQuery, form string) error {
 		}
 		return writeTable(a.stdout, jobRows(jobs, time.Now()))
 	})
+}
+
+// stuck lists the jobs of which nothing has moved for some time.
+func (a *app) stuck(ctx context.Context, q pawl.JobQuery, still time.Duration, form string) error {
+	if still < 0 {
+		return usage("", "--for %s: want a duration of 0 or more", still)
+	}
+	if i := slices.IndexFunc(q.Statuses, lifecycle.Job.Ended); i >= 0 {
+		return usage("", "--status %s: a job that has ended is not stuck", q.Statuses[i])
+	}
+	return a.with(ctx, func(o orchestrator) error {
+		jobs, err := o.Stuck(ctx, q, still)
+		if err != nil {
+			return err
+		}
+		if form == formJSON {
+			return writeJSON(a.stdout, jobs)
+		}
+		if len(jobs) == 0 {
+			fmt.Fprintln(a.stderr, "no stuck jobs in workspace "+a.workspace)
+			return nil
+		}
+		return writeTable(a.stdout, stuckRows(jobs, time.Now()))
+	})
+}
+
+func stuckRows(jobs []pawl.StuckJob, now time.Time) [][]string {
+	rows := [][]string{{"ID", "WORKFLOW", "STATUS", "STILL", "WHY"}}
+	for i := range jobs {
+		j := &jobs[i]
+		rows = append(rows, []string{j.ID, j.Workflow, string(j.Status), took(j.Still, 0, now), mainWhy(j.Reason)})
+	}
+	return rows
+}
+
+func mainWhy(r *pawl.Reason) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Step != "":
+		return r.Step + ": " + r.Text
+	}
+	return r.Text
 }
 
 func jobRows(jobs []pawl.JobView, now time.Time) [][]string {

@@ -30,7 +30,7 @@ func (silent) close()              {}
 type live struct {
 	w      io.Writer
 	screen screen
-	paint  bool
+	frame  frame // of each drawing, but for the terminal and the moment
 
 	stop chan struct{}
 	over chan struct{}
@@ -41,8 +41,8 @@ type live struct {
 	spin  int
 }
 
-func newLive(w io.Writer, s screen, paint bool) *live {
-	l := &live{w: w, screen: s, paint: paint, stop: make(chan struct{}), over: make(chan struct{})}
+func newLive(w io.Writer, s screen, f frame) *live {
+	l := &live{w: w, screen: s, frame: f, stop: make(chan struct{}), over: make(chan struct{})}
 	go l.loop()
 	return l
 }
@@ -100,8 +100,9 @@ func (l *live) draw() {
 	if l.view == nil {
 		return
 	}
-	width, height := l.screen.size()
-	f := frame{width: width, height: height, now: time.Now(), paint: l.paint, spin: l.spin}
+	f := l.frame
+	f.width, f.height = l.screen.size()
+	f.now, f.spin = time.Now(), l.spin
 	if lifecycle.Job.Ended(l.view.Status) {
 		f.height = 0 // the last drawing may scroll
 	}

@@ -21,21 +21,25 @@ import (
 	"github.com/pawl-dev/pawl/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { testscript.Main(withServer{m}, map[string]func(){"pawl": main}) }
+// TestMain ends the database server that tests have used, and removes the program
+// that they have built.
+func TestMain(m *testing.M) {
+	code := pgtest.Main(m)
+	builds.remove()
+	os.Exit(code)
+}
 
-// withServer ends the database server that tests have used, and removes the
-// binary that they have built.
-type withServer struct{ *testing.M }
-
-func (w withServer) Run() int {
-	defer builds.remove()
-	return pgtest.Main(w.M)
+// path answers PATH with the program in front. It is the program as people have
+// it, without the race detector, which takes a multiple of a short command's time.
+func path(t *testing.T) string {
+	t.Helper()
+	return filepath.Dir(binary(t)) + string(filepath.ListSeparator) + os.Getenv("PATH")
 }
 
 // TestScripts runs the program itself, as people do.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	p := scripts("")
+	p := scripts(t, "")
 	p.Dir = "testdata/script"
 	testscript.Run(t, p)
 }
@@ -43,10 +47,11 @@ func TestScripts(t *testing.T) {
 // TestScriptsOnPostgres runs those scripts again that are of any database.
 func TestScriptsOnPostgres(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"hello", "json", "exitcodes", "resume", "interrupt", "cancel", "exec", "dev", "verbose", "migrate"} {
+	for _, name := range []string{"hello", "json", "exitcodes", "resume", "interrupt", "cancel", "exec", "dev", "verbose", "migrate",
+		"approve", "bulk", "pause", "quota", "retry", "signal", "steps", "schedule", "workflow", "move", "why"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := scripts(pgtest.URL(t))
+			p := scripts(t, pgtest.URL(t))
 			p.Files = []string{filepath.Join("testdata", "script", name+".txt")}
 			testscript.Run(t, p)
 		})
@@ -55,7 +60,9 @@ func TestScriptsOnPostgres(t *testing.T) {
 
 // scripts answers how scripts are run on a database; "" is a SQLite file of each
 // script's own.
-func scripts(database string) testscript.Params {
+func scripts(t *testing.T, database string) testscript.Params {
+	t.Helper()
+	program := path(t)
 	return testscript.Params{
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -64,6 +71,7 @@ func scripts(database string) testscript.Params {
 			if name == "" {
 				name = filepath.Join(e.WorkDir, "pawl.db")
 			}
+			e.Setenv("PATH", program)
 			e.Setenv("PAWL_DATABASE", name)
 			e.Setenv("USER", "tester")
 			s := &spawned{}
@@ -122,7 +130,11 @@ var passed = []string{"PATH", "HOME", "USER", "TMPDIR", "PAWL_DATABASE", "PAWL_W
 // spawn NAME COMMAND... starts a command in the background. What it prints goes
 // to NAME.out and NAME.err.
 func spawn(ts *testscript.TestScript, _ bool, args []string) {
-	c := exec.Command(args[1], args[2:]...)
+	program := args[1]
+	if program == "pawl" {
+		program = filepath.Join(builds.dir, program)
+	}
+	c := exec.Command(program, args[2:]...)
 	c.Dir = ts.MkAbs(".")
 	for _, v := range passed {
 		if value := ts.Getenv(v); value != "" {

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -16,9 +19,41 @@ type orchestrator interface {
 	Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error)
 	Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error)
 	History(ctx context.Context, id pawl.ID) ([]pawl.Transition, error)
+	Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.JobView, error)
+	Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reason, error)
+	Stuck(ctx context.Context, q pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error)
 	Logs(ctx context.Context, id pawl.ID, step string) ([]pawl.LogLine, error)
 	Cancel(ctx context.Context, id pawl.ID, note workflow.Note) error
 	Watch(ctx context.Context, id pawl.ID, f func() (more bool, err error)) error
+
+	PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error
+	ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error
+	RetryJob(ctx context.Context, id pawl.ID, r engine.Retry, c pawl.Change) (pawl.ID, error)
+	RetryStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
+	SkipStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
+	ResolveStep(ctx context.Context, id pawl.ID, step string, output json.RawMessage, c pawl.Change) error
+	Approve(ctx context.Context, id pawl.ID, step string, form map[string]any, c pawl.Change) error
+	Reject(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
+	Signal(ctx context.Context, id pawl.ID, name string, data json.RawMessage, c pawl.Change) error
+	Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error)
+
+	RegisterWorkflow(ctx context.Context, workspace string, canonical []byte, dir string, c pawl.Change) (v *pawl.Version, made bool, err error)
+	Lookup(ctx context.Context, n pawl.WorkflowName, version int) (*pawl.Version, *workflow.Definition, error)
+	Workflows(ctx context.Context, workspace string) ([]*pawl.Version, error)
+	Versions(ctx context.Context, n pawl.WorkflowName) ([]*pawl.Version, error)
+	MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bool, c pawl.Change) (*engine.Moved, error)
+	PlanMoves(ctx context.Context, workspace string, canonical []byte) (*engine.MovePlans, error)
+
+	SetQuotas(ctx context.Context, set []pawl.Quota, note workflow.Note) error
+	Quotas(ctx context.Context, workspace string) ([]engine.QuotaView, error)
+
+	PutSchedule(ctx context.Context, p engine.Plan, replace bool, c pawl.Change) error
+	MoveSchedule(ctx context.Context, n store.ScheduleName, event machine.Event, c pawl.Change) error
+	TriggerSchedule(ctx context.Context, n store.ScheduleName, c pawl.Change) (pawl.ID, error)
+	Schedules(ctx context.Context, workspace string, next int) ([]engine.ScheduleView, error)
+	Schedule(ctx context.Context, n store.ScheduleName, next int) (*engine.ScheduleView, error)
+	ScheduleHistory(ctx context.Context, n store.ScheduleName) ([]pawl.Transition, error)
+	Followed(ctx context.Context) (bool, error)
 }
 
 var _ orchestrator = (*engine.Engine)(nil)

@@ -23,6 +23,8 @@ type teller struct {
 	now   func() time.Time
 	seen  map[string]pawl.StepView // by key
 	job   machine.State
+	id    string   // of the job
+	given string   // the global flags that a command needs which is shown
 	lines []change // of one show
 }
 
@@ -48,6 +50,7 @@ func (t *teller) close() {}
 
 // show tells what has changed since it was called last, in the order of time.
 func (t *teller) show(v *pawl.JobView) {
+	t.id = v.ID
 	if t.job == "" && !lifecycle.Job.Ended(v.Status) {
 		t.line(v.CreatedAt.Time(), v.Workflow, v.Status, "")
 	}
@@ -75,7 +78,7 @@ func (t *teller) step(s *pawl.StepView) {
 	}
 	running := s.Status == lifecycle.StepInProgress
 	if s.Claims > was.Claims || running && was.Status != s.Status {
-		t.line(s.StartedAt.Time(), s.Key, lifecycle.StepInProgress, attempt(s))
+		t.line(s.StartedAt.Time(), s.Key, lifecycle.StepInProgress, t.doing(s))
 	}
 	end := t.now()
 	if s.CompletedAt != 0 {
@@ -90,10 +93,26 @@ func (t *teller) step(s *pawl.StepView) {
 			t.line(end, s.Key, s.Status, "")
 		}
 	case lifecycle.StepComplete:
-		t.line(end, s.Key, s.Status, took(s.StartedAt, s.CompletedAt, time.Time{}))
+		t.line(end, s.Key, s.Status, joined(took(s.StartedAt, s.CompletedAt, time.Time{}), awaits(s)))
 	default:
 		t.line(end, s.Key, s.Status, message(s.Error))
 	}
+}
+
+// doing says what is to be known of a step in progress.
+func (t *teller) doing(s *pawl.StepView) string {
+	if s.Status != lifecycle.StepInProgress { // it came and went
+		return attempt(s)
+	}
+	text := joined(attempt(s), awaits(s))
+	if command := answer(s, t.id, t.given); command != "" {
+		text += "; approve it with: " + command
+	}
+	return text
+}
+
+func joined(facts ...string) string {
+	return strings.Join(slices.DeleteFunc(facts, func(fact string) bool { return fact == "" }), "; ")
 }
 
 func attempt(s *pawl.StepView) string {

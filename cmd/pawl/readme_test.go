@@ -25,8 +25,7 @@ func TestReadmeTour(t *testing.T) {
 	if len(blocks) < 5 {
 		t.Fatalf("%d console blocks in the README; want the tour", len(blocks))
 	}
-	path := filepath.Dir(binary(t)) + string(os.PathListSeparator) + os.Getenv("PATH")
-	env := append(os.Environ(), "PATH="+path, "XDG_STATE_HOME="+t.TempDir(), "PAWL_DATABASE=")
+	env := append(os.Environ(), "PATH="+path(t), "XDG_STATE_HOME="+t.TempDir(), "PAWL_DATABASE=")
 	for _, block := range blocks[1:] { // the first one builds the binary
 		for line := range strings.Lines(block[1]) {
 			command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ ")

@@ -31,7 +31,7 @@ var unfinished = []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, l
 // owner runs, newest first.
 func (r *resumption) private(ctx context.Context) ([]*pawl.Job, error) {
 	jobs, err := r.ledger.store.Jobs(ctx, store.JobFilter{Workspace: r.app.workspace, States: unfinished, Workflow: r.def.Name})
-	return slices.DeleteFunc(jobs, func(j *pawl.Job) bool { return !j.Private }), err
+	return slices.DeleteFunc(jobs, func(j *pawl.Job) bool { return j.Private != j.Key() }), err
 }
 
 // newest answers the newest job that the file and the inputs continue.
@@ -82,7 +82,7 @@ func (r *resumption) fits(j *pawl.Job, v *pawl.JobView) error {
 	switch {
 	case lifecycle.Job.Ended(j.State):
 		return refuse("start another job by leaving --resume out", "cannot be continued: it is %s", j.State)
-	case !j.Private:
+	case j.Private != j.Key():
 		return refuse("run a worker for it with: pawl dev"+r.app.given, "was submitted for workers to run")
 	case j.Workspace != r.app.workspace:
 		return refuse("name it with --workspace "+j.Workspace, "is in workspace %s, not in %s", j.Workspace, r.app.workspace)

@@ -84,8 +84,9 @@ func addCompletion(root *cobra.Command) {
 func commands(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newRun(a), newSubmit(a), newExec(a), newDev(a),
-		newValidate(a), newPlan(a),
-		newJobs(a), newJob(a),
+		newValidate(a), newPlan(a), newVerify(a), newSimulate(a),
+		newWorkflow(a), newSchedule(a),
+		newJobs(a), newJob(a), newStep(a), newApprove(a), newReject(a), newQuota(a),
 		newMachine(a), newAudit(a), newMigrate(a), newBench(a), newVersion(a),
 	}
 }

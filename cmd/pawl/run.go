@@ -89,7 +89,7 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	def, err := readWorkflow(path)
+	def, err := runnable(path)
 	if err != nil {
 		return err
 	}
@@ -115,6 +115,14 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 func served(path string, def *workflow.Definition) error {
 	known := handlers()
 	for _, n := range def.Nodes {
+		if n.Kind.Waits() {
+			if n.Child != nil && n.Child.Definition != nil {
+				if err := served(n.Child.File, n.Child.Definition); err != nil {
+					return err
+				}
+			}
+			continue
+		}
 		if known[n.Handler] == nil {
 			return usage("submit it with pawl submit to a worker that has the handler", "%s: step %s needs the handler %s, which pawl run does not have", path, n.ID, n.Handler)
 		}

@@ -9,8 +9,10 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-const submitLong = `Submit a workflow file as a job that any worker of the workspace runs, such as
-"pawl dev" or one on another host.
+const submitLong = `Submit a workflow as a job that any worker of the workspace runs, such as "pawl
+dev" or one on another host. What ends in .yaml or .yml, or is there as a file, is
+a FILE; else it is the NAME of a registered workflow, the newest version if none
+is named.
 
 The job's id is printed on stdout. With --wait the job is shown until it has
 ended, its output is printed, and the exit code is that of "pawl run"; the id is
@@ -28,10 +30,10 @@ type submitFlags struct {
 func newSubmit(a *app) *cobra.Command {
 	var f submitFlags
 	c := &cobra.Command{
-		Use: "submit FILE", Short: "Submit a workflow for workers to run", Long: submitLong,
-		Example: "  pawl submit nightly.yaml -i day=2026-01-31\n  pawl submit nightly.yaml -i day=2026-01-31 --wait --request-id nightly-2026-01-31",
-		Args:    want(1, 1, "a FILE"),
-		RunE:    func(c *cobra.Command, args []string) error { return a.submit(c.Context(), args[0], &f) },
+		Use: "submit FILE|NAME[@VERSION]", Short: "Submit a workflow for workers to run", Long: submitLong,
+		Example: "  pawl submit nightly.yaml -i day=2026-01-31\n  pawl submit nightly@3 -i day=2026-01-31\n  pawl submit nightly.yaml -i day=2026-01-31 --wait --request-id nightly-2026-01-31",
+		Args:    want(1, 1, "a FILE or a NAME"), ValidArgsFunction: a.completeSubmit,
+		RunE: func(c *cobra.Command, args []string) error { return a.submit(c.Context(), args[0], &f) },
 	}
 	f.inputs.bind(c)
 	f.shape.bind(c)
@@ -42,20 +44,24 @@ func newSubmit(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) submit(ctx context.Context, path string, f *submitFlags) error {
+func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	def, err := readWorkflow(path)
-	if err != nil {
-		return err
+	var sub pawl.Submission
+	file := isFile(what)
+	if file {
+		if sub, err = a.ofFile(what, &f.inputs); err != nil {
+			return err
+		}
 	}
-	sub, err := a.submission(path, def, &f.inputs)
-	if err != nil {
-		return err
-	}
-	sub.RequestID, sub.Description, sub.Priority = f.requestID, f.description, f.priority
 	return a.with(ctx, func(o orchestrator) error {
+		if !file {
+			if sub, err = a.ofName(ctx, o, what, &f.inputs); err != nil {
+				return err
+			}
+		}
+		sub.RequestID, sub.Description, sub.Priority = f.requestID, f.description, f.priority
 		done, err := submitOne(ctx, o, sub)
 		if err != nil {
 			return err
@@ -74,6 +80,35 @@ func (a *app) submit(ctx context.Context, path string, f *submitFlags) error {
 		_, err = fmt.Fprintln(a.stdout, done.ID.Public(pawl.JobPrefix))
 		return err
 	})
+}
+
+// ofFile asks for a job of a workflow file.
+func (a *app) ofFile(path string, in *inputFlags) (sub pawl.Submission, err error) {
+	def, err := readWorkflow(path)
+	if err != nil {
+		return sub, err
+	}
+	return a.submission(path, def, in)
+}
+
+// ofName asks for a job of a registered workflow.
+func (a *app) ofName(ctx context.Context, o orchestrator, name string, in *inputFlags) (sub pawl.Submission, err error) {
+	v, def, err := a.lookup(ctx, o, name)
+	if err != nil {
+		return sub, err
+	}
+	sub = pawl.Submission{Workspace: a.workspace, Definition: def.Canonical(), Actor: a.actor(), Dir: v.Dir, Version: v.Version}
+	sub.Inputs, err = in.of(def)
+	return sub, err
+}
+
+// completeSubmit offers the registered workflows to the shell, and files.
+func (a *app) completeSubmit(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	names, how := a.completeWorkflows(c, args, begun)
+	if len(args) == 0 && how == cobra.ShellCompDirectiveNoFileComp {
+		how = cobra.ShellCompDirectiveDefault
+	}
+	return names, how
 }
 
 // wait shows a job that others run until it has ended.

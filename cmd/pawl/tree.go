@@ -16,8 +16,10 @@ type frame struct {
 	width  int // 0: lines are not cut
 	height int // 0: all lines are drawn
 	now    time.Time
-	paint  bool // with colours
-	spin   int  // which of the spinner's pictures
+	paint  bool   // with colours
+	spin   int    // which of the spinner's pictures
+	given  string // the global flags that a command needs which is shown
+	job    string // its id
 }
 
 // A branch is a step with the instances that are worth a line.
@@ -55,10 +57,11 @@ func remarkable(s *pawl.StepView) bool {
 // drawTree draws a job and its steps, one line each.
 func drawTree(v *pawl.JobView, f frame) []string {
 	head := fmt.Sprintf("%s  %s  %s  %s", v.Workflow, v.ID, f.state(string(v.Status), v.Status), took(v.StartedAt, v.CompletedAt, f.now))
-	if v.Paused {
+	if v.Paused && !lifecycle.Job.Ended(v.Status) {
 		head += "  paused"
 	}
 	lines := []string{head}
+	f.job = v.ID
 	all := branches(v.Steps)
 	for i := range all {
 		lines = append(lines, f.branch(&all[i], i == len(all)-1)...)
@@ -75,13 +78,22 @@ func (f frame) branch(b *branch, last bool) []string {
 	if last {
 		joint, bar = "└─ ", "   "
 	}
-	lines := []string{joint + f.step(&b.StepView)}
+	lines := f.lines(&b.StepView, joint, bar)
 	for i := range b.instances {
-		inner := "├─ "
+		inner, beside := "├─ ", "│  "
 		if i == len(b.instances)-1 {
-			inner = "└─ "
+			inner, beside = "└─ ", "   "
 		}
-		lines = append(lines, bar+inner+f.step(&b.instances[i]))
+		lines = append(lines, f.lines(&b.instances[i], bar+inner, bar+beside)...)
+	}
+	return lines
+}
+
+// lines draws one step, and below it the command that it waits for.
+func (f frame) lines(s *pawl.StepView, joint, bar string) []string {
+	lines := []string{joint + f.step(s)}
+	if command := answer(s, f.job, f.given); command != "" {
+		lines = append(lines, bar+"  "+command)
 	}
 	return lines
 }
@@ -109,6 +121,9 @@ func (f frame) facts(s *pawl.StepView) []string {
 			add("attempt %d", s.Attempts)
 		}
 		add("%s", took(s.StartedAt, s.CompletedAt, f.now))
+		if text := awaits(s); text != "" {
+			add("%s", text)
+		}
 	default:
 		add("%s", strings.ReplaceAll(string(s.Status), "_", " "))
 	}

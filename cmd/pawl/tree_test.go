@@ -106,6 +106,18 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
+// Nor can what somebody said that a job is for, nor does it look like another line.
+func TestShowJobTamesTheDescription(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := showJob(&b, &pawl.JobView{Description: "a\x1b[31mb\nstarted now"}, frame{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "description  a\uFFFD[31mb started now\n"; !strings.Contains(b.String(), want) {
+		t.Errorf("got %q, want %q in it", b.String(), want)
+	}
+}
+
 // shared lets a test read what another goroutine writes.
 type shared struct {
 	mu sync.Mutex
@@ -121,7 +133,7 @@ func (s *shared) Write(p []byte) (int, error) {
 func TestLiveReplacesItsLastDrawing(t *testing.T) {
 	t.Parallel()
 	var w shared
-	l := newLive(&w, screen{terminal: true, size: func() (int, int) { return 80, 24 }}, false)
+	l := newLive(&w, screen{terminal: true, size: func() (int, int) { return 80, 24 }}, frame{})
 	v := busy()
 	v.Steps = v.Steps[:2]
 	l.show(v)
@@ -143,7 +155,7 @@ func TestLogLinesAboveTheDrawing(t *testing.T) {
 	t.Parallel()
 	var w shared
 	logs := &spout{w: &w}
-	d := newDrawing(newLive(&w, screen{terminal: true, size: func() (int, int) { return 80, 24 }}, false), logs)
+	d := newDrawing(newLive(&w, screen{terminal: true, size: func() (int, int) { return 80, 24 }}, frame{}), logs)
 	v := busy()
 	v.Steps = v.Steps[:1]
 	d.show(v)

@@ -36,16 +36,20 @@ func (a *app) validate(paths []string) error {
 
 const planLong = `Show what a workflow would do, without doing it: its steps level by level, each
 level after those above it. Inputs are checked when any are given. No database is
-needed.`
+needed.
+
+With --against running it says of each unfinished job of that workflow in the
+workspace what it is made of, which it keeps, what would differ in it, and whether
+"pawl job move" could take it to this version, or why not. Nothing is changed.`
 
 func newPlan(a *app) *cobra.Command {
 	var in inputFlags
-	form := formText
+	form, against := formText, ""
 	c := &cobra.Command{
 		Use: "plan FILE", Short: "Show the steps of a workflow file", Long: planLong,
-		Example: "  pawl plan nightly.yaml\n  pawl plan nightly.yaml -o mermaid",
+		Example: "  pawl plan nightly.yaml\n  pawl plan nightly.yaml -o mermaid\n  pawl plan nightly.yaml --against running",
 		Args:    want(1, 1, "a FILE"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneOf("output", form, formText, "mermaid", formJSON); err != nil {
 				return err
 			}
@@ -58,10 +62,14 @@ func newPlan(a *app) *cobra.Command {
 					return err
 				}
 			}
+			if c.Flags().Changed("against") {
+				return a.planAgainst(c.Context(), def, against, form)
+			}
 			return a.plan(def, form)
 		},
 	}
 	in.bind(c)
+	c.Flags().StringVar(&against, "against", "", "running: compare with what unfinished jobs are made of")
 	c.Flags().StringVarP(&form, "output", "o", formText, "text; mermaid: a flowchart; json: the definition with its defaults written out")
 	return c
 }

@@ -16,22 +16,22 @@ import (
 // spare rows stand in for those that others have locked.
 const (
 	readyOne = `select s.* from step s where s.state = 'enqueued' and s.route = $1::bigint
-  order by s.priority desc, s.job, s.ord limit $2::bigint for update skip locked`
+  order by s.rank, s.job, s.ord limit $2::bigint for update skip locked`
 	readyMany = `select s.* from (
     select h.* from unnest($1::bigint[]) as r(route) cross join lateral
-      (select job, ord, priority from step where state = 'enqueued' and step.route = r.route
-       order by priority desc, job, ord limit 2 * $2::bigint + 100) h
-    order by h.priority desc, h.job, h.ord
+      (select job, ord, rank from step where state = 'enqueued' and step.route = r.route
+       order by rank, job, ord limit 2 * $2::bigint + 100) h
+    order by h.rank, h.job, h.ord
   ) h cross join lateral
     (select * from step where step.job = h.job and step.ord = h.ord and state = 'enqueued' for update skip locked) s
   limit $2::bigint`
 	pendingOne = `select j.* from job j where j.state = 'PENDING' and j.route = $1::bigint and not j.paused
-  order by j.priority desc, j.id limit $2::bigint - (select count(*) from c) for update skip locked`
+  order by j.rank, j.id limit $2::bigint - (select count(*) from c) for update skip locked`
 	pendingMany = `select j.* from (
     select h.* from unnest($1::bigint[]) as r(route) cross join lateral
-      (select id, priority from job where state = 'PENDING' and job.route = r.route and not paused
-       order by priority desc, id limit 2 * $2::bigint + 100) h
-    order by h.priority desc, h.id
+      (select id, rank from job where state = 'PENDING' and job.route = r.route and not paused
+       order by rank, id limit 2 * $2::bigint + 100) h
+    order by h.rank, h.id
   ) h cross join lateral
     (select * from job where job.id = h.id and state = 'PENDING' and not paused for update skip locked) j
   limit $2::bigint - (select count(*) from c)`
@@ -63,10 +63,10 @@ from (select *, lag(s_job) over () is distinct from s_job as first from r) r`,
 		names("c", stepPlain), names("j", jobPlain), shaped("s_*", stepPlain), shaped("j_*", jobPlain))
 }
 
-// A claimPool is what was found for all queries on the same routes. A row that
+// A claimGroup is what was found for all queries on the same routes. A row that
 // this transaction has locked already is not passed over by SKIP LOCKED, so
 // queries that share a route ask for as much more as those before them want.
-type claimPool struct {
+type claimGroup struct {
 	routes []int64
 	limit  int
 	steps  []pawl.StepKey
@@ -75,40 +75,40 @@ type claimPool struct {
 
 func (r *reading) queueClaims(p *pipe) {
 	for _, c := range r.q.Claims {
-		pool := r.poolOf(c.Routes)
-		pool.limit += c.Limit
+		group := r.groupOf(c.Routes)
+		group.limit += c.Limit
 	}
-	for i, pool := range r.pools {
-		limit := pool.limit
-		for _, before := range r.pools[:i] {
-			if slices.ContainsFunc(before.routes, func(x int64) bool { return slices.Contains(pool.routes, x) }) {
+	for i, group := range r.groups {
+		limit := group.limit
+		for _, before := range r.groups[:i] {
+			if slices.ContainsFunc(before.routes, func(x int64) bool { return slices.Contains(group.routes, x) }) {
 				limit += before.limit
 			}
 		}
-		if len(pool.routes) == 1 {
-			p.add(claimOne, r.claimed(pool), num(pool.routes[0]), num(int64(limit)))
-		} else if len(pool.routes) > 1 {
-			p.add(claimMany, r.claimed(pool), nums(pool.routes), num(int64(limit)))
+		if len(group.routes) == 1 {
+			p.add(claimOne, r.claimed(group), num(group.routes[0]), num(int64(limit)))
+		} else if len(group.routes) > 1 {
+			p.add(claimMany, r.claimed(group), nums(group.routes), num(int64(limit)))
 		}
 	}
 }
 
-func (r *reading) poolOf(routes []int64) *claimPool {
+func (r *reading) groupOf(routes []int64) *claimGroup {
 	routes = slices.Clone(routes)
 	slices.Sort(routes)
 	routes = slices.Compact(routes)
-	for _, p := range r.pools {
-		if slices.Equal(p.routes, routes) {
-			return p
+	for _, g := range r.groups {
+		if slices.Equal(g.routes, routes) {
+			return g
 		}
 	}
-	p := &claimPool{routes: routes}
-	r.pools = append(r.pools, p)
-	return p
+	g := &claimGroup{routes: routes}
+	r.groups = append(r.groups, g)
+	return g
 }
 
 // claimed reads one row of a claim statement.
-func (r *reading) claimed(pool *claimPool) func(*cursor) {
+func (r *reading) claimed(group *claimGroup) func(*cursor) {
 	return func(c *cursor) {
 		s := r.claimedStep(c)
 		start := c.num() == 1
@@ -118,14 +118,14 @@ func (r *reading) claimed(pool *claimPool) func(*cursor) {
 			return
 		}
 		if !start && s != nil {
-			pool.steps = append(pool.steps, s.StepKey)
+			group.steps = append(group.steps, s.StepKey)
 			r.withBodies(j)
 		}
 		if !start {
 			return
 		}
-		if n := len(pool.starts); n == 0 || pool.starts[n-1] != j.Key() {
-			pool.starts = append(pool.starts, j.Key())
+		if n := len(group.starts); n == 0 || group.starts[n-1] != j.Key() {
+			group.starts = append(group.starts, j.Key())
 			r.withBodies(j)
 		}
 	}
@@ -183,18 +183,18 @@ func (r *reading) handOut() {
 	r.Claims = make([]store.ClaimFacts, len(r.q.Claims))
 	gone := map[pawl.StepKey]bool{}
 	for i, c := range r.q.Claims {
-		f, pool := &r.Claims[i], r.poolOf(c.Routes)
-		for len(f.Steps) < c.Limit && len(pool.steps) > 0 {
-			k := pool.steps[0]
-			pool.steps = pool.steps[1:]
+		f, group := &r.Claims[i], r.groupOf(c.Routes)
+		for len(f.Steps) < c.Limit && len(group.steps) > 0 {
+			k := group.steps[0]
+			group.steps = group.steps[1:]
 			if !gone[k] {
 				gone[k] = true
 				f.Steps = append(f.Steps, k)
 			}
 		}
-		for len(f.Steps)+len(f.Starts) < c.Limit && len(pool.starts) > 0 {
-			k := pawl.StepKey{Job: pool.starts[0]}
-			pool.starts = pool.starts[1:]
+		for len(f.Steps)+len(f.Starts) < c.Limit && len(group.starts) > 0 {
+			k := pawl.StepKey{Job: group.starts[0]}
+			group.starts = group.starts[1:]
 			if !gone[k] {
 				gone[k] = true
 				f.Starts = append(f.Starts, k.Job)

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -108,27 +110,71 @@ func TestClaimsPassOverWhatIsLocked(t *testing.T) {
 	}
 }
 
-// TestPriority: higher first, then older (T9).
-func TestPriority(t *testing.T) {
+// TestRank: lower first, then older, whatever the priority (T9).
+func TestRank(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
 	var jobs []*pawl.Job
 	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {
-		for _, priority := range []int{0, 5, -5, 5} {
+		for i, rank := range []int64{0, -5, 5, -5} {
 			j := d.newJob(1)
-			j.Priority = priority
-			d.newStep(j, 1, 1)
+			j.Rank, j.Priority = rank, i
+			d.newStep(j, 1, 1).Rank = rank
 			d.newStep(j, 2, 1).Unmet = 1
 			jobs = append(jobs, j)
 		}
 	})
-	do(t, db, &store.Query{Claims: []store.ClaimQuery{{Routes: []int64{1}, Limit: 9}}}, func(f *store.Facts, _ *draft) {
-		want := keysOf([]*pawl.Job{jobs[1], jobs[3], jobs[0], jobs[2]})
-		if diff := cmp.Diff(want, f.Claims[0].Starts); diff != "" {
-			t.Errorf("starts (-want +got):\n%s", diff)
+	order := []*pawl.Job{jobs[1], jobs[3], jobs[0], jobs[2]}
+	for _, routes := range [][]int64{{1}, {1, 2}} {
+		do(t, db, &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 9}}}, func(f *store.Facts, _ *draft) {
+			if diff := cmp.Diff(keysOf(order), f.Claims[0].Starts); diff != "" {
+				t.Errorf("starts (-want +got):\n%s", diff)
+			}
+			if len(f.Steps) != 4 {
+				t.Errorf("%d steps, want the four without unmet needs", len(f.Steps))
+			}
+		})
+	}
+	do(t, db, &store.Query{Jobs: keysOf(jobs)}, func(f *store.Facts, d *draft) {
+		for _, j := range f.Jobs {
+			j.Route = 0
+			d.moveJob(j, lifecycle.JobPending, lifecycle.JobPause)
 		}
-		if len(f.Steps) != 4 {
-			t.Errorf("%d steps, want the four without unmet needs", len(f.Steps))
+	})
+	if a, err := db.Look(t.Context(), 3, 1); err != nil || !cmp.Equal(a.Pending, keysOf(order[1:])) {
+		t.Errorf("agenda %v, %v, want %v", a.Pending, err, keysOf(order[1:]))
+	}
+	enqueue(t, db, jobs)
+	for _, routes := range [][]int64{{1}, {1, 2}} {
+		do(t, db, &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 3}}}, func(f *store.Facts, _ *draft) {
+			if diff := cmp.Diff(firsts(order[:3]), f.Claims[0].Steps); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNodes: the nodes of each job in order, and none of their instances.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	want := map[int64][]pawl.StepKey{}
+	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {
+		for _, nodes := range [][]int{{1, 2, 5, 1000}, {3}, {1}, {}} {
+			j := d.newJob(0)
+			for _, node := range nodes {
+				want[j.Key()] = append(want[j.Key()], d.newStep(j, node, 0).StepKey)
+				for instance := 1; instance <= node%5*20; instance++ {
+					d.newStepAt(j, pawl.MakeOrd(node, instance), 0)
+				}
+			}
+		}
+	})
+	q := &store.Query{Jobs: slices.Collect(maps.Keys(want)), Nodes: slices.Collect(maps.Keys(want))}
+	q.Nodes = append(q.Nodes, q.Nodes[0])
+	do(t, db, q, func(f *store.Facts, _ *draft) {
+		if diff := cmp.Diff(want, f.Nodes); diff != "" || len(f.Steps) != 6 {
+			t.Errorf("%d steps, want 6; nodes (-want +got):\n%s", len(f.Steps), diff)
 		}
 	})
 }

@@ -29,13 +29,13 @@ func columns(spec string) []column {
 var (
 	recordColumns = columns("text state, bigint seq, bytea head, bigint due_at, text due_event, bigint updated_at")
 
-	jobFixed  = columns("bigint id, uuid uuid, text workspace, bigint definition, text workflow, text description, bigint parent, bigint continues, bigint depth, bigint worker_count, bool private, bigint created_at")
-	jobMoving = join(recordColumns, columns("bigint route, bigint priority, bool paused, bigint mark, text ending, bigint open, bigint active, bigint started_at, bigint completed_at"))
+	jobFixed  = columns("bigint id, uuid uuid, text workspace, text workflow, text description, bigint parent, bigint parent_step, bigint continues, bigint schedule, bigint depth, bigint private, bigint created_at")
+	jobMoving = join(recordColumns, columns("bigint definition, bigint version, bigint worker_count, bigint route, bigint priority, bigint rank, bigint pool, bigint quota, bool paused, bigint mark, text ending, bigint hooks, bigint open, bigint blocked, bigint active, bigint started_at, bigint completed_at"))
 	jobBodies = columns("text inputs, text output, text error, text metadata")
 	jobPlain  = join(jobFixed[1:], jobMoving)
 
 	stepFixed  = columns("bigint job, bigint ord, bigint created_at")
-	stepMoving = join(recordColumns, columns("bigint mark, bigint unmet, bool skipped, bigint attempts, bigint claims, bigint losses, bigint worker, bigint route, bigint priority, bigint total, bigint made, bigint live, bigint enqueued_at, bigint started_at, bigint completed_at"))
+	stepMoving = join(recordColumns, columns("bigint mark, bigint unmet, bool skipped, bigint attempts, bigint claims, bigint losses, bigint worker, bigint route, bigint priority, bigint rank, bigint pool, bigint total, bigint made, bigint live, bigint enqueued_at, bigint started_at, bigint completed_at"))
 	stepBodies = columns("text input, text output, text error")
 	stepPlain  = join(stepFixed, stepMoving)
 
@@ -44,12 +44,21 @@ var (
 	workerBodies = columns("text metadata")
 	workerPlain  = join(workerFixed[1:], workerMoving)
 
-	entryColumns       = columns("bigint job, bigint ord, bigint seq, text state, text event, text reason, text actor, text request_id, bytea metadata, bigint at, bytea hash")
-	workerEntryColumns = columns("bigint worker, bigint seq, text state, text event, text reason, text actor, text request_id, bytea metadata, bigint at, bytea hash")
-	definitionColumns  = columns("bigint id, bytea hash, text name, bytea source, bigint created_at")
-	refusalColumns     = columns("bigint job, bigint ord, bigint at, bigint claim, text event, text actor, text why, text data")
-	answerColumns      = columns("text workspace, text key, text endpoint, bytea request_hash, bigint status, bytea body, bigint expires_at")
-	chunkColumns       = columns("bigint job, bigint ord, bigint claim, text stream, bigint off, bigint at, bytea data")
+	scheduleFixed  = columns("bigint id, uuid uuid, text workspace, text name, bigint created_at")
+	scheduleMoving = join(recordColumns, columns("text workflow, text cron, text time_zone, bigint catch_up, text overlap, bigint priority, bigint due, bigint last_job, bigint waiting"))
+	scheduleBodies = columns("text inputs")
+	scheduleWhole  = join(scheduleFixed[1:], scheduleMoving, scheduleBodies)
+
+	entryColumns         = columns("bigint job, bigint ord, bigint seq, text state, text event, text reason, text actor, text request_id, bytea metadata, bigint at, bytea hash")
+	workerEntryColumns   = columns("bigint worker, bigint seq, text state, text event, text reason, text actor, text request_id, bytea metadata, bigint at, bytea hash")
+	scheduleEntryColumns = join(columns("bigint schedule"), workerEntryColumns[1:])
+	definitionColumns    = columns("bigint id, bytea hash, text name, bytea source, bigint created_at")
+	versionColumns       = columns("text workspace, text name, bigint version, bigint definition, text dir, bigint at, text actor, text reason")
+	quotaColumns         = columns("text workspace, text name, bigint slots, bigint at, text actor, text reason")
+	signalColumns        = columns("bigint job, bigint seq, text name, text data, bigint at, text actor, bigint taken")
+	refusalColumns       = columns("bigint job, bigint ord, bigint at, bigint claim, text event, text actor, text why, text data")
+	answerColumns        = columns("text workspace, text key, text endpoint, bytea request_hash, bigint status, bytea body, bigint expires_at")
+	chunkColumns         = columns("bigint job, bigint ord, bigint claim, text stream, bigint off, bigint at, bytea data")
 )
 
 func join(parts ...[]column) []column {
@@ -103,9 +112,7 @@ func insert(table string, cs []column, more string) string {
 }
 
 // update writes the moving columns, and the bodies that are not null, of the
-// rows that key and seq (the column was) name. It divides by zero, which is
-// how ErrStale comes about, unless it has changed as many rows as the last
-// parameter says: so the commit behind it in the pipeline is not run.
+// rows that key and seq (the column was) name.
 func update(table string, key, moving, bodies []column) string {
 	all := join(key, columns("bigint was"), moving, bodies)
 	var set []string
@@ -115,10 +122,14 @@ func update(table string, key, moving, bodies []column) string {
 	for _, c := range bodies {
 		set = append(set, fmt.Sprintf("%s = coalesce(u.%s, t.%s)", c.name, c.name, c.name))
 	}
-	return fmt.Sprintf(`with done as (
-  update %s t set %s from %s returning 1
-) select 1 / (count(*) = $%d)::int from done`,
-		table, strings.Join(set, ", "), found(table, all, key, "k.seq = u.was"), len(all)+1)
+	return exactly(len(all)+1, fmt.Sprintf("update %s t set %s from %s", table, strings.Join(set, ", "), found(table, all, key, "k.seq = u.was")))
+}
+
+// exactly divides by zero, which is how ErrStale comes about, unless the
+// statement has changed as many rows as the numbered parameter says: so the
+// commit behind it in the pipeline is not run.
+func exactly(param int, statement string) string {
+	return fmt.Sprintf("with done as (\n  %s returning 1\n) select 1 / (count(*) = $%d)::int from done", statement, param)
 }
 
 // found looks the rows of a table up that the parameters name by key, and

@@ -23,14 +23,15 @@ func TestRecordsComeBackAsWritten(t *testing.T) {
 	}
 	job := &pawl.Job{
 		Record: rec(100), ID: newID(), Workspace: "ws", Definition: 7, Workflow: "wf", Description: "what\x00for", Parent: 8, Continues: 9,
-		Depth: 2, WorkerCount: 3, Private: true, Route: 10, Priority: -4, Paused: true, Mark: pawl.Attention, Ending: lifecycle.JobFailed,
+		Version: 15, ParentStep: pawl.MakeOrd(16, 0), Schedule: 17, Rank: -18, Pool: 19, Quota: math.MaxInt64, Hooks: pawl.HooksCancelled, Blocked: 20,
+		Depth: 2, WorkerCount: 3, Private: 21, Route: 10, Priority: -4, Paused: true, Mark: pawl.Attention, Ending: lifecycle.JobCompleted,
 		Open: 11, Active: 12, StartedAt: 13, CompletedAt: 14, Inputs: json.RawMessage(`{"a" : "\u0000\ud800"}`), Output: json.RawMessage(`[1,  2]`),
 		Error: &pawl.Failure{Class: "c", Message: "m\x00", Permanent: true, Delay: 5, Step: "s"}, Metadata: json.RawMessage(`{}`),
 	}
 	job.State = lifecycle.JobRunning
 	step := &pawl.Step{
-		Record: rec(200), StepKey: pawl.StepKey{Job: job.Key(), Ord: pawl.MakeOrd(1000, pawl.MaxInstances)}, Mark: pawl.Waiting, Unmet: 1, Skipped: true,
-		Attempts: 2, Claims: 3, Losses: 4, Worker: 5, Route: math.MaxInt64, Priority: 7, Total: 8, Made: 9, Live: 10, EnqueuedAt: 11, StartedAt: 12,
+		Record: rec(200), StepKey: pawl.StepKey{Job: job.Key(), Ord: pawl.MakeOrd(1000, pawl.MaxInstances)}, Mark: pawl.Blocked, Unmet: 1, Skipped: true,
+		Attempts: 2, Claims: 3, Losses: 4, Worker: 5, Route: math.MaxInt64, Priority: 7, Rank: -14, Pool: 15, Total: 8, Made: 9, Live: 10, EnqueuedAt: 11, StartedAt: 12,
 		CompletedAt: 13, Input: json.RawMessage(`[{"x":1}]`), Output: json.RawMessage("\"\xff\""), Error: &pawl.Failure{Class: "lost"},
 	}
 	step.State = lifecycle.StepInProgress
@@ -71,6 +72,8 @@ func TestRecordsComeBackAsWritten(t *testing.T) {
 	do(t, db, q, func(f *store.Facts, d *draft) {
 		j, s, w := f.Jobs[job.Key()], f.Steps[step.StepKey], f.Workers[worker.Key()]
 		j.Active, s.Live, w.Capacity = 99, 98, 97
+		j.Definition, j.Version, j.WorkerCount, j.Rank, j.Pool, j.Quota, j.Hooks, j.Blocked = 90, 91, 92, 93, 94, 95, pawl.HooksRun, 96
+		s.Rank, s.Pool = -90, -91
 		d.moveJob(j, lifecycle.JobRunning, lifecycle.JobPause)
 		d.moveStep(j.ID, s, lifecycle.StepSuccess, lifecycle.StepComplete)
 		d.Workers = append(d.Workers, store.Update[*pawl.Worker]{Record: w, Was: w.Seq})

@@ -109,6 +109,7 @@ func TestSettleFindsWhatWasCommitted(t *testing.T) {
 	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {
 		d.newStep(d.newJob(1), 1, 1)
 		d.newWorker()
+		d.newSchedule("s")
 		entries = d.Entries
 	})
 	for _, e := range entries {

@@ -25,15 +25,17 @@ var (
 
 	dueRecords = &statement{"due_records", `(select 0, job, ord, due_at, due_event from step where due_at > 0 and due_at <= (select ` + clock + `) order by due_at limit $1::bigint)
 union all (select 1, id, 0, due_at, due_event from job where due_at > 0 and due_at <= (select ` + clock + `) order by due_at limit $1::bigint)
-union all (select 2, id, 0, due_at, due_event from worker where due_at > 0 and due_at <= (select ` + clock + `) order by due_at limit $1::bigint)`}
+union all (select 2, id, 0, due_at, due_event from worker where due_at > 0 and due_at <= (select ` + clock + `) order by due_at limit $1::bigint)
+union all (select 3, id, 0, due_at, due_event from schedule where due_at > 0 and due_at <= (select ` + clock + `) order by due_at limit $1::bigint)`}
 	// Asked before what is due: a deadline that passes between the two is in
 	// both, and not in neither.
 	nextDue = &statement{"next_due", `select least(
   (select due_at from step where due_at > 0 and due_at > (select ` + clock + `) order by due_at limit 1),
   (select due_at from job where due_at > 0 and due_at > (select ` + clock + `) order by due_at limit 1),
-  (select due_at from worker where due_at > 0 and due_at > (select ` + clock + `) order by due_at limit 1))`}
+  (select due_at from worker where due_at > 0 and due_at > (select ` + clock + `) order by due_at limit 1),
+  (select due_at from schedule where due_at > 0 and due_at > (select ` + clock + `) order by due_at limit 1))`}
 
-	pendingJobs = &statement{"pending_jobs", "select id from job where state = 'PENDING' and route = 0 and not paused order by priority desc, id limit $1::bigint offset $2::bigint"}
+	pendingJobs = &statement{"pending_jobs", "select id from job where state = 'PENDING' and route = 0 and not paused order by rank, id limit $1::bigint offset $2::bigint"}
 
 	orphans = &statement{"orphans", `with recursive h(worker) as (
   (select worker from step where state = 'in_progress' and worker <> 0 order by worker limit 1)
@@ -43,7 +45,7 @@ union all (select 2, id, 0, due_at, due_event from worker where due_at > 0 and d
 ) select h.worker from h join worker w on w.id = h.worker where w.state = any($2::text[]) limit $1::bigint`}
 )
 
-var kinds = [...]string{kindStep, kindJob, kindWorker}
+var kinds = [...]string{kindStep, kindJob, kindWorker, kindSchedule}
 
 // Look finds what needs the evaluator; see store.Ledger.
 func (db *DB) Look(ctx context.Context, limit, skip int) (*store.Agenda, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// TestDue: deadlines of steps, jobs and workers, by time (K8).
+// TestDue: deadlines of steps, jobs, workers and schedules, by time (K8).
 func TestDue(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
@@ -22,15 +22,18 @@ func TestDue(t *testing.T) {
 	var future int64
 	do(t, db, &store.Query{}, func(f *store.Facts, d *draft) {
 		j, later := d.newJob(1), d.newJob(1)
-		s, w := d.newStep(j, 1, 1), d.newWorker()
+		s, w, sc := d.newStep(j, 1, 1), d.newWorker(), d.newSchedule("s")
 		j.DueAt, j.DueEvent = f.Now-1000, "cancel"
 		s.DueAt, s.DueEvent = f.Now-3000, "timeout"
 		w.DueAt, w.DueEvent = f.Now-2000, "terminate"
+		sc.DueAt, sc.DueEvent = f.Now-1500, "fire"
 		future = f.Now + 3600e6
-		later.DueAt = future
+		later.DueAt = future + 1
+		d.newSchedule("later").DueAt = future
 		want = []store.Due{
 			{EntityKey: jobKey(s.Job, s.Ord), At: s.DueAt, Event: "timeout"},
 			{EntityKey: workerKey(w.Key()), At: w.DueAt, Event: "terminate"},
+			{EntityKey: longKey(kindSchedule, sc.Key()), At: sc.DueAt, Event: "fire"},
 			{EntityKey: jobKey(j.Key(), 0), At: j.DueAt, Event: "cancel"},
 		}
 	})
@@ -225,14 +228,23 @@ func TestWake(t *testing.T) {
 	}
 }
 
-// TestTrails: whole trails with their records, by job, step, worker (K6).
+// TestTrails: whole trails with their records, by job, step, worker, schedule (K6).
 func TestTrails(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
 	jobs := submit(t, db, trailPage+5, 1)
 	enqueue(t, db, jobs[:2])
 	var w *pawl.Worker
-	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) { w = d.newWorker() })
+	var sc *pawl.Schedule
+	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {
+		sc = d.newSchedule("s")
+		for range trailPage + 3 {
+			w = d.newWorker()
+		}
+	})
+	do(t, db, &store.Query{Schedules: []int64{sc.Key()}}, func(f *store.Facts, d *draft) {
+		d.moveSchedule(f.Schedules[sc.Key()], lifecycle.SchedulePaused, lifecycle.SchedulePause)
+	})
 	// A job whose record is gone, and a record whose trail is gone.
 	for _, sql := range []string{"delete from job where id = $1", "delete from audit where job = $1::bigint + 1"} {
 		if _, err := db.pool.Exec(t.Context(), sql, jobs[3].Key()); err != nil {
@@ -259,9 +271,16 @@ func TestTrails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := 2*len(jobs) + 1
-	if len(seen) != want || seen[0] != keyOf(jobs[0]) || seen[1].StepKey != first(jobs[0]) || seen[want-1] != workerKey(w.Key()) {
+	want := 2*len(jobs) + trailPage + 3 + 1
+	if len(seen) != want || seen[0] != keyOf(jobs[0]) || seen[1].StepKey != first(jobs[0]) || seen[want-2] != workerKey(w.Key()) ||
+		seen[want-1] != longKey(kindSchedule, sc.Key()) {
 		t.Errorf("%d trails, want %d: %v", len(seen), want, seen)
+	}
+	for _, k := range seen[want-2:] {
+		entries, err := db.Trail(t.Context(), k)
+		if err != nil || len(entries) == 0 || entries[0].Sequence != 1 || entries[0].Entity == "" {
+			t.Errorf("trail of %v: %v, %v", k, entries, err)
+		}
 	}
 	n := 0
 	stop := errors.New("stop")

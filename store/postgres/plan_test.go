@@ -12,7 +12,7 @@ import (
 )
 
 // looksUp are the statements whose work is to find records by key.
-var looksUp = []*statement{readNamed, readJobs, readSteps, setJobs, setSteps, claimOne, claimMany, setAnswers, dropKeys, readKeys}
+var looksUp = []*statement{readNamed, readJobs, readSteps, setJobs, setSteps, claimOne, claimMany, countPools, readSchedules, readVersions, readSignals, setSchedules, setTaken, setAnswers, dropKeys, readKeys}
 
 // TestPlansUseIndexes: no statement of a transaction or of the agenda reads a
 // whole table, though it was planned when there was next to nothing in it: a
@@ -38,11 +38,11 @@ func TestPlansUseIndexes(t *testing.T) {
 					continue
 				}
 				plan := explain(t, conn, s)
-				if regexp.MustCompile(`Seq Scan on (job|step|audit|log|idempotency|refusal)`).MatchString(plan) {
+				if regexp.MustCompile(`Seq Scan on (job|step|audit|log|idempotency|refusal|schedule|registered|signal|quota)`).MatchString(plan) {
 					t.Errorf("%s reads a whole table:\n%s", s.name, plan)
 				}
 				// A scan of the primary key without a condition is one too.
-				all := regexp.MustCompile(`Scan using (job|step|idempotency)_pkey[^\n]*\n(\s+)(Index Cond)?`)
+				all := regexp.MustCompile(`Scan using (job|step|idempotency|schedule|registered|signal|quota)_pkey[^\n]*\n(\s+)(Index Cond)?`)
 				for _, m := range all.FindAllStringSubmatch(plan, -1) {
 					if slices.Contains(looksUp, s) && m[3] == "" {
 						t.Errorf("%s reads a whole index:\n%s", s.name, plan)

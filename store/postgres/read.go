@@ -17,6 +17,15 @@ import (
 
 const clock = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
+// nodesOf finds the nodes of the job u by one probe each: the instances between
+// them, of which there may be a million, are stepped over.
+const nodesOf = `with recursive n(job, ord) as (
+    (select job, ord from step where step.job = u.job order by ord limit 1)
+    union all
+    select u.job, (select ord from step where step.job = u.job and step.ord >= ((n.ord >> 20) + 1) << 20 order by ord limit 1)
+    from n where n.ord is not null
+  ) select job, ord from n where ord & 1048575 = 0`
+
 // The statements of the reading half.
 var (
 	begin    = &statement{"begin", "begin isolation level read committed read write"}
@@ -46,6 +55,8 @@ var (
   union
   select s.job, s.ord from unnest($9::bigint[]) as u(worker) cross join lateral
     (select job, ord from step where step.worker = u.worker and state = 'in_progress' and worker <> 0 offset 0) s
+  union
+  select n.job, n.ord from unnest($10::bigint[]) as u(job) cross join lateral (` + nodesOf + `) n
 )
 select ` + names("s", stepPlain) + ` from (select job, ord from k order by job, ord) k cross join lateral
   (select * from step where step.job = k.job and step.ord = k.ord for update) s`}
@@ -68,17 +79,19 @@ where idempotency.expires_at <= ` + clock + ` returning workspace, key`}
 // A reading collects the facts of one transaction.
 type reading struct {
 	*store.Facts
-	q     *store.Query
-	order []*pawl.Step // as locked, by key
-	pools []*claimPool
-	read  map[int64]*pawl.Job // the bodies of jobs, as they are stored
+	q      *store.Query
+	order  []*pawl.Step // as locked, by key
+	groups []*claimGroup
+	read   map[int64]*pawl.Job // the bodies of jobs, as they are stored
 }
 
 func newReading(q *store.Query) *reading {
 	return &reading{q: q, read: map[int64]*pawl.Job{}, Facts: &store.Facts{
-		Keys: map[store.IdempotencyKey]*store.Answer{}, Workers: map[int64]*pawl.Worker{}, Jobs: map[int64]*pawl.Job{},
+		Keys: map[store.IdempotencyKey]*store.Answer{}, Pools: map[store.Pool]int{}, Versions: map[pawl.WorkflowName]*pawl.Version{},
+		Schedules: map[int64]*pawl.Schedule{}, Signals: map[int64][]*pawl.Signal{},
+		Workers: map[int64]*pawl.Worker{}, Jobs: map[int64]*pawl.Job{},
 		Steps: map[pawl.StepKey]*pawl.Step{}, Marked: map[int64][]pawl.StepKey{}, Waiting: map[int64][]pawl.StepKey{},
-		Open: map[int64][]pawl.StepKey{}, Held: map[int64][]pawl.StepKey{},
+		Open: map[int64][]pawl.StepKey{}, Nodes: map[int64][]pawl.StepKey{}, Held: map[int64][]pawl.StepKey{},
 	}}
 }
 
@@ -86,24 +99,37 @@ func newReading(q *store.Query) *reading {
 func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*reading, error) {
 	r := newReading(q)
 	p := &pipe{conn: conn, log: db.log}
-	p.add(begin, nil)
-	r.queueKeys(p)
-	if len(q.Workers) > 0 {
-		p.add(readWorkers, r.worker, nums(q.Workers))
-	}
-	if len(q.Jobs) > 0 {
-		p.add(readJobs, r.job, nums(q.Jobs))
-	}
-	r.queueSteps(p)
-	r.queueClaims(p)
-	// The clock is read last: after every lock has been waited for.
-	p.add(now, func(c *cursor) { r.Now = c.num() })
+	r.queue(p)
 	if err := p.run(ctx); err != nil {
 		return nil, err
 	}
 	r.sort()
 	r.handOut()
 	return r, r.jobsOfHeld(ctx, conn, db.log)
+}
+
+// queue hands the statements to a pipe, in the order of the locks that they take.
+// For what is not asked for none is sent.
+func (r *reading) queue(p *pipe) {
+	q := r.q
+	p.add(begin, nil)
+	r.queuePools(p)
+	r.queueKeys(p)
+	r.queueSchedules(p)
+	if len(q.Workers) > 0 {
+		p.add(readWorkers, r.worker, nums(q.Workers))
+	}
+	if len(q.Jobs) > 0 {
+		p.add(readJobs, r.job, nums(q.Jobs))
+	}
+	if len(q.Signals) > 0 {
+		p.add(readSignals, r.signal, nums(q.Signals), num(store.MaxSignals))
+	}
+	r.queueNames(p)
+	r.queueSteps(p)
+	r.queueClaims(p)
+	// The clock is read last: after every lock has been waited for.
+	p.add(now, func(c *cursor) { r.Now = c.num() })
 }
 
 // jobsOfHeld reads the jobs of held steps that were not locked.
@@ -192,7 +218,7 @@ func (r *reading) queueSteps(p *pipe) {
 		}
 	}
 	j, o := nums(jobs[:n]), nums(ords[:n])
-	if len(q.Marked)+len(q.Waiting)+len(q.Open)+len(q.Held) == 0 {
+	if len(q.Marked)+len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held) == 0 {
 		if n > 0 {
 			p.add(readNamed, r.step, j, o)
 		}
@@ -203,19 +229,22 @@ func (r *reading) queueSteps(p *pipe) {
 		waiting[i], most[i] = w.Job, int64(w.Limit)
 	}
 	p.add(readSteps, r.step, j, o, nums(q.Marked), num(store.MaxMarked), nums(waiting), nums(most),
-		nums(q.Open), texts(lifecycle.Step.Ends), nums(q.Held))
+		nums(q.Open), texts(lifecycle.Step.Ends), nums(q.Held), nums(q.Nodes))
 }
 
 // sort puts the steps into the fields that asked for them. A row that another
 // transaction changed while this one waited for its lock is judged as it is now.
 func (r *reading) sort() {
-	marked, open, held := set(r.q.Marked), set(r.q.Open), set(r.q.Held)
+	marked, open, nodes, held := set(r.q.Marked), set(r.q.Open), set(r.q.Nodes), set(r.q.Held)
 	for _, s := range r.order {
 		if marked[s.Job] && s.Mark == pawl.Attention && len(r.Marked[s.Job]) < store.MaxMarked {
 			r.Marked[s.Job] = append(r.Marked[s.Job], s.StepKey)
 		}
 		if open[s.Job] && !lifecycle.Step.Ended(s.State) {
 			r.Open[s.Job] = append(r.Open[s.Job], s.StepKey)
+		}
+		if nodes[s.Job] && s.Ord.Instance() == 0 {
+			r.Nodes[s.Job] = append(r.Nodes[s.Job], s.StepKey)
 		}
 		if held[s.Worker] && s.State == lifecycle.StepInProgress {
 			r.Held[s.Worker] = append(r.Held[s.Worker], s.StepKey)

@@ -41,6 +41,9 @@ func collect(cs []column, n int) *rows {
 	return r
 }
 
+// len answers how many rows there are.
+func (r *rows) len() int { return r.cols[0].n }
+
 func (r *rows) next() *array {
 	c := &r.cols[r.at]
 	r.at++

@@ -121,7 +121,7 @@ func (s *Schema) Version(ctx context.Context) (current, newest int, err error) {
 }
 
 // Migrate moves to the version, up or down, each step in a transaction of its
-// own. Only one process migrates at a time; others wait for it.
+// own, and all of an empty schema in one. Only one process migrates at a time; others wait for it.
 func (s *Schema) Migrate(ctx context.Context, to int) error {
 	return s.with(ctx, func(conn *pgx.Conn) error { return s.migrate(ctx, conn, to, false) })
 }
@@ -160,8 +160,22 @@ func (s *Schema) migrate(ctx context.Context, conn *pgx.Conn, to int, fromEmpty 
 	if err != nil {
 		return err
 	}
-	for _, m := range steps {
-		if err := m.run(ctx, conn); err != nil {
+	if current > 0 {
+		return s.walk(ctx, conn, steps)
+	}
+	// Nobody is to see a new schema half way up, nor find one after a crash.
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return s.walk(ctx, tx, steps) })
+}
+
+// A beginner is a connection or a transaction.
+type beginner interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+func (s *Schema) walk(ctx context.Context, on beginner, steps []move) error {
+	for i := range steps {
+		m := &steps[i]
+		if err := m.run(ctx, on); err != nil {
 			return queryError(fmt.Sprintf("migrate to version %d", m.leaves), err)
 		}
 		s.log.Info("schema migrated", "version", m.leaves)
@@ -193,8 +207,8 @@ type move struct {
 	record string
 }
 
-func (m *move) run(ctx context.Context, conn *pgx.Conn) error {
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+func (m *move) run(ctx context.Context, on beginner) error {
+	return pgx.BeginFunc(ctx, on, func(tx pgx.Tx) error {
 		for _, sql := range []string{
 			"create table if not exists migration (version int primary key, at timestamptz not null default now())",
 			m.sql, m.record,

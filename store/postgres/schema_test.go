@@ -27,6 +27,7 @@ func TestChecksAreTheTables(t *testing.T) {
 	tests := map[string][]machine.State{
 		"job_state_check": lifecycle.Job.States, "step_state_check": lifecycle.Step.States, "worker_state_check": lifecycle.Worker.States,
 		"worker_audit_state_check": lifecycle.Worker.States, "audit_check": both,
+		"schedule_state_check": lifecycle.Schedule.States, "schedule_audit_state_check": lifecycle.Schedule.States,
 	}
 	quotedWord := regexp.MustCompile(`'([A-Za-z_]+)'`)
 	for name, want := range tests {

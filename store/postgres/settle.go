@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -12,9 +13,10 @@ import (
 
 // Kinds of entities, by the names of their machines.
 const (
-	kindJob    = "job"
-	kindStep   = "step"
-	kindWorker = "worker"
+	kindJob      = "job"
+	kindStep     = "step"
+	kindWorker   = "worker"
+	kindSchedule = "schedule"
 )
 
 // settlePoll is how often Settle asks whether a lost transaction is over.
@@ -60,18 +62,17 @@ func (db *DB) Settle(ctx context.Context, k store.EntityKey, e *audit.Entry) (bo
 	if err := db.bury(ctx, db.lost.list()); err != nil {
 		return false, err
 	}
+	sql, args := "select hash from audit where seq = $1 and job = $2 and ord = $3", []any{e.Sequence, k.Job, int64(k.Ord)}
+	if longLived(k.Kind) {
+		sql, args = fmt.Sprintf("select hash from %s_audit where seq = $1 and %[1]s = $2", k.Kind), args[:2]
+	}
 	var found bool
-	err := db.query(ctx, "look an audit entry up", entryHash, func(c *cursor) {
-		found = bytes.Equal(c.next(), e.Hash[:])
-	}, k.Job, int64(k.Ord), e.Sequence, k.Kind == kindWorker)
+	err := db.query(ctx, "look an audit entry up", sql, func(c *cursor) { found = bytes.Equal(c.next(), e.Hash[:]) }, args...)
 	return found, err
 }
 
 const endBackends = `select count(pg_terminate_backend(pid)) from pg_stat_activity
 where pid = any($1) and application_name = $2`
-
-const entryHash = `select hash from audit where not $4 and job = $1 and ord = $2 and seq = $3
-union all select hash from worker_audit where $4 and worker = $1 and seq = $3`
 
 // bury waits for the end of the server processes.
 func (db *DB) bury(ctx context.Context, pids []int32) error {

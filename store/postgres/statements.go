@@ -3,9 +3,11 @@ package postgres
 // statements are prepared on every connection of the pool.
 var statements = []*statement{
 	begin, rollback, commit, now,
-	takeKeys, readKeys, readWorkers, readJobs, readUnlocked, readSteps, readNamed, claimOne, claimMany,
+	lockPools, countPools, takeKeys, readKeys, readSchedules, readWorkers, readJobs, readUnlocked, readVersions, readSignals,
+	readSteps, readNamed, claimOne, claimMany,
 	newDefinitions, newWorkers, newJobs, newSteps, setWorkers, setJobs, setSteps,
-	newEntries, newWorkerRows, newRefusals, setAnswers, dropKeys,
+	newSchedules, setSchedules, newVersions, setQuotas, dropQuotas, newSignals, setTaken,
+	newEntries, newWorkerRows, newScheduleRows, newRefusals, setAnswers, dropKeys,
 	markedSteps, markedJobs, dueRecords, nextDue, pendingJobs, orphans,
 	newChunks, lazily,
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -23,19 +24,23 @@ func (db *DB) Trail(ctx context.Context, k store.EntityKey) ([]audit.Entry, erro
 		return nil, err
 	}
 	sql, args := "select "+names("", entryColumns[2:])+" from audit where job = $1 and ord = $2 order by seq", []any{k.Job, int64(k.Ord)}
-	if k.Kind == kindWorker {
-		sql, args = "select "+names("", workerEntryColumns[1:])+" from worker_audit where worker = $1 order by seq", args[:1]
+	if longLived(k.Kind) {
+		sql, args = fmt.Sprintf("select %s from %s_audit where %[2]s = $1 order by seq", names("", entryColumns[2:]), k.Kind), args[:1]
 	}
 	t := trail{ID: id}
 	err = db.query(ctx, "read a trail", sql, func(c *cursor) { t.add(c) }, args...)
 	return t.Entries, err
 }
 
+// longLived reports whether entities of the kind have a table of their own for
+// their trails: that of the kind's name with _audit.
+func longLived(kind string) bool { return kind == kindWorker || kind == kindSchedule }
+
 // publicID answers the id of an entity, or none if its record is gone.
 func (db *DB) publicID(ctx context.Context, k store.EntityKey) (string, error) {
 	sql := "select uuid from job where id = $1"
-	if k.Kind == kindWorker {
-		sql = "select uuid from worker where id = $1"
+	if longLived(k.Kind) {
+		sql = "select uuid from " + k.Kind + " where id = $1"
 	}
 	var id string
 	err := db.query(ctx, "read an id", sql, func(c *cursor) {
@@ -50,6 +55,8 @@ func public(k store.EntityKey, u pawl.ID) string {
 	switch {
 	case k.Kind == kindWorker:
 		return u.Public(pawl.WorkerPrefix)
+	case k.Kind == kindSchedule:
+		return u.Public(pawl.SchedulePrefix)
 	case k.Ord != 0:
 		return u.Step(k.Ord).Public(pawl.StepPrefix)
 	}
@@ -80,7 +87,15 @@ func (db *DB) Trails(ctx context.Context, job int64, f func(store.TrailOf) error
 		if job != 0 {
 			return w.jobs(ctx, job, job, f)
 		}
-		return w.all(ctx, f)
+		if err := w.pages(ctx, kindJob, func(from, to int64) error { return w.jobs(ctx, from, to, f) }); err != nil {
+			return err
+		}
+		for _, kind := range []string{kindWorker, kindSchedule} {
+			if err := w.pages(ctx, kind, func(from, to int64) error { return w.longLived(ctx, kind, from, to, f) }); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
@@ -91,20 +106,19 @@ type walk struct {
 	trails map[store.EntityKey]*trail
 }
 
-func (w *walk) all(ctx context.Context, f func(store.TrailOf) error) error {
+// pages calls f with ranges of keys, in order, that hold all there are, and a
+// bounded number of records each.
+func (w *walk) pages(ctx context.Context, table string, f func(from, to int64) error) error {
 	from := int64(math.MinInt64)
 	for {
 		var to int64
-		err := w.tx.QueryRow(ctx, `select coalesce((select id from job where id >= $1 order by id offset $2 limit 1), $3)`,
+		err := w.tx.QueryRow(ctx, "select coalesce((select id from "+table+" where id >= $1 order by id offset $2 limit 1), $3)",
 			from, trailPage-1, int64(math.MaxInt64)).Scan(&to)
 		if err != nil {
 			return queryError("read trails", err)
 		}
-		if err := w.jobs(ctx, from, to, f); err != nil {
+		if err := f(from, to); err != nil || to == math.MaxInt64 {
 			return err
-		}
-		if to == math.MaxInt64 {
-			return w.workers(ctx, f)
 		}
 		from = to + 1
 	}
@@ -141,20 +155,23 @@ func (w *walk) jobs(ctx context.Context, from, to int64, f func(store.TrailOf) e
 	return w.handOut(f)
 }
 
-func (w *walk) workers(ctx context.Context, f func(store.TrailOf) error) error {
+// longLived hands out the trails of the workers or schedules with keys from one
+// to the other.
+func (w *walk) longLived(ctx context.Context, kind string, from, to int64, f func(store.TrailOf) error) error {
 	w.trails = map[store.EntityKey]*trail{}
-	err := w.query(ctx, "select id, uuid, created_at, "+names("", recordColumns)+" from worker", func(c *cursor) {
-		k := workerKey(c.num())
+	err := w.query(ctx, fmt.Sprintf("select id, uuid, created_at, %s from %s where id between $1 and $2", names("", recordColumns), kind), func(c *cursor) {
+		k := longKey(kind, c.num())
 		var id pawl.ID
 		c.fixed(id[:])
 		w.record(k, id, c)
-	})
+	}, from, to)
 	if err != nil {
 		return err
 	}
-	err = w.query(ctx, "select "+names("", workerEntryColumns)+" from worker_audit order by worker, seq", func(c *cursor) {
-		w.of(workerKey(c.num()), pawl.ID{}).add(c)
-	})
+	sql := "select %[2]s, %[1]s from %[2]s_audit where %[2]s between $1 and $2 order by %[2]s, seq"
+	err = w.query(ctx, fmt.Sprintf(sql, names("", entryColumns[2:]), kind), func(c *cursor) {
+		w.of(longKey(kind, c.num()), pawl.ID{}).add(c)
+	}, from, to)
 	if err != nil {
 		return err
 	}
@@ -169,8 +186,8 @@ func jobKey(job int64, ord pawl.Ord) store.EntityKey {
 	return k
 }
 
-func workerKey(key int64) store.EntityKey {
-	return store.EntityKey{Kind: kindWorker, StepKey: pawl.StepKey{Job: key}}
+func longKey(kind string, key int64) store.EntityKey {
+	return store.EntityKey{Kind: kind, StepKey: pawl.StepKey{Job: key}}
 }
 
 // of answers the trail of an entity. Its id is empty if the record is gone.

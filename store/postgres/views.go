@@ -97,6 +97,15 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 	if f.Definition != 0 {
 		w.add("definition = $%d", f.Definition)
 	}
+	if f.Parent != 0 {
+		w.add("parent = $%d and parent <> 0", f.Parent)
+	}
+	if f.Continues != 0 {
+		w.add("continues = $%d and continues <> 0", f.Continues)
+	}
+	if f.Still != 0 {
+		w.add("updated_at < $%[1]d and not exists (select from step where step.job = job.id and step.updated_at >= $%[1]d)", f.Still)
+	}
 	if f.Before != 0 {
 		w.add("id < $%d", f.Before)
 	}
@@ -201,6 +210,25 @@ func (db *DB) StepCounts(ctx context.Context, job int64) (map[machine.State]int,
 		counts[machine.State(c.word())] = c.int()
 	}, job)
 	return counts, err
+}
+
+// Each part is read by an index on what is in flight.
+const inFlightSteps = `select false, route, count(*) from step where state = 'enqueued' group by route
+union all select true, worker, count(*) from step where state = 'in_progress' and worker <> 0 group by worker
+union all select true, 0, count(*) from step where state = 'in_progress' and worker = 0 having count(*) > 0`
+
+// InFlight counts the steps enqueued by route, and in progress by worker.
+func (db *DB) InFlight(ctx context.Context) (enqueued, running map[int64]int, err error) {
+	enqueued, running = map[int64]int{}, map[int64]int{}
+	err = db.query(ctx, "count steps in flight", inFlightSteps, func(c *cursor) {
+		counts := enqueued
+		if c.flag() {
+			counts = running
+		}
+		key := c.num()
+		counts[key] = c.int()
+	})
+	return enqueued, running, err
 }
 
 // Worker reads a worker.

@@ -46,6 +46,8 @@ func (d *draft) entry(k store.EntityKey, r *pawl.Record, entity string, from, to
 	d.Entries = append(d.Entries, store.Entry{EntityKey: k, Entry: e})
 }
 
+func workerKey(key int64) store.EntityKey { return longKey(kindWorker, key) }
+
 func keyOf(j *pawl.Job) store.EntityKey { return jobKey(j.Key(), 0) }
 
 func (d *draft) newJob(route int64) *pawl.Job {
@@ -58,7 +60,11 @@ func (d *draft) newJob(route int64) *pawl.Job {
 }
 
 func (d *draft) newStep(j *pawl.Job, node int, route int64) *pawl.Step {
-	s := &pawl.Step{StepKey: pawl.StepKey{Job: j.Key(), Ord: pawl.MakeOrd(node, 0)}, Route: route}
+	return d.newStepAt(j, pawl.MakeOrd(node, 0), route)
+}
+
+func (d *draft) newStepAt(j *pawl.Job, ord pawl.Ord, route int64) *pawl.Step {
+	s := &pawl.Step{StepKey: pawl.StepKey{Job: j.Key(), Ord: ord}, Route: route}
 	s.CreatedAt = d.now
 	d.entry(jobKey(s.Job, s.Ord), &s.Record, j.ID.Step(s.Ord).Public(pawl.StepPrefix), "", lifecycle.StepPending, lifecycle.StepCreate)
 	d.NewSteps = append(d.NewSteps, s)
@@ -71,6 +77,20 @@ func (d *draft) newWorker() *pawl.Worker {
 	d.entry(workerKey(w.Key()), &w.Record, w.ID.Public(pawl.WorkerPrefix), "", lifecycle.WorkerIdle, lifecycle.WorkerRegister)
 	d.NewWorkers = append(d.NewWorkers, w)
 	return w
+}
+
+func (d *draft) newSchedule(name string) *pawl.Schedule {
+	s := &pawl.Schedule{ID: newID(), Workspace: "default", Name: name, Workflow: "noop", Cron: "* * * * *", TimeZone: "UTC", Overlap: "skip"}
+	s.CreatedAt = d.now
+	d.entry(longKey(kindSchedule, s.Key()), &s.Record, s.ID.Public(pawl.SchedulePrefix), "", lifecycle.ScheduleActive, lifecycle.ScheduleCreate)
+	d.NewSchedules = append(d.NewSchedules, s)
+	return s
+}
+
+func (d *draft) moveSchedule(s *pawl.Schedule, to machine.State, event machine.Event) {
+	was := s.Seq
+	d.entry(longKey(kindSchedule, s.Key()), &s.Record, s.ID.Public(pawl.SchedulePrefix), s.State, to, event)
+	d.Schedules = append(d.Schedules, store.Update[*pawl.Schedule]{Record: s, Was: was})
 }
 
 func (d *draft) moveJob(j *pawl.Job, to machine.State, event machine.Event) {

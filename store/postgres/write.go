@@ -13,17 +13,18 @@ var errAborted = errors.New("the transaction was aborted")
 
 // The statements of the writing half: one per kind of change.
 var (
-	newDefinitions = &statement{"new_definitions", insert("definition", definitionColumns, "on conflict (id) do nothing")}
-	newWorkers     = &statement{"new_workers", insert("worker", join(workerFixed, workerMoving, workerBodies), "")}
-	newJobs        = &statement{"new_jobs", insert("job", join(jobFixed, jobMoving, jobBodies), "")}
-	newSteps       = &statement{"new_steps", insert("step", join(stepFixed, stepMoving, stepBodies), "")}
-	setWorkers     = &statement{"set_workers", update("worker", columns("bigint id"), workerMoving, workerBodies)}
-	setJobs        = &statement{"set_jobs", update("job", columns("bigint id"), jobMoving, jobBodies)}
-	setSteps       = &statement{"set_steps", update("step", columns("bigint job, bigint ord"), stepMoving, stepBodies)}
-	newEntries     = &statement{"new_entries", insert("audit", entryColumns, "")}
-	newWorkerRows  = &statement{"new_worker_entries", insert("worker_audit", workerEntryColumns, "")}
-	newRefusals    = &statement{"new_refusals", insert("refusal", refusalColumns, "")}
-	setAnswers     = &statement{"set_answers", "update idempotency t set endpoint = u.endpoint, request_hash = u.request_hash, status = u.status, body = u.body, expires_at = u.expires_at from " +
+	newDefinitions  = &statement{"new_definitions", insert("definition", definitionColumns, "on conflict (id) do nothing")}
+	newWorkers      = &statement{"new_workers", insert("worker", join(workerFixed, workerMoving, workerBodies), "")}
+	newJobs         = &statement{"new_jobs", insert("job", join(jobFixed, jobMoving, jobBodies), "")}
+	newSteps        = &statement{"new_steps", insert("step", join(stepFixed, stepMoving, stepBodies), "")}
+	setWorkers      = &statement{"set_workers", update("worker", columns("bigint id"), workerMoving, workerBodies)}
+	setJobs         = &statement{"set_jobs", update("job", columns("bigint id"), jobMoving, jobBodies)}
+	setSteps        = &statement{"set_steps", update("step", columns("bigint job, bigint ord"), stepMoving, stepBodies)}
+	newEntries      = &statement{"new_entries", insert("audit", entryColumns, "")}
+	newWorkerRows   = &statement{"new_worker_entries", insert("worker_audit", workerEntryColumns, "")}
+	newScheduleRows = &statement{"new_schedule_entries", insert("schedule_audit", scheduleEntryColumns, "")}
+	newRefusals     = &statement{"new_refusals", insert("refusal", refusalColumns, "")}
+	setAnswers      = &statement{"set_answers", "update idempotency t set endpoint = u.endpoint, request_hash = u.request_hash, status = u.status, body = u.body, expires_at = u.expires_at from " +
 		found("idempotency", answerColumns, answerColumns[:2], "")}
 	dropKeys = &statement{"drop_keys", "delete from idempotency t using " + found("idempotency", answerColumns[:2], answerColumns[:2], "")}
 )
@@ -39,9 +40,13 @@ type writing struct {
 func encode(f *reading, ch *store.Changes) (*writing, error) {
 	w := new(writing)
 	w.definitions(ch.Definitions)
+	w.schedules(ch)
 	w.workers(ch)
 	w.jobs(f, ch)
 	w.steps(ch)
+	w.versions(ch.Versions)
+	w.quotas(ch.Quotas)
+	w.signals(ch)
 	w.trail(ch.Entries)
 	w.refusals(ch.Refusals)
 	w.answers(f, ch.Answers)
@@ -55,6 +60,13 @@ func (w *writing) add(s *statement, params ...[]byte) {
 	w.calls = append(w.calls, call{statement: s, params: params})
 }
 
+// addRows queues a statement unless there are no rows for it.
+func (w *writing) addRows(s *statement, r *rows) {
+	if r.len() > 0 {
+		w.add(s, r.params()...)
+	}
+}
+
 func (w *writing) check(err error) {
 	if w.err == nil {
 		w.err = err
@@ -62,9 +74,6 @@ func (w *writing) check(err error) {
 }
 
 func (w *writing) definitions(list []*pawl.Definition) {
-	if len(list) == 0 {
-		return
-	}
 	r := collect(definitionColumns, len(list))
 	for _, d := range list {
 		r.num(d.Key)
@@ -73,8 +82,7 @@ func (w *writing) definitions(list []*pawl.Definition) {
 		r.blob(d.Source)
 		r.num(d.CreatedAt)
 	}
-	w.add(newDefinitions, r.params()...)
-	w.inserts += int64(len(list))
+	w.insert(newDefinitions, r)
 }
 
 func (w *writing) workers(ch *store.Changes) {
@@ -86,8 +94,7 @@ func (w *writing) workers(ch *store.Changes) {
 			w.check(metadata(v))
 			r.body(v.Metadata)
 		}
-		w.add(newWorkers, r.params()...)
-		w.inserts += int64(len(ch.NewWorkers))
+		w.insert(newWorkers, r)
 	}
 	if len(ch.Workers) > 0 {
 		r := collect(join(columns("bigint id, bigint was"), workerMoving, workerBodies), len(ch.Workers))
@@ -118,8 +125,7 @@ func (w *writing) jobs(f *reading, ch *store.Changes) {
 			r.jobMoving(j)
 			w.check(r.jobBodies(j))
 		}
-		w.add(newJobs, r.params()...)
-		w.inserts += int64(len(ch.NewJobs))
+		w.insert(newJobs, r)
 	}
 	if len(ch.Jobs) > 0 {
 		r := collect(setJobColumns, len(ch.Jobs))
@@ -141,8 +147,7 @@ func (w *writing) steps(ch *store.Changes) {
 			r.stepMoving(s)
 			w.check(r.stepBodies(s))
 		}
-		w.add(newSteps, r.params()...)
-		w.inserts += int64(len(ch.NewSteps))
+		w.insert(newSteps, r)
 	}
 	if len(ch.Steps) > 0 {
 		r := collect(setStepColumns, len(ch.Steps))
@@ -164,35 +169,36 @@ var (
 	setStepColumns = join(columns("bigint job, bigint ord, bigint was"), stepMoving, stepBodies)
 )
 
+// insert queues a statement that makes the rows, unless there are none.
+func (w *writing) insert(s *statement, r *rows) {
+	w.addRows(s, r)
+	w.inserts += int64(r.len())
+}
+
 func (w *writing) update(s *statement, r *rows, n int) {
 	w.add(s, append(r.params(), num(int64(n)))...)
 	w.updates += int64(n)
 }
 
 func (w *writing) trail(entries []store.Entry) {
-	r, rw := collect(entryColumns, len(entries)), collect(workerEntryColumns, 0)
-	workers := 0
+	r, workers, schedules := collect(entryColumns, len(entries)), collect(workerEntryColumns, 0), collect(scheduleEntryColumns, 0)
 	for i := range entries {
-		if entries[i].Kind == kindWorker {
-			rw.workerEntry(&entries[i])
-			workers++
-		} else {
-			r.entry(&entries[i])
+		switch e := &entries[i]; e.Kind {
+		case kindWorker:
+			workers.longEntry(e)
+		case kindSchedule:
+			schedules.longEntry(e)
+		default:
+			r.entry(e)
 		}
 	}
-	if workers < len(entries) {
-		w.add(newEntries, r.params()...)
-	}
-	if workers > 0 {
-		w.add(newWorkerRows, rw.params()...)
-	}
+	w.addRows(newEntries, r)
+	w.addRows(newWorkerRows, workers)
+	w.addRows(newScheduleRows, schedules)
 	w.entries = int64(len(entries))
 }
 
 func (w *writing) refusals(list []pawl.Refusal) {
-	if len(list) == 0 {
-		return
-	}
 	r := collect(refusalColumns, len(list))
 	for _, f := range list {
 		r.num(f.Job)
@@ -204,7 +210,7 @@ func (w *writing) refusals(list []pawl.Refusal) {
 		r.text(f.Why)
 		r.body(f.Data)
 	}
-	w.add(newRefusals, r.params()...)
+	w.addRows(newRefusals, r)
 }
 
 // answers stores the answers to new keys, and forgets the new keys that got
@@ -212,7 +218,6 @@ func (w *writing) refusals(list []pawl.Refusal) {
 func (w *writing) answers(f *reading, answers map[store.IdempotencyKey]*store.Answer) {
 	r := collect(answerColumns, len(answers))
 	var workspaces, keys []string
-	stored := 0
 	for k, known := range f.Keys {
 		a := answers[k]
 		switch {
@@ -220,7 +225,6 @@ func (w *writing) answers(f *reading, answers map[store.IdempotencyKey]*store.An
 		case a == nil:
 			workspaces, keys = append(workspaces, k.Workspace), append(keys, k.Key)
 		default:
-			stored++
 			r.text(k.Workspace)
 			r.text(k.Key)
 			r.text(a.Endpoint)
@@ -230,9 +234,7 @@ func (w *writing) answers(f *reading, answers map[store.IdempotencyKey]*store.An
 			r.num(a.ExpiresAt)
 		}
 	}
-	if stored > 0 {
-		w.add(setAnswers, r.params()...)
-	}
+	w.addRows(setAnswers, r)
 	if len(keys) > 0 {
 		w.add(dropKeys, texts(workspaces), texts(keys))
 	}

@@ -10,12 +10,12 @@ import (
 
 // A candidate is a step, or a job that has yet to start, on a route.
 type candidate struct {
-	priority int64
-	key      pawl.StepKey // Ord 0 for a job
+	rank int64
+	key  pawl.StepKey // Ord 0 for a job
 }
 
 func compareCandidates(a, b candidate) int {
-	return cmp.Or(cmp.Compare(b.priority, a.priority), compareKeys(a.key, b.key))
+	return cmp.Or(cmp.Compare(a.rank, b.rank), compareKeys(a.key, b.key))
 }
 
 // claims answers the claim queries. What one was answered, a later one of the
@@ -70,7 +70,7 @@ func (r *reading) candidates(s statement, routes []int64, limit int, given map[p
 	var list []candidate
 	for _, route := range slices.Compact(slices.Sorted(slices.Values(routes))) {
 		err := r.c.each(s, func(b *row) { b.ints(route, int64(limit+len(given))) }, func(c *columns) error {
-			found := candidate{priority: c.int(), key: pawl.StepKey{Job: c.int()}}
+			found := candidate{rank: c.int(), key: pawl.StepKey{Job: c.int()}}
 			if s == selectReady {
 				found.key.Ord = pawl.Ord(c.int())
 			}

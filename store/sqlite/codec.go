@@ -45,6 +45,15 @@ func (r *row) blob(v []byte) {
 	r.s.BindBytes(r.n, v)
 }
 
+// any binds an int64 or a string.
+func (r *row) any(v any) {
+	if n, ok := v.(int64); ok {
+		r.int(n)
+		return
+	}
+	r.text(v.(string))
+}
+
 // body binds text, NULL if it is nil.
 func (r *row) body(v []byte) {
 	if v == nil {
@@ -150,46 +159,48 @@ func (r *row) jobFixed(j *pawl.Job) {
 	r.int(j.Key())
 	r.blob(j.ID[:])
 	r.text(j.Workspace)
-	r.int(j.Definition)
 	r.text(j.Workflow)
 	r.text(j.Description)
-	r.ints(j.Parent, j.Continues, int64(j.Depth), int64(j.WorkerCount))
-	r.bool(j.Private)
-	r.int(j.CreatedAt)
+	r.ints(j.Parent, int64(j.ParentStep), j.Continues, j.Schedule, int64(j.Depth), j.Private, j.CreatedAt)
 }
 
 func (r *row) jobLive(j *pawl.Job) {
 	r.record(&j.Record)
-	r.ints(j.Route, int64(j.Priority))
+	r.ints(j.Definition, int64(j.Version), int64(j.WorkerCount), j.Route, int64(j.Priority), j.Rank, j.Pool, j.Quota)
 	r.bool(j.Paused)
 	r.int(int64(j.Mark))
 	r.text(string(j.Ending))
-	r.ints(int64(j.Open), int64(j.Active), j.StartedAt, j.CompletedAt)
+	r.ints(int64(j.Hooks), int64(j.Open), int64(j.Blocked), int64(j.Active), j.StartedAt, j.CompletedAt)
 }
 
 func (c *columns) job() *pawl.Job {
 	j := &pawl.Job{}
-	key := c.int()
-	c.fixed(j.ID[:])
-	if c.fault == nil && j.Key() != key {
-		c.fail("uuid", fmt.Errorf("of key %d", j.Key()))
-	}
-	j.Workspace = c.text()
-	j.Definition = c.int()
-	j.Workflow = c.text()
-	j.Description = c.text()
-	j.Parent, j.Continues = c.int(), c.int()
-	j.Depth, j.WorkerCount = int(c.int()), int(c.int())
-	j.Private = c.bool()
+	c.id(&j.ID)
+	j.Workspace, j.Workflow, j.Description = c.text(), c.text(), c.text()
+	j.Parent, j.ParentStep = c.int(), pawl.Ord(c.int())
+	j.Continues, j.Schedule = c.int(), c.int()
+	j.Depth, j.Private = int(c.int()), c.int()
 	j.CreatedAt = c.int()
 	c.record(&j.Record)
-	j.Route, j.Priority = c.int(), int(c.int())
+	j.Definition, j.Version, j.WorkerCount = c.int(), int(c.int()), int(c.int())
+	j.Route, j.Priority, j.Rank = c.int(), int(c.int()), c.int()
+	j.Pool, j.Quota = c.int(), c.int()
 	j.Paused = c.bool()
 	j.Mark = pawl.Mark(c.int())
 	j.Ending = machine.State(c.text())
-	j.Open, j.Active = int(c.int()), int(c.int())
+	j.Hooks = pawl.HookPhase(c.int())
+	j.Open, j.Blocked, j.Active = int(c.int()), int(c.int()), int(c.int())
 	j.StartedAt, j.CompletedAt = c.int(), c.int()
 	return j
+}
+
+// id reads a key and the public id, which has to be of that key.
+func (c *columns) id(id *pawl.ID) {
+	key := c.int()
+	c.fixed(id[:])
+	if c.fault == nil && id.Key() != key {
+		c.fail("uuid", fmt.Errorf("of key %d", id.Key()))
+	}
 }
 
 func (c *columns) jobBodies(j *pawl.Job) {
@@ -215,7 +226,7 @@ func (r *row) stepPlaced(s *pawl.Step) {
 	r.ints(int64(s.Mark), int64(s.Unmet))
 	r.bool(s.Skipped)
 	r.ints(int64(s.Attempts), int64(s.Claims), int64(s.Losses), s.Worker, s.Route, int64(s.Priority),
-		int64(s.Total), int64(s.Made), int64(s.Live), s.EnqueuedAt, s.StartedAt, s.CompletedAt, place(s))
+		s.Rank, s.Pool, int64(s.Total), int64(s.Made), int64(s.Live), s.EnqueuedAt, s.StartedAt, s.CompletedAt, place(s))
 }
 
 func (c *columns) step() *pawl.Step {
@@ -227,6 +238,7 @@ func (c *columns) step() *pawl.Step {
 	s.Skipped = c.bool()
 	s.Attempts, s.Claims, s.Losses = int(c.int()), int(c.int()), int(c.int())
 	s.Worker, s.Route, s.Priority = c.int(), c.int(), int(c.int())
+	s.Rank, s.Pool = c.int(), c.int()
 	s.Total, s.Made, s.Live = int(c.int()), int(c.int()), int(c.int())
 	s.EnqueuedAt, s.StartedAt, s.CompletedAt = c.int(), c.int(), c.int()
 	return s
@@ -263,11 +275,7 @@ func list[T int64 | string](v []T) string {
 
 func (c *columns) worker() *pawl.Worker {
 	w := &pawl.Worker{}
-	key := c.int()
-	c.fixed(w.ID[:])
-	if c.fault == nil && w.Key() != key {
-		c.fail("uuid", fmt.Errorf("of key %d", w.Key()))
-	}
+	c.id(&w.ID)
 	w.Workspace = c.text()
 	w.CreatedAt = c.int()
 	c.record(&w.Record)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl/audit"
-	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -48,21 +47,17 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 
 func (db *DB) count(c *store.Changes) {
 	db.stats.commits.Add(1)
-	db.stats.inserts.Add(int64(len(c.NewJobs) + len(c.NewSteps) + len(c.NewWorkers)))
-	db.stats.updates.Add(int64(len(c.Jobs) + len(c.Steps) + len(c.Workers)))
+	db.stats.inserts.Add(int64(len(c.NewJobs) + len(c.NewSteps) + len(c.NewWorkers) + len(c.NewSchedules)))
+	db.stats.updates.Add(int64(len(c.Jobs) + len(c.Steps) + len(c.Workers) + len(c.Schedules)))
 	db.stats.entries.Add(int64(len(c.Entries)))
 }
 
 // Settle tells whether the entry was committed. The lost transaction is over
 // when Do has returned.
 func (db *DB) Settle(ctx context.Context, k store.EntityKey, e *audit.Entry) (bool, error) {
-	s := selectEntry
-	if k.Kind == lifecycle.Worker.Name {
-		s = selectWorkerEntry
-	}
 	found := false
 	err := db.read(ctx, "settle", func(c *conn) error {
-		return c.each(s, func(r *row) {
+		return c.each(bookOf(k.Kind).entry, func(r *row) {
 			r.entity(k)
 			r.int(e.Sequence)
 			r.blob(e.Hash[:])
@@ -72,12 +67,4 @@ func (db *DB) Settle(ctx context.Context, k store.EntityKey, e *audit.Entry) (bo
 		})
 	})
 	return found, err
-}
-
-// entity binds the key under which the trail of k is stored.
-func (r *row) entity(k store.EntityKey) {
-	r.int(k.Job)
-	if k.Kind != lifecycle.Worker.Name {
-		r.int(int64(k.Ord))
-	}
 }

@@ -18,17 +18,23 @@ type reading struct {
 
 func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
 	r := &reading{c: c, log: db.log, inputs: map[int64]bool{}, f: &store.Facts{
-		Now:     db.now(),
-		Keys:    make(map[store.IdempotencyKey]*store.Answer, len(q.Keys)),
-		Workers: make(map[int64]*pawl.Worker, len(q.Workers)),
-		Jobs:    make(map[int64]*pawl.Job, len(q.Jobs)),
-		Steps:   make(map[pawl.StepKey]*pawl.Step, len(q.Steps)),
-		Marked:  make(map[int64][]pawl.StepKey, len(q.Marked)),
-		Waiting: make(map[int64][]pawl.StepKey, len(q.Waiting)),
-		Open:    make(map[int64][]pawl.StepKey, len(q.Open)),
-		Held:    make(map[int64][]pawl.StepKey, len(q.Held)),
+		Now:       db.now(),
+		Keys:      make(map[store.IdempotencyKey]*store.Answer, len(q.Keys)),
+		Versions:  make(map[pawl.WorkflowName]*pawl.Version, len(q.Names)),
+		Schedules: make(map[int64]*pawl.Schedule, len(q.Schedules)),
+		Signals:   make(map[int64][]*pawl.Signal, len(q.Signals)),
+		Workers:   make(map[int64]*pawl.Worker, len(q.Workers)),
+		Jobs:      make(map[int64]*pawl.Job, len(q.Jobs)),
+		Steps:     make(map[pawl.StepKey]*pawl.Step, len(q.Steps)),
+		Marked:    make(map[int64][]pawl.StepKey, len(q.Marked)),
+		Waiting:   make(map[int64][]pawl.StepKey, len(q.Waiting)),
+		Open:      make(map[int64][]pawl.StepKey, len(q.Open)),
+		Nodes:     make(map[int64][]pawl.StepKey, len(q.Nodes)),
+		Held:      make(map[int64][]pawl.StepKey, len(q.Held)),
 	}}
-	for _, part := range []func(*store.Query) error{r.keys, r.named, r.found, r.held, r.claims} {
+	for _, part := range []func(*store.Query) error{
+		r.keys, r.pools, r.names, r.schedules, r.named, r.signals, r.found, r.held, r.claims,
+	} {
 		if err := part(q); err != nil {
 			return nil, err
 		}
@@ -99,7 +105,33 @@ func (r *reading) found(q *store.Query) (err error) {
 			return err
 		}
 	}
+	for _, k := range q.Nodes {
+		if r.f.Nodes[k], err = r.nodes(k); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// nodes reads the steps of instance 0. It leaps over the instances of each node,
+// of which there may be many.
+func (r *reading) nodes(job int64) ([]pawl.StepKey, error) {
+	var keys []pawl.StepKey
+	for from, more := pawl.Ord(0), true; more; {
+		more = false
+		err := r.c.each(selectNextNode, func(b *row) { b.ints(job, int64(from)) }, func(c *columns) error {
+			k, ok := r.addStep(c)
+			if ok && k.Ord.Instance() == 0 {
+				keys = append(keys, k)
+			}
+			from, more = pawl.MakeOrd(k.Ord.Node()+1, 0), true
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
 }
 
 func (r *reading) held(q *store.Query) (err error) {

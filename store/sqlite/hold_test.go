@@ -85,7 +85,9 @@ func TestLockFilesGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		t.Errorf("file %s is left", f.Name())
+		if f.Name() != "waiting.queue" { // all writers' own, and one alone
+			t.Errorf("file %s is left", f.Name())
+		}
 	}
 }
 

@@ -80,7 +80,7 @@ func (db *DB) Version(ctx context.Context) (current, newestKnown int, err error)
 }
 
 // Migrate moves the schema to the version, one transaction for each step of the
-// way: what was done stays done if a later step fails.
+// way, and for all of a new file: what was done stays done if a later step fails.
 func (db *DB) Migrate(ctx context.Context, to int) error {
 	for done := false; !done; {
 		err := db.writer.transact(ctx, func(c *conn) error {
@@ -100,14 +100,22 @@ func (db *DB) Migrate(ctx context.Context, to int) error {
 	return nil
 }
 
-// migrate takes the first step from one version to another and reports whether
-// more are needed.
+// migrate takes the first step from one version to another, or all of them from
+// an empty file, and reports whether more are needed.
 func (c *conn) migrate(from, to int) (more bool, err error) {
 	steps, err := way(from, to)
 	if err != nil || len(steps) == 0 {
 		return false, err
 	}
-	return len(steps) > 1, c.script(&steps[0])
+	if from > 0 {
+		return len(steps) > 1, c.script(&steps[0])
+	}
+	for i := range steps { // nobody is to see a new file half way up
+		if err := c.script(&steps[i]); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 // way is between for a schema that may be newer than the program.

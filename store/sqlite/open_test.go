@@ -46,10 +46,10 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	foreign, older, newer := filepath.Join(dir, "foreign"), filepath.Join(dir, "older"), filepath.Join(dir, "newer")
 	raw(t, foreign, "CREATE TABLE t (a)")
-	for _, path := range []string{older, newer} {
-		open(t, sqlite.Config{Path: path}).Close()
-	}
-	raw(t, older, "PRAGMA user_version = -1")
+	open(t, sqlite.Config{Path: newer}).Close()
+	db := open(t, sqlite.Config{Path: older, AnyVersion: true})
+	migrate(t, db, 1)
+	db.Close()
 	raw(t, newer, "PRAGMA user_version = 99")
 	for name, tt := range map[string]struct {
 		cfg  sqlite.Config
@@ -61,7 +61,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no folder":      {sqlite.Config{Path: filepath.Join(dir, "no", "x.db")}, pawl.Unavailable, "cannot be opened"},
 		"not a database": {sqlite.Config{Path: text}, pawl.Conflict, "not a SQLite database"},
 		"foreign":        {sqlite.Config{Path: foreign}, pawl.Conflict, "another program"},
-		"older":          {sqlite.Config{Path: older}, pawl.Conflict, "needs"},
+		"older":          {sqlite.Config{Path: older}, pawl.Conflict, "schema version 1, and this program needs 2"},
 		"newer":          {sqlite.Config{Path: newer}, pawl.Conflict, "schema version 99, and this program knows"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,22 +101,26 @@ func TestOpenAnyVersion(t *testing.T) {
 // Many that open a new file at once all find it whole.
 func TestOpenTogether(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "pawl.db")
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			db, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if _, err := db.Jobs(t.Context(), store.JobFilter{}); err != nil {
-				t.Error(err)
-			}
-			db.Close()
-		})
+	for range 5 {
+		path := filepath.Join(t.TempDir(), "pawl.db")
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() { openOnce(t, path) })
+		}
+		wg.Wait()
 	}
-	wg.Wait()
+}
+
+func openOnce(t *testing.T, path string) {
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer db.Close()
+	if _, err := db.Jobs(t.Context(), store.JobFilter{}); err != nil {
+		t.Error(err)
+	}
 }
 
 // add stores jobs of one step each, and answers them.

@@ -61,12 +61,29 @@ func TestPlans(t *testing.T) {
 		selectHeld:           {"SEARCH step USING INDEX step_flight (state=? AND place=?)"},
 		selectStops:          {"SEARCH step USING INDEX step_flight (state=? AND place=?)"},
 		selectNextHolder:     {"SEARCH step USING COVERING INDEX step_flight (state=? AND place>?)"},
-		selectDue:            {"step USING INDEX step_due (due_at>? AND due_at<?)", "job USING INDEX job_due (due_at>? AND due_at<?)"},
-		selectNextDue:        {"step USING COVERING INDEX step_due (due_at>?)", "job USING COVERING INDEX job_due (due_at>?)"},
-		sweepAnswers:         {"idempotency USING COVERING INDEX idempotency_expiry (expires_at>? AND expires_at<?)"},
-		selectLivingWorkers:  {"worker USING INDEX worker_living"},
-		selectNextJob:        {"SEARCH job USING INTEGER PRIMARY KEY", "SEARCH audit USING PRIMARY KEY (job>?)"},
-		selectRefusals:       {"SEARCH refusal USING INDEX refusal_job (job=?)"},
+		selectDue: {"step USING INDEX step_due (due_at>? AND due_at<?)", "job USING INDEX job_due (due_at>? AND due_at<?)",
+			"schedule USING INDEX schedule_due (due_at>? AND due_at<?)"},
+		selectNextDue: {"step USING COVERING INDEX step_due (due_at>?)", "job USING COVERING INDEX job_due (due_at>?)",
+			"schedule USING COVERING INDEX schedule_due (due_at>?)"},
+		sweepAnswers:        {"idempotency USING COVERING INDEX idempotency_expiry (expires_at>? AND expires_at<?)"},
+		countPoolJobs:       {"SEARCH job USING COVERING INDEX job_pool (pool=? AND state=?)"},
+		selectPoolPending:   {"SEARCH job USING INDEX job_pool (pool=? AND state=?)"},
+		countPoolQuota:      {"SEARCH job USING COVERING INDEX job_quota (quota=?)"},
+		countPoolSteps:      {"SEARCH step USING COVERING INDEX step_pool (pool=?)"},
+		selectNewestVersion: {"SEARCH version USING PRIMARY KEY (workspace=? AND name=?)"},
+		selectVersion:       {"SEARCH version USING PRIMARY KEY (workspace=? AND name=? AND version=?)"},
+		selectVersions:      {"SEARCH version USING PRIMARY KEY (workspace=? AND name=?)"},
+		selectSchedule:      {"SEARCH schedule USING INTEGER PRIMARY KEY"},
+		selectScheduled:     {"SEARCH schedule USING INDEX schedule_name (workspace=? AND name=?)"},
+		selectFreeSignals:   {"SEARCH signal USING INDEX signal_free (job=?)"},
+		selectSignals:       {"SEARCH signal USING PRIMARY KEY (job=?)"},
+		takeSignal:          {"SEARCH signal USING PRIMARY KEY (job=? AND seq=?)"},
+		selectNextNode:      {"SEARCH step USING PRIMARY KEY (job=? AND ord>?)"},
+		selectInFlight:      {"SEARCH step USING COVERING INDEX step_flight (state=?)"},
+		selectNextSchedule:  {"SEARCH schedule USING INTEGER PRIMARY KEY", "SEARCH schedule_audit USING PRIMARY KEY (schedule>?)"},
+		selectLivingWorkers: {"worker USING INDEX worker_living"},
+		selectNextJob:       {"SEARCH job USING INTEGER PRIMARY KEY", "SEARCH audit USING PRIMARY KEY (job>?)"},
+		selectRefusals:      {"SEARCH refusal USING INDEX refusal_job (job=?)"},
 	} {
 		plan := explain(t, db, texts[s])
 		for _, w := range want {
@@ -81,13 +98,23 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// Open jobs are listed by their index.
-func TestPlanOfOpenJobs(t *testing.T) {
+// Open jobs, children and successors are listed by their index, and steps that
+// make a job move are looked for in that job alone.
+func TestPlansOfJobLists(t *testing.T) {
 	t.Parallel()
 	db := memoryDB(t)
-	text, _ := jobsQuery(store.JobFilter{States: []machine.State{lifecycle.JobRunning, lifecycle.JobPending}, Limit: 10})
-	if plan := explain(t, db, text); !strings.Contains(plan, "INDEX job_open") {
-		t.Errorf("plan of %s:\n%s", text, plan)
+	open := []machine.State{lifecycle.JobRunning, lifecycle.JobPending}
+	for want, filter := range map[string]store.JobFilter{
+		"INDEX job_open":                      {States: open, Limit: 10},
+		"INDEX job_parent (parent=?":          {Parent: 1, Workspace: "w", Limit: 10},
+		"INDEX job_parent (parent=? AND":      {Parent: 1, States: open},
+		"INDEX job_continues (continues=?":    {Continues: 1, Before: 9},
+		"SEARCH step USING PRIMARY KEY (job=": {Still: 1, States: open},
+	} {
+		text, _ := jobsQuery(filter)
+		if plan := explain(t, db, text); !strings.Contains(plan, want) {
+			t.Errorf("plan of %s lacks %q:\n%s", text, want, plan)
+		}
 	}
 }
 

@@ -6,14 +6,15 @@ import "strings"
 const (
 	recordColumns = "state, seq, head, due_at, due_event, updated_at"
 
-	jobFixed  = "id, uuid, workspace, definition, workflow, description, parent, continues, depth, worker_count, private, created_at"
-	jobLive   = recordColumns + ", route, priority, paused, mark, ending, open, active, started_at, completed_at"
+	jobFixed = "id, uuid, workspace, workflow, description, parent, parent_step, continues, schedule, depth, private, created_at"
+	jobLive  = recordColumns + ", definition, version, worker_count, route, priority, rank, pool, quota, paused, mark, ending, hooks," +
+		" open, blocked, active, started_at, completed_at"
 	jobBodies = "inputs, output, error, metadata"
 	jobHot    = jobFixed + ", " + jobLive
 	jobAll    = jobHot + ", " + jobBodies
 
 	stepFixed  = "job, ord, created_at"
-	stepLive   = recordColumns + ", mark, unmet, skipped, attempts, claims, losses, worker, route, priority, total, made, live, enqueued_at, started_at, completed_at"
+	stepLive   = recordColumns + ", mark, unmet, skipped, attempts, claims, losses, worker, route, priority, rank, pool, total, made, live, enqueued_at, started_at, completed_at"
 	stepBodies = "input, output, error"
 	stepHot    = stepFixed + ", " + stepLive
 	stepAll    = stepHot + ", " + stepBodies
@@ -23,9 +24,16 @@ const (
 	workerLive  = recordColumns + ", name, host, pid, capacity, routes, handlers"
 	workerAll   = workerFixed + ", " + workerLive + ", metadata"
 
+	scheduleFixed = "id, uuid, workspace, name, created_at"
+	scheduleLive  = recordColumns + ", workflow, cron, time_zone, catch_up, overlap, priority, due, last_job, waiting"
+	scheduleAll   = scheduleFixed + ", " + scheduleLive + ", inputs"
+
 	entryColumns      = "seq, state, event, reason, actor, request_id, metadata, at, hash"
 	definitionColumns = "id, hash, name, source, created_at"
 	refusalColumns    = "job, ord, at, claim, event, actor, why, data"
+	versionColumns    = "workspace, name, version, definition, dir, at, actor, reason"
+	quotaColumns      = "workspace, name, slots, at, actor, reason"
+	signalColumns     = "job, seq, name, at, actor, taken, data"
 )
 
 // Conditions spelled as the partial indexes spell them, else SQLite does not
@@ -48,9 +56,14 @@ const (
 	insertJob
 	insertStep
 	insertWorker
+	insertSchedule
+	insertVersion
+	insertQuota
+	insertSignal
 	insertAudit
 	insertAudits
 	insertWorkerAudit
+	insertScheduleAudit
 	insertDefinition
 	insertRefusal
 	insertAnswer
@@ -59,9 +72,21 @@ const (
 	updateStep
 	updateStepBodies
 	updateWorker
+	updateSchedule
+	takeSignal
+	deleteQuota
 	sweepAnswers
 
 	selectAnswer
+	countPoolJobs
+	selectPoolPending
+	countPoolQuota
+	countPoolSteps
+	selectVersion
+	selectNewestVersion
+	selectSchedule
+	selectScheduled
+	selectFreeSignals
 	selectWorker
 	selectJob
 	selectJobInputs
@@ -71,6 +96,7 @@ const (
 	selectMarked
 	selectWaiting
 	selectOpenSteps
+	selectNextNode
 	selectRootSteps
 	selectHeld
 	selectReady
@@ -89,14 +115,25 @@ const (
 	selectStepCounts
 	selectWorkers
 	selectLivingWorkers
+	selectInFlight
+	selectQuotas
+	selectSignals
+	selectSchedules
+	selectVersions
+	selectNewestVersions
 	selectDefinition
 	selectTrail
 	selectWorkerTrail
+	selectScheduleTrail
 	selectEntry
 	selectWorkerEntry
-	selectEntityID
+	selectScheduleEntry
+	selectJobID
+	selectWorkerID
+	selectScheduleID
 	selectNextJob
 	selectNextWorker
+	selectNextSchedule
 	selectJobTrails
 	selectRefusals
 
@@ -114,14 +151,20 @@ var texts = [statementCount]string{
 	commit:    "COMMIT",
 	rollback:  "ROLLBACK",
 
-	insertJob:         insert("job", jobAll),
-	insertStep:        insert("step", stepFixed+", "+stepPlaced+", "+stepBodies),
-	insertWorker:      insert("worker", workerAll),
-	insertAudit:       insert("audit", "job, ord, "+entryColumns),
-	insertAudits:      insertRows("audit", "job, ord, "+entryColumns, auditRows),
-	insertWorkerAudit: insert("worker_audit", "worker, "+entryColumns),
-	insertDefinition:  insert("definition", definitionColumns) + " ON CONFLICT DO NOTHING",
-	insertRefusal:     insert("refusal", refusalColumns),
+	insertJob:           insert("job", jobAll),
+	insertStep:          insert("step", stepFixed+", "+stepPlaced+", "+stepBodies),
+	insertWorker:        insert("worker", workerAll),
+	insertAudit:         insert("audit", "job, ord, "+entryColumns),
+	insertAudits:        insertRows("audit", "job, ord, "+entryColumns, auditRows),
+	insertWorkerAudit:   insert("worker_audit", "worker, "+entryColumns),
+	insertScheduleAudit: insert("schedule_audit", "schedule, "+entryColumns),
+	insertSchedule:      insert("schedule", scheduleAll),
+	insertVersion:       insert("version", versionColumns),
+	insertQuota: insert("quota", quotaColumns) + " ON CONFLICT (workspace, name) DO UPDATE SET" +
+		" slots = excluded.slots, at = excluded.at, actor = excluded.actor, reason = excluded.reason",
+	insertSignal:     insert("signal", signalColumns),
+	insertDefinition: insert("definition", definitionColumns) + " ON CONFLICT DO NOTHING",
+	insertRefusal:    insert("refusal", refusalColumns),
 	insertAnswer: "INSERT OR REPLACE INTO idempotency (workspace, key, endpoint, request_hash, status, created_at, expires_at, body)" +
 		" VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 	updateJob: "UPDATE job SET " + assign(jobLive) + " WHERE id = ? AND seq = ?",
@@ -130,40 +173,55 @@ var texts = [statementCount]string{
 	updateStep: "UPDATE step SET " + assign(stepPlaced) + " WHERE job = ? AND ord = ? AND seq = ?",
 	updateStepBodies: "UPDATE step SET " + assign(stepPlaced) + ", " + replace(stepBodies) +
 		" WHERE job = ? AND ord = ? AND seq = ?",
-	updateWorker: "UPDATE worker SET " + assign(workerLive) + ", " + replace("metadata") + " WHERE id = ? AND seq = ?",
+	updateWorker:   "UPDATE worker SET " + assign(workerLive) + ", " + replace("metadata") + " WHERE id = ? AND seq = ?",
+	updateSchedule: "UPDATE schedule SET " + assign(scheduleLive) + ", " + replace("inputs") + " WHERE id = ? AND seq = ?",
+	takeSignal:     "UPDATE signal SET taken = ? WHERE job = ? AND seq = ? AND taken = 0",
+	deleteQuota:    "DELETE FROM quota WHERE workspace = ? AND name = ?",
 	sweepAnswers: "DELETE FROM idempotency WHERE (workspace, key) IN" +
 		" (SELECT workspace, key FROM idempotency WHERE expires_at > 0 AND expires_at <= ? ORDER BY expires_at LIMIT ? + 0)",
 
-	selectAnswer:     "SELECT endpoint, request_hash, status, expires_at, body FROM idempotency WHERE workspace = ? AND key = ?",
-	selectWorker:     "SELECT " + workerAll + " FROM worker WHERE id = ?",
-	selectJob:        "SELECT " + jobHot + " FROM job WHERE id = ?",
-	selectJobInputs:  "SELECT " + jobHot + ", inputs, metadata FROM job WHERE id = ?",
-	selectJobAll:     "SELECT " + jobAll + " FROM job WHERE id = ?",
-	selectStep:       "SELECT " + stepHot + " FROM step WHERE job = ? AND ord = ?",
-	selectStepBodies: "SELECT " + stepAll + " FROM step WHERE job = ? AND ord = ?",
-	selectMarked:     "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job = ? ORDER BY ord LIMIT ? + 0",
-	selectWaiting:    "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 2 AND job = ? ORDER BY priority DESC, ord LIMIT ? + 0",
+	selectAnswer:        "SELECT endpoint, request_hash, status, expires_at, body FROM idempotency WHERE workspace = ? AND key = ?",
+	countPoolJobs:       "SELECT count(*) FROM job INDEXED BY job_pool WHERE state = 'RUNNING' AND pool <> 0 AND pool = ?",
+	selectPoolPending:   "SELECT id FROM job INDEXED BY job_pool WHERE state = 'PENDING' AND pool <> 0 AND pool = ? AND paused = 0 ORDER BY rank, id LIMIT ? + 0",
+	countPoolQuota:      "SELECT sum(worker_count) FROM job INDEXED BY job_quota WHERE state = 'RUNNING' AND quota <> 0 AND quota = ?",
+	countPoolSteps:      "SELECT count(*) FROM step INDEXED BY step_pool WHERE state = 'in_progress' AND pool <> 0 AND pool = ?",
+	selectVersion:       "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? AND version = ?",
+	selectNewestVersion: "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? ORDER BY version DESC LIMIT 1",
+	selectSchedule:      "SELECT " + scheduleAll + " FROM schedule WHERE id = ?",
+	selectScheduled:     "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND workspace = ? AND name = ?",
+	selectFreeSignals:   "SELECT " + signalColumns + " FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
+	selectWorker:        "SELECT " + workerAll + " FROM worker WHERE id = ?",
+	selectJob:           "SELECT " + jobHot + " FROM job WHERE id = ?",
+	selectJobInputs:     "SELECT " + jobHot + ", inputs, metadata FROM job WHERE id = ?",
+	selectJobAll:        "SELECT " + jobAll + " FROM job WHERE id = ?",
+	selectStep:          "SELECT " + stepHot + " FROM step WHERE job = ? AND ord = ?",
+	selectStepBodies:    "SELECT " + stepAll + " FROM step WHERE job = ? AND ord = ?",
+	selectMarked:        "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job = ? ORDER BY ord LIMIT ? + 0",
+	selectWaiting:       "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 2 AND job = ? ORDER BY priority DESC, ord LIMIT ? + 0",
 	selectOpenSteps: "SELECT " + stepHot + " FROM step WHERE job = ? AND state NOT IN" +
 		" ('complete', 'permanent_error', 'cancelled', 'skipped', 'resolved_manually') ORDER BY ord",
+	selectNextNode:  "SELECT " + stepHot + " FROM step WHERE job = ? AND ord >= ? ORDER BY ord LIMIT 1",
 	selectRootSteps: "SELECT " + stepHot + " FROM step WHERE job = ? AND unmet = 0 ORDER BY ord",
 	selectHeld: "SELECT " + stepHot + " FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place = ? ORDER BY job, ord",
-	selectReady: "SELECT priority, job, ord FROM step INDEXED BY step_flight WHERE " + inFlight +
-		" AND state = 'enqueued' AND place = ? ORDER BY priority DESC, job, ord LIMIT ? + 0",
-	selectPending: "SELECT priority, id FROM job INDEXED BY job_open WHERE " + jobsOpen +
-		" AND state = 'PENDING' AND route = ? AND paused = 0 ORDER BY priority DESC, id LIMIT ? + 0",
+	selectReady: "SELECT rank, job, ord FROM step INDEXED BY step_flight WHERE " + inFlight +
+		" AND state = 'enqueued' AND place = ? ORDER BY rank, job, ord LIMIT ? + 0",
+	selectPending: "SELECT rank, id FROM job INDEXED BY job_open WHERE " + jobsOpen +
+		" AND state = 'PENDING' AND route = ? AND paused = 0 ORDER BY rank, id LIMIT ? + 0",
 
 	selectMarkedJobs:     "SELECT id FROM job INDEXED BY job_mark WHERE mark <> 0 AND mark = 1 ORDER BY id LIMIT ? + 0",
 	selectNextMarkedStep: "SELECT job FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job > ? ORDER BY job LIMIT 1",
 	selectDue: "SELECT * FROM (SELECT due_at AS at, 'job' AS kind, id, 0, due_event FROM job WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2 + 0)" +
 		" UNION ALL SELECT * FROM (SELECT due_at, 'step', job, ord, due_event FROM step WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2 + 0)" +
 		" UNION ALL SELECT * FROM (SELECT due_at, 'worker', id, 0, due_event FROM worker WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2 + 0)" +
+		" UNION ALL SELECT * FROM (SELECT due_at, 'schedule', id, 0, due_event FROM schedule WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2 + 0)" +
 		" ORDER BY at LIMIT ?2 + 0",
 	selectNextDue: "SELECT min(at) FROM (SELECT min(due_at) AS at FROM job WHERE due_at > 0 AND due_at > ?1" +
 		" UNION ALL SELECT min(due_at) FROM step WHERE due_at > 0 AND due_at > ?1" +
-		" UNION ALL SELECT min(due_at) FROM worker WHERE due_at > 0 AND due_at > ?1)",
+		" UNION ALL SELECT min(due_at) FROM worker WHERE due_at > 0 AND due_at > ?1" +
+		" UNION ALL SELECT min(due_at) FROM schedule WHERE due_at > 0 AND due_at > ?1)",
 	selectUnrouted: "SELECT id FROM job INDEXED BY job_open WHERE " + jobsOpen +
-		" AND state = 'PENDING' AND route = 0 AND paused = 0 ORDER BY priority DESC, id LIMIT ? + 0 OFFSET ? + 0",
+		" AND state = 'PENDING' AND route = 0 AND paused = 0 ORDER BY rank, id LIMIT ? + 0 OFFSET ? + 0",
 	selectNextHolder: "SELECT s.place, w.state FROM (SELECT place FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place > ? ORDER BY place LIMIT 1) s LEFT JOIN worker w ON w.id = s.place",
 	selectStops: "SELECT job, ord, claims FROM step INDEXED BY step_flight WHERE " + inFlight +
@@ -174,16 +232,29 @@ var texts = [statementCount]string{
 	selectStepCounts:    "SELECT state, count(*) FROM step WHERE job = ? GROUP BY state",
 	selectWorkers:       "SELECT " + workerAll + " FROM worker ORDER BY id",
 	selectLivingWorkers: "SELECT " + workerAll + " FROM worker INDEXED BY worker_living WHERE " + living + " ORDER BY id",
+	selectInFlight:      "SELECT state, place, count(*) FROM step INDEXED BY step_flight WHERE " + inFlight + " GROUP BY state, place",
+	selectQuotas:        "SELECT " + quotaColumns + " FROM quota WHERE ?1 = '' OR workspace = ?1 ORDER BY name, workspace",
+	selectSignals:       "SELECT " + signalColumns + " FROM signal WHERE job = ? ORDER BY seq",
+	selectSchedules:     "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND (?1 = '' OR workspace = ?1) ORDER BY name, workspace",
+	selectVersions:      "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? ORDER BY version DESC",
+	selectNewestVersions: "SELECT " + versionColumns + " FROM version v WHERE (?1 = '' OR workspace = ?1)" +
+		" AND version = (SELECT max(version) FROM version WHERE workspace = v.workspace AND name = v.name) ORDER BY name, workspace",
 	selectDefinition:    "SELECT " + definitionColumns + " FROM definition WHERE id = ?",
 	selectTrail:         "SELECT " + entryColumns + " FROM audit WHERE job = ? AND ord = ? ORDER BY seq",
 	selectWorkerTrail:   "SELECT " + entryColumns + " FROM worker_audit WHERE worker = ? ORDER BY seq",
+	selectScheduleTrail: "SELECT " + entryColumns + " FROM schedule_audit WHERE schedule = ? ORDER BY seq",
 	selectEntry:         "SELECT 1 FROM audit WHERE job = ? AND ord = ? AND seq = ? AND hash = ?",
 	selectWorkerEntry:   "SELECT 1 FROM worker_audit WHERE worker = ? AND seq = ? AND hash = ?",
-	selectEntityID:      "SELECT uuid FROM job WHERE id = ?",
+	selectScheduleEntry: "SELECT 1 FROM schedule_audit WHERE schedule = ? AND seq = ? AND hash = ?",
+	selectJobID:         "SELECT uuid FROM job WHERE id = ?",
+	selectWorkerID:      "SELECT uuid FROM worker WHERE id = ?",
+	selectScheduleID:    "SELECT uuid FROM schedule WHERE id = ?",
 	selectNextJob: "SELECT min(k) FROM (SELECT min(id) AS k FROM job WHERE id > ?1" +
 		" UNION ALL SELECT min(job) FROM audit WHERE job > ?1 UNION ALL SELECT min(job) FROM step WHERE job > ?1)",
 	selectNextWorker: "SELECT min(k) FROM (SELECT min(id) AS k FROM worker WHERE id > ?1" +
 		" UNION ALL SELECT min(worker) FROM worker_audit WHERE worker > ?1)",
+	selectNextSchedule: "SELECT min(k) FROM (SELECT min(id) AS k FROM schedule WHERE id > ?1" +
+		" UNION ALL SELECT min(schedule) FROM schedule_audit WHERE schedule > ?1)",
 	selectJobTrails: "SELECT ord, " + entryColumns + " FROM audit WHERE job = ? ORDER BY ord, seq",
 	selectRefusals:  "SELECT " + refusalColumns + " FROM refusal WHERE job = ? ORDER BY at, id",
 

@@ -9,23 +9,43 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
+// A book is where the trails of a kind of entity are kept.
+type book struct{ insert, trail, entry statement }
+
+var (
+	mainBook     = book{insertAudit, selectTrail, selectEntry} // of jobs and steps
+	workerBook   = book{insertWorkerAudit, selectWorkerTrail, selectWorkerEntry}
+	scheduleBook = book{insertScheduleAudit, selectScheduleTrail, selectScheduleEntry}
+)
+
+func bookOf(kind string) book {
+	switch kind {
+	case lifecycle.Worker.Name:
+		return workerBook
+	case lifecycle.Schedule.Name:
+		return scheduleBook
+	}
+	return mainBook
+}
+
+// entity binds the key under which the trail of k is stored.
+func (r *row) entity(k store.EntityKey) {
+	r.int(k.Job)
+	if bookOf(k.Kind) == mainBook {
+		r.int(int64(k.Ord))
+	}
+}
+
 // Trail reads the audit entries of one entity, by sequence. Their From and
 // Entity, which are not stored, are filled in.
 func (db *DB) Trail(ctx context.Context, k store.EntityKey) ([]audit.Entry, error) {
 	var entries []audit.Entry
 	err := db.read(ctx, "read trail", func(c *conn) error {
-		id, s := "", selectTrail
-		var err error
-		if k.Kind == lifecycle.Worker.Name {
-			s = selectWorkerTrail
-			id, err = c.workerID(k.Job)
-		} else {
-			id, err = c.publicID(k.StepKey)
-		}
+		id, err := c.publicID(k)
 		if err != nil {
 			return err
 		}
-		return c.each(s, func(b *row) { b.entity(k) }, func(cols *columns) error {
+		return c.each(bookOf(k.Kind).trail, func(b *row) { b.entity(k) }, func(cols *columns) error {
 			entries = db.appendEntry(entries, cols, id, k)
 			return nil
 		})
@@ -46,17 +66,28 @@ func (db *DB) appendEntry(entries []audit.Entry, cols *columns, id string, k sto
 	return append(entries, e)
 }
 
-// publicID answers the public id of a job or step, empty if the job is gone.
-func (c *conn) publicID(k pawl.StepKey) (string, error) {
+// publicID answers the public id of an entity, empty if it is gone.
+func (c *conn) publicID(k store.EntityKey) (string, error) {
+	s, name := selectJobID, func(id pawl.ID) string { return nameOf(id, k.Ord) }
+	switch k.Kind {
+	case lifecycle.Worker.Name:
+		s, name = selectWorkerID, workerID
+	case lifecycle.Schedule.Name:
+		s, name = selectScheduleID, scheduleID
+	}
 	public := ""
-	err := c.each(selectEntityID, func(b *row) { b.int(k.Job) }, func(cols *columns) error {
+	err := c.each(s, func(b *row) { b.int(k.Job) }, func(cols *columns) error {
 		var id pawl.ID
 		cols.fixed(id[:])
-		public = nameOf(id, k.Ord)
+		public = name(id)
 		return cols.finish()
 	})
 	return public, err
 }
+
+func workerID(id pawl.ID) string { return id.Public(pawl.WorkerPrefix) }
+
+func scheduleID(id pawl.ID) string { return id.Public(pawl.SchedulePrefix) }
 
 func nameOf(id pawl.ID, ord pawl.Ord) string {
 	if ord == 0 {
@@ -65,26 +96,24 @@ func nameOf(id pawl.ID, ord pawl.Ord) string {
 	return id.Step(ord).Public(pawl.StepPrefix)
 }
 
-func (c *conn) workerID(key int64) (string, error) {
-	public := ""
-	err := c.each(selectWorker, func(b *row) { b.int(key) }, func(cols *columns) error {
-		public = cols.worker().ID.Public(pawl.WorkerPrefix)
-		return nil
-	})
-	return public, err
+// A series is the entities of one kind that have trails of their own, by key.
+type series struct {
+	next statement // the first key after another; NULL if there is none
+	read func(c *conn, key int64) ([]store.TrailOf, error)
 }
 
 // Trails hands every trail to f; see store.Views. Each job with its steps is one
-// snapshot, and so is each worker, so that no read lasts long. f runs while
-// nothing is locked, and may use the database.
+// snapshot, and so is each worker and each schedule, so that no read lasts long.
+// f runs while nothing is locked, and may use the database.
 func (db *DB) Trails(ctx context.Context, job int64, f func(store.TrailOf) error) error {
+	jobs := series{selectNextJob, db.trailsOfJob}
 	if job != 0 {
-		_, err := db.jobTrails(ctx, selectNextJob, job-1, job, f)
+		_, err := db.trailsAfter(ctx, jobs, job-1, job, f)
 		return err
 	}
-	for _, next := range []statement{selectNextJob, selectNextWorker} {
+	for _, s := range []series{jobs, {selectNextWorker, db.trailOfWorker}, {selectNextSchedule, db.trailOfSchedule}} {
 		for after := int64(-1); ; {
-			k, err := db.jobTrails(ctx, next, after, 0, f)
+			k, err := db.trailsAfter(ctx, s, after, 0, f)
 			if err != nil {
 				return err
 			}
@@ -97,23 +126,18 @@ func (db *DB) Trails(ctx context.Context, job int64, f func(store.TrailOf) error
 	return nil
 }
 
-// jobTrails hands over the trails of the first job or worker after a key, if it
-// is only or only is 0. It answers its key, 0 if there is none.
-func (db *DB) jobTrails(ctx context.Context, next statement, after, only int64, f func(store.TrailOf) error) (int64, error) {
+// trailsAfter hands over the trails of the first entity after a key, if it is
+// only or only is 0. It answers its key, 0 if there is none.
+func (db *DB) trailsAfter(ctx context.Context, s series, after, only int64, f func(store.TrailOf) error) (int64, error) {
 	var key int64
 	var trails []store.TrailOf
 	err := db.read(ctx, "read trails", func(c *conn) error {
-		err := c.each(next, func(b *row) { b.int(after) }, func(cols *columns) error {
+		err := c.each(s.next, func(b *row) { b.int(after) }, func(cols *columns) error {
 			key = cols.int() // NULL reads as 0
 			return nil
 		})
-		if err != nil || key == 0 || only != 0 && key != only {
-			return err
-		}
-		if next == selectNextWorker {
-			trails, err = db.trailsOfWorker(c, key)
-		} else {
-			trails, err = db.trailsOfJob(c, key)
+		if err == nil && key != 0 && (only == 0 || key == only) {
+			trails, err = s.read(c, key)
 		}
 		return err
 	})
@@ -182,18 +206,33 @@ func entityOf(k pawl.StepKey) store.EntityKey {
 	return store.EntityKey{Kind: kind, StepKey: k}
 }
 
-func (db *DB) trailsOfWorker(c *conn, key int64) ([]store.TrailOf, error) {
-	t := store.TrailOf{EntityKey: store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: key}}}
-	err := c.each(selectWorker, func(b *row) { b.int(key) }, func(cols *columns) error {
-		if w := cols.worker(); decoded(db.log, cols, lifecycle.Worker.Name, key) {
-			t.ID, t.Record = w.ID.Public(pawl.WorkerPrefix), w.Record
+func (db *DB) trailOfWorker(c *conn, key int64) ([]store.TrailOf, error) {
+	return db.trailOf(c, lifecycle.Worker.Name, selectWorker, key, func(cols *columns) (string, pawl.Record) {
+		w := cols.worker()
+		return workerID(w.ID), w.Record
+	})
+}
+
+func (db *DB) trailOfSchedule(c *conn, key int64) ([]store.TrailOf, error) {
+	return db.trailOf(c, lifecycle.Schedule.Name, selectSchedule, key, func(cols *columns) (string, pawl.Record) {
+		s := cols.schedule()
+		return scheduleID(s.ID), s.Record
+	})
+}
+
+// trailOf reads the trail of an entity that has no parts, and its record with s.
+func (db *DB) trailOf(c *conn, kind string, s statement, key int64, read func(*columns) (string, pawl.Record)) ([]store.TrailOf, error) {
+	t := store.TrailOf{EntityKey: store.EntityKey{Kind: kind, StepKey: pawl.StepKey{Job: key}}}
+	err := c.each(s, func(b *row) { b.int(key) }, func(cols *columns) error {
+		if id, record := read(cols); decoded(db.log, cols, kind, key) {
+			t.ID, t.Record = id, record
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = c.each(selectWorkerTrail, func(b *row) { b.int(key) }, func(cols *columns) error {
+	err = c.each(bookOf(kind).trail, func(b *row) { b.int(key) }, func(cols *columns) error {
 		t.Entries = db.appendEntry(t.Entries, cols, t.ID, t.EntityKey)
 		return nil
 	})

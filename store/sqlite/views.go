@@ -67,37 +67,28 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 // part of the text, for only then can the index of open jobs be used.
 func jobsQuery(f store.JobFilter) (text string, bind func(*row)) {
 	where := []string{"id < ?"}
-	before := f.Before
-	if before == 0 {
-		before = math.MaxInt64
+	values := []any{f.Before}
+	if f.Before == 0 {
+		values[0] = int64(math.MaxInt64)
 	}
-	if len(f.States) > 0 {
-		where = append(where, "("+anyOf(f.States)+")")
-		if within(f.States, lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning) {
-			where = append(where, jobsOpen)
+	and := func(wanted bool, condition string, v ...any) {
+		if wanted {
+			where, values = append(where, condition), append(values, v...)
 		}
 	}
-	texts := map[string]string{"workspace": f.Workspace, "workflow": f.Workflow}
-	var values []string
-	for _, column := range []string{"workspace", "workflow"} {
-		if texts[column] != "" {
-			where = append(where, column+" = ?")
-			values = append(values, texts[column])
-		}
-	}
-	if f.Definition != 0 {
-		where = append(where, "definition = ?")
-	}
+	and(len(f.States) > 0, "("+anyOf(f.States)+")")
+	and(len(f.States) > 0 && within(f.States, lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning), jobsOpen)
+	and(f.Workspace != "", "workspace = ?", f.Workspace)
+	and(f.Workflow != "", "workflow = ?", f.Workflow)
+	and(f.Definition != 0, "definition = ?", f.Definition)
+	and(f.Parent != 0, "parent <> 0 AND parent = ?", f.Parent)
+	and(f.Continues != 0, "continues <> 0 AND continues = ?", f.Continues)
+	and(f.Still != 0, "updated_at < ? AND NOT EXISTS (SELECT 1 FROM step WHERE step.job = job.id AND step.updated_at >= ?)", f.Still, f.Still)
 	text = "SELECT " + jobAll + " FROM job WHERE " + strings.Join(where, " AND ") + " ORDER BY id DESC LIMIT ?"
 	return text, func(r *row) {
-		r.int(before)
-		for _, v := range values {
-			r.text(v)
+		for _, v := range append(values, bound(f.Limit)) {
+			r.any(v)
 		}
-		if f.Definition != 0 {
-			r.int(f.Definition)
-		}
-		r.int(bound(f.Limit))
 	}
 }
 
@@ -199,6 +190,23 @@ func (db *DB) StepCounts(ctx context.Context, job int64) (map[machine.State]int,
 		})
 	})
 	return counts, err
+}
+
+// InFlight counts the steps enqueued by route, and in progress by worker.
+func (db *DB) InFlight(ctx context.Context) (enqueued, running map[int64]int, err error) {
+	enqueued, running = map[int64]int{}, map[int64]int{}
+	err = db.read(ctx, "count steps in flight", func(c *conn) error {
+		return c.each(selectInFlight, nil, func(cols *columns) error {
+			of := enqueued
+			if machine.State(cols.text()) == lifecycle.StepInProgress {
+				of = running
+			}
+			place := cols.int()
+			of[place] = int(cols.int())
+			return nil
+		})
+	})
+	return enqueued, running, err
 }
 
 // Worker reads a worker.

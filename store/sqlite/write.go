@@ -18,7 +18,8 @@ const sweepLimit = 64
 // neighbours in the file are written together.
 func write(c *conn, f *store.Facts, ch *store.Changes) error {
 	for _, part := range []func(*conn, *store.Facts, *store.Changes) error{
-		writeDefinitions, writeWorkers, writeJobs, writeSteps, writeEntries, writeRefusals, writeAnswers,
+		writeDefinitions, writeVersions, writeQuotas, writeSchedules, writeWorkers, writeJobs, writeSteps, writeSignals,
+		writeEntries, writeRefusals, writeAnswers,
 	} {
 		if err := part(c, f, ch); err != nil {
 			return err
@@ -153,12 +154,12 @@ func writeStep(c *conn, s *pawl.Step, was int64) error {
 }
 
 func writeEntries(c *conn, _ *store.Facts, ch *store.Changes) error {
-	var audit, workers []*store.Entry
+	var audit, others []*store.Entry
 	for i := range ch.Entries {
-		if e := &ch.Entries[i]; e.Kind == lifecycle.Worker.Name {
-			workers = append(workers, e)
-		} else {
+		if e := &ch.Entries[i]; bookOf(e.Kind).insert == insertAudit {
 			audit = append(audit, e)
+		} else {
+			others = append(others, e)
 		}
 	}
 	slices.SortStableFunc(audit, func(a, b *store.Entry) int { return compareKeys(a.StepKey, b.StepKey) })
@@ -167,13 +168,8 @@ func writeEntries(c *conn, _ *store.Facts, ch *store.Changes) error {
 			return err
 		}
 	}
-	for i := range audit {
-		if err := c.appendEntries(insertAudit, audit[i:i+1]); err != nil {
-			return err
-		}
-	}
-	for i := range workers {
-		if err := c.appendEntries(insertWorkerAudit, workers[i:i+1]); err != nil {
+	for _, e := range append(audit, others...) {
+		if err := c.appendEntries(bookOf(e.Kind).insert, []*store.Entry{e}); err != nil {
 			return err
 		}
 	}

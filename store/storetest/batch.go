@@ -32,15 +32,17 @@ func (m *Mint) ID(now int64) pawl.ID {
 // tables, and the trail that goes with them, chained and sealed.
 type Batch struct {
 	store.Changes
-	now     int64
-	jobs    map[int64]bool // new or updated already
-	steps   map[pawl.StepKey]bool
-	workers map[int64]bool
+	now       int64
+	jobs      map[int64]bool // new or updated already
+	steps     map[pawl.StepKey]bool
+	workers   map[int64]bool
+	schedules map[int64]bool
 }
 
 // NewBatch answers an empty batch whose entries are of the time now.
 func NewBatch(now int64) *Batch {
-	return &Batch{now: now, jobs: map[int64]bool{}, steps: map[pawl.StepKey]bool{}, workers: map[int64]bool{}}
+	return &Batch{now: now, jobs: map[int64]bool{}, steps: map[pawl.StepKey]bool{}, workers: map[int64]bool{},
+		schedules: map[int64]bool{}}
 }
 
 // AddJob adds a new job, SUBMITTED.
@@ -63,6 +65,13 @@ func (b *Batch) AddWorker(w *pawl.Worker) {
 	b.workers[w.Key()] = true
 	b.NewWorkers = append(b.NewWorkers, w)
 	b.create(lifecycle.Worker, WorkerKey(w), w.ID.Public(pawl.WorkerPrefix), &w.Record)
+}
+
+// AddSchedule adds a new schedule, active.
+func (b *Batch) AddSchedule(s *pawl.Schedule) {
+	b.schedules[s.Key()] = true
+	b.NewSchedules = append(b.NewSchedules, s)
+	b.create(lifecycle.Schedule, ScheduleKey(s), s.ID.Public(pawl.SchedulePrefix), &s.Record)
 }
 
 // MoveJob applies the events in turn. It panics if the table refuses one.
@@ -90,6 +99,15 @@ func (b *Batch) MoveWorker(w *pawl.Worker, events ...machine.Event) {
 		b.Workers = append(b.Workers, store.Update[*pawl.Worker]{Record: w, Was: w.Seq})
 	}
 	b.move(lifecycle.Worker, WorkerKey(w), w.ID.Public(pawl.WorkerPrefix), &w.Record, events)
+}
+
+// MoveSchedule applies the events in turn. It panics if the table refuses one.
+func (b *Batch) MoveSchedule(s *pawl.Schedule, events ...machine.Event) {
+	if !b.schedules[s.Key()] {
+		b.schedules[s.Key()] = true
+		b.Schedules = append(b.Schedules, store.Update[*pawl.Schedule]{Record: s, Was: s.Seq})
+	}
+	b.move(lifecycle.Schedule, ScheduleKey(s), s.ID.Public(pawl.SchedulePrefix), &s.Record, events)
 }
 
 // Answer stores the answer to an idempotency key.
@@ -127,7 +145,7 @@ func (b *Batch) append(k store.EntityKey, id string, r *pawl.Record, e audit.Ent
 	b.Entries = append(b.Entries, store.Entry{EntityKey: k, Entry: e})
 }
 
-// JobKey, StepKey and WorkerKey name the entity that a record is.
+// JobKey names the entity that a job is.
 func JobKey(j *pawl.Job) store.EntityKey {
 	return store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: j.Key()}}
 }
@@ -140,4 +158,9 @@ func StepKey(s *pawl.Step) store.EntityKey {
 // WorkerKey names the entity that a worker is.
 func WorkerKey(w *pawl.Worker) store.EntityKey {
 	return store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: w.Key()}}
+}
+
+// ScheduleKey names the entity that a schedule is.
+func ScheduleKey(s *pawl.Schedule) store.EntityKey {
+	return store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: s.Key()}}
 }

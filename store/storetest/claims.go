@@ -21,53 +21,54 @@ func claim(limit int, routes ...int64) store.ClaimQuery {
 	return store.ClaimQuery{Worker: 1, Routes: routes, Limit: limit}
 }
 
-// claimOrder: by priority, then job, then ord, over all routes together.
+// claimOrder: by rank, then job, then ord, over all routes together.
 func claimOrder(e *env) {
-	low := e.add(2, enqueued(10, 0))
-	high := e.add(2, enqueued(11, 5))
-	e.add(1, enqueued(12, 9)) // a route nobody serves
-	late := e.add(1, enqueued(10, 5))
+	last := e.add(2, enqueued(10, 9))
+	first := e.add(2, enqueued(11, -5))
+	e.add(1, enqueued(12, -9)) // a route nobody serves
+	second := e.add(1, enqueued(10, -5))
 	f := e.see(&store.Query{Claims: []store.ClaimQuery{claim(4, 11, 10, 11)}})
-	e.diff("claims", keysOf(high.steps[0], high.steps[1], late.steps[0], low.steps[0]), f.Claims[0].Steps)
-	for _, m := range []made{high, late, low} {
+	e.diff("claims", keysOf(first.steps[0], first.steps[1], second.steps[0], last.steps[0]), f.Claims[0].Steps)
+	for _, m := range []made{first, second, last} {
 		if j := f.Jobs[m.key()]; j == nil || string(j.Inputs) != `{"in":1}` || string(j.Metadata) != `{}` {
 			e.Errorf("job %+v, want it with inputs and metadata", j)
 		}
 	}
-	e.diff("step", high.steps[0], f.Steps[high.steps1()])
+	e.diff("step", first.steps[0], f.Steps[first.steps1()])
 	if len(f.Claims[0].Starts) != 0 {
 		e.Errorf("starts %v though the limit was reached", f.Claims[0].Starts)
 	}
 }
 
-// pending is a change of add: the job waits for a worker on the route.
-func pending(route int64, priority int) func(made, *Batch) {
-	return func(m made, _ *Batch) { m.job.Route, m.job.Priority = route, priority }
+// pending is a change of add: the job waits for a worker on the route. As with
+// enqueued, the higher rank has the higher priority.
+func pending(route, rank int64) func(made, *Batch) {
+	return func(m made, _ *Batch) { m.job.Route, m.job.Rank, m.job.Priority = route, rank, int(rank) }
 }
 
 func claimStarts(e *env) {
 	ready := e.add(1, enqueued(10, 0))
-	low := e.add(1, pending(10, 1))
+	second := e.add(1, pending(10, 5))
 	paused := e.add(1, func(m made, b *Batch) {
-		pending(10, 9)(m, b)
+		pending(10, -9)(m, b)
 		m.job.Paused = true
 	})
-	high := e.add(3, func(m made, b *Batch) {
-		pending(10, 2)(m, b)
+	first := e.add(3, func(m made, b *Batch) {
+		pending(10, -2)(m, b)
 		m.steps[2].Unmet = 1
 	})
-	lowest := e.add(1, pending(10, 0))
+	last := e.add(1, pending(10, 5))
 	f := e.see(&store.Query{Claims: []store.ClaimQuery{claim(3, 10)}})
-	e.diff("claims", store.ClaimFacts{Steps: keysOf(ready.steps...), Starts: []int64{high.key(), low.key()}}, f.Claims[0])
-	if j := f.Jobs[high.key()]; string(j.Inputs) != `{"in":1}` || string(j.Metadata) != `{}` {
+	e.diff("claims", store.ClaimFacts{Steps: keysOf(ready.steps...), Starts: []int64{first.key(), second.key()}}, f.Claims[0])
+	if j := f.Jobs[first.key()]; string(j.Inputs) != `{"in":1}` || string(j.Metadata) != `{}` {
 		e.Errorf("inputs %s and metadata %s of a job to start", j.Inputs, j.Metadata)
 	}
-	for _, k := range keysOf(high.steps[0], high.steps[1], low.steps[0]) {
+	for _, k := range keysOf(first.steps[0], first.steps[1], second.steps[0]) {
 		if f.Steps[k] == nil {
 			e.Errorf("step %v of no unmet needs is missing", k)
 		}
 	}
-	for _, k := range keysOf(high.steps[2], paused.steps[0], lowest.steps[0]) {
+	for _, k := range keysOf(first.steps[2], paused.steps[0], last.steps[0]) {
 		if f.Steps[k] != nil {
 			e.Errorf("step %v was read", k)
 		}

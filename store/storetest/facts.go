@@ -12,6 +12,7 @@ var factTests = []test{
 	{name: "Facts/MarkedLimit", run: factsMarkedLimit},
 	{name: "Facts/Waiting", run: factsWaiting},
 	{name: "Facts/Open", run: factsOpen},
+	{name: "Facts/Nodes", run: factsNodes},
 	{name: "Facts/Held", run: factsHeld},
 	{name: "Facts/OneRecord", run: factsOneRecord},
 }
@@ -46,6 +47,7 @@ func factsNamed(e *env) {
 func factsMarked(e *env) {
 	m := e.add(4, func(m made, _ *Batch) {
 		m.steps[2].Mark, m.steps[0].Mark, m.steps[1].Mark = pawl.Attention, pawl.Attention, pawl.Waiting
+		m.steps[3].Mark = pawl.Blocked
 		m.steps[2].Priority = 9
 	})
 	e.add(1, func(m made, _ *Batch) { m.steps[0].Mark = pawl.Attention })
@@ -72,7 +74,7 @@ func factsMarkedLimit(e *env) {
 func factsWaiting(e *env) {
 	m := e.add(5, func(m made, _ *Batch) {
 		for i, s := range m.steps {
-			s.Mark, s.Priority = pawl.Waiting, []int{0, 5, 0, 5, 1}[i]
+			s.Mark, s.Priority, s.Rank = pawl.Waiting, []int{0, 5, 0, 5, 1}[i], int64(-i)
 		}
 	})
 	f := e.see(&store.Query{Waiting: []store.JobLimit{{Job: m.key(), Limit: 4}}})
@@ -92,6 +94,25 @@ func factsOpen(e *env) {
 	})
 	f := e.see(&store.Query{Open: []int64{m.key()}})
 	e.diff("open", keysOf(m.steps[0], m.steps[1], m.steps[3]), f.Open[m.key()])
+}
+
+// factsNodes: every node, ended or not, and no instance of one.
+func factsNodes(e *env) {
+	m := e.add(3, func(m made, b *Batch) {
+		b.MoveStep(m.job, m.steps[0], lifecycle.StepSkip)
+		for _, node := range []int{1, 3} {
+			for i := range 3 {
+				b.AddStep(m.job, &pawl.Step{StepKey: pawl.StepKey{Ord: pawl.MakeOrd(node, i+1)}})
+			}
+		}
+	})
+	e.add(1, nil)
+	f := e.see(&store.Query{Nodes: []int64{m.key(), 5}})
+	e.diff("nodes", keysOf(m.steps...), f.Nodes[m.key()])
+	if len(f.Nodes[5]) != 0 || len(f.Steps) != 3 || len(f.Jobs) != 0 {
+		e.Errorf("%d nodes of a job that is not there, %d steps and %d jobs; want the 3 steps alone", len(f.Nodes[5]), len(f.Steps), len(f.Jobs))
+	}
+	e.diff("step", m.steps[0], f.Steps[m.steps1()])
 }
 
 // factsHeld: steps in progress of a worker, with their jobs.
@@ -117,11 +138,11 @@ func factsOneRecord(e *env) {
 		claimed(77)(m, b)
 		m.steps[0].Mark = pawl.Attention
 	})
-	f := e.see(&store.Query{Jobs: []int64{m.key()}, Steps: keysOf(m.steps...), Marked: []int64{m.key()}, Open: []int64{m.key()}, Held: []int64{77}})
+	f := e.see(&store.Query{Jobs: []int64{m.key()}, Steps: keysOf(m.steps...), Marked: []int64{m.key()}, Open: []int64{m.key()}, Nodes: []int64{m.key()}, Held: []int64{77}})
 	if len(f.Steps) != 1 || len(f.Jobs) != 1 {
 		e.Fatalf("%d steps and %d jobs, want one of each", len(f.Steps), len(f.Jobs))
 	}
-	for _, list := range [][]pawl.StepKey{f.Marked[m.key()], f.Open[m.key()], f.Held[77]} {
+	for _, list := range [][]pawl.StepKey{f.Marked[m.key()], f.Open[m.key()], f.Nodes[m.key()], f.Held[77]} {
 		e.diff("list", keysOf(m.steps...), list)
 	}
 }

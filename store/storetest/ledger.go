@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,6 +24,7 @@ var ledgerTests = []test{
 	{name: "K5/NilBodiesStay", run: nilBodiesStay},
 	{name: "K5/Stale", run: stale},
 	{name: "K5/AllOrNothing", run: allOrNothing},
+	{name: "K5/Endings", run: endings},
 	{name: "K5/DecideRefuses", run: decideRefuses},
 	{name: "K5/DecidePanics", run: decidePanics},
 	{name: "K5/CanceledContext", run: canceledContext},
@@ -42,12 +44,13 @@ var ledgerTests = []test{
 // full answers a job, a step and a worker with a value in every field.
 func (e *env) full(now int64) (*pawl.Job, *pawl.Step, *pawl.Worker) {
 	j := &pawl.Job{ID: e.mint.ID(now), Workspace: "ws", Definition: 11, Workflow: "flow", Description: "what \"it\" does\n",
-		Parent: 12, Continues: 13, Depth: 5, WorkerCount: 3, Private: true, Route: 14, Priority: -2, Paused: true,
-		Mark: pawl.Attention, Ending: lifecycle.JobFailed, Open: 4, Active: 2, StartedAt: 21, CompletedAt: 22,
+		Version: 17, Parent: 12, ParentStep: pawl.MakeOrd(4, 2), Continues: 13, Schedule: 18, Depth: 5, WorkerCount: 3, Private: 19,
+		Route: 14, Priority: -2, Rank: -1 << 60, Pool: 1<<62 + 1, Quota: 1<<62 + 2, Paused: true, Mark: pawl.Attention,
+		Ending: lifecycle.JobFailed, Hooks: pawl.HooksRun, Open: 4, Blocked: 6, Active: 2, StartedAt: 21, CompletedAt: 22,
 		Inputs: json.RawMessage(`{"a":"ü"}`), Output: json.RawMessage(`[1]`), Error: failure("job"), Metadata: json.RawMessage(`{"m":2}`)}
 	j.DueAt, j.DueEvent = 1<<60, lifecycle.JobCancel
 	s := &pawl.Step{StepKey: pawl.StepKey{Ord: pawl.MakeOrd(3, 9)}, Mark: pawl.Waiting, Unmet: 2, Skipped: true, Attempts: 3, Claims: 4,
-		Losses: 1, Worker: 15, Route: 16, Priority: 6, Total: 100, Made: 50, Live: 25, EnqueuedAt: 31, StartedAt: 32, CompletedAt: 33,
+		Losses: 1, Worker: 15, Route: 16, Priority: 6, Rank: -1 << 61, Pool: 1<<62 + 3, Total: 100, Made: 50, Live: 25, EnqueuedAt: 31, StartedAt: 32, CompletedAt: 33,
 		Input: json.RawMessage(`"item"`), Output: json.RawMessage(`null`), Error: failure("step")}
 	s.DueAt, s.DueEvent = 1<<60+1, lifecycle.StepTimeout
 	w := &pawl.Worker{ID: e.mint.ID(now), Workspace: "ws", Name: "h-1", Host: "h", PID: 77, Capacity: 8,
@@ -111,9 +114,11 @@ func updatesComeBack(e *env) {
 		b.MoveStep(j, s, lifecycle.StepEnqueue)
 		b.MoveWorker(w, lifecycle.WorkerStartTask)
 		j.Route, j.Priority, j.Paused, j.Mark, j.Ending, j.Open, j.Active = 41, 42, false, pawl.Clear, "", 43, 44
+		j.Definition, j.Version, j.WorkerCount, j.Rank, j.Pool, j.Quota, j.Hooks, j.Blocked = 31, 32, 33, 34, 35, 36, pawl.HooksCancelled, 37
 		j.StartedAt, j.CompletedAt, j.DueAt, j.DueEvent = 45, 46, 0, ""
 		j.Inputs, j.Output, j.Error, j.Metadata = json.RawMessage(`{}`), json.RawMessage(`2`), failure("other"), json.RawMessage(`{"n":1}`)
 		s.Mark, s.Unmet, s.Skipped, s.Attempts, s.Claims, s.Losses, s.Worker, s.Route, s.Priority = pawl.Attention, 51, false, 52, 53, 54, 55, 56, 57
+		s.Rank, s.Pool = 1<<61, 65
 		s.Total, s.Made, s.Live, s.EnqueuedAt, s.StartedAt, s.CompletedAt, s.DueAt, s.DueEvent = 58, 59, 60, 61, 62, 63, 64, "x"
 		s.Input, s.Output, s.Error = json.RawMessage(`1`), json.RawMessage(`2`), failure("third")
 		w.DueAt, w.DueEvent, w.Capacity, w.Routes, w.Handlers, w.Metadata = 71, "y", 72, []int64{73}, []string{"74"}, json.RawMessage(`{}`)
@@ -213,6 +218,19 @@ func (e *env) absent(job int64) {
 	}
 }
 
+// endings: an ending is one of the ends of a job, or none.
+func endings(e *env) {
+	for _, ending := range append(slices.Clone(everyState()), "") {
+		want := ending == "" || lifecycle.Job.Ended(ending)
+		err := e.try(e.st, &store.Query{}, func(f *store.Facts, b *Batch) {
+			e.build(f.Now, 0, b, func(m made, _ *Batch) { m.job.Ending = ending })
+		})
+		if (err == nil) != want {
+			e.Errorf("ending %q: error %v", ending, err)
+		}
+	}
+}
+
 // decideRefuses: the error comes back as it is, and decide runs once.
 func decideRefuses(e *env) {
 	refusal := &machine.Refusal{Machine: "job"}
@@ -307,8 +325,8 @@ func (e *env) verify(job int64) {
 
 func settle(e *env) {
 	m := e.add(1, nil)
-	w := e.addWorker()
-	for _, k := range []store.EntityKey{JobKey(m.job), StepKey(m.steps[0]), WorkerKey(w)} {
+	w, s := e.addWorker(), e.addSchedule("s", nil)
+	for _, k := range []store.EntityKey{JobKey(m.job), StepKey(m.steps[0]), WorkerKey(w), ScheduleKey(s)} {
 		trail, err := e.st.Trail(e.ctx, k)
 		e.ok(err)
 		last := trail[len(trail)-1]
@@ -469,11 +487,15 @@ func stats(e *env) {
 	e.ok(err)
 	m := e.add(2, nil)
 	e.do(&store.Query{Jobs: []int64{m.key()}}, func(f *store.Facts, b *Batch) { b.MoveJob(f.Jobs[m.key()], lifecycle.JobPause) })
+	s := e.addSchedule("s", nil)
+	e.do(&store.Query{Schedules: []int64{s.Key()}}, func(f *store.Facts, b *Batch) {
+		b.MoveSchedule(f.Schedules[s.Key()], lifecycle.SchedulePause)
+	})
 	e.see(&store.Query{})
 	after, err := e.st.Stats(e.ctx)
 	e.ok(err)
-	want := store.Stats{Commits: before.Commits + 2, Inserts: before.Inserts + 3, Updates: before.Updates + 1,
-		Entries: before.Entries + 5, Rollback: before.Rollback + 1}
+	want := store.Stats{Commits: before.Commits + 4, Inserts: before.Inserts + 4, Updates: before.Updates + 2,
+		Entries: before.Entries + 7, Rollback: before.Rollback + 1}
 	e.diff("stats", want, after)
 }
 

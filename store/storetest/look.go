@@ -16,6 +16,7 @@ var lookTests = []test{
 	{name: "Look/Marked", run: lookMarked},
 	{name: "K8/Due", run: lookDue},
 	{name: "Look/Pending", run: lookPending},
+	{name: "T3/PendingOrder", run: pendingOrder},
 	{name: "Look/Orphans", run: lookOrphans},
 	{name: "Look/Limit", run: lookLimit},
 }
@@ -36,15 +37,15 @@ func lookNothing(e *env) {
 	}
 }
 
-// lookMarked: jobs marked themselves and by a step, each once; Waiting is not a
-// matter for the evaluator.
+// lookMarked: jobs marked themselves and by a step, each once; Waiting and Blocked
+// are no matter for the evaluator.
 func lookMarked(e *env) {
 	both := e.add(2, func(m made, _ *Batch) {
 		m.job.Mark, m.steps[0].Mark, m.steps[1].Mark = pawl.Attention, pawl.Attention, pawl.Attention
 		m.job.Route = 1
 	})
 	byStep := e.add(2, func(m made, _ *Batch) { m.steps[0].Mark, m.job.Route = pawl.Attention, 1 })
-	e.add(1, func(m made, _ *Batch) { m.steps[0].Mark, m.job.Route = pawl.Waiting, 1 })
+	e.add(2, func(m made, _ *Batch) { m.steps[0].Mark, m.steps[1].Mark, m.job.Route = pawl.Waiting, pawl.Blocked, 1 })
 	got := slices.Sorted(slices.Values(e.look(10).Marked))
 	e.diff("marked", []int64{both.key(), byStep.key()}, got)
 }
@@ -62,14 +63,21 @@ func lookDue(e *env) {
 		b.MoveWorker(w, lifecycle.WorkerStartTask)
 		w.DueAt, w.DueEvent = now-1e6, lifecycle.WorkerTerminate
 	})
+	s := e.addSchedule("due", func(s *pawl.Schedule) { s.DueAt, s.DueEvent = now-4e6, lifecycle.ScheduleSkip })
 	a := e.look(10)
 	e.diff("due", []store.Due{
+		{EntityKey: ScheduleKey(s), At: now - 4e6, Event: lifecycle.ScheduleSkip},
 		{EntityKey: StepKey(m.steps[0]), At: now - 3e6, Event: lifecycle.StepTimeout},
 		{EntityKey: JobKey(m.job), At: now - 2e6, Event: lifecycle.JobCancel},
 		{EntityKey: WorkerKey(w), At: now - 1e6, Event: lifecycle.WorkerTerminate},
 	}, a.Due)
 	if a.NextDue != now+3600e6 {
 		e.Errorf("next due %d, want %d", a.NextDue, now+3600e6)
+	}
+	e.addSchedule("next", func(s *pawl.Schedule) { s.DueAt = now + 1800e6 })
+	e.addSchedule("never", func(s *pawl.Schedule) { s.DueAt = 0 })
+	if a := e.look(10); a.NextDue != now+1800e6 {
+		e.Errorf("next due %d, want %d, that of a schedule", a.NextDue, now+1800e6)
 	}
 }
 
@@ -84,6 +92,18 @@ func lookPending(e *env) {
 	a, err := e.st.Look(e.ctx, 1, 1)
 	e.ok(err)
 	e.diff("pending after one", []int64{next.key()}, a.Pending)
+}
+
+// pendingOrder: by (rank, id), whatever the priority.
+func pendingOrder(e *env) {
+	var jobs []int64
+	for _, rank := range []int64{3, -1, 2, -1} {
+		jobs = append(jobs, e.add(0, pending(0, rank)).key())
+	}
+	e.diff("pending", []int64{jobs[1], jobs[3], jobs[2], jobs[0]}, e.look(10).Pending)
+	a, err := e.st.Look(e.ctx, 2, 1)
+	e.ok(err)
+	e.diff("pending after one", []int64{jobs[3], jobs[2]}, a.Pending)
 }
 
 func lookOrphans(e *env) {

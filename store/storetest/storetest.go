@@ -30,7 +30,10 @@ type Database struct {
 // The package of the test needs a TestMain; see Main.
 func Run(t *testing.T, fresh func(t *testing.T) Database) {
 	t.Helper()
-	for _, part := range [][]test{ledgerTests, factTests, claimTests, lookTests, holdTests, viewTests, logTests, schemaTests, sharedTests} {
+	for _, part := range [][]test{
+		ledgerTests, factTests, claimTests, poolTests, lookTests, registryTests, scheduleTests, signalTests,
+		holdTests, viewTests, logTests, schemaTests, sharedTests,
+	} {
 		for _, tt := range part {
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()
@@ -159,12 +162,13 @@ func (e *env) build(now int64, n int, b *Batch, change func(m made, b *Batch)) m
 	return m
 }
 
-// enqueued is a change of add: the job runs, its steps are enqueued.
-func enqueued(route int64, priority int) func(made, *Batch) {
+// enqueued is a change of add: the job runs, its steps are enqueued. Those of a
+// higher rank have the higher priority, so that the two cannot be mixed up.
+func enqueued(route, rank int64) func(made, *Batch) {
 	return func(m made, b *Batch) {
 		b.MoveJob(m.job, "allocate_resources")
 		for _, s := range m.steps {
-			s.Route, s.Priority = route, priority
+			s.Route, s.Rank, s.Priority = route, rank, int(rank)
 			b.MoveStep(m.job, s, "enqueue")
 		}
 	}
@@ -191,4 +195,28 @@ func (e *env) addWorker() *pawl.Worker {
 		b.AddWorker(w)
 	})
 	return w
+}
+
+// addSchedule stores a schedule of that name in the workspace w, active, after
+// change has seen it.
+func (e *env) addSchedule(name string, change func(*pawl.Schedule)) *pawl.Schedule {
+	e.Helper()
+	var s *pawl.Schedule
+	e.do(&store.Query{}, func(f *store.Facts, b *Batch) {
+		s = e.schedule(f.Now, name)
+		if change != nil {
+			change(s)
+		}
+		b.AddSchedule(s)
+	})
+	return s
+}
+
+// schedule answers a schedule with a value in every field.
+func (e *env) schedule(now int64, name string) *pawl.Schedule {
+	s := &pawl.Schedule{ID: e.mint.ID(now), Workspace: "w", Name: name, Workflow: "flow@3", Inputs: []byte(`{"in":1}`),
+		Cron: "*/5 * * * *", TimeZone: "Europe/Berlin", CatchUp: 90 * time.Minute, Overlap: "queue", Priority: -4,
+		Due: 21, LastJob: 22, Waiting: 23}
+	s.DueAt, s.DueEvent = 1<<60+3, "fire"
+	return s
 }

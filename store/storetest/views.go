@@ -16,10 +16,12 @@ import (
 var viewTests = []test{
 	{name: "Views/NotFound", run: viewsNotFound},
 	{name: "J4/JobFilters", run: jobFilters},
+	{name: "J4/StillJobs", run: stillJobs},
 	{name: "J4/JobPages", run: jobPages},
 	{name: "Views/StepPages", run: stepPages},
 	{name: "Views/Bodies", run: viewBodies},
 	{name: "Views/StepCounts", run: stepCounts},
+	{name: "T9/InFlight", run: inFlight},
 	{name: "Views/Workers", run: viewWorkers},
 	{name: "K6/Trail", run: trail},
 	{name: "K6/Trails", run: trails},
@@ -33,7 +35,9 @@ func viewsNotFound(e *env) {
 	_, job := e.st.Job(e.ctx, 1)
 	_, worker := e.st.Worker(e.ctx, 1)
 	_, definition := e.st.Definition(e.ctx, 1)
-	for what, err := range map[string]error{"job": job, "worker": worker, "definition": definition} {
+	_, schedule := e.st.Schedule(e.ctx, 1)
+	_, version := e.st.RegisteredVersion(e.ctx, pawl.WorkflowName{Workspace: "w", Name: "x"}, 0)
+	for what, err := range map[string]error{"job": job, "worker": worker, "definition": definition, "schedule": schedule, "version": version} {
 		if !errors.Is(err, store.ErrNotFound) {
 			e.Errorf("%s: error %v, want ErrNotFound", what, err)
 		}
@@ -62,6 +66,11 @@ func jobFilters(e *env) {
 	a := e.add(0, func(m made, b *Batch) { m.job.Workspace = "a" })
 	b := e.add(0, func(m made, b *Batch) { m.job.Workflow = "other"; b.MoveJob(m.job, lifecycle.JobAllocateResources) })
 	c := e.add(0, func(m made, b *Batch) { m.job.Definition = 8; b.MoveJob(m.job, lifecycle.JobCancel) })
+	child := e.add(0, func(m made, _ *Batch) { m.job.Parent, m.job.Continues, m.job.Depth = a.key(), b.key(), 1 })
+	next := e.add(0, func(m made, batch *Batch) {
+		m.job.Parent, m.job.Continues, m.job.Depth = b.key(), a.key(), 1
+		batch.MoveJob(m.job, lifecycle.JobCancel)
+	})
 	keys := func(list ...made) []int64 {
 		out := []int64{}
 		for _, m := range list {
@@ -73,13 +82,18 @@ func jobFilters(e *env) {
 		filter store.JobFilter
 		want   []int64
 	}{
-		"all":              {store.JobFilter{}, keys(c, b, a)},
+		"all":              {store.JobFilter{}, keys(next, child, c, b, a)},
 		"workspace":        {store.JobFilter{Workspace: "a"}, keys(a)},
 		"workflow":         {store.JobFilter{Workflow: "other"}, keys(b)},
 		"definition":       {store.JobFilter{Definition: 8}, keys(c)},
+		"parent":           {store.JobFilter{Parent: a.key()}, keys(child)},
+		"continues":        {store.JobFilter{Continues: a.key()}, keys(next)},
+		"open children":    {store.JobFilter{Parent: b.key(), States: []machine.State{lifecycle.JobPending}}, keys()},
+		"ended children":   {store.JobFilter{Parent: b.key(), States: []machine.State{lifecycle.JobCanceled}}, keys(next)},
+		"older children":   {store.JobFilter{Parent: b.key(), Before: next.key()}, keys()},
 		"one state":        {store.JobFilter{States: []machine.State{lifecycle.JobRunning}}, keys(b)},
-		"open states":      {store.JobFilter{States: []machine.State{lifecycle.JobRunning, lifecycle.JobPending}}, keys(b, a)},
-		"any states":       {store.JobFilter{States: []machine.State{lifecycle.JobPending, lifecycle.JobCanceled}}, keys(c, a)},
+		"open states":      {store.JobFilter{States: []machine.State{lifecycle.JobRunning, lifecycle.JobPending}}, keys(child, b, a)},
+		"any states":       {store.JobFilter{States: []machine.State{lifecycle.JobPending, lifecycle.JobCanceled}}, keys(next, child, c, a)},
 		"no such state":    {store.JobFilter{States: []machine.State{"' OR TRUE --"}}, keys()},
 		"all together":     {store.JobFilter{Workspace: "w", Workflow: "flow", Definition: 8, States: []machine.State{lifecycle.JobCanceled}, Before: c.key() + 1, Limit: 5}, keys(c)},
 		"nothing together": {store.JobFilter{Workspace: "w", Workflow: "other", Definition: 8}, keys()},
@@ -89,6 +103,27 @@ func jobFilters(e *env) {
 	jobs, err := e.st.Jobs(e.ctx, store.JobFilter{Definition: 8})
 	e.ok(err)
 	e.diff("job with bodies", []*pawl.Job{c.job}, jobs)
+}
+
+// stillJobs: neither the job nor one of its steps was changed at or after a time.
+func stillJobs(e *env) {
+	changed := func(job int64, steps ...int64) made {
+		return e.add(len(steps), func(m made, b *Batch) {
+			b.MoveJob(m.job, lifecycle.JobAllocateResources)
+			m.job.UpdatedAt = job
+			for i, s := range m.steps {
+				s.UpdatedAt = steps[i]
+			}
+		})
+	}
+	quiet := changed(100, 80, 90)
+	changed(100, 80, 200, 90) // a step moves
+	changed(200, 80)
+	bare := changed(140)
+	for still, want := range map[int64][]int64{150: {bare.key(), quiet.key()}, 140: {quiet.key()}, 101: {quiet.key()}, 100: {}, 91: {}} {
+		e.diff(decimal(still), want, e.jobs(store.JobFilter{Still: still, States: []machine.State{lifecycle.JobRunning}}))
+	}
+	e.diff("pending", []int64{}, e.jobs(store.JobFilter{Still: 150, States: []machine.State{lifecycle.JobPending}}))
 }
 
 func jobPages(e *env) {
@@ -147,6 +182,24 @@ func stepCounts(e *env) {
 	e.diff("counts", map[machine.State]int{lifecycle.StepPending: 2, lifecycle.StepSkipped: 1}, counts)
 }
 
+// inFlight: what is enqueued by route, what is in progress by worker.
+func inFlight(e *env) {
+	e.add(2, enqueued(7, 0))
+	e.add(1, enqueued(7, -5))
+	e.add(1, enqueued(8, 0))
+	e.add(2, claimed(70))
+	e.add(1, claimed(0)) // the engine's own
+	e.add(2, func(m made, b *Batch) {
+		claimed(71)(m, b)
+		b.MoveStep(m.job, m.steps[0], lifecycle.StepSuccess)
+	})
+	e.add(3, nil)
+	enqueued, running, err := e.st.InFlight(e.ctx)
+	e.ok(err)
+	e.diff("enqueued", map[int64]int{7: 3, 8: 1}, enqueued)
+	e.diff("running", map[int64]int{0: 1, 70: 2, 71: 1}, running)
+}
+
 func viewWorkers(e *env) {
 	live, dead := e.addWorker(), e.addWorker()
 	e.do(&store.Query{Workers: []int64{dead.Key()}}, func(f *store.Facts, b *Batch) {
@@ -183,8 +236,10 @@ func trail(e *env) {
 	}
 }
 
-// trails: job by job with its steps, then workers, with records; f may read.
+// trails: job by job with its steps, then workers, then schedules, with records;
+// f may read.
 func trails(e *env) {
+	s := e.addSchedule("s", nil)
 	w := e.addWorker()
 	a, b := e.add(2, nil), e.add(1, nil)
 	collect := func(job int64) []store.EntityKey {
@@ -200,7 +255,7 @@ func trails(e *env) {
 		return keys
 	}
 	e.diff("all", []store.EntityKey{
-		JobKey(a.job), StepKey(a.steps[0]), StepKey(a.steps[1]), JobKey(b.job), StepKey(b.steps[0]), WorkerKey(w),
+		JobKey(a.job), StepKey(a.steps[0]), StepKey(a.steps[1]), JobKey(b.job), StepKey(b.steps[0]), WorkerKey(w), ScheduleKey(s),
 	}, collect(0))
 	e.diff("one job", []store.EntityKey{JobKey(b.job), StepKey(b.steps[0])}, collect(b.key()))
 	e.diff("no job", []store.EntityKey(nil), collect(a.key()-1))

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+const bulkLong = `
+
+Several jobs may be named. "-" reads them from stdin: the first word of each line
+that is an id, or the JSON of "pawl jobs -o json". --all takes every job of the
+workspace that --status and --workflow select, and asks before it begins; --yes
+answers it. After a refusal the others are gone on with; the exit code is the
+highest of them all.`
+
+// A bulk is a verb that takes several jobs: those on the command line, on stdin,
+// or all that a filter selects.
+type bulk struct {
+	verb     string                            // as in: retry 12 jobs?
+	done     string                            // as in: 12 of 12 jobs retried
+	statuses []machine.State                   // that --all selects without --status
+	spare    func(all []candidate) []candidate // what --all leaves out beside; nil: nothing
+	all      bool
+	yes      bool
+	status   string
+	workflow string
+}
+
+// A candidate is what --all has to know of a job.
+type candidate struct {
+	id, parent string
+	paused     bool
+}
+
+func (b *bulk) bind(c *cobra.Command, a *app) {
+	c.Use = b.verb + " JOB..."
+	c.Long += bulkLong
+	c.ValidArgsFunction = a.completeMoreJobs
+	c.Args = b.args
+	c.Flags().BoolVar(&b.all, "all", false, "every job of the workspace that --status and --workflow select")
+	c.Flags().BoolVar(&b.yes, "yes", false, "do not ask before --all begins")
+	c.Flags().StringVar(&b.status, "status", "", "of --all: only jobs in these states, with commas; default "+words(b.statuses))
+	c.Flags().StringVar(&b.workflow, "workflow", "", "of --all: only jobs of this workflow")
+}
+
+func words(states []machine.State) string {
+	var names []string
+	for _, s := range states {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ",")
+}
+
+func (b *bulk) args(c *cobra.Command, args []string) error {
+	hint := "usage: " + c.UseLine()
+	if !b.all {
+		for _, name := range []string{"yes", "status", "workflow"} {
+			if c.Flags().Changed(name) {
+				return usage("", "--%s goes with --all", name)
+			}
+		}
+		if len(args) == 0 {
+			return usage(hint, "%s needs a JOB, - or --all", c.CommandPath())
+		}
+	}
+	if b.all && len(args) > 0 {
+		return usage(hint, "--all goes without a JOB, and got %q", args[0])
+	}
+	if len(args) > 1 && slices.Contains(args, "-") {
+		return usage(hint, "- goes without another JOB")
+	}
+	return nil
+}
+
+// single answers the job of a command line that names just one.
+func (b *bulk) single(args []string) (string, bool) {
+	if b.all || len(args) != 1 || args[0] == "-" {
+		return "", false
+	}
+	return args[0], true
+}
+
+// apply does something to each of the jobs that are meant.
+func (a *app) apply(ctx context.Context, o orchestrator, b *bulk, args []string, do func(pawl.ID) error) error {
+	one := func(text string) error {
+		id, err := a.jobOf(ctx, o, text)
+		if err != nil {
+			return err
+		}
+		return do(id)
+	}
+	if text, ok := b.single(args); ok {
+		return one(text)
+	}
+	jobs, err := a.meant(ctx, o, b, args)
+	if err != nil {
+		return err
+	}
+	if len(jobs) == 0 {
+		fmt.Fprintln(a.stderr, "no jobs to "+b.verb)
+		return nil
+	}
+	return a.each(ctx, b, jobs, one)
+}
+
+// each goes on after a refusal. Its error carries the highest exit code.
+func (a *app) each(ctx context.Context, b *bulk, jobs []string, do func(text string) error) error {
+	worst, done := codeOK, 0
+	for _, job := range jobs {
+		if ctx.Err() != nil {
+			break
+		}
+		err := do(job)
+		if err == nil {
+			done++
+			continue
+		}
+		worst = max(worst, codeOf(err))
+		if !strings.Contains(err.Error(), job) {
+			err = fmt.Errorf("job %s: %w", job, err)
+		}
+		complain(a.stderr, err)
+	}
+	fmt.Fprintf(a.stderr, "%d of %s %s\n", done, countJobs(len(jobs)), b.done)
+	if ctx.Err() != nil {
+		return exit{codeInterrupted}
+	}
+	if worst != codeOK {
+		return exit{worst}
+	}
+	return nil
+}
+
+func countJobs(jobs int) string {
+	if jobs == 1 {
+		return "1 job"
+	}
+	return fmt.Sprintf("%d jobs", jobs)
+}
+
+// meant answers the jobs of a command line that may name many.
+func (a *app) meant(ctx context.Context, o orchestrator, b *bulk, args []string) ([]string, error) {
+	switch {
+	case b.all:
+		jobs, err := a.filtered(ctx, o, b)
+		if err != nil || len(jobs) == 0 {
+			return nil, err
+		}
+		return jobs, a.confirm(ctx, b, len(jobs))
+	case args[0] == "-":
+		return readJobs(a.stdin)
+	}
+	return unique(args), nil
+}
+
+// unique leaves out what has been named before.
+func unique(jobs []string) []string {
+	seen := make(map[string]bool)
+	return slices.DeleteFunc(slices.Clone(jobs), func(job string) bool {
+		known := seen[job]
+		seen[job] = true
+		return known
+	})
+}
+
+// filtered answers the jobs that --all means, the oldest first.
+func (a *app) filtered(ctx context.Context, o orchestrator, b *bulk) ([]string, error) {
+	q := pawl.JobQuery{Workspace: a.workspace, Statuses: b.statuses, Workflow: b.workflow}
+	if b.status != "" {
+		states, err := parseStatuses(b.status)
+		if err != nil {
+			return nil, err
+		}
+		q.Statuses = states
+	}
+	var all []candidate
+	err := page(ctx, o, q, func(v *pawl.JobView) {
+		c := candidate{id: v.ID, paused: v.Paused}
+		if v.ParentJobID != nil {
+			c.parent = *v.ParentJobID
+		}
+		all = append(all, c)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if b.spare != nil {
+		all = b.spare(all)
+	}
+	var jobs []string
+	for _, c := range slices.Backward(all) {
+		jobs = append(jobs, c.id)
+	}
+	return jobs, nil
+}
+
+// page calls f with every job that a query selects, newest first.
+func page(ctx context.Context, o orchestrator, q pawl.JobQuery, f func(*pawl.JobView)) error {
+	q.Limit = shortWithin
+	for {
+		jobs, err := o.Jobs(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range jobs {
+			f(&jobs[i])
+		}
+		if len(jobs) < q.Limit {
+			return nil
+		}
+		q.Before = jobs[len(jobs)-1].ID
+	}
+}
+
+// eldest leaves out the jobs whose parents are there too: what is done to the
+// parent reaches them.
+func eldest(all []candidate) []candidate {
+	there := make(map[string]bool)
+	for _, c := range all {
+		there[c.id] = true
+	}
+	return slices.DeleteFunc(all, func(c candidate) bool { return there[c.parent] })
+}
+
+// confirm asks whether it is really meant, unless that was said.
+func (a *app) confirm(ctx context.Context, b *bulk, jobs int) error {
+	if b.yes {
+		return nil
+	}
+	if f, ok := a.stdin.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+		return usage("add --yes to do it without being asked", "--all would %s %s, and there is no terminal to ask on", b.verb, countJobs(jobs))
+	}
+	fmt.Fprintf(a.stderr, "%s %s? [y/N] ", b.verb, countJobs(jobs))
+	answers := make(chan string, 1) // 1: nobody may be there any more
+	go func() {
+		line, err := bufio.NewReader(a.stdin).ReadString('\n')
+		if err != nil {
+			line = ""
+		}
+		answers <- line
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(a.stderr)
+		return exit{codeInterrupted}
+	case answer := <-answers:
+		switch strings.ToLower(strings.TrimSpace(answer)) {
+		case "y", "yes":
+			return nil
+		}
+	}
+	fmt.Fprintln(a.stderr, "no: nothing was changed")
+	return exit{codeFailed}
+}

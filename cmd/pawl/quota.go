@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+const quotaLong = `Quotas are limits of a workspace. Where none is set there is no limit.
+
+  depth/0 to depth/5   slots of running jobs that lie so deep below other jobs; a
+                       job takes as many as it has workers, and is PENDING without
+  queue/NAME           steps of a queue in progress at once
+
+What runs goes on when its quota is lowered. Other processes know within a second.`
+
+func newQuota(a *app) *cobra.Command {
+	c := group(&cobra.Command{
+		Use: "quota", Short: "Limit jobs and queues", Long: quotaLong,
+		Example: "  pawl quota set queue/billing 2\n  pawl quota list",
+	})
+	c.AddCommand(newQuotaList(a), newQuotaSet(a), newQuotaClear(a), newQuotaPreset(a))
+	return c
+}
+
+func newQuotaList(a *app) *cobra.Command {
+	form := formText
+	c := &cobra.Command{
+		Use: "list", Short: "List the quotas of the workspace",
+		Long:    "List the quotas of the workspace: how many slots there are, how many of them are taken\nat this moment, and who has set them when and why. Times are in UTC.",
+		Example: "  pawl quota list\n  pawl quota list -o json",
+		Args:    want(0, 0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			return a.with(c.Context(), func(o orchestrator) error { return a.quotas(c.Context(), o, form) })
+		},
+	}
+	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of quotas")
+	return c
+}
+
+func (a *app) quotas(ctx context.Context, o orchestrator, form string) error {
+	quotas, err := o.Quotas(ctx, a.workspace)
+	if err != nil {
+		return err
+	}
+	if form == formJSON {
+		return writeJSON(a.stdout, quotas)
+	}
+	if len(quotas) == 0 {
+		fmt.Fprintln(a.stderr, "no quotas in workspace "+a.workspace)
+		return nil
+	}
+	rows := [][]string{{"NAME", "SLOTS", "USED", "SET", "BY", "WHY"}}
+	for _, q := range quotas {
+		rows = append(rows, []string{q.Name, strconv.Itoa(q.Slots), strconv.Itoa(q.Used), q.SetAt.Time().Format("2006-01-02 15:04:05Z"), q.Actor, q.Reason})
+	}
+	return writeTable(a.stdout, rows)
+}
+
+func newQuotaSet(a *app) *cobra.Command {
+	reason := ""
+	c := &cobra.Command{
+		Use: "set NAME SLOTS", Short: "Set a quota",
+		Long:    "Set a quota of the workspace; SLOTS is 0 to 1000000, and 0 lets nothing begin. See \"pawl\nhelp quota\" for the NAMEs.",
+		Example: "  pawl quota set queue/billing 2 --reason \"their limit\"\n  pawl quota set depth/0 20",
+		Args:    want(2, 2, "a NAME and SLOTS"),
+		RunE: func(c *cobra.Command, args []string) error {
+			slots, err := strconv.Atoi(args[1])
+			if err != nil || slots < 0 {
+				return usage("take a quota away with: pawl quota clear "+shell(args[0]), "SLOTS %q: want 0 to %d", args[1], engine.MaxSlots)
+			}
+			return a.setQuotas(c.Context(), reason, pawl.Quota{Name: args[0], Slots: slots})
+		},
+	}
+	bindReason(c, &reason)
+	return c
+}
+
+// setQuotas sets quotas of the workspace, and says so.
+func (a *app) setQuotas(ctx context.Context, reason string, set ...pawl.Quota) error {
+	for i := range set {
+		set[i].Workspace = a.workspace
+	}
+	return a.with(ctx, func(o orchestrator) error {
+		if err := o.SetQuotas(ctx, set, workflow.Note{Actor: a.actor(), Reason: reason}); err != nil {
+			return err
+		}
+		for _, q := range set {
+			fmt.Fprintf(a.stdout, "quota %s of workspace %s is %d\n", q.Name, a.workspace, q.Slots)
+		}
+		return nil
+	})
+}
+
+func newQuotaClear(a *app) *cobra.Command {
+	reason := ""
+	c := &cobra.Command{
+		Use: "clear NAME", Short: "Take a quota away",
+		Long:    "Take a quota of the workspace away: there is no limit then. One that is not set is not\nfound (exit 3).",
+		Example: "  pawl quota clear queue/billing",
+		Args:    want(1, 1, "a NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c.Context(), func(o orchestrator) error { return a.clearQuota(c.Context(), o, args[0], reason) })
+		},
+	}
+	bindReason(c, &reason)
+	return c
+}
+
+func (a *app) clearQuota(ctx context.Context, o orchestrator, name, reason string) error {
+	quotas, err := o.Quotas(ctx, a.workspace)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(quotas, func(q engine.QuotaView) bool { return q.Name == name }) {
+		return &pawl.Error{Kind: pawl.NotFound, Message: "there is no quota " + name + " in workspace " + a.workspace, Hint: "list them with: pawl quota list"}
+	}
+	none := []pawl.Quota{{Workspace: a.workspace, Name: name, Slots: -1}}
+	if err := o.SetQuotas(ctx, none, workflow.Note{Actor: a.actor(), Reason: reason}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "quota %s of workspace %s is cleared\n", name, a.workspace)
+	return err
+}
+
+func newQuotaPreset(a *app) *cobra.Command {
+	reason := ""
+	c := &cobra.Command{
+		Use: "preset NAME", Short: "Set quotas that go together",
+		Long:    "Set quotas that go together. The preset hierarchy lets jobs that lie deep below others\nhave less: depth/0 to depth/5 have 10, 8, 5, 3, 2 and 1 slots.",
+		Example: "  pawl quota preset hierarchy",
+		Args:    want(1, 1, "the NAME of a preset"), ValidArgs: []string{"hierarchy"},
+		RunE: func(c *cobra.Command, args []string) error {
+			if args[0] != "hierarchy" {
+				return usage("", "preset %q: want hierarchy", args[0])
+			}
+			var set []pawl.Quota
+			for depth, slots := range engine.Hierarchy {
+				set = append(set, pawl.Quota{Name: fmt.Sprintf("depth/%d", depth), Slots: slots})
+			}
+			return a.setQuotas(c.Context(), reason, set...)
+		},
+	}
+	bindReason(c, &reason)
+	return c
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+const retryLong = `Continue a job that FAILED or was CANCELED, with a new job: of the same definition,
+with the results of the steps that are complete. What failed runs again, and what
+never ran; of a foreach or matrix only the instances that are not complete.
+
+--from runs a STEP again, and all that depends on it, though it is complete: so a
+COMPLETED job can be retried too. --set changes an input, by its type, for what
+runs; results that are there stay, though they were made of the old one. --resolve
+gives the output of a STEP that is not to run; what depends on it runs again.
+
+A job that was submitted is submitted again: the new job's id is printed on
+stdout, and workers run it; --wait waits for its end, as that of "pawl submit"
+does. A job of "pawl run" or "pawl exec" is run here, to its end, as these do: its
+id is then on stderr and its output on stdout. Of several jobs none is run here:
+all are submitted, and each line is the new job's id and that of the old one.
+--all leaves out jobs that have been retried before, and child jobs whose parent
+is retried.`
+
+type retryFlags struct {
+	shape
+	bulk
+	from    []string
+	set     []string
+	resolve []string
+	reason  string
+	wait    bool
+}
+
+func newJobRetry(a *app) *cobra.Command {
+	f := retryFlags{bulk: bulk{verb: "retry", done: "retried", statuses: []machine.State{lifecycle.JobFailed, lifecycle.JobCanceled}, spare: eldest}}
+	c := &cobra.Command{
+		Short: "Continue a job that failed, with a new one", Long: retryLong,
+		Example: "  pawl job retry 3f9a01 --reason \"the disk is there again\"\n  pawl job retry 3f9a01 --from load --set day=2026-02-01 --resolve extract=@files.json\n" +
+			"  pawl job retry --all --workflow nightly --status failed",
+		RunE: func(c *cobra.Command, args []string) error { return a.retry(c.Context(), args, &f) },
+	}
+	f.bulk.bind(c, a)
+	f.shape.bind(c)
+	c.Flags().StringArrayVar(&f.from, "from", nil, "a step to run again, with all that depends on it; may be repeated")
+	c.Flags().StringArrayVar(&f.set, "set", nil, "an input that changes, as key=value; may be repeated")
+	c.Flags().StringArrayVar(&f.resolve, "resolve", nil, "the output of a step, as STEP=JSON or STEP=@FILE; may be repeated")
+	c.Flags().BoolVar(&f.wait, "wait", false, "wait until the new job has ended")
+	bindReason(c, &f.reason)
+	return c
+}
+
+func (a *app) retry(ctx context.Context, args []string, f *retryFlags) (err error) {
+	if err := f.check(); err != nil {
+		return err
+	}
+	text, single := f.single(args)
+	if !single && (f.wait || f.verbose || f.form != formText) {
+		return usage("see what becomes of them with: pawl jobs", "--wait, --verbose and -o go with one JOB")
+	}
+	l, err := a.openLedger(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	if single {
+		return a.retryOne(ctx, l, text, f)
+	}
+	done, err := retried(ctx, l.engine, a.workspace, &f.bulk)
+	if err != nil {
+		return err
+	}
+	f.spare = func(all []candidate) []candidate { return done.without(eldest(all)) }
+	return a.apply(ctx, l.engine, &f.bulk, args, func(id pawl.ID) error {
+		again, _, err := a.continued(ctx, l, id, f, false)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.stdout, "%s  continues %s\n", again.Public(pawl.JobPrefix), id.Public(pawl.JobPrefix))
+		return err
+	})
+}
+
+// A lineage are the jobs that others continue.
+type lineage map[string]bool
+
+func (l lineage) without(all []candidate) []candidate {
+	var rest []candidate
+	for _, c := range all {
+		if !l[c.id] {
+			rest = append(rest, c)
+		}
+	}
+	return rest
+}
+
+// retried answers the jobs that have been retried already, for --all.
+func retried(ctx context.Context, o orchestrator, workspace string, b *bulk) (lineage, error) {
+	known := make(lineage)
+	if !b.all {
+		return known, nil
+	}
+	return known, page(ctx, o, pawl.JobQuery{Workspace: workspace, Workflow: b.workflow}, func(v *pawl.JobView) {
+		if v.Continues != nil {
+			known[*v.Continues] = true
+		}
+	})
+}
+
+// retryOne continues one job: where it ran, if that was here.
+func (a *app) retryOne(ctx context.Context, l *ledger, text string, f *retryFlags) error {
+	id, err := a.jobOf(ctx, l.engine, text)
+	if err != nil {
+		return err
+	}
+	old, err := l.store.Job(ctx, id.Key())
+	if err != nil && !errors.Is(err, store.ErrNotFound) { // the engine says it better
+		return err
+	}
+	private := old != nil && old.Private != 0
+	again, def, err := a.continued(ctx, l, id, f, private)
+	switch {
+	case err != nil:
+		return err
+	case private:
+		a.workspace = old.Workspace
+		return a.runAgain(ctx, l, again, def, f.shape)
+	case f.wait:
+		a.announce(again, f.shape)
+		return a.wait(ctx, l.engine, again, f.shape)
+	case f.form == formJSON:
+		v, err := l.engine.Job(ctx, again)
+		if err != nil {
+			return err
+		}
+		return writeJSON(a.stdout, v)
+	}
+	_, err = fmt.Fprintln(a.stdout, again.Public(pawl.JobPrefix))
+	return err
+}
+
+// continued makes the job that continues another.
+func (a *app) continued(ctx context.Context, l *ledger, id pawl.ID, f *retryFlags, private bool) (pawl.ID, *workflow.Definition, error) {
+	def, err := l.engine.Definition(ctx, id)
+	if err != nil {
+		return pawl.ID{}, nil, err
+	}
+	r := engine.Retry{From: f.from, Private: private}
+	if r.Set, err = setOf(f.set, def.ParseInput); err != nil {
+		return pawl.ID{}, nil, err
+	}
+	if r.Resolve, err = f.outputs(); err != nil {
+		return pawl.ID{}, nil, err
+	}
+	again, err := l.engine.RetryJob(ctx, id, r, a.change(f.reason))
+	return again, def, err
+}
+
+// outputs reads the values of --resolve.
+func (f *retryFlags) outputs() (map[string]json.RawMessage, error) {
+	outputs := make(map[string]json.RawMessage)
+	for _, pair := range f.resolve {
+		step, text, ok := strings.Cut(pair, "=")
+		if !ok || step == "" {
+			return nil, usage("write --resolve extract=@files.json", "--resolve %q: want STEP=JSON", pair)
+		}
+		raw, err := jsonOf("--resolve "+step, text)
+		if err != nil {
+			return nil, err
+		}
+		outputs[step] = raw
+	}
+	return outputs, nil
+}
+
+// runAgain runs a job that continues a private one, to its end.
+func (a *app) runAgain(ctx context.Context, l *ledger, id pawl.ID, def *workflow.Definition, s shape) error {
+	a.announce(id, s)
+	if commanded(def) {
+		return a.settled(ctx, &session{app: a, ledger: l, id: id, capacity: 1, tee: a.pass})
+	}
+	return a.attend(ctx, &session{app: a, ledger: l, id: id, capacity: retryWorkers}, "FILE", s)
+}
+
+// retryWorkers is how many steps run at once: as many as "pawl run" runs.
+const retryWorkers = 10
+
+// commanded reports whether a definition is of "pawl exec", which has no file to
+// be continued with.
+func commanded(def *workflow.Definition) bool {
+	return def.Name == "exec" && len(def.Nodes) == 1 && def.Nodes[0].ID == "command"
+}

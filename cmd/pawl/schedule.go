@@ -1,0 +1,312 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+	_ "time/tzdata" // time zones of schedules, on hosts that have no database of them
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/schedule"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+const scheduleLong = `Make jobs of a registered workflow at the times of a cron expression.
+
+A cron expression has five fields: minute, hour, day of the month, month and
+weekday, such as "30 2 * * MON-FRI"; @hourly, @daily, @weekly, @monthly, @yearly
+and "@every 90s" stand for whole expressions. "pawl schedule next" shows what one
+means.
+
+Every running engine, such as that of "pawl dev", follows the schedules of all
+workspaces, and each time makes one job however many there are. While none runs,
+nothing is made; --catch-up says how late a time is made up for.`
+
+func newSchedule(a *app) *cobra.Command {
+	c := group(&cobra.Command{
+		Use: "schedule", Short: "Run workflows at given times", Long: scheduleLong,
+		Example: "  pawl schedule add nightly --workflow report --cron \"30 2 * * *\" --timezone Europe/Berlin\n  pawl schedule list\n  pawl schedule pause nightly --reason \"holidays\"",
+	})
+	c.AddCommand(newScheduleAdd(a), newScheduleUpdate(a), newScheduleList(a), newScheduleShow(a), newScheduleNext(a), newScheduleTrigger(a),
+		newScheduleMove(a, lifecycle.SchedulePause, "paused", "Let the times of a schedule pass",
+			"Pause a schedule: no time makes a job until it is resumed, and none is made up for then.\nJobs that it has made go on."),
+		newScheduleMove(a, lifecycle.ScheduleResume, "resumed", "End the pause of a schedule",
+			"Resume a schedule that was paused: its times from now on make jobs."),
+		newScheduleMove(a, lifecycle.ScheduleRemove, "removed", "Remove a schedule",
+			"Remove a schedule. Jobs that it has made go on, its history stays in the audit trail, and\nits name is free."))
+	return c
+}
+
+// A scheduleFlags holds what the command line says of a schedule.
+type scheduleFlags struct {
+	plan   engine.Plan
+	inputs inputFlags
+	reason string
+	form   string
+}
+
+func (f *scheduleFlags) bind(c *cobra.Command, a *app) {
+	flags := c.Flags()
+	flags.StringVar(&f.plan.Workflow, "workflow", "", "what it runs: NAME, always the newest version, or NAME@VERSION")
+	flags.StringVar(&f.plan.Cron, "cron", "", `when: a cron expression such as "30 2 * * *", or "@every 90s"`)
+	flags.StringVar(&f.plan.TimeZone, "timezone", "UTC", "of the cron expression: an IANA name such as Europe/Berlin")
+	flags.DurationVar(&f.plan.CatchUp, "catch-up", 0, "a time missed by less is made up for, at most 720h")
+	flags.StringVar(&f.plan.Overlap, "overlap", schedule.DefaultOverlap, "while the last job runs: skip, queue or cancel_old")
+	flags.IntVar(&f.plan.Priority, "priority", 0, "jobs of a higher one start first, -1000 to 1000")
+	f.inputs.bind(c)
+	bindReason(c, &f.reason)
+	bindForm(c, &f.form, "the schedule")
+	_ = c.RegisterFlagCompletionFunc("workflow", func(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return a.completeWorkflows(c, nil, begun)
+	})
+}
+
+// bindForm adds the flag --output.
+func bindForm(c *cobra.Command, form *string, what string) {
+	c.Flags().StringVarP(form, "output", "o", formText, "text, or json: "+what)
+}
+
+// merge answers the old plan with what the command line has changed of it.
+func (f *scheduleFlags) merge(c *cobra.Command, old engine.Plan) engine.Plan {
+	for flag, take := range map[string]func(){
+		"workflow": func() { old.Workflow = f.plan.Workflow },
+		"cron":     func() { old.Cron = f.plan.Cron },
+		"timezone": func() { old.TimeZone = f.plan.TimeZone },
+		"catch-up": func() { old.CatchUp = f.plan.CatchUp },
+		"overlap":  func() { old.Overlap = f.plan.Overlap },
+		"priority": func() { old.Priority = f.plan.Priority },
+	} {
+		if c.Flags().Changed(flag) {
+			take()
+		}
+	}
+	return old
+}
+
+// given answers the inputs of a schedule, which are bound when a job is made: the
+// old ones or those of --inputs, and over them those of -i.
+func (f *scheduleFlags) given(def *workflow.Definition, old json.RawMessage) (json.RawMessage, error) {
+	from := f.inputs
+	if from.whole == "" {
+		from.whole = string(old)
+	}
+	given, err := from.object()
+	if err != nil {
+		return nil, err
+	}
+	changed, err := pairsOf(def, f.inputs.pairs)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(given, changed)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err = enc.Encode(given)
+	return bytes.TrimSpace(b.Bytes()), err
+}
+
+// pairsOf reads values of -i, each by the type of its input.
+func pairsOf(def *workflow.Definition, pairs []string) (map[string]any, error) {
+	given := make(map[string]any)
+	for _, pair := range pairs {
+		name, text, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, usage("write -i region=eu", "--input %q: want key=value", pair)
+		}
+		if !utf8.ValidString(pair) {
+			return nil, usage("", "--input %q: want text in UTF-8", pair)
+		}
+		v, err := def.ParseInput(name, text)
+		if err != nil {
+			return nil, err
+		}
+		given[name] = v
+	}
+	return given, nil
+}
+
+const scheduleAddLong = `Add a schedule, and show its next three times. The workflow has to be registered,
+and its inputs have to fit. A workflow that declares the input scheduled_at is given
+the time for which each job was due, in RFC 3339 and UTC.
+
+--overlap says what happens at a time when the last job of the schedule has not
+ended: skip lets the time pass, queue lets one time wait until it has ended, and
+cancel_old cancels it.`
+
+func newScheduleAdd(a *app) *cobra.Command {
+	var f scheduleFlags
+	c := &cobra.Command{
+		Use: "add NAME --workflow WORKFLOW[@VERSION] --cron EXPR", Short: "Add a schedule", Long: scheduleAddLong,
+		Example: "  pawl schedule add nightly --workflow report --cron \"30 2 * * *\" --timezone Europe/Berlin\n  pawl schedule add poll --workflow poll@3 --cron \"@every 90s\" -i region=eu --overlap queue\n  pawl schedule add hourly --workflow report --cron @hourly --catch-up 6h",
+		Args:    want(1, 1, "a NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			for _, flag := range []string{"workflow", "cron"} {
+				if !c.Flags().Changed(flag) {
+					return usage("usage: "+c.UseLine(), "%s needs --%s", c.CommandPath(), flag)
+				}
+			}
+			plan := f.plan
+			plan.Workspace, plan.Name = a.workspace, args[0]
+			return a.putSchedule(c.Context(), &f, func(orchestrator) (engine.Plan, error) { return plan, nil }, false)
+		},
+	}
+	f.bind(c, a)
+	return c
+}
+
+func newScheduleUpdate(a *app) *cobra.Command {
+	var f scheduleFlags
+	c := &cobra.Command{
+		Use: "update NAME", Short: "Change a schedule",
+		Long:    "Change a schedule: only what a flag names. -i changes single inputs, --inputs replaces all.\nA paused schedule stays paused. Jobs that were made go on as they are.",
+		Example: "  pawl schedule update nightly --cron \"0 3 * * *\"\n  pawl schedule update nightly -i region=us --reason \"the other region\"",
+		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeSchedules,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.putSchedule(c.Context(), &f, func(o orchestrator) (engine.Plan, error) {
+				v, err := o.Schedule(c.Context(), store.ScheduleName{Workspace: a.workspace, Name: args[0]}, 0)
+				if err != nil {
+					return engine.Plan{}, err
+				}
+				return f.merge(c, planOf(v)), nil
+			}, true)
+		},
+	}
+	f.bind(c, a)
+	for _, flag := range []string{"timezone", "overlap"} {
+		c.Flags().Lookup(flag).DefValue = "" // what it is stays
+	}
+	return c
+}
+
+func planOf(v *engine.ScheduleView) engine.Plan {
+	return engine.Plan{Workspace: v.Workspace, Name: v.Name, Workflow: v.Workflow, Inputs: v.Inputs, Cron: v.Cron, TimeZone: v.TimeZone,
+		CatchUp: time.Duration(v.CatchUp), Overlap: v.Overlap, Priority: v.Priority}
+}
+
+// addedTimes is how many of its next times are shown of a schedule that was added
+// or changed.
+const addedTimes = 3
+
+// putSchedule adds or changes a schedule, and shows it.
+func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(orchestrator) (engine.Plan, error), replace bool) error {
+	if err := oneOf("output", f.form, formText, formJSON); err != nil {
+		return err
+	}
+	return a.with(ctx, func(o orchestrator) error {
+		plan, err := planned(o)
+		if err != nil {
+			return err
+		}
+		_, def, err := a.lookup(ctx, o, plan.Workflow)
+		if err != nil {
+			return err
+		}
+		if plan.Inputs, err = f.given(def, plan.Inputs); err != nil {
+			return err
+		}
+		if err := o.PutSchedule(ctx, plan, replace, a.change(f.reason)); err != nil {
+			return err
+		}
+		v, err := o.Schedule(ctx, store.ScheduleName{Workspace: plan.Workspace, Name: plan.Name}, addedTimes)
+		if err != nil {
+			return err
+		}
+		if f.form == formJSON {
+			return writeJSON(a.stdout, v)
+		}
+		fmt.Fprintf(a.stdout, "schedule %s is %s\n", v.Name, map[bool]string{false: "added", true: "changed"}[replace])
+		if err := a.showTimes(v); err != nil {
+			return err
+		}
+		return a.hintUnfollowed(ctx, o)
+	})
+}
+
+func newScheduleTrigger(a *app) *cobra.Command {
+	form, reason := formText, ""
+	c := &cobra.Command{
+		Use: "trigger NAME", Short: "Make the job of a schedule now",
+		Long:    "Make a job of a schedule now, beside its times, and print its id. It is made even if the last\njob still runs, whatever --overlap says, and is the last job of the schedule from then on. A\npaused schedule refuses.",
+		Example: "  pawl schedule trigger nightly --reason \"the report was lost\"",
+		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeSchedules,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			return a.with(c.Context(), func(o orchestrator) error {
+				id, err := o.TriggerSchedule(c.Context(), store.ScheduleName{Workspace: a.workspace, Name: args[0]}, a.change(reason))
+				if err != nil {
+					return err
+				}
+				if form == formText {
+					_, err := fmt.Fprintln(a.stdout, id.Public(pawl.JobPrefix))
+					return err
+				}
+				v, err := o.Job(c.Context(), id)
+				if err != nil {
+					return err
+				}
+				return writeJSON(a.stdout, v)
+			})
+		},
+	}
+	bindReason(c, &reason)
+	bindForm(c, &form, "the job")
+	return c
+}
+
+// newScheduleMove makes the command of an event of schedules.
+func newScheduleMove(a *app, event machine.Event, done, short, long string) *cobra.Command {
+	form, reason := formText, ""
+	c := &cobra.Command{
+		Use: string(event) + " NAME", Short: short, Long: long,
+		Example: "  pawl schedule " + string(event) + " nightly --reason \"holidays\"",
+		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeSchedules,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			return a.with(c.Context(), func(o orchestrator) error {
+				return a.moveSchedule(c.Context(), o, args[0], event, done, reason, form)
+			})
+		},
+	}
+	bindReason(c, &reason)
+	bindForm(c, &form, "the schedule as it is then")
+	return c
+}
+
+func (a *app) moveSchedule(ctx context.Context, o orchestrator, name string, event machine.Event, done, reason, form string) error {
+	n := store.ScheduleName{Workspace: a.workspace, Name: name}
+	v, err := o.Schedule(ctx, n, addedTimes)
+	if err != nil {
+		return err
+	}
+	if err := o.MoveSchedule(ctx, n, event, a.change(reason)); err != nil {
+		return err
+	}
+	if form == formText {
+		_, err := fmt.Fprintf(a.stdout, "schedule %s is %s\n", name, done)
+		return err
+	}
+	if event != lifecycle.ScheduleRemove {
+		if v, err = o.Schedule(ctx, n, addedTimes); err != nil {
+			return err
+		}
+	} else {
+		v.Status, v.Next = lifecycle.ScheduleRemoved, []pawl.Timestamp{}
+	}
+	return writeJSON(a.stdout, v)
+}

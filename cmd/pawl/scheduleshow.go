@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/schedule"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// showTimes writes the next times of a schedule, in its time zone and in UTC.
+func (a *app) showTimes(v *engine.ScheduleView) error {
+	if len(v.Next) == 0 {
+		return nil
+	}
+	zone, err := time.LoadLocation(v.TimeZone)
+	if err != nil {
+		return err
+	}
+	var times []time.Time
+	for _, at := range v.Next {
+		times = append(times, at.Time().In(zone))
+	}
+	return writeTable(a.stdout, timeRows(times))
+}
+
+func timeRows(times []time.Time) [][]string {
+	rows := [][]string{{"NEXT", "UTC"}}
+	for _, at := range times {
+		rows = append(rows, []string{at.Format("Mon 2006-01-02 15:04:05 -07:00 MST"), at.UTC().Format("Mon 2006-01-02 15:04:05Z")})
+	}
+	return rows
+}
+
+// hintUnfollowed says so if nobody is there to follow schedules.
+func (a *app) hintUnfollowed(ctx context.Context, o orchestrator) error {
+	followed, err := o.Followed(ctx)
+	if err == nil && !followed {
+		say(a.stderr, "hint", "nobody follows schedules at this moment; start an engine with: pawl dev"+a.given)
+	}
+	return err
+}
+
+func newScheduleList(a *app) *cobra.Command {
+	form := formText
+	c := &cobra.Command{
+		Use: "list", Short: "List the schedules of the workspace",
+		Long:    "List the schedules of the workspace by name, each with its next time and its last job.\nTimes are in UTC.",
+		Example: "  pawl schedule list\n  pawl schedule list -o json",
+		Args:    want(0, 0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			return a.with(c.Context(), func(o orchestrator) error { return a.schedules(c.Context(), o, form) })
+		},
+	}
+	bindForm(c, &form, "a list of schedules")
+	return c
+}
+
+func (a *app) schedules(ctx context.Context, o orchestrator, form string) error {
+	list, err := o.Schedules(ctx, a.workspace, 1)
+	if err != nil {
+		return err
+	}
+	if form == formJSON {
+		return writeJSON(a.stdout, list)
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(a.stderr, "no schedules in workspace "+a.workspace)
+		return nil
+	}
+	rows := [][]string{{"NAME", "STATUS", "CRON", "ZONE", "WORKFLOW", "NEXT", "LAST", "LAST JOB"}}
+	for i := range list {
+		v := &list[i]
+		next := ""
+		if len(v.Next) > 0 {
+			next = second(v.Next[0])
+		}
+		rows = append(rows, []string{v.Name, string(v.Status), v.Cron, v.TimeZone, v.Workflow, next, second(v.LastDue), lastJob(v)})
+	}
+	if err := writeTable(a.stdout, rows); err != nil {
+		return err
+	}
+	return a.hintUnfollowed(ctx, o)
+}
+
+// second writes a time in UTC for a table, or "" if there is none.
+func second(t pawl.Timestamp) string {
+	if t == 0 {
+		return ""
+	}
+	return t.Time().Format("2006-01-02 15:04:05Z")
+}
+
+func lastJob(v *engine.ScheduleView) string {
+	if v.LastJob == nil {
+		return ""
+	}
+	return *v.LastJob + " " + string(v.LastState)
+}
+
+// shownMoves is how many moves of a schedule are shown.
+const shownMoves = 20
+
+func newScheduleShow(a *app) *cobra.Command {
+	form, next, limit := formText, 0, 0
+	c := &cobra.Command{
+		Use: "show NAME", Short: "Show a schedule and its history",
+		Long:    "Show a schedule: what it runs, its next times in its zone and in UTC, its last job, and its\nlast moves: which times made a job, waited or passed, and why; who changed it, and when.",
+		Example: "  pawl schedule show nightly\n  pawl schedule show nightly --next 10 --limit 0 -o json",
+		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeSchedules,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			if limit < 0 {
+				return usage("", "--limit %d: want 0 or more; 0 is all", limit)
+			}
+			if err := checkTimes("--next", next, 0); err != nil {
+				return err
+			}
+			return a.with(c.Context(), func(o orchestrator) error {
+				n := store.ScheduleName{Workspace: a.workspace, Name: args[0]}
+				v, err := o.Schedule(c.Context(), n, next)
+				if err != nil {
+					return err
+				}
+				moves, err := o.ScheduleHistory(c.Context(), n)
+				if err != nil {
+					return err
+				}
+				moves = rowsOf(moves, "", limit)
+				if form == formJSON {
+					return writeJSON(a.stdout, struct {
+						*engine.ScheduleView
+						History []pawl.Transition `json:"history"`
+					}{v, moves})
+				}
+				if err := a.showSchedule(v, moves); err != nil {
+					return err
+				}
+				return a.hintUnfollowed(c.Context(), o)
+			})
+		},
+	}
+	c.Flags().IntVar(&next, "next", 5, "so many of the next times, 0 to 1000")
+	c.Flags().IntVar(&limit, "limit", shownMoves, "so many of the last moves; 0 is all")
+	bindForm(c, &form, "the schedule with its moves")
+	return c
+}
+
+// maxTimes is how many times are shown at once.
+const maxTimes = 1000
+
+func checkTimes(flag string, n, least int) error {
+	if n < least || n > maxTimes {
+		return usage("", "%s %d: want %d to %d", flag, n, least, maxTimes)
+	}
+	return nil
+}
+
+func (a *app) showSchedule(v *engine.ScheduleView, moves []pawl.Transition) error {
+	waiting := ""
+	if v.Waiting != 0 {
+		waiting = "the job of " + second(v.Waiting) + ", until the last one has ended"
+	}
+	for _, fact := range [][2]string{
+		{"schedule", v.Name + " (" + v.ID + ")"},
+		{"status", string(v.Status)},
+		{"workflow", v.Workflow},
+		{"inputs", string(v.Inputs)},
+		{"cron", v.Cron},
+		{"timezone", v.TimeZone},
+		{"catch-up", time.Duration(v.CatchUp).String()},
+		{"overlap", v.Overlap},
+		{"priority", fmt.Sprint(v.Priority)},
+		{"waiting", waiting},
+		{"last due", second(v.LastDue)},
+		{"last job", lastJob(v)},
+	} {
+		if fact[1] != "" {
+			fmt.Fprintf(a.stdout, "%-12s %s\n", fact[0], printable(fact[1]))
+		}
+	}
+	fmt.Fprintln(a.stdout)
+	if len(v.Next) > 0 {
+		if err := a.showTimes(v); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout)
+	}
+	return a.showMoves(moves)
+}
+
+// showMoves writes what a schedule did, and what was done to it.
+func (a *app) showMoves(history []pawl.Transition) error {
+	rows := [][]string{{"AT", "EVENT", "DUE", "BY", "JOB", "WHY"}}
+	for i := range history {
+		h := &history[i]
+		var about struct{ Due, Job string }
+		if len(h.Metadata) > 0 {
+			if err := json.Unmarshal(h.Metadata, &about); err != nil {
+				return err
+			}
+		}
+		rows = append(rows, []string{stamp(h.At.Time()), string(h.Event), about.Due, h.Actor, about.Job, h.Reason})
+	}
+	return writeTable(a.stdout, rows)
+}
+
+const scheduleNextLong = `Show the next times of a cron expression, in its time zone and in UTC. No
+database is needed. The words of the expression may stand without quotes where the
+shell leaves them alone.`
+
+func newScheduleNext(a *app) *cobra.Command {
+	form, zone, n := formText, "UTC", 0
+	c := &cobra.Command{
+		Use: "next EXPR", Short: "Show the times of a cron expression", Long: scheduleNextLong,
+		Example: "  pawl schedule next \"30 2 * * MON-FRI\" --timezone Europe/Berlin\n  pawl schedule next @every 90s -n 3 -o json",
+		Args:    want(1, -1, "an EXPR"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			if err := checkTimes("-n", n, 1); err != nil {
+				return err
+			}
+			cron, err := schedule.Parse(strings.Join(args, " "), zone)
+			if err != nil {
+				return err
+			}
+			times := schedule.Upcoming(cron, time.Now(), n)
+			if form == formJSON {
+				return writeJSON(a.stdout, times)
+			}
+			return writeTable(a.stdout, timeRows(times))
+		},
+	}
+	c.Flags().StringVar(&zone, "timezone", zone, "of the expression: an IANA name such as Europe/Berlin")
+	c.Flags().IntVarP(&n, "number", "n", 5, "so many, 1 to 1000")
+	bindForm(c, &form, "a list of times with their offsets")
+	return c
+}
+
+// completeSchedules offers the schedules to the shell.
+func (a *app) completeSchedules(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || a.settle() != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if db, err := a.named(); err != nil || db.postgres == "" && !exists(db.path) {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	err := a.with(c.Context(), func(o orchestrator) error {
+		list, err := o.Schedules(c.Context(), a.workspace, 0)
+		for i := range list {
+			if strings.HasPrefix(list[i].Name, begun) {
+				names = append(names, list[i].Name+"\t"+list[i].Workflow+" "+list[i].Cron)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/sim"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+const simulateLong = `Run a workflow on a clock of its own, with made-up outcomes, and show what
+happens: no step is run. The engine's own decisions are made, and expressions are
+evaluated; durations, failures, outputs, approvals and signals come from --seed. The
+same seed gives the same output, to the byte.
+
+--faults adds what goes wrong beside the steps themselves: kill (workers die in
+the middle of a step), slow (they are late, and steps run into their timeouts),
+duplicate (messages arrive twice, and are refused).
+
+Inputs that are required and not given are made up. --runs N runs as many seeds
+from --seed on, and shows how their jobs ended. Exit codes: 0 the simulated job
+ended, however; 1 it could not, or broke an invariant; 2 the file is not valid.`
+
+type simulateFlags struct {
+	inputs inputFlags
+	form   string
+	seed   int
+	runs   int
+	faults string // with commas between
+}
+
+func newSimulate(a *app) *cobra.Command {
+	f := simulateFlags{form: formText}
+	c := &cobra.Command{
+		Use: "simulate FILE", Short: "Run a workflow file on a simulated clock", Long: simulateLong,
+		Example: "  pawl simulate nightly.yaml --seed 7\n  pawl simulate nightly.yaml --seed 7 --faults kill,slow\n  pawl simulate nightly.yaml --runs 100",
+		Args:    want(1, 1, "a FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return a.simulate(args[0], &f)
+		},
+	}
+	f.inputs.bind(c)
+	c.Flags().StringVarP(&f.form, "output", "o", formText, "text: the timeline, and how the job ended; json")
+	c.Flags().IntVar(&f.seed, "seed", 1, "what everything is made up from: a whole number from 0")
+	c.Flags().IntVar(&f.runs, "runs", 1, "how many seeds, from --seed on; of more than one the ends are shown, 1 to 10000")
+	c.Flags().StringVar(&f.faults, "faults", "", "kill, slow, duplicate: one or several with commas between; default none")
+	return c
+}
+
+// named answers the faults that are asked for.
+func (f *simulateFlags) named() []sim.Fault {
+	var faults []sim.Fault
+	for _, word := range strings.Split(f.faults, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			faults = append(faults, sim.Fault(word))
+		}
+	}
+	return faults
+}
+
+func (f *simulateFlags) check() error {
+	if f.seed < 0 {
+		return usage("", "--seed %d: want 0 or more", f.seed)
+	}
+	if f.runs < 1 || f.runs > 10_000 {
+		return usage("", "--runs %d: want 1 to 10000", f.runs)
+	}
+	var known []string
+	for _, fault := range sim.Faults {
+		known = append(known, string(fault))
+	}
+	for _, fault := range f.named() {
+		if err := oneOf("faults", string(fault), known...); err != nil {
+			return err
+		}
+	}
+	return oneOf("output", f.form, formText, formJSON)
+}
+
+func (a *app) simulate(path string, f *simulateFlags) error {
+	def, err := readWorkflow(path)
+	if err != nil {
+		return err
+	}
+	cfg := sim.Config{Seed: uint64(f.seed), Faults: f.named()}
+	if cfg.Inputs, err = f.inputs.parsed(def); err != nil {
+		return err
+	}
+	if f.runs > 1 {
+		return a.simulateMany(def, cfg, f)
+	}
+	result, err := sim.Simulate(def, cfg)
+	if err != nil {
+		return err
+	}
+	if f.form == formJSON {
+		err = writeJSON(a.stdout, result)
+	} else {
+		_, err = fmt.Fprint(a.stdout, tidy(result.Text()))
+	}
+	if err == nil && result.Broken != "" {
+		err = exit{codeFailed}
+	}
+	return err
+}
+
+// An outlook is how the jobs of several seeds ended.
+type outlook struct {
+	Runs    int                      `json:"runs"`
+	Seed    uint64                   `json:"seed"` // the first
+	Ends    map[machine.State]int    `json:"ends"`
+	Example map[machine.State]uint64 `json:"example"` // the first seed of each
+	Median  pawl.Duration            `json:"median"`  // of the time that jobs took
+	Longest pawl.Duration            `json:"longest"`
+	Broken  []uint64                 `json:"broken"` // the seeds whose job could not end
+}
+
+func (a *app) simulateMany(def *workflow.Definition, cfg sim.Config, f *simulateFlags) error {
+	o := outlook{Runs: f.runs, Seed: cfg.Seed, Ends: map[machine.State]int{}, Example: map[machine.State]uint64{}, Broken: []uint64{}}
+	var took []pawl.Duration
+	for i := range uint64(f.runs) {
+		cfg.Seed = o.Seed + i
+		result, err := sim.Simulate(def, cfg)
+		if err != nil {
+			return err
+		}
+		if result.Broken != "" {
+			o.Broken = append(o.Broken, cfg.Seed)
+		}
+		if o.Ends[result.Status]++; o.Ends[result.Status] == 1 {
+			o.Example[result.Status] = cfg.Seed
+		}
+		took = append(took, result.Took)
+	}
+	slices.Sort(took)
+	o.Median, o.Longest = took[len(took)/2], took[len(took)-1]
+	if err := a.tellOutlook(&o, f.form); err != nil {
+		return err
+	}
+	if len(o.Broken) > 0 {
+		return exit{codeFailed}
+	}
+	return nil
+}
+
+func (a *app) tellOutlook(o *outlook, form string) error {
+	if form == formJSON {
+		return writeJSON(a.stdout, o)
+	}
+	rows := [][]string{{"END", "JOBS", "FIRST SEED"}}
+	for _, state := range lifecycle.Job.States {
+		if n := o.Ends[state]; n > 0 {
+			rows = append(rows, []string{string(state), fmt.Sprint(n), fmt.Sprint(o.Example[state])})
+		}
+	}
+	if err := writeTable(a.stdout, rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.stdout, "half of them took at most %s, and the longest %s\n", time.Duration(o.Median).Round(time.Second), time.Duration(o.Longest).Round(time.Second))
+	for _, seed := range o.Broken {
+		say(a.stderr, "error", fmt.Sprintf("the job of seed %d could not end", seed))
+	}
+	return err
+}
+
+// tidy makes a text of several lines harmless to a terminal.
+func tidy(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// parsed answers the inputs that the command line gives, each by its type. They
+// need not be all that a job needs.
+func (in *inputFlags) parsed(def *workflow.Definition) (map[string]any, error) {
+	given, err := in.object()
+	if err != nil {
+		return nil, err
+	}
+	for _, pair := range in.pairs {
+		key, text, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, usage("write -i day=2026-01-31", "--input %q: want key=value", pair)
+		}
+		if given[key], err = def.ParseInput(key, text); err != nil {
+			return nil, err
+		}
+	}
+	for _, key := range sortedNames(given) {
+		if !slices.ContainsFunc(def.Inputs, func(i workflow.Input) bool { return i.Name == key }) {
+			_, err := def.ParseInput(key, "")
+			return nil, err
+		}
+	}
+	return given, nil
+}
+
+func sortedNames(m map[string]any) []string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

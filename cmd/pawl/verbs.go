@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// bindReason adds the flag --reason.
+func bindReason(c *cobra.Command, reason *string) {
+	c.Flags().StringVar(reason, "reason", "", "why, for the audit trail")
+}
+
+// change says who asks for what an operator does, and why.
+func (a *app) change(reason string) pawl.Change {
+	return pawl.Change{Actor: a.actor(), Reason: reason}
+}
+
+// jsonOf reads the JSON of a text, or of the file that it names behind an @. It is
+// the value of a flag.
+func jsonOf(flag, text string) (json.RawMessage, error) {
+	raw := []byte(text)
+	if path, ok := strings.CutPrefix(text, "@"); ok {
+		b, err := readFile(path, maxInputFile)
+		if err != nil {
+			return nil, err
+		}
+		if len(b) > maxInputFile {
+			return nil, usage("", "%s: %s has more than %d bytes", flag, path, maxInputFile)
+		}
+		raw = b
+	}
+	if !json.Valid(raw) || !utf8.Valid(raw) {
+		return nil, usage("a text is written with its quotes: '\"yes\"'; @FILE reads it from a file", "%s: want JSON, or @FILE of it", flag)
+	}
+	return bytes.TrimSpace(raw), nil
+}
+
+// dataOf reads the flag --data. One that was not given is nil.
+func dataOf(c *cobra.Command) (json.RawMessage, error) {
+	f := c.Flags().Lookup("data")
+	if !f.Changed {
+		return nil, nil
+	}
+	return jsonOf("--data", f.Value.String())
+}
+
+// setOf reads the values of --set, each by the type that parse knows its name to
+// have.
+func setOf(pairs []string, parse func(name, text string) (any, error)) (map[string]any, error) {
+	set := make(map[string]any)
+	for _, pair := range pairs {
+		name, text, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, usage("write --set day=2026-01-31", "--set %q: want key=value", pair)
+		}
+		if !utf8.ValidString(pair) {
+			return nil, usage("", "--set %q: want text in UTF-8", pair)
+		}
+		v, err := parse(name, text)
+		if err != nil {
+			return nil, err
+		}
+		set[name] = v
+	}
+	return set, nil
+}
+
+// completeSteps offers jobs to the shell, and then the steps of the job that has
+// been named which have not ended.
+func (a *app) completeSteps(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return a.completeJobs(c, args, begun)
+	}
+	if len(args) > 1 || a.settle() != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if db, err := a.named(); err != nil || db.postgres == "" && !exists(db.path) {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var keys []string
+	err := a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
+		v, err := o.Job(c.Context(), id)
+		if err != nil {
+			return err
+		}
+		for i := range v.Steps {
+			if s := &v.Steps[i]; s.CompletedAt == 0 && strings.HasPrefix(s.Key, begun) {
+				keys = append(keys, s.Key+"\t"+string(s.Status))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return keys, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeMoreJobs offers jobs that have not been named yet.
+func (a *app) completeMoreJobs(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	ids, how := a.completeJobs(c, nil, begun)
+	return slices.DeleteFunc(ids, func(line string) bool {
+		id, _, _ := strings.Cut(line, "\t")
+		return slices.Contains(args, id)
+	}), how
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+)
+
+const whyLong = `Say why a job does not go on: what the job itself waits for, then each step that has
+not ended and does not run on a worker, with what would unblock it. Of the instances
+of a fan-out the first are told one by one, and all of them with the fan-out. With a
+STEP (load, or load[3] for an instance) it answers for that step, whatever its state.
+Times are in UTC.
+
+With -o json it is a list of reasons; a program goes by their "kind".`
+
+func newJobWhy(a *app) *cobra.Command {
+	form := formText
+	c := &cobra.Command{
+		Use: "why JOB [STEP]", Short: "Say why a job does not go on", Long: whyLong,
+		Example: "  pawl job why 3f9a01\n  pawl job why 3f9a01 load[3]\n  pawl job why 3f9a01 -o json",
+		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeJobs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			step := ""
+			if len(args) > 1 {
+				step = args[1]
+			}
+			return a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
+				reasons, err := o.Why(c.Context(), id, step)
+				if err != nil {
+					return err
+				}
+				if form == formJSON {
+					return writeJSON(a.stdout, reasons)
+				}
+				return showReasons(a.stdout, reasons)
+			})
+		},
+	}
+	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of reasons")
+	return c
+}
+
+// showReasons writes reasons for people, one block each.
+func showReasons(w io.Writer, reasons []pawl.Reason) error {
+	var b strings.Builder
+	for i := range reasons {
+		r := &reasons[i]
+		of := r.Step
+		if of == "" {
+			of = "job"
+		}
+		fmt.Fprintf(&b, "%s  %s: %s\n", printable(of), r.Status, printable(r.Text))
+		if r.Hint != "" {
+			fmt.Fprintf(&b, "  unblock: %s\n", printable(r.Hint))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

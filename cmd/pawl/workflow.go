@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+const workflowLong = `Register workflows under their names, and look at them.
+
+A registered workflow belongs to a workspace. Each change of its file is a
+version of its own, counted from 1, which never changes; NAME@VERSION names one,
+NAME the newest. A job keeps the version that it was made of; see "pawl job move".`
+
+func newWorkflow(a *app) *cobra.Command {
+	c := group(&cobra.Command{
+		Use: "workflow", Short: "Register workflows, and look at them", Long: workflowLong,
+		Example: "  pawl workflow register nightly.yaml\n  pawl workflow show nightly@3\n  pawl submit nightly@3",
+	})
+	c.AddCommand(newWorkflowRegister(a), newWorkflowList(a), newWorkflowShow(a), newWorkflowVersions(a))
+	return c
+}
+
+// A registered is a version of a workflow as JSON shows it.
+type registered struct {
+	Workspace string         `json:"workspace_id"`
+	Name      string         `json:"name"`
+	Version   int            `json:"version"`
+	Hash      string         `json:"definition_hash"`
+	Dir       string         `json:"dir"` // where commands of its jobs start
+	At        pawl.Timestamp `json:"registered_at"`
+	Actor     string         `json:"actor"`
+	Reason    string         `json:"reason"`
+	Made      *bool          `json:"made,omitempty"` // by this command; else it was there
+}
+
+// versionOf completes what is known of a version by its hash.
+func versionOf(ctx context.Context, o orchestrator, v *pawl.Version) (*registered, error) {
+	_, def, err := o.Lookup(ctx, pawl.WorkflowName{Workspace: v.Workspace, Name: v.Name}, v.Version)
+	if err != nil {
+		return nil, err
+	}
+	return &registered{Workspace: v.Workspace, Name: v.Name, Version: v.Version, Hash: def.HashString(), Dir: v.Dir,
+		At: pawl.Timestamp(v.At), Actor: v.Actor, Reason: v.Reason}, nil
+}
+
+// listVersions writes versions as a table, or as JSON.
+func (a *app) listVersions(ctx context.Context, o orchestrator, versions []*pawl.Version, form string) error {
+	list := make([]*registered, 0, len(versions))
+	rows := [][]string{{"NAME", "VERSION", "DEFINITION", "REGISTERED", "BY", "REASON"}}
+	for _, v := range versions {
+		r, err := versionOf(ctx, o, v)
+		if err != nil {
+			return err
+		}
+		list = append(list, r)
+		rows = append(rows, []string{r.Name, fmt.Sprint(r.Version), shortHash(r.Hash), r.At.Time().Format("2006-01-02 15:04:05Z"), r.Actor, r.Reason})
+	}
+	if form == formJSON {
+		return writeJSON(a.stdout, list)
+	}
+	return writeTable(a.stdout, rows)
+}
+
+// shortHash answers enough of a hash to tell definitions from one another.
+func shortHash(hash string) string {
+	if rest, ok := strings.CutPrefix(hash, "sha256:"); ok && len(rest) > 12 {
+		return "sha256:" + rest[:12]
+	}
+	return hash
+}
+
+const registerLong = `Register workflow files, each as the next version of the workflow of its name. A
+file whose newest version has the same content and folder stays that version.
+Files of child workflows become part of the version. The commands of its jobs
+start in the folder of the file. Nothing is registered if one of the files has a
+mistake.`
+
+func newWorkflowRegister(a *app) *cobra.Command {
+	form, reason := formText, ""
+	c := &cobra.Command{
+		Use: "register FILE...", Short: "Register workflow files", Long: registerLong,
+		Example: "  pawl workflow register nightly.yaml --reason \"load before the report\"\n  pawl workflow register workflows/*.yaml -o json",
+		Args:    want(1, -1, "a FILE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			return a.register(c.Context(), args, reason, form)
+		},
+	}
+	bindReason(c, &reason)
+	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of versions")
+	return c
+}
+
+// A checkedFile is a file that has passed every check.
+type checkedFile struct {
+	def *workflow.Definition
+	dir string
+}
+
+func (a *app) register(ctx context.Context, paths []string, reason, form string) error {
+	var files []checkedFile
+	worst := codeOK
+	for _, path := range paths {
+		f, err := checkFile(path)
+		worst = max(worst, complain(a.stderr, err))
+		files = append(files, f)
+	}
+	if worst != codeOK {
+		return exit{worst}
+	}
+	return a.with(ctx, func(o orchestrator) error {
+		list := make([]*registered, 0, len(files))
+		for _, f := range files {
+			v, made, err := o.RegisterWorkflow(ctx, a.workspace, f.def.Canonical(), f.dir, a.change(reason))
+			if err != nil {
+				return err
+			}
+			r, err := versionOf(ctx, o, v)
+			if err != nil {
+				return err
+			}
+			r.Made = &made
+			list = append(list, r)
+			if form == formText {
+				fmt.Fprintf(a.stdout, "%s@%d %s (%s)\n", r.Name, r.Version, map[bool]string{true: "registered", false: "unchanged"}[made], r.Hash)
+			}
+		}
+		if form == formJSON {
+			return writeJSON(a.stdout, list)
+		}
+		return nil
+	})
+}
+
+func checkFile(path string) (f checkedFile, err error) {
+	if f.def, err = readWorkflow(path); err != nil {
+		return f, err
+	}
+	f.dir, err = folderOf(path)
+	return f, err
+}
+
+func newWorkflowList(a *app) *cobra.Command {
+	form := formText
+	c := &cobra.Command{
+		Use: "list", Short: "List registered workflows",
+		Long:    "List the registered workflows of the workspace by name, each with its newest\nversion.",
+		Example: "  pawl workflow list\n  pawl workflow list -o json",
+		Args:    want(0, 0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			return a.with(c.Context(), func(o orchestrator) error {
+				versions, err := o.Workflows(c.Context(), a.workspace)
+				if err != nil {
+					return err
+				}
+				if len(versions) == 0 && form == formText {
+					fmt.Fprintln(a.stderr, "no workflow is registered in workspace "+a.workspace)
+					return nil
+				}
+				return a.listVersions(c.Context(), o, versions, form)
+			})
+		},
+	}
+	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of versions")
+	return c
+}
+
+func newWorkflowVersions(a *app) *cobra.Command {
+	form := formText
+	c := &cobra.Command{
+		Use: "versions NAME", Short: "List the versions of a workflow",
+		Long:    "List the versions of a registered workflow, newest first: when each was\nregistered, by whom and why.",
+		Example: "  pawl workflow versions nightly",
+		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeWorkflows,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			name, version, err := workflow.ParseReference(args[0])
+			if err != nil {
+				return err
+			}
+			if version != 0 {
+				return usage("show one version with: pawl workflow show "+args[0], "%s: want a NAME, without a version", args[0])
+			}
+			return a.with(c.Context(), func(o orchestrator) error {
+				versions, err := o.Versions(c.Context(), pawl.WorkflowName{Workspace: a.workspace, Name: name})
+				if err != nil {
+					return err
+				}
+				return a.listVersions(c.Context(), o, versions, form)
+			})
+		},
+	}
+	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of versions")
+	return c
+}
+
+func newWorkflowShow(a *app) *cobra.Command {
+	form := formText
+	c := &cobra.Command{
+		Use: "show NAME[@VERSION]", Short: "Show a registered workflow",
+		Long:    "Show a version of a registered workflow, the newest if none is named: its steps\nlevel by level, and who registered it, when and why. With -o json it is the\ndefinition, with its defaults written out.",
+		Example: "  pawl workflow show nightly\n  pawl workflow show nightly@3 -o json",
+		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeWorkflows,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf("output", form, formText, "mermaid", formJSON); err != nil {
+				return err
+			}
+			return a.with(c.Context(), func(o orchestrator) error {
+				v, def, err := a.lookup(c.Context(), o, args[0])
+				switch {
+				case err != nil:
+					return err
+				case form != formText:
+					return a.plan(def, form)
+				}
+				return a.showVersion(v, def)
+			})
+		},
+	}
+	c.Flags().StringVarP(&form, "output", "o", formText, "text; mermaid: a flowchart; json: the definition")
+	return c
+}
+
+// lookup answers the registered workflow that the command line names.
+func (a *app) lookup(ctx context.Context, o orchestrator, text string) (*pawl.Version, *workflow.Definition, error) {
+	name, version, err := workflow.ParseReference(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	return o.Lookup(ctx, pawl.WorkflowName{Workspace: a.workspace, Name: name}, version)
+}
+
+func (a *app) showVersion(v *pawl.Version, def *workflow.Definition) error {
+	fmt.Fprintf(a.stdout, "%s\n", def.Tree())
+	for _, fact := range [][2]string{
+		{"description", def.Description},
+		{"version", fmt.Sprint(v.Version)},
+		{"workspace", v.Workspace},
+		{"definition", def.HashString()},
+		{"folder", v.Dir},
+		{"registered", pawl.Timestamp(v.At).String()},
+		{"by", v.Actor},
+		{"reason", v.Reason},
+	} {
+		if fact[1] != "" {
+			fmt.Fprintf(a.stdout, "%-12s %s\n", fact[0], printable(fact[1]))
+		}
+	}
+	return nil
+}
+
+// isFile reports whether a word of the command line means a workflow file, and
+// not the name of a registered workflow.
+func isFile(word string) bool {
+	if strings.HasSuffix(word, ".yaml") || strings.HasSuffix(word, ".yml") {
+		return true
+	}
+	info, err := os.Stat(word)
+	return err == nil && !info.IsDir()
+}
+
+// runnable reads the file of "pawl run", which takes nothing else.
+func runnable(path string) (*workflow.Definition, error) {
+	def, err := readWorkflow(path)
+	if _, _, fault := workflow.ParseReference(path); fault == nil && pawl.KindOf(err) == pawl.NotFound {
+		return nil, &pawl.Error{Kind: pawl.NotFound, Message: err.Error(), Hint: "pawl run takes a FILE; a registered workflow is run with: pawl submit " + shell(path)}
+	}
+	return def, err
+}
+
+// completeWorkflows offers the registered workflows to the shell.
+func (a *app) completeWorkflows(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || a.settle() != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if db, err := a.named(); err != nil || db.postgres == "" && !exists(db.path) {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	err := a.with(c.Context(), func(o orchestrator) error {
+		versions, err := o.Workflows(c.Context(), a.workspace)
+		for _, v := range versions {
+			if strings.HasPrefix(v.Name, begun) {
+				names = append(names, fmt.Sprintf("%s\tversion %d", v.Name, v.Version))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,271 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// An intervention is what an operator does to a job, or to one of its steps
+// (T13). It sees all nodes of the job, so that what follows is decided at once.
+type intervention struct {
+	e    *Engine
+	id   pawl.ID
+	step pawl.Ord         // 0: the job itself
+	read workflow.Answers // what is known of steps beside their rows
+	do   func(d *workflow.Decision, s *pawl.Step) error
+}
+
+// intervene applies an intervention; key names the step, or is empty.
+func (e *Engine) intervene(ctx context.Context, id pawl.ID, key string, do func(*workflow.Decision, *pawl.Step) error) error {
+	r, err := e.current(ctx, id)
+	if err != nil {
+		return err
+	}
+	i := &intervention{e: e, id: id, do: do}
+	if key != "" {
+		if i.step, err = r.def.OrdOf(key); err != nil {
+			return err
+		}
+		if i.read, err = e.around(ctx, id, i.step, r.def); err != nil {
+			return err
+		}
+	}
+	return e.committer.one(ctx, i)
+}
+
+// around reads what an intervention in a step may have to know: what was asked,
+// of an approval, and why other steps have failed.
+func (e *Engine) around(ctx context.Context, id pawl.ID, ord pawl.Ord, def *workflow.Definition) (a workflow.Answers, err error) {
+	if n := def.Node(ord.Node()); n.Kind == workflow.KindApproval && (ord.Instance() > 0 || !n.Fans()) {
+		w, err := e.waitOf(ctx, pawl.StepKey{Job: id.Key(), Ord: ord})
+		if err != nil {
+			return a, err
+		}
+		a.Waits = map[pawl.Ord]pawl.Wait{ord: w}
+	}
+	a.Errors, err = e.failures(ctx, id, def)
+	return a, err
+}
+
+// failures reads why steps have failed, of a job that drains: when one of them is
+// resolved, the job fails because of another.
+func (e *Engine) failures(ctx context.Context, id pawl.ID, def *workflow.Definition) (map[pawl.Ord]*pawl.Failure, error) {
+	if def.OnError != workflow.Drain {
+		return nil, nil
+	}
+	var keys []pawl.StepKey
+	for n := range def.Nodes {
+		keys = append(keys, pawl.StepKey{Job: id.Key(), Ord: pawl.MakeOrd(n+1, 0)})
+	}
+	bodies, err := e.store.Bodies(ctx, keys)
+	why := make(map[pawl.Ord]*pawl.Failure)
+	for k, b := range bodies {
+		if b.State == lifecycle.StepPermanentError {
+			why[k.Ord] = b.Error
+		}
+	}
+	return why, err
+}
+
+func (i *intervention) query(q *store.Query) {
+	k := i.id.Key()
+	q.Jobs = append(q.Jobs, k)
+	q.Nodes = append(q.Nodes, k)
+	q.Waiting = append(q.Waiting, store.JobLimit{Job: k, Limit: pawl.MaxNodes})
+	i.e.addParent(q, k)
+	if i.step.Instance() > 0 {
+		q.Steps = append(q.Steps, pawl.StepKey{Job: k, Ord: i.step})
+	}
+}
+
+func (i *intervention) decide(t *tx) error {
+	j := t.job(i.id.Key())
+	if j == nil || j.ID != i.id {
+		return noJob(i.id)
+	}
+	d, err := i.e.decision(t, j.Key(), i.read)
+	if err != nil {
+		return err
+	}
+	var s *pawl.Step
+	if i.step != 0 {
+		if s = t.step(pawl.StepKey{Job: j.Key(), Ord: i.step}); s == nil {
+			return pawl.Errorf(pawl.NotFound, "job %s has no step %s yet", i.id.Public(pawl.JobPrefix), d.Definition.Key(i.step))
+		}
+	}
+	if err := i.do(d, s); err != nil {
+		return err
+	}
+	return refill(t, d, j.Key())
+}
+
+func noteOf(c pawl.Change) workflow.Note {
+	return workflow.Note{Actor: c.Actor, Reason: c.Reason, RequestID: c.RequestID}
+}
+
+// MaxReason bounds the reason that an operator gives, in bytes.
+const MaxReason = 4096
+
+func checkChange(c pawl.Change) error {
+	if len(c.Reason) > MaxReason || !utf8.ValidString(c.Reason) {
+		return pawl.Errorf(pawl.Invalid, "reason: want text of at most %d bytes in UTF-8", MaxReason)
+	}
+	return nil
+}
+
+// PauseJob lets nothing of a job be enqueued until it is resumed: what runs goes
+// on, and so do deadlines (J2).
+func (e *Engine) PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error {
+	return e.operate(ctx, id, c, func(d *workflow.Decision) error { return d.Pause(noteOf(c)) })
+}
+
+// ResumeJob ends a pause.
+func (e *Engine) ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error {
+	err := e.operate(ctx, id, c, func(d *workflow.Decision) error { return d.Resume(noteOf(c)) })
+	if err == nil {
+		e.evaluator.pending(id.Key()) // if it has not started
+		e.wake(true, true, false)
+	}
+	return err
+}
+
+// RetryStep lets the next attempt of a step that waits for its backoff begin now.
+func (e *Engine) RetryStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
+	return e.operateStep(ctx, id, step, c, func(d *workflow.Decision, s *pawl.Step) error { return d.Retry(s, noteOf(c)) })
+}
+
+// SkipStep ends a step as skipped, and what depends on it as for a false
+// condition.
+func (e *Engine) SkipStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
+	return e.operateStep(ctx, id, step, c, func(d *workflow.Decision, s *pawl.Step) error { return d.Skip(s, noteOf(c)) })
+}
+
+// ResolveStep ends a step as resolved_manually with the given output (JSON); what
+// depends on it goes on.
+func (e *Engine) ResolveStep(ctx context.Context, id pawl.ID, step string, output json.RawMessage, c pawl.Change) error {
+	output, err := checkData("output", output)
+	if err != nil {
+		return err
+	}
+	return e.operateStep(ctx, id, step, c, func(d *workflow.Decision, s *pawl.Step) error { return d.Resolve(s, output, noteOf(c)) })
+}
+
+// Approve answers the approval that a step waits for. The form is as the step
+// declares it, by name; what is not given takes its default.
+func (e *Engine) Approve(ctx context.Context, id pawl.ID, step string, form map[string]any, c pawl.Change) error {
+	return e.operateStep(ctx, id, step, c, func(d *workflow.Decision, s *pawl.Step) error {
+		if d.Definition.Node(s.Ord.Node()).Kind != workflow.KindApproval {
+			return d.Approve(s, nil, noteOf(c)) // which refuses
+		}
+		bound, err := d.Definition.BindForm(s.Ord.Node(), form)
+		if err != nil {
+			return err
+		}
+		return d.Approve(s, bound, noteOf(c))
+	})
+}
+
+// Reject refuses the approval that a step waits for: the step fails for good.
+func (e *Engine) Reject(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
+	return e.operateStep(ctx, id, step, c, func(d *workflow.Decision, s *pawl.Step) error { return d.Reject(s, noteOf(c)) })
+}
+
+func (e *Engine) operate(ctx context.Context, id pawl.ID, c pawl.Change, do func(*workflow.Decision) error) error {
+	if err := checkChange(c); err != nil {
+		return err
+	}
+	return e.intervene(ctx, id, "", func(d *workflow.Decision, _ *pawl.Step) error { return do(d) })
+}
+
+func (e *Engine) operateStep(ctx context.Context, id pawl.ID, step string, c pawl.Change, do func(*workflow.Decision, *pawl.Step) error) error {
+	if err := checkChange(c); err != nil {
+		return err
+	}
+	if step == "" {
+		return pawl.Errorf(pawl.Invalid, "step %q: want its key, such as load or load[3]", step)
+	}
+	return e.intervene(ctx, id, step, do)
+}
+
+// checkData answers JSON that came from outside, compact; null if there is none.
+func checkData(field string, data json.RawMessage) (json.RawMessage, error) {
+	if len(data) == 0 {
+		return json.RawMessage("null"), nil
+	}
+	if len(data) > MaxOutput {
+		return nil, pawl.Errorf(pawl.Invalid, "%s: %d bytes: at most %d are allowed", field, len(data), MaxOutput)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, data); err != nil || !utf8.Valid(data) {
+		return nil, pawl.Errorf(pawl.Invalid, "%s: want JSON in UTF-8", field)
+	}
+	if err := workflow.CheckJSON(compact.Bytes()); err != nil {
+		return nil, pawl.Errorf(pawl.Invalid, "%s: %v", field, err)
+	}
+	return compact.Bytes(), nil
+}
+
+// Signal tells a job of an event: the oldest step that waits for the name takes
+// it, or the next one that will. The data is JSON; none is null.
+func (e *Engine) Signal(ctx context.Context, id pawl.ID, name string, data json.RawMessage, c pawl.Change) error {
+	data, err := checkData("data", data)
+	if err != nil {
+		return err
+	}
+	if err := checkChange(c); err != nil {
+		return err
+	}
+	if !workflow.IsID(name) {
+		return pawl.Errorf(pawl.Invalid, "event %q: want the name of an event: a-z first, then a-z, 0-9 and _", name)
+	}
+	r, err := e.current(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !r.def.Hears(name) {
+		return &pawl.Error{Kind: pawl.Invalid, Message: "no step of workflow " + r.def.Name + " waits for the event " + name, Hint: "see its steps with: pawl job show " + id.Public(pawl.JobPrefix)}
+	}
+	return e.committer.one(ctx, &signal{e: e, id: id, name: name, data: data, note: noteOf(c)})
+}
+
+type signal struct {
+	e    *Engine
+	id   pawl.ID
+	name string
+	data json.RawMessage
+	note workflow.Note
+}
+
+func (s *signal) query(q *store.Query) {
+	q.Jobs = append(q.Jobs, s.id.Key())
+	q.Signals = append(q.Signals, s.id.Key())
+}
+
+func (s *signal) weight() int { return 1 + len(s.data)/heavyBytes }
+
+func (s *signal) decide(t *tx) error {
+	j := t.job(s.id.Key())
+	if j == nil || j.ID != s.id {
+		return noJob(s.id)
+	}
+	if waiting, _ := t.signals(j.Key()); len(waiting) >= store.MaxSignals {
+		return pawl.Errorf(pawl.Conflict, "job %s has %d signals that no step has taken: that is the most", s.id.Public(pawl.JobPrefix), len(waiting))
+	}
+	note := s.note
+	note.Metadata = []byte(`{"event":"` + s.name + `"}`)
+	if err := t.moveJob(j, lifecycle.JobSignal, note); err != nil {
+		return err
+	}
+	if j.State == lifecycle.JobRunning {
+		j.Mark = pawl.Attention
+	}
+	t.newSignals = append(t.newSignals, &pawl.Signal{Job: j.Key(), Seq: j.Seq, Name: s.name, Data: s.data, At: t.now, Actor: note.Actor})
+	return nil
+}

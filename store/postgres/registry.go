@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// What people have registered: versions of workflows, and quotas.
+var (
+	readVersions = &statement{"read_versions", "select " + names("v", versionColumns) + ` from
+  (select unnest($1::text[]) as workspace, unnest($2::text[]) as name) u cross join lateral
+  (select * from registered t where t.workspace = u.workspace and t.name = u.name order by version desc limit 1) v`}
+	newVersions = &statement{"new_versions", insert("registered", versionColumns, "")}
+
+	setQuotas = &statement{"set_quotas", insert("quota", quotaColumns,
+		"on conflict (workspace, name) do update set slots = excluded.slots, at = excluded.at, actor = excluded.actor, reason = excluded.reason")}
+	dropQuotas = &statement{"drop_quotas", "delete from quota t using " + found("quota", quotaColumns[:2], quotaColumns[:2], "")}
+)
+
+func (c *cursor) version() *pawl.Version {
+	return &pawl.Version{
+		Workspace: c.text(), Name: c.text(), Version: c.int(), Definition: c.num(), Dir: c.text(), At: c.num(), Actor: c.text(), Reason: c.text(),
+	}
+}
+
+func (c *cursor) quota() *pawl.Quota {
+	return &pawl.Quota{Workspace: c.text(), Name: c.text(), Slots: c.int(), At: c.num(), Actor: c.text(), Reason: c.text()}
+}
+
+func (r *reading) queueNames(p *pipe) {
+	if len(r.q.Names) == 0 {
+		return
+	}
+	workspaces, names := make([]string, len(r.q.Names)), make([]string, len(r.q.Names))
+	for i, n := range r.q.Names {
+		workspaces[i], names[i] = n.Workspace, n.Name
+	}
+	p.add(readVersions, func(c *cursor) {
+		if v := c.version(); c.err == nil {
+			r.Versions[pawl.WorkflowName{Workspace: v.Workspace, Name: v.Name}] = v
+		}
+	}, texts(workspaces), texts(names))
+}
+
+func (w *writing) versions(list []*pawl.Version) {
+	r := collect(versionColumns, len(list))
+	for _, v := range list {
+		r.text(v.Workspace)
+		r.text(v.Name)
+		r.num(int64(v.Version))
+		r.num(v.Definition)
+		r.text(v.Dir)
+		r.num(v.At)
+		r.text(v.Actor)
+		r.text(v.Reason)
+	}
+	w.addRows(newVersions, r)
+}
+
+func (w *writing) quotas(list []*pawl.Quota) {
+	set, gone := collect(quotaColumns, len(list)), collect(quotaColumns[:2], 0)
+	for _, q := range list {
+		if q.Slots < 0 {
+			gone.text(q.Workspace)
+			gone.text(q.Name)
+			continue
+		}
+		set.text(q.Workspace)
+		set.text(q.Name)
+		set.num(int64(q.Slots))
+		set.num(q.At)
+		set.text(q.Actor)
+		set.text(q.Reason)
+	}
+	w.addRows(setQuotas, set)
+	w.addRows(dropQuotas, gone)
+}
+
+// Quotas reads the limits of a workspace, or of all if it is empty, by name.
+func (db *DB) Quotas(ctx context.Context, workspace string) ([]*pawl.Quota, error) {
+	var w where
+	if workspace != "" {
+		w.add("workspace = $%d", storable(workspace))
+	}
+	var list []*pawl.Quota
+	err := db.query(ctx, "list quotas", "select "+names("", quotaColumns)+" from quota"+w.String()+byName, func(c *cursor) {
+		if q := c.quota(); c.err == nil {
+			list = append(list, q)
+		}
+	}, w.args...)
+	return list, err
+}
+
+// Registered reads the versions of a workflow, newest first, or without a name
+// the newest version of each, by name; of all workspaces if that is empty.
+func (db *DB) Registered(ctx context.Context, workspace, name string) ([]*pawl.Version, error) {
+	sql, args := "select "+names("", versionColumns)+" from registered where workspace = $1 and name = $2 order by version desc",
+		[]any{storable(workspace), storable(name)}
+	if name == "" {
+		sql, args = "select distinct on ("+nameOrder+") "+names("", versionColumns)+
+			" from registered where $1 in ('', workspace) order by "+nameOrder+", version desc", args[:1]
+	}
+	return db.versions(ctx, sql, args...)
+}
+
+// RegisteredVersion reads a version of a workflow; version 0 is the newest.
+func (db *DB) RegisteredVersion(ctx context.Context, n pawl.WorkflowName, version int) (*pawl.Version, error) {
+	list, err := db.versions(ctx, "select "+names("", versionColumns)+` from registered
+		where workspace = $1 and name = $2 and ($3::int = 0 or version = $3::int) order by version desc limit 1`,
+		storable(n.Workspace), storable(n.Name), version)
+	if err = missing(err, len(list) == 0); err != nil {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+func (db *DB) versions(ctx context.Context, sql string, args ...any) ([]*pawl.Version, error) {
+	var list []*pawl.Version
+	err := db.query(ctx, "read registered workflows", sql, func(c *cursor) {
+		if v := c.version(); c.err == nil {
+			list = append(list, v)
+		}
+	}, args...)
+	return list, err
+}

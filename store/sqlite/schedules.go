@@ -1,0 +1,125 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/store"
+)
+
+func (r *row) scheduleFixed(s *pawl.Schedule) {
+	r.int(s.Key())
+	r.blob(s.ID[:])
+	r.text(s.Workspace)
+	r.text(s.Name)
+	r.int(s.CreatedAt)
+}
+
+// scheduleLive binds all that may change but the inputs.
+func (r *row) scheduleLive(s *pawl.Schedule) {
+	r.record(&s.Record)
+	r.text(s.Workflow)
+	r.text(s.Cron)
+	r.text(s.TimeZone)
+	r.int(int64(s.CatchUp))
+	r.text(s.Overlap)
+	r.ints(int64(s.Priority), s.Due, s.LastJob, s.Waiting)
+}
+
+func (c *columns) schedule() *pawl.Schedule {
+	s := &pawl.Schedule{}
+	c.id(&s.ID)
+	s.Workspace, s.Name = c.text(), c.text()
+	s.CreatedAt = c.int()
+	c.record(&s.Record)
+	s.Workflow, s.Cron, s.TimeZone = c.text(), c.text(), c.text()
+	s.CatchUp, s.Overlap = time.Duration(c.int()), c.text()
+	s.Priority, s.Due = int(c.int()), c.int()
+	s.LastJob, s.Waiting = c.int(), c.int()
+	s.Inputs = c.body()
+	return s
+}
+
+// schedules reads the schedules that the query names by key or by name.
+func (r *reading) schedules(q *store.Query) error {
+	for _, k := range q.Schedules {
+		if err := r.schedule(selectSchedule, func(b *row) { b.int(k) }); err != nil {
+			return err
+		}
+	}
+	for _, n := range q.Scheduled {
+		err := r.schedule(selectScheduled, func(b *row) {
+			b.text(n.Workspace)
+			b.text(n.Name)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reading) schedule(s statement, bind func(*row)) error {
+	return r.c.each(s, bind, func(c *columns) error {
+		found := c.schedule()
+		if k := found.Key(); r.decoded(c, lifecycle.Schedule.Name, k) && r.f.Schedules[k] == nil {
+			r.f.Schedules[k] = found
+		}
+		return nil
+	})
+}
+
+func writeSchedules(c *conn, _ *store.Facts, ch *store.Changes) error {
+	for _, s := range ch.NewSchedules {
+		err := c.run(insertSchedule, func(r *row) {
+			r.scheduleFixed(s)
+			r.scheduleLive(s)
+			r.body(s.Inputs)
+		})
+		if err != nil {
+			return inserted(err, lifecycle.Schedule.Name, s.Name)
+		}
+	}
+	for _, u := range ch.Schedules {
+		s := u.Record
+		err := c.run(updateSchedule, func(r *row) {
+			r.scheduleLive(s)
+			r.body(s.Inputs)
+			r.ints(s.Key(), u.Was)
+		})
+		if err := c.updated(err, lifecycle.Schedule.Name, s.Key(), u.Was); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Schedule reads a schedule.
+func (db *DB) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) {
+	schedules, err := db.listSchedules(ctx, selectSchedule, func(b *row) { b.int(key) })
+	if len(schedules) == 0 {
+		return found[pawl.Schedule](nil, err, lifecycle.Schedule.Name, key)
+	}
+	return schedules[0], err
+}
+
+// Schedules lists the schedules of a workspace, or of all, that are not removed,
+// by name.
+func (db *DB) Schedules(ctx context.Context, workspace string) ([]*pawl.Schedule, error) {
+	return db.listSchedules(ctx, selectSchedules, func(b *row) { b.text(workspace) })
+}
+
+func (db *DB) listSchedules(ctx context.Context, s statement, bind func(*row)) ([]*pawl.Schedule, error) {
+	var schedules []*pawl.Schedule
+	err := db.read(ctx, "read schedules", func(c *conn) error {
+		return c.each(s, bind, func(cols *columns) error {
+			if s := cols.schedule(); decoded(db.log, cols, lifecycle.Schedule.Name, s.Key()) {
+				schedules = append(schedules, s)
+			}
+			return nil
+		})
+	})
+	return schedules, err
+}

@@ -1,0 +1,219 @@
+package workflow
+
+import (
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// End begins the end of a running job, as FAILED or CANCELED, and ends it at
+// once if no worker holds a step of it. All its open steps must be in sight.
+func (d *Decision) End(as machine.State, f *pawl.Failure, note Note) error {
+	j := d.job()
+	if d.stopping() {
+		return nil
+	}
+	j.Ending = as
+	if f != nil {
+		j.Error = f
+	}
+	j.DueAt, j.DueEvent = 0, ""
+	d.Board.SaveJob()
+	if err := d.cancelOpen(note); err != nil {
+		return err
+	}
+	if j.Open > 0 {
+		return d.Board.MoveJob(lifecycle.JobHalt, note)
+	}
+	return nil // finish follows
+}
+
+// Cancel ends a job that an operator or a deadline wants canceled. Once its
+// hooks run it is certain how it ends, and only they are cancelled.
+func (d *Decision) Cancel(note Note) error {
+	j := d.job()
+	f := &pawl.Failure{Class: "canceled", Message: note.Reason, Permanent: true}
+	switch {
+	case j.State != lifecycle.JobRunning:
+		return d.cancelUnstarted(f, note)
+	case d.stopping():
+		return pawl.Errorf(pawl.Conflict, "job %s is already ending, as %s", j.ID.Public(pawl.JobPrefix), j.Ending)
+	case j.Hooks == pawl.HooksRun:
+		if err := d.cancelHooks(note); err != nil {
+			return err
+		}
+	default:
+		if err := d.End(lifecycle.JobCanceled, f, note); err != nil {
+			return err
+		}
+	}
+	return d.finish()
+}
+
+// cancelUnstarted cancels a job that is not running. The table refuses it before
+// its steps are touched, if it has to.
+func (d *Decision) cancelUnstarted(f *pawl.Failure, note Note) error {
+	j := d.job()
+	if err := d.allows(lifecycle.JobCancel); err != nil {
+		return err
+	}
+	if j.Parent != 0 && d.Board.Parent() == nil {
+		return fmt.Errorf("the parent of job %s is not in sight", j.ID.Public(pawl.JobPrefix))
+	}
+	j.Ending, j.Error = lifecycle.JobCanceled, f
+	if err := d.cancelOpen(note); err != nil {
+		return err
+	}
+	return d.close(note)
+}
+
+// allows answers the table's refusal of an event of the job, or nil.
+func (d *Decision) allows(event machine.Event) error {
+	j := d.job()
+	_, err := lifecycle.Job.Next(j.State, event)
+	if refusal, ok := err.(*machine.Refusal); ok {
+		refusal.Entity = j.ID.Public(pawl.JobPrefix)
+	}
+	return err
+}
+
+// cancelOpen cancels every step in sight that has not ended: at once, or by
+// asking the worker that holds it. The hooks of a running job are spared.
+func (d *Decision) cancelOpen(note Note) error {
+	var open, parents []*pawl.Step
+	d.Board.Steps(func(s *pawl.Step) {
+		switch {
+		case lifecycle.Step.Ended(s.State):
+		case d.node(s.Ord).Hook != NoHook && d.job().State == lifecycle.JobRunning:
+		case d.isFan(s):
+			parents = append(parents, s)
+		default:
+			open = append(open, s)
+		}
+	})
+	for _, s := range append(byOrd(open), byOrd(parents)...) {
+		if err := d.cancel(s, note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cancel ends one step that has not ended. A worker that holds it is asked to
+// stop, and has CancelGrace to do so; a fan-out waits for its instances.
+func (d *Decision) cancel(s *pawl.Step, note Note) error {
+	if lifecycle.Step.Ended(s.State) {
+		return nil
+	}
+	if d.isFan(s) && s.Live > 0 {
+		if s.Mark == pawl.Waiting {
+			s.Mark = pawl.Clear
+			d.Board.Save(s)
+		}
+		return nil
+	}
+	if d.isFan(s) && s.DueEvent == lifecycle.StepFailPermanently {
+		return d.advance(s) // no instance is left: it failed before it could be cancelled
+	}
+	if s.State == lifecycle.StepInProgress && !d.isFan(s) {
+		switch n := d.node(s.Ord); {
+		case n.Kind == KindWorkflow:
+			return d.cancelChild(s, note)
+		case !n.Kind.Waits():
+			return d.askToStop(s, note)
+		}
+	}
+	d.giveBack(s)
+	if s.Mark == pawl.Blocked {
+		d.unblock(s)
+	}
+	s.Mark, s.DueAt, s.DueEvent, s.CompletedAt = pawl.Clear, 0, "", d.Now
+	if err := d.Board.Move(s, lifecycle.StepCancel, note); err != nil {
+		return err
+	}
+	return d.ended(s)
+}
+
+// askToStop asks the worker that holds s to stop it.
+func (d *Decision) askToStop(s *pawl.Step, note Note) error {
+	if s.DueEvent == lifecycle.StepCancel {
+		return nil
+	}
+	s.DueAt, s.DueEvent = d.Now+CancelGrace.Microseconds(), lifecycle.StepCancel
+	return d.Board.Move(s, lifecycle.StepCancelRequested, note)
+}
+
+// finish ends a job whose nodes have all ended: it settles how, runs the hooks,
+// and closes it. What it cannot do with what is in sight it leaves to the
+// evaluator.
+func (d *Decision) finish() error {
+	j := d.job()
+	if j.Open > 0 || j.State != lifecycle.JobRunning {
+		return nil
+	}
+	d.Board.SaveJob()
+	if j.Parent != 0 && d.Board.Parent() == nil || !d.inSight(d.Definition.Hooks) && j.Hooks == pawl.HooksNotYet {
+		j.Mark = pawl.Attention
+		return nil
+	}
+	if j.Hooks != pawl.HooksNotYet {
+		return d.close(Note{})
+	}
+	settled, err := d.settle()
+	if err != nil || !settled {
+		j.Mark = pawl.Attention
+		return err
+	}
+	if len(d.Definition.Hooks) > 0 {
+		return d.startHooks()
+	}
+	return d.close(Note{})
+}
+
+// settle makes certain how the job ends.
+func (d *Decision) settle() (bool, error) {
+	j := d.job()
+	if j.Blocked > 0 {
+		return d.cancelBlocked()
+	}
+	answer := d.Answers.Output
+	switch {
+	case j.Ending != "":
+	case !d.Definition.HasOutput():
+		j.Ending = lifecycle.JobCompleted
+	case answer == nil:
+		return false, nil
+	case answer.Failure != nil:
+		j.Ending, j.Error = lifecycle.JobFailed, answer.Failure
+	default:
+		j.Ending, j.Output = lifecycle.JobCompleted, answer.Output
+	}
+	return true, nil
+}
+
+// closings are the events that end a job, by its Ending.
+var closings = map[machine.State]machine.Event{
+	lifecycle.JobCompleted: lifecycle.JobSuccess,
+	lifecycle.JobFailed:    lifecycle.JobError,
+	lifecycle.JobCanceled:  lifecycle.JobCancel,
+}
+
+// close ends a job as is certain by now, and wakes the step of the parent job
+// that waits for it.
+func (d *Decision) close(note Note) error {
+	j := d.job()
+	j.Mark, j.DueAt, j.DueEvent, j.CompletedAt = pawl.Clear, 0, "", d.Now
+	if note.Reason == "" && j.Error != nil && j.Ending != lifecycle.JobCompleted {
+		note.Reason = j.Error.Message
+	}
+	if err := d.Board.MoveJob(closings[j.Ending], note); err != nil {
+		return err
+	}
+	if p := d.Board.Parent(); p != nil && p.State == lifecycle.StepInProgress {
+		p.Mark = pawl.Attention
+		d.Board.Save(p)
+	}
+	return nil
+}

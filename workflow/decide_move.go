@@ -1,0 +1,250 @@
+package workflow
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// A Move takes a job to another version of its workflow.
+type Move struct {
+	*Passage        // from the definition that the job has
+	From     int    // the version that it has, or 0
+	Version  int    // of the registered workflow that it is to have
+	Inputs   []byte // of the job, as JSON; the new version binds them
+}
+
+// Obstacles are the reasons for which a job cannot move, each naming the step
+// that it is about.
+type Obstacles []string
+
+func (o Obstacles) Error() string { return strings.Join(o, "; ") }
+
+// MoveTo lets an unfinished job go on as another version of its workflow. What
+// has begun has to be the same in both; the rest is as the new one has it. All
+// nodes must be in sight. It answers the inputs as the new version binds them;
+// from here on the decision is one of the new definition, to which the caller
+// pins the job. The error is a refusal of the table, or of kind Conflict with
+// Obstacles.
+func (d *Decision) MoveTo(m *Move, note Note) (inputs json.RawMessage, err error) {
+	if err := d.allows(lifecycle.JobMove); err != nil {
+		return nil, err
+	}
+	inputs, why := d.obstacles(m)
+	if len(why) > 0 {
+		id := d.job().ID.Public(pawl.JobPrefix)
+		return nil, &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("job %s cannot move to version %d", id, m.Version), Err: why}
+	}
+	if note.Metadata, err = d.moveNote(m); err != nil {
+		return nil, err
+	}
+	if err := d.Board.MoveJob(lifecycle.JobMove, note); err != nil {
+		return nil, err
+	}
+	old := len(d.Definition.Nodes)
+	d.Definition = m.To
+	d.relimit()
+	for n := old + 1; n <= len(m.To.Nodes); n++ {
+		d.Board.Make(pawl.MakeOrd(n, 0))
+	}
+	if err := d.leave(m); err != nil {
+		return nil, err
+	}
+	if err := d.proceed(d.recount(), m.changed); err != nil {
+		return nil, err
+	}
+	return inputs, d.finish()
+}
+
+// moveNote says from where the job moves, and where to.
+func (d *Decision) moveNote(m *Move) ([]byte, error) {
+	type pin struct {
+		Hash    string `json:"hash"`
+		Version int    `json:"version"`
+	}
+	return json.Marshal(struct {
+		From pin `json:"from"`
+		To   pin `json:"to"`
+	}{pin{d.Definition.HashString(), m.From}, pin{m.To.HashString(), m.Version}})
+}
+
+// obstacles answers the inputs as the new version binds them, and why the job
+// cannot move, all of it.
+func (d *Decision) obstacles(m *Move) (inputs json.RawMessage, why Obstacles) {
+	j := d.job()
+	if j.Ending != "" {
+		why = append(why, "it is ending, as "+string(j.Ending))
+	}
+	if j.Quota != 0 && !m.To.AnyWorkers && m.To.Workers > j.WorkerCount {
+		why = append(why, fmt.Sprintf("workers: it has taken %d slots of its quota, and would want %d", j.WorkerCount, m.To.Workers))
+	}
+	inputs, err := m.To.rebind(m.Inputs)
+	if err != nil {
+		why = append(why, "inputs: "+err.Error())
+	}
+	left := make(map[int]bool)
+	for _, n := range m.gone {
+		left[n] = true
+	}
+	for n := 1; n <= len(d.Definition.Nodes); n++ {
+		s := d.Board.Step(pawl.MakeOrd(n, 0))
+		if s == nil {
+			return nil, append(why, fmt.Sprintf("step %s is not in sight", d.Definition.Nodes[n-1].ID))
+		}
+		if fault := m.obstacle(s, d.Definition.Nodes[n-1].ID, left[n]); fault != "" {
+			why = append(why, fault)
+		}
+	}
+	for _, id := range m.returning {
+		why = append(why, fmt.Sprintf("step %s was skipped when the job left it behind, and the new version has it again", id))
+	}
+	return inputs, why
+}
+
+// obstacle answers why a step is in the way, or "". One that was skipped has done
+// nothing and may be left behind.
+func (m *Move) obstacle(s *pawl.Step, id string, gone bool) string {
+	switch {
+	case !begun(s), gone && s.State == lifecycle.StepSkipped && s.Mark == pawl.Clear:
+		return ""
+	case gone:
+		return fmt.Sprintf("step %s has begun (it is %s), and the new version does not have it", id, s.State)
+	case m.changed[id]:
+		return fmt.Sprintf("step %s has begun (it is %s), and is another one in the new version: %s", id, s.State, m.keysOf(id))
+	}
+	return ""
+}
+
+func (m *Move) keysOf(id string) string {
+	for _, c := range m.Diff.Steps {
+		if c.Step == id {
+			return strings.Join(c.Keys, ", ")
+		}
+	}
+	return ""
+}
+
+// begun reports whether anything was done about s, or was tried.
+func begun(s *pawl.Step) bool {
+	return s.State != lifecycle.StepPending || s.Claims > 0 || s.Attempts > 0 || s.Losses > 0 || s.Made > 0
+}
+
+// rebind binds inputs that were bound by another version.
+func (d *Definition) rebind(inputs []byte) (json.RawMessage, error) {
+	if len(inputs) == 0 {
+		return d.BindInputs(nil)
+	}
+	given := make(map[string]any)
+	decoder := json.NewDecoder(bytes.NewReader(inputs))
+	decoder.UseNumber()
+	if err := decoder.Decode(&given); err != nil {
+		return nil, err
+	}
+	return d.BindInputs(given)
+}
+
+// relimit takes over what limits the job as a whole.
+func (d *Decision) relimit() {
+	j := d.job()
+	if j.Quota == 0 || !d.Definition.AnyWorkers {
+		j.WorkerCount = d.Definition.Workers
+	}
+	if j.State == lifecycle.JobRunning {
+		j.DueAt, j.DueEvent = 0, ""
+		if t := d.Definition.Timeout; t > 0 {
+			j.DueAt, j.DueEvent = j.StartedAt+t.Microseconds(), lifecycle.JobCancel
+		}
+	}
+	d.Board.SaveJob()
+}
+
+// leave skips the steps that are not in the new version. Nothing that goes on
+// needs them.
+func (d *Decision) leave(m *Move) error {
+	for _, n := range m.gone {
+		s := d.Board.Step(pawl.MakeOrd(n, 0))
+		s.Unmet, s.Skipped = 0, false
+		d.Board.Save(s)
+		if s.State != lifecycle.StepPending {
+			continue
+		}
+		s.Mark, s.CompletedAt = pawl.Clear, d.Now
+		if err := d.Board.Move(s, lifecycle.StepSkip, Note{Reason: fmt.Sprintf("not in version %d", m.Version)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recount counts the job's open nodes and the unmet needs of its steps anew. It
+// answers the steps that nothing has begun, ascending.
+func (d *Decision) recount() (waiting []*pawl.Step) {
+	j := d.job()
+	j.Open = 0
+	for n := range d.Definition.Nodes {
+		node := &d.Definition.Nodes[n]
+		s := d.Board.Step(pawl.MakeOrd(n+1, 0))
+		if node.Hook != NoHook {
+			s.Mark, s.Unmet, s.Skipped = pawl.Clear, 0, false // it may have been a step
+			d.Board.Save(s)
+			continue
+		}
+		if !lifecycle.Step.Ended(s.State) || s.Mark == pawl.Attention {
+			j.Open++
+		}
+		if s.State != lifecycle.StepPending {
+			continue
+		}
+		s.Unmet, s.Skipped = d.needsOf(node)
+		d.Board.Save(s)
+		if !begun(s) {
+			waiting = append(waiting, s)
+		}
+	}
+	d.Board.SaveJob()
+	return waiting
+}
+
+// needsOf answers how many needs of a node have not ended well, and whether one
+// was skipped. What has an outcome that nobody has weighed has not ended.
+func (d *Decision) needsOf(n *Node) (unmet int, skipped bool) {
+	for _, need := range n.Needs {
+		s := d.Board.Step(pawl.MakeOrd(need, 0))
+		switch {
+		case s.Mark == pawl.Attention:
+			unmet++
+		case s.State == lifecycle.StepComplete || s.State == lifecycle.StepResolvedManually:
+		case s.State == lifecycle.StepSkipped:
+			skipped = true
+		default:
+			unmet++
+		}
+	}
+	return unmet, skipped
+}
+
+// proceed begins what is ready and takes back what is not any more. What was
+// ready before, and is the same, goes on to wait for a slot or the evaluator.
+func (d *Decision) proceed(steps []*pawl.Step, changed map[string]bool) error {
+	var ready []*pawl.Step
+	for _, s := range steps {
+		same := s.Mark != pawl.Clear && s.Unmet == 0 && !changed[d.node(s.Ord).ID]
+		if d.job().State != lifecycle.JobRunning || same {
+			continue
+		}
+		s.Mark = pawl.Clear
+		if s.Unmet == 0 {
+			ready = append(ready, s)
+		}
+	}
+	for _, s := range ready {
+		if err := d.begin(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}

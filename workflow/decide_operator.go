@@ -1,0 +1,256 @@
+package workflow
+
+import (
+	"encoding/json"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// What operators do to a job and its steps (T13). Whether it is legal is for the
+// tables to say; these add what a table cannot know. All nodes of the job, the
+// step and its fan-out must be in sight.
+
+// Pause lets nothing be enqueued from now on (J2). What runs goes on.
+func (d *Decision) Pause(note Note) error {
+	j := d.job()
+	if err := d.allows(lifecycle.JobPause); err != nil {
+		return err
+	}
+	if j.Paused {
+		return pawl.Errorf(pawl.Conflict, "job %s is already paused", j.ID.Public(pawl.JobPrefix))
+	}
+	j.Paused = true
+	return d.Board.MoveJob(lifecycle.JobPause, note)
+}
+
+// Resume ends a pause. The caller refills.
+func (d *Decision) Resume(note Note) error {
+	j := d.job()
+	if err := d.allows(lifecycle.JobResume); err != nil {
+		return err
+	}
+	if !j.Paused {
+		return pawl.Errorf(pawl.Conflict, "job %s is not paused", j.ID.Public(pawl.JobPrefix))
+	}
+	j.Paused = false
+	return d.Board.MoveJob(lifecycle.JobResume, note)
+}
+
+// Retry lets the next attempt of a step that waits for its backoff begin now.
+func (d *Decision) Retry(s *pawl.Step, note Note) error {
+	if err := d.allowsStep(s, lifecycle.StepRetry); err != nil {
+		return err
+	}
+	if s.State == lifecycle.StepRetryableError {
+		return d.retryUnweighed(s, note)
+	}
+	if s.DueEvent != lifecycle.StepEnqueue {
+		return pawl.Errorf(pawl.Conflict, "step %s does not wait for another attempt", d.Definition.Key(s.Ord))
+	}
+	s.DueAt, s.DueEvent = 0, ""
+	note.Metadata = retryNote(d.Now)
+	if err := d.Board.Move(s, lifecycle.StepRetry, note); err != nil {
+		return err
+	}
+	return d.again(s)
+}
+
+// retryUnweighed retries a step whose outcome nobody has weighed yet.
+func (d *Decision) retryUnweighed(s *pawl.Step, note Note) error {
+	if why := d.exhausted(s); why != "" {
+		return pawl.Errorf(pawl.Conflict, "step %s gets no further attempt: %s", d.Definition.Key(s.Ord), why)
+	}
+	d.giveBack(s)
+	s.Mark, s.DueAt, s.DueEvent = pawl.Clear, 0, ""
+	note.Metadata = retryNote(d.Now)
+	if err := d.Board.Move(s, lifecycle.StepRetry, note); err != nil {
+		return err
+	}
+	return d.again(s)
+}
+
+// giveBack takes the slot of its job from a step that an operator ends while it
+// is enqueued, or before its outcome is weighed.
+func (d *Decision) giveBack(s *pawl.Step) {
+	if s.State == lifecycle.StepEnqueued || s.Mark == pawl.Attention && s.Worker != 0 {
+		d.job().Active--
+		d.Board.SaveJob()
+	}
+}
+
+// Skip ends a step as skipped, and what depends on it as for a condition that is
+// false.
+func (d *Decision) Skip(s *pawl.Step, note Note) error {
+	return d.settleStep(s, lifecycle.StepSkip, nil, note)
+}
+
+// Resolve ends a step as resolved_manually, with an output; what depends on it
+// goes on. A step that has failed can be resolved as long as its job drains.
+func (d *Decision) Resolve(s *pawl.Step, output json.RawMessage, note Note) error {
+	if s.State == lifecycle.StepPermanentError {
+		return d.resolveFailed(s, output, note)
+	}
+	return d.settleStep(s, lifecycle.StepResolve, output, note)
+}
+
+func (d *Decision) settleStep(s *pawl.Step, event machine.Event, output json.RawMessage, note Note) error {
+	if err := d.running(s); err != nil {
+		return err
+	}
+	if err := d.allowsStep(s, event); err != nil {
+		return err
+	}
+	d.giveBack(s)
+	if s.Mark == pawl.Blocked {
+		d.unblock(s)
+	}
+	s.Mark, s.DueAt, s.DueEvent, s.CompletedAt, s.Output = pawl.Clear, 0, "", d.Now, output
+	if err := d.Board.Move(s, event, note); err != nil {
+		return err
+	}
+	if d.job().Blocked > 0 {
+		d.release(d.failedNodes()) // what only this step kept behind a failed one
+	}
+	if err := d.ended(s); err != nil {
+		return err
+	}
+	return d.finish()
+}
+
+// running refuses what can be done to the steps of a running job only, and not
+// once its end has begun.
+func (d *Decision) running(s *pawl.Step) error {
+	j := d.job()
+	hook := d.node(s.Ord).Hook != NoHook
+	switch {
+	case lifecycle.Step.Ended(s.State) && s.State != lifecycle.StepPermanentError:
+		return nil // the table refuses it, and says more
+	case j.State != lifecycle.JobRunning:
+		return pawl.Errorf(pawl.Conflict, "job %s is %s: its steps can be settled while it is RUNNING", j.ID.Public(pawl.JobPrefix), j.State)
+	case d.stopping():
+		return pawl.Errorf(pawl.Conflict, "job %s is ending, as %s", j.ID.Public(pawl.JobPrefix), j.Ending)
+	case hook != (j.Hooks == pawl.HooksRun):
+		return pawl.Errorf(pawl.Conflict, "step %s: hooks can be settled when they run, other steps before", d.Definition.Key(s.Ord))
+	}
+	return nil
+}
+
+// allowsStep answers the table's refusal of an event of s, or nil.
+func (d *Decision) allowsStep(s *pawl.Step, event machine.Event) error {
+	_, err := lifecycle.Step.Next(s.State, event)
+	if refusal, ok := err.(*machine.Refusal); ok {
+		refusal.Entity = d.Definition.Key(s.Ord)
+	}
+	return err
+}
+
+// resolveFailed resolves a step that has failed, in a job that drains: what is
+// behind it and behind no other failed step goes on.
+func (d *Decision) resolveFailed(s *pawl.Step, output json.RawMessage, note Note) error {
+	if err := d.running(s); err != nil {
+		return err
+	}
+	if d.node(s.Ord).Hook != NoHook {
+		return pawl.Errorf(pawl.Conflict, "hook %s has failed, and nothing waits for it", d.Definition.Key(s.Ord))
+	}
+	if s.Ord.Instance() != 0 {
+		parent := d.Definition.Nodes[s.Ord.Node()-1].ID
+		return &pawl.Error{Kind: pawl.Conflict, Message: "step " + d.Definition.Key(s.Ord) + " is an instance that has failed", Hint: "resolve the whole step once it has failed: " + parent}
+	}
+	if s.Mark == pawl.Attention {
+		return &pawl.Error{Kind: pawl.Conflict, Message: "step " + d.Definition.Key(s.Ord) + " has failed at this moment", Hint: "try again"}
+	}
+	s.Output, s.CompletedAt = output, d.Now
+	if err := d.Board.Move(s, lifecycle.StepResolve, note); err != nil {
+		return err
+	}
+	if failing := d.failingNodes(); len(failing) == 0 {
+		d.job().Ending = ""
+	} else {
+		d.job().Error = d.failureOf(failing[0])
+	}
+	d.release(d.failedNodes())
+	d.job().Open++ // what ended counts down
+	d.Board.SaveJob()
+	if err := d.ended(s); err != nil {
+		return err
+	}
+	return d.finish()
+}
+
+// failedNodes answers the nodes that have failed, as far as that was weighed.
+func (d *Decision) failedNodes() []int {
+	return d.nodesThat(func(s *pawl.Step) bool { return s.State == lifecycle.StepPermanentError && s.Mark != pawl.Attention })
+}
+
+// failingNodes answers the nodes that have failed, or are going to because an
+// instance has.
+func (d *Decision) failingNodes() []int {
+	return d.nodesThat(func(s *pawl.Step) bool {
+		return s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepInProgress && d.isFan(s) && s.DueEvent == lifecycle.StepFailPermanently
+	})
+}
+
+func (d *Decision) nodesThat(f func(*pawl.Step) bool) []int {
+	var found []int
+	for n := range d.Definition.Nodes {
+		if s := d.Board.Step(pawl.MakeOrd(n+1, 0)); s != nil && f(s) {
+			found = append(found, n+1)
+		}
+	}
+	return found
+}
+
+// failureOf answers why a node has failed, as far as that was read.
+func (d *Decision) failureOf(n int) *pawl.Failure {
+	key := d.Definition.Nodes[n-1].ID
+	f := pawl.Failure{Class: "step", Message: "step " + key + " failed", Permanent: true}
+	if read := d.Answers.Errors[pawl.MakeOrd(n, 0)]; read != nil {
+		f = *read
+	}
+	if f.Step == "" {
+		f.Step = key
+	}
+	return &f
+}
+
+// release unblocks what is behind none of the failed nodes any more.
+func (d *Decision) release(failed []int) {
+	still := d.behind(failed...)
+	for n := range d.Definition.Nodes {
+		if s := d.Board.Step(pawl.MakeOrd(n+1, 0)); s.Mark == pawl.Blocked && !still[n+1] {
+			d.unblock(s)
+		}
+	}
+}
+
+// Adopt completes a pending step of a job that has not started with the output
+// that it has in the job that this one continues (J2).
+func (d *Decision) Adopt(s *pawl.Step, output json.RawMessage) error {
+	if err := d.take(s); err != nil {
+		return err
+	}
+	return d.preset(s, lifecycle.StepSuccess, output, Note{Reason: Reused})
+}
+
+// Preset resolves a pending step of a job that has not started (T13).
+func (d *Decision) Preset(s *pawl.Step, output json.RawMessage, note Note) error {
+	return d.preset(s, lifecycle.StepResolve, output, note)
+}
+
+func (d *Decision) preset(s *pawl.Step, event machine.Event, output json.RawMessage, note Note) error {
+	s.Output, s.CompletedAt = output, d.Now
+	if err := d.Board.Move(s, event, note); err != nil {
+		return err
+	}
+	d.job().Open--
+	d.Board.SaveJob()
+	for _, n := range d.node(s.Ord).Dependents {
+		next := d.Board.Step(pawl.MakeOrd(n, 0))
+		next.Unmet--
+		d.Board.Save(next)
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package workflow
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// Steps that wait are in progress and owned by the engine: they hold no worker
+// and no slot of their job (T1).
+
+// wait begins the wait of a pending step.
+func (d *Decision) wait(s *pawl.Step, answer StartAnswer) error {
+	if d.job().Paused {
+		s.Mark = pawl.Waiting // and is evaluated anew when the job is resumed
+		d.Board.Save(s)
+		return nil
+	}
+	if answer.Reused != nil {
+		return d.reuse(s, answer.Reused)
+	}
+	w := answer.Waiting
+	n := d.node(s.Ord)
+	if n.Kind == KindEvent {
+		if _, ok := d.Board.Signals(); !ok {
+			return d.mark(s)
+		}
+	}
+	if err := d.take(s); err != nil {
+		return err
+	}
+	if w.For > 0 || n.Kind == KindSleep {
+		s.DueAt, s.DueEvent = d.Now+w.For.Microseconds(), lifecycle.StepFailPermanently
+		if n.Kind == KindSleep {
+			s.DueEvent = lifecycle.StepSuccess
+		}
+	}
+	told := w.Wait
+	told.Kind, told.Until = string(n.Kind), pawl.Timestamp(s.DueAt)
+	if n.Kind == KindWorkflow {
+		id, err := d.Board.Spawn(s, w.Child)
+		if err != nil {
+			return err
+		}
+		told.Job = id
+	}
+	return d.tell(s, told) // a signal that came early is delivered with the others
+}
+
+// tell stores what s waits for, or how that ended.
+func (d *Decision) tell(s *pawl.Step, w pawl.Wait) error {
+	raw, err := json.Marshal(w)
+	if err != nil {
+		return fmt.Errorf("step %s: write what it waits for: %w", d.Definition.Key(s.Ord), err)
+	}
+	s.Input = raw
+	d.Board.Save(s)
+	return nil
+}
+
+// reuse completes a pending step with the output that it has in the job that this
+// one continues (J2).
+func (d *Decision) reuse(s *pawl.Step, output json.RawMessage) error {
+	if err := d.take(s); err != nil {
+		return err
+	}
+	return d.Report(s, Report{Event: lifecycle.StepSuccess, Output: output, Note: Note{Reason: Reused}})
+}
+
+// Reused is the reason in the trail of a step that was not run.
+const Reused = "its result in the job that this one continues is used"
+
+// deliver hands signals to the steps in sight that wait for them, in the order of
+// their coming; of several steps that wait for one name the one that began first
+// takes it.
+func (d *Decision) deliver() error {
+	if signals, ok := d.Board.Signals(); !ok || len(signals) == 0 {
+		return nil
+	}
+	var waiting []*pawl.Step
+	d.Board.Steps(func(s *pawl.Step) {
+		if s.State == lifecycle.StepInProgress && d.waits(s) && d.node(s.Ord).Kind == KindEvent {
+			waiting = append(waiting, s)
+		}
+	})
+	slices.SortFunc(waiting, func(a, b *pawl.Step) int {
+		return cmp.Or(cmp.Compare(a.StartedAt, b.StartedAt), cmp.Compare(a.Ord, b.Ord))
+	})
+	for _, s := range waiting {
+		if err := d.hear(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unheard reports whether a signal came after the listeners were looked for.
+func (d *Decision) unheard() bool {
+	signals, _ := d.Board.Signals()
+	return len(signals) > 0 && signals[len(signals)-1].Seq > d.Answers.Heard
+}
+
+// hear gives s the oldest signal of its name, if there is one.
+func (d *Decision) hear(s *pawl.Step) error {
+	n := d.node(s.Ord)
+	signals, _ := d.Board.Signals()
+	for _, signal := range signals {
+		if signal.Name != n.Event || d.job().Mark == pawl.Attention && signal.Seq > d.Answers.Heard {
+			continue // of another name, or who has waited longer for it may be out of sight
+		}
+		d.Board.Take(signal, s)
+		if err := d.tell(s, pawl.Wait{Kind: string(n.Kind), Event: n.Event, By: signal.Actor}); err != nil {
+			return err
+		}
+		return d.Report(s, Report{Event: lifecycle.StepSuccess, Output: signal.Data, Note: Note{Actor: signal.Actor, Reason: "the signal " + n.Event + " came"}})
+	}
+	return nil
+}
+
+// Approve answers an approval that waits: form is what BindForm answered.
+func (d *Decision) Approve(s *pawl.Step, form json.RawMessage, note Note) error {
+	if err := d.asked(s); err != nil {
+		return err
+	}
+	if err := d.decided(s, note); err != nil {
+		return err
+	}
+	return d.Report(s, Report{Event: lifecycle.StepSuccess, Output: form, Note: note})
+}
+
+// Reject refuses an approval that waits: its step fails for good.
+func (d *Decision) Reject(s *pawl.Step, note Note) error {
+	if err := d.asked(s); err != nil {
+		return err
+	}
+	if err := d.decided(s, note); err != nil {
+		return err
+	}
+	f := &pawl.Failure{Class: "rejected", Message: "rejected by " + note.Actor, Permanent: true}
+	if note.Reason != "" {
+		f.Message += ": " + note.Reason
+	}
+	return d.Report(s, Report{Event: lifecycle.StepFailPermanently, Failure: f, Note: note})
+}
+
+// decided stores who decided an approval, beside what was asked.
+func (d *Decision) decided(s *pawl.Step, note Note) error {
+	w := d.Answers.Waits[s.Ord]
+	w.Kind, w.By, w.Reason = string(KindApproval), note.Actor, note.Reason
+	return d.tell(s, w)
+}
+
+// asked refuses what is not an approval that waits.
+func (d *Decision) asked(s *pawl.Step) error {
+	key := d.Definition.Key(s.Ord)
+	switch {
+	case d.node(s.Ord).Kind != KindApproval || d.isFan(s):
+		return pawl.Errorf(pawl.Conflict, "step %s is not an approval", key)
+	case s.State != lifecycle.StepInProgress:
+		return pawl.Errorf(pawl.Conflict, "step %s does not wait for an approval: it is %s", key, s.State)
+	case s.DueAt != 0 && s.DueAt <= d.Now:
+		return pawl.Errorf(pawl.Conflict, "the approval of step %s has expired", key)
+	}
+	return nil
+}
+
+// waited ends a wait whose time has come.
+func (d *Decision) waited(s *pawl.Step) error {
+	n := d.node(s.Ord)
+	if s.DueEvent == lifecycle.StepSuccess {
+		return d.Report(s, Report{Event: lifecycle.StepSuccess, Output: json.RawMessage("null")})
+	}
+	if d.came(s) {
+		return nil // whoever looks at the job hands it over; the deadline stands until then
+	}
+	f := &pawl.Failure{Class: "expired", Permanent: true}
+	waited := time.Duration(d.Now-s.StartedAt) * time.Microsecond
+	switch n.Kind {
+	case KindApproval:
+		f.Message = fmt.Sprintf("nobody approved or rejected it within %s", n.Expires)
+	default:
+		f.Message = fmt.Sprintf("the signal %s did not come within %s", n.Event, n.Expires)
+	}
+	if n.Expires == 0 {
+		f.Message = fmt.Sprintf("it waited for %s", waited)
+	}
+	return d.Report(s, Report{Event: lifecycle.StepFailPermanently, Failure: f, Note: Note{Reason: f.Message}})
+}
+
+// cancelChild asks for the child job of s to be cancelled. The step ends when the
+// child has; the mark stays until then, so that it cannot be forgotten.
+func (d *Decision) cancelChild(s *pawl.Step, note Note) error {
+	if s.DueEvent == lifecycle.StepCancel {
+		return nil
+	}
+	s.DueAt, s.DueEvent, s.Mark = 0, lifecycle.StepCancel, pawl.Attention
+	return d.Board.Move(s, lifecycle.StepCancelRequested, note)
+}
+
+// childEnded ends a step whose child job has ended. As long as it has not, the
+// mark stays: whoever set it knows more than whoever looked.
+func (d *Decision) childEnded(s *pawl.Step) error {
+	end, ok := d.Answers.Ends[s.Ord]
+	if !ok {
+		return nil
+	}
+	s.Mark = pawl.Clear
+	if end.Failure == nil {
+		return d.Report(s, Report{Event: lifecycle.StepSuccess, Output: end.Output})
+	}
+	return d.Report(s, Report{Event: lifecycle.StepFailPermanently, Failure: end.Failure, Note: Note{Reason: end.Failure.Message}})
+}
+
+// came reports whether a signal for s came in time, and is yet to be delivered.
+func (d *Decision) came(s *pawl.Step) bool {
+	signals, _ := d.Board.Signals()
+	return d.job().Mark == pawl.Attention && slices.ContainsFunc(signals, func(g *pawl.Signal) bool {
+		return g.Name == d.node(s.Ord).Event && g.At < s.DueAt
+	})
+}

@@ -1,0 +1,179 @@
+package workflow
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A family is what the files of one workflow and of its children share while
+// they are read.
+type family struct {
+	root  *shape // of a workflow
+	open  Open   // nil: no files
+	files map[string]*Definition
+}
+
+// within answers the examiner of a child's file, or of a definition inside of
+// this one.
+func (e *examiner) within(file, source string) *examiner {
+	return &examiner{
+		file: file, source: source, places: map[string]place{}, keys: map[string]place{},
+		family: e.family, chain: append(slices.Clone(e.chain), file), children: map[string]*Definition{},
+	}
+}
+
+// child examines the reference to a child workflow, however it is written.
+func (e *examiner) child(path string, v *value, s *shape) (any, *judgement) {
+	switch v.kind {
+	case textValue:
+		m, fault := childOf(v.text)
+		if fault != nil {
+			return nil, fault
+		}
+		return e.completed(path, m)
+	case objectValue:
+		before := len(e.problems)
+		m, _ := e.object(path, v, s)
+		if len(e.problems) > before || e.refused {
+			return nil, &judgement{}
+		}
+		return e.completed(path, m.(map[string]any))
+	}
+	return nil, wrongKind("the name of a workflow", v)
+}
+
+// childOf reads NAME, NAME@VERSION or the path of a file.
+func childOf(text string) (map[string]any, *judgement) {
+	const forms = "write NAME, NAME@VERSION, or a path that ends in .yaml or .yml"
+	if hasExpression(text) {
+		return nil, refused("the child workflow is known before the job starts: expressions are not allowed inside its name")
+	}
+	if strings.HasSuffix(text, ".yaml") || strings.HasSuffix(text, ".yml") {
+		if _, fault := checkText(text, fileShape); fault != nil {
+			return nil, fault
+		}
+		return map[string]any{"file": text}, nil
+	}
+	name, number, versioned := strings.Cut(text, "@")
+	if _, fault := checkText(name, nameShape); fault != nil {
+		return nil, &judgement{fmt.Sprintf("%q is not the name of a workflow", shorten(text)), forms}
+	}
+	m := map[string]any{"name": name}
+	if versioned {
+		version, err := strconv.Atoi(number)
+		if err != nil || strconv.Itoa(version) != number || version < 1 || version > MaxVersion {
+			return nil, &judgement{fmt.Sprintf("%q is not a version: a number from 1 to %d", shorten(number), MaxVersion), forms}
+		}
+		m["version"] = version
+	}
+	return m, nil
+}
+
+// completed checks what the parts of a reference mean together, and adds the
+// definition of a file.
+func (e *examiner) completed(path string, m map[string]any) (any, *judgement) {
+	file, isFile := m["file"].(string)
+	_, known := m["definition"]
+	switch {
+	case m["name"] != nil && (isFile || known):
+		return nil, refused("a child workflow has a name or a file, and not both")
+	case m["name"] != nil || known && m["version"] == nil:
+		return m, nil
+	case m["version"] != nil:
+		return nil, refused("only a registered workflow has a version")
+	case !isFile:
+		return nil, refused("a child workflow has a name or a file")
+	}
+	d, fault := e.opened(file)
+	if d == nil {
+		return nil, fault
+	}
+	if fault := e.adopt(path+".definition", d); fault != nil {
+		return nil, fault
+	}
+	m["definition"] = json.RawMessage(d.canonical)
+	return m, nil
+}
+
+// opened answers the workflow of a file. Its own problems are kept for the
+// whole; the judgement is of the reference to it.
+func (e *examiner) opened(file string) (*Definition, *judgement) {
+	if e.family.open == nil {
+		return nil, &judgement{fmt.Sprintf("the file %s of a child workflow cannot be opened here", shorten(file)), "register the workflow, and write its name"}
+	}
+	if len(e.chain) > MaxChildren {
+		return nil, tooManyLevels()
+	}
+	known, src, err := e.family.open(e.file, file)
+	if err != nil {
+		return nil, refused("%v", err)
+	}
+	if i := slices.Index(e.chain, known); i >= 0 {
+		return nil, refused("the files run each other in a circle: %s", strings.Join(append(slices.Clone(e.chain[i:]), known), " -> "))
+	}
+	d, seen := e.family.files[known]
+	if !seen {
+		sub := e.within(known, string(src))
+		d, err = sub.definition(readYAML(sub, src))
+		e.family.files[known] = d
+		e.keep(err)
+	}
+	if d == nil {
+		e.refused = true
+		return nil, &judgement{} // reported with its own file
+	}
+	return d, nil
+}
+
+// embedded examines a definition that stands inside of this one.
+func (e *examiner) embedded(path string, v *value) (any, *judgement) {
+	if v.kind != objectValue {
+		return nil, wrongKind("a mapping", v)
+	}
+	if len(e.chain) > MaxChildren {
+		return nil, tooManyLevels()
+	}
+	sub := e.within(e.file, "")
+	sub.stored, sub.prefix = e.stored, e.prefix+path+"."
+	d, err := sub.definition(v)
+	if err != nil {
+		e.keep(err)
+		e.refused = true
+		return nil, &judgement{}
+	}
+	if fault := e.adopt(path, d); fault != nil {
+		return nil, fault
+	}
+	return json.RawMessage(d.canonical), nil
+}
+
+// keep takes over the problems of a child.
+func (e *examiner) keep(err error) {
+	var problems Problems
+	if errors.As(err, &problems) {
+		e.below = append(e.below, problems...)
+	} else if err != nil {
+		e.report(place{}, "", err.Error(), "")
+	}
+}
+
+// adopt makes a definition the child whose canonical form stands at path.
+func (e *examiner) adopt(path string, d *Definition) *judgement {
+	if len(e.chain)+d.height > MaxChildren {
+		return tooManyLevels()
+	}
+	if e.programs += d.programs; e.programs > MaxPrograms {
+		return refused("the workflow and its children have more than %d different expressions", MaxPrograms)
+	}
+	e.height = max(e.height, d.height+1)
+	e.children[path] = d
+	return nil
+}
+
+func tooManyLevels() *judgement {
+	return refused("child workflows are nested deeper than %d", MaxChildren)
+}

@@ -1,0 +1,107 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// A Passage is the way of jobs from one definition to another version of their
+// workflow. The numbers of nodes are keys of what is stored and never change: the
+// steps of the old definition keep theirs, and the new ones come after them.
+type Passage struct {
+	Diff Diff
+
+	// To is what a job is pinned to that went this way: the new version, with the
+	// steps that are not in it kept as vacancies. It is the new version itself
+	// where there are none, and the numbers are its own.
+	To *Definition
+
+	gone      []int           // nodes that are not in the new version, ascending
+	changed   map[string]bool // ids
+	returning []string        // ids that the job had left behind before
+}
+
+// Passage answers the way from d to another version. The error is of kind
+// Conflict: the two together do not fit into one definition.
+func (d *Definition) Passage(to *Definition) (*Passage, error) {
+	p := &Passage{Diff: d.DiffTo(to), changed: make(map[string]bool)}
+	for _, c := range p.Diff.Steps {
+		p.changed[c.Step] = c.Change == Changed
+	}
+	was := d.outline()
+	order := make([]string, 0, len(d.Nodes))
+	for i := range d.Nodes {
+		id := d.Nodes[i].ID
+		order = append(order, id)
+		switch kept := to.NodeByID(id) != 0; {
+		case !kept:
+			p.gone = append(p.gone, i+1)
+		case was.vacant(id):
+			p.returning = append(p.returning, id)
+		}
+	}
+	for i := range to.Nodes {
+		if id := to.Nodes[i].ID; d.NodeByID(id) == 0 {
+			order = append(order, id)
+		}
+	}
+	var err error
+	p.To, err = to.holding(order)
+	return p, err
+}
+
+// holding answers the definition with its nodes numbered as ids has them, and
+// with a vacancy for each id that it does not have.
+func (d *Definition) holding(ids []string) (*Definition, error) {
+	if slices.EqualFunc(ids, d.Nodes, func(id string, n Node) bool { return id == n.ID }) {
+		return d, nil
+	}
+	form, err := d.withVacancies(ids)
+	if err != nil {
+		return nil, &pawl.Error{Kind: pawl.Internal, Message: "workflow", Err: err}
+	}
+	held, err := (&Definition{canonical: form}).Ordered(ids)
+	if err != nil {
+		return nil, &pawl.Error{Kind: pawl.Conflict, Message: "the new version and what a job keeps of its old one do not fit into one definition", Err: err}
+	}
+	return held, nil
+}
+
+// withVacancies answers the canonical form with a vacancy for each of the ids
+// that is not there.
+func (d *Definition) withVacancies(ids []string) ([]byte, error) {
+	var parts map[string]json.RawMessage
+	if err := json.Unmarshal(d.canonical, &parts); err != nil {
+		return nil, err
+	}
+	var steps []json.RawMessage
+	if err := json.Unmarshal(parts["steps"], &steps); err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		if d.NodeByID(id) == 0 {
+			steps = append(steps, fmt.Appendf(nil, `{"id":%q,"if":%q,"sleep":%q}`, id, vacantIf, vacantSleep))
+		}
+	}
+	var err error
+	if parts["steps"], err = json.Marshal(steps); err != nil {
+		return nil, err
+	}
+	return json.Marshal(parts)
+}
+
+// A vacancy holds the number of a step that the job has left behind. It has
+// ended as skipped, needs nothing, takes no worker and would do nothing.
+const (
+	vacantIf    = "false"
+	vacantSleep = "0s"
+)
+
+// vacant reports whether a step is a vacancy.
+func (o *outline) vacant(id string) bool {
+	keys := o.steps[id].keys
+	return o.ordered && len(keys) == 3 && string(keys["if"]) == `"`+vacantIf+`"` && string(keys["sleep"]) == `"`+vacantSleep+`"`
+}
