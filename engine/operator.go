@@ -165,6 +165,9 @@ func (e *Engine) Approve(ctx context.Context, id pawl.ID, step string, form map[
 			return d.Approve(s, nil, noteOf(c)) // which refuses
 		}
 		bound, err := d.Definition.BindForm(s.Ord.Node(), form)
+		if err == nil {
+			err = inTime(d, s)
+		}
 		if err != nil {
 			return err
 		}
@@ -174,7 +177,22 @@ func (e *Engine) Approve(ctx context.Context, id pawl.ID, step string, form map[
 
 // Reject refuses the approval that a step waits for: the step fails for good.
 func (e *Engine) Reject(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
-	return e.operateStep(ctx, id, step, c, func(d *workflow.Decision, s *pawl.Step) error { return d.Reject(s, noteOf(c)) })
+	return e.operateStep(ctx, id, step, c, func(d *workflow.Decision, s *pawl.Step) error {
+		if err := inTime(d, s); err != nil {
+			return err
+		}
+		return d.Reject(s, noteOf(c))
+	})
+}
+
+// inTime refuses to decide an approval whose time is over, though no engine has
+// noticed yet.
+func inTime(d *workflow.Decision, s *pawl.Step) error {
+	asked := s.State == lifecycle.StepInProgress && d.Definition.Node(s.Ord.Node()).Kind == workflow.KindApproval
+	if asked && s.DueAt != 0 && s.DueAt <= d.Now {
+		return pawl.Errorf(pawl.Conflict, "the approval of step %s has expired", d.Definition.Key(s.Ord))
+	}
+	return nil
 }
 
 func (e *Engine) operate(ctx context.Context, id pawl.ID, c pawl.Change, do func(*workflow.Decision) error) error {

@@ -476,6 +476,10 @@ func (c *counting) Do(ctx context.Context, q *store.Query, f func(*store.Facts) 
 // groups; what has ended is not read, and nothing is written.
 func TestWhyAWideFanOut(t *testing.T) { // T9
 	t.Parallel()
+	many := 1500
+	if raceDetector {
+		many = 500
+	}
 	s := aFile(t).open()
 	p := startProcess(t, s, map[string]runner.Handler{"h": nop})
 	id := p.submit(define(t, `
@@ -484,10 +488,10 @@ inputs: {items: {type: array, required: true}}
 steps:
   - {id: over, handler: h, foreach: "${{ inputs.items }}"}
   - {id: each, needs: [over], event: {name: go}, foreach: "${{ inputs.items }}"}
-`), items(1500))
+`), items(many))
 	until(t, "all instances wait", func() bool {
 		r := reasonOf(p.why(id, ""), "each")
-		return r.Kind == pawl.ReasonFanOut && len(r.Because) == 1 && r.Because[0].Count == 1500
+		return r.Kind == pawl.ReasonFanOut && len(r.Because) == 1 && r.Because[0].Count == many
 	})
 	c := &counting{Store: s}
 	e := engine.New(engine.Config{Store: c, Passive: true})

@@ -163,8 +163,6 @@ func (d *Decision) asked(s *pawl.Step) error {
 		return pawl.Errorf(pawl.Conflict, "step %s is not an approval", key)
 	case s.State != lifecycle.StepInProgress:
 		return pawl.Errorf(pawl.Conflict, "step %s does not wait for an approval: it is %s", key, s.State)
-	case s.DueAt != 0 && s.DueAt <= d.Now:
-		return pawl.Errorf(pawl.Conflict, "the approval of step %s has expired", key)
 	}
 	return nil
 }
