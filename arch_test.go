@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,7 @@ var order = [][]string{
 	{"."},
 	{"workflow"},
 	{"schedule"},
+	{"doctor"},
 	{"store"},
 	{"store/storetest"},
 	{"store/logs"},
@@ -46,6 +48,7 @@ var order = [][]string{
 	{"web"},
 	{"sim"},
 	{"bench"},
+	{"bench/contest"},
 	{"cmd/pawl"},
 }
 
@@ -127,7 +130,8 @@ type source struct {
 
 func (s source) dir() string { return path.Dir(s.path) }
 
-// sources reads every file that is not a test, nor hidden, nor test data.
+// sources reads every file that is not a test, nor hidden, nor test data, nor of
+// a module inside this one.
 func sources(t *testing.T) []source {
 	t.Helper()
 	var files []source
@@ -135,7 +139,7 @@ func sources(t *testing.T) []source {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && p != "." && (strings.ContainsAny(d.Name()[:1], "._") || d.Name() == "testdata"):
+		case d.IsDir() && p != "." && (strings.ContainsAny(d.Name()[:1], "._") || d.Name() == "testdata" || isModule(p)):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go"):
 			return nil
@@ -151,6 +155,11 @@ func sources(t *testing.T) []source {
 		t.Fatalf("found %d files, so this is not the module", len(files))
 	}
 	return files
+}
+
+func isModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
 }
 
 // importFaults holds the imports of a file against the order.

@@ -52,6 +52,9 @@ func (id ID) Time() time.Time { return time.UnixMilli(int64(id.millis())).UTC() 
 // KeyAt answers the smallest key of an id made at or after the second of t.
 func KeyAt(t time.Time) int64 { return (t.Unix() - keyEpoch) << 32 }
 
+// KeyTime answers the second in which the id of that key was made.
+func KeyTime(key int64) time.Time { return time.Unix(key>>32+keyEpoch, 0).UTC() }
+
 func (id ID) millis() uint64  { return binary.BigEndian.Uint64(id[:8]) >> 16 }
 func (id ID) counter() uint32 { return uint32(binary.BigEndian.Uint64(id[8:]) >> 30) }
 func (id ID) low() uint32     { return uint32(binary.BigEndian.Uint64(id[8:])) & (1<<30 - 1) }

@@ -118,6 +118,31 @@ func TransitionOf(e *audit.Entry) Transition {
 	return t
 }
 
+// A WorkerView is a worker as JSON shows it.
+type WorkerView struct {
+	ID           string          `json:"id"`
+	Workspace    string          `json:"workspace_id"`
+	Name         string          `json:"name"`
+	Host         string          `json:"host"`
+	PID          int             `json:"pid"`
+	Status       machine.State   `json:"status"`
+	Capacity     int             `json:"capacity"`
+	Running      int             `json:"running"`  // steps in progress
+	Handlers     []string        `json:"handlers"` // queue/handler
+	Metadata     json.RawMessage `json:"metadata"`
+	CreatedAt    Timestamp       `json:"created_at"`
+	UpdatedAt    Timestamp       `json:"updated_at"`
+	StateHistory []Transition    `json:"state_history,omitempty"`
+}
+
+// A WorkerQuery selects workers for a list, newest first. The zero value selects
+// the newest 50 that live, of all workspaces.
+type WorkerQuery struct {
+	Workspace string
+	Statuses  []machine.State // none: those that live
+	Limit     int             // 1 to 1000; 0 is 50
+}
+
 // A Timestamp is a time in microseconds since the Unix epoch that JSON shows as
 // RFC 3339 in UTC with microseconds; 0 is null.
 type Timestamp int64

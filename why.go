@@ -30,6 +30,7 @@ type ReasonKind string
 const (
 	ReasonEnded         ReasonKind = "ended"          // it has ended
 	ReasonRunning       ReasonKind = "running"        // it runs; of a job: the steps that do
+	ReasonUnreadable    ReasonKind = "unreadable"     // what is stored of it, or its definition, is missing, damaged or of a newer version
 	ReasonPaused        ReasonKind = "paused"         // the job is paused
 	ReasonOwner         ReasonKind = "owner"          // the process that alone runs the job is not alive; the job that it holds
 	ReasonNoWorker      ReasonKind = "no_worker"      // no live worker serves it; the routes, as workspace/queue/handler
@@ -90,7 +91,7 @@ type ReasonChange struct {
 // blocking are the kinds of reasons, the most blocking first: what only
 // somebody outside can change, then what is short, then what time changes.
 var blocking = []ReasonKind{
-	ReasonPaused, ReasonOwner, ReasonNoWorker, ReasonWorkersPaused, ReasonWorkerLost, ReasonQuota, ReasonConcurrency,
+	ReasonUnreadable, ReasonPaused, ReasonOwner, ReasonNoWorker, ReasonWorkersPaused, ReasonWorkerLost, ReasonQuota, ReasonConcurrency,
 	ReasonApproval, ReasonEvent, ReasonQueueLimit, ReasonWorkersBusy, ReasonStopping, ReasonEvaluation,
 	ReasonChild, ReasonBackoff, ReasonSleep, ReasonReady, ReasonRunning, ReasonJobSlots, ReasonFanOut, ReasonEnding,
 	ReasonHook, ReasonNeeds, ReasonBlocked, ReasonUnstarted, ReasonEnded,

@@ -5,301 +5,211 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
-	"sync/atomic"
-	"time"
+	"runtime"
 
-	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/engine"
-	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
 	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Config says what to measure. Zero fields have the default.
-type Config struct {
-	Name     string // of the store, for the report
-	Store    store.Store
-	Jobs     int // no-op jobs; default 20,000
-	Chains   int // chains at once; default 500
-	Samples  int // of each latency; default 200
-	Lanes    int // commits in flight; default 1
-	Workers  int // in this process; default 1
-	Capacity int // of each worker; default 500
+// A Target is a database to measure on.
+type Target interface {
+	Name() string
+	// Open makes a handle and an engine on it, without a worker.
+	Open(ctx context.Context) (*Pawl, error)
+	// Spent answers what was written so far.
+	Spent(ctx context.Context) (Spent, error)
+	// Left answers what the handles that are closed left behind.
+	Left(ctx context.Context) (Left, error)
+	// Bare moves n records in batches of BareBatch without an engine, each with
+	// its row of the trail, and answers how many a second. The workload
+	// EndToEnd has run before.
+	Bare(ctx context.Context, n int) (float64, error)
+}
 
-	Progress func(what string) // told of each workload as it begins; nil: nobody
+// Spent is what was written, in bytes. What a target cannot tell is 0.
+type Spent struct {
+	WAL     int64 // to the write-ahead log
+	Written int64 // to files, by this process
+}
+
+// Left is what a vacuum has to remove: the row versions that updates and deletes
+// replaced. What a target does not have is 0.
+type Left struct {
+	Dead    int64
+	Indexed int64 // of Dead: those that indexes point to
+}
+
+// Config says what to measure.
+type Config struct {
+	Targets   []Target
+	Workloads []Workload
+	Sizes     Sizes                     // zero fields have the default
+	Progress  func(target, what string) // told of each workload as it begins; nil: nobody
 }
 
 func (c Config) withDefaults() Config {
-	set := func(p *int, v int) {
-		if *p <= 0 {
-			*p = v
-		}
-	}
-	set(&c.Jobs, 20_000)
-	set(&c.Chains, 500)
-	set(&c.Samples, 200)
-	set(&c.Lanes, 1)
-	set(&c.Workers, 1)
-	set(&c.Capacity, 500)
+	c.Sizes = c.Sizes.withDefaults()
 	if c.Progress == nil {
-		c.Progress = func(string) {}
+		c.Progress = func(string, string) {}
 	}
 	return c
 }
 
-// A Result is one workload on one store.
-type Result struct {
-	Store    string   `json:"store"`
-	Workload string   `json:"workload"`
-	Jobs     int      `json:"jobs"`
-	Steps    int      `json:"steps"`
-	Seconds  float64  `json:"seconds"`
-	JobRate  float64  `json:"jobs_per_second,omitempty"`  // of throughput
-	StepRate float64  `json:"steps_per_second,omitempty"` // of throughput
-	P50      Millis   `json:"p50_ms,omitempty"`           // of latency
-	P99      Millis   `json:"p99_ms,omitempty"`           // of latency
-	PerJob   RowsUsed `json:"per_job"`
+// A Report is what was measured.
+type Report struct {
+	Results     []Result      `json:"results"`
+	Transitions []Transitions `json:"transitions"`
 }
 
-// Millis is a duration in milliseconds.
-type Millis float64
+// A Result is one workload on one target.
+type Result struct {
+	Store    string `json:"store"`
+	Workload string `json:"workload"`
+	Figures
+	PerJob Cost `json:"per_job"`
+}
 
-// RowsUsed is what a job cost the database, on average.
-type RowsUsed struct {
-	Commits float64 `json:"commits"` // shared with other jobs
-	Inserts float64 `json:"inserts"` // of records
-	Updates float64 `json:"updates"` // of records
-	Audit   float64 `json:"audit"`   // rows
+// A Cost is what a job cost, on average. What cannot be told is 0.
+type Cost struct {
+	Commits   float64 `json:"commits"`             // shared with other jobs
+	Rollbacks float64 `json:"rollbacks,omitempty"` // transactions done again after they met the writes of others
+	Inserts   float64 `json:"inserts"`             // of records
+	Updates   float64 `json:"updates"`             // of records
+	Audit     float64 `json:"audit"`               // rows
+	WAL       float64 `json:"wal_bytes,omitempty"`
+	Written   float64 `json:"written_bytes,omitempty"`
+	Dead      float64 `json:"dead_tuples,omitempty"`
+	Indexed   float64 `json:"dead_tuples_in_indexes,omitempty"`
+	Allocated float64 `json:"allocated_bytes"` // by this process
 }
 
 // Budget is what a no-op job of one step may cost: its commits alone, not shared.
-var Budget = RowsUsed{Commits: 3, Inserts: 2, Updates: 4, Audit: 8}
+var Budget = Cost{Commits: 3, Inserts: 2, Updates: 4, Audit: 8}
 
-// Run measures every workload in turn.
-func Run(ctx context.Context, c Config) ([]Result, error) {
-	b, err := start(ctx, c.withDefaults())
+// Transitions hold the engine against the database that it stands on.
+type Transitions struct {
+	Store  string  `json:"store"`
+	Engine float64 `json:"engine_per_second"` // moves of EndToEnd, each a row of the trail
+	Bare   float64 `json:"bare_per_second"`   // the database alone, in batches of BareBatch
+	Ratio  float64 `json:"ratio"`
+	Aim    float64 `json:"aim"` // at least
+}
+
+const (
+	// BareBatch is how many transitions share a commit without an engine.
+	BareBatch = 100
+
+	transitionsAim = 0.35
+)
+
+// Run measures every workload on every target.
+func Run(ctx context.Context, c Config) (*Report, error) {
+	c = c.withDefaults()
+	r := new(Report)
+	for _, t := range c.Targets {
+		for _, w := range c.Workloads {
+			c.Progress(t.Name(), w.Name)
+			result, err := one(ctx, t, w, c.Sizes)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", t.Name(), w.Name, err)
+			}
+			r.Results = append(r.Results, result)
+			if w.Name != EndToEnd {
+				continue
+			}
+			c.Progress(t.Name(), "the database alone")
+			if err := r.limit(ctx, t, result); err != nil {
+				return nil, fmt.Errorf("%s: the database alone: %w", t.Name(), err)
+			}
+		}
+	}
+	return r, nil
+}
+
+// one measures with a handle of its own: PostgreSQL tells what a connection left
+// behind when that has ended.
+func one(ctx context.Context, t Target, w Workload, n Sizes) (Result, error) {
+	before, err := t.Left(ctx)
 	if err != nil {
-		return nil, err
+		return Result{}, err
 	}
-	defer b.stop()
-	var results []Result
-	for _, w := range []struct {
-		name string
-		run  func(context.Context) (Result, error)
-	}{
-		{"no-op jobs, end to end", b.noops},
-		{"chains of 3, many at once", func(ctx context.Context) (Result, error) { return b.chains(ctx, 3) }},
-		{"chains of 10, many at once", func(ctx context.Context) (Result, error) { return b.chains(ctx, 10) }},
-		{"chain of 3, one at a time", func(ctx context.Context) (Result, error) { return b.chain(ctx, 3) }},
-		{"chain of 10, one at a time", func(ctx context.Context) (Result, error) { return b.chain(ctx, 10) }},
-		{"submit to start, idle", b.starts},
-	} {
-		b.config.Progress(w.name)
-		before, err := b.config.Store.Stats(ctx)
-		if err != nil {
-			return nil, err
-		}
-		r, err := w.run(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", w.name, err)
-		}
-		after, err := b.config.Store.Stats(ctx)
-		if err != nil {
-			return nil, err
-		}
-		r.Store, r.Workload, r.PerJob = c.Name, w.name, used(before, after, r.Jobs)
-		results = append(results, r)
+	p, err := t.Open(ctx)
+	if err != nil {
+		return Result{}, err
 	}
-	return results, nil
+	r, err := measure(ctx, t, p, w, n)
+	if e := p.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	after, err := t.Left(ctx)
+	r.PerJob.Dead = float64(after.Dead-before.Dead) / float64(r.Jobs)
+	r.PerJob.Indexed = float64(after.Indexed-before.Indexed) / float64(r.Jobs)
+	return r, err
 }
 
-func used(before, after store.Stats, jobs int) RowsUsed {
-	per := func(a, b int64) float64 { return float64(b-a) / float64(jobs) }
-	return RowsUsed{per(before.Commits, after.Commits), per(before.Inserts, after.Inserts), per(before.Updates, after.Updates), per(before.Entries, after.Entries)}
+func measure(ctx context.Context, t Target, p *Pawl, w Workload, n Sizes) (Result, error) {
+	if err := w.Before(ctx, p, n); err != nil {
+		return Result{}, err
+	}
+	before, err := spend(ctx, t, p)
+	if err != nil {
+		return Result{}, err
+	}
+	f, err := w.Measure(ctx, p, n)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := p.settle(ctx); err != nil {
+		return Result{}, err
+	}
+	after, err := spend(ctx, t, p)
+	if err == nil && w.After != nil {
+		err = w.After(ctx, p)
+	}
+	return Result{Store: t.Name(), Workload: w.Name, Figures: f, PerJob: after.since(before, f.Jobs)}, err
 }
 
-// A rig is an engine with its workers.
-type rig struct {
-	config  Config
-	engine  *engine.Engine
-	workers []*runner.Worker
-	ran     atomic.Int64
-	started chan time.Time // of the handler, while starts are measured
-	timing  atomic.Bool
+// A bill is everything that is counted, at one moment.
+type bill struct {
+	stats     store.Stats
+	spent     Spent
+	allocated uint64
 }
 
-func start(ctx context.Context, c Config) (*rig, error) {
-	b := &rig{config: c, engine: engine.New(engine.Config{Store: c.Store, Lanes: c.Lanes}), started: make(chan time.Time, 1)} // 1: read after the job was submitted
-	noop := func(context.Context, *runner.Task) runner.Result {
-		if b.timing.Load() {
-			b.started <- time.Now()
-		}
-		b.ran.Add(1)
-		return runner.Result{Output: json.RawMessage(`{}`)}
+func spend(ctx context.Context, t Target, p *Pawl) (b bill, err error) {
+	if b.stats, err = p.config.Store.Stats(ctx); err != nil {
+		return b, err
 	}
-	for range c.Workers {
-		w, err := runner.Start(ctx, runner.WorkerConfig{Engine: b.engine, Store: c.Store, Capacity: c.Capacity, Handlers: map[string]runner.Handler{"noop": noop}})
-		if err != nil {
-			b.stop()
-			return nil, err
-		}
-		b.workers = append(b.workers, w)
+	if b.spent, err = t.Spent(ctx); err != nil {
+		return b, err
 	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.allocated = m.TotalAlloc
 	return b, nil
 }
 
-func (b *rig) stop() {
-	for _, w := range b.workers {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		w.Drain(ctx)
-		cancel()
+func (b bill) since(a bill, jobs int) Cost {
+	per := func(from, to int64) float64 { return float64(to-from) / float64(jobs) }
+	return Cost{
+		Commits: per(a.stats.Commits, b.stats.Commits), Rollbacks: per(a.stats.Rollback, b.stats.Rollback), Inserts: per(a.stats.Inserts, b.stats.Inserts),
+		Updates: per(a.stats.Updates, b.stats.Updates), Audit: per(a.stats.Entries, b.stats.Entries),
+		WAL: per(a.spent.WAL, b.spent.WAL), Written: per(a.spent.Written, b.spent.Written),
+		Allocated: per(int64(a.allocated), int64(b.allocated)),
 	}
-	b.engine.Close()
 }
 
-// chainOf answers a workflow of n no-op steps, each needing the one before.
-func chainOf(n int) (*workflow.Definition, error) {
-	f := fmt.Sprintf("name: chain_of_%d\nsteps:\n", n)
-	for i := 1; i <= n; i++ {
-		f += fmt.Sprintf("  - id: step%d\n    handler: noop\n", i)
-		if i > 1 {
-			f += fmt.Sprintf("    needs: [step%d]\n", i-1)
-		}
+// limit has the database do as many transitions as the jobs of the result did.
+func (r *Report) limit(ctx context.Context, t Target, noops Result) error {
+	bare, err := t.Bare(ctx, int(noops.PerJob.Audit*float64(noops.Jobs)))
+	if err != nil {
+		return err
 	}
-	return workflow.Parse("bench", []byte(f))
-}
-
-// submitBatch is how many jobs one submission holds.
-const submitBatch = 200
-
-func (b *rig) submit(ctx context.Context, def *workflow.Definition, n int) error {
-	for n > 0 {
-		subs := make([]pawl.Submission, min(n, submitBatch))
-		for i := range subs {
-			subs[i] = pawl.Submission{Definition: def.Canonical(), Actor: "bench"}
-		}
-		answers, err := b.engine.Submit(ctx, subs...)
-		if err != nil {
-			return err
-		}
-		for _, a := range answers {
-			if a.Err != nil {
-				return a.Err
-			}
-		}
-		n -= len(subs)
-	}
+	l := Transitions{Store: t.Name(), Engine: noops.PerJob.Audit * noops.JobRate, Bare: bare, Aim: transitionsAim}
+	l.Ratio = l.Engine / l.Bare
+	r.Transitions = append(r.Transitions, l)
 	return nil
-}
-
-// throughput submits jobs and waits until all of them have ended.
-func (b *rig) throughput(ctx context.Context, def *workflow.Definition, jobs int) (Result, error) {
-	steps := jobs * len(def.Nodes)
-	ranBefore, begun := b.ran.Load(), time.Now()
-	if err := b.submit(ctx, def, jobs); err != nil {
-		return Result{}, err
-	}
-	if err := b.drained(ctx, ranBefore+int64(steps)); err != nil {
-		return Result{}, err
-	}
-	d := time.Since(begun).Seconds()
-	return Result{Jobs: jobs, Steps: steps, Seconds: d, JobRate: float64(jobs) / d, StepRate: float64(steps) / d}, nil
-}
-
-// drained waits until the handler has run so many times and no job is open.
-func (b *rig) drained(ctx context.Context, ran int64) error {
-	open := store.JobFilter{States: []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}, Limit: 1}
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if b.ran.Load() < ran {
-			continue
-		}
-		jobs, err := b.config.Store.Jobs(ctx, open)
-		if err != nil || len(jobs) == 0 {
-			return err
-		}
-	}
-}
-
-func (b *rig) noops(ctx context.Context) (Result, error) {
-	def, err := chainOf(1)
-	if err != nil {
-		return Result{}, err
-	}
-	return b.throughput(ctx, def, b.config.Jobs)
-}
-
-func (b *rig) chains(ctx context.Context, n int) (Result, error) {
-	def, err := chainOf(n)
-	if err != nil {
-		return Result{}, err
-	}
-	return b.throughput(ctx, def, b.config.Chains)
-}
-
-// chain runs chains one at a time and takes the time of each, from the
-// submission until its end is known.
-func (b *rig) chain(ctx context.Context, n int) (Result, error) {
-	def, err := chainOf(n)
-	if err != nil {
-		return Result{}, err
-	}
-	return b.sample(func() (time.Duration, error) {
-		begun := time.Now()
-		answers, err := b.engine.Submit(ctx, pawl.Submission{Definition: def.Canonical(), Actor: "bench"})
-		if err != nil {
-			return 0, err
-		}
-		_, err = b.engine.Wait(ctx, answers[0].ID)
-		return time.Since(begun), err
-	}, n)
-}
-
-// starts takes the time from a submission to an idle engine until the handler
-// of its step begins.
-func (b *rig) starts(ctx context.Context) (Result, error) {
-	def, err := chainOf(1)
-	if err != nil {
-		return Result{}, err
-	}
-	b.timing.Store(true)
-	defer b.timing.Store(false)
-	return b.sample(func() (time.Duration, error) {
-		begun := time.Now()
-		answers, err := b.engine.Submit(ctx, pawl.Submission{Definition: def.Canonical(), Actor: "bench"})
-		if err != nil {
-			return 0, err
-		}
-		at := <-b.started
-		_, err = b.engine.Wait(ctx, answers[0].ID)
-		return at.Sub(begun), err
-	}, 1)
-}
-
-func (b *rig) sample(f func() (time.Duration, error), steps int) (Result, error) {
-	times := make([]time.Duration, b.config.Samples)
-	begun := time.Now()
-	for i := range times {
-		var err error
-		if times[i], err = f(); err != nil {
-			return Result{}, err
-		}
-	}
-	total := time.Since(begun).Seconds()
-	slices.Sort(times)
-	at := func(q float64) Millis {
-		return Millis(float64(times[int(q*float64(len(times)-1))].Microseconds()) / 1000)
-	}
-	return Result{Jobs: len(times), Steps: len(times) * steps, Seconds: total, P50: at(0.50), P99: at(0.99)}, nil
 }

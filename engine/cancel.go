@@ -122,6 +122,8 @@ type release struct {
 	worker int64
 	note   workflow.Note
 	end    bool // terminate the worker, unless it has ended
+
+	interrupt bool // the steps are interrupted, and not lost: somebody wants it so
 }
 
 func (r *release) query(q *store.Query) {
@@ -154,6 +156,9 @@ func (r *release) lose(t *tx, w *pawl.Worker, k pawl.StepKey) error {
 	s, j := t.step(k), t.job(k.Job)
 	if s == nil || j == nil || s.State != lifecycle.StepInProgress || s.Worker != r.worker {
 		return nil
+	}
+	if r.interrupt {
+		return blindly(t, s, j).Report(s, interrupted(w, r.note))
 	}
 	f := &pawl.Failure{Class: "lost", Message: "its worker " + w.ID.Public(pawl.WorkerPrefix) + " ended: " + r.note.Reason}
 	return blindly(t, s, j).Report(s, workflow.Report{Event: lifecycle.StepLost, Failure: f, Note: workflow.Note{Reason: r.note.Reason}})

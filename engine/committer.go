@@ -242,6 +242,8 @@ func (c *committer) attempt(batch []*group) error {
 	}
 	if err == nil {
 		c.after(t)
+	} else if t != nil {
+		t.settle(t.gifts, false)
 	}
 	return err
 }

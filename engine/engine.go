@@ -23,7 +23,8 @@ type Config struct {
 	Lanes int
 
 	// Poll is how often the database is looked at for work that no message
-	// told of. Default 1 s.
+	// told of, and for workers that have died. Default 3 s, and at most half of
+	// Silence.
 	Poll time.Duration
 
 	// Silence is how long a worker may be silent before it is taken for dead
@@ -33,6 +34,14 @@ type Config struct {
 	// Passive makes an engine that answers, submits and cancels, and leaves
 	// everything else to other processes: evaluating, deadlines, the dead.
 	Passive bool
+
+	// Node is this process, if it has no worker that says so: every 10 s it says
+	// that it lives. The zero value: it does not.
+	Node pawl.Node
+
+	// Retention is for how long what has ended is kept (K6). Default 0: for ever.
+	// A passive engine removes nothing.
+	Retention time.Duration
 
 	// Evaluators is how many jobs are evaluated at once. Default 2.
 	Evaluators int
@@ -53,7 +62,7 @@ func (c Config) withDefaults() Config {
 		c.Lanes = 1
 	}
 	if c.Poll == 0 {
-		c.Poll = time.Second
+		c.Poll = 3 * time.Second
 	}
 	if c.Silence == 0 {
 		c.Silence = 6 * time.Second
@@ -85,8 +94,10 @@ type Engine struct {
 	evaluator *evaluator
 	watches   watches
 	limits    limits
-	work      *bell // rung when there may be something to claim
+	offers    offers
+	spoiled   spoiled
 	stops     *bell // rung when a running step may have been asked to stop
+	schema    *bell // rung when the schema may have been migrated
 
 	cancel context.CancelFunc
 	loops  sync.WaitGroup
@@ -98,11 +109,16 @@ type Engine struct {
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: newDefinitions(cfg.Store), jobs: newMemory(), work: newBell(), stops: newBell(), cancel: cancel}
+	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: newDefinitions(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), cancel: cancel}
 	e.committer = newCommitter(cfg.Store, cfg.Lanes, cfg.Log, newTx, e.committed)
 	e.evaluator = newEvaluator(e)
 	e.loops.Go(func() { e.listen(ctx) })
-	if !cfg.Passive {
+	if cfg.Node.ID != 0 {
+		e.loops.Go(func() { e.live(ctx) })
+	}
+	if cfg.Passive {
+		e.loops.Go(func() { e.evaluator.passOn(ctx) })
+	} else {
 		e.evaluator.start(ctx, &e.loops)
 	}
 	return e
@@ -138,22 +154,23 @@ func (e *Engine) listen(ctx context.Context) {
 func (e *Engine) hint(t store.Topic) {
 	switch t {
 	case store.TopicWork:
-		e.work.ring()
+		e.offers.ring()
 	case store.TopicMarks:
 		e.evaluator.look()
 	case store.TopicStops:
 		e.stops.ring()
+	case store.TopicSchema:
+		e.schema.ring()
 	}
 	e.watches.ringAll()
 }
 
-// Work answers a bell that rings when there may be something to claim, and
-// Stops one that rings when a running step may have been asked to stop or a
-// worker was ended. Both have a slow poll beside them for hints that got lost.
-func (e *Engine) Work() <-chan struct{} { return e.work.c }
-
-// Stops answers the bell for stops. See Work.
+// Stops answers a bell that rings when a running step may have been asked to stop
+// or a worker was ended. Beats are the slow poll beside it.
 func (e *Engine) Stops() <-chan struct{} { return e.stops.c }
+
+// Migrated answers a bell that rings when the schema may have been migrated.
+func (e *Engine) Migrated() <-chan struct{} { return e.schema.c }
 
 // A bell rings until it is heard; ringing twice before that is ringing once.
 type bell struct{ c chan struct{} }
@@ -172,6 +189,7 @@ func (b *bell) ring() {
 // answered.
 func (e *Engine) committed(t *tx) {
 	var work, marks, stops bool
+	t.settle(t.gifts, true)
 	for _, d := range t.definitions {
 		e.defs.markStored(d.Key)
 	}
@@ -180,7 +198,11 @@ func (e *Engine) committed(t *tx) {
 			continue
 		}
 		j := h.record
-		if lifecycle.Job.Ended(j.State) && (j.Pool != 0 || j.Quota != 0) {
+		ended := lifecycle.Job.Ended(j.State)
+		if ended {
+			e.jobs.forget(key)
+		}
+		if ended && (j.Pool != 0 || j.Quota != 0) {
 			e.freed(j) // others may have waited for its slots
 			marks, work = true, true
 		}
@@ -189,14 +211,15 @@ func (e *Engine) committed(t *tx) {
 			marks = true
 		}
 		e.evaluator.due(j.DueAt)
+		marks = marks || e.soon(t, j.DueAt)
 		if h.made {
-			work = work || j.Route != 0
-			if j.Route == 0 {
-				e.evaluator.pending(key)
-				marks = true
-			}
+			work = work || j.Route != 0 && j.State == lifecycle.JobPending
 		}
-		e.watches.ring(key)
+		if j.Route == 0 && (h.made || j.State == lifecycle.JobPending && !j.Paused) {
+			e.evaluator.pending(key)
+			marks = true
+		}
+		e.watches.ring(key, lifecycle.Job.Ended(j.State))
 	}
 	for key, h := range t.steps {
 		if !h.dirty {
@@ -208,9 +231,10 @@ func (e *Engine) committed(t *tx) {
 			marks = true
 		}
 		e.evaluator.due(s.DueAt)
+		marks = marks || e.soon(t, s.DueAt)
 		stops = stops || s.DueEvent == "cancel"
 		work = work || s.Pool != 0 && s.State != lifecycle.StepInProgress // its slot is free
-		e.watches.ring(key.Job)
+		e.watches.ring(key.Job, false)
 	}
 	for _, h := range t.schedules {
 		if h.dirty {
@@ -222,6 +246,12 @@ func (e *Engine) committed(t *tx) {
 	}
 	work = work || e.unclaimed(t)
 	e.wake(work, marks, stops)
+}
+
+// soon reports whether another process has to be told of a deadline: this one fires
+// none, and the others would not look in time.
+func (e *Engine) soon(t *tx, due int64) bool {
+	return e.cfg.Passive && due > 0 && due-t.now < e.cfg.Poll.Microseconds()
 }
 
 // freed has those looked at that may have waited for the slots of an ended job.
@@ -247,7 +277,7 @@ func (e *Engine) unclaimed(t *tx) bool {
 func (e *Engine) wake(work, marks, stops bool) {
 	var topics []store.Topic
 	if work {
-		e.work.ring()
+		e.offers.ring()
 		topics = append(topics, store.TopicWork)
 	}
 	if marks {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -50,8 +51,10 @@ func (v *evaluator) start(ctx context.Context, loops *sync.WaitGroup) {
 		loops.Go(func() { v.work(ctx) })
 	}
 	loops.Go(func() { v.watch(ctx) })
-	loops.Go(func() { v.reap(ctx) })
 	loops.Go(func() { v.maintain(ctx) })
+	if v.e.cfg.Retention > 0 {
+		loops.Go(func() { v.e.retain(ctx) })
+	}
 	loops.Go(func() {
 		<-ctx.Done()
 		v.mu.Lock()
@@ -110,9 +113,6 @@ func (v *evaluator) due(at int64) {
 // freed tells of a slot of a concurrency key. Looking for the jobs of that pool
 // alone keeps an ended job from having all that wait looked at.
 func (v *evaluator) freed(pool int64) {
-	if v.e.cfg.Passive {
-		return
-	}
 	v.poolMu.Lock()
 	v.pools[pool] = true
 	v.poolMu.Unlock()
@@ -122,7 +122,31 @@ func (v *evaluator) freed(pool int64) {
 // perPool is how many jobs are tried when slots of a pool have become free.
 const perPool = 10
 
+// passOn is all that a passive engine evaluates: who takes the slots that its own
+// commits have freed. No other process knows of them.
+func (v *evaluator) passOn(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-v.frees.c:
+		}
+		for _, job := range v.waitFreed(ctx) {
+			if err := v.startJob(ctx, job); err != nil && ctx.Err() == nil {
+				v.e.log.Warn("a job could not take a slot that has become free; a server will look", "job", job, "error", err)
+			}
+		}
+	}
+}
+
 func (v *evaluator) startFreed(ctx context.Context) {
+	for _, job := range v.waitFreed(ctx) {
+		v.pending(job)
+	}
+}
+
+// waitFreed answers who may have waited for slots that have become free.
+func (v *evaluator) waitFreed(ctx context.Context) (waiting []int64) {
 	v.poolMu.Lock()
 	pools := v.pools
 	v.pools = make(map[int64]bool)
@@ -132,10 +156,9 @@ func (v *evaluator) startFreed(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			v.e.log.Warn("looking for jobs of a concurrency key failed; polling goes on", "error", err)
 		}
-		for _, job := range jobs {
-			v.pending(job)
-		}
+		waiting = append(waiting, jobs...)
 	}
+	return waiting
 }
 
 // work evaluates jobs until ctx ends.
@@ -146,7 +169,7 @@ func (v *evaluator) work(ctx context.Context) {
 			return
 		}
 		err := v.evaluate(ctx, job, start)
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && (!unreadable(err) || v.e.spoiled.faults.New(fmt.Sprint(job, err))) {
 			v.e.log.Error("a job could not be evaluated; it is looked at again", "job", job, "error", err)
 		}
 		v.done(job)
@@ -185,34 +208,108 @@ func (v *evaluator) done(job int64) {
 }
 
 // watch looks at the database when it is told to, when a deadline has come, and
-// every poll interval.
+// every poll interval; for dead workers every poll interval only.
 func (v *evaluator) watch(ctx context.Context) {
 	poll := time.NewTimer(0)
 	defer poll.Stop()
-	skip := 0 // pending jobs that were looked at and may still find no worker
+	var dead time.Time // when dead workers are looked for next
+	var pages sweep    // of pending jobs, which may still find no worker
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-v.looks.c:
+			pages.asked = true
 		case <-v.dues.c:
 		case <-v.frees.c:
 			v.startFreed(ctx)
 			continue
 		case <-poll.C:
 		}
-		wait := v.e.cfg.Poll
-		if agenda, err := v.e.store.Look(ctx, lookLimit, skip); err != nil {
+		begun := time.Now()
+		q := store.LookQuery{Limit: lookLimit, Skip: pages.begin(begun)}
+		if !begun.Before(dead) {
+			q.Silence = v.e.cfg.Silence
+			dead = begun.Add(v.pace())
+		}
+		wait := v.pace()
+		if agenda, err := v.e.store.Look(ctx, q); err != nil {
 			if ctx.Err() == nil {
 				v.e.log.Warn("looking for work failed; it is tried again", "error", err)
 			}
+			dead = time.Time{}
 		} else {
+			took := time.Since(begun)
 			wait = v.until(agenda, v.deal(ctx, agenda))
-			if skip += len(agenda.Pending); len(agenda.Pending) < lookLimit {
-				skip = 0
+			if pages.more(len(agenda.Pending), time.Now()) {
+				wait = min(wait, pageEvery)
 			}
+			v.rest(ctx, took*dearLook)
 		}
-		poll.Reset(wait)
+		poll.Reset(min(wait, max(time.Until(dead), minPause)))
+	}
+}
+
+// A sweep goes through pending jobs page by page: with each poll, and fast when a
+// hint has asked for it, but then not again for some time, so that many jobs that
+// cannot start cost little.
+type sweep struct {
+	skip  int
+	asked bool      // for a fast one
+	fast  bool      // it is one
+	begun time.Time // it, if fast
+	again time.Time // when the next one may be
+}
+
+const (
+	pageEvery  = 50 * time.Millisecond
+	sweepShare = 5 // fast sweeps take a fifth of the time, or less
+)
+
+// begin answers where the next page begins.
+func (s *sweep) begin(now time.Time) int {
+	if s.asked && !s.fast && !now.Before(s.again) {
+		*s = sweep{fast: true, begun: now}
+	}
+	return s.skip
+}
+
+// more takes the length of the page, and reports whether the next one is to be
+// looked at soon.
+func (s *sweep) more(found int, now time.Time) bool {
+	if found == lookLimit {
+		s.skip += found
+		return s.fast
+	}
+	s.skip = 0
+	if s.fast {
+		s.fast, s.again = false, now.Add((sweepShare-1)*now.Sub(s.begun))
+	}
+	return false
+}
+
+// pace is how long the database is left alone when nothing is to be done.
+func (v *evaluator) pace() time.Duration {
+	return min(v.e.cfg.Poll, max(v.e.cfg.Silence/2, 100*time.Millisecond))
+}
+
+// Looks that hints ask for may take a quarter of the time, not more, however slow
+// the database is.
+const (
+	dearLook  = 3
+	cheapLook = 5 * time.Millisecond // the rest after one that is not worth it
+)
+
+// rest leaves the database alone.
+func (v *evaluator) rest(ctx context.Context, d time.Duration) {
+	if d < cheapLook {
+		return
+	}
+	t := time.NewTimer(min(d, v.pace()))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -225,7 +322,7 @@ func (v *evaluator) until(a *store.Agenda, applied int) time.Duration {
 	v.dueMu.Lock()
 	defer v.dueMu.Unlock()
 	v.nextDue = a.NextDue
-	wait := v.e.cfg.Poll
+	wait := v.pace()
 	if a.NextDue > 0 {
 		wait = min(wait, time.Duration(a.NextDue-a.Now)*time.Microsecond)
 	}
@@ -243,6 +340,9 @@ func (v *evaluator) deal(ctx context.Context, a *store.Agenda) int {
 	}
 	for _, job := range a.Pending {
 		v.pending(job)
+	}
+	for _, d := range a.Dead {
+		v.release(ctx, &release{worker: d.Worker, note: workflow.Note{Reason: d.Reason}, end: true})
 	}
 	for _, worker := range a.Orphans {
 		v.release(ctx, &release{worker: worker, note: workflow.Note{Reason: "it had ended while it held steps"}})
@@ -304,24 +404,7 @@ func (v *evaluator) maintain(ctx context.Context) {
 	}
 }
 
-// reap releases what dead workers held, until ctx ends.
-func (v *evaluator) reap(ctx context.Context) {
-	every := min(max(v.e.cfg.Silence/3, 100*time.Millisecond), 2*time.Second)
-	tick := time.NewTimer(0)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if err := v.reapOnce(ctx, v.e.cfg.Silence); err != nil && ctx.Err() == nil {
-			v.e.log.Warn("looking for dead workers failed; it is tried again", "error", err)
-		}
-		tick.Reset(every)
-	}
-}
-
+// reapOnce releases what dead workers held.
 func (v *evaluator) reapOnce(ctx context.Context, silence time.Duration) error {
 	dead, err := v.e.store.Reap(ctx, silence)
 	for _, d := range dead {

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/runner"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // A gate is a handler that says that it runs and waits to be let through,
@@ -68,7 +69,7 @@ func TestALateResultIsRefused(t *testing.T) { // T5, J1, J9
 		g.wait(t)
 		second := startProcess(t, open(), map[string]runner.Handler{"h": echo})
 		before := first.worker.ID()
-		if err := second.engine.Terminate(t.Context(), first.workerKey(), note("it hangs")); err != nil {
+		if err := second.engine.Terminate(t.Context(), first.workerKey(), workflow.Note{Reason: "it hangs"}); err != nil {
 			t.Fatal(err)
 		}
 		v := second.wait(id)
@@ -106,7 +107,7 @@ func TestATerminatedWorkerInterruptsItsHandlers(t *testing.T) { // J1, J9
 		g.wait(t)
 		before := p.worker.ID()
 		other := startProcess(t, open(), nil)
-		if err := other.engine.Terminate(t.Context(), p.workerKey(), note("go on")); err != nil {
+		if err := other.engine.Terminate(t.Context(), p.workerKey(), workflow.Note{Reason: "go on"}); err != nil {
 			t.Fatal(err)
 		}
 		if task := g.wait(t); task.Claim != 2 || task.Attempt != 1 {
@@ -131,7 +132,7 @@ func TestThreeLossesArePermanent(t *testing.T) { // T7
 		id := p.submit(define(t, "name: lost\nsteps: [{id: a, handler: h, retry: {max_attempts: 1}}]\n"), "")
 		for range 3 {
 			g.wait(t)
-			if err := p.engine.Terminate(t.Context(), p.workerKey(), note("killed")); err != nil {
+			if err := p.engine.Terminate(t.Context(), p.workerKey(), workflow.Note{Reason: "killed"}); err != nil {
 				t.Fatal(err)
 			}
 		}

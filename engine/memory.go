@@ -9,13 +9,14 @@ import (
 )
 
 // maxRemembered bounds the bytes of what one generation of a memory keeps, as
-// far as outputs, items and inputs go.
-const maxRemembered = 32 << 20
+// far as outputs, items and inputs go. There are two generations, and a garbage
+// collector that lets the heap double: a process needs four times as much.
+const maxRemembered = 16 << 20
 
 // A memory keeps facts that hardly ever change, of jobs that this process works on:
 // definition, inputs, and outputs of ended steps. It saves reads; nothing
-// depends on what it holds. It forgets by generations: what was not used for a
-// generation is gone.
+// depends on what it holds. It forgets a job that has ended, and the others by
+// generations: what was not used for a generation is gone.
 type memory struct {
 	mu         sync.Mutex
 	young, old map[int64]*remembered
@@ -75,13 +76,19 @@ func (m *memory) get(job int64) (remembered, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.find(job); r != nil {
-		return remembered{id: r.id, def: r.def, parent: r.parent, old: r.old, meta: r.meta, inputs: r.inputs}, true
+		return r.facts(), true
 	}
 	return remembered{}, false
 }
 
-// put remembers a job. Inputs that are nil are not known.
-func (m *memory) put(j *pawl.Job, def *workflow.Definition) {
+// facts answers what never changes of a job.
+func (r *remembered) facts() remembered {
+	return remembered{id: r.id, def: r.def, parent: r.parent, old: r.old, meta: r.meta, inputs: r.inputs}
+}
+
+// put remembers a job, and answers what is known of it. Inputs that are nil are
+// not known.
+func (m *memory) put(j *pawl.Job, def *workflow.Definition) remembered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := j.Key()
@@ -100,6 +107,18 @@ func (m *memory) put(j *pawl.Job, def *workflow.Definition) {
 		r.inputs, r.meta = j.Inputs, j.Metadata
 		m.grow(key, r, r.least()-before)
 	}
+	return r.facts()
+}
+
+// forget drops a job that has ended.
+func (m *memory) forget(job int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.young[job]; r != nil {
+		m.bytes -= r.size
+		delete(m.young, job)
+	}
+	delete(m.old, job)
 }
 
 // output answers the output of an ended step, if it is known.

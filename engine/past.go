@@ -30,7 +30,7 @@ func (e *Engine) Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.Jo
 	if err != nil {
 		return nil, err
 	}
-	v, def, err := e.view(ctx, j)
+	v, def, err := e.whole(ctx, j)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 func (p *process) past(id pawl.ID, at pawl.Moment) *pawl.JobView {
@@ -303,7 +304,7 @@ func TestThePastOfATakenStep(t *testing.T) { // K6, T5, J9
 	p := startProcess(t, db.open(), map[string]runner.Handler{"h": g.run})
 	id := p.submit(define(t, oneStep), "")
 	g.wait(t)
-	if err := p.engine.Terminate(t.Context(), p.workerKey(), note("on purpose")); err != nil {
+	if err := p.engine.Terminate(t.Context(), p.workerKey(), workflow.Note{Reason: "on purpose"}); err != nil {
 		t.Fatal(err)
 	}
 	g.wait(t) // by the worker that was registered anew

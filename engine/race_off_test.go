@@ -1,4 +1,4 @@
-//go:build !race
+//go:build !race || full
 
 package engine_test
 

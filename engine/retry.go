@@ -172,9 +172,13 @@ func (p *retry) weight() int {
 	return 1 + len(p.inputs)/heavyBytes + len(p.def.Nodes)/heavyRows + bytes/heavyBytes
 }
 
-func (*retry) query(*store.Query) {}
+// The old job is locked, so that retention does not remove it meanwhile.
+func (p *retry) query(q *store.Query) { q.Jobs = append(q.Jobs, p.old.Key()) }
 
 func (p *retry) decide(t *tx) error {
+	if t.job(p.old.Key()) == nil {
+		return pawl.Errorf(pawl.NotFound, "job %s was removed", p.old.ID.Public(pawl.JobPrefix))
+	}
 	private := int64(0)
 	if p.private {
 		private = p.id.Key()

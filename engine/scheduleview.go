@@ -112,17 +112,3 @@ func (e *Engine) scheduleView(ctx context.Context, s *pawl.Schedule, next int) (
 	}
 	return v, err
 }
-
-// Followed reports whether anybody is seen to follow schedules: this engine, or
-// that of a process whose worker lives.
-func (e *Engine) Followed(ctx context.Context) (bool, error) {
-	if !e.cfg.Passive {
-		return true, nil
-	}
-	dead, err := e.store.Reap(ctx, e.cfg.Silence) // which only looks
-	if err != nil {
-		return false, err
-	}
-	living, err := e.store.Workers(ctx, true)
-	return len(living) > len(dead), err
-}

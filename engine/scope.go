@@ -60,9 +60,7 @@ func (e *Engine) recall(ctx context.Context, key int64) (remembered, error) {
 	if job.Inputs == nil {
 		job.Inputs = json.RawMessage("{}")
 	}
-	e.jobs.put(job, def)
-	r, _ := e.jobs.get(key)
-	return r, nil
+	return e.jobs.put(job, def), nil // which may be forgotten at once: the job may end
 }
 
 // scope answers what expressions that refer to the given nodes may see. The
@@ -115,6 +113,9 @@ type Brief struct {
 // Brief evaluates the expressions of an assignment. A failure is the step's:
 // its expression does not evaluate.
 func (e *Engine) Brief(ctx context.Context, a *Assignment) (*Brief, *pawl.Failure, error) {
+	if a.Job.Inputs != nil {
+		e.jobs.put(&a.Job, a.Definition) // it came with the claim, and may have been crowded out
+	}
 	r, err := e.recall(ctx, a.Step.Job)
 	if err != nil {
 		return nil, nil, err

@@ -37,6 +37,10 @@ func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Su
 	}
 	for len(cmds) > 0 {
 		n := share(cmds)
+		limits, err := e.quotas(ctx)
+		for _, cmd := range cmds[:n] { // where there are quotas, claims see to them
+			cmd.(*submit).direct = err == nil && len(limits) == 0
+		}
 		errs, err := e.committer.do(ctx, cmds[:n]...)
 		if err != nil {
 			return nil, err
@@ -70,6 +74,9 @@ type submit struct {
 	pool string // the concurrency key
 	key  store.IdempotencyKey
 	hash [32]byte // of the request
+
+	direct bool   // it may go to an offer
+	offer  *Offer // or nil
 
 	answered pawl.ID
 	replayed bool
@@ -133,9 +140,24 @@ func (s *submit) query(q *store.Query) {
 	if s.key.Key != "" {
 		q.Keys = append(q.Keys, s.key)
 	}
+	s.offerFor(q)
 }
 
 func (s *submit) decide(t *tx) error {
+	err := s.make(t)
+	if err == nil || s.offer == nil {
+		return err
+	}
+	// It is the hand-over that failed, or would fail in any case: the job is made
+	// without.
+	t.undo()
+	t.open()
+	s.offer = nil
+	return s.make(t)
+}
+
+// make makes the job, and hands it to the offer if there is one.
+func (s *submit) make(t *tx) error {
 	s.replayed = false // whatever an earlier try has decided
 	if s.key.Key != "" {
 		if done, err := s.replay(t); done || err != nil {
@@ -149,6 +171,11 @@ func (s *submit) decide(t *tx) error {
 	})
 	if err != nil {
 		return err
+	}
+	if s.offer != nil {
+		if err := s.e.handOver(t, s.offer, t.job(s.id.Key()), s.def); err != nil {
+			return err
+		}
 	}
 	s.answered = s.id
 	if s.key.Key != "" {

@@ -39,7 +39,7 @@ func nop(context.Context, *runner.Task) runner.Result {
 func TestTenThousandItems(t *testing.T) { // T4, T8, WORKFLOW.md: foreach
 	many := 10_000
 	if raceDetector {
-		many = 2_000
+		many = 1_000
 	}
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		var calls atomic.Int64

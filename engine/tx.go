@@ -37,6 +37,7 @@ type tx struct {
 	newSignals  []*pawl.Signal
 	taken       []*pawl.Signal
 	slots       []store.Pool // taken by this transaction, one entry for each
+	gifts       []gift
 
 	command int // counts commands, to tell whose touch of a record is first
 	journal journal
@@ -67,12 +68,13 @@ type journal struct {
 	answered                      []store.IdempotencyKey
 	entries, refusals, defs, enqs int
 
-	versions, quotas, signals, taken, slots int
+	versions, quotas, signals, taken, slots, gifts int
 }
 
 func newTx(f *store.Facts) *tx {
 	t := &tx{
 		facts: f, now: f.Now,
+		entries: make([]store.Entry, 0, 4*(len(f.Jobs)+len(f.Steps))),
 		jobs:    make(map[int64]*held[pawl.Job], len(f.Jobs)),
 		steps:   make(map[pawl.StepKey]*held[pawl.Step], len(f.Steps)),
 		workers: make(map[int64]*held[pawl.Worker], len(f.Workers)),
@@ -106,7 +108,7 @@ func (t *tx) open() {
 		madeJobs: t.journal.madeJobs[:0], madeSteps: t.journal.madeSteps[:0], madeWorkers: t.journal.madeWorkers[:0],
 		schedules: t.journal.schedules[:0], madeSchedules: t.journal.madeSchedules[:0],
 		entries: len(t.entries), refusals: len(t.refusals), defs: len(t.definitions), enqs: len(t.enqueued),
-		versions: len(t.versions), quotas: len(t.quotas), signals: len(t.newSignals), taken: len(t.taken), slots: len(t.slots),
+		versions: len(t.versions), quotas: len(t.quotas), signals: len(t.newSignals), taken: len(t.taken), slots: len(t.slots), gifts: len(t.gifts),
 	}
 }
 
@@ -134,6 +136,8 @@ func (t *tx) undo() {
 	for _, s := range t.taken[j.taken:] {
 		s.Taken = 0
 	}
+	t.settle(t.gifts[j.gifts:], false)
+	t.gifts = t.gifts[:j.gifts]
 	t.versions, t.quotas, t.slots = t.versions[:j.versions], t.quotas[:j.quotas], t.slots[:j.slots]
 	t.newSignals, t.taken = t.newSignals[:j.signals], t.taken[:j.taken]
 	for _, k := range j.answered {

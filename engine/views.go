@@ -54,7 +54,7 @@ func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, def, err := e.view(ctx, j)
+	v, def, err := e.whole(ctx, j)
 	if err != nil {
 		return nil, err
 	}
@@ -96,23 +96,36 @@ func jobEntity(key int64) store.EntityKey {
 	return store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: key}}
 }
 
+// whole is view for those who cannot do without the definition.
+func (e *Engine) whole(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
+	if _, err := e.defs.get(ctx, j.Definition); err != nil {
+		return nil, nil, err
+	}
+	return e.view(ctx, j)
+}
+
+// view answers what a list says of a job, and its definition; nil if that cannot
+// be read, which must not hide the other jobs of the list.
 func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
 	def, err := e.defs.get(ctx, j.Definition)
-	if err != nil {
+	if err != nil && !unreadable(err) {
 		return nil, nil, err
 	}
 	counts, err := e.store.StepCounts(ctx, j.Key())
 	if err != nil {
 		return nil, nil, err
 	}
-	hash := def.Hash()
 	v := &pawl.JobView{
-		ID: j.ID.Public(pawl.JobPrefix), Workflow: j.Workflow, Version: j.Version, DefinitionHash: "sha256:" + hex.EncodeToString(hash[:]),
+		ID: j.ID.Public(pawl.JobPrefix), Workflow: j.Workflow, Version: j.Version,
 		Workspace: j.Workspace, Description: j.Description, Status: j.State, Inputs: orObject(j.Inputs), Output: orNull(j.Output),
 		ChildJobs: []string{}, Depth: j.Depth, WorkerCount: j.WorkerCount, Paused: j.Paused,
 		Metadata: orObject(j.Metadata), StepCounts: counts,
 		CreatedAt: pawl.Timestamp(j.CreatedAt), UpdatedAt: pawl.Timestamp(j.UpdatedAt),
 		StartedAt: pawl.Timestamp(j.StartedAt), CompletedAt: pawl.Timestamp(j.CompletedAt),
+	}
+	if def != nil {
+		hash := def.Hash()
+		v.DefinitionHash = "sha256:" + hex.EncodeToString(hash[:])
 	}
 	if !lifecycle.Job.Ended(j.State) {
 		v.Ending = j.Ending
@@ -263,9 +276,4 @@ func (e *Engine) Definition(ctx context.Context, id pawl.ID) (*workflow.Definiti
 		return nil, err
 	}
 	return e.defs.get(ctx, j.Definition)
-}
-
-// Workers lists the workers that live, or all.
-func (e *Engine) Workers(ctx context.Context, living bool) ([]*pawl.Worker, error) {
-	return e.store.Workers(ctx, living)
 }

@@ -13,24 +13,30 @@ import (
 // watches ring bells of those who follow a job.
 type watches struct {
 	mu    sync.Mutex
-	bells map[int64][]*bell
+	bells map[int64][]*watch
 }
 
-func (w *watches) add(job int64) *bell {
-	b := newBell()
+// A watch is a bell for changes of a job, or for its end alone.
+type watch struct {
+	*bell
+	end bool
+}
+
+func (w *watches) add(job int64, end bool) *watch {
+	b := &watch{newBell(), end}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.bells == nil {
-		w.bells = make(map[int64][]*bell)
+		w.bells = make(map[int64][]*watch)
 	}
 	w.bells[job] = append(w.bells[job], b)
 	return b
 }
 
-func (w *watches) remove(job int64, b *bell) {
+func (w *watches) remove(job int64, b *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var rest []*bell
+	var rest []*watch
 	for _, other := range w.bells[job] {
 		if other != b {
 			rest = append(rest, other)
@@ -41,11 +47,13 @@ func (w *watches) remove(job int64, b *bell) {
 	}
 }
 
-func (w *watches) ring(job int64) {
+func (w *watches) ring(job int64, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, b := range w.bells[job] {
-		b.ring()
+		if ended || !b.end {
+			b.ring()
+		}
 	}
 }
 
@@ -59,13 +67,16 @@ func (w *watches) ringAll() {
 	}
 }
 
+// watchPoll is how often somebody who watches a job looks at it, if no hint tells.
+const watchPoll = time.Second
+
 // Watch calls f when it begins and then whenever the job may have changed, at
 // most every 50 ms, until f answers false or ctx ends. Changes by other
-// processes are seen within the poll interval.
+// processes are seen within a second.
 func (e *Engine) Watch(ctx context.Context, id pawl.ID, f func() (more bool, err error)) error {
-	b := e.watches.add(id.Key())
+	b := e.watches.add(id.Key(), false)
 	defer e.watches.remove(id.Key(), b)
-	poll := time.NewTicker(e.cfg.Poll)
+	poll := time.NewTicker(min(e.cfg.Poll, watchPoll))
 	defer poll.Stop()
 	for {
 		more, err := f()
@@ -97,9 +108,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // Wait answers the job once it has ended.
 func (e *Engine) Wait(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
-	b := e.watches.add(id.Key())
+	b := e.watches.add(id.Key(), true)
 	defer e.watches.remove(id.Key(), b)
-	poll := time.NewTicker(e.cfg.Poll)
+	poll := time.NewTicker(min(e.cfg.Poll, watchPoll))
 	defer poll.Stop()
 	for {
 		j, err := e.store.Job(ctx, id.Key())

@@ -42,6 +42,9 @@ func (e *Engine) Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reaso
 		return nil, err
 	}
 	q, err := e.inquire(ctx, sc, j)
+	if unreadable(err) {
+		return []pawl.Reason{undefined(j, err)}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +71,7 @@ type scene struct {
 }
 
 func (e *Engine) survey(ctx context.Context) (*scene, error) {
-	agenda, err := e.store.Look(ctx, 1, 0)
+	agenda, err := e.store.Look(ctx, store.LookQuery{Limit: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -271,6 +274,9 @@ func (q *inquiry) reasons() ([]pawl.Reason, error) {
 	}
 	for n := 1; n <= len(q.def.Nodes); n++ {
 		s := q.nodes[n]
+		if s == nil {
+			reasons = append(reasons, q.damaged(pawl.MakeOrd(n, 0)))
+		}
 		if s == nil || lifecycle.Step.Ended(s.State) {
 			continue
 		}
@@ -311,6 +317,9 @@ func (q *inquiry) one(ord pawl.Ord) ([]pawl.Reason, error) {
 	}
 	if ord.Instance() == 0 && q.nodes[ord.Node()] != nil {
 		return q.ofNode(q.nodes[ord.Node()])
+	}
+	if ord.Instance() == 0 {
+		return []pawl.Reason{q.damaged(ord)}, nil
 	}
 	k := pawl.StepKey{Job: q.job.Key(), Ord: ord}
 	page, err := q.e.store.Steps(q.ctx, k.Job, ord-1, 1)
@@ -376,6 +385,10 @@ func (e *Engine) stuck(ctx context.Context, sc *scene, j *pawl.Job) (*pawl.Stuck
 		return nil, err
 	}
 	q, err := e.inquire(ctx, sc, j)
+	if unreadable(err) {
+		reason := undefined(j, err)
+		return &pawl.StuckJob{JobView: *v, Still: pawl.Timestamp(j.UpdatedAt), Reason: &reason}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

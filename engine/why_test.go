@@ -50,15 +50,13 @@ func reasonOf(reasons []pawl.Reason, step string) *pawl.Reason {
 func (p *process) because(id pawl.ID, step string, kind pawl.ReasonKind, words ...string) pawl.Reason {
 	p.t.Helper()
 	var r *pawl.Reason
-	until(p.t, fmt.Sprintf("%q is %s", step, kind), func() bool {
-		r = reasonOf(p.why(id, step), step)
-		return r != nil && r.Kind == kind
-	})
-	for _, w := range words {
-		if !strings.Contains(r.Text+"\n"+r.Hint, w) {
-			p.t.Errorf("%s: %q, hint %q; want %q in them", kind, r.Text, r.Hint, w)
+	until(p.t, fmt.Sprintf("%q is %s, with %q", step, kind, words), func() bool {
+		if r = reasonOf(p.why(id, step), step); r == nil || r.Kind != kind {
+			return false
 		}
-	}
+		// Each part of a reason is a view of its own: what comes about meanwhile may be in one and not in another.
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(r.Text+"\n"+r.Hint, w) })
+	})
 	return *r
 }
 

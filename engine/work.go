@@ -91,7 +91,21 @@ type Assignment struct {
 type Exchange struct {
 	Worker  *pawl.Worker
 	Reports []Report
-	Free    int // slots free, those of the reports included; 0 takes nothing
+	Free    int  // slots free, those of the reports included; 0 takes nothing
+	Sated   bool // the queue was found empty: only what this very commit enqueues is taken
+	Queued  int  // of the free slots, those for which the queue goes before what this commit enqueues
+}
+
+// Portion answers how many of the reports one visit takes, at least one if there
+// are any: all of them, unless their outputs are large.
+func Portion(reports []Report) int {
+	weight := 0
+	for i := range reports {
+		if weight += (&report{r: &reports[i]}).weight(); weight > maxGroup && i > 0 {
+			return i
+		}
+	}
+	return len(reports)
 }
 
 // Exchange reports and claims in one commit (T3): the outcomes are stored and
@@ -104,7 +118,7 @@ func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 	for i := range x.Reports {
 		cmds = append(cmds, e.newReport(&x.Reports[i]))
 	}
-	take := &claim{e: e, worker: x.Worker, free: x.Free}
+	take := &claim{e: e, worker: x.Worker, free: x.Free, sated: x.Sated, queued: min(x.Queued, x.Free)}
 	if x.Free > 0 {
 		cmds = append(cmds, take)
 		if err := take.prepare(ctx); err != nil {
@@ -129,8 +143,9 @@ func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 	if x.Free > 0 && errs[len(errs)-1] != nil {
 		return nil, errors.Join(errs...) // what the claim took is undone
 	}
-	if take.passed {
-		e.work.ring() // there may be steps behind those of a full queue
+	further := !x.Sated && e.spoiled.met(x.Worker.Key(), take.spoiled) && len(take.assigned) < x.Free
+	if take.passed || further {
+		e.offers.ring() // there may be steps behind those of a full queue, or those that cannot be read
 	}
 	return take.assigned, errors.Join(errs...)
 }
@@ -273,13 +288,17 @@ type claim struct {
 	e      *Engine
 	worker *pawl.Worker
 	free   int
+	sated  bool
+	queued int
 
 	quotas quotas
 	routes []int64      // of the worker, without those of full queues
 	pools  []store.Pool // of the queues that have limits
 
 	assigned []Assignment
-	passed   bool // a step was passed over because its queue is full
+	passed   bool           // a step was passed over because its queue is full
+	spoiled  int            // rows that were passed over because they cannot be read
+	broken   map[int64]bool // definitions that cannot
 }
 
 func (c *claim) prepare(ctx context.Context) (err error) {
@@ -293,13 +312,19 @@ func (c *claim) prepare(ctx context.Context) (err error) {
 func (c *claim) query(q *store.Query) {
 	q.Workers = append(q.Workers, c.worker.Key())
 	q.Pools = append(q.Pools, c.pools...)
-	q.Claims = append(q.Claims, store.ClaimQuery{Worker: c.worker.Key(), Routes: c.routes, Limit: c.free})
+	if c.sated {
+		return
+	}
+	q.Claims = append(q.Claims, store.ClaimQuery{Worker: c.worker.Key(), Routes: c.routes, Limit: c.e.spoiled.limit(c.worker.Key(), c.free), Starts: c.queued})
 }
 
 func (c *claim) decide(t *tx) error {
-	c.assigned, c.passed = c.assigned[:0], false
-	facts := &t.facts.Claims[t.claims]
-	t.claims++
+	c.assigned, c.passed, c.spoiled, c.broken = c.assigned[:0], false, t.facts.Spoiled, make(map[int64]bool)
+	facts := new(store.ClaimFacts)
+	if !c.sated {
+		facts = &t.facts.Claims[t.claims]
+		t.claims++
+	}
 	w := t.worker(c.worker.Key())
 	if w == nil || lifecycle.Worker.Ended(w.State) {
 		return ErrWorkerEnded
@@ -307,13 +332,25 @@ func (c *claim) decide(t *tx) error {
 	if w.State == lifecycle.WorkerPaused {
 		return nil
 	}
-	if err := c.takeAll(t, w, t.enqueued); err != nil {
+	enqueued, steps, starts := t.enqueued, facts.Steps, facts.Starts
+	for len(c.assigned) < c.queued && len(steps)+len(starts) > 0 {
+		var err error
+		if len(steps) == 0 || len(starts) > 0 && t.job(starts[0]).Rank < t.step(steps[0]).Rank {
+			err, starts = c.start(t, w, starts[0]), starts[1:]
+		} else {
+			err, steps = c.take(t, w, steps[0]), steps[1:]
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := c.takeAll(t, w, enqueued); err != nil {
 		return err
 	}
-	if err := c.takeAll(t, w, facts.Steps); err != nil {
+	if err := c.takeAll(t, w, steps); err != nil {
 		return err
 	}
-	for _, job := range facts.Starts {
+	for _, job := range starts {
 		if len(c.assigned) >= c.free {
 			break
 		}
@@ -321,8 +358,8 @@ func (c *claim) decide(t *tx) error {
 			return err
 		}
 	}
-	if len(c.assigned) > 0 && w.State == lifecycle.WorkerIdle {
-		return t.moveWorker(w, lifecycle.WorkerStartTask, workflow.Note{Actor: w.ID.Public(pawl.WorkerPrefix)})
+	if len(c.assigned) > 0 {
+		return t.startTask(w)
 	}
 	return nil
 }
@@ -339,11 +376,11 @@ func (c *claim) start(t *tx, w *pawl.Worker, job int64) error {
 		return nil
 	}
 	before := len(t.enqueued)
-	d, err := c.e.decision(t, job, workflow.Answers{})
-	if err == nil {
-		err = d.Start(workflow.Note{})
+	d := c.decision(t, pawl.StepKey{Job: job})
+	if d == nil {
+		return nil
 	}
-	if err != nil {
+	if err := d.Start(workflow.Note{}); err != nil {
 		c.e.log.Error("a pending job cannot be started and is paused", "job", job, "error", err)
 		j.Paused = true
 		return t.moveJob(j, lifecycle.JobPause, workflow.Note{Reason: "it cannot be started: " + err.Error()})
@@ -377,9 +414,8 @@ func (c *claim) take(t *tx, w *pawl.Worker, k pawl.StepKey) error {
 	if s == nil || s.State != lifecycle.StepEnqueued || !slices.Contains(w.Routes, s.Route) {
 		return nil
 	}
-	d, err := c.e.decision(t, k.Job, workflow.Answers{})
-	if err != nil {
-		c.e.log.Error("a step cannot be claimed", "step", k.String(), "error", err)
+	d := c.decision(t, k)
+	if d == nil {
 		return nil
 	}
 	pool, free := c.slot(t, t.job(k.Job), d.Definition.Node(k.Ord.Node()))

@@ -91,7 +91,6 @@ type stream struct {
 func NewLog(c LogConfig) *Log {
 	l := &Log{config: c.withDefaults(), streams: make(map[string]*stream)}
 	l.pending.limit = l.config.Chunk
-	l.flush.start(l)
 	return l
 }
 
@@ -158,6 +157,9 @@ func (l *Log) keep(name string, p []byte) {
 	defer l.mu.Unlock()
 	if l.closed {
 		return
+	}
+	if l.flush.log == nil {
+		l.flush.start(l)
 	}
 	s := l.stream(name)
 	room := int(max(0, min(int64(l.config.Head)-s.size, int64(len(p)))))

@@ -243,6 +243,7 @@ func TestLogLossIsMarked(t *testing.T) {
 			}
 			return m.sink(ctx, b)
 		}})
+		l.flush.start(l)
 		l.mu.Lock() // so that nothing is written before it is closed
 		l.pending.put(Stdout, 0, []byte("0123456789abcdefghij"), l.stamp)
 		l.mu.Unlock()

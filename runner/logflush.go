@@ -29,6 +29,7 @@ type flusher struct {
 	mark *pawl.Chunk // says what was lost; nil if nothing was, or if it was written
 }
 
+// start begins with the first byte: most steps print nothing.
 func (f *flusher) start(l *Log) {
 	f.log = l
 	f.kick, f.full = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -55,6 +56,9 @@ func poke(c chan<- struct{}) {
 
 // stop writes the rest, and waits for the goroutine to end.
 func (f *flusher) stop(ctx context.Context) error {
+	if f.log == nil {
+		return nil // never started
+	}
 	defer f.cancel()
 	defer context.AfterFunc(ctx, f.cancel)()
 	close(f.closing)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,9 +33,14 @@ type WorkerConfig struct {
 	Queues    []string           // default workflow.DefaultQueue alone
 	Job       int64              // 0, or the key of a private job: it and its child jobs alone are served, whatever their queues
 	Limits    Limits
-	Beat      time.Duration // default 2 s
-	Poll      time.Duration // how often to ask for work that no hint told of; default 1 s
+	Beat      time.Duration // how often it says that it lives, and learns of work that no hint told of; default 2 s
+	Poll      time.Duration // how often to ask for work while no hints are heard; default 1 s
+	Node      pawl.Node     // the process, to be said with each beat; default: none
 	Log       *slog.Logger  // default: discarded
+
+	// Scarce answers why there is too little memory or disk to go on, or "". It is
+	// asked with each beat. While there is, the worker pauses itself (J9). nil: never.
+	Scarce func() string
 
 	// Tee sees what steps print, live. nil is none. See LogConfig.Tee.
 	Tee func(t *Task, stream string, p []byte)
@@ -79,15 +86,20 @@ type Worker struct {
 	once    sync.Once
 	over    chan struct{} // closed: the loop has ended
 	results chan engine.Report
+	paused  bool           // by itself; the heartbeat's alone
+	owed    int            // steps that the loop has claimed since the queue went first
 	warned  time.Time      // when the loop last complained of the database
-	ended   chan int64     // 1: the key of this worker's record, when it was found ended
+	news    chan news      // 1: what the last beat has told
 	beats   sync.WaitGroup // the heartbeat's goroutine
 
 	mu      sync.Mutex // guards what follows
 	self    *pawl.Worker
 	release func() // of the name that tells its life
+	offer   *engine.Offer
 	running map[claimKey]context.CancelCauseFunc
-	hurried bool // what runs is interrupted, and so is what a visit under way still brings
+	hurried bool  // what runs is interrupted, and so is what a visit under way still brings
+	scarce  bool  // the same, for as long as there is too little memory or disk
+	fate    error // why the worker has ended, if that was not asked of it here
 }
 
 // A claimKey tells the claims of a step apart.
@@ -102,7 +114,7 @@ func Start(ctx context.Context, c WorkerConfig) (*Worker, error) {
 	c = c.withDefaults()
 	w := &Worker{config: c, log: c.Log, drain: make(chan struct{}), over: make(chan struct{}),
 		results: make(chan engine.Report, c.Capacity), // one for each slot: a handler that ends never waits
-		ended:   make(chan int64, 1),
+		news:    make(chan news, 1),
 		running: make(map[claimKey]context.CancelCauseFunc)}
 	w.life, w.end = context.WithCancel(context.Background())
 	if err := w.register(ctx); err != nil {
@@ -129,7 +141,7 @@ func (w *Worker) register(ctx context.Context) error {
 	}
 	record := pawl.Worker{ID: id, Workspace: c.Workspace, Name: c.Name, Host: host, PID: os.Getpid(), Capacity: c.Capacity}
 	for _, queue := range c.Queues {
-		for name := range c.Handlers {
+		for _, name := range slices.Sorted(maps.Keys(c.Handlers)) {
 			record.Routes = append(record.Routes, pawl.Route(c.Workspace, queue, name, c.Job))
 			record.Handlers = append(record.Handlers, queue+"/"+name)
 		}
@@ -140,7 +152,7 @@ func (w *Worker) register(ctx context.Context) error {
 		return err
 	}
 	w.mu.Lock()
-	w.self, w.release = self, release
+	w.self, w.release, w.offer = self, release, c.Engine.Offer(self)
 	w.mu.Unlock()
 	return nil
 }
@@ -152,11 +164,14 @@ func (w *Worker) ID() string {
 	return w.self.ID.Public(pawl.WorkerPrefix)
 }
 
+// Over answers a channel that is closed when the worker has ended.
+func (w *Worker) Over() <-chan struct{} { return w.over }
+
 // Drain claims nothing more, waits for what runs and ends the worker. When ctx
 // ends, what still runs is interrupted: it goes back to pending, for others to
 // run; and while the database is away, what was done is given up, and run again
 // too. A handler that does not heed its context is waited for. Draining twice is
-// fine.
+// fine. The error is a *TerminatedError if an operator has ended the worker.
 func (w *Worker) Drain(ctx context.Context) error {
 	w.once.Do(func() { close(w.drain) })
 	select {
@@ -165,7 +180,9 @@ func (w *Worker) Drain(ctx context.Context) error {
 		w.interrupt()
 		<-w.over
 	}
-	return nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.fate
 }
 
 func (w *Worker) key() int64 {
@@ -195,33 +212,49 @@ func (w *Worker) loop() {
 	hungry := true
 	for {
 		outbox = w.collect(outbox)
+		reserved := w.accept()
 		draining := w.draining()
-		if draining && len(outbox) == 0 && w.busy() == 0 {
+		if draining && len(outbox) == 0 && w.busy()+reserved == 0 {
 			w.finish()
 			return
 		}
-		free := 0
-		if !draining {
-			free = w.config.Capacity - w.busy()
-		}
+		now := engine.Portion(outbox)
+		free := max(w.free()-reserved-len(outbox[now:]), 0) // what is held back keeps its slot
 		if len(outbox) > 0 || hungry && free > 0 {
-			outbox, hungry = w.visit(outbox, free)
+			if hungry {
+				w.silence() // what rang before is covered by this visit
+			} else { // what the reports make ready needs about as many slots
+				share := min(free, now)
+				w.offer.Open(free - share)
+				free = share
+			}
+			var again bool
+			if again, hungry = w.visit(outbox[:now], free, hungry); !again {
+				outbox = slices.Delete(outbox, 0, now)
+			}
 			continue
 		}
+		w.offer.Open(free)
 		select {
 		case r := <-w.results:
 			outbox = append(outbox, w.finished(r))
-		case <-w.config.Engine.Work():
+		case <-w.offer.Bell():
+		case <-w.offer.Work():
 			hungry = true
 		case <-poll.C:
-			hungry = true
-		case key := <-w.ended:
-			if key == w.key() {
-				w.reincarnate()
-				hungry = true
-			}
+			hungry = hungry || !w.config.Engine.Hears()
+		case n := <-w.news:
+			hungry = w.learn(n) || hungry
 		case <-w.drainOnce(draining):
 		}
+	}
+}
+
+// silence takes a ring of the worker's bell back.
+func (w *Worker) silence() {
+	select {
+	case <-w.offer.Work():
+	default:
 	}
 }
 
@@ -245,11 +278,32 @@ func (w *Worker) collect(outbox []engine.Report) []engine.Report {
 	}
 }
 
+// accept runs what was given to the worker's offer, and closes it. It answers the
+// slots that are reserved for more.
+func (w *Worker) accept() (reserved int) {
+	w.offer.Close()
+	given := w.offer.Given()
+	for i := range given {
+		w.run(&given[i])
+	}
+	return w.offer.Close()
+}
+
 func (w *Worker) finished(r engine.Report) engine.Report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.running, claimKey{r.Step, r.Claim})
 	return r
+}
+
+// free answers how many steps more the worker can take on now.
+func (w *Worker) free() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.draining() || w.scarce {
+		return 0
+	}
+	return w.config.Capacity - len(w.running)
 }
 
 func (w *Worker) busy() int {
@@ -258,32 +312,43 @@ func (w *Worker) busy() int {
 	return len(w.running)
 }
 
-// visit reports and claims. It answers the reports that did not get through,
-// and whether there may be more to claim.
-func (w *Worker) visit(outbox []engine.Report, free int) ([]engine.Report, bool) {
+// queueEvery is of how many slots one is for who has waited longest in the queue,
+// before what the worker's own reports make ready: what has begun is to go on, and a
+// wide job must not hold up all others.
+const queueEvery = 4
+
+// visit reports, and claims: what the reports make ready, and if it is hungry what
+// waits in the queue. It answers whether the reports have to be sent again, and
+// whether there may be more to claim; of what a visit leaves that does not look, its
+// commit rings.
+func (w *Worker) visit(outbox []engine.Report, free int, looks bool) (again, hungry bool) {
 	w.mu.Lock()
 	self := w.self
 	w.mu.Unlock()
-	assigned, err := w.config.Engine.Exchange(context.Background(), engine.Exchange{Worker: self, Reports: outbox, Free: free})
+	assigned, err := w.config.Engine.Exchange(context.Background(), engine.Exchange{Worker: self, Reports: outbox, Free: free, Sated: !looks, Queued: w.owed / queueEvery})
 	switch {
 	case errors.Is(err, engine.ErrWorkerEnded):
-		w.reincarnate()
-		return nil, true
+		w.ended()
+		return false, true
 	case engine.Retryable(err):
 		w.warnOfDatabase(err)
 		if w.givesUp() {
 			w.log.Error("the worker stops while the database is away; what it had to report will be run again", "reports", len(outbox))
-			return nil, false
+			return false, false
 		}
 		w.rest()
-		return outbox, true
+		return true, true
 	case err != nil:
 		w.log.Error("a report was not accepted", "error", err)
 	}
+	if looks {
+		w.owed %= queueEvery
+	}
+	w.owed += len(assigned)
 	for i := range assigned {
 		w.run(&assigned[i])
 	}
-	return outbox[:0], free > 0 && len(assigned) == free
+	return false, looks && free > 0 && len(assigned) == free
 }
 
 // givesUp reports whether the worker is to stop at once.
@@ -312,28 +377,6 @@ func (w *Worker) rest() {
 	<-t.C
 }
 
-// reincarnate drops everything and registers anew: somebody has ended this
-// worker though it lives (J1). What its handlers still answer is reported like
-// anything else, and kept as refused facts (T5).
-func (w *Worker) reincarnate() {
-	w.log.Warn("this worker was ended by another process; it drops what it held and registers anew")
-	w.stopAll(errEnded)
-	w.mu.Lock()
-	release := w.release
-	w.mu.Unlock()
-	release()
-	for !w.draining() {
-		err := w.register(w.life)
-		if err == nil {
-			return
-		}
-		w.log.Warn("registering anew failed; it is tried again", "error", err)
-		w.rest()
-	}
-}
-
-var errEnded = errors.New("the worker was ended")
-
 func (w *Worker) stopAll(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -355,8 +398,9 @@ func (w *Worker) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	w.mu.Lock()
-	self, release := w.self, w.release
+	self, release, offer := w.self, w.release, w.offer
 	w.mu.Unlock()
+	offer.Withdraw()
 	note := workflow.Note{Actor: self.ID.Public(pawl.WorkerPrefix), Reason: "drained"}
 	err := w.config.Engine.MoveWorker(ctx, self.Key(), lifecycle.WorkerCompleteTasks, note)
 	if pawl.KindOf(err) == pawl.Conflict && err != nil { // it has never had a task, or was ended
@@ -368,58 +412,13 @@ func (w *Worker) finish() {
 	release()
 }
 
-// beat says that the worker lives, and stops what was asked to stop.
-func (w *Worker) beat() {
-	tick := time.NewTimer(0)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-w.config.Engine.Stops():
-		case <-w.life.Done():
-			return
-		}
-		key := w.key()
-		stops, err := w.config.Store.Beat(w.life, key)
-		if err != nil && w.life.Err() == nil {
-			w.log.Warn("a heartbeat failed", "error", err)
-		}
-		w.stop(stops)
-		w.lookAtSelf(key)
-		tick.Reset(w.config.Beat)
-	}
-}
-
-// lookAtSelf tells the loop when this worker's record was ended: one without a
-// free slot asks the engine for nothing, and would not learn of it.
-func (w *Worker) lookAtSelf(key int64) {
-	self, err := w.config.Store.Worker(w.life, key)
-	if err != nil || !lifecycle.Worker.Ended(self.State) {
-		return
-	}
-	select {
-	case w.ended <- key:
-	default:
-	}
-}
-
-func (w *Worker) stop(stops []store.Stop) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, s := range stops {
-		if cancel := w.running[claimKey{s.StepKey, s.Claim}]; cancel != nil {
-			cancel(ErrCanceled)
-		}
-	}
-}
-
 // run runs one assignment in a goroutine of its own, which ends with a result.
 func (w *Worker) run(a *engine.Assignment) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	w.mu.Lock()
 	w.running[claimKey{a.Step.StepKey, a.Step.Claims}] = cancel
 	actor := w.self.ID.Public(pawl.WorkerPrefix)
-	if w.hurried {
+	if w.hurried || w.scarce {
 		cancel(ErrInterrupted)
 	}
 	w.mu.Unlock()
@@ -435,6 +434,7 @@ func (w *Worker) run(a *engine.Assignment) {
 // attempt runs a handler and answers what became of it.
 func (w *Worker) attempt(ctx context.Context, a *engine.Assignment) engine.Report {
 	brief, failure, err := w.brief(ctx, a)
+	a.Job = pawl.Job{} // with inputs, which the brief holds as far as they are needed
 	if err != nil {
 		failure = &pawl.Failure{Class: "brief", Message: "what the step needs could not be read: " + err.Error()}
 	}

@@ -74,11 +74,11 @@ func (s *switched) Job(ctx context.Context, key int64) (*pawl.Job, error) {
 	return s.Store.Job(ctx, key)
 }
 
-func (s *switched) Beat(ctx context.Context, worker int64) ([]store.Stop, error) {
+func (s *switched) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
 	if err := s.fails(); err != nil {
 		return nil, err
 	}
-	return s.Store.Beat(ctx, worker)
+	return s.Store.Beat(ctx, p)
 }
 
 func newSite(t *testing.T, capacity int, handlers map[string]runner.Handler) *site {
@@ -316,7 +316,7 @@ func TestDrain(t *testing.T) { // J1, J9
 	if complete == 0 {
 		t.Error("no step was allowed to end")
 	}
-	workers, err := s.engine.Workers(t.Context(), false)
+	workers, err := s.store.Workers(t.Context(), false)
 	if err != nil || len(workers) != 1 || workers[0].State != lifecycle.WorkerCompleted {
 		t.Errorf("workers %+v, %v; want the one COMPLETED", workers, err)
 	}
@@ -331,7 +331,7 @@ func TestDrainOfAnIdleWorker(t *testing.T) { // J1
 	if err := s.worker.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	living, err := s.engine.Workers(t.Context(), true)
+	living, err := s.store.Workers(t.Context(), true)
 	if err != nil || len(living) != 0 {
 		t.Errorf("workers %v, %v still live", living, err)
 	}

@@ -1,5 +1,5 @@
 // Package store is the contract between the engine and a database: a write side
-// of six methods and plain read views. Package storetest holds the suite that
+// of six methods, retention, and plain read views. Package storetest holds the suite that
 // every implementation passes.
 //
 // A store knows rows, locks and commits. It decides nothing: what is legal is
@@ -37,6 +37,7 @@ type Store interface {
 	Views
 	Logs
 	Wakeups
+	Retention
 	Migrator
 	Close() error
 }
@@ -55,13 +56,12 @@ type Ledger interface {
 	// ErrUnknown. It waits for the lost transaction to be over.
 	Settle(ctx context.Context, k EntityKey, e *audit.Entry) (bool, error)
 
-	// Look finds what needs the evaluator: at most limit of each kind, of pending
-	// jobs those after the first skip. It takes no lock, and may answer what is
+	// Look finds what needs the evaluator. It takes no lock, and may answer what is
 	// being dealt with already.
-	Look(ctx context.Context, limit, skip int) (*Agenda, error)
+	Look(ctx context.Context, q LookQuery) (*Agenda, error)
 
-	// Maintain does what is due now and then: it forgets expired answers, and
-	// makes room for the days to come. Many processes may call it at once.
+	// Maintain does what is due now and then: it forgets expired answers and
+	// silent processes, and makes room for the days to come. Many processes may call it at once.
 	Maintain(ctx context.Context) error
 
 	// Hold takes the name for the life of this process, or until release. The
@@ -69,10 +69,10 @@ type Ledger interface {
 	// is free as soon as its holder has died.
 	Hold(ctx context.Context, name string, note []byte) (release func(), err error)
 
-	// Beat says that the worker is alive, in a table or file of its own, never
-	// behind a transaction of Do. It answers the claims of the worker that are
-	// asked to stop (a cancel was requested).
-	Beat(ctx context.Context, worker int64) ([]Stop, error)
+	// Beat says that a process and its worker are alive, in tables or files of
+	// their own, never behind a transaction of Do, and answers what the worker
+	// has to know. On a server that is one statement.
+	Beat(ctx context.Context, p Pulse) (*Pulsed, error)
 
 	// Reap answers the workers in a living state that are dead: nobody holds
 	// "worker/KEY" any more, or no beat was seen for as long as silence. The
@@ -137,7 +137,7 @@ type JobLimit struct {
 
 // A ClaimQuery asks for work that a worker may take: at most Limit steps that
 // are enqueued on one of its routes, by (rank, job, ord); and when there are
-// fewer, pending jobs (not paused) on those routes, by (rank, id), with their inputs and metadata, and their steps of no unmet needs.
+// fewer, and Starts of them in any case, pending jobs (not paused) on those routes, by (rank, id), with their inputs and metadata, and their steps of no unmet needs.
 // Rows that another transaction has locked are passed over. No two claim queries
 // of one transaction are answered the same row.
 //
@@ -148,6 +148,7 @@ type ClaimQuery struct {
 	Worker int64
 	Routes []int64
 	Limit  int
+	Starts int // at most Limit
 }
 
 // Facts are what a transaction saw. The records are the caller's to change; the
@@ -168,6 +169,7 @@ type Facts struct {
 	Nodes     map[int64][]pawl.StepKey
 	Held      map[int64][]pawl.StepKey
 	Claims    []ClaimFacts // one for each ClaimQuery
+	Spoiled   int          // rows that cannot be decoded: they are left out, and stand in the place of others in a limit
 }
 
 // ClaimFacts is the answer to a ClaimQuery: keys into Steps and Jobs.
@@ -236,6 +238,13 @@ type Answer struct {
 	ExpiresAt   int64
 }
 
+// A LookQuery says how far a look goes.
+type LookQuery struct {
+	Limit   int           // at most so many of each kind
+	Skip    int           // of pending jobs, those after the first so many
+	Silence time.Duration // see Reap; 0 does not look for the dead
+}
+
 // An Agenda is what needs the evaluator.
 type Agenda struct {
 	Now     int64
@@ -243,7 +252,8 @@ type Agenda struct {
 	Due     []Due   // deadlines of jobs, steps and schedules that have passed, by time
 	NextDue int64   // the earliest deadline that has not, or 0
 	Pending []int64 // pending jobs, not paused, that no worker starts by itself (route 0), by (rank, id)
-	Orphans []int64 // workers that have ended and still hold steps in progress
+	Orphans []int64 // workers that have ended and still hold steps in progress; they may be looked for with the dead alone
+	Dead    []Dead  // as Reap answers them
 }
 
 // A Due is a record whose deadline has passed.
@@ -253,11 +263,29 @@ type Due struct {
 	Event machine.Event
 }
 
+// A Pulse is what a process says of itself with a beat.
+type Pulse struct {
+	Node   pawl.Node // what it is; no row is written where its ID is 0. The store sets its times and skew
+	Clock  int64     // the time by the process's own clock
+	Worker int64     // the key of its worker, or 0
+	Routes []int64   // on which the worker could take something on
+}
+
+// A Pulsed is the answer to a beat.
+type Pulsed struct {
+	State machine.State // of the worker; empty if there is none
+	Stops []Stop        // claims of the worker that are asked to stop (a cancel was requested)
+	Work  bool          // there may be something to claim on the routes
+}
+
 // A Stop is a claim that was asked to stop.
 type Stop struct {
 	pawl.StepKey
 	Claim int
 }
+
+// NodeMemory is how long a process that is silent is remembered.
+const NodeMemory = 10 * time.Minute
 
 // A Dead is a worker that no longer lives, and how that was told.
 type Dead struct {
@@ -276,7 +304,8 @@ func (e *HeldError) Error() string { return e.Name + " is held by " + string(e.N
 // Views are plain reads, each a snapshot of its own. They see what was committed
 // before they were called.
 type Views interface {
-	// Job reads a job with its bodies. ErrNotFound if there is none.
+	// Job reads a job with its bodies. ErrNotFound if there is none; one that
+	// cannot be decoded is an error of kind Internal.
 	Job(ctx context.Context, key int64) (*pawl.Job, error)
 	// Jobs lists jobs with their bodies, newest first.
 	Jobs(ctx context.Context, f JobFilter) ([]*pawl.Job, error)
@@ -293,6 +322,9 @@ type Views interface {
 	// Worker reads a worker; Workers lists those in a living state, or all.
 	Worker(ctx context.Context, key int64) (*pawl.Worker, error)
 	Workers(ctx context.Context, living bool) ([]*pawl.Worker, error)
+	// Nodes reads the processes that were heard of within NodeMemory, the oldest
+	// first.
+	Nodes(ctx context.Context) ([]*pawl.Node, error)
 	// InFlight counts the steps enqueued by route, and in progress by worker
 	// (0: owned by the engine).
 	InFlight(ctx context.Context) (enqueued, running map[int64]int, err error)
@@ -376,6 +408,9 @@ type Wakeups interface {
 	Wake(topics ...Topic)
 	// Listen calls f with each topic that another process woke, until ctx ends.
 	Listen(ctx context.Context, f func(Topic)) error
+	// Hears reports whether hints of others reach a Listen at this moment, as far
+	// as is known. Where it does not, the database has to be asked more often.
+	Hears() bool
 }
 
 // A Topic is what a hint is about.
@@ -386,6 +421,10 @@ const (
 	TopicWork  Topic = "work"  // there may be something to claim
 	TopicMarks Topic = "marks" // there may be something to evaluate
 	TopicStops Topic = "stops" // a running step may have been asked to stop
+
+	// TopicSchema: the schema was migrated. On PostgreSQL alone, since to ask for
+	// its version is dear there.
+	TopicSchema Topic = "schema"
 )
 
 // A Migrator brings the schema up and down.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/expr-lang/expr/file"
@@ -21,14 +22,12 @@ type evaluation struct {
 	scope *Scope
 	meter *meter
 	vars  map[string]any
+	bound bool // vars has what every expression may use
 }
 
 // evaluate prepares the variables that the programs refer to.
 func (d *Definition) evaluate(s *Scope, each func(func(*program))) (*evaluation, error) {
-	v := &evaluation{d: d, scope: s, meter: &meter{}}
-	v.vars = v.meter.environment()
-	v.vars["job"] = s.job()
-	v.vars["index"] = s.Index
+	v := &evaluation{d: d, scope: s, meter: &meter{}, vars: map[string]any{}}
 	steps, env := map[string]any{}, false
 	var err error
 	each(func(p *program) {
@@ -150,8 +149,19 @@ func (v *evaluation) texts(list []namedTemplate, m map[string]any) (map[string]a
 	return m, nil
 }
 
+// bind adds what every expression may use. Most steps have none.
+func (v *evaluation) bind() {
+	if v.bound {
+		return
+	}
+	v.bound = true
+	maps.Copy(v.vars, v.meter.environment())
+	v.vars["job"], v.vars["index"] = v.scope.job(), v.scope.Index
+}
+
 // run evaluates one expression.
 func (v *evaluation) run(path string, p *program) (any, error) {
+	v.bind()
 	v.meter.left = maxCost
 	machine := vm.VM{MemoryBudget: maxMemory}
 	out, err := machine.Run(p.code, v.vars)

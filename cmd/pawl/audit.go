@@ -30,11 +30,12 @@ func newAudit(a *app) *cobra.Command {
 const verifyLong = `Check the audit trail of all jobs, steps, workers and schedules, or of one job:
 that every row is a legal move, that none is missing, out of order or changed, and
 that it leads to what is stored. The first row that breaks is named, with exit
-code 1.
+code 1. What retention removed is told, and the anchors that say so are checked.
 
 --file checks an exported trail without a database; - is standard input. A file
 cannot say what it never had: a trail that was cut at its end passes. Nor can a
-database, of a job that was removed from it with its steps and all of their rows.
+database, of a job that was removed from it with its steps and all of their rows, or
+of the last anchors: for that, compare with an export.
 The trail is of moves: inputs and outputs are not in it.`
 
 func newAuditVerify(a *app) *cobra.Command {
@@ -63,7 +64,7 @@ func newAuditVerify(a *app) *cobra.Command {
 			return a.judge(v, form)
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: {ok, entities, entries, fault}")
+	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: {ok, entities, entries, fault, removed}")
 	c.Flags().StringVar(&file, "file", "", "check this export (JSON lines; - is standard input) and no database")
 	return c
 }
@@ -74,6 +75,8 @@ type verdict struct {
 	Entities int    `json:"entities"`
 	Entries  int64  `json:"entries"`
 	Fault    *fault `json:"fault"`
+
+	Removed []removed `json:"removed,omitempty"` // by retention
 }
 
 // A fault is the first row that breaks.
@@ -84,16 +87,29 @@ type fault struct {
 	Message  string     `json:"message"`
 }
 
+// A removed is what retention has removed of a kind.
+type removed struct {
+	Kind  string         `json:"kind"`
+	Count int64          `json:"count"`
+	Days  int            `json:"days"` // of their creation
+	From  pawl.Timestamp `json:"from"` // when the first one was created
+	Until pawl.Timestamp `json:"until"`
+}
+
 // errStop ends a walk over trails that has found what it looked for.
 var errStop = errors.New("found")
 
 func (a *app) verifyStore(ctx context.Context, args []string) (verdict, error) {
 	v := verdict{OK: true}
-	err := a.trails(ctx, args, func(t store.TrailOf) error {
+	var anchors []audit.Anchor
+	err := a.trails(ctx, args, func(s store.Store) (err error) {
+		anchors, err = v.anchors(ctx, s)
+		return err
+	}, func(t store.TrailOf) error {
 		v.Entities++
 		v.Entries += int64(len(t.Entries))
 		if t.ID == "" {
-			v.OK, v.Fault = false, &fault{Sequence: 1, Code: audit.FaultRecord, Message: missingRecord(t.Entries)}
+			v.OK, v.Fault = false, &fault{Sequence: 1, Code: audit.FaultRecord, Message: missingRecord(t.Kind, t.Entries, anchors)}
 			return errStop
 		}
 		m := lifecycle.ByName(t.Kind)
@@ -115,11 +131,43 @@ func (a *app) verifyStore(ctx context.Context, args []string) (verdict, error) {
 
 // missingRecord speaks of a trail whose record was removed, and its id with it:
 // when it began is all there is to find it by.
-func missingRecord(trail []audit.Entry) string {
+func missingRecord(kind string, trail []audit.Entry, anchors []audit.Anchor) string {
 	if len(trail) == 0 {
 		return "a trail has no record"
 	}
-	return fmt.Sprintf("the trail of %d entries that begins at %s has no record", len(trail), stamp(time.UnixMicro(trail[0].At)))
+	text := fmt.Sprintf("the trail of %d entries that begins at %s has no record", len(trail), stamp(time.UnixMicro(trail[0].At)))
+	if kind == lifecycle.Step.Name {
+		kind = lifecycle.Job.Name
+	}
+	if audit.Anchored(anchors, kind, trail[0].At) {
+		text += ", though retention removed what it took of that day whole"
+	}
+	return text
+}
+
+// anchors checks what retention wrote down, and counts it.
+func (v *verdict) anchors(ctx context.Context, s store.Store) ([]audit.Anchor, error) {
+	anchors, err := s.Anchors(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if f := audit.VerifyAnchors(anchors); f != nil {
+		v.OK, v.Fault = false, faultOf(f)
+		return nil, errStop
+	}
+	days := map[string]map[int64]bool{}
+	for i := range anchors {
+		n := &anchors[i]
+		if days[n.Kind] == nil {
+			days[n.Kind] = map[int64]bool{}
+			v.Removed = append(v.Removed, removed{Kind: n.Kind, From: pawl.Timestamp(n.FirstCreated)})
+		}
+		r := &v.Removed[len(v.Removed)-1]
+		days[n.Kind][n.Day] = true
+		r.Count, r.Days = r.Count+n.Count, len(days[n.Kind])
+		r.From, r.Until = min(r.From, pawl.Timestamp(n.FirstCreated)), max(r.Until, pawl.Timestamp(n.LastCreated))
+	}
+	return anchors, nil
 }
 
 // codeLine is the code of a line of an export that is no row at all. The message
@@ -174,6 +222,10 @@ func (a *app) judge(v verdict, form string) error {
 	}
 	if form == formText {
 		fmt.Fprintf(a.stdout, "ok: %d entries of %d entities\n", v.Entries, v.Entities)
+		for _, r := range v.Removed {
+			fmt.Fprintf(a.stdout, "anchors: %s of %s, created %s to %s, removed by retention\n",
+				plural(r.Count, r.Kind), plural(int64(r.Days), "day"), r.From, r.Until)
+		}
 	}
 	return nil
 }
@@ -191,16 +243,22 @@ func newAuditExport(a *app) *cobra.Command {
 }
 
 func (a *app) export(ctx context.Context, args []string, w io.Writer) error {
-	return a.trails(ctx, args, func(t store.TrailOf) error { return audit.WriteLines(w, t.Entries) })
+	return a.trails(ctx, args, nil, func(t store.TrailOf) error { return audit.WriteLines(w, t.Entries) })
 }
 
-// trails hands the trails of all, or of the job that is named, to f.
-func (a *app) trails(ctx context.Context, args []string, f func(store.TrailOf) error) (err error) {
+// trails hands the trails of all, or of the job that is named, to f. First, if not
+// nil, sees the database before.
+func (a *app) trails(ctx context.Context, args []string, first func(store.Store) error, f func(store.TrailOf) error) (err error) {
 	s, _, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	if first != nil {
+		if err := first(s); err != nil {
+			return err
+		}
+	}
 	key := int64(0)
 	if len(args) == 1 {
 		if key, err = a.jobKey(ctx, s, args[0]); err != nil {

@@ -3,52 +3,66 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
-	"time"
+	"slices"
+	"strconv"
+	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/bench"
-	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/postgres"
 	"github.com/pawl-dev/pawl/store/sqlite"
 )
 
-const benchLong = `Measures this machine: no-op jobs end to end, chains of 3 and of 10 steps, and
-the time from a submission to its start, on SQLite at synchronous=full and
-=normal, and on PostgreSQL where one is named. The audit trail is on, as always.
+const benchLong = `Measures this machine: no-op jobs inserted, drained, and end to end; diamonds of
+4 steps and chains of 3 and 10, many at once; chains one at a time; a fan-out to
+1000 steps; the time from a submission to its start; and a sustained load. On
+SQLite at synchronous=full and =normal, and on PostgreSQL where one is named. The
+audit trail is on, as always.
 
 Files go to --dir and are removed. On PostgreSQL a schema of its own is made and
 dropped. A job's cost is in commits (shared by many jobs), inserted and updated
 records, and audit rows; a no-op job may cost 3 commits of its own, 2 inserts,
-4 updates and 8 audit rows.`
+4 updates and 8 audit rows. docs/bench.md says what each column is.`
 
 // A benchCommand is the flags of pawl bench.
 type benchCommand struct {
 	*app
-	config   bench.Config
+	sizes    bench.Sizes
+	only     []string
+	stores   []string
 	dir      string
 	postgres string
 	format   string
 }
 
+// The stores of pawl bench.
+const (
+	benchFull     = "full"
+	benchNormal   = "normal"
+	benchPostgres = "postgres"
+)
+
 func newBench(a *app) *cobra.Command {
 	b := &benchCommand{app: a}
 	c := &cobra.Command{
-		Use:     "bench",
-		Short:   "Measure the speed of this machine",
-		Long:    benchLong,
-		Example: "  pawl bench\n  pawl bench --jobs 50000 -o json\n  pawl bench --postgres postgres://localhost/test",
-		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return b.run(c.Context()) },
+		Use:   "bench",
+		Short: "Measure the speed of this machine",
+		Long:  benchLong,
+		Example: "  pawl bench\n  pawl bench --jobs 50000 -o json\n  pawl bench --stores full --only chain,start\n" +
+			"  pawl bench --only sustained --rate 2000\n  pawl bench --postgres postgres://localhost/test",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return b.run(c.Context()) },
 	}
 	f := c.Flags()
-	f.IntVar(&b.config.Jobs, "jobs", 20_000, "no-op jobs")
-	f.IntVar(&b.config.Chains, "chains", 500, "chains at once")
-	f.IntVar(&b.config.Samples, "samples", 200, "samples of each latency")
+	f.IntVar(&b.sizes.Jobs, "jobs", 20_000, "no-op jobs")
+	f.IntVar(&b.sizes.Graphs, "chains", 500, "chains, and diamonds, at once")
+	f.IntVar(&b.sizes.Samples, "samples", 200, "samples of each latency")
+	f.Float64Var(&b.sizes.Rate, "rate", 1000, "jobs per second that the sustained load offers, for ten seconds")
+	f.StringSliceVar(&b.only, "only", nil, "workloads with one of these words in their name (default: all)")
+	f.StringSliceVar(&b.stores, "stores", nil, "full, normal (of SQLite), postgres (default: all there are)")
 	f.StringVar(&b.dir, "dir", "", "folder of the SQLite files (default: one in the folder for temporary files)")
 	f.StringVar(&b.postgres, "postgres", "", "URL of a PostgreSQL database to measure (env PAWL_TEST_POSTGRES)")
 	f.StringVarP(&b.format, "output", "o", "text", "text or json")
@@ -56,102 +70,112 @@ func newBench(a *app) *cobra.Command {
 }
 
 func (b *benchCommand) run(ctx context.Context) error {
-	if b.format != "text" && b.format != "json" {
-		return usage("", "--output %q: want text or json", b.format)
-	}
-	for flag, n := range map[string]int{"--jobs": b.config.Jobs, "--chains": b.config.Chains, "--samples": b.config.Samples} {
-		if n < 1 || n > 10_000_000 {
-			return usage("", "%s %d: want 1 to 10000000", flag, n)
-		}
-	}
 	if b.postgres == "" {
 		b.postgres = b.getenv("PAWL_TEST_POSTGRES")
 	}
-	results, err := b.measure(ctx)
+	if err := b.check(); err != nil {
+		return err
+	}
+	report, err := b.measure(ctx)
 	if err != nil {
 		return err
 	}
 	if b.format == "json" {
-		return writeJSON(b.stdout, results)
+		return writeJSON(b.stdout, report)
 	}
-	return writeTable(b.stdout, benchTable(results))
+	if err := writeTable(b.stdout, benchTable(report.Results)); err != nil || len(report.Transitions) == 0 {
+		return err
+	}
+	fmt.Fprintln(b.stdout)
+	return writeTable(b.stdout, transitionsTable(report.Transitions))
 }
 
-func (b *benchCommand) measure(ctx context.Context) ([]bench.Result, error) {
+func (b *benchCommand) check() error {
+	if b.format != "text" && b.format != "json" {
+		return usage("", "--output %q: want text or json", b.format)
+	}
+	for flag, n := range map[string]int{"--jobs": b.sizes.Jobs, "--chains": b.sizes.Graphs, "--samples": b.sizes.Samples} {
+		if n < 1 || n > 10_000_000 {
+			return usage("", "%s %d: want 1 to 10000000", flag, n)
+		}
+	}
+	if !(b.sizes.Rate >= 1 && b.sizes.Rate <= 100_000) {
+		return usage("", "--rate %v: want 1 to 100000", b.sizes.Rate)
+	}
+	if len(bench.Select(b.only...)) == 0 {
+		return usage("pawl bench --help says what is measured", "--only %s: no workload has this in its name", strings.Join(b.only, ","))
+	}
+	all := []string{benchFull, benchNormal, benchPostgres}
+	for _, s := range b.stores {
+		if !slices.Contains(all, s) {
+			return usage("", "--stores %q: want %s", s, strings.Join(all, ", "))
+		}
+	}
+	if b.postgres != "" {
+		return nil
+	}
+	if slices.Contains(b.stores, benchPostgres) {
+		return usage("name one with --postgres", "--stores postgres: there is no PostgreSQL to measure")
+	}
+	if len(b.stores) == 0 {
+		fmt.Fprintln(b.stderr, "PostgreSQL is not measured: name one with --postgres")
+	}
+	return nil
+}
+
+// wanted reports whether a store is to be measured.
+func (b *benchCommand) wanted(store string) bool {
+	return len(b.stores) == 0 && (store != benchPostgres || b.postgres != "") || slices.Contains(b.stores, store)
+}
+
+func (b *benchCommand) measure(ctx context.Context) (*bench.Report, error) {
 	dir, err := os.MkdirTemp(b.dir, "pawl-bench-")
 	if err != nil {
 		return nil, usage("name a folder that can be written with --dir", "cannot make a folder for the SQLite files: %v", err)
 	}
 	defer os.RemoveAll(dir)
-	var all []bench.Result
+	c := bench.Config{Workloads: bench.Select(b.only...), Sizes: b.sizes, Progress: func(target, what string) { fmt.Fprintf(b.stderr, "%s: %s\n", target, what) }}
 	for _, mode := range []string{sqlite.Full, sqlite.Normal} {
-		s, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dir, mode+".db"), Synchronous: mode, Log: b.log})
-		if err != nil {
-			return nil, err
+		if b.wanted(mode) {
+			c.Targets = append(c.Targets, bench.SQLite{Path: filepath.Join(dir, mode+".db"), Synchronous: mode, Log: b.log})
 		}
-		results, err := b.one(ctx, "sqlite "+mode, s, 1)
-		s.Close()
+	}
+	if b.wanted(benchPostgres) {
+		p, err := bench.NewPostgres(ctx, postgres.Config{URL: b.postgres, Log: b.log})
 		if err != nil {
-			return nil, err
+			return nil, usage("is the server running, and may you connect?", "--postgres: %v", err)
 		}
-		all = append(all, results...)
+		defer p.Close(ctx)
+		c.Targets = append(c.Targets, p)
 	}
-	if b.postgres == "" {
-		fmt.Fprintln(b.stderr, "PostgreSQL is not measured: name one with --postgres")
-		return all, nil
-	}
-	results, err := b.onPostgres(ctx)
-	return append(all, results...), err
-}
-
-func (b *benchCommand) one(ctx context.Context, name string, s store.Store, lanes int) ([]bench.Result, error) {
-	c := b.config
-	c.Name, c.Store, c.Lanes, c.Workers = name, s, lanes, lanes
-	c.Progress = func(what string) { fmt.Fprintf(b.stderr, "%s: %s\n", name, what) }
 	return bench.Run(ctx, c)
 }
 
-// onPostgres measures in a schema of its own.
-func (b *benchCommand) onPostgres(ctx context.Context) ([]bench.Result, error) {
-	conn, err := pgx.Connect(ctx, b.postgres)
-	if err != nil {
-		return nil, usage("is the server running, and may you connect?", "--postgres: %v", err)
+func benchTable(results []bench.Result) [][]string {
+	rows := [][]string{{"STORE", "WORKLOAD", "JOBS/S", "STEPS/S", "P50 MS", "P99 MS", "COMMITS/JOB", "ROLLBACKS", "INSERTS", "UPDATES", "AUDIT", "WAL KB", "WRITTEN KB", "DEAD", "INDEXED", "ALLOC KB"}}
+	for _, r := range results {
+		c := r.PerJob
+		rows = append(rows, []string{r.Store, r.Workload, figure(0, r.JobRate), figure(0, r.StepRate), figure(2, float64(r.P50)), figure(2, float64(r.P99)),
+			figure(3, c.Commits), figure(3, c.Rollbacks), figure(1, c.Inserts), figure(1, c.Updates), figure(1, c.Audit),
+			figure(1, c.WAL/1000), figure(1, c.Written/1000), figure(1, c.Dead), figure(1, c.Indexed), figure(1, c.Allocated/1000)})
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	schema := fmt.Sprintf("pawl_bench_%d", time.Now().UnixNano())
-	if _, err := conn.Exec(ctx, "create schema "+schema); err != nil {
-		return nil, fmt.Errorf("make a schema to measure in: %w", err)
-	}
-	defer conn.Exec(context.WithoutCancel(ctx), "drop schema "+schema+" cascade")
-	u, err := url.Parse(b.postgres)
-	if err != nil {
-		return nil, usage("", "--postgres: want a URL")
-	}
-	q := u.Query()
-	q.Set("search_path", schema)
-	u.RawQuery = q.Encode()
-	s, err := postgres.Open(ctx, postgres.Config{URL: u.String(), Log: b.log})
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	return b.one(ctx, "postgres", s, 2)
+	most := bench.Budget
+	return append(rows, []string{"budget", "a no-op job", "", "", "", "", fmt.Sprintf("%.0f, not shared", most.Commits), "",
+		figure(1, most.Inserts), figure(1, most.Updates), figure(1, most.Audit), "", "", "", "", ""})
 }
 
-func benchTable(results []bench.Result) [][]string {
-	rows := [][]string{{"STORE", "WORKLOAD", "JOBS/S", "STEPS/S", "P50 MS", "P99 MS", "COMMITS/JOB", "INSERTS", "UPDATES", "AUDIT"}}
-	figure := func(format string, v float64) string {
-		if v == 0 {
-			return "-"
-		}
-		return fmt.Sprintf(format, v)
+func transitionsTable(list []bench.Transitions) [][]string {
+	rows := [][]string{{"TRANSITIONS", "ENGINE/S", fmt.Sprintf("BARE DATABASE/S, BATCHES OF %d", bench.BareBatch), "RATIO", "AIM"}}
+	for _, t := range list {
+		rows = append(rows, []string{t.Store, figure(0, t.Engine), figure(0, t.Bare), figure(2, t.Ratio), "at least " + figure(2, t.Aim)})
 	}
-	for _, r := range results {
-		rows = append(rows, []string{r.Store, r.Workload, figure("%.0f", r.JobRate), figure("%.0f", r.StepRate),
-			figure("%.2f", float64(r.P50)), figure("%.2f", float64(r.P99)), fmt.Sprintf("%.3f", r.PerJob.Commits),
-			fmt.Sprintf("%.1f", r.PerJob.Inserts), fmt.Sprintf("%.1f", r.PerJob.Updates), fmt.Sprintf("%.1f", r.PerJob.Audit)})
+	return rows
+}
+
+// figure writes a number for a table, and nothing as -.
+func figure(decimals int, v float64) string {
+	if v == 0 {
+		return "-"
 	}
-	budget := bench.Budget
-	return append(rows, []string{"budget", "a no-op job", "", "", "", "", fmt.Sprintf("%.0f, not shared", budget.Commits),
-		fmt.Sprintf("%.1f", budget.Inserts), fmt.Sprintf("%.1f", budget.Updates), fmt.Sprintf("%.1f", budget.Audit)})
+	return strconv.FormatFloat(v, 'f', decimals, 64)
 }

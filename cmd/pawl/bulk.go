@@ -156,7 +156,7 @@ func (a *app) meant(ctx context.Context, o orchestrator, b *bulk, args []string)
 		if err != nil || len(jobs) == 0 {
 			return nil, err
 		}
-		return jobs, a.confirm(ctx, b, len(jobs))
+		return jobs, a.sure(ctx, b.verb+" "+countJobs(len(jobs)), b.yes)
 	case args[0] == "-":
 		return readJobs(a.stdin)
 	}
@@ -232,15 +232,15 @@ func eldest(all []candidate) []candidate {
 	return slices.DeleteFunc(all, func(c candidate) bool { return there[c.parent] })
 }
 
-// confirm asks whether it is really meant, unless that was said.
-func (a *app) confirm(ctx context.Context, b *bulk, jobs int) error {
-	if b.yes {
+// sure asks whether what --all does is really meant, unless that was said.
+func (a *app) sure(ctx context.Context, what string, yes bool) error {
+	if yes {
 		return nil
 	}
 	if f, ok := a.stdin.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
-		return usage("add --yes to do it without being asked", "--all would %s %s, and there is no terminal to ask on", b.verb, countJobs(jobs))
+		return usage("add --yes to do it without being asked", "--all would %s, and there is no terminal to ask on", what)
 	}
-	fmt.Fprintf(a.stderr, "%s %s? [y/N] ", b.verb, countJobs(jobs))
+	fmt.Fprintf(a.stderr, "%s? [y/N] ", what)
 	answers := make(chan string, 1) // 1: nobody may be there any more
 	go func() {
 		line, err := bufio.NewReader(a.stdin).ReadString('\n')

@@ -16,10 +16,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/pgtest"
 )
 
-// killRounds is how many runs are killed on each store (T10, and the promise
-// of --resume).
-const killRounds = 50
-
 // killed is a workflow whose steps leave a line each time they run: their key
 // and their claim, which is the fence.
 const killed = `name: killed

@@ -5,4 +5,7 @@ package main
 
 import "os"
 
-func main() { os.Exit(processOf(os.Args[1:]).main()) }
+func main() {
+	limitHeap()
+	os.Exit(processOf(os.Args[1:]).main())
+}

@@ -47,8 +47,8 @@ func TestScripts(t *testing.T) {
 // TestScriptsOnPostgres runs those scripts again that are of any database.
 func TestScriptsOnPostgres(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"hello", "json", "exitcodes", "resume", "interrupt", "cancel", "exec", "dev", "verbose", "migrate",
-		"approve", "bulk", "pause", "quota", "retry", "signal", "steps", "schedule", "workflow", "move", "why"} {
+	for _, name := range []string{"hello", "json", "exitcodes", "resume", "interrupt", "cancel", "exec", "dev", "worker", "verbose", "migrate", "outdated",
+		"approve", "bulk", "pause", "quota", "retry", "signal", "steps", "schedule", "workflow", "move", "why", "prune"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := scripts(t, pgtest.URL(t))
@@ -84,9 +84,11 @@ func scripts(t *testing.T, database string) testscript.Params {
 			"spawn":  spawn,
 			"signal": signalTo,
 			"reap":   reap,
+			"insist": insist,
 			"await":  await,
 			"take":   take,
 			"tamper": tamper,
+			"ago":    ago,
 		},
 	}
 }
@@ -161,6 +163,26 @@ func spawn(ts *testscript.TestScript, _ bool, args []string) {
 func signalTo(ts *testscript.TestScript, _ bool, args []string) {
 	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}
 	ts.Check(processes(ts).byName[args[0]].Process.Signal(signals[args[1]]))
+}
+
+// insist NAME SIGNAL PATTERN sends a signal again and again, as one that comes
+// soon after another is taken for the same, until stderr matches.
+func insist(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("(?m)" + args[2])
+	deadline := time.After(30 * time.Second)
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if b, err := os.ReadFile(ts.MkAbs(args[0] + ".err")); err == nil && pattern.Match(b) {
+			return
+		}
+		signalTo(ts, false, args[:2])
+		select {
+		case <-again.C:
+		case <-deadline:
+			ts.Fatalf("%s did not come within 30 s", strings.Join(args, " "))
+		}
+	}
 }
 
 // reap NAME CODE waits for a spawned process; -1 is one that was killed.

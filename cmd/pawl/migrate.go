@@ -53,9 +53,9 @@ func newMigrateDown(a *app) *cobra.Command {
 // newMigration makes the command of one direction. goal answers the version
 // that it leads to when none is named.
 func (a *app) newMigration(word, short, long string, goal func(current, newest int) int) *cobra.Command {
-	to, dry := -1, false
+	to, dry, force := -1, false, false
 	c := &cobra.Command{
-		Use: word, Short: short, Long: long + "\n--dry-run prints the SQL and changes nothing.",
+		Use: word, Short: short, Long: long + "\n--dry-run prints the SQL and changes nothing. While processes use the database it is\nrefused; with --force they stop by themselves, within seconds.",
 		Example: fmt.Sprintf("  pawl migrate %[1]s\n  pawl migrate %[1]s --to 1 --dry-run", word),
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -63,11 +63,17 @@ func (a *app) newMigration(word, short, long string, goal func(current, newest i
 				return usage("", "--to %d: want 0 or more", to)
 			}
 			return a.withSchema(c.Context(), func(m store.Migrator, _ database) error {
+				if !dry && !force {
+					if err := a.unused(c.Context(), m, word); err != nil {
+						return err
+					}
+				}
 				return a.migrate(c.Context(), m, word, to, dry, goal)
 			})
 		},
 	}
 	c.Flags().IntVar(&to, "to", -1, "the version to go to; -1: "+map[string]string{"up": "the newest", "down": "the one before"}[word])
+	c.Flags().BoolVar(&force, "force", false, "migrate though processes use the database")
 	c.Flags().BoolVar(&dry, "dry-run", false, "print the SQL and change nothing")
 	return c
 }

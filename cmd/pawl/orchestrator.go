@@ -44,6 +44,13 @@ type orchestrator interface {
 	MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bool, c pawl.Change) (*engine.Moved, error)
 	PlanMoves(ctx context.Context, workspace string, canonical []byte) (*engine.MovePlans, error)
 
+	Workers(ctx context.Context, q pawl.WorkerQuery) ([]pawl.WorkerView, error)
+	Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, error)
+	WorkerHistory(ctx context.Context, id pawl.ID) ([]pawl.Transition, error)
+	PauseWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
+	ResumeWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
+	TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
+
 	SetQuotas(ctx context.Context, set []pawl.Quota, note workflow.Note) error
 	Quotas(ctx context.Context, workspace string) ([]engine.QuotaView, error)
 
@@ -54,6 +61,9 @@ type orchestrator interface {
 	Schedule(ctx context.Context, n store.ScheduleName, next int) (*engine.ScheduleView, error)
 	ScheduleHistory(ctx context.Context, n store.ScheduleName) ([]pawl.Transition, error)
 	Followed(ctx context.Context) (bool, error)
+
+	Prune(ctx context.Context, age time.Duration, c pawl.Change, each func(engine.Pruning)) (engine.Pruning, error)
+	Prospects(ctx context.Context, age time.Duration) ([]store.Prospect, error)
 }
 
 var _ orchestrator = (*engine.Engine)(nil)
@@ -68,11 +78,16 @@ type ledger struct {
 // openLedger opens the database and starts an engine on it. The caller closes
 // it. A passive engine leaves all work to other processes.
 func (a *app) openLedger(ctx context.Context, passive bool) (*ledger, error) {
+	return a.openEngine(ctx, engine.Config{Passive: passive})
+}
+
+// openEngine opens the database and starts an engine on it as c says.
+func (a *app) openEngine(ctx context.Context, c engine.Config) (*ledger, error) {
 	s, db, err := a.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := engine.Config{Store: s, Passive: passive, Log: a.log}
+	c.Store, c.Log = s, a.log
 	if db.postgres != "" {
 		c.Lanes = 2
 	}

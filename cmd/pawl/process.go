@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"os/user"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,6 +28,7 @@ type process struct {
 	exit    func(code int)
 	screen  screen
 	signals chan os.Signal // 2: the second one must not be lost while the first is dealt with
+	hurry   atomic.Pointer[func()]
 }
 
 // A screen is the terminal that talk goes to.
@@ -87,7 +89,7 @@ const echo = 200 * time.Millisecond
 
 // interruptible answers a context that ends with the first SIGINT or SIGTERM, or
 // with SIGHUP unless whoever started the process had that ignored, as nohup(1)
-// does. The next one ends the process at once.
+// does. The next one ends the process at once, or hurries it; see hurried.
 func (p *process) interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signal.Notify(p.signals, os.Interrupt, syscall.SIGTERM)
@@ -101,14 +103,32 @@ func (p *process) interruptible(ctx context.Context) (context.Context, func()) {
 		cancel()
 		first := time.Now()
 		for range p.signals {
-			if time.Since(first) > echo {
-				p.exit(codeInterrupted)
+			if time.Since(first) <= echo {
+				continue
 			}
+			if f := p.hurry.Swap(nil); f != nil {
+				(*f)()
+				first = time.Now()
+				continue
+			}
+			p.exit(codeInterrupted)
 		}
 	}()
 	return ctx, func() {
 		signal.Stop(p.signals)
 		close(p.signals)
+		cancel()
+	}
+}
+
+// hurried answers a context that ends with the second signal, which then does
+// not end the process: the third one does.
+func (p *process) hurried() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	hurry := func() { cancel() }
+	p.hurry.Store(&hurry)
+	return ctx, func() {
+		p.hurry.CompareAndSwap(&hurry, nil)
 		cancel()
 	}
 }

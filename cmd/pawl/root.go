@@ -83,11 +83,12 @@ func addCompletion(root *cobra.Command) {
 // commands are the commands of the program. A file that adds one adds it here.
 func commands(a *app) []*cobra.Command {
 	return []*cobra.Command{
-		newRun(a), newSubmit(a), newExec(a), newDev(a),
+		newRun(a), newSubmit(a), newExec(a),
+		newDev(a), newServer(a), newWorker(a),
 		newValidate(a), newPlan(a), newVerify(a), newSimulate(a),
 		newWorkflow(a), newSchedule(a),
 		newJobs(a), newJob(a), newStep(a), newApprove(a), newReject(a), newQuota(a),
-		newMachine(a), newAudit(a), newMigrate(a), newBench(a), newVersion(a),
+		newMachine(a), newAudit(a), newPrune(a), newMigrate(a), newDoctor(a), newBench(a), newVersion(a),
 	}
 }
 

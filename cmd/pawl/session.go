@@ -44,13 +44,31 @@ func (s *session) run(ctx context.Context, f follower) (*pawl.JobView, error) {
 		f.close()
 		return nil, err
 	}
-	v, err := follow(ctx, s.ledger.engine, s.id, f)
+	working, stop := whileWorking(ctx, worker)
+	defer stop()
+	v, err := follow(working, s.ledger.engine, s.id, f)
+	if working.Err() != nil && ctx.Err() == nil {
+		return v, s.app.drain(worker, 0)
+	}
 	if ctx.Err() != nil {
 		fmt.Fprintln(s.app.stderr, "stopping what runs; Ctrl-C again leaves at once")
 	}
 	over, cancel := context.WithCancel(context.Background())
 	cancel() // what still runs is interrupted at once
 	return v, errors.Join(err, worker.Drain(over))
+}
+
+// whileWorking answers a context that ends with ctx, or with the worker.
+func whileWorking(ctx context.Context, worker *runner.Worker) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-worker.Over():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 func (s *session) worker() runner.WorkerConfig {

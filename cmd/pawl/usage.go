@@ -70,8 +70,10 @@ func flagError(c *cobra.Command, err error) error {
 var nouns = map[string]string{
 	"int":      "a whole number",
 	"bool":     "true or false",
+	"float64":  "a number",
 	"duration": "a duration such as 30s or 1h30m",
 	"string":   "a text",
+	"age":      "1h or more, such as 12h or 30d",
 }
 
 func unknownFlag(c *cobra.Command, missing *pflag.NotExistError, hint string) error {

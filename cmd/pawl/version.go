@@ -21,8 +21,15 @@ func newVersion(a *app) *cobra.Command {
 	}
 }
 
+// release is the version of a release, which the linker sets:
+// -ldflags "-X main.release=v1.2.3".
+var release string
+
 // version answers what the build says of itself.
 func version() string {
+	if release != "" {
+		return release
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}

@@ -25,6 +25,8 @@ type Cluster struct {
 	dir     string
 	account *syscall.Credential // nil: the own account
 	bin     string
+	port    int
+	durable bool
 	server  *exec.Cmd
 	exited  chan struct{} // closed when the server has ended
 }
@@ -37,12 +39,16 @@ func Start(ctx context.Context, durable bool) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{bin: bin, exited: make(chan struct{})}
+	c := &Cluster{bin: bin, durable: durable}
 	if err := c.prepare(ctx); err != nil {
 		c.remove()
 		return nil, err
 	}
-	if err := c.serve(ctx, durable); err != nil {
+	if c.port, err = freePort(); err != nil {
+		c.remove()
+		return nil, err
+	}
+	if err := c.serve(ctx); err != nil {
 		c.Stop()
 		return nil, err
 	}
@@ -102,18 +108,14 @@ func (c *Cluster) command(ctx context.Context, name string, args ...string) *exe
 }
 
 // serve starts the server and waits until it answers.
-func (c *Cluster) serve(ctx context.Context, durable bool) error {
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
-	log, err := os.Create(filepath.Join(c.dir, "log"))
+func (c *Cluster) serve(ctx context.Context) error {
+	log, err := os.OpenFile(filepath.Join(c.dir, "log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	c.URL = address(port, "postgres")
-	c.server = c.command(context.WithoutCancel(ctx), "postgres", settings(c.data(), port, durable)...)
+	c.URL, c.exited = address(c.port, "postgres"), make(chan struct{})
+	c.server = c.command(context.WithoutCancel(ctx), "postgres", settings(c.data(), c.port, c.durable)...)
 	c.server.Stdout, c.server.Stderr = log, log
 	if err := startPinned(c.server, c.exited); err != nil {
 		c.server = nil
@@ -126,7 +128,7 @@ func settings(data string, port int, durable bool) []string {
 	args := []string{"-D", data, "-p", strconv.Itoa(port)}
 	set := map[string]string{
 		"listen_addresses": "127.0.0.1", "unix_socket_directories": "",
-		"max_connections": "400", "shared_buffers": "128MB",
+		"max_connections": "400", "shared_buffers": "128MB", "max_prepared_transactions": "10",
 	}
 	if durable {
 		set["max_wal_size"] = "4GB"

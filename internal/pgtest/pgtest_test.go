@@ -45,3 +45,27 @@ func TestStopRemovesTheCluster(t *testing.T) {
 		t.Errorf("stopping twice: %v", err)
 	}
 }
+
+func TestACommitOutlivesTheServer(t *testing.T) {
+	t.Parallel()
+	c, err := Start(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Stop()
+	for _, statement := range []string{"create table kept (n int)", "insert into kept values (7)"} {
+		if err := admin(c.URL, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Kill()
+	if err := admin(c.URL, "select 1"); err == nil {
+		t.Fatal("a killed server answers")
+	}
+	if err := c.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin(c.URL, "insert into kept select n from kept where n = 7"); err != nil {
+		t.Error(err)
+	}
+}

@@ -3,11 +3,14 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -15,45 +18,76 @@ import (
 // may be about to take its name, or to take it again on a new connection.
 const unheldGrace = 2 * time.Second
 
-const writeBeat = `insert into beat (worker, at) values ($1, ` + clock + `)
-on conflict (worker) do update set at = excluded.at`
+// beat says and answers all in one statement: a row for each stop, and one for
+// the rest.
+var beat = `with said as (
+  insert into beat (worker, at) select $1::bigint, ` + clock + ` where $1::bigint <> 0
+  on conflict (worker) do update set at = excluded.at
+), noted as (
+  insert into node (id, role, name, host, pid, version, started_at, at, skew)
+  select $2::bigint, $3::text, $4::text, $5::text, $6::bigint, $7::text, ` + clock + `, ` + clock + `, $8::bigint - ` + clock + ` where $2::bigint <> 0
+  on conflict (id) do update set at = excluded.at, skew = excluded.skew
+)
+select job, ord, claims::bigint, null::text from step
+where worker = $1 and state = 'in_progress' and due_event = '` + string(lifecycle.StepCancel) + `'
+union all
+select 0, 0, exists (select 1 from unnest($9::bigint[]) r(route) where
+    exists (select 1 from step s where s.state = 'enqueued' and s.route = r.route and s.rank >= $10::bigint)
+    or exists (select 1 from job j where j.state = 'PENDING' and j.route = r.route and not j.paused and j.rank >= $11::bigint))::int,
+  coalesce((select state from worker where id = $1), '')
+order by 1, 2`
 
-const readStops = `select job, ord, claims from step
-where worker = $1 and worker <> 0 and state = 'in_progress' and due_event = $2 order by job, ord`
-
-// Beat says that a worker is alive, and answers the claims that are asked to
-// stop.
-func (db *DB) Beat(ctx context.Context, worker int64) ([]store.Stop, error) {
-	var stops []store.Stop
+// Beat says that a process and its worker are alive; see store.Ledger.
+func (db *DB) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
+	var answer *store.Pulsed
+	n := &p.Node
+	horizon := db.horizons.of(p.Routes)
+	from, due := horizon.glance()
+	begun := time.Now()
 	err := db.session.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		stops = nil
-		b := new(pgx.Batch)
-		b.Queue(writeBeat, worker)
-		b.Queue(readStops, worker, string(lifecycle.StepCancel)).Query(func(rows pgx.Rows) error {
-			for rows.Next() {
-				var s store.Stop
-				if err := rows.Scan(&s.Job, (*int64)(&s.Ord), &s.Claim); err != nil {
-					return err
-				}
-				stops = append(stops, s)
+		answer = new(store.Pulsed)
+		return db.queryOn(ctx, conn, "beat", beat, func(c *cursor) {
+			stop := store.Stop{StepKey: pawl.StepKey{Job: c.num(), Ord: pawl.Ord(c.num())}, Claim: c.int()}
+			if c.null() {
+				answer.Stops = append(answer.Stops, stop)
+				return
 			}
-			return rows.Err()
-		})
-		return conn.SendBatch(ctx, b).Close()
+			answer.State, answer.Work = machine.State(c.text()), due || stop.Claim == 1
+		}, p.Worker, n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, p.Routes, from.steps, from.jobs)
 	})
-	return stops, queryError("beat", err)
+	horizon.glanced(from, time.Since(begun))
+	return answer, err
 }
 
-// The locks that are held, joined with the living workers. The server shows the
-// key of an advisory lock in two halves.
-const readLiving = `with locked as (
+// Nodes reads the processes that were heard of; see store.Views.
+func (db *DB) Nodes(ctx context.Context) ([]*pawl.Node, error) {
+	var nodes []*pawl.Node
+	err := db.query(ctx, "list processes", `select id, role, name, host, pid, version, started_at, at, skew from node
+where at > `+clock+` - $1::bigint order by started_at, id`, func(c *cursor) {
+		n := &pawl.Node{ID: c.num(), Role: c.text(), Name: c.text(), Host: c.text(), PID: c.int(), Version: c.text(),
+			StartedAt: c.num(), BeatAt: c.num(), Skew: c.num()}
+		if c.err == nil {
+			nodes = append(nodes, n)
+		}
+	}, store.NodeMemory.Microseconds())
+	return nodes, err
+}
+
+// livingWorker says in the words of the index worker_living that a worker lives,
+// so that those who have ended are not read.
+var livingWorker = "state in ('" + strings.Join(words(living(lifecycle.Worker)), "', '") + "')"
+
+// readLiving answers the workers that live by their record: how long they have been
+// quiet, and whether the lock of their name is held. The server shows the key of an
+// advisory lock in two halves.
+var readLiving = `with locked as (
   select classid::bigint << 32 | objid::bigint as key from pg_locks
   where locktype = 'advisory' and objsubid = 1 and granted
     and database = (select oid from pg_database where datname = current_database())
 )
-select w.id, (` + clock + ` - greatest(w.created_at, coalesce(b.at, 0)))::bigint, exists (
-  select 1 from locked where key = hashtextextended(current_schema() || '/' || 'worker/' || w.id, 7061776))
-from worker w left join beat b on b.worker = w.id where w.state = any($1) order by w.id`
+select w.id, (` + clock + ` - greatest(w.created_at, coalesce(b.at, 0)))::bigint as quiet, exists (
+  select 1 from locked where key = hashtextextended(current_schema() || '/' || 'worker/' || w.id, 7061776)) as held
+from worker w left join beat b on b.worker = w.id where w.` + livingWorker + ` order by w.id`
 
 // Reap answers the workers that are dead; see store.Ledger.
 func (db *DB) Reap(ctx context.Context, silence time.Duration) ([]store.Dead, error) {
@@ -63,7 +97,7 @@ func (db *DB) Reap(ctx context.Context, silence time.Duration) ([]store.Dead, er
 		if why := verdict(quiet, held, silence); why != "" {
 			dead = append(dead, store.Dead{Worker: key, Reason: why})
 		}
-	}, living(lifecycle.Worker))
+	})
 	return dead, err
 }
 

@@ -15,26 +15,26 @@ import (
 // several, the heads of their queues are merged before the locks are taken;
 // spare rows stand in for those that others have locked.
 const (
-	readyOne = `select s.* from step s where s.state = 'enqueued' and s.route = $1::bigint
+	readyOne = `select s.*, s.ctid as place from step s where s.state = 'enqueued' and s.route = $1::bigint and s.rank >= $3::bigint
   order by s.rank, s.job, s.ord limit $2::bigint for update skip locked`
 	readyMany = `select s.* from (
     select h.* from unnest($1::bigint[]) as r(route) cross join lateral
-      (select job, ord, rank from step where state = 'enqueued' and step.route = r.route
+      (select job, ord, rank from step where state = 'enqueued' and step.route = r.route and rank >= $3::bigint
        order by rank, job, ord limit 2 * $2::bigint + 100) h
     order by h.rank, h.job, h.ord
   ) h cross join lateral
-    (select * from step where step.job = h.job and step.ord = h.ord and state = 'enqueued' for update skip locked) s
+    (select *, ctid as place from step where step.job = h.job and step.ord = h.ord and state = 'enqueued' for update skip locked) s
   limit $2::bigint`
-	pendingOne = `select j.* from job j where j.state = 'PENDING' and j.route = $1::bigint and not j.paused
-  order by j.rank, j.id limit $2::bigint - (select count(*) from c) for update skip locked`
+	pendingOne = `select j.*, j.ctid as place from job j where j.state = 'PENDING' and j.route = $1::bigint and not j.paused and j.rank >= $4::bigint
+  order by j.rank, j.id limit greatest($2::bigint - (select count(*) from c), $5::bigint) for update skip locked`
 	pendingMany = `select j.* from (
     select h.* from unnest($1::bigint[]) as r(route) cross join lateral
-      (select id, rank from job where state = 'PENDING' and job.route = r.route and not paused
+      (select id, rank from job where state = 'PENDING' and job.route = r.route and not paused and rank >= $4::bigint
        order by rank, id limit 2 * $2::bigint + 100) h
     order by h.rank, h.id
   ) h cross join lateral
-    (select * from job where job.id = h.id and state = 'PENDING' and not paused for update skip locked) j
-  limit $2::bigint - (select count(*) from c)`
+    (select *, ctid as place from job where job.id = h.id and state = 'PENDING' and not paused for update skip locked) j
+  limit greatest($2::bigint - (select count(*) from c), $5::bigint)`
 )
 
 var (
@@ -50,14 +50,14 @@ func claimSQL(ready, pending string) string {
 	return fmt.Sprintf(`with c as materialized (%s),
 p as materialized (%s),
 r as materialized (
-  select %s, %s, j.inputs, j.metadata from p j cross join lateral
-    (select * from step where step.job = j.id and state = 'pending' and unmet = 0 order by ord offset 0) s
+  select %s, s.place as s_place, %s, j.place as j_place, j.inputs, j.metadata from p j cross join lateral
+    (select *, ctid as place from step where step.job = j.id and state = 'pending' and unmet = 0 order by ord offset 0) s
 )
-select %s, 0, %s, case when first then j.inputs end, case when first then j.metadata end
+select %s, c.place, 0, %s, j.place, case when first then j.inputs end, case when first then j.metadata end
 from (select *, lag(job) over () is distinct from job as first from c) c
-  cross join lateral (select * from job where job.id = c.job offset 0) j
+  cross join lateral (select *, ctid as place from job where job.id = c.job offset 0) j
 union all
-select %s, 1, %s, case when first then inputs end, case when first then metadata end
+select %s, s_place, 1, %s, j_place, case when first then inputs end, case when first then metadata end
 from (select *, lag(s_job) over () is distinct from s_job as first from r) r`,
 		ready, pending, shaped("s.* as s_*", stepPlain), shaped("j.* as j_*", jobPlain),
 		names("c", stepPlain), names("j", jobPlain), shaped("s_*", stepPlain), shaped("j_*", jobPlain))
@@ -67,16 +67,22 @@ from (select *, lag(s_job) over () is distinct from s_job as first from r) r`,
 // this transaction has locked already is not passed over by SKIP LOCKED, so
 // queries that share a route ask for as much more as those before them want.
 type claimGroup struct {
-	routes []int64
-	limit  int
-	steps  []pawl.StepKey
-	starts []int64
+	routes  []int64
+	limit   int
+	atLeast int // pending jobs
+	steps   []pawl.StepKey
+	starts  []int64
+
+	horizon *horizon    // nil if nothing is looked for
+	full    bool        // the look is from the beginning
+	found   []claimable // by the look, in order
 }
 
 func (r *reading) queueClaims(p *pipe) {
 	for _, c := range r.q.Claims {
 		group := r.groupOf(c.Routes)
 		group.limit += c.Limit
+		group.atLeast += c.Starts
 	}
 	for i, group := range r.groups {
 		limit := group.limit
@@ -85,10 +91,18 @@ func (r *reading) queueClaims(p *pipe) {
 				limit += before.limit
 			}
 		}
+		if len(group.routes) == 0 {
+			continue
+		}
+		group.limit = limit
+		group.horizon = r.horizons.of(group.routes)
+		var from sight
+		from, group.full = group.horizon.begin()
+		more := [][]byte{num(int64(limit)), num(from.steps), num(from.jobs), num(int64(group.atLeast))}
 		if len(group.routes) == 1 {
-			p.add(claimOne, r.claimed(group), num(group.routes[0]), num(int64(limit)))
-		} else if len(group.routes) > 1 {
-			p.add(claimMany, r.claimed(group), nums(group.routes), num(int64(limit)))
+			p.add(claimOne, r.claimed(group), append([][]byte{num(group.routes[0])}, more...)...)
+		} else {
+			p.add(claimMany, r.claimed(group), append([][]byte{nums(group.routes)}, more...)...)
 		}
 	}
 }
@@ -112,12 +126,13 @@ func (r *reading) claimed(group *claimGroup) func(*cursor) {
 	return func(c *cursor) {
 		s := r.claimedStep(c)
 		start := c.num() == 1
-		j := c.job()
+		j := r.foundJob(c)
 		j.Inputs, j.Metadata = c.body(), c.body()
 		if c.err != nil {
 			return
 		}
 		if !start && s != nil {
+			group.found = append(group.found, claimable{key: s.StepKey, rank: s.Rank, priority: s.Priority})
 			group.steps = append(group.steps, s.StepKey)
 			r.withBodies(j)
 		}
@@ -125,6 +140,7 @@ func (r *reading) claimed(group *claimGroup) func(*cursor) {
 			return
 		}
 		if n := len(group.starts); n == 0 || group.starts[n-1] != j.Key() {
+			group.found = append(group.found, claimable{key: pawl.StepKey{Job: j.Key()}, rank: j.Rank, priority: j.Priority, starts: true})
 			group.starts = append(group.starts, j.Key())
 			r.withBodies(j)
 		}
@@ -133,10 +149,10 @@ func (r *reading) claimed(group *claimGroup) func(*cursor) {
 
 func (r *reading) claimedStep(c *cursor) *pawl.Step {
 	if c.null() {
-		c.at += len(stepPlain)
+		c.at += len(stepPlain) + 1
 		return nil
 	}
-	s := c.step()
+	s := r.foundStep(c)
 	if c.err != nil {
 		return nil
 	}
@@ -192,7 +208,7 @@ func (r *reading) handOut() {
 				f.Steps = append(f.Steps, k)
 			}
 		}
-		for len(f.Steps)+len(f.Starts) < c.Limit && len(group.starts) > 0 {
+		for len(f.Starts) < max(c.Limit-len(f.Steps), c.Starts) && len(group.starts) > 0 {
 			k := pawl.StepKey{Job: group.starts[0]}
 			group.starts = group.starts[1:]
 			if !gone[k] {

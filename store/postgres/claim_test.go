@@ -141,7 +141,7 @@ func TestRank(t *testing.T) {
 			d.moveJob(j, lifecycle.JobPending, lifecycle.JobPause)
 		}
 	})
-	if a, err := db.Look(t.Context(), 3, 1); err != nil || !cmp.Equal(a.Pending, keysOf(order[1:])) {
+	if a, err := db.Look(t.Context(), store.LookQuery{Limit: 3, Skip: 1}); err != nil || !cmp.Equal(a.Pending, keysOf(order[1:])) {
 		t.Errorf("agenda %v, %v, want %v", a.Pending, err, keysOf(order[1:]))
 	}
 	enqueue(t, db, jobs)
@@ -221,7 +221,7 @@ func TestStepsFoundByWhatTheyAre(t *testing.T) {
 			t.Errorf("%d steps, want each of the six once", len(f.Steps))
 		}
 	})
-	a, err := db.Look(t.Context(), 10, 0)
+	a, err := db.Look(t.Context(), store.LookQuery{Limit: 10})
 	if err != nil || !cmp.Equal(a.Marked, one) || !cmp.Equal(a.Pending, one) || a.Now == 0 {
 		t.Errorf("agenda %+v, %v", a, err)
 	}

@@ -8,7 +8,7 @@ import (
 // A column of a table, with the type in which its values travel in arrays.
 type column struct {
 	name string
-	typ  string // bigint, text, bytea, bool, uuid
+	typ  string // bigint, text, bytea, bool, uuid, tid
 }
 
 // columns reads "bigint id, text name" into columns. It is used for the tables
@@ -115,6 +115,11 @@ func insert(table string, cs []column, more string) string {
 // rows that key and seq (the column was) name.
 func update(table string, key, moving, bodies []column) string {
 	all := join(key, columns("bigint was"), moving, bodies)
+	return exactly(len(all)+1, fmt.Sprintf("update %s t set %s from %s", table, assign(moving, bodies), found(table, all, key, "k.seq = u.was")))
+}
+
+// assign sets the moving columns, and the bodies that are not null.
+func assign(moving, bodies []column) string {
 	var set []string
 	for _, c := range moving {
 		set = append(set, fmt.Sprintf("%s = u.%s", c.name, c.name))
@@ -122,7 +127,7 @@ func update(table string, key, moving, bodies []column) string {
 	for _, c := range bodies {
 		set = append(set, fmt.Sprintf("%s = coalesce(u.%s, t.%s)", c.name, c.name, c.name))
 	}
-	return exactly(len(all)+1, fmt.Sprintf("update %s t set %s from %s", table, strings.Join(set, ", "), found(table, all, key, "k.seq = u.was")))
+	return strings.Join(set, ", ")
 }
 
 // exactly divides by zero, which is how ErrStale comes about, unless the

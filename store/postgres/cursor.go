@@ -85,6 +85,12 @@ func (c *cursor) fixed(dst []byte) {
 	copy(dst, v)
 }
 
+// place reads a ctid.
+func (c *cursor) place() (p place) {
+	c.fixed(p[:])
+	return p
+}
+
 func (c *cursor) body() json.RawMessage {
 	if c.null() {
 		c.at++

@@ -43,15 +43,18 @@ type Config struct {
 // A DB is a handle on one database. It is safe for concurrent use.
 type DB struct {
 	*Schema
-	pool    *pgxpool.Pool
-	log     *slog.Logger
-	handle  string // of this DB, to tell its own hints from others'
-	channel string
-	session *session
-	wire    *wire
-	lost    lost
-	counts  counts
-	close   sync.Once
+	pool     *pgxpool.Pool
+	log      *slog.Logger
+	handle   string // of this DB, to tell its own hints from others'
+	channel  string
+	session  *session
+	wire     *wire
+	hears    atomic.Bool
+	lost     lost
+	faults   store.Faults
+	counts   counts
+	horizons horizons
+	close    sync.Once
 }
 
 type counts struct{ commits, inserts, updates, entries, rollbacks atomic.Int64 }
@@ -68,7 +71,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{
-		Schema: schema, log: schema.log, channel: "pawl_" + schema.name,
+		Schema: schema, log: schema.log, channel: channelOf(schema.name),
 		handle: strconv.FormatUint(rand.Uint64(), 36),
 	}
 	pool, err := db.connect(ctx, cfg)
@@ -123,6 +126,8 @@ func (db *DB) tune(c *pgx.ConnConfig) {
 		"default_transaction_isolation": "read committed",
 		// A host that vanished must not keep its locks for hours.
 		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3",
+		// Nor must a process that was stopped between reading and writing.
+		"idle_in_transaction_session_timeout": "5s",
 	} {
 		c.RuntimeParams[k] = v
 	}

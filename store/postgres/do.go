@@ -31,6 +31,7 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 	ch, err := decide(facts.Facts)
 	if err != nil || ch == nil {
 		db.rollback(ctx, conn)
+		facts.lookedAt(err == nil)
 		return err
 	}
 	w, err := encode(facts, ch)
@@ -38,7 +39,9 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 		db.rollback(ctx, conn)
 		return err
 	}
-	return db.commit(ctx, conn, w)
+	err = db.commit(ctx, conn, w)
+	facts.lookedAt(err == nil)
+	return err
 }
 
 // begin opens a transaction and reads what q asks for. What fails here has
@@ -115,5 +118,5 @@ func (db *DB) commit(ctx context.Context, conn *pgxpool.Conn, w *writing) error 
 }
 
 func (db *DB) pipe(conn *pgxpool.Conn) *pipe {
-	return &pipe{conn: conn.Conn().PgConn(), log: db.log}
+	return &pipe{conn: conn.Conn().PgConn(), log: db.log, faults: &db.faults}
 }

@@ -37,14 +37,14 @@ func TestDue(t *testing.T) {
 			{EntityKey: jobKey(j.Key(), 0), At: j.DueAt, Event: "cancel"},
 		}
 	})
-	a, err := db.Look(t.Context(), 10, 0)
+	a, err := db.Look(t.Context(), store.LookQuery{Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, a.Due); diff != "" || a.NextDue != future {
 		t.Errorf("next %d, want %d; due (-want +got):\n%s", a.NextDue, future, diff)
 	}
-	if a, err = db.Look(t.Context(), 1, 0); err != nil || len(a.Due) != 1 || a.Due[0] != want[0] {
+	if a, err = db.Look(t.Context(), store.LookQuery{Limit: 1}); err != nil || len(a.Due) != 1 || a.Due[0] != want[0] {
 		t.Errorf("with a limit of 1: %v, %v", a, err)
 	}
 }
@@ -77,9 +77,9 @@ func TestLifeOfAWorker(t *testing.T) {
 	if dead() == "" {
 		t.Error("a worker without a beat for 10 s lives")
 	}
-	stops, err := db.Beat(t.Context(), w.Key())
-	if err != nil || len(stops) != 1 || stops[0].Claim != 4 {
-		t.Errorf("stops %v, %v", stops, err)
+	said, err := db.Beat(t.Context(), store.Pulse{Worker: w.Key()})
+	if err != nil || len(said.Stops) != 1 || said.Stops[0].Claim != 4 {
+		t.Errorf("beat answers %v, %v", said, err)
 	}
 	if why := dead(); why != "" {
 		t.Errorf("dead right after a beat: %s", why)
@@ -107,7 +107,7 @@ func TestLifeOfAWorker(t *testing.T) {
 	if why := dead(); why != "silent for 7 s" {
 		t.Errorf("held, and silent for 7 s: %q", why)
 	}
-	if _, err := db.Beat(t.Context(), w.Key()); err != nil {
+	if _, err := db.Beat(t.Context(), store.Pulse{Worker: w.Key()}); err != nil {
 		t.Fatal(err)
 	}
 	release()
@@ -138,7 +138,7 @@ func TestLifeOfAWorker(t *testing.T) {
 	if why := dead(); why != "" {
 		t.Errorf("an ended worker is reaped: %s", why)
 	}
-	a, err := db.Look(t.Context(), 5, 0)
+	a, err := db.Look(t.Context(), store.LookQuery{Limit: 5, Silence: time.Hour})
 	if err != nil || !slices.Equal(a.Orphans, []int64{w.Key()}) {
 		t.Errorf("orphans %v, %v", a.Orphans, err)
 	}
@@ -164,7 +164,7 @@ func TestHoldOutlivesItsConnection(t *testing.T) {
 	if _, err := other.pool.Exec(t.Context(), "select pg_terminate_backend($1, 5000)", int32(was)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Beat(t.Context(), 1); err != nil {
+	if _, err := db.Beat(t.Context(), store.Pulse{Worker: 1}); err != nil {
 		t.Fatalf("beat on a broken session: %v", err)
 	}
 	if pid() == was {

@@ -75,7 +75,7 @@ func migrate(t *testing.T, s *Schema, to int) {
 	}
 }
 
-// TestVersionOneComesUp: what version 1 wrote is read by version 2, its trails
+// TestVersionOneComesUp: what version 1 wrote is read by the newest, its trails
 // verify, its queues keep their order, and all of it is there after the way back
 // (J10).
 func TestVersionOneComesUp(t *testing.T) {
@@ -86,7 +86,7 @@ func TestVersionOneComesUp(t *testing.T) {
 		t.Errorf("opened at version 1: %v", err)
 	}
 	for range 2 {
-		migrate(t, schema, 2)
+		migrate(t, schema, len(migrations()))
 		db := open(t, url)
 		checkVersionOne(t, db)
 		if err := db.Close(); err != nil {
@@ -175,7 +175,7 @@ func TestDownWithWhatIsNew(t *testing.T) {
 	if len(rows["job"]) != 2 || len(rows["step"]) != 3 || len(rows["audit"]) != 8 {
 		t.Errorf("%d jobs, %d steps, %d entries; want 2, 3, 8", len(rows["job"]), len(rows["step"]), len(rows["audit"]))
 	}
-	migrate(t, db.Schema, 2)
+	migrate(t, db.Schema, len(migrations()))
 	db = open(t, url)
 	got, err := db.Job(t.Context(), j.Key())
 	want := *j
@@ -188,7 +188,7 @@ func TestDownWithWhatIsNew(t *testing.T) {
 	if got, err := db.Job(t.Context(), child.Key()); err != nil || got.Private != child.Key() || got.Parent != j.Key() {
 		t.Errorf("child %+v, %v", got, err)
 	}
-	a, err := db.Look(t.Context(), 10, 0)
+	a, err := db.Look(t.Context(), store.LookQuery{Limit: 10})
 	if err != nil || !cmp.Equal(a.Marked, []int64{j.Key()}) {
 		t.Errorf("marked %v, %v", a.Marked, err)
 	}

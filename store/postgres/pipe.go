@@ -7,6 +7,8 @@ import (
 	"log/slog"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawl-dev/pawl/store"
 )
 
 // A statement is prepared once per connection, and travels in binary form.
@@ -21,9 +23,11 @@ var inBinary = []int16{1}
 // A pipe sends several statements in one go and reads their answers in order:
 // one round trip, whatever their number.
 type pipe struct {
-	conn  *pgconn.PgConn
-	log   *slog.Logger
-	calls []call
+	conn    *pgconn.PgConn
+	log     *slog.Logger
+	faults  *store.Faults
+	calls   []call
+	spoiled int // rows that could not be decoded
 }
 
 type call struct {
@@ -34,7 +38,7 @@ type call struct {
 }
 
 // add queues a statement. row is called with each row of its answer; what the
-// row could not decode it leaves in the cursor's err, is logged and left out.
+// row could not decode it leaves in the cursor's err, is logged once and left out.
 func (p *pipe) add(s *statement, row func(*cursor), params ...[]byte) {
 	p.calls = append(p.calls, call{statement: s, params: params, row: row})
 }
@@ -91,8 +95,13 @@ func (p *pipe) read(c *call, vals [][]byte) {
 	}
 	cur := cursor{vals: vals}
 	c.row(&cur)
-	if cur.err != nil {
-		p.log.Error("row left out", "statement", c.statement.name, "error", cur.err)
+	if cur.err == nil {
+		return
+	}
+	p.spoiled++
+	first := cursor{vals: vals}
+	if key := first.num(); p.faults.New(fmt.Sprint(c.statement.name, vals[0], cur.err)) {
+		p.log.Error("row left out", "statement", c.statement.name, "key", key, "error", cur.err)
 	}
 }
 

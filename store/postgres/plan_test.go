@@ -12,7 +12,7 @@ import (
 )
 
 // looksUp are the statements whose work is to find records by key.
-var looksUp = []*statement{readNamed, readJobs, readSteps, setJobs, setSteps, claimOne, claimMany, countPools, readSchedules, readVersions, readSignals, setSchedules, setTaken, setAnswers, dropKeys, readKeys}
+var looksUp = []*statement{readNamed, readJobs, readSteps, setJobs, setSteps, moveJobs, takeSteps, endSteps, moveSteps, claimOne, claimMany, countPools, readSchedules, readVersions, readSignals, setSchedules, setTaken, setAnswers, dropKeys, readKeys}
 
 // TestPlansUseIndexes: no statement of a transaction or of the agenda reads a
 // whole table, though it was planned when there was next to nothing in it: a

@@ -3,9 +3,9 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -34,9 +34,9 @@ var (
 	now      = &statement{"now", "select " + clock}
 
 	readWorkers = &statement{"read_workers", "select " + names("", workerPlain) + " from worker where id = any($1::bigint[]) order by id for update"}
-	readJobs    = &statement{"read_jobs", "select " + names("", jobPlain) + " from job where id = any($1::bigint[]) order by id for update"}
+	readJobs    = &statement{"read_jobs", "select " + names("", jobPlain) + ", ctid from job where id = any($1::bigint[]) order by id for update"}
 
-	readUnlocked = &statement{"read_unlocked", "select " + names("", jobPlain) + " from job where id = any($1::bigint[])"}
+	readUnlocked = &statement{"read_unlocked", "select " + names("", jobPlain) + ", ctid from job where id = any($1::bigint[])"}
 
 	// Steps that are named, and steps found by what they are, are locked by
 	// one statement, so that all writers lock them in one order. Which row was
@@ -58,12 +58,12 @@ var (
   union
   select n.job, n.ord from unnest($10::bigint[]) as u(job) cross join lateral (` + nodesOf + `) n
 )
-select ` + names("s", stepPlain) + ` from (select job, ord from k order by job, ord) k cross join lateral
-  (select * from step where step.job = k.job and step.ord = k.ord for update) s`}
+select ` + names("s", stepPlain) + `, place from (select job, ord from k order by job, ord) k cross join lateral
+  (select *, ctid as place from step where step.job = k.job and step.ord = k.ord for update) s`}
 	// The same for the common case that all are named.
-	readNamed = &statement{"read_named", "select " + names("s", stepPlain) + ` from
+	readNamed = &statement{"read_named", "select " + names("s", stepPlain) + `, place from
   (select unnest($1::bigint[]) as job, unnest($2::bigint[]) as ord order by 1, 2) k cross join lateral
-  (select * from step where step.job = k.job and step.ord = k.ord for update) s`}
+  (select *, ctid as place from step where step.job = k.job and step.ord = k.ord for update) s`}
 
 	// A racing insert of the same key waits here until the other is over. The
 	// second statement answers the keys that the first one did not take.
@@ -79,14 +79,18 @@ where idempotency.expires_at <= ` + clock + ` returning workspace, key`}
 // A reading collects the facts of one transaction.
 type reading struct {
 	*store.Facts
-	q      *store.Query
-	order  []*pawl.Step // as locked, by key
-	groups []*claimGroup
-	read   map[int64]*pawl.Job // the bodies of jobs, as they are stored
+	q        *store.Query
+	order    []*pawl.Step // as locked, by key
+	groups   []*claimGroup
+	read     map[int64]*pawl.Job // the bodies of jobs, as they are stored
+	jobs     map[int64]foundJob
+	horizons *horizons
+	took     time.Duration
+	steps    map[pawl.StepKey]foundStep
 }
 
 func newReading(q *store.Query) *reading {
-	return &reading{q: q, read: map[int64]*pawl.Job{}, Facts: &store.Facts{
+	return &reading{q: q, horizons: new(horizons), read: map[int64]*pawl.Job{}, jobs: map[int64]foundJob{}, steps: map[pawl.StepKey]foundStep{}, Facts: &store.Facts{
 		Keys: map[store.IdempotencyKey]*store.Answer{}, Pools: map[store.Pool]int{}, Versions: map[pawl.WorkflowName]*pawl.Version{},
 		Schedules: map[int64]*pawl.Schedule{}, Signals: map[int64][]*pawl.Signal{},
 		Workers: map[int64]*pawl.Worker{}, Jobs: map[int64]*pawl.Job{},
@@ -98,14 +102,18 @@ func newReading(q *store.Query) *reading {
 // read begins a transaction and reads what q asks for, in one round trip.
 func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*reading, error) {
 	r := newReading(q)
-	p := &pipe{conn: conn, log: db.log}
+	r.horizons = &db.horizons
+	p := &pipe{conn: conn, log: db.log, faults: &db.faults}
+	begun := time.Now()
 	r.queue(p)
 	if err := p.run(ctx); err != nil {
 		return nil, err
 	}
+	r.took = time.Since(begun)
+	r.Spoiled = p.spoiled
 	r.sort()
 	r.handOut()
-	return r, r.jobsOfHeld(ctx, conn, db.log)
+	return r, r.jobsOfHeld(ctx, p)
 }
 
 // queue hands the statements to a pipe, in the order of the locks that they take.
@@ -133,7 +141,7 @@ func (r *reading) queue(p *pipe) {
 }
 
 // jobsOfHeld reads the jobs of held steps that were not locked.
-func (r *reading) jobsOfHeld(ctx context.Context, conn *pgconn.PgConn, log *slog.Logger) error {
+func (r *reading) jobsOfHeld(ctx context.Context, p *pipe) error {
 	missing := map[int64]bool{}
 	for _, steps := range r.Held {
 		for _, k := range steps {
@@ -145,7 +153,6 @@ func (r *reading) jobsOfHeld(ctx context.Context, conn *pgconn.PgConn, log *slog
 	if len(missing) == 0 {
 		return nil
 	}
-	p := &pipe{conn: conn, log: log}
 	p.add(readUnlocked, r.job, nums(slices.Sorted(maps.Keys(missing))))
 	return p.run(ctx)
 }
@@ -193,13 +200,13 @@ func (r *reading) worker(c *cursor) {
 }
 
 func (r *reading) job(c *cursor) {
-	if j := c.job(); c.err == nil {
+	if j := r.foundJob(c); c.err == nil {
 		r.Jobs[j.Key()] = j
 	}
 }
 
 func (r *reading) step(c *cursor) {
-	if s := c.step(); c.err == nil {
+	if s := r.foundStep(c); c.err == nil {
 		r.Steps[s.StepKey] = s
 		r.order = append(r.order, s)
 	}
@@ -279,6 +286,14 @@ func set(keys []int64) map[int64]bool {
 		m[k] = true
 	}
 	return m
+}
+
+func words(states []machine.State) []string {
+	list := make([]string, len(states))
+	for i, s := range states {
+		list[i] = string(s)
+	}
+	return list
 }
 
 func living(m *machine.Machine) []machine.State {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strconv"
@@ -9,7 +10,7 @@ import (
 )
 
 // arrayOID answers the type of the elements of an array, by the type's name.
-var arrayOID = map[string]uint32{"bool": 16, "bytea": 17, "bigint": 20, "text": 25, "uuid": 2950}
+var arrayOID = map[string]uint32{"bool": 16, "bytea": 17, "bigint": 20, "text": 25, "uuid": 2950, "tid": 27}
 
 // rows collects records column by column, in PostgreSQL's binary form of
 // arrays: one parameter per column, whatever the number of rows. Values are
@@ -80,7 +81,14 @@ func (r *rows) text(s string) {
 
 // body adds JSON as a text that keeps its bytes, or null for nil.
 func (r *rows) body(b []byte) {
-	if b != nil {
+	switch {
+	case b == nil:
+	case plain(b):
+		c := r.next()
+		c.buf = binary.BigEndian.AppendUint32(c.buf, uint32(len(b)))
+		c.buf = append(c.buf, b...)
+		return
+	default:
 		r.text(string(b))
 		return
 	}
@@ -148,6 +156,14 @@ func texts[S ~string](vs []S) []byte {
 	return r.params()[0]
 }
 
+// truth answers one bool parameter.
+func truth(v bool) []byte {
+	if v {
+		return []byte{1}
+	}
+	return []byte{0}
+}
+
 // num answers one bigint parameter.
 func num(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
 
@@ -161,6 +177,11 @@ func storable(s string) string {
 		return s
 	}
 	return quoted + strconv.QuoteToASCII(s)
+}
+
+// plain reports whether a text is storable as it is.
+func plain(b []byte) bool {
+	return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b) && !bytes.HasPrefix(b, []byte(quoted))
 }
 
 func original(b []byte) (string, error) {

@@ -44,6 +44,9 @@ func OpenSchema(ctx context.Context, cfg Config) (*Schema, error) {
 	return s, s.with(ctx, func(conn *pgx.Conn) error { return s.inspect(ctx, conn) })
 }
 
+// channelOf answers the channel of hints.
+func channelOf(schema string) string { return "pawl_" + schema }
+
 // with runs f on a connection of its own.
 func (s *Schema) with(ctx context.Context, f func(*pgx.Conn) error) error {
 	pc, err := pgx.ParseConfig(s.cfg.URL)
@@ -123,7 +126,13 @@ func (s *Schema) Version(ctx context.Context) (current, newest int, err error) {
 // Migrate moves to the version, up or down, each step in a transaction of its
 // own, and all of an empty schema in one. Only one process migrates at a time; others wait for it.
 func (s *Schema) Migrate(ctx context.Context, to int) error {
-	return s.with(ctx, func(conn *pgx.Conn) error { return s.migrate(ctx, conn, to, false) })
+	return s.with(ctx, func(conn *pgx.Conn) error {
+		if err := s.migrate(ctx, conn, to, false); err != nil {
+			return err
+		}
+		_, err := conn.Exec(ctx, "select pg_notify($1, $2)", channelOf(s.name), "migration "+string(store.TopicSchema))
+		return queryError("tell of the migration", err)
+	})
 }
 
 // Plan answers the SQL that Migrate would run, in order.

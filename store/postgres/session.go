@@ -12,8 +12,14 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// pingEvery is how often an idle session is looked after.
-const pingEvery = time.Second
+const (
+	// tendEvery is how often a session that holds names is looked after: a
+	// connection that was cut is noticed without a word to the server.
+	tendEvery = time.Second
+
+	// pingAfter is how long a session may be unused before the server is asked.
+	pingAfter = 5 * time.Second
+)
 
 // sessionLimit bounds one use of the session.
 const sessionLimit = 5 * time.Second
@@ -30,6 +36,7 @@ type session struct {
 	conn *pgx.Conn  // nil until first used, and after it broke
 	held map[string][]byte
 	gone bool
+	used time.Time // when the server last answered
 
 	lacking map[string]bool // held names whose lock was lost with a connection
 }
@@ -43,7 +50,7 @@ func newSession(db *DB) *session {
 // keep opens a broken session anew while names are held.
 func (s *session) keep() {
 	defer close(s.over)
-	tick := time.NewTicker(pingEvery)
+	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -56,10 +63,7 @@ func (s *session) keep() {
 }
 
 func (s *session) tend() {
-	s.mu.Lock()
-	idle := len(s.held) == 0
-	s.mu.Unlock()
-	if idle {
+	if !s.needy() {
 		return
 	}
 	err := s.use(context.Background(), func(ctx context.Context, conn *pgx.Conn) error {
@@ -71,6 +75,16 @@ func (s *session) tend() {
 	if err != nil && !errors.Is(err, errClosed) {
 		s.db.log.Warn("the session that holds names is broken", "error", err)
 	}
+}
+
+// needy reports whether names are held and may be lost, or nobody knows.
+func (s *session) needy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.held) == 0 {
+		return false
+	}
+	return len(s.lacking) > 0 || s.conn == nil || s.conn.IsClosed() || s.conn.PgConn().CheckConn() != nil || time.Since(s.used) >= pingAfter
 }
 
 var errClosed = pawl.Errorf(pawl.Unavailable, "the database handle is closed")
@@ -94,6 +108,9 @@ func (s *session) use(ctx context.Context, f func(context.Context, *pgx.Conn) er
 			return err
 		}
 		err := f(ctx, s.conn)
+		if err == nil {
+			s.used = time.Now()
+		}
 		if err == nil || !s.conn.IsClosed() || attempt == 2 || ctx.Err() != nil {
 			return err
 		}

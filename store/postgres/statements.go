@@ -5,9 +5,9 @@ var statements = []*statement{
 	begin, rollback, commit, now,
 	lockPools, countPools, takeKeys, readKeys, readSchedules, readWorkers, readJobs, readUnlocked, readVersions, readSignals,
 	readSteps, readNamed, claimOne, claimMany,
-	newDefinitions, newWorkers, newJobs, newSteps, setWorkers, setJobs, setSteps,
+	newDefinitions, newWorkers, newJobs, newSteps, setWorkers, setJobs, setSteps, moveJobs, takeSteps, endSteps, moveSteps,
 	newSchedules, setSchedules, newVersions, setQuotas, dropQuotas, newSignals, setTaken,
 	newEntries, newWorkerRows, newScheduleRows, newRefusals, setAnswers, dropKeys,
-	markedSteps, markedJobs, dueRecords, nextDue, pendingJobs, orphans,
+	agenda,
 	newChunks, lazily,
 }

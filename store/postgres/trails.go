@@ -83,7 +83,14 @@ func (t *trail) add(c *cursor) {
 func (db *DB) Trails(ctx context.Context, job int64, f func(store.TrailOf) error) error {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return pgx.BeginTxFunc(ctx, db.pool, opts, func(tx pgx.Tx) error {
+		// Before the snapshot is taken: no partition goes that has rows in it.
+		if _, err := tx.Exec(ctx, "lock table only audit in access share mode"); err != nil {
+			return queryError("read trails", err)
+		}
 		w := &walk{db: db, tx: tx}
+		if err := w.pending(ctx); err != nil {
+			return err
+		}
 		if job != 0 {
 			return w.jobs(ctx, job, job, f)
 		}
@@ -104,7 +111,19 @@ type walk struct {
 	db     *DB
 	tx     pgx.Tx
 	trails map[store.EntityKey]*trail
+
+	from, to []int64 // ranges of keys in which jobs were removed whose trails are still to be dropped
 }
+
+func (w *walk) pending(ctx context.Context) error {
+	return w.query(ctx, "select day, pending from anchor where pending <> 0", func(c *cursor) {
+		w.from, w.to = append(w.from, pawl.KeyAt(pawl.Time(c.num()))), append(w.to, c.num())
+	})
+}
+
+// kept leaves entries out whose job was removed.
+const kept = ` and (not exists (select 1 from unnest($3::bigint[], $4::bigint[]) u(a, b) where audit.job between a and b)
+  or exists (select 1 from job where id = audit.job))`
 
 // pages calls f with ranges of keys, in order, that hold all there are, and a
 // bounded number of records each.
@@ -145,10 +164,14 @@ func (w *walk) jobs(ctx context.Context, from, to int64, f func(store.TrailOf) e
 	if err != nil {
 		return err
 	}
-	err = w.query(ctx, "select "+names("", entryColumns)+" from audit where job between $1 and $2 order by job, ord, seq", func(c *cursor) {
+	which, args := "job between $1 and $2", []any{from, to}
+	if len(w.from) > 0 {
+		which, args = which+kept, append(args, w.from, w.to)
+	}
+	err = w.query(ctx, "select "+names("", entryColumns)+" from audit where "+which+" order by job, ord, seq", func(c *cursor) {
 		k := jobKey(c.num(), pawl.Ord(c.num()))
 		w.of(k, ids[k.Job]).add(c)
-	}, from, to)
+	}, args...)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,12 @@ func (db *DB) queryOn(ctx context.Context, on querier, doing, sql string, row fu
 // Job reads a job with its bodies.
 func (db *DB) Job(ctx context.Context, key int64) (*pawl.Job, error) {
 	var found *pawl.Job
-	err := db.query(ctx, "read a job", "select "+jobWhole+" from job where id = $1", jobInto(func(j *pawl.Job) { found = j }), key)
+	there := false
+	read := jobInto(func(j *pawl.Job) { found = j })
+	err := db.query(ctx, "read a job", "select "+jobWhole+" from job where id = $1", func(c *cursor) { there = true; read(c) }, key)
+	if err == nil && there && found == nil {
+		return nil, store.Damaged(lifecycle.Job.Name, key)
+	}
 	return found, missing(err, found == nil)
 }
 
@@ -240,13 +245,13 @@ func (db *DB) Worker(ctx context.Context, key int64) (*pawl.Worker, error) {
 
 // Workers lists the workers in a living state, or all, by id.
 func (db *DB) Workers(ctx context.Context, alive bool) ([]*pawl.Worker, error) {
-	states := lifecycle.Worker.States
+	var of string
 	if alive {
-		states = living(lifecycle.Worker)
+		of = " where " + livingWorker
 	}
 	var workers []*pawl.Worker
-	err := db.query(ctx, "list workers", "select "+workerWhole+" from worker where state = any($1) order by id",
-		workerInto(func(w *pawl.Worker) { workers = append(workers, w) }), states)
+	err := db.query(ctx, "list workers", "select "+workerWhole+" from worker"+of+" order by id",
+		workerInto(func(w *pawl.Worker) { workers = append(workers, w) }))
 	return workers, err
 }
 

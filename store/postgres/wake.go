@@ -23,7 +23,7 @@ const (
 	listenBackoffMax = 2 * time.Second
 )
 
-var topics = []store.Topic{store.TopicWork, store.TopicMarks, store.TopicStops}
+var topics = []store.Topic{store.TopicWork, store.TopicMarks, store.TopicStops, store.TopicSchema}
 
 // A wire sends hints on a connection of its own, off the path of transactions.
 type wire struct {
@@ -70,6 +70,23 @@ func (w *wire) take() []string {
 	return payloads
 }
 
+// partingLimit bounds the sending of the last hints, when the handle is closed: a
+// command that ends at once has to tell of what it did.
+const partingLimit = time.Second
+
+// part sends what is pending, and hangs up.
+func (w *wire) part(conn *pgx.Conn) {
+	w.mu.Lock()
+	pending := len(w.pending) > 0
+	w.mu.Unlock()
+	if pending {
+		ctx, cancel := context.WithTimeout(context.Background(), partingLimit)
+		defer cancel()
+		conn, _ = w.notify(ctx, conn)
+	}
+	hangUp(conn)
+}
+
 // send is the goroutine of the wire. A hint that cannot be sent is dropped.
 func (w *wire) send() {
 	defer close(w.over)
@@ -77,7 +94,7 @@ func (w *wire) send() {
 	defer cancel()
 	go func() {
 		<-w.done
-		cancel()
+		time.AfterFunc(partingLimit, cancel) // what is being sent may still be
 	}()
 	var conn *pgx.Conn
 	gap := time.NewTimer(0)
@@ -85,7 +102,7 @@ func (w *wire) send() {
 	for {
 		select {
 		case <-w.done:
-			hangUp(conn)
+			w.part(conn)
 			return
 		case <-w.bell:
 		}
@@ -151,8 +168,12 @@ func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
 	}
 }
 
+// Hears reports whether the connection that hears hints is there.
+func (db *DB) Hears() bool { return db.hears.Load() }
+
 // listen hears hints on one connection until it breaks.
 func (db *DB) listen(ctx context.Context, again bool, connected func(), f func(store.Topic)) error {
+	defer db.hears.Store(false)
 	conn, err := db.dial(ctx)
 	if err != nil {
 		return err
@@ -162,6 +183,7 @@ func (db *DB) listen(ctx context.Context, again bool, connected func(), f func(s
 		return err
 	}
 	connected()
+	db.hears.Store(true)
 	if again {
 		for _, t := range topics {
 			f(t)

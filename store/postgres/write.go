@@ -43,7 +43,7 @@ func encode(f *reading, ch *store.Changes) (*writing, error) {
 	w.schedules(ch)
 	w.workers(ch)
 	w.jobs(f, ch)
-	w.steps(ch)
+	w.steps(f, ch)
 	w.versions(ch.Versions)
 	w.quotas(ch.Quotas)
 	w.signals(ch)
@@ -127,19 +127,19 @@ func (w *writing) jobs(f *reading, ch *store.Changes) {
 		}
 		w.insert(newJobs, r)
 	}
-	if len(ch.Jobs) > 0 {
-		r := collect(setJobColumns, len(ch.Jobs))
-		for _, u := range ch.Jobs {
+	if others := w.moveJobs(f, ch.Jobs); len(others) > 0 {
+		r := collect(setJobColumns, len(others))
+		for _, u := range others {
 			r.num(u.Record.Key())
 			r.num(u.Was)
 			r.jobMoving(u.Record)
 			w.check(r.jobBodies(f.changed(u.Record)))
 		}
-		w.update(setJobs, r, len(ch.Jobs))
+		w.update(setJobs, r, len(others))
 	}
 }
 
-func (w *writing) steps(ch *store.Changes) {
+func (w *writing) steps(f *reading, ch *store.Changes) {
 	if len(ch.NewSteps) > 0 {
 		r := collect(newStepColumns, len(ch.NewSteps))
 		for _, s := range ch.NewSteps {
@@ -149,16 +149,16 @@ func (w *writing) steps(ch *store.Changes) {
 		}
 		w.insert(newSteps, r)
 	}
-	if len(ch.Steps) > 0 {
-		r := collect(setStepColumns, len(ch.Steps))
-		for _, u := range ch.Steps {
+	if others := w.moveSteps(f, ch.Steps); len(others) > 0 {
+		r := collect(setStepColumns, len(others))
+		for _, u := range others {
 			r.num(u.Record.Job)
 			r.num(int64(u.Record.Ord))
 			r.num(u.Was)
 			r.stepMoving(u.Record)
 			w.check(r.stepBodies(u.Record))
 		}
-		w.update(setSteps, r, len(ch.Steps))
+		w.update(setSteps, r, len(others))
 	}
 }
 

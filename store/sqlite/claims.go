@@ -46,7 +46,7 @@ func (r *reading) claim(q *store.ClaimQuery, given map[pawl.StepKey]bool) (store
 			facts.Steps = append(facts.Steps, c.key)
 		}
 	}
-	starts, err := r.candidates(selectPending, q.Routes, q.Limit-len(facts.Steps), given)
+	starts, err := r.candidates(selectPending, q.Routes, max(q.Limit-len(facts.Steps), q.Starts), given)
 	if err != nil {
 		return facts, err
 	}

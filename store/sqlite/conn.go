@@ -8,9 +8,11 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Sizes of a connection's memory and of the log between checkpoints.
+// Sizes of a connection's memory and of the log between checkpoints. What a cache
+// has not, the operating system's has.
 const (
-	cacheKiB        = 64 << 10
+	writerKiB       = 24 << 10
+	readerKiB       = 4 << 10  // of each of maxReaders, and of the logs
 	checkpointPages = 4000     // of 4 KiB; more spreads the cost of a checkpoint over more commits
 	logSizeLimit    = 64 << 20 // bytes that the -wal file shrinks back to
 )
@@ -22,22 +24,22 @@ type conn struct {
 	prepared [statementCount]*sqlite.Stmt
 }
 
-// connect opens a connection. Waiting for other processes is bounded by ctx and
+// connect opens a connection with a cache of so many KiB. Waiting for other processes is bounded by ctx and
 // by patience.
-func connect(ctx context.Context, path, synchronous string) (*conn, error) {
+func connect(ctx context.Context, path, synchronous string, cacheKiB int) (*conn, error) {
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {
 		return nil, translate("open "+path, err)
 	}
 	c.SetBusyTimeout(0)
-	if err := patiently(ctx, func() error { return configure(c, path, synchronous) }); err != nil {
+	if err := patiently(ctx, func() error { return configure(c, path, synchronous, cacheKiB) }); err != nil {
 		c.Close()
 		return nil, translate("open "+path, err)
 	}
 	return &conn{Conn: c}, nil
 }
 
-func configure(c *sqlite.Conn, path, synchronous string) error {
+func configure(c *sqlite.Conn, path, synchronous string, cacheKiB int) error {
 	pragmas := []string{
 		"synchronous = " + synchronous,
 		"temp_store = memory",

@@ -93,6 +93,8 @@ type DB struct {
 	logs    logs
 	holds   holds
 	wakeups *wakeups
+	notes   notes
+	faults  store.Faults
 	stats   struct{ commits, inserts, updates, entries, rollbacks atomic.Int64 }
 }
 
@@ -107,7 +109,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	c, err := connect(ctx, cfg.Path, cfg.Synchronous)
+	c, err := connect(ctx, cfg.Path, cfg.Synchronous, writerKiB)
 	if err != nil {
 		return nil, err
 	}

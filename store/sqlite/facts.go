@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"fmt"
 	"log/slog"
 
 	"github.com/pawl-dev/pawl"
@@ -13,11 +14,12 @@ type reading struct {
 	c      *conn
 	f      *store.Facts
 	log    *slog.Logger
+	faults *store.Faults
 	inputs map[int64]bool // jobs whose inputs have been read
 }
 
 func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
-	r := &reading{c: c, log: db.log, inputs: map[int64]bool{}, f: &store.Facts{
+	r := &reading{c: c, log: db.log, faults: &db.faults, inputs: map[int64]bool{}, f: &store.Facts{
 		Now:       db.now(),
 		Keys:      make(map[store.IdempotencyKey]*store.Answer, len(q.Keys)),
 		Versions:  make(map[pawl.WorkflowName]*pawl.Version, len(q.Names)),
@@ -229,13 +231,28 @@ func (r *reading) addStep(c *columns) (pawl.StepKey, bool) {
 	return s.StepKey, true
 }
 
-// decoded reports whether the row could be read, and logs it if not.
-func (r *reading) decoded(c *columns, kind string, key any) bool { return decoded(r.log, c, kind, key) }
+// decoded reports whether the row could be read, and logs it if not: once, for a
+// row at the head of a queue is met at every claim.
+func (r *reading) decoded(c *columns, kind string, key any) bool {
+	err := c.finish()
+	if err == nil {
+		return true
+	}
+	r.f.Spoiled++
+	if r.faults.New(fmt.Sprint(kind, key, err)) {
+		leftOut(r.log, kind, key, err)
+	}
+	return false
+}
 
 func decoded(log *slog.Logger, c *columns, kind string, key any) bool {
 	err := c.finish()
 	if err != nil {
-		log.Error("a stored row cannot be decoded and is left out", "kind", kind, "key", key, "error", err)
+		leftOut(log, kind, key, err)
 	}
 	return err == nil
+}
+
+func leftOut(log *slog.Logger, kind string, key any, err error) {
+	log.Error("a stored row cannot be decoded and is left out", "kind", kind, "key", key, "error", err)
 }

@@ -41,23 +41,6 @@ func (db *DB) Hold(ctx context.Context, name string, note []byte) (release func(
 	return sync.OnceFunc(free), nil
 }
 
-// Beat says that the worker is alive by touching its lock file, and answers its
-// claims that are asked to stop.
-func (db *DB) Beat(ctx context.Context, worker int64) ([]store.Stop, error) {
-	if err := db.holds.beat(workerName(worker)); err != nil {
-		return nil, fmt.Errorf("beat of worker %d: %w", worker, err)
-	}
-	var stops []store.Stop
-	err := db.read(ctx, "read stops", func(c *conn) error {
-		return c.each(selectStops, func(b *row) { b.int(worker) }, func(cols *columns) error {
-			k := pawl.StepKey{Job: cols.int(), Ord: pawl.Ord(cols.int())}
-			stops = append(stops, store.Stop{StepKey: k, Claim: int(cols.int())})
-			return nil
-		})
-	})
-	return stops, err
-}
-
 // Reap answers the living workers whose lock nobody holds, or whose last beat is
 // older than silence. With a silence of 0 locks alone count.
 func (db *DB) Reap(ctx context.Context, silence time.Duration) ([]store.Dead, error) {

@@ -51,7 +51,7 @@ func TestSilence(t *testing.T) {
 			}{{6 * time.Second, false, nil}, {time.Second, false, silent}, {0, true, nil}, {6 * time.Second, false, nil}, {time.Second, false, silent}} {
 				clock.Add(step.pass.Microseconds())
 				if step.beat {
-					if _, err := db.Beat(t.Context(), w.Key()); err != nil {
+					if _, err := db.Beat(t.Context(), store.Pulse{Worker: w.Key()}); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -42,7 +42,7 @@ func (l *logs) open(ctx context.Context) (*writer, error) {
 	if l.writer != nil {
 		return l.writer, nil
 	}
-	c, err := connect(ctx, l.path, Normal)
+	c, err := connect(ctx, l.path, Normal, readerKiB)
 	if err != nil {
 		return nil, err
 	}

@@ -13,16 +13,19 @@ import (
 
 // Look finds what needs the evaluator; see store.Ledger. It reads partial
 // indexes only, and costs a few microseconds when there is nothing.
-func (db *DB) Look(ctx context.Context, limit, skip int) (*store.Agenda, error) {
+func (db *DB) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, error) {
 	a := &store.Agenda{Now: db.now()}
 	err := db.read(ctx, "look", func(c *conn) error {
 		for _, part := range []func(*conn, *store.Agenda, int) error{lookMarked, lookDue, lookOrphans} {
-			if err := part(c, a, limit); err != nil {
+			if err := part(c, a, q.Limit); err != nil {
 				return err
 			}
 		}
-		return lookPending(c, a, limit, skip)
+		return lookPending(c, a, q.Limit, q.Skip)
 	})
+	if err == nil && q.Silence > 0 {
+		a.Dead, err = db.Reap(ctx, q.Silence)
+	}
 	if err != nil {
 		return nil, err
 	}

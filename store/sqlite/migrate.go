@@ -163,13 +163,17 @@ func (db *DB) admit(ctx context.Context) error {
 	case current > last:
 		return tooNew(current)
 	case current < last:
-		return &pawl.Error{
-			Kind:    pawl.Conflict,
-			Message: fmt.Sprintf("%s has schema version %d, and this program needs %d", db.cfg.Path, current, last),
-			Hint:    "run `pawl migrate up`",
-		}
+		return db.cfg.tooOld(current)
 	}
 	return nil
+}
+
+func (c Config) tooOld(version int) error {
+	return &pawl.Error{
+		Kind:    pawl.Conflict,
+		Message: fmt.Sprintf("%s has schema version %d, and this program needs %d", c.Path, version, newest()),
+		Hint:    "run `pawl migrate up`",
+	}
 }
 
 func tooNew(version int) error {

@@ -57,6 +57,8 @@ func TestPlans(t *testing.T) {
 		selectMarked:         {"SEARCH step USING INDEX step_mark (mark=? AND job=?)"},
 		selectWaiting:        {"SEARCH step USING INDEX step_mark (mark=? AND job=?)"},
 		selectMarkedJobs:     {"SEARCH job USING COVERING INDEX job_mark (mark=?)"},
+		selectOldJobs:        {"SEARCH o USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", "job_continues", "job_parent"},
+		selectOldJob:         {"SEARCH o USING INTEGER PRIMARY KEY (rowid=?)"},
 		selectNextMarkedStep: {"SEARCH step USING COVERING INDEX step_mark (mark=? AND job>?)"},
 		selectHeld:           {"SEARCH step USING INDEX step_flight (state=? AND place=?)"},
 		selectStops:          {"SEARCH step USING INDEX step_flight (state=? AND place=?)"},
@@ -148,7 +150,7 @@ func TestStatements(t *testing.T) {
 	}
 	for s := range statementCount {
 		c := db.writer.conn
-		if s == insertChunk || s == selectChunks {
+		if s == insertChunk || s == removeChunks || s == selectChunks {
 			c = w.conn
 		}
 		if texts[s] == "" {

@@ -29,7 +29,7 @@ func (r *readers) take(ctx context.Context) (*conn, error) {
 	}
 	c, err := r.reuse()
 	if c == nil && err == nil {
-		c, err = connect(ctx, r.path, r.synchronous)
+		c, err = connect(ctx, r.path, r.synchronous, readerKiB)
 	}
 	if err != nil {
 		<-r.places

@@ -32,7 +32,9 @@ const (
 	definitionColumns = "id, hash, name, source, created_at"
 	refusalColumns    = "job, ord, at, claim, event, actor, why, data"
 	versionColumns    = "workspace, name, version, definition, dir, at, actor, reason"
+	nodeColumns       = "id, role, name, host, pid, version, started_at, at, skew"
 	quotaColumns      = "workspace, name, slots, at, actor, reason"
+	anchorColumns     = "kind, seq, day, count, entries, first_created, last_created, first_ended, last_ended, last, digest, at, actor, reason, hash"
 	signalColumns     = "job, seq, name, at, actor, taken, data"
 )
 
@@ -43,6 +45,26 @@ const (
 	jobsOpen = "(state = 'SUBMITTED' OR state = 'PENDING' OR state = 'RUNNING')"
 	living   = "(state = 'IDLE' OR state = 'RUNNING' OR state = 'PAUSED')"
 )
+
+// What retention removes of a table o, if it ended before ?1: jobs that no other
+// needs which has not ended, workers that hold nothing.
+const (
+	oldJob    = "o.updated_at < ?1 AND NOT (o.state = 'SUBMITTED' OR o.state = 'PENDING' OR o.state = 'RUNNING')"
+	neededJob = "(EXISTS (SELECT 1 FROM job INDEXED BY job_continues WHERE continues <> 0 AND continues = o.id AND " + jobsOpen + ")" +
+		" OR EXISTS (SELECT 1 FROM job INDEXED BY job_parent WHERE parent <> 0 AND parent = o.id AND " + jobsOpen + ")" +
+		" OR o.parent <> 0 AND EXISTS (SELECT 1 FROM job WHERE id = o.parent AND " + jobsOpen + "))"
+	oldWorker = "o.updated_at < ?1 AND NOT (o.state = 'IDLE' OR o.state = 'RUNNING' OR o.state = 'PAUSED')" +
+		" AND NOT EXISTS (SELECT 1 FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'in_progress' AND place = o.id)"
+	oldSchedule = "o.updated_at < ?1 AND o.state = 'removed'"
+)
+
+func oldOnes(table, condition string) string {
+	return "SELECT id FROM " + table + " o WHERE " + condition + " AND id < ?2 AND id > ?3 ORDER BY id LIMIT ?4 + 0"
+}
+
+func oldOne(table, condition string) string {
+	return "SELECT created_at, updated_at, seq, head FROM " + table + " o WHERE " + condition + " AND id = ?2"
+}
 
 // A statement is an index into texts.
 type statement int
@@ -76,6 +98,18 @@ const (
 	takeSignal
 	deleteQuota
 	sweepAnswers
+	upsertNode
+	sweepNodes
+	replaceAnchor
+	removeJob
+	removeSteps
+	removeTrails
+	removeSignals
+	removeRefusals
+	removeWorker
+	removeWorkerTrail
+	removeSchedule
+	removeScheduleTrail
 
 	selectAnswer
 	countPoolJobs
@@ -109,6 +143,8 @@ const (
 	selectUnrouted
 	selectNextHolder
 	selectStops
+	selectWorkerState
+	selectNodes
 
 	selectStepsAll
 	selectStepsHot
@@ -136,8 +172,21 @@ const (
 	selectNextSchedule
 	selectJobTrails
 	selectRefusals
+	selectOldJobs
+	selectOldJob
+	selectOldWorkers
+	selectOldWorker
+	selectOldSchedules
+	selectOldSchedule
+	selectHeads
+	selectAnchors
+	selectNewestAnchors
+	countOldJobs
+	countOldWorkers
+	countOldSchedules
 
 	insertChunk
+	removeChunks
 	selectChunks
 
 	statementCount
@@ -179,6 +228,9 @@ var texts = [statementCount]string{
 	deleteQuota:    "DELETE FROM quota WHERE workspace = ? AND name = ?",
 	sweepAnswers: "DELETE FROM idempotency WHERE (workspace, key) IN" +
 		" (SELECT workspace, key FROM idempotency WHERE expires_at > 0 AND expires_at <= ? ORDER BY expires_at LIMIT ? + 0)",
+
+	upsertNode: insert("node", nodeColumns) + " ON CONFLICT (id) DO UPDATE SET at = excluded.at, skew = excluded.skew",
+	sweepNodes: "DELETE FROM node WHERE at <= ?",
 
 	selectAnswer:        "SELECT endpoint, request_hash, status, expires_at, body FROM idempotency WHERE workspace = ? AND key = ?",
 	countPoolJobs:       "SELECT count(*) FROM job INDEXED BY job_pool WHERE state = 'RUNNING' AND pool <> 0 AND pool = ?",
@@ -224,6 +276,8 @@ var texts = [statementCount]string{
 		" AND state = 'PENDING' AND route = 0 AND paused = 0 ORDER BY rank, id LIMIT ? + 0 OFFSET ? + 0",
 	selectNextHolder: "SELECT s.place, w.state FROM (SELECT place FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place > ? ORDER BY place LIMIT 1) s LEFT JOIN worker w ON w.id = s.place",
+	selectWorkerState: "SELECT state FROM worker WHERE id = ?",
+	selectNodes:       "SELECT " + nodeColumns + " FROM node WHERE at > ? ORDER BY started_at, id",
 	selectStops: "SELECT job, ord, claims FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place = ? AND due_event = 'cancel' ORDER BY job, ord",
 
@@ -255,10 +309,35 @@ var texts = [statementCount]string{
 		" UNION ALL SELECT min(worker) FROM worker_audit WHERE worker > ?1)",
 	selectNextSchedule: "SELECT min(k) FROM (SELECT min(id) AS k FROM schedule WHERE id > ?1" +
 		" UNION ALL SELECT min(schedule) FROM schedule_audit WHERE schedule > ?1)",
-	selectJobTrails: "SELECT ord, " + entryColumns + " FROM audit WHERE job = ? ORDER BY ord, seq",
-	selectRefusals:  "SELECT " + refusalColumns + " FROM refusal WHERE job = ? ORDER BY at, id",
+	selectJobTrails:     "SELECT ord, " + entryColumns + " FROM audit WHERE job = ? ORDER BY ord, seq",
+	replaceAnchor:       strings.Replace(insert("anchor", anchorColumns), "INSERT", "INSERT OR REPLACE", 1),
+	removeJob:           "DELETE FROM job WHERE id = ?",
+	removeSteps:         "DELETE FROM step WHERE job = ?",
+	removeTrails:        "DELETE FROM audit WHERE job = ?",
+	removeSignals:       "DELETE FROM signal WHERE job = ?",
+	removeRefusals:      "DELETE FROM refusal WHERE job = ?",
+	removeWorker:        "DELETE FROM worker WHERE id = ?",
+	removeWorkerTrail:   "DELETE FROM worker_audit WHERE worker = ?",
+	removeSchedule:      "DELETE FROM schedule WHERE id = ?",
+	removeScheduleTrail: "DELETE FROM schedule_audit WHERE schedule = ?",
+	selectOldJobs:       oldOnes("job", oldJob+" AND NOT "+neededJob),
+	selectOldJob:        oldOne("job", oldJob+" AND NOT "+neededJob),
+	selectOldWorkers:    oldOnes("worker", oldWorker),
+	selectOldWorker:     oldOne("worker", oldWorker),
+	selectOldSchedules:  oldOnes("schedule", oldSchedule),
+	selectOldSchedule:   oldOne("schedule", oldSchedule),
+	selectHeads:         "SELECT seq, head FROM step WHERE job = ? ORDER BY ord",
+	selectAnchors:       "SELECT " + anchorColumns + " FROM anchor ORDER BY kind, seq",
+	selectNewestAnchors: "SELECT " + anchorColumns + " FROM anchor WHERE kind = ? ORDER BY seq DESC LIMIT 2",
+	countOldJobs: "SELECT count(*) FILTER (WHERE " + oldJob + " AND NOT " + neededJob + "), count(*) FILTER (WHERE " + jobsOpen + ")," +
+		" count(*) FILTER (WHERE " + oldJob + " AND " + neededJob + ") FROM job o WHERE id < ?2",
+	countOldWorkers:   "SELECT count(*) FILTER (WHERE " + oldWorker + "), count(*) FILTER (WHERE " + living + "), 0 FROM worker o WHERE id < ?2",
+	countOldSchedules: "SELECT count(*) FILTER (WHERE " + oldSchedule + "), count(*) FILTER (WHERE state <> 'removed'), 0 FROM schedule o WHERE id < ?2",
 
-	insertChunk: "INSERT OR REPLACE INTO chunk (job, ord, claim, stream, off, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
+	selectRefusals: "SELECT " + refusalColumns + " FROM refusal WHERE job = ? ORDER BY at, id",
+
+	insertChunk:  "INSERT OR REPLACE INTO chunk (job, ord, claim, stream, off, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
+	removeChunks: "DELETE FROM chunk WHERE job = ?",
 	selectChunks: "SELECT job, ord, claim, stream, off, at, data FROM chunk" +
 		" WHERE job = ?1 AND (?2 = 0 OR ord = ?2) ORDER BY ord, claim, at, off",
 }

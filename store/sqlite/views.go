@@ -17,7 +17,9 @@ func (db *DB) Job(ctx context.Context, key int64) (*pawl.Job, error) {
 	var job *pawl.Job
 	err := db.read(ctx, "read job", func(c *conn) error {
 		return c.each(selectJobAll, func(b *row) { b.int(key) }, func(cols *columns) error {
-			job = db.fullJob(cols)
+			if job = db.fullJob(cols); job == nil {
+				return store.Damaged(lifecycle.Job.Name, key)
+			}
 			return nil
 		})
 	})

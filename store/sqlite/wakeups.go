@@ -160,6 +160,15 @@ func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
 	}
 }
 
+// Hears reports whether hints of others reach this process. Where there are no
+// others, there is nothing to miss.
+func (db *DB) Hears() bool {
+	w := db.wakeups
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dir == "" || len(w.own) > 0
+}
+
 func topicOf(code byte) (store.Topic, bool) {
 	for t, c := range codes {
 		if c == code {

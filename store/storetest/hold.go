@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -15,6 +16,9 @@ var holdTests = []test{
 	{name: "Hold/TwoHandles", run: holdTwoHandles, shared: true},
 	{name: "Hold/StrangeNames", run: holdStrangeNames},
 	{name: "T5/BeatAnswersStops", run: beatAnswersStops},
+	{name: "J1/BeatAnswersState", run: beatAnswersState},
+	{name: "T10/BeatAnswersWork", run: beatAnswersWork},
+	{name: "T10/Nodes", run: nodes},
 	{name: "J9/ReapTheSilent", run: reapTheSilent},
 	{name: "J9/ReapTheGone", run: reapTheGone},
 }
@@ -81,9 +85,80 @@ func beatAnswersStops(e *env) {
 		claimed(w.Key()+1)(m, b)
 		m.steps[0].DueAt, m.steps[0].DueEvent = b.now+1e6, "cancel"
 	})
-	stops, err := e.st.Beat(e.ctx, w.Key())
+	answer, err := e.st.Beat(e.ctx, store.Pulse{Worker: w.Key()})
 	e.ok(err)
-	e.diff("stops", []store.Stop{{StepKey: m.steps[1].StepKey, Claim: 4}}, stops)
+	e.diff("stops", []store.Stop{{StepKey: m.steps[1].StepKey, Claim: 4}}, answer.Stops)
+}
+
+func (e *env) beat(p store.Pulse) *store.Pulsed {
+	e.Helper()
+	answer, err := e.st.Beat(e.ctx, p)
+	e.ok(err)
+	return answer
+}
+
+func beatAnswersState(e *env) {
+	w := e.addWorker()
+	e.hold(e.st, workerName(w), "")
+	e.diff("state", lifecycle.WorkerIdle, e.beat(store.Pulse{Worker: w.Key()}).State)
+	e.do(&store.Query{Workers: []int64{w.Key()}}, func(f *store.Facts, b *Batch) {
+		b.MoveWorker(f.Workers[w.Key()], lifecycle.WorkerTerminate)
+	})
+	e.diff("state", lifecycle.WorkerTerminated, e.beat(store.Pulse{Worker: w.Key()}).State)
+	e.diff("state of no worker", machine.State(""), e.beat(store.Pulse{}).State)
+	e.diff("state of a worker that is gone", machine.State(""), e.beat(store.Pulse{Worker: w.Key() + 1}).State)
+}
+
+// beatAnswersWork: what a claim on the routes would find is told, and nothing
+// else is.
+func beatAnswersWork(e *env) {
+	work := func(routes ...int64) bool { return e.beat(store.Pulse{Routes: routes, Worker: 1}).Work }
+	e.add(1, func(m made, b *Batch) {
+		pending(1, 0)(m, b)
+		m.job.Paused = true
+	})
+	if work(1, 2, 3) || work() {
+		e.Error("work is told of, and there is none")
+	}
+	e.add(1, enqueued(2, 0))
+	e.add(1, pending(3, 0))
+	for route, want := range map[int64]bool{1: false, 2: true, 3: true, 4: false} {
+		if got := work(route, 9); got != want {
+			e.Errorf("work on route %d: %v, want %v", route, got, want)
+		}
+	}
+}
+
+// nodes: a process is remembered with the clock that it has.
+func nodes(e *env) {
+	said := []pawl.Node{
+		{ID: 2, Role: "server", Name: "rack1", Host: "a.example", PID: 12, Version: "v1.0.0"},
+		{ID: 1, Role: "worker", Name: "b/3", Host: "b", PID: 3, Version: "v1.0.1"},
+	}
+	before := e.now()
+	e.beat(store.Pulse{Node: said[0], Clock: e.now() + 90e6})
+	e.beat(store.Pulse{Node: said[1], Clock: e.now()})
+	e.beat(store.Pulse{Node: said[1], Clock: e.now()})
+	e.beat(store.Pulse{Clock: e.now()}) // is no process
+	got, err := e.st.Nodes(e.ctx)
+	e.ok(err)
+	for i, n := range got {
+		if n.StartedAt < before || n.BeatAt < n.StartedAt || n.BeatAt > e.now() {
+			e.Errorf("%s: started at %d and heard of at %d; want times between %d and now", n.Name, n.StartedAt, n.BeatAt, before)
+		}
+		want := []int64{90e6, 0}[i%2]
+		if n.Skew < want-30e6 || n.Skew > want+1e6 {
+			e.Errorf("%s: its clock is %d ahead, want about %d", n.Name, n.Skew, want)
+		}
+		n.StartedAt, n.BeatAt, n.Skew = 0, 0, 0
+	}
+	e.diff("nodes", []*pawl.Node{&said[0], &said[1]}, got)
+	e.ok(e.st.Maintain(e.ctx))
+	kept, err := e.st.Nodes(e.ctx)
+	e.ok(err)
+	if len(kept) != 2 {
+		e.Errorf("%d processes after maintenance, want the 2 that were just heard of", len(kept))
+	}
 }
 
 func (e *env) reap(st store.Store, silence time.Duration) map[int64]string {
@@ -100,7 +175,7 @@ func (e *env) reap(st store.Store, silence time.Duration) map[int64]string {
 func reapTheSilent(e *env) {
 	w := e.addWorker()
 	e.hold(e.st, workerName(w), "")
-	_, err := e.st.Beat(e.ctx, w.Key())
+	_, err := e.st.Beat(e.ctx, store.Pulse{Worker: w.Key()})
 	e.ok(err)
 	if dead := e.reap(e.st, time.Hour); len(dead) != 0 {
 		e.Errorf("dead %v, want none", dead)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"slices"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -23,7 +24,7 @@ var lookTests = []test{
 
 func (e *env) look(limit int) *store.Agenda {
 	e.Helper()
-	a, err := e.st.Look(e.ctx, limit, 0)
+	a, err := e.st.Look(e.ctx, store.LookQuery{Limit: limit, Silence: time.Hour})
 	e.ok(err)
 	return a
 }
@@ -89,7 +90,7 @@ func lookPending(e *env) {
 	e.add(1, func(m made, b *Batch) { b.MoveJob(m.job, lifecycle.JobAllocateResources) })
 	e.diff("pending", []int64{m.key()}, e.look(10).Pending)
 	next := e.add(1, func(m made, _ *Batch) {})
-	a, err := e.st.Look(e.ctx, 1, 1)
+	a, err := e.st.Look(e.ctx, store.LookQuery{Limit: 1, Skip: 1})
 	e.ok(err)
 	e.diff("pending after one", []int64{next.key()}, a.Pending)
 }
@@ -101,7 +102,7 @@ func pendingOrder(e *env) {
 		jobs = append(jobs, e.add(0, pending(0, rank)).key())
 	}
 	e.diff("pending", []int64{jobs[1], jobs[3], jobs[2], jobs[0]}, e.look(10).Pending)
-	a, err := e.st.Look(e.ctx, 2, 1)
+	a, err := e.st.Look(e.ctx, store.LookQuery{Limit: 2, Skip: 1})
 	e.ok(err)
 	e.diff("pending after one", []int64{jobs[3], jobs[2]}, a.Pending)
 }

@@ -56,6 +56,13 @@ var roles = map[string]func(*env) error{
 	"write": func(e *env) error { return e.writeRounds(childRounds) },
 	"loop":  func(e *env) error { return e.writeRounds(-1) },
 	"hold":  holdForLife,
+	"retain": func(e *env) error {
+		before, err := strconv.ParseInt(os.Getenv(commonVariable), 10, 64)
+		if err != nil {
+			return err
+		}
+		return retainRole(e, before)
+	},
 }
 
 // childRounds is how many transactions a writing child runs.

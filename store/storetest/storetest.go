@@ -32,7 +32,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 	t.Helper()
 	for _, part := range [][]test{
 		ledgerTests, factTests, claimTests, poolTests, lookTests, registryTests, scheduleTests, signalTests,
-		holdTests, viewTests, logTests, schemaTests, sharedTests,
+		holdTests, viewTests, logTests, retentionTests, schemaTests, sharedTests,
 	} {
 		for _, tt := range part {
 			t.Run(tt.name, func(t *testing.T) {
@@ -64,6 +64,7 @@ type env struct {
 	st   store.Store
 	mint *Mint
 	ctx  context.Context
+	noon time.Time // of the first day that a test of the past asked for
 }
 
 func newEnv(t *testing.T, db Database) *env {

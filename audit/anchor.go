@@ -1,0 +1,110 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+)
+
+// An Anchor says what retention removed of one kind of entity and one day of
+// creation (K6): how many, of what times, and a digest over the ends of their
+// trails. The anchors of a kind are a chain of their own: each carries the
+// SHA-256 of its content and of the anchor before it.
+//
+// Digest is made anew from an export that was written before the removal: it
+// begins as 32 zero bytes, and each trail, in the order of the export (a job
+// before its steps), makes it the SHA-256 of itself and of the hash of that
+// trail's last row. Those are the trails of the entities of Kind, with the steps
+// of jobs, that an export after the removal no longer has.
+type Anchor struct {
+	Kind         string // name of the machine: job (with its steps), worker, schedule
+	Sequence     int64  // 1 for the first of the kind, then without a gap
+	Day          int64  // when the UTC day of their creation began; times are in microseconds
+	Count        int64  // entities removed; steps go with their job and are not counted
+	Entries      int64  // rows of their trails
+	FirstCreated int64
+	LastCreated  int64
+	FirstEnded   int64
+	LastEnded    int64
+	Last         int64 // key of the last one; keys rise within an anchor
+	Digest       Hash
+	At           int64 // of the last removal
+	Actor        string
+	Reason       string
+	Hash         Hash
+}
+
+// Add counts an entity in: its key, when it was created and ended, and the ends
+// of its trails in their order.
+func (a *Anchor) Add(key, created, ended int64, trails ...Stored) {
+	if a.Count == 0 {
+		a.FirstCreated, a.LastCreated, a.FirstEnded, a.LastEnded = created, created, ended, ended
+	}
+	a.FirstCreated, a.LastCreated = min(a.FirstCreated, created), max(a.LastCreated, created)
+	a.FirstEnded, a.LastEnded = min(a.FirstEnded, ended), max(a.LastEnded, ended)
+	a.Count++
+	a.Last = key
+	for _, t := range trails {
+		a.Entries += t.Seq
+		a.Digest = Fold(a.Digest, t.Head)
+	}
+}
+
+// Fold answers the digest after another trail, which ends with the hash head.
+func Fold(digest, head Hash) Hash {
+	return sha256.Sum256(append(digest[:], head[:]...))
+}
+
+// Seal sets the anchor's hash, over prev, the hash of the anchor before it (zero
+// for the first), and its canonical form: each field in the order of Anchor,
+// written as that of an entry is, hashes as they are.
+func (a *Anchor) Seal(prev Hash) {
+	a.Actor, a.Reason = repaired(a.Actor), repaired(a.Reason)
+	a.Hash = a.digest(prev)
+}
+
+func (a *Anchor) digest(prev Hash) Hash {
+	b := field(prev[:], a.Kind)
+	for _, n := range []int64{a.Sequence, a.Day, a.Count, a.Entries, a.FirstCreated, a.LastCreated, a.FirstEnded, a.LastEnded, a.Last} {
+		b = number(b, n)
+	}
+	b = field(b, string(a.Digest[:]))
+	b = number(b, a.At)
+	b = field(b, a.Actor)
+	return sha256.Sum256(field(b, a.Reason))
+}
+
+// VerifyAnchors checks anchors, by kind and sequence, and answers the first fault
+// or nil: that none is missing before another, and that each is as it was sealed.
+// It cannot tell that the last ones of a kind were removed; for that, keep the
+// last hash elsewhere.
+func VerifyAnchors(anchors []Anchor) *Fault {
+	var last Anchor
+	for i := range anchors {
+		a := &anchors[i]
+		if a.Kind != last.Kind {
+			last = Anchor{Kind: a.Kind}
+		}
+		f := &Fault{Entity: "anchor of " + a.Kind, Sequence: last.Sequence + 1}
+		switch {
+		case a.Sequence > last.Sequence+1:
+			f.Code, f.Message = FaultGap, fmt.Sprintf("it is missing: the next one that is there is %d", a.Sequence)
+			return f
+		case a.Sequence <= last.Sequence:
+			f.Code, f.Message = FaultOrder, fmt.Sprintf("anchor %d is in its place", a.Sequence)
+			return f
+		case a.digest(last.Hash) != a.Hash:
+			f.Code, f.Message = FaultHash, "it is not what was sealed, or does not follow the anchor before it"
+			return f
+		}
+		last = *a
+	}
+	return nil
+}
+
+// Anchored reports whether retention has removed entities of the kind that were
+// created on the day of at.
+func Anchored(anchors []Anchor, kind string, at int64) bool {
+	const day = 24 * 60 * 60 * 1_000_000
+	return slices.ContainsFunc(anchors, func(a Anchor) bool { return a.Kind == kind && a.Day <= at && at < a.Day+day })
+}

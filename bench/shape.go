@@ -1,0 +1,56 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A Shape is the graph of a job. Its steps do nothing.
+type Shape struct {
+	Name  string
+	Steps int // instances of a fan-out included
+
+	source string // of the workflow
+}
+
+// The shapes of the workloads.
+var (
+	Noop    = chainOf(1)
+	Chain3  = chainOf(3)
+	Chain10 = chainOf(10)
+	Diamond = Shape{Name: "diamond", Steps: 4, source: `name: diamond
+steps:
+  - {id: top, handler: noop}
+  - {id: left, handler: noop, needs: [top]}
+  - {id: right, handler: noop, needs: [top]}
+  - {id: bottom, handler: noop, needs: [left, right]}
+`}
+	FanOut = Shape{Name: "fan_out", Steps: FanOutWidth + 2, source: `name: fan_out
+steps:
+  - {id: list, handler: list}
+  - {id: each, handler: noop, needs: [list], foreach: "${{ steps.list.output }}"}
+  - {id: gather, handler: noop, needs: [each]}
+`}
+)
+
+// FanOutWidth is how many instances a fan-out has.
+const FanOutWidth = 1000
+
+// chainOf answers a graph of n steps, each needing the one before.
+func chainOf(n int) Shape {
+	var b strings.Builder
+	fmt.Fprintf(&b, "name: chain_of_%d\nsteps:\n", n)
+	for i := 1; i <= n; i++ {
+		fmt.Fprintf(&b, "  - id: step%d\n    handler: noop\n", i)
+		if i > 1 {
+			fmt.Fprintf(&b, "    needs: [step%d]\n", i-1)
+		}
+	}
+	return Shape{Name: fmt.Sprintf("chain_of_%d", n), Steps: n, source: b.String()}
+}
+
+func (s Shape) definition() (*workflow.Definition, error) {
+	return workflow.Parse(s.Name, []byte(s.source))
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/doctor"
+	"github.com/pawl-dev/pawl/store/postgres"
+	"github.com/pawl-dev/pawl/store/sqlite"
+)
+
+const doctorLong = `Look at the database, its server and the processes on it, and say what is wrong:
+what was measured, from when on it is a warning or a problem, and what to do.
+docs/doctor.md has every check with its meaning.
+
+--integrity is how long the file of SQLite is checked at most, 10s by default; a
+large one takes longer. 0 does not check it.
+
+The exit code is 1 if there is a problem, and 0 with warnings. It makes no tables
+and no file.`
+
+func newDoctor(a *app) *cobra.Command {
+	form, integrity := formText, 10*time.Second
+	c := &cobra.Command{
+		Use: "doctor", Short: "Say what is wrong with the database", Long: doctorLong,
+		Example: "  pawl doctor\n  pawl doctor -o json\n  pawl doctor --integrity 10m",
+		Args:    want(0, 0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			if integrity < 0 {
+				return usage("", "--integrity %s: want a duration of 0 or more", integrity)
+			}
+			return a.doctor(c.Context(), integrity, form)
+		},
+	}
+	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of findings")
+	c.Flags().DurationVar(&integrity, "integrity", integrity, "how long a SQLite file is checked at most; 0: not at all")
+	return c
+}
+
+func (a *app) doctor(ctx context.Context, integrity time.Duration, form string) error {
+	found, err := a.diagnose(ctx, integrity)
+	switch {
+	case err != nil:
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case form == formJSON:
+		err = writeJSON(a.stdout, found)
+	default:
+		err = a.showFindings(found)
+	}
+	if err == nil && doctor.Worst(found) == doctor.Problem {
+		return exit{codeFailed}
+	}
+	return err
+}
+
+// diagnose asks the database first, and then, if it can be used, about the work
+// in it.
+func (a *app) diagnose(ctx context.Context, integrity time.Duration) ([]doctor.Finding, error) {
+	db, err := a.named()
+	if err != nil {
+		return nil, err
+	}
+	var found []doctor.Finding
+	if db.postgres != "" {
+		found = postgres.Diagnose(ctx, postgres.Config{URL: db.postgres, Log: a.log})
+	} else {
+		fmt.Fprintf(a.stderr, "looking at %s, for %s at most\n", db, integrity)
+		found = sqlite.Diagnose(ctx, sqlite.Config{Path: db.path, Synchronous: db.synchronous, Log: a.log}, integrity)
+	}
+	unusable := func(f doctor.Finding) bool {
+		return f.Severity != doctor.OK && (f.Check == "database" || f.Check == "schema_version")
+	}
+	if slices.ContainsFunc(found, unusable) {
+		return found, nil
+	}
+	work, err := a.examine(ctx)
+	if err != nil {
+		r := &doctor.Report{Findings: found}
+		r.Unusable(err)
+		return r.Findings, nil
+	}
+	return append(found, work...), nil
+}
+
+// A ward is a store that answers what the doctor asks of it.
+type ward interface {
+	Ward(ctx context.Context) (*doctor.Ward, error)
+}
+
+var (
+	_ ward = (*postgres.DB)(nil)
+	_ ward = (*sqlite.DB)(nil)
+)
+
+// Of the jobs of which nothing moves, so many are looked at.
+const (
+	stuckFor   = 10 * time.Minute
+	stuckLimit = 200
+)
+
+func (a *app) examine(ctx context.Context) (found []doctor.Finding, err error) {
+	l, err := a.openLedger(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if e := l.close(); err == nil {
+			err = e
+		}
+	}()
+	w, err := l.store.(ward).Ward(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stuck, err := l.engine.Stuck(ctx, pawl.JobQuery{Limit: stuckLimit}, stuckFor)
+	if err != nil {
+		return nil, err
+	}
+	return doctor.Examine(w, stuck), nil
+}
+
+// showFindings writes what is well in a line each, and the rest with what to do,
+// worst last, where people look.
+func (a *app) showFindings(found []doctor.Finding) error {
+	var b strings.Builder
+	counts := map[doctor.Severity]int{}
+	for _, severity := range []doctor.Severity{doctor.OK, doctor.Warning, doctor.Problem} {
+		for i := range found {
+			f := &found[i]
+			if f.Severity != severity {
+				continue
+			}
+			counts[severity]++
+			what := f.Measured
+			if f.Subject != "" {
+				what = f.Subject + ": " + what
+			}
+			fmt.Fprintf(&b, "%-8s %-22s %s\n", severity, f.Check, printable(what))
+			if severity != doctor.OK {
+				fmt.Fprintf(&b, "%31s threshold: %s\n%31s to do: %s\n", "", f.Threshold, "", printable(f.Cure))
+			}
+		}
+	}
+	fmt.Fprintf(&b, "%d problems, %d warnings, %d ok\n", counts[doctor.Problem], counts[doctor.Warning], counts[doctor.OK])
+	_, err := fmt.Fprint(a.stdout, b.String())
+	return err
+}

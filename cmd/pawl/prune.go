@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/store"
+)
+
+const pruneLong = `Remove what ended longer ago than --older-than, in every workspace: jobs with their
+steps, trails, logs and signals, workers that have ended, and schedules that were
+removed. An entity goes with its whole trail, and anchors in the audit trail say what
+was removed when by whom; see pawl audit verify.
+
+A job stays while one that has not ended needs it: its parent, its child, or a job that
+continues it. On PostgreSQL all jobs that were created on one day (UTC) go together, once
+all of them can. What others read or write at this moment stays until the next time.
+
+--dry-run removes nothing and says what would go. Ctrl-C stops between two steps, and
+nothing is half removed. "pawl server --retention" does the same every ten minutes.`
+
+func newPrune(a *app) *cobra.Command {
+	var older age
+	dry, reason, form := false, "", formText
+	c := &cobra.Command{
+		Use: "prune", Short: "Remove what ended long ago", Long: pruneLong,
+		Example: "  pawl prune --older-than 30d --dry-run\n  pawl prune --older-than 30d --reason \"as agreed\"",
+		Args:    want(0, 0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			if older == 0 {
+				return usage("write pawl prune --older-than 30d", "--older-than is missing")
+			}
+			if reason == "" {
+				reason = "older than " + older.String()
+			}
+			return a.with(c.Context(), func(o orchestrator) error {
+				return a.prune(c.Context(), o, time.Duration(older), dry, reason, form)
+			})
+		},
+	}
+	c.Flags().Var(&older, "older-than", "how long ago it has to have ended: 30d or 12h say, 1h or more")
+	c.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed, and remove nothing")
+	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: {dry_run, removed, left}")
+	bindReason(c, &reason)
+	return c
+}
+
+// pruned is what was removed, or would be, and what stays.
+type pruned struct {
+	DryRun  bool           `json:"dry_run"`
+	Removed engine.Pruning `json:"removed"`
+	Left    []left         `json:"left"`
+}
+
+// left are entities that were made long enough ago, and stay.
+type left struct {
+	Kind  string `json:"kind"`
+	Count int64  `json:"count"`
+	Why   string `json:"why"`
+}
+
+func (a *app) prune(ctx context.Context, o orchestrator, older time.Duration, dry bool, reason, form string) (err error) {
+	p := pruned{DryRun: dry, Removed: engine.Pruning{Busy: []string{}}}
+	if !dry {
+		if p.Removed, err = o.Prune(ctx, older, a.change(reason), a.pruneProgress()); err != nil {
+			return err
+		}
+	}
+	prospects, err := o.Prospects(ctx, older)
+	if err != nil {
+		return err
+	}
+	if dry {
+		p.Removed.Jobs, p.Removed.Workers, p.Removed.Schedules = prospects[0].Goes, prospects[1].Goes, prospects[2].Goes
+	}
+	p.Left = whatIsLeft(prospects, dry)
+	if form == formJSON {
+		return writeJSON(a.stdout, p)
+	}
+	return a.showPruned(&p)
+}
+
+// progressEvery is how often people are told how far a pruning is.
+const progressEvery = 2 * time.Second
+
+func (a *app) pruneProgress() func(engine.Pruning) {
+	last := time.Now()
+	return func(p engine.Pruning) {
+		if time.Since(last) > progressEvery {
+			last = time.Now()
+			fmt.Fprintf(a.stderr, "%d jobs removed so far\n", p.Jobs)
+		}
+	}
+}
+
+func whatIsLeft(prospects []store.Prospect, dry bool) []left {
+	list := []left{}
+	add := func(kind string, count int64, why string) {
+		if count > 0 {
+			list = append(list, left{kind, count, why})
+		}
+	}
+	for _, p := range prospects {
+		if p.Kind != lifecycle.Job.Name {
+			continue // workers that live and schedules that are kept surprise nobody
+		}
+		add(p.Kind, p.Open, "not ended")
+		add(p.Kind, p.Needed, "needed by a job that has not ended")
+		add(p.Kind, p.Beside, "created on the same day as one that stays, or on a day that is too young")
+		if !dry {
+			add(p.Kind, p.Goes, "others were at it; removed the next time")
+		}
+	}
+	return list
+}
+
+func (a *app) showPruned(p *pruned) error {
+	r := &p.Removed
+	verb, rows := "removed", fmt.Sprintf(", with %s and %d rows of the audit trail", plural(r.Steps, lifecycle.Step.Name), r.Entries)
+	if p.DryRun {
+		verb, rows = "would remove", ""
+	}
+	if r.Jobs+r.Workers+r.Schedules == 0 {
+		rows = ""
+	}
+	if _, err := fmt.Fprintf(a.stdout, "%s %s%s\n", verb, strings.Join([]string{
+		plural(r.Jobs, lifecycle.Job.Name), plural(r.Workers, lifecycle.Worker.Name), plural(r.Schedules, lifecycle.Schedule.Name),
+	}, ", "), rows); err != nil {
+		return err
+	}
+	for _, l := range p.Left {
+		fmt.Fprintf(a.stdout, "left %s: %s\n", plural(l.Count, l.Kind), l.Why)
+	}
+	for _, busy := range r.Busy {
+		say(a.stderr, "note", busy+"; the rest is removed the next time")
+	}
+	return nil
+}
+
+func plural(n int64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/postgres"
+	"github.com/pawl-dev/pawl/store/sqlite"
+	"github.com/pawl-dev/pawl/store/storetest"
+)
+
+// ago DAYS JOBS [open] stores jobs of one step each that were submitted, and
+// canceled unless they are to be open, so many days ago.
+func ago(ts *testscript.TestScript, _ bool, args []string) {
+	days, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	st, err := openTest(ts.Getenv("PAWL_DATABASE"))
+	ts.Check(err)
+	defer st.Close()
+	at, mint := pawl.Micros(time.Now().AddDate(0, 0, -days)), storetest.NewMint()
+	ts.Check(st.Do(context.Background(), &store.Query{}, func(*store.Facts) (*store.Changes, error) {
+		b := storetest.NewBatch(at)
+		for range n {
+			j, s := &pawl.Job{ID: mint.ID(at), Workspace: "default", Workflow: "flow"}, &pawl.Step{StepKey: pawl.StepKey{Ord: pawl.MakeOrd(1, 0)}}
+			b.AddJob(j)
+			b.AddStep(j, s)
+			if len(args) < 3 {
+				b.MoveStep(j, s, lifecycle.StepCancel)
+				b.MoveJob(j, lifecycle.JobCancel)
+			}
+		}
+		return &b.Changes, nil
+	}))
+}
+
+func openTest(database string) (store.Store, error) {
+	if strings.HasPrefix(database, "postgres") {
+		return postgres.Open(context.Background(), postgres.Config{URL: database})
+	}
+	return sqlite.Open(context.Background(), sqlite.Config{Path: database})
+}
+
+func TestAges(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"30d": "30d", "1h": "1h", "36h": "36h", "48h": "2d", "1.5d": "36h", "90m": "1h30m", "1h0m5s": "1h0m5s",
+		"0.5h": "", "10m": "", "d": "", "-3d": "", "1e9d": "", "NaNd": "", "": "", "30": ""} {
+		var g age
+		if err := g.Set(text); (err != nil) != (want == "") || err == nil && g.String() != want {
+			t.Errorf("%q: %s, %v; want %q", text, &g, err, want)
+		}
+	}
+}

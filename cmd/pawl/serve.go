@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A service is what a process that stays says of itself, and how it works.
+type service struct {
+	role      string // engine.RoleServer, RoleWorker or RoleDev
+	name      string
+	silence   time.Duration // after which it takes a worker for dead
+	retention age           // of what has ended
+	capacity  int
+	queues    []string
+	drain     time.Duration // how long what runs may take to end
+	beat      time.Duration // how often its worker says that it lives
+	floor     float64       // of memory and disk, in percent
+}
+
+const (
+	minSilence     = 2 * time.Second
+	defaultSilence = 6 * time.Second
+	minBeat        = 100 * time.Millisecond
+	defaultBeat    = 2 * time.Second
+	maxBeat        = time.Minute
+	maxDrain       = 24 * time.Hour
+	maxFloor       = 90
+
+	beatsInSilence = 3 // that a worker may miss
+)
+
+func (s *service) bindName(c *cobra.Command) {
+	c.Flags().StringVar(&s.name, "name", "", "what it is called, for people; default host/pid")
+}
+
+func (s *service) bindSilence(c *cobra.Command) {
+	c.Flags().DurationVar(&s.silence, "silence", defaultSilence, "how long a worker may be silent before its steps go to others, 2s or more")
+}
+
+func (s *service) bindWorker(c *cobra.Command) {
+	c.Flags().IntVar(&s.capacity, "capacity", 10, "steps that run at once, 1 to 1000")
+	c.Flags().StringArrayVar(&s.queues, "queue", nil, "a queue to serve; may be repeated; default default")
+	c.Flags().Float64Var(&s.floor, "floor", 5, "percent of memory and disk below which the worker pauses itself; 0 is never")
+}
+
+// check tells what is wrong with the flags that the command has.
+func (s *service) check(c *cobra.Command) error {
+	has := func(name string) bool { return c.Flags().Lookup(name) != nil }
+	switch {
+	case has("capacity") && (s.capacity < 1 || s.capacity > 1000):
+		return usage("", "--capacity %d: want 1 to 1000", s.capacity)
+	case has("silence") && s.silence < minSilence:
+		return usage("", "--silence %s: want %s or more", s.silence, minSilence)
+	case has("drain-timeout") && (s.drain < 0 || s.drain > maxDrain):
+		return usage("", "--drain-timeout %s: want 0s to %s", s.drain, maxDrain)
+	case has("beat") && (s.beat < minBeat || s.beat > maxBeat):
+		return usage("", "--beat %s: want %s to %s", s.beat, minBeat, maxBeat)
+	case has("floor") && (s.floor < 0 || s.floor > maxFloor):
+		return usage("", "--floor %g: want 0 to %d", s.floor, maxFloor)
+	case printable(s.name) != s.name:
+		return usage("", "--name %q: want text without control characters", s.name)
+	}
+	for _, q := range s.queues {
+		if !workflow.IsID(q) {
+			return usage("", "--queue %q: want an id: a-z first, then a-z, 0-9 and _", q)
+		}
+	}
+	return nil
+}
+
+// beats answers how often a worker says that it lives: where it is known how
+// long it may be silent, often enough.
+func (s *service) beats() time.Duration {
+	if s.beat != 0 {
+		return s.beat
+	}
+	return min(defaultBeat, s.silence/beatsInSilence)
+}
+
+// node answers what the process says of itself, under a number made anew.
+func (s *service) node() pawl.Node {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	n := pawl.Node{ID: 1 + rand.Int64N(math.MaxInt64), Role: s.role, Name: s.name, Host: host, PID: os.Getpid(), Version: version()}
+	if n.Name == "" {
+		n.Name = fmt.Sprintf("%s/%d", host, n.PID)
+	}
+	return n
+}
+
+// work runs a worker on the ledger until ctx ends, and then as long as what runs
+// may take to end.
+func (a *app) work(ctx context.Context, l *ledger, s *service) error {
+	handlers, node := handlers(), s.node()
+	followed, err := l.engine.Followed(ctx) // before this one is taken for somebody who evaluates
+	if err != nil {
+		return err
+	}
+	worker, err := runner.Start(ctx, runner.WorkerConfig{
+		Engine: l.engine, Store: l.store, Workspace: a.workspace, Name: node.Name, Actor: a.actor(), Node: node,
+		Capacity: s.capacity, Handlers: handlers, Queues: s.queues, Beat: s.beats(), Log: a.log,
+		Scarce: runner.Floor{Percent: s.floor, Folders: foldersOf(l.database)}.Scarce,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "worker %s serves %s of workspace %s, %d at once\n",
+		worker.ID(), strings.Join(slices.Sorted(maps.Keys(handlers)), ", "), a.workspace, s.capacity)
+	fmt.Fprintf(a.stderr, "database %s; stop with Ctrl-C\n", l.database)
+	if !followed {
+		say(a.stderr, "hint", "no server is heard of, which evaluates what workers leave; start one with: pawl server"+a.given)
+	}
+	select {
+	case <-ctx.Done():
+	case <-worker.Over():
+	}
+	err = a.drain(worker, s.drain)
+	fmt.Fprintf(a.stderr, "worker %s has stopped\n", worker.ID())
+	return err
+}
+
+// foldersOf are those on whose disks a worker needs room.
+func foldersOf(db database) []string {
+	folders := []string{os.TempDir()}
+	if db.postgres == "" && !db.memory() {
+		folders = append(folders, filepath.Dir(db.path))
+	}
+	return folders
+}
+
+// drain ends a worker: what runs may end within the limit, or until a second
+// signal comes.
+func (a *app) drain(worker *runner.Worker, limit time.Duration) error {
+	over, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if limit > 0 && !isClosed(worker.Over()) {
+		hurried, stop := a.hurried()
+		defer stop()
+		context.AfterFunc(hurried, func() {
+			if !isClosed(worker.Over()) {
+				fmt.Fprintln(a.stderr, "what runs is interrupted")
+			}
+			cancel()
+		})
+		fmt.Fprintf(a.stderr, "worker %s claims nothing more; what runs may take %s to end; Ctrl-C again interrupts it\n", worker.ID(), limit)
+	}
+	return terminated(worker.Drain(over))
+}
+
+// terminated says what to do about a worker that an operator has ended.
+func terminated(err error) error {
+	var end *runner.TerminatedError
+	if errors.As(err, &end) {
+		return &pawl.Error{Kind: pawl.Internal, Message: end.Error(), Hint: "see its moves with: pawl worker history " + end.Worker}
+	}
+	return err
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// openService opens the database with an engine as the service wants it.
+func (a *app) openService(ctx context.Context, s *service, c engine.Config) (*ledger, error) {
+	c.Silence, c.Retention = s.silence, time.Duration(s.retention)
+	return a.openEngine(ctx, c)
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// workerOf reads the WORKER of a command line: an id, enough of its first or last
+// digits, or its name.
+func (a *app) workerOf(ctx context.Context, o orchestrator, text string) (pawl.ID, error) {
+	digits := strings.TrimPrefix(text, pawl.WorkerPrefix)
+	if len(digits) == 32 && isHex(digits) {
+		return pawl.ParseID(pawl.WorkerPrefix, pawl.WorkerPrefix+digits)
+	}
+	all, err := o.Workers(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: lifecycle.Worker.States, Limit: shortWithin})
+	if err != nil {
+		return pawl.ID{}, err
+	}
+	var found []string
+	for _, w := range all {
+		id := w.ID[len(pawl.WorkerPrefix):]
+		short := len(digits) >= minDigits && (strings.HasPrefix(id, digits) || strings.HasSuffix(id, digits))
+		if short || w.Name == text && !lifecycle.Worker.Ended(w.Status) {
+			found = append(found, w.ID)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return pawl.ID{}, &pawl.Error{Kind: pawl.NotFound, Message: "there is no worker " + text + " in workspace " + a.workspace, Hint: "list the workers with: pawl worker list"}
+	case 1:
+		return pawl.ParseID(pawl.WorkerPrefix, found[0])
+	}
+	return pawl.ID{}, usage("give its id", "worker %s: %d workers are called so, such as %s and %s", text, len(found), found[0], found[1])
+}
+
+func (a *app) withWorker(ctx context.Context, text string, f func(orchestrator, pawl.ID) error) error {
+	return a.with(ctx, func(o orchestrator) error {
+		id, err := a.workerOf(ctx, o, text)
+		if err != nil {
+			return err
+		}
+		return f(o, id)
+	})
+}
+
+// completeWorkers offers the workers that live to the shell.
+func (a *app) completeWorkers(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if a.settle() != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if db, err := a.named(); err != nil || db.postgres == "" && !exists(db.path) {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var ids []string
+	err := a.with(c.Context(), func(o orchestrator) error {
+		workers, err := o.Workers(c.Context(), pawl.WorkerQuery{Workspace: a.workspace})
+		for _, w := range workers {
+			if strings.HasPrefix(w.ID, begun) && !slices.Contains(args, w.ID) {
+				ids = append(ids, w.ID+"\t"+w.Name+" "+string(w.Status))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+func newWorkerList(a *app) *cobra.Command {
+	form, all, limit := formText, false, 50
+	c := &cobra.Command{
+		Use: "list", Short: "List the workers of the workspace",
+		Long:    "List the workers of the workspace that live, newest first, or with --all those too that\nhave ended. RUNS is how many steps run there, of so many at once. Times are in UTC.",
+		Example: "  pawl worker list\n  pawl worker list --all --limit 10 -o json",
+		Args:    want(0, 0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			if limit < 1 || limit > 1000 {
+				return usage("", "--limit %d: want 1 to 1000", limit)
+			}
+			q := pawl.WorkerQuery{Workspace: a.workspace, Limit: limit}
+			if all {
+				q.Statuses = lifecycle.Worker.States
+			}
+			return a.with(c.Context(), func(o orchestrator) error { return a.workers(c.Context(), o, q, form) })
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "those too that have ended")
+	c.Flags().IntVar(&limit, "limit", 50, "at most so many, 1 to 1000")
+	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of workers")
+	return c
+}
+
+func (a *app) workers(ctx context.Context, o orchestrator, q pawl.WorkerQuery, form string) error {
+	workers, err := o.Workers(ctx, q)
+	if err != nil {
+		return err
+	}
+	if form == formJSON {
+		return writeJSON(a.stdout, workers)
+	}
+	if len(workers) == 0 {
+		fmt.Fprintln(a.stderr, "no workers in workspace "+a.workspace)
+		return nil
+	}
+	rows := [][]string{{"ID", "NAME", "STATUS", "RUNS", "QUEUES", "SINCE"}}
+	for i := range workers {
+		w := &workers[i]
+		rows = append(rows, []string{w.ID, w.Name, string(w.Status), runs(w), strings.Join(queuesOf(w), ","), w.CreatedAt.Time().Format("2006-01-02 15:04:05Z")})
+	}
+	return writeTable(a.stdout, rows)
+}
+
+func runs(w *pawl.WorkerView) string { return strconv.Itoa(w.Running) + "/" + strconv.Itoa(w.Capacity) }
+
+func queuesOf(w *pawl.WorkerView) []string {
+	var queues []string
+	for _, h := range w.Handlers {
+		queue, _, _ := strings.Cut(h, "/")
+		queues = append(queues, queue)
+	}
+	slices.Sort(queues)
+	return slices.Compact(queues)
+}
+
+func newWorkerShow(a *app) *cobra.Command {
+	form := formText
+	c := &cobra.Command{
+		Use: "show WORKER", Short: "Show a worker",
+		Long:    "Show a worker: what it serves, how much it runs, and since when it is in its state.\nWORKER is an id (w_ and 32 digits), six or more of its first or last digits, or the name\nof one that lives.",
+		Example: "  pawl worker show rack1\n  pawl worker show 3f9a01 -o json",
+		Args:    want(1, 1, "a WORKER"), ValidArgsFunction: a.completeWorkers,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			return a.withWorker(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
+				v, err := o.Worker(c.Context(), id)
+				if err != nil {
+					return err
+				}
+				if form == formJSON {
+					return writeJSON(a.stdout, v)
+				}
+				return a.showWorker(v)
+			})
+		},
+	}
+	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: the worker")
+	return c
+}
+
+func (a *app) showWorker(v *pawl.WorkerView) error {
+	last := pawl.Transition{}
+	if n := len(v.StateHistory); n > 0 {
+		last = v.StateHistory[n-1]
+	}
+	for _, fact := range [][2]string{
+		{"worker", v.ID},
+		{"name", v.Name},
+		{"process", fmt.Sprintf("%d on %s", v.PID, v.Host)},
+		{"workspace", v.Workspace},
+		{"status", fmt.Sprintf("%s for %s, by %s", v.Status, took(last.At, 0, time.Now()), last.Actor)},
+		{"reason", last.Reason},
+		{"runs", runs(v)},
+		{"serves", strings.Join(v.Handlers, ", ")},
+		{"registered", v.CreatedAt.String()},
+	} {
+		if fact[1] != "" {
+			fmt.Fprintf(a.stdout, "%-12s %s\n", fact[0], printable(fact[1]))
+		}
+	}
+	return nil
+}
+
+func newWorkerHistory(a *app) *cobra.Command {
+	form := formText
+	c := &cobra.Command{
+		Use: "history WORKER", Short: "Show every move of a worker",
+		Long:    "Show every move of a worker: when, from which state to which, by which event, who, and\nwhy. Times are in UTC.",
+		Example: "  pawl worker history rack1\n  pawl worker history 3f9a01 -o json",
+		Args:    want(1, 1, "a WORKER"), ValidArgsFunction: a.completeWorkers,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf("output", form, formText, formJSON); err != nil {
+				return err
+			}
+			return a.withWorker(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
+				moves, err := o.WorkerHistory(c.Context(), id)
+				if err != nil {
+					return err
+				}
+				if form == formJSON {
+					return writeJSON(a.stdout, moves)
+				}
+				rows := [][]string{{"AT", "MOVE", "EVENT", "BY", "WHY"}}
+				for i := range moves {
+					m := &moves[i]
+					rows = append(rows, []string{stamp(m.At.Time()), move(m), string(m.Event), m.Actor, m.Reason})
+				}
+				return writeTable(a.stdout, rows)
+			})
+		},
+	}
+	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of moves")
+	return c
+}

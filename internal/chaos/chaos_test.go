@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// shortSeed has every kind of fault that matters in its 20 rounds.
+const shortSeed = 3
+
+// TestShortForm is what a build can afford of make chaos (T5, T10, J7, J9, K5,
+// K6, K8).
+func TestShortForm(t *testing.T) {
+	build := &config{dir: t.TempDir()}
+	if err := build.build(); err != nil {
+		t.Fatal(err)
+	}
+	for database, rounds := range map[string]int{"postgres": fullRun, "sqlite": 4} {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			c := &config{binary: build.binary, kind: database, roleMix: "split", silence: 2 * time.Second, patience: 3 * time.Minute, jobs: 200, progress: t.Logf}
+			r, err := c.all(t.Context(), shortSeed, rounds)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b strings.Builder
+			if err := r.print(&b, false); err != nil {
+				t.Fatal(err)
+			}
+			t.Log(b.String())
+			if r.Rounds != rounds || r.Effects < r.Jobs || r.Losses == 0 {
+				t.Errorf("%d rounds, %d jobs, %d effects, %d claims whose worker died; want %d rounds with effects and deaths", r.Rounds, r.Jobs, r.Effects, r.Losses, rounds)
+			}
+		})
+	}
+}
+
+func TestASeedRepeatsItsFaults(t *testing.T) {
+	t.Parallel()
+	draw := func(seed uint64) []round { return drawRounds(seed, 20, 200, 2*time.Second, onPostgres) }
+	if diff := cmp.Diff(draw(7), draw(7)); diff != "" {
+		t.Errorf("two draws of a seed differ:\n%s", diff)
+	}
+	if cmp.Equal(draw(7), draw(8)) {
+		t.Error("two seeds draw the same")
+	}
+}
+
+func TestEveryFaultAndShapeIsDrawn(t *testing.T) {
+	t.Parallel()
+	for _, chances := range [][]chance{onPostgres, onSQLite} {
+		drawn, jobs := map[string]bool{}, map[string]bool{}
+		for seed := range uint64(50) {
+			for _, p := range drawRounds(seed, 20, 200, 2*time.Second, chances) {
+				for _, f := range p.Faults {
+					drawn[string(f.Kind)+f.Role] = true
+				}
+				for _, name := range p.Jobs {
+					jobs[name] = true
+				}
+			}
+		}
+		for _, c := range append(verbs, chances...) {
+			if !drawn[string(c.kind)+c.role] {
+				t.Errorf("%s %s is never drawn", c.kind, c.role)
+			}
+		}
+		if len(jobs) != len(shapes) {
+			t.Errorf("%d of %d shapes are drawn", len(jobs), len(shapes))
+		}
+	}
+}
+
+func TestShapesAreWorkflows(t *testing.T) {
+	t.Parallel()
+	for _, s := range shapes {
+		if _, err := s.submission("/", "r", 1); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// made is an outcome of one job with one step that is as it should be.
+func made() *outcome {
+	id := pawl.MakeID(time.UnixMilli(1e12), 1, 2)
+	s := &pawl.Step{StepKey: pawl.StepKey{Job: id.Key(), Ord: pawl.MakeOrd(1, 0)}, Claims: 2, Worker: 5}
+	s.State = lifecycle.StepComplete
+	o := &outcome{
+		records: map[int64]*pawl.Job{id.Key(): {ID: id}}, steps: map[pawl.StepKey]*pawl.Step{s.StepKey: s},
+		trails: map[pawl.StepKey][]audit.Entry{s.StepKey: {{Event: lifecycle.StepClaim}, {Event: lifecycle.StepLost}, {Event: lifecycle.StepClaim}}},
+	}
+	o.effects = map[effect]int{{id.Public(pawl.JobPrefix), id.Step(s.Ord).Public(pawl.StepPrefix), 2}: 1}
+	return o
+}
+
+// The checks find what they look for.
+func TestChecksFindFaults(t *testing.T) {
+	t.Parallel()
+	step := func(o *outcome) *pawl.Step {
+		for _, s := range o.steps {
+			return s
+		}
+		return nil
+	}
+	other := func(o *outcome, claim int) (e effect) {
+		for e = range o.effects {
+			e.claim = claim
+		}
+		return e
+	}
+	for name, tt := range map[string]struct {
+		change func(*outcome)
+		want   string
+	}{
+		"nothing":             {func(*outcome) {}, ""},
+		"killed before":       {func(o *outcome) { o.effects[other(o, 1)] = 1 }, ""},
+		"done twice":          {func(o *outcome) { o.effects[other(o, 2)] = 2 }, "2 times under claim 2"},
+		"by nobody's claim":   {func(o *outcome) { o.effects[other(o, 3)] = 1 }, "claim 3, which was not made"},
+		"never done":          {func(o *outcome) { clear(o.effects) }, "had no effect"},
+		"left in progress":    {func(o *outcome) { step(o).State = lifecycle.StepInProgress }, "is in_progress"},
+		"a claim is missing":  {func(o *outcome) { o.trails[step(o).StepKey] = o.trails[step(o).StepKey][:1] }, "1 claims in its trail"},
+		"a step without job":  {func(o *outcome) { clear(o.records) }, "has no job"},
+		"of another job":      {func(o *outcome) { o.effects[effect{"j_1", "s_1", 1}] = 1 }, "not made"},
+		"taken over, no work": {func(o *outcome) { clear(o.effects); o.records[step(o).Job].Continues = 1 }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := made()
+			tt.change(o)
+			got := fmt.Sprint(o.checkStep(step(o)), o.checkEffects())
+			if tt.want == "" && got != "<nil> <nil>" || !strings.Contains(got, tt.want) {
+				t.Errorf("got %s, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestMostCountsOverlaps(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		spans []span
+		want  int
+	}{
+		{nil, 0}, {[]span{{1, 2}, {2, 3}}, 1}, {[]span{{1, 3}, {2, 4}, {3, 5}}, 2}, {[]span{{1, 9}, {2, 8}, {3, 7}}, 3},
+	} {
+		if got := most(tt.spans); got != tt.want {
+			t.Errorf("%v: %d at once, want %d", tt.spans, got, tt.want)
+		}
+	}
+}
+
+func TestQuantiles(t *testing.T) {
+	t.Parallel()
+	r, total := newReport(), newReport()
+	for _, i := range rand.Perm(101) {
+		r.rescued(time.Duration(i)*time.Millisecond, fmt.Sprint("fault ", i))
+	}
+	total.add(r)
+	if diff := cmp.Diff(times{Steps: 101, P50: 50, P99: 99, Max: 100, Worst: "fault 100"}, total.Rescue); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/internal/pgtest"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/postgres"
+	"github.com/pawl-dev/pawl/store/sqlite"
+)
+
+// A database is what the members share.
+type database interface {
+	// open opens it for the harness, past all faults of the network.
+	open(ctx context.Context) (store.Store, error)
+	// name is what a process is given to reach it, through its proxy if there is
+	// one; direct is what reaches it past them.
+	name(p *proxy) string
+	direct() string
+	// proxy makes a proxy to it, or nil.
+	proxy() (*proxy, error)
+	close() error // when all processes have ended
+}
+
+// A postgresDatabase is a database on a PostgreSQL of its own.
+type postgresDatabase struct {
+	cluster *pgtest.Cluster
+	url     *url.URL
+}
+
+// newPostgres makes an empty database on the cluster.
+func newPostgres(ctx context.Context, c *pgtest.Cluster, name string) (*postgresDatabase, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgx.Connect(ctx, c.URL)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx)
+	for _, statement := range []string{"drop database if exists " + name + " with (force)", "create database " + name + " template template0"} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return nil, fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	u.Path = "/" + name
+	return &postgresDatabase{cluster: c, url: u}, nil
+}
+
+func (d *postgresDatabase) direct() string { return d.url.String() }
+
+func (d *postgresDatabase) name(p *proxy) string {
+	u := *d.url
+	u.Host = p.address()
+	return u.String()
+}
+
+func (d *postgresDatabase) open(ctx context.Context) (store.Store, error) {
+	return postgres.Open(ctx, postgres.Config{URL: d.direct()})
+}
+
+func (d *postgresDatabase) proxy() (*proxy, error) { return newProxy(d.url.Host) }
+
+func (d *postgresDatabase) close() error { return nil }
+
+// crash kills PostgreSQL and starts it again on the same data.
+func (d *postgresDatabase) crash(ctx context.Context, away time.Duration) error {
+	d.cluster.Kill()
+	pause(ctx, away)
+	var err error
+	for range 5 { // what it shared with its dead processes may not be free yet
+		if err = d.cluster.Restart(ctx); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// A sqliteDatabase is a file, on a small disk of its own where there may be one.
+type sqliteDatabase struct {
+	dir  string
+	disk *disk
+}
+
+func newSQLite(dir string) (*sqliteDatabase, error) {
+	d := &sqliteDatabase{dir: filepath.Join(dir, "disk")}
+	if err := os.Mkdir(d.dir, 0o755); err != nil {
+		return nil, err
+	}
+	d.disk = mountDisk(d.dir)
+	return d, nil
+}
+
+func (d *sqliteDatabase) path() string         { return filepath.Join(d.dir, "pawl.db") }
+func (d *sqliteDatabase) direct() string       { return "sqlite://" + d.path() }
+func (d *sqliteDatabase) name(*proxy) string   { return d.direct() }
+func (*sqliteDatabase) proxy() (*proxy, error) { return nil, nil }
+
+func (d *sqliteDatabase) open(ctx context.Context) (store.Store, error) {
+	return sqlite.Open(ctx, sqlite.Config{Path: d.path()})
+}
+
+// close leaves a copy where the disk was mounted: what failed is looked at.
+func (d *sqliteDatabase) close() error {
+	if !d.disk.mounted {
+		return nil
+	}
+	return errors.Join(os.CopyFS(d.dir+"-copy", os.DirFS(d.dir)), d.disk.unmount())
+}
+
+// eventually tries until it works, ctx ends, or what it did can never work.
+func eventually(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if err == nil || final(err) {
+			return err
+		}
+		if !pause(ctx, 50*time.Millisecond) {
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// pause waits, and reports whether ctx let it.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// harm applies a fault to whom it befalls, for as long as it lasts.
+func (r *run) harm(ctx context.Context, f fault) error {
+	switch f.Kind {
+	case databaseFault:
+		db := r.database.(*postgresDatabase)
+		r.crash.Lock()
+		defer r.crash.Unlock()
+		held := r.everybody(ctx)
+		at := time.Now()
+		err := db.crash(ctx, f.For)
+		r.report.away(time.Since(at))
+		r.hurt(f, at, held)
+		return err
+	case fullFault:
+		disk := r.database.(*sqliteDatabase).disk
+		r.crash.Lock()
+		defer r.crash.Unlock()
+		if err := disk.fill(); err != nil {
+			return fmt.Errorf("fill the disk: %w", err)
+		}
+		pause(ctx, f.For)
+		return disk.free()
+	case cutAllFault:
+		at := time.Now()
+		for _, m := range r.members {
+			m.proxy.cut()
+		}
+		r.hurt(f, at, r.everybody(ctx))
+		return nil
+	case rollFault:
+		for _, m := range r.of(f.Role) {
+			if err := r.befall(ctx, f, m); err != nil {
+				return err
+			}
+			if err := r.up(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return r.befall(ctx, f, r.victim(ctx, f))
+}
+
+// befall applies a fault to one process. Another one that is on it ends first.
+func (r *run) befall(ctx context.Context, f fault, m *member) error {
+	m.pain.Lock()
+	defer m.pain.Unlock()
+	at, pid := time.Now(), m.pid()
+	switch f.Kind {
+	case killFault:
+		m.kill()
+		r.hurtProcess(ctx, f, at, pid)
+		pause(ctx, f.For)
+		return m.start()
+	case restartFault, rollFault:
+		if err := m.stop(30 * time.Second); err != nil {
+			return err
+		}
+		return m.start()
+	case pauseFault, freezeFault:
+		m.signal(syscall.SIGSTOP)
+		r.hurtProcess(ctx, f, at, pid)
+		pause(ctx, f.For-time.Since(at))
+		m.signal(syscall.SIGCONT)
+	case cutFault:
+		m.proxy.cut()
+		r.hurtProcess(ctx, f, at, pid)
+	case deafFault:
+		r.storm(ctx, f, m, weather{deaf: true})
+	case slowFault:
+		r.storm(ctx, f, m, weather{delay: 50 * time.Millisecond})
+	case blackholeFault:
+		r.storm(ctx, f, m, weather{hold: true})
+	default:
+		return fmt.Errorf("fault %q is not known", f.Kind)
+	}
+	return nil
+}
+
+// storm lets the weather between a process and the database be bad for a while.
+func (r *run) storm(ctx context.Context, f fault, m *member, w weather) {
+	at := time.Now()
+	m.proxy.set(w)
+	r.hurtProcess(ctx, f, at, m.pid())
+	pause(ctx, f.For-time.Since(at))
+	m.proxy.set(weather{})
+}
+
+// hurtProcess notes the steps that a process held when a fault befell it.
+func (r *run) hurtProcess(ctx context.Context, f fault, at time.Time, pid int) {
+	held, _ := r.held(ctx) // while the database is away nobody can tell
+	r.hurt(f, at, held[pid])
+}
+
+// everybody answers the steps that anyone holds.
+func (r *run) everybody(ctx context.Context) (all []hand) {
+	held, _ := r.held(ctx)
+	for _, steps := range held {
+		all = append(all, steps...)
+	}
+	return all
+}
+
+func (r *run) hurt(f fault, at time.Time, held []hand) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, h := range held {
+		r.wounds = append(r.wounds, wound{h, at, f})
+	}
+}

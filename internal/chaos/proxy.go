@@ -1,0 +1,159 @@
+package main
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// A weather is what a proxy does with what passes through it.
+type weather struct {
+	hold  bool          // nothing passes; it does once the weather is fair again
+	deaf  bool          // what the database answers is lost; a connection that had this is cut with the weather's end
+	delay time.Duration // before each piece
+}
+
+// A proxy stands between one process and the database.
+type proxy struct {
+	target   string
+	listener net.Listener
+	loops    sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	weather weather
+	changed chan struct{} // closed when the weather changes
+	links   map[*link]bool
+	closed  bool
+}
+
+// A link is one connection through a proxy.
+type link struct {
+	client, server net.Conn
+	lossy          bool // something on it was lost
+}
+
+func (l *link) cut() {
+	_ = l.client.Close()
+	_ = l.server.Close()
+}
+
+func newProxy(target string) (*proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &proxy{target: target, listener: l, changed: make(chan struct{}), links: map[*link]bool{}}
+	p.loops.Go(p.accept)
+	return p, nil
+}
+
+func (p *proxy) address() string { return p.listener.Addr().String() }
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.loops.Go(func() { p.connect(client) })
+	}
+}
+
+func (p *proxy) connect(client net.Conn) {
+	server, err := net.DialTimeout("tcp", p.target, time.Second)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	l := &link{client: client, server: server}
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		l.cut()
+		return
+	}
+	p.links[l] = true
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { p.pump(l, client, server, false) })
+	both.Go(func() { p.pump(l, server, client, true) })
+	both.Wait()
+	p.mu.Lock()
+	delete(p.links, l)
+	p.mu.Unlock()
+}
+
+// pump carries one direction of a link until either end closes.
+func (p *proxy) pump(l *link, from, to net.Conn, answers bool) {
+	defer l.cut()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 && p.pass(l, answers) {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// pass waits as long as the weather wants, and reports whether the piece gets
+// through.
+func (p *proxy) pass(l *link, answer bool) bool {
+	for {
+		p.mu.Lock()
+		w, changed, closed := p.weather, p.changed, p.closed
+		if answer && w.deaf {
+			l.lossy = true
+		}
+		p.mu.Unlock()
+		switch {
+		case closed || answer && w.deaf:
+			return false
+		case w.hold:
+			<-changed
+		case w.delay > 0:
+			time.Sleep(w.delay)
+			return true
+		default:
+			return true
+		}
+	}
+}
+
+// set changes the weather.
+func (p *proxy) set(w weather) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.weather = w
+	close(p.changed)
+	p.changed = make(chan struct{})
+	for l := range p.links {
+		if l.lossy && !w.deaf {
+			l.cut()
+		}
+	}
+}
+
+// cut closes every connection. New ones get through.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.cut()
+	}
+}
+
+// close ends the proxy and its connections.
+func (p *proxy) close() {
+	_ = p.listener.Close()
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.set(weather{})
+	p.cut()
+	p.loops.Wait()
+}

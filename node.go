@@ -1,0 +1,15 @@
+package pawl
+
+// A Node is a process that works on a database, as it last said of itself. Times
+// are microseconds since the Unix epoch, by the database's clock.
+type Node struct {
+	ID        int64  // of the process, made anew with each start
+	Role      string // server, worker or dev
+	Name      string // host/pid
+	Host      string
+	PID       int
+	Version   string // of the program
+	StartedAt int64
+	BeatAt    int64 // when it was last heard of
+	Skew      int64 // microseconds that its clock is ahead of the database's
+}

@@ -1,0 +1,199 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// News is what a beat has told, of the worker with that key.
+type news struct {
+	worker int64
+	state  machine.State
+	work   bool
+}
+
+// beat says that the worker lives, stops what was asked to stop, and tells the
+// loop the rest.
+func (w *Worker) beat() {
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-w.config.Engine.Stops():
+		case <-w.life.Done():
+			return
+		}
+		w.beatOnce()
+		tick.Reset(w.config.Beat)
+	}
+}
+
+func (w *Worker) beatOnce() {
+	p := w.pulse()
+	said, err := w.config.Store.Beat(w.life, p)
+	if err != nil {
+		if w.life.Err() == nil {
+			w.log.Warn("a heartbeat failed", "error", err)
+		}
+		return
+	}
+	w.stop(said.Stops)
+	w.tell(news{p.Worker, said.State, said.Work})
+	w.spare(p.Worker, said.State)
+}
+
+// pulse answers what is to be said now. Routes are named only while the worker can
+// take something on.
+func (w *Worker) pulse() store.Pulse {
+	free := w.free()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := store.Pulse{Node: w.config.Node, Clock: pawl.Micros(time.Now()), Worker: w.self.Key()}
+	if free > 0 {
+		p.Routes = w.self.Routes
+	}
+	return p
+}
+
+// tell hands news to the loop. News that it has not seen yet give way.
+func (w *Worker) tell(n news) {
+	for {
+		select {
+		case w.news <- n:
+			return
+		case <-w.news:
+		}
+	}
+}
+
+// learn takes news, and answers whether there may be something to claim. A worker
+// without a free slot asks the engine for nothing, and learns only so that it was
+// ended.
+func (w *Worker) learn(n news) bool {
+	if n.worker != w.key() {
+		return false
+	}
+	if lifecycle.Worker.Ended(n.state) {
+		w.ended()
+		return true
+	}
+	return n.work && n.state != lifecycle.WorkerPaused
+}
+
+func (w *Worker) stop(stops []store.Stop) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range stops {
+		if cancel := w.running[claimKey{s.StepKey, s.Claim}]; cancel != nil {
+			cancel(ErrCanceled)
+		}
+	}
+}
+
+// A TerminatedError is why a worker has ended that an operator has terminated.
+type TerminatedError struct{ Worker, Actor, Reason string }
+
+func (e *TerminatedError) Error() string {
+	return fmt.Sprintf("worker %s was terminated by %s: %s", e.Worker, e.Actor, e.Reason)
+}
+
+var errEnded = errors.New("the worker was ended")
+
+// ended drops everything: somebody has ended this worker though it lives. What its
+// handlers still answer is reported like anything else, and kept as refused facts
+// (T5). If an operator has ended it, it stops for good; else it was taken for
+// dead, and registers anew (J1).
+func (w *Worker) ended() {
+	w.stopAll(errEnded)
+	end, err := w.config.Engine.WorkerEnd(w.life, w.key())
+	for err != nil && !w.draining() {
+		w.log.Warn("asking who has ended this worker failed; it is tried again", "error", err)
+		w.rest()
+		end, err = w.config.Engine.WorkerEnd(w.life, w.key())
+	}
+	if end.Operator {
+		w.obey(&TerminatedError{Worker: w.ID(), Actor: end.Actor, Reason: end.Reason})
+	} else {
+		w.reincarnate(end.Reason)
+	}
+}
+
+// obey ends the worker as an operator wants it.
+func (w *Worker) obey(end *TerminatedError) {
+	w.mu.Lock()
+	w.fate = end
+	w.mu.Unlock()
+	w.once.Do(func() { close(w.drain) })
+	w.interrupt()
+}
+
+func (w *Worker) reincarnate(reason string) {
+	w.log.Warn("this worker was taken for dead; it drops what it held and registers anew", "reason", reason,
+		"hint", "if that happens again and again, the servers want more beats: --beat is a third of their --silence, or less")
+	w.mu.Lock()
+	release, offer := w.release, w.offer
+	w.mu.Unlock()
+	release()
+	offer.Withdraw()
+	for !w.draining() {
+		err := w.register(w.life)
+		if err == nil {
+			return
+		}
+		w.log.Warn("registering anew failed; it is tried again", "error", err)
+		w.rest()
+	}
+}
+
+// spare pauses the worker while there is too little memory or disk, and resumes it
+// when that is over (J9). A worker that has never had a task cannot be paused, and
+// claims nothing all the same.
+func (w *Worker) spare(key int64, state machine.State) {
+	if w.config.Scarce == nil {
+		return
+	}
+	why := w.config.Scarce()
+	w.mu.Lock()
+	was := w.scarce
+	if w.scarce = why != ""; w.scarce {
+		w.offer.Close()
+	}
+	w.mu.Unlock()
+	switch {
+	case why != "" && !was:
+		w.log.Warn("the worker pauses itself; what it runs goes to others", "reason", why)
+	case why == "" && was:
+		w.log.Warn("the worker goes on: there is enough again")
+	}
+	switch {
+	case why != "" && state == lifecycle.WorkerRunning:
+		w.paused = w.moveSelf(key, lifecycle.WorkerPause, why)
+	case why == "" && state == lifecycle.WorkerPaused && w.paused:
+		w.paused = !w.moveSelf(key, lifecycle.WorkerResume, "there is enough memory and disk again")
+	case state != lifecycle.WorkerPaused:
+		w.paused = false
+	}
+	if why != "" {
+		w.stopAll(ErrInterrupted)
+	}
+	if why == "" && was {
+		w.tell(news{worker: key, state: lifecycle.WorkerRunning, work: true})
+	}
+}
+
+// moveSelf reports whether the worker's record was moved.
+func (w *Worker) moveSelf(key int64, event machine.Event, reason string) bool {
+	err := w.config.Engine.MoveWorker(w.life, key, event, workflow.Note{Actor: w.ID(), Reason: reason})
+	if err != nil && w.life.Err() == nil {
+		w.log.Warn("the worker could not "+string(event)+" itself; it is tried again", "error", err)
+	}
+	return err == nil
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package runner
+
+func measure([]string) []Room { return nil }

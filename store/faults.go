@@ -1,0 +1,37 @@
+package store
+
+import (
+	"sync"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Damaged answers the error of a record that is there and cannot be decoded.
+func Damaged(kind string, key int64) error {
+	return pawl.Errorf(pawl.Internal, "%s %d is damaged: what is stored of it cannot be decoded", kind, key)
+}
+
+// maxFaults bounds the faults that are remembered.
+const maxFaults = 1000
+
+// Faults are those of which the log was told, so that one that is met at every
+// look is told once. The zero value is ready. It is safe for concurrent use.
+type Faults struct {
+	mu   sync.Mutex
+	told map[string]bool
+}
+
+// New reports whether the fault was not told yet, and takes it for told from now
+// on. Too many are forgotten all at once, and are then told again.
+func (f *Faults) New(fault string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.told[fault] {
+		return false
+	}
+	if f.told == nil || len(f.told) >= maxFaults {
+		f.told = make(map[string]bool)
+	}
+	f.told[fault] = true
+	return true
+}

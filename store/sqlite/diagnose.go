@@ -1,0 +1,240 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/doctor"
+)
+
+// Diagnose says what is wrong with the file. It makes no file, and asks nothing
+// of the schema's version. The file itself is checked for as long as integrity;
+// 0 does not check it.
+func Diagnose(ctx context.Context, cfg Config, integrity time.Duration) []doctor.Finding {
+	d := &diagnosis{ctx: ctx, cfg: cfg.withDefaults(), Report: new(doctor.Report)}
+	if err := d.all(integrity); err != nil {
+		d.Unusable(err)
+	}
+	return d.Findings
+}
+
+// A diagnosis is one look at a file, on a connection of its own.
+type diagnosis struct {
+	*doctor.Report
+	ctx  context.Context
+	cfg  Config
+	conn *conn
+}
+
+func (d *diagnosis) all(integrity time.Duration) error {
+	if err := d.cfg.validate(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(d.cfg.Path); errors.Is(err, fs.ErrNotExist) {
+		return pawl.Errorf(pawl.NotFound, "there is no file %s; the first command that needs it makes it", d.cfg.Path)
+	}
+	c, err := sqlite.OpenConn(d.cfg.Path, sqlite.OpenReadWrite)
+	if err != nil {
+		return translate("open "+d.cfg.Path, err)
+	}
+	d.conn = &conn{Conn: c}
+	defer d.conn.close()
+	c.SetBusyTimeout(2 * time.Second)
+	id, err := d.conn.number("PRAGMA application_id")
+	if err != nil {
+		return translate("open "+d.cfg.Path, err)
+	}
+	current, err := d.conn.version()
+	if err != nil {
+		return translate("open "+d.cfg.Path, err)
+	}
+	if id != applicationID && (id != 0 || current > 0) {
+		return pawl.Errorf(pawl.Conflict, "%s is a database of another program", d.cfg.Path)
+	}
+	d.Say("database", doctor.OK, "", "SQLite file %s", d.cfg.Path)
+	d.version(current)
+	d.synchronous()
+	d.check("network_file_system", d.network)
+	d.check("disk", d.disk)
+	d.check("wal_size", d.walSize)
+	d.check("journal_mode", d.journal)
+	d.check("readers", d.readers)
+	if current == newest() {
+		d.check("schema", d.catalog)
+	}
+	if integrity > 0 {
+		d.check("integrity", func() error { return d.integrity(integrity) })
+	}
+	return nil
+}
+
+func (d *diagnosis) check(name string, look func() error) {
+	if err := look(); err != nil {
+		d.Fail(name, err)
+	}
+	d.Well(name)
+}
+
+func (d *diagnosis) version(current int) {
+	switch last := newest(); {
+	case current == 0:
+		d.Say("schema_version", doctor.Warning, "", "the database is empty: pawl migrate up, or the first command that needs it, makes the tables")
+	case current > last:
+		d.Say("schema_version", doctor.Problem, "", "%s", tooNew(current).Error())
+	case current < last:
+		d.Say("schema_version", doctor.Problem, "", "%s", d.cfg.tooOld(current).Error())
+	default:
+		d.Say("schema_version", doctor.OK, "", "version %d", current)
+	}
+}
+
+func (d *diagnosis) synchronous() {
+	if d.cfg.Synchronous != Full {
+		d.Say("synchronous", doctor.Warning, "", "synchronous is %s", d.cfg.Synchronous)
+	}
+	d.Well("synchronous")
+}
+
+func (d *diagnosis) network() error {
+	kind, severity, err := fileSystem(d.cfg.Path)
+	if err == nil && severity != doctor.OK {
+		d.Say("network_file_system", severity, "", "the file is on %s", kind)
+	}
+	return err
+}
+
+func (d *diagnosis) disk() error {
+	free, known, err := freeSpace(filepath.Dir(d.cfg.Path))
+	if err == nil && known {
+		d.Grade("disk", float64(free), "", "%s are free", doctor.Bytes.Format(float64(free)))
+	}
+	return err
+}
+
+func (d *diagnosis) walSize() error {
+	info, err := os.Stat(d.cfg.Path + "-wal")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		n := float64(info.Size())
+		d.Grade("wal_size", n, "", "it has %s", doctor.Bytes.Format(n))
+	}
+	return err
+}
+
+func (d *diagnosis) journal() error {
+	return d.conn.ask("PRAGMA journal_mode", nil, func(cols *columns) {
+		if mode := cols.text(); mode != "wal" {
+			d.Say("journal_mode", doctor.Problem, "", "journal_mode is %s", mode)
+		}
+	})
+}
+
+// readers takes over what can be taken over, as any commit does now and then,
+// and measures what cannot.
+func (d *diagnosis) readers() error {
+	page, err := d.conn.number("PRAGMA page_size")
+	if err != nil {
+		return err
+	}
+	return d.conn.ask("PRAGMA wal_checkpoint(PASSIVE)", nil, func(cols *columns) {
+		cols.int()
+		if left := float64((cols.int() - cols.int()) * page); left > 0 {
+			d.Grade("readers", left, "", "%s of the -wal file cannot be taken over", doctor.Bytes.Format(left))
+		}
+	})
+}
+
+// integrity stops when its time is over: a large file takes minutes.
+func (d *diagnosis) integrity(limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(d.ctx, limit)
+	defer cancel()
+	d.conn.SetInterrupt(ctx.Done())
+	defer d.conn.SetInterrupt(nil)
+	err := d.conn.ask("PRAGMA quick_check(10)", nil, func(cols *columns) {
+		if fault := cols.text(); fault != "ok" {
+			d.Say("integrity", doctor.Problem, "", "%s", fault)
+		}
+	})
+	if ctx.Err() != nil && d.ctx.Err() == nil {
+		d.Say("integrity", doctor.OK, "", "nothing found in %s, and the file was not gone through to its end", limit)
+		return nil
+	}
+	if err != nil && primary(err) == sqlite.ResultCorrupt {
+		d.Say("integrity", doctor.Problem, "", "%v", err)
+		return nil
+	}
+	return err
+}
+
+// catalog compares the schema with one that the migrations make in memory.
+// Indexes, columns and views that somebody added are theirs.
+func (d *diagnosis) catalog() error {
+	made, err := reference()
+	if err != nil {
+		return err
+	}
+	there, err := d.conn.catalog()
+	if err != nil {
+		return err
+	}
+	for _, line := range there {
+		if strings.HasPrefix(line, "table ") && !slices.Contains(made, line) {
+			d.Say("schema", doctor.Warning, line, "it is not one of this program's")
+		}
+	}
+	for _, line := range made {
+		if !slices.Contains(there, line) && (strings.HasPrefix(line, "table ") || slices.Contains(there, "table "+partOf(line))) {
+			d.Say("schema", doctor.Problem, line, "it is missing, or another one")
+		}
+	}
+	return nil
+}
+
+// reference answers the catalogue of a new database.
+func reference() ([]string, error) {
+	m, err := sqlite.OpenConn(memory, sqlite.OpenReadWrite|sqlite.OpenCreate)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: m}
+	defer c.close()
+	if _, err := c.migrate(0, newest()); err != nil {
+		return nil, err
+	}
+	return c.catalog()
+}
+
+// catalog answers tables, columns, indexes and views, one line each: first what
+// it is, and what of, after a table's name.
+func (c *conn) catalog() ([]string, error) {
+	var lines []string
+	err := c.ask(`SELECT type || ' ' || CASE WHEN type IN ('index', 'view') THEN tbl_name || ' ' ELSE '' END || name
+  || CASE type WHEN 'index' THEN ' ' || substr(sql, instr(sql, ' ON ')) ELSE '' END
+FROM sqlite_schema WHERE type IN ('table', 'index', 'view') AND name NOT LIKE 'sqlite_%'
+UNION ALL SELECT 'column ' || s.name || ' ' || i.name || ' ' || i.type || CASE WHEN i."notnull" THEN ' NOT NULL' ELSE '' END
+FROM sqlite_schema s, pragma_table_info(s.name) i WHERE s.type = 'table' AND s.name NOT LIKE 'sqlite_%'
+ORDER BY 1`, nil, func(cols *columns) { lines = append(lines, strings.Join(strings.Fields(cols.text()), " ")) })
+	if err != nil {
+		return nil, fmt.Errorf("read the schema: %w", err)
+	}
+	return lines, nil
+}
+
+// partOf answers the table that a line of the catalogue is a part of.
+func partOf(line string) string {
+	_, rest, _ := strings.Cut(line, " ")
+	table, _, _ := strings.Cut(rest, " ")
+	return table
+}

@@ -1,0 +1,169 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/pawl-dev/pawl/doctor"
+)
+
+// faultsOf answers the checks that find something, with how bad the first is.
+func faultsOf(all []doctor.Finding) map[string]doctor.Severity {
+	got := map[string]doctor.Severity{}
+	for _, f := range all {
+		if f.Severity != doctor.OK && got[f.Check] == "" {
+			got[f.Check] = f.Severity
+		}
+	}
+	return got
+}
+
+// newFile answers the path of a database that was brought up and closed.
+func newFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	db, err := Open(t.Context(), Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestDiagnoseFinds: each of these is found in a real file, and nothing else.
+func TestDiagnoseFinds(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		sql  string
+		want map[string]doctor.Severity
+	}{
+		"healthy":         {"SELECT 1", map[string]doctor.Severity{}},
+		"index":           {"DROP INDEX step_flight", map[string]doctor.Severity{"schema": doctor.Problem}},
+		"table":           {"DROP TABLE quota", map[string]doctor.Severity{"schema": doctor.Problem}},
+		"column":          {"ALTER TABLE quota DROP COLUMN reason", map[string]doctor.Severity{"schema": doctor.Problem}},
+		"a stranger":      {"CREATE TABLE stranger (x)", map[string]doctor.Severity{"schema": doctor.Warning}},
+		"an own index":    {"CREATE INDEX mine ON job (workflow)", map[string]doctor.Severity{}},
+		"journal mode":    {"PRAGMA journal_mode = delete", map[string]doctor.Severity{"journal_mode": doctor.Problem}},
+		"a newer schema":  {"PRAGMA user_version = 1000", map[string]doctor.Severity{"schema_version": doctor.Problem}},
+		"an older schema": {"PRAGMA user_version = 1", map[string]doctor.Severity{"schema_version": doctor.Problem}},
+		"another program": {"PRAGMA application_id = 7", map[string]doctor.Severity{"database": doctor.Problem}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := newFile(t)
+			c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := sqlitex.ExecuteTransient(c, tt.sql, nil); err != nil {
+				t.Fatal(err)
+			}
+			c.Close()
+			all := Diagnose(t.Context(), Config{Path: path}, time.Minute)
+			if diff := cmp.Diff(tt.want, faultsOf(all)); diff != "" {
+				t.Errorf("findings (-want +got):\n%s\n%v", diff, all)
+			}
+		})
+	}
+}
+
+// TestDiagnoseUnusable: what is no database is a finding, and no file is made.
+func TestDiagnoseUnusable(t *testing.T) {
+	t.Parallel()
+	missing, text := filepath.Join(t.TempDir(), "none.db"), filepath.Join(t.TempDir(), "text.db")
+	if err := os.WriteFile(text, bytes.Repeat([]byte("no database "), 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{missing, text} {
+		if got := faultsOf(Diagnose(t.Context(), Config{Path: path}, 0)); got["database"] != doctor.Problem {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+	if _, err := os.Stat(missing); !os.IsNotExist(err) {
+		t.Errorf("the file was made: %v", err)
+	}
+	if got := faultsOf(Diagnose(t.Context(), Config{Path: newFile(t), Synchronous: Normal}, 0)); got["synchronous"] != doctor.Warning {
+		t.Errorf("synchronous normal: %v", got)
+	}
+}
+
+// TestDiagnoseDamage: a page that was overwritten is found, unless there is no
+// time to get there.
+func TestDiagnoseDamage(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		_, err = f.WriteAt(bytes.Repeat([]byte{0xa5}, 4096), info.Size()-4096)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if got := faultsOf(Diagnose(t.Context(), Config{Path: path}, time.Minute)); got["integrity"] != doctor.Problem {
+		t.Errorf("findings %v", got)
+	}
+	if got := Diagnose(t.Context(), Config{Path: path}, 0); slices.ContainsFunc(got, func(f doctor.Finding) bool { return f.Check == "integrity" }) {
+		t.Errorf("it was looked at: %v", got)
+	}
+}
+
+// TestDiagnoseReader: a reader that stays open keeps the -wal file from being
+// taken over, and one that nobody keeps open does not.
+func TestDiagnoseReader(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	writer, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	reader, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for c, sql := range map[*sqlite.Conn]string{reader: "BEGIN; SELECT count(*) FROM job;", writer: "PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = off;"} {
+		if err := statementsOf(c, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := statementsOf(writer, "CREATE TABLE big (x); INSERT INTO big VALUES (zeroblob(80000000)); DROP TABLE big"); err != nil {
+		t.Fatal(err)
+	}
+	if got := faultsOf(Diagnose(context.Background(), Config{Path: path}, 0)); got["readers"] != doctor.Warning {
+		t.Errorf("beside a reader: %v", got)
+	}
+	if err := statementsOf(reader, "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	if got := faultsOf(Diagnose(context.Background(), Config{Path: path}, 0)); got["readers"] != "" {
+		t.Errorf("without a reader: %v", got)
+	}
+}
+
+func statementsOf(c *sqlite.Conn, sql string) error {
+	for _, s := range bytes.Split([]byte(sql), []byte(";")) {
+		if text := string(bytes.TrimSpace(s)); text != "" {
+			if err := sqlitex.ExecuteTransient(c, text, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
