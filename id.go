@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -126,6 +127,11 @@ func (o Ord) Parent() Ord { return o &^ MaxInstances }
 type StepKey struct {
 	Job int64
 	Ord Ord
+}
+
+// Compare orders keys by job, and those of a job by ord.
+func (k StepKey) Compare(o StepKey) int {
+	return cmp.Or(cmp.Compare(k.Job, o.Job), cmp.Compare(k.Ord, o.Ord))
 }
 
 func (k StepKey) String() string {

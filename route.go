@@ -10,8 +10,8 @@ import (
 // table has to hold it. Job is 0, or the key of a private job, whose steps only
 // the process that holds it serves. A route is never 0.
 func Route(workspace, queue, handler string, job int64) int64 {
-	var b []byte
-	for _, s := range []string{workspace, queue, handler} {
+	b := make([]byte, 0, 128) // enough for most, and on the stack
+	for _, s := range [...]string{workspace, queue, handler} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}

@@ -14,7 +14,7 @@ var Checks = []Check{
 		Means: "Other commands refuse the database. A newer schema was made by a newer pawl.", Cure: "an older schema: pawl migrate up; a newer one: use the newer pawl",
 	},
 	{
-		Name: "schema", What: "tables, columns, indexes, constraints and views, against what the migrations make", Healthy: "all is there that the migrations make",
+		Name: "schema", What: "tables, columns, indexes, constraints, domains and views, against what the migrations make", Healthy: "all is there that the migrations make",
 		Rule:  "warning for a table that is not Pawl's, problem for what is missing or invalid",
 		Means: "A missing index makes claims slow as the tables grow; a missing table or column makes them fail.", Cure: "make again what is missing, as pawl migrate up --dry-run shows it on an empty database; REINDEX an invalid index",
 	},

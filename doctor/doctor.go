@@ -6,6 +6,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,17 +166,32 @@ func (r *Report) Well(checks ...string) {
 
 // Unusable adds that the database cannot be used, and why.
 func (r *Report) Unusable(err error) {
-	r.Say("database", Problem, "", "%v", err)
+	r.Say("database", Problem, "", "%s", oneLine(err))
 	var known *pawl.Error
 	if errors.As(err, &known) && known.Hint != "" {
-		r.Findings[len(r.Findings)-1].Cure = known.Hint
+		r.Advise(known.Hint)
 	}
 }
 
 // Fail adds that a check could not be made.
 func (r *Report) Fail(check string, err error) {
-	r.Say(check, Warning, "", "it could not be looked at: %v", err)
+	r.Say(check, Warning, "", "it could not be looked at: %s", oneLine(err))
 }
+
+// oneLine answers the lines of an error in one, each once.
+func oneLine(err error) string {
+	var lines []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ")
+}
+
+// Advise says of the last finding what to do about it, where that is known better
+// than for its check.
+func (r *Report) Advise(cure string) { r.Findings[len(r.Findings)-1].Cure = cure }
 
 func (r *Report) has(check string) bool {
 	for i := range r.Findings {

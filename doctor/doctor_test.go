@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -187,5 +188,18 @@ func TestUnusable(t *testing.T) {
 	r.Unusable(errors.New("broken"))
 	if f := r.Findings; f[0].Measured != "it is away" || f[0].Cure != "wait" || f[1].Cure == "" || Worst(f) != Problem {
 		t.Errorf("findings %+v", f)
+	}
+}
+
+// TestADeadDevEvaluatesNothing: it is known of its worker at once.
+func TestADeadDevEvaluatesNothing(t *testing.T) {
+	t.Parallel()
+	w := healthy()
+	w.Nodes = w.Nodes[:1]
+	w.Nodes[0].Role = "dev"
+	w.Dead = map[int64]string{w.Workers[0].Key(): "its process is gone"}
+	all := Examine(w, nil)
+	if !slices.ContainsFunc(all, func(f Finding) bool { return f.Check == "server" && f.Severity == Problem }) {
+		t.Errorf("findings %v, want that nobody evaluates", all)
 	}
 }

@@ -58,11 +58,14 @@ func Examine(w *Ward, stuck []pawl.StuckJob) []Finding {
 	return r.Findings
 }
 
-// alive answers the processes that are heard of.
+// alive answers the processes that are heard of, but for those whose worker is dead.
 func (w *Ward) alive() []*pawl.Node {
 	var alive []*pawl.Node
 	for _, n := range w.Nodes {
-		if since(w.Now, n.BeatAt) < silentAfter {
+		lost := slices.ContainsFunc(w.Workers, func(x *pawl.Worker) bool {
+			return n.Role != "server" && w.Dead[x.Key()] != "" && x.Host == n.Host && x.PID == n.PID
+		})
+		if !lost && since(w.Now, n.BeatAt) < silentAfter {
 			alive = append(alive, n)
 		}
 	}

@@ -86,14 +86,15 @@ func (f *fire) decide(t *tx) error {
 	if err != nil {
 		return err
 	}
+	now := max(t.now, f.due.At) // it has passed: the transaction may tell the time from an earlier one, and be a little behind
 	if f.due.Kind == lifecycle.Job.Name {
-		if j := t.job(f.due.Job); !stands(&j.Record, f.due, t.now) {
+		if j := t.job(f.due.Job); !stands(&j.Record, f.due, now) {
 			return nil
 		}
 		return d.Cancel(workflow.Note{Reason: "timeout: it took longer than " + d.Definition.Timeout.String()})
 	}
 	s := t.step(f.due.StepKey)
-	if s == nil || !stands(&s.Record, f.due, t.now) || f.e.outdated(t, f.due.Job, f.def) {
+	if s == nil || !stands(&s.Record, f.due, now) || f.e.outdated(t, f.due.Job, f.def) {
 		return nil
 	}
 	if err := d.Fire(s); err != nil {

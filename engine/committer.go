@@ -229,6 +229,9 @@ func (c *committer) attempt(batch []*group) error {
 	}
 	var t *tx
 	err := c.store.Do(context.Background(), q, func(f *store.Facts) (*store.Changes, error) {
+		if t != nil {
+			t.settle(t.gifts, false) // what it saw was outdated
+		}
 		t = c.begin(f)
 		for _, g := range batch {
 			for i, cmd := range g.cmds {

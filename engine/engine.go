@@ -96,6 +96,7 @@ type Engine struct {
 	limits    limits
 	offers    offers
 	spoiled   spoiled
+	shelf     shelf
 	stops     *bell // rung when a running step may have been asked to stop
 	schema    *bell // rung when the schema may have been migrated
 
@@ -110,7 +111,7 @@ func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: newDefinitions(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), cancel: cancel}
-	e.committer = newCommitter(cfg.Store, cfg.Lanes, cfg.Log, newTx, e.committed)
+	e.committer = newCommitter(cfg.Store, cfg.Lanes, cfg.Log, e.begin, e.committed)
 	e.evaluator = newEvaluator(e)
 	e.loops.Go(func() { e.listen(ctx) })
 	if cfg.Node.ID != 0 {
@@ -184,6 +185,13 @@ func (b *bell) ring() {
 	}
 }
 
+// begin answers a transaction, which committed ends.
+func (e *Engine) begin(f *store.Facts) *tx {
+	t := newTx(f)
+	t.entries = e.shelf.take()
+	return t
+}
+
 // committed looks at what a commit left to be done, and says so to whoever does
 // it, here and in other processes. It runs before the commit's commands are
 // answered.
@@ -242,10 +250,13 @@ func (e *Engine) committed(t *tx) {
 		}
 	}
 	for _, h := range t.workers {
+		e.offers.note(h.record)
 		stops = stops || h.dirty && lifecycle.Worker.Ended(h.record.State) // its process has to stop what it runs
 	}
 	work = work || e.unclaimed(t)
 	e.wake(work, marks, stops)
+	e.shelf.put(t.entries)
+	t.entries = nil
 }
 
 // soon reports whether another process has to be told of a deadline: this one fires

@@ -254,7 +254,7 @@ func TestAnUnknownOutcomeIsSettled(t *testing.T) { // K5
 	t.Parallel()
 	e, s := interposedEngine(t)
 	id := e.submitOne(t)
-	c := newCommitter(s, 1, slog.New(slog.DiscardHandler), newTx, e.committed)
+	c := newCommitter(s, 1, slog.New(slog.DiscardHandler), e.begin, e.committed)
 	c.pause = time.Millisecond
 	t.Cleanup(c.close)
 	s.do = func(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {

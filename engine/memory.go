@@ -10,7 +10,7 @@ import (
 
 // maxRemembered bounds the bytes of what one generation of a memory keeps, as
 // far as outputs, items and inputs go. There are two generations, and a garbage
-// collector that lets the heap double: a process needs four times as much.
+// collector that lets the heap grow threefold: a process needs six times as much.
 const maxRemembered = 16 << 20
 
 // A memory keeps facts that hardly ever change, of jobs that this process works on:
@@ -24,15 +24,21 @@ type memory struct {
 }
 
 type remembered struct {
-	id      pawl.ID
-	def     *workflow.Definition
-	parent  pawl.StepKey // the step that waits for the job, if it is a child
-	old     int64        // the job that it continues
-	meta    json.RawMessage
-	inputs  json.RawMessage // nil: not known
-	size    int             // in bytes, of all that is kept of the job
+	*jobFacts
+	size    int // in bytes, of all that is kept of the job
 	outputs map[pawl.Ord]json.RawMessage
 	items   map[pawl.Ord][]json.RawMessage // of fan-outs
+}
+
+// jobFacts are what hardly ever changes of a job. They are not changed: new ones
+// take their place.
+type jobFacts struct {
+	id     pawl.ID
+	def    *workflow.Definition
+	parent pawl.StepKey // the step that waits for the job, if it is a child
+	old    int64        // the job that it continues
+	meta   json.RawMessage
+	inputs json.RawMessage // nil: not known
 }
 
 func newMemory() *memory { return &memory{young: make(map[int64]*remembered)} }
@@ -72,42 +78,54 @@ func (m *memory) grow(job int64, r *remembered, size int) {
 	m.add(job, r)
 }
 
-func (m *memory) get(job int64) (remembered, bool) {
+func (m *memory) get(job int64) (*jobFacts, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.find(job); r != nil {
-		return r.facts(), true
+		return r.jobFacts, true
 	}
-	return remembered{}, false
-}
-
-// facts answers what never changes of a job.
-func (r *remembered) facts() remembered {
-	return remembered{id: r.id, def: r.def, parent: r.parent, old: r.old, meta: r.meta, inputs: r.inputs}
+	return nil, false
 }
 
 // put remembers a job, and answers what is known of it. Inputs that are nil are
 // not known.
-func (m *memory) put(j *pawl.Job, def *workflow.Definition) remembered {
+func (m *memory) put(j *pawl.Job, def *workflow.Definition) *jobFacts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := j.Key()
 	r := m.find(key)
+	if r != nil && r.def == def && j.Inputs == nil {
+		return r.jobFacts
+	}
+	facts := &jobFacts{id: j.ID, def: def, parent: parentOf(j), old: j.Continues}
+	switch {
+	case j.Inputs != nil:
+		facts.inputs, facts.meta = j.Inputs, j.Metadata
+	case r != nil && r.def.Hash() == def.Hash(): // else the job has moved to another version, which binds the inputs anew
+		facts.inputs, facts.meta = r.inputs, r.meta
+	}
 	if r == nil {
-		r = &remembered{id: j.ID, parent: parentOf(j), old: j.Continues}
+		r = &remembered{jobFacts: facts}
+		r.size = r.least()
+		m.add(key, r)
+		return facts
+	}
+	before := r.least()
+	r.jobFacts = facts
+	m.grow(key, r, r.least()-before)
+	return facts
+}
+
+// keep remembers a job again if it was crowded out since the facts were told.
+func (m *memory) keep(f *jobFacts) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := f.id.Key()
+	if m.find(key) == nil {
+		r := &remembered{jobFacts: f}
 		r.size = r.least()
 		m.add(key, r)
 	}
-	if r.def != nil && r.def.Hash() != def.Hash() {
-		r.inputs, r.meta = nil, nil // the job has moved to another version, which binds the inputs anew
-	}
-	r.def = def
-	if j.Inputs != nil {
-		before := r.least()
-		r.inputs, r.meta = j.Inputs, j.Metadata
-		m.grow(key, r, r.least()-before)
-	}
-	return r.facts()
 }
 
 // forget drops a job that has ended.

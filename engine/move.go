@@ -226,14 +226,14 @@ func (e *Engine) outdated(t *tx, job int64, def *workflow.Definition) bool {
 }
 
 // current is recallID with the definition that the job has at this moment.
-func (e *Engine) current(ctx context.Context, id pawl.ID) (remembered, error) {
+func (e *Engine) current(ctx context.Context, id pawl.ID) (*jobFacts, error) {
 	j, err := e.find(ctx, id)
 	if err != nil {
-		return remembered{}, err
+		return nil, err
 	}
 	def, err := e.defs.get(ctx, j.Definition)
 	if err != nil {
-		return remembered{}, err
+		return nil, err
 	}
 	e.jobs.put(j, def)
 	return e.recallID(ctx, id)

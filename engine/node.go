@@ -52,14 +52,21 @@ func (e *Engine) Followed(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	living, _, err := e.living(ctx)
+	return evaluated(nodes, living, agenda.Now), err
+}
+
+// evaluated reports whether one of the processes evaluates: a server that was heard
+// of, or one whose worker lives and that is not a worker alone.
+func evaluated(nodes []*pawl.Node, living []*pawl.Worker, now int64) bool {
 	plain := make(map[process]bool)
 	for _, n := range nodes {
-		if n.Role == RoleServer && agenda.Now-n.BeatAt < (2*nodeBeat).Microseconds() {
-			return true, nil
+		if n.Role == RoleServer && now-n.BeatAt < (2*nodeBeat).Microseconds() {
+			return true
 		}
 		plain[process{n.Host, n.PID}] = n.Role == RoleWorker
 	}
-	return e.wholeProcess(ctx, plain)
+	return slices.ContainsFunc(living, func(w *pawl.Worker) bool { return !plain[process{w.Host, w.PID}] })
 }
 
 type process struct {
@@ -67,18 +74,17 @@ type process struct {
 	pid  int
 }
 
-// wholeProcess reports whether a worker lives in a process that has an engine.
-func (e *Engine) wholeProcess(ctx context.Context, plain map[process]bool) (bool, error) {
-	dead, err := e.store.Reap(ctx, e.cfg.Silence) // which only looks
+// living answers the workers that live, and of those that nobody has released yet
+// how it is known that they are dead.
+func (e *Engine) living(ctx context.Context) ([]*pawl.Worker, map[int64]string, error) {
+	gone, err := e.store.Reap(ctx, e.cfg.Silence) // which only looks
 	if err != nil {
-		return false, err
+		return nil, nil, err
 	}
-	gone := make(map[int64]bool)
-	for _, d := range dead {
-		gone[d.Worker] = true
+	dead := make(map[int64]string)
+	for _, d := range gone {
+		dead[d.Worker] = d.Reason
 	}
-	living, err := e.store.Workers(ctx, true)
-	return slices.ContainsFunc(living, func(w *pawl.Worker) bool {
-		return !gone[w.Key()] && !plain[process{w.Host, w.PID}]
-	}), err
+	workers, err := e.store.Workers(ctx, true)
+	return slices.DeleteFunc(workers, func(w *pawl.Worker) bool { return dead[w.Key()] != "" }), dead, err
 }

@@ -30,6 +30,32 @@ type Offer struct {
 type offers struct {
 	mu   sync.Mutex
 	list []*Offer
+	busy map[int64]bool // workers that have had a task
+}
+
+// watch asks for a worker that is to take a step. Its first task changes its state;
+// with all others it has to stay as it is, and commits need not wait for each other.
+func (s *offers) watch(q *store.Query, worker int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[worker] {
+		q.Watched = append(q.Watched, worker)
+	} else {
+		q.Workers = append(q.Workers, worker)
+	}
+}
+
+// note takes from a committed worker whether it has had a task.
+func (s *offers) note(w *pawl.Worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.State != lifecycle.WorkerRunning || s.busy[w.Key()] {
+		return
+	}
+	if s.busy == nil {
+		s.busy = make(map[int64]bool)
+	}
+	s.busy[w.Key()] = slices.ContainsFunc(s.list, func(o *Offer) bool { return o.worker.Key() == w.Key() })
 }
 
 // Offer registers a worker of this process, with no slots. The caller withdraws
@@ -48,6 +74,7 @@ func (o *Offer) Withdraw() {
 	o.offers.mu.Lock()
 	defer o.offers.mu.Unlock()
 	o.offers.list = slices.DeleteFunc(o.offers.list, func(x *Offer) bool { return x == o })
+	delete(o.offers.busy, o.worker.Key())
 }
 
 // Open offers slots, until Close.
@@ -121,7 +148,8 @@ func (s *offers) find(route int64) *Offer {
 	defer s.mu.Unlock()
 	for i, o := range s.list {
 		if o.open() && slices.Contains(o.worker.Routes, route) {
-			s.list = append(append(s.list[:i:i], s.list[i+1:]...), o)
+			copy(s.list[i:], s.list[i+1:])
+			s.list[len(s.list)-1] = o
 			return o
 		}
 	}
@@ -166,6 +194,7 @@ func (e *Engine) handOver(t *tx, o *Offer, j *pawl.Job, def *workflow.Definition
 		}
 	}()
 	d := &workflow.Decision{Definition: def, Board: board{e: e, t: t, key: j.Key()}, Now: t.now, Jitter: e.cfg.Jitter}
+	facts := e.jobs.put(j, def)
 	before, given := len(t.enqueued), len(t.gifts)
 	if err := d.Start(workflow.Note{}); err != nil {
 		return err
@@ -183,9 +212,8 @@ func (e *Engine) handOver(t *tx, o *Offer, j *pawl.Job, def *workflow.Definition
 			return err
 		}
 		reserved = false
-		t.gifts = append(t.gifts, gift{to: o, what: Assignment{Step: *s, Job: *j, Definition: def}})
+		t.gifts = append(t.gifts, gift{to: o, what: assignment(s, facts, def)})
 	}
-	e.jobs.put(j, def)
 	if len(t.gifts) == given {
 		return nil // its first step waits for something else
 	}
@@ -210,6 +238,6 @@ func (s *submit) offerFor(q *store.Query) {
 		return
 	}
 	if s.offer = s.e.offers.find(firstRoute(s.def, j)); s.offer != nil {
-		q.Workers = append(q.Workers, s.offer.worker.Key())
+		s.e.offers.watch(q, s.offer.worker.Key())
 	}
 }

@@ -26,10 +26,10 @@ func (e *Engine) know(ctx context.Context, key int64) error {
 }
 
 // recallID is recall for a public id.
-func (e *Engine) recallID(ctx context.Context, id pawl.ID) (remembered, error) {
+func (e *Engine) recallID(ctx context.Context, id pawl.ID) (*jobFacts, error) {
 	r, err := e.recall(ctx, id.Key())
 	if err == nil && r.id != id || pawl.KindOf(err) == pawl.NotFound && err != nil {
-		return remembered{}, noJob(id)
+		return nil, noJob(id)
 	}
 	return r, err
 }
@@ -42,20 +42,20 @@ func (e *Engine) addParent(q *store.Query, job int64) {
 }
 
 // recall answers what never changes of a job, its inputs included.
-func (e *Engine) recall(ctx context.Context, key int64) (remembered, error) {
+func (e *Engine) recall(ctx context.Context, key int64) (*jobFacts, error) {
 	if r, ok := e.jobs.get(key); ok && r.inputs != nil {
 		return r, nil
 	}
 	job, err := e.store.Job(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
-		return remembered{}, pawl.Errorf(pawl.NotFound, "there is no job with key %d", key)
+		return nil, pawl.Errorf(pawl.NotFound, "there is no job with key %d", key)
 	}
 	if err != nil {
-		return remembered{}, err
+		return nil, err
 	}
 	def, err := e.defs.get(ctx, job.Definition)
 	if err != nil {
-		return remembered{}, err
+		return nil, err
 	}
 	if job.Inputs == nil {
 		job.Inputs = json.RawMessage("{}")
@@ -70,8 +70,17 @@ func (e *Engine) scope(ctx context.Context, key int64, nodes []int) (*workflow.S
 	if err != nil {
 		return nil, err
 	}
-	s := &workflow.Scope{Inputs: r.inputs, Outputs: make(map[int]json.RawMessage), Statuses: make(map[int]machine.State),
-		JobID: r.id.Public(pawl.JobPrefix), Workflow: r.def.Name}
+	return e.scopeOf(ctx, r, nodes)
+}
+
+// scopeOf is scope for a job of which the facts are known.
+func (e *Engine) scopeOf(ctx context.Context, r *jobFacts, nodes []int) (*workflow.Scope, error) {
+	s := &workflow.Scope{Inputs: r.inputs, JobID: r.id.Public(pawl.JobPrefix), Workflow: r.def.Name}
+	if len(nodes) == 0 {
+		return s, nil
+	}
+	s.Outputs, s.Statuses = make(map[int]json.RawMessage, len(nodes)), make(map[int]machine.State, len(nodes))
+	key := r.id.Key()
 	var missing []pawl.StepKey
 	for _, n := range nodes {
 		k := pawl.StepKey{Job: key, Ord: pawl.MakeOrd(n, 0)}
@@ -113,16 +122,15 @@ type Brief struct {
 // Brief evaluates the expressions of an assignment. A failure is the step's:
 // its expression does not evaluate.
 func (e *Engine) Brief(ctx context.Context, a *Assignment) (*Brief, *pawl.Failure, error) {
-	if a.Job.Inputs != nil {
-		e.jobs.put(&a.Job, a.Definition) // it came with the claim, and may have been crowded out
-	}
-	r, err := e.recall(ctx, a.Step.Job)
-	if err != nil {
+	r, err := a.job, error(nil)
+	if r.inputs != nil {
+		e.jobs.keep(r)
+	} else if r, err = e.recall(ctx, a.Step.Job); err != nil { // they did not come with the claim
 		return nil, nil, err
 	}
 	n := a.Step.Ord.Node()
 	node := a.Definition.Node(n)
-	scope, err := e.scope(ctx, a.Step.Job, union(node.Needs, a.Definition.RenderNeeds(n)))
+	scope, err := e.scopeOf(ctx, r, union(node.Needs, a.Definition.RenderNeeds(n)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -201,7 +209,8 @@ func (e *Engine) item(ctx context.Context, k pawl.StepKey) (json.RawMessage, err
 func input(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, instance bool) json.RawMessage {
 	b := append(make([]byte, 0, len(s.Inputs)+len(s.Item)+128), `{"inputs":`...)
 	b = append(append(b, s.Inputs...), `,"needs":{`...)
-	needs := slices.SortedFunc(slices.Values(node.Needs), func(x, y int) int { return strings.Compare(def.Node(x).ID, def.Node(y).ID) })
+	needs := slices.Clone(node.Needs)
+	slices.SortFunc(needs, func(x, y int) int { return strings.Compare(def.Node(x).ID, def.Node(y).ID) })
 	for i, n := range needs {
 		if i > 0 {
 			b = append(b, ',')
@@ -222,10 +231,13 @@ func input(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, ins
 }
 
 func dirOf(metadata json.RawMessage) string {
+	if len(metadata) == 0 {
+		return ""
+	}
 	var m struct {
 		Dir string `json:"dir"`
 	}
-	if len(metadata) == 0 || json.Unmarshal(metadata, &m) != nil {
+	if json.Unmarshal(metadata, &m) != nil {
 		return ""
 	}
 	return filepath.Clean(strings.TrimSpace(m.Dir))

@@ -25,8 +25,7 @@ const (
 // for the same submission answers the job that exists (J8).
 func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Submitted, error) {
 	answers := make([]pawl.Submitted, len(subs))
-	var cmds []command
-	var at []int
+	cmds, at := make([]command, 0, len(subs)), make([]int, 0, len(subs)) // at: of which submission a command is
 	for i := range subs {
 		cmd, err := e.newSubmit(&subs[i])
 		if err != nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -44,26 +45,32 @@ type tx struct {
 	claims  int // claim queries handed out so far
 }
 
-// held is a record with what it was: when loaded, and before this command.
+// held is a record, and what is known of it beside.
 type held[R any] struct {
 	record  *R
-	was     int64 // version when loaded; meaningless if made
+	id      string // public; empty until it is needed
+	was     int64  // version when loaded; meaningless if made
 	made    bool
 	dirty   bool
 	command int // the last command that saw it
-	before  R   // as that command found it
+}
+
+// touched is a record as a command found it.
+type touched[R any] struct {
+	*held[R]
+	before  R
 	dirtied bool
 }
 
 // A journal is what undo takes back.
 type journal struct {
-	jobs                          []*held[pawl.Job]
-	steps                         []*held[pawl.Step]
-	workers                       []*held[pawl.Worker]
+	jobs                          []touched[pawl.Job]
+	steps                         []touched[pawl.Step]
+	workers                       []touched[pawl.Worker]
 	madeJobs                      []int64
 	madeSteps                     []pawl.StepKey
 	madeWorkers                   []int64
-	schedules                     []*held[pawl.Schedule]
+	schedules                     []touched[pawl.Schedule]
 	madeSchedules                 []int64
 	answered                      []store.IdempotencyKey
 	entries, refusals, defs, enqs int
@@ -74,17 +81,19 @@ type journal struct {
 func newTx(f *store.Facts) *tx {
 	t := &tx{
 		facts: f, now: f.Now,
-		entries: make([]store.Entry, 0, 4*(len(f.Jobs)+len(f.Steps))),
 		jobs:    make(map[int64]*held[pawl.Job], len(f.Jobs)),
 		steps:   make(map[pawl.StepKey]*held[pawl.Step], len(f.Steps)),
 		workers: make(map[int64]*held[pawl.Worker], len(f.Workers)),
 		ofJob:   make(map[int64][]*held[pawl.Step], len(f.Jobs)),
 	}
+	jobs, steps := make([]held[pawl.Job], 0, len(f.Jobs)), make([]held[pawl.Step], 0, len(f.Steps))
 	for k, j := range f.Jobs {
-		t.jobs[k] = &held[pawl.Job]{record: j, was: j.Seq}
+		jobs = append(jobs, held[pawl.Job]{record: j, was: j.Seq})
+		t.jobs[k] = &jobs[len(jobs)-1]
 	}
 	for k, s := range f.Steps {
-		h := &held[pawl.Step]{record: s, was: s.Seq}
+		steps = append(steps, held[pawl.Step]{record: s, was: s.Seq})
+		h := &steps[len(steps)-1]
 		t.steps[k] = h
 		t.ofJob[k.Job] = append(t.ofJob[k.Job], h)
 	}
@@ -147,19 +156,28 @@ func (t *tx) undo() {
 	t.definitions, t.enqueued = t.definitions[:j.defs], t.enqueued[:j.enqs]
 }
 
-func restore[R any](touched []*held[R]) {
-	for _, h := range touched {
+func restore[R any](list []touched[R]) {
+	for i := range list {
+		h := &list[i]
 		*h.record, h.dirty = h.before, h.dirtied
 	}
 }
 
 // touch notes how a command found a record. Whoever sees one may change it.
-func touch[R any](t *tx, h *held[R], touched *[]*held[R]) *R {
+func touch[R any](t *tx, h *held[R], list *[]touched[R]) *R {
 	if h.command != t.command {
-		h.command, h.before, h.dirtied = t.command, *h.record, h.dirty
-		*touched = append(*touched, h)
+		h.command = t.command
+		*list = append(*list, touched[R]{h, *h.record, h.dirty})
 	}
 	return h.record
+}
+
+// public answers the public id of a record.
+func (h *held[R]) public(id pawl.ID, prefix string) string {
+	if h.id == "" {
+		h.id = id.Public(prefix)
+	}
+	return h.id
 }
 
 func (t *tx) job(key int64) *pawl.Job {
@@ -196,9 +214,10 @@ func (t *tx) makeJob(j *pawl.Job, note workflow.Note) error {
 	if t.jobs[k] != nil {
 		return fmt.Errorf("job key %d is taken: %w", k, store.ErrStale)
 	}
-	t.jobs[k] = &held[pawl.Job]{record: j, made: true, dirty: true, command: t.command}
+	h := &held[pawl.Job]{record: j, made: true, dirty: true, command: t.command}
+	t.jobs[k] = h
 	t.journal.madeJobs = append(t.journal.madeJobs, k)
-	t.create(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, j.ID.Public(pawl.JobPrefix), lifecycle.Job, &j.Record, note)
+	t.create(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, &j.Record, note)
 	return nil
 }
 
@@ -208,15 +227,16 @@ func (t *tx) makeStep(j *pawl.Job, ord pawl.Ord) *pawl.Step {
 	t.steps[s.StepKey] = h
 	t.ofJob[s.Job] = append(t.ofJob[s.Job], h)
 	t.journal.madeSteps = append(t.journal.madeSteps, s.StepKey)
-	t.create(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, j.ID.Step(ord).Public(pawl.StepPrefix), lifecycle.Step, &s.Record, workflow.Note{})
+	t.create(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(ord), pawl.StepPrefix), lifecycle.Step, &s.Record, workflow.Note{})
 	return s
 }
 
 func (t *tx) makeWorker(w *pawl.Worker, note workflow.Note) {
 	k := w.Key()
-	t.workers[k] = &held[pawl.Worker]{record: w, made: true, dirty: true, command: t.command}
+	h := &held[pawl.Worker]{record: w, made: true, dirty: true, command: t.command}
+	t.workers[k] = h
 	t.journal.madeWorkers = append(t.journal.madeWorkers, k)
-	t.create(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, w.ID.Public(pawl.WorkerPrefix), lifecycle.Worker, &w.Record, note)
+	t.create(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, &w.Record, note)
 }
 
 func (t *tx) makeSchedule(s *pawl.Schedule, note workflow.Note) {
@@ -224,9 +244,10 @@ func (t *tx) makeSchedule(s *pawl.Schedule, note workflow.Note) {
 	if t.schedules == nil {
 		t.schedules = make(map[int64]*held[pawl.Schedule])
 	}
-	t.schedules[k] = &held[pawl.Schedule]{record: s, made: true, dirty: true, command: t.command}
+	h := &held[pawl.Schedule]{record: s, made: true, dirty: true, command: t.command}
+	t.schedules[k] = h
 	t.journal.madeSchedules = append(t.journal.madeSchedules, k)
-	t.create(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, s.ID.Public(pawl.SchedulePrefix), lifecycle.Schedule, &s.Record, note)
+	t.create(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, &s.Record, note)
 }
 
 func (t *tx) create(k store.EntityKey, id string, m *machine.Machine, r *pawl.Record, note workflow.Note) {
@@ -262,28 +283,32 @@ func (t *tx) append(k store.EntityKey, id string, r *pawl.Record, e audit.Entry,
 
 func (t *tx) moveJob(j *pawl.Job, event machine.Event, note workflow.Note) error {
 	k := j.Key()
-	t.jobs[k].dirty = true
-	return t.move(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, j.ID.Public(pawl.JobPrefix), lifecycle.Job, &j.Record, event, note)
+	h := t.jobs[k]
+	h.dirty = true
+	return t.move(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, &j.Record, event, note)
 }
 
 func (t *tx) moveStep(j *pawl.Job, s *pawl.Step, event machine.Event, note workflow.Note) error {
-	t.steps[s.StepKey].dirty = true
+	h := t.steps[s.StepKey]
+	h.dirty = true
 	if event == lifecycle.StepEnqueue {
 		t.enqueued = append(t.enqueued, s.StepKey)
 	}
-	return t.move(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, j.ID.Step(s.Ord).Public(pawl.StepPrefix), lifecycle.Step, &s.Record, event, note)
+	return t.move(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(s.Ord), pawl.StepPrefix), lifecycle.Step, &s.Record, event, note)
 }
 
 func (t *tx) moveWorker(w *pawl.Worker, event machine.Event, note workflow.Note) error {
 	k := w.Key()
-	t.workers[k].dirty = true
-	return t.move(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, w.ID.Public(pawl.WorkerPrefix), lifecycle.Worker, &w.Record, event, note)
+	h := t.workers[k]
+	h.dirty = true
+	return t.move(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, &w.Record, event, note)
 }
 
 func (t *tx) moveSchedule(s *pawl.Schedule, event machine.Event, note workflow.Note) error {
 	k := s.Key()
-	t.schedules[k].dirty = true
-	return t.move(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, s.ID.Public(pawl.SchedulePrefix), lifecycle.Schedule, &s.Record, event, note)
+	h := t.schedules[k]
+	h.dirty = true
+	return t.move(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, &s.Record, event, note)
 }
 
 // signals answers what no step has taken, oldest first; nil, false if they are
@@ -383,6 +408,9 @@ func (t *tx) changes() (*store.Changes, error) {
 			c.Schedules = append(c.Schedules, store.Update[*pawl.Schedule]{Record: h.record, Was: h.was})
 		}
 	}
+	// The rows of a commit are locked in one order by all who write.
+	slices.SortFunc(c.Jobs, func(a, b store.Update[*pawl.Job]) int { return cmp.Compare(a.Record.Key(), b.Record.Key()) })
+	slices.SortFunc(c.Steps, func(a, b store.Update[*pawl.Step]) int { return a.Record.Compare(b.Record.StepKey) })
 	if len(c.Entries)+len(c.Refusals)+len(c.Jobs)+len(c.Steps)+len(c.Answers)+len(c.Schedules)+len(c.Versions)+len(c.Quotas) == 0 {
 		return nil, nil
 	}

@@ -242,8 +242,11 @@ func hookScope(s *workflow.Scope, j *pawl.Job) {
 // reusable answers the output that an instance has in the job that its own one
 // continues, if that is to be used; else nil.
 func (e *Engine) reusable(ctx context.Context, job int64, def *workflow.Definition, ord pawl.Ord, scope *workflow.Scope) (json.RawMessage, error) {
+	if ord.Instance() == 0 {
+		return nil, nil
+	}
 	r, err := e.recall(ctx, job)
-	if err != nil || r.old == 0 || ord.Instance() == 0 {
+	if err != nil || r.old == 0 {
 		return nil, err
 	}
 	if _, again := rerun(def, r.meta)[ord.Node()]; again {

@@ -75,19 +75,17 @@ func (e *Engine) survey(ctx context.Context) (*scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	sc := &scene{now: agenda.Now, dead: make(map[int64]string)}
-	dead, err := e.store.Reap(ctx, e.cfg.Silence) // which only looks
-	if err != nil {
+	sc := &scene{now: agenda.Now}
+	if sc.workers, sc.dead, err = e.living(ctx); err != nil {
 		return nil, err
 	}
-	for _, d := range dead {
-		sc.dead[d.Worker] = d.Reason
+	if e.cfg.Passive {
+		nodes, err := e.store.Nodes(ctx)
+		if err != nil {
+			return nil, err
+		}
+		sc.idle = !evaluated(nodes, sc.workers, sc.now)
 	}
-	if sc.workers, err = e.store.Workers(ctx, true); err != nil {
-		return nil, err
-	}
-	sc.workers = slices.DeleteFunc(sc.workers, func(w *pawl.Worker) bool { return sc.dead[w.Key()] != "" })
-	sc.idle = e.cfg.Passive && len(sc.workers) == 0
 	if sc.enqueued, sc.running, err = e.store.InFlight(ctx); err != nil {
 		return nil, err
 	}

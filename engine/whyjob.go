@@ -116,10 +116,13 @@ func number(n int, one, many string) string {
 
 // nobody says that no evaluator is seen, if that is so.
 func (q *inquiry) nobody() string {
-	if q.idle {
-		return "; no process is seen that works on this database"
+	switch {
+	case !q.idle:
+		return ""
+	case len(q.workers) > 0:
+		return "; no server is seen, which evaluates what workers leave"
 	}
-	return ""
+	return "; no process is seen that works on this database"
 }
 
 // somebody answers what starts an evaluator, or "" if one is there: of a private
@@ -130,6 +133,8 @@ func (q *inquiry) somebody() string {
 		return ""
 	case q.job.Private != 0:
 		return q.ownerGone().Hint
+	case len(q.workers) > 0:
+		return "pawl server"
 	}
 	return "pawl dev"
 }
@@ -197,7 +202,7 @@ func (q *inquiry) first() []int {
 	if q.job.Continues != 0 {
 		return nil
 	}
-	return slices.DeleteFunc(q.def.Roots(), func(n int) bool { return q.def.Node(n).Kind.Waits() })
+	return slices.DeleteFunc(slices.Clone(q.def.Roots()), func(n int) bool { return q.def.Node(n).Kind.Waits() })
 }
 
 // unserved says that no live worker serves some of the nodes, or is nil.

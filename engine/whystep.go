@@ -171,6 +171,7 @@ func (q *inquiry) backoff(s *pawl.Step) pawl.Reason {
 	most := q.def.Node(s.Ord.Node()).Retry.MaxAttempts
 	r := q.stepReason(s, pawl.ReasonBackoff, "backoff until %s (attempt %d of %d)", q.clock(s.DueAt), s.Attempts+1, most)
 	r.Until, r.Attempt, r.Hint = pawl.Timestamp(s.DueAt), s.Attempts+1, q.command("retry", s)
+	q.unfired(&r)
 	if s.Error != nil {
 		r.Text += "; the last one failed: " + s.Error.Message
 	}
@@ -259,7 +260,17 @@ func (q *inquiry) stopped(s *pawl.Step) pawl.Reason {
 	}
 	r := q.stepReason(s, pawl.ReasonStopping, "it was asked to stop; it ends without its worker at %s", q.clock(s.DueAt))
 	r.Until = pawl.Timestamp(s.DueAt)
+	q.unfired(&r)
 	return r
+}
+
+// unfired says that nobody is seen who would act when the time of a reason comes,
+// if that is so.
+func (q *inquiry) unfired(r *pawl.Reason) {
+	if q.idle {
+		r.Text += q.nobody()
+		r.Hint = q.somebody()
+	}
 }
 
 func waitIn(s *pawl.Step) (w pawl.Wait) {
@@ -286,7 +297,10 @@ func (q *inquiry) wait(s *pawl.Step, node *workflow.Node) (r pawl.Reason) {
 		r.Names = []string{w.Job}
 	}
 	if r.Until = pawl.Timestamp(s.DueAt); r.Until != 0 && node.Kind != workflow.KindSleep {
-		r.Text += "; it fails at " + q.clock(s.DueAt)
+		r.Text += "; it fails at " + q.clock(s.DueAt) + q.nobody()
+	}
+	if node.Kind == workflow.KindSleep {
+		q.unfired(&r)
 	}
 	return r
 }

@@ -81,9 +81,21 @@ type Report struct {
 
 // An Assignment is a step that a worker now owns.
 type Assignment struct {
-	Step       pawl.Step
-	Job        pawl.Job // with inputs, if Inputs is not nil
+	Step       Claimed
 	Definition *workflow.Definition
+
+	job *jobFacts // as far as they came with the claim
+}
+
+// Claimed is a step in the hands of a worker.
+type Claimed struct {
+	pawl.StepKey
+	Claims   int // the fence (T5)
+	Attempts int
+}
+
+func assignment(s *pawl.Step, job *jobFacts, def *workflow.Definition) Assignment {
+	return Assignment{Step: Claimed{StepKey: s.StepKey, Claims: s.Claims, Attempts: s.Attempts}, Definition: def, job: job}
 }
 
 // An Exchange is one visit of a worker: what it has finished, and how much it
@@ -310,7 +322,7 @@ func (c *claim) prepare(ctx context.Context) (err error) {
 }
 
 func (c *claim) query(q *store.Query) {
-	q.Workers = append(q.Workers, c.worker.Key())
+	c.e.offers.watch(q, c.worker.Key())
 	q.Pools = append(q.Pools, c.pools...)
 	if c.sated {
 		return
@@ -427,8 +439,7 @@ func (c *claim) take(t *tx, w *pawl.Worker, k pawl.StepKey) error {
 		return err
 	}
 	s.Pool = pool
-	c.e.jobs.put(t.job(k.Job), d.Definition)
-	c.assigned = append(c.assigned, Assignment{Step: *s, Job: *t.job(k.Job), Definition: d.Definition})
+	c.assigned = append(c.assigned, assignment(s, c.e.jobs.put(t.job(k.Job), d.Definition), d.Definition))
 	return nil
 }
 

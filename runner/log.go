@@ -73,8 +73,8 @@ type Log struct {
 
 	teeing sync.Mutex // held while Tee is called
 
-	mu      sync.Mutex // guards what follows
-	streams map[string]*stream
+	mu      sync.Mutex         // guards what follows
+	streams map[string]*stream // nil until something is written
 	pending queue
 	last    int64 // the time of the last chunk
 	closed  bool
@@ -89,7 +89,7 @@ type stream struct {
 
 // NewLog answers a Log, whose owner must Close it.
 func NewLog(c LogConfig) *Log {
-	l := &Log{config: c.withDefaults(), streams: make(map[string]*stream)}
+	l := &Log{config: c.withDefaults()}
 	l.pending.limit = l.config.Chunk
 	return l
 }
@@ -102,6 +102,18 @@ func (l *Log) Stream(name string) io.Writer { return logWriter{l, name} }
 func (l *Log) Notef(format string, args ...any) {
 	line := strings.TrimSuffix(fmt.Sprintf(format, args...), "\n") + "\n"
 	l.write(Notes, []byte(line))
+}
+
+// closeEmpty closes the log if nothing was written that is to be kept, and
+// reports whether.
+func (l *Log) closeEmpty() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.streams != nil {
+		return false
+	}
+	l.closed = true
+	return true
 }
 
 // Close writes what is left, the tails included, and waits for the sink, at most
@@ -193,6 +205,9 @@ func (l *Log) addTail(s *stream) {
 func (l *Log) stream(name string) *stream {
 	s := l.streams[name]
 	if s == nil {
+		if l.streams == nil {
+			l.streams = make(map[string]*stream)
+		}
 		s = &stream{name: name, tail: ring{limit: l.config.Tail}}
 		l.streams[name] = s
 	}

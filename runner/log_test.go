@@ -286,6 +286,29 @@ func TestLogTee(t *testing.T) {
 	}
 }
 
+// TestEmptyLog: a log in which nothing was written is closed at once, and drops what
+// comes later.
+func TestEmptyLog(t *testing.T) {
+	t.Parallel()
+	var m memory
+	l := NewLog(LogConfig{Sink: m.sink})
+	if !l.closeEmpty() {
+		t.Error("it was not closed")
+	}
+	l.Notef("late")
+	if err := l.Close(context.Background()); err != nil || len(m.chunks) > 0 {
+		t.Errorf("%v, %d chunks; want none", err, len(m.chunks))
+	}
+	l = NewLog(LogConfig{Sink: m.sink})
+	l.Notef("in time")
+	if l.closeEmpty() {
+		t.Error("it was closed without what was written")
+	}
+	if err := l.Close(context.Background()); err != nil || len(m.chunks) != 1 {
+		t.Errorf("%v, %d chunks; want 1", err, len(m.chunks))
+	}
+}
+
 func TestNilLog(t *testing.T) {
 	t.Parallel()
 	var l *Log

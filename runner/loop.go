@@ -94,6 +94,7 @@ type Worker struct {
 
 	mu      sync.Mutex // guards what follows
 	self    *pawl.Worker
+	actor   string // its public id
 	release func() // of the name that tells its life
 	offer   *engine.Offer
 	running map[claimKey]context.CancelCauseFunc
@@ -152,7 +153,7 @@ func (w *Worker) register(ctx context.Context) error {
 		return err
 	}
 	w.mu.Lock()
-	w.self, w.release, w.offer = self, release, c.Engine.Offer(self)
+	w.self, w.actor, w.release, w.offer = self, self.ID.Public(pawl.WorkerPrefix), release, c.Engine.Offer(self)
 	w.mu.Unlock()
 	return nil
 }
@@ -161,7 +162,7 @@ func (w *Worker) register(ctx context.Context) error {
 func (w *Worker) ID() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.self.ID.Public(pawl.WorkerPrefix)
+	return w.actor
 }
 
 // Over answers a channel that is closed when the worker has ended.
@@ -417,48 +418,53 @@ func (w *Worker) run(a *engine.Assignment) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	w.mu.Lock()
 	w.running[claimKey{a.Step.StepKey, a.Step.Claims}] = cancel
-	actor := w.self.ID.Public(pawl.WorkerPrefix)
+	actor := w.actor
 	if w.hurried || w.scarce {
 		cancel(ErrInterrupted)
 	}
 	w.mu.Unlock()
 	assignment := *a
 	go func() {
-		defer cancel(nil)
-		r := w.attempt(ctx, &assignment)
-		r.Step, r.Claim, r.Actor = assignment.Step.StepKey, assignment.Step.Claims, actor
-		w.results <- r
+		var r engine.Report
+		defer func() { // a handler may end the goroutine
+			cancel(nil)
+			r.Step, r.Claim, r.Actor = assignment.Step.StepKey, assignment.Step.Claims, actor
+			w.results <- r
+		}()
+		w.attempt(ctx, &assignment, &r)
 	}()
 }
 
-// attempt runs a handler and answers what became of it.
-func (w *Worker) attempt(ctx context.Context, a *engine.Assignment) engine.Report {
+// attempt runs a handler and leaves in r what became of it.
+func (w *Worker) attempt(ctx context.Context, a *engine.Assignment, r *engine.Report) {
 	brief, failure, err := w.brief(ctx, a)
-	a.Job = pawl.Job{} // with inputs, which the brief holds as far as they are needed
+	*a = engine.Assignment{Step: a.Step} // without the job's inputs, which the brief holds as far as they are needed
 	if err != nil {
 		failure = &pawl.Failure{Class: "brief", Message: "what the step needs could not be read: " + err.Error()}
 	}
 	if failure != nil {
-		return reportOf(ctx, Result{Failure: failure})
+		*r = reportOf(ctx, Result{Failure: failure})
+		return
 	}
 	if brief.Reused != nil {
-		r := reportOf(ctx, Result{Output: brief.Reused})
+		*r = reportOf(ctx, Result{Output: brief.Reused})
 		r.Note.Reason = workflow.Reused
-		return r
+		return
 	}
 	limit := brief.Node.Timeout
 	if limit == 0 {
 		limit = workflow.DefaultTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w after %s", ErrTimeout, limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError(limit))
 	defer cancel()
 	t := w.task(a, brief)
 	defer w.closeLog(t)
 	h := w.config.Handlers[brief.Node.Handler]
 	if h == nil {
-		return reportOf(ctx, Result{Failure: &pawl.Failure{Class: "no_handler", Message: "this worker has no handler " + brief.Node.Handler}})
+		*r = reportOf(ctx, Result{Failure: &pawl.Failure{Class: "no_handler", Message: "this worker has no handler " + brief.Node.Handler}})
+		return
 	}
-	return reportOf(ctx, checked(Safely(h)(ctx, t), t.Limits.withDefaults().Output))
+	contain(ctx, h, t, func(result Result) { *r = reportOf(ctx, checked(result, t.Limits.withDefaults().Output)) })
 }
 
 // checked holds what a handler answers to what may be stored: JSON of a size
@@ -504,6 +510,9 @@ func (w *Worker) task(a *engine.Assignment, b *engine.Brief) *Task {
 
 // closeLog writes what is left of a log before the outcome is reported.
 func (w *Worker) closeLog(t *Task) {
+	if t.Log.closeEmpty() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := t.Log.Close(ctx); err != nil {

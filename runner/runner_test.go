@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -334,5 +335,22 @@ func TestDrainOfAnIdleWorker(t *testing.T) { // J1
 	living, err := s.store.Workers(t.Context(), true)
 	if err != nil || len(living) != 0 {
 		t.Errorf("workers %v, %v still live", living, err)
+	}
+}
+
+// TestAHandlerThatEndsItsGoroutine: a step whose handler panics, or ends its
+// goroutine, fails (J9), and the worker goes on.
+func TestAHandlerThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, map[string]runner.Handler{
+		"panic": func(context.Context, *runner.Task) runner.Result { panic("on purpose") },
+		"exit":  func(context.Context, *runner.Task) runner.Result { runtime.Goexit(); return runner.Result{} },
+		"fine":  func(_ context.Context, task *runner.Task) runner.Result { return done(task.Key) },
+	})
+	for handler, want := range map[string]machine.State{"panic": lifecycle.JobFailed, "exit": lifecycle.JobFailed, "fine": lifecycle.JobCompleted} {
+		v := s.wait(s.submit("name: w\nsteps: [{id: a, handler: " + handler + "}]\n"))
+		if v.Status != want || v.Error != nil && v.Error.Class != "panic" {
+			t.Errorf("%s: status %s, error %v; want %s, and class panic", handler, v.Status, v.Error, want)
+		}
 	}
 }

@@ -14,19 +14,21 @@ import (
 func Safely(h Handler) Handler {
 	return func(ctx context.Context, t *Task) Result {
 		done := make(chan Result, 1)
-		go contain(ctx, h, t, done)
+		go contain(ctx, h, t, func(r Result) { done <- r })
 		return <-done
 	}
 }
 
-func contain(ctx context.Context, h Handler, t *Task, done chan<- Result) {
+// contain runs h and hands its result to done, whatever h does. It does not return
+// if h ends the goroutine.
+func contain(ctx context.Context, h Handler, t *Task, done func(Result)) {
 	result := Result{}
 	returned := false
 	defer func() {
 		if !returned {
 			result = Result{Failure: panicked(recover())}
 		}
-		done <- result
+		done(result)
 	}()
 	result = h(ctx, t)
 	returned = true

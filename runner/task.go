@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -18,6 +19,13 @@ var (
 	ErrTimeout     = errors.New("timed out")
 	ErrInterrupted = errors.New("interrupted: the worker is stopping")
 )
+
+// A timeoutError is ErrTimeout after some time.
+type timeoutError time.Duration
+
+func (e timeoutError) Error() string { return fmt.Sprintf("%v after %s", ErrTimeout, time.Duration(e)) }
+
+func (e timeoutError) Unwrap() error { return ErrTimeout }
 
 // A Task is one attempt of one step, as a handler sees it. The handler must not
 // change it.

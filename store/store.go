@@ -49,7 +49,9 @@ type Ledger interface {
 	// the changes that decide answers, all or nothing. An error of decide rolls
 	// back and is returned as it is; nil changes roll back and return nil.
 	// decide must not keep the records it is given after Do has returned with
-	// an error. Decide runs once per call. Do is safe for concurrent use.
+	// an error. Decide runs again, with other
+	// facts, when it turns out that what it saw was outdated; what it answered before
+	// counts for nothing then. Do is safe for concurrent use.
 	Do(ctx context.Context, q *Query, decide func(*Facts) (*Changes, error)) error
 
 	// Settle tells whether the entry e of the record k was committed, after
@@ -91,16 +93,17 @@ type Query struct {
 	Names     []pawl.WorkflowName // their newest versions
 	Schedules []int64             // locked, with inputs
 	Scheduled []ScheduleName      // the schedules of that name that are not removed, locked, with inputs
-	Workers   []int64
-	Jobs      []int64        // locked until the end of the transaction
-	Steps     []pawl.StepKey // locked; a step without its job is locked all the same
-	Signals   []int64        // of these jobs, the signals that no step has taken, by seq, at most MaxSignals
-	Marked    []int64        // of these jobs, the steps marked Attention, locked; at most MaxMarked each, by ord
-	Waiting   []JobLimit     // of these jobs, the steps marked Waiting, locked, by (priority desc, ord)
-	Open      []int64        // of these jobs, every step that has not ended, locked
-	Nodes     []int64        // of these jobs, every step of instance 0, locked
-	Held      []int64        // the steps in progress that these workers hold, locked
-	Claims    []ClaimQuery   // one answer each, in this order
+	Workers   []int64             // locked
+	Watched   []int64             // workers that will not be changed: they stay as they are until the end, however many transactions watch them
+	Jobs      []int64             // locked until the end of the transaction
+	Steps     []pawl.StepKey      // locked; a step without its job is locked all the same
+	Signals   []int64             // of these jobs, the signals that no step has taken, by seq, at most MaxSignals
+	Marked    []int64             // of these jobs, the steps marked Attention, locked; at most MaxMarked each, by ord
+	Waiting   []JobLimit          // of these jobs, the steps marked Waiting, locked, by (priority desc, ord)
+	Open      []int64             // of these jobs, every step that has not ended, locked
+	Nodes     []int64             // of these jobs, every step of instance 0, locked
+	Held      []int64             // the steps in progress that these workers hold, locked
+	Claims    []ClaimQuery        // one answer each, in this order
 }
 
 // MaxMarked bounds the marked steps that one transaction reads of one job.

@@ -24,6 +24,9 @@ type nodeWork struct {
 	body    *template
 	expect  []int
 	with    *template
+
+	needs []int // nodes that its programs name
+	fixed *Work // what it renders to, if it has no programs
 }
 
 // each calls do for every program of the work.
@@ -70,7 +73,32 @@ func (e *examiner) compile(canonical []byte) (*Definition, error) {
 	c.ancestry()
 	c.expressions()
 	c.d.height, c.d.programs = e.height, e.programs+len(c.programs)
+	if len(e.problems) == 0 {
+		c.prepare()
+	}
 	return c.d, nil
+}
+
+// prepare works out once what is asked for again and again and never changes.
+func (c *compilation) prepare() {
+	c.d.roots = c.d.Roots()
+	for i := range c.d.Nodes {
+		n := &c.d.Nodes[i]
+		n.work.needs = c.d.nodesOf(n.work.each)
+		if !n.Kind.Waits() && c.d.isFixed(n) {
+			n.work.fixed, _ = c.d.Render(i+1, &Scope{}) // what fails here fails each time
+		}
+	}
+}
+
+// isFixed reports whether the work of a node is written without programs.
+func (d *Definition) isFixed(n *Node) bool {
+	fixed := true
+	n.work.each(func(*program) { fixed = false })
+	for i := range d.env {
+		d.env[i].each(func(*program) { fixed = false })
+	}
+	return fixed
 }
 
 func (c *compilation) head() {

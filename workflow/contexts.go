@@ -278,7 +278,8 @@ func (d *Definition) IfNeeds(n int) []int {
 func (d *Definition) ForeachNeeds(n int) []int { return d.nodesOf(d.Nodes[n-1].foreach.each) }
 
 // RenderNeeds answers the nodes whose output or status the work of node n names.
-func (d *Definition) RenderNeeds(n int) []int { return d.nodesOf(d.Nodes[n-1].work.each) }
+// The caller must not change it.
+func (d *Definition) RenderNeeds(n int) []int { return d.Nodes[n-1].work.needs }
 
 // WaitNeeds answers the nodes whose output or status EvalWait of node n names.
 func (d *Definition) WaitNeeds(n int) []int { return d.nodesOf(d.Nodes[n-1].wait.each) }

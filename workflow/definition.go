@@ -89,8 +89,9 @@ type Definition struct {
 	hash      [sha256.Size]byte
 	byID      map[string]int
 	inputs    map[string]*Input
-	height    int // levels of children below
-	programs  int // different expressions, the children's included
+	roots     []int // see Roots; nil: not worked out
+	height    int   // levels of children below
+	programs  int   // different expressions, the children's included
 }
 
 // A Node is one step of a definition.
@@ -207,8 +208,12 @@ func (d *Definition) NodeByID(id string) int { return d.byID[id] }
 // Node answers node n, from 1.
 func (d *Definition) Node(n int) *Node { return &d.Nodes[n-1] }
 
-// Roots answers the nodes without needs, ascending. Hooks are not among them.
+// Roots answers the nodes without needs, ascending. Hooks are not among them. The
+// caller must not change it.
 func (d *Definition) Roots() []int {
+	if d.roots != nil {
+		return d.roots
+	}
 	var roots []int
 	for i := range d.Nodes {
 		if n := &d.Nodes[i]; len(n.Needs) == 0 && n.Hook == NoHook {

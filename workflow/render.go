@@ -7,9 +7,13 @@ import (
 )
 
 // Render answers what a runner executes for node n, or for the instance of it
-// whose item and index are in the scope. The error is of kind Invalid.
+// whose item and index are in the scope. The error is of kind Invalid. The caller
+// must not change the work: that of a node without expressions is always the same.
 func (d *Definition) Render(n int, s *Scope) (*Work, error) {
 	node := &d.Nodes[n-1]
+	if node.work.fixed != nil {
+		return node.work.fixed, nil
+	}
 	v, err := d.evaluate(s, node.work.each)
 	if err != nil {
 		return nil, err

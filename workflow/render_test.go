@@ -256,3 +256,36 @@ func TestParseInput(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFixedWork: what no expression changes is rendered once, and is what rendering
+// it each time would be; one expression, in the workflow's env too, and it is not.
+func TestFixedWork(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, src string
+		fixed     bool
+	}{
+		{"without expressions", "name: x\nenv: {A: '1'}\nsteps: [{id: a, command: [x, y], env: {B: '2'}}]\n", true},
+		{"with one", "name: x\nsteps: [{id: a, handler: h, with: '${{ job.id }}'}]\n", false},
+		{"with one in the workflow's env", "name: x\nenv: {A: '${{ job.id }}'}\nsteps: [{id: a, handler: h}]\n", false},
+	} {
+		d := parse(t, tt.src)
+		one, err := d.Render(1, &workflow.Scope{JobID: "j_1"})
+		if err != nil {
+			t.Fatal(tt.name, err)
+		}
+		two, err := d.Render(1, &workflow.Scope{JobID: "j_2"})
+		if err != nil {
+			t.Fatal(tt.name, err)
+		}
+		if same := cmp.Equal(one, two); same != tt.fixed || (one == two) != tt.fixed {
+			t.Errorf("%s: rendered to %v and %v; the same: %v, want %v", tt.name, one, two, same, tt.fixed)
+		}
+	}
+	d := parse(t, "name: x\nenv: {A: '1'}\nsteps: [{id: a, command: [x, y], env: {B: '2'}}]\n")
+	want := &workflow.Work{Kind: "command", Argv: []string{"x", "y"}, Env: map[string]string{"A": "1", "B": "2"}}
+	got, err := d.Render(1, &workflow.Scope{})
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -123,11 +126,19 @@ func (a *app) examine(ctx context.Context) (found []doctor.Finding, err error) {
 	if err != nil {
 		return nil, err
 	}
+	host, _ := os.Hostname()
+	w.Nodes = slices.DeleteFunc(w.Nodes, func(n *pawl.Node) bool { return n.Host == host && ended(n.PID) })
 	stuck, err := l.engine.Stuck(ctx, pawl.JobQuery{Limit: stuckLimit}, stuckFor)
 	if err != nil {
 		return nil, err
 	}
 	return doctor.Examine(w, stuck), nil
+}
+
+// ended reports whether there is no process of that number on this machine.
+func ended(pid int) bool {
+	p, err := os.FindProcess(pid)
+	return err == nil && errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 // showFindings writes what is well in a line each, and the rest with what to do,
@@ -152,7 +163,7 @@ func (a *app) showFindings(found []doctor.Finding) error {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "%d problems, %d warnings, %d ok\n", counts[doctor.Problem], counts[doctor.Warning], counts[doctor.OK])
+	fmt.Fprintf(&b, "%s, %s, %d ok\n", plural(int64(counts[doctor.Problem]), "problem"), plural(int64(counts[doctor.Warning]), "warning"), counts[doctor.OK])
 	_, err := fmt.Fprint(a.stdout, b.String())
 	return err
 }

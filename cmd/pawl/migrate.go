@@ -63,12 +63,20 @@ func (a *app) newMigration(word, short, long string, goal func(current, newest i
 				return usage("", "--to %d: want 0 or more", to)
 			}
 			return a.withSchema(c.Context(), func(m store.Migrator, _ database) error {
-				if !dry && !force {
+				from, goal, err := way(c.Context(), m, word, to, goal)
+				switch {
+				case err != nil:
+					return err
+				case dry:
+					return a.showPlan(c.Context(), m, goal)
+				case goal == 0 && from > 0 && to != 0:
+					return usage("if that is meant, write: pawl migrate down --to 0"+a.given, "version 0 has no tables: every job would be lost")
+				case !force:
 					if err := a.unused(c.Context(), m, word); err != nil {
 						return err
 					}
 				}
-				return a.migrate(c.Context(), m, word, to, dry, goal)
+				return a.migrate(c.Context(), m, from, goal)
 			})
 		},
 	}
@@ -78,31 +86,32 @@ func (a *app) newMigration(word, short, long string, goal func(current, newest i
 	return c
 }
 
-func (a *app) migrate(ctx context.Context, m store.Migrator, word string, to int, dry bool, goal func(current, newest int) int) error {
+// way answers the version that the database is at and the one that it is to come
+// to.
+func way(ctx context.Context, m store.Migrator, word string, to int, goal func(current, newest int) int) (current, _ int, err error) {
 	current, newest, err := m.Version(ctx)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	named := to >= 0
-	if !named {
+	if to < 0 {
 		to = goal(current, newest)
 	}
-	if word == "up" && to < current || word == "down" && to > current {
-		return usage("see pawl migrate status", "migrate %s --to %d: the database is at version %d", word, to, current)
+	switch {
+	case to > max(newest, current):
+		return 0, 0, usage("", "schema version %d: want 0 to %d", to, newest)
+	case word == "up" && to < current || word == "down" && to > current:
+		return 0, 0, usage("see pawl migrate status", "migrate %s --to %d: the database is at version %d", word, to, current)
 	}
-	if dry {
-		return a.showPlan(ctx, m, to)
-	}
-	if to == 0 && current > 0 && !named {
-		return usage("if that is meant, write: pawl migrate down --to 0"+a.given, "version 0 has no tables: every job would be lost")
-	}
+	return current, to, nil
+}
+
+func (a *app) migrate(ctx context.Context, m store.Migrator, from, to int) error {
 	if err := m.Migrate(ctx, to); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "version %d -> %d\n", current, to)
+	_, err := fmt.Fprintf(a.stdout, "version %d -> %d\n", from, to)
 	return err
 }
-
 func (a *app) showPlan(ctx context.Context, m store.Migrator, to int) error {
 	plan, err := m.Plan(ctx, to)
 	if err != nil {

@@ -48,6 +48,7 @@ func newRoot(a *app) *cobra.Command {
 		Short:         "Durable workflows in one binary",
 		Long:          rootLong,
 		Example:       "  pawl run hello.yaml\n  pawl jobs\n  pawl job show 3f9a01",
+		Version:       about(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
@@ -59,6 +60,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(flagError)
+	root.SetVersionTemplate("{{.Version}}\n")
 	f := root.PersistentFlags()
 	f.StringVar(&a.database, "database", "", "database: a SQLite file or URL, or a PostgreSQL URL (env PAWL_DATABASE)")
 	f.StringVar(&a.workspace, "workspace", "", `namespace of jobs and workers (env PAWL_WORKSPACE; default "default")`)

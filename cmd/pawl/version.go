@@ -15,10 +15,15 @@ func newVersion(a *app) *cobra.Command {
 		Example: "  pawl version",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.stdout, "pawl %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(a.stdout, about())
 			return err
 		},
 	}
+}
+
+// about answers what "pawl version" and "pawl --version" say.
+func about() string {
+	return fmt.Sprintf("pawl %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // release is the version of a release, which the linker sets:

@@ -80,7 +80,7 @@ func newWorkerList(a *app) *cobra.Command {
 	form, all, limit := formText, false, 50
 	c := &cobra.Command{
 		Use: "list", Short: "List the workers of the workspace",
-		Long:    "List the workers of the workspace that live, newest first, or with --all those too that\nhave ended. RUNS is how many steps run there, of so many at once. Times are in UTC.",
+		Long:    "List the workers of the workspace that live, newest first, or with --all those too that\nhave ended. RUNS is how many steps run there, of so many at once; SINCE is when it came\ninto its state. Times are in UTC.",
 		Example: "  pawl worker list\n  pawl worker list --all --limit 10 -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -115,10 +115,10 @@ func (a *app) workers(ctx context.Context, o orchestrator, q pawl.WorkerQuery, f
 		fmt.Fprintln(a.stderr, "no workers in workspace "+a.workspace)
 		return nil
 	}
-	rows := [][]string{{"ID", "NAME", "STATUS", "RUNS", "QUEUES", "SINCE"}}
+	rows := [][]string{{"ID", "NAME", "STATUS", "RUNS", "QUEUES", "SINCE", "REGISTERED"}}
 	for i := range workers {
 		w := &workers[i]
-		rows = append(rows, []string{w.ID, w.Name, string(w.Status), runs(w), strings.Join(queuesOf(w), ","), w.CreatedAt.Time().Format("2006-01-02 15:04:05Z")})
+		rows = append(rows, []string{w.ID, w.Name, string(w.Status), runs(w), strings.Join(queuesOf(w), ","), second(w.UpdatedAt), second(w.CreatedAt)})
 	}
 	return writeTable(a.stdout, rows)
 }

@@ -8,7 +8,7 @@ import (
 // A column of a table, with the type in which its values travel in arrays.
 type column struct {
 	name string
-	typ  string // bigint, text, bytea, bool, uuid, tid
+	typ  string // bigint, text, bytea, bool, uuid, tid, xid
 }
 
 // columns reads "bigint id, text name" into columns. It is used for the tables

@@ -91,6 +91,9 @@ func (c *cursor) place() (p place) {
 	return p
 }
 
+// xid reads the transaction that made a row.
+func (c *cursor) xid() xid { return xid(c.num()) }
+
 func (c *cursor) body() json.RawMessage {
 	if c.null() {
 		c.at++

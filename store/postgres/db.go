@@ -2,7 +2,7 @@
 // and hosts on one database.
 //
 // A write transaction is two round trips: one pipeline reads and locks, one
-// writes and commits. Records travel as one array per column, so a commit of
+// writes and commits. Where what it asks for is known, it is one. Records travel as one array per column, so a commit of
 // five hundred records is as many statements as a commit of one.
 package postgres
 
@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -54,6 +55,8 @@ type DB struct {
 	faults   store.Faults
 	counts   counts
 	horizons horizons
+	cache    rowCache
+	patience time.Duration // with one reading half
 	close    sync.Once
 }
 
@@ -72,7 +75,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	db := &DB{
 		Schema: schema, log: schema.log, channel: channelOf(schema.name),
-		handle: strconv.FormatUint(rand.Uint64(), 36),
+		handle: strconv.FormatUint(rand.Uint64(), 36), patience: readLimit,
 	}
 	pool, err := db.connect(ctx, cfg)
 	if err != nil {
@@ -117,6 +120,7 @@ func (db *DB) connect(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 // only ever reached through their indexes: a plan that was made while a table
 // was empty must not read all of it when it has grown.
 func (db *DB) tune(c *pgx.ConnConfig) {
+	reach(&c.Config)
 	for k, v := range map[string]string{
 		"application_name": db.application(),
 		"timezone":         "UTC",

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -281,9 +282,10 @@ order by n_dead_tup desc`, func(rows pgx.Rows) error {
 	})
 }
 
-// catalogSQL answers the tables, columns, views, constraints and indexes of the
-// schema but for partitions, one line each, with "invalid" after an index that
-// is. What differs between versions of PostgreSQL is not in it.
+// catalogSQL answers the tables, columns, views, constraints, indexes and domains of
+// the schema but for partitions, one line each, a domain with its checks, and with
+// "invalid" after an index that is. What differs between versions of PostgreSQL is
+// not in it.
 const catalogSQL = `with rel as (
   select oid, relname, relkind from pg_class where relnamespace = current_schema()::regnamespace and (not relispartition or relname = 'audit_rest')
 )
@@ -297,19 +299,22 @@ union all select 'index ' || i.relname || ' on ' || rel.relname || ' ('
     || case when x.indisunique then ' unique' else '' end || case when x.indpred is null then '' else ' partial' end
     || case when x.indisvalid and x.indisready then '' else ' invalid' end
   from pg_index x join rel on rel.oid = x.indrelid join pg_class i on i.oid = x.indexrelid
+union all select 'domain ' || typname || ' as ' || format_type(typbasetype, typtypmod) || ' ('
+    || coalesce((select string_agg(conname, ', ' order by conname) from pg_constraint where contypid = t.oid and contype = 'c' and convalidated), '') || ')'
+  from pg_type t where typtype = 'd' and typnamespace = current_schema()::regnamespace
 order by 1`
 
 // catalog compares the schema with what the migrations make. Indexes, columns
 // and views that somebody added are theirs.
 func (d *diagnosis) catalog() error {
 	known := strings.Split(strings.TrimSpace(made), "\n")
-	there := map[string]bool{}
+	there, indexes := map[string]bool{}, map[string]bool{}
 	err := d.rows(catalogSQL, func(rows pgx.Rows) error {
 		var line string
 		if err := rows.Scan(&line); err != nil {
 			return err
 		}
-		there[line] = true
+		there[line], indexes[indexOf(line)] = true, true
 		if strings.HasPrefix(line, "table ") && !slices.Contains(known, line) {
 			d.Say("schema", doctor.Warning, line, "it is not one of this program's")
 		}
@@ -323,11 +328,43 @@ func (d *diagnosis) catalog() error {
 		case there[line], partOf(line) != "" && !there["table "+partOf(line)]: // said of the table already
 		case there[line+" invalid"]:
 			d.Say("schema", doctor.Problem, line, "it is invalid: its making was broken off")
+			d.Advise("reindex index concurrently " + indexOf(line))
 		default:
 			d.Say("schema", doctor.Problem, line, "it is missing, or another one")
+			if sql := remake(indexOf(line)); sql != "" {
+				if indexes[indexOf(line)] {
+					sql = "drop index " + indexOf(line) + "; " + sql
+				}
+				d.Advise(sql)
+			}
 		}
 	}
 	return nil
+}
+
+// indexOf answers the name of the index that a line of the catalogue is of, or "".
+func indexOf(line string) string {
+	rest, _ := strings.CutPrefix(line, "index ")
+	name, _, _ := strings.Cut(rest, " on ")
+	if rest == line {
+		return ""
+	}
+	return name
+}
+
+var createIndex = regexp.MustCompile(`(?m)^create (unique )?index (\w+) (on [^;]+;)`)
+
+// remake answers the statement of the last migration that makes an index, so that
+// writers need not wait, or "" for that of a primary key.
+func remake(name string) (sql string) {
+	for _, m := range migrations() {
+		for _, s := range createIndex.FindAllStringSubmatch(m.up, -1) {
+			if s[2] == name {
+				sql = "create " + s[1] + "index concurrently " + name + " " + strings.Join(strings.Fields(s[3]), " ")
+			}
+		}
+	}
+	return sql
 }
 
 // partOf answers the table that a line of the catalogue is a part of.

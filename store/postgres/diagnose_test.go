@@ -125,6 +125,7 @@ type sickness struct {
 	severity doctor.Severity
 	subject  string
 	measured string // a regular expression
+	cure     string // if it is not that of the check
 }
 
 // TestDiagnoseFinds: each of these is found on a real server, and nothing else.
@@ -132,13 +133,19 @@ func TestDiagnoseFinds(t *testing.T) {
 	t.Parallel()
 	for _, s := range []sickness{
 		{name: "index", sql: []string{"drop index step_ready"}, check: "schema", severity: doctor.Problem,
-			subject: "index step_ready on step (route, rank, job, ord) partial", measured: "missing"},
+			subject: "index step_ready on step (route, rank, job, ord) partial", measured: "missing",
+			cure: "create index concurrently step_ready on step (route, rank, job, ord) where state = 'enqueued';"},
+		{name: "unique index", sql: []string{"drop index schedule_name"}, check: "schema", severity: doctor.Problem,
+			cure: "create unique index concurrently schedule_name on schedule (workspace, name) where state <> 'removed';"},
 		{name: "another index", sql: []string{"drop index job_due", "create index job_due on job (id) where due_at > 0"}, check: "schema", severity: doctor.Problem,
-			subject: "index job_due on job (due_at) partial", measured: "missing, or another one"},
+			subject: "index job_due on job (due_at) partial", measured: "missing, or another one",
+			cure: "drop index job_due; create index concurrently job_due on job (due_at) where due_at > 0;"},
 		{name: "invalid index", sql: []string{"update pg_index set indisvalid = false where indexrelid = 'job_mark'::regclass"}, check: "schema", severity: doctor.Problem,
-			subject: "index job_mark on job (mark, id) partial", measured: "invalid"},
+			subject: "index job_mark on job (mark, id) partial", measured: "invalid", cure: "reindex index concurrently job_mark"},
 		{name: "column", sql: []string{"alter table job drop column output cascade"}, check: "schema", severity: doctor.Problem,
 			subject: "column job.output text", measured: "missing"},
+		{name: "domain's check", sql: []string{"alter domain job_depth drop constraint job_depth_check"}, check: "schema", severity: doctor.Problem,
+			subject: "domain job_depth as integer (job_depth_check)", measured: "missing"},
 		{name: "table", sql: []string{"drop table quota"}, check: "schema", severity: doctor.Problem, subject: "table quota", measured: "missing"},
 		{name: "stranger", sql: []string{"create table stranger (x int)"}, check: "schema", severity: doctor.Warning, subject: "table stranger", measured: "not one of this program's"},
 		{name: "today's partition", sql: []string{someJob, "do $$begin execute 'drop table audit_' || to_char(clock_timestamp() at time zone 'UTC', 'YYYYMMDD'); end$$"},
@@ -187,6 +194,17 @@ func (s *sickness) run(t *testing.T) {
 		}
 	}
 	s.found(t, diagnose(t.Context(), db.cfg, s.later))
+	if s.cure == "" {
+		return
+	}
+	for sql := range strings.SplitSeq(s.cure, "; ") {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	if left := find(Diagnose(t.Context(), db.cfg), s.check); len(left) > 0 {
+		t.Errorf("after what was advised: %v", left)
+	}
 }
 
 // found checks that there is that finding, and that no other check has any.
@@ -199,7 +217,7 @@ func (s *sickness) found(t *testing.T, all []doctor.Finding) {
 	}
 	got := find(all, s.check)
 	if len(got) != 1 || got[0].Severity != s.severity || s.subject != "" && got[0].Subject != s.subject ||
-		!regexp.MustCompile(s.measured).MatchString(got[0].Measured) || got[0].Cure == "" || got[0].Threshold == "" {
+		!regexp.MustCompile(s.measured).MatchString(got[0].Measured) || got[0].Cure == "" || got[0].Threshold == "" || s.cure != "" && got[0].Cure != s.cure {
 		t.Errorf("findings of %s: %+v; want one, a %s of %q, %s", s.check, got, s.severity, s.subject, s.measured)
 	}
 }

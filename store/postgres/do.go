@@ -2,11 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -14,6 +17,10 @@ const (
 	// readAttempts bounds how often the reading half is begun anew after a
 	// deadlock or on a connection that turned out to be dead.
 	readAttempts = 8
+	// readLimit bounds each try: a connection may say nothing any more, though it is
+	// not cut, and locks may be held for ever. After so many the next is not made.
+	readLimit = 30 * time.Second
+	maxSilent = 2
 	// writeLimit bounds the writing half, which the caller's context does not
 	// interrupt: a decision that was made is committed.
 	writeLimit = time.Minute
@@ -21,6 +28,20 @@ const (
 
 // Do runs one write transaction; see store.Ledger.
 func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(q.Pools) == 0 { // which are waited for with nothing taken
+		if err := db.cache.reserve(ctx, q.Jobs); err != nil {
+			return err
+		}
+		defer db.cache.release(q.Jobs)
+	}
+	if r := db.cache.find(q); r != nil && ctx.Err() == nil {
+		if done, err := db.tryOptimistic(ctx, r, decide); done {
+			return err
+		}
+	}
 	conn, facts, err := db.begin(ctx, q)
 	if err != nil {
 		return err
@@ -39,33 +60,59 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 		db.rollback(ctx, conn)
 		return err
 	}
-	err = db.commit(ctx, conn, w)
+	err = db.commit(ctx, conn, w, writeLimit)
 	facts.lookedAt(err == nil)
+	if err == nil {
+		db.cache.put(facts, ch, &w.stamp)
+	}
 	return err
 }
 
 // begin opens a transaction and reads what q asks for. What fails here has
 // decided nothing yet, and is tried again.
 func (db *DB) begin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *reading, error) {
+	silent := 0
 	for attempt := 1; ; attempt++ {
-		conn, err := db.pool.Acquire(ctx)
-		if err != nil {
-			return nil, nil, connectError(err)
+		limited, cancel := context.WithTimeout(ctx, db.patience)
+		conn, facts, err := db.tryBegin(limited, q)
+		timedOut := limited.Err() != nil && ctx.Err() == nil
+		if cancel(); timedOut {
+			silent++
 		}
-		facts, err := db.read(ctx, conn.Conn().PgConn(), q)
 		if err == nil {
 			return conn, facts, nil
 		}
-		if !severed(err) {
-			db.rollback(ctx, conn)
+		var unmade *pawl.Error // there is no connection
+		again := timedOut || (clash(err) || severed(err)) && !errors.As(err, &unmade)
+		if again {
+			db.distrust(ctx, err)
 		}
-		conn.Release()
-		db.distrust(ctx, err)
-		again := clash(err) || severed(err)
-		if !again || attempt == readAttempts || ctx.Err() != nil {
+		switch {
+		case timedOut && silent == maxSilent:
+			return nil, nil, &pawl.Error{
+				Kind: pawl.Unavailable, Message: fmt.Sprintf("the database does not answer: twice nothing came for %s", db.patience),
+				Hint: "check the network to its server, and with pawl doctor who holds a lock", Err: err,
+			}
+		case !again || attempt == readAttempts || ctx.Err() != nil:
 			return nil, nil, queryError("read a transaction", err)
 		}
 	}
+}
+
+func (db *DB) tryBegin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *reading, error) {
+	conn, err := db.pool.Acquire(ctx)
+	if err != nil {
+		return nil, nil, connectError(err)
+	}
+	facts, err := db.read(ctx, conn.Conn().PgConn(), q)
+	if err == nil {
+		return conn, facts, nil
+	}
+	if !severed(err) {
+		db.rollback(ctx, conn)
+	}
+	conn.Release()
+	return nil, nil, err
 }
 
 // distrust closes the idle connections after one was found dead: most likely
@@ -73,6 +120,7 @@ func (db *DB) begin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *readin
 func (db *DB) distrust(ctx context.Context, err error) {
 	if severed(err) && ctx.Err() == nil {
 		db.pool.Reset()
+		db.cache.clear()
 	}
 }
 
@@ -89,16 +137,18 @@ func (db *DB) rollback(ctx context.Context, conn *pgxpool.Conn) {
 	}
 }
 
-// commit writes and commits. A connection lost meanwhile is remembered, so that
-// Settle can wait for its end.
-func (db *DB) commit(ctx context.Context, conn *pgxpool.Conn, w *writing) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
+// commit writes and commits, in so much time. A connection lost meanwhile is
+// remembered, so that Settle can wait for its end.
+func (db *DB) commit(ctx context.Context, conn *pgxpool.Conn, w *writing, limit time.Duration) error {
+	ctx = context.WithoutCancel(ctx)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var tag pgconn.CommandTag
 	p := db.pipe(conn)
 	w.queue(p)
+	p.add(stamped, w.stamp.read)
 	p.addTagged(commit, &tag)
-	err := p.run(ctx)
+	err := p.run(limited)
 	switch {
 	case err == nil && tag.String() == "COMMIT":
 		db.counts.commits.Add(1)

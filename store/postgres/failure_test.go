@@ -86,7 +86,7 @@ func TestSettleWaitsForTheLostTransaction(t *testing.T) {
 			await(t, db, "select exists (select 1 from pg_stat_activity where pid = $1 and wait_event = 'PgSleep')", int32(conn.Conn().PgConn().PID()))
 			conn.Conn().PgConn().Conn().Close() // the network fails
 		}()
-		over <- db.commit(ctx, conn, w)
+		over <- db.commit(ctx, conn, w, writeLimit)
 	}()
 	pid := <-sent
 	if err := <-over; !errors.Is(err, store.ErrUnknown) {

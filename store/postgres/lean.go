@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl"
@@ -27,30 +29,91 @@ var (
 	stepMoves = join(stepTaken, columns("bigint completed_at"))
 
 	outputColumn = columns("text output")
-	jobPlace     = columns("tid place, bigint id, bigint was")
-	stepPlace    = columns("tid place, bigint job, bigint ord, bigint was")
+	jobID        = columns("bigint id")
+	stepID       = columns("bigint job, bigint ord")
 
-	moveJobs  = &statement{"move_jobs", narrow("job", jobPlace, jobLean, outputColumn)}
-	takeSteps = &statement{"take_steps", narrow("step", stepPlace, stepTaken, nil)}
-	moveSteps = &statement{"move_steps", narrow("step", stepPlace, stepMoves, outputColumn)} // both
-	endSteps  = &statement{"end_steps", narrow("step", stepPlace, stepEnded, outputColumn)}
+	moveJobs  = leanly("move_jobs", "job", jobID, jobLean, outputColumn)
+	takeSteps = leanly("take_steps", "step", stepID, stepTaken, nil)
+	moveSteps = leanly("move_steps", "step", stepID, stepMoves, outputColumn) // both
+	endSteps  = leanly("end_steps", "step", stepID, stepEnded, outputColumn)
 )
 
+// A lean update has two forms: for rows that the transaction has read and locked, and
+// for those that it only knows, which have to be the version that is known still; of
+// these, next to none go one by one. The version is compared with the row that is
+// updated, and not only with the one that was found: an update that had to wait for
+// another meets a newer row, and servers before 15.15, 16.11, 17.7 and 18.1 do not
+// compare its place again.
+type lean struct {
+	read, known, alone        *statement
+	readColumns, knownColumns []column
+}
+
+func leanly(name, table string, key, moving, bodies []column) *lean {
+	rest := join(key, columns("bigint was"), moving, bodies)
+	l := &lean{readColumns: join(columns("tid place"), rest), knownColumns: join(columns("xid xid"), rest)}
+	l.read = &statement{name, narrow(table, l.readColumns, key, moving, bodies)}
+	l.known = &statement{"known_" + name, exactly(len(l.knownColumns)+1, fmt.Sprintf("update %s t set %s from %s",
+		table, assign(moving, bodies), found(table, l.knownColumns, key, "k.xmin = u.xid and k.seq = u.was")+" and t.xmin = u.xid and t.seq = u.was"))}
+	l.alone = &statement{"alone_" + name, exactly(len(l.knownColumns)+1, one(fmt.Sprintf("update %s t set %s where t.xmin = u.xid%s and t.seq = u.was",
+		table, assign(moving, bodies), matching(key, "t")), l.knownColumns))}
+	return l
+}
+
 // narrow writes columns of the rows at places, which are still what key and was say.
-func narrow(table string, where, moving, bodies []column) string {
-	all := join(where, moving, bodies)
-	match := []string{"t.ctid = u.place"}
-	for _, c := range where[1 : len(where)-1] {
-		match = append(match, fmt.Sprintf("t.%s = u.%s", c.name, c.name))
+func narrow(table string, all, key, moving, bodies []column) string {
+	return exactly(len(all)+1, fmt.Sprintf("update %s t set %s from %s u where t.ctid = u.place%s and t.seq = u.was",
+		table, assign(moving, bodies), given(all), matching(key, "t")))
+}
+
+// matching says that a row has the key that is given.
+func matching(key []column, alias string) string {
+	var match strings.Builder
+	for _, c := range key {
+		fmt.Fprintf(&match, " and %s.%s = u.%[2]s", alias, c.name)
 	}
-	return exactly(len(all)+1, fmt.Sprintf("update %s t set %s from %s u where %s and t.seq = u.was",
-		table, assign(moving, bodies), given(all), strings.Join(match, " and ")))
+	return match.String()
+}
+
+var givenColumn = regexp.MustCompile(`\bu\.(\w+)`)
+
+// one turns a statement on given rows into one on a single row, whose columns are the
+// parameters.
+func one(sql string, all []column) string {
+	return givenColumn.ReplaceAllStringFunc(sql, func(name string) string {
+		i := slices.IndexFunc(all, func(c column) bool { return "u."+c.name == name })
+		return fmt.Sprintf("$%d::%s", i+1, all[i].typ)
+	})
+}
+
+// A leanRows is the rows of a lean update.
+type leanRows struct {
+	*rows
+	lean       *lean
+	optimistic bool
+}
+
+func (l *lean) collect(f *reading, n int) leanRows {
+	if f.optimistic {
+		return leanRows{collect(l.knownColumns, n), l, true}
+	}
+	return leanRows{collect(l.readColumns, n), l, false}
+}
+
+// at begins a row: where it is, or which.
+func (r leanRows) at(p place, v xid) {
+	if r.optimistic {
+		r.xid(v)
+		return
+	}
+	r.blob(p[:])
 }
 
 // A foundJob is what a lean statement does not write, as it was read; of steps
 // likewise.
 type foundJob struct {
 	place place
+	xid   xid // 0: not known
 	rest  jobRest
 }
 
@@ -70,6 +133,7 @@ func restOfJob(j *pawl.Job) jobRest {
 
 type foundStep struct {
 	place place
+	xid   xid
 	taken stepTakes
 	rest  stepRest
 	ended int64 // completed_at
@@ -113,7 +177,7 @@ func (r *reading) foundStep(c *cursor) *pawl.Step {
 
 // moveJobs writes the lean updates of jobs, and answers the others.
 func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (others []store.Update[*pawl.Job]) {
-	lean := collect(join(jobPlace, jobLean, outputColumn), len(updates))
+	lean := moveJobs.collect(f, len(updates))
 	for _, u := range updates {
 		j := f.changed(u.Record)
 		found, ok := f.jobs[j.Key()]
@@ -121,7 +185,10 @@ func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (other
 			others = append(others, u)
 			continue
 		}
-		lean.blob(found.place[:])
+		lean.at(found.place, found.xid)
+		if f.optimistic {
+			delete(f.jobs, j.Key()) // nothing more has to make sure of it
+		}
 		lean.num(j.Key())
 		lean.num(u.Was)
 		lean.record(&j.Record)
@@ -134,44 +201,54 @@ func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (other
 		lean.num(j.CompletedAt)
 		lean.body(j.Output)
 	}
-	w.updateAny(moveJobs, lean)
+	w.updateAny(lean)
 	return others
 }
 
-// few steps are written by one statement, though it has more columns: what a
-// statement costs by itself is as much as many columns.
-const fewSteps = 16
+const (
+	// few steps are written by one statement, though it has more columns: what a
+	// statement costs by itself is as much as many columns.
+	fewSteps = 16
+
+	// So few rows go one by one, which costs the server half.
+	oneByOne = 2
+)
 
 // moveSteps writes the lean updates of steps, and answers the others.
 func (w *writing) moveSteps(f *reading, updates []store.Update[*pawl.Step]) (others []store.Update[*pawl.Step]) {
-	taken := collect(join(stepPlace, stepTaken), len(updates))
-	ended := collect(join(stepPlace, stepEnded, outputColumn), len(updates))
-	moved := collect(join(stepPlace, stepMoves, outputColumn), min(len(updates), fewSteps))
+	taken, ended := takeSteps.collect(f, len(updates)), endSteps.collect(f, len(updates))
+	moved := moveSteps.collect(f, min(len(updates), fewSteps))
+	few := len(updates) <= fewSteps && !(f.optimistic && len(updates) <= oneByOne)
 	for _, u := range updates {
 		s := u.Record
 		found, ok := f.steps[s.StepKey]
 		switch {
 		case !ok || found.rest != restOfStep(s) || s.Input != nil || s.Error != nil:
 			others = append(others, u)
-		case len(updates) <= fewSteps:
-			moved.stepAt(found.place, u)
+			continue
+		case few:
+			moved.stepAt(&found, u)
 			moved.stepTakes(s)
 			moved.num(s.CompletedAt)
 			moved.body(s.Output)
 		case found.taken == takesOf(s):
-			ended.stepAt(found.place, u)
+			ended.stepAt(&found, u)
 			ended.num(s.CompletedAt)
 			ended.body(s.Output)
 		case found.ended == s.CompletedAt && s.Output == nil:
-			taken.stepAt(found.place, u)
+			taken.stepAt(&found, u)
 			taken.stepTakes(s)
 		default:
 			others = append(others, u)
+			continue
+		}
+		if f.optimistic {
+			delete(f.steps, s.StepKey)
 		}
 	}
-	w.updateAny(takeSteps, taken)
-	w.updateAny(endSteps, ended)
-	w.updateAny(moveSteps, moved)
+	w.updateAny(taken)
+	w.updateAny(ended)
+	w.updateAny(moved)
 	return others
 }
 
@@ -187,8 +264,8 @@ func (r *rows) stepTakes(s *pawl.Step) {
 }
 
 // stepAt writes what all lean updates of steps begin with.
-func (r *rows) stepAt(p place, u store.Update[*pawl.Step]) {
-	r.blob(p[:])
+func (r leanRows) stepAt(found *foundStep, u store.Update[*pawl.Step]) {
+	r.at(found.place, found.xid)
 	r.num(u.Record.Job)
 	r.num(int64(u.Record.Ord))
 	r.num(u.Was)
@@ -197,8 +274,17 @@ func (r *rows) stepAt(p place, u store.Update[*pawl.Step]) {
 }
 
 // updateAny queues an update unless there are no rows for it.
-func (w *writing) updateAny(s *statement, r *rows) {
-	if r.len() > 0 {
-		w.update(s, r, r.len())
+func (w *writing) updateAny(r leanRows) {
+	switch n := r.len(); {
+	case n == 0:
+	case !r.optimistic:
+		w.update(r.lean.read, r.rows, n)
+	case n > oneByOne:
+		w.update(r.lean.known, r.rows, n)
+	default:
+		for i := range n {
+			w.add(r.lean.alone, append(r.row(i), num(1))...)
+		}
+		w.updates += int64(n)
 	}
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -197,4 +198,45 @@ func TestDownWithWhatIsNew(t *testing.T) {
 	if err != nil || trails != 5 {
 		t.Errorf("%d trails, %v, want those of 2 jobs and 3 steps", trails, err)
 	}
+}
+
+// TestDomains: the way to version 4 and back leaves to views what was granted on
+// them, what is built on them, and the types of their columns (J10).
+func TestDomains(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	url, newest := db.cfg.URL, len(migrations())
+	submit(t, db, 1, 1)
+	db.Close()
+	migrate(t, db.Schema, 3)
+	execAll(t, url, "grant select on jobs to pg_monitor", "create view mine as select status, depth from jobs")
+	look := func() (all []string) {
+		onURL(t, url, func(conn *pgx.Conn) error {
+			rows, err := conn.Query(t.Context(), `select table_name || '.' || column_name || ' ' || data_type || coalesce(' ' || domain_name, '')
+from information_schema.columns where table_name in ('workers', 'worker_state_transitions', 'jobs', 'job_state_transitions', 'mine')
+union all select grantee || ' ' || privilege_type from information_schema.role_table_grants where table_name = 'jobs' and grantee = 'pg_monitor'
+union all select row(m.*)::text from mine m
+union all select coalesce(from_state, '') || '>' || to_state from job_state_transitions order by 1`)
+			if err == nil {
+				all, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			}
+			return err
+		})
+		return all
+	}
+	before := look()
+	for _, to := range []int{newest, 3, newest} {
+		migrate(t, db.Schema, to)
+		if diff := cmp.Diff(before, look()); diff != "" {
+			t.Errorf("at version %d (-before +after):\n%s", to, diff)
+		}
+	}
+}
+
+func execAll(t *testing.T, url string, sql ...string) {
+	t.Helper()
+	onURL(t, url, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(t.Context(), strings.Join(sql, ";"))
+		return err
+	})
 }

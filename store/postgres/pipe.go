@@ -54,12 +54,17 @@ func (p *pipe) run(ctx context.Context) error {
 	calls := p.calls
 	p.calls = nil
 	line := p.conn.StartPipeline(ctx)
+	room := roomOf(p.conn)
+	if ctx.Err() == nil { // else nothing is going to be sent
+		room.enter(p.conn, calls)
+	}
 	for i := range calls {
-		line.SendQueryPrepared(calls[i].statement.name, calls[i].params, inBinary, inBinary)
+		line.SendQueryStatement(&pgconn.StatementDescription{Name: calls[i].statement.name, Fields: undescribed}, calls[i].params, inBinary, inBinary)
 	}
 	if err := line.Sync(); err != nil {
 		return errors.Join(err, line.Close())
 	}
+	room.leave(p.conn)
 	for i := range calls {
 		if err := p.answer(line, &calls[i]); err != nil {
 			_ = line.Close()
@@ -68,6 +73,11 @@ func (p *pipe) run(ctx context.Context) error {
 	}
 	return line.Close()
 }
+
+// undescribed are the columns of any answer, as far as they are told to the driver:
+// rows are read by position, and a driver that knows the columns does not have the
+// server describe them with each statement.
+var undescribed = make([]pgconn.FieldDescription, 1)
 
 func (p *pipe) answer(line *pgconn.Pipeline, c *call) error {
 	res, err := line.GetResults()
@@ -78,8 +88,10 @@ func (p *pipe) answer(line *pgconn.Pipeline, c *call) error {
 	if !ok {
 		return errors.New("the pipeline is out of step")
 	}
+	var cur cursor
 	for reader.NextRow() {
-		p.read(c, reader.Values())
+		cur = cursor{vals: reader.Values()}
+		p.read(c, &cur)
 	}
 	tag, err := reader.Close()
 	if c.tag != nil {
@@ -89,18 +101,17 @@ func (p *pipe) answer(line *pgconn.Pipeline, c *call) error {
 }
 
 // read hands a row over. One that cannot be decoded must not stop the others.
-func (p *pipe) read(c *call, vals [][]byte) {
+func (p *pipe) read(c *call, cur *cursor) {
 	if c.row == nil {
 		return
 	}
-	cur := cursor{vals: vals}
-	c.row(&cur)
+	c.row(cur)
 	if cur.err == nil {
 		return
 	}
 	p.spoiled++
-	first := cursor{vals: vals}
-	if key := first.num(); p.faults.New(fmt.Sprint(c.statement.name, vals[0], cur.err)) {
+	first := cursor{vals: cur.vals}
+	if key := first.num(); p.faults.New(fmt.Sprint(c.statement.name, cur.vals[0], cur.err)) {
 		p.log.Error("row left out", "statement", c.statement.name, "key", key, "error", cur.err)
 	}
 }

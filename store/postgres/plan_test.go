@@ -12,7 +12,8 @@ import (
 )
 
 // looksUp are the statements whose work is to find records by key.
-var looksUp = []*statement{readNamed, readJobs, readSteps, setJobs, setSteps, moveJobs, takeSteps, endSteps, moveSteps, claimOne, claimMany, countPools, readSchedules, readVersions, readSignals, setSchedules, setTaken, setAnswers, dropKeys, readKeys}
+var looksUp = []*statement{readNamed, readAhead, readJobs, readSteps, setJobs, setSteps, claimOne, claimMany, countPools, readSchedules, readVersions, readSignals, setSchedules, setTaken, setAnswers, dropKeys, readKeys,
+	moveJobs.read, takeSteps.read, endSteps.read, moveSteps.read, moveJobs.known, takeSteps.known, endSteps.known, moveSteps.known, moveJobs.alone, takeSteps.alone, endSteps.alone, moveSteps.alone, verifyJobs, verifySteps}
 
 // TestPlansUseIndexes: no statement of a transaction or of the agenda reads a
 // whole table, though it was planned when there was next to nothing in it: a
@@ -81,4 +82,30 @@ func explain(t *testing.T, conn *pgxpool.Conn, s *statement) string {
 		t.Fatalf("%s: %v", s.name, err)
 	}
 	return plan.String()
+}
+
+// TestPlansUsePartialIndexes: the predicates of the indexes on what is in flight
+// are said in the words of the statements, though states are of a domain.
+func TestPlansUsePartialIndexes(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	submit(t, db, 60, 1)
+	execute(t, db, "analyze")
+	conn, err := db.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for s, indexes := range map[*statement]string{
+		claimOne: "step_ready job_open", claimMany: "step_ready job_open", countPools: "job_pool job_quota step_pool",
+		readSteps: "step_mark step_held", readSchedules: "schedule_name",
+		agenda: "job_open job_mark job_due step_mark step_due step_held worker_due worker_living schedule_due",
+	} {
+		plan := explain(t, conn, s)
+		for _, index := range strings.Fields(indexes) {
+			if !strings.Contains(plan, "using "+index+" ") {
+				t.Errorf("%s does not use %s:\n%s", s.name, index, plan)
+			}
+		}
+	}
 }

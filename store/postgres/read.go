@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -33,10 +34,11 @@ var (
 	commit   = &statement{"commit", "commit"}
 	now      = &statement{"now", "select " + clock}
 
-	readWorkers = &statement{"read_workers", "select " + names("", workerPlain) + " from worker where id = any($1::bigint[]) order by id for update"}
-	readJobs    = &statement{"read_jobs", "select " + names("", jobPlain) + ", ctid from job where id = any($1::bigint[]) order by id for update"}
+	readWorkers  = &statement{"read_workers", "select " + names("", workerPlain) + ", xmin from worker where id = any($1::bigint[]) order by id for update"}
+	watchWorkers = &statement{"watch_workers", "select " + names("", workerPlain) + ", xmin from worker where id = any($1::bigint[]) order by id for share"}
+	readJobs     = &statement{"read_jobs", "select " + names("", jobPlain) + ", ctid, xmin from job where id = any($1::bigint[]) order by id for update"}
 
-	readUnlocked = &statement{"read_unlocked", "select " + names("", jobPlain) + ", ctid from job where id = any($1::bigint[])"}
+	readUnlocked = &statement{"read_unlocked", "select " + names("", jobPlain) + ", ctid, xmin from job where id = any($1::bigint[])"}
 
 	// Steps that are named, and steps found by what they are, are locked by
 	// one statement, so that all writers lock them in one order. Which row was
@@ -65,6 +67,10 @@ select ` + names("s", stepPlain) + `, place from (select job, ord from k order b
   (select unnest($1::bigint[]) as job, unnest($2::bigint[]) as ord order by 1, 2) k cross join lateral
   (select *, ctid as place from step where step.job = k.job and step.ord = k.ord for update) s`}
 
+	// The first steps of jobs that are worth knowing for later transactions.
+	readAhead = &statement{"read_ahead", "select " + names("s", stepPlain) + `, xid from unnest($1::bigint[]) as u(job) cross join lateral
+  (select *, xmin as xid from step where step.job = u.job order by ord limit ` + strconv.Itoa(maxCachedSteps) + `) s where state = 'pending'`}
+
 	// A racing insert of the same key waits here until the other is over. The
 	// second statement answers the keys that the first one did not take.
 	takeKeys = &statement{"take_keys", `insert into idempotency (workspace, key, endpoint, request_hash, status, created_at, expires_at)
@@ -79,18 +85,22 @@ where idempotency.expires_at <= ` + clock + ` returning workspace, key`}
 // A reading collects the facts of one transaction.
 type reading struct {
 	*store.Facts
-	q        *store.Query
-	order    []*pawl.Step // as locked, by key
-	groups   []*claimGroup
-	read     map[int64]*pawl.Job // the bodies of jobs, as they are stored
-	jobs     map[int64]foundJob
-	horizons *horizons
-	took     time.Duration
-	steps    map[pawl.StepKey]foundStep
+	q          *store.Query
+	order      []*pawl.Step // as locked, by key
+	groups     []*claimGroup
+	read       map[int64]*pawl.Job // the bodies of jobs, as they are stored
+	jobs       map[int64]foundJob
+	horizons   *horizons
+	took       time.Duration
+	steps      map[pawl.StepKey]foundStep
+	workers    map[int64]xid
+	ahead      []int64      // jobs of which steps are read for later transactions,
+	later      []cachedStep // these
+	optimistic bool         // from what is known: nothing was read, and nothing is locked
 }
 
 func newReading(q *store.Query) *reading {
-	return &reading{q: q, horizons: new(horizons), read: map[int64]*pawl.Job{}, jobs: map[int64]foundJob{}, steps: map[pawl.StepKey]foundStep{}, Facts: &store.Facts{
+	return &reading{q: q, horizons: new(horizons), read: map[int64]*pawl.Job{}, jobs: map[int64]foundJob{}, steps: map[pawl.StepKey]foundStep{}, workers: map[int64]xid{}, Facts: &store.Facts{
 		Keys: map[store.IdempotencyKey]*store.Answer{}, Pools: map[store.Pool]int{}, Versions: map[pawl.WorkflowName]*pawl.Version{},
 		Schedules: map[int64]*pawl.Schedule{}, Signals: map[int64][]*pawl.Signal{},
 		Workers: map[int64]*pawl.Worker{}, Jobs: map[int64]*pawl.Job{},
@@ -102,7 +112,7 @@ func newReading(q *store.Query) *reading {
 // read begins a transaction and reads what q asks for, in one round trip.
 func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*reading, error) {
 	r := newReading(q)
-	r.horizons = &db.horizons
+	r.horizons, r.ahead = &db.horizons, db.cache.unread(q)
 	p := &pipe{conn: conn, log: db.log, faults: &db.faults}
 	begun := time.Now()
 	r.queue(p)
@@ -127,6 +137,9 @@ func (r *reading) queue(p *pipe) {
 	if len(q.Workers) > 0 {
 		p.add(readWorkers, r.worker, nums(q.Workers))
 	}
+	if len(q.Watched) > 0 {
+		p.add(watchWorkers, r.worker, nums(q.Watched))
+	}
 	if len(q.Jobs) > 0 {
 		p.add(readJobs, r.job, nums(q.Jobs))
 	}
@@ -136,6 +149,9 @@ func (r *reading) queue(p *pipe) {
 	r.queueNames(p)
 	r.queueSteps(p)
 	r.queueClaims(p)
+	if len(r.ahead) > 0 {
+		p.add(readAhead, r.aheadStep, nums(r.ahead))
+	}
 	// The clock is read last: after every lock has been waited for.
 	p.add(now, func(c *cursor) { r.Now = c.num() })
 }
@@ -194,13 +210,18 @@ func (r *reading) answer(c *cursor) {
 }
 
 func (r *reading) worker(c *cursor) {
-	if w := c.worker(); c.err == nil {
-		r.Workers[w.Key()] = w
+	w, v := c.worker(), c.xid()
+	if c.err == nil {
+		r.Workers[w.Key()], r.workers[w.Key()] = w, v
 	}
 }
 
 func (r *reading) job(c *cursor) {
-	if j := r.foundJob(c); c.err == nil {
+	j := r.foundJob(c)
+	found := r.jobs[j.Key()]
+	found.xid = c.xid()
+	r.jobs[j.Key()] = found
+	if c.err == nil {
 		r.Jobs[j.Key()] = j
 	}
 }
@@ -209,6 +230,13 @@ func (r *reading) step(c *cursor) {
 	if s := r.foundStep(c); c.err == nil {
 		r.Steps[s.StepKey] = s
 		r.order = append(r.order, s)
+	}
+}
+
+func (r *reading) aheadStep(c *cursor) {
+	s := c.step()
+	if xid := c.xid(); c.err == nil {
+		r.later = append(r.later, cachedStep{*s, xid})
 	}
 }
 

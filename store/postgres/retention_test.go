@@ -227,7 +227,7 @@ func TestLogsMoveToPartitions(t *testing.T) {
 		if diff := cmp.Diff(before, dump(t, url)); diff != "" {
 			t.Errorf("after the way down (-before +after):\n%s", diff)
 		}
-		migrate(t, db.Schema, 3)
+		migrate(t, db.Schema, len(migrations()))
 		if diff := cmp.Diff(before, dump(t, url)); diff != "" {
 			t.Errorf("after the way up (-before +after):\n%s", diff)
 		}
@@ -261,7 +261,7 @@ func TestVersionTwoKeepsWhatWasRemoved(t *testing.T) {
 	if len(rows["audit"]) != 3 || len(rows["job"]) != 1 {
 		t.Errorf("%d entries of %d jobs, want 3 of 1", len(rows["audit"]), len(rows["job"]))
 	}
-	migrate(t, db.Schema, 3)
+	migrate(t, db.Schema, len(migrations()))
 	checkTrails(t, open(t, db.cfg.URL), 2)
 }
 
@@ -269,7 +269,7 @@ func TestVersionTwoKeepsWhatWasRemoved(t *testing.T) {
 func TestVersionOneIsRemoved(t *testing.T) {
 	t.Parallel()
 	url, schema := versionOne(t)
-	migrate(t, schema, 3)
+	migrate(t, schema, len(migrations()))
 	db := open(t, url)
 	execute(t, db, "update job set state = 'CANCELED' where state in ('SUBMITTED', 'PENDING', 'RUNNING')")
 	p := month()

@@ -10,13 +10,15 @@ import (
 )
 
 // arrayOID answers the type of the elements of an array, by the type's name.
-var arrayOID = map[string]uint32{"bool": 16, "bytea": 17, "bigint": 20, "text": 25, "uuid": 2950, "tid": 27}
+var arrayOID = map[string]uint32{"bool": 16, "bytea": 17, "bigint": 20, "text": 25, "uuid": 2950, "tid": 27, "xid": 28}
 
 // rows collects records column by column, in PostgreSQL's binary form of
 // arrays: one parameter per column, whatever the number of rows. Values are
 // added in the order of the columns.
 type rows struct {
-	cols []array
+	spec []column
+	hint int     // rows that there is room for at first
+	cols []array // nil until the first value: many a statement has no rows
 	at   int
 }
 
@@ -30,22 +32,50 @@ type array struct {
 
 const arrayHeader = 20
 
-func collect(cs []column, n int) *rows {
-	r := &rows{cols: make([]array, len(cs))}
-	for i, c := range cs {
-		size := 12
-		if c.typ != "bigint" {
-			size = 24
-		}
-		r.cols[i] = array{oid: arrayOID[c.typ], buf: make([]byte, arrayHeader, arrayHeader+n*size)}
+func collect(cs []column, n int) *rows { return &rows{spec: cs, hint: n} }
+
+// open makes room for the columns, of which each has its share of one block.
+func (r *rows) open() {
+	size := 0
+	for _, c := range r.spec {
+		size += arrayHeader + r.hint*width(c.typ)
 	}
-	return r
+	block := make([]byte, size)
+	r.cols = make([]array, len(r.spec))
+	for i, c := range r.spec {
+		n := arrayHeader + r.hint*width(c.typ)
+		r.cols[i] = array{oid: arrayOID[c.typ], buf: block[:arrayHeader:n]}
+		block = block[n:]
+	}
+}
+
+// width answers about how many bytes an element takes, its length included.
+func width(typ string) int {
+	switch typ {
+	case "bigint":
+		return 12
+	case "bytea": // mostly a hash
+		return 36
+	case "bool":
+		return 5
+	case "tid":
+		return 10
+	}
+	return 20
 }
 
 // len answers how many rows there are.
-func (r *rows) len() int { return r.cols[0].n }
+func (r *rows) len() int {
+	if r.cols == nil {
+		return 0
+	}
+	return r.cols[0].n
+}
 
 func (r *rows) next() *array {
+	if r.cols == nil {
+		r.open()
+	}
 	c := &r.cols[r.at]
 	r.at++
 	if r.at == len(r.cols) {
@@ -55,70 +85,103 @@ func (r *rows) next() *array {
 	return c
 }
 
-func (r *rows) num(v int64) {
+func (r *rows) num(v int64) { r.next().num(v) }
+
+func (r *rows) xid(v xid) {
 	c := r.next()
-	c.buf = binary.BigEndian.AppendUint32(c.buf, 8)
-	c.buf = binary.BigEndian.AppendUint64(c.buf, uint64(v))
+	c.buf = binary.BigEndian.AppendUint32(c.buf, 4)
+	c.buf = binary.BigEndian.AppendUint32(c.buf, uint32(v))
 }
 
 func (r *rows) flag(v bool) {
-	c := r.next()
-	c.buf = binary.BigEndian.AppendUint32(c.buf, 1)
 	if v {
-		c.buf = append(c.buf, 1)
+		r.next().bytes([]byte{1})
 	} else {
-		c.buf = append(c.buf, 0)
+		r.next().bytes([]byte{0})
 	}
 }
 
 // text adds a string, made storable; see storable.
-func (r *rows) text(s string) {
-	s = storable(s)
-	c := r.next()
-	c.buf = binary.BigEndian.AppendUint32(c.buf, uint32(len(s)))
-	c.buf = append(c.buf, s...)
-}
+func (r *rows) text(s string) { r.next().text(s) }
 
 // body adds JSON as a text that keeps its bytes, or null for nil.
 func (r *rows) body(b []byte) {
-	switch {
+	switch c := r.next(); {
 	case b == nil:
+		c.null()
 	case plain(b):
-		c := r.next()
-		c.buf = binary.BigEndian.AppendUint32(c.buf, uint32(len(b)))
-		c.buf = append(c.buf, b...)
-		return
+		c.bytes(b)
 	default:
-		r.text(string(b))
-		return
+		c.text(string(b))
 	}
-	r.null()
 }
 
 // blob adds bytes as they are, or null for nil.
 func (r *rows) blob(b []byte) {
-	if b == nil {
-		r.null()
-		return
+	if c := r.next(); b == nil {
+		c.null()
+	} else {
+		c.bytes(b)
 	}
-	c := r.next()
-	c.buf = binary.BigEndian.AppendUint32(c.buf, uint32(len(b)))
-	c.buf = append(c.buf, b...)
 }
 
-func (r *rows) null() {
-	c := r.next()
-	c.nulls = true
-	c.buf = binary.BigEndian.AppendUint32(c.buf, 0xffffffff)
-}
+func (r *rows) null() { r.next().null() }
 
 // params answers one parameter per column.
 func (r *rows) params() [][]byte {
+	if r.cols == nil {
+		r.open()
+	}
 	out := make([][]byte, len(r.cols), len(r.cols)+1)
 	for i := range r.cols {
 		out[i] = r.cols[i].finish()
 	}
 	return out
+}
+
+// row answers one parameter per column, of one row.
+func (r *rows) row(i int) [][]byte {
+	out := make([][]byte, len(r.cols), len(r.cols)+1)
+	for k := range r.cols {
+		out[k] = r.cols[k].element(i)
+	}
+	return out
+}
+
+// element answers the bytes of an element, or nil for null.
+func (a *array) element(i int) []byte {
+	b := a.buf[arrayHeader:]
+	for {
+		size := int32(binary.BigEndian.Uint32(b))
+		b = b[4:]
+		if i == 0 && size < 0 {
+			return nil
+		}
+		size = max(size, 0)
+		if i == 0 {
+			return b[:size:size]
+		}
+		b, i = b[size:], i-1
+	}
+}
+
+func (a *array) num(v int64) {
+	a.buf = binary.BigEndian.AppendUint32(a.buf, 8)
+	a.buf = binary.BigEndian.AppendUint64(a.buf, uint64(v))
+}
+
+func (a *array) bytes(b []byte) {
+	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(b))), b...)
+}
+
+func (a *array) text(s string) {
+	s = storable(s)
+	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(s))), s...)
+}
+
+func (a *array) null() {
+	a.nulls = true
+	a.buf = binary.BigEndian.AppendUint32(a.buf, 0xffffffff)
 }
 
 // finish fills the header in: dimensions, nulls, type, length, lower bound.
@@ -140,20 +203,20 @@ func (a *array) finish() []byte {
 
 // nums answers one bigint[] parameter.
 func nums[N ~int64](vs []N) []byte {
-	r := collect([]column{{typ: "bigint"}}, len(vs))
+	a := array{oid: arrayOID["bigint"], n: len(vs), buf: make([]byte, arrayHeader, arrayHeader+len(vs)*width("bigint"))}
 	for _, v := range vs {
-		r.num(int64(v))
+		a.num(int64(v))
 	}
-	return r.params()[0]
+	return a.finish()
 }
 
 // texts answers one text[] parameter.
 func texts[S ~string](vs []S) []byte {
-	r := collect([]column{{typ: "text"}}, len(vs))
+	a := array{oid: arrayOID["text"], n: len(vs), buf: make([]byte, arrayHeader, arrayHeader+len(vs)*width("text"))}
 	for _, v := range vs {
-		r.text(string(v))
+		a.text(string(v))
 	}
-	return r.params()[0]
+	return a.finish()
 }
 
 // truth answers one bool parameter.

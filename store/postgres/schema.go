@@ -53,6 +53,7 @@ func (s *Schema) with(ctx context.Context, f func(*pgx.Conn) error) error {
 	if err != nil {
 		return badURL(err)
 	}
+	reach(&pc.Config)
 	pc.RuntimeParams["application_name"] = "pawl schema"
 	conn, err := pgx.ConnectConfig(ctx, pc)
 	if err != nil {

@@ -32,6 +32,7 @@ var (
 // A writing is a set of changes in the form that the server takes them in.
 type writing struct {
 	calls                     []call
+	stamp                     stamp
 	inserts, updates, entries int64
 	err                       error
 }
@@ -39,6 +40,7 @@ type writing struct {
 // encode prepares the changes before anything is sent.
 func encode(f *reading, ch *store.Changes) (*writing, error) {
 	w := new(writing)
+	w.verifyTheWorkers(f)
 	w.definitions(ch.Definitions)
 	w.schedules(ch)
 	w.workers(ch)
@@ -127,7 +129,9 @@ func (w *writing) jobs(f *reading, ch *store.Changes) {
 		}
 		w.insert(newJobs, r)
 	}
-	if others := w.moveJobs(f, ch.Jobs); len(others) > 0 {
+	others := w.moveJobs(f, ch.Jobs)
+	w.verifyTheJobs(f)
+	if len(others) > 0 {
 		r := collect(setJobColumns, len(others))
 		for _, u := range others {
 			r.num(u.Record.Key())
@@ -149,7 +153,9 @@ func (w *writing) steps(f *reading, ch *store.Changes) {
 		}
 		w.insert(newSteps, r)
 	}
-	if others := w.moveSteps(f, ch.Steps); len(others) > 0 {
+	others := w.moveSteps(f, ch.Steps)
+	w.verifyTheSteps(f)
+	if len(others) > 0 {
 		r := collect(setStepColumns, len(others))
 		for _, u := range others {
 			r.num(u.Record.Job)

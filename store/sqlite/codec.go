@@ -15,13 +15,50 @@ import (
 
 // A row binds the parameters of a statement in their order.
 type row struct {
-	s *sqlite.Stmt
-	n int
+	s     *sqlite.Stmt
+	n     int
+	bound []value // what is bound already
+}
+
+// A value is what a parameter is bound to. A statement keeps its bindings, so
+// that only what differs from its last use is bound anew: most of a row is the
+// same for each record of a batch.
+type value struct {
+	is   kind
+	n    int64
+	text string
+}
+
+type kind uint8
+
+const (
+	unknown kind = iota
+	null
+	integer
+	text
+)
+
+// keptText bounds the texts that are remembered as bound.
+const keptText = 64
+
+// anew goes to the next parameter. It reports whether v has to be bound to it.
+func (r *row) anew(v value) bool {
+	if r.n == len(r.bound) {
+		r.bound = append(r.bound, value{})
+	}
+	was := &r.bound[r.n]
+	r.n++
+	if *was == v && v.is != unknown {
+		return false
+	}
+	*was = v
+	return true
 }
 
 func (r *row) int(v int64) {
-	r.n++
-	r.s.BindInt64(r.n, v)
+	if r.anew(value{is: integer, n: v}) {
+		r.s.BindInt64(r.n, v)
+	}
 }
 
 func (r *row) ints(vs ...int64) {
@@ -31,17 +68,24 @@ func (r *row) ints(vs ...int64) {
 }
 
 func (r *row) bool(v bool) {
-	r.n++
-	r.s.BindBool(r.n, v)
+	n := int64(0)
+	if v {
+		n = 1
+	}
+	r.int(n)
 }
 
 func (r *row) text(v string) {
-	r.n++
-	r.s.BindText(r.n, v)
+	if len(v) > keptText {
+		r.anew(value{})
+		r.s.BindText(r.n, v)
+	} else if r.anew(value{is: text, text: v}) {
+		r.s.BindText(r.n, v)
+	}
 }
 
 func (r *row) blob(v []byte) {
-	r.n++
+	r.anew(value{})
 	r.s.BindBytes(r.n, v)
 }
 
@@ -56,12 +100,11 @@ func (r *row) any(v any) {
 
 // body binds text, NULL if it is nil.
 func (r *row) body(v []byte) {
-	if v == nil {
-		r.n++
+	if v != nil {
+		r.text(string(v))
+	} else if r.anew(value{is: null}) {
 		r.s.BindNull(r.n)
-		return
 	}
-	r.text(string(v))
 }
 
 // columns reads the columns of a result row in their order. A value that cannot

@@ -21,7 +21,19 @@ const (
 // uses it.
 type conn struct {
 	*sqlite.Conn
-	prepared [statementCount]*sqlite.Stmt
+	prepared [statementCount]*prepared
+	cache    *rowCache // of a connection that writes
+}
+
+// A prepared statement, and what it is bound to.
+type prepared struct {
+	*sqlite.Stmt
+	row  row
+	cols columns
+}
+
+func newPrepared(s *sqlite.Stmt) *prepared {
+	return &prepared{Stmt: s, row: row{s: s}, cols: columns{s: s}}
 }
 
 // connect opens a connection with a cache of so many KiB. Waiting for other processes is bounded by ctx and
@@ -59,17 +71,18 @@ func configure(c *sqlite.Conn, path, synchronous string, cacheKiB int) error {
 }
 
 // prep answers a prepared statement, ready to be bound. It stays the
-// connection's.
-func (c *conn) prep(s statement) (*sqlite.Stmt, error) {
+// connection's. SQLite is told that it stays, or it would take the memory for it
+// from the little that it has for what passes.
+func (c *conn) prep(s statement) (*prepared, error) {
 	if p := c.prepared[s]; p != nil {
 		return p, nil
 	}
-	p, _, err := c.PrepareTransient(texts[s])
+	stmt, err := c.Prepare(texts[s])
 	if err != nil {
 		return nil, fmt.Errorf("%w in %s", err, texts[s])
 	}
-	c.prepared[s] = p
-	return p, nil
+	c.prepared[s] = newPrepared(stmt)
+	return c.prepared[s], nil
 }
 
 // run executes a statement that answers no rows.
@@ -78,10 +91,9 @@ func (c *conn) run(s statement, bind func(*row)) error {
 	if err != nil {
 		return err
 	}
-	if bind != nil {
-		bind(&row{s: p})
-	}
+	p.bind(bind)
 	if _, err := p.Step(); err != nil {
+		p.forget()
 		return err
 	}
 	return p.Reset()
@@ -93,37 +105,41 @@ func (c *conn) each(s statement, bind func(*row), f func(*columns) error) error 
 	if err != nil {
 		return err
 	}
-	if bind != nil {
-		bind(&row{s: p})
-	}
-	return rows(p, f)
+	p.bind(bind)
+	return p.rows(f)
 }
 
-// rows steps through p and resets it.
-func rows(p *sqlite.Stmt, f func(*columns) error) error {
-	cols := columns{s: p}
+func (p *prepared) bind(f func(*row)) {
+	if f != nil {
+		p.row.n = 0
+		f(&p.row)
+	}
+}
+
+// forget has everything bound anew: a binding may be what failed.
+func (p *prepared) forget() { p.row.bound = p.row.bound[:0] }
+
+// rows steps through the rows and resets the statement.
+func (p *prepared) rows(f func(*columns) error) error {
+	p.cols.fault = nil
 	for {
 		more, err := p.Step()
 		if err != nil {
+			p.forget()
 			return err
 		}
 		if !more {
 			return p.Reset()
 		}
-		cols.n = 0
-		if err := f(&cols); err != nil {
+		p.cols.n = 0
+		if err := f(&p.cols); err != nil {
 			p.Reset()
 			return err
 		}
 	}
 }
 
-// close ends the connection; statements first.
+// close ends the connection and its statements.
 func (c *conn) close() error {
-	for _, p := range c.prepared {
-		if p != nil {
-			p.Finalize()
-		}
-	}
 	return c.Close()
 }

@@ -181,7 +181,7 @@ func (d *diagnosis) integrity(limit time.Duration) error {
 // catalog compares the schema with one that the migrations make in memory.
 // Indexes, columns and views that somebody added are theirs.
 func (d *diagnosis) catalog() error {
-	made, err := reference()
+	made, statements, err := reference()
 	if err != nil {
 		return err
 	}
@@ -197,23 +197,48 @@ func (d *diagnosis) catalog() error {
 	for _, line := range made {
 		if !slices.Contains(there, line) && (strings.HasPrefix(line, "table ") || slices.Contains(there, "table "+partOf(line))) {
 			d.Say("schema", doctor.Problem, line, "it is missing, or another one")
+			if name, sql := indexOf(line), statements[indexOf(line)]; sql != "" {
+				if slices.ContainsFunc(there, func(other string) bool { return indexOf(other) == name }) {
+					sql = "DROP INDEX " + name + "; " + sql
+				}
+				d.Advise(sql)
+			}
 		}
 	}
 	return nil
 }
 
-// reference answers the catalogue of a new database.
-func reference() ([]string, error) {
+// reference answers the catalogue of a new database, and the statements that make
+// its indexes.
+func reference() (lines []string, indexes map[string]string, err error) {
 	m, err := sqlite.OpenConn(memory, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c := &conn{Conn: m}
 	defer c.close()
 	if _, err := c.migrate(0, newest()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return c.catalog()
+	indexes = map[string]string{}
+	err = c.ask("SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL", nil, func(cols *columns) {
+		name := cols.text()
+		indexes[name] = strings.Join(strings.Fields(cols.text()), " ") + ";"
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the schema: %w", err)
+	}
+	lines, err = c.catalog()
+	return lines, indexes, err
+}
+
+// indexOf answers the name of the index that a line of the catalogue is of, or "".
+func indexOf(line string) string {
+	words := strings.Fields(line)
+	if len(words) < 3 || words[0] != "index" {
+		return ""
+	}
+	return words[2]
 }
 
 // catalog answers tables, columns, indexes and views, one line each: first what

@@ -35,14 +35,20 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := write(c, facts, changes); err != nil {
-		return translate("write", err)
-	}
-	if err := db.writer.commit(); err != nil {
+	if err := db.commit(c, facts, changes); err != nil {
+		c.cache.forget()
 		return err
 	}
+	c.cache.committed(changes)
 	db.count(changes)
 	return nil
+}
+
+func (db *DB) commit(c *conn, f *store.Facts, ch *store.Changes) error {
+	if err := write(c, f, ch); err != nil {
+		return translate("write", err)
+	}
+	return db.writer.commit()
 }
 
 func (db *DB) count(c *store.Changes) {

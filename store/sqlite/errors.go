@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"syscall"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -67,6 +68,18 @@ func exists(err error) bool {
 	return code == sqlite.ResultConstraintPrimaryKey || code == sqlite.ResultConstraintRowID || code == sqlite.ResultConstraintUnique
 }
 
+func diskFull(err error) error {
+	return &pawl.Error{Kind: pawl.Unavailable, Message: "the disk is full", Hint: "make room and try again", Err: err}
+}
+
+// noRoom says that the disk is full if that is why a file could not be written.
+func noRoom(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return diskFull(err)
+	}
+	return err
+}
+
 // translate answers err as a user may see it, with what was attempted.
 func translate(what string, err error) error {
 	var known *pawl.Error
@@ -75,7 +88,12 @@ func translate(what string, err error) error {
 	}
 	switch primary(err) {
 	case sqlite.ResultFull:
-		return &pawl.Error{Kind: pawl.Unavailable, Message: "the disk is full", Hint: "make room and try again", Err: err}
+		return diskFull(err)
+	case sqlite.ResultIOErr:
+		if sqlite.ErrCode(err) == sqlite.ResultIOErrSHMSize { // the file beside the database cannot be made larger
+			return diskFull(err)
+		}
+		return &pawl.Error{Kind: pawl.Unavailable, Message: what + ": the disk cannot be read or written", Hint: "it may be full, or damaged; see pawl doctor", Err: err}
 	case sqlite.ResultBusy, sqlite.ResultLocked:
 		return &pawl.Error{Kind: pawl.Unavailable, Message: fmt.Sprintf("another process has kept the database busy for %s", patience), Err: err}
 	case sqlite.ResultCantOpen:

@@ -12,5 +12,6 @@ func (db *DB) Raw(ctx context.Context, f func(*sqlite.Conn) error) error {
 		return err
 	}
 	defer func() { <-db.writer.use }()
+	db.writer.conn.cache.forget()
 	return f(db.writer.conn.Conn)
 }

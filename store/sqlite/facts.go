@@ -3,6 +3,7 @@ package sqlite
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -34,6 +35,9 @@ func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
 		Nodes:     make(map[int64][]pawl.StepKey, len(q.Nodes)),
 		Held:      make(map[int64][]pawl.StepKey, len(q.Held)),
 	}}
+	if err := c.cache.refresh(c); err != nil {
+		return nil, err
+	}
 	for _, part := range []func(*store.Query) error{
 		r.keys, r.pools, r.names, r.schedules, r.named, r.signals, r.found, r.held, r.claims,
 	} {
@@ -72,7 +76,7 @@ func (r *reading) keys(q *store.Query) error {
 
 // named reads the records that the query names.
 func (r *reading) named(q *store.Query) error {
-	for _, k := range q.Workers {
+	for _, k := range slices.Concat(q.Workers, q.Watched) {
 		if err := r.worker(k); err != nil {
 			return err
 		}
@@ -154,11 +158,16 @@ func (r *reading) worker(k int64) error {
 	if r.f.Workers[k] != nil {
 		return nil
 	}
+	if w := r.c.cache.worker(k); w != nil {
+		r.f.Workers[k] = w
+		return nil
+	}
 	return r.c.each(selectWorker, func(b *row) { b.int(k) }, func(c *columns) error {
 		w := c.worker()
 		w.Metadata = nil
 		if r.decoded(c, "worker", k) {
 			r.f.Workers[k] = w
+			r.c.cache.keepWorker(w)
 		}
 		return nil
 	})
@@ -168,9 +177,14 @@ func (r *reading) job(k int64) error {
 	if r.f.Jobs[k] != nil {
 		return nil
 	}
+	if j := r.c.cache.job(k); j != nil {
+		r.f.Jobs[k] = j
+		return nil
+	}
 	return r.c.each(selectJob, func(b *row) { b.int(k) }, func(c *columns) error {
 		if j := c.job(); r.decoded(c, "job", k) {
 			r.f.Jobs[k] = j
+			r.c.cache.keepJob(j, false)
 		}
 		return nil
 	})
@@ -183,23 +197,36 @@ func (r *reading) jobInputs(k int64) error {
 		return nil
 	}
 	r.inputs[k] = true
+	if j := r.c.cache.jobInputs(k); j != nil {
+		r.addJob(j)
+		return nil
+	}
 	return r.c.each(selectJobInputs, func(b *row) { b.int(k) }, func(c *columns) error {
 		j := c.job()
 		j.Inputs, j.Metadata = c.body(), c.body()
-		if !r.decoded(c, "job", k) {
-			return nil
-		}
-		if known := r.f.Jobs[k]; known != nil {
-			known.Inputs, known.Metadata = j.Inputs, j.Metadata
-		} else {
-			r.f.Jobs[k] = j
+		if r.decoded(c, "job", k) {
+			r.c.cache.keepJob(j, true)
+			r.addJob(j)
 		}
 		return nil
 	})
 }
 
+// addJob adds a job with its inputs and metadata, or these to it.
+func (r *reading) addJob(j *pawl.Job) {
+	if read := r.f.Jobs[j.Key()]; read != nil {
+		read.Inputs, read.Metadata = j.Inputs, j.Metadata
+	} else {
+		r.f.Jobs[j.Key()] = j
+	}
+}
+
 func (r *reading) step(k pawl.StepKey) error {
 	if r.f.Steps[k] != nil {
+		return nil
+	}
+	if s := r.c.cache.step(k); s != nil {
+		r.f.Steps[k] = s
 		return nil
 	}
 	return r.c.each(selectStep, func(b *row) { b.ints(k.Job, int64(k.Ord)) }, func(c *columns) error {
@@ -227,6 +254,7 @@ func (r *reading) addStep(c *columns) (pawl.StepKey, bool) {
 	}
 	if r.f.Steps[s.StepKey] == nil {
 		r.f.Steps[s.StepKey] = s
+		r.c.cache.keepStep(s)
 	}
 	return s.StepKey, true
 }

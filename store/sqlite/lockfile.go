@@ -58,7 +58,7 @@ func (h *fileHolds) hold(name string, note []byte) (release func(), err error) {
 		lock, err = take(path)
 	}
 	if err != nil {
-		return nil, err
+		return nil, noRoom(err)
 	}
 	if lock == nil {
 		old, _ := os.ReadFile(path) // it may be free by now; then nothing is known of its holder
@@ -70,7 +70,7 @@ func (h *fileHolds) hold(name string, note []byte) (release func(), err error) {
 	}
 	if err != nil {
 		drop(lock)
-		return nil, err
+		return nil, noRoom(err)
 	}
 	return func() { drop(lock) }, nil
 }

@@ -22,7 +22,7 @@ func explain(t *testing.T, db *DB, query string) string {
 			return err
 		}
 		defer s.Finalize()
-		return rows(s, func(cols *columns) error {
+		return newPrepared(s).rows(func(cols *columns) error {
 			lines = append(lines, cols.s.ColumnText(3))
 			return nil
 		})

@@ -19,6 +19,14 @@ const (
 	stepHot    = stepFixed + ", " + stepLive
 	stepAll    = stepHot + ", " + stepBodies
 	stepPlaced = stepLive + ", place" // as it is written; place follows from the rest
+	stepNew    = stepFixed + ", " + stepPlaced + ", " + stepBodies
+
+	// What lean statements write.
+	moveColumns = "state, seq, head, updated_at"
+	jobCounts   = "open, blocked, active"
+	jobMoved    = jobCounts + ", " + moveColumns + ", started_at, completed_at"
+	stepTaken   = "unmet, attempts, claims, worker, route, rank, enqueued_at, started_at, place"
+	stepEnded   = "completed_at, place"
 
 	workerFixed = "id, uuid, workspace, created_at"
 	workerLive  = recordColumns + ", name, host, pid, capacity, routes, handlers"
@@ -29,6 +37,7 @@ const (
 	scheduleAll   = scheduleFixed + ", " + scheduleLive + ", inputs"
 
 	entryColumns      = "seq, state, event, reason, actor, request_id, metadata, at, hash"
+	auditColumns      = "job, ord, " + entryColumns
 	definitionColumns = "id, hash, name, source, created_at"
 	refusalColumns    = "job, ord, at, claim, event, actor, why, data"
 	versionColumns    = "workspace, name, version, definition, dir, at, actor, reason"
@@ -74,16 +83,20 @@ const (
 	beginRead
 	commit
 	rollback
+	dataVersion
 
 	insertJob
+	insertJob8
 	insertStep
+	insertStep8
 	insertWorker
 	insertSchedule
 	insertVersion
 	insertQuota
 	insertSignal
 	insertAudit
-	insertAudits
+	insertAudit3
+	insertAudit24
 	insertWorkerAudit
 	insertScheduleAudit
 	insertDefinition
@@ -91,8 +104,13 @@ const (
 	insertAnswer
 	updateJob
 	updateJobBodies
+	updateJobCounts
+	updateJobMove
+	updateJobEnd
 	updateStep
 	updateStepBodies
+	updateStepTake
+	updateStepEnd
 	updateWorker
 	updateSchedule
 	takeSignal
@@ -200,11 +218,16 @@ var texts = [statementCount]string{
 	commit:    "COMMIT",
 	rollback:  "ROLLBACK",
 
+	dataVersion: "PRAGMA data_version",
+
 	insertJob:           insert("job", jobAll),
-	insertStep:          insert("step", stepFixed+", "+stepPlaced+", "+stepBodies),
+	insertJob8:          insertRows("job", jobAll, 8),
+	insertStep:          insert("step", stepNew),
+	insertStep8:         insertRows("step", stepNew, 8),
 	insertWorker:        insert("worker", workerAll),
-	insertAudit:         insert("audit", "job, ord, "+entryColumns),
-	insertAudits:        insertRows("audit", "job, ord, "+entryColumns, auditRows),
+	insertAudit:         insert("audit", auditColumns),
+	insertAudit3:        insertRows("audit", auditColumns, 3),
+	insertAudit24:       insertRows("audit", auditColumns, 24),
 	insertWorkerAudit:   insert("worker_audit", "worker, "+entryColumns),
 	insertScheduleAudit: insert("schedule_audit", "schedule, "+entryColumns),
 	insertSchedule:      insert("schedule", scheduleAll),
@@ -219,9 +242,14 @@ var texts = [statementCount]string{
 	updateJob: "UPDATE job SET " + assign(jobLive) + " WHERE id = ? AND seq = ?",
 	updateJobBodies: "UPDATE job SET " + assign(jobLive) + ", " + replace(jobBodies) +
 		" WHERE id = ? AND seq = ?",
-	updateStep: "UPDATE step SET " + assign(stepPlaced) + " WHERE job = ? AND ord = ? AND seq = ?",
+	updateJobCounts: "UPDATE job SET " + assign(jobCounts) + " WHERE id = ? AND seq = ?",
+	updateJobMove:   "UPDATE job SET " + assign(jobMoved) + " WHERE id = ? AND seq = ?",
+	updateJobEnd:    "UPDATE job SET " + assign(jobMoved+", output") + " WHERE id = ? AND seq = ?",
+	updateStep:      "UPDATE step SET " + assign(stepPlaced) + " WHERE job = ? AND ord = ? AND seq = ?",
 	updateStepBodies: "UPDATE step SET " + assign(stepPlaced) + ", " + replace(stepBodies) +
 		" WHERE job = ? AND ord = ? AND seq = ?",
+	updateStepTake: "UPDATE step SET " + assign(moveColumns+", "+stepTaken) + " WHERE job = ? AND ord = ? AND seq = ?",
+	updateStepEnd:  "UPDATE step SET " + assign(moveColumns+", "+stepEnded+", output") + " WHERE job = ? AND ord = ? AND seq = ?",
 	updateWorker:   "UPDATE worker SET " + assign(workerLive) + ", " + replace("metadata") + " WHERE id = ? AND seq = ?",
 	updateSchedule: "UPDATE schedule SET " + assign(scheduleLive) + ", " + replace("inputs") + " WHERE id = ? AND seq = ?",
 	takeSignal:     "UPDATE signal SET taken = ? WHERE job = ? AND seq = ? AND taken = 0",
@@ -346,15 +374,27 @@ func insert(table, columns string) string {
 	return "INSERT INTO " + table + " (" + columns + ") VALUES (?" + strings.Repeat(", ?", strings.Count(columns, ",")) + ")"
 }
 
-// auditRows is how many entries one statement writes while there are as many.
-const auditRows = 8
-
-// insertRows is insert for n rows at once.
+// insertRows is insert for n rows at once. A failure leaves the rows before it,
+// for its transaction ends anyway: else SQLite would copy each page first.
 func insertRows(table, columns string, n int) string {
-	one := insert(table, columns)
+	one := strings.Replace(insert(table, columns), "INSERT", "INSERT OR FAIL", 1)
 	row := one[strings.LastIndex(one, "("):]
 	return one + strings.Repeat(", "+row, n-1)
 }
+
+// A bulk is a statement that inserts so many rows at once.
+type bulk struct {
+	statement
+	rows int
+}
+
+// Bulks, largest first. What comes in the same turns, as the entries of many
+// jobs do, is bound to the same places: hence 24.
+var (
+	jobBulks   = []bulk{{insertJob8, 8}, {insertJob, 1}}
+	stepBulks  = []bulk{{insertStep8, 8}, {insertStep, 1}}
+	auditBulks = []bulk{{insertAudit24, 24}, {insertAudit3, 3}, {insertAudit, 1}}
+)
 
 // assign makes "a = ?, b = ?" of "a, b".
 func assign(columns string) string {

@@ -54,8 +54,9 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 			return err
 		}
 		defer s.Finalize()
-		bind(&row{s: s})
-		return rows(s, func(cols *columns) error {
+		p := newPrepared(s)
+		p.bind(bind)
+		return p.rows(func(cols *columns) error {
 			if j := db.fullJob(cols); j != nil {
 				jobs = append(jobs, j)
 			}

@@ -71,10 +71,9 @@ func (c *conn) ask(query string, bind func(*row), f func(*columns)) error {
 		return err
 	}
 	defer s.Finalize()
-	if bind != nil {
-		bind(&row{s: s})
-	}
-	return rows(s, func(cols *columns) error {
+	p := newPrepared(s)
+	p.bind(bind)
+	return p.rows(func(cols *columns) error {
 		f(cols)
 		return cols.finish()
 	})

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -70,19 +71,16 @@ func writeWorkers(c *conn, _ *store.Facts, ch *store.Changes) error {
 }
 
 func writeJobs(c *conn, _ *store.Facts, ch *store.Changes) error {
-	for _, j := range sorted(ch.NewJobs, func(a, b *pawl.Job) int { return cmp.Compare(a.Key(), b.Key()) }) {
+	jobs := sorted(ch.NewJobs, func(a, b *pawl.Job) int { return cmp.Compare(a.Key(), b.Key()) })
+	n, err := insertAll(c, jobBulks, jobs, func(r *row, j *pawl.Job) error {
 		failure, err := store.EncodeFailure(j.Error)
-		if err != nil {
-			return err
-		}
-		err = c.run(insertJob, func(r *row) {
-			r.jobFixed(j)
-			r.jobLive(j)
-			r.bodies(j.Inputs, j.Output, failure, j.Metadata)
-		})
-		if err != nil {
-			return inserted(err, lifecycle.Job.Name, j.Key())
-		}
+		r.jobFixed(j)
+		r.jobLive(j)
+		r.bodies(j.Inputs, j.Output, failure, j.Metadata)
+		return err
+	})
+	if err != nil {
+		return inserted(err, lifecycle.Job.Name, jobs[n].Key())
 	}
 	for _, u := range sorted(ch.Jobs, func(a, b store.Update[*pawl.Job]) int { return cmp.Compare(a.Record.Key(), b.Record.Key()) }) {
 		if err := writeJob(c, u.Record, u.Was); err != nil {
@@ -97,34 +95,25 @@ func writeJob(c *conn, j *pawl.Job, was int64) error {
 	if err != nil {
 		return err
 	}
-	s := updateJob
-	if j.Inputs != nil || j.Output != nil || failure != nil || j.Metadata != nil {
-		s = updateJobBodies
-	}
+	s, columns := c.cache.jobUpdate(j, failure)
 	err = c.run(s, func(r *row) {
-		r.jobLive(j)
-		if s == updateJobBodies {
-			r.bodies(j.Inputs, j.Output, failure, j.Metadata)
-		}
+		columns(r)
 		r.ints(j.Key(), was)
 	})
 	return c.updated(err, lifecycle.Job.Name, j.Key(), was)
 }
 
 func writeSteps(c *conn, _ *store.Facts, ch *store.Changes) error {
-	for _, s := range sorted(ch.NewSteps, func(a, b *pawl.Step) int { return compareKeys(a.StepKey, b.StepKey) }) {
+	steps := sorted(ch.NewSteps, func(a, b *pawl.Step) int { return compareKeys(a.StepKey, b.StepKey) })
+	n, err := insertAll(c, stepBulks, steps, func(r *row, s *pawl.Step) error {
 		failure, err := store.EncodeFailure(s.Error)
-		if err != nil {
-			return err
-		}
-		err = c.run(insertStep, func(r *row) {
-			r.stepFixed(s)
-			r.stepPlaced(s)
-			r.bodies(s.Input, s.Output, failure)
-		})
-		if err != nil {
-			return inserted(err, lifecycle.Step.Name, s.StepKey)
-		}
+		r.stepFixed(s)
+		r.stepPlaced(s)
+		r.bodies(s.Input, s.Output, failure)
+		return err
+	})
+	if err != nil {
+		return inserted(err, lifecycle.Step.Name, steps[n].StepKey)
 	}
 	for _, u := range sorted(ch.Steps, func(a, b store.Update[*pawl.Step]) int { return compareKeys(a.Record.StepKey, b.Record.StepKey) }) {
 		if err := writeStep(c, u.Record, u.Was); err != nil {
@@ -139,15 +128,9 @@ func writeStep(c *conn, s *pawl.Step, was int64) error {
 	if err != nil {
 		return err
 	}
-	st := updateStep
-	if s.Input != nil || s.Output != nil || failure != nil {
-		st = updateStepBodies
-	}
+	st, columns := c.cache.stepUpdate(s, failure)
 	err = c.run(st, func(r *row) {
-		r.stepPlaced(s)
-		if st == updateStepBodies {
-			r.bodies(s.Input, s.Output, failure)
-		}
+		columns(r)
 		r.ints(s.Job, int64(s.Ord), was)
 	})
 	return c.updated(err, lifecycle.Step.Name, s.StepKey, was)
@@ -163,32 +146,43 @@ func writeEntries(c *conn, _ *store.Facts, ch *store.Changes) error {
 		}
 	}
 	slices.SortStableFunc(audit, func(a, b *store.Entry) int { return compareKeys(a.StepKey, b.StepKey) })
-	for ; len(audit) >= auditRows; audit = audit[auditRows:] {
-		if err := c.appendEntries(insertAudits, audit[:auditRows]); err != nil {
-			return err
-		}
+	if n, err := insertAll(c, auditBulks, audit, bindEntry); err != nil {
+		return inserted(err, entryOf, audit[n].EntityKey)
 	}
-	for _, e := range append(audit, others...) {
-		if err := c.appendEntries(bookOf(e.Kind).insert, []*store.Entry{e}); err != nil {
-			return err
+	for _, e := range others {
+		if err := c.run(bookOf(e.Kind).insert, func(r *row) { bindEntry(r, e) }); err != nil {
+			return inserted(err, entryOf, e.EntityKey)
 		}
 	}
 	return nil
 }
 
-// appendEntries writes entries by one statement.
-func (c *conn) appendEntries(s statement, entries []*store.Entry) error {
-	err := c.run(s, func(r *row) {
-		for _, e := range entries {
-			r.entity(e.EntityKey)
-			r.entry(&e.Entry)
-		}
-	})
-	if err != nil {
-		first := entries[0]
-		return inserted(err, fmt.Sprintf("entry %d or one of the %d after it, of %s", first.Sequence, len(entries)-1, first.Kind), first.StepKey)
-	}
+const entryOf = "audit entry of"
+
+func bindEntry(r *row, e *store.Entry) error {
+	r.entity(e.EntityKey)
+	r.entry(&e.Entry)
 	return nil
+}
+
+// insertAll inserts the records, many at once. It answers how many were written
+// before an error; the record after them, or one of the few that follow it, is to
+// blame.
+func insertAll[E any](c *conn, bulks []bulk, records []E, bind func(*row, E) error) (written int, err error) {
+	for _, b := range bulks {
+		for ; len(records)-written >= b.rows; written += b.rows {
+			var unbound error
+			err := c.run(b.statement, func(r *row) {
+				for _, e := range records[written : written+b.rows] {
+					unbound = errors.Join(unbound, bind(r, e))
+				}
+			})
+			if err := errors.Join(unbound, err); err != nil {
+				return written, err
+			}
+		}
+	}
+	return written, nil
 }
 
 func writeRefusals(c *conn, _ *store.Facts, ch *store.Changes) error {

@@ -17,6 +17,7 @@ type writer struct {
 	conn  *conn         // nil once closed
 	queue queue
 	last  time.Time // end of the last transaction
+	asked time.Time // when others were last looked for
 }
 
 // A queue tells processes about each other's wish to write.
@@ -28,12 +29,17 @@ type queue interface {
 }
 
 func newWriter(c *conn, q queue) *writer {
+	c.cache = newRowCache()
 	return &writer{turn: make(chan struct{}, 1), use: make(chan struct{}, 1), conn: c, queue: q}
 }
 
 // yield is how long a process in a tight loop of transactions stands back when
 // others wait; it exceeds their longest first pause.
 const yield = 2 * firstPause
+
+// tight is what lies between transactions of a tight loop at most, and between
+// two looks for others, which cost as much as a small transaction's statement.
+const tight = time.Millisecond
 
 // acquire takes a place in ch.
 func acquire(ctx context.Context, ch chan struct{}) error {
@@ -76,8 +82,11 @@ func (w *writer) release() {
 
 // immediate takes the write lock of the file, fairly among processes.
 func (w *writer) immediate(ctx context.Context) error {
-	if w.queue != nil && time.Since(w.last) < time.Millisecond && w.queue.others() {
-		time.Sleep(yield)
+	if now := time.Now(); w.queue != nil && now.Sub(w.last) < tight && now.Sub(w.asked) >= tight {
+		w.asked = now
+		if w.queue.others() {
+			time.Sleep(yield)
+		}
 	}
 	err := w.conn.run(begin, nil)
 	if !busy(err) {
@@ -122,13 +131,14 @@ func (w *writer) end() bool {
 	return open
 }
 
-// transact runs f in a write transaction.
+// transact runs f in a write transaction, of which nothing is known.
 func (w *writer) transact(ctx context.Context, f func(*conn) error) error {
 	c, err := w.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer w.end()
+	c.cache.forget()
 	if err := f(c); err != nil {
 		return err
 	}

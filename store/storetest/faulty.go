@@ -87,6 +87,7 @@ func (f *Faulty) next() Fault {
 func (f *Faulty) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
 	fault := None
 	err := f.Store.Do(ctx, q, func(facts *store.Facts) (*store.Changes, error) {
+		fault = None // whatever was planned for what turned out to be outdated
 		changes, err := decide(facts)
 		if err != nil || changes == nil {
 			return nil, err

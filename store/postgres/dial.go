@@ -1,0 +1,31 @@
+package postgres
+
+import (
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	// connectLimit bounds the making of a connection, unless connect_timeout of the
+	// url does.
+	connectLimit = 10 * time.Second
+
+	// silenceLimit is how long the host of the server may leave unanswered what it
+	// was sent, before the connection to it is given up; where the platform has it.
+	silenceLimit = 15 * time.Second
+)
+
+// tcp has a connection notice within seconds that the host at its other end has
+// vanished without a word, though nothing is sent either.
+var tcp = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}
+
+// reach says how the server is connected to.
+func reach(c *pgconn.Config) {
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = connectLimit
+	}
+	d := &net.Dialer{Timeout: c.ConnectTimeout, KeepAliveConfig: tcp, Control: impatient}
+	c.DialFunc = d.DialContext
+}

@@ -1,0 +1,1 @@
+-- Nothing: on PostgreSQL states become domains, and the versions keep in step.
