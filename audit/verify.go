@@ -77,11 +77,12 @@ var prefixes = []struct {
 	{"st_", lifecycle.Step},
 	{"w_", lifecycle.Worker},
 	{"sc_", lifecycle.Schedule},
+	{"sv_", lifecycle.Service},
 }
 
 // MachineOf answers the machine of the entity with the given public id, by the
-// id's prefix: j_ for jobs, st_ for steps, w_ for workers, sc_ for schedules. Others are
-// unknown to it, and it answers nil.
+// id's prefix: j_ for jobs, st_ for steps, w_ for workers, sc_ for schedules, sv_ for services.
+// Others are unknown to it, and it answers nil.
 func MachineOf(entity string) *machine.Machine {
 	for _, p := range prefixes {
 		if strings.HasPrefix(entity, p.prefix) {

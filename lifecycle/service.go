@@ -14,7 +14,9 @@ const (
 )
 
 // The events of a service. ServiceStop asks for the end, ServiceHasStopped is
-// that it came.
+// that it came. Act, settle and shift keep the state: an action was accepted, an
+// action has an outcome, and the service went to another of the states of its own
+// that stand for this one.
 const (
 	ServiceAdd        machine.Event = "add"
 	ServiceStart      machine.Event = "start"
@@ -28,6 +30,9 @@ const (
 	ServiceGiveUp     machine.Event = "give_up"
 	ServiceReset      machine.Event = "reset"
 	ServiceRemove     machine.Event = "remove"
+	ServiceAct        machine.Event = "act"
+	ServiceSettle     machine.Event = "settle"
+	ServiceShift      machine.Event = "shift"
 )
 
 // Service is what a supervisor keeps converged on its desired state. It is
@@ -47,11 +52,17 @@ var Service = &machine.Machine{
 		ServiceStopped: {
 			ServiceStart:  ServiceTryingToStart,
 			ServiceRemove: ServiceRemoved,
+			ServiceAct:    ServiceStopped,
+			ServiceSettle: ServiceStopped,
+			ServiceShift:  ServiceStopped,
 		},
 		ServiceTryingToStart: {
 			ServiceHasStarted: ServiceRunning,
 			ServiceStop:       ServiceTryingToStop,
 			ServiceGiveUp:     ServiceFailed,
+			ServiceAct:        ServiceTryingToStart,
+			ServiceSettle:     ServiceTryingToStart,
+			ServiceShift:      ServiceTryingToStart,
 		},
 		ServiceRunning: {
 			ServiceDegrade:  ServiceDegraded,
@@ -59,21 +70,33 @@ var Service = &machine.Machine{
 			ServiceStop:     ServiceTryingToStop,
 			ServiceComplete: ServiceStopped,
 			ServiceGiveUp:   ServiceFailed,
+			ServiceAct:      ServiceRunning,
+			ServiceSettle:   ServiceRunning,
+			ServiceShift:    ServiceRunning,
 		},
 		ServiceDegraded: {
 			ServiceRecover: ServiceRunning,
 			ServiceExit:    ServiceTryingToStart,
 			ServiceStop:    ServiceTryingToStop,
 			ServiceGiveUp:  ServiceFailed,
+			ServiceAct:     ServiceDegraded,
+			ServiceSettle:  ServiceDegraded,
+			ServiceShift:   ServiceDegraded,
 		},
 		ServiceTryingToStop: {
 			ServiceHasStopped: ServiceStopped,
 			ServiceGiveUp:     ServiceFailed,
+			ServiceAct:        ServiceTryingToStop,
+			ServiceSettle:     ServiceTryingToStop,
+			ServiceShift:      ServiceTryingToStop,
 		},
 		ServiceFailed: {
 			ServiceStart:  ServiceTryingToStart,
 			ServiceReset:  ServiceStopped,
 			ServiceRemove: ServiceRemoved,
+			ServiceAct:    ServiceFailed,
+			ServiceSettle: ServiceFailed,
+			ServiceShift:  ServiceFailed,
 		},
 	},
 }

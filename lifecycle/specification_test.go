@@ -118,6 +118,24 @@ trying_to_stop  give_up  failed
 failed          start    trying_to_start
 failed          reset    stopped
 failed          remove   removed
+stopped         act      stopped
+trying_to_start act      trying_to_start
+running         act      running
+degraded        act      degraded
+trying_to_stop  act      trying_to_stop
+failed          act      failed
+stopped         settle   stopped
+trying_to_start settle   trying_to_start
+running         settle   running
+degraded        settle   degraded
+trying_to_stop  settle   trying_to_stop
+failed          settle   failed
+stopped         shift    stopped
+trying_to_start shift    trying_to_start
+running         shift    running
+degraded        shift    degraded
+trying_to_stop  shift    trying_to_stop
+failed          shift    failed
 `}, {
 		name: "member", create: "spawn", // C1; attention is K5
 		states:   "IDLE ASSIGNED WORKING IN_REVIEW APPROVED COMPLETED STALE FAILED",

@@ -1,0 +1,82 @@
+// Package supervisor keeps services converged on what is desired of them (S1 to
+// S15). A service is whatever can be looked at and acted on: a program, a
+// connection, a tenant. Its user writes a [Worker], which knows how to look at it,
+// and its states, each a pure function from a [Snapshot] to a [Decision]. The
+// supervisor does the rest: it observes, asks, runs actions, retries them, and
+// stops everything in order.
+//
+// # How it works
+//
+// Each service has a turn when something has happened: an observation, the outcome
+// of an action, another desired state, a call of Wake, a shutdown. In its turn Next
+// is asked, and what it decides is done. A collection every second, give or take a
+// tenth, finds what nobody told. An idle service has no goroutine: it is an entry in
+// the heap of its shard, which is one loop with one timer. What takes time (actions,
+// collections, the journal) runs in goroutines of its own, so that a service that is
+// stuck in any of them holds up no other. Only Next and hooks run in the loop: they
+// must not wait.
+//
+// # Actions
+//
+// A service has one action at a time. Its slot is taken in the turn that accepts
+// it, and free when the outcome is visible and its goroutine has ended. A second
+// action is refused with a [BusyError], and the state that it came with; one with
+// the same key asks for nothing new. While an action runs Next is still asked: it may
+// wait, change state, or cancel it.
+//
+// An attempt has a deadline (5 minutes). Then its context is cancelled, with the
+// cause [ErrActionTimeout]; 5 seconds later it is abandoned. That is a failure, a
+// late result changes nothing, and the slot stays taken until the goroutine ends,
+// unless the action allows an overlap.
+//
+// A retry is another decision, on a fresh snapshot: Next asks for the same action
+// again, and the supervisor starts it when its backoff has passed: after 1 s, 2 s,
+// 4 s, at most 60 s, with jitter. After 4 attempts, or an error that is permanent, it
+// has failed: it is not started again until state or desired state changes. So Next
+// may ask for what it wants as long as it wants it, and look at [ActionStatus]:
+//
+//	case n.Observed.Up:
+//		return supervisor.Go(running)
+//	case n.Action.Failed:
+//		return supervisor.Go(failed)
+//	default:
+//		return Decision{Action: start}
+//
+// After an action Next sees only observations that were begun after its end; one is
+// begun at once. So a state that acts on what it sees does not act twice.
+//
+// # States
+//
+// A user's own states each stand for a state of the table "service" in package
+// lifecycle (docs/machines/service.md), and a decision moves by a row of that table
+// at most. States are told apart by their names; what else is in the value, a reason
+// say, may differ from decision to decision.
+//
+// # Shutdown
+//
+// A shutdown is something that is desired: Snapshot.Shutdown is true, Next is asked at
+// once, and its states lead to one that stands for stopped or failed. It passes the
+// gates of observations, so Next may see one that is old, or none. Dependants and
+// children stop first; meanwhile the others are held, so that they take it for no
+// failure. Each level has a budget (5 s); then its actions are cancelled with the
+// cause [ErrShuttingDown]. Run answers what is left in a [Report]. Removing a
+// service, and its own wish for a restart ([SignalNeedsRestart]), are shutdowns of
+// that service.
+//
+// # Journal
+//
+// With a [Journal] every move, action and outcome is an entry of package audit, and
+// takes effect when that is committed: one commit for a state and its action. A failed
+// commit changes nothing, and is tried again. A restart goes on with the last entry;
+// an action that was running is reported as interrupted ([KindInterrupted]), and
+// its intent keeps its [Run] ID. Without a journal nothing survives a restart or a removal, and IDs
+// and fences begin anew. A restart counts as a change: what had failed for good may
+// be tried again.
+//
+// # Errors
+//
+// Add and New refuse with an error that wraps ErrInvalid, ErrExists, ErrCycle or
+// ErrStopped and names field, value and what is allowed. Errors of actions are
+// judged by type, not by text: see [ErrNonRetriable], [RetryAfter], [ErrorKind].
+// Panics in Next, in a collection and in an action stay in their service.
+package supervisor

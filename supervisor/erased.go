@@ -1,0 +1,118 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// A behaviour is a Worker whose types the supervisor does not know. Values that it
+// takes are those that it gave.
+type behaviour interface {
+	collect(ctx context.Context, desired any) (any, error)
+	ask(state own, f Facts, observed, desired any, d ActionLimits) verdict
+	initial() own
+	find(name string) (own, bool)
+}
+
+// own is one of a user's own states.
+type own struct {
+	value        any
+	name, reason string
+	phase        machine.State
+}
+
+// A verdict is a Decision whose types the supervisor does not know.
+type verdict struct {
+	state        own // without a name: stay
+	signal       Signal
+	action       Action // with its name, key and limits
+	name, key    string
+	limits       ActionLimits
+	cancel       bool
+	requeueAfter time.Duration
+	reason       string
+}
+
+// typed is the behaviour of a worker.
+type typed[S, O, D any] struct{ worker Worker[S, O, D] }
+
+func erase[O, D any](s State[O, D]) own {
+	return own{value: s, name: s.String(), reason: s.Reason(), phase: s.Phase()}
+}
+
+func (t typed[S, O, D]) collect(ctx context.Context, desired any) (any, error) {
+	d, _ := desired.(D)
+	return t.worker.CollectObservedState(ctx, d)
+}
+
+func (t typed[S, O, D]) initial() own { return erase(t.worker.GetInitialState()) }
+
+func (t typed[S, O, D]) find(name string) (own, bool) {
+	for _, s := range t.worker.States() {
+		if s.String() == name {
+			return erase(s), true
+		}
+	}
+	return own{}, false
+}
+
+func (t typed[S, O, D]) ask(state own, f Facts, observed, desired any, limits ActionLimits) verdict {
+	s := t.snapshot(f, observed, desired)
+	d := state.value.(State[O, D]).Next(s)
+	v := verdict{signal: d.Signal, action: d.Action, cancel: d.Cancel, requeueAfter: d.RequeueAfter, reason: d.Reason}
+	if d.State != nil {
+		v.state = erase(d.State)
+	}
+	if v.reason == "" {
+		v.reason = v.state.reason
+	}
+	if d.Action != nil {
+		v.name, v.key, v.limits = d.Action.Name(), keyOf(d.Action), limitsOf(d.Action, limits)
+	}
+	return v
+}
+
+func (t typed[S, O, D]) snapshot(f Facts, observed, desired any) Snapshot[O, D] {
+	s := Snapshot[O, D]{Facts: f}
+	s.Observed, _ = observed.(O)
+	s.Desired, _ = desired.(D)
+	return s
+}
+
+// check says what is wrong with the states of a worker, if anything is.
+func (t typed[S, O, D]) check() error {
+	names := map[string]bool{}
+	for _, s := range t.worker.States() {
+		o := erase(s)
+		switch {
+		case o.name == "" || names[o.name]:
+			return fmt.Errorf("%w: States: want each name once, and have %q", ErrInvalid, o.name)
+		case !lifecycle.Service.Has(o.phase) || lifecycle.Service.Ended(o.phase):
+			return fmt.Errorf("%w: state %s: Phase is %q: want a state of the service table that is not its end", ErrInvalid, o.name, o.phase)
+		}
+		names[o.name] = true
+	}
+	switch first := t.initial(); {
+	case !names[first.name]:
+		return fmt.Errorf("%w: initial state %s: want one of States", ErrInvalid, first.name)
+	case first.phase != lifecycle.Service.Initial:
+		return fmt.Errorf("%w: initial state %s stands for %s: want %s", ErrInvalid, first.name, first.phase, lifecycle.Service.Initial)
+	}
+	return nil
+}
+
+// guard runs f and answers its panic, if it panics.
+func guard(f func()) (panicked *panicError) {
+	defer func() {
+		if v := recover(); v != nil {
+			panicked = &panicError{v, debug.Stack()}
+		}
+	}()
+	f()
+	return nil
+}

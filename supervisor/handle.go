@@ -1,0 +1,170 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// A Handle is a service in the hands of who added it.
+type Handle[S, O, D any] struct {
+	u *service
+	t typed[S, O, D]
+}
+
+// Add adds a service with its specification, before or while the supervisor runs;
+// it begins at once. With a journal it goes on where the last one of that id was,
+// and ctx bounds the reading of it.
+//
+// It is refused with ErrInvalid, ErrExists, ErrCycle, ErrStopped, the error of
+// DeriveDesiredState, or that of the journal.
+func Add[S, O, D any](ctx context.Context, s *Supervisor, id Identity, w Worker[S, O, D], spec S, o Options) (*Handle[S, O, D], error) {
+	if err := id.validate(); err != nil {
+		return nil, err
+	}
+	after := slices.Clone(o.DependsOn)
+	o = o.over(s.config.Defaults)
+	o.DependsOn = nil
+	t := typed[S, O, D]{w}
+	desired, err := derive(w, spec)
+	if err == nil {
+		err = o.validate()
+	}
+	if err == nil {
+		err = t.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("add service %s: %w", id.ID, err)
+	}
+	u := &service{
+		sup: s, worker: t, id: id, after: after, opt: s.shared(o), place: -1,
+		desired: desired, generation: 1, since: time.Now(), state: t.initial(),
+	}
+	if err := s.add(ctx, u); err != nil {
+		return nil, err
+	}
+	return &Handle[S, O, D]{u, t}, nil
+}
+
+// shared answers the options, of which those that are the defaults are kept once.
+func (s *Supervisor) shared(o Options) *Options {
+	if reflect.DeepEqual(o, s.config.Defaults) {
+		return &s.config.Defaults
+	}
+	return &o
+}
+
+// add reserves the id, reads the journal, and lets the service begin.
+func (s *Supervisor) add(ctx context.Context, u *service) error {
+	u.loading = true
+	if err := s.insert(u); err != nil {
+		return err
+	}
+	if s.config.Journal != nil {
+		if err := u.restore(ctx); err != nil {
+			u.set(func() { u.gone = true })
+			s.forget(u)
+			return err
+		}
+	}
+	u.mu.Lock()
+	u.loading = false
+	u.look.wanted = true
+	u.mu.Unlock()
+	u.wake()
+	s.tellRelated(u)
+	return nil
+}
+
+// restore goes on with the trail of a service. An action that was running is
+// reported as interrupted: nobody knows whether it succeeded (S12).
+func (u *service) restore(ctx context.Context) error {
+	t := trail{journal: u.sup.config.Journal, actor: u.sup.config.Actor}
+	phase, n, err := t.open(ctx, u.id.ID, u.state)
+	if err != nil {
+		return err
+	}
+	state, ok := u.worker.find(n.State)
+	if !ok || state.phase != phase {
+		return fmt.Errorf("add service %s: its journal has it in state %s, which stands for %s: want that among the worker's States", u.id.ID, n.State, phase)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.trail, u.state = t, state
+	if n.Action != nil {
+		n.Action.Abandoned = false
+		u.act = &attempt{status: *n.Action, token: n.Action.Fence, lifted: true} // a restart is a change, too
+		if n.Action.InProgress {
+			u.act.ended = &outcome{kind: KindInterrupted, text: "the process ended meanwhile"}
+		}
+	}
+	return nil
+}
+
+// derive asks for the desired state of a specification. A panic is an error.
+func derive[S, O, D any](w Worker[S, O, D], spec S) (desired D, err error) {
+	if p := guard(func() { desired, err = w.DeriveDesiredState(spec) }); p != nil {
+		err = p
+	}
+	if err != nil {
+		err = fmt.Errorf("specification: %w", err)
+	}
+	return desired, err
+}
+
+// SetSpec gives the service another specification. Next sees the new desired state
+// at once, while an action runs too. The error is that of DeriveDesiredState, and
+// nothing has changed then.
+func (h *Handle[S, O, D]) SetSpec(spec S) error {
+	desired, err := derive(h.t.worker, spec)
+	if err != nil {
+		return fmt.Errorf("service %s: %w", h.u.id.ID, err)
+	}
+	h.u.mu.Lock()
+	h.u.desired = desired
+	h.u.look.wanted = true
+	h.u.renew()
+	h.u.mu.Unlock()
+	h.u.wake()
+	return nil
+}
+
+// Snapshot answers what Next would see now.
+func (h *Handle[S, O, D]) Snapshot() Snapshot[O, D] {
+	h.u.mu.Lock()
+	f, observed, desired := h.u.facts(time.Now()), h.u.observed, h.u.desired
+	h.u.mu.Unlock()
+	h.u.sup.relate(h.u, &f)
+	return h.t.snapshot(f, observed, desired)
+}
+
+// WaitFor waits until ok answers true of a snapshot, which it is asked after each
+// turn of the service, or ctx is done: then it answers its error.
+func (h *Handle[S, O, D]) WaitFor(ctx context.Context, ok func(Snapshot[O, D]) bool) error {
+	return h.u.wait(ctx, func() bool { return ok(h.Snapshot()) })
+}
+
+// Wake gives the service a turn and a collection at once. It does not wait.
+func (h *Handle[S, O, D]) Wake() { _ = h.u.sup.Wake(h.u.id.ID) }
+
+// wait waits until ok answers true, which is asked after each turn.
+func (u *service) wait(ctx context.Context, ok func() bool) error {
+	for {
+		u.mu.Lock()
+		if u.told == nil {
+			u.told = make(chan struct{})
+		}
+		told := u.told
+		u.mu.Unlock()
+		if ok() {
+			return nil
+		}
+		select {
+		case <-told:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// A Journal keeps the trails of services (S3, S12). A change is one entry of package
+// audit, and so one commit: the move, the user's own state and the status of the
+// action are in it. The last entry of a trail is all that a restart needs.
+//
+// A journal is used from many goroutines, each of which may wait in it; services
+// whose entry is under way wait, and no others.
+type Journal interface {
+	// Last answers the last entry of an entity's trail, or one with Sequence 0.
+	Last(ctx context.Context, entity string) (audit.Entry, error)
+
+	// Append adds an entry, or nothing. The entry follows the last of its trail: its
+	// sequence is the next, and its hash covers the last one's. An entry that is
+	// there already is a success, so that a call whose outcome is unknown is made
+	// again. Another one in its place is [ErrConflict]. After other errors the same
+	// entry is tried again, until it is there.
+	Append(ctx context.Context, e audit.Entry) error
+}
+
+// ErrConflict is returned by a Journal in which somebody else has gone on with a
+// trail. The service is then held for good: two supervisors run it.
+var ErrConflict = errors.New("the trail has another entry in its place")
+
+// follows says whether e may be appended after last: nil, nil and true if it is
+// there already, or ErrConflict.
+func follows(last, e audit.Entry) (known bool, err error) {
+	switch {
+	case e.Sequence == last.Sequence && e.Hash == last.Hash:
+		return true, nil
+	case e.Sequence != last.Sequence+1:
+		return false, fmt.Errorf("entry %d of %s: %w", e.Sequence, e.Entity, ErrConflict)
+	}
+	sealed := e
+	if sealed.Seal(last.Hash); sealed.Hash != e.Hash {
+		return false, fmt.Errorf("entry %d of %s: %w", e.Sequence, e.Entity, ErrConflict)
+	}
+	return false, nil
+}
+
+// A MemoryJournal keeps trails in memory: for tests, and to look at. The zero value
+// is empty.
+type MemoryJournal struct {
+	mu     sync.Mutex
+	trails map[string][]audit.Entry
+}
+
+// Last implements Journal.
+func (j *MemoryJournal) Last(_ context.Context, entity string) (audit.Entry, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return last(j.trails[entity]), nil
+}
+
+// Append implements Journal.
+func (j *MemoryJournal) Append(_ context.Context, e audit.Entry) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	known, err := follows(last(j.trails[e.Entity]), e)
+	if known || err != nil {
+		return err
+	}
+	if j.trails == nil {
+		j.trails = make(map[string][]audit.Entry)
+	}
+	j.trails[e.Entity] = append(j.trails[e.Entity], e)
+	return nil
+}
+
+// Trail answers the entries of an entity, oldest first.
+func (j *MemoryJournal) Trail(entity string) []audit.Entry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return append([]audit.Entry(nil), j.trails[entity]...)
+}
+
+func last(trail []audit.Entry) audit.Entry {
+	if len(trail) == 0 {
+		return audit.Entry{}
+	}
+	return trail[len(trail)-1]
+}
+
+// Entity answers the id under which a journal keeps a service: sv_ and its id. A
+// service that was removed and added again has a trail for each of its lives; the
+// later ones end in ~2, ~3 and so on.
+func Entity(id string, life int) string {
+	if life <= 1 {
+		return "sv_" + id
+	}
+	return fmt.Sprintf("sv_%s~%d", id, life)
+}
+
+// A note is the metadata of an entry: what the table does not say of a service.
+type note struct {
+	State  string        `json:"state"`
+	Action *ActionStatus `json:"action,omitempty"`
+}
+
+// A trail is where a service is in its journal. The zero value is a service without
+// one.
+type trail struct {
+	journal Journal
+	actor   string
+	entity  string
+	seq     int64
+	head    audit.Hash
+	at      int64
+	fence   uint64 // the highest of earlier lives
+}
+
+// entry makes the next entry of a trail.
+func (t *trail) entry(from, to machine.State, event machine.Event, reason string, n note, now time.Time) (audit.Entry, error) {
+	metadata, err := json.Marshal(n)
+	if err != nil {
+		return audit.Entry{}, err
+	}
+	e := audit.Entry{
+		Entity: t.entity, Sequence: t.seq + 1, From: from, To: to, Event: event,
+		Reason: clip(reason), Actor: t.actor, Metadata: metadata,
+		At: max(now.UnixMicro(), t.at),
+	}
+	e.Seal(t.head)
+	return e, nil
+}
+
+// wrote goes on to an entry that is in the journal.
+func (t *trail) wrote(e audit.Entry) { t.seq, t.head, t.at = e.Sequence, e.Hash, e.At }
+
+// open finds the trail of a service, in its latest life, and what its last entry
+// says. It begins one for a service that has none.
+func (t *trail) open(ctx context.Context, id string, initial own) (machine.State, note, error) {
+	for life := 1; ; life++ {
+		t.entity = Entity(id, life)
+		e, err := t.journal.Last(ctx, t.entity)
+		switch {
+		case err != nil:
+			return "", note{}, fmt.Errorf("load service %s: %w", id, err)
+		case e.Sequence == 0:
+			return t.begin(ctx, id, initial)
+		}
+		n, err := readNote(e)
+		if err != nil || !lifecycle.Service.Ended(e.To) {
+			t.wrote(e)
+			return e.To, n, err
+		}
+		if n.Action != nil {
+			t.fence = n.Action.Fence
+		}
+	}
+}
+
+func (t *trail) begin(ctx context.Context, id string, initial own) (machine.State, note, error) {
+	n := note{State: initial.name}
+	e, err := t.entry("", initial.phase, lifecycle.Service.Create, "", n, time.Now())
+	if err == nil {
+		err = t.journal.Append(ctx, e)
+	}
+	if err != nil {
+		return "", note{}, fmt.Errorf("add service %s: %w", id, err)
+	}
+	t.wrote(e)
+	return initial.phase, n, nil
+}
+
+func readNote(e audit.Entry) (n note, err error) {
+	d := json.NewDecoder(bytes.NewReader(e.Metadata))
+	if err := d.Decode(&n); err != nil {
+		return n, fmt.Errorf("entry %d of %s: metadata: %w", e.Sequence, e.Entity, err)
+	}
+	return n, nil
+}
+
+// clip cuts a text off at MaxReason bytes.
+func clip(s string) string {
+	if len(s) <= MaxReason {
+		return s
+	}
+	end := MaxReason
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}

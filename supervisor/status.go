@@ -1,0 +1,132 @@
+package supervisor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// A Status is how a service is.
+type Status struct {
+	Identity   Identity
+	State      string // its name
+	Phase      machine.State
+	Since      time.Time
+	Reason     string // the state's
+	Waits      string // what it waits for, in words; empty when nothing is known
+	Generation uint64
+	Shutdown   bool
+	Escalated  bool
+	Refused    string // the last decision, if it was not legal
+	Seen       Observation
+	Action     ActionStatus
+}
+
+func (u *service) status(now time.Time) Status {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	f := u.facts(now)
+	if u.act != nil {
+		f.Action = u.act.status
+	}
+	return Status{
+		Identity: u.id, State: f.State, Phase: f.Phase, Since: f.Since, Reason: u.state.reason, Waits: u.why(now),
+		Generation: f.Generation, Shutdown: f.Shutdown, Escalated: u.escalated, Refused: u.refusal,
+		Seen: f.Seen, Action: f.Action,
+	}
+}
+
+// why says what a service waits for.
+func (u *service) why(now time.Time) string {
+	switch a := u.act; {
+	case u.frozen:
+		return "somebody else writes its trail"
+	case u.pending != nil && u.pending.tries > 1:
+		return fmt.Sprintf("the journal, which failed %d times", u.pending.tries-1)
+	case u.pending != nil:
+		return "the journal"
+	case u.loading:
+		return "the reading of its journal"
+	case u.held:
+		return "the stop of what depends on it"
+	case now.Before(u.askAfter):
+		return "the end of the backoff after a panic in Next"
+	case a != nil && a.status.InProgress:
+		return "action " + a.status.ActionName
+	case a != nil && a.live:
+		return "action " + a.status.ActionName + ", which is abandoned and still runs"
+	case u.seen.Sequence == 0:
+		return "the first observation"
+	case u.stale(now):
+		return fmt.Sprintf("an observation: the last one is %s old", now.Sub(u.seen.Started).Round(time.Millisecond))
+	case a != nil && a.status.Failed && !a.lifted:
+		return "another state or desired state: action " + a.status.ActionName + " has failed for good"
+	case a != nil && a.status.Kind == KindCancelled && !a.lifted:
+		return "another state or desired state: action " + a.status.ActionName + " was cancelled"
+	case !u.fresh():
+		return "an observation that is newer than action " + a.name()
+	case a != nil && now.Before(a.status.NotBefore):
+		return "the next attempt of action " + a.status.ActionName
+	}
+	return u.waits
+}
+
+// name is that of the action, if there is one: a supervisor that was restarted
+// knows only its status.
+func (a *attempt) name() string {
+	if a == nil {
+		return ""
+	}
+	return a.status.ActionName
+}
+
+// Stats are numbers of a moment, for gauges.
+type Stats struct {
+	Services       map[machine.State]int // by what their states stand for
+	Running        map[string]Running    // by the name of the action
+	Abandoned      int                   // actions that ignored their end and still run
+	LostCollection int                   // collections likewise
+	OldestSeen     time.Duration         // the age of the oldest last observation
+	Unseen         int                   // services that were never observed
+}
+
+// Running is about the actions of one name that run.
+type Running struct {
+	Count  int
+	Oldest time.Duration // the age of the oldest
+}
+
+// Stats answers the numbers of this moment. It looks at every service.
+func (s *Supervisor) Stats() Stats {
+	t := Stats{Services: map[machine.State]int{}, Running: map[string]Running{}}
+	now := time.Now()
+	for _, u := range s.sorted() {
+		u.mu.Lock()
+		t.add(u, now)
+		u.mu.Unlock()
+	}
+	return t
+}
+
+func (t *Stats) add(u *service, now time.Time) {
+	t.Services[u.state.phase]++
+	t.LostCollection += u.look.lost
+	t.Abandoned += u.lingers
+	if u.seen.Sequence == 0 {
+		t.Unseen++
+	} else {
+		t.OldestSeen = max(t.OldestSeen, now.Sub(u.seen.Started))
+	}
+	a := u.act
+	if a == nil || !a.live {
+		return
+	}
+	if a.status.Abandoned {
+		t.Abandoned++
+	}
+	r := t.Running[a.status.ActionName]
+	r.Count++
+	r.Oldest = max(r.Oldest, now.Sub(a.status.StartedAt))
+	t.Running[a.status.ActionName] = r
+}

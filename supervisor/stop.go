@@ -1,0 +1,284 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// A Report is what a stop has left behind (S10). Left is empty when every service
+// rests and nothing of it runs.
+type Report struct {
+	Left []Left
+}
+
+// Left is a service that did not come to rest, or of which something still runs.
+type Left struct {
+	ID     string
+	State  string
+	Phase  machine.State
+	Action string // that still runs, or has no outcome; empty: none
+	Why    string
+}
+
+// Remove stops a service and all that depends on it, dependants first, and takes
+// them out of the supervisor. What has not come to rest within its budget is in
+// the report, and leaves when it does rest; until then its id is taken. Errors are
+// ErrNotFound, ErrStopped, and that of ctx, whose end ends the waiting and nothing
+// else.
+func (s *Supervisor) Remove(ctx context.Context, id string) (Report, error) {
+	done, err := s.remove(id)
+	if err != nil {
+		return Report{}, err
+	}
+	select {
+	case r := <-done:
+		return r, nil
+	case <-ctx.Done():
+		return Report{}, ctx.Err()
+	}
+}
+
+// remove begins to remove a service, and answers where the report comes.
+func (s *Supervisor) remove(id string) (<-chan Report, error) {
+	u, err := s.find(id)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		return nil, fmt.Errorf("remove service %s: %w", id, ErrStopped)
+	}
+	set := s.closure(u)
+	done := make(chan Report, 1)
+	s.removals.Go(func() {
+		s.drain(s.writing, set, func(u *service) { u.removing = true })
+		gone := func(u *service) bool { return u.gone }
+		s.await(s.writing, set, s.grace(set), gone)
+		r := report(set, gone)
+		for _, l := range r.Left {
+			s.log.Warn("service does not come to rest", "service", l.ID, "why", l.Why)
+		}
+		done <- r
+	})
+	return done, nil
+}
+
+// Force ends the patience of a stop that is under way or to come: Run returns, and
+// reports what still runs. Calling it twice is fine.
+func (s *Supervisor) Force() { s.force() }
+
+// stop is the ordered end: services, collections, shards.
+func (s *Supervisor) stop() Report {
+	s.mu.Lock()
+	s.stopping = true
+	s.mu.Unlock()
+	all := s.sorted()
+	s.drain(s.forced, all, func(u *service) { u.shutdown = true })
+	for _, u := range all {
+		u.close()
+	}
+	s.await(s.forced, all, s.grace(all), (*service).silent)
+	s.cut()
+	r := report(all, func(u *service) bool { return u.resting() && u.silent() })
+	for _, sh := range s.shards {
+		close(sh.quit)
+	}
+	s.removals.Wait()
+	return r.with(s.halted())
+}
+
+// halted waits for the loops to end, and names those that do not: only a Next or a
+// hook that never returns keeps one.
+func (s *Supervisor) halted() []Left {
+	patience := s.config.Defaults.StopTimeout
+	if s.forced.Err() != nil {
+		patience = 10 * slot
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var left []Left
+	for i, sh := range s.shards {
+		select {
+		case <-sh.done:
+		case <-ctx.Done():
+			left = append(left, Left{ID: fmt.Sprintf("(shard %d)", i), Why: "a Next or a hook has not returned"})
+		}
+	}
+	return left
+}
+
+func (r Report) with(left []Left) Report {
+	r.Left = append(r.Left, left...)
+	return r
+}
+
+// drain brings services to rest, level by level, each with its budget: what nobody
+// of the set depends on first. Those whose level has not come are held, so that
+// they take the end of the others for no failure. At the end of its budget a
+// level's actions are cancelled.
+func (s *Supervisor) drain(ctx context.Context, set []*service, mark func(*service)) {
+	for _, u := range set {
+		u.set(func() { u.held = true })
+	}
+	for _, level := range s.levels(set) {
+		for _, u := range level {
+			u.set(func() {
+				u.held = false
+				mark(u)
+				u.renew()
+			})
+			u.wake()
+		}
+		if s.await(ctx, level, budget(level), (*service).resting) {
+			continue
+		}
+		for _, u := range level {
+			u.set(func() { u.interrupt(ErrShuttingDown, time.Now()) })
+			u.wake()
+		}
+		s.await(ctx, level, s.grace(level), (*service).spent)
+	}
+}
+
+func (u *service) set(f func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	f()
+}
+
+// close lets a service begin nothing any more.
+func (u *service) close() {
+	u.set(func() {
+		u.closing = true
+		if u.look.cancel != nil {
+			u.look.cancel(ErrShuttingDown)
+			u.look.cancel = nil
+		}
+		u.interrupt(ErrShuttingDown, time.Now())
+	})
+	u.wake()
+}
+
+// spent reports whether the service rests, or nothing more comes of waiting.
+func (u *service) spent() bool {
+	return u.resting() || !u.running() && u.pending == nil && !u.dirty && u.requeue.IsZero()
+}
+
+// silent reports whether no goroutine of the service runs.
+func (u *service) silent() bool {
+	return !u.look.running && u.look.lost == 0 && u.lingers == 0 && (u.act == nil || !u.act.live) && u.pending == nil
+}
+
+// await waits until all services are as they should be, but no longer than the
+// budget, and reports whether they are.
+func (s *Supervisor) await(ctx context.Context, set []*service, budget time.Duration, ok func(*service) bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, budget)
+	defer cancel()
+	defer context.AfterFunc(s.forced, cancel)()
+	for _, u := range set {
+		held := func() bool {
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			return ok(u)
+		}
+		if !held() && u.wait(ctx, held) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func budget(level []*service) time.Duration {
+	var longest time.Duration
+	for _, u := range level {
+		longest = max(longest, u.opt.StopTimeout)
+	}
+	return longest
+}
+
+// grace is how long cancelled actions may take until they are abandoned, and their
+// outcome to be shown.
+func (s *Supervisor) grace(set []*service) time.Duration {
+	longest := time.Duration(0)
+	for _, u := range set {
+		longest = max(longest, u.opt.Action.Grace)
+	}
+	return longest + 10*slot
+}
+
+// report tells of the services that are not as they should be.
+func report(set []*service, ok func(*service) bool) Report {
+	var r Report
+	now := time.Now()
+	for _, u := range set {
+		u.set(func() {
+			if !ok(u) {
+				r.Left = append(r.Left, u.left(now))
+			}
+		})
+	}
+	return r
+}
+
+func (u *service) left(now time.Time) Left {
+	l := Left{ID: u.id.ID, State: u.state.name, Phase: u.state.phase, Why: u.why(now)}
+	if u.busy() || u.lingers > 0 {
+		l.Action = u.act.status.ActionName
+	}
+	if u.look.running || u.look.lost > 0 {
+		l.Why = "a collection that ignores its context"
+	}
+	return l
+}
+
+// closure answers a service and all that depends on it. It is called with mu held.
+func (s *Supervisor) closure(u *service) []*service {
+	set := []*service{u}
+	for i := 0; i < len(set); i++ {
+		for _, d := range s.dependants[set[i].id.ID] {
+			if !slices.Contains(set, d) {
+				set = append(set, d)
+			}
+		}
+	}
+	return set
+}
+
+// levels sorts services by how far they are from those that nobody of the set
+// depends on.
+func (s *Supervisor) levels(set []*service) [][]*service {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	depths := make(map[*service]int, len(set))
+	for _, u := range set {
+		depths[u] = -1
+	}
+	var levels [][]*service
+	for _, u := range set {
+		d := s.depth(u, depths)
+		for len(levels) <= d {
+			levels = append(levels, nil)
+		}
+		levels[d] = append(levels[d], u)
+	}
+	return levels
+}
+
+func (s *Supervisor) depth(u *service, depths map[*service]int) int {
+	if d := depths[u]; d >= 0 {
+		return d
+	}
+	depth := 0
+	for _, d := range s.dependants[u.id.ID] {
+		if _, ok := depths[d]; ok {
+			depth = max(depth, s.depth(d, depths)+1)
+		}
+	}
+	depths[u] = depth
+	return depth
+}

@@ -1,0 +1,282 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Supervisor keeps services converged. Its methods may be called from any
+// goroutine.
+type Supervisor struct {
+	config   Config
+	hooks    Hooks
+	log      *slog.Logger
+	executor ActionExecutor
+	shards   []*shard
+	seed     maphash.Seed
+	began    time.Time
+
+	root    context.Context // of actions and collections: they outlive the end of Run's
+	writing context.Context // of the journal's calls
+	cut     context.CancelFunc
+	forced  context.Context // done when a stop is to wait for nothing any more
+	force   context.CancelFunc
+
+	removals sync.WaitGroup // that services have asked for themselves
+
+	// mu is taken after the mu of a service, never before.
+	mu         sync.RWMutex
+	services   map[string]*service
+	dependants map[string][]*service // by the id that they depend on, or have as parent
+	started    bool
+	stopping   bool
+}
+
+// New answers a supervisor without services, or an error that wraps ErrInvalid and
+// names the field.
+func New(c Config) (*Supervisor, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Supervisor{
+		config: c, hooks: c.Hooks, log: c.Log, executor: c.Executor,
+		seed: maphash.MakeSeed(), began: time.Now(),
+		services: make(map[string]*service), dependants: make(map[string][]*service),
+	}
+	s.root = context.Background()
+	s.writing, s.cut = context.WithCancel(context.Background())
+	s.forced, s.force = context.WithCancel(context.Background())
+	for range c.Shards {
+		s.shards = append(s.shards, newShard(s))
+	}
+	return s, nil
+}
+
+func (s *Supervisor) random() float64 { return s.config.Random() }
+
+// Run supervises until ctx is done, then stops every service in order, and answers
+// what it left behind (S10). Actions and collections keep the values of ctx, not
+// its end. A supervisor runs once: a second call is ErrStarted.
+func (s *Supervisor) Run(ctx context.Context) (Report, error) {
+	s.mu.Lock()
+	if s.started {
+		s.mu.Unlock()
+		return Report{}, ErrStarted
+	}
+	s.started = true
+	s.root = context.WithoutCancel(ctx)
+	s.mu.Unlock()
+	for _, sh := range s.shards {
+		go sh.loop()
+	}
+	<-ctx.Done()
+	return s.stop(), nil
+}
+
+// insert makes a service part of the supervisor.
+func (s *Supervisor) insert(u *service) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.insertable(u); err != nil {
+		return err
+	}
+	u.shard = s.shards[maphash.String(s.seed, u.id.ID)%uint64(len(s.shards))]
+	s.services[u.id.ID] = u
+	for _, id := range u.needs() {
+		s.dependants[id] = append(s.dependants[id], u)
+	}
+	return nil
+}
+
+// insertable is called with mu held.
+func (s *Supervisor) insertable(u *service) error {
+	if s.stopping {
+		return fmt.Errorf("add service %s: %w", u.id.ID, ErrStopped)
+	}
+	if s.services[u.id.ID] != nil {
+		return fmt.Errorf("add service %s: %w", u.id.ID, ErrExists)
+	}
+	for _, id := range u.needs() {
+		if path := s.path(id, u.id.ID, nil); path != nil {
+			return fmt.Errorf("add service %s: %w: it depends on %s", u.id.ID, ErrCycle, strings.Join(path, ", which depends on "))
+		}
+	}
+	return nil
+}
+
+// path answers how the service from depends on to, or nil.
+func (s *Supervisor) path(from, to string, seen []string) []string {
+	seen = append(seen, from)
+	if from == to {
+		return seen
+	}
+	if u := s.services[from]; u != nil {
+		for _, id := range u.needs() {
+			if p := s.path(id, to, seen); p != nil {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// needs answers the ids that a service is stopped before.
+func (u *service) needs() []string {
+	if u.id.Parent == "" {
+		return u.after
+	}
+	return append(slices.Clip(u.after), u.id.Parent)
+}
+
+// forget takes a service that is gone out of the supervisor.
+func (s *Supervisor) forget(u *service) {
+	s.mu.Lock()
+	delete(s.services, u.id.ID)
+	for _, id := range u.needs() {
+		left := slices.DeleteFunc(s.dependants[id], func(d *service) bool { return d == u })
+		if s.dependants[id] = left; len(left) == 0 {
+			delete(s.dependants, id)
+		}
+	}
+	s.mu.Unlock()
+	s.tellRelated(u)
+}
+
+// needed reports whether a service has dependants.
+func (s *Supervisor) needed(id string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.dependants[id]) > 0
+}
+
+// tellRelated wakes those who see a service in their snapshots, or wait for its
+// leaving.
+func (s *Supervisor) tellRelated(u *service) {
+	s.mu.RLock()
+	related := slices.Clone(s.dependants[u.id.ID])
+	for _, id := range u.needs() {
+		if r := s.services[id]; r != nil {
+			related = append(related, r)
+		}
+	}
+	s.mu.RUnlock()
+	for _, r := range related {
+		r.wake()
+	}
+}
+
+// relate adds the peers to the facts of a snapshot.
+func (s *Supervisor) relate(u *service, f *Facts) {
+	s.mu.RLock()
+	around := s.dependants[u.id.ID]
+	if len(around) == 0 && len(u.after) == 0 {
+		s.mu.RUnlock()
+		return
+	}
+	var children, needed []*service
+	for _, c := range around {
+		if c.id.Parent == u.id.ID {
+			children = append(children, c)
+		}
+	}
+	for _, id := range u.after {
+		needed = append(needed, s.services[id])
+	}
+	s.mu.RUnlock()
+	for _, c := range children {
+		f.Children = append(f.Children, c.peer())
+	}
+	slices.SortFunc(f.Children, func(a, b Peer) int { return strings.Compare(a.ID, b.ID) })
+	for i, d := range needed {
+		p := Peer{ID: u.after[i]}
+		if d != nil {
+			p = d.peer()
+		}
+		f.Dependencies = append(f.Dependencies, p)
+	}
+}
+
+func (u *service) peer() Peer {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return Peer{ID: u.id.ID, State: u.state.name, Phase: u.state.phase}
+}
+
+// find answers a service by its id.
+func (s *Supervisor) find(id string) (*service, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if u := s.services[id]; u != nil {
+		return u, nil
+	}
+	return nil, fmt.Errorf("service %.250q: %w", id, ErrNotFound)
+}
+
+// sorted answers all services by id.
+func (s *Supervisor) sorted() []*service {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := slices.Collect(maps.Values(s.services))
+	slices.SortFunc(all, func(a, b *service) int { return strings.Compare(a.id.ID, b.id.ID) })
+	return all
+}
+
+// Wake gives a service a turn at once: something has happened that its next
+// collection would find. It does not wait, and calls in a row are one.
+func (s *Supervisor) Wake(id string) error {
+	u, err := s.find(id)
+	if err == nil {
+		u.mu.Lock()
+		u.look.wanted = true
+		u.mu.Unlock()
+		u.wake()
+	}
+	return err
+}
+
+// Status answers how a service is, or ErrNotFound.
+func (s *Supervisor) Status(id string) (Status, error) {
+	u, err := s.find(id)
+	if err != nil {
+		return Status{}, err
+	}
+	return u.status(time.Now()), nil
+}
+
+// All answers how each service is, by id.
+func (s *Supervisor) All() iter.Seq[Status] {
+	return func(yield func(Status) bool) {
+		now := time.Now()
+		for _, u := range s.sorted() {
+			if !yield(u.status(now)) {
+				return
+			}
+		}
+	}
+}
+
+// call calls what was put off until no lock is held.
+func (s *Supervisor) call(out []func()) {
+	called := 0
+	defer func() {
+		if called < len(out) { // a hook has ended the goroutine
+			s.call(out[called:])
+		}
+	}()
+	for called < len(out) {
+		f := out[called]
+		called++
+		if p := guard(f); p != nil {
+			s.log.Error("panic in a hook", "panic", fmt.Sprint(p.value), "stack", string(p.stack))
+		}
+	}
+}

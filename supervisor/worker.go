@@ -1,0 +1,148 @@
+package supervisor
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// A Worker is what its user knows of one service (S1): how to look at it, what is
+// wanted of it, and the states that it goes through. S is the specification that
+// it is given, O what is observed, D what is desired. Observed and desired are
+// values that nobody changes once they are handed over.
+//
+// The supervisor calls CollectObservedState in goroutines of their own, one after
+// another unless one ignores its context, and the rest from several goroutines.
+type Worker[S, O, D any] interface {
+	// CollectObservedState looks at the service and changes nothing. Its context
+	// is cancelled after Collector.Timeout.
+	CollectObservedState(ctx context.Context, desired D) (O, error)
+
+	// DeriveDesiredState says what a specification asks for. It is pure, and its
+	// error is that of Add or SetSpec: the old desired state stays.
+	DeriveDesiredState(spec S) (D, error)
+
+	// GetInitialState answers the state of a new service. It stands for stopped.
+	GetInitialState() State[O, D]
+
+	// States answers all states, each once. A journal keeps names, and finds the
+	// states here after a restart.
+	States() []State[O, D]
+}
+
+// A State is one state of a user's own. States are told apart by String, never
+// compared as values.
+type State[O, D any] interface {
+	// Next decides, from the snapshot alone: no clock, no I/O, no waiting. It is
+	// asked again whenever something it sees has changed.
+	Next(s Snapshot[O, D]) Decision[O, D]
+
+	// String is the name: stored, shown and compared.
+	String() string
+
+	// Reason says for people why the service is in this state; it may be empty.
+	Reason() string
+
+	// Phase is the state of the table in package lifecycle (ServiceStopped and so
+	// on) that this one stands for (S15). A decision moves by one row of that
+	// table at most.
+	Phase() machine.State
+}
+
+// A Snapshot is all that Next sees.
+type Snapshot[O, D any] struct {
+	Facts
+	Observed O // the zero value while Seen.Sequence is 0
+	Desired  D
+}
+
+// Facts are the part of a snapshot that does not depend on the worker's types.
+type Facts struct {
+	Identity   Identity
+	Now        time.Time
+	State      string        // its name
+	Phase      machine.State // what it stands for
+	Since      time.Time     // when the state was entered
+	Generation uint64        // of the desired state; it rises with each new one, and with a shutdown
+	Seen       Observation
+	Action     ActionStatus
+	Shutdown   bool // the service is to come to rest: stopped, removed or restarted
+
+	Dependencies []Peer // those of Options.DependsOn, in their order
+	Children     []Peer // the services that name this one as their parent, by id
+}
+
+// DependenciesRun reports whether every dependency is running, if only degraded.
+func (f Facts) DependenciesRun() bool {
+	for _, d := range f.Dependencies {
+		if !d.Runs() {
+			return false
+		}
+	}
+	return true
+}
+
+// An Identity says which service it is. ID has 1 to 200 bytes of letters, digits
+// and . _ - / and is unique in a supervisor. Parent is the id of another service
+// or empty: a parent is stopped after its children and sees them in its snapshot.
+// Type is a label for metrics.
+type Identity struct {
+	ID     string
+	Parent string
+	Type   string
+}
+
+// A Peer is another service, as a snapshot shows it.
+type Peer struct {
+	ID    string
+	State string
+	Phase machine.State // empty when the supervisor has no such service
+}
+
+// An Observation is about the observed state in a snapshot.
+type Observation struct {
+	Sequence uint64 // of the collection, from 1; 0 while there is no observation
+	Started  time.Time
+	Ended    time.Time
+	Fresh    bool   // begun after the last action ended (S4); false while one runs
+	Failures int    // of collections since
+	Error    string // of the last of them
+}
+
+// A Signal is what Next asks of the supervisor besides (S11).
+type Signal int
+
+// The signals.
+const (
+	SignalNone         Signal = iota
+	SignalNeedsRemoval        // come to rest, then leave the supervisor, with what depends on it
+	SignalNeedsRestart        // come to rest, then begin anew; see Options.Restarts
+	SignalEscalate            // somebody has to look: Hooks.Escalated is called
+)
+
+// A Decision is the answer of Next. The zero value means: stay, and wait.
+//
+// State and Action are one commit (S3). While another action holds the slot an
+// Action is refused with a [BusyError], and so is the State with it; one with the
+// key of the running action asks for nothing new and is passed over.
+type Decision[O, D any] struct {
+	State        State[O, D] // nil: stay
+	Signal       Signal
+	Action       Action        // nil: none
+	Cancel       bool          // cancel the running action
+	RequeueAfter time.Duration // ask again then, whatever happens; 0: when something changes
+	Reason       string        // for people and the trail; empty: the state's
+}
+
+// Stay answers the decision to change nothing, with its reason.
+func Stay[O, D any](reason string) Decision[O, D] { return Decision[O, D]{Reason: reason} }
+
+// Go answers the decision for another state.
+func Go[O, D any](s State[O, D]) Decision[O, D] { return Decision[O, D]{State: s} }
+
+// Runs reports whether the peer is running, if only degraded.
+func (p Peer) Runs() bool {
+	return p.Phase == lifecycle.ServiceRunning || p.Phase == lifecycle.ServiceDegraded
+}
