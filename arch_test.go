@@ -30,6 +30,7 @@ var order = [][]string{
 	{"lifecycle"},
 	{"audit"},
 	{"."},
+	{"document"},
 	{"workflow"},
 	{"schedule"},
 	{"doctor"},
@@ -38,8 +39,14 @@ var order = [][]string{
 	{"store/logs"},
 	{"store/sqlite", "store/postgres"},
 	{"engine"},
+	{"process"},
 	{"runner"},
 	{"supervisor"},
+	{"program"},
+	{"control"},
+	{"routine"},
+	{"keeper"},
+	{"metrics"},
 	{"crew"},
 	{"load"},
 	{"load/workload"},
@@ -61,7 +68,7 @@ var plumbing = []string{"machine", "lifecycle"}
 
 // pure are the packages without clock, randomness and I/O: now, ids and jitter
 // arrive with the command. The first of them uses the standard library only.
-var pure = []string{"machine", "lifecycle", "audit", ".", "workflow", "schedule"}
+var pure = []string{"machine", "lifecycle", "audit", ".", "document", "workflow", "schedule", "program"}
 
 // impureImports are not imported by pure packages, nor is what is below them but
 // for pureImports.

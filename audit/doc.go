@@ -49,5 +49,6 @@
 // To check a hash from a line, take the texts as they are after unescaping, at as
 // microseconds, and the text of the metadata as it stands in the line, without
 // white space outside of its strings but with its escapes untouched. [WriteLines]
-// writes such lines, [VerifyLines] checks them without a database.
+// writes such lines, [VerifyLines] checks them without a database. A file that lets go
+// of old entries has other lines too: see [Cut].
 package audit

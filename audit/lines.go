@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,25 +47,34 @@ func lineEncoder(w io.Writer) *json.Encoder {
 // line was an entry at all. What was replayed before the error is answered with
 // it.
 //
+// A trail has to be whole: see [VerifyCut] for those that are not.
+//
 // A file cannot say what it never had: that a trail was cut at its end, or left
 // out as a whole, shows only when the answer is compared with the heads of the
 // records.
 func VerifyLines(r io.Reader) (map[string]Replayed, error) {
 	f := file{walks: make(map[string]*walk)}
 	err := f.read(r)
+	return f.replayed(), err
+}
+
+func (f *file) replayed() map[string]Replayed {
 	replayed := make(map[string]Replayed, len(f.walks))
 	for entity, w := range f.walks {
 		if w.Seq > 0 {
 			replayed[entity] = w.Replayed
 		}
 	}
-	return replayed, err
+	return replayed
 }
 
 // file is an export as it is being read.
 type file struct {
 	walks map[string]*walk // by entity
 	lines int
+
+	cuts map[string]int64 // by entity, after which entry; nil: there must be none
+	each func(*Cut, *Entry, int)
 }
 
 func (f *file) read(r io.Reader) error {
@@ -83,20 +93,35 @@ func (f *file) read(r io.Reader) error {
 }
 
 func (f *file) take(text []byte) error {
+	if f.cuts != nil && bytes.HasPrefix(text, cutLine) {
+		return f.cut(text)
+	}
 	var e Entry
 	if err := e.UnmarshalJSON(text); err != nil {
 		return err
 	}
-	w := f.walks[e.Entity]
-	if w == nil {
-		w = &walk{machine: MachineOf(e.Entity), entity: e.Entity}
-		f.walks[e.Entity] = w
-	}
-	if w.machine == nil {
-		return w.fault(e.Sequence, FaultEntity, "no machine is known for it: want an id with the prefix j_, st_ or w_")
+	w, err := f.walk(e.Entity, e.Sequence)
+	if err != nil {
+		return err
 	}
 	if fault := w.take(&e); fault != nil {
 		return fault
 	}
+	if f.each != nil {
+		f.each(nil, &e, len(text))
+	}
 	return nil
+}
+
+// walk answers where the trail of an entity is.
+func (f *file) walk(entity string, sequence int64) (*walk, error) {
+	w := f.walks[entity]
+	if w == nil {
+		w = &walk{machine: MachineOf(entity), entity: entity}
+		f.walks[entity] = w
+	}
+	if w.machine == nil {
+		return nil, w.fault(sequence, FaultEntity, "no machine is known for it: want an id with the prefix j_, st_ or w_")
+	}
+	return w, nil
 }

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 )
@@ -37,6 +38,7 @@ type ActionLimits struct {
 	Attempts     int           // in all, before it has failed for good; 0: 4; -1: no limit
 	Backoff      Backoff       // between attempts
 	AllowOverlap bool          // another action may start though an abandoned one still runs
+	NeverOverlap bool          // not even where AllowOverlap is the default
 }
 
 // over fills what l leaves open from d.
@@ -45,8 +47,24 @@ func (l ActionLimits) over(d ActionLimits) ActionLimits {
 	fill(&l.Grace, d.Grace)
 	fill(&l.Attempts, d.Attempts)
 	fill(&l.Backoff, d.Backoff)
-	fill(&l.AllowOverlap, d.AllowOverlap)
+	l.AllowOverlap = !l.NeverOverlap && (l.AllowOverlap || d.AllowOverlap)
 	return l
+}
+
+// validate names the first limit that is below zero, of is put before its name.
+func (l ActionLimits) validate(of string) error {
+	for _, d := range [...]struct {
+		field string
+		value time.Duration
+	}{{"Timeout", l.Timeout}, {"Grace", l.Grace}, {"Backoff.Base", l.Backoff.Base}, {"Backoff.Max", l.Backoff.Max}} {
+		if d.value < 0 {
+			return fmt.Errorf("%w: %s%s %s: want more than 0", ErrInvalid, of, d.field, d.value)
+		}
+	}
+	if l.Attempts < -1 {
+		return fmt.Errorf("%w: %sAttempts %d: want -1 or more", ErrInvalid, of, l.Attempts)
+	}
+	return nil
 }
 
 // fill sets a field that is zero.

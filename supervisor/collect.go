@@ -60,7 +60,7 @@ func (u *service) observe(now time.Time) {
 func (u *service) restartAt(now time.Time) time.Time {
 	c := &u.look
 	if c.restarts > 0 {
-		return now.Add(u.opt.Collector.Backoff.Delay(c.restarts, u.sup.random()))
+		return now.Add(u.opt.Collector.Backoff.Delay(c.restarts, u.luck))
 	}
 	if u.seen.Sequence == 0 {
 		return c.began.Add(u.opt.Collector.RestartAfter)
@@ -95,7 +95,7 @@ func (u *service) collect(now time.Time) {
 	c.token++
 	c.running, c.wanted, c.began = true, false, now
 	interval := u.opt.Collector.Interval
-	c.next = now.Add(interval - interval/10 + time.Duration(u.sup.random()*float64(interval/5)))
+	c.next = now.Add(interval - interval/10 + time.Duration(u.luck*float64(interval/5)))
 	ctx, cancel := context.WithCancelCause(u.sup.root)
 	c.cancel = cancel
 	go u.sup.collect(deadline{ctx, now.Add(u.opt.Collector.Timeout)}, u, c.token, u.desired)
@@ -130,7 +130,7 @@ func (u *service) collected(m *message) {
 			u.panicked("CollectObservedState", p)
 		}
 		u.collectionFailed(m.err)
-		if retry := m.at.Add(u.opt.Collector.Backoff.Delay(c.failures, u.sup.random())); retry.After(c.next) {
+		if retry := m.at.Add(u.opt.Collector.Backoff.Delay(c.failures, u.luck)); retry.After(c.next) {
 			c.next = retry
 		}
 	} else {

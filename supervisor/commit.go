@@ -18,6 +18,7 @@ type change struct {
 	action *attempt      // to be started afterwards, or nil
 	status *ActionStatus // an outcome, or nil
 	reason string
+	actor  string // empty: that of the supervisor
 
 	begins bool // the service begins anew: a restart
 	leaves bool // the service leaves
@@ -54,7 +55,10 @@ func (u *service) decide(v verdict, now time.Time) {
 // weigh answers the change that a verdict leads to: nil if there is none, or none
 // yet.
 func (u *service) weigh(v verdict, now time.Time) (*change, error) {
-	c := change{event: lifecycle.ServiceAct, reason: v.reason}
+	if v.fault != nil {
+		return nil, v.fault
+	}
+	c := change{event: lifecycle.ServiceAct, reason: v.reason, actor: v.actor}
 	if v.state.name == u.state.name {
 		v.state = own{}
 	}
@@ -85,9 +89,6 @@ func (u *service) weigh(v verdict, now time.Time) (*change, error) {
 
 // event answers the event of the table that leads to a state.
 func (u *service) event(to own) (machine.Event, error) {
-	if _, ok := u.worker.find(to.name); !ok {
-		return "", fmt.Errorf("service %s: state %s is not one of the worker's States", u.id.ID, to.name)
-	}
 	if to.phase == u.state.phase {
 		return lifecycle.ServiceShift, nil
 	}
@@ -107,15 +108,14 @@ func (u *service) commit(c *change, now time.Time) {
 		u.apply(c, now)
 		return
 	}
-	from, to, n := u.state.phase, u.state.phase, u.note(c)
+	e := audit.Entry{From: u.state.phase, To: u.state.phase, Event: c.event, Reason: c.reason, Actor: c.actor}
 	if c.state.name != "" {
-		to = c.state.phase
+		e.To = c.state.phase
 	}
 	if c.leaves {
-		to = lifecycle.ServiceRemoved
+		e.To = lifecycle.ServiceRemoved
 	}
-	e, err := u.trail.entry(from, to, c.event, c.reason, n, now)
-	if err != nil {
+	if err := u.trail.seal(&e, u.note(c), now); err != nil {
 		u.refuse(err)
 		return
 	}
@@ -136,6 +136,8 @@ func (u *service) note(c *change) note {
 		n.Action = &c.action.status
 	case u.act != nil:
 		n.Action = &u.act.status
+	default:
+		n.Fence = u.trail.fence
 	}
 	return n
 }
@@ -172,8 +174,13 @@ func (u *service) written(m *message, now time.Time) {
 		u.interrupt(ErrShuttingDown, now)
 		u.escalate(m.err.Error())
 	default:
-		c.retryAt = now.Add(u.opt.Collector.Backoff.Delay(c.tries, u.sup.random()))
-		u.later(func() { u.sup.log.Error("journal failed", "service", u.id.ID, "tries", c.tries, "error", m.err) })
+		failures := c.tries
+		if u.ending() { // a stop does not wait long
+			failures = 1
+		}
+		c.retryAt = now.Add(u.opt.Collector.Backoff.Delay(failures, u.luck))
+		tries, err := c.tries, m.err // the message is another's by then
+		u.later(func() { u.sup.log.Error("journal failed", "service", u.id.ID, "tries", tries, "error", err) })
 	}
 }
 
@@ -196,7 +203,7 @@ func (u *service) apply(c *change, now time.Time) {
 		u.start(c.action, now)
 	}
 	if c.begins {
-		u.restarting = false
+		u.anew = nil
 		u.renew()
 	}
 	if c.leaves {
@@ -209,7 +216,7 @@ func (u *service) apply(c *change, now time.Time) {
 func (u *service) enter(c *change, now time.Time) {
 	t := Transition{
 		From: u.state.name, To: c.state.name, FromPhase: u.state.phase, ToPhase: c.state.phase,
-		Event: c.event, Reason: c.reason, At: now, After: now.Sub(u.since),
+		Event: c.event, Reason: c.reason, Actor: c.actor, At: now, After: now.Sub(u.since),
 	}
 	u.state, u.since, u.waits = c.state, now, ""
 	u.hops++
@@ -221,77 +228,4 @@ func (u *service) enter(c *change, now time.Time) {
 		}
 		u.sup.tellRelated(u)
 	})
-}
-
-// heed follows the signal of a verdict (S11).
-func (u *service) heed(v verdict, now time.Time) {
-	switch v.signal {
-	case SignalNeedsRemoval:
-		if !u.removing {
-			u.removing = true
-			u.renew()
-			u.later(func() { _, _ = u.sup.remove(u.id.ID) }) // refused when all is being stopped anyway
-		}
-	case SignalNeedsRestart:
-		u.restart(v.reason, now)
-	case SignalEscalate:
-		u.escalate(v.reason)
-	}
-}
-
-// restart begins a restart, unless there were too many.
-func (u *service) restart(reason string, now time.Time) {
-	if u.ending() {
-		return
-	}
-	recent := u.restarts[:0]
-	for _, at := range u.restarts {
-		if now.Sub(at) < u.opt.RestartWindow {
-			recent = append(recent, at)
-		}
-	}
-	u.restarts = recent
-	if len(recent) >= u.opt.Restarts {
-		u.escalate(fmt.Sprintf("%d restarts in %s, and another is asked for: %s", len(recent), u.opt.RestartWindow, reason))
-		return
-	}
-	if len(recent) > 0 {
-		u.beginAt = now.Add(u.opt.Action.Backoff.Delay(len(recent), u.sup.random()))
-	}
-	u.restarts = append(recent, now)
-	u.restarting = true
-	u.renew()
-}
-
-// rest is what a service does that has come to rest: it leaves, or begins anew.
-func (u *service) rest(now time.Time) {
-	switch {
-	case u.gone || u.held || u.closing || !u.resting():
-	case u.removing && !u.sup.needed(u.id.ID):
-		u.commit(&change{event: lifecycle.ServiceRemove, leaves: true, reason: "removed"}, now)
-	case u.restarting && !u.frozen && !u.shutdown && !u.removing && !now.Before(u.beginAt):
-		u.begin(now)
-	}
-}
-
-// begin takes a service that rests back to its initial state.
-func (u *service) begin(now time.Time) {
-	first := u.worker.initial()
-	c := &change{event: lifecycle.ServiceShift, state: first, reason: "restart", begins: true}
-	if u.state.phase == lifecycle.ServiceFailed {
-		c.event = lifecycle.ServiceReset
-	}
-	if u.state.name == first.name {
-		c.state = own{}
-	}
-	u.commit(c, now)
-}
-
-// leave ends the life of a service in this supervisor.
-func (u *service) leave() {
-	u.gone = true
-	if u.look.cancel != nil {
-		u.look.cancel(ErrShuttingDown)
-	}
-	u.later(func() { u.sup.forget(u) })
 }

@@ -14,9 +14,10 @@ const (
 	MaxID     = 200 // bytes of a service's id
 	MaxReason = 500 // bytes of a reason or an error; what is beyond is cut off
 
-	maxHops  = 8   // changes of state in a row on one observation; then the next one is awaited
-	maxLost  = 5   // collections that ignore their context; then no more are begun until one returns
-	maxTurns = 256 // of a shard before it looks at what has come in
+	maxHops  = 8  // changes of state in a row on one observation; then the next one is awaited
+	maxLost  = 5  // collections that ignore their context; then no more are begun until one returns
+	maxPast  = 8  // intents of a service that are remembered because they failed, beside the last one
+	maxTurns = 64 // of a shard before it looks at what has come in
 	slot     = 10 * time.Millisecond
 )
 
@@ -46,8 +47,8 @@ type Config struct {
 	// Log takes a line per change, action and failure. Nil: slog.Default().
 	Log *slog.Logger
 
-	// Random answers numbers in [0, 1) for jitter, from any goroutine. Nil:
-	// math/rand.
+	// Random answers numbers in [0, 1) for jitter, from any goroutine. Where it
+	// panics or answers another number it is 0.5. Nil: math/rand.
 	Random func() float64
 }
 
@@ -56,7 +57,7 @@ type Options struct {
 	DependsOn   []string      // ids of services that this one is stopped before; they may be added later
 	Collector   Collector     // how it is observed
 	Action      ActionLimits  // limits of its actions
-	StopTimeout time.Duration // until a running action is cancelled, when the service is to stop; 0: 5 s
+	StopTimeout time.Duration // until a running action is cancelled, when the service is to stop or to begin anew; 0: 5 s
 
 	// Restarts are how often SignalNeedsRestart is followed within RestartWindow,
 	// the second time and later after Action.Backoff; then it escalates. 0: 5 in 5
@@ -141,10 +142,6 @@ func (o Options) validate() error {
 		{"Collector.RestartAfter", o.Collector.RestartAfter},
 		{"Collector.Backoff.Base", o.Collector.Backoff.Base},
 		{"Collector.Backoff.Max", o.Collector.Backoff.Max},
-		{"Action.Timeout", o.Action.Timeout},
-		{"Action.Grace", o.Action.Grace},
-		{"Action.Backoff.Base", o.Action.Backoff.Base},
-		{"Action.Backoff.Max", o.Action.Backoff.Max},
 		{"StopTimeout", o.StopTimeout},
 		{"RestartWindow", o.RestartWindow},
 	} {
@@ -155,7 +152,10 @@ func (o Options) validate() error {
 	if o.Collector.StaleAfter <= o.Collector.Interval+o.Collector.Interval/10 {
 		return fmt.Errorf("%w: Collector.StaleAfter %s: want more than Interval, which is %s", ErrInvalid, o.Collector.StaleAfter, o.Collector.Interval)
 	}
-	return atLeast(-1, map[string]int{"Action.Attempts": o.Action.Attempts, "Restarts": o.Restarts})
+	if err := o.Action.validate("Action."); err != nil {
+		return err
+	}
+	return atLeast(-1, map[string]int{"Restarts": o.Restarts})
 }
 
 func atLeast(least int, values map[string]int) error {

@@ -126,7 +126,7 @@ func TestRemoveWhileItIsAdded(t *testing.T) {
 		if r, err := h.s.Remove(context.Background(), "parent"); err != nil || len(r.Left) != 0 {
 			t.Errorf("left %+v, %v", r.Left, err)
 		}
-		trail := j.Trail(supervisor.Entity("child", 1))
+		trail := trailOf(j, supervisor.Entity("child", 1))
 		if n := len(trail); n < 2 || trail[n-1].Event != lifecycle.ServiceRemove {
 			t.Errorf("trail of the child: %+v", trail)
 		}
@@ -140,7 +140,7 @@ func TestRemoveAfterConflict(t *testing.T) {
 		p := &plant{id: "web", start: takes(10 * time.Second)}
 		h.add(p, supervisor.Options{})
 		pass(time.Second)
-		trail := j.Trail("sv_web")
+		trail := trailOf(j, "sv_web")
 		if err := j.Append(context.Background(), entryAfter(trail[len(trail)-1])); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestRemoveAfterConflict(t *testing.T) {
 		if r, err := h.s.Remove(context.Background(), "web"); err != nil || len(r.Left) != 0 {
 			t.Errorf("left %+v, %v", r.Left, err)
 		}
-		if after := j.Trail("sv_web"); len(after) != len(trail)+1 {
+		if after := trailOf(j, "sv_web"); len(after) != len(trail)+1 {
 			t.Errorf("the trail has %d entries, want %d", len(after), len(trail)+1)
 		}
 	})

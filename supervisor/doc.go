@@ -13,8 +13,8 @@
 // tenth, finds what nobody told. An idle service has no goroutine: it is an entry in
 // the heap of its shard, which is one loop with one timer. What takes time (actions,
 // collections, the journal) runs in goroutines of its own, so that a service that is
-// stuck in any of them holds up no other. Only Next and hooks run in the loop: they
-// must not wait.
+// stuck in any of them holds up no other. Only Next and hooks run in the loop, and at
+// times States, GetInitialState and Config.Random: they must not wait.
 //
 // # Actions
 //
@@ -32,8 +32,10 @@
 // A retry is another decision, on a fresh snapshot: Next asks for the same action
 // again, and the supervisor starts it when its backoff has passed: after 1 s, 2 s,
 // 4 s, at most 60 s, with jitter. After 4 attempts, or an error that is permanent, it
-// has failed: it is not started again until state or desired state changes. So Next
-// may ask for what it wants as long as it wants it, and look at [ActionStatus]:
+// has failed: it is not started again until state or desired state changes, whatever
+// is done meanwhile: up to 8 intents that did not succeed are remembered beside the
+// last one. So Next may ask for what it wants as long as it wants it, and look at
+// [ActionStatus]:
 //
 //	case n.Observed.Up:
 //		return supervisor.Go(running)
@@ -56,18 +58,24 @@
 //
 // A shutdown is something that is desired: Snapshot.Shutdown is true, Next is asked at
 // once, and its states lead to one that stands for stopped or failed. It passes the
-// gates of observations, so Next may see one that is old, or none. Dependants and
-// children stop first; meanwhile the others are held, so that they take it for no
-// failure. Each level has a budget (5 s); then its actions are cancelled with the
-// cause [ErrShuttingDown]. Run answers what is left in a [Report]. Removing a
-// service, and its own wish for a restart ([SignalNeedsRestart]), are shutdowns of
-// that service.
+// gates of observations, so Next may see one that is old, or none; an action that has
+// failed is tried again without one, but not one that has succeeded or was abandoned.
+// Dependants and children stop first; meanwhile the others are held, so that they
+// take it for no failure. Each level has a budget (5 s); then its actions are
+// cancelled with the cause [ErrShuttingDown], and have their grace. Run answers what
+// is left in a [Report]. Removing a service, and its own wish for a restart
+// ([SignalNeedsRestart]), are shutdowns of that service. A restart that does not come
+// to rest within budget and grace escalates, and goes on when it does.
 //
 // # Journal
 //
 // With a [Journal] every move, action and outcome is an entry of package audit, and
 // takes effect when that is committed: one commit for a state and its action. A failed
-// commit changes nothing, and is tried again. A restart goes on with the last entry;
+// commit changes nothing, and is tried again, every second while a stop waits for it.
+// Until it is there the service makes no other move: on a full disk what runs goes on
+// running, nothing is started or stopped, and a stop reports all of it as left. A
+// [FileJournal] goes on when there is room again, and keeps the last entries of each
+// trail ([Keep]). A restart goes on with the last entry;
 // an action that was running is reported as interrupted ([KindInterrupted]), and
 // its intent keeps its [Run] ID. Without a journal nothing survives a restart or a removal, and IDs
 // and fences begin anew. A restart counts as a change: what had failed for good may
@@ -76,7 +84,8 @@
 // # Errors
 //
 // Add and New refuse with an error that wraps ErrInvalid, ErrExists, ErrCycle or
-// ErrStopped and names field, value and what is allowed. Errors of actions are
-// judged by type, not by text: see [ErrNonRetriable], [RetryAfter], [ErrorKind].
-// Panics in Next, in a collection and in an action stay in their service.
+// ErrStopped and names field, value and what is allowed. Limits of an action's own
+// that are below zero refuse the decision. Errors of actions are judged by type, not
+// by text: see [ErrNonRetriable], [RetryAfter], [ErrorKind]. Panics in Next, in the
+// worker's other methods and in an action stay in their service.
 package supervisor

@@ -15,7 +15,6 @@ import (
 type behaviour interface {
 	collect(ctx context.Context, desired any) (any, error)
 	ask(state own, f Facts, observed, desired any, d ActionLimits) verdict
-	initial() own
 	find(name string) (own, bool)
 }
 
@@ -33,9 +32,12 @@ type verdict struct {
 	action       Action // with its name, key and limits
 	name, key    string
 	limits       ActionLimits
+	fault        error // of the state or of the limits
+	first        own   // where a restart begins anew
 	cancel       bool
 	requeueAfter time.Duration
 	reason       string
+	actor        string
 }
 
 // typed is the behaviour of a worker.
@@ -50,8 +52,6 @@ func (t typed[S, O, D]) collect(ctx context.Context, desired any) (any, error) {
 	return t.worker.CollectObservedState(ctx, d)
 }
 
-func (t typed[S, O, D]) initial() own { return erase(t.worker.GetInitialState()) }
-
 func (t typed[S, O, D]) find(name string) (own, bool) {
 	for _, s := range t.worker.States() {
 		if s.String() == name {
@@ -64,15 +64,24 @@ func (t typed[S, O, D]) find(name string) (own, bool) {
 func (t typed[S, O, D]) ask(state own, f Facts, observed, desired any, limits ActionLimits) verdict {
 	s := t.snapshot(f, observed, desired)
 	d := state.value.(State[O, D]).Next(s)
-	v := verdict{signal: d.Signal, action: d.Action, cancel: d.Cancel, requeueAfter: d.RequeueAfter, reason: d.Reason}
+	v := verdict{signal: d.Signal, action: d.Action, cancel: d.Cancel, requeueAfter: d.RequeueAfter, reason: d.Reason, actor: d.Actor}
 	if d.State != nil {
 		v.state = erase(d.State)
+		if _, ok := t.find(v.state.name); v.state.name != state.name && !ok {
+			v.fault = fmt.Errorf("service %s: state %s is not one of the worker's States", f.Identity.ID, v.state.name)
+		}
 	}
 	if v.reason == "" {
 		v.reason = v.state.reason
 	}
+	if d.Signal == SignalNeedsRestart {
+		v.first = erase(t.worker.GetInitialState())
+	}
 	if d.Action != nil {
 		v.name, v.key, v.limits = d.Action.Name(), keyOf(d.Action), limitsOf(d.Action, limits)
+		if err := v.limits.validate(""); err != nil && v.fault == nil {
+			v.fault = fmt.Errorf("service %s: limits of action %s: %w", f.Identity.ID, v.name, err)
+		}
 	}
 	return v
 }
@@ -84,26 +93,35 @@ func (t typed[S, O, D]) snapshot(f Facts, observed, desired any) Snapshot[O, D] 
 	return s
 }
 
-// check says what is wrong with the states of a worker, if anything is.
-func (t typed[S, O, D]) check() error {
+// check answers the initial state, or what is wrong with the states of a worker. A
+// panic is an error.
+func (t typed[S, O, D]) check() (first own, err error) {
+	if p := guard(func() { first, err = t.checked() }); p != nil {
+		err = fmt.Errorf("States or GetInitialState: %w", p)
+	}
+	return first, err
+}
+
+func (t typed[S, O, D]) checked() (own, error) {
 	names := map[string]bool{}
 	for _, s := range t.worker.States() {
 		o := erase(s)
 		switch {
 		case o.name == "" || names[o.name]:
-			return fmt.Errorf("%w: States: want each name once, and have %q", ErrInvalid, o.name)
+			return own{}, fmt.Errorf("%w: States: want each name once, and have %q", ErrInvalid, o.name)
 		case !lifecycle.Service.Has(o.phase) || lifecycle.Service.Ended(o.phase):
-			return fmt.Errorf("%w: state %s: Phase is %q: want a state of the service table that is not its end", ErrInvalid, o.name, o.phase)
+			return own{}, fmt.Errorf("%w: state %s: Phase is %q: want a state of the service table that is not its end", ErrInvalid, o.name, o.phase)
 		}
 		names[o.name] = true
 	}
-	switch first := t.initial(); {
+	first := erase(t.worker.GetInitialState())
+	switch {
 	case !names[first.name]:
-		return fmt.Errorf("%w: initial state %s: want one of States", ErrInvalid, first.name)
+		return own{}, fmt.Errorf("%w: initial state %s: want one of States", ErrInvalid, first.name)
 	case first.phase != lifecycle.Service.Initial:
-		return fmt.Errorf("%w: initial state %s stands for %s: want %s", ErrInvalid, first.name, first.phase, lifecycle.Service.Initial)
+		return own{}, fmt.Errorf("%w: initial state %s stands for %s: want %s", ErrInvalid, first.name, first.phase, lifecycle.Service.Initial)
 	}
-	return nil
+	return first, nil
 }
 
 // guard runs f and answers its panic, if it panics.

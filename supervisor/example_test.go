@@ -192,7 +192,7 @@ func ExampleJournal() {
 	_ = h.WaitFor(ctx, func(n pumpSnapshot) bool { return n.Phase == lifecycle.ServiceRunning })
 	stop()
 	<-done
-	for _, e := range j.Trail(supervisor.Entity("well", 1)) {
+	for _, e := range trailOf(j, supervisor.Entity("well", 1)) {
 		fmt.Println(e.Sequence, e.Event, e.To)
 	}
 	// Output:

@@ -32,15 +32,16 @@ func Add[S, O, D any](ctx context.Context, s *Supervisor, id Identity, w Worker[
 	if err == nil {
 		err = o.validate()
 	}
+	var first own
 	if err == nil {
-		err = t.check()
+		first, err = t.check()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("add service %s: %w", id.ID, err)
 	}
 	u := &service{
 		sup: s, worker: t, id: id, after: after, opt: s.shared(o), place: -1,
-		desired: desired, generation: 1, since: time.Now(), state: t.initial(),
+		desired: desired, generation: 1, since: time.Now(), state: first, luck: s.random(),
 	}
 	if err := s.add(ctx, u); err != nil {
 		return nil, err
@@ -70,6 +71,10 @@ func (s *Supervisor) add(ctx context.Context, u *service) error {
 		}
 	}
 	u.mu.Lock()
+	if u.gone {
+		u.mu.Unlock()
+		return fmt.Errorf("add service %s: it was removed meanwhile: %w", u.id.ID, ErrNotFound)
+	}
 	u.loading = false
 	u.look.wanted = true
 	u.mu.Unlock()
@@ -86,7 +91,11 @@ func (u *service) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	state, ok := u.worker.find(n.State)
+	var state own
+	var ok bool
+	if p := guard(func() { state, ok = u.worker.find(n.State) }); p != nil {
+		return fmt.Errorf("add service %s: States: %w", u.id.ID, p)
+	}
 	if !ok || state.phase != phase {
 		return fmt.Errorf("add service %s: its journal has it in state %s, which stands for %s: want that among the worker's States", u.id.ID, n.State, phase)
 	}
@@ -94,8 +103,9 @@ func (u *service) restore(ctx context.Context) error {
 	defer u.mu.Unlock()
 	u.trail, u.state = t, state
 	if n.Action != nil {
+		unknown := n.Action.InProgress || n.Action.Abandoned
 		n.Action.Abandoned = false
-		u.act = &attempt{status: *n.Action, token: n.Action.Fence, lifted: true} // a restart is a change, too
+		u.act = &attempt{status: *n.Action, token: n.Action.Fence, unknown: unknown, lifted: true} // a restart is a change, too
 		if n.Action.InProgress {
 			u.act.ended = &outcome{kind: KindInterrupted, text: "the process ended meanwhile"}
 		}
@@ -115,19 +125,37 @@ func derive[S, O, D any](w Worker[S, O, D], spec S) (desired D, err error) {
 }
 
 // SetSpec gives the service another specification. Next sees the new desired state
-// at once, while an action runs too. The error is that of DeriveDesiredState, and
-// nothing has changed then.
+// at once, while an action runs too. Errors are that of DeriveDesiredState,
+// ErrNotFound of a service that has left, and ErrStopped; nothing has changed then.
 func (h *Handle[S, O, D]) SetSpec(spec S) error {
 	desired, err := derive(h.t.worker, spec)
 	if err != nil {
 		return fmt.Errorf("service %s: %w", h.u.id.ID, err)
 	}
-	h.u.mu.Lock()
-	h.u.desired = desired
-	h.u.look.wanted = true
-	h.u.renew()
-	h.u.mu.Unlock()
-	h.u.wake()
+	h.u.set(func() {
+		if err = h.u.left(); err == nil {
+			h.u.desired = desired
+			h.u.look.wanted = true
+			h.u.renew()
+		}
+	})
+	if err == nil {
+		h.u.wake()
+	}
+	return err
+}
+
+// left answers why nothing of the service will change any more, or nil.
+func (u *service) left() error {
+	u.sup.mu.RLock()
+	stopping := u.sup.stopping
+	u.sup.mu.RUnlock()
+	switch {
+	case u.gone:
+		return fmt.Errorf("service %s: %w", u.id.ID, ErrNotFound)
+	case stopping:
+		return fmt.Errorf("service %s: %w", u.id.ID, ErrStopped)
+	}
 	return nil
 }
 
@@ -141,9 +169,31 @@ func (h *Handle[S, O, D]) Snapshot() Snapshot[O, D] {
 }
 
 // WaitFor waits until ok answers true of a snapshot, which it is asked after each
-// turn of the service, or ctx is done: then it answers its error.
+// turn of the service. Errors are that of ctx, when that is done, ErrNotFound when
+// the service has left without it, and ErrStopped when the supervisor has stopped.
 func (h *Handle[S, O, D]) WaitFor(ctx context.Context, ok func(Snapshot[O, D]) bool) error {
-	return h.u.wait(ctx, func() bool { return ok(h.Snapshot()) })
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(h.u.sup.over, func() { cancel(fmt.Errorf("service %s: %w", h.u.id.ID, ErrStopped)) })()
+	left := false
+	err := h.u.wait(ctx, func() bool {
+		h.u.set(func() { left = h.u.gone })
+		if ok(h.Snapshot()) {
+			left = false
+			return true
+		}
+		return left
+	})
+	if err == nil && left {
+		return fmt.Errorf("service %s: %w", h.u.id.ID, ErrNotFound)
+	}
+	return err
+}
+
+// Remove is [Supervisor.Remove] of this service, and of no other that has its id by
+// now.
+func (h *Handle[S, O, D]) Remove(ctx context.Context) (Report, error) {
+	return h.u.sup.removed(ctx, h.u)
 }
 
 // Wake gives the service a turn and a collection at once. It does not wait.
@@ -164,7 +214,7 @@ func (u *service) wait(ctx context.Context, ok func() bool) error {
 		select {
 		case <-told:
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 	}
 }

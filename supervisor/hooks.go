@@ -38,8 +38,9 @@ type Hooks struct {
 	// Panicked is told of a panic in "Next", "CollectObservedState" or "Execute".
 	Panicked func(id Identity, where string, value any, stack []byte)
 
-	// Escalated is told of SignalEscalate, of restarts beyond their limit, of a journal
-	// that somebody else writes to, and of collections that ignore their context.
+	// Escalated is told of SignalEscalate, of restarts beyond their limit, of one that
+	// does not come to rest, of a journal that somebody else writes to, and of
+	// collections that ignore their context.
 	Escalated func(id Identity, reason string)
 }
 
@@ -50,6 +51,7 @@ type Transition struct {
 	FromPhase, ToPhase machine.State
 	Event              machine.Event
 	Reason             string
+	Actor              string // Decision.Actor
 	At                 time.Time
 	After              time.Duration // how long From lasted
 }

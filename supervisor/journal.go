@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -31,6 +32,28 @@ type Journal interface {
 	// again. Another one in its place is [ErrConflict]. After other errors the same
 	// entry is tried again, until it is there.
 	Append(ctx context.Context, e audit.Entry) error
+}
+
+// A Trailer is a Journal whose trails can be read. One that lets go of lives is one.
+type Trailer interface {
+	// Trail answers the entries of an entity, oldest first. Those that the journal
+	// no longer has are missing at the beginning, nowhere else.
+	Trail(ctx context.Context, entity string) ([]audit.Entry, error)
+
+	// Lives answers which lives of a service there are trails of: none if last is 0.
+	Lives(ctx context.Context, id string) (first, last int, err error)
+}
+
+// Trails answers the entries of a service in all its lives, oldest first.
+func Trails(ctx context.Context, j Trailer, id string) ([]audit.Entry, error) {
+	var all []audit.Entry
+	life, last, err := j.Lives(ctx, id)
+	for ; err == nil && life > 0 && life <= last; life++ {
+		var trail []audit.Entry
+		trail, err = j.Trail(ctx, Entity(id, life))
+		all = append(all, trail...)
+	}
+	return all, err
 }
 
 // ErrConflict is returned by a Journal in which somebody else has gone on with a
@@ -82,11 +105,21 @@ func (j *MemoryJournal) Append(_ context.Context, e audit.Entry) error {
 	return nil
 }
 
-// Trail answers the entries of an entity, oldest first.
-func (j *MemoryJournal) Trail(entity string) []audit.Entry {
+// Trail implements Trailer.
+func (j *MemoryJournal) Trail(_ context.Context, entity string) ([]audit.Entry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return append([]audit.Entry(nil), j.trails[entity]...)
+	return slices.Clone(j.trails[entity]), nil
+}
+
+// Lives implements Trailer.
+func (j *MemoryJournal) Lives(_ context.Context, id string) (first, last int, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for len(j.trails[Entity(id, last+1)]) > 0 {
+		first, last = 1, last+1
+	}
+	return first, last, nil
 }
 
 func last(trail []audit.Entry) audit.Entry {
@@ -110,6 +143,7 @@ func Entity(id string, life int) string {
 type note struct {
 	State  string        `json:"state"`
 	Action *ActionStatus `json:"action,omitempty"`
+	Fence  uint64        `json:"fence,omitzero"` // the highest of earlier lives, where there is no action
 }
 
 // A trail is where a service is in its journal. The zero value is a service without
@@ -124,19 +158,18 @@ type trail struct {
 	fence   uint64 // the highest of earlier lives
 }
 
-// entry makes the next entry of a trail.
-func (t *trail) entry(from, to machine.State, event machine.Event, reason string, n note, now time.Time) (audit.Entry, error) {
+// seal makes e, which has a move, its reason and perhaps its actor, the next entry
+// of a trail.
+func (t *trail) seal(e *audit.Entry, n note, now time.Time) error {
 	metadata, err := json.Marshal(n)
 	if err != nil {
-		return audit.Entry{}, err
+		return err
 	}
-	e := audit.Entry{
-		Entity: t.entity, Sequence: t.seq + 1, From: from, To: to, Event: event,
-		Reason: clip(reason), Actor: t.actor, Metadata: metadata,
-		At: max(now.UnixMicro(), t.at),
-	}
+	fill(&e.Actor, t.actor)
+	e.Entity, e.Sequence, e.Metadata, e.At = t.entity, t.seq+1, metadata, max(now.UnixMicro(), t.at)
+	e.Reason, e.Actor = clip(e.Reason), clip(e.Actor)
 	e.Seal(t.head)
-	return e, nil
+	return nil
 }
 
 // wrote goes on to an entry that is in the journal.
@@ -145,7 +178,15 @@ func (t *trail) wrote(e audit.Entry) { t.seq, t.head, t.at = e.Sequence, e.Hash,
 // open finds the trail of a service, in its latest life, and what its last entry
 // says. It begins one for a service that has none.
 func (t *trail) open(ctx context.Context, id string, initial own) (machine.State, note, error) {
-	for life := 1; ; life++ {
+	first := 1
+	if l, ok := t.journal.(Trailer); ok {
+		_, last, err := l.Lives(ctx, id)
+		if err != nil {
+			return "", note{}, fmt.Errorf("load service %s: %w", id, err)
+		}
+		first = max(first, last)
+	}
+	for life := first; ; life++ {
 		t.entity = Entity(id, life)
 		e, err := t.journal.Last(ctx, t.entity)
 		switch {
@@ -155,19 +196,20 @@ func (t *trail) open(ctx context.Context, id string, initial own) (machine.State
 			return t.begin(ctx, id, initial)
 		}
 		n, err := readNote(e)
+		t.fence = max(t.fence, n.Fence)
 		if err != nil || !lifecycle.Service.Ended(e.To) {
 			t.wrote(e)
 			return e.To, n, err
 		}
 		if n.Action != nil {
-			t.fence = n.Action.Fence
+			t.fence = max(t.fence, n.Action.Fence)
 		}
 	}
 }
 
 func (t *trail) begin(ctx context.Context, id string, initial own) (machine.State, note, error) {
-	n := note{State: initial.name}
-	e, err := t.entry("", initial.phase, lifecycle.Service.Create, "", n, time.Now())
+	n, e := note{State: initial.name, Fence: t.fence}, audit.Entry{To: initial.phase, Event: lifecycle.Service.Create}
+	err := t.seal(&e, n, time.Now())
 	if err == nil {
 		err = t.journal.Append(ctx, e)
 	}

@@ -34,6 +34,15 @@ func readNote(e audit.Entry) (n note) {
 	return n
 }
 
+// trailOf answers the entries of an entity.
+func trailOf(j supervisor.Trailer, entity string) []audit.Entry {
+	trail, err := j.Trail(context.Background(), entity)
+	if err != nil {
+		panic(err)
+	}
+	return trail
+}
+
 // conform holds a journal to its contract.
 func conform(t *testing.T, j supervisor.Journal) {
 	t.Helper()
@@ -115,8 +124,8 @@ func TestFileJournal(t *testing.T) {
 	if err := os.WriteFile(path, []byte(edited), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := supervisor.OpenFileJournal(path); err == nil || !strings.Contains(err.Error(), "line 1: ") {
-		t.Errorf("error %v, want one that names line 1", err)
+	if _, err := supervisor.OpenFileJournal(path); err == nil || !strings.Contains(err.Error(), path+": line 1: ") || !strings.Contains(err.Error(), "put back a copy") {
+		t.Errorf("error %v, want one that names file and line, and says what to do", err)
 	}
 }
 
@@ -182,7 +191,7 @@ func TestTrail(t *testing.T) {
 		h.add(&plant{id: "web"}, supervisor.Options{})
 		pass(time.Second)
 		var events []string
-		trail := j.Trail(supervisor.Entity("web", 1))
+		trail := trailOf(j, supervisor.Entity("web", 1))
 		for _, e := range trail {
 			n := readNote(e)
 			events = append(events, fmt.Sprintf("%s %s %s %t", e.Event, n.State, n.Action.ActionName, n.Action.InProgress))
@@ -205,7 +214,7 @@ func TestTrail(t *testing.T) {
 		if r, err := audit.Replay(lifecycle.Service, trail); err != nil || r.State != lifecycle.ServiceRemoved {
 			t.Errorf("replayed to %+v, %v", r, err)
 		}
-		next := j.Trail(supervisor.Entity("web", 2))
+		next := trailOf(j, supervisor.Entity("web", 2))
 		if len(next) != 5 {
 			t.Fatalf("the second life has %d entries, want 5", len(next))
 		}
@@ -224,7 +233,7 @@ func TestConflictHoldsTheService(t *testing.T) {
 		p := &plant{id: "web", start: takes(10 * time.Second)}
 		h.add(p, supervisor.Options{})
 		pass(time.Second)
-		trail := j.Trail("sv_web")
+		trail := trailOf(j, "sv_web")
 		if err := j.Append(context.Background(), entryAfter(trail[len(trail)-1])); err != nil {
 			t.Fatal(err)
 		}

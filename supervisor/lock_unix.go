@@ -3,7 +3,6 @@
 package supervisor
 
 import (
-	"errors"
 	"os"
 	"syscall"
 )
@@ -11,9 +10,16 @@ import (
 // lock keeps other processes out of a journal. The kernel ends it with the file.
 func lock(file *os.File) error {
 	if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		return errors.New("it is in use, or cannot be locked: want one process at a time")
+		return errInUse
 	}
 	return nil
+}
+
+// shut closes a file and ends its lock, which a process that is just being started
+// would hold on to otherwise.
+func shut(file *os.File) error {
+	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
+	return file.Close()
 }
 
 // syncFolder brings the name of a new file to the disk.

@@ -191,7 +191,7 @@ func (s *scene) crash() {
 	trails := s.journal // what it held at the crash
 	s.journal = &supervisor.MemoryJournal{}
 	for id := range s.plants {
-		for _, e := range trails.Trail(supervisor.Entity(id, 1)) {
+		for _, e := range trailOf(trails, supervisor.Entity(id, 1)) {
 			if err := s.journal.Append(context.Background(), e); err != nil {
 				s.Fatal(err)
 			}

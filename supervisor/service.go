@@ -21,8 +21,11 @@ type service struct {
 	shard  *shard
 	worker behaviour
 	id     Identity
-	after  []string // Options.DependsOn
+	after  []string // Options.DependsOn; guarded by the supervisor's mu
+	first  own      // its initial state
 	opt    *Options // the supervisor's defaults, if they are the same
+
+	leaving bool // its removal has begun; guarded by the supervisor's mu
 
 	woken atomic.Bool // a message to wake it is under way
 
@@ -46,8 +49,9 @@ type service struct {
 	look     collection
 	floor    uint64 // the first collection that was begun after the last action
 
-	act     *attempt // the last action, or nil
-	lingers int      // attempts before it that are abandoned and still run
+	act     *attempt            // the last action, or nil
+	past    map[string]*attempt // by key, of other intents, that did not succeed since state and desired state have changed
+	lingers int                 // attempts before it that are abandoned and still run
 
 	trail   trail
 	pending *change // under way to the journal
@@ -62,23 +66,26 @@ type service struct {
 
 	shutdown   bool        // it is being stopped
 	removing   bool        // it is to leave, once it rests
-	restarting bool        // it is to begin anew, once it rests
+	anew       *anew       // it is to begin anew, once it rests; or nil
 	loading    bool        // its journal is being read
 	held       bool        // a stop is under way, and its turn to stop has not come
 	frozen     bool        // somebody else writes its trail
 	closing    bool        // the supervisor ends: nothing is begun any more
 	gone       bool        // it has left
-	escalated  bool        // since state or desired state last changed
+	escalation *string     // why, since state or desired state last changed; nil: it did not
 	restarts   []time.Time // within Options.RestartWindow
-	beginAt    time.Time   // before when a restart does not begin anew
 
+	luck float64       // jitter, of the last turn: Config.Random is not called with the lock
 	told chan struct{} // closed after a turn, if somebody waits for it
 	out  []func()      // called when mu is no longer held
 }
 
 // turn is one turn. Next and hooks are called without the lock.
 func (u *service) turn(now time.Time, waited time.Duration) {
+	luck := u.sup.random()
 	u.mu.Lock()
+	u.luck = luck
+	u.hasten(now)
 	u.overrun(now)
 	u.settle(now)
 	u.rewrite(now)
@@ -99,12 +106,17 @@ func (u *service) turn(now time.Time, waited time.Duration) {
 	u.due = u.nextDue(now)
 	out := u.out
 	u.out = nil
+	u.tell()
+	u.mu.Unlock()
+	u.sup.call(out)
+}
+
+// tell has those look up who wait for a turn.
+func (u *service) tell() {
 	if u.told != nil {
 		close(u.told)
 		u.told = nil
 	}
-	u.mu.Unlock()
-	u.sup.call(out)
 }
 
 // mayAsk reports whether Next is to be asked now. A shutdown passes the gates of
@@ -120,7 +132,7 @@ func (u *service) mayAsk(now time.Time) bool {
 }
 
 // ending reports whether the service is to come to rest.
-func (u *service) ending() bool { return u.shutdown || u.removing || u.restarting }
+func (u *service) ending() bool { return u.shutdown || u.removing || u.anew != nil }
 
 // fresh reports whether the observation was begun after the last action had ended
 // (S4).
@@ -136,7 +148,7 @@ func (u *service) stale(now time.Time) bool {
 // ask asks Next, without the lock, and answers for which generation. It is not ok
 // if Next has panicked: then it is let alone for a while.
 func (u *service) ask(now time.Time, waited time.Duration) (generation uint64, v verdict, ok bool) {
-	f, state, observed, desired := u.facts(now), u.state, u.observed, u.desired
+	f, state, observed, desired, limits := u.facts(now), u.state, u.observed, u.desired, u.opt.Action
 	u.mu.Unlock()
 	u.sup.relate(u, &f)
 	var began time.Time
@@ -144,7 +156,7 @@ func (u *service) ask(now time.Time, waited time.Duration) (generation uint64, v
 		began = time.Now()
 	}
 	u.asking = true
-	panicked := guard(func() { v = u.worker.ask(state, f, observed, desired, u.opt.Action) })
+	panicked := guard(func() { v = u.worker.ask(state, f, observed, desired, limits) })
 	u.asking = false
 	u.mu.Lock()
 	if u.sup.hooks.Decided != nil {
@@ -163,7 +175,7 @@ func (u *service) ask(now time.Time, waited time.Duration) (generation uint64, v
 func (u *service) stumbled(p *panicError, generation uint64, now time.Time) {
 	u.panics++
 	if u.dirty = true; generation == u.generation {
-		u.askAfter = now.Add(u.opt.Collector.Backoff.Delay(u.panics, u.sup.random()))
+		u.askAfter = now.Add(u.opt.Collector.Backoff.Delay(u.panics, u.luck))
 	}
 	u.panicked("Next", p)
 }
@@ -196,9 +208,7 @@ func (u *service) nextDue(now time.Time) time.Time {
 	if u.dirty && now.Before(u.askAfter) {
 		due = earlier(due, u.askAfter)
 	}
-	if u.restarting && now.Before(u.beginAt) {
-		due = earlier(due, u.beginAt)
-	}
+	due = earlier(due, u.restartDue(now))
 	if u.pending != nil {
 		due = earlier(due, u.pending.retryAt)
 	}
@@ -221,13 +231,16 @@ func (u *service) changed() { u.dirty, u.hops = true, 0 }
 func (u *service) renew() {
 	u.generation++
 	u.askAfter = time.Time{}
+	if c := u.pending; c != nil && !c.retryAt.IsZero() && u.ending() {
+		c.retryAt = time.Unix(0, 0) // at once
+	}
 	u.lift()
 	u.changed()
 }
 
 // lift lets what has failed for good be tried again.
 func (u *service) lift() {
-	u.escalated = false
+	u.escalation, u.past = nil, nil
 	if u.act != nil && !u.running() {
 		u.act.lifted = true
 	}
@@ -267,14 +280,17 @@ func (u *service) refuse(err error) {
 	})
 }
 
+// Escalates is the message with which a call for a person is logged.
+const Escalates = "service escalates"
+
 // escalate tells that somebody has to look, once until something changes.
 func (u *service) escalate(reason string) {
-	if u.escalated {
+	if u.escalation != nil {
 		return
 	}
-	u.escalated = true
+	u.escalation = &reason
 	u.later(func() {
-		u.sup.log.Error("service escalates", "service", u.id.ID, "reason", reason)
+		u.sup.log.Error(Escalates, "service", u.id.ID, "reason", reason)
 		if hook := u.sup.hooks.Escalated; hook != nil {
 			hook(u.id, reason)
 		}

@@ -1,10 +1,13 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -24,6 +27,7 @@ type attempt struct {
 	endsAt  time.Time // the deadline; zero once it is cancelled
 	graceAt time.Time // when it is abandoned; zero before it is cancelled
 	cause   error     // of its cancellation
+	unknown bool      // whether it had its effect: it was abandoned, or the process died
 	ended   *outcome  // what it came to, until that is visible
 
 	generation uint64 // that it was accepted in
@@ -58,7 +62,7 @@ func (u *service) overrun(now time.Time) {
 		return
 	}
 	o := judge(errors.New("it ignored its cancellation, and was abandoned"), a.cause)
-	a.ended, a.status.Abandoned = &o, true
+	a.ended, a.unknown, a.status.Abandoned = &o, true, true
 	u.look.wanted, u.floor = true, u.look.token+1
 	u.later(func() {
 		u.sup.log.Error("action abandoned", "service", u.id.ID, "action", a.status.ActionName, "id", a.status.ID)
@@ -97,17 +101,46 @@ func (u *service) admit(v verdict, now time.Time) (admission, error) {
 		return redundant, nil
 	case u.busy():
 		return refused, &BusyError{Service: u.id.ID, Refused: v.name, Running: a.status.ActionName, Since: a.status.StartedAt}
-	case a.status.Key != v.key:
+	}
+	switch a = u.latest(v.key); {
+	case a == nil:
 		return admitted, nil
 	case a.final() && v.state.name == "":
 		return waits, nil
 	case a.generation == u.generation && now.Before(a.status.NotBefore):
 		u.requeue = earlier(u.requeue, a.status.NotBefore)
 		return waits, nil
-	case !u.fresh():
+	case (a.status.Succeeded || a.unknown) && !u.fresh():
 		return waits, nil // only a shutdown comes here, and has not seen what the action did
 	}
 	return admitted, nil
+}
+
+// latest answers the last attempt of an intent, if it is known: it is the last
+// attempt of all, or one that did not succeed since state and desired state have
+// changed (S7).
+func (u *service) latest(key string) *attempt {
+	if u.act != nil && u.act.status.Key == key {
+		return u.act
+	}
+	return u.past[key]
+}
+
+// supersede makes an attempt the last one, and keeps the one before it if its intent
+// may be asked for again.
+func (u *service) supersede(a *attempt) {
+	delete(u.past, a.status.Key)
+	if l := u.act; l != nil && !l.lifted && !l.status.Succeeded && l.status.Key != a.status.Key {
+		if u.past == nil {
+			u.past = make(map[string]*attempt)
+		}
+		u.past[l.status.Key] = l
+	}
+	if len(u.past) > maxPast {
+		oldest := slices.MinFunc(slices.Collect(maps.Values(u.past)), func(a, b *attempt) int { return cmp.Compare(a.token, b.token) })
+		delete(u.past, oldest.status.Key)
+	}
+	u.act = a
 }
 
 // final reports whether the intent is not to be tried again as it is (S7).
@@ -123,10 +156,12 @@ func (u *service) next(v verdict, now time.Time) *attempt {
 		status: ActionStatus{InProgress: true, ActionName: v.name, Key: v.key, StartedAt: now},
 	}
 	a.token = u.trail.fence + 1
-	if l := u.act; l != nil {
-		a.token = l.token + 1
+	if u.act != nil {
+		a.token = u.act.token + 1
+	}
+	if l := u.latest(v.key); l != nil {
 		switch {
-		case l.status.Key != v.key || l.status.Succeeded:
+		case l.status.Succeeded:
 		case l.status.Kind == KindInterrupted:
 			a.status.ID, a.status.Retries = l.status.ID, l.status.Retries
 		case l.status.Kind.retriable() && !l.status.Failed && !l.lifted && v.state.name == "":
@@ -145,7 +180,7 @@ func (u *service) start(a *attempt, now time.Time) {
 	if u.act != nil && u.act.live {
 		u.lingers++
 	}
-	u.act = a
+	u.supersede(a)
 	if u.closing || u.ending() && a.generation != u.generation { // accepted before the shutdown
 		a.ended = &outcome{kind: KindCancelled, text: "a shutdown came before it started"}
 		return
@@ -228,7 +263,7 @@ func (u *service) settled(a *attempt, now time.Time) ActionStatus {
 	st.Failed = !o.kind.retriable() || a.limits.Attempts > 0 && st.Retries+1 >= a.limits.Attempts
 	delay := o.after
 	if delay <= 0 {
-		delay = a.limits.Backoff.Delay(st.Retries+1, u.sup.random())
+		delay = a.limits.Backoff.Delay(st.Retries+1, u.luck)
 	}
 	st.NotBefore = now.Add(delay)
 	return st

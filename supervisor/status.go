@@ -18,6 +18,7 @@ type Status struct {
 	Generation uint64
 	Shutdown   bool
 	Escalated  bool
+	Escalation string // why it escalated, as it was given
 	Refused    string // the last decision, if it was not legal
 	Seen       Observation
 	Action     ActionStatus
@@ -30,11 +31,15 @@ func (u *service) status(now time.Time) Status {
 	if u.act != nil {
 		f.Action = u.act.status
 	}
-	return Status{
+	t := Status{
 		Identity: u.id, State: f.State, Phase: f.Phase, Since: f.Since, Reason: u.state.reason, Waits: u.why(now),
-		Generation: f.Generation, Shutdown: f.Shutdown, Escalated: u.escalated, Refused: u.refusal,
+		Generation: f.Generation, Shutdown: f.Shutdown, Refused: u.refusal,
 		Seen: f.Seen, Action: f.Action,
 	}
+	if u.escalation != nil {
+		t.Escalated, t.Escalation = true, *u.escalation
+	}
+	return t
 }
 
 // why says what a service waits for.

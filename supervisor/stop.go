@@ -26,12 +26,23 @@ type Left struct {
 
 // Remove stops a service and all that depends on it, dependants first, and takes
 // them out of the supervisor. What has not come to rest within its budget is in
-// the report, and leaves when it does rest; until then its id is taken. Errors are
-// ErrNotFound, ErrStopped, and that of ctx, whose end ends the waiting and nothing
-// else.
+// the report, and leaves when it does rest; until then its id is taken. What is added
+// meanwhile and depends on it is not waited for. Errors are ErrNotFound, ErrStopped,
+// and that of ctx, whose end ends the waiting and nothing else.
+//
+// Before Run nothing of a service has begun: it is taken out at once, and what its
+// journal has of it stays as it is.
 func (s *Supervisor) Remove(ctx context.Context, id string) (Report, error) {
-	done, err := s.remove(id)
+	u, err := s.find(id)
 	if err != nil {
+		return Report{}, err
+	}
+	return s.removed(ctx, u)
+}
+
+func (s *Supervisor) removed(ctx context.Context, u *service) (Report, error) {
+	done, err := s.remove(u)
+	if err != nil || done == nil {
 		return Report{}, err
 	}
 	select {
@@ -42,18 +53,24 @@ func (s *Supervisor) Remove(ctx context.Context, id string) (Report, error) {
 	}
 }
 
-// remove begins to remove a service, and answers where the report comes.
-func (s *Supervisor) remove(id string) (<-chan Report, error) {
-	u, err := s.find(id)
-	if err != nil {
-		return nil, err
+// remove begins to remove a service, and answers where the report comes; nil: nothing
+// was to be stopped.
+func (s *Supervisor) remove(u *service) (<-chan Report, error) {
+	if s.takenOut(u) {
+		return nil, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopping {
-		return nil, fmt.Errorf("remove service %s: %w", id, ErrStopped)
+	switch {
+	case s.services[u.id.ID] != u:
+		return nil, fmt.Errorf("remove service %s: %w", u.id.ID, ErrNotFound)
+	case s.stopping:
+		return nil, fmt.Errorf("remove service %s: %w", u.id.ID, ErrStopped)
 	}
 	set := s.closure(u)
+	for _, d := range set {
+		d.leaving = true
+	}
 	done := make(chan Report, 1)
 	s.removals.Go(func() {
 		s.drain(s.writing, set, func(u *service) { u.removing = true })
@@ -66,6 +83,28 @@ func (s *Supervisor) remove(id string) (<-chan Report, error) {
 		done <- r
 	})
 	return done, nil
+}
+
+// takenOut takes a service and all that depends on it out of a supervisor that does
+// not run yet.
+func (s *Supervisor) takenOut(u *service) bool {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	s.mu.RLock()
+	early := !s.started && s.services[u.id.ID] == u
+	var set []*service
+	if early {
+		set = s.closure(u)
+	}
+	s.mu.RUnlock()
+	for _, d := range set {
+		d.set(func() {
+			d.gone = true
+			d.tell()
+		})
+		s.forget(d)
+	}
+	return early
 }
 
 // Force ends the patience of a stop that is under way or to come: Run returns, and
@@ -89,6 +128,7 @@ func (s *Supervisor) stop() Report {
 		close(sh.quit)
 	}
 	s.removals.Wait()
+	s.end()
 	return r.with(s.halted())
 }
 
@@ -196,7 +236,7 @@ func (s *Supervisor) await(ctx context.Context, set []*service, budget time.Dura
 func budget(level []*service) time.Duration {
 	var longest time.Duration
 	for _, u := range level {
-		longest = max(longest, u.opt.StopTimeout)
+		u.set(func() { longest = max(longest, u.opt.StopTimeout) })
 	}
 	return longest
 }
@@ -206,9 +246,16 @@ func budget(level []*service) time.Duration {
 func (s *Supervisor) grace(set []*service) time.Duration {
 	longest := time.Duration(0)
 	for _, u := range set {
-		longest = max(longest, u.opt.Action.Grace)
+		u.set(func() { longest = max(longest, u.grace()) })
 	}
-	return longest + 10*slot
+	return longest
+}
+
+func (u *service) grace() time.Duration {
+	if u.act != nil && u.act.live {
+		return max(u.act.limits.Grace, u.opt.Action.Grace) + 10*slot
+	}
+	return u.opt.Action.Grace + 10*slot
 }
 
 // report tells of the services that are not as they should be.
@@ -218,14 +265,14 @@ func report(set []*service, ok func(*service) bool) Report {
 	for _, u := range set {
 		u.set(func() {
 			if !ok(u) {
-				r.Left = append(r.Left, u.left(now))
+				r.Left = append(r.Left, u.leftover(now))
 			}
 		})
 	}
 	return r
 }
 
-func (u *service) left(now time.Time) Left {
+func (u *service) leftover(now time.Time) Left {
 	l := Left{ID: u.id.ID, State: u.state.name, Phase: u.state.phase, Why: u.why(now)}
 	if u.busy() || u.lingers > 0 {
 		l.Action = u.act.status.ActionName

@@ -29,7 +29,10 @@ type Supervisor struct {
 	cut     context.CancelFunc
 	forced  context.Context // done when a stop is to wait for nothing any more
 	force   context.CancelFunc
+	over    context.Context // done when the supervisor has stopped
+	end     context.CancelFunc
 
+	starting sync.Mutex     // by Run; taken before the mu of a service
 	removals sync.WaitGroup // that services have asked for themselves
 
 	// mu is taken after the mu of a service, never before.
@@ -55,31 +58,51 @@ func New(c Config) (*Supervisor, error) {
 	s.root = context.Background()
 	s.writing, s.cut = context.WithCancel(context.Background())
 	s.forced, s.force = context.WithCancel(context.Background())
+	s.over, s.end = context.WithCancel(context.Background())
 	for range c.Shards {
 		s.shards = append(s.shards, newShard(s))
 	}
 	return s, nil
 }
 
-func (s *Supervisor) random() float64 { return s.config.Random() }
+// random answers a number in [0, 1), whatever Config.Random does. It is called
+// without a lock.
+func (s *Supervisor) random() float64 {
+	n := 0.5
+	if p := guard(func() { n = s.config.Random() }); p != nil {
+		s.log.Error("panic in Config.Random", "panic", fmt.Sprint(p.value), "stack", string(p.stack))
+	}
+	if n >= 0 && n < 1 {
+		return n
+	}
+	return 0.5
+}
 
 // Run supervises until ctx is done, then stops every service in order, and answers
 // what it left behind (S10). Actions and collections keep the values of ctx, not
 // its end. A supervisor runs once: a second call is ErrStarted.
 func (s *Supervisor) Run(ctx context.Context) (Report, error) {
-	s.mu.Lock()
-	if s.started {
-		s.mu.Unlock()
+	if !s.start(ctx) {
 		return Report{}, ErrStarted
 	}
-	s.started = true
-	s.root = context.WithoutCancel(ctx)
-	s.mu.Unlock()
 	for _, sh := range s.shards {
 		go sh.loop()
 	}
 	<-ctx.Done()
 	return s.stop(), nil
+}
+
+// start reports whether it is the first one.
+func (s *Supervisor) start(ctx context.Context) bool {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started {
+		return false
+	}
+	s.started, s.root = true, context.WithoutCancel(ctx)
+	return true
 }
 
 // insert makes a service part of the supervisor.
@@ -131,7 +154,7 @@ func (s *Supervisor) path(from, to string, seen []string) []string {
 
 // needs answers the ids that a service is stopped before.
 func (u *service) needs() []string {
-	if u.id.Parent == "" {
+	if u.id.Parent == "" || slices.Contains(u.after, u.id.Parent) {
 		return u.after
 	}
 	return append(slices.Clip(u.after), u.id.Parent)
@@ -140,22 +163,22 @@ func (u *service) needs() []string {
 // forget takes a service that is gone out of the supervisor.
 func (s *Supervisor) forget(u *service) {
 	s.mu.Lock()
-	delete(s.services, u.id.ID)
+	if s.services[u.id.ID] == u {
+		delete(s.services, u.id.ID)
+	}
 	for _, id := range u.needs() {
-		left := slices.DeleteFunc(s.dependants[id], func(d *service) bool { return d == u })
-		if s.dependants[id] = left; len(left) == 0 {
-			delete(s.dependants, id)
-		}
+		s.leaveBehind(id, u)
 	}
 	s.mu.Unlock()
 	s.tellRelated(u)
 }
 
-// needed reports whether a service has dependants.
+// needed reports whether a service has dependants that are to leave before it. One
+// that was added since its removal began is none.
 func (s *Supervisor) needed(id string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return len(s.dependants[id]) > 0
+	return slices.ContainsFunc(s.dependants[id], func(d *service) bool { return d.leaving })
 }
 
 // tellRelated wakes those who see a service in their snapshots, or wait for its
@@ -177,8 +200,8 @@ func (s *Supervisor) tellRelated(u *service) {
 // relate adds the peers to the facts of a snapshot.
 func (s *Supervisor) relate(u *service, f *Facts) {
 	s.mu.RLock()
-	around := s.dependants[u.id.ID]
-	if len(around) == 0 && len(u.after) == 0 {
+	around, after := s.dependants[u.id.ID], u.after
+	if len(around) == 0 && len(after) == 0 {
 		s.mu.RUnlock()
 		return
 	}
@@ -188,7 +211,7 @@ func (s *Supervisor) relate(u *service, f *Facts) {
 			children = append(children, c)
 		}
 	}
-	for _, id := range u.after {
+	for _, id := range after {
 		needed = append(needed, s.services[id])
 	}
 	s.mu.RUnlock()
@@ -197,7 +220,7 @@ func (s *Supervisor) relate(u *service, f *Facts) {
 	}
 	slices.SortFunc(f.Children, func(a, b Peer) int { return strings.Compare(a.ID, b.ID) })
 	for i, d := range needed {
-		p := Peer{ID: u.after[i]}
+		p := Peer{ID: after[i]}
 		if d != nil {
 			p = d.peer()
 		}

@@ -66,6 +66,7 @@ func TestAddRefuses(t *testing.T) {
 		{"the end", supervisor.Identity{ID: "a"}, []state{stopped, removed}, want{}, supervisor.Options{}, "state removed: Phase is"},
 		{"the first state", supervisor.Identity{ID: "a"}, []state{own{p: p, is: lifecycle.ServiceRunning}}, want{}, supervisor.Options{}, "initial state stopped: want one of States"},
 		{"itself", supervisor.Identity{ID: "a", Parent: "a"}, nil, want{}, supervisor.Options{}, "dependency cycle: it depends on a"},
+		{"a limit", supervisor.Identity{ID: "a"}, nil, want{}, supervisor.Options{Action: supervisor.ActionLimits{Attempts: -2}}, "Action.Attempts -2: want -1 or more"},
 		{"an option", supervisor.Identity{ID: "a"}, nil, want{}, supervisor.Options{StopTimeout: -1}, "StopTimeout -1ns"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 // values that nobody changes once they are handed over.
 //
 // The supervisor calls CollectObservedState in goroutines of their own, one after
-// another unless one ignores its context, and the rest from several goroutines.
+// another unless one ignores its context, and the rest from several goroutines. None
+// is called with a lock held.
 type Worker[S, O, D any] interface {
 	// CollectObservedState looks at the service and changes nothing. Its context
 	// is cancelled after Collector.Timeout.
@@ -118,7 +119,7 @@ type Signal int
 const (
 	SignalNone         Signal = iota
 	SignalNeedsRemoval        // come to rest, then leave the supervisor, with what depends on it
-	SignalNeedsRestart        // come to rest, then begin anew; see Options.Restarts
+	SignalNeedsRestart        // come to rest within Options.StopTimeout, then begin anew; see Options.Restarts
 	SignalEscalate            // somebody has to look: Hooks.Escalated is called
 )
 
@@ -134,6 +135,7 @@ type Decision[O, D any] struct {
 	Cancel       bool          // cancel the running action
 	RequeueAfter time.Duration // ask again then, whatever happens; 0: when something changes
 	Reason       string        // for people and the trail; empty: the state's
+	Actor        string        // who asked for it, in the trail; empty: Config.Actor
 }
 
 // Stay answers the decision to change nothing, with its reason.

@@ -1,0 +1,70 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// A Cut is where a trail was cut off at its beginning: what its last entry that is
+// gone had said. In a file it is a line of its own, a JSON object, before the first
+// entry of the trail that is left.
+//
+// It proves nothing by itself. The first entry that is left follows it or does not,
+// by hash, state and time; and an older copy of the file that has the entry says
+// whether the hash is that one's.
+type Cut struct {
+	Entity    string        `json:"cut"`
+	Sequence  int64         `json:"sequence"`
+	State     machine.State `json:"state"` // that it led to
+	CreatedAt int64         `json:"created_at"`
+	At        int64         `json:"at"` // as CreatedAt in microseconds since the Unix epoch
+	Hash      Hash          `json:"hash"`
+}
+
+// cutLine is how the line of a Cut begins.
+var cutLine = []byte(`{"cut":`)
+
+// VerifyCut checks lines as [VerifyLines] does, where trails may have been cut off at
+// their beginning: those go on from their Cut, which comes before all their entries.
+// It tells each, if that is not nil, of every cut and entry that is in order, with
+// the length of its line.
+func VerifyCut(r io.Reader, each func(c *Cut, e *Entry, size int)) (map[string]Replayed, error) {
+	if each == nil {
+		each = func(*Cut, *Entry, int) {}
+	}
+	f := file{walks: make(map[string]*walk), each: each, cuts: make(map[string]int64)}
+	err := f.read(r)
+	for entity, at := range f.cuts {
+		if w := f.walks[entity]; err == nil && w.Seq == at {
+			err = w.fault(at+1, FaultTail, "it is missing: nothing follows where the trail was cut off")
+		}
+	}
+	return f.replayed(), err
+}
+
+// cut takes the line of a Cut.
+func (f *file) cut(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	var c Cut
+	if err := d.Decode(&c); err != nil {
+		return fmt.Errorf("cut: %w", err)
+	}
+	w, err := f.walk(c.Entity, c.Sequence)
+	switch {
+	case err != nil:
+		return err
+	case w.Seq > 0:
+		return w.fault(c.Sequence, FaultOrder, "the trail is cut off here, after its entry %d", w.Seq)
+	case c.Sequence < 1 || !w.machine.Has(c.State):
+		return w.fault(c.Sequence, FaultIllegal, "the trail is cut off at state %q: want an entry from 1 on, and a state of %s", c.State, w.machine.Name)
+	}
+	w.Replayed = Replayed{State: c.State, Seq: c.Sequence, Head: c.Hash, CreatedAt: c.CreatedAt, UpdatedAt: c.At}
+	f.cuts[c.Entity] = c.Sequence
+	f.each(&c, nil, len(text))
+	return nil
+}
