@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
+
+	"github.com/pawl-dev/pawl/document"
 )
 
 // A collector walks an expression and notes what it names. Nodes come children
@@ -132,7 +134,7 @@ func (c *collector) identifier(n *ast.IdentifierNode) {
 	case functionTypes[name] != nil && !strings.HasPrefix(name, "__"):
 	default:
 		hint := ""
-		if near := nearest(name, knownNames); near != "" {
+		if near := document.Nearest(name, knownNames); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		c.fail(n, fmt.Sprintf("unknown name %q", name), hint)

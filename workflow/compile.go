@@ -73,7 +73,7 @@ func (e *examiner) compile(canonical []byte) (*Definition, error) {
 	c.ancestry()
 	c.expressions()
 	c.d.height, c.d.programs = e.height, e.programs+len(c.programs)
-	if len(e.problems) == 0 {
+	if len(e.Problems) == 0 {
 		c.prepare()
 	}
 	return c.d, nil
@@ -154,15 +154,15 @@ func (c *compilation) reorder(order []string) {
 		at := slices.IndexFunc(c.sources, func(s source) bool { return s.ID == id })
 		switch {
 		case slices.ContainsFunc(sources, func(s source) bool { return s.ID == id }):
-			c.e.reportAt(path, fmt.Sprintf("the id %q stands twice", id), "")
+			c.e.ReportAt(path, fmt.Sprintf("the id %q stands twice", id), "")
 		case at < 0:
-			c.e.reportAt(path, fmt.Sprintf("there is no step %q", id), "")
+			c.e.ReportAt(path, fmt.Sprintf("there is no step %q", id), "")
 		default:
 			sources = append(sources, c.sources[at])
 		}
 	}
 	if len(sources) != len(c.sources) {
-		c.e.reportAt("order", "it does not name each step and each hook once", "")
+		c.e.ReportAt("order", "it does not name each step and each hook once", "")
 		return
 	}
 	c.sources = sources
@@ -222,7 +222,7 @@ func (c *compilation) graph() {
 			continue
 		}
 		if first, twice := c.d.byID[s.ID]; twice {
-			c.e.reportAt(s.path+".id", fmt.Sprintf("the id %q stands twice, first as %s", s.ID, c.sources[first-1].path), "")
+			c.e.ReportAt(s.path+".id", fmt.Sprintf("the id %q stands twice, first as %s", s.ID, c.sources[first-1].path), "")
 			continue
 		}
 		c.d.byID[s.ID] = i + 1
@@ -245,13 +245,13 @@ func (c *compilation) needs(i int) {
 		switch {
 		case id == "":
 		case id == step.ID:
-			c.e.reportAt(path, fmt.Sprintf("step %q needs itself", id), "")
+			c.e.ReportAt(path, fmt.Sprintf("step %q needs itself", id), "")
 		case need == 0:
-			c.e.reportAt(path, fmt.Sprintf("there is no step %q", id), c.e.suggest(id, c.ids()))
+			c.e.ReportAt(path, fmt.Sprintf("there is no step %q", id), c.e.Suggest(id, c.ids()))
 		case c.sources[need-1].hook != NoHook:
-			c.e.reportAt(path, fmt.Sprintf("%q is a hook: it runs when all steps have ended", id), "")
+			c.e.ReportAt(path, fmt.Sprintf("%q is a hook: it runs when all steps have ended", id), "")
 		case slices.Contains(node.Needs, need):
-			c.e.reportAt(path, fmt.Sprintf("the need %q stands twice", id), "")
+			c.e.ReportAt(path, fmt.Sprintf("the need %q stands twice", id), "")
 		default:
 			node.Needs = append(node.Needs, need)
 		}
@@ -364,7 +364,7 @@ func (c *compilation) reportCycle(cycle []int) {
 		}
 		text += c.d.Nodes[n-1].ID
 	}
-	c.e.reportAt(c.sources[cycle[0]-1].path+".needs", "the needs run in a circle: "+text, "")
+	c.e.ReportAt(c.sources[cycle[0]-1].path+".needs", "the needs run in a circle: "+text, "")
 }
 
 // inputsOf answers the inputs that schemas describe, by name.

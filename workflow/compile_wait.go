@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/pawl-dev/pawl/document"
 )
 
 // nodeWait is what EvalWait writes out.
@@ -62,22 +64,22 @@ func formOf(form map[string]InputSchema) json.RawMessage {
 func (c *compilation) childInputs(path func(string) string, n *Node) {
 	child := n.Child.Definition
 	for i, name := range n.wait.inputs.keys {
-		at := joinPath(path("inputs"), name)
+		at := document.JoinPath(path("inputs"), name)
 		in := child.inputs[name]
 		if !idPattern.MatchString(name) {
 			continue // it has been reported
 		}
 		if in == nil {
-			c.e.reportKey(at, fmt.Sprintf("workflow %s has no input %q", child.Name, name), c.e.suggest(name, sortedKeys(child.inputs)))
+			c.e.ReportKey(at, fmt.Sprintf("workflow %s has no input %q", child.Name, name), c.e.Suggest(name, sortedKeys(child.inputs)))
 			continue
 		}
 		if err := c.fits(in, n.wait.inputs.vals[i]); err != nil {
-			c.e.reportAt(at, err.Error(), "")
+			c.e.ReportAt(at, err.Error(), "")
 		}
 	}
 	for i := range child.Inputs {
 		if in := &child.Inputs[i]; in.Required && !slices.Contains(n.wait.inputs.keys, in.Name) {
-			c.e.reportAt(path("workflow"), fmt.Sprintf("workflow %s requires the input %q: want %s", child.Name, in.Name, in.Type.noun()), "")
+			c.e.ReportAt(path("workflow"), fmt.Sprintf("workflow %s requires the input %q: want %s", child.Name, in.Name, in.Type.noun()), "")
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/pawl-dev/pawl/document"
 )
 
 // A context says what the expressions of one place in the file may name.
@@ -88,7 +90,7 @@ func (c *compilation) condition(path, text string, ctx context) *program {
 		return t.expression(path, p, true)
 	}
 	if hasExpression(text) {
-		c.e.reportAt(path, "an `if` is one expression", "put all of it into one ${{ }}, or leave ${{ }} out")
+		c.e.ReportAt(path, "an `if` is one expression", "put all of it into one ${{ }}, or leave ${{ }} out")
 		return &program{}
 	}
 	return t.expression(path, piece{text: text}, true)
@@ -102,7 +104,7 @@ func (c *compilation) foreach(path string, v any, ctx context) *template {
 	}
 	p, ok := wholeExpression(text)
 	if !ok {
-		c.e.reportAt(path, fmt.Sprintf("want a list, or one expression, got text %q", shorten(text)), "write ${{ EXPRESSION }}")
+		c.e.ReportAt(path, fmt.Sprintf("want a list, or one expression, got text %q", document.Shorten(text)), "write ${{ EXPRESSION }}")
 		return &template{}
 	}
 	return &template{path: path, kind: textTemplate, parts: []part{{program: c.compiler(ctx).expression(path, p, false)}}}
@@ -115,7 +117,7 @@ func (c *compilation) template(path string, v any, ctx context) *template {
 func (c *compilation) named(path string, m map[string]string, ctx context) []namedTemplate {
 	var out []namedTemplate
 	for _, name := range sortedKeys(m) {
-		out = append(out, namedTemplate{name, c.template(joinPath(path, name), m[name], ctx)})
+		out = append(out, namedTemplate{name, c.template(document.JoinPath(path, name), m[name], ctx)})
 	}
 	return out
 }
@@ -131,13 +133,13 @@ func (c *compilation) compiler(ctx context) *templateCompiler {
 }
 
 func (c *compilation) fault(path string, p piece, err *exprError) {
-	c.e.report(c.e.expressionPlace(path, p, err.at), path, err.message, err.hint)
+	c.e.Report(c.e.expressionPlace(path, p, err.at), path, err.message, err.hint)
 }
 
 // references checks what an expression names against what is known there, and
 // reports whether all of it is.
 func (c *compilation) references(path string, p piece, prog *program, ctx *context) bool {
-	before := len(c.e.problems)
+	before := len(c.e.Problems)
 	fault := func(at int, hint, format string, args ...any) {
 		c.fault(path, p, &exprError{message: fmt.Sprintf(format, args...), hint: hint, at: at})
 	}
@@ -150,7 +152,7 @@ func (c *compilation) references(path string, p piece, prog *program, ctx *conte
 	for _, ref := range prog.refs.roots {
 		c.rootReference(ref, prog, ctx, fault)
 	}
-	return len(c.e.problems) == before
+	return len(c.e.Problems) == before
 }
 
 // A faultFunc reports what is wrong at a byte of an expression.
@@ -161,7 +163,7 @@ func (c *compilation) nameReference(ref nameRef, ctx *context, fault faultFunc) 
 	switch ref.root {
 	case "inputs":
 		if c.d.inputs[ref.name] == nil {
-			fault(ref.at, c.e.suggest(ref.name, sortedKeys(c.d.inputs)), "there is no input %q", ref.name)
+			fault(ref.at, c.e.Suggest(ref.name, sortedKeys(c.d.inputs)), "there is no input %q", ref.name)
 		}
 	case "env":
 		if !ctx.noEnv && !slices.Contains(ctx.env, ref.name) {
@@ -170,7 +172,7 @@ func (c *compilation) nameReference(ref nameRef, ctx *context, fault faultFunc) 
 	case "matrix":
 		names := axisNames(ctx.axes)
 		if len(names) > 0 && !slices.Contains(names, ref.name) {
-			fault(ref.at, c.e.suggest(ref.name, names), "there is no %q in the matrix", ref.name)
+			fault(ref.at, c.e.Suggest(ref.name, names), "there is no %q in the matrix", ref.name)
 		}
 	case "job":
 		switch {
@@ -208,7 +210,7 @@ func (c *compilation) rootReference(ref nameRef, prog *program, ctx *context, fa
 }
 
 func (c *compilation) envHint(name string, known []string) string {
-	if hint := c.e.suggest(name, known); hint != "" {
+	if hint := c.e.Suggest(name, known); hint != "" {
 		return hint
 	}
 	return "env holds what the file sets, not the environment of the machine"
@@ -221,7 +223,7 @@ func (c *compilation) stepReference(ref stepRef, ctx *context, fault faultFunc) 
 	}
 	switch {
 	case n == 0:
-		fault(ref.at, c.e.suggest(ref.id, c.ids()), "there is no step %q", ref.id)
+		fault(ref.at, c.e.Suggest(ref.id, c.ids()), "there is no step %q", ref.id)
 	case c.d.Nodes[n-1].Hook != NoHook:
 		fault(ref.at, "", "%q is a hook: its output and status are not known to others", ref.id)
 	case ctx.all || ctx.steps != nil && ctx.steps.has(n):
@@ -248,7 +250,7 @@ func (c *compilation) formReference(ref stepRef, n *Node, fault faultFunc) {
 		names = append(names, in.Name)
 	}
 	if !slices.Contains(names, ref.field) {
-		fault(ref.at, c.e.suggest(ref.field, names), "the form of step %q has no field %q", ref.id, ref.field)
+		fault(ref.at, c.e.Suggest(ref.field, names), "the form of step %q has no field %q", ref.id, ref.field)
 	}
 }
 
@@ -289,4 +291,6 @@ func (d *Definition) WaitNeeds(n int) []int { return d.nodesOf(d.Nodes[n-1].wait
 func (d *Definition) OutputNeeds() []int { return d.nodesOf(d.output.each) }
 
 // expressionText shows an expression in an error.
-func expressionText(p *program) string { return "${{ " + shorten(strings.TrimSpace(p.text)) + " }}" }
+func expressionText(p *program) string {
+	return "${{ " + document.Shorten(strings.TrimSpace(p.text)) + " }}"
+}

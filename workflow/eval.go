@@ -11,6 +11,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/document"
 )
 
 // MaxItems is the longest list that a foreach may come to.
@@ -309,7 +310,7 @@ func (d *Definition) EvalForeach(n int, s *Scope) ([]json.RawMessage, error) {
 		return nil, err
 	}
 	if raw[0] != '[' {
-		return nil, v.fault(t.path, fmt.Errorf("want a list, got %s", shorten(string(raw))))
+		return nil, v.fault(t.path, fmt.Errorf("want a list, got %s", document.Shorten(string(raw))))
 	}
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {

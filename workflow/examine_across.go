@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/document"
 )
 
 // alsoWorkflow checks how many nodes there are. What is empty is left out.
-func alsoWorkflow(e *examiner, _ string, _ *value, m map[string]any) {
+func alsoWorkflow(e *examiner, _ string, _ *document.Value, m map[string]any) {
 	steps, _ := m["steps"].([]any)
 	hooks, _ := m["hooks"].(map[string]any)
 	n := len(steps)
@@ -20,16 +21,16 @@ func alsoWorkflow(e *examiner, _ string, _ *value, m map[string]any) {
 		n += len(list.([]any))
 	}
 	if n > pawl.MaxNodes {
-		e.reportAt("hooks", fmt.Sprintf("the workflow has %d steps and hooks; at most %d are allowed", n, pawl.MaxNodes), "")
+		e.ReportAt("hooks", fmt.Sprintf("the workflow has %d steps and hooks; at most %d are allowed", n, pawl.MaxNodes), "")
 	}
 	if len(hooks) == 0 {
 		delete(m, "hooks")
 	}
 }
 
-func alsoHooks(_ *examiner, _ string, _ *value, m map[string]any) { deleteEmpty(m) }
+func alsoHooks(_ *examiner, _ string, _ *document.Value, m map[string]any) { deleteEmpty(m) }
 
-func alsoApproval(_ *examiner, _ string, _ *value, m map[string]any) { deleteEmpty(m) }
+func alsoApproval(_ *examiner, _ string, _ *document.Value, m map[string]any) { deleteEmpty(m) }
 
 // deleteEmpty leaves out lists and mappings that hold nothing, as Go does.
 func deleteEmpty(m map[string]any) {
@@ -43,14 +44,14 @@ func deleteEmpty(m map[string]any) {
 }
 
 // alsoInput checks pattern, default and enum of one input against its type.
-func alsoInput(e *examiner, path string, v *value, m map[string]any) {
+func alsoInput(e *examiner, path string, v *document.Value, m map[string]any) {
 	in := inputOf("", m)
 	if in.Pattern != "" {
 		e.inputPattern(path, &in)
 	}
 	fits := func(path string, v any) {
 		if err := in.check(v); err != nil {
-			e.reportAt(path, err.Error(), "")
+			e.ReportAt(path, err.Error(), "")
 		}
 	}
 	if list, ok := m["enum"].([]any); ok {
@@ -58,30 +59,30 @@ func alsoInput(e *examiner, path string, v *value, m map[string]any) {
 			typed := in
 			typed.Enum = nil
 			if err := typed.check(choice); err != nil {
-				e.reportAt(fmt.Sprintf("%s.enum[%d]", path, i), err.Error(), "")
+				e.ReportAt(fmt.Sprintf("%s.enum[%d]", path, i), err.Error(), "")
 			}
 		}
 	}
 	if def, ok := m["default"]; ok {
 		fits(path+".default", def)
 		if m["required"] == true {
-			e.reportAt(path+".default", "a required input never uses its default", "leave one of the two out")
+			e.ReportAt(path+".default", "a required input never uses its default", "leave one of the two out")
 		}
 	}
 }
 
 func (e *examiner) inputPattern(path string, in *Input) {
 	if in.Type != TypeString {
-		e.reportAt(path+".pattern", fmt.Sprintf("only an input of type string has a pattern, this one is of type %s", in.Type), "")
+		e.ReportAt(path+".pattern", fmt.Sprintf("only an input of type string has a pattern, this one is of type %s", in.Type), "")
 		return
 	}
 	if _, err := regexp.Compile(in.Pattern); err != nil {
-		e.reportAt(path+".pattern", strings.TrimPrefix(err.Error(), "error parsing regexp: "), "patterns are regular expressions of RE2")
+		e.ReportAt(path+".pattern", strings.TrimPrefix(err.Error(), "error parsing regexp: "), "patterns are regular expressions of RE2")
 	}
 }
 
 // alsoStep checks that a step has one kind, and the keys that go with it.
-func alsoStep(e *examiner, path string, v *value, m map[string]any) {
+func alsoStep(e *examiner, path string, v *document.Value, m map[string]any) {
 	kinds, meant := kindsOf(v)
 	switch len(kinds) {
 	case 0:
@@ -92,11 +93,11 @@ func alsoStep(e *examiner, path string, v *value, m map[string]any) {
 		if isHook(path) {
 			allowed = workKinds
 		}
-		e.report(v.place, path, "the step does nothing", "give it one of "+strings.Join(allowed, ", "))
+		e.Report(v.Place, path, "the step does nothing", "give it one of "+strings.Join(allowed, ", "))
 	case 1:
 		e.companions(path, v, Kind(kinds[0]), m)
 	default:
-		e.report(v.place, path, fmt.Sprintf("a step is one of %s, and only one", strings.Join(kinds, " and ")), "make it several steps")
+		e.Report(v.Place, path, fmt.Sprintf("a step is one of %s, and only one", strings.Join(kinds, " and ")), "make it several steps")
 	}
 	e.fanOut(path, v)
 	for key, plain := range map[string]any{"queue": DefaultQueue, "priority": 0} {
@@ -113,28 +114,28 @@ func alsoStep(e *examiner, path string, v *value, m map[string]any) {
 func isHook(path string) bool { return strings.HasPrefix(path, "hooks.") }
 
 // fanOut checks the keys that say how often a step runs.
-func (e *examiner) fanOut(path string, v *value) {
-	foreach, matrix := v.find("foreach") != nil, v.find("matrix") != nil
+func (e *examiner) fanOut(path string, v *document.Value) {
+	foreach, matrix := v.Find("foreach") != nil, v.Find("matrix") != nil
 	if isHook(path) {
 		return
 	}
 	if foreach && matrix {
-		e.report(e.keys[path+".matrix"], path+".matrix", "a step has foreach or matrix, and not both", "")
+		e.Report(e.Keys[path+".matrix"], path+".matrix", "a step has foreach or matrix, and not both", "")
 	}
-	if v.find("parallel") != nil && !foreach && !matrix {
-		e.report(e.keys[path+".parallel"], path+".parallel", "only a step with foreach or matrix has parallel", "")
+	if v.Find("parallel") != nil && !foreach && !matrix {
+		e.Report(e.Keys[path+".parallel"], path+".parallel", "only a step with foreach or matrix has parallel", "")
 	}
 }
 
 // kindsOf answers the keys of a step that say what it does; meant is true when
 // another key looks like one, by a slip.
-func kindsOf(v *value) (kinds []string, meant bool) {
-	for _, entry := range v.entries {
+func kindsOf(v *document.Value) (kinds []string, meant bool) {
+	for _, entry := range v.Entries {
 		switch {
-		case slices.Contains(stepKinds, entry.key):
-			kinds = append(kinds, entry.key)
+		case slices.Contains(stepKinds, entry.Key):
+			kinds = append(kinds, entry.Key)
 		default:
-			meant = meant || nearest(entry.key, stepKinds) != ""
+			meant = meant || document.Nearest(entry.Key, stepKinds) != ""
 		}
 	}
 	return kinds, meant
@@ -142,11 +143,11 @@ func kindsOf(v *value) (kinds []string, meant bool) {
 
 // companions checks the keys that only some kinds have, and writes the default
 // of output, which depends on the kind.
-func (e *examiner) companions(path string, v *value, kind Kind, m map[string]any) {
+func (e *examiner) companions(path string, v *document.Value, kind Kind, m map[string]any) {
 	process := kind == KindCommand || kind == KindRun
 	only := func(key string, allowed bool, hint string) {
-		if v.find(key) != nil && !allowed {
-			e.report(e.keys[joinPath(path, key)], joinPath(path, key), fmt.Sprintf("a step with %s has no %s", kind, key), hint)
+		if v.Find(key) != nil && !allowed {
+			e.Report(e.Keys[document.JoinPath(path, key)], document.JoinPath(path, key), fmt.Sprintf("a step with %s has no %s", kind, key), hint)
 		}
 	}
 	only("env", process, "it belongs to command and run")
@@ -165,13 +166,13 @@ func (e *examiner) companions(path string, v *value, kind Kind, m map[string]any
 	}
 	retry, _ := m["retry"].(map[string]any)
 	if codes, _ := retry["permanent_exit_codes"].([]any); len(codes) > 0 && !process {
-		e.reportAt(path+".retry.permanent_exit_codes", fmt.Sprintf("a step with %s has no exit code", kind), "")
+		e.ReportAt(path+".retry.permanent_exit_codes", fmt.Sprintf("a step with %s has no exit code", kind), "")
 	}
 	e.outputMode(path, kind, m)
 	e.script(path, m)
 	e.handlerName(path, m)
-	if c := v.find("command"); c != nil && len(c.items) > 0 && c.items[0].kind == textValue && c.items[0].text == "" {
-		e.report(c.items[0].place, path+".command[0]", "the program has no name", "")
+	if c := v.Find("command"); c != nil && len(c.Items) > 0 && c.Items[0].Kind == document.Text && c.Items[0].Text == "" {
+		e.Report(c.Items[0].Place, path+".command[0]", "the program has no name", "")
 	}
 }
 
@@ -191,7 +192,7 @@ func (e *examiner) outputMode(path string, kind Kind, m map[string]any) {
 		}
 	}
 	if mode := m["output"]; kind == KindHandler && mode != string(OutputJSON) && mode != string(OutputNone) {
-		e.reportAt(path+".output", fmt.Sprintf("the output of a handler is JSON; %q is not possible", mode), "use json or none")
+		e.ReportAt(path+".output", fmt.Sprintf("the output of a handler is JSON; %q is not possible", mode), "use json or none")
 	}
 }
 
@@ -202,34 +203,34 @@ func (e *examiner) script(path string, m map[string]any) {
 		return
 	}
 	at := e.expressionPlace(path+".run", piece{expression: true}, 0)
-	e.report(at, path+".run", "expressions are not allowed inside a script", `pass the value through env, as in env: {NAME: "${{ inputs.name }}"}, and use "$NAME"`)
+	e.Report(at, path+".run", "expressions are not allowed inside a script", `pass the value through env, as in env: {NAME: "${{ inputs.name }}"}, and use "$NAME"`)
 }
 
 func (e *examiner) handlerName(path string, m map[string]any) {
 	if name, _ := m["handler"].(string); slices.Contains(reservedHandlers, name) {
-		e.reportAt(path+".handler", fmt.Sprintf("the name %q is reserved", name), "")
+		e.ReportAt(path+".handler", fmt.Sprintf("the name %q is reserved", name), "")
 	}
 }
 
 // alsoRetry checks base against cap and sorts the exit codes.
-func alsoRetry(e *examiner, path string, v *value, m map[string]any) {
+func alsoRetry(e *examiner, path string, v *document.Value, m map[string]any) {
 	base, _ := time.ParseDuration(fmt.Sprint(m["base"]))
 	longest, _ := time.ParseDuration(fmt.Sprint(m["cap"]))
 	if base > longest && m["base"] != nil && m["cap"] != nil {
-		if v.find("cap") == nil {
+		if v.Find("cap") == nil {
 			m["cap"] = m["base"]
 		} else {
-			e.reportAt(path+".base", fmt.Sprintf("base %s is longer than cap %s", base, longest), "")
+			e.ReportAt(path+".base", fmt.Sprintf("base %s is longer than cap %s", base, longest), "")
 		}
 	}
 	m["permanent_exit_codes"] = sortedInts(m["permanent_exit_codes"])
 }
 
 // alsoHTTP checks the address, as far as it is known, and sorts the statuses.
-func alsoHTTP(e *examiner, path string, v *value, m map[string]any) {
+func alsoHTTP(e *examiner, path string, v *document.Value, m map[string]any) {
 	if url, _ := m["url"].(string); url != "" {
 		if err := checkURL(url, true); err != nil {
-			e.reportAt(path+".url", err.Error(), "")
+			e.ReportAt(path+".url", err.Error(), "")
 		}
 	}
 	m["expect"] = sortedInts(m["expect"])
@@ -263,13 +264,13 @@ func checkURL(url string, open bool) error {
 	}
 	host, _, _ := strings.Cut(rest, "/")
 	if !ok || host == "" || strings.HasPrefix(host, ":") || strings.HasPrefix(host, "?") || strings.HasPrefix(host, "#") {
-		return fmt.Errorf("%q is not an address: want http:// or https://, and a host", shorten(url))
+		return fmt.Errorf("%q is not an address: want http:// or https://, and a host", document.Shorten(url))
 	}
 	if open && hasExpression(url) {
 		return nil
 	}
 	if i := strings.IndexFunc(url, func(r rune) bool { return r <= ' ' || r == 0x7f }); i >= 0 {
-		return fmt.Errorf("%q holds a space or a control character", shorten(url))
+		return fmt.Errorf("%q holds a space or a control character", document.Shorten(url))
 	}
 	return nil
 }

@@ -6,84 +6,86 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/document"
 )
 
 // axisShape is an axis as it stands in canonical forms; a file writes its name
 // as the key of its values.
-var axisShape = &shape{kind: shapeObject, fields: []field{
-	{name: "name", required: true, shape: idShape, doc: "The name of the axis."},
-	{name: "values", required: true, shape: axisValues, doc: "Its values."},
+var axisShape = &document.Shape{Kind: document.ShapeObject, Fields: []document.Field{
+	{Name: "name", Required: true, Shape: idShape, Doc: "The name of the axis."},
+	{Name: "values", Required: true, Shape: axisValues, Doc: "Its values."},
 }}
 
-var axisValues = &shape{kind: shapeList, min: 1, max: MaxAxisValues, elem: &shape{kind: shapeAtom, max: MaxAxisText}}
+var axisValues = &document.Shape{Kind: document.ShapeList, Min: 1, Max: MaxAxisValues, Elem: &document.Shape{Kind: document.ShapeOwn, Own: atomOwn, Max: MaxAxisText}}
 
 // judgeAtom takes a scalar as the value that it is.
-func judgeAtom(v *value, s *shape) (any, *judgement) {
-	switch v.kind {
-	case textValue:
-		if hasExpression(v.text) {
-			return nil, &judgement{"a matrix is known before the job starts: expressions are not allowed inside it", "use foreach for a list that is worked out"}
+func judgeAtom(v *document.Value, s *document.Shape) (any, *document.Judgement) {
+	switch v.Kind {
+	case document.Text:
+		if hasExpression(v.Text) {
+			return nil, &document.Judgement{Message: "a matrix is known before the job starts: expressions are not allowed inside it", Hint: "use foreach for a list that is worked out"}
 		}
-		return checkText(v.text, s)
-	case booleanValue:
-		return strings.EqualFold(v.text, "true"), nil
-	case numberValue:
-		n, err := parseNumber(v.text)
+		return document.CheckText(v.Text, s)
+	case document.Boolean:
+		return strings.EqualFold(v.Text, "true"), nil
+	case document.Number:
+		n, err := document.ParseNumber(v.Text)
 		if err != nil {
-			return nil, &judgement{fmt.Sprintf("%s %v", shorten(v.text), err), "put it in quotes if it is text"}
+			return nil, &document.Judgement{Message: fmt.Sprintf("%s %v", document.Shorten(v.Text), err), Hint: "put it in quotes if it is text"}
 		}
 		return n, nil
 	}
-	return nil, wrongKind("text, a number or a boolean", v)
+	return nil, document.WrongKind("text, a number or a boolean", v)
 }
 
 // judgePause takes text with expressions as it is, and anything else for a
 // duration.
-func judgePause(v *value, s *shape) (any, *judgement) {
-	pieces, fault := splitTemplate(v.text)
+func judgePause(v *document.Value, s *document.Shape) (any, *document.Judgement) {
+	pieces, fault := splitTemplate(v.Text)
 	open := fault != nil || slices.ContainsFunc(pieces, func(p piece) bool { return p.expression })
-	if v.kind == textValue && open {
-		return checkText(v.text, s)
+	if v.Kind == document.Text && open {
+		return document.CheckText(v.Text, s)
 	}
-	return judgeDuration(v, s)
+	return document.JudgeDuration(v, s)
 }
 
 // matrix answers the axes as a list, whichever way they are written.
-func (e *examiner) matrix(path string, v *value, s *shape) (any, *judgement) {
-	n := len(v.entries) + len(v.items)
+func (e *examiner) matrix(path string, v *document.Value, s *document.Shape) (any, *document.Judgement) {
+	n := len(v.Entries) + len(v.Items)
 	switch {
-	case v.kind != objectValue && v.kind != listValue:
-		return nil, wrongKind("a mapping of names to lists", v)
-	case n < s.min:
-		return nil, refused("the matrix has no values")
-	case n > s.max:
-		return nil, refused("the matrix has %d axes; at most %d are allowed", n, s.max)
+	case v.Kind != document.Object && v.Kind != document.List:
+		return nil, document.WrongKind("a mapping of names to lists", v)
+	case n < s.Min:
+		return nil, document.Refused("the matrix has no values")
+	case n > s.Max:
+		return nil, document.Refused("the matrix has %d axes; at most %d are allowed", n, s.Max)
 	}
-	before := len(e.problems)
+	before := len(e.Problems)
 	axes := make([]any, 0, n)
-	for _, entry := range v.entries {
-		axes = append(axes, e.axis(joinPath(path, entry.key), entry))
+	for _, entry := range v.Entries {
+		axes = append(axes, e.axis(document.JoinPath(path, entry.Key), entry))
 	}
-	for i, item := range v.items {
+	for i, item := range v.Items {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		axis, _ := e.examine(at, item, axisShape)
+		axis, _ := e.Examine(at, item, axisShape)
 		e.distinct(at+".values", axis.(map[string]any))
 		axes = append(axes, axis)
 	}
-	if len(e.problems) > before {
-		return nil, &judgement{}
+	if len(e.Problems) > before {
+		return nil, &document.Judgement{}
 	}
 	return axes, e.combinations(path, axes)
 }
 
 // axis examines an axis that is written as an entry of a mapping.
-func (e *examiner) axis(path string, entry entry) map[string]any {
-	e.keys[path] = entry.place
-	if _, fault := checkText(entry.key, idShape); fault != nil {
-		e.report(entry.place, path, fault.message, fault.hint)
+func (e *examiner) axis(path string, entry document.Entry) map[string]any {
+	e.Keys[path] = entry.Place
+	if _, fault := document.CheckText(entry.Key, idShape); fault != nil {
+		e.Report(entry.Place, path, fault.Message, fault.Hint)
 	}
-	values, _ := e.examine(path, entry.value, axisValues)
-	axis := map[string]any{"name": entry.key, "values": values}
+	values, _ := e.Examine(path, entry.Value, axisValues)
+	axis := map[string]any{"name": entry.Key, "values": values}
 	e.distinct(path, axis)
 	return axis
 }
@@ -96,7 +98,7 @@ func (e *examiner) distinct(path string, axis map[string]any) {
 	for i, v := range values {
 		text, err := asText(v)
 		if err == nil && seen[text] && v != nil {
-			e.reportAt(fmt.Sprintf("%s[%d]", path, i), fmt.Sprintf("the value %q stands twice", shorten(text)), "")
+			e.ReportAt(fmt.Sprintf("%s[%d]", path, i), fmt.Sprintf("the value %q stands twice", document.Shorten(text)), "")
 		}
 		seen[text] = true
 	}
@@ -104,13 +106,13 @@ func (e *examiner) distinct(path string, axis map[string]any) {
 
 // combinations refuses a matrix whose product is too large, holds a name twice,
 // or has combinations that are written alike.
-func (e *examiner) combinations(path string, axes []any) *judgement {
+func (e *examiner) combinations(path string, axes []any) *document.Judgement {
 	keys, names, count := []string{""}, map[string]bool{}, 1
 	for i, a := range axes {
 		axis := a.(map[string]any)
 		name, values := axis["name"].(string), axis["values"].([]any)
 		if names[name] {
-			return refused("the name %q stands twice", name)
+			return document.Refused("the name %q stands twice", name)
 		}
 		names[name] = true
 		if count *= len(values); count > MaxCombinations {
@@ -129,12 +131,12 @@ func (e *examiner) combinations(path string, axes []any) *judgement {
 		keys = next
 	}
 	if count > MaxCombinations {
-		return refused("the matrix has %d combinations; at most %d are allowed", count, MaxCombinations)
+		return document.Refused("the matrix has %d combinations; at most %d are allowed", count, MaxCombinations)
 	}
 	seen := map[string]bool{}
 	for _, key := range keys {
 		if seen[key] {
-			return refused("two combinations are both written %q", shorten(key))
+			return document.Refused("two combinations are both written %q", document.Shorten(key))
 		}
 		seen[key] = true
 	}
@@ -197,9 +199,9 @@ func (d *Definition) matrixInstance(n int, key string) (int, bool) {
 
 // pause reads the duration that a sleep comes to.
 func pause(text string) (time.Duration, error) {
-	normal, fault := judgeDuration(&value{kind: textValue, text: strings.TrimSpace(text)}, &shape{least: 0, most: MaxTimeout})
+	normal, fault := document.JudgeDuration(&document.Value{Kind: document.Text, Text: strings.TrimSpace(text)}, &document.Shape{Least: 0, Most: MaxTimeout})
 	if fault != nil {
-		return 0, fault.err()
+		return 0, fault.Err()
 	}
 	return time.ParseDuration(normal.(string))
 }

@@ -3,13 +3,15 @@ package workflow
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/document"
 )
 
 // expressionPlace answers where in the source the byte at stands of the
 // expression p within the string at path. Where the source writes the string
 // in a way that cannot be followed, it is the place of the string.
-func (e *examiner) expressionPlace(path string, p piece, at int) place {
-	start := e.placeOf(path)
+func (e *examiner) expressionPlace(path string, p piece, at int) document.Place {
+	start := e.PlaceOf(path)
 	text, ok := e.sourceFrom(start)
 	if !ok {
 		return start
@@ -60,19 +62,19 @@ func follow(source, text string, at int) (int, bool) {
 }
 
 // sourceFrom answers the source from a place on.
-func (e *examiner) sourceFrom(at place) (string, bool) {
+func (e *examiner) sourceFrom(at document.Place) (string, bool) {
 	if e.lines == nil {
 		e.lines = strings.SplitAfter(e.source, "\n")
 	}
-	if e.source == "" || at.line == 0 || at.line > len(e.lines) {
+	if e.source == "" || at.Line == 0 || at.Line > len(e.lines) {
 		return "", false
 	}
 	offset := 0
-	for _, l := range e.lines[:at.line-1] {
+	for _, l := range e.lines[:at.Line-1] {
 		offset += len(l)
 	}
 	rest := e.source[offset:]
-	for range at.column - 1 {
+	for range at.Column - 1 {
 		_, size := utf8.DecodeRuneInString(rest)
 		rest = rest[size:]
 	}
@@ -80,10 +82,10 @@ func (e *examiner) sourceFrom(at place) (string, bool) {
 }
 
 // advance answers the place after text that begins at start.
-func advance(start place, text string) place {
+func advance(start document.Place, text string) document.Place {
 	lines := strings.Count(text, "\n")
 	if lines == 0 {
-		return place{start.line, start.column + utf8.RuneCountInString(text)}
+		return document.Place{Line: start.Line, Column: start.Column + utf8.RuneCountInString(text)}
 	}
-	return place{start.line + lines, 1 + utf8.RuneCountInString(text[strings.LastIndexByte(text, '\n')+1:])}
+	return document.Place{Line: start.Line + lines, Column: 1 + utf8.RuneCountInString(text[strings.LastIndexByte(text, '\n')+1:])}
 }

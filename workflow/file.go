@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/document"
 )
 
 // A File is a workflow as it is written: in YAML, or as a Go literal. The two
@@ -143,7 +144,7 @@ type Open func(from, path string) (known string, src []byte, err error)
 // become part of the definition.
 func ParseWith(name string, src []byte, open Open) (*Definition, error) {
 	e := newExaminer(name, string(src), open)
-	return e.definition(readYAML(e, src))
+	return e.definition(document.Read(e.Examiner, src, hints))
 }
 
 // Load reads what Definition.Canonical answered. A definition that this version
@@ -159,8 +160,8 @@ func fromJSONSource(raw []byte) (*Definition, error) {
 		return nil, pawl.Errorf(pawl.Invalid, "definition: %v", err)
 	}
 	e := newExaminer("", "", nil)
-	e.stored = true
-	return e.definition(valueOf(v))
+	e.Stored = true
+	return e.definition(document.ValueOf(v))
 }
 
 // maxCanonical bounds the canonical form: a file of MaxSource bytes with its
@@ -168,23 +169,23 @@ func fromJSONSource(raw []byte) (*Definition, error) {
 const maxCanonical = 8 << 20
 
 // definition examines the root and compiles what it comes to.
-func (e *examiner) definition(root *value) (*Definition, error) {
+func (e *examiner) definition(root *document.Value) (*Definition, error) {
 	if root == nil {
-		return nil, e.problems
+		return nil, e.Problems
 	}
-	normal, _ := e.examine("", root, e.family.root)
+	normal, _ := e.Examine("", root, e.family.root)
 	w := jsonWriter{limit: maxCanonical}
 	if err := w.write(normal, 0); err != nil {
-		e.report(root.place, "", err.Error(), "")
-		return nil, e.problems
+		e.Report(root.Place, "", err.Error(), "")
+		return nil, e.Problems
 	}
 	d, err := e.compile(w.out)
 	if err != nil {
 		return nil, err
 	}
-	if len(e.problems) > 0 || e.refused {
-		e.problems.sort()
-		return nil, append(e.problems, e.below...)
+	if len(e.Problems) > 0 || e.refused {
+		e.Problems.Sort()
+		return nil, append(e.Problems, e.below...)
 	}
 	return d, nil
 }

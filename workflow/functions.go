@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/expr-lang/expr/types"
+
+	"github.com/pawl-dev/pawl/document"
 )
 
 // clockFunctions are those that depend on the clock or the zone of the
@@ -106,7 +108,7 @@ func toInt(_ *meter, args []any) any {
 	case string:
 		n, err := strconv.Atoi(v)
 		if err != nil {
-			fail("int: %q is not a whole number of 64 bits", shorten(v))
+			fail("int: %q is not a whole number of 64 bits", document.Shorten(v))
 		}
 		return n
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/document"
 )
 
 // A matcher is a compiled pattern; nil matches everything.
@@ -47,7 +48,7 @@ func (in *Input) check(v any) error {
 		return fmt.Errorf("want %s, got %s", in.Type.noun(), describe(v))
 	}
 	if s, ok := v.(string); ok && in.pattern.Regexp != nil && !in.pattern.MatchString(s) {
-		return fmt.Errorf("%q does not match the pattern %s", shorten(s), in.Pattern)
+		return fmt.Errorf("%q does not match the pattern %s", document.Shorten(s), in.Pattern)
 	}
 	if len(in.Enum) == 0 {
 		return nil
@@ -57,7 +58,7 @@ func (in *Input) check(v any) error {
 		return err
 	}
 	if !slices.ContainsFunc(in.Enum, func(choice json.RawMessage) bool { return bytes.Equal(choice, raw) }) {
-		return fmt.Errorf("%s is not one of %s", shorten(string(raw)), bytes.Join(rawList(in.Enum), []byte(", ")))
+		return fmt.Errorf("%s is not one of %s", document.Shorten(string(raw)), bytes.Join(rawList(in.Enum), []byte(", ")))
 	}
 	return nil
 }
@@ -98,7 +99,7 @@ func describe(v any) string {
 	if v == nil || err != nil {
 		return typeName(v)
 	}
-	return typeName(v) + " " + shorten(string(raw))
+	return typeName(v) + " " + document.Shorten(string(raw))
 }
 
 // BindInputs checks what a job is given and applies the defaults. It answers a
@@ -163,9 +164,9 @@ func (s declared) find(name string) (*Input, error) {
 	}
 	hint := s.none
 	if len(known) > 0 {
-		hint = cmp.Or(didYouMean(name, known), "known are "+strings.Join(known, ", "))
+		hint = cmp.Or(document.DidYouMean(name, known), "known are "+strings.Join(known, ", "))
 	}
-	return nil, fmt.Errorf("there is no %s %q (%s)", s.noun, shorten(name), hint)
+	return nil, fmt.Errorf("there is no %s %q (%s)", s.noun, document.Shorten(name), hint)
 }
 
 func (s declared) bind(name string, given any) (any, error) {
@@ -212,7 +213,7 @@ func ParseInput(t InputType, text string) (any, error) {
 	}
 	v, err := decodeJSON([]byte(text))
 	if err != nil || v == nil || !t.has(v) {
-		return nil, pawl.Errorf(pawl.Invalid, "%q is not %s%s", shorten(text), t.noun(), map[InputType]string{
+		return nil, pawl.Errorf(pawl.Invalid, "%q is not %s%s", document.Shorten(text), t.noun(), map[InputType]string{
 			TypeBoolean: ": want true or false",
 			TypeObject:  `: want JSON such as {"key": "value"}`,
 			TypeArray:   `: want JSON such as ["a", "b"]`,

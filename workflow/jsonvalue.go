@@ -10,14 +10,14 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/document"
 )
 
 // Limits of values.
 const (
 	MaxValue = 1 << 20 // bytes of JSON that an expression or a template comes to
-	MaxDepth = 100     // nesting of a value
 )
 
 var (
@@ -60,7 +60,7 @@ func plainNumbers(v any, depth int) (any, error) {
 	var err error
 	switch v := v.(type) {
 	case json.Number:
-		return number(string(v))
+		return document.NumberOf(string(v))
 	case []any:
 		for i := range v {
 			if v[i], err = plainNumbers(v[i], depth+1); err != nil {
@@ -75,20 +75,6 @@ func plainNumbers(v any, depth int) (any, error) {
 		}
 	}
 	return v, nil
-}
-
-// number reads a JSON number.
-func number(text string) (any, error) {
-	if !strings.ContainsAny(text, ".eE") {
-		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return int(i), nil
-		}
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-		return nil, fmt.Errorf("number %s is out of range", text)
-	}
-	return f, nil
 }
 
 // encodeJSON writes v as compact JSON with sorted keys. Integers, and floats
@@ -265,7 +251,7 @@ func asText(v any) (string, error) {
 // a number that is too large, say.
 func CheckJSON(raw []byte) error {
 	if _, err := decodeJSON(raw); err != nil {
-		return errors.New(shorten(err.Error()))
+		return errors.New(document.Shorten(err.Error()))
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ func ParseReference(text string) (name string, version int, err error) {
 	const forms = "write NAME, or NAME@VERSION"
 	m, fault := childOf(text)
 	if fault != nil {
-		return "", 0, &pawl.Error{Kind: pawl.Invalid, Message: fault.message, Hint: forms}
+		return "", 0, &pawl.Error{Kind: pawl.Invalid, Message: fault.Message, Hint: forms}
 	}
 	name, named := m["name"].(string)
 	if !named {

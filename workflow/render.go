@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/pawl-dev/pawl/document"
 )
 
 // Render answers what a runner executes for node n, or for the instance of it
@@ -98,7 +100,7 @@ func (v *evaluation) request(work *nodeWork) (*Request, error) {
 			return nil, err
 		}
 		if strings.ContainsAny(text, "\r\n") {
-			return nil, v.fault(h.path, fmt.Errorf("a header is one line, got %q", shorten(text)))
+			return nil, v.fault(h.path, fmt.Errorf("a header is one line, got %q", document.Shorten(text)))
 		}
 		r.Headers[h.name] = text
 	}

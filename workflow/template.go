@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/expr-lang/expr/types"
+
+	"github.com/pawl-dev/pawl/document"
 )
 
 // A template is a value of the file in which expressions may stand: a scalar, a
@@ -185,7 +187,7 @@ func (c *templateCompiler) compile(path string, v any) *template {
 		t.kind = objectTemplate
 		t.keys = sortedKeys(v)
 		for _, k := range t.keys {
-			t.vals = append(t.vals, c.compile(joinPath(path, k), v[k]))
+			t.vals = append(t.vals, c.compile(document.JoinPath(path, k), v[k]))
 		}
 	default:
 		plain, err := plainNumbers(v, 0)

@@ -1,6 +1,6 @@
-// Workflowschema writes what is generated from the table of keys of the
-// workflow file: docs/workflow.schema.json, and the tables in docs/workflow.md
-// between their two marks. Run it at the root of the repository:
+// Workflowschema writes what is generated from the tables of keys of the files that
+// people write: the JSON Schemas, and the tables in the documents between their two
+// marks. Run it at the root of the repository:
 //
 //	go run ./internal/workflowschema
 package main
@@ -10,35 +10,44 @@ import (
 	"os"
 	"strings"
 
+	"github.com/pawl-dev/pawl/program"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// The marks between which docs/workflow.md is generated.
+// The marks between which a document is generated.
 const (
 	begin = "<!-- begin generated tables -->\n"
 	end   = "<!-- end generated tables -->\n"
 )
 
 func main() {
-	if err := write(); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
+	for name, tables := range map[string]struct {
+		schema    []byte
+		reference string
+	}{
+		"workflow":  {workflow.Schema(), workflow.Reference()},
+		"supervise": {program.Schema(), program.Reference()},
+	} {
+		if err := write("docs/"+name, tables.schema, tables.reference); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
 	}
 }
 
-func write() error {
-	if err := os.WriteFile("docs/workflow.schema.json", workflow.Schema(), 0o644); err != nil {
+// write writes path.schema.json, and the tables in path.md.
+func write(path string, schema []byte, reference string) error {
+	if err := os.WriteFile(path+".schema.json", schema, 0o644); err != nil {
 		return err
 	}
-	const path = "docs/workflow.md"
-	doc, err := os.ReadFile(path)
+	doc, err := os.ReadFile(path + ".md")
 	if err != nil {
 		return err
 	}
 	before, rest, ok := strings.Cut(string(doc), begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {
-		return fmt.Errorf("%s lacks the marks of its generated part", path)
+		return fmt.Errorf("%s.md lacks the marks of its generated part", path)
 	}
-	return os.WriteFile(path, []byte(before+begin+"\n"+workflow.Reference()+end+after), 0o644)
+	return os.WriteFile(path+".md", []byte(before+begin+"\n"+reference+end+after), 0o644)
 }

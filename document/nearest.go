@@ -1,10 +1,10 @@
-package workflow
+package document
 
 import "strings"
 
-// nearest answers the known name that looks most like name, or "" when none
+// Nearest answers the known name that looks most like name, or "" when none
 // is near enough to be meant.
-func nearest(name string, known []string) string {
+func Nearest(name string, known []string) string {
 	if len(name) > 64 {
 		return ""
 	}

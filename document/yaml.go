@@ -1,4 +1,4 @@
-package workflow
+package document
 
 import (
 	"errors"
@@ -14,49 +14,60 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// MaxSource is the largest workflow file, in bytes.
-const MaxSource = 1 << 20
+// Limits of a file.
+const (
+	MaxSource  = 1 << 20 // bytes
+	MaxDepth   = 100     // nesting of a value
+	MaxMapping = 5000    // entries of one mapping
+)
+
+// Hints are what a kind of files is told about the YAML it is written in.
+type Hints struct {
+	Empty   string // the file holds nothing
+	Several string // it holds several documents
+	Tag     string // a value begins with !
+}
 
 // readYAML reads one document into a value. What is wrong with the YAML itself
 // is reported to e; the value is nil when there is nothing to examine.
-func readYAML(e *examiner, src []byte) *value {
+func Read(e *Examiner, src []byte, hints Hints) *Value {
 	if len(src) > MaxSource {
-		e.report(place{}, "", fmt.Sprintf("the file is %d bytes large; at most %d are allowed", len(src), MaxSource), "")
+		e.Report(Place{}, "", fmt.Sprintf("the file is %d bytes large; at most %d are allowed", len(src), MaxSource), "")
 		return nil
 	}
 	if at, ok := badByte(src); ok {
-		e.report(at, "", "the file is not text in UTF-8", "")
+		e.Report(at, "", "the file is not text in UTF-8", "")
 		return nil
 	}
 	file, fault := parseYAML(string(src))
 	if fault != nil {
-		e.report(fault.place, "", fault.message, fault.hint)
+		e.Report(fault.Place, "", fault.message, fault.hint)
 		return nil
 	}
 	docs := documents(file)
 	switch {
 	case len(docs) == 0:
-		e.report(place{1, 1}, "", "the file is empty", "a workflow has at least a name and steps")
+		e.Report(Place{1, 1}, "", "the file is empty", hints.Empty)
 		return nil
 	case len(docs) > 1:
-		e.report(placeOf(docs[1].Start), "", "the file holds more than one document", "one file is one workflow: split it at ---")
+		e.Report(placeOf(docs[1].Start), "", "the file holds more than one document", hints.Several)
 		return nil
 	}
-	r := yamlReader{e: e}
+	r := yamlReader{e: e, hints: hints}
 	return r.read("", docs[0].Body)
 }
 
 // badByte answers where the source stops being printable UTF-8.
-func badByte(src []byte) (place, bool) {
-	at := place{1, 1}
+func badByte(src []byte) (Place, bool) {
+	at := Place{1, 1}
 	for len(src) > 0 {
 		r, size := utf8.DecodeRune(src)
 		if r == utf8.RuneError && size == 1 || r < ' ' && r != '\n' && r != '\r' && r != '\t' {
 			return at, true
 		}
-		at.column++
+		at.Column++
 		if r == '\n' {
-			at = place{at.line + 1, 1}
+			at = Place{at.Line + 1, 1}
 		}
 		src = src[size:]
 	}
@@ -64,7 +75,7 @@ func badByte(src []byte) (place, bool) {
 }
 
 type yamlFault struct {
-	place
+	Place
 	message, hint string
 }
 
@@ -73,7 +84,7 @@ type yamlFault struct {
 func parseYAML(src string) (file *ast.File, fault *yamlFault) {
 	defer func() {
 		if r := recover(); r != nil {
-			file, fault = nil, &yamlFault{place{1, 1}, "the file is not YAML that can be read", ""}
+			file, fault = nil, &yamlFault{Place{1, 1}, "the file is not YAML that can be read", ""}
 		}
 	}()
 	tokens := lexer.Tokenize(strings.TrimPrefix(src, "\ufeff"))
@@ -81,7 +92,7 @@ func parseYAML(src string) (file *ast.File, fault *yamlFault) {
 		return nil, &yamlFault{placeOf(deep), fmt.Sprintf("the value is nested deeper than %d", MaxDepth), ""}
 	}
 	if long := tooLong(tokens); long != nil {
-		return nil, &yamlFault{placeOf(long), fmt.Sprintf("the mapping has more than %d entries", maxMapping), ""}
+		return nil, &yamlFault{placeOf(long), fmt.Sprintf("the mapping has more than %d entries", MaxMapping), ""}
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err == nil {
@@ -91,11 +102,11 @@ func parseYAML(src string) (file *ast.File, fault *yamlFault) {
 	if errors.As(err, &syntax) && syntax.GetToken() != nil {
 		return nil, &yamlFault{placeOf(syntax.GetToken()), "not YAML: " + syntax.GetMessage(), ""}
 	}
-	return nil, &yamlFault{place{1, 1}, "not YAML: " + err.Error(), ""}
+	return nil, &yamlFault{Place{1, 1}, "not YAML: " + err.Error(), ""}
 }
 
 // tooDeep finds the token at which brackets, or the dashes and question marks
-// of one line, nest deeper than any workflow does. It keeps the parser, which
+// of one line, nest deeper than any file does. It keeps the parser, which
 // recurses, from exhausting the stack.
 func tooDeep(tokens token.Tokens) *token.Token {
 	flow, line, inLine := 0, 0, 0
@@ -118,10 +129,7 @@ func tooDeep(tokens token.Tokens) *token.Token {
 	return nil
 }
 
-// maxMapping is the most entries of one mapping in a file.
-const maxMapping = 5 * MaxEntries
-
-// tooLong finds the key at which a mapping has more entries than any workflow
+// tooLong finds the key at which a mapping has more entries than any file
 // has. The parser takes time in the square of them.
 func tooLong(tokens token.Tokens) *token.Token {
 	type mapping struct{ column, entries int }
@@ -152,7 +160,7 @@ func tooLong(tokens token.Tokens) *token.Token {
 				open[len(open)-1].entries++
 				entries = open[len(open)-1].entries
 			}
-			if entries > maxMapping {
+			if entries > MaxMapping {
 				return t
 			}
 		}
@@ -170,48 +178,51 @@ func documents(file *ast.File) []*ast.DocumentNode {
 	return docs
 }
 
-func placeOf(t *token.Token) place {
+func placeOf(t *token.Token) Place {
 	if t == nil || t.Position == nil {
-		return place{1, 1}
+		return Place{1, 1}
 	}
-	return place{max(1, t.Position.Line), max(1, t.Position.Column)}
+	return Place{max(1, t.Position.Line), max(1, t.Position.Column)}
 }
 
 // A yamlReader turns a syntax tree into values.
-type yamlReader struct{ e *examiner }
+type yamlReader struct {
+	e     *Examiner
+	hints Hints
+}
 
-func (r *yamlReader) read(path string, node ast.Node) *value {
+func (r *yamlReader) read(path string, node ast.Node) *Value {
 	if node == nil {
-		return &value{kind: nullValue}
+		return &Value{Kind: Null}
 	}
-	v := &value{place: placeOf(node.GetToken())}
+	v := &Value{Place: placeOf(node.GetToken())}
 	switch n := node.(type) {
 	case *ast.NullNode:
-		v.kind, v.text = nullValue, n.Token.Value
+		v.Kind, v.Text = Null, n.Token.Value
 	case *ast.BoolNode:
-		v.kind, v.text = booleanValue, n.Token.Value
+		v.Kind, v.Text = Boolean, n.Token.Value
 	case *ast.IntegerNode:
-		v.kind, v.text = numberValue, n.Token.Value
+		v.Kind, v.Text = Number, n.Token.Value
 	case *ast.FloatNode:
-		v.kind, v.text = numberValue, n.Token.Value
-		if !floatForm.MatchString(v.text) {
-			v.kind = textValue // such as e1, which the parser takes for a number
+		v.Kind, v.Text = Number, n.Token.Value
+		if !floatForm.MatchString(v.Text) {
+			v.Kind = Text // such as e1, which the parser takes for a number
 		}
 	case *ast.InfinityNode:
-		v.kind, v.text = numberValue, n.Token.Value
+		v.Kind, v.Text = Number, n.Token.Value
 	case *ast.NanNode:
-		v.kind, v.text = numberValue, n.Token.Value
+		v.Kind, v.Text = Number, n.Token.Value
 	case *ast.StringNode:
-		v.kind, v.text = textValue, n.Value
+		v.Kind, v.Text = Text, n.Value
 		if n.Token.Type == token.StringType && looksNumeric(n.Value) {
-			v.kind = numberValue // too large for the parser
+			v.Kind = Number // too large for the parser
 		}
 	case *ast.LiteralNode:
-		v.kind, v.text, v.place = textValue, n.Value.Value, placeOf(n.Start)
+		v.Kind, v.Text, v.Place = Text, n.Value.Value, placeOf(n.Start)
 	case *ast.SequenceNode:
-		v.kind, v.place = listValue, placeOf(n.Start)
+		v.Kind, v.Place = List, placeOf(n.Start)
 		for i, item := range n.Values {
-			v.items = append(v.items, r.read(fmt.Sprintf("%s[%d]", path, i), item))
+			v.Items = append(v.Items, r.read(fmt.Sprintf("%s[%d]", path, i), item))
 		}
 	case *ast.MappingNode:
 		r.mapping(path, v, n.Values)
@@ -227,31 +238,31 @@ func (r *yamlReader) read(path string, node ast.Node) *value {
 var floatForm = regexp.MustCompile(`^[-+]?\.?[0-9]`)
 
 func looksNumeric(s string) bool {
-	_, err := parseNumber(s)
+	_, err := ParseNumber(s)
 	return floatForm.MatchString(s) && (err == nil || errors.Is(err, errNumberSize))
 }
 
 // mapping reads the entries; a key that stands twice is reported, and the
 // first one counts.
-func (r *yamlReader) mapping(path string, v *value, values []*ast.MappingValueNode) {
-	v.kind = objectValue
-	seen := map[string]place{}
+func (r *yamlReader) mapping(path string, v *Value, values []*ast.MappingValueNode) {
+	v.Kind = Object
+	seen := map[string]Place{}
 	for i, mv := range values {
 		key, ok := keyText(mv.Key)
 		at := placeOf(mv.Key.GetToken())
-		if i == 0 && v.place.line >= at.line && v.place.column > at.column {
-			v.place = at
+		if i == 0 && v.Place.Line >= at.Line && v.Place.Column > at.Column {
+			v.Place = at
 		}
 		if !ok {
-			r.e.report(at, path, "this kind of key is not supported", "keys are plain names; merge keys (<<) and complex keys are not")
+			r.e.Report(at, path, "this kind of key is not supported", "keys are plain names; merge keys (<<) and complex keys are not")
 			continue
 		}
 		if first, twice := seen[key]; twice {
-			r.e.report(at, joinPath(path, key), fmt.Sprintf("the key stands twice, first in line %d", first.line), "")
+			r.e.Report(at, JoinPath(path, key), fmt.Sprintf("the key stands twice, first in line %d", first.Line), "")
 			continue
 		}
 		seen[key] = at
-		v.entries = append(v.entries, entry{place: at, key: key, value: r.read(joinPath(path, key), mv.Value)})
+		v.Entries = append(v.Entries, Entry{Place: at, Key: key, Value: r.read(JoinPath(path, key), mv.Value)})
 	}
 }
 
@@ -267,13 +278,13 @@ func keyText(key ast.MapKeyNode) (string, bool) {
 	return "", false
 }
 
-// refuse reports YAML that a workflow does not use.
-func (r *yamlReader) refuse(path string, v *value, node ast.Node) {
-	v.kind = brokenValue
+// refuse reports YAML that no file uses.
+func (r *yamlReader) refuse(path string, v *Value, node ast.Node) {
+	v.Kind = Broken
 	message, hint := "this kind of YAML is not supported", ""
 	switch n := node.(type) {
 	case *ast.AnchorNode:
-		r.e.report(v.place, path, "anchors (&) are not supported", "quote the text if it begins with &")
+		r.e.Report(v.Place, path, "anchors (&) are not supported", "quote the text if it begins with &")
 		*v = *r.read(path, n.Value)
 		return
 	case *ast.AliasNode:
@@ -281,7 +292,7 @@ func (r *yamlReader) refuse(path string, v *value, node ast.Node) {
 		hint = "quote the text if it begins with *"
 	case *ast.TagNode:
 		message = fmt.Sprintf("tags (%s) are not supported", n.Start.Value)
-		hint = "quote the text if it begins with !, or write it as ${{ }}"
+		hint = r.hints.Tag
 	}
-	r.e.report(v.place, path, message, hint)
+	r.e.Report(v.Place, path, message, hint)
 }
