@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/process"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -53,9 +52,9 @@ func (c CommandConfig) run(ctx context.Context, t *Task) Result {
 	}
 	defer f.remove(t.Log)
 	r := run{task: t, limits: t.Limits.withDefaults(), folder: f}
-	cmd, failure := c.build(t, f)
+	spec, failure := c.build(t, f)
 	if failure == nil {
-		failure = r.execute(ctx, cmd)
+		failure = r.execute(ctx, spec)
 	}
 	if failure != nil {
 		return Result{Failure: failure}
@@ -63,25 +62,24 @@ func (c CommandConfig) run(ctx context.Context, t *Task) Result {
 	return r.output()
 }
 
-// build makes the command of a task, or says why it cannot be run.
-func (c CommandConfig) build(t *Task, f *folder) (*exec.Cmd, *pawl.Failure) {
+// build answers what the program of a task is started from, or why it cannot be run.
+func (c CommandConfig) build(t *Task, f *folder) (s process.Spec, failure *pawl.Failure) {
 	argv := t.Work.Argv
 	if t.Work.Kind == workflow.KindRun {
 		argv = []string{"/bin/sh", "-e", f.script}
 	}
 	if failure := checkWork(argv, t.Work.Env); failure != nil {
-		return nil, failure
+		return s, failure
 	}
-	dir, failure := workingDir(t.BaseDir, t.Work.Dir)
-	if failure != nil {
-		return nil, failure
+	if s.Dir, failure = workingDir(t.BaseDir, t.Work.Dir); failure != nil {
+		return s, failure
 	}
 	env := environment(c.Environ(), c.Pass, t, f)
-	path, failure := findProgram(argv[0], dir, env["PATH"])
-	if failure != nil {
-		return nil, failure
+	if s.Path, failure = findProgram(argv[0], s.Dir, env["PATH"]); failure != nil {
+		return s, failure
 	}
-	return &exec.Cmd{Path: path, Args: argv, Dir: dir, Env: environList(env), SysProcAttr: groupAttr()}, nil
+	s.Args, s.Env = argv, process.EnvironmentList(env)
+	return s, nil
 }
 
 // A run is the execution of one task.
@@ -93,49 +91,44 @@ type run struct {
 	stderr ring
 }
 
-// execute runs cmd to its end, and answers nil if it succeeded.
-func (r *run) execute(ctx context.Context, cmd *exec.Cmd) *pawl.Failure {
+// execute runs a program to its end, and answers nil if it succeeded.
+func (r *run) execute(ctx context.Context, s process.Spec) *pawl.Failure {
 	if r.task.Output != workflow.OutputNone {
 		r.stdout.limit = r.limits.Output
 	}
 	r.stderr.limit = maxExcerpt
-	pipes, err := openPipes(
-		io.MultiWriter(r.task.Log.Stream(Stdout), &r.stdout),
-		io.MultiWriter(r.task.Log.Stream(Stderr), &r.stderr))
+	s.Stdout = io.MultiWriter(r.task.Log.Stream(Stdout), &r.stdout)
+	s.Stderr = io.MultiWriter(r.task.Log.Stream(Stderr), &r.stderr)
+	s.Drain = r.limits.Drain
+	p, err := process.Start(s)
 	if err != nil {
-		return retryable("start_failed", "make pipes: %v", err)
+		return startFailure(s.Args[0], err)
 	}
-	cmd.Stdout, cmd.Stderr = pipes.stdout.w, pipes.stderr.w
-	p, err := startProcess(cmd)
-	pipes.started()
-	if err != nil {
-		pipes.finish(r.limits.Drain)
-		return startFailure(cmd, err)
-	}
-	wasStopped := p.wait(ctx, r.limits.Grace, r.task.Log)
-	if !pipes.finish(r.limits.Drain) {
+	wasStopped := wait(ctx, p, r.limits.Grace, r.task.Log)
+	<-p.Done()
+	if p.Exit().Held {
 		r.task.Log.Notef("a process that left the group still holds the output open; what it prints from here on is not kept")
 	}
 	if wasStopped {
 		return stopped(ctx)
 	}
-	return r.ended(cmd.ProcessState.Sys().(syscall.WaitStatus))
+	return r.ended(p.Exit())
 }
 
 // ended judges how the process ended.
-func (r *run) ended(status syscall.WaitStatus) *pawl.Failure {
-	if status.Exited() && status.ExitStatus() == 0 {
+func (r *run) ended(e process.Exit) *pawl.Failure {
+	if e.Code == 0 {
 		return nil
 	}
 	tail := bounded(string(r.stderr.bytes()), maxExcerpt)
 	fields := map[string]any{"stderr": tail}
 	var f *pawl.Failure
-	if status.Signaled() {
-		n := int(status.Signal())
-		f = retryable(fmt.Sprintf("signal_%d", n), "killed by signal %d (%v)%s", n, status.Signal(), lastLine(tail))
+	if e.Signal != 0 {
+		n := int(e.Signal)
+		f = retryable(fmt.Sprintf("signal_%d", n), "killed by signal %d (%v)%s", n, e.Signal, lastLine(tail))
 		fields["signal"] = n
 	} else {
-		n := status.ExitStatus()
+		n := e.Code
 		f = retryable(fmt.Sprintf("exit_%d", n), "exit status %d%s", n, lastLine(tail))
 		f.Permanent = slices.Contains(r.task.PermanentExitCodes, n)
 		fields["exit_code"] = n

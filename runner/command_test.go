@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pawl-dev/pawl/process"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -166,7 +167,7 @@ func TestCommandEnvironment(t *testing.T) {
 func TestCommandHasAPathInAnEmptyEnvironment(t *testing.T) {
 	t.Parallel()
 	h := Command(CommandConfig{TempDir: t.TempDir(), Environ: func() []string { return nil }})
-	wantOutput(t, h(context.Background(), newTask(t, script(`echo "$PATH"`))), `"`+defaultPath+`"`)
+	wantOutput(t, h(context.Background(), newTask(t, script(`echo "$PATH"`))), `"`+process.DefaultPath+`"`)
 }
 
 func TestCommandWorkingDirectory(t *testing.T) {

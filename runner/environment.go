@@ -1,30 +1,17 @@
 package runner
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/process"
 )
-
-// passed are the variables of this process's environment that commands get. A
-// name that ends in * stands for all that begin so.
-var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TZ", "TMPDIR"}
-
-// defaultPath is the PATH of a command where nobody sets one.
-const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
 // environment answers the environment of a command: what is passed on of parent,
 // then the step's, then Pawl's own, which nobody overrides.
 func environment(parent, pass []string, t *Task, f *folder) map[string]string {
-	env := map[string]string{"PATH": defaultPath}
-	for _, entry := range parent {
-		name, value, ok := strings.Cut(entry, "=")
-		if ok && (passes(passed, name) || passes(pass, name)) {
-			env[name] = value
-		}
-	}
+	env := process.Environment(parent, pass)
 	for name, value := range t.Work.Env {
 		env[name] = value
 	}
@@ -35,23 +22,6 @@ func environment(parent, pass []string, t *Task, f *folder) map[string]string {
 	env["PAWL_INPUT"] = f.input
 	env["PAWL_OUTPUT"] = f.out
 	return env
-}
-
-func passes(list []string, name string) bool {
-	return slices.ContainsFunc(list, func(pattern string) bool {
-		prefix, wild := strings.CutSuffix(pattern, "*")
-		return name == pattern || wild && strings.HasPrefix(name, prefix)
-	})
-}
-
-// environList writes env as a process gets it, by name.
-func environList(env map[string]string) []string {
-	list := make([]string, 0, len(env))
-	for name, value := range env {
-		list = append(list, name+"="+value)
-	}
-	slices.Sort(list)
-	return list
 }
 
 // checkWork refuses what no process can be given.

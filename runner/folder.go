@@ -1,19 +1,25 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/process"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
 // folderPattern names the folders of attempts.
 const folderPattern = "pawl-attempt-*"
+
+// sweepPatience bounds the wait for processes that were killed to be gone.
+const sweepPatience = 5 * time.Second
 
 // A folder is the temporary folder of one attempt, for its user's eyes only. It
 // is locked for as long as its process lives, so that others can tell a folder
@@ -96,7 +102,9 @@ func sweepOne(path string) {
 	if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		return // its process lives
 	}
-	killStrays(path)
+	ctx, cancel := context.WithTimeout(context.Background(), sweepPatience)
+	defer cancel()
+	_, _ = process.Sweep(ctx, "PAWL_OUTPUT="+path+"/")
 	_ = os.RemoveAll(path) // another sweep tries again
 }
 

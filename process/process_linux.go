@@ -1,0 +1,57 @@
+package process
+
+import (
+	"context"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// groupAttr has the program killed when this process dies. One that is traced
+// stops before its first instruction.
+func groupAttr(traced bool) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Ptrace: traced}
+}
+
+// reap waits for the end of the program, kills what is left of its group and only
+// then reaps it: until then no other group can have its number.
+func (p *Process) reap() {
+	pid := p.PID()
+	_, _ = await(pid, unix.WEXITED)
+	p.linger()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
+	_ = programs.wait(p.cmd) // ProcessState tells
+	p.reaped = true
+}
+
+// vanish waits until nothing of a killed group runs any more, or ctx ends. A group
+// that is gone costs one call; its number, if it is another's by then, gets no signal.
+func vanish(ctx context.Context, pid int) {
+	until(ctx.Done(), func() bool {
+		return syscall.Kill(-pid, 0) == syscall.ESRCH || !groupLives(pid)
+	})
+}
+
+// await waits until a child has come so far, without reaping it, and answers how.
+func await(pid, options int) (code int32, err error) {
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, pid, &info, options|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			return info.Code, err
+		}
+	}
+}
+
+// groupLives tells whether a process of the group runs; the dead that nobody has
+// waited for do not count.
+func groupLives(pid int) bool {
+	for s := range stats() {
+		if s.group == pid && s.state != 'Z' && s.state != 'X' {
+			return true
+		}
+	}
+	return false
+}
