@@ -35,6 +35,10 @@ type Config struct {
 	// everything else to other processes: evaluating, deadlines, the dead.
 	Passive bool
 
+	// Managed makes an engine that answers, and leaves running what Parts answers to
+	// its caller.
+	Managed bool
+
 	// Node is this process, if it has no worker that says so: every 10 s it says
 	// that it lives. The zero value: it does not.
 	Node pawl.Node
@@ -100,48 +104,49 @@ type Engine struct {
 	stops     *bell // rung when a running step may have been asked to stop
 	schema    *bell // rung when the schema may have been migrated
 
-	cancel context.CancelFunc
-	loops  sync.WaitGroup
-	once   sync.Once
+	parts   []Part
+	cancel  context.CancelFunc
+	closing sync.Mutex // held while a loop begins, or none may any more
+	loops   sync.WaitGroup
+	once    sync.Once
 }
 
-// New starts an engine: its committer, its evaluator and its ears for other
-// processes. Close ends it.
+// New starts an engine: its committer, and unless it is managed its evaluator and
+// its ears for other processes. Close ends it.
 func New(cfg Config) *Engine {
 	cfg = cfg.withDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: newDefinitions(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), cancel: cancel}
 	e.committer = newCommitter(cfg.Store, cfg.Lanes, cfg.Log, e.begin, e.committed)
 	e.evaluator = newEvaluator(e)
-	e.loops.Go(func() { e.listen(ctx) })
-	if cfg.Node.ID != 0 {
-		e.loops.Go(func() { e.live(ctx) })
-	}
-	if cfg.Passive {
-		e.loops.Go(func() { e.evaluator.passOn(ctx) })
-	} else {
-		e.evaluator.start(ctx, &e.loops)
-	}
+	e.start(ctx)
 	return e
 }
 
-// Close stops the engine: what was asked before is committed, and nothing runs
-// after. Closing twice is fine. Workers are stopped before their engine.
+// Close stops the engine: its parts first, whoever runs them, then what was asked
+// before is committed, and nothing runs after. Closing twice is fine. Workers are
+// stopped before their engine.
 func (e *Engine) Close() {
 	e.once.Do(func() {
+		e.closing.Lock()
 		e.cancel()
+		e.closing.Unlock()
 		e.loops.Wait()
 		e.committer.close()
 	})
 }
 
 // listen takes hints from other processes until ctx ends.
-func (e *Engine) listen(ctx context.Context) {
+func (e *Engine) listen(ctx context.Context, r *rounds) {
 	for ctx.Err() == nil {
-		err := e.store.Listen(ctx, e.hint)
+		err := e.store.Listen(ctx, func(t store.Topic) {
+			e.hint(t)
+			r.end(ctx, nil)
+		})
 		if ctx.Err() != nil {
 			return
 		}
+		r.end(ctx, err)
 		if err != nil {
 			e.log.Warn("listening for hints failed; polling goes on", "error", err)
 		}
@@ -150,6 +155,18 @@ func (e *Engine) listen(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// heard is the progress of listen: its rounds are hints.
+func (e *Engine) heard(all []*rounds) Progress {
+	p := seen(all)
+	switch {
+	case e.store.Hears():
+		p.Error = ""
+	case p.Error == "":
+		p.Error = "no hints reach this process; polling goes on"
+	}
+	return p
 }
 
 func (e *Engine) hint(t store.Topic) {

@@ -29,7 +29,6 @@ type evaluator struct {
 	queued  map[int64]bool
 	running map[int64]bool // being evaluated; true: and asked for again
 	starts  map[int64]bool // of queue: pending jobs to be started
-	closed  bool
 
 	dueMu   sync.Mutex
 	nextDue int64 // microseconds; 0 is none
@@ -44,24 +43,6 @@ func newEvaluator(e *Engine) *evaluator {
 	v := &evaluator{e: e, looks: newBell(), dues: newBell(), frees: newBell(), pools: make(map[int64]bool), queued: make(map[int64]bool), running: make(map[int64]bool), starts: make(map[int64]bool)}
 	v.wake = sync.NewCond(&v.mu)
 	return v
-}
-
-func (v *evaluator) start(ctx context.Context, loops *sync.WaitGroup) {
-	for range v.e.cfg.Evaluators {
-		loops.Go(func() { v.work(ctx) })
-	}
-	loops.Go(func() { v.watch(ctx) })
-	loops.Go(func() { v.maintain(ctx) })
-	if v.e.cfg.Retention > 0 {
-		loops.Go(func() { v.e.retain(ctx) })
-	}
-	loops.Go(func() {
-		<-ctx.Done()
-		v.mu.Lock()
-		v.closed = true
-		v.mu.Unlock()
-		v.wake.Broadcast()
-	})
 }
 
 // attend asks for a look at a job. Asking twice is asking once; asking while it
@@ -124,18 +105,20 @@ const perPool = 10
 
 // passOn is all that a passive engine evaluates: who takes the slots that its own
 // commits have freed. No other process knows of them.
-func (v *evaluator) passOn(ctx context.Context) {
+func (v *evaluator) passOn(ctx context.Context, r *rounds) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-v.frees.c:
 		}
+		r.begin()
 		for _, job := range v.waitFreed(ctx) {
 			if err := v.startJob(ctx, job); err != nil && ctx.Err() == nil {
 				v.e.log.Warn("a job could not take a slot that has become free; a server will look", "job", job, "error", err)
 			}
 		}
+		r.end(ctx, nil)
 	}
 }
 
@@ -162,30 +145,52 @@ func (v *evaluator) waitFreed(ctx context.Context) (waiting []int64) {
 }
 
 // work evaluates jobs until ctx ends.
-func (v *evaluator) work(ctx context.Context) {
+func (v *evaluator) work(ctx context.Context, r *rounds) {
+	defer context.AfterFunc(ctx, v.rouse)()
 	for {
-		job, start, ok := v.next()
+		job, start, ok := v.next(ctx)
 		if !ok {
 			return
 		}
-		err := v.evaluate(ctx, job, start)
+		r.begin()
+		err := v.try(ctx, job, start)
+		r.end(ctx, err)
 		if err != nil && ctx.Err() == nil && (!unreadable(err) || v.e.spoiled.faults.New(fmt.Sprint(job, err))) {
 			v.e.log.Error("a job could not be evaluated; it is looked at again", "job", job, "error", err)
 		}
-		v.done(job)
 	}
 }
 
-func (v *evaluator) next() (job int64, start, ok bool) {
+// try evaluates a job. If ctx ends meanwhile, it is in the queue again, for whoever
+// works next. A panic in a managed engine is an error of that job, and holds up no
+// other; in the engine of a command it ends the process, which says where it was.
+func (v *evaluator) try(ctx context.Context, job int64, start bool) (err error) {
+	defer func() {
+		v.done(job)
+		if ctx.Err() != nil {
+			v.ask(job, start)
+		}
+	}()
+	if v.e.cfg.Managed {
+		defer v.e.survive(&err)
+	}
+	return v.evaluate(ctx, job, start)
+}
+
+// rouse has those look up who wait for a job.
+func (v *evaluator) rouse() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for len(v.queue) == 0 {
-		if v.closed {
-			return 0, false, false
-		}
+	v.wake.Broadcast()
+}
+
+func (v *evaluator) next(ctx context.Context) (job int64, start, ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for len(v.queue) == 0 && ctx.Err() == nil {
 		v.wake.Wait()
 	}
-	if v.closed {
+	if ctx.Err() != nil {
 		return 0, false, false
 	}
 	job = v.queue[0]
@@ -209,7 +214,7 @@ func (v *evaluator) done(job int64) {
 
 // watch looks at the database when it is told to, when a deadline has come, and
 // every poll interval; for dead workers every poll interval only.
-func (v *evaluator) watch(ctx context.Context) {
+func (v *evaluator) watch(ctx context.Context, r *rounds) {
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 	var dead time.Time // when dead workers are looked for next
@@ -226,6 +231,7 @@ func (v *evaluator) watch(ctx context.Context) {
 			continue
 		case <-poll.C:
 		}
+		r.begin()
 		begun := time.Now()
 		q := store.LookQuery{Limit: lookLimit, Skip: pages.begin(begun)}
 		if !begun.Before(dead) {
@@ -233,11 +239,11 @@ func (v *evaluator) watch(ctx context.Context) {
 			dead = begun.Add(v.pace())
 		}
 		wait := v.pace()
-		if agenda, err := v.e.store.Look(ctx, q); err != nil {
+		agenda, err := v.e.store.Look(ctx, q)
+		if err != nil {
 			if ctx.Err() == nil {
 				v.e.log.Warn("looking for work failed; it is tried again", "error", err)
 			}
-			dead = time.Time{}
 		} else {
 			took := time.Since(begun)
 			wait = v.until(agenda, v.deal(ctx, agenda))
@@ -246,6 +252,7 @@ func (v *evaluator) watch(ctx context.Context) {
 			}
 			v.rest(ctx, took*dearLook)
 		}
+		r.end(ctx, err)
 		poll.Reset(min(wait, max(time.Until(dead), minPause)))
 	}
 }
@@ -378,8 +385,12 @@ func (v *evaluator) fire(ctx context.Context, due []store.Due) (applied int) {
 	return applied
 }
 
-// deadline answers the command that applies a deadline.
-func (v *evaluator) deadline(ctx context.Context, d store.Due) (command, error) {
+// deadline answers the command that applies a deadline. A panic in a managed engine
+// is an error of that deadline.
+func (v *evaluator) deadline(ctx context.Context, d store.Due) (cmd command, err error) {
+	if v.e.cfg.Managed {
+		defer v.e.survive(&err)
+	}
 	if d.Kind == lifecycle.Schedule.Name {
 		return v.e.tick(ctx, d)
 	}
@@ -389,7 +400,7 @@ func (v *evaluator) deadline(ctx context.Context, d store.Due) (command, error) 
 // maintainEvery is how often the database is kept in order.
 const maintainEvery = time.Hour
 
-func (v *evaluator) maintain(ctx context.Context) {
+func (v *evaluator) maintain(ctx context.Context, r *rounds) {
 	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
 	for {
@@ -398,7 +409,10 @@ func (v *evaluator) maintain(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := v.e.store.Maintain(ctx); err != nil && ctx.Err() == nil {
+		r.begin()
+		err := v.e.store.Maintain(ctx)
+		r.end(ctx, err)
+		if err != nil && ctx.Err() == nil {
 			v.e.log.Warn("keeping the database in order failed; it is tried again", "error", err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 const nodeBeat = 10 * time.Second
 
 // live says that the process lives, until ctx ends.
-func (e *Engine) live(ctx context.Context) {
+func (e *Engine) live(ctx context.Context, r *rounds) {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
 	for {
@@ -22,10 +22,12 @@ func (e *Engine) live(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		r.begin()
 		_, err := e.store.Beat(ctx, store.Pulse{Node: e.cfg.Node, Clock: pawl.Micros(e.cfg.Clock())})
 		if err != nil && ctx.Err() == nil {
 			e.log.Warn("a heartbeat failed", "error", err)
 		}
+		r.end(ctx, err)
 		tick.Reset(nodeBeat)
 	}
 }

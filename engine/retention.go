@@ -105,12 +105,14 @@ func (e *Engine) before(ctx context.Context, age time.Duration) (int64, error) {
 const retainEvery = 10 * time.Minute
 
 // retain removes what has ended long ago, until ctx ends.
-func (e *Engine) retain(ctx context.Context) {
+func (e *Engine) retain(ctx context.Context, r *rounds) {
 	wait := time.Duration(e.cfg.Jitter() * float64(time.Minute)) // not all processes at once
 	for rest(ctx, wait) {
 		wait = time.Duration((0.5 + e.cfg.Jitter()) * float64(retainEvery))
+		r.begin()
 		c := pawl.Change{Actor: "retention", Reason: "older than " + e.cfg.Retention.String()}
-		p, err := e.Prune(ctx, e.cfg.Retention, c, func(Pruning) {})
+		p, err := e.Prune(ctx, e.cfg.Retention, c, func(Pruning) { r.begin() }) // each step is news
+		r.end(ctx, err)
 		if err != nil && ctx.Err() == nil {
 			e.log.Warn("removing what has ended failed; it is tried again", "error", err)
 		}

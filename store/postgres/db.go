@@ -102,6 +102,7 @@ func (db *DB) connect(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 		pc.MaxConns = int32(max(cfg.MaxConns, 2))
 	}
 	db.tune(pc.ConnConfig)
+	pc.PingTimeout = sessionLimit // of one that was idle: without it, it may hold up Close for a minute
 	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		return prepare(ctx, conn.PgConn(), statements)
 	}

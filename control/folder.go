@@ -1,0 +1,106 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Dir answers the folder of this user's sockets: $PAWL_RUNTIME_DIR, else
+// $XDG_RUNTIME_DIR/pawl, else pawl-UID in the folder for temporary files.
+func Dir(getenv func(string) string) string {
+	if dir := getenv("PAWL_RUNTIME_DIR"); dir != "" {
+		return dir
+	}
+	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "pawl")
+	}
+	tmp := getenv("TMPDIR")
+	if !filepath.IsAbs(tmp) {
+		tmp = "/tmp"
+	}
+	return filepath.Join(tmp, "pawl-"+strconv.Itoa(os.Geteuid()))
+}
+
+const (
+	socketEnding = ".sock"
+	lockEnding   = ".lock"
+)
+
+// maxPath is how long the path of a socket may be, in bytes: the system's limit is
+// 104 to 108, with the byte that ends it.
+const maxPath = len(syscall.RawSockaddrUnix{}.Path) - 1
+
+var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// CheckName says what is wrong with the name of a host, which is that of its socket
+// too.
+func CheckName(name string) error {
+	if !names.MatchString(name) {
+		return pawl.Errorf(pawl.Invalid, "name %.100q: want 1 to 128 of a-z, A-Z, 0-9, '.', '_' and '-', and a letter or digit first", name)
+	}
+	return nil
+}
+
+// socketOf answers the path of a host's socket.
+func socketOf(dir, name string) (string, error) {
+	if err := CheckName(name); err != nil {
+		return "", err
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, name+socketEnding)
+	if len(path) > maxPath {
+		return "", &pawl.Error{Kind: pawl.Invalid,
+			Message: fmt.Sprintf("the path of the socket is %d bytes long, and the system takes %d at most: %s", len(path), maxPath, path),
+			Hint:    "set PAWL_RUNTIME_DIR to a folder with a shorter name, or choose a shorter name"}
+	}
+	return path, nil
+}
+
+// makeFolder makes the folder of the sockets, or checks the one that is there.
+func makeFolder(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.ENOTDIR) {
+		return &pawl.Error{Kind: pawl.Unavailable, Message: "the folder of the sockets cannot be made", Hint: folderHint, Err: err}
+	}
+	return checkFolder(dir)
+}
+
+const folderHint = "name another folder in PAWL_RUNTIME_DIR"
+
+// checkFolder refuses a folder that others can enter, or that is not ours: whoever
+// can put a socket there can give orders, or answer for somebody else. One that is
+// not there is fs.ErrNotExist.
+func checkFolder(dir string) error {
+	info, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return err
+	case err != nil:
+		return &pawl.Error{Kind: pawl.Refused, Message: "the folder of the sockets cannot be looked at", Hint: folderHint, Err: err}
+	}
+	refused := func(format string, args ...any) error {
+		return &pawl.Error{Kind: pawl.Refused, Message: fmt.Sprintf("the folder of the sockets "+dir+" "+format, args...), Hint: folderHint}
+	}
+	owner, known := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return refused("is no folder")
+	case known && int(owner.Uid) != os.Geteuid():
+		return refused("is of the user with the number %d, and this is %d", owner.Uid, os.Geteuid())
+	case info.Mode().Perm()&0o077 != 0:
+		return &pawl.Error{Kind: pawl.Refused,
+			Message: fmt.Sprintf("the folder of the sockets %s may be entered by others: its mode is %04o, want 0700", dir, info.Mode().Perm()),
+			Hint:    "name a folder in PAWL_RUNTIME_DIR that is for this alone; if that is what it is: chmod 700 " + dir}
+	}
+	return nil
+}

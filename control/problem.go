@@ -1,0 +1,67 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// A problem is an error as it goes over the socket (RFC 9457), with kind and hint.
+type problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Kind   string `json:"kind"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+const problemType = "application/problem+json"
+
+// kinds are the names of the kinds of errors, and their statuses.
+var kinds = map[pawl.Kind]struct {
+	name   string
+	status int
+}{
+	pawl.Internal:    {"internal", http.StatusInternalServerError},
+	pawl.Invalid:     {"invalid", http.StatusBadRequest},
+	pawl.NotFound:    {"not_found", http.StatusNotFound},
+	pawl.Conflict:    {"conflict", http.StatusConflict},
+	pawl.Refused:     {"refused", http.StatusForbidden},
+	pawl.Unavailable: {"unavailable", http.StatusServiceUnavailable},
+}
+
+func problemOf(err error) problem {
+	kind := pawl.KindOf(err)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		kind = pawl.Unavailable
+	}
+	k := kinds[kind]
+	return problem{Title: http.StatusText(k.status), Status: k.status, Detail: err.Error(), Kind: k.name, Hint: hintOf(err)}
+}
+
+// hintOf answers the first hint in the chain of an error.
+func hintOf(err error) string {
+	for e := (*pawl.Error)(nil); errors.As(err, &e); err = e.Err {
+		if e.Hint != "" || e.Err == nil {
+			return e.Hint
+		}
+	}
+	return ""
+}
+
+// errorOf answers the error that a problem was made of, or nil if the text is none.
+func errorOf(text []byte) error {
+	var p problem
+	if json.Unmarshal(text, &p) != nil || p.Detail == "" {
+		return nil
+	}
+	for kind, k := range kinds {
+		if k.name == p.Kind {
+			return &pawl.Error{Kind: kind, Message: p.Detail, Hint: p.Hint}
+		}
+	}
+	return &pawl.Error{Kind: pawl.Internal, Message: p.Detail, Hint: p.Hint}
+}
