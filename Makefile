@@ -15,7 +15,7 @@ export GORACE ?= atexit_sleep_ms=100
 
 # The packages that start no goroutine (arch_test.go): `make test` runs them without
 # the detector, but for what uses them from many.
-PURE = audit lifecycle machine machine/machinetest schedule sim workflow
+PURE = audit document lifecycle machine machine/machinetest program schedule sim workflow
 
 # The packages whose tests are mostly bubbles of testing/synctest: with thousands of
 # them the detector itself fails now and then (golang/go#78156). Those tests run
@@ -55,8 +55,9 @@ generate: ## write the generated documents anew
 verify: ## the long property tests: a million decisions, fuzzing, all the random jobs and kills that `make test` has fewer of
 	$(WITH_POSTGRES) $(GO) test ./engine ./cmd/pawl -run 'Random|TenThousand|WideFanOut|Killed' -timeout 60m
 	$(GO) test ./workflow -run Twin -twin.cases 1000000 -timeout 60m
-	$(GO) test ./supervisor -run RandomSchedules -schedule.cases 1000000 -timeout 120m
+	$(GO) test ./supervisor -run RandomSchedules -schedule.cases 1000000 -timeout 180m
 	$(GO) test ./workflow -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
+	$(GO) test ./program -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./workflow -run xxx -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./workflow -run xxx -fuzz FuzzExpression -fuzztime 2m -fuzzminimizetime 1x
 

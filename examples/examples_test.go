@@ -5,14 +5,17 @@ package examples
 import (
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pawl-dev/pawl/program"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -100,7 +103,24 @@ func TestInputsAreChecked(t *testing.T) {
 	}
 }
 
-// Every workflow file is in the table above and says at its top how it is run;
+// services are the files of pawl supervise.
+var services = []string{"supervise/stack.yaml"}
+
+// (S14) each is valid and bears the name of its file.
+func TestServices(t *testing.T) {
+	t.Parallel()
+	for _, path := range services {
+		f, err := program.Parse(path, read(t, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := strings.TrimSuffix(filepath.Base(path), ".yaml"); f.Name != want {
+			t.Errorf("%s: the name is %q, want %q", path, f.Name, want)
+		}
+	}
+}
+
+// Every file is in one of the tables above and says at its top how it is run;
 // every folder has a README of a few lines; the README here names them all.
 func TestExplained(t *testing.T) {
 	t.Parallel()
@@ -118,6 +138,9 @@ func TestExplained(t *testing.T) {
 		case filepath.Ext(path) == ".yaml":
 			found[path] = true
 			command := "pawl run examples/" + path
+			if slices.Contains(services, path) {
+				command = "pawl supervise examples/" + path
+			}
 			if !strings.Contains(string(read(t, path)), "#   "+command) {
 				t.Errorf("%s does not say %q", path, command)
 			}
@@ -127,11 +150,11 @@ func TestExplained(t *testing.T) {
 		}
 	})
 	want := map[string]bool{}
-	for path := range files {
+	for _, path := range slices.Concat(services, slices.Collect(maps.Keys(files))) {
 		want[path] = true
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
-		t.Errorf("workflow files (-in the table +here):\n%s", diff)
+		t.Errorf("files (-in the table +here):\n%s", diff)
 	}
 }
 

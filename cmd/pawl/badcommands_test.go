@@ -36,9 +36,10 @@ func golden(t *testing.T, file, got string) {
 func TestBadCommands(t *testing.T) {
 	t.Parallel()
 	const (
-		good = "testdata/badcommands/good.yaml"
-		bad  = "testdata/badcommands/bad.yaml"
-		id   = "j_019a3c7e5b7a7c1d8000000040a1b2c3"
+		good     = "testdata/badcommands/good.yaml"
+		bad      = "testdata/badcommands/bad.yaml"
+		services = "testdata/badcommands/services.yaml"
+		id       = "j_019a3c7e5b7a7c1d8000000040a1b2c3"
 	)
 	for name, args := range map[string][]string{
 		"unknown-command":         {"rnu"},
@@ -129,6 +130,24 @@ func TestBadCommands(t *testing.T) {
 		"dev-bad-capacity":        {"dev", "--capacity", "0"},
 		"server-bad-silence":      {"server", "--silence", "1s"},
 		"server-capacity":         {"server", "--capacity", "5"},
+		"server-listen-everyone":  {"server", "--listen", ":9464"},
+		"server-listen-no-port":   {"server", "--listen", "127.0.0.1"},
+		"supervise-nothing":       {"supervise"},
+		"supervise-missing":       {"supervise", "testdata/badcommands/none.yaml"},
+		"supervise-bad-file":      {"supervise", "testdata/badcommands/services-bad.yaml"},
+		"supervise-bad-name":      {"supervise", services, "--name", "a/b"},
+		"supervise-no-state":      {"supervise", services},
+		"validate-services":       {"validate", services, "testdata/badcommands/services-bad.yaml"},
+		"service-unknown-verb":    {"service", "restrat", "web"},
+		"service-list-output":     {"service", "list", "-o", "yaml"},
+		"service-list-nobody":     {"service", "list", "--host", "shop"},
+		"service-show-nobody":     {"service", "show", "web"},
+		"service-stop-nothing":    {"service", "stop"},
+		"service-stop-timeout":    {"service", "stop", "web", "--timeout", "-1s"},
+		"service-logs-tail":       {"service", "logs", "web", "--tail", "-2"},
+		"service-reload-nobody":   {"service", "reload", "shop"},
+		"supervise-listen":        {"supervise", "--listen", "0.0.0.0:80", "nothing.yaml"},
+		"dev-listen-name":         {"dev", "--listen", "pawl.example:9464"},
 		"worker-unknown-verb":     {"worker", "puase", "rack1"},
 		"worker-bad-capacity":     {"worker", "--capacity", "1001"},
 		"worker-bad-queue":        {"worker", "--queue", "Billing"},
@@ -163,7 +182,7 @@ func TestBadCommands(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := map[string]string{"PAWL_DATABASE": filepath.Join(t.TempDir(), "pawl.db")}
+			env := map[string]string{"PAWL_DATABASE": filepath.Join(t.TempDir(), "pawl.db"), "PAWL_RUNTIME_DIR": "/no/such/run"}
 			if name == "database-nowhere" {
 				delete(env, "PAWL_DATABASE")
 			}

@@ -78,12 +78,18 @@ func (d database) String() string {
 
 func (d database) memory() bool { return d.path == ":memory:" }
 
+// stateHome answers the folder of what this user's programs keep, or a path that is
+// not absolute if nothing says where that is.
+func (a *app) stateHome() string {
+	if state := a.getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+		return state
+	}
+	return filepath.Join(a.getenv("HOME"), ".local", "state")
+}
+
 // named answers the database that the flags and the environment name.
 func (a *app) named() (database, error) {
-	state := a.getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) {
-		state = filepath.Join(a.getenv("HOME"), ".local", "state")
-	}
+	state := a.stateHome()
 	if a.database == "" && !filepath.IsAbs(state) {
 		return database{}, usage("name a database with --database or PAWL_DATABASE", "neither XDG_STATE_HOME nor HOME says where the database is")
 	}

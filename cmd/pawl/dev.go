@@ -14,7 +14,8 @@ to the same database and workspace, by "pawl submit" say, run here.
 
 --capacity is how many steps run at once, 10 by default. --queue names a queue to
 serve, and may be repeated; without it that is the queue "default". --retention
-removes what ended so long ago, as "pawl prune" does. Ctrl-C (or SIGTERM)
+removes what ended so long ago, as "pawl prune" does. --listen answers Prometheus,
+and whoever asks whether it is ready, over HTTP. Ctrl-C (or SIGTERM)
 stops the steps that run; they are pending again, for the next worker. The exit
 code is then 0. A second Ctrl-C leaves at once.`
 
@@ -35,15 +36,18 @@ func newDev(a *app) *cobra.Command {
 	s.bindWorker(c)
 	s.bindSilence(c)
 	bindRetention(c, &s.retention)
+	bindListen(c, &s.listen)
 	return c
 }
 
 func (a *app) dev(ctx context.Context, s *service) (err error) {
-	l, err := a.openService(ctx, s, engine.Config{})
+	l, err := a.openService(ctx, s, engine.Config{Managed: true})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
 	defer outliveReaders()()
-	return a.guarded(ctx, l, func(ctx context.Context) error { return a.work(ctx, l, s) })
+	return a.staffed(ctx, l, s, func(ctx context.Context) error {
+		return a.guarded(ctx, l, func(ctx context.Context) error { return a.work(ctx, l, s) })
+	})
 }

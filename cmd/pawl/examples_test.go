@@ -33,7 +33,8 @@ func TestExampleScripts(t *testing.T) {
 	testscript.Run(t, p)
 }
 
-// TestExamplesVerified holds every example but one to what `pawl verify` finds.
+// TestExamplesVerified holds every example but one to what `pawl verify` finds, and
+// files of services to `pawl validate`.
 func TestExamplesVerified(t *testing.T) {
 	t.Parallel()
 	root := "../../examples"
@@ -45,9 +46,13 @@ func TestExamplesVerified(t *testing.T) {
 		if d.Name() == "faulty.yaml" {
 			want = codeFailed
 		}
-		code, stdout, stderr := here(nil, "verify", "--strict", path)
+		args := []string{"verify", "--strict", path}
+		if strings.Contains(path, "/supervise/") {
+			args = []string{"validate", path}
+		}
+		code, stdout, stderr := here(nil, args...)
 		if code != want || want != 0 && !strings.Contains(stdout+stderr, "uses the output of weigh") {
-			t.Errorf("pawl verify %s: exit %d, want %d\n%s%s", path, code, want, stdout, stderr)
+			t.Errorf("pawl %s: exit %d, want %d\n%s%s", strings.Join(args, " "), code, want, stdout, stderr)
 		}
 		return nil
 	})

@@ -24,8 +24,16 @@ func readWorkflow(path string) (*workflow.Definition, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseWorkflow(path, src)
+}
+
+// parseWorkflow checks a workflow file.
+func parseWorkflow(path string, src []byte) (*workflow.Definition, error) {
 	if len(src) > workflow.MaxSource {
 		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it has more than %d bytes", path, workflow.MaxSource)
+	}
+	if servicesKey.Match(src) && !stepsKey.Match(src) {
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: path + " is a file of services, and no workflow", Hint: "keep them running with: pawl supervise " + shell(path)}
 	}
 	return workflow.ParseWith(path, src, openChild)
 }

@@ -26,30 +26,34 @@ func (silent) since(*pawl.JobView) {}
 func (silent) show(*pawl.JobView)  {}
 func (silent) close()              {}
 
-// live draws a job as a tree that changes in place, ten times a second.
+// live draws what changes in place, again and again: a job as a tree, or services as
+// a table.
 type live struct {
 	w      io.Writer
 	screen screen
-	frame  frame // of each drawing, but for the terminal and the moment
+	frame  frame         // of each drawing, but for the terminal and the moment
+	every  time.Duration // from one drawing to the next
 
 	stop chan struct{}
 	over chan struct{}
 
-	mu    sync.Mutex // guards what follows
-	view  *pawl.JobView
-	drawn int // lines on the terminal that the next drawing replaces
-	spin  int
+	mu      sync.Mutex           // guards what follows
+	picture func(frame) []string // nil: there is nothing to draw; nil lines: not now
+	drawn   int                  // lines on the terminal that the next drawing replaces
+	spin    int
 }
 
-func newLive(w io.Writer, s screen, f frame) *live {
-	l := &live{w: w, screen: s, frame: f, stop: make(chan struct{}), over: make(chan struct{})}
+func newLive(w io.Writer, s screen, f frame) *live { return startLive(w, s, f, 100*time.Millisecond) }
+
+func startLive(w io.Writer, s screen, f frame, every time.Duration) *live {
+	l := &live{w: w, screen: s, frame: f, every: every, stop: make(chan struct{}), over: make(chan struct{})}
 	go l.loop()
 	return l
 }
 
 func (l *live) loop() {
 	defer close(l.over)
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(l.every)
 	defer tick.Stop()
 	for {
 		select {
@@ -67,9 +71,19 @@ func (l *live) loop() {
 func (l *live) since(*pawl.JobView) {}
 
 func (l *live) show(v *pawl.JobView) {
+	l.paint(func(f frame) []string {
+		if lifecycle.Job.Ended(v.Status) {
+			f.height = 0 // the last drawing may scroll
+		}
+		return drawTree(v, f)
+	})
+}
+
+// paint draws another picture from now on.
+func (l *live) paint(picture func(frame) []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.view = v
+	l.picture = picture
 	l.draw()
 }
 
@@ -97,16 +111,16 @@ func (l *live) above(text []byte) (int, error) {
 
 // draw replaces the last drawing, in one write.
 func (l *live) draw() {
-	if l.view == nil {
+	if l.picture == nil {
 		return
 	}
 	f := l.frame
 	f.width, f.height = l.screen.size()
 	f.now, f.spin = time.Now(), l.spin
-	if lifecycle.Job.Ended(l.view.Status) {
-		f.height = 0 // the last drawing may scroll
+	lines := l.picture(f)
+	if lines == nil {
+		return
 	}
-	lines := drawTree(l.view, f)
 	var b bytes.Buffer
 	if l.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", l.drawn)

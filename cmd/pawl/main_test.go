@@ -73,6 +73,7 @@ func scripts(t *testing.T, database string) testscript.Params {
 			}
 			e.Setenv("PATH", program)
 			e.Setenv("PAWL_DATABASE", name)
+			e.Setenv("PAWL_RUNTIME_DIR", filepath.Join(e.WorkDir, "run"))
 			e.Setenv("USER", "tester")
 			s := &spawned{}
 			e.Values[spawnedKey{}] = s
@@ -127,7 +128,7 @@ func (s *spawned) end() {
 func processes(ts *testscript.TestScript) *spawned { return ts.Value(spawnedKey{}).(*spawned) }
 
 // passed are the variables that a spawned process gets.
-var passed = []string{"PATH", "HOME", "USER", "TMPDIR", "PAWL_DATABASE", "PAWL_WORKSPACE", "XDG_STATE_HOME"}
+var passed = []string{"PATH", "HOME", "USER", "TMPDIR", "PAWL_DATABASE", "PAWL_WORKSPACE", "XDG_STATE_HOME", "PAWL_RUNTIME_DIR"}
 
 // spawn NAME COMMAND... starts a command in the background. What it prints goes
 // to NAME.out and NAME.err.

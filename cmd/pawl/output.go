@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
 )
@@ -49,4 +50,28 @@ func writeTable(w io.Writer, rows [][]string) error {
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
 	return t.Flush()
+}
+
+// leastNote is how much of the last column of a table is shown at least.
+const leastNote = 20
+
+// fit cuts the last column of a table so that a row is a line of a terminal. A width
+// of 0 is no terminal, and everything is shown.
+func fit(rows [][]string, width int) [][]string {
+	if width == 0 {
+		return rows
+	}
+	last := len(rows[0]) - 1
+	for col := range last {
+		wide := 0
+		for _, row := range rows {
+			wide = max(wide, utf8.RuneCountInString(row[col]))
+		}
+		width -= wide + 2
+	}
+	f := frame{width: max(width, leastNote)}
+	for _, row := range rows {
+		row[last] = f.cut(row[last])
+	}
+	return rows
 }

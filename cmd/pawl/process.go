@@ -27,6 +27,7 @@ type process struct {
 	getenv  func(string) string
 	exit    func(code int)
 	screen  screen
+	columns func() int     // of the terminal that stdout is, or 0; nil: it is none
 	signals chan os.Signal // 2: the second one must not be lost while the first is dealt with
 	hurry   atomic.Pointer[func()]
 }
@@ -40,7 +41,8 @@ type screen struct {
 func processOf(args []string) *process {
 	fd := int(os.Stderr.Fd())
 	return &process{
-		args: args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, exit: os.Exit,
+		columns: stdoutColumns,
+		args:    args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, exit: os.Exit,
 		screen: screen{
 			terminal: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
 			size: func() (int, int) {
@@ -53,6 +55,26 @@ func processOf(args []string) *process {
 		},
 		signals: make(chan os.Signal, 2),
 	}
+}
+
+// stdoutColumns answers the width of the terminal that stdout is, or 0.
+func stdoutColumns() int {
+	fd := int(os.Stdout.Fd())
+	if !term.IsTerminal(fd) {
+		return 0
+	}
+	if w, _, err := term.GetSize(fd); err == nil && w > 0 {
+		return w
+	}
+	return 80
+}
+
+// width is that of the terminal that output goes to; 0: it goes elsewhere.
+func (p *process) width() int {
+	if p.columns == nil {
+		return 0
+	}
+	return p.columns()
 }
 
 // main runs the command line and answers the exit code.

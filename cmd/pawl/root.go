@@ -87,6 +87,7 @@ func commands(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newRun(a), newSubmit(a), newExec(a),
 		newDev(a), newServer(a), newWorker(a),
+		newSupervise(a), newService(a),
 		newValidate(a), newPlan(a), newVerify(a), newSimulate(a),
 		newWorkflow(a), newSchedule(a),
 		newJobs(a), newJob(a), newStep(a), newApprove(a), newReject(a), newQuota(a),

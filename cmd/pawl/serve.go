@@ -32,6 +32,7 @@ type service struct {
 	drain     time.Duration // how long what runs may take to end
 	beat      time.Duration // how often its worker says that it lives
 	floor     float64       // of memory and disk, in percent
+	listen    string        // the address where it answers HTTP; empty: nowhere
 }
 
 const (
@@ -74,6 +75,8 @@ func (s *service) check(c *cobra.Command) error {
 		return usage("", "--beat %s: want %s to %s", s.beat, minBeat, maxBeat)
 	case has("floor") && (s.floor < 0 || s.floor > maxFloor):
 		return usage("", "--floor %g: want 0 to %d", s.floor, maxFloor)
+	case checkListen(s.listen) != nil:
+		return checkListen(s.listen)
 	case printable(s.name) != s.name:
 		return usage("", "--name %q: want text without control characters", s.name)
 	}

@@ -18,7 +18,8 @@ may run on one database: none leads, and each may be killed at any moment.
 --silence is how long a worker may be silent before it is taken for dead and its
 steps go to others: 6s by default, and 2s at least. It has to be three times the
 --beat of the workers, or more. --retention removes what ended so long ago, as
-"pawl prune" does.`
+"pawl prune" does. --listen answers Prometheus, and whoever asks whether the server
+is ready, over HTTP. Its parts are services: see "pawl service list".`
 
 func newServer(a *app) *cobra.Command {
 	s := &service{role: engine.RoleServer}
@@ -36,21 +37,24 @@ func newServer(a *app) *cobra.Command {
 	s.bindName(c)
 	s.bindSilence(c)
 	bindRetention(c, &s.retention)
+	bindListen(c, &s.listen)
 	return c
 }
 
 func (a *app) server(ctx context.Context, s *service) (err error) {
 	node := s.node()
-	l, err := a.openService(ctx, s, engine.Config{Node: node})
+	l, err := a.openService(ctx, s, engine.Config{Node: node, Managed: true})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
 	defer outliveReaders()()
 	fmt.Fprintf(a.stderr, "server %s evaluates; database %s; stop with Ctrl-C\n", node.Name, l.database)
-	return a.guarded(ctx, l, func(ctx context.Context) error {
-		<-ctx.Done()
-		fmt.Fprintf(a.stderr, "server %s has stopped\n", node.Name)
-		return nil
+	return a.staffed(ctx, l, s, func(ctx context.Context) error {
+		return a.guarded(ctx, l, func(ctx context.Context) error {
+			<-ctx.Done()
+			fmt.Fprintf(a.stderr, "server %s has stopped\n", node.Name)
+			return nil
+		})
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/runner"
@@ -104,17 +106,42 @@ func (l *ledger) hold(ctx context.Context, id pawl.ID) (release func(), err erro
 	if err != nil {
 		return nil, err
 	}
-	release, err = l.store.Hold(ctx, holdName(id), note)
-	var held *store.HeldError
-	if errors.As(err, &held) {
-		return nil, owned(id, held)
+	for begun := time.Now(); ; {
+		release, err = l.store.Hold(ctx, holdName(id), note)
+		var held *store.HeldError
+		if !errors.As(err, &held) {
+			return release, err
+		}
+		h := holderOf(held)
+		if h.Host != host || !gone(h.PID) || time.Since(begun) > forkTime {
+			return nil, h.refusal(id)
+		}
+		select {
+		case <-time.After(holdAgain):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	return release, err
 }
 
-func owned(id pawl.ID, held *store.HeldError) error {
-	var h holder
-	if err := json.Unmarshal(held.Note, &h); err != nil || h.PID == 0 {
+// A child of a killed process has its locks too until it runs its program, which
+// takes no longer than forkTime.
+const (
+	forkTime  = 5 * time.Second
+	holdAgain = 10 * time.Millisecond
+)
+
+func gone(pid int) bool { return pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+func holderOf(held *store.HeldError) (h holder) {
+	if json.Unmarshal(held.Note, &h) != nil {
+		return holder{}
+	}
+	return h
+}
+
+func (h holder) refusal(id pawl.ID) error {
+	if h.PID == 0 {
 		return &pawl.Error{Kind: pawl.Conflict, Message: "job " + id.Public(pawl.JobPrefix) + " is run by another process"}
 	}
 	return &pawl.Error{

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"regexp"
 	"strings"
 )
@@ -34,3 +36,39 @@ func (a *app) tame(line string) string {
 }
 
 func plain(s string) string { return printable(sequence.ReplaceAllString(s, "")) }
+
+// A tamer tames what goes to a terminal, line by line.
+type tamer struct {
+	w    io.Writer
+	tame func(line string) string
+	part []byte // of a line that has not ended
+}
+
+func (t *tamer) Write(p []byte) (int, error) {
+	t.part = append(t.part, p...)
+	for {
+		line, rest, whole := bytes.Cut(t.part, []byte("\n"))
+		if !whole && len(t.part) < maxPartial {
+			return len(p), nil
+		}
+		t.part = rest
+		if err := t.line(line); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (t *tamer) line(line []byte) error {
+	_, err := io.WriteString(t.w, t.tame(strings.TrimSuffix(string(line), "\r"))+"\n")
+	return err
+}
+
+// flush writes the line that never ended.
+func (t *tamer) flush() error {
+	if len(t.part) == 0 {
+		return nil
+	}
+	line := t.part
+	t.part = nil
+	return t.line(line)
+}

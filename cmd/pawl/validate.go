@@ -5,13 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/program"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
 func newValidate(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "validate FILE...", Short: "Check workflow files",
-		Long:    "Check workflow files and name all that is wrong with each, as FILE:LINE:COLUMN.\nNothing is stored and no database is needed. Exit codes: 0 all are valid, 2 one is\nnot, 3 one is not there.",
+		Use: "validate FILE...", Short: "Check workflow files, and files of services",
+		Long:    "Check workflow files, and files of services for \"pawl supervise\" (which have the key\nservices), and name all that is wrong with each, as FILE:LINE:COLUMN. Nothing is stored\nor started, and no database is needed. Exit codes: 0 all are valid, 2 one is not, 3 one\nis not there.",
 		Example: "  pawl validate nightly.yaml\n  pawl validate workflows/*.yaml",
 		Args:    want(1, -1, "a FILE"),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.validate(args) },
@@ -21,17 +22,37 @@ func newValidate(a *app) *cobra.Command {
 func (a *app) validate(paths []string) error {
 	worst := codeOK
 	for _, path := range paths {
-		def, err := readWorkflow(path)
+		what, err := validated(path)
 		if err != nil {
 			worst = max(worst, complain(a.stderr, err))
 			continue
 		}
-		fmt.Fprintf(a.stdout, "%s: valid (%s, %s)\n", path, def.Name, def.HashString())
+		fmt.Fprintf(a.stdout, "%s: valid (%s)\n", path, what)
 	}
 	if worst != codeOK {
 		return exit{worst}
 	}
 	return nil
+}
+
+// validated answers what is in a valid file.
+func validated(path string) (string, error) {
+	src, err := readFile(path, max(workflow.MaxSource, program.MaxSource))
+	if err != nil {
+		return "", err
+	}
+	if servicesKey.Match(src) {
+		f, err := parsePrograms(path, src)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s, %s", f.Name, plural(int64(len(f.Programs)), "service")), nil
+	}
+	def, err := parseWorkflow(path, src)
+	if err != nil {
+		return "", err
+	}
+	return def.Name + ", " + def.HashString(), nil
 }
 
 const planLong = `Show what a workflow would do, without doing it: its steps level by level, each

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// A board draws services as a table: a sign, the id, the state and for how long, the
+// process, and what else there is to know.
+type board struct {
+	name     string // of the supervisor
+	services func() []control.Service
+	busy     func() bool // nobody would see the drawing; nil: never
+}
+
+// boardSigns are the pictures of the phases of a service.
+var boardSigns = map[machine.State]string{
+	lifecycle.ServiceStopped: "·", lifecycle.ServiceTryingToStart: "▸", lifecycle.ServiceRunning: "✓",
+	lifecycle.ServiceDegraded: "!", lifecycle.ServiceTryingToStop: "▸", lifecycle.ServiceFailed: "✗",
+}
+
+// boardTints are the phases of jobs that have the colours of those of a service.
+var boardTints = map[machine.State]machine.State{
+	lifecycle.ServiceStopped: lifecycle.StepPending, lifecycle.ServiceTryingToStart: lifecycle.JobRunning,
+	lifecycle.ServiceRunning: lifecycle.JobCompleted, lifecycle.ServiceDegraded: lifecycle.JobCanceled,
+	lifecycle.ServiceTryingToStop: lifecycle.JobRunning, lifecycle.ServiceFailed: lifecycle.JobFailed,
+}
+
+func (b *board) draw(f frame) []string {
+	if b.busy != nil && b.busy() {
+		return nil
+	}
+	all := b.services()
+	up, wideID, wideState := 0, 0, 0
+	for i := range all {
+		wideID, wideState = max(wideID, utf8.RuneCountInString(all[i].ID)), max(wideState, len(all[i].State))
+		if all[i].Phase == lifecycle.ServiceRunning {
+			up++
+		}
+	}
+	lines := []string{fmt.Sprintf("%s  %d of %d run", b.name, up, len(all))}
+	for i := range all {
+		s := &all[i]
+		state := f.state(fmt.Sprintf("%-*s", wideState, s.State), boardTints[s.Phase])
+		sign := boardSigns[s.Phase]
+		if s.State == completed {
+			sign = boardSigns[lifecycle.ServiceRunning]
+		}
+		lines = append(lines, fmt.Sprintf("%s %-*s  %s  %s", f.state(sign, boardTints[s.Phase]), wideID, s.ID, state, f.serviceFacts(s)))
+	}
+	lines = f.fold(lines)
+	for i := range lines {
+		lines[i] = f.cut(strings.TrimRight(lines[i], " "))
+	}
+	return lines
+}
+
+// serviceFacts says what there is to know of a service beside its state.
+func (f frame) serviceFacts(s *control.Service) string {
+	facts := []string{fmt.Sprintf("%7s", length(f.now.Sub(s.Since)))}
+	if s.PID != 0 {
+		facts = append(facts, fmt.Sprintf("pid %d", s.PID))
+	}
+	if s.Starts > 1 {
+		facts = append(facts, fmt.Sprintf("%d starts", s.Starts))
+	}
+	return strings.Join(append(facts, noteOf(s)), "  ")
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// A standIn is a host whose services do as they are told, at once.
+type standIn struct{ services []control.Service }
+
+func (h *standIn) Services() []control.Service { return h.services }
+
+func (h *standIn) find(id string) (*control.Service, error) {
+	for i := range h.services {
+		if h.services[i].ID == id {
+			return &h.services[i], nil
+		}
+	}
+	return nil, pawl.Errorf(pawl.NotFound, "there is no service %s", id)
+}
+
+func (h *standIn) Service(id string) (control.Service, error) {
+	s, err := h.find(id)
+	if err != nil {
+		return control.Service{}, err
+	}
+	return *s, nil
+}
+
+func (h *standIn) History(context.Context, string) ([]pawl.Transition, error) {
+	return nil, pawl.Errorf(pawl.Refused, "there is no history")
+}
+
+func (h *standIn) Order(_ context.Context, id string, o control.Order) error {
+	s, err := h.find(id)
+	switch {
+	case err != nil:
+		return err
+	case id == "fixed":
+		return &pawl.Error{Kind: pawl.Conflict, Message: "service fixed is part of the server", Hint: "stop the server"}
+	}
+	s.Wanted, s.State, s.Phase, s.Since = "stopped", "stopped", lifecycle.ServiceStopped, s.Since.Add(time.Second)
+	if o.Verb != control.Stop {
+		s.Wanted, s.State, s.Phase, s.Starts = "running", running, lifecycle.ServiceRunning, s.Starts+1
+	}
+	return nil
+}
+
+func (h *standIn) Logs(_ context.Context, id string, q control.LogQuery, w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s %d %t\n", id, q.Tail, q.Follow)
+	return err
+}
+
+func (h *standIn) Reload(context.Context, pawl.Change) ([]control.Difference, error) {
+	return []control.Difference{{ID: "web", What: "changed", Keys: []string{"env", "stop"}, Restarts: true}, {ID: "db", What: "removed"}}, nil
+}
+
+// stand has hosts with these services answer until the test ends, and answers the
+// environment that finds them.
+func stand(t *testing.T, hosts map[string][]string) map[string]string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pc") // that of the test may have too long a name
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	env := map[string]string{"PAWL_RUNTIME_DIR": filepath.Join(dir, "run"), "USER": "ada"}
+	for name, ids := range hosts {
+		h := &standIn{}
+		for _, id := range ids {
+			h.services = append(h.services, control.Service{ID: id, Host: name, State: running, Phase: lifecycle.ServiceRunning, Since: time.Unix(1, 0).UTC(), Wanted: "running", PID: 7, Starts: 1})
+		}
+		l, err := control.Listen(env["PAWL_RUNTIME_DIR"], control.About{Name: name, Role: roleSupervisor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		served := make(chan error, 1)
+		go func() { served <- l.Serve(ctx, h, slog.New(slog.DiscardHandler)) }()
+		t.Cleanup(func() {
+			stop()
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return env
+}
+
+// A service is named by its id as long as that tells which (S14).
+func TestServicesOfSeveralHosts(t *testing.T) {
+	t.Parallel()
+	env := stand(t, map[string][]string{"shop": {"db", "web"}, "blog": {"fixed", "web"}})
+	for _, tt := range []struct {
+		args string
+		code int
+		want string // of stdout and stderr, all of these
+	}{
+		{"service list", 0, "blog  fixed    running|blog  web|shop  db|shop  web      running  1970-01-01 00:00:01Z  7    1"},
+		{"service list --host shop", 0, "shop  web"},
+		{"service list --host shpo", 6, `error: no supervisor "shpo" runs`},
+		{"service show web", 2, "error: service web: 2 supervisors have one of that name|hint: say which: blog/web or shop/web"},
+		{"service show shop/web", 0, "host       shop (supervisor"},
+		{"service show web --host blog", 0, "host       blog (supervisor"},
+		{"service show db -o json", 0, `"host": "shop"`},
+		{"service show nothing", 3, `error: there is no service "nothing"|hint: list the services with: pawl service list`},
+		{"service show wxb", 3, "hint: did you mean: web"},
+		{"service why db", 0, "db  running: it is as it is wanted: running"},
+		{"service history db", 4, "error: there is no history"},
+		{"service logs db -n 5", 0, "db 5 false"},
+		{"service logs db -f", 0, "db 100 true|supervisor shop has ended"},
+		{"service stop db --no-wait", 0, "service db was told to stop"},
+		{"service restart db shop/db blog/web", 0, "service db is running|service web is running"},
+		{"service stop fixed db nothing", 5, "service db is stopped|error: service fixed is part of the server|hint: stop the server|there is no service"},
+		{"service reload", 2, "error: 2 supervisors run|hint: say which: blog or shop"},
+		{"service reload shop", 0, "web changed (env, stop): it is started again|db removed"},
+		{"service reload shop -o json", 0, `"what": "removed"`},
+		{"__complete service show ", 0, "blog/web\trunning|shop/web\trunning|db\tstopped|:4"},
+		{"__complete service stop --host shop d", 0, "db\t"},
+		{"__complete service stop db d", 0, ":4"},
+		{"__complete service reload s", 0, "shop\tsupervisor"},
+		{"__complete service list --host ", 0, "blog\tsupervisor|shop\tsupervisor"},
+	} {
+		code, out, errs := here(env, strings.Split(tt.args, " ")...)
+		if code != tt.code {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", tt.args, code, tt.code, out, errs)
+		}
+		for want := range strings.SplitSeq(tt.want, "|") {
+			if !strings.Contains(out+errs, want) {
+				t.Errorf("%s: no %q in\n%s%s", tt.args, want, out, errs)
+			}
+		}
+	}
+	if _, out, _ := here(env, "__complete", "service", "stop", "db", "d"); strings.Contains(out, "db") {
+		t.Errorf("a service that is named already is offered again: %s", out)
+	}
+}
+
+// An order is done, has failed or goes on: what was before it does not count.
+func TestJudged(t *testing.T) {
+	t.Parallel()
+	at := func(state string, since int64, change func(*control.Service)) *control.Service {
+		phase, ok := map[string]string{completed: "stopped", starting: "trying_to_start"}[state]
+		if !ok {
+			phase = state
+		}
+		s := &control.Service{State: state, Since: time.Unix(since, 0), Wanted: "running", Starts: 1, Why: []string{"exit code 1"}}
+		for _, p := range lifecycle.Service.States {
+			if string(p) == phase {
+				s.Phase = p
+			}
+		}
+		if change != nil {
+			change(s)
+		}
+		return s
+	}
+	stopped := func(s *control.Service) { s.Wanted = "stopped" }
+	again := func(s *control.Service) { s.Starts++ }
+	for _, tt := range []struct {
+		name        string
+		verb        control.Verb
+		before, now *control.Service
+		done        bool
+		failure     string
+	}{
+		{"started", control.Start, at("stopped", 1, stopped), at(running, 2, nil), true, ""},
+		{"it runs already", control.Start, at(running, 1, nil), at(running, 1, nil), true, ""},
+		{"it runs, and badly", control.Start, at(running, 1, nil), at("degraded", 2, nil), true, ""},
+		{"starting", control.Start, at("stopped", 1, stopped), at(starting, 2, nil), false, ""},
+		{"failed before", control.Start, at("failed", 1, nil), at("failed", 1, nil), false, ""},
+		{"failed again", control.Start, at("failed", 1, nil), at("failed", 2, nil), true, "exit code 1"},
+		{"completed again", control.Start, at(completed, 1, nil), at(completed, 2, nil), true, ""},
+		{"completed before", control.Start, at(completed, 1, nil), at(completed, 1, nil), false, ""},
+		{"stopped meanwhile", control.Start, at("stopped", 1, stopped), at("stopped", 2, stopped), true, "somebody has stopped it"},
+		{"not restarted yet", control.Restart, at(running, 1, nil), at(running, 1, nil), false, ""},
+		{"on its way", control.Restart, at(running, 1, nil), at("stopped", 2, nil), false, ""},
+		{"restarted", control.Restart, at(running, 1, nil), at(running, 2, again), true, ""},
+		{"restarted within one moment", control.Restart, at(running, 1, nil), at(running, 1, again), true, ""},
+		{"stopping", control.Stop, at(running, 1, nil), at("trying_to_stop", 2, stopped), false, ""},
+		{"stopped", control.Stop, at(running, 1, nil), at("stopped", 2, stopped), true, ""},
+		{"it was stopped", control.Stop, at("stopped", 1, stopped), at("stopped", 1, stopped), true, ""},
+		{"started meanwhile", control.Stop, at(running, 1, nil), at(running, 2, nil), true, "somebody wants it to run again"},
+	} {
+		done, failure := judged(tt.verb, tt.before, tt.now)
+		if done != tt.done || failure != tt.failure {
+			t.Errorf("%s: %t, %q; want %t, %q", tt.name, done, failure, tt.done, tt.failure)
+		}
+	}
+}
+
+// The table of services has one line each, cut to the terminal; what is well goes
+// first where there is no room.
+func TestBoard(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	service := func(id, state string, phase string, change func(*control.Service)) control.Service {
+		s := control.Service{ID: id, State: state, Since: now.Add(-90 * time.Second)}
+		for _, p := range lifecycle.Service.States {
+			if string(p) == phase {
+				s.Phase = p
+			}
+		}
+		if change != nil {
+			change(&s)
+		}
+		return s
+	}
+	b := &board{name: "shop", services: func() []control.Service {
+		return []control.Service{
+			service("api", running, "running", func(s *control.Service) { s.PID, s.Starts = 70, 3 }),
+			service("bad", "failed", "failed", func(s *control.Service) { s.Why = []string{"exit code 1\nand more"} }),
+			service("once", completed, "stopped", func(s *control.Service) { s.Reason = "exit code 0" }),
+			service("web", "waiting", "trying_to_start", func(s *control.Service) { s.Why = []string{"needs api ready: api is starting, and will be for long"} }),
+		}
+	}}
+	for name, tt := range map[string]struct {
+		f    frame
+		want string
+	}{
+		"whole": {frame{width: 60, height: 24, now: now}, `
+shop  1 of 4 run
+✓ api   running      1m30s  pid 70  3 starts
+✗ bad   failed       1m30s  exit code 1 and more
+✓ once  completed    1m30s  exit code 0
+▸ web   waiting      1m30s  needs api ready: api is startin…`},
+		"low": {frame{width: 60, height: 5, now: now}, `
+shop  1 of 4 run
+✗ bad   failed       1m30s  exit code 1 and more
+▸ web   waiting      1m30s  needs api ready: api is startin…
+   2 more`},
+	} {
+		if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), strings.Join(b.draw(tt.f), "\n")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	b.busy = func() bool { return true }
+	if b.draw(frame{}) != nil {
+		t.Error("it is drawn though nobody sees it")
+	}
+}

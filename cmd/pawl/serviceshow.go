@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/control"
+)
+
+// A serviceCommand is one that shows something of one service.
+type serviceCommand struct {
+	host, form string
+	check      func() error // nil: there is nothing more to check
+	show       func(ctx context.Context, s *found, form string) error
+}
+
+// bind completes a command. what says what its JSON is; "" is a command without.
+func (v *serviceCommand) bind(a *app, c *cobra.Command, what string) *cobra.Command {
+	c.Use = c.Name() + " SERVICE"
+	c.Args, c.ValidArgsFunction = want(1, 1, "a SERVICE"), a.completeOneService
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := oneOf("output", v.form, formText, formJSON); err != nil {
+			return err
+		}
+		if v.check != nil {
+			if err := v.check(); err != nil {
+				return err
+			}
+		}
+		s, err := a.serviceOf(c.Context(), v.host, args[0])
+		if err != nil {
+			return err
+		}
+		return v.show(c.Context(), s, v.form)
+	}
+	a.bindHost(c, &v.host)
+	v.form = formText
+	if what != "" {
+		c.Flags().StringVarP(&v.form, "output", "o", formText, "text, or json: "+what)
+	}
+	return c
+}
+
+func newServiceShow(a *app) *cobra.Command {
+	v := &serviceCommand{show: a.showService}
+	return v.bind(a, &cobra.Command{
+		Use: "show", Short: "Show a service",
+		Long:    "Show a service: its state and why, who wanted it so, its process, its probes and where its\nlog is. Times are in UTC.",
+		Example: "  pawl service show web\n  pawl service show shop/web -o json",
+	}, "the service")
+}
+
+func (a *app) showService(_ context.Context, s *found, form string) error {
+	if form == formJSON {
+		return writeJSON(a.stdout, s.Service)
+	}
+	now := time.Now()
+	facts := [][2]string{
+		{"service", s.ID},
+		{"host", fmt.Sprintf("%s (%s, pid %d)", s.host.Name(), s.host.About.Role, s.host.About.PID)},
+		{"state", s.State + " for " + length(now.Sub(s.Since))},
+		{"reason", s.Reason},
+		{"wanted", wantedBy(&s.Service)},
+		{"pid", number(s.PID)},
+		{"started", joined(moment(s.StartedAt), plural(int64(s.Starts), "time"))},
+		{"last exit", s.Exit},
+		{"needs", strings.Join(s.Needs, ", ")},
+		{"says", s.Status},
+		{"action", s.Action},
+		{"log", s.Log},
+	}
+	for _, w := range s.Why {
+		facts = append(facts, [2]string{"why", w})
+	}
+	for i := range s.Probes {
+		facts = append(facts, [2]string{s.Probes[i].Kind, probeText(&s.Probes[i], now)})
+	}
+	for _, fact := range facts {
+		if fact[1] != "" {
+			fmt.Fprintf(a.stdout, "%-10s %s\n", fact[0], oneLine(fact[1]))
+		}
+	}
+	return nil
+}
+
+func wantedBy(s *control.Service) string {
+	if s.By != "" {
+		return s.Wanted + ", by " + s.By
+	}
+	return s.Wanted
+}
+
+func probeText(p *control.Probe, now time.Time) string {
+	switch {
+	case p.At.IsZero():
+		return p.What + ": not asked yet"
+	case p.OK:
+		return fmt.Sprintf("%s: ok, %d in a row, %s ago", p.What, p.Streak, length(now.Sub(p.At)))
+	}
+	return fmt.Sprintf("%s: failed, %d in a row, %s ago: %s", p.What, p.Streak, length(now.Sub(p.At)), p.Error)
+}
+
+func newServiceWhy(a *app) *cobra.Command {
+	v := &serviceCommand{show: a.whyService}
+	return v.bind(a, &cobra.Command{
+		Use: "why", Short: "Say why a service does not run, or is not ready",
+		Long:    "Say why a service does not run, or runs and is not ready, and what would change it. Of one\nthat is as it should be it says so.",
+		Example: "  pawl service why web\n  pawl service why web -o json",
+	}, "its state, and a list of reasons")
+}
+
+// A serviceWhy is why a service is as it is, as JSON shows it.
+type serviceWhy struct {
+	ID     string   `json:"id"`
+	Host   string   `json:"host"`
+	State  string   `json:"state"`
+	Wanted string   `json:"wanted"`
+	Why    []string `json:"why"`
+}
+
+func (a *app) whyService(_ context.Context, s *found, form string) error {
+	if form == formJSON {
+		return writeJSON(a.stdout, serviceWhy{s.ID, s.host.Name(), s.State, s.Wanted, append([]string{}, s.Why...)})
+	}
+	lines := s.Why
+	if len(lines) == 0 {
+		lines = []string{fmt.Sprintf("it is as it is wanted: %s", wantedBy(&s.Service))}
+	}
+	for _, line := range lines {
+		fmt.Fprintf(a.stdout, "%s  %s: %s\n", s.ID, s.State, oneLine(line))
+	}
+	if s.Exit != "" && s.PID == 0 && !strings.Contains(strings.Join(lines, "\n"), s.Exit) {
+		fmt.Fprintf(a.stdout, "  last exit: %s\n", oneLine(s.Exit))
+	}
+	return nil
+}
+
+const serviceLogsLong = `Print what the program of a service has printed, on stdout: the last 100 lines, or as
+many as --tail says; -1 is all that is kept. --follow goes on, over restarts too, until
+Ctrl-C or the end of the supervisor. A terminal is shown colours, but nothing else that
+would change it; to a file or a pipe everything goes as it was printed.`
+
+func newServiceLogs(a *app) *cobra.Command {
+	q := control.LogQuery{}
+	v := &serviceCommand{}
+	v.check = func() error {
+		if q.Tail < -1 {
+			return usage("", "--tail %d: want -1 or more; -1 is all", q.Tail)
+		}
+		return nil
+	}
+	v.show = func(ctx context.Context, s *found, _ string) error {
+		err := a.serviceLogs(ctx, s, q)
+		if err == nil && q.Follow && ctx.Err() == nil {
+			fmt.Fprintf(a.stderr, "%s %s has ended\n", s.host.About.Role, s.host.Name())
+		}
+		return err
+	}
+	c := v.bind(a, &cobra.Command{
+		Use: "logs", Short: "Print what a service has printed", Long: serviceLogsLong,
+		Example: "  pawl service logs web\n  pawl service logs web -n 20 -f",
+	}, "")
+	c.Flags().IntVarP(&q.Tail, "tail", "n", 100, "the last so many lines; -1 is all that is kept")
+	c.Flags().BoolVarP(&q.Follow, "follow", "f", false, "go on until Ctrl-C")
+	return c
+}
+
+// serviceLogs writes what a service has printed, and spares a terminal its commands.
+func (a *app) serviceLogs(ctx context.Context, s *found, q control.LogQuery) error {
+	if a.width() == 0 {
+		return s.host.Logs(ctx, s.ID, q, a.stdout)
+	}
+	t := &tamer{w: a.stdout, tame: a.tame}
+	return errors.Join(s.host.Logs(ctx, s.ID, q, t), t.flush())
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/metrics"
+	"github.com/pawl-dev/pawl/routine"
+)
+
+// staffed runs f while the parts of a managed engine, and what answers about this
+// process, run beside it as services. They end after f.
+func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context.Context) error) error {
+	m := metrics.New(version())
+	var routines []routine.Routine
+	for _, p := range l.engine.Parts() {
+		routines = append(routines, routineOf(p))
+	}
+	var host *routine.Host
+	name := fmt.Sprintf("%s-%d", s.role, os.Getpid())
+	if socket := a.openSocket(name, func() control.Host { return host }); socket != nil {
+		defer socket.close()
+		routines = append(routines, socket.routine())
+	}
+	var http *port
+	if s.listen != "" {
+		var err error
+		if http, err = openPort(s.listen, a.log); err != nil {
+			return err
+		}
+		defer http.close()
+		routines = append(routines, http.routine())
+	}
+	var err error
+	if host, err = routine.New(routine.Config{Name: name, Routines: routines, Hooks: m.Hooks(), Log: a.log}); err != nil {
+		return err
+	}
+	m.Watch(host.Stats, host.Counts)
+	if http != nil {
+		http.answer(m, func(ctx context.Context) []string { return append(l.unready(ctx), host.Unready()...) })
+		http.announce(a.stderr)
+	}
+	defer a.attended(ctx, host)()
+	return f(ctx)
+}
+
+// attended has a host run until end is called.
+func (a *app) attended(ctx context.Context, host *routine.Host) (end func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() {
+		report, err := host.Run(ctx)
+		if err != nil {
+			a.log.Error("the parts of this process are not supervised", "error", err)
+		}
+		for _, left := range report.Left {
+			a.log.Warn("a part of this process has not ended", "service", left.ID, "why", left.Why)
+		}
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+func routineOf(p engine.Part) routine.Routine {
+	return routine.Routine{Name: p.Name, Doc: p.Doc, Run: p.Run, Every: p.Every, Patience: p.Patience,
+		Seen: func() routine.Progress { return routine.Progress(p.Seen()) }}
+}
+
+// unready says what is wrong with the database, if anything keeps this process from
+// using it. A database that hangs may hold up who asked it for longer than ctx.
+func (l *ledger) unready(ctx context.Context) []string {
+	answer := make(chan []string, 1) // 1: nobody may wait any more
+	go func() { answer <- l.fault(ctx) }()
+	select {
+	case reasons := <-answer:
+		return reasons
+	case <-ctx.Done():
+		return []string{"the database does not answer"}
+	}
+}
+
+func (l *ledger) fault(ctx context.Context) []string {
+	current, newest, err := l.store.Version(ctx)
+	switch {
+	case err != nil:
+		return []string{"the database cannot be reached: " + err.Error()}
+	case current != newest:
+		return []string{moved(current, newest).Error()}
+	}
+	return nil
+}

@@ -1,0 +1,411 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/metrics"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// A server is a process with parts, on a SQLite file of its own.
+type server struct {
+	*exec.Cmd
+	t    *testing.T
+	dir  string
+	url  string // where it answers HTTP
+	host *control.Client
+}
+
+// startServer starts a process that stays, and waits until it says that it answers.
+func startServer(t *testing.T, role string, args ...string) *server {
+	t.Helper()
+	dir := shortDir(t)
+	s := &server{Cmd: exec.Command(binary(t), append([]string{role, "--listen", "127.0.0.1:0"}, args...)...), t: t, dir: dir}
+	s.Env = append(os.Environ(), "PAWL_DATABASE="+filepath.Join(dir, "pawl.db"), "PAWL_RUNTIME_DIR="+filepath.Join(dir, "run"), "XDG_STATE_HOME="+dir)
+	errs, err := os.Create(filepath.Join(dir, "err"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer errs.Close()
+	s.Stderr = errs
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s.ProcessState == nil {
+			_ = s.Process.Kill() // it may be gone already
+			_ = s.Wait()
+		}
+	})
+	address := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
+	s.until("it says where it answers", func() bool {
+		s.url = address.FindString(s.said())
+		return s.url != ""
+	})
+	if s.host, err = control.Connect(filepath.Join(dir, "run"), fmt.Sprintf("%s-%d", role, s.Process.Pid)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// shortDir answers a folder in which a socket has a short name.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pawl-s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func (s *server) said() string {
+	b, err := os.ReadFile(filepath.Join(s.dir, "err"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (s *server) until(what string, is func() bool) {
+	s.t.Helper()
+	deadline := time.After(time.Minute)
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for !is() {
+		select {
+		case <-poll.C:
+		case <-deadline:
+			s.t.Fatalf("not within a minute: %s\n%s", what, s.said())
+		}
+	}
+}
+
+// get asks over HTTP. The status is 0 if nobody answers.
+func (s *server) get(path string) (status int, text string) {
+	s.t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+	r, err := client.Get(s.url + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return r.StatusCode, string(b)
+}
+
+// service answers how a part is.
+func (s *server) service(id string) control.Service {
+	s.t.Helper()
+	v, err := s.host.Service(s.t.Context(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return v
+}
+
+// stop ends the process, which must end well.
+func (s *server) stop() {
+	s.t.Helper()
+	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.Wait(); err != nil {
+		s.t.Errorf("%v\n%s", err, s.said())
+	}
+}
+
+// TestPartsOfAServer are services: they are listed, counted and begun anew, and none can
+// be stopped by itself (S14, K7).
+func TestPartsOfAServer(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "server", "--retention", "30d")
+	s.until("it is ready", func() bool { status, _ := s.get("/readyz"); return status == http.StatusOK })
+	if status, text := s.get("/healthz"); status != http.StatusOK || text != "ok\n" {
+		t.Errorf("healthz: %d %q", status, text)
+	}
+	if status, _ := s.get("/"); status != http.StatusNotFound {
+		t.Errorf("another path: %d", status)
+	}
+	all, err := s.host.Services(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	_, text := s.get("/metrics")
+	for _, v := range all {
+		names = append(names, v.ID)
+		if v.State != "running" || v.PID != s.Process.Pid || v.Host != fmt.Sprintf("server-%d", s.Process.Pid) || len(v.Why) != 0 {
+			t.Errorf("%+v", v)
+		}
+		if !strings.Contains(text, fmt.Sprintf("\npawl_part_up{part=%q} 1\n", v.ID)) {
+			t.Errorf("no metrics of %s", v.ID)
+		}
+	}
+	if want := []string{"beat", "deadlines", "evaluator", "hints", "http", "retention", "socket", "upkeep"}; !slices.Equal(names, want) {
+		t.Errorf("services %v: want %v", names, want)
+	}
+	if !strings.Contains(text, fmt.Sprintf("\npawl_services{phase=\"running\"} %d\n", len(all))) || !strings.Contains(text, "\ngo_goroutines ") {
+		t.Error(text)
+	}
+	order := control.Order{Verb: control.Stop, Change: pawl.Change{Actor: "cli:bob", Reason: "a test"}}
+	if _, err := s.host.Order(t.Context(), "deadlines", order); pawl.KindOf(err) != pawl.Refused || !strings.Contains(err.Error(), "cannot be stopped by itself") {
+		t.Errorf("stop: %v", err)
+	}
+	order.Verb = control.Restart
+	for _, id := range names {
+		if _, err := s.host.Order(t.Context(), id, order); err != nil {
+			t.Errorf("restart %s: %v", id, err)
+		}
+		s.until(id+" runs again", func() bool {
+			v, err := s.host.Service(t.Context(), id) // it is away while the socket is
+			return err == nil && v.Starts == 2 && v.State == "running"
+		})
+	}
+	s.until("it is ready again, at the same address", func() bool { status, _ := s.get("/readyz"); return status == http.StatusOK })
+	if _, text := s.get("/metrics"); !strings.Contains(text, "\npawl_part_starts_total{part=\"http\"} 2\n") {
+		t.Error("no second start of http")
+	}
+	s.stop()
+	if _, err := s.host.Services(t.Context()); err == nil {
+		t.Error("the socket outlives the server")
+	}
+	if !strings.HasSuffix(s.said(), "has stopped\n") || strings.Contains(s.said(), "level=") {
+		t.Errorf("said:\n%s", s.said())
+	}
+}
+
+// TestPartsOfDev: a job that needs evaluation and a deadline runs, and is counted. A
+// second process on the port is refused (6). Where there can be no socket, work goes on
+// all the same.
+func TestPartsOfDev(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "dev")
+	file := filepath.Join(s.dir, "job.yaml")
+	source := "name: counted\nsteps:\n  - {id: a, command: [echo, hello]}\n  - {id: nap, needs: [a], sleep: 1ms}\n  - {id: b, needs: [nap], if: 'steps.a.output != \"\"', command: [echo, over]}\n"
+	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(binary(t), "submit", file, "--wait")
+	c.Env = s.Env
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, s.said())
+	}
+	if _, text := s.get("/metrics"); !regexp.MustCompile(`\npawl_part_rounds_total\{part="evaluator"\} [1-9]`).MatchString(text) {
+		t.Error("no job was evaluated")
+	}
+
+	second := exec.Command(binary(t), "server", "--listen", strings.TrimPrefix(s.url, "http://"))
+	second.Env = s.Env
+	out, err := second.CombinedOutput()
+	if second.ProcessState.ExitCode() != codeUnavailable || !bytes.Contains(out, []byte("error: cannot listen on 127.0.0.1:")) || !bytes.Contains(out, []byte("hint: another process may have that port")) {
+		t.Errorf("a second one: %v\n%s", err, out)
+	}
+	s.stop()
+
+	for name, place := range map[string]string{"a file": file, "a folder of all": "/"} {
+		third := exec.Command(binary(t), "server", "--database", filepath.Join(s.dir, "pawl.db"))
+		third.Env = append(os.Environ(), "PAWL_RUNTIME_DIR="+place)
+		errs, err := third.StderrPipe()
+		if err == nil {
+			err = third.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 64<<10)
+		n := 0
+		for !bytes.Contains(b[:n], []byte("evaluates")) && err == nil {
+			var more int
+			more, err = errs.Read(b[n:])
+			n += more
+		}
+		if err := third.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		rest, _ := io.ReadAll(errs)
+		if said := string(b[:n]) + string(rest); third.Wait() != nil || !strings.Contains(said, "pawl service does not reach this process") || !strings.Contains(said, "has stopped") {
+			t.Errorf("with %s for a folder of sockets: %s", name, said)
+		}
+	}
+}
+
+// TestListenOfASupervisor: what keeps a program from running is a reason not to be ready
+// (S14, K7).
+func TestListenOfASupervisor(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(shortDir(t), "shop.yaml")
+	source := "name: shop\nservices:\n  web: {command: [sleep, '1000']}\n  bad: {command: ['false']}\n"
+	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, "supervise", file)
+	s.until("one runs, and the other one does not", func() bool {
+		status, text := s.get("/readyz")
+		_, counts := s.get("/metrics")
+		return status == http.StatusServiceUnavailable && strings.HasPrefix(text, "bad is ") && !strings.Contains(text, "web is ") &&
+			strings.Contains(counts, "\npawl_services{phase=\"running\"} 1\n") && strings.Contains(counts, `from="trying_to_start",to="running",type="program"`)
+	})
+	s.stop()
+}
+
+// away is a store that cannot be reached, or is of another version.
+type away struct {
+	store.Store
+	current int
+	err     error
+}
+
+func (a away) Version(context.Context) (current, newest int, err error) { return a.current, 4, a.err }
+
+// TestReadiness: the reasons are told, one a line (S14).
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		store   away
+		unready []string
+		status  int
+		text    string
+	}{
+		{"ready", away{current: 4}, nil, 200, "ok\n"},
+		{"away", away{err: errors.New("connection refused")}, []string{"evaluator is starting"}, 503, "the database cannot be reached: connection refused\nevaluator is starting\n"},
+		{"moved", away{current: 5}, nil, 503, "the database was migrated to schema version 5, and this process needs 4: it has stopped\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := openPort("localhost:0", slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.close()
+			l := &ledger{store: tt.store}
+			p.answer(metrics.New("test"), func(ctx context.Context) []string { return append(l.unready(ctx), tt.unready...) })
+			w := httptest.NewRecorder()
+			p.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
+			if w.Code != tt.status || w.Body.String() != tt.text {
+				t.Errorf("%d %q: want %d %q", w.Code, w.Body, tt.status, tt.text)
+			}
+		})
+	}
+}
+
+// deaf is a store that answers nobody, and heeds no context.
+type deaf struct {
+	store.Store
+	over chan struct{}
+}
+
+func (d deaf) Version(context.Context) (current, newest int, err error) {
+	<-d.over
+	return 4, 4, nil
+}
+
+// TestReadinessOfADeafDatabase: who asks gets an answer, whatever the database does (S14).
+func TestReadinessOfADeafDatabase(t *testing.T) {
+	t.Parallel()
+	d := deaf{over: make(chan struct{})}
+	defer close(d.over)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l := &ledger{store: d}
+	if reasons := l.unready(ctx); !slices.Equal(reasons, []string{"the database does not answer"}) {
+		t.Errorf("reasons %q", reasons)
+	}
+}
+
+// TestARequestThatNeverEnds holds no connection for ever (K7).
+func TestARequestThatNeverEnds(t *testing.T) {
+	t.Parallel()
+	p, err := openPort("127.0.0.1:0", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.handler = http.NotFoundHandler()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.run(ctx) }()
+	c, err := net.Dial("tcp", p.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
+	if err == nil {
+		err = c.SetReadDeadline(time.Now().Add(time.Minute))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, c); err != nil { // its end, or a reset
+		var late net.Error
+		if errors.As(err, &late) && late.Timeout() {
+			t.Error("a request without its body is waited for longer than a minute")
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAPortThatIsTakenLater is opened again when it is free (S14).
+func TestAPortThatIsTakenLater(t *testing.T) {
+	t.Parallel()
+	p, err := openPort("127.0.0.1:0", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.handler = http.NotFoundHandler()
+	p.close()
+	other, err := net.Listen("tcp", p.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.run(t.Context()); err == nil {
+		t.Error("a port that another has is served")
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.run(ctx) }()
+	s := &server{t: t, url: "http://" + p.address}
+	for status := 0; status == 0; status, _ = s.get("/") {
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		default:
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if seen := p.routine().Seen(); seen.Rounds == 0 || seen.At.IsZero() {
+		t.Errorf("seen: %+v", seen)
+	}
+}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/keeper"
+	"github.com/pawl-dev/pawl/metrics"
+	proc "github.com/pawl-dev/pawl/process"
+	"github.com/pawl-dev/pawl/program"
+	"github.com/pawl-dev/pawl/supervisor"
+)
+
+const superviseLong = `Keep the programs of a FILE running until Ctrl-C or SIGTERM: start them in the order of
+their needs, watch them, start again what ends, and at the end stop all in order.
+docs/supervise.md says what the FILE says; "pawl validate FILE" checks it, and
+"pawl service" asks and gives orders from elsewhere.
+
+Logs and history lie in --state, by default $XDG_STATE_HOME/pawl/supervise/NAME or
+~/.local/state/pawl/supervise/NAME. The NAME is the file's unless --name says another;
+one supervisor has it at a time.
+
+On a terminal a table changes in place; else, and with --verbose, each change of state
+is a line. A FILE that has changed is read again when it has been the same for a
+second; one that is invalid changes nothing. --watch=false leaves that to
+"pawl service reload".
+
+The first Ctrl-C, SIGTERM or SIGHUP (of a terminal that is closed) stops everything in
+order, each program with its own grace; the second kills at once what is left; a third
+leaves. Of a supervisor that was killed itself the next one of that NAME ends what is
+left before it starts anything, and goes on with its history.
+
+Exit codes: 0 all has ended, 1 something was left behind, 2 the FILE is invalid, 3 it is
+not there, 5 one of that NAME runs already, 6 a folder, a socket or a disk fails.`
+
+// roleSupervisor is what this kind of host calls itself.
+const roleSupervisor = "supervisor"
+
+// A superviseFlags is what the command line says of a supervisor.
+type superviseFlags struct {
+	name, state    string
+	listen         string
+	watch, verbose bool
+}
+
+func newSupervise(a *app) *cobra.Command {
+	o := superviseFlags{}
+	c := &cobra.Command{
+		Use: "supervise FILE", Short: "Keep programs running until Ctrl-C", Long: superviseLong,
+		Example: "  pawl supervise shop.yaml\n  pawl supervise shop.yaml --name shop2 --state /var/lib/shop2 --verbose",
+		Args:    want(1, 1, "a FILE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkListen(o.listen); err != nil {
+				return err
+			}
+			return a.supervise(c.Context(), args[0], o)
+		},
+	}
+	c.Flags().StringVar(&o.name, "name", "", "what it is called; default the name in the file, or that of the file")
+	c.Flags().StringVar(&o.state, "state", "", "the folder of logs and history")
+	bindListen(c, &o.listen)
+	c.Flags().BoolVar(&o.watch, "watch", true, "read the file again when it has changed")
+	c.Flags().BoolVar(&o.verbose, "verbose", false, "show what the programs print, as they print it")
+	return c
+}
+
+// A supervision is one run of the command: a keeper that says what it does.
+type supervision struct {
+	*keeper.Keeper
+	app     *app
+	path    string
+	name    string
+	metrics *metrics.Metrics
+
+	mu      sync.Mutex // guards what follows
+	read    digest     // of the file as it was read last
+	refused bool       // it was
+}
+
+func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err error) {
+	s := &supervision{app: a, path: path, name: o.name, metrics: metrics.New(version())}
+	f, err := s.load()
+	if err != nil {
+		return err
+	}
+	s.name = f.Name
+	state, err := a.superviseState(o.state, s.name)
+	if err != nil {
+		return err
+	}
+	l, err := control.Listen(control.Dir(a.getenv), control.About{Name: s.name, Role: roleSupervisor, File: f.Path, State: state})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	journal, err := openJournal(state)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, journal.Close()) }()
+	defer outliveReaders()()
+	defer a.relayed()()
+	if s.Keeper, err = keeper.New(s.config(state, journal, o.verbose)); err != nil {
+		return err
+	}
+	s.metrics.Watch(s.Stats, nil)
+	if o.listen != "" {
+		end, err := a.answered(ctx, o.listen, s.metrics, s.unready)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
+	fmt.Fprintf(a.logs, "supervisor %s keeps %s of %s; stop with Ctrl-C\n", s.name, plural(int64(len(f.Programs)), "service"), path)
+	fmt.Fprintf(a.logs, "logs and history in %s, socket %s; ask with: pawl service list\n", state, l.Path())
+	return s.run(ctx, f, l, o)
+}
+
+// unready says which programs that are wanted do not run, or are not ready, and why.
+func (s *supervision) unready(context.Context) []string {
+	var reasons []string
+	for _, v := range s.Services() {
+		if len(v.Why) > 0 && v.Wanted == "running" && v.State != completed {
+			reasons = append(reasons, v.ID+" is "+v.State+": "+v.Why[0])
+		}
+	}
+	return reasons
+}
+
+func (s *supervision) config(state string, journal supervisor.Journal, verbose bool) keeper.Config {
+	a := s.app
+	c := keeper.Config{Name: s.name, State: state, Journal: journal, Log: a.log, Load: s.load}
+	c.Hooks = s.metrics.Hooks()
+	if a.screen.terminal && !verbose {
+		return c
+	}
+	counted := c.Hooks.Transition
+	c.Hooks.Transition = func(id supervisor.Identity, t supervisor.Transition) {
+		counted(id, t)
+		fmt.Fprintln(a.logs, stateLine(t.At, id.ID, t.To, s.moveText(id.ID, &t)))
+	}
+	if verbose {
+		c.Printed = func(id, _ string, line []byte) { fmt.Fprintf(a.logs, "%s | %s\n", id, a.shown(string(line))) }
+	}
+	return c
+}
+
+// shown answers what this screen is shown of a line that a program prints.
+func (a *app) shown(line string) string {
+	if a.screen.terminal {
+		return a.tame(line)
+	}
+	return line
+}
+
+// moveText says what there is to say of a change of state.
+func (s *supervision) moveText(id string, t *supervisor.Transition) string {
+	if t.From != starting || t.To != running {
+		return t.Reason
+	}
+	v, err := s.Service(id)
+	if err != nil || v.PID == 0 {
+		return t.Reason
+	}
+	for i := range v.Probes {
+		if v.Probes[i].Kind == "ready" && t.At.After(v.StartedAt) {
+			return fmt.Sprintf("ready after %s, pid %d", length(t.At.Sub(v.StartedAt)), v.PID)
+		}
+	}
+	return fmt.Sprintf("pid %d", v.PID)
+}
+
+// run keeps the programs until ctx ends, and says what it leaves behind.
+func (s *supervision) run(ctx context.Context, f *program.File, l *control.Listener, o superviseFlags) error {
+	a := s.app
+	reaped, err := proc.BecomeSubreaper()
+	if err != nil {
+		return err
+	}
+	defer reaped()
+	if _, err := s.Apply(ctx, f, a.change("")); err != nil {
+		return err
+	}
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	asked, end := context.WithCancel(context.Background())
+	defer end()
+	beside.Go(func() {
+		if err := l.Serve(asked, s, a.log); err != nil {
+			a.log.Error("nobody can ask for services any more", "error", err)
+		}
+	})
+	if o.watch {
+		beside.Go(func() { s.watch(ctx) })
+	}
+	defer s.drawn(o.verbose)()
+	defer s.hurrying(ctx)()
+	report, err := s.Run(ctx)
+	if err != nil {
+		return err
+	}
+	s.orphans()
+	return s.left(report)
+}
+
+// orphansTimeout is how long those are waited for that are killed at the end.
+const orphansTimeout = 5 * time.Second
+
+// orphans kills what programs have left that nobody could tell was theirs.
+func (s *supervision) orphans() {
+	ctx, cancel := context.WithTimeout(context.Background(), orphansTimeout)
+	defer cancel()
+	n, err := proc.KillOrphans(ctx)
+	if err != nil {
+		s.app.log.Error("processes that had left their services still run", "error", err)
+	}
+	if n > 0 {
+		s.app.log.Warn("processes that had left their services were killed", "processes", n)
+	}
+}
+
+// hurrying has the first signal told, and the second one kill what is left.
+func (s *supervision) hurrying(ctx context.Context) (stop func()) {
+	a := s.app
+	hurried, done := a.hurried()
+	first := context.AfterFunc(ctx, func() {
+		fmt.Fprintln(a.logs, "stopping everything in order; Ctrl-C again kills at once what is left")
+	})
+	second := context.AfterFunc(hurried, func() {
+		fmt.Fprintln(a.logs, "what is left is killed")
+		s.Force()
+	})
+	return func() {
+		first()
+		second()
+		done()
+	}
+}
+
+// drawn shows the services as a table until the end, on a terminal.
+func (s *supervision) drawn(verbose bool) (stop func()) {
+	a := s.app
+	if !a.screen.terminal || verbose {
+		return func() {}
+	}
+	b := &board{name: s.name, services: s.Services}
+	if r, ok := a.logs.w.(*relay); ok {
+		b.busy = r.behind
+	}
+	d := newDrawing(startLive(a.logs.w, a.screen, frame{paint: a.colours()}, 200*time.Millisecond), a.logs)
+	d.paint(b.draw)
+	return d.close
+}
+
+// left says what a stop has left behind.
+func (s *supervision) left(r supervisor.Report) error {
+	a := s.app
+	for _, l := range r.Left {
+		say(a.logs, "error", fmt.Sprintf("service %s is left %s: %s", l.ID, l.State, l.Why))
+	}
+	if len(r.Left) > 0 {
+		return exit{codeFailed}
+	}
+	fmt.Fprintf(a.logs, "supervisor %s has stopped\n", s.name)
+	return nil
+}
+
+// relayed puts a relay between the talk of this process and its reader, so that
+// nothing here ever waits for a terminal.
+func (a *app) relayed() (stop func()) {
+	to := a.logs.w
+	r := newRelay(to)
+	a.logs.w = r
+	return func() {
+		r.close()
+		a.logs.w = to
+	}
+}
+
+// superviseState answers the folder of logs and history.
+func (a *app) superviseState(dir, name string) (string, error) {
+	if err := control.CheckName(name); err != nil {
+		return "", err
+	}
+	if dir == "" {
+		home := a.stateHome()
+		if !filepath.IsAbs(home) {
+			return "", usage("name a folder with --state", "neither XDG_STATE_HOME nor HOME says where logs and history are")
+		}
+		dir = filepath.Join(home, "pawl", "supervise", name)
+	}
+	return filepath.Abs(dir)
+}
+
+// openJournal makes the folder, and opens the history in it.
+func openJournal(state string) (*supervisor.FileJournal, error) {
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the folder of logs and history cannot be made", Hint: "name another with --state", Err: err}
+	}
+	j, err := supervisor.OpenFileJournal(filepath.Join(state, "journal.jsonl"))
+	if err != nil {
+		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the history cannot be opened", Err: err}
+	}
+	return j, nil
+}
