@@ -2,11 +2,13 @@ package pgtest
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Kill ends the server and every process of it by signal 9, as a crash of the
@@ -17,12 +19,29 @@ func (c *Cluster) Kill() {
 	}
 	postmaster := c.server.Process
 	_ = postmaster.Signal(syscall.SIGSTOP) // it makes no more processes
-	for _, pid := range children(postmaster.Pid) {
+	own := children(postmaster.Pid)
+	for _, pid := range own {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	_ = postmaster.Kill()
 	<-c.exited
 	c.server = nil
+	for _, pid := range own {
+		outlive(pid)
+	}
+}
+
+// outlive waits for the end of a process that was killed: while one holds the shared
+// memory, the server does not start again.
+func outlive(pid int) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		if parent, state := stat(fmt.Sprintf("/proc/%d/stat", pid)); parent == "" || state == "Z" {
+			return
+		}
+		<-tick.C
+	}
 }
 
 // Restart starts the server again on the same data and port after Kill, and
@@ -35,10 +54,7 @@ func children(parent int) []int {
 	var pids []int
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
-		b, _ := os.ReadFile(path)
-		_, rest, _ := strings.Cut(string(b), ") ") // the name of the program may hold blanks
-		fields := strings.Fields(rest)
-		if len(fields) < 2 || fields[1] != strconv.Itoa(parent) {
+		if of, _ := stat(path); of != strconv.Itoa(parent) {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
@@ -46,4 +62,14 @@ func children(parent int) []int {
 		}
 	}
 	return pids
+}
+
+// stat answers of a process's file in /proc its parent and its state, empty if it is gone.
+func stat(path string) (parent, state string) {
+	b, _ := os.ReadFile(path)
+	_, rest, _ := strings.Cut(string(b), ") ") // the name of the program may hold blanks
+	if fields := strings.Fields(rest); len(fields) > 1 {
+		return fields[1], fields[0]
+	}
+	return "", ""
 }

@@ -25,6 +25,9 @@ func columns(spec string) []column {
 	return cs
 }
 
+// more is the column of the further entries of a row of the trail.
+const more = "more"
+
 // The columns of the records. The order is that of the codecs in records.go.
 var (
 	recordColumns = columns("text state, bigint seq, bytea head, bigint due_at, text due_event, bigint updated_at")
@@ -50,6 +53,7 @@ var (
 	scheduleWhole  = join(scheduleFixed[1:], scheduleMoving, scheduleBodies)
 
 	entryColumns         = columns("bigint job, bigint ord, bigint seq, text state, text event, text reason, text actor, text request_id, bytea metadata, bigint at, bytea hash")
+	trailColumns         = join(entryColumns, columns("text "+more))
 	workerEntryColumns   = columns("bigint worker, bigint seq, text state, text event, text reason, text actor, text request_id, bytea metadata, bigint at, bytea hash")
 	scheduleEntryColumns = join(columns("bigint schedule"), workerEntryColumns[1:])
 	definitionColumns    = columns("bigint id, bytea hash, text name, bytea source, bigint created_at")

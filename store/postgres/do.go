@@ -127,6 +127,9 @@ func (db *DB) distrust(ctx context.Context, err error) {
 // rollback ends the transaction and frees its locks.
 func (db *DB) rollback(ctx context.Context, conn *pgxpool.Conn) {
 	db.counts.rollbacks.Add(1)
+	if idle(conn) { // the server has
+		return
+	}
 	p := db.pipe(conn)
 	p.add(rollback, nil)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
@@ -140,17 +143,17 @@ func (db *DB) rollback(ctx context.Context, conn *pgxpool.Conn) {
 // commit writes and commits, in so much time. A connection lost meanwhile is
 // remembered, so that Settle can wait for its end.
 func (db *DB) commit(ctx context.Context, conn *pgxpool.Conn, w *writing, limit time.Duration) error {
-	ctx = context.WithoutCancel(ctx)
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	var tag pgconn.CommandTag
+	tag := pgconn.NewCommandTag("COMMIT")
 	p := db.pipe(conn)
 	w.queue(p)
-	p.add(stamped, w.stamp.read)
-	p.addTagged(commit, &tag)
-	err := p.run(limited)
+	if !w.optimistic {
+		p.addTagged(commit, &tag)
+	}
+	begun := time.Now()
+	err := p.runWithin(limit)
+	w.stamp.took = time.Since(begun)
 	switch {
-	case err == nil && tag.String() == "COMMIT":
+	case err == nil && tag.String() == "COMMIT" && idle(conn):
 		db.counts.commits.Add(1)
 		db.counts.inserts.Add(w.inserts)
 		db.counts.updates.Add(w.updates)
@@ -160,12 +163,15 @@ func (db *DB) commit(ctx context.Context, conn *pgxpool.Conn, w *writing, limit 
 		return queryError("commit a transaction, which ended with "+tag.String(), errAborted)
 	case severed(err):
 		db.lost.add(conn.Conn().PgConn().PID())
-		db.distrust(ctx, err)
+		db.distrust(context.WithoutCancel(ctx), err)
 	default:
 		db.rollback(ctx, conn)
 	}
 	return writeError(err)
 }
+
+// idle reports whether a connection is in no transaction.
+func idle(conn *pgxpool.Conn) bool { return conn.Conn().PgConn().TxStatus() == 'I' }
 
 func (db *DB) pipe(conn *pgxpool.Conn) *pipe {
 	return &pipe{conn: conn.Conn().PgConn(), log: db.log, faults: &db.faults}

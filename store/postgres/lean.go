@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -21,7 +22,8 @@ import (
 type place [6]byte
 
 var (
-	jobLean = join(recordColumns, columns("bigint mark, text ending, bigint open, bigint blocked, bigint active, bigint started_at, bigint completed_at"))
+	jobLean   = join(recordColumns, columns("bigint mark, text ending, bigint open, bigint blocked, bigint active, bigint started_at, bigint completed_at"))
+	jobCounts = columns("bigint open, bigint blocked, bigint active") // which is all that the report of most steps changes
 	// Of a step that is enqueued and claimed, and of one that ends.
 	stepTaken = join(recordColumns, columns("bigint mark, bigint unmet, bigint attempts, bigint claims, bigint worker, bigint route, bigint rank, bigint enqueued_at, bigint started_at"))
 	stepEnded = join(recordColumns, columns("bigint mark, bigint completed_at"))
@@ -33,6 +35,7 @@ var (
 	stepID       = columns("bigint job, bigint ord")
 
 	moveJobs  = leanly("move_jobs", "job", jobID, jobLean, outputColumn)
+	countJobs = leanly("count_jobs", "job", jobID, jobCounts, nil)
 	takeSteps = leanly("take_steps", "step", stepID, stepTaken, nil)
 	moveSteps = leanly("move_steps", "step", stepID, stepMoves, outputColumn) // both
 	endSteps  = leanly("end_steps", "step", stepID, stepEnded, outputColumn)
@@ -45,7 +48,8 @@ var (
 // another meets a newer row, and servers before 15.15, 16.11, 17.7 and 18.1 do not
 // compare its place again.
 type lean struct {
-	read, known, alone        *statement
+	read, known               *statement
+	alone                     *part
 	readColumns, knownColumns []column
 }
 
@@ -55,8 +59,8 @@ func leanly(name, table string, key, moving, bodies []column) *lean {
 	l.read = &statement{name, narrow(table, l.readColumns, key, moving, bodies)}
 	l.known = &statement{"known_" + name, exactly(len(l.knownColumns)+1, fmt.Sprintf("update %s t set %s from %s",
 		table, assign(moving, bodies), found(table, l.knownColumns, key, "k.xmin = u.xid and k.seq = u.was")+" and t.xmin = u.xid and t.seq = u.was"))}
-	l.alone = &statement{"alone_" + name, exactly(len(l.knownColumns)+1, one(fmt.Sprintf("update %s t set %s where t.xmin = u.xid%s and t.seq = u.was",
-		table, assign(moving, bodies), matching(key, "t")), l.knownColumns))}
+	l.alone = single("alone_"+name, l.knownColumns, fmt.Sprintf("update %s t set %s where t.xmin = u.xid%s and t.seq = u.was returning 1",
+		table, assign(moving, bodies), matching(key, "t")))
 	return l
 }
 
@@ -94,7 +98,10 @@ type leanRows struct {
 }
 
 func (l *lean) collect(f *reading, n int) leanRows {
-	if f.optimistic {
+	switch {
+	case f.optimistic && n <= oneByOne:
+		return leanRows{collectFlat(l.knownColumns, 1), l, true} // mostly
+	case f.optimistic:
 		return leanRows{collect(l.knownColumns, n), l, true}
 	}
 	return leanRows{collect(l.readColumns, n), l, false}
@@ -114,7 +121,20 @@ func (r leanRows) at(p place, v xid) {
 type foundJob struct {
 	place place
 	xid   xid // 0: not known
+	moved jobMoved
 	rest  jobRest
+}
+
+// jobMoved is what stays where only counts change.
+type jobMoved struct {
+	record                 pawl.Record
+	mark                   pawl.Mark
+	ending                 machine.State
+	startedAt, completedAt int64
+}
+
+func movedOf(j *pawl.Job) jobMoved {
+	return jobMoved{record: j.Record, mark: j.Mark, ending: j.Ending, startedAt: j.StartedAt, completedAt: j.CompletedAt}
 }
 
 type jobRest struct {
@@ -165,7 +185,7 @@ func restOfStep(s *pawl.Step) stepRest {
 // foundJob reads a job and its place.
 func (r *reading) foundJob(c *cursor) *pawl.Job {
 	j := c.job()
-	r.jobs[j.Key()] = foundJob{place: c.place(), rest: restOfJob(j)}
+	r.jobs[j.Key()] = foundJob{place: c.place(), moved: movedOf(j), rest: restOfJob(j)}
 	return j
 }
 
@@ -177,7 +197,8 @@ func (r *reading) foundStep(c *cursor) *pawl.Step {
 
 // moveJobs writes the lean updates of jobs, and answers the others.
 func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (others []store.Update[*pawl.Job]) {
-	lean := moveJobs.collect(f, len(updates))
+	moved, counted := moveJobs.collect(f, len(updates)), countJobs.collect(f, len(updates))
+	apart := f.countedApart(updates)
 	for _, u := range updates {
 		j := f.changed(u.Record)
 		found, ok := f.jobs[j.Key()]
@@ -185,30 +206,65 @@ func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (other
 			others = append(others, u)
 			continue
 		}
-		lean.at(found.place, found.xid)
 		if f.optimistic {
 			delete(f.jobs, j.Key()) // nothing more has to make sure of it
 		}
-		lean.num(j.Key())
-		lean.num(u.Was)
-		lean.record(&j.Record)
-		lean.num(int64(j.Mark))
-		lean.text(string(j.Ending))
-		lean.num(int64(j.Open))
-		lean.num(int64(j.Blocked))
-		lean.num(int64(j.Active))
-		lean.num(j.StartedAt)
-		lean.num(j.CompletedAt)
-		lean.body(j.Output)
+		if apart && found.onlyCounts(j) {
+			counted.jobAt(&found, u)
+			counted.jobCounts(j)
+			continue
+		}
+		moved.jobAt(&found, u)
+		moved.record(&j.Record)
+		moved.num(int64(j.Mark))
+		moved.text(string(j.Ending))
+		moved.jobCounts(j)
+		moved.num(j.StartedAt)
+		moved.num(j.CompletedAt)
+		moved.body(j.Output)
 	}
-	w.updateAny(lean)
+	w.updateAny(counted)
+	w.updateAny(moved)
 	return others
 }
 
+// countedApart reports whether jobs of which only counts change get a statement of their
+// own. What is only known is locked as it is written, in the order of the keys like
+// everywhere: two statements would break it.
+func (r *reading) countedApart(updates []store.Update[*pawl.Job]) bool {
+	if !r.optimistic {
+		return len(updates) > fewRows
+	}
+	if n := len(updates); n > oneByOne && n <= fewRows {
+		return false
+	}
+	return !slices.ContainsFunc(updates, func(u store.Update[*pawl.Job]) bool {
+		found := r.jobs[u.Record.Key()]
+		return !found.onlyCounts(u.Record)
+	})
+}
+
+func (found *foundJob) onlyCounts(j *pawl.Job) bool {
+	return found.moved == movedOf(j) && j.Output == nil
+}
+
+// jobAt writes what all lean updates of jobs begin with.
+func (r leanRows) jobAt(found *foundJob, u store.Update[*pawl.Job]) {
+	r.at(found.place, found.xid)
+	r.num(u.Record.Key())
+	r.num(u.Was)
+}
+
+func (r *rows) jobCounts(j *pawl.Job) {
+	r.num(int64(j.Open))
+	r.num(int64(j.Blocked))
+	r.num(int64(j.Active))
+}
+
 const (
-	// few steps are written by one statement, though it has more columns: what a
+	// few rows are written by one statement, though it has more columns: what a
 	// statement costs by itself is as much as many columns.
-	fewSteps = 16
+	fewRows = 16
 
 	// So few rows go one by one, which costs the server half.
 	oneByOne = 2
@@ -217,8 +273,8 @@ const (
 // moveSteps writes the lean updates of steps, and answers the others.
 func (w *writing) moveSteps(f *reading, updates []store.Update[*pawl.Step]) (others []store.Update[*pawl.Step]) {
 	taken, ended := takeSteps.collect(f, len(updates)), endSteps.collect(f, len(updates))
-	moved := moveSteps.collect(f, min(len(updates), fewSteps))
-	few := len(updates) <= fewSteps && !(f.optimistic && len(updates) <= oneByOne)
+	moved := moveSteps.collect(f, min(len(updates), fewRows))
+	few := len(updates) <= fewRows && !(f.optimistic && len(updates) <= oneByOne)
 	for _, u := range updates {
 		s := u.Record
 		found, ok := f.steps[s.StepKey]
@@ -279,12 +335,10 @@ func (w *writing) updateAny(r leanRows) {
 	case n == 0:
 	case !r.optimistic:
 		w.update(r.lean.read, r.rows, n)
-	case n > oneByOne:
+	case !r.flat:
 		w.update(r.lean.known, r.rows, n)
 	default:
-		for i := range n {
-			w.add(r.lean.alone, append(r.row(i), num(1))...)
-		}
+		w.addParts(r.lean.alone, r.rows, 1)
 		w.updates += int64(n)
 	}
 }

@@ -24,9 +24,9 @@ m(job) as (
   select (select s.job from step s where s.mark = 1 and s.job > m.job order by s.job limit 1) from m where m.job is not null
 ),
 h(worker) as (
-  (select worker from step where state = 'in_progress' and worker <> 0 order by worker limit 1)
+  (select worker from step where state = 'in_progress' and worker > 0 order by worker limit 1)
   union all
-  select (select s.worker from step s where s.state = 'in_progress' and s.worker <> 0 and s.worker > h.worker order by s.worker limit 1)
+  select (select s.worker from step s where s.state = 'in_progress' and s.worker > 0 and s.worker > h.worker order by s.worker limit 1)
   from h where h.worker is not null
 )
 select 0, now, 0::bigint, 0::bigint, 0::bigint, '' from t

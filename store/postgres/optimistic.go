@@ -15,7 +15,8 @@ import (
 // An optimistic transaction is one round trip. It decides on what is known, and writes
 // only if every row is still as it was known. Rows that change say so by their lean
 // update; the others are looked at, and locked until the commit, as they would be if
-// they had been read.
+// they had been read. What is sent in one go is a transaction by itself: the server
+// commits at its end, if there was no error, and answers only then.
 
 // verify locks rows that have to be the version that is known.
 func verify(table string, all []column) string {
@@ -24,7 +25,7 @@ func verify(table string, all []column) string {
 }
 
 // verifyWorker does so with one worker, which is the most common case.
-var verifyWorker = &statement{"verify_worker", one("select 1 / (count(*) = 1)::int from (select 1 from worker k where k.xmin = u.xid and k.id = u.id for share) n", verifyOne)}
+var verifyWorker = single("verify_worker", verifyOne, "select 1 from worker k where k.xmin = u.xid and k.id = u.id for share")
 
 var (
 	verifyOne  = columns("xid xid, bigint id")
@@ -40,9 +41,10 @@ var (
 
 // A stamp is what a commit tells of itself.
 type stamp struct {
-	xid xid
-	now int64     // the database's clock
-	at  time.Time // when that was told, by ours
+	xid  xid
+	now  int64         // the database's clock
+	at   time.Time     // when that was told, by ours
+	took time.Duration // by all of the commit: so old it may have been by then
 }
 
 func (s *stamp) read(c *cursor) { s.xid, s.now, s.at = c.xid(), c.num(), time.Now() }
@@ -73,6 +75,7 @@ func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.
 	if !quiet(conn.Conn().PgConn().Conn()) {
 		return false, nil // the outcome of a commit that is sent to a server that is gone would have to be found out
 	}
+	w.condense(&db.briefs)
 	// Like a reading half: it may have to wait for locks, and on a silent connection.
 	if err = db.commit(ctx, conn, w, db.patience); err == nil {
 		db.cache.put(r, ch, &w.stamp)
@@ -88,14 +91,14 @@ func (w *writing) verifyTheWorkers(f *reading) {
 	if !f.optimistic {
 		return
 	}
-	w.add(begin)
 	r := collect(verifyOne, len(f.workers))
+	r.flat = len(f.workers) == 1
 	for _, key := range slices.Sorted(maps.Keys(f.workers)) {
 		r.xid(f.workers[key])
 		r.num(key)
 	}
-	if r.len() == 1 {
-		w.add(verifyWorker, r.row(0)...)
+	if r.flat {
+		w.addParts(verifyWorker, r, 1)
 		return
 	}
 	w.verify(verifyWorkers, r)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/pgtest"
@@ -258,5 +259,30 @@ func TestOptimisticIsBounded(t *testing.T) {
 	k.put(r, &store.Changes{Jobs: []store.Update[*pawl.Job]{{Record: wide}}}, &stamp{xid: 2})
 	if k.jobs[wide.Key()] != nil {
 		t.Error("a job that has ended is still known")
+	}
+}
+
+// TestALateStampDoesNotSetTheClockBack: what a commit that took long tells of the
+// database's clock is behind it, and what is decided by that would be due too early (K8).
+func TestALateStampDoesNotSetTheClockBack(t *testing.T) {
+	t.Parallel()
+	begun := time.Now()
+	var c rowCache
+	for _, tt := range []struct {
+		now, after, took time.Duration
+		ahead            time.Duration // of the database's clock before ours, less 1e15 µs
+		why              string
+	}{
+		{0, 0, 0, 0, "the first"},
+		{100 * time.Millisecond, 400 * time.Millisecond, 300 * time.Millisecond, 0, "one that was 300 ms on its way"},
+		{500 * time.Millisecond, 490 * time.Millisecond, 100 * time.Millisecond, 10 * time.Millisecond, "a better one"},
+		{1000 * time.Millisecond, 1000 * time.Millisecond, 100 * time.Millisecond, 10 * time.Millisecond, "one that is not as good"},
+		{1600 * time.Millisecond, 1700 * time.Millisecond, 100 * time.Millisecond, -100 * time.Millisecond, "a late one, when the best is old"},
+		{5000 * time.Millisecond, 10000 * time.Millisecond, 5000 * time.Millisecond, -100 * time.Millisecond, "one that a disk held up for 5 s"},
+	} {
+		c.hear(&stamp{now: 1e15 + tt.now.Microseconds(), at: begun.Add(tt.after), took: tt.took})
+		if got := time.Duration(c.now-1e15)*time.Microsecond - c.at.Sub(begun); got != tt.ahead {
+			t.Errorf("after %s the clock is %v before ours, want %v", tt.why, got, tt.ahead)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -32,6 +33,8 @@ type pipe struct {
 
 type call struct {
 	statement *statement
+	part      *part // what the statement is in a brief one; nil: nothing
+	late      bool  // the statement is prepared by the first call of each connection
 	params    [][]byte
 	row       func(*cursor) // nil: rows are dropped
 	tag       *pgconn.CommandTag
@@ -58,6 +61,7 @@ func (p *pipe) run(ctx context.Context) error {
 	if ctx.Err() == nil { // else nothing is going to be sent
 		room.enter(p.conn, calls)
 	}
+	unprepared := p.prepareLate(line, calls)
 	for i := range calls {
 		line.SendQueryStatement(&pgconn.StatementDescription{Name: calls[i].statement.name, Fields: undescribed}, calls[i].params, inBinary, inBinary)
 	}
@@ -65,6 +69,10 @@ func (p *pipe) run(ctx context.Context) error {
 		return errors.Join(err, line.Close())
 	}
 	room.leave(p.conn)
+	if err := p.prepared(line, unprepared); err != nil {
+		_ = line.Close()
+		return err
+	}
 	for i := range calls {
 		if err := p.answer(line, &calls[i]); err != nil {
 			_ = line.Close()
@@ -72,6 +80,18 @@ func (p *pipe) run(ctx context.Context) error {
 		}
 	}
 	return line.Close()
+}
+
+// runWithin runs in so much time, which nothing cuts short: by a deadline of the connection,
+// which costs less than a context that the driver watches.
+func (p *pipe) runWithin(limit time.Duration) error {
+	conn := p.conn.Conn()
+	_ = conn.SetDeadline(time.Now().Add(limit))
+	err := p.run(context.Background())
+	if !severed(err) { // else it is being closed, with another deadline
+		_ = conn.SetDeadline(time.Time{})
+	}
+	return err
 }
 
 // undescribed are the columns of any answer, as far as they are told to the driver:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 
 // looksUp are the statements whose work is to find records by key.
 var looksUp = []*statement{readNamed, readAhead, readJobs, readSteps, setJobs, setSteps, claimOne, claimMany, countPools, readSchedules, readVersions, readSignals, setSchedules, setTaken, setAnswers, dropKeys, readKeys,
-	moveJobs.read, takeSteps.read, endSteps.read, moveSteps.read, moveJobs.known, takeSteps.known, endSteps.known, moveSteps.known, moveJobs.alone, takeSteps.alone, endSteps.alone, moveSteps.alone, verifyJobs, verifySteps}
+	moveJobs.read, countJobs.read, takeSteps.read, endSteps.read, moveSteps.read, moveJobs.known, countJobs.known, takeSteps.known, endSteps.known, moveSteps.known, moveJobs.alone.alone, countJobs.alone.alone, takeSteps.alone.alone, endSteps.alone.alone, verifyJobs, verifySteps}
 
 // TestPlansUseIndexes: no statement of a transaction or of the agenda reads a
 // whole table, though it was planned when there was next to nothing in it: a
@@ -107,5 +108,67 @@ func TestPlansUsePartialIndexes(t *testing.T) {
 				t.Errorf("%s does not use %s:\n%s", s.name, index, plan)
 			}
 		}
+	}
+}
+
+// TestABeatReadsStopsAlone: a beat does not look at the steps that its worker has held, of
+// which the index has all that have ended since the oldest snapshot (T10).
+func TestABeatReadsStopsAlone(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	submit(t, db, 60, 1)
+	execute(t, db, "analyze")
+	conn, err := db.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	s := &statement{"beat", beat}
+	if err := prepare(t.Context(), conn.Conn().PgConn(), []*statement{s}); err != nil {
+		t.Fatal(err)
+	}
+	want := `using step_held on step\b.*\n\s+Index Cond: \(\(worker = \$1\) AND \(due_event = 'cancel'::text\)\)`
+	if plan := explain(t, conn, s); !regexp.MustCompile(want).MatchString(plan) {
+		t.Errorf("the plan of a beat:\n%s", plan)
+	}
+}
+
+// TestBriefPlansUseIndexes: so do the brief statements, each row by its key, in their
+// order.
+func TestBriefPlansUseIndexes(t *testing.T) {
+	t.Parallel()
+	parts := []*part{verifyWorker, moveJobs.alone, takeSteps.alone, endSteps.alone, newFewEntries[fewEntries]}
+	var calls []call
+	for _, p := range parts {
+		params := 0
+		for _, name := range param.FindAllString(p.sql, -1) {
+			n, _ := strconv.Atoi(name[1:])
+			params = max(params, n)
+		}
+		calls = append(calls, call{statement: p.alone, part: p, params: make([][]byte, params)})
+	}
+	for _, rows := range []int{0, 1, 2, 5, 60} {
+		t.Run(fmt.Sprintf("analyzed with %d rows", rows), func(t *testing.T) {
+			t.Parallel()
+			db := fresh(t)
+			if rows > 0 {
+				submit(t, db, rows, 1)
+				execute(t, db, "analyze")
+			}
+			conn, err := db.pool.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Release()
+			s := db.briefs.of(calls)
+			if err := prepare(t.Context(), conn.Conn().PgConn(), []*statement{s}); err != nil {
+				t.Fatal(err)
+			}
+			plan := explain(t, conn, s)
+			want := `(?s)LockRows.*Index Cond: \(id = \$2\).*Update on job.*Index Cond: \(id = \$4\).*Update on step.*Index Cond: \(\(job = .*Update on step.*Index Cond: \(\(job = .*Append\s.*p0.*p1.*p2.*p3`
+			if !regexp.MustCompile(want).MatchString(plan) || strings.Contains(plan, "Seq Scan") {
+				t.Errorf("%s:\n%s", s.sql, plan)
+			}
+		})
 	}
 }

@@ -56,7 +56,7 @@ var (
     (select job, ord from step where step.job = u.job and state <> all($8::text[]) offset 0) s
   union
   select s.job, s.ord from unnest($9::bigint[]) as u(worker) cross join lateral
-    (select job, ord from step where step.worker = u.worker and state = 'in_progress' and worker <> 0 offset 0) s
+    (select job, ord from step where step.worker = u.worker and state = 'in_progress' offset 0) s
   union
   select n.job, n.ord from unnest($10::bigint[]) as u(job) cross join lateral (` + nodesOf + `) n
 )

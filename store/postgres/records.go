@@ -216,10 +216,15 @@ func (c *cursor) worker() *pawl.Worker {
 	return w
 }
 
-func (r *rows) entry(e *store.Entry) {
-	r.num(e.Job)
-	r.num(int64(e.Ord))
-	r.entryRest(e)
+func (r *rows) entries(p store.Packed) {
+	r.num(p.Job)
+	r.num(int64(p.Ord))
+	r.entryRest(p.Entry)
+	if p.More == nil {
+		r.null()
+	} else {
+		r.blob(p.More)
+	}
 }
 
 // longEntry writes an entry of a worker or a schedule.
@@ -254,6 +259,19 @@ func (c *cursor) entry() audit.Entry {
 	e.At = c.num()
 	c.fixed(e.Hash[:])
 	return e
+}
+
+// entries reads what a row of the trail of jobs and steps holds, from its ord on.
+func (c *cursor) entries(f func(pawl.Ord, audit.Entry)) {
+	ord, e := pawl.Ord(c.num()), c.entry()
+	more := c.next()
+	if c.err != nil {
+		return
+	}
+	f(ord, e)
+	if err := store.Unpack(more, f); err != nil {
+		c.fail("%w", err)
+	}
 }
 
 func (r *rows) failure(f *pawl.Failure) error {

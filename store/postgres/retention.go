@@ -380,7 +380,7 @@ func (r *retaining) exec(ctx context.Context, statements ...string) error {
 
 // The entities that have ended, but for workers that still hold a step.
 var endedLong = map[string]string{
-	kindWorker:   "updated_at < $1 and state = any($2) and not exists (select 1 from step where step.worker = o.id and state = 'in_progress' and worker <> 0)",
+	kindWorker:   "updated_at < $1 and state = any($2) and not exists (select 1 from step where step.worker = o.id and state = 'in_progress')",
 	kindSchedule: "updated_at < $1 and state = any($2)",
 }
 

@@ -184,7 +184,7 @@ func (c *rowCache) findJobs(r *reading) bool {
 		}
 		row := *j.row
 		r.Jobs[key] = &row
-		r.jobs[key] = foundJob{xid: j.xid, rest: restOfJob(&row)}
+		r.jobs[key] = foundJob{xid: j.xid, moved: movedOf(&row), rest: restOfJob(&row)}
 	}
 	return true
 }
@@ -253,7 +253,7 @@ func (j *cachedJob) step(ord pawl.Ord) *cachedStep {
 func (c *rowCache) put(r *reading, ch *store.Changes, s *stamp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.now, c.at = s.now, s.at
+	c.hear(s)
 	v := s.xid
 	if c.jobs == nil {
 		c.jobs, c.workers = make(map[int64]*cachedJob), make(map[int64]cachedWorker)
@@ -277,6 +277,19 @@ func (c *rowCache) put(r *reading, ch *store.Changes, s *stamp) {
 	}
 	for _, s := range ch.NewSteps {
 		c.putStep(s, v)
+	}
+}
+
+// hear takes the database's clock from a stamp. One that was long on its way would set
+// it back, and what is decided by it would be due too early; of one that was too long,
+// the clock is read instead.
+func (c *rowCache) hear(s *stamp) {
+	if s.took >= clockAge {
+		return
+	}
+	behind := time.Duration(c.now-s.now)*time.Microsecond + s.at.Sub(c.at)
+	if behind <= 0 || s.at.Sub(c.at) >= clockAge {
+		c.now, c.at = s.now, s.at
 	}
 }
 

@@ -20,6 +20,7 @@ type rows struct {
 	hint int     // rows that there is room for at first
 	cols []array // nil until the first value: many a statement has no rows
 	at   int
+	flat bool // few rows, of which each value is a parameter: one array holds them all
 }
 
 // An array is the elements of one column: each its length (or -1) and bytes.
@@ -34,24 +35,34 @@ const arrayHeader = 20
 
 func collect(cs []column, n int) *rows { return &rows{spec: cs, hint: n} }
 
+// collectFlat collects rows whose values are parameters of their own.
+func collectFlat(cs []column, n int) *rows { return &rows{spec: cs, hint: n, flat: true} }
+
 // open makes room for the columns, of which each has its share of one block.
 func (r *rows) open() {
 	size := 0
+	if r.flat {
+		for _, c := range r.spec {
+			size += r.hint * width(c)
+		}
+		r.cols = []array{{buf: make([]byte, 0, size)}}
+		return
+	}
 	for _, c := range r.spec {
-		size += arrayHeader + r.hint*width(c.typ)
+		size += arrayHeader + r.hint*width(c)
 	}
 	block := make([]byte, size)
 	r.cols = make([]array, len(r.spec))
 	for i, c := range r.spec {
-		n := arrayHeader + r.hint*width(c.typ)
+		n := arrayHeader + r.hint*width(c)
 		r.cols[i] = array{oid: arrayOID[c.typ], buf: block[:arrayHeader:n]}
 		block = block[n:]
 	}
 }
 
 // width answers about how many bytes an element takes, its length included.
-func width(typ string) int {
-	switch typ {
+func width(c column) int {
+	switch c.typ {
 	case "bigint":
 		return 12
 	case "bytea": // mostly a hash
@@ -61,13 +72,19 @@ func width(typ string) int {
 	case "tid":
 		return 10
 	}
+	if c.name == more {
+		return 900
+	}
 	return 20
 }
 
 // len answers how many rows there are.
 func (r *rows) len() int {
-	if r.cols == nil {
+	switch {
+	case r.cols == nil:
 		return 0
+	case r.flat:
+		return r.cols[0].n / len(r.spec)
 	}
 	return r.cols[0].n
 }
@@ -77,11 +94,10 @@ func (r *rows) next() *array {
 		r.open()
 	}
 	c := &r.cols[r.at]
-	r.at++
-	if r.at == len(r.cols) {
+	c.n++
+	if r.at++; r.at == len(r.cols) {
 		r.at = 0
 	}
-	c.n++
 	return c
 }
 
@@ -139,30 +155,19 @@ func (r *rows) params() [][]byte {
 	return out
 }
 
-// row answers one parameter per column, of one row.
-func (r *rows) row(i int) [][]byte {
-	out := make([][]byte, len(r.cols), len(r.cols)+1)
-	for k := range r.cols {
-		out[k] = r.cols[k].element(i)
-	}
-	return out
-}
-
-// element answers the bytes of an element, or nil for null.
-func (a *array) element(i int) []byte {
-	b := a.buf[arrayHeader:]
-	for {
+// appendValues appends one parameter per value, of flat rows one after the other.
+func (r *rows) appendValues(out [][]byte) [][]byte {
+	for b := r.cols[0].buf; len(b) > 0; {
 		size := int32(binary.BigEndian.Uint32(b))
 		b = b[4:]
-		if i == 0 && size < 0 {
-			return nil
+		if size < 0 {
+			out = append(out, nil)
+			continue
 		}
-		size = max(size, 0)
-		if i == 0 {
-			return b[:size:size]
-		}
-		b, i = b[size:], i-1
+		out = append(out, b[:size:size])
+		b = b[size:]
 	}
+	return out
 }
 
 func (a *array) num(v int64) {
@@ -203,7 +208,7 @@ func (a *array) finish() []byte {
 
 // nums answers one bigint[] parameter.
 func nums[N ~int64](vs []N) []byte {
-	a := array{oid: arrayOID["bigint"], n: len(vs), buf: make([]byte, arrayHeader, arrayHeader+len(vs)*width("bigint"))}
+	a := array{oid: arrayOID["bigint"], n: len(vs), buf: make([]byte, arrayHeader, arrayHeader+len(vs)*width(column{typ: "bigint"}))}
 	for _, v := range vs {
 		a.num(int64(v))
 	}
@@ -212,7 +217,7 @@ func nums[N ~int64](vs []N) []byte {
 
 // texts answers one text[] parameter.
 func texts[S ~string](vs []S) []byte {
-	a := array{oid: arrayOID["text"], n: len(vs), buf: make([]byte, arrayHeader, arrayHeader+len(vs)*width("text"))}
+	a := array{oid: arrayOID["text"], n: len(vs), buf: make([]byte, arrayHeader, arrayHeader+len(vs)*width(column{typ: "text"}))}
 	for _, v := range vs {
 		a.text(string(v))
 	}

@@ -1,9 +1,8 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
-	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,13 +61,8 @@ func (db *DB) Settle(ctx context.Context, k store.EntityKey, e *audit.Entry) (bo
 	if err := db.bury(ctx, db.lost.list()); err != nil {
 		return false, err
 	}
-	sql, args := "select hash from audit where seq = $1 and job = $2 and ord = $3", []any{e.Sequence, k.Job, int64(k.Ord)}
-	if longLived(k.Kind) {
-		sql, args = fmt.Sprintf("select hash from %s_audit where seq = $1 and %[1]s = $2", k.Kind), args[:2]
-	}
-	var found bool
-	err := db.query(ctx, "look an audit entry up", sql, func(c *cursor) { found = bytes.Equal(c.next(), e.Hash[:]) }, args...)
-	return found, err
+	trail, err := db.Trail(ctx, k)
+	return slices.ContainsFunc(trail, func(own audit.Entry) bool { return own.Sequence == e.Sequence && own.Hash == e.Hash }), err
 }
 
 const endBackends = `select count(pg_terminate_backend(pid)) from pg_stat_activity

@@ -25,8 +25,8 @@ type hole struct {
 
 	close func() // ends it, with all that leads through it
 
-	mu    sync.Mutex // guards links
-	links []*atomic.Bool
+	mu    sync.Mutex        // guards links
+	links [][2]*atomic.Bool // what is lost: of the handle's words, and of the server's
 }
 
 // dig answers a hole and the url that leads through it.
@@ -64,18 +64,20 @@ func (h *hole) link(ctx context.Context, client net.Conn) {
 		client.Close()
 		return
 	}
-	swallowed := new(atomic.Bool)
-	swallowed.Store(h.deaf.Load())
+	swallowed := [2]*atomic.Bool{new(atomic.Bool), new(atomic.Bool)}
+	for _, s := range swallowed {
+		s.Store(h.deaf.Load())
+	}
 	h.mu.Lock()
 	h.links = append(h.links, swallowed)
 	h.mu.Unlock()
 	end := func() { client.Close(); server.Close() }
 	defer context.AfterFunc(ctx, end)()
 	var both sync.WaitGroup
-	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
+	for i, way := range [][2]net.Conn{{client, server}, {server, client}} {
 		both.Go(func() {
 			defer end()
-			_, _ = io.Copy(swallower{way[1], swallowed}, way[0]) // either end closes
+			_, _ = io.Copy(swallower{way[1], swallowed[i]}, way[0]) // either end closes
 		})
 	}
 	both.Wait()
@@ -98,7 +100,17 @@ func (h *hole) swallow() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, l := range h.links {
-		l.Store(true)
+		l[0].Store(true)
+		l[1].Store(true)
+	}
+}
+
+// mute loses the answers alone.
+func (h *hole) mute() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range h.links {
+		l[1].Store(true)
 	}
 }
 
@@ -147,5 +159,55 @@ func TestSilentConnections(t *testing.T) {
 	end()
 	if err := db.Do(ended, &store.Query{}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a context that has ended: %v", err)
+	}
+}
+
+// TestUnansweredCommits (T10): a server that has committed and cannot say so leaves the
+// outcome unknown, of one statement as of several, and never outdated: that would have it
+// decided again. Settle finds what was committed.
+func TestUnansweredCommits(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"brief", "long"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			h, url := dig(t)
+			p := &pair{T: t, a: open(t, url)}
+			defer h.close()
+			do(t, p.a, &store.Query{}, func(_ *store.Facts, d *draft) { p.worker = d.newWorker() })
+			p.job = running(t, p.a)
+			p.q = &store.Query{Jobs: []int64{p.job.Key()}, Watched: []int64{p.worker.Key()}}
+			p.look(p.a)
+			if !p.knows(p.a) {
+				t.Fatal("it would not be optimistic")
+			}
+			h.mute()
+			p.a.patience = time.Second
+			var entry store.Entry
+			decided := 0
+			err := try(p.a, p.q, func(f *store.Facts, d *draft) {
+				decided++
+				f.Jobs[p.job.Key()].Active++
+				p.keep(f, d)
+				if kind == "long" {
+					for range fewEntries {
+						d.newStep(f.Jobs[p.job.Key()], 3+len(d.NewSteps), 1)
+					}
+				}
+				entry = d.Entries[0]
+			})
+			if !errors.Is(err, store.ErrUnknown) || decided != 1 || len(p.a.briefs.all) != map[string]int{"brief": 1}[kind] {
+				t.Fatalf("decided %d times, %d brief statements, %v; want once, and an unknown outcome", decided, len(p.a.briefs.all), err)
+			}
+			p.a.patience = time.Minute
+			if got, err := p.a.Settle(t.Context(), entry.EntityKey, &entry.Entry); err != nil || !got {
+				t.Errorf("settled as %v, %v; want that it was committed", got, err)
+			}
+			if n := p.look(p.a); n != 1 {
+				t.Errorf("decided %d times afterwards, want once", n)
+			}
+			if j, err := p.a.Job(t.Context(), p.job.Key()); err != nil || j.Active != 3 {
+				t.Errorf("counted to %d, %v; want 3", j.Active, err)
+			}
+		})
 	}
 }

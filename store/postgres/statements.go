@@ -1,15 +1,15 @@
 package postgres
 
 // statements are prepared on every connection of the pool.
-var statements = []*statement{
+var statements = append(alone(append(newFewEntries[1:], verifyWorker, newJob, newStep, moveJobs.alone, countJobs.alone, takeSteps.alone, endSteps.alone)...),
 	begin, rollback, commit, now,
 	lockPools, countPools, takeKeys, readKeys, readSchedules, readWorkers, watchWorkers, readJobs, readUnlocked, readVersions, readSignals,
 	readSteps, readNamed, readAhead, claimOne, claimMany,
 	newDefinitions, newWorkers, newJobs, newSteps, setWorkers, setJobs, setSteps,
-	moveJobs.read, takeSteps.read, endSteps.read, moveSteps.read, moveJobs.alone, takeSteps.alone, endSteps.alone, moveSteps.alone, moveJobs.known, takeSteps.known, endSteps.known, moveSteps.known,
-	verifyWorker, verifyWorkers, verifyJobs, verifySteps, stamped,
+	moveJobs.read, countJobs.read, takeSteps.read, endSteps.read, moveSteps.read, moveJobs.known, countJobs.known, takeSteps.known, endSteps.known, moveSteps.known,
+	verifyWorkers, verifyJobs, verifySteps, stamped,
 	newSchedules, setSchedules, newVersions, setQuotas, dropQuotas, newSignals, setTaken,
 	newEntries, newWorkerRows, newScheduleRows, newRefusals, setAnswers, dropKeys,
 	agenda,
 	newChunks, lazily,
-}
+)

@@ -23,12 +23,21 @@ func (db *DB) Trail(ctx context.Context, k store.EntityKey) ([]audit.Entry, erro
 	if err != nil {
 		return nil, err
 	}
-	sql, args := "select "+names("", entryColumns[2:])+" from audit where job = $1 and ord = $2 order by seq", []any{k.Job, int64(k.Ord)}
-	if longLived(k.Kind) {
-		sql, args = fmt.Sprintf("select %s from %s_audit where %[2]s = $1 order by seq", names("", entryColumns[2:]), k.Kind), args[:1]
-	}
 	t := trail{ID: id}
-	err = db.query(ctx, "read a trail", sql, func(c *cursor) { t.add(c) }, args...)
+	if longLived(k.Kind) {
+		sql := fmt.Sprintf("select %s from %s_audit where %[2]s = $1 order by seq", names("", entryColumns[2:]), k.Kind)
+		err = db.query(ctx, "read a trail", sql, t.read, k.Job)
+	} else {
+		sql := "select " + names("", trailColumns[1:]) + " from audit where job = $1 and ord <= $2"
+		err = db.query(ctx, "read a trail", sql, func(c *cursor) {
+			c.entries(func(ord pawl.Ord, e audit.Entry) {
+				if ord == k.Ord {
+					t.Entries = append(t.Entries, e)
+				}
+			})
+		}, k.Job, int64(k.Ord))
+	}
+	store.Chain(id, t.Entries)
 	return t.Entries, err
 }
 
@@ -63,19 +72,14 @@ func public(k store.EntityKey, u pawl.ID) string {
 	return u.Public(pawl.JobPrefix)
 }
 
-// A trail grows entry by entry. From is the To of the entry before.
+// A trail grows entry by entry.
 type trail store.TrailOf
 
-func (t *trail) add(c *cursor) {
-	e := c.entry()
-	if c.err != nil {
-		return
+// read reads an entry of a long-lived entity.
+func (t *trail) read(c *cursor) {
+	if e := c.entry(); c.err == nil {
+		t.Entries = append(t.Entries, e)
 	}
-	e.Entity = t.ID
-	if n := len(t.Entries); n > 0 {
-		e.From = t.Entries[n-1].To
-	}
-	t.Entries = append(t.Entries, e)
 }
 
 // Trails hands every trail to f, as of one moment; see store.Views. It keeps a
@@ -168,9 +172,12 @@ func (w *walk) jobs(ctx context.Context, from, to int64, f func(store.TrailOf) e
 	if len(w.from) > 0 {
 		which, args = which+kept, append(args, w.from, w.to)
 	}
-	err = w.query(ctx, "select "+names("", entryColumns)+" from audit where "+which+" order by job, ord, seq", func(c *cursor) {
-		k := jobKey(c.num(), pawl.Ord(c.num()))
-		w.of(k, ids[k.Job]).add(c)
+	err = w.query(ctx, "select "+names("", trailColumns)+" from audit where "+which, func(c *cursor) {
+		job := c.num()
+		c.entries(func(ord pawl.Ord, e audit.Entry) {
+			t := w.of(jobKey(job, ord), ids[job])
+			t.Entries = append(t.Entries, e)
+		})
 	}, args...)
 	if err != nil {
 		return err
@@ -193,7 +200,7 @@ func (w *walk) longLived(ctx context.Context, kind string, from, to int64, f fun
 	}
 	sql := "select %[2]s, %[1]s from %[2]s_audit where %[2]s between $1 and $2 order by %[2]s, seq"
 	err = w.query(ctx, fmt.Sprintf(sql, names("", entryColumns[2:]), kind), func(c *cursor) {
-		w.of(longKey(kind, c.num()), pawl.ID{}).add(c)
+		w.of(longKey(kind, c.num()), pawl.ID{}).read(c)
 	}, from, to)
 	if err != nil {
 		return err
@@ -239,6 +246,7 @@ func (w *walk) handOut(f func(store.TrailOf) error) error {
 	}
 	slices.SortFunc(list, func(a, b *trail) int { return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Ord, b.Ord)) })
 	for _, t := range list {
+		store.Chain(t.ID, t.Entries)
 		if err := f(store.TrailOf(*t)); err != nil {
 			return err
 		}

@@ -219,7 +219,7 @@ func (db *DB) StepCounts(ctx context.Context, job int64) (map[machine.State]int,
 
 // Each part is read by an index on what is in flight.
 const inFlightSteps = `select false, route, count(*) from step where state = 'enqueued' group by route
-union all select true, worker, count(*) from step where state = 'in_progress' and worker <> 0 group by worker
+union all select true, worker, count(*) from step where state = 'in_progress' and worker > 0 group by worker
 union all select true, 0, count(*) from step where state = 'in_progress' and worker = 0 having count(*) > 0`
 
 // InFlight counts the steps enqueued by route, and in progress by worker.

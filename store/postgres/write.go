@@ -20,7 +20,7 @@ var (
 	setWorkers      = &statement{"set_workers", update("worker", columns("bigint id"), workerMoving, workerBodies)}
 	setJobs         = &statement{"set_jobs", update("job", columns("bigint id"), jobMoving, jobBodies)}
 	setSteps        = &statement{"set_steps", update("step", columns("bigint job, bigint ord"), stepMoving, stepBodies)}
-	newEntries      = &statement{"new_entries", insert("audit", entryColumns, "")}
+	newEntries      = &statement{"new_entries", insert("audit", trailColumns, "")}
 	newWorkerRows   = &statement{"new_worker_entries", insert("worker_audit", workerEntryColumns, "")}
 	newScheduleRows = &statement{"new_schedule_entries", insert("schedule_audit", scheduleEntryColumns, "")}
 	newRefusals     = &statement{"new_refusals", insert("refusal", refusalColumns, "")}
@@ -32,6 +32,9 @@ var (
 // A writing is a set of changes in the form that the server takes them in.
 type writing struct {
 	calls                     []call
+	optimistic                bool     // nothing has been begun
+	brief                     bool     // it is one statement, which tells the stamp
+	values                    [][]byte // the parameters of the parts
 	stamp                     stamp
 	inserts, updates, entries int64
 	err                       error
@@ -39,7 +42,7 @@ type writing struct {
 
 // encode prepares the changes before anything is sent.
 func encode(f *reading, ch *store.Changes) (*writing, error) {
-	w := new(writing)
+	w := &writing{calls: make([]call, 0, maxParts), optimistic: f.optimistic}
 	w.verifyTheWorkers(f)
 	w.definitions(ch.Definitions)
 	w.schedules(ch)
@@ -55,8 +58,13 @@ func encode(f *reading, ch *store.Changes) (*writing, error) {
 	return w, w.err
 }
 
-// queue hands the statements to a pipe.
-func (w *writing) queue(p *pipe) { p.calls = append(p.calls, w.calls...) }
+// queue hands the statements to a pipe, and what tells the stamp.
+func (w *writing) queue(p *pipe) {
+	p.calls = w.calls
+	if !w.brief {
+		p.add(stamped, w.stamp.read)
+	}
+}
 
 func (w *writing) add(s *statement, params ...[]byte) {
 	w.calls = append(w.calls, call{statement: s, params: params})
@@ -122,12 +130,13 @@ func metadata(v *pawl.Worker) error {
 func (w *writing) jobs(f *reading, ch *store.Changes) {
 	if len(ch.NewJobs) > 0 {
 		r := collect(newJobColumns, len(ch.NewJobs))
+		r.flat = len(ch.NewJobs) == 1
 		for _, j := range ch.NewJobs {
 			r.jobFixed(j)
 			r.jobMoving(j)
 			w.check(r.jobBodies(j))
 		}
-		w.insert(newJobs, r)
+		w.insertAny(newJobs, newJob, r)
 	}
 	others := w.moveJobs(f, ch.Jobs)
 	w.verifyTheJobs(f)
@@ -146,12 +155,13 @@ func (w *writing) jobs(f *reading, ch *store.Changes) {
 func (w *writing) steps(f *reading, ch *store.Changes) {
 	if len(ch.NewSteps) > 0 {
 		r := collect(newStepColumns, len(ch.NewSteps))
+		r.flat = len(ch.NewSteps) == 1
 		for _, s := range ch.NewSteps {
 			r.stepFixed(s)
 			r.stepMoving(s)
 			w.check(r.stepBodies(s))
 		}
-		w.insert(newSteps, r)
+		w.insertAny(newSteps, newStep, r)
 	}
 	others := w.moveSteps(f, ch.Steps)
 	w.verifyTheSteps(f)
@@ -181,13 +191,24 @@ func (w *writing) insert(s *statement, r *rows) {
 	w.inserts += int64(r.len())
 }
 
+// insertAny does so, with a parameter per value if there is but one row.
+func (w *writing) insertAny(many *statement, one *part, r *rows) {
+	if !r.flat {
+		w.insert(many, r)
+		return
+	}
+	w.addParts(one, r, 1)
+	w.inserts++
+}
+
 func (w *writing) update(s *statement, r *rows, n int) {
 	w.add(s, append(r.params(), num(int64(n)))...)
 	w.updates += int64(n)
 }
 
 func (w *writing) trail(entries []store.Entry) {
-	r, workers, schedules := collect(entryColumns, len(entries)), collect(workerEntryColumns, 0), collect(scheduleEntryColumns, 0)
+	packed := make([]*store.Entry, 0, len(entries))
+	workers, schedules := collect(workerEntryColumns, 0), collect(scheduleEntryColumns, 0)
 	for i := range entries {
 		switch e := &entries[i]; e.Kind {
 		case kindWorker:
@@ -195,10 +216,21 @@ func (w *writing) trail(entries []store.Entry) {
 		case kindSchedule:
 			schedules.longEntry(e)
 		default:
-			r.entry(e)
+			packed = append(packed, e)
 		}
 	}
-	w.addRows(newEntries, r)
+	rows := store.Pack(packed)
+	r := collect(trailColumns, len(rows))
+	r.flat = len(rows) <= fewEntries
+	for i := range rows {
+		r.entries(rows[i])
+	}
+	switch {
+	case !r.flat:
+		w.addRows(newEntries, r)
+	case r.len() > 0:
+		w.addParts(newFewEntries[r.len()], r, r.len())
+	}
 	w.addRows(newWorkerRows, workers)
 	w.addRows(newScheduleRows, schedules)
 	w.entries = int64(len(entries))

@@ -41,22 +41,18 @@ const (
 // keptText bounds the texts that are remembered as bound.
 const keptText = 64
 
-// anew goes to the next parameter. It reports whether v has to be bound to it.
-func (r *row) anew(v value) bool {
+// next goes to the next parameter and answers what is bound to it.
+func (r *row) next() *value {
 	if r.n == len(r.bound) {
 		r.bound = append(r.bound, value{})
 	}
-	was := &r.bound[r.n]
 	r.n++
-	if *was == v && v.is != unknown {
-		return false
-	}
-	*was = v
-	return true
+	return &r.bound[r.n-1]
 }
 
 func (r *row) int(v int64) {
-	if r.anew(value{is: integer, n: v}) {
+	if was := r.next(); was.is != integer || was.n != v {
+		*was = value{is: integer, n: v}
 		r.s.BindInt64(r.n, v)
 	}
 }
@@ -76,16 +72,19 @@ func (r *row) bool(v bool) {
 }
 
 func (r *row) text(v string) {
-	if len(v) > keptText {
-		r.anew(value{})
-		r.s.BindText(r.n, v)
-	} else if r.anew(value{is: text, text: v}) {
-		r.s.BindText(r.n, v)
+	was := r.next()
+	if was.is == text && was.text == v {
+		return
 	}
+	*was = value{}
+	if len(v) <= keptText {
+		*was = value{is: text, text: v}
+	}
+	r.s.BindText(r.n, v)
 }
 
 func (r *row) blob(v []byte) {
-	r.anew(value{})
+	r.next().is = unknown
 	r.s.BindBytes(r.n, v)
 }
 
@@ -102,7 +101,8 @@ func (r *row) any(v any) {
 func (r *row) body(v []byte) {
 	if v != nil {
 		r.text(string(v))
-	} else if r.anew(value{is: null}) {
+	} else if was := r.next(); was.is != null {
+		*was = value{is: null}
 		r.s.BindNull(r.n)
 	}
 }
@@ -357,4 +357,17 @@ func (c *columns) entry() audit.Entry {
 	e.At = c.int()
 	c.fixed(e.Hash[:])
 	return e
+}
+
+// entries hands what a row of the trail of jobs and steps holds to f.
+func (c *columns) entries(f func(pawl.Ord, audit.Entry)) {
+	ord, e := pawl.Ord(c.int()), c.entry()
+	more := c.body()
+	if c.fault != nil {
+		return
+	}
+	f(ord, e)
+	if err := store.Unpack(more, f); err != nil {
+		c.fail("json", err)
+	}
 }

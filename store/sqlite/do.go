@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"slices"
+	"sync"
 
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/store"
@@ -39,7 +41,6 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 		c.cache.forget()
 		return err
 	}
-	c.cache.committed(changes)
 	db.count(changes)
 	return nil
 }
@@ -48,6 +49,11 @@ func (db *DB) commit(c *conn, f *store.Facts, ch *store.Changes) error {
 	if err := write(c, f, ch); err != nil {
 		return translate("write", err)
 	}
+	// What was written is taken over while the disk is waited for. If the commit
+	// fails, all of it is forgotten.
+	var known sync.WaitGroup
+	defer known.Wait()
+	known.Go(func() { c.cache.committed(ch) })
 	return db.writer.commit()
 }
 
@@ -61,16 +67,6 @@ func (db *DB) count(c *store.Changes) {
 // Settle tells whether the entry was committed. The lost transaction is over
 // when Do has returned.
 func (db *DB) Settle(ctx context.Context, k store.EntityKey, e *audit.Entry) (bool, error) {
-	found := false
-	err := db.read(ctx, "settle", func(c *conn) error {
-		return c.each(bookOf(k.Kind).entry, func(r *row) {
-			r.entity(k)
-			r.int(e.Sequence)
-			r.blob(e.Hash[:])
-		}, func(*columns) error {
-			found = true
-			return nil
-		})
-	})
-	return found, err
+	trail, err := db.Trail(ctx, k)
+	return slices.ContainsFunc(trail, func(own audit.Entry) bool { return own.Sequence == e.Sequence && own.Hash == e.Hash }), err
 }

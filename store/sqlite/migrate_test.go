@@ -88,6 +88,11 @@ func TestMigrateVersion1(t *testing.T) {
 				t.Errorf("%s (-version 1 +version 2):\n%s", name, diff)
 			}
 		}
+		_, newest, err := db.Version(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		migrate(t, db, newest)
 		verifyTrails(t, db, 23)
 		checkVersion1(t, db)
 		migrate(t, db, 1)

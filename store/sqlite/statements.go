@@ -37,7 +37,7 @@ const (
 	scheduleAll   = scheduleFixed + ", " + scheduleLive + ", inputs"
 
 	entryColumns      = "seq, state, event, reason, actor, request_id, metadata, at, hash"
-	auditColumns      = "job, ord, " + entryColumns
+	trailColumns      = "ord, " + entryColumns + ", more"
 	definitionColumns = "id, hash, name, source, created_at"
 	refusalColumns    = "job, ord, at, claim, event, actor, why, data"
 	versionColumns    = "workspace, name, version, definition, dir, at, actor, reason"
@@ -87,16 +87,18 @@ const (
 
 	insertJob
 	insertJob8
+	insertJob32
 	insertStep
 	insertStep8
+	insertStep32
 	insertWorker
 	insertSchedule
 	insertVersion
 	insertQuota
 	insertSignal
 	insertAudit
-	insertAudit3
-	insertAudit24
+	insertAudit8
+	insertAudit32
 	insertWorkerAudit
 	insertScheduleAudit
 	insertDefinition
@@ -179,9 +181,6 @@ const (
 	selectTrail
 	selectWorkerTrail
 	selectScheduleTrail
-	selectEntry
-	selectWorkerEntry
-	selectScheduleEntry
 	selectJobID
 	selectWorkerID
 	selectScheduleID
@@ -222,12 +221,14 @@ var texts = [statementCount]string{
 
 	insertJob:           insert("job", jobAll),
 	insertJob8:          insertRows("job", jobAll, 8),
+	insertJob32:         insertRows("job", jobAll, 32),
 	insertStep:          insert("step", stepNew),
 	insertStep8:         insertRows("step", stepNew, 8),
+	insertStep32:        insertRows("step", stepNew, 32),
 	insertWorker:        insert("worker", workerAll),
-	insertAudit:         insert("audit", auditColumns),
-	insertAudit3:        insertRows("audit", auditColumns, 3),
-	insertAudit24:       insertRows("audit", auditColumns, 24),
+	insertAudit:         insert("audit", "job, "+trailColumns),
+	insertAudit8:        insertRows("audit", "job, "+trailColumns, 8),
+	insertAudit32:       insertRows("audit", "job, "+trailColumns, 32),
 	insertWorkerAudit:   insert("worker_audit", "worker, "+entryColumns),
 	insertScheduleAudit: insert("schedule_audit", "schedule, "+entryColumns),
 	insertSchedule:      insert("schedule", scheduleAll),
@@ -322,12 +323,9 @@ var texts = [statementCount]string{
 	selectNewestVersions: "SELECT " + versionColumns + " FROM version v WHERE (?1 = '' OR workspace = ?1)" +
 		" AND version = (SELECT max(version) FROM version WHERE workspace = v.workspace AND name = v.name) ORDER BY name, workspace",
 	selectDefinition:    "SELECT " + definitionColumns + " FROM definition WHERE id = ?",
-	selectTrail:         "SELECT " + entryColumns + " FROM audit WHERE job = ? AND ord = ? ORDER BY seq",
+	selectTrail:         "SELECT " + trailColumns + " FROM audit WHERE job = ? AND ord <= ?",
 	selectWorkerTrail:   "SELECT " + entryColumns + " FROM worker_audit WHERE worker = ? ORDER BY seq",
 	selectScheduleTrail: "SELECT " + entryColumns + " FROM schedule_audit WHERE schedule = ? ORDER BY seq",
-	selectEntry:         "SELECT 1 FROM audit WHERE job = ? AND ord = ? AND seq = ? AND hash = ?",
-	selectWorkerEntry:   "SELECT 1 FROM worker_audit WHERE worker = ? AND seq = ? AND hash = ?",
-	selectScheduleEntry: "SELECT 1 FROM schedule_audit WHERE schedule = ? AND seq = ? AND hash = ?",
 	selectJobID:         "SELECT uuid FROM job WHERE id = ?",
 	selectWorkerID:      "SELECT uuid FROM worker WHERE id = ?",
 	selectScheduleID:    "SELECT uuid FROM schedule WHERE id = ?",
@@ -337,7 +335,7 @@ var texts = [statementCount]string{
 		" UNION ALL SELECT min(worker) FROM worker_audit WHERE worker > ?1)",
 	selectNextSchedule: "SELECT min(k) FROM (SELECT min(id) AS k FROM schedule WHERE id > ?1" +
 		" UNION ALL SELECT min(schedule) FROM schedule_audit WHERE schedule > ?1)",
-	selectJobTrails:     "SELECT ord, " + entryColumns + " FROM audit WHERE job = ? ORDER BY ord, seq",
+	selectJobTrails:     "SELECT " + trailColumns + " FROM audit WHERE job = ?",
 	replaceAnchor:       strings.Replace(insert("anchor", anchorColumns), "INSERT", "INSERT OR REPLACE", 1),
 	removeJob:           "DELETE FROM job WHERE id = ?",
 	removeSteps:         "DELETE FROM step WHERE job = ?",
@@ -388,12 +386,11 @@ type bulk struct {
 	rows int
 }
 
-// Bulks, largest first. What comes in the same turns, as the entries of many
-// jobs do, is bound to the same places: hence 24.
+// Bulks, largest first. What is the same in each turn is bound already.
 var (
-	jobBulks   = []bulk{{insertJob8, 8}, {insertJob, 1}}
-	stepBulks  = []bulk{{insertStep8, 8}, {insertStep, 1}}
-	auditBulks = []bulk{{insertAudit24, 24}, {insertAudit3, 3}, {insertAudit, 1}}
+	jobBulks   = []bulk{{insertJob32, 32}, {insertJob8, 8}, {insertJob, 1}}
+	stepBulks  = []bulk{{insertStep32, 32}, {insertStep8, 8}, {insertStep, 1}}
+	auditBulks = []bulk{{insertAudit32, 32}, {insertAudit8, 8}, {insertAudit, 1}}
 )
 
 // assign makes "a = ?, b = ?" of "a, b".

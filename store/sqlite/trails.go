@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
@@ -10,12 +12,12 @@ import (
 )
 
 // A book is where the trails of a kind of entity are kept.
-type book struct{ insert, trail, entry statement }
+type book struct{ insert, trail statement }
 
 var (
-	mainBook     = book{insertAudit, selectTrail, selectEntry} // of jobs and steps
-	workerBook   = book{insertWorkerAudit, selectWorkerTrail, selectWorkerEntry}
-	scheduleBook = book{insertScheduleAudit, selectScheduleTrail, selectScheduleEntry}
+	mainBook     = book{insertAudit, selectTrail} // of jobs and steps
+	workerBook   = book{insertWorkerAudit, selectWorkerTrail}
+	scheduleBook = book{insertScheduleAudit, selectScheduleTrail}
 )
 
 func bookOf(kind string) book {
@@ -28,42 +30,48 @@ func bookOf(kind string) book {
 	return mainBook
 }
 
-// entity binds the key under which the trail of k is stored.
-func (r *row) entity(k store.EntityKey) {
-	r.int(k.Job)
-	if bookOf(k.Kind) == mainBook {
-		r.int(int64(k.Ord))
-	}
-}
-
 // Trail reads the audit entries of one entity, by sequence. Their From and
 // Entity, which are not stored, are filled in.
 func (db *DB) Trail(ctx context.Context, k store.EntityKey) ([]audit.Entry, error) {
 	var entries []audit.Entry
-	err := db.read(ctx, "read trail", func(c *conn) error {
-		id, err := c.publicID(k)
-		if err != nil {
-			return err
-		}
-		return c.each(bookOf(k.Kind).trail, func(b *row) { b.entity(k) }, func(cols *columns) error {
-			entries = db.appendEntry(entries, cols, id, k)
-			return nil
-		})
+	err := db.read(ctx, "read trail", func(c *conn) (err error) {
+		entries, err = db.trailIn(c, k)
+		return err
 	})
 	return entries, err
 }
 
-// appendEntry reads an entry of the entity and chains it to those before.
-func (db *DB) appendEntry(entries []audit.Entry, cols *columns, id string, k store.EntityKey) []audit.Entry {
-	e := cols.entry()
-	if !decoded(db.log, cols, "audit entry", k) {
-		return entries
+func (db *DB) trailIn(c *conn, k store.EntityKey) (entries []audit.Entry, err error) {
+	id, err := c.publicID(k)
+	if err != nil {
+		return nil, err
 	}
-	e.Entity = id
-	if n := len(entries); n > 0 {
-		e.From = entries[n-1].To
+	if bookOf(k.Kind) != mainBook {
+		return db.longTrail(c, k, id)
 	}
-	return append(entries, e)
+	err = c.each(selectTrail, func(b *row) { b.ints(k.Job, int64(k.Ord)) }, func(cols *columns) error {
+		cols.entries(func(ord pawl.Ord, e audit.Entry) {
+			if ord == k.Ord {
+				entries = append(entries, e)
+			}
+		})
+		decoded(db.log, cols, "audit entries", k)
+		return nil
+	})
+	store.Chain(id, entries)
+	return entries, err
+}
+
+// longTrail reads the trail of a worker or a schedule.
+func (db *DB) longTrail(c *conn, k store.EntityKey, id string) (entries []audit.Entry, err error) {
+	err = c.each(bookOf(k.Kind).trail, func(b *row) { b.int(k.Job) }, func(cols *columns) error {
+		if e := cols.entry(); decoded(db.log, cols, "audit entry", k) {
+			entries = append(entries, e)
+		}
+		return nil
+	})
+	store.Chain(id, entries)
+	return entries, err
 }
 
 // publicID answers the public id of an entity, empty if it is gone.
@@ -191,10 +199,17 @@ func (db *DB) trailsOfJob(c *conn, key int64) ([]store.TrailOf, error) {
 		return nil, err
 	}
 	err = c.each(selectJobTrails, func(b *row) { b.int(key) }, func(cols *columns) error {
-		t := of(pawl.Ord(cols.int()))
-		t.Entries = db.appendEntry(t.Entries, cols, t.ID, t.EntityKey)
+		cols.entries(func(ord pawl.Ord, e audit.Entry) {
+			t := of(ord)
+			t.Entries = append(t.Entries, e)
+		})
+		decoded(db.log, cols, "audit entries of job", key)
 		return nil
 	})
+	slices.SortFunc(trails, func(a, b store.TrailOf) int { return cmp.Compare(a.Ord, b.Ord) })
+	for _, t := range trails {
+		store.Chain(t.ID, t.Entries)
+	}
 	return trails, err
 }
 
@@ -232,9 +247,6 @@ func (db *DB) trailOf(c *conn, kind string, s statement, key int64, read func(*c
 	if err != nil {
 		return nil, err
 	}
-	err = c.each(bookOf(kind).trail, func(b *row) { b.int(key) }, func(cols *columns) error {
-		t.Entries = db.appendEntry(t.Entries, cols, t.ID, t.EntityKey)
-		return nil
-	})
+	t.Entries, err = db.longTrail(c, t.EntityKey, t.ID)
 	return []store.TrailOf{t}, err
 }

@@ -137,31 +137,35 @@ func writeStep(c *conn, s *pawl.Step, was int64) error {
 }
 
 func writeEntries(c *conn, _ *store.Facts, ch *store.Changes) error {
-	var audit, others []*store.Entry
+	entries := make([]*store.Entry, 0, len(ch.Entries))
 	for i := range ch.Entries {
-		if e := &ch.Entries[i]; bookOf(e.Kind).insert == insertAudit {
-			audit = append(audit, e)
-		} else {
-			others = append(others, e)
+		e := &ch.Entries[i]
+		book := bookOf(e.Kind)
+		if book == mainBook {
+			entries = append(entries, e)
+			continue
 		}
-	}
-	slices.SortStableFunc(audit, func(a, b *store.Entry) int { return compareKeys(a.StepKey, b.StepKey) })
-	if n, err := insertAll(c, auditBulks, audit, bindEntry); err != nil {
-		return inserted(err, entryOf, audit[n].EntityKey)
-	}
-	for _, e := range others {
-		if err := c.run(bookOf(e.Kind).insert, func(r *row) { bindEntry(r, e) }); err != nil {
+		err := c.run(book.insert, func(r *row) {
+			r.int(e.Job)
+			r.entry(&e.Entry)
+		})
+		if err != nil {
 			return inserted(err, entryOf, e.EntityKey)
 		}
+	}
+	rows := store.Pack(entries)
+	if n, err := insertAll(c, auditBulks, rows, bindEntries); err != nil {
+		return inserted(err, entryOf, rows[n].EntityKey)
 	}
 	return nil
 }
 
 const entryOf = "audit entry of"
 
-func bindEntry(r *row, e *store.Entry) error {
-	r.entity(e.EntityKey)
-	r.entry(&e.Entry)
+func bindEntries(r *row, p store.Packed) error {
+	r.ints(p.Job, int64(p.Ord))
+	r.entry(&p.Entry.Entry)
+	r.body(p.More)
 	return nil
 }
 

@@ -32,6 +32,7 @@ func (m *Mint) ID(now int64) pawl.ID {
 // tables, and the trail that goes with them, chained and sealed.
 type Batch struct {
 	store.Changes
+	Reason    func() string // of each entry; nil: a usual one for some
 	now       int64
 	jobs      map[int64]bool // new or updated already
 	steps     map[pawl.StepKey]bool
@@ -139,6 +140,9 @@ func (b *Batch) append(k store.EntityKey, id string, r *pawl.Record, e audit.Ent
 	if e.Sequence == 2 {
 		e.Reason, e.RequestID = "because", "r-"+id
 		e.Metadata, _ = json.Marshal(map[string]string{"to": string(e.To)})
+	}
+	if b.Reason != nil {
+		e.Reason = b.Reason()
 	}
 	e.Seal(r.Head)
 	r.State, r.Seq, r.Head, r.UpdatedAt = e.To, e.Sequence, e.Hash, e.At

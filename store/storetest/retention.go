@@ -73,7 +73,7 @@ func finished(m made, b *Batch) {
 func unfinished(made, *Batch) {}
 
 // tables that hold something of a job, and in which column.
-var ofJobs = []string{"job.id", "step.job", "audit.job", "signal.job", "refusal.job"}
+var ofJobs = []string{"job.id", "step.job", "trail.job", "signal.job", "refusal.job"}
 
 // rows counts the rows of a job, by table; logs too.
 func (e *env) rows(job int64) map[string]string {
@@ -98,7 +98,7 @@ func (e *env) whole(jobs ...made) {
 		for _, s := range m.steps {
 			entries += s.Seq
 		}
-		e.diff("rows of a job that stays", map[string]string{"job": "1", "step": decimal(int64(len(m.steps))), "audit": decimal(entries),
+		e.diff("rows of a job that stays", map[string]string{"job": "1", "step": decimal(int64(len(m.steps))), "trail": decimal(entries),
 			"signal": "1", "refusal": "1", "log": "1"}, e.rows(m.key()))
 	}
 }
@@ -107,7 +107,7 @@ func (e *env) whole(jobs ...made) {
 func (e *env) gone(jobs ...made) {
 	e.Helper()
 	for _, m := range jobs {
-		e.diff("rows of a job that was removed", map[string]string{"job": "0", "step": "0", "audit": "0", "signal": "0", "refusal": "0", "log": "0"}, e.rows(m.key()))
+		e.diff("rows of a job that was removed", map[string]string{"job": "0", "step": "0", "trail": "0", "signal": "0", "refusal": "0", "log": "0"}, e.rows(m.key()))
 	}
 }
 

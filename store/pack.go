@@ -1,0 +1,108 @@
+package store
+
+import (
+	"cmp"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// packedBytes is from where on a list takes no more entries, and an entry is in none:
+// SQLite gives a row that is longer than a quarter of a page a page of its own.
+const packedBytes = 700
+
+// A Packed is a row of the trail of jobs and steps: entries that one commit has added
+// for one job, the first in columns and the others in More, a JSON list, or nil. What
+// a row costs is most of what an entry costs. What a row holds does not stand before
+// its own entry, so entries of a job itself are in rows of it.
+type Packed struct {
+	*Entry
+	More []byte
+}
+
+// Pack puts entries of jobs and steps into rows. It sorts them, each entity's in the
+// order of their sequence.
+func Pack(entries []*Entry) []Packed {
+	slices.SortFunc(entries, func(a, b *Entry) int {
+		return cmp.Or(a.Compare(b.StepKey), cmp.Compare(a.Sequence, b.Sequence))
+	})
+	rows := make([]Packed, 0, len(entries)/3+1)
+	room := make([]byte, 0, len(entries)*160) // of which each row takes its share
+	for i, e := range entries {
+		if i > 0 {
+			if last := &rows[len(rows)-1]; last.Job == e.Job && len(last.More) < packedBytes && packable(e) {
+				start := len(room) - len(last.More)
+				room = appendPacked(room, e, last.More != nil)
+				last.More = room[start:len(room):len(room)]
+				continue
+			}
+		}
+		rows = append(rows, Packed{Entry: e})
+	}
+	return rows
+}
+
+// appendPacked adds an entry to a list, whose end it moves.
+func appendPacked(b []byte, e *Entry, further bool) []byte {
+	if further {
+		b[len(b)-1] = ','
+	} else {
+		b = append(b, '[')
+	}
+	b = strconv.AppendInt(append(b, '['), int64(e.Ord), 10)
+	b = strconv.AppendInt(append(b, ','), e.Sequence, 10)
+	for _, s := range [...]string{string(e.To), string(e.Event), e.Reason, e.Actor, e.RequestID} {
+		b = appendText(append(b, ','), s)
+	}
+	if b = append(b, ','); len(e.Metadata) == 0 {
+		b = append(b, "null"...)
+	} else {
+		b = appendText(b, e.Metadata)
+	}
+	b = strconv.AppendInt(append(b, ','), e.At, 10)
+	b = hex.AppendEncode(append(b, `,"`...), e.Hash[:])
+	return append(b, `"]]`...)
+}
+
+// packable reports whether an entry may stand in a list. What is long may not, nor
+// control characters: in columns a store may have its own way to keep them.
+func packable(e *Entry) bool {
+	return len(e.Reason)+len(e.Actor)+len(e.RequestID)+len(e.Metadata) <= packedBytes &&
+		plain(e.Reason) && plain(e.Actor) && plain(e.RequestID) && plain(e.Metadata) && utf8.Valid(e.Metadata)
+}
+
+// plain reports whether a text has no control characters.
+func plain[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if s[i] < ' ' {
+			return false
+		}
+	}
+	return true
+}
+
+// appendText writes a JSON string of a plain text, which is valid UTF-8.
+func appendText[T string | []byte](b []byte, s T) []byte {
+	b = append(b, '"')
+	from := 0
+	for i := range len(s) {
+		if s[i] == '"' || s[i] == '\\' {
+			b = append(append(b, s[from:i]...), '\\')
+			from = i
+		}
+	}
+	return append(append(b, s[from:]...), '"')
+}
+
+// Chain sorts the entries of one entity and says where each came from.
+func Chain(id string, entries []audit.Entry) {
+	slices.SortStableFunc(entries, func(a, b audit.Entry) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	from := machine.State("")
+	for i := range entries {
+		entries[i].Entity, entries[i].From, from = id, from, entries[i].To
+	}
+}

@@ -1,0 +1,198 @@
+package postgres
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// A brief transaction is a single statement: it verifies, writes, and tells its stamp.
+// That is what the report of one step is, and as one it costs the server a quarter less.
+// Which parts there are, and so the statement, differs; each is made, and prepared on a
+// connection, when it is first used.
+
+const (
+	// fewEntries rows of the trail are written with a parameter per value, which up to
+	// here costs the server less than arrays.
+	fewEntries = 6
+
+	// maxParts of a brief statement: more are too rarely the same to be kept.
+	maxParts = 4 + oneByOne
+
+	maxBriefs     = 64 // statements of a handle: what comes later goes in parts
+	roomForValues = 96 // of most brief statements
+)
+
+// A part is a statement that may become part of a brief one.
+type part struct {
+	alone *statement
+	sql   string // with its parameters counted from $1
+	finds bool   // exactly one row, or the transaction is stale
+}
+
+// single makes a part that finds one row, whose columns are the parameters.
+func single(name string, all []column, sql string) *part {
+	sql = one(sql, all)
+	return &part{
+		alone: &statement{name, fmt.Sprintf("with done as (%s) select 1 / (count(*) = 1)::int from done", sql)},
+		sql:   sql, finds: true,
+	}
+}
+
+// newFewEntries are the parts that write so many rows of the trail.
+var newFewEntries = func() (parts [fewEntries + 1]*part) {
+	for n := 1; n <= fewEntries; n++ {
+		parts[n] = inserting(fmt.Sprintf("new_entries_%d", n), "audit", trailColumns, n)
+	}
+	return parts
+}()
+
+var (
+	newJob  = inserting("new_job", "job", newJobColumns, 1)
+	newStep = inserting("new_step", "step", newStepColumns, 1)
+)
+
+// alone answers the statements that the parts are by themselves.
+func alone(parts ...*part) (list []*statement) {
+	for _, p := range parts {
+		list = append(list, p.alone)
+	}
+	return list
+}
+
+// inserting makes a part that writes new rows.
+func inserting(name, table string, cs []column, n int) *part {
+	sql := fmt.Sprintf("insert into %s (%s) values %s", table, names("", cs), tuples(cs, n))
+	return &part{alone: &statement{name, sql}, sql: sql}
+}
+
+// tuples lists rows of parameters.
+func tuples(cs []column, n int) string {
+	list := make([]string, n)
+	for row := range n {
+		params := make([]string, len(cs))
+		for i, c := range cs {
+			params[i] = fmt.Sprintf("$%d::%s", row*len(cs)+i+1, c.typ)
+		}
+		list[row] = "(" + strings.Join(params, ", ") + ")"
+	}
+	return strings.Join(list, ", ")
+}
+
+// addParts queues a part for every so many rows, which are flat.
+func (w *writing) addParts(p *part, r *rows, each int) {
+	if w.values == nil {
+		w.values = make([][]byte, 0, roomForValues)
+	}
+	from := len(w.values)
+	w.values = r.appendValues(w.values)
+	for params := range slices.Chunk(w.values[from:], each*len(r.spec)) {
+		w.calls = append(w.calls, call{statement: p.alone, part: p, params: params})
+	}
+}
+
+// condense makes one statement of all, if they are the parts of a brief one.
+func (w *writing) condense(b *briefs) {
+	finds := 0
+	for i := range w.calls {
+		c := &w.calls[i]
+		if c.part == nil {
+			return
+		}
+		if c.part.finds {
+			finds++
+		}
+	}
+	if finds == 0 || len(w.calls) > maxParts {
+		return
+	}
+	if s := b.of(w.calls); s != nil {
+		w.brief = true
+		w.calls = append(w.calls[:0], call{statement: s, late: true, params: w.values, row: w.stamp.read})
+	}
+}
+
+// A briefs is the brief statements that were used so far.
+type briefs struct {
+	mu  sync.Mutex
+	all map[[maxParts]*part]*statement
+}
+
+// of answers the statement of these parts, or nil if there are too many.
+func (b *briefs) of(calls []call) *statement {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var parts [maxParts]*part
+	for i := range calls {
+		parts[i] = calls[i].part
+	}
+	if s := b.all[parts]; s != nil || len(b.all) == maxBriefs {
+		return s
+	}
+	if b.all == nil {
+		b.all = make(map[[maxParts]*part]*statement)
+	}
+	s := &statement{fmt.Sprintf("brief_%d", len(b.all)), brief(calls)}
+	b.all[parts] = s
+	return s
+}
+
+var param = regexp.MustCompile(`\$\d+`)
+
+// brief puts parts together. Those that find rows are run in their order, and nothing
+// is inserted unless all have.
+func brief(calls []call) string {
+	var with, found []string
+	params := 0
+	for i := range calls {
+		sql := param.ReplaceAllStringFunc(calls[i].part.sql, func(p string) string {
+			n, _ := strconv.Atoi(p[1:])
+			return fmt.Sprintf("$%d", params+n)
+		})
+		with = append(with, fmt.Sprintf("p%d as (%s)", i, sql))
+		if calls[i].part.finds {
+			found = append(found, fmt.Sprintf("select from p%d", i))
+		}
+		params += len(calls[i].params)
+	}
+	return fmt.Sprintf("with %s select pg_current_xact_id(), %s, 1 / (count(*) = %d)::int from (%s) n",
+		strings.Join(with, ", "), clock, len(found), strings.Join(found, " union all "))
+}
+
+// latePrepared answers what was prepared late on a connection.
+func latePrepared(conn *pgconn.PgConn) map[string]bool {
+	const key = "pawl prepared"
+	m, ok := conn.CustomData()[key].(map[string]bool)
+	if !ok {
+		m = make(map[string]bool)
+		conn.CustomData()[key] = m
+	}
+	return m
+}
+
+// prepareLate sends what has to be prepared before the calls, in the same go.
+func (p *pipe) prepareLate(line *pgconn.Pipeline, calls []call) (unprepared []string) {
+	for i := range calls {
+		if s := calls[i].statement; calls[i].late && !latePrepared(p.conn)[s.name] {
+			line.SendPrepare(s.name, s.sql, nil)
+			unprepared = append(unprepared, s.name)
+		}
+	}
+	return unprepared
+}
+
+// prepared reads the answers to prepareLate.
+func (p *pipe) prepared(line *pgconn.Pipeline, unprepared []string) error {
+	for _, name := range unprepared {
+		if _, err := line.GetResults(); err != nil {
+			return fmt.Errorf("prepare %s: %w", name, err)
+		}
+		latePrepared(p.conn)[name] = true
+	}
+	return nil
+}

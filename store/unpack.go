@@ -1,0 +1,150 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Unpack hands the entries of a row's list to f, without what is not stored of them,
+// their Entity and From. Of a list that is not as Pack writes it, it hands over none.
+func Unpack(more []byte, f func(pawl.Ord, audit.Entry)) error {
+	if more == nil {
+		return nil
+	}
+	type packed struct {
+		ord   pawl.Ord
+		entry audit.Entry
+	}
+	list := make([]packed, 0, len(more)/128+1)
+	r := unpacker{rest: more}
+	r.past('[')
+	for further := true; further && r.err == nil; further = r.past(',') {
+		var p packed
+		p.ord = r.entry(&p.entry)
+		list = append(list, p)
+		if len(r.rest) == 1 {
+			break
+		}
+	}
+	if r.past(']'); r.err != nil {
+		return fmt.Errorf("further entries of the row, at byte %d of %d: %w", len(more)-len(r.rest), len(more), r.err)
+	}
+	for i := range list {
+		f(list[i].ord, list[i].entry)
+	}
+	return nil
+}
+
+// An unpacker reads a list of entries, in a tenth of the time of package json. The
+// first fault stays in err, and everything after it is zero.
+type unpacker struct {
+	rest []byte
+	err  error
+}
+
+func (r *unpacker) entry(e *audit.Entry) pawl.Ord {
+	r.past('[')
+	ord := pawl.Ord(r.num())
+	e.Sequence = r.num()
+	e.To, e.Event = machine.State(r.text(',')), machine.Event(r.text(','))
+	e.Reason, e.Actor, e.RequestID = r.text(','), r.text(','), r.text(',')
+	if !r.null() {
+		e.Metadata = []byte(r.text(','))
+	}
+	e.At = r.num()
+	if hash := r.text(']'); r.err == nil {
+		r.fail(e.Hash.UnmarshalText([]byte(hash)))
+	}
+	return ord
+}
+
+func (r *unpacker) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// past goes on behind c, which has to be next.
+func (r *unpacker) past(c byte) bool {
+	if r.err == nil && (len(r.rest) == 0 || r.rest[0] != c) {
+		r.fail(fmt.Errorf("want %q", c))
+	}
+	if r.err == nil {
+		r.rest = r.rest[1:]
+	}
+	return r.err == nil
+}
+
+// upTo answers what comes before the end, and goes on behind it.
+func (r *unpacker) upTo(end int, then byte) []byte {
+	if end < 0 || r.err != nil {
+		r.fail(errors.New("a value has no end"))
+		return nil
+	}
+	v := r.rest[:end]
+	r.rest = r.rest[end:]
+	r.past(then)
+	return v
+}
+
+func (r *unpacker) null() bool {
+	null := r.err == nil && bytes.HasPrefix(r.rest, []byte("null,"))
+	if null {
+		r.rest = r.rest[len("null,"):]
+	}
+	return null
+}
+
+func (r *unpacker) num() int64 {
+	v := r.upTo(bytes.IndexByte(r.rest, ','), ',')
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	r.fail(err)
+	return n
+}
+
+// text reads a JSON string, which ends with the first quote that is not escaped.
+func (r *unpacker) text(then byte) string {
+	if !r.past('"') {
+		return ""
+	}
+	end := bytes.IndexByte(r.rest, '"')
+	if end > 0 && bytes.IndexByte(r.rest[:end], '\\') >= 0 {
+		end = closing(r.rest)
+	}
+	v := r.upTo(end, '"')
+	r.past(then)
+	return unescaped(v)
+}
+
+// closing answers where the quote is that ends a string, or -1.
+func closing(b []byte) int {
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return -1
+}
+
+func unescaped(v []byte) string {
+	if bytes.IndexByte(v, '\\') < 0 {
+		return string(v)
+	}
+	s := make([]byte, 0, len(v))
+	for i := 0; i < len(v); i++ {
+		if v[i] == '\\' {
+			i++
+		}
+		s = append(s, v[i]) // there is one, since the quote that ends v is not escaped
+	}
+	return string(s)
+}
