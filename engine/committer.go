@@ -41,6 +41,9 @@ type renewer interface{ renew() }
 // only so much in one transaction.
 type heavy interface{ weight() int }
 
+// A late command goes behind the others in its commit: it takes what they free.
+type late interface{ late() }
+
 func weightOf(cmd command) int {
 	if h, ok := cmd.(heavy); ok {
 		return h.weight()
@@ -75,6 +78,8 @@ type committer struct {
 	mu     sync.Mutex
 	wake   *sync.Cond
 	queue  []*group
+	later  []*group // of late commands
+	behind bool     // the last batch had no room for any of them
 	closed bool
 	lanes  sync.WaitGroup
 }
@@ -100,7 +105,11 @@ func (c *committer) do(ctx context.Context, cmds ...command) ([]error, error) {
 		c.mu.Unlock()
 		return nil, errClosed
 	}
-	c.queue = append(c.queue, g)
+	if _, ok := cmds[0].(late); ok {
+		c.later = append(c.later, g)
+	} else {
+		c.queue = append(c.queue, g)
+	}
 	c.mu.Unlock()
 	c.wake.Signal()
 	select {
@@ -143,27 +152,42 @@ func (c *committer) lane() {
 }
 
 // take answers the groups that wait, at most maxGroup by weight (a group is
-// never split), or nil when the committer is closed and the queue empty.
-func (c *committer) take() []*group {
+// never split), or nil when the committer is closed and nothing waits. The late
+// ones come last, but are never left out twice.
+func (c *committer) take() (batch []*group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.queue) == 0 {
+	for len(c.queue)+len(c.later) == 0 {
 		if c.closed {
 			return nil
 		}
 		c.wake.Wait()
 	}
-	n, weight := 0, 0
-	for n < len(c.queue) {
-		if weight += c.queue[n].weight(); weight > maxGroup && n > 0 {
-			break
-		}
-		n++
+	room, waiting := maxGroup, len(c.later)
+	if !c.behind {
+		batch = fit(&c.queue, batch, &room)
 	}
-	batch := c.queue[:n:n]
-	c.queue = c.queue[n:]
-	if len(c.queue) > 0 {
+	batch = fit(&c.later, batch, &room)
+	if c.behind {
+		batch = fit(&c.queue, batch, &room)
+	}
+	c.behind = waiting > 0 && len(c.later) == waiting
+	if len(c.queue)+len(c.later) > 0 {
 		c.wake.Signal()
+	}
+	return batch
+}
+
+// fit moves groups from a queue to a batch while there is room, and the first of a
+// batch in any case.
+func fit(queue *[]*group, batch []*group, room *int) []*group {
+	for len(*queue) > 0 {
+		weight := (*queue)[0].weight()
+		if weight > *room && len(batch) > 0 {
+			return batch
+		}
+		*room -= weight
+		batch, *queue = append(batch, (*queue)[0]), (*queue)[1:]
 	}
 	return batch
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -182,5 +183,28 @@ func TestAGroupIsNeverSplit(t *testing.T) { // K5
 				t.Errorf("%v commands came in %v batches, want %v", tt.sizes, got, tt.want)
 			}
 		}
+	}
+}
+
+// TestLateCommandsAreNotStarved: they go behind what else waits, and are left out of
+// one commit at most.
+func TestLateCommandsAreNotStarved(t *testing.T) { // K5
+	t.Parallel()
+	c := &committer{closed: true, later: []*group{{cmds: make([]command, 3)}, {cmds: make([]command, maxGroup)}, {cmds: make([]command, 4)}}}
+	c.wake = sync.NewCond(&c.mu)
+	var got []int // commands of the first and the last group of each batch
+	for range 5 {
+		for range 2 { // more than one commit holds
+			c.queue = append(c.queue, &group{cmds: make([]command, maxGroup-2)})
+		}
+		batch := c.take()
+		got = append(got, len(batch[0].cmds), len(batch[len(batch)-1].cmds))
+	}
+	if want := []int{maxGroup - 2, maxGroup - 2, 3, 3, maxGroup - 2, maxGroup - 2, maxGroup, maxGroup, maxGroup - 2, maxGroup - 2}; !slices.Equal(got, want) {
+		t.Errorf("batches of %v, want %v", got, want)
+	}
+	c.queue = []*group{{cmds: make([]command, 7)}}
+	if batch := c.take(); len(batch) != 2 || len(batch[0].cmds) != 4 || len(batch[1].cmds) != 7 {
+		t.Errorf("the last late one, once left out, does not go first: %d groups", len(batch))
 	}
 }

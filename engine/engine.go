@@ -215,6 +215,9 @@ func (e *Engine) begin(f *store.Facts) *tx {
 func (e *Engine) committed(t *tx) {
 	var work, marks, stops bool
 	t.settle(t.gifts, true)
+	for _, s := range t.spare {
+		s.of.Add(s.slots)
+	}
 	for _, d := range t.definitions {
 		e.defs.markStored(d.Key)
 	}

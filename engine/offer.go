@@ -17,13 +17,14 @@ import (
 type Offer struct {
 	worker *pawl.Worker
 	offers *offers
+	run    func(*Assignment)
 	bell   *bell
 	work   *bell
 
-	mu    sync.Mutex
-	slots int // that may be taken
-	taken int // by commits under way
-	given []Assignment
+	mu        sync.Mutex
+	slots     int // that may be taken
+	taken     int // by commits under way
+	withdrawn bool
 }
 
 // offers are those of the workers of this process.
@@ -58,55 +59,61 @@ func (s *offers) note(w *pawl.Worker) {
 	s.busy[w.Key()] = slices.ContainsFunc(s.list, func(o *Offer) bool { return o.worker.Key() == w.Key() })
 }
 
-// Offer registers a worker of this process, with no slots. The caller withdraws
+// Offer registers a worker of this process, with no slots. What is committed for it
+// is handed to run, which must neither block nor use the offer. The caller withdraws
 // the offer when the worker has ended.
-func (e *Engine) Offer(w *pawl.Worker) *Offer {
-	o := &Offer{worker: w, offers: &e.offers, bell: newBell(), work: newBell()}
+func (e *Engine) Offer(w *pawl.Worker, run func(*Assignment)) *Offer {
+	o := &Offer{worker: w, offers: &e.offers, run: run, bell: newBell(), work: newBell()}
 	e.offers.mu.Lock()
 	defer e.offers.mu.Unlock()
 	e.offers.list = append(e.offers.list, o)
 	return o
 }
 
-// Withdraw ends the offer. What commits under way have taken is given all the same.
+// Withdraw ends the offer: nothing is handed over any more. What commits under way
+// have taken goes with the worker, and whoever has ended that has it done again.
 func (o *Offer) Withdraw() {
-	o.Close()
+	o.mu.Lock()
+	o.slots, o.withdrawn = 0, true
+	o.mu.Unlock()
 	o.offers.mu.Lock()
 	defer o.offers.mu.Unlock()
 	o.offers.list = slices.DeleteFunc(o.offers.list, func(x *Offer) bool { return x == o })
 	delete(o.offers.busy, o.worker.Key())
 }
 
-// Open offers slots, until Close.
-func (o *Offer) Open(slots int) {
+// Add offers so many slots more, unless the worker has yet to look at the queue.
+func (o *Offer) Add(slots int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.slots = slots
+	if !o.rung() {
+		o.slots += slots
+	}
 }
 
-// Close lets nothing more be taken, and answers how many slots were: those given
-// and not yet fetched with Given, and those that commits under way may give.
-func (o *Offer) Close() (reserved int) {
+// rung reports whether the worker has not heard its bell yet.
+func (o *Offer) rung() bool { return len(o.work.c) > 0 }
+
+// Close lets nothing more be taken, until Add.
+func (o *Offer) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.slots = 0
-	return o.taken + len(o.given)
+}
+
+// Reserved answers how many slots are not the worker's to use: those that are
+// offered, and those that commits under way may use.
+func (o *Offer) Reserved() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.slots + o.taken
 }
 
 // Work answers the worker's own bell for what there may be to claim.
 func (o *Offer) Work() <-chan struct{} { return o.work.c }
 
-// Bell rings when something was given, or a slot that was taken came back.
+// Bell rings when a slot that was taken came back.
 func (o *Offer) Bell() <-chan struct{} { return o.bell.c }
-
-// Given answers what the worker now owns.
-func (o *Offer) Given() []Assignment {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	given := o.given
-	o.given = nil
-	return given
-}
 
 func (o *Offer) take() bool {
 	o.mu.Lock()
@@ -119,24 +126,53 @@ func (o *Offer) take() bool {
 	return true
 }
 
-// give hands over what was committed, or takes the slot back.
+// lend takes a slot that the worker's own visit has left in this transaction, unless
+// something has come into the queue.
+func (o *Offer) lend() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.rung() {
+		return false
+	}
+	o.taken++
+	return true
+}
+
+// give hands over what was committed.
 func (o *Offer) give(a *Assignment) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.taken--
-	if a != nil {
-		o.given = append(o.given, *a)
+	if o.withdrawn {
+		o.bell.ring()
+	} else {
+		o.run(a)
 	}
+}
+
+// giveBack gives a slot back that was taken for nothing.
+func (o *Offer) giveBack() {
+	o.mu.Lock()
+	o.taken--
 	o.mu.Unlock()
 	o.bell.ring()
 }
 
-// ring rings the bells of all workers.
+// ring rings the bells of all workers: something is in the queue. They offer nothing
+// more until they have looked, so that it is not overtaken for as long as a visit takes.
 func (s *offers) ring() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.list {
-		o.work.ring()
+		o.ring()
 	}
+}
+
+func (o *Offer) ring() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.slots = 0
+	o.work.ring()
 }
 
 // find answers an offer with a slot for the route, or nil. Offers take turns.
@@ -169,13 +205,70 @@ type gift struct {
 	what Assignment
 }
 
+// A spare is slots that a worker's visit has left in this very transaction, which has
+// found nothing in the queue for them. What is submitted in the same commit may take
+// them, and once it is committed they are offered.
+type spare struct {
+	of    *Offer
+	slots int
+}
+
+// spare leaves slots of a worker of this process to what is submitted in the same commit.
+func (e *Engine) spare(t *tx, worker int64, slots int) {
+	if o := e.offers.of(worker); o != nil && slots > 0 {
+		t.spare = append(t.spare, spare{o, slots})
+	}
+}
+
+// look is for a worker whose next transaction looks at the queue: it sees what its bell
+// has rung for until now.
+func (s *offers) look(worker int64) {
+	if o := s.of(worker); o != nil {
+		select {
+		case <-o.work.c:
+		default:
+		}
+	}
+}
+
+// of answers the offer of a worker, or nil.
+func (s *offers) of(worker int64) *Offer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.IndexFunc(s.list, func(o *Offer) bool { return o.worker.Key() == worker }); i >= 0 {
+		return s.list[i]
+	}
+	return nil
+}
+
+// spared answers an offer with a spare slot for the route, or nil.
+func (t *tx) spared(route int64) *Offer {
+	for _, s := range t.spare {
+		if s.slots > 0 && slices.Contains(s.of.worker.Routes, route) {
+			return s.of
+		}
+	}
+	return nil
+}
+
+// takeSlot takes a slot of an offer, one that is spare in this transaction if it can.
+func (t *tx) takeSlot(o *Offer) bool {
+	for i := range t.spare {
+		if s := &t.spare[i]; s.of == o && s.slots > 0 && o.lend() {
+			s.slots--
+			return true
+		}
+	}
+	return o.take()
+}
+
 // settle hands over what was claimed for offers, or takes it back.
 func (t *tx) settle(gifts []gift, committed bool) {
 	for i := range gifts {
 		if committed {
 			gifts[i].to.give(&gifts[i].what)
 		} else {
-			gifts[i].to.give(nil)
+			gifts[i].to.giveBack()
 		}
 	}
 }
@@ -184,13 +277,13 @@ func (t *tx) settle(gifts []gift, committed bool) {
 // steps for the offer while it has slots. The worker must be in sight.
 func (e *Engine) handOver(t *tx, o *Offer, j *pawl.Job, def *workflow.Definition) error {
 	w := t.worker(o.worker.Key())
-	if w == nil || lifecycle.Worker.Ended(w.State) || w.State == lifecycle.WorkerPaused || !o.take() {
+	if w == nil || lifecycle.Worker.Ended(w.State) || w.State == lifecycle.WorkerPaused || !t.takeSlot(o) {
 		return nil
 	}
 	reserved := true // the first slot is taken before the job is started
 	defer func() {
 		if reserved {
-			o.give(nil)
+			o.giveBack()
 		}
 	}()
 	d := &workflow.Decision{Definition: def, Board: board{e: e, t: t, key: j.Key()}, Now: t.now, Jitter: e.cfg.Jitter}
@@ -204,7 +297,7 @@ func (e *Engine) handOver(t *tx, o *Offer, j *pawl.Job, def *workflow.Definition
 		if s.State != lifecycle.StepEnqueued || !slices.Contains(w.Routes, s.Route) {
 			continue
 		}
-		if !reserved && !o.take() {
+		if !reserved && !t.takeSlot(o) {
 			break
 		}
 		reserved = true
@@ -228,16 +321,14 @@ func (t *tx) startTask(w *pawl.Worker) error {
 	return t.moveWorker(w, lifecycle.WorkerStartTask, workflow.Note{Actor: w.ID.Public(pawl.WorkerPrefix)})
 }
 
-// offerFor answers the offer that a job of the definition could go to.
+// offerFor finds the offer that a job of the definition could go to.
 func (s *submit) offerFor(q *store.Query) {
-	if s.offer = nil; !s.direct {
+	s.route, s.offer = 0, nil
+	if !s.direct || s.def.Concurrency > 0 {
 		return
 	}
-	j := &pawl.Job{Workspace: s.sub.Workspace, Private: s.private()}
-	if s.def.Concurrency > 0 {
-		return
-	}
-	if s.offer = s.e.offers.find(firstRoute(s.def, j)); s.offer != nil {
+	s.route = firstRoute(s.def, &pawl.Job{Workspace: s.sub.Workspace, Private: s.private()})
+	if s.offer = s.e.offers.find(s.route); s.offer != nil {
 		s.e.offers.watch(q, s.offer.worker.Key())
 	}
 }

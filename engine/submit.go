@@ -75,6 +75,7 @@ type submit struct {
 	hash [32]byte // of the request
 
 	direct bool   // it may go to an offer
+	route  int64  // of its first steps, if it may
 	offer  *Offer // or nil
 
 	answered pawl.ID
@@ -142,21 +143,26 @@ func (s *submit) query(q *store.Query) {
 	s.offerFor(q)
 }
 
+func (s *submit) late() {}
+
 func (s *submit) decide(t *tx) error {
-	err := s.make(t)
-	if err == nil || s.offer == nil {
+	o := t.spared(s.route)
+	if o == nil {
+		o = s.offer
+	}
+	err := s.make(t, o)
+	if err == nil || o == nil {
 		return err
 	}
 	// It is the hand-over that failed, or would fail in any case: the job is made
 	// without.
 	t.undo()
 	t.open()
-	s.offer = nil
-	return s.make(t)
+	return s.make(t, nil)
 }
 
 // make makes the job, and hands it to the offer if there is one.
-func (s *submit) make(t *tx) error {
+func (s *submit) make(t *tx, o *Offer) error {
 	s.replayed = false // whatever an earlier try has decided
 	if s.key.Key != "" {
 		if done, err := s.replay(t); done || err != nil {
@@ -171,8 +177,8 @@ func (s *submit) make(t *tx) error {
 	if err != nil {
 		return err
 	}
-	if s.offer != nil {
-		if err := s.e.handOver(t, s.offer, t.job(s.id.Key()), s.def); err != nil {
+	if o != nil {
+		if err := s.e.handOver(t, o, t.job(s.id.Key()), s.def); err != nil {
 			return err
 		}
 	}

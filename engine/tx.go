@@ -39,6 +39,7 @@ type tx struct {
 	taken       []*pawl.Signal
 	slots       []store.Pool // taken by this transaction, one entry for each
 	gifts       []gift
+	spare       []spare
 
 	command int // counts commands, to tell whose touch of a record is first
 	journal journal

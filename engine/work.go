@@ -327,6 +327,7 @@ func (c *claim) query(q *store.Query) {
 	if c.sated {
 		return
 	}
+	c.e.offers.look(c.worker.Key())
 	q.Claims = append(q.Claims, store.ClaimQuery{Worker: c.worker.Key(), Routes: c.routes, Limit: c.e.spoiled.limit(c.worker.Key(), c.free), Starts: c.queued})
 }
 
@@ -371,9 +372,19 @@ func (c *claim) decide(t *tx) error {
 		}
 	}
 	if len(c.assigned) > 0 {
-		return t.startTask(w)
+		if err := t.startTask(w); err != nil {
+			return err
+		}
+	}
+	if c.emptied(facts) {
+		c.e.spare(t, w.Key(), c.free-len(c.assigned)) // last: it is not undone
 	}
 	return nil
+}
+
+// emptied reports whether the queue has nothing more for the worker, as far as is known.
+func (c *claim) emptied(f *store.ClaimFacts) bool {
+	return c.sated || !c.passed && c.spoiled == 0 && len(f.Steps)+len(f.Starts) < c.free
 }
 
 // start starts a pending job and takes its first steps. A job that cannot be

@@ -112,6 +112,7 @@ var errEnded = errors.New("the worker was ended")
 // (T5). If an operator has ended it, it stops for good; else it was taken for
 // dead, and registers anew (J1).
 func (w *Worker) ended() {
+	w.offer.Withdraw() // from here on nothing begins that would not be stopped
 	w.stopAll(errEnded)
 	end, err := w.config.Engine.WorkerEnd(w.life, w.key())
 	for err != nil && !w.draining() {
@@ -139,10 +140,9 @@ func (w *Worker) reincarnate(reason string) {
 	w.log.Warn("this worker was taken for dead; it drops what it held and registers anew", "reason", reason,
 		"hint", "if that happens again and again, the servers want more beats: --beat is a third of their --silence, or less")
 	w.mu.Lock()
-	release, offer := w.release, w.offer
+	release := w.release
 	w.mu.Unlock()
 	release()
-	offer.Withdraw()
 	for !w.draining() {
 		err := w.register(w.life)
 		if err == nil {
@@ -162,11 +162,12 @@ func (w *Worker) spare(key int64, state machine.State) {
 	}
 	why := w.config.Scarce()
 	w.mu.Lock()
-	was := w.scarce
-	if w.scarce = why != ""; w.scarce {
-		w.offer.Close()
-	}
+	was, offer := w.scarce, w.offer
+	w.scarce = why != ""
 	w.mu.Unlock()
+	if why != "" {
+		offer.Close()
+	}
 	switch {
 	case why != "" && !was:
 		w.log.Warn("the worker pauses itself; what it runs goes to others", "reason", why)

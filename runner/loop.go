@@ -152,8 +152,9 @@ func (w *Worker) register(ctx context.Context) error {
 		release()
 		return err
 	}
+	offer := c.Engine.Offer(self, w.run)
 	w.mu.Lock()
-	w.self, w.actor, w.release, w.offer = self, self.ID.Public(pawl.WorkerPrefix), release, c.Engine.Offer(self)
+	w.self, w.actor, w.release, w.offer = self, self.ID.Public(pawl.WorkerPrefix), release, offer
 	w.mu.Unlock()
 	return nil
 }
@@ -213,8 +214,9 @@ func (w *Worker) loop() {
 	hungry := true
 	for {
 		outbox = w.collect(outbox)
-		reserved := w.accept()
+		hungry = hungry || w.rung()
 		draining := w.draining()
+		reserved := w.reserved(hungry || draining)
 		if draining && len(outbox) == 0 && w.busy()+reserved == 0 {
 			w.finish()
 			return
@@ -222,11 +224,9 @@ func (w *Worker) loop() {
 		now := engine.Portion(outbox)
 		free := max(w.free()-reserved-len(outbox[now:]), 0) // what is held back keeps its slot
 		if len(outbox) > 0 || hungry && free > 0 {
-			if hungry {
-				w.silence() // what rang before is covered by this visit
-			} else { // what the reports make ready needs about as many slots
+			if !hungry { // what the reports make ready needs about as many slots
 				share := min(free, now)
-				w.offer.Open(free - share)
+				w.offer.Add(free - share)
 				free = share
 			}
 			var again bool
@@ -235,7 +235,7 @@ func (w *Worker) loop() {
 			}
 			continue
 		}
-		w.offer.Open(free)
+		w.offer.Add(free)
 		select {
 		case r := <-w.results:
 			outbox = append(outbox, w.finished(r))
@@ -251,11 +251,13 @@ func (w *Worker) loop() {
 	}
 }
 
-// silence takes a ring of the worker's bell back.
-func (w *Worker) silence() {
+// rung reports whether something came into the queue since the loop last looked.
+func (w *Worker) rung() bool {
 	select {
 	case <-w.offer.Work():
+		return true
 	default:
+		return false
 	}
 }
 
@@ -279,15 +281,13 @@ func (w *Worker) collect(outbox []engine.Report) []engine.Report {
 	}
 }
 
-// accept runs what was given to the worker's offer, and closes it. It answers the
-// slots that are reserved for more.
-func (w *Worker) accept() (reserved int) {
-	w.offer.Close()
-	given := w.offer.Given()
-	for i := range given {
-		w.run(&given[i])
+// reserved answers the slots that are not the loop's to use. It closes the offer of a
+// worker that goes to the queue, so that nobody is overtaken, or takes nothing.
+func (w *Worker) reserved(closed bool) int {
+	if closed || w.free() == 0 {
+		w.offer.Close()
 	}
-	return w.offer.Close()
+	return w.offer.Reserved()
 }
 
 func (w *Worker) finished(r engine.Report) engine.Report {
