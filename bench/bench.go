@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/pawl-dev/pawl/store"
 )
@@ -24,6 +25,11 @@ type Target interface {
 	// its row of the trail, and answers how many a second. The workload
 	// EndToEnd has run before.
 	Bare(ctx context.Context, n int) (float64, error)
+	// Copy adds n copies of a job and its steps, without a trail, as if they had
+	// been made at that time. No handle is open, and no other job is of that second.
+	Copy(ctx context.Context, job int64, n int, at time.Time) error
+	// Tidy has the database do what it would have done in the days since then.
+	Tidy(ctx context.Context) error
 }
 
 // Spent is what was written, in bytes. What a target cannot tell is 0.

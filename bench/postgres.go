@@ -54,11 +54,20 @@ const benchName = "pawl bench"
 // URL answers where the schema is.
 func (p *Postgres) URL() string { return p.config.URL }
 
-// Close drops the schema.
-func (p *Postgres) Close(ctx context.Context) error {
+// Backend answers the number of a process of the server.
+func (p *Postgres) Backend() int { return int(p.conn.PgConn().PID()) }
+
+// Close drops the schema, on a new connection where the own one went with what was
+// interrupted.
+func (p *Postgres) Close(ctx context.Context) (err error) {
 	ctx = context.WithoutCancel(ctx)
+	if p.conn.IsClosed() {
+		if p.conn, err = pgx.Connect(ctx, p.config.URL); err != nil {
+			return err
+		}
+	}
 	defer p.conn.Close(ctx)
-	_, err := p.conn.Exec(ctx, "drop schema "+p.schema+" cascade")
+	_, err = p.conn.Exec(ctx, "drop schema "+p.schema+" cascade")
 	return err
 }
 

@@ -35,6 +35,9 @@ steps:
 `}
 )
 
+// unserved is a job that no worker of Pawl takes.
+var unserved = Shape{Name: "unserved", Steps: 1, source: "name: unserved\nsteps:\n  - {id: step1, handler: unserved}\n"}
+
 // FanOutWidth is how many instances a fan-out has.
 const FanOutWidth = 1000
 

@@ -48,12 +48,11 @@ func (s SQLite) Left(context.Context) (Left, error) { return Left{}, nil }
 // Bare implements Target, on copies of the tables, without their secondary
 // indexes.
 func (s SQLite) Bare(ctx context.Context, n int) (float64, error) {
-	c, err := zsqlite.OpenConn(s.Path, zsqlite.OpenReadWrite|zsqlite.OpenWAL)
+	c, err := s.open(ctx, "pragma synchronous = "+s.Synchronous)
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close()
-	c.SetInterrupt(ctx.Done())
 	keys, err := s.copyTables(c)
 	if err != nil {
 		return 0, err
@@ -69,9 +68,6 @@ func (s SQLite) Bare(ctx context.Context, n int) (float64, error) {
 
 // copyTables answers the keys of the steps it copied.
 func (s SQLite) copyTables(c *zsqlite.Conn) (keys [][2]int64, err error) {
-	if err := sqlitex.ExecuteTransient(c, "pragma synchronous = "+s.Synchronous, nil); err != nil {
-		return nil, err
-	}
 	for _, table := range []string{"step", "audit"} {
 		made, err := sqlitex.ResultText(c.Prep("select sql from sqlite_master where type = 'table' and name = '" + table + "'"))
 		if err != nil {

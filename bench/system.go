@@ -3,7 +3,9 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +42,7 @@ type PawlConfig struct {
 	Store    store.Store // closed with the system
 	Lanes    int         // commits in flight; default 1
 	Workers  int         // in this process; default 1
-	Capacity int         // of each worker; default 500
+	Capacity int         // of all workers together; default 1000
 }
 
 // Pawl is an engine and its workers in this process.
@@ -51,22 +53,24 @@ type Pawl struct {
 	begin   atomic.Pointer[func(time.Time)]
 	ran     atomic.Int64
 	due     int64 // runs that the jobs submitted come to
+	first   int64 // key of the first job submitted
+	drained bool
 }
 
 // NewPawl starts an engine without a worker.
 func NewPawl(c PawlConfig) *Pawl {
 	c.Lanes, c.Workers = max(c.Lanes, 1), max(c.Workers, 1)
 	if c.Capacity <= 0 {
-		c.Capacity = 500
+		c.Capacity = 1000
 	}
-	return &Pawl{config: c, engine: engine.New(engine.Config{Store: c.Store, Lanes: c.Lanes})}
+	return &Pawl{config: c, first: math.MaxInt64, engine: engine.New(engine.Config{Store: c.Store, Lanes: c.Lanes})}
 }
 
 // Start implements System.
 func (p *Pawl) Start(ctx context.Context) error {
 	handlers := map[string]runner.Handler{"noop": p.handler(`{}`), "list": p.handler(fanOutItems())}
 	for range p.config.Workers {
-		w, err := runner.Start(ctx, runner.WorkerConfig{Engine: p.engine, Store: p.config.Store, Capacity: p.config.Capacity, Handlers: handlers})
+		w, err := runner.Start(ctx, runner.WorkerConfig{Engine: p.engine, Store: p.config.Store, Capacity: p.slots(), Handlers: handlers})
 		if err != nil {
 			return err
 		}
@@ -94,8 +98,12 @@ func fanOutItems() string {
 	return string(b)
 }
 
-// submitBatch is how many jobs one submission holds.
-const submitBatch = 200
+// slots are those of one worker.
+func (p *Pawl) slots() int { return max(p.config.Capacity/p.config.Workers, 1) }
+
+// batch is how many jobs one submission holds: while a worker reports as many and
+// begins as many others, it has slots for them.
+func (p *Pawl) batch() int { return max(p.slots()*2/5, 1) }
 
 // Submit implements System.
 func (p *Pawl) Submit(ctx context.Context, s Shape, n int) error {
@@ -105,7 +113,7 @@ func (p *Pawl) Submit(ctx context.Context, s Shape, n int) error {
 	}
 	p.due += int64(n * s.Steps)
 	for n > 0 {
-		subs := make([]pawl.Submission, min(n, submitBatch))
+		subs := make([]pawl.Submission, min(n, p.batch()))
 		for i := range subs {
 			subs[i] = pawl.Submission{Definition: def.Canonical(), Actor: "bench"}
 		}
@@ -117,6 +125,7 @@ func (p *Pawl) Submit(ctx context.Context, s Shape, n int) error {
 			if a.Err != nil {
 				return a.Err
 			}
+			p.first = min(p.first, a.ID.Key())
 		}
 		n -= len(subs)
 	}
@@ -126,14 +135,35 @@ func (p *Pawl) Submit(ctx context.Context, s Shape, n int) error {
 // Drain implements System. It looks at the database once the handlers have run
 // as often as they have to.
 func (p *Pawl) Drain(ctx context.Context) error {
-	open := store.JobFilter{States: []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}, Limit: 1}
-	return Poll(ctx, func() (bool, error) {
+	err := Poll(ctx, func() (bool, error) {
 		if p.ran.Load() < p.due {
 			return false, nil
 		}
-		jobs, err := p.config.Store.Jobs(ctx, open)
-		return len(jobs) == 0, err
+		return p.still(ctx)
 	})
+	p.drained = err == nil
+	return err
+}
+
+// still reports whether no step is under way and nothing has to be weighed. To look
+// for jobs that are open takes long where thousands wait; see ended.
+func (p *Pawl) still(ctx context.Context) (bool, error) {
+	enqueued, running, err := p.config.Store.InFlight(ctx)
+	if err != nil || len(enqueued)+len(running) > 0 {
+		return false, err
+	}
+	agenda, err := p.config.Store.Look(ctx, store.LookQuery{Limit: 1})
+	return err == nil && len(agenda.Marked) == 0, err
+}
+
+// ended fails if a job is open that was submitted here.
+func (p *Pawl) ended(ctx context.Context) error {
+	open := store.JobFilter{States: []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}, Limit: 1}
+	jobs, err := p.config.Store.Jobs(ctx, open)
+	if err == nil && len(jobs) > 0 && jobs[0].ID.Key() >= p.first {
+		err = fmt.Errorf("job %s is %s though nothing is left to do", jobs[0].ID.Public(pawl.JobPrefix), jobs[0].State)
+	}
+	return err
 }
 
 // settle waits until the handle has counted what it did: a job's end can be seen
@@ -199,13 +229,16 @@ func (p *Pawl) Begin(f func(time.Time)) {
 	p.begin.Store(&f)
 }
 
-// Close implements System.
-func (p *Pawl) Close() error {
+// Close implements System. What was drained has ended, or it fails.
+func (p *Pawl) Close() (err error) {
+	if p.drained {
+		err = p.ended(context.Background())
+	}
 	for _, w := range p.workers {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		w.Drain(ctx)
 		cancel()
 	}
 	p.engine.Close()
-	return p.config.Store.Close()
+	return errors.Join(err, p.config.Store.Close())
 }

@@ -67,7 +67,7 @@ type Millis float64
 func Workloads() []Workload {
 	return []Workload{
 		{"no-op jobs, insert", idle, insert, work},
-		{"no-op jobs, drain", backlog, drain, nil},
+		{Drained, backlog, drain, nil},
 		{EndToEnd, warm(Noop), many(Noop), nil},
 		{Diamonds, warm(Diamond), many(Diamond), nil},
 		{"chains of 3, many at once", warm(Chain3), many(Chain3), nil},
@@ -82,6 +82,7 @@ func Workloads() []Workload {
 
 // Workloads that are named elsewhere too.
 const (
+	Drained  = "no-op jobs, drain"
 	EndToEnd = "no-op jobs, end to end"
 	Diamonds = "diamonds of 4, many at once"
 	Chains   = "chains of 10, many at once"

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/pawl-dev/pawl/bench"
 )
@@ -26,7 +27,7 @@ type Contest struct {
 	Rounds    int
 	Aims      []Aim
 	CPU       func() CPU                                         // used so far
-	Bare      func(ctx context.Context, n int) (float64, error)  // the database alone; see bench.Target
+	Bare      func(ctx context.Context, n int) (float64, error)  // the database alone; see bench.Target. nil: it does not take part
 	Progress  func(workload string, round int, who, what string) // told of each turn
 }
 
@@ -51,7 +52,7 @@ func (c Contest) Run(ctx context.Context) (*Outcome, error) {
 	o := new(Outcome)
 	for _, w := range c.Workloads {
 		for round := 1; round <= c.Rounds; round++ {
-			turns, err := c.round(ctx, w)
+			turns, err := c.round(ctx, w, round)
 			if err != nil {
 				return nil, err
 			}
@@ -66,16 +67,22 @@ func (c Contest) Run(ctx context.Context) (*Outcome, error) {
 	return o, nil
 }
 
-func (c Contest) round(ctx context.Context, w bench.Workload) ([]Turn, error) {
+// round lets those who began the last round end this one: what a turn leaves to be
+// done is at the cost of the next.
+func (c Contest) round(ctx context.Context, w bench.Workload, round int) ([]Turn, error) {
 	var turns []Turn
-	for _, e := range c.Entrants {
+	order := slices.Clone(c.Entrants)
+	if round%2 == 0 {
+		slices.Reverse(order)
+	}
+	for _, e := range order {
 		t, err := c.turn(ctx, w, e)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", e.Name, w.Name, err)
 		}
 		turns = append(turns, t)
 	}
-	if w.Name != bench.EndToEnd {
+	if w.Name != bench.EndToEnd || c.Bare == nil {
 		return turns, nil
 	}
 	rate, err := c.Bare(ctx, int(bench.Budget.Audit)*c.Entrants[0].Sizes.Jobs)

@@ -25,7 +25,14 @@ audit trail is on, as always.
 Files go to --dir and are removed. On PostgreSQL a schema of its own is made and
 dropped. A job's cost is in commits (shared by many jobs), inserted and updated
 records, and audit rows; a no-op job may cost 3 commits of its own, 2 inserts,
-4 updates and 8 audit rows. docs/bench.md says what each column is.`
+4 updates and 8 audit rows. docs/bench.md says what each column is.
+
+--finished and --waiting ask another question: does a full database slow the work?
+On each store one database is filled with so many jobs that ended days ago, and
+that wait for a worker that nobody runs, and does the workloads in turns with an
+empty one: both figures, their ratio, and the CPU time of each. Neither may take
+more than 1.1 times as long. Unless --only says otherwise it is done with no-op
+jobs, drained and end to end, and chains of 10, one at a time.`
 
 // A benchCommand is the flags of pawl bench.
 type benchCommand struct {
@@ -36,6 +43,8 @@ type benchCommand struct {
 	dir      string
 	postgres string
 	format   string
+	fill     bench.Fill
+	rounds   int
 }
 
 // The stores of pawl bench.
@@ -52,15 +61,24 @@ func newBench(a *app) *cobra.Command {
 		Short: "Measure the speed of this machine",
 		Long:  benchLong,
 		Example: "  pawl bench\n  pawl bench --jobs 50000 -o json\n  pawl bench --stores full --only chain,start\n" +
-			"  pawl bench --only sustained --rate 2000\n  pawl bench --postgres postgres://localhost/test",
+			"  pawl bench --only sustained --rate 2000\n  pawl bench --postgres postgres://localhost/test\n" +
+			"  pawl bench --finished 1000000 --waiting 10000 --stores full",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return b.run(c.Context()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if b.fill == (bench.Fill{}) && c.Flags().Changed("rounds") {
+				return usage("", "--rounds %d: only with --finished or --waiting", b.rounds)
+			}
+			return b.run(c.Context())
+		},
 	}
 	f := c.Flags()
 	f.IntVar(&b.sizes.Jobs, "jobs", 20_000, "no-op jobs")
 	f.IntVar(&b.sizes.Graphs, "chains", 500, "chains, and diamonds, at once")
 	f.IntVar(&b.sizes.Samples, "samples", 200, "samples of each latency")
 	f.Float64Var(&b.sizes.Rate, "rate", 1000, "jobs per second that the sustained load offers, for ten seconds")
+	f.IntVar(&b.fill.Finished, "finished", 0, "jobs that have finished before, in a database that is held against an empty one")
+	f.IntVar(&b.fill.Waiting, "waiting", 0, "jobs that wait in it, on a route that no worker serves")
+	f.IntVar(&b.rounds, "rounds", 5, "how often both do each workload, in turns")
 	f.StringSliceVar(&b.only, "only", nil, "workloads with one of these words in their name (default: all)")
 	f.StringSliceVar(&b.stores, "stores", nil, "full, normal (of SQLite), postgres (default: all there are)")
 	f.StringVar(&b.dir, "dir", "", "folder of the SQLite files (default: one in the folder for temporary files)")
@@ -76,7 +94,15 @@ func (b *benchCommand) run(ctx context.Context) error {
 	if err := b.check(); err != nil {
 		return err
 	}
-	report, err := b.measure(ctx)
+	dir, err := os.MkdirTemp(b.dir, "pawl-bench-")
+	if err != nil {
+		return usage("name a folder that can be written with --dir", "cannot make a folder for the SQLite files: %v", err)
+	}
+	defer os.RemoveAll(dir)
+	if b.fill != (bench.Fill{}) {
+		return b.runFilled(ctx, dir)
+	}
+	report, err := b.measure(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -98,6 +124,14 @@ func (b *benchCommand) check() error {
 		if n < 1 || n > 10_000_000 {
 			return usage("", "%s %d: want 1 to 10000000", flag, n)
 		}
+	}
+	for flag, n := range map[string]int{"--finished": b.fill.Finished, "--waiting": b.fill.Waiting} {
+		if n < 0 || n > 10_000_000 {
+			return usage("", "%s %d: want 0 to 10000000", flag, n)
+		}
+	}
+	if b.rounds < 1 || b.rounds > 1000 {
+		return usage("", "--rounds %d: want 1 to 1000", b.rounds)
 	}
 	if !(b.sizes.Rate >= 1 && b.sizes.Rate <= 100_000) {
 		return usage("", "--rate %v: want 1 to 100000", b.sizes.Rate)
@@ -128,27 +162,35 @@ func (b *benchCommand) wanted(store string) bool {
 	return len(b.stores) == 0 && (store != benchPostgres || b.postgres != "") || slices.Contains(b.stores, store)
 }
 
-func (b *benchCommand) measure(ctx context.Context) (*bench.Report, error) {
-	dir, err := os.MkdirTemp(b.dir, "pawl-bench-")
+func (b *benchCommand) measure(ctx context.Context, dir string) (*bench.Report, error) {
+	targets, done, err := b.targets(ctx, dir, "empty")
 	if err != nil {
-		return nil, usage("name a folder that can be written with --dir", "cannot make a folder for the SQLite files: %v", err)
+		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	c := bench.Config{Workloads: bench.Select(b.only...), Sizes: b.sizes, Progress: func(target, what string) { fmt.Fprintf(b.stderr, "%s: %s\n", target, what) }}
+	defer done()
+	return bench.Run(ctx, bench.Config{Targets: targets, Workloads: bench.Select(b.only...), Sizes: b.sizes, Progress: b.progress})
+}
+
+func (b *benchCommand) progress(target, what string) {
+	fmt.Fprintf(b.stderr, "%s: %s\n", target, what)
+}
+
+// targets makes a database of that name in each store that is wanted. done drops
+// what is not in the folder.
+func (b *benchCommand) targets(ctx context.Context, dir, name string) (list []bench.Target, done func(), err error) {
 	for _, mode := range []string{sqlite.Full, sqlite.Normal} {
 		if b.wanted(mode) {
-			c.Targets = append(c.Targets, bench.SQLite{Path: filepath.Join(dir, mode+".db"), Synchronous: mode, Log: b.log})
+			list = append(list, bench.SQLite{Path: filepath.Join(dir, name+"-"+mode+".db"), Synchronous: mode, Log: b.log})
 		}
 	}
-	if b.wanted(benchPostgres) {
-		p, err := bench.NewPostgres(ctx, postgres.Config{URL: b.postgres, Log: b.log})
-		if err != nil {
-			return nil, usage("is the server running, and may you connect?", "--postgres: %v", err)
-		}
-		defer p.Close(ctx)
-		c.Targets = append(c.Targets, p)
+	if !b.wanted(benchPostgres) {
+		return list, func() {}, nil
 	}
-	return bench.Run(ctx, c)
+	p, err := bench.NewPostgres(ctx, postgres.Config{URL: b.postgres, Log: b.log})
+	if err != nil {
+		return nil, nil, usage("is the server running, and may you connect?", "--postgres: %v", err)
+	}
+	return append(list, p), func() { p.Close(ctx) }, nil
 }
 
 func benchTable(results []bench.Result) [][]string {
