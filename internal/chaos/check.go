@@ -33,6 +33,7 @@ type outcome struct {
 	trails  map[pawl.StepKey][]audit.Entry // of steps; of jobs at ord 0
 	effects map[effect]int
 	byJob   map[int64][]*pawl.Step
+	tables  []*table
 }
 
 // check holds what came of a run against what it should have come to.
@@ -41,7 +42,7 @@ func (r *run) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	errs := []error{r.checkJobs(o), r.checkRest(ctx, o), r.checkLimits(o), r.verify(ctx)}
+	errs := []error{r.checkJobs(o), r.checkRest(ctx, o), r.checkLimits(o), r.checkTimes(o), r.checkTimetables(o), r.verify(ctx)}
 	for _, s := range o.steps {
 		errs = append(errs, o.checkStep(s))
 	}
@@ -96,9 +97,16 @@ func (r *run) outcome(ctx context.Context) (*outcome, error) {
 			r.report.Losses += s.Losses
 		}
 	}
+	o.tables, err = r.tables(ctx)
+	if err != nil {
+		return nil, err
+	}
 	err = r.store.Trails(ctx, 0, func(t store.TrailOf) error {
 		if t.Kind == lifecycle.Step.Name || t.Kind == lifecycle.Job.Name {
 			o.trails[t.StepKey] = t.Entries
+		}
+		if t.Kind == lifecycle.Worker.Name && strings.HasPrefix(t.Entries[len(t.Entries)-1].Reason, "silent") {
+			r.report.Silent++
 		}
 		return nil
 	})
@@ -145,7 +153,7 @@ func (r *run) checkJobs(o *outcome) error {
 		}
 	}
 	for key, record := range o.records {
-		if record.Parent == 0 && !known[key] {
+		if record.Parent == 0 && record.Schedule == 0 && !known[key] {
 			errs = append(errs, fmt.Errorf("job %s (%s) was made and nobody was told", record.ID.Public(pawl.JobPrefix), record.Workflow))
 		}
 	}
@@ -262,7 +270,7 @@ func (r *run) checkLimits(o *outcome) error {
 	byKey := map[int][]span{}
 	for _, j := range r.jobs {
 		if record := o.records[j.id.Key()]; record != nil && j.shape.name == "keyed" && record.StartedAt != 0 {
-			byKey[j.key] = append(byKey[j.key], span{record.StartedAt, record.CompletedAt})
+			byKey[j.key] = append(byKey[j.key], r.spans(span{record.StartedAt, record.CompletedAt})...)
 		}
 	}
 	for key, spans := range byKey {
@@ -273,7 +281,7 @@ func (r *run) checkLimits(o *outcome) error {
 	var inNarrow []span
 	for k, s := range o.steps {
 		if s.Pool != 0 && o.records[k.Job] != nil {
-			inNarrow = append(inNarrow, progress(o.trails[k])...)
+			inNarrow = append(inNarrow, r.spans(progress(o.trails[k])...)...)
 		}
 	}
 	if n := most(inNarrow); n > narrowSlots {

@@ -82,8 +82,11 @@ func (cl *cluster) member(role, name string) (*member, error) {
 	if role == worker {
 		argv = append(argv, "--drain-timeout", "1s", "--beat", (cl.config.silence / 4).String())
 	}
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + cl.dir, "TMPDIR=" + filepath.Join(cl.dir, "tmp")}
-	return &member{name: name, role: role, argv: argv, env: env, dir: cl.dir, proxy: p}, nil
+	return &member{name: name, role: role, argv: argv, env: cl.env(), dir: cl.dir, host: cl.database.host(), proxy: p}, nil
+}
+
+func (cl *cluster) env() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + cl.dir, "TMPDIR=" + filepath.Join(cl.dir, "tmp")}
 }
 
 // up waits until every process is up that is meant to be, and starts those that
@@ -163,6 +166,7 @@ func (cl *cluster) close() {
 		if m.proxy != nil {
 			m.proxy.close()
 		}
+		m.host.close()
 	}
 	if cl.engine != nil {
 		cl.engine.Close()

@@ -25,6 +25,9 @@ type database interface {
 	// one; direct is what reaches it past them.
 	name(p *proxy) string
 	direct() string
+	// host is where a new process runs, and clock whose clock the database goes by.
+	host() *host
+	clock() *host
 	// proxy makes a proxy to it, or nil.
 	proxy() (*proxy, error)
 	close() error // when all processes have ended
@@ -34,15 +37,17 @@ type database interface {
 type postgresDatabase struct {
 	cluster *pgtest.Cluster
 	url     *url.URL
+	steps   bool  // the clocks of its processes may be stepped
+	own     *host // of the database
 }
 
 // newPostgres makes an empty database on the cluster.
-func newPostgres(ctx context.Context, c *pgtest.Cluster, name string) (*postgresDatabase, error) {
-	u, err := url.Parse(c.URL)
+func newPostgres(ctx context.Context, c *config, name string) (*postgresDatabase, error) {
+	u, err := url.Parse(c.cluster.URL)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := pgx.Connect(ctx, c.URL)
+	conn, err := pgx.Connect(ctx, c.cluster.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +58,7 @@ func newPostgres(ctx context.Context, c *pgtest.Cluster, name string) (*postgres
 		}
 	}
 	u.Path = "/" + name
-	return &postgresDatabase{cluster: c, url: u}, nil
+	return &postgresDatabase{cluster: c.cluster, url: u, steps: c.steps, own: newHost(false)}, nil
 }
 
 func (d *postgresDatabase) direct() string { return d.url.String() }
@@ -67,6 +72,9 @@ func (d *postgresDatabase) name(p *proxy) string {
 func (d *postgresDatabase) open(ctx context.Context) (store.Store, error) {
 	return postgres.Open(ctx, postgres.Config{URL: d.direct()})
 }
+
+func (d *postgresDatabase) host() *host  { return newHost(d.steps) }
+func (d *postgresDatabase) clock() *host { return d.own }
 
 func (d *postgresDatabase) proxy() (*proxy, error) { return newProxy(d.url.Host) }
 
@@ -89,10 +97,11 @@ func (d *postgresDatabase) crash(ctx context.Context, away time.Duration) error 
 type sqliteDatabase struct {
 	dir  string
 	disk *disk
+	own  *host // of all
 }
 
-func newSQLite(dir string) (*sqliteDatabase, error) {
-	d := &sqliteDatabase{dir: filepath.Join(dir, "disk")}
+func newSQLite(c *config, dir string) (*sqliteDatabase, error) {
+	d := &sqliteDatabase{dir: filepath.Join(dir, "disk"), own: newHost(c.steps)}
 	if err := os.Mkdir(d.dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -103,10 +112,12 @@ func newSQLite(dir string) (*sqliteDatabase, error) {
 func (d *sqliteDatabase) path() string         { return filepath.Join(d.dir, "pawl.db") }
 func (d *sqliteDatabase) direct() string       { return "sqlite://" + d.path() }
 func (d *sqliteDatabase) name(*proxy) string   { return d.direct() }
+func (d *sqliteDatabase) host() *host          { return d.own }
+func (d *sqliteDatabase) clock() *host         { return d.own }
 func (*sqliteDatabase) proxy() (*proxy, error) { return nil, nil }
 
 func (d *sqliteDatabase) open(ctx context.Context) (store.Store, error) {
-	return sqlite.Open(ctx, sqlite.Config{Path: d.path()})
+	return sqlite.Open(ctx, sqlite.Config{Path: d.path(), Clock: d.own.now})
 }
 
 // close leaves a copy where the disk was mounted: what failed is looked at.

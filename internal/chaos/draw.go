@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -23,6 +24,9 @@ const (
 	slowFault      kind = "slow"       // the network of one process is slow for a while
 	blackholeFault kind = "black hole" // nothing passes for longer than the silence, and all of it then
 	fullFault      kind = "disk full"
+	forwardFault   kind = "clock forward" // the wall clock of a process, or on SQLite of all, jumps and stays there
+	backFault      kind = "clock back"
+	slipFault      kind = "clock slip" // back, and after a while right again
 	cancelVerb     kind = "cancel"
 	pauseVerb      kind = "pause and resume"
 	retryVerb      kind = "retry"
@@ -37,6 +41,7 @@ type fault struct {
 	Busy  bool          `json:"busy,omitempty"` // a victim that holds a step is preferred
 	After time.Duration `json:"after"`          // since the round began
 	For   time.Duration `json:"for,omitempty"`  // how long it lasts, or how long until the victim is started again
+	Step  time.Duration `json:"step,omitempty"` // of a clock
 }
 
 func (f fault) String() string { return strings.TrimSpace(string(f.Kind) + " " + f.Role) }
@@ -61,8 +66,9 @@ var (
 		{pauseFault, worker, 2}, {pauseFault, server, 2}, {freezeFault, worker, 4}, {freezeFault, server, 2},
 		{restartFault, worker, 3}, {restartFault, server, 2}, {rollFault, worker, 1}, {rollFault, server, 1},
 		{databaseFault, "", 4}, {cutFault, "", 3}, {cutAllFault, "", 2}, {deafFault, "", 2}, {slowFault, "", 2}, {blackholeFault, worker, 2}, {blackholeFault, server, 1},
+		{forwardFault, worker, 2}, {forwardFault, server, 2}, {backFault, worker, 2}, {backFault, server, 2}, {slipFault, "", 2},
 	}
-	onSQLite = []chance{{killFault, dev, 10}, {restartFault, dev, 3}, {pauseFault, dev, 1}, {fullFault, "", 3}}
+	onSQLite = []chance{{killFault, dev, 10}, {restartFault, dev, 3}, {pauseFault, dev, 1}, {fullFault, "", 3}, {forwardFault, "", 2}, {backFault, "", 2}, {slipFault, "", 1}}
 	verbs    = []chance{{cancelVerb, "", 3}, {pauseVerb, "", 3}, {retryVerb, "", 2}}
 )
 
@@ -94,6 +100,7 @@ func drawFault(r *rand.Rand, silence time.Duration, chances []chance) fault {
 		if n -= c.weight; n < 0 {
 			f := fault{Kind: c.kind, Role: c.role, Pick: r.IntN(1 << 16), Busy: r.IntN(3) > 0, After: between(r, 50*time.Millisecond, 500*time.Millisecond)}
 			f.For = length(r, c.kind, silence)
+			f.Step = leap(r, c)
 			return f
 		}
 	}
@@ -107,10 +114,37 @@ func length(r *rand.Rand, k kind, silence time.Duration) time.Duration {
 		return silence + between(r, silence/4, silence)
 	case pauseFault, pauseVerb:
 		return between(r, 100*time.Millisecond, silence*3/4)
-	case deafFault, slowFault, fullFault:
+	case deafFault, slowFault, fullFault, slipFault:
 		return between(r, 200*time.Millisecond, silence)
 	}
 	return between(r, 0, 300*time.Millisecond)
+}
+
+// leaps bound by how much a clock jumps, and lag by how much that of SQLite is set
+// back for good: what waits for a time there waits for longer by that.
+const (
+	minLeap = time.Second
+	maxLeap = 6 * time.Hour
+	lag     = 5 * time.Second
+)
+
+// leap draws by how much a clock jumps: by seconds as often as by hours.
+func leap(r *rand.Rand, c chance) time.Duration {
+	most := maxLeap
+	switch c.kind {
+	case backFault:
+		if c.role == "" {
+			most = lag
+		}
+	case forwardFault, slipFault:
+	default:
+		return 0
+	}
+	d := time.Duration(float64(minLeap) * math.Pow(float64(most/minLeap), r.Float64())).Round(time.Second)
+	if c.kind == forwardFault {
+		return d
+	}
+	return -d
 }
 
 func between(r *rand.Rand, from, to time.Duration) time.Duration {

@@ -36,6 +36,9 @@ func (r *run) harm(ctx context.Context, f fault) error {
 		}
 		r.hurt(f, at, r.everybody(ctx))
 		return nil
+	case forwardFault, backFault, slipFault:
+		r.jump(ctx, f, r.victim(ctx, f).host)
+		return nil
 	case rollFault:
 		for _, m := range r.of(f.Role) {
 			if err := r.befall(ctx, f, m); err != nil {
@@ -48,6 +51,15 @@ func (r *run) harm(ctx context.Context, f fault) error {
 		return nil
 	}
 	return r.befall(ctx, f, r.victim(ctx, f))
+}
+
+// jump has a clock jump.
+func (r *run) jump(ctx context.Context, f fault, h *host) {
+	h.step(f.Step)
+	if f.Kind == slipFault {
+		pause(ctx, f.For)
+		h.step(-f.Step)
+	}
 }
 
 // befall applies a fault to one process. Another one that is on it ends first.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -161,9 +162,10 @@ type job struct {
 	shape    shape
 	key      int // of a keyed one
 	id       pawl.ID
-	canceled bool // an operator may have ended it
-	retried  bool // it continues another
-	answered bool // what it waits for from outside was given
+	at       time.Time // when it was asked for
+	canceled bool      // an operator may have ended it
+	retried  bool      // it continues another
+	answered bool      // what it waits for from outside was given
 }
 
 // drawJobs draws so many shapes, and as many of each as the others if there are

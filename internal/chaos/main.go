@@ -33,6 +33,7 @@ type config struct {
 	silence  time.Duration
 	patience time.Duration // how long anything may take until it is called stuck
 	jobs     int           // of a full run
+	steps    bool          // clocks of processes may be stepped
 	cluster  *pgtest.Cluster
 	progress func(format string, args ...any)
 }
@@ -85,6 +86,11 @@ func (c *config) all(ctx context.Context, seed uint64, rounds int) (_ *report, e
 	if err := c.build(); err != nil {
 		return nil, err
 	}
+	if err := canStep(); err != nil {
+		c.progress("no clock is stepped: %v\n", err)
+	} else {
+		c.steps = true
+	}
 	total := newReport()
 	total.Database, total.Seed = c.kind, seed
 	for s := seed; rounds > 0; s, rounds = s+1, rounds-fullRun {
@@ -125,9 +131,9 @@ func (c *config) build() error {
 // newDatabase makes the empty database of a run.
 func (c *config) newDatabase(ctx context.Context, dir string, seed uint64) (database, error) {
 	if c.kind == "sqlite" {
-		return newSQLite(dir)
+		return newSQLite(c, dir)
 	}
-	return newPostgres(ctx, c.cluster, fmt.Sprintf("chaos_%d", seed))
+	return newPostgres(ctx, c, fmt.Sprintf("chaos_%d", seed))
 }
 
 // roles are the processes of a run.
@@ -145,17 +151,20 @@ func (c *config) roles(seed uint64) []string {
 
 // chances are what befalls a run.
 func (c *config) chances(db database) []chance {
-	d, ok := db.(*sqliteDatabase)
-	if !ok {
-		return onPostgres
+	all, cannot := onPostgres, map[kind]bool{}
+	if d, ok := db.(*sqliteDatabase); ok {
+		all = onSQLite
+		if !d.disk.mounted {
+			c.progress("no disk is filled: this process may not mount one; root may, and so may: unshare -Urm go run ./internal/chaos ...\n")
+			cannot[fullFault] = true
+		}
 	}
-	if d.disk.mounted {
-		return onSQLite
+	if !c.steps {
+		cannot[forwardFault], cannot[backFault], cannot[slipFault] = true, true, true
 	}
-	c.progress("no disk is filled: this process may not mount one; root may, and so may: unshare -Urm go run ./internal/chaos ...\n")
 	var rest []chance
-	for _, c := range onSQLite {
-		if c.kind != fullFault {
+	for _, c := range all {
+		if !cannot[c.kind] {
 			rest = append(rest, c)
 		}
 	}

@@ -20,6 +20,7 @@ type member struct {
 	argv       []string
 	env        []string
 	dir        string // of its logs
+	host       *host
 	proxy      *proxy // to the database; nil on SQLite
 
 	pain sync.Mutex // held by the fault that is on it
@@ -49,7 +50,7 @@ func (m *member) start() error {
 	m.cmd.Env, m.cmd.Dir, m.cmd.Stderr, m.cmd.Stdout = m.env, m.dir, log, log
 	m.cmd.SysProcAttr = attributes()
 	m.exited = make(chan struct{})
-	return startPinned(m.cmd, m.exited)
+	return m.host.start(m.cmd, m.exited)
 }
 
 // log is the file of this life's talk.

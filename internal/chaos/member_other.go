@@ -9,7 +9,7 @@ import (
 
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-func startPinned(cmd *exec.Cmd, exited chan struct{}) error {
+func startPinned(cmd *exec.Cmd, exited chan struct{}, begun func(pid int) error) error {
 	if err := cmd.Start(); err != nil {
 		close(exited)
 		return err
@@ -18,5 +18,5 @@ func startPinned(cmd *exec.Cmd, exited chan struct{}) error {
 		defer close(exited)
 		_ = cmd.Wait()
 	}()
-	return nil
+	return begun(cmd.Process.Pid)
 }

@@ -39,7 +39,7 @@ func (r *run) ask(ctx context.Context, what string, do func() error) error {
 // whatever becomes of the answer.
 func (r *run) submit(ctx context.Context, names []string) error {
 	for _, name := range names {
-		n := r.submitted
+		n, at := r.submitted, time.Now()
 		r.submitted++
 		s := shapeOf(name)
 		sub, err := s.submission(r.dir, fmt.Sprintf("chaos-%d", n), n)
@@ -54,7 +54,7 @@ func (r *run) submit(ctx context.Context, names []string) error {
 			if done[0].Err != nil {
 				return done[0].Err
 			}
-			r.add(&job{shape: s, key: n % keys, id: done[0].ID})
+			r.add(&job{shape: s, key: n % keys, id: done[0].ID, at: at})
 			return nil
 		})
 		if err != nil {
@@ -100,22 +100,40 @@ func (r *run) operate(ctx context.Context, f fault) error {
 	j.canceled = j.canceled || f.Kind == cancelVerb
 	r.touched[j.id.Key()] = true
 	r.mu.Unlock()
+	o := r.operator()
 	switch f.Kind {
 	case cancelVerb:
-		return r.ask(ctx, "cancel", func() error { return r.engine.Cancel(ctx, j.id, workflow.Note{Actor: actor}) })
+		return r.ask(ctx, "cancel", func() error { return o.Cancel(ctx, j.id, workflow.Note{Actor: actor}) })
 	case pauseVerb:
-		err := r.ask(ctx, "pause", func() error { return r.engine.PauseJob(ctx, j.id, change) })
+		err := r.ask(ctx, "pause", func() error { return o.PauseJob(ctx, j.id, change) })
 		pause(ctx, f.For)
 		change.RequestID += "-resume"
-		return errors.Join(err, r.ask(ctx, "resume", func() error { return r.engine.ResumeJob(ctx, j.id, change) }))
+		return errors.Join(err, r.ask(ctx, "resume", func() error { return o.ResumeJob(ctx, j.id, change) }))
 	}
 	return r.ask(ctx, "retry", func() error {
-		id, err := r.engine.RetryJob(ctx, j.id, engine.Retry{}, change)
+		id, err := o.RetryJob(ctx, j.id, engine.Retry{}, change)
 		if err == nil {
 			r.add(&job{shape: j.shape, key: j.key, id: id, retried: true})
 		}
 		return err
 	})
+}
+
+// An operator acts on jobs: by an engine, or by the commands of the binary.
+type operator interface {
+	Cancel(ctx context.Context, id pawl.ID, n workflow.Note) error
+	PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error
+	ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error
+	RetryJob(ctx context.Context, id pawl.ID, r engine.Retry, c pawl.Change) (pawl.ID, error)
+}
+
+// operator answers the one of the run. On SQLite a command is one more process on
+// the file, which may come and go at any moment.
+func (r *run) operator() operator {
+	if r.config.kind == "sqlite" {
+		return commands{r.cluster}
+	}
+	return r.engine
 }
 
 // answer gives jobs what they wait for from outside, until ctx ends.

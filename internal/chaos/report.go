@@ -23,10 +23,14 @@ type report struct {
 	Claims   int            `json:"claims"`
 	Effects  int            `json:"effects"`
 	Losses   int            `json:"losses"`   // claims whose worker died
+	Silent   int            `json:"silent"`   // workers that were taken for dead though their processes were not gone
 	Refused  int            `json:"refused"`  // late results that were refused and kept
 	GivenUp  int            `json:"given_up"` // jobs that failed since a step lost its worker too often
 	Rescue   times          `json:"rescue"`   // from a fault to the next claim or the end of a step that the victim held
 	Away     int64          `json:"away_ms"`  // the longest that a killed database took to answer again
+	Fired    int            `json:"fired"`    // times of schedules that made a job
+	Passed   int            `json:"passed"`   // entries for times that made none
+	Late     int64          `json:"late_ms"`  // the longest from such a time to its job
 	Took     time.Duration  `json:"took_ns"`
 
 	mu      sync.Mutex // guards Faults, Away and what follows
@@ -69,6 +73,13 @@ func (r *report) away(d time.Duration) {
 	r.Away = max(r.Away, d.Milliseconds())
 }
 
+// timetable adds what became of a schedule.
+func (r *report) timetable(t *table) {
+	r.Fired += t.fired
+	r.Passed += t.passed
+	r.Late = max(r.Late, t.late.Milliseconds())
+}
+
 // add adds what another run came to.
 func (r *report) add(o *report) {
 	r.Runs++
@@ -77,9 +88,13 @@ func (r *report) add(o *report) {
 	r.Claims += o.Claims
 	r.Effects += o.Effects
 	r.Losses += o.Losses
+	r.Silent += o.Silent
 	r.Refused += o.Refused
 	r.GivenUp += o.GivenUp
 	r.Took += o.Took
+	r.Fired += o.Fired
+	r.Passed += o.Passed
+	r.Late = max(r.Late, o.Late)
 	r.Away = max(r.Away, o.Away)
 	for k, n := range o.Faults {
 		r.Faults[k] += n
@@ -105,7 +120,8 @@ func (r *report) print(w io.Writer, asJSON bool) error {
 	}
 	fmt.Fprintf(w, "%s: seeds %d to %d, %d rounds in %s\n", r.Database, r.Seed, r.Seed+uint64(max(r.Runs, 1)-1), r.Rounds, r.Took.Round(time.Second))
 	fmt.Fprintf(w, "faults: %s\n", counts(r.Faults))
-	fmt.Fprintf(w, "%d jobs, %d claims, %d effects, %d claims whose worker died, %d late results refused, %d jobs given up\n", r.Jobs, r.Claims, r.Effects, r.Losses, r.Refused, r.GivenUp)
+	fmt.Fprintf(w, "%d jobs, %d claims, %d effects, %d claims whose worker died (%d workers by silence), %d late results refused, %d jobs given up\n", r.Jobs, r.Claims, r.Effects, r.Losses, r.Silent, r.Refused, r.GivenUp)
+	fmt.Fprintf(w, "schedules made %d jobs, %d ms late at most, and passed over times %d times\n", r.Fired, r.Late, r.Passed)
 	_, err := fmt.Fprintf(w, "time to rescue: p50 %d ms, p99 %d ms, max %d ms (%s), of %d steps; a killed database was away for %d ms at most\n", r.Rescue.P50, r.Rescue.P99, r.Rescue.Max, r.Rescue.Worst, r.Rescue.Steps, r.Away)
 	return err
 }

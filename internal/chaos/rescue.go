@@ -63,20 +63,30 @@ func (cl *cluster) healed(ctx context.Context, w wound) (time.Duration, bool, er
 	for i := range trail {
 		e := &trail[i]
 		if e.Sequence > w.seq && (e.Event == lifecycle.StepClaim || over(e.To)) {
-			return max(pawl.Time(e.At).Sub(w.at), 0), true, nil
+			return cl.since(w.at, e.At), true, nil
 		}
 	}
 	return 0, false, nil
 }
 
+// since answers how long after a moment the clock of the database showed a time. Of
+// several moments the last counts.
+func (cl *cluster) since(begun time.Time, shown int64) (took time.Duration) {
+	for _, at := range cl.database.clock().moments(shown) {
+		took = max(took, pawl.Time(at).Sub(begun))
+	}
+	return took
+}
+
 // A pulse is the whole system at a moment, to see it move on.
 type pulse struct {
-	at   time.Time
-	jobs int // not finished
+	at    time.Time
+	shown int64 // by the clock of the database
+	jobs  int   // not finished
 }
 
 func (cl *cluster) pulse(ctx context.Context) (pulse, error) {
-	p := pulse{at: time.Now()}
+	p := pulse{at: time.Now(), shown: pawl.Micros(cl.database.clock().now())}
 	jobs, err := cl.store.Jobs(ctx, store.JobFilter{States: unfinished})
 	p.jobs = len(jobs)
 	return p, err
@@ -84,7 +94,7 @@ func (cl *cluster) pulse(ctx context.Context) (pulse, error) {
 
 // moved reports whether anything has moved since, or there was nothing to move.
 func (cl *cluster) moved(ctx context.Context, p pulse) (bool, error) {
-	still, err := cl.store.Jobs(ctx, store.JobFilter{States: unfinished, Still: pawl.Micros(p.at)})
+	still, err := cl.store.Jobs(ctx, store.JobFilter{States: unfinished, Still: p.shown})
 	return err == nil && (p.jobs == 0 || len(still) < p.jobs), err
 }
 

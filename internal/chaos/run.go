@@ -56,6 +56,9 @@ func play(ctx context.Context, c *config, seed uint64, rounds int) (_ *report, e
 // rounds plays all of them, lets everything end, and checks what came of it.
 func (r *run) rounds(ctx context.Context, plan []round) (err error) {
 	begun := time.Now()
+	if err := r.addTimetables(ctx); err != nil {
+		return err
+	}
 	answering, stop := context.WithCancel(ctx)
 	answered := make(chan error, 1) // it is looked at once, at the end
 	go func() { answered <- r.answer(answering) }()
@@ -171,9 +174,12 @@ func (r *run) until(ctx context.Context, holds func() (bool, error)) error {
 	}
 }
 
-// finish waits until every job has ended, and sees that nothing is left that
-// would hold up a new one.
+// finish ends the schedules, waits until every job has ended, and sees that nothing
+// is left that would hold up a new one.
 func (r *run) finish(ctx context.Context) error {
+	if err := r.endTimetables(ctx); err != nil {
+		return err
+	}
 	if err := r.ended(ctx); err != nil {
 		return err
 	}
