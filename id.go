@@ -72,10 +72,8 @@ func (id ID) StepKey() StepKey { return StepKey{Job: id.Key(), Ord: Ord(id.low()
 
 // Public renders id behind the prefix of what it names.
 func (id ID) Public(prefix string) string {
-	b := make([]byte, len(prefix)+32)
-	copy(b, prefix)
-	hex.Encode(b[len(prefix):], id[:])
-	return string(b)
+	b := append(make([]byte, 0, 40), prefix...) // stays on the stack
+	return string(hex.AppendEncode(b, id[:]))
 }
 
 // ParseID reads a public id with the given prefix. The error names what is
@@ -131,7 +129,10 @@ type StepKey struct {
 
 // Compare orders keys by job, and those of a job by ord.
 func (k StepKey) Compare(o StepKey) int {
-	return cmp.Or(cmp.Compare(k.Job, o.Job), cmp.Compare(k.Ord, o.Ord))
+	if k.Job != o.Job {
+		return cmp.Compare(k.Job, o.Job)
+	}
+	return cmp.Compare(k.Ord, o.Ord)
 }
 
 func (k StepKey) String() string {

@@ -122,19 +122,26 @@ func (e *Entry) AppendCanonical(b []byte) []byte {
 	b = field(b, e.Reason)
 	b = field(b, e.Actor)
 	b = field(b, e.RequestID)
-	b = append(strconv.AppendInt(b, int64(len(e.Metadata)), 10), ':')
-	b = append(b, e.Metadata...)
+	b = append(length(b, len(e.Metadata)), e.Metadata...)
 	return number(b, e.At)
 }
 
-func field(b []byte, s string) []byte {
-	b = append(strconv.AppendInt(b, int64(len(s)), 10), ':')
-	return append(b, s...)
-}
+func field(b []byte, s string) []byte { return append(length(b, len(s)), s...) }
 
 func number(b []byte, n int64) []byte {
 	var digits [20]byte
 	d := strconv.AppendInt(digits[:0], n, 10)
-	b = append(strconv.AppendInt(b, int64(len(d)), 10), ':')
-	return append(b, d...)
+	return append(length(b, len(d)), d...)
+}
+
+// length appends a length and a colon. Nearly all have one digit or two, for which
+// strconv takes several times as long.
+func length(b []byte, n int) []byte {
+	switch {
+	case n < 10:
+		return append(b, '0'+byte(n), ':')
+	case n < 100:
+		return append(b, '0'+byte(n/10), '0'+byte(n%10), ':')
+	}
+	return append(strconv.AppendInt(b, int64(n), 10), ':')
 }

@@ -10,7 +10,7 @@ import (
 
 // maxRemembered bounds the bytes of what one generation of a memory keeps, as
 // far as outputs, items and inputs go. There are two generations, and a garbage
-// collector that lets the heap grow threefold: a process needs six times as much.
+// collector that lets the heap grow twofold: a process needs four times as much.
 const maxRemembered = 16 << 20
 
 // A memory keeps facts that hardly ever change, of jobs that this process works on:

@@ -28,10 +28,19 @@ type Packed struct {
 // order of their sequence.
 func Pack(entries []*Entry) []Packed {
 	slices.SortFunc(entries, func(a, b *Entry) int {
-		return cmp.Or(a.Compare(b.StepKey), cmp.Compare(a.Sequence, b.Sequence))
+		if a.StepKey != b.StepKey {
+			return a.Compare(b.StepKey)
+		}
+		return cmp.Compare(a.Sequence, b.Sequence)
 	})
-	rows := make([]Packed, 0, len(entries)/3+1)
-	room := make([]byte, 0, len(entries)*160) // of which each row takes its share
+	jobs := 0
+	for i, e := range entries {
+		if i == 0 || e.Job != entries[i-1].Job {
+			jobs++
+		}
+	}
+	rows := make([]Packed, 0, jobs)
+	room := make([]byte, 0, (len(entries)-jobs)*160) // of which each row takes its share
 	for i, e := range entries {
 		if i > 0 {
 			if last := &rows[len(rows)-1]; last.Job == e.Job && len(last.More) < packedBytes && packable(e) {

@@ -3,9 +3,13 @@
 // nowhere else.
 package main
 
-import "os"
+import (
+	"os"
+
+	"github.com/pawl-dev/pawl/internal/heap"
+)
 
 func main() {
-	limitHeap()
+	heap.Govern()
 	os.Exit(processOf(os.Args[1:]).main())
 }

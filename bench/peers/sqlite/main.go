@@ -15,10 +15,12 @@ import (
 
 	"github.com/pawl-dev/pawl/bench"
 	"github.com/pawl-dev/pawl/bench/contest"
+	"github.com/pawl-dev/pawl/internal/heap"
 	"github.com/pawl-dev/pawl/store/sqlite"
 )
 
 func main() {
+	heap.Govern() // of all who take part, as in pawl itself
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx); err != nil {

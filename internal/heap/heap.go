@@ -1,0 +1,73 @@
+// Package heap lets a process collect its garbage less often than Go does by
+// itself, within bounds. It is for programs; a library leaves this to its host.
+package heap
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+)
+
+// A heap that is mostly garbage and a few MiB large is collected many times a
+// second at Go's percentages, for a fifth of the processor's time. What costs is
+// the collection, so what is fixed is the room between two of them, and a large
+// heap is not multiplied. The limit is for a heap that grows faster than the
+// percentage is adjusted, and for giving back what a burst has taken: it follows
+// what is in use, too, as a process that needs more than a fixed one would collect
+// without end. A ballast would stand in all figures of the heap.
+const (
+	room  = 32 << 20  // that there is in any case
+	spare = 150 << 20 // up to where a heap may grow to twice what is in use
+	most  = 800       // percent; at this, Go collects nothing before there are 32 MiB
+)
+
+// Govern has the room follow what is in use, from collection to collection,
+// unless GOGC or GOMEMLIMIT is set: then it changes nothing.
+func Govern() {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	afterNext(setting{}.set(most, spare))
+}
+
+// A setting is what the collector goes by.
+type setting struct{ percent, limit int64 }
+
+// set sets what differs by more than a tenth: each change stops the world.
+func (s setting) set(percent, limit int64) setting {
+	if differ(percent, s.percent) {
+		s.percent = percent
+		debug.SetGCPercent(int(percent))
+	}
+	if differ(limit, s.limit) {
+		s.limit = limit
+		debug.SetMemoryLimit(limit)
+	}
+	return s
+}
+
+func differ(a, b int64) bool { return a < b-b/10 || b < a-a/10 }
+
+// afterNext adjusts what is set after the next collection: soon, but not at once.
+func afterNext(s setting) {
+	runtime.AddCleanup(new([64]byte), adjust, s)
+}
+
+func adjust(set setting) {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
+	metrics.Read(s)
+	live, roots := int64(s[0].Value.Uint64()), int64(s[1].Value.Uint64()+s[2].Value.Uint64())
+	afterNext(set.set(percent(live, roots), limit(live+roots)))
+}
+
+// percent answers by how much the heap may grow if so much of it is in use. Go takes
+// the percentage of stacks and globals, too.
+func percent(live, roots int64) int64 {
+	free := max(room, live/4, min(live, spare-live))
+	return min(most, free*100/max(1, live+roots))
+}
+
+// limit answers how much memory all may take if so much of it is in use: far more than
+// the percentage allows, with what is lost between objects.
+func limit(live int64) int64 { return max(spare, 2*live+2*room) }
