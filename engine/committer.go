@@ -41,7 +41,8 @@ type renewer interface{ renew() }
 // only so much in one transaction.
 type heavy interface{ weight() int }
 
-// A late command goes behind the others in its commit: it takes what they free.
+// A late command goes behind the others in its commit: it takes what they free, and
+// may wait for that.
 type late interface{ late() }
 
 func weightOf(cmd command) int {
@@ -53,9 +54,11 @@ func weightOf(cmd command) int {
 
 // A group is commands that go into the same commit.
 type group struct {
-	cmds []command
-	errs []error
-	done chan struct{}
+	cmds   []command
+	errs   []error
+	came   time.Time // when it began to wait
+	passed int       // commits that it was left out of since, if it is late
+	done   chan struct{}
 }
 
 func (g *group) weight() int {
@@ -72,21 +75,25 @@ type committer struct {
 	store store.Ledger
 	log   *slog.Logger
 	begin func(*store.Facts) *tx
-	after func(*tx) // called once for each commit, before its commands are answered
+	after func(*tx)                       // called once for each commit, before its commands are answered
+	admit func(later, batch []*group) int // how many of the late groups go with the batch; the others wait
 	pause time.Duration
 
 	mu     sync.Mutex
 	wake   *sync.Cond
 	queue  []*group
-	later  []*group // of late commands
-	behind bool     // the last batch had no room for any of them
+	later  []*group    // of late commands
+	again  *time.Timer // rings when it may be time for those that wait
+	behind bool        // the last batch had no room for any of them
 	closed bool
 	lanes  sync.WaitGroup
 }
 
 func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store.Facts) *tx, after func(*tx)) *committer {
-	c := &committer{store: s, log: log, begin: begin, after: after, pause: settlePause}
+	c := &committer{store: s, log: log, begin: begin, after: after, pause: settlePause,
+		admit: func(later, _ []*group) int { return len(later) }}
 	c.wake = sync.NewCond(&c.mu)
+	c.again = time.AfterFunc(minLull, c.ask)
 	for range lanes {
 		c.lanes.Go(c.lane)
 	}
@@ -99,7 +106,7 @@ var errClosed = &pawl.Error{Kind: pawl.Unavailable, Message: "the engine is clos
 // do commits the commands together and answers the error of each. It returns
 // early, with the commands still on their way, only if ctx ends.
 func (c *committer) do(ctx context.Context, cmds ...command) ([]error, error) {
-	g := &group{cmds: cmds, errs: make([]error, len(cmds)), done: make(chan struct{})}
+	g := &group{cmds: cmds, errs: make([]error, len(cmds)), came: time.Now(), done: make(chan struct{})}
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -136,6 +143,7 @@ func (c *committer) close() {
 	c.mu.Unlock()
 	c.wake.Broadcast()
 	c.lanes.Wait()
+	c.again.Stop()
 }
 
 func (c *committer) lane() {
@@ -153,35 +161,66 @@ func (c *committer) lane() {
 
 // take answers the groups that wait, at most maxGroup by weight (a group is
 // never split), or nil when the committer is closed and nothing waits. The late
-// ones come last, but are never left out twice.
-func (c *committer) take() (batch []*group) {
+// ones come last, but are never left out twice for want of room.
+func (c *committer) take() []*group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.queue)+len(c.later) == 0 {
-		if c.closed {
-			return nil
+	for {
+		if batch := c.next(); batch != nil || c.closed {
+			return batch
 		}
 		c.wake.Wait()
 	}
-	room, waiting := maxGroup, len(c.later)
+}
+
+// next answers the groups for a commit, or nil if there are none or they had better wait.
+func (c *committer) next() (batch []*group) {
+	room := maxGroup
 	if !c.behind {
-		batch = fit(&c.queue, batch, &room)
+		batch = fit(&c.queue, len(c.queue), batch, &room)
 	}
-	batch = fit(&c.later, batch, &room)
+	waiting, ready := len(c.later), c.ready(batch)
+	batch = fit(&c.later, ready, batch, &room)
 	if c.behind {
-		batch = fit(&c.queue, batch, &room)
+		batch = fit(&c.queue, len(c.queue), batch, &room)
 	}
-	c.behind = waiting > 0 && len(c.later) == waiting
-	if len(c.queue)+len(c.later) > 0 {
+	taken := waiting - len(c.later)
+	if ready > 0 {
+		c.behind = taken == 0
+	}
+	if len(c.queue)+ready > taken {
 		c.wake.Signal()
+	}
+	for _, g := range c.later {
+		g.passed += min(len(batch), 1)
 	}
 	return batch
 }
 
-// fit moves groups from a queue to a batch while there is room, and the first of a
+// ready answers how many of the late groups may go with the batch. If that is not all
+// of them, a lane looks again soon.
+func (c *committer) ready(batch []*group) int {
+	if len(c.later) == 0 || c.closed {
+		return len(c.later)
+	}
+	n := c.admit(c.later, batch)
+	if n < len(c.later) {
+		c.again.Reset(minLull)
+	}
+	return n
+}
+
+// ask lets a lane that waits look whether late groups may go now.
+func (c *committer) ask() {
+	c.mu.Lock() // no lane is between looking and waiting
+	defer c.mu.Unlock()
+	c.wake.Signal()
+}
+
+// fit moves n groups from a queue to a batch while there is room, and the first of a
 // batch in any case.
-func fit(queue *[]*group, batch []*group, room *int) []*group {
-	for len(*queue) > 0 {
+func fit(queue *[]*group, n int, batch []*group, room *int) []*group {
+	for range n {
 		weight := (*queue)[0].weight()
 		if weight > *room && len(batch) > 0 {
 			return batch

@@ -118,6 +118,7 @@ func New(cfg Config) *Engine {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: newDefinitions(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), cancel: cancel}
 	e.committer = newCommitter(cfg.Store, cfg.Lanes, cfg.Log, e.begin, e.committed)
+	e.committer.admit = e.admit
 	e.evaluator = newEvaluator(e)
 	e.start(ctx)
 	return e
@@ -214,6 +215,7 @@ func (e *Engine) begin(f *store.Facts) *tx {
 // answered.
 func (e *Engine) committed(t *tx) {
 	var work, marks, stops bool
+	waiting := e.unclaimed(t)
 	t.settle(t.gifts, true)
 	for _, s := range t.spare {
 		s.of.Add(s.slots)
@@ -240,8 +242,8 @@ func (e *Engine) committed(t *tx) {
 		}
 		e.evaluator.due(j.DueAt)
 		marks = marks || e.soon(t, j.DueAt)
-		if h.made {
-			work = work || j.Route != 0 && j.State == lifecycle.JobPending
+		if h.made && j.Route != 0 && j.State == lifecycle.JobPending {
+			waiting++
 		}
 		if j.Route == 0 && (h.made || j.State == lifecycle.JobPending && !j.Paused) {
 			e.evaluator.pending(key)
@@ -273,8 +275,8 @@ func (e *Engine) committed(t *tx) {
 		e.offers.note(h.record)
 		stops = stops || h.dirty && lifecycle.Worker.Ended(h.record.State) // its process has to stop what it runs
 	}
-	work = work || e.unclaimed(t)
-	e.wake(work, marks, stops)
+	e.offers.enqueued(waiting)
+	e.wake(work || waiting > 0, marks, stops)
 	e.shelf.put(t.entries)
 	t.entries = nil
 }
@@ -295,14 +297,14 @@ func (e *Engine) freed(j *pawl.Job) {
 	}
 }
 
-// unclaimed reports whether the transaction left a step in the queue.
-func (e *Engine) unclaimed(t *tx) bool {
+// unclaimed answers how many steps the transaction has left in the queue.
+func (e *Engine) unclaimed(t *tx) (n int) {
 	for _, k := range t.enqueued {
 		if s := t.steps[k]; s != nil && s.record.State == "enqueued" {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 func (e *Engine) wake(work, marks, stops bool) {

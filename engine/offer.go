@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -14,6 +15,17 @@ import (
 // to claim. A job that is submitted to this engine goes to it in the commit that
 // makes the job: every row of its tables is passed, and nobody is overtaken, since
 // nobody waits.
+//
+// That holds because a slot is offered (Add, lend) only while the worker's bell has not
+// rung since its last look at the queue began, and that found less than it asked for.
+// Whatever commit of this process leaves something in the queue rings it, which ends
+// what is offered, before the commit is answered; so do the hints of other processes. A
+// look hears the bell before it reads: what it may not see rings anew. Who is overtaken
+// is so by what is decided between a commit and its ring or its hint, or, should a hint
+// be lost, until the worker's next beat.
+//
+// Each slot is in one hand: offered, taken by a commit under way, running, or the
+// loop's, which uses what is not Reserved.
 type Offer struct {
 	worker *pawl.Worker
 	offers *offers
@@ -25,13 +37,17 @@ type Offer struct {
 	slots     int // that may be taken
 	taken     int // by commits under way
 	withdrawn bool
+	visiting  bool          // with free slots
+	active    time.Time     // when its visit began or ended, or it was given something
+	lull      time.Duration // for which it is expected back after that
 }
 
 // offers are those of the workers of this process.
 type offers struct {
-	mu   sync.Mutex
-	list []*Offer
-	busy map[int64]bool // workers that have had a task
+	mu      sync.Mutex
+	list    []*Offer
+	busy    map[int64]bool // workers that have had a task
+	waiting int            // what this process has left in the queue, as far as it knows; negative: others have, too
 }
 
 // watch asks for a worker that is to take a step. Its first task changes its state;
@@ -143,6 +159,7 @@ func (o *Offer) give(a *Assignment) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.taken--
+	o.active = time.Now()
 	if o.withdrawn {
 		o.bell.ring()
 	} else {
@@ -241,16 +258,6 @@ func (s *offers) of(worker int64) *Offer {
 	return nil
 }
 
-// spared answers an offer with a spare slot for the route, or nil.
-func (t *tx) spared(route int64) *Offer {
-	for _, s := range t.spare {
-		if s.slots > 0 && slices.Contains(s.of.worker.Routes, route) {
-			return s.of
-		}
-	}
-	return nil
-}
-
 // takeSlot takes a slot of an offer, one that is spare in this transaction if it can.
 func (t *tx) takeSlot(o *Offer) bool {
 	for i := range t.spare {
@@ -260,6 +267,33 @@ func (t *tx) takeSlot(o *Offer) bool {
 		}
 	}
 	return o.take()
+}
+
+// findSlot takes a slot for the route, of the first offer or else of another one whose
+// worker is in sight. It answers nil from the first time on that it finds none: what is
+// submitted in one commit is begun in its order.
+func (t *tx) findSlot(s *offers, first *Offer, route int64) *Offer {
+	if route == 0 || slices.Contains(t.full, route) {
+		return nil
+	}
+	if first != nil && t.serves(first, route) && t.takeSlot(first) {
+		return first
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.list {
+		if o != first && t.serves(o, route) && t.takeSlot(o) {
+			return o
+		}
+	}
+	t.full = append(t.full, route)
+	return nil
+}
+
+// serves reports whether the offer's worker may be given a step of the route.
+func (t *tx) serves(o *Offer, route int64) bool {
+	w := t.worker(o.worker.Key())
+	return w != nil && !lifecycle.Worker.Ended(w.State) && w.State != lifecycle.WorkerPaused && slices.Contains(w.Routes, route)
 }
 
 // settle hands over what was claimed for offers, or takes it back.
@@ -274,13 +308,10 @@ func (t *tx) settle(gifts []gift, committed bool) {
 }
 
 // handOver starts a job that this transaction has made, and claims its first
-// steps for the offer while it has slots. The worker must be in sight.
+// steps for the offer, of which a slot was taken, while it has more of them.
 func (e *Engine) handOver(t *tx, o *Offer, j *pawl.Job, def *workflow.Definition) error {
 	w := t.worker(o.worker.Key())
-	if w == nil || lifecycle.Worker.Ended(w.State) || w.State == lifecycle.WorkerPaused || !t.takeSlot(o) {
-		return nil
-	}
-	reserved := true // the first slot is taken before the job is started
+	reserved := true // the slot is nobody's yet
 	defer func() {
 		if reserved {
 			o.giveBack()
@@ -298,6 +329,7 @@ func (e *Engine) handOver(t *tx, o *Offer, j *pawl.Job, def *workflow.Definition
 			continue
 		}
 		if !reserved && !t.takeSlot(o) {
+			t.full = append(t.full, s.Route)
 			break
 		}
 		reserved = true
@@ -323,11 +355,6 @@ func (t *tx) startTask(w *pawl.Worker) error {
 
 // offerFor finds the offer that a job of the definition could go to.
 func (s *submit) offerFor(q *store.Query) {
-	s.route, s.offer = 0, nil
-	if !s.direct || s.def.Concurrency > 0 {
-		return
-	}
-	s.route = firstRoute(s.def, &pawl.Job{Workspace: s.sub.Workspace, Private: s.private()})
 	if s.offer = s.e.offers.find(s.route); s.offer != nil {
 		s.e.offers.watch(q, s.offer.worker.Key())
 	}

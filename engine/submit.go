@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -26,19 +27,20 @@ const (
 func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Submitted, error) {
 	answers := make([]pawl.Submitted, len(subs))
 	cmds, at := make([]command, 0, len(subs)), make([]int, 0, len(subs)) // at: of which submission a command is
+	var def *workflow.Definition
 	for i := range subs {
-		cmd, err := e.newSubmit(&subs[i])
+		cmd, err := e.newSubmit(&subs[i], def) // mostly that of the one before
 		if err != nil {
 			answers[i].Err = err
 			continue
 		}
-		cmds, at = append(cmds, cmd), append(at, i)
+		def, cmds, at = cmd.def, append(cmds, cmd), append(at, i)
 	}
 	for len(cmds) > 0 {
 		n := share(cmds)
 		limits, err := e.quotas(ctx)
 		for _, cmd := range cmds[:n] { // where there are quotas, claims see to them
-			cmd.(*submit).direct = err == nil && len(limits) == 0
+			cmd.(*submit).aim(err == nil && len(limits) == 0)
 		}
 		errs, err := e.committer.do(ctx, cmds[:n]...)
 		if err != nil {
@@ -74,23 +76,25 @@ type submit struct {
 	key  store.IdempotencyKey
 	hash [32]byte // of the request
 
-	direct bool   // it may go to an offer
-	route  int64  // of its first steps, if it may
-	offer  *Offer // or nil
+	route int64  // of its first steps, if it may
+	offer *Offer // or nil
 
 	answered pawl.ID
 	replayed bool
 }
 
-func (e *Engine) newSubmit(sub *pawl.Submission) (*submit, error) {
-	def, err := e.defs.load(sub.Definition)
-	if err != nil {
-		return nil, err
+// newSubmit answers the command for a submission. def is a definition that may be its,
+// or nil.
+func (e *Engine) newSubmit(sub *pawl.Submission, def *workflow.Definition) (s *submit, err error) {
+	if def == nil || !bytes.Equal(sub.Definition, def.Canonical()) {
+		if def, err = e.defs.load(sub.Definition); err != nil {
+			return nil, err
+		}
 	}
 	if err := check(sub); err != nil {
 		return nil, err
 	}
-	s := &submit{e: e, sub: sub, def: def}
+	s = &submit{e: e, sub: sub, def: def}
 	if s.pool, err = concurrencyKey(def, sub.Inputs); err != nil {
 		return nil, err
 	}
@@ -132,6 +136,13 @@ func requestHash(sub *pawl.Submission) [32]byte {
 // renew takes a new id.
 func (s *submit) renew() { s.id = s.e.mint.next(s.e.cfg.Clock()) }
 
+// aim says whether the job may be handed over, and to whom: to workers of its route.
+func (s *submit) aim(direct bool) {
+	if s.route = 0; direct && s.def.Concurrency == 0 && !s.sub.Private {
+		s.route = firstRoute(s.def, &pawl.Job{Workspace: s.sub.Workspace})
+	}
+}
+
 func (s *submit) weight() int {
 	return 1 + len(s.sub.Inputs)/heavyBytes + len(s.def.Nodes)/heavyRows
 }
@@ -146,23 +157,19 @@ func (s *submit) query(q *store.Query) {
 func (s *submit) late() {}
 
 func (s *submit) decide(t *tx) error {
-	o := t.spared(s.route)
-	if o == nil {
-		o = s.offer
-	}
-	err := s.make(t, o)
-	if err == nil || o == nil {
+	err := s.make(t, s.route)
+	if err == nil || s.route == 0 {
 		return err
 	}
 	// It is the hand-over that failed, or would fail in any case: the job is made
 	// without.
 	t.undo()
 	t.open()
-	return s.make(t, nil)
+	return s.make(t, 0)
 }
 
-// make makes the job, and hands it to the offer if there is one.
-func (s *submit) make(t *tx, o *Offer) error {
+// make makes the job, and hands it over if there is a slot for the route.
+func (s *submit) make(t *tx, route int64) error {
 	s.replayed = false // whatever an earlier try has decided
 	if s.key.Key != "" {
 		if done, err := s.replay(t); done || err != nil {
@@ -177,7 +184,7 @@ func (s *submit) make(t *tx, o *Offer) error {
 	if err != nil {
 		return err
 	}
-	if o != nil {
+	if o := t.findSlot(&s.e.offers, s.offer, route); o != nil {
 		if err := s.e.handOver(t, o, t.job(s.id.Key()), s.def); err != nil {
 			return err
 		}

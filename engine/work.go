@@ -140,7 +140,9 @@ func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 	if len(cmds) == 0 {
 		return nil, nil
 	}
+	e.offers.visit(&x, true)
 	errs, err := e.committer.do(ctx, cmds...)
+	e.offers.visit(&x, false)
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +158,9 @@ func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 		return nil, errors.Join(errs...) // what the claim took is undone
 	}
 	further := !x.Sated && e.spoiled.met(x.Worker.Key(), take.spoiled) && len(take.assigned) < x.Free
+	if !x.Sated {
+		e.offers.found(take.found, x.Free)
+	}
 	if take.passed || further {
 		e.offers.ring() // there may be steps behind those of a full queue, or those that cannot be read
 	}
@@ -173,7 +178,7 @@ func Retryable(err error) bool {
 type report struct {
 	e     *Engine
 	r     *Report
-	blind bool // the definition is not in memory, or outdated, so that only the step is in sight
+	blind bool // the definition is not in memory, so that only the step is in sight
 	def   *workflow.Definition
 	taken bool // it completed a node, whose output others may need
 }
@@ -230,9 +235,9 @@ func (r *report) decide(t *tx) error {
 		return nil
 	}
 	r.taken = r.r.Event == lifecycle.StepSuccess && s.Ord.Instance() == 0
-	r.blind = r.blind || r.e.outdated(t, s.Job, r.def)
-	err := r.apply(t, s)
-	if err == nil || r.blind {
+	blind := r.blind || r.e.outdated(t, s.Job, r.def)
+	err := r.apply(t, s, blind)
+	if err == nil || blind {
 		return err
 	}
 	// What follows cannot be decided now. The outcome is stored all the same,
@@ -240,16 +245,15 @@ func (r *report) decide(t *tx) error {
 	r.e.log.Error("an outcome could not be weighed; it is marked", "step", r.r.Step.String(), "error", err)
 	t.undo()
 	t.open()
-	r.blind = true
-	return r.apply(t, t.step(r.r.Step))
+	return r.apply(t, t.step(r.r.Step), true)
 }
 
 // apply stores the outcome and weighs it; if blind, it leaves that to be done,
 // and takes no definition.
-func (r *report) apply(t *tx, s *pawl.Step) error {
+func (r *report) apply(t *tx, s *pawl.Step, blind bool) error {
 	rep := r.r.Report
 	rep.Note.Actor = r.r.Actor
-	if r.blind {
+	if blind {
 		return blindly(t, s, t.job(s.Job)).Report(s, rep)
 	}
 	d, err := r.e.decision(t, s.Job, workflow.Answers{})
@@ -308,6 +312,7 @@ type claim struct {
 	pools  []store.Pool // of the queues that have limits
 
 	assigned []Assignment
+	found    int            // in the queue
 	passed   bool           // a step was passed over because its queue is full
 	spoiled  int            // rows that were passed over because they cannot be read
 	broken   map[int64]bool // definitions that cannot
@@ -337,6 +342,7 @@ func (c *claim) decide(t *tx) error {
 	if !c.sated {
 		facts = &t.facts.Claims[t.claims]
 		t.claims++
+		c.found = len(facts.Steps) + len(facts.Starts)
 	}
 	w := t.worker(c.worker.Key())
 	if w == nil || lifecycle.Worker.Ended(w.State) {
