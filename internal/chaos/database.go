@@ -7,10 +7,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/pgtest"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/postgres"
@@ -28,6 +30,9 @@ type database interface {
 	// host is where a new process runs, and clock whose clock the database goes by.
 	host() *host
 	clock() *host
+	// inspect fails with an error that is final if something is not where queries look
+	// for it. Nothing may ever be, whatever was killed.
+	inspect(ctx context.Context) error
 	// proxy makes a proxy to it, or nil.
 	proxy() (*proxy, error)
 	close() error // when all processes have ended
@@ -73,6 +78,19 @@ func (d *postgresDatabase) open(ctx context.Context) (store.Store, error) {
 	return postgres.Open(ctx, postgres.Config{URL: d.direct()})
 }
 
+func (d *postgresDatabase) inspect(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, d.direct())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	wrong, err := pgtest.Misplaced(ctx, conn)
+	if err == nil && len(wrong) > 0 {
+		return pawl.Errorf(pawl.Invalid, "out of line: %s", strings.Join(wrong, "; "))
+	}
+	return err
+}
+
 func (d *postgresDatabase) host() *host  { return newHost(d.steps) }
 func (d *postgresDatabase) clock() *host { return d.own }
 
@@ -109,12 +127,13 @@ func newSQLite(c *config, dir string) (*sqliteDatabase, error) {
 	return d, nil
 }
 
-func (d *sqliteDatabase) path() string         { return filepath.Join(d.dir, "pawl.db") }
-func (d *sqliteDatabase) direct() string       { return "sqlite://" + d.path() }
-func (d *sqliteDatabase) name(*proxy) string   { return d.direct() }
-func (d *sqliteDatabase) host() *host          { return d.own }
-func (d *sqliteDatabase) clock() *host         { return d.own }
-func (*sqliteDatabase) proxy() (*proxy, error) { return nil, nil }
+func (d *sqliteDatabase) path() string                { return filepath.Join(d.dir, "pawl.db") }
+func (d *sqliteDatabase) direct() string              { return "sqlite://" + d.path() }
+func (d *sqliteDatabase) name(*proxy) string          { return d.direct() }
+func (d *sqliteDatabase) host() *host                 { return d.own }
+func (d *sqliteDatabase) clock() *host                { return d.own }
+func (*sqliteDatabase) inspect(context.Context) error { return nil }
+func (*sqliteDatabase) proxy() (*proxy, error)        { return nil, nil }
 
 func (d *sqliteDatabase) open(ctx context.Context) (store.Store, error) {
 	return sqlite.Open(ctx, sqlite.Config{Path: d.path(), Clock: d.own.now})

@@ -110,6 +110,9 @@ func (r *run) round(ctx context.Context, p round) error {
 	if err := errors.Join(append(errs, r.up(ctx))...); err != nil {
 		return err
 	}
+	if err := r.ask(ctx, "inspect", func() error { return r.database.inspect(ctx) }); err != nil {
+		return err
+	}
 	var last pulse
 	err := r.ask(ctx, "look", func() (err error) {
 		last, err = r.pulse(ctx)

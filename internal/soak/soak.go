@@ -254,14 +254,18 @@ func (s *soaker) offer(ctx context.Context, begun time.Time, from, to int) error
 	return nil
 }
 
+// anyOpen reads no more than there is of open jobs.
+const anyOpen = `select exists (select from job where line <> 0) or exists (select from (select unnest(jobs) as id from running) k
+  cross join lateral (select from job where job.id = k.id and state = 'RUNNING' offset 0) j)`
+
 // settled waits until no job is open.
 func (s *soaker) settled(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		var open int
-		err := s.watch.QueryRow(ctx, "select count(*) from job where state in ('SUBMITTED', 'PENDING', 'RUNNING')").Scan(&open)
-		if err != nil || open == 0 {
+		var open bool
+		err := s.watch.QueryRow(ctx, anyOpen).Scan(&open)
+		if err != nil || !open {
 			return err
 		}
 		select {

@@ -29,11 +29,11 @@ var beat = `with said as (
   on conflict (id) do update set at = excluded.at, skew = excluded.skew
 )
 select job, ord, claims::bigint, null::text from step
-where worker = $1 and state = 'in_progress' and due_event = '` + string(lifecycle.StepCancel) + `'
+where worker = $1 and due_event = '` + string(lifecycle.StepCancel) + `' and state = 'in_progress'
 union all
 select 0, 0, exists (select 1 from unnest($9::bigint[]) r(route) where
-    exists (select 1 from step s where s.state = 'enqueued' and s.route = r.route and s.rank >= $10::bigint)
-    or exists (select 1 from job j where j.state = 'PENDING' and j.route = r.route and not j.paused and j.rank >= $11::bigint))::int,
+    exists (select 1 from step s where s.line = 1 and s.route = r.route and s.rank >= $10::bigint)
+    or exists (select 1 from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank >= $11::bigint))::int,
   coalesce((select state from worker where id = $1), '')
 order by 1, 2`
 
@@ -56,6 +56,9 @@ func (db *DB) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
 		}, p.Worker, n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, p.Routes, from.steps, from.jobs)
 	})
 	horizon.glanced(from, time.Since(begun))
+	if err == nil {
+		db.dropEnded(ctx)
+	}
 	return answer, err
 }
 

@@ -22,7 +22,7 @@ const (
 	fewEntries = 6
 
 	// maxParts of a brief statement: more are too rarely the same to be kept.
-	maxParts = 4 + oneByOne
+	maxParts = 5 + oneByOne
 
 	maxBriefs     = 64 // statements of a handle: what comes later goes in parts
 	roomForValues = 96 // of most brief statements
@@ -94,6 +94,16 @@ func (w *writing) addParts(p *part, r *rows, each int) {
 	for params := range slices.Chunk(w.values[from:], each*len(r.spec)) {
 		w.calls = append(w.calls, call{statement: p.alone, part: p, params: params})
 	}
+}
+
+// addPart queues a part with these parameters.
+func (w *writing) addPart(p *part, params ...[]byte) {
+	if w.values == nil {
+		w.values = make([][]byte, 0, roomForValues)
+	}
+	from := len(w.values)
+	w.values = append(w.values, params...)
+	w.calls = append(w.calls, call{statement: p.alone, part: p, params: w.values[from:]})
 }
 
 // condense makes one statement of all, if they are the parts of a brief one.

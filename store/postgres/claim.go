@@ -15,25 +15,25 @@ import (
 // several, the heads of their queues are merged before the locks are taken;
 // spare rows stand in for those that others have locked.
 const (
-	readyOne = `select s.*, s.ctid as place from step s where s.state = 'enqueued' and s.route = $1::bigint and s.rank >= $3::bigint
+	readyOne = `select s.*, s.ctid as place from step s where s.line = 1 and s.route = $1::bigint and s.rank >= $3::bigint
   order by s.rank, s.job, s.ord limit $2::bigint for update skip locked`
 	readyMany = `select s.* from (
     select h.* from unnest($1::bigint[]) as r(route) cross join lateral
-      (select job, ord, rank from step where state = 'enqueued' and step.route = r.route and rank >= $3::bigint
+      (select job, ord, rank from step where line = 1 and step.route = r.route and rank >= $3::bigint
        order by rank, job, ord limit 2 * $2::bigint + 100) h
     order by h.rank, h.job, h.ord
   ) h cross join lateral
-    (select *, ctid as place from step where step.job = h.job and step.ord = h.ord and state = 'enqueued' for update skip locked) s
+    (select *, ctid as place from step where step.job = h.job and step.ord = h.ord and line = 1 for update skip locked) s
   limit $2::bigint`
-	pendingOne = `select j.*, j.ctid as place from job j where j.state = 'PENDING' and j.route = $1::bigint and not j.paused and j.rank >= $4::bigint
+	pendingOne = `select j.*, j.ctid as place from job j where j.line = 1 and j.route = $1::bigint and not j.paused and j.rank >= $4::bigint
   order by j.rank, j.id limit greatest($2::bigint - (select count(*) from c), $5::bigint) for update skip locked`
 	pendingMany = `select j.* from (
     select h.* from unnest($1::bigint[]) as r(route) cross join lateral
-      (select id, rank from job where state = 'PENDING' and job.route = r.route and not paused and rank >= $4::bigint
+      (select id, rank from job where line = 1 and job.route = r.route and not paused and rank >= $4::bigint
        order by rank, id limit 2 * $2::bigint + 100) h
     order by h.rank, h.id
   ) h cross join lateral
-    (select *, ctid as place from job where job.id = h.id and state = 'PENDING' and not paused for update skip locked) j
+    (select *, ctid as place from job where job.id = h.id and line = 1 and not paused for update skip locked) j
   limit greatest($2::bigint - (select count(*) from c), $5::bigint)`
 )
 

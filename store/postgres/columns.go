@@ -26,7 +26,7 @@ func columns(spec string) []column {
 }
 
 // more is the column of the further entries of a row of the trail.
-const more = "more"
+const more = "further"
 
 // The columns of the records. The order is that of the codecs in records.go.
 var (

@@ -56,6 +56,7 @@ type DB struct {
 	counts   counts
 	horizons horizons
 	cache    rowCache
+	running  runningRows
 	briefs   briefs
 	patience time.Duration // with one reading half
 	close    sync.Once

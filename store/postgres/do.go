@@ -64,6 +64,7 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 	facts.lookedAt(err == nil)
 	if err == nil {
 		db.cache.put(facts, ch, &w.stamp)
+		db.running.see(w, ch)
 	}
 	return err
 }

@@ -31,6 +31,21 @@ func TestUpdatesOfCountersTouchNoIndex(t *testing.T) {
 			d.moveStep(j.ID, s, lifecycle.StepSuccess, s.State)
 		})
 	}
+	withinPages(t, db, updates)
+}
+
+// TestEndsTouchNoIndex: neither do jobs and steps that end, which is what most updates do.
+func TestEndsTouchNoIndex(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	const jobs = 40 // of several pages
+	finish(t, db, beginJobs(t, db, jobs, 7)...)
+	withinPages(t, db, jobs)
+}
+
+// withinPages checks that there were so many updates of jobs and of steps, all within the page.
+func withinPages(t *testing.T, db *DB, updates int) {
+	t.Helper()
 	for _, conn := range db.pool.AcquireAllIdle(t.Context()) {
 		if _, err := conn.Exec(t.Context(), "select pg_stat_force_next_flush()"); err != nil {
 			t.Fatal(err)

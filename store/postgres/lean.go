@@ -22,11 +22,11 @@ import (
 type place [6]byte
 
 var (
-	jobLean   = join(recordColumns, columns("bigint mark, text ending, bigint open, bigint blocked, bigint active, bigint started_at, bigint completed_at"))
+	jobLean   = join(recordColumns, lineColumn, columns("bigint mark, text ending, bigint open, bigint blocked, bigint active, bigint started_at, bigint completed_at"))
 	jobCounts = columns("bigint open, bigint blocked, bigint active") // which is all that the report of most steps changes
 	// Of a step that is enqueued and claimed, and of one that ends.
-	stepTaken = join(recordColumns, columns("bigint mark, bigint unmet, bigint attempts, bigint claims, bigint worker, bigint route, bigint rank, bigint enqueued_at, bigint started_at"))
-	stepEnded = join(recordColumns, columns("bigint mark, bigint completed_at"))
+	stepTaken = join(recordColumns, lineColumn, columns("bigint mark, bigint unmet, bigint attempts, bigint claims, bigint worker, bigint route, bigint rank, bigint enqueued_at, bigint started_at"))
+	stepEnded = join(recordColumns, lineColumn, columns("bigint mark, bigint completed_at"))
 
 	stepMoves = join(stepTaken, columns("bigint completed_at"))
 
@@ -154,6 +154,7 @@ func restOfJob(j *pawl.Job) jobRest {
 type foundStep struct {
 	place place
 	xid   xid
+	state machine.State
 	taken stepTakes
 	rest  stepRest
 	ended int64 // completed_at
@@ -191,7 +192,7 @@ func (r *reading) foundJob(c *cursor) *pawl.Job {
 
 func (r *reading) foundStep(c *cursor) *pawl.Step {
 	s := c.step()
-	r.steps[s.StepKey] = foundStep{place: c.place(), taken: takesOf(s), rest: restOfStep(s), ended: s.CompletedAt}
+	r.steps[s.StepKey] = foundStep{place: c.place(), state: s.State, taken: takesOf(s), rest: restOfStep(s), ended: s.CompletedAt}
 	return s
 }
 
@@ -216,6 +217,7 @@ func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (other
 		}
 		moved.jobAt(&found, u)
 		moved.record(&j.Record)
+		moved.num(lineOfJob(j))
 		moved.num(int64(j.Mark))
 		moved.text(string(j.Ending))
 		moved.jobCounts(j)
@@ -326,6 +328,7 @@ func (r leanRows) stepAt(found *foundStep, u store.Update[*pawl.Step]) {
 	r.num(int64(u.Record.Ord))
 	r.num(u.Was)
 	r.record(&u.Record.Record)
+	r.num(lineOfStep(u.Record))
 	r.num(int64(u.Record.Mark))
 }
 

@@ -22,12 +22,6 @@ m(job) as (
   (select job from step where mark = 1 order by job limit 1)
   union all
   select (select s.job from step s where s.mark = 1 and s.job > m.job order by s.job limit 1) from m where m.job is not null
-),
-h(worker) as (
-  (select worker from step where state = 'in_progress' and worker > 0 order by worker limit 1)
-  union all
-  select (select s.worker from step s where s.state = 'in_progress' and s.worker > 0 and s.worker > h.worker order by s.worker limit 1)
-  from h where h.worker is not null
 )
 select 0, now, 0::bigint, 0::bigint, 0::bigint, '' from t
 union all (select 1, job, 0, 0, 0, '' from m where job is not null limit $1::bigint)
@@ -41,9 +35,13 @@ union all (select 3, 0, job, ord, due_at, due_event from step where due_at > 0 a
 union all (select 3, 1, id, 0, due_at, due_event from job where due_at > 0 and due_at <= (select now from t) order by due_at limit $1::bigint)
 union all (select 3, 2, id, 0, due_at, due_event from worker where due_at > 0 and due_at <= (select now from t) order by due_at limit $1::bigint)
 union all (select 3, 3, id, 0, due_at, due_event from schedule where due_at > 0 and due_at <= (select now from t) order by due_at limit $1::bigint)
-union all (select 4, id, 0, 0, 0, '' from job where state = 'PENDING' and route = 0 and not paused order by rank, id limit $1::bigint offset $2::bigint)
-union all (select 5, h.worker, 0, 0, 0, '' from h join worker w on w.id = h.worker where $4::bool and w.state = any($3::text[]) limit $1::bigint)
-union all (select 6, l.id, l.quiet, l.held::int, 0, '' from (` + readLiving + `) l where $4::bool)`}
+union all (select 4, id, 0, 0, 0, '' from job where line = 1 and route = 0 and not paused order by rank, id limit $1::bigint offset $2::bigint)
+union all (select 5, h.worker, 0, 0, 0, '' from (
+    select h.worker from (select distinct worker from running where worker > 0 and $4::bool) h
+      cross join lateral (select 1 from worker where id = h.worker and state = any($3::text[]) offset 0) w offset 0
+  ) h where exists (` + heldBy("h.worker") + `) limit $1::bigint)
+union all (select 6, l.id, l.quiet, l.held::int, 0, '' from (` + readLiving + `) l where $4::bool)
+union all select 7, 0, 0, 0, 0, '' where $4::bool and exists (select 1 from running where due_at <= (select now from t))`}
 
 var kinds = [...]string{kindStep, kindJob, kindWorker, kindSchedule}
 
@@ -66,10 +64,17 @@ func (db *DB) look(ctx context.Context, q store.LookQuery) (*store.Agenda, error
 	defer conn.Release()
 	a := new(store.Agenda)
 	p := db.pipe(conn)
-	p.add(agenda, func(c *cursor) { note(a, c, q.Silence) }, num(int64(q.Limit)), num(int64(q.Skip)),
+	untidy := false
+	p.add(agenda, func(c *cursor) { untidy = note(a, c, q.Silence) || untidy }, num(int64(q.Limit)), num(int64(q.Skip)),
 		texts(lifecycle.Worker.Ends), truth(q.Silence > 0))
 	if err := p.run(ctx); err != nil {
 		return nil, queryError("look for work", err)
+	}
+	if untidy {
+		p.add(tidy, nil)
+		if err := p.run(ctx); err != nil {
+			return nil, queryError("tidy up what runs", err)
+		}
 	}
 	a.Marked = smallest(a.Marked, q.Limit)
 	slices.SortStableFunc(a.Due, func(x, y store.Due) int { return cmp.Compare(x.At, y.At) })
@@ -77,8 +82,8 @@ func (db *DB) look(ctx context.Context, q store.LookQuery) (*store.Agenda, error
 	return a, nil
 }
 
-// note adds one row of the agenda.
-func note(a *store.Agenda, c *cursor, silence time.Duration) {
+// note adds one row of the agenda, or reports that the table of what runs is untidy.
+func note(a *store.Agenda, c *cursor, silence time.Duration) (untidy bool) {
 	switch c.num() {
 	case 0:
 		a.Now = c.num()
@@ -97,7 +102,10 @@ func note(a *store.Agenda, c *cursor, silence time.Duration) {
 		if why := verdict(quiet, held, silence); why != "" {
 			a.Dead = append(a.Dead, store.Dead{Worker: worker, Reason: why})
 		}
+	case 7:
+		untidy = true
 	}
+	return untidy
 }
 
 func due(c *cursor) store.Due {

@@ -79,6 +79,7 @@ func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.
 	// Like a reading half: it may have to wait for locks, and on a silent connection.
 	if err = db.commit(ctx, conn, w, db.patience); err == nil {
 		db.cache.put(r, ch, &w.stamp)
+		db.running.see(w, ch)
 		return true, nil
 	}
 	db.cache.invalidate(r.q) // the next try reads

@@ -19,9 +19,9 @@ var (
 
 // slotsTaken answers kind, key and the slots taken of each pool.
 const slotsTaken = `select u.kind, u.key, coalesce(case u.kind
-  when 1 then (select count(*) from job where state = 'RUNNING' and pool <> 0 and pool = u.key)
-  when 2 then (select sum(worker_count) from job where state = 'RUNNING' and quota <> 0 and quota = u.key)
-  when 3 then (select count(*) from step where state = 'in_progress' and pool <> 0 and pool = u.key) end, 0)::bigint
+  when 1 then (select count(*) from job where line = 3 and pool <> 0 and pool = u.key)
+  when 2 then (select sum(worker_count) from job where line = 3 and quota <> 0 and quota = u.key)
+  when 3 then (select count(*) from step where line = 2 and pool = u.key) end, 0)::bigint
 from (select unnest($1::bigint[]) as kind, unnest($2::bigint[]) as key) u`
 
 func (r *reading) queuePools(p *pipe) {
@@ -45,7 +45,7 @@ func (db *DB) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int
 // PendingIn answers pending jobs of a pool.
 func (db *DB) PendingIn(ctx context.Context, pool int64, limit int) (jobs []int64, err error) {
 	err = db.query(ctx, "find pending jobs of a pool",
-		"select id from job where state = 'PENDING' and pool <> 0 and pool = $1 and not paused order by rank, id limit $2",
+		"select id from job where line = 1 and pool <> 0 and pool = $1 and not paused order by rank, id limit $2",
 		func(c *cursor) { jobs = append(jobs, c.num()) }, pool, limit)
 	return jobs, err
 }

@@ -55,8 +55,7 @@ var (
   select s.job, s.ord from unnest($7::bigint[]) as u(job) cross join lateral
     (select job, ord from step where step.job = u.job and state <> all($8::text[]) offset 0) s
   union
-  select s.job, s.ord from unnest($9::bigint[]) as u(worker) cross join lateral
-    (select job, ord from step where step.worker = u.worker and state = 'in_progress' offset 0) s
+  select h.job, h.ord from unnest($9::bigint[]) as u(worker) cross join lateral (` + heldBy("u.worker") + `) h
   union
   select n.job, n.ord from unnest($10::bigint[]) as u(job) cross join lateral (` + nodesOf + `) n
 )

@@ -142,10 +142,9 @@ func (r *retaining) begun(ctx context.Context) (begun bool, err error) {
 // whole reports whether all jobs of the day may go.
 func (r *retaining) whole(ctx context.Context) (whole bool, err error) {
 	from, to := r.keys()
-	err = r.tx.QueryRow(ctx, `select not exists (select 1 from job where `+jobsOpen+` and id >= $1 and id < $2)
-and not exists (select 1 from job where `+jobsOpen+` and continues >= $1 and continues < $2)
-and not exists (select 1 from job where `+jobsOpen+` and parent >= $1 and parent < $2)
-and not exists (select 1 from job p where `+jobsOpen+` and exists (select 1 from job c where c.parent = p.id and c.parent <> 0 and c.id >= $1 and c.id < $2))
+	err = r.tx.QueryRow(ctx, `with open as materialized (select id, parent, continues from `+openJobs+` o)
+select not exists (select 1 from open where id >= $1 and id < $2 or continues >= $1 and continues < $2 or parent >= $1 and parent < $2)
+and not exists (select 1 from open p where exists (select 1 from job c where c.parent = p.id and c.parent <> 0 and c.id >= $1 and c.id < $2))
 and not exists (select 1 from job where id >= $1 and id < $2 and updated_at >= $3 limit 1)`, from, to, r.policy.Before).Scan(&whole)
 	return whole, err
 }
@@ -380,7 +379,7 @@ func (r *retaining) exec(ctx context.Context, statements ...string) error {
 
 // The entities that have ended, but for workers that still hold a step.
 var endedLong = map[string]string{
-	kindWorker:   "updated_at < $1 and state = any($2) and not exists (select 1 from step where step.worker = o.id and state = 'in_progress')",
+	kindWorker:   "updated_at < $1 and state = any($2) and not exists (" + heldBy("o.id") + ")",
 	kindSchedule: "updated_at < $1 and state = any($2)",
 }
 

@@ -24,6 +24,8 @@ type xid uint32
 const (
 	maxCachedJobs  = 5000
 	maxCachedSteps = 32          // of one job: of a wide fan-out the rest is read
+	maxSpareJobs   = 500         // that are kept to be used again,
+	maxSpareSteps  = 4           // with room for so many steps: less than 1 MiB
 	clockAge       = time.Second // how long the database's clock is told from ours
 	distrustFor    = time.Second // how long a job is read after another process has changed it
 )
@@ -35,12 +37,15 @@ type rowCache struct {
 	workers map[int64]cachedWorker
 	busy    map[int64]bool // jobs that a transaction of this handle is at
 	waiting []*reservation // in the order in which they came
+	spare   []*cachedJob   // of jobs that are not kept any more
 	now     int64          // the database's clock,
 	at      time.Time      // at this moment of ours
 }
 
+// A cachedJob never leaves the cache, nor what it points to: others get copies.
 type cachedJob struct {
-	row       *pawl.Job // nil: not known
+	row       *pawl.Job // nil: not known; else own
+	own       pawl.Job
 	xid       xid
 	steps     []cachedStep
 	read      bool      // all steps that it had, as far as they are kept
@@ -176,8 +181,24 @@ func (c *rowCache) find(q *store.Query) *reading {
 	return nil
 }
 
+// distinct answers about how many different keys there are: of equal ones nearly all
+// follow one another.
+func distinct[K comparable](keys []K) (n int) {
+	for i, key := range keys {
+		if i == 0 || key != keys[i-1] {
+			n++
+		}
+	}
+	return n
+}
+
 func (c *rowCache) findJobs(r *reading) bool {
+	n := distinct(r.q.Jobs)
+	r.Jobs, r.jobs = make(map[int64]*pawl.Job, n), make(map[int64]foundJob, n)
 	for _, key := range r.q.Jobs {
+		if r.Jobs[key] != nil {
+			continue
+		}
 		j := c.jobs[key]
 		if j == nil || j.row == nil || time.Since(j.contested) < distrustFor {
 			return false
@@ -190,6 +211,8 @@ func (c *rowCache) findJobs(r *reading) bool {
 }
 
 func (c *rowCache) findSteps(r *reading) bool {
+	n := distinct(r.q.Steps)
+	r.Steps, r.steps = make(map[pawl.StepKey]*pawl.Step, n), make(map[pawl.StepKey]foundStep, n)
 	for _, key := range r.q.Steps {
 		if r.Steps[key] != nil {
 			continue
@@ -204,13 +227,16 @@ func (c *rowCache) findSteps(r *reading) bool {
 		}
 		row := s.row
 		r.Steps[key] = &row
-		r.steps[key] = foundStep{xid: s.xid, taken: takesOf(&row), rest: restOfStep(&row), ended: row.CompletedAt}
+		r.steps[key] = foundStep{xid: s.xid, state: row.State, taken: takesOf(&row), rest: restOfStep(&row), ended: row.CompletedAt}
 	}
 	return true
 }
 
 func (c *rowCache) findWorkers(r *reading) bool {
 	for _, key := range slices.Concat(r.q.Workers, r.q.Watched) {
+		if r.Workers[key] != nil {
+			continue
+		}
 		w, ok := c.workers[key]
 		if !ok {
 			return false
@@ -309,19 +335,39 @@ func (c *rowCache) compare(r *reading) {
 // putJob keeps a job that is running, without its bodies.
 func (c *rowCache) putJob(row *pawl.Job, v xid) {
 	key := row.Key()
+	j := c.jobs[key]
 	if row.State != lifecycle.JobRunning {
 		delete(c.jobs, key)
+		c.save(j)
 		return
 	}
-	j := c.jobs[key]
 	if j == nil {
 		c.makeRoom()
-		j = new(cachedJob)
+		j = c.blank()
 		c.jobs[key] = j
 	}
-	plain := *row
-	plain.Inputs, plain.Output, plain.Error, plain.Metadata = nil, nil, nil, nil
-	j.row, j.xid = &plain, v
+	j.own, j.row, j.xid = *row, &j.own, v
+	j.own.Inputs, j.own.Output, j.own.Error, j.own.Metadata = nil, nil, nil, nil
+}
+
+// save keeps what held a job, or nil, to hold another.
+func (c *rowCache) save(j *cachedJob) {
+	if j != nil && len(c.spare) < maxSpareJobs && cap(j.steps) <= maxSpareSteps {
+		clear(j.steps[:cap(j.steps)])
+		*j = cachedJob{steps: j.steps[:0]}
+		c.spare = append(c.spare, j)
+	}
+}
+
+// blank answers what is to hold a job.
+func (c *rowCache) blank() *cachedJob {
+	n := len(c.spare)
+	if n == 0 {
+		return new(cachedJob)
+	}
+	j := c.spare[n-1]
+	c.spare = c.spare[:n-1]
+	return j
 }
 
 // makeRoom forgets jobs, whichever they are, if there are too many.

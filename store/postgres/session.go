@@ -135,6 +135,7 @@ func (s *session) open(ctx context.Context) error {
 		}
 	}
 	s.conn = conn
+	s.db.running.forget() // it may not be the database that has told of it
 	for name := range s.held {
 		s.lacking[name] = true
 	}

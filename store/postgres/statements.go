@@ -1,7 +1,7 @@
 package postgres
 
 // statements are prepared on every connection of the pool.
-var statements = append(alone(append(newFewEntries[1:], verifyWorker, newJob, newStep, moveJobs.alone, countJobs.alone, takeSteps.alone, endSteps.alone)...),
+var statements = append(alone(append(newFewEntries[1:], verifyWorker, newRunning, newJob, newStep, moveJobs.alone, countJobs.alone, takeSteps.alone, endSteps.alone)...),
 	begin, rollback, commit, now,
 	lockPools, countPools, takeKeys, readKeys, readSchedules, readWorkers, watchWorkers, readJobs, readUnlocked, readVersions, readSignals,
 	readSteps, readNamed, readAhead, claimOne, claimMany,
@@ -11,5 +11,6 @@ var statements = append(alone(append(newFewEntries[1:], verifyWorker, newJob, ne
 	newSchedules, setSchedules, newVersions, setQuotas, dropQuotas, newSignals, setTaken,
 	newEntries, newWorkerRows, newScheduleRows, newRefusals, setAnswers, dropKeys,
 	agenda,
+	tidy,
 	newChunks, lazily,
 )

@@ -86,14 +86,14 @@ func jobInto(f func(*pawl.Job)) func(*cursor) {
 // Jobs lists jobs with their bodies, newest first.
 func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) {
 	var w where
+	from := "job"
 	if f.Workspace != "" {
 		w.add("workspace = $%d", storable(f.Workspace))
 	}
 	if len(f.States) > 0 {
 		w.add("state = any($%d)", f.States)
 		if inFlight(f.States) {
-			// Said in the words of the index, so that it can be used.
-			w.list = append(w.list, "state in ('SUBMITTED', 'PENDING', 'RUNNING')")
+			from = openJobs + " job"
 		}
 	}
 	if f.Workflow != "" {
@@ -114,7 +114,7 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 	if f.Before != 0 {
 		w.add("id < $%d", f.Before)
 	}
-	sql := "select " + jobWhole + " from job" + w.String() + " order by id desc"
+	sql := "select " + jobWhole + " from " + from + w.String() + " order by id desc"
 	if f.Limit > 0 {
 		sql += fmt.Sprintf(" limit %d", f.Limit)
 	}
@@ -217,10 +217,10 @@ func (db *DB) StepCounts(ctx context.Context, job int64) (map[machine.State]int,
 	return counts, err
 }
 
-// Each part is read by an index on what is in flight.
-const inFlightSteps = `select false, route, count(*) from step where state = 'enqueued' group by route
-union all select true, worker, count(*) from step where state = 'in_progress' and worker > 0 group by worker
-union all select true, 0, count(*) from step where state = 'in_progress' and worker = 0 having count(*) > 0`
+// Each part is read by what there is of what is in flight.
+const inFlightSteps = `select false, route, count(*) from step where line = 1 group by route
+union all select true, worker, count(*) from ` + heldSteps + ` h group by worker
+union all select true, 0, count(*) from step where line = 2 and worker = 0 having count(*) > 0`
 
 // InFlight counts the steps enqueued by route, and in progress by worker.
 func (db *DB) InFlight(ctx context.Context) (enqueued, running map[int64]int, err error) {

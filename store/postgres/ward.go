@@ -16,11 +16,11 @@ const (
 	// its own matter.
 	readWaiting = `select w.route, sum(w.jobs), sum(w.steps), min(w.since), (select uuid from job where id = (array_agg(w.job order by w.since))[1])
 from (
-  select route, 1 as jobs, 0 as steps, created_at as since, id as job from job where state = 'PENDING' and not paused and route <> 0 and private = 0
+  select route, 1 as jobs, 0 as steps, created_at as since, id as job from job where line = 1 and not paused and route <> 0 and private = 0
   union all
-  select s.route, 0, 1, s.enqueued_at, s.job from step s join job j on j.id = s.job where s.state = 'enqueued' and j.private = 0
+  select s.route, 0, 1, s.enqueued_at, s.job from step s join job j on j.id = s.job where s.line = 1 and j.private = 0
 ) w group by w.route order by w.route`
-	readOpen = `select count(*) from job where state in ('SUBMITTED', 'PENDING', 'RUNNING') and not paused and private = 0`
+	readOpen = `select count(*) from ` + openJobs + ` o where not paused and private = 0`
 	readLate = `with now as materialized (select (` + clock + `)::bigint as at)
 select 'deadlines', 'jobs', count(*), min(due_at) from job, now where due_at > 0 and due_at <= at and private = 0
 union all select 'deadlines', 'steps', count(*), min(s.due_at) from step s join job j on j.id = s.job, now where s.due_at > 0 and s.due_at <= at and j.private = 0

@@ -23,7 +23,12 @@ func open(t testing.TB, url string) *DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { db.Close() })
+	t.Cleanup(func() {
+		if err := db.pool.Ping(context.Background()); err == nil { // the test has not closed it, nor the server
+			checkLines(t, db)
+		}
+		db.Close()
+	})
 	return db
 }
 
@@ -50,8 +55,10 @@ func workerKey(key int64) store.EntityKey { return longKey(kindWorker, key) }
 
 func keyOf(j *pawl.Job) store.EntityKey { return jobKey(j.Key(), 0) }
 
-func (d *draft) newJob(route int64) *pawl.Job {
-	j := &pawl.Job{ID: newID(), Workspace: "default", Workflow: "noop", WorkerCount: 1, Route: route, Open: 1, Inputs: []byte(`{"n":1}`)}
+func (d *draft) newJob(route int64) *pawl.Job { return d.newJobOf(newID(), route) }
+
+func (d *draft) newJobOf(id pawl.ID, route int64) *pawl.Job {
+	j := &pawl.Job{ID: id, Workspace: "default", Workflow: "noop", WorkerCount: 1, Route: route, Open: 1, Inputs: []byte(`{"n":1}`)}
 	j.CreatedAt = d.now
 	d.entry(keyOf(j), &j.Record, j.ID.Public(pawl.JobPrefix), "", lifecycle.JobSubmitted, lifecycle.JobSubmit)
 	d.entry(keyOf(j), &j.Record, j.ID.Public(pawl.JobPrefix), lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobValidate)

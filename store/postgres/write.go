@@ -3,6 +3,7 @@ package postgres
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
@@ -15,11 +16,11 @@ var errAborted = errors.New("the transaction was aborted")
 var (
 	newDefinitions  = &statement{"new_definitions", insert("definition", definitionColumns, "on conflict (id) do nothing")}
 	newWorkers      = &statement{"new_workers", insert("worker", join(workerFixed, workerMoving, workerBodies), "")}
-	newJobs         = &statement{"new_jobs", insert("job", join(jobFixed, jobMoving, jobBodies), "")}
-	newSteps        = &statement{"new_steps", insert("step", join(stepFixed, stepMoving, stepBodies), "")}
+	newJobs         = &statement{"new_jobs", insert("job", newJobColumns, "")}
+	newSteps        = &statement{"new_steps", insert("step", newStepColumns, "")}
 	setWorkers      = &statement{"set_workers", update("worker", columns("bigint id"), workerMoving, workerBodies)}
-	setJobs         = &statement{"set_jobs", update("job", columns("bigint id"), jobMoving, jobBodies)}
-	setSteps        = &statement{"set_steps", update("step", columns("bigint job, bigint ord"), stepMoving, stepBodies)}
+	setJobs         = &statement{"set_jobs", update("job", columns("bigint id"), join(jobMoving, lineColumn), jobBodies)}
+	setSteps        = &statement{"set_steps", update("step", columns("bigint job, bigint ord"), join(stepMoving, lineColumn), stepBodies)}
 	newEntries      = &statement{"new_entries", insert("audit", trailColumns, "")}
 	newWorkerRows   = &statement{"new_worker_entries", insert("worker_audit", workerEntryColumns, "")}
 	newScheduleRows = &statement{"new_schedule_entries", insert("schedule_audit", scheduleEntryColumns, "")}
@@ -36,6 +37,7 @@ type writing struct {
 	brief                     bool     // it is one statement, which tells the stamp
 	values                    [][]byte // the parameters of the parts
 	stamp                     stamp
+	begun                     []runningRow
 	inserts, updates, entries int64
 	err                       error
 }
@@ -47,6 +49,7 @@ func encode(f *reading, ch *store.Changes) (*writing, error) {
 	w.definitions(ch.Definitions)
 	w.schedules(ch)
 	w.workers(ch)
+	w.running(f, ch) // before the others forget what was found
 	w.jobs(f, ch)
 	w.steps(f, ch)
 	w.versions(ch.Versions)
@@ -55,7 +58,19 @@ func encode(f *reading, ch *store.Changes) (*writing, error) {
 	w.trail(ch.Entries)
 	w.refusals(ch.Refusals)
 	w.answers(f, ch.Answers)
+	w.check(w.complete(ch))
 	return w, w.err
+}
+
+// complete makes sure that what was queued makes and changes all records: the server says
+// nothing of a statement that is not sent, nor of an insert of fewer rows.
+func (w *writing) complete(ch *store.Changes) error {
+	inserts := len(ch.Definitions) + len(ch.NewSchedules) + len(ch.NewWorkers) + len(ch.NewJobs) + len(ch.NewSteps)
+	updates := len(ch.Schedules) + len(ch.Workers) + len(ch.Jobs) + len(ch.Steps)
+	if w.inserts != int64(inserts) || w.updates != int64(updates) {
+		return fmt.Errorf("%d new records and %d changes were to be written as %d and %d", inserts, updates, w.inserts, w.updates)
+	}
+	return nil
 }
 
 // queue hands the statements to a pipe, and what tells the stamp.
@@ -73,7 +88,7 @@ func (w *writing) add(s *statement, params ...[]byte) {
 // addRows queues a statement unless there are no rows for it.
 func (w *writing) addRows(s *statement, r *rows) {
 	if r.len() > 0 {
-		w.add(s, r.params()...)
+		w.addForm(s, r)
 	}
 }
 
@@ -134,6 +149,7 @@ func (w *writing) jobs(f *reading, ch *store.Changes) {
 		for _, j := range ch.NewJobs {
 			r.jobFixed(j)
 			r.jobMoving(j)
+			r.num(lineOfJob(j))
 			w.check(r.jobBodies(j))
 		}
 		w.insertAny(newJobs, newJob, r)
@@ -146,6 +162,7 @@ func (w *writing) jobs(f *reading, ch *store.Changes) {
 			r.num(u.Record.Key())
 			r.num(u.Was)
 			r.jobMoving(u.Record)
+			r.num(lineOfJob(u.Record))
 			w.check(r.jobBodies(f.changed(u.Record)))
 		}
 		w.update(setJobs, r, len(others))
@@ -159,6 +176,7 @@ func (w *writing) steps(f *reading, ch *store.Changes) {
 		for _, s := range ch.NewSteps {
 			r.stepFixed(s)
 			r.stepMoving(s)
+			r.num(lineOfStep(s))
 			w.check(r.stepBodies(s))
 		}
 		w.insertAny(newSteps, newStep, r)
@@ -172,6 +190,7 @@ func (w *writing) steps(f *reading, ch *store.Changes) {
 			r.num(int64(u.Record.Ord))
 			r.num(u.Was)
 			r.stepMoving(u.Record)
+			r.num(lineOfStep(u.Record))
 			w.check(r.stepBodies(u.Record))
 		}
 		w.update(setSteps, r, len(others))
@@ -179,10 +198,10 @@ func (w *writing) steps(f *reading, ch *store.Changes) {
 }
 
 var (
-	newJobColumns  = join(jobFixed, jobMoving, jobBodies)
-	setJobColumns  = join(columns("bigint id, bigint was"), jobMoving, jobBodies)
-	newStepColumns = join(stepFixed, stepMoving, stepBodies)
-	setStepColumns = join(columns("bigint job, bigint ord, bigint was"), stepMoving, stepBodies)
+	newJobColumns  = join(jobFixed, jobMoving, lineColumn, jobBodies)
+	setJobColumns  = join(columns("bigint id, bigint was"), jobMoving, lineColumn, jobBodies)
+	newStepColumns = join(stepFixed, stepMoving, lineColumn, stepBodies)
+	setStepColumns = join(columns("bigint job, bigint ord, bigint was"), stepMoving, lineColumn, stepBodies)
 )
 
 // insert queues a statement that makes the rows, unless there are none.
@@ -198,11 +217,11 @@ func (w *writing) insertAny(many *statement, one *part, r *rows) {
 		return
 	}
 	w.addParts(one, r, 1)
-	w.inserts++
+	w.inserts += int64(r.len())
 }
 
 func (w *writing) update(s *statement, r *rows, n int) {
-	w.add(s, append(r.params(), num(int64(n)))...)
+	w.addForm(s, r, num(int64(n)))
 	w.updates += int64(n)
 }
 

@@ -1,0 +1,11 @@
+drop index step_ready, step_pool, step_stop, job_open, job_pool, job_quota;
+drop table running;
+alter table step drop column line, set (fillfactor = 80);
+alter table job drop column line, set (fillfactor = 80);
+create index step_ready on step (route, rank, job, ord) where state = 'enqueued';
+create index step_pool on step (pool) where state = 'in_progress' and pool <> 0;
+create index step_held on step (worker, due_event) where state = 'in_progress';
+create index job_open on job (state, route, paused, rank, id) where state in ('SUBMITTED', 'PENDING', 'RUNNING');
+create index job_pool on job (pool, state, rank, id) where state in ('PENDING', 'RUNNING') and pool <> 0;
+create index job_quota on job (quota) where state = 'RUNNING' and quota <> 0;
+alter table audit rename column further to more;
