@@ -80,23 +80,19 @@ type committer struct {
 	pause time.Duration
 
 	mu     sync.Mutex
-	wake   *sync.Cond
 	queue  []*group
 	later  []*group    // of late commands
 	again  *time.Timer // rings when it may be time for those that wait
 	behind bool        // the last batch had no room for any of them
 	closed bool
-	lanes  sync.WaitGroup
+	free   int            // lanes that nobody has
+	busy   sync.WaitGroup // the others
 }
 
 func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store.Facts) *tx, after func(*tx)) *committer {
-	c := &committer{store: s, log: log, begin: begin, after: after, pause: settlePause,
+	c := &committer{store: s, log: log, begin: begin, after: after, pause: settlePause, free: lanes,
 		admit: func(later, _ []*group) int { return len(later) }}
-	c.wake = sync.NewCond(&c.mu)
 	c.again = time.AfterFunc(minLull, c.ask)
-	for range lanes {
-		c.lanes.Go(c.lane)
-	}
 	return c
 }
 
@@ -104,27 +100,45 @@ func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store
 var errClosed = &pawl.Error{Kind: pawl.Unavailable, Message: "the engine is closed"}
 
 // do commits the commands together and answers the error of each. It returns
-// early, with the commands still on their way, only if ctx ends.
+// early, with the commands still on their way, only if ctx ends. Whoever waits in any
+// case, and finds a free lane, commits in it himself: to have others do it and to be
+// woken by them takes longer than to decide.
 func (c *committer) do(ctx context.Context, cmds ...command) ([]error, error) {
 	g := &group{cmds: cmds, errs: make([]error, len(cmds)), came: time.Now(), done: make(chan struct{})}
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return nil, errClosed
+	batch, err := c.enter(g)
+	switch {
+	case err != nil:
+		return nil, err
+	case batch == nil:
+	case ctx.Done() != nil:
+		go c.lane(batch)
+	default:
+		c.commit(batch)
+		if batch = c.further(); batch != nil {
+			go c.lane(batch)
+		}
 	}
-	if _, ok := cmds[0].(late); ok {
-		c.later = append(c.later, g)
-	} else {
-		c.queue = append(c.queue, g)
-	}
-	c.mu.Unlock()
-	c.wake.Signal()
 	select {
 	case <-g.done:
 		return g.errs, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// enter lets a group wait, and answers a batch if the caller has a lane for it.
+func (c *committer) enter(g *group) ([]*group, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errClosed
+	}
+	if _, ok := g.cmds[0].(late); ok {
+		c.later = append(c.later, g)
+	} else {
+		c.queue = append(c.queue, g)
+	}
+	return c.take(), nil
 }
 
 // one commits a single command and answers its error.
@@ -140,40 +154,72 @@ func (c *committer) one(ctx context.Context, cmd command) error {
 func (c *committer) close() {
 	c.mu.Lock()
 	c.closed = true
+	c.share()
 	c.mu.Unlock()
-	c.wake.Broadcast()
-	c.lanes.Wait()
+	c.busy.Wait()
 	c.again.Stop()
 }
 
-func (c *committer) lane() {
-	for {
-		batch := c.take()
-		if batch == nil {
-			return
-		}
-		c.run(batch)
-		for _, g := range batch {
-			close(g.done)
-		}
+// lane commits a batch, and others for as long as groups wait.
+func (c *committer) lane(batch []*group) {
+	for ; batch != nil; batch = c.further() {
+		c.commit(batch)
 	}
 }
 
-// take answers the groups that wait, at most maxGroup by weight (a group is
-// never split), or nil when the committer is closed and nothing waits. The late
-// ones come last, but are never left out twice for want of room.
-func (c *committer) take() []*group {
+// commit ends the process if it panics, though the caller, a handler perhaps, would
+// contain that: the lane would be nobody's, and those who wait for it would wait for ever.
+func (c *committer) commit(batch []*group) {
+	defer func() {
+		if p := recover(); p != nil {
+			go panic(fmt.Sprintf("a commit panicked: %v\n\n%s", p, debug.Stack()))
+			select {}
+		}
+	}()
+	c.run(batch)
+	for _, g := range batch {
+		close(g.done)
+	}
+}
+
+// take takes a free lane, if there is one, and a batch for it, if groups wait. It
+// answers nil, and takes nothing, otherwise. The lock is held.
+func (c *committer) take() (batch []*group) {
+	if c.free == 0 {
+		return nil
+	}
+	c.free--
+	if batch = c.next(); batch == nil {
+		c.free++
+		return nil
+	}
+	c.busy.Add(1)
+	return batch
+}
+
+// further answers the next batch for a lane, or gives the lane back.
+func (c *committer) further() []*group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for {
-		if batch := c.next(); batch != nil || c.closed {
-			return batch
-		}
-		c.wake.Wait()
+	batch := c.next()
+	if batch == nil {
+		c.free++
+		c.busy.Done()
+	}
+	return batch
+}
+
+// share has a free lane commit what waits, if it may. The lock is held.
+func (c *committer) share() {
+	if batch := c.take(); batch != nil {
+		go c.lane(batch)
 	}
 }
 
-// next answers the groups for a commit, or nil if there are none or they had better wait.
+// next answers the groups for a commit, at most maxGroup by weight (a group is never
+// split), or nil if there are none or they had better wait. The late ones come last, but
+// are never left out twice for want of room. What it leaves for that goes to a free lane;
+// what had better wait does not, as what it waits for may be on its way in this commit.
 func (c *committer) next() (batch []*group) {
 	room := maxGroup
 	if !c.behind {
@@ -188,17 +234,17 @@ func (c *committer) next() (batch []*group) {
 	if ready > 0 {
 		c.behind = taken == 0
 	}
-	if len(c.queue)+ready > taken {
-		c.wake.Signal()
-	}
 	for _, g := range c.later {
 		g.passed += min(len(batch), 1)
+	}
+	if len(c.queue)+ready > taken {
+		c.share()
 	}
 	return batch
 }
 
 // ready answers how many of the late groups may go with the batch. If that is not all
-// of them, a lane looks again soon.
+// of them, they are looked at again soon.
 func (c *committer) ready(batch []*group) int {
 	if len(c.later) == 0 || c.closed {
 		return len(c.later)
@@ -210,11 +256,11 @@ func (c *committer) ready(batch []*group) int {
 	return n
 }
 
-// ask lets a lane that waits look whether late groups may go now.
+// ask has a free lane look whether late groups may go now.
 func (c *committer) ask() {
-	c.mu.Lock() // no lane is between looking and waiting
+	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wake.Signal()
+	c.share()
 }
 
 // fit moves n groups from a queue to a batch while there is room, and the first of a

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -168,10 +171,9 @@ func TestAGroupIsNeverSplit(t *testing.T) { // K5
 		{[]int{1, maxGroup, 1}, []int{1, 1, 1}},
 		{[]int{maxGroup / 2, maxGroup / 2, 1}, []int{2, 1}},
 	} {
-		c := &committer{queue: groups(tt.sizes...), closed: true}
-		c.wake = sync.NewCond(&c.mu)
+		c := &committer{queue: groups(tt.sizes...)}
 		var got []int
-		for batch := c.take(); batch != nil; batch = c.take() {
+		for batch := c.next(); batch != nil; batch = c.next() {
 			got = append(got, len(batch))
 		}
 		if len(got) != len(tt.want) {
@@ -191,20 +193,123 @@ func TestAGroupIsNeverSplit(t *testing.T) { // K5
 func TestLateCommandsAreNotStarved(t *testing.T) { // K5
 	t.Parallel()
 	c := &committer{closed: true, later: []*group{{cmds: make([]command, 3)}, {cmds: make([]command, maxGroup)}, {cmds: make([]command, 4)}}}
-	c.wake = sync.NewCond(&c.mu)
 	var got []int // commands of the first and the last group of each batch
 	for range 5 {
 		for range 2 { // more than one commit holds
 			c.queue = append(c.queue, &group{cmds: make([]command, maxGroup-2)})
 		}
-		batch := c.take()
+		batch := c.next()
 		got = append(got, len(batch[0].cmds), len(batch[len(batch)-1].cmds))
 	}
 	if want := []int{maxGroup - 2, maxGroup - 2, 3, 3, maxGroup - 2, maxGroup - 2, maxGroup, maxGroup, maxGroup - 2, maxGroup - 2}; !slices.Equal(got, want) {
 		t.Errorf("batches of %v, want %v", got, want)
 	}
 	c.queue = []*group{{cmds: make([]command, 7)}}
-	if batch := c.take(); len(batch) != 2 || len(batch[0].cmds) != 4 || len(batch[1].cmds) != 7 {
+	if batch := c.next(); len(batch) != 2 || len(batch[0].cmds) != 4 || len(batch[1].cmds) != 7 {
 		t.Errorf("the last late one, once left out, does not go first: %d groups", len(batch))
 	}
+}
+
+// TestWhatHadBetterWaitIsNotShared: a late group that is not to go with a batch goes with
+// no other at the same moment, though a lane is free, and what had no room does (K5).
+func TestWhatHadBetterWaitIsNotShared(t *testing.T) {
+	t.Parallel()
+	e, _ := interposedEngine(t)
+	c := e.committer
+	groups := func(n int) (list []*group) {
+		for range n {
+			look := &script{f: func(*tx) error { return nil }}
+			list = append(list, &group{cmds: slices.Repeat([]command{look}, maxGroup), errs: make([]error, maxGroup), done: make(chan struct{})})
+		}
+		return list
+	}
+	late, others := groups(1), groups(3)
+	c.mu.Lock()
+	c.free, c.admit = 3, func(_, batch []*group) int { return 1 - min(len(batch), 1) } // with others it does not go
+	c.queue, c.later = others[:1:1], late
+	batch := c.take()
+	one, waits := c.free, len(c.later)
+	c.queue = others[1:]
+	rest := c.take()
+	none, left := c.free, len(c.queue)
+	c.mu.Unlock()
+	if one != 2 || waits != 1 {
+		t.Errorf("%d lanes free, %d late groups left; want 2, and the one", one, waits)
+	}
+	if none != 0 || left != 0 {
+		t.Errorf("%d lanes free, %d groups left; want a lane for each", none, left)
+	}
+	c.lane(batch)
+	c.lane(rest)
+	for _, g := range slices.Concat(others, late) {
+		<-g.done
+	}
+}
+
+// TestAFaultOfACommitEndsTheProcess, as it would in a lane of its own, though the caller
+// contains it: nobody would commit in its lane any more (K5).
+func TestAFaultOfACommitEndsTheProcess(t *testing.T) {
+	const child = "PAWL_TEST_FAULT"
+	if os.Getenv(child) != "" {
+		e, _ := interposedEngine(t)
+		e.committer.after = func(*tx) { panic("no luck") }
+		defer os.Exit(0) // it was contained
+		_ = e.committer.one(context.Background(), &script{f: func(*tx) error { return nil }})
+	}
+	t.Parallel()
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAFaultOfACommitEndsTheProcess$")
+	c.Env = append(os.Environ(), child+"=1")
+	out, err := c.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "a commit panicked: no luck") {
+		t.Errorf("%v, %s; want the end of the process, and why", err, out)
+	}
+}
+
+// TestWhoWaitsInAnyCaseCommits: a caller that nothing cuts short commits himself if a
+// lane is free, and takes nobody else's time after that.
+func TestWhoWaitsInAnyCaseCommits(t *testing.T) { // K5
+	t.Parallel()
+	e, _ := interposedEngine(t) // in which nobody else commits
+	var at []string
+	look := &script{f: func(*tx) error {
+		at = append(at, goroutine())
+		return nil
+	}}
+	for _, ctx := range []context.Context{context.Background(), t.Context()} {
+		if err := e.committer.one(ctx, look); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if own := goroutine(); at[0] != own || at[1] == own {
+		t.Errorf("committed by goroutines %v of %s; want by its own where nothing cuts short, by another where something may", at, own)
+	}
+}
+
+// goroutine answers the name of the one that calls.
+func goroutine() string {
+	b := make([]byte, 64)
+	return strings.Fields(string(b[:runtime.Stack(b, false)]))[1]
+}
+
+// TestACallerMayLeave: who does not wait any more leaves its command on its way.
+func TestACallerMayLeave(t *testing.T) { // K5
+	t.Parallel()
+	e := testEngine(t)
+	entered, open, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-entered
+		cancel()
+	}()
+	err := e.committer.one(ctx, &script{f: func(*tx) error {
+		close(entered)
+		<-open
+		close(over)
+		return nil
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v; want the end of the context", err)
+	}
+	close(open)
+	<-over
 }

@@ -229,9 +229,6 @@ func (e *Engine) committed(t *tx) {
 		}
 		j := h.record
 		ended := lifecycle.Job.Ended(j.State)
-		if ended {
-			e.jobs.forget(key)
-		}
 		if ended && (j.Pool != 0 || j.Quota != 0) {
 			e.freed(j) // others may have waited for its slots
 			marks, work = true, true
@@ -249,7 +246,11 @@ func (e *Engine) committed(t *tx) {
 			e.evaluator.pending(key)
 			marks = true
 		}
-		e.watches.ring(key, lifecycle.Job.Ended(j.State))
+		if ended {
+			e.watches.ended(j, e.jobs.forget(key))
+		} else {
+			e.watches.ring(key)
+		}
 	}
 	for key, h := range t.steps {
 		if !h.dirty {
@@ -264,7 +265,7 @@ func (e *Engine) committed(t *tx) {
 		marks = marks || e.soon(t, s.DueAt)
 		stops = stops || s.DueEvent == "cancel"
 		work = work || s.Pool != 0 && s.State != lifecycle.StepInProgress // its slot is free
-		e.watches.ring(key.Job, false)
+		e.watches.ring(key.Job)
 	}
 	for _, h := range t.schedules {
 		if h.dirty {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ type interposed struct {
 	do         func(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error
 	definition func(key int64) error
 	settle     func() error
+	jobs       atomic.Int32 // reads of single ones
 }
 
 func (s *interposed) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
@@ -31,6 +33,11 @@ func (s *interposed) Do(ctx context.Context, q *store.Query, decide func(*store.
 		return s.do(ctx, q, decide)
 	}
 	return s.Store.Do(ctx, q, decide)
+}
+
+func (s *interposed) Job(ctx context.Context, key int64) (*pawl.Job, error) {
+	s.jobs.Add(1)
+	return s.Store.Job(ctx, key)
 }
 
 func (s *interposed) Definition(ctx context.Context, key int64) (*pawl.Definition, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -268,10 +269,24 @@ func (p *process) waitFor(id pawl.ID, limit time.Duration) *pawl.JobView {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), limit)
 	defer cancel()
-	if _, err := p.engine.Wait(ctx, id); err != nil {
+	got, err := p.engine.Wait(ctx, id)
+	if err != nil {
 		p.t.Fatalf("job %s did not end: %v\n%s", id.Public(pawl.JobPrefix), err, p.dump(id))
 	}
+	if stored, err := p.store.Job(ctx, id.Key()); err != nil || !sameEnd(got, stored) {
+		p.t.Errorf("who waited was told %+v; stored is %+v, %v", got, stored, err)
+	}
 	return p.job(id)
+}
+
+// sameEnd compares jobs that have ended. One that has completed says nothing of an
+// error that was resolved.
+func sameEnd(a, b *pawl.Job) bool {
+	x, y := *a, *b
+	if x.State == lifecycle.JobCompleted {
+		x.Error, y.Error = nil, nil
+	}
+	return reflect.DeepEqual(x, y)
 }
 
 func (p *process) job(id pawl.ID) *pawl.JobView {

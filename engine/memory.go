@@ -128,15 +128,19 @@ func (m *memory) keep(f *jobFacts) {
 	}
 }
 
-// forget drops a job that has ended.
-func (m *memory) forget(job int64) {
+// forget drops a job that has ended, and answers what was known of it, or nil.
+func (m *memory) forget(job int64) *jobFacts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.young[job]; r != nil {
+	r := m.young[job]
+	if r != nil {
 		m.bytes -= r.size
 		delete(m.young, job)
+	} else if r = m.old[job]; r == nil {
+		return nil
 	}
 	delete(m.old, job)
+	return r.jobFacts
 }
 
 // output answers the output of an ended step, if it is known.

@@ -49,7 +49,7 @@ func (v *heldVisit) letGo() []Assignment {
 func waitingWorker(t *testing.T) (*offering, *interposed) {
 	t.Helper()
 	e, s := interposedEngine(t)
-	e.committer.lanes.Go(e.committer.lane) // a second one
+	e.committer.free++ // a second one
 	return newOffering(t, e), s
 }
 

@@ -2,9 +2,9 @@ package engine
 
 import (
 	"context"
-	"time"
-
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -19,11 +19,12 @@ type watches struct {
 // A watch is a bell for changes of a job, or for its end alone.
 type watch struct {
 	*bell
-	end bool
+	end  bool
+	last atomic.Pointer[pawl.Job] // as this process has ended it, if all of it is known
 }
 
 func (w *watches) add(job int64, end bool) *watch {
-	b := &watch{newBell(), end}
+	b := &watch{bell: newBell(), end: end}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.bells == nil {
@@ -47,13 +48,23 @@ func (w *watches) remove(job int64, b *watch) {
 	}
 }
 
-func (w *watches) ring(job int64, ended bool) {
+func (w *watches) ring(job int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, b := range w.bells[job] {
-		if ended || !b.end {
+		if !b.end {
 			b.ring()
 		}
+	}
+}
+
+// ended rings for the end of a job that was committed, and of which so much was known.
+func (w *watches) ended(j *pawl.Job, known *jobFacts) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, b := range w.bells[j.Key()] {
+		b.last.Store(whole(j, known))
+		b.ring()
 	}
 }
 
@@ -106,13 +117,30 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// endsSoon is how long a job that this process works on is not looked at by who waits
+// for its end: that would hold up what it waits for, and mostly this process ends it.
+const endsSoon = 50 * time.Millisecond
+
 // Wait answers the job once it has ended.
 func (e *Engine) Wait(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
 	b := e.watches.add(id.Key(), true)
 	defer e.watches.remove(id.Key(), b)
-	poll := time.NewTicker(min(e.cfg.Poll, watchPoll))
-	defer poll.Stop()
+	_, here := e.jobs.get(id.Key())
+	look := time.NewTimer(0)
+	if here {
+		look.Reset(endsSoon)
+	}
+	defer look.Stop()
 	for {
+		select {
+		case <-b.c:
+		case <-look.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if j := b.last.Load(); j != nil {
+			return j, nil
+		}
 		j, err := e.store.Job(ctx, id.Key())
 		if err != nil {
 			return nil, err
@@ -120,11 +148,22 @@ func (e *Engine) Wait(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
 		if lifecycle.Job.Ended(j.State) {
 			return j, nil
 		}
-		select {
-		case <-b.c:
-		case <-poll.C:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		look.Reset(min(e.cfg.Poll, watchPoll))
 	}
+}
+
+// whole answers a job as it has ended, with what is known of it, or nil if more has to be
+// read than that.
+func whole(j *pawl.Job, known *jobFacts) *pawl.Job {
+	switch {
+	case known == nil || known.inputs == nil || j.Definition != definitionKey(known.def.Hash()):
+		return nil
+	case j.State != lifecycle.JobCompleted: // its error may be of before
+		return nil
+	case known.def.HasOutput() && j.Output == nil: // it was settled before
+		return nil
+	}
+	end := *j
+	end.Inputs, end.Metadata = known.inputs, known.meta
+	return &end
 }
