@@ -34,8 +34,9 @@ type Offer struct {
 	work   *bell
 
 	mu        sync.Mutex
-	slots     int // that may be taken
-	taken     int // by commits under way
+	slots     int  // that may be taken
+	taken     int  // by commits under way
+	rung      bool // the work bell, which the worker has not heard yet
 	withdrawn bool
 	visiting  bool          // with free slots
 	active    time.Time     // when its visit began or ended, or it was given something
@@ -102,13 +103,10 @@ func (o *Offer) Withdraw() {
 func (o *Offer) Add(slots int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.rung() {
+	if !o.rung {
 		o.slots += slots
 	}
 }
-
-// rung reports whether the worker has not heard its bell yet.
-func (o *Offer) rung() bool { return len(o.work.c) > 0 }
 
 // Close lets nothing more be taken, until Add.
 func (o *Offer) Close() {
@@ -125,8 +123,26 @@ func (o *Offer) Reserved() int {
 	return o.slots + o.taken
 }
 
-// Work answers the worker's own bell for what there may be to claim.
+// Unreserved answers how many of the free slots are the worker's to use. While free
+// counts them nothing is handed over, so that each slot is in one hand.
+func (o *Offer) Unreserved(free func() int) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return max(free()-o.slots-o.taken, 0)
+}
+
+// Work answers the worker's own bell for what there may be to claim. Whoever waits for it
+// has not heard it before Hear: until then nothing is offered.
 func (o *Offer) Work() <-chan struct{} { return o.work.c }
+
+// Hear reports whether the bell has rung since it was last heard.
+func (o *Offer) Hear() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	rung := o.rung
+	o.rung = false
+	return rung
+}
 
 // Bell rings when a slot that was taken came back.
 func (o *Offer) Bell() <-chan struct{} { return o.bell.c }
@@ -147,7 +163,7 @@ func (o *Offer) take() bool {
 func (o *Offer) lend() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.rung() {
+	if o.rung {
 		return false
 	}
 	o.taken++
@@ -188,7 +204,7 @@ func (s *offers) ring() {
 func (o *Offer) ring() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.slots = 0
+	o.slots, o.rung = 0, true
 	o.work.ring()
 }
 
@@ -241,10 +257,7 @@ func (e *Engine) spare(t *tx, worker int64, slots int) {
 // has rung for until now.
 func (s *offers) look(worker int64) {
 	if o := s.of(worker); o != nil {
-		select {
-		case <-o.work.c:
-		default:
-		}
+		o.Hear()
 	}
 }
 

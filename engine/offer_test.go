@@ -190,3 +190,50 @@ func TestWhatIsInTheQueueClosesOffers(t *testing.T) { // T3
 		t.Errorf("claimed %d steps, %d slots are offered; want the one that waits, and 1 slot", len(got), w.offer.Reserved())
 	}
 }
+
+// TestABellIsHeardInTurn: who is woken by the bell has not heard it: until he does,
+// nothing is offered, so that no report overtakes him that is made meanwhile.
+func TestABellIsHeardInTurn(t *testing.T) { // T3
+	t.Parallel()
+	e, _ := interposedEngine(t)
+	w := newOffering(t, e)
+	w.offer.Hear()
+	e.hint(store.TopicWork)
+	<-w.offer.Work()
+	w.offer.Add(1)
+	if n := w.offer.Reserved(); n != 0 {
+		t.Errorf("%d slots are offered before the bell was heard", n)
+	}
+	if !w.offer.Hear() || w.offer.Hear() {
+		t.Error("want the bell heard once")
+	}
+	w.offer.Add(1)
+	if n := w.offer.Reserved(); n != 1 {
+		t.Errorf("%d slots are offered; want 1", n)
+	}
+}
+
+// TestASlotIsCountedOnce: while a worker counts its free slots no commit hands over
+// what it has taken; the slot would be free and not reserved.
+func TestASlotIsCountedOnce(t *testing.T) { // T3
+	t.Parallel()
+	e, _ := interposedEngine(t)
+	w := newOffering(t, e)
+	w.offer.Hear()
+	w.offer.Add(1)
+	if !w.offer.take() {
+		t.Fatal("there was no slot to take")
+	}
+	got := w.offer.Unreserved(func() int {
+		free := 1 - len(w.handed())
+		if w.offer.mu.TryLock() {
+			w.offer.mu.Unlock()
+			w.offer.give(new(Assignment))
+		}
+		return free
+	})
+	if got != 0 {
+		t.Errorf("%d slots are free; want none of 1 that is taken", got)
+	}
+	w.offer.giveBack()
+}

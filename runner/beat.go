@@ -74,18 +74,19 @@ func (w *Worker) tell(n news) {
 	}
 }
 
-// learn takes news, and answers whether there may be something to claim. A worker
-// without a free slot asks the engine for nothing, and learns only so that it was
-// ended.
-func (w *Worker) learn(n news) bool {
-	if n.worker != w.key() {
-		return false
-	}
-	if lifecycle.Worker.Ended(n.state) {
+// learn takes news of what there may be to claim. A worker without a free slot asks
+// the engine for nothing, and learns only so that it was ended.
+func (w *Worker) learn(n news) {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	switch {
+	case n.worker != w.key():
+	case lifecycle.Worker.Ended(n.state):
 		w.ended()
-		return true
+		w.hungry = true
+	case n.work && n.state != lifecycle.WorkerPaused:
+		w.hungry = true
 	}
-	return n.work && n.state != lifecycle.WorkerPaused
 }
 
 func (w *Worker) stop(stops []store.Stop) {
@@ -110,8 +111,9 @@ var errEnded = errors.New("the worker was ended")
 // ended drops everything: somebody has ended this worker though it lives. What its
 // handlers still answer is reported like anything else, and kept as refused facts
 // (T5). If an operator has ended it, it stops for good; else it was taken for
-// dead, and registers anew (J1).
+// dead, and registers anew (J1). The loop calls it, in its turn.
 func (w *Worker) ended() {
+	w.trouble = nil    // of a life that is over
 	w.offer.Withdraw() // from here on nothing begins that would not be stopped
 	w.stopAll(errEnded)
 	end, err := w.config.Engine.WorkerEnd(w.life, w.key())

@@ -87,12 +87,18 @@ type Worker struct {
 	over    chan struct{} // closed: the loop has ended
 	results chan engine.Report
 	paused  bool           // by itself; the heartbeat's alone
-	owed    int            // steps that the loop has claimed since the queue went first
-	warned  time.Time      // when the loop last complained of the database
 	news    chan news      // 1: what the last beat has told
 	beats   sync.WaitGroup // the heartbeat's goroutine
+	look    chan struct{}  // 1: the loop is to look what there is to do
 
-	mu      sync.Mutex // guards what follows
+	turn    sync.Mutex // of whoever visits the engine: held for as long; guards what follows
+	outbox  []engine.Report
+	hungry  bool      // there may be something in the queue
+	trouble error     // of the last visit, for the loop to deal with before the next
+	owed    int       // steps that were claimed since the queue went first
+	warned  time.Time // when it last complained of the database
+
+	mu      sync.Mutex // guards what follows, and is taken after turn
 	self    *pawl.Worker
 	actor   string // its public id
 	release func() // of the name that tells its life
@@ -115,7 +121,7 @@ func Start(ctx context.Context, c WorkerConfig) (*Worker, error) {
 	c = c.withDefaults()
 	w := &Worker{config: c, log: c.Log, drain: make(chan struct{}), over: make(chan struct{}),
 		results: make(chan engine.Report, c.Capacity), // one for each slot: a handler that ends never waits
-		news:    make(chan news, 1),
+		news:    make(chan news, 1), look: make(chan struct{}, 1), hungry: true,
 		running: make(map[claimKey]context.CancelCauseFunc)}
 	w.life, w.end = context.WithCancel(context.Background())
 	if err := w.register(ctx); err != nil {
@@ -210,55 +216,92 @@ func (w *Worker) loop() {
 	defer w.end()
 	poll := time.NewTicker(w.config.Poll)
 	defer poll.Stop()
-	var outbox []engine.Report
-	hungry := true
 	for {
-		outbox = w.collect(outbox)
-		hungry = hungry || w.rung()
 		draining := w.draining()
-		reserved := w.reserved(hungry || draining)
-		if draining && len(outbox) == 0 && w.busy()+reserved == 0 {
+		if w.visitAll(draining) {
 			w.finish()
 			return
 		}
-		now := engine.Portion(outbox)
-		free := max(w.free()-reserved-len(outbox[now:]), 0) // what is held back keeps its slot
-		if len(outbox) > 0 || hungry && free > 0 {
-			if !hungry { // what the reports make ready needs about as many slots
-				share := min(free, now)
-				w.offer.Add(free - share)
-				free = share
-			}
-			var again bool
-			if again, hungry = w.visit(outbox[:now], free, hungry); !again {
-				outbox = slices.Delete(outbox, 0, now)
-			}
-			continue
-		}
-		w.offer.Add(free)
 		select {
 		case r := <-w.results:
-			outbox = append(outbox, w.finished(r))
+			w.turn.Lock()
+			w.outbox = append(w.outbox, w.finished(r))
+			w.turn.Unlock()
+		case <-w.look:
 		case <-w.offer.Bell():
-		case <-w.offer.Work():
-			hungry = true
+		case <-w.offer.Work(): // heard in its turn
 		case <-poll.C:
-			hungry = hungry || !w.config.Engine.Hears()
+			w.hunger(!w.config.Engine.Hears())
 		case n := <-w.news:
-			hungry = w.learn(n) || hungry
+			w.learn(n)
 		case <-w.drainOnce(draining):
 		}
 	}
 }
 
-// rung reports whether something came into the queue since the loop last looked.
-func (w *Worker) rung() bool {
-	select {
-	case <-w.offer.Work():
-		return true
-	default:
-		return false
+func (w *Worker) hunger(hungry bool) {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	w.hungry = w.hungry || hungry
+}
+
+// visitAll visits for as long as there is a reason to. It reports whether a worker that
+// drains is over.
+func (w *Worker) visitAll(draining bool) (over bool) {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	for w.mend(); w.due(draining); w.mend() {
+		assigned := w.visit(draining)
+		for i := range assigned {
+			w.run(&assigned[i])
+		}
 	}
+	return draining && w.offer.Reserved()+w.busy() == 0 // in this order: what is reserved may be handed over
+}
+
+// mend deals with why the last visit has failed, if it has.
+func (w *Worker) mend() {
+	err := w.trouble
+	w.trouble = nil
+	switch {
+	case errors.Is(err, engine.ErrWorkerEnded):
+		w.ended()
+	case err != nil:
+		w.bear(err)
+	}
+}
+
+// bear waits before what could not be reported is reported again, or gives it up.
+func (w *Worker) bear(err error) {
+	w.warnOfDatabase(err)
+	if w.givesUp() {
+		w.log.Error("the worker stops while the database is away; what it had to report will be run again", "reports", len(w.outbox))
+		w.outbox, w.hungry = nil, false
+		return
+	}
+	w.rest()
+}
+
+// due collects what there is to do, and reports whether that is anything. If not, what
+// is free is offered.
+func (w *Worker) due(draining bool) bool {
+	w.collect()
+	w.hungry = w.offer.Hear() || w.hungry
+	free := w.unreserved(draining)
+	if len(w.outbox) > 0 || w.hungry && free > 0 {
+		return true
+	}
+	w.offer.Add(free)
+	return false
+}
+
+// unreserved answers the slots that are the visitor's to use. It closes the offer of a
+// worker that goes to the queue, so that nobody is overtaken, or takes nothing.
+func (w *Worker) unreserved(draining bool) int {
+	if w.hungry || draining || w.free() == 0 {
+		w.offer.Close()
+	}
+	return w.offer.Unreserved(w.free)
 }
 
 // drainOnce is the bell for the beginning of the drain, and silent after it.
@@ -270,24 +313,15 @@ func (w *Worker) drainOnce(draining bool) <-chan struct{} {
 }
 
 // collect adds what has finished to the outbox.
-func (w *Worker) collect(outbox []engine.Report) []engine.Report {
+func (w *Worker) collect() {
 	for {
 		select {
 		case r := <-w.results:
-			outbox = append(outbox, w.finished(r))
+			w.outbox = append(w.outbox, w.finished(r))
 		default:
-			return outbox
+			return
 		}
 	}
-}
-
-// reserved answers the slots that are not the loop's to use. It closes the offer of a
-// worker that goes to the queue, so that nobody is overtaken, or takes nothing.
-func (w *Worker) reserved(closed bool) int {
-	if closed || w.free() == 0 {
-		w.offer.Close()
-	}
-	return w.offer.Reserved()
 }
 
 func (w *Worker) finished(r engine.Report) engine.Report {
@@ -318,38 +352,39 @@ func (w *Worker) busy() int {
 // wide job must not hold up all others.
 const queueEvery = 4
 
-// visit reports, and claims: what the reports make ready, and if it is hungry what
-// waits in the queue. It answers whether the reports have to be sent again, and
-// whether there may be more to claim; of what a visit leaves that does not look, its
+// visit reports, and claims: what the reports make ready, and if the worker is hungry
+// what waits in the queue. The trouble it may meet is that the worker has ended, or that
+// the reports have to be sent again. Of what a visit leaves that does not look, its
 // commit rings.
-func (w *Worker) visit(outbox []engine.Report, free int, looks bool) (again, hungry bool) {
+func (w *Worker) visit(draining bool) []engine.Assignment {
+	now, looks := engine.Portion(w.outbox), w.hungry
+	free := max(w.unreserved(draining)-len(w.outbox[now:]), 0) // what is held back keeps its slot
+	if !looks {                                                // what the reports make ready needs about as many slots
+		share := min(free, now)
+		w.offer.Add(free - share)
+		free = share
+	}
 	w.mu.Lock()
 	self := w.self
 	w.mu.Unlock()
-	assigned, err := w.config.Engine.Exchange(context.Background(), engine.Exchange{Worker: self, Reports: outbox, Free: free, Sated: !looks, Queued: w.owed / queueEvery})
-	switch {
-	case errors.Is(err, engine.ErrWorkerEnded):
-		w.ended()
-		return false, true
-	case engine.Retryable(err):
-		w.warnOfDatabase(err)
-		if w.givesUp() {
-			w.log.Error("the worker stops while the database is away; what it had to report will be run again", "reports", len(outbox))
-			return false, false
-		}
-		w.rest()
-		return true, true
-	case err != nil:
+	assigned, err := w.config.Engine.Exchange(context.Background(), engine.Exchange{Worker: self, Reports: w.outbox[:now], Free: free, Sated: !looks, Queued: w.owed / queueEvery})
+	w.hungry = looks && len(assigned) == free
+	again := engine.Retryable(err)
+	if !again {
+		w.outbox = slices.Delete(w.outbox, 0, now)
+	}
+	if again || errors.Is(err, engine.ErrWorkerEnded) {
+		w.hungry, w.trouble = true, err
+		return nil
+	}
+	if err != nil {
 		w.log.Error("a report was not accepted", "error", err)
 	}
 	if looks {
 		w.owed %= queueEvery
 	}
 	w.owed += len(assigned)
-	for i := range assigned {
-		w.run(&assigned[i])
-	}
-	return false, looks && free > 0 && len(assigned) == free
+	return assigned
 }
 
 // givesUp reports whether the worker is to stop at once.
@@ -413,26 +448,80 @@ func (w *Worker) finish() {
 	release()
 }
 
-// run runs one assignment in a goroutine of its own, which ends with a result.
-func (w *Worker) run(a *engine.Assignment) {
-	ctx, cancel := context.WithCancelCause(context.Background())
+// A claim is a step that runs here.
+type claim struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	actor  string
+	engine.Assignment
+}
+
+func (w *Worker) begin(a *engine.Assignment) *claim {
+	c := &claim{Assignment: *a}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	w.mu.Lock()
-	w.running[claimKey{a.Step.StepKey, a.Step.Claims}] = cancel
-	actor := w.actor
+	defer w.mu.Unlock()
+	w.running[claimKey{a.Step.StepKey, a.Step.Claims}] = c.cancel
+	c.actor = w.actor
 	if w.hurried || w.scarce {
-		cancel(ErrInterrupted)
+		c.cancel(ErrInterrupted)
 	}
-	w.mu.Unlock()
-	assignment := *a
+	return c
+}
+
+// run runs one assignment in a goroutine of its own, and in it what the report of
+// that brings.
+func (w *Worker) run(a *engine.Assignment) {
+	c := w.begin(a)
 	go func() {
-		var r engine.Report
-		defer func() { // a handler may end the goroutine
-			cancel(nil)
-			r.Step, r.Claim, r.Actor = assignment.Step.StepKey, assignment.Step.Claims, actor
-			w.results <- r
-		}()
-		w.attempt(ctx, &assignment, &r)
+		for c != nil {
+			c = w.report(w.perform(c))
+		}
 	}()
+}
+
+// perform runs a step and answers what became of it.
+func (w *Worker) perform(c *claim) (r engine.Report) {
+	ended := true // a handler may end the goroutine
+	defer func() {
+		c.cancel(nil)
+		r.Step, r.Claim, r.Actor = c.Step.StepKey, c.Step.Claims, c.actor
+		if ended {
+			w.results <- r
+		}
+	}()
+	w.attempt(c.ctx, &c.Assignment, &r)
+	ended = false
+	return r
+}
+
+// report reports what became of a step, and answers what is to be run next. With several
+// at work the loop does both: it gathers. What runs alone goes on in one goroutine from
+// step to step, as to wake others takes longer than a short step.
+func (w *Worker) report(r engine.Report) (next *claim) {
+	if w.busy() > 1 || w.draining() || !w.turn.TryLock() {
+		w.results <- r
+		return nil
+	}
+	defer w.turn.Unlock()
+	w.outbox = append(w.outbox, w.finished(r))
+	if w.trouble == nil && w.due(false) {
+		assigned := w.visit(false)
+		for i := range assigned {
+			if i == 0 {
+				next = w.begin(&assigned[0])
+			} else {
+				w.run(&assigned[i])
+			}
+		}
+	}
+	if w.trouble != nil || w.due(false) {
+		select {
+		case w.look <- struct{}{}: // the loop goes on
+		default:
+		}
+	}
+	return next
 }
 
 // attempt runs a handler and leaves in r what became of it.

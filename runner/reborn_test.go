@@ -110,6 +110,7 @@ func TestWhatComesTooLateForAWorkerIsNotRun(t *testing.T) { // J1, T3
 
 func (w *Worker) offered() int {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.offer.Reserved()
+	offer := w.offer
+	w.mu.Unlock()
+	return offer.Reserved()
 }

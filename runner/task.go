@@ -81,7 +81,8 @@ type Result struct {
 }
 
 // A Handler runs one attempt. It returns soon after ctx has ended, and is safe
-// for concurrent use.
+// for concurrent use. Its goroutine may go on with another step afterwards: a handler
+// that locks its thread unlocks it.
 type Handler func(ctx context.Context, t *Task) Result
 
 // Func makes a Handler of a Go function. Its value is the output, written as
