@@ -12,9 +12,9 @@ import (
 )
 
 // A brief transaction is a single statement: it verifies, writes, and tells its stamp.
-// That is what the report of one step is, and as one it costs the server a quarter less.
-// Which parts there are, and so the statement, differs; each is made, and prepared on a
-// connection, when it is first used.
+// That is what the report of one step is, and a submission to a known worker, and as one
+// it costs the server a quarter less. Which parts there are, and so the statement,
+// differs; each is made, and prepared on a connection, when it is first used.
 
 const (
 	// fewEntries rows of the trail are written with a parameter per value, which up to
@@ -55,6 +55,13 @@ var newFewEntries = func() (parts [fewEntries + 1]*part) {
 var (
 	newJob  = inserting("new_job", "job", newJobColumns, 1)
 	newStep = inserting("new_step", "step", newStepColumns, 1)
+
+	// newFew are the parts that write new rows as arrays: of a job with its first steps.
+	newFew = map[*statement]*part{
+		newJobs:    {alone: newJobs, sql: newJobs.sql},
+		newSteps:   {alone: newSteps, sql: newSteps.sql},
+		newEntries: {alone: newEntries, sql: newEntries.sql},
+	}
 )
 
 // alone answers the statements that the parts are by themselves.

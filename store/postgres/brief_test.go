@@ -221,3 +221,29 @@ func TestOptimisticCommitFails(t *testing.T) {
 		}
 	}
 }
+
+// TestBriefSubmission: a job with its steps, handed over to a worker that is known, is
+// one statement.
+func TestBriefSubmission(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	before := len(p.a.briefs.all)
+	var j *pawl.Job
+	do(t, p.a, &store.Query{Watched: []int64{p.worker.Key()}}, func(_ *store.Facts, d *draft) {
+		j = d.newJob(1)
+		for n := range 9 {
+			d.newStep(j, n+1, 1)
+		}
+	})
+	if len(p.a.briefs.all) != before+1 {
+		t.Error("it was not a statement of its own")
+	}
+	steps, err := p.b.Steps(t.Context(), j.Key(), 0, 0)
+	if err != nil || len(steps) != 9 {
+		t.Errorf("%d steps, %v; want all 9", len(steps), err)
+	}
+	_, trail, err := query(t.Context(), p.a.cfg.URL, fmt.Sprintf("select count(*) from trail where job = %d", j.Key()))
+	if want := [][]string{{"11"}}; err != nil || !cmp.Equal(trail, want) {
+		t.Errorf("trail of %v entries, %v; want %v", trail, err, want)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -58,6 +59,8 @@ type DB struct {
 	cache    rowCache
 	running  runningRows
 	briefs   briefs
+	spare    bool          // a processor may wait for the server
+	awaiting atomic.Bool   // one does
 	patience time.Duration // with one reading half
 	close    sync.Once
 }
@@ -78,6 +81,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	db := &DB{
 		Schema: schema, log: schema.log, channel: channelOf(schema.name),
 		handle: strconv.FormatUint(rand.Uint64(), 36), patience: readLimit,
+		spare: runtime.GOMAXPROCS(0) > 1,
 	}
 	pool, err := db.connect(ctx, cfg)
 	if err != nil {

@@ -150,6 +150,9 @@ func (db *DB) commit(ctx context.Context, conn *pgxpool.Conn, w *writing, limit 
 	if !w.optimistic {
 		p.addTagged(commit, &tag)
 	}
+	if w.brief && db.spare {
+		p.soon = &db.awaiting
+	}
 	begun := time.Now()
 	err := p.runWithin(limit)
 	w.stamp.took = time.Since(begun)

@@ -73,8 +73,13 @@ func formOf(s *statement, names []string) form {
 	return f
 }
 
-// addForm queues a statement on rows, in the first of its forms that they have.
+// addForm queues a statement on rows, in the first of its forms that they have; few new
+// rows, which have none, as a part.
 func (w *writing) addForm(s *statement, r *rows, more ...[]byte) {
+	if p := newFew[s]; p != nil && r.len() <= fewRows {
+		w.addPart(p, r.params()...)
+		return
+	}
 	c, same := call{statement: s}, r.same()
 	i := slices.IndexFunc(forms[s], func(f form) bool { return f.same&^same == 0 })
 	if i < 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,8 +29,15 @@ type pipe struct {
 	log     *slog.Logger
 	faults  *store.Faults
 	calls   []call
-	spoiled int // rows that could not be decoded
+	spoiled int          // rows that could not be decoded
+	soon    *atomic.Bool // not nil: the answer is expected soon; true while somebody awaits one
 }
+
+// answerSoon is how long an answer that is expected soon is awaited by a thread of its
+// own. Its goroutine would be put aside otherwise, and the runtime, should it have nothing
+// else to do, put to sleep and woken for each short commit: on two processors that takes
+// as long as the commit. One at a time, so that another processor is there for the rest.
+const answerSoon = 5 * time.Millisecond
 
 type call struct {
 	statement *statement
@@ -69,6 +77,10 @@ func (p *pipe) run(ctx context.Context) error {
 		return errors.Join(err, line.Close())
 	}
 	room.leave(p.conn)
+	if p.soon != nil && p.soon.CompareAndSwap(false, true) {
+		awaitAnswer(p.conn.Conn(), answerSoon)
+		p.soon.Store(false)
+	}
 	if err := p.prepared(line, unprepared); err != nil {
 		_ = line.Close()
 		return err

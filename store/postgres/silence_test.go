@@ -189,7 +189,7 @@ func TestUnansweredCommits(t *testing.T) {
 				f.Jobs[p.job.Key()].Active++
 				p.keep(f, d)
 				if kind == "long" {
-					for range fewEntries {
+					for range fewRows + 1 {
 						d.newStep(f.Jobs[p.job.Key()], 3+len(d.NewSteps), 1)
 					}
 				}
