@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -12,7 +13,13 @@ type Shape struct {
 	Name  string
 	Steps int // instances of a fan-out included
 
-	source string // of the workflow
+	definition func() (*workflow.Definition, error) // parsed once, as a program does that submits it often
+}
+
+func shape(name string, steps int, source string) Shape {
+	return Shape{Name: name, Steps: steps, definition: sync.OnceValues(func() (*workflow.Definition, error) {
+		return workflow.Parse(name, []byte(source))
+	})}
 }
 
 // The shapes of the workloads.
@@ -20,23 +27,23 @@ var (
 	Noop    = chainOf(1)
 	Chain3  = chainOf(3)
 	Chain10 = chainOf(10)
-	Diamond = Shape{Name: "diamond", Steps: 4, source: `name: diamond
+	Diamond = shape("diamond", 4, `name: diamond
 steps:
   - {id: top, handler: noop}
   - {id: left, handler: noop, needs: [top]}
   - {id: right, handler: noop, needs: [top]}
   - {id: bottom, handler: noop, needs: [left, right]}
-`}
-	FanOut = Shape{Name: "fan_out", Steps: FanOutWidth + 2, source: `name: fan_out
+`)
+	FanOut = shape("fan_out", FanOutWidth+2, `name: fan_out
 steps:
   - {id: list, handler: list}
   - {id: each, handler: noop, needs: [list], foreach: "${{ steps.list.output }}"}
   - {id: gather, handler: noop, needs: [each]}
-`}
+`)
 )
 
 // unserved is a job that no worker of Pawl takes.
-var unserved = Shape{Name: "unserved", Steps: 1, source: "name: unserved\nsteps:\n  - {id: step1, handler: unserved}\n"}
+var unserved = shape("unserved", 1, "name: unserved\nsteps:\n  - {id: step1, handler: unserved}\n")
 
 // FanOutWidth is how many instances a fan-out has.
 const FanOutWidth = 1000
@@ -51,9 +58,5 @@ func chainOf(n int) Shape {
 			fmt.Fprintf(&b, "    needs: [step%d]\n", i-1)
 		}
 	}
-	return Shape{Name: fmt.Sprintf("chain_of_%d", n), Steps: n, source: b.String()}
-}
-
-func (s Shape) definition() (*workflow.Definition, error) {
-	return workflow.Parse(s.Name, []byte(s.source))
+	return shape(fmt.Sprintf("chain_of_%d", n), n, b.String())
 }
