@@ -35,8 +35,8 @@ type pipe struct {
 
 // answerSoon is how long an answer that is expected soon is awaited by a thread of its
 // own. Its goroutine would be put aside otherwise, and the runtime, should it have nothing
-// else to do, put to sleep and woken for each short commit: on two processors that takes
-// as long as the commit. One at a time, so that another processor is there for the rest.
+// else to do, put to sleep and woken for each short commit: on two processors that was a
+// tenth of a chain's time. One at a time, so that another processor is there for the rest.
 const answerSoon = 5 * time.Millisecond
 
 type call struct {
