@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -31,32 +32,34 @@ var beat = `with said as (
 select job, ord, claims::bigint, null::text from step
 where worker = $1 and due_event = '` + string(lifecycle.StepCancel) + `' and state = 'in_progress'
 union all
-select 0, 0, exists (select 1 from unnest($9::bigint[]) r(route) where
-    exists (select 1 from step s where s.line = 1 and s.route = r.route and s.rank >= $10::bigint)
-    or exists (select 1 from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank >= $11::bigint))::int,
-  coalesce((select state from worker where id = $1), '')
-order by 1, 2`
+select
+  coalesce((select min(h.rank) from unnest($9::bigint[]) r(route) cross join lateral
+    (select rank from step s where s.line = 1 and s.route = r.route and s.rank >= $10::bigint order by rank, job, ord limit 1) h), $12::bigint),
+  coalesce((select min(h.rank) from unnest($9::bigint[]) r(route) cross join lateral
+    (select rank from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank >= $11::bigint order by rank, id limit 1) h), $12::bigint), 0,
+  coalesce((select state from worker where id = $1), '')`
 
 // Beat says that a process and its worker are alive; see store.Ledger.
 func (db *DB) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
 	var answer *store.Pulsed
 	n := &p.Node
 	horizon := db.horizons.of(p.Routes)
-	from, due := horizon.glance()
-	begun := time.Now()
+	from, found, begun := horizon.glance(), nowhere, time.Now()
 	err := db.session.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		answer = new(store.Pulsed)
 		return db.queryOn(ctx, conn, "beat", beat, func(c *cursor) {
-			stop := store.Stop{StepKey: pawl.StepKey{Job: c.num(), Ord: pawl.Ord(c.num())}, Claim: c.int()}
+			a, b, claim := c.num(), c.num(), c.int()
 			if c.null() {
-				answer.Stops = append(answer.Stops, stop)
+				answer.Stops = append(answer.Stops, store.Stop{StepKey: pawl.StepKey{Job: a, Ord: pawl.Ord(b)}, Claim: claim})
 				return
 			}
-			answer.State, answer.Work = machine.State(c.text()), due || stop.Claim == 1
-		}, p.Worker, n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, p.Routes, from.steps, from.jobs)
+			found, answer.State = sight{a, b}, machine.State(c.text())
+			answer.Work = found != nowhere
+		}, p.Worker, n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, p.Routes, from.steps, from.jobs, int64(math.MaxInt64))
 	})
-	horizon.glanced(from, time.Since(begun))
 	if err == nil {
+		horizon.glanced(from, found, time.Since(begun))
+		db.lookBack(p.Routes)
 		db.dropEnded(ctx)
 	}
 	return answer, err

@@ -74,7 +74,8 @@ type claimGroup struct {
 	starts  []int64
 
 	horizon *horizon    // nil if nothing is looked for
-	full    bool        // the look is from the beginning
+	from    sight       // where the look begins
+	backs   int         // how often the horizon had been set back then
 	found   []claimable // by the look, in order
 }
 
@@ -96,9 +97,8 @@ func (r *reading) queueClaims(p *pipe) {
 		}
 		group.limit = limit
 		group.horizon = r.horizons.of(group.routes)
-		var from sight
-		from, group.full = group.horizon.begin()
-		more := [][]byte{num(int64(limit)), num(from.steps), num(from.jobs), num(int64(group.atLeast))}
+		group.from, group.backs = group.horizon.begin()
+		more := [][]byte{num(int64(limit)), num(group.from.steps), num(group.from.jobs), num(int64(group.atLeast))}
 		if len(group.routes) == 1 {
 			p.add(claimOne, r.claimed(group), append([][]byte{num(group.routes[0])}, more...)...)
 		} else {

@@ -56,6 +56,8 @@ type DB struct {
 	faults   store.Faults
 	counts   counts
 	horizons horizons
+	life     context.Context // of what is done for nobody in particular
+	die      context.CancelFunc
 	cache    rowCache
 	running  runningRows
 	briefs   briefs
@@ -88,6 +90,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, err
 	}
 	db.pool = pool
+	db.life, db.die = context.WithCancel(context.Background())
 	db.session = newSession(db)
 	db.wire = newWire(db)
 	if err := db.Maintain(ctx); err != nil {
@@ -153,6 +156,7 @@ func (db *DB) Close() error {
 		if db.session != nil {
 			db.session.stop()
 		}
+		db.die()
 		db.pool.Close()
 	})
 	return nil

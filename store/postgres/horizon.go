@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -15,20 +16,25 @@ import (
 // index of what can be claimed, and pile up at its beginning; so do they until the
 // next vacuum. Claims therefore begin at a horizon, before which an earlier claim
 // has found nothing. What may come before it all the same (a job of a higher
-// priority than any seen, a claim that was rolled back) is found by a full look
-// that is made now and then.
+// priority than any seen, what a dead process had locked) is found by looks from
+// the beginning, now and then. They are not made within commits, which would be
+// held up for the longer the older that snapshot is.
 
 // A sight is a rank in the queue of steps and one in that of pending jobs.
 type sight struct{ steps, jobs int64 }
 
 const (
-	fullEvery = time.Second      // between full looks, at the least
-	fullLimit = 5 * time.Second  // and at the most
-	fullShare = 50               // a full look takes a 50th of the time, or less
+	lookEvery = time.Second      // between looks from the beginning, at the least
+	lookLimit = 5 * time.Second  // and at the most
+	lookShare = 50               // they take a 50th of the time, or less
+	longLook  = time.Minute      // after which one is given up
 	horizonAt = 10 * time.Second // how long a transaction may be under way before what it enqueues is seen
 )
 
-var beginning = sight{math.MinInt64, math.MinInt64}
+var (
+	beginning = sight{math.MinInt64, math.MinInt64}
+	nowhere   = sight{math.MaxInt64, math.MaxInt64}
+)
 
 // horizons are kept by the set of routes that a worker claims from.
 type horizons struct {
@@ -59,42 +65,101 @@ func (h *horizons) of(routes []int64) *horizon {
 type horizon struct {
 	mu       sync.Mutex
 	from     sight
+	backs    int           // how often it was set back
 	priority int           // the highest seen
-	full     time.Time     // when the next full look is due
+	next     time.Time     // when a look from the beginning is due
 	took     time.Duration // by the last one
+	looking  bool
 }
 
-// begin answers where to look from, and whether that is the beginning.
-func (h *horizon) begin() (from sight, full bool) {
+// begin answers where to look from, and how often that was set back.
+func (h *horizon) begin() (from sight, backs int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if time.Now().Before(h.full) {
-		return h.from, false
-	}
-	return beginning, true
+	return h.from, h.backs
 }
 
-// cheapLook is how long a full look may take for beats to make one too.
+// back sets the horizon back, if that is before it. The lock is held.
+func (h *horizon) back(to sight) {
+	if to.steps < h.from.steps || to.jobs < h.from.jobs {
+		h.from = sight{min(h.from.steps, to.steps), min(h.from.jobs, to.jobs)}
+		h.backs++
+	}
+}
+
+// cheapLook is how long a look from the beginning may take for beats to make it.
 const cheapLook = 20 * time.Millisecond
 
 // glance answers where a beat looks from: from the beginning while that is cheap.
-// Otherwise a claim is due now and then.
-func (h *horizon) glance() (from sight, due bool) {
+func (h *horizon) glance() sight {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.took < cheapLook {
-		return beginning, false
+		return beginning
 	}
-	return h.from, time.Now().After(h.full.Add(fullLimit))
+	return h.from
 }
 
-// glanced notes how long a beat took.
-func (h *horizon) glanced(from sight, took time.Duration) {
+// glanced notes what a beat has found, and how long it took.
+func (h *horizon) glanced(from, found sight, took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if from == beginning {
-		h.took = took
+		h.looked(took)
 	}
+	h.back(found)
+}
+
+// looked notes how long a look from the beginning took. The lock is held.
+func (h *horizon) looked(took time.Duration) {
+	h.took = took
+	h.next = time.Now().Add(min(max(took*lookShare, lookEvery), lookLimit))
+}
+
+// due reports whether a look from the beginning is due, which is then the caller's.
+func (h *horizon) due() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.looking || h.from == beginning || time.Now().Before(h.next) {
+		return false
+	}
+	h.looking = true
+	return true
+}
+
+// before answers the first ranks before a horizon of what can be claimed.
+const before = `select
+  coalesce((select min(h.rank) from unnest($1::bigint[]) r(route) cross join lateral
+    (select rank from step s where s.line = 1 and s.route = r.route and s.rank < $2::bigint order by rank, job, ord limit 1) h), $4::bigint),
+  coalesce((select min(h.rank) from unnest($1::bigint[]) r(route) cross join lateral
+    (select rank from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank < $3::bigint order by rank, id limit 1) h), $4::bigint)`
+
+// lookBack has somebody look what there is before the horizon, if that is due.
+func (db *DB) lookBack(routes []int64) {
+	if h := db.horizons.of(routes); len(routes) > 0 && h.due() {
+		go db.lookBefore(h, routes)
+	}
+}
+
+func (db *DB) lookBefore(h *horizon, routes []int64) {
+	ctx, cancel := context.WithTimeout(db.life, longLook)
+	defer cancel()
+	from, _ := h.begin()
+	found, begun := nowhere, time.Now()
+	err := db.query(ctx, "look before the horizon", before, func(c *cursor) {
+		found = sight{c.num(), c.num()}
+	}, routes, from.steps, from.jobs, int64(math.MaxInt64))
+	if err != nil {
+		found = nowhere
+		if ctx.Err() == nil {
+			db.log.Warn("a look for what can be claimed failed; it is made again", "error", err)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.looking = false
+	h.looked(time.Since(begun))
+	h.back(found)
 }
 
 // A claimable is a row that a look has found, as it was.
@@ -106,11 +171,12 @@ type claimable struct {
 }
 
 // lookedAt moves the horizons on, after a transaction that claimed all that it
-// found. Where it left something, or failed, the next look is a full one.
+// found. Where it left something, or failed, the next look begins where this one did:
+// others may have passed over what it had locked.
 func (r *reading) lookedAt(good bool) {
 	for _, g := range r.groups {
 		if g.horizon != nil {
-			g.horizon.end(g, r.Now, r.took, good && r.Spoiled == 0 && !r.left(g))
+			g.horizon.end(g, r.Now, good && r.Spoiled == 0 && !r.left(g))
 		}
 	}
 }
@@ -126,17 +192,15 @@ func (r *reading) left(g *claimGroup) bool {
 	})
 }
 
-// end takes what a look at the database's time now has come to.
-func (h *horizon) end(g *claimGroup, now int64, took time.Duration, all bool) {
+// end takes what a look at the database's time now has come to. Where the horizon
+// was set back meanwhile, that is for the looks after it.
+func (h *horizon) end(g *claimGroup, now int64, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !all {
-		h.full = time.Time{}
+		h.back(g.from)
+		h.backs++ // for those, too, that are under way and were no further
 		return
-	}
-	if g.full {
-		h.from.steps, h.took = beginning.steps, took
-		h.full = time.Now().Add(min(max(took*fullShare, fullEvery), fullLimit))
 	}
 	var steps, jobs int
 	var last sight
@@ -148,12 +212,12 @@ func (h *horizon) end(g *claimGroup, now int64, took time.Duration, all bool) {
 			steps, last.steps = steps+1, f.rank
 		}
 	}
+	if h.backs != g.backs {
+		return
+	}
 	reach := pawl.RankAt(now-horizonAt.Microseconds(), h.priority)
 	h.from.steps = rise(h.from.steps, last.steps, reach, steps == g.limit)
 	if sought := max(g.limit-steps, g.atLeast); sought > 0 {
-		if g.full {
-			h.from.jobs = beginning.jobs
-		}
 		h.from.jobs = rise(h.from.jobs, last.jobs, reach, jobs == sought)
 	}
 }

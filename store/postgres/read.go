@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -90,7 +89,6 @@ type reading struct {
 	read       map[int64]*pawl.Job // the bodies of jobs, as they are stored
 	jobs       map[int64]foundJob
 	horizons   *horizons
-	took       time.Duration
 	steps      map[pawl.StepKey]foundStep
 	workers    map[int64]xid
 	ahead      []int64      // jobs of which steps are read for later transactions,
@@ -113,12 +111,13 @@ func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*r
 	r := newReading(q)
 	r.horizons, r.ahead = &db.horizons, db.cache.unread(q)
 	p := &pipe{conn: conn, log: db.log, faults: &db.faults}
-	begun := time.Now()
 	r.queue(p)
 	if err := p.run(ctx); err != nil {
 		return nil, err
 	}
-	r.took = time.Since(begun)
+	for _, g := range r.groups {
+		db.lookBack(g.routes)
+	}
 	r.Spoiled = p.spoiled
 	r.sort()
 	r.handOut()

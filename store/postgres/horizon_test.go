@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// looksBack has all looks from the beginning take too long for beats, and the
+// horizon of a route where nothing that is there lies behind it.
+func looksBack(db *DB, route int64) *horizon {
+	h := db.horizons.of([]int64{route})
+	later := pawl.RankAt(pawl.Micros(time.Now().Add(time.Hour)), 0)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.took, h.from, h.next = time.Hour, sight{later, later}, time.Now().Add(time.Hour)
+	return h
+}
+
+// TestLookBeforeTheHorizon: what lies before the horizon is found by a look that is
+// not a claim's, and claimed then; a beat tells of it (T5, J4).
+func TestLookBeforeTheHorizon(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(db *DB, q *store.Query) (found bool){
+		"by claims": func(db *DB, q *store.Query) (found bool) {
+			err := db.Do(t.Context(), q, func(f *store.Facts) (*store.Changes, error) {
+				found = len(f.Claims[0].Steps)+len(f.Claims[0].Starts) == 1
+				return nil, nil
+			})
+			return err == nil && found
+		},
+		"by beats": func(db *DB, q *store.Query) bool {
+			answer, err := db.Beat(t.Context(), store.Pulse{Routes: q.Claims[0].Routes})
+			return err == nil && answer.Work
+		},
+	} {
+		for _, enqueued := range []bool{false, true} {
+			db := fresh(t)
+			jobs := submit(t, db, 1, 1)
+			if enqueued {
+				enqueue(t, db, jobs)
+			}
+			q := &store.Query{Claims: []store.ClaimQuery{{Routes: []int64{1}, Limit: 5}}}
+			h := looksBack(db, 1)
+			if ask(db, q) {
+				t.Fatalf("%s: found before anybody has looked before the horizon", name)
+			}
+			h.mu.Lock()
+			h.next = time.Time{}
+			h.mu.Unlock()
+			for deadline := time.Now().Add(30 * time.Second); !ask(db, q); {
+				if time.Now().After(deadline) {
+					t.Fatalf("%s, enqueued %v: never found", name, enqueued)
+				}
+			}
+		}
+	}
+}
+
+// TestHorizonIsSetBack: claims that failed have locked what others passed over, so
+// that the next one looks from where they did (T5).
+func TestHorizonIsSetBack(t *testing.T) {
+	t.Parallel()
+	const minute = int64(time.Minute / time.Microsecond)
+	start := sight{minute, minute}
+	claim := func(h *horizon) *claimGroup {
+		g := &claimGroup{limit: 1, atLeast: 1}
+		g.from, g.backs = h.begin()
+		return g
+	}
+	now := 10 * minute
+	reach := now - horizonAt.Microseconds()
+	h := &horizon{from: start}
+	failing, other, slow := claim(h), claim(h), claim(h)
+	h.end(other, now, true)
+	if h.from != (sight{reach, reach}) {
+		t.Fatalf("horizon at %v after a claim that found nothing; want %d", h.from, reach)
+	}
+	h.end(failing, now, false)
+	if h.from != start {
+		t.Fatalf("horizon at %v after a claim that failed; want %v, where it had looked from", h.from, start)
+	}
+	h.end(slow, now, true) // it passed over what the failing one had locked
+	if h.from != start {
+		t.Fatalf("horizon at %v after a claim that had begun before; want %v", h.from, start)
+	}
+	failing, slow = claim(h), claim(h)
+	h.end(failing, now, false) // and the horizon has not moved meanwhile
+	if h.end(slow, now, true); h.from != start {
+		t.Fatalf("horizon at %v after a claim that had begun before; want %v", h.from, start)
+	}
+	if h.end(claim(h), now, true); h.from != (sight{reach, reach}) {
+		t.Fatalf("horizon at %v after one that began later; want %d", h.from, reach)
+	}
+}
