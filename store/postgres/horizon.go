@@ -101,17 +101,23 @@ func (h *horizon) glance() sight {
 }
 
 // glanced notes what a beat has found, and how long it took.
-func (h *horizon) glanced(from, found sight, took time.Duration) {
+func (h *horizon) glanced(from, found sight, took time.Duration, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if from == beginning {
-		h.looked(took)
+		h.looked(took, err)
 	}
-	h.back(found)
+	if err == nil {
+		h.back(found)
+	}
 }
 
-// looked notes how long a look from the beginning took. The lock is held.
-func (h *horizon) looked(took time.Duration) {
+// looked notes how long a look from the beginning took: that long at least, if it
+// failed. The lock is held.
+func (h *horizon) looked(took time.Duration, err error) {
+	if err != nil {
+		took = max(took, h.took)
+	}
 	h.took = took
 	h.next = time.Now().Add(min(max(took*lookShare, lookEvery), lookLimit))
 }
@@ -151,14 +157,14 @@ func (db *DB) lookBefore(h *horizon, routes []int64) {
 	}, routes, from.steps, from.jobs, int64(math.MaxInt64))
 	if err != nil {
 		found = nowhere
-		if ctx.Err() == nil {
+		if db.life.Err() == nil {
 			db.log.Warn("a look for what can be claimed failed; it is made again", "error", err)
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.looking = false
-	h.looked(time.Since(begun))
+	h.looked(time.Since(begun), err)
 	h.back(found)
 }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -93,5 +94,52 @@ func TestHorizonIsSetBack(t *testing.T) {
 	}
 	if h.end(claim(h), now, true); h.from != (sight{reach, reach}) {
 		t.Fatalf("horizon at %v after one that began later; want %d", h.from, reach)
+	}
+}
+
+// TestAFailedLookIsNotCheap: a look from the beginning that took all the time that a beat
+// has is not made by the next one, nor after a short look that failed (T10).
+func TestAFailedLookIsNotCheap(t *testing.T) {
+	t.Parallel()
+	later := sight{1, 1}
+	failed := errors.New("it took too long")
+	h := &horizon{from: later}
+	h.glanced(h.glance(), nowhere, sessionLimit, failed)
+	if from := h.glance(); from != later {
+		t.Fatalf("beats look from %v after one that failed for the time it took; want %v", from, later)
+	}
+	h.looked(0, failed)
+	if from := h.glance(); from != later {
+		t.Fatalf("beats look from %v after a short look that failed; want %v", from, later)
+	}
+	h.looked(0, nil)
+	if from := h.glance(); from != beginning {
+		t.Fatalf("beats look from %v after a short look; want the beginning", from)
+	}
+}
+
+// TestABeatThatFailsCounts: a beat that was given up has told how long it takes (T10).
+func TestABeatThatFailsCounts(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	conn, err := db.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), "set local idle_in_transaction_session_timeout = 0; lock table beat in access exclusive mode"); err != nil {
+		t.Fatal(err)
+	}
+	p := store.Pulse{Worker: 7, Routes: []int64{1}}
+	if _, err := db.Beat(t.Context(), p); err == nil {
+		t.Fatal("a beat that cannot be written succeeded")
+	}
+	if h := db.horizons.of(p.Routes); h.took < cheapLook {
+		t.Fatalf("a beat that was given up after %v is noted as %v", sessionLimit, h.took)
 	}
 }
