@@ -75,7 +75,7 @@ type claimGroup struct {
 
 	horizon *horizon    // nil if nothing is looked for
 	from    sight       // where the look begins
-	backs   int         // how often the horizon had been set back then
+	most    sight       // how far the horizon may move on after it
 	found   []claimable // by the look, in order
 }
 
@@ -97,7 +97,7 @@ func (r *reading) queueClaims(p *pipe) {
 		}
 		group.limit = limit
 		group.horizon = r.horizons.of(group.routes)
-		group.from, group.backs = group.horizon.begin()
+		group.horizon.begin(group)
 		more := [][]byte{num(int64(limit)), num(group.from.steps), num(group.from.jobs), num(int64(group.atLeast))}
 		if len(group.routes) == 1 {
 			p.add(claimOne, r.claimed(group), append([][]byte{num(group.routes[0])}, more...)...)

@@ -58,6 +58,7 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 	w, err := encode(facts, ch)
 	if err != nil {
 		db.rollback(ctx, conn)
+		facts.lookedAt(false)
 		return err
 	}
 	err = db.commit(ctx, conn, w, writeLimit)
@@ -113,6 +114,7 @@ func (db *DB) tryBegin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *rea
 		db.rollback(ctx, conn)
 	}
 	conn.Release()
+	facts.lookedAt(false)
 	return nil, nil, err
 }
 

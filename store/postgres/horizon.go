@@ -23,6 +23,9 @@ import (
 // A sight is a rank in the queue of steps and one in that of pending jobs.
 type sight struct{ steps, jobs int64 }
 
+// or answers of each rank the first.
+func (s sight) or(t sight) sight { return sight{min(s.steps, t.steps), min(s.jobs, t.jobs)} }
+
 const (
 	lookEvery = time.Second      // between looks from the beginning, at the least
 	lookLimit = 5 * time.Second  // and at the most
@@ -65,25 +68,27 @@ func (h *horizons) of(routes []int64) *horizon {
 type horizon struct {
 	mu       sync.Mutex
 	from     sight
-	backs    int           // how often it was set back
+	under    []*claimGroup // claims under way
 	priority int           // the highest seen
 	next     time.Time     // when a look from the beginning is due
 	took     time.Duration // by the last one
 	looking  bool
 }
 
-// begin answers where to look from, and how often that was set back.
-func (h *horizon) begin() (from sight, backs int) {
+// begin has a claim look from the horizon on, until its end.
+func (h *horizon) begin(g *claimGroup) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.from, h.backs
+	g.from, g.most = h.from, nowhere
+	h.under = append(h.under, g)
 }
 
-// back sets the horizon back, if that is before it. The lock is held.
+// back sets the horizon back, if that is before it. The claims that are under way may
+// not have seen what is there, and do not move it beyond. The lock is held.
 func (h *horizon) back(to sight) {
-	if to.steps < h.from.steps || to.jobs < h.from.jobs {
-		h.from = sight{min(h.from.steps, to.steps), min(h.from.jobs, to.jobs)}
-		h.backs++
+	h.from = h.from.or(to)
+	for _, g := range h.under {
+		g.most = g.most.or(to)
 	}
 }
 
@@ -150,7 +155,9 @@ func (db *DB) lookBack(routes []int64) {
 func (db *DB) lookBefore(h *horizon, routes []int64) {
 	ctx, cancel := context.WithTimeout(db.life, longLook)
 	defer cancel()
-	from, _ := h.begin()
+	h.mu.Lock()
+	from := h.from
+	h.mu.Unlock()
 	found, begun := nowhere, time.Now()
 	err := db.query(ctx, "look before the horizon", before, func(c *cursor) {
 		found = sight{c.num(), c.num()}
@@ -176,38 +183,42 @@ type claimable struct {
 	priority int
 }
 
-// lookedAt moves the horizons on, after a transaction that claimed all that it
-// found. Where it left something, or failed, the next look begins where this one did:
-// others may have passed over what it had locked.
+// lookedAt moves the horizons on, after a transaction that claimed what it found. They
+// are set back to what it left, and where it failed to where it had looked from: others
+// may have passed over what it had locked.
 func (r *reading) lookedAt(good bool) {
 	for _, g := range r.groups {
-		if g.horizon != nil {
-			g.horizon.end(g, r.Now, good && r.Spoiled == 0 && !r.left(g))
+		switch {
+		case g.horizon == nil:
+		case good && r.Spoiled == 0:
+			g.horizon.end(g, r.Now, r.left(g))
+		default:
+			g.horizon.end(g, r.Now, g.from)
 		}
 	}
 }
 
-// left reports whether something is still there to be claimed.
-func (r *reading) left(g *claimGroup) bool {
-	return slices.ContainsFunc(g.found, func(f claimable) bool {
-		if f.starts {
-			j := r.Jobs[f.key.Job]
-			return j.State == lifecycle.JobPending && !j.Paused
+// left answers the first ranks of what is still there to be claimed.
+func (r *reading) left(g *claimGroup) sight {
+	first := nowhere
+	for _, f := range g.found {
+		if !f.starts {
+			if r.Steps[f.key].State == lifecycle.StepEnqueued {
+				first.steps = min(first.steps, f.rank)
+			}
+		} else if j := r.Jobs[f.key.Job]; j.State == lifecycle.JobPending && !j.Paused {
+			first.jobs = min(first.jobs, f.rank)
 		}
-		return r.Steps[f.key].State == lifecycle.StepEnqueued
-	})
+	}
+	return first
 }
 
-// end takes what a look at the database's time now has come to. Where the horizon
-// was set back meanwhile, that is for the looks after it.
-func (h *horizon) end(g *claimGroup, now int64, all bool) {
+// end takes what a look at the database's time now has come to: all before left has
+// been claimed.
+func (h *horizon) end(g *claimGroup, now int64, left sight) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !all {
-		h.back(g.from)
-		h.backs++ // for those, too, that are under way and were no further
-		return
-	}
+	h.under = slices.DeleteFunc(h.under, func(u *claimGroup) bool { return u == g })
 	var steps, jobs int
 	var last sight
 	for _, f := range g.found {
@@ -218,21 +229,20 @@ func (h *horizon) end(g *claimGroup, now int64, all bool) {
 			steps, last.steps = steps+1, f.rank
 		}
 	}
-	if h.backs != g.backs {
-		return
-	}
+	h.back(left)
+	most := g.most.or(left)
 	reach := pawl.RankAt(now-horizonAt.Microseconds(), h.priority)
-	h.from.steps = rise(h.from.steps, last.steps, reach, steps == g.limit)
+	h.from.steps = max(h.from.steps, min(most.steps, rise(last.steps, reach, steps == g.limit)))
 	if sought := max(g.limit-steps, g.atLeast); sought > 0 {
-		h.from.jobs = rise(h.from.jobs, last.jobs, reach, jobs == sought)
+		h.from.jobs = max(h.from.jobs, min(most.jobs, rise(last.jobs, reach, jobs == sought)))
 	}
 }
 
-// rise moves a rank on: to the last one found, if there may be more behind it, but
-// never beyond the reach of what may still come.
-func rise(from, last, reach int64, more bool) int64 {
+// rise answers how far a look reaches: to the last one found, if there may be more
+// behind it, but never beyond the reach of what may still come.
+func rise(last, reach int64, more bool) int64 {
 	if more {
-		return max(from, min(last, reach))
+		return min(last, reach)
 	}
-	return max(from, reach)
+	return reach
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -60,40 +61,96 @@ func TestLookBeforeTheHorizon(t *testing.T) {
 	}
 }
 
+// begun answers a claim of one step and one job that begins now.
+func begun(h *horizon) *claimGroup {
+	g := &claimGroup{limit: 1, atLeast: 1}
+	h.begin(g)
+	return g
+}
+
 // TestHorizonIsSetBack: claims that failed have locked what others passed over, so
 // that the next one looks from where they did (T5).
 func TestHorizonIsSetBack(t *testing.T) {
 	t.Parallel()
 	const minute = int64(time.Minute / time.Microsecond)
 	start := sight{minute, minute}
-	claim := func(h *horizon) *claimGroup {
-		g := &claimGroup{limit: 1, atLeast: 1}
-		g.from, g.backs = h.begin()
-		return g
-	}
 	now := 10 * minute
 	reach := now - horizonAt.Microseconds()
 	h := &horizon{from: start}
-	failing, other, slow := claim(h), claim(h), claim(h)
-	h.end(other, now, true)
+	failing, other, slow := begun(h), begun(h), begun(h)
+	h.end(other, now, nowhere)
 	if h.from != (sight{reach, reach}) {
 		t.Fatalf("horizon at %v after a claim that found nothing; want %d", h.from, reach)
 	}
-	h.end(failing, now, false)
+	h.end(failing, now, failing.from)
 	if h.from != start {
 		t.Fatalf("horizon at %v after a claim that failed; want %v, where it had looked from", h.from, start)
 	}
-	h.end(slow, now, true) // it passed over what the failing one had locked
+	h.end(slow, now, nowhere) // it passed over what the failing one had locked
 	if h.from != start {
 		t.Fatalf("horizon at %v after a claim that had begun before; want %v", h.from, start)
 	}
-	failing, slow = claim(h), claim(h)
-	h.end(failing, now, false) // and the horizon has not moved meanwhile
-	if h.end(slow, now, true); h.from != start {
+	failing, slow = begun(h), begun(h)
+	h.end(failing, now, failing.from) // and the horizon has not moved meanwhile
+	if h.end(slow, now, nowhere); h.from != start {
 		t.Fatalf("horizon at %v after a claim that had begun before; want %v", h.from, start)
 	}
-	if h.end(claim(h), now, true); h.from != (sight{reach, reach}) {
+	if h.end(begun(h), now, nowhere); h.from != (sight{reach, reach}) {
 		t.Fatalf("horizon at %v after one that began later; want %d", h.from, reach)
+	}
+}
+
+// TestHorizonMovesOnToWhatIsLeft: claims that leave something of what they found, as
+// those of a worker with long jobs do in nearly every commit, move the horizon on to that,
+// also while another is always under way (T10).
+func TestHorizonMovesOnToWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	const minute = int64(time.Minute / time.Microsecond)
+	now := 1000 * minute
+	h := &horizon{from: beginning}
+	before := begun(h)
+	for i := int64(1); i < 10; i++ {
+		next, left := begun(h), sight{i * minute, i*minute + 1}
+		before.found = []claimable{{rank: left.steps}, {rank: left.jobs, starts: true}}
+		before.limit = 2
+		if h.end(before, now, left); i > 2 && h.from.jobs < (i-2)*minute {
+			t.Fatalf("horizon at %v after a claim that left what is at %v", h.from, left)
+		}
+		if h.from.steps > left.steps || h.from.jobs > left.jobs {
+			t.Fatalf("horizon at %v, beyond what was left at %v", h.from, left)
+		}
+		before = next
+	}
+}
+
+// TestEveryClaimEnds: what fails before anything is decided, or cannot be written, sets
+// the horizon back like what cannot be committed (T5).
+func TestEveryClaimEnds(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	other := open(t, db.cfg.URL)
+	jobs := submit(t, db, 2, 1)
+	q := &store.Query{Jobs: []int64{jobs[0].Key()}, Claims: []store.ClaimQuery{{Routes: []int64{1}, Limit: 5}}}
+	h := db.horizons.of([]int64{1})
+	err := other.Do(t.Context(), &store.Query{Jobs: q.Jobs}, func(*store.Facts) (*store.Changes, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		return nil, db.Do(ctx, q, func(*store.Facts) (*store.Changes, error) { return nil, nil })
+	})
+	if err == nil {
+		t.Fatal("a transaction that waits for a lock succeeded")
+	}
+	if len(h.under) != 0 {
+		t.Errorf("%d claims are under way after one that could not read", len(h.under))
+	}
+	if err := try(db, q, func(f *store.Facts, d *draft) {
+		j := f.Jobs[jobs[0].Key()]
+		d.Jobs = append(d.Jobs, store.Update[*pawl.Job]{Record: j, Was: 99})
+	}); err == nil {
+		t.Fatal("a transaction that changes what is not there succeeded")
+	}
+	if len(h.under) != 0 || h.from != beginning {
+		t.Errorf("%d claims are under way, and the horizon is at %v, after one that could not write", len(h.under), h.from)
 	}
 }
 

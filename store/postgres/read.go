@@ -106,14 +106,15 @@ func newReading(q *store.Query) *reading {
 	}}
 }
 
-// read begins a transaction and reads what q asks for, in one round trip.
+// read begins a transaction and reads what q asks for, in one round trip. The reading
+// is answered though it failed: it may have locks.
 func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*reading, error) {
 	r := newReading(q)
 	r.horizons, r.ahead = &db.horizons, db.cache.unread(q)
 	p := &pipe{conn: conn, log: db.log, faults: &db.faults}
 	r.queue(p)
 	if err := p.run(ctx); err != nil {
-		return nil, err
+		return r, err
 	}
 	for _, g := range r.groups {
 		db.lookBack(g.routes)
