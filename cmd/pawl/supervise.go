@@ -203,8 +203,10 @@ func (s *supervision) run(ctx context.Context, f *program.File, l *control.Liste
 		beside.Go(func() { s.watch(ctx) })
 	}
 	defer s.drawn(o.verbose)()
-	defer s.hurrying(ctx)()
-	report, err := s.Run(ctx)
+	kept, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer s.hurrying(ctx, stop)()
+	report, err := s.Run(kept)
 	if err != nil {
 		return err
 	}
@@ -228,12 +230,14 @@ func (s *supervision) orphans() {
 	}
 }
 
-// hurrying has the first signal told, and the second one kill what is left.
-func (s *supervision) hurrying(ctx context.Context) (stop func()) {
+// hurrying has the first signal told, and then end everything, and the second one
+// kill what is left.
+func (s *supervision) hurrying(ctx context.Context, end func()) (stop func()) {
 	a := s.app
 	hurried, done := a.hurried()
 	first := context.AfterFunc(ctx, func() {
 		fmt.Fprintln(a.logs, "stopping everything in order; Ctrl-C again kills at once what is left")
+		end()
 	})
 	second := context.AfterFunc(hurried, func() {
 		fmt.Fprintln(a.logs, "what is left is killed")
