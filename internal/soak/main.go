@@ -41,7 +41,7 @@ func run() int {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		return 1
 	}
-	faults := r.faults()
+	faults := append(r.faults(), r.slower()...)
 	for _, f := range faults {
 		fmt.Fprintln(os.Stderr, "not flat:", f)
 	}

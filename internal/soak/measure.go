@@ -145,13 +145,14 @@ func (s *soaker) vacuumed(ctx context.Context, r *result) error {
 
 // Bounds of what may grow between the first and the last quarter.
 const (
-	growth  = 2.0 // times
-	slack   = 8.0 // entries or blocks of a scan
-	unswept = 500 // dead rows that a vacuum may leave: those of what was under way
+	growth      = 2   // times
+	slack       = 8.0 // entries or blocks of a scan
+	slackOfTime = 10 * time.Millisecond
+	unswept     = 500 // dead rows that a vacuum may leave: those of what was under way
 )
 
-// faults says what was not flat: the last quarter against the second. In the first
-// there are hardly any dead rows; between the two their number more than doubles.
+// faults says which counts were not flat: the last quarter against the second. In the
+// first there are hardly any dead rows; between the two their number more than doubles.
 func (r *result) faults() []string {
 	var faults []string
 	first, last := r.quarter(2), r.quarter(windows-2)
@@ -170,8 +171,18 @@ func (r *result) faults() []string {
 	return faults
 }
 
-// quarter is the mean of two windows.
+// slower says whether it took longer and longer. A machine that others keep busy may
+// be the reason, so that people judge it, and no test.
+func (r *result) slower() []string {
+	first, last := r.quarter(2).p99, r.quarter(windows-2).p99
+	if last <= growth*first+slackOfTime {
+		return nil
+	}
+	return []string{fmt.Sprintf("p99: %.1f ms in the second quarter, %.1f ms then; if others kept this machine busy, run it again", millis(first), millis(last))}
+}
+
+// quarter is the mean of two windows, and the better p99 of the two.
 func (r *result) quarter(from int) window {
 	a, b := r.windows[from], r.windows[from+1]
-	return window{entries: (a.entries + b.entries) / 2, blocks: (a.blocks + b.blocks) / 2}
+	return window{entries: (a.entries + b.entries) / 2, blocks: (a.blocks + b.blocks) / 2, p99: min(a.p99, b.p99)}
 }

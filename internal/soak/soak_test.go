@@ -30,7 +30,7 @@ func TestSoak(t *testing.T) {
 // TestFaults: what grows is told.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	flat := window{entries: 20, blocks: 15}
+	flat := window{entries: 20, blocks: 15, p99: 30 * time.Millisecond}
 	r := &result{after: flat}
 	for range windows {
 		r.windows = append(r.windows, flat)
@@ -41,5 +41,13 @@ func TestFaults(t *testing.T) {
 	r.windows[windows-1].entries, r.windows[windows-2].blocks, r.after.entries, r.left = 90, 90, 50, 1000
 	if got := r.faults(); len(got) != 4 {
 		t.Errorf("faults %q, want 4", got)
+	}
+	if got := r.slower(); got != nil {
+		t.Errorf("as fast as before: %q", got)
+	}
+	r.windows[windows-1].p99, r.windows[windows-2].p99 = 120*time.Millisecond, 90*time.Millisecond
+	r.windows[2].p99, r.windows[3].p99 = 50*time.Millisecond, 35*time.Millisecond
+	if got := r.slower(); len(got) != 1 {
+		t.Errorf("p99 of 90 ms after 35 ms: %q, want one line", got)
 	}
 }

@@ -57,8 +57,9 @@ func (db *DB) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
 			answer.Work = found != nowhere
 		}, p.Worker, n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, p.Routes, from.steps, from.jobs, int64(math.MaxInt64))
 	})
-	horizon.glanced(from, found, time.Since(begun), err)
+	horizon.looked(from, time.Since(begun), err != nil)
 	if err == nil {
+		horizon.found(found)
 		db.lookBack(p.Routes)
 		db.dropEnded(ctx)
 	}

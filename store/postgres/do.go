@@ -49,21 +49,21 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 	// A connection that is released within a transaction, because decide
 	// panicked, is closed by the pool.
 	defer conn.Release()
+	good := false
+	defer func() { facts.lookedAt(good) }()
 	ch, err := decide(facts.Facts)
 	if err != nil || ch == nil {
+		good = err == nil
 		db.rollback(ctx, conn)
-		facts.lookedAt(err == nil)
 		return err
 	}
 	w, err := encode(facts, ch)
 	if err != nil {
 		db.rollback(ctx, conn)
-		facts.lookedAt(false)
 		return err
 	}
-	err = db.commit(ctx, conn, w, writeLimit)
-	facts.lookedAt(err == nil)
-	if err == nil {
+	if err = db.commit(ctx, conn, w, writeLimit); err == nil {
+		good = true
 		db.cache.put(facts, ch, &w.stamp)
 		db.running.see(w, ch)
 	}

@@ -17,8 +17,9 @@ import (
 // next vacuum. Claims therefore begin at a horizon, before which an earlier claim
 // has found nothing. What may come before it all the same (a job of a higher
 // priority than any seen, what a dead process had locked) is found by looks from
-// the beginning, now and then. They are not made within commits, which would be
-// held up for the longer the older that snapshot is.
+// the beginning, now and then. Claims make them while they are cheap. The older that
+// snapshot is, the dearer they get, and then they are not made within commits, which
+// would be held up.
 
 // A sight is a rank in the queue of steps and one in that of pending jobs.
 type sight struct{ steps, jobs int64 }
@@ -27,11 +28,12 @@ type sight struct{ steps, jobs int64 }
 func (s sight) or(t sight) sight { return sight{min(s.steps, t.steps), min(s.jobs, t.jobs)} }
 
 const (
-	lookEvery = time.Second      // between looks from the beginning, at the least
-	lookLimit = 5 * time.Second  // and at the most
-	lookShare = 50               // they take a 50th of the time, or less
-	longLook  = time.Minute      // after which one is given up
-	horizonAt = 10 * time.Second // how long a transaction may be under way before what it enqueues is seen
+	lookEvery = time.Second           // between looks from the beginning, at the least
+	lookLimit = 5 * time.Second       // and at the most
+	lookShare = 50                    // between, they take a 50th of the time
+	longLook  = time.Minute           // after which one is given up
+	cheapLook = 10 * time.Millisecond // one that takes less is made by claims and beats
+	horizonAt = 2 * time.Second       // what a transaction enqueues that is under way for longer, a look has to find
 )
 
 var (
@@ -41,8 +43,9 @@ var (
 
 // horizons are kept by the set of routes that a worker claims from.
 type horizons struct {
-	mu  sync.Mutex
-	all map[string]*horizon
+	mu      sync.Mutex
+	all     map[string]*horizon
+	looking sync.Mutex // held while one look of its own is under way: it keeps a connection
 }
 
 // maxHorizons bounds how many are kept.
@@ -72,13 +75,17 @@ type horizon struct {
 	priority int           // the highest seen
 	next     time.Time     // when a look from the beginning is due
 	took     time.Duration // by the last one
-	looking  bool
 }
 
-// begin has a claim look from the horizon on, until its end.
+// begin has a claim look from the horizon on, until its end: from the beginning, where
+// a look from there is due and cheap.
 func (h *horizon) begin(g *claimGroup) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if now := time.Now(); h.took < cheapLook && !now.Before(h.next) {
+		h.next = now.Add(lookEvery)
+		h.back(beginning)
+	}
 	g.from, g.most = h.from, nowhere
 	h.under = append(h.under, g)
 }
@@ -92,9 +99,6 @@ func (h *horizon) back(to sight) {
 	}
 }
 
-// cheapLook is how long a look from the beginning may take for beats to make it.
-const cheapLook = 20 * time.Millisecond
-
 // glance answers where a beat looks from: from the beginning while that is cheap.
 func (h *horizon) glance() sight {
 	h.mu.Lock()
@@ -105,37 +109,32 @@ func (h *horizon) glance() sight {
 	return h.from
 }
 
-// glanced notes what a beat has found, and how long it took.
-func (h *horizon) glanced(from, found sight, took time.Duration, err error) {
+// found sets the horizon back to what a look that was no claim's has found.
+func (h *horizon) found(to sight) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if from == beginning {
-		h.looked(took, err)
-	}
-	if err == nil {
-		h.back(found)
+	h.back(to)
+}
+
+// looked notes how long a look took that was from the beginning: that long at least, if
+// it failed.
+func (h *horizon) looked(from sight, took time.Duration, failed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case from != beginning:
+	case failed:
+		h.took = max(took, h.took)
+	default:
+		h.took = took
 	}
 }
 
-// looked notes how long a look from the beginning took: that long at least, if it
-// failed. The lock is held.
-func (h *horizon) looked(took time.Duration, err error) {
-	if err != nil {
-		took = max(took, h.took)
-	}
-	h.took = took
-	h.next = time.Now().Add(min(max(took*lookShare, lookEvery), lookLimit))
-}
-
-// due reports whether a look from the beginning is due, which is then the caller's.
+// due reports whether a look from the beginning is due that is no claim's.
 func (h *horizon) due() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.looking || h.from == beginning || time.Now().Before(h.next) {
-		return false
-	}
-	h.looking = true
-	return true
+	return h.took >= cheapLook && h.from != beginning && !time.Now().Before(h.next)
 }
 
 // before answers the first ranks before a horizon of what can be claimed.
@@ -145,14 +144,15 @@ const before = `select
   coalesce((select min(h.rank) from unnest($1::bigint[]) r(route) cross join lateral
     (select rank from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank < $3::bigint order by rank, id limit 1) h), $4::bigint)`
 
-// lookBack has somebody look what there is before the horizon, if that is due.
+// lookBack begins a look at what there is before the horizon, if that is due.
 func (db *DB) lookBack(routes []int64) {
-	if h := db.horizons.of(routes); len(routes) > 0 && h.due() {
+	if h := db.horizons.of(routes); len(routes) > 0 && h.due() && db.horizons.looking.TryLock() {
 		go db.lookBefore(h, routes)
 	}
 }
 
 func (db *DB) lookBefore(h *horizon, routes []int64) {
+	defer db.horizons.looking.Unlock()
 	ctx, cancel := context.WithTimeout(db.life, longLook)
 	defer cancel()
 	h.mu.Lock()
@@ -168,10 +168,10 @@ func (db *DB) lookBefore(h *horizon, routes []int64) {
 			db.log.Warn("a look for what can be claimed failed; it is made again", "error", err)
 		}
 	}
+	h.looked(beginning, time.Since(begun), err != nil)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.looking = false
-	h.looked(time.Since(begun), err)
+	h.next = time.Now().Add(min(max(h.took*lookShare, lookEvery), lookLimit))
 	h.back(found)
 }
 
@@ -188,12 +188,13 @@ type claimable struct {
 // may have passed over what it had locked.
 func (r *reading) lookedAt(good bool) {
 	for _, g := range r.groups {
-		switch {
-		case g.horizon == nil:
-		case good && r.Spoiled == 0:
-			g.horizon.end(g, r.Now, r.left(g))
-		default:
-			g.horizon.end(g, r.Now, g.from)
+		if g.horizon != nil {
+			left := g.from
+			if good && r.Spoiled == 0 {
+				left = r.left(g)
+			}
+			g.horizon.end(g, r.Now, left)
+			g.horizon.looked(g.from, r.took, !good)
 		}
 	}
 }

@@ -2,11 +2,11 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -68,6 +68,28 @@ func begun(h *horizon) *claimGroup {
 	return g
 }
 
+// TestCheapLook: while looks from the beginning are cheap, the claim that comes after a
+// while makes one, and finds at once what lies before the horizon; and so it does with
+// more of that than it can take (T5, J4).
+func TestCheapLook(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	enqueue(t, db, submit(t, db, 3, 1))
+	h := looksBack(db, 1)
+	h.mu.Lock()
+	h.took, h.next = 0, time.Time{}
+	h.mu.Unlock()
+	for n := 3; n > 0; n-- {
+		do(t, db, &store.Query{Claims: []store.ClaimQuery{{Routes: []int64{1}, Limit: 1}}}, func(f *store.Facts, d *draft) {
+			if len(f.Claims[0].Steps) != 1 {
+				t.Fatalf("claimed %d steps with %d before the horizon; want 1", len(f.Claims[0].Steps), n)
+			}
+			k := f.Claims[0].Steps[0]
+			d.moveStep(f.Jobs[k.Job].ID, f.Steps[k], lifecycle.StepClaim, lifecycle.StepInProgress)
+		})
+	}
+}
+
 // TestHorizonIsSetBack: claims that failed have locked what others passed over, so
 // that the next one looks from where they did (T5).
 func TestHorizonIsSetBack(t *testing.T) {
@@ -76,7 +98,7 @@ func TestHorizonIsSetBack(t *testing.T) {
 	start := sight{minute, minute}
 	now := 10 * minute
 	reach := now - horizonAt.Microseconds()
-	h := &horizon{from: start}
+	h := &horizon{from: start, next: time.Now().Add(time.Hour)}
 	failing, other, slow := begun(h), begun(h), begun(h)
 	h.end(other, now, nowhere)
 	if h.from != (sight{reach, reach}) {
@@ -159,17 +181,16 @@ func TestEveryClaimEnds(t *testing.T) {
 func TestAFailedLookIsNotCheap(t *testing.T) {
 	t.Parallel()
 	later := sight{1, 1}
-	failed := errors.New("it took too long")
 	h := &horizon{from: later}
-	h.glanced(h.glance(), nowhere, sessionLimit, failed)
+	h.looked(h.glance(), sessionLimit, true)
 	if from := h.glance(); from != later {
 		t.Fatalf("beats look from %v after one that failed for the time it took; want %v", from, later)
 	}
-	h.looked(0, failed)
+	h.looked(beginning, 0, true)
 	if from := h.glance(); from != later {
 		t.Fatalf("beats look from %v after a short look that failed; want %v", from, later)
 	}
-	h.looked(0, nil)
+	h.looked(beginning, 0, false)
 	if from := h.glance(); from != beginning {
 		t.Fatalf("beats look from %v after a short look; want the beginning", from)
 	}

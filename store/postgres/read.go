@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -91,9 +92,10 @@ type reading struct {
 	horizons   *horizons
 	steps      map[pawl.StepKey]foundStep
 	workers    map[int64]xid
-	ahead      []int64      // jobs of which steps are read for later transactions,
-	later      []cachedStep // these
-	optimistic bool         // from what is known: nothing was read, and nothing is locked
+	ahead      []int64       // jobs of which steps are read for later transactions,
+	later      []cachedStep  // these
+	took       time.Duration // by all of it
+	optimistic bool          // from what is known: nothing was read, and nothing is locked
 }
 
 func newReading(q *store.Query) *reading {
@@ -113,9 +115,11 @@ func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*r
 	r.horizons, r.ahead = &db.horizons, db.cache.unread(q)
 	p := &pipe{conn: conn, log: db.log, faults: &db.faults}
 	r.queue(p)
+	begun := time.Now()
 	if err := p.run(ctx); err != nil {
 		return r, err
 	}
+	r.took = time.Since(begun)
 	for _, g := range r.groups {
 		db.lookBack(g.routes)
 	}
