@@ -45,7 +45,7 @@ var (
 type horizons struct {
 	mu      sync.Mutex
 	all     map[string]*horizon
-	looking sync.Mutex // held while one look of its own is under way: it keeps a connection
+	looking sync.Mutex // held by lookBefore, which keeps a connection
 }
 
 // maxHorizons bounds how many are kept.
