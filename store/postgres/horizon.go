@@ -99,14 +99,23 @@ func (h *horizon) back(to sight) {
 	}
 }
 
-// glance answers where a beat looks from: from the beginning while that is cheap.
+// glance answers where a beat looks from: from the beginning while that is cheap, and
+// never while it is not. Who claims from other routes than he tells of in his beats, as
+// where a queue is full, moves no horizon of theirs.
 func (h *horizon) glance() sight {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.took < cheapLook {
 		return beginning
 	}
-	return h.from
+	from := h.from
+	if from.steps == beginning.steps {
+		from.steps = nowhere.steps
+	}
+	if from.jobs == beginning.jobs {
+		from.jobs = nowhere.jobs
+	}
+	return from
 }
 
 // found sets the horizon back to what a look that was no claim's has found.
@@ -134,45 +143,44 @@ func (h *horizon) looked(from sight, took time.Duration, failed bool) {
 func (h *horizon) due() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.took >= cheapLook && h.from != beginning && !time.Now().Before(h.next)
+	return h.took >= cheapLook && !time.Now().Before(h.next)
 }
 
-// before answers the first ranks before a horizon of what can be claimed.
-const before = `select
+// foremost answers the first ranks of what can be claimed, and when it looked.
+const foremost = `select
   coalesce((select min(h.rank) from unnest($1::bigint[]) r(route) cross join lateral
-    (select rank from step s where s.line = 1 and s.route = r.route and s.rank < $2::bigint order by rank, job, ord limit 1) h), $4::bigint),
+    (select rank from step s where s.line = 1 and s.route = r.route order by rank, job, ord limit 1) h), $2::bigint),
   coalesce((select min(h.rank) from unnest($1::bigint[]) r(route) cross join lateral
-    (select rank from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank < $3::bigint order by rank, id limit 1) h), $4::bigint)`
+    (select rank from job j where j.line = 1 and j.route = r.route and not j.paused order by rank, id limit 1) h), $2::bigint),
+  (extract(epoch from statement_timestamp()) * 1000000)::bigint`
 
-// lookBack begins a look at what there is before the horizon, if that is due.
+// lookBack begins a look from the beginning, if one is due that is no claim's.
 func (db *DB) lookBack(routes []int64) {
 	if h := db.horizons.of(routes); len(routes) > 0 && h.due() && db.horizons.looking.TryLock() {
 		go db.lookBefore(h, routes)
 	}
 }
 
+// lookBefore moves the horizon like a claim that has left what it found: on as well,
+// where claims cannot.
 func (db *DB) lookBefore(h *horizon, routes []int64) {
 	defer db.horizons.looking.Unlock()
 	ctx, cancel := context.WithTimeout(db.life, longLook)
 	defer cancel()
-	h.mu.Lock()
-	from := h.from
-	h.mu.Unlock()
-	found, begun := nowhere, time.Now()
-	err := db.query(ctx, "look before the horizon", before, func(c *cursor) {
-		found = sight{c.num(), c.num()}
-	}, routes, from.steps, from.jobs, int64(math.MaxInt64))
-	if err != nil {
-		found = nowhere
-		if db.life.Err() == nil {
-			db.log.Warn("a look for what can be claimed failed; it is made again", "error", err)
-		}
+	g := &claimGroup{limit: 1}
+	h.begin(g)
+	found, at, begun := g.from, int64(0), time.Now()
+	err := db.query(ctx, "look before the horizon", foremost, func(c *cursor) {
+		found, at = sight{c.num(), c.num()}, c.num()
+	}, routes, int64(math.MaxInt64))
+	if err != nil && db.life.Err() == nil {
+		db.log.Warn("a look for what can be claimed failed; it is made again", "error", err)
 	}
 	h.looked(beginning, time.Since(begun), err != nil)
+	h.end(g, at, found)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.next = time.Now().Add(min(max(h.took*lookShare, lookEvery), lookLimit))
-	h.back(found)
 }
 
 // A claimable is a row that a look has found, as it was.

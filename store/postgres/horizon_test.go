@@ -61,6 +61,41 @@ func TestLookBeforeTheHorizon(t *testing.T) {
 	}
 }
 
+// TestBeatsOfWhatNobodyClaims: where no claim moves the horizon of the routes that a beat
+// names, and looks from the beginning are dear, the beat makes none: it would be given up,
+// and the worker taken for dead. A look in the background finds the work (T10).
+func TestBeatsOfWhatNobodyClaims(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	submit(t, db, 1, 1)
+	h := looksBack(db, 1)
+	h.mu.Lock()
+	h.from = beginning
+	h.mu.Unlock()
+	work := func() bool {
+		answer, err := db.Beat(t.Context(), store.Pulse{Routes: []int64{1}})
+		return err == nil && answer.Work
+	}
+	if work() {
+		t.Fatal("a beat has made a dear look")
+	}
+	h.mu.Lock()
+	h.next = time.Time{}
+	h.mu.Unlock()
+	for deadline := time.Now().Add(30 * time.Second); !work(); {
+		if time.Now().After(deadline) {
+			t.Fatal("never found")
+		}
+	}
+	db.horizons.looking.Lock() // it is over
+	defer db.horizons.looking.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.under) != 0 || h.from.steps == beginning.steps || h.from.jobs == beginning.jobs {
+		t.Errorf("%d looks are under way, and the horizon is at %v after one", len(h.under), h.from)
+	}
+}
+
 // begun answers a claim of one step and one job that begins now.
 func begun(h *horizon) *claimGroup {
 	g := &claimGroup{limit: 1, atLeast: 1}
