@@ -126,13 +126,13 @@ func (h *horizon) found(to sight) {
 }
 
 // looked notes how long a look took that was from the beginning: that long at least, if
-// it failed.
+// it failed, or was from there in one of the queues.
 func (h *horizon) looked(from sight, took time.Duration, failed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case from != beginning:
-	case failed:
+	case from.steps != beginning.steps && from.jobs != beginning.jobs:
+	case failed || from != beginning:
 		h.took = max(took, h.took)
 	default:
 		h.took = took

@@ -189,6 +189,7 @@ func TestEveryClaimEnds(t *testing.T) {
 	jobs := submit(t, db, 2, 1)
 	q := &store.Query{Jobs: []int64{jobs[0].Key()}, Claims: []store.ClaimQuery{{Routes: []int64{1}, Limit: 5}}}
 	h := db.horizons.of([]int64{1})
+	h.next = time.Now().Add(time.Hour) // no look but those of the claims
 	err := other.Do(t.Context(), &store.Query{Jobs: q.Jobs}, func(*store.Facts) (*store.Changes, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -199,6 +200,9 @@ func TestEveryClaimEnds(t *testing.T) {
 	}
 	if len(h.under) != 0 {
 		t.Errorf("%d claims are under way after one that could not read", len(h.under))
+	}
+	if h.took < cheapLook {
+		t.Errorf("a claim that was given up after 100 ms is noted as %v", h.took)
 	}
 	if err := try(db, q, func(f *store.Facts, d *draft) {
 		j := f.Jobs[jobs[0].Key()]
@@ -228,6 +232,10 @@ func TestAFailedLookIsNotCheap(t *testing.T) {
 	h.looked(beginning, 0, false)
 	if from := h.glance(); from != beginning {
 		t.Fatalf("beats look from %v after a short look; want the beginning", from)
+	}
+	h.looked(sight{1, beginning.jobs}, time.Second, false)
+	if from := h.glance(); from != later {
+		t.Fatalf("beats look from %v after a look that was long in one queue; want %v", from, later)
 	}
 }
 

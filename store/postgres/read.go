@@ -116,10 +116,10 @@ func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*r
 	p := &pipe{conn: conn, log: db.log, faults: &db.faults}
 	r.queue(p)
 	begun := time.Now()
-	if err := p.run(ctx); err != nil {
+	err := p.run(ctx)
+	if r.took = time.Since(begun); err != nil {
 		return r, err
 	}
-	r.took = time.Since(begun)
 	for _, g := range r.groups {
 		db.lookBack(g.routes)
 	}
