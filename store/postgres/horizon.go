@@ -53,7 +53,7 @@ const maxHorizons = 1000
 
 func (h *horizons) of(routes []int64) *horizon {
 	key := make([]byte, 0, 8*len(routes))
-	for _, r := range slices.Sorted(slices.Values(routes)) {
+	for _, r := range slices.Compact(slices.Sorted(slices.Values(routes))) {
 		key = binary.BigEndian.AppendUint64(key, uint64(r))
 	}
 	h.mu.Lock()

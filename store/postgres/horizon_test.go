@@ -96,6 +96,16 @@ func TestBeatsOfWhatNobodyClaims(t *testing.T) {
 	}
 }
 
+// TestARouteTwice: a worker whose queues are named twice has the horizon that its claims
+// move, and not one for its beats that stays at the beginning (T10).
+func TestARouteTwice(t *testing.T) {
+	t.Parallel()
+	all := new(horizons)
+	if all.of([]int64{2, 1, 2}) != all.of([]int64{1, 2}) {
+		t.Error("the same routes have two horizons")
+	}
+}
+
 // begun answers a claim of one step and one job that begins now.
 func begun(h *horizon) *claimGroup {
 	g := &claimGroup{limit: 1, atLeast: 1}
