@@ -194,17 +194,17 @@ func (s *supervision) run(ctx context.Context, f *program.File, l *control.Liste
 	defer beside.Wait()
 	asked, end := context.WithCancel(context.Background())
 	defer end()
+	kept, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
 	beside.Go(func() {
 		if err := l.Serve(asked, s, a.log); err != nil {
 			a.log.Error("nobody can ask for services any more", "error", err)
 		}
 	})
 	if o.watch {
-		beside.Go(func() { s.watch(ctx) })
+		beside.Go(func() { s.watch(kept) })
 	}
 	defer s.drawn(o.verbose)()
-	kept, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
 	defer s.hurrying(ctx, stop)()
 	report, err := s.Run(kept)
 	if err != nil {

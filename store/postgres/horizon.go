@@ -14,7 +14,7 @@ import (
 
 // While somebody holds an old snapshot, the entries of what was claimed stay in the
 // index of what can be claimed, and pile up at its beginning; so do they until the
-// next vacuum. Claims therefore begin at a horizon, before which an earlier claim
+// next vacuum. Claims therefore begin at a horizon, before which an earlier look
 // has found nothing. What may come before it all the same (a job of a higher
 // priority than any seen, what a dead process had locked) is found by looks from
 // the beginning, now and then. Claims make them while they are cheap. The older that
@@ -45,7 +45,7 @@ var (
 type horizons struct {
 	mu      sync.Mutex
 	all     map[string]*horizon
-	looking sync.Mutex // held by lookBefore, which keeps a connection
+	looking sync.Mutex // held by lookAll, which keeps a connection
 }
 
 // maxHorizons bounds how many are kept.
@@ -100,8 +100,8 @@ func (h *horizon) back(to sight) {
 }
 
 // glance answers where a beat looks from: from the beginning while that is cheap, and
-// never while it is not. Who claims from other routes than he tells of in his beats, as
-// where a queue is full, moves no horizon of theirs.
+// never while it is not. The horizon may still be there, as no claim moves it while one of
+// the queues is full: claims are then made from the others only.
 func (h *horizon) glance() sight {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,20 +157,19 @@ const foremost = `select
 // lookBack begins a look from the beginning, if one is due that is no claim's.
 func (db *DB) lookBack(routes []int64) {
 	if h := db.horizons.of(routes); len(routes) > 0 && h.due() && db.horizons.looking.TryLock() {
-		go db.lookBefore(h, routes)
+		go db.lookAll(h, routes)
 	}
 }
 
-// lookBefore moves the horizon like a claim that has left what it found: on as well,
-// where claims cannot.
-func (db *DB) lookBefore(h *horizon, routes []int64) {
+// lookAll moves the horizon like a claim that has left what it found.
+func (db *DB) lookAll(h *horizon, routes []int64) {
 	defer db.horizons.looking.Unlock()
 	ctx, cancel := context.WithTimeout(db.life, longLook)
 	defer cancel()
 	g := &claimGroup{limit: 1}
 	h.begin(g)
 	found, at, begun := g.from, int64(0), time.Now()
-	err := db.query(ctx, "look before the horizon", foremost, func(c *cursor) {
+	err := db.query(ctx, "look for what can be claimed", foremost, func(c *cursor) {
 		found, at = sight{c.num(), c.num()}, c.num()
 	}, routes, int64(math.MaxInt64))
 	if err != nil && db.life.Err() == nil {
@@ -201,7 +200,7 @@ func (r *reading) lookedAt(good bool) {
 			if good && r.Spoiled == 0 {
 				left = r.left(g)
 			}
-			g.horizon.end(g, r.Now, left)
+			g.horizon.end(g, r.Now-r.took.Microseconds(), left)
 			g.horizon.looked(g.from, r.took, !good)
 		}
 	}
@@ -222,9 +221,9 @@ func (r *reading) left(g *claimGroup) sight {
 	return first
 }
 
-// end takes what a look at the database's time now has come to: all before left has
-// been claimed.
-func (h *horizon) end(g *claimGroup, now int64, left sight) {
+// end takes what a look that began at the database's time at has come to: all before
+// left has been claimed.
+func (h *horizon) end(g *claimGroup, at int64, left sight) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.under = slices.DeleteFunc(h.under, func(u *claimGroup) bool { return u == g })
@@ -240,7 +239,7 @@ func (h *horizon) end(g *claimGroup, now int64, left sight) {
 	}
 	h.back(left)
 	most := g.most.or(left)
-	reach := pawl.RankAt(now-horizonAt.Microseconds(), h.priority)
+	reach := pawl.RankAt(at-horizonAt.Microseconds(), h.priority)
 	h.from.steps = max(h.from.steps, min(most.steps, rise(last.steps, reach, steps == g.limit)))
 	if sought := max(g.limit-steps, g.atLeast); sought > 0 {
 		h.from.jobs = max(h.from.jobs, min(most.jobs, rise(last.jobs, reach, jobs == sought)))
