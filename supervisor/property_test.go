@@ -248,7 +248,13 @@ func (p *play) remove(x *thing) {
 
 // boot starts a process.
 func (p *play) boot() {
-	c := supervisor.Config{Log: quiet(), Shards: 1, Random: rand.New(rand.NewPCG(p.Seed, 1)).Float64}
+	var turn sync.Mutex
+	jitter := rand.New(rand.NewPCG(p.Seed, 1))
+	c := supervisor.Config{Log: quiet(), Shards: 1, Random: func() float64 { // from any goroutine
+		turn.Lock()
+		defer turn.Unlock()
+		return jitter.Float64()
+	}}
 	p.dead = make(chan struct{})
 	if p.Journal {
 		c.Journal = &unsure{p: p, dead: p.dead}
