@@ -356,6 +356,10 @@ type Views interface {
 	// Trails hands every entity's trail to f, with the record's state, seq and
 	// head as it is stored (Seq 0 if the record is gone), job by job with its
 	// steps, then workers, then schedules; until f fails. A job of 0 means all.
+	// Each job is handed out with its steps as of one moment. f may take its time:
+	// no transaction is open while it runs. Of a long job a page is in memory at
+	// once (LongTrail); one that retention removes meanwhile is an error of kind
+	// Unavailable.
 	Trails(ctx context.Context, job int64, f func(TrailOf) error) error
 	// Refusals reads the refused facts of a job, by time.
 	Refusals(ctx context.Context, job int64) ([]pawl.Refusal, error)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -14,8 +15,12 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// trailPage is how many jobs' trails are in memory at once.
-const trailPage = 100
+// Records whose trails are in memory at once, at most. A schedule's is as long as it
+// has fired.
+const (
+	trailPage    = 100
+	schedulePage = 1
+)
 
 // Trail reads the audit entries of one entity, by sequence.
 func (db *DB) Trail(ctx context.Context, k store.EntityKey) ([]audit.Entry, error) {
@@ -82,35 +87,86 @@ func (t *trail) read(c *cursor) {
 	}
 }
 
-// Trails hands every trail to f, as of one moment; see store.Views. It keeps a
-// transaction open until it is done.
+// Trails hands every trail to f; see store.Views. It reads them in pages, each as of
+// one moment and before f has any of it, so that f may take as long as it likes.
 func (db *DB) Trails(ctx context.Context, job int64, f func(store.TrailOf) error) error {
+	if job != 0 {
+		return db.jobTrails(ctx, job, job, f)
+	}
+	if err := db.jobTrails(ctx, math.MinInt64, math.MaxInt64, f); err != nil {
+		return err
+	}
+	if err := db.longLivedTrails(ctx, kindWorker, trailPage, f); err != nil {
+		return err
+	}
+	return db.longLivedTrails(ctx, kindSchedule, schedulePage, f)
+}
+
+// jobTrails hands out the trails of the jobs with keys from one to the other.
+func (db *DB) jobTrails(ctx context.Context, from, to int64, f func(store.TrailOf) error) error {
+	for {
+		var last int64
+		long := false
+		w, err := db.walkAsOf(ctx, func(w *walk) (err error) {
+			last, long, err = w.jobs(ctx, from, to)
+			return err
+		})
+		switch {
+		case err != nil:
+			return err
+		case long:
+			err = store.Walk(ctx, &longTrail{db: db, job: from}, f)
+			last = from
+		default:
+			err = w.handOut(f)
+		}
+		if err != nil || last == to {
+			return err
+		}
+		from = last + 1
+	}
+}
+
+// longLivedTrails hands out the trails of the workers or schedules.
+func (db *DB) longLivedTrails(ctx context.Context, kind string, page int, f func(store.TrailOf) error) error {
+	from, to := int64(math.MinInt64), int64(math.MaxInt64)
+	for {
+		var last int64
+		w, err := db.walkAsOf(ctx, func(w *walk) (err error) {
+			if last, err = w.upTo(ctx, kind, from, to, page); err == nil {
+				err = w.longLived(ctx, kind, from, last)
+			}
+			return err
+		})
+		if err == nil {
+			err = w.handOut(f)
+		}
+		if err != nil || last == to {
+			return err
+		}
+		from = last + 1
+	}
+}
+
+// walkAsOf reads trails in a transaction, as of one moment.
+func (db *DB) walkAsOf(ctx context.Context, read func(*walk) error) (*walk, error) {
+	w := &walk{db: db, trails: map[store.EntityKey]*trail{}}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	return pgx.BeginTxFunc(ctx, db.pool, opts, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, db.pool, opts, func(tx pgx.Tx) error {
 		// Before the snapshot is taken: no partition goes that has rows in it.
 		if _, err := tx.Exec(ctx, "lock table only audit in access share mode"); err != nil {
 			return queryError("read trails", err)
 		}
-		w := &walk{db: db, tx: tx}
+		w.tx = tx
 		if err := w.pending(ctx); err != nil {
 			return err
 		}
-		if job != 0 {
-			return w.jobs(ctx, job, job, f)
-		}
-		if err := w.pages(ctx, kindJob, func(from, to int64) error { return w.jobs(ctx, from, to, f) }); err != nil {
-			return err
-		}
-		for _, kind := range []string{kindWorker, kindSchedule} {
-			if err := w.pages(ctx, kind, func(from, to int64) error { return w.longLived(ctx, kind, from, to, f) }); err != nil {
-				return err
-			}
-		}
-		return nil
+		return read(w)
 	})
+	return w, err
 }
 
-// A walk goes through the trails within one snapshot.
+// A walk reads trails within one snapshot.
 type walk struct {
 	db     *DB
 	tx     pgx.Tx
@@ -126,86 +182,104 @@ func (w *walk) pending(ctx context.Context) error {
 }
 
 // kept leaves entries out whose job was removed.
-const kept = ` and (not exists (select 1 from unnest($3::bigint[], $4::bigint[]) u(a, b) where audit.job between a and b)
+const kept = ` and (not exists (select 1 from unnest($%d::bigint[], $%d::bigint[]) u(a, b) where audit.job between a and b)
   or exists (select 1 from job where id = audit.job))`
 
-// pages calls f with ranges of keys, in order, that hold all there are, and a
-// bounded number of records each.
-func (w *walk) pages(ctx context.Context, table string, f func(from, to int64) error) error {
-	from := int64(math.MinInt64)
-	for {
-		var to int64
-		err := w.tx.QueryRow(ctx, "select coalesce((select id from "+table+" where id >= $1 order by id offset $2 limit 1), $3)",
-			from, trailPage-1, int64(math.MaxInt64)).Scan(&to)
-		if err != nil {
-			return queryError("read trails", err)
-		}
-		if err := f(from, to); err != nil || to == math.MaxInt64 {
-			return err
-		}
-		from = to + 1
-	}
+// upTo returns the key up to which a table has so many records from a key on, or to.
+func (w *walk) upTo(ctx context.Context, table string, from, to int64, page int) (last int64, err error) {
+	err = w.tx.QueryRow(ctx, "select coalesce((select id from "+table+" where id between $1 and $2 order by id offset $3 limit 1), $2)",
+		from, to, page-1).Scan(&last)
+	return last, queryError("read trails", err)
 }
 
-// jobs hands out the trails of the jobs with keys from one to the other.
-func (w *walk) jobs(ctx context.Context, from, to int64, f func(store.TrailOf) error) error {
-	w.trails = map[store.EntityKey]*trail{}
+// jobs reads the trails of jobs, from a key on, and returns the last key that it has
+// read. If already the first job is longer than a page, it reports that instead.
+func (w *walk) jobs(ctx context.Context, from, to int64) (last int64, long bool, err error) {
+	if last, err = w.upTo(ctx, kindJob, from, to, trailPage); err != nil {
+		return 0, false, err
+	}
+	var job int64
+	more, err := w.rows(ctx, "job between $1 and $2", []any{from, last}, func(key int64, _ store.TrailRow, ord pawl.Ord, e audit.Entry) {
+		job = key
+		t := w.of(jobKey(job, ord))
+		t.Entries = append(t.Entries, e)
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	if more { // the last job may be incomplete
+		if job == from {
+			return 0, true, nil
+		}
+		last = job - 1
+		maps.DeleteFunc(w.trails, func(k store.EntityKey, _ *trail) bool { return k.Job == job })
+	}
+	return last, false, w.jobRecords(ctx, from, last)
+}
+
+// rows hands the entries of a page of rows to f, each with its job and the place of
+// its row. It reports whether there may be more rows.
+func (w *walk) rows(ctx context.Context, which string, args []any, f func(job int64, at store.TrailRow, ord pawl.Ord, e audit.Entry)) (more bool, err error) {
+	if len(w.from) > 0 {
+		which, args = which+fmt.Sprintf(kept, len(args)+1, len(args)+2), append(args, w.from, w.to)
+	}
+	sql := fmt.Sprintf("select %s from audit where %s order by job, ord, seq limit %d", names("", trailColumns), which, store.TrailPageRows)
+	n, bytes := 0, 0
+	err = w.query(ctx, sql, func(c *cursor) {
+		if n++; bytes > store.TrailPageBytes {
+			return
+		}
+		job, at, first := c.num(), store.TrailRow{}, true
+		c.entries(func(ord pawl.Ord, e audit.Entry) {
+			bytes += store.TrailBytes(&e)
+			if first {
+				at, first = store.TrailRow{Ord: ord, Seq: e.Sequence}, false
+			}
+			f(job, at, ord, e)
+		})
+	}, args...)
+	return n == store.TrailPageRows || bytes > store.TrailPageBytes, err
+}
+
+// jobRecords reads the records of jobs and of their steps.
+func (w *walk) jobRecords(ctx context.Context, from, to int64) error {
 	ids := map[int64]pawl.ID{}
 	err := w.query(ctx, "select id, uuid, created_at, "+names("", recordColumns)+" from job where id between $1 and $2", func(c *cursor) {
 		k := jobKey(c.num(), 0)
 		var id pawl.ID
 		c.fixed(id[:])
 		ids[k.Job] = id
-		w.record(k, id, c)
+		w.record(k, c)
 	}, from, to)
 	if err != nil {
 		return err
 	}
 	err = w.query(ctx, "select job, ord, created_at, "+names("", recordColumns)+" from step where job between $1 and $2", func(c *cursor) {
-		k := jobKey(c.num(), pawl.Ord(c.num()))
-		w.record(k, ids[k.Job], c)
+		w.record(jobKey(c.num(), pawl.Ord(c.num())), c)
 	}, from, to)
-	if err != nil {
-		return err
+	for k, t := range w.trails {
+		t.name(k, ids[k.Job])
 	}
-	which, args := "job between $1 and $2", []any{from, to}
-	if len(w.from) > 0 {
-		which, args = which+kept, append(args, w.from, w.to)
-	}
-	err = w.query(ctx, "select "+names("", trailColumns)+" from audit where "+which, func(c *cursor) {
-		job := c.num()
-		c.entries(func(ord pawl.Ord, e audit.Entry) {
-			t := w.of(jobKey(job, ord), ids[job])
-			t.Entries = append(t.Entries, e)
-		})
-	}, args...)
-	if err != nil {
-		return err
-	}
-	return w.handOut(f)
+	return err
 }
 
-// longLived hands out the trails of the workers or schedules with keys from one
-// to the other.
-func (w *walk) longLived(ctx context.Context, kind string, from, to int64, f func(store.TrailOf) error) error {
-	w.trails = map[store.EntityKey]*trail{}
+// longLived reads the trails of the workers or schedules with keys from one to the
+// other.
+func (w *walk) longLived(ctx context.Context, kind string, from, to int64) error {
 	err := w.query(ctx, fmt.Sprintf("select id, uuid, created_at, %s from %s where id between $1 and $2", names("", recordColumns), kind), func(c *cursor) {
 		k := longKey(kind, c.num())
 		var id pawl.ID
 		c.fixed(id[:])
-		w.record(k, id, c)
+		w.of(k).name(k, id)
+		w.record(k, c)
 	}, from, to)
 	if err != nil {
 		return err
 	}
 	sql := "select %[2]s, %[1]s from %[2]s_audit where %[2]s between $1 and $2 order by %[2]s, seq"
-	err = w.query(ctx, fmt.Sprintf(sql, names("", entryColumns[2:]), kind), func(c *cursor) {
-		w.of(longKey(kind, c.num()), pawl.ID{}).read(c)
+	return w.query(ctx, fmt.Sprintf(sql, names("", entryColumns[2:]), kind), func(c *cursor) {
+		w.of(longKey(kind, c.num())).read(c)
 	}, from, to)
-	if err != nil {
-		return err
-	}
-	return w.handOut(f)
 }
 
 func jobKey(job int64, ord pawl.Ord) store.EntityKey {
@@ -220,34 +294,44 @@ func longKey(kind string, key int64) store.EntityKey {
 	return store.EntityKey{Kind: kind, StepKey: pawl.StepKey{Job: key}}
 }
 
-// of answers the trail of an entity. Its id is empty if the record is gone.
-func (w *walk) of(k store.EntityKey, id pawl.ID) *trail {
+// of returns the trail of an entity.
+func (w *walk) of(k store.EntityKey) *trail {
 	t := w.trails[k]
 	if t == nil {
 		t = &trail{EntityKey: k}
-		if id != (pawl.ID{}) {
-			t.ID = public(k, id)
-		}
 		w.trails[k] = t
 	}
 	return t
 }
 
-func (w *walk) record(k store.EntityKey, id pawl.ID, c *cursor) {
-	t := w.of(k, id)
+// name says whose trail it is. The id is empty if the record is gone.
+func (t *trail) name(k store.EntityKey, id pawl.ID) {
+	t.EntityKey = k
+	if id != (pawl.ID{}) {
+		t.ID = public(k, id)
+	}
+}
+
+func (w *walk) record(k store.EntityKey, c *cursor) {
+	t := w.of(k)
 	t.Record.CreatedAt = c.num()
 	c.record(&t.Record)
 }
 
-func (w *walk) handOut(f func(store.TrailOf) error) error {
-	list := make([]*trail, 0, len(w.trails))
+// list returns what was read, by key.
+func (w *walk) list() []store.TrailOf {
+	list := make([]store.TrailOf, 0, len(w.trails))
 	for _, t := range w.trails {
-		list = append(list, t)
+		list = append(list, store.TrailOf(*t))
 	}
-	slices.SortFunc(list, func(a, b *trail) int { return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Ord, b.Ord)) })
-	for _, t := range list {
+	slices.SortFunc(list, func(a, b store.TrailOf) int { return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Ord, b.Ord)) })
+	return list
+}
+
+func (w *walk) handOut(f func(store.TrailOf) error) error {
+	for _, t := range w.list() {
 		store.Chain(t.ID, t.Entries)
-		if err := f(store.TrailOf(*t)); err != nil {
+		if err := f(t); err != nil {
 			return err
 		}
 	}

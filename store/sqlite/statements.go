@@ -187,7 +187,9 @@ const (
 	selectNextJob
 	selectNextWorker
 	selectNextSchedule
-	selectJobTrails
+	selectTrailPage
+	selectJobSeq
+	selectStepSeq
 	selectRefusals
 	selectOldJobs
 	selectOldJob
@@ -335,7 +337,9 @@ var texts = [statementCount]string{
 		" UNION ALL SELECT min(worker) FROM worker_audit WHERE worker > ?1)",
 	selectNextSchedule: "SELECT min(k) FROM (SELECT min(id) AS k FROM schedule WHERE id > ?1" +
 		" UNION ALL SELECT min(schedule) FROM schedule_audit WHERE schedule > ?1)",
-	selectJobTrails:     "SELECT " + trailColumns + " FROM audit WHERE job = ?",
+	selectTrailPage:     "SELECT " + trailColumns + " FROM audit WHERE job = ? AND (ord, seq) > (?, ?) ORDER BY ord, seq LIMIT ?",
+	selectJobSeq:        "SELECT seq FROM job WHERE id = ?",
+	selectStepSeq:       "SELECT seq FROM step WHERE job = ? AND ord = ?",
 	replaceAnchor:       strings.Replace(insert("anchor", anchorColumns), "INSERT", "INSERT OR REPLACE", 1),
 	removeJob:           "DELETE FROM job WHERE id = ?",
 	removeSteps:         "DELETE FROM step WHERE job = ?",

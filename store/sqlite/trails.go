@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/pawl-dev/pawl"
@@ -110,9 +111,13 @@ type series struct {
 	read func(c *conn, key int64) ([]store.TrailOf, error)
 }
 
+// errLong is returned for a job whose trail is longer than a page.
+var errLong = errors.New("a long trail")
+
 // Trails hands every trail to f; see store.Views. Each job with its steps is one
-// snapshot, and so is each worker and each schedule, so that no read lasts long.
-// f runs while nothing is locked, and may use the database.
+// snapshot, and so is each worker and each schedule, so that no read lasts long, but
+// for a job that is longer than a page. f runs while nothing is locked, and may use
+// the database.
 func (db *DB) Trails(ctx context.Context, job int64, f func(store.TrailOf) error) error {
 	jobs := series{selectNextJob, db.trailsOfJob}
 	if job != 0 {
@@ -149,6 +154,9 @@ func (db *DB) trailsAfter(ctx context.Context, s series, after, only int64, f fu
 		}
 		return err
 	})
+	if errors.Is(err, errLong) {
+		return key, store.Walk(ctx, &longTrail{db: db, job: key}, f)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -163,54 +171,93 @@ func (db *DB) trailsAfter(ctx context.Context, s series, after, only int64, f fu
 // trailsOfJob reads a job and its steps, each with its trail, by ord. It merges
 // records and entries, for either may lack the other.
 func (db *DB) trailsOfJob(c *conn, key int64) ([]store.TrailOf, error) {
-	var id pawl.ID
-	trails := []store.TrailOf{{EntityKey: entityOf(pawl.StepKey{Job: key})}}
-	err := c.each(selectJob, func(b *row) { b.int(key) }, func(cols *columns) error {
-		j := cols.job()
-		if id = j.ID; decoded(db.log, cols, lifecycle.Job.Name, key) {
-			trails[0].Record = j.Record
-		}
-		return nil
-	})
+	entries := map[pawl.Ord][]audit.Entry{}
+	_, more, err := db.trailRows(c, key, store.TrailRow{Ord: -1}, func(ord pawl.Ord, e audit.Entry) { entries[ord] = append(entries[ord], e) })
+	if more {
+		return nil, errLong
+	}
 	if err != nil {
 		return nil, err
 	}
-	at := map[pawl.Ord]int{0: 0}
-	of := func(ord pawl.Ord) *store.TrailOf {
-		i, ok := at[ord]
-		if !ok {
-			i = len(trails)
-			at[ord] = i
-			trails = append(trails, store.TrailOf{EntityKey: entityOf(pawl.StepKey{Job: key, Ord: ord})})
-		}
-		if id != (pawl.ID{}) {
-			trails[i].ID = nameOf(id, ord)
-		}
-		return &trails[i]
+	id, trails, err := db.recordsOfJob(c, key)
+	for i := range trails {
+		trails[i].Entries = entries[trails[i].Ord]
+		delete(entries, trails[i].Ord)
 	}
-	of(0)
-	err = c.each(selectStepsHot, func(b *row) { b.int(key) }, func(cols *columns) error {
-		if s := cols.step(); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
-			of(s.Ord).Record = s.Record
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+	for ord, rest := range entries {
+		t := trailNamed(pawl.StepKey{Job: key, Ord: ord}, id)
+		t.Entries = rest
+		trails = append(trails, t)
 	}
-	err = c.each(selectJobTrails, func(b *row) { b.int(key) }, func(cols *columns) error {
-		cols.entries(func(ord pawl.Ord, e audit.Entry) {
-			t := of(ord)
-			t.Entries = append(t.Entries, e)
-		})
-		decoded(db.log, cols, "audit entries of job", key)
-		return nil
-	})
 	slices.SortFunc(trails, func(a, b store.TrailOf) int { return cmp.Compare(a.Ord, b.Ord) })
 	for _, t := range trails {
 		store.Chain(t.ID, t.Entries)
 	}
 	return trails, err
+}
+
+// recordsOfJob reads a job and its steps, by ord, without their entries, and the id
+// of the job, which is empty if it is gone.
+func (db *DB) recordsOfJob(c *conn, key int64) (id pawl.ID, trails []store.TrailOf, err error) {
+	var job pawl.Record
+	err = c.each(selectJob, func(b *row) { b.int(key) }, func(cols *columns) error {
+		j := cols.job()
+		if id = j.ID; decoded(db.log, cols, lifecycle.Job.Name, key) {
+			job = j.Record
+		}
+		return nil
+	})
+	if err != nil {
+		return id, nil, err
+	}
+	trails = []store.TrailOf{trailNamed(pawl.StepKey{Job: key}, id)}
+	trails[0].Record = job
+	err = c.each(selectStepsHot, func(b *row) { b.int(key) }, func(cols *columns) error {
+		if s := cols.step(); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
+			t := trailNamed(s.StepKey, id)
+			t.Record = s.Record
+			trails = append(trails, t)
+		}
+		return nil
+	})
+	return id, trails, err
+}
+
+// trailRows hands the entries of a page of rows of a job to f, by the place of the
+// row. It returns the last place, and whether there may be more.
+func (db *DB) trailRows(c *conn, job int64, after store.TrailRow, f func(pawl.Ord, audit.Entry)) (last store.TrailRow, more bool, err error) {
+	last = after
+	n, bytes := 0, 0
+	err = c.each(selectTrailPage, func(b *row) { b.ints(job, int64(after.Ord), after.Seq, store.TrailPageRows) }, func(cols *columns) error {
+		if bytes > store.TrailPageBytes {
+			return errLong
+		}
+		n++
+		first := true
+		cols.entries(func(ord pawl.Ord, e audit.Entry) {
+			bytes += store.TrailBytes(&e)
+			if first {
+				last, first = store.TrailRow{Ord: ord, Seq: e.Sequence}, false
+			}
+			f(ord, e)
+		})
+		decoded(db.log, cols, "audit entries of job", job)
+		return nil
+	})
+	if errors.Is(err, errLong) {
+		return last, true, nil
+	}
+	return last, n == store.TrailPageRows, err
+}
+
+// trailNamed returns the trail of a job or a step, whose id is empty if that of the
+// job is.
+func trailNamed(k pawl.StepKey, job pawl.ID) store.TrailOf {
+	t := store.TrailOf{EntityKey: entityOf(k)}
+	if job != (pawl.ID{}) {
+		t.ID = nameOf(job, k.Ord)
+	}
+	return t
 }
 
 func entityOf(k pawl.StepKey) store.EntityKey {

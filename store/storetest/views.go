@@ -26,6 +26,8 @@ var viewTests = []test{
 	{name: "K6/Trail", run: trail},
 	{name: "K6/Trails", run: trails},
 	{name: "K6/TrailsStop", run: trailsStop},
+	{name: "K6/TrailsOfALongJob", run: trailsOfALongJob},
+	{name: "K6/LongTrailTampered", run: longTrailTampered},
 	{name: "T5/Refusals", run: refusals},
 }
 
