@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/private"
 )
 
 // Dir answers the folder of this user's sockets: $PAWL_RUNTIME_DIR, else
@@ -68,39 +69,28 @@ func socketOf(dir, name string) (string, error) {
 }
 
 // makeFolder makes the folder of the sockets, or checks the one that is there.
-func makeFolder(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.ENOTDIR) {
-		return &pawl.Error{Kind: pawl.Unavailable, Message: "the folder of the sockets cannot be made", Hint: folderHint, Err: err}
-	}
-	return checkFolder(dir)
-}
-
-const folderHint = "name another folder in PAWL_RUNTIME_DIR"
+func makeFolder(dir string) error { return unfit(private.Make(dir), pawl.Unavailable) }
 
 // checkFolder refuses a folder that others can enter, or that is not ours: whoever
 // can put a socket there can give orders, or answer for somebody else. One that is
 // not there is fs.ErrNotExist.
-func checkFolder(dir string) error {
-	info, err := os.Lstat(dir)
+func checkFolder(dir string) error { return unfit(private.Check(dir), pawl.Refused) }
+
+const folderHint = "name another folder in PAWL_RUNTIME_DIR"
+
+// unfit says what is wrong with the folder. What is wrong with the system is of the
+// kind.
+func unfit(err error, kind pawl.Kind) error {
+	var refused *private.UnfitError
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case err == nil || errors.Is(err, fs.ErrNotExist):
 		return err
-	case err != nil:
-		return &pawl.Error{Kind: pawl.Refused, Message: "the folder of the sockets cannot be looked at", Hint: folderHint, Err: err}
+	case !errors.As(err, &refused):
+		return &pawl.Error{Kind: kind, Message: "the folder of the sockets cannot be used", Hint: folderHint, Err: err}
 	}
-	refused := func(format string, args ...any) error {
-		return &pawl.Error{Kind: pawl.Refused, Message: fmt.Sprintf("the folder of the sockets "+dir+" "+format, args...), Hint: folderHint}
+	hint := folderHint
+	if refused.Open {
+		hint = "name a folder in PAWL_RUNTIME_DIR that is for this alone; if that is what it is: chmod 700 " + refused.Dir
 	}
-	owner, known := info.Sys().(*syscall.Stat_t)
-	switch {
-	case !info.IsDir():
-		return refused("is no folder")
-	case known && int(owner.Uid) != os.Geteuid():
-		return refused("is of the user with the number %d, and this is %d", owner.Uid, os.Geteuid())
-	case info.Mode().Perm()&0o077 != 0:
-		return &pawl.Error{Kind: pawl.Refused,
-			Message: fmt.Sprintf("the folder of the sockets %s may be entered by others: its mode is %04o, want 0700", dir, info.Mode().Perm()),
-			Hint:    "name a folder in PAWL_RUNTIME_DIR that is for this alone; if that is what it is: chmod 700 " + dir}
-	}
-	return nil
+	return &pawl.Error{Kind: pawl.Refused, Message: "the folder of the sockets " + refused.Error(), Hint: hint}
 }

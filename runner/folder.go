@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/private"
 	"github.com/pawl-dev/pawl/process"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -90,13 +91,13 @@ func sweep(parent string) {
 }
 
 func sweepOne(path string) {
-	lock, err := os.Open(path)
+	// Whoever may write to the parent can make links and pipes of that name.
+	lock, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return
 	}
 	defer lock.Close()
-	info, err := lock.Stat()
-	if err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
+	if info, err := lock.Stat(); err != nil || !private.Own(info) {
 		return
 	}
 	if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {

@@ -1,10 +1,13 @@
 package runner
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestSweep leaves a folder as a killed worker does, with a process that is still
@@ -38,5 +41,32 @@ func TestSweep(t *testing.T) {
 	}
 	if err := stray.Wait(); err == nil || err.Error() != "signal: killed" {
 		t.Errorf("the process that was left behind ended with %v; want it killed", err)
+	}
+}
+
+// TestSweepOfStrangeNames: a pipe or a link with the name of a folder of an attempt,
+// which others can make in a folder for temporary files, neither holds up a worker
+// nor leads it to a folder of its user.
+func TestSweepOfStrangeNames(t *testing.T) {
+	t.Parallel()
+	temp := t.TempDir()
+	precious := filepath.Join(temp, "precious")
+	link := filepath.Join(temp, "pawl-attempt-link")
+	err := errors.Join(os.Mkdir(precious, 0o700), os.WriteFile(filepath.Join(precious, "data"), nil, 0o600), os.Symlink(precious, link),
+		syscall.Mkfifo(filepath.Join(temp, "pawl-attempt-pipe"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	swept := make(chan struct{})
+	go func() { defer close(swept); sweep(temp) }()
+	select {
+	case <-swept:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the sweep waits for a writer of the pipe")
+	}
+	for _, path := range []string{link, filepath.Join(precious, "data")} {
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/private"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -32,8 +33,9 @@ const (
 // codes are the topics as a datagram carries them, a byte each.
 var codes = map[store.Topic]byte{store.TopicWork: 'w', store.TopicMarks: 'm', store.TopicStops: 's'}
 
-// wakeups carry hints between the processes on one file: each that listens has
-// a datagram socket in a folder that all of them derive from the file's path.
+// wakeups carry hints between the processes of one user on one file: each that
+// listens has a datagram socket in a folder that all of them derive from the file's
+// path, and that nobody else may enter. Processes of other users poll.
 // The zero value, which a database in memory has, reaches nobody.
 type wakeups struct {
 	dir string
@@ -48,7 +50,7 @@ type wakeups struct {
 
 func newWakeups(path string, log *slog.Logger) *wakeups {
 	sum := sha256.Sum256([]byte(path))
-	name := fmt.Sprintf("pawl-%d-%s", os.Getuid(), hex.EncodeToString(sum[:8]))
+	name := fmt.Sprintf("pawl-%d-%s", os.Geteuid(), hex.EncodeToString(sum[:8]))
 	dir := filepath.Join(runtimeDir(), name)
 	if len(dir)+len("/4194304-0123456789abcdef") > maxSocketPath {
 		dir = filepath.Join("/tmp", name)
@@ -102,31 +104,49 @@ func (w *wakeups) send() {
 	}
 	w.mu.Unlock()
 
-	sockets, err := os.ReadDir(w.dir)
-	if err != nil {
-		return // nobody has ever listened
-	}
-	for _, s := range sockets {
-		if path := filepath.Join(w.dir, s.Name()); !own[path] {
-			deliver(path, hint)
+	for _, path := range w.sockets() {
+		if !own[path] {
+			deliver(path, hint) // one that cannot be reached polls
 		}
 	}
 }
 
-// deliver sends a hint to one socket, and removes the socket if nobody reads it
-// any more.
-func deliver(path string, hint []byte) {
-	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		os.Remove(path)
+// sockets returns the sockets of this user in the folder; none, if somebody else
+// may have put something there.
+func (w *wakeups) sockets() (paths []string) {
+	if private.Check(w.dir) != nil {
+		return nil // mostly, nobody has ever listened
 	}
+	files, err := os.ReadDir(w.dir)
 	if err != nil {
-		return
+		return nil
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err == nil && info.Mode().Type() == fs.ModeSocket && private.Own(info) {
+			paths = append(paths, filepath.Join(w.dir, f.Name()))
+		}
+	}
+	return paths
+}
+
+// deliver sends a hint to one socket.
+func deliver(path string, hint []byte) error {
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return err
 	}
 	defer c.Close()
 	c.SetWriteDeadline(time.Now().Add(sendLimit))
-	if _, err := c.Write(hint); errors.Is(err, syscall.ECONNREFUSED) {
-		os.Remove(path)
+	_, err = c.Write(hint)
+	return err
+}
+
+// clean removes the sockets that dead processes have left, which nobody has bound.
+func (w *wakeups) clean() {
+	for _, path := range w.sockets() {
+		if errors.Is(deliver(path, nil), syscall.ECONNREFUSED) {
+			os.Remove(path)
+		}
 	}
 }
 
@@ -198,9 +218,10 @@ func (w *wakeups) listen() (*net.UnixConn, error) {
 }
 
 func (w *wakeups) bind() (*net.UnixConn, error) {
-	if err := private(w.dir); err != nil {
+	if err := private.Make(w.dir); err != nil {
 		return nil, err
 	}
+	w.clean()
 	path := filepath.Join(w.dir, fmt.Sprintf("%d-%s", os.Getpid(), rand.Text()[:16]))
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -213,22 +234,6 @@ func (w *wakeups) bind() (*net.UnixConn, error) {
 	}
 	w.own[path] = c
 	return c, nil
-}
-
-// private makes the folder, for this user only. It fails if the folder is
-// another user's.
-func private(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	info, err := os.Lstat(dir)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a folder", dir)
-	}
-	if err != nil {
-		return err
-	}
-	return os.Chmod(dir, 0o700)
 }
 
 func (w *wakeups) forget(c *net.UnixConn) {

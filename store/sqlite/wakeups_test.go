@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -8,29 +9,104 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawl-dev/pawl/internal/private"
 	"github.com/pawl-dev/pawl/store"
 )
 
-// A socket that a dead process has left is removed by the first hint.
+// A socket that a dead process has left stays until the next process listens.
 func TestStaleSocket(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
 	w := newWakeups("/some/file", slog.New(slog.DiscardHandler))
-	if err := private(w.dir); err != nil {
+	stale := deadSocket(t, w.dir, "1-dead")
+	w.wake([]store.Topic{store.TopicWork})
+	w.close()
+	if _, err := os.Lstat(stale); err != nil {
+		t.Errorf("a hint has removed it: %v", err)
+	}
+	w = newWakeups("/some/file", slog.New(slog.DiscardHandler))
+	defer w.close()
+	if _, err := w.listen(); err != nil {
 		t.Fatal(err)
 	}
-	stale := filepath.Join(w.dir, "1-dead")
-	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: stale, Net: "unixgram"})
+	if _, err := os.Lstat(stale); err == nil {
+		t.Error("the next process has left it there")
+	}
+}
+
+// deadSocket leaves a socket as death does.
+func deadSocket(t *testing.T, dir, name string) string {
+	t.Helper()
+	if err := private.Make(dir); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, name)
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Close() // a closed datagram socket leaves its file, as death does
-	if _, err := os.Lstat(stale); err != nil {
+	c.Close() // a closed datagram socket leaves its file
+	if _, err := os.Lstat(path); err != nil {
 		t.Fatalf("the socket is not there to begin with: %v", err)
+	}
+	return path
+}
+
+// TestFolderOfSomebodyElse: whoever makes the folder for sockets before the user does,
+// or a link in its place, gets no file removed, no hint, and no listener.
+func TestFolderOfSomebodyElse(t *testing.T) {
+	for name, prepare := range map[string]func(dir, precious string) error{
+		"a link to a folder of the user": func(dir, precious string) error { return os.Symlink(precious, dir) },
+		"a folder that others may enter": func(dir, _ string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)) },
+		"a folder of another user": func(dir, _ string) error {
+			err := os.Mkdir(dir, 0o700)
+			if err == nil && os.Geteuid() == 0 {
+				return os.Chown(dir, 65534, -1)
+			}
+			return errors.Join(err, os.Chmod(dir, 0o777))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runtime := shortDir(t)
+			t.Setenv("XDG_RUNTIME_DIR", runtime)
+			w := newWakeups("/some/file", slog.New(slog.DiscardHandler))
+			precious := filepath.Join(runtime, "precious")
+			if err := errors.Join(os.Mkdir(precious, 0o700), prepare(w.dir, precious)); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(w.dir, "data.csv")
+			if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.listen(); err == nil {
+				t.Error("it listens there")
+			}
+			w.wake([]store.Topic{store.TopicWork})
+			w.close()
+			if _, err := os.Lstat(file); err != nil {
+				t.Errorf("a file is gone: %v", err)
+			}
+		})
+	}
+}
+
+// TestOnlySocketsAreSpokenTo: what else lies in the folder stays, however it got there.
+func TestOnlySocketsAreSpokenTo(t *testing.T) {
+	runtime := shortDir(t)
+	t.Setenv("XDG_RUNTIME_DIR", runtime)
+	w := newWakeups("/some/file", slog.New(slog.DiscardHandler))
+	target := deadSocket(t, filepath.Join(runtime, "elsewhere"), "1-dead")
+	if err := errors.Join(private.Make(w.dir), os.WriteFile(filepath.Join(w.dir, "file"), nil, 0o600), os.Symlink(target, filepath.Join(w.dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.listen(); err != nil {
+		t.Fatal(err)
 	}
 	w.wake([]store.Topic{store.TopicWork})
 	w.close()
-	if _, err := os.Lstat(stale); err == nil {
-		t.Error("the stale socket is still there")
+	for _, path := range []string{filepath.Join(w.dir, "file"), filepath.Join(w.dir, "link"), target} {
+		if _, err := os.Lstat(path); err != nil {
+			t.Errorf("it is gone: %v", err)
+		}
 	}
 }
 
