@@ -74,6 +74,10 @@ var Checks = []Check{
 		Means: "Readers and writers wait for each other. A file system that has no shared memory cannot do it.", Cure: "move the file to a local disk; any pawl command sets it to wal again",
 	},
 	{
+		Name: "file_mode", Store: "sqlite", What: "the modes of the file and of what lies beside it", Healthy: "nobody but the user, and the group if the file is shared with it, can read the files", Rule: "warning if everybody can read or write one of them",
+		Means: "Every user of the machine can read inputs, outputs and logs. Files that older versions have made are so.", Cure: "chmod o-rwx of the files that are named",
+	},
+	{
 		Name: "synchronous", Store: "sqlite", What: "synchronous, as the name of the database sets it", Healthy: "synchronous is full", Rule: "warning if it is not full",
 		Means: "A loss of power may take back the commits of the last moments.", Cure: "leave ?synchronous=normal out of the name of the database",
 	},

@@ -36,10 +36,10 @@ func newPrepared(s *sqlite.Stmt) *prepared {
 	return &prepared{Stmt: s, row: row{s: s}, cols: columns{s: s}}
 }
 
-// connect opens a connection with a cache of so many KiB. Waiting for other processes is bounded by ctx and
+// connect opens a connection to a file that is there, with a cache of so many KiB. Waiting for other processes is bounded by ctx and
 // by patience.
 func connect(ctx context.Context, path, synchronous string, cacheKiB int) (*conn, error) {
-	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {
 		return nil, translate("open "+path, err)
 	}

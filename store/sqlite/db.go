@@ -9,13 +9,17 @@
 // The file is in WAL mode: readers never wait for writers. Beside it lie
 // NAME-wal and NAME-shm (SQLite's own), NAME-logs (what steps print, a second
 // database) and NAME.locks, a folder of lock files that tell at once which
-// process has died. A file on a network share is not supported.
+// process has died. New files are for their user alone (mode 0600), or for the group
+// if the database is (0660). A file on a network share is not
+// supported.
 package sqlite
 
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -111,6 +115,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	create(cfg.Path, newMode)
 	c, err := connect(ctx, cfg.Path, cfg.Synchronous, writerKiB)
 	if err != nil {
 		return nil, err
@@ -136,15 +141,19 @@ func (db *DB) besideFile(c *conn) error {
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}
+	var info fs.FileInfo
+	if err == nil {
+		info, err = os.Stat(path)
+	}
 	if err != nil {
 		return translate("open "+db.cfg.Path, err)
 	}
-	files, err := newFileHolds(path+".locks", db.cfg.Clock)
+	files, err := newFileHolds(path+".locks", info, db.cfg.Clock)
 	if err != nil {
 		return err
 	}
 	db.holds = files
-	db.logs.path = path + "-logs"
+	db.logs.path, db.logs.mode = path+"-logs", modeBeside(info)
 	db.wakeups = newWakeups(path, db.log)
 	db.writer = newWriter(c, files)
 	db.readers = newReaders(path, db.cfg.Synchronous)

@@ -68,6 +68,7 @@ func (d *diagnosis) all(integrity time.Duration) error {
 	d.check("disk", d.disk)
 	d.check("wal_size", d.walSize)
 	d.check("journal_mode", d.journal)
+	d.check("file_mode", d.modes)
 	d.check("readers", d.readers)
 	if current == newest() {
 		d.check("schema", d.catalog)
@@ -131,6 +132,46 @@ func (d *diagnosis) walSize() error {
 		d.Grade("wal_size", n, "", "it has %s", doctor.Bytes.Format(n))
 	}
 	return err
+}
+
+// modes looks at who may read the files: inputs, outputs and logs are in them.
+func (d *diagnosis) modes() error {
+	path, err := filepath.EvalSymlinks(d.cfg.Path)
+	if err != nil {
+		return err
+	}
+	if folder, err := os.Stat(filepath.Dir(path)); err != nil || folder.Mode()&0o001 == 0 {
+		return err // others do not come near it
+	}
+	var open []string
+	for _, ending := range []string{"", "-wal", "-shm", "-logs", "-logs-wal", "-logs-shm"} {
+		info, err := os.Stat(path + ending)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if info.Mode()&0o006 != 0 {
+			open = append(open, path+ending)
+		}
+	}
+	if len(open) > 0 {
+		d.Say("file_mode", doctor.Warning, "", "every user of the machine can read or write %s", strings.Join(open, ", "))
+		for i := range open {
+			open[i] = shellQuoted(open[i])
+		}
+		d.Advise("chmod o-rwx " + strings.Join(open, " "))
+	}
+	return nil
+}
+
+// shellQuoted returns a word of a shell's command line.
+func shellQuoted(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@%") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 func (d *diagnosis) journal() error {

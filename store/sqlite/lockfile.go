@@ -12,7 +12,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/private"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -30,14 +30,18 @@ const waitingFile = "waiting.queue"
 // that dies, however it dies.
 type fileHolds struct {
 	dir   string
+	mode  fs.FileMode // of new files
 	clock func() time.Time
 }
 
-func newFileHolds(dir string, clock func() time.Time) (*fileHolds, error) {
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the folder of lock files cannot be made", Err: err}
+// newFileHolds makes the folder beside a database.
+func newFileHolds(dir string, database fs.FileInfo, clock func() time.Time) (*fileHolds, error) {
+	h := &fileHolds{dir: dir, mode: modeBeside(database), clock: clock}
+	if err := lockFolder(dir, database); err != nil {
+		return nil, err
 	}
-	return &fileHolds{dir: dir, clock: clock}, nil
+	_ = private.Create(filepath.Join(dir, waitingFile), h.mode) // see enter
+	return h, nil
 }
 
 // file answers the lock file of a name.
@@ -52,10 +56,10 @@ func (h *fileHolds) file(name string) string {
 
 func (h *fileHolds) hold(name string, note []byte) (release func(), err error) {
 	path := h.file(name)
-	lock, err := take(path)
+	lock, err := take(path, h.mode)
 	for try := 0; try < lookers && lock == nil && err == nil; try++ {
 		time.Sleep(time.Millisecond)
-		lock, err = take(path)
+		lock, err = take(path, h.mode)
 	}
 	if err != nil {
 		return nil, noRoom(err)
@@ -75,10 +79,13 @@ func (h *fileHolds) hold(name string, note []byte) (release func(), err error) {
 	return func() { drop(lock) }, nil
 }
 
-// take locks the file, or answers nil if another holds it. A holder removes its
+// take locks the file, which it makes if it is missing, or returns nil if another holds it. A holder removes its
 // file before it lets go; so the lock counts only if the file is still there.
-func take(path string) (*flock.Flock, error) {
+func take(path string, mode fs.FileMode) (*flock.Flock, error) {
 	for {
+		if err := private.Create(path, mode); err != nil {
+			return nil, err
+		}
 		lock := flock.New(path)
 		ok, err := lock.TryLock()
 		if err != nil || !ok {

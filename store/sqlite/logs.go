@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"io/fs"
 	"sync"
 
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -27,6 +28,7 @@ CREATE TABLE IF NOT EXISTS chunk (
 // is NORMAL whatever the ledger is: a loss of power may cost the last lines.
 type logs struct {
 	path string
+	mode fs.FileMode // of a new file
 
 	mu     sync.Mutex
 	writer *writer
@@ -42,6 +44,7 @@ func (l *logs) open(ctx context.Context) (*writer, error) {
 	if l.writer != nil {
 		return l.writer, nil
 	}
+	create(l.path, l.mode)
 	c, err := connect(ctx, l.path, Normal, readerKiB)
 	if err != nil {
 		return nil, err

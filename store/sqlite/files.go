@@ -1,0 +1,73 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/private"
+)
+
+// A new database is for its user alone, and so is what lies beside it, unless the
+// database is shared with its group.
+const newMode fs.FileMode = 0o600
+
+// creating is held while a database is made: another handle of this process must not
+// have it open when its descriptor is closed, which would end that handle's locks.
+var creating sync.Mutex
+
+// create makes an empty file unless there is one. What fails is said when it is opened.
+func create(path string, mode fs.FileMode) {
+	if path == memory {
+		return
+	}
+	creating.Lock()
+	defer creating.Unlock()
+	_ = private.Create(path, mode)
+}
+
+// shared reports whether a database is shared with its group.
+func shared(database fs.FileInfo) bool { return database.Mode()&0o060 == 0o060 }
+
+// modeBeside returns the mode of new files beside a database.
+func modeBeside(database fs.FileInfo) fs.FileMode {
+	if shared(database) {
+		return 0o660
+	}
+	return newMode
+}
+
+// lockFolder makes the folder of lock files of a database, or checks the one that is
+// there: whose it is may remove and replace what others lock.
+func lockFolder(dir string, database fs.FileInfo) error {
+	mode := fs.FileMode(0o700)
+	if shared(database) {
+		mode = 0o770
+	}
+	err := os.Mkdir(dir, 0o700)
+	if err == nil {
+		err = os.Chmod(dir, mode)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return &pawl.Error{Kind: pawl.Unavailable, Message: "the folder of lock files cannot be made", Err: err}
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return &pawl.Error{Kind: pawl.Unavailable, Message: "the folder of lock files cannot be used", Err: err}
+	}
+	why := ""
+	switch owner := private.Owner(info); {
+	case !info.IsDir():
+		why = "is no folder"
+	case owner != os.Geteuid() && owner != private.Owner(database) && owner != 0:
+		why = fmt.Sprintf("is of the user with the number %d, and neither this user's nor the database's", owner)
+	case info.Mode().Perm()&0o002 != 0:
+		why = fmt.Sprintf("may be written to by everybody: its mode is %04o", info.Mode().Perm())
+	default:
+		return nil
+	}
+	return &pawl.Error{Kind: pawl.Refused, Message: "the folder of lock files " + dir + " " + why, Hint: "remove it, or put the database into a folder of its own"}
+}
