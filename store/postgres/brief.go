@@ -53,8 +53,8 @@ var newFewEntries = func() (parts [fewEntries + 1]*part) {
 }()
 
 var (
-	newJob  = inserting("new_job", "job", newJobColumns, 1)
-	newStep = inserting("new_step", "step", newStepColumns, 1)
+	newJob  = inserting("new_job", "job", jobTable.fresh, 1)
+	newStep = inserting("new_step", "step", stepTable.fresh, 1)
 
 	// newFew are the parts that write new rows as arrays: of a job with its first steps.
 	newFew = map[*statement]*part{

@@ -59,8 +59,8 @@ from (select *, lag(job) over () is distinct from job as first from c) c
 union all
 select %s, s_place, 1, %s, j_place, case when first then inputs end, case when first then metadata end
 from (select *, lag(s_job) over () is distinct from s_job as first from r) r`,
-		ready, pending, shaped("s.* as s_*", stepPlain), shaped("j.* as j_*", jobPlain),
-		names("c", stepPlain), names("j", jobPlain), shaped("s_*", stepPlain), shaped("j_*", jobPlain))
+		ready, pending, shaped("s.* as s_*", stepTable.plain), shaped("j.* as j_*", jobTable.plain),
+		names("c", stepTable.plain), names("j", jobTable.plain), shaped("s_*", stepTable.plain), shaped("j_*", jobTable.plain))
 }
 
 // A claimGroup is what was found for all queries on the same routes. A row that
@@ -149,7 +149,7 @@ func (r *reading) claimed(group *claimGroup) func(*cursor) {
 
 func (r *reading) claimedStep(c *cursor) *pawl.Step {
 	if c.null() {
-		c.at += len(stepPlain) + 1
+		c.at += len(stepTable.plain) + 1
 		return nil
 	}
 	s := r.foundStep(c)

@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/pawl-dev/pawl/store"
 )
 
 // A column of a table, with the type in which its values travel in arrays.
@@ -25,33 +28,71 @@ func columns(spec string) []column {
 	return cs
 }
 
+// A table is where the records of one kind are, with its columns as statements
+// have them.
+type table[R any] struct {
+	*store.Table[R]
+	key   []column
+	plain []column // what is read of a record without bodies,
+	whole []column // and with them
+
+	fresh, change      []column // of new rows, and of changes: the key, was, the rest
+	moving, bodies     []column
+	keyOf, readOf      []*store.Column[R]
+	freshOf, changesOf []*store.Column[R]
+	bodiesOf           []*store.Column[R]
+}
+
+func tableOf[R any](t *store.Table[R]) *table[R] {
+	o := &table[R]{
+		Table: t, moving: typed(t.Of(store.Moving, store.Derived)), bodies: typed(t.Of(store.Body)),
+		keyOf: t.Of(store.Key), readOf: stored(t.Of(store.Key, store.Fixed, store.Moving)),
+		freshOf: t.Columns, changesOf: t.Of(store.Moving, store.Derived, store.Body), bodiesOf: t.Of(store.Body),
+	}
+	o.key, o.fresh = typed(o.keyOf), typed(t.Columns)
+	o.change = join(o.key, wasColumn, o.moving, o.bodies)
+	o.plain = typed(o.readOf)
+	o.whole = join(o.plain, o.bodies)
+	return o
+}
+
+// wasColumn is the version that a change assumes.
+var wasColumn = columns("bigint was")
+
+// stored leaves out what is computed.
+func stored[R any](list []*store.Column[R]) []*store.Column[R] {
+	return slices.DeleteFunc(list, func(c *store.Column[R]) bool { return c.From != nil })
+}
+
+// typed returns columns with the types of their kinds.
+func typed[R any](list []*store.Column[R]) []column {
+	cs := make([]column, len(list))
+	for i, c := range list {
+		cs[i] = column{name: c.Name, typ: types[c.Kind]}
+	}
+	return cs
+}
+
+var types = map[store.Kind]string{
+	store.KindNumber: "bigint", store.KindBool: "bool", store.KindText: "text",
+	store.KindHash: "bytea", store.KindUUID: "uuid", store.KindJSON: "text",
+}
+
+// The tables of the records.
+var (
+	jobTable      = tableOf(store.Jobs.With(store.DerivedColumn("line", lineOfJob)))
+	stepTable     = tableOf(store.Steps.With(store.DerivedColumn("line", lineOfStep)))
+	workerTable   = tableOf(store.Workers)
+	scheduleTable = tableOf(store.Schedules)
+
+	recordColumns = typed(store.RecordColumns)
+)
+
 // more is the column of the further entries of a row of the trail.
 const more = "further"
 
-// The columns of the records. The order is that of the codecs in records.go.
+// The columns of what is no record. The order is that of the code that fills them.
 var (
-	recordColumns = columns("text state, bigint seq, bytea head, bigint due_at, text due_event, bigint updated_at")
-
-	jobFixed  = columns("bigint id, uuid uuid, text workspace, text workflow, text description, bigint parent, bigint parent_step, bigint continues, bigint schedule, bigint depth, bigint private, bigint created_at")
-	jobMoving = join(recordColumns, columns("bigint definition, bigint version, bigint worker_count, bigint route, bigint priority, bigint rank, bigint pool, bigint quota, bool paused, bigint mark, text ending, bigint hooks, bigint open, bigint blocked, bigint active, bigint started_at, bigint completed_at"))
-	jobBodies = columns("text inputs, text output, text error, text metadata")
-	jobPlain  = join(jobFixed[1:], jobMoving)
-
-	stepFixed  = columns("bigint job, bigint ord, bigint created_at")
-	stepMoving = join(recordColumns, columns("bigint mark, bigint unmet, bool skipped, bigint attempts, bigint claims, bigint losses, bigint worker, bigint route, bigint priority, bigint rank, bigint pool, bigint total, bigint made, bigint live, bigint enqueued_at, bigint started_at, bigint completed_at"))
-	stepBodies = columns("text input, text output, text error")
-	stepPlain  = join(stepFixed, stepMoving)
-
-	workerFixed  = columns("bigint id, uuid uuid, text workspace, text name, text host, bigint pid, bigint created_at")
-	workerMoving = join(recordColumns, columns("bigint capacity, text routes, text handlers"))
-	workerBodies = columns("text metadata")
-	workerPlain  = join(workerFixed[1:], workerMoving)
-
-	scheduleFixed  = columns("bigint id, uuid uuid, text workspace, text name, bigint created_at")
-	scheduleMoving = join(recordColumns, columns("text workflow, text cron, text time_zone, bigint catch_up, text overlap, bigint priority, bigint due, bigint last_job, bigint waiting"))
-	scheduleBodies = columns("text inputs")
-	scheduleWhole  = join(scheduleFixed[1:], scheduleMoving, scheduleBodies)
-
 	entryColumns         = columns("bigint job, bigint ord, bigint seq, text state, text event, text reason, text actor, text request_id, bytea metadata, bigint at, bytea hash")
 	trailColumns         = join(entryColumns, columns("text "+more))
 	workerEntryColumns   = columns("bigint worker, bigint seq, text state, text event, text reason, text actor, text request_id, bytea metadata, bigint at, bytea hash")
@@ -117,9 +158,8 @@ func insert(table string, cs []column, more string) string {
 
 // update writes the moving columns, and the bodies that are not null, of the
 // rows that key and seq (the column was) name.
-func update(table string, key, moving, bodies []column) string {
-	all := join(key, columns("bigint was"), moving, bodies)
-	return exactly(len(all)+1, fmt.Sprintf("update %s t set %s from %s", table, assign(moving, bodies), found(table, all, key, "k.seq = u.was")))
+func update[R any](t *table[R]) string {
+	return exactly(len(t.change)+1, fmt.Sprintf("update %s t set %s from %s", t.Name, assign(t.moving, t.bodies), found(t.Name, t.change, t.key, "k.seq = u.was")))
 }
 
 // assign sets the moving columns, and the bodies that are not null.

@@ -232,17 +232,17 @@ func TestFormsOfAnyBatch(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
 	for range 2000 {
-		r, w := collect(newStepColumns, fewRows+1), &writing{}
+		r, w := collect(stepTable.fresh, fewRows+1), &writing{}
 		odd := rand.Uint64() | rand.Uint64() | rand.Uint64() | rand.Uint64() // few columns have one value, mostly none
 		for n := range int64(fewRows + 1) {
-			for i := range newStepColumns {
+			for i := range stepTable.fresh {
 				r.num(n * int64(^odd>>i&1))
 			}
 		}
 		w.addForm(newSteps, r)
 		used[w.calls[0].statement.name] = true
-		if len(w.calls[0].params) != len(newStepColumns) {
-			t.Fatalf("%d parameters of %d columns", len(w.calls[0].params), len(newStepColumns))
+		if len(w.calls[0].params) != len(stepTable.fresh) {
+			t.Fatalf("%d parameters of %d columns", len(w.calls[0].params), len(stepTable.fresh))
 		}
 	}
 	if len(used) < 2 || len(used) > 1+len(forms[newSteps]) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -21,25 +20,20 @@ import (
 // version, and the change is stale.
 type place [6]byte
 
+// Columns that every move of a job or a step changes, or may change.
+const moved = "state seq head due_at due_event updated_at line mark "
+
 var (
-	jobLean   = join(recordColumns, lineColumn, columns("bigint mark, text ending, bigint open, bigint blocked, bigint active, bigint started_at, bigint completed_at"))
-	jobCounts = columns("bigint open, bigint blocked, bigint active") // which is all that the report of most steps changes
-	// Of a step that is enqueued and claimed, and of one that ends.
-	stepTaken = join(recordColumns, lineColumn, columns("bigint mark, bigint unmet, bigint attempts, bigint claims, bigint worker, bigint route, bigint rank, bigint enqueued_at, bigint started_at"))
-	stepEnded = join(recordColumns, lineColumn, columns("bigint mark, bigint completed_at"))
+	moveJobs  = leanly("move_jobs", jobTable, moved+"ending open blocked active started_at completed_at output")
+	countJobs = leanly("count_jobs", jobTable, "open blocked active") // which is all that the report of most steps changes
 
-	stepMoves = join(stepTaken, columns("bigint completed_at"))
-
-	outputColumn = columns("text output")
-	jobID        = columns("bigint id")
-	stepID       = columns("bigint job, bigint ord")
-
-	moveJobs  = leanly("move_jobs", "job", jobID, jobLean, outputColumn)
-	countJobs = leanly("count_jobs", "job", jobID, jobCounts, nil)
-	takeSteps = leanly("take_steps", "step", stepID, stepTaken, nil)
-	moveSteps = leanly("move_steps", "step", stepID, stepMoves, outputColumn) // both
-	endSteps  = leanly("end_steps", "step", stepID, stepEnded, outputColumn)
+	// Of a step that is enqueued and claimed, of one that ends, and of both.
+	takeSteps = leanly("take_steps", stepTable, moved+taken)
+	endSteps  = leanly("end_steps", stepTable, moved+"completed_at output")
+	moveSteps = leanly("move_steps", stepTable, moved+taken+" completed_at output")
 )
+
+const taken = "unmet attempts claims worker route rank enqueued_at started_at"
 
 // A lean update has two forms: for rows that the transaction has read and locked, and
 // for those that it only knows, which have to be the version that is known still; of
@@ -53,8 +47,25 @@ type lean struct {
 	readColumns, knownColumns []column
 }
 
-func leanly(name, table string, key, moving, bodies []column) *lean {
-	rest := join(key, columns("bigint was"), moving, bodies)
+// A leanOf is a lean update of records of one kind.
+type leanOf[R any] struct {
+	*lean
+	*store.Narrow[R]
+	key []*store.Column[R]
+}
+
+// leanly makes the lean update of these columns.
+func leanly[R any](name string, t *table[R], list string) *leanOf[R] {
+	n := t.Narrow(strings.Fields(list)...)
+	plain, bodies := n.Columns, []*store.Column[R](nil)
+	if i := slices.IndexFunc(n.Columns, func(c *store.Column[R]) bool { return c.Role == store.Body }); i >= 0 {
+		plain, bodies = n.Columns[:i], n.Columns[i:]
+	}
+	return &leanOf[R]{newLean(name, t.Name, t.key, typed(plain), typed(bodies)), n, t.keyOf}
+}
+
+func newLean(name, table string, key, moving, bodies []column) *lean {
+	rest := join(key, wasColumn, moving, bodies)
 	l := &lean{readColumns: join(columns("tid place"), rest), knownColumns: join(columns("xid xid"), rest)}
 	l.read = &statement{name, narrow(table, l.readColumns, key, moving, bodies)}
 	l.known = &statement{"known_" + name, exactly(len(l.knownColumns)+1, fmt.Sprintf("update %s t set %s from %s",
@@ -116,83 +127,35 @@ func (r leanRows) at(p place, v xid) {
 	r.blob(p[:])
 }
 
-// A foundJob is what a lean statement does not write, as it was read; of steps
-// likewise.
-type foundJob struct {
+// A foundRow is a row that was read, or is known, as it was then.
+type foundRow[R any] struct {
 	place place
 	xid   xid // 0: not known
-	moved jobMoved
-	rest  jobRest
+	was   R   // without bodies
 }
 
-// jobMoved is what stays where only counts change.
-type jobMoved struct {
-	record                 pawl.Record
-	mark                   pawl.Mark
-	ending                 machine.State
-	startedAt, completedAt int64
-}
-
-func movedOf(j *pawl.Job) jobMoved {
-	return jobMoved{record: j.Record, mark: j.Mark, ending: j.Ending, startedAt: j.StartedAt, completedAt: j.CompletedAt}
-}
-
-type jobRest struct {
-	definition, route, rank, pool, quota int64
-	version, workers, priority           int
-	paused                               bool
-	hooks                                pawl.HookPhase
-}
-
-func restOfJob(j *pawl.Job) jobRest {
-	return jobRest{
-		definition: j.Definition, route: j.Route, rank: j.Rank, pool: j.Pool, quota: j.Quota,
-		version: j.Version, workers: j.WorkerCount, priority: j.Priority, paused: j.Paused, hooks: j.Hooks,
+// add adds an update, unless it changes more than the columns of l.
+func (l *leanOf[R]) add(w *writing, r leanRows, f *foundRow[R], u store.Update[*R]) bool {
+	if !l.Covers(&f.was, u.Record) {
+		return false
 	}
-}
-
-type foundStep struct {
-	place place
-	xid   xid
-	state machine.State
-	taken stepTakes
-	rest  stepRest
-	ended int64 // completed_at
-}
-
-// stepTakes is what changes when a step is taken, and stays when it ends.
-type stepTakes struct {
-	unmet, attempts, claims                    int
-	worker, route, rank, enqueuedAt, startedAt int64
-}
-
-type stepRest struct {
-	skipped                             bool
-	losses, priority, total, made, live int
-	pool                                int64
-}
-
-func takesOf(s *pawl.Step) stepTakes {
-	return stepTakes{
-		unmet: s.Unmet, attempts: s.Attempts, claims: s.Claims, worker: s.Worker, route: s.Route, rank: s.Rank,
-		enqueuedAt: s.EnqueuedAt, startedAt: s.StartedAt,
-	}
-}
-
-func restOfStep(s *pawl.Step) stepRest {
-	return stepRest{skipped: s.Skipped, losses: s.Losses, priority: s.Priority, total: s.Total, made: s.Made, live: s.Live, pool: s.Pool}
+	r.at(f.place, f.xid)
+	w.check(writeColumns(r.rows, l.key, u.Record))
+	r.num(u.Was)
+	w.check(writeColumns(r.rows, l.Columns, u.Record))
+	return true
 }
 
 // foundJob reads a job and its place.
 func (r *reading) foundJob(c *cursor) *pawl.Job {
-	j := c.job()
-	r.jobs[j.Key()] = foundJob{place: c.place(), moved: movedOf(j), rest: restOfJob(j)}
+	j := jobTable.read(c)
+	r.jobs[j.Key()] = &foundRow[pawl.Job]{was: *j, place: c.place()}
 	return j
 }
 
 func (r *reading) foundStep(c *cursor) *pawl.Step {
-	s := c.step()
-	r.steps[s.StepKey] = foundStep{place: c.place(), state: s.State, taken: takesOf(s), rest: restOfStep(s), ended: s.CompletedAt}
+	s := stepTable.read(c)
+	r.steps[s.StepKey] = &foundRow[pawl.Step]{was: *s, place: c.place()}
 	return s
 }
 
@@ -201,29 +164,22 @@ func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (other
 	moved, counted := moveJobs.collect(f, len(updates)), countJobs.collect(f, len(updates))
 	apart := f.countedApart(updates)
 	for _, u := range updates {
-		j := f.changed(u.Record)
-		found, ok := f.jobs[j.Key()]
-		if !ok || found.rest != restOfJob(j) || j.Inputs != nil || j.Metadata != nil || j.Error != nil {
+		u.Record = f.changed(u.Record)
+		key := u.Record.Key()
+		found := f.jobs[key]
+		switch {
+		case found == nil:
+			others = append(others, u)
+			continue
+		case apart && countJobs.add(w, counted, found, u):
+		case moveJobs.add(w, moved, found, u):
+		default:
 			others = append(others, u)
 			continue
 		}
 		if f.optimistic {
-			delete(f.jobs, j.Key()) // nothing more has to make sure of it
+			delete(f.jobs, key) // nothing more has to make sure of it
 		}
-		if apart && found.onlyCounts(j) {
-			counted.jobAt(&found, u)
-			counted.jobCounts(j)
-			continue
-		}
-		moved.jobAt(&found, u)
-		moved.record(&j.Record)
-		moved.num(lineOfJob(j))
-		moved.num(int64(j.Mark))
-		moved.text(string(j.Ending))
-		moved.jobCounts(j)
-		moved.num(j.StartedAt)
-		moved.num(j.CompletedAt)
-		moved.body(j.Output)
 	}
 	w.updateAny(counted)
 	w.updateAny(moved)
@@ -242,25 +198,8 @@ func (r *reading) countedApart(updates []store.Update[*pawl.Job]) bool {
 	}
 	return !slices.ContainsFunc(updates, func(u store.Update[*pawl.Job]) bool {
 		found := r.jobs[u.Record.Key()]
-		return !found.onlyCounts(u.Record)
+		return found == nil || !countJobs.Covers(&found.was, u.Record)
 	})
-}
-
-func (found *foundJob) onlyCounts(j *pawl.Job) bool {
-	return found.moved == movedOf(j) && j.Output == nil
-}
-
-// jobAt writes what all lean updates of jobs begin with.
-func (r leanRows) jobAt(found *foundJob, u store.Update[*pawl.Job]) {
-	r.at(found.place, found.xid)
-	r.num(u.Record.Key())
-	r.num(u.Was)
-}
-
-func (r *rows) jobCounts(j *pawl.Job) {
-	r.num(int64(j.Open))
-	r.num(int64(j.Blocked))
-	r.num(int64(j.Active))
 }
 
 const (
@@ -278,58 +217,27 @@ func (w *writing) moveSteps(f *reading, updates []store.Update[*pawl.Step]) (oth
 	moved := moveSteps.collect(f, min(len(updates), fewRows))
 	few := len(updates) <= fewRows && !(f.optimistic && len(updates) <= oneByOne)
 	for _, u := range updates {
-		s := u.Record
-		found, ok := f.steps[s.StepKey]
+		key := u.Record.StepKey
+		found := f.steps[key]
 		switch {
-		case !ok || found.rest != restOfStep(s) || s.Input != nil || s.Error != nil:
+		case found == nil:
 			others = append(others, u)
 			continue
-		case few:
-			moved.stepAt(&found, u)
-			moved.stepTakes(s)
-			moved.num(s.CompletedAt)
-			moved.body(s.Output)
-		case found.taken == takesOf(s):
-			ended.stepAt(&found, u)
-			ended.num(s.CompletedAt)
-			ended.body(s.Output)
-		case found.ended == s.CompletedAt && s.Output == nil:
-			taken.stepAt(&found, u)
-			taken.stepTakes(s)
+		case few && moveSteps.add(w, moved, found, u):
+		case !few && endSteps.add(w, ended, found, u):
+		case !few && takeSteps.add(w, taken, found, u):
 		default:
 			others = append(others, u)
 			continue
 		}
 		if f.optimistic {
-			delete(f.steps, s.StepKey)
+			delete(f.steps, key)
 		}
 	}
 	w.updateAny(taken)
 	w.updateAny(ended)
 	w.updateAny(moved)
 	return others
-}
-
-func (r *rows) stepTakes(s *pawl.Step) {
-	r.num(int64(s.Unmet))
-	r.num(int64(s.Attempts))
-	r.num(int64(s.Claims))
-	r.num(s.Worker)
-	r.num(s.Route)
-	r.num(s.Rank)
-	r.num(s.EnqueuedAt)
-	r.num(s.StartedAt)
-}
-
-// stepAt writes what all lean updates of steps begin with.
-func (r leanRows) stepAt(found *foundStep, u store.Update[*pawl.Step]) {
-	r.at(found.place, found.xid)
-	r.num(u.Record.Job)
-	r.num(int64(u.Record.Ord))
-	r.num(u.Was)
-	r.record(&u.Record.Record)
-	r.num(lineOfStep(u.Record))
-	r.num(int64(u.Record.Mark))
 }
 
 // updateAny queues an update unless there are no rows for it.

@@ -34,11 +34,11 @@ var (
 	commit   = &statement{"commit", "commit"}
 	now      = &statement{"now", "select " + clock}
 
-	readWorkers  = &statement{"read_workers", "select " + names("", workerPlain) + ", xmin from worker where id = any($1::bigint[]) order by id for update"}
-	watchWorkers = &statement{"watch_workers", "select " + names("", workerPlain) + ", xmin from worker where id = any($1::bigint[]) order by id for share"}
-	readJobs     = &statement{"read_jobs", "select " + names("", jobPlain) + ", ctid, xmin from job where id = any($1::bigint[]) order by id for update"}
+	readWorkers  = &statement{"read_workers", "select " + names("", workerTable.plain) + ", xmin from worker where id = any($1::bigint[]) order by id for update"}
+	watchWorkers = &statement{"watch_workers", "select " + names("", workerTable.plain) + ", xmin from worker where id = any($1::bigint[]) order by id for share"}
+	readJobs     = &statement{"read_jobs", "select " + names("", jobTable.plain) + ", ctid, xmin from job where id = any($1::bigint[]) order by id for update"}
 
-	readUnlocked = &statement{"read_unlocked", "select " + names("", jobPlain) + ", ctid, xmin from job where id = any($1::bigint[])"}
+	readUnlocked = &statement{"read_unlocked", "select " + names("", jobTable.plain) + ", ctid, xmin from job where id = any($1::bigint[])"}
 
 	// Steps that are named, and steps found by what they are, are locked by
 	// one statement, so that all writers lock them in one order. Which row was
@@ -59,15 +59,15 @@ var (
   union
   select n.job, n.ord from unnest($10::bigint[]) as u(job) cross join lateral (` + nodesOf + `) n
 )
-select ` + names("s", stepPlain) + `, place from (select job, ord from k order by job, ord) k cross join lateral
+select ` + names("s", stepTable.plain) + `, place from (select job, ord from k order by job, ord) k cross join lateral
   (select *, ctid as place from step where step.job = k.job and step.ord = k.ord for update) s`}
 	// The same for the common case that all are named.
-	readNamed = &statement{"read_named", "select " + names("s", stepPlain) + `, place from
+	readNamed = &statement{"read_named", "select " + names("s", stepTable.plain) + `, place from
   (select unnest($1::bigint[]) as job, unnest($2::bigint[]) as ord order by 1, 2) k cross join lateral
   (select *, ctid as place from step where step.job = k.job and step.ord = k.ord for update) s`}
 
 	// The first steps of jobs that are worth knowing for later transactions.
-	readAhead = &statement{"read_ahead", "select " + names("s", stepPlain) + `, xid from unnest($1::bigint[]) as u(job) cross join lateral
+	readAhead = &statement{"read_ahead", "select " + names("s", stepTable.plain) + `, xid from unnest($1::bigint[]) as u(job) cross join lateral
   (select *, xmin as xid from step where step.job = u.job order by ord limit ` + strconv.Itoa(maxCachedSteps) + `) s where state = 'pending'`}
 
 	// A racing insert of the same key waits here until the other is over. The
@@ -88,9 +88,9 @@ type reading struct {
 	order      []*pawl.Step // as locked, by key
 	groups     []*claimGroup
 	read       map[int64]*pawl.Job // the bodies of jobs, as they are stored
-	jobs       map[int64]foundJob
+	jobs       map[int64]*foundRow[pawl.Job]
 	horizons   *horizons
-	steps      map[pawl.StepKey]foundStep
+	steps      map[pawl.StepKey]*foundRow[pawl.Step]
 	workers    map[int64]xid
 	ahead      []int64       // jobs of which steps are read for later transactions,
 	later      []cachedStep  // these
@@ -99,7 +99,7 @@ type reading struct {
 }
 
 func newReading(q *store.Query) *reading {
-	return &reading{q: q, horizons: new(horizons), read: map[int64]*pawl.Job{}, jobs: map[int64]foundJob{}, steps: map[pawl.StepKey]foundStep{}, workers: map[int64]xid{}, Facts: &store.Facts{
+	return &reading{q: q, horizons: new(horizons), read: map[int64]*pawl.Job{}, jobs: map[int64]*foundRow[pawl.Job]{}, steps: map[pawl.StepKey]*foundRow[pawl.Step]{}, workers: map[int64]xid{}, Facts: &store.Facts{
 		Keys: map[store.IdempotencyKey]*store.Answer{}, Pools: map[store.Pool]int{}, Versions: map[pawl.WorkflowName]*pawl.Version{},
 		Schedules: map[int64]*pawl.Schedule{}, Signals: map[int64][]*pawl.Signal{},
 		Workers: map[int64]*pawl.Worker{}, Jobs: map[int64]*pawl.Job{},
@@ -213,7 +213,7 @@ func (r *reading) answer(c *cursor) {
 }
 
 func (r *reading) worker(c *cursor) {
-	w, v := c.worker(), c.xid()
+	w, v := workerTable.read(c), c.xid()
 	if c.err == nil {
 		r.Workers[w.Key()], r.workers[w.Key()] = w, v
 	}
@@ -221,9 +221,7 @@ func (r *reading) worker(c *cursor) {
 
 func (r *reading) job(c *cursor) {
 	j := r.foundJob(c)
-	found := r.jobs[j.Key()]
-	found.xid = c.xid()
-	r.jobs[j.Key()] = found
+	r.jobs[j.Key()].xid = c.xid()
 	if c.err == nil {
 		r.Jobs[j.Key()] = j
 	}
@@ -237,7 +235,7 @@ func (r *reading) step(c *cursor) {
 }
 
 func (r *reading) aheadStep(c *cursor) {
-	s := c.step()
+	s := stepTable.read(c)
 	if xid := c.xid(); c.err == nil {
 		r.later = append(r.later, cachedStep{*s, xid})
 	}

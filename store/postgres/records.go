@@ -1,7 +1,7 @@
 package postgres
 
 import (
-	"encoding/json"
+	"errors"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
@@ -9,211 +9,77 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Each record is written and read in the order of its columns (columns.go).
-
-func (r *rows) record(v *pawl.Record) {
-	r.text(string(v.State))
-	r.num(v.Seq)
-	r.blob(v.Head[:])
-	r.num(v.DueAt)
-	r.text(string(v.DueEvent))
-	r.num(v.UpdatedAt)
-}
-
-func (c *cursor) record(v *pawl.Record) {
-	v.State = machine.State(c.word())
-	v.Seq = c.num()
-	c.fixed(v.Head[:])
-	v.DueAt = c.num()
-	v.DueEvent = machine.Event(c.text())
-	v.UpdatedAt = c.num()
-}
-
-func (r *rows) jobFixed(j *pawl.Job) {
-	r.num(j.Key())
-	r.blob(j.ID[:])
-	r.text(j.Workspace)
-	r.text(j.Workflow)
-	r.text(j.Description)
-	r.num(j.Parent)
-	r.num(int64(j.ParentStep))
-	r.num(j.Continues)
-	r.num(j.Schedule)
-	r.num(int64(j.Depth))
-	r.num(j.Private)
-	r.num(j.CreatedAt)
-}
-
-func (r *rows) jobMoving(j *pawl.Job) {
-	r.record(&j.Record)
-	r.num(j.Definition)
-	r.num(int64(j.Version))
-	r.num(int64(j.WorkerCount))
-	r.num(j.Route)
-	r.num(int64(j.Priority))
-	r.num(j.Rank)
-	r.num(j.Pool)
-	r.num(j.Quota)
-	r.flag(j.Paused)
-	r.num(int64(j.Mark))
-	r.text(string(j.Ending))
-	r.num(int64(j.Hooks))
-	r.num(int64(j.Open))
-	r.num(int64(j.Blocked))
-	r.num(int64(j.Active))
-	r.num(j.StartedAt)
-	r.num(j.CompletedAt)
-}
-
-func (r *rows) jobBodies(j *pawl.Job) error {
-	r.body(j.Inputs)
-	r.body(j.Output)
-	err := r.failure(j.Error)
-	r.body(j.Metadata)
+// writeColumns adds the values of columns of a record.
+func writeColumns[R any](r *rows, list []*store.Column[R], v *R) (err error) {
+	for _, c := range list {
+		switch c.Kind {
+		case store.KindNumber:
+			r.num(c.Number(v))
+		case store.KindBool:
+			r.flag(*c.Bool(v))
+		case store.KindText:
+			r.text(*c.Text(v))
+		case store.KindHash, store.KindUUID:
+			r.blob(c.Bytes(v))
+		case store.KindJSON:
+			b, fault := c.Encode(v)
+			if r.body(b); fault != nil {
+				err = fault
+			}
+		}
+	}
 	return err
 }
 
-// job reads a job without bodies (jobPlain).
-func (c *cursor) job() *pawl.Job {
-	j := new(pawl.Job)
-	c.fixed(j.ID[:])
-	j.Workspace = c.text()
-	j.Workflow = c.text()
-	j.Description = c.text()
-	j.Parent = c.num()
-	j.ParentStep = pawl.Ord(c.num())
-	j.Continues = c.num()
-	j.Schedule = c.num()
-	j.Depth = c.int()
-	j.Private = c.num()
-	j.CreatedAt = c.num()
-	c.record(&j.Record)
-	j.Definition = c.num()
-	j.Version = c.int()
-	j.WorkerCount = c.int()
-	j.Route = c.num()
-	j.Priority = c.int()
-	j.Rank = c.num()
-	j.Pool = c.num()
-	j.Quota = c.num()
-	j.Paused = c.flag()
-	j.Mark = pawl.Mark(c.num())
-	j.Ending = machine.State(c.word())
-	j.Hooks = pawl.HookPhase(c.num())
-	j.Open = c.int()
-	j.Blocked = c.int()
-	j.Active = c.int()
-	j.StartedAt = c.num()
-	j.CompletedAt = c.num()
-	return j
-}
-
-func (c *cursor) jobBodies(j *pawl.Job) {
-	j.Inputs = c.body()
-	j.Output = c.body()
-	j.Error = c.failure()
-	j.Metadata = c.body()
-}
-
-func (r *rows) stepFixed(s *pawl.Step) {
-	r.num(s.Job)
-	r.num(int64(s.Ord))
-	r.num(s.CreatedAt)
-}
-
-func (r *rows) stepMoving(s *pawl.Step) {
-	r.record(&s.Record)
-	r.num(int64(s.Mark))
-	r.num(int64(s.Unmet))
-	r.flag(s.Skipped)
-	r.num(int64(s.Attempts))
-	r.num(int64(s.Claims))
-	r.num(int64(s.Losses))
-	r.num(s.Worker)
-	r.num(s.Route)
-	r.num(int64(s.Priority))
-	r.num(s.Rank)
-	r.num(s.Pool)
-	r.num(int64(s.Total))
-	r.num(int64(s.Made))
-	r.num(int64(s.Live))
-	r.num(s.EnqueuedAt)
-	r.num(s.StartedAt)
-	r.num(s.CompletedAt)
-}
-
-func (r *rows) stepBodies(s *pawl.Step) error {
-	r.body(s.Input)
-	r.body(s.Output)
-	return r.failure(s.Error)
-}
-
-// step reads a step without bodies (stepPlain).
-func (c *cursor) step() *pawl.Step {
-	s := new(pawl.Step)
-	s.Job = c.num()
-	s.Ord = pawl.Ord(c.num())
-	s.CreatedAt = c.num()
-	c.record(&s.Record)
-	s.Mark = pawl.Mark(c.num())
-	s.Unmet = c.int()
-	s.Skipped = c.flag()
-	s.Attempts = c.int()
-	s.Claims = c.int()
-	s.Losses = c.int()
-	s.Worker = c.num()
-	s.Route = c.num()
-	s.Priority = c.int()
-	s.Rank = c.num()
-	s.Pool = c.num()
-	s.Total = c.int()
-	s.Made = c.int()
-	s.Live = c.int()
-	s.EnqueuedAt = c.num()
-	s.StartedAt = c.num()
-	s.CompletedAt = c.num()
-	return s
-}
-
-func (c *cursor) stepBodies(s *pawl.Step) {
-	s.Input = c.body()
-	s.Output = c.body()
-	s.Error = c.failure()
-}
-
-func (r *rows) workerFixed(w *pawl.Worker) {
-	r.num(w.Key())
-	r.blob(w.ID[:])
-	r.text(w.Workspace)
-	r.text(w.Name)
-	r.text(w.Host)
-	r.num(int64(w.PID))
-	r.num(w.CreatedAt)
-}
-
-func (r *rows) workerMoving(w *pawl.Worker) error {
-	r.record(&w.Record)
-	r.num(int64(w.Capacity))
-	if err := r.json(w.Routes); err != nil {
-		return err
+// readColumns reads the values of columns into a record.
+func readColumns[R any](c *cursor, list []*store.Column[R], v *R) {
+	for _, col := range list {
+		switch col.Kind {
+		case store.KindNumber:
+			col.SetNumber(v, c.num())
+		case store.KindBool:
+			*col.Bool(v) = c.flag()
+		case store.KindText:
+			*col.Text(v) = c.text()
+		case store.KindHash, store.KindUUID:
+			c.fixed(col.Bytes(v))
+		case store.KindJSON:
+			if err := col.Decode(v, c.body()); err != nil {
+				c.fail("%w", err)
+			}
+		}
 	}
-	return r.json(w.Handlers)
 }
 
-// worker reads a worker without metadata (workerPlain).
-func (c *cursor) worker() *pawl.Worker {
-	w := new(pawl.Worker)
-	c.fixed(w.ID[:])
-	w.Workspace = c.text()
-	w.Name = c.text()
-	w.Host = c.text()
-	w.PID = c.int()
-	w.CreatedAt = c.num()
-	c.record(&w.Record)
-	w.Capacity = c.int()
-	c.decode(&w.Routes)
-	c.decode(&w.Handlers)
-	return w
+// read reads a record without bodies: the columns plain.
+func (t *table[R]) read(c *cursor) *R {
+	v := new(R)
+	readColumns(c, t.readOf, v)
+	return v
+}
+
+// readWhole reads a record with bodies: the columns whole.
+func (t *table[R]) readWhole(c *cursor) *R {
+	v := t.read(c)
+	readColumns(c, t.bodiesOf, v)
+	return v
+}
+
+// rowsOf collects new rows. Of one alone each value is a parameter, if flat says so.
+func (t *table[R]) rowsOf(list []*R, flat bool) (r *rows, err error) {
+	r = collect(t.fresh, len(list))
+	r.flat = flat && len(list) == 1
+	for _, v := range list {
+		err = errors.Join(err, writeColumns(r, t.freshOf, v))
+	}
+	return r, err
+}
+
+// addChange adds a change of a row: its key, the version that it was, and all columns.
+func (t *table[R]) addChange(r *rows, v *R, was int64) error {
+	err := writeColumns(r, t.keyOf, v)
+	r.num(was)
+	return errors.Join(err, writeColumns(r, t.changesOf, v))
 }
 
 func (r *rows) entries(p store.Packed) {
@@ -272,30 +138,4 @@ func (c *cursor) entries(f func(pawl.Ord, audit.Entry)) {
 	if err := store.Unpack(more, f); err != nil {
 		c.fail("%w", err)
 	}
-}
-
-func (r *rows) failure(f *pawl.Failure) error {
-	if f == nil {
-		r.null()
-		return nil
-	}
-	return r.json(f)
-}
-
-func (c *cursor) failure() *pawl.Failure {
-	f := new(pawl.Failure)
-	if !c.decode(f) {
-		return nil
-	}
-	return f
-}
-
-func (r *rows) json(v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		r.null()
-		return err
-	}
-	r.body(b)
-	return nil
 }

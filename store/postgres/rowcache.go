@@ -194,7 +194,7 @@ func distinct[K comparable](keys []K) (n int) {
 
 func (c *rowCache) findJobs(r *reading) bool {
 	n := distinct(r.q.Jobs)
-	r.Jobs, r.jobs = make(map[int64]*pawl.Job, n), make(map[int64]foundJob, n)
+	r.Jobs, r.jobs = make(map[int64]*pawl.Job, n), make(map[int64]*foundRow[pawl.Job], n)
 	for _, key := range r.q.Jobs {
 		if r.Jobs[key] != nil {
 			continue
@@ -205,14 +205,14 @@ func (c *rowCache) findJobs(r *reading) bool {
 		}
 		row := *j.row
 		r.Jobs[key] = &row
-		r.jobs[key] = foundJob{xid: j.xid, moved: movedOf(&row), rest: restOfJob(&row)}
+		r.jobs[key] = &foundRow[pawl.Job]{xid: j.xid, was: row}
 	}
 	return true
 }
 
 func (c *rowCache) findSteps(r *reading) bool {
 	n := distinct(r.q.Steps)
-	r.Steps, r.steps = make(map[pawl.StepKey]*pawl.Step, n), make(map[pawl.StepKey]foundStep, n)
+	r.Steps, r.steps = make(map[pawl.StepKey]*pawl.Step, n), make(map[pawl.StepKey]*foundRow[pawl.Step], n)
 	for _, key := range r.q.Steps {
 		if r.Steps[key] != nil {
 			continue
@@ -227,7 +227,7 @@ func (c *rowCache) findSteps(r *reading) bool {
 		}
 		row := s.row
 		r.Steps[key] = &row
-		r.steps[key] = foundStep{xid: s.xid, state: row.State, taken: takesOf(&row), rest: restOfStep(&row), ended: row.CompletedAt}
+		r.steps[key] = &foundRow[pawl.Step]{xid: s.xid, was: row}
 	}
 	return true
 }
@@ -326,7 +326,7 @@ func (c *rowCache) compare(r *reading) {
 		return
 	}
 	for _, key := range r.q.Jobs {
-		if j := c.jobs[key]; j != nil && j.xid != r.jobs[key].xid {
+		if j, found := c.jobs[key], r.jobs[key]; j != nil && (found == nil || j.xid != found.xid) {
 			j.row, j.steps, j.contested = nil, nil, time.Now()
 		}
 	}
@@ -347,7 +347,7 @@ func (c *rowCache) putJob(row *pawl.Job, v xid) {
 		c.jobs[key] = j
 	}
 	j.own, j.row, j.xid = *row, &j.own, v
-	j.own.Inputs, j.own.Output, j.own.Error, j.own.Metadata = nil, nil, nil, nil
+	jobTable.Bare(&j.own)
 }
 
 // save keeps what held a job, or nil, to hold another.
@@ -415,7 +415,7 @@ func (c *rowCache) putStep(row *pawl.Step, v xid) {
 		s = &j.steps[len(j.steps)-1]
 	}
 	s.row, s.xid = *row, v
-	s.row.Input, s.row.Output, s.row.Error = nil, nil, nil
+	stepTable.Bare(&s.row)
 }
 
 // invalidate drops what turned out to be outdated, one of these.

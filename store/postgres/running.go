@@ -31,8 +31,6 @@ const (
 	slots  // a running job that takes slots of a pool or a quota
 )
 
-var lineColumn = columns("bigint line")
-
 func lineOfJob(j *pawl.Job) int64 {
 	switch {
 	case j.State == lifecycle.JobPending:
@@ -106,8 +104,8 @@ type holding struct{ worker, job int64 }
 func (w *writing) running(f *reading, ch *store.Changes) {
 	held := make(map[holding]bool)
 	for _, u := range ch.Steps {
-		if was := f.steps[u.Record.StepKey]; was.state == lifecycle.StepInProgress {
-			held[holding{was.taken.worker, u.Record.Job}] = true
+		if found := f.steps[u.Record.StepKey]; found != nil && found.was.State == lifecycle.StepInProgress {
+			held[holding{found.was.Worker, u.Record.Job}] = true
 		}
 	}
 	begun := make(map[int64][]int64) // the jobs by worker
@@ -138,7 +136,11 @@ func (w *writing) running(f *reading, ch *store.Changes) {
 		begin(j, "")
 	}
 	for _, u := range ch.Jobs {
-		begin(u.Record, f.jobs[u.Record.Key()].moved.record.State)
+		var was machine.State
+		if found := f.jobs[u.Record.Key()]; found != nil {
+			was = found.was.State
+		}
+		begin(u.Record, was)
 	}
 	for _, worker := range slices.Sorted(maps.Keys(begun)) {
 		row := runningRow{id: rand.Int64(), jobs: begun[worker]}

@@ -244,7 +244,7 @@ func (w *walk) rows(ctx context.Context, which string, args []any, f func(job in
 // jobRecords reads the records of jobs and of their steps.
 func (w *walk) jobRecords(ctx context.Context, from, to int64) error {
 	ids := map[int64]pawl.ID{}
-	err := w.query(ctx, "select id, uuid, created_at, "+names("", recordColumns)+" from job where id between $1 and $2", func(c *cursor) {
+	err := w.query(ctx, "select id, uuid, "+names("", recordColumns)+" from job where id between $1 and $2", func(c *cursor) {
 		k := jobKey(c.num(), 0)
 		var id pawl.ID
 		c.fixed(id[:])
@@ -254,7 +254,7 @@ func (w *walk) jobRecords(ctx context.Context, from, to int64) error {
 	if err != nil {
 		return err
 	}
-	err = w.query(ctx, "select job, ord, created_at, "+names("", recordColumns)+" from step where job between $1 and $2", func(c *cursor) {
+	err = w.query(ctx, "select job, ord, "+names("", recordColumns)+" from step where job between $1 and $2", func(c *cursor) {
 		w.record(jobKey(c.num(), pawl.Ord(c.num())), c)
 	}, from, to)
 	for k, t := range w.trails {
@@ -266,7 +266,7 @@ func (w *walk) jobRecords(ctx context.Context, from, to int64) error {
 // longLived reads the trails of the workers or schedules with keys from one to the
 // other.
 func (w *walk) longLived(ctx context.Context, kind string, from, to int64) error {
-	err := w.query(ctx, fmt.Sprintf("select id, uuid, created_at, %s from %s where id between $1 and $2", names("", recordColumns), kind), func(c *cursor) {
+	err := w.query(ctx, fmt.Sprintf("select id, uuid, %s from %s where id between $1 and $2", names("", recordColumns), kind), func(c *cursor) {
 		k := longKey(kind, c.num())
 		var id pawl.ID
 		c.fixed(id[:])
@@ -314,8 +314,7 @@ func (t *trail) name(k store.EntityKey, id pawl.ID) {
 
 func (w *walk) record(k store.EntityKey, c *cursor) {
 	t := w.of(k)
-	t.Record.CreatedAt = c.num()
-	c.record(&t.Record)
+	readColumns(c, store.RecordColumns, &t.Record)
 }
 
 // list returns what was read, by key.

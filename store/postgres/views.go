@@ -15,9 +15,9 @@ import (
 
 // The lists of columns that views read.
 var (
-	jobWhole    = names("", join(jobPlain, jobBodies))
-	stepWhole   = names("", join(stepPlain, stepBodies))
-	workerWhole = names("", join(workerPlain, workerBodies))
+	jobWhole    = names("", jobTable.whole)
+	stepWhole   = names("", stepTable.whole)
+	workerWhole = names("", workerTable.whole)
 )
 
 // query hands every row of an answer to row. One that cannot be decoded is
@@ -75,9 +75,7 @@ func (db *DB) Job(ctx context.Context, key int64) (*pawl.Job, error) {
 
 func jobInto(f func(*pawl.Job)) func(*cursor) {
 	return func(c *cursor) {
-		j := c.job()
-		c.jobBodies(j)
-		if c.err == nil {
+		if j := jobTable.readWhole(c); c.err == nil {
 			f(j)
 		}
 	}
@@ -164,15 +162,13 @@ func (db *DB) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) (
 
 func stepInto(f func(*pawl.Step)) func(*cursor) {
 	return func(c *cursor) {
-		s := c.step()
-		c.stepBodies(s)
-		if c.err == nil {
+		if s := stepTable.readWhole(c); c.err == nil {
 			f(s)
 		}
 	}
 }
 
-const readBodies = `select s.job, s.ord, s.state, s.input, s.output, s.error
+var readBodies = "select s.job, s.ord, s.state, " + names("s", stepTable.bodies) + `
 from (select unnest($1::bigint[]) as job, unnest($2::bigint[]) as ord) u cross join lateral
   (select * from step where step.job = u.job and step.ord = u.ord offset 0) s`
 
@@ -188,7 +184,7 @@ func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey
 		s.Job = c.num()
 		s.Ord = pawl.Ord(c.num())
 		s.State = machine.State(c.word())
-		c.stepBodies(s)
+		readColumns(c, stepTable.bodiesOf, s)
 		if c.err == nil {
 			found[s.StepKey] = s
 		}
@@ -199,9 +195,9 @@ func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey
 // Marked reads the steps of a job marked Attention, without bodies.
 func (db *DB) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
 	var steps []*pawl.Step
-	sql := "select " + names("", stepPlain) + fmt.Sprintf(" from step where mark = 1 and job = $1 order by ord limit %d", store.MaxMarked)
+	sql := "select " + names("", stepTable.plain) + fmt.Sprintf(" from step where mark = 1 and job = $1 order by ord limit %d", store.MaxMarked)
 	err := db.query(ctx, "read marked steps", sql, func(c *cursor) {
-		if s := c.step(); c.err == nil {
+		if s := stepTable.read(c); c.err == nil {
 			steps = append(steps, s)
 		}
 	}, job)
@@ -257,9 +253,7 @@ func (db *DB) Workers(ctx context.Context, alive bool) ([]*pawl.Worker, error) {
 
 func workerInto(f func(*pawl.Worker)) func(*cursor) {
 	return func(c *cursor) {
-		w := c.worker()
-		w.Metadata = c.body()
-		if c.err == nil {
+		if w := workerTable.readWhole(c); c.err == nil {
 			f(w)
 		}
 	}

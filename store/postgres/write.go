@@ -15,12 +15,12 @@ var errAborted = errors.New("the transaction was aborted")
 // The statements of the writing half: one per kind of change.
 var (
 	newDefinitions  = &statement{"new_definitions", insert("definition", definitionColumns, "on conflict (id) do nothing")}
-	newWorkers      = &statement{"new_workers", insert("worker", join(workerFixed, workerMoving, workerBodies), "")}
-	newJobs         = &statement{"new_jobs", insert("job", newJobColumns, "")}
-	newSteps        = &statement{"new_steps", insert("step", newStepColumns, "")}
-	setWorkers      = &statement{"set_workers", update("worker", columns("bigint id"), workerMoving, workerBodies)}
-	setJobs         = &statement{"set_jobs", update("job", columns("bigint id"), join(jobMoving, lineColumn), jobBodies)}
-	setSteps        = &statement{"set_steps", update("step", columns("bigint job, bigint ord"), join(stepMoving, lineColumn), stepBodies)}
+	newWorkers      = &statement{"new_workers", insert("worker", workerTable.fresh, "")}
+	newJobs         = &statement{"new_jobs", insert("job", jobTable.fresh, "")}
+	newSteps        = &statement{"new_steps", insert("step", stepTable.fresh, "")}
+	setWorkers      = &statement{"set_workers", update(workerTable)}
+	setJobs         = &statement{"set_jobs", update(jobTable)}
+	setSteps        = &statement{"set_steps", update(stepTable)}
 	newEntries      = &statement{"new_entries", insert("audit", trailColumns, "")}
 	newWorkerRows   = &statement{"new_worker_entries", insert("worker_audit", workerEntryColumns, "")}
 	newScheduleRows = &statement{"new_schedule_entries", insert("schedule_audit", scheduleEntryColumns, "")}
@@ -111,27 +111,16 @@ func (w *writing) definitions(list []*pawl.Definition) {
 }
 
 func (w *writing) workers(ch *store.Changes) {
-	if len(ch.NewWorkers) > 0 {
-		r := collect(join(workerFixed, workerMoving, workerBodies), len(ch.NewWorkers))
-		for _, v := range ch.NewWorkers {
-			r.workerFixed(v)
-			w.check(r.workerMoving(v))
-			w.check(metadata(v))
-			r.body(v.Metadata)
-		}
-		w.insert(newWorkers, r)
+	for _, v := range ch.NewWorkers {
+		w.check(metadata(v))
 	}
-	if len(ch.Workers) > 0 {
-		r := collect(join(columns("bigint id, bigint was"), workerMoving, workerBodies), len(ch.Workers))
-		for _, u := range ch.Workers {
-			r.num(u.Record.Key())
-			r.num(u.Was)
-			w.check(r.workerMoving(u.Record))
-			w.check(metadata(u.Record))
-			r.body(u.Record.Metadata)
-		}
-		w.update(setWorkers, r, len(ch.Workers))
+	for _, u := range ch.Workers {
+		w.check(metadata(u.Record))
 	}
+	r, err := workerTable.rowsOf(ch.NewWorkers, false)
+	w.check(err)
+	w.insert(newWorkers, r)
+	change(w, setWorkers, workerTable, ch.Workers)
 }
 
 // metadata refuses what the view workers could not show as JSON.
@@ -143,66 +132,34 @@ func metadata(v *pawl.Worker) error {
 }
 
 func (w *writing) jobs(f *reading, ch *store.Changes) {
-	if len(ch.NewJobs) > 0 {
-		r := collect(newJobColumns, len(ch.NewJobs))
-		r.flat = len(ch.NewJobs) == 1
-		for _, j := range ch.NewJobs {
-			r.jobFixed(j)
-			r.jobMoving(j)
-			r.num(lineOfJob(j))
-			w.check(r.jobBodies(j))
-		}
-		w.insertAny(newJobs, newJob, r)
-	}
+	r, err := jobTable.rowsOf(ch.NewJobs, true)
+	w.check(err)
+	w.insertAny(newJobs, newJob, r)
 	others := w.moveJobs(f, ch.Jobs)
 	w.verifyTheJobs(f)
-	if len(others) > 0 {
-		r := collect(setJobColumns, len(others))
-		for _, u := range others {
-			r.num(u.Record.Key())
-			r.num(u.Was)
-			r.jobMoving(u.Record)
-			r.num(lineOfJob(u.Record))
-			w.check(r.jobBodies(f.changed(u.Record)))
-		}
-		w.update(setJobs, r, len(others))
-	}
+	change(w, setJobs, jobTable, others)
 }
 
 func (w *writing) steps(f *reading, ch *store.Changes) {
-	if len(ch.NewSteps) > 0 {
-		r := collect(newStepColumns, len(ch.NewSteps))
-		r.flat = len(ch.NewSteps) == 1
-		for _, s := range ch.NewSteps {
-			r.stepFixed(s)
-			r.stepMoving(s)
-			r.num(lineOfStep(s))
-			w.check(r.stepBodies(s))
-		}
-		w.insertAny(newSteps, newStep, r)
-	}
+	r, err := stepTable.rowsOf(ch.NewSteps, true)
+	w.check(err)
+	w.insertAny(newSteps, newStep, r)
 	others := w.moveSteps(f, ch.Steps)
 	w.verifyTheSteps(f)
-	if len(others) > 0 {
-		r := collect(setStepColumns, len(others))
-		for _, u := range others {
-			r.num(u.Record.Job)
-			r.num(int64(u.Record.Ord))
-			r.num(u.Was)
-			r.stepMoving(u.Record)
-			r.num(lineOfStep(u.Record))
-			w.check(r.stepBodies(u.Record))
-		}
-		w.update(setSteps, r, len(others))
-	}
+	change(w, setSteps, stepTable, others)
 }
 
-var (
-	newJobColumns  = join(jobFixed, jobMoving, lineColumn, jobBodies)
-	setJobColumns  = join(columns("bigint id, bigint was"), jobMoving, lineColumn, jobBodies)
-	newStepColumns = join(stepFixed, stepMoving, lineColumn, stepBodies)
-	setStepColumns = join(columns("bigint job, bigint ord, bigint was"), stepMoving, lineColumn, stepBodies)
-)
+// change queues a statement that writes all columns, unless there are no updates.
+func change[R any](w *writing, s *statement, t *table[R], updates []store.Update[*R]) {
+	if len(updates) == 0 {
+		return
+	}
+	r := collect(t.change, len(updates))
+	for _, u := range updates {
+		w.check(t.addChange(r, u.Record, u.Was))
+	}
+	w.update(s, r, len(updates))
+}
 
 // insert queues a statement that makes the rows, unless there are none.
 func (w *writing) insert(s *statement, r *rows) {

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"zombiezen.com/go/sqlite"
@@ -18,6 +17,7 @@ type row struct {
 	s     *sqlite.Stmt
 	n     int
 	bound []value // what is bound already
+	fault error   // a value that cannot be bound
 }
 
 // A value is what a parameter is bound to. A statement keeps its bindings, so
@@ -166,94 +166,73 @@ func (c *columns) body() []byte {
 	return c.blob()
 }
 
-func (c *columns) failure() *pawl.Failure {
-	f, err := store.DecodeFailure(c.body())
-	if err != nil {
-		c.fail("failure", err)
-	}
-	return f
-}
-
-func (c *columns) json(into any) {
-	if err := json.Unmarshal(c.blob(), into); err != nil {
-		c.fail("json", err)
-	}
-}
-
-func (r *row) record(v *pawl.Record) {
-	r.text(string(v.State))
-	r.int(v.Seq)
-	r.blob(v.Head[:])
-	r.int(v.DueAt)
-	r.text(string(v.DueEvent))
-	r.int(v.UpdatedAt)
-}
-
-func (c *columns) record(v *pawl.Record) {
-	v.State = machine.State(c.text())
-	v.Seq = c.int()
-	c.fixed(v.Head[:])
-	v.DueAt = c.int()
-	v.DueEvent = machine.Event(c.text())
-	v.UpdatedAt = c.int()
-}
-
-func (r *row) jobFixed(j *pawl.Job) {
-	r.int(j.Key())
-	r.blob(j.ID[:])
-	r.text(j.Workspace)
-	r.text(j.Workflow)
-	r.text(j.Description)
-	r.ints(j.Parent, int64(j.ParentStep), j.Continues, j.Schedule, int64(j.Depth), j.Private, j.CreatedAt)
-}
-
-func (r *row) jobLive(j *pawl.Job) {
-	r.record(&j.Record)
-	r.ints(j.Definition, int64(j.Version), int64(j.WorkerCount), j.Route, int64(j.Priority), j.Rank, j.Pool, j.Quota)
-	r.bool(j.Paused)
-	r.int(int64(j.Mark))
-	r.text(string(j.Ending))
-	r.ints(int64(j.Hooks), int64(j.Open), int64(j.Blocked), int64(j.Active), j.StartedAt, j.CompletedAt)
-}
-
-func (c *columns) job() *pawl.Job {
-	j := &pawl.Job{}
-	c.id(&j.ID)
-	j.Workspace, j.Workflow, j.Description = c.text(), c.text(), c.text()
-	j.Parent, j.ParentStep = c.int(), pawl.Ord(c.int())
-	j.Continues, j.Schedule = c.int(), c.int()
-	j.Depth, j.Private = int(c.int()), c.int()
-	j.CreatedAt = c.int()
-	c.record(&j.Record)
-	j.Definition, j.Version, j.WorkerCount = c.int(), int(c.int()), int(c.int())
-	j.Route, j.Priority, j.Rank = c.int(), int(c.int()), c.int()
-	j.Pool, j.Quota = c.int(), c.int()
-	j.Paused = c.bool()
-	j.Mark = pawl.Mark(c.int())
-	j.Ending = machine.State(c.text())
-	j.Hooks = pawl.HookPhase(c.int())
-	j.Open, j.Blocked, j.Active = int(c.int()), int(c.int()), int(c.int())
-	j.StartedAt, j.CompletedAt = c.int(), c.int()
-	return j
-}
-
-// id reads a key and the public id, which has to be of that key.
-func (c *columns) id(id *pawl.ID) {
-	key := c.int()
-	c.fixed(id[:])
-	if c.fault == nil && id.Key() != key {
-		c.fail("uuid", fmt.Errorf("of key %d", id.Key()))
+// writeColumns binds the columns of a record.
+func writeColumns[R any](r *row, list []*store.Column[R], v *R) {
+	for _, c := range list {
+		switch c.Kind {
+		case store.KindNumber:
+			r.int(c.Number(v))
+		case store.KindBool:
+			r.bool(*c.Bool(v))
+		case store.KindText:
+			r.text(*c.Text(v))
+		case store.KindHash, store.KindUUID:
+			r.blob(c.Bytes(v))
+		case store.KindJSON:
+			b, err := c.Encode(v)
+			if r.body(b); err != nil {
+				r.fault = fmt.Errorf("column %s: %w", c.Name, err)
+			}
+		}
 	}
 }
 
-func (c *columns) jobBodies(j *pawl.Job) {
-	j.Inputs = c.body()
-	j.Output = c.body()
-	j.Error = c.failure()
-	j.Metadata = c.body()
+// readColumns reads columns into a record. A key that is computed has to be the stored one.
+func readColumns[R any](c *columns, list []*store.Column[R], v *R) {
+	for _, col := range list {
+		switch col.Kind {
+		case store.KindNumber:
+			n := c.int()
+			col.SetNumber(v, n)
+			if col.From != nil && c.fault == nil && col.From(v) != n {
+				c.fail("number", fmt.Errorf("%s is %d, want %d", col.Name, n, col.From(v)))
+			}
+		case store.KindBool:
+			*col.Bool(v) = c.bool()
+		case store.KindText:
+			*col.Text(v) = c.text()
+		case store.KindHash, store.KindUUID:
+			c.fixed(col.Bytes(v))
+		case store.KindJSON:
+			if err := col.Decode(v, c.body()); err != nil {
+				c.fail("json", err)
+			}
+		}
+	}
 }
 
-func (r *row) stepFixed(s *pawl.Step) { r.ints(s.Job, int64(s.Ord), s.CreatedAt) }
+// readPlain reads a record without bodies.
+func (t *table[R]) readPlain(c *columns) *R {
+	v := new(R)
+	readColumns(c, t.read, v)
+	return v
+}
+
+// readWhole reads a record with bodies.
+func (t *table[R]) readWhole(c *columns) *R {
+	v := t.readPlain(c)
+	readColumns(c, t.bodies, v)
+	return v
+}
+
+// update writes columns of a record.
+func update[R any](c *conn, s statement, t *table[R], list []*store.Column[R], u store.Update[*R]) error {
+	return c.run(s, func(r *row) {
+		writeColumns(r, list, u.Record)
+		writeColumns(r, t.key, u.Record)
+		r.int(u.Was)
+	})
+}
 
 // place answers whose the step is: of its worker while it is in progress, else
 // of whoever serves its route.
@@ -262,72 +241,6 @@ func place(s *pawl.Step) int64 {
 		return s.Worker
 	}
 	return s.Route
-}
-
-func (r *row) stepPlaced(s *pawl.Step) {
-	r.record(&s.Record)
-	r.ints(int64(s.Mark), int64(s.Unmet))
-	r.bool(s.Skipped)
-	r.ints(int64(s.Attempts), int64(s.Claims), int64(s.Losses), s.Worker, s.Route, int64(s.Priority),
-		s.Rank, s.Pool, int64(s.Total), int64(s.Made), int64(s.Live), s.EnqueuedAt, s.StartedAt, s.CompletedAt, place(s))
-}
-
-func (c *columns) step() *pawl.Step {
-	s := &pawl.Step{}
-	s.StepKey = pawl.StepKey{Job: c.int(), Ord: pawl.Ord(c.int())}
-	s.CreatedAt = c.int()
-	c.record(&s.Record)
-	s.Mark, s.Unmet = pawl.Mark(c.int()), int(c.int())
-	s.Skipped = c.bool()
-	s.Attempts, s.Claims, s.Losses = int(c.int()), int(c.int()), int(c.int())
-	s.Worker, s.Route, s.Priority = c.int(), c.int(), int(c.int())
-	s.Rank, s.Pool = c.int(), c.int()
-	s.Total, s.Made, s.Live = int(c.int()), int(c.int()), int(c.int())
-	s.EnqueuedAt, s.StartedAt, s.CompletedAt = c.int(), c.int(), c.int()
-	return s
-}
-
-func (c *columns) stepBodies(s *pawl.Step) {
-	s.Input = c.body()
-	s.Output = c.body()
-	s.Error = c.failure()
-}
-
-func (r *row) workerFixed(w *pawl.Worker) {
-	r.int(w.Key())
-	r.blob(w.ID[:])
-	r.text(w.Workspace)
-	r.int(w.CreatedAt)
-}
-
-// workerLive binds all that may change but the metadata.
-func (r *row) workerLive(w *pawl.Worker) {
-	r.record(&w.Record)
-	r.text(w.Name)
-	r.text(w.Host)
-	r.ints(int64(w.PID), int64(w.Capacity))
-	r.text(list(w.Routes))
-	r.text(list(w.Handlers))
-}
-
-// list writes a list of numbers or strings, which cannot fail.
-func list[T int64 | string](v []T) string {
-	b, _ := json.Marshal(v)
-	return string(b)
-}
-
-func (c *columns) worker() *pawl.Worker {
-	w := &pawl.Worker{}
-	c.id(&w.ID)
-	w.Workspace = c.text()
-	w.CreatedAt = c.int()
-	c.record(&w.Record)
-	w.Name, w.Host = c.text(), c.text()
-	w.PID, w.Capacity = int(c.int()), int(c.int())
-	c.json(&w.Routes)
-	c.json(&w.Handlers)
-	w.Metadata = c.body()
-	return w
 }
 
 func (r *row) entry(e *audit.Entry) {

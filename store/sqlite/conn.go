@@ -92,7 +92,11 @@ func (c *conn) run(s statement, bind func(*row)) error {
 		return err
 	}
 	p.bind(bind)
-	if _, err := p.Step(); err != nil {
+	if err = p.row.fault; err == nil {
+		_, err = p.Step()
+	}
+	if err != nil {
+		p.row.fault = nil
 		p.forget()
 		return err
 	}

@@ -163,7 +163,7 @@ func (r *reading) worker(k int64) error {
 		return nil
 	}
 	return r.c.each(selectWorker, func(b *row) { b.int(k) }, func(c *columns) error {
-		w := c.worker()
+		w := workerTable.readWhole(c)
 		w.Metadata = nil
 		if r.decoded(c, "worker", k) {
 			r.f.Workers[k] = w
@@ -182,7 +182,7 @@ func (r *reading) job(k int64) error {
 		return nil
 	}
 	return r.c.each(selectJob, func(b *row) { b.int(k) }, func(c *columns) error {
-		if j := c.job(); r.decoded(c, "job", k) {
+		if j := jobTable.readPlain(c); r.decoded(c, "job", k) {
 			r.f.Jobs[k] = j
 			r.c.cache.keepJob(j, false)
 		}
@@ -202,7 +202,7 @@ func (r *reading) jobInputs(k int64) error {
 		return nil
 	}
 	return r.c.each(selectJobInputs, func(b *row) { b.int(k) }, func(c *columns) error {
-		j := c.job()
+		j := jobTable.readPlain(c)
 		j.Inputs, j.Metadata = c.body(), c.body()
 		if r.decoded(c, "job", k) {
 			r.c.cache.keepJob(j, true)
@@ -248,7 +248,7 @@ func (r *reading) steps(s statement, args ...int64) ([]pawl.StepKey, error) {
 }
 
 func (r *reading) addStep(c *columns) (pawl.StepKey, bool) {
-	s := c.step()
+	s := stepTable.readPlain(c)
 	if !r.decoded(c, "step", s.StepKey) {
 		return s.StepKey, false
 	}

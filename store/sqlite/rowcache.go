@@ -98,19 +98,17 @@ func (k *rowCache) worker(key int64) *pawl.Worker {
 // keepJob keeps a job that was read or written, with bodies if they were.
 func (k *rowCache) keepJob(j *pawl.Job, bodies bool) {
 	known := &cachedJob{job: *j}
-	known.job.Output, known.job.Error = nil, nil
+	jobTable.Bare(&known.job)
 	known.bodies = bodies && len(j.Inputs)+len(j.Metadata) <= cachedBodyLength
 	if known.bodies {
 		known.job.Inputs, known.job.Metadata = slices.Clone(j.Inputs), slices.Clone(j.Metadata)
-	} else {
-		known.job.Inputs, known.job.Metadata = nil, nil
 	}
 	k.jobs[j.Key()] = known
 }
 
 func (k *rowCache) keepStep(s *pawl.Step) {
 	kept := *s
-	kept.Input, kept.Output, kept.Error = nil, nil, nil
+	stepTable.Bare(&kept)
 	k.steps[s.StepKey] = &kept
 }
 
@@ -119,7 +117,8 @@ func (k *rowCache) keepWorker(w *pawl.Worker) { k.workers[w.Key()] = cloneWorker
 // cloneWorker leaves the metadata out.
 func cloneWorker(w *pawl.Worker) *pawl.Worker {
 	c := *w
-	c.Routes, c.Handlers, c.Metadata = slices.Clone(w.Routes), slices.Clone(w.Handlers), nil
+	workerTable.Bare(&c)
+	c.Routes, c.Handlers = slices.Clone(w.Routes), slices.Clone(w.Handlers)
 	return &c
 }
 
@@ -156,7 +155,8 @@ func (k *rowCache) wroteJob(j *pawl.Job, bodies bool) {
 	case !bodies && was != nil && j.Inputs == nil && j.Metadata == nil:
 		inputs, metadata := was.job.Inputs, was.job.Metadata
 		was.job = *j
-		was.job.Inputs, was.job.Metadata, was.job.Output, was.job.Error = inputs, metadata, nil, nil
+		jobTable.Bare(&was.job)
+		was.job.Inputs, was.job.Metadata = inputs, metadata
 	default:
 		k.keepJob(j, bodies)
 	}
@@ -169,7 +169,7 @@ func (k *rowCache) wroteStep(s *pawl.Step) {
 	}
 	if was := k.steps[s.StepKey]; was != nil {
 		*was = *s
-		was.Input, was.Output, was.Error = nil, nil, nil
+		stepTable.Bare(was)
 		return
 	}
 	k.keepStep(s)

@@ -2,45 +2,11 @@ package sqlite
 
 import (
 	"context"
-	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/store"
 )
-
-func (r *row) scheduleFixed(s *pawl.Schedule) {
-	r.int(s.Key())
-	r.blob(s.ID[:])
-	r.text(s.Workspace)
-	r.text(s.Name)
-	r.int(s.CreatedAt)
-}
-
-// scheduleLive binds all that may change but the inputs.
-func (r *row) scheduleLive(s *pawl.Schedule) {
-	r.record(&s.Record)
-	r.text(s.Workflow)
-	r.text(s.Cron)
-	r.text(s.TimeZone)
-	r.int(int64(s.CatchUp))
-	r.text(s.Overlap)
-	r.ints(int64(s.Priority), s.Due, s.LastJob, s.Waiting)
-}
-
-func (c *columns) schedule() *pawl.Schedule {
-	s := &pawl.Schedule{}
-	c.id(&s.ID)
-	s.Workspace, s.Name = c.text(), c.text()
-	s.CreatedAt = c.int()
-	c.record(&s.Record)
-	s.Workflow, s.Cron, s.TimeZone = c.text(), c.text(), c.text()
-	s.CatchUp, s.Overlap = time.Duration(c.int()), c.text()
-	s.Priority, s.Due = int(c.int()), c.int()
-	s.LastJob, s.Waiting = c.int(), c.int()
-	s.Inputs = c.body()
-	return s
-}
 
 // schedules reads the schedules that the query names by key or by name.
 func (r *reading) schedules(q *store.Query) error {
@@ -63,7 +29,7 @@ func (r *reading) schedules(q *store.Query) error {
 
 func (r *reading) schedule(s statement, bind func(*row)) error {
 	return r.c.each(s, bind, func(c *columns) error {
-		found := c.schedule()
+		found := scheduleTable.readWhole(c)
 		if k := found.Key(); r.decoded(c, lifecycle.Schedule.Name, k) && r.f.Schedules[k] == nil {
 			r.f.Schedules[k] = found
 		}
@@ -73,23 +39,13 @@ func (r *reading) schedule(s statement, bind func(*row)) error {
 
 func writeSchedules(c *conn, _ *store.Facts, ch *store.Changes) error {
 	for _, s := range ch.NewSchedules {
-		err := c.run(insertSchedule, func(r *row) {
-			r.scheduleFixed(s)
-			r.scheduleLive(s)
-			r.body(s.Inputs)
-		})
-		if err != nil {
+		if err := c.run(insertSchedule, func(r *row) { writeColumns(r, scheduleTable.Columns, s) }); err != nil {
 			return inserted(err, lifecycle.Schedule.Name, s.Name)
 		}
 	}
 	for _, u := range ch.Schedules {
-		s := u.Record
-		err := c.run(updateSchedule, func(r *row) {
-			r.scheduleLive(s)
-			r.body(s.Inputs)
-			r.ints(s.Key(), u.Was)
-		})
-		if err := c.updated(err, lifecycle.Schedule.Name, s.Key(), u.Was); err != nil {
+		err := update(c, updateSchedule, scheduleTable, scheduleTable.change, u)
+		if err := c.updated(err, lifecycle.Schedule.Name, u.Record.Key(), u.Was); err != nil {
 			return err
 		}
 	}
@@ -115,7 +71,7 @@ func (db *DB) listSchedules(ctx context.Context, s statement, bind func(*row)) (
 	var schedules []*pawl.Schedule
 	err := db.read(ctx, "read schedules", func(c *conn) error {
 		return c.each(s, bind, func(cols *columns) error {
-			if s := cols.schedule(); decoded(db.log, cols, lifecycle.Schedule.Name, s.Key()) {
+			if s := scheduleTable.readWhole(cols); decoded(db.log, cols, lifecycle.Schedule.Name, s.Key()) {
 				schedules = append(schedules, s)
 			}
 			return nil

@@ -1,41 +1,75 @@
 package sqlite
 
-import "strings"
+import (
+	"slices"
+	"strings"
 
-// Columns, in the order in which the codec binds and reads them.
+	"github.com/pawl-dev/pawl/store"
+)
+
+// The tables of the records.
+var (
+	jobTable      = tableOf(store.Jobs)
+	stepTable     = tableOf(store.Steps.With(store.DerivedColumn("place", place)))
+	workerTable   = tableOf(store.Workers)
+	scheduleTable = tableOf(store.Schedules)
+)
+
+// A table is the columns of the records of one kind, as statements have them.
+type table[R any] struct {
+	*store.Table[R]
+	key, read, moving, bodies []*store.Column[R]
+	change                    []*store.Column[R] // moving and bodies
+}
+
+func tableOf[R any](t *store.Table[R]) *table[R] {
+	return &table[R]{Table: t, key: t.Of(store.Key), read: t.Of(store.Key, store.Fixed, store.Moving),
+		moving: t.Of(store.Moving, store.Derived), bodies: t.Of(store.Body), change: t.Of(store.Moving, store.Derived, store.Body)}
+}
+
+// names lists columns: "a, b".
+func names[R any](list []*store.Column[R]) string {
+	var b strings.Builder
+	for i, c := range list {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(c.Name)
+	}
+	return b.String()
+}
+
+// update makes the statement that writes columns of the row with a key, if it is
+// at a version. A body that is NULL stays as it is.
+func (t *table[R]) update(list []*store.Column[R]) string {
+	var set, where strings.Builder
+	for _, c := range list {
+		value := "?"
+		if c.Role == store.Body {
+			value = "coalesce(?, " + c.Name + ")"
+		}
+		set.WriteString(", " + c.Name + " = " + value)
+	}
+	for _, c := range t.key {
+		where.WriteString(c.Name + " = ? AND ")
+	}
+	return "UPDATE " + t.Name + " SET " + set.String()[len(", "):] + " WHERE " + where.String() + "seq = ?"
+}
+
+// The lists of columns of records.
+var (
+	jobAll      = names(jobTable.Columns)
+	jobHot      = names(jobTable.read)
+	jobWhole    = names(slices.Concat(jobTable.read, jobTable.bodies))
+	stepNew     = names(stepTable.Columns)
+	stepHot     = names(stepTable.read)
+	stepAll     = names(slices.Concat(stepTable.read, stepTable.bodies))
+	workerAll   = names(workerTable.Columns)
+	scheduleAll = names(scheduleTable.Columns)
+)
+
+// Columns of what is no record, in the order in which the codec binds and reads them.
 const (
-	recordColumns = "state, seq, head, due_at, due_event, updated_at"
-
-	jobFixed = "id, uuid, workspace, workflow, description, parent, parent_step, continues, schedule, depth, private, created_at"
-	jobLive  = recordColumns + ", definition, version, worker_count, route, priority, rank, pool, quota, paused, mark, ending, hooks," +
-		" open, blocked, active, started_at, completed_at"
-	jobBodies = "inputs, output, error, metadata"
-	jobHot    = jobFixed + ", " + jobLive
-	jobAll    = jobHot + ", " + jobBodies
-
-	stepFixed  = "job, ord, created_at"
-	stepLive   = recordColumns + ", mark, unmet, skipped, attempts, claims, losses, worker, route, priority, rank, pool, total, made, live, enqueued_at, started_at, completed_at"
-	stepBodies = "input, output, error"
-	stepHot    = stepFixed + ", " + stepLive
-	stepAll    = stepHot + ", " + stepBodies
-	stepPlaced = stepLive + ", place" // as it is written; place follows from the rest
-	stepNew    = stepFixed + ", " + stepPlaced + ", " + stepBodies
-
-	// What lean statements write.
-	moveColumns = "state, seq, head, updated_at"
-	jobCounts   = "open, blocked, active"
-	jobMoved    = jobCounts + ", " + moveColumns + ", started_at, completed_at"
-	stepTaken   = "unmet, attempts, claims, worker, route, rank, enqueued_at, started_at, place"
-	stepEnded   = "completed_at, place"
-
-	workerFixed = "id, uuid, workspace, created_at"
-	workerLive  = recordColumns + ", name, host, pid, capacity, routes, handlers"
-	workerAll   = workerFixed + ", " + workerLive + ", metadata"
-
-	scheduleFixed = "id, uuid, workspace, name, created_at"
-	scheduleLive  = recordColumns + ", workflow, cron, time_zone, catch_up, overlap, priority, due, last_job, waiting"
-	scheduleAll   = scheduleFixed + ", " + scheduleLive + ", inputs"
-
 	entryColumns      = "seq, state, event, reason, actor, request_id, metadata, at, hash"
 	trailColumns      = "ord, " + entryColumns + ", more"
 	definitionColumns = "id, hash, name, source, created_at"
@@ -242,21 +276,19 @@ var texts = [statementCount]string{
 	insertRefusal:    insert("refusal", refusalColumns),
 	insertAnswer: "INSERT OR REPLACE INTO idempotency (workspace, key, endpoint, request_hash, status, created_at, expires_at, body)" +
 		" VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-	updateJob: "UPDATE job SET " + assign(jobLive) + " WHERE id = ? AND seq = ?",
-	updateJobBodies: "UPDATE job SET " + assign(jobLive) + ", " + replace(jobBodies) +
-		" WHERE id = ? AND seq = ?",
-	updateJobCounts: "UPDATE job SET " + assign(jobCounts) + " WHERE id = ? AND seq = ?",
-	updateJobMove:   "UPDATE job SET " + assign(jobMoved) + " WHERE id = ? AND seq = ?",
-	updateJobEnd:    "UPDATE job SET " + assign(jobMoved+", output") + " WHERE id = ? AND seq = ?",
-	updateStep:      "UPDATE step SET " + assign(stepPlaced) + " WHERE job = ? AND ord = ? AND seq = ?",
-	updateStepBodies: "UPDATE step SET " + assign(stepPlaced) + ", " + replace(stepBodies) +
-		" WHERE job = ? AND ord = ? AND seq = ?",
-	updateStepTake: "UPDATE step SET " + assign(moveColumns+", "+stepTaken) + " WHERE job = ? AND ord = ? AND seq = ?",
-	updateStepEnd:  "UPDATE step SET " + assign(moveColumns+", "+stepEnded+", output") + " WHERE job = ? AND ord = ? AND seq = ?",
-	updateWorker:   "UPDATE worker SET " + assign(workerLive) + ", " + replace("metadata") + " WHERE id = ? AND seq = ?",
-	updateSchedule: "UPDATE schedule SET " + assign(scheduleLive) + ", " + replace("inputs") + " WHERE id = ? AND seq = ?",
-	takeSignal:     "UPDATE signal SET taken = ? WHERE job = ? AND seq = ? AND taken = 0",
-	deleteQuota:    "DELETE FROM quota WHERE workspace = ? AND name = ?",
+	updateJob:        jobTable.update(jobTable.moving),
+	updateJobBodies:  jobTable.update(jobTable.change),
+	updateJobCounts:  jobTable.update(jobCounts.Columns),
+	updateJobMove:    jobTable.update(jobMove.Columns),
+	updateJobEnd:     jobTable.update(jobEnd.Columns),
+	updateStep:       stepTable.update(stepTable.moving),
+	updateStepBodies: stepTable.update(stepTable.change),
+	updateStepTake:   stepTable.update(stepTake.Columns),
+	updateStepEnd:    stepTable.update(stepEnd.Columns),
+	updateWorker:     workerTable.update(workerTable.change),
+	updateSchedule:   scheduleTable.update(scheduleTable.change),
+	takeSignal:       "UPDATE signal SET taken = ? WHERE job = ? AND seq = ? AND taken = 0",
+	deleteQuota:      "DELETE FROM quota WHERE workspace = ? AND name = ?",
 	sweepAnswers: "DELETE FROM idempotency WHERE (workspace, key) IN" +
 		" (SELECT workspace, key FROM idempotency WHERE expires_at > 0 AND expires_at <= ? ORDER BY expires_at LIMIT ? + 0)",
 
@@ -276,7 +308,7 @@ var texts = [statementCount]string{
 	selectWorker:        "SELECT " + workerAll + " FROM worker WHERE id = ?",
 	selectJob:           "SELECT " + jobHot + " FROM job WHERE id = ?",
 	selectJobInputs:     "SELECT " + jobHot + ", inputs, metadata FROM job WHERE id = ?",
-	selectJobAll:        "SELECT " + jobAll + " FROM job WHERE id = ?",
+	selectJobAll:        "SELECT " + jobWhole + " FROM job WHERE id = ?",
 	selectStep:          "SELECT " + stepHot + " FROM step WHERE job = ? AND ord = ?",
 	selectStepBodies:    "SELECT " + stepAll + " FROM step WHERE job = ? AND ord = ?",
 	selectMarked:        "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job = ? ORDER BY ord LIMIT ? + 0",
@@ -396,20 +428,3 @@ var (
 	stepBulks  = []bulk{{insertStep32, 32}, {insertStep8, 8}, {insertStep, 1}}
 	auditBulks = []bulk{{insertAudit32, 32}, {insertAudit8, 8}, {insertAudit, 1}}
 )
-
-// assign makes "a = ?, b = ?" of "a, b".
-func assign(columns string) string {
-	return strings.ReplaceAll(columns, ",", " = ?,") + " = ?"
-}
-
-// replace makes "a = coalesce(?, a)" of each column: NULL leaves it as it is.
-func replace(columns string) string {
-	var b strings.Builder
-	for i, c := range strings.Split(columns, ", ") {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(c + " = coalesce(?, " + c + ")")
-	}
-	return b.String()
-}

@@ -201,7 +201,7 @@ func (db *DB) trailsOfJob(c *conn, key int64) ([]store.TrailOf, error) {
 func (db *DB) recordsOfJob(c *conn, key int64) (id pawl.ID, trails []store.TrailOf, err error) {
 	var job pawl.Record
 	err = c.each(selectJob, func(b *row) { b.int(key) }, func(cols *columns) error {
-		j := cols.job()
+		j := jobTable.readPlain(cols)
 		if id = j.ID; decoded(db.log, cols, lifecycle.Job.Name, key) {
 			job = j.Record
 		}
@@ -213,7 +213,7 @@ func (db *DB) recordsOfJob(c *conn, key int64) (id pawl.ID, trails []store.Trail
 	trails = []store.TrailOf{trailNamed(pawl.StepKey{Job: key}, id)}
 	trails[0].Record = job
 	err = c.each(selectStepsHot, func(b *row) { b.int(key) }, func(cols *columns) error {
-		if s := cols.step(); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
+		if s := stepTable.readPlain(cols); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
 			t := trailNamed(s.StepKey, id)
 			t.Record = s.Record
 			trails = append(trails, t)
@@ -270,14 +270,14 @@ func entityOf(k pawl.StepKey) store.EntityKey {
 
 func (db *DB) trailOfWorker(c *conn, key int64) ([]store.TrailOf, error) {
 	return db.trailOf(c, lifecycle.Worker.Name, selectWorker, key, func(cols *columns) (string, pawl.Record) {
-		w := cols.worker()
+		w := workerTable.readWhole(cols)
 		return workerID(w.ID), w.Record
 	})
 }
 
 func (db *DB) trailOfSchedule(c *conn, key int64) ([]store.TrailOf, error) {
 	return db.trailOf(c, lifecycle.Schedule.Name, selectSchedule, key, func(cols *columns) (string, pawl.Record) {
-		s := cols.schedule()
+		s := scheduleTable.readWhole(cols)
 		return scheduleID(s.ID), s.Record
 	})
 }

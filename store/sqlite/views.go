@@ -28,8 +28,7 @@ func (db *DB) Job(ctx context.Context, key int64) (*pawl.Job, error) {
 
 // fullJob reads a job with its bodies, or answers nil if it cannot be decoded.
 func (db *DB) fullJob(c *columns) *pawl.Job {
-	j := c.job()
-	c.jobBodies(j)
+	j := jobTable.readWhole(c)
 	if !decoded(db.log, c, lifecycle.Job.Name, j.Key()) {
 		return nil
 	}
@@ -87,7 +86,7 @@ func jobsQuery(f store.JobFilter) (text string, bind func(*row)) {
 	and(f.Parent != 0, "parent <> 0 AND parent = ?", f.Parent)
 	and(f.Continues != 0, "continues <> 0 AND continues = ?", f.Continues)
 	and(f.Still != 0, "updated_at < ? AND NOT EXISTS (SELECT 1 FROM step WHERE step.job = job.id AND step.updated_at >= ?)", f.Still, f.Still)
-	text = "SELECT " + jobAll + " FROM job WHERE " + strings.Join(where, " AND ") + " ORDER BY id DESC LIMIT ?"
+	text = "SELECT " + jobWhole + " FROM job WHERE " + strings.Join(where, " AND ") + " ORDER BY id DESC LIMIT ?"
 	return text, func(r *row) {
 		for _, v := range append(values, bound(f.Limit)) {
 			r.any(v)
@@ -136,8 +135,7 @@ func (db *DB) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) (
 	var steps []*pawl.Step
 	err := db.read(ctx, "read steps", func(c *conn) error {
 		return c.each(selectStepsAll, func(b *row) { b.ints(job, int64(after), bound(limit)) }, func(cols *columns) error {
-			s := cols.step()
-			cols.stepBodies(s)
+			s := stepTable.readWhole(cols)
 			if decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
 				steps = append(steps, s)
 			}
@@ -153,8 +151,7 @@ func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey
 	err := db.read(ctx, "read steps", func(c *conn) error {
 		for _, k := range keys {
 			err := c.each(selectStepBodies, func(b *row) { b.ints(k.Job, int64(k.Ord)) }, func(cols *columns) error {
-				s := cols.step()
-				cols.stepBodies(s)
+				s := stepTable.readWhole(cols)
 				if decoded(db.log, cols, lifecycle.Step.Name, k) {
 					steps[k] = s
 				}
@@ -174,7 +171,7 @@ func (db *DB) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
 	var steps []*pawl.Step
 	err := db.read(ctx, "read marked steps", func(c *conn) error {
 		return c.each(selectMarked, func(b *row) { b.ints(job, store.MaxMarked) }, func(cols *columns) error {
-			if s := cols.step(); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
+			if s := stepTable.readPlain(cols); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
 				steps = append(steps, s)
 			}
 			return nil
@@ -217,7 +214,7 @@ func (db *DB) Worker(ctx context.Context, key int64) (*pawl.Worker, error) {
 	var worker *pawl.Worker
 	err := db.read(ctx, "read worker", func(c *conn) error {
 		return c.each(selectWorker, func(b *row) { b.int(key) }, func(cols *columns) error {
-			if w := cols.worker(); decoded(db.log, cols, lifecycle.Worker.Name, key) {
+			if w := workerTable.readWhole(cols); decoded(db.log, cols, lifecycle.Worker.Name, key) {
 				worker = w
 			}
 			return nil
@@ -235,7 +232,7 @@ func (db *DB) Workers(ctx context.Context, living bool) ([]*pawl.Worker, error) 
 	}
 	err := db.read(ctx, "list workers", func(c *conn) error {
 		return c.each(s, nil, func(cols *columns) error {
-			if w := cols.worker(); decoded(db.log, cols, lifecycle.Worker.Name, w.Key()) {
+			if w := workerTable.readWhole(cols); decoded(db.log, cols, lifecycle.Worker.Name, w.Key()) {
 				workers = append(workers, w)
 			}
 			return nil

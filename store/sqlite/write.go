@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -47,23 +46,13 @@ func writeDefinitions(c *conn, _ *store.Facts, ch *store.Changes) error {
 
 func writeWorkers(c *conn, _ *store.Facts, ch *store.Changes) error {
 	for _, w := range ch.NewWorkers {
-		err := c.run(insertWorker, func(r *row) {
-			r.workerFixed(w)
-			r.workerLive(w)
-			r.body(w.Metadata)
-		})
-		if err != nil {
+		if err := c.run(insertWorker, func(r *row) { writeColumns(r, workerTable.Columns, w) }); err != nil {
 			return inserted(err, lifecycle.Worker.Name, w.Key())
 		}
 	}
 	for _, u := range ch.Workers {
-		w := u.Record
-		err := c.run(updateWorker, func(r *row) {
-			r.workerLive(w)
-			r.body(w.Metadata)
-			r.ints(w.Key(), u.Was)
-		})
-		if err := c.updated(err, lifecycle.Worker.Name, w.Key(), u.Was); err != nil {
+		err := update(c, updateWorker, workerTable, workerTable.change, u)
+		if err := c.updated(err, lifecycle.Worker.Name, u.Record.Key(), u.Was); err != nil {
 			return err
 		}
 	}
@@ -72,68 +61,34 @@ func writeWorkers(c *conn, _ *store.Facts, ch *store.Changes) error {
 
 func writeJobs(c *conn, _ *store.Facts, ch *store.Changes) error {
 	jobs := sorted(ch.NewJobs, func(a, b *pawl.Job) int { return cmp.Compare(a.Key(), b.Key()) })
-	n, err := insertAll(c, jobBulks, jobs, func(r *row, j *pawl.Job) error {
-		failure, err := store.EncodeFailure(j.Error)
-		r.jobFixed(j)
-		r.jobLive(j)
-		r.bodies(j.Inputs, j.Output, failure, j.Metadata)
-		return err
-	})
+	n, err := insertAll(c, jobBulks, jobs, func(r *row, j *pawl.Job) { writeColumns(r, jobTable.Columns, j) })
 	if err != nil {
 		return inserted(err, lifecycle.Job.Name, jobs[n].Key())
 	}
 	for _, u := range sorted(ch.Jobs, func(a, b store.Update[*pawl.Job]) int { return cmp.Compare(a.Record.Key(), b.Record.Key()) }) {
-		if err := writeJob(c, u.Record, u.Was); err != nil {
+		s, columns := c.cache.jobUpdate(u.Record)
+		err := update(c, s, jobTable, columns, u)
+		if err := c.updated(err, lifecycle.Job.Name, u.Record.Key(), u.Was); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func writeJob(c *conn, j *pawl.Job, was int64) error {
-	failure, err := store.EncodeFailure(j.Error)
-	if err != nil {
-		return err
-	}
-	s, columns := c.cache.jobUpdate(j, failure)
-	err = c.run(s, func(r *row) {
-		columns(r)
-		r.ints(j.Key(), was)
-	})
-	return c.updated(err, lifecycle.Job.Name, j.Key(), was)
 }
 
 func writeSteps(c *conn, _ *store.Facts, ch *store.Changes) error {
 	steps := sorted(ch.NewSteps, func(a, b *pawl.Step) int { return compareKeys(a.StepKey, b.StepKey) })
-	n, err := insertAll(c, stepBulks, steps, func(r *row, s *pawl.Step) error {
-		failure, err := store.EncodeFailure(s.Error)
-		r.stepFixed(s)
-		r.stepPlaced(s)
-		r.bodies(s.Input, s.Output, failure)
-		return err
-	})
+	n, err := insertAll(c, stepBulks, steps, func(r *row, s *pawl.Step) { writeColumns(r, stepTable.Columns, s) })
 	if err != nil {
 		return inserted(err, lifecycle.Step.Name, steps[n].StepKey)
 	}
 	for _, u := range sorted(ch.Steps, func(a, b store.Update[*pawl.Step]) int { return compareKeys(a.Record.StepKey, b.Record.StepKey) }) {
-		if err := writeStep(c, u.Record, u.Was); err != nil {
+		s, columns := c.cache.stepUpdate(u.Record)
+		err := update(c, s, stepTable, columns, u)
+		if err := c.updated(err, lifecycle.Step.Name, u.Record.StepKey, u.Was); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func writeStep(c *conn, s *pawl.Step, was int64) error {
-	failure, err := store.EncodeFailure(s.Error)
-	if err != nil {
-		return err
-	}
-	st, columns := c.cache.stepUpdate(s, failure)
-	err = c.run(st, func(r *row) {
-		columns(r)
-		r.ints(s.Job, int64(s.Ord), was)
-	})
-	return c.updated(err, lifecycle.Step.Name, s.StepKey, was)
 }
 
 func writeEntries(c *conn, _ *store.Facts, ch *store.Changes) error {
@@ -162,26 +117,24 @@ func writeEntries(c *conn, _ *store.Facts, ch *store.Changes) error {
 
 const entryOf = "audit entry of"
 
-func bindEntries(r *row, p store.Packed) error {
+func bindEntries(r *row, p store.Packed) {
 	r.ints(p.Job, int64(p.Ord))
 	r.entry(&p.Entry.Entry)
 	r.body(p.More)
-	return nil
 }
 
 // insertAll inserts the records, many at once. It answers how many were written
 // before an error; the record after them, or one of the few that follow it, is to
 // blame.
-func insertAll[E any](c *conn, bulks []bulk, records []E, bind func(*row, E) error) (written int, err error) {
+func insertAll[E any](c *conn, bulks []bulk, records []E, bind func(*row, E)) (written int, err error) {
 	for _, b := range bulks {
 		for ; len(records)-written >= b.rows; written += b.rows {
-			var unbound error
 			err := c.run(b.statement, func(r *row) {
 				for _, e := range records[written : written+b.rows] {
-					unbound = errors.Join(unbound, bind(r, e))
+					bind(r, e)
 				}
 			})
-			if err := errors.Join(unbound, err); err != nil {
+			if err != nil {
 				return written, err
 			}
 		}
@@ -229,12 +182,6 @@ func writeAnswers(c *conn, f *store.Facts, ch *store.Changes) error {
 		return nil
 	}
 	return c.run(sweepAnswers, func(r *row) { r.ints(f.Now, sweepLimit) })
-}
-
-func (r *row) bodies(bodies ...[]byte) {
-	for _, b := range bodies {
-		r.body(b)
-	}
 }
 
 // inserted answers the error of an insertion: ErrStale if the row exists.

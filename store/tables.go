@@ -1,0 +1,194 @@
+package store
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// The tables of the records. A new field of a record is one line here and a
+// migration in each store.
+
+// Jobs are the columns of jobs.
+var Jobs = &Table[pawl.Job]{Name: "job", Columns: slices.Concat(
+	as(Fixed, uuid("uuid", func(j *pawl.Job) []byte { return j.ID[:] })),
+	as(Key, computed("id", (*pawl.Job).Key)),
+	as(Fixed,
+		text("workspace", func(j *pawl.Job) *string { return &j.Workspace }),
+		text("workflow", func(j *pawl.Job) *string { return &j.Workflow }),
+		text("description", func(j *pawl.Job) *string { return &j.Description }),
+		long("parent", func(j *pawl.Job) *int64 { return &j.Parent }),
+		long("parent_step", func(j *pawl.Job) *int64 { return (*int64)(&j.ParentStep) }),
+		long("continues", func(j *pawl.Job) *int64 { return &j.Continues }),
+		long("schedule", func(j *pawl.Job) *int64 { return &j.Schedule }),
+		number("depth", func(j *pawl.Job) *int { return &j.Depth }),
+		long("private", func(j *pawl.Job) *int64 { return &j.Private }),
+	),
+	recordColumns(func(j *pawl.Job) *pawl.Record { return &j.Record }),
+	as(Moving,
+		long("definition", func(j *pawl.Job) *int64 { return &j.Definition }),
+		number("version", func(j *pawl.Job) *int { return &j.Version }),
+		number("worker_count", func(j *pawl.Job) *int { return &j.WorkerCount }),
+		long("route", func(j *pawl.Job) *int64 { return &j.Route }),
+		number("priority", func(j *pawl.Job) *int { return &j.Priority }),
+		long("rank", func(j *pawl.Job) *int64 { return &j.Rank }),
+		long("pool", func(j *pawl.Job) *int64 { return &j.Pool }),
+		long("quota", func(j *pawl.Job) *int64 { return &j.Quota }),
+		boolean("paused", func(j *pawl.Job) *bool { return &j.Paused }),
+		short("mark", func(j *pawl.Job) *int8 { return (*int8)(&j.Mark) }),
+		text("ending", func(j *pawl.Job) *string { return (*string)(&j.Ending) }),
+		short("hooks", func(j *pawl.Job) *int8 { return (*int8)(&j.Hooks) }),
+		number("open", func(j *pawl.Job) *int { return &j.Open }),
+		number("blocked", func(j *pawl.Job) *int { return &j.Blocked }),
+		number("active", func(j *pawl.Job) *int { return &j.Active }),
+		long("started_at", func(j *pawl.Job) *int64 { return &j.StartedAt }),
+		long("completed_at", func(j *pawl.Job) *int64 { return &j.CompletedAt }),
+	),
+	as(Body,
+		raw("inputs", func(j *pawl.Job) *json.RawMessage { return &j.Inputs }),
+		raw("output", func(j *pawl.Job) *json.RawMessage { return &j.Output }),
+		failure("error", func(j *pawl.Job) **pawl.Failure { return &j.Error }),
+		raw("metadata", func(j *pawl.Job) *json.RawMessage { return &j.Metadata }),
+	),
+)}
+
+// Steps are the columns of steps.
+var Steps = &Table[pawl.Step]{Name: "step", Columns: slices.Concat(
+	as(Key,
+		long("job", func(s *pawl.Step) *int64 { return &s.Job }),
+		long("ord", func(s *pawl.Step) *int64 { return (*int64)(&s.Ord) }),
+	),
+	recordColumns(func(s *pawl.Step) *pawl.Record { return &s.Record }),
+	as(Moving,
+		short("mark", func(s *pawl.Step) *int8 { return (*int8)(&s.Mark) }),
+		number("unmet", func(s *pawl.Step) *int { return &s.Unmet }),
+		boolean("skipped", func(s *pawl.Step) *bool { return &s.Skipped }),
+		number("attempts", func(s *pawl.Step) *int { return &s.Attempts }),
+		number("claims", func(s *pawl.Step) *int { return &s.Claims }),
+		number("losses", func(s *pawl.Step) *int { return &s.Losses }),
+		long("worker", func(s *pawl.Step) *int64 { return &s.Worker }),
+		long("route", func(s *pawl.Step) *int64 { return &s.Route }),
+		number("priority", func(s *pawl.Step) *int { return &s.Priority }),
+		long("rank", func(s *pawl.Step) *int64 { return &s.Rank }),
+		long("pool", func(s *pawl.Step) *int64 { return &s.Pool }),
+		number("total", func(s *pawl.Step) *int { return &s.Total }),
+		number("made", func(s *pawl.Step) *int { return &s.Made }),
+		number("live", func(s *pawl.Step) *int { return &s.Live }),
+		long("enqueued_at", func(s *pawl.Step) *int64 { return &s.EnqueuedAt }),
+		long("started_at", func(s *pawl.Step) *int64 { return &s.StartedAt }),
+		long("completed_at", func(s *pawl.Step) *int64 { return &s.CompletedAt }),
+	),
+	as(Body,
+		raw("input", func(s *pawl.Step) *json.RawMessage { return &s.Input }),
+		raw("output", func(s *pawl.Step) *json.RawMessage { return &s.Output }),
+		failure("error", func(s *pawl.Step) **pawl.Failure { return &s.Error }),
+	),
+)}
+
+// Workers are the columns of workers.
+var Workers = &Table[pawl.Worker]{Name: "worker", Columns: slices.Concat(
+	as(Fixed, uuid("uuid", func(w *pawl.Worker) []byte { return w.ID[:] })),
+	as(Key, computed("id", (*pawl.Worker).Key)),
+	as(Fixed,
+		text("workspace", func(w *pawl.Worker) *string { return &w.Workspace }),
+		text("name", func(w *pawl.Worker) *string { return &w.Name }),
+		text("host", func(w *pawl.Worker) *string { return &w.Host }),
+		number("pid", func(w *pawl.Worker) *int { return &w.PID }),
+	),
+	recordColumns(func(w *pawl.Worker) *pawl.Record { return &w.Record }),
+	as(Moving,
+		number("capacity", func(w *pawl.Worker) *int { return &w.Capacity }),
+		numbers("routes", func(w *pawl.Worker) *[]int64 { return &w.Routes }),
+		texts("handlers", func(w *pawl.Worker) *[]string { return &w.Handlers }),
+	),
+	as(Body, raw("metadata", func(w *pawl.Worker) *json.RawMessage { return &w.Metadata })),
+)}
+
+// Schedules are the columns of schedules.
+var Schedules = &Table[pawl.Schedule]{Name: "schedule", Columns: slices.Concat(
+	as(Fixed, uuid("uuid", func(s *pawl.Schedule) []byte { return s.ID[:] })),
+	as(Key, computed("id", (*pawl.Schedule).Key)),
+	as(Fixed,
+		text("workspace", func(s *pawl.Schedule) *string { return &s.Workspace }),
+		text("name", func(s *pawl.Schedule) *string { return &s.Name }),
+	),
+	recordColumns(func(s *pawl.Schedule) *pawl.Record { return &s.Record }),
+	as(Moving,
+		text("workflow", func(s *pawl.Schedule) *string { return &s.Workflow }),
+		text("cron", func(s *pawl.Schedule) *string { return &s.Cron }),
+		text("time_zone", func(s *pawl.Schedule) *string { return &s.TimeZone }),
+		long("catch_up", func(s *pawl.Schedule) *int64 { return (*int64)(&s.CatchUp) }),
+		text("overlap", func(s *pawl.Schedule) *string { return &s.Overlap }),
+		number("priority", func(s *pawl.Schedule) *int { return &s.Priority }),
+		long("due", func(s *pawl.Schedule) *int64 { return &s.Due }),
+		long("last_job", func(s *pawl.Schedule) *int64 { return &s.LastJob }),
+		long("waiting", func(s *pawl.Schedule) *int64 { return &s.Waiting }),
+	),
+	as(Body, raw("inputs", func(s *pawl.Schedule) *json.RawMessage { return &s.Inputs })),
+)}
+
+// RecordColumns are the columns that every table has.
+var RecordColumns = recordColumns(func(r *pawl.Record) *pawl.Record { return r })
+
+func recordColumns[R any](of func(*R) *pawl.Record) []*Column[R] {
+	return append(as(Fixed, long("created_at", func(r *R) *int64 { return &of(r).CreatedAt })), as(Moving,
+		text("state", func(r *R) *string { return (*string)(&of(r).State) }),
+		long("seq", func(r *R) *int64 { return &of(r).Seq }),
+		hash("head", func(r *R) []byte { return of(r).Head[:] }),
+		long("due_at", func(r *R) *int64 { return &of(r).DueAt }),
+		text("due_event", func(r *R) *string { return (*string)(&of(r).DueEvent) }),
+		long("updated_at", func(r *R) *int64 { return &of(r).UpdatedAt }),
+	)...)
+}
+
+func as[R any](role Role, list ...*Column[R]) []*Column[R] {
+	for _, c := range list {
+		c.Role = role
+	}
+	return list
+}
+
+func long[R any](name string, at func(*R) *int64) *Column[R] {
+	return &Column[R]{Name: name, Int64: at}
+}
+
+func number[R any](name string, at func(*R) *int) *Column[R] { return &Column[R]{Name: name, Int: at} }
+
+func short[R any](name string, at func(*R) *int8) *Column[R] { return &Column[R]{Name: name, Int8: at} }
+
+func computed[R any](name string, from func(*R) int64) *Column[R] {
+	return &Column[R]{Name: name, From: from}
+}
+
+func boolean[R any](name string, at func(*R) *bool) *Column[R] {
+	return &Column[R]{Name: name, Kind: KindBool, Bool: at}
+}
+
+func text[R any](name string, at func(*R) *string) *Column[R] {
+	return &Column[R]{Name: name, Kind: KindText, Text: at}
+}
+
+func hash[R any](name string, at func(*R) []byte) *Column[R] {
+	return &Column[R]{Name: name, Kind: KindHash, Bytes: at}
+}
+
+func uuid[R any](name string, at func(*R) []byte) *Column[R] {
+	return &Column[R]{Name: name, Kind: KindUUID, Bytes: at}
+}
+
+func raw[R any](name string, at func(*R) *json.RawMessage) *Column[R] {
+	return &Column[R]{Name: name, Kind: KindJSON, JSON: at}
+}
+
+func failure[R any](name string, at func(*R) **pawl.Failure) *Column[R] {
+	return &Column[R]{Name: name, Kind: KindJSON, Failure: at}
+}
+
+func numbers[R any](name string, at func(*R) *[]int64) *Column[R] {
+	return &Column[R]{Name: name, Kind: KindJSON, Numbers: at}
+}
+
+func texts[R any](name string, at func(*R) *[]string) *Column[R] {
+	return &Column[R]{Name: name, Kind: KindJSON, Texts: at}
+}
