@@ -31,6 +31,23 @@ func (c *Cluster) Kill() {
 	}
 }
 
+// Pause stops every process of the server where it stands: it takes connections, and
+// says nothing. Resume lets it go on.
+func (c *Cluster) Pause() { c.signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (c *Cluster) Resume() { c.signal(syscall.SIGCONT) }
+
+// signal sends a signal to the server, and then to its other processes: while it stands
+// still it makes no more of them.
+func (c *Cluster) signal(s syscall.Signal) {
+	postmaster := c.server.Process
+	_ = postmaster.Signal(s)
+	for _, pid := range children(postmaster.Pid) {
+		_ = syscall.Kill(pid, s)
+	}
+}
+
 // outlive waits for the end of a process that was killed: while one holds the shared
 // memory, the server does not start again.
 func outlive(pid int) {

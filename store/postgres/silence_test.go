@@ -3,12 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
-	"net/url"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,120 +12,23 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// A hole stands between a handle and its server. What it swallows is lost without
-// a word to either.
-type hole struct {
-	target string
-	deaf   atomic.Bool // new connections are swallowed too
-
-	close func() // ends it, with all that leads through it
-
-	mu    sync.Mutex        // guards links
-	links [][2]*atomic.Bool // what is lost: of the handle's words, and of the server's
-}
-
-// dig answers a hole and the url that leads through it.
-func dig(t *testing.T) (*hole, string) {
-	t.Helper()
-	u, err := url.Parse(pgtest.URL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &hole{target: u.Host}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var links sync.WaitGroup
-	links.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			links.Go(func() { h.link(ctx, c) })
-		}
-	})
-	h.close = sync.OnceFunc(func() { l.Close(); cancel(); links.Wait() })
-	t.Cleanup(h.close)
-	u.Host = l.Addr().String()
-	return h, u.String()
-}
-
-func (h *hole) link(ctx context.Context, client net.Conn) {
-	server, err := net.Dial("tcp", h.target)
-	if err != nil {
-		client.Close()
-		return
-	}
-	swallowed := [2]*atomic.Bool{new(atomic.Bool), new(atomic.Bool)}
-	for _, s := range swallowed {
-		s.Store(h.deaf.Load())
-	}
-	h.mu.Lock()
-	h.links = append(h.links, swallowed)
-	h.mu.Unlock()
-	end := func() { client.Close(); server.Close() }
-	defer context.AfterFunc(ctx, end)()
-	var both sync.WaitGroup
-	for i, way := range [][2]net.Conn{{client, server}, {server, client}} {
-		both.Go(func() {
-			defer end()
-			_, _ = io.Copy(swallower{way[1], swallowed[i]}, way[0]) // either end closes
-		})
-	}
-	both.Wait()
-}
-
-type swallower struct {
-	io.Writer
-	on *atomic.Bool
-}
-
-func (s swallower) Write(p []byte) (int, error) {
-	if s.on.Load() {
-		return len(p), nil
-	}
-	return s.Writer.Write(p)
-}
-
-// swallow loses what is sent from now on over the connections that there are.
-func (h *hole) swallow() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, l := range h.links {
-		l[0].Store(true)
-		l[1].Store(true)
-	}
-}
-
-// mute loses the answers alone.
-func (h *hole) mute() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, l := range h.links {
-		l[1].Store(true)
-	}
-}
-
 // TestSilentConnections: a connection that says nothing any more holds up no
 // transaction for long: it is begun anew on another one, and if there is none it
 // ends with a clear word, and nothing was decided (T10).
 func TestSilentConnections(t *testing.T) {
 	t.Parallel()
-	h, url := dig(t)
+	h, url := pgtest.Dig(t, pgtest.URL(t))
 	db := open(t, url)
-	defer h.close() // before the handle is
+	defer h.Close() // before the handle is
 	submit(t, db, 1, 1)
-	h.swallow()
+	h.Swallow()
 	db.cache.clear()
 	db.patience = 5 * time.Second // for the new connection, too
 	submit(t, db, 1, 1)
 
 	// What is optimistic may have been committed, and is begun anew by whoever has
 	// found out that it was not.
-	h.swallow()
+	h.Swallow()
 	db.patience = 300 * time.Millisecond
 	if err := db.Do(t.Context(), &store.Query{}, func(*store.Facts) (*store.Changes, error) { return &store.Changes{}, nil }); !errors.Is(err, store.ErrUnknown) {
 		t.Errorf("an optimistic transaction on a silent connection: %v; want an unknown outcome", err)
@@ -139,8 +37,8 @@ func TestSilentConnections(t *testing.T) {
 	submit(t, db, 1, 1)
 
 	db.cache.clear()
-	h.deaf.Store(true)
-	h.swallow()
+	h.Deafen(true)
+	h.Swallow()
 	db.patience = 300 * time.Millisecond
 	decided := false
 	err := db.Do(t.Context(), &store.Query{}, func(*store.Facts) (*store.Changes, error) { decided = true; return nil, nil })
@@ -149,7 +47,7 @@ func TestSilentConnections(t *testing.T) {
 		t.Errorf("decided: %v, %v; want that the database does not answer, with a hint", decided, err)
 	}
 
-	h.deaf.Store(false)
+	h.Deafen(false)
 	db.patience = time.Minute
 	submit(t, db, 1, 1)
 	if jobs, err := db.Jobs(t.Context(), store.JobFilter{}); err != nil || len(jobs) != 4 {
@@ -170,9 +68,9 @@ func TestUnansweredCommits(t *testing.T) {
 	for _, kind := range []string{"brief", "long"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			h, url := dig(t)
+			h, url := pgtest.Dig(t, pgtest.URL(t))
 			p := &pair{T: t, a: open(t, url)}
-			defer h.close()
+			defer h.Close()
 			do(t, p.a, &store.Query{}, func(_ *store.Facts, d *draft) { p.worker = d.newWorker() })
 			p.job = running(t, p.a)
 			p.q = &store.Query{Jobs: []int64{p.job.Key()}, Watched: []int64{p.worker.Key()}}
@@ -180,7 +78,7 @@ func TestUnansweredCommits(t *testing.T) {
 			if !p.knows(p.a) {
 				t.Fatal("it would not be optimistic")
 			}
-			h.mute()
+			h.Mute()
 			p.a.patience = time.Second
 			var entry store.Entry
 			decided := 0
