@@ -68,7 +68,7 @@ var plumbing = []string{"machine", "lifecycle"}
 
 // pure are the packages without clock, randomness and I/O: now, ids and jitter
 // arrive with the command. The first of them uses the standard library only.
-var pure = []string{"machine", "lifecycle", "audit", ".", "document", "workflow", "schedule", "program"}
+var pure = []string{"machine", "lifecycle", "audit", ".", "document", "workflow", "schedule", "program", "internal/health"}
 
 // impureImports are not imported by pure packages, nor is what is below them but
 // for pureImports.

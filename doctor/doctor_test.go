@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -143,7 +144,7 @@ func TestExamine(t *testing.T) {
 		"no route":        {func(w *Ward) { w.Waiting[0].Route = 8 }, nil, "routes", Problem},
 		"paused worker":   {func(w *Ward) { w.Workers[0].State = lifecycle.WorkerPaused }, nil, "routes", Problem},
 		"dead worker": {func(w *Ward) {
-			w.Waiting, w.Dead = nil, map[int64]string{w.Workers[0].Key(): "its process is gone"}
+			w.Waiting, w.Living = nil, gone(w)
 		}, nil, "workers", Warning},
 		"long queue":        {func(w *Ward) { w.Waiting[0].Oldest = w.Now - 601*second }, nil, "queue", Warning},
 		"late deadlines":    {func(w *Ward) { w.Late[0].Since = w.Now - 61*second }, nil, "deadlines", Problem},
@@ -191,13 +192,18 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
+// gone is what is seen of the first worker of a ward when its process is gone.
+func gone(w *Ward) *health.Report {
+	return &health.Report{Now: w.Now, Workers: []health.Sighting{{Worker: w.Workers[0].Key(), Beat: w.Now, Lock: health.Free}}}
+}
+
 // TestADeadDevEvaluatesNothing: it is known of its worker at once.
 func TestADeadDevEvaluatesNothing(t *testing.T) {
 	t.Parallel()
 	w := healthy()
 	w.Nodes = w.Nodes[:1]
 	w.Nodes[0].Role = "dev"
-	w.Dead = map[int64]string{w.Workers[0].Key(): "its process is gone"}
+	w.Living = gone(w)
 	all := Examine(w, nil)
 	if !slices.ContainsFunc(all, func(f Finding) bool { return f.Check == "server" && f.Severity == Problem }) {
 		t.Errorf("findings %v, want that nobody evaluates", all)

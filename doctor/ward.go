@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -17,9 +18,9 @@ type Ward struct {
 	Skew    int64 // microseconds that this machine's clock is ahead, at least
 	Nodes   []*pawl.Node
 	Workers []*pawl.Worker // in a living state
-	Dead    map[int64]string
-	Waiting []Waiting // for a worker, by route
-	Open    int       // unfinished jobs that are not paused
+	Living  *health.Report // what was seen of them
+	Waiting []Waiting      // for a worker, by route
+	Open    int            // unfinished jobs that are not paused
 	Late    []Late
 }
 
@@ -44,6 +45,17 @@ type Late struct {
 // 10 s at least, before it counts no more: it has stopped, or died.
 const silentAfter = 30 * time.Second
 
+// dead returns how it is known of workers that they seem dead.
+func (w *Ward) dead() map[int64]string {
+	dead := make(map[int64]string)
+	if w.Living != nil {
+		for _, d := range health.Glance(w.Living, health.Silence) {
+			dead[d.Worker] = d.Reason()
+		}
+	}
+	return dead
+}
+
 // Examine judges a ward, and the jobs of which nothing moves.
 func Examine(w *Ward, stuck []pawl.StuckJob) []Finding {
 	r := new(Report)
@@ -61,9 +73,10 @@ func Examine(w *Ward, stuck []pawl.StuckJob) []Finding {
 // alive answers the processes that are heard of, but for those whose worker is dead.
 func (w *Ward) alive() []*pawl.Node {
 	var alive []*pawl.Node
+	dead := w.dead()
 	for _, n := range w.Nodes {
 		lost := slices.ContainsFunc(w.Workers, func(x *pawl.Worker) bool {
-			return n.Role != "server" && w.Dead[x.Key()] != "" && x.Host == n.Host && x.PID == n.PID
+			return n.Role != "server" && dead[x.Key()] != "" && x.Host == n.Host && x.PID == n.PID
 		})
 		if !lost && since(w.Now, n.BeatAt) < silentAfter {
 			alive = append(alive, n)
@@ -122,7 +135,7 @@ func some(names []string) string {
 
 // server leaves a database alone whose workers say nothing of their process.
 func (r *Report) server(w *Ward) {
-	if len(w.Nodes) == 0 && len(w.Workers) > len(w.Dead) {
+	if len(w.Nodes) == 0 && len(w.Workers) > len(w.dead()) {
 		return
 	}
 	evaluates := func(n *pawl.Node) bool { return n.Role == "server" || n.Role == "dev" }
@@ -132,8 +145,9 @@ func (r *Report) server(w *Ward) {
 }
 
 func (r *Report) workers(w *Ward) {
+	dead := w.dead()
 	for _, x := range w.Workers {
-		if why := w.Dead[x.Key()]; why != "" {
+		if why := dead[x.Key()]; why != "" {
 			r.Say("workers", Warning, workerName(x), "%s", why)
 		}
 	}
@@ -161,8 +175,9 @@ func (r *Report) routes(w *Ward) {
 
 // served reports whether a worker is alive that takes what is on the route.
 func (w *Ward) served(route int64) bool {
+	dead := w.dead()
 	return slices.ContainsFunc(w.Workers, func(x *pawl.Worker) bool {
-		return w.Dead[x.Key()] == "" && x.State != lifecycle.WorkerPaused && slices.Contains(x.Routes, route)
+		return dead[x.Key()] == "" && x.State != lifecycle.WorkerPaused && slices.Contains(x.Routes, route)
 	})
 }
 

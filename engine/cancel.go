@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
@@ -113,9 +114,30 @@ func (e *Engine) Terminate(ctx context.Context, worker int64, note workflow.Note
 	return e.committer.one(ctx, &release{worker: worker, note: note, end: true})
 }
 
-// Takeover releases at once what workers of dead processes held. The engine does
-// so by itself within seconds, with more patience for connections that break.
-func (e *Engine) Takeover(ctx context.Context) error { return e.evaluator.reapOnce(ctx, 0) }
+// Takeover releases at once what workers of processes held that are known to be dead.
+// The engine finds the others within seconds. A lock that was lost with a connection
+// is no proof of that; gone may know, of workers of its own machine. It may be nil.
+func (e *Engine) Takeover(ctx context.Context, gone func(*pawl.Worker) bool) error {
+	seen, err := e.store.Observe(ctx)
+	if err != nil || len(seen.Workers) == 0 {
+		return err
+	}
+	workers, err := e.store.Workers(ctx, true)
+	if err != nil {
+		return err
+	}
+	dead := make(map[int64]bool)
+	for _, w := range workers {
+		dead[w.Key()] = gone != nil && gone(w)
+	}
+	for i := range seen.Workers {
+		if s := &seen.Workers[i]; s.Lock == health.Lost && dead[s.Worker] {
+			s.Lock = health.Free
+		}
+	}
+	e.evaluator.bury(ctx, health.Proven(seen))
+	return nil
+}
 
 // A release takes the steps of a worker that is dead or has ended away from it.
 // It does not touch their jobs: it leaves the outcomes to be weighed.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/workflow"
@@ -69,7 +70,7 @@ func (c Config) withDefaults() Config {
 		c.Poll = 3 * time.Second
 	}
 	if c.Silence == 0 {
-		c.Silence = 6 * time.Second
+		c.Silence = health.Silence
 	}
 	if c.Evaluators == 0 {
 		c.Evaluators = 2

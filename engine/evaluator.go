@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/workflow"
@@ -217,8 +218,10 @@ func (v *evaluator) done(job int64) {
 func (v *evaluator) watch(ctx context.Context, r *rounds) {
 	poll := time.NewTimer(0)
 	defer poll.Stop()
+	judge := health.NewJudge(v.e.cfg.Silence, v.pace())
 	var dead time.Time // when dead workers are looked for next
 	var pages sweep    // of pending jobs, which may still find no worker
+	failing := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -235,23 +238,29 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 		begun := time.Now()
 		q := store.LookQuery{Limit: lookLimit, Skip: pages.begin(begun)}
 		if !begun.Before(dead) {
-			q.Silence = v.e.cfg.Silence
+			q.Living = true
 			dead = begun.Add(v.pace())
 		}
 		wait := v.pace()
 		agenda, err := v.e.store.Look(ctx, q)
+		answered := time.Now()
 		if err != nil {
-			if ctx.Err() == nil {
+			judge.Failed(begun)
+			dead, wait = begun, askAgain
+			if ctx.Err() == nil && !failing {
 				v.e.log.Warn("looking for work failed; it is tried again", "error", err)
 			}
 		} else {
-			took := time.Since(begun)
+			took := answered.Sub(begun)
+			judge.Heard(agenda.Now, begun, answered)
+			v.reap(ctx, judge, agenda.Living, begun, answered)
 			wait = v.until(agenda, v.deal(ctx, agenda))
 			if pages.more(len(agenda.Pending), time.Now()) {
 				wait = min(wait, pageEvery)
 			}
 			v.rest(ctx, took*dearLook)
 		}
+		failing = err != nil
 		r.end(ctx, err)
 		poll.Reset(min(wait, max(time.Until(dead), minPause)))
 	}
@@ -294,6 +303,10 @@ func (s *sweep) more(found int, now time.Time) bool {
 	}
 	return false
 }
+
+// askAgain is how long a failed look is left alone: whether the database is away for
+// long is to be known.
+const askAgain = 200 * time.Millisecond
 
 // pace is how long the database is left alone when nothing is to be done.
 func (v *evaluator) pace() time.Duration {
@@ -347,9 +360,6 @@ func (v *evaluator) deal(ctx context.Context, a *store.Agenda) int {
 	}
 	for _, job := range a.Pending {
 		v.pending(job)
-	}
-	for _, d := range a.Dead {
-		v.release(ctx, &release{worker: d.Worker, note: workflow.Note{Reason: d.Reason}, end: true})
 	}
 	for _, worker := range a.Orphans {
 		v.release(ctx, &release{worker: worker, note: workflow.Note{Reason: "it had ended while it held steps"}})
@@ -418,13 +428,17 @@ func (v *evaluator) maintain(ctx context.Context, r *rounds) {
 	}
 }
 
-// reapOnce releases what dead workers held.
-func (v *evaluator) reapOnce(ctx context.Context, silence time.Duration) error {
-	dead, err := v.e.store.Reap(ctx, silence)
-	for _, d := range dead {
-		v.release(ctx, &release{worker: d.Worker, note: workflow.Note{Reason: d.Reason}, end: true})
+// reap releases what dead workers held, if the look has reported on the living.
+func (v *evaluator) reap(ctx context.Context, judge *health.Judge, r *health.Report, asked, answered time.Time) {
+	if r != nil {
+		v.bury(ctx, judge.Look(r, asked, answered))
 	}
-	return err
+}
+
+func (v *evaluator) bury(ctx context.Context, dead []health.Death) {
+	for _, d := range dead {
+		v.release(ctx, &release{worker: d.Worker, note: workflow.Note{Reason: d.Reason()}, end: true})
+	}
 }
 
 func (v *evaluator) release(ctx context.Context, r *release) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -76,16 +77,16 @@ type process struct {
 	pid  int
 }
 
-// living answers the workers that live, and of those that nobody has released yet
-// how it is known that they are dead.
+// living returns the workers that live, and of those that nobody has released yet
+// how it seems that they are dead.
 func (e *Engine) living(ctx context.Context) ([]*pawl.Worker, map[int64]string, error) {
-	gone, err := e.store.Reap(ctx, e.cfg.Silence) // which only looks
+	seen, err := e.store.Observe(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	dead := make(map[int64]string)
-	for _, d := range gone {
-		dead[d.Worker] = d.Reason
+	for _, d := range health.Glance(seen, e.cfg.Silence) {
+		dead[d.Worker] = d.Reason()
 	}
 	workers, err := e.store.Workers(ctx, true)
 	return slices.DeleteFunc(workers, func(w *pawl.Worker) bool { return dead[w.Key()] != "" }), dead, err

@@ -24,6 +24,7 @@ type news struct {
 func (w *Worker) beat() {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
+	failed := false
 	for {
 		select {
 		case <-tick.C:
@@ -31,23 +32,33 @@ func (w *Worker) beat() {
 		case <-w.life.Done():
 			return
 		}
-		w.beatOnce()
-		tick.Reset(w.config.Beat)
+		next := w.config.Beat
+		if err := w.beatOnce(); err == nil {
+			failed = false
+		} else {
+			if w.life.Err() == nil && !failed {
+				w.log.Warn("a heartbeat failed; it is tried again until one is answered", "error", err)
+			}
+			failed, next = true, min(next, beatAgain)
+		}
+		tick.Reset(next)
 	}
 }
 
-func (w *Worker) beatOnce() {
+// beatAgain is how soon a heartbeat is tried again that failed. Its attempts are bounded
+// by the store, so that several have room in the silence.
+const beatAgain = 200 * time.Millisecond
+
+func (w *Worker) beatOnce() error {
 	p := w.pulse()
 	said, err := w.config.Store.Beat(w.life, p)
 	if err != nil {
-		if w.life.Err() == nil {
-			w.log.Warn("a heartbeat failed", "error", err)
-		}
-		return
+		return err
 	}
 	w.stop(said.Stops)
 	w.tell(news{p.Worker, said.State, said.Work})
 	w.spare(p.Worker, said.State)
+	return nil
 }
 
 // pulse answers what is to be said now. Routes are named only while the worker can

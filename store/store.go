@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/machine"
 )
 
@@ -76,12 +77,9 @@ type Ledger interface {
 	// has to know. On a server that is one statement.
 	Beat(ctx context.Context, p Pulse) (*Pulsed, error)
 
-	// Reap answers the workers in a living state that are dead: nobody holds
-	// "worker/KEY" any more, or no beat was seen for as long as silence. The
-	// reason says which. A store may give a worker that nobody holds a moment
-	// to take its name again; with a silence of 0 it does not, and looks at
-	// names alone.
-	Reap(ctx context.Context, silence time.Duration) ([]Dead, error)
+	// Observe reports on the workers in a living state: their last beats, and how
+	// the lock of "worker/KEY" was found. It judges nobody.
+	Observe(ctx context.Context) (*health.Report, error)
 }
 
 // A Query names what a transaction has to see. Records named by several fields
@@ -243,20 +241,20 @@ type Answer struct {
 
 // A LookQuery says how far a look goes.
 type LookQuery struct {
-	Limit   int           // at most so many of each kind
-	Skip    int           // of pending jobs, those after the first so many
-	Silence time.Duration // see Reap; 0 does not look for the dead
+	Limit  int  // at most so many of each kind
+	Skip   int  // of pending jobs, those after the first so many
+	Living bool // report on the workers, too
 }
 
 // An Agenda is what needs the evaluator.
 type Agenda struct {
 	Now     int64
-	Marked  []int64 // jobs marked, or with a step marked, Attention
-	Due     []Due   // deadlines of jobs, steps and schedules that have passed, by time
-	NextDue int64   // the earliest deadline that has not, or 0
-	Pending []int64 // pending jobs, not paused, that no worker starts by itself (route 0), by (rank, id)
-	Orphans []int64 // workers that have ended and still hold steps in progress; they may be looked for with the dead alone
-	Dead    []Dead  // as Reap answers them
+	Marked  []int64        // jobs marked, or with a step marked, Attention
+	Due     []Due          // deadlines of jobs, steps and schedules that have passed, by time
+	NextDue int64          // the earliest deadline that has not, or 0
+	Pending []int64        // pending jobs, not paused, that no worker starts by itself (route 0), by (rank, id)
+	Orphans []int64        // workers that have ended and still hold steps in progress; they may be looked for with Living alone
+	Living  *health.Report // as Observe returns it; nil if it was not asked for
 }
 
 // A Due is a record whose deadline has passed.
@@ -289,12 +287,6 @@ type Stop struct {
 
 // NodeMemory is how long a process that is silent is remembered.
 const NodeMemory = 10 * time.Minute
-
-// A Dead is a worker that no longer lives, and how that was told.
-type Dead struct {
-	Worker int64
-	Reason string
-}
 
 // A HeldError is returned by Hold when the name is taken.
 type HeldError struct {

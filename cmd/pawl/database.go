@@ -128,7 +128,7 @@ func (a *app) openStore(ctx context.Context) (store.Store, database, error) {
 		return nil, db, err
 	}
 	if db.postgres != "" {
-		s, err := postgres.Open(ctx, postgres.Config{URL: db.postgres, Log: a.log})
+		s, err := postgres.Open(ctx, postgres.Config{URL: db.postgres, Silence: a.silence, Log: a.log})
 		if err != nil {
 			return nil, db, err
 		}

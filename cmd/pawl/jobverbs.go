@@ -116,7 +116,7 @@ func (a *app) ends(ctx context.Context, l *ledger, jobs []pawl.ID) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	if err := l.engine.Takeover(ctx); err != nil {
+	if err := l.engine.Takeover(ctx, deadHere); err != nil {
 		return err
 	}
 	moment, done := context.WithTimeout(ctx, time.Second)

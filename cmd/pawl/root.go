@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,8 @@ type app struct {
 	log       *slog.Logger
 	logs      *spout
 	given     string // the global flags that a hint has to repeat
+
+	silence time.Duration // of the workers of this process; 0 is the default
 }
 
 const rootLong = `Pawl runs workflows as durable jobs: every step is a state machine, every move

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/runner"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -36,15 +38,12 @@ type service struct {
 }
 
 const (
-	minSilence     = 2 * time.Second
-	defaultSilence = 6 * time.Second
-	minBeat        = 100 * time.Millisecond
-	defaultBeat    = 2 * time.Second
-	maxBeat        = time.Minute
-	maxDrain       = 24 * time.Hour
-	maxFloor       = 90
+	minBeat  = 100 * time.Millisecond
+	maxBeat  = time.Minute
+	maxDrain = 24 * time.Hour
+	maxFloor = 90
 
-	beatsInSilence = 3 // that a worker may miss
+	beatsInSilence = 3 // for a worker that is told how often to beat
 )
 
 func (s *service) bindName(c *cobra.Command) {
@@ -52,7 +51,7 @@ func (s *service) bindName(c *cobra.Command) {
 }
 
 func (s *service) bindSilence(c *cobra.Command) {
-	c.Flags().DurationVar(&s.silence, "silence", defaultSilence, "how long a worker may be silent before its steps go to others, 2s or more")
+	c.Flags().DurationVar(&s.silence, "silence", health.Silence, "how long a worker may be silent before its steps go to others, 2s or more")
 }
 
 func (s *service) bindWorker(c *cobra.Command) {
@@ -67,8 +66,8 @@ func (s *service) check(c *cobra.Command) error {
 	switch {
 	case has("capacity") && (s.capacity < 1 || s.capacity > 1000):
 		return usage("", "--capacity %d: want 1 to 1000", s.capacity)
-	case has("silence") && s.silence < minSilence:
-		return usage("", "--silence %s: want %s or more", s.silence, minSilence)
+	case has("silence") && s.silence < health.MinSilence:
+		return usage("", "--silence %s: want %s or more", s.silence, health.MinSilence)
 	case has("drain-timeout") && (s.drain < 0 || s.drain > maxDrain):
 		return usage("", "--drain-timeout %s: want 0s to %s", s.drain, maxDrain)
 	case has("beat") && (s.beat < minBeat || s.beat > maxBeat):
@@ -94,7 +93,7 @@ func (s *service) beats() time.Duration {
 	if s.beat != 0 {
 		return s.beat
 	}
-	return min(defaultBeat, s.silence/beatsInSilence)
+	return health.Beat(s.silence)
 }
 
 // node answers what the process says of itself, under a number made anew.
@@ -189,6 +188,7 @@ func isClosed(c <-chan struct{}) bool {
 
 // openService opens the database with an engine as the service wants it.
 func (a *app) openService(ctx context.Context, s *service, c engine.Config) (*ledger, error) {
+	a.silence = cmp.Or(s.silence, beatsInSilence*s.beat)
 	c.Silence, c.Retention = s.silence, time.Duration(s.retention)
 	return a.openEngine(ctx, c)
 }

@@ -36,7 +36,7 @@ func (s *session) run(ctx context.Context, f follower) (*pawl.JobView, error) {
 	defer release()
 	defer outliveReaders()()
 	if s.resumed {
-		if err := s.ledger.engine.Takeover(ctx); err != nil {
+		if err := s.ledger.engine.Takeover(ctx, deadHere); err != nil {
 			f.close()
 			return nil, err
 		}
@@ -132,6 +132,12 @@ const (
 )
 
 func gone(pid int) bool { return pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+// deadHere reports whether a worker was a process of this machine that is no more.
+func deadHere(w *pawl.Worker) bool {
+	host, err := os.Hostname()
+	return err == nil && w.Host == host && gone(w.PID)
+}
 
 func holderOf(held *store.HeldError) (h holder) {
 	if json.Unmarshal(held.Note, &h) != nil {

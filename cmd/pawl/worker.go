@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/internal/health"
 )
 
 const workerLong = `Run a worker until Ctrl-C or SIGTERM: it claims steps and runs them. What it
@@ -39,7 +40,7 @@ func newWorker(a *app) *cobra.Command {
 	}
 	s.bindName(c)
 	s.bindWorker(c)
-	c.Flags().DurationVar(&s.beat, "beat", defaultBeat, "how often it says that it lives, 100ms to 1m; a third of the --silence of the servers, or less")
+	c.Flags().DurationVar(&s.beat, "beat", health.Beat(health.Silence), "how often it says that it lives, 100ms to 1m; a third of the --silence of the servers, or less")
 	c.Flags().DurationVar(&s.drain, "drain-timeout", 30*time.Second, "how long what runs may take to end after the first signal; 0s interrupts it at once")
 	c.AddCommand(newWorkerList(a), newWorkerShow(a), newWorkerHistory(a), newWorkerPause(a), newWorkerResume(a), newWorkerTerminate(a))
 	return c

@@ -2,22 +2,19 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
 )
-
-// unheldGrace is how long a worker that nobody holds may go without a beat: it
-// may be about to take its name, or to take it again on a new connection.
-const unheldGrace = 2 * time.Second
 
 // beat says and answers all in one statement: a row for each stop, and one for
 // the rest.
@@ -84,38 +81,46 @@ where at > `+clock+` - $1::bigint order by started_at, id`, func(c *cursor) {
 // so that those who have ended are not read.
 var livingWorker = "state in ('" + strings.Join(words(living(lifecycle.Worker)), "', '") + "')"
 
-// readLiving answers the workers that live by their record: how long they have been
-// quiet, and whether the lock of their name is held. The server shows the key of an
-// advisory lock in two halves.
-var readLiving = `with locked as (
-  select classid::bigint << 32 | objid::bigint as key from pg_locks
-  where locktype = 'advisory' and objsubid = 1 and granted
-    and database = (select oid from pg_database where datname = current_database())
-)
-select w.id, (` + clock + ` - greatest(w.created_at, coalesce(b.at, 0)))::bigint as quiet, exists (
-  select 1 from locked where key = hashtextextended(current_schema() || '/' || 'worker/' || w.id, 7061776)) as held
-from worker w left join beat b on b.worker = w.id where w.` + livingWorker + ` order by w.id`
-
-// Reap answers the workers that are dead; see store.Ledger.
-func (db *DB) Reap(ctx context.Context, silence time.Duration) ([]store.Dead, error) {
-	var dead []store.Dead
-	err := db.query(ctx, "look for dead workers", readLiving, func(c *cursor) {
-		key, quiet, held := c.num(), time.Duration(c.num())*time.Microsecond, c.flag()
-		if why := verdict(quiet, held, silence); why != "" {
-			dead = append(dead, store.Dead{Worker: key, Reason: why})
-		}
-	})
-	return dead, err
+// lockFound says how the lock of a worker's name is, as health.Lock numbers it: held,
+// lost with a connection, or released by its owner, who takes the row of the name along.
+// The server shows the key of an advisory lock in two halves.
+func lockFound(worker string) string {
+	return "case when exists (select 1 from locked where key = hashtextextended(current_schema() || '/' || 'worker/' || " + worker + ", 7061776)) then " + lockNumber(health.Held) +
+		" when exists (select 1 from hold where name = 'worker/' || " + worker + ") then " + lockNumber(health.Lost) + " else " + lockNumber(health.Free) + " end"
 }
 
-// verdict says why a worker is dead, or nothing. With a silence of 0 names alone
-// count, without grace.
-func verdict(quiet time.Duration, held bool, silence time.Duration) string {
-	switch {
-	case !held && (quiet >= unheldGrace || silence == 0):
-		return "its process is gone"
-	case silence != 0 && quiet >= silence:
-		return fmt.Sprintf("silent for %d s", int(quiet.Seconds()))
-	}
-	return ""
+func lockNumber(l health.Lock) string { return strconv.Itoa(int(l)) }
+
+const (
+	lockedKeys = `select classid::bigint << 32 | objid::bigint as key from pg_locks
+  where locktype = 'advisory' and objsubid = 1 and granted
+    and database = (select oid from pg_database where datname = current_database())`
+
+	// startOfServer is when the server was started, in microseconds.
+	startOfServer = "(extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint"
+)
+
+// readLiving reads the workers that live by their record: their last beat, or their
+// registration, and how the lock of their name is.
+var readLiving = `with locked as (` + lockedKeys + `)
+select w.id, greatest(w.created_at, coalesce(b.at, 0)) as beat, ` + lockFound("w.id") + ` as lock
+from worker w left join beat b on b.worker = w.id where w.` + livingWorker + ` order by w.id`
+
+var observe = "select true, " + clock + ", " + startOfServer + ", 0 union all select false, l.* from (" + readLiving + ") l"
+
+// Observe reports on the workers that live by their record; see store.Ledger.
+func (db *DB) Observe(ctx context.Context) (*health.Report, error) {
+	r := new(health.Report)
+	err := db.query(ctx, "look for dead workers", observe, func(c *cursor) {
+		if c.flag() {
+			r.Now, r.Started = c.num(), c.num()
+			return
+		}
+		r.Workers = append(r.Workers, sighting(c))
+	})
+	return r, err
+}
+
+func sighting(c *cursor) health.Sighting {
+	return health.Sighting{Worker: c.num(), Beat: c.num(), Lock: health.Lock(c.num())}
 }

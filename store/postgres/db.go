@@ -7,6 +7,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -20,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -37,6 +39,10 @@ type Config struct {
 	// others and for hints from others. 0 means 8, and 1 means 2: a decision
 	// may have to look something up while its transaction is open.
 	MaxConns int
+
+	// Silence is how long a worker of this process may go without a beat. A beat, and
+	// an attempt to connect for it, takes a third of it at most. Default 6 s.
+	Silence time.Duration
 
 	// Log receives what does not reach a caller. nil discards it.
 	Log *slog.Logger
@@ -61,6 +67,7 @@ type DB struct {
 	cache    rowCache
 	running  runningRows
 	briefs   briefs
+	silence  time.Duration // see Config.Silence
 	spare    bool          // a processor may wait for the server
 	awaiting atomic.Bool   // one does
 	patience time.Duration // with one reading half
@@ -83,7 +90,8 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	db := &DB{
 		Schema: schema, log: schema.log, channel: channelOf(schema.name),
 		handle: strconv.FormatUint(rand.Uint64(), 36), patience: readLimit,
-		spare: runtime.GOMAXPROCS(0) > 1,
+		silence: cmp.Or(cfg.Silence, health.Silence),
+		spare:   runtime.GOMAXPROCS(0) > 1,
 	}
 	pool, err := db.connect(ctx, cfg)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/pawl-dev/pawl/internal/pgtest"
 	"github.com/pawl-dev/pawl/store"
@@ -71,7 +70,7 @@ func visits(t testing.TB, db *DB) map[string]func() error {
 		"claim of one route":        claim(1),
 		"claim of several routes":   claim(1, 2, 3),
 		"look":                      func() error { _, err := db.Look(ctx, store.LookQuery{Limit: 200}); return err },
-		"reap":                      func() error { _, err := db.Reap(ctx, time.Hour); return err },
+		"observe":                   func() error { _, err := db.Observe(ctx); return err },
 		"living workers":            func() error { _, err := db.Workers(ctx, true); return err },
 		"schedules":                 func() error { _, err := db.Schedules(ctx, ""); return err },
 		"jobs of a concurrency key": func() error { _, err := db.PendingIn(ctx, 5, 10); return err },

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
@@ -23,7 +23,7 @@ m(job) as (
   union all
   select (select s.job from step s where s.mark = 1 and s.job > m.job order by s.job limit 1) from m where m.job is not null
 )
-select 0, now, 0::bigint, 0::bigint, 0::bigint, '' from t
+select 0, now, ` + startOfServer + `, 0::bigint, 0::bigint, '' from t
 union all (select 1, job, 0, 0, 0, '' from m where job is not null limit $1::bigint)
 union all (select 1, id, 0, 0, 0, '' from job where mark = 1 order by id limit $1::bigint)
 union all select 2, least(
@@ -40,7 +40,7 @@ union all (select 5, h.worker, 0, 0, 0, '' from (
     select h.worker from (select distinct worker from running where worker > 0 and $4::bool) h
       cross join lateral (select 1 from worker where id = h.worker and state = any($3::text[]) offset 0) w offset 0
   ) h where exists (` + heldBy("h.worker") + `) limit $1::bigint)
-union all (select 6, l.id, l.quiet, l.held::int, 0, '' from (` + readLiving + `) l where $4::bool)
+union all (select 6, l.id, l.beat, l.lock, 0, '' from (` + readLiving + `) l where $4::bool)
 union all select 7, 0, 0, 0, 0, '' where $4::bool and exists (select 1 from running where due_at <= (select now from t))`}
 
 var kinds = [...]string{kindStep, kindJob, kindWorker, kindSchedule}
@@ -63,10 +63,13 @@ func (db *DB) look(ctx context.Context, q store.LookQuery) (*store.Agenda, error
 	}
 	defer conn.Release()
 	a := new(store.Agenda)
+	if q.Living {
+		a.Living = new(health.Report)
+	}
 	p := db.pipe(conn)
 	untidy := false
-	p.add(agenda, func(c *cursor) { untidy = note(a, c, q.Silence) || untidy }, num(int64(q.Limit)), num(int64(q.Skip)),
-		texts(lifecycle.Worker.Ends), truth(q.Silence > 0))
+	p.add(agenda, func(c *cursor) { untidy = note(a, c) || untidy }, num(int64(q.Limit)), num(int64(q.Skip)),
+		texts(lifecycle.Worker.Ends), truth(q.Living))
 	if err := p.run(ctx); err != nil {
 		return nil, queryError("look for work", err)
 	}
@@ -83,10 +86,13 @@ func (db *DB) look(ctx context.Context, q store.LookQuery) (*store.Agenda, error
 }
 
 // note adds one row of the agenda, or reports that the table of what runs is untidy.
-func note(a *store.Agenda, c *cursor, silence time.Duration) (untidy bool) {
+func note(a *store.Agenda, c *cursor) (untidy bool) {
 	switch c.num() {
 	case 0:
 		a.Now = c.num()
+		if a.Living != nil {
+			a.Living.Now, a.Living.Started = a.Now, c.num()
+		}
 	case 1:
 		a.Marked = append(a.Marked, c.num())
 	case 2:
@@ -98,10 +104,7 @@ func note(a *store.Agenda, c *cursor, silence time.Duration) (untidy bool) {
 	case 5:
 		a.Orphans = append(a.Orphans, c.num())
 	case 6:
-		worker, quiet, held := c.num(), time.Duration(c.num())*time.Microsecond, c.num() == 1
-		if why := verdict(quiet, held, silence); why != "" {
-			a.Dead = append(a.Dead, store.Dead{Worker: worker, Reason: why})
-		}
+		a.Living.Workers = append(a.Living.Workers, sighting(c))
 	case 7:
 		untidy = true
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
@@ -49,8 +50,8 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestLifeOfAWorker: a name is held by one, beats and stops, and death is told
-// by a free lock or by silence (J9, T10).
+// TestLifeOfAWorker: a name is held by one, beats and stops, and how the lock of a
+// worker is found: held, lost with the connection, or released (J9, T10).
 func TestLifeOfAWorker(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
@@ -63,26 +64,21 @@ func TestLifeOfAWorker(t *testing.T) {
 		s := d.newStep(j, 1, 1)
 		s.State, s.Worker, s.Claims, s.DueEvent = lifecycle.StepInProgress, w.Key(), 4, lifecycle.StepCancel
 	})
-	dead := func() string {
+	seen := func(what string, old time.Duration, lock health.Lock) {
 		t.Helper()
-		list, err := other.Reap(t.Context(), 6*time.Second)
-		if err != nil || len(list) > 1 {
-			t.Fatal(list, err)
+		r, err := other.Observe(t.Context())
+		if err != nil || len(r.Workers) != 1 || r.Started == 0 {
+			t.Fatalf("%s: %+v, %v; want one worker, and the start of the server", what, r, err)
 		}
-		if len(list) == 0 {
-			return ""
+		got := r.Workers[0]
+		if age := time.Duration(r.Now-got.Beat) * time.Microsecond; got.Worker != w.Key() || got.Lock != lock || age < old || age > old+5*time.Second {
+			t.Errorf("%s: heard of %s ago, with lock %d; want %s and %d", what, age, got.Lock, old, lock)
 		}
-		return list[0].Reason
 	}
-	if dead() == "" {
-		t.Error("a worker without a beat for 10 s lives")
-	}
+	seen("registered, and nothing since", 10*time.Second, health.Free)
 	said, err := db.Beat(t.Context(), store.Pulse{Worker: w.Key()})
 	if err != nil || len(said.Stops) != 1 || said.Stops[0].Claim != 4 {
 		t.Errorf("beat answers %v, %v", said, err)
-	}
-	if why := dead(); why != "" {
-		t.Errorf("dead right after a beat: %s", why)
 	}
 	release, err := db.Hold(t.Context(), workerName(w), []byte(`{"pid":1}`))
 	if err != nil {
@@ -94,40 +90,27 @@ func TestLifeOfAWorker(t *testing.T) {
 			t.Errorf("second hold: %v, want a HeldError with the note", err)
 		}
 	}
-	// Three seconds of silence: dead if nobody holds it, and alive if somebody does.
-	if _, err := db.pool.Exec(t.Context(), "update beat set at = at - 3000000"); err != nil {
+	seen("held", 0, health.Held)
+	if _, err := db.pool.Exec(t.Context(), "update beat set at = at - 7000000"); err != nil {
 		t.Fatal(err)
 	}
-	if why := dead(); why != "" {
-		t.Errorf("dead though it is held: %s", why)
-	}
-	if _, err := db.pool.Exec(t.Context(), "update beat set at = at - 4000000"); err != nil {
-		t.Fatal(err)
-	}
-	if why := dead(); why != "silent for 7 s" {
-		t.Errorf("held, and silent for 7 s: %q", why)
-	}
+	seen("held, without a beat", 7*time.Second, health.Held)
 	if _, err := db.Beat(t.Context(), store.Pulse{Worker: w.Key()}); err != nil {
 		t.Fatal(err)
 	}
 	release()
 	release()
-	if why := dead(); why != "" {
-		t.Errorf("released a moment ago, and dead because of %q", why)
-	}
-	if list, err := other.Reap(t.Context(), 0); err != nil || len(list) != 1 {
-		t.Errorf("without grace: %v, %v", list, err)
-	}
-	if _, err := db.pool.Exec(t.Context(), "update beat set at = at - 3000000"); err != nil {
+	seen("released", 0, health.Free)
+	crashed := open(t, db.cfg.URL)
+	if _, err := crashed.Hold(t.Context(), workerName(w), nil); err != nil {
 		t.Fatal(err)
 	}
-	if why := dead(); why != "its process is gone" {
-		t.Errorf("released, and dead because of %q", why)
-	}
-	if release, err = other.Hold(t.Context(), workerName(w), nil); err != nil {
+	crashed.session.mu.Lock() // it cannot take the name again
+	defer crashed.session.mu.Unlock()
+	if _, err := other.pool.Exec(t.Context(), "select pg_terminate_backend($1, 5000)", int32(crashed.session.conn.PgConn().PID())); err != nil {
 		t.Fatal(err)
 	}
-	defer release()
+	seen("its connection was lost", 0, health.Lost)
 	// An ended worker that holds a step is an orphan's owner, and not reaped.
 	do(t, db, &store.Query{Workers: []int64{w.Key()}}, func(f *store.Facts, d *draft) {
 		r := f.Workers[w.Key()]
@@ -135,12 +118,9 @@ func TestLifeOfAWorker(t *testing.T) {
 		d.entry(workerKey(w.Key()), &r.Record, "", r.State, lifecycle.WorkerTerminated, lifecycle.WorkerTerminate)
 		d.Workers = append(d.Workers, store.Update[*pawl.Worker]{Record: r, Was: was})
 	})
-	if why := dead(); why != "" {
-		t.Errorf("an ended worker is reaped: %s", why)
-	}
-	a, err := db.Look(t.Context(), store.LookQuery{Limit: 5, Silence: time.Hour})
-	if err != nil || !slices.Equal(a.Orphans, []int64{w.Key()}) {
-		t.Errorf("orphans %v, %v", a.Orphans, err)
+	a, err := db.Look(t.Context(), store.LookQuery{Limit: 5, Living: true})
+	if err != nil || !slices.Equal(a.Orphans, []int64{w.Key()}) || len(a.Living.Workers) != 0 {
+		t.Errorf("orphans %v, living %v, %v; want the ended worker as an orphan alone", a.Orphans, a.Living, err)
 	}
 	if list, err := db.Workers(t.Context(), true); err != nil || len(list) != 0 {
 		t.Errorf("living workers %v, %v", list, err)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/pgtest"
@@ -112,7 +111,7 @@ func TestTidying(t *testing.T) {
 	})
 	look := func() (rows, jobs int) {
 		t.Helper()
-		if _, err := other.Look(t.Context(), store.LookQuery{Limit: 9, Silence: time.Hour}); err != nil {
+		if _, err := other.Look(t.Context(), store.LookQuery{Limit: 9, Living: true}); err != nil {
 			t.Fatal(err)
 		}
 		checkLines(t, db)
@@ -164,7 +163,7 @@ func TestNothingIsOverlooked(t *testing.T) {
 			default:
 			}
 			execute(t, db, "update running set due_at = 1")
-			if _, err := other.Look(t.Context(), store.LookQuery{Limit: 9, Silence: time.Hour}); err != nil {
+			if _, err := other.Look(t.Context(), store.LookQuery{Limit: 9, Living: true}); err != nil {
 				t.Error(err)
 			}
 			other.dropEnded(t.Context())

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -21,7 +22,7 @@ const (
 	pingAfter = 5 * time.Second
 )
 
-// sessionLimit bounds one use of the session.
+// sessionLimit bounds the end of the session, and the ping of another connection.
 const sessionLimit = 5 * time.Second
 
 // A session is one connection beside the pool, for what must never wait behind
@@ -91,18 +92,19 @@ var errClosed = pawl.Errorf(pawl.Unavailable, "the database handle is closed")
 
 // use runs f on the connection, and once more on a new one if it was broken. A
 // context that ends does not interrupt f: that would break the connection, and
-// free every name with it.
+// free every name with it. What takes longer than an attempt may, connecting
+// included, breaks it, and the next use has a new one.
 func (s *session) use(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sessionLimit)
-	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone {
 		return errClosed
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), health.Attempt(s.db.silence))
+	defer cancel()
 	for attempt := 1; ; attempt++ {
 		if err := s.open(ctx); err != nil {
 			return err

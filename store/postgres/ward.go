@@ -8,9 +8,6 @@ import (
 	"github.com/pawl-dev/pawl/doctor"
 )
 
-// silence is how long a worker may go without a beat; an engine takes as long.
-const silence = 6 * time.Second
-
 const (
 	// Work that waits for a worker, by route. What one process alone may run is
 	// its own matter.
@@ -31,7 +28,7 @@ union all select 'evaluation', 'steps', count(*), min(s.updated_at) from step s 
 
 // Ward answers the work in the database and the processes on it.
 func (db *DB) Ward(ctx context.Context) (*doctor.Ward, error) {
-	w := &doctor.Ward{Dead: map[int64]string{}}
+	w := new(doctor.Ward)
 	for _, q := range []struct {
 		doing, sql string
 		row        func(*cursor)
@@ -68,9 +65,6 @@ func (db *DB) staff(ctx context.Context, w *doctor.Ward) (err error) {
 	if w.Workers, err = db.Workers(ctx, true); err != nil {
 		return err
 	}
-	dead, err := db.Reap(ctx, silence) // which only looks
-	for _, d := range dead {
-		w.Dead[d.Worker] = d.Reason
-	}
+	w.Living, err = db.Observe(ctx)
 	return err
 }

@@ -100,8 +100,6 @@ type DB struct {
 	notes   notes
 	faults  store.Faults
 	stats   struct{ commits, inserts, updates, entries, rollbacks atomic.Int64 }
-
-	sightings sightings
 }
 
 var _ store.Store = (*DB)(nil)
@@ -120,7 +118,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{cfg: cfg, log: cfg.Log, logs: logs{path: memory}, sightings: sightings{looked: cfg.Clock()}}
+	db := &DB{cfg: cfg, log: cfg.Log, logs: logs{path: memory}}
 	if cfg.Path == memory {
 		db.holds, db.wakeups = newMemoryHolds(cfg.Clock), &wakeups{}
 		db.writer = newWriter(c, nil)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -41,80 +42,29 @@ func (db *DB) Hold(ctx context.Context, name string, note []byte) (release func(
 	return sync.OnceFunc(free), nil
 }
 
-// Reap answers the living workers whose lock nobody holds, or that have not beaten
-// for longer than silence. With a silence of 0 locks alone count.
-func (db *DB) Reap(ctx context.Context, silence time.Duration) ([]store.Dead, error) {
+// Observe reports on the workers that live by their record; see store.Ledger. Their
+// locks are of the kernel, which frees one only when its process has died or let go of
+// it: so a lock that nobody holds is proof.
+func (db *DB) Observe(ctx context.Context) (*health.Report, error) {
 	workers, err := db.Workers(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	var dead []store.Dead
-	seen := make(map[int64]sighting, len(workers))
-	db.sightings.Lock()
-	defer db.sightings.Unlock()
-	tells := db.sightings.look(db.cfg.Clock(), silence)
-	for _, w := range workers {
+	r := &health.Report{Workers: make([]health.Sighting, len(workers))}
+	for i, w := range workers {
 		held, beat, err := db.holds.alive(workerName(w.Key()))
 		if err != nil {
-			return dead, fmt.Errorf("look for worker %d: %w", w.Key(), err)
+			return nil, fmt.Errorf("look for worker %d: %w", w.Key(), err)
 		}
-		now := db.cfg.Clock()
-		seen[w.Key()] = db.sightings.of[w.Key()].next(beat, now, tells)
-		quiet := seen[w.Key()].quiet(now)
-		switch {
-		case !held:
-			dead = append(dead, store.Dead{Worker: w.Key(), Reason: "its process is gone"})
-		case silence > 0 && quiet > silence:
-			dead = append(dead, store.Dead{Worker: w.Key(), Reason: fmt.Sprintf("silent for %d s", int(quiet.Seconds()))})
+		lock := health.Held
+		if !held {
+			lock = health.Free
 		}
+		r.Workers[i] = health.Sighting{Worker: w.Key(), Beat: max(pawl.Micros(beat), w.CreatedAt), Lock: lock}
 	}
-	db.sightings.of = seen
-	return dead, nil
+	r.Now = db.now() // after the beats: none of them is from the future
+	return r, nil
 }
-
-// sightings are the beats that this process has seen. The wall clock tells how old
-// the first one of a worker is, unless it was set of late, and nothing more after
-// that: so a clock that is set makes nobody silent, and nobody live on who is (T10).
-type sightings struct {
-	sync.Mutex
-	of     map[int64]sighting
-	looked time.Time
-	set    time.Time // when the wall clock was found to have been set
-}
-
-// maxDrift is by how much the wall clock and the monotonic one may differ between
-// two looks.
-const maxDrift = time.Second
-
-// look reports whether the wall clock can tell the age of a beat: not for as long as
-// silence after it was set, or the host was asleep.
-func (s *sightings) look(now time.Time, silence time.Duration) bool {
-	byWall := now.Round(0).Sub(s.looked.Round(0))
-	if (byWall - now.Sub(s.looked)).Abs() > maxDrift {
-		s.set = now
-	}
-	s.looked = now
-	return s.set.IsZero() || now.Sub(s.set) > silence
-}
-
-// A sighting is the last beat of a worker, and when it was seen first.
-type sighting struct {
-	beat, at time.Time
-	age      time.Duration // of the beat, at that moment
-}
-
-// next answers the sighting of a beat that is seen now.
-func (s sighting) next(beat, now time.Time, tells bool) sighting {
-	switch {
-	case s.at.IsZero() && tells:
-		return sighting{beat, now, max(now.Sub(beat), 0)}
-	case s.at.IsZero() || !s.beat.Equal(beat):
-		return sighting{beat: beat, at: now}
-	}
-	return s
-}
-
-func (s sighting) quiet(now time.Time) time.Duration { return s.age + now.Sub(s.at) }
 
 // memoryHolds are the holds of a database in memory.
 type memoryHolds struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/sqlite"
 	"github.com/pawl-dev/pawl/store/storetest"
@@ -18,9 +19,8 @@ import (
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// A worker is silent from the moment its last beat is older than allowed, by the
-// store's clock; a beat makes it live again (J9).
-func TestSilence(t *testing.T) {
+// Beats are of the store's clock, however they are kept (J9).
+func TestBeatsAreOfTheClock(t *testing.T) {
 	t.Parallel()
 	for name, path := range map[string]string{"file": filepath.Join(t.TempDir(), "pawl.db"), "memory": ":memory:"} {
 		t.Run(name, func(t *testing.T) {
@@ -43,24 +43,24 @@ func TestSilence(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer release()
-			silent := []store.Dead{{Worker: w.Key(), Reason: "silent for 7 s"}}
 			for i, step := range []struct {
 				pass time.Duration
 				beat bool
-				want []store.Dead
-			}{{6 * time.Second, false, nil}, {time.Second, false, silent}, {0, true, nil}, {6 * time.Second, false, nil}, {time.Second, false, silent}} {
+				want time.Duration // how old the last beat is
+			}{{0, false, 0}, {7 * time.Second, false, 7 * time.Second}, {0, true, 0}, {6 * time.Second, false, 6 * time.Second}} {
 				clock.Add(step.pass.Microseconds())
 				if step.beat {
 					if _, err := db.Beat(t.Context(), store.Pulse{Worker: w.Key()}); err != nil {
 						t.Fatal(err)
 					}
 				}
-				dead, err := db.Reap(t.Context(), 6*time.Second)
+				r, err := db.Observe(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(step.want, dead); diff != "" {
-					t.Errorf("step %d (-want +got):\n%s", i, diff)
+				want := []health.Sighting{{Worker: w.Key(), Beat: clock.Load() - step.want.Microseconds(), Lock: health.Held}}
+				if diff := cmp.Diff(want, r.Workers); diff != "" || r.Now != clock.Load() {
+					t.Errorf("step %d, at %d, want %d (-want +got):\n%s", i, r.Now, clock.Load(), diff)
 				}
 			}
 		})

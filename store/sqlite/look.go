@@ -23,8 +23,8 @@ func (db *DB) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, error
 		}
 		return lookPending(c, a, q.Limit, q.Skip)
 	})
-	if err == nil && q.Silence > 0 {
-		a.Dead, err = db.Reap(ctx, q.Silence)
+	if err == nil && q.Living {
+		a.Living, err = db.Observe(ctx)
 	}
 	if err != nil {
 		return nil, err

@@ -2,13 +2,9 @@ package sqlite
 
 import (
 	"context"
-	"time"
 
 	"github.com/pawl-dev/pawl/doctor"
 )
-
-// silence is how long a worker may go without a beat; an engine takes as long.
-const silence = 6 * time.Second
 
 // What one process alone may run is its own matter.
 const (
@@ -27,7 +23,7 @@ UNION ALL SELECT 'evaluation', 'steps', count(*), min(s.updated_at) FROM step s 
 
 // Ward answers the work in the database and the processes on it.
 func (db *DB) Ward(ctx context.Context) (*doctor.Ward, error) {
-	w := &doctor.Ward{Now: db.now(), Dead: map[int64]string{}}
+	w := &doctor.Ward{Now: db.now()}
 	err := db.read(ctx, "look at the work", func(c *conn) error {
 		if err := c.ask(askWaiting, nil, func(cols *columns) {
 			x := doctor.Waiting{Route: cols.int(), Jobs: int(cols.int()), Steps: int(cols.int()), Oldest: cols.int()}
@@ -57,10 +53,7 @@ func (db *DB) Ward(ctx context.Context) (*doctor.Ward, error) {
 	if w.Workers, err = db.Workers(ctx, true); err != nil {
 		return nil, err
 	}
-	dead, err := db.Reap(ctx, silence) // which only looks
-	for _, d := range dead {
-		w.Dead[d.Worker] = d.Reason
-	}
+	w.Living, err = db.Observe(ctx)
 	return w, err
 }
 

@@ -3,9 +3,9 @@ package storetest
 import (
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
@@ -19,8 +19,8 @@ var holdTests = []test{
 	{name: "J1/BeatAnswersState", run: beatAnswersState},
 	{name: "T10/BeatAnswersWork", run: beatAnswersWork},
 	{name: "T10/Nodes", run: nodes},
-	{name: "J9/ReapTheSilent", run: reapTheSilent},
-	{name: "J9/ReapTheGone", run: reapTheGone},
+	{name: "J9/ObserveBeats", run: observeBeats},
+	{name: "J9/ObserveLocks", run: observeLocks},
 }
 
 // held checks that the name is taken, with that note.
@@ -161,45 +161,58 @@ func nodes(e *env) {
 	}
 }
 
-func (e *env) reap(st store.Store, silence time.Duration) map[int64]string {
+// observed returns what is seen of each living worker.
+func (e *env) observed(st store.Store) map[int64]health.Sighting {
 	e.Helper()
-	dead, err := st.Reap(e.ctx, silence)
+	r, err := st.Observe(e.ctx)
 	e.ok(err)
-	reasons := map[int64]string{}
-	for _, d := range dead {
-		reasons[d.Worker] = d.Reason
+	if now := e.now(); r.Now > now || r.Now < now-10e6 || r.Started > now {
+		e.Errorf("observed at %d, of a server started at %d; it is %d", r.Now, r.Started, now)
 	}
-	return reasons
+	seen := map[int64]health.Sighting{}
+	for _, w := range r.Workers {
+		seen[w.Worker] = w
+	}
+	return seen
 }
 
-func reapTheSilent(e *env) {
+// observeBeats: a worker was last heard of when it beat, or registered if that is later.
+func observeBeats(e *env) {
 	w := e.addWorker()
 	e.hold(e.st, workerName(w), "")
-	_, err := e.st.Beat(e.ctx, store.Pulse{Worker: w.Key()})
+	first := e.observed(e.st)[w.Key()]
+	if first.Beat < w.CreatedAt || first.Lock != health.Held {
+		e.Errorf("seen %+v of a worker registered at %d; want it held, and heard of then or later", first, w.CreatedAt)
+	}
+	before := e.now()
+	e.beat(store.Pulse{Worker: w.Key()})
+	if got := e.observed(e.st)[w.Key()]; got.Beat < before-1000 || got.Beat > e.now() { // the time of a file is coarser
+		e.Errorf("heard of at %d after a beat at %d", got.Beat, before)
+	}
+	a, err := e.st.Look(e.ctx, store.LookQuery{Limit: 1, Living: true})
 	e.ok(err)
-	if dead := e.reap(e.st, time.Hour); len(dead) != 0 {
-		e.Errorf("dead %v, want none", dead)
+	if a.Living == nil || a.Living.Now < a.Now || len(a.Living.Workers) != 1 || a.Living.Workers[0].Worker != w.Key() {
+		e.Errorf("a look reports %+v of the living; want the worker, and a time from %d on", a.Living, a.Now)
 	}
-	if dead := e.reap(e.st, 0); len(dead) != 0 {
-		e.Errorf("dead %v where names alone count, want none", dead)
-	}
-	dead := e.reap(e.st, time.Microsecond) // whatever it did is too long ago
-	if len(dead) != 1 || !strings.HasPrefix(dead[w.Key()], "silent for ") {
-		e.Errorf("dead %v, want %d, silent", dead, w.Key())
+	if a, err = e.st.Look(e.ctx, store.LookQuery{Limit: 1}); err != nil || a.Living != nil {
+		e.Errorf("a look that was not asked for the living reports %+v, %v", a, err)
 	}
 }
 
-// reapTheGone: who holds no name is dead, whoever has ended is not asked. With a
-// silence of 0 names alone count.
-func reapTheGone(e *env) {
-	held, gone, ended := e.addWorker(), e.addWorker(), e.addWorker()
+// observeLocks: whoever has released its name is known to be gone, whoever has ended is
+// not reported on.
+func observeLocks(e *env) {
+	held, released, never, ended := e.addWorker(), e.addWorker(), e.addWorker(), e.addWorker()
 	e.hold(e.st, workerName(held), "")
-	release := e.hold(e.st, workerName(gone), "")
+	e.hold(e.st, workerName(released), "")()
 	e.do(&store.Query{Workers: []int64{ended.Key()}}, func(f *store.Facts, b *Batch) {
 		b.MoveWorker(f.Workers[ended.Key()], lifecycle.WorkerTerminate)
 	})
-	release()
-	e.diff("dead", map[int64]string{gone.Key(): "its process is gone"}, e.reap(e.st, 0))
+	locks := map[int64]health.Lock{}
+	for worker, s := range e.observed(e.st) {
+		locks[worker] = s.Lock
+	}
+	e.diff("locks", map[int64]health.Lock{held.Key(): health.Held, released.Key(): health.Free, never.Key(): health.Free}, locks)
 }
 
 // workerName is the name that the process of a worker holds.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -188,21 +189,20 @@ func (e *env) seq(job int64) int64 {
 	return j.Seq
 }
 
-// holderKilled: what a process held is free as soon as it has been killed, and
-// its worker is known to be dead whatever its last beat (J9).
+// holderKilled: what a process held is free as soon as it has been killed, whatever
+// the last beat of its worker (J9).
 func holderKilled(e *env) {
 	c := e.start("hold", 0)
 	key, err := strconv.ParseInt(c.line(), 10, 64)
 	e.ok(err)
 	name := "worker/" + decimal(key)
 	e.held(e.st, name, `{"child":1}`)
-	if dead := e.reap(e.st, time.Hour); len(dead) != 0 {
-		e.Errorf("dead %v while its process lives", dead)
+	if got := e.observed(e.st)[key].Lock; got != health.Held {
+		e.Errorf("its lock is found as %d while its process lives; want %d", got, health.Held)
 	}
 	c.kill()
-	for len(e.reap(e.st, 0)) == 0 && e.ctx.Err() == nil { // a server may need a moment to see it
+	for e.observed(e.st)[key].Lock == health.Held && e.ctx.Err() == nil { // a server may need a moment to see it
 		time.Sleep(10 * time.Millisecond)
 	}
-	e.diff("dead", map[int64]string{key: "its process is gone"}, e.reap(e.st, 0))
 	e.hold(e.st, name, "")
 }
