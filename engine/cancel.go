@@ -146,7 +146,7 @@ type release struct {
 	note   workflow.Note
 	end    bool // terminate the worker, unless it has ended
 
-	interrupt bool // the steps are interrupted, and not lost: somebody wants it so
+	interrupt bool // the steps are interrupted, and not lost: somebody wants it so, or they cannot be the cause
 }
 
 func (r *release) query(q *store.Query) {

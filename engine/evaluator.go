@@ -246,7 +246,7 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 		answered := time.Now()
 		if err != nil {
 			judge.Failed(begun)
-			dead, wait = begun, askAgain
+			dead, wait = answered.Add(askAgain), askAgain
 			if ctx.Err() == nil && !failing {
 				v.e.log.Warn("looking for work failed; it is tried again", "error", err)
 			}
@@ -437,7 +437,7 @@ func (v *evaluator) reap(ctx context.Context, judge *health.Judge, r *health.Rep
 
 func (v *evaluator) bury(ctx context.Context, dead []health.Death) {
 	for _, d := range dead {
-		v.release(ctx, &release{worker: d.Worker, note: workflow.Note{Reason: d.Reason()}, end: true})
+		v.release(ctx, &release{worker: d.Worker, note: workflow.Note{Reason: d.Reason()}, end: true, interrupt: !d.Counts})
 	}
 }
 

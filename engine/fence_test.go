@@ -126,15 +126,15 @@ func TestATerminatedWorkerInterruptsItsHandlers(t *testing.T) { // J1, J9
 
 func TestThreeLossesArePermanent(t *testing.T) { // T7
 	onStores(t, func(t *testing.T, open func() store.Store) {
-		g := newGate(false)
-		defer g.release()
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"h": g.run}})
+		p := start(t, open(), setup{})
 		id := p.submit(define(t, "name: lost\nsteps: [{id: a, handler: h, retry: {max_attempts: 1}}]\n"), "")
 		for range 3 {
-			g.wait(t)
-			if err := p.engine.Terminate(t.Context(), p.workerKey(), workflow.Note{Reason: "killed"}); err != nil {
+			h := p.hand("h")
+			h.claim(1)
+			if err := p.engine.Terminate(t.Context(), h.worker.Key(), workflow.Note{Reason: "killed"}); err != nil {
 				t.Fatal(err)
 			}
+			until(t, "the loss is weighed", func() bool { return steps(p.job(id))["a"].Status != lifecycle.StepRetryableError })
 		}
 		v := p.wait(id)
 		s := steps(v)["a"]

@@ -24,7 +24,10 @@ func (e *Engine) NewID() pawl.ID { return e.mint.next(e.cfg.Clock()) }
 // (store.Ledger.Hold) from before it registers until it has ended the worker, or
 // its process dies.
 func (e *Engine) Register(ctx context.Context, w pawl.Worker, actor string) (*pawl.Worker, error) {
-	cmd := &register{worker: w, note: workflow.Note{Actor: actor}}
+	return e.register(ctx, &register{worker: w, note: workflow.Note{Actor: actor}})
+}
+
+func (e *Engine) register(ctx context.Context, cmd *register) (*pawl.Worker, error) {
 	if err := e.committer.one(ctx, cmd); err != nil {
 		return nil, err
 	}
@@ -37,13 +40,17 @@ type register struct {
 	worker pawl.Worker
 	note   workflow.Note
 
+	predecessor string         // the public id of the worker as it was registered before, or empty
+	acquitted   []pawl.StepKey // steps that lost it, though it lives
+
 	made *pawl.Worker
 }
 
-func (r *register) query(*store.Query) {}
+func (r *register) query(q *store.Query) { q.Steps = append(q.Steps, r.acquitted...) }
 
 func (r *register) decide(t *tx) error {
 	w := r.worker // each try begins with the worker as it was given
+	r.acquit(t)
 	t.makeWorker(&w, r.note)
 	r.made = &w
 	return nil

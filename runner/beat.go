@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/engine"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
@@ -126,6 +127,8 @@ var errEnded = errors.New("the worker was ended")
 func (w *Worker) ended() {
 	w.trouble = nil    // of a life that is over
 	w.offer.Withdraw() // from here on nothing begins that would not be stopped
+	held := append(w.held(), w.late...)
+	w.late = nil
 	w.stopAll(errEnded)
 	end, err := w.config.Engine.WorkerEnd(w.life, w.key())
 	for err != nil && !w.draining() {
@@ -136,7 +139,7 @@ func (w *Worker) ended() {
 	if end.Operator {
 		w.obey(&TerminatedError{Worker: w.ID(), Actor: end.Actor, Reason: end.Reason})
 	} else {
-		w.reincarnate(end.Reason)
+		w.reincarnate(end.Reason, held)
 	}
 }
 
@@ -149,17 +152,39 @@ func (w *Worker) obey(end *TerminatedError) {
 	w.interrupt()
 }
 
-func (w *Worker) reincarnate(reason string) {
+// held returns the claims that the worker runs, and those whose reports wait.
+func (w *Worker) held() []engine.Claimed {
+	claims := claimsOf(w.outbox)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k := range w.running {
+		claims = append(claims, engine.Claimed{StepKey: k.StepKey, Claims: k.claim})
+	}
+	return claims
+}
+
+func claimsOf(reports []engine.Report) []engine.Claimed {
+	claims := make([]engine.Claimed, len(reports))
+	for i, r := range reports {
+		claims[i] = engine.Claimed{StepKey: r.Step, Claims: r.Claim}
+	}
+	return claims
+}
+
+func (w *Worker) reincarnate(reason string, held []engine.Claimed) {
 	w.log.Warn("this worker was taken for dead; it drops what it held and registers anew", "reason", reason,
 		"hint", "if that happens again and again, the servers want more beats: --beat is a third of their --silence, or less")
 	w.mu.Lock()
-	release := w.release
+	release, before := w.release, &engine.Predecessor{Worker: w.self.Key(), Claims: held}
 	w.mu.Unlock()
 	release()
 	for !w.draining() {
-		err := w.register(w.life)
+		err := w.register(w.life, before)
 		if err == nil {
 			return
+		}
+		if errors.Is(err, store.ErrUnknown) {
+			before.Claims = nil // what they lost may be given back already
 		}
 		w.log.Warn("registering anew failed; it is tried again", "error", err)
 		w.rest()

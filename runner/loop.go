@@ -93,10 +93,11 @@ type Worker struct {
 
 	turn    sync.Mutex // of whoever visits the engine: held for as long; guards what follows
 	outbox  []engine.Report
-	hungry  bool      // there may be something in the queue
-	trouble error     // of the last visit, for the loop to deal with before the next
-	owed    int       // steps that were claimed since the queue went first
-	warned  time.Time // when it last complained of the database
+	hungry  bool             // there may be something in the queue
+	trouble error            // of the last visit, for the loop to deal with before the next
+	owed    int              // steps that were claimed since the queue went first
+	late    []engine.Claimed // reported when the worker had been ended
+	warned  time.Time        // when it last complained of the database
 
 	mu      sync.Mutex // guards what follows, and is taken after turn
 	self    *pawl.Worker
@@ -124,7 +125,7 @@ func Start(ctx context.Context, c WorkerConfig) (*Worker, error) {
 		news:    make(chan news, 1), look: make(chan struct{}, 1), hungry: true,
 		running: make(map[claimKey]context.CancelCauseFunc)}
 	w.life, w.end = context.WithCancel(context.Background())
-	if err := w.register(ctx); err != nil {
+	if err := w.register(ctx, nil); err != nil {
 		w.end()
 		return nil, err
 	}
@@ -133,8 +134,9 @@ func Start(ctx context.Context, c WorkerConfig) (*Worker, error) {
 	return w, nil
 }
 
-// register takes the name that tells the worker's life, and makes its record.
-func (w *Worker) register(ctx context.Context) error {
+// register takes the name that tells the worker's life, and makes its record. A worker
+// that was taken for dead names who it was.
+func (w *Worker) register(ctx context.Context, before *engine.Predecessor) error {
 	c := w.config
 	id := c.Engine.NewID()
 	host, _ := os.Hostname()
@@ -153,7 +155,12 @@ func (w *Worker) register(ctx context.Context) error {
 			record.Handlers = append(record.Handlers, queue+"/"+name)
 		}
 	}
-	self, err := c.Engine.Register(ctx, record, c.Actor)
+	var self *pawl.Worker
+	if before == nil {
+		self, err = c.Engine.Register(ctx, record, c.Actor)
+	} else {
+		self, err = c.Engine.RegisterAgain(ctx, record, c.Actor, *before)
+	}
 	if err != nil {
 		release()
 		return err
@@ -370,6 +377,9 @@ func (w *Worker) visit(draining bool) []engine.Assignment {
 	assigned, err := w.config.Engine.Exchange(context.Background(), engine.Exchange{Worker: self, Reports: w.outbox[:now], Free: free, Sated: !looks, Queued: w.owed / queueEvery})
 	w.hungry = looks && len(assigned) == free
 	again := engine.Retryable(err)
+	if errors.Is(err, engine.ErrWorkerEnded) {
+		w.late = append(w.late, claimsOf(w.outbox[:now])...)
+	}
 	if !again {
 		w.outbox = slices.Delete(w.outbox, 0, now)
 	}
