@@ -34,8 +34,11 @@ type Record struct {
 	UpdatedAt int64
 }
 
-// A Mark says that somebody has to look at a record, and why. Marks are what
-// survives the loss of every message: they are found by a partial index.
+// A Mark says that a record needs more than was decided, and what. Marks are what
+// survives the loss of every message. Attention is due at a time (MarkAt): the
+// evaluator finds the oldest first by a partial index, and puts off what it could do
+// nothing about. MarkNow leaves MarkAt at 0: the commit sets it to its time. What waits for something else than the
+// evaluator is not marked Attention: the commit that ends the wait marks it.
 type Mark int8
 
 // The marks.
@@ -70,6 +73,8 @@ type Job struct {
 	Quota       int64 // the pool of which it took WorkerCount slots when it started, or 0
 	Paused      bool
 	Mark        Mark
+	MarkAt      int64         // of Attention: when the evaluator looks; else 0. See Mark
+	MarkTries   int           // how often in a row it has looked in vain
 	Ending      machine.State // COMPLETED, FAILED or CANCELED once that is certain, else empty
 	Hooks       HookPhase
 	Open        int // nodes that have not ended and are not blocked; of the hooks, once they run
@@ -97,17 +102,25 @@ const (
 // Key answers the integer key of the job.
 func (j *Job) Key() int64 { return j.ID.Key() }
 
+// MarkNow marks the job for the evaluator, as soon as that is committed.
+func (j *Job) MarkNow() { j.Mark, j.MarkAt, j.MarkTries = Attention, 0, 0 }
+
+// MarkNow marks the step for the evaluator, as soon as that is committed.
+func (s *Step) MarkNow() { s.Mark, s.MarkAt, s.MarkTries = Attention, 0, 0 }
+
 // A Step is one node of a job's graph, or one instance of a fanned-out node.
 // Stores load Input, Output and Error only where they say so.
 type Step struct {
 	Record
 	StepKey
 	Mark        Mark
-	Unmet       int  // needs that have not ended well yet
-	Skipped     bool // at least one need was skipped
-	Attempts    int  // an interrupt refunds one
-	Claims      int  // the fence: it only rises
-	Losses      int  // how often its worker died
+	MarkAt      int64 // of Attention: when the evaluator looks; else 0. See Mark
+	MarkTries   int   // how often in a row it has looked in vain
+	Unmet       int   // needs that have not ended well yet
+	Skipped     bool  // at least one need was skipped
+	Attempts    int   // an interrupt refunds one
+	Claims      int   // the fence: it only rises
+	Losses      int   // how often its worker died
 	Worker      int64
 	Route       int64
 	Priority    int

@@ -20,44 +20,58 @@ type attendance struct {
 	e       *Engine
 	job     int64
 	def     *workflow.Definition
+	seen    map[pawl.Ord]seenMark // what is marked; the job itself is 0
 	steps   []pawl.StepKey
-	open    bool // the job may end: every open step has to be in sight
-	signals bool // steps may wait for signals
-	more    bool // not all that is marked fits into one commit
+	lives   map[pawl.Ord]int64 // the child jobs that have not ended, of steps that are marked
+	open    bool               // the job may end: every open step has to be in sight
+	signals bool               // steps may wait for signals
+	more    bool               // not all that is marked fits into one commit
 	waiting int
 	answers workflow.Answers
 }
 
 // prepare reads what is marked in a job and evaluates the expressions that it
-// takes. It answers nil if there is nothing to do. What it reads of steps does not
+// takes. If nothing is, nothing is seen. What it reads of steps does not
 // change while their marks stand, so that it holds in the transaction that follows;
 // what the job may have become meanwhile, the decision sees.
-func (e *Engine) prepare(ctx context.Context, key int64) (*attendance, error) {
-	marked, err := e.store.Marked(ctx, key) // first, so that the job is not older than its marks
+func (a *attendance) prepare(ctx context.Context) error {
+	e := a.e
+	marked, err := e.store.Marked(ctx, a.job) // first, so that the job is not older than its marks
 	if err != nil {
-		return nil, err
+		return err
 	}
-	job, err := e.store.Job(ctx, key)
+	a.seen = make(map[pawl.Ord]seenMark, len(marked)+1)
+	for _, s := range marked {
+		a.seen[s.Ord] = seenMark{s.MarkAt, s.Seq, s.Made, s.MarkTries}
+	}
+	job, err := e.store.Job(ctx, a.job)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
+		clear(a.seen)
+		return nil
 	}
-	if err != nil || len(marked) == 0 && job.Mark != pawl.Attention {
-		return nil, err
+	if err != nil {
+		return err
+	}
+	if job.Mark == pawl.Attention {
+		a.seen[0] = seenMark{job.MarkAt, job.Seq, 0, job.MarkTries}
+	}
+	if len(a.seen) == 0 {
+		return nil
 	}
 	def, err := e.defs.get(ctx, job.Definition)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e.jobs.put(job, def)
-	a := &attendance{e: e, job: key, def: def, waiting: job.WorkerCount, signals: def.Events,
-		answers: workflow.Answers{Starts: make(map[pawl.Ord]workflow.StartAnswer), Gathers: make(map[pawl.Ord]workflow.GatherAnswer),
-			Errors: make(map[pawl.Ord]*pawl.Failure), Ends: make(map[pawl.Ord]workflow.ChildEnd)}}
+	a.def, a.waiting, a.signals, a.lives = def, job.WorkerCount, def.Events, make(map[pawl.Ord]int64)
+	a.answers = workflow.Answers{Starts: make(map[pawl.Ord]workflow.StartAnswer), Gathers: make(map[pawl.Ord]workflow.GatherAnswer),
+		Errors: make(map[pawl.Ord]*pawl.Failure), Ends: make(map[pawl.Ord]workflow.ChildEnd), Lives: make(map[pawl.Ord]bool)}
 	p := &preparation{e: e, ctx: ctx, job: job, attendance: a}
 	a.more = len(marked) == store.MaxMarked
 	rows := 0 // of child jobs to be made
 	for _, s := range marked {
 		if err := p.step(s); err != nil {
-			return nil, err
+			return err
 		}
 		if w := a.answers.Starts[s.Ord].Waiting; w != nil && w.Child != nil {
 			rows += len(w.Child.Definition.Nodes)
@@ -70,11 +84,14 @@ func (e *Engine) prepare(ctx context.Context, key int64) (*attendance, error) {
 	if job.Mark == pawl.Attention {
 		err = p.whole()
 	}
-	return a, err
+	return err
 }
 
 func (a *attendance) query(q *store.Query) {
 	q.Jobs = append(q.Jobs, a.job)
+	for _, child := range a.lives {
+		q.Jobs = append(q.Jobs, child)
+	}
 	q.Steps = append(q.Steps, a.steps...)
 	a.e.addParent(q, a.job)
 	if a.signals {
@@ -101,13 +118,28 @@ func (a *attendance) decide(t *tx) error {
 		a.e.evaluator.attend(a.job) // what was evaluated is of another version
 		return nil
 	}
+	same := a.same(t)
+	a.children(t)
 	if err := d.Attend(); err != nil {
 		return err
 	}
+	a.delay(t, same)
 	if a.more {
 		a.e.evaluator.attend(a.job)
 	}
 	return refill(t, d, a.job)
+}
+
+// children tells the decision which child jobs live. They are in sight, locked: one
+// that ends from now on marks the step that waits for it after this commit.
+func (a *attendance) children(t *tx) {
+	for ord, key := range a.lives {
+		child := t.job(key)
+		a.answers.Lives[ord] = child != nil && !lifecycle.Job.Ended(child.State)
+		if !a.answers.Lives[ord] {
+			a.e.evaluator.attend(a.job) // it has ended since it was looked at
+		}
+	}
 }
 
 // whole prepares what the job itself is marked for: a signal has come, or it is

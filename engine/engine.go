@@ -234,10 +234,7 @@ func (e *Engine) committed(t *tx) {
 			e.freed(j) // others may have waited for its slots
 			marks, work = true, true
 		}
-		if j.Mark == pawl.Attention {
-			e.evaluator.attend(key)
-			marks = true
-		}
+		marks = e.marked(t, key, j.Mark, j.MarkAt) || marks
 		e.evaluator.due(j.DueAt)
 		marks = marks || e.soon(t, j.DueAt)
 		if h.made && j.Route != 0 && j.State == lifecycle.JobPending {
@@ -258,10 +255,7 @@ func (e *Engine) committed(t *tx) {
 			continue
 		}
 		s := h.record
-		if s.Mark == pawl.Attention {
-			e.evaluator.attend(key.Job)
-			marks = true
-		}
+		marks = e.marked(t, key.Job, s.Mark, s.MarkAt) || marks
 		e.evaluator.due(s.DueAt)
 		marks = marks || e.soon(t, s.DueAt)
 		stops = stops || s.DueEvent == "cancel"
@@ -281,6 +275,20 @@ func (e *Engine) committed(t *tx) {
 	e.wake(work || waiting > 0, marks, stops)
 	e.shelf.put(t.entries)
 	t.entries = nil
+}
+
+// marked has a job looked at that was marked, or when that is due, and reports
+// whether others have to be told.
+func (e *Engine) marked(t *tx, job int64, mark pawl.Mark, at int64) bool {
+	switch {
+	case mark != pawl.Attention:
+		return false
+	case at > t.now:
+		e.evaluator.due(at)
+		return false
+	}
+	e.evaluator.attend(job)
+	return true
 }
 
 // soon reports whether another process has to be told of a deadline: this one fires

@@ -28,8 +28,12 @@ type evaluator struct {
 	wake    *sync.Cond
 	queue   []int64 // jobs to evaluate
 	queued  map[int64]bool
-	running map[int64]bool // being evaluated; true: and asked for again
-	starts  map[int64]bool // of queue: pending jobs to be started
+	running map[int64]bool  // being evaluated; true: and asked for again
+	starts  map[int64]bool  // of queue: pending jobs to be started
+	found   map[int64]int64 // of queue: jobs that a look found marked, and for when; 0 if a hint told since
+	short   bool            // a look left marks in the database until the queue is short
+
+	delays delays
 
 	dueMu   sync.Mutex
 	nextDue int64 // microseconds; 0 is none
@@ -41,7 +45,7 @@ type evaluator struct {
 }
 
 func newEvaluator(e *Engine) *evaluator {
-	v := &evaluator{e: e, looks: newBell(), dues: newBell(), frees: newBell(), pools: make(map[int64]bool), queued: make(map[int64]bool), running: make(map[int64]bool), starts: make(map[int64]bool)}
+	v := &evaluator{e: e, looks: newBell(), dues: newBell(), frees: newBell(), pools: make(map[int64]bool), queued: make(map[int64]bool), found: make(map[int64]int64), running: make(map[int64]bool), starts: make(map[int64]bool)}
 	v.wake = sync.NewCond(&v.mu)
 	return v
 }
@@ -62,6 +66,7 @@ func (v *evaluator) ask(job int64, start bool) {
 	if start {
 		v.starts[job] = true
 	}
+	delete(v.found, job)
 	if _, busy := v.running[job]; busy {
 		v.running[job] = true
 		return
@@ -71,6 +76,22 @@ func (v *evaluator) ask(job int64, start bool) {
 		v.queue = append(v.queue, job)
 		v.wake.Signal()
 	}
+}
+
+// marked is attend for a job that a look has found. If that finds nothing to do, it is
+// put off: what is marked cannot be read.
+func (v *evaluator) marked(m store.Marked) {
+	if !v.delays.ready(jobEntity(m.Job), m.At, time.Now()) {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, busy := v.running[m.Job]; busy || v.queued[m.Job] {
+		return
+	}
+	v.queued[m.Job], v.found[m.Job] = true, m.At
+	v.queue = append(v.queue, m.Job)
+	v.wake.Signal()
 }
 
 // look asks for a look at the database.
@@ -149,12 +170,12 @@ func (v *evaluator) waitFreed(ctx context.Context) (waiting []int64) {
 func (v *evaluator) work(ctx context.Context, r *rounds) {
 	defer context.AfterFunc(ctx, v.rouse)()
 	for {
-		job, start, ok := v.next(ctx)
+		job, start, found, ok := v.next(ctx)
 		if !ok {
 			return
 		}
 		r.begin()
-		err := v.try(ctx, job, start)
+		err := v.try(ctx, job, start, found)
 		r.end(ctx, err)
 		if err != nil && ctx.Err() == nil && (!unreadable(err) || v.e.spoiled.faults.New(fmt.Sprint(job, err))) {
 			v.e.log.Error("a job could not be evaluated; it is looked at again", "job", job, "error", err)
@@ -165,8 +186,20 @@ func (v *evaluator) work(ctx context.Context, r *rounds) {
 // try evaluates a job. If ctx ends meanwhile, it is in the queue again, for whoever
 // works next. A panic in a managed engine is an error of that job, and holds up no
 // other; in the engine of a command it ends the process, which says where it was.
-func (v *evaluator) try(ctx context.Context, job int64, start bool) (err error) {
+//
+// What fails is put off, so that it holds up nothing and is not tried all the time.
+func (v *evaluator) try(ctx context.Context, job int64, start bool, found int64) (err error) {
+	a := &attendance{e: v.e, job: job}
 	defer func() {
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			v.putOff(ctx, a, err, found)
+		case found != 0 && len(a.seen) == 0:
+			v.delays.failed(jobEntity(job), found, time.Now(), v.e.cfg.Jitter())
+		case found != 0:
+			v.delays.done(jobEntity(job))
+		}
 		v.done(job)
 		if ctx.Err() != nil {
 			v.ask(job, start)
@@ -175,7 +208,7 @@ func (v *evaluator) try(ctx context.Context, job int64, start bool) (err error) 
 	if v.e.cfg.Managed {
 		defer v.e.survive(&err)
 	}
-	return v.evaluate(ctx, job, start)
+	return v.evaluate(ctx, a, start)
 }
 
 // rouse has those look up who wait for a job.
@@ -185,22 +218,27 @@ func (v *evaluator) rouse() {
 	v.wake.Broadcast()
 }
 
-func (v *evaluator) next(ctx context.Context) (job int64, start, ok bool) {
+func (v *evaluator) next(ctx context.Context) (job int64, start bool, found int64, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for len(v.queue) == 0 && ctx.Err() == nil {
 		v.wake.Wait()
 	}
 	if ctx.Err() != nil {
-		return 0, false, false
+		return 0, false, 0, false
 	}
 	job = v.queue[0]
 	v.queue = v.queue[1:]
-	start = v.starts[job]
+	start, found = v.starts[job], v.found[job]
 	delete(v.starts, job)
+	delete(v.found, job)
 	delete(v.queued, job)
 	v.running[job] = false
-	return job, start, true
+	if v.short && len(v.queue) < lookLimit {
+		v.short = false
+		v.dues.ring()
+	}
+	return job, start, found, true
 }
 
 func (v *evaluator) done(job int64) {
@@ -220,7 +258,8 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 	defer poll.Stop()
 	judge := health.NewJudge(v.e.cfg.Silence, v.pace())
 	var dead time.Time // when dead workers are looked for next
-	var pages sweep    // of pending jobs, which may still find no worker
+	var due scan
+	var pages pages // of pending jobs, which may still find no worker
 	failing := false
 	for {
 		select {
@@ -236,7 +275,8 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 		}
 		r.begin()
 		begun := time.Now()
-		q := store.LookQuery{Limit: lookLimit, Skip: pages.begin(begun)}
+		q := due.next(v.waiting())
+		q.Pending = pages.begin(begun)
 		if !begun.Before(dead) {
 			q.Living = true
 			dead = begun.Add(v.pace())
@@ -254,8 +294,9 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 			took := answered.Sub(begun)
 			judge.Heard(agenda.Now, begun, answered)
 			v.reap(ctx, judge, agenda.Living, begun, answered)
-			wait = v.until(agenda, v.deal(ctx, agenda))
-			if pages.more(len(agenda.Pending), time.Now()) {
+			more := due.note(q, agenda)
+			wait = v.until(agenda, v.deal(ctx, agenda), more)
+			if pages.more(agenda.Pending, time.Now()) {
 				wait = min(wait, pageEvery)
 			}
 			v.rest(ctx, took*dearLook)
@@ -264,44 +305,6 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 		r.end(ctx, err)
 		poll.Reset(min(wait, max(time.Until(dead), minPause)))
 	}
-}
-
-// A sweep goes through pending jobs page by page: with each poll, and fast when a
-// hint has asked for it, but then not again for some time, so that many jobs that
-// cannot start cost little.
-type sweep struct {
-	skip  int
-	asked bool      // for a fast one
-	fast  bool      // it is one
-	begun time.Time // it, if fast
-	again time.Time // when the next one may be
-}
-
-const (
-	pageEvery  = 50 * time.Millisecond
-	sweepShare = 5 // fast sweeps take a fifth of the time, or less
-)
-
-// begin answers where the next page begins.
-func (s *sweep) begin(now time.Time) int {
-	if s.asked && !s.fast && !now.Before(s.again) {
-		*s = sweep{fast: true, begun: now}
-	}
-	return s.skip
-}
-
-// more takes the length of the page, and reports whether the next one is to be
-// looked at soon.
-func (s *sweep) more(found int, now time.Time) bool {
-	if found == lookLimit {
-		s.skip += found
-		return s.fast
-	}
-	s.skip = 0
-	if s.fast {
-		s.fast, s.again = false, now.Add((sweepShare-1)*now.Sub(s.begun))
-	}
-	return false
 }
 
 // askAgain is how long a failed look is left alone: whether the database is away for
@@ -336,30 +339,46 @@ func (v *evaluator) rest(ctx context.Context, d time.Duration) {
 // minPause keeps deadlines that cannot be applied from being tried in a circle.
 const minPause = 5 * time.Millisecond
 
-// until answers when to look again, after so many deadlines were applied: at
-// the next deadline or the next poll, or at once if there may be more of them.
-func (v *evaluator) until(a *store.Agenda, applied int) time.Duration {
+// until returns when to look again: at once if more is due and the queue is short, else
+// at the next deadline or mark, when one that failed is tried again, or at the next poll.
+func (v *evaluator) until(a *store.Agenda, again time.Duration, more bool) time.Duration {
 	v.dueMu.Lock()
 	defer v.dueMu.Unlock()
 	v.nextDue = a.NextDue
-	wait := v.pace()
+	wait := min(v.pace(), again)
 	if a.NextDue > 0 {
 		wait = min(wait, time.Duration(a.NextDue-a.Now)*time.Microsecond)
 	}
-	if len(a.Due) == lookLimit && applied > 0 {
-		wait = 0 // there are more
+	if more && !v.busy() {
+		wait = 0
 	}
 	return max(wait, minPause)
 }
 
-// deal does what the agenda asks for, or has it done. It answers how many
-// deadlines were applied.
-func (v *evaluator) deal(ctx context.Context, a *store.Agenda) int {
-	for _, job := range a.Marked {
-		v.attend(job)
+// waiting returns how many jobs wait to be evaluated.
+func (v *evaluator) waiting() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.queue)
+}
+
+// busy reports whether many jobs wait to be evaluated. If so, the bell of deadlines
+// rings when few do.
+func (v *evaluator) busy() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.short = len(v.queue) >= lookLimit
+	return v.short
+}
+
+// deal does what the agenda asks for, or has it done. It returns how soon a deadline
+// that failed is to be tried again.
+func (v *evaluator) deal(ctx context.Context, a *store.Agenda) time.Duration {
+	for _, m := range a.Marked {
+		v.marked(m)
 	}
-	for _, job := range a.Pending {
-		v.pending(job)
+	for _, p := range a.Pending {
+		v.pending(p.Job)
 	}
 	for _, worker := range a.Orphans {
 		v.release(ctx, &release{worker: worker, note: workflow.Note{Reason: "it had ended while it held steps"}})
@@ -367,32 +386,41 @@ func (v *evaluator) deal(ctx context.Context, a *store.Agenda) int {
 	return v.fire(ctx, a.Due)
 }
 
-// fire applies deadlines that have passed, and answers how many.
-func (v *evaluator) fire(ctx context.Context, due []store.Due) (applied int) {
+// fire applies deadlines that have passed. One that fails is tried again later and
+// later: it returns how soon the first of them is.
+func (v *evaluator) fire(ctx context.Context, due []store.Due) time.Duration {
+	again, now := maxDelay, time.Now()
+	failed := func(d store.Due, err error) {
+		again = min(again, v.delays.failed(d.EntityKey, d.At, now, v.e.cfg.Jitter()))
+		v.e.log.Error("a deadline could not be applied; it is tried again", "of", d.Kind, "key", d.Job, "deadline", d.Event, "error", err)
+	}
 	cmds, fired := make([]command, 0, len(due)), make([]store.Due, 0, len(due))
 	for _, d := range due {
+		if !v.delays.ready(d.EntityKey, d.At, now) {
+			continue
+		}
 		cmd, err := v.deadline(ctx, d)
 		if err != nil {
-			v.e.log.Error("a deadline could not be prepared; it is tried again", "of", d.Kind, "key", d.Job, "error", err)
+			failed(d, err)
 			continue
 		}
 		cmds, fired = append(cmds, cmd), append(fired, d)
 	}
 	if len(cmds) == 0 {
-		return 0
+		return again
 	}
 	errs, err := v.e.committer.do(ctx, cmds...)
 	if err != nil {
-		return 0
+		return again
 	}
 	for i, err := range errs {
 		if err != nil {
-			v.e.log.Error("a deadline could not be applied", "deadline", fired[i].Event, "job", fired[i].Job, "error", err)
+			failed(fired[i], err)
 			continue
 		}
-		applied++
+		v.delays.done(fired[i].EntityKey)
 	}
-	return applied
+	return again
 }
 
 // deadline answers the command that applies a deadline. A panic in a managed engine
@@ -448,17 +476,16 @@ func (v *evaluator) release(ctx context.Context, r *release) {
 }
 
 // evaluate does all that is marked in a job, and starts it if it is pending.
-func (v *evaluator) evaluate(ctx context.Context, job int64, start bool) error {
+func (v *evaluator) evaluate(ctx context.Context, a *attendance, start bool) error {
 	if start {
-		if err := v.startJob(ctx, job); err != nil {
+		if err := v.startJob(ctx, a.job); err != nil {
 			return err
 		}
 	}
-	p, err := v.e.prepare(ctx, job)
-	if err != nil || p == nil {
+	if err := a.prepare(ctx); err != nil || len(a.seen) == 0 {
 		return err
 	}
-	return v.e.committer.one(ctx, p)
+	return v.e.committer.one(ctx, a)
 }
 
 // startJob starts a pending job whose first steps are of several kinds, when

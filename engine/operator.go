@@ -282,7 +282,7 @@ func (s *signal) decide(t *tx) error {
 		return err
 	}
 	if j.State == lifecycle.JobRunning {
-		j.Mark = pawl.Attention
+		j.MarkNow()
 	}
 	t.newSignals = append(t.newSignals, &pawl.Signal{Job: j.Key(), Seq: j.Seq, Name: s.name, Data: s.data, At: t.now, Actor: note.Actor})
 	return nil

@@ -378,11 +378,23 @@ func (t *tx) first() (store.Entry, bool) {
 	return t.entries[0], true
 }
 
+// due gives a mark that is set its time: an Attention that has none is due now, and
+// no other mark has one.
+func due(now int64, mark pawl.Mark, at *int64, tries *int) {
+	switch {
+	case mark != pawl.Attention:
+		*at, *tries = 0, 0
+	case *at == 0:
+		*at = now
+	}
+}
+
 // changes answers what the transaction has to write, or nil for nothing.
 func (t *tx) changes() (*store.Changes, error) {
 	c := &store.Changes{Entries: t.entries, Refusals: t.refusals, Definitions: t.definitions, Answers: t.answers,
 		Versions: t.versions, Quotas: t.quotas, NewSignals: t.newSignals, Taken: t.taken}
 	for _, h := range t.jobs {
+		due(t.now, h.record.Mark, &h.record.MarkAt, &h.record.MarkTries)
 		if h.made {
 			c.NewJobs = append(c.NewJobs, h.record)
 		} else if h.dirty {
@@ -390,6 +402,7 @@ func (t *tx) changes() (*store.Changes, error) {
 		}
 	}
 	for _, h := range t.steps {
+		due(t.now, h.record.Mark, &h.record.MarkAt, &h.record.MarkTries)
 		if h.made {
 			c.NewSteps = append(c.NewSteps, h.record)
 		} else if h.dirty {

@@ -130,6 +130,7 @@ func (p *preparation) child(s *pawl.Step) error {
 		p.open = p.open || end.Failure != nil
 		return nil
 	}
+	p.lives[s.Ord] = child.Key()
 	if s.DueEvent != lifecycle.StepCancel {
 		return nil
 	}

@@ -7,13 +7,17 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
 
@@ -96,7 +100,7 @@ type Query struct {
 	Jobs      []int64             // locked until the end of the transaction
 	Steps     []pawl.StepKey      // locked; a step without its job is locked all the same
 	Signals   []int64             // of these jobs, the signals that no step has taken, by seq, at most MaxSignals
-	Marked    []int64             // of these jobs, the steps marked Attention, locked; at most MaxMarked each, by ord
+	Marked    []int64             // of these jobs, the steps marked Attention, locked; at most MaxMarked each, by (mark_at, ord)
 	Waiting   []JobLimit          // of these jobs, the steps marked Waiting, locked, by (priority desc, ord)
 	Open      []int64             // of these jobs, every step that has not ended, locked
 	Nodes     []int64             // of these jobs, every step of instance 0, locked
@@ -239,29 +243,73 @@ type Answer struct {
 	ExpiresAt   int64
 }
 
-// A LookQuery says how far a look goes.
+// A LookQuery says where a look begins and how far it goes. A round of looks begins
+// each one behind the last of what the one before has found, so that nothing that
+// stays hides what comes behind it.
 type LookQuery struct {
-	Limit  int  // at most so many of each kind
-	Skip   int  // of pending jobs, those after the first so many
-	Living bool // report on the workers, too
+	Limit   int    // at most so many of each kind; each is a few integers
+	Marked  Marked // only marks behind this one; the zero value begins with the oldest
+	Due     Due    // only deadlines behind this one, likewise
+	Pending Ranked // only pending jobs behind this one, likewise
+	Living  bool   // report on the workers, too
+
+	// Marks, and deadlines, of no later than this; 0: no later than now. It ends a
+	// round though more is due all the time.
+	MarkedUntil, DueUntil int64
 }
 
 // An Agenda is what needs the evaluator.
 type Agenda struct {
 	Now     int64
-	Marked  []int64        // jobs marked, or with a step marked, Attention
-	Due     []Due          // deadlines of jobs, steps and schedules that have passed, by time
-	NextDue int64          // the earliest deadline that has not, or 0
-	Pending []int64        // pending jobs, not paused, that no worker starts by itself (route 0), by (rank, id)
+	Marked  []Marked       // marks (Attention) that are due, of jobs and their steps, by (At, Job); those of one job and time are one
+	Due     []Due          // deadlines of jobs, steps, workers and schedules that have passed, in the order of Due.Compare
+	NextDue int64          // the earliest deadline or mark that is not due, or 0
+	Pending []Ranked       // pending jobs, not paused, that no worker starts by itself (route 0), by (Rank, Job)
 	Orphans []int64        // workers that have ended and still hold steps in progress; they may be looked for with Living alone
 	Living  *health.Report // as Observe returns it; nil if it was not asked for
 }
+
+// A Marked is a job that is marked Attention, or that has steps that are.
+type Marked struct {
+	At  int64 // when the mark is due
+	Job int64
+}
+
+// Compare orders marks: the oldest first.
+func (m Marked) Compare(o Marked) int {
+	return cmp.Or(cmp.Compare(m.At, o.At), cmp.Compare(m.Job, o.Job))
+}
+
+// A Ranked is a pending job and its place in the queue.
+type Ranked struct{ Rank, Job int64 }
 
 // A Due is a record whose deadline has passed.
 type Due struct {
 	EntityKey
 	At    int64
 	Event machine.Event
+}
+
+// DueKinds are the kinds of records that have deadlines, in the order of Due.Compare.
+var DueKinds = [...]string{lifecycle.Job.Name, lifecycle.Step.Name, lifecycle.Worker.Name, lifecycle.Schedule.Name}
+
+// Compare orders deadlines: by time, kind and key.
+func (d Due) Compare(o Due) int {
+	return cmp.Or(cmp.Compare(d.At, o.At), cmp.Compare(d.kind(), o.kind()), d.StepKey.Compare(o.StepKey))
+}
+
+func (d Due) kind() int { return slices.Index(DueKinds[:], d.Kind) }
+
+// Behind returns the key behind which, at the time of d, the deadlines of a kind begin
+// that come after d.
+func (d Due) Behind(kind string) pawl.StepKey {
+	switch is := slices.Index(DueKinds[:], kind); {
+	case is < d.kind():
+		return pawl.StepKey{Job: math.MaxInt64, Ord: math.MaxInt64} // all of that time come before
+	case is > d.kind():
+		return pawl.StepKey{Job: math.MinInt64} // none do
+	}
+	return d.StepKey
 }
 
 // A Pulse is what a process says of itself with a beat.
@@ -310,7 +358,7 @@ type Views interface {
 	// Bodies reads the state, input, output and error of the steps that exist.
 	Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error)
 	// Marked reads the steps of a job marked Attention, without bodies, at most
-	// MaxMarked, by ord.
+	// MaxMarked, by (mark_at, ord).
 	Marked(ctx context.Context, job int64) ([]*pawl.Step, error)
 	// StepCounts counts the steps of a job by state.
 	StepCounts(ctx context.Context, job int64) (map[machine.State]int, error)

@@ -75,6 +75,7 @@ type Answers struct {
 	Gathers map[pawl.Ord]GatherAnswer  // of marked fan-outs whose instances have ended
 	Errors  map[pawl.Ord]*pawl.Failure // of marked steps that failed
 	Ends    map[pawl.Ord]ChildEnd      // of marked steps whose child job has ended
+	Lives   map[pawl.Ord]bool          // the marked steps whose child job has not, and is locked
 	Waits   map[pawl.Ord]pawl.Wait     // what approvals wait for
 	Heard   int64                      // the Seq of the last signal whose listeners were brought into sight
 	Output  *GatherAnswer              // of the job
@@ -210,7 +211,7 @@ func (d *Decision) hasIf(s *pawl.Step) bool { return d.node(s.Ord).HasIf && s.Or
 
 // mark leaves a step to the evaluator.
 func (d *Decision) mark(s *pawl.Step) error {
-	s.Mark = pawl.Attention
+	s.MarkNow()
 	d.Board.Save(s)
 	return nil
 }
@@ -309,7 +310,7 @@ func (d *Decision) spread(p *pawl.Step) error {
 			break
 		}
 		if made == FanOutPage {
-			p.Mark = pawl.Attention
+			p.MarkNow()
 			break
 		}
 		p.Made++

@@ -155,7 +155,7 @@ func (d *Decision) finish() error {
 	}
 	d.Board.SaveJob()
 	if j.Parent != 0 && d.Board.Parent() == nil || !d.inSight(d.Definition.Hooks) && j.Hooks == pawl.HooksNotYet {
-		j.Mark = pawl.Attention
+		j.MarkNow()
 		return nil
 	}
 	if j.Hooks != pawl.HooksNotYet {
@@ -163,7 +163,7 @@ func (d *Decision) finish() error {
 	}
 	settled, err := d.settle()
 	if err != nil || !settled {
-		j.Mark = pawl.Attention
+		j.MarkNow()
 		return err
 	}
 	if len(d.Definition.Hooks) > 0 {
@@ -212,7 +212,7 @@ func (d *Decision) close(note Note) error {
 		return err
 	}
 	if p := d.Board.Parent(); p != nil && p.State == lifecycle.StepInProgress {
-		p.Mark = pawl.Attention
+		p.MarkNow()
 		d.Board.Save(p)
 	}
 	return nil

@@ -191,23 +191,29 @@ func (d *Decision) waited(s *pawl.Step) error {
 }
 
 // cancelChild asks for the child job of s to be cancelled. The step ends when the
-// child has; the mark stays until then, so that it cannot be forgotten.
+// child has; it is marked until the child is known to be ending.
 func (d *Decision) cancelChild(s *pawl.Step, note Note) error {
 	if s.DueEvent == lifecycle.StepCancel {
 		return nil
 	}
-	s.DueAt, s.DueEvent, s.Mark = 0, lifecycle.StepCancel, pawl.Attention
+	s.DueAt, s.DueEvent = 0, lifecycle.StepCancel
+	s.MarkNow()
 	return d.Board.Move(s, lifecycle.StepCancelRequested, note)
 }
 
-// childEnded ends a step whose child job has ended. As long as it has not, the
-// mark stays: whoever set it knows more than whoever looked.
+// childEnded ends a step whose child job has ended. One whose child lives just waits:
+// the commit that ends the child marks it. Else the mark stays: whoever set it knows
+// more than whoever looked.
 func (d *Decision) childEnded(s *pawl.Step) error {
 	end, ok := d.Answers.Ends[s.Ord]
-	if !ok {
+	if !ok && !d.Answers.Lives[s.Ord] {
 		return nil
 	}
 	s.Mark = pawl.Clear
+	d.Board.Save(s)
+	if !ok {
+		return nil
+	}
 	if end.Failure == nil {
 		return d.Report(s, Report{Event: lifecycle.StepSuccess, Output: end.Output})
 	}

@@ -138,10 +138,10 @@ func TestDiagnoseFinds(t *testing.T) {
 		{name: "unique index", sql: []string{"drop index schedule_name"}, check: "schema", severity: doctor.Problem,
 			cure: "create unique index concurrently schedule_name on schedule (workspace, name) where state <> 'removed';"},
 		{name: "another index", sql: []string{"drop index job_due", "create index job_due on job (id) where due_at > 0"}, check: "schema", severity: doctor.Problem,
-			subject: "index job_due on job (due_at) partial", measured: "missing, or another one",
-			cure: "drop index job_due; create index concurrently job_due on job (due_at) where due_at > 0;"},
-		{name: "invalid index", sql: []string{"update pg_index set indisvalid = false where indexrelid = 'job_mark'::regclass"}, check: "schema", severity: doctor.Problem,
-			subject: "index job_mark on job (mark, id) partial", measured: "invalid", cure: "reindex index concurrently job_mark"},
+			subject: "index job_due on job (due_at, id) partial", measured: "missing, or another one",
+			cure: "drop index job_due; create index concurrently job_due on job (due_at, id) where due_at > 0;"},
+		{name: "invalid index", sql: []string{"update pg_index set indisvalid = false where indexrelid = 'job_mark_at'::regclass"}, check: "schema", severity: doctor.Problem,
+			subject: "index job_mark_at on job (mark_at, id) partial", measured: "invalid", cure: "reindex index concurrently job_mark_at"},
 		{name: "column", sql: []string{"alter table job drop column output cascade"}, check: "schema", severity: doctor.Problem,
 			subject: "column job.output text", measured: "missing"},
 		{name: "domain's check", sql: []string{"alter domain job_depth drop constraint job_depth_check"}, check: "schema", severity: doctor.Problem,
@@ -173,7 +173,7 @@ func TestDiagnoseFinds(t *testing.T) {
 // someJob is a job, as far as the partitions go.
 const someJob = `insert into job select (jsonb_populate_record(null::job, to_jsonb(j))).* from (
   select 1 as id, gen_random_uuid() as uuid, 'w' as workspace, 0 as definition, 'n' as workflow, '' as description, 0 as parent, 0 as continues, 0 as depth, 1 as worker_count,
-    0 as created_at, 'COMPLETED' as state, 1 as seq, '' as head, 0 as due_at, '' as due_event, 0 as updated_at, 0 as route, 0 as priority, false as paused, 0 as mark, '' as ending,
+    0 as created_at, 'COMPLETED' as state, 1 as seq, '' as head, 0 as due_at, '' as due_event, 0 as updated_at, 0 as route, 0 as priority, false as paused, 0 as mark, 0 as mark_at, 0 as mark_tries, '' as ending,
     0 as open, 0 as active, 0 as started_at, 0 as completed_at, 0 as private, 0 as version, 0 as parent_step, 0 as schedule, 0 as rank, 0 as pool, 0 as quota, 0 as hooks, 0 as blocked, 0 as line) j`
 
 func (s *sickness) run(t *testing.T) {

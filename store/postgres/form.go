@@ -25,11 +25,11 @@ const fewestColumns = 4
 // The columns that most batches have one value of, of whichever table.
 var (
 	// Of nearly all batches.
-	mostly = strings.Fields("continues schedule depth paused error skipped losses total made live reason request_id created_at at")
+	mostly = strings.Fields("continues schedule depth paused error skipped losses mark_tries total made live reason request_id created_at at")
 	// Of records of one workflow.
 	ofKind = strings.Fields("workspace workflow description private parent parent_step definition version worker_count priority pool quota due_at due_event inputs metadata")
 	// Of records that come from one state to another at one moment.
-	ofState = strings.Fields("was state line seq event actor mark ending hooks open blocked active unmet attempts claims route rank updated_at enqueued_at started_at completed_at")
+	ofState = strings.Fields("was state line seq event actor mark mark_at ending hooks open blocked active unmet attempts claims route rank updated_at enqueued_at started_at completed_at")
 )
 
 // forms are the forms of statements, those with the most columns first.

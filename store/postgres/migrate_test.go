@@ -183,7 +183,7 @@ func TestDownWithWhatIsNew(t *testing.T) {
 	want := *j
 	want.Inputs = []byte(`{"n":1}`)
 	want.Pool, want.Quota, want.Version, want.Ending, want.Hooks, want.Open, want.Blocked = 0, 0, 0, "", pawl.HooksNotYet, 3, 0
-	want.Rank, want.Mark = pawl.RankAt(j.CreatedAt, 0), pawl.Attention
+	want.Rank, want.Mark, want.MarkAt = pawl.RankAt(j.CreatedAt, 0), pawl.Attention, j.UpdatedAt
 	if diff := cmp.Diff(&want, got); diff != "" || err != nil {
 		t.Errorf("job: %v (-want +got):\n%s", err, diff)
 	}
@@ -191,7 +191,7 @@ func TestDownWithWhatIsNew(t *testing.T) {
 		t.Errorf("child %+v, %v", got, err)
 	}
 	a, err := db.Look(t.Context(), store.LookQuery{Limit: 10})
-	if err != nil || !cmp.Equal(a.Marked, []int64{j.Key()}) {
+	if err != nil || !cmp.Equal(a.Marked, []store.Marked{{At: want.MarkAt, Job: j.Key()}}) {
 		t.Errorf("marked %v, %v", a.Marked, err)
 	}
 	trails := 0

@@ -105,7 +105,7 @@ func TestPlansUsePartialIndexes(t *testing.T) {
 	for s, indexes := range map[*statement]string{
 		claimOne: "step_ready job_open", claimMany: "step_ready job_open", countPools: "job_pool job_quota step_pool",
 		readSteps: "step_mark", readSchedules: "schedule_name",
-		agenda: "job_open job_mark job_due step_mark step_due worker_due worker_living schedule_due",
+		agenda: "job_open job_mark_at job_due step_mark_at step_due worker_due worker_living schedule_due",
 	} {
 		plan := explain(t, conn, s)
 		for _, index := range strings.Fields(indexes) {

@@ -47,10 +47,10 @@ var (
   select * from unnest($1::bigint[], $2::bigint[]) as u(job, ord)
   union
   select m.job, m.ord from unnest($3::bigint[]) as u(job) cross join lateral
-    (select job, ord from step where mark = 1 and step.job = u.job order by ord limit $4::bigint) m
+    (select job, ord from step where mark = 1 and step.job = u.job order by mark_at, ord limit $4::bigint) m
   union
   select w.job, w.ord from unnest($5::bigint[], $6::bigint[]) as u(job, most) cross join lateral
-    (select job, ord from step where mark = 2 and step.job = u.job order by priority desc, ord limit u.most) w
+    (select job, ord from step where mark = 2 and mark_at = 0 and step.job = u.job order by priority desc, ord limit u.most) w
   union
   select s.job, s.ord from unnest($7::bigint[]) as u(job) cross join lateral
     (select job, ord from step where step.job = u.job and state <> all($8::text[]) offset 0) s
@@ -273,7 +273,7 @@ func (r *reading) queueSteps(p *pipe) {
 func (r *reading) sort() {
 	marked, open, nodes, held := set(r.q.Marked), set(r.q.Open), set(r.q.Nodes), set(r.q.Held)
 	for _, s := range r.order {
-		if marked[s.Job] && s.Mark == pawl.Attention && len(r.Marked[s.Job]) < store.MaxMarked {
+		if marked[s.Job] && s.Mark == pawl.Attention {
 			r.Marked[s.Job] = append(r.Marked[s.Job], s.StepKey)
 		}
 		if open[s.Job] && !lifecycle.Step.Ended(s.State) {
@@ -285,6 +285,10 @@ func (r *reading) sort() {
 		if held[s.Worker] && s.State == lifecycle.StepInProgress {
 			r.Held[s.Worker] = append(r.Held[s.Worker], s.StepKey)
 		}
+	}
+	for job, keys := range r.Marked {
+		slices.SortStableFunc(keys, func(a, b pawl.StepKey) int { return cmp.Compare(r.Steps[a].MarkAt, r.Steps[b].MarkAt) })
+		r.Marked[job] = keys[:min(len(keys), store.MaxMarked)]
 	}
 	r.sortWaiting()
 }

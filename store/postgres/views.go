@@ -195,7 +195,7 @@ func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey
 // Marked reads the steps of a job marked Attention, without bodies.
 func (db *DB) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
 	var steps []*pawl.Step
-	sql := "select " + names("", stepTable.plain) + fmt.Sprintf(" from step where mark = 1 and job = $1 order by ord limit %d", store.MaxMarked)
+	sql := "select " + names("", stepTable.plain) + fmt.Sprintf(" from step where mark = 1 and job = $1 order by mark_at, ord limit %d", store.MaxMarked)
 	err := db.query(ctx, "read marked steps", sql, func(c *cursor) {
 		if s := stepTable.read(c); c.err == nil {
 			steps = append(steps, s)

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"math"
+	"slices"
 
 	"zombiezen.com/go/sqlite"
 
@@ -16,12 +18,12 @@ import (
 func (db *DB) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, error) {
 	a := &store.Agenda{Now: db.now()}
 	err := db.read(ctx, "look", func(c *conn) error {
-		for _, part := range []func(*conn, *store.Agenda, int) error{lookMarked, lookDue, lookOrphans} {
-			if err := part(c, a, q.Limit); err != nil {
+		for _, part := range []func(*conn, *store.Agenda, *store.LookQuery) error{lookMarked, lookDue, lookOrphans, lookPending} {
+			if err := part(c, a, &q); err != nil {
 				return err
 			}
 		}
-		return lookPending(c, a, q.Limit, q.Skip)
+		return nil
 	})
 	if err == nil && q.Living {
 		a.Living, err = db.Observe(ctx)
@@ -32,25 +34,38 @@ func (db *DB) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, error
 	return a, nil
 }
 
-func lookMarked(c *conn, a *store.Agenda, limit int) error {
-	err := c.each(selectMarkedJobs, func(b *row) { b.int(int64(limit)) }, func(cols *columns) error {
-		a.Marked = append(a.Marked, cols.int())
+// until returns the end of a look: now, or before.
+func until(a *store.Agenda, at int64) int64 {
+	if at == 0 {
+		return a.Now
+	}
+	return min(a.Now, at)
+}
+
+func lookMarked(c *conn, a *store.Agenda, q *store.LookQuery) error {
+	last := until(a, q.MarkedUntil)
+	add := func(cols *columns) error {
+		a.Marked = append(a.Marked, store.Marked{At: cols.int(), Job: cols.int()})
 		return nil
-	})
+	}
+	err := c.each(selectMarkedJobs, func(b *row) { b.ints(last, q.Marked.At, q.Marked.Job, int64(q.Limit)) }, add)
 	if err != nil {
 		return err
 	}
-	seen := make(map[int64]bool, len(a.Marked))
-	for _, k := range a.Marked {
-		seen[k] = true
-	}
-	return c.follow(selectNextMarkedStep, func(cols *columns) (int64, bool) {
-		job := cols.int()
-		if !seen[job] && len(a.Marked) < limit {
-			a.Marked = append(a.Marked, job)
+	jobs := len(a.Marked)
+	for at, found := q.Marked, -1; found < len(a.Marked) && len(a.Marked)-jobs < q.Limit; { // one probe for all that a job has of one time
+		found = len(a.Marked)
+		if err := c.each(selectNextMarkedStep, func(b *row) { b.ints(last, at.At, at.Job) }, add); err != nil {
+			return err
 		}
-		return job, len(a.Marked) < limit
-	})
+		if len(a.Marked) > found {
+			at = a.Marked[found]
+		}
+	}
+	slices.SortFunc(a.Marked, store.Marked.Compare)
+	a.Marked = slices.Compact(a.Marked) // a job, and steps of it
+	a.Marked = a.Marked[:min(len(a.Marked), q.Limit)]
+	return nil
 }
 
 // follow walks an index from one distinct value to the next: f answers the value
@@ -69,38 +84,49 @@ func (c *conn) follow(s statement, f func(*columns) (int64, bool)) error {
 	return nil
 }
 
-func lookDue(c *conn, a *store.Agenda, limit int) error {
-	err := c.each(selectDue, func(b *row) { b.ints(a.Now, int64(limit)) }, func(cols *columns) error {
-		d := store.Due{At: cols.int()}
-		d.Kind = cols.text()
-		d.StepKey = pawl.StepKey{Job: cols.int(), Ord: pawl.Ord(cols.int())}
-		d.Event = machine.Event(cols.text())
-		a.Due = append(a.Due, d)
-		return nil
-	})
-	if err != nil {
-		return err
+func lookDue(c *conn, a *store.Agenda, q *store.LookQuery) error {
+	last := until(a, q.DueUntil)
+	for i, s := range [len(store.DueKinds)]statement{selectDueJobs, selectDueSteps, selectDueWorkers, selectDueSchedules} {
+		kind := store.DueKinds[i]
+		behind := q.Due.Behind(kind)
+		err := c.each(s, func(b *row) { b.ints(last, q.Due.At, behind.Job, int64(behind.Ord), int64(q.Limit)) }, func(cols *columns) error {
+			d := store.Due{At: cols.int(), Event: machine.Event(cols.text()), EntityKey: store.EntityKey{Kind: kind}}
+			if d.Job = cols.int(); s == selectDueSteps {
+				d.Ord = pawl.Ord(cols.int())
+			}
+			a.Due = append(a.Due, d)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
+	slices.SortFunc(a.Due, store.Due.Compare)
+	a.Due = a.Due[:min(len(a.Due), q.Limit)]
 	return c.each(selectNextDue, func(b *row) { b.int(a.Now) }, func(cols *columns) error {
 		a.NextDue = cols.int() // NULL reads as 0
 		return nil
 	})
 }
 
-func lookPending(c *conn, a *store.Agenda, limit, skip int) error {
-	return c.each(selectUnrouted, func(b *row) { b.ints(int64(limit), int64(skip)) }, func(cols *columns) error {
-		a.Pending = append(a.Pending, cols.int())
+func lookPending(c *conn, a *store.Agenda, q *store.LookQuery) error {
+	behind := q.Pending
+	if behind.Job == 0 {
+		behind.Rank = math.MinInt64
+	}
+	return c.each(selectUnrouted, func(b *row) { b.ints(behind.Rank, behind.Job, int64(q.Limit)) }, func(cols *columns) error {
+		a.Pending = append(a.Pending, store.Ranked{Rank: cols.int(), Job: cols.int()})
 		return nil
 	})
 }
 
-func lookOrphans(c *conn, a *store.Agenda, limit int) error {
+func lookOrphans(c *conn, a *store.Agenda, q *store.LookQuery) error {
 	return c.follow(selectNextHolder, func(cols *columns) (int64, bool) {
 		worker := cols.int()
 		gone := cols.s.ColumnType(1) == sqlite.TypeNull
 		if !gone && lifecycle.Worker.Ended(machine.State(cols.text())) {
 			a.Orphans = append(a.Orphans, worker)
 		}
-		return worker, len(a.Orphans) < limit
+		return worker, len(a.Orphans) < q.Limit
 	})
 }

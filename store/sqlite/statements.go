@@ -101,6 +101,13 @@ const (
 	oldSchedule = "o.updated_at < ?1 AND o.state = 'removed'"
 )
 
+// due finds the deadlines of a table that have passed, behind a time and a key.
+func due(table, key string) string {
+	behind := "?2, ?3" + strings.Repeat(", ?4", strings.Count(key, ","))
+	return "SELECT due_at, due_event, " + key + " FROM " + table + " INDEXED BY " + table + "_due WHERE due_at > 0 AND due_at <= ?1" +
+		" AND (due_at, " + key + ") > (" + behind + ") ORDER BY due_at, " + key + " LIMIT ?5 + 0"
+}
+
 func oldOnes(table, condition string) string {
 	return "SELECT id FROM " + table + " o WHERE " + condition + " AND id < ?2 AND id > ?3 ORDER BY id LIMIT ?4 + 0"
 }
@@ -192,7 +199,10 @@ const (
 
 	selectMarkedJobs
 	selectNextMarkedStep
-	selectDue
+	selectDueJobs
+	selectDueSteps
+	selectDueWorkers
+	selectDueSchedules
 	selectNextDue
 	selectUnrouted
 	selectNextHolder
@@ -311,8 +321,8 @@ var texts = [statementCount]string{
 	selectJobAll:        "SELECT " + jobWhole + " FROM job WHERE id = ?",
 	selectStep:          "SELECT " + stepHot + " FROM step WHERE job = ? AND ord = ?",
 	selectStepBodies:    "SELECT " + stepAll + " FROM step WHERE job = ? AND ord = ?",
-	selectMarked:        "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job = ? ORDER BY ord LIMIT ? + 0",
-	selectWaiting:       "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 2 AND job = ? ORDER BY priority DESC, ord LIMIT ? + 0",
+	selectMarked:        "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job = ? ORDER BY mark_at, ord LIMIT ? + 0",
+	selectWaiting:       "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 2 AND job = ? AND mark_at = 0 ORDER BY priority DESC, ord LIMIT ? + 0",
 	selectOpenSteps: "SELECT " + stepHot + " FROM step WHERE job = ? AND state NOT IN" +
 		" ('complete', 'permanent_error', 'cancelled', 'skipped', 'resolved_manually') ORDER BY ord",
 	selectNextNode:  "SELECT " + stepHot + " FROM step WHERE job = ? AND ord >= ? ORDER BY ord LIMIT 1",
@@ -324,19 +334,22 @@ var texts = [statementCount]string{
 	selectPending: "SELECT rank, id FROM job INDEXED BY job_open WHERE " + jobsOpen +
 		" AND state = 'PENDING' AND route = ? AND paused = 0 ORDER BY rank, id LIMIT ? + 0",
 
-	selectMarkedJobs:     "SELECT id FROM job INDEXED BY job_mark WHERE mark <> 0 AND mark = 1 ORDER BY id LIMIT ? + 0",
-	selectNextMarkedStep: "SELECT job FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job > ? ORDER BY job LIMIT 1",
-	selectDue: "SELECT * FROM (SELECT due_at AS at, 'job' AS kind, id, 0, due_event FROM job WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2 + 0)" +
-		" UNION ALL SELECT * FROM (SELECT due_at, 'step', job, ord, due_event FROM step WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2 + 0)" +
-		" UNION ALL SELECT * FROM (SELECT due_at, 'worker', id, 0, due_event FROM worker WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2 + 0)" +
-		" UNION ALL SELECT * FROM (SELECT due_at, 'schedule', id, 0, due_event FROM schedule WHERE due_at > 0 AND due_at <= ?1 ORDER BY due_at LIMIT ?2 + 0)" +
-		" ORDER BY at LIMIT ?2 + 0",
+	selectMarkedJobs: "SELECT mark_at, id FROM job INDEXED BY job_mark_at WHERE mark_at > 0 AND mark_at <= ?1 AND (mark_at, id) > (?2, ?3)" +
+		" ORDER BY mark_at, id LIMIT ?4 + 0",
+	selectNextMarkedStep: "SELECT mark_at, job FROM step INDEXED BY step_mark_at WHERE mark_at > 0 AND mark_at <= ?1 AND (mark_at, job) > (?2, ?3)" +
+		" ORDER BY mark_at, job LIMIT 1",
+	selectDueJobs:      due("job", "id"),
+	selectDueSteps:     due("step", "job, ord"),
+	selectDueWorkers:   due("worker", "id"),
+	selectDueSchedules: due("schedule", "id"),
 	selectNextDue: "SELECT min(at) FROM (SELECT min(due_at) AS at FROM job WHERE due_at > 0 AND due_at > ?1" +
+		" UNION ALL SELECT min(mark_at) FROM job WHERE mark_at > 0 AND mark_at > ?1" +
+		" UNION ALL SELECT min(mark_at) FROM step WHERE mark_at > 0 AND mark_at > ?1" +
 		" UNION ALL SELECT min(due_at) FROM step WHERE due_at > 0 AND due_at > ?1" +
 		" UNION ALL SELECT min(due_at) FROM worker WHERE due_at > 0 AND due_at > ?1" +
 		" UNION ALL SELECT min(due_at) FROM schedule WHERE due_at > 0 AND due_at > ?1)",
-	selectUnrouted: "SELECT id FROM job INDEXED BY job_open WHERE " + jobsOpen +
-		" AND state = 'PENDING' AND route = 0 AND paused = 0 ORDER BY rank, id LIMIT ? + 0 OFFSET ? + 0",
+	selectUnrouted: "SELECT rank, id FROM job INDEXED BY job_open WHERE " + jobsOpen +
+		" AND state = 'PENDING' AND route = 0 AND paused = 0 AND (rank, id) > (?, ?) ORDER BY rank, id LIMIT ? + 0",
 	selectNextHolder: "SELECT s.place, w.state FROM (SELECT place FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place > ? ORDER BY place LIMIT 1) s LEFT JOIN worker w ON w.id = s.place",
 	selectWorkerState: "SELECT state FROM worker WHERE id = ?",

@@ -45,30 +45,31 @@ func factsNamed(e *env) {
 }
 
 func factsMarked(e *env) {
-	m := e.add(4, func(m made, _ *Batch) {
-		m.steps[2].Mark, m.steps[0].Mark, m.steps[1].Mark = pawl.Attention, pawl.Attention, pawl.Waiting
+	m := e.add(5, func(m made, _ *Batch) {
+		attention(7, nil, m.steps[0], m.steps[2])
+		attention(6, nil, m.steps[4])
+		m.steps[1].Mark = pawl.Waiting
 		m.steps[3].Mark = pawl.Blocked
 		m.steps[2].Priority = 9
 	})
 	e.add(1, func(m made, _ *Batch) { m.steps[0].Mark = pawl.Attention })
 	f := e.see(&store.Query{Marked: []int64{m.key()}})
-	e.diff("marked, by ord", keysOf(m.steps[0], m.steps[2]), f.Marked[m.key()])
-	if len(f.Steps) != 2 || len(f.Jobs) != 0 {
-		e.Errorf("%d steps and %d jobs, want the 2 steps alone", len(f.Steps), len(f.Jobs))
+	e.diff("marked, by time and ord", keysOf(m.steps[4], m.steps[0], m.steps[2]), f.Marked[m.key()])
+	if len(f.Steps) != 3 || len(f.Jobs) != 0 {
+		e.Errorf("%d steps and %d jobs, want the 3 steps alone", len(f.Steps), len(f.Jobs))
 	}
 }
 
 func factsMarkedLimit(e *env) {
 	m := e.add(store.MaxMarked+10, func(m made, _ *Batch) {
-		for _, s := range m.steps {
-			s.Mark = pawl.Attention
-		}
+		attention(9, nil, m.steps...)
+		attention(10, nil, m.steps[:10]...) // put off
 	})
 	f := e.see(&store.Query{Marked: []int64{m.key()}})
-	e.diff("marked", keysOf(m.steps[:store.MaxMarked]...), f.Marked[m.key()])
+	e.diff("marked", keysOf(m.steps[10:]...), f.Marked[m.key()])
 	view, err := e.st.Marked(e.ctx, m.key())
 	e.ok(err)
-	e.diff("view of marked", m.steps[:store.MaxMarked], view)
+	e.diff("view of marked", m.steps[10:], view)
 }
 
 func factsWaiting(e *env) {

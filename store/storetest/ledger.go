@@ -45,11 +45,11 @@ var ledgerTests = []test{
 func (e *env) full(now int64) (*pawl.Job, *pawl.Step, *pawl.Worker) {
 	j := &pawl.Job{ID: e.mint.ID(now), Workspace: "ws", Definition: 11, Workflow: "flow", Description: "what \"it\" does\n",
 		Version: 17, Parent: 12, ParentStep: pawl.MakeOrd(4, 2), Continues: 13, Schedule: 18, Depth: 5, WorkerCount: 3, Private: 19,
-		Route: 14, Priority: -2, Rank: -1 << 60, Pool: 1<<62 + 1, Quota: 1<<62 + 2, Paused: true, Mark: pawl.Attention,
+		Route: 14, Priority: -2, Rank: -1 << 60, Pool: 1<<62 + 1, Quota: 1<<62 + 2, Paused: true, Mark: pawl.Attention, MarkAt: 1 << 60, MarkTries: 7,
 		Ending: lifecycle.JobFailed, Hooks: pawl.HooksRun, Open: 4, Blocked: 6, Active: 2, StartedAt: 21, CompletedAt: 22,
 		Inputs: json.RawMessage(`{"a":"ü"}`), Output: json.RawMessage(`[1]`), Error: failure("job"), Metadata: json.RawMessage(`{"m":2}`)}
 	j.DueAt, j.DueEvent = 1<<60, lifecycle.JobCancel
-	s := &pawl.Step{StepKey: pawl.StepKey{Ord: pawl.MakeOrd(3, 9)}, Mark: pawl.Waiting, Unmet: 2, Skipped: true, Attempts: 3, Claims: 4,
+	s := &pawl.Step{StepKey: pawl.StepKey{Ord: pawl.MakeOrd(3, 9)}, Mark: pawl.Waiting, MarkAt: 1<<60 + 4, MarkTries: 8, Unmet: 2, Skipped: true, Attempts: 3, Claims: 4,
 		Losses: 1, Worker: 15, Route: 16, Priority: 6, Rank: -1 << 61, Pool: 1<<62 + 3, Total: 100, Made: 50, Live: 25, EnqueuedAt: 31, StartedAt: 32, CompletedAt: 33,
 		Input: json.RawMessage(`"item"`), Output: json.RawMessage(`null`), Error: failure("step")}
 	s.DueAt, s.DueEvent = 1<<60+1, lifecycle.StepTimeout
@@ -117,6 +117,7 @@ func updatesComeBack(e *env) {
 		j.Definition, j.Version, j.WorkerCount, j.Rank, j.Pool, j.Quota, j.Hooks, j.Blocked = 31, 32, 33, 34, 35, 36, pawl.HooksCancelled, 37
 		j.StartedAt, j.CompletedAt, j.DueAt, j.DueEvent = 45, 46, 0, ""
 		j.Inputs, j.Output, j.Error, j.Metadata = json.RawMessage(`{}`), json.RawMessage(`2`), failure("other"), json.RawMessage(`{"n":1}`)
+		j.MarkAt, j.MarkTries, s.MarkAt, s.MarkTries = 47, 48, 49, 50
 		s.Mark, s.Unmet, s.Skipped, s.Attempts, s.Claims, s.Losses, s.Worker, s.Route, s.Priority = pawl.Attention, 51, false, 52, 53, 54, 55, 56, 57
 		s.Rank, s.Pool = 1<<61, 65
 		s.Total, s.Made, s.Live, s.EnqueuedAt, s.StartedAt, s.CompletedAt, s.DueAt, s.DueEvent = 58, 59, 60, 61, 62, 63, 64, "x"
