@@ -67,6 +67,7 @@
 //	http_N               T1         an unexpected status: 408, 425, 429 and 5xx retryable, others permanent
 //	network              retryable  no answer, or half of one
 //	too_many_redirects   permanent
+//	redirect_refused     permanent  a redirect that would take a body or headers to another origin, or leads from https to http
 //	timeout              retryable  the context ended with ErrTimeout or its deadline
 //	canceled             retryable  ... with ErrCanceled or plainly
 //	interrupted          retryable  ... with ErrInterrupted

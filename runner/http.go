@@ -147,9 +147,14 @@ func (r *request) client() *http.Client {
 	return &http.Client{Transport: r.config.Transport, CheckRedirect: r.redirect}
 }
 
-// redirect follows a redirect unless its status is an expected one. Another
-// origin gets none of the step's headers, and nobody gets a Referer: both may
-// hold secrets.
+// A redirectError is returned for a redirect that is not followed.
+type redirectError struct{ to, why, do string }
+
+func (e *redirectError) Error() string { return "redirect to " + e.to + ": " + e.why }
+
+// redirect follows a redirect unless its status is an expected one. To another
+// origin it takes neither a body nor headers of the step, and it never goes from
+// https to http; nobody gets a Referer: all of them may hold secrets.
 func (r *request) redirect(next *http.Request, via []*http.Request) error {
 	if len(r.task.Work.HTTP.Expect) > 0 && r.expects(next.Response.StatusCode) {
 		return http.ErrUseLastResponse
@@ -158,10 +163,42 @@ func (r *request) redirect(next *http.Request, via []*http.Request) error {
 		return errRedirects
 	}
 	next.Header.Del("Referer")
-	if first := via[0].URL; next.URL.Scheme != first.Scheme || next.URL.Host != first.Host {
-		next.Header = http.Header{"User-Agent": next.Header["User-Agent"]}
+	to := origin(next.URL)
+	const direct = "if it may have the request, write that address into url"
+	switch {
+	case via[len(via)-1].URL.Scheme == "https" && next.URL.Scheme != "https":
+		return &redirectError{to, "it is not encrypted, and the request was", "ask the service for an https address"}
+	case to == origin(via[0].URL):
+		return nil
+	case next.Body != nil && next.Body != http.NoBody:
+		return &redirectError{to, "another origin is not sent the body", direct}
+	case r.hasHeaders():
+		return &redirectError{to, "another origin is not sent the headers", direct}
 	}
+	next.Header = http.Header{"User-Agent": {"pawl"}}
 	return nil
+}
+
+// hasHeaders reports whether the step sets headers, but for what says of the body what
+// it is, and goes with it.
+func (r *request) hasHeaders() bool {
+	for name := range r.task.Work.HTTP.Headers {
+		if !strings.EqualFold(name, "Content-Type") {
+			return true
+		}
+	}
+	return r.url.User != nil
+}
+
+// origin returns the scheme, host and port of an address, in one form.
+func origin(u *url.URL) string {
+	host := strings.ToLower(u.Host)
+	for scheme, port := range map[string]string{"http": ":80", "https": ":443"} {
+		if u.Scheme == scheme {
+			host = strings.TrimSuffix(host, port)
+		}
+	}
+	return u.Scheme + "://" + host
 }
 
 func (r *request) expects(code int) bool {
@@ -179,6 +216,11 @@ func (r *request) broken(ctx context.Context, err error) *pawl.Failure {
 	}
 	if errors.Is(err, errRedirects) {
 		return permanent("too_many_redirects", "%s: more than %d redirects", r.name, r.config.Redirects)
+	}
+	var refused *redirectError
+	if errors.As(err, &refused) {
+		return permanent("redirect_refused", "%s: redirected to %s, which is not followed: %s; %s, or expect the status and read the header location",
+			r.name, bounded(refused.to, maxMessage), refused.why, refused.do)
 	}
 	// The text of a url.Error has the whole URL in it.
 	var outer *url.Error

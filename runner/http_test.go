@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -341,27 +343,84 @@ func TestHTTPRedirects(t *testing.T) {
 	}
 }
 
-// A redirect to another origin takes no secrets along.
+// A redirect to another origin takes neither body nor headers along, whatever its
+// status: what would need them fails for good.
 func TestHTTPRedirectToAnotherOrigin(t *testing.T) {
 	t.Parallel()
+	var asked atomic.Int32
 	other := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
 		w.Header().Set("Content-Type", "application/json")
 		delete(r.Header, "Accept-Encoding")
 		_ = json.NewEncoder(w).Encode(r.Header)
 	})
 	u := newServer(t, func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, other+"/x", http.StatusFound)
+		var code int
+		_, _ = fmt.Sscanf(r.URL.Path, "/%d", &code)
+		http.Redirect(w, r, other+"/x?token=s3cr3t", code)
 	})
-	task := httpTask(t, &workflow.Request{
-		URL:     strings.Replace(u, "//", "//me:pw@", 1) + "/?token=s3cr3t",
-		Headers: map[string]string{"X-Api-Key": "k", "Authorization": "Bearer t"},
-	})
-	var got answer
-	if err := json.Unmarshal(send(t, context.Background(), task).Output, &got); err != nil {
-		t.Fatal(err)
+	for _, code := range []int{301, 302, 303, 307, 308} {
+		kept := code > 303
+		for name, tt := range map[string]struct {
+			request workflow.Request
+			refused bool
+		}{
+			"plain":            {workflow.Request{}, false},
+			"a body":           {workflow.Request{Method: "POST", Body: "b"}, kept},
+			"a body of a type": {workflow.Request{Method: "POST", Body: "{}", Headers: map[string]string{"content-type": "application/json"}}, kept},
+			"authorization":    {workflow.Request{Headers: map[string]string{"Authorization": "Bearer t"}}, true},
+			"a cookie":         {workflow.Request{Headers: map[string]string{"Cookie": "a=b"}}, true},
+			"its own":          {workflow.Request{Headers: map[string]string{"X-Api-Key": "k"}}, true},
+			"a user":           {workflow.Request{URL: "//me:pw@"}, true},
+		} {
+			before := asked.Load()
+			address := u
+			if tt.request.URL != "" {
+				address = strings.Replace(u, "//", tt.request.URL, 1)
+			}
+			tt.request.URL = fmt.Sprintf("%s/%d?token=s3cr3t", address, code)
+			r := send(t, context.Background(), httpTask(t, &tt.request))
+			if !tt.refused {
+				var got answer
+				if err := json.Unmarshal(r.Output, &got); err != nil || string(got.Body) != `{"User-Agent":["pawl"]}` {
+					t.Errorf("%d, %s: the other origin got %s; %v", code, name, got.Body, r.Failure)
+				}
+				continue
+			}
+			f := wantFailure(t, r, "redirect_refused", true)
+			if !strings.Contains(f.Message, "redirected to "+other+",") || strings.Contains(f.Message, "s3cr3t") || asked.Load() != before {
+				t.Errorf("%d, %s: %s; the other origin was asked %d times", code, name, f.Message, asked.Load()-before)
+			}
+		}
 	}
-	if want := `{"User-Agent":["pawl"]}`; string(got.Body) != want {
-		t.Errorf("the other origin got %s, want %s", got.Body, want)
+}
+
+// A redirect from https to http is not followed, whatever it would take along.
+func TestHTTPRedirectToPlainText(t *testing.T) {
+	t.Parallel()
+	other := newServer(t, func(http.ResponseWriter, *http.Request) { t.Error("it was followed") })
+	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other, http.StatusFound) }))
+	t.Cleanup(secure.Close)
+	r := HTTP(HTTPConfig{Transport: secure.Client().Transport})(t.Context(), httpTask(t, &workflow.Request{URL: secure.URL}))
+	f := wantFailure(t, r, "redirect_refused", true)
+	if !strings.Contains(f.Message, other) {
+		t.Errorf("got %s, want it to name %s", f.Message, other)
+	}
+}
+
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"http://Example.org":           "http://example.org",
+		"http://example.org:80/a":      "http://example.org",
+		"https://me@example.org:443/b": "https://example.org",
+		"https://example.org:80":       "https://example.org:80",
+		"http://[::1]:8080/":           "http://[::1]:8080",
+	} {
+		u, err := url.Parse(address)
+		if err != nil || origin(u) != want {
+			t.Errorf("%s: %s, %v, want %s", address, origin(u), err, want)
+		}
 	}
 }
 

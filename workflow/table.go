@@ -247,7 +247,7 @@ var httpShape = &document.Shape{Kind: document.ShapeObject, Also: with(alsoHTTP)
 	{Name: "method", Default: "GET", Shape: &document.Shape{Kind: document.ShapeText, Words: []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}},
 		Doc: "The method."},
 	{Name: "url", Required: true, Shape: textShape,
-		Doc: "The address: http:// or https://, and a host."},
+		Doc: "The address: http:// or https://, and a host. Redirects are followed, up to 10, but not to another origin (scheme, host, port) with a body or headers, and never from https to http: that is a permanent error."},
 	{Name: "headers", Shape: &document.Shape{Kind: document.ShapeMap, Max: 100, Elem: scalarShape,
 		Key: &document.Shape{Min: 1, Max: 256, Pattern: headerPattern, PatternDoc: "the name of a header"}},
 		Doc: "The headers."},
