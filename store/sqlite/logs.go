@@ -127,3 +127,41 @@ func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord) ([]pawl.Chunk, 
 	})
 	return chunks, translate("read logs", err)
 }
+
+// logPage is how many jobs with logs are looked at in a step.
+const logPage = 500
+
+// jobs returns the first jobs after a key, up to another, that have logs.
+func (l *logs) jobs(ctx context.Context, after, to int64) (jobs []int64, err error) {
+	err = l.change(ctx, func(c *conn) error {
+		jobs = nil
+		for more := true; more && len(jobs) < logPage; {
+			more = false
+			err := c.each(selectNextLog, func(b *row) { b.ints(after, to) }, func(cols *columns) error {
+				after, more = cols.int(), true
+				jobs = append(jobs, after)
+				return cols.finish()
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return jobs, err
+}
+
+// remove removes the logs of jobs.
+func (l *logs) remove(ctx context.Context, jobs []int64) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	return l.change(ctx, func(c *conn) error {
+		for _, job := range jobs {
+			if err := c.run(removeChunks, func(b *row) { b.int(job) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

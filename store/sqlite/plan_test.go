@@ -151,7 +151,7 @@ func TestStatements(t *testing.T) {
 	}
 	for s := range statementCount {
 		c := db.writer.conn
-		if s == insertChunk || s == removeChunks || s == selectChunks {
+		if s == insertChunk || s == removeChunks || s == selectChunks || s == selectNextLog {
 			c = w.conn
 		}
 		if texts[s] == "" {

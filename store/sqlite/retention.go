@@ -34,7 +34,6 @@ var removals = []removal{
 
 // Retain goes one step of retention; see store.Retention. Candidates are found
 // beside the writer, and looked at again in the transaction that removes them.
-// What lies in other files goes before: nothing would find it after.
 func (db *DB) Retain(ctx context.Context, p *store.Policy, from store.Place) (store.Removed, error) {
 	from = from.Settled()
 	for i := range removals {
@@ -51,19 +50,26 @@ func (db *DB) retain(ctx context.Context, m *removal, p *store.Policy, from stor
 		return store.Removed{}, err
 	}
 	if len(keys) == 0 {
-		return store.Past(m.kind), nil
+		return store.Past(m.kind), db.removeBeside(ctx, m.kind, from.Key, keysBefore(p.Before))
 	}
-	if err := db.removeBeside(ctx, m.kind, keys); err != nil {
-		return store.Removed{}, err
+	return db.remove(ctx, m, p, from, keys)
+}
+
+// remove removes those of the candidates that may still go.
+func (db *DB) remove(ctx context.Context, m *removal, p *store.Policy, from store.Place, keys []int64) (r store.Removed, err error) {
+	if m.kind == lifecycle.Worker.Name {
+		db.removeHolds(keys)
 	}
-	var r store.Removed
 	err = db.writer.transact(ctx, func(c *conn) error {
 		u := &unit{c: c, m: m, policy: p, now: db.now(), done: store.Removed{Kind: m.kind, Next: from}}
 		err := u.run(keys)
 		r = u.done
 		return err
 	})
-	return r, translate("remove what has ended", err)
+	if err != nil {
+		return r, translate("remove what has ended", err)
+	}
+	return r, db.removeBeside(ctx, m.kind, from.Key, r.Next.Key)
 }
 
 // candidates answers the next entities that may go, all of one day.
@@ -84,31 +90,55 @@ func (db *DB) candidates(ctx context.Context, m *removal, p *store.Policy, from 
 // keysBefore answers the key below which everything was created before a time.
 func keysBefore(at int64) int64 { return pawl.KeyAt(pawl.Time(at)) + 1<<32 }
 
-// removeBeside removes the logs of jobs, and the lock files, which hold the beats,
-// of workers that were killed.
-func (db *DB) removeBeside(ctx context.Context, kind string, keys []int64) error {
-	switch kind {
-	case lifecycle.Job.Name:
-		return db.removeLogs(ctx, keys)
-	case lifecycle.Worker.Name:
-		for _, key := range keys {
-			if free, err := db.holds.hold(workerName(key), nil); err == nil {
-				free() // which removes the file
-			}
+// removeHolds removes the lock files, which hold the beats, of workers that were
+// killed. A process that lives keeps its own.
+func (db *DB) removeHolds(workers []int64) {
+	for _, key := range workers {
+		if free, err := db.holds.hold(workerName(key), nil); err == nil {
+			free() // which removes the file
+		}
+	}
+}
+
+// removeBeside removes logs of jobs with keys after one and up to another that are no
+// longer there. The logs are in a file of their own: so they go after their jobs, and
+// what a process has left that died in between is found by the next one.
+func (db *DB) removeBeside(ctx context.Context, kind string, after, to int64) error {
+	if kind != lifecycle.Job.Name {
+		return nil
+	}
+	for after < to {
+		jobs, err := db.logs.jobs(ctx, after, to)
+		if err != nil || len(jobs) == 0 {
+			return err
+		}
+		after = jobs[len(jobs)-1]
+		if jobs, err = db.gone(ctx, jobs); err != nil {
+			return err
+		}
+		if err := db.logs.remove(ctx, jobs); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (db *DB) removeLogs(ctx context.Context, jobs []int64) error {
-	return db.logs.change(ctx, func(c *conn) error {
+// gone returns those of the jobs that are not there.
+func (db *DB) gone(ctx context.Context, jobs []int64) (gone []int64, err error) {
+	err = db.read(ctx, "look for what was removed", func(c *conn) error {
+		gone = nil
 		for _, job := range jobs {
-			if err := c.run(removeChunks, func(b *row) { b.int(job) }); err != nil {
+			there := false
+			if err := c.each(selectJobSeq, func(b *row) { b.int(job) }, func(*columns) error { there = true; return nil }); err != nil {
 				return err
+			}
+			if !there {
+				gone = append(gone, job)
 			}
 		}
 		return nil
 	})
+	return gone, err
 }
 
 // A unit is what one transaction removes.

@@ -250,6 +250,7 @@ const (
 
 	insertChunk
 	removeChunks
+	selectNextLog
 	selectChunks
 
 	statementCount
@@ -411,8 +412,9 @@ var texts = [statementCount]string{
 
 	selectRefusals: "SELECT " + refusalColumns + " FROM refusal WHERE job = ? ORDER BY at, id",
 
-	insertChunk:  "INSERT OR REPLACE INTO chunk (job, ord, claim, stream, off, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
-	removeChunks: "DELETE FROM chunk WHERE job = ?",
+	insertChunk:   "INSERT OR REPLACE INTO chunk (job, ord, claim, stream, off, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
+	removeChunks:  "DELETE FROM chunk WHERE job = ?",
+	selectNextLog: "SELECT job FROM chunk WHERE job > ? AND job <= ? ORDER BY job LIMIT 1",
 	selectChunks: "SELECT job, ord, claim, stream, off, at, data FROM chunk" +
 		" WHERE job = ?1 AND (?2 = 0 OR ord = ?2) ORDER BY ord, claim, at, off",
 }
