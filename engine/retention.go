@@ -62,7 +62,7 @@ func (e *Engine) Prune(ctx context.Context, age time.Duration, c pawl.Change, ea
 		if from = r.Next; r.Done {
 			return total, nil
 		}
-		if r.Count > 0 && !rest(ctx, time.Since(begun)) {
+		if !rest(ctx, time.Since(begun)) {
 			return total, ctx.Err()
 		}
 	}

@@ -71,7 +71,9 @@ type DB struct {
 	spare    bool          // a processor may wait for the server
 	awaiting atomic.Bool   // one does
 	patience time.Duration // with one reading half
-	close    sync.Once
+
+	retainRecords int // of a step of retention; fewer in tests
+	close         sync.Once
 }
 
 type counts struct{ commits, inserts, updates, entries, rollbacks atomic.Int64 }
@@ -89,7 +91,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	db := &DB{
 		Schema: schema, log: schema.log, channel: channelOf(schema.name),
-		handle: strconv.FormatUint(rand.Uint64(), 36), patience: readLimit,
+		handle: strconv.FormatUint(rand.Uint64(), 36), patience: readLimit, retainRecords: retainRecords,
 		silence: cmp.Or(cfg.Silence, health.Silence),
 		spare:   runtime.GOMAXPROCS(0) > 1,
 	}

@@ -1,9 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,15 +21,17 @@ import (
 // Jobs are removed by the day, as the trail is partitioned: once every job of a
 // day has ended before the time, and none that has not ended needs one of them.
 // First the records go, in batches, each in one transaction with the anchor that
-// counts them; while the anchor is pending, trails without records are those of
-// removed jobs. Then the partitions of that day are dropped, and the anchor is
+// counts them; while the anchor is pending, trails without records, and steps
+// without jobs, are those of removed jobs. So a transaction may leave steps of the
+// jobs that it removes to the next ones. Then the partitions of that day are dropped, and the anchor is
 // pending no more. Each step is a transaction, and the next one is found from the
 // database alone, by whoever asks.
 
 // Bounds of one step of retention.
 const (
-	retainJobs = 200
-	retainRows = 5000 // of those outside of the days
+	retainJobs    = 200
+	retainRecords = 5000 // of what goes with them, of each table; as many trails are read, but for those of one job
+	retainRows    = 5000 // of those outside of the days
 )
 
 // dropWait bounds how long the writers may stand behind a partition that is to be
@@ -123,20 +128,41 @@ func (r *retaining) jobs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !begun {
+	if begun == 0 {
 		if whole, err := r.whole(ctx); err != nil || !whole {
 			r.done.Next = r.beyond()
 			return err
 		}
 	}
+	if left, err := r.clear(ctx, r.from.Key+1, begun); err != nil || left {
+		r.done.Next = r.from
+		return err
+	}
 	return r.batch(ctx)
 }
 
-// begun reports whether the removal of the day has begun.
-func (r *retaining) begun(ctx context.Context) (begun bool, err error) {
+// clear removes what is left of removed jobs with keys from one to another, so much
+// of each table, and reports whether there was any.
+func (r *retaining) clear(ctx context.Context, from, to int64) (left bool, err error) {
+	if from > to {
+		return false, nil
+	}
+	for _, table := range []string{"step", "signal", "refusal"} {
+		tag, err := r.tx.Exec(ctx, fmt.Sprintf(`delete from %[1]s where ctid = any(array(select ctid from %[1]s
+where job between $1 and $2 and not exists (select 1 from job where id = %[1]s.job) order by job limit $3))`, table), from, to, r.db.retainRecords)
+		if err != nil {
+			return false, err
+		}
+		left = left || tag.RowsAffected() > 0
+	}
+	return left, nil
+}
+
+// begun returns the key of the last job of the day that was removed, or 0.
+func (r *retaining) begun(ctx context.Context) (last int64, err error) {
 	from, to := r.keys()
-	err = r.tx.QueryRow(ctx, "select exists (select 1 from anchor where pending <> 0 and pending >= $1 and pending < $2)", from, to).Scan(&begun)
-	return begun, err
+	err = r.tx.QueryRow(ctx, "select coalesce(max(pending), 0) from anchor where pending <> 0 and pending >= $1 and pending < $2", from, to).Scan(&last)
+	return last, err
 }
 
 // whole reports whether all jobs of the day may go.
@@ -163,8 +189,14 @@ func (r *retaining) batch(ctx context.Context) error {
 		r.done.Next = r.beyond()
 		return nil
 	}
-	r.done.Next = store.Place{Kind: kindJob, Key: ended[len(ended)-1].key}
-	return r.remove(ctx, kindJob, ended)
+	if err := r.remove(ctx, kindJob, ended); err != nil {
+		return err
+	}
+	left, err := r.clear(ctx, ended[0].key, ended[len(ended)-1].key)
+	if r.done.Next = r.from; !left {
+		r.done.Next = store.Place{Kind: kindJob, Key: ended[len(ended)-1].key}
+	}
+	return err
 }
 
 // An old entity, with the ends of its trails.
@@ -203,16 +235,33 @@ func (r *retaining) ended(ctx context.Context) (ended []old, any bool, err error
 	if err != nil || len(ended) == 0 {
 		return nil, any, err
 	}
-	at := map[int64]*old{}
-	for i := range ended {
-		at[ended[i].key] = &ended[i]
-	}
-	err = r.query(ctx, "select job, seq, head from step where job = any($1) order by job, ord", func(c *cursor) {
-		if o := at[c.num()]; o != nil {
-			o.trails = append(o.trails, c.stored())
-		}
-	}, keys)
+	ended, err = r.heads(ctx, ended)
 	return ended, any, err
+}
+
+// heads reads the ends of the trails of steps, and returns those of the jobs, next to
+// each other, for which it may read all: the first one in any case.
+func (r *retaining) heads(ctx context.Context, ended []old) ([]old, error) {
+	n, at := 0, 0 // rows, and where the job of the last one is
+	read := func(c *cursor) {
+		job := c.num()
+		var known bool
+		at, known = slices.BinarySearchFunc(ended, job, func(o old, job int64) int { return cmp.Compare(o.key, job) })
+		if head := c.stored(); known {
+			ended[at].trails = append(ended[at].trails, head)
+		}
+		n++
+	}
+	const sql = "select job, seq, head from step where job between $1 and $2 order by job, ord limit $3"
+	err := r.query(ctx, sql, read, ended[0].key, ended[len(ended)-1].key, r.db.retainRecords)
+	if err != nil || n < r.db.retainRecords {
+		return ended, err
+	}
+	if at > 0 {
+		return ended[:at], nil
+	}
+	ended[0].trails = ended[0].trails[:1] // the job's own
+	return ended[:1], r.query(ctx, sql, read, ended[0].key, ended[0].key, math.MaxInt64)
 }
 
 func (c *cursor) stored() audit.Stored {
@@ -221,9 +270,10 @@ func (c *cursor) stored() audit.Stored {
 	return s
 }
 
-// The tables that hold something of an entity, its record last.
+// The tables that hold something of an entity, its record last. What goes with a job
+// is cleared.
 var parts = map[string][]string{
-	kindJob:      {"step where job", "signal where job", "refusal where job", "job where id"},
+	kindJob:      {"job where id"},
 	kindWorker:   {"worker_audit where worker", "beat where worker", "worker where id"},
 	kindSchedule: {"schedule_audit where schedule", "schedule where id"},
 }
@@ -409,6 +459,7 @@ func (r *retaining) longLived(ctx context.Context) error {
 		r.done = store.Past(kind)
 		return nil
 	}
+	gone = r.bounded(gone)
 	r.done.Next = store.Place{Kind: kind, Key: gone[len(gone)-1].key}
 	if kind == kindWorker { // notes of those that were killed
 		if _, err := r.tx.Exec(ctx, "delete from hold where name in (select 'worker/' || unnest($1::bigint[]))", keysOfOld(gone)); err != nil {
@@ -416,6 +467,17 @@ func (r *retaining) longLived(ctx context.Context) error {
 		}
 	}
 	return r.remove(ctx, kind, gone)
+}
+
+// bounded returns the first of them whose trails have so many entries, at least one.
+func (r *retaining) bounded(gone []old) []old {
+	entries := int64(0)
+	for i := range gone {
+		if entries += gone[i].trails[0].Seq; entries > int64(r.db.retainRecords) && i > 0 {
+			return gone[:i]
+		}
+	}
+	return gone
 }
 
 func keysOfOld(list []old) []int64 {

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"testing"
 	"time"
 
@@ -293,5 +295,86 @@ func TestVersionOneIsRemoved(t *testing.T) {
 	}
 	if f := audit.VerifyAnchors(anchors); f != nil {
 		t.Error(f)
+	}
+}
+
+// TestAHugeJobIsRemovedInSteps: no transaction of retention removes more than so many
+// rows of a table, whatever the jobs have; after each the trails that are shown
+// verify, and a process that begins anew finds what is left (K6).
+func TestAHugeJobIsRemovedInSteps(t *testing.T) {
+	t.Parallel()
+	for _, anew := range []bool{false, true} {
+		db := fresh(t)
+		db.retainRecords = 40
+		at := past(t, db, 40)
+		small := oldJobs(t, db, at, 3, true)
+		huge := oldJobs(t, db, at, 1, true)[0]
+		do(t, db, &store.Query{Jobs: []int64{huge.Key()}}, func(f *store.Facts, d *draft) {
+			d.now = at
+			for i := range 333 {
+				d.newStep(f.Jobs[huge.Key()], i+2, 0)
+			}
+			for i := range 90 {
+				d.NewSignals = append(d.NewSignals, &pawl.Signal{Job: huge.Key(), Seq: int64(i + 1), Name: "go", At: at, Actor: "x"})
+			}
+		})
+		oldJobs(t, db, at, 60, true)
+		stays := oldJobs(t, db, past(t, db, 3), 1, true)
+		var heads []audit.Hash // of the day, in order
+		err := db.Trails(t.Context(), 0, func(tr store.TrailOf) error {
+			if tr.Job != stays[0].Key() {
+				heads = append(heads, tr.Record.Head)
+			}
+			return nil
+		})
+		if err != nil || len(heads) != 2*64+333 {
+			t.Fatalf("%d trails, %v", len(heads), err)
+		}
+		count := func(table string) int { return numberOf(t, db, "select count(*) from "+table) }
+		total, steps := int64(0), 0
+		for from := (store.Place{}); ; steps++ {
+			before := [3]int{count("step"), count("signal"), count("audit")}
+			r, err := db.Retain(t.Context(), month(), from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if gone := before[0] - count("step"); gone > db.retainRecords {
+				t.Errorf("a step has removed %d rows of steps", gone)
+			}
+			if gone := before[1] - count("signal"); gone > db.retainRecords {
+				t.Errorf("a step has removed %d signals", gone)
+			}
+			trails := 0
+			err = db.Trails(t.Context(), 0, func(tr store.TrailOf) error { trails++; checkTrail(t, tr); return nil })
+			jobs := count("job")
+			want := 2 * jobs
+			if numberOf(t, db, fmt.Sprint("select count(*) from job where id = ", huge.Key())) > 0 {
+				want += 333
+			}
+			if err != nil || trails != want {
+				t.Fatalf("after step %d: %d trails, %v, want %d of %d jobs", steps, trails, err, want, jobs)
+			}
+			total += r.Count
+			if from = r.Next; anew && !r.Done && r.Count > 0 {
+				from = store.Place{} // it was killed
+			}
+			if r.Done {
+				break
+			}
+		}
+		if left := count("step") + count("signal"); total != int64(len(small))+1+60 || left != 1 || steps < 333/db.retainRecords {
+			t.Errorf("%d jobs removed in %d steps, %d rows left; want 64 in more, and 1", total, steps, left)
+		}
+		anchors, err := db.Anchors(t.Context())
+		if err != nil || audit.VerifyAnchors(anchors) != nil || len(anchors) != 1 {
+			t.Fatalf("anchors %+v, %v", anchors, err)
+		}
+		var digest audit.Hash
+		for _, head := range heads {
+			digest = sha256.Sum256(append(digest[:], head[:]...))
+		}
+		if anchors[0].Digest != digest || numberOf(t, db, "select count(*) from anchor where pending <> 0") != 0 {
+			t.Errorf("the digest is not over the ends of all trails in the order of the export")
+		}
 	}
 }

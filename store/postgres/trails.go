@@ -181,9 +181,15 @@ func (w *walk) pending(ctx context.Context) error {
 	})
 }
 
-// kept leaves entries out whose job was removed.
-const kept = ` and (not exists (select 1 from unnest($%d::bigint[], $%d::bigint[]) u(a, b) where audit.job between a and b)
-  or exists (select 1 from job where id = audit.job))`
+// kept adds to a condition that leaves rows of a table out whose job was removed.
+func (w *walk) kept(table, which string, args []any) (string, []any) {
+	if len(w.from) == 0 {
+		return which, args
+	}
+	n := len(args)
+	return fmt.Sprintf(`%[1]s and (not exists (select 1 from unnest($%[3]d::bigint[], $%[4]d::bigint[]) u(a, b) where %[2]s.job between a and b)
+  or exists (select 1 from job where id = %[2]s.job))`, which, table, n+1, n+2), append(args, w.from, w.to)
+}
 
 // upTo returns the key up to which a table has so many records from a key on, or to.
 func (w *walk) upTo(ctx context.Context, table string, from, to int64, page int) (last int64, err error) {
@@ -220,9 +226,7 @@ func (w *walk) jobs(ctx context.Context, from, to int64) (last int64, long bool,
 // rows hands the entries of a page of rows to f, each with its job and the place of
 // its row. It reports whether there may be more rows.
 func (w *walk) rows(ctx context.Context, which string, args []any, f func(job int64, at store.TrailRow, ord pawl.Ord, e audit.Entry)) (more bool, err error) {
-	if len(w.from) > 0 {
-		which, args = which+fmt.Sprintf(kept, len(args)+1, len(args)+2), append(args, w.from, w.to)
-	}
+	which, args = w.kept("audit", which, args)
 	sql := fmt.Sprintf("select %s from audit where %s order by job, ord, seq limit %d", names("", trailColumns), which, store.TrailPageRows)
 	n, bytes := 0, 0
 	err = w.query(ctx, sql, func(c *cursor) {
@@ -254,9 +258,10 @@ func (w *walk) jobRecords(ctx context.Context, from, to int64) error {
 	if err != nil {
 		return err
 	}
-	err = w.query(ctx, "select job, ord, "+names("", recordColumns)+" from step where job between $1 and $2", func(c *cursor) {
+	which, args := w.kept("step", "job between $1 and $2", []any{from, to})
+	err = w.query(ctx, "select job, ord, "+names("", recordColumns)+" from step where "+which, func(c *cursor) {
 		w.record(jobKey(c.num(), pawl.Ord(c.num())), c)
-	}, from, to)
+	}, args...)
 	for k, t := range w.trails {
 		t.name(k, ids[k.Job])
 	}
