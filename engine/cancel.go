@@ -18,10 +18,14 @@ func (e *Engine) Cancel(ctx context.Context, id pawl.ID, note workflow.Note) err
 	if note.Reason == "" {
 		note.Reason = "canceled"
 	}
+	r, done, err := e.asked(ctx, id, pawl.Change{Reason: note.Reason, RequestID: note.RequestID}, "cancel")
+	if done || err != nil {
+		return err
+	}
 	if _, err := e.recallID(ctx, id); err != nil {
 		return err
 	}
-	return e.committer.one(ctx, &cancelJob{e: e, id: id, note: note})
+	return e.committer.one(ctx, r.once(&cancelJob{e: e, id: id, note: note}, nil, nil))
 }
 
 type cancelJob struct {

@@ -82,7 +82,15 @@ func (e *Engine) SetQuotas(ctx context.Context, set []pawl.Quota, note workflow.
 			return err
 		}
 	}
-	if err := e.committer.one(ctx, cmd); err != nil {
+	workspace := ""
+	if len(set) > 0 {
+		workspace = set[0].Workspace
+	}
+	r, err := e.newRequest(pawl.Change{Reason: note.Reason, RequestID: note.RequestID}, workspace, "POST /api/resources/quotas", set)
+	if err != nil {
+		return err
+	}
+	if err := e.committer.one(ctx, r.once(cmd, nil, nil)); err != nil {
 		return err
 	}
 	e.limits.forget()

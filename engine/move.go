@@ -45,11 +45,22 @@ func (e *Engine) MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bo
 	if err != nil {
 		return nil, err
 	}
+	r, err := e.newRequest(c, j.Workspace, "POST /api/jobs/{id}/move", id, version)
+	if err != nil {
+		return nil, err
+	}
+	var moved *Moved
+	if dryRun {
+		r = nil
+	}
+	if done, err := r.replay(ctx, fromJSON(&moved)); done || err != nil {
+		return moved, err
+	}
 	v, def, err := e.Lookup(ctx, pawl.WorkflowName{Workspace: j.Workspace, Name: j.Workflow}, version)
 	if err != nil {
 		return nil, err
 	}
-	return e.moveTo(ctx, id, &move{e: e, id: id, version: v.Version, next: def, dryRun: dryRun, note: noteOf(c)})
+	return e.moveTo(ctx, id, &move{e: e, id: id, version: v.Version, next: def, dryRun: dryRun, note: noteOf(c)}, r)
 }
 
 // maxMoveTries bounds how often a move is prepared anew because the job has got
@@ -59,12 +70,16 @@ const maxMoveTries = 5
 // errDryRun takes a move back that was only tried.
 var errDryRun = errors.New("dry run")
 
-func (e *Engine) moveTo(ctx context.Context, id pawl.ID, m *move) (*Moved, error) {
+func (e *Engine) moveTo(ctx context.Context, id pawl.ID, m *move, r *request) (*Moved, error) {
 	for range maxMoveTries {
 		if err := m.prepare(ctx); err != nil {
 			return nil, err
 		}
-		err := e.committer.one(ctx, m)
+		cmd := r.once(m, asJSON(&m.moved), fromJSON(&m.moved))
+		err := e.committer.one(ctx, cmd)
+		if k, ok := cmd.(*keyed); ok && k.replayed {
+			return m.moved, err
+		}
 		switch {
 		case m.stale:
 			continue
@@ -308,7 +323,7 @@ func (e *Engine) planMove(ctx context.Context, j *pawl.Job, version int, def *wo
 		return nil, err
 	}
 	p := &MovePlan{JobID: j.ID.Public(pawl.JobPrefix), Status: j.State, Pinned: Pin{j.Version, has.HashString()}, Diff: has.DiffTo(def), Why: []string{}}
-	_, err = e.moveTo(ctx, j.ID, &move{e: e, id: j.ID, version: version, next: def, dryRun: true})
+	_, err = e.moveTo(ctx, j.ID, &move{e: e, id: j.ID, version: version, next: def, dryRun: true}, nil)
 	var obstacles workflow.Obstacles
 	switch p.Movable = err == nil; {
 	case errors.As(err, &obstacles):

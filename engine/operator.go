@@ -22,22 +22,23 @@ type intervention struct {
 	do   func(d *workflow.Decision, s *pawl.Step) error
 }
 
-// intervene applies an intervention; key names the step, or is empty.
-func (e *Engine) intervene(ctx context.Context, id pawl.ID, key string, do func(*workflow.Decision, *pawl.Step) error) error {
-	r, err := e.current(ctx, id)
+// intervene applies an intervention, once for its request; key names the step, or is
+// empty.
+func (e *Engine) intervene(ctx context.Context, id pawl.ID, key string, r *request, do func(*workflow.Decision, *pawl.Step) error) error {
+	now, err := e.current(ctx, id)
 	if err != nil {
 		return err
 	}
 	i := &intervention{e: e, id: id, do: do}
 	if key != "" {
-		if i.step, err = r.def.OrdOf(key); err != nil {
+		if i.step, err = now.def.OrdOf(key); err != nil {
 			return err
 		}
-		if i.read, err = e.around(ctx, id, i.step, r.def); err != nil {
+		if i.read, err = e.around(ctx, id, i.step, now.def); err != nil {
 			return err
 		}
 	}
-	return e.committer.one(ctx, i)
+	return e.committer.one(ctx, r.once(i, nil, nil))
 }
 
 // around reads what an intervention in a step may have to know: what was asked,
@@ -123,12 +124,12 @@ func checkChange(c pawl.Change) error {
 // PauseJob lets nothing of a job be enqueued until it is resumed: what runs goes
 // on, and so do deadlines (J2).
 func (e *Engine) PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error {
-	return e.operate(ctx, id, c, func(d *workflow.Decision) error { return d.Pause(noteOf(c)) })
+	return e.operate(ctx, id, c, "pause", func(d *workflow.Decision) error { return d.Pause(noteOf(c)) })
 }
 
 // ResumeJob ends a pause.
 func (e *Engine) ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error {
-	err := e.operate(ctx, id, c, func(d *workflow.Decision) error { return d.Resume(noteOf(c)) })
+	err := e.operate(ctx, id, c, "resume", func(d *workflow.Decision) error { return d.Resume(noteOf(c)) })
 	if err == nil {
 		e.evaluator.pending(id.Key()) // if it has not started
 		e.wake(true, true, false)
@@ -138,13 +139,13 @@ func (e *Engine) ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error
 
 // RetryStep lets the next attempt of a step that waits for its backoff begin now.
 func (e *Engine) RetryStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
-	return e.operateStep(ctx, id, step, c, func(d *workflow.Decision, s *pawl.Step) error { return d.Retry(s, noteOf(c)) })
+	return e.operateStep(ctx, id, step, c, verb{"retry", nil}, func(d *workflow.Decision, s *pawl.Step) error { return d.Retry(s, noteOf(c)) })
 }
 
 // SkipStep ends a step as skipped, and what depends on it as for a false
 // condition.
 func (e *Engine) SkipStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
-	return e.operateStep(ctx, id, step, c, func(d *workflow.Decision, s *pawl.Step) error { return d.Skip(s, noteOf(c)) })
+	return e.operateStep(ctx, id, step, c, verb{"skip", nil}, func(d *workflow.Decision, s *pawl.Step) error { return d.Skip(s, noteOf(c)) })
 }
 
 // ResolveStep ends a step as resolved_manually with the given output (JSON); what
@@ -154,13 +155,13 @@ func (e *Engine) ResolveStep(ctx context.Context, id pawl.ID, step string, outpu
 	if err != nil {
 		return err
 	}
-	return e.operateStep(ctx, id, step, c, func(d *workflow.Decision, s *pawl.Step) error { return d.Resolve(s, output, noteOf(c)) })
+	return e.operateStep(ctx, id, step, c, verb{"resolve", output}, func(d *workflow.Decision, s *pawl.Step) error { return d.Resolve(s, output, noteOf(c)) })
 }
 
 // Approve answers the approval that a step waits for. The form is as the step
 // declares it, by name; what is not given takes its default.
 func (e *Engine) Approve(ctx context.Context, id pawl.ID, step string, form map[string]any, c pawl.Change) error {
-	return e.operateStep(ctx, id, step, c, func(d *workflow.Decision, s *pawl.Step) error {
+	return e.operateStep(ctx, id, step, c, verb{"approve", form}, func(d *workflow.Decision, s *pawl.Step) error {
 		if d.Definition.Node(s.Ord.Node()).Kind != workflow.KindApproval {
 			return d.Approve(s, nil, noteOf(c)) // which refuses
 		}
@@ -177,7 +178,7 @@ func (e *Engine) Approve(ctx context.Context, id pawl.ID, step string, form map[
 
 // Reject refuses the approval that a step waits for: the step fails for good.
 func (e *Engine) Reject(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
-	return e.operateStep(ctx, id, step, c, func(d *workflow.Decision, s *pawl.Step) error {
+	return e.operateStep(ctx, id, step, c, verb{"reject", nil}, func(d *workflow.Decision, s *pawl.Step) error {
 		if err := inTime(d, s); err != nil {
 			return err
 		}
@@ -195,21 +196,35 @@ func inTime(d *workflow.Decision, s *pawl.Step) error {
 	return nil
 }
 
-func (e *Engine) operate(ctx context.Context, id pawl.ID, c pawl.Change, do func(*workflow.Decision) error) error {
+func (e *Engine) operate(ctx context.Context, id pawl.ID, c pawl.Change, verb string, do func(*workflow.Decision) error) error {
 	if err := checkChange(c); err != nil {
 		return err
 	}
-	return e.intervene(ctx, id, "", func(d *workflow.Decision, _ *pawl.Step) error { return do(d) })
+	r, done, err := e.asked(ctx, id, c, verb)
+	if done || err != nil {
+		return err
+	}
+	return e.intervene(ctx, id, "", r, func(d *workflow.Decision, _ *pawl.Step) error { return do(d) })
 }
 
-func (e *Engine) operateStep(ctx context.Context, id pawl.ID, step string, c pawl.Change, do func(*workflow.Decision, *pawl.Step) error) error {
+// A verb is what is done to a step, and with what, which has a form in JSON.
+type verb struct {
+	name string
+	with any
+}
+
+func (e *Engine) operateStep(ctx context.Context, id pawl.ID, step string, c pawl.Change, v verb, do func(*workflow.Decision, *pawl.Step) error) error {
 	if err := checkChange(c); err != nil {
 		return err
 	}
 	if step == "" {
 		return pawl.Errorf(pawl.Invalid, "step %q: want its key, such as load or load[3]", step)
 	}
-	return e.intervene(ctx, id, step, do)
+	r, done, err := e.asked(ctx, id, c, "steps/{step}/"+v.name, step, v.with)
+	if done || err != nil {
+		return err
+	}
+	return e.intervene(ctx, id, step, r, do)
 }
 
 // checkData answers JSON that came from outside, compact; null if there is none.
@@ -231,7 +246,8 @@ func checkData(field string, data json.RawMessage) (json.RawMessage, error) {
 }
 
 // Signal tells a job of an event: the oldest step that waits for the name takes
-// it, or the next one that will. The data is JSON; none is null.
+// it, or the next one that will. The data is JSON; none is null. The same request id
+// makes no second signal (J8).
 func (e *Engine) Signal(ctx context.Context, id pawl.ID, name string, data json.RawMessage, c pawl.Change) error {
 	data, err := checkData("data", data)
 	if err != nil {
@@ -243,14 +259,18 @@ func (e *Engine) Signal(ctx context.Context, id pawl.ID, name string, data json.
 	if !workflow.IsID(name) {
 		return pawl.Errorf(pawl.Invalid, "event %q: want the name of an event: a-z first, then a-z, 0-9 and _", name)
 	}
-	r, err := e.current(ctx, id)
+	r, done, err := e.asked(ctx, id, c, "signal", name, data)
+	if done || err != nil {
+		return err
+	}
+	now, err := e.current(ctx, id)
 	if err != nil {
 		return err
 	}
-	if !r.def.Hears(name) {
-		return &pawl.Error{Kind: pawl.Invalid, Message: "no step of workflow " + r.def.Name + " waits for the event " + name, Hint: "see its steps with: pawl job show " + id.Public(pawl.JobPrefix)}
+	if !now.def.Hears(name) {
+		return &pawl.Error{Kind: pawl.Invalid, Message: "no step of workflow " + now.def.Name + " waits for the event " + name, Hint: "see its steps with: pawl job show " + id.Public(pawl.JobPrefix)}
 	}
-	return e.committer.one(ctx, &signal{e: e, id: id, name: name, data: data, note: noteOf(c)})
+	return e.committer.one(ctx, r.once(&signal{e: e, id: id, name: name, data: data, note: noteOf(c)}, nil, nil))
 }
 
 type signal struct {

@@ -21,11 +21,15 @@ func (e *Engine) RegisterWorkflow(ctx context.Context, workspace string, canonic
 	if err != nil {
 		return nil, false, err
 	}
-	cmd := &registration{e: e, def: def, dir: dir, change: c, name: pawl.WorkflowName{Workspace: workspace, Name: def.Name}}
-	if err := e.committer.one(ctx, cmd); err != nil {
+	r, err := e.newRequest(c, workspace, "POST /api/workflows", string(canonical), dir)
+	if err != nil {
 		return nil, false, err
 	}
-	return cmd.version, cmd.made, nil
+	cmd := &registration{e: e, def: def, dir: dir, change: c, name: pawl.WorkflowName{Workspace: workspace, Name: def.Name}}
+	if err := e.committer.one(ctx, r.once(cmd, asJSON(&cmd.registered), fromJSON(&cmd.registered))); err != nil {
+		return nil, false, err
+	}
+	return cmd.Version, cmd.Made, nil
 }
 
 type registration struct {
@@ -34,9 +38,13 @@ type registration struct {
 	dir    string
 	change pawl.Change
 	name   pawl.WorkflowName
+	registered
+}
 
-	version *pawl.Version
-	made    bool
+// registered is what became of a registration.
+type registered struct {
+	Version *pawl.Version
+	Made    bool
 }
 
 func (r *registration) query(q *store.Query) { q.Names = append(q.Names, r.name) }
@@ -44,16 +52,16 @@ func (r *registration) query(q *store.Query) { q.Names = append(q.Names, r.name)
 func (r *registration) decide(t *tx) error {
 	newest, key := t.newest(r.name), definitionKey(r.def.Hash())
 	if newest != nil && newest.Definition == key && newest.Dir == r.dir {
-		r.version, r.made = newest, false
+		r.registered = registered{Version: newest}
 		return nil
 	}
-	r.version = &pawl.Version{Workspace: r.name.Workspace, Name: r.name.Name, Version: 1, Definition: key, Dir: r.dir,
+	r.Version = &pawl.Version{Workspace: r.name.Workspace, Name: r.name.Name, Version: 1, Definition: key, Dir: r.dir,
 		At: t.now, Actor: r.change.Actor, Reason: r.change.Reason}
 	if newest != nil {
-		r.version.Version = newest.Version + 1
+		r.Version.Version = newest.Version + 1
 	}
-	r.made = true
-	t.versions = append(t.versions, r.version)
+	r.Made = true
+	t.versions = append(t.versions, r.Version)
 	if !r.e.defs.isStored(key) {
 		t.definitions = append(t.definitions, &pawl.Definition{Key: key, Hash: r.def.Hash(), Name: r.def.Name, Source: r.def.Canonical(), CreatedAt: t.now})
 	}

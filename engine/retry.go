@@ -25,16 +25,29 @@ type Retry struct {
 // RetryJob makes a job that continues one that FAILED or was CANCELED, and
 // answers its id: the same definition, the results of the steps that are complete
 // and of the instances of fan-outs that are, everything else anew. One that is
-// COMPLETED is run again only From a step.
+// COMPLETED is run again only From a step. The same retry with the same request id
+// answers the job that exists (J8).
 func (e *Engine) RetryJob(ctx context.Context, id pawl.ID, r Retry, c pawl.Change) (pawl.ID, error) {
 	if err := checkChange(c); err != nil {
 		return pawl.ID{}, err
 	}
-	p := &retry{e: e, change: c, private: r.Private}
-	if err := p.prepare(ctx, id, &r); err != nil {
+	old, err := e.find(ctx, id)
+	if err != nil {
 		return pawl.ID{}, err
 	}
-	if err := e.committer.one(ctx, p); err != nil {
+	again, err := e.newRequest(c, old.Workspace, "POST /api/jobs/{id}/retry", id, r)
+	if err != nil {
+		return pawl.ID{}, err
+	}
+	p := &retry{e: e, old: old, change: c, private: r.Private}
+	if done, err := again.replay(ctx, jobID(&p.id)); done || err != nil {
+		return p.id, err
+	}
+	if err := p.prepare(ctx, &r); err != nil {
+		return pawl.ID{}, err
+	}
+	cmd := again.once(p, func() []byte { return []byte(p.id.Public(pawl.JobPrefix)) }, jobID(&p.id))
+	if err := e.committer.one(ctx, cmd); err != nil {
 		return pawl.ID{}, err
 	}
 	return p.id, nil
@@ -54,10 +67,7 @@ type retry struct {
 	preset  map[int]json.RawMessage
 }
 
-func (p *retry) prepare(ctx context.Context, id pawl.ID, r *Retry) (err error) {
-	if p.old, err = p.e.find(ctx, id); err != nil {
-		return err
-	}
+func (p *retry) prepare(ctx context.Context, r *Retry) (err error) {
 	if p.def, err = p.e.defs.get(ctx, p.old.Definition); err != nil {
 		return err
 	}

@@ -80,6 +80,13 @@ func (e *Engine) PutSchedule(ctx context.Context, p Plan, replace bool, c pawl.C
 	if err := p.check(); err != nil {
 		return err
 	}
+	r, err := e.newRequest(c, p.Workspace, "PUT /api/schedules/{name}", p, replace)
+	if err != nil {
+		return err
+	}
+	if done, err := r.replay(ctx, nil); done || err != nil {
+		return err
+	}
 	cron, err := schedule.Parse(p.Cron, p.TimeZone)
 	if err != nil {
 		return err
@@ -97,7 +104,7 @@ func (e *Engine) PutSchedule(ctx context.Context, p Plan, replace bool, c pawl.C
 	}
 	cmd := &putSchedule{e: e, plan: p, cron: cron, replace: replace, note: noteOf(c)}
 	cmd.renew()
-	return e.committer.one(ctx, cmd)
+	return e.committer.one(ctx, r.once(cmd, nil, nil))
 }
 
 type putSchedule struct {
@@ -185,7 +192,11 @@ func (e *Engine) MoveSchedule(ctx context.Context, n store.ScheduleName, event m
 	}
 	switch event {
 	case lifecycle.SchedulePause, lifecycle.ScheduleResume, lifecycle.ScheduleRemove:
-		return e.committer.one(ctx, &moveSchedule{name: n, event: event, note: noteOf(c)})
+		r, err := e.newRequest(c, n.Workspace, "POST /api/schedules/{name}/{event}", n.Name, event)
+		if err != nil {
+			return err
+		}
+		return e.committer.one(ctx, r.once(&moveSchedule{name: n, event: event, note: noteOf(c)}, nil, nil))
 	}
 	return pawl.Errorf(pawl.Invalid, "event %q of a schedule: want pause, resume or remove", event)
 }

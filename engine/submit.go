@@ -3,10 +3,8 @@ package engine
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -16,8 +14,6 @@ import (
 // Limits of a submission.
 const (
 	MaxInputs      = 1 << 20          // bytes of a job's inputs
-	MaxRequestID   = 200              // bytes of an idempotency key
-	IdempotencyTTL = time.Hour        // how long an answer is replayed (J8)
 	submitEndpoint = "POST /api/jobs" // what the key of a submission belongs to
 )
 
@@ -119,18 +115,11 @@ func check(sub *pawl.Submission) error {
 	if sub.Priority < pawl.MinPriority || sub.Priority > pawl.MaxPriority {
 		return pawl.Errorf(pawl.Invalid, "priority: %d: want %d to %d", sub.Priority, pawl.MinPriority, pawl.MaxPriority)
 	}
-	if len(sub.RequestID) > MaxRequestID {
-		return pawl.Errorf(pawl.Invalid, "request_id: %d bytes: at most %d are allowed", len(sub.RequestID), MaxRequestID)
-	}
-	return nil
+	return checkRequestID(sub.RequestID)
 }
 
 func requestHash(sub *pawl.Submission) [32]byte {
-	h := sha256.New()
-	for _, part := range []string{submitEndpoint, string(sub.Definition), string(sub.Inputs), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority, sub.Version)} {
-		fmt.Fprintf(h, "%d:%s", len(part), part)
-	}
-	return [32]byte(h.Sum(nil))
+	return hashOf(submitEndpoint, string(sub.Definition), string(sub.Inputs), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority, sub.Version))
 }
 
 // renew takes a new id.
@@ -197,22 +186,13 @@ func (s *submit) make(t *tx, route int64) error {
 	return nil
 }
 
-// replay answers from what is stored under the request's key, in the database
-// or earlier in this commit.
+// replay answers from what is stored under the request's key.
 func (s *submit) replay(t *tx) (done bool, err error) {
-	a := t.answers[s.key]
-	if a == nil {
-		a = t.facts.Keys[s.key]
+	body, done, err := t.replay(s.key, s.hash)
+	if done {
+		s.replayed, err = true, jobID(&s.answered)(body)
 	}
-	if a == nil || a.New {
-		return false, nil
-	}
-	if a.RequestHash != s.hash {
-		return false, pawl.Errorf(pawl.Invalid, "request_id %q was used for another request", s.key.Key)
-	}
-	s.answered, err = pawl.ParseID(pawl.JobPrefix, string(a.Body))
-	s.replayed = true
-	return true, err
+	return done, err
 }
 
 func (s *submit) private() int64 {

@@ -167,16 +167,22 @@ func (e *Engine) TriggerSchedule(ctx context.Context, n store.ScheduleName, c pa
 	if err := checkChange(c); err != nil {
 		return pawl.ID{}, err
 	}
+	r, err := e.newRequest(c, n.Workspace, "POST /api/schedules/{name}/trigger", n.Name)
+	if err != nil {
+		return pawl.ID{}, err
+	}
+	cmd := &trigger{note: noteOf(c)}
+	if done, err := r.replay(ctx, jobID(&cmd.made)); done || err != nil {
+		return cmd.made, err
+	}
 	s, err := e.findSchedule(ctx, n)
 	if err != nil {
 		return pawl.ID{}, err
 	}
-	m, err := e.mold(ctx, s)
-	if err != nil {
+	if cmd.mold, err = e.mold(ctx, s); err != nil {
 		return pawl.ID{}, err
 	}
-	cmd := &trigger{mold: m, note: noteOf(c)}
-	err = e.committer.one(ctx, cmd)
+	err = e.committer.one(ctx, r.once(cmd, func() []byte { return []byte(cmd.made.Public(pawl.JobPrefix)) }, jobID(&cmd.made)))
 	return cmd.made, err
 }
 

@@ -32,10 +32,15 @@ func (e *Engine) operateWorker(ctx context.Context, id pawl.ID, c pawl.Change, e
 	if err := checkChange(c); err != nil {
 		return err
 	}
-	if _, err := e.findWorker(ctx, id); err != nil {
+	w, err := e.findWorker(ctx, id)
+	if err != nil {
 		return err
 	}
-	return e.MoveWorker(ctx, id.Key(), event, noteOf(c))
+	r, err := e.newRequest(c, w.Workspace, "POST /api/supervisor/workers/{id}/{event}", id, event)
+	if err != nil {
+		return err
+	}
+	return e.committer.one(ctx, r.once(&moveWorker{key: id.Key(), event: event, note: noteOf(c)}, nil, nil))
 }
 
 // TerminateWorker ends a worker for good: what it runs is interrupted, and pending
@@ -51,10 +56,17 @@ func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change)
 	if err != nil {
 		return err
 	}
+	r, err := e.newRequest(c, w.Workspace, "POST /api/supervisor/workers/{id}/terminate", id)
+	if err != nil {
+		return err
+	}
+	if done, err := r.replay(ctx, nil); done || err != nil {
+		return err
+	}
 	if _, err := lifecycle.Worker.Next(w.State, lifecycle.WorkerTerminate); err != nil {
 		return e.MoveWorker(ctx, id.Key(), lifecycle.WorkerTerminate, noteOf(c)) // which refuses
 	}
-	return e.committer.one(ctx, &release{worker: id.Key(), note: noteOf(c), end: true, interrupt: true})
+	return e.committer.one(ctx, r.once(&release{worker: id.Key(), note: noteOf(c), end: true, interrupt: true}, nil, nil))
 }
 
 func (e *Engine) findWorker(ctx context.Context, id pawl.ID) (*pawl.Worker, error) {

@@ -42,6 +42,8 @@ type retryFlags struct {
 	resolve []string
 	reason  string
 	wait    bool
+
+	requestID string
 }
 
 func newJobRetry(a *app) *cobra.Command {
@@ -59,6 +61,7 @@ func newJobRetry(a *app) *cobra.Command {
 	c.Flags().StringArrayVar(&f.resolve, "resolve", nil, "the output of a step, as STEP=JSON or STEP=@FILE; may be repeated")
 	c.Flags().BoolVar(&f.wait, "wait", false, "wait until the new job has ended")
 	bindReason(c, &f.reason)
+	bindRequestID(c, &f.requestID, "job")
 	return c
 }
 
@@ -67,8 +70,8 @@ func (a *app) retry(ctx context.Context, args []string, f *retryFlags) (err erro
 		return err
 	}
 	text, single := f.single(args)
-	if !single && (f.wait || f.verbose || f.form != formText) {
-		return usage("see what becomes of them with: pawl jobs", "--wait, --verbose and -o go with one JOB")
+	if !single && (f.wait || f.verbose || f.form != formText || f.requestID != "") {
+		return usage("see what becomes of them with: pawl jobs", "--wait, --verbose, --request-id and -o go with one JOB")
 	}
 	l, err := a.openLedger(ctx, false)
 	if err != nil {
@@ -164,7 +167,9 @@ func (a *app) continued(ctx context.Context, l *ledger, id pawl.ID, f *retryFlag
 	if r.Resolve, err = f.outputs(); err != nil {
 		return pawl.ID{}, nil, err
 	}
-	again, err := l.engine.RetryJob(ctx, id, r, a.change(f.reason))
+	c := a.change(f.reason)
+	c.RequestID = f.requestID
+	again, err := l.engine.RetryJob(ctx, id, r, c)
 	return again, def, err
 }
 

@@ -70,7 +70,7 @@ func newRun(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.resume, "resume", "", "continue the newest unfinished job of this file and inputs, or =JOB")
 	c.Flags().Lookup("resume").NoOptDefVal = newest
 	c.Flags().IntVar(&f.workers, "workers", 10, "steps that run at once, 1 to 1000")
-	c.Flags().StringVar(&f.requestID, "request-id", "", "with the same id again, no second job is made (for an hour)")
+	bindRequestID(c, &f.requestID, "job")
 	c.Flags().StringVar(&f.description, "description", "", "what the job is for, in words")
 	return c
 }

@@ -235,7 +235,7 @@ func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(or
 }
 
 func newScheduleTrigger(a *app) *cobra.Command {
-	form, reason := formText, ""
+	form, reason, requestID := formText, "", ""
 	c := &cobra.Command{
 		Use: "trigger NAME", Short: "Make the job of a schedule now",
 		Long:    "Make a job of a schedule now, beside its times, and print its id. It is made even if the last\njob still runs, whatever --overlap says, and is the last job of the schedule from then on. A\npaused schedule refuses.",
@@ -245,8 +245,10 @@ func newScheduleTrigger(a *app) *cobra.Command {
 			if err := oneOf("output", form, formText, formJSON); err != nil {
 				return err
 			}
+			change := a.change(reason)
+			change.RequestID = requestID
 			return a.with(c.Context(), func(o orchestrator) error {
-				id, err := o.TriggerSchedule(c.Context(), store.ScheduleName{Workspace: a.workspace, Name: args[0]}, a.change(reason))
+				id, err := o.TriggerSchedule(c.Context(), store.ScheduleName{Workspace: a.workspace, Name: args[0]}, change)
 				if err != nil {
 					return err
 				}
@@ -263,6 +265,7 @@ func newScheduleTrigger(a *app) *cobra.Command {
 		},
 	}
 	bindReason(c, &reason)
+	bindRequestID(c, &requestID, "job")
 	bindForm(c, &form, "the job")
 	return c
 }

@@ -13,7 +13,7 @@ next one that will: an event that comes early is kept for it. The step's output 
 the data. A NAME that no step of the workflow waits for is refused (exit 2).`
 
 func newJobSignal(a *app) *cobra.Command {
-	reason, data := "", ""
+	reason, data, requestID := "", "", ""
 	c := &cobra.Command{
 		Use: "signal JOB NAME", Short: "Tell a job of an event", Long: signalLong,
 		Example: "  pawl job signal 3f9a01 payment_received --data @payment.json",
@@ -24,7 +24,9 @@ func newJobSignal(a *app) *cobra.Command {
 				return err
 			}
 			return a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
-				if err := o.Signal(c.Context(), id, args[1], raw, a.change(reason)); err != nil {
+				change := a.change(reason)
+				change.RequestID = requestID
+				if err := o.Signal(c.Context(), id, args[1], raw, change); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintf(a.stdout, "job %s is told of %s\n", id.Public(pawl.JobPrefix), args[1])
@@ -33,6 +35,7 @@ func newJobSignal(a *app) *cobra.Command {
 		},
 	}
 	bindReason(c, &reason)
+	bindRequestID(c, &requestID, "signal")
 	c.Flags().StringVar(&data, "data", "", "what the event brings, as JSON or @FILE of it; default null")
 	return c
 }

@@ -39,7 +39,7 @@ func newSubmit(a *app) *cobra.Command {
 	f.shape.bind(c)
 	c.Flags().BoolVar(&f.wait, "wait", false, "wait until the job has ended")
 	c.Flags().IntVar(&f.priority, "priority", 0, "jobs of a higher one start first; default 0")
-	c.Flags().StringVar(&f.requestID, "request-id", "", "with the same id again, no second job is made (for an hour)")
+	bindRequestID(c, &f.requestID, "job")
 	c.Flags().StringVar(&f.description, "description", "", "what the job is for, in words")
 	return c
 }

@@ -17,6 +17,11 @@ func bindReason(c *cobra.Command, reason *string) {
 	c.Flags().StringVar(reason, "reason", "", "why, for the audit trail")
 }
 
+// bindRequestID adds the flag --request-id of a command that makes something.
+func bindRequestID(c *cobra.Command, id *string, made string) {
+	c.Flags().StringVar(id, "request-id", "", "with the same id again, no second "+made+" is made (for an hour)")
+}
+
 // change says who asks for what an operator does, and why.
 func (a *app) change(reason string) pawl.Change {
 	return pawl.Change{Actor: a.actor(), Reason: reason}
