@@ -286,7 +286,7 @@ func (e *Engine) PlanMoves(ctx context.Context, workspace string, canonical []by
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := e.store.Jobs(ctx, store.JobFilter{Workspace: workspace, Workflow: def.Name, Limit: maxList,
+	jobs, err := e.store.Jobs(ctx, store.JobFilter{Workspace: workspace, Workflow: def.Name, Limit: maxList, Bare: true,
 		States: []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}})
 	if err != nil {
 		return nil, err

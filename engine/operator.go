@@ -283,7 +283,7 @@ type signal struct {
 
 func (s *signal) query(q *store.Query) {
 	q.Jobs = append(q.Jobs, s.id.Key())
-	q.Signals = append(q.Signals, s.id.Key())
+	q.Untaken = append(q.Untaken, s.id.Key())
 }
 
 func (s *signal) weight() int { return 1 + len(s.data)/heavyBytes }
@@ -293,8 +293,12 @@ func (s *signal) decide(t *tx) error {
 	if j == nil || j.ID != s.id {
 		return noJob(s.id)
 	}
-	if waiting, _ := t.signals(j.Key()); len(waiting) >= store.MaxSignals {
-		return pawl.Errorf(pawl.Conflict, "job %s has %d signals that no step has taken: that is the most", s.id.Public(pawl.JobPrefix), len(waiting))
+	switch waiting := t.untaken(j.Key()); {
+	case waiting.Count >= store.MaxSignals:
+		return pawl.Errorf(pawl.Conflict, "job %s has %d signals that no step has taken: that is the most", s.id.Public(pawl.JobPrefix), waiting.Count)
+	case waiting.Bytes+len(s.data) > store.MaxSignalBytes:
+		return pawl.Errorf(pawl.Conflict, "data: %d bytes: job %s has signals with %d bytes of data that no step has taken, and may have %d",
+			len(s.data), s.id.Public(pawl.JobPrefix), waiting.Bytes, store.MaxSignalBytes)
 	}
 	note := s.note
 	note.Metadata = []byte(`{"event":"` + s.name + `"}`)

@@ -189,7 +189,7 @@ func (p *past) moved(rest []audit.Entry) {
 
 // pastChildren names the child jobs that there were.
 func (e *Engine) pastChildren(ctx context.Context, p *past) error {
-	jobs, err := e.store.Jobs(ctx, store.JobFilter{Parent: p.j.Key(), Limit: maxChildren})
+	jobs, err := e.store.Jobs(ctx, store.JobFilter{Parent: p.j.Key(), Limit: maxChildren, Bare: true})
 	for _, child := range slices.Backward(jobs) {
 		if child.CreatedAt <= p.until {
 			p.v.ChildJobs = append(p.v.ChildJobs, child.ID.Public(pawl.JobPrefix))
@@ -238,7 +238,7 @@ func (e *Engine) pastSteps(ctx context.Context, p *past, entries []audit.Entry) 
 				}
 			}
 		}
-		if len(page) < gatherPage {
+		if len(page) == 0 {
 			slices.SortFunc(p.v.Steps, func(a, b pawl.StepView) int { return cmp.Compare(a.Ord, b.Ord) })
 			return nil
 		}

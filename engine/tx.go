@@ -326,6 +326,22 @@ func (t *tx) signals(job int64) ([]*pawl.Signal, bool) {
 	return free, ok
 }
 
+// untaken returns how many signals of a job no step has taken, and how large they are.
+func (t *tx) untaken(job int64) store.Untaken {
+	u := t.facts.Untaken[job]
+	for _, s := range t.newSignals {
+		if s.Job == job {
+			u.Count, u.Bytes = u.Count+1, u.Bytes+len(s.Data)
+		}
+	}
+	for _, s := range t.taken {
+		if s.Job == job {
+			u.Count, u.Bytes = u.Count-1, u.Bytes-len(s.Data)
+		}
+	}
+	return u
+}
+
 func (t *tx) takeSignal(s *pawl.Signal, by pawl.Ord) {
 	s.Taken = by
 	t.taken = append(t.taken, s)

@@ -18,9 +18,13 @@ import (
 const (
 	defaultList = 50
 	maxList     = 1000
+
+	maxListBytes = 16 << 20 // of bodies, but for the last job
 )
 
-// Jobs lists jobs, newest first, without their steps and histories.
+// Jobs lists jobs, newest first, without their steps and histories. Of jobs whose
+// inputs and outputs are large, the list is shorter than was asked for (see
+// maxListBytes): the last one is only known by an empty list.
 func (e *Engine) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error) {
 	if q.Limit < 0 || q.Limit > maxList {
 		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", q.Limit, maxList)
@@ -33,19 +37,36 @@ func (e *Engine) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, err
 		}
 		f.Before = id.Key()
 	}
-	jobs, err := e.store.Jobs(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	views := make([]pawl.JobView, 0, len(jobs))
-	for _, j := range jobs {
+	views := make([]pawl.JobView, 0, f.Limit)
+	err := e.list(ctx, f, func(j *pawl.Job) error {
 		v, _, err := e.view(ctx, j)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			views = append(views, *v)
 		}
-		views = append(views, *v)
+		return err
+	})
+	return views, err
+}
+
+// list calls f with the jobs of a list, page by page. It ends with the one that makes
+// their bodies as large as maxListBytes.
+func (e *Engine) list(ctx context.Context, filter store.JobFilter, f func(*pawl.Job) error) error {
+	for size, left := 0, filter.Limit; left > 0 && size < maxListBytes; {
+		filter.Limit = left
+		page, err := e.store.Jobs(ctx, filter)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, j := range page {
+			if err := f(j); err != nil {
+				return err
+			}
+			size += len(j.Inputs) + len(j.Output) + len(j.Metadata)
+		}
+		left -= len(page)
+		filter.Before = page[len(page)-1].Key()
 	}
-	return views, nil
+	return nil
 }
 
 // Job answers a job with its steps and its own history.
@@ -163,7 +184,7 @@ const maxChildren = 1000
 
 // children names the newest child jobs of a job, oldest first.
 func (e *Engine) children(ctx context.Context, j *pawl.Job, v *pawl.JobView) error {
-	jobs, err := e.store.Jobs(ctx, store.JobFilter{Parent: j.Key(), Limit: maxChildren})
+	jobs, err := e.store.Jobs(ctx, store.JobFilter{Parent: j.Key(), Limit: maxChildren, Bare: true})
 	for _, child := range slices.Backward(jobs) {
 		v.ChildJobs = append(v.ChildJobs, child.ID.Public(pawl.JobPrefix))
 	}

@@ -169,13 +169,13 @@ func (e *Engine) waitOf(ctx context.Context, k pawl.StepKey) (w pawl.Wait, err e
 
 // listeners brings the steps into sight that wait for the signals that have come.
 func (p *preparation) listeners() error {
-	signals, err := p.e.store.Signals(p.ctx, p.job.Key())
+	signals, err := p.e.store.Signals(p.ctx, p.job.Key()) // without data
 	if err != nil {
 		return err
 	}
 	wanted := make(map[string]bool)
 	for _, s := range signals {
-		wanted[s.Name] = wanted[s.Name] || s.Taken == 0
+		wanted[s.Name] = true
 		p.answers.Heard = s.Seq
 	}
 	for n := 1; n <= len(p.def.Nodes); n++ {
@@ -214,7 +214,7 @@ func (p *preparation) listenersOf(n int, node *workflow.Node) error {
 				found++
 			}
 		}
-		if len(page) < gatherPage || after.Node() != n {
+		if len(page) == 0 || after.Node() != n {
 			return nil
 		}
 	}

@@ -192,7 +192,7 @@ func (q *inquiry) read() error {
 				q.count(s)
 			}
 		}
-		if len(page) < whyPage {
+		if len(page) == 0 {
 			return nil
 		}
 		if live <= 0 && !q.all {
@@ -208,9 +208,7 @@ func (q *inquiry) listen() error {
 	}
 	signals, err := q.e.store.Signals(q.ctx, q.job.Key())
 	for _, s := range signals {
-		if s.Taken == 0 {
-			q.heard[s.Name] = true
-		}
+		q.heard[s.Name] = true
 	}
 	return err
 }
@@ -362,19 +360,15 @@ func (e *Engine) Stuck(ctx context.Context, query pawl.JobQuery, still time.Dura
 		return nil, err
 	}
 	f.Still = sc.now - still.Microseconds()
-	jobs, err := e.store.Jobs(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	stuck := make([]pawl.StuckJob, 0, len(jobs))
-	for _, j := range jobs {
+	stuck := make([]pawl.StuckJob, 0, f.Limit)
+	err = e.list(ctx, f, func(j *pawl.Job) error {
 		s, err := e.stuck(ctx, sc, j)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			stuck = append(stuck, *s)
 		}
-		stuck = append(stuck, *s)
-	}
-	return stuck, nil
+		return err
+	})
+	return stuck, err
 }
 
 func (e *Engine) stuck(ctx context.Context, sc *scene, j *pawl.Job) (*pawl.StuckJob, error) {

@@ -100,6 +100,7 @@ type Query struct {
 	Jobs      []int64             // locked until the end of the transaction
 	Steps     []pawl.StepKey      // locked; a step without its job is locked all the same
 	Signals   []int64             // of these jobs, the signals that no step has taken, by seq, at most MaxSignals
+	Untaken   []int64             // of these jobs, how many such signals there are, and how large
 	Marked    []int64             // of these jobs, the steps marked Attention, locked; at most MaxMarked each, by (mark_at, ord)
 	Waiting   []JobLimit          // of these jobs, the steps marked Waiting, locked, by (priority desc, ord)
 	Open      []int64             // of these jobs, every step that has not ended, locked
@@ -111,8 +112,17 @@ type Query struct {
 // MaxMarked bounds the marked steps that one transaction reads of one job.
 const MaxMarked = 500
 
-// MaxSignals bounds the signals that one transaction reads of one job.
-const MaxSignals = 100
+// MaxSignals and MaxSignalBytes bound the signals of one job that no step has taken, and
+// their data: a transaction reads all of them.
+const (
+	MaxSignals     = 100
+	MaxSignalBytes = 4 << 20
+)
+
+// PageBytes bounds the bodies of a page: it ends with the record that makes them as
+// large as this. So a page that is shorter than its limit need not be the last one; an
+// empty page says so.
+const PageBytes = 1 << 20
 
 // A Pool is a number of slots that jobs or steps take while they run. What is
 // taken is counted and not stored, so that no slot can leak. See Facts.Pools.
@@ -165,6 +175,7 @@ type Facts struct {
 	Versions  map[pawl.WorkflowName]*pawl.Version // of the names that are registered
 	Schedules map[int64]*pawl.Schedule
 	Signals   map[int64][]*pawl.Signal // with data
+	Untaken   map[int64]Untaken
 	Workers   map[int64]*pawl.Worker
 	Jobs      map[int64]*pawl.Job
 	Steps     map[pawl.StepKey]*pawl.Step
@@ -176,6 +187,10 @@ type Facts struct {
 	Claims    []ClaimFacts // one for each ClaimQuery
 	Spoiled   int          // rows that cannot be decoded: they are left out, and stand in the place of others in a limit
 }
+
+// Untaken says how many signals of a job no step has taken, at most MaxSignals, and how
+// large their data is.
+type Untaken struct{ Count, Bytes int }
 
 // ClaimFacts is the answer to a ClaimQuery: keys into Steps and Jobs.
 type ClaimFacts struct {
@@ -350,10 +365,10 @@ type Views interface {
 	// Job reads a job with its bodies. ErrNotFound if there is none; one that
 	// cannot be decoded is an error of kind Internal.
 	Job(ctx context.Context, key int64) (*pawl.Job, error)
-	// Jobs lists jobs with their bodies, newest first.
+	// Jobs lists jobs, newest first. With a limit it is a page; see PageBytes.
 	Jobs(ctx context.Context, f JobFilter) ([]*pawl.Job, error)
-	// Steps reads steps of a job with their bodies, by ord, from after on, at
-	// most limit (0: all).
+	// Steps reads steps of a job with their bodies, by ord, from after on: all, or a page
+	// of at most limit; see PageBytes.
 	Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error)
 	// Bodies reads the state, input, output and error of the steps that exist.
 	Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error)
@@ -378,7 +393,8 @@ type Views interface {
 	PendingIn(ctx context.Context, pool int64, limit int) ([]int64, error)
 	// Quotas reads the limits of a workspace, or of all if it is empty, by name.
 	Quotas(ctx context.Context, workspace string) ([]*pawl.Quota, error)
-	// Signals reads the signals of a job, by seq, those taken included.
+	// Signals reads the signals of a job that no step has taken, by seq, without data, at
+	// most MaxSignals.
 	Signals(ctx context.Context, job int64) ([]*pawl.Signal, error)
 	// Schedule reads a schedule; Schedules lists those of a workspace that are
 	// not removed (all workspaces if it is empty), by name.
@@ -426,6 +442,7 @@ type JobFilter struct {
 	Still      int64 // only jobs of which neither the record nor a step was changed at or after this time
 	Before     int64 // keys below this one only; 0 is no bound
 	Limit      int   // 0: no limit
+	Bare       bool  // without bodies
 }
 
 // Stats counts what was written through this handle.

@@ -215,7 +215,7 @@ func page(ctx context.Context, o orchestrator, q pawl.JobQuery, f func(*pawl.Job
 		for i := range jobs {
 			f(&jobs[i])
 		}
-		if len(jobs) < q.Limit {
+		if len(jobs) == 0 {
 			return nil
 		}
 		q.Before = jobs[len(jobs)-1].ID

@@ -141,8 +141,12 @@ func TestRank(t *testing.T) {
 			d.moveJob(j, lifecycle.JobPending, lifecycle.JobPause)
 		}
 	})
-	if a, err := db.Look(t.Context(), store.LookQuery{Limit: 3, Pending: store.Ranked{Rank: order[0].Rank, Job: order[0].Key()}}); err != nil || !cmp.Equal(a.Pending, keysOf(order[1:])) {
-		t.Errorf("agenda %v, %v, want %v", a.Pending, err, keysOf(order[1:]))
+	var ranked []store.Ranked
+	for _, j := range order {
+		ranked = append(ranked, store.Ranked{Rank: j.Rank, Job: j.Key()})
+	}
+	if a, err := db.Look(t.Context(), store.LookQuery{Limit: 3, Pending: ranked[0]}); err != nil || !cmp.Equal(a.Pending, ranked[1:]) {
+		t.Errorf("agenda %v, %v, want %v", a.Pending, err, ranked[1:])
 	}
 	enqueue(t, db, jobs)
 	db = open(t, db.cfg.URL) // which has not seen yet that there is nothing so old
@@ -191,7 +195,7 @@ func TestStepsFoundByWhatTheyAre(t *testing.T) {
 			d.newStep(j, node, 1)
 		}
 		s := d.NewSteps
-		s[0].State, s[0].Mark = lifecycle.StepComplete, pawl.Attention
+		s[0].State, s[0].Mark, s[0].MarkAt = lifecycle.StepComplete, pawl.Attention, 7
 		s[1].Mark, s[2].Mark, s[2].Priority, s[3].Mark = pawl.Waiting, pawl.Waiting, 1, pawl.Waiting
 		s[4].State, s[4].Worker = lifecycle.StepInProgress, 77
 		s[5].State = lifecycle.StepSkipped
@@ -223,7 +227,7 @@ func TestStepsFoundByWhatTheyAre(t *testing.T) {
 		}
 	})
 	a, err := db.Look(t.Context(), store.LookQuery{Limit: 10})
-	if err != nil || !cmp.Equal(a.Marked, one) || !cmp.Equal(a.Pending, one) || a.Now == 0 {
+	if err != nil || !cmp.Equal(a.Marked, []store.Marked{{At: 7, Job: j.Key()}}) || !cmp.Equal(a.Pending, []store.Ranked{{Job: j.Key()}}) || a.Now == 0 {
 		t.Errorf("agenda %+v, %v", a, err)
 	}
 	marked, err := db.Marked(t.Context(), j.Key())

@@ -327,7 +327,7 @@ func TestWard(t *testing.T) {
 	submit(t, db, 2, 2)
 	do(t, db, &store.Query{Jobs: []int64{jobs[0].Key()}, Steps: []pawl.StepKey{first(jobs[0])}}, func(f *store.Facts, d *draft) {
 		j, s := f.Jobs[jobs[0].Key()], f.Steps[first(jobs[0])]
-		s.EnqueuedAt, s.DueAt, s.Mark = f.Now-60e6, f.Now-20e6, pawl.Attention
+		s.EnqueuedAt, s.DueAt, s.Mark, s.MarkAt = f.Now-60e6, f.Now-20e6, pawl.Attention, f.Now
 		d.moveStep(j.ID, s, lifecycle.StepEnqueue, lifecycle.StepEnqueued)
 		d.moveJob(j, lifecycle.JobRunning, lifecycle.JobAllocateResources)
 	})

@@ -101,7 +101,7 @@ type reading struct {
 func newReading(q *store.Query) *reading {
 	return &reading{q: q, horizons: new(horizons), read: map[int64]*pawl.Job{}, jobs: map[int64]*foundRow[pawl.Job]{}, steps: map[pawl.StepKey]*foundRow[pawl.Step]{}, workers: map[int64]xid{}, Facts: &store.Facts{
 		Keys: map[store.IdempotencyKey]*store.Answer{}, Pools: map[store.Pool]int{}, Versions: map[pawl.WorkflowName]*pawl.Version{},
-		Schedules: map[int64]*pawl.Schedule{}, Signals: map[int64][]*pawl.Signal{},
+		Schedules: map[int64]*pawl.Schedule{}, Signals: map[int64][]*pawl.Signal{}, Untaken: map[int64]store.Untaken{},
 		Workers: map[int64]*pawl.Worker{}, Jobs: map[int64]*pawl.Job{},
 		Steps: map[pawl.StepKey]*pawl.Step{}, Marked: map[int64][]pawl.StepKey{}, Waiting: map[int64][]pawl.StepKey{},
 		Open: map[int64][]pawl.StepKey{}, Nodes: map[int64][]pawl.StepKey{}, Held: map[int64][]pawl.StepKey{},
@@ -148,6 +148,9 @@ func (r *reading) queue(p *pipe) {
 	}
 	if len(q.Signals) > 0 {
 		p.add(readSignals, r.signal, nums(q.Signals), num(store.MaxSignals))
+	}
+	if len(q.Untaken) > 0 {
+		p.add(countSignals, func(c *cursor) { r.Untaken[c.num()] = store.Untaken{Count: c.int(), Bytes: c.int()} }, nums(q.Untaken), num(store.MaxSignals))
 	}
 	r.queueNames(p)
 	r.queueSteps(p)

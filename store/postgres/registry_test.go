@@ -118,7 +118,7 @@ func TestSignals(t *testing.T) {
 		}
 	})
 	got, err := db.Signals(t.Context(), 1)
-	if diff := cmp.Diff(all, got); diff != "" || err != nil {
-		t.Errorf("view: %v (-want +got):\n%s", err, diff)
+	if err != nil || len(got) != store.MaxSignals || got[0].Seq != 2 || got[0].Data != nil || got[0].Name != "n" {
+		t.Errorf("view: %v, %+v", err, got)
 	}
 }

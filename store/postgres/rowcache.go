@@ -157,7 +157,7 @@ func (c *rowCache) vacate(jobs []int64) {
 
 // plainly reports whether a query asks for rows by their keys alone.
 func plainly(q *store.Query) bool {
-	return len(q.Keys)+len(q.Pools)+len(q.Names)+len(q.Schedules)+len(q.Scheduled)+len(q.Signals)+
+	return len(q.Keys)+len(q.Pools)+len(q.Names)+len(q.Schedules)+len(q.Scheduled)+len(q.Signals)+len(q.Untaken)+
 		len(q.Marked)+len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held)+len(q.Claims) == 0
 }
 

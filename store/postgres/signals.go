@@ -11,12 +11,17 @@ var (
 	readSignals = &statement{"read_signals", "select " + names("s", signalColumns) + ` from
   (select distinct unnest($1::bigint[]) as job) u cross join lateral
   (select * from signal t where t.job = u.job and t.taken = 0 order by seq limit $2::bigint) s`}
+	countSignals = &statement{"count_signals", `select u.job, count(*), coalesce(sum(octet_length(t.data)), 0) from
+  (select distinct unnest($1::bigint[]) as job) u cross join lateral
+  (select data from signal t where t.job = u.job and t.taken = 0 order by seq limit $2::bigint) t group by u.job`}
 	newSignals = &statement{"new_signals", insert("signal", signalColumns, "")}
 	// A signal that is taken already makes ErrStale.
 	setTaken = &statement{"set_taken", exactly(4, "update signal t set taken = u.taken from "+found("signal", takenColumns, takenColumns[:2], "k.taken = 0"))}
 
 	takenColumns = columns("bigint job, bigint seq, bigint taken")
 )
+
+const readUntaken = "select job, seq, name, null::text, at, actor, taken from signal where job = $1 and taken = 0 order by seq limit $2"
 
 func (c *cursor) signal() *pawl.Signal {
 	return &pawl.Signal{
@@ -53,13 +58,13 @@ func (w *writing) signals(ch *store.Changes) {
 	}
 }
 
-// Signals reads the signals of a job, by seq.
+// Signals reads the signals of a job that no step has taken, by seq, without data.
 func (db *DB) Signals(ctx context.Context, job int64) ([]*pawl.Signal, error) {
 	var list []*pawl.Signal
-	err := db.query(ctx, "read signals", "select "+names("", signalColumns)+" from signal where job = $1 order by seq", func(c *cursor) {
+	err := db.query(ctx, "read signals", readUntaken, func(c *cursor) {
 		if s := c.signal(); c.err == nil {
 			list = append(list, s)
 		}
-	}, job)
+	}, job, store.MaxSignals)
 	return list, err
 }

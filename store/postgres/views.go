@@ -16,7 +16,6 @@ import (
 // The lists of columns that views read.
 var (
 	jobWhole    = names("", jobTable.whole)
-	stepWhole   = names("", stepTable.whole)
 	workerWhole = names("", workerTable.whole)
 )
 
@@ -112,11 +111,17 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 	if f.Before != 0 {
 		w.add("id < $%d", f.Before)
 	}
-	sql := "select " + jobWhole + " from " + from + w.String() + " order by id desc"
-	if f.Limit > 0 {
-		sql += fmt.Sprintf(" limit %d", f.Limit)
-	}
 	var jobs []*pawl.Job
+	if f.Bare {
+		sql := "select " + names("", jobTable.plain) + " from " + from + w.String() + " order by id desc" + limited(f.Limit)
+		err := db.query(ctx, "list jobs", sql, func(c *cursor) {
+			if j := jobTable.read(c); c.err == nil {
+				jobs = append(jobs, j)
+			}
+		}, w.args...)
+		return jobs, err
+	}
+	sql := jobTable.page("id desc", "select * from "+from+w.String(), f.Limit)
 	err := db.query(ctx, "list jobs", sql, jobInto(func(j *pawl.Job) { jobs = append(jobs, j) }), w.args...)
 	return jobs, err
 }
@@ -151,13 +156,32 @@ func (w *where) String() string {
 
 // Steps reads steps of a job with their bodies, by ord.
 func (db *DB) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
-	sql := "select " + stepWhole + " from step where job = $1 and ord > $2 order by ord"
-	if limit > 0 {
-		sql += fmt.Sprintf(" limit %d", limit)
-	}
+	sql := stepTable.page("ord", "select * from step where job = $1 and ord > $2", limit)
 	var steps []*pawl.Step
 	err := db.query(ctx, "read steps", sql, stepInto(func(s *pawl.Step) { steps = append(steps, s) }), job, int64(after))
 	return steps, err
+}
+
+func limited(limit int) string {
+	if limit == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" limit %d", limit)
+}
+
+// page reads records with their bodies, or a page of them: the lengths of bodies are
+// known without reading them.
+func (t *table[R]) page(order, from string, limit int) string {
+	if limit == 0 {
+		return fmt.Sprintf("select %s from (%s) t order by %s", names("", t.whole), from, order)
+	}
+	var bytes []string
+	for _, c := range t.bodiesOf {
+		bytes = append(bytes, fmt.Sprintf("coalesce(octet_length(%s), 0)", c.Name))
+	}
+	return fmt.Sprintf(`select %[1]s from (
+  select *, sum(%[2]s) over (order by %[3]s rows between unbounded preceding and 1 preceding) as bytes from (%[4]s order by %[3]s%[5]s) t
+) t where coalesce(bytes, 0) < %[6]d order by %[3]s`, names("", t.whole), strings.Join(bytes, " + "), order, from, limited(limit), store.PageBytes)
 }
 
 func stepInto(f func(*pawl.Step)) func(*cursor) {

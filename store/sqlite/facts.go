@@ -26,6 +26,7 @@ func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
 		Versions:  make(map[pawl.WorkflowName]*pawl.Version, len(q.Names)),
 		Schedules: make(map[int64]*pawl.Schedule, len(q.Schedules)),
 		Signals:   make(map[int64][]*pawl.Signal, len(q.Signals)),
+		Untaken:   make(map[int64]store.Untaken, len(q.Untaken)),
 		Workers:   make(map[int64]*pawl.Worker, len(q.Workers)),
 		Jobs:      make(map[int64]*pawl.Job, len(q.Jobs)),
 		Steps:     make(map[pawl.StepKey]*pawl.Step, len(q.Steps)),

@@ -33,6 +33,15 @@ func (r *reading) signals(q *store.Query) (err error) {
 			return err
 		}
 	}
+	for _, k := range q.Untaken {
+		err := r.c.each(countFreeSignals, func(b *row) { b.ints(k, store.MaxSignals) }, func(cols *columns) error {
+			r.f.Untaken[k] = store.Untaken{Count: int(cols.int()), Bytes: int(cols.int())}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -64,11 +73,11 @@ func writeSignals(c *conn, _ *store.Facts, ch *store.Changes) error {
 	return nil
 }
 
-// Signals reads the signals of a job, by seq, those taken included.
+// Signals reads the signals of a job that no step has taken, by seq, without data.
 func (db *DB) Signals(ctx context.Context, job int64) ([]*pawl.Signal, error) {
 	var signals []*pawl.Signal
 	err := db.read(ctx, "list signals", func(c *conn) (err error) {
-		signals, err = c.signals(selectSignals, job)
+		signals, err = c.signals(selectSignals, job, store.MaxSignals)
 		return err
 	})
 	return signals, err

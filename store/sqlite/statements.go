@@ -182,6 +182,7 @@ const (
 	selectSchedule
 	selectScheduled
 	selectFreeSignals
+	countFreeSignals
 	selectWorker
 	selectJob
 	selectJobInputs
@@ -316,14 +317,16 @@ var texts = [statementCount]string{
 	selectSchedule:      "SELECT " + scheduleAll + " FROM schedule WHERE id = ?",
 	selectScheduled:     "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND workspace = ? AND name = ?",
 	selectFreeSignals:   "SELECT " + signalColumns + " FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
-	selectWorker:        "SELECT " + workerAll + " FROM worker WHERE id = ?",
-	selectJob:           "SELECT " + jobHot + " FROM job WHERE id = ?",
-	selectJobInputs:     "SELECT " + jobHot + ", inputs, metadata FROM job WHERE id = ?",
-	selectJobAll:        "SELECT " + jobWhole + " FROM job WHERE id = ?",
-	selectStep:          "SELECT " + stepHot + " FROM step WHERE job = ? AND ord = ?",
-	selectStepBodies:    "SELECT " + stepAll + " FROM step WHERE job = ? AND ord = ?",
-	selectMarked:        "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job = ? ORDER BY mark_at, ord LIMIT ? + 0",
-	selectWaiting:       "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 2 AND job = ? AND mark_at = 0 ORDER BY priority DESC, ord LIMIT ? + 0",
+	countFreeSignals: "SELECT count(*), coalesce(sum(size), 0) FROM (SELECT octet_length(data) AS size FROM signal INDEXED BY signal_free" +
+		" WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0)",
+	selectWorker:     "SELECT " + workerAll + " FROM worker WHERE id = ?",
+	selectJob:        "SELECT " + jobHot + " FROM job WHERE id = ?",
+	selectJobInputs:  "SELECT " + jobHot + ", inputs, metadata FROM job WHERE id = ?",
+	selectJobAll:     "SELECT " + jobWhole + " FROM job WHERE id = ?",
+	selectStep:       "SELECT " + stepHot + " FROM step WHERE job = ? AND ord = ?",
+	selectStepBodies: "SELECT " + stepAll + " FROM step WHERE job = ? AND ord = ?",
+	selectMarked:     "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job = ? ORDER BY mark_at, ord LIMIT ? + 0",
+	selectWaiting:    "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 2 AND job = ? AND mark_at = 0 ORDER BY priority DESC, ord LIMIT ? + 0",
 	selectOpenSteps: "SELECT " + stepHot + " FROM step WHERE job = ? AND state NOT IN" +
 		" ('complete', 'permanent_error', 'cancelled', 'skipped', 'resolved_manually') ORDER BY ord",
 	selectNextNode:  "SELECT " + stepHot + " FROM step WHERE job = ? AND ord >= ? ORDER BY ord LIMIT 1",
@@ -365,7 +368,7 @@ var texts = [statementCount]string{
 	selectLivingWorkers: "SELECT " + workerAll + " FROM worker INDEXED BY worker_living WHERE " + living + " ORDER BY id",
 	selectInFlight:      "SELECT state, place, count(*) FROM step INDEXED BY step_flight WHERE " + inFlight + " GROUP BY state, place",
 	selectQuotas:        "SELECT " + quotaColumns + " FROM quota WHERE ?1 = '' OR workspace = ?1 ORDER BY name, workspace",
-	selectSignals:       "SELECT " + signalColumns + " FROM signal WHERE job = ? ORDER BY seq",
+	selectSignals:       "SELECT job, seq, name, at, actor, taken, NULL FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
 	selectSchedules:     "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND (?1 = '' OR workspace = ?1) ORDER BY name, workspace",
 	selectVersions:      "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? ORDER BY version DESC",
 	selectNewestVersions: "SELECT " + versionColumns + " FROM version v WHERE (?1 = '' OR workspace = ?1)" +

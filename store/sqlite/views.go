@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -55,12 +56,21 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 		defer s.Finalize()
 		p := newPrepared(s)
 		p.bind(bind)
-		return p.rows(func(cols *columns) error {
+		if f.Bare {
+			return p.rows(func(cols *columns) error {
+				if j := jobTable.readPlain(cols); decoded(db.log, cols, lifecycle.Job.Name, j.Key()) {
+					jobs = append(jobs, j)
+				}
+				return nil
+			})
+		}
+		page := page[pawl.Job]{of: jobTable.bodies, at: len(jobTable.read), limit: f.Limit}
+		return page.end(p.rows(func(cols *columns) error {
 			if j := db.fullJob(cols); j != nil {
 				jobs = append(jobs, j)
 			}
-			return nil
-		})
+			return page.add(cols)
+		}))
 	})
 	return jobs, err
 }
@@ -86,7 +96,11 @@ func jobsQuery(f store.JobFilter) (text string, bind func(*row)) {
 	and(f.Parent != 0, "parent <> 0 AND parent = ?", f.Parent)
 	and(f.Continues != 0, "continues <> 0 AND continues = ?", f.Continues)
 	and(f.Still != 0, "updated_at < ? AND NOT EXISTS (SELECT 1 FROM step WHERE step.job = job.id AND step.updated_at >= ?)", f.Still, f.Still)
-	text = "SELECT " + jobWhole + " FROM job WHERE " + strings.Join(where, " AND ") + " ORDER BY id DESC LIMIT ?"
+	columns := jobWhole
+	if f.Bare {
+		columns = jobHot
+	}
+	text = "SELECT " + columns + " FROM job WHERE " + strings.Join(where, " AND ") + " ORDER BY id DESC LIMIT ?"
 	return text, func(r *row) {
 		for _, v := range append(values, bound(f.Limit)) {
 			r.any(v)
@@ -134,15 +148,48 @@ func bound(limit int) int64 {
 func (db *DB) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
 	var steps []*pawl.Step
 	err := db.read(ctx, "read steps", func(c *conn) error {
-		return c.each(selectStepsAll, func(b *row) { b.ints(job, int64(after), bound(limit)) }, func(cols *columns) error {
+		page := page[pawl.Step]{of: stepTable.bodies, at: len(stepTable.read), limit: limit}
+		return page.end(c.each(selectStepsAll, func(b *row) { b.ints(job, int64(after), bound(limit)) }, func(cols *columns) error {
 			s := stepTable.readWhole(cols)
 			if decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
 				steps = append(steps, s)
 			}
-			return nil
-		})
+			return page.add(cols)
+		}))
 	})
 	return steps, err
+}
+
+// A page counts the bytes of the bodies that are read, if it has a limit.
+type page[R any] struct {
+	of        []*store.Column[R]
+	at, limit int // the column of the first body, and the rows
+	bytes     int
+}
+
+var errPageFull = errors.New("the page is full")
+
+// add counts the bodies of a row, and returns errPageFull if it is to be the last one:
+// what follows is not read.
+func (p *page[R]) add(cols *columns) error {
+	if p.limit == 0 {
+		return nil
+	}
+	for i := range p.of {
+		p.bytes += cols.s.ColumnLen(p.at + i)
+	}
+	if p.bytes >= store.PageBytes {
+		return errPageFull
+	}
+	return nil
+}
+
+// end returns the error of reading a page, if there was one.
+func (p *page[R]) end(err error) error {
+	if errors.Is(err, errPageFull) {
+		return nil
+	}
+	return err
 }
 
 // Bodies reads the steps that exist, with their bodies.

@@ -14,6 +14,7 @@ var signalTests = []test{
 	{name: "Signals/Taken", run: signalTaken},
 	{name: "Signals/Limit", run: signalLimit},
 	{name: "Signals/Stale", run: signalStale},
+	{name: "Signals/Sizes", run: signalSizes},
 }
 
 // signal tells the job of an event, with data, and answers what was stored.
@@ -60,7 +61,7 @@ func signalOrder(e *env) {
 	}
 	view, err := e.st.Signals(e.ctx, a.key())
 	e.ok(err)
-	e.diff("view", []*pawl.Signal{first, second}, view)
+	e.diff("view", bare(first, second), view)
 	view, err = e.st.Signals(e.ctx, 5)
 	e.ok(err)
 	if len(view) != 0 {
@@ -74,10 +75,10 @@ func signalTaken(e *env) {
 	first, second, third := e.signal(m.job, "a", `1`), e.signal(m.job, "b", `2`), e.signal(m.job, "c", `3`)
 	e.ok(e.take(second, m.steps[0].Ord))
 	e.diff("left", []*pawl.Signal{first, third}, e.signals(m.key())[m.key()])
-	second.Taken = m.steps[0].Ord
 	view, err := e.st.Signals(e.ctx, m.key())
 	e.ok(err)
-	e.diff("view", []*pawl.Signal{first, second, third}, view)
+	e.diff("view", bare(first, third), view)
+	e.diff("stored", [][]string{{decimal(int64(m.steps[0].Ord)), "2"}}, e.sql("select taken, data from signal where name = 'b'"))
 }
 
 func signalLimit(e *env) {
@@ -87,13 +88,39 @@ func signalLimit(e *env) {
 			b.NewSignals = append(b.NewSignals, &pawl.Signal{Job: m.key(), Seq: int64(i + 1), Name: "s", At: f.Now})
 		}
 	})
-	all, err := e.st.Signals(e.ctx, m.key())
+	first := e.signals(m.key())[m.key()]
+	view, err := e.st.Signals(e.ctx, m.key())
 	e.ok(err)
-	if len(all) != store.MaxSignals+2 {
-		e.Fatalf("%d signals, want all %d", len(all), store.MaxSignals+2)
+	e.diff("view", first, view)
+	if len(first) != store.MaxSignals || first[0].Seq != 1 {
+		e.Fatalf("%d signals, want the first %d", len(first), store.MaxSignals)
 	}
-	e.ok(e.take(all[0], 1))
-	e.diff("first", all[1:store.MaxSignals+1], e.signals(m.key())[m.key()])
+	e.ok(e.take(first[0], 1))
+	next := e.signals(m.key())[m.key()]
+	e.diff("next", first[1:], next[:store.MaxSignals-1])
+}
+
+// signalSizes: how many no step has taken, and the bytes of their data.
+func signalSizes(e *env) {
+	m, none := e.add(0, nil), e.add(0, nil)
+	for _, data := range []string{"", `"ü"`, `12345`} {
+		e.signal(m.job, "go", data)
+	}
+	e.ok(e.take(e.signal(m.job, "go", `1`), 1))
+	got := e.see(&store.Query{Untaken: []int64{m.key(), none.key(), m.key()}}).Untaken
+	if got[m.key()] != (store.Untaken{Count: 3, Bytes: 9}) || got[none.key()] != (store.Untaken{}) {
+		e.Errorf("untaken %+v, want 3 of 9 bytes, and none", got)
+	}
+}
+
+// bare answers signals as the view has them, without data.
+func bare(signals ...*pawl.Signal) (list []*pawl.Signal) {
+	for _, s := range signals {
+		b := *s
+		b.Data = nil
+		list = append(list, &b)
+	}
+	return list
 }
 
 // signalStale: a signal is told of once, and taken by one step.
@@ -115,8 +142,5 @@ func signalStale(e *env) {
 	if err := e.take(&gone, 2); !errors.Is(err, store.ErrStale) {
 		e.Errorf("take a signal that is not there: error %v, want ErrStale", err)
 	}
-	s.Taken = 1
-	view, err := e.st.Signals(e.ctx, m.key())
-	e.ok(err)
-	e.diff("view", []*pawl.Signal{s}, view)
+	e.diff("stored", [][]string{{"go", "1"}}, e.sql("select name, taken from signal"))
 }

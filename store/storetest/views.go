@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
@@ -19,6 +20,7 @@ var viewTests = []test{
 	{name: "J4/StillJobs", run: stillJobs},
 	{name: "J4/JobPages", run: jobPages},
 	{name: "Views/StepPages", run: stepPages},
+	{name: "T8/PageBytes", run: pageBytes},
 	{name: "Views/Bodies", run: viewBodies},
 	{name: "Views/StepCounts", run: stepCounts},
 	{name: "T9/InFlight", run: inFlight},
@@ -154,6 +156,48 @@ func stepPages(e *env) {
 	steps, err = e.st.Steps(e.ctx, m.key(), m.steps[2].Ord, 0)
 	e.ok(err)
 	e.diff("rest", m.steps[3:], steps)
+}
+
+// pageBytes: a page ends with the record that makes its bodies as large as a page may
+// be, whatever its limit; what has no limit, or no bodies, has all.
+func pageBytes(e *env) {
+	body := func(n int) json.RawMessage { return json.RawMessage(`"` + strings.Repeat("x", n-2) + `"`) }
+	quarter := store.PageBytes / 4
+	m := e.add(7, func(m made, _ *Batch) {
+		for i, s := range m.steps {
+			s.Input, s.Output = body(quarter/2), body(quarter-quarter/2)
+			if i == 4 {
+				s.Output = body(2 * store.PageBytes)
+			}
+		}
+	})
+	steps := func(after pawl.Ord, limit int) []pawl.StepKey {
+		list, err := e.st.Steps(e.ctx, m.key(), after, limit)
+		e.ok(err)
+		return keysOf(list...)
+	}
+	e.diff("a page", keysOf(m.steps[:4]...), steps(0, 100))
+	e.diff("of a large one", keysOf(m.steps[4:5]...), steps(m.steps[3].Ord, 100))
+	e.diff("of the rest", keysOf(m.steps[5:]...), steps(m.steps[4].Ord, 100))
+	e.diff("by its limit", keysOf(m.steps[:2]...), steps(0, 2))
+	e.diff("behind the last", keysOf(), steps(m.steps[6].Ord, 100))
+	e.diff("all", keysOf(m.steps...), steps(0, 0))
+
+	var want []int64
+	for range 6 {
+		want = append(want, e.add(0, func(m made, _ *Batch) { m.job.Workflow, m.job.Inputs = "large", body(quarter) }).key())
+	}
+	slices.Reverse(want)
+	f := store.JobFilter{Workflow: "large", Limit: 5}
+	e.diff("jobs", want[:4], e.jobs(f))
+	f.Before = want[3]
+	e.diff("the other jobs", want[4:], e.jobs(f))
+	e.diff("all jobs", want, e.jobs(store.JobFilter{Workflow: "large"}))
+	bare, err := e.st.Jobs(e.ctx, store.JobFilter{Workflow: "large", Limit: 5, Bare: true})
+	e.ok(err)
+	if len(bare) != 5 || bare[0].Inputs != nil || bare[0].Key() != want[0] || bare[0].WorkerCount != 2 {
+		e.Errorf("%d jobs without bodies, want 5: %+v", len(bare), bare[0])
+	}
 }
 
 func viewBodies(e *env) {
