@@ -17,7 +17,8 @@ import (
 // nobody waits.
 //
 // That holds because a slot is offered (Add, lend) only while the worker's bell has not
-// rung since its last look at the queue began, and that found less than it asked for.
+// rung since its last look at the queue began, and that found all there was, and less than
+// it asked for.
 // Whatever commit of this process leaves something in the queue rings it, which ends
 // what is offered, before the commit is answered; so do the hints of other processes. A
 // look hears the bell before it reads: what it may not see rings anew. Who is overtaken
@@ -37,6 +38,9 @@ type Offer struct {
 	slots     int  // that may be taken
 	taken     int  // by commits under way
 	rung      bool // the work bell, which the worker has not heard yet
+	unsure    bool // its last look passed over what others had locked
+	pause     time.Duration
+	again     *time.Timer // rings the work bell when that pause is over; nil until the first
 	withdrawn bool
 	visiting  bool          // with free slots
 	active    time.Time     // when its visit began or ended, or it was given something
@@ -92,6 +96,9 @@ func (e *Engine) Offer(w *pawl.Worker, run func(*Assignment)) *Offer {
 func (o *Offer) Withdraw() {
 	o.mu.Lock()
 	o.slots, o.withdrawn = 0, true
+	if o.again != nil {
+		o.again.Stop()
+	}
 	o.mu.Unlock()
 	o.offers.mu.Lock()
 	defer o.offers.mu.Unlock()
@@ -103,7 +110,7 @@ func (o *Offer) Withdraw() {
 func (o *Offer) Add(slots int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.rung {
+	if !o.rung && !o.unsure {
 		o.slots += slots
 	}
 }
@@ -163,7 +170,7 @@ func (o *Offer) take() bool {
 func (o *Offer) lend() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.rung {
+	if o.rung || o.unsure {
 		return false
 	}
 	o.taken++
@@ -257,7 +264,52 @@ func (e *Engine) spare(t *tx, worker int64, slots int) {
 // has rung for until now.
 func (s *offers) look(worker int64) {
 	if o := s.of(worker); o != nil {
-		o.Hear()
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.rung, o.unsure = false, false
+		if o.again != nil {
+			o.again.Stop()
+		}
+	}
+}
+
+// Bounds of the pause after a look that has passed over what others had locked: their
+// commits are on the way, and some of what they lock they may leave.
+const (
+	minDoubt = 5 * time.Millisecond
+	maxDoubt = 50 * time.Millisecond
+)
+
+// saw has a worker that has slots left after a look at the queue look again: at once if
+// there was more, in a while if others had it locked. Else it may rest.
+func (s *offers) saw(worker int64, more, skipped bool) {
+	o := s.of(worker)
+	switch {
+	case o == nil:
+	case more:
+		o.ring()
+	case skipped:
+		o.doubt()
+	default:
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.pause = 0
+	}
+}
+
+// doubt rings the work bell after a pause, which is twice as long each time in a row.
+// Until then nothing is offered: it would overtake what has been passed over.
+func (o *Offer) doubt() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.slots, o.unsure = 0, true
+	o.pause = min(max(2*o.pause, minDoubt), maxDoubt)
+	switch {
+	case o.withdrawn:
+	case o.again == nil:
+		o.again = time.AfterFunc(o.pause, o.ring)
+	default:
+		o.again.Reset(o.pause)
 	}
 }
 

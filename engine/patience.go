@@ -100,11 +100,11 @@ func (s *offers) enqueued(n int) {
 	s.waiting += n
 }
 
-// found notes how much a look at the queue has found, of what it had asked for.
-func (s *offers) found(n, asked int) {
+// found notes how much a look at the queue has found, and whether that was all.
+func (s *offers) found(n int, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting -= n; n < asked {
+	if s.waiting -= n; all {
 		s.waiting = 0
 	}
 }

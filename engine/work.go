@@ -164,14 +164,24 @@ func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 	if x.Free > 0 && errs[len(errs)-1] != nil {
 		return nil, errors.Join(errs...) // what the claim took is undone
 	}
-	further := !x.Sated && e.spoiled.met(x.Worker.Key(), take.spoiled) && len(take.assigned) < x.Free
-	if !x.Sated {
-		e.offers.found(take.found, x.Free)
-	}
-	if take.passed || further {
-		e.offers.ring() // there may be steps behind those of a full queue, or those that cannot be read
+	if x.Free > 0 && !x.Sated {
+		e.looked(take)
 	}
 	return take.assigned, errors.Join(errs...)
+}
+
+// looked has the worker of a claim that looked at the queue look again, if it has slots
+// left and there may be more for them.
+func (e *Engine) looked(c *claim) {
+	worker, short := c.worker.Key(), len(c.assigned) < c.free
+	e.offers.found(c.found, c.emptied())
+	further := e.spoiled.met(worker, c.spoiled) && short
+	if c.passed || further {
+		e.offers.ring() // there may be steps behind those of a full queue, or those that cannot be read
+	}
+	if short {
+		e.offers.saw(worker, c.more && c.moved, c.skipped)
+	}
 }
 
 // Retryable reports whether err is of a commit that failed as a whole and may
@@ -320,6 +330,9 @@ type claim struct {
 
 	assigned []Assignment
 	found    int            // in the queue
+	more     bool           // there may be more than was found
+	skipped  bool           // others had some locked
+	moved    bool           // something of what was found has left the queue
 	passed   bool           // a step was passed over because its queue is full
 	spoiled  int            // rows that were passed over because they cannot be read
 	broken   map[int64]bool // definitions that cannot
@@ -344,12 +357,12 @@ func (c *claim) query(q *store.Query) {
 }
 
 func (c *claim) decide(t *tx) error {
-	c.assigned, c.passed, c.spoiled, c.broken = c.assigned[:0], false, t.facts.Spoiled, make(map[int64]bool)
+	c.assigned, c.passed, c.moved, c.spoiled, c.broken = c.assigned[:0], false, false, t.facts.Spoiled, make(map[int64]bool)
 	facts := new(store.ClaimFacts)
 	if !c.sated {
 		facts = &t.facts.Claims[t.claims]
 		t.claims++
-		c.found = len(facts.Steps) + len(facts.Starts)
+		c.found, c.more, c.skipped = len(facts.Steps)+len(facts.Starts), facts.More, facts.Skipped
 	}
 	w := t.worker(c.worker.Key())
 	if w == nil || lifecycle.Worker.Ended(w.State) {
@@ -389,15 +402,15 @@ func (c *claim) decide(t *tx) error {
 			return err
 		}
 	}
-	if c.emptied(facts) {
+	if c.emptied() {
 		c.e.spare(t, w.Key(), c.free-len(c.assigned)) // last: it is not undone
 	}
 	return nil
 }
 
 // emptied reports whether the queue has nothing more for the worker, as far as is known.
-func (c *claim) emptied(f *store.ClaimFacts) bool {
-	return c.sated || !c.passed && c.spoiled == 0 && len(f.Steps)+len(f.Starts) < c.free
+func (c *claim) emptied() bool {
+	return c.sated || !c.passed && c.spoiled == 0 && !c.more && !c.skipped && c.found < c.free
 }
 
 // start starts a pending job and takes its first steps. A job that cannot be
@@ -416,6 +429,7 @@ func (c *claim) start(t *tx, w *pawl.Worker, job int64) error {
 	if d == nil {
 		return nil
 	}
+	c.moved = true
 	if err := d.Start(workflow.Note{}); err != nil {
 		c.e.log.Error("a pending job cannot be started and is paused", "job", job, "error", err)
 		j.Paused = true
@@ -428,7 +442,7 @@ func (c *claim) start(t *tx, w *pawl.Worker, job int64) error {
 // how many are taken. While it has none it must not stand before the jobs behind
 // it: they may be those for which the slots' holders wait.
 func (c *claim) leave(t *tx, j *pawl.Job) {
-	j.Route, t.jobs[j.Key()].dirty = 0, true
+	j.Route, t.jobs[j.Key()].dirty, c.moved = 0, true, true
 	c.e.evaluator.pending(j.Key())
 	c.e.evaluator.look()
 }
@@ -462,7 +476,7 @@ func (c *claim) take(t *tx, w *pawl.Worker, k pawl.StepKey) error {
 	if err := d.Claim(s, w); err != nil {
 		return err
 	}
-	s.Pool = pool
+	s.Pool, c.moved = pool, true
 	c.assigned = append(c.assigned, assignment(s, c.e.jobs.put(t.job(k.Job), d.Definition), d.Definition))
 	return nil
 }

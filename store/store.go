@@ -192,10 +192,14 @@ type Facts struct {
 // large their data is.
 type Untaken struct{ Count, Bytes int }
 
-// ClaimFacts is the answer to a ClaimQuery: keys into Steps and Jobs.
+// ClaimFacts is the answer to a ClaimQuery: keys into Steps and Jobs. If it holds fewer
+// than were asked for, and neither More nor Skipped is set, there was nothing else on the
+// routes when it was read; should the store have overlooked something, Listen tells.
 type ClaimFacts struct {
-	Steps  []pawl.StepKey
-	Starts []int64
+	Steps   []pawl.StepKey
+	Starts  []int64
+	More    bool // it ended by its limit: there may be more behind that
+	Skipped bool // it passed over rows that other transactions had locked, or were just changing; what they leave is found by another look, soon
 }
 
 // Changes are what a transaction writes.
@@ -470,7 +474,9 @@ type Wakeups interface {
 	// Wake tells the other processes (and not this one) about the topics. It
 	// returns at once; hints of a short time are sent together.
 	Wake(topics ...Topic)
-	// Listen calls f with each topic that another process woke, until ctx ends.
+	// Listen calls f with each topic that another process woke, until ctx ends, one at a
+	// time. A store that finds work which claims of this process have overlooked calls it
+	// with TopicWork.
 	Listen(ctx context.Context, f func(Topic)) error
 	// Hears reports whether hints of others reach a Listen at this moment, as far
 	// as is known. Where it does not, the database has to be asked more often.

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -40,8 +39,8 @@ select
 func (db *DB) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
 	var answer *store.Pulsed
 	n := &p.Node
-	horizon := db.horizons.of(p.Routes)
-	from, found, begun := horizon.glance(), nowhere, time.Now()
+	horizon := db.lookout.horizon(p.Routes)
+	from, found := horizon.known(), nowhere
 	err := db.session.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		answer = new(store.Pulsed)
 		return db.queryOn(ctx, conn, "beat", beat, func(c *cursor) {
@@ -54,10 +53,10 @@ func (db *DB) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
 			answer.Work = found != nowhere
 		}, p.Worker, n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, p.Routes, from.steps, from.jobs, int64(math.MaxInt64))
 	})
-	horizon.looked(from, time.Since(begun), err != nil)
+	if horizon.idle() {
+		db.lookout.want(horizon)
+	}
 	if err == nil {
-		horizon.found(found)
-		db.lookBack(p.Routes)
 		db.dropEnded(ctx)
 	}
 	return answer, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -14,54 +15,86 @@ import (
 // the index gives the order, and exactly what is answered is locked. With
 // several, the heads of their queues are merged before the locks are taken;
 // spare rows stand in for those that others have locked.
+//
+// A last row tells what the statement saw in its snapshot, locked or not: the
+// first rank of each queue, and how many rows it came across. Where it answers
+// fewer than it was to, and has come across more, others had them locked, or have
+// changed them since.
 const (
-	readyOne = `select s.*, s.ctid as place from step s where s.line = 1 and s.route = $1::bigint and s.rank >= $3::bigint
-  order by s.rank, s.job, s.ord limit $2::bigint for update skip locked`
-	readyMany = `select s.* from (
-    select h.* from unnest($1::bigint[]) as r(route) cross join lateral
-      (select job, ord, rank from step where line = 1 and step.route = r.route and rank >= $3::bigint
-       order by rank, job, ord limit 2 * $2::bigint + 100) h
-    order by h.rank, h.job, h.ord
-  ) h cross join lateral
-    (select *, ctid as place from step where step.job = h.job and step.ord = h.ord and line = 1 for update skip locked) s
+	noRank     = "9223372036854775807" // behind all
+	stepsOfOne = "from step where line = 1 and route = $1::bigint and rank >= $3::bigint"
+	readyOne   = "select *, ctid as place " + stepsOfOne + " order by rank, job, ord limit $2::bigint for update skip locked"
+	stepsSeen  = `(select count(*) from (select ` + stepsOfOne + ` limit case when (select count(*) from c) < $2::bigint then (select count(*) + 1 from c) else 0 end) x),
+  coalesce((select rank ` + stepsOfOne + " order by rank, job, ord limit 1), " + noRank + ")"
+
+	jobsOfOne  = "from job where line = 1 and route = $1::bigint and not paused and rank >= $4::bigint"
+	pendingOne = "select *, ctid as place " + jobsOfOne + " order by rank, id limit (select jobs from want) for update skip locked"
+	jobsSeen   = `(select count(*) from (select ` + jobsOfOne + ` limit case when (select count(*) from p) < (select jobs from want) then (select count(*) + 1 from p) else 0 end) x),
+  coalesce((select rank ` + jobsOfOne + " order by rank, id limit 1), " + noRank + ")"
+
+	headsOfSteps = `h as materialized (
+  select h.* from unnest($1::bigint[]) as r(route) cross join lateral
+    (select job, ord, rank from step where line = 1 and step.route = r.route and rank >= $3::bigint
+     order by rank, job, ord limit 2 * $2::bigint + 100) h
+  order by h.rank, h.job, h.ord
+), `
+	readyMany = `select s.* from h cross join lateral
+  (select *, ctid as place from step where step.job = h.job and step.ord = h.ord and line = 1 for update skip locked) s
   limit $2::bigint`
-	pendingOne = `select j.*, j.ctid as place from job j where j.line = 1 and j.route = $1::bigint and not j.paused and j.rank >= $4::bigint
-  order by j.rank, j.id limit greatest($2::bigint - (select count(*) from c), $5::bigint) for update skip locked`
-	pendingMany = `select j.* from (
-    select h.* from unnest($1::bigint[]) as r(route) cross join lateral
-      (select id, rank from job where line = 1 and job.route = r.route and not paused and rank >= $4::bigint
-       order by rank, id limit 2 * $2::bigint + 100) h
-    order by h.rank, h.id
-  ) h cross join lateral
-    (select *, ctid as place from job where job.id = h.id and line = 1 and not paused for update skip locked) j
-  limit greatest($2::bigint - (select count(*) from c), $5::bigint)`
+	headsSeen = "(select count(*) from h), coalesce((select min(rank) from h), " + noRank + ")"
+
+	headsOfJobs = `i as materialized (
+  select i.* from unnest($1::bigint[]) as r(route) cross join lateral
+    (select id, rank from job where line = 1 and job.route = r.route and not paused and rank >= $4::bigint
+     order by rank, id limit (select case when jobs > 0 then 2 * jobs + 100 else 0 end from want)) i
+  order by i.rank, i.id
+), `
+	pendingMany = `select j.* from i cross join lateral
+  (select *, ctid as place from job where job.id = i.id and line = 1 and not paused for update skip locked) j
+  limit (select jobs from want)`
+	jobHeadsSeen = "(select count(*) from i), coalesce((select min(rank) from i), " + noRank + ")"
 )
 
 var (
-	claimOne  = &statement{"claim_one", claimSQL(readyOne, pendingOne)}
-	claimMany = &statement{"claim_many", claimSQL(readyMany, pendingMany)}
+	claimOne  = &statement{"claim_one", claimSQL("", readyOne, "", pendingOne, stepsSeen, jobsSeen)}
+	claimMany = &statement{"claim_many", claimSQL(headsOfSteps, readyMany, headsOfJobs, pendingMany, headsSeen, jobHeadsSeen)}
 )
 
-// claimSQL answers rows of a step and of its job, and whether the step starts the
-// job. A pending job is locked; its steps are not, since whoever changes one has
-// the job locked, or makes the update stale. The job of a step that was enqueued
-// is read without a lock. A job's bodies come with the first of its steps only.
-func claimSQL(ready, pending string) string {
-	return fmt.Sprintf(`with c as materialized (%s),
-p as materialized (%s),
+// What a row of a claim statement is.
+const (
+	claimsStep  = iota // a step that was enqueued, and its job
+	claimsStart        // a pending job, and one of its first steps
+	claimsSeen         // the last row
+)
+
+// claimSQL answers rows of a step and of its job, and what each is. A pending job is
+// locked; its steps are not, since whoever changes one has the job locked, or makes
+// the update stale. The job of a step that was enqueued is read without a lock. A
+// job's bodies come with the first of its steps only.
+func claimSQL(heads, ready, jobHeads, pending, steps, jobs string) string {
+	return fmt.Sprintf(`with %sc as materialized (%s),
+want as materialized (select greatest($2::bigint - (select count(*) from c), $5::bigint) as jobs),
+%sp as materialized (%s),
 r as materialized (
   select %s, s.place as s_place, %s, j.place as j_place, j.inputs, j.metadata from p j cross join lateral
     (select *, ctid as place from step where step.job = j.id and state = 'pending' and unmet = 0 order by ord offset 0) s
 )
-select %s, c.place, 0, %s, j.place, case when first then j.inputs end, case when first then j.metadata end
+select %s, c.place, %d, %s, j.place, case when first then j.inputs end, case when first then j.metadata end, ''
 from (select *, lag(job) over () is distinct from job as first from c) c
   cross join lateral (select *, ctid as place from job where job.id = c.job offset 0) j
 union all
-select %s, s_place, 1, %s, j_place, case when first then inputs end, case when first then metadata end
-from (select *, lag(s_job) over () is distinct from s_job as first from r) r`,
-		ready, pending, shaped("s.* as s_*", stepTable.plain), shaped("j.* as j_*", jobTable.plain),
-		names("c", stepTable.plain), names("j", jobTable.plain), shaped("s_*", stepTable.plain), shaped("j_*", jobTable.plain))
+select %s, s_place, %d, %s, j_place, case when first then inputs end, case when first then metadata end, ''
+from (select *, lag(s_job) over () is distinct from s_job as first from r) r
+union all
+select %s, null, %d, %s, null, null, null, concat_ws(' ', (extract(epoch from statement_timestamp()) * 1000000)::bigint,
+  (select count(*) from c), (select count(*) from p), %s)`,
+		heads, ready, jobHeads, pending, shaped("s.* as s_*", stepTable.plain), shaped("j.* as j_*", jobTable.plain),
+		names("c", stepTable.plain), claimsStep, names("j", jobTable.plain),
+		shaped("s_*", stepTable.plain), claimsStart, shaped("j_*", jobTable.plain),
+		nulls(stepTable.plain), claimsSeen, nulls(jobTable.plain), steps+", "+jobs)
 }
+
+func nulls(cs []column) string { return strings.TrimSuffix(strings.Repeat("null, ", len(cs)), ", ") }
 
 // A claimGroup is what was found for all queries on the same routes. A row that
 // this transaction has locked already is not passed over by SKIP LOCKED, so
@@ -73,10 +106,11 @@ type claimGroup struct {
 	steps   []pawl.StepKey
 	starts  []int64
 
-	horizon *horizon    // nil if nothing is looked for
-	from    sight       // where the look begins
-	most    sight       // how far the horizon may move on after it
-	found   []claimable // by the look, in order
+	horizon *horizon
+	glimpse glimpse
+	highest int  // priority of what was found
+	more    bool // it found as many as it was to
+	skipped bool // it found fewer, and others have locked more
 }
 
 func (r *reading) queueClaims(p *pipe) {
@@ -96,9 +130,9 @@ func (r *reading) queueClaims(p *pipe) {
 			continue
 		}
 		group.limit = limit
-		group.horizon = r.horizons.of(group.routes)
-		group.horizon.begin(group)
-		more := [][]byte{num(int64(limit)), num(group.from.steps), num(group.from.jobs), num(int64(group.atLeast))}
+		group.horizon = r.horizon(group.routes)
+		group.glimpse = group.horizon.begin()
+		more := [][]byte{num(int64(limit)), num(group.glimpse.from.steps), num(group.glimpse.from.jobs), num(int64(group.atLeast))}
 		if len(group.routes) == 1 {
 			p.add(claimOne, r.claimed(group), append([][]byte{num(group.routes[0])}, more...)...)
 		} else {
@@ -125,26 +159,48 @@ func (r *reading) groupOf(routes []int64) *claimGroup {
 func (r *reading) claimed(group *claimGroup) func(*cursor) {
 	return func(c *cursor) {
 		s := r.claimedStep(c)
-		start := c.num() == 1
+		kind := c.int()
+		if kind == claimsSeen {
+			c.at = len(c.vals) - 1
+			group.see(c)
+			return
+		}
 		j := r.foundJob(c)
 		j.Inputs, j.Metadata = c.body(), c.body()
 		if c.err != nil {
 			return
 		}
-		if !start && s != nil {
-			group.found = append(group.found, claimable{key: s.StepKey, rank: s.Rank, priority: s.Priority})
+		if kind == claimsStep && s != nil {
+			group.highest = max(group.highest, s.Priority)
 			group.steps = append(group.steps, s.StepKey)
 			r.withBodies(j)
 		}
-		if !start {
+		if kind != claimsStart {
 			return
 		}
 		if n := len(group.starts); n == 0 || group.starts[n-1] != j.Key() {
-			group.found = append(group.found, claimable{key: pawl.StepKey{Job: j.Key()}, rank: j.Rank, priority: j.Priority, starts: true})
+			group.highest = max(group.highest, j.Priority)
 			group.starts = append(group.starts, j.Key())
 			r.withBodies(j)
 		}
 	}
+}
+
+// see reads what the statement saw, and judges whether there may be more. A window full
+// of rows that others have locked is like one of them: there are fewer before long.
+func (g *claimGroup) see(c *cursor) {
+	var steps, starts, stepsSeen, startsSeen int
+	first := &g.glimpse.first
+	if _, err := fmt.Sscan(c.text(), &g.glimpse.at, &steps, &starts, &stepsSeen, &first.steps, &startsSeen, &first.jobs); err != nil {
+		c.fail("what a claim saw: %w", err)
+		return
+	}
+	sought := max(g.limit-steps, g.atLeast)
+	if sought == 0 { // that queue was not looked at
+		first.jobs = beginning.jobs
+	}
+	g.more = steps == g.limit || sought > 0 && starts == sought
+	g.skipped = steps < g.limit && stepsSeen > steps || starts < sought && startsSeen > starts
 }
 
 func (r *reading) claimedStep(c *cursor) *pawl.Step {
@@ -216,5 +272,7 @@ func (r *reading) handOut() {
 				f.Starts = append(f.Starts, k.Job)
 			}
 		}
+		f.More = group.more || len(f.Steps) >= c.Limit || len(f.Starts) >= max(c.Limit-len(f.Steps), c.Starts)
+		f.Skipped = group.skipped
 	}
 }

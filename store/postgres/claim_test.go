@@ -49,15 +49,15 @@ func TestClaims(t *testing.T) {
 		claims []store.ClaimQuery
 		want   []store.ClaimFacts
 	}{
-		"one route":       {[]store.ClaimQuery{{Routes: []int64{1}, Limit: 2}}, []store.ClaimFacts{{Steps: firsts(a[:2])}}},
+		"one route":       {[]store.ClaimQuery{{Routes: []int64{1}, Limit: 2}}, []store.ClaimFacts{{Steps: firsts(a[:2]), More: true}}},
 		"no route":        {[]store.ClaimQuery{{Limit: 2}}, []store.ClaimFacts{{}}},
-		"no limit":        {[]store.ClaimQuery{{Routes: []int64{1}}}, []store.ClaimFacts{{}}},
-		"starts fill up":  {[]store.ClaimQuery{{Routes: []int64{2}, Limit: 4}}, []store.ClaimFacts{{Steps: firsts(b), Starts: keysOf(pending[:2])}}},
-		"several routes":  {[]store.ClaimQuery{{Routes: []int64{2, 1, 9, 1}, Limit: 4}}, []store.ClaimFacts{{Steps: firsts(append(a[:3:3], b[0]))}}},
+		"no limit":        {[]store.ClaimQuery{{Routes: []int64{1}}}, []store.ClaimFacts{{More: true}}},
+		"starts fill up":  {[]store.ClaimQuery{{Routes: []int64{2}, Limit: 4}}, []store.ClaimFacts{{Steps: firsts(b), Starts: keysOf(pending[:2]), More: true}}},
+		"several routes":  {[]store.ClaimQuery{{Routes: []int64{2, 1, 9, 1}, Limit: 4}}, []store.ClaimFacts{{Steps: firsts(append(a[:3:3], b[0])), More: true}}},
 		"all there is":    {[]store.ClaimQuery{{Routes: []int64{2, 1}, Limit: 50}}, []store.ClaimFacts{{Steps: firsts(append(a[:3:3], b...)), Starts: keysOf(pending)}}},
-		"two of the same": {[]store.ClaimQuery{{Routes: []int64{1}, Limit: 1}, {Routes: []int64{1}, Limit: 5}}, []store.ClaimFacts{{Steps: firsts(a[:1])}, {Steps: firsts(a[1:])}}},
+		"two of the same": {[]store.ClaimQuery{{Routes: []int64{1}, Limit: 1}, {Routes: []int64{1}, Limit: 5}}, []store.ClaimFacts{{Steps: firsts(a[:1]), More: true}, {Steps: firsts(a[1:])}}},
 		"overlapping": {[]store.ClaimQuery{{Routes: []int64{1, 2}, Limit: 4}, {Routes: []int64{2}, Limit: 3}},
-			[]store.ClaimFacts{{Steps: firsts(append(a[:3:3], b[0]))}, {Steps: firsts(b[1:]), Starts: keysOf(pending[:2])}}},
+			[]store.ClaimFacts{{Steps: firsts(append(a[:3:3], b[0])), More: true}, {Steps: firsts(b[1:]), Starts: keysOf(pending[:2]), More: true}}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,8 @@ func TestClaimsPassOverWhatIsLocked(t *testing.T) {
 		a := submit(t, db, 4, routes[0])
 		enqueue(t, db, a[:2])
 		q := &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 1}}}
-		want := []store.ClaimFacts{{Steps: firsts(a[:1])}, {Steps: firsts(a[1:2])}, {Starts: keysOf(a[2:3])}, {Starts: keysOf(a[3:])}, {}}
+		want := []store.ClaimFacts{{Steps: firsts(a[:1]), More: true}, {Steps: firsts(a[1:2]), More: true}, {Starts: keysOf(a[2:3]), More: true, Skipped: true},
+			{Starts: keysOf(a[3:]), More: true, Skipped: true}, {Skipped: true}}
 		var got []store.ClaimFacts
 		var claim func()
 		claim = func() {

@@ -61,7 +61,8 @@ type DB struct {
 	lost     lost
 	faults   store.Faults
 	counts   counts
-	horizons horizons
+	lookout  lookout
+	ears     ears
 	life     context.Context // of what is done for nobody in particular
 	die      context.CancelFunc
 	cache    rowCache
@@ -101,6 +102,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	db.pool = pool
 	db.life, db.die = context.WithCancel(context.Background())
+	db.lookout.db = db
 	db.session = newSession(db)
 	db.wire = newWire(db)
 	if err := db.Maintain(ctx); err != nil {
@@ -167,6 +169,7 @@ func (db *DB) Close() error {
 			db.session.stop()
 		}
 		db.die()
+		db.lookout.stop()
 		db.pool.Close()
 	})
 	return nil

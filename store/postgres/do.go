@@ -49,11 +49,8 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 	// A connection that is released within a transaction, because decide
 	// panicked, is closed by the pool.
 	defer conn.Release()
-	good := false
-	defer func() { facts.lookedAt(good) }()
 	ch, err := decide(facts.Facts)
 	if err != nil || ch == nil {
-		good = err == nil
 		db.rollback(ctx, conn)
 		return err
 	}
@@ -63,7 +60,6 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 		return err
 	}
 	if err = db.commit(ctx, conn, w, writeLimit); err == nil {
-		good = true
 		db.cache.put(facts, ch, &w.stamp)
 		db.running.see(w, ch)
 	}
@@ -114,7 +110,6 @@ func (db *DB) tryBegin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *rea
 		db.rollback(ctx, conn)
 	}
 	conn.Release()
-	facts.lookedAt(false)
 	return nil, nil, err
 }
 

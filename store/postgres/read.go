@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -89,17 +88,16 @@ type reading struct {
 	groups     []*claimGroup
 	read       map[int64]*pawl.Job // the bodies of jobs, as they are stored
 	jobs       map[int64]*foundRow[pawl.Job]
-	horizons   *horizons
+	horizon    func(routes []int64) *horizon
 	steps      map[pawl.StepKey]*foundRow[pawl.Step]
 	workers    map[int64]xid
-	ahead      []int64       // jobs of which steps are read for later transactions,
-	later      []cachedStep  // these
-	took       time.Duration // by all of it
-	optimistic bool          // from what is known: nothing was read, and nothing is locked
+	ahead      []int64      // jobs of which steps are read for later transactions,
+	later      []cachedStep // these
+	optimistic bool         // from what is known: nothing was read, and nothing is locked
 }
 
 func newReading(q *store.Query) *reading {
-	return &reading{q: q, horizons: new(horizons), read: map[int64]*pawl.Job{}, jobs: map[int64]*foundRow[pawl.Job]{}, steps: map[pawl.StepKey]*foundRow[pawl.Step]{}, workers: map[int64]xid{}, Facts: &store.Facts{
+	return &reading{q: q, read: map[int64]*pawl.Job{}, jobs: map[int64]*foundRow[pawl.Job]{}, steps: map[pawl.StepKey]*foundRow[pawl.Step]{}, workers: map[int64]xid{}, Facts: &store.Facts{
 		Keys: map[store.IdempotencyKey]*store.Answer{}, Pools: map[store.Pool]int{}, Versions: map[pawl.WorkflowName]*pawl.Version{},
 		Schedules: map[int64]*pawl.Schedule{}, Signals: map[int64][]*pawl.Signal{}, Untaken: map[int64]store.Untaken{},
 		Workers: map[int64]*pawl.Worker{}, Jobs: map[int64]*pawl.Job{},
@@ -108,20 +106,20 @@ func newReading(q *store.Query) *reading {
 	}}
 }
 
-// read begins a transaction and reads what q asks for, in one round trip. The reading
-// is answered though it failed: it may have locks.
+// read begins a transaction and reads what q asks for, in one round trip.
 func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*reading, error) {
 	r := newReading(q)
-	r.horizons, r.ahead = &db.horizons, db.cache.unread(q)
+	r.horizon, r.ahead = db.lookout.horizon, db.cache.unread(q)
 	p := &pipe{conn: conn, log: db.log, faults: &db.faults}
 	r.queue(p)
-	begun := time.Now()
-	err := p.run(ctx)
-	if r.took = time.Since(begun); err != nil {
-		return r, err
+	if err := p.run(ctx); err != nil {
+		return nil, err
 	}
 	for _, g := range r.groups {
-		db.lookBack(g.routes)
+		if g.horizon != nil {
+			g.horizon.claimed(g.glimpse, g.highest)
+			db.lookout.want(g.horizon)
+		}
 	}
 	r.Spoiled = p.spoiled
 	r.sort()

@@ -146,13 +146,49 @@ func hangUp(conn *pgx.Conn) {
 	_ = conn.Close(ctx)
 }
 
-// Listen calls f with each topic that another process woke, until ctx ends.
-// After every connection but the first f is called with all topics, since hints
-// may have been lost.
+// Ears are the functions that hear the hints of this process.
+type ears struct {
+	mu  sync.Mutex
+	all map[*func(store.Topic)]bool
+}
+
+// add has f called until remove is.
+func (e *ears) add(f *func(store.Topic)) (remove func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.all == nil {
+		e.all = make(map[*func(store.Topic)]bool)
+	}
+	e.all[f] = true
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.all, f)
+	}
+}
+
+func (e *ears) tell(t store.Topic) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for f := range e.all {
+		(*f)(t)
+	}
+}
+
+// Listen calls f with each topic that another process woke, one at a time, until ctx ends;
+// and with TopicWork when work is found before the horizon of claims (horizon.go). After
+// every connection but the first f is called with all topics, since hints may have been lost.
 func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
+	var calls sync.Mutex
+	call := func(t store.Topic) {
+		calls.Lock()
+		defer calls.Unlock()
+		f(t)
+	}
+	defer db.ears.add(&call)()
 	backoff := listenBackoffMin
 	for again := false; ; again = true {
-		err := db.listen(ctx, again, func() { backoff = listenBackoffMin }, f)
+		err := db.listen(ctx, again, func() { backoff = listenBackoffMin }, call)
 		if ctx.Err() != nil {
 			return nil
 		}

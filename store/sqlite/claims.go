@@ -46,10 +46,12 @@ func (r *reading) claim(q *store.ClaimQuery, given map[pawl.StepKey]bool) (store
 			facts.Steps = append(facts.Steps, c.key)
 		}
 	}
-	starts, err := r.candidates(selectPending, q.Routes, max(q.Limit-len(facts.Steps), q.Starts), given)
+	sought := max(q.Limit-len(facts.Steps), q.Starts)
+	starts, err := r.candidates(selectPending, q.Routes, sought, given)
 	if err != nil {
 		return facts, err
 	}
+	facts.More = len(ready) >= q.Limit || sought > 0 && len(starts) == sought
 	for _, c := range starts {
 		if err := r.start(c.key.Job); err != nil {
 			return facts, err

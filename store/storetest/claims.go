@@ -13,6 +13,7 @@ var claimTests = []test{
 	{name: "T3/ClaimOrder", run: claimOrder},
 	{name: "T3/ClaimStarts", run: claimStarts},
 	{name: "T3/ClaimsAreDisjoint", run: claimsAreDisjoint},
+	{name: "T3/ClaimsTellIfThereIsMore", run: claimsTellIfThereIsMore},
 	{name: "T5/NoDoubleClaim", run: noDoubleClaim},
 	{name: "T5/NoDoubleClaimByTwoHandles", run: noDoubleClaimByTwo, shared: true},
 }
@@ -59,7 +60,7 @@ func claimStarts(e *env) {
 	})
 	last := e.add(1, pending(10, 5))
 	f := e.see(&store.Query{Claims: []store.ClaimQuery{claim(3, 10)}})
-	e.diff("claims", store.ClaimFacts{Steps: keysOf(ready.steps...), Starts: []int64{first.key(), second.key()}}, f.Claims[0])
+	e.diff("claims", store.ClaimFacts{Steps: keysOf(ready.steps...), Starts: []int64{first.key(), second.key()}, More: true}, f.Claims[0])
 	if j := f.Jobs[first.key()]; string(j.Inputs) != `{"in":1}` || string(j.Metadata) != `{}` {
 		e.Errorf("inputs %s and metadata %s of a job to start", j.Inputs, j.Metadata)
 	}
@@ -82,11 +83,36 @@ func claimsAreDisjoint(e *env) {
 	p := []made{e.add(1, pending(10, 0)), e.add(1, pending(10, 0))}
 	f := e.see(&store.Query{Claims: []store.ClaimQuery{claim(2, 10), claim(4, 10), claim(3, 10), claim(1, 99)}})
 	e.diff("claims", []store.ClaimFacts{
-		{Steps: keysOf(m.steps[:2]...)},
-		{Steps: keysOf(m.steps[2:]...), Starts: []int64{p[0].key()}},
+		{Steps: keysOf(m.steps[:2]...), More: true},
+		{Steps: keysOf(m.steps[2:]...), Starts: []int64{p[0].key()}, More: true},
 		{Starts: []int64{p[1].key()}},
 		{},
 	}, f.Claims)
+}
+
+// claimsTellIfThereIsMore: a claim that ended by its limit may have left something, one that
+// came back short has not.
+func claimsTellIfThereIsMore(e *env) {
+	e.add(2, enqueued(10, 0))
+	e.add(1, enqueued(11, 0))
+	e.add(1, pending(10, 0))
+	e.add(1, pending(11, 0))
+	for _, x := range []struct {
+		q    store.ClaimQuery
+		n    int
+		more bool
+	}{
+		{claim(1, 10), 1, true}, {claim(2, 10), 2, true}, {claim(3, 10), 3, true}, {claim(4, 10), 3, false},
+		{claim(4, 10, 11), 4, true}, {claim(5, 10, 11), 5, true}, {claim(6, 10, 11), 5, false}, {claim(1, 12), 0, false}, {claim(1), 0, false},
+		{store.ClaimQuery{Worker: 1, Routes: []int64{10, 11}, Limit: 3, Starts: 3}, 5, true}, // of steps
+		{store.ClaimQuery{Worker: 1, Routes: []int64{10, 11}, Limit: 4, Starts: 2}, 5, true}, // of starts
+		{store.ClaimQuery{Worker: 1, Routes: []int64{10, 11}, Limit: 4, Starts: 3}, 5, false},
+	} {
+		f := e.see(&store.Query{Claims: []store.ClaimQuery{x.q}}).Claims[0]
+		if n := len(f.Steps) + len(f.Starts); n != x.n || f.More != x.more || f.Skipped {
+			e.Errorf("%+v: %d found, more %v, skipped %v; want %d, %v", x.q, n, f.More, f.Skipped, x.n, x.more)
+		}
+	}
 }
 
 func noDoubleClaim(e *env) { e.contend(e.st, e.st) }
