@@ -19,14 +19,11 @@ const MaxOutput = 1 << 20
 type attendance struct {
 	e       *Engine
 	job     int64
-	def     *workflow.Definition
+	facts   *jobFacts
 	seen    map[pawl.Ord]seenMark // what is marked; the job itself is 0
-	steps   []pawl.StepKey
-	lives   map[pawl.Ord]int64 // the child jobs that have not ended, of steps that are marked
-	open    bool               // the job may end: every open step has to be in sight
-	signals bool               // steps may wait for signals
-	more    bool               // not all that is marked fits into one commit
-	waiting int
+	lives   map[pawl.Ord]int64    // the child jobs that have not ended, of steps that are marked
+	reads   workflow.ReadSet
+	more    bool // not all that is marked fits into one commit
 	answers workflow.Answers
 }
 
@@ -62,11 +59,10 @@ func (a *attendance) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.jobs.put(job, def)
-	a.def, a.waiting, a.signals, a.lives = def, job.WorkerCount, def.Events, make(map[pawl.Ord]int64)
+	a.facts, a.lives = e.jobs.put(job, def), make(map[pawl.Ord]int64)
 	a.answers = workflow.Answers{Starts: make(map[pawl.Ord]workflow.StartAnswer), Gathers: make(map[pawl.Ord]workflow.GatherAnswer),
 		Errors: make(map[pawl.Ord]*pawl.Failure), Ends: make(map[pawl.Ord]workflow.ChildEnd), Lives: make(map[pawl.Ord]bool)}
-	p := &preparation{e: e, ctx: ctx, job: job, attendance: a}
+	p := &preparation{e: e, ctx: ctx, job: job, def: def, attendance: a}
 	a.more = len(marked) == store.MaxMarked
 	rows := 0 // of child jobs to be made
 	for _, s := range marked {
@@ -84,37 +80,23 @@ func (a *attendance) prepare(ctx context.Context) error {
 	if job.Mark == pawl.Attention {
 		err = p.whole()
 	}
+	a.reads = def.AttendReads(job, p.listening, &a.answers)
 	return err
 }
 
 func (a *attendance) query(q *store.Query) {
-	q.Jobs = append(q.Jobs, a.job)
+	a.facts.ask(q, a.reads)
 	for _, child := range a.lives {
 		q.Jobs = append(q.Jobs, child)
-	}
-	q.Steps = append(q.Steps, a.steps...)
-	a.e.addParent(q, a.job)
-	if a.signals {
-		q.Signals = append(q.Signals, a.job)
-	}
-	if a.open {
-		q.Open = append(q.Open, a.job)
-		q.Marked = append(q.Marked, a.job)
-	}
-	if a.def.MayWait(a.waiting) {
-		q.Waiting = append(q.Waiting, store.JobLimit{Job: a.job, Limit: a.waiting})
 	}
 }
 
 func (a *attendance) decide(t *tx) error {
-	if a.signals && len(t.facts.Signals[a.job]) == 0 {
-		t.facts.Signals[a.job] = nil // there are none, which is not the same as out of sight
-	}
 	d, err := a.e.decision(t, a.job, a.answers)
 	if err != nil {
 		return err
 	}
-	if a.e.outdated(t, a.job, a.def) {
+	if a.e.outdated(t, a.job, a.facts) {
 		a.e.evaluator.attend(a.job) // what was evaluated is of another version
 		return nil
 	}
@@ -127,7 +109,7 @@ func (a *attendance) decide(t *tx) error {
 	if a.more {
 		a.e.evaluator.attend(a.job)
 	}
-	return refill(t, d, a.job)
+	return d.Refill()
 }
 
 // children tells the decision which child jobs live. They are in sight, locked: one
@@ -145,7 +127,7 @@ func (a *attendance) children(t *tx) {
 // whole prepares what the job itself is marked for: a signal has come, or it is
 // about to end.
 func (p *preparation) whole() (err error) {
-	if p.signals {
+	if p.def.Events {
 		if err := p.listeners(); err != nil {
 			return err
 		}
@@ -153,7 +135,7 @@ func (p *preparation) whole() (err error) {
 	if p.job.Open > 0 {
 		return nil
 	}
-	p.open = true // what is blocked, and the hooks
+	p.answers.Ending = true
 	if p.job.Ending == "" {
 		p.answers.Output, err = p.output()
 	}
@@ -162,31 +144,29 @@ func (p *preparation) whole() (err error) {
 
 // A preparation is an attendance in the making.
 type preparation struct {
-	e   *Engine
-	ctx context.Context
-	job *pawl.Job
+	e         *Engine
+	ctx       context.Context
+	job       *pawl.Job
+	def       *workflow.Definition
+	listening []pawl.Ord // to signals that have come
 	*attendance
 }
 
 // step prepares one marked step.
 func (p *preparation) step(s *pawl.Step) error {
-	for _, ord := range p.def.Reach(s.Ord, true) {
-		p.steps = append(p.steps, pawl.StepKey{Job: s.Job, Ord: ord})
-	}
+	p.answers.Marked = append(p.answers.Marked, s.Ord)
 	node := p.def.Node(s.Ord.Node())
 	fan := node.Fans() && s.Ord.Instance() == 0
 	switch {
 	case s.State == lifecycle.StepPending && s.Unmet == 0 && s.Claims == 0:
 		answer, err := p.start(s, node)
 		p.answers.Starts[s.Ord] = answer
-		p.open = p.open || answer.Failure != nil
 		return err
 	case s.State == lifecycle.StepInProgress && fan:
 		return p.fanOut(s)
 	case s.State == lifecycle.StepInProgress && node.Kind == workflow.KindWorkflow:
 		return p.child(s)
-	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError:
-		p.open = true
+	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && p.def.Exhausted(s) != "":
 		return p.failure(s)
 	}
 	return nil
@@ -244,7 +224,6 @@ func expressionFailure(key string, err error) *pawl.Failure {
 // fanOut gathers the outputs of a fan-out whose instances have ended.
 func (p *preparation) fanOut(s *pawl.Step) error {
 	if s.DueEvent == lifecycle.StepFailPermanently {
-		p.open = true
 		return p.failure(s)
 	}
 	if s.Made < s.Total || s.Live > 0 {
@@ -252,7 +231,6 @@ func (p *preparation) fanOut(s *pawl.Step) error {
 	}
 	answer, err := p.gather(s)
 	p.answers.Gathers[s.Ord] = answer
-	p.open = p.open || answer.Failure != nil
 	return err
 }
 

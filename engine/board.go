@@ -17,8 +17,6 @@ var _ workflow.Board = board{}
 
 func (b board) Job() *pawl.Job { return b.t.job(b.key) }
 
-func (b board) Step(ord pawl.Ord) *pawl.Step { return b.t.step(pawl.StepKey{Job: b.key, Ord: ord}) }
-
 func (b board) Steps(f func(*pawl.Step)) {
 	for _, h := range b.t.ofJob[b.key] {
 		f(b.t.step(h.record.StepKey))
@@ -39,14 +37,6 @@ func (b board) Save(s *pawl.Step) { b.t.steps[s.StepKey].dirty = true }
 
 func (b board) SaveJob() { b.t.jobs[b.key].dirty = true }
 
-func (b board) Parent() *pawl.Step {
-	j := b.Job()
-	if j == nil || j.Parent == 0 {
-		return nil
-	}
-	return b.t.step(parentOf(j))
-}
-
 // parentOf answers the key of the step that waits for a child job.
 func parentOf(j *pawl.Job) pawl.StepKey { return pawl.StepKey{Job: j.Parent, Ord: j.ParentStep} }
 
@@ -60,7 +50,5 @@ func (b board) Spawn(s *pawl.Step, child *workflow.Born) (string, error) {
 	})
 	return id.Public(pawl.JobPrefix), err
 }
-
-func (b board) Signals() ([]*pawl.Signal, bool) { return b.t.signals(b.key) }
 
 func (b board) Take(signal *pawl.Signal, s *pawl.Step) { b.t.takeSignal(signal, s.Ord) }

@@ -22,35 +22,31 @@ func (e *Engine) Cancel(ctx context.Context, id pawl.ID, note workflow.Note) err
 	if done || err != nil {
 		return err
 	}
-	if _, err := e.recallID(ctx, id); err != nil {
+	job, err := e.recallID(ctx, id)
+	if err != nil {
 		return err
 	}
-	return e.committer.one(ctx, r.once(&cancelJob{e: e, id: id, note: note}, nil, nil))
+	return e.committer.one(ctx, r.once(&cancelJob{e: e, job: job, note: note}, nil, nil))
 }
 
 type cancelJob struct {
 	e     *Engine
-	id    pawl.ID
+	job   *jobFacts
 	note  workflow.Note
 	spare bool // hooks that run are left alone
 }
 
-func (c *cancelJob) query(q *store.Query) {
-	k := c.id.Key()
-	q.Jobs = append(q.Jobs, k)
-	q.Open = append(q.Open, k)
-	c.e.addParent(q, k)
-}
+func (c *cancelJob) query(q *store.Query) { c.job.ask(q, workflow.CancelReads()) }
 
 func (c *cancelJob) decide(t *tx) error {
-	j := t.job(c.id.Key())
-	if j == nil || j.ID != c.id {
-		return noJob(c.id)
+	j := t.job(c.job.id.Key())
+	if j == nil || j.ID != c.job.id {
+		return noJob(c.job.id)
 	}
 	if c.spare && j.Hooks != pawl.HooksNotYet {
 		return nil
 	}
-	d, err := c.e.decision(t, c.id.Key(), workflow.Answers{})
+	d, err := c.e.decision(t, j.Key(), workflow.Answers{})
 	if err != nil {
 		return err
 	}
@@ -65,25 +61,15 @@ func noJob(id pawl.ID) error {
 type fire struct {
 	e   *Engine
 	due store.Due
-	def *workflow.Definition // by which it sees what it does
+	job *jobFacts
 }
 
 func (f *fire) query(q *store.Query) {
-	q.Jobs = append(q.Jobs, f.due.Job)
-	f.e.addParent(q, f.due.Job)
 	if f.due.Kind == lifecycle.Job.Name {
-		q.Open = append(q.Open, f.due.Job)
+		f.job.ask(q, workflow.CancelReads())
 		return
 	}
-	q.Steps = append(q.Steps, f.due.StepKey)
-	if job, ok := f.e.jobs.get(f.due.Job); ok {
-		f.def = job.def
-		addReach(q, job.def, f.due.StepKey, false)
-		addWaiting(q, job.def, f.due.Job)
-		if job.def.Events {
-			q.Signals = append(q.Signals, f.due.Job)
-		}
-	}
+	f.job.ask(q, f.job.def.FireReads(f.due.Ord, f.job.slots))
 }
 
 func (f *fire) decide(t *tx) error {
@@ -99,13 +85,13 @@ func (f *fire) decide(t *tx) error {
 		return d.Cancel(workflow.Note{Reason: "timeout: it took longer than " + d.Definition.Timeout.String()})
 	}
 	s := t.step(f.due.StepKey)
-	if s == nil || !stands(&s.Record, f.due, now) || f.e.outdated(t, f.due.Job, f.def) {
+	if s == nil || !stands(&s.Record, f.due, now) || f.e.outdated(t, f.due.Job, f.job) {
 		return nil
 	}
 	if err := d.Fire(s); err != nil {
 		return err
 	}
-	return refill(t, d, f.due.Job)
+	return d.Refill()
 }
 
 func stands(r *pawl.Record, due store.Due, now int64) bool {
@@ -171,7 +157,7 @@ func (r *release) decide(t *tx) error {
 	if !lifecycle.Worker.Ended(w.State) {
 		return nil
 	}
-	for _, k := range t.facts.Held[r.worker] {
+	for _, k := range t.held(r.worker) {
 		if err := r.lose(t, w, k); err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func (g *group) weight() int {
 type committer struct {
 	store store.Ledger
 	log   *slog.Logger
-	begin func(*store.Facts) *tx
+	begin func(*store.Query, *store.Facts) *tx
 	after func(*tx)                       // called once for each commit, before its commands are answered
 	admit func(later, batch []*group) int // how many of the late groups go with the batch; the others wait
 	pause time.Duration
@@ -89,7 +89,7 @@ type committer struct {
 	busy   sync.WaitGroup // the others
 }
 
-func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store.Facts) *tx, after func(*tx)) *committer {
+func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store.Query, *store.Facts) *tx, after func(*tx)) *committer {
 	c := &committer{store: s, log: log, begin: begin, after: after, pause: settlePause, free: lanes,
 		admit: func(later, _ []*group) int { return len(later) }}
 	c.again = time.AfterFunc(minLull, c.ask)
@@ -341,7 +341,7 @@ func (c *committer) attempt(batch []*group) error {
 		if t != nil {
 			t.settle(t.gifts, false) // what it saw was outdated
 		}
-		t = c.begin(f)
+		t = c.begin(q, f)
 		for _, g := range batch {
 			for i, cmd := range g.cmds {
 				g.errs[i] = c.decide(t, cmd)
@@ -397,14 +397,17 @@ func (c *committer) isClosed() bool {
 	return c.closed
 }
 
-// decide runs one command and undoes what it did if it is refused. A panic is
-// contained to the command.
+// decide runs one command and undoes what it did if it is refused, as it is if it
+// has read what its query did not ask for. A panic is contained to the command.
 func (c *committer) decide(t *tx, cmd command) (err error) {
 	t.open()
 	defer func() {
 		if p := recover(); p != nil {
 			c.log.Error("a decision panicked", "command", fmt.Sprintf("%T", cmd), "panic", p, "stack", string(debug.Stack()))
 			err = pawl.Errorf(pawl.Internal, "the decision of %T panicked: %v", cmd, p)
+		}
+		if t.fault != nil {
+			err = t.fault // the rest follows from it
 		}
 		if err != nil {
 			t.undo()

@@ -205,8 +205,8 @@ func (b *bell) ring() {
 }
 
 // begin answers a transaction, which committed ends.
-func (e *Engine) begin(f *store.Facts) *tx {
-	t := newTx(f)
+func (e *Engine) begin(q *store.Query, f *store.Facts) *tx {
+	t := newTx(q, f)
 	t.entries = e.shelf.take()
 	return t
 }

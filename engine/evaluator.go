@@ -432,7 +432,8 @@ func (v *evaluator) deadline(ctx context.Context, d store.Due) (cmd command, err
 	if d.Kind == lifecycle.Schedule.Name {
 		return v.e.tick(ctx, d)
 	}
-	return &fire{e: v.e, due: d}, v.e.know(ctx, d.Job)
+	job, err := v.e.know(ctx, d.Job)
+	return &fire{e: v.e, due: d, job: job}, err
 }
 
 // maintainEvery is how often the database is kept in order.
@@ -510,8 +511,7 @@ func (v *evaluator) startJob(ctx context.Context, key int64) error {
 	if served, err := v.served(ctx, def, j); err != nil || !served {
 		return err
 	}
-	v.e.jobs.put(j, def)
-	return v.e.committer.one(ctx, &startJob{e: v.e, job: key, def: def, demands: demands, whole: j.Continues != 0})
+	return v.e.committer.one(ctx, &startJob{e: v.e, job: v.e.jobs.put(j, def), demands: demands, reads: def.StartReads(j)})
 }
 
 // full reports whether a pool has too few slots at this moment. It saves the
@@ -569,40 +569,30 @@ func (v *evaluator) served(ctx context.Context, def *workflow.Definition, j *paw
 
 type startJob struct {
 	e       *Engine
-	job     int64
-	def     *workflow.Definition
+	job     *jobFacts
 	demands []demand
-	whole   bool // it continues another job, and may start anywhere
+	reads   workflow.ReadSet
 }
 
 func (s *startJob) query(q *store.Query) {
-	q.Jobs = append(q.Jobs, s.job)
-	for _, n := range s.def.Roots() {
-		q.Steps = append(q.Steps, pawl.StepKey{Job: s.job, Ord: pawl.MakeOrd(n, 0)})
-	}
-	if s.whole {
-		q.Nodes = append(q.Nodes, s.job)
-	}
-	for _, n := range s.def.Hooks {
-		q.Steps = append(q.Steps, pawl.StepKey{Job: s.job, Ord: pawl.MakeOrd(n, 0)}) // of a job without steps
-	}
+	s.job.ask(q, s.reads)
 	for _, d := range s.demands {
 		q.Pools = append(q.Pools, d.pool)
 	}
-	s.e.addParent(q, s.job)
 }
 
 func (s *startJob) decide(t *tx) error {
-	j := t.job(s.job)
+	key := s.job.id.Key()
+	j := t.job(key)
 	if j == nil || j.State != lifecycle.JobPending || j.Paused {
 		return nil
 	}
-	if s.e.outdated(t, s.job, s.def) {
-		s.e.evaluator.pending(s.job)
+	if s.e.outdated(t, key, s.job) {
+		s.e.evaluator.pending(key)
 		return nil
 	}
 	for _, d := range s.demands {
-		if used, _ := t.used(d.pool); used+d.takes > d.slots {
+		if t.used(d.pool)+d.takes > d.slots {
 			return nil
 		}
 	}
@@ -612,9 +602,13 @@ func (s *startJob) decide(t *tx) error {
 			j.Quota, j.WorkerCount = d.pool.Key, d.takes
 		}
 	}
-	d, err := s.e.decision(t, s.job, workflow.Answers{})
+	d, err := s.e.decision(t, key, workflow.Answers{})
 	if err != nil {
 		return err
 	}
-	return d.Start(workflow.Note{})
+	if err := d.Start(workflow.Note{}); err != nil {
+		return err
+	}
+	s.e.jobs.put(j, s.job.def) // with the slots that it has by now
+	return nil
 }

@@ -35,6 +35,7 @@ type remembered struct {
 type jobFacts struct {
 	id     pawl.ID
 	def    *workflow.Definition
+	slots  int          // how many of its steps run at once: the definition, or a quota, says so
 	parent pawl.StepKey // the step that waits for the job, if it is a child
 	old    int64        // the job that it continues
 	meta   json.RawMessage
@@ -94,10 +95,10 @@ func (m *memory) put(j *pawl.Job, def *workflow.Definition) *jobFacts {
 	defer m.mu.Unlock()
 	key := j.Key()
 	r := m.find(key)
-	if r != nil && r.def == def && j.Inputs == nil {
+	if r != nil && r.def == def && r.slots == j.WorkerCount && j.Inputs == nil {
 		return r.jobFacts
 	}
-	facts := &jobFacts{id: j.ID, def: def, parent: parentOf(j), old: j.Continues}
+	facts := &jobFacts{id: j.ID, def: def, slots: j.WorkerCount, parent: parentOf(j), old: j.Continues}
 	switch {
 	case j.Inputs != nil:
 		facts.inputs, facts.meta = j.Inputs, j.Metadata

@@ -115,9 +115,6 @@ type move struct {
 
 // prepare reads the job, and compares what it has with what it is to have.
 func (m *move) prepare(ctx context.Context) (err error) {
-	if _, err := m.e.recallID(ctx, m.id); err != nil { // query asks for its parent
-		return err
-	}
 	if m.old, err = m.e.find(ctx, m.id); err != nil {
 		return err
 	}
@@ -138,11 +135,7 @@ func (m *move) prepare(ctx context.Context) (err error) {
 func (m *move) weight() int { return 1 + len(m.passage.To.Nodes)/heavyRows }
 
 func (m *move) query(q *store.Query) {
-	k := m.id.Key()
-	q.Jobs = append(q.Jobs, k)
-	q.Nodes = append(q.Nodes, k)
-	q.Waiting = append(q.Waiting, store.JobLimit{Job: k, Limit: pawl.MaxNodes})
-	m.e.addParent(q, k)
+	ask(q, m.id.Key(), parentOf(m.old), workflow.MoveReads())
 }
 
 func (m *move) decide(t *tx) error {
@@ -167,7 +160,7 @@ func (m *move) decide(t *tx) error {
 	if err := m.pin(t, j, inputs); err != nil {
 		return err
 	}
-	if err := refill(t, d, j.Key()); err != nil {
+	if err := d.Refill(); err != nil {
 		return err
 	}
 	if m.dryRun {
@@ -226,12 +219,13 @@ func (m *move) metadata() (json.RawMessage, error) {
 	return f.json(), nil
 }
 
-// outdated reports whether a job of the transaction has another definition than
-// the one by which a command chose what it sees: the job has moved. The new one
-// is remembered, so that the command chooses right when it comes again.
-func (e *Engine) outdated(t *tx, job int64, def *workflow.Definition) bool {
+// outdated reports whether a job of the transaction has another definition, or
+// other slots, than those by which a command chose what it sees: the job has
+// moved, or was started under a quota. What it has now is remembered, so that the
+// command chooses right when it comes again.
+func (e *Engine) outdated(t *tx, job int64, by *jobFacts) bool {
 	j := t.job(job)
-	if j == nil || def == nil || j.Definition == definitionKey(def.Hash()) {
+	if j == nil || by.slots == j.WorkerCount && j.Definition == definitionKey(by.def.Hash()) {
 		return false
 	}
 	if now, err := e.defs.get(context.Background(), j.Definition); err == nil {

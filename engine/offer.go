@@ -357,7 +357,7 @@ func (t *tx) findSlot(s *offers, first *Offer, route int64) *Offer {
 
 // serves reports whether the offer's worker may be given a step of the route.
 func (t *tx) serves(o *Offer, route int64) bool {
-	w := t.worker(o.worker.Key())
+	w := t.workerInSight(o.worker.Key())
 	return w != nil && !lifecycle.Worker.Ended(w.State) && w.State != lifecycle.WorkerPaused && slices.Contains(w.Routes, route)
 }
 

@@ -16,7 +16,7 @@ import (
 // (T13). It sees all nodes of the job, so that what follows is decided at once.
 type intervention struct {
 	e    *Engine
-	id   pawl.ID
+	job  *jobFacts
 	step pawl.Ord         // 0: the job itself
 	read workflow.Answers // what is known of steps beside their rows
 	do   func(d *workflow.Decision, s *pawl.Step) error
@@ -29,7 +29,7 @@ func (e *Engine) intervene(ctx context.Context, id pawl.ID, key string, r *reque
 	if err != nil {
 		return err
 	}
-	i := &intervention{e: e, id: id, do: do}
+	i := &intervention{e: e, job: now, do: do}
 	if key != "" {
 		if i.step, err = now.def.OrdOf(key); err != nil {
 			return err
@@ -75,21 +75,12 @@ func (e *Engine) failures(ctx context.Context, id pawl.ID, def *workflow.Definit
 	return why, err
 }
 
-func (i *intervention) query(q *store.Query) {
-	k := i.id.Key()
-	q.Jobs = append(q.Jobs, k)
-	q.Nodes = append(q.Nodes, k)
-	q.Waiting = append(q.Waiting, store.JobLimit{Job: k, Limit: pawl.MaxNodes})
-	i.e.addParent(q, k)
-	if i.step.Instance() > 0 {
-		q.Steps = append(q.Steps, pawl.StepKey{Job: k, Ord: i.step})
-	}
-}
+func (i *intervention) query(q *store.Query) { i.job.ask(q, workflow.OperateReads(i.step)) }
 
 func (i *intervention) decide(t *tx) error {
-	j := t.job(i.id.Key())
-	if j == nil || j.ID != i.id {
-		return noJob(i.id)
+	j := t.job(i.job.id.Key())
+	if j == nil || j.ID != i.job.id {
+		return noJob(i.job.id)
 	}
 	d, err := i.e.decision(t, j.Key(), i.read)
 	if err != nil {
@@ -98,13 +89,13 @@ func (i *intervention) decide(t *tx) error {
 	var s *pawl.Step
 	if i.step != 0 {
 		if s = t.step(pawl.StepKey{Job: j.Key(), Ord: i.step}); s == nil {
-			return pawl.Errorf(pawl.NotFound, "job %s has no step %s yet", i.id.Public(pawl.JobPrefix), d.Definition.Key(i.step))
+			return pawl.Errorf(pawl.NotFound, "job %s has no step %s yet", j.ID.Public(pawl.JobPrefix), d.Definition.Key(i.step))
 		}
 	}
 	if err := i.do(d, s); err != nil {
 		return err
 	}
-	return refill(t, d, j.Key())
+	return d.Refill()
 }
 
 func noteOf(c pawl.Change) workflow.Note {

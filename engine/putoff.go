@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // Every try at a mark ends with a commit that clears it, perhaps because the record
@@ -19,7 +20,8 @@ type seenMark struct {
 	made, tries int
 }
 
-// same returns what is marked still as it was prepared for.
+// same returns what is marked still as it was prepared for. What the commit was too
+// small for is out of sight.
 func (a *attendance) same(t *tx) (same []pawl.Ord) {
 	for ord, seen := range a.seen {
 		if ord == 0 {
@@ -28,7 +30,7 @@ func (a *attendance) same(t *tx) (same []pawl.Ord) {
 			}
 			continue
 		}
-		if s := t.step(pawl.StepKey{Job: a.job, Ord: ord}); s != nil && s.Mark == pawl.Attention && s.MarkAt == seen.at {
+		if s := t.stepInSight(pawl.StepKey{Job: a.job, Ord: ord}); s != nil && s.Mark == pawl.Attention && s.MarkAt == seen.at {
 			same = append(same, ord)
 		}
 	}
@@ -78,12 +80,13 @@ func (v *evaluator) putOff(ctx context.Context, a *attendance, err error, found 
 type putOff struct{ *attendance }
 
 func (p *putOff) query(q *store.Query) {
-	q.Jobs = append(q.Jobs, p.job)
+	var marked workflow.ReadSet
 	for ord := range p.seen {
 		if ord != 0 {
-			q.Steps = append(q.Steps, pawl.StepKey{Job: p.job, Ord: ord})
+			marked.Steps = append(marked.Steps, ord)
 		}
 	}
+	ask(q, p.job, pawl.StepKey{}, marked)
 }
 
 func (p *putOff) decide(t *tx) error {

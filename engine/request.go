@@ -149,11 +149,8 @@ func (k *keyed) decide(t *tx) error {
 // replay returns what is stored under a key, in the database or earlier in this
 // commit. A key of another request is an error.
 func (t *tx) replay(key store.IdempotencyKey, hash [32]byte) (body []byte, done bool, err error) {
-	a := t.answers[key]
-	if a == nil {
-		a = t.facts.Keys[key]
-	}
-	if a == nil || a.New {
+	a := t.answered(key)
+	if a.New {
 		return nil, false, nil
 	}
 	if a.RequestHash != hash {

@@ -208,7 +208,11 @@ func (p *retry) decide(t *tx) error {
 		return err
 	}
 	for n := 1; n <= len(p.def.Nodes); n++ {
-		if err := p.settle(d, d.Board.Step(pawl.MakeOrd(n, 0)), n); err != nil {
+		s, err := d.Board.Step(pawl.MakeOrd(n, 0))
+		if err == nil {
+			err = p.settle(d, s, n)
+		}
+		if err != nil {
 			return err
 		}
 	}

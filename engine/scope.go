@@ -16,13 +16,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// know makes sure that a job's definition is in memory.
-func (e *Engine) know(ctx context.Context, key int64) error {
-	if _, ok := e.jobs.get(key); ok {
-		return nil
+// know returns what hardly ever changes of a job, its inputs perhaps left out.
+func (e *Engine) know(ctx context.Context, key int64) (*jobFacts, error) {
+	if r, ok := e.jobs.get(key); ok {
+		return r, nil
 	}
-	_, err := e.recall(ctx, key)
-	return err
+	return e.recall(ctx, key)
 }
 
 // recallID is recall for a public id.
@@ -32,13 +31,6 @@ func (e *Engine) recallID(ctx context.Context, id pawl.ID) (*jobFacts, error) {
 		return nil, noJob(id)
 	}
 	return r, err
-}
-
-// addParent asks for the step that waits for the job, if it is a child.
-func (e *Engine) addParent(q *store.Query, job int64) {
-	if r, ok := e.jobs.get(job); ok && r.parent.Job != 0 {
-		q.Steps = append(q.Steps, r.parent)
-	}
 }
 
 // recall answers what never changes of a job, its inputs included.

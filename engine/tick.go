@@ -98,7 +98,7 @@ func (k *tick) query(q *store.Query) {
 	}
 	q.Jobs = append(q.Jobs, k.seen.LastJob)
 	if k.seen.Overlap == schedule.CancelOld {
-		q.Open = append(q.Open, k.seen.LastJob)
+		ask(q, k.seen.LastJob, pawl.StepKey{}, workflow.CancelReads()) // it is nobody's child
 	}
 }
 
@@ -108,8 +108,10 @@ func (k *tick) decide(t *tx) error {
 		return nil
 	}
 	running := ""
-	if last := t.job(s.LastJob); last != nil && !lifecycle.Job.Ended(last.State) { // nil too if it was removed
-		running = last.ID.Public(pawl.JobPrefix)
+	if s.LastJob != 0 {
+		if last := t.job(s.LastJob); last != nil && !lifecycle.Job.Ended(last.State) { // nil if it was removed
+			running = last.ID.Public(pawl.JobPrefix)
+		}
 	}
 	d := schedule.Decide(s, k.cron, t.now, running)
 	for _, act := range d.Acts {

@@ -18,8 +18,13 @@ const actorEngine = "engine"
 
 // A tx is the facts of one transaction and, over them, what its commands have
 // changed so far.
+//
+// What a command reads of it and its query did not ask for is nil, and the command
+// is refused with an error that names it (missed).
 type tx struct {
 	facts *store.Facts
+	asked asked
+	fault error // what the command at hand has missed
 	now   int64
 
 	jobs      map[int64]*held[pawl.Job]
@@ -80,9 +85,9 @@ type journal struct {
 	versions, quotas, signals, taken, slots, gifts int
 }
 
-func newTx(f *store.Facts) *tx {
+func newTx(q *store.Query, f *store.Facts) *tx {
 	t := &tx{
-		facts: f, now: f.Now,
+		facts: f, asked: asked{q: q}, now: f.Now,
 		jobs:    make(map[int64]*held[pawl.Job], len(f.Jobs)),
 		steps:   make(map[pawl.StepKey]*held[pawl.Step], len(f.Steps)),
 		workers: make(map[int64]*held[pawl.Worker], len(f.Workers)),
@@ -114,6 +119,7 @@ func newTx(f *store.Facts) *tx {
 // open begins a command.
 func (t *tx) open() {
 	t.command++
+	t.fault = nil
 	t.journal = journal{
 		jobs: t.journal.jobs[:0], steps: t.journal.steps[:0], workers: t.journal.workers[:0],
 		madeJobs: t.journal.madeJobs[:0], madeSteps: t.journal.madeSteps[:0], madeWorkers: t.journal.madeWorkers[:0],
@@ -186,10 +192,23 @@ func (t *tx) job(key int64) *pawl.Job {
 	if h := t.jobs[key]; h != nil {
 		return touch(t, h, &t.journal.jobs)
 	}
+	if t.facts.Spoiled == 0 && !slices.Contains(t.asked.q.Jobs, key) && !t.isAnswered(key) {
+		t.missed("Jobs", "job %d", key)
+	}
 	return nil
 }
 
 func (t *tx) step(key pawl.StepKey) *pawl.Step {
+	s := t.stepInSight(key)
+	if s == nil && t.facts.Spoiled == 0 && !t.asked.step(key) {
+		t.missed("Steps", "step %s", key)
+	}
+	return s
+}
+
+// stepInSight returns a step that some command of the transaction has asked for, or
+// nil.
+func (t *tx) stepInSight(key pawl.StepKey) *pawl.Step {
 	if h := t.steps[key]; h != nil {
 		return touch(t, h, &t.journal.steps)
 	}
@@ -197,6 +216,16 @@ func (t *tx) step(key pawl.StepKey) *pawl.Step {
 }
 
 func (t *tx) worker(key int64) *pawl.Worker {
+	w := t.workerInSight(key)
+	if w == nil && t.facts.Spoiled == 0 && !slices.Contains(t.asked.q.Workers, key) && !slices.Contains(t.asked.q.Watched, key) {
+		t.missed("Workers", "worker %d", key)
+	}
+	return w
+}
+
+// workerInSight returns a worker that some command of the transaction has asked
+// for, or nil.
+func (t *tx) workerInSight(key int64) *pawl.Worker {
 	if h := t.workers[key]; h != nil {
 		return touch(t, h, &t.journal.workers)
 	}
@@ -206,6 +235,9 @@ func (t *tx) worker(key int64) *pawl.Worker {
 func (t *tx) schedule(key int64) *pawl.Schedule {
 	if h := t.schedules[key]; h != nil {
 		return touch(t, h, &t.journal.schedules)
+	}
+	if t.facts.Spoiled == 0 && !slices.Contains(t.asked.q.Schedules, key) {
+		t.missed("Schedules", "schedule %d", key)
 	}
 	return nil
 }
@@ -313,21 +345,22 @@ func (t *tx) moveSchedule(s *pawl.Schedule, event machine.Event, note workflow.N
 	return t.move(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, &s.Record, event, note)
 }
 
-// signals answers what no step has taken, oldest first; nil, false if they are
-// not in sight.
-func (t *tx) signals(job int64) ([]*pawl.Signal, bool) {
-	seen, ok := t.facts.Signals[job]
+// signals returns what no step has taken, oldest first.
+func (t *tx) signals(job int64) []*pawl.Signal {
 	var free []*pawl.Signal
-	for _, s := range slices.Concat(seen, t.newSignals) {
+	for _, s := range slices.Concat(t.facts.Signals[job], t.newSignals) {
 		if s.Taken == 0 && s.Job == job {
 			free = append(free, s)
 		}
 	}
-	return free, ok
+	return free
 }
 
 // untaken returns how many signals of a job no step has taken, and how large they are.
 func (t *tx) untaken(job int64) store.Untaken {
+	if !slices.Contains(t.asked.q.Untaken, job) {
+		t.missed("Untaken", "the number of signals of job %d", job)
+	}
 	u := t.facts.Untaken[job]
 	for _, s := range t.newSignals {
 		if s.Job == job {
@@ -354,19 +387,32 @@ func (t *tx) newest(n pawl.WorkflowName) *pawl.Version {
 			return v
 		}
 	}
+	if !slices.Contains(t.asked.q.Names, n) {
+		t.missed("Names", "workflow %s", n.Name)
+	}
 	return t.facts.Versions[n]
 }
 
-// used answers how many slots of a pool are taken, by this transaction too;
-// false if the pool is not in sight.
-func (t *tx) used(p store.Pool) (int, bool) {
+// held returns the steps in progress that a worker holds.
+func (t *tx) held(worker int64) []pawl.StepKey {
+	if !slices.Contains(t.asked.q.Held, worker) {
+		t.missed("Held", "what worker %d holds", worker)
+	}
+	return t.facts.Held[worker]
+}
+
+// used returns how many slots of a pool are taken, by this transaction too.
+func (t *tx) used(p store.Pool) int {
 	n, ok := t.facts.Pools[p]
+	if !ok {
+		t.missed("Pools", "pool %d", p.Key)
+	}
 	for _, taken := range t.slots {
 		if taken == p {
 			n++
 		}
 	}
-	return n, ok
+	return n
 }
 
 // takeSlots takes slots of a pool until the end of the transaction, when they are
@@ -384,6 +430,20 @@ func (t *tx) answer(k store.IdempotencyKey, a *store.Answer) {
 	}
 	t.answers[k] = a
 	t.journal.answered = append(t.journal.answered, k)
+}
+
+// answered returns the answer to a request with an idempotency key, of this
+// transaction or stored; New is set if there is none.
+func (t *tx) answered(k store.IdempotencyKey) *store.Answer {
+	if a := t.answers[k]; a != nil {
+		return a
+	}
+	a := t.facts.Keys[k]
+	if a == nil {
+		t.missed("Keys", "request id %q", k.Key)
+		return &store.Answer{New: true}
+	}
+	return a
 }
 
 // first answers the entry by which an unknown outcome is settled.

@@ -125,9 +125,7 @@ func (p *preparation) child(s *pawl.Step) error {
 		return err
 	}
 	if lifecycle.Job.Ended(child.State) {
-		end := childEnd(child)
-		p.answers.Ends[s.Ord] = end
-		p.open = p.open || end.Failure != nil
+		p.answers.Ends[s.Ord] = childEnd(child)
 		return nil
 	}
 	p.lives[s.Ord] = child.Key()
@@ -137,10 +135,11 @@ func (p *preparation) child(s *pawl.Step) error {
 	if child.Ending == lifecycle.JobCanceled || child.Hooks != pawl.HooksNotYet {
 		return nil // it is ending already, and its hooks are to run
 	}
-	if _, err := p.e.recallID(p.ctx, id); err != nil {
+	job, err := p.e.recallID(p.ctx, id)
+	if err != nil {
 		return err
 	}
-	err = p.e.committer.one(p.ctx, &cancelJob{e: p.e, id: id, note: workflow.Note{Reason: "its parent job is ending"}, spare: true})
+	err = p.e.committer.one(p.ctx, &cancelJob{e: p.e, job: job, note: workflow.Note{Reason: "its parent job is ending"}, spare: true})
 	if pawl.KindOf(err) == pawl.Conflict {
 		return nil // it is ending already
 	}
@@ -193,13 +192,8 @@ func (p *preparation) listeners() error {
 // listenersOf brings a node that waits for a signal into sight, or those of its
 // instances that do.
 func (p *preparation) listenersOf(n int, node *workflow.Node) error {
-	add := func(ord pawl.Ord) {
-		for _, ord := range p.def.Reach(ord, false) {
-			p.steps = append(p.steps, pawl.StepKey{Job: p.job.Key(), Ord: ord})
-		}
-	}
 	if !node.Fans() {
-		add(pawl.MakeOrd(n, 0))
+		p.listening = append(p.listening, pawl.MakeOrd(n, 0))
 		return nil
 	}
 	found := 0
@@ -210,7 +204,7 @@ func (p *preparation) listenersOf(n int, node *workflow.Node) error {
 		}
 		for _, s := range page {
 			if after = s.Ord; s.Ord.Node() == n && s.State == lifecycle.StepInProgress {
-				add(s.Ord)
+				p.listening = append(p.listening, s.Ord)
 				found++
 			}
 		}

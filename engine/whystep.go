@@ -28,9 +28,7 @@ func (q *inquiry) ofStep(s *pawl.Step) (r pawl.Reason, err error) {
 	r = q.shallow(s)
 	switch r.Kind {
 	case pawl.ReasonJobSlots:
-		r.Names = q.active
-		r.Text = fmt.Sprintf("all %s of the job are in use: %s", number(q.job.WorkerCount, "slot", "slots"), listed(q.active, q.taken))
-		r.Slots = &pawl.Slots{Of: "job", Takes: 1, Used: q.taken, Slots: q.job.WorkerCount}
+		q.forSlot(&r)
 	case pawl.ReasonReady:
 		if s.State == lifecycle.StepEnqueued {
 			err = q.limited(s, &r)
@@ -46,6 +44,19 @@ func (q *inquiry) ofStep(s *pawl.Step) (r pawl.Reason, err error) {
 		r.Text, r.Change, r.Hint, err = "the job is "+strings.TrimPrefix(paused.Text, "the job is "), paused.Change, paused.Hint, e
 	}
 	return r, err
+}
+
+// forSlot completes the reason of a step that waits for a slot of its job. One that
+// waits while a slot is free was passed over, which is a fault; jobs that earlier
+// versions left so go on when they are paused and resumed.
+func (q *inquiry) forSlot(r *pawl.Reason) {
+	r.Names, r.Slots = q.active, &pawl.Slots{Of: "job", Takes: 1, Used: q.taken, Slots: q.job.WorkerCount}
+	if q.job.Active < q.job.WorkerCount && q.taken < q.job.WorkerCount {
+		r.Text = fmt.Sprintf("%d of %s of the job are in use, and it was not given a free one", q.taken, number(q.job.WorkerCount, "slot", "slots"))
+		r.Hint = "pawl job pause " + q.id + " && pawl job resume " + q.id
+		return
+	}
+	r.Text = fmt.Sprintf("all %s of the job are in use: %s", number(q.job.WorkerCount, "slot", "slots"), listed(q.active, q.taken))
 }
 
 // shallow answers why a step is where it is as far as the step, its fan-out and

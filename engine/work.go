@@ -195,9 +195,8 @@ func Retryable(err error) bool {
 type report struct {
 	e     *Engine
 	r     *Report
-	blind bool // the definition is not in memory, so that only the step is in sight
-	def   *workflow.Definition
-	taken bool // it completed a node, whose output others may need
+	job   *jobFacts // nil: they are not in memory, so that only the step is in sight
+	taken bool      // it completed a node, whose output others may need
 }
 
 // newReport answers the command for a report. Metadata of a failure that is not
@@ -214,31 +213,11 @@ func (e *Engine) newReport(r *Report) *report {
 func (r *report) weight() int { return 1 + len(r.r.Output)/heavyBytes }
 
 func (r *report) query(q *store.Query) {
-	q.Jobs = append(q.Jobs, r.r.Step.Job)
-	q.Steps = append(q.Steps, r.r.Step)
-	job, ok := r.e.jobs.get(r.r.Step.Job)
-	if r.blind = !ok; r.blind {
-		return // the outcome is stored with a mark, and weighed by the evaluator
+	if r.job, _ = r.e.jobs.get(r.r.Step.Job); r.job == nil {
+		ask(q, r.r.Step.Job, pawl.StepKey{}, workflow.StepReads(r.r.Step.Ord)) // the outcome is stored with a mark, and weighed by the evaluator
+		return
 	}
-	if job.parent.Job != 0 {
-		q.Steps = append(q.Steps, job.parent)
-	}
-	r.def = job.def
-	addReach(q, job.def, r.r.Step, false)
-	addWaiting(q, job.def, r.r.Step.Job)
-}
-
-// addWaiting asks for the steps that may have the slots that become free.
-func addWaiting(q *store.Query, def *workflow.Definition, job int64) {
-	if def.MayWait(def.Workers) {
-		q.Waiting = append(q.Waiting, store.JobLimit{Job: job, Limit: def.Workers})
-	}
-}
-
-func addReach(q *store.Query, def *workflow.Definition, k pawl.StepKey, deep bool) {
-	for _, ord := range def.Reach(k.Ord, deep) {
-		q.Steps = append(q.Steps, pawl.StepKey{Job: k.Job, Ord: ord})
-	}
+	r.job.ask(q, r.job.def.ReportReads(r.r.Step.Ord, r.job.slots))
 }
 
 func (r *report) decide(t *tx) error {
@@ -252,7 +231,7 @@ func (r *report) decide(t *tx) error {
 		return nil
 	}
 	r.taken = r.r.Event == lifecycle.StepSuccess && s.Ord.Instance() == 0
-	blind := r.blind || r.e.outdated(t, s.Job, r.def)
+	blind := r.job == nil || r.e.outdated(t, s.Job, r.job)
 	err := r.apply(t, s, blind)
 	if err == nil || blind {
 		return err
@@ -280,7 +259,7 @@ func (r *report) apply(t *tx, s *pawl.Step, blind bool) error {
 	if err := d.Report(s, rep); err != nil {
 		return err
 	}
-	return refill(t, d, s.Job)
+	return d.Refill()
 }
 
 // stale answers why the report comes too late, or "".
@@ -303,16 +282,6 @@ func (r *report) refusal(t *tx, why string) pawl.Refusal {
 		data = nil
 	}
 	return pawl.Refusal{StepKey: r.r.Step, At: t.now, Claim: r.r.Claim, Event: r.r.Event, Actor: r.r.Actor, Why: why, Data: data}
-}
-
-// refill lets steps that wait for a slot of the job have those that are free.
-func refill(t *tx, d *workflow.Decision, job int64) error {
-	waiting := t.facts.Waiting[job]
-	ords := make([]pawl.Ord, len(waiting))
-	for i, k := range waiting {
-		ords[i] = k.Ord
-	}
-	return d.Refill(ords)
 }
 
 // A claim takes steps for a worker: those that this very commit has enqueued,
@@ -492,8 +461,7 @@ func (c *claim) slot(t *tx, j *pawl.Job, n *workflow.Node) (pool int64, free boo
 		return 0, true
 	}
 	p := queuePool(j.Workspace, n.Queue)
-	used, seen := t.used(p)
-	if !seen || used >= slots {
+	if t.used(p) >= slots {
 		return 0, false
 	}
 	t.takeSlots(p, 1)

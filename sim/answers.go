@@ -28,8 +28,10 @@ func (w *world) answers() (workflow.Answers, bool, error) {
 			a.Ends[s.Ord] = end
 		}
 		any = true
+		a.Marked = append(a.Marked, s.Ord)
 		w.answer(&a, s)
 	}
+	a.Ending = w.job.Mark == pawl.Attention && w.job.Open == 0
 	if any && w.job.Open == 0 && w.job.Ending == "" && w.job.State == lifecycle.JobRunning {
 		a.Output = w.output()
 	}
@@ -46,7 +48,7 @@ func (w *world) answer(a *workflow.Answers, s *pawl.Step) {
 		} else if s.Made == s.Total && s.Live == 0 {
 			a.Gathers[s.Ord] = workflow.GatherAnswer{Output: w.gathered(s)}
 		}
-	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError:
+	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && w.def.Exhausted(s) != "":
 		a.Errors[s.Ord] = s.Error
 	}
 }

@@ -210,7 +210,7 @@ func (s *simulation) upcoming() (at int64, do func() error) {
 		}
 		for _, step := range w.steps {
 			if step.DueAt > 0 && !lifecycle.Step.Ended(step.State) && (do == nil || step.DueAt < at) {
-				at, do = step.DueAt, func() error { return w.do(func(d *workflow.Decision) error { return d.Fire(step) }) }
+				at, do = step.DueAt, func() error { return w.fire(step) }
 			}
 		}
 	}
@@ -222,7 +222,7 @@ func (s *simulation) upcoming() (at int64, do func() error) {
 }
 
 func (s *simulation) timeout(w *world) error {
-	return w.do(func(d *workflow.Decision) error { return d.Cancel(workflow.Note{Reason: "its timeout passed"}) })
+	return w.cancel("its timeout passed")
 }
 
 // arrange looks at every job for what has changed, collects what was said, and

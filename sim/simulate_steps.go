@@ -46,10 +46,7 @@ func (s *simulation) claim(w *world, ord pawl.Ord, claims int) error {
 	}
 	s.worker++
 	worker := pawl.Worker{ID: pawl.MakeID(pawl.Time(s.now), s.worker, 7)}
-	claim := func() error {
-		return w.do(func(d *workflow.Decision) error { return d.Claim(w.step(ord), &worker) })
-	}
-	if err := claim(); err != nil {
+	if err := w.claim(step, &worker); err != nil {
 		return err
 	}
 	if s.with(Duplicate, rateDuplicate) {
@@ -160,14 +157,12 @@ func (s *simulation) arrangePerson(w *world, step *pawl.Step) {
 			return nil
 		}
 		note := workflow.Note{Actor: "somebody"}
-		return w.do(func(d *workflow.Decision) error {
-			if reject {
-				note.Reason = "somebody rejects it"
-				return d.Reject(now, note)
-			}
-			note.Reason = "somebody approves it: " + string(form)
-			return d.Approve(now, form, note)
-		})
+		if reject {
+			note.Reason = "somebody rejects it"
+			return w.reject(now, note)
+		}
+		note.Reason = "somebody approves it: " + string(form)
+		return w.approve(now, form, note)
 	})
 }
 
@@ -212,7 +207,8 @@ func (s *simulation) signal(w *world, n int, words string) error {
 	if w.job.State != lifecycle.JobRunning {
 		return nil
 	}
-	return w.do((*workflow.Decision).Attend)
+	w.job.MarkNow()
+	return w.settle()
 }
 
 // instances answers 1 for a step that has some, or 0.
@@ -252,9 +248,7 @@ func (s *simulation) stopChild(w *world, ord pawl.Ord) {
 			if child.ended() || child.job.Ending != "" {
 				return nil
 			}
-			return child.do(func(d *workflow.Decision) error {
-				return d.Cancel(workflow.Note{Reason: "the parent's step was cancelled"})
-			})
+			return child.cancel("the parent's step was cancelled")
 		}
 		return s.endChild(w, ord, workflow.ChildEnd{Failure: failure("canceled", "its child job was canceled", true)})
 	})

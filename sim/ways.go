@@ -63,7 +63,7 @@ var worker = pawl.Worker{ID: pawl.MakeID(time.Unix(1767225600, 0), 7, 7)}
 func (x *explorer) take(w *world, s *pawl.Step) error {
 	ord := s.Ord
 	x.began[ord.Node()] = true
-	if err := w.do(func(d *workflow.Decision) error { return d.Claim(s, &worker) }); err != nil {
+	if err := w.claim(s, &worker); err != nil {
 		return err
 	}
 	s = w.step(ord)
@@ -92,7 +92,7 @@ func (x *explorer) cancellation() way {
 		if w.job.DueEvent == lifecycle.JobCancel {
 			w.now, reason = max(w.now, w.job.DueAt), "its timeout passed"
 		}
-		return w.do(func(d *workflow.Decision) error { return d.Cancel(workflow.Note{Reason: reason}) })
+		return w.cancel(reason)
 	}}
 }
 
@@ -166,11 +166,11 @@ func (x *explorer) approvalWays(s *pawl.Step) []way {
 	var ways []way
 	for _, form := range x.r.results(ord.Node(), ord.Instance() > 0, true) {
 		ways = append(ways, way{"somebody approves: " + string(form), func(w *world) error {
-			return w.do(func(d *workflow.Decision) error { return d.Approve(w.step(ord), form, note) })
+			return w.approve(w.step(ord), form, note)
 		}})
 	}
 	ways = append(ways, way{"somebody rejects it", func(w *world) error {
-		return w.do(func(d *workflow.Decision) error { return d.Reject(w.step(ord), note) })
+		return w.reject(w.step(ord), note)
 	}})
 	if s.DueAt > 0 && !x.ways[ord.Node()] {
 		x.ways[ord.Node()] = true
@@ -204,7 +204,7 @@ func (x *explorer) childWays(w *world, s *pawl.Step) []way {
 func (x *explorer) fire(w *world, ord pawl.Ord) error {
 	s := w.step(ord)
 	w.now = max(w.now, s.DueAt)
-	return w.do(func(d *workflow.Decision) error { return d.Fire(s) })
+	return w.fire(s)
 }
 
 // exhaust has a step end in the same way as often as it is tried, or so many

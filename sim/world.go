@@ -16,10 +16,11 @@ import (
 // epoch is when every simulated job begins, in microseconds.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// A world is one job in memory: the board on which decisions are made, with all
-// steps always in sight. It is not safe for concurrent use.
+// A world is one job in memory: the board on which decisions are made. They see
+// what the engine would have in sight. It is not safe for concurrent use.
 type world struct {
 	def     *workflow.Definition
+	sight   *workflow.Sight // of the decision at hand
 	job     pawl.Job
 	inputs  json.RawMessage
 	steps   []*pawl.Step // ascending
@@ -117,15 +118,28 @@ func (w *world) step(ord pawl.Ord) *pawl.Step {
 // Job answers the job.
 func (w *world) Job() *pawl.Job { return &w.job }
 
-// Step answers the step at ord, or nil.
-func (w *world) Step(ord pawl.Ord) *pawl.Step { return w.step(ord) }
+// Step returns the step at ord, if it is in sight.
+func (w *world) Step(ord pawl.Ord) (*pawl.Step, error) {
+	if err := w.sight.Step(ord); err != nil {
+		return nil, err
+	}
+	return w.step(ord), nil
+}
 
-// Steps calls f for every step, in order.
+// Steps calls f for every step in sight, in order.
 func (w *world) Steps(f func(*pawl.Step)) {
 	for _, s := range slices.Clone(w.steps) {
-		f(s)
+		if w.sight.Sees(s.Ord) {
+			f(s)
+		}
 	}
 }
+
+// Open returns nil if every open step is in sight.
+func (w *world) Open() error { return w.sight.Open() }
+
+// Waiting returns the steps that wait for a slot.
+func (w *world) Waiting() ([]pawl.Ord, error) { return w.sight.Waiting() }
 
 // Make adds an instance.
 func (w *world) Make(ord pawl.Ord) *pawl.Step {
@@ -133,6 +147,7 @@ func (w *world) Make(ord pawl.Ord) *pawl.Step {
 	s.State = lifecycle.StepPending
 	i, _ := w.find(ord)
 	w.steps = slices.Insert(w.steps, i, s)
+	w.sight.Add(ord)
 	w.touched[ord] = true
 	return s
 }
@@ -165,12 +180,12 @@ func (w *world) Save(s *pawl.Step) { w.touched[s.Ord] = true }
 // SaveJob does nothing: the job is changed in place.
 func (w *world) SaveJob() {}
 
-// Parent answers the step that waits for the job, if it is a child.
-func (w *world) Parent() *pawl.Step {
+// Parent returns the step that waits for the job, if it is a child.
+func (w *world) Parent() (*pawl.Step, error) {
 	if w.parent == nil {
-		return nil
+		return nil, nil
 	}
-	return w.parent.step(w.parentStep)
+	return w.parent.step(w.parentStep), w.sight.Parent()
 }
 
 // Spawn makes a child job.
@@ -181,8 +196,8 @@ func (w *world) Spawn(s *pawl.Step, child *workflow.Born) (string, error) {
 	return w.spawn(w, s, child)
 }
 
-// Signals answers those that no step has taken.
-func (w *world) Signals() ([]*pawl.Signal, bool) { return w.signals, true }
+// Signals returns those that no step has taken.
+func (w *world) Signals() ([]*pawl.Signal, error) { return w.signals, w.sight.Signals() }
 
 // Take gives a signal to a step.
 func (w *world) Take(signal *pawl.Signal, s *pawl.Step) {
@@ -190,28 +205,55 @@ func (w *world) Take(signal *pawl.Signal, s *pawl.Step) {
 	w.touched[s.Ord] = true
 }
 
-func (w *world) decision(a workflow.Answers) *workflow.Decision {
+func (w *world) decision(reads workflow.ReadSet, a workflow.Answers) *workflow.Decision {
+	w.sight = reads.Sight(w.steps)
 	return &workflow.Decision{Definition: w.def, Board: w, Now: w.now, Jitter: w.jitter, Answers: a}
 }
 
 // do runs one decision and all that follows from it by itself.
-func (w *world) do(f func(*workflow.Decision) error) error {
-	d := w.decision(workflow.Answers{})
+func (w *world) do(reads workflow.ReadSet, f func(*workflow.Decision) error) error {
+	d := w.decision(reads, workflow.Answers{})
 	if err := f(d); err != nil {
 		return err
 	}
-	if err := d.Refill(nil); err != nil {
+	if err := d.Refill(); err != nil {
 		return err
 	}
 	return w.settle()
 }
 
 func (w *world) start() error {
-	return w.do(func(d *workflow.Decision) error { return d.Start(workflow.Note{}) })
+	if err := w.decision(w.def.StartReads(&w.job), workflow.Answers{}).Start(workflow.Note{}); err != nil {
+		return err
+	}
+	return w.settle()
+}
+
+func (w *world) claim(s *pawl.Step, worker *pawl.Worker) error {
+	return w.decision(workflow.StepReads(s.Ord), workflow.Answers{}).Claim(s, worker)
 }
 
 func (w *world) report(s *pawl.Step, r workflow.Report) error {
-	return w.do(func(d *workflow.Decision) error { return d.Report(s, r) })
+	return w.do(w.def.ReportReads(s.Ord, w.job.WorkerCount), func(d *workflow.Decision) error { return d.Report(s, r) })
+}
+
+func (w *world) fire(s *pawl.Step) error {
+	return w.do(w.def.FireReads(s.Ord, w.job.WorkerCount), func(d *workflow.Decision) error { return d.Fire(s) })
+}
+
+func (w *world) cancel(reason string) error {
+	if err := w.decision(workflow.CancelReads(), workflow.Answers{}).Cancel(workflow.Note{Reason: reason}); err != nil {
+		return err
+	}
+	return w.settle()
+}
+
+func (w *world) approve(s *pawl.Step, form json.RawMessage, note workflow.Note) error {
+	return w.do(workflow.OperateReads(s.Ord), func(d *workflow.Decision) error { return d.Approve(s, form, note) })
+}
+
+func (w *world) reject(s *pawl.Step, note workflow.Note) error {
+	return w.do(workflow.OperateReads(s.Ord), func(d *workflow.Decision) error { return d.Reject(s, note) })
 }
 
 func (w *world) ended() bool { return lifecycle.Job.Ended(w.job.State) }
@@ -226,15 +268,25 @@ func (w *world) settle() error {
 		if err != nil || !any {
 			return err
 		}
-		d := w.decision(answers)
+		d := w.decision(w.def.AttendReads(&w.job, w.listeners(), &answers), answers)
 		if err := d.Attend(); err != nil {
 			return err
 		}
-		if err := d.Refill(nil); err != nil {
+		if err := d.Refill(); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("the marks of job %s do not come to rest", w.def.Name)
+}
+
+// listeners returns the steps that wait for a signal.
+func (w *world) listeners() (ords []pawl.Ord) {
+	for _, s := range w.steps {
+		if s.State == lifecycle.StepInProgress && !w.isFan(s) && w.def.Node(s.Ord.Node()).Kind == workflow.KindEvent {
+			ords = append(ords, s.Ord)
+		}
+	}
+	return ords
 }
 
 // waitsForChild reports whether s waits for a child job.

@@ -3,7 +3,6 @@ package workflow
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -24,24 +23,26 @@ const (
 // A Board is one job as a decision sees and moves it. Whoever commits the moves
 // implements it. A record that a decision changes without a move is given to
 // Save; a move saves its record too.
+//
+// What is read of it and was not asked for (ReadSet) is a *NotAskedError. What was
+// asked for and does not exist is nil, without an error.
 type Board interface {
-	Job() *pawl.Job
-	Step(pawl.Ord) *pawl.Step // nil: not in sight
-	Steps(func(*pawl.Step))   // all in sight, in any order
+	Job() *pawl.Job                    // nil: it is not locked, and outcomes are stored with a mark
+	Step(pawl.Ord) (*pawl.Step, error) // nil, nil: there is none
+	Steps(func(*pawl.Step))            // all in sight, in any order
+	Open() error                       // nil: every step that has not ended is in sight
+	Waiting() ([]pawl.Ord, error)      // what waits for a slot, in the order in which it gets one
+	Parent() (*pawl.Step, error)       // the step of the parent job that waits for this job; nil, nil: there is none
+	Signals() ([]*pawl.Signal, error)  // those that no step has taken, oldest first
+
 	Make(pawl.Ord) *pawl.Step // a new step, pending
 	Move(*pawl.Step, machine.Event, Note) error
 	MoveJob(machine.Event, Note) error
 	Save(*pawl.Step)
 	SaveJob()
 
-	// Parent is the step of the parent job that waits for this job: nil if there
-	// is none, or none in sight.
-	Parent() *pawl.Step
 	// Spawn makes the child job that s waits for, and answers its public id.
 	Spawn(s *pawl.Step, child *Born) (id string, err error)
-	// Signals are those that no step has taken, oldest first; false if they are
-	// not in sight.
-	Signals() ([]*pawl.Signal, bool)
 	// Take gives a signal to a step.
 	Take(*pawl.Signal, *pawl.Step)
 }
@@ -59,8 +60,9 @@ type Note struct {
 // changed: it looks at the outcome, at the steps that depend on it, and at the
 // job's counters, never at the whole graph.
 //
-// What it cannot decide with what is in sight, or before an expression has been
-// evaluated, it leaves marked (pawl.Attention), and it is asked again.
+// What it cannot decide before an expression has been evaluated, or with what is
+// in sight where that may be too little (ReadSet), it leaves marked
+// (pawl.Attention), and it is asked again.
 type Decision struct {
 	Definition *Definition
 	Board      Board
@@ -71,13 +73,15 @@ type Decision struct {
 
 // Answers are what was evaluated outside the transaction.
 type Answers struct {
+	Marked  []pawl.Ord                 // the marked steps that they are about, ascending
 	Starts  map[pawl.Ord]StartAnswer   // of marked steps that are pending
 	Gathers map[pawl.Ord]GatherAnswer  // of marked fan-outs whose instances have ended
-	Errors  map[pawl.Ord]*pawl.Failure // of marked steps that failed
+	Errors  map[pawl.Ord]*pawl.Failure // of marked steps that have failed for good, or are going to
 	Ends    map[pawl.Ord]ChildEnd      // of marked steps whose child job has ended
 	Lives   map[pawl.Ord]bool          // the marked steps whose child job has not, and is locked
 	Waits   map[pawl.Ord]pawl.Wait     // what approvals wait for
 	Heard   int64                      // the Seq of the last signal whose listeners were brought into sight
+	Ending  bool                       // no node is open: what the end of the job takes was asked for
 	Output  *GatherAnswer              // of the job
 }
 
@@ -135,12 +139,12 @@ func (d *Decision) stopping() bool {
 }
 
 // Start takes a pending job into RUNNING and starts the steps that have no
-// needs, or none that are left of a job that continues another (J2, T2). It
-// refuses, and has done nothing, unless these are in sight.
+// needs, or none that are left of a job that continues another (J2, T2).
 func (d *Decision) Start(note Note) error {
 	j := d.job()
-	if !d.inSight(d.Definition.Roots()) {
-		return fmt.Errorf("not all first steps of job %s are in sight", j.ID.Public(pawl.JobPrefix))
+	first, err := d.first()
+	if err != nil {
+		return err
 	}
 	if err := d.Board.MoveJob(lifecycle.JobAllocateResources, note); err != nil {
 		return err
@@ -149,7 +153,7 @@ func (d *Decision) Start(note Note) error {
 	if d.Definition.Timeout > 0 {
 		j.DueAt, j.DueEvent = d.Now+d.Definition.Timeout.Microseconds(), lifecycle.JobCancel
 	}
-	for _, s := range d.first() {
+	for _, s := range first {
 		if err := d.begin(s); err != nil {
 			return err
 		}
@@ -157,23 +161,22 @@ func (d *Decision) Start(note Note) error {
 	return d.finish()
 }
 
-// first answers the steps with which the job starts.
-func (d *Decision) first() []*pawl.Step {
-	var steps []*pawl.Step
-	if d.job().Continues == 0 {
-		for _, n := range d.Definition.Roots() {
-			if s := d.Board.Step(pawl.MakeOrd(n, 0)); s.State == lifecycle.StepPending { // else the job has moved, and left it behind
-				steps = append(steps, s)
-			}
+// first returns the steps with which the job starts.
+func (d *Decision) first() (steps []*pawl.Step, err error) {
+	for n := range d.Definition.Nodes {
+		node := &d.Definition.Nodes[n]
+		if node.Hook != NoHook || len(node.Needs) > 0 && d.job().Continues == 0 {
+			continue
 		}
-		return steps
-	}
-	d.Board.Steps(func(s *pawl.Step) {
-		if s.State == lifecycle.StepPending && s.Unmet == 0 && d.node(s.Ord).Hook == NoHook {
+		s, err := d.nodeStep(n + 1)
+		if err != nil {
+			return nil, err
+		}
+		if s.State == lifecycle.StepPending && s.Unmet == 0 { // else it has its result, or the job has moved and left it behind
 			steps = append(steps, s)
 		}
-	})
-	return byOrd(steps)
+	}
+	return steps, nil
 }
 
 // begin starts a step whose needs are met: skips it, fans it out, or enqueues
@@ -386,7 +389,9 @@ func reportNote(s *pawl.Step, f *pawl.Failure) []byte {
 // Weigh works out what follows from the outcome of s (T7), all of it or, when
 // something it takes is out of sight, nothing but a mark.
 func (d *Decision) Weigh(s *pawl.Step) error {
-	if !d.canWeigh(s) {
+	if can, err := d.canWeigh(s); err != nil {
+		return err
+	} else if !can {
 		return d.mark(s)
 	}
 	s.Mark = pawl.Clear
@@ -413,55 +418,79 @@ func (d *Decision) follow(s *pawl.Step) error {
 	return d.ended(s)
 }
 
-// canWeigh reports whether all that the outcome of s touches is in sight.
-func (d *Decision) canWeigh(s *pawl.Step) bool {
+// canWeigh reports whether what follows from the outcome of s can be decided now.
+// What a failure touches may be out of sight, unless s was prepared to fail.
+func (d *Decision) canWeigh(s *pawl.Step) (bool, error) {
 	if d.job() == nil {
-		return false
+		return false, nil
 	}
-	parent := s.Ord.Instance() == 0 || d.Board.Step(s.Ord.Parent()) != nil
-	fails := s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && d.exhausted(s) != ""
-	switch {
-	case !parent, fails && !d.knowsWhy(s):
-		return false
-	case d.node(s.Ord).Hook != NoHook:
-		return d.inSight(d.Definition.Hooks)
-	case d.stopping():
-		return true
-	case fails && d.Definition.OnError == Drain:
-		return d.inSight(d.Definition.Descendants(s.Ord.Node()))
-	case fails:
-		return d.allInSight(s)
-	case s.State == lifecycle.StepRetryableError || s.State == lifecycle.StepPending || s.Ord.Instance() != 0:
-		return true
+	if s.State != lifecycle.StepPermanentError && (s.State != lifecycle.StepRetryableError || d.Definition.Exhausted(s) == "") {
+		return true, nil
 	}
-	return d.inSight(d.node(s.Ord).Dependents)
+	if knows, err := d.knowsWhy(s); err != nil || !knows {
+		return false, err
+	}
+	if d.node(s.Ord).Hook != NoHook || d.stopping() {
+		return true, nil
+	}
+	var unseen error
+	if d.Definition.OnError == Drain {
+		unseen = d.inSight(d.Definition.Descendants(s.Ord.Node()))
+	} else {
+		unseen = d.openInSight(s)
+	}
+	if unseen != nil && d.Answers.fails(s.Ord) {
+		return false, unseen
+	}
+	return unseen == nil, nil
 }
 
 // knowsWhy reports whether it is known why s failed, as far as the job or a
 // fan-out still has to be told. The error of a marked step is not in sight, and
 // an attendance that was prepared before the step failed has not read it.
-func (d *Decision) knowsWhy(s *pawl.Step) bool {
+func (d *Decision) knowsWhy(s *pawl.Step) (bool, error) {
 	told := d.job().Ending != "" // a hook's failure is not told to the job at all
 	if s.Ord.Instance() != 0 {
-		told = told && d.Board.Step(s.Ord.Parent()).DueEvent != ""
+		p, err := d.step(s.Ord.Parent())
+		if err != nil {
+			return false, err
+		}
+		told = told && p.DueEvent != ""
 	}
 	_, read := d.Answers.Errors[s.Ord]
-	return told || read || s.Error != nil
+	return told || read || s.Error != nil, nil
 }
 
-// inSight reports whether the given nodes are in sight.
-func (d *Decision) inSight(nodes []int) bool {
+// step returns a step that has to be there.
+func (d *Decision) step(ord pawl.Ord) (*pawl.Step, error) {
+	s, err := d.Board.Step(ord)
+	if s == nil && err == nil {
+		err = pawl.Errorf(pawl.Internal, "step %s is missing, or cannot be read", d.Definition.Key(ord))
+	}
+	return s, err
+}
+
+// nodeStep returns the step of a node that is no instance.
+func (d *Decision) nodeStep(n int) (*pawl.Step, error) { return d.step(pawl.MakeOrd(n, 0)) }
+
+// inSight returns nil if the given nodes are in sight, or why not.
+func (d *Decision) inSight(nodes []int) error {
 	for _, n := range nodes {
-		if d.Board.Step(pawl.MakeOrd(n, 0)) == nil {
-			return false
+		if _, err := d.Board.Step(pawl.MakeOrd(n, 0)); err != nil {
+			return err
 		}
 	}
-	return true
+	return nil
 }
 
-// allInSight reports whether every open step is in sight, self among them. Open
-// are those that have not ended, and those whose outcome has not been weighed.
-func (d *Decision) allInSight(self *pawl.Step) bool {
+// openInSight returns nil if every open step is in sight, self among them, because
+// they were asked for, or because as many are in sight as there are. Open are
+// those that have not ended, and those whose outcome has not been weighed.
+func (d *Decision) openInSight(self *pawl.Step) error {
+	unasked := d.Board.Open()
+	if unasked == nil {
+		return nil
+	}
 	nodes, instances, live := 0, 0, 0 // of those that Open counts
 	d.Board.Steps(func(s *pawl.Step) {
 		over := s != self && s.Mark != pawl.Attention && lifecycle.Step.Ended(s.State)
@@ -475,7 +504,10 @@ func (d *Decision) allInSight(self *pawl.Step) bool {
 		nodes++
 		live += s.Live
 	})
-	return nodes == d.job().Open && instances == live
+	if nodes == d.job().Open && instances == live {
+		return nil
+	}
+	return unasked
 }
 
 // byOrd sorts steps by their place, so that a decision is the same whatever the

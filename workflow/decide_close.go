@@ -1,15 +1,13 @@
 package workflow
 
 import (
-	"fmt"
-
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
 
 // End begins the end of a running job, as FAILED or CANCELED, and ends it at
-// once if no worker holds a step of it. All its open steps must be in sight.
+// once if no worker holds a step of it.
 func (d *Decision) End(as machine.State, f *pawl.Failure, note Note) error {
 	j := d.job()
 	if d.stopping() {
@@ -59,8 +57,8 @@ func (d *Decision) cancelUnstarted(f *pawl.Failure, note Note) error {
 	if err := d.allows(lifecycle.JobCancel); err != nil {
 		return err
 	}
-	if j.Parent != 0 && d.Board.Parent() == nil {
-		return fmt.Errorf("the parent of job %s is not in sight", j.ID.Public(pawl.JobPrefix))
+	if err := d.Board.Open(); err != nil {
+		return err // hooks are among them, which nothing counts yet
 	}
 	j.Ending, j.Error = lifecycle.JobCanceled, f
 	if err := d.cancelOpen(note); err != nil {
@@ -79,9 +77,12 @@ func (d *Decision) allows(event machine.Event) error {
 	return err
 }
 
-// cancelOpen cancels every step in sight that has not ended: at once, or by
-// asking the worker that holds it. The hooks of a running job are spared.
+// cancelOpen cancels every step that has not ended: at once, or by asking the
+// worker that holds it. The hooks of a running job are spared.
 func (d *Decision) cancelOpen(note Note) error {
+	if err := d.openInSight(nil); err != nil {
+		return err
+	}
 	var open, parents []*pawl.Step
 	d.Board.Steps(func(s *pawl.Step) {
 		switch {
@@ -146,20 +147,23 @@ func (d *Decision) askToStop(s *pawl.Step, note Note) error {
 }
 
 // finish ends a job whose nodes have all ended: it settles how, runs the hooks,
-// and closes it. What it cannot do with what is in sight it leaves to the
-// evaluator.
+// and closes it. What that takes may be out of sight, unless it was prepared: the
+// job is marked then.
 func (d *Decision) finish() error {
 	j := d.job()
 	if j.Open > 0 || j.State != lifecycle.JobRunning {
 		return nil
 	}
 	d.Board.SaveJob()
-	if j.Parent != 0 && d.Board.Parent() == nil || !d.inSight(d.Definition.Hooks) && j.Hooks == pawl.HooksNotYet {
-		j.MarkNow()
-		return nil
-	}
 	if j.Hooks != pawl.HooksNotYet {
 		return d.close(Note{})
+	}
+	if unseen := d.endInSight(); unseen != nil {
+		if d.Answers.Ending {
+			return unseen
+		}
+		j.MarkNow()
+		return nil
 	}
 	settled, err := d.settle()
 	if err != nil || !settled {
@@ -172,11 +176,22 @@ func (d *Decision) finish() error {
 	return d.close(Note{})
 }
 
+// endInSight returns nil if the hooks and what is blocked are in sight, or why not.
+func (d *Decision) endInSight() error {
+	if err := d.inSight(d.Definition.Hooks); err != nil {
+		return err
+	}
+	if d.job().Blocked > 0 && len(d.blocked()) < d.job().Blocked {
+		return d.Board.Open()
+	}
+	return nil
+}
+
 // settle makes certain how the job ends.
 func (d *Decision) settle() (bool, error) {
 	j := d.job()
 	if j.Blocked > 0 {
-		return d.cancelBlocked()
+		return true, d.cancelBlocked()
 	}
 	answer := d.Answers.Output
 	switch {
@@ -211,7 +226,11 @@ func (d *Decision) close(note Note) error {
 	if err := d.Board.MoveJob(closings[j.Ending], note); err != nil {
 		return err
 	}
-	if p := d.Board.Parent(); p != nil && p.State == lifecycle.StepInProgress {
+	p, err := d.Board.Parent()
+	if err != nil {
+		return err
+	}
+	if p != nil && p.State == lifecycle.StepInProgress {
 		p.MarkNow()
 		d.Board.Save(p)
 	}

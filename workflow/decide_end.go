@@ -8,12 +8,12 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// exhausted answers why a step in retryable_error gets no further attempt, or "".
-func (d *Decision) exhausted(s *pawl.Step) string {
+// Exhausted returns why a step in retryable_error gets no further attempt, or "".
+func (d *Definition) Exhausted(s *pawl.Step) string {
 	if s.Losses >= MaxLosses {
 		return fmt.Sprintf("its worker died %d times", s.Losses)
 	}
-	if most := d.node(s.Ord).Retry.MaxAttempts; s.Attempts >= most {
+	if most := d.Nodes[s.Ord.Node()-1].Retry.MaxAttempts; s.Attempts >= most {
 		return fmt.Sprintf("%d of %d attempts failed", s.Attempts, most)
 	}
 	return ""
@@ -28,7 +28,7 @@ func (d *Decision) retry(s *pawl.Step) error {
 	if d.stopping() {
 		return d.cancel(s, Note{Reason: "the job is ending"})
 	}
-	if why := d.exhausted(s); why != "" {
+	if why := d.Definition.Exhausted(s); why != "" {
 		s.CompletedAt, s.DueAt, s.DueEvent = d.Now, 0, ""
 		if err := d.Board.Move(s, lifecycle.StepExhaust, Note{Reason: why}); err != nil {
 			return err
@@ -87,9 +87,9 @@ func (d *Decision) ended(s *pawl.Step) error {
 		return nil // what depends on it is cancelled by whatever ends the job
 	}
 	for _, n := range d.node(s.Ord).Dependents {
-		next := d.Board.Step(pawl.MakeOrd(n, 0))
-		if next == nil {
-			return fmt.Errorf("step %d is not in sight", n)
+		next, err := d.nodeStep(n)
+		if err != nil {
+			return err
 		}
 		next.Unmet--
 		next.Skipped = next.Skipped || s.State == lifecycle.StepSkipped
@@ -106,7 +106,10 @@ func (d *Decision) ended(s *pawl.Step) error {
 
 // instanceEnded makes the next instances of a fan-out, or ends it.
 func (d *Decision) instanceEnded(s *pawl.Step) error {
-	p := d.Board.Step(s.Ord.Parent())
+	p, err := d.step(s.Ord.Parent())
+	if err != nil {
+		return err
+	}
 	p.Live--
 	d.Board.Save(p)
 	return d.advance(p)
@@ -134,7 +137,7 @@ func (d *Decision) advance(p *pawl.Step) error {
 func (d *Decision) gather(p *pawl.Step) error {
 	answer, ok := d.Answers.Gathers[p.Ord]
 	switch {
-	case !ok || !d.inSight(d.node(p.Ord).Dependents):
+	case !ok:
 		return d.mark(p)
 	case answer.Failure != nil:
 		return d.failPermanently(p, answer.Failure)
@@ -164,7 +167,9 @@ func (d *Decision) failPermanently(s *pawl.Step, f *pawl.Failure) error {
 	if err := d.Board.Move(s, lifecycle.StepFailPermanently, Note{Metadata: reportNote(s, f)}); err != nil {
 		return err
 	}
-	if !d.canWeigh(s) {
+	if can, err := d.canWeigh(s); err != nil {
+		return err
+	} else if !can {
 		return d.mark(s)
 	}
 	return d.failed(s)
@@ -185,29 +190,34 @@ func (d *Decision) failed(s *pawl.Step) error {
 		return d.End(lifecycle.JobFailed, f, Note{Reason: f.Message})
 	}
 	d.blame(f)
-	for n := range d.behind(s.Ord.Node()) {
-		if next := d.Board.Step(pawl.MakeOrd(n, 0)); next.Mark != pawl.Blocked {
+	behind, err := d.behind(s.Ord.Node())
+	for _, next := range behind {
+		if next.Mark != pawl.Blocked {
 			d.block(next)
 		}
 	}
-	return nil
+	return err
 }
 
-// behind answers the nodes that cannot begin because the given ones have failed:
+// behind returns the nodes that cannot begin because the given ones have failed:
 // what needs them, and what needs that, as far as nobody has settled it.
-func (d *Decision) behind(failed ...int) map[int]bool {
-	found := make(map[int]bool)
+func (d *Decision) behind(failed ...int) (map[int]*pawl.Step, error) {
+	found := make(map[int]*pawl.Step)
 	for len(failed) > 0 {
 		n := failed[0]
 		failed = failed[1:]
 		for _, m := range d.Definition.Nodes[n-1].Dependents {
-			if s := d.Board.Step(pawl.MakeOrd(m, 0)); !found[m] && s.State == lifecycle.StepPending {
-				found[m] = true
+			s, err := d.nodeStep(m)
+			if err != nil {
+				return nil, err
+			}
+			if found[m] == nil && s.State == lifecycle.StepPending {
+				found[m] = s
 				failed = append(failed, m)
 			}
 		}
 	}
-	return found
+	return found, nil
 }
 
 // block holds back a step behind a failed one, until the rest of the job has
@@ -229,24 +239,25 @@ func (d *Decision) unblock(s *pawl.Step) {
 	d.Board.SaveJob()
 }
 
-// cancelBlocked cancels what is behind failed steps. It answers false, and has
-// done nothing, if not all of that is in sight.
-func (d *Decision) cancelBlocked() (bool, error) {
+// blocked returns the steps in sight that are behind failed ones, ascending.
+func (d *Decision) blocked() []*pawl.Step {
 	var blocked []*pawl.Step
 	d.Board.Steps(func(s *pawl.Step) {
 		if s.Mark == pawl.Blocked {
 			blocked = append(blocked, s)
 		}
 	})
-	if len(blocked) < d.job().Blocked {
-		return false, nil
-	}
-	for _, s := range byOrd(blocked) {
+	return byOrd(blocked)
+}
+
+// cancelBlocked cancels what is behind failed steps, all of which is in sight.
+func (d *Decision) cancelBlocked() error {
+	for _, s := range d.blocked() {
 		if err := d.cancel(s, Note{Reason: "a step it needs failed"}); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // blame notes the first failure of a job that goes on to drain.
@@ -260,7 +271,10 @@ func (d *Decision) blame(f *pawl.Failure) {
 // instanceFailed lets the fan-out of an instance fail as soon as its other
 // instances have ended: cancelled, or run to their end if the job drains.
 func (d *Decision) instanceFailed(s *pawl.Step, f *pawl.Failure) error {
-	p := d.Board.Step(s.Ord.Parent())
+	p, err := d.step(s.Ord.Parent())
+	if err != nil {
+		return err
+	}
 	p.Live--
 	if p.State == lifecycle.StepInProgress && p.DueEvent == "" {
 		p.DueEvent, p.Error = lifecycle.StepFailPermanently, f
@@ -296,9 +310,13 @@ func orUnknown(f *pawl.Failure) *pawl.Failure {
 	return &pawl.Failure{Class: "unknown", Message: "the step failed", Permanent: true}
 }
 
-// skip ends a step that is not to run, and passes that on.
+// skip ends a step that is not to run, and passes that on. What it passes that on
+// to may be out of sight, unless s was prepared to start.
 func (d *Decision) skip(s *pawl.Step, why string) error {
-	if !d.inSight(d.node(s.Ord).Dependents) {
+	if unseen := d.inSight(d.node(s.Ord).Dependents); unseen != nil {
+		if _, prepared := d.Answers.Starts[s.Ord]; prepared {
+			return unseen
+		}
 		return d.mark(s)
 	}
 	s.Mark, s.CompletedAt = pawl.Clear, d.Now
@@ -308,26 +326,24 @@ func (d *Decision) skip(s *pawl.Step, why string) error {
 	return d.ended(s)
 }
 
-// Attend looks at everything in sight that is marked, and at the job itself.
+// Attend looks at the marked steps that were prepared, as far as they still are
+// marked, and at the job itself.
 func (d *Decision) Attend() error {
-	var marked []*pawl.Step
-	d.Board.Steps(func(s *pawl.Step) {
-		if s.Mark == pawl.Attention {
-			marked = append(marked, s)
+	for _, ord := range d.Answers.Marked {
+		s, err := d.step(ord)
+		if err == nil && s.Mark == pawl.Attention { // else it was dealt with
+			err = d.attend(s)
 		}
-	})
-	for _, s := range byOrd(marked) {
-		if s.Mark != pawl.Attention {
-			continue // an earlier one has dealt with it
-		}
-		if err := d.attend(s); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	if err := d.deliver(); err != nil {
 		return err
 	}
-	if !d.unheard() {
+	if unheard, err := d.unheard(); err != nil {
+		return err
+	} else if !unheard {
 		d.job().Mark = pawl.Clear
 	}
 	d.Board.SaveJob()
@@ -352,18 +368,16 @@ func (d *Decision) attend(s *pawl.Step) error {
 	return d.Weigh(s)
 }
 
-// Refill starts waiting steps while the job has slots: those given, in that
-// order, then those in sight, which began to wait in this very transaction.
-func (d *Decision) Refill(waiting []pawl.Ord) error {
-	for _, ord := range waiting {
-		if s := d.Board.Step(ord); s != nil {
-			if err := d.refill(s); err != nil {
-				return err
-			}
-		}
-	}
+// Refill starts waiting steps while the job has slots: those that had waited, in
+// their order, then those that began to wait in this very transaction.
+func (d *Decision) Refill() error {
 	if d.held() {
 		return nil
+	}
+	if d.Definition.MayWait(d.job().WorkerCount) {
+		if err := d.refillWaiting(); err != nil {
+			return err
+		}
 	}
 	var rest []*pawl.Step
 	d.Board.Steps(func(s *pawl.Step) {
@@ -373,6 +387,23 @@ func (d *Decision) Refill(waiting []pawl.Ord) error {
 	})
 	for _, s := range byOrd(rest) {
 		if err := d.refill(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Decision) refillWaiting() error {
+	waiting, err := d.Board.Waiting()
+	if err != nil {
+		return err
+	}
+	for _, ord := range waiting {
+		s, err := d.step(ord)
+		if err == nil {
+			err = d.refill(s)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -430,38 +461,4 @@ func (d *Decision) fire(s *pawl.Step) error {
 func (d *Decision) overdue(s *pawl.Step, why string) error {
 	f := &pawl.Failure{Class: string(s.DueEvent), Message: why}
 	return d.Report(s, Report{Event: s.DueEvent, Failure: f, Note: Note{Reason: why}})
-}
-
-// Reach answers the nodes that a decision about the step at ord may touch: its
-// parent and itself, and its dependents; or, if deep, all that descend from it.
-func (d *Definition) Reach(ord pawl.Ord, deep bool) []pawl.Ord {
-	reach := []pawl.Ord{ord}
-	if ord.Instance() != 0 {
-		reach = append(reach, ord.Parent())
-	}
-	next := d.Nodes[ord.Node()-1].Dependents
-	if d.Nodes[ord.Node()-1].Hook != NoHook {
-		next = d.Hooks
-	} else if deep {
-		next = d.Descendants(ord.Node())
-	} else if ord.Instance() != 0 {
-		return reach
-	}
-	for _, n := range next {
-		reach = append(reach, pawl.MakeOrd(n, 0))
-	}
-	return reach
-}
-
-// MayWait reports whether steps of the job can ever wait for a slot of it.
-func (d *Definition) MayWait(workers int) bool {
-	if len(d.Nodes) > workers {
-		return true
-	}
-	for i := range d.Nodes {
-		if d.Nodes[i].Fans() {
-			return true
-		}
-	}
-	return false
 }

@@ -29,8 +29,10 @@ func endingNote(ending machine.State) []byte { return []byte(`{"ending":"` + str
 // are skipped in a job that did not fail.
 func (d *Decision) nextHook() error {
 	for _, n := range d.Definition.Hooks {
-		s := d.Board.Step(pawl.MakeOrd(n, 0))
+		s, err := d.nodeStep(n)
 		switch {
+		case err != nil:
+			return err
 		case lifecycle.Step.Ended(s.State):
 			continue
 		case s.State != lifecycle.StepPending || s.Claims > 0 || s.Attempts > 0 || s.Mark != pawl.Clear:
@@ -59,6 +61,9 @@ func (d *Decision) hookEnded(*pawl.Step) error {
 
 // cancelHooks cancels the hooks that have not ended.
 func (d *Decision) cancelHooks(note Note) error {
+	if err := d.Board.Open(); err != nil {
+		return err
+	}
 	d.job().Hooks = pawl.HooksCancelled
 	d.Board.SaveJob()
 	var open []*pawl.Step

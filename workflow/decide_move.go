@@ -25,8 +25,8 @@ type Obstacles []string
 func (o Obstacles) Error() string { return strings.Join(o, "; ") }
 
 // MoveTo lets an unfinished job go on as another version of its workflow. What
-// has begun has to be the same in both; the rest is as the new one has it. All
-// nodes must be in sight. It answers the inputs as the new version binds them;
+// has begun has to be the same in both; the rest is as the new one has it. It
+// returns the inputs as the new version binds them;
 // from here on the decision is one of the new definition, to which the caller
 // pins the job. The error is a refusal of the table, or of kind Conflict with
 // Obstacles.
@@ -34,7 +34,10 @@ func (d *Decision) MoveTo(m *Move, note Note) (inputs json.RawMessage, err error
 	if err := d.allows(lifecycle.JobMove); err != nil {
 		return nil, err
 	}
-	inputs, why := d.obstacles(m)
+	inputs, why, err := d.obstacles(m)
+	if err != nil {
+		return nil, err
+	}
 	if len(why) > 0 {
 		id := d.job().ID.Public(pawl.JobPrefix)
 		return nil, &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("job %s cannot move to version %d", id, m.Version), Err: why}
@@ -54,7 +57,11 @@ func (d *Decision) MoveTo(m *Move, note Note) (inputs json.RawMessage, err error
 	if err := d.leave(m); err != nil {
 		return nil, err
 	}
-	if err := d.proceed(d.recount(), m.changed); err != nil {
+	waiting, err := d.recount()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.proceed(waiting, m.changed); err != nil {
 		return nil, err
 	}
 	return inputs, d.finish()
@@ -72,9 +79,9 @@ func (d *Decision) moveNote(m *Move) ([]byte, error) {
 	}{pin{d.Definition.HashString(), m.From}, pin{m.To.HashString(), m.Version}})
 }
 
-// obstacles answers the inputs as the new version binds them, and why the job
+// obstacles returns the inputs as the new version binds them, and why the job
 // cannot move, all of it.
-func (d *Decision) obstacles(m *Move) (inputs json.RawMessage, why Obstacles) {
+func (d *Decision) obstacles(m *Move) (inputs json.RawMessage, why Obstacles, err error) {
 	j := d.job()
 	if j.Ending != "" {
 		why = append(why, "it is ending, as "+string(j.Ending))
@@ -82,18 +89,18 @@ func (d *Decision) obstacles(m *Move) (inputs json.RawMessage, why Obstacles) {
 	if j.Quota != 0 && !m.To.AnyWorkers && m.To.Workers > j.WorkerCount {
 		why = append(why, fmt.Sprintf("workers: it has taken %d slots of its quota, and would want %d", j.WorkerCount, m.To.Workers))
 	}
-	inputs, err := m.To.rebind(m.Inputs)
-	if err != nil {
-		why = append(why, "inputs: "+err.Error())
+	inputs, fault := m.To.rebind(m.Inputs)
+	if fault != nil {
+		why = append(why, "inputs: "+fault.Error())
 	}
 	left := make(map[int]bool)
 	for _, n := range m.gone {
 		left[n] = true
 	}
 	for n := 1; n <= len(d.Definition.Nodes); n++ {
-		s := d.Board.Step(pawl.MakeOrd(n, 0))
-		if s == nil {
-			return nil, append(why, fmt.Sprintf("step %s is not in sight", d.Definition.Nodes[n-1].ID))
+		s, err := d.nodeStep(n)
+		if err != nil {
+			return nil, nil, err
 		}
 		if fault := m.obstacle(s, d.Definition.Nodes[n-1].ID, left[n]); fault != "" {
 			why = append(why, fault)
@@ -102,7 +109,7 @@ func (d *Decision) obstacles(m *Move) (inputs json.RawMessage, why Obstacles) {
 	for _, id := range m.returning {
 		why = append(why, fmt.Sprintf("step %s was skipped when the job left it behind, and the new version has it again", id))
 	}
-	return inputs, why
+	return inputs, why, nil
 }
 
 // obstacle answers why a step is in the way, or "". One that was skipped has done
@@ -166,7 +173,10 @@ func (d *Decision) relimit() {
 // needs them.
 func (d *Decision) leave(m *Move) error {
 	for _, n := range m.gone {
-		s := d.Board.Step(pawl.MakeOrd(n, 0))
+		s, err := d.nodeStep(n)
+		if err != nil {
+			return err
+		}
 		s.Unmet, s.Skipped = 0, false
 		d.Board.Save(s)
 		if s.State != lifecycle.StepPending {
@@ -181,13 +191,16 @@ func (d *Decision) leave(m *Move) error {
 }
 
 // recount counts the job's open nodes and the unmet needs of its steps anew. It
-// answers the steps that nothing has begun, ascending.
-func (d *Decision) recount() (waiting []*pawl.Step) {
+// returns the steps that nothing has begun, ascending.
+func (d *Decision) recount() (waiting []*pawl.Step, err error) {
 	j := d.job()
 	j.Open = 0
 	for n := range d.Definition.Nodes {
 		node := &d.Definition.Nodes[n]
-		s := d.Board.Step(pawl.MakeOrd(n+1, 0))
+		s, err := d.nodeStep(n + 1)
+		if err != nil {
+			return nil, err
+		}
 		if node.Hook != NoHook {
 			s.Mark, s.Unmet, s.Skipped = pawl.Clear, 0, false // it may have been a step
 			d.Board.Save(s)
@@ -199,22 +212,26 @@ func (d *Decision) recount() (waiting []*pawl.Step) {
 		if s.State != lifecycle.StepPending {
 			continue
 		}
-		s.Unmet, s.Skipped = d.needsOf(node)
+		if s.Unmet, s.Skipped, err = d.needsOf(node); err != nil {
+			return nil, err
+		}
 		d.Board.Save(s)
 		if !begun(s) {
 			waiting = append(waiting, s)
 		}
 	}
 	d.Board.SaveJob()
-	return waiting
+	return waiting, nil
 }
 
-// needsOf answers how many needs of a node have not ended well, and whether one
+// needsOf returns how many needs of a node have not ended well, and whether one
 // was skipped. What has an outcome that nobody has weighed has not ended.
-func (d *Decision) needsOf(n *Node) (unmet int, skipped bool) {
+func (d *Decision) needsOf(n *Node) (unmet int, skipped bool, err error) {
 	for _, need := range n.Needs {
-		s := d.Board.Step(pawl.MakeOrd(need, 0))
+		s, err := d.nodeStep(need)
 		switch {
+		case err != nil:
+			return 0, false, err
 		case s.Mark == pawl.Attention:
 			unmet++
 		case s.State == lifecycle.StepComplete || s.State == lifecycle.StepResolvedManually:
@@ -224,7 +241,7 @@ func (d *Decision) needsOf(n *Node) (unmet int, skipped bool) {
 			unmet++
 		}
 	}
-	return unmet, skipped
+	return unmet, skipped, nil
 }
 
 // proceed begins what is ready and takes back what is not any more. What was

@@ -24,15 +24,14 @@ func (w *trial) move(next *workflow.Definition, version int) error {
 	if err != nil {
 		return err
 	}
-	waiting := w.selected(func(s *pawl.Step) bool { return s.Mark == pawl.Waiting })
-	b := w.desk(append(w.selected(func(s *pawl.Step) bool { return s.Ord.Instance() == 0 }), waiting...))
+	b := w.desk("move", workflow.MoveReads())
 	was := w.def
 	err = w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
 		if _, err := d.MoveTo(&workflow.Move{Passage: p, From: version - 1, Version: version}, workflow.Note{Actor: "ann"}); err != nil {
 			return err
 		}
 		w.def = p.To
-		return d.Refill(waiting)
+		return d.Refill()
 	})
 	if err != nil {
 		w.def = was
@@ -159,15 +158,21 @@ func inventRest(roll dice, f *workflow.File) {
 	if roll.one(2) {
 		f.OnError = workflow.Drain
 	}
+	if roll.one(4) {
+		f.Workers = 0
+	}
 }
 
 // edit answers another version. It leaves the frozen steps alone, but for when it
 // does not.
 func edit(roll dice, f workflow.File, try int, frozen func(id string) bool) workflow.File {
 	var steps []workflow.Step
-	careless := roll.one(5)
+	careless, short := roll.one(5), roll.one(6)
 	for i, s := range f.Steps {
-		if roll.one(4) {
+		if short && !frozen(s.ID) {
+			continue
+		}
+		if !short && roll.one(4) {
 			steps = append(steps, inventStep(roll, fmt.Sprintf("x%d_%d", try, i), steps))
 		}
 		if frozen(s.ID) && !careless {
@@ -285,6 +290,9 @@ func (m *mover) mustRefuse(next *workflow.Definition) bool {
 	if lifecycle.Job.Ended(m.job.State) || m.job.Ending != "" {
 		return true
 	}
+	if m.job.Quota != 0 && !next.AnyWorkers && next.Workers > m.job.WorkerCount {
+		return true
+	}
 	changes := m.def.DiffTo(next)
 	for _, c := range changes.Steps {
 		n := m.def.NodeByID(c.Step)
@@ -318,16 +326,31 @@ func (m *mover) inventPlan(n int) nodePlan {
 	return np
 }
 
-// moveOnce plays one job that moves, and answers how often it did.
-func moveOnce(t testing.TB, roll dice, log func(string, ...any)) (int, error) {
+// newMover makes up a job that moves.
+func newMover(t testing.TB, roll dice, log func(string, ...any)) (*mover, error) {
 	file := inventFile(roll)
 	def, err := file.Build()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	p := &plan{runs: make(map[pawl.Ord][]int), cancelAt: -1, outputFails: roll.one(8), pauses: roll.one(4)}
 	m := &mover{play: &play{trial: newTrial(def, p), plan: p, roll: roll, log: log}, t: t, file: file}
+	if roll.one(4) {
+		m.adopt()
+	}
+	if roll.one(3) {
+		m.job.Quota, m.job.WorkerCount = 9, 1+roll(min(def.Workers, 4))
+	}
 	m.replan(def)
+	return m, nil
+}
+
+// moveOnce plays one job that moves, and returns how often it did.
+func moveOnce(t testing.TB, roll dice, log func(string, ...any)) (int, error) {
+	m, err := newMover(t, roll, log)
+	if err != nil {
+		return 0, err
+	}
 	err = m.travel()
 	if err != nil {
 		log("%s", m.describe())

@@ -9,8 +9,7 @@ import (
 )
 
 // What operators do to a job and its steps (T13). Whether it is legal is for the
-// tables to say; these add what a table cannot know. All nodes of the job, the
-// step and its fan-out must be in sight.
+// tables to say; these add what a table cannot know.
 
 // Pause lets nothing be enqueued from now on (J2). What runs goes on.
 func (d *Decision) Pause(note Note) error {
@@ -59,7 +58,7 @@ func (d *Decision) Retry(s *pawl.Step, note Note) error {
 
 // retryUnweighed retries a step whose outcome nobody has weighed yet.
 func (d *Decision) retryUnweighed(s *pawl.Step, note Note) error {
-	if why := d.exhausted(s); why != "" {
+	if why := d.Definition.Exhausted(s); why != "" {
 		return pawl.Errorf(pawl.Conflict, "step %s gets no further attempt: %s", d.Definition.Key(s.Ord), why)
 	}
 	d.giveBack(s)
@@ -111,7 +110,9 @@ func (d *Decision) settleStep(s *pawl.Step, event machine.Event, output json.Raw
 		return err
 	}
 	if d.job().Blocked > 0 {
-		d.release(d.failedNodes()) // what only this step kept behind a failed one
+		if err := d.release(); err != nil { // what only this step kept behind a failed one
+			return err
+		}
 	}
 	if err := d.ended(s); err != nil {
 		return err
@@ -166,12 +167,18 @@ func (d *Decision) resolveFailed(s *pawl.Step, output json.RawMessage, note Note
 	if err := d.Board.Move(s, lifecycle.StepResolve, note); err != nil {
 		return err
 	}
-	if failing := d.failingNodes(); len(failing) == 0 {
+	failing, err := d.failingNodes()
+	if err != nil {
+		return err
+	}
+	if len(failing) == 0 {
 		d.job().Ending = ""
 	} else {
 		d.job().Error = d.failureOf(failing[0])
 	}
-	d.release(d.failedNodes())
+	if err := d.release(); err != nil {
+		return err
+	}
 	d.job().Open++ // what ended counts down
 	d.Board.SaveJob()
 	if err := d.ended(s); err != nil {
@@ -180,27 +187,30 @@ func (d *Decision) resolveFailed(s *pawl.Step, output json.RawMessage, note Note
 	return d.finish()
 }
 
-// failedNodes answers the nodes that have failed, as far as that was weighed.
-func (d *Decision) failedNodes() []int {
+// failedNodes returns the nodes that have failed, as far as that was weighed.
+func (d *Decision) failedNodes() ([]int, error) {
 	return d.nodesThat(func(s *pawl.Step) bool { return s.State == lifecycle.StepPermanentError && s.Mark != pawl.Attention })
 }
 
-// failingNodes answers the nodes that have failed, or are going to because an
+// failingNodes returns the nodes that have failed, or are going to because an
 // instance has.
-func (d *Decision) failingNodes() []int {
+func (d *Decision) failingNodes() ([]int, error) {
 	return d.nodesThat(func(s *pawl.Step) bool {
 		return s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepInProgress && d.isFan(s) && s.DueEvent == lifecycle.StepFailPermanently
 	})
 }
 
-func (d *Decision) nodesThat(f func(*pawl.Step) bool) []int {
-	var found []int
+func (d *Decision) nodesThat(f func(*pawl.Step) bool) (found []int, err error) {
 	for n := range d.Definition.Nodes {
-		if s := d.Board.Step(pawl.MakeOrd(n+1, 0)); s != nil && f(s) {
+		s, err := d.nodeStep(n + 1)
+		if err != nil {
+			return nil, err
+		}
+		if f(s) {
 			found = append(found, n+1)
 		}
 	}
-	return found
+	return found, nil
 }
 
 // failureOf answers why a node has failed, as far as that was read.
@@ -216,14 +226,26 @@ func (d *Decision) failureOf(n int) *pawl.Failure {
 	return &f
 }
 
-// release unblocks what is behind none of the failed nodes any more.
-func (d *Decision) release(failed []int) {
-	still := d.behind(failed...)
+// release unblocks what is behind no failed node any more.
+func (d *Decision) release() error {
+	failed, err := d.failedNodes()
+	if err != nil {
+		return err
+	}
+	still, err := d.behind(failed...)
+	if err != nil {
+		return err
+	}
 	for n := range d.Definition.Nodes {
-		if s := d.Board.Step(pawl.MakeOrd(n+1, 0)); s.Mark == pawl.Blocked && !still[n+1] {
+		s, err := d.nodeStep(n + 1)
+		if err != nil {
+			return err
+		}
+		if s.Mark == pawl.Blocked && still[n+1] == nil {
 			d.unblock(s)
 		}
 	}
+	return nil
 }
 
 // Adopt completes a pending step of a job that has not started with the output
@@ -248,7 +270,10 @@ func (d *Decision) preset(s *pawl.Step, event machine.Event, output json.RawMess
 	d.job().Open--
 	d.Board.SaveJob()
 	for _, n := range d.node(s.Ord).Dependents {
-		next := d.Board.Step(pawl.MakeOrd(n, 0))
+		next, err := d.nodeStep(n)
+		if err != nil {
+			return err
+		}
 		next.Unmet--
 		d.Board.Save(next)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -232,7 +231,7 @@ func (s *scenario) command(verb string, args []string) error {
 	case "lose":
 		return s.lose(ords[0])
 	case "fire":
-		return s.fireOne(ords[0], slices.Contains(args, "blind"))
+		return s.fireOne(ords[0])
 	case "end":
 		return s.endOne(ords[0], strings.Join(args[1:], " "))
 	}
@@ -340,11 +339,11 @@ func (s *scenario) reportOne(ord pawl.Ord, args []string) error {
 	return s.report(false, o)
 }
 
-func (s *scenario) fireOne(ord pawl.Ord, blind bool) error {
+func (s *scenario) fireOne(ord pawl.Ord) error {
 	if at := s.steps[ord].DueAt; at == 0 || at > s.now {
 		return nil
 	}
-	return s.fire(ord, blind)
+	return s.fire(ord)
 }
 
 func (s *scenario) fireJob() error {

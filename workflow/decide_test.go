@@ -16,7 +16,7 @@ import (
 )
 
 // A trial is one job in memory: what a store would hold of it, and its trail.
-// Its commands put the same steps in sight as the engine's do.
+// A decision sees exactly what its read set brings.
 type trial struct {
 	def   *workflow.Definition
 	judge judge
@@ -30,6 +30,8 @@ type trial struct {
 	children map[pawl.Ord]*child
 	signals  []*pawl.Signal
 	leaves   func(*pawl.Step) bool // what workers leave in the queue
+
+	narrow func(command string, r workflow.ReadSet) workflow.ReadSet // of what a command asks for; nil: all of it
 }
 
 // A child is the child job of a step.
@@ -75,6 +77,7 @@ func newTrial(def *workflow.Definition, j judge) *trial {
 // as the store reads them, and only of the steps in sight.
 type desk struct {
 	of       *trial
+	sight    *workflow.Sight
 	job      pawl.Job
 	unlocked bool // Job answers nil, and the job must stay as it is
 	jobSaved bool
@@ -83,29 +86,49 @@ type desk struct {
 	moves    []move
 	fault    error // of how the board was used
 
-	parent   *pawl.Step // nil: out of sight
-	deaf     bool       // signals are out of sight
+	parent   *pawl.Step // nil: there is none
 	children []pawl.Ord // that were made
 	taken    map[*pawl.Signal]pawl.Ord
 }
 
 var _ workflow.Board = (*desk)(nil)
 
-func (w *trial) desk(sight []pawl.Ord) *desk {
-	b := &desk{of: w, job: w.job, saved: make(map[pawl.Ord]bool), deaf: true, taken: make(map[*pawl.Signal]pawl.Ord)}
+// desk returns the board of a command that asks for what is in reads.
+func (w *trial) desk(command string, reads ...workflow.ReadSet) *desk {
+	r := merge(reads...)
+	if w.narrow != nil {
+		r = w.narrow(command, r)
+	}
+	b := &desk{of: w, job: w.job, saved: make(map[pawl.Ord]bool), taken: make(map[*pawl.Signal]pawl.Ord)}
 	if w.parent != nil {
 		c := *w.parent
 		b.parent = &c
 	}
 	b.job.Output, b.job.Error = nil, nil
-	for _, ord := range sight {
-		if s := w.steps[ord]; s != nil && b.Step(ord) == nil {
+	all := make([]*pawl.Step, len(w.ords))
+	for i, ord := range w.ords {
+		all[i] = w.steps[ord]
+	}
+	b.sight = r.Sight(all)
+	for _, s := range all {
+		if b.sight.Sees(s.Ord) {
 			c := *s
 			c.Input, c.Output, c.Error = nil, nil, nil
 			b.steps = append(b.steps, &c)
 		}
 	}
 	return b
+}
+
+// merge returns what several commands of one transaction ask for.
+func merge(reads ...workflow.ReadSet) (all workflow.ReadSet) {
+	for _, r := range reads {
+		all.Steps = append(all.Steps, r.Steps...)
+		all.Waiting = max(all.Waiting, r.Waiting)
+		all.Nodes, all.Open = all.Nodes || r.Nodes, all.Open || r.Open
+		all.Signals, all.Parent = all.Signals || r.Signals, all.Parent || r.Parent
+	}
+	return all
 }
 
 func (b *desk) Job() *pawl.Job {
@@ -115,14 +138,17 @@ func (b *desk) Job() *pawl.Job {
 	return &b.job
 }
 
-func (b *desk) Step(ord pawl.Ord) *pawl.Step {
+func (b *desk) Step(ord pawl.Ord) (*pawl.Step, error) {
 	for _, s := range b.steps {
 		if s.Ord == ord {
-			return s
+			return s, nil
 		}
 	}
-	return nil
+	return nil, b.sight.Step(ord)
 }
+
+func (b *desk) Open() error                  { return b.sight.Open() }
+func (b *desk) Waiting() ([]pawl.Ord, error) { return b.sight.Waiting() }
 
 func (b *desk) Steps(f func(*pawl.Step)) {
 	for _, s := range b.steps {
@@ -131,9 +157,10 @@ func (b *desk) Steps(f func(*pawl.Step)) {
 }
 
 func (b *desk) Make(ord pawl.Ord) *pawl.Step {
-	if b.of.steps[ord] != nil || b.Step(ord) != nil {
+	if there, _ := b.Step(ord); b.of.steps[ord] != nil || there != nil {
 		b.fault = fmt.Errorf("step %v is made twice", ord)
 	}
+	b.sight.Add(ord)
 	s := &pawl.Step{StepKey: pawl.StepKey{Job: b.job.Key(), Ord: ord}}
 	s.State = lifecycle.StepPending
 	b.steps, b.saved[ord] = append(b.steps, s), true
@@ -166,8 +193,14 @@ func (b *desk) Save(s *pawl.Step) {
 		b.saved[s.Ord] = true
 	}
 }
-func (b *desk) SaveJob()           { b.jobSaved = true }
-func (b *desk) Parent() *pawl.Step { return b.parent }
+func (b *desk) SaveJob() { b.jobSaved = true }
+
+func (b *desk) Parent() (*pawl.Step, error) {
+	if b.job.Parent == 0 {
+		return nil, nil
+	}
+	return b.parent, b.sight.Parent()
+}
 
 func (b *desk) Spawn(s *pawl.Step, _ *workflow.Born) (string, error) {
 	if b.of.children[s.Ord] != nil || slices.Contains(b.children, s.Ord) {
@@ -177,17 +210,14 @@ func (b *desk) Spawn(s *pawl.Step, _ *workflow.Born) (string, error) {
 	return fmt.Sprintf("j_%d", s.Ord), nil
 }
 
-func (b *desk) Signals() ([]*pawl.Signal, bool) {
-	if b.deaf {
-		return nil, false
-	}
+func (b *desk) Signals() ([]*pawl.Signal, error) {
 	var free []*pawl.Signal
 	for _, s := range b.of.signals {
 		if s.Taken == 0 && b.taken[s] == 0 {
 			free = append(free, s)
 		}
 	}
-	return free, true
+	return free, b.sight.Signals()
 }
 
 func (b *desk) Take(signal *pawl.Signal, s *pawl.Step) { b.taken[signal] = s.Ord }
@@ -197,9 +227,6 @@ func (b *desk) Take(signal *pawl.Signal, s *pawl.Step) { b.taken[signal] = s.Ord
 func (b *desk) commit() error {
 	if b.fault != nil {
 		return b.fault
-	}
-	if b.jobSaved && b.unlocked {
-		return fmt.Errorf("the job was changed without its lock")
 	}
 	if !b.jobSaved && jobRow(&b.job) != jobRow(&b.of.job) {
 		return fmt.Errorf("the job was changed and not saved: %+v, was %+v", jobRow(&b.job), jobRow(&b.of.job))
@@ -284,13 +311,23 @@ func jobRow(j *pawl.Job) row {
 // do runs one transaction.
 func (w *trial) do(b *desk, answers workflow.Answers, f func(*workflow.Decision) error) error {
 	d := &workflow.Decision{Definition: w.def, Board: b, Now: w.now, Jitter: func() float64 { return 0.5 }, Answers: answers}
-	if b.unlocked {
-		d.Definition = nil
-	}
 	if err := f(d); err != nil {
 		return err
 	}
 	return b.commit()
+}
+
+// blindly stores an outcome without the job and its definition, as who does not
+// know them does.
+func (b *desk) blindly(s *pawl.Step, r workflow.Report) error {
+	saved := b.jobSaved
+	b.unlocked, b.jobSaved = true, false
+	defer func() { b.unlocked, b.jobSaved = false, saved }()
+	err := (&workflow.Decision{Board: b, Now: b.of.now}).Report(s, r)
+	if err == nil && b.jobSaved {
+		err = fmt.Errorf("the job was changed without its lock")
+	}
+	return err
 }
 
 // selected answers the places of the steps for which f holds, ascending.
@@ -329,29 +366,24 @@ func (w *trial) isRunning(s *pawl.Step) bool {
 	return s.State == lifecycle.StepInProgress && !w.isFan(s) && !w.waits(s)
 }
 
-// waiting answers what the engine reads of the steps that wait for a slot.
-func (w *trial) waiting() []pawl.Ord {
-	if !w.def.MayWait(w.job.WorkerCount) && !w.job.Paused {
-		return nil
-	}
-	ords := w.selected(func(s *pawl.Step) bool { return s.Mark == pawl.Waiting })
-	return ords[:min(len(ords), w.job.WorkerCount)]
-}
-
 func (w *trial) start() error {
-	var sight []pawl.Ord
-	for _, n := range w.def.Roots() {
-		sight = append(sight, pawl.MakeOrd(n, 0))
-	}
-	return w.do(w.desk(sight), workflow.Answers{}, func(d *workflow.Decision) error { return d.Start(workflow.Note{}) })
+	return w.do(w.desk("start", w.def.StartReads(&w.job)), workflow.Answers{}, func(d *workflow.Decision) error { return d.Start(workflow.Note{}) })
 }
 
 // claim takes enqueued steps, with the job not locked.
 func (w *trial) claim(ords ...pawl.Ord) error {
-	b := w.desk(ords)
+	var reads []workflow.ReadSet
+	for _, ord := range ords {
+		reads = append(reads, workflow.StepReads(ord))
+	}
+	b := w.desk("claim", reads...)
 	return w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
 		for _, ord := range ords {
-			if err := d.Claim(b.Step(ord), &trialWorker); err != nil {
+			s, err := b.Step(ord)
+			if err == nil {
+				err = d.Claim(s, &trialWorker)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -363,7 +395,7 @@ func (w *trial) claim(ords ...pawl.Ord) error {
 }
 
 // An outcome is a report of a step, by an engine that has the job in memory or,
-// if blind, has not, and so sees the step alone.
+// if blind, has not.
 type outcome struct {
 	ord   pawl.Ord
 	blind bool
@@ -373,25 +405,18 @@ type outcome struct {
 // report is an exchange of a worker: outcomes and, if it takes more, what is
 // enqueued in sight, in one transaction.
 func (w *trial) report(take bool, outcomes ...outcome) error {
-	waiting := w.waiting()
-	var sight []pawl.Ord
+	var reads []workflow.ReadSet
 	for _, o := range outcomes {
-		sight = append(sight, o.ord)
-		if !o.blind {
-			sight = append(sight, w.def.Reach(o.ord, false)...)
+		if o.blind {
+			reads = append(reads, workflow.StepReads(o.ord))
+		} else {
+			reads = append(reads, w.def.ReportReads(o.ord, w.job.WorkerCount))
 		}
 	}
-	b := w.desk(append(sight, waiting...))
+	b := w.desk("report", reads...)
 	return w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
 		for _, o := range outcomes {
-			s := b.Step(o.ord)
-			if s.State != lifecycle.StepInProgress {
-				continue // too late: an earlier one had it cancelled
-			}
-			if err := d.Report(s, o.Report); err != nil {
-				return err
-			}
-			if err := d.Refill(waiting); err != nil {
+			if err := b.report(d, o); err != nil {
 				return err
 			}
 		}
@@ -406,133 +431,142 @@ func (w *trial) report(take bool, outcomes ...outcome) error {
 	})
 }
 
+func (b *desk) report(d *workflow.Decision, o outcome) error {
+	s, err := b.Step(o.ord)
+	switch {
+	case err != nil || s.State != lifecycle.StepInProgress:
+		return err // or too late: an earlier one had it cancelled
+	case o.blind:
+		return b.blindly(s, o.Report)
+	}
+	if err := d.Report(s, o.Report); err != nil {
+		return err
+	}
+	return d.Refill()
+}
+
 // lose takes a step from a dead worker, with the job not locked.
 func (w *trial) lose(ord pawl.Ord) error {
-	b := w.desk([]pawl.Ord{ord})
-	b.unlocked = true
+	b := w.desk("lose", workflow.StepReads(ord))
 	f := &pawl.Failure{Class: "lost", Message: "its worker ended"}
-	return w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
-		return d.Report(b.Step(ord), workflow.Report{Event: lifecycle.StepLost, Failure: f})
+	return w.do(b, workflow.Answers{}, func(*workflow.Decision) error {
+		s, err := b.Step(ord)
+		if err != nil {
+			return err
+		}
+		return b.blindly(s, workflow.Report{Event: lifecycle.StepLost, Failure: f})
 	})
 }
 
 // An attendance is what was read and evaluated before the transaction.
 type attendance struct {
-	sight   []pawl.Ord
-	open    bool
+	reads   workflow.ReadSet
 	answers workflow.Answers
 }
 
-// prepare answers nil if nothing is marked.
+// maxMarked is how many marked steps one attendance takes.
+const maxMarked = 500
+
+// prepare returns nil if nothing is marked.
 func (w *trial) prepare() *attendance {
 	marked := w.selected(isMarked)
+	marked = marked[:min(len(marked), maxMarked)]
 	if len(marked) == 0 && w.job.Mark != pawl.Attention {
 		return nil
 	}
-	a := &attendance{answers: workflow.Answers{Starts: make(map[pawl.Ord]workflow.StartAnswer), Gathers: make(map[pawl.Ord]workflow.GatherAnswer),
+	a := &attendance{answers: workflow.Answers{Marked: marked, Starts: make(map[pawl.Ord]workflow.StartAnswer), Gathers: make(map[pawl.Ord]workflow.GatherAnswer),
 		Errors: make(map[pawl.Ord]*pawl.Failure), Ends: make(map[pawl.Ord]workflow.ChildEnd)}}
 	for _, ord := range marked {
 		a.step(w, w.steps[ord])
 	}
-	if w.job.Mark != pawl.Attention {
-		return a
+	var listeners []pawl.Ord
+	if w.job.Mark == pawl.Attention {
+		listeners = w.listeners()
+		if n := len(w.signals); n > 0 {
+			a.answers.Heard = w.signals[n-1].Seq
+		}
+		if a.answers.Ending = w.job.Open == 0; a.answers.Ending && w.job.Ending == "" {
+			a.answers.Output = w.judge.output()
+		}
 	}
-	a.sight = append(a.sight, w.listeners()...)
-	if n := len(w.signals); n > 0 {
-		a.answers.Heard = w.signals[n-1].Seq
-	}
-	if a.open = a.open || w.job.Open == 0; w.job.Open == 0 && w.job.Ending == "" {
-		a.answers.Output = w.judge.output()
-	}
+	a.reads = w.def.AttendReads(&w.job, listeners, &a.answers)
 	return a
 }
 
-// listeners answers the steps that wait for a signal, and what they touch.
-func (w *trial) listeners() (sight []pawl.Ord) {
-	for _, ord := range w.selected(func(s *pawl.Step) bool {
+// listeners returns the steps that wait for a signal.
+func (w *trial) listeners() []pawl.Ord {
+	return w.selected(func(s *pawl.Step) bool {
 		return w.waits(s) && s.State == lifecycle.StepInProgress && w.def.Node(s.Ord.Node()).Kind == workflow.KindEvent
-	}) {
-		sight = append(sight, w.def.Reach(ord, false)...)
-	}
-	return sight
+	})
 }
 
 func (a *attendance) step(w *trial, s *pawl.Step) {
-	a.sight = append(a.sight, w.def.Reach(s.Ord, true)...)
 	switch {
 	case s.State == lifecycle.StepPending && s.Unmet == 0 && s.Claims == 0:
-		answer := w.judge.start(s.Ord)
-		a.answers.Starts[s.Ord] = answer
-		a.open = a.open || answer.Failure != nil
+		a.answers.Starts[s.Ord] = w.judge.start(s.Ord)
 	case s.State == lifecycle.StepInProgress && w.isFan(s):
 		if s.DueEvent == lifecycle.StepFailPermanently {
-			a.open, a.answers.Errors[s.Ord] = true, s.Error
+			a.answers.Errors[s.Ord] = s.Error
 		} else if s.Made == s.Total && s.Live == 0 {
-			answer := w.judge.gather(s.Ord)
-			a.answers.Gathers[s.Ord] = answer
-			a.open = a.open || answer.Failure != nil
+			a.answers.Gathers[s.Ord] = w.judge.gather(s.Ord)
 		}
 	case s.State == lifecycle.StepInProgress && w.def.Node(s.Ord.Node()).Kind == workflow.KindWorkflow:
 		c := w.children[s.Ord]
 		if c.end != nil {
 			a.answers.Ends[s.Ord] = *c.end
-			a.open = a.open || c.end.Failure != nil
 		} else if s.DueEvent == lifecycle.StepCancel {
 			c.asked = true
 		}
-	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError:
-		a.open, a.answers.Errors[s.Ord] = true, s.Error
+	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && w.def.Exhausted(s) != "":
+		a.answers.Errors[s.Ord] = s.Error
 	}
 }
 
 func (w *trial) attend(a *attendance) error {
-	waiting := w.waiting()
-	sight := append(slices.Clone(a.sight), waiting...)
-	if a.open {
-		sight = append(sight, w.selected(func(s *pawl.Step) bool { return isOpen(s) || isMarked(s) })...)
-	}
-	b := w.desk(sight)
-	b.deaf = false
-	return w.do(b, a.answers, func(d *workflow.Decision) error {
+	return w.do(w.desk("attend", a.reads), a.answers, func(d *workflow.Decision) error {
 		if err := d.Attend(); err != nil {
 			return err
 		}
-		return d.Refill(waiting)
+		return d.Refill()
 	})
 }
 
 // fire applies the deadline of a step.
-func (w *trial) fire(ord pawl.Ord, blind bool) error {
-	waiting := w.waiting()
-	sight := []pawl.Ord{ord}
-	if !blind {
-		sight = w.def.Reach(ord, false)
-	}
-	b := w.desk(append(sight, waiting...))
+func (w *trial) fire(ord pawl.Ord) error {
+	b := w.desk("fire", w.def.FireReads(ord, w.job.WorkerCount))
 	return w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
-		if err := d.Fire(b.Step(ord)); err != nil {
+		s, err := b.Step(ord)
+		if err != nil {
 			return err
 		}
-		return d.Refill(waiting)
+		if err := d.Fire(s); err != nil {
+			return err
+		}
+		return d.Refill()
 	})
 }
 
 func (w *trial) cancel(reason string) error {
-	return w.do(w.desk(w.selected(isOpen)), workflow.Answers{}, func(d *workflow.Decision) error {
+	return w.do(w.desk("cancel", workflow.CancelReads()), workflow.Answers{}, func(d *workflow.Decision) error {
 		return d.Cancel(workflow.Note{Reason: reason})
 	})
 }
 
-// operate is what an operator does, with all nodes in sight.
+// operate is what an operator does to the step at ord, or to the job if that is 0.
 func (w *trial) operate(ord pawl.Ord, do func(d *workflow.Decision, s *pawl.Step) error) error {
-	waiting := w.selected(func(s *pawl.Step) bool { return s.Mark == pawl.Waiting })
-	sight := append(w.selected(func(s *pawl.Step) bool { return s.Ord.Instance() == 0 || s.Ord == ord }), waiting...)
-	b := w.desk(sight)
+	b := w.desk("operate", workflow.OperateReads(ord))
 	return w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
-		if err := do(d, b.Step(ord)); err != nil {
+		var s *pawl.Step
+		if ord != 0 {
+			var err error
+			if s, err = b.Step(ord); err != nil {
+				return err
+			}
+		}
+		if err := do(d, s); err != nil {
 			return err
 		}
-		return d.Refill(waiting)
+		return d.Refill()
 	})
 }
 

@@ -26,11 +26,6 @@ func (d *Decision) wait(s *pawl.Step, answer StartAnswer) error {
 	}
 	w := answer.Waiting
 	n := d.node(s.Ord)
-	if n.Kind == KindEvent {
-		if _, ok := d.Board.Signals(); !ok {
-			return d.mark(s)
-		}
-	}
 	if err := d.take(s); err != nil {
 		return err
 	}
@@ -79,8 +74,8 @@ const Reused = "its result in the job that this one continues is used"
 // their coming; of several steps that wait for one name the one that began first
 // takes it.
 func (d *Decision) deliver() error {
-	if signals, ok := d.Board.Signals(); !ok || len(signals) == 0 {
-		return nil
+	if signals, err := d.signals(); err != nil || len(signals) == 0 {
+		return err
 	}
 	var waiting []*pawl.Step
 	d.Board.Steps(func(s *pawl.Step) {
@@ -99,16 +94,28 @@ func (d *Decision) deliver() error {
 	return nil
 }
 
+// signals returns those that no step has taken. Of a job that waits for none
+// nothing is asked.
+func (d *Decision) signals() ([]*pawl.Signal, error) {
+	if !d.Definition.Events {
+		return nil, nil
+	}
+	return d.Board.Signals()
+}
+
 // unheard reports whether a signal came after the listeners were looked for.
-func (d *Decision) unheard() bool {
-	signals, _ := d.Board.Signals()
-	return len(signals) > 0 && signals[len(signals)-1].Seq > d.Answers.Heard
+func (d *Decision) unheard() (bool, error) {
+	signals, err := d.signals()
+	return len(signals) > 0 && signals[len(signals)-1].Seq > d.Answers.Heard, err
 }
 
 // hear gives s the oldest signal of its name, if there is one.
 func (d *Decision) hear(s *pawl.Step) error {
 	n := d.node(s.Ord)
-	signals, _ := d.Board.Signals()
+	signals, err := d.Board.Signals()
+	if err != nil {
+		return err
+	}
 	for _, signal := range signals {
 		if signal.Name != n.Event || d.job().Mark == pawl.Attention && signal.Seq > d.Answers.Heard {
 			continue // of another name, or who has waited longer for it may be out of sight
@@ -173,8 +180,8 @@ func (d *Decision) waited(s *pawl.Step) error {
 	if s.DueEvent == lifecycle.StepSuccess {
 		return d.Report(s, Report{Event: lifecycle.StepSuccess, Output: json.RawMessage("null")})
 	}
-	if d.came(s) {
-		return nil // whoever looks at the job hands it over; the deadline stands until then
+	if came, err := d.came(s); came || err != nil {
+		return err // whoever looks at the job hands it over; the deadline stands until then
 	}
 	f := &pawl.Failure{Class: "expired", Permanent: true}
 	waited := time.Duration(d.Now-s.StartedAt) * time.Microsecond
@@ -221,9 +228,12 @@ func (d *Decision) childEnded(s *pawl.Step) error {
 }
 
 // came reports whether a signal for s came in time, and is yet to be delivered.
-func (d *Decision) came(s *pawl.Step) bool {
-	signals, _ := d.Board.Signals()
+func (d *Decision) came(s *pawl.Step) (bool, error) {
+	if d.node(s.Ord).Kind != KindEvent {
+		return false, nil
+	}
+	signals, err := d.Board.Signals()
 	return d.job().Mark == pawl.Attention && slices.ContainsFunc(signals, func(g *pawl.Signal) bool {
 		return g.Name == d.node(s.Ord).Event && g.At < s.DueAt
-	})
+	}), err
 }

@@ -22,6 +22,33 @@ type play struct {
 	log                                func(format string, args ...any)
 }
 
+// adopt makes the job the child of another.
+func (p *play) adopt() {
+	p.job.Parent, p.job.ParentStep = 7, pawl.MakeOrd(1, 0)
+	p.parent = &pawl.Step{StepKey: pawl.StepKey{Job: 7, Ord: p.job.ParentStep}}
+	p.parent.State = lifecycle.StepInProgress
+}
+
+// preset gives some of the first steps a result, as in a job that continues
+// another.
+func (p *play) preset() error {
+	p.job.Continues = 8
+	for n := range p.def.Nodes {
+		ord := pawl.MakeOrd(n+1, 0)
+		if node := &p.def.Nodes[n]; len(node.Needs) > 0 || node.Hook != workflow.NoHook || !p.roll.one(2) {
+			continue
+		}
+		err := p.operate(ord, func(d *workflow.Decision, s *pawl.Step) error {
+			return d.Preset(s, json.RawMessage(`"known"`), workflow.Note{Actor: "ann"})
+		})
+		if err != nil {
+			return err
+		}
+		p.plan.settled[ord] = fate{state: lifecycle.StepResolvedManually}
+	}
+	return nil
+}
+
 // An act is something that may happen next.
 type act struct {
 	name string
@@ -33,6 +60,11 @@ const maxTurns = 5000
 
 // play goes on until nothing can happen any more.
 func (p *play) play() error {
+	if p.plan.continues {
+		if err := p.preset(); err != nil {
+			return err
+		}
+	}
 	for turn := 0; ; turn++ {
 		acts := p.acts(turn)
 		if len(acts) == 0 {
@@ -221,7 +253,7 @@ func (p *play) outcome(add func(string, func() error), s *pawl.Step) {
 	case ending == timesOut && s.DueEvent == lifecycle.StepTimeout:
 		add("overdue "+key, func() error {
 			p.now = max(p.now, s.DueAt)
-			return p.fire(s.Ord, p.roll.one(4))
+			return p.fire(s.Ord)
 		})
 	}
 	if asked {
@@ -290,7 +322,7 @@ func (p *play) deadlines(add func(string, func() error), idle bool) {
 			if s.DueEvent == lifecycle.StepQueueTimeout {
 				p.queued[ord]++
 			}
-			return p.fire(ord, p.roll.one(4))
+			return p.fire(ord)
 		})
 	}
 }

@@ -56,6 +56,8 @@ type plan struct {
 	pauses      bool
 	meddles     bool // an operator settles steps now and then
 	cancelAt    int  // the turn at which the job is cancelled, or -1
+	slots       int  // that a quota leaves the job
+	continues   bool // another job: some steps have a result at once
 
 	settled map[pawl.Ord]fate // what an operator has settled
 }
@@ -126,6 +128,13 @@ func invent(roll dice, shells [2]*workflow.Definition) (*workflow.Definition, *p
 		p.cancelAt = roll(60)
 	}
 	p.pauses, p.meddles = roll.one(4), roll.one(4)
+	if roll.one(4) {
+		def.Workers, def.AnyWorkers = workflow.MaxWorkers, true
+	}
+	p.slots, p.continues = def.Workers, roll.one(8)
+	if roll.one(2) {
+		p.slots = 1 + roll(min(def.Workers, 4))
+	}
 	p.settled = make(map[pawl.Ord]fate)
 	size, trouble := roll(13), 1+roll(12)
 	def.Nodes = make([]workflow.Node, size)
@@ -359,16 +368,21 @@ func (w *trial) describe() string {
 	return b.String()
 }
 
-// once plays one job.
-func once(roll dice, shells [2]*workflow.Definition, log func(string, ...any)) error {
+// newPlay makes one job up.
+func newPlay(roll dice, shells [2]*workflow.Definition, log func(string, ...any)) *play {
 	def, p := invent(roll, shells)
 	g := &play{trial: newTrial(def, p), plan: p, roll: roll, log: log, queued: make(map[pawl.Ord]int)}
 	g.leaves = func(s *pawl.Step) bool { return g.ending(s) == inQueue }
+	g.job.WorkerCount = p.slots
 	if roll.one(4) {
-		g.job.Parent, g.job.ParentStep = 7, pawl.MakeOrd(1, 0)
-		g.parent = &pawl.Step{StepKey: pawl.StepKey{Job: 7, Ord: g.job.ParentStep}}
-		g.parent.State = lifecycle.StepInProgress
+		g.adopt()
 	}
+	return g
+}
+
+// once plays one job.
+func once(roll dice, shells [2]*workflow.Definition, log func(string, ...any)) error {
+	g := newPlay(roll, shells, log)
 	err := g.play()
 	if err != nil {
 		log("%s", g.describe())
