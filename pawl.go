@@ -170,12 +170,21 @@ type Failure struct {
 	Class     string          `json:"class"`
 	Message   string          `json:"message"`
 	Permanent bool            `json:"permanent"`
-	Delay     Duration        `json:"delay,omitzero"` // before the next attempt; 0 leaves it to the backoff
-	Step      string          `json:"step,omitempty"` // of a job's failure: the key of the step
+	Reason    string          `json:"reason,omitempty"` // why there was no further attempt, if one was allowed to fail: "3 of 3 attempts failed"
+	Delay     Duration        `json:"delay,omitzero"`   // before the next attempt; 0 leaves it to the backoff
+	Step      string          `json:"step,omitempty"`   // of a job's failure: the key of the step
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
 }
 
 func (f *Failure) Error() string { return f.Class + ": " + f.Message }
+
+// Text returns the message, with the reason for which there was no further attempt.
+func (f *Failure) Text() string {
+	if f.Reason == "" {
+		return f.Message
+	}
+	return f.Message + " (" + f.Reason + ")"
+}
 
 // A Duration is a time.Duration that JSON writes as Go does: "1m30s".
 type Duration time.Duration

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -144,6 +145,10 @@ func TestThreeLossesArePermanent(t *testing.T) { // T7
 		if s.Status != lifecycle.StepPermanentError || s.Claims != 3 || s.Attempts != 0 {
 			t.Errorf("step %+v; want a permanent error after 3 claims and no attempt", s)
 		}
+		givenUp(t, v, "a", "its worker died 3 times", "lost", "killed")
+		then, err := p.engine.Past(t.Context(), id, pawl.Moment{Time: v.CompletedAt})
+		must(t, err)
+		givenUp(t, then, "a", "its worker died 3 times", "lost", "killed")
 		p.settled(id)
 		verify(t, p.store)
 	})
@@ -213,5 +218,41 @@ func TestAPanicIsContained(t *testing.T) { // J9, T6
 		if s := steps(v)["a"]; s.Status != lifecycle.StepComplete || s.Attempts != 2 {
 			t.Errorf("step %+v; want it complete at the second attempt", s)
 		}
+	})
+}
+
+// givenUp checks that a job, and the step because of which it failed, say that there
+// was no further attempt, and why, beside what went wrong last.
+func givenUp(t *testing.T, v *pawl.JobView, key, reason, class, message string) {
+	t.Helper()
+	of := steps(v)[key].Error
+	for what, f := range map[string]*pawl.Failure{"the step": of, "the job": v.Error} {
+		if f == nil || !f.Permanent || f.Reason != reason || f.Class != class || !strings.Contains(f.Message, message) {
+			t.Errorf("%s says %+v; want a permanent failure of class %s, because %s, that says %q", what, f, class, reason, message)
+		}
+	}
+}
+
+// TestAStepThatIsGivenUpSaysWhy: its failure and its job's are permanent and name the
+// reason, whatever ended its attempts; so do a fan-out's and its instance's.
+func TestAStepThatIsGivenUpSaysWhy(t *testing.T) { // T6, T7
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		p := startProcess(t, open(), map[string]runner.Handler{"fail": fails, "h": nop})
+		const retry = "retry: {max_attempts: 2, base: 0s, jitter: none}"
+		for src, want := range map[string][4]string{
+			"{id: a, handler: fail, " + retry + "}":                                                             {"a", "2 of 2 attempts failed", "test", "it failed"},
+			"{id: a, foreach: [1], handler: fail, " + retry + "}":                                               {"a[0]", "2 of 2 attempts failed", "test", "it failed"},
+			"{id: z, handler: h}\n  - {id: a, needs: [z], handler: nobody, queue_timeout: 10ms, " + retry + "}": {"a", "2 of 2 attempts failed", "queue_timeout", "no worker took it"},
+			"{id: b, handler: fail, retry: {max_attempts: 1}, foreach: [1, 2], parallel: 1}":                    {"b[0]", "1 of 1 attempts failed", "test", "it failed"},
+		} {
+			id := p.submit(define(t, "name: up\nsteps:\n  - "+src+"\n"), "")
+			v := p.wait(id)
+			givenUp(t, v, want[0], want[1], want[2], want[3])
+			if fan, _, is := strings.Cut(want[0], "["); is {
+				givenUp(t, v, fan, want[1], want[2], want[3])
+			}
+			p.settled(id)
+		}
+		verify(t, p.store)
 	})
 }

@@ -327,6 +327,13 @@ func (f *fold) retry(e *audit.Entry) {
 // the step's own, if that was its end: nothing has changed it since.
 func (f *fold) failure(e *audit.Entry) {
 	switch e.Event {
+	case lifecycle.StepExhaust:
+		if f.step.Error != nil {
+			last := *f.step.Error
+			last.Permanent, last.Reason, last.Delay = true, e.Reason, 0
+			f.step.Error = &last
+		}
+		return
 	case lifecycle.StepFail, lifecycle.StepTimeout, lifecycle.StepLost, lifecycle.StepQueueTimeout, lifecycle.StepFailPermanently, lifecycle.StepCancel:
 	default:
 		return // an interrupt is no failure, though it says why

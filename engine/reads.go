@@ -33,6 +33,9 @@ func ask(q *store.Query, job int64, parent pawl.StepKey, r workflow.ReadSet) {
 	}
 }
 
+// askSteps adds steps about which nothing is decided to a query.
+func askSteps(q *store.Query, keys ...pawl.StepKey) { q.Steps = append(q.Steps, keys...) }
+
 // ask adds what a decision about the job has to have in sight to a query.
 func (f *jobFacts) ask(q *store.Query, r workflow.ReadSet) { ask(q, f.id.Key(), f.parent, r) }
 

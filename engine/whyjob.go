@@ -20,7 +20,7 @@ func (q *inquiry) reason(kind pawl.ReasonKind, format string, args ...any) pawl.
 func (q *inquiry) ended() pawl.Reason {
 	text := "it ended at " + q.clock(q.job.CompletedAt)
 	if q.job.Error != nil && q.job.State != lifecycle.JobCompleted {
-		text += ": " + q.job.Error.Message
+		text += ": " + q.job.Error.Text()
 	}
 	r := q.reason(pawl.ReasonEnded, "%s", text)
 	if q.job.State != lifecycle.JobCompleted {

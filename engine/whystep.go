@@ -74,7 +74,7 @@ func (q *inquiry) shallow(s *pawl.Step) pawl.Reason {
 	}
 	r := q.stepReason(s, pawl.ReasonEnded, "it ended at %s", q.clock(s.CompletedAt))
 	if s.Error != nil && s.State != lifecycle.StepComplete {
-		r.Text += ": " + s.Error.Message
+		r.Text += ": " + s.Error.Text()
 	}
 	return r
 }

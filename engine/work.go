@@ -46,7 +46,7 @@ type register struct {
 	made *pawl.Worker
 }
 
-func (r *register) query(q *store.Query) { q.Steps = append(q.Steps, r.acquitted...) }
+func (r *register) query(q *store.Query) { askSteps(q, r.acquitted...) }
 
 func (r *register) decide(t *tx) error {
 	w := r.worker // each try begins with the worker as it was given

@@ -343,7 +343,10 @@ func (d *Decision) Report(s *pawl.Step, r Report) error {
 	case lifecycle.StepSuccess:
 		s.Output, s.CompletedAt = r.Output, d.Now
 	case lifecycle.StepFailPermanently:
-		s.Error, s.CompletedAt = orUnknown(r.Failure), d.Now
+		s.Error, s.CompletedAt = permanent(r.Failure), d.Now
+		if r.Failure != nil {
+			r.Failure = s.Error
+		}
 	case lifecycle.StepCancel:
 		s.Error, s.CompletedAt = r.Failure, d.Now
 	case lifecycle.StepQueueTimeout:
@@ -424,7 +427,8 @@ func (d *Decision) canWeigh(s *pawl.Step) (bool, error) {
 	if d.job() == nil {
 		return false, nil
 	}
-	if s.State != lifecycle.StepPermanentError && (s.State != lifecycle.StepRetryableError || d.Definition.Exhausted(s) == "") {
+	tried := s.State == lifecycle.StepRetryableError
+	if s.State != lifecycle.StepPermanentError && !tried || tried && (d.stopping() || d.Definition.Exhausted(s) == "") {
 		return true, nil
 	}
 	if knows, err := d.knowsWhy(s); err != nil || !knows {
@@ -445,11 +449,11 @@ func (d *Decision) canWeigh(s *pawl.Step) (bool, error) {
 	return unseen == nil, nil
 }
 
-// knowsWhy reports whether it is known why s failed, as far as the job or a
-// fan-out still has to be told. The error of a marked step is not in sight, and
-// an attendance that was prepared before the step failed has not read it.
+// knowsWhy reports whether it is known why s failed, as far as that is going to be
+// stored with s, its job or its fan-out. The error of a marked step is not in sight,
+// and an attendance that was prepared before the step failed has not read it.
 func (d *Decision) knowsWhy(s *pawl.Step) (bool, error) {
-	told := d.job().Ending != "" // a hook's failure is not told to the job at all
+	told := d.job().Ending != "" && s.State == lifecycle.StepPermanentError // a hook's failure is not told to the job at all
 	if s.Ord.Instance() != 0 {
 		p, err := d.step(s.Ord.Parent())
 		if err != nil {

@@ -29,7 +29,9 @@ func (d *Decision) retry(s *pawl.Step) error {
 		return d.cancel(s, Note{Reason: "the job is ending"})
 	}
 	if why := d.Definition.Exhausted(s); why != "" {
-		s.CompletedAt, s.DueAt, s.DueEvent = d.Now, 0, ""
+		last := *d.lastFailure(s)
+		last.Permanent, last.Reason, last.Delay = true, why, 0
+		s.Error, s.CompletedAt, s.DueAt, s.DueEvent = &last, d.Now, 0, ""
 		if err := d.Board.Move(s, lifecycle.StepExhaust, Note{Reason: why}); err != nil {
 			return err
 		}
@@ -288,18 +290,33 @@ func (d *Decision) instanceFailed(s *pawl.Step, f *pawl.Failure) error {
 	return d.advance(p)
 }
 
-// failure answers why s failed, naming the step.
-func (d *Decision) failure(s *pawl.Step) *pawl.Failure {
-	f := s.Error
-	if f == nil {
-		f = orUnknown(d.Answers.Errors[s.Ord])
+// lastFailure returns why s failed last.
+func (d *Decision) lastFailure(s *pawl.Step) *pawl.Failure {
+	if s.Error != nil {
+		return s.Error
 	}
+	return orUnknown(d.Answers.Errors[s.Ord])
+}
+
+// failure returns why s failed, naming the step.
+func (d *Decision) failure(s *pawl.Step) *pawl.Failure {
+	f := d.lastFailure(s)
 	if f.Step != "" {
 		return f
 	}
 	named := *f
 	named.Step = d.Definition.Key(s.Ord)
 	return &named
+}
+
+// permanent returns a failure as one after which there is no further attempt.
+func permanent(f *pawl.Failure) *pawl.Failure {
+	if f = orUnknown(f); f.Permanent {
+		return f
+	}
+	final := *f
+	final.Permanent = true
+	return &final
 }
 
 // orUnknown is f or, if a step does not say why it failed, that.

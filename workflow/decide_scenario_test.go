@@ -385,7 +385,7 @@ func describeEnd(b *strings.Builder, output json.RawMessage, f *pawl.Failure) {
 		fmt.Fprintf(b, ", output %s", output)
 	}
 	if f != nil {
-		fmt.Fprintf(b, ", error %s: %s", f.Class, f.Message)
+		fmt.Fprintf(b, ", error %s: %s", f.Class, f.Text())
 	}
 	if f != nil && f.Step != "" {
 		fmt.Fprintf(b, " (%s)", f.Step)

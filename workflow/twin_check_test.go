@@ -85,12 +85,26 @@ func (w *trial) checkStep(s *pawl.Step) error {
 		return fmt.Errorf("it has ended: completed at %d, due at %d for %q, mark %d", s.CompletedAt, s.DueAt, s.DueEvent, s.Mark)
 	case s.State == lifecycle.StepPermanentError && isWeighed(s) && (s.Error == nil || s.Error.Class == "unknown"):
 		return fmt.Errorf("it does not say why it failed")
+	case s.State == lifecycle.StepPermanentError && isWeighed(s) && !s.Error.Permanent:
+		return fmt.Errorf("it has failed for good, and its error says otherwise: %+v", s.Error)
+	case s.State == lifecycle.StepPermanentError && isWeighed(s) && !w.isFan(s) && s.Error.Reason != w.exhausted(s):
+		return fmt.Errorf("its error says %q, and %q ended its attempts", s.Error.Reason, w.exhausted(s))
 	case isBlocked(s) != w.isBehindFailed(s):
 		return fmt.Errorf("mark %d, and behind a failed step: %v", s.Mark, w.isBehindFailed(s))
 	case w.stopping() && !w.isStopping(s):
 		return fmt.Errorf("it goes on, and its job is ending")
 	}
 	return w.checkNeeds(s, n)
+}
+
+// exhausted returns why the trail says that s got no further attempt, or "".
+func (w *trial) exhausted(s *pawl.Step) string {
+	for _, m := range w.trail {
+		if m.ord == s.Ord && m.event == lifecycle.StepExhaust {
+			return m.note.Reason
+		}
+	}
+	return ""
 }
 
 // isBehindFailed holds of what a draining job keeps back: a step of its needs, or
@@ -158,8 +172,8 @@ func (p *play) over() error {
 		return fmt.Errorf("the step of the parent job is not told")
 	case j.Error == nil && j.State != lifecycle.JobCompleted:
 		return fmt.Errorf("the job is %s with error %v", j.State, j.Error)
-	case j.State != lifecycle.JobCompleted && j.Error.Class == "unknown":
-		return fmt.Errorf("the job does not say why it failed")
+	case j.State != lifecycle.JobCompleted && (j.Error.Class == "unknown" || !j.Error.Permanent):
+		return fmt.Errorf("the job does not say why it failed for good: %+v", j.Error)
 	}
 	if err := p.replay(); err != nil {
 		return err

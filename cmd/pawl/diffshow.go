@@ -70,7 +70,7 @@ func (r *runSide) summary() string {
 		text += " in " + length(time.Duration(*r.Took))
 	}
 	if r.Error != nil {
-		text += " (" + printable(r.Error.Message) + ")"
+		text += " (" + printable(r.Error.Text()) + ")"
 	}
 	return text
 }

@@ -137,7 +137,7 @@ func (a *app) blame(ctx context.Context, o orchestrator, v *pawl.JobView) {
 			why += ": step " + step
 		}
 		if f.Message != why { // "canceled" without a reason is its own
-			why += ": " + f.Message
+			why += ": " + f.Text()
 		}
 	}
 	say(a.stderr, "error", "job "+v.ID+" "+why)

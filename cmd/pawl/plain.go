@@ -126,7 +126,7 @@ func message(f *pawl.Failure) string {
 	if f == nil {
 		return ""
 	}
-	return f.Message
+	return f.Text()
 }
 
 func (t *teller) line(at time.Time, what string, state machine.State, more string) {

@@ -135,7 +135,7 @@ func (f frame) facts(s *pawl.StepView) []string {
 	case lifecycle.StepInProgress:
 		add("after %s", printable(s.Error.Message))
 	default:
-		add("%s", printable(s.Error.Message))
+		add("%s", printable(s.Error.Text()))
 	}
 	return facts
 }
