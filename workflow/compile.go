@@ -170,7 +170,7 @@ func (c *compilation) reorder(order []string) {
 
 func (c *compilation) node(s source) Node {
 	n := Node{
-		ID: s.ID, Hook: s.hook, Kind: s.kind(), Queue: cmp.Or(s.Queue, DefaultQueue), Priority: s.Priority, QueueTimeout: s.QueueTimeout,
+		ID: s.ID, Hook: s.hook, Kind: s.kind(), Queue: cmp.Or(s.Queue, DefaultQueue), Priority: s.Priority, QueueTimeout: s.QueueTimeout, Isolation: s.Isolation,
 		Parallel: s.Parallel, Timeout: s.Timeout, Retry: s.Retry, Output: s.Output, HasIf: s.If != "", HasForeach: s.Foreach != nil,
 		Matrix: s.Matrix, path: s.path,
 	}

@@ -64,6 +64,15 @@ const (
 	OutputJSON  OutputMode = "json"  // the JSON value that was written
 )
 
+// Isolation is what becomes of a step whose worker is cut off from the database.
+type Isolation string
+
+// The kinds of isolation.
+const (
+	IsolationRun  Isolation = "run"  // it goes on, though another worker may be given it
+	IsolationStop Isolation = "stop" // it has ended before another worker is given it
+)
+
 // DefaultQueue is the queue of every step that names none.
 const DefaultQueue = "default"
 
@@ -113,6 +122,7 @@ type Node struct {
 
 	Priority     int           // on top of the job's
 	QueueTimeout time.Duration // the limit of the time in the queue; 0 is none
+	Isolation    Isolation     // empty is IsolationRun
 
 	Approval *Approval     // of an approval
 	Event    string        // of an event: its name

@@ -158,11 +158,14 @@ func (e *examiner) companions(path string, v *document.Value, kind Kind, m map[s
 	}
 	if kind.Waits() {
 		only("timeout", false, ownLimit[kind])
-		for _, key := range []string{"retry", "output", "queue", "priority", "queue_timeout"} {
+		for _, key := range []string{"retry", "output", "queue", "priority", "queue_timeout", "isolation"} {
 			only(key, false, "it belongs to "+strings.Join(workKinds, ", "))
 		}
 		delete(m, "retry")
 		return
+	}
+	if m["isolation"] == string(IsolationRun) {
+		delete(m, "isolation") // as if it was not written
 	}
 	retry, _ := m["retry"].(map[string]any)
 	if codes, _ := retry["permanent_exit_codes"].([]any); len(codes) > 0 && !process {

@@ -86,6 +86,7 @@ type Step struct {
 	Queue        string        `json:"queue,omitempty"` // default DefaultQueue
 	Priority     int           `json:"priority,omitempty"`
 	QueueTimeout time.Duration `json:"-"` // default none
+	Isolation    Isolation     `json:"isolation,omitempty"`
 }
 
 // ApprovalStep asks a person.

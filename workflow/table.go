@@ -170,11 +170,13 @@ var stepShape = &document.Shape{Kind: document.ShapeObject, OneOf: stepKinds, Ap
 		Doc: "Which steps of a queue go first, on top of the job's priority: each point is worth a minute of waiting."},
 	{Name: "queue_timeout", Shape: durationShape,
 		Doc: "The limit of the time in the queue; one that passes counts as an attempt. Without it there is none."},
+	{Name: "isolation", Shape: &document.Shape{Kind: document.ShapeText, Words: []string{string(IsolationRun), string(IsolationStop)}},
+		Doc: "What becomes of the step when its worker is cut off from the database: run goes on, so that another worker may run it meanwhile; stop ends it before any other worker is given it. Default run, unless the worker says otherwise."},
 }}
 
 // hookKeys are the keys of a step that a hook has too.
 var hookKeys = []string{
-	"id", "if", "env", "dir", "output", "timeout", "retry", "command", "run", "http", "handler", "with", "queue", "priority", "queue_timeout",
+	"id", "if", "env", "dir", "output", "timeout", "retry", "command", "run", "http", "handler", "with", "queue", "priority", "queue_timeout", "isolation",
 }
 
 // hookShape is a step that is run when all others have ended: nothing is left
