@@ -101,7 +101,8 @@ func stands(r *pawl.Record, due store.Due, now int64) bool {
 // Terminate ends a worker and releases what it held: its steps are lost, and
 // tried again by others (J9, T1).
 func (e *Engine) Terminate(ctx context.Context, worker int64, note workflow.Note) error {
-	return e.committer.one(ctx, &release{worker: worker, note: note, end: true})
+	r := &release{worker: worker, note: note, end: true}
+	return e.release(ctx, r, r)
 }
 
 // Takeover releases at once what workers of processes held that are known to be dead.
@@ -127,54 +128,6 @@ func (e *Engine) Takeover(ctx context.Context, gone func(*pawl.Worker) bool) err
 	}
 	e.evaluator.bury(ctx, health.Proven(seen))
 	return nil
-}
-
-// A release takes the steps of a worker that is dead or has ended away from it.
-// It does not touch their jobs: it leaves the outcomes to be weighed.
-type release struct {
-	worker int64
-	note   workflow.Note
-	end    bool // terminate the worker, unless it has ended
-
-	interrupt bool // the steps are interrupted, and not lost: somebody wants it so, or they cannot be the cause
-}
-
-func (r *release) query(q *store.Query) {
-	q.Workers = append(q.Workers, r.worker)
-	q.Held = append(q.Held, r.worker)
-}
-
-func (r *release) decide(t *tx) error {
-	w := t.worker(r.worker)
-	if w == nil {
-		return pawl.Errorf(pawl.NotFound, "there is no worker with key %d", r.worker)
-	}
-	if r.end && w.State != lifecycle.WorkerTerminated {
-		if err := t.moveWorker(w, lifecycle.WorkerTerminate, r.note); err != nil {
-			return err
-		}
-	}
-	if !lifecycle.Worker.Ended(w.State) {
-		return nil
-	}
-	for _, k := range t.held(r.worker) {
-		if err := r.lose(t, w, k); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *release) lose(t *tx, w *pawl.Worker, k pawl.StepKey) error {
-	s, j := t.step(k), t.job(k.Job)
-	if s == nil || j == nil || s.State != lifecycle.StepInProgress || s.Worker != r.worker {
-		return nil
-	}
-	if r.interrupt {
-		return blindly(t, s, j).Report(s, interrupted(w, r.note))
-	}
-	f := &pawl.Failure{Class: "lost", Message: "its worker " + w.ID.Public(pawl.WorkerPrefix) + " ended: " + r.note.Reason}
-	return blindly(t, s, j).Report(s, workflow.Report{Event: lifecycle.StepLost, Failure: f, Note: workflow.Note{Reason: r.note.Reason}})
 }
 
 // blindly answers a decision about s that stores an outcome and leaves it to be

@@ -31,11 +31,16 @@ func newDefinitions(v store.Views) *definitions {
 // definitionKey answers the key of the definition with that hash.
 func definitionKey(hash [32]byte) int64 { return int64(binary.BigEndian.Uint64(hash[:8]) >> 1) }
 
+// known returns a definition from memory, or nil.
+func (d *definitions) known(key int64) *workflow.Definition {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.byKey[key]
+}
+
 // get answers a stored definition.
 func (d *definitions) get(ctx context.Context, key int64) (*workflow.Definition, error) {
-	d.mu.Lock()
-	def := d.byKey[key]
-	d.mu.Unlock()
+	def := d.known(key)
 	if def != nil {
 		return def, nil
 	}

@@ -380,9 +380,6 @@ func (v *evaluator) deal(ctx context.Context, a *store.Agenda) time.Duration {
 	for _, p := range a.Pending {
 		v.pending(p.Job)
 	}
-	for _, worker := range a.Orphans {
-		v.release(ctx, &release{worker: worker, note: workflow.Note{Reason: "it had ended while it held steps"}})
-	}
 	return v.fire(ctx, a.Due)
 }
 
@@ -466,13 +463,12 @@ func (v *evaluator) reap(ctx context.Context, judge *health.Judge, r *health.Rep
 
 func (v *evaluator) bury(ctx context.Context, dead []health.Death) {
 	for _, d := range dead {
-		v.release(ctx, &release{worker: d.Worker, note: workflow.Note{Reason: d.Reason()}, end: true, interrupt: !d.Counts})
-	}
-}
-
-func (v *evaluator) release(ctx context.Context, r *release) {
-	if err := v.e.committer.one(ctx, r); err != nil && pawl.KindOf(err) != pawl.Conflict && ctx.Err() == nil {
-		v.e.log.Error("a dead worker could not be released; it is tried again", "worker", r.worker, "error", err)
+		r := &release{worker: d.Worker, note: workflow.Note{Reason: d.Reason(), Metadata: endNote(d)},
+			end: d.Cause != health.Ended, interrupt: !d.Counts, quiet: d.Quiet}
+		err := v.e.release(ctx, r, r)
+		if err != nil && pawl.KindOf(err) != pawl.Conflict && ctx.Err() == nil {
+			v.e.log.Error("a dead worker could not be released; it is tried again", "worker", d.Worker, "error", err)
+		}
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 
 // A hand is a worker that the test moves itself.
 type hand struct {
-	p      *process
-	worker *pawl.Worker
+	p       *process
+	worker  *pawl.Worker
+	release func() // of its name
 }
 
 // hand registers a worker for the handlers, held as a living one is.
@@ -38,7 +39,7 @@ func (p *process) hand(handlers ...string) *hand {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return &hand{p, self}
+	return &hand{p, self, release}
 }
 
 // claim takes exactly n steps.

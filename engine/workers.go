@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 
@@ -66,7 +67,8 @@ func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change)
 	if _, err := lifecycle.Worker.Next(w.State, lifecycle.WorkerTerminate); err != nil {
 		return e.MoveWorker(ctx, id.Key(), lifecycle.WorkerTerminate, noteOf(c)) // which refuses
 	}
-	return e.committer.one(ctx, r.once(&release{worker: id.Key(), note: noteOf(c), end: true, interrupt: true}, nil, nil))
+	end := &release{worker: id.Key(), note: noteOf(c), end: true, interrupt: true}
+	return e.release(ctx, end, r.once(end, nil, nil))
 }
 
 func (e *Engine) findWorker(ctx context.Context, id pawl.ID) (*pawl.Worker, error) {
@@ -145,6 +147,8 @@ type WorkerEnd struct {
 	Operator bool // not the engine, which takes a worker for dead that is silent, nor the worker itself
 	Actor    string
 	Reason   string
+
+	spared bool // the worker's steps have lost nothing by it
 }
 
 // WorkerEnd answers who has ended a worker, and why.
@@ -159,6 +163,8 @@ func (e *Engine) WorkerEnd(ctx context.Context, key int64) (end WorkerEnd, err e
 	}
 	last := moves[len(moves)-1]
 	end = WorkerEnd{Actor: last.Actor, Reason: last.Reason}
+	var told endMetadata
+	end.spared = json.Unmarshal(last.Metadata, &told) == nil && told.Spared
 	end.Operator = last.To == lifecycle.WorkerTerminated && last.Actor != actorEngine && last.Actor != w.ID.Public(pawl.WorkerPrefix)
 	return end, nil
 }

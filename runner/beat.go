@@ -51,12 +51,16 @@ func (w *Worker) beat() {
 const beatAgain = 200 * time.Millisecond
 
 func (w *Worker) beatOnce() error {
-	p := w.pulse()
+	p, sent := w.pulse(), time.Now()
 	said, err := w.config.Store.Beat(w.life, p)
 	if err != nil {
 		return err
 	}
-	w.stop(said.Stops)
+	if !lifecycle.Worker.Ended(said.State) {
+		w.renew(p.Worker, sent)
+	}
+	w.stop(said.Stops, ErrCanceled)
+	w.stop(said.Taken, errEnded)
 	w.tell(news{p.Worker, said.State, said.Work})
 	w.spare(p.Worker, said.State)
 	return nil
@@ -69,6 +73,9 @@ func (w *Worker) pulse() store.Pulse {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := store.Pulse{Node: w.config.Node, Clock: pawl.Micros(time.Now()), Worker: w.self.Key()}
+	for k := range w.running {
+		p.Claims = append(p.Claims, store.Stop{StepKey: k.StepKey, Claim: k.claim})
+	}
 	if free > 0 {
 		p.Routes = w.self.Routes
 	}
@@ -101,12 +108,12 @@ func (w *Worker) learn(n news) {
 	}
 }
 
-func (w *Worker) stop(stops []store.Stop) {
+func (w *Worker) stop(stops []store.Stop, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range stops {
-		if cancel := w.running[claimKey{s.StepKey, s.Claim}]; cancel != nil {
-			cancel(ErrCanceled)
+		if o, runs := w.running[claimKey{s.StepKey, s.Claim}]; runs {
+			o.cancel(cause)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
@@ -34,6 +35,7 @@ type WorkerConfig struct {
 	Job       int64              // 0, or the key of a private job: it and its child jobs alone are served, whatever their queues
 	Limits    Limits
 	Beat      time.Duration // how often it says that it lives, and learns of work that no hint told of; default 2 s
+	Silence   time.Duration // by which the servers take it for dead, at most; see Isolation. Default 6 s, and three Beats at least
 	Poll      time.Duration // how often to ask for work while no hints are heard; default 1 s
 	Node      pawl.Node     // the process, to be said with each beat; default: none
 	Log       *slog.Logger  // default: discarded
@@ -41,6 +43,12 @@ type WorkerConfig struct {
 	// Scarce answers why there is too little memory or disk to go on, or "". It is
 	// asked with each beat. While there is, the worker pauses itself (J9). nil: never.
 	Scarce func() string
+
+	// Isolation is what becomes of everything that runs here when no beat is answered:
+	// workflow.IsolationRun, the default, goes on, but for steps whose definition says
+	// stop; workflow.IsolationStop ends all of it so early that it is over before the
+	// Silence is. A handler that does not heed its context cannot be ended.
+	Isolation workflow.Isolation
 
 	// Tee sees what steps print, live. nil is none. See LogConfig.Tee.
 	Tee func(t *Task, stream string, p []byte)
@@ -65,6 +73,9 @@ func (c WorkerConfig) withDefaults() WorkerConfig {
 	}
 	if c.Beat <= 0 {
 		c.Beat = 2 * time.Second
+	}
+	if c.Silence <= 0 {
+		c.Silence = max(health.Silence, 3*c.Beat)
 	}
 	if c.Poll <= 0 {
 		c.Poll = time.Second
@@ -104,10 +115,17 @@ type Worker struct {
 	actor   string // its public id
 	release func() // of the name that tells its life
 	offer   *engine.Offer
-	running map[claimKey]context.CancelCauseFunc
+	running map[claimKey]occupant
+	lease   lease
 	hurried bool  // what runs is interrupted, and so is what a visit under way still brings
 	scarce  bool  // the same, for as long as there is too little memory or disk
 	fate    error // why the worker has ended, if that was not asked of it here
+}
+
+// An occupant is a claim that runs here.
+type occupant struct {
+	cancel   context.CancelCauseFunc
+	isolated bool // it must not overlap with another claim of the step
 }
 
 // A claimKey tells the claims of a step apart.
@@ -123,7 +141,8 @@ func Start(ctx context.Context, c WorkerConfig) (*Worker, error) {
 	w := &Worker{config: c, log: c.Log, drain: make(chan struct{}), over: make(chan struct{}),
 		results: make(chan engine.Report, c.Capacity), // one for each slot: a handler that ends never waits
 		news:    make(chan news, 1), look: make(chan struct{}, 1), hungry: true,
-		running: make(map[claimKey]context.CancelCauseFunc)}
+		running: make(map[claimKey]occupant)}
+	w.lease.fuse = time.AfterFunc(never, w.cutOff)
 	w.life, w.end = context.WithCancel(context.Background())
 	if err := w.register(ctx, nil); err != nil {
 		w.end()
@@ -148,7 +167,8 @@ func (w *Worker) register(ctx context.Context, before *engine.Predecessor) error
 	if err != nil {
 		return err
 	}
-	record := pawl.Worker{ID: id, Workspace: c.Workspace, Name: c.Name, Host: host, PID: os.Getpid(), Capacity: c.Capacity}
+	record := pawl.Worker{ID: id, Workspace: c.Workspace, Name: c.Name, Host: host, PID: os.Getpid(), Capacity: c.Capacity,
+		Metadata: engine.Declaration{Isolation: c.Isolation, Silence: pawl.Duration(c.Silence)}.Metadata()}
 	for _, queue := range c.Queues {
 		for _, name := range slices.Sorted(maps.Keys(c.Handlers)) {
 			record.Routes = append(record.Routes, pawl.Route(c.Workspace, queue, name, c.Job))
@@ -156,6 +176,7 @@ func (w *Worker) register(ctx context.Context, before *engine.Predecessor) error
 		}
 	}
 	var self *pawl.Worker
+	sent := time.Now()
 	if before == nil {
 		self, err = c.Engine.Register(ctx, record, c.Actor)
 	} else {
@@ -169,6 +190,7 @@ func (w *Worker) register(ctx context.Context, before *engine.Predecessor) error
 	w.mu.Lock()
 	w.self, w.actor, w.release, w.offer = self, self.ID.Public(pawl.WorkerPrefix), release, offer
 	w.mu.Unlock()
+	w.renew(self.Key(), sent)
 	return nil
 }
 
@@ -221,6 +243,7 @@ func (w *Worker) loop() {
 	defer close(w.over)
 	defer w.beats.Wait()
 	defer w.end()
+	defer w.lease.fuse.Stop()
 	poll := time.NewTicker(w.config.Poll)
 	defer poll.Stop()
 	for {
@@ -426,8 +449,8 @@ func (w *Worker) rest() {
 func (w *Worker) stopAll(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, cancel := range w.running {
-		cancel(cause)
+	for _, o := range w.running {
+		o.cancel(cause)
 	}
 }
 
@@ -464,6 +487,8 @@ type claim struct {
 	cancel context.CancelCauseFunc
 	actor  string
 	engine.Assignment
+
+	isolated bool
 }
 
 func (w *Worker) begin(a *engine.Assignment) *claim {
@@ -471,10 +496,14 @@ func (w *Worker) begin(a *engine.Assignment) *claim {
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.running[claimKey{a.Step.StepKey, a.Step.Claims}] = c.cancel
+	c.isolated = w.isolated(a)
+	w.running[claimKey{a.Step.StepKey, a.Step.Claims}] = occupant{c.cancel, c.isolated}
 	c.actor = w.actor
-	if w.hurried || w.scarce {
+	switch {
+	case w.hurried || w.scarce:
 		c.cancel(ErrInterrupted)
+	case c.isolated && w.lease.over():
+		c.cancel(errCutOff)
 	}
 	return c
 }
@@ -500,7 +529,7 @@ func (w *Worker) perform(c *claim) (r engine.Report) {
 			w.results <- r
 		}
 	}()
-	w.attempt(c.ctx, &c.Assignment, &r)
+	w.attempt(c.ctx, c, &r)
 	ended = false
 	return r
 }
@@ -535,7 +564,8 @@ func (w *Worker) report(r engine.Report) (next *claim) {
 }
 
 // attempt runs a handler and leaves in r what became of it.
-func (w *Worker) attempt(ctx context.Context, a *engine.Assignment, r *engine.Report) {
+func (w *Worker) attempt(ctx context.Context, c *claim, r *engine.Report) {
+	a := &c.Assignment
 	brief, failure, err := w.brief(ctx, a)
 	*a = engine.Assignment{Step: a.Step} // without the job's inputs, which the brief holds as far as they are needed
 	if err != nil {
@@ -557,10 +587,17 @@ func (w *Worker) attempt(ctx context.Context, a *engine.Assignment, r *engine.Re
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError(limit))
 	defer cancel()
 	t := w.task(a, brief)
+	if c.isolated {
+		t.Limits.Grace = max(health.Grace(w.config.Silence, t.Limits.withDefaults().Grace), time.Millisecond)
+	}
 	defer w.closeLog(t)
 	h := w.config.Handlers[brief.Node.Handler]
 	if h == nil {
 		*r = reportOf(ctx, Result{Failure: &pawl.Failure{Class: "no_handler", Message: "this worker has no handler " + brief.Node.Handler}})
+		return
+	}
+	if ctx.Err() != nil { // nothing is begun that is to end at once
+		*r = reportOf(ctx, Result{Failure: stopped(ctx)})
 		return
 	}
 	contain(ctx, h, t, func(result Result) { *r = reportOf(ctx, checked(result, t.Limits.withDefaults().Output)) })

@@ -284,8 +284,7 @@ type Agenda struct {
 	Due     []Due          // deadlines of jobs, steps, workers and schedules that have passed, in the order of Due.Compare
 	NextDue int64          // the earliest deadline or mark that is not due, or 0
 	Pending []Ranked       // pending jobs, not paused, that no worker starts by itself (route 0), by (Rank, Job)
-	Orphans []int64        // workers that have ended and still hold steps in progress; they may be looked for with Living alone
-	Living  *health.Report // as Observe returns it; nil if it was not asked for
+	Living  *health.Report // as Observe returns it, and at most Limit of those that have Ended; nil if it was not asked for
 }
 
 // A Marked is a job that is marked Attention, or that has steps that are.
@@ -337,16 +336,18 @@ type Pulse struct {
 	Clock  int64     // the time by the process's own clock
 	Worker int64     // the key of its worker, or 0
 	Routes []int64   // on which the worker could take something on
+	Claims []Stop    // that the worker runs
 }
 
 // A Pulsed is the answer to a beat.
 type Pulsed struct {
 	State machine.State // of the worker; empty if there is none
 	Stops []Stop        // claims of the worker that are asked to stop (a cancel was requested)
+	Taken []Stop        // of the claims in the Pulse, those that the worker does not have any more
 	Work  bool          // there may be something to claim on the routes
 }
 
-// A Stop is a claim that was asked to stop.
+// A Stop is a claim that is to stop, or may have to.
 type Stop struct {
 	pawl.StepKey
 	Claim int

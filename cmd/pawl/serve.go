@@ -33,6 +33,7 @@ type service struct {
 	queues    []string
 	drain     time.Duration // how long what runs may take to end
 	beat      time.Duration // how often its worker says that it lives
+	isolation string        // of all that its worker runs: run or stop
 	floor     float64       // of memory and disk, in percent
 	listen    string        // the address where it answers HTTP; empty: nowhere
 }
@@ -57,23 +58,27 @@ func (s *service) bindSilence(c *cobra.Command) {
 func (s *service) bindWorker(c *cobra.Command) {
 	c.Flags().IntVar(&s.capacity, "capacity", 10, "steps that run at once, 1 to 1000")
 	c.Flags().StringArrayVar(&s.queues, "queue", nil, "a queue to serve; may be repeated; default default")
+	c.Flags().StringVar(&s.isolation, "on-isolation", string(workflow.IsolationRun), "what becomes of what runs when this worker is cut off from the database: run goes on, stop ends it before others are given it")
 	c.Flags().Float64Var(&s.floor, "floor", 5, "percent of memory and disk below which the worker pauses itself; 0 is never")
 }
 
 // check tells what is wrong with the flags that the command has.
 func (s *service) check(c *cobra.Command) error {
 	has := func(name string) bool { return c.Flags().Lookup(name) != nil }
+	given := c.Flags().Changed
 	switch {
 	case has("capacity") && (s.capacity < 1 || s.capacity > 1000):
 		return usage("", "--capacity %d: want 1 to 1000", s.capacity)
-	case has("silence") && s.silence < health.MinSilence:
+	case given("silence") && s.silence < health.MinSilence:
 		return usage("", "--silence %s: want %s or more", s.silence, health.MinSilence)
 	case has("drain-timeout") && (s.drain < 0 || s.drain > maxDrain):
 		return usage("", "--drain-timeout %s: want 0s to %s", s.drain, maxDrain)
-	case has("beat") && (s.beat < minBeat || s.beat > maxBeat):
+	case given("beat") && (s.beat < minBeat || s.beat > maxBeat):
 		return usage("", "--beat %s: want %s to %s", s.beat, minBeat, maxBeat)
 	case has("floor") && (s.floor < 0 || s.floor > maxFloor):
 		return usage("", "--floor %g: want 0 to %d", s.floor, maxFloor)
+	case s.checkIsolation() != nil:
+		return s.checkIsolation()
 	case checkListen(s.listen) != nil:
 		return checkListen(s.listen)
 	case printable(s.name) != s.name:
@@ -87,13 +92,30 @@ func (s *service) check(c *cobra.Command) error {
 	return nil
 }
 
+// checkIsolation tells what is wrong with how a worker reckons when it is cut off.
+func (s *service) checkIsolation() error {
+	stop := s.isolation == string(workflow.IsolationStop)
+	switch {
+	case s.isolation != "" && !stop && s.isolation != string(workflow.IsolationRun):
+		return usage("", "--on-isolation %q: want %s or %s", s.isolation, workflow.IsolationRun, workflow.IsolationStop)
+	case stop && s.reckoned() < health.IsolationSilence:
+		return usage("of that time a step needs the last 2s to be ended in, and two beats before",
+			"--silence %s: with --on-isolation stop want %s or more", s.reckoned(), health.IsolationSilence)
+	case s.silence > 0 && s.beat > s.silence/beatsInSilence:
+		return usage("", "--beat %s: want a third of --silence %s, or less", s.beat, s.silence)
+	}
+	return nil
+}
+
+// reckoned returns the silence by which the process's own worker reckons.
+func (s *service) reckoned() time.Duration {
+	return cmp.Or(s.silence, max(health.Silence, beatsInSilence*s.beat))
+}
+
 // beats answers how often a worker says that it lives: where it is known how
 // long it may be silent, often enough.
 func (s *service) beats() time.Duration {
-	if s.beat != 0 {
-		return s.beat
-	}
-	return health.Beat(s.silence)
+	return cmp.Or(s.beat, health.Beat(s.reckoned()))
 }
 
 // node answers what the process says of itself, under a number made anew.
@@ -120,6 +142,7 @@ func (a *app) work(ctx context.Context, l *ledger, s *service) error {
 	worker, err := runner.Start(ctx, runner.WorkerConfig{
 		Engine: l.engine, Store: l.store, Workspace: a.workspace, Name: node.Name, Actor: a.actor(), Node: node,
 		Capacity: s.capacity, Handlers: handlers, Queues: s.queues, Beat: s.beats(), Log: a.log,
+		Silence: s.reckoned(), Isolation: workflow.Isolation(s.isolation),
 		Scarce: runner.Floor{Percent: s.floor, Folders: foldersOf(l.database)}.Scarce,
 	})
 	if err != nil {
@@ -188,7 +211,7 @@ func isClosed(c <-chan struct{}) bool {
 
 // openService opens the database with an engine as the service wants it.
 func (a *app) openService(ctx context.Context, s *service, c engine.Config) (*ledger, error) {
-	a.silence = cmp.Or(s.silence, beatsInSilence*s.beat)
+	a.silence = s.reckoned()
 	c.Silence, c.Retention = s.silence, time.Duration(s.retention)
 	return a.openEngine(ctx, c)
 }

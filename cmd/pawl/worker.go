@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/engine"
-	"github.com/pawl-dev/pawl/internal/health"
 )
 
 const workerLong = `Run a worker until Ctrl-C or SIGTERM: it claims steps and runs them. What it
@@ -40,7 +39,8 @@ func newWorker(a *app) *cobra.Command {
 	}
 	s.bindName(c)
 	s.bindWorker(c)
-	c.Flags().DurationVar(&s.beat, "beat", health.Beat(health.Silence), "how often it says that it lives, 100ms to 1m; a third of the --silence of the servers, or less")
+	c.Flags().DurationVar(&s.beat, "beat", 0, "how often it says that it lives, 100ms to 1m; default a third of --silence, and 2s at most")
+	c.Flags().DurationVar(&s.silence, "silence", 0, "what the servers have as --silence, by which it reckons when it is cut off; default 6s, and three beats at least")
 	c.Flags().DurationVar(&s.drain, "drain-timeout", 30*time.Second, "how long what runs may take to end after the first signal; 0s interrupts it at once")
 	c.AddCommand(newWorkerList(a), newWorkerShow(a), newWorkerHistory(a), newWorkerPause(a), newWorkerResume(a), newWorkerTerminate(a))
 	return c

@@ -254,11 +254,11 @@ func (r *run) checkRest(ctx context.Context, o *outcome) error {
 	if errs = append(errs, err); len(enqueued)+len(running) > 0 {
 		errs = append(errs, fmt.Errorf("steps are in flight, and no job: enqueued %v, running %v", enqueued, running))
 	}
-	agenda, err := r.store.Look(ctx, store.LookQuery{Limit: 100})
+	agenda, err := r.store.Look(ctx, store.LookQuery{Limit: 100, Living: true})
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	if len(agenda.Marked)+len(agenda.Due)+len(agenda.Pending)+len(agenda.Orphans) > 0 {
+	if len(agenda.Marked)+len(agenda.Due)+len(agenda.Pending)+len(agenda.Living.Ended) > 0 {
 		errs = append(errs, fmt.Errorf("something is left to be done: %+v", agenda))
 	}
 	return errors.Join(errs...)

@@ -24,11 +24,12 @@ type Sighting struct {
 	Lock   Lock
 }
 
-// A Report is what a store saw of all workers in a living state, in one look.
+// A Report is what a store saw of workers, in one look.
 type Report struct {
-	Now     int64 // by the clock of the database
-	Started int64 // when the database server was started; 0: it has no start of its own
-	Workers []Sighting
+	Now     int64      // by the clock of the database
+	Started int64      // when the database server was started; 0: it has no start of its own
+	Workers []Sighting // all in a living state
+	Ended   []Sighting // those that have ended and still hold steps; their locks say nothing
 }
 
 // A Cause is how a death was told.
@@ -38,6 +39,7 @@ type Cause int
 const (
 	Gone   Cause = iota + 1 // its process is known to be dead
 	Silent                  // it has not been heard of for as long as the silence
+	Ended                   // its record had ended before; what counts is for how long it is quiet
 )
 
 // A Death is the verdict on a worker that no longer lives.
@@ -53,6 +55,8 @@ func (d Death) Reason() string {
 	switch {
 	case d.Cause == Gone:
 		return "its process is gone"
+	case d.Cause == Ended:
+		return "it had ended while it held steps"
 	case d.Counts:
 		return fmt.Sprintf("silent for %d s", int(d.Quiet.Seconds()))
 	}
@@ -122,18 +126,25 @@ func (j *Judge) broken(now int64, asked, answered time.Time) bool {
 }
 
 // Look judges a report that was asked for and answered at those times. It returns the
-// dead, in the order of the report.
+// dead, in the order of the report, and with them those that had ended before.
 func (j *Judge) Look(r *Report, asked, answered time.Time) (dead []Death) {
 	j.Heard(r.Now, asked, answered)
 	now := make(map[int64]seen, len(r.Workers))
-	for _, w := range r.Workers {
+	look := func(w Sighting) (seen, time.Duration) {
 		s := j.seen[w.Worker].next(w, asked, answered)
 		now[w.Worker] = s
-		quiet := min(s.age(r, answered), answered.Sub(j.contact))
+		return s, min(s.age(r, answered), answered.Sub(j.contact))
+	}
+	for _, w := range r.Workers {
+		s, quiet := look(w)
 		confirmed := !s.lost.IsZero() && asked.Sub(s.lost) >= Apart(j.silence)
 		if cause := j.cause(w.Lock, quiet, confirmed); cause != 0 {
 			dead = append(dead, Death{Worker: w.Worker, Cause: cause, Quiet: quiet, Counts: cause == Gone || others(r, w.Worker, j.silence)})
 		}
+	}
+	for _, w := range r.Ended {
+		_, quiet := look(w)
+		dead = append(dead, Death{Worker: w.Worker, Cause: Ended, Quiet: quiet, Counts: true})
 	}
 	j.seen = now
 	return dead

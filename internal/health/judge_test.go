@@ -301,6 +301,52 @@ func TestGlance(t *testing.T) {
 	}
 }
 
+// TestEnded: those that have ended are reported in each look, with how long they are
+// quiet, of which contact and the start of the server are a part.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	s := newStage(Silence)
+	quiet := func(d time.Duration) time.Duration {
+		t.Helper()
+		s.pass(d)
+		r := s.report()
+		r.Ended = []Sighting{{Worker: 7, Beat: 1e15 - 60e6}}
+		dead := s.judge.Look(r, s.time(), s.time())
+		if len(dead) != 1 || dead[0].Cause != Ended || dead[0].Worker != 7 {
+			t.Fatalf("found %+v; want worker 7, ended", dead)
+		}
+		return dead[0].Quiet
+	}
+	for i, want := range []time.Duration{0, 3 * time.Second, 6 * time.Second} {
+		if got := quiet(min(want, 3*time.Second)); got != want {
+			t.Errorf("look %d: quiet for %s, want %s", i, got, want)
+		}
+	}
+	s.since = s.clock
+	if got := quiet(time.Second); got != time.Second {
+		t.Errorf("a second after a start of the server: quiet for %s", got)
+	}
+}
+
+// TestDeadline: what is isolated has been killed a second before the silence is over,
+// and has the time of two beats where that can be asked for.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	sent := time.Unix(1e9, 0)
+	for silence, want := range map[time.Duration][2]time.Duration{ // grace, and from the beat to SIGTERM
+		2 * time.Second: {0, time.Second}, 6 * time.Second: {time.Second, 4 * time.Second}, 15 * time.Second: {4 * time.Second, 10 * time.Second},
+		time.Minute: {5 * time.Second, 54 * time.Second},
+	} {
+		got := [2]time.Duration{Grace(silence, 5*time.Second), Deadline(sent, silence, 5*time.Second).Sub(sent)}
+		if got != want {
+			t.Errorf("silence %s: grace and deadline %s, want %s", silence, got, want)
+		}
+		if got[0]+got[1] > silence-time.Second || silence >= IsolationSilence && got[1] < 2*Beat(silence) {
+			t.Errorf("silence %s: grace and deadline %s leave too little", silence, got)
+		}
+	}
+}
+
 // TestTimings: every silence has room for two attempts that fail.
 func TestTimings(t *testing.T) {
 	t.Parallel()

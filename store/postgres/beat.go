@@ -15,8 +15,12 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// beat says and answers all in one statement: a row for each stop, and one for
-// the rest.
+// tookAway marks the rows of claims that a worker does not have any more: no state of a
+// worker reads so.
+const tookAway = "-"
+
+// beat says and answers all in one statement: a row for each stop, one for each claim
+// that was taken, and one for the rest.
 var beat = `with said as (
   insert into beat (worker, at) select $1::bigint, ` + clock + ` where $1::bigint <> 0
   on conflict (worker) do update set at = excluded.at
@@ -27,6 +31,11 @@ var beat = `with said as (
 )
 select job, ord, claims::bigint, null::text from step
 where worker = $1 and due_event = '` + string(lifecycle.StepCancel) + `' and state = 'in_progress'
+union all
+select r.job, r.ord, r.claim, '` + tookAway + `' from unnest($13::bigint[], $14::bigint[], $15::bigint[]) r(job, ord, claim)
+left join lateral (select 1 as held from step s
+  where s.job = r.job and s.ord = r.ord and s.claims = r.claim and s.worker = $1 and s.state = 'in_progress' offset 0) s on true
+where s.held is null
 union all
 select
   coalesce((select min(h.rank) from unnest($9::bigint[]) r(route) cross join lateral
@@ -39,19 +48,29 @@ select
 func (db *DB) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
 	var answer *store.Pulsed
 	n := &p.Node
+	jobs, ords, claims := make([]int64, len(p.Claims)), make([]int64, len(p.Claims)), make([]int64, len(p.Claims))
+	for i, c := range p.Claims {
+		jobs[i], ords[i], claims[i] = c.Job, int64(c.Ord), int64(c.Claim)
+	}
 	horizon := db.lookout.horizon(p.Routes)
 	from, found := horizon.known(), nowhere
 	err := db.session.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		answer = new(store.Pulsed)
 		return db.queryOn(ctx, conn, "beat", beat, func(c *cursor) {
 			a, b, claim := c.num(), c.num(), c.int()
+			stop := store.Stop{StepKey: pawl.StepKey{Job: a, Ord: pawl.Ord(b)}, Claim: claim}
 			if c.null() {
-				answer.Stops = append(answer.Stops, store.Stop{StepKey: pawl.StepKey{Job: a, Ord: pawl.Ord(b)}, Claim: claim})
+				answer.Stops = append(answer.Stops, stop)
 				return
 			}
-			found, answer.State = sight{a, b}, machine.State(c.text())
+			text := c.text()
+			if text == tookAway {
+				answer.Taken = append(answer.Taken, stop)
+				return
+			}
+			found, answer.State = sight{a, b}, machine.State(text)
 			answer.Work = found != nowhere
-		}, p.Worker, n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, p.Routes, from.steps, from.jobs, int64(math.MaxInt64))
+		}, p.Worker, n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, p.Routes, from.steps, from.jobs, int64(math.MaxInt64), jobs, ords, claims)
 	})
 	if horizon.idle() {
 		db.lookout.want(horizon)

@@ -47,9 +47,9 @@ union all (select 3, 3, id, 0, due_at, due_event from schedule where due_at > 0 
   and (due_at, id) > ($9, $15::bigint) order by due_at, id limit $1::bigint)
 union all (select 4, id, rank, 0, 0, '' from job where line = 1 and route = 0 and not paused and (rank, id) > ($2::bigint, $5::bigint)
   order by rank, id limit $1::bigint)
-union all (select 5, h.worker, 0, 0, 0, '' from (
-    select h.worker from (select distinct worker from running where worker > 0 and $4::bool) h
-      cross join lateral (select 1 from worker where id = h.worker and state = any($3::text[]) offset 0) w offset 0
+union all (select 5, h.worker, coalesce((select at from beat where worker = h.worker), h.ended), 0, 0, '' from (
+    select h.worker, w.ended from (select distinct worker from running where worker > 0 and $4::bool) h
+      cross join lateral (select updated_at as ended from worker where id = h.worker and state = any($3::text[]) offset 0) w offset 0
   ) h where exists (` + heldBy("h.worker") + `) limit $1::bigint)
 union all (select 6, l.id, l.beat, l.lock, 0, '' from (` + readLiving + `) l where $4::bool)
 union all select 7, 0, 0, 0, 0, '' where $4::bool and exists (select 1 from running where due_at <= (select now from t))`}
@@ -137,7 +137,7 @@ func note(a *store.Agenda, c *cursor) (untidy bool) {
 		job := c.num()
 		a.Pending = append(a.Pending, store.Ranked{Rank: c.num(), Job: job})
 	case 5:
-		a.Orphans = append(a.Orphans, c.num())
+		a.Living.Ended = append(a.Living.Ended, health.Sighting{Worker: c.num(), Beat: c.num()})
 	case 6:
 		a.Living.Workers = append(a.Living.Workers, sighting(c))
 	case 7:

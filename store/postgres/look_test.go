@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -119,8 +118,8 @@ func TestLifeOfAWorker(t *testing.T) {
 		d.Workers = append(d.Workers, store.Update[*pawl.Worker]{Record: r, Was: was})
 	})
 	a, err := db.Look(t.Context(), store.LookQuery{Limit: 5, Living: true})
-	if err != nil || !slices.Equal(a.Orphans, []int64{w.Key()}) || len(a.Living.Workers) != 0 {
-		t.Errorf("orphans %v, living %v, %v; want the ended worker as an orphan alone", a.Orphans, a.Living, err)
+	if err != nil || len(a.Living.Ended) != 1 || a.Living.Ended[0].Worker != w.Key() || len(a.Living.Workers) != 0 {
+		t.Errorf("living %+v, %v; want the worker among the ended alone", a.Living, err)
 	}
 	if list, err := db.Workers(t.Context(), true); err != nil || len(list) != 0 {
 		t.Errorf("living workers %v, %v", list, err)

@@ -59,6 +59,19 @@ func answerPulse(c *conn, p store.Pulse, answer *store.Pulsed) error {
 		answer.Stops = append(answer.Stops, store.Stop{StepKey: k, Claim: int(cols.int())})
 		return nil
 	})
+	for _, claim := range p.Claims {
+		if err != nil {
+			return err
+		}
+		held := false
+		err = c.each(selectClaimed, func(b *row) { b.ints(claim.Job, int64(claim.Ord), int64(claim.Claim), p.Worker) }, func(*columns) error {
+			held = true
+			return nil
+		})
+		if !held {
+			answer.Taken = append(answer.Taken, claim)
+		}
+	}
 	for _, route := range p.Routes {
 		for _, s := range []statement{selectReady, selectPending} {
 			if err != nil || answer.Work {

@@ -2,12 +2,14 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
@@ -18,7 +20,7 @@ import (
 func (db *DB) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, error) {
 	a := &store.Agenda{Now: db.now()}
 	err := db.read(ctx, "look", func(c *conn) error {
-		for _, part := range []func(*conn, *store.Agenda, *store.LookQuery) error{lookMarked, lookDue, lookOrphans, lookPending} {
+		for _, part := range []func(*conn, *store.Agenda, *store.LookQuery) error{lookMarked, lookDue, lookPending} {
 			if err := part(c, a, &q); err != nil {
 				return err
 			}
@@ -26,7 +28,9 @@ func (db *DB) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, error
 		return nil
 	})
 	if err == nil && q.Living {
-		a.Living, err = db.Observe(ctx)
+		if a.Living, err = db.Observe(ctx); err == nil {
+			a.Living.Ended, err = db.ended(ctx, q.Limit)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -120,13 +124,25 @@ func lookPending(c *conn, a *store.Agenda, q *store.LookQuery) error {
 	})
 }
 
-func lookOrphans(c *conn, a *store.Agenda, q *store.LookQuery) error {
-	return c.follow(selectNextHolder, func(cols *columns) (int64, bool) {
-		worker := cols.int()
-		gone := cols.s.ColumnType(1) == sqlite.TypeNull
-		if !gone && lifecycle.Worker.Ended(machine.State(cols.text())) {
-			a.Orphans = append(a.Orphans, worker)
-		}
-		return worker, len(a.Orphans) < q.Limit
+// ended returns the workers that have ended and still hold steps, and when they were
+// heard of last, which is not after their end unless they live.
+func (db *DB) ended(ctx context.Context, limit int) (found []health.Sighting, err error) {
+	err = db.read(ctx, "look for steps of workers that have ended", func(c *conn) error {
+		found = nil
+		return c.follow(selectNextHolder, func(cols *columns) (int64, bool) {
+			worker := cols.int()
+			gone := cols.s.ColumnType(1) == sqlite.TypeNull
+			if !gone && lifecycle.Worker.Ended(machine.State(cols.text())) {
+				found = append(found, health.Sighting{Worker: worker, Beat: cols.int()})
+			}
+			return worker, len(found) < limit
+		})
 	})
+	for i := range found {
+		_, beat, e := db.holds.alive(workerName(found[i].Worker))
+		if err = errors.Join(err, e); !beat.IsZero() {
+			found[i].Beat = pawl.Micros(beat)
+		}
+	}
+	return found, err
 }

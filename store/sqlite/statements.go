@@ -208,6 +208,7 @@ const (
 	selectUnrouted
 	selectNextHolder
 	selectStops
+	selectClaimed
 	selectWorkerState
 	selectNodes
 
@@ -354,10 +355,11 @@ var texts = [statementCount]string{
 		" UNION ALL SELECT min(due_at) FROM schedule WHERE due_at > 0 AND due_at > ?1)",
 	selectUnrouted: "SELECT rank, id FROM job INDEXED BY job_open WHERE " + jobsOpen +
 		" AND state = 'PENDING' AND route = 0 AND paused = 0 AND (rank, id) > (?, ?) ORDER BY rank, id LIMIT ? + 0",
-	selectNextHolder: "SELECT s.place, w.state FROM (SELECT place FROM step INDEXED BY step_flight WHERE " + inFlight +
+	selectNextHolder: "SELECT s.place, w.state, w.updated_at FROM (SELECT place FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place > ? ORDER BY place LIMIT 1) s LEFT JOIN worker w ON w.id = s.place",
 	selectWorkerState: "SELECT state FROM worker WHERE id = ?",
 	selectNodes:       "SELECT " + nodeColumns + " FROM node WHERE at > ? ORDER BY started_at, id",
+	selectClaimed:     "SELECT 1 FROM step WHERE job = ? AND ord = ? AND claims = ? AND place = ? AND state = 'in_progress'",
 	selectStops: "SELECT job, ord, claims FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place = ? AND due_event = 'cancel' ORDER BY job, ord",
 

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl"
@@ -16,6 +18,7 @@ var holdTests = []test{
 	{name: "Hold/TwoHandles", run: holdTwoHandles, shared: true},
 	{name: "Hold/StrangeNames", run: holdStrangeNames},
 	{name: "T5/BeatAnswersStops", run: beatAnswersStops},
+	{name: "T5/BeatTellsWhatWasTaken", run: beatTellsWhatWasTaken},
 	{name: "J1/BeatAnswersState", run: beatAnswersState},
 	{name: "T10/BeatAnswersWork", run: beatAnswersWork},
 	{name: "T10/Nodes", run: nodes},
@@ -90,6 +93,30 @@ func beatAnswersStops(e *env) {
 	e.diff("stops", []store.Stop{{StepKey: m.steps[1].StepKey, Claim: 4}}, answer.Stops)
 }
 
+// beatTellsWhatWasTaken: of the claims that a worker names, those that it has not, for
+// whatever reason.
+func beatTellsWhatWasTaken(e *env) {
+	w := e.addWorker()
+	e.hold(e.st, workerName(w), "")
+	m := e.add(3, func(m made, b *Batch) {
+		claimed(w.Key())(m, b)
+		b.MoveStep(m.job, m.steps[1], lifecycle.StepLost)
+		m.steps[2].Claims = 4
+	})
+	others := e.add(1, claimed(w.Key()+1))
+	claim := func(s *pawl.Step, n int) store.Stop { return store.Stop{StepKey: s.StepKey, Claim: n} }
+	own := []store.Stop{claim(m.steps[0], m.steps[0].Claims), claim(m.steps[2], 4)}
+	gone := []store.Stop{claim(m.steps[1], m.steps[1].Claims), claim(m.steps[2], 3), claim(others.steps[0], others.steps[0].Claims), {StepKey: pawl.StepKey{Job: 1, Ord: 1}, Claim: 1}}
+	got := e.beat(store.Pulse{Worker: w.Key(), Claims: slices.Concat(own, gone)}).Taken
+	order := func(a, b store.Stop) int { return cmp.Or(a.Compare(b.StepKey), cmp.Compare(a.Claim, b.Claim)) }
+	slices.SortFunc(got, order)
+	slices.SortFunc(gone, order)
+	e.diff("taken", gone, got)
+	if got = e.beat(store.Pulse{Worker: w.Key(), Claims: own}).Taken; len(got) > 0 {
+		e.Errorf("taken %v, and it has them all", got)
+	}
+}
+
 func (e *env) beat(p store.Pulse) *store.Pulsed {
 	e.Helper()
 	answer, err := e.st.Beat(e.ctx, p)
@@ -161,12 +188,15 @@ func nodes(e *env) {
 	}
 }
 
+// slack is by how much the time of a transaction, which may be reckoned, is behind at most.
+const slack = 1e6
+
 // observed returns what is seen of each living worker.
 func (e *env) observed(st store.Store) map[int64]health.Sighting {
 	e.Helper()
 	r, err := st.Observe(e.ctx)
 	e.ok(err)
-	if now := e.now(); r.Now > now || r.Now < now-10e6 || r.Started > now {
+	if now := e.now(); r.Now > now+slack || r.Now < now-10e6 || r.Started > now {
 		e.Errorf("observed at %d, of a server started at %d; it is %d", r.Now, r.Started, now)
 	}
 	seen := map[int64]health.Sighting{}
@@ -186,7 +216,7 @@ func observeBeats(e *env) {
 	}
 	before := e.now()
 	e.beat(store.Pulse{Worker: w.Key()})
-	if got := e.observed(e.st)[w.Key()]; got.Beat < before-1000 || got.Beat > e.now() { // the time of a file is coarser
+	if got := e.observed(e.st)[w.Key()]; got.Beat < before-1000 || got.Beat > e.now()+slack { // the time of a file is coarser
 		e.Errorf("heard of at %d after a beat at %d", got.Beat, before)
 	}
 	a, err := e.st.Look(e.ctx, store.LookQuery{Limit: 1, Living: true})

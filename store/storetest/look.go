@@ -233,7 +233,16 @@ func lookOrphans(e *env) {
 	e.do(&store.Query{Workers: []int64{dead.Key()}}, func(f *store.Facts, b *Batch) {
 		b.MoveWorker(f.Workers[dead.Key()], lifecycle.WorkerTerminate)
 	})
-	e.diff("orphans", []int64{dead.Key()}, e.look(10).Orphans)
+	seen := e.look(10).Living.Ended
+	if len(seen) != 1 || seen[0].Worker != dead.Key() || seen[0].Beat < dead.CreatedAt || seen[0].Beat > e.now()+slack {
+		e.Errorf("of those that have ended %+v; want %d, heard of after %d", seen, dead.Key(), dead.CreatedAt)
+	}
+	e.hold(e.st, workerName(dead), "")
+	before := e.now()
+	e.beat(store.Pulse{Worker: dead.Key()})
+	if seen = e.look(10).Living.Ended; len(seen) != 1 || seen[0].Beat < before-1000 { // the time of a file is coarser
+		e.Errorf("heard of %+v after a beat at %d", seen, before)
+	}
 }
 
 func lookLimit(e *env) {
@@ -252,7 +261,7 @@ func lookLimit(e *env) {
 		})
 	}
 	a := e.look(3)
-	for name, n := range map[string]int{"marked": len(a.Marked), "due": len(a.Due), "pending": len(a.Pending), "orphans": len(a.Orphans)} {
+	for name, n := range map[string]int{"marked": len(a.Marked), "due": len(a.Due), "pending": len(a.Pending), "ended": len(a.Living.Ended)} {
 		if n != 3 {
 			e.Errorf("%d %s, want the limit of 3", n, name)
 		}
