@@ -152,7 +152,7 @@ func childEnd(child *pawl.Job) workflow.ChildEnd {
 	}
 	f := &pawl.Failure{Class: "child", Permanent: true, Message: "child job " + child.ID.Public(pawl.JobPrefix) + " is " + string(child.State)}
 	if child.Error != nil {
-		f.Message += ": " + child.Error.Text()
+		f.Message += ": " + child.Error.Message
 	}
 	return workflow.ChildEnd{Failure: f}
 }
