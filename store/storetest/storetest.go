@@ -32,7 +32,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 	t.Helper()
 	for _, part := range [][]test{
 		ledgerTests, factTests, claimTests, poolTests, lookTests, registryTests, scheduleTests, signalTests,
-		holdTests, viewTests, logTests, retentionTests, schemaTests, packedTests, sharedTests,
+		holdTests, viewTests, logTests, retentionTests, schemaTests, packedTests, columnTests, sharedTests,
 	} {
 		for _, tt := range part {
 			t.Run(tt.name, func(t *testing.T) {
@@ -65,6 +65,9 @@ type env struct {
 	mint *Mint
 	ctx  context.Context
 	noon time.Time // of the first day that a test of the past asked for
+
+	second store.Store // see another
+	routes int64       // that were used; see newRoute
 }
 
 func newEnv(t *testing.T, db Database) *env {
@@ -85,6 +88,15 @@ func (e *env) open() store.Store {
 		}
 	})
 	return st
+}
+
+// another returns a second handle, always the same.
+func (e *env) another() store.Store {
+	e.Helper()
+	if e.second == nil {
+		e.second = e.open()
+	}
+	return e.second
 }
 
 // ok fails the test at once if there is an error.
