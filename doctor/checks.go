@@ -10,8 +10,8 @@ var Checks = []Check{
 	},
 	{
 		Name: "schema_version", What: "the version of the schema, and that of this program", Healthy: "the schema is of this program's version",
-		Rule:  "warning if the database is empty, problem if the versions differ",
-		Means: "Other commands refuse the database. A newer schema was made by a newer pawl.", Cure: "an older schema: pawl migrate up; a newer one: use the newer pawl",
+		Rule:  "warning if the database is empty or one version behind, problem if this program does not work on it",
+		Means: "Other commands refuse a database that this program does not work on. A newer schema was made by a newer pawl.", Cure: "an older schema: pawl migrate up; a newer one: use the newer pawl",
 	},
 	{
 		Name: "schema", What: "tables, columns, indexes, constraints, domains and views, against what the migrations make", Healthy: "all is there that the migrations make",

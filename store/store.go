@@ -502,6 +502,10 @@ const (
 type Migrator interface {
 	// Version answers the schema's version (0 if empty) and the newest known.
 	Version(ctx context.Context) (current, newest int, err error)
+	// Fits returns nil if this program works on the schema as it is: of its own
+	// version, or of one next to it if the change between is rolling. If not, the
+	// error is of kind Conflict and says which of them is too old.
+	Fits(ctx context.Context) error
 	// Migrate moves to the version, up or down.
 	Migrate(ctx context.Context, to int) error
 	// Plan answers the SQL that Migrate would run, in order.

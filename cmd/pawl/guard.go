@@ -24,8 +24,8 @@ const (
 	partLimit = 3 * time.Second
 )
 
-// guarded runs f until the schema is of another version than this program's: its
-// context ends then, and the error says so.
+// guarded runs f until the schema is of a version that this program does not work on:
+// its context ends then, and the error says so.
 func (a *app) guarded(ctx context.Context, l *ledger, f func(context.Context) error) error {
 	ctx, end := context.WithCancelCause(ctx)
 	var guard sync.WaitGroup
@@ -43,7 +43,7 @@ func (a *app) guarded(ctx context.Context, l *ledger, f func(context.Context) er
 	return err
 }
 
-// A movedError says that the schema is no longer of this program's version.
+// A movedError says that this program no longer works on the schema.
 type movedError struct{ error }
 
 func (a *app) guard(ctx context.Context, l *ledger, end context.CancelCauseFunc) {
@@ -60,11 +60,7 @@ func (a *app) guard(ctx context.Context, l *ledger, end context.CancelCauseFunc)
 		case <-tick.C:
 		case <-l.engine.Migrated():
 		}
-		current, newest, err := l.store.Version(ctx)
-		switch {
-		case err != nil: // the database is away; whoever needs it says so
-		case current != newest:
-			err := moved(current, newest)
+		if err := l.moved(ctx); pawl.KindOf(err) == pawl.Conflict { // else it is out of reach; whoever needs it says so
 			time.AfterFunc(partLimit, func() { a.exit(complain(a.stderr, err)) })
 			end(&movedError{err})
 			return
@@ -72,7 +68,17 @@ func (a *app) guard(ctx context.Context, l *ledger, end context.CancelCauseFunc)
 	}
 }
 
-func moved(current, newest int) error {
+// moved returns an error of kind Conflict if the schema was migrated to a version that
+// this program does not work on.
+func (l *ledger) moved(ctx context.Context) error {
+	err := l.store.Fits(ctx)
+	if pawl.KindOf(err) != pawl.Conflict {
+		return err
+	}
+	current, newest, err := l.store.Version(ctx)
+	if err != nil {
+		return err
+	}
 	hint := "start the newer pawl"
 	if current < newest {
 		hint = "run pawl migrate up, and start it again"
@@ -83,7 +89,9 @@ func moved(current, newest int) error {
 
 // A living schema can say who uses the database.
 type living interface {
-	Alive(ctx context.Context) ([]string, error)
+	// Unfit names those whose programs would not work while it is migrated to a
+	// version, or after that.
+	Unfit(ctx context.Context, to int) ([]string, error)
 }
 
 var (
@@ -91,9 +99,9 @@ var (
 	_ living = (*sqlite.DB)(nil)
 )
 
-// unused refuses to migrate a database that processes use.
-func (a *app) unused(ctx context.Context, m store.Migrator, word string) error {
-	names, err := m.(living).Alive(ctx)
+// unused refuses to migrate a database that processes use which that would stop.
+func (a *app) unused(ctx context.Context, m store.Migrator, word string, to int) error {
+	names, err := m.(living).Unfit(ctx, to)
 	if err != nil || len(names) == 0 {
 		return err
 	}
@@ -102,6 +110,6 @@ func (a *app) unused(ctx context.Context, m store.Migrator, word string) error {
 	if len(names) > most {
 		shown += fmt.Sprintf(" and %d more", len(names)-most)
 	}
-	return &pawl.Error{Kind: pawl.Conflict, Message: "processes use the database: " + shown,
+	return &pawl.Error{Kind: pawl.Conflict, Message: "processes use the database that do not work with that version: " + shown,
 		Hint: fmt.Sprintf("stop them first; or migrate all the same, and they stop by themselves: pawl migrate %s --force%s", word, a.given)}
 }

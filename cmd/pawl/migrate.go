@@ -55,7 +55,7 @@ func newMigrateDown(a *app) *cobra.Command {
 func (a *app) newMigration(word, short, long string, goal func(current, newest int) int) *cobra.Command {
 	to, dry, force := -1, false, false
 	c := &cobra.Command{
-		Use: word, Short: short, Long: long + "\n--dry-run prints the SQL and changes nothing. While processes use the database it is\nrefused; with --force they stop by themselves, within seconds.",
+		Use: word, Short: short, Long: long + "\n--dry-run prints the SQL and changes nothing. While processes use the database that\ndo not work with that version it is refused; with --force they stop by themselves,\nwithin seconds.",
 		Example: fmt.Sprintf("  pawl migrate %[1]s\n  pawl migrate %[1]s --to 1 --dry-run", word),
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -72,7 +72,7 @@ func (a *app) newMigration(word, short, long string, goal func(current, newest i
 				case goal == 0 && from > 0 && to != 0:
 					return usage("if that is meant, write: pawl migrate down --to 0"+a.given, "version 0 has no tables: every job would be lost")
 				case !force:
-					if err := a.unused(c.Context(), m, word); err != nil {
+					if err := a.unused(c.Context(), m, word, goal); err != nil {
 						return err
 					}
 				}
@@ -81,7 +81,7 @@ func (a *app) newMigration(word, short, long string, goal func(current, newest i
 		},
 	}
 	c.Flags().IntVar(&to, "to", -1, "the version to go to; -1: "+map[string]string{"up": "the newest", "down": "the one before"}[word])
-	c.Flags().BoolVar(&force, "force", false, "migrate though processes use the database")
+	c.Flags().BoolVar(&force, "force", false, "migrate though processes use the database that will stop")
 	c.Flags().BoolVar(&dry, "dry-run", false, "print the SQL and change nothing")
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/engine"
 	"github.com/pawl-dev/pawl/metrics"
@@ -86,12 +87,11 @@ func (l *ledger) unready(ctx context.Context) []string {
 }
 
 func (l *ledger) fault(ctx context.Context) []string {
-	current, newest, err := l.store.Version(ctx)
-	switch {
+	switch err := l.moved(ctx); {
+	case pawl.KindOf(err) == pawl.Conflict:
+		return []string{err.Error()}
 	case err != nil:
 		return []string{"the database cannot be reached: " + err.Error()}
-	case current != newest:
-		return []string{moved(current, newest).Error()}
 	}
 	return nil
 }

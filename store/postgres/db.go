@@ -46,6 +46,10 @@ type Config struct {
 
 	// Log receives what does not reach a caller. nil discards it.
 	Log *slog.Logger
+
+	// Ahead are changes of the schema after those that this program has, for tests
+	// of how programs of two versions live together.
+	Ahead []store.SchemaChange
 }
 
 // A DB is a handle on one database. It is safe for concurrent use.

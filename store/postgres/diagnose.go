@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/doctor"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // made lists what the migrations make, one line each, as catalogSQL answers it
@@ -65,7 +66,7 @@ func (d *diagnosis) all() error {
 	if err != nil {
 		return err
 	}
-	d.version(current, len(migrations()))
+	d.version(current)
 	for _, c := range []struct {
 		name string
 		look func() error
@@ -76,7 +77,7 @@ func (d *diagnosis) all() error {
 		d.check(c.name, c.look)
 	}
 	d.Well("replication_wal")
-	if current == len(migrations()) {
+	if current.Current == len(migrations()) {
 		d.check("schema", d.catalog)
 		d.check("dead_rows", d.deadRows)
 		d.check("audit_partitions", d.partitions)
@@ -92,14 +93,17 @@ func (d *diagnosis) check(name string, look func() error) {
 	d.Well(name)
 }
 
-func (d *diagnosis) version(current, newest int) {
-	switch {
-	case current == 0:
+func (d *diagnosis) version(v store.SchemaVersion) {
+	newest := len(migrations())
+	switch err := v.Check(migrations()); {
+	case v.Current == 0:
 		d.Say("schema_version", doctor.Warning, "", "the database is empty: pawl migrate up, or the first command that needs it, makes the tables")
-	case current != newest:
-		d.Say("schema_version", doctor.Problem, "", "%s", versionError(current, newest).Message)
+	case err != nil:
+		d.Say("schema_version", doctor.Problem, "", "%s", err.Error())
+	case v.Current < newest:
+		d.Say("schema_version", doctor.Warning, "", "version %d, and this program brings %d", v.Current, newest)
 	default:
-		d.Say("schema_version", doctor.OK, "", "version %d", current)
+		d.Say("schema_version", doctor.OK, "", "version %d", v.Current)
 	}
 }
 
@@ -358,7 +362,7 @@ var createIndex = regexp.MustCompile(`(?m)^create (unique )?index (\w+) (on [^;]
 // writers need not wait, or "" for that of a primary key.
 func remake(name string) (sql string) {
 	for _, m := range migrations() {
-		for _, s := range createIndex.FindAllStringSubmatch(m.up, -1) {
+		for _, s := range createIndex.FindAllStringSubmatch(m.Up, -1) {
 			if s[2] == name {
 				sql = "create " + s[1] + "index concurrently " + name + " " + strings.Join(strings.Fields(s[3]), " ")
 			}

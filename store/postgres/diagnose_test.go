@@ -161,7 +161,7 @@ func TestDiagnoseFinds(t *testing.T) {
 		{name: "a prepared transaction", sql: []string{"begin", "insert into quota values ('w', 'n', 1, 1, '', '')", "prepare transaction"}, later: 2 * time.Minute,
 			check: "prepared_transactions", severity: doctor.Warning, measured: "prepared by"},
 		{name: "a newer schema", sql: []string{"insert into migration (version) values (1000)"}, check: "schema_version", severity: doctor.Problem, measured: "version 1000, made by a newer pawl"},
-		{name: "an older schema", sql: []string{"delete from migration where version > 1"}, check: "schema_version", severity: doctor.Problem, measured: "version 1; this pawl needs"},
+		{name: "an older schema", sql: []string{"delete from migration where version > 1"}, check: "schema_version", severity: doctor.Problem, measured: "version 1, and this program needs"},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()

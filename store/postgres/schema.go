@@ -3,11 +3,13 @@ package postgres
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -83,45 +85,44 @@ func (s *Schema) inspect(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// ready brings an empty schema up and refuses any but the newest version.
+// ready brings an empty schema up and refuses one that this program does not work on.
 func (s *Schema) ready(ctx context.Context) error {
 	return s.with(ctx, func(conn *pgx.Conn) error {
-		current, err := version(ctx, conn)
+		v, err := version(ctx, conn)
 		if err != nil {
 			return err
 		}
-		newest := len(migrations())
-		switch {
-		case current == newest:
-			return nil
-		case current == 0:
-			return s.migrate(ctx, conn, newest, true)
+		if v.Current == 0 {
+			return s.migrate(ctx, conn, len(s.changes()), true)
 		}
-		return versionError(current, newest)
+		return v.Check(s.changes())
 	})
 }
 
-// versionError says which of the two, the schema or this program, is too old.
-func versionError(current, newest int) *pawl.Error {
-	if current > newest {
-		return &pawl.Error{
-			Kind: pawl.Conflict, Hint: "use the newer pawl",
-			Message: fmt.Sprintf("database schema is of version %d, made by a newer pawl; this one knows up to %d", current, newest),
-		}
-	}
-	return &pawl.Error{
-		Kind: pawl.Conflict, Hint: "run pawl migrate up",
-		Message: fmt.Sprintf("database schema is of version %d; this pawl needs %d", current, newest),
-	}
-}
+// changes returns all migrations that this program knows.
+func (s *Schema) changes() []store.SchemaChange { return append(migrations(), s.cfg.Ahead...) }
 
 // Version answers the schema's version (0 if empty) and the newest known.
 func (s *Schema) Version(ctx context.Context) (current, newest int, err error) {
+	v, err := s.at(ctx)
+	return v.Current, len(s.changes()), err
+}
+
+// Fits returns nil if this program works on the schema; see store.Migrator.
+func (s *Schema) Fits(ctx context.Context) error {
+	v, err := s.at(ctx)
+	if err != nil {
+		return err
+	}
+	return v.Check(s.changes())
+}
+
+func (s *Schema) at(ctx context.Context) (v store.SchemaVersion, err error) {
 	err = s.with(ctx, func(conn *pgx.Conn) error {
-		current, err = version(ctx, conn)
+		v, err = version(ctx, conn)
 		return err
 	})
-	return current, len(migrations()), err
+	return v, err
 }
 
 // Migrate moves to the version, up or down, each step in a transaction of its
@@ -144,7 +145,7 @@ func (s *Schema) Plan(ctx context.Context, to int) ([]string, error) {
 		if err != nil {
 			return err
 		}
-		steps, err := path(current, to)
+		steps, err := path(s.changes(), current.Current, to)
 		for _, m := range steps {
 			sql = append(sql, m.sql)
 		}
@@ -163,14 +164,14 @@ func (s *Schema) migrate(ctx context.Context, conn *pgx.Conn, to int, fromEmpty 
 	if err != nil {
 		return err
 	}
-	if fromEmpty && current > 0 {
+	if fromEmpty && current.Current > 0 {
 		return nil
 	}
-	steps, err := path(current, to)
+	steps, err := path(s.changes(), current.Current, to)
 	if err != nil {
 		return err
 	}
-	if current > 0 {
+	if current.Current > 0 {
 		return s.walk(ctx, conn, steps)
 	}
 	// Nobody is to see a new schema half way up, nor find one after a crash.
@@ -185,7 +186,7 @@ type beginner interface {
 func (s *Schema) walk(ctx context.Context, on beginner, steps []move) error {
 	for i := range steps {
 		m := &steps[i]
-		if err := m.run(ctx, on); err != nil {
+		if err := m.insist(ctx, on); err != nil {
 			return queryError(fmt.Sprintf("migrate to version %d", m.leaves), err)
 		}
 		s.log.Info("schema migrated", "version", m.leaves)
@@ -193,36 +194,65 @@ func (s *Schema) walk(ctx context.Context, on beginner, steps []move) error {
 	return nil
 }
 
-// version creates nothing: a schema without the table is empty.
-func version(ctx context.Context, conn *pgx.Conn) (int, error) {
+// version creates nothing: a schema without the table is empty. Before the first change
+// that was rolling, the table does not say whom it serves.
+func version(ctx context.Context, conn *pgx.Conn) (v store.SchemaVersion, err error) {
 	var there bool
 	if err := conn.QueryRow(ctx, "select to_regclass(quote_ident(current_schema()) || '.migration') is not null").Scan(&there); err != nil {
-		return 0, queryError("look for the schema's version", err)
+		return v, queryError("look for the schema's version", err)
 	}
 	if !there {
-		return 0, nil
+		return v, nil
 	}
-	var v int
-	err := conn.QueryRow(ctx, "select coalesce(max(version), 0) from migration").Scan(&v)
+	err = conn.QueryRow(ctx, "select version, coalesce((to_jsonb(m)->>'oldest')::int, version) from migration m order by version desc limit 1").Scan(&v.Current, &v.Oldest)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = nil
+	}
 	return v, queryError("read the schema's version", err)
 }
 
-// A migration is one numbered pair of files.
-type migration struct{ up, down string }
-
 // A move is one migration in one direction.
 type move struct {
-	sql    string
-	leaves int // the version afterwards
-	record string
+	sql     string
+	leaves  int // the version afterwards
+	rolling bool
+	records []string
+}
+
+// Processes work while a change is made that is rolling. It waits for a table for no
+// longer than they may stand behind it, and by less than it takes a server to look for a
+// deadlock, so that it is the change that gives way; then it is tried again.
+const (
+	rollingWait  = "300ms"
+	rollingTries = 100
+	rollingPause = 200 * time.Millisecond
+)
+
+// insist makes the move, again and again if others hold what it needs.
+func (m *move) insist(ctx context.Context, on beginner) error {
+	for try := 1; ; try++ {
+		err := m.run(ctx, on)
+		if c := code(err); !m.rolling || try == rollingTries || c != codeLockTimeout && c != codeDeadlock {
+			return err
+		}
+		select {
+		case <-time.After(rollingPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func (m *move) run(ctx context.Context, on beginner) error {
 	return pgx.BeginFunc(ctx, on, func(tx pgx.Tx) error {
-		for _, sql := range []string{
+		statements := append([]string{
 			"create table if not exists migration (version int primary key, at timestamptz not null default now())",
-			m.sql, m.record,
-		} {
+			m.sql,
+		}, m.records...)
+		if m.rolling {
+			statements = append([]string{"set local lock_timeout = '" + rollingWait + "'"}, statements...)
+		}
+		for _, sql := range statements {
 			if _, err := tx.Exec(ctx, sql); err != nil {
 				return err
 			}
@@ -232,40 +262,44 @@ func (m *move) run(ctx context.Context, on beginner) error {
 }
 
 // path answers the moves between two versions.
-func path(from, to int) ([]move, error) {
-	all := migrations()
+func path(all []store.SchemaChange, from, to int) ([]move, error) {
 	if to < 0 || to > len(all) {
 		return nil, pawl.Errorf(pawl.Invalid, "schema version %d: want 0 to %d", to, len(all))
 	}
 	if from > len(all) {
-		return nil, versionError(from, len(all))
+		return nil, store.SchemaVersion{Current: from, Oldest: from}.Check(all)
 	}
 	var moves []move
 	for v := from; v < to; v++ {
-		moves = append(moves, move{all[v].up, v + 1, fmt.Sprintf("insert into migration (version) values (%d)", v+1)})
+		m := move{sql: all[v].Up, leaves: v + 1, rolling: all[v].Rolling(), records: []string{fmt.Sprintf("insert into migration (version) values (%d)", v+1)}}
+		if m.rolling {
+			m.records = []string{"alter table migration add column if not exists oldest int",
+				fmt.Sprintf("insert into migration (version, oldest) values (%d, %d)", v+1, v)}
+		}
+		moves = append(moves, m)
 	}
 	for v := from; v > to; v-- {
 		record := fmt.Sprintf("delete from migration where version = %d", v)
 		if v == 1 {
 			record = "drop table migration"
 		}
-		moves = append(moves, move{all[v-1].down, v - 1, record})
+		moves = append(moves, move{sql: all[v-1].Down, leaves: v - 1, rolling: all[v-1].Rolling(), records: []string{record}})
 	}
 	return moves, nil
 }
 
 // migrations answers the embedded pairs, by version from 1 on. The files are
 // part of the program: a missing half is a fault that a test finds.
-func migrations() []migration {
+func migrations() []store.SchemaChange {
 	names, _ := fs.Glob(files, "migrations/*.up.sql")
-	all := make([]migration, len(names))
+	all := make([]store.SchemaChange, len(names))
 	for i, name := range names {
 		if !strings.HasPrefix(name, "migrations/"+fmt.Sprintf("%04d_", i+1)) {
 			panic("postgres: " + name + " is not migration " + strconv.Itoa(i+1))
 		}
 		up, _ := files.ReadFile(name)
 		down, _ := files.ReadFile(strings.Replace(name, ".up.", ".down.", 1))
-		all[i] = migration{string(up), string(down)}
+		all[i] = store.SchemaChange{Up: string(up), Down: string(down)}
 	}
 	return all
 }

@@ -92,5 +92,3 @@ func (db *DB) bury(ctx context.Context, pids []int32) error {
 		}
 	}
 }
-
-func (db *DB) application() string { return "pawl " + db.handle }

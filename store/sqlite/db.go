@@ -57,6 +57,10 @@ type Config struct {
 	// new file up, so that it can be migrated.
 	AnyVersion bool
 
+	// Ahead are changes of the schema after those that this program has, for tests
+	// of how programs of two versions live together.
+	Ahead []store.SchemaChange
+
 	// Clock is the database's clock. Default time.Now.
 	Clock func() time.Time
 
@@ -152,7 +156,7 @@ func (db *DB) besideFile(c *conn) error {
 	}
 	db.holds = files
 	db.logs.path, db.logs.mode = path+"-logs", modeBeside(info)
-	db.wakeups = newWakeups(path, db.log)
+	db.wakeups = newWakeups(path, len(db.cfg.changes()), db.log)
 	db.writer = newWriter(c, files)
 	db.readers = newReaders(path, db.cfg.Synchronous)
 	return nil

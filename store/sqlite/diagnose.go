@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/doctor"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // Diagnose says what is wrong with the file. It makes no file, and asks nothing
@@ -58,7 +59,7 @@ func (d *diagnosis) all(integrity time.Duration) error {
 	if err != nil {
 		return translate("open "+d.cfg.Path, err)
 	}
-	if id != applicationID && (id != 0 || current > 0) {
+	if id != applicationID && (id != 0 || current.Current > 0) {
 		return pawl.Errorf(pawl.Conflict, "%s is a database of another program", d.cfg.Path)
 	}
 	d.Say("database", doctor.OK, "", "SQLite file %s", d.cfg.Path)
@@ -70,7 +71,7 @@ func (d *diagnosis) all(integrity time.Duration) error {
 	d.check("journal_mode", d.journal)
 	d.check("file_mode", d.modes)
 	d.check("readers", d.readers)
-	if current == newest() {
+	if current.Current == newest() {
 		d.check("schema", d.catalog)
 	}
 	if integrity > 0 {
@@ -86,16 +87,16 @@ func (d *diagnosis) check(name string, look func() error) {
 	d.Well(name)
 }
 
-func (d *diagnosis) version(current int) {
-	switch last := newest(); {
-	case current == 0:
+func (d *diagnosis) version(v store.SchemaVersion) {
+	switch err := v.Check(changes()); {
+	case v.Current == 0:
 		d.Say("schema_version", doctor.Warning, "", "the database is empty: pawl migrate up, or the first command that needs it, makes the tables")
-	case current > last:
-		d.Say("schema_version", doctor.Problem, "", "%s", tooNew(current).Error())
-	case current < last:
-		d.Say("schema_version", doctor.Problem, "", "%s", d.cfg.tooOld(current).Error())
+	case err != nil:
+		d.Say("schema_version", doctor.Problem, "", "%s", err.Error())
+	case v.Current < newest():
+		d.Say("schema_version", doctor.Warning, "", "version %d, and this program brings %d", v.Current, newest())
 	default:
-		d.Say("schema_version", doctor.OK, "", "version %d", current)
+		d.Say("schema_version", doctor.OK, "", "version %d", v.Current)
 	}
 }
 
@@ -258,7 +259,7 @@ func reference() (lines []string, indexes map[string]string, err error) {
 	}
 	c := &conn{Conn: m}
 	defer c.close()
-	if _, err := c.migrate(0, newest()); err != nil {
+	if _, err := c.migrate(changes(), 0, newest()); err != nil {
 		return nil, nil, err
 	}
 	indexes = map[string]string{}

@@ -10,6 +10,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
 )
 
 //go:embed migrations/*.sql
@@ -19,64 +20,102 @@ var migrations embed.FS
 // sets it.
 const applicationID = 0x5061776c
 
-// newest is the newest version of the schema: that of the last migration.
-func newest() int {
+// changes returns the migrations that this program has, by version from 1 on. The files
+// are part of the program: a missing half is a fault that a test finds.
+func changes() []store.SchemaChange {
 	ups, err := fs.Glob(migrations, "migrations/*.up.sql")
 	if err != nil {
 		panic(err) // the pattern is constant
 	}
-	return len(ups)
+	all := make([]store.SchemaChange, len(ups))
+	for i, name := range ups {
+		if !strings.HasPrefix(name, fmt.Sprintf("migrations/%04d_", i+1)) {
+			panic(fmt.Sprintf("sqlite: %s is not migration %d", name, i+1))
+		}
+		up, _ := migrations.ReadFile(name)
+		down, _ := migrations.ReadFile(strings.Replace(name, ".up.", ".down.", 1))
+		all[i] = store.SchemaChange{Up: string(up), Down: string(down)}
+	}
+	return all
 }
+
+// newest is the newest version of the schema that this program has.
+func newest() int { return len(changes()) }
+
+// changes returns all migrations that this program knows.
+func (c Config) changes() []store.SchemaChange { return append(changes(), c.Ahead...) }
 
 // A migration moves the schema by one version.
 type migration struct {
 	name string
 	sql  string
-	to   int
+	to   store.SchemaVersion
 }
 
-// between answers the migrations that lead from one version to another.
-func between(from, to int) ([]migration, error) {
-	if to < 0 || to > newest() {
-		return nil, pawl.Errorf(pawl.Invalid, "schema version %d: want 0 to %d", to, newest())
+// between returns the migrations that lead from one version to another.
+func between(all []store.SchemaChange, from, to int) ([]migration, error) {
+	if from > len(all) {
+		return nil, store.SchemaVersion{Current: from, Oldest: from}.Check(all)
+	}
+	if to < 0 || to > len(all) {
+		return nil, pawl.Errorf(pawl.Invalid, "schema version %d: want 0 to %d", to, len(all))
 	}
 	var steps []migration
 	for v := from; v < to; v++ {
-		steps = append(steps, migration{sql: "up", name: fmt.Sprintf("%04d", v+1), to: v + 1})
+		steps = append(steps, migration{fmt.Sprintf("migration %04d up", v+1), all[v].Up, store.SchemaAfter(all, v+1)})
 	}
 	for v := from; v > to; v-- {
-		steps = append(steps, migration{sql: "down", name: fmt.Sprintf("%04d", v), to: v - 1})
-	}
-	for i := range steps {
-		if err := steps[i].load(); err != nil {
-			return nil, err
-		}
+		steps = append(steps, migration{fmt.Sprintf("migration %04d down", v), all[v-1].Down, store.SchemaAfter(all, v-1)})
 	}
 	return steps, nil
 }
 
-// load finds the file of a migration whose number and direction are known.
-func (m *migration) load() error {
-	files, err := fs.Glob(migrations, "migrations/"+m.name+"_*."+m.sql+".sql")
-	if err != nil || len(files) != 1 {
-		return fmt.Errorf("migration %s %s: %d files, want one", m.name, m.sql, len(files))
-	}
-	text, err := migrations.ReadFile(files[0])
-	m.name, m.sql = files[0], string(text)
-	return err
+// text is what is run: the change, and what the database then says of its schema.
+func (m *migration) text() string {
+	return fmt.Sprintf("%s\nPRAGMA user_version = %d;\n", strings.TrimRight(m.sql, "\n"), packVersion(m.to))
 }
 
-func (m *migration) text() string {
-	return fmt.Sprintf("%s\nPRAGMA user_version = %d;\n", strings.TrimRight(m.sql, "\n"), m.to)
+// servesShift is where the user version of a file has the oldest programs that it
+// serves, if that is not its own version: so it reads as a version that is too new to
+// programs that know nothing of this.
+const servesShift = 16
+
+func packVersion(v store.SchemaVersion) int {
+	if v.Oldest == v.Current {
+		return v.Current
+	}
+	return v.Oldest<<servesShift | v.Current
+}
+
+func unpackVersion(n int) store.SchemaVersion {
+	v := store.SchemaVersion{Current: n & (1<<servesShift - 1), Oldest: n >> servesShift}
+	if v.Oldest == 0 {
+		v.Oldest = v.Current
+	}
+	return v
 }
 
 // Version answers the schema's version and the newest that this program knows.
 func (db *DB) Version(ctx context.Context) (current, newestKnown int, err error) {
+	v, err := db.at(ctx)
+	return v.Current, len(db.cfg.changes()), err
+}
+
+// Fits returns nil if this program works on the schema; see store.Migrator.
+func (db *DB) Fits(ctx context.Context) error {
+	v, err := db.at(ctx)
+	if err != nil {
+		return err
+	}
+	return v.Check(db.cfg.changes())
+}
+
+func (db *DB) at(ctx context.Context) (v store.SchemaVersion, err error) {
 	err = db.read(ctx, "read the schema's version", func(c *conn) error {
-		current, err = c.version()
+		v, err = c.version()
 		return err
 	})
-	return current, newest(), err
+	return v, err
 }
 
 // Migrate moves the schema to the version, one transaction for each step of the
@@ -89,7 +128,7 @@ func (db *DB) Migrate(ctx context.Context, to int) error {
 				return err
 			}
 			var more bool
-			more, err = c.migrate(from, to)
+			more, err = c.migrate(db.cfg.changes(), from.Current, to)
 			done = !more
 			return err
 		})
@@ -102,8 +141,8 @@ func (db *DB) Migrate(ctx context.Context, to int) error {
 
 // migrate takes the first step from one version to another, or all of them from
 // an empty file, and reports whether more are needed.
-func (c *conn) migrate(from, to int) (more bool, err error) {
-	steps, err := way(from, to)
+func (c *conn) migrate(all []store.SchemaChange, from, to int) (more bool, err error) {
+	steps, err := between(all, from, to)
 	if err != nil || len(steps) == 0 {
 		return false, err
 	}
@@ -116,14 +155,6 @@ func (c *conn) migrate(from, to int) (more bool, err error) {
 		}
 	}
 	return false, nil
-}
-
-// way is between for a schema that may be newer than the program.
-func way(from, to int) ([]migration, error) {
-	if from > newest() {
-		return nil, tooNew(from)
-	}
-	return between(from, to)
 }
 
 // script runs a migration within the transaction that is open.
@@ -140,7 +171,7 @@ func (db *DB) Plan(ctx context.Context, to int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps, err := way(from, to)
+	steps, err := between(db.cfg.changes(), from, to)
 	var plan []string
 	for i := range steps {
 		plan = append(plan, "-- "+steps[i].name+"\n"+steps[i].text())
@@ -148,40 +179,20 @@ func (db *DB) Plan(ctx context.Context, to int) ([]string, error) {
 	return plan, err
 }
 
-// admit brings an empty database up, and refuses one whose schema is not that
-// of this program.
+// admit brings an empty database up, and refuses one whose schema this program does
+// not work on.
 func (db *DB) admit(ctx context.Context) error {
 	if err := db.ours(ctx); err != nil || db.cfg.AnyVersion {
 		return err
 	}
-	current, last, err := db.Version(ctx)
+	v, err := db.at(ctx)
 	switch {
 	case err != nil:
 		return err
-	case current == 0:
-		return db.Migrate(ctx, last)
-	case current > last:
-		return tooNew(current)
-	case current < last:
-		return db.cfg.tooOld(current)
+	case v.Current == 0:
+		return db.Migrate(ctx, len(db.cfg.changes()))
 	}
-	return nil
-}
-
-func (c Config) tooOld(version int) error {
-	return &pawl.Error{
-		Kind:    pawl.Conflict,
-		Message: fmt.Sprintf("%s has schema version %d, and this program needs %d", c.Path, version, newest()),
-		Hint:    "run `pawl migrate up`",
-	}
-}
-
-func tooNew(version int) error {
-	return &pawl.Error{
-		Kind:    pawl.Conflict,
-		Message: fmt.Sprintf("the database has schema version %d, and this program knows %d at most", version, newest()),
-		Hint:    "use the newer program that made it",
-	}
+	return v.Check(db.cfg.changes())
 }
 
 // ours refuses a file with tables that another program made.
@@ -200,9 +211,9 @@ func (db *DB) ours(ctx context.Context) error {
 	return err
 }
 
-func (c *conn) version() (int, error) {
+func (c *conn) version() (store.SchemaVersion, error) {
 	n, err := c.number("PRAGMA user_version")
-	return int(n), err
+	return unpackVersion(int(n)), err
 }
 
 func (c *conn) number(query string) (int64, error) {

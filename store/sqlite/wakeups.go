@@ -38,8 +38,9 @@ var codes = map[store.Topic]byte{store.TopicWork: 'w', store.TopicMarks: 'm', st
 // path, and that nobody else may enter. Processes of other users poll.
 // The zero value, which a database in memory has, reaches nobody.
 type wakeups struct {
-	dir string
-	log *slog.Logger
+	dir     string
+	program int // the version of the schema that the program is made for
+	log     *slog.Logger
 
 	mu      sync.Mutex
 	own     map[string]*net.UnixConn // sockets of this handle, by path
@@ -48,14 +49,14 @@ type wakeups struct {
 	senders sync.WaitGroup
 }
 
-func newWakeups(path string, log *slog.Logger) *wakeups {
+func newWakeups(path string, program int, log *slog.Logger) *wakeups {
 	sum := sha256.Sum256([]byte(path))
 	name := fmt.Sprintf("pawl-%d-%s", os.Geteuid(), hex.EncodeToString(sum[:8]))
 	dir := filepath.Join(runtimeDir(), name)
-	if len(dir)+len("/4194304-0123456789abcdef") > maxSocketPath {
+	if len(dir)+len("/4194304-v1000-0123456789abcdef") > maxSocketPath {
 		dir = filepath.Join("/tmp", name)
 	}
-	return &wakeups{dir: dir, log: log, own: map[string]*net.UnixConn{}, pending: map[store.Topic]bool{}}
+	return &wakeups{dir: dir, program: program, log: log, own: map[string]*net.UnixConn{}, pending: map[store.Topic]bool{}}
 }
 
 func runtimeDir() string {
@@ -222,7 +223,7 @@ func (w *wakeups) bind() (*net.UnixConn, error) {
 		return nil, err
 	}
 	w.clean()
-	path := filepath.Join(w.dir, fmt.Sprintf("%d-%s", os.Getpid(), rand.Text()[:16]))
+	path := filepath.Join(w.dir, fmt.Sprintf("%d-v%d-%s", os.Getpid(), w.program, rand.Text()[:16]))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {

@@ -16,14 +16,14 @@ import (
 // A socket that a dead process has left stays until the next process listens.
 func TestStaleSocket(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
-	w := newWakeups("/some/file", slog.New(slog.DiscardHandler))
+	w := newWakeups("/some/file", 7, slog.New(slog.DiscardHandler))
 	stale := deadSocket(t, w.dir, "1-dead")
 	w.wake([]store.Topic{store.TopicWork})
 	w.close()
 	if _, err := os.Lstat(stale); err != nil {
 		t.Errorf("a hint has removed it: %v", err)
 	}
-	w = newWakeups("/some/file", slog.New(slog.DiscardHandler))
+	w = newWakeups("/some/file", 7, slog.New(slog.DiscardHandler))
 	defer w.close()
 	if _, err := w.listen(); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestFolderOfSomebodyElse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			runtime := shortDir(t)
 			t.Setenv("XDG_RUNTIME_DIR", runtime)
-			w := newWakeups("/some/file", slog.New(slog.DiscardHandler))
+			w := newWakeups("/some/file", 7, slog.New(slog.DiscardHandler))
 			precious := filepath.Join(runtime, "precious")
 			if err := errors.Join(os.Mkdir(precious, 0o700), prepare(w.dir, precious)); err != nil {
 				t.Fatal(err)
@@ -93,7 +93,7 @@ func TestFolderOfSomebodyElse(t *testing.T) {
 func TestOnlySocketsAreSpokenTo(t *testing.T) {
 	runtime := shortDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", runtime)
-	w := newWakeups("/some/file", slog.New(slog.DiscardHandler))
+	w := newWakeups("/some/file", 7, slog.New(slog.DiscardHandler))
 	target := deadSocket(t, filepath.Join(runtime, "elsewhere"), "1-dead")
 	if err := errors.Join(private.Make(w.dir), os.WriteFile(filepath.Join(w.dir, "file"), nil, 0o600), os.Symlink(target, filepath.Join(w.dir, "link"))); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestOnlySocketsAreSpokenTo(t *testing.T) {
 // The folder for sockets goes with the last that listens.
 func TestSocketFolderGoes(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
-	w := newWakeups("/some/file", slog.New(slog.DiscardHandler))
+	w := newWakeups("/some/file", 7, slog.New(slog.DiscardHandler))
 	defer w.close()
 	a, err := w.listen()
 	if err != nil {
@@ -136,8 +136,8 @@ func TestSocketFolderGoes(t *testing.T) {
 // However deep the folder for sockets lies, their paths are short enough.
 func TestSocketPath(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "/"+strings.Repeat("deep/", 40))
-	w := newWakeups("/some/file", slog.New(slog.DiscardHandler))
-	if len(w.dir) > maxSocketPath-30 {
+	w := newWakeups("/some/file", 7, slog.New(slog.DiscardHandler))
+	if len(w.dir) > maxSocketPath-36 {
 		t.Errorf("folder %s is too long", w.dir)
 	}
 }
