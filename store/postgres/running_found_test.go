@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -82,14 +83,18 @@ func TestOrphansAreFoundByTheirWorkers(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
 	beginJobs(t, db, 60, newWorkerIn(t, db, lifecycle.WorkerRunning))
-	look := strings.NewReplacer("$1::bigint", "9", "$2::bigint", "0", "$3::text[]", "'{TERMINATED}'::text[]", "$4::bool", "true").Replace(agenda.sql)
 	held := "select * from unnest('{7}'::bigint[]) as u(worker) cross join lateral (" + heldBy("u.worker") + ") h"
-	for _, sql := range []string{look, held} {
+	const limit, everything, never = int64(9), int64(math.MinInt64), int64(math.MaxInt64)
+	look := []any{limit, everything, words(lifecycle.Worker.Ends), true, int64(0), int64(0), int64(0), never, int64(0), never}
+	for len(look) < 15 { // nothing due is behind
+		look = append(look, int64(0))
+	}
+	for sql, params := range map[string][]any{agenda.sql: look, held: nil} {
 		for _, analyzed := range []bool{false, true} {
 			if analyzed {
 				execute(t, db, "analyze")
 			}
-			rows, err := db.pool.Query(context.Background(), "explain (analyze, costs off, timing off) "+sql, pgx.QueryExecModeSimpleProtocol)
+			rows, err := db.pool.Query(context.Background(), "explain (analyze, costs off, timing off) "+sql, append([]any{pgx.QueryExecModeExec}, params...)...)
 			if err != nil {
 				t.Fatal(err)
 			}
