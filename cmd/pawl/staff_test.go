@@ -280,6 +280,13 @@ type away struct {
 
 func (a away) Version(context.Context) (current, newest int, err error) { return a.current, 4, a.err }
 
+func (a away) Fits(context.Context) error {
+	if a.err == nil && a.current != 4 {
+		return pawl.Errorf(pawl.Conflict, "schema version %d", a.current)
+	}
+	return a.err
+}
+
 // TestReadiness: the reasons are told, one a line (S14).
 func TestReadiness(t *testing.T) {
 	t.Parallel()
@@ -318,9 +325,9 @@ type deaf struct {
 	over chan struct{}
 }
 
-func (d deaf) Version(context.Context) (current, newest int, err error) {
+func (d deaf) Fits(context.Context) error {
 	<-d.over
-	return 4, 4, nil
+	return nil
 }
 
 // TestReadinessOfADeafDatabase: who asks gets an answer, whatever the database does (S14).
