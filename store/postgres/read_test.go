@@ -49,7 +49,9 @@ func TestNothingIsSentForWhatIsNotAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var p pipe
-			newReading(&tt.q).queue(&p)
+			r := newReading(&tt.q)
+			r.horizon = new(lookout).horizon
+			r.queue(&p)
 			want := []string{begin.name}
 			for _, s := range tt.want {
 				want = append(want, s.name)
