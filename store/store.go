@@ -344,7 +344,7 @@ type Pulsed struct {
 	State machine.State // of the worker; empty if there is none
 	Stops []Stop        // claims of the worker that are asked to stop (a cancel was requested)
 	Taken []Stop        // of the claims in the Pulse, those that the worker does not have any more
-	Work  bool          // there may be something to claim on the routes
+	Work  bool          // there may be something to claim on the routes; of routes that are new to the store, a later beat may be the first to tell
 }
 
 // A Stop is a claim that is to stop, or may have to.
