@@ -87,7 +87,7 @@ func visits(t testing.TB, db *DB) map[string]func() error {
 // of a queue or on the routes of others. Blocks are counted, not time.
 func TestThePastAndWhatWaitsCostNothing(t *testing.T) {
 	t.Parallel()
-	db, err := Open(t.Context(), Config{URL: pgtest.URL(t), MaxConns: 1})
+	db, err := Open(t.Context(), Config{URL: pgtest.URL(t), MaxConns: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
