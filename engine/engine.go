@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/store"
@@ -58,6 +59,9 @@ type Config struct {
 	// Jitter answers a number in [0,1) that spreads backoffs. Default random.
 	Jitter func() float64
 
+	// Salt answers the random bytes of a seal of payload (K6). Default random.
+	Salt func() audit.Salt
+
 	// Log is told of trouble. Default: discarded.
 	Log *slog.Logger
 }
@@ -80,6 +84,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Jitter == nil {
 		c.Jitter = func() float64 { return float64(random()>>11) / (1 << 53) }
+	}
+	if c.Salt == nil {
+		c.Salt = new(salts).next
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -207,7 +214,8 @@ func (b *bell) ring() {
 // begin answers a transaction, which committed ends.
 func (e *Engine) begin(f *store.Facts) *tx {
 	t := newTx(f)
-	t.entries = e.shelf.take()
+	l := e.shelf.take()
+	t.entries, t.drafts, t.salt = l.entries, l.drafts, e.cfg.Salt
 	return t
 }
 
@@ -273,8 +281,8 @@ func (e *Engine) committed(t *tx) {
 	}
 	e.offers.enqueued(waiting)
 	e.wake(work || waiting > 0, marks, stops)
-	e.shelf.put(t.entries)
-	t.entries = nil
+	e.shelf.put(list{t.entries, t.drafts})
+	t.entries, t.drafts = nil, nil
 }
 
 // marked has a job looked at that was marked, or when that is due, and reports

@@ -92,6 +92,8 @@ func setField(v reflect.Value) {
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 	case reflect.Array:
 		v.Index(v.Len() - 1).SetUint(1)
+	case reflect.Struct:
+		setField(v.Field(0))
 	case reflect.String:
 		v.SetString("x")
 	case reflect.Bool:

@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/hex"
 	"slices"
 	"strconv"
@@ -73,14 +74,26 @@ func appendPacked(b []byte, e *Entry, further bool) []byte {
 		b = appendText(b, e.Metadata)
 	}
 	b = strconv.AppendInt(append(b, ','), e.At, 10)
-	b = hex.AppendEncode(append(b, `,"`...), e.Hash[:])
-	return append(b, `"]]`...)
+	b = append(hex.AppendEncode(append(b, `,"`...), e.Hash[:]), '"')
+	var room [256]byte
+	switch extra := e.AppendExtra(room[:0]); len(extra) {
+	case 0:
+	case 1: // the version
+		b = append(b, ',', '0'+extra[0])
+	default:
+		b = append(base64.RawStdEncoding.AppendEncode(append(b, `,"`...), extra), '"')
+	}
+	return append(b, "]]"...)
 }
 
 // packable reports whether an entry may stand in a list. What is long may not, nor
 // control characters: in columns a store may have its own way to keep them.
 func packable(e *Entry) bool {
-	return len(e.Reason)+len(e.Actor)+len(e.RequestID)+len(e.Metadata) <= packedBytes &&
+	beside := 0
+	for i := range e.Seals {
+		beside += len(e.Seals[i].Payload) // what it has beside that is short
+	}
+	return len(e.Reason)+len(e.Actor)+len(e.RequestID)+len(e.Metadata)+beside <= packedBytes &&
 		plain(e.Reason) && plain(e.Actor) && plain(e.RequestID) && plain(e.Metadata) && utf8.Valid(e.Metadata)
 }
 

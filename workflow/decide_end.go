@@ -81,8 +81,7 @@ func (d *Decision) ended(s *pawl.Step) error {
 	if d.node(s.Ord).Hook != NoHook {
 		return d.hookEnded(s)
 	}
-	d.job().Open--
-	d.Board.SaveJob()
+	d.countOut(s)
 	if s.State == lifecycle.StepCancelled || d.stopping() {
 		return nil // what depends on it is cancelled by whatever ends the job
 	}
@@ -109,7 +108,15 @@ func (d *Decision) instanceEnded(s *pawl.Step) error {
 	p := d.Board.Step(s.Ord.Parent())
 	p.Live--
 	d.Board.Save(p)
+	d.Board.Fold(s)
 	return d.advance(p)
+}
+
+// countOut takes a node from those that are open.
+func (d *Decision) countOut(s *pawl.Step) {
+	d.job().Open--
+	d.Board.SaveJob()
+	d.Board.Fold(s)
 }
 
 // advance makes the next instances of the fan-out p or, when there are no more
@@ -161,7 +168,11 @@ func (d *Decision) failHere(s *pawl.Step, f *pawl.Failure) error {
 
 func (d *Decision) failPermanently(s *pawl.Step, f *pawl.Failure) error {
 	s.Error, s.CompletedAt, s.Mark, s.DueEvent = f, d.Now, pawl.Clear, ""
-	if err := d.Board.Move(s, lifecycle.StepFailPermanently, Note{Metadata: reportNote(s, f)}); err != nil {
+	note := Note{}
+	if f != nil {
+		note = failureNote(s, f, note)
+	}
+	if err := d.Board.Move(s, lifecycle.StepFailPermanently, note); err != nil {
 		return err
 	}
 	if !d.canWeigh(s) {
@@ -179,10 +190,9 @@ func (d *Decision) failed(s *pawl.Step) error {
 	if d.node(s.Ord).Hook != NoHook {
 		return d.hookEnded(s)
 	}
-	d.job().Open--
-	d.Board.SaveJob()
+	d.countOut(s)
 	if d.Definition.OnError == Halt || d.stopping() {
-		return d.End(lifecycle.JobFailed, f, Note{Reason: f.Message})
+		return d.End(lifecycle.JobFailed, f, Note{Reason: reasonOf(f)})
 	}
 	d.blame(f)
 	for n := range d.behind(s.Ord.Node()) {
@@ -266,9 +276,10 @@ func (d *Decision) instanceFailed(s *pawl.Step, f *pawl.Failure) error {
 		p.DueEvent, p.Error = lifecycle.StepFailPermanently, f
 	}
 	d.Board.Save(p)
+	d.Board.Fold(s)
 	if d.Definition.OnError == Drain {
 		d.blame(f)
-	} else if err := d.End(lifecycle.JobFailed, f, Note{Reason: f.Message}); err != nil {
+	} else if err := d.End(lifecycle.JobFailed, f, Note{Reason: reasonOf(f)}); err != nil {
 		return err
 	}
 	return d.advance(p)
@@ -286,6 +297,17 @@ func (d *Decision) failure(s *pawl.Step) *pawl.Failure {
 	named := *f
 	named.Step = d.Definition.Key(s.Ord)
 	return &named
+}
+
+// reasonOf says in the clear why a job fails: its message is payload.
+func reasonOf(f *pawl.Failure) string {
+	switch {
+	case f.Step != "":
+		return "step " + f.Step + " failed"
+	case f.Class == "canceled":
+		return f.Message // of whoever canceled it
+	}
+	return "it failed: " + f.Class
 }
 
 // orUnknown is f or, if a step does not say why it failed, that.
