@@ -92,9 +92,8 @@ func (a *attendance) query(q *store.Query) {
 }
 
 func (a *attendance) decide(t *tx) error {
-	d, err := a.e.decision(t, a.job, a.answers)
-	if err != nil {
-		return err
+	if t.job(a.job) == nil {
+		return pawl.Errorf(pawl.NotFound, "there is no job with key %d", a.job)
 	}
 	if a.e.outdated(t, a.job, a.facts) {
 		a.e.evaluator.attend(a.job) // what was evaluated is of another version
@@ -102,6 +101,7 @@ func (a *attendance) decide(t *tx) error {
 	}
 	same := a.same(t)
 	a.children(t)
+	d := a.e.decisionBy(t, a.job, a.facts.def, a.answers)
 	if err := d.Attend(); err != nil {
 		return err
 	}

@@ -56,8 +56,9 @@ func weightOf(cmd command) int {
 type group struct {
 	cmds   []command
 	errs   []error
-	came   time.Time // when it began to wait
-	passed int       // commits that it was left out of since, if it is late
+	came   time.Time       // when it began to wait
+	passed int             // commits that it was left out of since, if it is late
+	faults map[int64]error // of definitions that cannot be read
 	done   chan struct{}
 }
 
@@ -72,12 +73,13 @@ func (g *group) weight() int {
 // A committer commits groups of commands. It gathers while commits are in
 // flight and never waits otherwise.
 type committer struct {
-	store store.Ledger
-	log   *slog.Logger
-	begin func(*store.Query, *store.Facts) *tx
-	after func(*tx)                       // called once for each commit, before its commands are answered
-	admit func(later, batch []*group) int // how many of the late groups go with the batch; the others wait
-	pause time.Duration
+	store  store.Ledger
+	log    *slog.Logger
+	begin  func(*store.Query, *store.Facts) *tx
+	after  func(*tx)                       // called once for each commit, before its commands are answered
+	admit  func(later, batch []*group) int // how many of the late groups go with the batch; the others wait
+	supply func(ctx context.Context, definitions []int64, faults map[int64]error) error
+	pause  time.Duration
 
 	mu     sync.Mutex
 	queue  []*group
@@ -99,12 +101,11 @@ func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store
 // errClosed is returned for commands that come after close.
 var errClosed = &pawl.Error{Kind: pawl.Unavailable, Message: "the engine is closed"}
 
-// do commits the commands together and answers the error of each. It returns
-// early, with the commands still on their way, only if ctx ends. Whoever waits in any
-// case, and finds a free lane, commits in it himself: to have others do it and to be
-// woken by them takes longer than to decide.
-func (c *committer) do(ctx context.Context, cmds ...command) ([]error, error) {
-	g := &group{cmds: cmds, errs: make([]error, len(cmds)), came: time.Now(), done: make(chan struct{})}
+// together commits the commands in one transaction and returns the error of each; see
+// do. Whoever waits in any case, and finds a free lane, commits in it himself: to have
+// others do it and to be woken by them takes longer than to decide.
+func (c *committer) together(ctx context.Context, cmds []command, faults map[int64]error) ([]error, error) {
+	g := &group{cmds: cmds, faults: faults, errs: make([]error, len(cmds)), came: time.Now(), done: make(chan struct{})}
 	batch, err := c.enter(g)
 	switch {
 	case err != nil:
@@ -343,6 +344,7 @@ func (c *committer) attempt(batch []*group) error {
 		}
 		t = c.begin(q, f)
 		for _, g := range batch {
+			t.faults = g.faults
 			for i, cmd := range g.cmds {
 				g.errs[i] = c.decide(t, cmd)
 			}

@@ -15,32 +15,29 @@ import (
 // maxDefinitions bounds the definitions kept in memory.
 const maxDefinitions = 1000
 
-// definitions keeps what was read: a definition never changes.
+// definitions reads definitions, and keeps them in memory: a definition never changes.
 type definitions struct {
 	views store.Views
+	*known
+}
 
+// known is the definitions in memory, which are all that a transaction knows of.
+type known struct {
 	mu     sync.Mutex
 	byKey  map[int64]*workflow.Definition
 	stored map[int64]bool // known to be in the database
 }
 
 func newDefinitions(v store.Views) *definitions {
-	return &definitions{views: v, byKey: make(map[int64]*workflow.Definition), stored: make(map[int64]bool)}
+	return &definitions{v, &known{byKey: make(map[int64]*workflow.Definition), stored: make(map[int64]bool)}}
 }
 
 // definitionKey answers the key of the definition with that hash.
 func definitionKey(hash [32]byte) int64 { return int64(binary.BigEndian.Uint64(hash[:8]) >> 1) }
 
-// known returns a definition from memory, or nil.
-func (d *definitions) known(key int64) *workflow.Definition {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.byKey[key]
-}
-
 // get answers a stored definition.
 func (d *definitions) get(ctx context.Context, key int64) (*workflow.Definition, error) {
-	def := d.known(key)
+	def := d.of(key)
 	if def != nil {
 		return def, nil
 	}
@@ -63,10 +60,7 @@ func (d *definitions) get(ctx context.Context, key int64) (*workflow.Definition,
 func (d *definitions) load(source []byte) (*workflow.Definition, error) {
 	sum := sha256.Sum256(source)
 	key := definitionKey(sum)
-	d.mu.Lock()
-	known := d.byKey[key]
-	d.mu.Unlock()
-	if known != nil && known.Hash() == sum {
+	if known := d.of(key); known != nil && known.Hash() == sum {
 		return known, nil
 	}
 	def, err := workflow.Load(source)
@@ -77,7 +71,14 @@ func (d *definitions) load(source []byte) (*workflow.Definition, error) {
 	return def, nil
 }
 
-func (d *definitions) keep(key int64, def *workflow.Definition) {
+// of returns the definition with that key, or nil if it is not in memory.
+func (d *known) of(key int64) *workflow.Definition {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.byKey[key]
+}
+
+func (d *known) keep(key int64, def *workflow.Definition) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.byKey) >= maxDefinitions {
@@ -87,13 +88,13 @@ func (d *definitions) keep(key int64, def *workflow.Definition) {
 	d.byKey[key] = def
 }
 
-func (d *definitions) markStored(key int64) {
+func (d *known) markStored(key int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stored[key] = true
 }
 
-func (d *definitions) isStored(key int64) bool {
+func (d *known) isStored(key int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.stored[key]

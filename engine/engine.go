@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -19,8 +20,9 @@ type Config struct {
 	// Store is the database. The engine does not close it.
 	Store store.Store
 
-	// Lanes is how many commits may be in flight at once. Default 1, which is
-	// right for SQLite; 2 to 4 pays on PostgreSQL.
+	// Lanes is how many commits may be in flight at once: at most as many as the
+	// store has transactions. Default 1, which is right for SQLite; 2 to 4 pays on
+	// PostgreSQL.
 	Lanes int
 
 	// Poll is how often the database is looked at for work that no message
@@ -112,17 +114,42 @@ type Engine struct {
 	once    sync.Once
 }
 
-// New starts an engine: its committer, and unless it is managed its evaluator and
-// its ears for other processes. Close ends it.
+// validate returns the first fault of a configuration with its defaults.
+func (c Config) validate() error {
+	switch most := c.Store.Transactions(); {
+	case c.Lanes < 1:
+		return pawl.Errorf(pawl.Invalid, "Lanes: %d: want 0 (for the default) or more", c.Lanes)
+	case most > 0 && c.Lanes > most:
+		return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("Lanes: %d: the store has connections for %d transactions at once", c.Lanes, most),
+			Hint: fmt.Sprintf("open it with at least %d connections (MaxConns), or use at most %d lanes", 2*c.Lanes, most)}
+	}
+	return nil
+}
+
+// New is Open for a configuration that is known to be good. It panics otherwise.
 func New(cfg Config) *Engine {
+	e, err := Open(cfg)
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
+
+// Open starts an engine: its committer, and unless it is managed its evaluator and
+// its ears for other processes. Close ends it. The error names the first fault of the
+// configuration.
+func Open(cfg Config) (*Engine, error) {
 	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: newDefinitions(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), cancel: cancel}
 	e.committer = newCommitter(cfg.Store, cfg.Lanes, cfg.Log, e.begin, e.committed)
-	e.committer.admit = e.admit
+	e.committer.admit, e.committer.supply = e.admit, e.supply
 	e.evaluator = newEvaluator(e)
 	e.start(ctx)
-	return e
+	return e, nil
 }
 
 // Close stops the engine: its parts first, whoever runs them, then what was asked
@@ -207,7 +234,7 @@ func (b *bell) ring() {
 // begin answers a transaction, which committed ends.
 func (e *Engine) begin(q *store.Query, f *store.Facts) *tx {
 	t := newTx(q, f)
-	t.entries = e.shelf.take()
+	t.known, t.entries = e.defs.known, e.shelf.take()
 	return t
 }
 
@@ -335,16 +362,21 @@ func (e *Engine) wake(work, marks, stops bool) {
 	}
 }
 
-// decision answers a Decision for one job of the transaction, and its
-// definition. The job must be in sight.
+// decision returns a Decision for one job of the transaction, and its
+// definition. The job must be in sight, and the definition in memory.
 func (e *Engine) decision(t *tx, job int64, answers workflow.Answers) (*workflow.Decision, error) {
 	j := t.job(job)
 	if j == nil {
 		return nil, pawl.Errorf(pawl.NotFound, "there is no job with key %d", job)
 	}
-	def, err := e.defs.get(context.Background(), j.Definition)
+	def, err := t.definition(j.Definition)
 	if err != nil {
 		return nil, err
 	}
-	return &workflow.Decision{Definition: def, Board: board{e: e, t: t, key: job}, Now: t.now, Jitter: e.cfg.Jitter, Answers: answers}, nil
+	return e.decisionBy(t, job, def, answers), nil
+}
+
+// decisionBy returns a Decision for a job that has this definition.
+func (e *Engine) decisionBy(t *tx, job int64, def *workflow.Definition, answers workflow.Answers) *workflow.Decision {
+	return &workflow.Decision{Definition: def, Board: board{e: e, t: t, key: job}, Now: t.now, Jitter: e.cfg.Jitter, Answers: answers}
 }

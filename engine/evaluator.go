@@ -598,11 +598,7 @@ func (s *startJob) decide(t *tx) error {
 			j.Quota, j.WorkerCount = d.pool.Key, d.takes
 		}
 	}
-	d, err := s.e.decision(t, key, workflow.Answers{})
-	if err != nil {
-		return err
-	}
-	if err := d.Start(workflow.Note{}); err != nil {
+	if err := s.e.decisionBy(t, key, s.job.def, workflow.Answers{}).Start(workflow.Note{}); err != nil {
 		return err
 	}
 	s.e.jobs.put(j, s.job.def) // with the slots that it has by now

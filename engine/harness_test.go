@@ -51,10 +51,11 @@ func (db *database) open() store.Store {
 	if db.only != nil {
 		return db.only
 	}
-	s, err := openStore(db.kind, db.where, db.clock)
+	opened, err := openStore(db.kind, db.where, db.clock)
 	if err != nil {
 		db.t.Fatal(err)
 	}
+	s := &pure{Store: opened}
 	db.t.Cleanup(func() { s.Close() })
 	if db.kind == "memory" {
 		db.only = s

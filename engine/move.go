@@ -222,14 +222,17 @@ func (m *move) metadata() (json.RawMessage, error) {
 // outdated reports whether a job of the transaction has another definition, or
 // other slots, than those by which a command chose what it sees: the job has
 // moved, or was started under a quota. What it has now is remembered, so that the
-// command chooses right when it comes again.
+// command chooses right when it comes again; if the definition is not in memory, the
+// job is forgotten, and read by whoever needs it next.
 func (e *Engine) outdated(t *tx, job int64, by *jobFacts) bool {
 	j := t.job(job)
 	if j == nil || by.slots == j.WorkerCount && j.Definition == definitionKey(by.def.Hash()) {
 		return false
 	}
-	if now, err := e.defs.get(context.Background(), j.Definition); err == nil {
+	if now := t.known.of(j.Definition); now != nil {
 		e.jobs.put(j, now)
+	} else {
+		e.jobs.forget(job)
 	}
 	return true
 }

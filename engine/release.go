@@ -79,7 +79,7 @@ func (e *Engine) release(ctx context.Context, r *release, cmd command) error {
 
 func (e *Engine) prepareRelease(ctx context.Context, r *release) error {
 	r.silence, r.defs = max(e.cfg.Silence, health.Silence), make(map[int64]*workflow.Definition)
-	r.known = e.defs.known
+	r.known = e.defs.of
 	w, err := e.store.Worker(ctx, r.worker)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // which the decision refuses

@@ -203,10 +203,7 @@ func (p *retry) decide(t *tx) error {
 	if err != nil {
 		return err
 	}
-	d, err := p.e.decision(t, p.id.Key(), workflow.Answers{})
-	if err != nil {
-		return err
-	}
+	d := p.e.decisionBy(t, p.id.Key(), p.def, workflow.Answers{})
 	for n := 1; n <= len(p.def.Nodes); n++ {
 		s, err := d.Board.Step(pawl.MakeOrd(n, 0))
 		if err == nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -52,8 +53,9 @@ func (s *spoiled) met(worker int64, n int) (more bool) {
 // and not that the database is away.
 func unreadable(err error) bool { return err != nil && pawl.KindOf(err) != pawl.Unavailable }
 
-// decision answers the decision of a step, or of a pending job. It is nil if that
-// cannot be claimed here: it is left in its queue, which is said once.
+// decision returns the decision of a step, or of a pending job. It is nil if that
+// cannot be claimed here: it is left in its queue, which is said once. It is nil too if
+// its definition has to be read first; then all of the claim is made again.
 func (c *claim) decision(t *tx, k pawl.StepKey) *workflow.Decision {
 	j := t.job(k.Job)
 	if j != nil && c.broken[j.Definition] {
@@ -61,11 +63,13 @@ func (c *claim) decision(t *tx, k pawl.StepKey) *workflow.Decision {
 		return nil
 	}
 	d, err := c.e.decision(t, k.Job, workflow.Answers{})
+	var n *need
 	switch {
 	case err == nil:
 		return d
-	case !unreadable(err):
-		return nil // it is found again
+	case errors.As(err, &n):
+		c.needs = append(c.needs, n.definitions...)
+		return nil
 	}
 	if c.spoiled++; j != nil {
 		c.broken[j.Definition] = true

@@ -27,6 +27,9 @@ type tx struct {
 	fault error // what the command at hand has missed
 	now   int64
 
+	known  *known          // definitions
+	faults map[int64]error // of definitions that cannot be read
+
 	jobs      map[int64]*held[pawl.Job]
 	steps     map[pawl.StepKey]*held[pawl.Step]
 	workers   map[int64]*held[pawl.Worker]
@@ -83,6 +86,18 @@ type journal struct {
 	entries, refusals, defs, enqs int
 
 	versions, quotas, signals, taken, slots, gifts int
+}
+
+// definition returns a definition that is in memory. The error is a *need if it is not,
+// and nobody has found yet that it cannot be read.
+func (t *tx) definition(key int64) (*workflow.Definition, error) {
+	if def := t.known.of(key); def != nil {
+		return def, nil
+	}
+	if err := t.faults[key]; err != nil {
+		return nil, err
+	}
+	return nil, &need{[]int64{key}}
 }
 
 func newTx(q *store.Query, f *store.Facts) *tx {

@@ -161,8 +161,13 @@ func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 			e.jobs.putOutput(r.r.Step, r.r.Output)
 		}
 	}
-	if x.Free > 0 && errs[len(errs)-1] != nil {
-		return nil, errors.Join(errs...) // what the claim took is undone
+	if last := len(errs) - 1; x.Free > 0 && errs[last] != nil { // what the claim took is undone
+		if len(x.Reports) > 0 && Retryable(errs[last]) { // by itself: the reports stand, and must not come again
+			e.log.Warn("a claim failed and is made again with the next visit", "error", errs[last])
+			errs[last] = nil
+			e.offers.ring()
+		}
+		return nil, errors.Join(errs...)
 	}
 	if x.Free > 0 && !x.Sated {
 		e.looked(take)
@@ -252,10 +257,7 @@ func (r *report) apply(t *tx, s *pawl.Step, blind bool) error {
 	if blind {
 		return blindly(t, s, t.job(s.Job)).Report(s, rep)
 	}
-	d, err := r.e.decision(t, s.Job, workflow.Answers{})
-	if err != nil {
-		return err
-	}
+	d := r.e.decisionBy(t, s.Job, r.job.def, workflow.Answers{})
 	if err := d.Report(s, rep); err != nil {
 		return err
 	}
@@ -303,6 +305,7 @@ type claim struct {
 	skipped  bool           // others had some locked
 	moved    bool           // something of what was found has left the queue
 	passed   bool           // a step was passed over because its queue is full
+	needs    []int64        // definitions that are not in memory
 	spoiled  int            // rows that were passed over because they cannot be read
 	broken   map[int64]bool // definitions that cannot
 }
@@ -326,7 +329,7 @@ func (c *claim) query(q *store.Query) {
 }
 
 func (c *claim) decide(t *tx) error {
-	c.assigned, c.passed, c.moved, c.spoiled, c.broken = c.assigned[:0], false, false, t.facts.Spoiled, make(map[int64]bool)
+	c.assigned, c.passed, c.moved, c.spoiled, c.broken, c.needs = c.assigned[:0], false, false, t.facts.Spoiled, make(map[int64]bool), nil
 	facts := new(store.ClaimFacts)
 	if !c.sated {
 		facts = &t.facts.Claims[t.claims]
@@ -365,6 +368,9 @@ func (c *claim) decide(t *tx) error {
 		if err := c.start(t, w, job); err != nil {
 			return err
 		}
+	}
+	if len(c.needs) > 0 && len(c.assigned) < c.free {
+		return &need{c.needs}
 	}
 	if len(c.assigned) > 0 {
 		if err := t.startTask(w); err != nil {

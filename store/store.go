@@ -59,6 +59,10 @@ type Ledger interface {
 	// counts for nothing then. Do is safe for concurrent use.
 	Do(ctx context.Context, q *Query, decide func(*Facts) (*Changes, error)) error
 
+	// Transactions returns how many transactions of Do can be under way at once; more
+	// wait. 0 means that there is no bound to keep.
+	Transactions() int
+
 	// Settle tells whether the entry e of the record k was committed, after
 	// ErrUnknown. It waits for the lost transaction to be over.
 	Settle(ctx context.Context, k EntityKey, e *audit.Entry) (bool, error)

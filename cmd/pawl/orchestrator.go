@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -91,7 +92,11 @@ func (a *app) openEngine(ctx context.Context, c engine.Config) (*ledger, error) 
 	if db.postgres != "" {
 		c.Lanes = 2
 	}
-	return &ledger{store: s, engine: engine.New(c), database: db}, nil
+	e, err := engine.Open(c)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return &ledger{store: s, engine: e, database: db}, nil
 }
 
 func (l *ledger) close() error {

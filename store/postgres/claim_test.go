@@ -84,7 +84,7 @@ func TestClaims(t *testing.T) {
 // TestClaimsPassOverWhatIsLocked: two claimers at once get different work (T5).
 func TestClaimsPassOverWhatIsLocked(t *testing.T) {
 	t.Parallel()
-	db := fresh(t)
+	db := freshOf(t, 10) // five transactions, one in the other
 	for _, routes := range [][]int64{{1}, {2, 3}} {
 		a := submit(t, db, 4, routes[0])
 		enqueue(t, db, a[:2])

@@ -34,10 +34,10 @@ type Config struct {
 	// give. Tables live in the first schema of its search_path that exists.
 	URL string
 
-	// MaxConns is the most connections that transactions and views use at
-	// once. A handle uses up to three more for locks and beats, for hints to
-	// others and for hints from others. 0 means 8, and 1 means 2: a decision
-	// may have to look something up while its transaction is open.
+	// MaxConns is the most connections that transactions and lookups use at
+	// once: a half each, so that neither waits for the other. A handle uses up to
+	// three more for locks and beats, for hints to others and for hints from
+	// others. 0 means 8; the least is 2.
 	MaxConns int
 
 	// Silence is how long a worker of this process may go without a beat. A beat, and
@@ -55,7 +55,8 @@ type Config struct {
 // A DB is a handle on one database. It is safe for concurrent use.
 type DB struct {
 	*Schema
-	pool     *pgxpool.Pool
+	pool     *pgxpool.Pool // for transactions
+	lookups  *pgxpool.Pool // for what is read outside of them
 	log      *slog.Logger
 	handle   string // of this DB, to tell its own hints from others'
 	channel  string
@@ -100,11 +101,13 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		silence: cmp.Or(cfg.Silence, health.Silence),
 		spare:   runtime.GOMAXPROCS(0) > 1,
 	}
-	pool, err := db.connect(ctx, cfg)
-	if err != nil {
+	if db.pool, err = db.connect(ctx, cfg, db.Transactions()); err != nil {
 		return nil, err
 	}
-	db.pool = pool
+	if db.lookups, err = db.connect(ctx, cfg, cfg.conns()-db.Transactions()); err != nil {
+		db.pool.Close()
+		return nil, err
+	}
 	db.life, db.die = context.WithCancel(context.Background())
 	db.lookout.db = db
 	db.session = newSession(db)
@@ -116,16 +119,30 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	return db, nil
 }
 
-// connect makes the pool and its first connection.
-func (db *DB) connect(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
+// The connections of a handle by default, and the least: one for transactions, one for
+// lookups.
+const (
+	defaultConns = 8
+	leastConns   = 2
+)
+
+func (c Config) conns() int {
+	if c.MaxConns == 0 {
+		return defaultConns
+	}
+	return c.MaxConns
+}
+
+// Transactions returns how many transactions can be under way at once; see store.Ledger.
+func (db *DB) Transactions() int { return (db.cfg.conns() + 1) / 2 }
+
+// connect makes a pool of so many connections, and the first of them.
+func (db *DB) connect(ctx context.Context, cfg Config, conns int) (*pgxpool.Pool, error) {
 	pc, err := pgxpool.ParseConfig(cfg.URL)
 	if err != nil {
 		return nil, badURL(err)
 	}
-	pc.MaxConns = 8
-	if cfg.MaxConns > 0 {
-		pc.MaxConns = int32(max(cfg.MaxConns, 2))
-	}
+	pc.MaxConns = int32(conns)
 	db.tune(pc.ConnConfig)
 	pc.PingTimeout = sessionLimit // of one that was idle: without it, it may hold up Close for a minute
 	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
@@ -175,6 +192,7 @@ func (db *DB) Close() error {
 		db.die()
 		db.lookout.stop()
 		db.pool.Close()
+		db.lookups.Close()
 	})
 	return nil
 }

@@ -118,6 +118,7 @@ func (db *DB) tryBegin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *rea
 func (db *DB) distrust(ctx context.Context, err error) {
 	if severed(err) && ctx.Err() == nil {
 		db.pool.Reset()
+		db.lookups.Reset()
 		db.cache.clear()
 	}
 }

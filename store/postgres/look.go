@@ -66,7 +66,7 @@ func (db *DB) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, error
 }
 
 func (db *DB) look(ctx context.Context, q store.LookQuery) (*store.Agenda, error) {
-	conn, err := db.pool.Acquire(ctx)
+	conn, err := db.lookups.Acquire(ctx)
 	if err != nil {
 		return nil, connectError(err)
 	}

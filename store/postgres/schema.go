@@ -36,8 +36,9 @@ type Schema struct {
 // OpenSchema connects and finds the schema, but asks nothing of its version:
 // it is for migrations. The server must be PostgreSQL 15 or newer, with UTF8.
 func OpenSchema(ctx context.Context, cfg Config) (*Schema, error) {
-	if cfg.MaxConns < 0 {
-		return nil, pawl.Errorf(pawl.Invalid, "connections %d: want 0 (for the default) or more", cfg.MaxConns)
+	if n := cfg.conns(); n < leastConns {
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("MaxConns: %d: at least %d are needed", n, leastConns),
+			Hint: fmt.Sprintf("one connection is for transactions, one for lookups; 0 means %d", defaultConns)}
 	}
 	s := &Schema{cfg: cfg, log: cfg.Log}
 	if s.log == nil {

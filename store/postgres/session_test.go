@@ -2,9 +2,12 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/pgtest"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -35,11 +38,23 @@ func TestAHoldThatFailedHoldsNothing(t *testing.T) { // J9
 	}
 }
 
+// TestFewestConnections: a handle that could not look anything up while a transaction is
+// under way is refused, with the number that it needs.
+func TestFewestConnections(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, -1} {
+		_, err := Open(t.Context(), Config{URL: pgtest.URL(t), MaxConns: n})
+		if want := fmt.Sprintf("MaxConns: %d: at least 2 are needed", n); pawl.KindOf(err) != pawl.Invalid || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%d connections: %v, want %q", n, err, want)
+		}
+	}
+}
+
 // TestOneConnection: a transaction whose decision has to read something else is
 // not left waiting for the connection that it uses itself.
 func TestOneConnection(t *testing.T) {
 	t.Parallel()
-	db, err := Open(t.Context(), Config{URL: pgtest.URL(t), MaxConns: 1})
+	db, err := Open(t.Context(), Config{URL: pgtest.URL(t), MaxConns: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

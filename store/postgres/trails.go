@@ -152,7 +152,7 @@ func (db *DB) longLivedTrails(ctx context.Context, kind string, page int, f func
 func (db *DB) walkAsOf(ctx context.Context, read func(*walk) error) (*walk, error) {
 	w := &walk{db: db, trails: map[store.EntityKey]*trail{}}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := pgx.BeginTxFunc(ctx, db.pool, opts, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, db.lookups, opts, func(tx pgx.Tx) error {
 		// Before the snapshot is taken: no partition goes that has rows in it.
 		if _, err := tx.Exec(ctx, "lock table only audit in access share mode"); err != nil {
 			return queryError("read trails", err)

@@ -23,7 +23,7 @@ var (
 // logged and left out.
 func (db *DB) query(ctx context.Context, doing, sql string, row func(*cursor), args ...any) error {
 	return db.again(ctx, func() (begun bool, err error) {
-		err = db.queryOn(ctx, db.pool, doing, sql, func(c *cursor) { begun = true; row(c) }, args...)
+		err = db.queryOn(ctx, db.lookups, doing, sql, func(c *cursor) { begun = true; row(c) }, args...)
 		return begun, err
 	})
 }

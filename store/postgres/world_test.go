@@ -17,9 +17,12 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func open(t testing.TB, url string) *DB {
+func open(t testing.TB, url string) *DB { return openOf(t, url, 0) }
+
+// openOf opens a handle with so many connections.
+func openOf(t testing.TB, url string, conns int) *DB {
 	t.Helper()
-	db, err := Open(context.Background(), Config{URL: url, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	db, err := Open(context.Background(), Config{URL: url, MaxConns: conns, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +35,9 @@ func open(t testing.TB, url string) *DB {
 	return db
 }
 
-func fresh(t testing.TB) *DB { return open(t, pgtest.URL(t)) }
+func fresh(t testing.TB) *DB { return freshOf(t, 0) }
+
+func freshOf(t testing.TB, conns int) *DB { return openOf(t, pgtest.URL(t), conns) }
 
 var counter atomic.Uint32
 
