@@ -66,8 +66,9 @@ verify: ## the long property tests: a million decisions, fuzzing, all the random
 bench: build ## measure this machine: SQLite FULL, SQLite NORMAL, PostgreSQL
 	$(GO) run ./internal/pgtest/run -durable -- $(BIN) bench
 
-chaos: ## kill, stop and cut off processes and databases for 1000 rounds, an hour or so, and 200 on SQLite
+chaos: ## kill, stop and cut off processes and databases for 1000 rounds, an hour or so, and 200 on SQLite; 100 outages of PostgreSQL alone, three quarters of an hour
 	$(GO) run ./internal/chaos -rounds 1000
+	$(GO) run ./internal/chaos -outages 100
 	$(GO) run ./internal/chaos -rounds 200 -database sqlite
 
 soak: ## ten minutes of load beside a transaction that stays open: does it stay as fast?

@@ -28,6 +28,17 @@ func TestShortForm(t *testing.T) {
 		t.Parallel()
 		aClockThatIsSetKillsNobody(t, build.binary)
 	})
+	t.Run("an outage of the database alone", func(t *testing.T) {
+		t.Parallel()
+		c := &config{binary: build.binary, kind: "postgres", roleMix: "split", outages: true, patience: 3 * time.Minute, jobs: 200, progress: t.Logf}
+		r, err := c.all(t.Context(), shortSeed, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Rounds != 1 || r.Endured < lastingJobs || r.Losses > 0 {
+			t.Errorf("%d rounds, %d steps endured an outage, %d were lost; want 1, %d or more, and none", r.Rounds, r.Endured, r.Losses, lastingJobs)
+		}
+	})
 	for database, rounds := range map[string]int{"postgres": fullRun, "sqlite": 4} {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +99,7 @@ func TestEveryFaultAndShapeIsDrawn(t *testing.T) {
 
 func TestShapesAreWorkflows(t *testing.T) {
 	t.Parallel()
-	for _, s := range shapes {
+	for _, s := range append(shapes, lasting) {
 		if _, err := s.submission("/", "r", 1); err != nil {
 			t.Error(err)
 		}

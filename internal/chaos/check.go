@@ -226,14 +226,21 @@ func (o *outcome) checkEffects() error {
 			claims[[2]string{job.ID.Public(pawl.JobPrefix), job.ID.Step(s.Ord).Public(pawl.StepPrefix)}] = s.Claims
 		}
 	}
-	var errs []error
-	for e, n := range o.effects {
-		most, ok := claims[[2]string{e.job, e.step}]
-		switch {
-		case n > 1:
-			errs = append(errs, fmt.Errorf("step %s had its effect %d times under claim %d", e.step, n, e.claim))
-		case !ok || e.claim > most:
+	errs := []error{doubled(o.effects)}
+	for e := range o.effects {
+		if most, ok := claims[[2]string{e.job, e.step}]; !ok || e.claim > most {
 			errs = append(errs, fmt.Errorf("step %s had an effect under claim %d, which was not made", e.step, e.claim))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// doubled names the effects that one claim had more than once.
+func doubled(effects map[effect]int) error {
+	var errs []error
+	for e, n := range effects {
+		if n > 1 {
+			errs = append(errs, fmt.Errorf("step %s had its effect %d times under claim %d", e.step, n, e.claim))
 		}
 	}
 	return errors.Join(errs...)

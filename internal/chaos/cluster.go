@@ -73,13 +73,13 @@ func (cl *cluster) member(role, name string) (*member, error) {
 		return nil, err
 	}
 	argv := []string{cl.config.binary, "--database", cl.database.name(p), "--log-level", "info", role, "--name", name}
-	if role != worker {
+	if role != worker && !cl.config.outages {
 		argv = append(argv, "--silence", cl.config.silence.String())
 	}
 	if role != server {
 		argv = append(argv, "--capacity", "4", "--queue", workflow.DefaultQueue, "--queue", narrow)
 	}
-	if role == worker {
+	if role == worker && !cl.config.outages {
 		argv = append(argv, "--drain-timeout", "1s", "--beat", (cl.config.silence / 4).String())
 	}
 	return &member{name: name, role: role, argv: argv, env: cl.env(), dir: cl.dir, host: cl.database.host(), proxy: p}, nil

@@ -36,6 +36,8 @@ func (r *run) harm(ctx context.Context, f fault) error {
 		}
 		r.hurt(f, at, r.everybody(ctx))
 		return nil
+	case killedOutage, stoppedOutage, cutOffOutage:
+		return r.outage(ctx, f)
 	case forwardFault, backFault, slipFault:
 		r.jump(ctx, f, r.victim(ctx, f).host)
 		return nil

@@ -136,7 +136,7 @@ hooks: {failure: [{id: tell, run: 'LINE'}]}
 }
 
 func shapeOf(name string) shape {
-	for _, s := range shapes {
+	for _, s := range append(shapes, lasting) {
 		if s.name == name {
 			return s
 		}

@@ -30,6 +30,7 @@ type config struct {
 	dir      string // of all runs
 	kind     string // postgres or sqlite
 	roleMix  string // split or dev
+	outages  bool   // of the database alone, at the default timings, and nothing else
 	silence  time.Duration
 	patience time.Duration // how long anything may take until it is called stuck
 	jobs     int           // of a full run
@@ -44,6 +45,7 @@ func program() int {
 	c := &config{progress: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format, args...) }}
 	seed := flag.Uint64("seed", uint64(time.Now().Unix()), "of the first run; those after it have the next ones")
 	rounds := flag.Int("rounds", fullRun, "in all; a run has 20")
+	outages := flag.Int("outages", 0, "instead of rounds of all faults: so many outages of PostgreSQL alone, of 5 to 15 s, at the default timings")
 	flag.StringVar(&c.kind, "database", "postgres", "postgres or sqlite")
 	flag.StringVar(&c.roleMix, "roles", "split", "split (servers, workers and at times a dev) or dev; SQLite has dev alone")
 	flag.StringVar(&c.binary, "binary", "", "the pawl to run; default: built anew")
@@ -52,7 +54,10 @@ func program() int {
 	flag.IntVar(&c.jobs, "jobs", 200, "of a run")
 	form := flag.String("o", "text", "text or json")
 	flag.Parse()
-	if flag.NArg() > 0 || *rounds < 1 || c.kind != "postgres" && c.kind != "sqlite" || c.roleMix != "split" && c.roleMix != "dev" || *form != "text" && *form != "json" {
+	if c.outages = *outages > 0; c.outages {
+		*rounds = *outages
+	}
+	if flag.NArg() > 0 || *rounds < 1 || *outages < 0 || c.outages && c.kind != "postgres" || c.kind != "postgres" && c.kind != "sqlite" || c.roleMix != "split" && c.roleMix != "dev" || *form != "text" && *form != "json" {
 		flag.Usage()
 		return 2
 	}
@@ -110,6 +115,9 @@ func (c *config) all(ctx context.Context, seed uint64, rounds int) (_ *report, e
 
 // command is what repeats a run.
 func (c *config) command(seed uint64, rounds int) string {
+	if c.outages {
+		return fmt.Sprintf("go run ./internal/chaos -seed %d -outages %d -roles %s -jobs %d", seed, rounds, c.roleMix, c.jobs)
+	}
 	return fmt.Sprintf("go run ./internal/chaos -seed %d -rounds %d -database %s -roles %s -silence %s -jobs %d", seed, rounds, c.kind, c.roleMix, c.silence, c.jobs)
 }
 
@@ -147,6 +155,15 @@ func (c *config) roles(seed uint64) []string {
 		return []string{server, server, worker, worker, dev}
 	}
 	return []string{server, server, worker, worker, worker}
+}
+
+// draw draws the rounds of a run.
+func (c *config) draw(seed uint64, rounds int, db database) []round {
+	jobs := c.jobs * rounds / fullRun
+	if c.outages {
+		return drawOutages(seed, rounds, jobs)
+	}
+	return drawRounds(seed, rounds, jobs, c.silence, c.chances(db))
 }
 
 // chances are what befalls a run.

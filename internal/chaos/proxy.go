@@ -11,6 +11,7 @@ type weather struct {
 	hold  bool          // nothing passes; it does once the weather is fair again
 	deaf  bool          // what the database answers is lost; a connection that had this is cut with the weather's end
 	delay time.Duration // before each piece
+	down  bool          // there is no connection, and none is made
 }
 
 // A proxy stands between one process and the database.
@@ -67,7 +68,7 @@ func (p *proxy) connect(client net.Conn) {
 	}
 	l := &link{client: client, server: server}
 	p.mu.Lock()
-	if p.closed {
+	if p.closed || p.weather.down {
 		p.mu.Unlock()
 		l.cut()
 		return
@@ -132,7 +133,7 @@ func (p *proxy) set(w weather) {
 	close(p.changed)
 	p.changed = make(chan struct{})
 	for l := range p.links {
-		if l.lossy && !w.deaf {
+		if l.lossy && !w.deaf || w.down {
 			l.cut()
 		}
 	}

@@ -27,6 +27,7 @@ type report struct {
 	Refused  int            `json:"refused"`  // late results that were refused and kept
 	GivenUp  int            `json:"given_up"` // jobs that failed since a step lost its worker too often
 	Rescue   times          `json:"rescue"`   // from a fault to the next claim or the end of a step that the victim held
+	Endured  int            `json:"endured"`  // steps that were under way when an outage of the database alone began, and stayed with their workers
 	Away     int64          `json:"away_ms"`  // the longest that a killed database took to answer again
 	Fired    int            `json:"fired"`    // times of schedules that made a job
 	Passed   int            `json:"passed"`   // entries for times that made none
@@ -91,6 +92,7 @@ func (r *report) add(o *report) {
 	r.Silent += o.Silent
 	r.Refused += o.Refused
 	r.GivenUp += o.GivenUp
+	r.Endured += o.Endured
 	r.Took += o.Took
 	r.Fired += o.Fired
 	r.Passed += o.Passed
@@ -122,6 +124,10 @@ func (r *report) print(w io.Writer, asJSON bool) error {
 	fmt.Fprintf(w, "faults: %s\n", counts(r.Faults))
 	fmt.Fprintf(w, "%d jobs, %d claims, %d effects, %d claims whose worker died (%d workers by silence), %d late results refused, %d jobs given up\n", r.Jobs, r.Claims, r.Effects, r.Losses, r.Silent, r.Refused, r.GivenUp)
 	fmt.Fprintf(w, "schedules made %d jobs, %d ms late at most, and passed over times %d times\n", r.Fired, r.Late, r.Passed)
+	if r.Endured > 0 {
+		_, err := fmt.Fprintf(w, "%d steps were under way when an outage began, and none was taken from its worker; a killed database was away for %d ms at most\n", r.Endured, r.Away)
+		return err
+	}
 	_, err := fmt.Fprintf(w, "time to rescue: p50 %d ms, p99 %d ms, max %d ms (%s), of %d steps; a killed database was away for %d ms at most\n", r.Rescue.P50, r.Rescue.P99, r.Rescue.Max, r.Rescue.Worst, r.Rescue.Steps, r.Away)
 	return err
 }

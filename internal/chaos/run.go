@@ -46,7 +46,7 @@ func play(ctx context.Context, c *config, seed uint64, rounds int) (_ *report, e
 	}
 	defer cl.close()
 	r := &run{cluster: cl, seed: seed, report: newReport(), touched: map[int64]bool{}}
-	plan := drawRounds(seed, rounds, c.jobs*rounds/fullRun, c.silence, c.chances(db))
+	plan := c.draw(seed, rounds, db)
 	if err := r.rounds(ctx, plan); err != nil {
 		return r.report, r.explain(ctx, err)
 	}
@@ -112,6 +112,9 @@ func (r *run) round(ctx context.Context, p round) error {
 	}
 	if err := r.ask(ctx, "inspect", func() error { return r.database.inspect(ctx) }); err != nil {
 		return err
+	}
+	if r.config.outages {
+		return r.endure(ctx)
 	}
 	var last pulse
 	err := r.ask(ctx, "look", func() (err error) {
