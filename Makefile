@@ -63,8 +63,10 @@ verify: ## the long property tests: a million decisions, fuzzing, all the random
 	$(GO) test ./workflow -run xxx -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./workflow -run xxx -fuzz FuzzExpression -fuzztime 2m -fuzzminimizetime 1x
 
-bench: build ## measure this machine: SQLite FULL, SQLite NORMAL, PostgreSQL
+bench: build ## measure this machine: SQLite FULL, SQLite NORMAL, PostgreSQL; and 1, 2 and 4 workers, in a process and in processes
 	$(GO) run ./internal/pgtest/run -durable -- $(BIN) bench
+	$(GO) run ./internal/pgtest/run -durable -- $(BIN) bench --stores postgres --only drain --workers 1,2,4
+	$(GO) run ./internal/pgtest/run -durable -- $(BIN) bench --stores postgres --only drain --workers 1,2,4 --processes --jobs 4000 --rounds 3
 
 chaos: ## kill, stop and cut off processes and databases for 1000 rounds, an hour or so, and 200 on SQLite; 100 outages of PostgreSQL alone, three quarters of an hour
 	$(GO) run ./internal/chaos -rounds 1000

@@ -16,7 +16,7 @@ import (
 type Target interface {
 	Name() string
 	// Open makes a handle and an engine on it, without a worker.
-	Open(ctx context.Context) (*Pawl, error)
+	Open(ctx context.Context, c Crew) (*Pawl, error)
 	// Spent answers what was written so far.
 	Spent(ctx context.Context) (Spent, error)
 	// Left answers what the handles that are closed left behind.
@@ -139,7 +139,7 @@ func one(ctx context.Context, t Target, w Workload, n Sizes) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	p, err := t.Open(ctx)
+	p, err := t.Open(ctx, Crew{})
 	if err != nil {
 		return Result{}, err
 	}

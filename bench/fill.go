@@ -45,7 +45,7 @@ func told(progress func(string), kind string) func(done, all int) {
 
 // models makes a job of each kind that is wanted and answers their keys.
 func (f Fill) models(ctx context.Context, t Target) (finished, waiting int64, err error) {
-	p, err := t.Open(ctx)
+	p, err := t.Open(ctx, Crew{})
 	if err != nil {
 		return 0, 0, err
 	}

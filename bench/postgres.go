@@ -75,12 +75,12 @@ func (p *Postgres) Close(ctx context.Context) (err error) {
 func (p *Postgres) Name() string { return "postgres" }
 
 // Open implements Target.
-func (p *Postgres) Open(ctx context.Context) (*Pawl, error) {
+func (p *Postgres) Open(ctx context.Context, c Crew) (*Pawl, error) {
 	db, err := postgres.Open(ctx, p.config)
 	if err != nil {
 		return nil, err
 	}
-	return NewPawl(PawlConfig{Store: db, Lanes: lanes, Workers: lanes}), nil
+	return NewPawl(PawlConfig{Store: db, Lanes: lanes, Crew: c.or(lanes), URL: p.config.URL}), nil
 }
 
 // Spent implements Target. The log is the whole cluster's: nothing else should

@@ -42,6 +42,10 @@ steps:
 `)
 )
 
+// programs is a job whose step starts a program that does nothing: what a worker in a
+// process of its own can do, which has no functions of ours.
+var programs = shape("program", 1, "name: program\nsteps:\n  - {id: step1, command: [\"true\"]}\n")
+
 // unserved is a job that no worker of Pawl takes.
 var unserved = shape("unserved", 1, "name: unserved\nsteps:\n  - {id: step1, handler: unserved}\n")
 

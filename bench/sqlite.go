@@ -24,12 +24,12 @@ type SQLite sqlite.Config
 func (s SQLite) Name() string { return "sqlite " + s.Synchronous }
 
 // Open implements Target.
-func (s SQLite) Open(ctx context.Context) (*Pawl, error) {
+func (s SQLite) Open(ctx context.Context, c Crew) (*Pawl, error) {
 	db, err := sqlite.Open(ctx, sqlite.Config(s))
 	if err != nil {
 		return nil, err
 	}
-	return NewPawl(PawlConfig{Store: db}), nil
+	return NewPawl(PawlConfig{Store: db, Crew: c.or(1), URL: "sqlite://" + s.Path + "?synchronous=" + s.Synchronous}), nil
 }
 
 // Spent implements Target. Linux counts what a process hands to write: of one

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,25 +42,28 @@ var _ System = (*Pawl)(nil)
 type PawlConfig struct {
 	Store    store.Store // closed with the system
 	Lanes    int         // commits in flight; default 1
-	Workers  int         // in this process; default 1
-	Capacity int         // of all workers together; default 1000
+	Crew     Crew        // default one worker, in this process
+	URL      string      // of the database, for processes of the crew
+	Capacity int         // of all workers in this process together; default 1000
 }
 
-// Pawl is an engine and its workers in this process.
+// Pawl is an engine in this process, and its workers, here or in processes of their own.
 type Pawl struct {
 	config  PawlConfig
 	engine  *engine.Engine
 	workers []*runner.Worker
+	hands   processes
 	begin   atomic.Pointer[func(time.Time)]
 	ran     atomic.Int64
 	due     int64 // runs that the jobs submitted come to
 	first   int64 // key of the first job submitted
+	last    pawl.ID
 	drained bool
 }
 
 // NewPawl starts an engine without a worker.
 func NewPawl(c PawlConfig) *Pawl {
-	c.Lanes, c.Workers = max(c.Lanes, 1), max(c.Workers, 1)
+	c.Lanes, c.Crew = max(c.Lanes, 1), c.Crew.or(1)
 	if c.Capacity <= 0 {
 		c.Capacity = 1000
 	}
@@ -68,8 +72,11 @@ func NewPawl(c PawlConfig) *Pawl {
 
 // Start implements System.
 func (p *Pawl) Start(ctx context.Context) error {
+	if p.config.Crew.Program != "" {
+		return p.hands.start(p.config.Crew, p.config.URL)
+	}
 	handlers := map[string]runner.Handler{"noop": p.handler(`{}`), "list": p.handler(fanOutItems())}
-	for range p.config.Workers {
+	for range p.config.Crew.Workers {
 		w, err := runner.Start(ctx, runner.WorkerConfig{Engine: p.engine, Store: p.config.Store, Capacity: p.slots(), Handlers: handlers})
 		if err != nil {
 			return err
@@ -99,7 +106,7 @@ func fanOutItems() string {
 }
 
 // slots are those of one worker.
-func (p *Pawl) slots() int { return max(p.config.Capacity/p.config.Workers, 1) }
+func (p *Pawl) slots() int { return max(p.config.Capacity/p.config.Crew.Workers, 1) }
 
 // batch is how many jobs one submission holds: while a worker reports as many and
 // begins as many others, it has slots for them.
@@ -125,7 +132,7 @@ func (p *Pawl) Submit(ctx context.Context, s Shape, n int) error {
 			if a.Err != nil {
 				return a.Err
 			}
-			p.first = min(p.first, a.ID.Key())
+			p.first, p.last = min(p.first, a.ID.Key()), a.ID
 		}
 		n -= len(subs)
 	}
@@ -133,8 +140,16 @@ func (p *Pawl) Submit(ctx context.Context, s Shape, n int) error {
 }
 
 // Drain implements System. It looks at the database once the handlers have run
-// as often as they have to.
+// as often as they have to, or where they are out of sight once the last job has ended.
 func (p *Pawl) Drain(ctx context.Context) error {
+	ctx, cancel := p.hands.watch(ctx)
+	defer cancel()
+	if p.config.Crew.Program != "" {
+		if _, err := p.engine.Wait(ctx, p.last); err != nil {
+			return cmp.Or(context.Cause(ctx), err)
+		}
+		p.ran.Store(p.due)
+	}
 	err := Poll(ctx, func() (bool, error) {
 		if p.ran.Load() < p.due {
 			return false, nil
@@ -239,6 +254,7 @@ func (p *Pawl) Close() (err error) {
 		w.Drain(ctx)
 		cancel()
 	}
+	err = errors.Join(err, p.hands.stop())
 	p.engine.Close()
 	return errors.Join(err, p.config.Store.Close())
 }

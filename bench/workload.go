@@ -67,7 +67,7 @@ type Millis float64
 func Workloads() []Workload {
 	return []Workload{
 		{"no-op jobs, insert", idle, insert, work},
-		{Drained, backlog, drain, nil},
+		backlog(Noop),
 		{EndToEnd, warm(Noop), many(Noop), nil},
 		{Diamonds, warm(Diamond), many(Diamond), nil},
 		{"chains of 3, many at once", warm(Chain3), many(Chain3), nil},
@@ -103,7 +103,16 @@ func Select(words ...string) []Workload {
 
 func idle(context.Context, System, Sizes) error { return nil }
 
-func backlog(ctx context.Context, s System, n Sizes) error { return s.Submit(ctx, Noop, n.Jobs) }
+// backlog has workers work off what was submitted before they started.
+func backlog(shape Shape) Workload {
+	submit := func(ctx context.Context, s System, n Sizes) error { return s.Submit(ctx, shape, n.Jobs) }
+	drain := func(ctx context.Context, s System, n Sizes) (Figures, error) {
+		begun := time.Now()
+		err := work(ctx, s)
+		return rate(n.Jobs, shape, begun), err
+	}
+	return Workload{Drained, submit, drain, nil}
+}
 
 // warm has the system do one job, so that everything is open and compiled.
 func warm(shape Shape) func(context.Context, System, Sizes) error {
@@ -132,12 +141,6 @@ func rate(jobs int, s Shape, begun time.Time) Figures {
 func insert(ctx context.Context, s System, n Sizes) (Figures, error) {
 	begun := time.Now()
 	err := s.Submit(ctx, Noop, n.Jobs)
-	return rate(n.Jobs, Noop, begun), err
-}
-
-func drain(ctx context.Context, s System, n Sizes) (Figures, error) {
-	begun := time.Now()
-	err := work(ctx, s)
 	return rate(n.Jobs, Noop, begun), err
 }
 

@@ -13,12 +13,15 @@ import (
 // ticksPerSecond is the unit of /proc/PID/stat: USER_HZ, 100 on every Linux.
 const ticksPerSecond = 100
 
-// Used answers the CPU time of this process and, unless postmaster is 0, of
-// that process with its children, the ended ones included.
-func Used(postmaster int) CPU {
+// Used answers the CPU time of this process and the workers, and, unless postmaster is
+// 0, of that process: of others than this one with their children, the ended ones included.
+func Used(postmaster int, workers ...int) CPU {
 	var r syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // fails for other arguments only
 	c := CPU{Client: time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()}
+	for _, pid := range workers {
+		c.Client += family(pid)
+	}
 	if postmaster != 0 {
 		c.Server = family(postmaster)
 	}

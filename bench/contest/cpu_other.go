@@ -3,7 +3,7 @@
 package contest
 
 // Used answers nothing here.
-func Used(int) CPU { return CPU{} }
+func Used(int, ...int) CPU { return CPU{} }
 
 // Postmaster answers nothing here.
 func Postmaster(int) int { return 0 }

@@ -56,7 +56,7 @@ func (f Filled) Run(ctx context.Context) (*FilledOutcome, error) {
 }
 
 func (f Filled) entrant(name string, t bench.Target) Entrant {
-	return Entrant{Name: name, Sizes: f.Sizes, Open: func(ctx context.Context) (bench.System, error) { return t.Open(ctx) }}
+	return Entrant{Name: name, Sizes: f.Sizes, Open: func(ctx context.Context) (bench.System, error) { return t.Open(ctx, bench.Crew{}) }}
 }
 
 // slower is how much time or CPU a filled database may take, against an empty one.
@@ -75,9 +75,14 @@ func (f Filled) aims() (list []Aim) {
 
 // cpuOf answers what tells the CPU time of this process and the target's.
 func cpuOf(t bench.Target) func() CPU {
-	postmaster := 0
-	if p, ok := t.(*bench.Postgres); ok {
-		postmaster = Postmaster(p.Backend())
-	}
+	postmaster := postmasterOf(t)
 	return func() CPU { return Used(postmaster) }
+}
+
+// postmasterOf answers the server's process, where it is to be seen.
+func postmasterOf(t bench.Target) int {
+	if p, ok := t.(*bench.Postgres); ok {
+		return Postmaster(p.Backend())
+	}
+	return 0
 }

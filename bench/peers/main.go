@@ -81,7 +81,7 @@ func entrants(p *contest.Program, schemas []*bench.Postgres) []contest.Entrant {
 	sizes := p.Scaled(bench.Sizes{Jobs: 20_000, Graphs: 500, Samples: 100, Idle: 20 * time.Millisecond})
 	tenth := p.Scaled(bench.Sizes{Jobs: 2000, Graphs: 50, Samples: 10, Idle: 150 * time.Millisecond})
 	return []contest.Entrant{
-		{Name: pawl, Sizes: sizes, Open: func(ctx context.Context) (bench.System, error) { return schemas[0].Open(ctx) }},
+		{Name: pawl, Sizes: sizes, Open: func(ctx context.Context) (bench.System, error) { return schemas[0].Open(ctx, bench.Crew{}) }},
 		{Name: tunedRiver, Sizes: sizes, Open: func(ctx context.Context) (bench.System, error) { return openRiver(ctx, schemas[1].URL(), riverTuned) }},
 		{Name: defaultRiver, Sizes: tenth, Open: func(ctx context.Context) (bench.System, error) {
 			return openRiver(ctx, schemas[2].URL(), riverDefault)

@@ -32,7 +32,13 @@ On each store one database is filled with so many jobs that ended days ago, and
 that wait for a worker that nobody runs, and does the workloads in turns with an
 empty one: both figures, their ratio, and the CPU time of each. Neither may take
 more than 1.1 times as long. Unless --only says otherwise it is done with no-op
-jobs, drained and end to end, and chains of 10, one at a time.`
+jobs, drained and end to end, and chains of 10, one at a time.
+
+--workers asks how crews of several sizes work off the same backlog of --jobs: the
+rate of each and its ratio to the first one's, CPU time per job, and the longest
+time in which no job ended. They do it in turns, on one database of each store. The
+workers are in this process and their steps call a function; with --processes each
+is a "pawl worker" with the settings it has by default, and a step starts a program.`
 
 // A benchCommand is the flags of pawl bench.
 type benchCommand struct {
@@ -45,6 +51,7 @@ type benchCommand struct {
 	format   string
 	fill     bench.Fill
 	rounds   int
+	crews    crews
 }
 
 // The stores of pawl bench.
@@ -62,11 +69,12 @@ func newBench(a *app) *cobra.Command {
 		Long:  benchLong,
 		Example: "  pawl bench\n  pawl bench --jobs 50000 -o json\n  pawl bench --stores full --only chain,start\n" +
 			"  pawl bench --only sustained --rate 2000\n  pawl bench --postgres postgres://localhost/test\n" +
-			"  pawl bench --finished 1000000 --waiting 10000 --stores full",
+			"  pawl bench --finished 1000000 --waiting 10000 --stores full\n" +
+			"  pawl bench --only drain --workers 1,2,4 --processes --stores postgres --postgres postgres://localhost/test",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if b.fill == (bench.Fill{}) && c.Flags().Changed("rounds") {
-				return usage("", "--rounds %d: only with --finished or --waiting", b.rounds)
+			if b.fill == (bench.Fill{}) && len(b.crews.workers) == 0 && c.Flags().Changed("rounds") {
+				return usage("", "--rounds %d: only with --finished, --waiting or --workers", b.rounds)
 			}
 			return b.run(c.Context())
 		},
@@ -78,7 +86,9 @@ func newBench(a *app) *cobra.Command {
 	f.Float64Var(&b.sizes.Rate, "rate", 1000, "jobs per second that the sustained load offers, for ten seconds")
 	f.IntVar(&b.fill.Finished, "finished", 0, "jobs that have finished before, in a database that is held against an empty one")
 	f.IntVar(&b.fill.Waiting, "waiting", 0, "jobs that wait in it, on a route that no worker serves")
-	f.IntVar(&b.rounds, "rounds", 5, "how often both do each workload, in turns")
+	f.IntVar(&b.rounds, "rounds", 5, "how often all that are held against each other do each workload, in turns")
+	f.IntSliceVar(&b.crews.workers, "workers", nil, "with --only drain: how many workers work off the backlog, for each crew, 1 to 100")
+	f.BoolVar(&b.crews.processes, "processes", false, "with --workers: each worker in a process of its own")
 	f.StringSliceVar(&b.only, "only", nil, "workloads with one of these words in their name (default: all)")
 	f.StringSliceVar(&b.stores, "stores", nil, "full, normal (of SQLite), postgres (default: all there are)")
 	f.StringVar(&b.dir, "dir", "", "folder of the SQLite files (default: one in the folder for temporary files)")
@@ -101,6 +111,9 @@ func (b *benchCommand) run(ctx context.Context) error {
 	defer os.RemoveAll(dir)
 	if b.fill != (bench.Fill{}) {
 		return b.runFilled(ctx, dir)
+	}
+	if len(b.crews.workers) > 0 {
+		return b.runCrews(ctx, dir)
 	}
 	report, err := b.measure(ctx, dir)
 	if err != nil {
@@ -138,6 +151,9 @@ func (b *benchCommand) check() error {
 	}
 	if len(bench.Select(b.only...)) == 0 {
 		return usage("pawl bench --help says what is measured", "--only %s: no workload has this in its name", strings.Join(b.only, ","))
+	}
+	if err := b.checkCrews(); err != nil {
+		return err
 	}
 	all := []string{benchFull, benchNormal, benchPostgres}
 	for _, s := range b.stores {

@@ -78,7 +78,7 @@ func entrants(p *contest.Program, target bench.SQLite, dir string) []contest.Ent
 	tuned := riverSetting{path: filepath.Join(dir, "tuned.db"), synchronous: target.Synchronous, workers: 1000, cooldown: 2 * time.Millisecond, poll: 2 * time.Millisecond}
 	left := riverSetting{path: filepath.Join(dir, "default.db"), synchronous: target.Synchronous, workers: 100} // as in River's examples
 	return []contest.Entrant{
-		{Name: pawl, Sizes: sizes, Open: func(ctx context.Context) (bench.System, error) { return target.Open(ctx) }},
+		{Name: pawl, Sizes: sizes, Open: func(ctx context.Context) (bench.System, error) { return target.Open(ctx, bench.Crew{}) }},
 		{Name: tunedRiver, Sizes: sizes, Open: func(ctx context.Context) (bench.System, error) { return openRiver(ctx, tuned) }},
 		{Name: defaultRiver, Sizes: fewer, Open: func(ctx context.Context) (bench.System, error) { return openRiver(ctx, left) }},
 	}
