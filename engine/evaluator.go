@@ -507,7 +507,7 @@ func (v *evaluator) startJob(ctx context.Context, key int64) error {
 	if served, err := v.served(ctx, def, j); err != nil || !served {
 		return err
 	}
-	return v.e.committer.one(ctx, &startJob{e: v.e, job: v.e.jobs.put(j, def), demands: demands, reads: def.StartReads(j)})
+	return v.e.committer.one(ctx, &startJob{e: v.e, job: v.e.jobs.put(j, def), limits: q, demands: demands, reads: def.StartReads(j)})
 }
 
 // full reports whether a pool has too few slots at this moment. It saves the
@@ -566,6 +566,7 @@ func (v *evaluator) served(ctx context.Context, def *workflow.Definition, j *paw
 type startJob struct {
 	e       *Engine
 	job     *jobFacts
+	limits  *quotas
 	demands []demand
 	reads   workflow.ReadSet
 }
@@ -583,7 +584,7 @@ func (s *startJob) decide(t *tx) error {
 	if j == nil || j.State != lifecycle.JobPending || j.Paused {
 		return nil
 	}
-	if s.e.outdated(t, key, s.job) {
+	if s.e.outdated(t, key, s.job) || s.e.limits.changed(s.limits) {
 		s.e.evaluator.pending(key)
 		return nil
 	}

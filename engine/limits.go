@@ -3,10 +3,12 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -18,51 +20,68 @@ import (
 const limitsFor = time.Second
 
 // limits remembers the quotas of all workspaces, so that claims need not read
-// them. A change is seen by all processes within limitsFor.
+// them. A change is seen by its own process at once, and by the others within limitsFor.
 type limits struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // held while they are read
 	until time.Time
-	slots map[pawl.WorkflowName]int // by workspace and name
+	now   atomic.Pointer[quotas] // nil: to be read anew
 }
 
-// quotas answers what is remembered, read anew if it is old.
-func (e *Engine) quotas(ctx context.Context) (quotas, error) {
+// quotas returns what is remembered, read anew if it is old.
+func (e *Engine) quotas(ctx context.Context) (*quotas, error) {
 	l := &e.limits
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := time.Now(); l.slots == nil || now.After(l.until) {
-		set, err := e.store.Quotas(ctx, "")
-		if err != nil {
-			return nil, err
-		}
-		slots := make(map[pawl.WorkflowName]int, len(set))
-		for _, q := range set {
-			slots[pawl.WorkflowName{Workspace: q.Workspace, Name: q.Name}] = q.Slots
-		}
-		l.slots, l.until = slots, now.Add(limitsFor)
+	was, now := l.now.Load(), time.Now()
+	if was != nil && !now.After(l.until) {
+		return was, nil
 	}
-	return l.slots, nil
+	set, err := e.store.Quotas(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	q := &quotas{slots: make(map[pawl.WorkflowName]int, len(set))}
+	for _, s := range set {
+		q.slots[pawl.WorkflowName{Workspace: s.Workspace, Name: s.Name}] = s.Slots
+	}
+	if was != nil && maps.Equal(was.slots, q.slots) {
+		q = was
+	}
+	l.until = now.Add(limitsFor)
+	l.now.Store(q)
+	return q, nil
 }
 
 // forget lets the quotas be read anew.
 func (l *limits) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.slots = nil
+	l.now.Store(nil)
 }
 
-// quotas are the limits that operators have set. They are not changed once read.
-type quotas map[pawl.WorkflowName]int
+// changed reports whether this process has heard of other limits since q was
+// remembered. A commit that is decided by limits asks for it: it may have waited for its
+// turn since it was prepared, and what it began by older limits would not be counted.
+func (l *limits) changed(q *quotas) bool { return l.now.Load() != q }
 
-// queue answers the limit of a queue.
-func (q quotas) queue(workspace, queue string) (int, bool) {
-	n, ok := q[pawl.WorkflowName{Workspace: workspace, Name: "queue/" + queue}]
+// quotas are the limits that operators have set, by workspace and name. They are not
+// changed once read.
+type quotas struct {
+	slots map[pawl.WorkflowName]int
+}
+
+// none reports whether there are no limits at all.
+func (q *quotas) none() bool { return len(q.slots) == 0 }
+
+// queue returns the limit of a queue.
+func (q *quotas) queue(workspace, queue string) (int, bool) {
+	n, ok := q.slots[pawl.WorkflowName{Workspace: workspace, Name: "queue/" + queue}]
 	return n, ok
 }
 
-// depth answers the slots for jobs of a depth.
-func (q quotas) depth(workspace string, depth int) (int, bool) {
-	n, ok := q[pawl.WorkflowName{Workspace: workspace, Name: "depth/" + strconv.Itoa(depth)}]
+// depth returns the slots for jobs of a depth.
+func (q *quotas) depth(workspace string, depth int) (int, bool) {
+	n, ok := q.slots[pawl.WorkflowName{Workspace: workspace, Name: "depth/" + strconv.Itoa(depth)}]
 	return n, ok
 }
 
@@ -178,7 +197,7 @@ func poolOf(q *pawl.Quota) store.Pool {
 // jobPools answers the pools of which a job takes slots when it starts, how many
 // it takes, and how many there are. Of the quota of its depth it takes as many as
 // it has workers; where its workflow does not say how many, at most what there is.
-func (e *Engine) jobPools(q quotas, j *pawl.Job, def *workflow.Definition) []demand {
+func (e *Engine) jobPools(q *quotas, j *pawl.Job, def *workflow.Definition) []demand {
 	var all []demand
 	if j.Pool != 0 {
 		all = append(all, demand{store.Pool{Kind: store.PoolJobs, Key: j.Pool}, 1, def.Concurrency})
@@ -215,8 +234,8 @@ func queuesOf(w *pawl.Worker) map[int64]string {
 
 // open answers the routes of a worker without those of full queues, and the
 // pools of its limited queues.
-func (e *Engine) open(ctx context.Context, w *pawl.Worker, q quotas) (routes []int64, pools []store.Pool, err error) {
-	if len(q) == 0 {
+func (e *Engine) open(ctx context.Context, w *pawl.Worker, q *quotas) (routes []int64, pools []store.Pool, err error) {
+	if q.none() {
 		return w.Routes, nil, nil
 	}
 	queues := queuesOf(w)

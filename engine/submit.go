@@ -36,7 +36,7 @@ func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Su
 		n := share(cmds)
 		limits, err := e.quotas(ctx)
 		for _, cmd := range cmds[:n] { // where there are quotas, claims see to them
-			cmd.(*submit).aim(err == nil && len(limits) == 0)
+			cmd.(*submit).aim(limits, err == nil && limits.none())
 		}
 		errs, err := e.committer.do(ctx, cmds[:n]...)
 		if err != nil {
@@ -72,8 +72,9 @@ type submit struct {
 	key  store.IdempotencyKey
 	hash [32]byte // of the request
 
-	route int64  // of its first steps, if it may
-	offer *Offer // or nil
+	limits *quotas
+	route  int64  // of its first steps, if it may be handed over
+	offer  *Offer // or nil
 
 	answered pawl.ID
 	replayed bool
@@ -125,8 +126,10 @@ func requestHash(sub *pawl.Submission) [32]byte {
 // renew takes a new id.
 func (s *submit) renew() { s.id = s.e.mint.next(s.e.cfg.Clock()) }
 
-// aim says whether the job may be handed over, and to whom: to workers of its route.
-func (s *submit) aim(direct bool) {
+// aim says whether the job may be handed over by these limits, and to whom: to workers of
+// its route.
+func (s *submit) aim(limits *quotas, direct bool) {
+	s.limits = limits
 	if s.route = 0; direct && s.def.Concurrency == 0 && !s.sub.Private {
 		s.route = firstRoute(s.def, &pawl.Job{Workspace: s.sub.Workspace})
 	}
@@ -146,8 +149,12 @@ func (s *submit) query(q *store.Query) {
 func (s *submit) late() {}
 
 func (s *submit) decide(t *tx) error {
-	err := s.make(t, s.route)
-	if err == nil || s.route == 0 {
+	route := s.route
+	if s.e.limits.changed(s.limits) {
+		route = 0
+	}
+	err := s.make(t, route)
+	if err == nil || route == 0 {
 		return err
 	}
 	// It is the hand-over that failed, or would fail in any case: the job is made

@@ -66,7 +66,7 @@ type scene struct {
 	dead     map[int64]string // workers that nobody has released yet, and how that is known
 	enqueued map[int64]int    // steps, by route
 	running  map[int64]int    // steps, by worker
-	quotas   quotas
+	quotas   *quotas
 	idle     bool // nobody is seen to evaluate
 }
 

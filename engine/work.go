@@ -295,7 +295,7 @@ type claim struct {
 	sated  bool
 	queued int
 
-	quotas quotas
+	quotas *quotas
 	routes []int64      // of the worker, without those of full queues
 	pools  []store.Pool // of the queues that have limits
 
@@ -304,7 +304,7 @@ type claim struct {
 	more     bool           // there may be more than was found
 	skipped  bool           // others had some locked
 	moved    bool           // something of what was found has left the queue
-	passed   bool           // a step was passed over because its queue is full
+	passed   bool           // a step was passed over because its queue is full, or all because the limits have changed
 	needs    []int64        // definitions that are not in memory
 	spoiled  int            // rows that were passed over because they cannot be read
 	broken   map[int64]bool // definitions that cannot
@@ -341,6 +341,10 @@ func (c *claim) decide(t *tx) error {
 		return ErrWorkerEnded
 	}
 	if w.State == lifecycle.WorkerPaused {
+		return nil
+	}
+	if c.e.limits.changed(c.quotas) {
+		c.passed = true
 		return nil
 	}
 	enqueued, steps, starts := t.enqueued, facts.Steps, facts.Starts
@@ -459,7 +463,7 @@ func (c *claim) take(t *tx, w *pawl.Worker, k pawl.StepKey) error {
 // slot takes a slot of the step's queue, if that has a limit: it answers the pool,
 // or 0, and false if there is none free. Private jobs have no queues.
 func (c *claim) slot(t *tx, j *pawl.Job, n *workflow.Node) (pool int64, free bool) {
-	if len(c.quotas) == 0 {
+	if c.quotas.none() {
 		return 0, true
 	}
 	slots, limited := c.quotas.queue(j.Workspace, n.Queue)
