@@ -40,6 +40,7 @@ type Progress struct {
 	At       time.Time // when the last of them ended; zero: none has
 	Busy     time.Time // when the one began that runs for the longest; zero: it waits
 	Error    string    // of the last round; empty: it went well
+	Found    uint64    // of the sweep: waits whose cause had ended, and that nothing marked
 }
 
 // roundPatience is that of parts whose rounds are short, heavyPatience that of those
@@ -84,6 +85,10 @@ func (e *Engine) newParts() []*part {
 		newPart(Part{Name: "evaluator", Doc: "evaluates what marked jobs wait for", Patience: roundPatience}, e.cfg.Evaluators, v.work),
 		newPart(Part{Name: "deadlines", Doc: "looks for deadlines, schedules, marks and dead workers", Every: v.pace(), Patience: roundPatience}, 1, v.watch),
 		newPart(Part{Name: "upkeep", Doc: "keeps the database in order", Every: maintainEvery, Patience: heavyPatience}, 1, v.maintain))
+	sweeper := &sweeper{e: e}
+	swept := newPart(Part{Name: "sweep", Doc: "looks for waits whose cause has ended, 500 rows a minute", Every: sweepEvery, Patience: roundPatience}, 1, sweeper.run)
+	swept.Seen = func() Progress { return sweeper.progress(swept.rounds) }
+	parts = append(parts, swept)
 	if e.cfg.Retention > 0 {
 		parts = append(parts, newPart(Part{Name: "retention", Doc: "removes what ended long ago", Every: retainEvery * 3 / 2, Patience: heavyPatience}, 1, e.retain))
 	}

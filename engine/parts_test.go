@@ -120,7 +120,7 @@ func TestPartsAreHandedOut(t *testing.T) {
 				t.Errorf("part %s: %q, patience %s, seen %+v", p.Name, p.Doc, p.Patience, p.Seen())
 			}
 		}
-		if want := []string{"hints", "beat", "evaluator", "deadlines", "upkeep", "retention"}; !slices.Equal(names, want) {
+		if want := []string{"hints", "beat", "evaluator", "deadlines", "upkeep", "sweep", "retention"}; !slices.Equal(names, want) {
 			t.Errorf("parts %v: want %v", names, want)
 		}
 		id := g.submit(define(t, weighed), "")

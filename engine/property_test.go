@@ -91,6 +91,7 @@ func TestRandomJobs(t *testing.T) { // T2, T3, T7, T10, J2
 			}
 			c.processes = append(c.processes, start(t, db.open(), setup{handlers: handlers, capacity: 2 + r.IntN(20)}))
 		}
+		swept := c.processes[0].sweeping()
 		var cancels sync.WaitGroup
 		for _, name := range sortedNames(c.jobs) {
 			j := c.jobs[name]
@@ -105,6 +106,9 @@ func TestRandomJobs(t *testing.T) { // T2, T3, T7, T10, J2
 		}
 		cancels.Wait()
 		c.finish()
+		if n := swept(); n != 0 {
+			t.Errorf("%d waits were found whose cause had ended, in jobs that nobody has harmed", n)
+		}
 	})
 }
 

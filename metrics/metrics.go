@@ -129,6 +129,7 @@ var (
 	starts    = about("part_starts_total", "Times that the part was begun.", "part")
 	rounds    = about("part_rounds_total", "Rounds of the part that have ended; those of the evaluator are jobs that were evaluated, those of http requests.", "part")
 	failures  = about("part_failures_total", "Rounds of the part that have failed.", "part")
+	found     = about("part_found_total", "What the part has found that should not be: of the sweep, waits whose cause had ended.", "part")
 	last      = about("part_last_round_timestamp_seconds", "When the last round of the part ended, since 1970.", "part")
 )
 
@@ -141,7 +142,7 @@ type moment struct{ *Metrics }
 
 // Describe implements prometheus.Collector.
 func (moment) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{services, running, oldest, abandoned, lost, seen, up, starts, rounds, failures, last} {
+	for _, d := range []*prometheus.Desc{services, running, oldest, abandoned, lost, seen, up, starts, rounds, failures, found, last} {
 		to <- d
 	}
 }
@@ -173,6 +174,7 @@ func (m moment) Collect(to chan<- prometheus.Metric) {
 			say(starts, prometheus.CounterValue, float64(p.Starts), p.Name)
 			say(rounds, prometheus.CounterValue, float64(p.Rounds), p.Name)
 			say(failures, prometheus.CounterValue, float64(p.Failures), p.Name)
+			say(found, prometheus.CounterValue, float64(p.Found), p.Name)
 			if !p.At.IsZero() {
 				say(last, prometheus.GaugeValue, float64(p.At.UnixMilli())/1000, p.Name)
 			}

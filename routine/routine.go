@@ -49,6 +49,7 @@ type Progress struct {
 	At       time.Time // when the last of them ended; zero: none has
 	Busy     time.Time // when the one began that runs for the longest; zero: it waits
 	Error    string    // of the last round; empty: it went well
+	Found    uint64    // that should not be, and was mended
 }
 
 const (

@@ -379,6 +379,15 @@ type Views interface {
 	// Steps reads steps of a job with their bodies, by ord, from after on: all, or a page
 	// of at most limit; see PageBytes.
 	Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error)
+	// Bare reads steps of a job without bodies, by ord, from after on, at most limit.
+	Bare(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error)
+	// Running goes through the jobs that are RUNNING, in an order of the store's own, from a
+	// place on: it reads at most limit, without bodies. A job may come several times. What
+	// begins to run, or is moved, while somebody goes through them may be passed over. Fewer
+	// than the limit are the last ones.
+	Running(ctx context.Context, from Spot, limit int) ([]Passed, error)
+	// SpotAt returns a place behind about a share, of 0 to 1, of the jobs that are RUNNING.
+	SpotAt(ctx context.Context, share float64) (Spot, error)
 	// Bodies reads the state, input, output and error of the steps that exist.
 	Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error)
 	// Marked reads the steps of a job marked Attention, without bodies, at most
@@ -432,6 +441,16 @@ type Views interface {
 	Stats(ctx context.Context) (Stats, error)
 }
 
+// A Spot is a place in the store's own order of the jobs that run. The zero value is
+// before the first.
+type Spot [4]int64
+
+// A Passed is a place at which a job was read; nil: it has ended, or cannot be decoded.
+type Passed struct {
+	At  Spot
+	Job *pawl.Job
+}
+
 // TrailOf is an entity with its whole trail.
 type TrailOf struct {
 	EntityKey
@@ -446,12 +465,13 @@ type JobFilter struct {
 	States     []machine.State
 	Workflow   string
 	Definition int64
-	Parent     int64 // only children of this job
-	Continues  int64 // only jobs that continue this one
-	Still      int64 // only jobs of which neither the record nor a step was changed at or after this time
-	Before     int64 // keys below this one only; 0 is no bound
-	Limit      int   // 0: no limit
-	Bare       bool  // without bodies
+	Parent     int64   // only children of this job
+	Continues  int64   // only jobs that continue this one
+	Still      int64   // only jobs of which neither the record nor a step was changed at or after this time
+	Before     int64   // keys below this one only; 0 is no bound
+	Keys       []int64 // only these; nil is no bound
+	Limit      int     // 0: no limit
+	Bare       bool    // without bodies
 }
 
 // Stats counts what was written through this handle.

@@ -138,6 +138,31 @@ func TestABeatReadsStopsAlone(t *testing.T) {
 	}
 }
 
+// TestAStretchReadsWhatItReturns: who goes through what runs reads rows of the table running
+// by key, in their order, and each job by its key.
+func TestAStretchReadsWhatItReturns(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	submit(t, db, 60, 1)
+	execute(t, db, "insert into running (worker, jobs) select 0, array[g] from generate_series(1, 1000) g")
+	execute(t, db, "analyze")
+	conn, err := db.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	s := &statement{"stretch", stretch}
+	if err := prepare(t.Context(), conn.Conn().PgConn(), []*statement{s}); err != nil {
+		t.Fatal(err)
+	}
+	plan := explain(t, conn, s)
+	for _, want := range []string{`Index Scan using running_pkey on running\b.*\n\s+Index Cond: \(id >= `, `Incremental Sort`, `Index Scan using job_pkey on job\b.*\n\s+Index Cond: \(id = k.job\)`} {
+		if !regexp.MustCompile(want).MatchString(plan) {
+			t.Errorf("the plan lacks %s:\n%s", want, plan)
+		}
+	}
+}
+
 // TestBriefPlansUseIndexes: so do the brief statements, each row by its key, in their
 // order.
 func TestBriefPlansUseIndexes(t *testing.T) {

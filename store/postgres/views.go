@@ -108,6 +108,9 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 	if f.Still != 0 {
 		w.add("updated_at < $%[1]d and not exists (select from step where step.job = job.id and step.updated_at >= $%[1]d)", f.Still)
 	}
+	if f.Keys != nil {
+		w.add("id = any($%d)", f.Keys)
+	}
 	if f.Before != 0 {
 		w.add("id < $%d", f.Before)
 	}

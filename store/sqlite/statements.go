@@ -85,6 +85,7 @@ const (
 // see that it may use them.
 const (
 	inFlight = "(state = 'enqueued' OR state = 'in_progress')"
+	running  = jobsOpen + " AND state = 'RUNNING'"
 	jobsOpen = "(state = 'SUBMITTED' OR state = 'PENDING' OR state = 'RUNNING')"
 	living   = "(state = 'IDLE' OR state = 'RUNNING' OR state = 'PAUSED')"
 )
@@ -214,6 +215,10 @@ const (
 
 	selectStepsAll
 	selectStepsHot
+	selectStepsBare
+	selectRunning
+	selectRunningRoute
+	selectRunningRanks
 	selectStepCounts
 	selectWorkers
 	selectLivingWorkers
@@ -363,8 +368,14 @@ var texts = [statementCount]string{
 	selectStops: "SELECT job, ord, claims FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place = ? AND due_event = 'cancel' ORDER BY job, ord",
 
-	selectStepsAll:      "SELECT " + stepAll + " FROM step WHERE job = ? AND ord > ? ORDER BY ord LIMIT ? + 0",
-	selectStepsHot:      "SELECT " + stepHot + " FROM step WHERE job = ? ORDER BY ord",
+	selectStepsAll:  "SELECT " + stepAll + " FROM step WHERE job = ? AND ord > ? ORDER BY ord LIMIT ? + 0",
+	selectStepsHot:  "SELECT " + stepHot + " FROM step WHERE job = ? ORDER BY ord",
+	selectStepsBare: "SELECT " + stepHot + " FROM step WHERE job = ? AND ord > ? ORDER BY ord LIMIT ? + 0",
+	selectRunning: "SELECT " + jobHot + " FROM job INDEXED BY job_open WHERE " + running +
+		" AND (route, paused, rank, id) > (?, ?, ?, ?) ORDER BY route, paused, rank, id LIMIT ? + 0",
+	selectRunningRoute: "SELECT route FROM job INDEXED BY job_open WHERE " + running + " AND route >= ? ORDER BY route LIMIT 1",
+	selectRunningRanks: "SELECT (SELECT rank FROM job INDEXED BY job_open WHERE " + running + " AND route = ?1 AND paused = 0 ORDER BY rank LIMIT 1)," +
+		" (SELECT rank FROM job INDEXED BY job_open WHERE " + running + " AND route = ?1 AND paused = 0 ORDER BY rank DESC LIMIT 1)",
 	selectStepCounts:    "SELECT state, count(*) FROM step WHERE job = ? GROUP BY state",
 	selectWorkers:       "SELECT " + workerAll + " FROM worker ORDER BY id",
 	selectLivingWorkers: "SELECT " + workerAll + " FROM worker INDEXED BY worker_living WHERE " + living + " ORDER BY id",

@@ -94,6 +94,12 @@ func jobsQuery(f store.JobFilter) (text string, bind func(*row)) {
 	and(f.Workflow != "", "workflow = ?", f.Workflow)
 	and(f.Definition != 0, "definition = ?", f.Definition)
 	and(f.Parent != 0, "parent <> 0 AND parent = ?", f.Parent)
+	if f.Keys != nil {
+		where = append(where, "id IN ("+strings.TrimSuffix(strings.Repeat("?, ", len(f.Keys)), ", ")+")")
+		for _, k := range f.Keys {
+			values = append(values, k)
+		}
+	}
 	and(f.Continues != 0, "continues <> 0 AND continues = ?", f.Continues)
 	and(f.Still != 0, "updated_at < ? AND NOT EXISTS (SELECT 1 FROM step WHERE step.job = job.id AND step.updated_at >= ?)", f.Still, f.Still)
 	columns := jobWhole
