@@ -76,6 +76,7 @@ type StepView struct {
 	Wait        *Wait           `json:"wait,omitempty"` // of a step that waits for something else than a worker
 	Output      json.RawMessage `json:"output"`
 	Error       *Failure        `json:"error"`
+	Omitted     bool            `json:"omitted,omitempty"`   // output, error and wait are left out: those of the steps before come to 16 MiB
 	NotBefore   Timestamp       `json:"not_before,omitzero"` // of a step that waits for its next attempt
 	StartedAt   Timestamp       `json:"started_at"`
 	CompletedAt Timestamp       `json:"completed_at"`

@@ -41,6 +41,7 @@ type evaluator struct {
 
 	poolMu sync.Mutex
 	pools  map[int64]bool // that have free slots since they were looked at
+	fronts map[int64]front
 	frees  *bell
 }
 
@@ -122,8 +123,18 @@ func (v *evaluator) freed(pool int64) {
 	v.frees.ring()
 }
 
-// perPool is how many jobs are tried when slots of a pool have become free.
+// perPool is how many jobs are tried at once when slots of a pool have become free.
 const perPool = 10
+
+// maxFronts bounds the pools of which a front is remembered.
+const maxFronts = 10_000
+
+// A front is who waits first for the slots of a pool, and how far those behind it were
+// tried since it waits there: so that one that cannot start holds up nobody who can.
+type front struct {
+	first int64
+	tried store.Ranked
+}
 
 // passOn is all that a passive engine evaluates: who takes the slots that its own
 // commits have freed. No other process knows of them.
@@ -150,20 +161,52 @@ func (v *evaluator) startFreed(ctx context.Context) {
 	}
 }
 
-// waitFreed answers who may have waited for slots that have become free.
+// waitFreed returns who may have waited for slots that have become free.
 func (v *evaluator) waitFreed(ctx context.Context) (waiting []int64) {
 	v.poolMu.Lock()
 	pools := v.pools
 	v.pools = make(map[int64]bool)
 	v.poolMu.Unlock()
 	for pool := range pools {
-		jobs, err := v.e.store.PendingIn(ctx, pool, perPool)
+		jobs, err := v.waitIn(ctx, pool)
 		if err != nil && ctx.Err() == nil {
 			v.e.log.Warn("looking for jobs of a concurrency key failed; polling goes on", "error", err)
 		}
 		waiting = append(waiting, jobs...)
 	}
 	return waiting
+}
+
+// waitIn returns who waits first for slots of a pool and, if the same job was first the
+// last time, some of those behind.
+func (v *evaluator) waitIn(ctx context.Context, pool int64) (waiting []int64, err error) {
+	v.poolMu.Lock()
+	was := v.fronts[pool]
+	v.poolMu.Unlock()
+	page, err := v.e.store.PendingIn(ctx, pool, store.Ranked{}, perPool)
+	now := front{}
+	if len(page) == perPool {
+		now = front{page[0].Job, page[perPool-1]}
+	}
+	if now.first != 0 && now.first == was.first && err == nil {
+		var behind []store.Ranked
+		behind, err = v.e.store.PendingIn(ctx, pool, was.tried, perPool)
+		if page = append(page, behind...); len(behind) > 0 {
+			now.tried = behind[len(behind)-1]
+		}
+	}
+	v.poolMu.Lock()
+	defer v.poolMu.Unlock()
+	if v.fronts == nil || len(v.fronts) >= maxFronts {
+		v.fronts = make(map[int64]front)
+	}
+	if v.fronts[pool] = now; now.first == 0 {
+		delete(v.fronts, pool)
+	}
+	for _, r := range page {
+		waiting = append(waiting, r.Job)
+	}
+	return waiting, err
 }
 
 // work evaluates jobs until ctx ends.

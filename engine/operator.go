@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
@@ -65,15 +66,23 @@ func (e *Engine) failures(ctx context.Context, id pawl.ID, def *workflow.Definit
 	for n := range def.Nodes {
 		keys = append(keys, pawl.StepKey{Job: id.Key(), Ord: pawl.MakeOrd(n+1, 0)})
 	}
-	bodies, err := e.store.Bodies(ctx, keys)
 	why := make(map[pawl.Ord]*pawl.Failure)
-	for k, b := range bodies {
-		if b.State == lifecycle.StepPermanentError {
-			why[k.Ord] = b.Error
+	for few := range slices.Chunk(keys, fewBodies) {
+		bodies, err := e.store.Bodies(ctx, few)
+		if err != nil {
+			return nil, err
+		}
+		for k, b := range bodies {
+			if b.State == lifecycle.StepPermanentError {
+				why[k.Ord] = b.Error
+			}
 		}
 	}
-	return why, err
+	return why, nil
 }
+
+// fewBodies is of how many steps bodies are read at once of which little is kept.
+const fewBodies = 8
 
 func (i *intervention) query(q *store.Query) { i.job.ask(q, workflow.OperateReads(i.step)) }
 

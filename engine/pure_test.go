@@ -94,8 +94,16 @@ func (p *pure) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]in
 	return p.outside().Usage(ctx, pools)
 }
 
-func (p *pure) PendingIn(ctx context.Context, pool int64, limit int) ([]int64, error) {
-	return p.outside().PendingIn(ctx, pool, limit)
+func (p *pure) PendingIn(ctx context.Context, pool int64, after store.Ranked, limit int) ([]store.Ranked, error) {
+	return p.outside().PendingIn(ctx, pool, after, limit)
+}
+
+func (p *pure) Running(ctx context.Context, from store.Spot, limit int) ([]store.Passed, error) {
+	return p.outside().Running(ctx, from, limit)
+}
+
+func (p *pure) Bare(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+	return p.outside().Bare(ctx, job, after, limit)
 }
 
 func (p *pure) Quotas(ctx context.Context, workspace string) ([]*pawl.Quota, error) {

@@ -82,18 +82,19 @@ func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 	if err := e.children(ctx, j, v); err != nil {
 		return nil, err
 	}
-	steps, err := e.store.Steps(ctx, j.Key(), 0, 0)
-	if err != nil {
-		return nil, err
-	}
 	workers := make(map[int64]string)
-	for _, s := range steps {
+	err = e.eachStep(ctx, j.Key(), func(s *pawl.Step, bare bool) {
 		if _, known := workers[s.Worker]; !known && s.Worker != 0 {
 			if w, err := e.store.Worker(ctx, s.Worker); err == nil {
 				workers[s.Worker] = w.ID.Public(pawl.WorkerPrefix)
 			}
 		}
-		v.Steps = append(v.Steps, stepView(j, def, s, workers[s.Worker]))
+		step := stepView(j, def, s, workers[s.Worker])
+		step.Omitted = bare
+		v.Steps = append(v.Steps, step)
+	})
+	if err != nil {
+		return nil, err
 	}
 	trail, err := e.store.Trail(ctx, jobEntity(j.Key()))
 	for i := range trail {
@@ -102,6 +103,27 @@ func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 		v.StateHistory = append(v.StateHistory, t)
 	}
 	return v, err
+}
+
+// eachStep calls f with the steps of a job, by ord, page by page. When the bodies of those
+// before come to maxListBytes, the others are bare.
+func (e *Engine) eachStep(ctx context.Context, job int64, f func(s *pawl.Step, bare bool)) error {
+	size := 0
+	for after := pawl.Ord(0); ; {
+		read, bare := e.store.Steps, size >= maxListBytes
+		if bare {
+			read = e.store.Bare
+		}
+		page, err := read(ctx, job, after, gatherPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, s := range page {
+			after = s.Ord
+			size += len(s.Input) + len(s.Output)
+			f(s, bare)
+		}
+	}
 }
 
 // find reads a job by its public id.
@@ -166,15 +188,14 @@ func (e *Engine) family(ctx context.Context, j *pawl.Job, v *pawl.JobView) error
 		if other.key == 0 {
 			continue
 		}
-		job, err := e.store.Job(ctx, other.key)
-		if errors.Is(err, store.ErrNotFound) {
-			continue // it was removed
-		}
+		jobs, err := e.store.Jobs(ctx, store.JobFilter{Keys: []int64{other.key}, Bare: true})
 		if err != nil {
 			return err
 		}
-		id := job.ID.Public(pawl.JobPrefix)
-		*other.name = &id
+		for _, job := range jobs { // none: it was removed
+			id := job.ID.Public(pawl.JobPrefix)
+			*other.name = &id
+		}
 	}
 	return nil
 }
@@ -262,33 +283,41 @@ func (e *Engine) History(ctx context.Context, id pawl.ID) ([]pawl.Transition, er
 	return rows, nil
 }
 
-// Logs answers what the steps of a job printed; of one step, by its key, if
-// step is not empty.
-func (e *Engine) Logs(ctx context.Context, id pawl.ID, step string) ([]pawl.LogLine, error) {
+// Logs calls f with what the steps of a job printed, in order; of one step, by its key, if
+// step is not empty. It ends with the first error of f. It reads pages, so that f may take
+// its time, and what is printed meanwhile may come or not.
+func (e *Engine) Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.LogLine) error) error {
 	j, err := e.find(ctx, id)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	def, err := e.defs.get(ctx, j.Definition)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ord := pawl.Ord(0)
 	if step != "" {
 		if ord, err = def.OrdOf(step); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	chunks, err := e.store.Logs(ctx, j.Key(), ord)
-	if err != nil {
-		return nil, err
+	for after := (store.LogPlace{}); ; {
+		chunks, err := e.store.Logs(ctx, j.Key(), ord, after, logPage)
+		if err != nil || len(chunks) == 0 {
+			return err
+		}
+		for i := range chunks {
+			c := &chunks[i]
+			after = store.PlaceOf(c)
+			if err := f(pawl.LogLine{Step: def.Key(c.Ord), Claim: c.Claim, Stream: c.Stream, At: pawl.Timestamp(c.At), Offset: c.Offset, Text: string(c.Data)}); err != nil {
+				return err
+			}
+		}
 	}
-	lines := make([]pawl.LogLine, 0, len(chunks))
-	for _, c := range chunks {
-		lines = append(lines, pawl.LogLine{Step: def.Key(c.Ord), Claim: c.Claim, Stream: c.Stream, At: pawl.Timestamp(c.At), Offset: c.Offset, Text: string(c.Data)})
-	}
-	return lines, nil
 }
+
+// logPage is how many pieces of a log are read at once.
+const logPage = 500
 
 // Definition answers the definition that a job is pinned to.
 func (e *Engine) Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error) {

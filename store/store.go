@@ -406,9 +406,9 @@ type Views interface {
 	InFlight(ctx context.Context) (enqueued, running map[int64]int, err error)
 	// Usage answers the slots of the pools that are taken.
 	Usage(ctx context.Context, pools []Pool) (map[Pool]int, error)
-	// PendingIn answers at most limit pending jobs, not paused, with that Pool, by
-	// (rank, id).
-	PendingIn(ctx context.Context, pool int64, limit int) ([]int64, error)
+	// PendingIn returns pending jobs, not paused, with that Pool, by (rank, id): at most
+	// limit, behind a place. The zero value is before the first.
+	PendingIn(ctx context.Context, pool int64, after Ranked, limit int) ([]Ranked, error)
 	// Quotas reads the limits of a workspace, or of all if it is empty, by name.
 	Quotas(ctx context.Context, workspace string) ([]*pawl.Quota, error)
 	// Signals reads the signals of a job that no step has taken, by seq, without data, at
@@ -488,10 +488,22 @@ type Logs interface {
 	// AppendLogs stores chunks. A chunk whose claim is not the step's last one
 	// is stored all the same: it belongs to that attempt.
 	AppendLogs(ctx context.Context, chunks []pawl.Chunk) error
-	// Logs reads the chunks of a job, of one step if ord is not 0, in the order
-	// of (ord, claim, at, offset), from the chunk after the given position on.
-	Logs(ctx context.Context, job int64, ord pawl.Ord) ([]pawl.Chunk, error)
+	// Logs reads a page of the chunks of a job, of one step if ord is not 0, in the order
+	// of (ord, claim, at, offset, stream), behind a place: at most limit; see PageBytes.
+	Logs(ctx context.Context, job int64, ord pawl.Ord, after LogPlace, limit int) ([]pawl.Chunk, error)
 }
+
+// A LogPlace is that of a chunk in the order in which logs are read. The zero value is
+// before the first.
+type LogPlace struct {
+	Ord        pawl.Ord
+	Claim      int
+	At, Offset int64
+	Stream     string
+}
+
+// PlaceOf returns the place of a chunk.
+func PlaceOf(c *pawl.Chunk) LogPlace { return LogPlace{c.Ord, c.Claim, c.At, c.Offset, c.Stream} }
 
 // Wakeups carry hints between the processes on one database. A hint carries no
 // state, may be lost and may come twice.

@@ -153,22 +153,25 @@ func (a *app) blame(ctx context.Context, o orchestrator, v *pawl.JobView) {
 // maxLastWords bounds the lines of stderr that are shown of a failed step.
 const maxLastWords = 10
 
+// maxLastBytes bounds the bytes of stderr that these are taken of.
+const maxLastBytes = 64 << 10
+
 func (a *app) lastWords(ctx context.Context, o orchestrator, id pawl.ID, step string) {
-	chunks, err := o.Logs(ctx, id, step)
+	claim, last := 0, "" // of the last attempt: claims rise
+	err := o.Logs(ctx, id, step, func(l pawl.LogLine) error {
+		if l.Claim > claim {
+			claim, last = l.Claim, ""
+		}
+		if l.Stream == runner.Stderr {
+			last += l.Text
+			last = last[max(0, len(last)-maxLastBytes):]
+		}
+		return nil
+	})
 	if err != nil {
 		return // the job's own error matters more
 	}
-	claim := 0
-	for _, c := range chunks {
-		claim = max(claim, c.Claim)
-	}
-	var b strings.Builder
-	for _, c := range chunks {
-		if c.Claim == claim && c.Stream == runner.Stderr {
-			b.WriteString(c.Text)
-		}
-	}
-	text := strings.TrimRight(b.String(), "\n")
+	text := strings.TrimRight(last, "\n")
 	if text == "" {
 		return
 	}

@@ -55,25 +55,19 @@ func newPrinter(w io.Writer, step string) *printer {
 
 // print writes what has come since it was called last.
 func (p *printer) print(ctx context.Context, o orchestrator, id pawl.ID) error {
-	lines, err := o.Logs(ctx, id, p.step)
-	if err != nil {
-		return err
-	}
-	for _, l := range lines {
+	return o.Logs(ctx, id, p.step, func(l pawl.LogLine) error {
 		s := source{l.Step, l.Stream, l.Claim}
 		if l.Offset < p.seen[s] {
-			continue
+			return nil
 		}
 		p.seen[s] = l.Offset + int64(max(1, len(l.Text)))
 		if p.step == "" {
 			p.prefix.write(l.Step, l.Stream, l.Claim, l.Text)
-			continue
+			return nil
 		}
-		if _, err := fmt.Fprint(p.w, l.Text); err != nil {
-			return err
-		}
-	}
-	return nil
+		_, err := fmt.Fprint(p.w, l.Text)
+		return err
+	})
 }
 
 func (p *printer) close() { p.prefix.flush() }

@@ -23,7 +23,7 @@ type orchestrator interface {
 	Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.JobView, error)
 	Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reason, error)
 	Stuck(ctx context.Context, q pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error)
-	Logs(ctx context.Context, id pawl.ID, step string) ([]pawl.LogLine, error)
+	Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.LogLine) error) error
 	Cancel(ctx context.Context, id pawl.ID, note workflow.Note) error
 	Watch(ctx context.Context, id pawl.ID, f func() (more bool, err error)) error
 

@@ -27,11 +27,28 @@ type resumption struct {
 // unfinished are the states of a job that can be continued.
 var unfinished = []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}
 
-// private answers the unfinished jobs of the same workflow that only their
-// owner runs, newest first.
-func (r *resumption) private(ctx context.Context) ([]*pawl.Job, error) {
-	jobs, err := r.ledger.store.Jobs(ctx, store.JobFilter{Workspace: r.app.workspace, States: unfinished, Workflow: r.def.Name})
-	return slices.DeleteFunc(jobs, func(j *pawl.Job) bool { return j.Private != j.Key() }), err
+// privatePage is how many unfinished jobs are read at once.
+const privatePage = 50
+
+// private calls f with the unfinished jobs of the same workflow that only their
+// owner runs, newest first, page by page, until it has found what it looks for.
+func (r *resumption) private(ctx context.Context, f func(*pawl.Job) (found bool, err error)) error {
+	filter := store.JobFilter{Workspace: r.app.workspace, States: unfinished, Workflow: r.def.Name, Limit: privatePage}
+	for {
+		page, err := r.ledger.store.Jobs(ctx, filter)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, j := range page {
+			if j.Private != j.Key() {
+				continue
+			}
+			if found, err := f(j); found || err != nil {
+				return err
+			}
+		}
+		filter.Before = page[len(page)-1].Key()
+	}
 }
 
 // newest answers the newest job that the file and the inputs continue.
@@ -40,20 +57,30 @@ func (r *resumption) newest(ctx context.Context) (pawl.ID, error) {
 	if err != nil {
 		return pawl.ID{}, err
 	}
-	jobs, err := r.private(ctx)
-	if err != nil {
-		return pawl.ID{}, err
-	}
-	for _, j := range jobs {
+	var found, newest, closest *pawl.Job // closest: the newest with the same file
+	err = r.private(ctx, func(j *pawl.Job) (bool, error) {
 		same, err := r.same(ctx, j)
 		if err != nil {
-			return pawl.ID{}, err
+			return false, err
+		}
+		if newest == nil {
+			newest = j
+		}
+		if same && closest == nil {
+			closest = j
 		}
 		if same && equalJSON(j.Inputs, inputs) {
-			return j.ID, nil
+			found = j
 		}
+		return found != nil, nil
+	})
+	switch {
+	case err != nil:
+		return pawl.ID{}, err
+	case found != nil:
+		return found.ID, nil
 	}
-	return pawl.ID{}, r.nothing(ctx, jobs, inputs)
+	return pawl.ID{}, r.nothing(newest, closest, inputs)
 }
 
 // named answers the job of --resume=JOB, if the file and the inputs are still
@@ -114,21 +141,17 @@ func (r *resumption) same(ctx context.Context, j *pawl.Job) (bool, error) {
 
 // nothing says that there is no job to continue, and what is different about
 // the one that comes closest: the newest with the same file, else the newest.
-func (r *resumption) nothing(ctx context.Context, jobs []*pawl.Job, inputs json.RawMessage) error {
+func (r *resumption) nothing(newest, closest *pawl.Job, inputs json.RawMessage) error {
 	e := &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no unfinished job of %s with these inputs in workspace %s", r.path, r.app.workspace),
 		Hint: "start one by leaving --resume out"}
-	if len(jobs) == 0 {
-		return e
-	}
-	for _, j := range jobs {
-		if same, err := r.same(ctx, j); err == nil && same {
-			e.Hint = fmt.Sprintf("unfinished job %s has other inputs: %s", j.ID.Public(pawl.JobPrefix), differences(j.Inputs, inputs))
-			return e
+	switch {
+	case closest != nil:
+		e.Hint = fmt.Sprintf("unfinished job %s has other inputs: %s", closest.ID.Public(pawl.JobPrefix), differences(closest.Inputs, inputs))
+	case newest != nil:
+		e.Hint = fmt.Sprintf("unfinished job %s was made of another version of the file", newest.ID.Public(pawl.JobPrefix))
+		if !equalJSON(newest.Inputs, inputs) {
+			e.Hint += ", with other inputs: " + differences(newest.Inputs, inputs)
 		}
-	}
-	e.Hint = fmt.Sprintf("unfinished job %s was made of another version of the file", jobs[0].ID.Public(pawl.JobPrefix))
-	if !equalJSON(jobs[0].Inputs, inputs) {
-		e.Hint += ", with other inputs: " + differences(jobs[0].Inputs, inputs)
 	}
 	return e
 }
@@ -136,22 +159,23 @@ func (r *resumption) nothing(ctx context.Context, jobs []*pawl.Job, inputs json.
 // hint mentions an unfinished job that could be continued instead: one whose
 // owner is gone.
 func (r *resumption) hint(ctx context.Context, inputs json.RawMessage) string {
-	jobs, err := r.private(ctx)
-	if err != nil {
-		return ""
-	}
-	for _, j := range jobs {
+	hint := ""
+	err := r.private(ctx, func(j *pawl.Job) (bool, error) {
 		if same, err := r.same(ctx, j); err != nil || !same || !equalJSON(j.Inputs, inputs) {
-			continue
+			return false, nil
 		}
 		release, err := r.ledger.hold(ctx, j.ID)
 		if err != nil {
-			continue // its owner lives
+			return false, nil // its owner lives
 		}
 		release()
-		return fmt.Sprintf("job %s of this file and these inputs is unfinished; --resume would continue it", j.ID.Public(pawl.JobPrefix))
+		hint = fmt.Sprintf("job %s of this file and these inputs is unfinished; --resume would continue it", j.ID.Public(pawl.JobPrefix))
+		return true, nil
+	})
+	if err != nil {
+		return ""
 	}
-	return ""
+	return hint
 }
 
 func equalJSON(a, b json.RawMessage) bool { return reflect.DeepEqual(decoded(a), decoded(b)) }

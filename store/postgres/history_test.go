@@ -79,7 +79,8 @@ func visits(t testing.TB, db *DB) map[string]func() error {
 		"observe":                   func() error { _, err := db.Observe(ctx); return err },
 		"living workers":            func() error { _, err := db.Workers(ctx, true); return err },
 		"schedules":                 func() error { _, err := db.Schedules(ctx, ""); return err },
-		"jobs of a concurrency key": func() error { _, err := db.PendingIn(ctx, 5, 10); return err },
+		"jobs of a concurrency key": func() error { _, err := db.PendingIn(ctx, 5, store.Ranked{}, 10); return err },
+		"what runs":                 func() error { _, err := db.Running(ctx, store.Spot{}, 50); return err },
 		"usage": func() error {
 			_, err := db.Usage(ctx, []store.Pool{{Kind: store.PoolJobs, Key: 5}, {Kind: store.PoolQuota, Key: 5}, {Kind: store.PoolSteps, Key: 5}})
 			return err

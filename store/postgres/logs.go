@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"math"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
 )
 
 var (
@@ -47,14 +49,23 @@ func chunkRows(chunks []pawl.Chunk) [][]byte {
 	return r.params()
 }
 
-// Logs reads the chunks of a job, of one step if ord is not 0.
-func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord) ([]pawl.Chunk, error) {
-	sql, args := "select "+names("", chunkColumns)+" from log where job = $1", []any{job}
-	if ord != 0 {
-		sql, args = sql+" and ord = $2", append(args, int64(ord))
+// logPage is a page: the lengths of data are known without reading it.
+var logPage = `select ` + names("", chunkColumns) + ` from (
+  select *, sum(octet_length(data)) over (order by ord, claim, at, off, stream rows between unbounded preceding and 1 preceding) as bytes from (
+    select * from log where job = $1 and ord <= $2 and (ord, claim) >= ($3, $4) and (ord, claim, at, off, stream) > ($3, $4, $5, $6, $7)
+    order by ord, claim, at, off, stream limit $8) t
+) t where coalesce(bytes, 0) < $9 order by ord, claim, at, off, stream`
+
+// Logs reads a page of the chunks of a job, of one step if ord is not 0.
+func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord, after store.LogPlace, limit int) ([]pawl.Chunk, error) {
+	last := ord
+	if ord == 0 {
+		last = math.MaxInt64
+	} else if after.Ord < ord {
+		after = store.LogPlace{Ord: ord}
 	}
 	var chunks []pawl.Chunk
-	err := db.query(ctx, "read logs", sql+" order by ord, claim, at, off", func(c *cursor) {
+	err := db.query(ctx, "read logs", logPage, func(c *cursor) {
 		var k pawl.Chunk
 		k.Job = c.num()
 		k.Ord = pawl.Ord(c.num())
@@ -66,6 +77,6 @@ func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord) ([]pawl.Chunk, 
 		if c.err == nil {
 			chunks = append(chunks, k)
 		}
-	}, args...)
+	}, job, int64(last), int64(after.Ord), after.Claim, after.At, after.Offset, after.Stream, limit, store.PageBytes)
 	return chunks, err
 }

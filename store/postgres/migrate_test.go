@@ -141,7 +141,7 @@ func checkVersionOne(t *testing.T, db *DB) {
 	if err != nil || len(refusals) != 1 {
 		t.Errorf("refusals %v, %v", refusals, err)
 	}
-	logs, err := db.Logs(t.Context(), done.Key(), 0)
+	logs, err := db.Logs(t.Context(), done.Key(), 0, store.LogPlace{}, 100)
 	if err != nil || len(logs) != 1 || string(logs[0].Data) != "hello" {
 		t.Errorf("logs %v, %v", logs, err)
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"math"
 
 	"github.com/pawl-dev/pawl/store"
 )
@@ -43,10 +44,13 @@ func (db *DB) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int
 }
 
 // PendingIn answers pending jobs of a pool.
-func (db *DB) PendingIn(ctx context.Context, pool int64, limit int) (jobs []int64, err error) {
+func (db *DB) PendingIn(ctx context.Context, pool int64, after store.Ranked, limit int) (jobs []store.Ranked, err error) {
+	if after == (store.Ranked{}) {
+		after.Rank = math.MinInt64
+	}
 	err = db.query(ctx, "find pending jobs of a pool",
-		"select id from job where line = 1 and pool <> 0 and pool = $1 and not paused order by rank, id limit $2",
-		func(c *cursor) { jobs = append(jobs, c.num()) }, pool, limit)
+		"select rank, id from job where line = 1 and pool <> 0 and pool = $1 and not paused and (rank, id) > ($2, $3) order by rank, id limit $4",
+		func(c *cursor) { jobs = append(jobs, store.Ranked{Rank: c.num(), Job: c.num()}) }, pool, after.Rank, after.Job, limit)
 	return jobs, err
 }
 

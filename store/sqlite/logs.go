@@ -3,11 +3,13 @@ package sqlite
 import (
 	"context"
 	"io/fs"
+	"math"
 	"sync"
 
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // What the second database holds. Chunks come in the order in which they were
@@ -100,8 +102,9 @@ func (db *DB) AppendLogs(ctx context.Context, chunks []pawl.Chunk) error {
 	})
 }
 
-// Logs reads the chunks of a job, or of one step of it.
-func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord) ([]pawl.Chunk, error) {
+// Logs reads a page of the chunks of a job, or of one step of it: first where they are, in
+// order, then the data of as many as fit.
+func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord, after store.LogPlace, limit int) ([]pawl.Chunk, error) {
 	w, err := db.logs.open(ctx)
 	if err != nil {
 		return nil, err
@@ -115,17 +118,45 @@ func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord) ([]pawl.Chunk, 
 	}
 	var chunks []pawl.Chunk
 	err = patiently(ctx, func() error {
-		chunks = nil
-		return w.conn.each(selectChunks, func(b *row) { b.ints(job, int64(ord)) }, func(cols *columns) error {
-			h := pawl.Chunk{StepKey: pawl.StepKey{Job: cols.int(), Ord: pawl.Ord(cols.int())}}
-			h.Claim, h.Stream = int(cols.int()), cols.text()
-			h.Offset, h.At = cols.int(), cols.int()
-			h.Data = cols.blob()
-			chunks = append(chunks, h)
-			return nil
-		})
+		chunks, err = logPageOf(w.conn, job, ord, after, limit)
+		return err
 	})
 	return chunks, translate("read logs", err)
+}
+
+func logPageOf(c *conn, job int64, ord pawl.Ord, after store.LogPlace, limit int) (chunks []pawl.Chunk, err error) {
+	last := ord
+	if ord == 0 {
+		last = math.MaxInt64
+	} else if after.Ord < ord {
+		after = store.LogPlace{Ord: ord}
+	}
+	err = c.each(selectChunks, func(b *row) {
+		b.ints(job, int64(last), int64(after.Ord), int64(after.Claim), after.At, after.Offset)
+		b.text(after.Stream)
+		b.int(int64(limit))
+	}, func(cols *columns) error {
+		h := pawl.Chunk{StepKey: pawl.StepKey{Job: job, Ord: pawl.Ord(cols.int())}}
+		h.Claim, h.Stream = int(cols.int()), cols.text()
+		h.Offset, h.At = cols.int(), cols.int()
+		chunks = append(chunks, h)
+		return nil
+	})
+	for i, bytes := 0, 0; i < len(chunks) && err == nil; i++ {
+		h := &chunks[i]
+		err = c.each(selectChunk, func(b *row) {
+			b.ints(job, int64(h.Ord), int64(h.Claim))
+			b.text(h.Stream)
+			b.int(h.Offset)
+		}, func(cols *columns) error {
+			h.Data = cols.blob()
+			return nil
+		})
+		if bytes += len(h.Data); bytes >= store.PageBytes {
+			return chunks[:i+1], err
+		}
+	}
+	return chunks, err
 }
 
 // logPage is how many jobs with logs are looked at in a step.

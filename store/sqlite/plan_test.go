@@ -74,7 +74,7 @@ func TestPlans(t *testing.T) {
 			"schedule USING COVERING INDEX schedule_due (due_at>?)"},
 		sweepAnswers:        {"idempotency USING COVERING INDEX idempotency_expiry (expires_at>? AND expires_at<?)"},
 		countPoolJobs:       {"SEARCH job USING COVERING INDEX job_pool (pool=? AND state=?)"},
-		selectPoolPending:   {"SEARCH job USING INDEX job_pool (pool=? AND state=?)"},
+		selectPoolPending:   {"SEARCH job USING INDEX job_pool (pool=? AND state=? AND rank>?)"},
 		countPoolQuota:      {"SEARCH job USING COVERING INDEX job_quota (quota=?)"},
 		countPoolSteps:      {"SEARCH step USING COVERING INDEX step_pool (pool=?)"},
 		selectNewestVersion: {"SEARCH version USING PRIMARY KEY (workspace=? AND name=?)"},
@@ -156,7 +156,7 @@ func TestStatements(t *testing.T) {
 	}
 	for s := range statementCount {
 		c := db.writer.conn
-		if s == insertChunk || s == removeChunks || s == selectChunks || s == selectNextLog {
+		if s == insertChunk || s == removeChunks || s == selectChunks || s == selectChunk || s == selectNextLog {
 			c = w.conn
 		}
 		if texts[s] == "" {

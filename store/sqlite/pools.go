@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -51,11 +52,14 @@ func (db *DB) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int
 }
 
 // PendingIn answers pending jobs of a pool.
-func (db *DB) PendingIn(ctx context.Context, pool int64, limit int) (jobs []int64, err error) {
+func (db *DB) PendingIn(ctx context.Context, pool int64, after store.Ranked, limit int) (jobs []store.Ranked, err error) {
+	if after == (store.Ranked{}) {
+		after.Rank = math.MinInt64
+	}
 	err = db.read(ctx, "find pending jobs of a pool", func(c *conn) error {
 		jobs = nil
-		return c.each(selectPoolPending, func(b *row) { b.int(pool); b.int(int64(limit)) }, func(cols *columns) error {
-			jobs = append(jobs, cols.int())
+		return c.each(selectPoolPending, func(b *row) { b.ints(pool, after.Rank, after.Job, int64(limit)) }, func(cols *columns) error {
+			jobs = append(jobs, store.Ranked{Rank: cols.int(), Job: cols.int()})
 			return nil
 		})
 	})

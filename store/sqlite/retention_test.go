@@ -64,7 +64,7 @@ func (p *past) candidates() []int64 {
 
 func (p *past) hasLogs(job int64) bool {
 	p.Helper()
-	chunks, err := p.db.Logs(p.Context(), job, 0)
+	chunks, err := p.db.Logs(p.Context(), job, 0, store.LogPlace{}, 100)
 	if err != nil {
 		p.Fatal(err)
 	}

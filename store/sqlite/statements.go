@@ -259,6 +259,7 @@ const (
 	removeChunks
 	selectNextLog
 	selectChunks
+	selectChunk
 
 	statementCount
 )
@@ -315,7 +316,7 @@ var texts = [statementCount]string{
 
 	selectAnswer:        "SELECT endpoint, request_hash, status, expires_at, body FROM idempotency WHERE workspace = ? AND key = ?",
 	countPoolJobs:       "SELECT count(*) FROM job INDEXED BY job_pool WHERE state = 'RUNNING' AND pool <> 0 AND pool = ?",
-	selectPoolPending:   "SELECT id FROM job INDEXED BY job_pool WHERE state = 'PENDING' AND pool <> 0 AND pool = ? AND paused = 0 ORDER BY rank, id LIMIT ? + 0",
+	selectPoolPending:   "SELECT rank, id FROM job INDEXED BY job_pool WHERE state = 'PENDING' AND pool <> 0 AND pool = ? AND paused = 0 AND (rank, id) > (?, ?) ORDER BY rank, id LIMIT ? + 0",
 	countPoolQuota:      "SELECT sum(worker_count) FROM job INDEXED BY job_quota WHERE state = 'RUNNING' AND quota <> 0 AND quota = ?",
 	countPoolSteps:      "SELECT count(*) FROM step INDEXED BY step_pool WHERE state = 'in_progress' AND pool <> 0 AND pool = ?",
 	selectVersion:       "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? AND version = ?",
@@ -431,8 +432,9 @@ var texts = [statementCount]string{
 	insertChunk:   "INSERT OR REPLACE INTO chunk (job, ord, claim, stream, off, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
 	removeChunks:  "DELETE FROM chunk WHERE job = ?",
 	selectNextLog: "SELECT job FROM chunk WHERE job > ? AND job <= ? ORDER BY job LIMIT 1",
-	selectChunks: "SELECT job, ord, claim, stream, off, at, data FROM chunk" +
-		" WHERE job = ?1 AND (?2 = 0 OR ord = ?2) ORDER BY ord, claim, at, off",
+	selectChunks: "SELECT ord, claim, stream, off, at FROM chunk" +
+		" WHERE job = ?1 AND ord <= ?2 AND (ord, claim, at, off, stream) > (?3, ?4, ?5, ?6, ?7) ORDER BY ord, claim, at, off, stream LIMIT ?8 + 0",
+	selectChunk: "SELECT data FROM chunk WHERE job = ? AND ord = ? AND claim = ? AND stream = ? AND off = ?",
 }
 
 func insert(table, columns string) string {

@@ -1,15 +1,19 @@
 package storetest
 
 import (
+	"strings"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
 )
 
 var logTests = []test{
 	{name: "Logs/Order", run: logOrder},
 	{name: "Logs/Nothing", run: logNothing},
+	{name: "T8/LogPageBytes", run: logPageBytes},
 }
 
 func chunk(ord pawl.Ord, claim int, stream string, offset, at int64, data string) pawl.Chunk {
@@ -18,9 +22,18 @@ func chunk(ord pawl.Ord, claim int, stream string, offset, at int64, data string
 
 func (e *env) logs(job int64, ord pawl.Ord) []pawl.Chunk {
 	e.Helper()
-	chunks, err := e.st.Logs(e.ctx, job, ord)
-	e.ok(err)
-	return chunks
+	var all []pawl.Chunk
+	for after := (store.LogPlace{}); ; {
+		page, err := e.st.Logs(e.ctx, job, ord, after, 2)
+		e.ok(err)
+		if len(page) == 0 {
+			return all
+		}
+		if len(page) > 2 {
+			e.Errorf("%d chunks, want at most 2", len(page))
+		}
+		all, after = append(all, page...), store.PlaceOf(&page[len(page)-1])
+	}
 }
 
 // logOrder: by ord, claim, time and offset; an older claim is kept.
@@ -39,6 +52,24 @@ func logOrder(e *env) {
 	}
 	if diff := cmp.Diff([]pawl.Chunk{g}, e.logs(5, 2), same); diff != "" {
 		e.Errorf("step (-want +got):\n%s", diff)
+	}
+}
+
+// logPageBytes: a page ends with the chunk that makes it as large as PageBytes, and the
+// rest follows.
+func logPageBytes(e *env) {
+	var all []pawl.Chunk
+	for i := range 20 {
+		all = append(all, chunk(pawl.Ord(1+i%2), 1, "stdout", int64(i), int64(i), strings.Repeat("x", store.PageBytes/4)))
+	}
+	e.ok(e.st.AppendLogs(e.ctx, all))
+	page, err := e.st.Logs(e.ctx, 5, 0, store.LogPlace{}, 100)
+	e.ok(err)
+	if len(page) != 4 {
+		e.Errorf("a page of %d chunks, want 4", len(page))
+	}
+	if n := len(e.logs(5, 0)); n != len(all) {
+		e.Errorf("%d chunks, want %d", n, len(all))
 	}
 }
 

@@ -81,12 +81,20 @@ func pendingIn(e *env) {
 		m.job.Pool = jobPool.Key
 		claimed(1)(m, b)
 	})
-	for limit, want := range map[int][]int64{1: {first}, 10: {first, second}} {
-		got, err := e.st.PendingIn(e.ctx, jobPool.Key, limit)
-		e.ok(err)
+	third := waiting(jobPool.Key, 20, false)
+	for limit, want := range map[int][]int64{1: {first, second, third}, 2: {first, second, third}, 10: {first, second, third}} {
+		var got []int64
+		for after, more := (store.Ranked{}), true; more; {
+			page, err := e.st.PendingIn(e.ctx, jobPool.Key, after, limit)
+			e.ok(err)
+			for _, r := range page {
+				got, after = append(got, r.Job), r
+			}
+			more = len(page) == limit
+		}
 		e.diff("pending in the pool", want, got)
 	}
-	got, err := e.st.PendingIn(e.ctx, 10, 10)
+	got, err := e.st.PendingIn(e.ctx, 10, store.Ranked{}, 10)
 	e.ok(err)
 	e.diff("pending in another pool", 0, len(got))
 }
