@@ -26,6 +26,33 @@
 // and its hash, being the first of its trail, is the SHA-256 of 32 zero bytes
 // and this line. The example of [Entry.Seal] shows the result.
 //
+// That is version 1. An entry of version 2 has the version in front, "1:2", then the
+// ten fields, then, written in the same way: how many trails were counted out of it and
+// their digest, if the row ends a job or the node of a fan-out (two empty fields if
+// not); the number by which the trail had been counted out before this row made it
+// longer, 0 if it had not; the number of its seals; and of each its field and its sum.
+// Digests and sums are the 32 bytes. Each entry says its version, and a trail may have
+// both: old rows are verified as they were sealed.
+//
+// # Payload
+//
+// What people and programs put in, and what comes out, is not in the trail: inputs,
+// outputs, errors and the data of signals are sealed by it. A [Seal] is the SHA-256 of
+// 16 random bytes and of the payload as it is stored. Payload and random bytes are kept
+// beside the entry, or in the record. So an edited output does not fit its seal, and a
+// secret can be deleted, with its random bytes, without breaking the chain. A record
+// that has {} in a field has nothing there, and needs no seal for it.
+//
+// # The tree
+//
+// A job counts its steps out as they end, and a fan-out its instances: each is folded,
+// as [Branch] says, into a digest, and the row that ends the job or the fan-out seals
+// the digest and the count ([Tree]). The number of a step in that order is kept with its
+// record, and is in exports ("folded") with the last row that was there. A step that is
+// resolved after it had failed, and had been counted out, is counted out again: its row
+// says as which number it had been before, and the one that is higher counts. So a step
+// that is missing with all its rows is told by the job's own trail.
+//
 // # What an entry may hold
 //
 // Entity, From, To and Event are what the program itself says: valid UTF-8
@@ -43,7 +70,9 @@
 // keys entity, sequence, from (null for the creation), to, event, reason, actor,
 // request_id, metadata (an object, or null when empty), at (RFC 3339 in UTC, with
 // exactly six digits of a second and Z) and hash (64 lower-case hexadecimal
-// digits). Lines of one entity are in the order of their sequence; lines of
+// digits). An entry of version 2 has the key version besides, and as far as there is
+// something to say: seals (a list of {field, sum}), tree ({n, acc}), again, and folded,
+// which is not hashed. Lines of one entity are in the order of their sequence; lines of
 // different entities may be mixed.
 //
 // To check a hash from a line, take the texts as they are after unescaping, at as

@@ -44,7 +44,21 @@ type Entry struct {
 	Metadata  []byte // a compact JSON object, or empty
 	At        int64  // microseconds since the Unix epoch, UTC
 	Hash      Hash
+
+	// Version is that of the canonical form: 2, or 0 for the first one. What
+	// follows is of version 2 alone.
+	Version int
+	Seals   []Seal // of payload, by field, each field once at most
+	Tree    *Tree  // of the row that ends a job or the node of a fan-out: of what was counted out of it
+	Again   int64  // the number by which the trail was counted out before this row made it longer, or 0
+
+	// Folded is the number by which the trail, with this row as its last one, was
+	// counted out, or 0. It is not hashed: the tree proves it.
+	Folded int64
 }
+
+// Version2 is the newest version of the canonical form.
+const Version2 = 2
 
 // Seal sets the entry's hash to the digest of prev, the hash of the entry
 // before it (zero for the first), and of the entry's canonical form (K6). First
@@ -78,7 +92,11 @@ const overhead = sha256.Size + 10*21 + 2*20
 
 // size bounds the length of the hash before the entry and its canonical form.
 func (e *Entry) size() int {
-	return overhead + len(e.Entity) + len(e.From) + len(e.To) + len(e.Event) +
+	extra := 0
+	if e.Version == Version2 {
+		extra = 3 + 2*23 + 3 + sha256.Size + 23 + len(e.Seals)*(2*3+maxField+sha256.Size)
+	}
+	return extra + overhead + len(e.Entity) + len(e.From) + len(e.To) + len(e.Event) +
 		len(e.Reason) + len(e.Actor) + len(e.RequestID) + len(e.Metadata)
 }
 
@@ -114,6 +132,25 @@ func (e *Entry) digestIn(b []byte, prev Hash) Hash {
 // (numbers in decimal). No two different entries have the same form. The package
 // documentation has it in full.
 func (e *Entry) AppendCanonical(b []byte) []byte {
+	if e.Version != Version2 {
+		return e.appendVersion1(b)
+	}
+	b = e.appendVersion1(number(b, Version2))
+	if e.Tree == nil {
+		b = append(b, "0:0:"...)
+	} else {
+		b = append(length(number(b, e.Tree.N), sha256.Size), e.Tree.Acc[:]...)
+	}
+	b = number(b, e.Again)
+	b = number(b, int64(len(e.Seals)))
+	for i := range e.Seals {
+		b = field(b, e.Seals[i].Field)
+		b = append(length(b, sha256.Size), e.Seals[i].Sum[:]...)
+	}
+	return b
+}
+
+func (e *Entry) appendVersion1(b []byte) []byte {
 	b = field(b, e.Entity)
 	b = number(b, e.Sequence)
 	b = field(b, string(e.From))

@@ -18,6 +18,8 @@ const (
 	FaultTime    Code = "time"    // the row is older than the row before it
 	FaultTail    Code = "tail"    // the trail ends before the record does
 	FaultRecord  Code = "record"  // the record is not what its trail says
+	FaultPayload Code = "payload" // what is kept beside a row, or in the record, is not what the row seals
+	FaultTree    Code = "tree"    // a step is missing, or there, that was not when the job or its fan-out counted it out
 )
 
 // A Fault is the first thing that is wrong with a trail (K6).

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -27,6 +28,23 @@ type line struct {
 	Metadata  json.RawMessage `json:"metadata"`
 	At        string          `json:"at"`
 	Hash      Hash            `json:"hash"`
+
+	// Of version 2.
+	Version int        `json:"version,omitempty"`
+	Seals   []sealLine `json:"seals,omitempty"`
+	Tree    *treeLine  `json:"tree,omitempty"`
+	Again   int64      `json:"again,omitempty"`
+	Folded  int64      `json:"folded,omitempty"`
+}
+
+type sealLine struct {
+	Field string `json:"field"`
+	Sum   Hash   `json:"sum"`
+}
+
+type treeLine struct {
+	N   int64 `json:"n"`
+	Acc Hash  `json:"acc"`
 }
 
 // MarshalJSON writes the entry as an exported line (see the package
@@ -63,6 +81,13 @@ func (e *Entry) line() (*line, error) {
 	}
 	if len(e.Metadata) > 0 {
 		l.Metadata = e.Metadata
+	}
+	l.Version, l.Again, l.Folded = e.Version, e.Again, e.Folded
+	for i := range e.Seals {
+		l.Seals = append(l.Seals, sealLine{e.Seals[i].Field, e.Seals[i].Sum})
+	}
+	if e.Tree != nil {
+		l.Tree = &treeLine{e.Tree.N, e.Tree.Acc}
 	}
 	return l, nil
 }
@@ -120,6 +145,7 @@ func CanonicalMetadata(raw []byte) ([]byte, error) {
 
 // UnmarshalJSON reads the entry from an exported line. Every key has to be there
 // exactly once, as it is written, and no other; white space does not matter. The
+// keys of version 2 are there as far as they say something. The
 // hash is read, not checked. On error the entry is left as it was.
 func (e *Entry) UnmarshalJSON(b []byte) error {
 	if !utf8.Valid(b) {
@@ -140,7 +166,10 @@ type fields struct {
 	seen  []string
 }
 
-// keys are the keys of a line, in their order.
+// keys are the keys that every line has, in their order; laterKeys those of version
+// 2, which comes first and is followed by what there is.
+var laterKeys = []string{"version", "seals", "tree", "again", "folded"}
+
 var keys = []string{"entity", "sequence", "from", "to", "event", "reason", "actor", "request_id", "metadata", "at", "hash"}
 
 func (f *fields) read(b []byte) error {
@@ -167,6 +196,11 @@ func (f *fields) complete() error {
 	for _, k := range keys {
 		if !f.has(k) {
 			return fmt.Errorf("key %q is missing", k)
+		}
+	}
+	for _, k := range laterKeys {
+		if f.has(k) && f.entry.Version != Version2 {
+			return fmt.Errorf("key %q: want it in an entry of version 2 only", k)
 		}
 	}
 	return nil
@@ -227,6 +261,16 @@ func (f *fields) set(key string, raw json.RawMessage) error {
 		return timestamp(raw, &e.At)
 	case "hash":
 		return digest(raw, &e.Hash)
+	case "version":
+		return version(raw, &e.Version)
+	case "seals":
+		return seals(raw, &e.Seals)
+	case "tree":
+		return tree(raw, &e.Tree)
+	case "again":
+		return positive(key, raw, &e.Again)
+	case "folded":
+		return positive(key, raw, &e.Folded)
 	}
-	return fmt.Errorf("key %q: want only %q", key, keys)
+	return fmt.Errorf("key %q: want only %q", key, slices.Concat(keys, laterKeys))
 }

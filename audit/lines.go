@@ -7,6 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 )
 
 // MaxLine is the longest line that VerifyLines reads, in bytes: 16 MiB.
@@ -49,13 +53,78 @@ func lineEncoder(w io.Writer) *json.Encoder {
 //
 // A trail has to be whole: see [VerifyCut] for those that are not.
 //
-// A file cannot say what it never had: that a trail was cut at its end, or left
+// Of a job that has ended, all steps have to be there as it sealed them. A file
+// cannot say what else it never had: that a trail was cut at its end, or a job left
 // out as a whole, shows only when the answer is compared with the heads of the
 // records.
 func VerifyLines(r io.Reader) (map[string]Replayed, error) {
 	f := file{walks: make(map[string]*walk)}
 	err := f.read(r)
+	if err == nil {
+		if fault := f.trees(); fault != nil {
+			err = fault
+		}
+	}
 	return f.replayed(), err
+}
+
+// trees checks what the jobs sealed against the steps that are there.
+func (f *file) trees() *Fault {
+	type of struct {
+		job   *walk
+		steps []Member
+	}
+	jobs := make(map[string]*of)
+	for _, entity := range slices.Sorted(maps.Keys(f.walks)) {
+		w := f.walks[entity]
+		job, ord, step := jobOf(entity)
+		if job == "" || w.Seq == 0 {
+			continue
+		}
+		if jobs[job] == nil {
+			jobs[job] = &of{}
+		}
+		if !step {
+			jobs[job].job = w
+			continue
+		}
+		m := w.member
+		m.Ord = ord
+		jobs[job].steps = append(jobs[job].steps, m)
+	}
+	for _, key := range slices.Sorted(maps.Keys(jobs)) {
+		if jobs[key].job == nil {
+			continue // a part of an export
+		}
+		var t Trees
+		t.Job(jobs[key].job.member, nil)
+		for _, m := range jobs[key].steps { // whose ids are in the order of their places
+			if fault := t.Step(m, nil); fault != nil {
+				return fault
+			}
+		}
+		if fault := t.End(); fault != nil {
+			return fault
+		}
+	}
+	return nil
+}
+
+// jobOf takes the id of a job or a step apart: what is of its job, and of a step its
+// place in the last 30 bits; nothing of others.
+func jobOf(entity string) (job string, ord int64, step bool) {
+	id, step := strings.CutPrefix(entity, "st_")
+	if !step {
+		id = strings.TrimPrefix(entity, "j_")
+	}
+	if len(id) != 32 || !step && len(id) == len(entity) {
+		return "", 0, false
+	}
+	low, err := strconv.ParseUint(id[24:], 16, 32)
+	if err != nil {
+		return "", 0, false
+	}
+	return id[:24] + string(rune('0'+low>>30)), int64(low & (1<<30 - 1)), step
 }
 
 func (f *file) replayed() map[string]Replayed {

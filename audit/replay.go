@@ -35,6 +35,7 @@ type walk struct {
 	Replayed
 	machine *machine.Machine
 	entity  string // empty until it is known
+	member  Member
 }
 
 func (w *walk) all(entries []Entry) *Fault {
@@ -71,7 +72,9 @@ func (w *walk) take(e *Entry) *Fault {
 	}
 	if w.Seq == 0 {
 		w.CreatedAt = e.At
+		w.member.first = e.Version
 	}
+	w.member.note(e, w.Head, w.machine.Ended(e.To))
 	w.State, w.Seq, w.Head, w.UpdatedAt = e.To, e.Sequence, e.Hash, e.At
 	return nil
 }

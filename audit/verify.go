@@ -38,11 +38,17 @@ type Stored struct {
 // somebody who can compute hashes, into another legal life; for that, keep heads
 // elsewhere (an export does).
 func Verify(m *machine.Machine, entries []Entry, rec Stored) *Fault {
+	_, f := Check(m, entries, rec)
+	return f
+}
+
+// Check is Verify, and returns besides what the trail says of the trees of its job.
+func Check(m *machine.Machine, entries []Entry, rec Stored) (Member, *Fault) {
 	w := walk{machine: m, entity: rec.Entity}
 	if f := w.all(entries); f != nil {
-		return f
+		return w.member, f
 	}
-	return w.settle(rec)
+	return w.member, w.settle(rec)
 }
 
 // settle compares the end of the trail with the record.

@@ -1,0 +1,109 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// VerifyPayload checks what is kept beside the entries of one trail, and what its
+// record has, against what the entries seal, and returns the first fault or nil. The
+// trail itself was verified.
+//
+// Bodies are the fields that records of the kind have, as they are stored: nil is
+// nothing. Owed is the seal of an error that no entry has yet, or nil. What stands in a
+// record is what the last seal of its field says; an entry of an entity that is older
+// than seals need not have sealed it.
+func VerifyPayload(entries []Entry, bodies map[string][]byte, owed *Seal) *Fault {
+	if len(entries) == 0 {
+		return nil
+	}
+	type sealed struct {
+		*Seal
+		by *Entry
+	}
+	last := make(map[string]sealed)
+	for i := range entries {
+		e := &entries[i]
+		for k := range e.Seals {
+			s := &e.Seals[k]
+			field := s.Field
+			if field == FieldFailure {
+				if f := e.beside(s); f != nil {
+					return f
+				}
+				if field = FieldError; e.From == e.To || e.Event == interrupt {
+					continue // it is not the record's own
+				}
+			}
+			last[field] = sealed{s, e}
+		}
+	}
+	end := &entries[len(entries)-1]
+	if owed != nil {
+		last[FieldError] = sealed{owed, end}
+	}
+	for _, field := range slices.Sorted(maps.Keys(bodies)) {
+		body, l := bodies[field], last[field]
+		switch {
+		case l.Seal == nil && (Empty(body) || entries[0].Version != Version2):
+		case l.Seal == nil:
+			return end.payloadFault("the record has %s, and no entry seals it", field)
+		case l.Salt == nil && body != nil:
+			return l.by.payloadFault("its %s was withheld, and the record has it", field)
+		case l.Salt == nil:
+		case body == nil:
+			return l.by.payloadFault("its %s is missing in the record", field)
+		case !l.Opens(body):
+			return l.by.payloadFault("the %s of the record is not what it seals", field)
+		}
+	}
+	return nil
+}
+
+// interrupt is the event of a step whose failure says why it was interrupted.
+const interrupt = "interrupt"
+
+// beside checks payload that is kept with an entry.
+func (e *Entry) beside(s *Seal) *Fault {
+	switch {
+	case s.Salt == nil && s.Payload == nil: // withheld
+	case s.Payload == nil:
+		return e.payloadFault("its %s is missing", s.Field)
+	case !s.Opens(s.Payload):
+		return e.payloadFault("its %s is not what it seals", s.Field)
+	}
+	return nil
+}
+
+func (e *Entry) payloadFault(format string, args ...any) *Fault {
+	return &Fault{Entity: e.Entity, Sequence: e.Sequence, Code: FaultPayload, Message: fmt.Sprintf(format, args...)}
+}
+
+// VerifyData checks the data of the signals of a job against its trail: data are those
+// that are stored, by the sequence of the entry that tells of them. Signals that are
+// older than seals are not checked.
+func VerifyData(entries []Entry, data map[int64][]byte) *Fault {
+	for i := range entries {
+		e := &entries[i]
+		s := e.SealOf(FieldData)
+		stored, there := data[e.Sequence]
+		switch {
+		case s == nil && stored != nil && e.Version == Version2:
+			return e.payloadFault("a signal is stored for it, and it tells of none")
+		case s == nil || s.Salt == nil && stored == nil:
+		case s.Salt == nil:
+			return e.payloadFault("the data of its signal was withheld, and is there")
+		case !there:
+			return e.payloadFault("its signal is missing")
+		case !s.Opens(stored):
+			return e.payloadFault("the data of its signal is not what it seals")
+		}
+	}
+	for _, seq := range slices.Sorted(maps.Keys(data)) {
+		if seq < 1 || seq > int64(len(entries)) {
+			return entries[len(entries)-1].payloadFault("there is a signal of an entry %d, which is not there", seq)
+		}
+	}
+	return nil
+}
