@@ -8,6 +8,7 @@
 package pawl
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -77,9 +78,10 @@ type Job struct {
 	MarkTries   int           // how often in a row it has looked in vain
 	Ending      machine.State // COMPLETED, FAILED or CANCELED once that is certain, else empty
 	Hooks       HookPhase
-	Open        int // nodes that have not ended and are not blocked; of the hooks, once they run
-	Blocked     int // nodes marked Blocked
-	Active      int // steps enqueued, or in progress on a worker
+	Open        int   // nodes that have not ended and are not blocked; of the hooks, once they run
+	Blocked     int   // nodes marked Blocked
+	Active      int   // steps enqueued, or in progress on a worker
+	Tree        *Tree // of the steps that were counted out; nil is the zero value
 	StartedAt   int64
 	CompletedAt int64
 
@@ -87,6 +89,28 @@ type Job struct {
 	Output   json.RawMessage // nil until completed
 	Error    *Failure        // why it failed, or was canceled
 	Metadata json.RawMessage // object
+}
+
+// A Tree is what was counted out of a job, or of the node of a fan-out (K6), as long as
+// no audit entry seals it. N is -1 if the record is older than trees. Copies of a record
+// share it: it is replaced, and not changed.
+type Tree struct {
+	audit.Tree
+	Owed *Owed // nil: none
+}
+
+// Equal reports whether two trees are the same; nil is the zero value.
+func (t *Tree) Equal(u *Tree) bool {
+	var zero Tree
+	t, u = cmp.Or(t, &zero), cmp.Or(u, &zero)
+	return t == u || t.Tree == u.Tree && (t.Owed == u.Owed || t.Owed != nil && u.Owed != nil && *t.Owed == *u.Owed)
+}
+
+// Owed is a seal of an error that was stored when there was no audit entry to carry
+// it, in a commit in which the record itself made no move: the next one does.
+type Owed struct {
+	Sum  audit.Hash
+	Salt audit.Salt
 }
 
 // A HookPhase says how far the hooks of a job are.
@@ -129,6 +153,8 @@ type Step struct {
 	Total       int   // of a fan-out's node: the instances there will be
 	Made        int   // of a fan-out's node: the instances made so far
 	Live        int   // of a fan-out's node: the instances that have not ended
+	Tree        *Tree // of a fan-out's node: of the instances that were counted out; nil is the zero value
+	Folded      int64 // the number by which it was counted out of its job or fan-out, or 0
 	EnqueuedAt  int64
 	StartedAt   int64
 	CompletedAt int64
@@ -184,6 +210,11 @@ func (f *Failure) Text() string {
 		return f.Message
 	}
 	return f.Message + " (" + f.Reason + ")"
+}
+
+// Redacted returns the failure that is shown where one was redacted.
+func Redacted() *Failure {
+	return &Failure{Class: "redacted", Message: "it was redacted", Permanent: true}
 }
 
 // A Duration is a time.Duration that JSON writes as Go does: "1m30s".

@@ -32,6 +32,7 @@ const (
 	KindHash // bytes of a fixed length
 	KindUUID // 16 bytes
 	KindJSON // text; NULL for nil
+	KindTree // bytes; NULL for none
 )
 
 // A Column is a field of the record R as it is stored. One of its functions is
@@ -53,6 +54,7 @@ type Column[R any] struct {
 	Failure func(*R) **pawl.Failure
 	Numbers func(*R) *[]int64
 	Texts   func(*R) *[]string
+	Tree    func(*R) **pawl.Tree
 }
 
 // Number returns the value of a column of KindNumber.
@@ -80,7 +82,7 @@ func (c *Column[R]) SetNumber(r *R, v int64) {
 	}
 }
 
-// Encode returns the value of a column of KindJSON; nil stands for NULL.
+// Encode returns the value of a column of KindJSON or KindTree; nil stands for NULL.
 func (c *Column[R]) Encode(r *R) ([]byte, error) {
 	switch {
 	case c.JSON != nil:
@@ -89,6 +91,8 @@ func (c *Column[R]) Encode(r *R) ([]byte, error) {
 		return EncodeFailure(*c.Failure(r))
 	case c.Numbers != nil:
 		return json.Marshal(*c.Numbers(r))
+	case c.Tree != nil:
+		return EncodeTree(*c.Tree(r)), nil
 	}
 	return json.Marshal(*c.Texts(r))
 }
@@ -102,6 +106,8 @@ func (c *Column[R]) Decode(r *R, b []byte) (err error) {
 		*c.Failure(r), err = DecodeFailure(b)
 	case c.Numbers != nil:
 		err = json.Unmarshal(b, c.Numbers(r))
+	case c.Tree != nil:
+		*c.Tree(r), err = DecodeTree(b)
 	default:
 		err = json.Unmarshal(b, c.Texts(r))
 	}
@@ -121,6 +127,8 @@ func (c *Column[R]) Same(a, b *R) bool {
 		return bytes.Equal(c.Bytes(a), c.Bytes(b))
 	case c.Numbers != nil:
 		return slices.Equal(*c.Numbers(a), *c.Numbers(b))
+	case c.Tree != nil:
+		return (*c.Tree(a)).Equal(*c.Tree(b))
 	}
 	return slices.Equal(*c.Texts(a), *c.Texts(b))
 }

@@ -88,10 +88,13 @@ func setField(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
+		setField(v.Elem())
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 	case reflect.Array:
 		v.Index(v.Len() - 1).SetUint(1)
+	case reflect.Struct:
+		setField(v.Field(0))
 	case reflect.String:
 		v.SetString("x")
 	case reflect.Bool:

@@ -19,7 +19,11 @@ const (
 // TrailBytes is what an entry takes of a page, roughly.
 func TrailBytes(e *audit.Entry) int {
 	const fixed = 256
-	return fixed + len(e.Reason) + len(e.Actor) + len(e.RequestID) + len(e.Metadata)
+	n := fixed + len(e.Reason) + len(e.Actor) + len(e.RequestID) + len(e.Metadata)
+	for i := range e.Seals {
+		n += fixed + len(e.Seals[i].Payload)
+	}
+	return n
 }
 
 // A TrailRow is the place of a row in the trail of a job.
@@ -111,7 +115,7 @@ func (w *longWalk) take(ctx context.Context, until pawl.Ord) ([]TrailOf, error) 
 	page, err := w.cut(ctx, page)
 	slices.SortFunc(page, func(a, b TrailOf) int { return cmp.Compare(a.Ord, b.Ord) })
 	for _, t := range page {
-		Chain(t.ID, t.Entries)
+		t.Complete()
 	}
 	return page, err
 }

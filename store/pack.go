@@ -2,6 +2,8 @@ package store
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"slices"
 	"strconv"
@@ -33,14 +35,16 @@ func Pack(entries []*Entry) []Packed {
 		}
 		return cmp.Compare(a.Sequence, b.Sequence)
 	})
-	jobs := 0
+	jobs, length := 0, 0
 	for i, e := range entries {
 		if i == 0 || e.Job != entries[i-1].Job {
 			jobs++
+		} else {
+			length += packedLength(e)
 		}
 	}
 	rows := make([]Packed, 0, jobs)
-	room := make([]byte, 0, (len(entries)-jobs)*160) // of which each row takes its share
+	room := make([]byte, 0, length) // of which each row takes its share
 	for i, e := range entries {
 		if i > 0 {
 			if last := &rows[len(rows)-1]; last.Job == e.Job && len(last.More) < packedBytes && packable(e) {
@@ -53,6 +57,16 @@ func Pack(entries []*Entry) []Packed {
 		rows = append(rows, Packed{Entry: e})
 	}
 	return rows
+}
+
+// packedLength returns how long an entry is in a list, roughly.
+func packedLength(e *Entry) int {
+	const fixed, seal = 136, (2 + sha256.Size + audit.SaltSize) * 4 / 3
+	n := fixed + len(e.To) + len(e.Event) + len(e.Reason) + len(e.Actor) + len(e.RequestID) + len(e.Metadata)*5/4 + len(e.Seals)*seal
+	if e.Tree != nil {
+		n += seal
+	}
+	return n
 }
 
 // appendPacked adds an entry to a list, whose end it moves.
@@ -73,14 +87,26 @@ func appendPacked(b []byte, e *Entry, further bool) []byte {
 		b = appendText(b, e.Metadata)
 	}
 	b = strconv.AppendInt(append(b, ','), e.At, 10)
-	b = hex.AppendEncode(append(b, `,"`...), e.Hash[:])
-	return append(b, `"]]`...)
+	b = append(hex.AppendEncode(append(b, `,"`...), e.Hash[:]), '"')
+	var room [256]byte
+	switch extra := e.AppendExtra(room[:0]); len(extra) {
+	case 0:
+	case 1: // the version
+		b = append(b, ',', '0'+extra[0])
+	default:
+		b = append(base64.RawStdEncoding.AppendEncode(append(b, `,"`...), extra), '"')
+	}
+	return append(b, "]]"...)
 }
 
 // packable reports whether an entry may stand in a list. What is long may not, nor
 // control characters: in columns a store may have its own way to keep them.
 func packable(e *Entry) bool {
-	return len(e.Reason)+len(e.Actor)+len(e.RequestID)+len(e.Metadata) <= packedBytes &&
+	beside := 0
+	for i := range e.Seals {
+		beside += len(e.Seals[i].Payload) // what it has beside that is short
+	}
+	return len(e.Reason)+len(e.Actor)+len(e.RequestID)+len(e.Metadata)+beside <= packedBytes &&
 		plain(e.Reason) && plain(e.Actor) && plain(e.RequestID) && plain(e.Metadata) && utf8.Valid(e.Metadata)
 }
 

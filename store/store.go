@@ -435,8 +435,16 @@ type Views interface {
 	// once (LongTrail); one that retention removes meanwhile is an error of kind
 	// Unavailable.
 	Trails(ctx context.Context, job int64, f func(TrailOf) error) error
-	// Refusals reads the refused facts of a job, by time.
+	// Payloads reads what records have that their trails seal: of jobs, steps or
+	// schedules, of those that exist.
+	Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (map[pawl.StepKey]Payload, error)
+	// SignalData reads the data of all signals of a job, by the sequence of the entry
+	// that tells of each.
+	SignalData(ctx context.Context, job int64) (map[int64][]byte, error)
+	// Refusals reads the refused facts of a job, by time; Refused counts those of a
+	// job, or of all if it is 0.
 	Refusals(ctx context.Context, job int64) ([]pawl.Refusal, error)
+	Refused(ctx context.Context, job int64) (int64, error)
 	// Stats says what the database has written since it was opened.
 	Stats(ctx context.Context) (Stats, error)
 }
@@ -456,6 +464,8 @@ type TrailOf struct {
 	EntityKey
 	ID      string // the public id
 	Record  pawl.Record
+	Folded  int64       // of a step
+	Tree    *audit.Tree // of a job or a step; nil if there is none
 	Entries []audit.Entry
 }
 

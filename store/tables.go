@@ -44,6 +44,7 @@ var Jobs = &Table[pawl.Job]{Name: "job", Columns: slices.Concat(
 		number("open", func(j *pawl.Job) *int { return &j.Open }),
 		number("blocked", func(j *pawl.Job) *int { return &j.Blocked }),
 		number("active", func(j *pawl.Job) *int { return &j.Active }),
+		tree("tree", func(j *pawl.Job) **pawl.Tree { return &j.Tree }),
 		long("started_at", func(j *pawl.Job) *int64 { return &j.StartedAt }),
 		long("completed_at", func(j *pawl.Job) *int64 { return &j.CompletedAt }),
 	),
@@ -79,6 +80,8 @@ var Steps = &Table[pawl.Step]{Name: "step", Columns: slices.Concat(
 		number("total", func(s *pawl.Step) *int { return &s.Total }),
 		number("made", func(s *pawl.Step) *int { return &s.Made }),
 		number("live", func(s *pawl.Step) *int { return &s.Live }),
+		tree("tree", func(s *pawl.Step) **pawl.Tree { return &s.Tree }),
+		long("folded", func(s *pawl.Step) *int64 { return &s.Folded }),
 		long("enqueued_at", func(s *pawl.Step) *int64 { return &s.EnqueuedAt }),
 		long("started_at", func(s *pawl.Step) *int64 { return &s.StartedAt }),
 		long("completed_at", func(s *pawl.Step) *int64 { return &s.CompletedAt }),
@@ -179,6 +182,10 @@ func hash[R any](name string, at func(*R) []byte) *Column[R] {
 
 func uuid[R any](name string, at func(*R) []byte) *Column[R] {
 	return &Column[R]{Name: name, Kind: KindUUID, Bytes: at}
+}
+
+func tree[R any](name string, at func(*R) **pawl.Tree) *Column[R] {
+	return &Column[R]{Name: name, Kind: KindTree, Tree: at}
 }
 
 func raw[R any](name string, at func(*R) *json.RawMessage) *Column[R] {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strconv"
@@ -58,10 +59,31 @@ func (r *unpacker) entry(e *audit.Entry) pawl.Ord {
 		e.Metadata = []byte(r.text(','))
 	}
 	e.At = r.num()
-	if hash := r.text(']'); r.err == nil {
+	if hash := r.text(0); r.err == nil {
 		r.fail(e.Hash.UnmarshalText([]byte(hash)))
 	}
+	if extra := r.extra(); r.err == nil {
+		r.fail(e.ReadExtra(extra))
+	}
+	r.past(']')
 	return ord
+}
+
+// extra reads what an entry has beside its columns: nothing, its version, or bytes in
+// base64.
+func (r *unpacker) extra() []byte {
+	if r.err != nil || len(r.rest) == 0 || r.rest[0] != ',' {
+		return nil
+	}
+	r.past(',')
+	if len(r.rest) > 0 && r.rest[0] != '"' {
+		version := r.rest[0] - '0'
+		r.rest = r.rest[1:]
+		return []byte{version}
+	}
+	extra, err := base64.RawStdEncoding.DecodeString(r.text(0))
+	r.fail(err)
+	return extra
 }
 
 func (r *unpacker) fail(err error) {
@@ -108,7 +130,8 @@ func (r *unpacker) num() int64 {
 	return n
 }
 
-// text reads a JSON string, which ends with the first quote that is not escaped.
+// text reads a JSON string, which ends with the first quote that is not escaped, and
+// what follows it unless that is 0.
 func (r *unpacker) text(then byte) string {
 	if !r.past('"') {
 		return ""
@@ -118,7 +141,9 @@ func (r *unpacker) text(then byte) string {
 		end = closing(r.rest)
 	}
 	v := r.upTo(end, '"')
-	r.past(then)
+	if then != 0 {
+		r.past(then)
+	}
 	return unescaped(v)
 }
 

@@ -75,7 +75,7 @@ func typed[R any](list []*store.Column[R]) []column {
 
 var types = map[store.Kind]string{
 	store.KindNumber: "bigint", store.KindBool: "bool", store.KindText: "text",
-	store.KindHash: "bytea", store.KindUUID: "uuid", store.KindJSON: "text",
+	store.KindHash: "bytea", store.KindUUID: "uuid", store.KindJSON: "text", store.KindTree: "bytea",
 }
 
 // The tables of the records.
@@ -93,9 +93,9 @@ const more = "further"
 
 // The columns of what is no record. The order is that of the code that fills them.
 var (
-	entryColumns         = columns("bigint job, bigint ord, bigint seq, text state, text event, text reason, text actor, text request_id, bytea metadata, bigint at, bytea hash")
+	entryColumns         = columns("bigint job, bigint ord, bigint seq, text state, text event, text reason, text actor, text request_id, bytea metadata, bigint at, bytea hash, bytea seals")
 	trailColumns         = join(entryColumns, columns("text "+more))
-	workerEntryColumns   = columns("bigint worker, bigint seq, text state, text event, text reason, text actor, text request_id, bytea metadata, bigint at, bytea hash")
+	workerEntryColumns   = join(columns("bigint worker"), entryColumns[2:])
 	scheduleEntryColumns = join(columns("bigint schedule"), workerEntryColumns[1:])
 	definitionColumns    = columns("bigint id, bytea hash, text name, bytea source, bigint created_at")
 	versionColumns       = columns("text workspace, text name, bigint version, bigint definition, text dir, bigint at, text actor, text reason")

@@ -24,13 +24,13 @@ type place [6]byte
 const moved = "state seq head due_at due_event updated_at line mark "
 
 var (
-	moveJobs  = leanly("move_jobs", jobTable, moved+"ending open blocked active started_at completed_at output")
-	countJobs = leanly("count_jobs", jobTable, "open blocked active") // which is all that the report of most steps changes
+	moveJobs  = leanly("move_jobs", jobTable, moved+"ending open blocked active tree started_at completed_at output")
+	countJobs = leanly("count_jobs", jobTable, "open blocked active tree") // which is all that the report of most steps changes
 
 	// Of a step that is enqueued and claimed, of one that ends, and of both.
 	takeSteps = leanly("take_steps", stepTable, moved+taken)
-	endSteps  = leanly("end_steps", stepTable, moved+"completed_at output")
-	moveSteps = leanly("move_steps", stepTable, moved+taken+" completed_at output")
+	endSteps  = leanly("end_steps", stepTable, moved+"folded completed_at output")
+	moveSteps = leanly("move_steps", stepTable, moved+taken+" folded completed_at output")
 )
 
 const taken = "unmet attempts claims worker route rank enqueued_at started_at"

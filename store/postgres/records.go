@@ -21,6 +21,8 @@ func writeColumns[R any](r *rows, list []*store.Column[R], v *R) (err error) {
 			r.text(*c.Text(v))
 		case store.KindHash, store.KindUUID:
 			r.blob(c.Bytes(v))
+		case store.KindTree:
+			r.blob(store.EncodeTree(*c.Tree(v)))
 		case store.KindJSON:
 			b, fault := c.Encode(v)
 			if r.body(b); fault != nil {
@@ -43,6 +45,10 @@ func readColumns[R any](c *cursor, list []*store.Column[R], v *R) {
 			*col.Text(v) = c.text()
 		case store.KindHash, store.KindUUID:
 			c.fixed(col.Bytes(v))
+		case store.KindTree:
+			if err := col.Decode(v, c.next()); err != nil {
+				c.fail("%w", err)
+			}
 		case store.KindJSON:
 			if err := col.Decode(v, c.body()); err != nil {
 				c.fail("%w", err)
@@ -109,6 +115,12 @@ func (r *rows) entryRest(e *store.Entry) {
 	r.blob(e.Metadata)
 	r.num(e.At)
 	r.blob(e.Hash[:])
+	var room [256]byte
+	if extra := e.AppendExtra(room[:0]); len(extra) > 0 {
+		r.blob(extra)
+	} else {
+		r.null()
+	}
 }
 
 // entry reads an audit entry from its sequence on; Entity and From are the
@@ -124,6 +136,9 @@ func (c *cursor) entry() audit.Entry {
 	e.Metadata = c.blob()
 	e.At = c.num()
 	c.fixed(e.Hash[:])
+	if err := e.ReadExtra(c.next()); err != nil {
+		c.fail("%w", err)
+	}
 	return e
 }
 

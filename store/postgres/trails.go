@@ -248,19 +248,23 @@ func (w *walk) rows(ctx context.Context, which string, args []any, f func(job in
 // jobRecords reads the records of jobs and of their steps.
 func (w *walk) jobRecords(ctx context.Context, from, to int64) error {
 	ids := map[int64]pawl.ID{}
-	err := w.query(ctx, "select id, uuid, "+names("", recordColumns)+" from job where id between $1 and $2", func(c *cursor) {
+	err := w.query(ctx, "select id, uuid, tree, "+names("", recordColumns)+" from job where id between $1 and $2", func(c *cursor) {
 		k := jobKey(c.num(), 0)
 		var id pawl.ID
 		c.fixed(id[:])
 		ids[k.Job] = id
+		w.counted(k, c)
 		w.record(k, c)
 	}, from, to)
 	if err != nil {
 		return err
 	}
 	which, args := w.kept("step", "job between $1 and $2", []any{from, to})
-	err = w.query(ctx, "select job, ord, "+names("", recordColumns)+" from step where "+which, func(c *cursor) {
-		w.record(jobKey(c.num(), pawl.Ord(c.num())), c)
+	err = w.query(ctx, "select job, ord, tree, folded, "+names("", recordColumns)+" from step where "+which, func(c *cursor) {
+		k := jobKey(c.num(), pawl.Ord(c.num()))
+		w.counted(k, c)
+		w.of(k).Folded = c.num()
+		w.record(k, c)
 	}, args...)
 	for k, t := range w.trails {
 		t.name(k, ids[k.Job])
@@ -317,6 +321,15 @@ func (t *trail) name(k store.EntityKey, id pawl.ID) {
 	}
 }
 
+// counted reads the tree of a job or a step.
+func (w *walk) counted(k store.EntityKey, c *cursor) {
+	tree, err := store.DecodeTree(c.next())
+	if err != nil {
+		c.fail("%w", err)
+	}
+	w.of(k).Tree = store.TreeOf(tree)
+}
+
 func (w *walk) record(k store.EntityKey, c *cursor) {
 	t := w.of(k)
 	readColumns(c, store.RecordColumns, &t.Record)
@@ -334,7 +347,7 @@ func (w *walk) list() []store.TrailOf {
 
 func (w *walk) handOut(f func(store.TrailOf) error) error {
 	for _, t := range w.list() {
-		store.Chain(t.ID, t.Entries)
+		t.Complete()
 		if err := f(t); err != nil {
 			return err
 		}

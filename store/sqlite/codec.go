@@ -88,6 +88,15 @@ func (r *row) blob(v []byte) {
 	r.s.BindBytes(r.n, v)
 }
 
+// bytes binds a blob, NULL if it is empty.
+func (r *row) bytes(v []byte) {
+	if len(v) > 0 {
+		r.blob(v)
+		return
+	}
+	r.null()
+}
+
 // any binds an int64 or a string.
 func (r *row) any(v any) {
 	if n, ok := v.(int64); ok {
@@ -101,7 +110,13 @@ func (r *row) any(v any) {
 func (r *row) body(v []byte) {
 	if v != nil {
 		r.text(string(v))
-	} else if was := r.next(); was.is != null {
+		return
+	}
+	r.null()
+}
+
+func (r *row) null() {
+	if was := r.next(); was.is != null {
 		*was = value{is: null}
 		r.s.BindNull(r.n)
 	}
@@ -178,6 +193,8 @@ func writeColumns[R any](r *row, list []*store.Column[R], v *R) {
 			r.text(*c.Text(v))
 		case store.KindHash, store.KindUUID:
 			r.blob(c.Bytes(v))
+		case store.KindTree:
+			r.bytes(store.EncodeTree(*c.Tree(v)))
 		case store.KindJSON:
 			b, err := c.Encode(v)
 			if r.body(b); err != nil {
@@ -203,6 +220,10 @@ func readColumns[R any](c *columns, list []*store.Column[R], v *R) {
 			*col.Text(v) = c.text()
 		case store.KindHash, store.KindUUID:
 			c.fixed(col.Bytes(v))
+		case store.KindTree:
+			if err := col.Decode(v, c.blob()); err != nil {
+				c.fail("tree", err)
+			}
 		case store.KindJSON:
 			if err := col.Decode(v, c.body()); err != nil {
 				c.fail("json", err)
@@ -257,6 +278,8 @@ func (r *row) entry(e *audit.Entry) {
 	}
 	r.int(e.At)
 	r.blob(e.Hash[:])
+	var room [256]byte
+	r.bytes(e.AppendExtra(room[:0]))
 }
 
 // entry reads an entry; the caller knows its entity and where it came from.
@@ -269,6 +292,9 @@ func (c *columns) entry() audit.Entry {
 	e.Metadata = c.body()
 	e.At = c.int()
 	c.fixed(e.Hash[:])
+	if err := e.ReadExtra(c.blob()); err != nil {
+		c.fail("seals", err)
+	}
 	return e
 }
 

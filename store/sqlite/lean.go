@@ -18,13 +18,13 @@ const (
 )
 
 var (
-	jobCounts = leanly(jobTable, "open blocked active")
-	jobMove   = leanly(jobTable, moved+"open blocked active started_at completed_at")
-	jobEnd    = leanly(jobTable, moved+"open blocked active started_at completed_at output")
+	jobCounts = leanly(jobTable, "open blocked active tree")
+	jobMove   = leanly(jobTable, moved+"open blocked active tree started_at completed_at")
+	jobEnd    = leanly(jobTable, moved+"open blocked active tree started_at completed_at output")
 
 	// Of a step that is enqueued and claimed, and of one that ends.
 	stepTake = leanly(stepTable, moved+"place "+taken)
-	stepEnd  = leanly(stepTable, moved+"place completed_at output")
+	stepEnd  = leanly(stepTable, moved+"place folded completed_at output")
 )
 
 func leanly[R any](t *table[R], list string) *store.Narrow[R] {

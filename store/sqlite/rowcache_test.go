@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/storetest"
@@ -260,6 +261,9 @@ func change(t *testing.T, v reflect.Value) {
 		return
 	case json.RawMessage:
 		v.SetBytes([]byte(`{"new":true}`))
+		return
+	case *pawl.Tree:
+		v.Set(reflect.ValueOf(&pawl.Tree{Tree: audit.Tree{N: 3, Acc: audit.Hash{1}}, Owed: &pawl.Owed{Salt: audit.Salt{2}}}))
 		return
 	case *pawl.Failure:
 		v.Set(reflect.ValueOf(&pawl.Failure{Class: "exit", Message: "it broke"}))

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -70,7 +71,7 @@ var (
 
 // Columns of what is no record, in the order in which the codec binds and reads them.
 const (
-	entryColumns      = "seq, state, event, reason, actor, request_id, metadata, at, hash"
+	entryColumns      = "seq, state, event, reason, actor, request_id, metadata, at, hash, seals"
 	trailColumns      = "ord, " + entryColumns + ", more"
 	definitionColumns = "id, hash, name, source, created_at"
 	refusalColumns    = "job, ord, at, claim, event, actor, why, data"
@@ -242,6 +243,11 @@ const (
 	selectJobSeq
 	selectStepSeq
 	selectRefusals
+	countRefusals
+	selectSignalData
+	selectJobPayload
+	selectStepPayload
+	selectSchedulePayload
 	selectOldJobs
 	selectOldJob
 	selectOldWorkers
@@ -427,6 +433,12 @@ var texts = [statementCount]string{
 	countOldWorkers:   "SELECT count(*) FILTER (WHERE " + oldWorker + "), count(*) FILTER (WHERE " + living + "), 0 FROM worker o WHERE id < ?2",
 	countOldSchedules: "SELECT count(*) FILTER (WHERE " + oldSchedule + "), count(*) FILTER (WHERE state <> 'removed'), 0 FROM schedule o WHERE id < ?2",
 
+	countRefusals:         "SELECT count(*) FROM refusal WHERE ?1 = 0 OR job = ?1",
+	selectSignalData:      "SELECT seq, data FROM signal WHERE job = ? ORDER BY seq",
+	selectJobPayload:      payloadOf(lifecycle.Job.Name, "tree", "id = ?"),
+	selectStepPayload:     payloadOf(lifecycle.Step.Name, "tree", "job = ? AND ord = ?"),
+	selectSchedulePayload: payloadOf(lifecycle.Schedule.Name, "NULL", "id = ?"),
+
 	selectRefusals: "SELECT " + refusalColumns + " FROM refusal WHERE job = ? ORDER BY at, id",
 
 	insertChunk:   "INSERT OR REPLACE INTO chunk (job, ord, claim, stream, off, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -435,6 +447,10 @@ var texts = [statementCount]string{
 	selectChunks: "SELECT ord, claim, stream, off, at FROM chunk" +
 		" WHERE job = ?1 AND ord <= ?2 AND (ord, claim, at, off, stream) > (?3, ?4, ?5, ?6, ?7) ORDER BY ord, claim, at, off, stream LIMIT ?8 + 0",
 	selectChunk: "SELECT data FROM chunk WHERE job = ? AND ord = ? AND claim = ? AND stream = ? AND off = ?",
+}
+
+func payloadOf(table, tree, key string) string {
+	return "SELECT seq, " + tree + ", " + strings.Join(store.PayloadColumns(table), ", ") + " FROM " + table + " WHERE " + key
 }
 
 func insert(table, columns string) string {

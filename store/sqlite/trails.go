@@ -191,7 +191,7 @@ func (db *DB) trailsOfJob(c *conn, key int64) ([]store.TrailOf, error) {
 	}
 	slices.SortFunc(trails, func(a, b store.TrailOf) int { return cmp.Compare(a.Ord, b.Ord) })
 	for _, t := range trails {
-		store.Chain(t.ID, t.Entries)
+		t.Complete()
 	}
 	return trails, err
 }
@@ -199,11 +199,11 @@ func (db *DB) trailsOfJob(c *conn, key int64) ([]store.TrailOf, error) {
 // recordsOfJob reads a job and its steps, by ord, without their entries, and the id
 // of the job, which is empty if it is gone.
 func (db *DB) recordsOfJob(c *conn, key int64) (id pawl.ID, trails []store.TrailOf, err error) {
-	var job pawl.Record
+	var job pawl.Job
 	err = c.each(selectJob, func(b *row) { b.int(key) }, func(cols *columns) error {
 		j := jobTable.readPlain(cols)
 		if id = j.ID; decoded(db.log, cols, lifecycle.Job.Name, key) {
-			job = j.Record
+			job = *j
 		}
 		return nil
 	})
@@ -211,11 +211,11 @@ func (db *DB) recordsOfJob(c *conn, key int64) (id pawl.ID, trails []store.Trail
 		return id, nil, err
 	}
 	trails = []store.TrailOf{trailNamed(pawl.StepKey{Job: key}, id)}
-	trails[0].Record = job
+	trails[0].Of(&job.Record, job.Tree, 0)
 	err = c.each(selectStepsHot, func(b *row) { b.int(key) }, func(cols *columns) error {
 		if s := stepTable.readPlain(cols); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
 			t := trailNamed(s.StepKey, id)
-			t.Record = s.Record
+			t.Of(&s.Record, s.Tree, s.Folded)
 			trails = append(trails, t)
 		}
 		return nil

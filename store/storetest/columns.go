@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store"
@@ -324,6 +325,15 @@ func vary[R any](kind string, r *R, name string) {
 			f.Message = old.Message + "'"
 		}
 		v.Set(reflect.ValueOf(f))
+	case *pawl.Tree:
+		tree := &pawl.Tree{Tree: audit.Tree{N: n, Acc: audit.Hash{3: 1}}}
+		if old != nil {
+			tree.N, tree.Acc[31] = old.N+1, old.Acc[31]+1
+		}
+		if old != nil && old.Owed == nil {
+			tree.Owed = &pawl.Owed{Sum: tree.Acc, Salt: audit.Salt{15: 1}}
+		}
+		v.Set(reflect.ValueOf(tree))
 	case []int64:
 		v.Set(reflect.ValueOf(append(slices.Clone(old), n)))
 	case []string:

@@ -49,7 +49,7 @@ func blind[R any](c *store.Column[R]) *store.Column[R] {
 	b := *c
 	b.Int64, b.Int, b.Int8, b.From = elsewhere(c.Int64), elsewhere(c.Int), elsewhere(c.Int8), elsewhere(c.From)
 	b.Bool, b.Text, b.Bytes = elsewhere(c.Bool), elsewhere(c.Text), elsewhere(c.Bytes)
-	b.JSON, b.Failure, b.Numbers, b.Texts = elsewhere(c.JSON), elsewhere(c.Failure), elsewhere(c.Numbers), elsewhere(c.Texts)
+	b.JSON, b.Failure, b.Numbers, b.Texts, b.Tree = elsewhere(c.JSON), elsewhere(c.Failure), elsewhere(c.Numbers), elsewhere(c.Texts), elsewhere(c.Tree)
 	return &b
 }
 

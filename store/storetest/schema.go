@@ -95,7 +95,6 @@ func downOneAndUp(e *env) {
 	gotWorker, err := e.st.Worker(e.ctx, w.Key())
 	e.ok(err)
 	gotJob.Rank, gotSteps[0].Rank = job.Rank, step.Rank // made anew
-	job.MarkAt, job.MarkTries, step.MarkAt, step.MarkTries = job.UpdatedAt, 0, 0, 0
 	e.diff("job", job, gotJob)
 	e.diff("steps", []*pawl.Step{step}, gotSteps)
 	e.diff("worker", w, gotWorker)

@@ -1,0 +1,70 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// payloads are the statements that read what the trail of a record seals.
+var payloads = map[string]statement{
+	lifecycle.Job.Name: selectJobPayload, lifecycle.Step.Name: selectStepPayload, lifecycle.Schedule.Name: selectSchedulePayload,
+}
+
+// Payloads reads what the trails of records seal; see store.Views.
+func (db *DB) Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (map[pawl.StepKey]store.Payload, error) {
+	found := make(map[pawl.StepKey]store.Payload, len(keys))
+	err := db.read(ctx, "read payload", func(c *conn) error {
+		for _, k := range keys {
+			err := c.each(payloads[kind], func(b *row) {
+				if b.int(k.Job); kind == lifecycle.Step.Name {
+					b.int(int64(k.Ord))
+				}
+			}, func(cols *columns) error {
+				p := store.Payload{Seq: cols.int(), Bodies: map[string][]byte{}}
+				tree, err := store.DecodeTree(cols.blob())
+				if err != nil {
+					return err
+				}
+				if tree != nil {
+					p.Owed = tree.Owed
+				}
+				for _, name := range store.PayloadColumns(kind) {
+					p.Bodies[name] = cols.body()
+				}
+				found[k] = p
+				return cols.finish()
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// Refused counts refused facts; see store.Views.
+func (db *DB) Refused(ctx context.Context, job int64) (n int64, err error) {
+	err = db.read(ctx, "count refused facts", func(c *conn) error {
+		return c.each(countRefusals, func(b *row) { b.int(job) }, func(cols *columns) error {
+			n = cols.int()
+			return nil
+		})
+	})
+	return n, err
+}
+
+// SignalData reads the data of all signals of a job; see store.Views.
+func (db *DB) SignalData(ctx context.Context, job int64) (map[int64][]byte, error) {
+	data := make(map[int64][]byte)
+	err := db.read(ctx, "read the data of signals", func(c *conn) error {
+		return c.each(selectSignalData, func(b *row) { b.int(job) }, func(cols *columns) error {
+			data[cols.int()] = cols.body()
+			return cols.finish()
+		})
+	})
+	return data, err
+}

@@ -1,0 +1,260 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// A Payload is the bodies of a record as they are stored, and at which entry the
+// record is.
+type Payload struct {
+	Seq    int64
+	Bodies map[string][]byte // by field; nil is nothing
+	Owed   *pawl.Owed
+}
+
+// payloadPage bounds the records whose bodies are in memory at once.
+const payloadPage = 32
+
+// settleTries bounds how often a record that goes on meanwhile is read again.
+const settleTries = 10
+
+// A Verifier checks what Views.Trails hands out: each trail with its record, the
+// payload that it seals, and the trees of each job (K6). It takes the trails in their
+// order, and keeps a page of them at most, and 60 bytes for each step of a job.
+type Verifier struct {
+	Views    Views
+	Entities int
+	Entries  int64
+
+	job   int64 // whose steps are being taken; 0: none
+	trees audit.Trees
+	page  []TrailOf
+}
+
+// Take goes on to the next trail, which has an id. The fault that it returns may be
+// that of an earlier one.
+func (v *Verifier) Take(ctx context.Context, t TrailOf) (*audit.Fault, error) {
+	m := lifecycle.ByName(t.Kind)
+	if m == nil {
+		return nil, pawl.Errorf(pawl.Internal, "%s is of an unknown kind %q", t.ID, t.Kind)
+	}
+	if f := v.leave(&t); f != nil {
+		return f, nil
+	}
+	v.Entities++
+	v.Entries += int64(len(t.Entries))
+	member, f := audit.Check(m, t.Entries, audit.Stored{Entity: t.ID, State: t.Record.State, Seq: t.Record.Seq, Head: t.Record.Head})
+	if f != nil {
+		return f, nil
+	}
+	member.Ord = int64(t.Ord)
+	switch t.Kind {
+	case lifecycle.Job.Name:
+		v.job = t.Job
+		v.trees.Job(member, t.Tree)
+	case lifecycle.Step.Name:
+		if f := v.trees.Step(member, t.Tree); f != nil {
+			return f, nil
+		}
+	}
+	if t.Kind == lifecycle.Worker.Name {
+		return nil, nil // nothing of it is sealed
+	}
+	if v.page = append(v.page, t); len(v.page) < payloadPage {
+		return nil, nil
+	}
+	return v.payload(ctx)
+}
+
+// leave checks the trees of the last job once all its steps were taken.
+func (v *Verifier) leave(next *TrailOf) *audit.Fault {
+	if v.job == 0 || next != nil && next.Kind == lifecycle.Step.Name && next.Job == v.job {
+		return nil
+	}
+	v.job = 0
+	return v.trees.End()
+}
+
+// End returns the fault of what was taken last.
+func (v *Verifier) End(ctx context.Context) (*audit.Fault, error) {
+	if f := v.leave(nil); f != nil {
+		return f, nil
+	}
+	return v.payload(ctx)
+}
+
+// payload checks what the records of the page have.
+func (v *Verifier) payload(ctx context.Context) (*audit.Fault, error) {
+	keys := map[string][]pawl.StepKey{}
+	for _, t := range v.page {
+		keys[t.Kind] = append(keys[t.Kind], t.StepKey)
+	}
+	stored := map[string]map[pawl.StepKey]Payload{}
+	for kind, list := range keys {
+		var err error
+		if stored[kind], err = v.Views.Payloads(ctx, kind, list); err != nil {
+			return nil, err
+		}
+	}
+	page := v.page
+	v.page = v.page[:0]
+	for i := range page {
+		t := &page[i]
+		p, ok := stored[t.Kind][t.StepKey]
+		if f, err := v.match(ctx, t, p, ok); f != nil || err != nil {
+			return f, err
+		}
+	}
+	return nil, nil
+}
+
+// match compares a trail with the payload of its record. One that has gone on, or was
+// removed, since its trail was read is read again.
+func (v *Verifier) match(ctx context.Context, t *TrailOf, p Payload, ok bool) (*audit.Fault, error) {
+	for range settleTries {
+		if !ok {
+			return nil, nil // removed, or its trail says what is wrong
+		}
+		if p.Seq == int64(len(t.Entries)) {
+			var owed *audit.Seal
+			if p.Owed != nil {
+				owed = &audit.Seal{Field: audit.FieldError, Sum: p.Owed.Sum, Salt: &p.Owed.Salt}
+			}
+			if f := audit.VerifyPayload(t.Entries, p.Bodies, owed); f != nil || t.Kind != lifecycle.Job.Name {
+				return f, nil
+			}
+			return v.signals(ctx, t)
+		}
+		trail, err := v.Views.Trail(ctx, t.EntityKey)
+		if err != nil {
+			return nil, err
+		}
+		stored, err := v.Views.Payloads(ctx, t.Kind, []pawl.StepKey{t.StepKey})
+		if err != nil {
+			return nil, err
+		}
+		t.Entries = trail
+		p, ok = stored[t.StepKey]
+	}
+	return nil, nil
+}
+
+// signals checks the data of the signals that a job has had.
+func (v *Verifier) signals(ctx context.Context, t *TrailOf) (*audit.Fault, error) {
+	told := false
+	for i := range t.Entries {
+		told = told || t.Entries[i].Event == lifecycle.JobSignal
+	}
+	if !told {
+		return nil, nil
+	}
+	data, err := v.Views.SignalData(ctx, t.Job)
+	if err != nil {
+		return nil, err
+	}
+	// It may have heard of more since.
+	maps.DeleteFunc(data, func(seq int64, _ []byte) bool { return seq > int64(len(t.Entries)) })
+	return audit.VerifyData(t.Entries, data), nil
+}
+
+// Of says what the record of a job or a step has.
+func (t *TrailOf) Of(r *pawl.Record, tree *pawl.Tree, folded int64) {
+	t.Record, t.Folded = *r, folded
+	if r.Seq > 0 {
+		t.Tree = TreeOf(tree)
+	}
+}
+
+// TreeOf returns what was counted out of a record; nil if it is older than trees.
+func TreeOf(t *pawl.Tree) *audit.Tree {
+	switch {
+	case t == nil:
+		return &audit.Tree{}
+	case t.N < 0:
+		return nil
+	}
+	return &t.Tree
+}
+
+// Complete sorts the entries of a trail, and says of the last one as which number it
+// was counted out.
+func (t *TrailOf) Complete() {
+	Chain(t.ID, t.Entries)
+	if n := len(t.Entries); n > 0 && t.Entries[n-1].Sequence == t.Record.Seq {
+		t.Entries[n-1].Folded = t.Folded
+	}
+}
+
+// PayloadColumns returns the columns of the payload of a kind of record, which are its
+// bodies.
+func PayloadColumns(kind string) []string {
+	switch kind {
+	case lifecycle.Job.Name:
+		return bodiesOf(Jobs)
+	case lifecycle.Step.Name:
+		return bodiesOf(Steps)
+	case lifecycle.Schedule.Name:
+		return bodiesOf(Schedules)
+	}
+	return nil
+}
+
+func bodiesOf[R any](t *Table[R]) (names []string) {
+	for _, c := range t.Of(Body) {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// nothingCounted is a tree out of which nothing was counted, as stores keep it.
+var nothingCounted = []byte{0}
+
+// EncodeTree returns a tree as stores keep it; nil for one that is older than trees. The
+// bytes are not to be changed.
+func EncodeTree(t *pawl.Tree) []byte {
+	switch {
+	case t == nil:
+		return nothingCounted
+	case t.N < 0 && t.Owed == nil:
+		return nil
+	}
+	b := make([]byte, 8, 8+len(t.Acc)+len(pawl.Owed{}.Sum)+len(pawl.Owed{}.Salt))
+	binary.BigEndian.PutUint64(b, uint64(t.N))
+	b = append(b, t.Acc[:]...)
+	if t.Owed != nil {
+		b = append(append(b, t.Owed.Sum[:]...), t.Owed.Salt[:]...)
+	}
+	return b
+}
+
+// DecodeTree reads what EncodeTree wrote.
+func DecodeTree(b []byte) (*pawl.Tree, error) {
+	switch {
+	case len(b) == 0:
+		return &pawl.Tree{Tree: audit.Tree{N: -1}}, nil
+	case bytes.Equal(b, nothingCounted):
+		return nil, nil
+	}
+	var owed pawl.Owed
+	t := &pawl.Tree{}
+	plain := 8 + len(t.Acc)
+	if len(b) != plain && len(b) != plain+len(owed.Sum)+len(owed.Salt) {
+		return nil, fmt.Errorf("a tree of %d bytes", len(b))
+	}
+	t.N = int64(binary.BigEndian.Uint64(b))
+	b = b[8:]
+	if b = b[copy(t.Acc[:], b):]; len(b) > 0 {
+		b = b[copy(owed.Sum[:], b):]
+		copy(owed.Salt[:], b)
+		t.Owed = &owed
+	}
+	return t, nil
+}
