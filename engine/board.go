@@ -33,6 +33,8 @@ func (b board) MoveJob(event machine.Event, note workflow.Note) error {
 	return b.t.moveJob(b.Job(), event, note)
 }
 
+func (b board) Fold(s *pawl.Step) { b.t.fold(b.Job(), s) }
+
 func (b board) Save(s *pawl.Step) { b.t.steps[s.StepKey].dirty = true }
 
 func (b board) SaveJob() { b.t.jobs[b.key].dirty = true }

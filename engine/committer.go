@@ -415,5 +415,8 @@ func (c *committer) decide(t *tx, cmd command) (err error) {
 			t.undo()
 		}
 	}()
-	return cmd.decide(t)
+	if err = cmd.decide(t); err == nil {
+		err = t.uncounted()
+	}
+	return err
 }

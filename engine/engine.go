@@ -234,7 +234,8 @@ func (b *bell) ring() {
 // begin answers a transaction, which committed ends.
 func (e *Engine) begin(q *store.Query, f *store.Facts) *tx {
 	t := newTx(q, f)
-	t.known, t.entries = e.defs.known, e.shelf.take()
+	l := e.shelf.take()
+	t.known, t.entries, t.drafts, t.counted = e.defs.known, l.entries, l.drafts, l.counted
 	return t
 }
 
@@ -300,8 +301,8 @@ func (e *Engine) committed(t *tx) {
 	}
 	e.offers.enqueued(waiting)
 	e.wake(work || waiting > 0, marks, stops)
-	e.shelf.put(t.entries)
-	t.entries = nil
+	e.shelf.put(list{t.entries, t.drafts, t.counted})
+	t.entries, t.drafts, t.counted = nil, nil, nil
 }
 
 // marked has a job looked at that was marked, or when that is due, and reports

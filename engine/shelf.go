@@ -8,38 +8,46 @@ import (
 
 const (
 	shelved     = 4       // lists that are kept
-	mostShelved = 4 << 10 // entries of a list that is kept: about 1 MiB
+	mostShelved = 8 << 10 // entries of a list that is kept: about 2 MiB
 )
 
 // A shelf keeps the lists of audit entries of transactions that are over, for those
 // that follow: they are long, and grow entry by entry.
 type shelf struct {
 	mu    sync.Mutex
-	lists [][]store.Entry
+	lists []list
+}
+
+// A list is entries, and what becomes of them.
+type list struct {
+	entries []store.Entry
+	drafts  []draft
+	counted []counting
 }
 
 // take answers an empty list.
-func (s *shelf) take() []store.Entry {
+func (s *shelf) take() list {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := len(s.lists)
 	if n == 0 {
-		return nil
+		return list{}
 	}
-	list := s.lists[n-1]
+	l := s.lists[n-1]
 	s.lists = s.lists[:n-1]
-	return list
+	return l
 }
 
 // put keeps a list that nobody uses any more.
-func (s *shelf) put(list []store.Entry) {
-	if cap(list) > mostShelved {
+func (s *shelf) put(l list) {
+	if cap(l.entries) > mostShelved {
 		return
 	}
-	clear(list)
+	clear(l.entries)
+	clear(l.drafts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.lists) < shelved {
-		s.lists = append(s.lists, list[:0])
+		s.lists = append(s.lists, list{l.entries[:0], l.drafts[:0], l.counted[:0]})
 	}
 }

@@ -37,6 +37,8 @@ type tx struct {
 	ofJob     map[int64][]*held[pawl.Step] // steps in sight, by job
 
 	entries     []store.Entry
+	drafts      []draft // one for each entry
+	counted     []counting
 	refusals    []pawl.Refusal
 	definitions []*pawl.Definition
 	answers     map[store.IdempotencyKey]*store.Answer
@@ -85,7 +87,7 @@ type journal struct {
 	answered                      []store.IdempotencyKey
 	entries, refusals, defs, enqs int
 
-	versions, quotas, signals, taken, slots, gifts int
+	versions, quotas, signals, taken, slots, gifts, counted int
 }
 
 // definition returns a definition that is in memory. The error is a *need if it is not,
@@ -140,7 +142,7 @@ func (t *tx) open() {
 		madeJobs: t.journal.madeJobs[:0], madeSteps: t.journal.madeSteps[:0], madeWorkers: t.journal.madeWorkers[:0],
 		schedules: t.journal.schedules[:0], madeSchedules: t.journal.madeSchedules[:0],
 		entries: len(t.entries), refusals: len(t.refusals), defs: len(t.definitions), enqs: len(t.enqueued),
-		versions: len(t.versions), quotas: len(t.quotas), signals: len(t.newSignals), taken: len(t.taken), slots: len(t.slots), gifts: len(t.gifts),
+		versions: len(t.versions), quotas: len(t.quotas), signals: len(t.newSignals), taken: len(t.taken), slots: len(t.slots), gifts: len(t.gifts), counted: len(t.counted),
 	}
 }
 
@@ -175,7 +177,8 @@ func (t *tx) undo() {
 	for _, k := range j.answered {
 		delete(t.answers, k)
 	}
-	t.entries, t.refusals = t.entries[:j.entries], t.refusals[:j.refusals]
+	t.entries, t.drafts, t.refusals = t.entries[:j.entries], t.drafts[:j.entries], t.refusals[:j.refusals]
+	t.counted = t.counted[:j.counted]
 	t.definitions, t.enqueued = t.definitions[:j.defs], t.enqueued[:j.enqs]
 }
 
@@ -266,7 +269,7 @@ func (t *tx) makeJob(j *pawl.Job, note workflow.Note) error {
 	h := &held[pawl.Job]{record: j, made: true, dirty: true, command: t.command}
 	t.jobs[k] = h
 	t.journal.madeJobs = append(t.journal.madeJobs, k)
-	t.create(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, &j.Record, note)
+	t.create(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, draft{record: &j.Record, tree: &j.Tree}, note)
 	return nil
 }
 
@@ -276,7 +279,7 @@ func (t *tx) makeStep(j *pawl.Job, ord pawl.Ord) *pawl.Step {
 	t.steps[s.StepKey] = h
 	t.ofJob[s.Job] = append(t.ofJob[s.Job], h)
 	t.journal.madeSteps = append(t.journal.madeSteps, s.StepKey)
-	t.create(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(ord), pawl.StepPrefix), lifecycle.Step, &s.Record, workflow.Note{})
+	t.create(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, tree: &s.Tree}, workflow.Note{})
 	return s
 }
 
@@ -285,7 +288,7 @@ func (t *tx) makeWorker(w *pawl.Worker, note workflow.Note) {
 	h := &held[pawl.Worker]{record: w, made: true, dirty: true, command: t.command}
 	t.workers[k] = h
 	t.journal.madeWorkers = append(t.journal.madeWorkers, k)
-	t.create(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, &w.Record, note)
+	t.create(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, draft{record: &w.Record}, note)
 }
 
 func (t *tx) makeSchedule(s *pawl.Schedule, note workflow.Note) {
@@ -296,45 +299,46 @@ func (t *tx) makeSchedule(s *pawl.Schedule, note workflow.Note) {
 	h := &held[pawl.Schedule]{record: s, made: true, dirty: true, command: t.command}
 	t.schedules[k] = h
 	t.journal.madeSchedules = append(t.journal.madeSchedules, k)
-	t.create(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, &s.Record, note)
+	t.create(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, draft{record: &s.Record}, note)
 }
 
-func (t *tx) create(k store.EntityKey, id string, m *machine.Machine, r *pawl.Record, note workflow.Note) {
-	r.State, r.CreatedAt = m.Initial, t.now
-	t.append(k, id, r, audit.Entry{To: m.Initial, Event: m.Create}, note)
+func (t *tx) create(k store.EntityKey, id string, m *machine.Machine, d draft, note workflow.Note) {
+	d.record.State, d.record.CreatedAt = m.Initial, t.now
+	t.append(k, id, d, audit.Entry{To: m.Initial, Event: m.Create}, note)
 }
 
 // move applies an event to a record by its table, and appends the audit row.
-func (t *tx) move(k store.EntityKey, id string, m *machine.Machine, r *pawl.Record, event machine.Event, note workflow.Note) error {
-	to, err := m.Next(r.State, event)
+func (t *tx) move(k store.EntityKey, id string, m *machine.Machine, d draft, event machine.Event, note workflow.Note) error {
+	to, err := m.Next(d.record.State, event)
 	if err != nil {
 		if refusal, ok := err.(*machine.Refusal); ok {
 			refusal.Entity = id
 		}
 		return err
 	}
-	from := r.State
-	r.State = to
-	t.append(k, id, r, audit.Entry{From: from, To: to, Event: event}, note)
+	from := d.record.State
+	d.record.State = to
+	t.append(k, id, d, audit.Entry{From: from, To: to, Event: event}, note)
 	return nil
 }
 
-func (t *tx) append(k store.EntityKey, id string, r *pawl.Record, e audit.Entry, note workflow.Note) {
-	e.Entity, e.Sequence, e.At = id, r.Seq+1, max(t.now, r.UpdatedAt)
+// append adds an entry, which is sealed with all others of the transaction.
+func (t *tx) append(k store.EntityKey, id string, d draft, e audit.Entry, note workflow.Note) {
+	r := d.record
+	e.Version, e.Entity, e.Sequence, e.At = audit.Version2, id, r.Seq+1, max(t.now, r.UpdatedAt)
 	e.Reason, e.Actor, e.RequestID, e.Metadata = note.Reason, note.Actor, note.RequestID, note.Metadata
 	if e.Actor == "" {
 		e.Actor = actorEngine
 	}
-	e.Seal(r.Head)
-	r.Seq, r.Head, r.UpdatedAt = e.Sequence, e.Hash, e.At
-	t.entries = append(t.entries, store.Entry{EntityKey: k, Entry: e})
+	r.Seq, r.UpdatedAt = e.Sequence, e.At
+	t.entries, t.drafts = append(t.entries, store.Entry{EntityKey: k, Entry: e}), append(t.drafts, d)
 }
 
 func (t *tx) moveJob(j *pawl.Job, event machine.Event, note workflow.Note) error {
 	k := j.Key()
 	h := t.jobs[k]
 	h.dirty = true
-	return t.move(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, &j.Record, event, note)
+	return t.move(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, draft{record: &j.Record, tree: &j.Tree}, event, note)
 }
 
 func (t *tx) moveStep(j *pawl.Job, s *pawl.Step, event machine.Event, note workflow.Note) error {
@@ -343,21 +347,25 @@ func (t *tx) moveStep(j *pawl.Job, s *pawl.Step, event machine.Event, note workf
 	if event == lifecycle.StepEnqueue {
 		t.enqueued = append(t.enqueued, s.StepKey)
 	}
-	return t.move(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(s.Ord), pawl.StepPrefix), lifecycle.Step, &s.Record, event, note)
+	err := t.move(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(s.Ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, tree: &s.Tree}, event, note)
+	if err == nil && s.Folded != 0 {
+		t.entries[len(t.entries)-1].Again, s.Folded = s.Folded, 0
+	}
+	return err
 }
 
 func (t *tx) moveWorker(w *pawl.Worker, event machine.Event, note workflow.Note) error {
 	k := w.Key()
 	h := t.workers[k]
 	h.dirty = true
-	return t.move(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, &w.Record, event, note)
+	return t.move(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, draft{record: &w.Record}, event, note)
 }
 
 func (t *tx) moveSchedule(s *pawl.Schedule, event machine.Event, note workflow.Note) error {
 	k := s.Key()
 	h := t.schedules[k]
 	h.dirty = true
-	return t.move(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, &s.Record, event, note)
+	return t.move(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, draft{record: &s.Record}, event, note)
 }
 
 // signals returns what no step has taken, oldest first.
@@ -480,7 +488,8 @@ func due(now int64, mark pawl.Mark, at *int64, tries *int) {
 	}
 }
 
-// changes answers what the transaction has to write, or nil for nothing.
+// changes answers what the transaction has to write, or nil for nothing. It seals the
+// entries.
 func (t *tx) changes() (*store.Changes, error) {
 	c := &store.Changes{Entries: t.entries, Refusals: t.refusals, Definitions: t.definitions, Answers: t.answers,
 		Versions: t.versions, Quotas: t.quotas, NewSignals: t.newSignals, Taken: t.taken}
@@ -514,6 +523,7 @@ func (t *tx) changes() (*store.Changes, error) {
 			c.Schedules = append(c.Schedules, store.Update[*pawl.Schedule]{Record: h.record, Was: h.was})
 		}
 	}
+	t.hash()
 	// The rows of a commit are locked in one order by all who write.
 	slices.SortFunc(c.Jobs, func(a, b store.Update[*pawl.Job]) int { return cmp.Compare(a.Record.Key(), b.Record.Key()) })
 	slices.SortFunc(c.Steps, func(a, b store.Update[*pawl.Step]) int { return a.Record.Compare(b.Record.StepKey) })

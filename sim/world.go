@@ -163,6 +163,9 @@ func (w *world) Move(s *pawl.Step, event machine.Event, note workflow.Note) erro
 	return nil
 }
 
+// Fold counts a step out, which a rehearsal does not keep.
+func (w *world) Fold(*pawl.Step) {}
+
 // MoveJob applies an event to the job.
 func (w *world) MoveJob(event machine.Event, note workflow.Note) error {
 	to, err := lifecycle.Job.Next(w.job.State, event)

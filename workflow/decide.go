@@ -38,6 +38,9 @@ type Board interface {
 	Make(pawl.Ord) *pawl.Step // a new step, pending
 	Move(*pawl.Step, machine.Event, Note) error
 	MoveJob(machine.Event, Note) error
+	// Fold counts a step out: of its job, or an instance of its fan-out. Its trail
+	// ends there, unless what makes it longer counts it out again.
+	Fold(*pawl.Step)
 	Save(*pawl.Step)
 	SaveJob()
 

@@ -83,8 +83,7 @@ func (d *Decision) ended(s *pawl.Step) error {
 	if d.node(s.Ord).Hook != NoHook {
 		return d.hookEnded(s)
 	}
-	d.job().Open--
-	d.Board.SaveJob()
+	d.countOut(s)
 	if s.State == lifecycle.StepCancelled || d.stopping() {
 		return nil // what depends on it is cancelled by whatever ends the job
 	}
@@ -114,7 +113,15 @@ func (d *Decision) instanceEnded(s *pawl.Step) error {
 	}
 	p.Live--
 	d.Board.Save(p)
+	d.Board.Fold(s)
 	return d.advance(p)
+}
+
+// countOut takes a node from those that are open.
+func (d *Decision) countOut(s *pawl.Step) {
+	d.job().Open--
+	d.Board.SaveJob()
+	d.Board.Fold(s)
 }
 
 // advance makes the next instances of the fan-out p or, when there are no more
@@ -186,8 +193,7 @@ func (d *Decision) failed(s *pawl.Step) error {
 	if d.node(s.Ord).Hook != NoHook {
 		return d.hookEnded(s)
 	}
-	d.job().Open--
-	d.Board.SaveJob()
+	d.countOut(s)
 	if d.Definition.OnError == Halt || d.stopping() {
 		return d.End(lifecycle.JobFailed, f, Note{Reason: f.Message})
 	}
@@ -282,6 +288,7 @@ func (d *Decision) instanceFailed(s *pawl.Step, f *pawl.Failure) error {
 		p.DueEvent, p.Error = lifecycle.StepFailPermanently, f
 	}
 	d.Board.Save(p)
+	d.Board.Fold(s)
 	if d.Definition.OnError == Drain {
 		d.blame(f)
 	} else if err := d.End(lifecycle.JobFailed, f, Note{Reason: f.Message}); err != nil {

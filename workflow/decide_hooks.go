@@ -46,13 +46,13 @@ func (d *Decision) nextHook() error {
 }
 
 // hookEnded goes on to the next hook.
-func (d *Decision) hookEnded(*pawl.Step) error {
+func (d *Decision) hookEnded(s *pawl.Step) error {
 	j := d.job()
 	if j.Hooks == pawl.HooksNotYet {
-		return nil // cancelled with a job that never ran
+		d.Board.Fold(s) // cancelled with a job that never ran, and not among the open nodes
+		return nil
 	}
-	j.Open--
-	d.Board.SaveJob()
+	d.countOut(s)
 	if j.Hooks == pawl.HooksCancelled {
 		return nil
 	}

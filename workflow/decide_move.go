@@ -186,6 +186,7 @@ func (d *Decision) leave(m *Move) error {
 		if err := d.Board.Move(s, lifecycle.StepSkip, Note{Reason: fmt.Sprintf("not in version %d", m.Version)}); err != nil {
 			return err
 		}
+		d.Board.Fold(s) // recount leaves it out
 	}
 	return nil
 }

@@ -267,8 +267,7 @@ func (d *Decision) preset(s *pawl.Step, event machine.Event, output json.RawMess
 	if err := d.Board.Move(s, event, note); err != nil {
 		return err
 	}
-	d.job().Open--
-	d.Board.SaveJob()
+	d.countOut(s)
 	for _, n := range d.node(s.Ord).Dependents {
 		next, err := d.nodeStep(n)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,8 @@ type trial struct {
 	signals  []*pawl.Signal
 	leaves   func(*pawl.Step) bool // what workers leave in the queue
 
+	length map[pawl.Ord]int                                          // of the trails of steps
+	folded map[pawl.Ord]int                                          // how long they were when they were counted out
 	narrow func(command string, r workflow.ReadSet) workflow.ReadSet // of what a command asks for; nil: all of it
 }
 
@@ -59,7 +62,8 @@ var trialWorker = pawl.Worker{ID: pawl.MakeID(time.Unix(1767225600, 0), 7, 7)}
 
 // newTrial submits a job.
 func newTrial(def *workflow.Definition, j judge) *trial {
-	w := &trial{def: def, judge: j, now: 1767225600e6, steps: make(map[pawl.Ord]*pawl.Step), children: make(map[pawl.Ord]*child)}
+	w := &trial{def: def, judge: j, now: 1767225600e6, steps: make(map[pawl.Ord]*pawl.Step), children: make(map[pawl.Ord]*child),
+		length: make(map[pawl.Ord]int), folded: make(map[pawl.Ord]int)}
 	w.job = pawl.Job{ID: pawl.MakeID(time.Unix(1767225600, 0), 1, 1), WorkerCount: def.Workers, Open: len(def.Nodes) - len(def.Hooks)}
 	w.job.State = lifecycle.JobPending
 	w.trail = []move{{event: lifecycle.JobSubmit, to: lifecycle.JobSubmitted}, {event: lifecycle.JobValidate, from: lifecycle.JobSubmitted, to: lifecycle.JobPending}}
@@ -69,6 +73,7 @@ func newTrial(def *workflow.Definition, j judge) *trial {
 		s.State = lifecycle.StepPending
 		w.steps[ord], w.ords = s, append(w.ords, ord)
 		w.trail = append(w.trail, move{ord: ord, event: lifecycle.StepCreate, to: lifecycle.StepPending})
+		w.length[ord]++
 	}
 	return w
 }
@@ -89,6 +94,7 @@ type desk struct {
 	parent   *pawl.Step // nil: there is none
 	children []pawl.Ord // that were made
 	taken    map[*pawl.Signal]pawl.Ord
+	folded   map[pawl.Ord]int
 }
 
 var _ workflow.Board = (*desk)(nil)
@@ -99,7 +105,7 @@ func (w *trial) desk(command string, reads ...workflow.ReadSet) *desk {
 	if w.narrow != nil {
 		r = w.narrow(command, r)
 	}
-	b := &desk{of: w, job: w.job, saved: make(map[pawl.Ord]bool), taken: make(map[*pawl.Signal]pawl.Ord)}
+	b := &desk{of: w, job: w.job, saved: make(map[pawl.Ord]bool), taken: make(map[*pawl.Signal]pawl.Ord), folded: make(map[pawl.Ord]int)}
 	if w.parent != nil {
 		c := *w.parent
 		b.parent = &c
@@ -178,6 +184,23 @@ func (b *desk) Move(s *pawl.Step, event machine.Event, note workflow.Note) error
 	return nil
 }
 
+func (b *desk) Fold(s *pawl.Step) {
+	if b.unlocked {
+		b.fault = fmt.Errorf("step %v is counted out of a job that is not locked", s.Ord)
+	}
+	if s.Ord.Instance() != 0 {
+		if _, err := b.Step(s.Ord.Parent()); err != nil {
+			b.fault = fmt.Errorf("step %v is counted out: %w", s.Ord, err)
+		}
+	}
+	b.folded[s.Ord] = b.of.length[s.Ord]
+	for _, m := range b.moves {
+		if m.ord == s.Ord {
+			b.folded[s.Ord]++
+		}
+	}
+}
+
 func (b *desk) MoveJob(event machine.Event, note workflow.Note) error {
 	to, err := lifecycle.Job.Next(b.job.State, event)
 	if err != nil {
@@ -245,6 +268,10 @@ func (b *desk) commit() error {
 		}
 	}
 	b.of.trail = append(b.of.trail, b.moves...)
+	for _, m := range b.moves {
+		b.of.length[m.ord]++
+	}
+	maps.Copy(b.of.folded, b.folded)
 	for _, ord := range b.children {
 		b.of.children[ord] = &child{}
 	}

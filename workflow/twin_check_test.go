@@ -72,7 +72,11 @@ func (w *trial) checkSlots() error {
 
 func (w *trial) checkStep(s *pawl.Step) error {
 	n := w.def.Node(s.Ord.Node())
-	switch {
+	switch folded := w.folded[s.Ord]; {
+	case isWeighed(s) && folded != w.length[s.Ord]:
+		return fmt.Errorf("it has ended after %d moves, and was counted out after %d (K6)", w.length[s.Ord], folded)
+	case !isWeighed(s) && folded != 0:
+		return fmt.Errorf("it has not ended, and was counted out (K6)")
 	case s.Attempts < 0 || s.Attempts > max(n.Retry.MaxAttempts, 1) || s.Losses > workflow.MaxLosses || s.Attempts > s.Claims && n.QueueTimeout == 0:
 		return fmt.Errorf("%d attempts of %d, %d claims, %d losses", s.Attempts, n.Retry.MaxAttempts, s.Claims, s.Losses)
 	case lifecycle.Job.Ended(w.job.State) && !isWeighed(s):
