@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/audit"
@@ -116,7 +117,26 @@ func TransitionOf(e *audit.Entry) Transition {
 	if e.From != "" {
 		t.From = &e.From
 	}
+	if s := e.SealOf(audit.FieldFailure); s != nil {
+		t.Metadata = withFailure(e.Metadata, s.Payload)
+		var f Failure
+		if t.Reason == "" && json.Unmarshal(s.Payload, &f) == nil {
+			t.Reason = f.Message
+		}
+	}
 	return t
+}
+
+// withFailure returns metadata with what is kept beside the entry, or with what there
+// is left of it.
+func withFailure(metadata, failure json.RawMessage) json.RawMessage {
+	if failure == nil {
+		failure = json.RawMessage(`"redacted"`)
+	}
+	if len(metadata) <= len("{}") {
+		return slices.Concat([]byte(`{"failure":`), failure, []byte("}"))
+	}
+	return slices.Concat(metadata[:len(metadata)-1], []byte(`,"failure":`), failure, []byte("}"))
 }
 
 // A WorkerView is a worker as JSON shows it.

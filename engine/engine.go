@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/store"
@@ -60,6 +61,9 @@ type Config struct {
 	// Jitter answers a number in [0,1) that spreads backoffs. Default random.
 	Jitter func() float64
 
+	// Salt answers the random bytes of a seal of payload (K6). Default random.
+	Salt func() audit.Salt
+
 	// Log is told of trouble. Default: discarded.
 	Log *slog.Logger
 }
@@ -82,6 +86,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Jitter == nil {
 		c.Jitter = func() float64 { return float64(random()>>11) / (1 << 53) }
+	}
+	if c.Salt == nil {
+		c.Salt = new(salts).next
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -235,7 +242,8 @@ func (b *bell) ring() {
 func (e *Engine) begin(q *store.Query, f *store.Facts) *tx {
 	t := newTx(q, f)
 	l := e.shelf.take()
-	t.known, t.entries, t.drafts, t.counted = e.defs.known, l.entries, l.drafts, l.counted
+	t.known, t.salt = e.defs.known, e.cfg.Salt
+	t.entries, t.drafts, t.counted, t.seals, t.salts = l.entries, l.drafts, l.counted, l.seals, l.salts
 	return t
 }
 
@@ -301,8 +309,8 @@ func (e *Engine) committed(t *tx) {
 	}
 	e.offers.enqueued(waiting)
 	e.wake(work || waiting > 0, marks, stops)
-	e.shelf.put(list{t.entries, t.drafts, t.counted})
-	t.entries, t.drafts, t.counted = nil, nil, nil
+	e.shelf.put(list{t.entries, t.drafts, t.counted, t.seals, t.salts})
+	t.entries, t.drafts, t.counted, t.seals, t.salts = nil, nil, nil, nil, nil
 }
 
 // marked has a job looked at that was marked, or when that is due, and reports

@@ -328,16 +328,26 @@ func until(t *testing.T, what string, f func() bool) {
 // verify checks the whole trail against what is stored (K6).
 func verify(t *testing.T, s store.Store) {
 	t.Helper()
-	err := s.Trails(context.Background(), 0, func(trail store.TrailOf) error {
-		m := lifecycle.ByName(trail.Kind)
-		if f := audit.Verify(m, trail.Entries, audit.Stored{Entity: trail.ID, State: trail.Record.State, Seq: trail.Record.Seq, Head: trail.Record.Head}); f != nil {
-			return f
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
+	if f, err := verified(s, 0); f != nil || err != nil {
+		t.Error(f, err)
 	}
+}
+
+// verified returns what is wrong with the trail of a job, or of all, with what it seals.
+func verified(s store.Store, job int64) (*audit.Fault, error) {
+	ctx := context.Background()
+	v := store.Verifier{Views: s}
+	var fault *audit.Fault
+	err := s.Trails(ctx, job, func(trail store.TrailOf) (err error) {
+		if fault == nil {
+			fault, err = v.Take(ctx, trail)
+		}
+		return err
+	})
+	if fault != nil || err != nil {
+		return fault, err
+	}
+	return v.End(ctx)
 }
 
 // settled checks that an ended job left nothing behind: no open or active step,

@@ -301,7 +301,7 @@ func (s *signal) decide(t *tx) error {
 			len(s.data), s.id.Public(pawl.JobPrefix), waiting.Bytes, store.MaxSignalBytes)
 	}
 	note := s.note
-	note.Metadata = []byte(`{"event":"` + s.name + `"}`)
+	note.Metadata, note.Data = []byte(`{"event":"`+s.name+`"}`), s.data
 	if err := t.moveJob(j, lifecycle.JobSignal, note); err != nil {
 		return err
 	}

@@ -338,18 +338,37 @@ func (f *fold) failure(e *audit.Entry) {
 	default:
 		return // an interrupt is no failure, though it says why
 	}
-	var told struct {
-		Failure *pawl.Failure `json:"failure"`
-	}
-	switch {
-	case len(e.Metadata) > 0 && json.Unmarshal(e.Metadata, &told) == nil && told.Failure != nil:
-		f.step.Error = told.Failure
+	switch told := failureIn(e); {
+	case told != nil:
+		f.step.Error = told
 	case e.Event == lifecycle.StepCancel:
 	case e.Event == lifecycle.StepFailPermanently && f.today.Error != nil:
 		f.step.Error = f.today.Error
 	default:
 		f.step.Error = &pawl.Failure{Class: "unknown", Message: "the step failed", Permanent: true}
 	}
+}
+
+// failureIn reads the failure that an entry tells, or nil: beside it or, if the entry is
+// older than seals, in its metadata.
+func failureIn(e *audit.Entry) *pawl.Failure {
+	if s := e.SealOf(audit.FieldFailure); s != nil {
+		if s.Payload == nil {
+			return pawl.Redacted()
+		}
+		f, err := store.DecodeFailure(s.Payload)
+		if err != nil {
+			return nil
+		}
+		return f
+	}
+	var told struct {
+		Failure *pawl.Failure `json:"failure"`
+	}
+	if len(e.Metadata) == 0 || json.Unmarshal(e.Metadata, &told) != nil {
+		return nil
+	}
+	return told.Failure
 }
 
 // asked answers what the step was asked to wait for, without how that ended if

@@ -3,6 +3,7 @@ package engine
 import (
 	"sync"
 
+	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -23,6 +24,8 @@ type list struct {
 	entries []store.Entry
 	drafts  []draft
 	counted []counting
+	seals   []audit.Seal
+	salts   []audit.Salt
 }
 
 // take answers an empty list.
@@ -45,9 +48,11 @@ func (s *shelf) put(l list) {
 	}
 	clear(l.entries)
 	clear(l.drafts)
+	clear(l.seals)
+	clear(l.salts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.lists) < shelved {
-		s.lists = append(s.lists, list{l.entries[:0], l.drafts[:0], l.counted[:0]})
+		s.lists = append(s.lists, list{l.entries[:0], l.drafts[:0], l.counted[:0], l.seals[:0], l.salts[:0]})
 	}
 }

@@ -126,12 +126,13 @@ func (k *tick) decide(t *tx) error {
 
 func (k *tick) act(t *tx, s *pawl.Schedule, act schedule.Act) error {
 	if act.Event != lifecycle.ScheduleFire {
-		return pass(t, s, act, act.Reason)
+		return pass(t, s, act, workflow.Note{Reason: act.Reason})
 	}
 	b, err := k.birth(s, act.Due)
 	if err != nil {
 		act.Event = lifecycle.ScheduleSkip
-		return pass(t, s, act, "there can be no job: "+err.Error())
+		f := &pawl.Failure{Class: "inputs", Message: "there can be no job: " + err.Error(), Permanent: true} // of what is payload, perhaps
+		return pass(t, s, act, workflow.Note{Failure: f})
 	}
 	if act.CancelOld {
 		if err := k.cancel(t, s, act.Due); err != nil {
@@ -142,9 +143,9 @@ func (k *tick) act(t *tx, s *pawl.Schedule, act schedule.Act) error {
 }
 
 // pass notes that a time makes no job, or none yet.
-func pass(t *tx, s *pawl.Schedule, act schedule.Act, reason string) error {
-	metadata, _ := json.Marshal(map[string]string{"due": rfc3339(act.Due)})
-	return t.moveSchedule(s, act.Event, workflow.Note{Reason: reason, Metadata: metadata})
+func pass(t *tx, s *pawl.Schedule, act schedule.Act, note workflow.Note) error {
+	note.Metadata, _ = json.Marshal(map[string]string{"due": rfc3339(act.Due)})
+	return t.moveSchedule(s, act.Event, note)
 }
 
 // cancel ends the job of the time before. One that is ending already is left

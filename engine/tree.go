@@ -5,6 +5,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // Entries are sealed when all commands of a transaction have been decided: instances,
@@ -13,7 +14,16 @@ import (
 // A draft is what becomes of an entry of the same place in the transaction.
 type draft struct {
 	record *pawl.Record
-	tree   **pawl.Tree // of a job or a step
+	span   *span
+	tree   **pawl.Tree    // of a job or a step
+	note   *workflow.Note // with payload; mostly nil
+}
+
+// A span is which entries of the transaction are those of a record, from 1 on; 0 is
+// none. It is known when they are sealed.
+type span struct {
+	first, last int32
+	noted       *pawl.Failure // the last one that an entry keeps beside it
 }
 
 // A counting is a step that the transaction counts out.
@@ -64,7 +74,7 @@ func (t *tx) uncounted() error {
 	return nil
 }
 
-// hash seals all entries.
+// hash seals all entries, once their payload was sealed.
 func (t *tx) hash() {
 	var nodes []int32
 	jobs := make([]int32, 0, len(t.entries))

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -36,9 +37,12 @@ type tx struct {
 	schedules map[int64]*held[pawl.Schedule]
 	ofJob     map[int64][]*held[pawl.Step] // steps in sight, by job
 
+	salt        func() audit.Salt
 	entries     []store.Entry
 	drafts      []draft // one for each entry
 	counted     []counting
+	seals       []audit.Seal // room for those of entries
+	salts       []audit.Salt // and for theirs
 	refusals    []pawl.Refusal
 	definitions []*pawl.Definition
 	answers     map[store.IdempotencyKey]*store.Answer
@@ -64,7 +68,9 @@ type held[R any] struct {
 	was     int64  // version when loaded; meaningless if made
 	made    bool
 	dirty   bool
-	command int // the last command that saw it
+	command int                // the last command that saw it
+	loaded  [2]json.RawMessage // the inputs and metadata that came with it
+	span
 }
 
 // touched is a record as a command found it.
@@ -112,7 +118,7 @@ func newTx(q *store.Query, f *store.Facts) *tx {
 	}
 	jobs, steps := make([]held[pawl.Job], 0, len(f.Jobs)), make([]held[pawl.Step], 0, len(f.Steps))
 	for k, j := range f.Jobs {
-		jobs = append(jobs, held[pawl.Job]{record: j, was: j.Seq})
+		jobs = append(jobs, held[pawl.Job]{record: j, was: j.Seq, loaded: [2]json.RawMessage{j.Inputs, j.Metadata}})
 		t.jobs[k] = &jobs[len(jobs)-1]
 	}
 	for k, s := range f.Steps {
@@ -128,7 +134,7 @@ func newTx(q *store.Query, f *store.Facts) *tx {
 		if t.schedules == nil {
 			t.schedules = make(map[int64]*held[pawl.Schedule], len(f.Schedules))
 		}
-		t.schedules[k] = &held[pawl.Schedule]{record: s, was: s.Seq}
+		t.schedules[k] = &held[pawl.Schedule]{record: s, was: s.Seq, loaded: [2]json.RawMessage{s.Inputs}}
 	}
 	return t
 }
@@ -269,7 +275,7 @@ func (t *tx) makeJob(j *pawl.Job, note workflow.Note) error {
 	h := &held[pawl.Job]{record: j, made: true, dirty: true, command: t.command}
 	t.jobs[k] = h
 	t.journal.madeJobs = append(t.journal.madeJobs, k)
-	t.create(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, draft{record: &j.Record, tree: &j.Tree}, note)
+	t.create(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, draft{record: &j.Record, span: &h.span, tree: &j.Tree}, note)
 	return nil
 }
 
@@ -279,7 +285,7 @@ func (t *tx) makeStep(j *pawl.Job, ord pawl.Ord) *pawl.Step {
 	t.steps[s.StepKey] = h
 	t.ofJob[s.Job] = append(t.ofJob[s.Job], h)
 	t.journal.madeSteps = append(t.journal.madeSteps, s.StepKey)
-	t.create(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, tree: &s.Tree}, workflow.Note{})
+	t.create(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, span: &h.span, tree: &s.Tree}, workflow.Note{})
 	return s
 }
 
@@ -288,7 +294,7 @@ func (t *tx) makeWorker(w *pawl.Worker, note workflow.Note) {
 	h := &held[pawl.Worker]{record: w, made: true, dirty: true, command: t.command}
 	t.workers[k] = h
 	t.journal.madeWorkers = append(t.journal.madeWorkers, k)
-	t.create(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, draft{record: &w.Record}, note)
+	t.create(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, draft{record: &w.Record, span: &h.span}, note)
 }
 
 func (t *tx) makeSchedule(s *pawl.Schedule, note workflow.Note) {
@@ -299,7 +305,7 @@ func (t *tx) makeSchedule(s *pawl.Schedule, note workflow.Note) {
 	h := &held[pawl.Schedule]{record: s, made: true, dirty: true, command: t.command}
 	t.schedules[k] = h
 	t.journal.madeSchedules = append(t.journal.madeSchedules, k)
-	t.create(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, draft{record: &s.Record}, note)
+	t.create(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, draft{record: &s.Record, span: &h.span}, note)
 }
 
 func (t *tx) create(k store.EntityKey, id string, m *machine.Machine, d draft, note workflow.Note) {
@@ -331,6 +337,9 @@ func (t *tx) append(k store.EntityKey, id string, d draft, e audit.Entry, note w
 		e.Actor = actorEngine
 	}
 	r.Seq, r.UpdatedAt = e.Sequence, e.At
+	if note.Failure != nil || note.Data != nil {
+		d.note = &workflow.Note{Failure: note.Failure, Data: note.Data}
+	}
 	t.entries, t.drafts = append(t.entries, store.Entry{EntityKey: k, Entry: e}), append(t.drafts, d)
 }
 
@@ -338,7 +347,7 @@ func (t *tx) moveJob(j *pawl.Job, event machine.Event, note workflow.Note) error
 	k := j.Key()
 	h := t.jobs[k]
 	h.dirty = true
-	return t.move(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, draft{record: &j.Record, tree: &j.Tree}, event, note)
+	return t.move(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, draft{record: &j.Record, span: &h.span, tree: &j.Tree}, event, note)
 }
 
 func (t *tx) moveStep(j *pawl.Job, s *pawl.Step, event machine.Event, note workflow.Note) error {
@@ -347,7 +356,7 @@ func (t *tx) moveStep(j *pawl.Job, s *pawl.Step, event machine.Event, note workf
 	if event == lifecycle.StepEnqueue {
 		t.enqueued = append(t.enqueued, s.StepKey)
 	}
-	err := t.move(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(s.Ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, tree: &s.Tree}, event, note)
+	err := t.move(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(s.Ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, span: &h.span, tree: &s.Tree}, event, note)
 	if err == nil && s.Folded != 0 {
 		t.entries[len(t.entries)-1].Again, s.Folded = s.Folded, 0
 	}
@@ -358,14 +367,14 @@ func (t *tx) moveWorker(w *pawl.Worker, event machine.Event, note workflow.Note)
 	k := w.Key()
 	h := t.workers[k]
 	h.dirty = true
-	return t.move(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, draft{record: &w.Record}, event, note)
+	return t.move(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, draft{record: &w.Record, span: &h.span}, event, note)
 }
 
 func (t *tx) moveSchedule(s *pawl.Schedule, event machine.Event, note workflow.Note) error {
 	k := s.Key()
 	h := t.schedules[k]
 	h.dirty = true
-	return t.move(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, draft{record: &s.Record}, event, note)
+	return t.move(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, draft{record: &s.Record, span: &h.span}, event, note)
 }
 
 // signals returns what no step has taken, oldest first.
@@ -489,12 +498,16 @@ func due(now int64, mark pawl.Mark, at *int64, tries *int) {
 }
 
 // changes answers what the transaction has to write, or nil for nothing. It seals the
-// entries.
+// entries, and the payload of what it writes.
 func (t *tx) changes() (*store.Changes, error) {
 	c := &store.Changes{Entries: t.entries, Refusals: t.refusals, Definitions: t.definitions, Answers: t.answers,
 		Versions: t.versions, Quotas: t.quotas, NewSignals: t.newSignals, Taken: t.taken}
+	err := t.sealNotes()
 	for _, h := range t.jobs {
 		due(t.now, h.record.Mark, &h.record.MarkAt, &h.record.MarkTries)
+		if h.dirty && err == nil {
+			err = t.sealJob(h)
+		}
 		if h.made {
 			c.NewJobs = append(c.NewJobs, h.record)
 		} else if h.dirty {
@@ -503,6 +516,9 @@ func (t *tx) changes() (*store.Changes, error) {
 	}
 	for _, h := range t.steps {
 		due(t.now, h.record.Mark, &h.record.MarkAt, &h.record.MarkTries)
+		if h.dirty && err == nil {
+			err = t.sealStep(h)
+		}
 		if h.made {
 			c.NewSteps = append(c.NewSteps, h.record)
 		} else if h.dirty {
@@ -517,11 +533,17 @@ func (t *tx) changes() (*store.Changes, error) {
 		}
 	}
 	for _, h := range t.schedules {
+		if h.dirty && err == nil {
+			err = t.sealSchedule(h)
+		}
 		if h.made {
 			c.NewSchedules = append(c.NewSchedules, h.record)
 		} else if h.dirty {
 			c.Schedules = append(c.Schedules, store.Update[*pawl.Schedule]{Record: h.record, Was: h.was})
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	t.hash()
 	// The rows of a commit are locked in one order by all who write.

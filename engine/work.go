@@ -254,6 +254,9 @@ func (r *report) decide(t *tx) error {
 func (r *report) apply(t *tx, s *pawl.Step, blind bool) error {
 	rep := r.r.Report
 	rep.Note.Actor = r.r.Actor
+	if rep.Failure != nil {
+		rep.Note.Reason = "" // what a worker says of a failure is payload
+	}
 	if blind {
 		return blindly(t, s, t.job(s.Job)).Report(s, rep)
 	}

@@ -658,11 +658,7 @@ func (w *Worker) closeLog(t *Task) {
 
 // reportOf judges a result into an event of the step's table (T6).
 func reportOf(ctx context.Context, r Result) engine.Report {
-	rep := engine.Report{Report: workflow.Report{Event: eventOf(ctx, r.Failure), Output: r.Output, Failure: r.Failure}}
-	if r.Failure != nil {
-		rep.Note.Reason = r.Failure.Message
-	}
-	return rep
+	return engine.Report{Report: workflow.Report{Event: eventOf(ctx, r.Failure), Output: r.Output, Failure: r.Failure}}
 }
 
 func eventOf(ctx context.Context, f *pawl.Failure) machine.Event {

@@ -56,6 +56,11 @@ type Note struct {
 	Actor     string // empty: the engine
 	RequestID string
 	Metadata  []byte // compact JSON object, or nil
+
+	// Payload, which is sealed in the entry and not part of it. What a program
+	// says, or an error, belongs here and into no other field.
+	Failure *pawl.Failure   // kept beside the entry
+	Data    json.RawMessage // of a signal
 }
 
 // A Decision works out what follows from what happened to one job. It has no
@@ -371,25 +376,28 @@ func (d *Decision) Report(s *pawl.Step, r Report) error {
 	case lifecycle.StepInterrupt:
 		s.Attempts--
 	}
-	r.Note.Metadata = reportNote(s, r.Failure)
+	if r.Failure != nil {
+		r.Note = failureNote(s, r.Failure, r.Note)
+	}
 	if err := d.Board.Move(s, event, r.Note); err != nil {
 		return err
 	}
 	return d.Weigh(s)
 }
 
-func reportNote(s *pawl.Step, f *pawl.Failure) []byte {
-	if f == nil {
-		return nil
-	}
+// failureNote adds why an attempt failed to a note: in the clear what is no payload.
+func failureNote(s *pawl.Step, f *pawl.Failure, n Note) Note {
 	b, err := json.Marshal(struct {
-		Claim   int           `json:"claim"`
-		Failure *pawl.Failure `json:"failure"`
-	}{s.Claims, f})
-	if err != nil {
-		return nil
+		Claim     int           `json:"claim"`
+		Class     string        `json:"class"`
+		Permanent bool          `json:"permanent"`
+		Delay     pawl.Duration `json:"delay,omitzero"`
+	}{s.Claims, f.Class, f.Permanent, f.Delay})
+	if err == nil {
+		n.Metadata = b
 	}
-	return b
+	n.Failure = f
+	return n
 }
 
 // Weigh works out what follows from the outcome of s (T7), all of it or, when

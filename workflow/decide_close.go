@@ -221,7 +221,7 @@ func (d *Decision) close(note Note) error {
 	j := d.job()
 	j.Mark, j.DueAt, j.DueEvent, j.CompletedAt = pawl.Clear, 0, "", d.Now
 	if note.Reason == "" && j.Error != nil && j.Ending != lifecycle.JobCompleted {
-		note.Reason = j.Error.Message
+		note.Reason = reasonOf(j.Error)
 	}
 	if err := d.Board.MoveJob(closings[j.Ending], note); err != nil {
 		return err

@@ -173,7 +173,11 @@ func (d *Decision) failHere(s *pawl.Step, f *pawl.Failure) error {
 
 func (d *Decision) failPermanently(s *pawl.Step, f *pawl.Failure) error {
 	s.Error, s.CompletedAt, s.Mark, s.DueEvent = f, d.Now, pawl.Clear, ""
-	if err := d.Board.Move(s, lifecycle.StepFailPermanently, Note{Metadata: reportNote(s, f)}); err != nil {
+	note := Note{}
+	if f != nil {
+		note = failureNote(s, f, note)
+	}
+	if err := d.Board.Move(s, lifecycle.StepFailPermanently, note); err != nil {
 		return err
 	}
 	if can, err := d.canWeigh(s); err != nil {
@@ -195,7 +199,7 @@ func (d *Decision) failed(s *pawl.Step) error {
 	}
 	d.countOut(s)
 	if d.Definition.OnError == Halt || d.stopping() {
-		return d.End(lifecycle.JobFailed, f, Note{Reason: f.Message})
+		return d.End(lifecycle.JobFailed, f, Note{Reason: reasonOf(f)})
 	}
 	d.blame(f)
 	behind, err := d.behind(s.Ord.Node())
@@ -291,7 +295,7 @@ func (d *Decision) instanceFailed(s *pawl.Step, f *pawl.Failure) error {
 	d.Board.Fold(s)
 	if d.Definition.OnError == Drain {
 		d.blame(f)
-	} else if err := d.End(lifecycle.JobFailed, f, Note{Reason: f.Message}); err != nil {
+	} else if err := d.End(lifecycle.JobFailed, f, Note{Reason: reasonOf(f)}); err != nil {
 		return err
 	}
 	return d.advance(p)
@@ -324,6 +328,17 @@ func permanent(f *pawl.Failure) *pawl.Failure {
 	final := *f
 	final.Permanent = true
 	return &final
+}
+
+// reasonOf says in the clear why a job fails: its message is payload.
+func reasonOf(f *pawl.Failure) string {
+	switch {
+	case f.Step != "":
+		return "step " + f.Step + " failed"
+	case f.Class == "canceled":
+		return f.Message // of whoever canceled it
+	}
+	return "it failed: " + f.Class
 }
 
 // orUnknown is f or, if a step does not say why it failed, that.

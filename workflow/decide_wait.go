@@ -224,7 +224,7 @@ func (d *Decision) childEnded(s *pawl.Step) error {
 	if end.Failure == nil {
 		return d.Report(s, Report{Event: lifecycle.StepSuccess, Output: end.Output})
 	}
-	return d.Report(s, Report{Event: lifecycle.StepFailPermanently, Failure: end.Failure, Note: Note{Reason: end.Failure.Message}})
+	return d.Report(s, Report{Event: lifecycle.StepFailPermanently, Failure: end.Failure, Note: Note{Reason: "its child job did not complete"}})
 }
 
 // came reports whether a signal for s came in time, and is yet to be delivered.

@@ -29,14 +29,18 @@ func newAudit(a *app) *cobra.Command {
 
 const verifyLong = `Check the audit trail of all jobs, steps, workers and schedules, or of one job:
 that every row is a legal move, that none is missing, out of order or changed, and
-that it leads to what is stored. The first row that breaks is named, with exit
-code 1. What retention removed is told, and the anchors that say so are checked.
+that it leads to what is stored; that inputs, outputs, errors and the data of signals
+are what its rows seal; and that no step of a job is missing, with all its rows, that
+was counted out. The first row that breaks is named, with exit code 1. What
+retention removed is told, and the anchors that say so are checked. Facts that were
+refused, as they came too late, are in no trail: they are counted.
 
---file checks an exported trail without a database; - is standard input. A file
-cannot say what it never had: a trail that was cut at its end passes. Nor can a
-database, of a job that was removed from it with its steps and all of their rows, or
-of the last anchors: for that, compare with an export.
-The trail is of moves: inputs and outputs are not in it.`
+--file checks an exported trail without a database; - is standard input. It has no
+inputs, outputs and errors. A file cannot say what it never had: a job that has not
+ended, or that was left out as a whole, passes. Nor can a database, of a job that was
+removed from it with its steps and all of their rows, or of the last anchors: for
+that, compare with an export. Jobs that were made before the trail had seals
+are checked without.`
 
 func newAuditVerify(a *app) *cobra.Command {
 	form, file := formText, ""
@@ -64,7 +68,7 @@ func newAuditVerify(a *app) *cobra.Command {
 			return a.judge(v, form)
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: {ok, entities, entries, fault, removed}")
+	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: {ok, entities, entries, fault, refused, removed}")
 	c.Flags().StringVar(&file, "file", "", "check this export (JSON lines; - is standard input) and no database")
 	return c
 }
@@ -75,6 +79,7 @@ type verdict struct {
 	Entities int    `json:"entities"`
 	Entries  int64  `json:"entries"`
 	Fault    *fault `json:"fault"`
+	Refused  int64  `json:"refused"` // facts that came too late; they are in no trail
 
 	Removed []removed `json:"removed,omitempty"` // by retention
 }
@@ -102,27 +107,29 @@ var errStop = errors.New("found")
 func (a *app) verifyStore(ctx context.Context, args []string) (verdict, error) {
 	v := verdict{OK: true}
 	var anchors []audit.Anchor
-	err := a.trails(ctx, args, func(s store.Store) (err error) {
+	check := &store.Verifier{}
+	found := func(f *audit.Fault, err error) error {
+		if f == nil || err != nil {
+			return err
+		}
+		v.OK, v.Fault = false, faultOf(f)
+		return errStop
+	}
+	err := a.trails(ctx, args, func(s store.Store, job int64) (err error) {
+		check.Views = s
+		if v.Refused, err = s.Refused(ctx, job); err != nil {
+			return err
+		}
 		anchors, err = v.anchors(ctx, s)
 		return err
 	}, func(t store.TrailOf) error {
-		v.Entities++
-		v.Entries += int64(len(t.Entries))
 		if t.ID == "" {
 			v.OK, v.Fault = false, &fault{Sequence: 1, Code: audit.FaultRecord, Message: missingRecord(t.Kind, t.Entries, anchors)}
 			return errStop
 		}
-		m := lifecycle.ByName(t.Kind)
-		if m == nil {
-			return pawl.Errorf(pawl.Internal, "%s is of an unknown kind %q", t.ID, t.Kind)
-		}
-		f := audit.Verify(m, t.Entries, audit.Stored{Entity: t.ID, State: t.Record.State, Seq: t.Record.Seq, Head: t.Record.Head})
-		if f == nil {
-			return nil
-		}
-		v.OK, v.Fault = false, faultOf(f)
-		return errStop
-	})
+		return found(check.Take(ctx, t))
+	}, func() error { return found(check.End(ctx)) })
+	v.Entities, v.Entries = check.Entities, check.Entries
 	if errors.Is(err, errStop) {
 		err = nil
 	}
@@ -222,6 +229,9 @@ func (a *app) judge(v verdict, form string) error {
 	}
 	if form == formText {
 		fmt.Fprintf(a.stdout, "ok: %d entries of %d entities\n", v.Entries, v.Entities)
+		if v.Refused > 0 {
+			fmt.Fprintf(a.stdout, "refused facts: %d, which are in no trail\n", v.Refused)
+		}
 		for _, r := range v.Removed {
 			fmt.Fprintf(a.stdout, "anchors: %s of %s, created %s to %s, removed by retention\n",
 				plural(r.Count, r.Kind), plural(int64(r.Days), "day"), r.From, r.Until)
@@ -243,29 +253,32 @@ func newAuditExport(a *app) *cobra.Command {
 }
 
 func (a *app) export(ctx context.Context, args []string, w io.Writer) error {
-	return a.trails(ctx, args, nil, func(t store.TrailOf) error { return audit.WriteLines(w, t.Entries) })
+	return a.trails(ctx, args, nil, func(t store.TrailOf) error { return audit.WriteLines(w, t.Entries) }, nil)
 }
 
 // trails hands the trails of all, or of the job that is named, to f. First, if not
-// nil, sees the database before.
-func (a *app) trails(ctx context.Context, args []string, first func(store.Store) error, f func(store.TrailOf) error) (err error) {
+// nil, sees the database and the key of that job before; last, if not nil, comes after.
+func (a *app) trails(ctx context.Context, args []string, first func(store.Store, int64) error, f func(store.TrailOf) error, last func() error) (err error) {
 	s, _, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if first != nil {
-		if err := first(s); err != nil {
-			return err
-		}
-	}
 	key := int64(0)
 	if len(args) == 1 {
 		if key, err = a.jobKey(ctx, s, args[0]); err != nil {
 			return err
 		}
 	}
-	return s.Trails(ctx, key, f)
+	if first != nil {
+		if err := first(s, key); err != nil {
+			return err
+		}
+	}
+	if err := s.Trails(ctx, key, f); err != nil || last == nil {
+		return err
+	}
+	return last()
 }
 
 // jobKey answers the key of the job that is named. The engine that looks it up
