@@ -15,7 +15,8 @@ const (
 // The events of a job. JobHalt begins the end of a running job: its unfinished
 // steps are being cancelled, and cancel or error follows when they are. JobHooks
 // follows when all steps have ended, and begins its hooks. JobSignal tells of an
-// event, and JobMove of another version of its workflow.
+// event, and JobMove of another version of its workflow. JobRedact withholds payload of a
+// job that has ended.
 const (
 	JobSubmit            machine.Event = "submit"
 	JobValidate          machine.Event = "validate"
@@ -30,6 +31,7 @@ const (
 	JobHooks             machine.Event = "hooks"
 	JobSignal            machine.Event = "signal"
 	JobMove              machine.Event = "move"
+	JobRedact            machine.Event = "redact"
 )
 
 // Job is one run of a workflow.
@@ -65,5 +67,8 @@ var Job = &machine.Machine{
 			JobSignal:  JobRunning,
 			JobMove:    JobRunning,
 		},
+		JobCompleted: {JobRedact: JobCompleted},
+		JobFailed:    {JobRedact: JobFailed},
+		JobCanceled:  {JobRedact: JobCanceled},
 	},
 }

@@ -35,6 +35,9 @@ RUNNING   resume             RUNNING
 RUNNING   hooks              RUNNING
 RUNNING   signal             RUNNING
 RUNNING   move               RUNNING
+COMPLETED redact             COMPLETED
+FAILED    redact             FAILED
+CANCELED  redact             CANCELED
 `}, {
 		name: "step", create: "create", // T1; pending -retry-> pending is T13 and K5
 		states: "pending enqueued in_progress complete retryable_error permanent_error cancelled skipped resolved_manually",

@@ -49,7 +49,18 @@ func (m *Machine) refuse(from State, event Event) *Refusal {
 		Allowed: m.Allowed(from),
 		Already: m.leadsTo(event, from),
 		Unknown: !m.Has(from),
+		Final:   m.Has(from) && !m.leaves(from),
 	}
+}
+
+// leaves reports whether some event leads from s to another state.
+func (m *Machine) leaves(s State) bool {
+	for _, to := range m.Table[s] {
+		if to != s {
+			return true
+		}
+	}
+	return false
 }
 
 // leadsTo reports whether event leads to the state s from some other state.

@@ -15,6 +15,7 @@ type Refusal struct {
 	Allowed []Event // the events that are legal in State, sorted
 	Already bool    // the event leads to State, where the entity is already
 	Unknown bool    // the machine has no such state
+	Final   bool    // nothing leads to another state from it
 }
 
 // Error names the entity, the state, the event and the events allowed.
@@ -24,7 +25,7 @@ func (r *Refusal) Error() string {
 		return fmt.Sprintf("%s is already in %s", r.subject(), r.State)
 	case r.Unknown:
 		return fmt.Sprintf("%s: event %s is not allowed in %q, which is not a state", r.subject(), r.Event, r.State)
-	case len(r.Allowed) == 0:
+	case r.Final || len(r.Allowed) == 0:
 		return fmt.Sprintf("%s: event %s is not allowed in state %s, which is final", r.subject(), r.Event, r.State)
 	}
 	return fmt.Sprintf("%s: event %s is not allowed in state %s (allowed: %s)", r.subject(), r.Event, r.State, join(r.Allowed))
