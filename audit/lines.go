@@ -61,6 +61,9 @@ func VerifyLines(r io.Reader) (map[string]Replayed, error) {
 	f := file{walks: make(map[string]*walk)}
 	err := f.read(r)
 	if err == nil {
+		err = f.claimed()
+	}
+	if err == nil {
 		if fault := f.trees(); fault != nil {
 			err = fault
 		}
@@ -142,6 +145,9 @@ type file struct {
 	walks map[string]*walk // by entity
 	lines int
 
+	withheld map[string]*Withheld // by what the ids of a job have in common; see jobOf
+	claims   []claim
+
 	cuts map[string]int64 // by entity, after which entry; nil: there must be none
 	each func(*Cut, *Entry, int)
 }
@@ -176,6 +182,7 @@ func (f *file) take(text []byte) error {
 	if fault := w.take(&e); fault != nil {
 		return fault
 	}
+	f.redacts(&e)
 	if f.each != nil {
 		f.each(nil, &e, len(text))
 	}
@@ -186,7 +193,7 @@ func (f *file) take(text []byte) error {
 func (f *file) walk(entity string, sequence int64) (*walk, error) {
 	w := f.walks[entity]
 	if w == nil {
-		w = &walk{machine: MachineOf(entity), entity: entity}
+		w = &walk{machine: MachineOf(entity), entity: entity, left: f.looksRedacted}
 		f.walks[entity] = w
 	}
 	if w.machine == nil {

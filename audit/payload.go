@@ -13,8 +13,9 @@ import (
 // Bodies are the fields that records of the kind have, as they are stored: nil is
 // nothing. Owed is the seal of an error that no entry has yet, or nil. What stands in a
 // record is what the last seal of its field says; an entry of an entity that is older
-// than seals need not have sealed it.
-func VerifyPayload(entries []Entry, bodies map[string][]byte, owed *Seal) *Fault {
+// than seals need not have sealed it. What is covered may be missing, with its random
+// bytes or before them; nil covers nothing.
+func VerifyPayload(entries []Entry, bodies map[string][]byte, owed *Seal, covered func(*Entry) bool) *Fault {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -29,7 +30,7 @@ func VerifyPayload(entries []Entry, bodies map[string][]byte, owed *Seal) *Fault
 			s := &e.Seals[k]
 			field := s.Field
 			if field == FieldFailure {
-				if f := e.beside(s); f != nil {
+				if f := e.beside(s, covered); f != nil {
 					return f
 				}
 				if field = FieldError; e.From == e.To || e.Event == interrupt {
@@ -51,7 +52,9 @@ func VerifyPayload(entries []Entry, bodies map[string][]byte, owed *Seal) *Fault
 			return end.payloadFault("the record has %s, and no entry seals it", field)
 		case l.Salt == nil && body != nil:
 			return l.by.payloadFault("its %s was withheld, and the record has it", field)
+		case body == nil && covers(covered, l.by):
 		case l.Salt == nil:
+			return l.by.payloadFault("its %s is withheld, and "+nobody, field)
 		case body == nil:
 			return l.by.payloadFault("its %s is missing in the record", field)
 		case !l.Opens(body):
@@ -65,9 +68,11 @@ func VerifyPayload(entries []Entry, bodies map[string][]byte, owed *Seal) *Fault
 const interrupt = "interrupt"
 
 // beside checks payload that is kept with an entry.
-func (e *Entry) beside(s *Seal) *Fault {
+func (e *Entry) beside(s *Seal, covered func(*Entry) bool) *Fault {
 	switch {
-	case s.Salt == nil && s.Payload == nil: // withheld
+	case s.Payload == nil && covers(covered, e):
+	case s.Salt == nil && s.Payload == nil:
+		return e.payloadFault("its %s is withheld, and "+nobody, s.Field)
 	case s.Payload == nil:
 		return e.payloadFault("its %s is missing", s.Field)
 	case !s.Opens(s.Payload):
@@ -76,14 +81,19 @@ func (e *Entry) beside(s *Seal) *Fault {
 	return nil
 }
 
+// nobody is said of payload that is missing as if it had been redacted.
+const nobody = "no redact entry of its job says so"
+
+func covers(covered func(*Entry) bool, e *Entry) bool { return covered != nil && covered(e) }
+
 func (e *Entry) payloadFault(format string, args ...any) *Fault {
 	return &Fault{Entity: e.Entity, Sequence: e.Sequence, Code: FaultPayload, Message: fmt.Sprintf(format, args...)}
 }
 
 // VerifyData checks the data of the signals of a job against its trail: data are those
 // that are stored, by the sequence of the entry that tells of them. Signals that are
-// older than seals are not checked.
-func VerifyData(entries []Entry, data map[int64][]byte) *Fault {
+// older than seals are not checked. What is covered may be missing, as in [VerifyPayload].
+func VerifyData(entries []Entry, data map[int64][]byte, covered func(*Entry) bool) *Fault {
 	for i := range entries {
 		e := &entries[i]
 		s := e.SealOf(FieldData)
@@ -91,11 +101,14 @@ func VerifyData(entries []Entry, data map[int64][]byte) *Fault {
 		switch {
 		case s == nil && stored != nil && e.Version == Version2:
 			return e.payloadFault("a signal is stored for it, and it tells of none")
-		case s == nil || s.Salt == nil && stored == nil:
-		case s.Salt == nil:
-			return e.payloadFault("the data of its signal was withheld, and is there")
+		case s == nil:
 		case !there:
 			return e.payloadFault("its signal is missing")
+		case stored == nil && covers(covered, e):
+		case s.Salt == nil && stored == nil:
+			return e.payloadFault("the data of its signal is withheld, and " + nobody)
+		case s.Salt == nil:
+			return e.payloadFault("the data of its signal was withheld, and is there")
 		case !s.Opens(stored):
 			return e.payloadFault("the data of its signal is not what it seals")
 		}

@@ -173,29 +173,29 @@ func TestK6VerifyPayload(t *testing.T) {
 		{"untouched", func([]audit.Entry, map[string][]byte) {}, want{}},
 		{"inputs edited", func(_ []audit.Entry, b map[string][]byte) { b[audit.FieldInputs] = []byte(`{"a":2}`) }, want{audit.FaultPayload, 1}},
 		{"inputs removed", func(_ []audit.Entry, b map[string][]byte) { b[audit.FieldInputs] = nil }, want{audit.FaultPayload, 1}},
-		{"inputs withheld", func(e []audit.Entry, b map[string][]byte) { b[audit.FieldInputs], e[0].Seals[0].Salt = nil, nil }, want{}},
+		{"inputs withheld", func(e []audit.Entry, b map[string][]byte) { b[audit.FieldInputs], e[0].Seals[0].Salt = nil, nil }, want{audit.FaultPayload, 1}},
 		{"inputs withheld, and there", func(e []audit.Entry, _ map[string][]byte) { e[0].Seals[0].Salt = nil }, want{audit.FaultPayload, 1}},
 		{"salt of inputs edited", func(e []audit.Entry, _ map[string][]byte) { e[0].Seals[0].Salt[0]++ }, want{audit.FaultPayload, 1}},
 		{"output added", func(_ []audit.Entry, b map[string][]byte) { b[audit.FieldOutput] = []byte(`1`) }, want{audit.FaultPayload, 6}},
 		{"failure edited", func(e []audit.Entry, _ map[string][]byte) { e[3].Seals[0].Payload = []byte(`{"class":"exut"}`) }, want{audit.FaultPayload, 4}},
 		{"failure removed", func(e []audit.Entry, _ map[string][]byte) { e[3].Seals[0].Payload = nil }, want{audit.FaultPayload, 4}},
-		{"failure withheld", func(e []audit.Entry, _ map[string][]byte) { e[3].Seals[0].Payload, e[3].Seals[0].Salt = nil, nil }, want{}},
+		{"failure withheld", func(e []audit.Entry, _ map[string][]byte) { e[3].Seals[0].Payload, e[3].Seals[0].Salt = nil, nil }, want{audit.FaultPayload, 4}},
 		{"error is an earlier one", func(_ []audit.Entry, b map[string][]byte) { b[audit.FieldError] = []byte(`{"class":"exit"}`) }, want{audit.FaultPayload, 5}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			list, b := trail(), bodies()
 			test.tamper(list, b)
-			checkFault(t, audit.VerifyPayload(list, b, nil), test.want)
+			checkFault(t, audit.VerifyPayload(list, b, nil, nil), test.want)
 		})
 	}
 	owed := audit.Sealed(audit.FieldError, audit.Salt{4}, []byte(`{"class":"owed"}`))
 	b := bodies()
-	checkFault(t, audit.VerifyPayload(trail(), b, &owed), want{audit.FaultPayload, 6})
+	checkFault(t, audit.VerifyPayload(trail(), b, &owed, nil), want{audit.FaultPayload, 6})
 	b[audit.FieldError] = []byte(`{"class":"owed"}`)
-	checkFault(t, audit.VerifyPayload(trail(), b, &owed), want{})
+	checkFault(t, audit.VerifyPayload(trail(), b, &owed, nil), want{})
 	old := jobTrail() // older than seals: it has sealed nothing
-	checkFault(t, audit.VerifyPayload(old, bodies(), nil), want{})
+	checkFault(t, audit.VerifyPayload(old, bodies(), nil, nil), want{})
 }
 
 // K6: the data of a signal is what its entry seals.
@@ -206,12 +206,12 @@ func TestK6VerifyData(t *testing.T) {
 		trail[i].Version = audit.Version2
 	}
 	trail[2].Seals = []audit.Seal{audit.Sealed(audit.FieldData, audit.Salt{1}, []byte(`1`))}
-	checkFault(t, audit.VerifyData(trail, map[int64][]byte{3: []byte(`1`)}), want{})
-	checkFault(t, audit.VerifyData(trail, map[int64][]byte{3: []byte(`2`)}), want{audit.FaultPayload, 3})
-	checkFault(t, audit.VerifyData(trail, nil), want{audit.FaultPayload, 3})
-	checkFault(t, audit.VerifyData(trail, map[int64][]byte{3: []byte(`1`), 4: []byte(`1`)}), want{audit.FaultPayload, 4})
-	checkFault(t, audit.VerifyData(trail, map[int64][]byte{3: []byte(`1`), 9: []byte(`1`)}), want{audit.FaultPayload, 6})
+	checkFault(t, audit.VerifyData(trail, map[int64][]byte{3: []byte(`1`)}, nil), want{})
+	checkFault(t, audit.VerifyData(trail, map[int64][]byte{3: []byte(`2`)}, nil), want{audit.FaultPayload, 3})
+	checkFault(t, audit.VerifyData(trail, nil, nil), want{audit.FaultPayload, 3})
+	checkFault(t, audit.VerifyData(trail, map[int64][]byte{3: []byte(`1`), 4: []byte(`1`)}, nil), want{audit.FaultPayload, 4})
+	checkFault(t, audit.VerifyData(trail, map[int64][]byte{3: []byte(`1`), 9: []byte(`1`)}, nil), want{audit.FaultPayload, 6})
 	trail[2].Seals[0].Salt = nil
-	checkFault(t, audit.VerifyData(trail, map[int64][]byte{3: nil}), want{})
-	checkFault(t, audit.VerifyData(trail, map[int64][]byte{3: []byte(`1`)}), want{audit.FaultPayload, 3})
+	checkFault(t, audit.VerifyData(trail, map[int64][]byte{3: nil}, nil), want{audit.FaultPayload, 3})
+	checkFault(t, audit.VerifyData(trail, map[int64][]byte{3: []byte(`1`)}, nil), want{audit.FaultPayload, 3})
 }

@@ -38,13 +38,17 @@ type Stored struct {
 // somebody who can compute hashes, into another legal life; for that, keep heads
 // elsewhere (an export does).
 func Verify(m *machine.Machine, entries []Entry, rec Stored) *Fault {
-	_, f := Check(m, entries, rec)
+	_, f := Check(m, entries, rec, nil)
 	return f
 }
 
-// Check is Verify, and returns besides what the trail says of the trees of its job.
-func Check(m *machine.Machine, entries []Entry, rec Stored) (Member, *Fault) {
-	w := walk{machine: m, entity: rec.Entity}
+// Check is Verify of an entity of which its job says what was withheld, and returns
+// besides what the trail says of the trees of its job. A job says it itself.
+func Check(m *machine.Machine, entries []Entry, rec Stored, by *Withheld) (Member, *Fault) {
+	if by == nil && m == lifecycle.Job {
+		by = WithheldBy(entries)
+	}
+	w := walk{machine: m, entity: rec.Entity, left: by.leaves}
 	if f := w.all(entries); f != nil {
 		return w.member, f
 	}

@@ -34,9 +34,16 @@ type Verifier struct {
 	Entities int
 	Entries  int64
 
-	job   int64 // whose steps are being taken; 0: none
+	job   int64           // whose steps are being taken; 0: none
+	by    *audit.Withheld // its own trail
 	trees audit.Trees
-	page  []TrailOf
+	page  []taken
+}
+
+// A taken is a trail, and what its job withholds; nil is nothing.
+type taken struct {
+	TrailOf
+	by *audit.Withheld
 }
 
 // Take goes on to the next trail, which has an id. The fault that it returns may be
@@ -51,9 +58,18 @@ func (v *Verifier) Take(ctx context.Context, t TrailOf) (*audit.Fault, error) {
 	}
 	v.Entities++
 	v.Entries += int64(len(t.Entries))
-	member, f := audit.Check(m, t.Entries, audit.Stored{Entity: t.ID, State: t.Record.State, Seq: t.Record.Seq, Head: t.Record.Head})
+	if t.Kind == lifecycle.Job.Name {
+		v.by = audit.WithheldBy(t.Entries)
+	}
+	stored := audit.Stored{Entity: t.ID, State: t.Record.State, Seq: t.Record.Seq, Head: t.Record.Head}
+	member, f := audit.Check(m, t.Entries, stored, v.withheld(&t))
 	if f != nil {
-		return f, nil
+		if again, err := v.redacted(ctx, &t); err != nil || !again {
+			return f, err
+		}
+		if member, f = audit.Check(m, t.Entries, stored, v.by); f != nil {
+			return f, nil
+		}
 	}
 	member.Ord = int64(t.Ord)
 	switch t.Kind {
@@ -68,7 +84,7 @@ func (v *Verifier) Take(ctx context.Context, t TrailOf) (*audit.Fault, error) {
 	if t.Kind == lifecycle.Worker.Name {
 		return nil, nil // nothing of it is sealed
 	}
-	if v.page = append(v.page, t); len(v.page) < payloadPage {
+	if v.page = append(v.page, taken{t, v.withheld(&t)}); len(v.page) < payloadPage {
 		return nil, nil
 	}
 	return v.payload(ctx)
@@ -118,7 +134,7 @@ func (v *Verifier) payload(ctx context.Context) (*audit.Fault, error) {
 
 // match compares a trail with the payload of its record. One that has gone on, or was
 // removed, since its trail was read is read again.
-func (v *Verifier) match(ctx context.Context, t *TrailOf, p Payload, ok bool) (*audit.Fault, error) {
+func (v *Verifier) match(ctx context.Context, t *taken, p Payload, ok bool) (*audit.Fault, error) {
 	for range settleTries {
 		if !ok {
 			return nil, nil // removed, or its trail says what is wrong
@@ -128,14 +144,23 @@ func (v *Verifier) match(ctx context.Context, t *TrailOf, p Payload, ok bool) (*
 			if p.Owed != nil {
 				owed = &audit.Seal{Field: audit.FieldError, Sum: p.Owed.Sum, Salt: &p.Owed.Salt}
 			}
-			if f := audit.VerifyPayload(t.Entries, p.Bodies, owed); f != nil || t.Kind != lifecycle.Job.Name {
-				return f, nil
+			f, err := audit.VerifyPayload(t.Entries, p.Bodies, owed, t.covers), error(nil)
+			if f == nil && t.Kind == lifecycle.Job.Name {
+				f, err = v.signals(ctx, t)
 			}
-			return v.signals(ctx, t)
+			if f == nil || err != nil {
+				return f, err
+			}
+			if again, err := v.newly(ctx, t); err != nil || !again {
+				return f, err
+			}
 		}
 		trail, err := v.Views.Trail(ctx, t.EntityKey)
 		if err != nil {
 			return nil, err
+		}
+		if t.Kind == lifecycle.Job.Name {
+			t.by = audit.WithheldBy(trail)
 		}
 		stored, err := v.Views.Payloads(ctx, t.Kind, []pawl.StepKey{t.StepKey})
 		if err != nil {
@@ -148,7 +173,7 @@ func (v *Verifier) match(ctx context.Context, t *TrailOf, p Payload, ok bool) (*
 }
 
 // signals checks the data of the signals that a job has had.
-func (v *Verifier) signals(ctx context.Context, t *TrailOf) (*audit.Fault, error) {
+func (v *Verifier) signals(ctx context.Context, t *taken) (*audit.Fault, error) {
 	told := false
 	for i := range t.Entries {
 		told = told || t.Entries[i].Event == lifecycle.JobSignal
@@ -162,7 +187,51 @@ func (v *Verifier) signals(ctx context.Context, t *TrailOf) (*audit.Fault, error
 	}
 	// It may have heard of more since.
 	maps.DeleteFunc(data, func(seq int64, _ []byte) bool { return seq > int64(len(t.Entries)) })
-	return audit.VerifyData(t.Entries, data), nil
+	return audit.VerifyData(t.Entries, data, t.covers), nil
+}
+
+// withheld returns what the job of a trail withholds, or nil.
+func (v *Verifier) withheld(t *TrailOf) *audit.Withheld {
+	if v.job == t.Job && t.Kind == lifecycle.Step.Name || t.Kind == lifecycle.Job.Name {
+		return v.by
+	}
+	return nil
+}
+
+// covers reports whether payload of an entry of the trail may be missing.
+func (t *taken) covers(e *audit.Entry) bool { return t.by.Covers(int64(t.Ord), e) }
+
+// redacted reports whether a job was redacted after its own trail had been read, and
+// reads it and the trail of the step again if so.
+func (v *Verifier) redacted(ctx context.Context, t *TrailOf) (bool, error) {
+	if t.Kind != lifecycle.Step.Name || v.job != t.Job {
+		return false, nil
+	}
+	again := taken{*t, v.by}
+	newly, err := v.newly(ctx, &again)
+	if err != nil || !newly {
+		return false, err
+	}
+	v.by = again.by
+	entries, err := v.Views.Trail(ctx, t.EntityKey)
+	t.Entries = entries
+	t.Complete()
+	return true, err
+}
+
+// newly reads again what the job of a trail withholds, and reports whether that is more
+// than was known.
+func (v *Verifier) newly(ctx context.Context, t *taken) (bool, error) {
+	if t.Kind != lifecycle.Job.Name && t.Kind != lifecycle.Step.Name {
+		return false, nil
+	}
+	own, err := v.Views.Trail(ctx, EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: t.Job}})
+	if err != nil {
+		return false, err
+	}
+	was := t.by
+	t.by = audit.WithheldBy(own)
+	return was == nil || t.by.Seq > was.Seq, nil
 }
 
 // Of says what the record of a job or a step has.
