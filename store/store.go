@@ -43,6 +43,7 @@ type Store interface {
 	Logs
 	Wakeups
 	Retention
+	Redactor
 	Migrator
 	Close() error
 }

@@ -103,7 +103,9 @@ type DB struct {
 	wakeups *wakeups
 	notes   notes
 	faults  store.Faults
-	stats   struct{ commits, inserts, updates, entries, rollbacks atomic.Int64 }
+
+	maxVacuum int64 // see Scrub; less in tests
+	stats     struct{ commits, inserts, updates, entries, rollbacks atomic.Int64 }
 }
 
 var _ store.Store = (*DB)(nil)
@@ -122,7 +124,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{cfg: cfg, log: cfg.Log, logs: logs{path: memory}}
+	db := &DB{cfg: cfg, log: cfg.Log, logs: logs{path: memory}, maxVacuum: maxVacuum}
 	if cfg.Path == memory {
 		db.holds, db.wakeups = newMemoryHolds(cfg.Clock), &wakeups{}
 		db.writer = newWriter(c, nil)

@@ -1,0 +1,129 @@
+package store
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+)
+
+// A Redactor takes payload away for good, of jobs that have ended (K6). It decides
+// nothing: what may go, the trail of the job says, before any of it does.
+type Redactor interface {
+	// Redact goes one bounded step from a place: one transaction, with the record of the
+	// job locked. The caller goes on from Redacted.Next until it is Done, and may stop
+	// anywhere, or die: what is left is found by whoever begins anew. Many processes may
+	// call it at once.
+	Redact(ctx context.Context, r *Redaction, from RedactPlace) (Redacted, error)
+
+	// Taken returns the sequences of the signals of a job that steps from one to another
+	// have taken.
+	Taken(ctx context.Context, job int64, from, to pawl.Ord) ([]int64, error)
+
+	// Scrub overwrites, as far as it can, what the database still holds of values that
+	// were removed or replaced. It returns what is left for an operator to do, or
+	// nothing.
+	Scrub(ctx context.Context, job int64) (advice string, err error)
+}
+
+// A Redaction says what of a job goes: the bodies of records, the data of signals and
+// refused facts, logs, and what Entry takes away.
+type Redaction struct {
+	Job      int64
+	From, To pawl.Ord // of the steps; From 0 is the job itself, with all of them
+	Error    bool     // of the job, though the job itself stays
+
+	// Entry takes the payload of an entry away that has no Entity, and reports whether
+	// there was any.
+	Entry func(ord pawl.Ord, e *audit.Entry) bool
+}
+
+// A RedactPlace is how far a redaction has come. The zero RedactPlace is its beginning.
+type RedactPlace struct {
+	Stage RedactStage
+	Ord   pawl.Ord // after which it goes on
+	Seq   int64    // likewise, of entries and what has a number
+}
+
+// A RedactStage is what is redacted at a place. Records come before the entries that
+// seal what they have: payload may be missing that has its random bytes, but not the
+// other way round.
+type RedactStage int
+
+// The stages, in their order.
+const (
+	RedactRecords RedactStage = iota
+	RedactSignals
+	RedactRefusals
+	RedactLogs
+	RedactEntries
+	RedactDone
+)
+
+// Redacted is what one step of Redact did.
+type Redacted struct {
+	Records int64 // whose bodies went
+	Entries int64 // of the trail
+	Beside  int64 // signals, refused facts and pieces of logs
+	Next    RedactPlace
+	Done    bool
+}
+
+// Bounds of one step of a redaction: rows that are changed, and bytes of payload, but
+// for the last row.
+const (
+	RedactRows  = 500
+	RedactBytes = 4 << 20
+)
+
+// After returns the step that has come to the end of a stage.
+func (r *Redacted) After(stage RedactStage) {
+	r.Next = RedactPlace{Stage: stage + 1}
+	r.Done = r.Next.Stage == RedactDone
+}
+
+// Whole reports whether the job itself is redacted, with all its steps.
+func (r *Redaction) Whole() bool { return r.From == 0 }
+
+// A RedactPage picks rows by their size.
+type RedactPage struct{ Rows, Bytes int }
+
+// Take counts a row in, and reports whether the page is full.
+func (p *RedactPage) Take(size int64) (full bool) {
+	p.Rows++
+	p.Bytes += int(size)
+	return p.Rows >= RedactRows || p.Bytes >= RedactBytes
+}
+
+// A RedactRow is a row of the trail: its own entry, and its list of further ones.
+type RedactRow struct {
+	Ord   pawl.Ord
+	Entry audit.Entry
+	More  []byte
+}
+
+// Take takes the payload of the entries of a row away, and returns how many had some.
+func (r *Redaction) Take(row *RedactRow) (n int64, err error) {
+	if r.Entry(row.Ord, &row.Entry) {
+		n++
+	}
+	if row.More == nil {
+		return n, nil
+	}
+	var list []Entry
+	inside := int64(0)
+	err = Unpack(row.More, func(ord pawl.Ord, e audit.Entry) {
+		if r.Entry(ord, &e) {
+			inside++
+		}
+		list = append(list, Entry{EntityKey{StepKey: pawl.StepKey{Ord: ord}}, e})
+	})
+	if err != nil || inside == 0 {
+		return n, err
+	}
+	row.More = nil
+	for i := range list {
+		row.More = appendPacked(row.More, &list[i], i > 0)
+	}
+	return n + inside, nil
+}
