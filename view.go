@@ -53,6 +53,7 @@ type JobView struct {
 	Depth          int                   `json:"depth"`
 	WorkerCount    int                   `json:"worker_count"`
 	Paused         bool                  `json:"paused"`
+	Redacted       bool                  `json:"redacted,omitempty"` // inputs, output, error and metadata were withheld, and those of all steps
 	Metadata       json.RawMessage       `json:"metadata"`
 	StepCounts     map[machine.State]int `json:"step_counts"`
 	CreatedAt      Timestamp             `json:"created_at"`
@@ -78,6 +79,7 @@ type StepView struct {
 	Output      json.RawMessage `json:"output"`
 	Error       *Failure        `json:"error"`
 	Omitted     bool            `json:"omitted,omitempty"`   // output, error and wait are left out: those of the steps before come to 16 MiB
+	Redacted    bool            `json:"redacted,omitempty"`  // output and error were withheld
 	NotBefore   Timestamp       `json:"not_before,omitzero"` // of a step that waits for its next attempt
 	StartedAt   Timestamp       `json:"started_at"`
 	CompletedAt Timestamp       `json:"completed_at"`
@@ -106,16 +108,20 @@ type Transition struct {
 	RequestID string          `json:"request_id,omitempty"`
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
 	At        Timestamp       `json:"at"`
-	Refused   bool            `json:"refused,omitempty"` // a fact that came too late and was not applied
-	Took      *Duration       `json:"took,omitempty"`    // how long the state lasted that it leaves, if it leaves one
+	Refused   bool            `json:"refused,omitempty"`  // a fact that came too late and was not applied
+	Redacted  bool            `json:"redacted,omitempty"` // payload of it was withheld
+	Took      *Duration       `json:"took,omitempty"`     // how long the state lasted that it leaves, if it leaves one
 }
 
 // TransitionOf answers an audit entry as a row of the history.
 func TransitionOf(e *audit.Entry) Transition {
 	t := Transition{Entity: e.Entity, Sequence: e.Sequence, To: e.To, Event: e.Event, Reason: e.Reason,
-		Actor: e.Actor, RequestID: e.RequestID, Metadata: e.Metadata, At: Timestamp(e.At)}
+		Actor: e.Actor, RequestID: e.RequestID, Metadata: e.Metadata, At: Timestamp(e.At), Redacted: e.Redacted()}
 	if e.From != "" {
 		t.From = &e.From
+	}
+	if t.Redacted && t.Reason == "" {
+		t.Reason = "redacted"
 	}
 	if s := e.SealOf(audit.FieldFailure); s != nil {
 		t.Metadata = withFailure(e.Metadata, s.Payload)

@@ -25,6 +25,7 @@ type attendance struct {
 	reads   workflow.ReadSet
 	more    bool // not all that is marked fits into one commit
 	answers workflow.Answers
+	erase   bool // the job has ended, and is being redacted
 }
 
 // prepare reads what is marked in a job and evaluates the expressions that it
@@ -52,7 +53,7 @@ func (a *attendance) prepare(ctx context.Context) error {
 	if job.Mark == pawl.Attention {
 		a.seen[0] = seenMark{job.MarkAt, job.Seq, 0, job.MarkTries}
 	}
-	if len(a.seen) == 0 {
+	if a.erase = job.Mark == pawl.Attention && lifecycle.Job.Ended(job.State); a.erase || len(a.seen) == 0 {
 		return nil
 	}
 	def, err := e.defs.get(ctx, job.Definition)

@@ -111,6 +111,7 @@ type Engine struct {
 	offers    offers
 	spoiled   spoiled
 	shelf     shelf
+	erasures  erasures
 	stops     *bell // rung when a running step may have been asked to stop
 	schema    *bell // rung when the schema may have been migrated
 

@@ -525,6 +525,9 @@ func (v *evaluator) evaluate(ctx context.Context, a *attendance, start bool) err
 	if err := a.prepare(ctx); err != nil || len(a.seen) == 0 {
 		return err
 	}
+	if a.erase {
+		return v.erase(ctx, a.job)
+	}
 	return v.e.committer.one(ctx, a)
 }
 

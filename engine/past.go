@@ -51,7 +51,11 @@ func (e *Engine) Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.Jo
 	if err := e.pastChildren(ctx, p); err != nil {
 		return nil, err
 	}
-	return v, e.pastSteps(ctx, p, trails[1])
+	if err := e.pastSteps(ctx, p, trails[1]); err != nil {
+		return nil, err
+	}
+	showWithheld(v, audit.WithheldBy(trails[0]))
+	return v, nil
 }
 
 // trails reads all entries of a job: its own, and those of its steps one step
@@ -127,7 +131,7 @@ func (p *past) job(own, rest []audit.Entry) {
 		case lifecycle.JobHalt, lifecycle.JobHooks:
 			ending = true
 		}
-		if lifecycle.Job.Ended(e.To) {
+		if lifecycle.Job.Ended(e.To) && e.From != e.To {
 			v.CompletedAt = pawl.Timestamp(e.At)
 		}
 		t := pawl.TransitionOf(e)
@@ -361,6 +365,9 @@ func failureIn(e *audit.Entry) *pawl.Failure {
 			return nil
 		}
 		return f
+	}
+	if e.Redacted() {
+		return pawl.Redacted()
 	}
 	var told struct {
 		Failure *pawl.Failure `json:"failure"`

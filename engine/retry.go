@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/workflow"
@@ -74,6 +75,13 @@ func (p *retry) prepare(ctx context.Context, r *Retry) (err error) {
 	if err := p.allowed(r); err != nil {
 		return err
 	}
+	by, err := p.e.withheld(ctx, p.old)
+	if err != nil {
+		return err
+	}
+	if by.Job() {
+		return &pawl.Error{Kind: pawl.Conflict, Message: "job " + p.old.ID.Public(pawl.JobPrefix) + " was redacted: its inputs are gone, which a new job needs", Hint: "submit the workflow anew"}
+	}
 	if p.inputs, err = p.bind(r.Set); err != nil {
 		return err
 	}
@@ -84,7 +92,7 @@ func (p *retry) prepare(ctx context.Context, r *Retry) (err error) {
 		return err
 	}
 	p.renew()
-	return p.reuse(ctx)
+	return p.reuse(ctx, by)
 }
 
 func (p *retry) renew() { p.id = p.e.NewID() }
@@ -156,7 +164,7 @@ func (p *retry) noStep(id string) error {
 }
 
 // reuse reads the results that the new job takes over.
-func (p *retry) reuse(ctx context.Context) error {
+func (p *retry) reuse(ctx context.Context, by *audit.Withheld) error {
 	again := rerun(p.def, folders{Rerun: p.from}.json())
 	var keys []pawl.StepKey
 	for n := 1; n <= len(p.def.Nodes); n++ {
@@ -167,11 +175,21 @@ func (p *retry) reuse(ctx context.Context) error {
 	bodies, err := p.e.store.Bodies(ctx, keys)
 	p.adopted = make(map[int]json.RawMessage)
 	for k, b := range bodies {
-		if b.State == lifecycle.StepComplete || b.State == lifecycle.StepResolvedManually {
+		taken := b.State == lifecycle.StepComplete || b.State == lifecycle.StepResolvedManually
+		if node := p.def.Node(k.Ord.Node()); by.Step(int64(k.Ord)) && (taken || node.Fans() && b.State != lifecycle.StepSkipped) { // of a fan-out, instances
+			return p.gone(node.ID)
+		}
+		if taken {
 			p.adopted[k.Ord.Node()] = orNull(b.Output)
 		}
 	}
 	return err
+}
+
+// gone refuses to take over what a redacted step had.
+func (p *retry) gone(step string) error {
+	return &pawl.Error{Kind: pawl.Conflict, Message: "step " + step + " of job " + p.old.ID.Public(pawl.JobPrefix) + " was redacted: its result is gone, which a new job would take over",
+		Hint: "run it again with --from " + step + ", or give its output with --resolve " + step + "=JSON"}
 }
 
 func (p *retry) weight() int {
@@ -186,8 +204,11 @@ func (p *retry) weight() int {
 func (p *retry) query(q *store.Query) { q.Jobs = append(q.Jobs, p.old.Key()) }
 
 func (p *retry) decide(t *tx) error {
-	if t.job(p.old.Key()) == nil {
+	switch old := t.job(p.old.Key()); {
+	case old == nil:
 		return pawl.Errorf(pawl.NotFound, "job %s was removed", p.old.ID.Public(pawl.JobPrefix))
+	case old.Seq != p.old.Seq:
+		return &pawl.Error{Kind: pawl.Conflict, Message: "job " + p.old.ID.Public(pawl.JobPrefix) + " was redacted at this moment", Hint: "try again"}
 	}
 	private := int64(0)
 	if p.private {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/workflow"
@@ -102,6 +103,7 @@ func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 		t.Entity = ""
 		v.StateHistory = append(v.StateHistory, t)
 	}
+	showWithheld(v, audit.WithheldBy(trail))
 	return v, err
 }
 
@@ -166,6 +168,7 @@ func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflo
 		CreatedAt: pawl.Timestamp(j.CreatedAt), UpdatedAt: pawl.Timestamp(j.UpdatedAt),
 		StartedAt: pawl.Timestamp(j.StartedAt), CompletedAt: pawl.Timestamp(j.CompletedAt),
 	}
+	v.Redacted = j.Inputs == nil && lifecycle.Job.Ended(j.State) // a list does not read the trail
 	if def != nil {
 		hash := def.Hash()
 		v.DefinitionHash = "sha256:" + hex.EncodeToString(hash[:])

@@ -23,7 +23,7 @@ func (q *inquiry) ended() pawl.Reason {
 		text += ": " + q.job.Error.Text()
 	}
 	r := q.reason(pawl.ReasonEnded, "%s", text)
-	if q.job.State != lifecycle.JobCompleted {
+	if q.job.State != lifecycle.JobCompleted && q.job.Inputs != nil { // or it was redacted
 		r.Hint = "pawl job retry " + q.id
 	}
 	return r
