@@ -226,10 +226,7 @@ func (s *secretive) readable() {
 	must(s.t, err)
 	_, err = s.engine.Why(ctx, s.job, "shaky")
 	must(s.t, err)
-	logs, err := s.engine.Logs(ctx, s.job, "")
-	if err != nil || len(logs) != 0 {
-		s.t.Errorf("logs %v, %v", logs, err)
-	}
+	must(s.t, noLogs(ctx, s.engine, s.job, ""))
 	history, err := s.engine.History(ctx, s.job)
 	must(s.t, err)
 	if text, _ := json.Marshal(history); !strings.Contains(string(text), `"redacted":true`) || strings.Contains(string(text), marker) {
@@ -277,9 +274,7 @@ func TestK6RedactStep(t *testing.T) {
 			if (v.Error.Class == "redacted") != (i >= 2) {
 				t.Errorf("after %s: %v", step, v.Error)
 			}
-			if logs, err := s.engine.Logs(ctx, id, step); err != nil || len(logs) != 0 {
-				t.Errorf("%s: logs %v, %v", step, logs, err)
-			}
+			must(t, noLogs(ctx, s.engine, id, step))
 			trail, err := s.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Step.Name, StepKey: pawl.StepKey{Job: id.Key(), Ord: ord}})
 			must(t, err)
 			for k := range trail {
@@ -661,4 +656,9 @@ func TestK6RedactIsSeenMeanwhile(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// noLogs returns an error if there are logs.
+func noLogs(ctx context.Context, e *engine.Engine, id pawl.ID, step string) error {
+	return e.Logs(ctx, id, step, func(l pawl.LogLine) error { return fmt.Errorf("step %s of the job has logs: %v", step, l) })
 }

@@ -30,17 +30,18 @@ func newAudit(a *app) *cobra.Command {
 const verifyLong = `Check the audit trail of all jobs, steps, workers and schedules, or of one job:
 that every row is a legal move, that none is missing, out of order or changed, and
 that it leads to what is stored; that inputs, outputs, errors and the data of signals
-are what its rows seal; and that no step of a job is missing, with all its rows, that
-was counted out. The first row that breaks is named, with exit code 1. What
-retention removed is told, and the anchors that say so are checked. Facts that were
-refused, as they came too late, are in no trail: they are counted.
+are what its rows seal, and missing only where a redaction of the job withholds them;
+and that no step of a job is missing, with all its rows, that was counted out. The
+first row that breaks is named, with exit code 1. What retention removed is told, and
+the anchors that say so are checked. Facts that were refused, as they came too late,
+are in no trail: they are counted.
 
 --file checks an exported trail without a database; - is standard input. It has no
-inputs, outputs and errors. A file cannot say what it never had: a job that has not
-ended, or that was left out as a whole, passes. Nor can a database, of a job that was
-removed from it with its steps and all of their rows, or of the last anchors: for
-that, compare with an export. Jobs that were made before the trail had seals
-are checked without.`
+inputs, outputs and errors, so that it cannot say whether they are withheld. A file
+cannot say what it never had: a job that has not ended, or that was left out as a
+whole, passes. Nor can a database, of a job that was removed from it with its steps
+and all of their rows, or of the last anchors: for that, compare with an export. Jobs
+that were made before the trail had seals are checked without.`
 
 func newAuditVerify(a *app) *cobra.Command {
 	form, file := formText, ""

@@ -19,7 +19,7 @@ func newJob(a *app) *cobra.Command {
 		Example: "  pawl job show 3f9a01\n  pawl job retry 3f9a01",
 	})
 	c.AddCommand(newJobShow(a), newJobHistory(a), newJobLogs(a), newJobWhy(a), newJobDiff(a), newJobCancel(a))
-	c.AddCommand(newJobPause(a), newJobResume(a), newJobRetry(a), newJobSignal(a), newJobMove(a))
+	c.AddCommand(newJobPause(a), newJobResume(a), newJobRetry(a), newJobSignal(a), newJobMove(a), newJobRedact(a))
 	return c
 }
 
@@ -97,6 +97,9 @@ func showJob(w io.Writer, v *pawl.JobView, f frame) error {
 		if fact[1] != "" {
 			fmt.Fprintf(w, "%-12s %s\n", fact[0], fact[1])
 		}
+	}
+	if v.Redacted {
+		fmt.Fprintf(w, "%-12s %s\n", "redacted", "inputs, output, error and metadata, and those of all steps")
 	}
 	if len(v.Output) == 0 || string(v.Output) == "null" {
 		return nil

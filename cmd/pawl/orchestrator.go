@@ -36,6 +36,7 @@ type orchestrator interface {
 	Approve(ctx context.Context, id pawl.ID, step string, form map[string]any, c pawl.Change) error
 	Reject(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
 	Signal(ctx context.Context, id pawl.ID, name string, data json.RawMessage, c pawl.Change) error
+	RedactJob(ctx context.Context, id pawl.ID, step string, c pawl.Change, each func(engine.Redaction)) (engine.Redaction, error)
 	Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error)
 
 	RegisterWorkflow(ctx context.Context, workspace string, canonical []byte, dir string, c pawl.Change) (v *pawl.Version, made bool, err error)
