@@ -271,6 +271,9 @@ func (e *Engine) committed(t *tx) {
 			e.freed(j) // others may have waited for its slots
 			marks, work = true, true
 		}
+		if ended && j.Schedule != 0 {
+			e.evaluator.ended(j.Schedule)
+		}
 		marks = e.marked(t, key, j.Mark, j.MarkAt) || marks
 		e.evaluator.due(j.DueAt)
 		marks = marks || e.soon(t, j.DueAt)

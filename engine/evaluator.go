@@ -37,11 +37,13 @@ type evaluator struct {
 
 	dueMu   sync.Mutex
 	nextDue int64 // microseconds; 0 is none
+	looking bool  // the next look is planned when this one is done with
 	dues    *bell
 
 	poolMu sync.Mutex
 	pools  map[int64]bool // that have free slots since they were looked at
 	fronts map[int64]front
+	lasts  map[int64]bool // schedules whose last job has perhaps ended
 	frees  *bell
 }
 
@@ -108,10 +110,30 @@ func (v *evaluator) due(at int64) {
 	if sooner {
 		v.nextDue = at
 	}
+	ring := sooner && !v.looking
 	v.dueMu.Unlock()
-	if sooner {
+	if ring {
 		v.dues.ring()
 	}
+}
+
+// beginLook gathers the deadlines that are told of from now on, which the look may not see.
+func (v *evaluator) beginLook() {
+	v.dueMu.Lock()
+	defer v.dueMu.Unlock()
+	v.looking, v.nextDue = true, 0
+}
+
+// endLook adds the next deadline that the look has seen, and returns the next of all; 0:
+// there is none.
+func (v *evaluator) endLook(seen int64) int64 {
+	v.dueMu.Lock()
+	defer v.dueMu.Unlock()
+	v.looking = false
+	if seen != 0 && (v.nextDue == 0 || seen < v.nextDue) {
+		v.nextDue = seen
+	}
+	return v.nextDue
 }
 
 // freed tells of a slot of a concurrency key. Looking for the jobs of that pool
@@ -121,6 +143,31 @@ func (v *evaluator) freed(pool int64) {
 	v.pools[pool] = true
 	v.poolMu.Unlock()
 	v.frees.ring()
+}
+
+// ended tells of the end of a job that a schedule has made: a time of it may wait.
+func (v *evaluator) ended(schedule int64) {
+	v.poolMu.Lock()
+	if v.lasts == nil {
+		v.lasts = make(map[int64]bool)
+	}
+	v.lasts[schedule] = true
+	v.poolMu.Unlock()
+	v.frees.ring()
+}
+
+// tickEnded has schedules go on whose last job has ended. One that fails is due within a
+// second anyway.
+func (v *evaluator) tickEnded(ctx context.Context) {
+	v.poolMu.Lock()
+	schedules := v.lasts
+	v.lasts = nil
+	v.poolMu.Unlock()
+	for key := range schedules {
+		if err := v.e.lastEnded(ctx, key); err != nil && ctx.Err() == nil {
+			v.e.log.Warn("a schedule could not go on after its job; it is tried again", "schedule", key, "error", err)
+		}
+	}
 }
 
 // perPool is how many jobs are tried at once when slots of a pool have become free.
@@ -137,7 +184,8 @@ type front struct {
 }
 
 // passOn is all that a passive engine evaluates: who takes the slots that its own
-// commits have freed. No other process knows of them.
+// commits have freed, and the schedules whose jobs they have ended. No other process knows
+// of them.
 func (v *evaluator) passOn(ctx context.Context, r *rounds) {
 	for {
 		select {
@@ -146,6 +194,7 @@ func (v *evaluator) passOn(ctx context.Context, r *rounds) {
 		case <-v.frees.c:
 		}
 		r.begin()
+		v.tickEnded(ctx)
 		for _, job := range v.waitFreed(ctx) {
 			if err := v.startJob(ctx, job); err != nil && ctx.Err() == nil {
 				v.e.log.Warn("a job could not take a slot that has become free; a server will look", "job", job, "error", err)
@@ -313,6 +362,7 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 		case <-v.dues.c:
 		case <-v.frees.c:
 			v.startFreed(ctx)
+			v.tickEnded(ctx)
 			continue
 		case <-poll.C:
 		}
@@ -325,9 +375,11 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 			dead = begun.Add(v.pace())
 		}
 		wait := v.pace()
+		v.beginLook()
 		agenda, err := v.e.store.Look(ctx, q)
 		answered := time.Now()
 		if err != nil {
+			v.endLook(0)
 			judge.Failed(begun)
 			dead, wait = answered.Add(askAgain), askAgain
 			if ctx.Err() == nil && !failing {
@@ -385,12 +437,9 @@ const minPause = 5 * time.Millisecond
 // until returns when to look again: at once if more is due and the queue is short, else
 // at the next deadline or mark, when one that failed is tried again, or at the next poll.
 func (v *evaluator) until(a *store.Agenda, again time.Duration, more bool) time.Duration {
-	v.dueMu.Lock()
-	defer v.dueMu.Unlock()
-	v.nextDue = a.NextDue
 	wait := min(v.pace(), again)
-	if a.NextDue > 0 {
-		wait = min(wait, time.Duration(a.NextDue-a.Now)*time.Microsecond)
+	if due := v.endLook(a.NextDue); due > 0 {
+		wait = min(wait, time.Duration(due-a.Now)*time.Microsecond)
 	}
 	if more && !v.busy() {
 		wait = 0

@@ -254,6 +254,45 @@ func TestDeadlinesThatFailAreNotTriedWithoutPause(t *testing.T) { // K8
 	}
 }
 
+// TestADeadlineIsNotForgotten: one that a commit sets while a look is under way, or what it
+// has found is dealt with, is what the next look is planned for, though another one was
+// to come before it when that began.
+func TestADeadlineIsNotForgotten(t *testing.T) { // K8
+	t.Parallel()
+	e, _ := interposedEngine(t)
+	v := e.evaluator
+	const now = int64(1_000_000)
+	for name, tt := range map[string]struct{ before, meanwhile, seen, want int64 }{
+		"none":                     {0, 0, 0, 0},
+		"seen":                     {0, 0, now + 500_000, now + 500_000},
+		"meanwhile":                {now - 10, now + 400_000, 0, now + 400_000},
+		"meanwhile, before others": {now - 10, now + 400_000, now + 500_000, now + 400_000},
+		"meanwhile, after others":  {now - 10, now + 600_000, now + 500_000, now + 500_000},
+		"passed already":           {0, now - 5, 0, now - 5},
+	} {
+		v.nextDue = tt.before
+		v.beginLook()
+		v.due(tt.meanwhile)
+		if len(v.dues.c) != 0 {
+			t.Errorf("%s: a look is asked for before this one is over", name)
+		}
+		want := min(v.pace(), time.Hour)
+		if tt.want != 0 {
+			want = max(minPause, min(want, time.Duration(tt.want-now)*time.Microsecond))
+		}
+		if wait := v.until(&store.Agenda{Now: now, NextDue: tt.seen}, time.Hour, false); wait != want {
+			t.Errorf("%s: the next look is in %s; want %s", name, wait, want)
+		}
+		if v.due(now + 1); tt.want > now && len(v.dues.c) == 0 {
+			t.Errorf("%s: a sooner deadline asks for no look", name)
+		}
+		select {
+		case <-v.dues.c:
+		default:
+		}
+	}
+}
+
 // TestAnUnknownOutcomeIsSettled: settling goes on for as long as the database is
 // away: a claim that had been committed, and was given up, would be nobody's
 // while its worker lives. The closing of the engine ends it.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/pawl-dev/pawl"
@@ -67,8 +68,9 @@ func (m *mold) bear(t *tx, s *pawl.Schedule, b *birth, due int64, note workflow.
 // nothing, since the deadline still stands for the next look.
 type tick struct {
 	mold
-	due  store.Due
-	cron *schedule.Cron
+	due   store.Due
+	cron  *schedule.Cron
+	ended bool // its last job has ended, whatever the time
 }
 
 func (e *Engine) tick(ctx context.Context, due store.Due) (*tick, error) {
@@ -82,6 +84,23 @@ func (e *Engine) tick(ctx context.Context, due store.Due) (*tick, error) {
 	}
 	m, err := e.mold(ctx, s)
 	return &tick{mold: m, due: due, cron: cron}, err
+}
+
+// lastEnded has a schedule looked at whose last job has ended, if a time waits for that.
+func (e *Engine) lastEnded(ctx context.Context, key int64) error {
+	s, err := e.store.Schedule(ctx, key)
+	if errors.Is(err, store.ErrNotFound) || err == nil && s.Waiting == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	k, err := e.tick(ctx, store.Due{EntityKey: store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: key}}})
+	if err != nil {
+		return err
+	}
+	k.ended = true
+	return e.committer.one(ctx, k)
 }
 
 func (k *tick) weight() int {
@@ -104,7 +123,7 @@ func (k *tick) query(q *store.Query) {
 
 func (k *tick) decide(t *tx) error {
 	s := t.schedule(k.due.Job)
-	if s == nil || s.Seq != k.seen.Seq || s.State != lifecycle.ScheduleActive || !stands(&s.Record, k.due, t.now) {
+	if s == nil || s.Seq != k.seen.Seq || s.State != lifecycle.ScheduleActive || !k.ended && !stands(&s.Record, k.due, t.now) {
 		return nil
 	}
 	running := ""

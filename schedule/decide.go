@@ -44,7 +44,7 @@ type Act struct {
 // Decide answers what to do with the schedule s, whose times are those of c, at
 // now, in microseconds. Whether the job s.LastJob runs is the caller's to know:
 // running is its public id if it does, else "". Nothing is to be done before
-// s.DueAt.
+// s.DueAt, unless a time waits and the job has ended.
 //
 // Times are looked at oldest first. One counts if it is at most s.CatchUp ago;
 // the newest also if it is less than Grace ago. Others were missed, and are
@@ -60,7 +60,7 @@ func Decide(s *pawl.Schedule, c *Cron, now int64, running string) Decision {
 		c:        c, now: now, overlap: s.Overlap, running: running != "",
 		last: fmt.Sprintf("the job of %s (%s)", stamp(s.Due), running),
 	}
-	if now < s.DueAt {
+	if now < s.DueAt && (s.Waiting == 0 || d.running) {
 		return d.Decision
 	}
 	first := s.DueAt
