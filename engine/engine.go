@@ -220,11 +220,11 @@ func (e *Engine) hint(t store.Topic) {
 	e.watches.ringAll()
 }
 
-// Stops answers a bell that rings when a running step may have been asked to stop
+// Stops returns a bell that rings when a running step may have been asked to stop
 // or a worker was ended. Beats are the slow poll beside it.
 func (e *Engine) Stops() <-chan struct{} { return e.stops.c }
 
-// Migrated answers a bell that rings when the schema may have been migrated.
+// Migrated returns a bell that rings when the schema may have been migrated.
 func (e *Engine) Migrated() <-chan struct{} { return e.schema.c }
 
 // A bell rings until it is heard; ringing twice before that is ringing once.
@@ -239,7 +239,7 @@ func (b *bell) ring() {
 	}
 }
 
-// begin answers a transaction, which committed ends.
+// begin returns a transaction, which committed ends.
 func (e *Engine) begin(q *store.Query, f *store.Facts) *tx {
 	t := newTx(q, f)
 	l := e.shelf.take()
@@ -347,7 +347,7 @@ func (e *Engine) freed(j *pawl.Job) {
 	}
 }
 
-// unclaimed answers how many steps the transaction has left in the queue.
+// unclaimed returns how many steps the transaction has left in the queue.
 func (e *Engine) unclaimed(t *tx) (n int) {
 	for _, k := range t.enqueued {
 		if s := t.steps[k]; s != nil && s.record.State == "enqueued" {

@@ -381,7 +381,7 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 		if err != nil {
 			v.endLook(0)
 			judge.Failed(begun)
-			dead, wait = answered.Add(askAgain), askAgain
+			dead, wait = answered.Add(failedLook), failedLook
 			if ctx.Err() == nil && !failing {
 				v.e.log.Warn("looking for work failed; it is tried again", "error", err)
 			}
@@ -402,9 +402,9 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 	}
 }
 
-// askAgain is how long a failed look is left alone: whether the database is away for
-// long is to be known.
-const askAgain = 200 * time.Millisecond
+// failedLook is how long the database is left alone after a look that has failed: less than
+// a poll, so that it is known soon whether it is back.
+const failedLook = 200 * time.Millisecond
 
 // pace is how long the database is left alone when nothing is to be done.
 func (v *evaluator) pace() time.Duration {
@@ -512,7 +512,7 @@ func (v *evaluator) fire(ctx context.Context, due []store.Due) time.Duration {
 	return again
 }
 
-// deadline answers the command that applies a deadline. A panic in a managed engine
+// deadline returns the command that applies a deadline. A panic in a managed engine
 // is an error of that deadline.
 func (v *evaluator) deadline(ctx context.Context, d store.Due) (cmd command, err error) {
 	if v.e.cfg.Managed {

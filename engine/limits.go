@@ -194,7 +194,7 @@ func poolOf(q *pawl.Quota) store.Pool {
 	return depthPool(q.Workspace, depth)
 }
 
-// jobPools answers the pools of which a job takes slots when it starts, how many
+// jobPools returns the pools of which a job takes slots when it starts, how many
 // it takes, and how many there are. Of the quota of its depth it takes as many as
 // it has workers; where its workflow does not say how many, at most what there is.
 func (e *Engine) jobPools(q *quotas, j *pawl.Job, def *workflow.Definition) []demand {
@@ -218,7 +218,7 @@ type demand struct {
 	takes, slots int
 }
 
-// queuesOf answers the queues that a worker serves, by route.
+// queuesOf returns the queues that a worker serves, by route.
 func queuesOf(w *pawl.Worker) map[int64]string {
 	queues := make(map[int64]string, len(w.Routes))
 	for i, r := range w.Routes {
@@ -232,7 +232,7 @@ func queuesOf(w *pawl.Worker) map[int64]string {
 	return queues
 }
 
-// open answers the routes of a worker without those of full queues, and the
+// open returns the routes of a worker without those of full queues, and the
 // pools of its limited queues.
 func (e *Engine) open(ctx context.Context, w *pawl.Worker, q *quotas) (routes []int64, pools []store.Pool, err error) {
 	if q.none() {

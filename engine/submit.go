@@ -51,7 +51,7 @@ func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Su
 	return answers, nil
 }
 
-// share answers how many of the commands go into one commit, at least one.
+// share returns how many of the commands go into one commit, at least one.
 func share(cmds []command) int {
 	weight := 0
 	for i, cmd := range cmds {
@@ -80,7 +80,7 @@ type submit struct {
 	replayed bool
 }
 
-// newSubmit answers the command for a submission. def is a definition that may be its,
+// newSubmit returns the command for a submission. def is a definition that may be its,
 // or nil.
 func (e *Engine) newSubmit(sub *pawl.Submission, def *workflow.Definition) (s *submit, err error) {
 	if def == nil || !bytes.Equal(sub.Definition, def.Canonical()) {
@@ -193,7 +193,7 @@ func (s *submit) make(t *tx, route int64) error {
 	return nil
 }
 
-// replay answers from what is stored under the request's key.
+// replay returns from what is stored under the request's key.
 func (s *submit) replay(t *tx) (done bool, err error) {
 	body, done, err := t.replay(s.key, s.hash)
 	if done {

@@ -36,7 +36,7 @@ func (e *Engine) mold(ctx context.Context, s *pawl.Schedule) (mold, error) {
 	return m, err
 }
 
-// birth answers the job of a due time, or why there can be none.
+// birth returns the job of a due time, or why there can be none.
 func (m *mold) birth(s *pawl.Schedule, due int64) (*birth, error) {
 	if m.why != nil {
 		return nil, m.why

@@ -70,7 +70,7 @@ func (e *Engine) list(ctx context.Context, filter store.JobFilter, f func(*pawl.
 	return nil
 }
 
-// Job answers a job with its steps and its own history.
+// Job returns a job with its steps and its own history.
 func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 	j, err := e.find(ctx, id)
 	if err != nil {
@@ -149,7 +149,7 @@ func (e *Engine) whole(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workfl
 	return e.view(ctx, j)
 }
 
-// view answers what a list says of a job, and its definition; nil if that cannot
+// view returns what a list says of a job, and its definition; nil if that cannot
 // be read, which must not hide the other jobs of the list.
 func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
 	def, err := e.defs.get(ctx, j.Definition)
@@ -248,7 +248,7 @@ func stepView(j *pawl.Job, def *workflow.Definition, s *pawl.Step, worker string
 	return v
 }
 
-// History answers the trail of a job and of all its steps in the order of time,
+// History returns the trail of a job and of all its steps in the order of time,
 // with the facts that were refused.
 func (e *Engine) History(ctx context.Context, id pawl.ID) ([]pawl.Transition, error) {
 	j, err := e.find(ctx, id)
@@ -322,7 +322,7 @@ func (e *Engine) Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.
 // logPage is how many pieces of a log are read at once.
 const logPage = 500
 
-// Definition answers the definition that a job is pinned to.
+// Definition returns the definition that a job is pinned to.
 func (e *Engine) Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error) {
 	j, err := e.find(ctx, id)
 	if err != nil {

@@ -234,7 +234,7 @@ func hookScope(s *workflow.Scope, j *pawl.Job) {
 	}
 }
 
-// reusable answers the output that an instance has in the job that its own one
+// reusable returns the output that an instance has in the job that its own one
 // continues, if that is to be used; else nil.
 func (e *Engine) reusable(ctx context.Context, job int64, def *workflow.Definition, ord pawl.Ord, scope *workflow.Scope) (json.RawMessage, error) {
 	if ord.Instance() == 0 {
@@ -263,7 +263,7 @@ func (e *Engine) reusable(ctx context.Context, job int64, def *workflow.Definiti
 	return orNull(bodies[k].Output), nil
 }
 
-// rerun answers the nodes that a job does not take from the one it continues:
+// rerun returns the nodes that a job does not take from the one it continues:
 // those named, and all that depend on them.
 func rerun(def *workflow.Definition, metadata json.RawMessage) map[int]bool {
 	var f folders

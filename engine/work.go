@@ -115,7 +115,7 @@ type Exchange struct {
 	Queued  int  // of the free slots, those for which the queue goes before what this commit enqueues
 }
 
-// Portion answers how many of the reports one visit takes, at least one if there
+// Portion returns how many of the reports one visit takes, at least one if there
 // are any: all of them, unless their outputs are large.
 func Portion(reports []Report) int {
 	weight := 0
@@ -204,7 +204,7 @@ type report struct {
 	taken bool      // it completed a node, whose output others may need
 }
 
-// newReport answers the command for a report. Metadata of a failure that is not
+// newReport returns the command for a report. Metadata of a failure that is not
 // JSON could not be stored, and is left out.
 func (e *Engine) newReport(r *Report) *report {
 	if f := r.Failure; f != nil && len(f.Metadata) > 0 && !json.Valid(f.Metadata) {
@@ -267,7 +267,7 @@ func (r *report) apply(t *tx, s *pawl.Step, blind bool) error {
 	return d.Refill()
 }
 
-// stale answers why the report comes too late, or "".
+// stale returns why the report comes too late, or "".
 func (r *report) stale(s *pawl.Step) string {
 	switch {
 	case s.Claims != r.r.Claim:

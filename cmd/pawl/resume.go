@@ -51,7 +51,7 @@ func (r *resumption) private(ctx context.Context, f func(*pawl.Job) (found bool,
 	}
 }
 
-// newest answers the newest job that the file and the inputs continue.
+// newest returns the newest job that the file and the inputs continue.
 func (r *resumption) newest(ctx context.Context) (pawl.ID, error) {
 	inputs, err := r.inputs.of(r.def)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *resumption) newest(ctx context.Context) (pawl.ID, error) {
 	return pawl.ID{}, r.nothing(newest, closest, inputs)
 }
 
-// named answers the job of --resume=JOB, if the file and the inputs are still
+// named returns the job of --resume=JOB, if the file and the inputs are still
 // those that it was made of.
 func (r *resumption) named(ctx context.Context, text string) (pawl.ID, error) {
 	id, err := r.app.jobOf(ctx, r.ledger.engine, text)

@@ -35,7 +35,7 @@ func (r *reading) queuePools(p *pipe) {
 	p.add(countPools, slotsInto(r.Pools), k, n)
 }
 
-// Usage answers the slots of the pools that are taken.
+// Usage returns the slots of the pools that are taken.
 func (db *DB) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int, error) {
 	taken := map[store.Pool]int{}
 	kinds, keys := poolColumns(pools)

@@ -41,7 +41,7 @@ func (r *reading) pools(q *store.Query) (err error) {
 	return err
 }
 
-// Usage answers the slots of the pools that are taken.
+// Usage returns the slots of the pools that are taken.
 func (db *DB) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int, error) {
 	var counts map[store.Pool]int
 	err := db.read(ctx, "count slots", func(c *conn) (err error) {
