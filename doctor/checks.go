@@ -70,6 +70,16 @@ var Checks = []Check{
 		Means: "While it holds entries of a day, no partition can be made for that day. They are read and verified as all others.", Cure: "check the clocks of the machines that submit jobs; nothing is lost as it is",
 	},
 	{
+		Name: "running", Store: "postgres", What: "whether queries can find all that has not ended: what waits by its line, and what runs by the table running", Healthy: "what has not ended can be found",
+		Rule:  "problem for each job and step that cannot",
+		Means: "It is claimed by nobody, or is not released when its worker dies, or is missing in lists. That is a fault of Pawl, or somebody has changed the tables: please report it.", Cure: "the statement that is given puts it where it belongs",
+	},
+	{
+		Name: "audit_doubles", What: "whether an entry of a job's or a step's trail is stored more than once: newest jobs first, as far as it comes in 5 s", Healthy: "no entry stands twice",
+		Rule:  "problem for each",
+		Means: "Somebody has changed the trail, or the database was put together from two. What is older than what was looked at, pawl audit verify checks.", Cure: "pawl audit verify JOB says what is wrong with the trail; restore it from a backup",
+	},
+	{
 		Name: "journal_mode", Store: "sqlite", What: "the journal mode of the file", Healthy: "journal_mode is wal", Rule: "problem if it is not wal",
 		Means: "Readers and writers wait for each other. A file system that has no shared memory cannot do it.", Cure: "move the file to a local disk; any pawl command sets it to wal again",
 	},

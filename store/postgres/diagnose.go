@@ -82,6 +82,8 @@ func (d *diagnosis) all() error {
 		d.check("dead_rows", d.deadRows)
 		d.check("audit_partitions", d.partitions)
 		d.check("audit_rest", d.rest)
+		d.check("running", d.running)
+		d.check("audit_doubles", d.doubles)
 	}
 	return nil
 }

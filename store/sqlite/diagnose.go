@@ -73,6 +73,7 @@ func (d *diagnosis) all(integrity time.Duration) error {
 	d.check("readers", d.readers)
 	if current.Current == newest() {
 		d.check("schema", d.catalog)
+		d.check("audit_doubles", d.doubles)
 	}
 	if integrity > 0 {
 		d.check("integrity", func() error { return d.integrity(integrity) })
