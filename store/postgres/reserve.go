@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+)
+
+// A reservation is what a transaction waits for.
+type reservation struct {
+	jobs    []int64
+	granted chan struct{} // closed when they are reserved
+}
+
+// reserve waits until no transaction of this handle is at the jobs: two at once
+// would only outdate each other. Who comes first is first.
+func (c *rowCache) reserve(ctx context.Context, jobs []int64) error {
+	w := c.enqueue(jobs)
+	if w == nil {
+		return nil
+	}
+	select {
+	case <-w.granted:
+		return nil
+	case <-ctx.Done():
+		c.leave(w)
+		return ctx.Err()
+	}
+}
+
+// enqueue answers nil if nobody is in the way of the jobs.
+func (c *rowCache) enqueue(jobs []int64) *reservation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy == nil {
+		c.busy = make(map[int64]bool)
+	}
+	if len(c.waiting) == 0 && !c.anyBusy(jobs) {
+		c.occupy(jobs)
+		return nil
+	}
+	w := &reservation{jobs: jobs, granted: make(chan struct{})}
+	c.waiting = append(c.waiting, w)
+	c.admit()
+	return w
+}
+
+func (c *rowCache) anyBusy(jobs []int64) bool {
+	return slices.ContainsFunc(jobs, func(j int64) bool { return c.busy[j] })
+}
+
+func (c *rowCache) occupy(jobs []int64) {
+	for _, j := range jobs {
+		c.busy[j] = true
+	}
+}
+
+// admit grants what neither is busy nor wanted by one who came before. The lock is
+// held.
+func (c *rowCache) admit() {
+	wanted := make(map[int64]bool)
+	c.waiting = slices.DeleteFunc(c.waiting, func(w *reservation) bool {
+		if c.anyBusy(w.jobs) || slices.ContainsFunc(w.jobs, func(j int64) bool { return wanted[j] }) {
+			for _, j := range w.jobs {
+				wanted[j] = true
+			}
+			return false
+		}
+		c.occupy(w.jobs)
+		close(w.granted)
+		return true
+	})
+}
+
+// leave gives up waiting, or what was granted at this very moment.
+func (c *rowCache) leave(w *reservation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.waiting, w); i >= 0 {
+		c.waiting = slices.Delete(c.waiting, i, i+1)
+		c.admit()
+		return
+	}
+	c.vacate(w.jobs)
+}
+
+func (c *rowCache) release(jobs []int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.vacate(jobs)
+}
+
+func (c *rowCache) vacate(jobs []int64) {
+	for _, j := range jobs {
+		delete(c.busy, j)
+	}
+	if len(c.waiting) > 0 {
+		c.admit()
+	}
+}
