@@ -185,6 +185,16 @@ func TestK6TamperedRows(t *testing.T) {
 		for name, e := range entities {
 			l.rows(name, e[0], e[1])
 		}
+		for what, where := range map[string]string{
+			"job": fmt.Sprint("id = ", key), "worker": fmt.Sprint("id = ", l.worker), "schedule": fmt.Sprint("id = ", l.schedule),
+			"step": of(key, l.ords["tidy"]), "instance": of(key, l.ords["each[2]"]),
+		} {
+			table := what
+			if what == "instance" {
+				table = "step"
+			}
+			l.tampered("the record of a "+what+" removed", "", "delete from "+table+" where "+where)
+		}
 	})
 }
 
