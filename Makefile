@@ -55,6 +55,7 @@ generate: ## write the generated documents anew
 
 verify: ## the long property tests: a million decisions, fuzzing, all the random jobs and kills that `make test` has fewer of
 	$(WITH_POSTGRES) $(GO) test ./engine ./cmd/pawl -run 'Random|TenThousand|WideFanOut|Killed' -timeout 60m
+	$(WITH_POSTGRES) $(GO) test ./engine -run InstancesVerify -instances 100000 -timeout 60m
 	$(WITH_POSTGRES) $(GO) test ./engine -run ManyThatWait -waiting 1000000 -timeout 60m
 	$(GO) test ./workflow -run Twin -twin.cases 1000000 -timeout 60m
 	$(GO) test ./supervisor -run RandomSchedules -schedule.cases 1000000 -timeout 180m

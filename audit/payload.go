@@ -90,8 +90,8 @@ func (e *Entry) payloadFault(format string, args ...any) *Fault {
 	return &Fault{Entity: e.Entity, Sequence: e.Sequence, Code: FaultPayload, Message: fmt.Sprintf(format, args...)}
 }
 
-// VerifyData checks the data of the signals of a job against its trail: data are those
-// that are stored, by the sequence of the entry that tells of them. Signals that are
+// VerifyData checks the data of the signals of a job against its trail, or a part of it:
+// data are those that are stored, by the sequence of the entry that tells of them. Signals that are
 // older than seals are not checked. What is covered may be missing, as in [VerifyPayload].
 func VerifyData(entries []Entry, data map[int64][]byte, covered func(*Entry) bool) *Fault {
 	for i := range entries {
@@ -114,7 +114,7 @@ func VerifyData(entries []Entry, data map[int64][]byte, covered func(*Entry) boo
 		}
 	}
 	for _, seq := range slices.Sorted(maps.Keys(data)) {
-		if seq < 1 || seq > int64(len(entries)) {
+		if len(entries) > 0 && (seq < entries[0].Sequence || seq > entries[len(entries)-1].Sequence) {
 			return entries[len(entries)-1].payloadFault("there is a signal of an entry %d, which is not there", seq)
 		}
 	}

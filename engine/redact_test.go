@@ -283,7 +283,7 @@ func TestK6RedactStep(t *testing.T) {
 				}
 			}
 		}
-		data, err := s.store.SignalData(ctx, id.Key())
+		data, _, err := s.store.SignalData(ctx, id.Key(), 0)
 		must(t, err)
 		gone := 0
 		for _, d := range data {

@@ -437,11 +437,13 @@ type Views interface {
 	// Unavailable.
 	Trails(ctx context.Context, job int64, f func(TrailOf) error) error
 	// Payloads reads what records have that their trails seal: of jobs, steps or
-	// schedules, of those that exist.
-	Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (map[pawl.StepKey]Payload, error)
-	// SignalData reads the data of all signals of a job, by the sequence of the entry
-	// that tells of each.
-	SignalData(ctx context.Context, job int64) (map[int64][]byte, error)
+	// schedules, of those that exist. It begins with the first key, stops behind the one
+	// with which there are PayloadPageBytes, and returns how many keys it went through.
+	Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (found map[pawl.StepKey]Payload, through int, err error)
+	// SignalData reads the data of signals of a job, by the sequence of the entry that
+	// tells of each: of those after an entry, until there are PayloadPageBytes. It
+	// reports whether there may be more.
+	SignalData(ctx context.Context, job, after int64) (data map[int64][]byte, more bool, err error)
 	// Refusals reads the refused facts of a job, by time; Refused counts those of a
 	// job, or of all if it is 0.
 	Refusals(ctx context.Context, job int64) ([]pawl.Refusal, error)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
@@ -20,8 +21,19 @@ type Payload struct {
 	Owed   *pawl.Owed
 }
 
-// payloadPage bounds the records whose bodies are in memory at once.
-const payloadPage = 32
+// Size returns how long the bodies are together.
+func (p *Payload) Size() (n int) {
+	for _, b := range p.Bodies {
+		n += len(b)
+	}
+	return n
+}
+
+// Bounds of the payload that is in memory at once. A record has up to some MiB.
+const (
+	payloadPage      = 32 // records
+	PayloadPageBytes = 4 << 20
+)
 
 // settleTries bounds how often a record that goes on meanwhile is read again.
 const settleTries = 10
@@ -38,6 +50,7 @@ type Verifier struct {
 	by    *audit.Withheld // its own trail
 	trees audit.Trees
 	page  []taken
+	bytes int // of its entries, roughly
 }
 
 // A taken is a trail, and what its job withholds; nil is nothing.
@@ -84,7 +97,11 @@ func (v *Verifier) Take(ctx context.Context, t TrailOf) (*audit.Fault, error) {
 	if t.Kind == lifecycle.Worker.Name {
 		return nil, nil // nothing of it is sealed
 	}
-	if v.page = append(v.page, taken{t, v.withheld(&t)}); len(v.page) < payloadPage {
+	v.page = append(v.page, taken{t, v.withheld(&t)})
+	for i := range t.Entries {
+		v.bytes += TrailBytes(&t.Entries[i])
+	}
+	if len(v.page) < payloadPage && v.bytes < TrailPageBytes {
 		return nil, nil
 	}
 	return v.payload(ctx)
@@ -109,25 +126,28 @@ func (v *Verifier) End(ctx context.Context) (*audit.Fault, error) {
 
 // payload checks what the records of the page have.
 func (v *Verifier) payload(ctx context.Context) (*audit.Fault, error) {
-	keys := map[string][]pawl.StepKey{}
-	for _, t := range v.page {
-		keys[t.Kind] = append(keys[t.Kind], t.StepKey)
-	}
-	stored := map[string]map[pawl.StepKey]Payload{}
-	for kind, list := range keys {
-		var err error
-		if stored[kind], err = v.Views.Payloads(ctx, kind, list); err != nil {
+	page := v.page
+	v.page, v.bytes = v.page[:0], 0
+	for len(page) > 0 {
+		n := 1
+		for n < len(page) && page[n].Kind == page[0].Kind {
+			n++
+		}
+		keys := make([]pawl.StepKey, n)
+		for i := range keys {
+			keys[i] = page[i].StepKey
+		}
+		stored, through, err := v.Views.Payloads(ctx, page[0].Kind, keys)
+		if err != nil {
 			return nil, err
 		}
-	}
-	page := v.page
-	v.page = v.page[:0]
-	for i := range page {
-		t := &page[i]
-		p, ok := stored[t.Kind][t.StepKey]
-		if f, err := v.match(ctx, t, p, ok); f != nil || err != nil {
-			return f, err
+		for i := range page[:through] {
+			p, ok := stored[keys[i]]
+			if f, err := v.match(ctx, &page[i], p, ok); f != nil || err != nil {
+				return f, err
+			}
 		}
+		page = page[through:]
 	}
 	return nil, nil
 }
@@ -162,7 +182,7 @@ func (v *Verifier) match(ctx context.Context, t *taken, p Payload, ok bool) (*au
 		if t.Kind == lifecycle.Job.Name {
 			t.by = audit.WithheldBy(trail)
 		}
-		stored, err := v.Views.Payloads(ctx, t.Kind, []pawl.StepKey{t.StepKey})
+		stored, _, err := v.Views.Payloads(ctx, t.Kind, []pawl.StepKey{t.StepKey})
 		if err != nil {
 			return nil, err
 		}
@@ -181,13 +201,24 @@ func (v *Verifier) signals(ctx context.Context, t *taken) (*audit.Fault, error) 
 	if !told {
 		return nil, nil
 	}
-	data, err := v.Views.SignalData(ctx, t.Job)
-	if err != nil {
-		return nil, err
+	for rest := t.Entries; len(rest) > 0; {
+		data, more, err := v.Views.SignalData(ctx, t.Job, rest[0].Sequence-1)
+		if err != nil {
+			return nil, err
+		}
+		part := rest
+		if more {
+			n := slices.Max(slices.Collect(maps.Keys(data))) - rest[0].Sequence + 1
+			part = rest[:min(n, int64(len(rest)))]
+		}
+		// It may have heard of more since.
+		maps.DeleteFunc(data, func(seq int64, _ []byte) bool { return seq > int64(len(t.Entries)) })
+		if f := audit.VerifyData(part, data, t.covers); f != nil {
+			return f, nil
+		}
+		rest = rest[len(part):]
 	}
-	// It may have heard of more since.
-	maps.DeleteFunc(data, func(seq int64, _ []byte) bool { return seq > int64(len(t.Entries)) })
-	return audit.VerifyData(t.Entries, data, t.covers), nil
+	return nil, nil
 }
 
 // withheld returns what the job of a trail withholds, or nil.

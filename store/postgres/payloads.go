@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl"
@@ -9,7 +10,7 @@ import (
 )
 
 // Payloads reads what the trails of records seal; see store.Views.
-func (db *DB) Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (map[pawl.StepKey]store.Payload, error) {
+func (db *DB) Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (found map[pawl.StepKey]store.Payload, through int, err error) {
 	list := store.PayloadColumns(kind)
 	key, join, tree := "id, 0::bigint", "id = u.a", "tree"
 	switch kind {
@@ -19,13 +20,17 @@ func (db *DB) Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (m
 		tree = "null::bytea"
 	}
 	sql := "select " + key + ", seq, " + tree + ", " + strings.Join(list, ", ") +
-		" from unnest($1::bigint[], $2::bigint[]) u(a, b) join " + kind + " on " + join
+		" from unnest($1::bigint[], $2::bigint[]) with ordinality u(a, b, n) join " + kind + " on " + join + " order by u.n"
 	jobs, ords := make([]int64, len(keys)), make([]int64, len(keys))
 	for i, k := range keys {
 		jobs[i], ords[i] = k.Job, int64(k.Ord)
 	}
-	found := make(map[pawl.StepKey]store.Payload, len(keys))
-	err := db.query(ctx, "read payload", sql, func(c *cursor) {
+	found, through = make(map[pawl.StepKey]store.Payload, len(keys)), len(keys)
+	bytes := 0
+	err = db.query(ctx, "read payload", sql, func(c *cursor) {
+		if through < len(keys) {
+			return
+		}
 		k := pawl.StepKey{Job: c.num(), Ord: pawl.Ord(c.num())}
 		p := store.Payload{Seq: c.num(), Bodies: make(map[string][]byte, len(list))}
 		tree, err := store.DecodeTree(c.next())
@@ -39,8 +44,11 @@ func (db *DB) Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (m
 			p.Bodies[name] = c.body()
 		}
 		found[k] = p
+		if bytes += p.Size(); bytes >= store.PayloadPageBytes {
+			through = slices.Index(keys, k) + 1
+		}
 	}, jobs, ords)
-	return found, err
+	return found, through, err
 }
 
 // Refused counts refused facts; see store.Views.
@@ -49,12 +57,17 @@ func (db *DB) Refused(ctx context.Context, job int64) (n int64, err error) {
 	return n, err
 }
 
-// SignalData reads the data of all signals of a job; see store.Views.
-func (db *DB) SignalData(ctx context.Context, job int64) (map[int64][]byte, error) {
-	data := make(map[int64][]byte)
-	err := db.query(ctx, "read the data of signals", "select seq, data from signal where job = $1", func(c *cursor) {
-		seq := c.num()
-		data[seq] = c.body()
-	}, job)
-	return data, err
+// SignalData reads the data of signals of a job; see store.Views.
+func (db *DB) SignalData(ctx context.Context, job, after int64) (data map[int64][]byte, more bool, err error) {
+	data = make(map[int64][]byte)
+	bytes := 0
+	err = db.query(ctx, "read the data of signals", "select seq, data from signal where job = $1 and seq > $2 order by seq", func(c *cursor) {
+		if more = bytes >= store.PayloadPageBytes; more {
+			return
+		}
+		seq, body := c.num(), c.body()
+		data[seq] = body
+		bytes += len(body)
+	}, job, after)
+	return data, more, err
 }

@@ -14,10 +14,15 @@ var payloads = map[string]statement{
 }
 
 // Payloads reads what the trails of records seal; see store.Views.
-func (db *DB) Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (map[pawl.StepKey]store.Payload, error) {
-	found := make(map[pawl.StepKey]store.Payload, len(keys))
-	err := db.read(ctx, "read payload", func(c *conn) error {
+func (db *DB) Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (found map[pawl.StepKey]store.Payload, through int, err error) {
+	found = make(map[pawl.StepKey]store.Payload, len(keys))
+	err = db.read(ctx, "read payload", func(c *conn) error {
+		bytes := 0
 		for _, k := range keys {
+			if bytes >= store.PayloadPageBytes {
+				break
+			}
+			through++
 			err := c.each(payloads[kind], func(b *row) {
 				if b.int(k.Job); kind == lifecycle.Step.Name {
 					b.int(int64(k.Ord))
@@ -35,6 +40,7 @@ func (db *DB) Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (m
 					p.Bodies[name] = cols.body()
 				}
 				found[k] = p
+				bytes += p.Size()
 				return cols.finish()
 			})
 			if err != nil {
@@ -43,7 +49,7 @@ func (db *DB) Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (m
 		}
 		return nil
 	})
-	return found, err
+	return found, through, err
 }
 
 // Refused counts refused facts; see store.Views.
@@ -57,14 +63,23 @@ func (db *DB) Refused(ctx context.Context, job int64) (n int64, err error) {
 	return n, err
 }
 
-// SignalData reads the data of all signals of a job; see store.Views.
-func (db *DB) SignalData(ctx context.Context, job int64) (map[int64][]byte, error) {
-	data := make(map[int64][]byte)
-	err := db.read(ctx, "read the data of signals", func(c *conn) error {
-		return c.each(selectSignalData, func(b *row) { b.int(job) }, func(cols *columns) error {
-			data[cols.int()] = cols.body()
+// SignalData reads the data of signals of a job; see store.Views.
+func (db *DB) SignalData(ctx context.Context, job, after int64) (data map[int64][]byte, more bool, err error) {
+	data = make(map[int64][]byte)
+	err = db.read(ctx, "read the data of signals", func(c *conn) error {
+		bytes := 0
+		return c.each(selectSignalData, func(b *row) {
+			b.int(job)
+			b.int(after)
+		}, func(cols *columns) error {
+			if more = bytes >= store.PayloadPageBytes; more {
+				return nil
+			}
+			seq, body := cols.int(), cols.body()
+			data[seq] = body
+			bytes += len(body)
 			return cols.finish()
 		})
 	})
-	return data, err
+	return data, more, err
 }

@@ -434,7 +434,7 @@ var texts = [statementCount]string{
 	countOldSchedules: "SELECT count(*) FILTER (WHERE " + oldSchedule + "), count(*) FILTER (WHERE state <> 'removed'), 0 FROM schedule o WHERE id < ?2",
 
 	countRefusals:         "SELECT count(*) FROM refusal WHERE ?1 = 0 OR job = ?1",
-	selectSignalData:      "SELECT seq, data FROM signal WHERE job = ? ORDER BY seq",
+	selectSignalData:      "SELECT seq, data FROM signal WHERE job = ? AND seq > ? ORDER BY seq",
 	selectJobPayload:      payloadOf(lifecycle.Job.Name, "tree", "id = ?"),
 	selectStepPayload:     payloadOf(lifecycle.Step.Name, "tree", "job = ? AND ord = ?"),
 	selectSchedulePayload: payloadOf(lifecycle.Schedule.Name, "NULL", "id = ?"),

@@ -30,6 +30,7 @@ var viewTests = []test{
 	{name: "K6/TrailsStop", run: trailsStop},
 	{name: "K6/TrailsOfALongJob", run: trailsOfALongJob},
 	{name: "K6/LongTrailTampered", run: longTrailTampered},
+	{name: "K6/PayloadPages", run: payloadPages},
 	{name: "T5/Refusals", run: refusals},
 }
 
