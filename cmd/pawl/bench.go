@@ -70,7 +70,7 @@ func newBench(a *app) *cobra.Command {
 		Example: "  pawl bench\n  pawl bench --jobs 50000 -o json\n  pawl bench --stores full --only chain,start\n" +
 			"  pawl bench --only sustained --rate 2000\n  pawl bench --postgres postgres://localhost/test\n" +
 			"  pawl bench --finished 1000000 --waiting 10000 --stores full\n" +
-			"  pawl bench --only drain --workers 1,2,4 --processes --stores postgres --postgres postgres://localhost/test",
+			"  pawl bench --only drain --workers 1,2,4 --processes --postgres postgres://localhost/test",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if b.fill == (bench.Fill{}) && len(b.crews.workers) == 0 && c.Flags().Changed("rounds") {
