@@ -102,6 +102,10 @@ func (p *pure) Running(ctx context.Context, from store.Spot, limit int) ([]store
 	return p.outside().Running(ctx, from, limit)
 }
 
+func (p *pure) SpotAt(ctx context.Context, share float64) (store.Spot, error) {
+	return p.outside().SpotAt(ctx, share)
+}
+
 func (p *pure) Bare(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
 	return p.outside().Bare(ctx, job, after, limit)
 }
