@@ -44,6 +44,7 @@ type Store interface {
 	Wakeups
 	Retention
 	Redactor
+	Heads
 	Migrator
 	Close() error
 }

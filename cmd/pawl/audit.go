@@ -19,11 +19,11 @@ import (
 
 func newAudit(a *app) *cobra.Command {
 	c := group(&cobra.Command{
-		Use: "audit", Short: "Check or export the audit trail",
-		Long:    "Check or export the audit trail: a row for every move of every job, step and\nworker, each sealed with the SHA-256 of itself and of the row before it.",
+		Use: "audit", Short: "Check, export or compare the audit trail",
+		Long:    "Check, export or compare the audit trail: a row for every move of every job, step and\nworker, each sealed with the SHA-256 of itself and of the row before it.",
 		Example: "  pawl audit verify\n  pawl audit export > trail.jsonl",
 	})
-	c.AddCommand(newAuditVerify(a), newAuditExport(a))
+	c.AddCommand(newAuditVerify(a), newAuditExport(a), newAuditCheckpoint(a), newAuditCompare(a))
 	return c
 }
 
@@ -40,7 +40,7 @@ are in no trail: they are counted.
 inputs, outputs and errors, so that it cannot say whether they are withheld. A file
 cannot say what it never had: a job that has not ended, or that was left out as a
 whole, passes. Nor can a database, of a job that was removed from it with its steps
-and all of their rows, or of the last anchors: for that, compare with an export. Jobs
+and all of their rows, or of the last anchors: for that, see "pawl audit compare". Jobs
 that were made before the trail had seals are checked without.`
 
 func newAuditVerify(a *app) *cobra.Command {

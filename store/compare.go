@@ -1,0 +1,199 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+)
+
+// A Comparison compares an older checkpoint with a newer one, leaf by leaf: it keeps
+// numbers for each day, and nothing of the leaves.
+type Comparison struct {
+	Old, New *CheckpointReader
+
+	// Row returns the hash of the row of an entity of New at the sequence that it had in
+	// Old, and whether there is one. nil if that is not known: then an entity that has
+	// gone on is not Checked.
+	Row func(context.Context, *Leaf) (audit.Hash, bool, error)
+
+	// Found is told of each difference that nothing explains.
+	Found func(Difference)
+
+	Same, Checked, WentOn, Added, Removed int64 // entities; those that went on and could not be checked are WentOn
+
+	anchored, missing map[removal]int64
+}
+
+// A removal is the kind and day of creation of entities that are gone.
+type removal struct{ kind, day string }
+
+// The kinds of differences.
+const (
+	DifferenceMissing = "missing" // it is gone, and retention did not say so
+	DifferenceBack    = "back"    // its sequence went back
+	DifferenceChanged = "changed" // its row has another hash
+)
+
+// A Difference is what a Comparison finds. Entity is empty where only the number of a day
+// is wrong.
+type Difference struct {
+	Kind     string `json:"difference"`
+	Entity   string `json:"entity,omitempty"`
+	Sequence int64  `json:"sequence,omitempty"`
+	Message  string `json:"message"`
+}
+
+// Run compares. The older checkpoint has to be the older one.
+func (c *Comparison) Run(ctx context.Context) error {
+	c.anchored, c.missing = map[removal]int64{}, map[removal]int64{}
+	was, err := c.Old.Next()
+	if err != nil {
+		return fmt.Errorf("the old checkpoint: %w", err)
+	}
+	is, err := c.New.Next()
+	if err != nil {
+		return fmt.Errorf("the new checkpoint: %w", err)
+	}
+	for was != nil || is != nil {
+		order := 0
+		switch {
+		case was == nil:
+			order = 1
+		case is == nil:
+			order = -1
+		default:
+			order = was.compare(is)
+		}
+		if err := c.pair(ctx, was, is, order); err != nil {
+			return err
+		}
+		if order <= 0 {
+			if was, err = c.Old.Next(); err != nil {
+				return fmt.Errorf("the old checkpoint: %w", err)
+			}
+		}
+		if order >= 0 {
+			if is, err = c.New.Next(); err != nil {
+				return fmt.Errorf("the new checkpoint: %w", err)
+			}
+		}
+	}
+	c.count()
+	return nil
+}
+
+// pair takes a leaf of the old checkpoint, of the new one, or the same of both.
+func (c *Comparison) pair(ctx context.Context, was, is *Leaf, order int) error {
+	switch {
+	case order < 0:
+		c.gone(was)
+	case order > 0:
+		if c.Added++; is.Removed != nil {
+			c.anchored[is.removal()] += is.Removed.Count
+			c.Added--
+		}
+	case was.Removed != nil && is.Removed != nil:
+		c.anchor(was, is)
+	default:
+		return c.entity(ctx, was, is)
+	}
+	return nil
+}
+
+func (l *Leaf) removal() removal {
+	if l.Removed != nil {
+		return removal{strings.TrimPrefix(l.Kind, anchorKind), l.Removed.Day}
+	}
+	return removal{l.Kind, dayOf(l.Key)}
+}
+
+// gone takes an entity that is not there any more. Anchors come before entities.
+func (c *Comparison) gone(was *Leaf) {
+	if was.Removed != nil {
+		c.found(DifferenceMissing, was, "it is missing")
+		return
+	}
+	r := was.removal()
+	if c.anchored[r] == 0 {
+		c.found(DifferenceMissing, was, "it is missing, and no anchor says that retention has removed a %s of %s since", r.kind, r.day)
+		return
+	}
+	c.missing[r]++
+	c.Removed++
+}
+
+// anchor compares an anchor with what it was. It may count more: it is continued.
+func (c *Comparison) anchor(was, is *Leaf) {
+	switch {
+	case is.Removed.Count < was.Removed.Count || is.Removed.Day != was.Removed.Day:
+		c.found(DifferenceBack, was, "it counted %d of %s, and counts %d of %s", was.Removed.Count, was.Removed.Day, is.Removed.Count, is.Removed.Day)
+	case is.Removed.Count == was.Removed.Count && is.Head != was.Head:
+		c.found(DifferenceChanged, was, "it has another hash, and counts the same")
+	}
+	c.anchored[is.removal()] += is.Removed.Count - was.Removed.Count
+}
+
+func (c *Comparison) entity(ctx context.Context, was, is *Leaf) error {
+	switch {
+	case was.ID != is.ID:
+		c.found(DifferenceChanged, was, "%s is in its place", is.ID)
+	case is.Sequence < was.Sequence:
+		c.found(DifferenceBack, was, "it was at entry %d, and is at entry %d", was.Sequence, is.Sequence)
+	case is.Sequence == was.Sequence && is.Head != was.Head:
+		c.found(DifferenceChanged, was, "entry %d has another hash", was.Sequence)
+	case is.Sequence == was.Sequence:
+		c.Same++
+	case c.Row == nil:
+		c.WentOn++
+	default:
+		hash, there, err := c.Row(ctx, was)
+		if err != nil {
+			return err
+		}
+		c.Checked++
+		switch {
+		case !there:
+			c.found(DifferenceMissing, was, "its entry %d is missing", was.Sequence)
+		case hash != was.Head:
+			c.found(DifferenceChanged, was, "entry %d has another hash", was.Sequence)
+		}
+	}
+	return nil
+}
+
+// count finds days of which more is missing than retention removed.
+func (c *Comparison) count() {
+	by := func(a, b removal) int { return strings.Compare(a.kind+a.day, b.kind+b.day) }
+	for _, r := range slices.SortedFunc(maps.Keys(c.missing), by) {
+		if c.missing[r] > c.anchored[r] {
+			c.Found(Difference{Kind: DifferenceMissing, Message: fmt.Sprintf("%ss of %s: %d are missing, and anchors say that retention has removed %d since", r.kind, r.day, c.missing[r], c.anchored[r])})
+		}
+	}
+}
+
+func (c *Comparison) found(kind string, l *Leaf, format string, args ...any) {
+	c.Found(Difference{Kind: kind, Entity: l.ID, Sequence: l.Sequence, Message: fmt.Sprintf(format, args...)})
+}
+
+// RowOf returns what Comparison.Row is for a database.
+func RowOf(s Store) func(context.Context, *Leaf) (audit.Hash, bool, error) {
+	return func(ctx context.Context, was *Leaf) (audit.Hash, bool, error) {
+		trail, err := s.Trail(ctx, EntityKey{Kind: was.Kind, StepKey: pawl.StepKey{Job: was.Key}})
+		if err != nil {
+			return audit.Hash{}, false, err
+		}
+		for i := range trail {
+			if trail[i].Sequence == was.Sequence {
+				return trail[i].Hash, true, nil
+			}
+		}
+		now, err := s.Heads(ctx, was.Kind, was.Key-1, 1)
+		gone := len(now) == 0 || now[0].Key != was.Key
+		return was.Head, gone, err // retention has removed it at this moment
+	}
+}
