@@ -15,7 +15,10 @@ import (
 // begins as 32 zero bytes, and each trail, in the order of the export (a job
 // before its steps), makes it the SHA-256 of itself and of the hash of that
 // trail's last row. Those are the trails of the entities of Kind, with the steps
-// of jobs, that an export after the removal no longer has.
+// of jobs, that an export after the removal no longer has. A job whose first row is of
+// version 2 seals its steps by its last row: of it that alone is folded, so that a
+// checkpoint is enough. Sealed says how many those are; in an anchor that is older than
+// that it is -1, and all trails of all jobs are folded.
 type Anchor struct {
 	Kind         string // name of the machine: job (with its steps), worker, schedule
 	Sequence     int64  // 1 for the first of the kind, then without a gap
@@ -32,11 +35,12 @@ type Anchor struct {
 	Actor        string
 	Reason       string
 	Hash         Hash
+	Sealed       int64 // jobs of which the digest has the own trail alone; -1: the anchor is older than that
 }
 
 // Add counts an entity in: its key, when it was created and ended, and the ends
-// of its trails in their order.
-func (a *Anchor) Add(key, created, ended int64, trails ...Stored) {
+// of its trails in their order. Sealed says that the first of them seals the others.
+func (a *Anchor) Add(key, created, ended int64, sealed bool, trails ...Stored) {
 	if a.Count == 0 {
 		a.FirstCreated, a.LastCreated, a.FirstEnded, a.LastEnded = created, created, ended, ended
 	}
@@ -44,9 +48,15 @@ func (a *Anchor) Add(key, created, ended int64, trails ...Stored) {
 	a.FirstEnded, a.LastEnded = min(a.FirstEnded, ended), max(a.LastEnded, ended)
 	a.Count++
 	a.Last = key
-	for _, t := range trails {
+	alone := sealed && a.Sealed >= 0
+	if alone {
+		a.Sealed++
+	}
+	for i, t := range trails {
 		a.Entries += t.Seq
-		a.Digest = Fold(a.Digest, t.Head)
+		if i == 0 || !alone {
+			a.Digest = Fold(a.Digest, t.Head)
+		}
 	}
 }
 
@@ -57,7 +67,8 @@ func Fold(digest, head Hash) Hash {
 
 // Seal sets the anchor's hash, over prev, the hash of the anchor before it (zero
 // for the first), and its canonical form: each field in the order of Anchor,
-// written as that of an entry is, hashes as they are.
+// written as that of an entry is, hashes as they are; Sealed comes last, and not at all
+// if it is -1.
 func (a *Anchor) Seal(prev Hash) {
 	a.Actor, a.Reason = repaired(a.Actor), repaired(a.Reason)
 	a.Hash = a.digest(prev)
@@ -70,8 +81,11 @@ func (a *Anchor) digest(prev Hash) Hash {
 	}
 	b = field(b, string(a.Digest[:]))
 	b = number(b, a.At)
-	b = field(b, a.Actor)
-	return sha256.Sum256(field(b, a.Reason))
+	b = field(field(b, a.Actor), a.Reason)
+	if a.Sealed >= 0 {
+		b = number(b, a.Sealed)
+	}
+	return sha256.Sum256(b)
 }
 
 // VerifyAnchors checks anchors, by kind and sequence, and answers the first fault

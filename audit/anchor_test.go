@@ -12,8 +12,8 @@ func chainOf(kinds ...string) []audit.Anchor {
 	last := map[string]audit.Anchor{}
 	for i, kind := range kinds {
 		a := audit.Anchor{Kind: kind, Sequence: last[kind].Sequence + 1, Day: int64(i) * 86400e6, At: 9, Actor: "someone", Reason: "because"}
-		a.Add(1, 5, 7, audit.Stored{Seq: 3, Head: audit.Hash{1}}, audit.Stored{Seq: 2, Head: audit.Hash{2}})
-		a.Add(4, 3, 8, audit.Stored{Seq: 4, Head: audit.Hash{3}})
+		a.Add(1, 5, 7, false, audit.Stored{Seq: 3, Head: audit.Hash{1}}, audit.Stored{Seq: 2, Head: audit.Hash{2}})
+		a.Add(4, 3, 8, false, audit.Stored{Seq: 4, Head: audit.Hash{3}})
 		a.Seal(last[kind].Hash)
 		list, last[kind] = append(list, a), a
 	}
@@ -35,6 +35,57 @@ func TestAnchors(t *testing.T) {
 	}
 	if !audit.Anchored([]audit.Anchor{a}, "job", 86400e6-1) || audit.Anchored([]audit.Anchor{a}, "job", 86400e6) || audit.Anchored([]audit.Anchor{a}, "worker", 1) {
 		t.Error("the day of the anchor is not its own")
+	}
+}
+
+// K6: of a job that seals its steps the digest has its own trail alone. An anchor that is
+// older than that has all trails, also of what is added to it later.
+func TestAnchorsOfSealedJobs(t *testing.T) {
+	t.Parallel()
+	trails := []audit.Stored{{Seq: 3, Head: audit.Hash{1}}, {Seq: 2, Head: audit.Hash{2}}}
+	fold := func(heads ...audit.Hash) (digest audit.Hash) {
+		for _, h := range heads {
+			digest = audit.Fold(digest, h)
+		}
+		return digest
+	}
+	for _, x := range []struct {
+		name   string
+		begun  int64
+		sealed bool
+		want   audit.Hash
+		count  int64
+	}{
+		{"sealed", 0, true, fold(audit.Hash{1}), 1},
+		{"older job", 0, false, fold(audit.Hash{1}, audit.Hash{2}), 0},
+		{"older anchor", -1, true, fold(audit.Hash{1}, audit.Hash{2}), -1},
+	} {
+		a := audit.Anchor{Kind: "job", Sequence: 1, Sealed: x.begun}
+		a.Add(1, 5, 7, x.sealed, trails...)
+		if a.Digest != x.want || a.Sealed != x.count || a.Entries != 5 {
+			t.Errorf("%s: %+v", x.name, a)
+		}
+		a.Seal(audit.Hash{})
+		if f := audit.VerifyAnchors([]audit.Anchor{a}); f != nil {
+			t.Errorf("%s: %v", x.name, f)
+		}
+	}
+}
+
+// K6: an anchor that was sealed before there was Sealed verifies as it was.
+func TestAnchorsOfBefore(t *testing.T) {
+	t.Parallel()
+	a := audit.Anchor{Kind: "job", Sequence: 1, Count: 1, Entries: 2, At: 9, Actor: "someone", Reason: "because", Sealed: -1}
+	form := make([]byte, 32)
+	form = append(form, "3:job1:11:01:11:21:01:01:01:01:032:"...)
+	form = append(append(form, make([]byte, 32)...), "1:97:someone7:because"...)
+	a.Hash = sha256.Sum256(form)
+	if f := audit.VerifyAnchors([]audit.Anchor{a}); f != nil {
+		t.Error(f)
+	}
+	a.Sealed = 0
+	if f := audit.VerifyAnchors([]audit.Anchor{a}); f == nil {
+		t.Error("it passes as a newer one")
 	}
 }
 
@@ -64,6 +115,8 @@ func TestVerifyAnchors(t *testing.T) {
 		"last":          {func(l []audit.Anchor) []audit.Anchor { l[1].Last++; return l }, audit.FaultHash, "job", 2},
 		"digest":        {func(l []audit.Anchor) []audit.Anchor { l[1].Digest[0]++; return l }, audit.FaultHash, "job", 2},
 		"at":            {func(l []audit.Anchor) []audit.Anchor { l[1].At++; return l }, audit.FaultHash, "job", 2},
+		"sealed":        {func(l []audit.Anchor) []audit.Anchor { l[1].Sealed++; return l }, audit.FaultHash, "job", 2},
+		"made older":    {func(l []audit.Anchor) []audit.Anchor { l[1].Sealed = -1; return l }, audit.FaultHash, "job", 2},
 		"actor":         {func(l []audit.Anchor) []audit.Anchor { l[1].Actor = "x"; return l }, audit.FaultHash, "job", 2},
 		"reason":        {func(l []audit.Anchor) []audit.Anchor { l[4].Reason = ""; return l }, audit.FaultHash, "worker", 2},
 		"sealed anew":   {func(l []audit.Anchor) []audit.Anchor { l[1].Count++; l[1].Seal(l[0].Hash); return l }, audit.FaultHash, "job", 3},

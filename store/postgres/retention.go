@@ -52,6 +52,9 @@ const (
 		" or o.parent <> 0 and exists (select 1 from job where id = o.parent and " + jobsOpen + "))"
 )
 
+// Whether a job seals its steps: its first row is of version 2.
+const sealedJob = `coalesce((select substring(a.seals from 1 for 1) = '\x02' from audit a where a.job = job.id and a.ord = 0 and a.seq = 1), false)`
+
 // Retain goes one step of retention; see store.Retention.
 func (db *DB) Retain(ctx context.Context, p *store.Policy, from store.Place) (store.Removed, error) {
 	from = from.Settled()
@@ -202,6 +205,7 @@ func (r *retaining) batch(ctx context.Context) error {
 // An old entity, with the ends of its trails.
 type old struct {
 	key, created, ended int64
+	sealed              bool // a job that seals its steps
 	trails              []audit.Stored
 }
 
@@ -212,9 +216,10 @@ func (r *retaining) ended(ctx context.Context) (ended []old, any bool, err error
 	from = max(from, r.from.Key+1)
 	stay := false
 	var keys []int64
-	err = r.query(ctx, "select id, created_at, updated_at, "+jobsOpen+", seq, head from job where id >= $1 and id < $2 order by id limit $3 for update", func(c *cursor) {
+	err = r.query(ctx, "select id, created_at, updated_at, "+jobsOpen+", "+sealedJob+", seq, head from job where id >= $1 and id < $2 order by id limit $3 for update", func(c *cursor) {
 		o := old{key: c.num(), created: c.num(), ended: c.num()}
 		any, stay = true, stay || c.flag() || o.ended >= r.policy.Before
+		o.sealed = c.flag()
 		if o.trails = append(o.trails, c.stored()); !stay {
 			ended, keys = append(ended, o), append(keys, o.key)
 		}
@@ -298,7 +303,7 @@ func (r *retaining) remove(ctx context.Context, kind string, gone []old) error {
 			a, prev = store.NextAnchor(newest, kind, o.key, r.now, r.policy, kind == kindJob)
 		}
 		entries := a.Entries
-		a.Add(o.key, o.created, o.ended, o.trails...)
+		a.Add(o.key, o.created, o.ended, o.sealed, o.trails...)
 		keys = append(keys, o.key)
 		r.done.Count++
 		r.done.Steps += int64(len(o.trails) - 1)
@@ -312,7 +317,7 @@ func (r *retaining) remove(ctx context.Context, kind string, gone []old) error {
 	return r.write(ctx, &a, prev)
 }
 
-const anchorColumns = "kind, seq, day, count, entries, first_created, last_created, first_ended, last_ended, last, digest, at, actor, reason, hash"
+const anchorColumns = "kind, seq, day, count, entries, first_created, last_created, first_ended, last_ended, last, digest, at, actor, reason, hash, sealed"
 
 func (c *cursor) anchor() audit.Anchor {
 	a := audit.Anchor{Kind: c.text(), Sequence: c.num(), Day: c.num(), Count: c.num(), Entries: c.num()}
@@ -320,6 +325,7 @@ func (c *cursor) anchor() audit.Anchor {
 	c.fixed(a.Digest[:])
 	a.At, a.Actor, a.Reason = c.num(), c.text(), c.text()
 	c.fixed(a.Hash[:])
+	a.Sealed = c.num()
 	return a
 }
 
@@ -339,12 +345,12 @@ func (r *retaining) write(ctx context.Context, a *audit.Anchor, prev audit.Hash)
 		pending = a.Last
 	}
 	_, err := r.tx.Exec(ctx, "insert into anchor ("+anchorColumns+`, pending)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
 on conflict (kind, seq) do update set count = excluded.count, entries = excluded.entries, first_created = excluded.first_created,
   last_created = excluded.last_created, first_ended = excluded.first_ended, last_ended = excluded.last_ended, last = excluded.last,
-  digest = excluded.digest, at = excluded.at, hash = excluded.hash, pending = excluded.pending`,
+  digest = excluded.digest, at = excluded.at, hash = excluded.hash, sealed = excluded.sealed, pending = excluded.pending`,
 		a.Kind, a.Sequence, a.Day, a.Count, a.Entries, a.FirstCreated, a.LastCreated, a.FirstEnded, a.LastEnded, a.Last,
-		a.Digest[:], a.At, storable(a.Actor), storable(a.Reason), a.Hash[:], pending)
+		a.Digest[:], a.At, storable(a.Actor), storable(a.Reason), a.Hash[:], a.Sealed, pending)
 	return err
 }
 

@@ -209,7 +209,11 @@ func (u *unit) remove(key, created, ended int64, trails []audit.Stored) error {
 		u.anchor, u.prev = store.NextAnchor(newest, u.m.kind, key, u.now, u.policy, false)
 	}
 	entries := u.anchor.Entries
-	u.anchor.Add(key, created, ended, trails...)
+	sealed, err := u.sealed(key)
+	if err != nil {
+		return err
+	}
+	u.anchor.Add(key, created, ended, sealed, trails...)
 	u.done.Count++
 	u.done.Steps += int64(len(trails) - 1)
 	u.done.Entries += u.anchor.Entries - entries
@@ -219,6 +223,18 @@ func (u *unit) remove(key, created, ended int64, trails []audit.Stored) error {
 		}
 	}
 	return nil
+}
+
+// sealed reports whether a job seals its steps.
+func (u *unit) sealed(key int64) (sealed bool, err error) {
+	if u.m.kind != lifecycle.Job.Name {
+		return false, nil
+	}
+	err = u.c.each(selectSealed, func(b *row) { b.int(key) }, func(cols *columns) error {
+		sealed = cols.bool()
+		return cols.finish()
+	})
+	return sealed, err
 }
 
 func (c *conn) newestAnchors(kind string) (newest []audit.Anchor, err error) {
@@ -269,6 +285,7 @@ func (r *row) anchor(a *audit.Anchor) {
 	r.text(a.Actor)
 	r.text(a.Reason)
 	r.blob(a.Hash[:])
+	r.int(a.Sealed)
 }
 
 func (c *columns) anchor() audit.Anchor {
@@ -277,5 +294,6 @@ func (c *columns) anchor() audit.Anchor {
 	c.fixed(a.Digest[:])
 	a.At, a.Actor, a.Reason = c.int(), c.text(), c.text()
 	c.fixed(a.Hash[:])
+	a.Sealed = c.int()
 	return a
 }

@@ -78,7 +78,7 @@ const (
 	versionColumns    = "workspace, name, version, definition, dir, at, actor, reason"
 	nodeColumns       = "id, role, name, host, pid, version, started_at, at, skew"
 	quotaColumns      = "workspace, name, slots, at, actor, reason"
-	anchorColumns     = "kind, seq, day, count, entries, first_created, last_created, first_ended, last_ended, last, digest, at, actor, reason, hash"
+	anchorColumns     = "kind, seq, day, count, entries, first_created, last_created, first_ended, last_ended, last, digest, at, actor, reason, hash, sealed"
 	signalColumns     = "job, seq, name, at, actor, taken, data"
 )
 
@@ -255,6 +255,7 @@ const (
 	selectOldSchedules
 	selectOldSchedule
 	selectHeads
+	selectSealed
 	selectAnchors
 	selectNewestAnchors
 	countOldJobs
@@ -426,6 +427,7 @@ var texts = [statementCount]string{
 	selectOldSchedules:  oldOnes("schedule", oldSchedule),
 	selectOldSchedule:   oldOne("schedule", oldSchedule),
 	selectHeads:         "SELECT seq, head FROM step WHERE job = ? ORDER BY ord",
+	selectSealed:        "SELECT substr(seals, 1, 1) = x'02' FROM audit WHERE job = ? AND ord = 0 AND seq = 1",
 	selectAnchors:       "SELECT " + anchorColumns + " FROM anchor ORDER BY kind, seq",
 	selectNewestAnchors: "SELECT " + anchorColumns + " FROM anchor WHERE kind = ? ORDER BY seq DESC LIMIT 2",
 	countOldJobs: "SELECT count(*) FILTER (WHERE " + oldJob + " AND NOT " + neededJob + "), count(*) FILTER (WHERE " + jobsOpen + ")," +

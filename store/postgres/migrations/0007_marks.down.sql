@@ -1,5 +1,6 @@
 -- What the way down from the next version kept for the way up.
 drop table if exists kept_entry;
+drop table if exists kept_anchor;
 drop table if exists kept_tree;
 
 drop index step_mark, step_mark_at, job_mark_at;

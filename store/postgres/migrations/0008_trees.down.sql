@@ -22,3 +22,7 @@ alter table worker_audit drop column seals;
 alter table audit drop column seals;
 alter table job drop column tree;
 alter table step drop column tree, drop column folded;
+
+create table kept_anchor (kind text, seq bigint, hash bytea, sealed bigint, primary key (kind, seq));
+insert into kept_anchor select kind, seq, hash, sealed from anchor where sealed >= 0;
+alter table anchor drop column sealed;

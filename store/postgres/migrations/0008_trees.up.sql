@@ -22,3 +22,9 @@ update worker_audit w set seals = k.seals from kept_entry k where k.kind = 'work
 update schedule_audit s set seals = k.seals from kept_entry k where k.kind = 'schedule' and k.a = s.schedule and k.seq = s.seq;
 drop table kept_entry;
 drop table kept_tree;
+
+-- Of how many jobs an anchor has the own trail alone; -1: it is older than that.
+alter table anchor add column sealed bigint not null default -1;
+create table if not exists kept_anchor (kind text, seq bigint, hash bytea, sealed bigint, primary key (kind, seq));
+update anchor a set sealed = k.sealed from kept_anchor k where k.kind = a.kind and k.seq = a.seq and k.hash = a.hash;
+drop table kept_anchor;

@@ -175,3 +175,7 @@ SELECT row_number() OVER (ORDER BY a.at, a.job, a.seq) AS id,
   strftime('%Y-%m-%dT%H:%M:%S', a.at / 1000000, 'unixepoch') || printf('.%06dZ', a.at % 1000000) AS timestamp
 FROM trail a JOIN job j ON j.id = a.job
 WHERE a.ord = 0;
+
+CREATE TABLE kept_anchor (kind TEXT, seq INTEGER, hash BLOB, sealed INTEGER, PRIMARY KEY (kind, seq)) STRICT;
+INSERT INTO kept_anchor SELECT kind, seq, hash, sealed FROM anchor WHERE sealed >= 0;
+ALTER TABLE anchor DROP COLUMN sealed;

@@ -177,3 +177,9 @@ SELECT row_number() OVER (ORDER BY a.at, a.job, a.seq) AS id,
   strftime('%Y-%m-%dT%H:%M:%S', a.at / 1000000, 'unixepoch') || printf('.%06dZ', a.at % 1000000) AS timestamp
 FROM trail a JOIN job j ON j.id = a.job
 WHERE a.ord = 0;
+
+-- Of how many jobs an anchor has the own trail alone; -1: it is older than that.
+ALTER TABLE anchor ADD COLUMN sealed INTEGER NOT NULL DEFAULT -1;
+CREATE TABLE IF NOT EXISTS kept_anchor (kind TEXT, seq INTEGER, hash BLOB, sealed INTEGER, PRIMARY KEY (kind, seq)) STRICT;
+UPDATE anchor SET sealed = k.sealed FROM kept_anchor k WHERE k.kind = anchor.kind AND k.seq = anchor.seq AND k.hash = anchor.hash;
+DROP TABLE kept_anchor;
