@@ -19,6 +19,7 @@ var retentionTests = []test{
 	{name: "K6/Retention/WhatIsNeededStays", run: whatIsNeededStays},
 	{name: "K6/Retention/WorkersAndSchedules", run: workersAndSchedules},
 	{name: "K6/Retention/AnchorsAreChained", run: anchorsAreChained},
+	{name: "K6/Retention/SealedJobsAreFoldedAlone", run: sealedJobsAreFoldedAlone},
 	{name: "K6/Retention/ManyAtOnce", run: manyRetain, shared: true},
 	{name: "K6/Retention/Killed", run: retainerKilled, shared: true},
 }
@@ -302,6 +303,45 @@ func workersAndSchedules(e *env) {
 		if got := e.sql("select count(*) from " + table)[0][0]; got != want {
 			e.Errorf("%s rows in %s, want %s", got, table, want)
 		}
+	}
+}
+
+// sealing is finished for a job whose rows are of version 2.
+func sealing(m made, b *Batch) {
+	finished(m, b)
+	heads := map[pawl.StepKey]audit.Hash{}
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		e.Version = audit.Version2
+		e.Seal(heads[e.StepKey])
+		heads[e.StepKey] = e.Hash
+	}
+	m.job.Head = heads[pawl.StepKey{Job: m.key()}]
+	for _, s := range m.steps {
+		s.Head = heads[s.StepKey]
+	}
+}
+
+// sealedJobsAreFoldedAlone: of a job that seals its steps an anchor has the own trail,
+// of an older one all trails.
+func sealedJobsAreFoldedAlone(e *env) {
+	jobs := []made{e.old(e.days(41), 2, sealing), e.old(e.days(41)+1, 1, nil), e.old(e.days(41)+2, 0, sealing)}
+	e.retain(e.st, e.policy(30))
+	e.sound()
+	anchors, err := e.st.Anchors(e.ctx)
+	e.ok(err)
+	var digest audit.Hash
+	for _, head := range []audit.Hash{jobs[0].job.Head, jobs[1].job.Head, jobs[1].steps[0].Head, jobs[2].job.Head} {
+		digest = audit.Fold(digest, head)
+	}
+	if len(anchors) != 1 || anchors[0].Sealed != 2 || anchors[0].Count != 3 || anchors[0].Digest != digest {
+		e.Errorf("anchors %+v, want two sealed jobs and the digest %x", anchors, digest)
+	}
+	e.sql("update anchor set sealed = sealed + 1 where seq = 1 returning seq")
+	anchors, err = e.st.Anchors(e.ctx)
+	e.ok(err)
+	if f := audit.VerifyAnchors(anchors); f == nil || f.Code != audit.FaultHash {
+		e.Errorf("the number of sealed jobs was changed: %v", f)
 	}
 }
 
