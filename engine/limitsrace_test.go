@@ -75,7 +75,7 @@ func TestALimitHoldsForWhatWasPrepared(t *testing.T) { // J7
 	})
 	t.Run("a job that is started", func(t *testing.T) {
 		e, s := interposedEngine(t)
-		e.committer.free++
+		addLane(e)
 		def, err := workflow.Parse("nap.yaml", []byte("name: nap\nsteps: [{id: a, sleep: 1h}]\n"))
 		if err != nil {
 			t.Fatal(err)

@@ -49,8 +49,15 @@ func (v *heldVisit) letGo() []Assignment {
 func waitingWorker(t *testing.T) (*offering, *interposed) {
 	t.Helper()
 	e, s := interposedEngine(t)
-	e.committer.free++ // a second one
+	addLane(e)
 	return newOffering(t, e), s
+}
+
+// addLane gives an engine one lane more.
+func addLane(e *Engine) {
+	e.committer.mu.Lock()
+	defer e.committer.mu.Unlock()
+	e.committer.free++
 }
 
 // TestASubmissionWaitsForAVisit: what is submitted while a worker that has no free

@@ -132,16 +132,23 @@ func (e *env) sound(jobs ...made) {
 	}
 }
 
-// retain goes on until nothing is left, and answers what was removed by kind.
+// retain goes on until nothing is left, and returns what was removed by kind. What a
+// process was at when it was killed may be locked for a moment; then it begins again.
 func (e *env) retain(st store.Store, p *store.Policy) map[string]int64 {
 	e.Helper()
 	removed := map[string]int64{}
+	busy := false
 	for from := (store.Place{}); ; {
 		r, err := st.Retain(e.ctx, p, from)
 		e.ok(err)
 		removed[r.Kind] += r.Count
-		if from = r.Next; r.Done {
+		busy = busy || r.Busy != ""
+		from = r.Next
+		switch {
+		case r.Done && !busy:
 			return removed
+		case r.Done:
+			from, busy = store.Place{}, false
 		}
 	}
 }
