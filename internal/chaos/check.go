@@ -288,7 +288,7 @@ func (r *run) checkLimits(o *outcome) error {
 	var inNarrow []span
 	for k, s := range o.steps {
 		if s.Pool != 0 && o.records[k.Job] != nil {
-			inNarrow = append(inNarrow, r.spans(progress(o.trails[k])...)...)
+			inNarrow = append(inNarrow, progress(r.database.clock(), o.trails[k])...)
 		}
 	}
 	if n := most(inNarrow); n > narrowSlots {
@@ -300,15 +300,19 @@ func (r *run) checkLimits(o *outcome) error {
 // A span is from one moment to another, in microseconds.
 type span struct{ from, to int64 }
 
-// progress answers when a step was in progress.
-func progress(trail []audit.Entry) (spans []span) {
-	since := int64(0)
+// progress answers when a step was in progress. Those spans are left out of which a
+// clock that was set back cannot tell.
+func progress(clock *host, trail []audit.Entry) (spans []span) {
+	var since, before int64
+	var inside, sure bool
 	for _, e := range trail {
-		switch {
-		case e.To == lifecycle.StepInProgress && since == 0:
-			since = e.At
-		case e.To != lifecycle.StepInProgress && since != 0:
-			spans, since = append(spans, span{since, e.At}), 0
+		at, told := clock.moment(e.At, before)
+		before = e.At
+		if in := e.To == lifecycle.StepInProgress; in != inside {
+			if inside && sure && told {
+				spans = append(spans, span{since, at})
+			}
+			inside, since, sure = in, at, told
 		}
 	}
 	return spans

@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
 )
 
 // tellTime has the test binary tell the time for each line that it is given.
@@ -136,5 +139,37 @@ func aClockThatIsSetKillsNobody(t *testing.T, binary string) {
 	}
 	if err := cl.stop(); err != nil || len(workers) != 2 {
 		t.Errorf("%d workers, want 2; stop: %v", len(workers), err)
+	}
+}
+
+// A clock that is set back by ten seconds at 100: a step that was begun before and one
+// that was begun meanwhile look as if they had run at once, and did not.
+func TestProgressByAClockThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	h := newHost(false)
+	begun := time.Now().Add(-time.Hour)
+	at := func(second int64) int64 { return begun.UnixMicro() + second*1e6 }
+	h.jumps = []jump{{begun, 0}, {pawl.Time(at(100)), -10 * time.Second}, {pawl.Time(at(105)), 0}}
+	trail := func(times ...int64) (trail []audit.Entry) {
+		for i, to := range []machine.State{lifecycle.StepEnqueued, lifecycle.StepInProgress, lifecycle.StepComplete} {
+			trail = append(trail, audit.Entry{To: to, At: at(times[i])})
+		}
+		return trail
+	}
+	for _, tt := range []struct {
+		name  string
+		trail []audit.Entry
+		want  []span
+	}{
+		{"before", trail(10, 20, 30), []span{{at(20), at(30)}}},
+		{"at once with the entry before", trail(10, 10, 30), []span{{at(10), at(30)}}},
+		{"at a time that was shown twice", trail(10, 91, 110), nil},
+		{"while the clock is behind", trail(99, 99, 110), nil},
+		{"until the clock is behind", trail(10, 99, 99), nil},
+		{"after", trail(110, 110, 120), []span{{at(110), at(120)}}},
+	} {
+		if got := progress(h, tt.trail); fmt.Sprint(got) != fmt.Sprint(tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
 	}
 }

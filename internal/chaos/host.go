@@ -2,6 +2,7 @@ package main
 
 import (
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -111,6 +112,27 @@ func (h *host) moments(shown int64) (all []int64) {
 		}
 	}
 	return all
+}
+
+// moment answers when an entry of a trail was written, if the clock of its times can
+// tell: one that was set back may have shown a time twice, and no entry is older than
+// the one before it, whatever the clock shows.
+func (h *host) moment(shown, before int64) (at int64, ok bool) {
+	all := h.moments(shown)
+	if len(all) != 1 || shown == before && h.fellBehind(shown, all[0]) {
+		return 0, false
+	}
+	return all[0], true
+}
+
+// fellBehind reports whether the clock was set back behind a time that it showed at a
+// moment.
+func (h *host) fellBehind(shown, moment int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(h.jumps, func(j jump) bool {
+		return pawl.Micros(j.at) > moment && pawl.Micros(j.at.Add(j.ahead)) < shown
+	})
 }
 
 // canStep answers why the clock of a process cannot be stepped here, or nil.

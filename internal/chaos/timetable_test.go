@@ -80,8 +80,15 @@ func TestTablesFindFaults(t *testing.T) {
 		"two wait": {schedule.Queue, func(d *draft) *draft {
 			return d.fire(1, 1, 9).entry(2, "queue", 2, runs).entry(3, "queue", 3, runs).fire(9.1, 2, 10)
 		}, "another time waits"},
-		"a job too many":     {schedule.Skip, func(d *draft) *draft { d.jobs["j"] = &pawl.Job{}; return d.fire(1.1, 1, 2) }, "2 jobs are there, and 1 times"},
-		"a job is gone":      {schedule.Skip, func(d *draft) *draft { d.fire(1.1, 1, 2); clear(d.jobs); return d }, "is not there"},
+		"a job too many": {schedule.Skip, func(d *draft) *draft { d.jobs["j"] = &pawl.Job{}; return d.fire(1.1, 1, 2) }, "2 jobs are there, and 1 times"},
+		"a job is gone":  {schedule.Skip, func(d *draft) *draft { d.fire(1.1, 1, 2); clear(d.jobs); return d }, "is not there"},
+		// From 2.2 to 3.2 the clock is 10 seconds behind. The job of 1 ends at 2.5; what is
+		// written then has the time of the entry before it.
+		"the clock was set back": {schedule.Queue, func(d *draft) *draft {
+			back := d.begun.Add(2200 * time.Millisecond)
+			d.clock.jumps = append(d.clock.jumps, jump{back, -10 * time.Second}, jump{back.Add(time.Second), 0})
+			return d.fire(1.1, 1, 2.5-10).entry(2.1, "queue", 2, runs).fire(2.1, 2, 4)
+		}, ""},
 		"nobody was looking": {schedule.Skip, func(d *draft) *draft { return d.fire(1, 1, 2).entry(90, lifecycle.SchedulePause, 0, "") }, "nothing was done for 1m28s"},
 	} {
 		t.Run(name, func(t *testing.T) {

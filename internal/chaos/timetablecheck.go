@@ -23,6 +23,8 @@ type table struct {
 	jobs  map[string]*pawl.Job // that it made, by their public ids
 	clock *host
 
+	at      int64     // when the entry was written that is looked at,
+	told    bool      // if the clock can tell
 	last    int64     // the newest time that was dealt with
 	waiting int64     // the time that waits
 	job     *pawl.Job // of the newest time that made one
@@ -80,7 +82,10 @@ func (r *run) checkTimetables(o *outcome) error {
 // check goes through the trail: what each entry does to the times has to follow
 // from those before it.
 func (t *table) check() error {
+	before := int64(0)
 	for _, e := range t.trail {
+		t.at, t.told = t.clock.moment(e.At, before)
+		before = e.At
 		var note struct {
 			Due time.Time
 			Job string
@@ -161,17 +166,15 @@ func (t *table) fire(e *audit.Entry, due int64, id string, waited bool) error {
 		return fmt.Errorf("its job says %q, want %s", t.job.Description, want)
 	case old == t.job:
 		return errors.New("its job was made before")
-	case old != nil && t.overlap != schedule.CancelOld && t.before(e.At, old.CompletedAt):
+	case old != nil && t.overlap != schedule.CancelOld && t.ran(old):
 		return errors.New("the job before it ran")
-	case old != nil && t.overlap == schedule.CancelOld && t.before(e.At, old.CompletedAt) && old.State != lifecycle.JobCanceled:
+	case old != nil && t.overlap == schedule.CancelOld && t.ran(old) && old.State != lifecycle.JobCanceled:
 		return fmt.Errorf("the job before it ran, and came to be %s", old.State)
 	case !waited && t.missed(e.At, due):
 		return errors.New("this was missed, and its time is over")
 	}
-	if at := t.clock.moments(due); !waited && len(at) == 1 {
-		if made := t.clock.moments(e.At); len(made) == 1 {
-			t.late = max(t.late, time.Duration(made[0]-at[0])*time.Microsecond)
-		}
+	if at := t.clock.moments(due); !waited && t.told && len(at) == 1 {
+		t.late = max(t.late, time.Duration(t.at-at[0])*time.Microsecond)
 	}
 	return nil
 }
@@ -194,15 +197,22 @@ func (t *table) mayPass(e *audit.Entry, policy bool) error {
 	switch {
 	case !policy:
 		return fmt.Errorf("a schedule of overlap %s does not let this pass: %s", t.overlap, e.Reason)
-	case t.job == nil || t.before(t.job.CompletedAt, e.At):
+	case t.job == nil || t.ended(t.job):
 		return fmt.Errorf("nothing was in the way: %s", e.Reason)
 	}
 	return nil
 }
 
-// before reports whether one time was before the other, if the clock that showed
-// them can tell.
-func (t *table) before(a, b int64) bool {
-	one, other := t.clock.moments(a), t.clock.moments(b)
-	return len(one) == 1 && len(other) == 1 && one[0] < other[0]
+// ran reports whether a job had not ended when the entry was written, if the clock can
+// tell.
+func (t *table) ran(j *pawl.Job) bool {
+	end := t.clock.moments(j.CompletedAt)
+	return t.told && len(end) == 1 && t.at < end[0]
+}
+
+// ended reports whether a job had ended when the entry was written, if the clock can
+// tell.
+func (t *table) ended(j *pawl.Job) bool {
+	end := t.clock.moments(j.CompletedAt)
+	return t.told && len(end) == 1 && end[0] < t.at
 }
