@@ -20,6 +20,9 @@ import (
 // first rank of each queue, and how many rows it came across. Where it answers
 // fewer than it was to, and has come across more, others had them locked, or have
 // changed them since.
+//
+// What the heads name is read by its primary key: line + 0 keeps the planner from an
+// index of the queues, which it takes to be empty and of which it reads all for each row.
 const (
 	noRank     = "9223372036854775807" // behind all
 	stepsOfOne = "from step where line = 1 and route = $1::bigint and rank >= $3::bigint"
@@ -39,7 +42,7 @@ const (
   order by h.rank, h.job, h.ord
 ), `
 	readyMany = `select s.* from h cross join lateral
-  (select *, ctid as place from step where step.job = h.job and step.ord = h.ord and line = 1 for update skip locked) s
+  (select *, ctid as place from step where step.job = h.job and step.ord = h.ord and line + 0 = 1 for update skip locked) s
   limit $2::bigint`
 	headsSeen = "(select count(*) from h), coalesce((select min(rank) from h), " + noRank + ")"
 
@@ -50,7 +53,7 @@ const (
   order by i.rank, i.id
 ), `
 	pendingMany = `select j.* from i cross join lateral
-  (select *, ctid as place from job where job.id = i.id and line = 1 and not paused for update skip locked) j
+  (select *, ctid as place from job where job.id = i.id and line + 0 = 1 and not paused for update skip locked) j
   limit (select jobs from want)`
 	jobHeadsSeen = "(select count(*) from i), coalesce((select min(rank) from i), " + noRank + ")"
 )

@@ -48,6 +48,9 @@ func TestPlansUseIndexes(t *testing.T) {
 				if regexp.MustCompile(`Seq Scan on (job|step|audit|log|idempotency|refusal|schedule|registered|signal|quota)`).MatchString(plan) {
 					t.Errorf("%s reads a whole table:\n%s", s.name, plan)
 				}
+				if slices.Contains(looksUp, withoutForm(s)) {
+					checkConditions(t, conn, s, plan)
+				}
 				// A scan of the primary key without a condition is one too.
 				all := regexp.MustCompile(`Scan using (job|step|idempotency|schedule|registered|signal|quota)_pkey[^\n]*\n(\s+)(Index Cond)?`)
 				for _, m := range all.FindAllStringSubmatch(plan, -1) {
@@ -57,6 +60,28 @@ func TestPlansUseIndexes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// checkConditions holds the conditions of index scans against the columns of the index:
+// they have to be on its first ones, without a gap, since all that a gap leaves open is read.
+func checkConditions(t *testing.T, conn *pgxpool.Conn, s *statement, plan string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`Scan using (\w+) on [^\n]*\n\s+Index Cond: ([^\n]*)`).FindAllStringSubmatch(plan, -1) {
+		var columns []string
+		err := conn.QueryRow(t.Context(), "select array(select pg_get_indexdef($1::regclass, n, true) from generate_series(1, (select indnkeyatts from pg_index where indexrelid = $1::regclass)) n)", m[1]).Scan(&columns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gap := ""
+		for _, c := range columns {
+			switch bound := regexp.MustCompile(`\b` + c + `\b`).MatchString(m[2]); {
+			case !bound:
+				gap = c
+			case gap != "":
+				t.Errorf("%s reads %s by %s, which leaves %s open:\n%s", s.name, m[1], m[2], gap, plan)
+			}
+		}
 	}
 }
 
