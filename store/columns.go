@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/pawl-dev/pawl"
 )
@@ -35,110 +36,176 @@ const (
 	KindTree // bytes; NULL for none
 )
 
-// A Column is a field of the record R as it is stored. One of its functions is
-// set; it returns where the field is in a record. From is set where there is no
-// such field, and computes the value.
+// A Column is a field of the record R as it is stored, or computed by From where there
+// is no such field. Records are written and read column by column, so a column knows how
+// far into a record its field is, and asks nobody.
 type Column[R any] struct {
 	Name string
 	Role Role
 	Kind Kind
+	From func(*R) int64
 
-	Int64   func(*R) *int64
-	Int     func(*R) *int
-	Int8    func(*R) *int8
-	From    func(*R) int64
-	Bool    func(*R) *bool
-	Text    func(*R) *string
-	Bytes   func(*R) []byte
-	JSON    func(*R) *json.RawMessage
-	Failure func(*R) **pawl.Failure
-	Numbers func(*R) *[]int64
-	Texts   func(*R) *[]string
-	Tree    func(*R) **pawl.Tree
+	field     field
+	offset    uintptr
+	length    int  // of bytes
+	elsewhere bool // see Elsewhere
+}
+
+// A field is the Go type of a column's field.
+type field uint8
+
+const (
+	noField field = iota
+	int64Field
+	intField
+	int8Field
+	boolField
+	textField
+	bytesField
+	jsonField
+	failureField
+	numbersField
+	textsField
+	treeField
+)
+
+// columnOf returns a column of the field at which a function points.
+func columnOf[R, F any](name string, kind Kind, f field, at func(*R) *F) *Column[R] {
+	r := new(R)
+	offset := uintptr(unsafe.Pointer(at(r))) - uintptr(unsafe.Pointer(r))
+	if size := unsafe.Sizeof(*r); offset+unsafe.Sizeof(*at(r)) > size {
+		panic("store: column " + name + " is not within its record")
+	}
+	return &Column[R]{Name: name, Kind: kind, field: f, offset: offset}
+}
+
+// Elsewhere returns a column like c which is of another record than the one at hand: one
+// that somebody has forgotten, for tests.
+func (c *Column[R]) Elsewhere() *Column[R] {
+	b := *c
+	b.elsewhere = true
+	if c.From != nil {
+		b.From = func(*R) int64 { return c.From(new(R)) }
+	}
+	return &b
+}
+
+func (c *Column[R]) at(r *R) unsafe.Pointer {
+	if c.elsewhere {
+		r = new(R)
+	}
+	return unsafe.Add(unsafe.Pointer(r), c.offset)
 }
 
 // Number returns the value of a column of KindNumber.
 func (c *Column[R]) Number(r *R) int64 {
-	switch {
-	case c.Int64 != nil:
-		return *c.Int64(r)
-	case c.Int != nil:
-		return int64(*c.Int(r))
-	case c.Int8 != nil:
-		return int64(*c.Int8(r))
+	switch c.field {
+	case int64Field:
+		return *(*int64)(c.at(r))
+	case intField:
+		return int64(*(*int)(c.at(r)))
+	case int8Field:
+		return int64(*(*int8)(c.at(r)))
 	}
 	return c.From(r)
 }
 
 // SetNumber sets it. One that is computed stays as it is.
 func (c *Column[R]) SetNumber(r *R, v int64) {
-	switch {
-	case c.Int64 != nil:
-		*c.Int64(r) = v
-	case c.Int != nil:
-		*c.Int(r) = int(v)
-	case c.Int8 != nil:
-		*c.Int8(r) = int8(v)
+	switch c.field {
+	case int64Field:
+		*(*int64)(c.at(r)) = v
+	case intField:
+		*(*int)(c.at(r)) = int(v)
+	case int8Field:
+		*(*int8)(c.at(r)) = int8(v)
 	}
 }
 
+// Bool returns the field of a column of KindBool.
+func (c *Column[R]) Bool(r *R) *bool { return (*bool)(c.at(r)) }
+
+// Text returns the field of a column of KindText.
+func (c *Column[R]) Text(r *R) *string { return (*string)(c.at(r)) }
+
+// Bytes returns the field of a column of KindHash or KindUUID.
+func (c *Column[R]) Bytes(r *R) []byte { return unsafe.Slice((*byte)(c.at(r)), c.length) }
+
+// Tree returns the field of a column of KindTree.
+func (c *Column[R]) Tree(r *R) **pawl.Tree { return (**pawl.Tree)(c.at(r)) }
+
+func (c *Column[R]) json(r *R) *json.RawMessage  { return (*json.RawMessage)(c.at(r)) }
+func (c *Column[R]) failure(r *R) **pawl.Failure { return (**pawl.Failure)(c.at(r)) }
+func (c *Column[R]) numbers(r *R) *[]int64       { return (*[]int64)(c.at(r)) }
+func (c *Column[R]) texts(r *R) *[]string        { return (*[]string)(c.at(r)) }
+
 // Encode returns the value of a column of KindJSON or KindTree; nil stands for NULL.
 func (c *Column[R]) Encode(r *R) ([]byte, error) {
-	switch {
-	case c.JSON != nil:
-		return *c.JSON(r), nil
-	case c.Failure != nil:
-		return EncodeFailure(*c.Failure(r))
-	case c.Numbers != nil:
-		return json.Marshal(*c.Numbers(r))
-	case c.Tree != nil:
+	switch c.field {
+	case jsonField:
+		return *c.json(r), nil
+	case failureField:
+		return EncodeFailure(*c.failure(r))
+	case numbersField:
+		return json.Marshal(*c.numbers(r))
+	case treeField:
 		return EncodeTree(*c.Tree(r)), nil
 	}
-	return json.Marshal(*c.Texts(r))
+	return json.Marshal(*c.texts(r))
 }
 
 // Decode sets it to what Encode has returned, and keeps b.
 func (c *Column[R]) Decode(r *R, b []byte) (err error) {
-	switch {
-	case c.JSON != nil:
-		*c.JSON(r) = b
-	case c.Failure != nil:
-		*c.Failure(r), err = DecodeFailure(b)
-	case c.Numbers != nil:
-		err = json.Unmarshal(b, c.Numbers(r))
-	case c.Tree != nil:
+	switch c.field {
+	case jsonField:
+		*c.json(r) = b
+	case failureField:
+		*c.failure(r), err = DecodeFailure(b)
+	case numbersField:
+		err = json.Unmarshal(b, c.numbers(r))
+	case treeField:
 		*c.Tree(r), err = DecodeTree(b)
 	default:
-		err = json.Unmarshal(b, c.Texts(r))
+		err = json.Unmarshal(b, c.texts(r))
 	}
 	return err
 }
 
 // Same reports whether two records are equal in the column, which is no body.
 func (c *Column[R]) Same(a, b *R) bool {
-	switch {
-	case c.Kind == KindNumber:
+	switch c.Kind {
+	case KindNumber:
 		return c.Number(a) == c.Number(b)
-	case c.Bool != nil:
+	case KindBool:
 		return *c.Bool(a) == *c.Bool(b)
-	case c.Text != nil:
+	case KindText:
 		return *c.Text(a) == *c.Text(b)
-	case c.Bytes != nil:
+	case KindHash, KindUUID:
 		return bytes.Equal(c.Bytes(a), c.Bytes(b))
-	case c.Numbers != nil:
-		return slices.Equal(*c.Numbers(a), *c.Numbers(b))
-	case c.Tree != nil:
+	case KindTree:
 		return (*c.Tree(a)).Equal(*c.Tree(b))
 	}
-	return slices.Equal(*c.Texts(a), *c.Texts(b))
+	if c.field == numbersField {
+		return slices.Equal(*c.numbers(a), *c.numbers(b))
+	}
+	return slices.Equal(*c.texts(a), *c.texts(b))
 }
 
 // Nil reports whether the record does not have the body.
 func (c *Column[R]) Nil(r *R) bool {
-	if c.JSON != nil {
-		return *c.JSON(r) == nil
+	if c.field == jsonField {
+		return *c.json(r) == nil
 	}
-	return *c.Failure(r) == nil
+	return *c.failure(r) == nil
+}
+
+// drop takes the body out of the record.
+func (c *Column[R]) drop(r *R) {
+	if c.field == jsonField {
+		*c.json(r) = nil
+		return
+	}
+	*c.failure(r) = nil
 }
 
 // A Table is the columns of one kind of record, which are everything that a store
@@ -146,11 +213,19 @@ func (c *Column[R]) Nil(r *R) bool {
 type Table[R any] struct {
 	Name    string
 	Columns []*Column[R] // by role
+	bodies  []*Column[R] // of them
+}
+
+// tableOf returns a table of columns, which are in the order of their roles.
+func tableOf[R any](name string, columns ...[]*Column[R]) *Table[R] {
+	t := &Table[R]{Name: name, Columns: slices.Concat(columns...)}
+	t.bodies = t.Of(Body)
+	return t
 }
 
 // With returns the table with derived columns of a store's own.
 func (t *Table[R]) With(derived ...*Column[R]) *Table[R] {
-	return &Table[R]{t.Name, slices.Concat(t.Of(Key, Fixed, Moving), derived, t.Of(Body))}
+	return tableOf(t.Name, t.Of(Key, Fixed, Moving), derived, t.bodies)
 }
 
 // Of returns the columns with these roles.
@@ -165,14 +240,8 @@ func (t *Table[R]) Of(roles ...Role) (list []*Column[R]) {
 
 // Bare drops the bodies of a record.
 func (t *Table[R]) Bare(r *R) {
-	for _, c := range t.Columns {
-		switch {
-		case c.Role != Body:
-		case c.JSON != nil:
-			*c.JSON(r) = nil
-		default:
-			*c.Failure(r) = nil
-		}
+	for _, c := range t.bodies {
+		c.drop(r)
 	}
 }
 
@@ -216,7 +285,7 @@ func (n *Narrow[R]) Covers(was, is *R) bool {
 
 // HasBodies reports whether the record has a body.
 func (t *Table[R]) HasBodies(r *R) bool {
-	return slices.ContainsFunc(t.Columns, func(c *Column[R]) bool { return c.Role == Body && !c.Nil(r) })
+	return slices.ContainsFunc(t.bodies, func(c *Column[R]) bool { return !c.Nil(r) })
 }
 
 // DerivedColumn returns a column whose value follows from other fields.

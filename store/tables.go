@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/json"
-	"slices"
 
 	"github.com/pawl-dev/pawl"
 )
@@ -11,7 +10,7 @@ import (
 // migration in each store.
 
 // Jobs are the columns of jobs.
-var Jobs = &Table[pawl.Job]{Name: "job", Columns: slices.Concat(
+var Jobs = tableOf("job",
 	as(Fixed, uuid("uuid", func(j *pawl.Job) []byte { return j.ID[:] })),
 	as(Key, computed("id", (*pawl.Job).Key)),
 	as(Fixed,
@@ -54,10 +53,10 @@ var Jobs = &Table[pawl.Job]{Name: "job", Columns: slices.Concat(
 		failure("error", func(j *pawl.Job) **pawl.Failure { return &j.Error }),
 		raw("metadata", func(j *pawl.Job) *json.RawMessage { return &j.Metadata }),
 	),
-)}
+)
 
 // Steps are the columns of steps.
-var Steps = &Table[pawl.Step]{Name: "step", Columns: slices.Concat(
+var Steps = tableOf("step",
 	as(Key,
 		long("job", func(s *pawl.Step) *int64 { return &s.Job }),
 		long("ord", func(s *pawl.Step) *int64 { return (*int64)(&s.Ord) }),
@@ -91,10 +90,10 @@ var Steps = &Table[pawl.Step]{Name: "step", Columns: slices.Concat(
 		raw("output", func(s *pawl.Step) *json.RawMessage { return &s.Output }),
 		failure("error", func(s *pawl.Step) **pawl.Failure { return &s.Error }),
 	),
-)}
+)
 
 // Workers are the columns of workers.
-var Workers = &Table[pawl.Worker]{Name: "worker", Columns: slices.Concat(
+var Workers = tableOf("worker",
 	as(Fixed, uuid("uuid", func(w *pawl.Worker) []byte { return w.ID[:] })),
 	as(Key, computed("id", (*pawl.Worker).Key)),
 	as(Fixed,
@@ -110,10 +109,10 @@ var Workers = &Table[pawl.Worker]{Name: "worker", Columns: slices.Concat(
 		texts("handlers", func(w *pawl.Worker) *[]string { return &w.Handlers }),
 	),
 	as(Body, raw("metadata", func(w *pawl.Worker) *json.RawMessage { return &w.Metadata })),
-)}
+)
 
 // Schedules are the columns of schedules.
-var Schedules = &Table[pawl.Schedule]{Name: "schedule", Columns: slices.Concat(
+var Schedules = tableOf("schedule",
 	as(Fixed, uuid("uuid", func(s *pawl.Schedule) []byte { return s.ID[:] })),
 	as(Key, computed("id", (*pawl.Schedule).Key)),
 	as(Fixed,
@@ -133,7 +132,7 @@ var Schedules = &Table[pawl.Schedule]{Name: "schedule", Columns: slices.Concat(
 		long("waiting", func(s *pawl.Schedule) *int64 { return &s.Waiting }),
 	),
 	as(Body, raw("inputs", func(s *pawl.Schedule) *json.RawMessage { return &s.Inputs })),
-)}
+)
 
 // RecordColumns are the columns that every table has.
 var RecordColumns = recordColumns(func(r *pawl.Record) *pawl.Record { return r })
@@ -156,50 +155,56 @@ func as[R any](role Role, list ...*Column[R]) []*Column[R] {
 	return list
 }
 
-func long[R any](name string, at func(*R) *int64) *Column[R] {
-	return &Column[R]{Name: name, Int64: at}
-}
-
-func number[R any](name string, at func(*R) *int) *Column[R] { return &Column[R]{Name: name, Int: at} }
-
-func short[R any](name string, at func(*R) *int8) *Column[R] { return &Column[R]{Name: name, Int8: at} }
-
 func computed[R any](name string, from func(*R) int64) *Column[R] {
 	return &Column[R]{Name: name, From: from}
 }
 
+func long[R any](name string, at func(*R) *int64) *Column[R] {
+	return columnOf(name, KindNumber, int64Field, at)
+}
+
+func number[R any](name string, at func(*R) *int) *Column[R] {
+	return columnOf(name, KindNumber, intField, at)
+}
+
+func short[R any](name string, at func(*R) *int8) *Column[R] {
+	return columnOf(name, KindNumber, int8Field, at)
+}
+
 func boolean[R any](name string, at func(*R) *bool) *Column[R] {
-	return &Column[R]{Name: name, Kind: KindBool, Bool: at}
+	return columnOf(name, KindBool, boolField, at)
 }
 
 func text[R any](name string, at func(*R) *string) *Column[R] {
-	return &Column[R]{Name: name, Kind: KindText, Text: at}
+	return columnOf(name, KindText, textField, at)
 }
 
-func hash[R any](name string, at func(*R) []byte) *Column[R] {
-	return &Column[R]{Name: name, Kind: KindHash, Bytes: at}
-}
+func hash[R any](name string, at func(*R) []byte) *Column[R] { return fixed(name, KindHash, at) }
 
-func uuid[R any](name string, at func(*R) []byte) *Column[R] {
-	return &Column[R]{Name: name, Kind: KindUUID, Bytes: at}
+func uuid[R any](name string, at func(*R) []byte) *Column[R] { return fixed(name, KindUUID, at) }
+
+func fixed[R any](name string, kind Kind, at func(*R) []byte) *Column[R] {
+	c := columnOf(name, kind, bytesField, func(r *R) *byte { return &at(r)[0] })
+	c.length = len(at(new(R)))
+	return c
 }
 
 func tree[R any](name string, at func(*R) **pawl.Tree) *Column[R] {
-	return &Column[R]{Name: name, Kind: KindTree, Tree: at}
+	return columnOf(name, KindTree, treeField, at)
 }
 
 func raw[R any](name string, at func(*R) *json.RawMessage) *Column[R] {
-	return &Column[R]{Name: name, Kind: KindJSON, JSON: at}
+	return columnOf(name, KindJSON, jsonField, at)
 }
 
 func failure[R any](name string, at func(*R) **pawl.Failure) *Column[R] {
-	return &Column[R]{Name: name, Kind: KindJSON, Failure: at}
+	return columnOf(name, KindJSON, failureField, at)
 }
 
 func numbers[R any](name string, at func(*R) *[]int64) *Column[R] {
-	return &Column[R]{Name: name, Kind: KindJSON, Numbers: at}
+	return columnOf(name, KindJSON, numbersField, at)
 }
 
 func texts[R any](name string, at func(*R) *[]string) *Column[R] {
-	return &Column[R]{Name: name, Kind: KindJSON, Texts: at}
+	return columnOf(name, KindJSON, textsField, at)
 }

@@ -21,7 +21,7 @@ type Mutant struct {
 func Forgotten[R any](where string, list []*store.Column[R]) (mutants []Mutant) {
 	for i, c := range list {
 		mutants = append(mutants, Mutant{where + " forgets " + c.Name, func() func() {
-			list[i] = blind(c)
+			list[i] = c.Elsewhere()
 			return func() { list[i] = c }
 		}, killsOf[R]()})
 	}
@@ -42,22 +42,6 @@ func Overlooked[R any](where string, n *store.Narrow[R]) (mutants []Mutant) {
 		}, killsOf[R]()})
 	}
 	return mutants
-}
-
-// blind returns a column like c, which is of another record than the one at hand.
-func blind[R any](c *store.Column[R]) *store.Column[R] {
-	b := *c
-	b.Int64, b.Int, b.Int8, b.From = elsewhere(c.Int64), elsewhere(c.Int), elsewhere(c.Int8), elsewhere(c.From)
-	b.Bool, b.Text, b.Bytes = elsewhere(c.Bool), elsewhere(c.Text), elsewhere(c.Bytes)
-	b.JSON, b.Failure, b.Numbers, b.Texts, b.Tree = elsewhere(c.JSON), elsewhere(c.Failure), elsewhere(c.Numbers), elsewhere(c.Texts), elsewhere(c.Tree)
-	return &b
-}
-
-func elsewhere[R, V any](f func(*R) V) func(*R) V {
-	if f == nil {
-		return nil
-	}
-	return func(*R) V { return f(new(R)) }
 }
 
 // killsOf returns the tests that notice what is forgotten of a record.
