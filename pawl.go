@@ -191,6 +191,9 @@ type Definition struct {
 	CreatedAt int64
 }
 
+// ClassTimeout is the class of the failure of what took longer than its timeout.
+const ClassTimeout = "timeout"
+
 // A Failure is what a handler, the engine or an operator says went wrong (T6).
 type Failure struct {
 	Class     string          `json:"class"`

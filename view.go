@@ -216,6 +216,7 @@ func (t *Timestamp) UnmarshalJSON(b []byte) error {
 type JobQuery struct {
 	Workspace string
 	Statuses  []machine.State
+	TimedOut  bool // those that were CANCELED by their timeout, too
 	Workflow  string
 	Before    string // id of a job: only older ones
 	Limit     int    // 1 to 1000; 0 is 50

@@ -113,7 +113,7 @@ func (e *Engine) Takeover(ctx context.Context, gone func(*pawl.Worker) bool) err
 	if err != nil || len(seen.Workers) == 0 {
 		return err
 	}
-	workers, err := e.store.Workers(ctx, true)
+	workers, err := e.store.Workers(ctx, store.WorkerFilter{Living: true})
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func TestAFailedDecisionLeavesNothing(t *testing.T) { // K5
 	if err != nil || len(steps) != 1 {
 		t.Errorf("%d steps, %v; want the one that the submission made", len(steps), err)
 	}
-	if workers, err := e.store.Workers(t.Context(), false); err != nil || len(workers) != 0 {
+	if workers, err := e.store.Workers(t.Context(), store.WorkerFilter{}); err != nil || len(workers) != 0 {
 		t.Errorf("workers %v, %v; want none", workers, err)
 	}
 	if late, err := e.store.Refusals(t.Context(), one.Key()); err != nil || len(late) != 0 {

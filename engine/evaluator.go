@@ -640,7 +640,7 @@ func (v *evaluator) served(ctx context.Context, def *workflow.Definition, j *paw
 	if len(routes) == 0 {
 		return true, nil
 	}
-	workers, err := v.e.store.Workers(ctx, true)
+	workers, err := v.e.store.Workers(ctx, store.WorkerFilter{Living: true})
 	if err != nil {
 		return false, err
 	}

@@ -88,6 +88,6 @@ func (e *Engine) living(ctx context.Context) ([]*pawl.Worker, map[int64]string, 
 	for _, d := range health.Glance(seen, e.cfg.Silence) {
 		dead[d.Worker] = d.Reason()
 	}
-	workers, err := e.store.Workers(ctx, true)
+	workers, err := e.store.Workers(ctx, store.WorkerFilter{Living: true})
 	return slices.DeleteFunc(workers, func(w *pawl.Worker) bool { return dead[w.Key()] != "" }), dead, err
 }

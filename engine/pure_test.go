@@ -86,8 +86,8 @@ func (p *pure) Worker(ctx context.Context, key int64) (*pawl.Worker, error) {
 	return p.outside().Worker(ctx, key)
 }
 
-func (p *pure) Workers(ctx context.Context, living bool) ([]*pawl.Worker, error) {
-	return p.outside().Workers(ctx, living)
+func (p *pure) Workers(ctx context.Context, f store.WorkerFilter) ([]*pawl.Worker, error) {
+	return p.outside().Workers(ctx, f)
 }
 
 func (p *pure) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int, error) {
@@ -122,8 +122,8 @@ func (p *pure) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) 
 	return p.outside().Schedule(ctx, key)
 }
 
-func (p *pure) Schedules(ctx context.Context, workspace string) ([]*pawl.Schedule, error) {
-	return p.outside().Schedules(ctx, workspace)
+func (p *pure) Schedules(ctx context.Context, n store.ScheduleName) ([]*pawl.Schedule, error) {
+	return p.outside().Schedules(ctx, n)
 }
 
 func (p *pure) Registered(ctx context.Context, workspace, name string) ([]*pawl.Version, error) {

@@ -465,7 +465,7 @@ func TestAnUpdateKeepsTheTimes(t *testing.T) {
 // dueAt answers when the one schedule is due, or the zero time.
 func dueAt(t *testing.T, s store.Store) time.Time {
 	t.Helper()
-	all, err := s.Schedules(t.Context(), "")
+	all, err := s.Schedules(t.Context(), store.ScheduleName{})
 	if err != nil || len(all) != 1 {
 		t.Fatalf("schedules %v, %v; want one", all, err)
 	}

@@ -35,7 +35,7 @@ type ScheduleView struct {
 // Schedules lists the schedules of a workspace that are not removed, by name, with
 // so many of their next times.
 func (e *Engine) Schedules(ctx context.Context, workspace string, next int) ([]ScheduleView, error) {
-	all, err := e.store.Schedules(ctx, workspace)
+	all, err := e.store.Schedules(ctx, store.ScheduleName{Workspace: workspace})
 	if err != nil {
 		return nil, err
 	}
@@ -74,16 +74,17 @@ func (e *Engine) ScheduleHistory(ctx context.Context, n store.ScheduleName) ([]p
 }
 
 func (e *Engine) findSchedule(ctx context.Context, n store.ScheduleName) (*pawl.Schedule, error) {
-	all, err := e.store.Schedules(ctx, n.Workspace)
+	if n.Name == "" {
+		return nil, noSchedule(n.Name)
+	}
+	found, err := e.store.Schedules(ctx, n)
+	if err == nil && len(found) == 0 {
+		err = noSchedule(n.Name)
+	}
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range all {
-		if s.Name == n.Name && s.Workspace == n.Workspace {
-			return s, nil
-		}
-	}
-	return nil, noSchedule(n.Name)
+	return found[0], nil
 }
 
 func (e *Engine) scheduleView(ctx context.Context, s *pawl.Schedule, next int) (*ScheduleView, error) {

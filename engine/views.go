@@ -30,7 +30,7 @@ func (e *Engine) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, err
 	if q.Limit < 0 || q.Limit > maxList {
 		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", q.Limit, maxList)
 	}
-	f := store.JobFilter{Workspace: q.Workspace, States: q.Statuses, Workflow: q.Workflow, Limit: cmp.Or(q.Limit, defaultList)}
+	f := store.JobFilter{Workspace: q.Workspace, States: q.Statuses, TimedOut: q.TimedOut, Workflow: q.Workflow, Limit: cmp.Or(q.Limit, defaultList)}
 	if q.Before != "" {
 		id, err := pawl.ParseID(pawl.JobPrefix, q.Before)
 		if err != nil {

@@ -84,21 +84,26 @@ func (e *Engine) Workers(ctx context.Context, q pawl.WorkerQuery) ([]pawl.Worker
 	if q.Limit < 0 || q.Limit > maxList {
 		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", q.Limit, maxList)
 	}
-	workers, err := e.store.Workers(ctx, len(q.Statuses) == 0)
+	_, running, err := e.store.InFlight(ctx)
 	if err != nil {
 		return nil, err
 	}
-	_, running, err := e.store.InFlight(ctx)
-	views := make([]pawl.WorkerView, 0, len(workers))
-	for _, w := range slices.Backward(workers) {
-		if q.Workspace != "" && w.Workspace != q.Workspace || len(q.Statuses) > 0 && !slices.Contains(q.Statuses, w.State) {
-			continue
+	views := []pawl.WorkerView{}
+	for f := (store.WorkerFilter{Living: len(q.Statuses) == 0, Limit: maxList}); ; {
+		page, err := e.store.Workers(ctx, f)
+		if err != nil || len(page) == 0 {
+			return views, err
 		}
-		if views = append(views, workerView(w, running[w.Key()])); len(views) == cmp.Or(q.Limit, defaultList) {
-			break
+		for _, w := range page {
+			if q.Workspace != "" && w.Workspace != q.Workspace || len(q.Statuses) > 0 && !slices.Contains(q.Statuses, w.State) {
+				continue
+			}
+			if views = append(views, workerView(w, running[w.Key()])); len(views) == cmp.Or(q.Limit, defaultList) {
+				return views, nil
+			}
 		}
+		f.Before = page[len(page)-1].Key()
 	}
-	return views, err
 }
 
 // Worker answers a worker with its history.

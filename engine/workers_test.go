@@ -2,9 +2,13 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -136,6 +140,36 @@ func TestAWorkerAlone(t *testing.T) { // T10, T3
 		}
 		if of := steps(v); of["a"].CompletedAt != of["b"].StartedAt || of["b"].CompletedAt != of["c"].StartedAt {
 			t.Errorf("steps %+v; want each claimed in the commit that the one before it ended in", v.Steps)
+		}
+	})
+}
+
+// A list of workers goes through all pages that the store has: of four with half a page
+// of metadata each, two fit into one.
+func TestWorkersOfSeveralPages(t *testing.T) {
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		e := passive(t, open()).e
+		half := json.RawMessage(`"` + strings.Repeat("x", store.PageBytes/2) + `"`)
+		var want []string
+		for range 4 {
+			w, err := e.Register(t.Context(), pawl.Worker{ID: e.NewID(), Workspace: "w", Name: "large", Capacity: 1, Metadata: half}, "test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append([]string{w.ID.Public(pawl.WorkerPrefix)}, want...)
+		}
+		for limit, n := range map[int]int{0: 4, 3: 3} {
+			list, err := e.Workers(t.Context(), pawl.WorkerQuery{Workspace: "w", Limit: limit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for i := range list {
+				got = append(got, list[i].ID)
+			}
+			if diff := cmp.Diff(want[:n], got); diff != "" {
+				t.Errorf("limit %d, newest first (-want +got):\n%s", limit, diff)
+			}
 		}
 	})
 }

@@ -133,7 +133,7 @@ func TestDrainEndsWhileTheDatabaseIsAway(t *testing.T) { // T10
 	if err := w.Drain(over); err != nil { // or the test never ends
 		t.Error(err)
 	}
-	left, err := db.Workers(t.Context(), true)
+	left, err := db.Workers(t.Context(), store.WorkerFilter{Living: true})
 	if err != nil || len(left) != 1 {
 		t.Errorf("%d living workers in the database, %v; want the one that could not say that it ended", len(left), err)
 	}

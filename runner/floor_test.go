@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/sqlite"
 )
 
@@ -88,7 +89,7 @@ func TestScarceWorker(t *testing.T) { // J9, J1
 	if v := s.wait(id); v.Status != lifecycle.JobCompleted || v.Steps[0].Claims != 2 {
 		t.Errorf("status %s after %d claims; want COMPLETED after 2", v.Status, v.Steps[0].Claims)
 	}
-	workers, err := s.store.Workers(t.Context(), true)
+	workers, err := s.store.Workers(t.Context(), store.WorkerFilter{Living: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ const scarceText = "1 % of the memory is free"
 
 func (s *site) workerState() machine.State {
 	s.t.Helper()
-	workers, err := s.store.Workers(s.t.Context(), false)
+	workers, err := s.store.Workers(s.t.Context(), store.WorkerFilter{})
 	if err != nil || len(workers) != 1 {
 		s.t.Fatal(workers, err)
 	}

@@ -317,7 +317,7 @@ func TestDrain(t *testing.T) { // J1, J9
 	if complete == 0 {
 		t.Error("no step was allowed to end")
 	}
-	workers, err := s.store.Workers(t.Context(), false)
+	workers, err := s.store.Workers(t.Context(), store.WorkerFilter{})
 	if err != nil || len(workers) != 1 || workers[0].State != lifecycle.WorkerCompleted {
 		t.Errorf("workers %+v, %v; want the one COMPLETED", workers, err)
 	}
@@ -332,7 +332,7 @@ func TestDrainOfAnIdleWorker(t *testing.T) { // J1
 	if err := s.worker.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	living, err := s.store.Workers(t.Context(), true)
+	living, err := s.store.Workers(t.Context(), store.WorkerFilter{Living: true})
 	if err != nil || len(living) != 0 {
 		t.Errorf("workers %v, %v still live", living, err)
 	}

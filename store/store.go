@@ -107,7 +107,6 @@ type Query struct {
 	Steps     []pawl.StepKey      // locked; a step without its job is locked all the same
 	Signals   []int64             // of these jobs, the signals that no step has taken, by seq, at most MaxSignals
 	Untaken   []int64             // of these jobs, how many such signals there are, and how large
-	Marked    []int64             // of these jobs, the steps marked Attention, locked; at most MaxMarked each, by (mark_at, ord)
 	Waiting   []JobLimit          // of these jobs, the steps marked Waiting, locked, by (priority desc, ord)
 	Open      []int64             // of these jobs, every step that has not ended, locked
 	Nodes     []int64             // of these jobs, every step of instance 0, locked
@@ -115,7 +114,7 @@ type Query struct {
 	Claims    []ClaimQuery        // one answer each, in this order
 }
 
-// MaxMarked bounds the marked steps that one transaction reads of one job.
+// MaxMarked bounds the marked steps of one job that are read at once (Views.Marked).
 const MaxMarked = 500
 
 // MaxSignals and MaxSignalBytes bound the signals of one job that no step has taken, and
@@ -185,8 +184,7 @@ type Facts struct {
 	Workers   map[int64]*pawl.Worker
 	Jobs      map[int64]*pawl.Job
 	Steps     map[pawl.StepKey]*pawl.Step
-	Marked    map[int64][]pawl.StepKey // into Steps, in order
-	Waiting   map[int64][]pawl.StepKey
+	Waiting   map[int64][]pawl.StepKey // into Steps, in order
 	Open      map[int64][]pawl.StepKey
 	Nodes     map[int64][]pawl.StepKey
 	Held      map[int64][]pawl.StepKey
@@ -397,9 +395,10 @@ type Views interface {
 	Marked(ctx context.Context, job int64) ([]*pawl.Step, error)
 	// StepCounts counts the steps of a job by state.
 	StepCounts(ctx context.Context, job int64) (map[machine.State]int, error)
-	// Worker reads a worker; Workers lists those in a living state, or all.
+	// Worker reads a worker; Workers lists them, newest first. With a limit it is a page;
+	// see PageBytes.
 	Worker(ctx context.Context, key int64) (*pawl.Worker, error)
-	Workers(ctx context.Context, living bool) ([]*pawl.Worker, error)
+	Workers(ctx context.Context, f WorkerFilter) ([]*pawl.Worker, error)
 	// Nodes reads the processes that were heard of within NodeMemory, the oldest
 	// first.
 	Nodes(ctx context.Context) ([]*pawl.Node, error)
@@ -416,10 +415,10 @@ type Views interface {
 	// Signals reads the signals of a job that no step has taken, by seq, without data, at
 	// most MaxSignals.
 	Signals(ctx context.Context, job int64) ([]*pawl.Signal, error)
-	// Schedule reads a schedule; Schedules lists those of a workspace that are
-	// not removed (all workspaces if it is empty), by name.
+	// Schedule reads a schedule; Schedules lists those that are not removed, by name: of
+	// one workspace, and with one name, unless these are empty.
 	Schedule(ctx context.Context, key int64) (*pawl.Schedule, error)
-	Schedules(ctx context.Context, workspace string) ([]*pawl.Schedule, error)
+	Schedules(ctx context.Context, n ScheduleName) ([]*pawl.Schedule, error)
 	// Registered reads the versions of a registered workflow, newest first, or,
 	// without a name, the newest version of each, by name. RegisteredVersion reads
 	// one; version 0 is the newest. ErrNotFound if there is none.
@@ -477,6 +476,7 @@ type TrailOf struct {
 type JobFilter struct {
 	Workspace  string
 	States     []machine.State
+	TimedOut   bool // those that were CANCELED by their timeout, too; see TimedOut
 	Workflow   string
 	Definition int64
 	Parent     int64   // only children of this job
@@ -486,6 +486,17 @@ type JobFilter struct {
 	Keys       []int64 // only these; nil is no bound
 	Limit      int     // 0: no limit
 	Bare       bool    // without bodies
+}
+
+// TimedOut is the condition, in SQL, that a job was CANCELED by its timeout: a failure is
+// stored as JSON that begins with its class.
+const TimedOut = "(state = '" + string(lifecycle.JobCanceled) + `' and error like '{"class":"` + pawl.ClassTimeout + `",%')`
+
+// A WorkerFilter selects workers. The zero value selects all.
+type WorkerFilter struct {
+	Living bool  // only those in a living state
+	Before int64 // keys below this one only; 0 is no bound
+	Limit  int   // 0: no limit
 }
 
 // Stats counts what was written through this handle.

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // tellTime has the test binary tell the time for each line that it is given.
@@ -128,7 +129,7 @@ func aClockThatIsSetKillsNobody(t *testing.T, binary string) {
 		db.clock().step(-30 * time.Minute)
 		pause(t.Context(), 200*time.Millisecond)
 	}
-	workers, err := cl.store.Workers(t.Context(), false)
+	workers, err := cl.store.Workers(t.Context(), store.WorkerFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}

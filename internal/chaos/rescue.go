@@ -20,7 +20,7 @@ type hand struct {
 
 // held answers the steps in progress by the process that holds them.
 func (cl *cluster) held(ctx context.Context) (map[int][]hand, error) {
-	workers, err := cl.store.Workers(ctx, true)
+	workers, err := cl.store.Workers(ctx, store.WorkerFilter{Living: true})
 	if err != nil {
 		return nil, err
 	}

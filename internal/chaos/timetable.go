@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/schedule"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // A timetable is a schedule that makes jobs all the while.
@@ -65,7 +66,7 @@ func (r *run) endTimetables(ctx context.Context) error {
 	late, cancel := context.WithTimeout(ctx, r.config.patience)
 	defer cancel()
 	err := r.until(late, func() (bool, error) {
-		all, err := r.store.Schedules(late, pawl.DefaultWorkspace)
+		all, err := r.store.Schedules(late, store.ScheduleName{Workspace: pawl.DefaultWorkspace})
 		now := pawl.Micros(r.database.clock().now())
 		for _, s := range all {
 			if s.DueAt <= now {

@@ -35,7 +35,7 @@ type table struct {
 
 // tables reads what became of the schedules.
 func (r *run) tables(ctx context.Context) (tables []*table, err error) {
-	all, err := r.store.Schedules(ctx, pawl.DefaultWorkspace)
+	all, err := r.store.Schedules(ctx, store.ScheduleName{Workspace: pawl.DefaultWorkspace})
 	if err != nil {
 		return nil, err
 	}

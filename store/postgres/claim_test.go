@@ -209,11 +209,8 @@ func TestStepsFoundByWhatTheyAre(t *testing.T) {
 		return keys
 	}
 	one := []int64{j.Key()}
-	q := &store.Query{Jobs: one, Marked: one, Waiting: []store.JobLimit{{Job: j.Key(), Limit: 2}}, Open: one, Held: []int64{77}, Steps: append(k(6, 6), pawl.StepKey{Job: 3, Ord: 3})}
+	q := &store.Query{Jobs: one, Waiting: []store.JobLimit{{Job: j.Key(), Limit: 2}}, Open: one, Held: []int64{77}, Steps: append(k(6, 6), pawl.StepKey{Job: 3, Ord: 3})}
 	do(t, db, q, func(f *store.Facts, _ *draft) {
-		if diff := cmp.Diff(map[int64][]pawl.StepKey{j.Key(): k(1)}, f.Marked); diff != "" {
-			t.Errorf("marked:\n%s", diff)
-		}
 		if diff := cmp.Diff(map[int64][]pawl.StepKey{j.Key(): k(3, 2)}, f.Waiting); diff != "" {
 			t.Errorf("waiting:\n%s", diff)
 		}
@@ -223,8 +220,8 @@ func TestStepsFoundByWhatTheyAre(t *testing.T) {
 		if diff := cmp.Diff(map[int64][]pawl.StepKey{77: k(5)}, f.Held); diff != "" {
 			t.Errorf("held:\n%s", diff)
 		}
-		if len(f.Steps) != 6 {
-			t.Errorf("%d steps, want each of the six once", len(f.Steps))
+		if len(f.Steps) != 5 {
+			t.Errorf("%d steps, want each of the five once", len(f.Steps))
 		}
 	})
 	a, err := db.Look(t.Context(), store.LookQuery{Limit: 10})

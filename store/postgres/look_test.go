@@ -121,7 +121,7 @@ func TestLifeOfAWorker(t *testing.T) {
 	if err != nil || len(a.Living.Ended) != 1 || a.Living.Ended[0].Worker != w.Key() || len(a.Living.Workers) != 0 {
 		t.Errorf("living %+v, %v; want the worker among the ended alone", a.Living, err)
 	}
-	if list, err := db.Workers(t.Context(), true); err != nil || len(list) != 0 {
+	if list, err := db.Workers(t.Context(), store.WorkerFilter{Living: true}); err != nil || len(list) != 0 {
 		t.Errorf("living workers %v, %v", list, err)
 	}
 }

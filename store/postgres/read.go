@@ -45,18 +45,15 @@ var (
 	readSteps = &statement{"read_steps", `with k as (
   select * from unnest($1::bigint[], $2::bigint[]) as u(job, ord)
   union
-  select m.job, m.ord from unnest($3::bigint[]) as u(job) cross join lateral
-    (select job, ord from step where mark = 1 and step.job = u.job order by mark_at, ord limit $4::bigint) m
-  union
-  select w.job, w.ord from unnest($5::bigint[], $6::bigint[]) as u(job, most) cross join lateral
+  select w.job, w.ord from unnest($3::bigint[], $4::bigint[]) as u(job, most) cross join lateral
     (select job, ord from step where mark = 2 and mark_at = 0 and step.job = u.job order by priority desc, ord limit u.most) w
   union
-  select s.job, s.ord from unnest($7::bigint[]) as u(job) cross join lateral
-    (select job, ord from step where step.job = u.job and state <> all($8::text[]) offset 0) s
+  select s.job, s.ord from unnest($5::bigint[]) as u(job) cross join lateral
+    (select job, ord from step where step.job = u.job and state <> all($6::text[]) offset 0) s
   union
-  select h.job, h.ord from unnest($9::bigint[]) as u(worker) cross join lateral (` + heldBy("u.worker") + `) h
+  select h.job, h.ord from unnest($7::bigint[]) as u(worker) cross join lateral (` + heldBy("u.worker") + `) h
   union
-  select n.job, n.ord from unnest($10::bigint[]) as u(job) cross join lateral (` + nodesOf + `) n
+  select n.job, n.ord from unnest($8::bigint[]) as u(job) cross join lateral (` + nodesOf + `) n
 )
 select ` + names("s", stepTable.plain) + `, place from (select job, ord from k order by job, ord) k cross join lateral
   (select *, ctid as place from step where step.job = k.job and step.ord = k.ord for update) s`}
@@ -101,7 +98,7 @@ func newReading(q *store.Query) *reading {
 		Keys: map[store.IdempotencyKey]*store.Answer{}, Pools: map[store.Pool]int{}, Versions: map[pawl.WorkflowName]*pawl.Version{},
 		Schedules: map[int64]*pawl.Schedule{}, Signals: map[int64][]*pawl.Signal{}, Untaken: map[int64]store.Untaken{},
 		Workers: map[int64]*pawl.Worker{}, Jobs: map[int64]*pawl.Job{},
-		Steps: map[pawl.StepKey]*pawl.Step{}, Marked: map[int64][]pawl.StepKey{}, Waiting: map[int64][]pawl.StepKey{},
+		Steps: map[pawl.StepKey]*pawl.Step{}, Waiting: map[int64][]pawl.StepKey{},
 		Open: map[int64][]pawl.StepKey{}, Nodes: map[int64][]pawl.StepKey{}, Held: map[int64][]pawl.StepKey{},
 	}}
 }
@@ -255,7 +252,7 @@ func (r *reading) queueSteps(p *pipe) {
 		}
 	}
 	j, o := nums(jobs[:n]), nums(ords[:n])
-	if len(q.Marked)+len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held) == 0 {
+	if len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held) == 0 {
 		if n > 0 {
 			p.add(readNamed, r.step, j, o)
 		}
@@ -265,18 +262,14 @@ func (r *reading) queueSteps(p *pipe) {
 	for i, w := range q.Waiting {
 		waiting[i], most[i] = w.Job, int64(w.Limit)
 	}
-	p.add(readSteps, r.step, j, o, nums(q.Marked), num(store.MaxMarked), nums(waiting), nums(most),
-		nums(q.Open), texts(lifecycle.Step.Ends), nums(q.Held), nums(q.Nodes))
+	p.add(readSteps, r.step, j, o, nums(waiting), nums(most), nums(q.Open), texts(lifecycle.Step.Ends), nums(q.Held), nums(q.Nodes))
 }
 
 // sort puts the steps into the fields that asked for them. A row that another
 // transaction changed while this one waited for its lock is judged as it is now.
 func (r *reading) sort() {
-	marked, open, nodes, held := set(r.q.Marked), set(r.q.Open), set(r.q.Nodes), set(r.q.Held)
+	open, nodes, held := set(r.q.Open), set(r.q.Nodes), set(r.q.Held)
 	for _, s := range r.order {
-		if marked[s.Job] && s.Mark == pawl.Attention {
-			r.Marked[s.Job] = append(r.Marked[s.Job], s.StepKey)
-		}
 		if open[s.Job] && !lifecycle.Step.Ended(s.State) {
 			r.Open[s.Job] = append(r.Open[s.Job], s.StepKey)
 		}
@@ -286,10 +279,6 @@ func (r *reading) sort() {
 		if held[s.Worker] && s.State == lifecycle.StepInProgress {
 			r.Held[s.Worker] = append(r.Held[s.Worker], s.StepKey)
 		}
-	}
-	for job, keys := range r.Marked {
-		slices.SortStableFunc(keys, func(a, b pawl.StepKey) int { return cmp.Compare(r.Steps[a].MarkAt, r.Steps[b].MarkAt) })
-		r.Marked[job] = keys[:min(len(keys), store.MaxMarked)]
 	}
 	r.sortWaiting()
 }

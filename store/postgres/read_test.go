@@ -35,12 +35,11 @@ func TestNothingIsSentForWhatIsNotAsked(t *testing.T) {
 		"signals":   {store.Query{Signals: one}, []*statement{readSignals}},
 		"steps":     {store.Query{Steps: steps}, []*statement{readNamed}},
 		"nodes":     {store.Query{Nodes: one}, []*statement{readSteps}},
-		"marked":    {store.Query{Marked: one, Steps: steps}, []*statement{readSteps}},
 		"claims":    {store.Query{Claims: claims}, []*statement{claimOne}},
 		"all": {
 			store.Query{
 				Keys: keys, Pools: pools, Names: names, Schedules: one, Scheduled: scheduled, Workers: one, Jobs: one, Steps: steps,
-				Signals: one, Marked: one, Waiting: []store.JobLimit{{Job: 1, Limit: 1}}, Open: one, Nodes: one, Held: one, Claims: claims,
+				Signals: one, Waiting: []store.JobLimit{{Job: 1, Limit: 1}}, Open: one, Nodes: one, Held: one, Claims: claims,
 			},
 			[]*statement{lockPools, countPools, takeKeys, readKeys, readSchedules, readWorkers, readJobs, readSignals, readVersions, readSteps, claimOne},
 		},

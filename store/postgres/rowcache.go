@@ -63,7 +63,7 @@ type cachedWorker struct {
 // plainly reports whether a query asks for rows by their keys alone.
 func plainly(q *store.Query) bool {
 	return len(q.Keys)+len(q.Pools)+len(q.Names)+len(q.Schedules)+len(q.Scheduled)+len(q.Signals)+len(q.Untaken)+
-		len(q.Marked)+len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held)+len(q.Claims) == 0
+		len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held)+len(q.Claims) == 0
 }
 
 // find answers the facts for a query from what is known, or nil if that is not

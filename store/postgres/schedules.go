@@ -58,12 +58,14 @@ func (db *DB) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) {
 	return found, missing(err, found == nil)
 }
 
-// Schedules lists the schedules that are not removed, of a workspace unless it
-// is empty, by name.
-func (db *DB) Schedules(ctx context.Context, workspace string) ([]*pawl.Schedule, error) {
+// Schedules lists the schedules that are not removed, by name.
+func (db *DB) Schedules(ctx context.Context, n store.ScheduleName) ([]*pawl.Schedule, error) {
 	w := where{list: []string{"state <> 'removed'"}}
-	if workspace != "" {
-		w.add("workspace = $%d", storable(workspace))
+	if n.Workspace != "" {
+		w.add("workspace = $%d", storable(n.Workspace))
+	}
+	if n.Name != "" {
+		w.add("name = $%d", storable(n.Name))
 	}
 	var list []*pawl.Schedule
 	err := db.query(ctx, "list schedules", "select "+names("", scheduleTable.whole)+" from schedule"+w.String()+byName,

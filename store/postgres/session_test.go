@@ -62,7 +62,7 @@ func TestOneConnection(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	err = db.Do(ctx, &store.Query{}, func(*store.Facts) (*store.Changes, error) {
-		_, err := db.Workers(ctx, true)
+		_, err := db.Workers(ctx, store.WorkerFilter{Living: true})
 		return nil, err
 	})
 	if err != nil {

@@ -87,7 +87,9 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 	if f.Workspace != "" {
 		w.add("workspace = $%d", storable(f.Workspace))
 	}
-	if len(f.States) > 0 {
+	if f.TimedOut {
+		w.add("(state = any($%d) or "+strings.ReplaceAll(store.TimedOut, "%", "%%")+")", append([]machine.State{}, f.States...))
+	} else if len(f.States) > 0 {
 		w.add("state = any($%d)", f.States)
 		if inFlight(f.States) {
 			from = openJobs + " job"
@@ -267,14 +269,17 @@ func (db *DB) Worker(ctx context.Context, key int64) (*pawl.Worker, error) {
 }
 
 // Workers lists the workers in a living state, or all, by id.
-func (db *DB) Workers(ctx context.Context, alive bool) ([]*pawl.Worker, error) {
-	var of string
-	if alive {
-		of = " where " + livingWorker
+func (db *DB) Workers(ctx context.Context, f store.WorkerFilter) ([]*pawl.Worker, error) {
+	var w where
+	if f.Living {
+		w.list = append(w.list, livingWorker)
+	}
+	if f.Before != 0 {
+		w.add("id < $%d", f.Before)
 	}
 	var workers []*pawl.Worker
-	err := db.query(ctx, "list workers", "select "+workerWhole+" from worker"+of+" order by id",
-		workerInto(func(w *pawl.Worker) { workers = append(workers, w) }))
+	err := db.query(ctx, "list workers", workerTable.page("id desc", "select * from worker"+w.String(), f.Limit),
+		workerInto(func(w *pawl.Worker) { workers = append(workers, w) }), w.args...)
 	return workers, err
 }
 

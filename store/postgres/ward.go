@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/doctor"
+	"github.com/pawl-dev/pawl/store"
 )
 
 const (
@@ -62,7 +63,7 @@ func (db *DB) staff(ctx context.Context, w *doctor.Ward) (err error) {
 	if w.Nodes, err = db.Nodes(ctx); err != nil {
 		return err
 	}
-	if w.Workers, err = db.Workers(ctx, true); err != nil {
+	if w.Workers, err = db.Workers(ctx, store.WorkerFilter{Living: true}); err != nil {
 		return err
 	}
 	w.Living, err = db.Observe(ctx)

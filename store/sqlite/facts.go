@@ -30,7 +30,6 @@ func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
 		Workers:   make(map[int64]*pawl.Worker, len(q.Workers)),
 		Jobs:      make(map[int64]*pawl.Job, len(q.Jobs)),
 		Steps:     make(map[pawl.StepKey]*pawl.Step, len(q.Steps)),
-		Marked:    make(map[int64][]pawl.StepKey, len(q.Marked)),
 		Waiting:   make(map[int64][]pawl.StepKey, len(q.Waiting)),
 		Open:      make(map[int64][]pawl.StepKey, len(q.Open)),
 		Nodes:     make(map[int64][]pawl.StepKey, len(q.Nodes)),
@@ -97,11 +96,6 @@ func (r *reading) named(q *store.Query) error {
 
 // found reads the steps of jobs that are in some condition.
 func (r *reading) found(q *store.Query) (err error) {
-	for _, k := range q.Marked {
-		if r.f.Marked[k], err = r.steps(selectMarked, k, store.MaxMarked); err != nil {
-			return err
-		}
-	}
 	for _, l := range q.Waiting {
 		if r.f.Waiting[l.Job], err = r.steps(selectWaiting, l.Job, int64(l.Limit)); err != nil {
 			return err

@@ -46,7 +46,7 @@ func (db *DB) Hold(ctx context.Context, name string, note []byte) (release func(
 // locks are of the kernel, which frees one only when its process has died or let go of
 // it: so a lock that nobody holds is proof.
 func (db *DB) Observe(ctx context.Context) (*health.Report, error) {
-	workers, err := db.Workers(ctx, true)
+	workers, err := db.Workers(ctx, store.WorkerFilter{Living: true})
 	if err != nil {
 		return nil, err
 	}

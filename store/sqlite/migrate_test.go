@@ -148,14 +148,15 @@ func checkVersion1(t *testing.T, db *sqlite.DB) {
 	}
 	f := see(t, db, &store.Query{
 		Claims: []store.ClaimQuery{{Worker: 1, Routes: []int64{5}, Limit: 9}}, Waiting: []store.JobLimit{{Job: fan.Key(), Limit: 5}},
-		Marked: []int64{fan.Key()}, Nodes: []int64{fan.Key()}, Keys: []store.IdempotencyKey{{Workspace: "default", Key: "r-1"}},
+		Nodes: []int64{fan.Key()}, Keys: []store.IdempotencyKey{{Workspace: "default", Key: "r-1"}},
 	})
 	want := store.ClaimFacts{Steps: []pawl.StepKey{{Job: fan.Key(), Ord: pawl.MakeOrd(2, 2)}}, Starts: []int64{queued[1].Key(), queued[0].Key()}}
 	if diff := cmp.Diff(want, f.Claims[0]); diff != "" {
 		t.Errorf("claims (-want +got):\n%s", diff)
 	}
-	if len(f.Waiting[fan.Key()]) != 1 || len(f.Marked[fan.Key()]) != 1 || len(f.Nodes[fan.Key()]) != 4 {
-		t.Errorf("waiting %v, marked %v, nodes %v", f.Waiting, f.Marked, f.Nodes)
+	marked, err := db.Marked(t.Context(), fan.Key())
+	if err != nil || len(marked) != 1 || len(f.Waiting[fan.Key()]) != 1 || len(f.Nodes[fan.Key()]) != 4 {
+		t.Errorf("waiting %v, marked %v, nodes %v, %v", f.Waiting, marked, f.Nodes, err)
 	}
 	for _, a := range f.Keys {
 		if a.New || a.Status != 201 {
@@ -175,7 +176,7 @@ func checkRest(t *testing.T, db *sqlite.DB, fan *pawl.Job) {
 	if held.Error == nil || string(held.Input) != "1" || held.Claims != 2 || held.Rank != pawl.RankAt(held.EnqueuedAt, 3) {
 		t.Errorf("step %+v", held)
 	}
-	workers, err := db.Workers(t.Context(), true)
+	workers, err := db.Workers(t.Context(), store.WorkerFilter{Living: true})
 	if err != nil || len(workers) != 1 || workers[0].Key() != held.Worker {
 		t.Errorf("living workers %v, %v; want the one that holds the step", workers, err)
 	}

@@ -61,10 +61,12 @@ func (db *DB) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) {
 	return schedules[0], err
 }
 
-// Schedules lists the schedules of a workspace, or of all, that are not removed,
-// by name.
-func (db *DB) Schedules(ctx context.Context, workspace string) ([]*pawl.Schedule, error) {
-	return db.listSchedules(ctx, selectSchedules, func(b *row) { b.text(workspace) })
+// Schedules lists the schedules that are not removed, by name.
+func (db *DB) Schedules(ctx context.Context, n store.ScheduleName) ([]*pawl.Schedule, error) {
+	return db.listSchedules(ctx, selectSchedules, func(b *row) {
+		b.text(n.Workspace)
+		b.text(n.Name)
+	})
 }
 
 func (db *DB) listSchedules(ctx context.Context, s statement, bind func(*row)) ([]*pawl.Schedule, error) {

@@ -385,12 +385,12 @@ var texts = [statementCount]string{
 	selectRunningRanks: "SELECT (SELECT rank FROM job INDEXED BY job_open WHERE " + running + " AND route = ?1 AND paused = 0 ORDER BY rank LIMIT 1)," +
 		" (SELECT rank FROM job INDEXED BY job_open WHERE " + running + " AND route = ?1 AND paused = 0 ORDER BY rank DESC LIMIT 1)",
 	selectStepCounts:    "SELECT state, count(*) FROM step WHERE job = ? GROUP BY state",
-	selectWorkers:       "SELECT " + workerAll + " FROM worker ORDER BY id",
-	selectLivingWorkers: "SELECT " + workerAll + " FROM worker INDEXED BY worker_living WHERE " + living + " ORDER BY id",
+	selectWorkers:       "SELECT " + workerAll + " FROM worker WHERE id < ? ORDER BY id DESC LIMIT ?",
+	selectLivingWorkers: "SELECT " + workerAll + " FROM worker INDEXED BY worker_living WHERE " + living + " AND id < ? ORDER BY id DESC LIMIT ?",
 	selectInFlight:      "SELECT state, place, count(*) FROM step INDEXED BY step_flight WHERE " + inFlight + " GROUP BY state, place",
 	selectQuotas:        "SELECT " + quotaColumns + " FROM quota WHERE ?1 = '' OR workspace = ?1 ORDER BY name, workspace",
 	selectSignals:       "SELECT job, seq, name, at, actor, taken, NULL FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
-	selectSchedules:     "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND (?1 = '' OR workspace = ?1) ORDER BY name, workspace",
+	selectSchedules:     "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND (?1 = '' OR workspace = ?1) AND (?2 = '' OR name = ?2) ORDER BY name, workspace",
 	selectVersions:      "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? ORDER BY version DESC",
 	selectNewestVersions: "SELECT " + versionColumns + " FROM version v WHERE (?1 = '' OR workspace = ?1)" +
 		" AND version = (SELECT max(version) FROM version WHERE workspace = v.workspace AND name = v.name) ORDER BY name, workspace",

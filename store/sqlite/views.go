@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,8 +89,9 @@ func jobsQuery(f store.JobFilter) (text string, bind func(*row)) {
 			where, values = append(where, condition), append(values, v...)
 		}
 	}
-	and(len(f.States) > 0, "("+anyOf(f.States)+")")
-	and(len(f.States) > 0 && within(f.States, lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning), jobsOpen)
+	and(len(f.States) > 0 && !f.TimedOut, "("+anyOf(f.States)+")")
+	and(f.TimedOut, "("+anyOf(f.States)+" OR "+store.TimedOut+")")
+	and(len(f.States) > 0 && !f.TimedOut && within(f.States, lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning), jobsOpen)
 	and(f.Workspace != "", "workspace = ?", f.Workspace)
 	and(f.Workflow != "", "workflow = ?", f.Workflow)
 	and(f.Definition != 0, "definition = ?", f.Definition)
@@ -277,19 +279,21 @@ func (db *DB) Worker(ctx context.Context, key int64) (*pawl.Worker, error) {
 }
 
 // Workers lists the workers, or those in a living state, by key.
-func (db *DB) Workers(ctx context.Context, living bool) ([]*pawl.Worker, error) {
+func (db *DB) Workers(ctx context.Context, f store.WorkerFilter) ([]*pawl.Worker, error) {
 	var workers []*pawl.Worker
 	s := selectWorkers
-	if living {
+	if f.Living {
 		s = selectLivingWorkers
 	}
+	before := cmp.Or(f.Before, math.MaxInt64)
 	err := db.read(ctx, "list workers", func(c *conn) error {
-		return c.each(s, nil, func(cols *columns) error {
+		page := page[pawl.Worker]{of: workerTable.bodies, at: len(workerTable.read), limit: f.Limit}
+		return page.end(c.each(s, func(b *row) { b.ints(before, bound(f.Limit)) }, func(cols *columns) error {
 			if w := workerTable.readWhole(cols); decoded(db.log, cols, lifecycle.Worker.Name, w.Key()) {
 				workers = append(workers, w)
 			}
-			return nil
-		})
+			return page.add(cols)
+		}))
 	})
 	return workers, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl/doctor"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // What one process alone may run is its own matter.
@@ -50,7 +51,7 @@ func (db *DB) Ward(ctx context.Context) (*doctor.Ward, error) {
 	if w.Nodes, err = db.Nodes(ctx); err != nil {
 		return nil, err
 	}
-	if w.Workers, err = db.Workers(ctx, true); err != nil {
+	if w.Workers, err = db.Workers(ctx, store.WorkerFilter{Living: true}); err != nil {
 		return nil, err
 	}
 	w.Living, err = db.Observe(ctx)

@@ -150,11 +150,17 @@ func scheduleList(e *env) {
 	e.changeSchedule(gone.Key(), "remove", nil)
 	z = e.changeSchedule(z.Key(), "pause", nil)
 	for workspace, want := range map[string][]*pawl.Schedule{"one": {z, a, b}, "two": {other}, "": {z, a, b, other}} {
-		got, err := e.st.Schedules(e.ctx, workspace)
+		got, err := e.st.Schedules(e.ctx, store.ScheduleName{Workspace: workspace})
 		e.ok(err)
 		e.diff("of "+workspace, want, got)
 	}
-	got, err := e.st.Schedules(e.ctx, "three")
+	got, err := e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "one", Name: "a"})
+	e.ok(err)
+	e.diff("of one name", []*pawl.Schedule{a}, got)
+	got, err = e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "one", Name: "d"})
+	e.ok(err)
+	e.diff("of one that is removed", []*pawl.Schedule(nil), got)
+	got, err = e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "three"})
 	e.ok(err)
 	if len(got) != 0 {
 		e.Errorf("schedules %v in a workspace that has none", got)
@@ -228,7 +234,7 @@ func scheduleRacers(e *env) {
 	for range n {
 		e.ok(<-errs)
 	}
-	list, err := e.st.Schedules(e.ctx, "w")
+	list, err := e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "w"})
 	e.ok(err)
 	if len(list) != 1 || list[0].Seq != 1+n {
 		e.Errorf("schedules %+v, want one at version %d", list, 1+n)

@@ -117,7 +117,7 @@ var workers = &species[pawl.Worker]{
 	record: func(w *pawl.Worker) *pawl.Record { return &w.Record },
 	views: []func(*env, store.Store, []pawl.StepKey) (map[pawl.StepKey]*pawl.Worker, error){
 		func(e *env, st store.Store, _ []pawl.StepKey) (map[pawl.StepKey]*pawl.Worker, error) {
-			return byKey(keyOfWorker)(st.Workers(e.ctx, false))
+			return byKey(keyOfWorker)(st.Workers(e.ctx, store.WorkerFilter{}))
 		},
 		func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Worker, error) {
 			return each(keys, func(k pawl.StepKey) (*pawl.Worker, error) { return st.Worker(e.ctx, k.Job) })

@@ -253,12 +253,25 @@ func viewWorkers(e *env) {
 		b.MoveWorker(f.Workers[dead.Key()], lifecycle.WorkerTerminate)
 		dead.Record = f.Workers[dead.Key()].Record
 	})
-	all, err := e.st.Workers(e.ctx, false)
+	all, err := e.st.Workers(e.ctx, store.WorkerFilter{})
 	e.ok(err)
-	e.diff("workers", []*pawl.Worker{live, dead}, all)
-	living, err := e.st.Workers(e.ctx, true)
+	e.diff("workers, newest first", []*pawl.Worker{dead, live}, all)
+	living, err := e.st.Workers(e.ctx, store.WorkerFilter{Living: true})
 	e.ok(err)
 	e.diff("living workers", []*pawl.Worker{live}, living)
+	for name, tt := range map[string]struct {
+		f    store.WorkerFilter
+		want []*pawl.Worker
+	}{
+		"first page":    {store.WorkerFilter{Limit: 1}, []*pawl.Worker{dead}},
+		"second page":   {store.WorkerFilter{Limit: 1, Before: dead.Key()}, []*pawl.Worker{live}},
+		"last page":     {store.WorkerFilter{Limit: 1, Before: live.Key()}, nil},
+		"page of those": {store.WorkerFilter{Limit: 1, Living: true}, []*pawl.Worker{live}},
+	} {
+		page, err := e.st.Workers(e.ctx, tt.f)
+		e.ok(err)
+		e.diff(name, tt.want, page)
+	}
 }
 
 // trail: every field of every entry comes back, From and Entity included.
