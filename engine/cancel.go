@@ -82,7 +82,7 @@ func (f *fire) decide(t *tx) error {
 		if j := t.job(f.due.Job); !stands(&j.Record, f.due, now) {
 			return nil
 		}
-		return d.Cancel(workflow.Note{Reason: "timeout: it took longer than " + d.Definition.Timeout.String()})
+		return d.TimeOut()
 	}
 	s := t.step(f.due.StepKey)
 	if s == nil || !stands(&s.Record, f.due, now) || f.e.outdated(t, f.due.Job, f.job) {

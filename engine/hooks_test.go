@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -187,6 +188,70 @@ hooks: {always: [{id: one, handler: nobody}, {id: two, handler: nobody}, {id: th
 			t.Errorf("the job is %s, %v", v.Status, v.StepCounts)
 		}
 		p.settled(id)
+		verify(t, p.store)
+	})
+}
+
+// TestHooksOfATimeoutAndOfACancel: a job that takes too long runs its failure hooks, one
+// that is canceled those on cancel; both are CANCELED, and a list tells them apart (T8).
+func TestHooksOfATimeoutAndOfACancel(t *testing.T) {
+	onShared(t, func(t *testing.T, db *database) {
+		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop, "fail": fails, "tell": func(_ context.Context, task *runner.Task) runner.Result {
+			return runner.Result{Output: task.Work.With}
+		}, "block": func(ctx context.Context, _ *runner.Task) runner.Result {
+			<-ctx.Done()
+			return runner.Result{Failure: &pawl.Failure{Class: "stopped", Message: context.Cause(ctx).Error()}}
+		}}})
+		flow := func(name, first, timeout string) pawl.ID {
+			return p.submit(define(t, "name: "+name+"\n"+timeout+"steps: [{id: a, handler: "+first+", retry: {max_attempts: 1}}]\nhooks:\n"+
+				"  cancel: [{id: undo, handler: h}]\n  failure: [{id: page, handler: tell, with: \"${{ job.status }}: ${{ job.error }}\"}, {id: more, handler: h}]\n  always: [{id: tidy, handler: h}]\n"), "")
+		}
+		late, stopped, failed := flow("late", "block", "timeout: 100ms\n"), flow("stopped", "block", ""), flow("failed", "fail", "")
+		p.see(stopped, "a", func(s *pawl.StepView) bool { return s.Status == lifecycle.StepInProgress })
+		must(t, p.engine.Cancel(t.Context(), stopped, note("enough")))
+		for id, want := range map[pawl.ID]struct {
+			status           machine.State
+			class            string
+			page, more, undo machine.State
+		}{
+			late:    {lifecycle.JobCanceled, pawl.ClassTimeout, lifecycle.StepComplete, lifecycle.StepComplete, lifecycle.StepSkipped},
+			stopped: {lifecycle.JobCanceled, "canceled", lifecycle.StepSkipped, lifecycle.StepSkipped, lifecycle.StepComplete},
+			failed:  {lifecycle.JobFailed, "broken", lifecycle.StepComplete, lifecycle.StepComplete, lifecycle.StepSkipped},
+		} {
+			v := p.wait(id)
+			all := steps(v)
+			if v.Status != want.status || v.Error == nil || v.Error.Class != want.class && id != failed {
+				t.Errorf("job %s is %s by %+v, want %s by %s", v.Workflow, v.Status, v.Error, want.status, want.class)
+			}
+			if all["page"].Status != want.page || all["more"].Status != want.more || all["undo"].Status != want.undo || all["tidy"].Status != lifecycle.StepComplete {
+				t.Errorf("the hooks of %s: page %s, more %s, undo %s, tidy %s", v.Workflow, all["page"].Status, all["more"].Status, all["undo"].Status, all["tidy"].Status)
+			}
+			p.settled(id)
+		}
+		if page := steps(p.job(late))["page"]; string(page.Output) != `"CANCELED: timeout: it took longer than 100ms"` {
+			t.Errorf("the failure hook was told %s", page.Output)
+		}
+		for name, tt := range map[string]struct {
+			q    pawl.JobQuery
+			want []pawl.ID
+		}{
+			"timed out":           {pawl.JobQuery{TimedOut: true}, []pawl.ID{late}},
+			"canceled":            {pawl.JobQuery{Statuses: []machine.State{lifecycle.JobCanceled}}, []pawl.ID{stopped, late}},
+			"failed or timed out": {pawl.JobQuery{Statuses: []machine.State{lifecycle.JobFailed}, TimedOut: true}, []pawl.ID{failed, late}},
+		} {
+			list, err := p.engine.Jobs(t.Context(), tt.q)
+			must(t, err)
+			var got, want []string
+			for i := range list {
+				got = append(got, list[i].ID)
+			}
+			for _, id := range tt.want {
+				want = append(want, id.Public(pawl.JobPrefix))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", name, got, want)
+			}
+		}
 		verify(t, p.store)
 	})
 }

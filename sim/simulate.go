@@ -206,7 +206,7 @@ func (s *simulation) run(root *world) error {
 func (s *simulation) upcoming() (at int64, do func() error) {
 	for _, w := range s.worlds {
 		if w.job.State == lifecycle.JobRunning && w.job.DueAt > 0 && (do == nil || w.job.DueAt < at) {
-			at, do = w.job.DueAt, func() error { return s.timeout(w) }
+			at, do = w.job.DueAt, w.timeOut
 		}
 		for _, step := range w.steps {
 			if step.DueAt > 0 && !lifecycle.Step.Ended(step.State) && (do == nil || step.DueAt < at) {
@@ -219,10 +219,6 @@ func (s *simulation) upcoming() (at int64, do func() error) {
 		return i.at, i.do
 	}
 	return at, do
-}
-
-func (s *simulation) timeout(w *world) error {
-	return w.cancel("its timeout passed")
 }
 
 // arrange looks at every job for what has changed, collects what was said, and

@@ -77,8 +77,9 @@ func read(def *workflow.Definition) (*reading, error) {
 		return nil, fmt.Errorf("read the workflow %s: %w", def.Name, err)
 	}
 	r.list("steps", r.file.Steps)
-	r.list("hooks.failure", r.file.Hooks.Failure)
-	r.list("hooks.always", r.file.Hooks.Always)
+	for _, kind := range []workflow.Hook{workflow.HookOnFailure, workflow.HookOnCancel, workflow.HookAlways} {
+		r.list("hooks."+string(kind), r.file.Hooks.Of(kind))
+	}
 	for n := 1; n <= len(def.Nodes); n++ {
 		r.step(n)
 	}

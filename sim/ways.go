@@ -32,7 +32,7 @@ func (x *explorer) advance(w *world) error {
 	}
 	ways := x.waysOf(w, s)
 	if w.job.Ending == "" && w.job.Hooks == pawl.HooksNotYet {
-		ways = append(ways, x.cancellation())
+		ways = append(ways, x.stops(w)...)
 	}
 	chosen := ways[x.pick(len(ways))]
 	if chosen.words != "" {
@@ -86,14 +86,21 @@ func actor(w *world) *pawl.Step {
 	return nil
 }
 
-func (x *explorer) cancellation() way {
-	return way{do: func(w *world) error {
-		reason := "an operator cancels the job"
-		if w.job.DueEvent == lifecycle.JobCancel {
-			w.now, reason = max(w.now, w.job.DueAt), "its timeout passed"
-		}
-		return w.cancel(reason)
-	}}
+// stops are the ways in which a job ends before it is done: it takes too long, if it
+// has a timeout, or an operator cancels it. Without one, or without a hook for what is
+// canceled, the one stands for the other.
+func (x *explorer) stops(w *world) (ways []way) {
+	late := w.job.DueEvent == lifecycle.JobCancel
+	if late {
+		ways = append(ways, way{do: func(w *world) error {
+			w.now = max(w.now, w.job.DueAt)
+			return w.timeOut()
+		}})
+	}
+	if !late || slices.ContainsFunc(w.def.Nodes, func(n workflow.Node) bool { return n.Hook == workflow.HookOnCancel }) {
+		ways = append(ways, way{do: func(w *world) error { return w.cancel("an operator cancels the job") }})
+	}
+	return ways
 }
 
 // waysOf answers what can become of a step.

@@ -245,7 +245,13 @@ func (w *world) fire(s *pawl.Step) error {
 }
 
 func (w *world) cancel(reason string) error {
-	if err := w.decision(workflow.CancelReads(), workflow.Answers{}).Cancel(workflow.Note{Reason: reason}); err != nil {
+	return w.stop(func(d *workflow.Decision) error { return d.Cancel(workflow.Note{Reason: reason}) })
+}
+
+func (w *world) timeOut() error { return w.stop((*workflow.Decision).TimeOut) }
+
+func (w *world) stop(f func(*workflow.Decision) error) error {
+	if err := f(w.decision(workflow.CancelReads(), workflow.Answers{})); err != nil {
 		return err
 	}
 	return w.settle()

@@ -125,22 +125,22 @@ func (c *compilation) nodes() {
 		}
 	}
 	add(c.file.Steps, "steps", NoHook)
-	add(c.file.Hooks.Failure, "hooks.failure", HookOnFailure)
-	add(c.file.Hooks.Always, "hooks.always", HookAlways)
+	for _, kind := range hookKinds {
+		add(c.file.Hooks.Of(kind), "hooks."+string(kind), kind)
+	}
 	if len(c.file.order) > 0 {
 		c.reorder(c.file.order)
 	}
-	for i, s := range c.sources {
+	for _, s := range c.sources {
 		n := c.node(s)
 		c.d.Nodes = append(c.d.Nodes, n)
 		c.d.Events = c.d.Events || n.Kind == KindEvent
-		if s.hook == HookOnFailure {
-			c.d.Hooks = append(c.d.Hooks, i+1)
-		}
 	}
-	for i, s := range c.sources {
-		if s.hook == HookAlways {
-			c.d.Hooks = append(c.d.Hooks, i+1)
+	for _, kind := range hookKinds {
+		for i, s := range c.sources {
+			if s.hook == kind {
+				c.d.Hooks = append(c.d.Hooks, i+1)
+			}
 		}
 	}
 }

@@ -18,6 +18,9 @@ func (d *Decision) End(as machine.State, f *pawl.Failure, note Note) error {
 		j.Error = f
 	}
 	j.DueAt, j.DueEvent = 0, ""
+	if f != nil && f.Class == pawl.ClassTimeout {
+		j.DueEvent = lifecycle.JobCancel // see timedOut
+	}
 	d.Board.SaveJob()
 	if err := d.cancelOpen(note); err != nil {
 		return err
@@ -28,11 +31,19 @@ func (d *Decision) End(as machine.State, f *pawl.Failure, note Note) error {
 	return nil // finish follows
 }
 
-// Cancel ends a job that an operator or a deadline wants canceled. Once its
-// hooks run it is certain how it ends, and only they are cancelled.
-func (d *Decision) Cancel(note Note) error {
+// Cancel ends a job that somebody wants canceled. Once its hooks run it is certain
+// how it ends, and only they are cancelled.
+func (d *Decision) Cancel(note Note) error { return d.cancelJob("canceled", note) }
+
+// TimeOut ends a job that takes longer than its timeout: as CANCELED, with the hooks
+// of a failure.
+func (d *Decision) TimeOut() error {
+	return d.cancelJob(pawl.ClassTimeout, Note{Reason: "timeout: it took longer than " + d.Definition.Timeout.String()})
+}
+
+func (d *Decision) cancelJob(class string, note Note) error {
 	j := d.job()
-	f := &pawl.Failure{Class: "canceled", Message: note.Reason, Permanent: true}
+	f := &pawl.Failure{Class: class, Message: note.Reason, Permanent: true}
 	switch {
 	case j.State != lifecycle.JobRunning:
 		return d.cancelUnstarted(f, note)

@@ -335,7 +335,7 @@ func reasonOf(f *pawl.Failure) string {
 	switch {
 	case f.Step != "":
 		return "step " + f.Step + " failed"
-	case f.Class == "canceled":
+	case f.Class == "canceled" || f.Class == pawl.ClassTimeout:
 		return f.Message // of whoever canceled it
 	}
 	return "it failed: " + f.Class

@@ -13,7 +13,9 @@ import (
 func (d *Decision) startHooks() error {
 	j := d.job()
 	j.Hooks, j.Open = pawl.HooksRun, len(d.Definition.Hooks)
-	j.DueAt, j.DueEvent = 0, ""
+	if !d.timedOut() {
+		j.DueAt, j.DueEvent = 0, ""
+	}
 	if err := d.Board.MoveJob(lifecycle.JobHooks, Note{Metadata: endingNote(j.Ending)}); err != nil {
 		return err
 	}
@@ -25,8 +27,8 @@ func (d *Decision) startHooks() error {
 
 func endingNote(ending machine.State) []byte { return []byte(`{"ending":"` + string(ending) + `"}`) }
 
-// nextHook begins the first hook that is left, unless one is on. Those on failure
-// are skipped in a job that did not fail.
+// nextHook begins the first hook that is left, unless one is on. Those that are for
+// another end are skipped.
 func (d *Decision) nextHook() error {
 	for _, n := range d.Definition.Hooks {
 		s, err := d.nodeStep(n)
@@ -37,12 +39,32 @@ func (d *Decision) nextHook() error {
 			continue
 		case s.State != lifecycle.StepPending || s.Claims > 0 || s.Attempts > 0 || s.Mark != pawl.Clear:
 			return nil
-		case d.Definition.Nodes[n-1].Hook == HookOnFailure && d.job().Ending != lifecycle.JobFailed:
-			return d.skip(s, "the job did not fail") // and so on to the next
+		}
+		if why := d.notFor(d.node(s.Ord).Hook); why != "" {
+			return d.skip(s, why) // and so on to the next
 		}
 		return d.begin(s)
 	}
 	return nil
+}
+
+// notFor says why a kind of hooks is not for the way in which the job ends, or nothing.
+func (d *Decision) notFor(kind Hook) string {
+	ending := d.job().Ending
+	switch {
+	case kind == HookOnFailure && ending != lifecycle.JobFailed && !d.timedOut():
+		return "the job did not fail"
+	case kind == HookOnCancel && (ending != lifecycle.JobCanceled || d.timedOut()):
+		return "the job was not canceled"
+	}
+	return ""
+}
+
+// timedOut reports whether the job's deadline has ended it. The event of the deadline
+// stays for this, without its time, until the job is closed: its error is not in sight.
+func (d *Decision) timedOut() bool {
+	j := d.job()
+	return j.DueAt == 0 && j.DueEvent == lifecycle.JobCancel
 }
 
 // hookEnded goes on to the next hook.

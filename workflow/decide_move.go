@@ -160,7 +160,7 @@ func (d *Decision) relimit() {
 	if j.Quota == 0 || !d.Definition.AnyWorkers {
 		j.WorkerCount = d.Definition.Workers
 	}
-	if j.State == lifecycle.JobRunning {
+	if j.State == lifecycle.JobRunning && j.Hooks == pawl.HooksNotYet && !d.timedOut() {
 		j.DueAt, j.DueEvent = 0, ""
 		if t := d.Definition.Timeout; t > 0 {
 			j.DueAt, j.DueEvent = j.StartedAt+t.Microseconds(), lifecycle.JobCancel

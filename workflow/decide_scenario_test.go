@@ -350,7 +350,7 @@ func (s *scenario) fireJob() error {
 	if s.job.DueAt == 0 || s.job.DueAt > s.now || s.job.DueEvent != lifecycle.JobCancel {
 		return nil
 	}
-	return s.cancel("timeout: it took longer than " + s.def.Timeout.String())
+	return s.timeOut()
 }
 
 // show answers how the job and its steps are.

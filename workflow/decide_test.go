@@ -579,6 +579,10 @@ func (w *trial) cancel(reason string) error {
 	})
 }
 
+func (w *trial) timeOut() error {
+	return w.do(w.desk("cancel", workflow.CancelReads()), workflow.Answers{}, (*workflow.Decision).TimeOut)
+}
+
 // operate is what an operator does to the step at ord, or to the job if that is 0.
 func (w *trial) operate(ord pawl.Ord, do func(d *workflow.Decision, s *pawl.Step) error) error {
 	b := w.desk("operate", workflow.OperateReads(ord))

@@ -45,12 +45,16 @@ func (k Kind) Waits() bool {
 type Hook string
 
 // The kinds of hooks. They run when all other steps have ended, one after
-// another: those on failure first.
+// another: those on failure first, then those on a cancel.
 const (
 	NoHook        Hook = ""
-	HookOnFailure Hook = "failure"
+	HookOnFailure Hook = "failure" // the job failed, or took longer than its timeout
+	HookOnCancel  Hook = "cancel"  // it was canceled
 	HookAlways    Hook = "always"
 )
+
+// hookKinds are the kinds of hooks in the order in which they run.
+var hookKinds = []Hook{HookOnFailure, HookOnCancel, HookAlways}
 
 // OutputMode is what becomes of what a step wrote to its standard output, or
 // of the body of a response.

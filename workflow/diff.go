@@ -121,8 +121,9 @@ func (d *Definition) outline() *outline {
 		delete(o.keys, key)
 	}
 	o.add(list.Steps, NoHook)
-	o.add(list.Hooks[HookOnFailure], HookOnFailure)
-	o.add(list.Hooks[HookAlways], HookAlways)
+	for _, kind := range hookKinds {
+		o.add(list.Hooks[kind], kind)
+	}
 	return o
 }
 

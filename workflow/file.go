@@ -30,12 +30,18 @@ type File struct {
 }
 
 // Hooks are steps that run when all others have ended (T7), one after another:
-// those on failure, if the job is going to be FAILED, then those for always. They
-// have no needs and are not fanned out. What becomes of a hook does not change
-// how its job ends.
+// those on failure, if the job fails or takes longer than its timeout, or those on
+// cancel, if it is canceled; then those for always. They have no needs and are not
+// fanned out. What becomes of a hook does not change how its job ends.
 type Hooks struct {
 	Failure []Step `json:"failure,omitempty"`
+	Cancel  []Step `json:"cancel,omitempty"`
 	Always  []Step `json:"always,omitempty"`
+}
+
+// Of returns the hooks of a kind.
+func (h *Hooks) Of(kind Hook) []Step {
+	return map[Hook][]Step{HookOnFailure: h.Failure, HookOnCancel: h.Cancel, HookAlways: h.Always}[kind]
 }
 
 // Concurrency limits how many jobs of one key run at once; the others stay

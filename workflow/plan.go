@@ -166,6 +166,8 @@ func (d *Definition) after(n *Node) string {
 	switch {
 	case n.Hook == HookOnFailure:
 		return "on failure"
+	case n.Hook == HookOnCancel:
+		return "on cancel"
 	case n.Hook == HookAlways:
 		return "always"
 	case len(n.Needs) == 0:

@@ -75,7 +75,7 @@ var workflowShape = &document.Shape{Kind: document.ShapeObject, Also: with(alsoW
 	{Name: "workers", Shape: &document.Shape{Kind: document.ShapeInteger, Min: 1, Max: MaxWorkers},
 		Doc: "How many steps of the job run at once, at most. Without it the ceiling, 10. Steps that wait do not count."},
 	{Name: "timeout", Shape: durationShape,
-		Doc: "The limit of a whole job. Without it there is none."},
+		Doc: "The limit of a whole job: one that takes longer is canceled, and runs its failure hooks. Without it there is none."},
 	{Name: "on_error", Default: string(Halt), Shape: &document.Shape{Kind: document.ShapeText, Words: []string{string(Halt), string(Drain)}},
 		Doc: "What a failed step does to the others: halt cancels them, drain lets independent branches finish."},
 	{Name: "env", Shape: envShape,
@@ -93,9 +93,11 @@ var workflowShape = &document.Shape{Kind: document.ShapeObject, Also: with(alsoW
 
 var hooksShape = &document.Shape{Kind: document.ShapeObject, Also: with(alsoHooks), Fields: []document.Field{
 	{Name: "failure", Keep: true, Shape: &document.Shape{Kind: document.ShapeList, Max: MaxHooks, Elem: hookShape},
-		Doc: "Steps that run, one after another, when the job is going to fail."},
+		Doc: "Steps that run, one after another, when the job has failed or taken longer than its `timeout`."},
+	{Name: "cancel", Keep: true, Shape: &document.Shape{Kind: document.ShapeList, Max: MaxHooks, Elem: hookShape},
+		Doc: "Steps that run, one after another, when the job is canceled."},
 	{Name: "always", Keep: true, Shape: &document.Shape{Kind: document.ShapeList, Max: MaxHooks, Elem: hookShape},
-		Doc: "Steps that run, one after another and after those on failure, however the job ends."},
+		Doc: "Steps that run, one after another and after the others, however the job ends."},
 }}
 
 var concurrencyShape = &document.Shape{Kind: document.ShapeObject, Fields: []document.Field{

@@ -228,7 +228,7 @@ func (p *play) compare() error {
 	if p.job.State != job {
 		return fmt.Errorf("the job is %s, want %s", p.job.State, job)
 	}
-	for ord, want := range p.plan.hookFates(p.def, job) {
+	for ord, want := range p.plan.hookFates(p.def, job, p.late) {
 		if err := p.compareStep(p.steps[ord], want, p.hooksCanceled || p.unstarted && p.canceled); err != nil {
 			return fmt.Errorf("hook %s: %w", p.def.Key(ord), err)
 		}

@@ -19,6 +19,7 @@ type play struct {
 	prepared                           []*attendance    // to be decided later, when they may be stale
 	queued                             map[pawl.Ord]int // how often a step was not taken in time
 	canceled, hooksCanceled, unstarted bool             // and it was not too late
+	late                               bool             // it was canceled by its timeout
 	log                                func(format string, args ...any)
 }
 
@@ -331,6 +332,10 @@ func (p *play) cancel() error {
 	hooks := p.job.Hooks == pawl.HooksRun
 	late := lifecycle.Job.Ended(p.job.State) || !hooks && p.job.Ending == lifecycle.JobFailed && p.def.OnError == workflow.Halt
 	p.unstarted = p.job.State == lifecycle.JobPending
+	if !late && !hooks && !p.unstarted && p.roll.one(2) {
+		p.canceled, p.late = true, true
+		return p.trial.timeOut()
+	}
 	err := p.trial.cancel("the plan says so")
 	if late && pawl.KindOf(err) == pawl.Conflict {
 		return nil

@@ -179,7 +179,7 @@ func invent(roll dice, shells [2]*workflow.Definition) (*workflow.Definition, *p
 var waitKinds = []workflow.Kind{workflow.KindApproval, workflow.KindSleep, workflow.KindEvent, workflow.KindWorkflow}
 
 func inventHooks(roll dice, def *workflow.Definition, p *plan, trouble int) {
-	for _, hook := range []workflow.Hook{workflow.HookOnFailure, workflow.HookAlways} {
+	for _, hook := range []workflow.Hook{workflow.HookOnFailure, workflow.HookOnCancel, workflow.HookAlways} {
 		for range roll(3) {
 			n := len(def.Nodes) + 1
 			node := workflow.Node{ID: fmt.Sprintf("h%d", n), Hook: hook, HasIf: roll.one(4),
@@ -223,13 +223,17 @@ func (p *plan) fates(def *workflow.Definition) (map[pawl.Ord]fate, machine.State
 	return all, job
 }
 
-// hookFates is the twin of the hooks of a job that ends in the given state.
-func (p *plan) hookFates(def *workflow.Definition, job machine.State) map[pawl.Ord]fate {
+// hookFates is the twin of the hooks of a job that ends in the given state, or of one
+// that took too long.
+func (p *plan) hookFates(def *workflow.Definition, job machine.State, late bool) map[pawl.Ord]fate {
+	wanted := map[workflow.Hook]bool{workflow.HookAlways: true}
+	wanted[workflow.HookOnFailure] = late || job == lifecycle.JobFailed
+	wanted[workflow.HookOnCancel] = !late && job == lifecycle.JobCanceled
 	all := make(map[pawl.Ord]fate)
 	for _, n := range def.Hooks {
 		ord := pawl.MakeOrd(n, 0)
 		all[ord] = p.work(def, ord)
-		if def.Nodes[n-1].Hook == workflow.HookOnFailure && job != lifecycle.JobFailed {
+		if !wanted[def.Nodes[n-1].Hook] {
 			all[ord] = fate{state: lifecycle.StepSkipped}
 		}
 		if f, ok := p.settled[ord]; ok {

@@ -177,11 +177,10 @@ func unique(jobs []string) []string {
 func (a *app) filtered(ctx context.Context, o orchestrator, b *bulk) ([]string, error) {
 	q := pawl.JobQuery{Workspace: a.workspace, Statuses: b.statuses, Workflow: b.workflow}
 	if b.status != "" {
-		states, err := parseStatuses(b.status)
-		if err != nil {
+		var err error
+		if q.Statuses, q.TimedOut, err = parseStatuses(b.status); err != nil {
 			return nil, err
 		}
-		q.Statuses = states
 	}
 	var all []candidate
 	err := page(ctx, o, q, func(v *pawl.JobView) {

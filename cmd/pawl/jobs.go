@@ -18,7 +18,8 @@ import (
 const jobsLong = `List the jobs of the workspace, newest first.
 
 --status takes SUBMITTED, PENDING, RUNNING, COMPLETED, FAILED and CANCELED, in
-any case, several of them with commas. --limit is 1 to 1000, 50 by default.
+any case, several of them with commas; and timed-out, which are the CANCELED jobs
+that took longer than their timeout. --limit is 1 to 1000, 50 by default.
 STEPS is how many steps have ended, of those there are.
 
 --stuck lists the unfinished jobs of which nothing has moved for 10 minutes, or for
@@ -29,13 +30,13 @@ func newJobs(a *app) *cobra.Command {
 	statuses, form, stuck, still := "", formText, false, 10*time.Minute
 	c := &cobra.Command{
 		Use: "jobs", Short: "List jobs", Long: jobsLong,
-		Example: "  pawl jobs\n  pawl jobs --status failed,canceled --workflow nightly --limit 10\n  pawl jobs --stuck --for 1h\n  pawl jobs -o json",
+		Example: "  pawl jobs\n  pawl jobs --status failed,timed-out --workflow nightly --limit 10\n  pawl jobs --stuck --for 1h\n  pawl jobs -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if err := oneOf("output", form, formText, formJSON); err != nil {
 				return err
 			}
-			if q.Statuses, err = parseStatuses(statuses); err != nil {
+			if q.Statuses, q.TimedOut, err = parseStatuses(statuses); err != nil {
 				return err
 			}
 			if q.Limit < 1 || q.Limit > 1000 {
@@ -60,19 +61,24 @@ func newJobs(a *app) *cobra.Command {
 	return c
 }
 
-func parseStatuses(text string) ([]machine.State, error) {
-	var states []machine.State
+// statusTimedOut stands among the states for jobs that were CANCELED by their timeout.
+const statusTimedOut = "TIMED-OUT"
+
+func parseStatuses(text string) (states []machine.State, timedOut bool, err error) {
 	if text == "" {
-		return nil, nil
+		return nil, false, nil
 	}
 	for _, word := range strings.Split(text, ",") {
-		s := machine.State(strings.ToUpper(strings.TrimSpace(word)))
-		if !lifecycle.Job.Has(s) {
-			return nil, badStatus(word)
+		switch s := strings.ToUpper(strings.TrimSpace(word)); {
+		case s == statusTimedOut:
+			timedOut = true
+		case lifecycle.Job.Has(machine.State(s)):
+			states = append(states, machine.State(s))
+		default:
+			return nil, false, badStatus(word)
 		}
-		states = append(states, s)
 	}
-	return states, nil
+	return states, timedOut, nil
 }
 
 func badStatus(word string) error {
@@ -80,6 +86,7 @@ func badStatus(word string) error {
 	for _, s := range lifecycle.Job.States {
 		names = append(names, string(s))
 	}
+	names = append(names, statusTimedOut)
 	hint := ""
 	if near := nearestState(word, names); near != "" {
 		hint = "did you mean: --status " + near
@@ -117,6 +124,9 @@ func (a *app) jobs(ctx context.Context, q pawl.JobQuery, form string) error {
 func (a *app) stuck(ctx context.Context, q pawl.JobQuery, still time.Duration, form string) error {
 	if still < 0 {
 		return usage("", "--for %s: want a duration of 0 or more", still)
+	}
+	if q.TimedOut {
+		q.Statuses = append(q.Statuses, lifecycle.JobCanceled)
 	}
 	if i := slices.IndexFunc(q.Statuses, lifecycle.Job.Ended); i >= 0 {
 		return usage("", "--status %s: a job that has ended is not stuck", q.Statuses[i])
