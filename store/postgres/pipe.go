@@ -65,10 +65,6 @@ func (p *pipe) run(ctx context.Context) error {
 	calls := p.calls
 	p.calls = nil
 	line := p.conn.StartPipeline(ctx)
-	room := roomOf(p.conn)
-	if ctx.Err() == nil { // else nothing is going to be sent
-		room.enter(p.conn, calls)
-	}
 	unprepared := p.prepareLate(line, calls)
 	for i := range calls {
 		line.SendQueryStatement(&pgconn.StatementDescription{Name: calls[i].statement.name, Fields: undescribed}, calls[i].params, inBinary, inBinary)
@@ -76,7 +72,6 @@ func (p *pipe) run(ctx context.Context) error {
 	if err := line.Sync(); err != nil {
 		return errors.Join(err, line.Close())
 	}
-	room.leave(p.conn)
 	if p.soon != nil && p.soon.CompareAndSwap(false, true) {
 		awaitAnswer(p.conn.Conn(), answerSoon)
 		p.soon.Store(false)

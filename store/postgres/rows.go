@@ -28,8 +28,6 @@ type array struct {
 	oid   uint32
 	n     int
 	nulls bool
-	same  bool   // all elements are equal, and buf has the first alone
-	room  int    // bytes that they most likely take otherwise
 	buf   []byte // from the header on
 }
 
@@ -40,8 +38,7 @@ func collect(cs []column, n int) *rows { return &rows{spec: cs, hint: n} }
 // collectFlat collects rows whose values are parameters of their own.
 func collectFlat(cs []column, n int) *rows { return &rows{spec: cs, hint: n, flat: true} }
 
-// open makes room for the columns, of which each has its share of one block. Of many
-// rows that is two elements, as most columns have but one value.
+// open makes room for the columns, of which each has its share of one block.
 func (r *rows) open() {
 	size := 0
 	if r.flat {
@@ -51,18 +48,14 @@ func (r *rows) open() {
 		r.cols = []array{{buf: make([]byte, 0, size)}}
 		return
 	}
-	many, share := r.hint > fewRows, r.hint
-	if many {
-		share = 2
-	}
 	for _, c := range r.spec {
-		size += arrayHeader + share*width(c)
+		size += arrayHeader + r.hint*width(c)
 	}
 	block := make([]byte, size)
 	r.cols = make([]array, len(r.spec))
 	for i, c := range r.spec {
-		n := arrayHeader + share*width(c)
-		r.cols[i] = array{oid: arrayOID[c.typ], same: many, room: r.hint * width(c), buf: block[:arrayHeader:n]}
+		n := arrayHeader + r.hint*width(c)
+		r.cols[i] = array{oid: arrayOID[c.typ], buf: block[:arrayHeader:n]}
 		block = block[n:]
 	}
 }
@@ -151,36 +144,15 @@ func (r *rows) blob(b []byte) {
 func (r *rows) null() { r.next().null() }
 
 // params answers one array per column.
-func (r *rows) params() [][]byte { return r.paramsBut(0) }
-
-// paramsBut does so, but for the columns in the mask: of them, the value of all rows.
-func (r *rows) paramsBut(same uint64) [][]byte {
+func (r *rows) params() [][]byte {
 	if r.cols == nil {
 		r.open()
 	}
 	out := make([][]byte, len(r.cols), len(r.cols)+1)
 	for i := range r.cols {
-		if c := &r.cols[i]; same&(1<<i) != 0 {
-			out[i] = c.value()
-		} else {
-			out[i] = c.finish()
-		}
+		out[i] = r.cols[i].finish()
 	}
 	return out
-}
-
-// same answers the columns that have the same value in all rows, the first as the lowest
-// bit; none of few rows.
-func (r *rows) same() (mask uint64) {
-	if r.len() <= fewRows {
-		return 0
-	}
-	for i := range r.cols {
-		if r.cols[i].same {
-			mask |= 1 << i
-		}
-	}
-	return mask
 }
 
 // appendValues appends one parameter per value, of flat rows one after the other.
@@ -199,62 +171,26 @@ func (r *rows) appendValues(out [][]byte) [][]byte {
 }
 
 func (a *array) num(v int64) {
-	if a.like() && int64(binary.BigEndian.Uint64(a.buf[arrayHeader+4:])) == v {
-		return
-	}
-	a.spread(a.n - 1)
 	a.buf = binary.BigEndian.AppendUint32(a.buf, 8)
 	a.buf = binary.BigEndian.AppendUint64(a.buf, uint64(v))
 }
 
 func (a *array) bytes(b []byte) {
-	if a.like() && bytes.Equal(a.buf[arrayHeader+4:], b) {
-		return
-	}
-	a.spread(a.n - 1)
 	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(b))), b...)
 }
 
 func (a *array) text(s string) {
 	s = storable(s)
-	if a.like() && string(a.buf[arrayHeader+4:]) == s {
-		return
-	}
-	a.spread(a.n - 1)
 	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(s))), s...)
 }
 
 func (a *array) null() {
-	if a.same && a.nulls {
-		return
-	}
-	a.spread(a.n - 1)
 	a.nulls = true
 	a.buf = binary.BigEndian.AppendUint32(a.buf, 0xffffffff)
 }
 
-// like reports whether there are elements, none of them null, and only the first is in buf.
-func (a *array) like() bool { return a.same && a.n > 1 && !a.nulls }
-
-// spread writes n equal elements out, if there is one in the place of all.
-func (a *array) spread(n int) {
-	if a.same && n > 0 {
-		a.repeat(n)
-	}
-}
-
-func (a *array) repeat(n int) {
-	a.same = false
-	first := a.buf[arrayHeader:]
-	a.buf = make([]byte, arrayHeader, arrayHeader+max(a.room, (n+1)*len(first)))
-	for range n {
-		a.buf = append(a.buf, first...)
-	}
-}
-
 // finish fills the header in: dimensions, nulls, type, length, lower bound.
 func (a *array) finish() []byte {
-	a.spread(a.n)
 	h := a.buf[:arrayHeader]
 	binary.BigEndian.PutUint32(h, 1)
 	if a.nulls {
@@ -268,14 +204,6 @@ func (a *array) finish() []byte {
 		return h[:12]
 	}
 	return a.buf
-}
-
-// value answers what all elements are.
-func (a *array) value() []byte {
-	if a.nulls {
-		return nil
-	}
-	return a.buf[arrayHeader+4:]
 }
 
 // nums answers one bigint[] parameter.

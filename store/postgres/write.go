@@ -85,10 +85,19 @@ func (w *writing) add(s *statement, params ...[]byte) {
 	w.calls = append(w.calls, call{statement: s, params: params})
 }
 
+// addArrays queues a statement on rows; few new rows, which have one, as a part.
+func (w *writing) addArrays(s *statement, r *rows, more ...[]byte) {
+	if p := newFew[s]; p != nil && r.len() <= fewRows {
+		w.addPart(p, r.params()...)
+		return
+	}
+	w.add(s, append(r.params(), more...)...)
+}
+
 // addRows queues a statement unless there are no rows for it.
 func (w *writing) addRows(s *statement, r *rows) {
 	if r.len() > 0 {
-		w.addForm(s, r)
+		w.addArrays(s, r)
 	}
 }
 
@@ -178,7 +187,7 @@ func (w *writing) insertAny(many *statement, one *part, r *rows) {
 }
 
 func (w *writing) update(s *statement, r *rows, n int) {
-	w.addForm(s, r, num(int64(n)))
+	w.addArrays(s, r, num(int64(n)))
 	w.updates += int64(n)
 }
 
