@@ -13,7 +13,7 @@ import (
 type Submission struct {
 	Workspace   string          // empty: default
 	Definition  []byte          // canonical JSON of the workflow
-	Inputs      json.RawMessage // object, as the definition has bound it; empty: none
+	Inputs      json.RawMessage // object: checked against the definition, whose defaults are added; empty: none
 	Description string
 	Dir         string // the folder that commands start in; absolute
 	Actor       string // who asks, for the audit trail

@@ -91,6 +91,9 @@ func (e *Engine) newSubmit(sub *pawl.Submission, def *workflow.Definition) (s *s
 	if err := check(sub); err != nil {
 		return nil, err
 	}
+	if sub.Inputs, err = def.BindJSON(sub.Inputs); err != nil {
+		return nil, err
+	}
 	s = &submit{e: e, sub: sub, def: def}
 	if s.pool, err = concurrencyKey(def, sub.Inputs); err != nil {
 		return nil, err
@@ -106,9 +109,6 @@ func (e *Engine) newSubmit(sub *pawl.Submission, def *workflow.Definition) (s *s
 func check(sub *pawl.Submission) error {
 	if sub.Workspace == "" {
 		sub.Workspace = pawl.DefaultWorkspace
-	}
-	if len(sub.Inputs) == 0 {
-		sub.Inputs = json.RawMessage("{}")
 	}
 	if len(sub.Inputs) > MaxInputs {
 		return pawl.Errorf(pawl.Invalid, "inputs: %d bytes: at most %d are allowed", len(sub.Inputs), MaxInputs)

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -89,7 +88,7 @@ func (d *Decision) obstacles(m *Move) (inputs json.RawMessage, why Obstacles, er
 	if j.Quota != 0 && !m.To.AnyWorkers && m.To.Workers > j.WorkerCount {
 		why = append(why, fmt.Sprintf("workers: it has taken %d slots of its quota, and would want %d", j.WorkerCount, m.To.Workers))
 	}
-	inputs, fault := m.To.rebind(m.Inputs)
+	inputs, fault := m.To.BindJSON(m.Inputs)
 	if fault != nil {
 		why = append(why, "inputs: "+fault.Error())
 	}
@@ -138,20 +137,6 @@ func (m *Move) keysOf(id string) string {
 // begun reports whether anything was done about s, or was tried.
 func begun(s *pawl.Step) bool {
 	return s.State != lifecycle.StepPending || s.Claims > 0 || s.Attempts > 0 || s.Losses > 0 || s.Made > 0
-}
-
-// rebind binds inputs that were bound by another version.
-func (d *Definition) rebind(inputs []byte) (json.RawMessage, error) {
-	if len(inputs) == 0 {
-		return d.BindInputs(nil)
-	}
-	given := make(map[string]any)
-	decoder := json.NewDecoder(bytes.NewReader(inputs))
-	decoder.UseNumber()
-	if err := decoder.Decode(&given); err != nil {
-		return nil, err
-	}
-	return d.BindInputs(given)
 }
 
 // relimit takes over what limits the job as a whole.

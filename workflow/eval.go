@@ -175,6 +175,7 @@ func (v *evaluation) run(path string, p *program) (any, error) {
 		message = fe.Message
 	}
 	message = strings.ReplaceAll(message, "<nil>", "null")
+	message = strings.ReplaceAll(message, "workflow.largeInteger", typeName(largeInteger{}))
 	message = strings.ReplaceAll(message, "memory budget exceeded", "the expression makes lists that are too large")
 	return nil, pawl.Errorf(pawl.Invalid, "%s: %s: %s", v.d.describePath(path), expressionText(p), message)
 }

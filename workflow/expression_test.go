@@ -40,7 +40,7 @@ func exampleScope(output string) *workflow.Scope {
 	}
 }
 
-const exampleOutput = `{"files":[{"path":"a","size":1},{"path":"b","size":20}],"n":7,"big":9223372036854775807,"f":1.5,"whole":3.0,"text":"x y","none":null,"yes":true,"z":{"b":1,"a":2}}`
+const exampleOutput = `{"files":[{"path":"a","size":1},{"path":"b","size":20}],"n":7,"big":9223372036854775807,"huge":18446744073709551615,"least":[-9223372036854775809],"f":1.5,"whole":3.0,"text":"x y","none":null,"yes":true,"z":{"b":1,"a":2}}`
 
 func build(t *testing.T, f workflow.File) *workflow.Definition {
 	t.Helper()
@@ -79,6 +79,12 @@ func TestExpressions(t *testing.T) {
 		{"braces inside", `${{ {"a": {"b": 1}}.a.b }}`, `1`},
 		{"closing braces in quotes", `${{ "}}" + '}}' }}`, `"}}}}"`},
 		{"largest integer", `${{ steps.extract.output.big }}`, `9223372036854775807`},
+		{"an integer beyond 64 bits", `${{ steps.extract.output.huge }}`, `18446744073709551615`},
+		{"one in a list", `${{ steps.extract.output.least }}`, `[-9223372036854775809]`},
+		{"one in text", `n=${{ steps.extract.output.huge }}`, `"n=18446744073709551615"`},
+		{"one as JSON and back", `${{ fromJSON(toJSON({"n": steps.extract.output.huge})) }}`, `{"n":18446744073709551615}`},
+		{"one as a string", `${{ string(steps.extract.output.huge) }}`, `"18446744073709551615"`},
+		{"one is itself", `${{ [steps.extract.output.huge == steps.extract.output.huge, steps.extract.output.huge == 1, steps.extract.output.huge in [steps.extract.output.huge]] }}`, `[true,false,true]`},
 		{"whole float", `${{ steps.extract.output.whole }}`, `3`},
 		{"division", `${{ 7 / 2 }}`, `3.5`},
 		{"even division", `${{ 4 / 2 }}`, `2`},
@@ -152,6 +158,9 @@ func TestExpressionFailures(t *testing.T) {
 	for _, c := range []struct{ name, value, want string }{
 		{"field of null", `${{ steps.skipped_one.output.x }}`, "cannot fetch x from null"},
 		{"overflow", `${{ steps.extract.output.big + 1 }}`, "9223372036854775807 + 1 does not fit 64 bits"},
+		{"a sum beyond 64 bits", `${{ steps.extract.output.huge + 1 }}`, "integer beyond 64 bits + integer is not possible"},
+		{"an order beyond 64 bits", `${{ steps.extract.output.huge > 1 }}`, "invalid operation: integer beyond 64 bits > int"},
+		{"an integer that is none", `${{ int(steps.extract.output.huge) }}`, "integer beyond 64 bits"},
 		{"infinite", `${{ int(1 / (len([]))) }}`, "does not fit 64 bits"},
 		{"not a whole number", `${{ int("1.5") }}`, "is not a whole number"},
 		{"overflow down", `${{ -2 - steps.extract.output.big }}`, "does not fit 64 bits"},

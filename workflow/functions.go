@@ -430,6 +430,8 @@ func (m *meter) equal(a, b any) bool {
 			return false
 		}
 		return compareNumbers(a, b) == 0
+	case largeInteger:
+		return a == b
 	case map[string]any:
 		y, ok := b.(map[string]any)
 		return ok && len(x) == len(y) && m.equalObjects(x, y)

@@ -76,7 +76,8 @@ func rawList(raws []json.RawMessage) [][]byte {
 func (t InputType) has(v any) bool {
 	switch name := typeName(v); t {
 	case TypeNumber:
-		return name == "number" || name == "integer"
+		_, large := v.(largeInteger)
+		return name == "number" || name == "integer" || large
 	case TypeInteger:
 		f, ok := v.(float64)
 		return name == "integer" || ok && f == float64(int(f)) && f > -1<<63 && f < 1<<63
@@ -108,6 +109,26 @@ func describe(v any) string {
 // Invalid, names everything that is wrong.
 func (d *Definition) BindInputs(given map[string]any) (json.RawMessage, error) {
 	return d.declaredInputs().bindAll(given)
+}
+
+// BindJSON is BindInputs for a JSON object, or nothing.
+func (d *Definition) BindJSON(inputs json.RawMessage) (json.RawMessage, error) {
+	if len(d.Inputs) == 0 && (len(inputs) == 0 || string(inputs) == "{}") {
+		return json.RawMessage("{}"), nil
+	}
+	given := map[string]any{}
+	if len(inputs) > 0 {
+		v, err := decodeNumbers(inputs)
+		if err != nil {
+			return nil, pawl.Errorf(pawl.Invalid, "inputs: %v", err)
+		}
+		object, ok := v.(map[string]any)
+		if !ok {
+			return nil, pawl.Errorf(pawl.Invalid, "inputs: want a JSON object, got %s", document.Shorten(string(inputs)))
+		}
+		given = object
+	}
+	return d.BindInputs(given)
 }
 
 func (d *Definition) declaredInputs() declared {

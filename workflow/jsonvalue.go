@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/document"
@@ -25,8 +26,13 @@ var (
 	errTooDeep  = fmt.Errorf("the value is nested deeper than %d", MaxDepth)
 )
 
+// A largeInteger is an integer that does not fit 64 bits, as it was written. Expressions
+// hand it on and compare it with its like; they cannot compute with it.
+type largeInteger struct{ digits string }
+
 // decodeJSON reads one JSON value as expressions see it: integers that fit 64
-// bits as int, other numbers as float64. Nothing at all is nil.
+// bits as int, larger ones as largeInteger, other numbers as float64. Nothing at all is
+// nil.
 func decodeJSON(raw []byte) (any, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, nil
@@ -52,7 +58,7 @@ func decodeNumbers(raw []byte) (any, error) {
 	return v, nil
 }
 
-// plainNumbers turns json.Number into int or float64, in place.
+// plainNumbers turns json.Number into int, largeInteger or float64, in place.
 func plainNumbers(v any, depth int) (any, error) {
 	if depth > MaxDepth {
 		return nil, errTooDeep
@@ -60,7 +66,11 @@ func plainNumbers(v any, depth int) (any, error) {
 	var err error
 	switch v := v.(type) {
 	case json.Number:
-		return document.NumberOf(string(v))
+		n, err := document.NumberOf(string(v))
+		if _, rounded := n.(float64); rounded && !strings.ContainsAny(string(v), ".eE") {
+			return largeInteger{string(v)}, nil
+		}
+		return n, err
 	case []any:
 		for i := range v {
 			if v[i], err = plainNumbers(v[i], depth+1); err != nil {
@@ -78,8 +88,8 @@ func plainNumbers(v any, depth int) (any, error) {
 }
 
 // encodeJSON writes v as compact JSON with sorted keys. Integers, and floats
-// from 1e-6 to 2^63, have no exponent; a number that is written like an integer
-// fits 64 bits.
+// from 1e-6 to 2^63, have no exponent; one that is written like an integer fits 64
+// bits, or is a largeInteger.
 func encodeJSON(v any) ([]byte, error) {
 	e := jsonWriter{limit: MaxValue}
 	if err := e.write(v, 0); err != nil {
@@ -112,6 +122,8 @@ func (e *jsonWriter) write(v any, depth int) error {
 		e.out = strconv.AppendInt(e.out, int64(v), 10)
 	case float64:
 		e.out, err = appendFloat(e.out, v)
+	case largeInteger:
+		e.out = append(e.out, v.digits...)
 	case json.RawMessage:
 		e.out = append(e.out, v...)
 	case []any:

@@ -242,6 +242,8 @@ func typeName(v any) string {
 		return "integer"
 	case float64:
 		return "number"
+	case largeInteger:
+		return "integer beyond 64 bits"
 	case string:
 		return "string"
 	case map[string]any:

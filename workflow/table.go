@@ -228,7 +228,7 @@ var childShape = &document.Shape{Kind: document.ShapeOwn, Own: childOwn, Max: Ma
 	{Name: "version", Shape: &document.Shape{Kind: document.ShapeInteger, Min: 1, Max: MaxVersion},
 		Doc: "Its version. Without it the newest, when the step starts."},
 	{Name: "file", Shape: fileShape,
-		Doc: "A file beside this one."},
+		Doc: "A file beside this one: a path from the folder of this file, or an absolute one."},
 	{Name: "definition", Stored: true, Shape: &document.Shape{Kind: document.ShapeOwn, Own: definitionOwn}},
 }}
 
