@@ -260,7 +260,7 @@ func (a *app) export(ctx context.Context, args []string, w io.Writer) error {
 // trails hands the trails of all, or of the job that is named, to f. First, if not
 // nil, sees the database and the key of that job before; last, if not nil, comes after.
 func (a *app) trails(ctx context.Context, args []string, first func(store.Store, int64) error, f func(store.TrailOf) error, last func() error) (err error) {
-	s, _, err := a.openStore(ctx)
+	s, err := a.openExisting(ctx)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
+// makeDatabase makes the database that an environment names.
+func makeDatabase(t *testing.T, env map[string]string) {
+	t.Helper()
+	if code, _, stderr := here(env, "migrate", "up"); code != 0 {
+		t.Fatal(stderr)
+	}
+}
+
 // golden compares a text with a file under testdata.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
@@ -195,8 +203,11 @@ func TestBadCommands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env := map[string]string{"PAWL_DATABASE": filepath.Join(t.TempDir(), "pawl.db"), "PAWL_RUNTIME_DIR": "/no/such/run"}
-			if name == "database-nowhere" {
+			switch {
+			case name == "database-nowhere":
 				delete(env, "PAWL_DATABASE")
+			case args[0] != "migrate":
+				makeDatabase(t, env)
 			}
 			code, _, stderr := here(env, args...)
 			if code == 0 {

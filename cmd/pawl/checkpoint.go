@@ -40,7 +40,7 @@ func newAuditCheckpoint(a *app) *cobra.Command {
 }
 
 func (a *app) checkpoint(ctx context.Context, path string) (err error) {
-	s, _, err := a.openStore(ctx)
+	s, err := a.openExisting(ctx)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (a *app) compare(ctx context.Context, args []string, form string) (err erro
 		c.New = is.CheckpointReader
 		return a.tellDifferences(ctx, c, form)
 	}
-	s, _, err := a.openStore(ctx)
+	s, err := a.openExisting(ctx)
 	if err != nil {
 		return err
 	}

@@ -118,7 +118,33 @@ func (d database) prepare() error {
 	return nil
 }
 
-// openStore opens the database that was named. The caller closes it.
+// existing returns an error if the database that was named is a file that is not there:
+// who reads, or changes what is there, makes none.
+func (a *app) existing() error {
+	db, err := a.named()
+	if err != nil || db.postgres != "" || db.memory() || exists(db.path) {
+		return err
+	}
+	hint := "pawl run, pawl submit and pawl dev make it"
+	if !db.fallback {
+		if err := db.prepare(); err != nil {
+			return err
+		}
+		hint = "name another one with --database or PAWL_DATABASE; pawl run, pawl submit and pawl dev make a new one"
+	}
+	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no database " + shell(db.path), Hint: hint}
+}
+
+// openExisting opens a database that exists. The caller closes it.
+func (a *app) openExisting(ctx context.Context) (store.Store, error) {
+	if err := a.existing(); err != nil {
+		return nil, err
+	}
+	s, _, err := a.openStore(ctx)
+	return s, err
+}
+
+// openStore opens the database that was named, or makes it. The caller closes it.
 func (a *app) openStore(ctx context.Context) (store.Store, database, error) {
 	db, err := a.named()
 	if err != nil {

@@ -38,11 +38,14 @@ func parseWorkflow(path string, src []byte) (*workflow.Definition, error) {
 	return workflow.ParseWith(path, src, openChild)
 }
 
-// openChild reads the file of a child workflow, which stands beside its parent's
-// or below. Whoever wrote the parent named it, so that a pipe is refused: it
+// openChild reads the file of a child workflow: by its path from the folder of the
+// parent's file, or by an absolute one. Whoever wrote the parent named it, so that a pipe is refused: it
 // could be waited for for ever.
 func openChild(from, path string) (string, []byte, error) {
-	known := filepath.Join(filepath.Dir(from), path)
+	known := path
+	if !filepath.IsAbs(path) {
+		known = filepath.Join(filepath.Dir(from), path)
+	}
 	if info, err := os.Stat(known); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return known, nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it is not a regular file", shell(known))
 	}

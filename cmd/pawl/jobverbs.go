@@ -92,6 +92,9 @@ func newJobCancel(a *app) *cobra.Command {
 // cancel cancels with an engine of its own: the process that ran a job may be
 // dead, and then nobody else would end it.
 func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string) (err error) {
+	if err := a.existing(); err != nil {
+		return err
+	}
 	l, err := a.openLedger(ctx, false)
 	if err != nil {
 		return err

@@ -105,8 +105,16 @@ func (l *ledger) close() error {
 	return l.store.Close()
 }
 
-// with reaches the orchestrator for the length of f.
-func (a *app) with(ctx context.Context, f func(orchestrator) error) (err error) {
+// with reaches the orchestrator of a database that exists, for the length of f.
+func (a *app) with(ctx context.Context, f func(orchestrator) error) error {
+	if err := a.existing(); err != nil {
+		return err
+	}
+	return a.withNew(ctx, f)
+}
+
+// withNew is with for commands that may be the first on their database.
+func (a *app) withNew(ctx context.Context, f func(orchestrator) error) (err error) {
 	l, err := a.openLedger(ctx, true)
 	if err != nil {
 		return err

@@ -91,7 +91,7 @@ func (a *app) setQuotas(ctx context.Context, reason string, set ...pawl.Quota) e
 	for i := range set {
 		set[i].Workspace = a.workspace
 	}
-	return a.with(ctx, func(o orchestrator) error {
+	return a.withNew(ctx, func(o orchestrator) error {
 		if err := o.SetQuotas(ctx, set, workflow.Note{Actor: a.actor(), Reason: reason}); err != nil {
 			return err
 		}

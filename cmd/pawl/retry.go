@@ -73,6 +73,9 @@ func (a *app) retry(ctx context.Context, args []string, f *retryFlags) (err erro
 	if !single && (f.wait || f.verbose || f.form != formText || f.requestID != "") {
 		return usage("see what becomes of them with: pawl jobs", "--wait, --verbose, --request-id and -o go with one JOB")
 	}
+	if err := a.existing(); err != nil {
+		return err
+	}
 	l, err := a.openLedger(ctx, false)
 	if err != nil {
 		return err

@@ -204,7 +204,7 @@ func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(or
 	if err := oneOf("output", f.form, formText, formJSON); err != nil {
 		return err
 	}
-	return a.with(ctx, func(o orchestrator) error {
+	return a.withNew(ctx, func(o orchestrator) error {
 		plan, err := planned(o)
 		if err != nil {
 			return err

@@ -55,7 +55,7 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 			return err
 		}
 	}
-	return a.with(ctx, func(o orchestrator) error {
+	return a.withNew(ctx, func(o orchestrator) error {
 		if !file {
 			if sub, err = a.ofName(ctx, o, what, &f.inputs); err != nil {
 				return err

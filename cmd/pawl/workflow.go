@@ -117,7 +117,7 @@ func (a *app) register(ctx context.Context, paths []string, reason, form string)
 	if worst != codeOK {
 		return exit{worst}
 	}
-	return a.with(ctx, func(o orchestrator) error {
+	return a.withNew(ctx, func(o orchestrator) error {
 		list := make([]*registered, 0, len(files))
 		for _, f := range files {
 			v, made, err := o.RegisterWorkflow(ctx, a.workspace, f.def.Canonical(), f.dir, a.change(reason))

@@ -36,7 +36,9 @@ func TestBadVersions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			code, _, stderr := here(map[string]string{"PAWL_DATABASE": filepath.Join(t.TempDir(), "pawl.db")}, args...)
+			env := map[string]string{"PAWL_DATABASE": filepath.Join(t.TempDir(), "pawl.db")}
+			makeDatabase(t, env)
+			code, _, stderr := here(env, args...)
 			if code == 0 || !strings.HasPrefix(stderr, "error: ") {
 				t.Errorf("exit code %d", code)
 			}
