@@ -153,7 +153,7 @@ var stepShape = &document.Shape{Kind: document.ShapeObject, OneOf: stepKinds, Ap
 	{Name: "http", Shape: httpShape,
 		Doc: "An HTTP request."},
 	{Name: "handler", Shape: &document.Shape{Kind: document.ShapeText, Min: 1, Max: MaxName, Pattern: handlerPattern, PatternDoc: "the name of a handler: words of letters, 0-9 and _, joined by . or -"},
-		Doc: "The name of a handler: a Go function, or a worker in any language."},
+		Doc: "The name of a handler: a Go function of a worker."},
 	{Name: "with", Shape: anyShape,
 		Doc: "The input of a handler: any value, with expressions in its strings."},
 	{Name: "approval", Keep: true, Shape: approvalShape,
