@@ -98,18 +98,39 @@ func (u *service) collect(now time.Time) {
 	c.next = now.Add(interval - interval/10 + time.Duration(u.luck*float64(interval/5)))
 	ctx, cancel := context.WithCancelCause(u.sup.root)
 	c.cancel = cancel
-	go u.sup.collect(deadline{ctx, now.Add(u.opt.Collector.Timeout)}, u, c.token, u.desired)
+	after := u.act
+	if after != nil && (after.live || after.shown) {
+		after = nil
+	}
+	go u.sup.collect(deadline{ctx, now.Add(u.opt.Collector.Timeout)}, u, c.token, u.desired, after)
 }
 
-// collect is the goroutine of a collection.
-func (s *Supervisor) collect(ctx context.Context, u *service, token uint64, desired any) {
+// collect is the goroutine of a collection. It is held against what was observed before
+// an attempt, unless that is nil.
+func (s *Supervisor) collect(ctx context.Context, u *service, token uint64, desired any, after *attempt) {
 	m := message{service: u, kind: observed, token: token, err: errExited}
 	defer func() {
 		m.at, m.err = time.Now(), sound(m.err)
 		u.shard.post(m)
 	}()
-	if panicked := guard(func() { m.value, m.err = u.worker.collect(ctx, desired) }); panicked != nil {
+	if panicked := guard(func() {
+		m.value, m.err = u.worker.collect(ctx, desired)
+		if m.err == nil && after != nil && u.worker.differ(after.before, m.value) {
+			m.shows = after
+		}
+	}); panicked != nil {
 		m.err = panicked
+	}
+}
+
+// show notes that something else is observed than before an attempt, and so than before
+// those that came earlier.
+func (u *service) show(after *attempt) {
+	after.shown = true
+	for _, a := range u.past {
+		if a.token < after.token {
+			a.shown = true
+		}
 	}
 }
 
@@ -136,6 +157,9 @@ func (u *service) collected(m *message) {
 	} else {
 		c.failures, c.restarts = 0, 0
 		u.observed = m.value
+		if m.shows != nil {
+			u.show(m.shows)
+		}
 		u.seen = Observation{Sequence: m.token, Started: c.began, Ended: m.at}
 		u.changed()
 	}

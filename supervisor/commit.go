@@ -37,7 +37,7 @@ func (u *service) decide(v verdict, now time.Time) {
 		u.requeue = earlier(u.requeue, now.Add(v.requeueAfter))
 	}
 	u.heed(v, now)
-	c, err := u.weigh(v, now)
+	c, waits, err := u.weigh(v, now)
 	switch {
 	case err != nil:
 		u.refuse(err)
@@ -45,18 +45,18 @@ func (u *service) decide(v verdict, now time.Time) {
 		u.refusal = ""
 		u.commit(c, now)
 	default:
-		u.waits = v.reason
+		u.waits = waits
 		if v.state.name == u.state.name { // it may have another reason now
 			u.state = v.state
 		}
 	}
 }
 
-// weigh answers the change that a verdict leads to: nil if there is none, or none
-// yet.
-func (u *service) weigh(v verdict, now time.Time) (*change, error) {
+// weigh returns the change that a verdict leads to, or what the service waits for: there
+// is none, or none yet.
+func (u *service) weigh(v verdict, now time.Time) (*change, string, error) {
 	if v.fault != nil {
-		return nil, v.fault
+		return nil, "", v.fault
 	}
 	c := change{event: lifecycle.ServiceAct, reason: v.reason, actor: v.actor}
 	if v.state.name == u.state.name {
@@ -64,11 +64,11 @@ func (u *service) weigh(v verdict, now time.Time) (*change, error) {
 	}
 	if v.state.name != "" {
 		if u.hops >= maxHops {
-			return nil, fmt.Errorf("service %s: %d changes of state on one observation: state %s waits for the next", u.id.ID, maxHops, v.state.name)
+			return nil, "", fmt.Errorf("service %s: %d changes of state on one observation: state %s waits for the next", u.id.ID, maxHops, v.state.name)
 		}
 		event, err := u.event(v.state)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		c.event, c.state = event, v.state
 	}
@@ -76,15 +76,17 @@ func (u *service) weigh(v verdict, now time.Time) (*change, error) {
 		switch how, err := u.admit(v, now); how {
 		case admitted:
 			c.action = u.next(v, now)
+		case unseen:
+			return nil, "an observation that shows what action " + v.name + " has done", nil
 		case waits, refused:
-			return nil, err
+			return nil, v.reason, err
 		}
 	}
 	if c.action == nil && c.state.name == "" {
-		return nil, nil
+		return nil, v.reason, nil
 	}
 	made := c // most turns make none, and allocate nothing
-	return &made, nil
+	return &made, "", nil
 }
 
 // event answers the event of the table that leads to a state.

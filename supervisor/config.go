@@ -16,7 +16,8 @@ const (
 
 	maxHops  = 8  // changes of state in a row on one observation; then the next one is awaited
 	maxLost  = 5  // collections that ignore their context; then no more are begun until one returns
-	maxPast  = 8  // intents of a service that are remembered because they failed, beside the last one
+	maxPast  = 8  // intents of a service that are remembered, beside the last one
+	maxHasty = 8  // attempts in a row of an intent that succeeds, each within Collector.Interval of the one before
 	maxTurns = 64 // of a shard before it looks at what has come in
 	slot     = 10 * time.Millisecond
 )

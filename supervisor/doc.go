@@ -45,7 +45,17 @@
 //		return Decision{Action: start}
 //
 // After an action Next sees only observations that were begun after its end; one is
-// begun at once. So a state that acts on what it sees does not act twice.
+// begun at once. An action may return before its effect shows: after a success the same
+// action is not started again until something else is observed than when it was decided
+// on, or what was observed was begun more than Collector.Interval after its end, or
+// another state is desired. Other states and actions in between change nothing about that.
+// So the state above starts once.
+//
+// Whether something else is observed is decided by the method Equal(O) bool of the observed
+// type O, if it has one, and by [reflect.DeepEqual] otherwise. Leave out of O what changes
+// all the time, like the time of the collection, or give O an Equal that ignores it: where
+// every observation is another one an action that succeeds is started again 8 times in a row
+// before it waits for the interval.
 //
 // # States
 //

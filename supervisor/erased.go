@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"time"
 
@@ -16,6 +17,7 @@ type behaviour interface {
 	collect(ctx context.Context, desired any) (any, error)
 	ask(state own, f Facts, observed, desired any, d ActionLimits) verdict
 	find(name string) (own, bool)
+	differ(before, now any) bool // what was observed
 }
 
 // own is one of a user's own states.
@@ -50,6 +52,16 @@ func erase[O, D any](s State[O, D]) own {
 func (t typed[S, O, D]) collect(ctx context.Context, desired any) (any, error) {
 	d, _ := desired.(D)
 	return t.worker.CollectObservedState(ctx, d)
+}
+
+// differ goes by the Equal of what is observed, if it has one.
+func (t typed[S, O, D]) differ(before, now any) bool {
+	old, ok := before.(O)
+	next, _ := now.(O)
+	if e, has := any(next).(interface{ Equal(O) bool }); ok && has {
+		return !e.Equal(old)
+	}
+	return !ok || !reflect.DeepEqual(old, next)
 }
 
 func (t typed[S, O, D]) find(name string) (own, bool) {

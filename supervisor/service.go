@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,7 @@ type service struct {
 	floor    uint64 // the first collection that was begun after the last action
 
 	act     *attempt            // the last action, or nil
-	past    map[string]*attempt // by key, of other intents, that did not succeed since state and desired state have changed
+	past    map[string]*attempt // by key, of other intents, that are not to be started again yet, or not for good
 	lingers int                 // attempts before it that are abandoned and still run
 
 	trail   trail
@@ -240,7 +241,8 @@ func (u *service) renew() {
 
 // lift lets what has failed for good be tried again.
 func (u *service) lift() {
-	u.escalation, u.past = nil, nil
+	u.escalation = nil
+	maps.DeleteFunc(u.past, func(_ string, a *attempt) bool { return !u.unshown(a) })
 	if u.act != nil && !u.running() {
 		u.act.lifted = true
 	}

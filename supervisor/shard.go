@@ -35,6 +35,7 @@ type message struct {
 	value   any
 	err     error
 	outcome *outcome // of an attempt
+	shows   *attempt // after which a collection has observed something else than before it, or nil
 }
 
 type kind uint8

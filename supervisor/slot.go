@@ -30,6 +30,10 @@ type attempt struct {
 	unknown bool      // whether it had its effect: it was abandoned, or the process died
 	ended   *outcome  // what it came to, until that is visible
 
+	before any  // what was observed when it was accepted
+	shown  bool // something else was observed after its end
+	hasty  int  // attempts in a row of an intent that succeeded, each right after the one before
+
 	generation uint64 // that it was accepted in
 	lifted     bool   // state or desired state has changed since: what failed may be tried again
 }
@@ -86,6 +90,7 @@ const (
 	admitted  admission = iota
 	redundant           // it is running
 	waits               // it may not start yet, and the whole decision is not taken
+	unseen              // likewise: it has succeeded, and its effect is still to be seen
 	refused
 )
 
@@ -112,13 +117,29 @@ func (u *service) admit(v verdict, now time.Time) (admission, error) {
 		return waits, nil
 	case (a.status.Succeeded || a.unknown) && !u.fresh():
 		return waits, nil // only a shutdown comes here, and has not seen what the action did
+	case u.unshown(a):
+		return unseen, nil
 	}
 	return admitted, nil
 }
 
-// latest answers the last attempt of an intent, if it is known: it is the last
-// attempt of all, or one that did not succeed since state and desired state have
-// changed (S7).
+// recent reports whether an intent has succeeded for the same desired state, and no
+// observation was begun more than an interval later.
+func (u *service) recent(a *attempt) bool {
+	return a.status.Succeeded && a.generation == u.generation &&
+		u.seen.Started.Sub(a.status.FinishedAt) <= u.opt.Collector.Interval
+}
+
+// unshown reports whether an intent has succeeded a moment ago and what is observed has
+// not changed, so that its effect may still be to come. It is not started again then,
+// whatever states were entered meanwhile (S2). Nor is it when what is observed changes
+// all the time, and it was started again for that a few times in a row.
+func (u *service) unshown(a *attempt) bool {
+	return u.recent(a) && (!a.shown || a.hasty >= maxHasty)
+}
+
+// latest answers the last attempt of an intent, if it is known: it is the last attempt
+// of all, or one before it that is not to be started again yet, or not for good (S7).
 func (u *service) latest(key string) *attempt {
 	if u.act != nil && u.act.status.Key == key {
 		return u.act
@@ -130,7 +151,7 @@ func (u *service) latest(key string) *attempt {
 // may be asked for again.
 func (u *service) supersede(a *attempt) {
 	delete(u.past, a.status.Key)
-	if l := u.act; l != nil && !l.lifted && !l.status.Succeeded && l.status.Key != a.status.Key {
+	if l := u.act; l != nil && l.status.Key != a.status.Key && (!l.lifted && !l.status.Succeeded || u.unshown(l)) {
 		if u.past == nil {
 			u.past = make(map[string]*attempt)
 		}
@@ -152,7 +173,7 @@ func (a *attempt) final() bool {
 // did not succeed, is a retry of it, unless state or desired state has changed.
 func (u *service) next(v verdict, now time.Time) *attempt {
 	a := &attempt{
-		action: v.action, limits: v.limits, generation: u.generation,
+		action: v.action, limits: v.limits, generation: u.generation, before: u.observed,
 		status: ActionStatus{InProgress: true, ActionName: v.name, Key: v.key, StartedAt: now},
 	}
 	a.token = u.trail.fence + 1
@@ -161,6 +182,8 @@ func (u *service) next(v verdict, now time.Time) *attempt {
 	}
 	if l := u.latest(v.key); l != nil {
 		switch {
+		case u.recent(l):
+			a.hasty = l.hasty + 1
 		case l.status.Succeeded:
 		case l.status.Kind == KindInterrupted:
 			a.status.ID, a.status.Retries = l.status.ID, l.status.Retries

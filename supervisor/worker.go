@@ -11,7 +11,8 @@ import (
 // A Worker is what its user knows of one service (S1): how to look at it, what is
 // wanted of it, and the states that it goes through. S is the specification that
 // it is given, O what is observed, D what is desired. Observed and desired are
-// values that nobody changes once they are handed over.
+// values that nobody changes once they are handed over. O may have a method Equal(O) bool,
+// which says whether an observation is the same as another one.
 //
 // The supervisor calls CollectObservedState in goroutines of their own, one after
 // another unless one ignores its context, and the rest from several goroutines. None
