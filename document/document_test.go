@@ -45,7 +45,9 @@ func TestExamine(t *testing.T) {
 		{"one in place of many", "{size: 1, tags: a}", "f:1:17: tags: want a list, got text \"a\" (write [a])"},
 		{"not text", "{size: 1, color: true}", "f:1:18: color: want text, got a boolean true (it is one of red, blue)"},
 		{"nothing", "# nothing", "f:1:1: the file is empty (say something)"},
-		{"bytes", "size: \x01", "f:1:7: the file is not text in UTF-8"},
+		{"a control character", "size: \x01", "f:1:7: the file has a control character, U+0001"},
+		{"no text", "size: \xff", "f:1:7: the file is not text in UTF-8: byte 0xFF"},
+		{"a tab", "inner:\n\ton: true", "f:2:1: not YAML: found character TAB that cannot start any token (YAML is indented with spaces)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

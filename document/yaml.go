@@ -35,8 +35,8 @@ func Read(e *Examiner, src []byte, hints Hints) *Value {
 		e.Report(Place{}, "", fmt.Sprintf("the file is %d bytes large; at most %d are allowed", len(src), MaxSource), "")
 		return nil
 	}
-	if at, ok := badByte(src); ok {
-		e.Report(at, "", "the file is not text in UTF-8", "")
+	if at, what := badByte(src); what != "" {
+		e.Report(at, "", what, "")
 		return nil
 	}
 	file, fault := parseYAML(string(src))
@@ -57,13 +57,16 @@ func Read(e *Examiner, src []byte, hints Hints) *Value {
 	return r.read("", docs[0].Body)
 }
 
-// badByte answers where the source stops being printable UTF-8.
-func badByte(src []byte) (Place, bool) {
+// badByte returns where the source stops being printable UTF-8, and what is wrong there.
+func badByte(src []byte) (Place, string) {
 	at := Place{1, 1}
 	for len(src) > 0 {
 		r, size := utf8.DecodeRune(src)
-		if r == utf8.RuneError && size == 1 || r < ' ' && r != '\n' && r != '\r' && r != '\t' {
-			return at, true
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return at, fmt.Sprintf("the file is not text in UTF-8: byte 0x%02X", src[0])
+		case r < ' ' && r != '\n' && r != '\r' && r != '\t':
+			return at, fmt.Sprintf("the file has a control character, U+%04X", r)
 		}
 		at.Column++
 		if r == '\n' {
@@ -71,7 +74,7 @@ func badByte(src []byte) (Place, bool) {
 		}
 		src = src[size:]
 	}
-	return at, false
+	return at, ""
 }
 
 type yamlFault struct {
@@ -100,7 +103,11 @@ func parseYAML(src string) (file *ast.File, fault *yamlFault) {
 	}
 	var syntax yaml.Error
 	if errors.As(err, &syntax) && syntax.GetToken() != nil {
-		return nil, &yamlFault{placeOf(syntax.GetToken()), "not YAML: " + syntax.GetMessage(), ""}
+		message, hint := syntax.GetMessage(), ""
+		if strings.Contains(message, "'\t'") {
+			message, hint = strings.ReplaceAll(message, "'\t'", "TAB"), "YAML is indented with spaces"
+		}
+		return nil, &yamlFault{placeOf(syntax.GetToken()), "not YAML: " + message, hint}
 	}
 	return nil, &yamlFault{Place{1, 1}, "not YAML: " + err.Error(), ""}
 }

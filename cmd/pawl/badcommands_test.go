@@ -193,6 +193,8 @@ func TestBadCommands(t *testing.T) {
 		"migrate-too-far":         {"migrate", "up", "--to", "99"},
 		"migrate-wrong-direction": {"migrate", "down", "--to", "1"},
 		"database-scheme":         {"--database", "mysql://root@host/db", "jobs"},
+		"database-password":       {"--database", "postgres://u:secr@t@127.0.0.1/db", "jobs"},
+		"database-password-slash": {"--database", "postgres://u:secr/t@127.0.0.1/db", "jobs"},
 		"database-folder":         {"--database", "/no/such/folder/pawl.db", "jobs"},
 		"database-parameter":      {"--database", "sqlite:///tmp/pawl.db?sync=off", "jobs"},
 		"database-synchronous":    {"--database", "sqlite:///tmp/pawl.db?synchronous=off", "jobs"},

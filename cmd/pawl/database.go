@@ -31,6 +31,11 @@ func parseDatabase(name, stateDir string) (database, error) {
 		return database{path: filepath.Join(stateDir, "pawl", "pawl.db"), fallback: true}, nil
 	}
 	if strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://") {
+		_, rest, _ := strings.Cut(name, "://")
+		rest, _, _ = strings.Cut(rest, "?")
+		if authority, _, _ := strings.Cut(rest, "/"); strings.Count(rest, "@") > 1 || strings.Contains(rest, "@") && !strings.Contains(authority, "@") {
+			return database{}, usage("write @ as %40, / as %2F and ? as %3F in a user or a password", "--database: the URL has an unescaped character in its user or password")
+		}
 		return database{postgres: name}, nil
 	}
 	if rest, ok := strings.CutPrefix(name, "sqlite:"); ok {

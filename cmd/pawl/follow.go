@@ -133,7 +133,7 @@ func (a *app) blame(ctx context.Context, o orchestrator, v *pawl.JobView) {
 	why := strings.ToLower(string(v.Status))
 	step := ""
 	if f := v.Error; f != nil {
-		if step = f.Step; step != "" {
+		if step = f.Step; step != "" && !strings.HasPrefix(f.Message, "step "+step+":") {
 			why += ": step " + step
 		}
 		if f.Message != why { // "canceled" without a reason is its own
@@ -144,10 +144,9 @@ func (a *app) blame(ctx context.Context, o orchestrator, v *pawl.JobView) {
 	if step == "" {
 		return
 	}
-	if id, err := pawl.ParseID(pawl.JobPrefix, v.ID); err == nil {
-		a.lastWords(ctx, o, id, step)
+	if id, err := pawl.ParseID(pawl.JobPrefix, v.ID); err == nil && a.lastWords(ctx, o, id, step) {
+		say(a.stderr, "hint", fmt.Sprintf("see all that it printed with: pawl job logs %s %s%s", v.ID, shell(step), a.given))
 	}
-	say(a.stderr, "hint", fmt.Sprintf("see all that it printed with: pawl job logs %s %s%s", v.ID, shell(step), a.given))
 }
 
 // maxLastWords bounds the lines of stderr that are shown of a failed step.
@@ -156,9 +155,12 @@ const maxLastWords = 10
 // maxLastBytes bounds the bytes of stderr that these are taken of.
 const maxLastBytes = 64 << 10
 
-func (a *app) lastWords(ctx context.Context, o orchestrator, id pawl.ID, step string) {
+// lastWords writes the end of what a step wrote to its standard error, and reports whether
+// it has printed anything.
+func (a *app) lastWords(ctx context.Context, o orchestrator, id pawl.ID, step string) (printed bool) {
 	claim, last := 0, "" // of the last attempt: claims rise
 	err := o.Logs(ctx, id, step, func(l pawl.LogLine) error {
+		printed = true
 		if l.Claim > claim {
 			claim, last = l.Claim, ""
 		}
@@ -169,14 +171,15 @@ func (a *app) lastWords(ctx context.Context, o orchestrator, id pawl.ID, step st
 		return nil
 	})
 	if err != nil {
-		return // the job's own error matters more
+		return printed // the job's own error matters more
 	}
 	text := strings.TrimRight(last, "\n")
 	if text == "" {
-		return
+		return printed
 	}
 	lines := strings.Split(text, "\n")
 	for _, l := range lines[max(0, len(lines)-maxLastWords):] {
 		fmt.Fprintf(a.stderr, "  | %s\n", printable(strings.TrimRight(l, "\r")))
 	}
+	return printed
 }
