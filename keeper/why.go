@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
@@ -83,6 +84,9 @@ func (k *Keeper) why(w *ward, n snapshot, st supervisor.Status) []string {
 			why = append(why, text)
 		}
 	}
+	if text := stopsAfter(st); text != "" {
+		return []string{text}
+	}
 	o := w.look()
 	switch n.State {
 	case running:
@@ -123,6 +127,19 @@ func (k *Keeper) why(w *ward, n snapshot, st supervisor.Status) []string {
 	}
 	return why
 }
+
+// stopsAfter says for which of its dependants the stop of a service waits, if it does.
+func stopsAfter(st supervisor.Status) string {
+	if ids := st.StopsAfter; len(ids) == 0 || st.Phase == lifecycle.ServiceStopped || st.Phase == lifecycle.ServiceFailed {
+		return ""
+	} else if more := len(ids) - maxNamed; more > 0 {
+		return fmt.Sprintf("stopping, waits for %s and %d more", strings.Join(ids[:maxNamed], ", "), more)
+	}
+	return "stopping, waits for " + strings.Join(st.StopsAfter, ", ")
+}
+
+// maxNamed bounds the services that a reason names.
+const maxNamed = 5
 
 // atRest says why a service rests, and what would start it.
 func (k *Keeper) atRest(id string, n snapshot, reason string) string {

@@ -71,8 +71,9 @@
 // gates of observations, so Next may see one that is old, or none; an action that has
 // failed is tried again without one, but not one that has succeeded or was abandoned.
 // Dependants and children stop first; meanwhile the others are held, so that they
-// take it for no failure. Each level has a budget (5 s); then its actions are
-// cancelled with the cause [ErrShuttingDown], and have their grace. Run answers what
+// take it for no failure. Each service stops as soon as its own dependants and children
+// have ended, and has a budget from then on ([Options].StopTimeout, 5 s); then its action
+// is cancelled with the cause [ErrShuttingDown], and has its grace. Run returns what
 // is left in a [Report]. Removing a service, and its own wish for a restart
 // ([SignalNeedsRestart]), are shutdowns of that service. A restart that does not come
 // to rest within budget and grace escalates, and goes on when it does.

@@ -69,7 +69,7 @@ type service struct {
 	removing   bool        // it is to leave, once it rests
 	anew       *anew       // it is to begin anew, once it rests; or nil
 	loading    bool        // its journal is being read
-	held       bool        // a stop is under way, and its turn to stop has not come
+	held       *drain      // a stop is under way, and its turn to stop has not come; or nil
 	frozen     bool        // somebody else writes its trail
 	closing    bool        // the supervisor ends: nothing is begun any more
 	gone       bool        // it has left
@@ -124,7 +124,7 @@ func (u *service) tell() {
 // observations (S5).
 func (u *service) mayAsk(now time.Time) bool {
 	switch {
-	case !u.dirty, u.pending != nil, u.loading, u.held, u.frozen, u.closing, u.gone, now.Before(u.askAfter):
+	case !u.dirty, u.pending != nil, u.loading, u.held != nil, u.frozen, u.closing, u.gone, now.Before(u.askAfter):
 		return false
 	case u.ending():
 		return true

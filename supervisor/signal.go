@@ -95,7 +95,7 @@ func (u *service) hasten(now time.Time) {
 // rest is what a service does that has come to rest: it leaves, or begins anew.
 func (u *service) rest(now time.Time) {
 	switch {
-	case u.gone || u.held || u.closing || !u.resting():
+	case u.gone || u.held != nil || u.closing || !u.resting():
 	case u.removing && !u.sup.needed(u.id.ID):
 		u.commit(&change{event: lifecycle.ServiceRemove, leaves: true, reason: "removed"}, now)
 	case u.restarting() && !u.frozen && !now.Before(u.anew.beginAt):

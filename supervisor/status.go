@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/machine"
@@ -17,6 +18,7 @@ type Status struct {
 	Waits      string // what it waits for, in words; empty when nothing is known
 	Generation uint64
 	Shutdown   bool
+	StopsAfter []string // a stop is under way, and first those of it that depend on this one have to end
 	Escalated  bool
 	Escalation string // why it escalated, as it was given
 	Refused    string // the last decision, if it was not legal
@@ -36,6 +38,9 @@ func (u *service) status(now time.Time) Status {
 		Generation: f.Generation, Shutdown: f.Shutdown, Refused: u.refusal,
 		Seen: f.Seen, Action: f.Action,
 	}
+	if u.held != nil {
+		t.StopsAfter = u.held.awaited(u)
+	}
 	if u.escalation != nil {
 		t.Escalated, t.Escalation = true, *u.escalation
 	}
@@ -53,8 +58,8 @@ func (u *service) why(now time.Time) string {
 		return "the journal"
 	case u.loading:
 		return "the reading of its journal"
-	case u.held:
-		return "the stop of what depends on it"
+	case u.held != nil:
+		return "the stop of " + list(u.held.awaited(u))
 	case now.Before(u.askAfter):
 		return "the end of the backoff after a panic in Next"
 	case a != nil && a.status.InProgress:
@@ -75,6 +80,15 @@ func (u *service) why(now time.Time) string {
 		return "the next attempt of action " + a.status.ActionName
 	}
 	return u.waits
+}
+
+// list names a few of many.
+func list(ids []string) string {
+	const most = 5
+	if rest := len(ids) - most; rest > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), rest)
+	}
+	return strings.Join(ids, ", ")
 }
 
 // name is that of the action, if there is one: a supervisor that was restarted

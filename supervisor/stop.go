@@ -73,9 +73,9 @@ func (s *Supervisor) remove(u *service) (<-chan Report, error) {
 	}
 	done := make(chan Report, 1)
 	s.removals.Go(func() {
-		s.drain(s.writing, set, func(u *service) { u.removing = true })
+		s.drain(set, func(u *service) { u.removing = true })
 		gone := func(u *service) bool { return u.gone }
-		s.await(s.writing, set, s.grace(set), gone)
+		s.await(set, s.grace(set), gone)
 		r := report(set, gone)
 		for _, l := range r.Left {
 			s.log.Warn("service does not come to rest", "service", l.ID, "why", l.Why)
@@ -117,11 +117,11 @@ func (s *Supervisor) stop() Report {
 	s.stopping = true
 	s.mu.Unlock()
 	all := s.sorted()
-	s.drain(s.forced, all, func(u *service) { u.shutdown = true })
+	s.drain(all, func(u *service) { u.shutdown = true })
 	for _, u := range all {
 		u.close()
 	}
-	s.await(s.forced, all, s.grace(all), (*service).silent)
+	s.await(all, s.grace(all), (*service).silent)
 	s.cut()
 	r := report(all, func(u *service) bool { return u.resting() && u.silent() })
 	for _, sh := range s.shards {
@@ -157,34 +157,6 @@ func (r Report) with(left []Left) Report {
 	return r
 }
 
-// drain brings services to rest, level by level, each with its budget: what nobody
-// of the set depends on first. Those whose level has not come are held, so that
-// they take the end of the others for no failure. At the end of its budget a
-// level's actions are cancelled.
-func (s *Supervisor) drain(ctx context.Context, set []*service, mark func(*service)) {
-	for _, u := range set {
-		u.set(func() { u.held = true })
-	}
-	for _, level := range s.levels(set) {
-		for _, u := range level {
-			u.set(func() {
-				u.held = false
-				mark(u)
-				u.renew()
-			})
-			u.wake()
-		}
-		if s.await(ctx, level, budget(level), (*service).resting) {
-			continue
-		}
-		for _, u := range level {
-			u.set(func() { u.interrupt(ErrShuttingDown, time.Now()) })
-			u.wake()
-		}
-		s.await(ctx, level, s.grace(level), (*service).spent)
-	}
-}
-
 func (u *service) set(f func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -214,31 +186,17 @@ func (u *service) silent() bool {
 	return !u.look.running && u.look.lost == 0 && u.lingers == 0 && (u.act == nil || !u.act.live) && u.pending == nil
 }
 
-// await waits until all services are as they should be, but no longer than the
-// budget, and reports whether they are.
-func (s *Supervisor) await(ctx context.Context, set []*service, budget time.Duration, ok func(*service) bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, budget)
+// await waits until all services are as they should be, but no longer than their
+// patience.
+func (s *Supervisor) await(set []*service, patience time.Duration, ok func(*service) bool) {
+	ctx, cancel := context.WithTimeout(s.writing, patience)
 	defer cancel()
 	defer context.AfterFunc(s.forced, cancel)()
 	for _, u := range set {
-		held := func() bool {
-			u.mu.Lock()
-			defer u.mu.Unlock()
-			return ok(u)
-		}
-		if !held() && u.wait(ctx, held) != nil {
-			return false
+		if !u.await(ctx, patience, ok) {
+			return
 		}
 	}
-	return true
-}
-
-func budget(level []*service) time.Duration {
-	var longest time.Duration
-	for _, u := range level {
-		u.set(func() { longest = max(longest, u.opt.StopTimeout) })
-	}
-	return longest
 }
 
 // grace is how long cancelled actions may take until they are abandoned, and their
@@ -294,38 +252,4 @@ func (s *Supervisor) closure(u *service) []*service {
 		}
 	}
 	return set
-}
-
-// levels sorts services by how far they are from those that nobody of the set
-// depends on.
-func (s *Supervisor) levels(set []*service) [][]*service {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	depths := make(map[*service]int, len(set))
-	for _, u := range set {
-		depths[u] = -1
-	}
-	var levels [][]*service
-	for _, u := range set {
-		d := s.depth(u, depths)
-		for len(levels) <= d {
-			levels = append(levels, nil)
-		}
-		levels[d] = append(levels[d], u)
-	}
-	return levels
-}
-
-func (s *Supervisor) depth(u *service, depths map[*service]int) int {
-	if d := depths[u]; d >= 0 {
-		return d
-	}
-	depth := 0
-	for _, d := range s.dependants[u.id.ID] {
-		if _, ok := depths[d]; ok {
-			depth = max(depth, s.depth(d, depths)+1)
-		}
-	}
-	depths[u] = depth
-	return depth
 }

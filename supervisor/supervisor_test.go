@@ -203,13 +203,13 @@ func TestParentIsHeldWhileItsChildrenStop(t *testing.T) {
 		pass(time.Second)
 		st, _ := h.s.Status("top")
 		h.stop()
-		if len(h.trace) != 4 || st.Waits != "the stop of what depends on it" {
+		if len(h.trace) != 4 || st.Waits != "the stop of child" || !slices.Equal(st.StopsAfter, []string{"child"}) {
 			t.Errorf("waits for %q, trace %v", st.Waits, h.trace)
 		}
 	})
 }
 
-func TestStopBudgetsAreOfLevels(t *testing.T) {
+func TestStopBudgetsAreOfServices(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		for id, parent := range map[string]string{"a": "", "b": "a", "c": "b"} {
 			h.addAs(supervisor.Identity{ID: id, Parent: parent}, &plant{id: id, stop: takes(4 * time.Second)}, supervisor.Options{})
@@ -224,7 +224,7 @@ func TestStopBudgetsAreOfLevels(t *testing.T) {
 
 func TestForceEndsTheWaiting(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
-		h.add(&plant{id: "web", stop: takes(time.Hour)}, supervisor.Options{StopTimeout: 10 * time.Minute})
+		h.add(&plant{id: "web", stop: deaf(time.Hour)}, supervisor.Options{StopTimeout: 10 * time.Minute})
 		pass(time.Second)
 		h.cancel()
 		pass(time.Minute)
