@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -23,15 +24,17 @@ const execLong = `Run one command as a durable job: with a timeout, retries and 
 
 What the command prints goes to stdout and stderr as it comes, and is kept:
 "pawl job logs" shows it. The command is run without a shell, with nothing on its
-standard input, and with a clean environment (PATH, HOME, USER, LANG and the
-like) to which --env adds.
+standard input, and with the environment of pawl itself, which is not stored; what
+--env adds is.
 
-Exit codes: 0 the command succeeded, 1 it failed, 124 --timeout passed, 130
-interrupted (the job is then canceled). On failure the job's id is printed on
-stderr. --timeout is for all attempts together and is none by default; --retry is
-how often a command that failed is run again, after 1 s, 2 s, 4 s and so on up to
-60 s, with jitter, and is 0 by default. A job whose process was killed outright
-stays unfinished: end it with "pawl job cancel".`
+The exit code is that of the command, or 128 and the number of the signal that ended
+it; 1 if it could not be run, 124 if --timeout passed, 130 if pawl was interrupted
+(the job is then canceled). On failure the job's id is printed on stderr.
+
+--timeout is for all attempts together and is none by default; --retry is how often
+a command that failed is run again, after 1 s, 2 s, 4 s and so on up to 60 s, with
+jitter, and is 0 by default. A job whose process was killed outright stays
+unfinished: end it with "pawl job cancel".`
 
 type execFlags struct {
 	timeout time.Duration
@@ -74,7 +77,7 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) (err error)
 	if err != nil {
 		return err
 	}
-	s := &session{app: a, ledger: l, id: done.ID, capacity: 1, tee: a.pass}
+	s := &session{app: a, ledger: l, id: done.ID, capacity: 1, tee: a.pass, command: runner.CommandConfig{Pass: []string{"*"}}}
 	return a.settled(ctx, s)
 }
 
@@ -172,7 +175,22 @@ func (a *app) settled(ctx context.Context, s *session) error {
 		return err
 	case v.Status != lifecycle.JobCompleted:
 		say(a.stderr, "error", fmt.Sprintf("job %s %s: %s", public, strings.ToLower(string(v.Status)), message(v.Error)))
-		return exit{outcome(v)}
+		return exit{commandCode(v)}
 	}
 	return nil
+}
+
+// commandCode is the exit code for a job of one command that has not succeeded: that of
+// the command, as a shell has it, if there is one.
+func commandCode(v *pawl.JobView) int {
+	if f := v.Error; f != nil && v.Status == lifecycle.JobFailed {
+		for prefix, base := range map[string]int{"exit_": 0, "signal_": 128} {
+			if text, ok := strings.CutPrefix(f.Class, prefix); ok {
+				if n, err := strconv.Atoi(text); err == nil {
+					return base + n
+				}
+			}
+		}
+	}
+	return outcome(v)
 }

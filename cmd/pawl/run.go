@@ -113,7 +113,7 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 // served refuses a workflow that would wait for ever: it has a step for a handler
 // that this program does not have.
 func served(path string, def *workflow.Definition) error {
-	known := handlers()
+	known := handlers(runner.CommandConfig{})
 	for _, n := range def.Nodes {
 		if n.Kind.Waits() {
 			if n.Child != nil && n.Child.Definition != nil {

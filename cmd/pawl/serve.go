@@ -134,7 +134,7 @@ func (s *service) node() pawl.Node {
 // work runs a worker on the ledger until ctx ends, and then as long as what runs
 // may take to end.
 func (a *app) work(ctx context.Context, l *ledger, s *service) error {
-	handlers, node := handlers(), s.node()
+	handlers, node := handlers(runner.CommandConfig{}), s.node()
 	followed, err := l.engine.Followed(ctx) // before this one is taken for somebody who evaluates
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ type session struct {
 	capacity int
 	resumed  bool // another process may have died with it
 	tee      func(t *runner.Task, stream string, p []byte)
+	command  runner.CommandConfig
 }
 
 // run answers the job once it has ended. When ctx ends first, what runs is
@@ -76,13 +77,13 @@ func whileWorking(ctx context.Context, worker *runner.Worker) (context.Context, 
 func (s *session) worker() runner.WorkerConfig {
 	return runner.WorkerConfig{
 		Engine: s.ledger.engine, Store: s.ledger.store, Workspace: s.app.workspace, Actor: s.app.actor(),
-		Capacity: s.capacity, Handlers: handlers(), Job: s.id.Key(), Log: s.app.log, Tee: s.tee,
+		Capacity: s.capacity, Handlers: handlers(s.command), Job: s.id.Key(), Log: s.app.log, Tee: s.tee,
 	}
 }
 
 // handlers are the kinds of steps that every worker of this program serves.
-func handlers() map[string]runner.Handler {
-	command := runner.Command(runner.CommandConfig{})
+func handlers(c runner.CommandConfig) map[string]runner.Handler {
+	command := runner.Command(c)
 	return map[string]runner.Handler{"command": command, "run": command, "http": runner.HTTP(runner.HTTPConfig{})}
 }
 
