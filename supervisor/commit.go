@@ -38,6 +38,7 @@ func (u *service) decide(v verdict, now time.Time) {
 	}
 	u.heed(v, now)
 	c, waits, err := u.weigh(v, now)
+	u.denied = err != nil
 	switch {
 	case err != nil:
 		u.refuse(err)
@@ -91,13 +92,8 @@ func (u *service) weigh(v verdict, now time.Time) (*change, string, error) {
 
 // event answers the event of the table that leads to a state.
 func (u *service) event(to own) (machine.Event, error) {
-	if to.phase == u.state.phase {
-		return lifecycle.ServiceShift, nil
-	}
-	for event, phase := range lifecycle.Service.Table[u.state.phase] {
-		if phase == to.phase {
-			return event, nil
-		}
+	if event, ok := way(u.state.phase, to.phase); ok {
+		return event, nil
 	}
 	return "", fmt.Errorf("service %s: state %s stands for %s, and the table has no way there from %s (%s)",
 		u.id.ID, to.name, to.phase, u.state.phase, u.state.name)

@@ -160,7 +160,10 @@ func TestGoexitInTheLoop(t *testing.T) {
 	hooks := supervisor.Hooks{Transition: func(supervisor.Identity, supervisor.Transition) { runtime.Goexit() }}
 	bubble(t, supervisor.Config{Shards: 1, Hooks: hooks}, func(h *hall) {
 		bad, asked := &plant{id: "bad"}, 0
-		bad.next = func(string, snapshot) *decision {
+		bad.next = func(_ string, n snapshot) *decision {
+			if n.Shutdown && asked == 0 { // Add asks, and returns
+				runtime.Goexit()
+			}
 			if asked++; asked < 4 {
 				runtime.Goexit()
 			}

@@ -61,7 +61,9 @@
 //
 // A user's own states each stand for a state of the table "service" in package
 // lifecycle (docs/machines/service.md), and a decision moves by a row of that table
-// at most. States are told apart by their names; what else is in the value, a reason
+// at most. A decision that does not is refused: Hooks.Refused, Status.Refused and the Report
+// of a stop say so. Add asks each state what it decides at a shutdown, with nothing observed,
+// and refuses a worker that would be refused then. States are told apart by their names; what else is in the value, a reason
 // say, may differ from decision to decision.
 //
 // # Shutdown

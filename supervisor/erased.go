@@ -107,14 +107,14 @@ func (t typed[S, O, D]) snapshot(f Facts, observed, desired any) Snapshot[O, D] 
 
 // check answers the initial state, or what is wrong with the states of a worker. A
 // panic is an error.
-func (t typed[S, O, D]) check() (first own, err error) {
-	if p := guard(func() { first, err = t.checked() }); p != nil {
+func (t typed[S, O, D]) check(id Identity, desired any) (first own, err error) {
+	if p := guard(func() { first, err = t.checked(id, desired) }); p != nil {
 		err = fmt.Errorf("States or GetInitialState: %w", p)
 	}
 	return first, err
 }
 
-func (t typed[S, O, D]) checked() (own, error) {
+func (t typed[S, O, D]) checked(id Identity, desired any) (own, error) {
 	names := map[string]bool{}
 	for _, s := range t.worker.States() {
 		o := erase(s)
@@ -133,7 +133,7 @@ func (t typed[S, O, D]) checked() (own, error) {
 	case first.phase != lifecycle.Service.Initial:
 		return own{}, fmt.Errorf("%w: initial state %s stands for %s: want %s", ErrInvalid, first.name, first.phase, lifecycle.Service.Initial)
 	}
-	return first, nil
+	return first, t.checkMoves(id, names, desired)
 }
 
 // guard runs f and answers its panic, if it panics.

@@ -34,7 +34,7 @@ func Add[S, O, D any](ctx context.Context, s *Supervisor, id Identity, w Worker[
 	}
 	var first own
 	if err == nil {
-		first, err = t.check()
+		first, err = t.check(id, desired)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("add service %s: %w", id.ID, err)

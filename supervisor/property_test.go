@@ -314,6 +314,9 @@ func (p *play) begins(ctx context.Context, id supervisor.Identity, r supervisor.
 // asked keeps when Next was first told of the shutdown, holds it to the order, and
 // asks for restarts.
 func (x *thing) asked(_ string, n snapshot) (d *decision) {
+	if n.Shutdown && n.Generation == 1 { // by Add: a shutdown is another generation
+		return nil
+	}
 	p := x.p
 	rests := p.rests(x)
 	p.set(func() {
@@ -509,7 +512,7 @@ func (x *thing) converged(needs bool) bool {
 		case !x.there || err != nil:
 			x.p.blame("%s: removed %t, and there is %+v, %v", x.id.ID, !x.there, st, err)
 		case runs && x.up && !x.desired.Down, stopped && !x.up && x.desired.Down:
-		case failed && x.desired.Down, stopped && !x.desired.Down && !needs: // its stop has failed for good; it is not to start yet
+		case failed && x.desired.Down, (stopped || failed) && !x.desired.Down && !needs: // its stop has failed for good; it is not to start yet
 		default:
 			x.p.blame("%s does not converge: %s, up %t, waits for %s; want down %t", x.id.ID, st.Phase, x.up, st.Waits, x.desired.Down)
 		}

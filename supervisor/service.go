@@ -62,7 +62,8 @@ type service struct {
 	requeue  time.Time // when Next wants to be asked again, or an action may start; zero: not
 	panics   int       // of Next in a row
 	hops     int       // changes of state on one observation
-	refusal  string    // of the last decision, if it was refused
+	denied   bool      // the last decision was refused
+	refusal  string    // of the last one that was
 	waits    string    // what Next gave as its reason to stay
 
 	shutdown   bool        // it is being stopped

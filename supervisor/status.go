@@ -66,6 +66,8 @@ func (u *service) why(now time.Time) string {
 		return "action " + a.status.ActionName
 	case a != nil && a.live:
 		return "action " + a.status.ActionName + ", which is abandoned and still runs"
+	case u.denied:
+		return "another decision than the last, which was refused: " + u.refusal
 	case u.seen.Sequence == 0:
 		return "the first observation"
 	case u.stale(now):

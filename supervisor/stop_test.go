@@ -267,7 +267,9 @@ type sick struct {
 }
 
 func (s *sick) States() []state {
-	if s.states {
+	panics := false
+	s.set(func() { panics = s.states })
+	if panics {
 		panic("boom")
 	}
 	return s.plant.States()
@@ -283,9 +285,9 @@ func (s *sick) GetInitialState() state {
 // S10: a panic in States or GetInitialState refuses the service or stays in it, and
 // one in Config.Random, or nonsense from it, harms nobody.
 func TestPanicsInTheRest(t *testing.T) {
-	calls := 0
+	var calls atomic.Int64
 	random := func() float64 {
-		switch calls++; calls % 3 {
+		switch calls.Add(1) % 3 {
 		case 0:
 			panic("boom")
 		case 1:
@@ -304,7 +306,7 @@ func TestPanicsInTheRest(t *testing.T) {
 		if _, err := supervisor.Add(context.Background(), h.s, supervisor.Identity{ID: "bad"}, bad, want{}, supervisor.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		bad.states = true
+		bad.set(func() { bad.states = true })
 		h.add(&plant{id: "web", start: failing(1, errTest)}, supervisor.Options{})
 		pass(10 * time.Second)
 		h.in("web", lifecycle.ServiceRunning)

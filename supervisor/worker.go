@@ -38,7 +38,9 @@ type Worker[S, O, D any] interface {
 // compared as values.
 type State[O, D any] interface {
 	// Next decides, from the snapshot alone: no clock, no I/O, no waiting. It is
-	// asked again whenever something it sees has changed.
+	// asked again whenever something it sees has changed. Add asks each state, too,
+	// what it decides at a shutdown, and refuses a worker whose state goes then where
+	// the table has no way.
 	Next(s Snapshot[O, D]) Decision[O, D]
 
 	// String is the name: stored, shown and compared.
@@ -49,7 +51,8 @@ type State[O, D any] interface {
 
 	// Phase is the state of the table in package lifecycle (ServiceStopped and so
 	// on) that this one stands for (S15). A decision moves by one row of that
-	// table at most.
+	// table at most: from trying_to_start and degraded, say, there is no way to stopped
+	// but by trying_to_stop.
 	Phase() machine.State
 }
 

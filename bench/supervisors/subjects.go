@@ -38,8 +38,10 @@ func (t *thing) String() string                                           { retu
 func (t *thing) Reason() string                                           { return "" }
 func (t *thing) Phase() machine.State                                     { return lifecycle.ServiceStopped }
 
-func (t *thing) Next(snapshot) decision {
-	t.decide(t.n)
+func (t *thing) Next(n snapshot) decision {
+	if !n.Shutdown { // as Add asks
+		t.decide(t.n)
+	}
 	return decision{}
 }
 
