@@ -176,7 +176,7 @@ func both(a, b []program.Need) []program.Need {
 
 // options are those of a program that needs others.
 func options(needs []program.Need, p *program.Program) supervisor.Options {
-	o := supervisor.Options{StopTimeout: p.Stop.Grace + 2*stopMargin}
+	o := supervisor.Options{StopTimeout: p.Stop.Grace + 2*stopMargin, StartsByItself: true} // by how far each need has come
 	for _, n := range needs {
 		o.DependsOn = append(o.DependsOn, n.ID)
 	}

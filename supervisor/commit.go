@@ -71,6 +71,9 @@ func (u *service) weigh(v verdict, now time.Time) (*change, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
+		if event == lifecycle.ServiceStart && len(v.missing) > 0 && !u.opt.StartsByItself && !u.ending() {
+			return nil, list(v.missing) + " to run", nil
+		}
 		c.event, c.state = event, v.state
 	}
 	if v.action != nil {
@@ -217,6 +220,7 @@ func (u *service) enter(c *change, now time.Time) {
 		Event: c.event, Reason: c.reason, Actor: c.actor, At: now, After: now.Sub(u.since),
 	}
 	u.state, u.since, u.waits = c.state, now, ""
+	fill(&u.state.reason, c.reason)
 	u.hops++
 	u.lift()
 	u.later(func() {

@@ -55,7 +55,17 @@ type Config struct {
 
 // Options are those of one service. Zero fields are those of Config.Defaults.
 type Options struct {
-	DependsOn   []string      // ids of services that this one is stopped before; they may be added later
+	// DependsOn are ids of services that this one is started after and stopped before. A
+	// decision that starts it, from a state that stands for stopped or failed, waits until
+	// all of them run, if only degraded; one that is not there yet may be added later. A
+	// dependency that goes down later stops nothing, and Next sees it in Facts.Dependencies.
+	DependsOn []string
+
+	// StartsByItself leaves it to Next when the service is started: DependsOn is the order
+	// of stops then, and what Facts.Dependencies shows. So a service can wait for a
+	// dependency that has completed, say, which does not run any more.
+	StartsByItself bool
+
 	Collector   Collector     // how it is observed
 	Action      ActionLimits  // limits of its actions
 	StopTimeout time.Duration // until a running action is cancelled, when the service is to stop or to begin anew; 0: 5 s
@@ -125,6 +135,7 @@ func (o Options) over(d Options) Options {
 	fill(&o.Collector.RestartAfter, d.Collector.RestartAfter)
 	fill(&o.Collector.Backoff, d.Collector.Backoff)
 	o.Action = o.Action.over(d.Action)
+	o.StartsByItself = o.StartsByItself || d.StartsByItself
 	fill(&o.StopTimeout, d.StopTimeout)
 	fill(&o.Restarts, d.Restarts)
 	fill(&o.RestartWindow, d.RestartWindow)

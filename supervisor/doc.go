@@ -63,8 +63,19 @@
 // lifecycle (docs/machines/service.md), and a decision moves by a row of that table
 // at most. A decision that does not is refused: Hooks.Refused, Status.Refused and the Report
 // of a stop say so. Add asks each state what it decides at a shutdown, with nothing observed,
-// and refuses a worker that would be refused then. States are told apart by their names; what else is in the value, a reason
+// and refuses a worker that would be refused then. A state is a function ([NewState]), or
+// a type of one's own where it has something to keep. States are told apart by their names; what else is in the value, a reason
 // say, may differ from decision to decision.
+//
+// # Dependencies
+//
+// A service starts after those that it depends on ([Options].DependsOn) and stops before
+// them: a decision that starts it, from a state that stands for stopped or failed, is not
+// taken until all of them run. What goes down later stops nobody, and does not keep one
+// that has ended by itself from being started again; Next sees it in Facts.Dependencies.
+// A service whose start has another condition, a dependency that has completed, say, sets
+// Options.StartsByItself and decides by Facts.Dependencies. A parent is stopped after its
+// children, and has no part in their start.
 //
 // # Shutdown
 //
@@ -78,7 +89,10 @@
 // is cancelled with the cause [ErrShuttingDown], and has its grace. Run returns what
 // is left in a [Report]. Removing a service, and its own wish for a restart
 // ([SignalNeedsRestart]), are shutdowns of that service. A restart that does not come
-// to rest within budget and grace escalates, and goes on when it does.
+// to rest within budget and grace escalates, and goes on when it does. It begins in the
+// initial state, with the same Worker: counters and whatever else the Worker keeps stay as
+// they are, and so do its last observation and the fences. A Worker that has to begin from
+// nothing sets its fields back in the first action of its start.
 //
 // # Journal
 //

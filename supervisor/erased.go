@@ -34,8 +34,9 @@ type verdict struct {
 	action       Action // with its name, key and limits
 	name, key    string
 	limits       ActionLimits
-	fault        error // of the state or of the limits
-	first        own   // where a restart begins anew
+	fault        error    // of the state or of the limits
+	missing      []string // dependencies that a start waits for
+	first        own      // where a restart begins anew
 	cancel       bool
 	requeueAfter time.Duration
 	reason       string

@@ -167,6 +167,7 @@ func (u *service) ask(now time.Time, waited time.Duration) (generation uint64, v
 	}
 	if panicked == nil {
 		u.panics = 0
+		v.missing = f.missing()
 		return f.Generation, v, true
 	}
 	u.stumbled(panicked, f.Generation, now)

@@ -10,11 +10,11 @@ import (
 
 // A Status is how a service is.
 type Status struct {
-	Identity   Identity
+	Identity
 	State      string // its name
 	Phase      machine.State
 	Since      time.Time
-	Reason     string // the state's
+	Reason     string // the state's; where it has none, that of the decision which led to it
 	Waits      string // what it waits for, in words; empty when nothing is known
 	Generation uint64
 	Shutdown   bool

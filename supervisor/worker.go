@@ -35,7 +35,7 @@ type Worker[S, O, D any] interface {
 }
 
 // A State is one state of a user's own. States are told apart by String, never
-// compared as values.
+// compared as values. [NewState] makes one of a function.
 type State[O, D any] interface {
 	// Next decides, from the snapshot alone: no clock, no I/O, no waiting. It is
 	// asked again whenever something it sees has changed. Add asks each state, too,
@@ -56,6 +56,23 @@ type State[O, D any] interface {
 	Phase() machine.State
 }
 
+// NewState returns a state that is a function, with a name and what it stands for. It has
+// no reason of its own: that of the decision which leads to it is shown.
+func NewState[O, D any](name string, phase machine.State, next func(Snapshot[O, D]) Decision[O, D]) State[O, D] {
+	return funcState[O, D]{name, phase, next}
+}
+
+type funcState[O, D any] struct {
+	name  string
+	phase machine.State
+	next  func(Snapshot[O, D]) Decision[O, D]
+}
+
+func (s funcState[O, D]) String() string                       { return s.name }
+func (s funcState[O, D]) Reason() string                       { return "" }
+func (s funcState[O, D]) Phase() machine.State                 { return s.phase }
+func (s funcState[O, D]) Next(n Snapshot[O, D]) Decision[O, D] { return s.next(n) }
+
 // A Snapshot is all that Next sees.
 type Snapshot[O, D any] struct {
 	Facts
@@ -65,7 +82,7 @@ type Snapshot[O, D any] struct {
 
 // Facts are the part of a snapshot that does not depend on the worker's types.
 type Facts struct {
-	Identity   Identity
+	Identity   // of the service: its ID, Parent and Type
 	Now        time.Time
 	State      string        // its name
 	Phase      machine.State // what it stands for
@@ -75,18 +92,21 @@ type Facts struct {
 	Action     ActionStatus
 	Shutdown   bool // the service is to come to rest: stopped, removed or restarted
 
-	Dependencies []Peer // those of Options.DependsOn, in their order
+	Dependencies []Peer // those of Options.DependsOn, in their order; see DependenciesRun
 	Children     []Peer // the services that name this one as their parent, by id
 }
 
 // DependenciesRun reports whether every dependency is running, if only degraded.
-func (f Facts) DependenciesRun() bool {
+func (f Facts) DependenciesRun() bool { return len(f.missing()) == 0 }
+
+// missing returns the ids of the dependencies that do not run.
+func (f Facts) missing() (ids []string) {
 	for _, d := range f.Dependencies {
 		if !d.Runs() {
-			return false
+			ids = append(ids, d.ID)
 		}
 	}
-	return true
+	return ids
 }
 
 // An Identity says which service it is. ID has 1 to 200 bytes of letters, digits
@@ -123,7 +143,7 @@ type Signal int
 const (
 	SignalNone         Signal = iota
 	SignalNeedsRemoval        // come to rest, then leave the supervisor, with what depends on it
-	SignalNeedsRestart        // come to rest within Options.StopTimeout, then begin anew; see Options.Restarts
+	SignalNeedsRestart        // come to rest within Options.StopTimeout, then begin anew in the initial state, with the same Worker and all that it keeps; see Options.Restarts
 	SignalEscalate            // somebody has to look: Hooks.Escalated is called
 )
 
