@@ -24,10 +24,10 @@ BUBBLES = supervisor
 
 OTHERS = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(PURE) $(BUBBLES)),$(shell $(GO) list ./...))
 
-.PHONY: help build demo test race lint generate verify bench peers supervisors chaos soak clean
+.PHONY: help build demo test race lint generate verify bench bench-supervise peers supervisors chaos soak clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 build: ## build bin/pawl
 	CGO_ENABLED=0 $(GO) build -o $(BIN) ./cmd/pawl
@@ -68,6 +68,9 @@ bench: build ## measure this machine: SQLite FULL, SQLite NORMAL, PostgreSQL; an
 	$(GO) run ./internal/pgtest/run -durable -- $(BIN) bench
 	$(GO) run ./internal/pgtest/run -durable -- $(BIN) bench --stores postgres --only drain --workers 1,2,4
 	$(GO) run ./internal/pgtest/run -durable -- $(BIN) bench --stores postgres --only drain --workers 1,2,4 --processes --jobs 4000 --rounds 3
+
+bench-supervise: build ## measure how long pawl supervise takes to start and to stop 1,000 programs, and 10,000
+	$(GO) run ./internal/programs -pawl $(BIN) -n 1000,10000
 
 chaos: ## kill, stop and cut off processes and databases for 1000 rounds, an hour or so, and 200 on SQLite; 100 outages of PostgreSQL alone, three quarters of an hour
 	$(GO) run ./internal/chaos -rounds 1000

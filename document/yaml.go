@@ -18,7 +18,7 @@ import (
 const (
 	MaxSource  = 1 << 20 // bytes
 	MaxDepth   = 100     // nesting of a value
-	MaxMapping = 5000    // entries of one mapping
+	MaxMapping = 10_000  // entries of one mapping
 )
 
 // Hints are what a kind of files is told about the YAML it is written in.

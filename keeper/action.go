@@ -16,8 +16,9 @@ const (
 // Limits of the actions. What follows from a failure is the affair of the restart
 // policy, so they have no backoff of their own.
 const (
-	startTimeout = 30 * time.Second // of an execve on a disk that hangs
-	stopMargin   = 5 * time.Second  // for SIGKILL to be obeyed
+	startTimeout = 30 * time.Second       // of an execve on a disk that hangs
+	startTurn    = 100 * time.Millisecond // besides, for each service: one is started at a time, and all may be at once
+	stopMargin   = 5 * time.Second        // for SIGKILL to be obeyed
 )
 
 var atOnce = supervisor.Backoff{Base: time.Millisecond, Max: time.Millisecond, Exact: true}
@@ -34,8 +35,8 @@ func (a start) Execute(ctx context.Context, _ supervisor.Run) error {
 	return a.ward.launch(ctx, a.wish)
 }
 
-func (start) Limits() supervisor.ActionLimits {
-	return supervisor.ActionLimits{Timeout: startTimeout, Attempts: -1, Backoff: atOnce}
+func (a start) Limits() supervisor.ActionLimits {
+	return supervisor.ActionLimits{Timeout: startTimeout + time.Duration(a.ward.keeper.size())*startTurn, Attempts: -1, Backoff: atOnce}
 }
 
 // stop ends a program, and returns when nothing of it is left.

@@ -28,6 +28,13 @@ func (k *Keeper) all() []*ward {
 	return list
 }
 
+// size returns how many wards there are.
+func (k *Keeper) size() int {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return len(k.wards)
+}
+
 // lived answers peers without what they came to in the life of an earlier keeper: a
 // program that was not tried yet is not running, and has not completed.
 func (k *Keeper) lived(peers []supervisor.Peer) []supervisor.Peer {

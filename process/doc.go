@@ -24,6 +24,13 @@
 // its leader is reaped, which is the last thing that happens to it; strays are held by
 // a pidfd (before Linux 5.3, in the instant after they were looked at, by number).
 //
+// # Many programs
+//
+// Who asks for processes in /proc at the same time shares a walk over it, so that to stop
+// programs takes no longer for each of them when there are many. A program takes one
+// goroutine and one more for each of its outputs, and as many open files, and two that
+// stand for its process; no thread, unless it has limits.
+//
 // # Limits
 //
 // A program with limits is traced until they are set, so that they hold for its first

@@ -88,6 +88,7 @@ type part struct {
 
 // next answers the oldest part that is newer than number, or nil.
 func (l *LogFile) next(number int) *part {
+	l.earlier()
 	for i := len(l.aside); i > 0; i-- {
 		if n := l.aside[i-1]; n != 0 && n > number {
 			return &part{number: n, index: i}
@@ -110,6 +111,9 @@ type follower struct {
 // begin writes the last n lines.
 func (f *follower) begin(ctx context.Context, n int) error {
 	f.log.mu.Lock()
+	if f.log.file == nil && !f.log.closed {
+		f.log.trouble = f.log.open() // so that it has a number
+	}
 	parts := openParts(f.log.config.Path)
 	f.number = f.log.number
 	f.log.mu.Unlock()

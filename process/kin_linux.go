@@ -2,6 +2,7 @@ package process
 
 import (
 	"os"
+	"slices"
 	"syscall"
 )
 
@@ -15,23 +16,22 @@ func (p *Process) Owns(pid int) bool {
 	return p.spec.Mark != "" && carries(pid, []byte(p.spec.Mark+"\x00"))
 }
 
+// groupLives reports whether a process of the group runs.
+func groupLives(group int) bool {
+	return slices.ContainsFunc(kin.ask(group).members[group], stat.runs)
+}
+
 // away answers the descendants of a group that have left it, as long as parents tell.
 // Each is held so that its number cannot be taken for another's; on a kernel that
 // cannot do that (before 5.3) there are none.
 func away(group int) []*os.Process {
-	children := map[int][]stat{}
-	var queue []stat
-	for s := range stats() {
-		children[s.parent] = append(children[s.parent], s)
-		if s.group == group {
-			queue = append(queue, s)
-		}
-	}
+	f := kin.ask(group)
+	queue := slices.Clone(f.members[group])
 	var found []*os.Process
 	for len(queue) > 0 {
 		s := queue[0]
 		queue = queue[1:]
-		for _, child := range children[s.pid] {
+		for _, child := range f.children[s.pid] {
 			if child.group == group {
 				continue // it is in the queue by itself
 			}
@@ -62,6 +62,13 @@ func hold(s stat) *os.Process {
 func killHeld(all []*os.Process) {
 	for _, p := range all {
 		_ = p.Signal(syscall.SIGKILL)
+	}
+	release(all)
+}
+
+// release lets go of processes.
+func release(all []*os.Process) {
+	for _, p := range all {
 		_ = p.Release()
 	}
 }

@@ -38,25 +38,33 @@ type LogFile struct {
 	lost    int64         // bytes, since the last one that was kept
 	why     error         // the first of them was lost
 	number  int           // of file, in the order of making
+	found   bool          // aside says what was set aside before this process
 	aside   []int         // the numbers of Path.1, Path.2, ...; 0: it does not exist
 	changed chan struct{} // closed when there is more to read; nil: nobody waits
 	closed  bool
 	write   func(*os.File, []byte) (int, error)
 }
 
-// OpenLog answers a LogFile that goes on where an earlier one with this path has
-// ended. Err answers whether the file could be opened.
+// OpenLog returns a LogFile that goes on where an earlier one with this path has ended.
+// The file is made when there is something to keep.
 func OpenLog(c LogConfig) *LogFile {
 	if c.MaxSize <= 0 {
 		c.MaxSize = math.MaxInt64
 	}
-	l := &LogFile{config: c, write: (*os.File).Write}
-	for _, i := range asides(c.Path) {
+	return &LogFile{config: c, write: (*os.File).Write}
+}
+
+// earlier finds what was set aside before, once there is need of it: thousands of logs
+// in one folder would each read all of it when they are opened.
+func (l *LogFile) earlier() {
+	if l.found {
+		return
+	}
+	l.found = true
+	for _, i := range asides(l.config.Path) {
 		l.aside = append(l.aside, make([]int, i-len(l.aside))...)
 		l.aside[i-1] = -i // older than the first one of this process
 	}
-	l.trouble = l.open()
-	return l
 }
 
 // Err answers why what was written last could not be kept, or nil.
@@ -245,6 +253,7 @@ func (l *LogFile) rotate() error {
 
 // gap answers the first name that is free to set a file aside, and removes what is too old.
 func (l *LogFile) gap() (int, error) {
+	l.earlier()
 	for i := len(l.aside); i > l.config.MaxFiles; i-- {
 		if err := remove(l.name(i)); err != nil {
 			return 0, err

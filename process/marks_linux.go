@@ -3,20 +3,31 @@ package process
 import (
 	"bytes"
 	"context"
+	"iter"
 	"os"
-	"strconv"
+	"slices"
 	"syscall"
 )
 
 // killMarked kills every process whose environment has an entry that begins with
-// mark, which ends with a NUL for a whole entry, and waits until they are gone, or
-// ctx ends. It looks until it finds none, as one may have forked meanwhile.
-func killMarked(ctx context.Context, mark []byte) (int, error) {
+// mark, and waits until they are gone, or ctx ends.
+func killMarked(ctx context.Context, mark string) (int, error) {
+	return killCarriers(ctx, []byte(mark), pids)
+}
+
+// killBearers does so with those that have the whole entry, and shares its walks.
+func killBearers(ctx context.Context, mark string) {
+	_, _ = killCarriers(ctx, []byte(mark+"\x00"), func() iter.Seq[int] { return slices.Values(bearers.ask(mark)[mark]) })
+}
+
+// killCarriers kills those among the candidates that carry mark. It looks until it
+// finds none, as one may have forked meanwhile.
+func killCarriers(ctx context.Context, mark []byte, candidates func() iter.Seq[int]) (int, error) {
 	killed := map[int]bool{}
 	left := false
 	until(ctx.Done(), func() bool {
 		left = false
-		for pid := range pids() {
+		for pid := range candidates() {
 			if pid != os.Getpid() && killIf(pid, func() bool { return carries(pid, mark) }) {
 				left, killed[pid] = true, true
 			}
@@ -46,6 +57,6 @@ func killIf(pid int, right func() bool) bool {
 // carries tells whether a process was started with such an entry in its
 // environment. It cannot be told of other users' processes, nor of the dead.
 func carries(pid int, mark []byte) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	return err == nil && (bytes.HasPrefix(env, mark) || bytes.Contains(env, append([]byte{0}, mark...)))
+	env := new(procFile).read(pid, "environ")
+	return bytes.HasPrefix(env, mark) || bytes.Contains(env, append([]byte{0}, mark...))
 }

@@ -11,6 +11,9 @@ import (
 // maxRest bounds what is taken out of a pipe that somebody still writes to.
 const maxRest = 1 << 20
 
+// maxRead is the most that is taken at once.
+const maxRead = 32 << 10
+
 // pipes carry what a process prints. Their readers are bounded by finish, so a
 // process that outlives its parent and keeps them open holds up nobody.
 type pipes struct {
@@ -64,7 +67,7 @@ func (p *pipe) writer() io.Writer {
 // closed or the deadline of finish has passed.
 func (p *pipe) pump(w io.Writer) {
 	defer close(p.done)
-	buf := make([]byte, 32<<10)
+	buf := make([]byte, 1<<10) // most print little, and there may be thousands
 	for {
 		n, err := p.r.Read(buf)
 		if n > 0 {
@@ -75,6 +78,9 @@ func (p *pipe) pump(w io.Writer) {
 		}
 		if err != nil {
 			return
+		}
+		if n == len(buf) && n < maxRead {
+			buf = make([]byte, maxRead)
 		}
 	}
 }

@@ -5,20 +5,26 @@ import (
 	"iter"
 	"os"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // A stat is what /proc tells of a process.
 type stat struct {
 	pid, parent, group int
 	state              byte
-	born               string // in clock ticks since the machine's start
+	born               uint64 // in clock ticks since the machine's start
 }
+
+// runs reports whether the process runs; the dead that nobody has waited for do not.
+func (s stat) runs() bool { return s.state != 'Z' && s.state != 'X' }
 
 // stats goes through the processes that this one can see.
 func stats() iter.Seq[stat] {
 	return func(yield func(stat) bool) {
+		var f procFile
 		for pid := range pids() {
-			s, ok := statOf(pid)
+			s, ok := f.stat(pid)
 			if ok && !yield(s) {
 				return
 			}
@@ -29,6 +35,7 @@ func stats() iter.Seq[stat] {
 // pids goes through the numbers of all processes, in chunks, as there may be many.
 func pids() iter.Seq[int] {
 	return func(yield func(int) bool) {
+		walks.Add(1)
 		dir, err := os.Open("/proc")
 		if err != nil {
 			return
@@ -49,18 +56,67 @@ func pids() iter.Seq[int] {
 	}
 }
 
-// statOf answers false if there is no such process.
-func statOf(pid int) (stat, bool) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+// statOf returns false if there is no such process.
+func statOf(pid int) (stat, bool) { return new(procFile).stat(pid) }
+
+// A procFile reads files of /proc, one after another, into one buffer: most of a walk
+// is that. The zero value is ready.
+type procFile struct{ buf []byte }
+
+// read returns what a file says, until the next call; nothing if it cannot be read.
+func (f *procFile) read(pid int, name string) []byte {
+	fd, err := ignoringEINTR(func() (int, error) {
+		return unix.Open("/proc/"+strconv.Itoa(pid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if f.buf == nil {
+		f.buf = make([]byte, 8<<10)
+	}
+	for size := 0; ; {
+		n, err := ignoringEINTR(func() (int, error) { return unix.Read(fd, f.buf[size:]) })
+		if err != nil {
+			return nil
+		}
+		if size += n; n == 0 {
+			return f.buf[:size]
+		}
+		if size == len(f.buf) {
+			f.buf = append(f.buf, make([]byte, size)...)
+		}
+	}
+}
+
+func ignoringEINTR(f func() (int, error)) (int, error) {
+	for {
+		if n, err := f(); err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+func (f *procFile) stat(pid int) (stat, bool) {
+	text := f.read(pid, "stat")
 	end := bytes.LastIndexByte(text, ')') // the name of the program may hold anything
-	if err != nil || end < 0 {
+	if end < 0 {
 		return stat{}, false
 	}
-	fields := bytes.Fields(text[end+1:])
-	if len(fields) < 20 {
-		return stat{}, false
+	s, at := stat{pid: pid}, 0
+	for field := range bytes.FieldsSeq(text[end+1:]) {
+		switch at++; at {
+		case 1:
+			s.state = field[0]
+		case 2:
+			s.parent, _ = strconv.Atoi(string(field))
+		case 3:
+			s.group, _ = strconv.Atoi(string(field))
+		case 20:
+			born, err := strconv.ParseUint(string(field), 10, 64)
+			s.born = born
+			return s, err == nil
+		}
 	}
-	parent, _ := strconv.Atoi(string(fields[1]))
-	group, _ := strconv.Atoi(string(fields[2]))
-	return stat{pid, parent, group, fields[0][0], string(fields[19])}, true
+	return stat{}, false
 }

@@ -108,17 +108,21 @@ func (p *Process) prepare() error {
 	return err
 }
 
-// live starts the program and waits for its end, all on one thread: the kernel
-// kills a program that was started with a parent-death signal when the thread
-// that started it ends, and no other goroutine can end a thread that this one
-// is locked to. Only this thread may trace the program, too.
+// live starts the program and waits for its end. The kernel kills a program that was
+// started with a parent-death signal when the thread that started it ends. Those with
+// limits have a thread of their own, since only that may trace the program, and since
+// it may not be good for anything else: it is never unlocked, and ends with this
+// goroutine. The others share one.
 func (p *Process) live(started chan<- error) {
-	runtime.LockOSThread()
-	if !p.spec.Limits.any() { // else the thread ends with this goroutine
-		defer runtime.UnlockOSThread()
-	}
 	defer close(p.done)
-	err := p.launch()
+	var err error
+	if p.spec.Limits.any() {
+		runtime.LockOSThread()
+		err = p.launch()
+	} else {
+		starters.do(func() { err = p.launch() })
+		defer starters.done()
+	}
 	p.pipes.started()
 	started <- err
 	if err != nil {
@@ -156,7 +160,7 @@ func (p *Process) clean() {
 	defer cancel()
 	killHeld(p.strays) // nobody adds to them any more
 	if p.spec.Mark != "" {
-		_, _ = killMarked(ctx, []byte(p.spec.Mark+"\x00"))
+		killBearers(ctx, p.spec.Mark)
 	}
 	vanish(ctx, p.PID())
 }
@@ -225,19 +229,30 @@ func (p *Process) Stop(ctx context.Context, s syscall.Signal, grace time.Duratio
 	return p.killed
 }
 
-// ask sends the signal of a Stop.
+// ask sends the signal of a Stop. It looks for those that have left the group before
+// that, while their parents live, and without mu, since a walk over /proc takes its
+// time: the number of the group is no other's as long as the program is not reaped.
 func (p *Process) ask(s syscall.Signal) {
+	var strays []*os.Process
+	if p.unasked() {
+		strays = away(p.PID())
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reaped {
-		return
+	if p.reaped || p.stopped {
+		release(strays)
+	} else {
+		p.strays, p.stopped = strays, true
 	}
-	if !p.stopped {
-		p.strays = away(p.PID())
-	}
-	p.stopped = true
 	p.signal(s)
 	p.signal(syscall.SIGCONT)
+}
+
+// unasked reports whether nothing was asked to stop yet.
+func (p *Process) unasked() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.reaped && !p.stopped
 }
 
 // kill ends the grace of all Stops.

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,7 @@ func groupAttr(traced bool) *syscall.SysProcAttr {
 // then reaps it: until then no other group can have its number.
 func (p *Process) reap() {
 	pid := p.PID()
-	_, _ = await(pid, unix.WEXITED)
+	awaitEnd(pid)
 	p.linger()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -34,6 +35,36 @@ func vanish(ctx context.Context, pid int) {
 	})
 }
 
+// awaitEnd waits for the end of a child without reaping it, and without a thread:
+// with a thousand programs those would be a thousand. Before Linux 5.10 there is no
+// other way.
+func awaitEnd(pid int) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		_, _ = await(pid, unix.WEXITED)
+		return
+	}
+	f := os.NewFile(uintptr(fd), "pidfd")
+	defer f.Close()
+	ended := false
+	if raw, err := f.SyscallConn(); err == nil {
+		_ = raw.Read(func(uintptr) bool {
+			ended = hasEnded(pid)
+			return ended
+		})
+	}
+	if !ended {
+		_, _ = await(pid, unix.WEXITED)
+	}
+}
+
+// hasEnded reports whether a child that is not reaped has ended.
+func hasEnded(pid int) bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err == nil && info.Signo != 0
+}
+
 // await waits until a child has come so far, without reaping it, and answers how.
 func await(pid, options int) (code int32, err error) {
 	for {
@@ -43,15 +74,4 @@ func await(pid, options int) (code int32, err error) {
 			return info.Code, err
 		}
 	}
-}
-
-// groupLives tells whether a process of the group runs; the dead that nobody has
-// waited for do not count.
-func groupLives(pid int) bool {
-	for s := range stats() {
-		if s.group == pid && s.state != 'Z' && s.state != 'X' {
-			return true
-		}
-	}
-	return false
 }

@@ -17,6 +17,14 @@ type register struct{}
 func (register) start(cmd *exec.Cmd) error { return cmd.Start() }
 func (register) wait(cmd *exec.Cmd) error  { return cmd.Wait() }
 
+// A starter has no use for a thread: nobody is killed when one ends.
+type starter struct{}
+
+var starters starter
+
+func (starter) do(f func()) { f() }
+func (starter) done()       {}
+
 func groupAttr(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // reap waits for the end of the program and kills what is left of its group. In
@@ -46,9 +54,11 @@ func (p *Process) Owns(pid int) bool {
 // Who has left a group is not known here.
 func away(int) []*os.Process { return nil }
 func killHeld([]*os.Process) {}
+func release([]*os.Process)  {}
 
-// killMarked cannot tell processes by their environment here.
-func killMarked(context.Context, []byte) (int, error) { return 0, nil }
+// Processes cannot be told by their environment here.
+func killMarked(context.Context, string) (int, error) { return 0, nil }
+func killBearers(context.Context, string)             {}
 
 // BecomeSubreaper does nothing here: orphans are init's.
 func BecomeSubreaper() (stop func(), err error) { return func() {}, nil }

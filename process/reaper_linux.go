@@ -44,23 +44,35 @@ func (r *register) wait(cmd *exec.Cmd) error {
 // is set, and answers the pids of these. As children they keep their numbers until
 // they are reaped here.
 func (r *register) orphans(kill bool) (living []int) {
+	self, group := os.Getpid(), syscall.Getpgrp()
+	children := kin.ask(group).children[self]
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	self, group := os.Getpid(), syscall.Getpgrp()
-	for s := range stats() {
-		if _, ours := r.started.Load(s.pid); ours || s.parent != self || s.group == group {
-			continue
-		}
-		if s.state == 'Z' {
+	for _, child := range children {
+		s, ok := r.orphan(child, self, group)
+		switch {
+		case !ok:
+		case s.state == 'Z':
 			_, _ = syscall.Wait4(s.pid, nil, syscall.WNOHANG, nil)
-			continue
-		}
-		living = append(living, s.pid)
-		if kill {
-			_ = syscall.Kill(s.pid, syscall.SIGKILL)
+		default:
+			living = append(living, s.pid)
+			if kill {
+				_ = syscall.Kill(s.pid, syscall.SIGKILL)
+			}
 		}
 	}
 	return living
+}
+
+// orphan looks again at a child that a walk has found: it may have been a program
+// that was just being started, or has been reaped since and its number given away. It
+// needs mu.
+func (r *register) orphan(child stat, self, group int) (stat, bool) {
+	if _, ours := r.started.Load(child.pid); ours || child.group == group {
+		return stat{}, false
+	}
+	s, ok := statOf(child.pid)
+	return s, ok && s.born == child.born && s.parent == self && s.group != group
 }
 
 // BecomeSubreaper makes this process the parent of what its descendants orphan, and

@@ -14,5 +14,5 @@ func Sweep(ctx context.Context, mark string) (int, error) {
 	if name, value, ok := strings.Cut(mark, "="); !ok || name == "" || value == "" {
 		return 0, errors.New("sweep: mark has to be NAME=VALUE, with a value")
 	}
-	return killMarked(ctx, []byte(mark))
+	return killMarked(ctx, mark)
 }

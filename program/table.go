@@ -9,7 +9,7 @@ import (
 
 // Limits of a file.
 const (
-	MaxServices    = 1000
+	MaxServices    = 10_000
 	MaxID          = 64       // bytes of the id of a service
 	MaxName        = 128      // bytes of the name of the supervisor
 	MaxDescription = 4096     // bytes

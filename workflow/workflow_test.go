@@ -190,8 +190,8 @@ func TestLimits(t *testing.T) {
 		{"question marks", strings.Repeat("? ", 500_000), "nested deeper than 100"},
 		{"tags", "name: " + strings.Repeat("!a ", 300_000), ""},
 		{"anchors", "name: " + strings.Repeat("&a ", 300_000), ""},
-		{"mapping", "name: x\nenv:\n" + strings.Repeat("  A: b\n", 6000), "w.yaml:5003:4: the mapping has more than 5000 entries"},
-		{"flow mapping", "name: x\nenv: {" + strings.Repeat("A: b, ", 6000) + "}\n", "the mapping has more than 5000 entries"},
+		{"mapping", "name: x\nenv:\n" + strings.Repeat("  A: b\n", 11_000), "w.yaml:10003:4: the mapping has more than 10000 entries"},
+		{"flow mapping", "name: x\nenv: {" + strings.Repeat("A: b, ", 11_000) + "}\n", "the mapping has more than 10000 entries"},
 		{"script", "name: x\nsteps:\n  - {id: a, run: '" + strings.Repeat("x", 70_000) + "'}\n", "the text is 70000 bytes long; at most 65536 are allowed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

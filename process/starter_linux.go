@@ -1,0 +1,52 @@
+package process
+
+import (
+	"runtime"
+	"sync"
+)
+
+// starters is the thread that starts all programs without limits.
+var starters starter
+
+// A starter is a thread that lives as long as one of those that it started: the kernel
+// takes its end for the end of their parent. One for each program would be too many,
+// as the runtime allows 10,000.
+type starter struct {
+	mu    sync.Mutex
+	users int
+	calls chan func() // to the thread; closed when nobody uses it any more
+}
+
+// do calls f on the thread, which stays at least until done was called as often.
+func (s *starter) do(f func()) {
+	s.mu.Lock()
+	if s.users++; s.users == 1 {
+		s.calls = make(chan func())
+		go serve(s.calls)
+	}
+	calls := s.calls
+	s.mu.Unlock()
+	called := make(chan struct{})
+	calls <- func() {
+		defer close(called)
+		f()
+	}
+	<-called
+}
+
+func (s *starter) done() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users == 0 {
+		close(s.calls)
+	}
+}
+
+// serve is the goroutine of the thread.
+func serve(calls <-chan func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for f := range calls {
+		f()
+	}
+}
