@@ -57,6 +57,16 @@ type Service struct {
 	Action    string    `json:"action,omitempty"` // that runs
 	Log       string    `json:"log,omitempty"`    // the file
 	Escalated bool      `json:"escalated,omitempty"`
+
+	Unrecorded *Unrecorded `json:"unrecorded,omitempty"` // nil: its history lacks nothing
+}
+
+// Unrecorded is what the history of a service lacks since its host was started, because
+// it could not be written.
+type Unrecorded struct {
+	Moves   int    `json:"moves"`              // that are written as soon as that is possible
+	LeftOut int    `json:"left_out,omitempty"` // that never will be
+	Error   string `json:"error,omitempty"`    // why not yet
 }
 
 // A Probe is about a probe of a service.

@@ -123,11 +123,10 @@ func (k *Keeper) History(ctx context.Context, id string) ([]pawl.Transition, err
 	if _, err := k.find(id); err != nil {
 		return nil, err
 	}
-	t, ok := k.config.Journal.(supervisor.Trailer)
-	if !ok {
+	if _, ok := k.config.Journal.(supervisor.Trailer); !ok {
 		return nil, pawl.Errorf(pawl.Refused, "the journal of this supervisor cannot be read")
 	}
-	trail, err := supervisor.Trails(ctx, t, id)
+	trail, err := supervisor.Trails(ctx, k.owing, id)
 	if err != nil {
 		return nil, err
 	}

@@ -99,7 +99,7 @@ func New(c Config) (*Keeper, error) {
 	}
 	k := &Keeper{config: c, wards: map[string]*ward{}, launch: startProcess, random: rand.Float64}
 	k.killed, k.kill = context.WithCancel(context.Background())
-	k.owing = &owing{Journal: c.Journal, ending: &k.ending}
+	k.owing = &owing{Journal: c.Journal, log: c.Log}
 	k.sup, err = supervisor.New(supervisor.Config{Journal: k.owing, Hooks: k.hooks(), Log: slog.New(hush{c.Log.Handler(), k}), Actor: "pawl supervise", Random: func() float64 { return k.random() }})
 	if err != nil {
 		return nil, err
@@ -168,17 +168,34 @@ func (k *Keeper) Run(ctx context.Context) (supervisor.Report, error) {
 		return supervisor.Report{}, err
 	}
 	defer context.AfterFunc(ctx, func() { k.ending.Store(true) })()
+	settled := k.paying(ctx)
 	r, err := k.sup.Run(ctx)
 	k.ending.Store(true)
+	settled()
 	if err != nil {
 		return r, err
-	}
-	if lost, err := k.owing.settle(context.WithoutCancel(ctx)); lost > 0 {
-		k.config.Log.Error("the history lacks the end of this life", "entries", lost, "error", err)
 	}
 	r = k.left(r)
 	k.close(r)
 	return r, nil
+}
+
+// paying has the journal paid what it is owed, until settled is called, which does it for
+// the last time.
+func (k *Keeper) paying(ctx context.Context) (settled func()) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		k.owing.run(ctx)
+	}()
+	return func() {
+		stop()
+		lost, err := k.owing.settle(context.WithoutCancel(ctx), over)
+		if lost > 0 {
+			k.config.Log.Error("the history lacks the end of this life", "entries", lost, "error", err)
+		}
+	}
 }
 
 // left keeps of a report what still has a process: a forced stop does not wait until

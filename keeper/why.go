@@ -20,6 +20,7 @@ func (k *Keeper) view(w *ward) (control.Service, bool) {
 	s := control.Service{
 		ID: w.id, Host: k.config.Name, State: n.State, Phase: n.Phase, Since: n.Since, Reason: st.Reason,
 		Wanted: "stopped", By: n.Desired.By, Escalated: st.Escalated, Log: k.logPath(n.Desired.Program),
+		Unrecorded: k.owing.unrecorded(w.id),
 	}
 	if n.Desired.Run {
 		s.Wanted = "running"
@@ -49,6 +50,9 @@ func (k *Keeper) both(w *ward) (st supervisor.Status, n snapshot, err error) {
 // maxLooks bounds the looks at a service that moves all the time.
 const maxLooks = 10
 
+// up are the states of a program that runs.
+var up = []string{starting, running, degraded}
+
 // describe adds what is known of the program itself.
 func (w *ward) describe(s *control.Service) {
 	w.mu.Lock()
@@ -64,6 +68,9 @@ func (w *ward) describe(s *control.Service) {
 	}
 	if r.exit != nil {
 		s.Exit = r.exit.Text
+		if slices.Contains(up, s.State) { // what follows is not decided yet
+			s.State, s.Phase = stopping, phases[stopping]
+		}
 		return
 	}
 	if r.proc != nil {
@@ -92,6 +99,9 @@ func (k *Keeper) why(w *ward, n snapshot, st supervisor.Status) []string {
 	case running:
 		if !o.Up && o.Exit == nil {
 			add("the supervisor has just been started, and has not looked yet")
+		}
+		if o.Exit != nil {
+			add(cut("it has ended", o.Exit.String()))
 		}
 		return why
 	case waiting:

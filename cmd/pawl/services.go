@@ -111,8 +111,16 @@ func number(n int) string {
 	return strconv.Itoa(n)
 }
 
-// noteOf answers what matters most about a service beside its state.
+// noteOf returns what matters most about a service beside its state.
 func noteOf(s *control.Service) string {
+	if u := s.Unrecorded; u != nil && u.Moves > 0 {
+		return joined(plural(int64(u.Moves), "move")+" not recorded", aboutOf(s))
+	}
+	return aboutOf(s)
+}
+
+// aboutOf returns why a service is as it is, or what it says of itself.
+func aboutOf(s *control.Service) string {
 	switch {
 	case len(s.Why) > 0:
 		return oneLine(s.Why[0])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,6 +74,7 @@ func (a *app) showService(_ context.Context, s *found, form string) error {
 		{"says", s.Status},
 		{"action", s.Action},
 		{"log", s.Log},
+		{"unrecorded", unrecordedText(s.Unrecorded)},
 	}
 	for _, w := range s.Why {
 		facts = append(facts, [2]string{"why", w})
@@ -121,15 +123,20 @@ type serviceWhy struct {
 	State  string   `json:"state"`
 	Wanted string   `json:"wanted"`
 	Why    []string `json:"why"`
+
+	Unrecorded *control.Unrecorded `json:"unrecorded,omitempty"`
 }
 
 func (a *app) whyService(_ context.Context, s *found, form string) error {
 	if form == formJSON {
-		return writeJSON(a.stdout, serviceWhy{s.ID, s.host.Name(), s.State, s.Wanted, append([]string{}, s.Why...)})
+		return writeJSON(a.stdout, serviceWhy{s.ID, s.host.Name(), s.State, s.Wanted, append([]string{}, s.Why...), s.Unrecorded})
 	}
 	lines := s.Why
 	if len(lines) == 0 {
 		lines = []string{fmt.Sprintf("it is as it is wanted: %s", wantedBy(&s.Service))}
+	}
+	if text := unrecordedText(s.Unrecorded); text != "" {
+		lines = append(slices.Clip(lines), text)
 	}
 	for _, line := range lines {
 		fmt.Fprintf(a.stdout, "%s  %s: %s\n", s.ID, s.State, oneLine(line))
@@ -138,6 +145,18 @@ func (a *app) whyService(_ context.Context, s *found, form string) error {
 		fmt.Fprintf(a.stdout, "  last exit: %s\n", oneLine(s.Exit))
 	}
 	return nil
+}
+
+// unrecordedText says what the history of a service lacks.
+func unrecordedText(u *control.Unrecorded) string {
+	var parts []string
+	if u != nil && u.Moves > 0 {
+		parts = append(parts, fmt.Sprintf("%s not in its history yet, and written when that is possible: %s", plural(int64(u.Moves), "move"), u.Error))
+	}
+	if u != nil && u.LeftOut > 0 {
+		parts = append(parts, plural(int64(u.LeftOut), "move")+" left out of its history, since it could not be written for too long")
+	}
+	return strings.Join(parts, "; ")
 }
 
 const serviceLogsLong = `Print what the program of a service has printed, on stdout: the last 100 lines, or as

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,6 +110,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
 	defer outliveReaders()()
+	defer outliveLimit()()
 	defer a.relayed()()
 	if s.Keeper, err = keeper.New(s.config(state, journal, o.verbose)); err != nil {
 		return err
@@ -212,6 +215,14 @@ func (s *supervision) run(ctx context.Context, f *program.File, l *control.Liste
 	}
 	s.orphans()
 	return s.left(report)
+}
+
+// outliveLimit has a file that may not grow any more (ulimit -f) be an error, as a full
+// disk is, and not the end of this process.
+func outliveLimit() (stop func()) {
+	c := make(chan os.Signal, 1) // nobody reads it
+	signal.Notify(c, syscall.SIGXFSZ)
+	return func() { signal.Stop(c) }
 }
 
 // orphansTimeout is how long those are waited for that are killed at the end.
