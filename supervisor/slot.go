@@ -138,7 +138,7 @@ func (u *service) unshown(a *attempt) bool {
 	return u.recent(a) && (!a.shown || a.hasty >= maxHasty)
 }
 
-// latest answers the last attempt of an intent, if it is known: it is the last attempt
+// latest returns the last attempt of an intent, if it is known: it is the last attempt
 // of all, or one before it that is not to be started again yet, or not for good (S7).
 func (u *service) latest(key string) *attempt {
 	if u.act != nil && u.act.status.Key == key {

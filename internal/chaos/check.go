@@ -300,7 +300,7 @@ func (r *run) checkLimits(o *outcome) error {
 // A span is from one moment to another, in microseconds.
 type span struct{ from, to int64 }
 
-// progress answers when a step was in progress. Those spans are left out of which a
+// progress returns when a step was in progress. Those spans are left out of which a
 // clock that was set back cannot tell.
 func progress(clock *host, trail []audit.Entry) (spans []span) {
 	var since, before int64

@@ -114,7 +114,7 @@ func (h *host) moments(shown int64) (all []int64) {
 	return all
 }
 
-// moment answers when an entry of a trail was written, if the clock of its times can
+// moment returns when an entry of a trail was written, if the clock of its times can
 // tell: one that was set back may have shown a time twice, and no entry is older than
 // the one before it, whatever the clock shows.
 func (h *host) moment(shown, before int64) (at int64, ok bool) {

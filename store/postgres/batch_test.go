@@ -100,7 +100,7 @@ func writeBatch(t *testing.T, db *DB, ids []pawl.ID, from int, change func(int, 
 	}
 }
 
-// contents answers all rows of jobs, steps and their trails.
+// contents returns all rows of jobs, steps and their trails.
 func contents(t *testing.T, db *DB) (rows []string) {
 	t.Helper()
 	for _, sql := range []string{"select j::text from job j order by id", "select s::text from step s order by job, ord", "select a::text from audit a order by job, ord, seq"} {
