@@ -196,6 +196,40 @@ func TestWhatCannotBeWrittenFailsAlone(t *testing.T) { // K5
 	}
 }
 
+// TestUnchangedInputsAreNotWritten: a claim, which reads the inputs of a job whose
+// definition it has not seen, does not write them back.
+func TestUnchangedInputsAreNotWritten(t *testing.T) { // K3
+	t.Parallel()
+	e, s := interposedEngine(t)
+	updates := 0
+	s.do = func(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+		return s.Store.Do(ctx, q, func(f *store.Facts) (*store.Changes, error) {
+			read := false
+			for _, j := range f.Jobs {
+				read = read || j.Inputs != nil
+			}
+			c, err := decide(f)
+			if c == nil || !read {
+				return c, err
+			}
+			for _, u := range c.Jobs {
+				updates++
+				if u.Record.Inputs != nil || u.Record.Metadata != nil {
+					t.Errorf("a job is written with inputs %s and metadata %s; want neither", u.Record.Inputs, u.Record.Metadata)
+				}
+			}
+			return c, err
+		})
+	}
+	w, a := e.claimOne(t)
+	if _, err := e.Exchange(t.Context(), Exchange{Worker: w, Reports: []Report{success(a, "1")}}); err != nil {
+		t.Fatal(err)
+	}
+	if updates == 0 {
+		t.Error("no job was read with its inputs and updated")
+	}
+}
+
 // TestARefusedClaimAssignsNothing: steps of a claim that was undone are nobody's
 // to run.
 func TestARefusedClaimAssignsNothing(t *testing.T) { // T5

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -511,6 +512,8 @@ func (t *tx) changes() (*store.Changes, error) {
 		if h.made {
 			c.NewJobs = append(c.NewJobs, h.record)
 		} else if h.dirty {
+			h.record.Inputs = unlessSame(h.record.Inputs, h.loaded[0])
+			h.record.Metadata = unlessSame(h.record.Metadata, h.loaded[1])
 			c.Jobs = append(c.Jobs, store.Update[*pawl.Job]{Record: h.record, Was: h.was})
 		}
 	}
@@ -553,4 +556,13 @@ func (t *tx) changes() (*store.Changes, error) {
 		return nil, nil
 	}
 	return c, nil
+}
+
+// unlessSame returns a body that an update has to write: nil, which leaves what is
+// stored as it is, for one that is as it was loaded.
+func unlessSame(body, loaded json.RawMessage) json.RawMessage {
+	if bytes.Equal(body, loaded) {
+		return nil
+	}
+	return body
 }

@@ -19,8 +19,8 @@ const (
 
 var (
 	jobCounts = leanly(jobTable, "open blocked active tree")
-	jobMove   = leanly(jobTable, moved+"open blocked active tree started_at completed_at")
-	jobEnd    = leanly(jobTable, moved+"open blocked active tree started_at completed_at output")
+	jobMove   = leanly(jobTable, moved+"open blocked active tree started_at completed_at ending")
+	jobEnd    = leanly(jobTable, moved+"open blocked active tree started_at completed_at ending output")
 
 	// Of a step that is enqueued and claimed, and of one that ends.
 	stepTake = leanly(stepTable, moved+"place "+taken)
