@@ -91,11 +91,11 @@ func newSecretive(t *testing.T, db *database, size int, end string) *secretive {
 		s.ords[def.Nodes[i].ID] = pawl.MakeOrd(i+1, 0)
 	}
 	s.job = s.submit(def, fmt.Sprintf(`{"secret": %q}`, secret(size)))
-	s.waiting(s.job, "gate")
-	must(t, s.engine.Approve(t.Context(), s.job, "gate", map[string]any{"note": secret(size)}, ann))
 	s.waiting(s.job, "told")
 	s.signal(s.job, "go", `{"n":"`+secret(size)+`"}`)
 	s.signal(s.job, "go", `{"n":"`+secret(size)+`"}`) // which nobody takes
+	s.waiting(s.job, "gate")
+	must(t, s.engine.Approve(t.Context(), s.job, "gate", map[string]any{"note": secret(size)}, ann)) // the job ends
 	s.wait(s.job)
 	children, err := s.store.Jobs(t.Context(), store.JobFilter{Parent: s.job.Key()})
 	must(t, err)
@@ -162,6 +162,29 @@ func (s *secretive) sound(what string) {
 	if f, err := verified(s.store, 0); f != nil || err != nil {
 		s.t.Fatalf("%s: %v, %v", what, f, err)
 	}
+}
+
+// TestK6RedactStepKeepsSignals: a signal that comes between the failure of a step and the
+// end of its job is not withheld with the error of the step.
+func TestK6RedactStepKeepsSignals(t *testing.T) {
+	t.Parallel()
+	onShared(t, func(t *testing.T, db *database) {
+		p := start(t, db.open(), setup{handlers: secretHandlers(20)})
+		id := p.submit(define(t, "name: w\non_error: drain\nsteps: [{id: bad, handler: bad}, {id: told, event: {name: go}}]\n"), "")
+		p.waiting(id, "told")
+		until(t, "the step fails", func() bool { return steps(p.job(id))["bad"].Status == lifecycle.StepPermanentError })
+		p.signal(id, "go", `{"n": 1}`)
+		if v := p.wait(id); v.Error == nil || v.Error.Step != "bad" {
+			t.Fatalf("the job has the error %v, want that of bad", v.Error)
+		}
+		for _, step := range []string{"bad", "told"} {
+			_, err := p.engine.RedactJob(t.Context(), id, step, because, nil)
+			must(t, err)
+			if f, err := verified(p.store, 0); f != nil || err != nil {
+				t.Errorf("without %s: %v, %v", step, f, err)
+			}
+		}
+	})
 }
 
 // TestK6RedactJob: after the redaction of a job and its child no byte of their payload is

@@ -15,8 +15,10 @@ import (
 func (t *tx) sealNotes() error {
 	for i := range t.drafts {
 		d := &t.drafts[i]
-		if d.span.last = int32(i + 1); d.span.first == 0 {
-			d.span.first = d.span.last
+		// What a record comes to is not sealed in the entry of a signal: redacted, it
+		// would withhold the data of the signal.
+		if d.note == nil || d.note.Data == nil {
+			d.span.add(i)
 		}
 		if d.note != nil {
 			if err := t.sealNote(d, i); err != nil {

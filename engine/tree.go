@@ -19,11 +19,18 @@ type draft struct {
 	note   *workflow.Note // with payload; mostly nil
 }
 
-// A span is which entries of the transaction are those of a record, from 1 on; 0 is
-// none. It is known when they are sealed.
+// A span is which entries of the transaction are those of a record, without those of
+// signals, from 1 on; 0 is none. It is known when they are sealed.
 type span struct {
 	first, last int32
 	noted       *pawl.Failure // the last one that an entry keeps beside it
+}
+
+// add adds the entry i, counted from 0.
+func (s *span) add(i int) {
+	if s.last = int32(i + 1); s.first == 0 {
+		s.first = s.last
+	}
 }
 
 // A counting is a step that the transaction counts out.
