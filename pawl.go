@@ -10,6 +10,8 @@ package pawl
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/audit"
@@ -194,6 +196,9 @@ type Definition struct {
 // ClassTimeout is the class of the failure of what took longer than its timeout.
 const ClassTimeout = "timeout"
 
+// ClassTooLarge is the class of the failure of a step whose output is over the limit (T8).
+const ClassTooLarge = "output_too_large"
+
 // A Failure is what a handler, the engine or an operator says went wrong (T6).
 type Failure struct {
 	Class     string          `json:"class"`
@@ -203,6 +208,24 @@ type Failure struct {
 	Delay     Duration        `json:"delay,omitzero"`   // before the next attempt; 0 leaves it to the backoff
 	Step      string          `json:"step,omitempty"`   // of a job's failure: the key of the step
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
+}
+
+// TooLarge returns the permanent failure of an output of more than limit bytes. What
+// says what is too large, and how large it is; instead, what can be done besides keeping
+// the data elsewhere.
+func TooLarge(what string, limit int, instead string) *Failure {
+	return &Failure{Class: ClassTooLarge, Permanent: true,
+		Message: fmt.Sprintf("%s, and an output has at most %d: keep the data in a file and put out its path, or %s", what, limit, instead)}
+}
+
+// Resolve returns the command that gives the output of a job's step that was too large, or
+// "" for another failure.
+func (f *Failure) Resolve(job string) string {
+	if f == nil || f.Class != ClassTooLarge || f.Step == "" {
+		return ""
+	}
+	step, _, _ := strings.Cut(f.Step, "[") // of an instance, what gathers it
+	return "pawl job retry " + job + " --resolve " + step + "=JSON"
 }
 
 func (f *Failure) Error() string { return f.Class + ": " + f.Message }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -219,7 +221,11 @@ func (p *preparation) items(n int, scope *workflow.Scope) (workflow.StartAnswer,
 }
 
 func expressionFailure(key string, err error) *pawl.Failure {
-	return &pawl.Failure{Class: "expression", Message: key + ": " + err.Error(), Permanent: true}
+	message := err.Error()
+	if !strings.HasPrefix(message, key+": ") {
+		message = key + ": " + message
+	}
+	return &pawl.Failure{Class: "expression", Message: message, Permanent: true}
 }
 
 // fanOut gathers the outputs of a fan-out whose instances have ended.
@@ -228,6 +234,10 @@ func (p *preparation) fanOut(s *pawl.Step) error {
 		return p.failure(s)
 	}
 	if s.Made < s.Total || s.Live > 0 {
+		return nil
+	}
+	if !p.def.Node(s.Ord.Node()).Gathers {
+		p.answers.Gathers[s.Ord] = workflow.GatherAnswer{Output: orNull(nil)}
 		return nil
 	}
 	answer, err := p.gather(s)
@@ -260,7 +270,8 @@ func (p *preparation) gather(s *pawl.Step) (workflow.GatherAnswer, error) {
 			list = append(list, p.gathered(inst)...)
 		}
 		if len(list) > MaxOutput {
-			return workflow.GatherAnswer{Failure: TooLarge("the list of its outputs")}, nil
+			what := fmt.Sprintf("the list of the outputs has %d bytes with %d of its %d items", len(list), min(after, last).Instance(), s.Total)
+			return workflow.GatherAnswer{Failure: pawl.TooLarge(what, MaxOutput, "let each instance put out less")}, nil
 		}
 	}
 	return workflow.GatherAnswer{Output: append(list, ']')}, nil
@@ -274,11 +285,6 @@ func (p *preparation) gathered(inst *pawl.Step) []byte {
 	}
 	b := append([]byte(`{"matrix":`), p.def.MatrixItem(inst.Ord.Node(), inst.Ord.Instance())...)
 	return append(append(append(b, `,"output":`...), output...), '}')
-}
-
-// TooLarge answers the permanent failure of an output over MaxOutput (T8).
-func TooLarge(what string) *pawl.Failure {
-	return &pawl.Failure{Class: "output_too_large", Message: what + " is larger than 1 MiB, the limit of an output", Permanent: true}
 }
 
 func orNull(b json.RawMessage) json.RawMessage {
@@ -310,11 +316,8 @@ func (p *preparation) output() (*workflow.GatherAnswer, error) {
 		return nil, err
 	}
 	out, err := p.def.EvalOutput(scope)
-	switch {
-	case err != nil:
+	if err != nil { // it is too large, perhaps
 		return &workflow.GatherAnswer{Failure: expressionFailure("output", err)}, nil
-	case len(out) > MaxOutput:
-		return &workflow.GatherAnswer{Failure: TooLarge("the job's output")}, nil
 	}
 	return &workflow.GatherAnswer{Output: out}, nil
 }

@@ -36,7 +36,7 @@ func TestGatheringStopsAtTheLimit(t *testing.T) { // T8
 		w := &metered{Store: db.open()}
 		large := strings.Repeat("x", engine.MaxOutput-2)
 		p := startProcess(t, w, map[string]runner.Handler{"large": runner.Func(func(context.Context, *runner.Task) (any, error) { return large, nil })})
-		id := p.submit(define(t, "name: w\nsteps: [{id: each, foreach: [1, 2, 3, 4, 5, 6, 7, 8], handler: large}]\n"), "")
+		id := p.submit(define(t, "name: w\nsteps: [{id: each, foreach: [1, 2, 3, 4, 5, 6, 7, 8], handler: large}]\noutput: ${{ steps.each.output }}\n"), "")
 		until(t, "the job ends", func() bool { // a view of it reads outputs, too
 			j, err := w.Job(t.Context(), id.Key())
 			must(t, err)
@@ -56,7 +56,7 @@ func TestGatheringStopsAtTheLimit(t *testing.T) { // T8
 func TestSignalsHaveALimit(t *testing.T) { // T8
 	onShared(t, func(t *testing.T, db *database) {
 		p := startProcess(t, db.open(), map[string]runner.Handler{"h": nop})
-		id := p.submit(define(t, "name: w\nsteps: [{id: ask, approval: {prompt: go?}}, {id: hear, needs: [ask], foreach: [1, 2, 3, 4], event: {name: e}}]\n"), "")
+		id := p.submit(define(t, "name: w\nsteps: [{id: ask, approval: {prompt: go?}}, {id: hear, needs: [ask], foreach: [1, 2, 3, 4], event: {name: e}}]\noutput: ${{ steps.hear.output }}\n"), "")
 		p.waiting(id, "ask")
 		data := func(n int) json.RawMessage { return json.RawMessage(fmt.Sprintf("%q", strings.Repeat("x", n-2))) }
 		for range store.MaxSignalBytes / engine.MaxOutput {
@@ -67,7 +67,7 @@ func TestSignalsHaveALimit(t *testing.T) { // T8
 			t.Errorf("one more: %v", err)
 		}
 		must(t, p.engine.Approve(t.Context(), id, "ask", nil, ann))
-		if v := p.wait(id); v.Status != lifecycle.JobFailed || !strings.Contains(v.Error.Message, "larger than 1 MiB") {
+		if v := p.wait(id); v.Status != lifecycle.JobFailed || !strings.Contains(v.Error.Message, "and an output has at most 1048576") {
 			t.Errorf("the job is %s: %v; want it failed by the list of its outputs", v.Status, v.Error)
 		}
 	})

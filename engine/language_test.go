@@ -62,7 +62,7 @@ output: "${{ steps.a.output == job.id + ' st 2' }}"`,
 	{says: "PAWL_INPUT is a file of inputs, the needs' outputs, item, index and matrix", file: `
 inputs: {day: {type: string, required: true}}
 steps:
-  - {id: a, run: echo one}
+  - {id: a, run: echo one, output: text}
   - {id: each, needs: [a], foreach: ["x", "y"], run: "cat \"$PAWL_INPUT\"", output: json}
   - {id: grid, matrix: {os: [linux]}, run: "cat \"$PAWL_INPUT\"", output: json}
 output: "${{ [steps.each.output[1], steps.grid.output[0]] }}"`,

@@ -306,7 +306,18 @@ func (j *random) fan(n *randomNode, needs map[string]json.RawMessage) (machine.S
 		}
 		outputs = append(outputs, out)
 	}
+	if len(outputs) > 0 && !j.read(n) {
+		return lifecycle.StepComplete, "null"
+	}
 	return lifecycle.StepComplete, "[" + strings.Join(outputs, ",") + "]"
+}
+
+// read reports whether anything may read the output of n: a handler that needs it, or the
+// job's own output, which is that of the last node.
+func (j *random) read(n *randomNode) bool {
+	i := slices.IndexFunc(j.nodes, func(m randomNode) bool { return m.id == n.id })
+	return i == len(j.nodes)-1 && j.def.HasOutput() ||
+		slices.ContainsFunc(j.nodes, func(m randomNode) bool { return !m.sleeps && slices.Contains(m.needs, i) })
 }
 
 func (j *random) attempts(n *randomNode, key string, needs map[string]json.RawMessage, item *int) (machine.State, string) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ func (q *inquiry) ended() pawl.Reason {
 	}
 	r := q.reason(pawl.ReasonEnded, "%s", text)
 	if q.job.State != lifecycle.JobCompleted && q.job.Inputs != nil { // or it was redacted
-		r.Hint = "pawl job retry " + q.id
+		r.Hint = cmp.Or(q.job.Error.Resolve(q.id), "pawl job retry "+q.id)
 	}
 	return r
 }

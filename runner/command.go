@@ -157,7 +157,7 @@ func (r *run) output() Result {
 	if written {
 		mode = workflow.OutputJSON
 	} else {
-		s = source{name: "stdout", bytes: r.stdout.buf, over: r.stdout.over, limit: r.limits.Output}
+		s = source{name: "stdout", bytes: r.stdout.buf, size: r.stdout.size, limit: r.limits.Output}
 	}
 	result, note := s.output(mode)
 	if note != "" {

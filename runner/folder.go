@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -142,13 +143,17 @@ func (f *folder) result(limit int) (s source, written bool, failure *pawl.Failur
 		return source{}, false, permanent("invalid_output", "PAWL_OUTPUT cannot be read: %v", err)
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
 		return source{}, false, permanent("invalid_output", "PAWL_OUTPUT is not a regular file any more")
 	}
 	b, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
 	if err != nil {
 		return source{}, false, permanent("invalid_output", "PAWL_OUTPUT cannot be read: %v", err)
 	}
-	s = source{name: "PAWL_OUTPUT", bytes: b[:min(len(b), limit)], over: len(b) > limit, limit: limit}
-	return s, len(b) > 0, nil
+	if len(b) > limit {
+		what := fmt.Sprintf("PAWL_OUTPUT has %d bytes", max(info.Size(), int64(len(b))))
+		return source{}, false, pawl.TooLarge(what, limit, "write less to it")
+	}
+	return source{name: "PAWL_OUTPUT", bytes: b, limit: limit}, len(b) > 0, nil
 }

@@ -262,7 +262,7 @@ func (r *request) output(ctx context.Context, response *http.Response) Result {
 	if err != nil {
 		return Result{Failure: r.broken(ctx, err)}
 	}
-	s := source{name: "the body of the response", bytes: b, over: len(b) > r.limit, limit: r.limit}
+	s := source{name: "the body of the response", bytes: b, size: int64(len(b)), least: true, limit: r.limit}
 	body, note := s.output(bodyMode(r.task.Output, response, b))
 	if note != "" {
 		r.task.Log.Notef("%s", note)

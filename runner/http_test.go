@@ -73,8 +73,8 @@ func TestHTTPOutput(t *testing.T) {
 		{"lines", "lines", jsonType, "1\n2\n", `["1","2"]`},
 		{"json", "json", textType, "{ }", `{}`},
 		{"json that is none", "json", jsonType, "<html>", "invalid_output: the body of the response is not JSON: line 1, column 1: invalid character '<' looking for beginning of value"},
-		{"too large", "text", textType, strings.Repeat("x", 301), "output_too_large: the body of the response is larger than 300 bytes, the limit of an output"},
-		{"too large with its headers", "text", textType, strings.Repeat("x", 290), "output_too_large: the response is larger than 300 bytes, the limit of an output"},
+		{"too large", "text", textType, strings.Repeat("x", 301), strings.Replace(tooMuch("the body of the response has at least 301 bytes"), "most 100", "most 300", 1)},
+		{"too large with its headers", "text", textType, strings.Repeat("x", 290), strings.Replace(tooMuch("the response has 405 bytes as JSON"), "most 100", "most 300", 1)},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

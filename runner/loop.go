@@ -600,19 +600,23 @@ func (w *Worker) attempt(ctx context.Context, c *claim, r *engine.Report) {
 		*r = reportOf(ctx, Result{Failure: stopped(ctx)})
 		return
 	}
-	contain(ctx, h, t, func(result Result) { *r = reportOf(ctx, checked(result, t.Limits.withDefaults().Output)) })
+	contain(ctx, h, t, func(result Result) { *r = reportOf(ctx, checked(result, t)) })
 }
 
 // checked holds what a handler answers to what may be stored: JSON of a size
 // within the limit (T8).
-func checked(r Result, limit int) Result {
+func checked(r Result, t *Task) Result {
+	limit := t.Limits.withDefaults().Output
+	if t.Work.Kind == workflow.KindHandler && t.Output == workflow.OutputNone {
+		r.Output = nil
+	}
 	switch {
 	case r.Failure != nil:
 		r.Output = nil
 	case len(r.Output) == 0:
 		r.Output = json.RawMessage("null")
 	case len(r.Output) > limit:
-		r = Result{Failure: tooLarge("the output", limit)}
+		r = Result{Failure: tooLarge(fmt.Sprintf("the output has %d bytes", len(r.Output)), limit)}
 	case !json.Valid(r.Output):
 		r = Result{Failure: &pawl.Failure{Class: "invalid_output", Message: "the output of the handler is not JSON", Permanent: true}}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
@@ -14,21 +15,23 @@ import (
 type capture struct {
 	limit int
 	buf   []byte
-	over  bool
+	size  int64 // of all that was written
 }
 
 func (c *capture) Write(p []byte) (int, error) {
 	room := min(c.limit-len(c.buf), len(p))
 	c.buf = append(c.buf, p[:room]...)
-	c.over = c.over || room < len(p)
+	c.size += int64(len(p))
 	return len(p), nil
 }
 
-// A source is bytes that an output is taken from, and what they are called.
+// A source is bytes that an output is taken from, at most limit of them, and what they
+// are called.
 type source struct {
 	name  string
 	bytes []byte
-	over  bool // there was more than limit
+	size  int64 // of all that there was
+	least bool  // there may have been more than size
 	limit int
 }
 
@@ -38,8 +41,8 @@ func (s source) output(mode workflow.OutputMode) (r Result, note string) {
 	if mode == workflow.OutputNone {
 		return Result{Output: json.RawMessage("null")}, ""
 	}
-	if s.over {
-		return Result{Failure: tooLarge(s.name, s.limit)}, ""
+	if s.size > int64(s.limit) {
+		return Result{Failure: s.tooLarge()}, ""
 	}
 	text, note := s.text()
 	switch mode {
@@ -85,13 +88,12 @@ func invalidJSON(name string, text []byte, err error) *pawl.Failure {
 	return permanent("invalid_output", "%s is not JSON: line %d, column %d: %v", name, line, column, syntax)
 }
 
-// lines writes the list itself, line by line, so that it can stop at the limit:
-// a list of empty lines is three times their size.
+// lines writes the list itself, line by line.
 func (s source) lines(text []byte) Result {
 	b := bytes.NewBufferString("[")
 	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
-	for len(text) > 0 && b.Len() <= s.limit {
+	for len(text) > 0 {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))
 		if b.Len() > 1 {
 			b.WriteByte(',')
@@ -115,13 +117,21 @@ func encoded(name string, v any, limit int) Result {
 
 func limited(name string, output []byte, limit int) Result {
 	if len(output) > limit {
-		return Result{Failure: tooLarge(name, limit)}
+		return Result{Failure: tooLarge(fmt.Sprintf("%s has %d bytes as JSON", name, len(output)), limit)}
 	}
 	return Result{Output: output}
 }
 
-func tooLarge(name string, limit int) *pawl.Failure {
-	return permanent("output_too_large", "%s is larger than %s bytes, the limit of an output", name, grouped(int64(limit)))
+func (s source) tooLarge() *pawl.Failure {
+	size := "%s has %d bytes"
+	if s.least {
+		size = "%s has at least %d bytes"
+	}
+	return tooLarge(fmt.Sprintf(size, s.name, s.size), s.limit)
+}
+
+func tooLarge(what string, limit int) *pawl.Failure {
+	return pawl.TooLarge(what, limit, "set `output: none` if nothing needs it")
 }
 
 // marshal writes v as JSON, without the escapes that HTML needs.

@@ -45,17 +45,17 @@ func TestOutputModes(t *testing.T) {
 		{"json cut short", "json", "[1,", `invalid_output: stdout is not JSON: line 1, column 3: unexpected end of JSON input`},
 		{"json twice", "json", "{}\n{}", `invalid_output: stdout is not JSON: line 2, column 1: invalid character '{' after top-level value`},
 		{"text at the limit", "text", strings.Repeat("x", 98), `"` + strings.Repeat("x", 98) + `"`},
-		{"text over the limit as JSON", "text", strings.Repeat("x", 99), `output_too_large: stdout is larger than 100 bytes, the limit of an output`},
-		{"text over the limit", "text", strings.Repeat("x", 101), `output_too_large: stdout is larger than 100 bytes, the limit of an output`},
-		{"lines over the limit as JSON", "lines", strings.Repeat("\n", 60), `output_too_large: stdout is larger than 100 bytes, the limit of an output`},
-		{"json over the limit", "json", strings.Repeat(" ", 99) + "{}", `output_too_large: stdout is larger than 100 bytes, the limit of an output`},
+		{"text over the limit as JSON", "text", strings.Repeat("x", 99), tooMuch("stdout has 101 bytes as JSON")},
+		{"text over the limit", "text", strings.Repeat("x", 101), tooMuch("stdout has 101 bytes")},
+		{"lines over the limit as JSON", "lines", strings.Repeat("\n", 60), tooMuch("stdout has 181 bytes as JSON")},
+		{"json over the limit", "json", strings.Repeat(" ", 99) + "{}", tooMuch("stdout has 101 bytes")},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			c := capture{limit: 100}
 			_, _ = c.Write([]byte(test.stdout))
-			r, note := source{name: "stdout", bytes: c.buf, over: c.over, limit: 100}.output(test.mode)
+			r, note := source{name: "stdout", bytes: c.buf, size: c.size, limit: 100}.output(test.mode)
 			got := string(r.Output)
 			if r.Failure != nil {
 				got = r.Failure.Class + ": " + r.Failure.Message
@@ -71,6 +71,11 @@ func TestOutputModes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tooMuch is what is said of an output that is too large.
+func tooMuch(what string) string {
+	return "output_too_large: " + what + ", and an output has at most 100: keep the data in a file and put out its path, or set `output: none` if nothing needs it"
 }
 
 // Lines are what strings.Split says, for any text.
@@ -104,7 +109,7 @@ func TestOutputFile(t *testing.T) {
 		{"empty is none", `echo text; : >"$PAWL_OUTPUT"`, "text", `"text"`},
 		{"not JSON", `echo '{"a": ' >"$PAWL_OUTPUT"`, "text", "invalid_output: PAWL_OUTPUT is not JSON: line 1, column 7: unexpected end of JSON input"},
 		{"blank", `echo >"$PAWL_OUTPUT"`, "text", "invalid_output: PAWL_OUTPUT is empty; want one JSON value"},
-		{"too much", `head -c 101 /dev/zero >"$PAWL_OUTPUT"`, "text", "output_too_large: PAWL_OUTPUT is larger than 100 bytes, the limit of an output"},
+		{"too much", `head -c 101 /dev/zero >"$PAWL_OUTPUT"`, "text", "output_too_large: PAWL_OUTPUT has 101 bytes, and an output has at most 100: keep the data in a file and put out its path, or write less to it"},
 		{"a pipe", `mkfifo "$PAWL_OUTPUT"`, "text", "invalid_output: PAWL_OUTPUT is not a regular file any more"},
 		{"a folder", `mkdir "$PAWL_OUTPUT"`, "text", "invalid_output: PAWL_OUTPUT is not a regular file any more"},
 		{"only of a success", `echo 1 >"$PAWL_OUTPUT"; exit 7`, "text", "exit_7: exit status 7"},

@@ -86,7 +86,7 @@ type Result struct {
 type Handler func(ctx context.Context, t *Task) Result
 
 // Func makes a Handler of a Go function. Its value is the output, written as
-// JSON and held to Limits.Output. An error that is, or wraps, a *pawl.Failure is
+// JSON and held to Limits.Output, unless the step has `output: none`. An error that is, or wraps, a *pawl.Failure is
 // that failure; any other is retryable, of class "error" (T6). If ctx has ended,
 // an error is what the end of ctx says.
 func Func(f func(ctx context.Context, t *Task) (any, error)) Handler {
@@ -94,6 +94,9 @@ func Func(f func(ctx context.Context, t *Task) (any, error)) Handler {
 		value, err := f(ctx, t)
 		if err != nil {
 			return Result{Failure: failureOf(ctx, err)}
+		}
+		if t.Output == workflow.OutputNone {
+			return Result{Output: json.RawMessage("null")}
 		}
 		return encoded("the result", value, t.Limits.withDefaults().Output)
 	}

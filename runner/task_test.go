@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // (J9) what a handler does to itself is a failure of its step alone.
@@ -69,7 +70,7 @@ func TestFunc(t *testing.T) {
 		"nothing":       {nil, nil, Result{Output: []byte(`null`)}},
 		"own failure":   {1, fmt.Errorf("charge: %w", own), Result{Failure: own}},
 		"unclassified":  {1, io.ErrUnexpectedEOF, Result{Failure: &pawl.Failure{Class: "error", Message: "unexpected EOF"}}},
-		"too large":     {strings.Repeat("x", 9), nil, Result{Failure: tooLarge("the result", 10)}},
+		"too large":     {strings.Repeat("x", 9), nil, Result{Failure: tooLarge("the result has 11 bytes as JSON", 10)}},
 		"not for JSON":  {make(chan int), nil, Result{Failure: permanent("invalid_output", "the result cannot be written as JSON: json: unsupported type: chan int")}},
 		"not for <HTML": {"<", nil, Result{Output: []byte(`"<"`)}},
 	} {
@@ -79,6 +80,10 @@ func TestFunc(t *testing.T) {
 			got := h(context.Background(), &Task{Limits: Limits{Output: 10}})
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+			none := h(context.Background(), &Task{Limits: Limits{Output: 10}, Output: workflow.OutputNone})
+			if test.err == nil && (none.Failure != nil || string(none.Output) != "null") {
+				t.Errorf("with output none: %s, %v", none.Output, none.Failure)
 			}
 		})
 	}

@@ -177,6 +177,9 @@ func (w *world) render(s *pawl.Step) error {
 // gathered answers the output of a fan-out.
 func (w *world) gathered(p *pawl.Step) json.RawMessage {
 	n, matrix := p.Ord.Node(), len(w.def.Node(p.Ord.Node()).Matrix) > 0
+	if !w.def.Node(n).Gathers {
+		return orNull(nil)
+	}
 	out := []byte("[")
 	for i := 1; i <= p.Made; i++ {
 		if i > 1 {

@@ -72,6 +72,7 @@ func (e *examiner) compile(canonical []byte) (*Definition, error) {
 	c.graph()
 	c.ancestry()
 	c.expressions()
+	c.outputs()
 	c.d.height, c.d.programs = e.height, e.programs+len(c.programs)
 	if len(e.Problems) == 0 {
 		c.prepare()

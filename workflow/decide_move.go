@@ -121,6 +121,8 @@ func (m *Move) obstacle(s *pawl.Step, id string, gone bool) string {
 		return fmt.Sprintf("step %s has begun (it is %s), and the new version does not have it", id, s.State)
 	case m.changed[id]:
 		return fmt.Sprintf("step %s has begun (it is %s), and is another one in the new version: %s", id, s.State, m.keysOf(id))
+	case m.wanted[id] && (s.State == lifecycle.StepInProgress || s.State == lifecycle.StepComplete):
+		return fmt.Sprintf("step %s has begun (it is %s), and does not keep its output, which the new version uses", id, s.State)
 	}
 	return ""
 }

@@ -146,8 +146,13 @@ func inventStep(roll dice, id string, before []workflow.Step) workflow.Step {
 			s.Needs = append(s.Needs, b.ID)
 		}
 	}
+	if len(s.Needs) > 0 && roll.one(3) {
+		s.With = outputOf(s.Needs[0])
+	}
 	return s
 }
+
+func outputOf(id string) string { return "${{ steps." + id + ".output }}" }
 
 // inventRest makes up what a workflow has beside its steps.
 func inventRest(roll dice, f *workflow.File) {
@@ -188,6 +193,9 @@ func edit(roll dice, f workflow.File, try int, frozen func(id string) bool) work
 		s.Needs = slices.DeleteFunc(slices.Clone(s.Needs), func(id string) bool {
 			return !slices.ContainsFunc(steps, func(b workflow.Step) bool { return b.ID == id })
 		})
+		if s.With = nil; len(s.Needs) > 0 && roll.one(2) {
+			s.With = outputOf(s.Needs[0])
+		}
 		steps = append(steps, s)
 	}
 	f.Steps = steps
@@ -252,7 +260,7 @@ func (m *mover) moveOn() error {
 			before[id] = stepRow(m.steps[pawl.MakeOrd(n+1, 0)])
 		}
 	}
-	must, old := m.mustRefuse(next), m.def
+	must, old := m.mustRefuse(next) || m.mustMiss(file), m.def
 	err = m.move(next, m.moved+2)
 	if refused := pawl.KindOf(err) == pawl.Conflict && err != nil; refused != must || err != nil && !refused {
 		return fmt.Errorf("refused is %v, want %v: %w", refused, must, errors.Join(err, errors.New(strings.Join(namesOf(file), " "))))
@@ -300,6 +308,20 @@ func (m *mover) mustRefuse(next *workflow.Definition) bool {
 			continue
 		}
 		if s := m.steps[pawl.MakeOrd(n, 0)]; c.Change != workflow.Removed || s.State != lifecycle.StepSkipped || isMarked(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// mustMiss is the dumb twin of what a move refuses since the new version uses the list of
+// a fan-out that nothing needed, so that it was not made.
+func (m *mover) mustMiss(next workflow.File) bool {
+	for _, s := range m.file.Steps {
+		needed := slices.ContainsFunc(m.file.Steps, func(b workflow.Step) bool { return slices.Contains(b.Needs, s.ID) })
+		used := slices.ContainsFunc(next.Steps, func(b workflow.Step) bool { return b.With == outputOf(s.ID) })
+		state := m.steps[pawl.MakeOrd(m.def.NodeByID(s.ID), 0)].State
+		if s.Foreach != nil && used && !needed && (state == lifecycle.StepInProgress || state == lifecycle.StepComplete) {
 			return true
 		}
 	}
@@ -425,5 +447,39 @@ func TestMoveObstacles(t *testing.T) {
 	}
 	if len(w.trail) != trail {
 		t.Errorf("the refused move left %v", w.trail[trail:])
+	}
+}
+
+// TestMoveToAVersionThatUsesWhatWasNotKept is refused, and one that uses the output of a
+// step that has not begun is not.
+func TestMoveToAVersionThatUsesWhatWasNotKept(t *testing.T) { // T13
+	t.Parallel()
+	command := func(id, use string, needs ...string) workflow.Step {
+		return workflow.Step{ID: id, Command: []string{"x", use}, Needs: needs}
+	}
+	build := func(steps ...workflow.Step) *workflow.Definition {
+		d, err := workflow.File{Name: "flow", Steps: steps}.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	a, b := command("a", ""), command("b", "", "a")
+	for use, want := range map[string]workflow.Obstacles{
+		"steps.a.output": {"step a has begun (it is in_progress), and does not keep its output, which the new version uses"},
+		"steps.a.status": nil,
+		"steps.b.output": nil,
+	} {
+		w := newTrial(build(a, b), nil)
+		for _, err := range []error{w.start(), w.claim(pawl.MakeOrd(1, 0))} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var why workflow.Obstacles
+		err := w.move(build(a, b, command("c", "${{ "+use+" }}", "b")), 2)
+		if errors.As(err, &why); !slices.Equal(why, want) {
+			t.Errorf("with %s: %v, want %v", use, err, want)
+		}
 	}
 }

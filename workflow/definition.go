@@ -123,6 +123,7 @@ type Node struct {
 	Timeout    time.Duration // of one attempt; 0 is none set: DefaultTimeout
 	Retry      Retry
 	Output     OutputMode
+	Gathers    bool // of a fan-out: its output is the list of its instances' outputs, and not null
 
 	Priority     int           // on top of the job's
 	QueueTimeout time.Duration // the limit of the time in the queue; 0 is none
@@ -134,6 +135,7 @@ type Node struct {
 	Child    *Child        // of a workflow
 
 	path      string // where it stands in the file
+	used      bool   // an expression names its output
 	condition *program
 	foreach   *template
 	work      nodeWork

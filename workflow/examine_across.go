@@ -142,7 +142,7 @@ func kindsOf(v *document.Value) (kinds []string, meant bool) {
 }
 
 // companions checks the keys that only some kinds have, and writes the default
-// of output, which depends on the kind.
+// of a handler's output. That of the others depends on who uses it (outputs.go).
 func (e *examiner) companions(path string, v *document.Value, kind Kind, m map[string]any) {
 	process := kind == KindCommand || kind == KindRun
 	only := func(key string, allowed bool, hint string) {
@@ -188,11 +188,11 @@ var ownLimit = map[Kind]string{
 }
 
 func (e *examiner) outputMode(path string, kind Kind, m map[string]any) {
-	if m["output"] == nil || m["output"] == "" {
-		m["output"] = string(OutputText)
-		if kind == KindHandler {
-			m["output"] = string(OutputJSON)
-		}
+	if m["output"] == "" {
+		delete(m, "output") // as if it was not written
+	}
+	if m["output"] == nil && kind == KindHandler {
+		m["output"] = string(OutputJSON)
 	}
 	if mode := m["output"]; kind == KindHandler && mode != string(OutputJSON) && mode != string(OutputNone) {
 		e.ReportAt(path+".output", fmt.Sprintf("the output of a handler is JSON; %q is not possible", mode), "use json or none")

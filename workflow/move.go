@@ -21,13 +21,14 @@ type Passage struct {
 
 	gone      []int           // nodes that are not in the new version, ascending
 	changed   map[string]bool // ids
+	wanted    map[string]bool // ids of steps whose output the new version uses, and the old one does not keep
 	returning []string        // ids that the job had left behind before
 }
 
 // Passage answers the way from d to another version. The error is of kind
 // Conflict: the two together do not fit into one definition.
 func (d *Definition) Passage(to *Definition) (*Passage, error) {
-	p := &Passage{Diff: d.DiffTo(to), changed: make(map[string]bool)}
+	p := &Passage{Diff: d.DiffTo(to), changed: make(map[string]bool), wanted: make(map[string]bool)}
 	for _, c := range p.Diff.Steps {
 		p.changed[c.Step] = c.Change == Changed
 	}
@@ -36,11 +37,13 @@ func (d *Definition) Passage(to *Definition) (*Passage, error) {
 	for i := range d.Nodes {
 		id := d.Nodes[i].ID
 		order = append(order, id)
-		switch kept := to.NodeByID(id) != 0; {
-		case !kept:
+		switch n := to.NodeByID(id); {
+		case n == 0:
 			p.gone = append(p.gone, i+1)
 		case was.vacant(id):
 			p.returning = append(p.returning, id)
+		default:
+			p.wanted[id] = to.Nodes[n-1].misses(&d.Nodes[i])
 		}
 	}
 	for i := range to.Nodes {

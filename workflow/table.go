@@ -143,7 +143,7 @@ var stepShape = &document.Shape{Kind: document.ShapeObject, OneOf: stepKinds, Ap
 	{Name: "dir", Elsewhere: []string{"working-directory", "working_dir", "workdir", "cwd"}, Shape: textShape,
 		Doc: "The working directory of command and run. Without it, the folder of the workflow file."},
 	{Name: "output", Shape: &document.Shape{Kind: document.ShapeText, Words: []string{string(OutputNone), string(OutputText), string(OutputLines), string(OutputJSON)}},
-		Doc: "How standard output, or the body of a response, becomes the output: none, text (the trailing newline cut), lines, or json. Default text; of a handler json."},
+		Doc: "How standard output, or the body of a response, becomes the output: none, text (the trailing newline cut), lines, or json. Default text where an expression of the file uses it, else none; of a handler json."},
 	{Name: "timeout", Shape: durationShape,
 		Doc: "The limit of one attempt. Without it 24h."},
 	{Name: "retry", Fill: true, Shape: retryShape,

@@ -144,6 +144,9 @@ func (a *app) blame(ctx context.Context, o orchestrator, v *pawl.JobView) {
 	if step == "" {
 		return
 	}
+	if command := v.Error.Resolve(v.ID); command != "" {
+		say(a.stderr, "hint", "give its output yourself, and go on from there: "+command+a.given)
+	}
 	if id, err := pawl.ParseID(pawl.JobPrefix, v.ID); err == nil && a.lastWords(ctx, o, id, step) {
 		say(a.stderr, "hint", fmt.Sprintf("see all that it printed with: pawl job logs %s %s%s", v.ID, shell(step), a.given))
 	}

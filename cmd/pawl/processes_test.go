@@ -24,6 +24,7 @@ env: {DIR: "${{ inputs.dir }}"}
 steps:
   - id: a
     retry: {max_attempts: 1}
+    output: text
     run: |
       echo $$ > "$DIR/claim-$PAWL_CLAIM"
       while [ ! -f "$DIR/go" ]; do sleep 0.05; done
