@@ -17,7 +17,8 @@ import (
 //	2026-01-31T10:00:00.123Z extract in_progress
 //	2026-01-31T10:00:01.456Z extract complete (1.3s)
 //
-// A change that bears no time of its own has the time at which it was seen.
+// A change that bears no time of its own has the time at which it was seen. The instances of a
+// large fan-out are counted; see crowd.
 type teller struct {
 	w     io.Writer
 	now   func() time.Time
@@ -54,8 +55,12 @@ func (t *teller) show(v *pawl.JobView) {
 	if t.job == "" && !lifecycle.Job.Ended(v.Status) {
 		t.line(v.CreatedAt.Time(), v.Workflow, v.Status, "")
 	}
+	crowds := t.crowds(v.Steps)
 	for _, s := range v.Steps {
-		t.step(&s)
+		node, _, instance := strings.Cut(s.Key, "[")
+		if counted := instance && crowds[node] != nil; !counted || t.remarkable(&s) {
+			t.step(&s, counted)
+		}
 		t.seen[s.Key] = s
 	}
 	if v.Status != t.job && lifecycle.Job.Ended(v.Status) {
@@ -70,14 +75,15 @@ func (t *teller) show(v *pawl.JobView) {
 }
 
 // step tells of one step. A start that came and went between two looks is told
-// all the same.
-func (t *teller) step(s *pawl.StepView) {
+// all the same, unless it is the first of an instance that is counted.
+func (t *teller) step(s *pawl.StepView, counted bool) {
 	was, known := t.seen[s.Key]
 	if known && was.Status == s.Status && was.Claims == s.Claims && was.NotBefore == s.NotBefore {
 		return
 	}
 	running := s.Status == lifecycle.StepInProgress
-	if s.Claims > was.Claims || running && was.Status != s.Status {
+	begun := s.Claims > was.Claims || running && was.Status != s.Status
+	if begun && (running || !counted || s.Attempts > 1) {
 		t.line(s.StartedAt.Time(), s.Key, lifecycle.StepInProgress, t.doing(s))
 	}
 	end := t.now()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -162,4 +163,77 @@ func TestTellerOfWhatIsOver(t *testing.T) {
 	if want := "2026-01-31T12:00:01.000Z empty completed (1.0s)\n"; b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
+}
+
+// fanned is a job whose step load has so many instances. The first n are complete, and the next runs.
+func fanned(total, n int) *pawl.JobView {
+	v := &pawl.JobView{Workflow: "nightly", Status: lifecycle.JobRunning, CreatedAt: after(0), StartedAt: after(0)}
+	v.Steps = []pawl.StepView{{Key: "load", Status: lifecycle.StepInProgress, Claims: 1, StartedAt: after(0), Instances: &pawl.Instances{Total: total}}}
+	for i := range total {
+		s := pawl.StepView{Key: fmt.Sprintf("load[%d]", i), Status: lifecycle.StepPending}
+		began := time.Duration(i) * time.Second
+		if i <= n {
+			s.Status, s.Attempts, s.Claims, s.StartedAt = lifecycle.StepInProgress, 1, 1, after(began)
+		}
+		if i < n {
+			s.Status, s.CompletedAt = lifecycle.StepComplete, after(began+time.Second)
+		}
+		v.Steps = append(v.Steps, s)
+	}
+	return v
+}
+
+// tellFanned returns what is told of a fan-out at each of these numbers of complete instances.
+func tellFanned(total int, looks ...int) string {
+	var b strings.Builder
+	teller := newTestTeller(&b)
+	for _, n := range looks {
+		v := fanned(total, n)
+		if n == total {
+			v.Steps[0].Status, v.Steps[0].CompletedAt = lifecycle.StepComplete, after(time.Duration(total)*time.Second)
+		}
+		teller.show(v)
+	}
+	return b.String()
+}
+
+// TestTellerCountsLargeFanOut tells of each tenth of a fan-out once, and of no instance by itself.
+func TestTellerCountsLargeFanOut(t *testing.T) {
+	t.Parallel()
+	var looks []int
+	for n := range 177 {
+		looks = append(looks, n)
+	}
+	golden(t, "golden/plain-fanout.txt", tellFanned(176, looks...))
+	if got, want := strings.Count(tellFanned(176, 0, 5, 90, 91, 176), " of 176 done"), 2; got != want {
+		t.Errorf("%d lines of progress, want %d", got, want)
+	}
+	if got := tellFanned(fewInstances, 0, 1); !strings.Contains(got, " load[0] complete (1.0s)\n") || strings.Contains(got, "done") {
+		t.Errorf("of few instances each is told:\n%s", got)
+	}
+}
+
+// TestTellerTellsFailuresOfLargeFanOut tells of an instance that fails, is tried again or waits for
+// somebody, and counts no canceled one as done.
+func TestTellerTellsFailuresOfLargeFanOut(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	teller := newTestTeller(&b)
+	teller.since(fanned(20, 3))
+	v := fanned(20, 3)
+	failure := &pawl.Failure{Class: "exit_1", Message: "exit status 1"}
+	s := v.Steps[1:]
+	s[3].Status, s[3].Error, s[3].CompletedAt = lifecycle.StepPermanentError, failure, after(4*time.Second)
+	s[4].Status, s[4].Attempts, s[4].Claims, s[4].StartedAt = lifecycle.StepPending, 1, 1, after(2*time.Second)
+	s[4].Error, s[4].NotBefore = failure, after(9*time.Second)
+	s[5].Status, s[5].Attempts, s[5].Claims, s[5].StartedAt = lifecycle.StepInProgress, 2, 2, after(5*time.Second)
+	s[6].Status, s[6].Attempts, s[6].Claims, s[6].StartedAt, s[6].CompletedAt = lifecycle.StepComplete, 2, 2, after(5*time.Second), after(6*time.Second)
+	s[7].Status, s[7].Claims, s[7].StartedAt, s[7].Wait = lifecycle.StepInProgress, 1, after(7*time.Second), &pawl.Wait{Kind: "approval", Prompt: "Load?"}
+	s[8].Status, s[8].CompletedAt = lifecycle.StepResolvedManually, after(8*time.Second)
+	for i := 9; i < 20; i++ {
+		s[i].Status, s[i].CompletedAt = lifecycle.StepCancelled, after(8*time.Second)
+	}
+	teller.show(v)
+	teller.show(v)
+	golden(t, "golden/plain-fanout-failures.txt", b.String())
 }

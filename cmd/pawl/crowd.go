@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// fewInstances is how many instances a fan-out may have for each to be told of by itself.
+const fewInstances = 10
+
+// A crowd is the progress of a fan-out of more than fewInstances between two looks. It is told of
+// in tenths, and of its instances only what is remarkable.
+type crowd struct {
+	total  int
+	before int // done at the last look
+	done   int
+	at     pawl.Timestamp // when the last of them was done
+}
+
+// crowds finds the large fan-outs by the key of their step, and tells of those that have passed
+// another tenth.
+func (t *teller) crowds(steps []pawl.StepView) map[string]*crowd {
+	all := make(map[string]*crowd)
+	for i := range steps {
+		s := &steps[i]
+		node, _, instance := strings.Cut(s.Key, "[")
+		switch c := all[node]; {
+		case c != nil && instance:
+			c.count(t.seen[s.Key], s)
+		case s.Instances != nil && s.Instances.Total > fewInstances:
+			all[node] = &crowd{total: s.Instances.Total}
+		}
+	}
+	for node, c := range all {
+		if c.done*10/c.total > c.before*10/c.total {
+			t.lines = append(t.lines, change{c.at.Time(), fmt.Sprintf("%s: %d of %d done", node, c.done, c.total)})
+		}
+	}
+	return all
+}
+
+func (c *crowd) count(was pawl.StepView, s *pawl.StepView) {
+	if done(&was) {
+		c.before++
+	}
+	if done(s) {
+		c.done++
+		c.at = max(c.at, s.CompletedAt)
+	}
+}
+
+// done reports whether an instance has ended by itself.
+func done(s *pawl.StepView) bool {
+	switch s.Status {
+	case lifecycle.StepComplete, lifecycle.StepSkipped, lifecycle.StepPermanentError, lifecycle.StepResolvedManually:
+		return true
+	}
+	return false
+}
+
+// remarkable reports whether an instance of a crowd is told of by itself: it has failed, is tried
+// again, or waits for somebody.
+func (t *teller) remarkable(s *pawl.StepView) bool {
+	switch s.Status {
+	case lifecycle.StepComplete, lifecycle.StepCancelled, lifecycle.StepSkipped:
+		return false
+	case lifecycle.StepInProgress:
+		return s.Attempts > 1 || answer(s, t.id, t.given) != ""
+	}
+	return true
+}
