@@ -1,8 +1,10 @@
 package engine_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -159,6 +161,34 @@ func TestCancelStopsWhatRuns(t *testing.T) { // T1, J2
 			t.Errorf("canceling twice: %v; want a conflict (K3)", err)
 		}
 		verify(t, p.store)
+	})
+}
+
+// TestRecentJobs reads the newest jobs of a workspace, page by page, up to a limit.
+func TestRecentJobs(t *testing.T) {
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		p := startProcess(t, open(), nil)
+		def := define(t, "name: many\nsteps: [{id: a, handler: nobody}]\n")
+		const page = 500 // that are read at once
+		subs := submissions(def, page+2)
+		subs[page+1].Workspace = "other"
+		made, err := p.engine.Submit(t.Context(), subs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range []struct{ limit, stopAfter, want int }{{10_000, 10_000, page + 1}, {page, 10_000, page}, {10_000, 3, 3}, {0, 10, 0}} {
+			var seen []*pawl.Job
+			err := p.engine.RecentJobs(t.Context(), "default", tt.limit, func(j *pawl.Job) bool {
+				seen = append(seen, j)
+				return len(seen) < tt.stopAfter
+			})
+			if err != nil || len(seen) != tt.want || len(seen) > 0 && seen[0].ID != made[page].ID {
+				t.Errorf("%+v: %d jobs, %v", tt, len(seen), err)
+			}
+			if !slices.IsSortedFunc(seen, func(a, b *pawl.Job) int { return cmp.Compare(b.Key(), a.Key()) }) {
+				t.Errorf("%+v: not the newest first", tt)
+			}
+		}
 	})
 }
 

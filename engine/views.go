@@ -70,6 +70,29 @@ func (e *Engine) list(ctx context.Context, filter store.JobFilter, f func(*pawl.
 	return nil
 }
 
+// recentPage is how many recent jobs are read at once.
+const recentPage = 500
+
+// RecentJobs calls f with the newest jobs of a workspace, newest first and without their
+// inputs and outputs, until f returns false or has seen limit of them.
+func (e *Engine) RecentJobs(ctx context.Context, workspace string, limit int, f func(*pawl.Job) (more bool)) error {
+	filter := store.JobFilter{Workspace: workspace, Bare: true}
+	for left := limit; left > 0; left -= filter.Limit {
+		filter.Limit = min(left, recentPage)
+		page, err := e.store.Jobs(ctx, filter)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, j := range page {
+			if !f(j) {
+				return nil
+			}
+		}
+		filter.Before = page[len(page)-1].Key()
+	}
+	return nil
+}
+
 // Job returns a job with its steps and its own history.
 func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 	j, err := e.find(ctx, id)

@@ -32,7 +32,7 @@ func newApprove(a *app) *cobra.Command {
 	var f formFlags
 	c := &cobra.Command{
 		Use: "approve JOB [STEP]", Short: "Approve what a job waits for", Long: approveLong,
-		Example: "  pawl approve 3f9a01\n  pawl approve 3f9a01 gate --set note=\"looks good\" --reason \"checked by hand\"",
+		Example: "  pawl approve last\n  pawl approve last gate --set note=\"looks good\" --reason \"checked by hand\"",
 		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeSteps,
 		RunE: func(c *cobra.Command, args []string) error {
 			data, err := dataOf(c)
@@ -58,7 +58,7 @@ func newReject(a *app) *cobra.Command {
 	reason := ""
 	c := &cobra.Command{
 		Use: "reject JOB [STEP]", Short: "Reject what a job waits for", Long: rejectLong,
-		Example: "  pawl reject 3f9a01 gate --reason \"the numbers are of last week\"",
+		Example: "  pawl reject last gate --reason \"the numbers are of last week\"",
 		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeSteps,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.decide(c.Context(), "reject", args, func(o orchestrator, id pawl.ID, step string) error {

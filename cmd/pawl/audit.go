@@ -47,7 +47,7 @@ func newAuditVerify(a *app) *cobra.Command {
 	form, file := formText, ""
 	c := &cobra.Command{
 		Use: "verify [JOB]", Short: "Check the audit trail", Long: verifyLong,
-		Example: "  pawl audit verify\n  pawl audit verify 3f9a01 -o json\n  pawl audit verify --file trail.jsonl",
+		Example: "  pawl audit verify\n  pawl audit verify last -o json\n  pawl audit verify --file trail.jsonl",
 		Args:    want(0, 1, "one JOB at most"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneOf("output", form, formText, formJSON); err != nil {
@@ -245,7 +245,7 @@ func newAuditExport(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "export [JOB]", Short: "Write the audit trail as JSON lines",
 		Long:    "Write the audit trail of all jobs, steps, workers and schedules, or of one job\nand its steps, to stdout: one row as JSON on each line.",
-		Example: "  pawl audit export > trail.jsonl\n  pawl audit export 3f9a01",
+		Example: "  pawl audit export > trail.jsonl\n  pawl audit export last",
 		Args:    want(0, 1, "one JOB at most"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.export(c.Context(), args, a.stdout)

@@ -102,7 +102,7 @@ func TestBadCommands(t *testing.T) {
 		"jobs-argument":           {"jobs", "all"},
 		"job-show-nothing":        {"job", "show"},
 		"job-show-bad-id":         {"job", "show", "nightly"},
-		"job-show-short-id":       {"job", "show", "3f9a"},
+		"job-show-short-id":       {"job", "show", "3f9"},
 		"job-show-unknown":        {"job", "show", id},
 		"job-show-unknown-short":  {"job", "show", "40a1b2c3"},
 		"job-cancel-unknown":      {"job", "cancel", id},

@@ -203,9 +203,12 @@ func (a *app) filtered(ctx context.Context, o orchestrator, b *bulk) ([]string, 
 	return jobs, nil
 }
 
+// listPage is how many jobs or workers are read at once.
+const listPage = 1000
+
 // page calls f with every job that a query selects, newest first.
 func page(ctx context.Context, o orchestrator, q pawl.JobQuery, f func(*pawl.JobView)) error {
-	q.Limit = shortWithin
+	q.Limit = listPage
 	for {
 		jobs, err := o.Jobs(ctx, q)
 		if err != nil {

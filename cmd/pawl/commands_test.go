@@ -222,19 +222,6 @@ func TestRepeatedFlags(t *testing.T) {
 	}
 }
 
-func TestShortIDs(t *testing.T) {
-	t.Parallel()
-	jobs := []pawl.JobView{
-		{ID: "j_019a3c7e5b7a7c1d8000000040a1b2c3"},
-		{ID: "j_019a3c7e5b7a7c1d80000000ffffffff"},
-	}
-	for digits, want := range map[string]int{"40a1b2c3": 1, "a1b2c3": 1, "019a3c7e": 2, "019a3c7e5b7a7c1d80000000f": 1, "123456": 0} {
-		if got := matching(jobs, digits); len(got) != want {
-			t.Errorf("%s: %v, want %d", digits, got, want)
-		}
-	}
-}
-
 func TestDifferences(t *testing.T) {
 	t.Parallel()
 	theirs, ours := []byte(`{"day":"2026-01-31","n":1,"old":true}`), []byte(`{"n":2,"day":"2026-01-31","new":"x"}`)

@@ -26,7 +26,7 @@ func newJobDiff(a *app) *cobra.Command {
 	form, all := formText, false
 	c := &cobra.Command{
 		Use: "diff JOB JOB", Short: "Compare two jobs", Long: diffLong,
-		Example: "  pawl job diff 3f9a01 77b0c2\n  pawl job diff 3f9a01 77b0c2 -o json",
+		Example: "  pawl job diff a1b2c3 last\n  pawl job diff a1b2c3 last -o json",
 		Args:    want(2, 2, "two JOBs"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneOf("output", form, formText, formJSON); err != nil {

@@ -55,7 +55,7 @@ func newJobHistory(a *app) *cobra.Command {
 	form, step, limit := formText, "", 0
 	c := &cobra.Command{
 		Use: "history JOB", Short: "Show every move of a job and its steps", Long: historyLong,
-		Example: "  pawl job history 3f9a01\n  pawl job history 3f9a01 --step load --limit 20\n  pawl job history 3f9a01 -o json",
+		Example: "  pawl job history last\n  pawl job history last --step load --limit 20\n  pawl job history last -o json",
 		Args:    want(1, 1, "a JOB"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneOf("output", form, formText, formJSON); err != nil {

@@ -16,7 +16,7 @@ func newJob(a *app) *cobra.Command {
 	c := group(&cobra.Command{
 		Use: "job", Short: "Look at one job, or change what becomes of it",
 		Long:    "Look at one job, or change what becomes of it. See \"pawl --help\" for how a JOB is named.",
-		Example: "  pawl job show 3f9a01\n  pawl job retry 3f9a01",
+		Example: "  pawl job show last\n  pawl job retry last",
 	})
 	c.AddCommand(newJobShow(a), newJobHistory(a), newJobLogs(a), newJobWhy(a), newJobDiff(a), newJobCancel(a))
 	c.AddCommand(newJobPause(a), newJobResume(a), newJobRetry(a), newJobSignal(a), newJobMove(a), newJobRedact(a))
@@ -38,7 +38,7 @@ func newJobShow(a *app) *cobra.Command {
 	form, past := formText, momentFlags{}
 	c := &cobra.Command{
 		Use: "show JOB", Short: "Show a job and its steps", Long: showLong,
-		Example: "  pawl job show 3f9a01\n  pawl job show j_019a3c7e5b7a7c1d8000000040a1b2c3 -o json\n  pawl job show 3f9a01 --at 10m",
+		Example: "  pawl job show last\n  pawl job show j_019a3c7e5b7a7c1d8000000040a1b2c3 -o json\n  pawl job show last --at 10m",
 		Args:    want(1, 1, "a JOB"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneOf("output", form, formText, formJSON); err != nil {

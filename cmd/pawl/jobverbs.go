@@ -24,7 +24,7 @@ func newJobPause(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Short:   "Let nothing more of a job begin",
 		Long:    "Pause a job: nothing of it begins until it is resumed. What runs goes on to its end, and so\ndo the deadlines of the job.",
-		Example: "  pawl job pause 3f9a01 --reason \"the disk is full\"\n  pawl job pause --all --workflow nightly",
+		Example: "  pawl job pause a1b2c3 --reason \"the disk is full\"\n  pawl job pause --all --workflow nightly",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.with(c.Context(), func(o orchestrator) error {
 				return a.apply(c.Context(), o, b, args, func(id pawl.ID) error {
@@ -50,7 +50,7 @@ func newJobResume(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Short:   "End the pause of a job",
 		Long:    "Resume a job that was paused. A job of \"pawl run\" whose process is gone is continued with\n\"pawl run FILE --resume\" instead.",
-		Example: "  pawl job resume 3f9a01\n  pawl job resume --all --yes",
+		Example: "  pawl job resume a1b2c3\n  pawl job resume --all --yes",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.with(c.Context(), func(o orchestrator) error {
 				return a.apply(c.Context(), o, b, args, func(id pawl.ID) error {
@@ -81,7 +81,7 @@ func newJobCancel(a *app) *cobra.Command {
 		Long: "Cancel a job: what has not started never will, and what runs is asked to stop and\n" +
 			"is left behind after 10 s. The command prints the job's state after a second at\n" +
 			"most. A job that has ended is a conflict (exit 5). The reason goes into the audit trail.",
-		Example: "  pawl job cancel 3f9a01 --reason \"wrong day\"\n  pawl job cancel --all --workflow nightly --yes",
+		Example: "  pawl job cancel a1b2c3 --reason \"wrong day\"\n  pawl job cancel --all --workflow nightly --yes",
 		RunE:    func(c *cobra.Command, args []string) error { return a.cancel(c.Context(), b, args, reason) },
 	}
 	b.bind(c, a)

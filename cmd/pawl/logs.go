@@ -20,7 +20,7 @@ func newJobLogs(a *app) *cobra.Command {
 	followed := false
 	c := &cobra.Command{
 		Use: "logs JOB [STEP]", Short: "Print what the steps of a job printed", Long: logsLong,
-		Example: "  pawl job logs 3f9a01\n  pawl job logs 3f9a01 load[3] --follow",
+		Example: "  pawl job logs last\n  pawl job logs last load[3] --follow",
 		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
 			step := ""

@@ -26,7 +26,7 @@ func newJobMove(a *app) *cobra.Command {
 	version, dryRun, reason, form := 0, false, "", formText
 	c := &cobra.Command{
 		Use: "move JOB --to VERSION", Short: "Let a job go on as another version of its workflow", Long: moveLong,
-		Example: "  pawl job move 3f9a01 --to 4 --dry-run\n  pawl job move 3f9a01 --to 4 --reason \"the report was wrong\"",
+		Example: "  pawl job move a1b2c3 --to 4 --dry-run\n  pawl job move a1b2c3 --to 4 --reason \"the report was wrong\"",
 		Args:    want(1, 1, "a JOB"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneOf("output", form, formText, formJSON); err != nil {

@@ -18,6 +18,7 @@ import (
 type orchestrator interface {
 	Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Submitted, error)
 	Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error)
+	RecentJobs(ctx context.Context, workspace string, limit int, f func(*pawl.Job) (more bool)) error
 	Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error)
 	History(ctx context.Context, id pawl.ID) ([]pawl.Transition, error)
 	Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.JobView, error)
@@ -125,60 +126,4 @@ func (a *app) withNew(ctx context.Context, f func(orchestrator) error) (err erro
 		}
 	}()
 	return f(l.engine)
-}
-
-// jobOf reads the JOB of a command line: an id, or enough of its first or last
-// digits.
-func (a *app) jobOf(ctx context.Context, o orchestrator, text string) (pawl.ID, error) {
-	digits := text
-	if len(text) > 1 && text[:2] == pawl.JobPrefix {
-		digits = text[2:]
-	}
-	if len(digits) == 32 {
-		return pawl.ParseID(pawl.JobPrefix, pawl.JobPrefix+digits)
-	}
-	if !isHex(digits) || len(digits) < minDigits || len(digits) > 32 {
-		return pawl.ID{}, usage("list the jobs with: pawl jobs", "job %q: want j_ and 32 digits, or its first or last %d digits or more", text, minDigits)
-	}
-	return a.pickJob(ctx, o, digits)
-}
-
-const (
-	minDigits   = 6    // of a short id
-	shortWithin = 1000 // jobs among which a short id is looked for
-)
-
-func (a *app) pickJob(ctx context.Context, o orchestrator, digits string) (pawl.ID, error) {
-	jobs, err := o.Jobs(ctx, pawl.JobQuery{Workspace: a.workspace, Limit: shortWithin})
-	if err != nil {
-		return pawl.ID{}, err
-	}
-	found := matching(jobs, digits)
-	switch len(found) {
-	case 0:
-		return pawl.ID{}, &pawl.Error{Kind: pawl.NotFound, Message: "there is no job " + digits + " among the newest of workspace " + a.workspace, Hint: "list the jobs with: pawl jobs"}
-	case 1:
-		return pawl.ParseID(pawl.JobPrefix, found[0])
-	}
-	return pawl.ID{}, usage("give more of its digits; the last ones tell jobs of one day apart", "job %s: %d jobs have these digits, such as %s and %s", digits, len(found), found[0], found[1])
-}
-
-func matching(jobs []pawl.JobView, digits string) []string {
-	var found []string
-	for i := range jobs {
-		id := jobs[i].ID[len(pawl.JobPrefix):]
-		if id[:len(digits)] == digits || id[len(id)-len(digits):] == digits {
-			found = append(found, jobs[i].ID)
-		}
-	}
-	return found
-}
-
-func isHex(s string) bool {
-	for _, c := range s {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
 }

@@ -34,7 +34,7 @@ func newJobRedact(a *app) *cobra.Command {
 	form, reason, request := formText, "", ""
 	c := &cobra.Command{
 		Use: "redact JOB [STEP]", Short: "Withhold the inputs, outputs, errors and logs of an ended job", Long: redactLong,
-		Example: "  pawl job redact 3f9a01 --reason \"a token in its inputs\"\n  pawl job redact 3f9a01 load --reason \"personal data\" -o json",
+		Example: "  pawl job redact a1b2c3 --reason \"a token in its inputs\"\n  pawl job redact a1b2c3 load --reason \"personal data\" -o json",
 		Args:    want(1, 2, "a JOB and one STEP at most"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneOf("output", form, formText, formJSON); err != nil {

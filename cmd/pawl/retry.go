@@ -50,7 +50,7 @@ func newJobRetry(a *app) *cobra.Command {
 	f := retryFlags{bulk: bulk{verb: "retry", done: "retried", statuses: []machine.State{lifecycle.JobFailed, lifecycle.JobCanceled}, spare: eldest}}
 	c := &cobra.Command{
 		Short: "Continue a job that failed, with a new one", Long: retryLong,
-		Example: "  pawl job retry 3f9a01 --reason \"the disk is there again\"\n  pawl job retry 3f9a01 --from load --set day=2026-02-01 --resolve extract=@files.json\n" +
+		Example: "  pawl job retry last --reason \"the disk is there again\"\n  pawl job retry last --from load --set day=2026-02-01 --resolve extract=@files.json\n" +
 			"  pawl job retry --all --workflow nightly --status failed",
 		RunE: func(c *cobra.Command, args []string) error { return a.retry(c.Context(), args, &f) },
 	}

@@ -38,8 +38,10 @@ PAWL_DATABASE:
 
 Without either it is $XDG_STATE_HOME/pawl/pawl.db, or ~/.local/state/pawl/pawl.db.
 
-A JOB is an id (j_ and 32 digits), or the first or last of its digits, 6 at
-least, if they tell it from the other jobs among the newest 1000 of the workspace.
+A JOB is an id (j_ and 32 digits), its last digits, 4 at least, or its first ones, 6 at
+least, if they tell it from the others; last is the newest job, but for child jobs, and
+last:WORKFLOW the newest of a workflow. All but a whole id are looked for among the newest
+10,000 jobs of the workspace. Jobs of one day have the same first digits.
 
 Exit codes: 0 ok, 1 failed (the job, the check), 2 usage or invalid input,
 3 not found, 4 not allowed, 5 conflict, 6 busy or unavailable, 124 the job timed
@@ -50,7 +52,7 @@ func newRoot(a *app) *cobra.Command {
 		Use:           "pawl",
 		Short:         "Durable workflows in one binary",
 		Long:          rootLong,
-		Example:       "  pawl run hello.yaml\n  pawl jobs\n  pawl job show 3f9a01",
+		Example:       "  pawl run hello.yaml\n  pawl jobs\n  pawl job show last",
 		Version:       about(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

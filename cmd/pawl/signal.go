@@ -16,7 +16,7 @@ func newJobSignal(a *app) *cobra.Command {
 	reason, data, requestID := "", "", ""
 	c := &cobra.Command{
 		Use: "signal JOB NAME", Short: "Tell a job of an event", Long: signalLong,
-		Example: "  pawl job signal 3f9a01 payment_received --data @payment.json",
+		Example: "  pawl job signal last payment_received --data @payment.json",
 		Args:    want(2, 2, "a JOB and the NAME of an event"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
 			raw, err := dataOf(c)

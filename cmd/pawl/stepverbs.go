@@ -19,7 +19,7 @@ foreach, test[linux,arm64] for one of a matrix. Shells want brackets in quotes.`
 func newStep(a *app) *cobra.Command {
 	c := group(&cobra.Command{
 		Use: "step", Short: "Retry, skip or resolve one step", Long: stepLong,
-		Example: "  pawl step retry 3f9a01 load\n  pawl step skip 3f9a01 \"load[3]\"",
+		Example: "  pawl step retry last load\n  pawl step skip last \"load[3]\"",
 	})
 	c.AddCommand(newStepRetry(a), newStepSkip(a), newStepResolve(a))
 	return c
@@ -72,7 +72,7 @@ func newStepRetry(a *app) *cobra.Command {
 		Use: "retry JOB STEP", Short: "Let the next attempt of a step begin now",
 		Long: "Let the next attempt of a step that waits for its backoff begin now. Its attempts count\n" +
 			"as before. A job that has ended is retried as a whole: see \"pawl job retry\".",
-		Example: "  pawl step retry 3f9a01 load --reason \"the disk is there again\"",
+		Example: "  pawl step retry last load --reason \"the disk is there again\"",
 		Args:    want(2, 2, "a JOB and a STEP"), ValidArgsFunction: a.completeSteps,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onStep(c.Context(), args, reason, "retried", func(ctx context.Context, o orchestrator, id pawl.ID, step string, ch pawl.Change) error {
@@ -90,7 +90,7 @@ func newStepSkip(a *app) *cobra.Command {
 		Use: "skip JOB STEP", Short: "End a step as skipped",
 		Long: "End a step that has not begun, or waits for its next attempt, as skipped. What depends on\n" +
 			"it is skipped too, as for a condition that is false.",
-		Example: "  pawl step skip 3f9a01 upload --reason \"nothing to upload today\"",
+		Example: "  pawl step skip last upload --reason \"nothing to upload today\"",
 		Args:    want(2, 2, "a JOB and a STEP"), ValidArgsFunction: a.completeSteps,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onStep(c.Context(), args, reason, "skipped", func(ctx context.Context, o orchestrator, id pawl.ID, step string, ch pawl.Change) error {
@@ -109,7 +109,7 @@ func newStepResolve(a *app) *cobra.Command {
 		Long: "End a step that has not begun, or waits for its next attempt, as resolved_manually, with\n" +
 			"the output that --data gives. What depends on it goes on. In a job with on_error: drain\n" +
 			"a step that has failed can be resolved as long as the job runs.",
-		Example: "  pawl step resolve 3f9a01 count --data 42\n  pawl step resolve 3f9a01 extract --data @files.json --reason \"done by hand\"",
+		Example: "  pawl step resolve last count --data 42\n  pawl step resolve last extract --data @files.json --reason \"done by hand\"",
 		Args:    want(2, 2, "a JOB and a STEP"), ValidArgsFunction: a.completeSteps,
 		RunE: func(c *cobra.Command, args []string) error {
 			output, err := dataOf(c)

@@ -22,7 +22,7 @@ func newJobWhy(a *app) *cobra.Command {
 	form := formText
 	c := &cobra.Command{
 		Use: "why JOB [STEP]", Short: "Say why a job does not go on", Long: whyLong,
-		Example: "  pawl job why 3f9a01\n  pawl job why 3f9a01 load[3]\n  pawl job why 3f9a01 -o json",
+		Example: "  pawl job why last\n  pawl job why last load[3]\n  pawl job why last -o json",
 		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneOf("output", form, formText, formJSON); err != nil {

@@ -21,14 +21,14 @@ func (a *app) workerOf(ctx context.Context, o orchestrator, text string) (pawl.I
 	if len(digits) == 32 && isHex(digits) {
 		return pawl.ParseID(pawl.WorkerPrefix, pawl.WorkerPrefix+digits)
 	}
-	all, err := o.Workers(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: lifecycle.Worker.States, Limit: shortWithin})
+	all, err := o.Workers(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: lifecycle.Worker.States, Limit: listPage})
 	if err != nil {
 		return pawl.ID{}, err
 	}
 	var found []string
 	for _, w := range all {
 		id := w.ID[len(pawl.WorkerPrefix):]
-		short := len(digits) >= minDigits && (strings.HasPrefix(id, digits) || strings.HasSuffix(id, digits))
+		short := len(digits) >= minFirst && (strings.HasPrefix(id, digits) || strings.HasSuffix(id, digits))
 		if short || w.Name == text && !lifecycle.Worker.Ended(w.Status) {
 			found = append(found, w.ID)
 		}
@@ -140,7 +140,7 @@ func newWorkerShow(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show WORKER", Short: "Show a worker",
 		Long:    "Show a worker: what it serves, how much it runs, and since when it is in its state.\nWORKER is an id (w_ and 32 digits), six or more of its first or last digits, or the name\nof one that lives.",
-		Example: "  pawl worker show rack1\n  pawl worker show 3f9a01 -o json",
+		Example: "  pawl worker show rack1\n  pawl worker show c0ffd1 -o json",
 		Args:    want(1, 1, "a WORKER"), ValidArgsFunction: a.completeWorkers,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneOf("output", form, formText, formJSON); err != nil {
@@ -190,7 +190,7 @@ func newWorkerHistory(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "history WORKER", Short: "Show every move of a worker",
 		Long:    "Show every move of a worker: when, from which state to which, by which event, who, and\nwhy. Times are in UTC.",
-		Example: "  pawl worker history rack1\n  pawl worker history 3f9a01 -o json",
+		Example: "  pawl worker history rack1\n  pawl worker history c0ffd1 -o json",
 		Args:    want(1, 1, "a WORKER"), ValidArgsFunction: a.completeWorkers,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := oneOf("output", form, formText, formJSON); err != nil {

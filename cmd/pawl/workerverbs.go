@@ -90,7 +90,7 @@ func (v *workerVerb) check(c *cobra.Command, args []string) error {
 // apply does it to each worker that is meant, and goes on after a refusal.
 func (v *workerVerb) apply(ctx context.Context, a *app, o orchestrator, args []string) error {
 	if v.all {
-		workers, err := o.Workers(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: v.from, Limit: shortWithin})
+		workers, err := o.Workers(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: v.from, Limit: listPage})
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+)
+
+const (
+	minFirst  = 6      // first digits that stand for an id
+	minLast   = 4      // last digits that do
+	refWithin = 10_000 // newest jobs among which a job is looked for
+	shownOf   = 5      // of several jobs that a reference may mean
+)
+
+// refLast is what the newest job is called. It is no id: these are hexadecimal.
+const refLast = "last"
+
+const jobRefs = "want j_ and 32 digits, its last 4 digits or more, its first 6 or more, last, or last:WORKFLOW"
+
+// jobOf reads the JOB of a command line.
+func (a *app) jobOf(ctx context.Context, o orchestrator, text string) (pawl.ID, error) {
+	if text == refLast {
+		return a.newestJob(ctx, o, "", func(j *pawl.Job) bool { return j.Parent == 0 })
+	}
+	if name, ok := strings.CutPrefix(text, refLast+":"); ok && name != "" {
+		return a.newestJob(ctx, o, " of workflow "+name, func(j *pawl.Job) bool { return j.Workflow == name })
+	}
+	digits := strings.TrimPrefix(text, pawl.JobPrefix)
+	if len(digits) == 32 {
+		return pawl.ParseID(pawl.JobPrefix, pawl.JobPrefix+digits)
+	}
+	if !isHex(digits) || len(digits) < minLast || len(digits) > 32 {
+		return pawl.ID{}, usage("list the jobs with: pawl jobs", "job %q: %s", text, jobRefs)
+	}
+	return a.pickJob(ctx, o, digits)
+}
+
+// newestJob returns the newest job that is meant; which says so in the error if there is none.
+func (a *app) newestJob(ctx context.Context, o orchestrator, which string, meant func(*pawl.Job) bool) (id pawl.ID, err error) {
+	found := false
+	err = o.RecentJobs(ctx, a.workspace, refWithin, func(j *pawl.Job) bool {
+		if found = meant(j); found {
+			id = j.ID
+		}
+		return !found
+	})
+	if err == nil && !found {
+		err = a.noJob(which)
+	}
+	return id, err
+}
+
+// pickJob returns the one job that has these digits.
+func (a *app) pickJob(ctx context.Context, o orchestrator, digits string) (pawl.ID, error) {
+	var found []*pawl.Job
+	err := o.RecentJobs(ctx, a.workspace, refWithin, func(j *pawl.Job) bool {
+		if hasDigits(j.ID.Public(""), digits) {
+			found = append(found, j)
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return pawl.ID{}, err
+	case len(found) == 0:
+		return pawl.ID{}, a.noJob(" " + digits)
+	case len(found) == 1:
+		return found[0].ID, nil
+	}
+	return pawl.ID{}, usage("give more of its digits; the last ones tell jobs of one day apart", "job %s: %d jobs have these digits: %s", digits, len(found), named(found))
+}
+
+func (a *app) noJob(which string) error {
+	return &pawl.Error{
+		Kind:    pawl.NotFound,
+		Message: fmt.Sprintf("there is no job%s among the newest %d of workspace %s", which, refWithin, a.workspace),
+		Hint:    "list the jobs with: pawl jobs" + a.given,
+	}
+}
+
+// hasDigits reports whether an id is meant by some of its digits.
+func hasDigits(id, digits string) bool {
+	return strings.HasSuffix(id, digits) || len(digits) >= minFirst && strings.HasPrefix(id, digits)
+}
+
+// named lists the newest of several jobs.
+func named(jobs []*pawl.Job) string {
+	var names []string
+	for _, j := range jobs[:min(len(jobs), shownOf)] {
+		names = append(names, j.ID.Public(pawl.JobPrefix)+" ("+j.Workflow+")")
+	}
+	text := strings.Join(names, ", ")
+	if more := len(jobs) - shownOf; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func isHex(s string) bool {
+	for _, c := range s {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

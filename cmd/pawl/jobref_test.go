@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// recent is an orchestrator that has these jobs, newest first.
+type recent struct {
+	orchestrator
+	jobs []*pawl.Job
+	seen int
+}
+
+func (r *recent) RecentJobs(_ context.Context, _ string, limit int, f func(*pawl.Job) bool) error {
+	for _, j := range r.jobs[:min(limit, len(r.jobs))] {
+		if r.seen++; !f(j) {
+			break
+		}
+	}
+	return nil
+}
+
+func job(t *testing.T, id, workflow string, parent int64) *pawl.Job {
+	t.Helper()
+	parsed, err := pawl.ParseID(pawl.JobPrefix, "j_"+id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pawl.Job{ID: parsed, Workflow: workflow, Parent: parent}
+}
+
+func TestJobReferences(t *testing.T) {
+	t.Parallel()
+	const child, newest, other, old = "019a3c7e5b7a7c1d8000000040a1b2c3", "019a3c7e5b7a7c1d80000000ffffffff", "019a3c7e5b7a7c1d80000000000fffff", "0188888888887c1d8000000040a1b2c4"
+	jobs := []*pawl.Job{job(t, child, "cleanup", 7), job(t, newest, "nightly", 0), job(t, other, "last", 0), job(t, old, "nightly", 0)}
+	for text, want := range map[string]string{
+		"last": newest, "last:cleanup": child, "last:nightly": newest, "last:last": other,
+		"j_" + old: old, old: old, "j_" + strings.Repeat("0", 12) + old[12:]: strings.Repeat("0", 12) + old[12:], // a whole id is not looked up
+		"b2c3": child, "40a1b2c4": old, "j_b2c4": old, "018888": old, "j_019a3c7e5b7a7c1d80000000f": newest,
+		"01888":  "there is no job 01888 among the newest 10000 of workspace default",
+		"ffff":   "job ffff: 2 jobs have these digits: j_" + newest + " (nightly), j_" + other + " (last)",
+		"019a3c": "job 019a3c: 3 jobs have these digits: ",
+		"last:x": "there is no job of workflow x among the newest 10000 of workspace default",
+		"last:":  `job "last:": want `, "2c3": `job "2c3": want `, "LAST": `job "LAST": want `, "lastly": `job "lastly": want `,
+	} {
+		id, err := (&app{workspace: "default"}).jobOf(t.Context(), &recent{jobs: jobs}, text)
+		got := id.Public("")
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A reference is looked for among so many jobs and no more, and the candidates of one that is
+// not clear fit on a screen.
+func TestJobReferencesAreBounded(t *testing.T) {
+	t.Parallel()
+	r := &recent{}
+	for i := range refWithin + 1 {
+		r.jobs = append(r.jobs, job(t, fmt.Sprintf("019a3c7e5b7a7c1d800000%06x0abc", i), "nightly", 0))
+	}
+	r.jobs[refWithin].ID[15] = 0xbd // the last digits of this one are its own, but it is too old
+	a := &app{workspace: "default"}
+	var e *pawl.Error
+	if _, err := a.jobOf(t.Context(), r, "0abd"); !errors.As(err, &e) || e.Kind != pawl.NotFound || r.seen != refWithin {
+		t.Errorf("%v after %d jobs", err, r.seen)
+	}
+	if _, err := a.jobOf(t.Context(), r, "0abc"); err == nil || !strings.HasSuffix(err.Error(), " and 9995 more") || len(err.Error()) > 400 {
+		t.Errorf("got %v", err)
+	}
+}
