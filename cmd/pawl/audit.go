@@ -143,7 +143,7 @@ func missingRecord(kind string, trail []audit.Entry, anchors []audit.Anchor) str
 	if len(trail) == 0 {
 		return "a trail has no record"
 	}
-	text := fmt.Sprintf("the trail of %d entries that begins at %s has no record", len(trail), stamp(time.UnixMicro(trail[0].At)))
+	text := fmt.Sprintf("the trail of %d entries that begins at %s has no record", len(trail), stamp(time.UnixMicro(trail[0].At), nil))
 	if kind == lifecycle.Step.Name {
 		kind = lifecycle.Job.Name
 	}

@@ -33,6 +33,55 @@ func length(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// stamp writes a time for a line of plain text: RFC 3339 in UTC with
-// milliseconds.
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+// in returns a time in a zone; nil is UTC.
+func in(t time.Time, zone *time.Location) time.Time {
+	if zone == nil {
+		zone = time.UTC
+	}
+	return t.In(zone)
+}
+
+// stamp writes a time for a line of plain text: RFC 3339 with milliseconds.
+func stamp(t time.Time, zone *time.Location) string {
+	return in(t, zone).Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// second writes a time for a table, or "" if there is none.
+func second(t pawl.Timestamp, zone *time.Location) string {
+	if t == 0 {
+		return ""
+	}
+	return in(t.Time(), zone).Format(secondLayout)
+}
+
+const secondLayout = "2006-01-02 15:04:05Z07:00"
+
+// moment is second for a time of Go's.
+func moment(t time.Time, zone *time.Location) string {
+	if t.IsZero() {
+		return ""
+	}
+	return second(pawl.Timestamp(t.UnixMicro()), zone)
+}
+
+// exactly writes a time as it is stored, or "" if there is none.
+func exactly(t pawl.Timestamp, zone *time.Location) string {
+	if t == 0 {
+		return ""
+	}
+	return in(t.Time(), zone).Format("2006-01-02T15:04:05.000000Z07:00")
+}
+
+// outZone is the zone of the times that stdout shows to people.
+func (a *app) outZone() *time.Location { return a.zone(a.width() > 0) }
+
+// talkZone is the zone of the times that stderr shows to people.
+func (a *app) talkZone() *time.Location { return a.zone(a.screen.terminal) }
+
+// zone is that of people at a terminal, unless they want UTC. What is not a terminal gets UTC.
+func (a *app) zone(terminal bool) *time.Location {
+	if !terminal || a.utc {
+		return nil
+	}
+	return a.local
+}

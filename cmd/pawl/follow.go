@@ -39,10 +39,10 @@ func (a *app) follower(s shape) follower {
 	case s.form == formQuiet:
 		return silent{}
 	case a.screen.terminal && !s.verbose:
-		return newDrawing(newLive(a.stderr, a.screen, frame{paint: a.colours(), given: a.given}), a.logs)
+		return newDrawing(newLive(a.stderr, a.screen, frame{paint: a.colours(), given: a.given, zone: a.talkZone()}), a.logs)
 	}
 	t := newTeller(a.stderr, time.Now)
-	t.given = a.given
+	t.given, t.zone = a.given, a.talkZone()
 	return t
 }
 

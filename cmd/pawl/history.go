@@ -13,10 +13,9 @@ import (
 )
 
 const historyLong = `Show every move of a job and of its steps in the order of time: when, of what,
-from which state to which, by which event, who, and why. Times are in UTC. TOOK is
-how long the state lasted that the move leaves. A line marked REFUSED is a fact that
-came too late, such as the result of a worker whose step had been taken away; it
-changed nothing.
+from which state to which, by which event, who, and why. TOOK is how long the state
+lasted that the move leaves. A line marked REFUSED is a fact that came too late, such
+as the result of a worker whose step had been taken away; it changed nothing.
 
 --step shows one step only: load with all its instances, load[3], or job for the job
 itself. --limit shows the last moves only. In JSON, "took" is a duration such as
@@ -76,7 +75,7 @@ func newJobHistory(a *app) *cobra.Command {
 				if form == formJSON {
 					return writeJSON(a.stdout, rows)
 				}
-				return showHistory(a.stdout, rows)
+				return showHistory(a.stdout, rows, a.outZone())
 			})
 		},
 	}
@@ -98,7 +97,7 @@ func noMoves(ctx context.Context, o orchestrator, id pawl.ID, step string) error
 	return pawl.Errorf(pawl.NotFound, "job %s has no step %s yet", id.Public(pawl.JobPrefix), step)
 }
 
-func showHistory(w io.Writer, rows []pawl.Transition) error {
+func showHistory(w io.Writer, rows []pawl.Transition, zone *time.Location) error {
 	table := [][]string{{"AT", "OF", "MOVE", "EVENT", "TOOK", "BY", "WHY"}}
 	for i := range rows {
 		r := &rows[i]
@@ -110,7 +109,7 @@ func showHistory(w io.Writer, rows []pawl.Transition) error {
 		if r.Took != nil {
 			lasted = length(time.Duration(*r.Took))
 		}
-		table = append(table, []string{stamp(r.At.Time()), of, move(r), string(r.Event), lasted, r.Actor, r.Reason})
+		table = append(table, []string{stamp(r.At.Time(), zone), of, move(r), string(r.Event), lasted, r.Actor, r.Reason})
 	}
 	return writeTable(w, table)
 }

@@ -52,7 +52,7 @@ func newJobShow(a *app) *cobra.Command {
 				if form == formJSON {
 					return writeJSON(a.stdout, v)
 				}
-				return showJob(a.stdout, v, frame{now: asOf(v, time.Now()), given: a.given})
+				return showJob(a.stdout, v, frame{now: asOf(v, time.Now()), given: a.given, zone: a.outZone()})
 			})
 		},
 	}
@@ -74,7 +74,7 @@ func listChildren(ids []string) string {
 // showJob writes a job for people.
 func showJob(w io.Writer, v *pawl.JobView, f frame) error {
 	if v.AsOf != 0 {
-		fmt.Fprintf(w, "as of %s\n\n", v.AsOf)
+		fmt.Fprintf(w, "as of %s\n\n", exactly(v.AsOf, f.zone))
 	}
 	for _, line := range drawTree(v, f) {
 		fmt.Fprintln(w, line)
@@ -88,9 +88,9 @@ func showJob(w io.Writer, v *pawl.JobView, f frame) error {
 		{"children", listChildren(v.ChildJobs)},
 		{"version", versionText(v.Version)},
 		{"definition", v.DefinitionHash},
-		{"created", v.CreatedAt.String()},
-		{"started", v.StartedAt.String()},
-		{"completed", v.CompletedAt.String()},
+		{"created", exactly(v.CreatedAt, f.zone)},
+		{"started", exactly(v.StartedAt, f.zone)},
+		{"completed", exactly(v.CompletedAt, f.zone)},
 		{"inputs", compact(string(v.Inputs), "{}")},
 		{"error", printable(message(v.Error))},
 	} {

@@ -116,7 +116,7 @@ func (a *app) jobs(ctx context.Context, q pawl.JobQuery, form string) error {
 			fmt.Fprintln(a.stderr, "no jobs in workspace "+a.workspace)
 			return nil
 		}
-		return writeTable(a.stdout, jobRows(jobs, time.Now()))
+		return writeTable(a.stdout, jobRows(jobs, time.Now(), a.outZone()))
 	})
 }
 
@@ -166,13 +166,13 @@ func mainWhy(r *pawl.Reason) string {
 	return r.Text
 }
 
-func jobRows(jobs []pawl.JobView, now time.Time) [][]string {
+func jobRows(jobs []pawl.JobView, now time.Time, zone *time.Location) [][]string {
 	rows := [][]string{{"ID", "WORKFLOW", "STATUS", "STEPS", "CREATED", "TOOK"}}
 	for i := range jobs {
 		j := &jobs[i]
 		rows = append(rows, []string{
 			j.ID, j.Workflow, string(j.Status), stepsOf(j.StepCounts),
-			j.CreatedAt.Time().Format("2006-01-02 15:04:05Z"), took(j.StartedAt, j.CompletedAt, now),
+			second(j.CreatedAt, zone), took(j.StartedAt, j.CompletedAt, now),
 		})
 	}
 	return rows

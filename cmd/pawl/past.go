@@ -12,7 +12,7 @@ import (
 // instantLayouts are how a time of today is written, in UTC.
 var instantLayouts = []string{"15:04:05", "15:04", "15:04:05Z", "15:04Z"}
 
-// parseInstant reads a time of the past: RFC 3339, a time of today in UTC, or a
+// parseInstant reads a time of the past: as Pawl shows it, a time of today in UTC, or a
 // duration, which is so long ago.
 func parseInstant(text string, now time.Time) (time.Time, error) {
 	at, ok := instant(strings.TrimSpace(text), now.UTC())
@@ -20,7 +20,7 @@ func parseInstant(text string, now time.Time) (time.Time, error) {
 	case !ok:
 		return at, usage("", "--at %q: want a time such as 2026-01-31T10:00:00Z, one of today in UTC such as 10:00:00, or a duration ago such as 10m", text)
 	case at.After(now):
-		return at, usage("", "--at %q: %s is in the future", text, stamp(at))
+		return at, usage("", "--at %q: %s is in the future", text, stamp(at, nil))
 	}
 	return at, nil
 }
@@ -29,8 +29,10 @@ func instant(text string, now time.Time) (time.Time, bool) {
 	if ago, err := time.ParseDuration(strings.TrimSuffix(text, " ago")); err == nil && ago >= 0 {
 		return now.Add(-ago), true
 	}
-	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return at, true
+	for _, layout := range []string{time.RFC3339Nano, secondLayout} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, true
+		}
 	}
 	for _, layout := range instantLayouts {
 		if at, err := time.Parse(layout, text); err == nil {
@@ -42,7 +44,7 @@ func instant(text string, now time.Time) (time.Time, bool) {
 }
 
 const showLong = `Show a job: its state, its steps, its output or why it failed. With -o json it is
-the job as "pawl run -o json" prints it. Times are in UTC.
+the job as "pawl run -o json" prints it.
 
 --at shows the job as it was at that time: 2026-01-31T10:00:00Z, 10:00:00 of today in
 UTC, or 10m for so long ago. --seq N shows it as it was after the Nth move in its own

@@ -19,6 +19,7 @@ func TestParseInstant(t *testing.T) {
 		"10:30":                     time.Date(2026, 1, 31, 10, 30, 0, 0, time.UTC),
 		"2026-01-30T10:00:00Z":      time.Date(2026, 1, 30, 10, 0, 0, 0, time.UTC),
 		"2026-01-30T10:00:00+02:00": time.Date(2026, 1, 30, 8, 0, 0, 0, time.UTC),
+		"2026-01-30 10:00:00+02:00": time.Date(2026, 1, 30, 8, 0, 0, 0, time.UTC),
 		"2026-01-30T10:00:00.5Z":    time.Date(2026, 1, 30, 10, 0, 0, 5e8, time.UTC),
 	} {
 		if got, err := parseInstant(text, now); err != nil || !got.Equal(want) {

@@ -24,8 +24,9 @@ type teller struct {
 	now   func() time.Time
 	seen  map[string]pawl.StepView // by key
 	job   machine.State
-	id    string   // of the job
-	given string   // the global flags that a command needs which is shown
+	id    string // of the job
+	given string // the global flags that a command needs which is shown
+	zone  *time.Location
 	lines []change // of one show
 }
 
@@ -69,7 +70,7 @@ func (t *teller) show(v *pawl.JobView) {
 	t.job = v.Status
 	slices.SortStableFunc(t.lines, func(a, b change) int { return a.at.Compare(b.at) })
 	for _, l := range t.lines {
-		fmt.Fprintln(t.w, stamp(l.at)+" "+l.text)
+		fmt.Fprintln(t.w, stamp(l.at, t.zone)+" "+l.text)
 	}
 	t.lines = t.lines[:0]
 }
@@ -94,12 +95,12 @@ func (t *teller) step(s *pawl.StepView, counted bool) {
 	case lifecycle.StepInProgress, lifecycle.StepEnqueued:
 	case lifecycle.StepPending:
 		if s.NotBefore != 0 {
-			t.line(end, s.Key, s.Status, fmt.Sprintf("attempt %d at %s: %s", s.Attempts+1, stamp(s.NotBefore.Time()), message(s.Error)))
+			t.line(end, s.Key, s.Status, fmt.Sprintf("attempt %d at %s: %s", s.Attempts+1, stamp(s.NotBefore.Time(), t.zone), message(s.Error)))
 		} else if s.Claims > 0 {
 			t.line(end, s.Key, s.Status, "")
 		}
 	case lifecycle.StepComplete:
-		t.line(end, s.Key, s.Status, joined(took(s.StartedAt, s.CompletedAt, time.Time{}), awaits(s)))
+		t.line(end, s.Key, s.Status, joined(took(s.StartedAt, s.CompletedAt, time.Time{}), awaits(s, t.zone)))
 	default:
 		t.line(end, s.Key, s.Status, message(s.Error))
 	}
@@ -110,7 +111,7 @@ func (t *teller) doing(s *pawl.StepView) string {
 	if s.Status != lifecycle.StepInProgress { // it came and went
 		return attempt(s)
 	}
-	text := joined(attempt(s), awaits(s))
+	text := joined(attempt(s), awaits(s, t.zone))
 	if command := answer(s, t.id, t.given); command != "" {
 		text += "; approve it with: " + command
 	}

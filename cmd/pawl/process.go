@@ -28,6 +28,7 @@ type process struct {
 	exit    func(code int)
 	screen  screen
 	columns func() int     // of the terminal that stdout is, or 0; nil: it is none
+	local   *time.Location // of whoever sits there; nil: UTC
 	signals chan os.Signal // 2: the second one must not be lost while the first is dealt with
 	hurry   atomic.Pointer[func()]
 }
@@ -41,8 +42,8 @@ type screen struct {
 func processOf(args []string) *process {
 	fd := int(os.Stderr.Fd())
 	return &process{
-		columns: stdoutColumns,
-		args:    args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, exit: os.Exit,
+		columns: stdoutColumns, local: time.Local,
+		args: args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, exit: os.Exit,
 		screen: screen{
 			terminal: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
 			size: func() (int, int) {

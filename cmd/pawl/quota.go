@@ -34,7 +34,7 @@ func newQuotaList(a *app) *cobra.Command {
 	form := formText
 	c := &cobra.Command{
 		Use: "list", Short: "List the quotas of the workspace",
-		Long:    "List the quotas of the workspace: how many slots there are, how many of them are taken\nat this moment, and who has set them when and why. Times are in UTC.",
+		Long:    "List the quotas of the workspace: how many slots there are, how many of them are taken\nat this moment, and who has set them when and why.",
 		Example: "  pawl quota list\n  pawl quota list -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -62,7 +62,7 @@ func (a *app) quotas(ctx context.Context, o orchestrator, form string) error {
 	}
 	rows := [][]string{{"NAME", "SLOTS", "USED", "SET", "BY", "WHY"}}
 	for _, q := range quotas {
-		rows = append(rows, []string{q.Name, strconv.Itoa(q.Slots), strconv.Itoa(q.Used), q.SetAt.Time().Format("2006-01-02 15:04:05Z"), q.Actor, q.Reason})
+		rows = append(rows, []string{q.Name, strconv.Itoa(q.Slots), strconv.Itoa(q.Used), second(q.SetAt, a.outZone()), q.Actor, q.Reason})
 	}
 	return writeTable(a.stdout, rows)
 }

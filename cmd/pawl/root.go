@@ -20,6 +20,7 @@ type app struct {
 	log       *slog.Logger
 	logs      *spout
 	given     string // the global flags that a hint has to repeat
+	utc       bool   // show times in UTC on a terminal, too
 
 	silence time.Duration // of the workers of this process; 0 is the default
 }
@@ -42,6 +43,9 @@ A JOB is an id (j_ and 32 digits), its last digits, 4 at least, or its first one
 least, if they tell it from the others; last is the newest job, but for child jobs, and
 last:WORKFLOW the newest of a workflow. All but a whole id are looked for among the newest
 10,000 jobs of the workspace. Jobs of one day have the same first digits.
+
+On a terminal times are local, with --utc in UTC; elsewhere, in JSON and in the sentences of
+"pawl job why" they are in UTC.
 
 Exit codes: 0 ok, 1 failed (the job, the check), 2 usage or invalid input,
 3 not found, 4 not allowed, 5 conflict, 6 busy or unavailable, 124 the job timed
@@ -71,6 +75,7 @@ func newRoot(a *app) *cobra.Command {
 	f.StringVar(&a.workspace, "workspace", "", `namespace of jobs and workers (env PAWL_WORKSPACE; default "default")`)
 	f.StringVar(&a.logLevel, "log-level", "warn", "what is logged to stderr: debug, info, warn or error")
 	f.StringVar(&a.logFormat, "log-format", "text", "how it is logged: text or json")
+	f.BoolVar(&a.utc, "utc", false, "show times in UTC on a terminal, too, where they are local")
 	root.AddCommand(commands(a)...)
 	root.SetHelpCommand(newHelp())
 	return root

@@ -52,7 +52,7 @@ func newScheduleList(a *app) *cobra.Command {
 	form := formText
 	c := &cobra.Command{
 		Use: "list", Short: "List the schedules of the workspace",
-		Long:    "List the schedules of the workspace by name, each with its next time and its last job.\nTimes are in UTC.",
+		Long:    "List the schedules of the workspace by name, each with its next time and its last job.",
 		Example: "  pawl schedule list\n  pawl schedule list -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -83,22 +83,14 @@ func (a *app) schedules(ctx context.Context, o orchestrator, form string) error 
 		v := &list[i]
 		next := ""
 		if len(v.Next) > 0 {
-			next = second(v.Next[0])
+			next = second(v.Next[0], a.outZone())
 		}
-		rows = append(rows, []string{v.Name, string(v.Status), v.Cron, v.TimeZone, v.Workflow, next, second(v.LastDue), lastJob(v)})
+		rows = append(rows, []string{v.Name, string(v.Status), v.Cron, v.TimeZone, v.Workflow, next, second(v.LastDue, a.outZone()), lastJob(v)})
 	}
 	if err := writeTable(a.stdout, rows); err != nil {
 		return err
 	}
 	return a.hintUnfollowed(ctx, o)
-}
-
-// second writes a time in UTC for a table, or "" if there is none.
-func second(t pawl.Timestamp) string {
-	if t == 0 {
-		return ""
-	}
-	return t.Time().Format("2006-01-02 15:04:05Z")
 }
 
 func lastJob(v *engine.ScheduleView) string {
@@ -171,7 +163,7 @@ func checkTimes(flag string, n, least int) error {
 func (a *app) showSchedule(v *engine.ScheduleView, moves []pawl.Transition) error {
 	waiting := ""
 	if v.Waiting != 0 {
-		waiting = "the job of " + second(v.Waiting) + ", until the last one has ended"
+		waiting = "the job of " + second(v.Waiting, a.outZone()) + ", until the last one has ended"
 	}
 	for _, fact := range [][2]string{
 		{"schedule", v.Name + " (" + v.ID + ")"},
@@ -184,7 +176,7 @@ func (a *app) showSchedule(v *engine.ScheduleView, moves []pawl.Transition) erro
 		{"overlap", v.Overlap},
 		{"priority", fmt.Sprint(v.Priority)},
 		{"waiting", waiting},
-		{"last due", second(v.LastDue)},
+		{"last due", second(v.LastDue, a.outZone())},
 		{"last job", lastJob(v)},
 	} {
 		if fact[1] != "" {
@@ -206,13 +198,20 @@ func (a *app) showMoves(history []pawl.Transition) error {
 	rows := [][]string{{"AT", "EVENT", "DUE", "BY", "JOB", "WHY"}}
 	for i := range history {
 		h := &history[i]
-		var about struct{ Due, Job string }
+		var about struct {
+			Due pawl.Timestamp
+			Job string
+		}
 		if len(h.Metadata) > 0 {
 			if err := json.Unmarshal(h.Metadata, &about); err != nil {
 				return err
 			}
 		}
-		rows = append(rows, []string{stamp(h.At.Time()), string(h.Event), about.Due, h.Actor, about.Job, h.Reason})
+		due := ""
+		if about.Due != 0 {
+			due = in(about.Due.Time(), a.outZone()).Format(time.RFC3339)
+		}
+		rows = append(rows, []string{stamp(h.At.Time(), a.outZone()), string(h.Event), due, h.Actor, about.Job, h.Reason})
 	}
 	return writeTable(a.stdout, rows)
 }

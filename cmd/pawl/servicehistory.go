@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,17 +21,17 @@ func newServiceHistory(a *app) *cobra.Command {
 		if form == formJSON {
 			return writeJSON(a.stdout, moves)
 		}
-		return writeTable(a.stdout, serviceMoves(moves))
+		return writeTable(a.stdout, serviceMoves(moves, a.outZone()))
 	}}
 	return v.bind(a, &cobra.Command{
 		Use: "history", Short: "Show every move of a service",
-		Long:    "Show every move of a service, over the restarts of its supervisor too: when, from which\nstate to which or what became of an action, by which event, who, and why. Times are in\nUTC. In JSON the states are those of the table \"service\" (pawl machine show service),\nand the service's own state is in \"metadata\".",
+		Long:    "Show every move of a service, over the restarts of its supervisor too: when, from which\nstate to which or what became of an action, by which event, who, and why. In JSON the\nstates are those of the table \"service\" (pawl machine show service), and the\nservice's own state is in \"metadata\".",
 		Example: "  pawl service history web\n  pawl service history web -o json",
 	}, "a list of moves")
 }
 
 // serviceMoves are the rows of a history, in the service's own states.
-func serviceMoves(moves []pawl.Transition) [][]string {
+func serviceMoves(moves []pawl.Transition, zone *time.Location) [][]string {
 	rows, was := [][]string{{"AT", "MOVE", "EVENT", "BY", "WHY"}}, ""
 	for i := range moves {
 		m := &moves[i]
@@ -39,7 +40,7 @@ func serviceMoves(moves []pawl.Transition) [][]string {
 			Action supervisor.ActionStatus `json:"action"`
 		}
 		_ = json.Unmarshal(m.Metadata, &more) // a move without is shown by the table's states
-		rows = append(rows, []string{stamp(m.At.Time()), serviceMove(m, was, more.State, &more.Action), string(m.Event), m.Actor, m.Reason})
+		rows = append(rows, []string{stamp(m.At.Time(), zone), serviceMove(m, was, more.State, &more.Action), string(m.Event), m.Actor, m.Reason})
 		was = more.State
 	}
 	return rows

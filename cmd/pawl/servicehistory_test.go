@@ -29,7 +29,7 @@ func TestServiceMoves(t *testing.T) {
 		{From: &up, To: up, Event: lifecycle.ServiceSettle, Metadata: json.RawMessage(`{"state":"waiting","action":{"kind":"cancelled","action_name":"start"}}`)},
 		{From: &up, To: up, Event: "shift", Metadata: json.RawMessage(`{"state":"backoff","action":{"failed":true,"action_name":"start"}}`)},
 		{From: &up, To: up, Event: "shift"},
-	})[1:] {
+	}, nil)[1:] {
 		got = append(got, row[1])
 	}
 	want := []string{"stopped", "stopped -> waiting", "start accepted", "start failed", "start cancelled", "waiting -> backoff", "trying_to_start (stays)"}

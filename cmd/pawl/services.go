@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/control"
 )
 
@@ -35,8 +34,8 @@ func newService(a *app) *cobra.Command {
 }
 
 const serviceListLong = `List the services of all supervisors and servers of this user that run, by host and id.
-SINCE is when it came into its state, in UTC; STARTS is how often its program was
-started since its supervisor was; NOTE says why it does not run, or what it says of
+SINCE is when it came into its state; STARTS is how often its program was started
+since its supervisor was; NOTE says why it does not run, or what it says of
 itself; on a terminal it is cut to the width, and "pawl service why" says it in full.
 That none runs is no error.`
 
@@ -74,7 +73,7 @@ func (a *app) services(ctx context.Context, host, form string) error {
 		}
 		err = writeJSON(a.stdout, list)
 	case len(all) > 0:
-		err = writeTable(a.stdout, fit(serviceRows(all), a.width()))
+		err = writeTable(a.stdout, fit(serviceRows(all, a.outZone()), a.width()))
 	case deaf == nil && len(hosts) == 0:
 		fmt.Fprintln(a.stderr, "no supervisor runs in "+control.Dir(a.getenv))
 		say(a.stderr, "hint", hintOf(a.nobody("")))
@@ -87,21 +86,13 @@ func (a *app) services(ctx context.Context, host, form string) error {
 	return deaf
 }
 
-func serviceRows(all []found) [][]string {
+func serviceRows(all []found, zone *time.Location) [][]string {
 	rows := [][]string{{"HOST", "SERVICE", "STATE", "SINCE", "PID", "STARTS", "NOTE"}}
 	for i := range all {
 		s := &all[i]
-		rows = append(rows, []string{s.host.Name(), s.ID, s.State, moment(s.Since), number(s.PID), strconv.Itoa(s.Starts), noteOf(&s.Service)})
+		rows = append(rows, []string{s.host.Name(), s.ID, s.State, moment(s.Since, zone), number(s.PID), strconv.Itoa(s.Starts), noteOf(&s.Service)})
 	}
 	return rows
-}
-
-// moment writes a time for a table, or "" if there is none.
-func moment(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return second(pawl.Timestamp(t.UnixMicro()))
 }
 
 func number(n int) string {

@@ -51,7 +51,7 @@ func newServiceShow(a *app) *cobra.Command {
 	v := &serviceCommand{show: a.showService}
 	return v.bind(a, &cobra.Command{
 		Use: "show", Short: "Show a service",
-		Long:    "Show a service: its state and why, who wanted it so, its process, its probes and where its\nlog is. Times are in UTC.",
+		Long:    "Show a service: its state and why, who wanted it so, its process, its probes and where its\nlog is.",
 		Example: "  pawl service show web\n  pawl service show shop/web -o json",
 	}, "the service")
 }
@@ -68,7 +68,7 @@ func (a *app) showService(_ context.Context, s *found, form string) error {
 		{"reason", s.Reason},
 		{"wanted", wantedBy(&s.Service)},
 		{"pid", number(s.PID)},
-		{"started", joined(moment(s.StartedAt), plural(int64(s.Starts), "time"))},
+		{"started", joined(moment(s.StartedAt, a.outZone()), plural(int64(s.Starts), "time"))},
 		{"last exit", s.Exit},
 		{"needs", strings.Join(s.Needs, ", ")},
 		{"says", s.Status},

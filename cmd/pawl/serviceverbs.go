@@ -165,7 +165,7 @@ func (v *serviceVerb) look(ctx context.Context, a *app, e *errand) (done bool, e
 	switch {
 	case !done && now.State != e.told && (!now.Since.Equal(e.Since) || onTheWay(&now)):
 		e.told = now.State
-		fmt.Fprintln(a.stderr, stateLine(now.Since, e.ID, now.State, progressOf(&now)))
+		fmt.Fprintln(a.stderr, stateLine(in(now.Since, a.talkZone()), e.ID, now.State, progressOf(&now)))
 		return false, nil
 	case !done:
 		return false, nil
@@ -198,12 +198,13 @@ func progressOf(s *control.Service) string {
 	return s.Reason
 }
 
-// stateLine says that something has come into a state, as a line of plain text.
+// stateLine says that something has come into a state, as a line of plain text with the
+// time in its own zone.
 func stateLine(at time.Time, id, state, more string) string {
 	if more != "" {
 		more = " (" + oneLine(more) + ")"
 	}
-	return stamp(at) + " " + id + " " + state + more
+	return stamp(at, at.Location()) + " " + id + " " + state + more
 }
 
 // States of a service that its phase does not tell.

@@ -149,7 +149,7 @@ func (s *supervision) config(state string, journal supervisor.Journal, verbose b
 	counted := c.Hooks.Transition
 	c.Hooks.Transition = func(id supervisor.Identity, t supervisor.Transition) {
 		counted(id, t)
-		fmt.Fprintln(a.logs, stateLine(t.At, id.ID, t.To, s.moveText(id.ID, &t)))
+		fmt.Fprintln(a.logs, stateLine(in(t.At, a.talkZone()), id.ID, t.To, s.moveText(id.ID, &t)))
 	}
 	if verbose {
 		c.Printed = func(id, _ string, line []byte) { fmt.Fprintf(a.logs, "%s | %s\n", id, a.shown(string(line))) }

@@ -20,6 +20,7 @@ type frame struct {
 	spin   int    // which of the spinner's pictures
 	given  string // the global flags that a command needs which is shown
 	job    string // its id
+	zone   *time.Location
 }
 
 // A branch is a step with the instances that are worth a line.
@@ -112,7 +113,7 @@ func (f frame) facts(s *pawl.StepView) []string {
 	switch s.Status {
 	case lifecycle.StepPending:
 		if s.NotBefore != 0 {
-			add("attempt %d at %s", s.Attempts+1, s.NotBefore.Time().Local().Format(time.TimeOnly))
+			add("attempt %d at %s", s.Attempts+1, in(s.NotBefore.Time(), f.zone).Format(time.TimeOnly))
 		}
 	case lifecycle.StepEnqueued:
 		add("queued")
@@ -121,7 +122,7 @@ func (f frame) facts(s *pawl.StepView) []string {
 			add("attempt %d", s.Attempts)
 		}
 		add("%s", took(s.StartedAt, s.CompletedAt, f.now))
-		if text := awaits(s); text != "" {
+		if text := awaits(s, f.zone); text != "" {
 			add("%s", text)
 		}
 	default:

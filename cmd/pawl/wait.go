@@ -2,6 +2,7 @@ package main
 
 import (
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -10,7 +11,7 @@ import (
 
 // awaits says what a step waits for that is not a worker, or who ended that wait,
 // and how; else nothing.
-func awaits(s *pawl.StepView) string {
+func awaits(s *pawl.StepView, zone *time.Location) string {
 	w := s.Wait
 	if w == nil {
 		return ""
@@ -37,7 +38,7 @@ func awaits(s *pawl.StepView) string {
 		text = "sleeps"
 	}
 	if w.Until != 0 {
-		text += ", until " + w.Until.Time().Format("2006-01-02T15:04:05Z")
+		text += ", until " + in(w.Until.Time(), zone).Format(time.RFC3339)
 	}
 	return oneLine(text)
 }

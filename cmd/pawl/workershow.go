@@ -80,7 +80,7 @@ func newWorkerList(a *app) *cobra.Command {
 	form, all, limit := formText, false, 50
 	c := &cobra.Command{
 		Use: "list", Short: "List the workers of the workspace",
-		Long:    "List the workers of the workspace that live, newest first, or with --all those too that\nhave ended. RUNS is how many steps run there, of so many at once; SINCE is when it came\ninto its state. Times are in UTC.",
+		Long:    "List the workers of the workspace that live, newest first, or with --all those too that\nhave ended. RUNS is how many steps run there, of so many at once; SINCE is when it came\ninto its state.",
 		Example: "  pawl worker list\n  pawl worker list --all --limit 10 -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -118,7 +118,7 @@ func (a *app) workers(ctx context.Context, o orchestrator, q pawl.WorkerQuery, f
 	rows := [][]string{{"ID", "NAME", "STATUS", "RUNS", "QUEUES", "SINCE", "REGISTERED"}}
 	for i := range workers {
 		w := &workers[i]
-		rows = append(rows, []string{w.ID, w.Name, string(w.Status), runs(w), strings.Join(queuesOf(w), ","), second(w.UpdatedAt), second(w.CreatedAt)})
+		rows = append(rows, []string{w.ID, w.Name, string(w.Status), runs(w), strings.Join(queuesOf(w), ","), second(w.UpdatedAt, a.outZone()), second(w.CreatedAt, a.outZone())})
 	}
 	return writeTable(a.stdout, rows)
 }
@@ -176,7 +176,7 @@ func (a *app) showWorker(v *pawl.WorkerView) error {
 		{"reason", last.Reason},
 		{"runs", runs(v)},
 		{"serves", strings.Join(v.Handlers, ", ")},
-		{"registered", v.CreatedAt.String()},
+		{"registered", exactly(v.CreatedAt, a.outZone())},
 	} {
 		if fact[1] != "" {
 			fmt.Fprintf(a.stdout, "%-12s %s\n", fact[0], printable(fact[1]))
@@ -189,7 +189,7 @@ func newWorkerHistory(a *app) *cobra.Command {
 	form := formText
 	c := &cobra.Command{
 		Use: "history WORKER", Short: "Show every move of a worker",
-		Long:    "Show every move of a worker: when, from which state to which, by which event, who, and\nwhy. Times are in UTC.",
+		Long:    "Show every move of a worker: when, from which state to which, by which event, who, and\nwhy.",
 		Example: "  pawl worker history rack1\n  pawl worker history c0ffd1 -o json",
 		Args:    want(1, 1, "a WORKER"), ValidArgsFunction: a.completeWorkers,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -207,7 +207,7 @@ func newWorkerHistory(a *app) *cobra.Command {
 				rows := [][]string{{"AT", "MOVE", "EVENT", "BY", "WHY"}}
 				for i := range moves {
 					m := &moves[i]
-					rows = append(rows, []string{stamp(m.At.Time()), move(m), string(m.Event), m.Actor, m.Reason})
+					rows = append(rows, []string{stamp(m.At.Time(), a.outZone()), move(m), string(m.Event), m.Actor, m.Reason})
 				}
 				return writeTable(a.stdout, rows)
 			})

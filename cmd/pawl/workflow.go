@@ -60,7 +60,7 @@ func (a *app) listVersions(ctx context.Context, o orchestrator, versions []*pawl
 			return err
 		}
 		list = append(list, r)
-		rows = append(rows, []string{r.Name, fmt.Sprint(r.Version), shortHash(r.Hash), r.At.Time().Format("2006-01-02 15:04:05Z"), r.Actor, r.Reason})
+		rows = append(rows, []string{r.Name, fmt.Sprint(r.Version), shortHash(r.Hash), second(r.At, a.outZone()), r.Actor, r.Reason})
 	}
 	if form == formJSON {
 		return writeJSON(a.stdout, list)
@@ -252,7 +252,7 @@ func (a *app) showVersion(v *pawl.Version, def *workflow.Definition) error {
 		{"workspace", v.Workspace},
 		{"definition", def.HashString()},
 		{"folder", v.Dir},
-		{"registered", pawl.Timestamp(v.At).String()},
+		{"registered", exactly(pawl.Timestamp(v.At), a.outZone())},
 		{"by", v.Actor},
 		{"reason", v.Reason},
 	} {
