@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
@@ -148,14 +150,33 @@ func (e *Engine) SkipStep(ctx context.Context, id pawl.ID, step string, c pawl.C
 	return e.operateStep(ctx, id, step, c, verb{"skip", nil}, func(d *workflow.Decision, s *pawl.Step) error { return d.Skip(s, noteOf(c)) })
 }
 
+// weighing bounds how long a verb waits for an engine to decide what follows from a failure.
+const weighing = 2 * time.Second
+
 // ResolveStep ends a step as resolved_manually with the given output (JSON); what
-// depends on it goes on.
+// depends on it goes on. In the moment after a failure it waits, for 2 s at most, until an
+// engine has decided what follows, and returns a workflow.ErrUnweighed if none has.
 func (e *Engine) ResolveStep(ctx context.Context, id pawl.ID, step string, output json.RawMessage, c pawl.Change) error {
 	output, err := checkData("output", output)
 	if err != nil {
 		return err
 	}
-	return e.operateStep(ctx, id, step, c, verb{"resolve", output}, func(d *workflow.Decision, s *pawl.Step) error { return d.Resolve(s, output, noteOf(c)) })
+	return e.onceWeighed(ctx, id, func() error {
+		return e.operateStep(ctx, id, step, c, verb{"resolve", output}, func(d *workflow.Decision, s *pawl.Step) error { return d.Resolve(s, output, noteOf(c)) })
+	})
+}
+
+// onceWeighed does something to a job, again when the job has changed as long as the error is
+// workflow.ErrUnweighed.
+func (e *Engine) onceWeighed(ctx context.Context, id pawl.ID, do func() error) error {
+	wait, cancel := context.WithTimeout(ctx, weighing)
+	defer cancel()
+	var done error
+	_ = e.Watch(wait, id, func() (bool, error) { // it ends with wait, or with what done says
+		done = do()
+		return errors.Is(done, workflow.ErrUnweighed), nil
+	})
+	return done
 }
 
 // Approve answers the approval that a step waits for. The form is as the step

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"encoding/json"
+	"errors"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -10,6 +11,10 @@ import (
 
 // What operators do to a job and its steps (T13). Whether it is legal is for the
 // tables to say; these add what a table cannot know.
+
+// ErrUnweighed is returned for a step that has failed, as long as no engine has decided what
+// follows from that, which takes one a moment.
+var ErrUnweighed = errors.New("what follows is not decided yet")
 
 // Pause lets nothing be enqueued from now on (J2). What runs goes on.
 func (d *Decision) Pause(note Note) error {
@@ -161,7 +166,7 @@ func (d *Decision) resolveFailed(s *pawl.Step, output json.RawMessage, note Note
 		return &pawl.Error{Kind: pawl.Conflict, Message: "step " + d.Definition.Key(s.Ord) + " is an instance that has failed", Hint: "resolve the whole step once it has failed: " + parent}
 	}
 	if s.Mark == pawl.Attention {
-		return &pawl.Error{Kind: pawl.Conflict, Message: "step " + d.Definition.Key(s.Ord) + " has failed at this moment", Hint: "try again"}
+		return &pawl.Error{Kind: pawl.Conflict, Message: "step " + d.Definition.Key(s.Ord) + " has failed at this moment", Hint: "try again", Err: ErrUnweighed}
 	}
 	s.Output, s.CompletedAt = output, d.Now
 	if err := d.Board.Move(s, lifecycle.StepResolve, note); err != nil {

@@ -27,6 +27,21 @@ A job is SUBMITTED for no time that anybody sees: submission and validation are
 one commit. The verbs cancel, pause, resume, retry, signal and redact are those of
 ` + "`pawl job`" + `; "retry --from" names a step. Those of steps are retry, skip and resolve of
 ` + "`pawl step`" + `, and ` + "`pawl approve`" + ` and ` + "`pawl reject`" + `.
+
+A script has to expect this of a verb that comes in between:
+
+- What is refused ends with exit code 5 and has changed nothing.
+- Resolve, in the moment after a step has failed for good: an engine has still to decide
+  what follows. The verb waits for that, 2 s at most. If no engine runs, or none comes to
+  it, the refusal is "has failed at this moment", and the script tries again later.
+- A deadline that has passed takes effect when an engine gets to it: mostly at once, after a
+  restart or with none running when one is there. Until then the state is the one before,
+  and so are the verbs that work: retry still begins the next attempt of a step whose
+  backoff has just ended, which changes nothing but the name of the move; a step of a
+  job whose timeout has passed may be retried, skipped or resolved, and is then canceled
+  with its job if it has not ended. So exit code 0 of a verb says that it was done, not
+  how the job ends: ask "pawl job show". Only an approval that has expired is refused
+  at once, by the clock.
 `
 
 // TestVerbsInEveryState drives jobs and steps into each state, applies each verb
