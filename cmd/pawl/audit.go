@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -187,9 +186,9 @@ func faultOf(f *audit.Fault) *fault { return &fault{f.Entity, f.Sequence, f.Code
 func (a *app) verifyFile(path string) (verdict, error) {
 	lines := a.stdin
 	if path != "-" {
-		f, err := os.Open(path)
+		f, err := openFile(path)
 		if err != nil {
-			return verdict{}, fileError(path, err)
+			return verdict{}, err
 		}
 		defer f.Close()
 		lines = f

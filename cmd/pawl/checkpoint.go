@@ -169,9 +169,9 @@ type checkpointFile struct {
 }
 
 func openCheckpoint(path string) (*checkpointFile, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
-		return nil, fileError(path, err)
+		return nil, err
 	}
 	r, err := store.ReadCheckpoint(bufio.NewReader(f))
 	if err != nil {

@@ -56,9 +56,9 @@ func openChild(from, path string) (string, []byte, error) {
 // readFile reads a file of at most limit bytes. One byte more is read, so that
 // whoever has the same limit refuses it.
 func readFile(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
-		return nil, fileError(path, err)
+		return nil, err
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
@@ -66,6 +66,40 @@ func readFile(path string, limit int64) ([]byte, error) {
 		return nil, fileError(path, err)
 	}
 	return b, nil
+}
+
+// openFile opens a file to be read. What is no regular file is refused before it is opened,
+// as a pipe without a writer could be waited for forever; but for what the caller has open
+// already, as <(...) and /dev/stdin are.
+func openFile(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !isOpen(path) {
+		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it is %s, and not a regular file", shell(path), sort(info.Mode()))
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fileError(path, err)
+	}
+	return f, nil
+}
+
+// isOpen reports whether a path names a file that this process was started with.
+func isOpen(path string) bool {
+	return path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/")
+}
+
+// sort says what sort of file it is that is no regular one.
+func sort(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "something else"
 }
 
 func fileError(path string, err error) error {
