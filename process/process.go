@@ -32,6 +32,10 @@ type Spec struct {
 	// bears it is killed: it has to be the program's alone. Empty: nobody is looked for.
 	Mark string
 
+	// Stdin is the program's own from its start, and not closed here; nil: /dev/null. A terminal
+	// stops a program that reads it, which is in a group of its own.
+	Stdin *os.File
+
 	Stdout, Stderr io.Writer     // what is printed goes there, from one goroutine each; they never fail for long; nil: it is discarded
 	Drain          time.Duration // how long output that somebody holds open is read after the end; default 1s
 }
@@ -102,6 +106,9 @@ func (p *Process) prepare() error {
 	}
 	if s.Mark != "" {
 		p.cmd.Env = append(slices.Clip(p.cmd.Env), s.Mark)
+	}
+	if s.Stdin != nil { // a nil file would be no nil reader
+		p.cmd.Stdin = s.Stdin
 	}
 	credential, err := credentialOf(s.User, s.Group)
 	p.cmd.SysProcAttr.Credential = credential

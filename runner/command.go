@@ -24,6 +24,11 @@ type CommandConfig struct {
 	// Environ answers this process's environment; default os.Environ.
 	Environ func() []string
 
+	// Stdin is what commands read, each from where the one before it stopped; nil is
+	// /dev/null. It is for a worker that runs one command: nothing of it is stored, so that
+	// a retry gets none of what was read.
+	Stdin *os.File
+
 	// TempDir is where the folder of an attempt is made; default os.TempDir. What
 	// killed processes left there is removed before the first attempt.
 	TempDir string
@@ -78,6 +83,7 @@ func (c CommandConfig) build(t *Task, f *folder) (s process.Spec, failure *pawl.
 	if s.Path, failure = findProgram(argv[0], s.Dir, env["PATH"]); failure != nil {
 		return s, failure
 	}
+	s.Stdin = c.Stdin
 	s.Args, s.Env = argv, process.EnvironmentList(env)
 	return s, nil
 }

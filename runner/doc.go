@@ -10,7 +10,7 @@
 // A command is run without a shell, a script by sh -e from a file, in which no
 // expression was ever pasted. Either gets
 //
-//   - a process group of its own, and standard input from /dev/null;
+//   - a process group of its own, and standard input from /dev/null, or CommandConfig.Stdin;
 //   - of this process's environment only PATH, HOME, USER, LOGNAME, SHELL, LANG,
 //     LC_*, TZ and TMPDIR (and what CommandConfig.Pass names), then the step's
 //     env, then PAWL_JOB_ID, PAWL_STEP_ID, PAWL_ATTEMPT, PAWL_CLAIM (the

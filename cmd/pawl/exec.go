@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -23,9 +24,12 @@ import (
 const execLong = `Run one command as a durable job: with a timeout, retries and an audit trail.
 
 What the command prints goes to stdout and stderr as it comes, and is kept:
-"pawl job logs" shows it. The command is run without a shell, with nothing on its
-standard input, and with the environment of pawl itself, which is not stored; what
---env adds is.
+"pawl job logs" shows it. The command is run without a shell, and with the environment
+of pawl itself, which is not stored; what --env adds is.
+
+The command reads the standard input of pawl: a pipe or a file, which is not stored, so
+that a retry gets only what the attempts before have not read. It does not read a
+terminal: there its standard input is empty.
 
 The exit code is that of the command, or 128 and the number of the signal that ended
 it; 1 if it could not be run, 124 if --timeout passed, 130 if pawl was interrupted
@@ -77,8 +81,17 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) (err error)
 	if err != nil {
 		return err
 	}
-	s := &session{app: a, ledger: l, id: done.ID, capacity: 1, tee: a.pass, command: runner.CommandConfig{Pass: []string{"*"}}}
+	s := &session{app: a, ledger: l, id: done.ID, capacity: 1, tee: a.pass, command: runner.CommandConfig{Pass: []string{"*"}, Stdin: a.input()}}
 	return a.settled(ctx, s)
+}
+
+// input is what the command reads, or nil. It is not a terminal, which would stop the command,
+// as that is not in its foreground.
+func (a *app) input() *os.File {
+	if f, ok := a.stdin.(*os.File); ok && !term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
 }
 
 // maxRetries is one less than the attempts that a step may have.
