@@ -15,7 +15,7 @@ type Submission struct {
 	Definition  []byte          // canonical JSON of the workflow
 	Inputs      json.RawMessage // object: checked against the definition, whose defaults are added; empty: none
 	Description string
-	Dir         string // the folder that commands start in; absolute
+	Dir         string // the folder that commands start in, absolute; empty: one of the job, which the worker makes
 	Actor       string // who asks, for the audit trail
 	RequestID   string // idempotency key; empty: none (J8)
 	Private     bool   // only the process that submits it runs it

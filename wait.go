@@ -62,7 +62,7 @@ type Version struct {
 	Name       string
 	Version    int // from 1
 	Definition int64
-	Dir        string // the folder of the file that it was registered from; its commands start there
+	Dir        string // the folder of the file that it was registered from
 	At         int64
 	Actor      string
 	Reason     string

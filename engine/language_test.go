@@ -79,7 +79,7 @@ inputs: {x: {default: "$(id); ` + "`id`" + ` \"quoted\" *"}}
 steps: [{id: a, command: [printf, "%s|", "${{ inputs.x }}", "two words"]}]
 output: ${{ steps.a.output }}`,
 		output: "\"$(id); `id` \\\"quoted\\\" *|two words|\""},
-	{says: "the working directory is the workflow file's folder unless dir says otherwise", file: `
+	{says: "the working directory is that of the job unless dir says otherwise", file: `
 steps: [{id: a, run: pwd}, {id: b, run: pwd, dir: sub}, {id: c, dir: "${{ steps.b.output }}", needs: [b], command: [pwd]}]
 output: "${{ [steps.a.output, steps.b.output, steps.c.output] }}"`,
 		output: `["FOLDER","FOLDER/sub","FOLDER/sub"]`},
@@ -224,7 +224,7 @@ steps:
   - {id: first, workflow: cleanup@1}
   - {id: beside, workflow: sub/cleanup.yaml, inputs: {day: "${{ 'tues' + 'day' }}"}}
 output: "${{ [steps.newest.output, steps.first.output, steps.beside.output] }}"`,
-		output: `["2 monday","1","file tuesday in FOLDER/sub"]`},
+		output: `["2 monday","1","file tuesday in FOLDER"]`},
 	{says: "a child that is not registered, or of inputs that do not fit, is a permanent error", file: `
 on_error: drain
 steps:

@@ -12,7 +12,7 @@ import (
 
 // RegisterWorkflow makes the definition the next version of the workflow of its name.
 // One that is the newest version already stays that, and made is false. dir is
-// where commands of its jobs start.
+// the folder of its file: commands start there in a child of a private job.
 func (e *Engine) RegisterWorkflow(ctx context.Context, workspace string, canonical []byte, dir string, c pawl.Change) (v *pawl.Version, made bool, err error) {
 	if err := checkChange(c); err != nil {
 		return nil, false, err

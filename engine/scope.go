@@ -107,7 +107,7 @@ type Brief struct {
 	StepID   string
 	Key      string // load[3]
 	Workflow string
-	Dir      string // the folder of the workflow file
+	Dir      string // where commands start; empty: in a folder of the job that the worker makes
 	Node     *workflow.Node
 }
 
@@ -229,7 +229,7 @@ func dirOf(metadata json.RawMessage) string {
 	var m struct {
 		Dir string `json:"dir"`
 	}
-	if json.Unmarshal(metadata, &m) != nil {
+	if json.Unmarshal(metadata, &m) != nil || m.Dir == "" {
 		return ""
 	}
 	return filepath.Clean(strings.TrimSpace(m.Dir))

@@ -211,7 +211,7 @@ func (s *submit) private() int64 {
 
 // folders is what the metadata of a job says of where it came from.
 type folders struct {
-	Dir   string   `json:"dir,omitempty"`   // where its commands start
+	Dir   string   `json:"dir,omitempty"`   // where its commands start; empty: in a folder of its own
 	Rerun []string `json:"rerun,omitempty"` // of a job that continues another: what is not reused, with all that depends on it
 }
 

@@ -47,8 +47,8 @@ func (m *mold) birth(s *pawl.Schedule, due int64) (*birth, error) {
 	}
 	return &birth{
 		id: m.e.NewID(), def: m.def, workspace: s.Workspace, version: m.v.Version, inputs: inputs, priority: s.Priority, schedule: s.Key(), key: key,
-		description: fmt.Sprintf("schedule %s, due %s", s.Name, rfc3339(due)), metadata: metadataOf(m.v.Dir),
-		note: workflow.Note{Actor: "schedule " + s.Name},
+		description: fmt.Sprintf("schedule %s, due %s", s.Name, rfc3339(due)),
+		note:        workflow.Note{Actor: "schedule " + s.Name},
 	}, nil
 }
 

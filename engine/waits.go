@@ -51,7 +51,7 @@ func (p *preparation) born(b *workflow.Born, from *workflow.Child) (*pawl.Failur
 			return nil, err
 		}
 	}
-	f.Dir, f.Rerun = filepath.Join(f.Dir, filepath.Dir(from.File)), nil
+	f.Dir, f.Rerun = p.childDir(f.Dir, from.File), nil
 	if b.Definition == nil {
 		if err := p.registered(b, &f); err != nil {
 			return fault(refuse, err)
@@ -65,6 +65,19 @@ func (p *preparation) born(b *workflow.Born, from *workflow.Child) (*pawl.Failur
 	return p.circle(b)
 }
 
+// childDir returns where the commands of a child start: of a private job in the folder of
+// the child's file, of a submitted one where those of the parent start, if that was said.
+func (p *preparation) childDir(dir, file string) string {
+	switch folder := filepath.Dir(file); {
+	case p.job.Private == 0:
+		return dir
+	case filepath.IsAbs(folder):
+		return folder
+	default:
+		return filepath.Join(dir, folder)
+	}
+}
+
 // registered looks the definition of a child up, and binds its inputs.
 func (p *preparation) registered(b *workflow.Born, f *folders) error {
 	v, def, err := p.e.Lookup(p.ctx, pawl.WorkflowName{Workspace: p.job.Workspace, Name: b.Name}, b.Version)
@@ -72,7 +85,7 @@ func (p *preparation) registered(b *workflow.Born, f *folders) error {
 		return err
 	}
 	b.Definition, b.Version = def, v.Version
-	if v.Dir != "" {
+	if p.job.Private != 0 && v.Dir != "" {
 		f.Dir = v.Dir
 	}
 	b.Inputs, err = def.BindInputs(b.Given)

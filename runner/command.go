@@ -76,11 +76,11 @@ func (c CommandConfig) build(t *Task, f *folder) (s process.Spec, failure *pawl.
 	if failure := checkWork(argv, t.Work.Env); failure != nil {
 		return s, failure
 	}
-	if s.Dir, failure = workingDir(t.BaseDir, t.Work.Dir); failure != nil {
+	if s.Dir, failure = workingDir(t); failure != nil {
 		return s, failure
 	}
 	env := environment(c.Environ(), c.Pass, t, f)
-	if s.Path, failure = findProgram(argv[0], s.Dir, env["PATH"]); failure != nil {
+	if s.Path, failure = findProgram(t, argv[0], s.Dir, env["PATH"]); failure != nil {
 		return s, failure
 	}
 	s.Stdin = c.Stdin

@@ -44,6 +44,15 @@ type WorkerConfig struct {
 	// asked with each beat. While there is, the worker pauses itself (J9). nil: never.
 	Scarce func() string
 
+	// WorkDir is the folder in which each job gets a folder for its commands, unless it
+	// says where they start. It is made at the first step that runs here, shared with
+	// the workers that have the same WorkDir, and removed when the job has ended. It is
+	// of one database only. Default: such commands start in the current folder.
+	WorkDir string
+
+	// KeepWorkDirs has this worker remove none of these folders.
+	KeepWorkDirs bool
+
 	// Isolation is what becomes of everything that runs here when no beat is answered:
 	// workflow.IsolationRun, the default, goes on, but for steps whose definition says
 	// stop; workflow.IsolationStop ends all of it so early that it is over before the
@@ -99,8 +108,9 @@ type Worker struct {
 	results chan engine.Report
 	paused  bool           // by itself; the heartbeat's alone
 	news    chan news      // 1: what the last beat has told
-	beats   sync.WaitGroup // the heartbeat's goroutine
+	beats   sync.WaitGroup // the goroutines of the heartbeat and of the folders
 	look    chan struct{}  // 1: the loop is to look what there is to do
+	folders *folders       // of jobs; nil: there are none
 
 	turn    sync.Mutex // of whoever visits the engine: held for as long; guards what follows
 	outbox  []engine.Report
@@ -142,13 +152,18 @@ func Start(ctx context.Context, c WorkerConfig) (*Worker, error) {
 		results: make(chan engine.Report, c.Capacity), // one for each slot: a handler that ends never waits
 		news:    make(chan news, 1), look: make(chan struct{}, 1), hungry: true,
 		running: make(map[claimKey]occupant)}
+	if err := w.openFolders(); err != nil {
+		return nil, err
+	}
 	w.lease.fuse = time.AfterFunc(never, w.cutOff)
 	w.life, w.end = context.WithCancel(context.Background())
 	if err := w.register(ctx, nil); err != nil {
 		w.end()
+		w.folders.close()
 		return nil, err
 	}
 	w.beats.Go(w.beat)
+	w.beats.Go(func() { w.folders.tidy(w.life) })
 	go w.loop()
 	return w, nil
 }
@@ -600,6 +615,12 @@ func (w *Worker) attempt(ctx context.Context, c *claim, r *engine.Report) {
 		*r = reportOf(ctx, Result{Failure: stopped(ctx)})
 		return
 	}
+	leave, failure := w.folders.enter(t, brief)
+	if failure != nil {
+		*r = reportOf(ctx, Result{Failure: failure})
+		return
+	}
+	defer leave()
 	contain(ctx, h, t, func(result Result) { *r = reportOf(ctx, checked(result, t)) })
 }
 

@@ -5,40 +5,62 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/process"
 )
 
-// workingDir answers the folder that a command runs in, absolute: dir as it
-// stands relative to base.
-func workingDir(base, dir string) (string, *pawl.Failure) {
-	path := dir
+// workingDir returns the folder that a command runs in, absolute: its dir as it stands
+// relative to where the commands of the job start.
+func workingDir(t *Task) (string, *pawl.Failure) {
+	path, what, hint := t.Work.Dir, "dir:", inOwnDir(t)
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(base, dir)
+		path = filepath.Join(t.BaseDir, path)
+	}
+	if t.Work.Dir == "" {
+		what, hint = "the job's folder", " on "+thisHost()+"; make it there, or submit the job with another --dir"
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", retryable("start_failed", "find the current folder: %v", err)
 	}
 	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", permanent("dir_not_found", "dir: %s does not exist", path)
-	}
-	if err != nil {
-		return "", permanent("dir_not_found", "dir: %v", err)
-	}
-	if !info.IsDir() {
-		return "", permanent("dir_not_found", "dir: %s is not a folder", path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", permanent("dir_not_found", "%s %s does not exist%s", what, path, hint)
+	case err != nil:
+		return "", permanent("dir_not_found", "%s %v%s", what, err, hint)
+	case !info.IsDir():
+		return "", permanent("dir_not_found", "%s %s is not a folder%s", what, path, hint)
 	}
 	return path, nil
 }
 
-// findProgram answers the file of a program.
-func findProgram(name, dir, searchPath string) (string, *pawl.Failure) {
+// thisHost names this machine in a message.
+func thisHost() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "this machine"
+	}
+	return name
+}
+
+// inOwnDir is a hint for what is not found in the folder that was made for a job.
+func inOwnDir(t *Task) string {
+	if !t.ownDir {
+		return ""
+	}
+	return "; the folder of a submitted job begins empty: name another one with --dir of pawl submit"
+}
+
+// findProgram returns the file of a task's program.
+func findProgram(t *Task, name, dir, searchPath string) (string, *pawl.Failure) {
 	path, err := process.Find(name, dir, searchPath)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && strings.Contains(name, "/") && !filepath.IsAbs(name):
+		return "", permanent("not_found", "command: %v%s", err, inOwnDir(t))
 	case errors.Is(err, fs.ErrNotExist):
 		return "", permanent("not_found", "command: %v", err)
 	case err != nil:

@@ -42,9 +42,11 @@ type Task struct {
 	Output workflow.OutputMode // empty is text
 
 	PermanentExitCodes []int  // of commands
-	BaseDir            string // the folder of the workflow file; empty is the current one
+	BaseDir            string // where a command starts, and its dir is looked for; empty is the current folder
 	Limits             Limits
 	Log                *Log // where output goes; nil drops it
+
+	ownDir bool // BaseDir was made for the job
 }
 
 // Limits bound one attempt. Zero fields have the default.

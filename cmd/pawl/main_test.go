@@ -48,7 +48,7 @@ func TestScripts(t *testing.T) {
 func TestScriptsOnPostgres(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"hello", "json", "exitcodes", "resume", "interrupt", "cancel", "exec", "dev", "worker", "verbose", "migrate", "outdated",
-		"approve", "bulk", "pause", "quota", "retry", "signal", "steps", "schedule", "workflow", "move", "why", "prune"} {
+		"approve", "bulk", "pause", "quota", "retry", "signal", "steps", "schedule", "workflow", "move", "why", "prune", "workdir"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := scripts(t, pgtest.URL(t))
@@ -74,6 +74,7 @@ func scripts(t *testing.T, database string) testscript.Params {
 			e.Setenv("PATH", program)
 			e.Setenv("PAWL_DATABASE", name)
 			e.Setenv("PAWL_RUNTIME_DIR", filepath.Join(e.WorkDir, "run"))
+			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			e.Setenv("USER", "tester")
 			s := &spawned{}
 			e.Values[spawnedKey{}] = s
@@ -87,6 +88,7 @@ func scripts(t *testing.T, database string) testscript.Params {
 			"reap":   reap,
 			"insist": insist,
 			"await":  await,
+			"vanish": vanish,
 			"take":   take,
 			"tamper": tamper,
 			"ago":    ago,
@@ -205,17 +207,31 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) > 1 {
 		pattern = regexp.MustCompile(args[1])
 	}
+	waitUntil(ts, strings.Join(args, " ")+" did not come", func() bool {
+		b, err := os.ReadFile(ts.MkAbs(args[0]))
+		return err == nil && pattern.Match(b)
+	})
+}
+
+// vanish PATTERN waits until there is no such file.
+func vanish(ts *testscript.TestScript, _ bool, args []string) {
+	waitUntil(ts, args[0]+" did not go", func() bool {
+		found, err := filepath.Glob(ts.MkAbs(args[0]))
+		ts.Check(err)
+		return len(found) == 0
+	})
+}
+
+// waitUntil waits until f is true, or fails with the complaint.
+func waitUntil(ts *testscript.TestScript, complaint string, f func() bool) {
 	deadline := time.After(30 * time.Second)
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	for {
-		if b, err := os.ReadFile(ts.MkAbs(args[0])); err == nil && pattern.Match(b) {
-			return
-		}
+	for !f() {
 		select {
 		case <-poll.C:
 		case <-deadline:
-			ts.Fatalf("%s did not come within 30 s", strings.Join(args, " "))
+			ts.Fatalf("%s within 30 s", complaint)
 		}
 	}
 }

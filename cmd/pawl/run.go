@@ -147,8 +147,11 @@ func (a *app) choose(ctx context.Context, r *resumption, f *runFlags) (id pawl.I
 // start submits a private job. One that a request id has made before is
 // continued.
 func (a *app) start(ctx context.Context, r *resumption, f *runFlags) (id pawl.ID, resumed bool, err error) {
-	sub, err := a.submission(r.path, r.def, &f.inputs)
+	sub, err := a.submission(r.def, &f.inputs)
 	if err != nil {
+		return id, false, err
+	}
+	if sub.Dir, err = folderOf(r.path); err != nil {
 		return id, false, err
 	}
 	sub.Private, sub.RequestID, sub.Description = true, f.requestID, f.description
@@ -162,12 +165,9 @@ func (a *app) start(ctx context.Context, r *resumption, f *runFlags) (id pawl.ID
 }
 
 // submission asks for a job of a file.
-func (a *app) submission(path string, def *workflow.Definition, in *inputFlags) (sub pawl.Submission, err error) {
+func (a *app) submission(def *workflow.Definition, in *inputFlags) (sub pawl.Submission, err error) {
 	sub = pawl.Submission{Workspace: a.workspace, Definition: def.Canonical(), Actor: a.actor()}
-	if sub.Inputs, err = in.of(def); err != nil {
-		return sub, err
-	}
-	sub.Dir, err = folderOf(path)
+	sub.Inputs, err = in.of(def)
 	return sub, err
 }
 

@@ -35,6 +35,7 @@ type service struct {
 	beat      time.Duration // how often its worker says that it lives
 	isolation string        // of all that its worker runs: run or stop
 	floor     float64       // of memory and disk, in percent
+	folders   workdir       // of the jobs that its worker runs
 	listen    string        // the address where it answers HTTP; empty: nowhere
 }
 
@@ -59,6 +60,7 @@ func (s *service) bindWorker(c *cobra.Command) {
 	c.Flags().IntVar(&s.capacity, "capacity", 10, "steps that run at once, 1 to 1000")
 	c.Flags().StringArrayVar(&s.queues, "queue", nil, "a queue to serve; may be repeated; default default")
 	c.Flags().StringVar(&s.isolation, "on-isolation", string(workflow.IsolationRun), "what becomes of what runs when this worker is cut off from the database: run goes on, stop ends it before others are given it")
+	s.folders.bind(c)
 	c.Flags().Float64Var(&s.floor, "floor", 5, "percent of memory and disk below which the worker pauses itself; 0 is never")
 }
 
@@ -135,6 +137,10 @@ func (s *service) node() pawl.Node {
 // may take to end.
 func (a *app) work(ctx context.Context, l *ledger, s *service) error {
 	handlers, node := handlers(runner.CommandConfig{}), s.node()
+	folder, err := s.folders.of(a, l.database)
+	if err != nil {
+		return err
+	}
 	followed, err := l.engine.Followed(ctx) // before this one is taken for somebody who evaluates
 	if err != nil {
 		return err
@@ -143,7 +149,8 @@ func (a *app) work(ctx context.Context, l *ledger, s *service) error {
 		Engine: l.engine, Store: l.store, Workspace: a.workspace, Name: node.Name, Actor: a.actor(), Node: node,
 		Capacity: s.capacity, Handlers: handlers, Queues: s.queues, Beat: s.beats(), Log: a.log,
 		Silence: s.reckoned(), Isolation: workflow.Isolation(s.isolation),
-		Scarce: runner.Floor{Percent: s.floor, Folders: foldersOf(l.database)}.Scarce,
+		WorkDir: folder, KeepWorkDirs: s.folders.keep,
+		Scarce: runner.Floor{Percent: s.floor, Folders: append(foldersOf(l.database), folder)}.Scarce,
 	})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,10 @@ const submitLong = `Submit a workflow as a job that any worker of the workspace 
 dev" or one on another host. What ends in .yaml or .yml, or is there as a file, is
 a FILE; else it is the NAME of a registered workflow, the newest version if none
 is named.
+
+Its commands start in a folder that the worker makes for the job, empty, and removes
+when the job has ended. --dir names another one, which has to be there on every
+worker; a relative one is found from here.
 
 The job's id is printed on stdout. With --wait the job is shown until it has
 ended, its output is printed, and the exit code is that of "pawl run"; the id is
@@ -25,15 +30,21 @@ type submitFlags struct {
 	priority    int
 	requestID   string
 	description string
+	dir         string
 }
 
 func newSubmit(a *app) *cobra.Command {
 	var f submitFlags
 	c := &cobra.Command{
 		Use: "submit FILE|NAME[@VERSION]", Short: "Submit a workflow for workers to run", Long: submitLong,
-		Example: "  pawl submit nightly.yaml -i day=2026-01-31\n  pawl submit nightly@3 -i day=2026-01-31\n  pawl submit nightly.yaml -i day=2026-01-31 --wait --request-id nightly-2026-01-31",
+		Example: "  pawl submit nightly.yaml -i day=2026-01-31\n  pawl submit nightly@3 -i day=2026-01-31\n  pawl submit build.yaml --dir . --wait\n  pawl submit nightly.yaml -i day=2026-01-31 --wait --request-id nightly-2026-01-31",
 		Args:    want(1, 1, "a FILE or a NAME"), ValidArgsFunction: a.completeSubmit,
-		RunE: func(c *cobra.Command, args []string) error { return a.submit(c.Context(), args[0], &f) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("dir") && f.dir == "" {
+				return usage("write --dir . for the folder here", "--dir is empty: want a folder")
+			}
+			return a.submit(c.Context(), args[0], &f)
+		},
 	}
 	f.inputs.bind(c)
 	f.shape.bind(c)
@@ -41,6 +52,7 @@ func newSubmit(a *app) *cobra.Command {
 	c.Flags().IntVar(&f.priority, "priority", 0, "jobs of a higher one start first; default 0")
 	bindRequestID(c, &f.requestID, "job")
 	c.Flags().StringVar(&f.description, "description", "", "what the job is for, in words")
+	c.Flags().StringVar(&f.dir, "dir", "", "where its commands start, on the worker; default a folder of the job, which begins empty")
 	return c
 }
 
@@ -49,6 +61,10 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 		return err
 	}
 	var sub pawl.Submission
+	dir, err := f.folder()
+	if err != nil {
+		return err
+	}
 	file := isFile(what)
 	if file {
 		if sub, err = a.ofFile(what, &f.inputs); err != nil {
@@ -61,7 +77,7 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 				return err
 			}
 		}
-		sub.RequestID, sub.Description, sub.Priority = f.requestID, f.description, f.priority
+		sub.RequestID, sub.Description, sub.Priority, sub.Dir = f.requestID, f.description, f.priority, dir
 		done, err := submitOne(ctx, o, sub)
 		if err != nil {
 			return err
@@ -82,13 +98,25 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 	})
 }
 
+// folder returns where the commands of the job start, or "" if the worker is to say.
+func (f *submitFlags) folder() (string, error) {
+	if f.dir == "" {
+		return "", nil
+	}
+	dir, err := filepath.Abs(f.dir)
+	if err != nil {
+		return "", fmt.Errorf("find --dir: %w", err)
+	}
+	return textual(dir)
+}
+
 // ofFile asks for a job of a workflow file.
 func (a *app) ofFile(path string, in *inputFlags) (sub pawl.Submission, err error) {
 	def, err := readWorkflow(path)
 	if err != nil {
 		return sub, err
 	}
-	return a.submission(path, def, in)
+	return a.submission(def, in)
 }
 
 // ofName asks for a job of a registered workflow.
@@ -97,7 +125,7 @@ func (a *app) ofName(ctx context.Context, o orchestrator, name string, in *input
 	if err != nil {
 		return sub, err
 	}
-	sub = pawl.Submission{Workspace: a.workspace, Definition: def.Canonical(), Actor: a.actor(), Dir: v.Dir, Version: v.Version}
+	sub = pawl.Submission{Workspace: a.workspace, Definition: def.Canonical(), Actor: a.actor(), Version: v.Version}
 	sub.Inputs, err = in.of(def)
 	return sub, err
 }

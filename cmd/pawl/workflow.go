@@ -33,7 +33,7 @@ type registered struct {
 	Name      string         `json:"name"`
 	Version   int            `json:"version"`
 	Hash      string         `json:"definition_hash"`
-	Dir       string         `json:"dir"` // where commands of its jobs start
+	Dir       string         `json:"dir"` // of its file
 	At        pawl.Timestamp `json:"registered_at"`
 	Actor     string         `json:"actor"`
 	Reason    string         `json:"reason"`
@@ -78,9 +78,9 @@ func shortHash(hash string) string {
 
 const registerLong = `Register workflow files, each as the next version of the workflow of its name. A
 file whose newest version has the same content and folder stays that version.
-Files of child workflows become part of the version. The commands of its jobs
-start in the folder of the file. Nothing is registered if one of the files has a
-mistake.`
+Files of child workflows become part of the version. The folder of the file is noted:
+as a child of a job of "pawl run" it runs there. Nothing is registered if one of the
+files has a mistake.`
 
 func newWorkflowRegister(a *app) *cobra.Command {
 	form, reason := formText, ""

@@ -1,0 +1,212 @@
+// Package workdir keeps the working directories of jobs: folders below a root, one for
+// each job, for the eyes of one user only. Several processes may share a root.
+//
+// Whoever works in a folder holds a shared lock on it (flock). A folder is removed only
+// by who has the exclusive lock, and is renamed before anything in it is deleted: so
+// nobody enters a folder that is half removed, and what a killed process left of a
+// removal is known by its name. The root lies on a local disk, where such locks hold.
+package workdir
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/pawl-dev/pawl/internal/private"
+)
+
+// gone begins the names of folders that are being removed.
+const gone = ".removed-"
+
+// ErrInUse is returned by Remove for a folder that somebody works in.
+var ErrInUse = errors.New("somebody works in it")
+
+// A Root is where the folders are. It is safe for concurrent use.
+type Root struct{ path string }
+
+// Open returns the root at an absolute path, and makes it if it is missing. The error
+// is a *private.UnfitError if others could have put something there.
+func Open(path string) (*Root, error) {
+	if err := private.Make(path); err != nil {
+		return nil, err
+	}
+	return &Root{path}, nil
+}
+
+// Close removes the root if it is empty. It may be used again.
+func (r *Root) Close() { _ = os.Remove(r.path) } // it is not empty, or gone
+
+// A Stay keeps a folder from being removed.
+type Stay struct {
+	Path string
+	lock *os.File
+}
+
+// Enter returns the folder of a name, and makes it if it is missing. The caller leaves it.
+func (r *Root) Enter(name string) (*Stay, error) {
+	path := filepath.Join(r.path, name)
+	for tries := 1; ; tries++ {
+		lock, err := r.enter(path)
+		if err == nil {
+			return &Stay{path, lock}, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) || tries == maxTries {
+			return nil, err
+		}
+	}
+}
+
+// maxTries is how often a folder is made that others remove at the same moment.
+const maxTries = 100
+
+// enter returns the locked folder. fs.ErrNotExist: it was removed in between.
+func (r *Root) enter(path string) (*os.File, error) {
+	if err := private.Make(r.path); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return locked(path, syscall.LOCK_SH)
+}
+
+// Leave lets the folder be removed. It does nothing the second time.
+func (s *Stay) Leave() { s.lock.Close() }
+
+// Names lists what has a folder.
+func (r *Root) Names() ([]string, error) {
+	all, err := os.ReadDir(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, e := range all {
+		if !strings.HasPrefix(e.Name(), gone) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// Remove removes the folder of a name with all that is in it, and follows no link.
+// One that is not there is no error; one that somebody works in is ErrInUse.
+func (r *Root) Remove(name string) error {
+	return r.remove(name, gone+name+"-"+rand.Text())
+}
+
+// Clear removes what is left of removals that were cut off.
+func (r *Root) Clear() error {
+	left, err := filepath.Glob(filepath.Join(r.path, gone+"*"))
+	for _, path := range left {
+		if e := r.remove(filepath.Base(path), filepath.Base(path)); !errors.Is(e, ErrInUse) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// remove renames and removes a folder. Whatever has its place and is none goes at once.
+func (r *Root) remove(name, as string) error {
+	root, err := os.OpenRoot(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	lock, err := seize(root, filepath.Join(r.path, name), name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+		return root.Remove(name)
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return ErrInUse
+	case err != nil:
+		return err
+	}
+	defer lock.Close()
+	if as != name {
+		if err := root.Rename(name, as); err != nil {
+			return err
+		}
+	}
+	return removeAll(root, as)
+}
+
+// seize locks a folder against everybody, though its mode may keep its owner out.
+func seize(root *os.Root, path, name string) (*os.File, error) {
+	const exclusive = syscall.LOCK_EX | syscall.LOCK_NB
+	lock, err := locked(path, exclusive)
+	if !errors.Is(err, fs.ErrPermission) {
+		return lock, err
+	}
+	if err := root.Chmod(name, 0o700); err != nil {
+		return nil, err
+	}
+	return locked(path, exclusive)
+}
+
+// locked opens and locks a folder, which is no link. fs.ErrNotExist: it is not there
+// any more.
+func locked(path string, how int) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(f, path, how); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func flock(f *os.File, path string, how int) error {
+	err := syscall.Flock(int(f.Fd()), how)
+	for errors.Is(err, syscall.EINTR) {
+		err = syscall.Flock(int(f.Fd()), how)
+	}
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", path, err)
+	}
+	have, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	now, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(have, now) {
+		return fs.ErrNotExist
+	}
+	return nil
+}
+
+// removeAll removes a folder, with folders in it that may not be written to.
+func removeAll(root *os.Root, name string) error {
+	if root.RemoveAll(name) == nil {
+		return nil
+	}
+	if err := root.Chmod(name, 0o700); err != nil {
+		return err
+	}
+	inside, err := root.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer inside.Close()
+	err = fs.WalkDir(inside.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return inside.Chmod(path, 0o700)
+	})
+	return errors.Join(err, root.RemoveAll(name))
+}

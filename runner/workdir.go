@@ -1,0 +1,186 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/internal/workdir"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+const (
+	// tidyEvery is how often all folders are looked at. Those of jobs that have just
+	// run a step here are looked at with the next beat.
+	tidyEvery = time.Minute
+
+	// tidyJobs is how many jobs are asked for at once.
+	tidyJobs = 500
+
+	// lastTidy bounds the last look of a worker that ends.
+	lastTidy = 2 * time.Second
+)
+
+// folders are the working directories of the jobs that this worker runs. A nil one has none.
+type folders struct {
+	root  *workdir.Root
+	store store.Store
+	log   *slog.Logger
+	keep  bool
+	beat  time.Duration
+
+	mu   sync.Mutex      // guards what follows
+	left map[string]bool // the jobs of which a step has ended since the last look
+}
+
+// openFolders prepares the worker's WorkDir, if it has one.
+func (w *Worker) openFolders() error {
+	c := w.config
+	if c.WorkDir == "" {
+		return nil
+	}
+	path, err := filepath.Abs(c.WorkDir)
+	if err != nil {
+		return err
+	}
+	root, err := workdir.Open(path)
+	if err != nil {
+		return &pawl.Error{Kind: pawl.Refused, Message: "the folder for the working directories of jobs cannot be used: " + err.Error(),
+			Hint: "name another one with --workdir"}
+	}
+	w.folders = &folders{root: root, store: c.Store, log: c.Log, keep: c.KeepWorkDirs, beat: c.Beat, left: make(map[string]bool)}
+	return nil
+}
+
+// enter gives a command whose job does not say where it starts the folder of the job,
+// until leave is called.
+func (f *folders) enter(t *Task, b *engine.Brief) (leave func(), failure *pawl.Failure) {
+	command := b.Node.Kind == workflow.KindCommand || b.Node.Kind == workflow.KindRun
+	if f == nil || b.Dir != "" || !command || filepath.IsAbs(t.Work.Dir) {
+		return func() {}, nil
+	}
+	stay, err := f.root.Enter(t.JobID)
+	if err != nil {
+		return nil, retryable("start_failed", "make the folder of the job: %v", err)
+	}
+	t.BaseDir, t.ownDir = stay.Path, true
+	return func() {
+		stay.Leave()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.left[t.JobID] = true
+	}, nil
+}
+
+// close removes the root if there is nothing in it.
+func (f *folders) close() {
+	if f != nil {
+		f.root.Close()
+	}
+}
+
+// tidy removes the folders of jobs that have ended, until ctx ends.
+func (f *folders) tidy(ctx context.Context) {
+	if f == nil || f.keep {
+		return
+	}
+	defer f.close()
+	tick := time.NewTicker(f.beat)
+	defer tick.Stop()
+	f.lookAtAll(ctx)
+	for looked := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTidy)
+			defer cancel()
+			f.lookAtLeft(last)
+			return
+		case <-tick.C:
+		}
+		f.lookAtLeft(ctx)
+		if time.Since(looked) >= tidyEvery {
+			f.lookAtAll(ctx)
+			looked = time.Now()
+		}
+	}
+}
+
+// lookAtLeft looks at the folders of jobs that have just run a step here. Those of jobs
+// that go on are looked at again when a step has left them again.
+func (f *folders) lookAtLeft(ctx context.Context) {
+	f.mu.Lock()
+	var names []string
+	for name := range f.left {
+		names = append(names, name)
+	}
+	clear(f.left)
+	f.mu.Unlock()
+	f.look(ctx, names)
+}
+
+// lookAtAll looks at every folder: of jobs that have ended elsewhere, and those that
+// killed workers have left behind.
+func (f *folders) lookAtAll(ctx context.Context) {
+	names, err := f.root.Names()
+	if err := errors.Join(err, f.root.Clear()); err != nil {
+		f.log.Warn("not all folders of jobs could be looked at; that is tried again", "error", err)
+	}
+	f.look(ctx, names)
+}
+
+// look removes the folders of those jobs that have ended, or are no more.
+func (f *folders) look(ctx context.Context, names []string) {
+	for len(names) > 0 && ctx.Err() == nil {
+		now := names[:min(len(names), tidyJobs)]
+		names = names[len(now):]
+		over, err := f.over(ctx, now)
+		if err != nil && ctx.Err() == nil {
+			f.log.Warn("which jobs have ended is not known; their folders are kept for now", "error", err)
+		}
+		for _, name := range over {
+			if err := f.root.Remove(name); err != nil && !errors.Is(err, workdir.ErrInUse) {
+				f.log.Warn("the folder of a job that has ended was not removed; that is tried again", "job", name, "error", err)
+			}
+			if ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// over returns the names of the jobs that will not run again. What is no name of a job
+// is none of them.
+func (f *folders) over(ctx context.Context, names []string) ([]string, error) {
+	keys, open := make(map[string]int64), make(map[int64]bool)
+	filter := store.JobFilter{Bare: true}
+	for _, name := range names {
+		if id, err := pawl.ParseID(pawl.JobPrefix, name); err == nil {
+			keys[name] = id.Key()
+			filter.Keys = append(filter.Keys, id.Key())
+		}
+	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	jobs, err := f.store.Jobs(ctx, filter)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		open[j.Key()] = !lifecycle.Job.Ended(j.State)
+	}
+	var over []string
+	for name, key := range keys {
+		if !open[key] {
+			over = append(over, name)
+		}
+	}
+	return over, nil
+}
