@@ -141,7 +141,7 @@ var stepShape = &document.Shape{Kind: document.ShapeObject, OneOf: stepKinds, Ap
 	{Name: "env", Shape: envShape,
 		Doc: "Environment variables of the step, on top of the workflow's. Of command and run only."},
 	{Name: "dir", Elsewhere: []string{"working-directory", "working_dir", "workdir", "cwd"}, Shape: textShape,
-		Doc: "The working directory of command and run. Without it, the folder of the workflow file."},
+		Doc: "The working directory of command and run, from that of the job; see What a command gets. Without it, that of the job."},
 	{Name: "output", Shape: &document.Shape{Kind: document.ShapeText, Words: []string{string(OutputNone), string(OutputText), string(OutputLines), string(OutputJSON)}},
 		Doc: "How standard output, or the body of a response, becomes the output: none, text (the trailing newline cut), lines, or json. Default text where an expression of the file uses it, else none; of a handler json."},
 	{Name: "timeout", Shape: durationShape,
