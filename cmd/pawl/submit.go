@@ -52,7 +52,7 @@ func newSubmit(a *app) *cobra.Command {
 	c.Flags().IntVar(&f.priority, "priority", 0, "jobs of a higher one start first; default 0")
 	bindRequestID(c, &f.requestID, "job")
 	c.Flags().StringVar(&f.description, "description", "", "what the job is for, in words")
-	c.Flags().StringVar(&f.dir, "dir", "", "where its commands start, on the worker; default a folder of the job, which begins empty")
+	c.Flags().StringVar(&f.dir, "dir", "", "where its commands start on the worker; default a new folder of the job")
 	return c
 }
 

@@ -18,7 +18,7 @@ type workdir struct {
 
 func (w *workdir) bind(c *cobra.Command) {
 	c.Flags().StringVar(&w.root, "workdir", "",
-		"where submitted jobs get their folders; default $XDG_STATE_HOME/pawl/work, or ~/.local/state/pawl/work")
+		"where submitted jobs get their folders; default ~/.local/state/pawl/work")
 	c.Flags().BoolVar(&w.keep, "keep-workdir", false, "keep the folders of jobs that have ended")
 }
 

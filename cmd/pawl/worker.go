@@ -18,9 +18,11 @@ has to be one at least on the same database.
 serve, and may be repeated; without it that is the queue "default". Ctrl-C or
 SIGTERM drains it: it claims nothing more, and what runs may end within
 --drain-timeout; what does not is interrupted, and pending again for the next
-worker. Each job that was submitted without --dir has a folder below --workdir, which
-is removed when it has ended. A second signal interrupts it at once, a third one leaves. The exit code is
-0 then, and 1 if an operator has terminated the worker.`
+worker. A second signal interrupts it at once, a third one leaves. The exit code is
+0 then, and 1 if an operator has terminated the worker.
+
+A job that was submitted without --dir has a folder below --workdir, which is removed
+when the job has ended.`
 
 func newWorker(a *app) *cobra.Command {
 	s := &service{role: engine.RoleWorker}
