@@ -24,6 +24,10 @@ const (
 	// tidyJobs is how many jobs are asked for at once.
 	tidyJobs = 500
 
+	// tidyLeft is for how long a job is looked at with each beat after a step of it has
+	// ended here: the outcome is yet to be reported, and weighed.
+	tidyLeft = 10 * time.Second
+
 	// lastTidy bounds the last look of a worker that ends.
 	lastTidy = 2 * time.Second
 )
@@ -36,8 +40,8 @@ type folders struct {
 	keep  bool
 	beat  time.Duration
 
-	mu   sync.Mutex      // guards what follows
-	left map[string]bool // the jobs of which a step has ended since the last look
+	mu   sync.Mutex           // guards what follows
+	left map[string]time.Time // when a step of a job has last ended here, if that is not long ago
 }
 
 // openFolders prepares the worker's WorkDir, if it has one.
@@ -55,7 +59,7 @@ func (w *Worker) openFolders() error {
 		return &pawl.Error{Kind: pawl.Refused, Message: "the folder for the working directories of jobs cannot be used: " + err.Error(),
 			Hint: "name another one with --workdir"}
 	}
-	w.folders = &folders{root: root, store: c.Store, log: c.Log, keep: c.KeepWorkDirs, beat: c.Beat, left: make(map[string]bool)}
+	w.folders = &folders{root: root, store: c.Store, log: c.Log, keep: c.KeepWorkDirs, beat: c.Beat, left: make(map[string]time.Time)}
 	return nil
 }
 
@@ -75,7 +79,7 @@ func (f *folders) enter(t *Task, b *engine.Brief) (leave func(), failure *pawl.F
 		stay.Leave()
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.left[t.JobID] = true
+		f.left[t.JobID] = time.Now()
 	}, nil
 }
 
@@ -112,15 +116,16 @@ func (f *folders) tidy(ctx context.Context) {
 	}
 }
 
-// lookAtLeft looks at the folders of jobs that have just run a step here. Those of jobs
-// that go on are looked at again when a step has left them again.
+// lookAtLeft looks at the folders of jobs that have just run a step here.
 func (f *folders) lookAtLeft(ctx context.Context) {
 	f.mu.Lock()
 	var names []string
-	for name := range f.left {
+	for name, at := range f.left {
 		names = append(names, name)
+		if time.Since(at) > tidyLeft {
+			delete(f.left, name)
+		}
 	}
-	clear(f.left)
 	f.mu.Unlock()
 	f.look(ctx, names)
 }
@@ -145,7 +150,11 @@ func (f *folders) look(ctx context.Context, names []string) {
 			f.log.Warn("which jobs have ended is not known; their folders are kept for now", "error", err)
 		}
 		for _, name := range over {
-			if err := f.root.Remove(name); err != nil && !errors.Is(err, workdir.ErrInUse) {
+			switch err := f.root.Remove(name); {
+			case err == nil:
+				f.forget(name)
+			case !errors.Is(err, workdir.ErrInUse):
+				f.forget(name) // the next look at all tries again
 				f.log.Warn("the folder of a job that has ended was not removed; that is tried again", "job", name, "error", err)
 			}
 			if ctx.Err() != nil {
@@ -153,6 +162,13 @@ func (f *folders) look(ctx context.Context, names []string) {
 			}
 		}
 	}
+}
+
+// forget has a job not looked at before all are.
+func (f *folders) forget(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.left, name)
 }
 
 // over returns the names of the jobs that will not run again. What is no name of a job
