@@ -28,12 +28,12 @@ func TestInstancesVerify(t *testing.T) {
 		}
 		p.stop()
 
-		n, peak := 0, uint64(0)
-		heap := func() uint64 {
+		n, peak := 0, int64(0)
+		heap := func() int64 {
 			var m runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&m)
-			return m.HeapAlloc
+			return int64(m.HeapAlloc)
 		}
 		before := heap()
 		v := store.Verifier{Views: s}
@@ -50,7 +50,7 @@ func TestInstancesVerify(t *testing.T) {
 			return check(v.Take(t.Context(), trail))
 		}))
 		must(t, check(v.End(t.Context())))
-		if most := uint64(48<<20 + *instances*600); peak > most {
+		if most := int64(48<<20 + *instances*600); peak > most {
 			t.Errorf("%d trails took %d MiB, want at most %d", n, peak>>20, most>>20)
 		}
 		t.Logf("%d trails, at most %d MiB", n, peak>>20)

@@ -304,9 +304,9 @@ output: ${{ steps.each.output }}
 // the way and resumed, hear their signals, wake up, and are cancelled.
 func TestManyWaits(t *testing.T) { // T1, J2
 	onShared(t, func(t *testing.T, db *database) {
-		p := start(t, db.open(), setup{})
+		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}})
 		const n = 1100
-		naps := p.submit(define(t, "name: naps\ninputs: {items: {type: array}}\nsteps: [{id: each, foreach: \"${{ inputs.items }}\", sleep: 1ms}]\noutput: ${{ len(steps.each.output) }}\n"), items(n))
+		naps := p.submit(define(t, "name: naps\ninputs: {items: {type: array}}\nsteps: [{id: each, foreach: \"${{ inputs.items }}\", sleep: 1ms}, {id: last, needs: [each], handler: h}]\noutput: ${{ len(steps.each.output) }}\n"), items(n)) // last does not run while the job is paused
 		events := p.submit(define(t, "name: events\ninputs: {items: {type: array}}\nsteps: [{id: each, foreach: \"${{ inputs.items }}\", event: {name: e}}]\noutput: ${{ steps.each.output }}\n"), items(130))
 		asks := p.submit(define(t, "name: asks\ninputs: {items: {type: array}}\nsteps: [{id: each, foreach: \"${{ inputs.items }}\", approval: {prompt: \"${{ item }}\"}}]\n"), items(n))
 		p.waiting(naps, "each")
