@@ -59,6 +59,7 @@ type Keeper struct {
 	sup    *supervisor.Supervisor
 	owing  *owing
 
+	cgroup *process.Cgroup // of the programs; nil: there is none, or Run has not begun
 	launch func(process.Spec) (launched, error)
 	random func() float64
 
@@ -167,6 +168,8 @@ func (k *Keeper) Run(ctx context.Context) (supervisor.Report, error) {
 	if err := k.sweep(); err != nil {
 		return supervisor.Report{}, err
 	}
+	k.confine()
+	defer k.release()
 	defer context.AfterFunc(ctx, func() { k.ending.Store(true) })()
 	settled := k.paying(ctx)
 	r, err := k.sup.Run(ctx)
@@ -234,6 +237,8 @@ func (k *Keeper) sweep() error {
 	ctx, cancel := context.WithTimeout(k.killed, sweepTimeout)
 	defer cancel()
 	n, err := process.Sweep(ctx, k.mark(""))
+	more, e := k.sweepCgroups(ctx)
+	n, err = n+more, errors.Join(err, e)
 	if n > 0 {
 		k.config.Log.Warn("processes of an earlier supervisor were killed", "processes", n)
 	}

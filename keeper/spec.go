@@ -47,7 +47,7 @@ func (w *ward) commandSpec(r *run, command []string) (process.Spec, error) {
 	}
 	return process.Spec{
 		Path: path, Args: command, Dir: r.program.Dir, Env: process.EnvironmentList(env),
-		User: r.program.User, Group: r.program.Group,
+		User: r.program.User, Group: r.program.Group, Cgroup: w.keeper.cgroup,
 	}, nil
 }
 

@@ -17,8 +17,9 @@
 // A process without the mark (env -i, or one that wrote over its environment) that
 // has left the group, and whose parents are dead, is nobody's. BecomeSubreaper makes it
 // a child of this process, and KillOrphans kills it when this process ends. If this
-// process is killed, it lives on; so does what runs as a user whose processes this one
-// may not kill (sudo). Both need a control group or a container to be caught.
+// process is killed, it lives on, unless it was started in a Cgroup: KillCgroup, called
+// before the programs are started again, kills all that is in one. What runs as a user
+// whose processes this one may not kill (sudo) needs a container to be caught.
 //
 // Nobody else is ever killed: the number of a group is not given to another one until
 // its leader is reaped, which is the last thing that happens to it; strays are held by

@@ -32,6 +32,8 @@ type Spec struct {
 	// bears it is killed: it has to be the program's alone. Empty: nobody is looked for.
 	Mark string
 
+	Cgroup *Cgroup // that the program is started in; nil: this process's
+
 	// Stdin is the program's own from its start, and not closed here; nil: /dev/null. A terminal
 	// stops a program that reads it, which is in a group of its own.
 	Stdin *os.File
@@ -112,6 +114,7 @@ func (p *Process) prepare() error {
 	}
 	credential, err := credentialOf(s.User, s.Group)
 	p.cmd.SysProcAttr.Credential = credential
+	s.Cgroup.admit(p.cmd.SysProcAttr)
 	return err
 }
 

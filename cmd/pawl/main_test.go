@@ -19,6 +19,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/pawl-dev/pawl/internal/pgtest"
+	proc "github.com/pawl-dev/pawl/process"
 )
 
 // TestMain ends the database server that tests have used, and removes the program
@@ -66,6 +67,12 @@ func scripts(t *testing.T, database string) testscript.Params {
 	return testscript.Params{
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Condition: func(name string) (bool, error) {
+			if name != "cgroup" {
+				return false, fmt.Errorf("want linux or cgroup")
+			}
+			return mayConfine(t), nil
+		},
 		Setup: func(e *testscript.Env) error {
 			name := database
 			if name == "" {
@@ -94,6 +101,23 @@ func scripts(t *testing.T, database string) testscript.Params {
 			"ago":    ago,
 		},
 	}
+}
+
+// mayConfine reports whether this process may make control groups.
+func mayConfine(t *testing.T) bool {
+	own, err := proc.OwnCgroup()
+	if err != nil {
+		return false
+	}
+	c, err := proc.OpenCgroup(filepath.Join(own, fmt.Sprintf("pawl-test-%d", os.Getpid())))
+	if err != nil {
+		t.Logf("no control groups: %v", err)
+		return false
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	return true
 }
 
 // code CODE COMMAND... runs a command that must end with that exit code.
