@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -220,9 +219,11 @@ func (p *preparation) items(n int, scope *workflow.Scope) (workflow.StartAnswer,
 	return workflow.StartAnswer{If: true, Items: raw, Count: len(items)}, nil
 }
 
+// expressionFailure is why a key could not be evaluated. An error of an expression says
+// where it stands.
 func expressionFailure(key string, err error) *pawl.Failure {
 	message := err.Error()
-	if !strings.HasPrefix(message, key+": ") {
+	if pawl.KindOf(err) != pawl.Invalid {
 		message = key + ": " + message
 	}
 	return &pawl.Failure{Class: "expression", Message: message, Permanent: true}
