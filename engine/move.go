@@ -214,6 +214,7 @@ func (m *move) metadata() (json.RawMessage, error) {
 			f.Rerun = append(f.Rerun, c.Step)
 		}
 	}
+	f.Rerun = append(f.Rerun, m.passage.Misses()...)
 	slices.Sort(f.Rerun)
 	f.Rerun = slices.Compact(f.Rerun)
 	return f.json(), nil

@@ -166,8 +166,8 @@ func (e *Engine) ResolveStep(ctx context.Context, id pawl.ID, step string, outpu
 	})
 }
 
-// onceWeighed does something to a job, again when the job has changed as long as the error is
-// workflow.ErrUnweighed.
+// onceWeighed does something to a job, and repeats it after each change of the job while the
+// error is workflow.ErrUnweighed.
 func (e *Engine) onceWeighed(ctx context.Context, id pawl.ID, do func() error) error {
 	wait, cancel := context.WithTimeout(ctx, weighing)
 	defer cancel()

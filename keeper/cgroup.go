@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pawl-dev/pawl/process"
@@ -19,9 +20,16 @@ import (
 // state folder finds all of it, though the supervisor was killed and though it carries no
 // mark. The folder says where the group is: the next supervisor may be started elsewhere.
 
-// cgroupName is the name of the control group. Nothing else that is called so is killed.
+// cgroupName is the name of the control group. It is of the state folder itself: another
+// one of the same path, in a container or a changed root, has another.
 func (k *Keeper) cgroupName() string {
-	sum := sha256.Sum256([]byte(k.config.State))
+	place := k.config.State
+	if info, err := os.Stat(place); err == nil {
+		if s, ok := info.Sys().(*syscall.Stat_t); ok {
+			place += fmt.Sprintf("//%d/%d", s.Dev, s.Ino)
+		}
+	}
+	sum := sha256.Sum256([]byte(place))
 	return fmt.Sprintf("pawl-%x", sum[:8])
 }
 
@@ -69,7 +77,7 @@ func (k *Keeper) sweepCgroups(ctx context.Context) (int, error) {
 	}
 	noted, err := os.ReadFile(k.cgroupRecord())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
+		k.config.Log.Warn("where an earlier supervisor had its control group cannot be read", "error", err)
 	}
 	killed := 0
 	var faults error

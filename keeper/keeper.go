@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -110,6 +111,10 @@ func New(c Config) (*Keeper, error) {
 
 func startProcess(s process.Spec) (launched, error) {
 	p, err := process.Start(s)
+	if errors.Is(err, syscall.ENODEV) && s.Cgroup != nil { // somebody has removed it
+		s.Cgroup = nil
+		p, err = process.Start(s)
+	}
 	if err != nil {
 		return nil, err
 	}

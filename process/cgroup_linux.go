@@ -149,8 +149,11 @@ func KillCgroup(ctx context.Context, path string) (int, error) {
 		}
 		return left == nil || !errors.Is(left, syscall.EBUSY)
 	})
-	if errors.Is(left, fs.ErrNotExist) {
-		left = nil
+	if errors.Is(left, fs.ErrNotExist) || errors.Is(left, syscall.ENODEV) {
+		left = nil // it is gone
+	}
+	if left != nil && len(members(path)) == 0 {
+		left = nil // nothing runs in it, though it cannot be removed
 	}
 	return len(killed), left
 }
@@ -177,7 +180,7 @@ func removeGroups(path string) error {
 	}
 	for _, d := range below {
 		if d.IsDir() {
-			if err := removeGroups(filepath.Join(path, d.Name())); err != nil {
+			if err := removeGroups(filepath.Join(path, d.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}

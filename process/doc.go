@@ -15,7 +15,7 @@
 // programs are started again.
 //
 // A process without the mark (env -i, or one that wrote over its environment) that
-// has left the group, and whose parents are dead, is nobody's. BecomeSubreaper makes it
+// has left the group, and whose parents are dead, cannot be told from others. BecomeSubreaper makes it
 // a child of this process, and KillOrphans kills it when this process ends. If this
 // process is killed, it lives on, unless it was started in a Cgroup: KillCgroup, called
 // before the programs are started again, kills all that is in one. What runs as a user

@@ -77,6 +77,9 @@ func (f *folders) enter(t *Task, b *engine.Brief) (leave func(), failure *pawl.F
 	t.BaseDir, t.ownDir = stay.Path, true
 	return func() {
 		stay.Leave()
+		if f.keep {
+			return
+		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.left[t.JobID] = time.Now()
@@ -164,17 +167,18 @@ func (f *folders) look(ctx context.Context, names []string) {
 	}
 }
 
-// forget has a job not looked at before all are.
+// forget leaves a job to the next look at all folders.
 func (f *folders) forget(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.left, name)
 }
 
-// over returns the names of the jobs that will not run again. What is no name of a job
-// is none of them.
+// over returns the names of the jobs that will not run again: they have ended, or are no
+// more. A job that cannot be read may run again. Names that are not job ids are never
+// returned.
 func (f *folders) over(ctx context.Context, names []string) ([]string, error) {
-	keys, open := make(map[string]int64), make(map[int64]bool)
+	keys, ended := make(map[string]int64), make(map[int64]bool)
 	filter := store.JobFilter{Bare: true}
 	for _, name := range names {
 		if id, err := pawl.ParseID(pawl.JobPrefix, name); err == nil {
@@ -190,13 +194,30 @@ func (f *folders) over(ctx context.Context, names []string) ([]string, error) {
 		return nil, err
 	}
 	for _, j := range jobs {
-		open[j.Key()] = !lifecycle.Job.Ended(j.State)
+		ended[j.Key()] = lifecycle.Job.Ended(j.State)
 	}
 	var over []string
 	for name, key := range keys {
-		if !open[key] {
-			over = append(over, name)
+		over, err = f.add(ctx, over, name, key, ended)
+		if err != nil {
+			return over, err
 		}
+	}
+	return over, nil
+}
+
+// add adds a job to those that will not run again, if it is one. Lists leave out jobs
+// that cannot be read.
+func (f *folders) add(ctx context.Context, over []string, name string, key int64, ended map[int64]bool) ([]string, error) {
+	isOver, listed := ended[key]
+	if !listed {
+		_, err := f.store.Job(ctx, key)
+		if isOver = errors.Is(err, store.ErrNotFound); !isOver && pawl.KindOf(err) == pawl.Unavailable {
+			return over, err
+		}
+	}
+	if isOver {
+		over = append(over, name)
 	}
 	return over, nil
 }

@@ -25,6 +25,18 @@ type Passage struct {
 	returning []string        // ids that the job had left behind before
 }
 
+// Misses returns the ids of the steps whose output the new version uses, and the old one
+// does not keep.
+func (p *Passage) Misses() []string {
+	var ids []string
+	for _, id := range sortedKeys(p.wanted) {
+		if p.wanted[id] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // Passage answers the way from d to another version. The error is of kind
 // Conflict: the two together do not fit into one definition.
 func (d *Definition) Passage(to *Definition) (*Passage, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// fewInstances is how many instances a fan-out may have for each to be told of by itself.
+// fewInstances is how many instances a fan-out may have for each to be reported by itself.
 const fewInstances = 10
 
 // A crowd is the progress of a fan-out of more than fewInstances between two looks. It is told of
@@ -61,7 +61,7 @@ func done(s *pawl.StepView) bool {
 	return false
 }
 
-// remarkable reports whether an instance of a crowd is told of by itself: it has failed, is tried
+// remarkable reports whether an instance of a crowd is reported by itself: it has failed, is tried
 // again, or waits for somebody.
 func (t *teller) remarkable(s *pawl.StepView) bool {
 	switch s.Status {

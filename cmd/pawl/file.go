@@ -70,7 +70,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 
 // openFile opens a file to be read. What is no regular file is refused before it is opened,
 // as a pipe without a writer could be waited for forever; but for what the caller has open
-// already, as <(...) and /dev/stdin are.
+// already, as <(...) and /dev/stdin are, and for /dev/null.
 func openFile(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !isOpen(path) {
 		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it is %s, and not a regular file", shell(path), sort(info.Mode()))
@@ -82,9 +82,9 @@ func openFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// isOpen reports whether a path names a file that this process was started with.
+// isOpen reports whether reading a path waits for nobody but the caller.
 func isOpen(path string) bool {
-	return path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/")
+	return path == "/dev/stdin" || path == os.DevNull || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/")
 }
 
 // sort says what sort of file it is that is no regular one.

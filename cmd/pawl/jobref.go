@@ -11,6 +11,7 @@ import (
 const (
 	minFirst  = 6      // first digits that stand for an id
 	minLast   = 4      // last digits that do
+	sureLast  = 8      // digits that do where there are more than refWithin jobs
 	refWithin = 10_000 // newest jobs among which a job is looked for
 	shownOf   = 5      // of several jobs that a reference may mean
 )
@@ -56,7 +57,9 @@ func (a *app) newestJob(ctx context.Context, o orchestrator, which string, meant
 // pickJob returns the one job that has these digits.
 func (a *app) pickJob(ctx context.Context, o orchestrator, digits string) (pawl.ID, error) {
 	var found []*pawl.Job
+	seen := 0
 	err := o.RecentJobs(ctx, a.workspace, refWithin, func(j *pawl.Job) bool {
+		seen++
 		if hasDigits(j.ID.Public(""), digits) {
 			found = append(found, j)
 		}
@@ -67,10 +70,19 @@ func (a *app) pickJob(ctx context.Context, o orchestrator, digits string) (pawl.
 		return pawl.ID{}, err
 	case len(found) == 0:
 		return pawl.ID{}, a.noJob(" " + digits)
+	case len(found) == 1 && seen == refWithin && len(digits) < sureLast:
+		return pawl.ID{}, usage(fmt.Sprintf("give %d digits, such as %s", sureLast, lastOf(found[0], sureLast)),
+			"job %s: there are more than %d jobs, and one of the older ones may have these digits, too", digits, refWithin)
 	case len(found) == 1:
 		return found[0].ID, nil
 	}
 	return pawl.ID{}, usage("give more of its digits; the last ones tell jobs of one day apart", "job %s: %d jobs have these digits: %s", digits, len(found), named(found))
+}
+
+// lastOf returns the last n digits of a job's id.
+func lastOf(j *pawl.Job, n int) string {
+	id := j.ID.Public("")
+	return id[len(id)-n:]
 }
 
 func (a *app) noJob(which string) error {

@@ -74,6 +74,14 @@ func TestJobReferencesAreBounded(t *testing.T) {
 	if _, err := a.jobOf(t.Context(), r, "0abd"); !errors.As(err, &e) || e.Kind != pawl.NotFound || r.seen != refWithin {
 		t.Errorf("%v after %d jobs", err, r.seen)
 	}
+	r.jobs[7].ID[15] = 0xcd // alone with its digits among the newest, but perhaps not among all
+	if _, err := a.jobOf(t.Context(), r, "0acd"); err == nil || !strings.Contains(err.Error(), "one of the older ones may have these digits, too") {
+		t.Errorf("4 digits of one of many: %v", err)
+	}
+	if id, err := a.jobOf(t.Context(), r, lastOf(r.jobs[7], sureLast)); err != nil || id != r.jobs[7].ID {
+		t.Errorf("%d digits of one of many: %v", sureLast, err)
+	}
+	r.jobs[7].ID[15] = 0xbc
 	if _, err := a.jobOf(t.Context(), r, "0abc"); err == nil || !strings.HasSuffix(err.Error(), " and 9995 more") || len(err.Error()) > 400 {
 		t.Errorf("got %v", err)
 	}

@@ -32,10 +32,10 @@ A script has to expect this of a verb that comes in between:
 
 - What is refused ends with exit code 5 and has changed nothing.
 - Resolve, in the moment after a step has failed for good: an engine has still to decide
-  what follows. The verb waits for that, 2 s at most. If no engine runs, or none comes to
-  it, the refusal is "has failed at this moment", and the script tries again later.
-- A deadline that has passed takes effect when an engine gets to it: mostly at once, after a
-  restart or with none running when one is there. Until then the state is the one before,
+  what follows. The verb waits for that, 2 s at most. If no engine runs, or none gets to
+  it in time, the refusal is "has failed at this moment", and the script tries again later.
+- A deadline that has passed takes effect when an engine gets to it: mostly at once, else
+  as soon as one runs. Until then the state is the one before,
   and so are the verbs that work: retry still begins the next attempt of a step whose
   backoff has just ended, which changes nothing but the name of the move; a step of a
   job whose timeout has passed may be retried, skipped or resolved, and is then canceled

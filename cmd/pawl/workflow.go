@@ -78,9 +78,9 @@ func shortHash(hash string) string {
 
 const registerLong = `Register workflow files, each as the next version of the workflow of its name. A
 file whose newest version has the same content and folder stays that version.
-Files of child workflows become part of the version. The folder of the file is noted:
-as a child of a job of "pawl run" it runs there. Nothing is registered if one of the
-files has a mistake.`
+Files of child workflows become part of the version. As a child of a "pawl run" job,
+the workflow runs in the folder of its file. Nothing is registered if one of the files
+has a mistake.`
 
 func newWorkflowRegister(a *app) *cobra.Command {
 	form, reason := formText, ""

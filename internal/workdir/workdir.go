@@ -2,7 +2,7 @@
 // each job, for the eyes of one user only. Several processes may share a root.
 //
 // Whoever works in a folder holds a shared lock on it (flock). A folder is removed only
-// by who has the exclusive lock, and is renamed before anything in it is deleted: so
+// by whoever has the exclusive lock, and is renamed before anything in it is deleted: so
 // nobody enters a folder that is half removed, and what a killed process left of a
 // removal is known by its name. The root lies on a local disk, where such locks hold.
 package workdir
@@ -78,7 +78,7 @@ func (r *Root) enter(path string) (*os.File, error) {
 // Leave lets the folder be removed. It does nothing the second time.
 func (s *Stay) Leave() { s.lock.Close() }
 
-// Names lists what has a folder.
+// Names lists the folders.
 func (r *Root) Names() ([]string, error) {
 	all, err := os.ReadDir(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -110,7 +110,8 @@ func (r *Root) Clear() error {
 	return err
 }
 
-// remove renames and removes a folder. Whatever has its place and is none goes at once.
+// remove renames and removes a folder. Anything else of that name, such as a file or a
+// link, is removed at once.
 func (r *Root) remove(name, as string) error {
 	root, err := os.OpenRoot(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,6 +133,9 @@ func (r *Root) remove(name, as string) error {
 		return err
 	}
 	defer lock.Close()
+	if mounted(filepath.Join(r.path, name)) {
+		return ErrMounted
+	}
 	if as != name {
 		if err := root.Rename(name, as); err != nil {
 			return err
@@ -188,6 +192,23 @@ func flock(f *os.File, path string, how int) error {
 	}
 	return nil
 }
+
+// ErrMounted is returned by Remove for a folder in which a file system is mounted: what is
+// in that is not of the job.
+var ErrMounted = errors.New("a file system is mounted in it")
+
+// mounted reports whether a file system is mounted in a folder, as far as the system tells.
+func mounted(path string) bool {
+	mounts, _ := os.ReadFile("/proc/self/mountinfo") // Linux
+	for line := range strings.Lines(string(mounts)) {
+		if f := strings.Fields(line); len(f) > 4 && strings.HasPrefix(unescape.Replace(f[4]), path+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // removeAll removes a folder, with folders in it that may not be written to.
 func removeAll(root *os.Root, name string) error {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -116,6 +117,17 @@ func TestRemoveFollowsNoLink(t *testing.T) {
 	must(t, os.Symlink(outside, filepath.Join(r.path, "j5")))
 	if s, err := r.Enter("j5"); err == nil {
 		t.Errorf("entered %s, a link", s.Path)
+	}
+}
+
+// TestMounted: what is mounted in a folder is not removed with it.
+func TestMounted(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "linux" && !mounted("") {
+		t.Error("nothing is mounted below /")
+	}
+	if dir := t.TempDir(); mounted(dir) {
+		t.Errorf("something is mounted below %s", dir)
 	}
 }
 
