@@ -3,7 +3,7 @@ GO ?= go
 BIN ?= bin/pawl
 
 # With PostgreSQL: installed where it is missing, a throw-away cluster, nothing left behind.
-WITH_POSTGRES = $(GO) run ./internal/pgtest/run --
+WITH_POSTGRES = $(GO) run ./internal/lab/pgtest/run --
 
 # The race detector needs cgo, and cgo a C compiler. SQLite is C translated to Go,
 # nine times slower under the detector, and not what the tests are of: `make test`
@@ -15,7 +15,7 @@ export GORACE ?= atexit_sleep_ms=100
 
 # The packages that start no goroutine (arch_test.go): `make test` runs them without
 # the detector, but for what uses them from many.
-PURE = audit document lifecycle machine machine/machinetest program schedule sim workflow
+PURE = audit internal/document internal/programs/spec internal/schedule internal/verify lifecycle machine machine/machinetest workflow
 
 # The packages whose tests are mostly bubbles of testing/synctest: with thousands of
 # them the detector itself fails now and then (golang/go#78156). Those tests run
@@ -47,50 +47,50 @@ race: ## the same at full length, the race detector on everything; an hour, and 
 lint: ## vet, what gofmt would change, and modules of benchmarks that do not build any more
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
-	@for m in bench/peers bench/peers/sqlite bench/supervisors; do (cd $$m && $(GO) list -deps ./... >/dev/null) || { echo "go mod tidy in $$m is needed"; exit 1; }; done
+	@for m in internal/lab/peers internal/lab/peers/sqlite internal/lab/supervisors; do (cd $$m && $(GO) list -deps ./... >/dev/null) || { echo "go mod tidy in $$m is needed"; exit 1; }; done
 
 generate: ## write the generated documents anew
-	$(GO) run ./internal/machinedoc
-	$(GO) run ./internal/workflowschema
+	$(GO) run ./internal/lab/machinedoc
+	$(GO) run ./internal/lab/workflowschema
 
 verify: ## the long property tests: a million decisions, fuzzing, all the random jobs and kills that `make test` has fewer of
-	$(WITH_POSTGRES) $(GO) test ./engine ./cmd/pawl -run 'Random|TenThousand|WideFanOut|Killed' -timeout 60m
-	$(WITH_POSTGRES) $(GO) test ./engine -run InstancesVerify -instances 100000 -timeout 60m
-	$(WITH_POSTGRES) $(GO) test ./engine -run ManyThatWait -waiting 1000000 -timeout 60m
+	$(WITH_POSTGRES) $(GO) test ./internal/engine ./cmd/pawl -run 'Random|TenThousand|WideFanOut|Killed' -timeout 60m
+	$(WITH_POSTGRES) $(GO) test ./internal/engine -run InstancesVerify -instances 100000 -timeout 60m
+	$(WITH_POSTGRES) $(GO) test ./internal/engine -run ManyThatWait -waiting 1000000 -timeout 60m
 	$(GO) test ./workflow -run Twin -twin.cases 1000000 -timeout 60m
 	$(GO) test ./supervisor -run RandomSchedules -schedule.cases 1000000 -timeout 180m
 	$(GO) test ./workflow -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
-	$(GO) test ./program -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
+	$(GO) test ./internal/programs/spec -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./workflow -run xxx -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./workflow -run xxx -fuzz FuzzExpression -fuzztime 2m -fuzzminimizetime 1x
 
 bench: build ## measure this machine: SQLite FULL, SQLite NORMAL, PostgreSQL; and 1, 2 and 4 workers, in a process and in processes
-	$(GO) run ./internal/pgtest/run -durable -- $(BIN) bench
-	$(GO) run ./internal/pgtest/run -durable -- $(BIN) bench --stores postgres --only drain --workers 1,2,4
-	$(GO) run ./internal/pgtest/run -durable -- $(BIN) bench --stores postgres --only drain --workers 1,2,4 --processes --jobs 4000 --rounds 3
+	$(GO) run ./internal/lab/pgtest/run -durable -- $(BIN) bench
+	$(GO) run ./internal/lab/pgtest/run -durable -- $(BIN) bench --stores postgres --only drain --workers 1,2,4
+	$(GO) run ./internal/lab/pgtest/run -durable -- $(BIN) bench --stores postgres --only drain --workers 1,2,4 --processes --jobs 4000 --rounds 3
 
 bench-supervise: build ## measure how long pawl supervise takes to start and to stop 1,000 programs, and 10,000
-	$(GO) run ./internal/programs -pawl $(BIN) -n 1000,10000
+	$(GO) run ./internal/lab/programs -pawl $(BIN) -n 1000,10000
 
 chaos: ## kill, stop and cut off processes and databases for 1000 rounds, an hour or so, and 200 on SQLite; 100 outages of PostgreSQL alone, three quarters of an hour
-	$(GO) run ./internal/chaos -rounds 1000
-	$(GO) run ./internal/chaos -outages 100
-	$(GO) run ./internal/chaos -rounds 200 -database sqlite
+	$(GO) run ./internal/lab/chaos -rounds 1000
+	$(GO) run ./internal/lab/chaos -outages 100
+	$(GO) run ./internal/lab/chaos -rounds 200 -database sqlite
 
 soak: ## ten minutes of load beside a transaction that stays open: does it stay as fast?
-	$(WITH_POSTGRES) $(GO) run ./internal/soak
+	$(WITH_POSTGRES) $(GO) run ./internal/lab/soak
 
 # Flags of the peers: -rounds, -scale, -only, -json.
 PEERS ?=
 
 peers: ## hold Pawl against River in the same run, on PostgreSQL and on SQLite (downloads River)
-	cd bench/peers && $(GO) build -o ../../bin/peers .
-	cd bench/peers/sqlite && $(GO) build -o ../../../bin/peers-sqlite .
-	$(GO) run ./internal/pgtest/run -durable -- bin/peers $(PEERS)
+	cd internal/lab/peers && $(GO) build -o ../../../bin/peers .
+	cd internal/lab/peers/sqlite && $(GO) build -o ../../../../bin/peers-sqlite .
+	$(GO) run ./internal/lab/pgtest/run -durable -- bin/peers $(PEERS)
 	bin/peers-sqlite $(PEERS)
 
 supervisors: ## hold package supervisor against client-go's workqueue and suture (downloads both)
-	cd bench/supervisors && $(GO) run . -n 1000 && $(GO) run . && $(GO) run . -n 100000
+	cd internal/lab/supervisors && $(GO) run . -n 1000 && $(GO) run . && $(GO) run . -n 100000
 
 clean: ## remove what was built
 	rm -rf bin examples/gostats/out

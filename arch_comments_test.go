@@ -8,7 +8,7 @@ import (
 )
 
 // documented are the packages whose exported names all have a comment.
-var documented = []string{".", "machine", "machine/machinetest", "audit", "store", "document", "workflow", "schedule", "doctor", "engine", "runner", "supervisor", "control", "keeper", "routine", "metrics", "program", "sim"}
+var documented = []string{".", "machine", "machine/machinetest", "audit", "internal/store", "internal/document", "workflow", "internal/schedule", "internal/health", "internal/engine", "runner", "supervisor", "internal/control", "internal/programs", "internal/programs/spec", "internal/server", "internal/metrics", "internal/verify"}
 
 func TestPackageComments(t *testing.T) {
 	t.Parallel()
@@ -112,15 +112,15 @@ func bareSpec(d *ast.GenDecl, spec ast.Spec) []string {
 func TestCommentChecks(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []planted{
-		{"bare names", "store/s.go", "package store\n" +
+		{"bare names", "internal/store/s.go", "package store\n" +
 			"func F() {}\nfunc g() {}\ntype T struct{}\nfunc (*T) M() {}\nfunc (T) Error() string { return \"\" }\n" +
 			"type u[X any] struct{}\nfunc (*u[X]) M() {}\nconst A, b = 1, 2\nvar V int\ntype (\n\tW int\n)\n", commentFaults,
-			[]string{"store/s.go: F has no comment", "store/s.go: T has no comment", "store/s.go: M has no comment",
-				"store/s.go: A has no comment", "store/s.go: V has no comment", "store/s.go: W has no comment"}},
-		{"commented names", "store/s.go", "package store\n// F is.\nfunc F() {}\n// T is.\ntype T[X any] struct{}\n// M is.\nfunc (*T[X]) M() {}\n" +
+			[]string{"internal/store/s.go: F has no comment", "internal/store/s.go: T has no comment", "internal/store/s.go: M has no comment",
+				"internal/store/s.go: A has no comment", "internal/store/s.go: V has no comment", "internal/store/s.go: W has no comment"}},
+		{"commented names", "internal/store/s.go", "package store\n// F is.\nfunc F() {}\n// T is.\ntype T[X any] struct{}\n// M is.\nfunc (*T[X]) M() {}\n" +
 			"// All.\nconst (\n\tA = 1\n\tB = 2\n)\nvar (\n\tV int // is\n)\n", commentFaults, nil},
-		{"bare generic method", "store/s.go", "package store\nfunc (*T[X, Y]) M() {}\n", commentFaults,
-			[]string{"store/s.go: M has no comment"}},
+		{"bare generic method", "internal/store/s.go", "package store\nfunc (*T[X, Y]) M() {}\n", commentFaults,
+			[]string{"internal/store/s.go: M has no comment"}},
 		{"elsewhere", "api/a.go", "package api\nfunc F() {}\n", commentFaults, nil},
 
 		{"no package comment", "api/a.go", "package api", one(packageFaults), []string{"package api has no package comment"}},

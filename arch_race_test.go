@@ -60,13 +60,13 @@ func concurrencyFaults(s source) []string {
 func TestConcurrencyChecks(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []planted{
-		{"none", "sim/s.go", `package sim; import "strings"; func f() { defer f() }`, concurrencyFaults, nil},
-		{"a lock", "sim/s.go", `package sim; import "sync"`, concurrencyFaults,
-			[]string{"sim/s.go: package sim is run without the race detector and may not import sync"}},
-		{"an atomic", "sim/s.go", `package sim; import "sync/atomic"`, concurrencyFaults,
-			[]string{"sim/s.go: package sim is run without the race detector and may not import sync/atomic"}},
-		{"a goroutine", "sim/s.go", `package sim; func f() { go f() }`, concurrencyFaults,
-			[]string{"sim/s.go: package sim is run without the race detector and may not start goroutines"}},
+		{"none", "internal/verify/s.go", `package verify; import "strings"; func f() { defer f() }`, concurrencyFaults, nil},
+		{"a lock", "internal/verify/s.go", `package verify; import "sync"`, concurrencyFaults,
+			[]string{"internal/verify/s.go: package internal/verify is run without the race detector and may not import sync"}},
+		{"an atomic", "internal/verify/s.go", `package verify; import "sync/atomic"`, concurrencyFaults,
+			[]string{"internal/verify/s.go: package internal/verify is run without the race detector and may not import sync/atomic"}},
+		{"a goroutine", "internal/verify/s.go", `package verify; func f() { go f() }`, concurrencyFaults,
+			[]string{"internal/verify/s.go: package internal/verify is run without the race detector and may not start goroutines"}},
 	} {
 		t.Run(tt.name, tt.run)
 	}

@@ -23,52 +23,47 @@ import (
 const module = "github.com/pawl-dev/pawl"
 
 // order is the order of the packages, "." being the root: each imports packages
-// of rows above its own and no others. Not every package is built yet.
+// of rows above its own and no others. Programs under internal and examples are
+// outside of it.
 var order = [][]string{
 	{"machine"},
 	{"machine/machinetest"},
 	{"lifecycle"},
 	{"audit"},
 	{"."},
-	{"document"},
+	{"internal/document"},
 	{"workflow"},
-	{"schedule"},
-	{"doctor"},
-	{"store"},
-	{"store/storetest"},
-	{"store/logs"},
-	{"store/sqlite", "store/postgres"},
-	{"engine"},
-	{"process"},
+	{"internal/schedule"},
+	{"internal/health"},
+	{"internal/private", "internal/heap"},
+	{"internal/workdir"},
+	{"internal/store"},
+	{"internal/store/storetest"},
+	{"internal/store/sqlite", "internal/store/postgres"},
+	{"internal/engine"},
+	{"internal/process"},
 	{"runner"},
 	{"supervisor"},
-	{"program"},
-	{"control"},
-	{"routine"},
-	{"keeper"},
-	{"metrics"},
-	{"crew"},
-	{"load"},
-	{"load/workload"},
-	{"api"},
-	{"client"},
-	{"web"},
-	{"sim"},
-	{"bench"},
-	{"bench/contest"},
+	{"internal/programs/spec"},
+	{"internal/control"},
+	{"internal/server"},
+	{"internal/programs"},
+	{"internal/metrics"},
+	{"internal/verify"},
+	{"internal/lab/bench"},
+	{"internal/lab/contest", "internal/lab/pgtest"},
 	{"cmd/pawl"},
 }
 
-// testOnly are the packages that only tests import.
-var testOnly = []string{"machine/machinetest", "store/storetest"}
+// importable are the packages that users import, and machinetest for who writes machines.
+var importable = []string{".", "audit", "lifecycle", "machine", "machine/machinetest", "runner", "supervisor", "workflow"}
 
-// plumbing is what a package under internal may import of the rest, unless it is
-// a program.
-var plumbing = []string{"machine", "lifecycle"}
+// testOnly are the packages that only tests import.
+var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/lab/pgtest"}
 
 // pure are the packages without clock, randomness and I/O: now, ids and jitter
 // arrive with the command. The first of them uses the standard library only.
-var pure = []string{"machine", "lifecycle", "audit", ".", "document", "workflow", "schedule", "program", "internal/health"}
+var pure = []string{"machine", "lifecycle", "audit", ".", "internal/document", "workflow", "internal/schedule", "internal/programs/spec", "internal/health"}
 
 // impureImports are not imported by pure packages, nor is what is below them but
 // for pureImports.
@@ -86,12 +81,26 @@ var impureNames = map[string][]string{
 
 // exceptions excuses a use from purity, by file and name, with its reason.
 var exceptions = map[string]string{
-	"schedule/cron.go time.LoadLocation": "the rules of a time zone are data of the program; what it answers does not depend on when it is asked",
+	"internal/schedule/cron.go time.LoadLocation": "the rules of a time zone are data of the program; what it answers does not depend on when it is asked",
 }
 
 func TestImportsPointDown(t *testing.T) {
 	t.Parallel()
 	report(t, each(sources(t), importFaults))
+}
+
+func TestPublicPackages(t *testing.T) {
+	t.Parallel()
+	var found []string
+	for _, s := range sources(t) {
+		if dir := s.dir(); s.Name.Name != "main" && !within(s, "internal") && !within(s, "examples") && !slices.Contains(found, dir) {
+			found = append(found, dir)
+		}
+	}
+	slices.Sort(found)
+	if diff := cmp.Diff(importable, found); diff != "" {
+		t.Errorf("packages that anybody can import (-want +got); what users have no use for goes under internal:\n%s", diff)
+	}
 }
 
 func TestPurity(t *testing.T) {
@@ -188,7 +197,7 @@ func importFaults(s source) []string {
 }
 
 // known reports whether the order says what the package of s may import.
-func known(s source) bool { return row(s.dir()) >= 0 || within(s, "internal") || free(s) }
+func known(s source) bool { return row(s.dir()) >= 0 || free(s) }
 
 // free reports whether s is of a program outside the order: an example or a
 // generator. It may import anything.
@@ -200,10 +209,8 @@ func within(s source, folder string) bool { return strings.HasPrefix(s.path, fol
 
 func allowed(s source, target string) bool {
 	switch {
-	case free(s), strings.HasPrefix(target, "internal/"):
+	case free(s):
 		return true
-	case within(s, "internal"):
-		return slices.Contains(plumbing, target)
 	case slices.Contains(testOnly, target):
 		return slices.Contains(testOnly, s.dir()) && row(target) < row(s.dir())
 	}
@@ -303,29 +310,27 @@ func TestArchitectureChecks(t *testing.T) {
 	t.Parallel()
 	const imp = `import "` + module
 	for _, tt := range []planted{
-		{"down", "engine/e.go", `package engine; ` + imp + `/store"; ` + imp + `"`, importFaults, nil},
-		{"up", "store/s.go", `package store; ` + imp + `/engine"`, importFaults,
-			[]string{"store/s.go: package store may not import " + module + "/engine"}},
+		{"down", "internal/engine/e.go", `package engine; ` + imp + `/internal/store"; ` + imp + `"`, importFaults, nil},
+		{"up", "internal/store/s.go", `package store; ` + imp + `/internal/engine"`, importFaults,
+			[]string{"internal/store/s.go: package internal/store may not import " + module + "/internal/engine"}},
 		{"up from the root", "x.go", `package pawl; ` + imp + `/workflow"`, importFaults,
 			[]string{"x.go: package . may not import " + module + "/workflow"}},
 		{"the root from below", "audit/a.go", `package audit; import p "` + module + `"`, importFaults,
 			[]string{"audit/a.go: package audit may not import " + module}},
-		{"sideways", "store/sqlite/s.go", `package sqlite; ` + imp + `/store/postgres"`, importFaults,
-			[]string{"store/sqlite/s.go: package store/sqlite may not import " + module + "/store/postgres"}},
-		{"of no row", "engine/e.go", `package engine; ` + imp + `/misc"`, importFaults,
-			[]string{"engine/e.go: package engine may not import " + module + "/misc"}},
+		{"sideways", "internal/store/sqlite/s.go", `package sqlite; ` + imp + `/internal/store/postgres"`, importFaults,
+			[]string{"internal/store/sqlite/s.go: package internal/store/sqlite may not import " + module + "/internal/store/postgres"}},
+		{"of no row", "internal/engine/e.go", `package engine; ` + imp + `/misc"`, importFaults,
+			[]string{"internal/engine/e.go: package internal/engine may not import " + module + "/misc"}},
 		{"not in the order", "misc/u.go", `package misc`, importFaults,
 			[]string{"misc/u.go: package misc is not in the order of arch_test.go"}},
-		{"below a package", "engine/deep/d.go", `package deep`, importFaults,
-			[]string{"engine/deep/d.go: package engine/deep is not in the order of arch_test.go"}},
-		{"test support", "engine/e.go", `package engine; ` + imp + `/store/storetest"`, importFaults,
-			[]string{"engine/e.go: package engine may not import " + module + "/store/storetest"}},
-		{"test support of test support", "store/storetest/s.go", `package storetest; ` + imp + `/machine/machinetest"`, importFaults, nil},
-		{"plumbing", "internal/x/x.go", `package x; ` + imp + `/machine"; ` + imp + `/internal/y"; ` + imp + `/store"`, importFaults,
-			[]string{"internal/x/x.go: package internal/x may not import " + module + "/store"}},
-		{"generator", "internal/x/x.go", `package main; ` + imp + `/store"`, importFaults, nil},
-		{"example", "examples/x/x.go", `package main; ` + imp + `/store"`, importFaults, nil},
-		{"another module", "machine/m.go", `package machine; ` + imp + `-tools/store"`, importFaults, nil},
+		{"below a package", "internal/engine/deep/d.go", `package deep`, importFaults,
+			[]string{"internal/engine/deep/d.go: package internal/engine/deep is not in the order of arch_test.go"}},
+		{"test support", "internal/engine/e.go", `package engine; ` + imp + `/internal/store/storetest"`, importFaults,
+			[]string{"internal/engine/e.go: package internal/engine may not import " + module + "/internal/store/storetest"}},
+		{"test support of test support", "internal/store/storetest/s.go", `package storetest; ` + imp + `/machine/machinetest"`, importFaults, nil},
+		{"generator", "internal/lab/x/x.go", `package main; ` + imp + `/internal/store"`, importFaults, nil},
+		{"example", "examples/x/x.go", `package main; ` + imp + `/internal/store"`, importFaults, nil},
+		{"another module", "machine/m.go", `package machine; ` + imp + `-tools/internal/store"`, importFaults, nil},
 
 		{"clock", "workflow/w.go", `package workflow; import "time"; var d = time.Second; var _ = time.Now().Add(time.Since(x))`, purityFaults,
 			[]string{"workflow/w.go: package workflow is pure and may not use time.Now", "workflow/w.go: package workflow is pure and may not use time.Since"}},
@@ -346,7 +351,7 @@ func TestArchitectureChecks(t *testing.T) {
 			}},
 		{"more than the standard library", "machine/m.go", `package machine; import "example.org/x"`, purityFaults,
 			[]string{"machine/m.go: package machine is pure and may not use example.org/x"}},
-		{"engines have clocks", "engine/e.go", `package engine; import ("os"; "time"); var now = time.Now`, purityFaults, nil},
+		{"engines have clocks", "internal/engine/e.go", `package engine; import ("os"; "time"); var now = time.Now`, purityFaults, nil},
 	} {
 		t.Run(tt.name, tt.run)
 	}

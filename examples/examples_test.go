@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pawl-dev/pawl/program"
+	"github.com/pawl-dev/pawl/internal/programs/spec"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -110,7 +110,7 @@ var services = []string{"supervise/stack.yaml"}
 func TestServices(t *testing.T) {
 	t.Parallel()
 	for _, path := range services {
-		f, err := program.Parse(path, read(t, path))
+		f, err := spec.Parse(path, read(t, path))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/process"
+	"github.com/pawl-dev/pawl/internal/process"
 	"github.com/pawl-dev/pawl/workflow"
 )
 

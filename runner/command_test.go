@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pawl-dev/pawl/process"
+	"github.com/pawl-dev/pawl/internal/process"
 	"github.com/pawl-dev/pawl/workflow"
 )
 

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/runner"
-	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/store/sqlite"
 )
 
 // deaf is a store that hears no hint, and knows it or not.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/process"
+	"github.com/pawl-dev/pawl/internal/process"
 )
 
 // environment answers the environment of a command: what is passed on of parent,

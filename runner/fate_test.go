@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/engine"
-	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/store/sqlite"
+	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/workflow"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/private"
-	"github.com/pawl-dev/pawl/process"
+	"github.com/pawl-dev/pawl/internal/process"
 	"github.com/pawl-dev/pawl/workflow"
 )
 

@@ -3,7 +3,7 @@ package runner
 import (
 	"time"
 
-	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/workflow"
 )

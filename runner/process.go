@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pawl-dev/pawl/process"
+	"github.com/pawl-dev/pawl/internal/process"
 )
 
 // wait waits for the end of p. If ctx ends first it sends SIGTERM, and after grace

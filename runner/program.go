@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/process"
+	"github.com/pawl-dev/pawl/internal/process"
 )
 
 // workingDir returns the folder that a command runs in, absolute: its dir as it stands

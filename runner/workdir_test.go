@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/store"
 )
 
 // partly is a store that lists some jobs only, and returns an error for each other one.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pawl-dev/pawl/document"
+	"github.com/pawl-dev/pawl/internal/document"
 )
 
 // A context says what the expressions of one place in the file may name.

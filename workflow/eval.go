@@ -11,7 +11,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/document"
+	"github.com/pawl-dev/pawl/internal/document"
 )
 
 // MaxItems is the longest list that a foreach may come to.

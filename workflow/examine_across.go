@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/document"
+	"github.com/pawl-dev/pawl/internal/document"
 )
 
 // alsoWorkflow checks how many nodes there are. What is empty is left out.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/document"
+	"github.com/pawl-dev/pawl/internal/document"
 )
 
 // A File is a workflow as it is written: in YAML, or as a Go literal. The two

@@ -12,7 +12,7 @@ import (
 
 	"github.com/expr-lang/expr/types"
 
-	"github.com/pawl-dev/pawl/document"
+	"github.com/pawl-dev/pawl/internal/document"
 )
 
 // clockFunctions are those that depend on the clock or the zone of the

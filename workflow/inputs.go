@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/document"
+	"github.com/pawl-dev/pawl/internal/document"
 )
 
 // A matcher is a compiled pattern; nil matches everything.

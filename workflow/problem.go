@@ -1,6 +1,6 @@
 package workflow
 
-import "github.com/pawl-dev/pawl/document"
+import "github.com/pawl-dev/pawl/internal/document"
 
 // A Problem is one thing that is wrong with a workflow file.
 type Problem = document.Problem

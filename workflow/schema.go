@@ -3,7 +3,7 @@ package workflow
 import (
 	"strings"
 
-	"github.com/pawl-dev/pawl/document"
+	"github.com/pawl-dev/pawl/internal/document"
 )
 
 // SchemaID is where the JSON Schema of the workflow file is published.

@@ -23,14 +23,14 @@ func TestSchemaIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(published, workflow.Schema()) {
-		t.Error("docs/workflow.schema.json is not current: go run ./internal/workflowschema")
+		t.Error("docs/workflow.schema.json is not current: go run ./internal/lab/workflowschema")
 	}
 	doc, err := os.ReadFile("../docs/workflow.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(doc), workflow.Reference()) {
-		t.Error("the tables in docs/workflow.md are not current: go run ./internal/workflowschema")
+		t.Error("the tables in docs/workflow.md are not current: go run ./internal/lab/workflowschema")
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/expr-lang/expr/types"
 
-	"github.com/pawl-dev/pawl/document"
+	"github.com/pawl-dev/pawl/internal/document"
 )
 
 // A template is a value of the file in which expressions may stand: a scalar, a

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/bench"
-	"github.com/pawl-dev/pawl/store/postgres"
-	"github.com/pawl-dev/pawl/store/sqlite"
+	"github.com/pawl-dev/pawl/internal/lab/bench"
+	"github.com/pawl-dev/pawl/internal/store/postgres"
+	"github.com/pawl-dev/pawl/internal/store/sqlite"
 )
 
 const benchLong = `Measures this machine: no-op jobs inserted, drained, and end to end; diamonds of

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/pawl-dev/pawl/bench"
-	"github.com/pawl-dev/pawl/bench/contest"
+	"github.com/pawl-dev/pawl/internal/lab/bench"
+	"github.com/pawl-dev/pawl/internal/lab/contest"
 )
 
 // crews are the flags that say who works off the backlog.

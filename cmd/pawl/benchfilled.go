@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/pawl-dev/pawl/bench"
-	"github.com/pawl-dev/pawl/bench/contest"
+	"github.com/pawl-dev/pawl/internal/lab/bench"
+	"github.com/pawl-dev/pawl/internal/lab/contest"
 )
 
 // runFilled holds filled databases against empty ones.

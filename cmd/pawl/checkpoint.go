@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/internal/store"
 )
 
 const checkpointLong = `Write the ends of the trails of all jobs, workers and schedules, in every workspace: a

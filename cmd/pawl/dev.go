@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/internal/engine"
 )
 
 const devLong = `Run an engine and a worker in this process until Ctrl-C. Jobs that are submitted

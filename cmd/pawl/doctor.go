@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/doctor"
-	"github.com/pawl-dev/pawl/store/postgres"
-	"github.com/pawl-dev/pawl/store/sqlite"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/store/postgres"
+	"github.com/pawl-dev/pawl/internal/store/sqlite"
 )
 
 const doctorLong = `Look at the database, its server and the processes on it, and say what is wrong:
@@ -61,7 +61,7 @@ func (a *app) doctor(ctx context.Context, integrity time.Duration, form string) 
 	default:
 		err = a.showFindings(found)
 	}
-	if err == nil && doctor.Worst(found) == doctor.Problem {
+	if err == nil && health.Worst(found) == health.Problem {
 		return exit{codeFailed}
 	}
 	return err
@@ -69,27 +69,27 @@ func (a *app) doctor(ctx context.Context, integrity time.Duration, form string) 
 
 // diagnose asks the database first, and then, if it can be used, about the work
 // in it.
-func (a *app) diagnose(ctx context.Context, integrity time.Duration) ([]doctor.Finding, error) {
+func (a *app) diagnose(ctx context.Context, integrity time.Duration) ([]health.Finding, error) {
 	db, err := a.named()
 	if err != nil {
 		return nil, err
 	}
-	var found []doctor.Finding
+	var found []health.Finding
 	if db.postgres != "" {
 		found = postgres.Diagnose(ctx, postgres.Config{URL: db.postgres, Log: a.log})
 	} else {
 		fmt.Fprintf(a.stderr, "looking at %s, for %s at most\n", db, integrity)
 		found = sqlite.Diagnose(ctx, sqlite.Config{Path: db.path, Synchronous: db.synchronous, Log: a.log}, integrity)
 	}
-	unusable := func(f doctor.Finding) bool {
-		return f.Severity != doctor.OK && (f.Check == "database" || f.Check == "schema_version")
+	unusable := func(f health.Finding) bool {
+		return f.Severity != health.OK && (f.Check == "database" || f.Check == "schema_version")
 	}
 	if slices.ContainsFunc(found, unusable) {
 		return found, nil
 	}
 	work, err := a.examine(ctx)
 	if err != nil {
-		r := &doctor.Report{Findings: found}
+		r := &health.Diagnosis{Findings: found}
 		r.Unusable(err)
 		return r.Findings, nil
 	}
@@ -98,7 +98,7 @@ func (a *app) diagnose(ctx context.Context, integrity time.Duration) ([]doctor.F
 
 // A ward is a store that answers what the doctor asks of it.
 type ward interface {
-	Ward(ctx context.Context) (*doctor.Ward, error)
+	Ward(ctx context.Context) (*health.Ward, error)
 }
 
 var (
@@ -112,7 +112,7 @@ const (
 	stuckLimit = 200
 )
 
-func (a *app) examine(ctx context.Context) (found []doctor.Finding, err error) {
+func (a *app) examine(ctx context.Context) (found []health.Finding, err error) {
 	l, err := a.openLedger(ctx, true)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (a *app) examine(ctx context.Context) (found []doctor.Finding, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return doctor.Examine(w, stuck), nil
+	return health.Examine(w, stuck), nil
 }
 
 // ended reports whether there is no process of that number on this machine.
@@ -143,10 +143,10 @@ func ended(pid int) bool {
 
 // showFindings writes what is well in a line each, and the rest with what to do,
 // worst last, where people look.
-func (a *app) showFindings(found []doctor.Finding) error {
+func (a *app) showFindings(found []health.Finding) error {
 	var b strings.Builder
-	counts := map[doctor.Severity]int{}
-	for _, severity := range []doctor.Severity{doctor.OK, doctor.Warning, doctor.Problem} {
+	counts := map[health.Severity]int{}
+	for _, severity := range []health.Severity{health.OK, health.Warning, health.Problem} {
 		for i := range found {
 			f := &found[i]
 			if f.Severity != severity {
@@ -158,12 +158,12 @@ func (a *app) showFindings(found []doctor.Finding) error {
 				what = f.Subject + ": " + what
 			}
 			fmt.Fprintf(&b, "%-8s %-22s %s\n", severity, f.Check, printable(what))
-			if severity != doctor.OK {
+			if severity != health.OK {
 				fmt.Fprintf(&b, "%31s threshold: %s\n%31s to do: %s\n", "", f.Threshold, "", printable(f.Cure))
 			}
 		}
 	}
-	fmt.Fprintf(&b, "%s, %s, %d ok\n", plural(int64(counts[doctor.Problem]), "problem"), plural(int64(counts[doctor.Warning]), "warning"), counts[doctor.OK])
+	fmt.Fprintf(&b, "%s, %s, %d ok\n", plural(int64(counts[health.Problem]), "problem"), plural(int64(counts[health.Warning]), "warning"), counts[health.OK])
 	_, err := fmt.Fprint(a.stdout, b.String())
 	return err
 }

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/supervisor"
 )
 

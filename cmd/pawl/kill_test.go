@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/pgtest"
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 )
 
 // killed is a workflow whose steps leave a line each time they run: their key

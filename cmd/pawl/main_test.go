@@ -18,8 +18,8 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
-	"github.com/pawl-dev/pawl/internal/pgtest"
-	proc "github.com/pawl-dev/pawl/process"
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	proc "github.com/pawl-dev/pawl/internal/process"
 )
 
 // TestMain ends the database server that tests have used, and removes the program

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/internal/store"
 )
 
 func newMigrate(a *app) *cobra.Command {

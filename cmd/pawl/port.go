@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/metrics"
-	"github.com/pawl-dev/pawl/routine"
+	"github.com/pawl-dev/pawl/internal/metrics"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
 const (
@@ -102,9 +102,9 @@ func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // routine is the port as a part of the process.
-func (p *port) routine() routine.Routine {
-	return routine.Routine{Name: "http", Doc: "answers at http://" + p.address, Run: p.run, Seen: func() routine.Progress {
-		seen := routine.Progress{Rounds: p.asked.Load()}
+func (p *port) routine() server.Routine {
+	return server.Routine{Name: "http", Doc: "answers at http://" + p.address, Run: p.run, Seen: func() server.Progress {
+		seen := server.Progress{Rounds: p.asked.Load()}
 		if last := p.last.Load(); last != 0 {
 			seen.At = time.Unix(0, last)
 		}
@@ -159,7 +159,7 @@ func (a *app) answered(ctx context.Context, address string, m *metrics.Metrics, 
 	}
 	p.answer(m, unready)
 	p.announce(a.logs)
-	host, err := routine.New(routine.Config{Name: "http", Routines: []routine.Routine{p.routine()}, Log: a.log})
+	host, err := server.New(server.Config{Name: "http", Routines: []server.Routine{p.routine()}, Log: a.log})
 	if err != nil {
 		p.close()
 		return nil, err

@@ -10,11 +10,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/postgres"
+	"github.com/pawl-dev/pawl/internal/store/sqlite"
+	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/store/postgres"
-	"github.com/pawl-dev/pawl/store/sqlite"
-	"github.com/pawl-dev/pawl/store/storetest"
 )
 
 // ago DAYS JOBS [open] stores jobs of one step each that were submitted, and

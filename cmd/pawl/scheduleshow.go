@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/engine"
-	"github.com/pawl-dev/pawl/schedule"
-	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/schedule"
+	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // showTimes writes the next times of a schedule, in its time zone and in UTC.

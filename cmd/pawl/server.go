@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/internal/engine"
 )
 
 const serverLong = `Run an engine until Ctrl-C or SIGTERM: it evaluates what workers leave to be

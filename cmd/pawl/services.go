@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/internal/control"
 )
 
 const serviceLong = `Look at the services of the supervisors and servers of this user on this machine, and

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/internal/control"
 )
 
 // A serviceCommand is one that shows something of one service.

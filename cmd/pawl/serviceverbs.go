@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/runner"
-	"github.com/pawl-dev/pawl/store"
 )
 
 // A session runs one private job in this process, to its end or until it is

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/store/sqlite"
+	"github.com/pawl-dev/pawl/internal/store/sqlite"
 )
 
 // A killed process's lock is held a little longer by a child that has not run its

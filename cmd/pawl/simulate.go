@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/verify"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/sim"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -58,11 +58,11 @@ func newSimulate(a *app) *cobra.Command {
 }
 
 // named answers the faults that are asked for.
-func (f *simulateFlags) named() []sim.Fault {
-	var faults []sim.Fault
+func (f *simulateFlags) named() []verify.Fault {
+	var faults []verify.Fault
 	for _, word := range strings.Split(f.faults, ",") {
 		if word = strings.TrimSpace(word); word != "" {
-			faults = append(faults, sim.Fault(word))
+			faults = append(faults, verify.Fault(word))
 		}
 	}
 	return faults
@@ -76,7 +76,7 @@ func (f *simulateFlags) check() error {
 		return usage("", "--runs %d: want 1 to 10000", f.runs)
 	}
 	var known []string
-	for _, fault := range sim.Faults {
+	for _, fault := range verify.Faults {
 		known = append(known, string(fault))
 	}
 	for _, fault := range f.named() {
@@ -92,14 +92,14 @@ func (a *app) simulate(path string, f *simulateFlags) error {
 	if err != nil {
 		return err
 	}
-	cfg := sim.Config{Seed: uint64(f.seed), Faults: f.named()}
+	cfg := verify.Config{Seed: uint64(f.seed), Faults: f.named()}
 	if cfg.Inputs, err = f.inputs.parsed(def); err != nil {
 		return err
 	}
 	if f.runs > 1 {
 		return a.simulateMany(def, cfg, f)
 	}
-	result, err := sim.Simulate(def, cfg)
+	result, err := verify.Simulate(def, cfg)
 	if err != nil {
 		return err
 	}
@@ -125,12 +125,12 @@ type outlook struct {
 	Broken  []uint64                 `json:"broken"` // the seeds whose job could not end
 }
 
-func (a *app) simulateMany(def *workflow.Definition, cfg sim.Config, f *simulateFlags) error {
+func (a *app) simulateMany(def *workflow.Definition, cfg verify.Config, f *simulateFlags) error {
 	o := outlook{Runs: f.runs, Seed: cfg.Seed, Ends: map[machine.State]int{}, Example: map[machine.State]uint64{}, Broken: []uint64{}}
 	var took []pawl.Duration
 	for i := range uint64(f.runs) {
 		cfg.Seed = o.Seed + i
-		result, err := sim.Simulate(def, cfg)
+		result, err := verify.Simulate(def, cfg)
 		if err != nil {
 			return err
 		}

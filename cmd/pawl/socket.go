@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/routine"
+	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
 // roleServer is what a process says of itself whose services are its own parts.
@@ -37,8 +37,8 @@ func (s *socket) listen() (*control.Listener, error) {
 	return control.Listen(s.dir, control.About{Name: s.name, Role: roleServer})
 }
 
-func (s *socket) routine() routine.Routine {
-	return routine.Routine{Name: "socket", Doc: "answers pawl service", Run: s.run, Aside: true}
+func (s *socket) routine() server.Routine {
+	return server.Routine{Name: "socket", Doc: "answers pawl service", Run: s.run, Aside: true}
 }
 
 // run serves until ctx ends.

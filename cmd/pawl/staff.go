@@ -7,21 +7,21 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/engine"
-	"github.com/pawl-dev/pawl/metrics"
-	"github.com/pawl-dev/pawl/routine"
+	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/metrics"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
 // staffed runs f while the parts of a managed engine, and what answers about this
 // process, run beside it as services. They end after f.
 func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context.Context) error) error {
 	m := metrics.New(version())
-	var routines []routine.Routine
+	var routines []server.Routine
 	for _, p := range l.engine.Parts() {
 		routines = append(routines, routineOf(p))
 	}
-	var host *routine.Host
+	var host *server.Host
 	name := fmt.Sprintf("%s-%d", s.role, os.Getpid())
 	if socket := a.openSocket(name, func() control.Host { return host }); socket != nil {
 		defer socket.close()
@@ -37,7 +37,7 @@ func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context
 		routines = append(routines, http.routine())
 	}
 	var err error
-	if host, err = routine.New(routine.Config{Name: name, Routines: routines, Hooks: m.Hooks(), Log: a.log}); err != nil {
+	if host, err = server.New(server.Config{Name: name, Routines: routines, Hooks: m.Hooks(), Log: a.log}); err != nil {
 		return err
 	}
 	m.Watch(host.Stats, host.Counts)
@@ -50,7 +50,7 @@ func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context
 }
 
 // attended has a host run until end is called.
-func (a *app) attended(ctx context.Context, host *routine.Host) (end func()) {
+func (a *app) attended(ctx context.Context, host *server.Host) (end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -68,9 +68,9 @@ func (a *app) attended(ctx context.Context, host *routine.Host) (end func()) {
 	}
 }
 
-func routineOf(p engine.Part) routine.Routine {
-	return routine.Routine{Name: p.Name, Doc: p.Doc, Run: p.Run, Every: p.Every, Patience: p.Patience,
-		Seen: func() routine.Progress { return routine.Progress(p.Seen()) }}
+func routineOf(p engine.Part) server.Routine {
+	return server.Routine{Name: p.Name, Doc: p.Doc, Run: p.Run, Every: p.Every, Patience: p.Patience,
+		Seen: func() server.Progress { return server.Progress(p.Seen()) }}
 }
 
 // unready says what is wrong with the database, if anything keeps this process from

@@ -21,13 +21,13 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/metrics"
-	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/metrics"
+	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A server is a process with parts, on a SQLite file of its own.
-type server struct {
+// A serverProcess is a process with parts, on a SQLite file of its own.
+type serverProcess struct {
 	*exec.Cmd
 	t    *testing.T
 	dir  string
@@ -36,10 +36,10 @@ type server struct {
 }
 
 // startServer starts a process that stays, and waits until it says that it answers.
-func startServer(t *testing.T, role string, args ...string) *server {
+func startServer(t *testing.T, role string, args ...string) *serverProcess {
 	t.Helper()
 	dir := shortDir(t)
-	s := &server{Cmd: exec.Command(binary(t), append([]string{role, "--listen", "127.0.0.1:0"}, args...)...), t: t, dir: dir}
+	s := &serverProcess{Cmd: exec.Command(binary(t), append([]string{role, "--listen", "127.0.0.1:0"}, args...)...), t: t, dir: dir}
 	s.Env = append(os.Environ(), "PAWL_DATABASE="+filepath.Join(dir, "pawl.db"), "PAWL_RUNTIME_DIR="+filepath.Join(dir, "run"), "XDG_STATE_HOME="+dir)
 	errs, err := os.Create(filepath.Join(dir, "err"))
 	if err != nil {
@@ -78,7 +78,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-func (s *server) said() string {
+func (s *serverProcess) said() string {
 	b, err := os.ReadFile(filepath.Join(s.dir, "err"))
 	if err != nil {
 		s.t.Fatal(err)
@@ -86,7 +86,7 @@ func (s *server) said() string {
 	return string(b)
 }
 
-func (s *server) until(what string, is func() bool) {
+func (s *serverProcess) until(what string, is func() bool) {
 	s.t.Helper()
 	deadline := time.After(time.Minute)
 	poll := time.NewTicker(10 * time.Millisecond)
@@ -101,7 +101,7 @@ func (s *server) until(what string, is func() bool) {
 }
 
 // get asks over HTTP. The status is 0 if nobody answers.
-func (s *server) get(path string) (status int, text string) {
+func (s *serverProcess) get(path string) (status int, text string) {
 	s.t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
 	r, err := client.Get(s.url + path)
@@ -117,7 +117,7 @@ func (s *server) get(path string) (status int, text string) {
 }
 
 // service answers how a part is.
-func (s *server) service(id string) control.Service {
+func (s *serverProcess) service(id string) control.Service {
 	s.t.Helper()
 	v, err := s.host.Service(s.t.Context(), id)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *server) service(id string) control.Service {
 }
 
 // stop ends the process, which must end well.
-func (s *server) stop() {
+func (s *serverProcess) stop() {
 	s.t.Helper()
 	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
 		s.t.Fatal(err)
@@ -400,7 +400,7 @@ func TestAPortThatIsTakenLater(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.run(ctx) }()
-	s := &server{t: t, url: "http://" + p.address}
+	s := &serverProcess{t: t, url: "http://" + p.address}
 	for status := 0; status == 0; status, _ = s.get("/") {
 		select {
 		case err := <-ended:

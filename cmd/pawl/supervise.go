@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/keeper"
-	"github.com/pawl-dev/pawl/metrics"
-	proc "github.com/pawl-dev/pawl/process"
-	"github.com/pawl-dev/pawl/program"
+	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/metrics"
+	proc "github.com/pawl-dev/pawl/internal/process"
+	"github.com/pawl-dev/pawl/internal/programs"
+	"github.com/pawl-dev/pawl/internal/programs/spec"
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
@@ -77,7 +77,7 @@ func newSupervise(a *app) *cobra.Command {
 
 // A supervision is one run of the command: a keeper that says what it does.
 type supervision struct {
-	*keeper.Keeper
+	*programs.Keeper
 	app     *app
 	path    string
 	name    string
@@ -112,7 +112,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 	defer outliveReaders()()
 	defer outliveLimit()()
 	defer a.relayed()()
-	if s.Keeper, err = keeper.New(s.config(state, journal, o.verbose)); err != nil {
+	if s.Keeper, err = programs.New(s.config(state, journal, o.verbose)); err != nil {
 		return err
 	}
 	s.metrics.Watch(s.Stats, nil)
@@ -139,9 +139,9 @@ func (s *supervision) unready(context.Context) []string {
 	return reasons
 }
 
-func (s *supervision) config(state string, journal supervisor.Journal, verbose bool) keeper.Config {
+func (s *supervision) config(state string, journal supervisor.Journal, verbose bool) programs.Config {
 	a := s.app
-	c := keeper.Config{Name: s.name, State: state, Journal: journal, Log: a.log, Load: s.load}
+	c := programs.Config{Name: s.name, State: state, Journal: journal, Log: a.log, Load: s.load}
 	c.Hooks = s.metrics.Hooks()
 	if a.screen.terminal && !verbose {
 		return c
@@ -183,7 +183,7 @@ func (s *supervision) moveText(id string, t *supervisor.Transition) string {
 }
 
 // run keeps the programs until ctx ends, and says what it leaves behind.
-func (s *supervision) run(ctx context.Context, f *program.File, l *control.Listener, o superviseFlags) error {
+func (s *supervision) run(ctx context.Context, f *spec.File, l *control.Listener, o superviseFlags) error {
 	a := s.app
 	reaped, err := proc.BecomeSubreaper()
 	if err != nil {

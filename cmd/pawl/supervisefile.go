@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/document"
-	"github.com/pawl-dev/pawl/program"
+	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/document"
+	"github.com/pawl-dev/pawl/internal/programs/spec"
 )
 
 // parsePrograms checks what the file at path says, which means its own folder.
-func parsePrograms(path string, src []byte) (*program.File, error) {
-	if len(src) > program.MaxSource {
-		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it has more than %d bytes", path, program.MaxSource)
+func parsePrograms(path string, src []byte) (*spec.File, error) {
+	if len(src) > spec.MaxSource {
+		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it has more than %d bytes", path, spec.MaxSource)
 	}
 	if stepsKey.Match(src) && !servicesKey.Match(src) {
 		return nil, &pawl.Error{Kind: pawl.Invalid, Message: path + " is a workflow, and no file of services", Hint: "run it with: pawl run " + shell(path)}
@@ -28,7 +28,7 @@ func parsePrograms(path string, src []byte) (*program.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := program.Parse(full, src)
+	f, err := spec.Parse(full, src)
 	var problems document.Problems
 	if errors.As(err, &problems) {
 		for i := range problems {
@@ -49,7 +49,7 @@ type digest = [sha256.Size]byte
 
 // look reads the file.
 func (s *supervision) look() ([]byte, digest, error) {
-	src, err := readFile(s.path, program.MaxSource)
+	src, err := readFile(s.path, spec.MaxSource)
 	if err != nil {
 		return nil, sha256.Sum256([]byte("error: " + err.Error())), err
 	}
@@ -57,7 +57,7 @@ func (s *supervision) look() ([]byte, digest, error) {
 }
 
 // load reads the file anew, for the keeper.
-func (s *supervision) load() (*program.File, error) {
+func (s *supervision) load() (*spec.File, error) {
 	src, sum, err := s.look()
 	s.mu.Lock()
 	s.read = sum

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/program"
+	"github.com/pawl-dev/pawl/internal/programs/spec"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -37,7 +37,7 @@ func (a *app) validate(paths []string) error {
 
 // validated answers what is in a valid file.
 func validated(path string) (string, error) {
-	src, err := readFile(path, max(workflow.MaxSource, program.MaxSource))
+	src, err := readFile(path, max(workflow.MaxSource, spec.MaxSource))
 	if err != nil {
 		return "", err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/sim"
+	"github.com/pawl-dev/pawl/internal/verify"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -54,7 +54,7 @@ func (a *app) verifyWorkflow(ctx context.Context, path string, in *inputFlags, f
 	if err != nil {
 		return err
 	}
-	report, err := sim.Verify(ctx, def, given)
+	report, err := verify.Verify(ctx, def, given)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (a *app) verifyWorkflow(ctx context.Context, path string, in *inputFlags, f
 	if err != nil {
 		return err
 	}
-	if report.Count(sim.Err) > 0 || strict && len(report.Findings) > 0 {
+	if report.Count(verify.Err) > 0 || strict && len(report.Findings) > 0 {
 		return exit{codeFailed}
 	}
 	return nil

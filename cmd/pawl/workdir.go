@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/store/postgres"
+	"github.com/pawl-dev/pawl/internal/store/postgres"
 )
 
 // A workdir says where submitted jobs have their folders, and for how long.

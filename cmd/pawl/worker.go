@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/internal/engine"
 )
 
 const workerLong = `Run a worker until Ctrl-C or SIGTERM: it claims steps and runs them. What it

@@ -36,4 +36,8 @@
 // worker asks for isolation "stop", its worker ends what runs by Deadline, and the
 // observers release such a step only when a verdict is Full: the worker has been quiet
 // for the whole silence.
+//
+// The other half is the catalogue of checks of "pawl doctor" (Checks), with their
+// thresholds, and the judgement of what stores have measured (Examine). Stores
+// measure; this package does no I/O.
 package health

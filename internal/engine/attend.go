@@ -1,0 +1,332 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// MaxOutput is the most bytes of an output, in JSON (T8).
+const MaxOutput = 1 << 20
+
+// An attendance is everything marked in a job, with what had to be evaluated
+// outside the transaction.
+type attendance struct {
+	e       *Engine
+	job     int64
+	facts   *jobFacts
+	seen    map[pawl.Ord]seenMark // what is marked; the job itself is 0
+	lives   map[pawl.Ord]int64    // the child jobs that have not ended, of steps that are marked
+	reads   workflow.ReadSet
+	more    bool // not all that is marked fits into one commit
+	answers workflow.Answers
+	erase   bool // the job has ended, and is being redacted
+}
+
+// prepare reads what is marked in a job and evaluates the expressions that it
+// takes. If nothing is, nothing is seen. What it reads of steps does not
+// change while their marks stand, so that it holds in the transaction that follows;
+// what the job may have become meanwhile, the decision sees.
+func (a *attendance) prepare(ctx context.Context) error {
+	e := a.e
+	marked, err := e.store.Marked(ctx, a.job) // first, so that the job is not older than its marks
+	if err != nil {
+		return err
+	}
+	a.seen = make(map[pawl.Ord]seenMark, len(marked)+1)
+	for _, s := range marked {
+		a.seen[s.Ord] = seenMark{s.MarkAt, s.Seq, s.Made, s.MarkTries}
+	}
+	job, err := e.store.Job(ctx, a.job)
+	if errors.Is(err, store.ErrNotFound) {
+		clear(a.seen)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if job.Mark == pawl.Attention {
+		a.seen[0] = seenMark{job.MarkAt, job.Seq, 0, job.MarkTries}
+	}
+	if a.erase = job.Mark == pawl.Attention && lifecycle.Job.Ended(job.State); a.erase || len(a.seen) == 0 {
+		return nil
+	}
+	def, err := e.defs.get(ctx, job.Definition)
+	if err != nil {
+		return err
+	}
+	a.facts, a.lives = e.jobs.put(job, def), make(map[pawl.Ord]int64)
+	a.answers = workflow.Answers{Starts: make(map[pawl.Ord]workflow.StartAnswer), Gathers: make(map[pawl.Ord]workflow.GatherAnswer),
+		Errors: make(map[pawl.Ord]*pawl.Failure), Ends: make(map[pawl.Ord]workflow.ChildEnd), Lives: make(map[pawl.Ord]bool)}
+	p := &preparation{e: e, ctx: ctx, job: job, def: def, attendance: a}
+	a.more = len(marked) == store.MaxMarked
+	rows := 0 // of child jobs to be made
+	for _, s := range marked {
+		if err := p.step(s); err != nil {
+			return err
+		}
+		if w := a.answers.Starts[s.Ord].Waiting; w != nil && w.Child != nil {
+			rows += len(w.Child.Definition.Nodes)
+		}
+		if rows > maxGroup*heavyRows {
+			a.more = true
+			break
+		}
+	}
+	if job.Mark == pawl.Attention {
+		err = p.whole()
+	}
+	a.reads = def.AttendReads(job, p.listening, &a.answers)
+	return err
+}
+
+func (a *attendance) query(q *store.Query) {
+	a.facts.ask(q, a.reads)
+	for _, child := range a.lives {
+		q.Jobs = append(q.Jobs, child)
+	}
+}
+
+func (a *attendance) decide(t *tx) error {
+	if t.job(a.job) == nil {
+		return pawl.Errorf(pawl.NotFound, "there is no job with key %d", a.job)
+	}
+	if a.e.outdated(t, a.job, a.facts) {
+		a.e.evaluator.attend(a.job) // what was evaluated is of another version
+		return nil
+	}
+	same := a.same(t)
+	a.children(t)
+	d := a.e.decisionBy(t, a.job, a.facts.def, a.answers)
+	if err := d.Attend(); err != nil {
+		return err
+	}
+	a.delay(t, same)
+	if a.more {
+		a.e.evaluator.attend(a.job)
+	}
+	return d.Refill()
+}
+
+// children tells the decision which child jobs live. They are in sight, locked: one
+// that ends from now on marks the step that waits for it after this commit.
+func (a *attendance) children(t *tx) {
+	for ord, key := range a.lives {
+		child := t.job(key)
+		a.answers.Lives[ord] = child != nil && !lifecycle.Job.Ended(child.State)
+		if !a.answers.Lives[ord] {
+			a.e.evaluator.attend(a.job) // it has ended since it was looked at
+		}
+	}
+}
+
+// whole prepares what the job itself is marked for: a signal has come, or it is
+// about to end.
+func (p *preparation) whole() (err error) {
+	if p.def.Events {
+		if err := p.listeners(); err != nil {
+			return err
+		}
+	}
+	if p.job.Open > 0 {
+		return nil
+	}
+	p.answers.Ending = true
+	if p.job.Ending == "" {
+		p.answers.Output, err = p.output()
+	}
+	return err
+}
+
+// A preparation is an attendance in the making.
+type preparation struct {
+	e         *Engine
+	ctx       context.Context
+	job       *pawl.Job
+	def       *workflow.Definition
+	listening []pawl.Ord // to signals that have come
+	*attendance
+}
+
+// step prepares one marked step.
+func (p *preparation) step(s *pawl.Step) error {
+	p.answers.Marked = append(p.answers.Marked, s.Ord)
+	node := p.def.Node(s.Ord.Node())
+	fan := node.Fans() && s.Ord.Instance() == 0
+	switch {
+	case s.State == lifecycle.StepPending && s.Unmet == 0 && s.Claims == 0:
+		answer, err := p.start(s, node)
+		p.answers.Starts[s.Ord] = answer
+		return err
+	case s.State == lifecycle.StepInProgress && fan:
+		return p.fanOut(s)
+	case s.State == lifecycle.StepInProgress && node.Kind == workflow.KindWorkflow:
+		return p.child(s)
+	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && p.def.Exhausted(s) != "":
+		return p.failure(s)
+	}
+	return nil
+}
+
+// start evaluates `if` and `foreach` of a step, or what it is to wait for.
+func (p *preparation) start(s *pawl.Step, node *workflow.Node) (workflow.StartAnswer, error) {
+	n, instance := s.Ord.Node(), s.Ord.Instance() > 0
+	var needs []int
+	if !instance {
+		needs = append(p.def.IfNeeds(n), p.def.ForeachNeeds(n)...)
+	}
+	waits := node.Kind.Waits() && (instance || !node.Fans())
+	if waits {
+		needs = union(needs, p.def.WaitNeeds(n))
+	}
+	scope, err := p.scope(needs)
+	if err != nil {
+		return workflow.StartAnswer{}, err
+	}
+	answer := workflow.StartAnswer{If: true}
+	if node.HasIf && !instance {
+		if answer.If, err = p.def.EvalIf(n, scope); err != nil {
+			return workflow.StartAnswer{Failure: expressionFailure("if", err)}, nil
+		}
+	}
+	switch {
+	case !answer.If:
+		return answer, nil
+	case waits:
+		return p.wait(s, scope)
+	case node.HasForeach:
+		return p.items(n, scope)
+	}
+	return answer, nil
+}
+
+// items evaluates a foreach.
+func (p *preparation) items(n int, scope *workflow.Scope) (workflow.StartAnswer, error) {
+	items, err := p.def.EvalForeach(n, scope)
+	if err != nil {
+		return workflow.StartAnswer{Failure: expressionFailure("foreach", err)}, nil
+	}
+	raw, err := json.Marshal(items)
+	if err != nil {
+		return workflow.StartAnswer{Failure: expressionFailure("foreach", err)}, nil
+	}
+	return workflow.StartAnswer{If: true, Items: raw, Count: len(items)}, nil
+}
+
+// expressionFailure is why a key could not be evaluated. An error of an expression says
+// where it stands.
+func expressionFailure(key string, err error) *pawl.Failure {
+	message := err.Error()
+	if pawl.KindOf(err) != pawl.Invalid {
+		message = key + ": " + message
+	}
+	return &pawl.Failure{Class: "expression", Message: message, Permanent: true}
+}
+
+// fanOut gathers the outputs of a fan-out whose instances have ended.
+func (p *preparation) fanOut(s *pawl.Step) error {
+	if s.DueEvent == lifecycle.StepFailPermanently {
+		return p.failure(s)
+	}
+	if s.Made < s.Total || s.Live > 0 {
+		return nil
+	}
+	if !p.def.Node(s.Ord.Node()).Gathers {
+		p.answers.Gathers[s.Ord] = workflow.GatherAnswer{Output: orNull(nil)}
+		return nil
+	}
+	answer, err := p.gather(s)
+	p.answers.Gathers[s.Ord] = answer
+	return err
+}
+
+// gatherPage is how many instances are read at once.
+const gatherPage = 500
+
+// gather makes the list of the instances' outputs, in order.
+func (p *preparation) gather(s *pawl.Step) (workflow.GatherAnswer, error) {
+	list := []byte{'['}
+	last := pawl.MakeOrd(s.Ord.Node(), s.Total)
+	for after := s.Ord; after < last; {
+		page, err := p.e.store.Steps(p.ctx, s.Job, after, gatherPage)
+		if err != nil {
+			return workflow.GatherAnswer{}, err
+		}
+		if len(page) == 0 {
+			return workflow.GatherAnswer{}, pawl.Errorf(pawl.Internal, "step %s: an instance is missing after %d", p.def.Key(s.Ord), after.Instance())
+		}
+		for _, inst := range page {
+			if after = inst.Ord; after > last {
+				break
+			}
+			if len(list) > 1 {
+				list = append(list, ',')
+			}
+			list = append(list, p.gathered(inst)...)
+		}
+		if len(list) > MaxOutput {
+			what := fmt.Sprintf("the list of the outputs has %d bytes with %d of its %d items", len(list), min(after, last).Instance(), s.Total)
+			return workflow.GatherAnswer{Failure: pawl.TooLarge(what, MaxOutput, "let each instance put out less")}, nil
+		}
+	}
+	return workflow.GatherAnswer{Output: append(list, ']')}, nil
+}
+
+// gathered answers what an instance adds to the list: of a matrix, its values too.
+func (p *preparation) gathered(inst *pawl.Step) []byte {
+	output := orNull(inst.Output)
+	if len(p.def.Node(inst.Ord.Node()).Matrix) == 0 {
+		return output
+	}
+	b := append([]byte(`{"matrix":`), p.def.MatrixItem(inst.Ord.Node(), inst.Ord.Instance())...)
+	return append(append(append(b, `,"output":`...), output...), '}')
+}
+
+func orNull(b json.RawMessage) json.RawMessage {
+	if len(b) == 0 {
+		return json.RawMessage("null")
+	}
+	return b
+}
+
+// failure reads why a step failed.
+func (p *preparation) failure(s *pawl.Step) error {
+	bodies, err := p.e.store.Bodies(p.ctx, []pawl.StepKey{s.StepKey})
+	if err != nil {
+		return err
+	}
+	if b := bodies[s.StepKey]; b != nil {
+		p.answers.Errors[s.Ord] = b.Error
+	}
+	return nil
+}
+
+// output evaluates the job's output.
+func (p *preparation) output() (*workflow.GatherAnswer, error) {
+	if !p.def.HasOutput() {
+		return &workflow.GatherAnswer{}, nil
+	}
+	scope, err := p.scope(p.def.OutputNeeds())
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.def.EvalOutput(scope)
+	if err != nil { // it is too large, perhaps
+		return &workflow.GatherAnswer{Failure: expressionFailure("output", err)}, nil
+	}
+	return &workflow.GatherAnswer{Output: out}, nil
+}
+
+func (p *preparation) scope(nodes []int) (*workflow.Scope, error) {
+	s, err := p.e.scope(p.ctx, p.job.Key(), nodes)
+	if err == nil && p.job.Hooks != pawl.HooksNotYet {
+		hookScope(s, p.job)
+	}
+	return s, err
+}

@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// MaxDepth is how deep jobs may lie below one another (J6).
+const MaxDepth = 5
+
+// A birth is a job in the making: by a submission, a step, a schedule or an
+// operator who retries another.
+type birth struct {
+	id          pawl.ID
+	def         *workflow.Definition
+	workspace   string
+	version     int
+	inputs      json.RawMessage
+	description string
+	metadata    json.RawMessage
+	private     int64
+	priority    int
+	key         string // of its concurrency
+	parent      *pawl.Job
+	parentStep  pawl.Ord
+	continues   int64
+	schedule    int64
+	note        workflow.Note
+}
+
+// concurrencyKey evaluates the key of a job's concurrency.
+func concurrencyKey(def *workflow.Definition, inputs json.RawMessage) (string, error) {
+	if def.Concurrency == 0 {
+		return "", nil
+	}
+	return def.EvalConcurrency(&workflow.Scope{Inputs: inputs, Workflow: def.Name})
+}
+
+// bear makes a job with its steps, PENDING.
+func (e *Engine) bear(t *tx, b *birth) error {
+	job := b.job()
+	if err := t.makeJob(job, b.note); err != nil {
+		return err
+	}
+	if !e.defs.isStored(job.Definition) {
+		t.definitions = append(t.definitions, &pawl.Definition{Key: job.Definition, Hash: b.def.Hash(), Name: b.def.Name, Source: b.def.Canonical(), CreatedAt: t.now})
+	}
+	job.Rank = pawl.RankAt(t.now, job.Priority)
+	if err := t.moveJob(job, lifecycle.JobValidate, workflow.Note{}); err != nil {
+		return err
+	}
+	for n := range b.def.Nodes {
+		t.makeStep(job, pawl.MakeOrd(n+1, 0)).Unmet = len(b.def.Nodes[n].Needs)
+	}
+	return nil
+}
+
+// job answers the new job as its creation leaves it to the table.
+func (b *birth) job() *pawl.Job {
+	j := &pawl.Job{
+		ID: b.id, Workspace: b.workspace, Definition: definitionKey(b.def.Hash()), Workflow: b.def.Name, Version: b.version,
+		Description: b.description, WorkerCount: b.def.Workers, Private: b.private, Priority: b.priority,
+		Continues: b.continues, Schedule: b.schedule,
+		Open: len(b.def.Nodes) - len(b.def.Hooks), Inputs: b.inputs, Metadata: b.metadata,
+	}
+	if b.parent != nil {
+		j.Parent, j.ParentStep, j.Depth = b.parent.Key(), b.parentStep, b.parent.Depth+1
+	}
+	if b.def.Concurrency > 0 {
+		j.Pool = concurrencyPool(b.workspace, b.def, b.key)
+	}
+	j.Route = firstRoute(b.def, j)
+	return j
+}
+
+func concurrencyPool(workspace string, def *workflow.Definition, key string) int64 {
+	return pawl.PoolKey(workspace, "key", def.Name, key)
+}
+
+// depthPool answers the pool of the quota of a depth (J7).
+func depthPool(workspace string, depth int) store.Pool {
+	return store.Pool{Kind: store.PoolQuota, Key: pawl.PoolKey(workspace, "depth", strconv.Itoa(depth))}
+}
+
+// queuePool answers the pool of the limit of a queue.
+func queuePool(workspace, queue string) store.Pool {
+	return store.Pool{Kind: store.PoolSteps, Key: pawl.PoolKey(workspace, "queue", queue)}
+}
+
+// firstRoute answers the route that all first steps of the job share, so that a
+// worker that serves it may start the job; or 0, and the evaluator starts it.
+func firstRoute(def *workflow.Definition, j *pawl.Job) int64 {
+	if j.Pool != 0 || j.Continues != 0 {
+		return 0
+	}
+	route := int64(0)
+	for _, n := range def.Roots() {
+		r := def.Route(j, n)
+		if route != 0 && r != route || def.Node(n).Kind.Waits() {
+			return 0
+		}
+		route = r
+	}
+	return route
+}

@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Cancel ends a job as CANCELED: what has not started never will, and workers
+// are asked to stop what runs; the job is CANCELED when they have, or after
+// workflow.CancelGrace. A job that has ended refuses with a *machine.Refusal.
+func (e *Engine) Cancel(ctx context.Context, id pawl.ID, note workflow.Note) error {
+	if note.Reason == "" {
+		note.Reason = "canceled"
+	}
+	r, done, err := e.asked(ctx, id, pawl.Change{Reason: note.Reason, RequestID: note.RequestID}, "cancel")
+	if done || err != nil {
+		return err
+	}
+	job, err := e.recallID(ctx, id)
+	if err != nil {
+		return err
+	}
+	return e.committer.one(ctx, r.once(&cancelJob{e: e, job: job, note: note}, nil, nil))
+}
+
+type cancelJob struct {
+	e     *Engine
+	job   *jobFacts
+	note  workflow.Note
+	spare bool // hooks that run are left alone
+}
+
+func (c *cancelJob) query(q *store.Query) { c.job.ask(q, workflow.CancelReads()) }
+
+func (c *cancelJob) decide(t *tx) error {
+	j := t.job(c.job.id.Key())
+	if j == nil || j.ID != c.job.id {
+		return noJob(c.job.id)
+	}
+	if c.spare && j.Hooks != pawl.HooksNotYet {
+		return nil
+	}
+	d, err := c.e.decision(t, j.Key(), workflow.Answers{})
+	if err != nil {
+		return err
+	}
+	return d.Cancel(c.note)
+}
+
+func noJob(id pawl.ID) error {
+	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no job " + id.Public(pawl.JobPrefix), Hint: "list the jobs with: pawl jobs"}
+}
+
+// A fire applies a deadline that has passed (K8), if it still stands.
+type fire struct {
+	e   *Engine
+	due store.Due
+	job *jobFacts
+}
+
+func (f *fire) query(q *store.Query) {
+	if f.due.Kind == lifecycle.Job.Name {
+		f.job.ask(q, workflow.CancelReads())
+		return
+	}
+	f.job.ask(q, f.job.def.FireReads(f.due.Ord, f.job.slots))
+}
+
+func (f *fire) decide(t *tx) error {
+	d, err := f.e.decision(t, f.due.Job, workflow.Answers{})
+	if err != nil {
+		return err
+	}
+	now := max(t.now, f.due.At) // it has passed: the transaction may tell the time from an earlier one, and be a little behind
+	if f.due.Kind == lifecycle.Job.Name {
+		if j := t.job(f.due.Job); !stands(&j.Record, f.due, now) {
+			return nil
+		}
+		return d.TimeOut()
+	}
+	s := t.step(f.due.StepKey)
+	if s == nil || !stands(&s.Record, f.due, now) || f.e.outdated(t, f.due.Job, f.job) {
+		return nil
+	}
+	if err := d.Fire(s); err != nil {
+		return err
+	}
+	return d.Refill()
+}
+
+func stands(r *pawl.Record, due store.Due, now int64) bool {
+	return r.DueAt == due.At && r.DueEvent == due.Event && due.At <= now
+}
+
+// Terminate ends a worker and releases what it held: its steps are lost, and
+// tried again by others (J9, T1).
+func (e *Engine) Terminate(ctx context.Context, worker int64, note workflow.Note) error {
+	r := &release{worker: worker, note: note, end: true}
+	return e.release(ctx, r, r)
+}
+
+// Takeover releases at once what workers of processes held that are known to be dead.
+// The engine finds the others within seconds. A lock that was lost with a connection
+// is no proof of that; gone may know, of workers of its own machine. It may be nil.
+func (e *Engine) Takeover(ctx context.Context, gone func(*pawl.Worker) bool) error {
+	seen, err := e.store.Observe(ctx)
+	if err != nil || len(seen.Workers) == 0 {
+		return err
+	}
+	workers, err := e.store.Workers(ctx, store.WorkerFilter{Living: true})
+	if err != nil {
+		return err
+	}
+	dead := make(map[int64]bool)
+	for _, w := range workers {
+		dead[w.Key()] = gone != nil && gone(w)
+	}
+	for i := range seen.Workers {
+		if s := &seen.Workers[i]; s.Lock == health.Lost && dead[s.Worker] {
+			s.Lock = health.Free
+		}
+	}
+	e.evaluator.bury(ctx, health.Proven(seen))
+	return nil
+}
+
+// blindly answers a decision about s that stores an outcome and leaves it to be
+// weighed: it sees neither the job nor its definition.
+func blindly(t *tx, s *pawl.Step, j *pawl.Job) *workflow.Decision {
+	return &workflow.Decision{Board: unlocked{board{t: t, key: s.Job}, j}, Now: t.now}
+}
+
+// unlocked is a board whose job is not locked: a decision cannot weigh there,
+// and leaves a mark.
+type unlocked struct {
+	board
+	job *pawl.Job
+}
+
+func (unlocked) Job() *pawl.Job { return nil }
+
+func (u unlocked) Move(s *pawl.Step, event machine.Event, note workflow.Note) error {
+	return u.t.moveStep(u.job, s, event, note)
+}

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"sync"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// maxDefinitions bounds the definitions kept in memory.
+const maxDefinitions = 1000
+
+// definitions reads definitions, and keeps them in memory: a definition never changes.
+type definitions struct {
+	views store.Views
+	*known
+}
+
+// known is the definitions in memory, which are all that a transaction knows of.
+type known struct {
+	mu     sync.Mutex
+	byKey  map[int64]*workflow.Definition
+	stored map[int64]bool // known to be in the database
+}
+
+func newDefinitions(v store.Views) *definitions {
+	return &definitions{v, &known{byKey: make(map[int64]*workflow.Definition), stored: make(map[int64]bool)}}
+}
+
+// definitionKey answers the key of the definition with that hash.
+func definitionKey(hash [32]byte) int64 { return int64(binary.BigEndian.Uint64(hash[:8]) >> 1) }
+
+// get answers a stored definition.
+func (d *definitions) get(ctx context.Context, key int64) (*workflow.Definition, error) {
+	def := d.of(key)
+	if def != nil {
+		return def, nil
+	}
+	row, err := d.views.Definition(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, pawl.Errorf(pawl.NotFound, "the definition %d is not in the database", key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if def, err = workflow.Load(row.Source); err != nil {
+		return nil, &pawl.Error{Kind: pawl.Internal, Message: "a stored definition does not load", Hint: "was it written by a newer version of pawl?", Err: err}
+	}
+	d.keep(key, def)
+	d.markStored(key)
+	return def, nil
+}
+
+// load answers the definition of that canonical source, from memory if it can.
+func (d *definitions) load(source []byte) (*workflow.Definition, error) {
+	sum := sha256.Sum256(source)
+	key := definitionKey(sum)
+	if known := d.of(key); known != nil && known.Hash() == sum {
+		return known, nil
+	}
+	def, err := workflow.Load(source)
+	if err != nil {
+		return nil, err
+	}
+	d.keep(definitionKey(def.Hash()), def)
+	return def, nil
+}
+
+// of returns the definition with that key, or nil if it is not in memory.
+func (d *known) of(key int64) *workflow.Definition {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.byKey[key]
+}
+
+func (d *known) keep(key int64, def *workflow.Definition) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.byKey) >= maxDefinitions {
+		clear(d.byKey)
+		clear(d.stored)
+	}
+	d.byKey[key] = def
+}
+
+func (d *known) markStored(key int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stored[key] = true
+}
+
+func (d *known) isStored(key int64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stored[key]
+}

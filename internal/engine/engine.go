@@ -1,0 +1,395 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Config says how an engine works. The zero value of each field but Store is
+// good.
+type Config struct {
+	// Store is the database. The engine does not close it.
+	Store store.Store
+
+	// Lanes is how many commits may be in flight at once: at most as many as the
+	// store has transactions. Default 1, which is right for SQLite; 2 to 4 pays on
+	// PostgreSQL.
+	Lanes int
+
+	// Poll is how often the database is looked at for work that no message
+	// told of, and for workers that have died. Default 3 s, and at most half of
+	// Silence.
+	Poll time.Duration
+
+	// Silence is how long a worker may be silent before it is taken for dead
+	// (J9). Default 6 s.
+	Silence time.Duration
+
+	// Passive makes an engine that answers, submits and cancels, and leaves
+	// everything else to other processes: evaluating, deadlines, the dead.
+	Passive bool
+
+	// Managed makes an engine that answers, and leaves running what Parts answers to
+	// its caller.
+	Managed bool
+
+	// Node is this process, if it has no worker that says so: every 10 s it says
+	// that it lives. The zero value: it does not.
+	Node pawl.Node
+
+	// Retention is for how long what has ended is kept (K6). Default 0: for ever.
+	// A passive engine removes nothing.
+	Retention time.Duration
+
+	// Evaluators is how many jobs are evaluated at once. Default 2.
+	Evaluators int
+
+	// Clock answers the time that ids are made of. Leases and deadlines go by
+	// the database's clock. Default time.Now.
+	Clock func() time.Time
+
+	// Jitter answers a number in [0,1) that spreads backoffs. Default random.
+	Jitter func() float64
+
+	// Salt answers the random bytes of a seal of payload (K6). Default random.
+	Salt func() audit.Salt
+
+	// Log is told of trouble. Default: discarded.
+	Log *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Lanes == 0 {
+		c.Lanes = 1
+	}
+	if c.Poll == 0 {
+		c.Poll = 3 * time.Second
+	}
+	if c.Silence == 0 {
+		c.Silence = health.Silence
+	}
+	if c.Evaluators == 0 {
+		c.Evaluators = 2
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.Jitter == nil {
+		c.Jitter = func() float64 { return float64(random()>>11) / (1 << 53) }
+	}
+	if c.Salt == nil {
+		c.Salt = new(salts).next
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// An Engine runs jobs on one database. It is safe for concurrent use.
+type Engine struct {
+	cfg       Config
+	store     store.Store
+	log       *slog.Logger
+	committer *committer
+	defs      *definitions
+	jobs      *memory
+	mint      mint
+	evaluator *evaluator
+	watches   watches
+	limits    limits
+	offers    offers
+	spoiled   spoiled
+	shelf     shelf
+	erasures  erasures
+	stops     *bell // rung when a running step may have been asked to stop
+	schema    *bell // rung when the schema may have been migrated
+
+	parts   []Part
+	cancel  context.CancelFunc
+	closing sync.Mutex // held while a loop begins, or none may any more
+	loops   sync.WaitGroup
+	once    sync.Once
+}
+
+// validate returns the first fault of a configuration with its defaults.
+func (c Config) validate() error {
+	switch most := c.Store.Transactions(); {
+	case c.Lanes < 1:
+		return pawl.Errorf(pawl.Invalid, "Lanes: %d: want 0 (for the default) or more", c.Lanes)
+	case most > 0 && c.Lanes > most:
+		return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("Lanes: %d: the store has connections for %d transactions at once", c.Lanes, most),
+			Hint: fmt.Sprintf("open it with at least %d connections (MaxConns), or use at most %d lanes", 2*c.Lanes, most)}
+	}
+	return nil
+}
+
+// New is Open for a configuration that is known to be good. It panics otherwise.
+func New(cfg Config) *Engine {
+	e, err := Open(cfg)
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
+
+// Open starts an engine: its committer, and unless it is managed its evaluator and
+// its ears for other processes. Close ends it. The error names the first fault of the
+// configuration.
+func Open(cfg Config) (*Engine, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: newDefinitions(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), cancel: cancel}
+	e.committer = newCommitter(cfg.Store, cfg.Lanes, cfg.Log, e.begin, e.committed)
+	e.committer.admit, e.committer.supply = e.admit, e.supply
+	e.evaluator = newEvaluator(e)
+	e.start(ctx)
+	return e, nil
+}
+
+// Close stops the engine: its parts first, whoever runs them, then what was asked
+// before is committed, and nothing runs after. Closing twice is fine. Workers are
+// stopped before their engine.
+func (e *Engine) Close() {
+	e.once.Do(func() {
+		e.closing.Lock()
+		e.cancel()
+		e.closing.Unlock()
+		e.loops.Wait()
+		e.committer.close()
+	})
+}
+
+// listen takes hints from other processes until ctx ends.
+func (e *Engine) listen(ctx context.Context, r *rounds) {
+	for ctx.Err() == nil {
+		err := e.store.Listen(ctx, func(t store.Topic) {
+			e.hint(t)
+			r.end(ctx, nil)
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		r.end(ctx, err)
+		if err != nil {
+			e.log.Warn("listening for hints failed; polling goes on", "error", err)
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// heard is the progress of listen: its rounds are hints.
+func (e *Engine) heard(all []*rounds) Progress {
+	p := seen(all)
+	switch {
+	case e.store.Hears():
+		p.Error = ""
+	case p.Error == "":
+		p.Error = "no hints reach this process; polling goes on"
+	}
+	return p
+}
+
+func (e *Engine) hint(t store.Topic) {
+	switch t {
+	case store.TopicWork:
+		e.offers.ring()
+	case store.TopicMarks:
+		e.evaluator.look()
+	case store.TopicStops:
+		e.stops.ring()
+	case store.TopicSchema:
+		e.schema.ring()
+	}
+	e.watches.ringAll()
+}
+
+// Stops returns a bell that rings when a running step may have been asked to stop
+// or a worker was ended. Beats are the slow poll beside it.
+func (e *Engine) Stops() <-chan struct{} { return e.stops.c }
+
+// Migrated returns a bell that rings when the schema may have been migrated.
+func (e *Engine) Migrated() <-chan struct{} { return e.schema.c }
+
+// A bell rings until it is heard; ringing twice before that is ringing once.
+type bell struct{ c chan struct{} }
+
+func newBell() *bell { return &bell{c: make(chan struct{}, 1)} } // 1: a ring waits to be heard
+
+func (b *bell) ring() {
+	select {
+	case b.c <- struct{}{}:
+	default:
+	}
+}
+
+// begin returns a transaction, which committed ends.
+func (e *Engine) begin(q *store.Query, f *store.Facts) *tx {
+	t := newTx(q, f)
+	l := e.shelf.take()
+	t.known, t.salt = e.defs.known, e.cfg.Salt
+	t.entries, t.drafts, t.counted, t.seals, t.salts = l.entries, l.drafts, l.counted, l.seals, l.salts
+	return t
+}
+
+// committed looks at what a commit left to be done, and says so to whoever does
+// it, here and in other processes. It runs before the commit's commands are
+// answered.
+func (e *Engine) committed(t *tx) {
+	var work, marks, stops bool
+	waiting := e.unclaimed(t)
+	t.settle(t.gifts, true)
+	for _, s := range t.spare {
+		s.of.Add(s.slots)
+	}
+	for _, d := range t.definitions {
+		e.defs.markStored(d.Key)
+	}
+	for key, h := range t.jobs {
+		if !h.dirty {
+			continue
+		}
+		j := h.record
+		ended := lifecycle.Job.Ended(j.State)
+		if ended && (j.Pool != 0 || j.Quota != 0) {
+			e.freed(j) // others may have waited for its slots
+			marks, work = true, true
+		}
+		if ended && j.Schedule != 0 {
+			e.evaluator.ended(j.Schedule)
+		}
+		marks = e.marked(t, key, j.Mark, j.MarkAt) || marks
+		e.evaluator.due(j.DueAt)
+		marks = marks || e.soon(t, j.DueAt)
+		if h.made && j.Route != 0 && j.State == lifecycle.JobPending {
+			waiting++
+		}
+		if j.Route == 0 && (h.made || j.State == lifecycle.JobPending && !j.Paused) {
+			e.evaluator.pending(key)
+			marks = true
+		}
+		if ended {
+			e.watches.ended(j, e.jobs.forget(key))
+		} else {
+			e.watches.ring(key)
+		}
+	}
+	for key, h := range t.steps {
+		if !h.dirty {
+			continue
+		}
+		s := h.record
+		marks = e.marked(t, key.Job, s.Mark, s.MarkAt) || marks
+		e.evaluator.due(s.DueAt)
+		marks = marks || e.soon(t, s.DueAt)
+		stops = stops || s.DueEvent == "cancel"
+		work = work || s.Pool != 0 && s.State != lifecycle.StepInProgress // its slot is free
+		e.watches.ring(key.Job)
+	}
+	for _, h := range t.schedules {
+		if h.dirty {
+			e.evaluator.due(h.record.DueAt)
+		}
+	}
+	for _, h := range t.workers {
+		e.offers.note(h.record)
+		stops = stops || h.dirty && lifecycle.Worker.Ended(h.record.State) // its process has to stop what it runs
+	}
+	e.offers.enqueued(waiting)
+	e.wake(work || waiting > 0, marks, stops)
+	e.shelf.put(list{t.entries, t.drafts, t.counted, t.seals, t.salts})
+	t.entries, t.drafts, t.counted, t.seals, t.salts = nil, nil, nil, nil, nil
+}
+
+// marked has a job looked at that was marked, or when that is due, and reports
+// whether others have to be told.
+func (e *Engine) marked(t *tx, job int64, mark pawl.Mark, at int64) bool {
+	switch {
+	case mark != pawl.Attention:
+		return false
+	case at > t.now:
+		e.evaluator.due(at)
+		return false
+	}
+	e.evaluator.attend(job)
+	return true
+}
+
+// soon reports whether another process has to be told of a deadline: this one fires
+// none, and the others would not look in time.
+func (e *Engine) soon(t *tx, due int64) bool {
+	return e.cfg.Passive && due > 0 && due-t.now < e.cfg.Poll.Microseconds()
+}
+
+// freed has those looked at that may have waited for the slots of an ended job.
+func (e *Engine) freed(j *pawl.Job) {
+	if j.Pool != 0 {
+		e.evaluator.freed(j.Pool)
+	}
+	if j.Quota != 0 {
+		e.evaluator.look()
+	}
+}
+
+// unclaimed returns how many steps the transaction has left in the queue.
+func (e *Engine) unclaimed(t *tx) (n int) {
+	for _, k := range t.enqueued {
+		if s := t.steps[k]; s != nil && s.record.State == "enqueued" {
+			n++
+		}
+	}
+	return n
+}
+
+func (e *Engine) wake(work, marks, stops bool) {
+	var topics []store.Topic
+	if work {
+		e.offers.ring()
+		topics = append(topics, store.TopicWork)
+	}
+	if marks {
+		topics = append(topics, store.TopicMarks)
+	}
+	if stops {
+		e.stops.ring()
+		topics = append(topics, store.TopicStops)
+	}
+	if len(topics) > 0 {
+		e.store.Wake(topics...)
+	}
+}
+
+// decision returns a Decision for one job of the transaction, and its
+// definition. The job must be in sight, and the definition in memory.
+func (e *Engine) decision(t *tx, job int64, answers workflow.Answers) (*workflow.Decision, error) {
+	j := t.job(job)
+	if j == nil {
+		return nil, pawl.Errorf(pawl.NotFound, "there is no job with key %d", job)
+	}
+	def, err := t.definition(j.Definition)
+	if err != nil {
+		return nil, err
+	}
+	return e.decisionBy(t, job, def, answers), nil
+}
+
+// decisionBy returns a Decision for a job that has this definition.
+func (e *Engine) decisionBy(t *tx, job int64, def *workflow.Definition, answers workflow.Answers) *workflow.Decision {
+	return &workflow.Decision{Definition: def, Board: board{e: e, t: t, key: job}, Now: t.now, Jitter: e.cfg.Jitter, Answers: answers}
+}

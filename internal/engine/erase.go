@@ -1,0 +1,346 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// What the trail of a job withholds goes in bounded steps. Until all of it has gone the
+// job is marked, for the evaluator to go on: in some seconds, if whoever is at it dies.
+// Going on is beginning anew, since what has gone is passed over. Two processes at it at
+// once do no harm.
+const (
+	eraseHold  = 10 * time.Second // how long the mark of a job is put off by who is at it
+	eraseAgain = 3 * time.Second  // how often it is
+	eraseTurn  = 2 * time.Second  // of an evaluator, before it looks after other jobs
+)
+
+// hold marks a job that is being redacted, for later.
+func hold(t *tx, j *pawl.Job) {
+	j.Mark, j.MarkAt, j.MarkTries = pawl.Attention, t.now+eraseHold.Microseconds(), 0
+	t.jobs[j.Key()].dirty = true
+}
+
+// eraseAll goes on with the redaction of a job until all has gone.
+func (e *Engine) eraseAll(ctx context.Context, job int64, total *Redaction, each func(Redaction)) error {
+	for {
+		x, err := e.beginErasure(ctx, job)
+		if x == nil || err != nil {
+			return err
+		}
+		for more := true; more; {
+			begun := time.Now()
+			if more, err = x.step(ctx); err != nil {
+				return err
+			}
+			if each != nil {
+				each(total.plus(x))
+			}
+			if more && !rest(ctx, time.Since(begun)/2) {
+				return ctx.Err()
+			}
+		}
+		*total = total.plus(x)
+	}
+}
+
+func (r *Redaction) plus(x *erasure) Redaction {
+	sum := *r
+	sum.Records, sum.Entries, sum.Beside, sum.Advice = r.Records+x.done.Records, r.Entries+x.done.Entries, r.Beside+x.done.Beside, x.advice
+	return sum
+}
+
+// An erasure takes what is withheld away.
+type erasure struct {
+	e      *Engine
+	job    *pawl.Job
+	by     *audit.Withheld
+	left   []store.Redaction
+	from   store.RedactPlace
+	held   time.Time
+	done   store.Redacted // in sum
+	advice string
+}
+
+// beginErasure returns nil if nothing is left to do.
+func (e *Engine) beginErasure(ctx context.Context, job int64) (*erasure, error) {
+	j, err := e.store.Job(ctx, job)
+	if isNotFound(err) || err == nil && (j.Mark != pawl.Attention || !lifecycle.Job.Ended(j.State)) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if by, err := e.neededBy(ctx, j); err != nil || by != nil { // it was continued at that moment
+		return nil, orNeeded(j, by, err)
+	}
+	x := &erasure{e: e, job: j}
+	if err := x.hold(ctx); err != nil {
+		return nil, err
+	}
+	own, err := x.name(ctx)
+	if err == nil {
+		err = x.plan(own)
+	}
+	return x, err
+}
+
+func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
+
+// hold puts the mark of the job off now and then.
+func (x *erasure) hold(ctx context.Context) error {
+	if time.Since(x.held) < eraseAgain {
+		return nil
+	}
+	x.held = time.Now()
+	return x.e.committer.one(ctx, &marking{job: x.job.Key(), do: hold})
+}
+
+// A marking changes the mark of a job that is being redacted.
+type marking struct {
+	job int64
+	do  func(*tx, *pawl.Job)
+}
+
+func (m *marking) query(q *store.Query) { q.Jobs = append(q.Jobs, m.job) }
+
+func (m *marking) decide(t *tx) error {
+	if j := t.job(m.job); j != nil && j.Mark == pawl.Attention && lifecycle.Job.Ended(j.State) {
+		m.do(t, j)
+		t.jobs[m.job].dirty = true
+	}
+	return nil
+}
+
+// plan lists what is to go.
+func (x *erasure) plan(own []audit.Entry) error {
+	x.by = audit.WithheldBy(own)
+	entry := func(ord pawl.Ord, e *audit.Entry) bool {
+		e.Entity = x.id(ord)
+		return x.by.Take(int64(ord), e)
+	}
+	r := store.Redaction{Job: x.job.Key(), Entry: entry}
+	if x.by.Job() {
+		r.To = math.MaxInt64
+		x.left = []store.Redaction{r}
+		return nil
+	}
+	for i := range own {
+		r.Error = r.Error || own[i].SealOf(audit.FieldError) != nil && x.by.Names(&own[i]) || own[i].Version == 0 && x.by.Names(&own[i])
+	}
+	for _, n := range x.by.Nodes() {
+		r.From, r.To = nodeRange(n)
+		x.left = append(x.left, r)
+	}
+	return nil
+}
+
+// nodeRange returns the first and the last place of a step and its instances.
+func nodeRange(n int64) (from, to pawl.Ord) {
+	return pawl.MakeOrd(int(n), 0), pawl.MakeOrd(int(n)+1, 0) - 1
+}
+
+func (x *erasure) id(ord pawl.Ord) string {
+	if ord == 0 {
+		return x.job.ID.Public(pawl.JobPrefix)
+	}
+	return x.job.ID.Step(ord).Public(pawl.StepPrefix)
+}
+
+// step goes one step, and reports whether there is more.
+func (x *erasure) step(ctx context.Context) (more bool, err error) {
+	if err := x.hold(ctx); err != nil {
+		return false, err
+	}
+	if len(x.left) == 0 {
+		return false, x.end(ctx)
+	}
+	d, err := x.e.store.Redact(ctx, &x.left[0], x.from)
+	if err != nil {
+		return false, err
+	}
+	x.done.Records, x.done.Entries, x.done.Beside = x.done.Records+d.Records, x.done.Entries+d.Entries, x.done.Beside+d.Beside
+	if x.from = d.Next; d.Done {
+		x.left, x.from = x.left[1:], store.RedactPlace{}
+	}
+	return true, nil
+}
+
+// end clears the mark, unless more is withheld by now.
+func (x *erasure) end(ctx context.Context) (err error) {
+	if x.advice, err = x.e.store.Scrub(ctx, x.job.Key()); err != nil {
+		return err
+	}
+	return x.e.committer.one(ctx, &marking{job: x.job.Key(), do: func(t *tx, j *pawl.Job) {
+		if j.MarkNow(); j.Seq == x.by.Seq {
+			j.Mark = pawl.Clear
+		}
+	}})
+}
+
+// name makes the trail of the job name the entries that are covered by no scope: those of
+// version 1, whose hash is of their payload too, and of a redacted step those of the job
+// that have its failure or the data of its signals. It returns that trail.
+func (x *erasure) name(ctx context.Context) ([]audit.Entry, error) {
+	own, err := x.e.store.Trail(ctx, jobEntity(x.job.Key()))
+	if err != nil || len(own) == 0 {
+		return own, err
+	}
+	n := &naming{erasure: x, by: audit.WithheldBy(own), taken: make(map[int64]bool)}
+	for i := range own {
+		if own[i].Event == lifecycle.JobRedact {
+			n.note = workflow.Note{Actor: own[i].Actor, Reason: own[i].Reason}
+		}
+	}
+	if err := n.look(ctx); err != nil {
+		return nil, err
+	}
+	err = n.add(ctx, 0, own)
+	if err == nil && own[0].Version != audit.Version2 {
+		err = x.e.store.Trails(ctx, x.job.Key(), func(t store.TrailOf) error {
+			if t.Ord == 0 || !n.by.Step(int64(t.Ord)) {
+				return nil
+			}
+			return n.add(ctx, t.Ord, t.Entries)
+		})
+	}
+	if err == nil {
+		err = n.commit(ctx)
+	}
+	if err != nil || n.commits == 0 {
+		return own, err
+	}
+	return x.e.store.Trail(ctx, jobEntity(x.job.Key()))
+}
+
+// A naming collects entries that are to be named.
+type naming struct {
+	*erasure
+	by      *audit.Withheld
+	note    workflow.Note
+	taken   map[int64]bool // signals that redacted steps have taken
+	failed  bool           // the error of the job is that of a redacted step
+	list    []audit.Named
+	commits int
+}
+
+// look reads what of the job itself is of steps that are redacted.
+func (n *naming) look(ctx context.Context) error {
+	if n.by.Job() {
+		return nil
+	}
+	def, err := n.e.defs.get(ctx, n.job.Definition)
+	if err != nil {
+		return err
+	}
+	for _, node := range n.by.Nodes() {
+		from, to := nodeRange(node)
+		seqs, err := n.e.store.Taken(ctx, n.job.Key(), from, to)
+		if err != nil {
+			return err
+		}
+		for _, seq := range seqs {
+			n.taken[seq] = true
+		}
+		if f := n.job.Error; f != nil && int(node) <= len(def.Nodes) {
+			id := def.Node(int(node)).ID
+			n.failed = n.failed || f.Step == id || strings.HasPrefix(f.Step, id+"[")
+		}
+	}
+	return nil
+}
+
+// add adds those entries of a trail that are to be named.
+func (n *naming) add(ctx context.Context, ord pawl.Ord, trail []audit.Entry) error {
+	var prev audit.Hash
+	for i := range trail {
+		e := &trail[i]
+		if n.wants(ord, e) && !n.by.Names(e) {
+			n.list = append(n.list, e.Name(prev))
+			if len(n.list) == audit.MaxNamed {
+				if err := n.commit(ctx); err != nil {
+					return err
+				}
+			}
+		}
+		prev = e.Hash
+	}
+	return nil
+}
+
+// failing are the moves of a job whose reason was the text of its error in version 1.
+var failing = map[machine.Event]bool{lifecycle.JobHalt: true, lifecycle.JobError: true, lifecycle.JobCancel: true}
+
+func (n *naming) wants(ord pawl.Ord, e *audit.Entry) bool {
+	switch {
+	case ord != 0 || n.by.Job():
+		return e.HoldsPayload()
+	case e.Version != audit.Version2:
+		return n.taken[e.Sequence] && e.HoldsPayload() || n.failed && failing[e.Event] && e.HoldsPayload()
+	}
+	return n.taken[e.Sequence] || n.failed && (e.SealOf(audit.FieldError) != nil || e.SealOf(audit.FieldFailure) != nil)
+}
+
+// commit names what was collected.
+func (n *naming) commit(ctx context.Context) error {
+	if len(n.list) == 0 {
+		return nil
+	}
+	n.commits++
+	scope := audit.Scope{Entries: n.list}
+	n.list = nil
+	return n.e.committer.one(ctx, &redact{id: n.job.ID, scope: scope, note: n.note})
+}
+
+// erasures are those that evaluators have begun and not ended.
+type erasures struct {
+	mu sync.Mutex
+	of map[int64]*erasure
+}
+
+func (s *erasures) take(job int64) *erasure {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.of[job]
+	delete(s.of, job)
+	return x
+}
+
+func (s *erasures) put(job int64, x *erasure) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of = make(map[int64]*erasure)
+	}
+	s.of[job] = x
+}
+
+// erase goes on with the redaction of a job for a while.
+func (v *evaluator) erase(ctx context.Context, job int64) error {
+	x := v.e.erasures.take(job)
+	if x == nil {
+		var err error
+		if x, err = v.e.beginErasure(ctx, job); x == nil || err != nil {
+			return err
+		}
+	}
+	for begun := time.Now(); time.Since(begun) < eraseTurn; {
+		if more, err := x.step(ctx); !more || err != nil {
+			return err
+		}
+	}
+	v.e.erasures.put(job, x)
+	v.attend(job)
+	return nil
+}

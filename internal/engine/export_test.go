@@ -1,0 +1,24 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// SweepRows is how many rows a sweep reads in a minute.
+const SweepRows = sweepRows
+
+// SweepAll goes through all that runs at once, and returns how many waits it found whose
+// cause had ended.
+func (e *Engine) SweepAll(ctx context.Context) (found int, err error) {
+	s := &sweeper{e: e, begun: true}
+	for {
+		if _, err := s.step(ctx); err != nil || s.at == (store.Spot{}) && s.job == 0 {
+			return int(s.found.Load()), err
+		}
+	}
+}
+
+// StartOf is behind which share of all the sweep of a process begins.
+func StartOf(node int64) float64 { return startOf(node) }

@@ -1,0 +1,399 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	zombie "zombiezen.com/go/sqlite"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/postgres"
+	"github.com/pawl-dev/pawl/internal/store/sqlite"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+func TestMain(m *testing.M) {
+	if where := os.Getenv(victimVariable); where != "" {
+		victim(where)
+	}
+	os.Exit(pgtest.Main(m))
+}
+
+// A database is one database under test.
+type database struct {
+	t     *testing.T
+	kind  string // sqlite, memory, postgres
+	where string // path or URL
+	skew  atomic.Int64
+	only  store.Store // in memory there is one handle
+}
+
+// open opens the database again, as another process would. In memory it answers
+// the same handle each time.
+func (db *database) open() store.Store {
+	db.t.Helper()
+	if db.only != nil {
+		return db.only
+	}
+	opened, err := openStore(db.kind, db.where, db.clock)
+	if err != nil {
+		db.t.Fatal(err)
+	}
+	s := &pure{Store: opened}
+	db.t.Cleanup(func() { s.Close() })
+	if db.kind == "memory" {
+		db.only = s
+	}
+	return s
+}
+
+func openStore(kind, where string, clock func() time.Time) (store.Store, error) {
+	if kind == "postgres" {
+		return postgres.Open(context.Background(), postgres.Config{URL: where})
+	}
+	return sqlite.Open(context.Background(), sqlite.Config{Path: where, Clock: clock})
+}
+
+func (db *database) clock() time.Time { return time.Now().Add(time.Duration(db.skew.Load())) }
+
+// elapse lets every deadline of steps and jobs come nearer by d. In memory the
+// whole clock moves, so that workers seem silent for as long.
+func (db *database) elapse(d time.Duration) {
+	db.t.Helper()
+	if db.kind == "memory" {
+		db.skew.Add(int64(d))
+		return
+	}
+	for _, table := range []string{"step", "job"} {
+		db.sql(fmt.Sprintf("update %s set due_at = due_at - %d where due_at > 0", table, d.Microseconds()))
+	}
+}
+
+// sql changes a stored database behind the engine's back.
+func (db *database) sql(statement string) {
+	db.t.Helper()
+	var err error
+	if db.kind == "postgres" {
+		err = execPostgres(db.where, statement)
+	} else {
+		err = execSQLite(db.where, statement)
+	}
+	if err != nil {
+		db.t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func execPostgres(url, statement string) error {
+	conn, err := pgx.Connect(context.Background(), url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(context.Background(), statement)
+	return err
+}
+
+func execSQLite(path, statement string) error {
+	conn, err := zombie.OpenConn(path, zombie.OpenReadWrite)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	conn.SetBusyTimeout(30 * time.Second)
+	return sqlitex.ExecuteTransient(conn, statement, nil)
+}
+
+// onDatabases runs f on a SQLite file, on SQLite in memory and on PostgreSQL.
+func onDatabases(t *testing.T, f func(t *testing.T, db *database)) {
+	t.Helper()
+	onShared(t, f)
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		f(t, &database{t: t, kind: "memory", where: ":memory:"})
+	})
+}
+
+// onShared runs f on the databases that several processes can open.
+func onShared(t *testing.T, f func(t *testing.T, db *database)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		f(t, &database{t: t, kind: "sqlite", where: filepath.Join(t.TempDir(), "pawl.db")})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		f(t, &database{t: t, kind: "postgres", where: pgtest.URL(t)})
+	})
+}
+
+// onStores is onDatabases for tests that only open.
+func onStores(t *testing.T, f func(t *testing.T, open func() store.Store)) {
+	t.Helper()
+	onDatabases(t, func(t *testing.T, db *database) { f(t, db.open) })
+}
+
+// A process is an engine with a worker, as one process has them.
+type process struct {
+	t      *testing.T
+	store  store.Store
+	engine *engine.Engine
+	worker *runner.Worker
+	config setup
+}
+
+// A setup says what a process is made of. No handlers: no worker.
+type setup struct {
+	handlers map[string]runner.Handler
+	capacity int
+	silence  time.Duration // 0: an hour, so that a slow machine kills nobody
+}
+
+func startProcess(t *testing.T, s store.Store, handlers map[string]runner.Handler) *process {
+	t.Helper()
+	return start(t, s, setup{handlers: handlers})
+}
+
+func start(t *testing.T, s store.Store, c setup) *process {
+	t.Helper()
+	if c.silence == 0 {
+		c.silence = time.Hour
+	}
+	p := &process{t: t, store: s, config: c}
+	p.engine = engine.New(engine.Config{Store: s, Poll: 50 * time.Millisecond, Silence: c.silence, Jitter: func() float64 { return 0 }})
+	if c.handlers != nil {
+		p.startWorker()
+	}
+	t.Cleanup(p.stop)
+	return p
+}
+
+// startWorker starts the worker, again and again if the database fails on
+// purpose.
+func (p *process) startWorker() {
+	p.t.Helper()
+	for try := 1; ; try++ {
+		w, err := runner.Start(p.t.Context(), runner.WorkerConfig{Engine: p.engine, Store: p.store, Handlers: p.config.handlers,
+			Capacity: p.config.capacity, Poll: 50 * time.Millisecond, Beat: 100 * time.Millisecond})
+		if err == nil {
+			p.worker = w
+			return
+		}
+		if !engine.Retryable(err) || try == 100 {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// stop ends the process in order. What still runs after a while is interrupted.
+func (p *process) stop() {
+	if p.worker != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		p.worker.Drain(ctx)
+	}
+	p.engine.Close()
+}
+
+// workerKey answers the key of the process's worker as it is registered now.
+func (p *process) workerKey() int64 {
+	p.t.Helper()
+	id, err := pawl.ParseID(pawl.WorkerPrefix, p.worker.ID())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return id.Key()
+}
+
+func define(t testing.TB, src string) *workflow.Definition {
+	t.Helper()
+	d, err := workflow.Parse("test.yaml", []byte(src))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, src)
+	}
+	return d
+}
+
+func (p *process) submit(def *workflow.Definition, inputs string) pawl.ID {
+	p.t.Helper()
+	bound, err := def.BindInputs(object(p.t, inputs))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	answers, err := p.engine.Submit(p.t.Context(), pawl.Submission{Definition: def.Canonical(), Inputs: bound, Actor: "test"})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if answers[0].Err != nil {
+		p.t.Fatal(answers[0].Err)
+	}
+	return answers[0].ID
+}
+
+func object(t *testing.T, s string) map[string]any {
+	t.Helper()
+	if s == "" {
+		return nil
+	}
+	var m map[string]any
+	if err := json.Unmarshal([]byte(s), &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// patience bounds every wait of the tests.
+const patience = 30 * time.Second
+
+// wait answers the job once it has ended.
+func (p *process) wait(id pawl.ID) *pawl.JobView {
+	p.t.Helper()
+	return p.waitFor(id, patience)
+}
+
+func (p *process) waitFor(id pawl.ID, limit time.Duration) *pawl.JobView {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), limit)
+	defer cancel()
+	got, err := p.engine.Wait(ctx, id)
+	if err != nil {
+		p.t.Fatalf("job %s did not end: %v\n%s", id.Public(pawl.JobPrefix), err, p.dump(id))
+	}
+	if stored, err := p.store.Job(ctx, id.Key()); err != nil || !sameEnd(got, stored) {
+		p.t.Errorf("who waited was told %+v; stored is %+v, %v", got, stored, err)
+	}
+	return p.job(id)
+}
+
+// sameEnd compares jobs that have ended. One that has completed says nothing of an
+// error that was resolved.
+func sameEnd(a, b *pawl.Job) bool {
+	x, y := *a, *b
+	if x.State == lifecycle.JobCompleted {
+		x.Error, y.Error = nil, nil
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+func (p *process) job(id pawl.ID) *pawl.JobView {
+	p.t.Helper()
+	v, err := p.engine.Job(p.t.Context(), id)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return v
+}
+
+func (p *process) dump(id pawl.ID) string {
+	v, err := p.engine.Job(context.Background(), id)
+	if err != nil {
+		return err.Error()
+	}
+	v.StateHistory = nil
+	record, _ := p.store.Job(context.Background(), id.Key())
+	b, _ := json.MarshalIndent(v, "", "  ")
+	return fmt.Sprintf("%s\nrecord: %+v", b, record)
+}
+
+// until waits for a condition that nothing but the database can tell.
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for !f() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("it did not happen: %s", what)
+		}
+	}
+}
+
+// verify checks the whole trail against what is stored (K6).
+func verify(t *testing.T, s store.Store) {
+	t.Helper()
+	if f, err := verified(s, 0); f != nil || err != nil {
+		t.Error(f, err)
+	}
+}
+
+// verified returns what is wrong with the trail of a job, or of all, with what it seals.
+func verified(s store.Store, job int64) (*audit.Fault, error) {
+	ctx := context.Background()
+	v := store.Verifier{Views: s}
+	var fault *audit.Fault
+	err := s.Trails(ctx, job, func(trail store.TrailOf) (err error) {
+		if fault == nil {
+			fault, err = v.Take(ctx, trail)
+		}
+		return err
+	})
+	if fault != nil || err != nil {
+		return fault, err
+	}
+	return v.End(ctx)
+}
+
+// settled checks that an ended job left nothing behind: no open or active step,
+// no mark, no deadline (T7).
+func (p *process) settled(id pawl.ID) {
+	p.t.Helper()
+	j, err := p.store.Job(p.t.Context(), id.Key())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if j.Open != 0 || j.Active != 0 || j.Mark != pawl.Clear || j.DueAt != 0 {
+		p.t.Errorf("job %s %s: open %d, active %d, mark %d, due %d; want nothing left", j.Workflow, j.State, j.Open, j.Active, j.Mark, j.DueAt)
+	}
+	steps, err := p.store.Steps(p.t.Context(), id.Key(), 0, 0)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, s := range steps {
+		if !lifecycle.Step.Ended(s.State) || s.Mark != pawl.Clear || s.DueAt != 0 || s.Live != 0 {
+			p.t.Errorf("job %s, step %s: %s, mark %d, due %d %s, live %d; want it ended with nothing left", j.Workflow, s.StepKey, s.State, s.Mark, s.DueAt, s.DueEvent, s.Live)
+		}
+	}
+}
+
+// refused answers the facts of a job that came too late (T5).
+func (p *process) refused(id pawl.ID) []pawl.Transition {
+	p.t.Helper()
+	rows, err := p.engine.History(p.t.Context(), id)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var late []pawl.Transition
+	for _, r := range rows {
+		if r.Refused {
+			late = append(late, r)
+		}
+	}
+	return late
+}
+
+func steps(v *pawl.JobView) map[string]pawl.StepView {
+	m := make(map[string]pawl.StepView)
+	for _, s := range v.Steps {
+		m[s.Key] = s
+	}
+	return m
+}
+
+func note(reason string) workflow.Note { return workflow.Note{Actor: "test", Reason: reason} }

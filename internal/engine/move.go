@@ -1,0 +1,335 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A Pin is the definition that a job has.
+type Pin struct {
+	Version int    `json:"version,omitempty"` // of the registered workflow, or 0
+	Hash    string `json:"hash"`
+}
+
+// A Moved says how a job got to another version of its workflow, or would get.
+type Moved struct {
+	JobID  string        `json:"job_id"`
+	DryRun bool          `json:"dry_run"`
+	From   Pin           `json:"from"`
+	To     Pin           `json:"to"`
+	Diff   workflow.Diff `json:"diff"`
+}
+
+// MoveJob lets an unfinished job go on as another version of the registered
+// workflow of its name (J2, T12). Steps that have begun have to be the same in
+// both; the others may have changed, come or gone, and those that are gone end
+// as skipped. A dry run changes nothing, and answers the same, or the same error:
+// of kind Conflict with workflow.Obstacles where the job is in the way.
+func (e *Engine) MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bool, c pawl.Change) (*Moved, error) {
+	if err := checkChange(c); err != nil {
+		return nil, err
+	}
+	if version < 1 {
+		return nil, pawl.Errorf(pawl.Invalid, "version %d: want the number of a version, from 1", version)
+	}
+	j, err := e.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	r, err := e.newRequest(c, j.Workspace, "POST /api/jobs/{id}/move", id, version)
+	if err != nil {
+		return nil, err
+	}
+	var moved *Moved
+	if dryRun {
+		r = nil
+	}
+	if done, err := r.replay(ctx, fromJSON(&moved)); done || err != nil {
+		return moved, err
+	}
+	v, def, err := e.Lookup(ctx, pawl.WorkflowName{Workspace: j.Workspace, Name: j.Workflow}, version)
+	if err != nil {
+		return nil, err
+	}
+	return e.moveTo(ctx, id, &move{e: e, id: id, version: v.Version, next: def, dryRun: dryRun, note: noteOf(c)}, r)
+}
+
+// maxMoveTries bounds how often a move is prepared anew because the job has got
+// another definition in the meantime.
+const maxMoveTries = 5
+
+// errDryRun takes a move back that was only tried.
+var errDryRun = errors.New("dry run")
+
+func (e *Engine) moveTo(ctx context.Context, id pawl.ID, m *move, r *request) (*Moved, error) {
+	for range maxMoveTries {
+		if err := m.prepare(ctx); err != nil {
+			return nil, err
+		}
+		cmd := r.once(m, asJSON(&m.moved), fromJSON(&m.moved))
+		err := e.committer.one(ctx, cmd)
+		if k, ok := cmd.(*keyed); ok && k.replayed {
+			return m.moved, err
+		}
+		switch {
+		case m.stale:
+			continue
+		case err != nil && !errors.Is(err, errDryRun):
+			return nil, err
+		case err == nil:
+			e.jobs.put(&m.job, m.passage.To)
+			if m.job.State == lifecycle.JobPending {
+				e.evaluator.pending(id.Key())
+				e.wake(true, true, false)
+			}
+		}
+		return m.moved, nil
+	}
+	return nil, pawl.Errorf(pawl.Conflict, "job %s is being moved by others", id.Public(pawl.JobPrefix))
+}
+
+// A move takes a job to another version of its workflow.
+type move struct {
+	e       *Engine
+	id      pawl.ID
+	version int
+	next    *workflow.Definition
+	dryRun  bool
+	note    workflow.Note
+
+	old     *pawl.Job // as it was prepared
+	passage *workflow.Passage
+	stale   bool // the job has another definition by now
+	job     pawl.Job
+	moved   *Moved
+}
+
+// prepare reads the job, and compares what it has with what it is to have.
+func (m *move) prepare(ctx context.Context) (err error) {
+	if m.old, err = m.e.find(ctx, m.id); err != nil {
+		return err
+	}
+	def, err := m.e.defs.get(ctx, m.old.Definition)
+	if err != nil {
+		return err
+	}
+	if m.passage, err = def.Passage(m.next); err != nil {
+		return err
+	}
+	if m.old.Version == m.version && m.passage.To.Hash() == def.Hash() {
+		return pawl.Errorf(pawl.Conflict, "job %s has version %d already", m.id.Public(pawl.JobPrefix), m.version)
+	}
+	m.passage.To, err = m.e.defs.load(m.passage.To.Canonical()) // keeps it in memory for whoever follows
+	return err
+}
+
+func (m *move) weight() int { return 1 + len(m.passage.To.Nodes)/heavyRows }
+
+func (m *move) query(q *store.Query) {
+	ask(q, m.id.Key(), parentOf(m.old), workflow.MoveReads())
+}
+
+func (m *move) decide(t *tx) error {
+	m.stale = false // whatever an earlier try has found
+	j := t.job(m.id.Key())
+	if j == nil || j.ID != m.id {
+		return noJob(m.id)
+	}
+	if m.stale = j.Definition != m.old.Definition || j.Version != m.old.Version; m.stale {
+		return nil
+	}
+	d, err := m.e.decision(t, j.Key(), workflow.Answers{})
+	if err != nil {
+		return err
+	}
+	m.moved = &Moved{JobID: m.id.Public(pawl.JobPrefix), DryRun: m.dryRun, Diff: m.passage.Diff,
+		From: Pin{j.Version, d.Definition.HashString()}, To: Pin{m.version, m.passage.To.HashString()}}
+	inputs, err := d.MoveTo(&workflow.Move{Passage: m.passage, From: j.Version, Version: m.version, Inputs: m.old.Inputs}, m.note)
+	if err != nil {
+		return err
+	}
+	if err := m.pin(t, j, inputs); err != nil {
+		return err
+	}
+	if err := d.Refill(); err != nil {
+		return err
+	}
+	if m.dryRun {
+		return errDryRun
+	}
+	m.job = *j
+	return nil
+}
+
+// pin gives the job its new definition, and what follows from it.
+func (m *move) pin(t *tx, j *pawl.Job, inputs json.RawMessage) (err error) {
+	to := m.passage.To
+	j.Definition, j.Version = definitionKey(to.Hash()), m.version
+	if string(inputs) != string(m.old.Inputs) {
+		j.Inputs = inputs
+	}
+	if j.Metadata, err = m.metadata(); err != nil {
+		return err
+	}
+	if !m.e.defs.isStored(j.Definition) {
+		t.definitions = append(t.definitions, &pawl.Definition{Key: j.Definition, Hash: to.Hash(), Name: to.Name, Source: to.Canonical(), CreatedAt: t.now})
+	}
+	if j.State != lifecycle.JobPending {
+		return nil // it keeps its slot under its key until it ends
+	}
+	key, err := concurrencyKey(to, inputs)
+	if err != nil {
+		return err
+	}
+	if j.Pool = 0; to.Concurrency > 0 {
+		j.Pool = concurrencyPool(j.Workspace, to, key)
+	}
+	j.Route = firstRoute(to, j)
+	return nil
+}
+
+// metadata answers the metadata of a job that continues another, or nil: what is
+// not the same step any more is not taken from there.
+func (m *move) metadata() (json.RawMessage, error) {
+	if m.old.Continues == 0 {
+		return nil, nil
+	}
+	var f folders
+	if len(m.old.Metadata) > 0 {
+		if err := json.Unmarshal(m.old.Metadata, &f); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range m.passage.Diff.Steps {
+		if c.Change != workflow.Removed && c.Hook == workflow.NoHook {
+			f.Rerun = append(f.Rerun, c.Step)
+		}
+	}
+	f.Rerun = append(f.Rerun, m.passage.Misses()...)
+	slices.Sort(f.Rerun)
+	f.Rerun = slices.Compact(f.Rerun)
+	return f.json(), nil
+}
+
+// outdated reports whether a job of the transaction has another definition, or
+// other slots, than those by which a command chose what it sees: the job has
+// moved, or was started under a quota. What it has now is remembered, so that the
+// command chooses right when it comes again; if the definition is not in memory, the
+// job is forgotten, and read by whoever needs it next.
+func (e *Engine) outdated(t *tx, job int64, by *jobFacts) bool {
+	j := t.job(job)
+	if j == nil || by.slots == j.WorkerCount && j.Definition == definitionKey(by.def.Hash()) {
+		return false
+	}
+	if now := t.known.of(j.Definition); now != nil {
+		e.jobs.put(j, now)
+	} else {
+		e.jobs.forget(job)
+	}
+	return true
+}
+
+// current is recallID with the definition that the job has at this moment.
+func (e *Engine) current(ctx context.Context, id pawl.ID) (*jobFacts, error) {
+	j, err := e.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	def, err := e.defs.get(ctx, j.Definition)
+	if err != nil {
+		return nil, err
+	}
+	e.jobs.put(j, def)
+	return e.recallID(ctx, id)
+}
+
+// MovePlans say how the unfinished jobs of a workflow stand to a definition.
+type MovePlans struct {
+	Workflow   string     `json:"workflow"`
+	Hash       string     `json:"definition_hash"`
+	Version    int        `json:"version"`    // that it is, or would be
+	Registered bool       `json:"registered"` // it is
+	Jobs       []MovePlan `json:"jobs"`       // newest first, at most 1000
+}
+
+// A MovePlan says what an unfinished job has to do with a definition: it stays as
+// it is, and may be moved.
+type MovePlan struct {
+	JobID   string        `json:"job_id"`
+	Status  machine.State `json:"status"`
+	Pinned  Pin           `json:"pinned"` // what it has, and keeps
+	Diff    workflow.Diff `json:"diff"`   // of the definition to that
+	Movable bool          `json:"movable"`
+	Why     []string      `json:"why"` // it is not movable
+}
+
+// PlanMoves answers for the unfinished jobs of a workflow in a workspace, newest
+// first and at most 1000, how they stand to a definition that is, or is going to
+// be, a version of it. It changes nothing.
+func (e *Engine) PlanMoves(ctx context.Context, workspace string, canonical []byte) (*MovePlans, error) {
+	def, err := e.defs.load(canonical)
+	if err != nil {
+		return nil, err
+	}
+	version, is, err := e.wouldBe(ctx, pawl.WorkflowName{Workspace: workspace, Name: def.Name}, def)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := e.store.Jobs(ctx, store.JobFilter{Workspace: workspace, Workflow: def.Name, Limit: maxList, Bare: true,
+		States: []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}})
+	if err != nil {
+		return nil, err
+	}
+	plans := &MovePlans{Workflow: def.Name, Hash: def.HashString(), Version: version, Registered: is, Jobs: make([]MovePlan, 0, len(jobs))}
+	for _, j := range jobs {
+		p, err := e.planMove(ctx, j, version, def)
+		if err != nil {
+			return nil, err
+		}
+		plans.Jobs = append(plans.Jobs, *p)
+	}
+	return plans, nil
+}
+
+// wouldBe answers the newest version that a definition is, or the one that it
+// would be if it were registered.
+func (e *Engine) wouldBe(ctx context.Context, n pawl.WorkflowName, def *workflow.Definition) (version int, is bool, err error) {
+	versions, err := e.store.Registered(ctx, n.Workspace, n.Name)
+	for _, v := range versions {
+		if v.Definition == definitionKey(def.Hash()) {
+			return v.Version, true, nil
+		}
+	}
+	if len(versions) == 0 {
+		return 1, false, err
+	}
+	return versions[0].Version + 1, false, err
+}
+
+func (e *Engine) planMove(ctx context.Context, j *pawl.Job, version int, def *workflow.Definition) (*MovePlan, error) {
+	has, err := e.defs.get(ctx, j.Definition)
+	if err != nil {
+		return nil, err
+	}
+	p := &MovePlan{JobID: j.ID.Public(pawl.JobPrefix), Status: j.State, Pinned: Pin{j.Version, has.HashString()}, Diff: has.DiffTo(def), Why: []string{}}
+	_, err = e.moveTo(ctx, j.ID, &move{e: e, id: j.ID, version: version, next: def, dryRun: true}, nil)
+	var obstacles workflow.Obstacles
+	switch p.Movable = err == nil; {
+	case errors.As(err, &obstacles):
+		p.Why = obstacles
+	case pawl.KindOf(err) == pawl.Conflict:
+		p.Why = []string{err.Error()}
+	case err != nil:
+		return nil, fmt.Errorf("job %s: %w", p.JobID, err)
+	}
+	return p, nil
+}

@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// nodeBeat is how often a process without a worker says that it lives.
+const nodeBeat = 10 * time.Second
+
+// live says that the process lives, until ctx ends.
+func (e *Engine) live(ctx context.Context, r *rounds) {
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		r.begin()
+		_, err := e.store.Beat(ctx, store.Pulse{Node: e.cfg.Node, Clock: pawl.Micros(e.cfg.Clock())})
+		if err != nil && ctx.Err() == nil {
+			e.log.Warn("a heartbeat failed", "error", err)
+		}
+		r.end(ctx, err)
+		tick.Reset(nodeBeat)
+	}
+}
+
+// The roles of processes.
+const (
+	RoleServer = "server" // evaluates
+	RoleWorker = "worker" // runs steps, and evaluates nothing
+	RoleDev    = "dev"    // both
+)
+
+// Followed reports whether anybody is seen to evaluate, fire deadlines and follow
+// schedules: this engine, a server, or a process whose worker lives and is not a
+// worker alone.
+func (e *Engine) Followed(ctx context.Context) (bool, error) {
+	if !e.cfg.Passive {
+		return true, nil
+	}
+	nodes, err := e.store.Nodes(ctx)
+	if err != nil {
+		return false, err
+	}
+	agenda, err := e.store.Look(ctx, store.LookQuery{Limit: 1}) // for the time that beats go by
+	if err != nil {
+		return false, err
+	}
+	living, _, err := e.living(ctx)
+	return evaluated(nodes, living, agenda.Now), err
+}
+
+// evaluated reports whether one of the processes evaluates: a server that was heard
+// of, or one whose worker lives and that is not a worker alone.
+func evaluated(nodes []*pawl.Node, living []*pawl.Worker, now int64) bool {
+	plain := make(map[process]bool)
+	for _, n := range nodes {
+		if n.Role == RoleServer && now-n.BeatAt < (2*nodeBeat).Microseconds() {
+			return true
+		}
+		plain[process{n.Host, n.PID}] = n.Role == RoleWorker
+	}
+	return slices.ContainsFunc(living, func(w *pawl.Worker) bool { return !plain[process{w.Host, w.PID}] })
+}
+
+type process struct {
+	host string
+	pid  int
+}
+
+// living returns the workers that live, and of those that nobody has released yet
+// how it seems that they are dead.
+func (e *Engine) living(ctx context.Context) ([]*pawl.Worker, map[int64]string, error) {
+	seen, err := e.store.Observe(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	dead := make(map[int64]string)
+	for _, d := range health.Glance(seen, e.cfg.Silence) {
+		dead[d.Worker] = d.Reason()
+	}
+	workers, err := e.store.Workers(ctx, store.WorkerFilter{Living: true})
+	return slices.DeleteFunc(workers, func(w *pawl.Worker) bool { return dead[w.Key()] != "" }), dead, err
+}

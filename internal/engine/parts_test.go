@@ -1,0 +1,338 @@
+package engine_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/runner"
+)
+
+// weighed is a workflow that gets nowhere without an evaluator and deadlines.
+const weighed = `
+name: weighed
+steps:
+  - {id: a, handler: h}
+  - {id: nap, needs: [a], sleep: 20ms}
+  - {id: b, needs: [nap], if: "steps.a.output == 1", handler: h}
+output: ${{ steps.b.output }}
+`
+
+// A mine is a store in which some reads panic.
+type mine struct {
+	store.Store
+	read atomic.Pointer[func(what string, job int64)] // is told of a read before it happens
+}
+
+func (m *mine) step(what string, job int64) {
+	if f := m.read.Load(); f != nil {
+		(*f)(what, job)
+	}
+}
+
+func (m *mine) lay(f func(what string, job int64)) { m.read.Store(&f) }
+
+func (m *mine) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, error) {
+	m.step("look", 0)
+	return m.Store.Look(ctx, q)
+}
+
+func (m *mine) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
+	m.step("marked", job)
+	return m.Store.Marked(ctx, job)
+}
+
+func (m *mine) Listen(ctx context.Context, f func(store.Topic)) error {
+	m.step("listen", 0)
+	return m.Store.Listen(ctx, f)
+}
+
+// A managed is a process whose engine's parts the test runs.
+type managed struct {
+	*process
+	mine  *mine
+	parts map[string]engine.Part
+}
+
+func startManaged(t *testing.T, s store.Store, poll time.Duration) *managed {
+	t.Helper()
+	m := &mine{Store: s}
+	e := engine.New(engine.Config{Store: m, Managed: true, Poll: poll, Silence: 2 * time.Hour, Retention: time.Hour,
+		Node: pawl.Node{ID: 7, Role: engine.RoleServer}, Jitter: func() float64 { return 0 }})
+	p := &process{t: t, store: m, engine: e, config: setup{handlers: map[string]runner.Handler{
+		"h": func(context.Context, *runner.Task) runner.Result { return runner.Result{Output: []byte("1")} },
+	}}}
+	t.Cleanup(p.stop)
+	g := &managed{process: p, mine: m, parts: map[string]engine.Part{}}
+	for _, part := range e.Parts() {
+		g.parts[part.Name] = part
+	}
+	p.startWorker()
+	return g
+}
+
+// keep runs a part, and again whenever it ends, until end is called. It answers how
+// often it has ended before.
+func (g *managed) keep(name string) (ended *atomic.Int32, end func()) {
+	ended = &atomic.Int32{}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		for ctx.Err() == nil {
+			_ = g.parts[name].Run(ctx) // Seen shows it
+			if ctx.Err() == nil {
+				ended.Add(1)
+			}
+		}
+	})
+	end = func() {
+		cancel()
+		running.Wait()
+	}
+	g.t.Cleanup(end)
+	return ended, end
+}
+
+func (g *managed) keepAll() {
+	for name := range g.parts {
+		g.keep(name)
+	}
+}
+
+// TestPartsAreHandedOut: nothing of a managed engine runs by itself, and all of it when
+// its parts are run (S14).
+func TestPartsAreHandedOut(t *testing.T) {
+	t.Parallel()
+	onDatabases(t, func(t *testing.T, db *database) {
+		g := startManaged(t, db.open(), 50*time.Millisecond)
+		var names []string
+		for _, p := range g.engine.Parts() {
+			names = append(names, p.Name)
+			if p.Doc == "" || p.Patience == 0 || p.Seen() != (engine.Progress{}) && p.Name != "hints" {
+				t.Errorf("part %s: %q, patience %s, seen %+v", p.Name, p.Doc, p.Patience, p.Seen())
+			}
+		}
+		if want := []string{"hints", "beat", "evaluator", "deadlines", "upkeep", "sweep", "retention"}; !slices.Equal(names, want) {
+			t.Errorf("parts %v: want %v", names, want)
+		}
+		id := g.submit(define(t, weighed), "")
+		until(t, "step a completes", func() bool { return steps(g.job(id))["a"].Status == lifecycle.StepComplete })
+		g.keepAll()
+		if v := g.wait(id); v.Status != lifecycle.JobCompleted {
+			t.Errorf("the job is %s", v.Status)
+		}
+		for _, name := range []string{"beat", "evaluator", "deadlines", "retention"} {
+			until(t, name+" says what it does", func() bool {
+				s := g.parts[name].Seen()
+				return s.Rounds > 0 && !s.At.IsZero() && s.Failures == 0 && s.Error == ""
+			})
+		}
+		until(t, "hints are heard", func() bool { return g.parts["hints"].Seen().Error == "" })
+	})
+	if e := engine.New(engine.Config{Store: (&database{t: t, kind: "memory", where: ":memory:"}).open()}); len(e.Parts()) != 0 {
+		t.Error("an engine that runs its own parts hands them out")
+	} else {
+		e.Close()
+	}
+}
+
+// TestPartsThatPanicLoseNothing: looks, evaluations and hints panic at random, parts
+// end and are run again, and every job ends right (S14, T10).
+func TestPartsThatPanicLoseNothing(t *testing.T) {
+	t.Parallel()
+	onDatabases(t, func(t *testing.T, db *database) {
+		g := startManaged(t, db.open(), 20*time.Millisecond)
+		var count, panics atomic.Int32
+		g.mine.lay(func(what string, _ int64) {
+			if count.Add(1)%3 == 0 {
+				panics.Add(1)
+				panic("the store panics on purpose: " + what)
+			}
+		})
+		g.keepAll()
+		def := define(t, weighed)
+		var ids []pawl.ID
+		for range 20 {
+			ids = append(ids, g.submit(def, ""))
+		}
+		for _, id := range ids {
+			if v := g.wait(id); v.Status != lifecycle.JobCompleted {
+				t.Errorf("a job is %s", v.Status)
+			}
+			g.settled(id)
+		}
+		seen := g.parts["deadlines"].Seen()
+		if panics.Load() == 0 || seen.Failures == 0 || seen.Rounds <= seen.Failures {
+			t.Errorf("%d panics; deadlines: %+v", panics.Load(), seen)
+		}
+		verify(t, db.open())
+	})
+}
+
+// TestADatabaseThatIsAway is asked again with each poll, not in a circle (S14).
+func TestADatabaseThatIsAway(t *testing.T) {
+	t.Parallel()
+	const poll = 200 * time.Millisecond
+	db := &database{t: t, kind: "memory", where: ":memory:"}
+	s := &awayStore{Store: db.open()}
+	e := engine.New(engine.Config{Store: s, Managed: true, Poll: poll})
+	defer e.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for _, p := range e.Parts() {
+		if p.Name == "deadlines" {
+			running.Go(func() { _ = p.Run(ctx) })
+			until(t, "it is asked", func() bool { return p.Seen().Failures >= 4 })
+		}
+	}
+	stop()
+	running.Wait()
+	if took := s.last.Sub(s.first); took < 3*poll {
+		t.Errorf("it was asked 4 times in %s: want %s or more", took, 3*poll)
+	}
+}
+
+// An awayStore answers no look, and notes when it was asked first and for the fourth time.
+type awayStore struct {
+	store.Store
+	asked       int
+	first, last time.Time
+}
+
+func (a *awayStore) Look(context.Context, store.LookQuery) (*store.Agenda, error) {
+	switch a.asked++; a.asked {
+	case 1:
+		a.first = time.Now()
+	case 4:
+		a.last = time.Now()
+	}
+	return nil, pawl.Errorf(pawl.Unavailable, "the database is away on purpose")
+}
+
+// TestAPoisonedJobHoldsUpNoOther: a job whose evaluation panics is looked at when it is
+// asked for, not in a circle, and goes on when it can be evaluated.
+func TestAPoisonedJobHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	onDatabases(t, func(t *testing.T, db *database) {
+		g := startManaged(t, db.open(), time.Hour) // so that only what is asked for is evaluated
+		def := define(t, `{name: poisoned, steps: [{id: a, handler: h}, {id: b, needs: [a], if: "steps.a.output == 1", handler: h}]}`)
+		var poisoned, evaluated atomic.Int64
+		g.mine.lay(func(what string, job int64) {
+			if what == "marked" && poisoned.CompareAndSwap(0, job) || job != 0 && job == poisoned.Load() {
+				evaluated.Add(1)
+				panic("this job cannot be evaluated")
+			}
+		})
+		ended, _ := g.keep("evaluator")
+		bad := g.submit(def, "")
+		evaluator := g.parts["evaluator"]
+		until(t, "the evaluation panics", func() bool { return evaluator.Seen().Failures > 0 })
+		for range 10 {
+			if v := g.wait(g.submit(def, "")); v.Status != lifecycle.JobCompleted {
+				t.Fatalf("another job is %s", v.Status)
+			}
+		}
+		if n := evaluated.Load(); n > 3 || ended.Load() != 0 {
+			t.Errorf("it was evaluated %d times, and the part ended %d times: want 1 or little more, and 0", n, ended.Load())
+		}
+		g.mine.lay(func(string, int64) {})
+		g.keep("deadlines")
+		if v := g.wait(bad); v.Status != lifecycle.JobCompleted {
+			t.Errorf("the job is %s", v.Status)
+		}
+	})
+}
+
+// TestPartsThatAreRestarted in the midst of their work go on where they were, without a
+// look at the database: their queue outlives them.
+func TestPartsThatAreRestarted(t *testing.T) {
+	t.Parallel()
+	onDatabases(t, func(t *testing.T, db *database) {
+		g := startManaged(t, db.open(), time.Hour)
+		held := make(chan struct{})
+		var first atomic.Bool
+		g.mine.lay(func(what string, _ int64) {
+			if what == "marked" && first.CompareAndSwap(false, true) {
+				<-held
+			}
+		})
+		_, end := g.keep("evaluator")
+		def := define(t, `{name: held, steps: [{id: a, handler: h}, {id: b, needs: [a], if: "steps.a.output == 1", handler: h}]}`)
+		id := g.submit(def, "")
+		evaluator := g.parts["evaluator"]
+		until(t, "it is evaluated", func() bool { return first.Load() && !evaluator.Seen().Busy.IsZero() })
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			end()
+		}()
+		select {
+		case <-over:
+			t.Error("the part has ended in the midst of an evaluation")
+		default:
+		}
+		close(held)
+		<-over
+		if s := evaluator.Seen(); !s.Busy.IsZero() || s.Error != "" {
+			t.Errorf("after the end: %+v", s)
+		}
+		g.keep("evaluator")
+		if v := g.wait(id); v.Status != lifecycle.JobCompleted {
+			t.Errorf("the job is %s", v.Status)
+		}
+	})
+}
+
+// TestCloseEndsParts, waits for them before the last commit, and lets none begin after
+// it.
+func TestCloseEndsParts(t *testing.T) {
+	t.Parallel()
+	db := &database{t: t, kind: "memory", where: ":memory:"}
+	s := &mine{Store: db.open()}
+	e := engine.New(engine.Config{Store: s, Managed: true})
+	held, looking := make(chan struct{}), make(chan struct{})
+	s.lay(func(what string, _ int64) {
+		if what == "look" {
+			close(looking)
+			<-held
+		}
+	})
+	parts := map[string]engine.Part{}
+	ended := make(chan error, 10)
+	for _, p := range e.Parts() {
+		parts[p.Name] = p
+		go func() { ended <- p.Run(context.Background()) }()
+	}
+	<-looking
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		e.Close()
+	}()
+	for range len(parts) - 1 {
+		if err := <-ended; err != nil && pawl.KindOf(err) != pawl.Unavailable { // which it is for one that comes too late
+			t.Error(err)
+		}
+	}
+	select {
+	case <-closed:
+		t.Error("the engine has closed while a part works")
+	default:
+	}
+	close(held)
+	<-closed
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := parts["deadlines"].Run(t.Context()); pawl.KindOf(err) != pawl.Unavailable || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("after the end: %v", err)
+	}
+}

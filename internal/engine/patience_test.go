@@ -1,0 +1,267 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A heldVisit is one whose commit waits until it is let go.
+type heldVisit struct {
+	w    *offering
+	open chan struct{}
+	done sync.WaitGroup
+	got  []Assignment
+}
+
+func (w *offering) hold(t *testing.T, s *interposed, x Exchange) *heldVisit {
+	t.Helper()
+	v := &heldVisit{w: w, open: make(chan struct{})}
+	var once sync.Once
+	s.do = func(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+		if len(q.Workers)+len(q.Watched) > 0 {
+			once.Do(func() { <-v.open })
+		}
+		return s.Store.Do(ctx, q, decide)
+	}
+	v.done.Go(func() { v.got = w.visit(t, x) })
+	synctest.Wait()
+	return v
+}
+
+func (v *heldVisit) letGo() []Assignment {
+	close(v.open)
+	v.done.Wait()
+	return v.got
+}
+
+// waitingWorker answers a worker that runs a step in its one slot, and an engine with
+// two lanes.
+func waitingWorker(t *testing.T) (*offering, *interposed) {
+	t.Helper()
+	e, s := interposedEngine(t)
+	addLane(e)
+	return newOffering(t, e), s
+}
+
+// addLane gives an engine one lane more.
+func addLane(e *Engine) {
+	e.committer.mu.Lock()
+	defer e.committer.mu.Unlock()
+	e.committer.free++
+}
+
+// TestASubmissionWaitsForAVisit: what is submitted while a worker that has no free
+// slot is on its visit gets the slot that the visit frees (T3).
+func TestASubmissionWaitsForAVisit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, s := waitingWorker(t)
+		v := w.hold(t, s, Exchange{Reports: []Report{success(w.first, "1")}, Free: 1, Sated: true})
+		var all sync.WaitGroup
+		all.Go(func() { w.e.submitOne(t) })
+		time.Sleep(patience / 2)
+		v.letGo()
+		all.Wait()
+		if n, reserved := len(w.handed()), w.offer.Reserved(); n != 1 || reserved != 0 {
+			t.Errorf("%d jobs came, %d slots are reserved; want 1 and none", n, reserved)
+		}
+	})
+}
+
+// TestWhatIsInTheQueueGoesFirst: a submission that waits takes nothing before what came
+// into the queue before it, and the first slot after that, in the very commit that finds
+// the queue empty: one commit for both (T3).
+func TestWhatIsInTheQueueGoesFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, s := waitingWorker(t)
+		before := w.e.submitOne(t)
+		v := w.hold(t, s, Exchange{Reports: []Report{success(w.first, "1")}, Free: 1})
+		var after pawl.ID
+		var all sync.WaitGroup
+		all.Go(func() { after = w.e.submitOne(t) })
+		time.Sleep(minLull)
+		got := v.letGo()
+		if len(got) != 1 || got[0].Step.Job != before.Key() || len(w.handed()) != 0 {
+			t.Fatalf("claimed %v, and %v came; want the job that was in the queue", got, w.handed())
+		}
+		w.visit(t, Exchange{Reports: []Report{success(got[0], "1")}, Free: 1})
+		all.Wait()
+		if handed := w.handed(); len(handed) != 1 || handed[0].Step.Job != after.Key() {
+			t.Errorf("%v came; want the job that waited", handed)
+		}
+	})
+}
+
+// TestASubmissionWaitsNotForLong: a visit that hangs holds no submission up but for a
+// moment, and a worker that has long steps none at all (T3).
+func TestASubmissionWaitsNotForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, s := waitingWorker(t)
+		begun := time.Now()
+		w.e.submitOne(t)
+		if d := time.Since(begun); d != 0 {
+			t.Errorf("a submission waited %v for a worker that runs its steps", d)
+		}
+		v := w.hold(t, s, Exchange{Reports: []Report{success(w.first, "1")}, Free: 1})
+		begun = time.Now()
+		w.e.submitOne(t)
+		if d := time.Since(begun); d < patience || d > 2*patience {
+			t.Errorf("a submission waited %v for a visit that hangs; want %v", d, patience)
+		}
+		got := v.letGo()
+		for i := range 2 {
+			if len(got) != 1 || len(w.handed()) != 0 {
+				t.Fatalf("visit %d: claimed %v, and %v came; want one of the two that are in the queue", i, got, w.handed())
+			}
+			got = w.visit(t, Exchange{Reports: []Report{success(got[0], "1")}, Free: 1})
+		}
+	})
+}
+
+// TestWhoIsAdmitted: submissions go while there are slots for them, in their order,
+// and all of them when no more slots are in sight.
+func TestWhoIsAdmitted(t *testing.T) { // T3
+	t.Parallel()
+	const route = 7
+	type world struct {
+		slots, waiting, freed int // offered, in the queue, of a visit in the same commit
+		away                  bool
+		passed                int
+	}
+	for _, tt := range []struct {
+		name   string
+		world  world
+		groups []int
+		want   int
+	}{
+		{"slots for all", world{slots: 3}, []int{1, 2}, 2},
+		{"slots for the first", world{slots: 2}, []int{1, 2, 1}, 1},
+		{"slots of the same commit", world{freed: 3}, []int{1, 2}, 2},
+		{"what is in the queue goes first", world{slots: 3, waiting: 3}, []int{1}, 0},
+		{"more than all slots", world{slots: 10}, []int{50, 1}, 1},
+		{"a long queue", world{waiting: 11}, []int{1, 1}, 2},
+		{"a queue of others", world{waiting: -1}, []int{5, 5}, 2},
+		{"no worker comes soon", world{away: true}, []int{5, 5}, 2},
+		{"passed over often enough", world{passed: maxPassed}, []int{5}, 1},
+	} {
+		e := new(Engine)
+		worker := &pawl.Worker{Capacity: 10, Routes: []int64{route}}
+		e.offers.list = []*Offer{{worker: worker, slots: tt.world.slots, visiting: !tt.world.away}}
+		e.offers.waiting = tt.world.waiting
+		batch := []*group{{cmds: []command{&claim{worker: worker, free: tt.world.freed}}}}
+		var later []*group
+		for _, n := range tt.groups {
+			g := &group{cmds: make([]command, n), came: time.Now(), passed: tt.world.passed}
+			g.cmds[0] = &submit{route: route, sub: new(pawl.Submission)}
+			later = append(later, g)
+		}
+		if got := e.admit(later, batch); got != tt.want {
+			t.Errorf("%s: %d submissions go; want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestWaitingHoldsUpNobodyElse: a submission that gains nothing by waiting, or that the
+// queue puts first, waits for none that waits, and overtakes none (T3).
+func TestWaitingHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, handler string
+		priority      int
+	}{
+		{"a job of other workers", "elsewhere", 0},
+		{"an urgent job", "nobody", 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, s := waitingWorker(t)
+			v := w.hold(t, s, Exchange{Reports: []Report{success(w.first, "1")}, Free: 1})
+			begun := time.Now()
+			var all sync.WaitGroup
+			all.Go(func() { w.e.submitOne(t) })
+			synctest.Wait()
+			def, err := workflow.Parse("test.yaml", []byte("name: one\nsteps: [{id: a, handler: "+tt.handler+"}]\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.e.Submit(t.Context(), pawl.Submission{Definition: def.Canonical(), Actor: "test", Priority: tt.priority}); err != nil {
+				t.Fatal(err)
+			}
+			all.Wait()
+			if d := time.Since(begun); d != 0 {
+				t.Errorf("%s: it and the one before waited %v", tt.name, d)
+			}
+			v.letGo()
+		})
+	}
+}
+
+// TestASubmissionIsBegunInItsOrder: of jobs that are submitted together the first ones
+// are handed over, to whichever worker has slots, and the rest is enqueued (T3).
+func TestASubmissionIsBegunInItsOrder(t *testing.T) {
+	t.Parallel()
+	e, _ := interposedEngine(t)
+	a, b := newOffering(t, e), newOffering(t, e)
+	e.offers.look(a.self.Key()) // at what b has claimed
+	a.offer.Add(1)
+	b.offer.Add(3)
+	def, err := workflow.Parse("test.yaml", []byte("name: one\nsteps: [{id: a, handler: nobody}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := e.Submit(t.Context(), slices.Repeat([]pawl.Submission{{Definition: def.Canonical(), Actor: "test"}}, 6)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := make(map[int64]bool)
+	for _, x := range slices.Concat(a.handed(), b.handed()) {
+		given[x.Step.Job] = true
+	}
+	for i, answer := range answers {
+		if want := i < 4; given[answer.ID.Key()] != want {
+			t.Errorf("job %d: handed over: %v; want %v", i, !want, want)
+		}
+	}
+	if n := a.offer.Reserved() + b.offer.Reserved(); n != 0 {
+		t.Errorf("%d slots are reserved, though jobs wait", n)
+	}
+}
+
+// TestAReportOnWhatIsOutdated: a report that was first decided on a job as it was before
+// a move is decided anew on the job as it is, and weighed (K5, T13).
+func TestAReportOnWhatIsOutdated(t *testing.T) {
+	t.Parallel()
+	e, s := interposedEngine(t)
+	w, a := e.claimOne(t)
+	s.do = func(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+		outdated := errors.New("outdated")
+		err := s.Store.Do(ctx, q, func(f *store.Facts) (*store.Changes, error) {
+			f.Jobs[a.Step.Job].Definition++
+			if _, err := decide(f); err != nil {
+				return nil, err
+			}
+			return nil, outdated
+		})
+		if !errors.Is(err, outdated) {
+			t.Error(err)
+		}
+		return s.Store.Do(ctx, q, decide)
+	}
+	if _, err := e.Exchange(t.Context(), Exchange{Worker: w, Reports: []Report{success(a, "1")}}); err != nil {
+		t.Fatal(err)
+	}
+	if j, err := e.store.Job(t.Context(), a.Step.Job); err != nil || j.State != lifecycle.JobCompleted {
+		t.Errorf("the job is %v, %v; want it weighed, and ended", j, err)
+	}
+}

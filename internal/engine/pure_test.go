@@ -1,0 +1,215 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// A pure store panics when a decision asks it for anything, which is a view that is
+// called while a transaction of the same goroutine is under way: row locks would be held
+// for as long as it takes, and connections be waited for that others hold who wait for
+// the locks. Every test of the engine runs on one.
+type pure struct {
+	store.Store
+	deciding sync.Map // goroutines
+}
+
+func (p *pure) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+	return p.Store.Do(ctx, q, func(f *store.Facts) (*store.Changes, error) {
+		id := goroutine()
+		p.deciding.Store(id, true)
+		defer p.deciding.Delete(id)
+		return decide(f)
+	})
+}
+
+// goroutine returns the number of this goroutine.
+func goroutine() string {
+	buf := make([]byte, 64)
+	id, _, _ := bytes.Cut(buf[len("goroutine "):runtime.Stack(buf, false)], []byte(" "))
+	return string(id)
+}
+
+// outside panics within a decision.
+func (p *pure) outside() store.Store {
+	if _, deciding := p.deciding.Load(goroutine()); deciding {
+		panic("a decision reads from the store")
+	}
+	return p.Store
+}
+
+func (p *pure) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, error) {
+	return p.outside().Look(ctx, q)
+}
+
+func (p *pure) Job(ctx context.Context, key int64) (*pawl.Job, error) {
+	return p.outside().Job(ctx, key)
+}
+
+func (p *pure) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) {
+	return p.outside().Jobs(ctx, f)
+}
+
+func (p *pure) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+	return p.outside().Steps(ctx, job, after, limit)
+}
+
+func (p *pure) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error) {
+	return p.outside().Bodies(ctx, keys)
+}
+
+func (p *pure) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
+	return p.outside().Marked(ctx, job)
+}
+
+func (p *pure) StepCounts(ctx context.Context, job int64) (map[machine.State]int, error) {
+	return p.outside().StepCounts(ctx, job)
+}
+
+func (p *pure) Worker(ctx context.Context, key int64) (*pawl.Worker, error) {
+	return p.outside().Worker(ctx, key)
+}
+
+func (p *pure) Workers(ctx context.Context, f store.WorkerFilter) ([]*pawl.Worker, error) {
+	return p.outside().Workers(ctx, f)
+}
+
+func (p *pure) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int, error) {
+	return p.outside().Usage(ctx, pools)
+}
+
+func (p *pure) PendingIn(ctx context.Context, pool int64, after store.Ranked, limit int) ([]store.Ranked, error) {
+	return p.outside().PendingIn(ctx, pool, after, limit)
+}
+
+func (p *pure) Running(ctx context.Context, from store.Spot, limit int) ([]store.Passed, error) {
+	return p.outside().Running(ctx, from, limit)
+}
+
+func (p *pure) SpotAt(ctx context.Context, share float64) (store.Spot, error) {
+	return p.outside().SpotAt(ctx, share)
+}
+
+func (p *pure) Bare(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+	return p.outside().Bare(ctx, job, after, limit)
+}
+
+func (p *pure) Quotas(ctx context.Context, workspace string) ([]*pawl.Quota, error) {
+	return p.outside().Quotas(ctx, workspace)
+}
+
+func (p *pure) Signals(ctx context.Context, job int64) ([]*pawl.Signal, error) {
+	return p.outside().Signals(ctx, job)
+}
+
+func (p *pure) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) {
+	return p.outside().Schedule(ctx, key)
+}
+
+func (p *pure) Schedules(ctx context.Context, n store.ScheduleName) ([]*pawl.Schedule, error) {
+	return p.outside().Schedules(ctx, n)
+}
+
+func (p *pure) Registered(ctx context.Context, workspace, name string) ([]*pawl.Version, error) {
+	return p.outside().Registered(ctx, workspace, name)
+}
+
+func (p *pure) RegisteredVersion(ctx context.Context, n pawl.WorkflowName, version int) (*pawl.Version, error) {
+	return p.outside().RegisteredVersion(ctx, n, version)
+}
+
+func (p *pure) Definition(ctx context.Context, key int64) (*pawl.Definition, error) {
+	return p.outside().Definition(ctx, key)
+}
+
+func (p *pure) Trail(ctx context.Context, k store.EntityKey) ([]audit.Entry, error) {
+	return p.outside().Trail(ctx, k)
+}
+
+// TestDecisionsHaveNoContext: whatever reads from a store takes a context, and nothing
+// in this package makes one of its own but where a transaction begins and where the
+// engine starts. So a decision, which is given none, cannot read.
+func TestDecisionsHaveNoContext(t *testing.T) {
+	t.Parallel()
+	allowed := []string{"engine.go Open", "committer.go attempt", "committer.go lookUp"}
+	var found []string
+	files, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), f.Name(), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			name := ""
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				name = fn.Name.Name
+			}
+			ast.Inspect(d, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok && fmt.Sprint(s.X) == "context" && (s.Sel.Name == "Background" || s.Sel.Name == "TODO") {
+					found = append(found, f.Name()+" "+name)
+				}
+				return true
+			})
+		}
+	}
+	slices.Sort(found)
+	slices.Sort(allowed)
+	if !slices.Equal(found, allowed) {
+		t.Errorf("contexts are made in %q, want %q", found, allowed)
+	}
+}
+
+// TestDecisionsThatRead: the store of the tests notices a decision that reads.
+func TestDecisionsThatRead(t *testing.T) {
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		s := open()
+		defer func() {
+			if p := recover(); p == nil {
+				t.Error("a decision has read from the store, and nobody noticed")
+			}
+		}()
+		_ = s.Do(t.Context(), &store.Query{}, func(*store.Facts) (*store.Changes, error) {
+			_, err := s.Job(t.Context(), 1)
+			return nil, err
+		})
+	})
+}
+
+// TestPureStoreGuardsEveryView: a view that is added to stores is guarded too.
+func TestPureStoreGuardsEveryView(t *testing.T) {
+	t.Parallel()
+	free := []string{"Nodes", "InFlight", "Stats", "Trails", "Refusals", "Refused", "Payloads", "SignalData"} // that no code of the engine but views asks for
+	views, guarded := reflect.TypeFor[store.Views](), reflect.TypeFor[*pure]()
+	source, err := os.ReadFile("pure_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range views.NumMethod() {
+		name := views.Method(i).Name
+		if _, ok := guarded.MethodByName(name); !ok || !slices.Contains(free, name) && !bytes.Contains(source, []byte("func (p *pure) "+name+"(")) {
+			t.Errorf("the view %s is not guarded", name)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// ask adds what a decision about a job has to have in sight to a query. The parent
+// is the step that waits for the job, if it is a child.
+func ask(q *store.Query, job int64, parent pawl.StepKey, r workflow.ReadSet) {
+	q.Jobs = append(q.Jobs, job)
+	for _, ord := range r.Steps {
+		q.Steps = append(q.Steps, pawl.StepKey{Job: job, Ord: ord})
+	}
+	if r.Parent && parent.Job != 0 {
+		q.Steps = append(q.Steps, parent)
+	}
+	if r.Nodes {
+		q.Nodes = append(q.Nodes, job)
+	}
+	if r.Open {
+		q.Open = append(q.Open, job)
+	}
+	if r.Waiting > 0 {
+		q.Waiting = append(q.Waiting, store.JobLimit{Job: job, Limit: r.Waiting})
+	}
+	if r.Signals {
+		q.Signals = append(q.Signals, job)
+	}
+}
+
+// askSteps adds steps about which nothing is decided to a query.
+func askSteps(q *store.Query, keys ...pawl.StepKey) { q.Steps = append(q.Steps, keys...) }
+
+// ask adds what a decision about the job has to have in sight to a query.
+func (f *jobFacts) ask(q *store.Query, r workflow.ReadSet) { ask(q, f.id.Key(), f.parent, r) }
+
+// asked is what the query of a transaction asks for. It is looked at only for what
+// is missing, so that "there is none" is told from "nobody asked".
+type asked struct {
+	q     *store.Query
+	steps map[pawl.StepKey]bool // of q; nil: not made yet
+}
+
+func (a *asked) step(k pawl.StepKey) bool {
+	if a.steps == nil {
+		a.steps = make(map[pawl.StepKey]bool, len(a.q.Steps))
+		for _, s := range a.q.Steps {
+			a.steps[s] = true
+		}
+	}
+	return a.steps[k] || k.Ord.Instance() == 0 && slices.Contains(a.q.Nodes, k.Job)
+}
+
+func (a *asked) waiting(job int64) bool {
+	return slices.ContainsFunc(a.q.Waiting, func(l store.JobLimit) bool { return l.Job == job })
+}
+
+// isAnswered reports whether the job is that of a step that a worker holds, or may
+// claim: these come along, if they are there.
+func (t *tx) isAnswered(job int64) bool {
+	of := func(k pawl.StepKey) bool { return k.Job == job }
+	for _, held := range t.facts.Held {
+		if slices.ContainsFunc(held, of) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(t.facts.Claims, func(c store.ClaimFacts) bool { return slices.ContainsFunc(c.Steps, of) })
+}
+
+// missed notes that a command has read what the query did not ask for: it is
+// refused with that error, whatever it makes of nil.
+func (t *tx) missed(field, format string, args ...any) {
+	if t.fault == nil {
+		t.fault = &workflow.NotAskedError{What: fmt.Sprintf(format, args...), Field: field}
+	}
+}
+
+// isMade reports whether this transaction makes the job, so that all of it is in
+// sight.
+func (t *tx) isMade(job int64) bool {
+	h := t.jobs[job]
+	return h != nil && h.made
+}
+
+// Step implements workflow.Board.
+func (b board) Step(ord pawl.Ord) (*pawl.Step, error) {
+	k := pawl.StepKey{Job: b.key, Ord: ord}
+	if s := b.t.stepInSight(k); s != nil {
+		return s, nil
+	}
+	if b.t.isMade(b.key) || b.t.asked.step(k) {
+		return nil, nil
+	}
+	return nil, workflow.StepNotAsked(ord)
+}
+
+// Open implements workflow.Board. Where rows cannot be read, not all is in sight.
+func (b board) Open() error {
+	switch {
+	case b.t.isMade(b.key):
+		return nil
+	case !slices.Contains(b.t.asked.q.Open, b.key):
+		return workflow.OpenNotAsked()
+	case b.t.facts.Spoiled > 0:
+		return pawl.Errorf(pawl.Internal, "rows of this transaction cannot be read: %d", b.t.facts.Spoiled)
+	}
+	return nil
+}
+
+// Waiting implements workflow.Board.
+func (b board) Waiting() ([]pawl.Ord, error) {
+	waiting := b.t.facts.Waiting[b.key]
+	if len(waiting) == 0 && !b.t.isMade(b.key) && !b.t.asked.waiting(b.key) {
+		return nil, workflow.WaitingNotAsked()
+	}
+	ords := make([]pawl.Ord, len(waiting))
+	for i, k := range waiting {
+		ords[i] = k.Ord
+	}
+	return ords, nil
+}
+
+// Parent implements workflow.Board.
+func (b board) Parent() (*pawl.Step, error) {
+	j := b.Job()
+	if j.Parent == 0 {
+		return nil, nil
+	}
+	k := parentOf(j)
+	if s := b.t.stepInSight(k); s != nil {
+		return s, nil
+	}
+	if b.t.asked.step(k) {
+		return nil, nil
+	}
+	return nil, workflow.ParentNotAsked()
+}
+
+// Signals implements workflow.Board.
+func (b board) Signals() ([]*pawl.Signal, error) {
+	if !b.t.isMade(b.key) && !slices.Contains(b.t.asked.q.Signals, b.key) {
+		return nil, workflow.SignalsNotAsked()
+	}
+	return b.t.signals(b.key), nil
+}

@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"context"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A Redaction is how far a redaction has come, counted by this process.
+type Redaction struct {
+	Job     string `json:"job"`
+	Step    string `json:"step,omitempty"`
+	Records int64  `json:"records"` // the job and steps whose bodies are gone
+	Entries int64  `json:"entries"` // rows of the trail whose payload is gone
+	Beside  int64  `json:"beside"`  // signals, refused facts and pieces of logs
+
+	// Advice is what is left to do by hand for the bytes to be gone, or empty.
+	Advice string `json:"advice,omitempty"`
+}
+
+// RedactJob withholds the payload of a job that has ended, for good (K6): its inputs,
+// metadata, output and error, those of its steps, the data of its signals and refused
+// facts, its logs, and what is kept beside its trail. With a step, that of the step with
+// all its instances. The trail of the job says so first, with the reason, which has to
+// be given; hashes stay as they are.
+//
+// It returns when all is gone, and tells each, if not nil, how far it is. If it fails, or
+// the process dies, any process that evaluates jobs goes on. A job that another one
+// needs that has not ended is refused: its parent, or one that continues it.
+func (e *Engine) RedactJob(ctx context.Context, id pawl.ID, step string, c pawl.Change, each func(Redaction)) (Redaction, error) {
+	done := Redaction{Job: id.Public(pawl.JobPrefix), Step: step}
+	if err := checkChange(c); err != nil {
+		return done, err
+	}
+	if strings.TrimSpace(c.Reason) == "" {
+		return done, pawl.Errorf(pawl.Invalid, "reason: want why the job is redacted, for the audit trail")
+	}
+	r, asked, err := e.asked(ctx, id, c, "redact", step)
+	if err != nil {
+		return done, err
+	}
+	if !asked {
+		cmd, err := e.redact(ctx, id, step, c)
+		if err == nil {
+			err = e.committer.one(ctx, r.once(cmd, nil, nil))
+		}
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, e.eraseAll(ctx, id.Key(), &done, each)
+}
+
+// redact prepares the command that begins a redaction.
+func (e *Engine) redact(ctx context.Context, id pawl.ID, step string, c pawl.Change) (*redact, error) {
+	j, err := e.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := redactable(j); err != nil {
+		return nil, err
+	}
+	if by, err := e.neededBy(ctx, j); err != nil || by != nil {
+		return nil, orNeeded(j, by, err)
+	}
+	scope := audit.Scope{Job: step == ""}
+	if step != "" {
+		def, err := e.defs.get(ctx, j.Definition)
+		if err != nil {
+			return nil, err
+		}
+		n := def.NodeByID(step)
+		if n == 0 {
+			return nil, noNode(def, step)
+		}
+		scope.Step, scope.Node = step, int64(n)
+	}
+	return &redact{id: id, scope: scope, note: noteOf(c)}, nil
+}
+
+// redactable refuses a job that has not ended.
+func redactable(j *pawl.Job) error {
+	if lifecycle.Job.Ended(j.State) {
+		return nil
+	}
+	id := j.ID.Public(pawl.JobPrefix)
+	return &pawl.Error{Kind: pawl.Conflict, Message: "job " + id + " is " + string(j.State) + ": only a job that has ended can be redacted",
+		Hint: "wait for its end with: pawl job logs " + id + " --follow; or end it with: pawl job cancel " + id}
+}
+
+// neededBy returns a job that has not ended and may read what the job has, or nil: its
+// parent, or one that continues it.
+func (e *Engine) neededBy(ctx context.Context, j *pawl.Job) (*pawl.Job, error) {
+	if j.Parent != 0 {
+		p, err := e.store.Job(ctx, j.Parent)
+		if err == nil && !lifecycle.Job.Ended(p.State) {
+			return p, nil
+		}
+		if err != nil && !isNotFound(err) {
+			return nil, err
+		}
+	}
+	open := []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}
+	jobs, err := e.store.Jobs(ctx, store.JobFilter{Continues: j.Key(), States: open, Limit: 1, Bare: true})
+	if err != nil || len(jobs) == 0 {
+		return nil, err
+	}
+	return jobs[0], nil
+}
+
+func orNeeded(j, by *pawl.Job, err error) error {
+	if err != nil {
+		return err
+	}
+	other := by.ID.Public(pawl.JobPrefix)
+	return &pawl.Error{Kind: pawl.Conflict, Message: "job " + j.ID.Public(pawl.JobPrefix) + " cannot be redacted yet: job " + other + " needs it, and is " + string(by.State),
+		Hint: "redact it when that has ended; pawl job cancel " + other + " ends it"}
+}
+
+func noNode(def *workflow.Definition, step string) error {
+	if i := strings.IndexByte(step, '['); i > 0 && def.NodeByID(step[:i]) != 0 {
+		return pawl.Errorf(pawl.Invalid, "step %q: want %s, which goes with all its instances", step, step[:i])
+	}
+	var ids []string
+	for i := range def.Nodes {
+		ids = append(ids, def.Nodes[i].ID)
+	}
+	return pawl.Errorf(pawl.NotFound, "workflow %s has no step %q: want one of %s", def.Name, step, strings.Join(ids, ", "))
+}
+
+// A redact makes the trail of a job say what is withheld, and marks the job.
+type redact struct {
+	id    pawl.ID
+	scope audit.Scope
+	note  workflow.Note
+}
+
+func (r *redact) query(q *store.Query) { q.Jobs = append(q.Jobs, r.id.Key()) }
+
+func (r *redact) weight() int { return 1 + len(r.scope.Entries)/10 }
+
+func (r *redact) decide(t *tx) error {
+	j := t.job(r.id.Key())
+	if j == nil || j.ID != r.id {
+		return noJob(r.id)
+	}
+	if err := redactable(j); err != nil {
+		return err
+	}
+	note := r.note
+	note.Metadata = r.scope.Metadata()
+	if err := t.moveJob(j, lifecycle.JobRedact, note); err != nil {
+		return err
+	}
+	hold(t, j)
+	return nil
+}
+
+// showWithheld says in a view what was withheld, in the place of errors too.
+func showWithheld(v *pawl.JobView, by *audit.Withheld) {
+	if by.None() {
+		return
+	}
+	v.Redacted = by.Job()
+	if v.Error == nil && (v.Status == lifecycle.JobFailed || v.Redacted && v.Status == lifecycle.JobCanceled) {
+		v.Error = pawl.Redacted()
+	}
+	for i := range v.Steps {
+		s := &v.Steps[i]
+		if s.Redacted = by.Step(int64(s.Ord)); s.Redacted && s.Error == nil && s.Status == lifecycle.StepPermanentError {
+			s.Error = pawl.Redacted()
+		}
+	}
+}
+
+// withheld reads what of a job was withheld.
+func (e *Engine) withheld(ctx context.Context, j *pawl.Job) (*audit.Withheld, error) {
+	if !lifecycle.Job.Ended(j.State) {
+		return nil, nil
+	}
+	own, err := e.store.Trail(ctx, jobEntity(j.Key()))
+	return audit.WithheldBy(own), err
+}

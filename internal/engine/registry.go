@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// RegisterWorkflow makes the definition the next version of the workflow of its name.
+// One that is the newest version already stays that, and made is false. dir is
+// the folder of its file: commands start there in a child of a private job.
+func (e *Engine) RegisterWorkflow(ctx context.Context, workspace string, canonical []byte, dir string, c pawl.Change) (v *pawl.Version, made bool, err error) {
+	if err := checkChange(c); err != nil {
+		return nil, false, err
+	}
+	def, err := e.defs.load(canonical)
+	if err != nil {
+		return nil, false, err
+	}
+	r, err := e.newRequest(c, workspace, "POST /api/workflows", string(canonical), dir)
+	if err != nil {
+		return nil, false, err
+	}
+	cmd := &registration{e: e, def: def, dir: dir, change: c, name: pawl.WorkflowName{Workspace: workspace, Name: def.Name}}
+	if err := e.committer.one(ctx, r.once(cmd, asJSON(&cmd.registered), fromJSON(&cmd.registered))); err != nil {
+		return nil, false, err
+	}
+	return cmd.Version, cmd.Made, nil
+}
+
+type registration struct {
+	e      *Engine
+	def    *workflow.Definition
+	dir    string
+	change pawl.Change
+	name   pawl.WorkflowName
+	registered
+}
+
+// registered is what became of a registration.
+type registered struct {
+	Version *pawl.Version
+	Made    bool
+}
+
+func (r *registration) query(q *store.Query) { q.Names = append(q.Names, r.name) }
+
+func (r *registration) decide(t *tx) error {
+	newest, key := t.newest(r.name), definitionKey(r.def.Hash())
+	if newest != nil && newest.Definition == key && newest.Dir == r.dir {
+		r.registered = registered{Version: newest}
+		return nil
+	}
+	r.Version = &pawl.Version{Workspace: r.name.Workspace, Name: r.name.Name, Version: 1, Definition: key, Dir: r.dir,
+		At: t.now, Actor: r.change.Actor, Reason: r.change.Reason}
+	if newest != nil {
+		r.Version.Version = newest.Version + 1
+	}
+	r.Made = true
+	t.versions = append(t.versions, r.Version)
+	if !r.e.defs.isStored(key) {
+		t.definitions = append(t.definitions, &pawl.Definition{Key: key, Hash: r.def.Hash(), Name: r.def.Name, Source: r.def.Canonical(), CreatedAt: t.now})
+	}
+	return nil
+}
+
+// Lookup answers a version of a registered workflow; 0 is the newest.
+func (e *Engine) Lookup(ctx context.Context, n pawl.WorkflowName, version int) (*pawl.Version, *workflow.Definition, error) {
+	v, err := e.store.RegisteredVersion(ctx, n, version)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil, e.noWorkflow(ctx, n, version)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	def, err := e.defs.get(ctx, v.Definition)
+	return v, def, err
+}
+
+// noWorkflow says whether it is the name that is unknown, or the version.
+func (e *Engine) noWorkflow(ctx context.Context, n pawl.WorkflowName, version int) error {
+	if v, err := e.store.RegisteredVersion(ctx, n, 0); err == nil {
+		return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("workflow %s has no version %d: the newest is %d", n.Name, version, v.Version),
+			Hint: "list them with: pawl workflow versions " + n.Name}
+	}
+	return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("no workflow %q is registered in workspace %s", n.Name, n.Workspace),
+		Hint: "register it with: pawl workflow register FILE"}
+}
+
+// Workflows lists the newest version of each registered workflow of a workspace,
+// by name; Versions lists those of one workflow, newest first.
+func (e *Engine) Workflows(ctx context.Context, workspace string) ([]*pawl.Version, error) {
+	return e.store.Registered(ctx, workspace, "")
+}
+
+// Versions lists the versions of a workflow. See Workflows.
+func (e *Engine) Versions(ctx context.Context, n pawl.WorkflowName) ([]*pawl.Version, error) {
+	found, err := e.store.Registered(ctx, n.Workspace, n.Name)
+	if err == nil && len(found) == 0 {
+		return nil, e.noWorkflow(ctx, n, 0)
+	}
+	return found, err
+}

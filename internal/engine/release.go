@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A Declaration is what a worker says of itself when it registers, in its metadata.
+type Declaration struct {
+	Isolation workflow.Isolation `json:"isolation,omitempty"` // of all that it runs; empty is run
+	Silence   pawl.Duration      `json:"silence,omitzero"`    // by which it reckons when it is cut off; 0 is health.Silence
+}
+
+// Metadata returns the declaration as a worker's record holds it; nil for the default.
+func (d Declaration) Metadata() json.RawMessage {
+	if d.Isolation == workflow.IsolationRun {
+		d.Isolation = ""
+	}
+	if time.Duration(d.Silence) == health.Silence {
+		d.Silence = 0
+	}
+	if d == (Declaration{}) {
+		return nil
+	}
+	b, _ := json.Marshal(d)
+	return b
+}
+
+// A release takes the steps of a worker that is dead or has ended away from it.
+// It does not touch their jobs: it leaves the outcomes to be weighed.
+//
+// A step that is not to overlap with itself, as its definition or its worker says, is
+// taken only when the whole silence has passed since the worker was heard of, by the
+// worker's reckoning too: by then it has ended the step itself. Until then the step
+// stays with its ended worker, and every look at the living finds it there again.
+type release struct {
+	worker int64
+	note   workflow.Note
+	end    bool // terminate the worker, unless it has ended
+
+	interrupt bool          // the steps are interrupted, and not lost: somebody wants it so, or they cannot be the cause
+	quiet     time.Duration // for so long nothing was heard of the worker
+
+	declared Declaration
+	silence  time.Duration                    // the longest by which anybody reckons
+	defs     map[int64]*workflow.Definition   // of the steps held, by key; nil: it cannot be read
+	known    func(int64) *workflow.Definition // from memory, or nil
+	unread   []int64                          // of those, what is not there yet
+}
+
+// release commits a release, at first as cmd, which holds it. Definitions that are not
+// in memory are read between two commits, the first of which takes what does not need
+// them.
+func (e *Engine) release(ctx context.Context, r *release, cmd command) error {
+	if err := e.prepareRelease(ctx, r); err != nil {
+		return err
+	}
+	for ; ; cmd = r {
+		if err := e.committer.one(ctx, cmd); err != nil || len(r.unread) == 0 {
+			return err
+		}
+		for _, key := range r.unread {
+			def, err := e.defs.get(ctx, key)
+			if err != nil && !unreadable(err) {
+				return err
+			}
+			r.defs[key] = def
+		}
+	}
+}
+
+func (e *Engine) prepareRelease(ctx context.Context, r *release) error {
+	r.silence, r.defs = max(e.cfg.Silence, health.Silence), make(map[int64]*workflow.Definition)
+	r.known = e.defs.of
+	w, err := e.store.Worker(ctx, r.worker)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // which the decision refuses
+	}
+	if err != nil {
+		return err
+	}
+	if len(w.Metadata) > 0 && json.Unmarshal(w.Metadata, &r.declared) == nil && r.declared.Silence > 0 {
+		r.silence = max(e.cfg.Silence, time.Duration(r.declared.Silence))
+	}
+	if r.end || !lifecycle.Worker.Ended(w.State) {
+		return nil
+	}
+	end, err := e.WorkerEnd(ctx, r.worker)
+	r.interrupt = end.Operator || end.spared
+	return err
+}
+
+func (r *release) query(q *store.Query) {
+	q.Workers = append(q.Workers, r.worker)
+	q.Held = append(q.Held, r.worker)
+}
+
+func (r *release) decide(t *tx) error {
+	r.unread = nil
+	w := t.worker(r.worker)
+	if w == nil {
+		return pawl.Errorf(pawl.NotFound, "there is no worker with key %d", r.worker)
+	}
+	if r.end && w.State != lifecycle.WorkerTerminated {
+		if err := t.moveWorker(w, lifecycle.WorkerTerminate, r.note); err != nil {
+			return err
+		}
+	}
+	if !lifecycle.Worker.Ended(w.State) {
+		return nil
+	}
+	for _, k := range t.held(r.worker) {
+		if err := r.lose(t, w, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *release) lose(t *tx, w *pawl.Worker, k pawl.StepKey) error {
+	s, j := t.step(k), t.job(k.Job)
+	if s == nil || j == nil || s.State != lifecycle.StepInProgress || s.Worker != r.worker || r.mayOverlap(t, s, j) {
+		return nil
+	}
+	if r.interrupt {
+		return blindly(t, s, j).Report(s, interrupted(w, r.note))
+	}
+	f := &pawl.Failure{Class: "lost", Message: "its worker " + w.ID.Public(pawl.WorkerPrefix) + " ended: " + r.note.Reason}
+	return blindly(t, s, j).Report(s, workflow.Report{Event: lifecycle.StepLost, Failure: f, Note: workflow.Note{Reason: r.note.Reason}})
+}
+
+// mayOverlap reports whether the step must not overlap with itself, and its worker may
+// still run it. What was claimed after the worker was seen last counts from its claim.
+func (r *release) mayOverlap(t *tx, s *pawl.Step, j *pawl.Job) bool {
+	if r.quiet >= r.silence && t.now-s.StartedAt >= r.silence.Microseconds() {
+		return false
+	}
+	if r.declared.Isolation == workflow.IsolationStop {
+		return true
+	}
+	def, read := r.defs[j.Definition]
+	if !read {
+		def = r.known(j.Definition)
+	}
+	if !read && def == nil {
+		r.unread = append(r.unread, j.Definition)
+		return true
+	}
+	return def == nil || def.Node(s.Ord.Node()).Isolation == workflow.IsolationStop
+}
+
+// An endMetadata is what the trail of a worker says of its end.
+type endMetadata struct {
+	Spared bool `json:"steps_spared,omitempty"` // its steps have lost nothing by it
+}
+
+func endNote(d health.Death) []byte {
+	if d.Counts {
+		return nil
+	}
+	b, _ := json.Marshal(endMetadata{Spared: true})
+	return b
+}

@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// Limits of idempotency (J8).
+const (
+	MaxRequestID   = 200       // bytes of a request id
+	IdempotencyTTL = time.Hour // how long an answer is replayed
+)
+
+// A request is what stands for a request id: the first command with that id is
+// committed together with its answer, and the same request has that answer again. A
+// refusal is not stored. The nil request has no id, and is done each time.
+type request struct {
+	e        *Engine
+	key      store.IdempotencyKey
+	endpoint string
+	hash     [32]byte
+}
+
+// newRequest returns the request of an operator, nil if it has no id. The parts are
+// what makes it another request; they have a form in JSON.
+func (e *Engine) newRequest(c pawl.Change, workspace, endpoint string, parts ...any) (*request, error) {
+	if c.RequestID == "" {
+		return nil, nil
+	}
+	if err := checkRequestID(c.RequestID); err != nil {
+		return nil, err
+	}
+	if workspace == "" {
+		workspace = pawl.DefaultWorkspace
+	}
+	text, err := json.Marshal(append(parts, c.Reason))
+	if err != nil {
+		return nil, pawl.Errorf(pawl.Invalid, "request: %v", err)
+	}
+	return &request{e: e, key: store.IdempotencyKey{Workspace: workspace, Key: c.RequestID}, endpoint: endpoint, hash: hashOf(endpoint, string(text))}, nil
+}
+
+// asked returns the request of what is to be done to a job, and reports whether it was
+// done already.
+func (e *Engine) asked(ctx context.Context, id pawl.ID, c pawl.Change, verb string, parts ...any) (r *request, done bool, err error) {
+	if c.RequestID == "" {
+		return nil, false, nil
+	}
+	j, err := e.find(ctx, id)
+	if err != nil {
+		return nil, false, err
+	}
+	if r, err = e.newRequest(c, j.Workspace, "POST /api/jobs/{id}/"+verb, append(parts, id)...); err != nil {
+		return nil, false, err
+	}
+	done, err = r.replay(ctx, nil)
+	return r, done, err
+}
+
+func checkRequestID(id string) error {
+	if len(id) > MaxRequestID {
+		return pawl.Errorf(pawl.Invalid, "request_id: %d bytes: at most %d are allowed", len(id), MaxRequestID)
+	}
+	return nil
+}
+
+func hashOf(parts ...string) [32]byte {
+	h := sha256.New()
+	for _, part := range parts {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+// replay reports whether the request was done already, and hands its answer to take.
+// What it would be done to may have changed since, so this comes before that is read.
+func (r *request) replay(ctx context.Context, take func(body []byte) error) (done bool, err error) {
+	if r == nil {
+		return false, nil
+	}
+	k := &keyed{request: r, take: take}
+	err = r.e.committer.one(ctx, k)
+	return k.replayed, err
+}
+
+// once makes a command that is done once for its request. body is asked for the answer
+// when it is, and take gets that of an earlier one. Both may be nil.
+func (r *request) once(cmd command, body func() []byte, take func([]byte) error) command {
+	if r == nil {
+		return cmd
+	}
+	return &keyed{command: cmd, request: r, body: body, take: take}
+}
+
+// A keyed command is one with a request id, or, without a command, a look at what is
+// stored under that.
+type keyed struct {
+	command
+	*request
+	body     func() []byte
+	take     func([]byte) error
+	replayed bool
+}
+
+func (k *keyed) query(q *store.Query) {
+	q.Keys = append(q.Keys, k.key)
+	if k.command != nil {
+		k.command.query(q)
+	}
+}
+
+func (k *keyed) weight() int {
+	if k.command == nil {
+		return 1
+	}
+	return weightOf(k.command)
+}
+
+func (k *keyed) renew() {
+	if r, ok := k.command.(renewer); ok {
+		r.renew()
+	}
+}
+
+func (k *keyed) decide(t *tx) error {
+	body, done, err := t.replay(k.key, k.hash)
+	if k.replayed = done; done && err == nil && k.take != nil {
+		err = k.take(body)
+	}
+	if done || err != nil || k.command == nil {
+		return err
+	}
+	if err := k.command.decide(t); err != nil {
+		return err
+	}
+	if k.body != nil {
+		body = k.body()
+	}
+	t.answer(k.key, &store.Answer{Endpoint: k.endpoint, RequestHash: k.hash, Status: 200, Body: body, ExpiresAt: t.now + IdempotencyTTL.Microseconds()})
+	return nil
+}
+
+// replay returns what is stored under a key, in the database or earlier in this
+// commit. A key of another request is an error.
+func (t *tx) replay(key store.IdempotencyKey, hash [32]byte) (body []byte, done bool, err error) {
+	a := t.answered(key)
+	if a.New {
+		return nil, false, nil
+	}
+	if a.RequestHash != hash {
+		return nil, false, pawl.Errorf(pawl.Invalid, "request_id %q was used for another request", key.Key)
+	}
+	return a.Body, true, nil
+}
+
+// jobID reads the id of a job from an answer.
+func jobID(into *pawl.ID) func([]byte) error {
+	return func(body []byte) (err error) {
+		*into, err = pawl.ParseID(pawl.JobPrefix, string(body))
+		return err
+	}
+}
+
+// asJSON and fromJSON answer with a value.
+func asJSON(v any) func() []byte {
+	return func() []byte {
+		body, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // the value is of this package
+		}
+		return body
+	}
+}
+
+func fromJSON(v any) func([]byte) error {
+	return func(body []byte) error { return json.Unmarshal(body, v) }
+}

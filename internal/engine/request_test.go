@@ -1,0 +1,216 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// everything counts what is stored: a verb that acts again adds to it.
+func (p *process) everything() map[string]int {
+	p.t.Helper()
+	n := map[string]int{}
+	err := p.store.Trails(p.t.Context(), 0, func(t store.TrailOf) error {
+		n[t.Kind]++
+		n["entries"] += len(t.Entries)
+		return nil
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, name := range []string{"two", "ask"} {
+		versions, err := p.store.Registered(p.t.Context(), pawl.DefaultWorkspace, name)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		n["versions"] += len(versions)
+	}
+	return n
+}
+
+// TestEachVerbActsOnce: whatever an operator asks for with a request id is done once,
+// and answered alike after that, by another process too; another request with that id
+// is refused (J8).
+func TestEachVerbActsOnce(t *testing.T) {
+	t.Parallel()
+	onShared(t, func(t *testing.T, db *database) {
+		p := start(t, db.open(), setup{})
+		other := start(t, db.open(), setup{})
+		ctx := t.Context()
+		two := func(prompt string) *workflow.Definition {
+			return define(t, "name: two\nsteps:\n- {id: a, approval: {prompt: "+prompt+"}}\n- {id: b, handler: nobody, needs: [a]}\n- {id: c, event: {name: go}}\n")
+		}
+		p.register(two("x"))
+		p.register(define(t, "name: ask\nsteps:\n- {id: a, approval: {prompt: x}}\n"))
+		v, err := p.store.RegisteredVersion(ctx, pawl.WorkflowName{Workspace: pawl.DefaultWorkspace, Name: "two"}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		submit := func() pawl.ID {
+			t.Helper()
+			answers, err := p.engine.Submit(ctx, pawl.Submission{Definition: two("x").Canonical(), Version: v.Version, Actor: "test"})
+			if err == nil {
+				err = answers[0].Err
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answers[0].ID
+		}
+		open := func() pawl.ID { // a job that waits
+			t.Helper()
+			id := submit()
+			until(t, "the job waits", func() bool {
+				s := steps(p.job(id))
+				return s["a"].Status == lifecycle.StepInProgress && s["c"].Status == lifecycle.StepInProgress
+			})
+			return id
+		}
+		ended := func() pawl.ID {
+			t.Helper()
+			id := submit()
+			if err := p.engine.Cancel(ctx, id, note("stop")); err != nil {
+				t.Fatal(err)
+			}
+			p.wait(id)
+			return id
+		}
+		named := store.ScheduleName{Workspace: pawl.DefaultWorkspace, Name: "s"}
+		plan := engine.Plan{Name: "s", Workflow: "ask", Cron: "0 0 1 1 *"}
+		if err := p.engine.PutSchedule(ctx, plan, false, ann); err != nil {
+			t.Fatal(err)
+		}
+		type act = func(e *engine.Engine, c pawl.Change) (string, error)
+		plain := func(do func(e *engine.Engine, c pawl.Change) error) act {
+			return func(e *engine.Engine, c pawl.Change) (string, error) { return "", do(e, c) }
+		}
+		onJob := func(make func() pawl.ID, do func(e *engine.Engine, id pawl.ID, c pawl.Change) error) func() act {
+			return func() act {
+				id := make()
+				return plain(func(e *engine.Engine, c pawl.Change) error { return do(e, id, c) })
+			}
+		}
+		for name, prepare := range map[string]func() act{
+			"retry": func() act {
+				id := ended()
+				return func(e *engine.Engine, c pawl.Change) (string, error) {
+					again, err := e.RetryJob(ctx, id, engine.Retry{}, c)
+					return again.Public(pawl.JobPrefix), err
+				}
+			},
+			"trigger": func() act {
+				return func(e *engine.Engine, c pawl.Change) (string, error) {
+					id, err := e.TriggerSchedule(ctx, named, c)
+					return id.Public(pawl.JobPrefix), err
+				}
+			},
+			"register": func() act {
+				return func(e *engine.Engine, c pawl.Change) (string, error) {
+					v, made, err := e.RegisterWorkflow(ctx, pawl.DefaultWorkspace, two("y").Canonical(), "", c)
+					return fmt.Sprint(v, made), err
+				}
+			},
+			"update schedule": func() act {
+				return plain(func(e *engine.Engine, c pawl.Change) error { return e.PutSchedule(ctx, plan, true, c) })
+			},
+			"pause": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error { return e.PauseJob(ctx, id, c) }),
+			"cancel": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error {
+				return e.Cancel(ctx, id, workflow.Note{Actor: c.Actor, Reason: c.Reason, RequestID: c.RequestID})
+			}),
+			"signal": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error {
+				return e.Signal(ctx, id, "go", []byte("1"), c)
+			}),
+			"approve": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error { return e.Approve(ctx, id, "a", nil, c) }),
+			"reject":  onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error { return e.Reject(ctx, id, "a", c) }),
+			"skip":    onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error { return e.SkipStep(ctx, id, "b", c) }),
+			"resolve": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error {
+				return e.ResolveStep(ctx, id, "b", []byte("1"), c)
+			}),
+		} {
+			c := ann
+			c.RequestID, c.Reason = "request "+name, "because"
+			do := prepare()
+			first, err := do(p.engine, c)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			settle(t, p)
+			before := p.everything()
+			for _, e := range []*engine.Engine{p.engine, other.engine} {
+				again, err := do(e, c)
+				if err != nil || again != first {
+					t.Errorf("%s again: %s, %v; want %s", name, again, err, first)
+				}
+			}
+			settle(t, p)
+			if diff := cmp.Diff(before, p.everything()); diff != "" {
+				t.Errorf("%s: the second one did something:\n%s", name, diff)
+			}
+			c.Reason = "another request"
+			if _, err := do(p.engine, c); pawl.KindOf(err) != pawl.Invalid || !strings.Contains(err.Error(), "was used for another request") {
+				t.Errorf("%s: another request with that id: %v, want it refused", name, err)
+			}
+		}
+		verify(t, p.store)
+	})
+}
+
+// settle waits until nothing moves by itself any more.
+func settle(t *testing.T, p *process) {
+	t.Helper()
+	var last map[string]int
+	same := 0
+	until(t, "all is quiet", func() bool {
+		now := p.everything()
+		if same++; !cmp.Equal(last, now) {
+			last, same = now, 0
+		}
+		return same > 10
+	})
+}
+
+// TestRetriesAtOnceMakeOneJob: one request that comes many times at once, by two
+// processes, makes one job (J8).
+func TestRetriesAtOnceMakeOneJob(t *testing.T) {
+	t.Parallel()
+	onShared(t, func(t *testing.T, db *database) {
+		p, other := start(t, db.open(), setup{}), start(t, db.open(), setup{})
+		id := p.submit(define(t, "name: one\nsteps: [{id: a, handler: nobody}]\n"), "")
+		if err := p.engine.Cancel(t.Context(), id, note("stop")); err != nil {
+			t.Fatal(err)
+		}
+		p.wait(id)
+		c := ann
+		c.RequestID = "r"
+		var all sync.WaitGroup
+		var made sync.Map
+		for i := range 20 {
+			all.Go(func() {
+				e := []*engine.Engine{p.engine, other.engine}[i%2]
+				again, err := e.RetryJob(t.Context(), id, engine.Retry{}, c)
+				if err != nil && !errors.Is(err, store.ErrStale) {
+					t.Error(err)
+				}
+				made.Store(again, true)
+			})
+		}
+		all.Wait()
+		n := 0
+		made.Range(func(any, any) bool { n++; return true })
+		jobs, err := p.engine.Jobs(t.Context(), pawl.JobQuery{})
+		if err != nil || n != 1 || len(jobs) != 2 {
+			t.Errorf("%d answers, %d jobs, %v; want 1 and 2", n, len(jobs), err)
+		}
+	})
+}

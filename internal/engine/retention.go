@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// MinRetention is the shortest time for which what has ended is kept.
+const MinRetention = time.Hour
+
+// A Pruning is what has been removed so far, and what could not be.
+type Pruning struct {
+	Jobs      int64    `json:"jobs"`
+	Steps     int64    `json:"steps"`
+	Workers   int64    `json:"workers"`
+	Schedules int64    `json:"schedules"`
+	Entries   int64    `json:"entries"` // rows of trails
+	Busy      []string `json:"busy"`    // what others were at; the next pruning finds it
+}
+
+func (p *Pruning) add(r *store.Removed) {
+	switch r.Kind {
+	case lifecycle.Job.Name:
+		p.Jobs += r.Count
+	case lifecycle.Worker.Name:
+		p.Workers += r.Count
+	case lifecycle.Schedule.Name:
+		p.Schedules += r.Count
+	}
+	p.Steps += r.Steps
+	p.Entries += r.Entries
+	if r.Busy != "" {
+		p.Busy = append(p.Busy, r.Busy)
+	}
+}
+
+// Prune removes what ended longer ago than the age, each entity with its whole
+// trail, and writes anchors for it (K6). Each tells after every step how far it
+// is. Stopped or killed, it leaves nothing half removed.
+func (e *Engine) Prune(ctx context.Context, age time.Duration, c pawl.Change, each func(Pruning)) (Pruning, error) {
+	total := Pruning{Busy: []string{}}
+	if err := checkChange(c); err != nil {
+		return total, err
+	}
+	before, err := e.before(ctx, age)
+	if err != nil {
+		return total, err
+	}
+	policy := &store.Policy{Before: before, Actor: c.Actor, Reason: c.Reason}
+	for from := (store.Place{}); ; {
+		begun := time.Now()
+		r, err := e.store.Retain(ctx, policy, from)
+		if err != nil {
+			return total, err
+		}
+		total.add(&r)
+		each(total)
+		if from = r.Next; r.Done {
+			return total, nil
+		}
+		if !rest(ctx, time.Since(begun)) {
+			return total, ctx.Err()
+		}
+	}
+}
+
+// rest leaves the database to others for as long as a step has had it.
+func rest(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Prospects says of each kind of entity what Prune would remove, and what it would
+// leave.
+func (e *Engine) Prospects(ctx context.Context, age time.Duration) ([]store.Prospect, error) {
+	before, err := e.before(ctx, age)
+	if err != nil {
+		return nil, err
+	}
+	return e.store.Prospects(ctx, before)
+}
+
+// before answers the time that lies back by age, by the database's clock.
+func (e *Engine) before(ctx context.Context, age time.Duration) (int64, error) {
+	if age < MinRetention {
+		return 0, pawl.Errorf(pawl.Invalid, "retention of %s: want %s or more", age, MinRetention)
+	}
+	var now int64
+	err := e.store.Do(ctx, &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
+		now = f.Now
+		return nil, nil
+	})
+	return now - age.Microseconds(), err
+}
+
+// retainEvery is how often what has ended is looked for, give or take half of it.
+const retainEvery = 10 * time.Minute
+
+// retain removes what has ended long ago, until ctx ends.
+func (e *Engine) retain(ctx context.Context, r *rounds) {
+	wait := time.Duration(e.cfg.Jitter() * float64(time.Minute)) // not all processes at once
+	for rest(ctx, wait) {
+		wait = time.Duration((0.5 + e.cfg.Jitter()) * float64(retainEvery))
+		r.begin()
+		c := pawl.Change{Actor: "retention", Reason: "older than " + e.cfg.Retention.String()}
+		p, err := e.Prune(ctx, e.cfg.Retention, c, func(Pruning) { r.begin() }) // each step is news
+		r.end(ctx, err)
+		if err != nil && ctx.Err() == nil {
+			e.log.Warn("removing what has ended failed; it is tried again", "error", err)
+		}
+		if p.Jobs+p.Workers+p.Schedules > 0 {
+			e.log.Info("removed what has ended", "jobs", p.Jobs, "steps", p.Steps, "workers", p.Workers, "schedules", p.Schedules, "entries", p.Entries)
+		}
+		for _, busy := range p.Busy {
+			e.log.Debug("not removed now", "because", busy)
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A Retry says how a job that has ended is to be continued (J2).
+type Retry struct {
+	From    []string                   // steps to run again, with all that depends on them, though they are complete
+	Set     map[string]any             // inputs that change, as BindInputs takes them; results that are there stay
+	Resolve map[string]json.RawMessage // outputs of steps that are not to run
+	Private bool                       // only this process runs the new job
+}
+
+// RetryJob makes a job that continues one that FAILED or was CANCELED, and
+// answers its id: the same definition, the results of the steps that are complete
+// and of the instances of fan-outs that are, everything else anew. One that is
+// COMPLETED is run again only From a step. The same retry with the same request id
+// answers the job that exists (J8).
+func (e *Engine) RetryJob(ctx context.Context, id pawl.ID, r Retry, c pawl.Change) (pawl.ID, error) {
+	if err := checkChange(c); err != nil {
+		return pawl.ID{}, err
+	}
+	old, err := e.find(ctx, id)
+	if err != nil {
+		return pawl.ID{}, err
+	}
+	again, err := e.newRequest(c, old.Workspace, "POST /api/jobs/{id}/retry", id, r)
+	if err != nil {
+		return pawl.ID{}, err
+	}
+	p := &retry{e: e, old: old, change: c, private: r.Private}
+	if done, err := again.replay(ctx, jobID(&p.id)); done || err != nil {
+		return p.id, err
+	}
+	if err := p.prepare(ctx, &r); err != nil {
+		return pawl.ID{}, err
+	}
+	cmd := again.once(p, func() []byte { return []byte(p.id.Public(pawl.JobPrefix)) }, jobID(&p.id))
+	if err := e.committer.one(ctx, cmd); err != nil {
+		return pawl.ID{}, err
+	}
+	return p.id, nil
+}
+
+type retry struct {
+	e       *Engine
+	old     *pawl.Job
+	def     *workflow.Definition
+	change  pawl.Change
+	private bool
+	id      pawl.ID
+	inputs  json.RawMessage
+	from    []string
+	key     string
+	adopted map[int]json.RawMessage // by node
+	preset  map[int]json.RawMessage
+}
+
+func (p *retry) prepare(ctx context.Context, r *Retry) (err error) {
+	if p.def, err = p.e.defs.get(ctx, p.old.Definition); err != nil {
+		return err
+	}
+	if err := p.allowed(r); err != nil {
+		return err
+	}
+	by, err := p.e.withheld(ctx, p.old)
+	if err != nil {
+		return err
+	}
+	if by.Job() {
+		return &pawl.Error{Kind: pawl.Conflict, Message: "job " + p.old.ID.Public(pawl.JobPrefix) + " was redacted: its inputs are gone, which a new job needs", Hint: "submit the workflow anew"}
+	}
+	if p.inputs, err = p.bind(r.Set); err != nil {
+		return err
+	}
+	if p.key, err = concurrencyKey(p.def, p.inputs); err != nil {
+		return err
+	}
+	if err := p.results(r); err != nil {
+		return err
+	}
+	p.renew()
+	return p.reuse(ctx, by)
+}
+
+func (p *retry) renew() { p.id = p.e.NewID() }
+
+func (p *retry) allowed(r *Retry) error {
+	id := p.old.ID.Public(pawl.JobPrefix)
+	switch p.old.State {
+	case lifecycle.JobFailed, lifecycle.JobCanceled:
+		return nil
+	case lifecycle.JobCompleted:
+		if len(r.From) > 0 {
+			return nil
+		}
+		return &pawl.Error{Kind: pawl.Conflict, Message: "job " + id + " is COMPLETED: there is nothing left to run", Hint: "run a part of it again with --from STEP"}
+	}
+	return &pawl.Error{Kind: pawl.Conflict, Message: "job " + id + " is " + string(p.old.State) + ": only a job that has ended can be retried",
+		Hint: "retry one of its steps with: pawl step retry " + id + " STEP"}
+}
+
+// bind answers the inputs of the old job with those that change.
+func (p *retry) bind(set map[string]any) (json.RawMessage, error) {
+	if len(set) == 0 {
+		return p.old.Inputs, nil
+	}
+	given := make(map[string]any)
+	d := json.NewDecoder(bytes.NewReader(p.old.Inputs))
+	d.UseNumber()
+	if err := d.Decode(&given); err != nil {
+		return nil, err
+	}
+	maps.Copy(given, set)
+	return p.def.BindInputs(given)
+}
+
+// results checks the steps that are named.
+func (p *retry) results(r *Retry) error {
+	p.preset = make(map[int]json.RawMessage)
+	for _, id := range r.From {
+		if n := p.def.NodeByID(id); n == 0 || p.def.Node(n).Hook != workflow.NoHook {
+			return p.noStep(id)
+		}
+	}
+	p.from = slices.Clone(r.From)
+	for id, output := range r.Resolve {
+		n := p.def.NodeByID(id)
+		if n == 0 || p.def.Node(n).Hook != workflow.NoHook {
+			return p.noStep(id)
+		}
+		data, err := checkData("output of "+id, output)
+		if err != nil {
+			return err
+		}
+		p.preset[n] = data
+		p.from = append(p.from, id) // what depends on it was made of another result
+	}
+	slices.Sort(p.from)
+	p.from = slices.Compact(p.from)
+	return nil
+}
+
+func (p *retry) noStep(id string) error {
+	var ids []string
+	for i := range p.def.Nodes {
+		if p.def.Nodes[i].Hook == workflow.NoHook {
+			ids = append(ids, p.def.Nodes[i].ID)
+		}
+	}
+	return pawl.Errorf(pawl.NotFound, "workflow %s has no step %q: want one of %s", p.def.Name, id, strings.Join(ids, ", "))
+}
+
+// reuse reads the results that the new job takes over.
+func (p *retry) reuse(ctx context.Context, by *audit.Withheld) error {
+	again := rerun(p.def, folders{Rerun: p.from}.json())
+	var keys []pawl.StepKey
+	for n := 1; n <= len(p.def.Nodes); n++ {
+		if _, settled := p.preset[n]; !settled && !again[n] && p.def.Node(n).Hook == workflow.NoHook {
+			keys = append(keys, pawl.StepKey{Job: p.old.Key(), Ord: pawl.MakeOrd(n, 0)})
+		}
+	}
+	bodies, err := p.e.store.Bodies(ctx, keys)
+	p.adopted = make(map[int]json.RawMessage)
+	for k, b := range bodies {
+		taken := b.State == lifecycle.StepComplete || b.State == lifecycle.StepResolvedManually
+		if node := p.def.Node(k.Ord.Node()); by.Step(int64(k.Ord)) && (taken || node.Fans() && b.State != lifecycle.StepSkipped) { // of a fan-out, instances
+			return p.gone(node.ID)
+		}
+		if taken {
+			p.adopted[k.Ord.Node()] = orNull(b.Output)
+		}
+	}
+	return err
+}
+
+// gone refuses to take over what a redacted step had.
+func (p *retry) gone(step string) error {
+	return &pawl.Error{Kind: pawl.Conflict, Message: "step " + step + " of job " + p.old.ID.Public(pawl.JobPrefix) + " was redacted: its result is gone, which a new job would take over",
+		Hint: "run it again with --from " + step + ", or give its output with --resolve " + step + "=JSON"}
+}
+
+func (p *retry) weight() int {
+	bytes := 0
+	for _, out := range p.adopted {
+		bytes += len(out)
+	}
+	return 1 + len(p.inputs)/heavyBytes + len(p.def.Nodes)/heavyRows + bytes/heavyBytes
+}
+
+// The old job is locked, so that retention does not remove it meanwhile.
+func (p *retry) query(q *store.Query) { q.Jobs = append(q.Jobs, p.old.Key()) }
+
+func (p *retry) decide(t *tx) error {
+	switch old := t.job(p.old.Key()); {
+	case old == nil:
+		return pawl.Errorf(pawl.NotFound, "job %s was removed", p.old.ID.Public(pawl.JobPrefix))
+	case old.Seq != p.old.Seq:
+		return &pawl.Error{Kind: pawl.Conflict, Message: "job " + p.old.ID.Public(pawl.JobPrefix) + " was redacted at this moment", Hint: "try again"}
+	}
+	private := int64(0)
+	if p.private {
+		private = p.id.Key()
+	}
+	err := p.e.bear(t, &birth{
+		id: p.id, def: p.def, workspace: p.old.Workspace, version: p.old.Version, inputs: p.inputs, description: p.old.Description,
+		metadata: folders{Dir: dirOf(p.old.Metadata), Rerun: p.from}.json(), private: private, priority: p.old.Priority,
+		continues: p.old.Key(), key: p.key,
+		note: workflow.Note{Actor: p.change.Actor, Reason: p.change.Reason, RequestID: p.change.RequestID,
+			Metadata: []byte(`{"continues":"` + p.old.ID.Public(pawl.JobPrefix) + `"}`)},
+	})
+	if err != nil {
+		return err
+	}
+	d := p.e.decisionBy(t, p.id.Key(), p.def, workflow.Answers{})
+	for n := 1; n <= len(p.def.Nodes); n++ {
+		s, err := d.Board.Step(pawl.MakeOrd(n, 0))
+		if err == nil {
+			err = p.settle(d, s, n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *retry) settle(d *workflow.Decision, s *pawl.Step, n int) error {
+	if output, ok := p.preset[n]; ok {
+		return d.Preset(s, output, noteOf(p.change))
+	}
+	if output, ok := p.adopted[n]; ok {
+		return d.Adopt(s, output)
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/schedule"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A Plan is a schedule as it is asked for.
+type Plan struct {
+	Workspace string          // empty: default
+	Name      string          // letters, 0-9, . _ and -, no sign first, at most 128
+	Workflow  string          // NAME or NAME@VERSION of a registered workflow
+	Inputs    json.RawMessage // object; bound when a job is made. None: {}
+	Cron      string          // see package schedule
+	TimeZone  string          // IANA name; empty: UTC
+	CatchUp   time.Duration   // times missed by less are made up for; 0: none; at most MaxCatchUp
+	Overlap   string          // skip (the default), queue or cancel_old
+	Priority  int             // pawl.MinPriority to pawl.MaxPriority
+}
+
+// ScheduledAt is the input that a schedule gives to its jobs where the workflow
+// declares it and the schedule does not set it: the time that they were due, in
+// RFC 3339 and UTC.
+const ScheduledAt = "scheduled_at"
+
+// MaxCatchUp bounds how late a time may be made up for.
+const MaxCatchUp = 30 * 24 * time.Hour
+
+var scheduleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// check completes a plan, and names its first fault.
+func (p *Plan) check() error {
+	if p.Workspace == "" {
+		p.Workspace = pawl.DefaultWorkspace
+	}
+	if p.Overlap == "" {
+		p.Overlap = schedule.DefaultOverlap
+	}
+	if p.TimeZone == "" {
+		p.TimeZone = "UTC"
+	}
+	if len(p.Inputs) == 0 {
+		p.Inputs = json.RawMessage("{}")
+	}
+	switch {
+	case !scheduleName.MatchString(p.Name):
+		return pawl.Errorf(pawl.Invalid, "name of a schedule: %q: want letters, 0-9, . _ and -, no sign first, at most 128", p.Name)
+	case p.CatchUp < 0 || p.CatchUp > MaxCatchUp:
+		return pawl.Errorf(pawl.Invalid, "catch-up: %s: want 0s to %s", p.CatchUp, MaxCatchUp)
+	case p.Priority < pawl.MinPriority || p.Priority > pawl.MaxPriority:
+		return pawl.Errorf(pawl.Invalid, "priority: %d: want %d to %d", p.Priority, pawl.MinPriority, pawl.MaxPriority)
+	case len(p.Inputs) > MaxInputs:
+		return pawl.Errorf(pawl.Invalid, "inputs: %d bytes: at most %d are allowed", len(p.Inputs), MaxInputs)
+	}
+	return schedule.CheckOverlap(p.Overlap)
+}
+
+// PutSchedule makes a schedule or, with replace, changes the one of its name,
+// whether it is paused or not. What it runs has to be registered, and its inputs
+// have to fit. A name that is taken is a conflict, one to replace that is not
+// there is not found. A change of what is run leaves the times alone, those that
+// nobody has looked at yet included; of a new expression or time zone, the times
+// from now on count.
+func (e *Engine) PutSchedule(ctx context.Context, p Plan, replace bool, c pawl.Change) error {
+	if err := checkChange(c); err != nil {
+		return err
+	}
+	if err := p.check(); err != nil {
+		return err
+	}
+	r, err := e.newRequest(c, p.Workspace, "PUT /api/schedules/{name}", p, replace)
+	if err != nil {
+		return err
+	}
+	if done, err := r.replay(ctx, nil); done || err != nil {
+		return err
+	}
+	cron, err := schedule.Parse(p.Cron, p.TimeZone)
+	if err != nil {
+		return err
+	}
+	name, version, err := workflow.ParseReference(p.Workflow)
+	if err != nil {
+		return err
+	}
+	_, def, err := e.Lookup(ctx, pawl.WorkflowName{Workspace: p.Workspace, Name: name}, version)
+	if err != nil {
+		return err
+	}
+	if _, _, err := dueInputs(def, p.Inputs, e.cfg.Clock().UnixMicro()); err != nil {
+		return err
+	}
+	cmd := &putSchedule{e: e, plan: p, cron: cron, replace: replace, note: noteOf(c)}
+	cmd.renew()
+	return e.committer.one(ctx, r.once(cmd, nil, nil))
+}
+
+type putSchedule struct {
+	e       *Engine
+	id      pawl.ID // of a new one
+	plan    Plan
+	cron    *schedule.Cron
+	replace bool
+	note    workflow.Note
+}
+
+func (p *putSchedule) renew() { p.id = p.e.NewID() }
+
+func (p *putSchedule) query(q *store.Query) {
+	q.Scheduled = append(q.Scheduled, store.ScheduleName{Workspace: p.plan.Workspace, Name: p.plan.Name})
+}
+
+func (p *putSchedule) decide(t *tx) error {
+	s := t.scheduleNamed(store.ScheduleName{Workspace: p.plan.Workspace, Name: p.plan.Name})
+	switch {
+	case s == nil && p.replace:
+		return noSchedule(p.plan.Name)
+	case s != nil && !p.replace:
+		return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("there is a schedule %s already", p.plan.Name), Hint: "change it with: pawl schedule update " + p.plan.Name}
+	case s == nil:
+		s = &pawl.Schedule{ID: p.id, Workspace: p.plan.Workspace, Name: p.plan.Name}
+		p.fill(s)
+		arm(s, p.cron, t.now)
+		t.makeSchedule(s, p.noted())
+		return nil
+	}
+	if retimed := p.fill(s); retimed && s.State == lifecycle.ScheduleActive {
+		arm(s, p.cron, t.now)
+	}
+	return t.moveSchedule(s, lifecycle.ScheduleUpdate, p.noted())
+}
+
+// noted answers the note of the change, with all of the plan but its inputs.
+func (p *putSchedule) noted() workflow.Note {
+	n := p.note
+	n.Metadata, _ = json.Marshal(map[string]any{"workflow": p.plan.Workflow, "cron": p.plan.Cron, "timezone": p.plan.TimeZone,
+		"catch_up": p.plan.CatchUp.String(), "overlap": p.plan.Overlap, "priority": p.plan.Priority})
+	return n
+}
+
+// fill gives the schedule what the plan says. It reports whether its times are
+// others by that.
+func (p *putSchedule) fill(s *pawl.Schedule) (retimed bool) {
+	retimed = s.Cron != p.plan.Cron || s.TimeZone != p.plan.TimeZone
+	s.Workflow, s.Inputs, s.Cron, s.TimeZone = p.plan.Workflow, p.plan.Inputs, p.plan.Cron, p.plan.TimeZone
+	s.CatchUp, s.Overlap, s.Priority = p.plan.CatchUp, p.plan.Overlap, p.plan.Priority
+	return retimed
+}
+
+// arm sets when the schedule is looked at next: at its next time from now on, or
+// soon if a time waits. See schedule.Decide.
+func arm(s *pawl.Schedule, c *schedule.Cron, now int64) {
+	s.DueAt, s.DueEvent = pawl.Micros(c.Next(pawl.Time(now))), lifecycle.ScheduleFire
+	if s.Waiting != 0 {
+		s.DueAt = now + schedule.Poll.Microseconds()
+	}
+}
+
+func noSchedule(name string) error {
+	return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no schedule %q", name), Hint: "list them with: pawl schedule list"}
+}
+
+// scheduleNamed answers the schedule of a name that is not removed, or nil.
+func (t *tx) scheduleNamed(n store.ScheduleName) *pawl.Schedule {
+	for k, h := range t.schedules {
+		if s := h.record; s.Workspace == n.Workspace && s.Name == n.Name && s.State != lifecycle.ScheduleRemoved {
+			return t.schedule(k)
+		}
+	}
+	return nil
+}
+
+// MoveSchedule applies lifecycle.SchedulePause, ScheduleResume or ScheduleRemove.
+// The table refuses with a *machine.Refusal. Jobs that the schedule has made are
+// left alone. Times that pass while it is paused are not made up for; one that
+// waited before waits on.
+func (e *Engine) MoveSchedule(ctx context.Context, n store.ScheduleName, event machine.Event, c pawl.Change) error {
+	if err := checkChange(c); err != nil {
+		return err
+	}
+	switch event {
+	case lifecycle.SchedulePause, lifecycle.ScheduleResume, lifecycle.ScheduleRemove:
+		r, err := e.newRequest(c, n.Workspace, "POST /api/schedules/{name}/{event}", n.Name, event)
+		if err != nil {
+			return err
+		}
+		return e.committer.one(ctx, r.once(&moveSchedule{name: n, event: event, note: noteOf(c)}, nil, nil))
+	}
+	return pawl.Errorf(pawl.Invalid, "event %q of a schedule: want pause, resume or remove", event)
+}
+
+type moveSchedule struct {
+	name  store.ScheduleName
+	event machine.Event
+	note  workflow.Note
+}
+
+func (m *moveSchedule) query(q *store.Query) { q.Scheduled = append(q.Scheduled, m.name) }
+
+func (m *moveSchedule) decide(t *tx) error {
+	s := t.scheduleNamed(m.name)
+	if s == nil {
+		return noSchedule(m.name.Name)
+	}
+	if err := t.moveSchedule(s, m.event, m.note); err != nil {
+		return err
+	}
+	if s.State != lifecycle.ScheduleActive {
+		s.DueAt, s.DueEvent = 0, ""
+		return nil
+	}
+	c, err := schedule.Parse(s.Cron, s.TimeZone)
+	if err != nil {
+		return err
+	}
+	arm(s, c, t.now)
+	return nil
+}
+
+// dueInputs answers the inputs and the concurrency key of a job that was due at
+// the given time.
+func dueInputs(def *workflow.Definition, inputs json.RawMessage, due int64) (bound json.RawMessage, key string, err error) {
+	given := map[string]any{}
+	d := json.NewDecoder(bytes.NewReader(inputs))
+	d.UseNumber()
+	if err := d.Decode(&given); err != nil || given == nil {
+		return nil, "", pawl.Errorf(pawl.Invalid, "inputs: want a JSON object")
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, "", pawl.Errorf(pawl.Invalid, "inputs: want one JSON object, and nothing behind it")
+	}
+	if _, set := given[ScheduledAt]; !set && takes(def, ScheduledAt) {
+		given[ScheduledAt] = rfc3339(due)
+	}
+	if bound, err = def.BindInputs(given); err != nil {
+		return nil, "", err
+	}
+	key, err = concurrencyKey(def, bound)
+	return bound, key, err
+}
+
+func takes(def *workflow.Definition, input string) bool {
+	for i := range def.Inputs {
+		if def.Inputs[i].Name == input {
+			return true
+		}
+	}
+	return false
+}
+
+// rfc3339 writes a time in UTC, in whole seconds.
+func rfc3339(at int64) string { return pawl.Time(at).Format(time.RFC3339) }

@@ -1,0 +1,236 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// know returns what hardly ever changes of a job, its inputs perhaps left out.
+func (e *Engine) know(ctx context.Context, key int64) (*jobFacts, error) {
+	if r, ok := e.jobs.get(key); ok {
+		return r, nil
+	}
+	return e.recall(ctx, key)
+}
+
+// recallID is recall for a public id.
+func (e *Engine) recallID(ctx context.Context, id pawl.ID) (*jobFacts, error) {
+	r, err := e.recall(ctx, id.Key())
+	if err == nil && r.id != id || pawl.KindOf(err) == pawl.NotFound && err != nil {
+		return nil, noJob(id)
+	}
+	return r, err
+}
+
+// recall answers what never changes of a job, its inputs included.
+func (e *Engine) recall(ctx context.Context, key int64) (*jobFacts, error) {
+	if r, ok := e.jobs.get(key); ok && r.inputs != nil {
+		return r, nil
+	}
+	job, err := e.store.Job(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, pawl.Errorf(pawl.NotFound, "there is no job with key %d", key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	def, err := e.defs.get(ctx, job.Definition)
+	if err != nil {
+		return nil, err
+	}
+	if job.Inputs == nil {
+		job.Inputs = json.RawMessage("{}")
+	}
+	return e.jobs.put(job, def), nil // which may be forgotten at once: the job may end
+}
+
+// scope answers what expressions that refer to the given nodes may see. The
+// nodes have ended, so that what it reads does not change.
+func (e *Engine) scope(ctx context.Context, key int64, nodes []int) (*workflow.Scope, error) {
+	r, err := e.recall(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return e.scopeOf(ctx, r, nodes)
+}
+
+// scopeOf is scope for a job of which the facts are known.
+func (e *Engine) scopeOf(ctx context.Context, r *jobFacts, nodes []int) (*workflow.Scope, error) {
+	s := &workflow.Scope{Inputs: r.inputs, JobID: r.id.Public(pawl.JobPrefix), Workflow: r.def.Name}
+	if len(nodes) == 0 {
+		return s, nil
+	}
+	s.Outputs, s.Statuses = make(map[int]json.RawMessage, len(nodes)), make(map[int]machine.State, len(nodes))
+	key := r.id.Key()
+	var missing []pawl.StepKey
+	for _, n := range nodes {
+		k := pawl.StepKey{Job: key, Ord: pawl.MakeOrd(n, 0)}
+		if out, ok := e.jobs.output(k); ok {
+			s.Outputs[n], s.Statuses[n] = out, lifecycle.StepComplete
+			continue
+		}
+		missing = append(missing, k)
+	}
+	if len(missing) == 0 {
+		return s, nil
+	}
+	bodies, err := e.store.Bodies(ctx, missing)
+	if err != nil {
+		return nil, err
+	}
+	for k, b := range bodies {
+		s.Outputs[k.Ord.Node()], s.Statuses[k.Ord.Node()] = b.Output, b.State
+		if b.State == lifecycle.StepComplete {
+			e.jobs.putOutput(k, b.Output)
+		}
+	}
+	return s, nil
+}
+
+// A Brief is all that running an assignment takes.
+type Brief struct {
+	Work     *workflow.Work
+	Input    json.RawMessage // the document of PAWL_INPUT: inputs, needs, item or matrix, index
+	Reused   json.RawMessage // the output, if that of the job that this one continues is used: nothing is run
+	JobID    string
+	StepID   string
+	Key      string // load[3]
+	Workflow string
+	Dir      string // where commands start; empty: in a folder of the job that the worker makes
+	Node     *workflow.Node
+}
+
+// Brief evaluates the expressions of an assignment. A failure is the step's:
+// its expression does not evaluate.
+func (e *Engine) Brief(ctx context.Context, a *Assignment) (*Brief, *pawl.Failure, error) {
+	r, err := a.job, error(nil)
+	if r.inputs != nil {
+		e.jobs.keep(r)
+	} else if r, err = e.recall(ctx, a.Step.Job); err != nil { // they did not come with the claim
+		return nil, nil, err
+	}
+	n := a.Step.Ord.Node()
+	node := a.Definition.Node(n)
+	scope, err := e.scopeOf(ctx, r, union(node.Needs, a.Definition.RenderNeeds(n)))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := e.particulars(ctx, a, scope); err != nil {
+		return nil, nil, err
+	}
+	reused, err := e.reusable(ctx, a.Step.Job, a.Definition, a.Step.Ord, scope)
+	if err != nil {
+		return nil, nil, err
+	}
+	work, err := a.Definition.Render(n, scope)
+	if err != nil {
+		return nil, &pawl.Failure{Class: "expression", Message: err.Error(), Permanent: true}, nil
+	}
+	b := &Brief{Work: work, JobID: scope.JobID, StepID: r.id.Step(a.Step.Ord).Public(pawl.StepPrefix), Key: a.Definition.Key(a.Step.Ord),
+		Workflow: a.Definition.Name, Dir: dirOf(r.meta), Node: node, Reused: reused}
+	b.Input = input(a.Definition, node, scope, a.Step.Ord.Instance() > 0)
+	return b, nil, nil
+}
+
+// particulars completes the scope of an instance, or of a hook.
+func (e *Engine) particulars(ctx context.Context, a *Assignment, scope *workflow.Scope) error {
+	if a.Step.Ord.Instance() > 0 {
+		return e.instance(ctx, a.Definition, a.Step.StepKey, scope)
+	}
+	if a.Definition.Node(a.Step.Ord.Node()).Hook == workflow.NoHook {
+		return nil
+	}
+	job, err := e.store.Job(ctx, a.Step.Job)
+	if err == nil {
+		hookScope(scope, job)
+	}
+	return err
+}
+
+func union(a, b []int) []int {
+	all := append([]int(nil), a...)
+	for _, n := range b {
+		found := false
+		for _, m := range a {
+			found = found || m == n
+		}
+		if !found {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// item answers the item of an instance of a fan-out.
+func (e *Engine) item(ctx context.Context, k pawl.StepKey) (json.RawMessage, error) {
+	parent := pawl.StepKey{Job: k.Job, Ord: k.Ord.Parent()}
+	items := e.jobs.items(parent)
+	if items == nil {
+		bodies, err := e.store.Bodies(ctx, []pawl.StepKey{parent})
+		if err != nil {
+			return nil, err
+		}
+		b := bodies[parent]
+		if b == nil {
+			return nil, pawl.Errorf(pawl.Internal, "the fan-out of step %s is gone", k)
+		}
+		if err := json.Unmarshal(b.Input, &items); err != nil {
+			return nil, err
+		}
+		e.jobs.putItems(parent, items, len(b.Input))
+	}
+	if i := k.Ord.Instance(); i <= len(items) {
+		return items[i-1], nil
+	}
+	return nil, pawl.Errorf(pawl.Internal, "step %s has no item", k)
+}
+
+// input writes the document. Its parts are JSON already, and a fan-out reads the
+// same inputs thousands of times, so that they are copied and not parsed again.
+func input(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, instance bool) json.RawMessage {
+	b := append(make([]byte, 0, len(s.Inputs)+len(s.Item)+128), `{"inputs":`...)
+	b = append(append(b, s.Inputs...), `,"needs":{`...)
+	needs := slices.Clone(node.Needs)
+	slices.SortFunc(needs, func(x, y int) int { return strings.Compare(def.Node(x).ID, def.Node(y).ID) })
+	for i, n := range needs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendQuote(b, def.Node(n).ID), ':')
+		b = append(b, orNull(s.Outputs[n])...)
+	}
+	b = append(b, '}')
+	if instance {
+		word := `,"item":`
+		if len(node.Matrix) > 0 {
+			word = `,"matrix":`
+		}
+		b = append(append(b, word...), orNull(s.Item)...)
+		b = strconv.AppendInt(append(b, `,"index":`...), int64(s.Index), 10)
+	}
+	return append(b, '}')
+}
+
+func dirOf(metadata json.RawMessage) string {
+	if len(metadata) == 0 {
+		return ""
+	}
+	var m struct {
+		Dir string `json:"dir"`
+	}
+	if json.Unmarshal(metadata, &m) != nil || m.Dir == "" {
+		return ""
+	}
+	return filepath.Clean(strings.TrimSpace(m.Dir))
+}

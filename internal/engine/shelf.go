@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+const (
+	shelved     = 4       // lists that are kept
+	mostShelved = 8 << 10 // entries of a list that is kept: about 2 MiB
+)
+
+// A shelf keeps the lists of audit entries of transactions that are over, for those
+// that follow: they are long, and grow entry by entry.
+type shelf struct {
+	mu    sync.Mutex
+	lists []list
+}
+
+// A list is entries, and what becomes of them.
+type list struct {
+	entries []store.Entry
+	drafts  []draft
+	counted []counting
+	seals   []audit.Seal
+	salts   []audit.Salt
+}
+
+// take answers an empty list.
+func (s *shelf) take() list {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.lists)
+	if n == 0 {
+		return list{}
+	}
+	l := s.lists[n-1]
+	s.lists = s.lists[:n-1]
+	return l
+}
+
+// put keeps a list that nobody uses any more.
+func (s *shelf) put(l list) {
+	if cap(l.entries) > mostShelved {
+		return
+	}
+	clear(l.entries)
+	clear(l.drafts)
+	clear(l.seals)
+	clear(l.salts)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lists) < shelved {
+		s.lists = append(s.lists, list{l.entries[:0], l.drafts[:0], l.counted[:0], l.seals[:0], l.salts[:0]})
+	}
+}

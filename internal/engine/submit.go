@@ -1,0 +1,231 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Limits of a submission.
+const (
+	MaxInputs      = 1 << 20          // bytes of a job's inputs
+	submitEndpoint = "POST /api/jobs" // what the key of a submission belongs to
+)
+
+// Submit makes jobs, many in one commit, each with its own answer: one that is
+// refused harms none of the others. Submitting with a request id that was used
+// for the same submission answers the job that exists (J8).
+func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Submitted, error) {
+	answers := make([]pawl.Submitted, len(subs))
+	cmds, at := make([]command, 0, len(subs)), make([]int, 0, len(subs)) // at: of which submission a command is
+	var def *workflow.Definition
+	for i := range subs {
+		cmd, err := e.newSubmit(&subs[i], def) // mostly that of the one before
+		if err != nil {
+			answers[i].Err = err
+			continue
+		}
+		def, cmds, at = cmd.def, append(cmds, cmd), append(at, i)
+	}
+	for len(cmds) > 0 {
+		n := share(cmds)
+		limits, err := e.quotas(ctx)
+		for _, cmd := range cmds[:n] { // where there are quotas, claims see to them
+			cmd.(*submit).aim(limits, err == nil && limits.none())
+		}
+		errs, err := e.committer.do(ctx, cmds[:n]...)
+		if err != nil {
+			return nil, err
+		}
+		for k, cmd := range cmds[:n] {
+			s := cmd.(*submit)
+			answers[at[k]] = pawl.Submitted{ID: s.answered, Replayed: s.replayed, Err: errs[k]}
+		}
+		cmds, at = cmds[n:], at[n:]
+	}
+	return answers, nil
+}
+
+// share returns how many of the commands go into one commit, at least one.
+func share(cmds []command) int {
+	weight := 0
+	for i, cmd := range cmds {
+		if weight += weightOf(cmd); weight > maxGroup && i > 0 {
+			return i
+		}
+	}
+	return len(cmds)
+}
+
+// A submit makes one job.
+type submit struct {
+	e    *Engine
+	sub  *pawl.Submission
+	def  *workflow.Definition
+	id   pawl.ID
+	pool string // the concurrency key
+	key  store.IdempotencyKey
+	hash [32]byte // of the request
+
+	limits *quotas
+	route  int64  // of its first steps, if it may be handed over
+	offer  *Offer // or nil
+
+	answered pawl.ID
+	replayed bool
+}
+
+// newSubmit returns the command for a submission. def is a definition that may be its,
+// or nil.
+func (e *Engine) newSubmit(sub *pawl.Submission, def *workflow.Definition) (s *submit, err error) {
+	if def == nil || !bytes.Equal(sub.Definition, def.Canonical()) {
+		if def, err = e.defs.load(sub.Definition); err != nil {
+			return nil, err
+		}
+	}
+	if err := check(sub); err != nil {
+		return nil, err
+	}
+	if sub.Inputs, err = def.BindJSON(sub.Inputs); err != nil {
+		return nil, err
+	}
+	s = &submit{e: e, sub: sub, def: def}
+	if s.pool, err = concurrencyKey(def, sub.Inputs); err != nil {
+		return nil, err
+	}
+	if sub.RequestID != "" {
+		s.key = store.IdempotencyKey{Workspace: sub.Workspace, Key: sub.RequestID}
+		s.hash = requestHash(sub)
+	}
+	s.renew()
+	return s, nil
+}
+
+func check(sub *pawl.Submission) error {
+	if sub.Workspace == "" {
+		sub.Workspace = pawl.DefaultWorkspace
+	}
+	if len(sub.Inputs) > MaxInputs {
+		return pawl.Errorf(pawl.Invalid, "inputs: %d bytes: at most %d are allowed", len(sub.Inputs), MaxInputs)
+	}
+	if sub.Priority < pawl.MinPriority || sub.Priority > pawl.MaxPriority {
+		return pawl.Errorf(pawl.Invalid, "priority: %d: want %d to %d", sub.Priority, pawl.MinPriority, pawl.MaxPriority)
+	}
+	return checkRequestID(sub.RequestID)
+}
+
+func requestHash(sub *pawl.Submission) [32]byte {
+	return hashOf(submitEndpoint, string(sub.Definition), string(sub.Inputs), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority, sub.Version))
+}
+
+// renew takes a new id.
+func (s *submit) renew() { s.id = s.e.mint.next(s.e.cfg.Clock()) }
+
+// aim says whether the job may be handed over by these limits, and to whom: to workers of
+// its route.
+func (s *submit) aim(limits *quotas, direct bool) {
+	s.limits = limits
+	if s.route = 0; direct && s.def.Concurrency == 0 && !s.sub.Private {
+		s.route = firstRoute(s.def, &pawl.Job{Workspace: s.sub.Workspace})
+	}
+}
+
+func (s *submit) weight() int {
+	return 1 + len(s.sub.Inputs)/heavyBytes + len(s.def.Nodes)/heavyRows
+}
+
+func (s *submit) query(q *store.Query) {
+	if s.key.Key != "" {
+		q.Keys = append(q.Keys, s.key)
+	}
+	s.offerFor(q)
+}
+
+func (s *submit) late() {}
+
+func (s *submit) decide(t *tx) error {
+	route := s.route
+	if s.e.limits.changed(s.limits) {
+		route = 0
+	}
+	err := s.make(t, route)
+	if err == nil || route == 0 {
+		return err
+	}
+	// It is the hand-over that failed, or would fail in any case: the job is made
+	// without.
+	t.undo()
+	t.open()
+	return s.make(t, 0)
+}
+
+// make makes the job, and hands it over if there is a slot for the route.
+func (s *submit) make(t *tx, route int64) error {
+	s.replayed = false // whatever an earlier try has decided
+	if s.key.Key != "" {
+		if done, err := s.replay(t); done || err != nil {
+			return err
+		}
+	}
+	err := s.e.bear(t, &birth{
+		id: s.id, def: s.def, workspace: s.sub.Workspace, version: s.sub.Version, inputs: s.sub.Inputs, description: s.sub.Description,
+		metadata: metadataOf(s.sub.Dir), private: s.private(), priority: s.sub.Priority, key: s.pool,
+		note: workflow.Note{Actor: s.sub.Actor, RequestID: s.sub.RequestID},
+	})
+	if err != nil {
+		return err
+	}
+	if o := t.findSlot(&s.e.offers, s.offer, route); o != nil {
+		if err := s.e.handOver(t, o, t.job(s.id.Key()), s.def); err != nil {
+			return err
+		}
+	}
+	s.answered = s.id
+	if s.key.Key != "" {
+		t.answer(s.key, &store.Answer{Endpoint: submitEndpoint, RequestHash: s.hash, Status: 201,
+			Body: []byte(s.id.Public(pawl.JobPrefix)), ExpiresAt: t.now + IdempotencyTTL.Microseconds()})
+	}
+	return nil
+}
+
+// replay returns from what is stored under the request's key.
+func (s *submit) replay(t *tx) (done bool, err error) {
+	body, done, err := t.replay(s.key, s.hash)
+	if done {
+		s.replayed, err = true, jobID(&s.answered)(body)
+	}
+	return done, err
+}
+
+func (s *submit) private() int64 {
+	if s.sub.Private {
+		return s.id.Key()
+	}
+	return 0
+}
+
+// folders is what the metadata of a job says of where it came from.
+type folders struct {
+	Dir   string   `json:"dir,omitempty"`   // where its commands start; empty: in a folder of its own
+	Rerun []string `json:"rerun,omitempty"` // of a job that continues another: what is not reused, with all that depends on it
+}
+
+func metadataOf(dir string) json.RawMessage {
+	if dir == "" {
+		return nil
+	}
+	return folders{Dir: dir}.json()
+}
+
+func (f folders) json() json.RawMessage {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return nil
+	}
+	return b
+}

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A Predecessor is a worker as it was registered before it was taken for dead, and what
+// it still ran when it found that out.
+type Predecessor struct {
+	Worker int64
+	Claims []Claimed
+}
+
+// RegisterAgain is Register for a worker that was taken for dead though it lives: steps
+// that were taken from it have not lost a worker, and the losses that were counted for
+// that are given back (T7). A step that has ended meanwhile stays as it is.
+func (e *Engine) RegisterAgain(ctx context.Context, w pawl.Worker, actor string, p Predecessor) (*pawl.Worker, error) {
+	old, err := e.store.Worker(ctx, p.Worker)
+	if errors.Is(err, store.ErrNotFound) {
+		return e.Register(ctx, w, actor)
+	}
+	if err != nil {
+		return nil, err
+	}
+	cmd := &register{worker: w, note: workflow.Note{Actor: actor}, predecessor: old.ID.Public(pawl.WorkerPrefix)}
+	for _, c := range p.Claims {
+		trail, err := e.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Step.Name, StepKey: c.StepKey})
+		if err != nil {
+			return nil, err
+		}
+		if lostBy(trail, c.Claims, cmd.predecessor) {
+			cmd.acquitted = append(cmd.acquitted, c.StepKey)
+		}
+	}
+	return e.register(ctx, cmd)
+}
+
+// lostBy reports whether the trail of a step counts a loss of that claim by that worker.
+func lostBy(trail []audit.Entry, claim int, worker string) bool {
+	own := false
+	for i := range trail {
+		switch e := &trail[i]; e.Event {
+		case lifecycle.StepClaim:
+			var told struct {
+				Claim int `json:"claim"`
+			}
+			own = e.Actor == worker && json.Unmarshal(e.Metadata, &told) == nil && told.Claim == claim
+		case lifecycle.StepLost:
+			if own {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// acquit gives back the losses of steps whose worker lives.
+func (r *register) acquit(t *tx) {
+	if r.predecessor == "" {
+		return
+	}
+	given := 0
+	for _, k := range r.acquitted {
+		s := t.step(k)
+		if s == nil || s.Losses == 0 || s.State == lifecycle.StepPermanentError || lifecycle.Step.Ended(s.State) {
+			continue
+		}
+		s.Losses--
+		t.steps[k].dirty = true
+		given++
+	}
+	r.note.Metadata, _ = json.Marshal(struct {
+		Predecessor string `json:"predecessor"`
+		GivenBack   int    `json:"losses_given_back,omitempty"`
+	}{r.predecessor, given})
+}

@@ -1,0 +1,275 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// The sweep goes through all that runs for waits whose cause has ended though nothing
+// marks them (workflow.Stall). There are none unless a program has a defect, or somebody
+// has changed the database by hand. So it is slow: it reads 500 rows a minute, by key.
+// Servers begin at different places, and go round.
+
+// The pace of a sweep.
+const (
+	sweepEvery = time.Minute
+	sweepRows  = 500 // that are read in that time: jobs, steps, and what steps wait for
+	sweepPage  = 50  // jobs that are read at once
+	childRows  = 3   // of a step that waits for a child job: itself, its wait, and the child
+)
+
+// A sweeper is a sweep under way.
+type sweeper struct {
+	e     *Engine
+	begun bool
+	at    store.Spot // until where all was gone through
+	job   int64      // one behind that, if it was gone through in part
+	ord   pawl.Ord   // the last of its steps that was
+	found atomic.Uint64
+}
+
+// run sweeps until ctx ends.
+func (s *sweeper) run(ctx context.Context, r *rounds) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		r.begin()
+		_, err := s.step(ctx)
+		r.end(ctx, err)
+		if err != nil && ctx.Err() == nil {
+			s.e.log.Warn("looking for waits whose cause has ended failed; it is tried again", "error", err)
+		}
+	}
+}
+
+// progress is that of the part.
+func (s *sweeper) progress(all []*rounds) Progress {
+	p := seen(all)
+	p.Found = s.found.Load()
+	return p
+}
+
+// step goes through as many rows as a minute has, or as there are until the end of what
+// runs, behind which the next step begins anew. It returns how many rows it has read.
+func (s *sweeper) step(ctx context.Context) (rows int, err error) {
+	if !s.begun {
+		if s.at, err = s.e.store.SpotAt(ctx, startOf(s.e.cfg.Node.ID)); err != nil {
+			return 0, err
+		}
+		s.begun = true
+	}
+	seen := make(map[int64]bool)
+	for rows < sweepRows {
+		limit := min(sweepPage, sweepRows-rows)
+		page, err := s.e.store.Running(ctx, s.at, limit)
+		if err != nil {
+			return rows, err
+		}
+		rows += len(page)
+		for _, p := range page {
+			if p.Job != nil && !seen[p.Job.Key()] {
+				seen[p.Job.Key()] = true
+				read, done, err := s.through(ctx, p.Job, sweepRows-rows)
+				if rows += read; err != nil || !done {
+					return rows, err
+				}
+			}
+			s.at, s.job = p.At, 0
+		}
+		if len(page) < limit {
+			s.at = store.Spot{}
+			return rows, nil
+		}
+	}
+	return rows, nil
+}
+
+// startOf returns behind which share of all a process begins, by its identity: the next
+// one far from it.
+func startOf(node int64) float64 {
+	if node == 0 {
+		node = int64(random())
+	}
+	return float64(uint64(node)*0x9E3779B97F4A7C15>>11) / (1 << 53)
+}
+
+// through goes through at most so many rows of a job, and reports whether these are all
+// that are left.
+func (s *sweeper) through(ctx context.Context, j *pawl.Job, limit int) (rows int, done bool, err error) {
+	if s.job != j.Key() {
+		s.job, s.ord = j.Key(), 0
+	}
+	def, err := s.e.defs.get(ctx, j.Definition)
+	if err != nil {
+		return 0, s.spoiled(j, err), unavailable(err)
+	}
+	m := &mend{e: s.e, job: s.e.jobs.put(j, def), seen: j}
+	if def.Events {
+		if limit < store.MaxSignals {
+			return 0, false, nil
+		}
+		if rows, err = m.signals(ctx); err != nil {
+			return rows, false, err
+		}
+	}
+	for !done && limit-rows >= childRows {
+		n := (limit - rows) / childRows
+		steps, err := s.e.store.Bare(ctx, s.job, s.ord, n)
+		if err != nil {
+			return rows, false, err
+		}
+		read, err := m.suspect(ctx, steps)
+		if rows += len(steps) + read; err != nil {
+			return rows, false, err
+		}
+		if done = len(steps) < n; len(steps) > 0 {
+			s.ord = steps[len(steps)-1].Ord
+		}
+	}
+	if err := s.mend(ctx, m); err != nil {
+		return rows, done && s.spoiled(j, err), unavailable(err)
+	}
+	return rows, done, nil
+}
+
+// spoiled reports whether an error is the fault of the job, and says so if it is.
+func (s *sweeper) spoiled(j *pawl.Job, err error) bool {
+	if unavailable(err) != nil {
+		return false
+	}
+	s.e.log.Warn("a job could not be looked at for waits whose cause has ended", "job", j.ID.Public(pawl.JobPrefix), "error", err)
+	return true
+}
+
+// unavailable returns the error if it is no fault of what was to be read.
+func unavailable(err error) error {
+	if pawl.KindOf(err) == pawl.Unavailable {
+		return err
+	}
+	return nil
+}
+
+// mend has what is stalled go on, and reports it.
+func (s *sweeper) mend(ctx context.Context, m *mend) error {
+	if len(m.steps) == 0 && workflow.Stalled(m.seen) == "" {
+		return nil
+	}
+	if err := s.e.committer.one(ctx, m); err != nil {
+		return err
+	}
+	s.found.Add(uint64(len(m.found)))
+	for _, ord := range slices.Sorted(maps.Keys(m.found)) {
+		args := []any{"job", m.job.id.Public(pawl.JobPrefix), "cause", string(m.found[ord])}
+		if ord != 0 {
+			args = append(args, "step", m.job.def.Key(ord))
+		}
+		s.e.log.Warn("a wait whose cause has ended was not marked; it goes on now", args...)
+	}
+	return nil
+}
+
+// A mend has what is stalled in a job go on. What was suspected is looked at again, with
+// everything in sight at one moment.
+type mend struct {
+	e        *Engine
+	job      *jobFacts
+	seen     *pawl.Job
+	told     map[string]bool    // the names of signals that no step has taken
+	steps    []pawl.Ord         // that are suspected
+	children map[pawl.Ord]int64 // the child jobs of these
+
+	found map[pawl.Ord]workflow.Stall
+}
+
+func (m *mend) signals(ctx context.Context) (rows int, err error) {
+	signals, err := m.e.store.Signals(ctx, m.seen.Key())
+	m.told = make(map[string]bool, len(signals))
+	for _, g := range signals {
+		m.told[g.Name] = true
+	}
+	return len(signals), err
+}
+
+// suspect notes the steps that seem to be stalled, and returns how many rows it has read
+// beside them.
+func (m *mend) suspect(ctx context.Context, steps []*pawl.Step) (rows int, err error) {
+	var waiting []pawl.StepKey
+	for _, s := range steps {
+		if m.job.def.Stalled(m.seen, s, m.told[m.job.def.Node(s.Ord.Node()).Event]) != "" {
+			m.steps = append(m.steps, s.Ord)
+		} else if s.Mark == pawl.Clear && m.job.def.Awaits(s) == workflow.KindWorkflow {
+			waiting = append(waiting, s.StepKey)
+		}
+	}
+	if len(waiting) == 0 {
+		return 0, nil
+	}
+	bodies, err := m.e.store.Bodies(ctx, waiting)
+	if err != nil {
+		return 0, err
+	}
+	of, keys := make(map[int64]pawl.Ord, len(bodies)), make([]int64, 0, len(bodies))
+	for k, s := range bodies {
+		var w pawl.Wait
+		if json.Unmarshal(s.Input, &w) != nil {
+			continue // the evaluator reports it when the child has ended
+		}
+		if id, err := pawl.ParseID(pawl.JobPrefix, w.Job); err == nil {
+			of[id.Key()], keys = k.Ord, append(keys, id.Key())
+		}
+	}
+	children, err := m.e.store.Jobs(ctx, store.JobFilter{Keys: keys, Bare: true})
+	for _, c := range children {
+		if lifecycle.Job.Ended(c.State) {
+			m.await(of[c.Key()], c.Key())
+		}
+	}
+	return len(bodies) + len(children), err
+}
+
+// await suspects a step whose child job has ended.
+func (m *mend) await(ord pawl.Ord, child int64) {
+	if m.children == nil {
+		m.children = make(map[pawl.Ord]int64)
+	}
+	m.steps, m.children[ord] = append(m.steps, ord), child
+}
+
+func (m *mend) query(q *store.Query) {
+	m.job.ask(q, m.job.def.MendReads(m.steps, m.job.slots))
+	for _, child := range m.children {
+		q.Jobs = append(q.Jobs, child)
+	}
+}
+
+func (m *mend) decide(t *tx) error {
+	m.found = nil // whatever an earlier try has decided
+	if t.job(m.seen.Key()) == nil || m.e.outdated(t, m.seen.Key(), m.job) {
+		return nil
+	}
+	d, err := m.e.decision(t, m.seen.Key(), workflow.Answers{})
+	if err != nil {
+		return err
+	}
+	ended := make(map[pawl.Ord]bool, len(m.children))
+	for ord, key := range m.children {
+		child := t.job(key)
+		ended[ord] = child != nil && lifecycle.Job.Ended(child.State)
+	}
+	m.found, err = d.Mend(m.steps, ended)
+	return err
+}

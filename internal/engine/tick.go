@@ -1,0 +1,235 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/schedule"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A mold is what a schedule makes jobs of, as it was read.
+type mold struct {
+	e    *Engine
+	seen *pawl.Schedule
+	v    *pawl.Version
+	def  *workflow.Definition
+	why  error // why there can be no job
+}
+
+// mold looks up what the schedule runs. That it is gone is no error yet.
+func (e *Engine) mold(ctx context.Context, s *pawl.Schedule) (mold, error) {
+	m := mold{e: e, seen: s}
+	name, version, err := workflow.ParseReference(s.Workflow)
+	if err != nil {
+		return m, err
+	}
+	m.v, m.def, err = e.Lookup(ctx, pawl.WorkflowName{Workspace: s.Workspace, Name: name}, version)
+	if pawl.KindOf(err) == pawl.NotFound {
+		m.why, err = err, nil
+	}
+	return m, err
+}
+
+// birth returns the job of a due time, or why there can be none.
+func (m *mold) birth(s *pawl.Schedule, due int64) (*birth, error) {
+	if m.why != nil {
+		return nil, m.why
+	}
+	inputs, key, err := dueInputs(m.def, s.Inputs, due)
+	if err != nil {
+		return nil, err
+	}
+	return &birth{
+		id: m.e.NewID(), def: m.def, workspace: s.Workspace, version: m.v.Version, inputs: inputs, priority: s.Priority, schedule: s.Key(), key: key,
+		description: fmt.Sprintf("schedule %s, due %s", s.Name, rfc3339(due)),
+		note:        workflow.Note{Actor: "schedule " + s.Name},
+	}, nil
+}
+
+// bear makes a job of the schedule, which is its last one from then on.
+func (m *mold) bear(t *tx, s *pawl.Schedule, b *birth, due int64, note workflow.Note) error {
+	if err := m.e.bear(t, b); err != nil {
+		return err
+	}
+	s.LastJob, s.Due = b.id.Key(), due
+	note.Metadata, _ = json.Marshal(map[string]string{"due": rfc3339(due), "job": b.id.Public(pawl.JobPrefix)})
+	return t.moveSchedule(s, lifecycle.ScheduleFire, note)
+}
+
+// A tick does what is to be done with a schedule that is due. Of many processes
+// that see it, the first one moves its deadline; for the others there is nothing
+// left to do. One that comes by other facts than it was prepared for does
+// nothing, since the deadline still stands for the next look.
+type tick struct {
+	mold
+	due   store.Due
+	cron  *schedule.Cron
+	ended bool // its last job has ended, whatever the time
+}
+
+func (e *Engine) tick(ctx context.Context, due store.Due) (*tick, error) {
+	s, err := e.store.Schedule(ctx, due.Job)
+	if err != nil {
+		return nil, err
+	}
+	cron, err := schedule.Parse(s.Cron, s.TimeZone)
+	if err != nil {
+		return nil, err
+	}
+	m, err := e.mold(ctx, s)
+	return &tick{mold: m, due: due, cron: cron}, err
+}
+
+// lastEnded has a schedule looked at whose last job has ended, if a time waits for that.
+func (e *Engine) lastEnded(ctx context.Context, key int64) error {
+	s, err := e.store.Schedule(ctx, key)
+	if errors.Is(err, store.ErrNotFound) || err == nil && s.Waiting == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	k, err := e.tick(ctx, store.Due{EntityKey: store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: key}}})
+	if err != nil {
+		return err
+	}
+	k.ended = true
+	return e.committer.one(ctx, k)
+}
+
+func (k *tick) weight() int {
+	if k.def == nil {
+		return 1
+	}
+	return 1 + len(k.def.Nodes)/heavyRows
+}
+
+func (k *tick) query(q *store.Query) {
+	q.Schedules = append(q.Schedules, k.due.Job)
+	if k.seen.LastJob == 0 {
+		return
+	}
+	q.Jobs = append(q.Jobs, k.seen.LastJob)
+	if k.seen.Overlap == schedule.CancelOld {
+		ask(q, k.seen.LastJob, pawl.StepKey{}, workflow.CancelReads()) // it is nobody's child
+	}
+}
+
+func (k *tick) decide(t *tx) error {
+	s := t.schedule(k.due.Job)
+	if s == nil || s.Seq != k.seen.Seq || s.State != lifecycle.ScheduleActive || !k.ended && !stands(&s.Record, k.due, t.now) {
+		return nil
+	}
+	running := ""
+	if s.LastJob != 0 {
+		if last := t.job(s.LastJob); last != nil && !lifecycle.Job.Ended(last.State) { // nil if it was removed
+			running = last.ID.Public(pawl.JobPrefix)
+		}
+	}
+	d := schedule.Decide(s, k.cron, t.now, running)
+	for _, act := range d.Acts {
+		if err := k.act(t, s, act); err != nil {
+			return err
+		}
+	}
+	s.DueAt, s.Waiting = d.DueAt, d.Waiting
+	t.schedules[s.Key()].dirty = true // one that goes on waiting has no audit row
+	return nil
+}
+
+func (k *tick) act(t *tx, s *pawl.Schedule, act schedule.Act) error {
+	if act.Event != lifecycle.ScheduleFire {
+		return pass(t, s, act, workflow.Note{Reason: act.Reason})
+	}
+	b, err := k.birth(s, act.Due)
+	if err != nil {
+		act.Event = lifecycle.ScheduleSkip
+		f := &pawl.Failure{Class: "inputs", Message: "there can be no job: " + err.Error(), Permanent: true} // of what is payload, perhaps
+		return pass(t, s, act, workflow.Note{Failure: f})
+	}
+	if act.CancelOld {
+		if err := k.cancel(t, s, act.Due); err != nil {
+			return err
+		}
+	}
+	return k.bear(t, s, b, act.Due, workflow.Note{})
+}
+
+// pass notes that a time makes no job, or none yet.
+func pass(t *tx, s *pawl.Schedule, act schedule.Act, note workflow.Note) error {
+	note.Metadata, _ = json.Marshal(map[string]string{"due": rfc3339(act.Due)})
+	return t.moveSchedule(s, act.Event, note)
+}
+
+// cancel ends the job of the time before. One that is ending already is left
+// alone.
+func (k *tick) cancel(t *tx, s *pawl.Schedule, due int64) error {
+	d, err := k.e.decision(t, s.LastJob, workflow.Answers{})
+	if err != nil {
+		return err
+	}
+	err = d.Cancel(workflow.Note{Actor: "schedule " + s.Name, Reason: "the next time of its schedule has come: " + rfc3339(due)})
+	if pawl.KindOf(err) == pawl.Conflict {
+		return nil
+	}
+	return err
+}
+
+// TriggerSchedule makes a job of an active schedule now, beside its times and
+// whatever runs, and answers its id. It was due now, and is the last job of the
+// schedule from then on: the next time finds it running, if it does. Why there
+// can be no job is the error.
+func (e *Engine) TriggerSchedule(ctx context.Context, n store.ScheduleName, c pawl.Change) (pawl.ID, error) {
+	if err := checkChange(c); err != nil {
+		return pawl.ID{}, err
+	}
+	r, err := e.newRequest(c, n.Workspace, "POST /api/schedules/{name}/trigger", n.Name)
+	if err != nil {
+		return pawl.ID{}, err
+	}
+	cmd := &trigger{note: noteOf(c)}
+	if done, err := r.replay(ctx, jobID(&cmd.made)); done || err != nil {
+		return cmd.made, err
+	}
+	s, err := e.findSchedule(ctx, n)
+	if err != nil {
+		return pawl.ID{}, err
+	}
+	if cmd.mold, err = e.mold(ctx, s); err != nil {
+		return pawl.ID{}, err
+	}
+	err = e.committer.one(ctx, r.once(cmd, func() []byte { return []byte(cmd.made.Public(pawl.JobPrefix)) }, jobID(&cmd.made)))
+	return cmd.made, err
+}
+
+type trigger struct {
+	mold
+	note workflow.Note
+
+	made pawl.ID
+}
+
+func (g *trigger) query(q *store.Query) { q.Schedules = append(q.Schedules, g.seen.Key()) }
+
+func (g *trigger) decide(t *tx) error {
+	s := t.schedule(g.seen.Key())
+	switch {
+	case s == nil || s.State == lifecycle.ScheduleRemoved:
+		return noSchedule(g.seen.Name)
+	case s.Workflow != g.seen.Workflow:
+		return &pawl.Error{Kind: pawl.Conflict, Message: "schedule " + s.Name + " was changed at this moment", Hint: "try again"}
+	}
+	b, err := g.birth(s, t.now)
+	if err != nil {
+		return err
+	}
+	b.note.Actor, b.note.Reason = g.note.Actor, g.note.Reason
+	g.made = b.id
+	return g.bear(t, s, b, t.now, g.note)
+}

@@ -1,0 +1,568 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// actorEngine is the actor of what the engine does by itself.
+const actorEngine = "engine"
+
+// A tx is the facts of one transaction and, over them, what its commands have
+// changed so far.
+//
+// What a command reads of it and its query did not ask for is nil, and the command
+// is refused with an error that names it (missed).
+type tx struct {
+	facts *store.Facts
+	asked asked
+	fault error // what the command at hand has missed
+	now   int64
+
+	known  *known          // definitions
+	faults map[int64]error // of definitions that cannot be read
+
+	jobs      map[int64]*held[pawl.Job]
+	steps     map[pawl.StepKey]*held[pawl.Step]
+	workers   map[int64]*held[pawl.Worker]
+	schedules map[int64]*held[pawl.Schedule]
+	ofJob     map[int64][]*held[pawl.Step] // steps in sight, by job
+
+	salt        func() audit.Salt
+	entries     []store.Entry
+	drafts      []draft // one for each entry
+	counted     []counting
+	seals       []audit.Seal // room for those of entries
+	salts       []audit.Salt // and for theirs
+	refusals    []pawl.Refusal
+	definitions []*pawl.Definition
+	answers     map[store.IdempotencyKey]*store.Answer
+	enqueued    []pawl.StepKey // by this transaction; some may be claimed since
+	versions    []*pawl.Version
+	quotas      []*pawl.Quota
+	newSignals  []*pawl.Signal
+	taken       []*pawl.Signal
+	slots       []store.Pool // taken by this transaction, one entry for each
+	gifts       []gift
+	spare       []spare
+	full        []int64 // routes for which a submission has found no slot
+
+	command int // counts commands, to tell whose touch of a record is first
+	journal journal
+	claims  int // claim queries handed out so far
+}
+
+// held is a record, and what is known of it beside.
+type held[R any] struct {
+	record  *R
+	id      string // public; empty until it is needed
+	was     int64  // version when loaded; meaningless if made
+	made    bool
+	dirty   bool
+	command int                // the last command that saw it
+	loaded  [2]json.RawMessage // the inputs and metadata that came with it
+	span
+}
+
+// touched is a record as a command found it.
+type touched[R any] struct {
+	*held[R]
+	before  R
+	dirtied bool
+}
+
+// A journal is what undo takes back.
+type journal struct {
+	jobs                          []touched[pawl.Job]
+	steps                         []touched[pawl.Step]
+	workers                       []touched[pawl.Worker]
+	madeJobs                      []int64
+	madeSteps                     []pawl.StepKey
+	madeWorkers                   []int64
+	schedules                     []touched[pawl.Schedule]
+	madeSchedules                 []int64
+	answered                      []store.IdempotencyKey
+	entries, refusals, defs, enqs int
+
+	versions, quotas, signals, taken, slots, gifts, counted int
+}
+
+// definition returns a definition that is in memory. The error is a *need if it is not,
+// and nobody has found yet that it cannot be read.
+func (t *tx) definition(key int64) (*workflow.Definition, error) {
+	if def := t.known.of(key); def != nil {
+		return def, nil
+	}
+	if err := t.faults[key]; err != nil {
+		return nil, err
+	}
+	return nil, &need{[]int64{key}}
+}
+
+func newTx(q *store.Query, f *store.Facts) *tx {
+	t := &tx{
+		facts: f, asked: asked{q: q}, now: f.Now,
+		jobs:    make(map[int64]*held[pawl.Job], len(f.Jobs)),
+		steps:   make(map[pawl.StepKey]*held[pawl.Step], len(f.Steps)),
+		workers: make(map[int64]*held[pawl.Worker], len(f.Workers)),
+		ofJob:   make(map[int64][]*held[pawl.Step], len(f.Jobs)),
+	}
+	jobs, steps := make([]held[pawl.Job], 0, len(f.Jobs)), make([]held[pawl.Step], 0, len(f.Steps))
+	for k, j := range f.Jobs {
+		jobs = append(jobs, held[pawl.Job]{record: j, was: j.Seq, loaded: [2]json.RawMessage{j.Inputs, j.Metadata}})
+		t.jobs[k] = &jobs[len(jobs)-1]
+	}
+	for k, s := range f.Steps {
+		steps = append(steps, held[pawl.Step]{record: s, was: s.Seq})
+		h := &steps[len(steps)-1]
+		t.steps[k] = h
+		t.ofJob[k.Job] = append(t.ofJob[k.Job], h)
+	}
+	for k, w := range f.Workers {
+		t.workers[k] = &held[pawl.Worker]{record: w, was: w.Seq}
+	}
+	for k, s := range f.Schedules {
+		if t.schedules == nil {
+			t.schedules = make(map[int64]*held[pawl.Schedule], len(f.Schedules))
+		}
+		t.schedules[k] = &held[pawl.Schedule]{record: s, was: s.Seq, loaded: [2]json.RawMessage{s.Inputs}}
+	}
+	return t
+}
+
+// open begins a command.
+func (t *tx) open() {
+	t.command++
+	t.fault = nil
+	t.journal = journal{
+		jobs: t.journal.jobs[:0], steps: t.journal.steps[:0], workers: t.journal.workers[:0],
+		madeJobs: t.journal.madeJobs[:0], madeSteps: t.journal.madeSteps[:0], madeWorkers: t.journal.madeWorkers[:0],
+		schedules: t.journal.schedules[:0], madeSchedules: t.journal.madeSchedules[:0],
+		entries: len(t.entries), refusals: len(t.refusals), defs: len(t.definitions), enqs: len(t.enqueued),
+		versions: len(t.versions), quotas: len(t.quotas), signals: len(t.newSignals), taken: len(t.taken), slots: len(t.slots), gifts: len(t.gifts), counted: len(t.counted),
+	}
+}
+
+// undo takes back what the command has done since open.
+func (t *tx) undo() {
+	j := &t.journal
+	restore(j.jobs)
+	restore(j.steps)
+	restore(j.workers)
+	restore(j.schedules)
+	for _, k := range j.madeJobs {
+		delete(t.jobs, k)
+	}
+	for _, k := range j.madeSteps {
+		delete(t.steps, k)
+		of := t.ofJob[k.Job]
+		t.ofJob[k.Job] = of[:len(of)-1] // made last
+	}
+	for _, k := range j.madeWorkers {
+		delete(t.workers, k)
+	}
+	for _, k := range j.madeSchedules {
+		delete(t.schedules, k)
+	}
+	for _, s := range t.taken[j.taken:] {
+		s.Taken = 0
+	}
+	t.settle(t.gifts[j.gifts:], false)
+	t.gifts = t.gifts[:j.gifts]
+	t.versions, t.quotas, t.slots = t.versions[:j.versions], t.quotas[:j.quotas], t.slots[:j.slots]
+	t.newSignals, t.taken = t.newSignals[:j.signals], t.taken[:j.taken]
+	for _, k := range j.answered {
+		delete(t.answers, k)
+	}
+	t.entries, t.drafts, t.refusals = t.entries[:j.entries], t.drafts[:j.entries], t.refusals[:j.refusals]
+	t.counted = t.counted[:j.counted]
+	t.definitions, t.enqueued = t.definitions[:j.defs], t.enqueued[:j.enqs]
+}
+
+func restore[R any](list []touched[R]) {
+	for i := range list {
+		h := &list[i]
+		*h.record, h.dirty = h.before, h.dirtied
+	}
+}
+
+// touch notes how a command found a record. Whoever sees one may change it.
+func touch[R any](t *tx, h *held[R], list *[]touched[R]) *R {
+	if h.command != t.command {
+		h.command = t.command
+		*list = append(*list, touched[R]{h, *h.record, h.dirty})
+	}
+	return h.record
+}
+
+// public answers the public id of a record.
+func (h *held[R]) public(id pawl.ID, prefix string) string {
+	if h.id == "" {
+		h.id = id.Public(prefix)
+	}
+	return h.id
+}
+
+func (t *tx) job(key int64) *pawl.Job {
+	if h := t.jobs[key]; h != nil {
+		return touch(t, h, &t.journal.jobs)
+	}
+	if t.facts.Spoiled == 0 && !slices.Contains(t.asked.q.Jobs, key) && !t.isAnswered(key) {
+		t.missed("Jobs", "job %d", key)
+	}
+	return nil
+}
+
+func (t *tx) step(key pawl.StepKey) *pawl.Step {
+	s := t.stepInSight(key)
+	if s == nil && t.facts.Spoiled == 0 && !t.asked.step(key) {
+		t.missed("Steps", "step %s", key)
+	}
+	return s
+}
+
+// stepInSight returns a step that some command of the transaction has asked for, or
+// nil.
+func (t *tx) stepInSight(key pawl.StepKey) *pawl.Step {
+	if h := t.steps[key]; h != nil {
+		return touch(t, h, &t.journal.steps)
+	}
+	return nil
+}
+
+func (t *tx) worker(key int64) *pawl.Worker {
+	w := t.workerInSight(key)
+	if w == nil && t.facts.Spoiled == 0 && !slices.Contains(t.asked.q.Workers, key) && !slices.Contains(t.asked.q.Watched, key) {
+		t.missed("Workers", "worker %d", key)
+	}
+	return w
+}
+
+// workerInSight returns a worker that some command of the transaction has asked
+// for, or nil.
+func (t *tx) workerInSight(key int64) *pawl.Worker {
+	if h := t.workers[key]; h != nil {
+		return touch(t, h, &t.journal.workers)
+	}
+	return nil
+}
+
+func (t *tx) schedule(key int64) *pawl.Schedule {
+	if h := t.schedules[key]; h != nil {
+		return touch(t, h, &t.journal.schedules)
+	}
+	if t.facts.Spoiled == 0 && !slices.Contains(t.asked.q.Schedules, key) {
+		t.missed("Schedules", "schedule %d", key)
+	}
+	return nil
+}
+
+// makeJob adds a new job; its creation is its first audit row.
+func (t *tx) makeJob(j *pawl.Job, note workflow.Note) error {
+	k := j.Key()
+	if t.jobs[k] != nil {
+		return fmt.Errorf("job key %d is taken: %w", k, store.ErrStale)
+	}
+	h := &held[pawl.Job]{record: j, made: true, dirty: true, command: t.command}
+	t.jobs[k] = h
+	t.journal.madeJobs = append(t.journal.madeJobs, k)
+	t.create(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, draft{record: &j.Record, span: &h.span, tree: &j.Tree}, note)
+	return nil
+}
+
+func (t *tx) makeStep(j *pawl.Job, ord pawl.Ord) *pawl.Step {
+	s := &pawl.Step{StepKey: pawl.StepKey{Job: j.Key(), Ord: ord}, Priority: j.Priority}
+	h := &held[pawl.Step]{record: s, made: true, dirty: true, command: t.command}
+	t.steps[s.StepKey] = h
+	t.ofJob[s.Job] = append(t.ofJob[s.Job], h)
+	t.journal.madeSteps = append(t.journal.madeSteps, s.StepKey)
+	t.create(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, span: &h.span, tree: &s.Tree}, workflow.Note{})
+	return s
+}
+
+func (t *tx) makeWorker(w *pawl.Worker, note workflow.Note) {
+	k := w.Key()
+	h := &held[pawl.Worker]{record: w, made: true, dirty: true, command: t.command}
+	t.workers[k] = h
+	t.journal.madeWorkers = append(t.journal.madeWorkers, k)
+	t.create(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, draft{record: &w.Record, span: &h.span}, note)
+}
+
+func (t *tx) makeSchedule(s *pawl.Schedule, note workflow.Note) {
+	k := s.Key()
+	if t.schedules == nil {
+		t.schedules = make(map[int64]*held[pawl.Schedule])
+	}
+	h := &held[pawl.Schedule]{record: s, made: true, dirty: true, command: t.command}
+	t.schedules[k] = h
+	t.journal.madeSchedules = append(t.journal.madeSchedules, k)
+	t.create(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, draft{record: &s.Record, span: &h.span}, note)
+}
+
+func (t *tx) create(k store.EntityKey, id string, m *machine.Machine, d draft, note workflow.Note) {
+	d.record.State, d.record.CreatedAt = m.Initial, t.now
+	t.append(k, id, d, audit.Entry{To: m.Initial, Event: m.Create}, note)
+}
+
+// move applies an event to a record by its table, and appends the audit row.
+func (t *tx) move(k store.EntityKey, id string, m *machine.Machine, d draft, event machine.Event, note workflow.Note) error {
+	to, err := m.Next(d.record.State, event)
+	if err != nil {
+		if refusal, ok := err.(*machine.Refusal); ok {
+			refusal.Entity = id
+		}
+		return err
+	}
+	from := d.record.State
+	d.record.State = to
+	t.append(k, id, d, audit.Entry{From: from, To: to, Event: event}, note)
+	return nil
+}
+
+// append adds an entry, which is sealed with all others of the transaction.
+func (t *tx) append(k store.EntityKey, id string, d draft, e audit.Entry, note workflow.Note) {
+	r := d.record
+	e.Version, e.Entity, e.Sequence, e.At = audit.Version2, id, r.Seq+1, max(t.now, r.UpdatedAt)
+	e.Reason, e.Actor, e.RequestID, e.Metadata = note.Reason, note.Actor, note.RequestID, note.Metadata
+	if e.Actor == "" {
+		e.Actor = actorEngine
+	}
+	r.Seq, r.UpdatedAt = e.Sequence, e.At
+	if note.Failure != nil || note.Data != nil {
+		d.note = &workflow.Note{Failure: note.Failure, Data: note.Data}
+	}
+	t.entries, t.drafts = append(t.entries, store.Entry{EntityKey: k, Entry: e}), append(t.drafts, d)
+}
+
+func (t *tx) moveJob(j *pawl.Job, event machine.Event, note workflow.Note) error {
+	k := j.Key()
+	h := t.jobs[k]
+	h.dirty = true
+	return t.move(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, draft{record: &j.Record, span: &h.span, tree: &j.Tree}, event, note)
+}
+
+func (t *tx) moveStep(j *pawl.Job, s *pawl.Step, event machine.Event, note workflow.Note) error {
+	h := t.steps[s.StepKey]
+	h.dirty = true
+	if event == lifecycle.StepEnqueue {
+		t.enqueued = append(t.enqueued, s.StepKey)
+	}
+	err := t.move(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(s.Ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, span: &h.span, tree: &s.Tree}, event, note)
+	if err == nil && s.Folded != 0 {
+		t.entries[len(t.entries)-1].Again, s.Folded = s.Folded, 0
+	}
+	return err
+}
+
+func (t *tx) moveWorker(w *pawl.Worker, event machine.Event, note workflow.Note) error {
+	k := w.Key()
+	h := t.workers[k]
+	h.dirty = true
+	return t.move(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, draft{record: &w.Record, span: &h.span}, event, note)
+}
+
+func (t *tx) moveSchedule(s *pawl.Schedule, event machine.Event, note workflow.Note) error {
+	k := s.Key()
+	h := t.schedules[k]
+	h.dirty = true
+	return t.move(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, draft{record: &s.Record, span: &h.span}, event, note)
+}
+
+// signals returns what no step has taken, oldest first.
+func (t *tx) signals(job int64) []*pawl.Signal {
+	var free []*pawl.Signal
+	for _, s := range slices.Concat(t.facts.Signals[job], t.newSignals) {
+		if s.Taken == 0 && s.Job == job {
+			free = append(free, s)
+		}
+	}
+	return free
+}
+
+// untaken returns how many signals of a job no step has taken, and how large they are.
+func (t *tx) untaken(job int64) store.Untaken {
+	if !slices.Contains(t.asked.q.Untaken, job) {
+		t.missed("Untaken", "the number of signals of job %d", job)
+	}
+	u := t.facts.Untaken[job]
+	for _, s := range t.newSignals {
+		if s.Job == job {
+			u.Count, u.Bytes = u.Count+1, u.Bytes+len(s.Data)
+		}
+	}
+	for _, s := range t.taken {
+		if s.Job == job {
+			u.Count, u.Bytes = u.Count-1, u.Bytes-len(s.Data)
+		}
+	}
+	return u
+}
+
+func (t *tx) takeSignal(s *pawl.Signal, by pawl.Ord) {
+	s.Taken = by
+	t.taken = append(t.taken, s)
+}
+
+// newest answers the newest version of a workflow, or nil.
+func (t *tx) newest(n pawl.WorkflowName) *pawl.Version {
+	for _, v := range slices.Backward(t.versions) {
+		if v.Workspace == n.Workspace && v.Name == n.Name {
+			return v
+		}
+	}
+	if !slices.Contains(t.asked.q.Names, n) {
+		t.missed("Names", "workflow %s", n.Name)
+	}
+	return t.facts.Versions[n]
+}
+
+// held returns the steps in progress that a worker holds.
+func (t *tx) held(worker int64) []pawl.StepKey {
+	if !slices.Contains(t.asked.q.Held, worker) {
+		t.missed("Held", "what worker %d holds", worker)
+	}
+	return t.facts.Held[worker]
+}
+
+// used returns how many slots of a pool are taken, by this transaction too.
+func (t *tx) used(p store.Pool) int {
+	n, ok := t.facts.Pools[p]
+	if !ok {
+		t.missed("Pools", "pool %d", p.Key)
+	}
+	for _, taken := range t.slots {
+		if taken == p {
+			n++
+		}
+	}
+	return n
+}
+
+// takeSlots takes slots of a pool until the end of the transaction, when they are
+// counted in the records.
+func (t *tx) takeSlots(p store.Pool, n int) {
+	for range n {
+		t.slots = append(t.slots, p)
+	}
+}
+
+// answer stores the answer to a request with an idempotency key (J8).
+func (t *tx) answer(k store.IdempotencyKey, a *store.Answer) {
+	if t.answers == nil {
+		t.answers = make(map[store.IdempotencyKey]*store.Answer)
+	}
+	t.answers[k] = a
+	t.journal.answered = append(t.journal.answered, k)
+}
+
+// answered returns the answer to a request with an idempotency key, of this
+// transaction or stored; New is set if there is none.
+func (t *tx) answered(k store.IdempotencyKey) *store.Answer {
+	if a := t.answers[k]; a != nil {
+		return a
+	}
+	a := t.facts.Keys[k]
+	if a == nil {
+		t.missed("Keys", "request id %q", k.Key)
+		return &store.Answer{New: true}
+	}
+	return a
+}
+
+// first answers the entry by which an unknown outcome is settled.
+func (t *tx) first() (store.Entry, bool) {
+	if t == nil || len(t.entries) == 0 {
+		return store.Entry{}, false
+	}
+	return t.entries[0], true
+}
+
+// due gives a mark that is set its time: an Attention that has none is due now, and
+// no other mark has one.
+func due(now int64, mark pawl.Mark, at *int64, tries *int) {
+	switch {
+	case mark != pawl.Attention:
+		*at, *tries = 0, 0
+	case *at == 0:
+		*at = now
+	}
+}
+
+// changes answers what the transaction has to write, or nil for nothing. It seals the
+// entries, and the payload of what it writes.
+func (t *tx) changes() (*store.Changes, error) {
+	c := &store.Changes{Entries: t.entries, Refusals: t.refusals, Definitions: t.definitions, Answers: t.answers,
+		Versions: t.versions, Quotas: t.quotas, NewSignals: t.newSignals, Taken: t.taken}
+	err := t.sealNotes()
+	for _, h := range t.jobs {
+		due(t.now, h.record.Mark, &h.record.MarkAt, &h.record.MarkTries)
+		if h.dirty && err == nil {
+			err = t.sealJob(h)
+		}
+		if h.made {
+			c.NewJobs = append(c.NewJobs, h.record)
+		} else if h.dirty {
+			h.record.Inputs = unlessSame(h.record.Inputs, h.loaded[0])
+			h.record.Metadata = unlessSame(h.record.Metadata, h.loaded[1])
+			c.Jobs = append(c.Jobs, store.Update[*pawl.Job]{Record: h.record, Was: h.was})
+		}
+	}
+	for _, h := range t.steps {
+		due(t.now, h.record.Mark, &h.record.MarkAt, &h.record.MarkTries)
+		if h.dirty && err == nil {
+			err = t.sealStep(h)
+		}
+		if h.made {
+			c.NewSteps = append(c.NewSteps, h.record)
+		} else if h.dirty {
+			c.Steps = append(c.Steps, store.Update[*pawl.Step]{Record: h.record, Was: h.was})
+		}
+	}
+	for _, h := range t.workers {
+		if h.made {
+			c.NewWorkers = append(c.NewWorkers, h.record)
+		} else if h.dirty {
+			c.Workers = append(c.Workers, store.Update[*pawl.Worker]{Record: h.record, Was: h.was})
+		}
+	}
+	for _, h := range t.schedules {
+		if h.dirty && err == nil {
+			err = t.sealSchedule(h)
+		}
+		if h.made {
+			c.NewSchedules = append(c.NewSchedules, h.record)
+		} else if h.dirty {
+			c.Schedules = append(c.Schedules, store.Update[*pawl.Schedule]{Record: h.record, Was: h.was})
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.hash()
+	// The rows of a commit are locked in one order by all who write.
+	slices.SortFunc(c.Jobs, func(a, b store.Update[*pawl.Job]) int { return cmp.Compare(a.Record.Key(), b.Record.Key()) })
+	slices.SortFunc(c.Steps, func(a, b store.Update[*pawl.Step]) int { return a.Record.Compare(b.Record.StepKey) })
+	if len(c.Entries)+len(c.Refusals)+len(c.Jobs)+len(c.Steps)+len(c.Answers)+len(c.Schedules)+len(c.Versions)+len(c.Quotas) == 0 {
+		return nil, nil
+	}
+	return c, nil
+}
+
+// unlessSame returns a body that an update has to write: nil, which leaves what is
+// stored as it is, for one that is as it was loaded.
+func unlessSame(body, loaded json.RawMessage) json.RawMessage {
+	if bytes.Equal(body, loaded) {
+		return nil
+	}
+	return body
+}

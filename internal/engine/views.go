@@ -1,0 +1,355 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Limits of a list of jobs.
+const (
+	defaultList = 50
+	maxList     = 1000
+
+	maxListBytes = 16 << 20 // of bodies, but for the last job
+)
+
+// Jobs lists jobs, newest first, without their steps and histories. Of jobs whose
+// inputs and outputs are large, the list is shorter than was asked for (see
+// maxListBytes): the last one is only known by an empty list.
+func (e *Engine) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error) {
+	if q.Limit < 0 || q.Limit > maxList {
+		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", q.Limit, maxList)
+	}
+	f := store.JobFilter{Workspace: q.Workspace, States: q.Statuses, TimedOut: q.TimedOut, Workflow: q.Workflow, Limit: cmp.Or(q.Limit, defaultList)}
+	if q.Before != "" {
+		id, err := pawl.ParseID(pawl.JobPrefix, q.Before)
+		if err != nil {
+			return nil, err
+		}
+		f.Before = id.Key()
+	}
+	views := make([]pawl.JobView, 0, f.Limit)
+	err := e.list(ctx, f, func(j *pawl.Job) error {
+		v, _, err := e.view(ctx, j)
+		if err == nil {
+			views = append(views, *v)
+		}
+		return err
+	})
+	return views, err
+}
+
+// list calls f with the jobs of a list, page by page. It ends with the one that makes
+// their bodies as large as maxListBytes.
+func (e *Engine) list(ctx context.Context, filter store.JobFilter, f func(*pawl.Job) error) error {
+	for size, left := 0, filter.Limit; left > 0 && size < maxListBytes; {
+		filter.Limit = left
+		page, err := e.store.Jobs(ctx, filter)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, j := range page {
+			if err := f(j); err != nil {
+				return err
+			}
+			size += len(j.Inputs) + len(j.Output) + len(j.Metadata)
+		}
+		left -= len(page)
+		filter.Before = page[len(page)-1].Key()
+	}
+	return nil
+}
+
+// recentPage is how many recent jobs are read at once.
+const recentPage = 500
+
+// RecentJobs calls f with the newest jobs of a workspace, newest first and without their
+// inputs and outputs, until f returns false or has seen limit of them.
+func (e *Engine) RecentJobs(ctx context.Context, workspace string, limit int, f func(*pawl.Job) (more bool)) error {
+	filter := store.JobFilter{Workspace: workspace, Bare: true}
+	for left := limit; left > 0; left -= filter.Limit {
+		filter.Limit = min(left, recentPage)
+		page, err := e.store.Jobs(ctx, filter)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, j := range page {
+			if !f(j) {
+				return nil
+			}
+		}
+		filter.Before = page[len(page)-1].Key()
+	}
+	return nil
+}
+
+// Job returns a job with its steps and its own history.
+func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
+	j, err := e.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	v, def, err := e.whole(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.children(ctx, j, v); err != nil {
+		return nil, err
+	}
+	workers := make(map[int64]string)
+	err = e.eachStep(ctx, j.Key(), func(s *pawl.Step, bare bool) {
+		if _, known := workers[s.Worker]; !known && s.Worker != 0 {
+			if w, err := e.store.Worker(ctx, s.Worker); err == nil {
+				workers[s.Worker] = w.ID.Public(pawl.WorkerPrefix)
+			}
+		}
+		step := stepView(j, def, s, workers[s.Worker])
+		step.Omitted = bare
+		v.Steps = append(v.Steps, step)
+	})
+	if err != nil {
+		return nil, err
+	}
+	trail, err := e.store.Trail(ctx, jobEntity(j.Key()))
+	for i := range trail {
+		t := pawl.TransitionOf(&trail[i])
+		t.Entity = ""
+		v.StateHistory = append(v.StateHistory, t)
+	}
+	showWithheld(v, audit.WithheldBy(trail))
+	return v, err
+}
+
+// eachStep calls f with the steps of a job, by ord, page by page. When the bodies of those
+// before come to maxListBytes, the others are bare.
+func (e *Engine) eachStep(ctx context.Context, job int64, f func(s *pawl.Step, bare bool)) error {
+	size := 0
+	for after := pawl.Ord(0); ; {
+		read, bare := e.store.Steps, size >= maxListBytes
+		if bare {
+			read = e.store.Bare
+		}
+		page, err := read(ctx, job, after, gatherPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, s := range page {
+			after = s.Ord
+			size += len(s.Input) + len(s.Output)
+			f(s, bare)
+		}
+	}
+}
+
+// find reads a job by its public id.
+func (e *Engine) find(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
+	j, err := e.store.Job(ctx, id.Key())
+	if errors.Is(err, store.ErrNotFound) || err == nil && j.ID != id {
+		return nil, noJob(id)
+	}
+	return j, err
+}
+
+func jobEntity(key int64) store.EntityKey {
+	return store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: key}}
+}
+
+// whole is view for those who cannot do without the definition.
+func (e *Engine) whole(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
+	if _, err := e.defs.get(ctx, j.Definition); err != nil {
+		return nil, nil, err
+	}
+	return e.view(ctx, j)
+}
+
+// view returns what a list says of a job, and its definition; nil if that cannot
+// be read, which must not hide the other jobs of the list.
+func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
+	def, err := e.defs.get(ctx, j.Definition)
+	if err != nil && !unreadable(err) {
+		return nil, nil, err
+	}
+	counts, err := e.store.StepCounts(ctx, j.Key())
+	if err != nil {
+		return nil, nil, err
+	}
+	v := &pawl.JobView{
+		ID: j.ID.Public(pawl.JobPrefix), Workflow: j.Workflow, Version: j.Version,
+		Workspace: j.Workspace, Description: j.Description, Status: j.State, Inputs: orObject(j.Inputs), Output: orNull(j.Output),
+		ChildJobs: []string{}, Depth: j.Depth, WorkerCount: j.WorkerCount, Paused: j.Paused,
+		Metadata: orObject(j.Metadata), StepCounts: counts,
+		CreatedAt: pawl.Timestamp(j.CreatedAt), UpdatedAt: pawl.Timestamp(j.UpdatedAt),
+		StartedAt: pawl.Timestamp(j.StartedAt), CompletedAt: pawl.Timestamp(j.CompletedAt),
+	}
+	v.Redacted = j.Inputs == nil && lifecycle.Job.Ended(j.State) // a list does not read the trail
+	if def != nil {
+		hash := def.Hash()
+		v.DefinitionHash = "sha256:" + hex.EncodeToString(hash[:])
+	}
+	if !lifecycle.Job.Ended(j.State) {
+		v.Ending = j.Ending
+	}
+	if j.Ending != "" && j.Ending != lifecycle.JobCompleted {
+		v.Error = j.Error
+	}
+	return v, def, e.family(ctx, j, v)
+}
+
+// family names the jobs around a job.
+func (e *Engine) family(ctx context.Context, j *pawl.Job, v *pawl.JobView) error {
+	for _, other := range []struct {
+		key  int64
+		name **string
+	}{{j.Parent, &v.ParentJobID}, {j.Continues, &v.Continues}} {
+		if other.key == 0 {
+			continue
+		}
+		jobs, err := e.store.Jobs(ctx, store.JobFilter{Keys: []int64{other.key}, Bare: true})
+		if err != nil {
+			return err
+		}
+		for _, job := range jobs { // none: it was removed
+			id := job.ID.Public(pawl.JobPrefix)
+			*other.name = &id
+		}
+	}
+	return nil
+}
+
+// maxChildren is how many child jobs the view of a job names.
+const maxChildren = 1000
+
+// children names the newest child jobs of a job, oldest first.
+func (e *Engine) children(ctx context.Context, j *pawl.Job, v *pawl.JobView) error {
+	jobs, err := e.store.Jobs(ctx, store.JobFilter{Parent: j.Key(), Limit: maxChildren, Bare: true})
+	for _, child := range slices.Backward(jobs) {
+		v.ChildJobs = append(v.ChildJobs, child.ID.Public(pawl.JobPrefix))
+	}
+	return err
+}
+
+func orObject(b json.RawMessage) json.RawMessage {
+	if len(b) == 0 {
+		return json.RawMessage("{}")
+	}
+	return b
+}
+
+func stepView(j *pawl.Job, def *workflow.Definition, s *pawl.Step, worker string) pawl.StepView {
+	v := pawl.StepView{
+		ID: j.ID.Step(s.Ord).Public(pawl.StepPrefix), Key: def.Key(s.Ord), Status: s.State, Hook: string(def.Node(s.Ord.Node()).Hook), Attempts: s.Attempts, Claims: s.Claims,
+		Output: orNull(s.Output), StartedAt: pawl.Timestamp(s.StartedAt), CompletedAt: pawl.Timestamp(s.CompletedAt), Ord: s.Ord,
+	}
+	if s.State != lifecycle.StepComplete {
+		v.Error = s.Error
+	}
+	if worker != "" {
+		v.WorkerID = &worker
+	}
+	if s.Total > 0 {
+		v.Instances = &pawl.Instances{Total: s.Total, Made: s.Made, Live: s.Live}
+	}
+	if def.Node(s.Ord.Node()).Kind.Waits() && len(s.Input) > 0 && s.Total == 0 {
+		v.Wait = new(pawl.Wait)
+		if json.Unmarshal(s.Input, v.Wait) != nil {
+			v.Wait = nil
+		}
+	}
+	if s.State == lifecycle.StepPending && s.DueEvent == lifecycle.StepEnqueue {
+		v.NotBefore = pawl.Timestamp(s.DueAt)
+	}
+	return v
+}
+
+// History returns the trail of a job and of all its steps in the order of time,
+// with the facts that were refused.
+func (e *Engine) History(ctx context.Context, id pawl.ID) ([]pawl.Transition, error) {
+	j, err := e.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	def, err := e.defs.get(ctx, j.Definition)
+	if err != nil {
+		return nil, err
+	}
+	var rows []pawl.Transition
+	err = e.store.Trails(ctx, j.Key(), func(t store.TrailOf) error {
+		for i := range t.Entries {
+			row := pawl.TransitionOf(&t.Entries[i])
+			if t.Ord != 0 {
+				row.Step = def.Key(t.Ord)
+			}
+			rows = append(rows, row)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	refusals, err := e.store.Refusals(ctx, j.Key())
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range refusals {
+		rows = append(rows, pawl.Transition{Entity: j.ID.Step(r.Ord).Public(pawl.StepPrefix), Step: def.Key(r.Ord),
+			Event: r.Event, Reason: r.Why, Actor: r.Actor, Metadata: r.Data, At: pawl.Timestamp(r.At), Refused: true})
+	}
+	slices.SortStableFunc(rows, func(a, b pawl.Transition) int { return cmp.Compare(a.At, b.At) })
+	pawl.Measure(rows)
+	return rows, nil
+}
+
+// Logs calls f with what the steps of a job printed, in order; of one step, by its key, if
+// step is not empty. It ends with the first error of f. It reads pages, so that f may take
+// its time, and what is printed meanwhile may come or not.
+func (e *Engine) Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.LogLine) error) error {
+	j, err := e.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	def, err := e.defs.get(ctx, j.Definition)
+	if err != nil {
+		return err
+	}
+	ord := pawl.Ord(0)
+	if step != "" {
+		if ord, err = def.OrdOf(step); err != nil {
+			return err
+		}
+	}
+	for after := (store.LogPlace{}); ; {
+		chunks, err := e.store.Logs(ctx, j.Key(), ord, after, logPage)
+		if err != nil || len(chunks) == 0 {
+			return err
+		}
+		for i := range chunks {
+			c := &chunks[i]
+			after = store.PlaceOf(c)
+			if err := f(pawl.LogLine{Step: def.Key(c.Ord), Claim: c.Claim, Stream: c.Stream, At: pawl.Timestamp(c.At), Offset: c.Offset, Text: string(c.Data)}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// logPage is how many pieces of a log are read at once.
+const logPage = 500
+
+// Definition returns the definition that a job is pinned to.
+func (e *Engine) Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error) {
+	j, err := e.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return e.defs.get(ctx, j.Definition)
+}

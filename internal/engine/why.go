@@ -1,0 +1,403 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Limits of an inquiry.
+const (
+	whyPage        = 200 // steps read at once
+	whyNames       = 10  // things that one reason names
+	whyEach        = 10  // instances of a fan-out that get a reason of their own
+	whyHolders     = 50  // running jobs read at once when the holders of a concurrency key are looked for
+	whyHolderPages = 20
+)
+
+// Why answers why a job does not move on, at this moment: the job's own reason
+// or reasons first, then one for every step that has not ended and does not run
+// on a worker, in the order of the workflow; of the instances of a fan-out the
+// first few, and all of them in groups with the fan-out itself. With the key of
+// a step it answers for that step alone, whatever its state, and its instances.
+//
+// It writes nothing, and reads the job, its steps and its surroundings one after
+// another: while the job moves, the reasons may be of different moments.
+func (e *Engine) Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reason, error) {
+	j, err := e.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	sc, err := e.survey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q, err := e.inquire(ctx, sc, j)
+	if unreadable(err) {
+		return []pawl.Reason{undefined(j, err)}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if step == "" {
+		return q.reasons()
+	}
+	ord, err := q.def.OrdOf(step)
+	if err != nil {
+		return nil, err
+	}
+	return q.one(ord)
+}
+
+// A scene is what surrounds all jobs: the workers that live, what they do, and
+// the limits that operators have set.
+type scene struct {
+	now      int64 // the database's clock
+	workers  []*pawl.Worker
+	dead     map[int64]string // workers that nobody has released yet, and how that is known
+	enqueued map[int64]int    // steps, by route
+	running  map[int64]int    // steps, by worker
+	quotas   *quotas
+	idle     bool // nobody is seen to evaluate
+}
+
+func (e *Engine) survey(ctx context.Context) (*scene, error) {
+	agenda, err := e.store.Look(ctx, store.LookQuery{Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	sc := &scene{now: agenda.Now}
+	if sc.workers, sc.dead, err = e.living(ctx); err != nil {
+		return nil, err
+	}
+	if e.cfg.Passive {
+		nodes, err := e.store.Nodes(ctx)
+		if err != nil {
+			return nil, err
+		}
+		sc.idle = !evaluated(nodes, sc.workers, sc.now)
+	}
+	if sc.enqueued, sc.running, err = e.store.InFlight(ctx); err != nil {
+		return nil, err
+	}
+	sc.quotas, err = e.quotas(ctx)
+	return sc, err
+}
+
+// serving answers the live workers that serve a route.
+func (sc *scene) serving(route int64) []*pawl.Worker {
+	var serving []*pawl.Worker
+	for _, w := range sc.workers {
+		if slices.Contains(w.Routes, route) {
+			serving = append(serving, w)
+		}
+	}
+	return serving
+}
+
+// loads answers workers as a reason names them.
+func (sc *scene) loads(workers []*pawl.Worker) []pawl.WorkerLoad {
+	var loads []pawl.WorkerLoad
+	for _, w := range workers[:min(len(workers), whyNames)] {
+		serves := slices.Sorted(slices.Values(w.Handlers))
+		loads = append(loads, pawl.WorkerLoad{ID: w.ID.Public(pawl.WorkerPrefix), Name: workerName(w), Status: w.State,
+			Serves: serves, Running: sc.running[w.Key()], Capacity: w.Capacity})
+	}
+	return loads
+}
+
+func workerName(w *pawl.Worker) string {
+	return cmp.Or(w.Name, fmt.Sprintf("%s/%d", w.Host, w.PID))
+}
+
+// clock writes a time for a reason: without the day if that is today's.
+func (sc *scene) clock(at int64) string {
+	t := pawl.Time(at)
+	if t.Format(time.DateOnly) == pawl.Time(sc.now).Format(time.DateOnly) {
+		return t.Format("15:04:05Z")
+	}
+	return t.Format("2006-01-02 15:04:05Z")
+}
+
+// An inquiry looks for the reasons of one job.
+type inquiry struct {
+	e   *Engine
+	ctx context.Context
+	*scene
+	job *pawl.Job
+	id  string
+	def *workflow.Definition
+
+	nodes  map[int]*pawl.Step // without outputs
+	fans   map[int]*tally     // of the fan-outs with instances that live
+	heard  map[string]bool    // names of the signals that no step has taken
+	active []string           // keys of the steps that take slots of the job, the first of them
+	run    []string           // keys of those that run on a worker, the first of them
+	taken  int                // slots of the job that are taken
+	runs   int                // steps that run on a worker
+	last   int64              // when the job or a step was changed last
+	owner  string             // of a private job: the job whose process runs it, once it was asked for
+	all    bool               // every instance is read
+	child  bool               // asked by the parent: does not ask its own children
+}
+
+// A tally is what the instances of a fan-out wait for.
+type tally struct {
+	first []*pawl.Step // that do not run, at most whyEach
+	group []pawl.Reason
+}
+
+func (e *Engine) inquire(ctx context.Context, sc *scene, j *pawl.Job) (*inquiry, error) {
+	def, err := e.defs.get(ctx, j.Definition)
+	if err != nil {
+		return nil, err
+	}
+	return &inquiry{e: e, ctx: ctx, scene: sc, job: j, id: j.ID.Public(pawl.JobPrefix), def: def,
+		nodes: make(map[int]*pawl.Step), fans: make(map[int]*tally), heard: make(map[string]bool), last: j.UpdatedAt}, nil
+}
+
+// read reads all nodes, of each fan-out the instances up to the last one that
+// lives, and which signals have come.
+func (q *inquiry) read() error {
+	if err := q.listen(); err != nil {
+		return err
+	}
+	live := 0
+	for after := pawl.Ord(0); ; {
+		page, err := q.e.store.Steps(q.ctx, q.job.Key(), after, whyPage)
+		if err != nil {
+			return err
+		}
+		for _, s := range page {
+			after, s.Output = s.Ord, nil
+			if q.def.Node(s.Ord.Node()).Fans() && s.Ord.Instance() == 0 {
+				s.Input = nil // the list of items
+			}
+			q.last = max(q.last, s.UpdatedAt)
+			if s.Ord.Instance() == 0 {
+				q.nodes[s.Ord.Node()], live = s, s.Live
+			}
+			q.note(s)
+			if s.Ord.Instance() != 0 && !lifecycle.Step.Ended(s.State) {
+				live--
+				q.count(s)
+			}
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		if live <= 0 && !q.all {
+			after = pawl.MakeOrd(after.Node(), pawl.MaxInstances) // none of the rest of this fan-out lives
+		}
+	}
+}
+
+// listen notes the signals that no step has taken, if the job hears any.
+func (q *inquiry) listen() error {
+	if !slices.ContainsFunc(q.def.Nodes, func(n workflow.Node) bool { return n.Kind == workflow.KindEvent }) {
+		return nil
+	}
+	signals, err := q.e.store.Signals(q.ctx, q.job.Key())
+	for _, s := range signals {
+		q.heard[s.Name] = true
+	}
+	return err
+}
+
+// note notes who takes the slots of the job.
+func (q *inquiry) note(s *pawl.Step) {
+	runs := s.State == lifecycle.StepInProgress && s.Worker != 0
+	if !runs && s.State != lifecycle.StepEnqueued {
+		return
+	}
+	key := q.def.Key(s.Ord)
+	if q.taken++; len(q.active) < whyNames {
+		q.active = append(q.active, key)
+	}
+	if !runs || q.dead[s.Worker] != "" {
+		return
+	}
+	if q.runs++; len(q.run) < whyNames {
+		q.run = append(q.run, key)
+	}
+}
+
+// count adds a live instance to the tally of its fan-out.
+func (q *inquiry) count(s *pawl.Step) {
+	t := q.fans[s.Ord.Node()]
+	if t == nil {
+		t = &tally{}
+		q.fans[s.Ord.Node()] = t
+	}
+	r := q.shallow(s)
+	if r.Kind != pawl.ReasonRunning && len(t.first) < whyEach {
+		t.first = append(t.first, s)
+	}
+	for i := range t.group {
+		g := &t.group[i]
+		if g.Kind == r.Kind {
+			g.Count++
+			if g.Until == 0 || r.Until != 0 && r.Until < g.Until {
+				g.Until = r.Until // the earliest
+			}
+			return
+		}
+	}
+	r.Count = 1
+	t.group = append(t.group, r)
+}
+
+// reasons answers all reasons of the job.
+func (q *inquiry) reasons() ([]pawl.Reason, error) {
+	if lifecycle.Job.Ended(q.job.State) {
+		return []pawl.Reason{q.ended()}, nil
+	}
+	if err := q.read(); err != nil {
+		return nil, err
+	}
+	reasons, err := q.ofJob()
+	if err != nil {
+		return nil, err
+	}
+	for n := 1; n <= len(q.def.Nodes); n++ {
+		s := q.nodes[n]
+		if s == nil {
+			reasons = append(reasons, q.damaged(pawl.MakeOrd(n, 0)))
+		}
+		if s == nil || lifecycle.Step.Ended(s.State) {
+			continue
+		}
+		some, err := q.ofNode(s)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range some {
+			if r.Kind != pawl.ReasonRunning {
+				reasons = append(reasons, r)
+			}
+		}
+	}
+	return reasons, nil
+}
+
+// ofNode answers the reason of a node, and those of its first instances.
+func (q *inquiry) ofNode(s *pawl.Step) ([]pawl.Reason, error) {
+	steps := []*pawl.Step{s}
+	if t := q.fans[s.Ord.Node()]; t != nil {
+		steps = append(steps, t.first...)
+	}
+	var reasons []pawl.Reason
+	for _, s := range steps {
+		r, err := q.ofStep(s)
+		if err != nil {
+			return nil, err
+		}
+		reasons = append(reasons, r)
+	}
+	return reasons, nil
+}
+
+// one answers the reason of one step, and of its instances if it has them.
+func (q *inquiry) one(ord pawl.Ord) ([]pawl.Reason, error) {
+	if err := q.read(); err != nil {
+		return nil, err
+	}
+	if ord.Instance() == 0 && q.nodes[ord.Node()] != nil {
+		return q.ofNode(q.nodes[ord.Node()])
+	}
+	if ord.Instance() == 0 {
+		return []pawl.Reason{q.damaged(ord)}, nil
+	}
+	k := pawl.StepKey{Job: q.job.Key(), Ord: ord}
+	page, err := q.e.store.Steps(q.ctx, k.Job, ord-1, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(page) == 0 || page[0].Ord != ord {
+		return nil, pawl.Errorf(pawl.NotFound, "job %s has no step %s yet", q.id, q.def.Key(ord))
+	}
+	r, err := q.ofStep(page[0])
+	return []pawl.Reason{r}, err
+}
+
+// Stuck answers the unfinished jobs of which nothing has moved for as long as
+// still, newest first, each with its most blocking reason. The statuses of the
+// query are those of unfinished jobs, or none, which is all of them.
+func (e *Engine) Stuck(ctx context.Context, query pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error) {
+	if query.Limit < 0 || query.Limit > maxList {
+		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", query.Limit, maxList)
+	}
+	if still < 0 {
+		return nil, pawl.Errorf(pawl.Invalid, "for %s: want a duration of 0 or more", still)
+	}
+	f := store.JobFilter{Workspace: query.Workspace, States: query.Statuses, Workflow: query.Workflow, Limit: cmp.Or(query.Limit, defaultList)}
+	for _, s := range f.States {
+		if lifecycle.Job.Ended(s) {
+			return nil, pawl.Errorf(pawl.Invalid, "status %s: a job that has ended is not stuck", s)
+		}
+	}
+	if len(f.States) == 0 {
+		f.States = []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}
+	}
+	if query.Before != "" {
+		id, err := pawl.ParseID(pawl.JobPrefix, query.Before)
+		if err != nil {
+			return nil, err
+		}
+		f.Before = id.Key()
+	}
+	sc, err := e.survey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.Still = sc.now - still.Microseconds()
+	stuck := make([]pawl.StuckJob, 0, f.Limit)
+	err = e.list(ctx, f, func(j *pawl.Job) error {
+		s, err := e.stuck(ctx, sc, j)
+		if err == nil {
+			stuck = append(stuck, *s)
+		}
+		return err
+	})
+	return stuck, err
+}
+
+func (e *Engine) stuck(ctx context.Context, sc *scene, j *pawl.Job) (*pawl.StuckJob, error) {
+	v, _, err := e.view(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	q, err := e.inquire(ctx, sc, j)
+	if unreadable(err) {
+		reason := undefined(j, err)
+		return &pawl.StuckJob{JobView: *v, Still: pawl.Timestamp(j.UpdatedAt), Reason: &reason}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	q.all = true
+	reasons, err := q.reasons()
+	if err != nil {
+		return nil, err
+	}
+	return &pawl.StuckJob{JobView: *v, Still: pawl.Timestamp(q.last), Reason: pawl.MainReason(reasons)}, nil
+}
+
+// listed names the first of names, and says how many more there are of all.
+func listed(names []string, all int) string {
+	shown := names[:min(len(names), whyNames)]
+	text := strings.Join(shown, ", ")
+	if all > len(shown) {
+		text += fmt.Sprintf(" and %d more", all-len(shown))
+	}
+	return text
+}

@@ -1,0 +1,482 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// ErrWorkerEnded is returned to a worker that another process has ended, though
+// it lives. It drops what it holds and registers anew (J1).
+var ErrWorkerEnded = &pawl.Error{Kind: pawl.Conflict, Message: "this worker has been ended"}
+
+// NewID makes an id.
+func (e *Engine) NewID() pawl.ID { return e.mint.next(e.cfg.Clock()) }
+
+// Register makes a worker of an id made by NewID. The caller holds "worker/KEY"
+// (store.Ledger.Hold) from before it registers until it has ended the worker, or
+// its process dies.
+func (e *Engine) Register(ctx context.Context, w pawl.Worker, actor string) (*pawl.Worker, error) {
+	return e.register(ctx, &register{worker: w, note: workflow.Note{Actor: actor}})
+}
+
+func (e *Engine) register(ctx context.Context, cmd *register) (*pawl.Worker, error) {
+	if err := e.committer.one(ctx, cmd); err != nil {
+		return nil, err
+	}
+	e.wake(false, true, false) // pending jobs may have waited for it
+	e.evaluator.look()
+	return cmd.made, nil
+}
+
+type register struct {
+	worker pawl.Worker
+	note   workflow.Note
+
+	predecessor string         // the public id of the worker as it was registered before, or empty
+	acquitted   []pawl.StepKey // steps that lost it, though it lives
+
+	made *pawl.Worker
+}
+
+func (r *register) query(q *store.Query) { askSteps(q, r.acquitted...) }
+
+func (r *register) decide(t *tx) error {
+	w := r.worker // each try begins with the worker as it was given
+	r.acquit(t)
+	t.makeWorker(&w, r.note)
+	r.made = &w
+	return nil
+}
+
+// MoveWorker applies an event of the worker's table: complete_tasks when it has
+// drained, pause, resume, error_unrecoverable. To end one, see Terminate.
+func (e *Engine) MoveWorker(ctx context.Context, key int64, event machine.Event, note workflow.Note) error {
+	return e.committer.one(ctx, &moveWorker{key: key, event: event, note: note})
+}
+
+type moveWorker struct {
+	key   int64
+	event machine.Event
+	note  workflow.Note
+}
+
+func (m *moveWorker) query(q *store.Query) { q.Workers = append(q.Workers, m.key) }
+
+func (m *moveWorker) decide(t *tx) error {
+	w := t.worker(m.key)
+	if w == nil {
+		return pawl.Errorf(pawl.NotFound, "there is no worker with key %d", m.key)
+	}
+	return t.moveWorker(w, m.event, m.note)
+}
+
+// A Report is what became of a step that a worker had claimed.
+type Report struct {
+	Step  pawl.StepKey
+	Claim int // the fence (T5)
+	Actor string
+	workflow.Report
+}
+
+// An Assignment is a step that a worker now owns.
+type Assignment struct {
+	Step       Claimed
+	Definition *workflow.Definition
+
+	job *jobFacts // as far as they came with the claim
+}
+
+// Claimed is a step in the hands of a worker.
+type Claimed struct {
+	pawl.StepKey
+	Claims   int // the fence (T5)
+	Attempts int
+}
+
+func assignment(s *pawl.Step, job *jobFacts, def *workflow.Definition) Assignment {
+	return Assignment{Step: Claimed{StepKey: s.StepKey, Claims: s.Claims, Attempts: s.Attempts}, Definition: def, job: job}
+}
+
+// An Exchange is one visit of a worker: what it has finished, and how much it
+// can take on.
+type Exchange struct {
+	Worker  *pawl.Worker
+	Reports []Report
+	Free    int  // slots free, those of the reports included; 0 takes nothing
+	Sated   bool // the queue was found empty: only what this very commit enqueues is taken
+	Queued  int  // of the free slots, those for which the queue goes before what this commit enqueues
+}
+
+// Portion returns how many of the reports one visit takes, at least one if there
+// are any: all of them, unless their outputs are large.
+func Portion(reports []Report) int {
+	weight := 0
+	for i := range reports {
+		if weight += (&report{r: &reports[i]}).weight(); weight > maxGroup && i > 0 {
+			return i
+		}
+	}
+	return len(reports)
+}
+
+// Exchange reports and claims in one commit (T3): the outcomes are stored and
+// weighed, and what they make ready may be among the assignments. A report that
+// came too late is kept as a refused fact and answered with no error. When the
+// worker has ended, the reports are kept the same way and the error is
+// ErrWorkerEnded.
+func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error) {
+	cmds := make([]command, 0, len(x.Reports)+1)
+	for i := range x.Reports {
+		cmds = append(cmds, e.newReport(&x.Reports[i]))
+	}
+	take := &claim{e: e, worker: x.Worker, free: x.Free, sated: x.Sated, queued: min(x.Queued, x.Free)}
+	if x.Free > 0 {
+		cmds = append(cmds, take)
+		if err := take.prepare(ctx); err != nil {
+			return nil, &commitError{err}
+		}
+	}
+	if len(cmds) == 0 {
+		return nil, nil
+	}
+	e.offers.visit(&x, true)
+	errs, err := e.committer.do(ctx, cmds...)
+	e.offers.visit(&x, false)
+	if err != nil {
+		return nil, err
+	}
+	if Retryable(errs[0]) {
+		return nil, errs[0] // as all of them: they were one commit
+	}
+	for i, err := range errs {
+		if r, ok := cmds[i].(*report); ok && err == nil && r.taken {
+			e.jobs.putOutput(r.r.Step, r.r.Output)
+		}
+	}
+	if last := len(errs) - 1; x.Free > 0 && errs[last] != nil { // what the claim took is undone
+		if len(x.Reports) > 0 && Retryable(errs[last]) { // by itself: the reports stand, and must not come again
+			e.log.Warn("a claim failed and is made again with the next visit", "error", errs[last])
+			errs[last] = nil
+			e.offers.ring()
+		}
+		return nil, errors.Join(errs...)
+	}
+	if x.Free > 0 && !x.Sated {
+		e.looked(take)
+	}
+	return take.assigned, errors.Join(errs...)
+}
+
+// looked has the worker of a claim that looked at the queue look again, if it has slots
+// left and there may be more for them.
+func (e *Engine) looked(c *claim) {
+	worker, short := c.worker.Key(), len(c.assigned) < c.free
+	e.offers.found(c.found, c.emptied())
+	further := e.spoiled.met(worker, c.spoiled) && short
+	if c.passed || further {
+		e.offers.ring() // there may be steps behind those of a full queue, or those that cannot be read
+	}
+	if short {
+		e.offers.saw(worker, c.more && c.moved, c.skipped)
+	}
+}
+
+// Retryable reports whether err is of a commit that failed as a whole and may
+// be asked for again, and not of a decision.
+func Retryable(err error) bool {
+	var c *commitError
+	return errors.As(err, &c)
+}
+
+// A report stores and weighs one outcome.
+type report struct {
+	e     *Engine
+	r     *Report
+	job   *jobFacts // nil: they are not in memory, so that only the step is in sight
+	taken bool      // it completed a node, whose output others may need
+}
+
+// newReport returns the command for a report. Metadata of a failure that is not
+// JSON could not be stored, and is left out.
+func (e *Engine) newReport(r *Report) *report {
+	if f := r.Failure; f != nil && len(f.Metadata) > 0 && !json.Valid(f.Metadata) {
+		report, failure := *r, *f
+		failure.Metadata, report.Failure = nil, &failure
+		r = &report
+	}
+	return &report{e: e, r: r}
+}
+
+func (r *report) weight() int { return 1 + len(r.r.Output)/heavyBytes }
+
+func (r *report) query(q *store.Query) {
+	if r.job, _ = r.e.jobs.get(r.r.Step.Job); r.job == nil {
+		ask(q, r.r.Step.Job, pawl.StepKey{}, workflow.StepReads(r.r.Step.Ord)) // the outcome is stored with a mark, and weighed by the evaluator
+		return
+	}
+	r.job.ask(q, r.job.def.ReportReads(r.r.Step.Ord, r.job.slots))
+}
+
+func (r *report) decide(t *tx) error {
+	r.taken = false // whatever an earlier try has decided
+	s := t.step(r.r.Step)
+	if s == nil || t.job(s.Job) == nil {
+		return pawl.Errorf(pawl.NotFound, "there is no step %s", r.r.Step)
+	}
+	if why := r.stale(s); why != "" {
+		t.refusals = append(t.refusals, r.refusal(t, why))
+		return nil
+	}
+	r.taken = r.r.Event == lifecycle.StepSuccess && s.Ord.Instance() == 0
+	blind := r.job == nil || r.e.outdated(t, s.Job, r.job)
+	err := r.apply(t, s, blind)
+	if err == nil || blind {
+		return err
+	}
+	// What follows cannot be decided now. The outcome is stored all the same,
+	// with a mark; otherwise the step would be in progress for ever.
+	r.e.log.Error("an outcome could not be weighed; it is marked", "step", r.r.Step.String(), "error", err)
+	t.undo()
+	t.open()
+	return r.apply(t, t.step(r.r.Step), true)
+}
+
+// apply stores the outcome and weighs it; if blind, it leaves that to be done,
+// and takes no definition.
+func (r *report) apply(t *tx, s *pawl.Step, blind bool) error {
+	rep := r.r.Report
+	rep.Note.Actor = r.r.Actor
+	if rep.Failure != nil {
+		rep.Note.Reason = "" // what a worker says of a failure is payload
+	}
+	if blind {
+		return blindly(t, s, t.job(s.Job)).Report(s, rep)
+	}
+	d := r.e.decisionBy(t, s.Job, r.job.def, workflow.Answers{})
+	if err := d.Report(s, rep); err != nil {
+		return err
+	}
+	return d.Refill()
+}
+
+// stale returns why the report comes too late, or "".
+func (r *report) stale(s *pawl.Step) string {
+	switch {
+	case s.Claims != r.r.Claim:
+		return "the step has been claimed again since"
+	case s.State != lifecycle.StepInProgress:
+		return "the step is " + string(s.State) + " by now"
+	}
+	return ""
+}
+
+func (r *report) refusal(t *tx, why string) pawl.Refusal {
+	data, err := json.Marshal(struct {
+		Output  json.RawMessage `json:"output,omitempty"`
+		Failure *pawl.Failure   `json:"failure,omitempty"`
+	}{r.r.Output, r.r.Failure})
+	if err != nil {
+		data = nil
+	}
+	return pawl.Refusal{StepKey: r.r.Step, At: t.now, Claim: r.r.Claim, Event: r.r.Event, Actor: r.r.Actor, Why: why, Data: data}
+}
+
+// A claim takes steps for a worker: those that this very commit has enqueued,
+// then those of the queue, then those of pending jobs that it starts.
+type claim struct {
+	e      *Engine
+	worker *pawl.Worker
+	free   int
+	sated  bool
+	queued int
+
+	quotas *quotas
+	routes []int64      // of the worker, without those of full queues
+	pools  []store.Pool // of the queues that have limits
+
+	assigned []Assignment
+	found    int            // in the queue
+	more     bool           // there may be more than was found
+	skipped  bool           // others had some locked
+	moved    bool           // something of what was found has left the queue
+	passed   bool           // a step was passed over because its queue is full, or all because the limits have changed
+	needs    []int64        // definitions that are not in memory
+	spoiled  int            // rows that were passed over because they cannot be read
+	broken   map[int64]bool // definitions that cannot
+}
+
+func (c *claim) prepare(ctx context.Context) (err error) {
+	if c.quotas, err = c.e.quotas(ctx); err != nil {
+		return err
+	}
+	c.routes, c.pools, err = c.e.open(ctx, c.worker, c.quotas)
+	return err
+}
+
+func (c *claim) query(q *store.Query) {
+	c.e.offers.watch(q, c.worker.Key())
+	q.Pools = append(q.Pools, c.pools...)
+	if c.sated {
+		return
+	}
+	c.e.offers.look(c.worker.Key())
+	q.Claims = append(q.Claims, store.ClaimQuery{Worker: c.worker.Key(), Routes: c.routes, Limit: c.e.spoiled.limit(c.worker.Key(), c.free), Starts: c.queued})
+}
+
+func (c *claim) decide(t *tx) error {
+	c.assigned, c.passed, c.moved, c.spoiled, c.broken, c.needs = c.assigned[:0], false, false, t.facts.Spoiled, make(map[int64]bool), nil
+	facts := new(store.ClaimFacts)
+	if !c.sated {
+		facts = &t.facts.Claims[t.claims]
+		t.claims++
+		c.found, c.more, c.skipped = len(facts.Steps)+len(facts.Starts), facts.More, facts.Skipped
+	}
+	w := t.worker(c.worker.Key())
+	if w == nil || lifecycle.Worker.Ended(w.State) {
+		return ErrWorkerEnded
+	}
+	if w.State == lifecycle.WorkerPaused {
+		return nil
+	}
+	if c.e.limits.changed(c.quotas) {
+		c.passed = true
+		return nil
+	}
+	enqueued, steps, starts := t.enqueued, facts.Steps, facts.Starts
+	for len(c.assigned) < c.queued && len(steps)+len(starts) > 0 {
+		var err error
+		if len(steps) == 0 || len(starts) > 0 && t.job(starts[0]).Rank < t.step(steps[0]).Rank {
+			err, starts = c.start(t, w, starts[0]), starts[1:]
+		} else {
+			err, steps = c.take(t, w, steps[0]), steps[1:]
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := c.takeAll(t, w, enqueued); err != nil {
+		return err
+	}
+	if err := c.takeAll(t, w, steps); err != nil {
+		return err
+	}
+	for _, job := range starts {
+		if len(c.assigned) >= c.free {
+			break
+		}
+		if err := c.start(t, w, job); err != nil {
+			return err
+		}
+	}
+	if len(c.needs) > 0 && len(c.assigned) < c.free {
+		return &need{c.needs}
+	}
+	if len(c.assigned) > 0 {
+		if err := t.startTask(w); err != nil {
+			return err
+		}
+	}
+	if c.emptied() {
+		c.e.spare(t, w.Key(), c.free-len(c.assigned)) // last: it is not undone
+	}
+	return nil
+}
+
+// emptied reports whether the queue has nothing more for the worker, as far as is known.
+func (c *claim) emptied() bool {
+	return c.sated || !c.passed && c.spoiled == 0 && !c.more && !c.skipped && c.found < c.free
+}
+
+// start starts a pending job and takes its first steps. A job that cannot be
+// started is paused, which says so in its trail: it must not hold up the others.
+func (c *claim) start(t *tx, w *pawl.Worker, job int64) error {
+	j := t.job(job)
+	if j == nil || j.State != lifecycle.JobPending || j.Paused {
+		return nil
+	}
+	if _, limited := c.quotas.depth(j.Workspace, j.Depth); limited {
+		c.leave(t, j)
+		return nil
+	}
+	before := len(t.enqueued)
+	d := c.decision(t, pawl.StepKey{Job: job})
+	if d == nil {
+		return nil
+	}
+	c.moved = true
+	if err := d.Start(workflow.Note{}); err != nil {
+		c.e.log.Error("a pending job cannot be started and is paused", "job", job, "error", err)
+		j.Paused = true
+		return t.moveJob(j, lifecycle.JobPause, workflow.Note{Reason: "it cannot be started: " + err.Error()})
+	}
+	return c.takeAll(t, w, t.enqueued[before:])
+}
+
+// leave gives a job that has to take slots of a quota to the evaluators, which see
+// how many are taken. While it has none it must not stand before the jobs behind
+// it: they may be those for which the slots' holders wait.
+func (c *claim) leave(t *tx, j *pawl.Job) {
+	j.Route, t.jobs[j.Key()].dirty, c.moved = 0, true, true
+	c.e.evaluator.pending(j.Key())
+	c.e.evaluator.look()
+}
+
+func (c *claim) takeAll(t *tx, w *pawl.Worker, keys []pawl.StepKey) error {
+	for _, k := range keys {
+		if len(c.assigned) >= c.free {
+			return nil
+		}
+		if err := c.take(t, w, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *claim) take(t *tx, w *pawl.Worker, k pawl.StepKey) error {
+	s := t.step(k)
+	if s == nil || s.State != lifecycle.StepEnqueued || !slices.Contains(w.Routes, s.Route) {
+		return nil
+	}
+	d := c.decision(t, k)
+	if d == nil {
+		return nil
+	}
+	pool, free := c.slot(t, t.job(k.Job), d.Definition.Node(k.Ord.Node()))
+	if !free {
+		c.passed = true
+		return nil
+	}
+	if err := d.Claim(s, w); err != nil {
+		return err
+	}
+	s.Pool, c.moved = pool, true
+	c.assigned = append(c.assigned, assignment(s, c.e.jobs.put(t.job(k.Job), d.Definition), d.Definition))
+	return nil
+}
+
+// slot takes a slot of the step's queue, if that has a limit: it answers the pool,
+// or 0, and false if there is none free. Private jobs have no queues.
+func (c *claim) slot(t *tx, j *pawl.Job, n *workflow.Node) (pool int64, free bool) {
+	if c.quotas.none() {
+		return 0, true
+	}
+	slots, limited := c.quotas.queue(j.Workspace, n.Queue)
+	if !limited || j.Private != 0 {
+		return 0, true
+	}
+	p := queuePool(j.Workspace, n.Queue)
+	if t.used(p) >= slots {
+		return 0, false
+	}
+	t.takeSlots(p, 1)
+	return p.Key, true
+}

@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// PauseWorker lets a running worker claim nothing more until it is resumed; what
+// it runs ends (J1, J9).
+func (e *Engine) PauseWorker(ctx context.Context, id pawl.ID, c pawl.Change) error {
+	return e.operateWorker(ctx, id, c, lifecycle.WorkerPause)
+}
+
+// ResumeWorker ends a pause.
+func (e *Engine) ResumeWorker(ctx context.Context, id pawl.ID, c pawl.Change) error {
+	err := e.operateWorker(ctx, id, c, lifecycle.WorkerResume)
+	if err == nil {
+		e.wake(true, false, false)
+	}
+	return err
+}
+
+func (e *Engine) operateWorker(ctx context.Context, id pawl.ID, c pawl.Change, event machine.Event) error {
+	if err := checkChange(c); err != nil {
+		return err
+	}
+	w, err := e.findWorker(ctx, id)
+	if err != nil {
+		return err
+	}
+	r, err := e.newRequest(c, w.Workspace, "POST /api/supervisor/workers/{id}/{event}", id, event)
+	if err != nil {
+		return err
+	}
+	return e.committer.one(ctx, r.once(&moveWorker{key: id.Key(), event: event, note: noteOf(c)}, nil, nil))
+}
+
+// TerminateWorker ends a worker for good: what it runs is interrupted, and pending
+// again for others at once; its process stops. Why has to be said.
+func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change) error {
+	if err := checkChange(c); err != nil {
+		return err
+	}
+	if c.Reason == "" {
+		return &pawl.Error{Kind: pawl.Invalid, Message: "reason: a worker is not terminated without one"}
+	}
+	w, err := e.findWorker(ctx, id)
+	if err != nil {
+		return err
+	}
+	r, err := e.newRequest(c, w.Workspace, "POST /api/supervisor/workers/{id}/terminate", id)
+	if err != nil {
+		return err
+	}
+	if done, err := r.replay(ctx, nil); done || err != nil {
+		return err
+	}
+	if _, err := lifecycle.Worker.Next(w.State, lifecycle.WorkerTerminate); err != nil {
+		return e.MoveWorker(ctx, id.Key(), lifecycle.WorkerTerminate, noteOf(c)) // which refuses
+	}
+	end := &release{worker: id.Key(), note: noteOf(c), end: true, interrupt: true}
+	return e.release(ctx, end, r.once(end, nil, nil))
+}
+
+func (e *Engine) findWorker(ctx context.Context, id pawl.ID) (*pawl.Worker, error) {
+	w, err := e.store.Worker(ctx, id.Key())
+	if errors.Is(err, store.ErrNotFound) || err == nil && w.ID != id {
+		return nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no worker " + id.Public(pawl.WorkerPrefix), Hint: "list the workers with: pawl worker list"}
+	}
+	return w, err
+}
+
+// Workers lists workers, newest first.
+func (e *Engine) Workers(ctx context.Context, q pawl.WorkerQuery) ([]pawl.WorkerView, error) {
+	if q.Limit < 0 || q.Limit > maxList {
+		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", q.Limit, maxList)
+	}
+	_, running, err := e.store.InFlight(ctx)
+	if err != nil {
+		return nil, err
+	}
+	views := []pawl.WorkerView{}
+	for f := (store.WorkerFilter{Living: len(q.Statuses) == 0, Limit: maxList}); ; {
+		page, err := e.store.Workers(ctx, f)
+		if err != nil || len(page) == 0 {
+			return views, err
+		}
+		for _, w := range page {
+			if q.Workspace != "" && w.Workspace != q.Workspace || len(q.Statuses) > 0 && !slices.Contains(q.Statuses, w.State) {
+				continue
+			}
+			if views = append(views, workerView(w, running[w.Key()])); len(views) == cmp.Or(q.Limit, defaultList) {
+				return views, nil
+			}
+		}
+		f.Before = page[len(page)-1].Key()
+	}
+}
+
+// Worker answers a worker with its history.
+func (e *Engine) Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, error) {
+	w, err := e.findWorker(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	_, running, err := e.store.InFlight(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := workerView(w, running[w.Key()])
+	v.StateHistory, err = e.workerTrail(ctx, w.Key())
+	return &v, err
+}
+
+// WorkerHistory answers every move of a worker.
+func (e *Engine) WorkerHistory(ctx context.Context, id pawl.ID) ([]pawl.Transition, error) {
+	if _, err := e.findWorker(ctx, id); err != nil {
+		return nil, err
+	}
+	return e.workerTrail(ctx, id.Key())
+}
+
+func (e *Engine) workerTrail(ctx context.Context, key int64) ([]pawl.Transition, error) {
+	trail, err := e.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: key}})
+	moves := make([]pawl.Transition, len(trail))
+	for i := range trail {
+		moves[i] = pawl.TransitionOf(&trail[i])
+		moves[i].Entity = ""
+	}
+	return moves, err
+}
+
+func workerView(w *pawl.Worker, running int) pawl.WorkerView {
+	return pawl.WorkerView{
+		ID: w.ID.Public(pawl.WorkerPrefix), Workspace: w.Workspace, Name: w.Name, Host: w.Host, PID: w.PID, Status: w.State,
+		Capacity: w.Capacity, Running: running, Handlers: append([]string{}, w.Handlers...), Metadata: orNull(w.Metadata),
+		CreatedAt: pawl.Timestamp(w.CreatedAt), UpdatedAt: pawl.Timestamp(w.UpdatedAt),
+	}
+}
+
+// A WorkerEnd is how a worker has come to its end.
+type WorkerEnd struct {
+	Operator bool // not the engine, which takes a worker for dead that is silent, nor the worker itself
+	Actor    string
+	Reason   string
+
+	spared bool // the worker's steps have lost nothing by it
+}
+
+// WorkerEnd answers who has ended a worker, and why.
+func (e *Engine) WorkerEnd(ctx context.Context, key int64) (end WorkerEnd, err error) {
+	w, err := e.store.Worker(ctx, key)
+	if err != nil {
+		return end, err
+	}
+	moves, err := e.workerTrail(ctx, key)
+	if err != nil || len(moves) == 0 {
+		return end, err
+	}
+	last := moves[len(moves)-1]
+	end = WorkerEnd{Actor: last.Actor, Reason: last.Reason}
+	var told endMetadata
+	end.spared = json.Unmarshal(last.Metadata, &told) == nil && told.Spared
+	end.Operator = last.To == lifecycle.WorkerTerminated && last.Actor != actorEngine && last.Actor != w.ID.Public(pawl.WorkerPrefix)
+	return end, nil
+}
+
+// Hears reports whether hints of other processes reach this engine at this moment.
+// Where they do not, a worker has to ask for work.
+func (e *Engine) Hears() bool { return e.store.Hears() }
+
+// interrupted answers what becomes of a step whose worker was terminated: it is
+// pending again, and has lost no attempt (T1).
+func interrupted(w *pawl.Worker, note workflow.Note) workflow.Report {
+	f := &pawl.Failure{Class: "interrupted", Message: "its worker " + w.ID.Public(pawl.WorkerPrefix) + " was terminated: " + note.Reason}
+	return workflow.Report{Event: lifecycle.StepInterrupt, Failure: f, Note: workflow.Note{Actor: note.Actor, Reason: f.Message}}
+}

@@ -1,0 +1,210 @@
+package health
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+var update = flag.Bool("update", false, "write docs/doctor.md anew")
+
+// TestDocument: the document is what the catalogue says.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	const path = "../../docs/doctor.md"
+	if *update {
+		if err := os.WriteFile(path, []byte(document()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(document(), string(got)); diff != "" {
+		t.Errorf("write it anew with go test ./doctor -update (-catalogue +document):\n%s", diff)
+	}
+}
+
+func document() string {
+	var b strings.Builder
+	b.WriteString("# What the doctor looks at\n\n`pawl doctor` says of each check whether it is ok, a warning or a problem, what was measured, and what to do.\n" +
+		"It ends with exit code 1 if there is a problem. This document is written by a test from the catalogue in `internal/health/checks.go`.\n")
+	for _, c := range Checks {
+		where := ""
+		if c.Store != "" {
+			where = " (" + map[string]string{"postgres": "PostgreSQL", "sqlite": "SQLite"}[c.Store] + ")"
+		}
+		fmt.Fprintf(&b, "\n## %s%s\n\n- looks at: %s\n- threshold: %s\n- what it means: %s\n- what to do: %s\n", c.Name, where, c.What, c.Threshold(), c.Means, c.Cure)
+	}
+	return b.String()
+}
+
+// TestChecks: every check says all that there is to say, and no name comes twice.
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, c := range Checks {
+		if seen[c.Name] || c.Name == "" || c.What == "" || c.Healthy == "" || c.Threshold() == "" || c.Means == "" || c.Cure == "" {
+			t.Errorf("check %+v is not complete, or comes twice", c)
+		}
+		seen[c.Name] = true
+	}
+}
+
+func TestGrade(t *testing.T) {
+	t.Parallel()
+	high, low := Check{Unit: Count, Warn: 10, Problem: 20}, Check{Unit: Bytes, Warn: 2048, Problem: 1024, Low: true}
+	for _, tt := range []struct {
+		check *Check
+		v     float64
+		want  Severity
+	}{
+		{&high, 9, OK}, {&high, 10, Warning}, {&high, 19, Warning}, {&high, 20, Problem},
+		{&low, 2048, OK}, {&low, 2047, Warning}, {&low, 1024, Warning}, {&low, 1023, Problem},
+		{&Check{Unit: Count, Warn: 1}, 1e9, Warning},
+	} {
+		if got := tt.check.Grade(tt.v); got != tt.want {
+			t.Errorf("%v of %+v is %s, want %s", tt.v, tt.check, got, tt.want)
+		}
+	}
+	if got, want := low.Threshold(), "warning below 2 KiB, problem below 1 KiB"; got != want {
+		t.Errorf("threshold %q, want %q", got, want)
+	}
+}
+
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		unit Unit
+		v    float64
+		want string
+	}{
+		{Seconds, 0.25, "250 ms"}, {Seconds, 90, "90 s"}, {Seconds, 600, "10 min"}, {Seconds, 4 * 3600, "4 h"}, {Seconds, 72 * 3600, "3 days"},
+		{Percent, 61.6, "62 %"}, {Bytes, 512, "512 bytes"}, {Bytes, 128 << 20, "128 MiB"}, {Bytes, 1 << 31, "2.0 GiB"}, {Count, 12, "12"},
+	} {
+		if got := tt.unit.Format(tt.v); got != tt.want {
+			t.Errorf("%v is %q, want %q", tt.v, got, tt.want)
+		}
+	}
+}
+
+const second = 1_000_000
+
+// healthy is a ward of two processes, at 1000 s.
+func healthy() *Ward {
+	const now = 1000 * second
+	node := func(id int64, role string) *pawl.Node {
+		return &pawl.Node{ID: id, Role: role, Name: fmt.Sprint("h/", id), Version: "v1", BeatAt: now - 5*second}
+	}
+	return &Ward{
+		Now: now, Nodes: []*pawl.Node{node(1, "server"), node(2, "worker")}, Open: 7,
+		Workers: []*pawl.Worker{{ID: pawl.ID{1}, Name: "a", Routes: []int64{7}, Record: pawl.Record{State: lifecycle.WorkerRunning}}},
+		Waiting: []Waiting{{Route: 7, Jobs: 3, Oldest: now - 5*second}},
+		Late:    []Late{{Check: "deadlines", What: "jobs", Count: 1, Since: now - second}, {Check: "evaluation", What: "steps", Count: 1, Since: now - second}},
+	}
+}
+
+// TestExamine: each fault is found, and nothing else.
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	stuck := func(kind pawl.ReasonKind) []pawl.StuckJob {
+		return []pawl.StuckJob{{JobView: pawl.JobView{ID: "j_1"}, Reason: &pawl.Reason{Kind: kind}}}
+	}
+	for name, tt := range map[string]struct {
+		change func(*Ward)
+		stuck  []pawl.StuckJob
+		check  string
+		want   Severity
+	}{
+		"healthy":            {func(*Ward) {}, nil, "", OK},
+		"nothing to do":      {func(w *Ward) { *w = Ward{Now: w.Now} }, nil, "", OK},
+		"waits for a person": {func(*Ward) {}, stuck(pawl.ReasonApproval), "", OK},
+		"stuck":              {func(*Ward) {}, stuck(pawl.ReasonReady), "stuck", Warning},
+		"own clock":          {func(w *Ward) { w.Skew = -3 * second }, nil, "clocks", Warning},
+		"a node's clock":     {func(w *Ward) { w.Nodes[1].Skew = 70 * second }, nil, "clocks", Problem},
+		"versions":           {func(w *Ward) { w.Nodes[1].Version = "v2" }, nil, "versions", Warning},
+		"an older version that has stopped": {func(w *Ward) {
+			n := *w.Nodes[1]
+			n.Version, n.BeatAt, n.Skew = "v0", w.Now-31*second, 70*second
+			w.Nodes = append(w.Nodes, &n)
+		}, nil, "", OK},
+		"no server":       {func(w *Ward) { w.Nodes = w.Nodes[1:] }, nil, "server", Problem},
+		"a silent server": {func(w *Ward) { w.Nodes[0].BeatAt = w.Now - 31*second }, nil, "server", Problem},
+		"no route":        {func(w *Ward) { w.Waiting[0].Route = 8 }, nil, "routes", Problem},
+		"paused worker":   {func(w *Ward) { w.Workers[0].State = lifecycle.WorkerPaused }, nil, "routes", Problem},
+		"dead worker": {func(w *Ward) {
+			w.Waiting, w.Living = nil, gone(w)
+		}, nil, "workers", Warning},
+		"long queue":        {func(w *Ward) { w.Waiting[0].Oldest = w.Now - 601*second }, nil, "queue", Warning},
+		"late deadlines":    {func(w *Ward) { w.Late[0].Since = w.Now - 61*second }, nil, "deadlines", Problem},
+		"late evaluation":   {func(w *Ward) { w.Late[1].Since = w.Now - 11*second }, nil, "evaluation", Warning},
+		"dev evaluates too": {func(w *Ward) { w.Nodes[0].Role = "dev" }, nil, "", OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := healthy()
+			tt.change(w)
+			got := ""
+			all := Examine(w, tt.stuck)
+			for _, f := range all {
+				if f.Severity != OK {
+					got += f.Check + " " + string(f.Severity)
+				}
+			}
+			want := ""
+			if tt.check != "" {
+				want = tt.check + " " + string(tt.want)
+			}
+			if got != want || Worst(all) != tt.want {
+				t.Errorf("found %q (%s), want %q (%s): %+v", got, Worst(all), want, tt.want, all)
+			}
+		})
+	}
+}
+
+func TestSkew(t *testing.T) {
+	t.Parallel()
+	for _, tt := range [][4]int64{{10, 20, 15, 0}, {10, 20, 5, 5}, {10, 20, 50, -30}} {
+		if got := Skew(tt[0], tt[1], tt[2]); got != tt[3] {
+			t.Errorf("Skew(%d, %d, %d) is %d, want %d", tt[0], tt[1], tt[2], got, tt[3])
+		}
+	}
+}
+
+func TestUnusable(t *testing.T) {
+	t.Parallel()
+	r := new(Diagnosis)
+	r.Unusable(&pawl.Error{Kind: pawl.Unavailable, Message: "it is away", Hint: "wait"})
+	r.Unusable(errors.New("broken"))
+	if f := r.Findings; f[0].Measured != "it is away" || f[0].Cure != "wait" || f[1].Cure == "" || Worst(f) != Problem {
+		t.Errorf("findings %+v", f)
+	}
+}
+
+// gone is what is seen of the first worker of a ward when its process is gone.
+func gone(w *Ward) *Report {
+	return &Report{Now: w.Now, Workers: []Sighting{{Worker: w.Workers[0].Key(), Beat: w.Now, Lock: Free}}}
+}
+
+// TestADeadDevEvaluatesNothing: it is known of its worker at once.
+func TestADeadDevEvaluatesNothing(t *testing.T) {
+	t.Parallel()
+	w := healthy()
+	w.Nodes = w.Nodes[:1]
+	w.Nodes[0].Role = "dev"
+	w.Living = gone(w)
+	all := Examine(w, nil)
+	if !slices.ContainsFunc(all, func(f Finding) bool { return f.Check == "server" && f.Severity == Problem }) {
+		t.Errorf("findings %v, want that nobody evaluates", all)
+	}
+}

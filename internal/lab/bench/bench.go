@@ -1,0 +1,221 @@
+// Package bench measures the engine: the same work on any store, audit on,
+// nothing cached that a job's effects depend on. It is part of the product (pawl
+// bench), so that anybody can see the figures of their own machine.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// A Target is a database to measure on.
+type Target interface {
+	Name() string
+	// Open makes a handle and an engine on it, without a worker.
+	Open(ctx context.Context, c Crew) (*Pawl, error)
+	// Spent answers what was written so far.
+	Spent(ctx context.Context) (Spent, error)
+	// Left answers what the handles that are closed left behind.
+	Left(ctx context.Context) (Left, error)
+	// Bare moves n records in batches of BareBatch without an engine, each with
+	// its row of the trail, and answers how many a second. The workload
+	// EndToEnd has run before.
+	Bare(ctx context.Context, n int) (float64, error)
+	// Copy adds n copies of a job and its steps, without a trail, as if they had
+	// been made at that time. No handle is open, and no other job is of that second.
+	Copy(ctx context.Context, job int64, n int, at time.Time) error
+	// Tidy has the database do what it would have done in the days since then.
+	Tidy(ctx context.Context) error
+}
+
+// Spent is what was written, in bytes. What a target cannot tell is 0.
+type Spent struct {
+	WAL     int64 // to the write-ahead log
+	Written int64 // to files, by this process
+}
+
+// Left is what a vacuum has to remove: the row versions that updates and deletes
+// replaced. What a target does not have is 0.
+type Left struct {
+	Dead    int64
+	Indexed int64 // of Dead: those that indexes point to
+}
+
+// Config says what to measure.
+type Config struct {
+	Targets   []Target
+	Workloads []Workload
+	Sizes     Sizes                     // zero fields have the default
+	Progress  func(target, what string) // told of each workload as it begins; nil: nobody
+}
+
+func (c Config) withDefaults() Config {
+	c.Sizes = c.Sizes.withDefaults()
+	if c.Progress == nil {
+		c.Progress = func(string, string) {}
+	}
+	return c
+}
+
+// A Report is what was measured.
+type Report struct {
+	Results     []Result      `json:"results"`
+	Transitions []Transitions `json:"transitions"`
+}
+
+// A Result is one workload on one target.
+type Result struct {
+	Store    string `json:"store"`
+	Workload string `json:"workload"`
+	Figures
+	PerJob Cost `json:"per_job"`
+}
+
+// A Cost is what a job cost, on average. What cannot be told is 0.
+type Cost struct {
+	Commits   float64 `json:"commits"`             // shared with other jobs
+	Rollbacks float64 `json:"rollbacks,omitempty"` // transactions done again after they met the writes of others
+	Inserts   float64 `json:"inserts"`             // of records
+	Updates   float64 `json:"updates"`             // of records
+	Audit     float64 `json:"audit"`               // rows
+	WAL       float64 `json:"wal_bytes,omitempty"`
+	Written   float64 `json:"written_bytes,omitempty"`
+	Dead      float64 `json:"dead_tuples,omitempty"`
+	Indexed   float64 `json:"dead_tuples_in_indexes,omitempty"`
+	Allocated float64 `json:"allocated_bytes"` // by this process
+}
+
+// Budget is what a no-op job of one step may cost: its commits alone, not shared.
+var Budget = Cost{Commits: 3, Inserts: 2, Updates: 4, Audit: 8}
+
+// Transitions hold the engine against the database that it stands on.
+type Transitions struct {
+	Store  string  `json:"store"`
+	Engine float64 `json:"engine_per_second"` // moves of EndToEnd, each a row of the trail
+	Bare   float64 `json:"bare_per_second"`   // the database alone, in batches of BareBatch
+	Ratio  float64 `json:"ratio"`
+	Aim    float64 `json:"aim"` // at least
+}
+
+const (
+	// BareBatch is how many transitions share a commit without an engine.
+	BareBatch = 100
+
+	transitionsAim = 0.35
+)
+
+// Run measures every workload on every target.
+func Run(ctx context.Context, c Config) (*Report, error) {
+	c = c.withDefaults()
+	r := new(Report)
+	for _, t := range c.Targets {
+		for _, w := range c.Workloads {
+			c.Progress(t.Name(), w.Name)
+			result, err := one(ctx, t, w, c.Sizes)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", t.Name(), w.Name, err)
+			}
+			r.Results = append(r.Results, result)
+			if w.Name != EndToEnd {
+				continue
+			}
+			c.Progress(t.Name(), "the database alone")
+			if err := r.limit(ctx, t, result); err != nil {
+				return nil, fmt.Errorf("%s: the database alone: %w", t.Name(), err)
+			}
+		}
+	}
+	return r, nil
+}
+
+// one measures with a handle of its own: PostgreSQL tells what a connection left
+// behind when that has ended.
+func one(ctx context.Context, t Target, w Workload, n Sizes) (Result, error) {
+	before, err := t.Left(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	p, err := t.Open(ctx, Crew{})
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := measure(ctx, t, p, w, n)
+	if e := p.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	after, err := t.Left(ctx)
+	r.PerJob.Dead = float64(after.Dead-before.Dead) / float64(r.Jobs)
+	r.PerJob.Indexed = float64(after.Indexed-before.Indexed) / float64(r.Jobs)
+	return r, err
+}
+
+func measure(ctx context.Context, t Target, p *Pawl, w Workload, n Sizes) (Result, error) {
+	if err := w.Before(ctx, p, n); err != nil {
+		return Result{}, err
+	}
+	before, err := spend(ctx, t, p)
+	if err != nil {
+		return Result{}, err
+	}
+	f, err := w.Measure(ctx, p, n)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := p.settle(ctx); err != nil {
+		return Result{}, err
+	}
+	after, err := spend(ctx, t, p)
+	if err == nil && w.After != nil {
+		err = w.After(ctx, p)
+	}
+	return Result{Store: t.Name(), Workload: w.Name, Figures: f, PerJob: after.since(before, f.Jobs)}, err
+}
+
+// A bill is everything that is counted, at one moment.
+type bill struct {
+	stats     store.Stats
+	spent     Spent
+	allocated uint64
+}
+
+func spend(ctx context.Context, t Target, p *Pawl) (b bill, err error) {
+	if b.stats, err = p.config.Store.Stats(ctx); err != nil {
+		return b, err
+	}
+	if b.spent, err = t.Spent(ctx); err != nil {
+		return b, err
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.allocated = m.TotalAlloc
+	return b, nil
+}
+
+func (b bill) since(a bill, jobs int) Cost {
+	per := func(from, to int64) float64 { return float64(to-from) / float64(jobs) }
+	return Cost{
+		Commits: per(a.stats.Commits, b.stats.Commits), Rollbacks: per(a.stats.Rollback, b.stats.Rollback), Inserts: per(a.stats.Inserts, b.stats.Inserts),
+		Updates: per(a.stats.Updates, b.stats.Updates), Audit: per(a.stats.Entries, b.stats.Entries),
+		WAL: per(a.spent.WAL, b.spent.WAL), Written: per(a.spent.Written, b.spent.Written),
+		Allocated: per(int64(a.allocated), int64(b.allocated)),
+	}
+}
+
+// limit has the database do as many transitions as the jobs of the result did.
+func (r *Report) limit(ctx context.Context, t Target, noops Result) error {
+	bare, err := t.Bare(ctx, int(noops.PerJob.Audit*float64(noops.Jobs)))
+	if err != nil {
+		return err
+	}
+	l := Transitions{Store: t.Name(), Engine: noops.PerJob.Audit * noops.JobRate, Bare: bare, Aim: transitionsAim}
+	l.Ratio = l.Engine / l.Bare
+	r.Transitions = append(r.Transitions, l)
+	return nil
+}

@@ -1,0 +1,260 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/runner"
+)
+
+// A System runs jobs. Pawl is one; others are measured by the same workloads.
+type System interface {
+	// Start begins to work. What was submitted before waits for it.
+	Start(ctx context.Context) error
+	// Submit submits n jobs, in batches as the system likes them.
+	Submit(ctx context.Context, s Shape, n int) error
+	// Drain waits until every job that was submitted has ended.
+	Drain(ctx context.Context) error
+	// Run submits one job and waits until it has ended. It is safe for
+	// concurrent use.
+	Run(ctx context.Context, s Shape) error
+	// Begin has f called with the time at which each step from now on begins;
+	// nil stops that.
+	Begin(f func(time.Time))
+	// Close ends the work and whatever the system holds.
+	Close() error
+}
+
+var _ System = (*Pawl)(nil)
+
+// A PawlConfig says how Pawl is measured. Zero fields but Store have the default.
+type PawlConfig struct {
+	Store    store.Store // closed with the system
+	Lanes    int         // commits in flight; default 1
+	Crew     Crew        // default one worker, in this process
+	URL      string      // of the database, for processes of the crew
+	Capacity int         // of all workers in this process together; default 1000
+}
+
+// Pawl is an engine in this process, and its workers, here or in processes of their own.
+type Pawl struct {
+	config  PawlConfig
+	engine  *engine.Engine
+	workers []*runner.Worker
+	hands   processes
+	begin   atomic.Pointer[func(time.Time)]
+	ran     atomic.Int64
+	due     int64 // runs that the jobs submitted come to
+	first   int64 // key of the first job submitted
+	last    pawl.ID
+	drained bool
+}
+
+// NewPawl starts an engine without a worker.
+func NewPawl(c PawlConfig) *Pawl {
+	c.Lanes, c.Crew = max(c.Lanes, 1), c.Crew.or(1)
+	if c.Capacity <= 0 {
+		c.Capacity = 1000
+	}
+	return &Pawl{config: c, first: math.MaxInt64, engine: engine.New(engine.Config{Store: c.Store, Lanes: c.Lanes})}
+}
+
+// Start implements System.
+func (p *Pawl) Start(ctx context.Context) error {
+	if p.config.Crew.Program != "" {
+		return p.hands.start(p.config.Crew, p.config.URL)
+	}
+	handlers := map[string]runner.Handler{"noop": p.handler(`{}`), "list": p.handler(fanOutItems())}
+	for range p.config.Crew.Workers {
+		w, err := runner.Start(ctx, runner.WorkerConfig{Engine: p.engine, Store: p.config.Store, Capacity: p.slots(), Handlers: handlers})
+		if err != nil {
+			return err
+		}
+		p.workers = append(p.workers, w)
+	}
+	return nil
+}
+
+func (p *Pawl) handler(output string) runner.Handler {
+	return func(context.Context, *runner.Task) runner.Result {
+		if f := p.begin.Load(); f != nil {
+			(*f)(time.Now())
+		}
+		p.ran.Add(1)
+		return runner.Result{Output: json.RawMessage(output)}
+	}
+}
+
+func fanOutItems() string {
+	items := make([]int, FanOutWidth)
+	for i := range items {
+		items[i] = i
+	}
+	b, _ := json.Marshal(items) // of numbers
+	return string(b)
+}
+
+// slots are those of one worker.
+func (p *Pawl) slots() int { return max(p.config.Capacity/p.config.Crew.Workers, 1) }
+
+// batch is how many jobs one submission holds: while a worker reports as many and
+// begins as many others, it has slots for them.
+func (p *Pawl) batch() int { return max(p.slots()*2/5, 1) }
+
+// Submit implements System.
+func (p *Pawl) Submit(ctx context.Context, s Shape, n int) error {
+	def, err := s.definition()
+	if err != nil {
+		return err
+	}
+	p.due += int64(n * s.Steps)
+	for n > 0 {
+		subs := make([]pawl.Submission, min(n, p.batch()))
+		for i := range subs {
+			subs[i] = pawl.Submission{Definition: def.Canonical(), Actor: "bench"}
+		}
+		answers, err := p.engine.Submit(ctx, subs...)
+		if err != nil {
+			return err
+		}
+		for _, a := range answers {
+			if a.Err != nil {
+				return a.Err
+			}
+			p.first, p.last = min(p.first, a.ID.Key()), a.ID
+		}
+		n -= len(subs)
+	}
+	return nil
+}
+
+// Drain implements System. It looks at the database once the handlers have run
+// as often as they have to, or where they are out of sight once the last job has ended.
+func (p *Pawl) Drain(ctx context.Context) error {
+	ctx, cancel := p.hands.watch(ctx)
+	defer cancel()
+	if p.config.Crew.Program != "" {
+		if _, err := p.engine.Wait(ctx, p.last); err != nil {
+			return cmp.Or(context.Cause(ctx), err)
+		}
+		p.ran.Store(p.due)
+	}
+	err := Poll(ctx, func() (bool, error) {
+		if p.ran.Load() < p.due {
+			return false, nil
+		}
+		return p.still(ctx)
+	})
+	p.drained = err == nil
+	return err
+}
+
+// still reports whether no step is under way and nothing has to be weighed. To look
+// for jobs that are open takes long where thousands wait; see ended.
+func (p *Pawl) still(ctx context.Context) (bool, error) {
+	enqueued, running, err := p.config.Store.InFlight(ctx)
+	if err != nil || len(enqueued)+len(running) > 0 {
+		return false, err
+	}
+	agenda, err := p.config.Store.Look(ctx, store.LookQuery{Limit: 1})
+	return err == nil && len(agenda.Marked) == 0, err
+}
+
+// ended fails if a job is open that was submitted here.
+func (p *Pawl) ended(ctx context.Context) error {
+	open := store.JobFilter{States: []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}, Limit: 1}
+	jobs, err := p.config.Store.Jobs(ctx, open)
+	if err == nil && len(jobs) > 0 && jobs[0].ID.Key() >= p.first {
+		err = fmt.Errorf("job %s is %s though nothing is left to do", jobs[0].ID.Public(pawl.JobPrefix), jobs[0].State)
+	}
+	return err
+}
+
+// settle waits until the handle has counted what it did: a job's end can be seen
+// in the database a moment before.
+func (p *Pawl) settle(ctx context.Context) error {
+	var last store.Stats
+	same := 0
+	return Poll(ctx, func() (bool, error) {
+		s, err := p.config.Store.Stats(ctx)
+		if same++; s != last {
+			last, same = s, 0
+		}
+		return same == settleTicks, err
+	})
+}
+
+// settleTicks is how many looks in a row, a millisecond apart, have to find
+// nothing new.
+const settleTicks = 50
+
+// Poll asks once a millisecond until done.
+func Poll(ctx context.Context, done func() (bool, error)) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+	}
+}
+
+// Run implements System.
+func (p *Pawl) Run(ctx context.Context, s Shape) error {
+	def, err := s.definition()
+	if err != nil {
+		return err
+	}
+	answers, err := p.engine.Submit(ctx, pawl.Submission{Definition: def.Canonical(), Actor: "bench"})
+	if err != nil {
+		return err
+	}
+	if answers[0].Err != nil {
+		return answers[0].Err
+	}
+	job, err := p.engine.Wait(ctx, answers[0].ID)
+	if err == nil && job.State != lifecycle.JobCompleted {
+		err = fmt.Errorf("job %s ended %s", answers[0].ID, job.State)
+	}
+	return err
+}
+
+// Begin implements System.
+func (p *Pawl) Begin(f func(time.Time)) {
+	if f == nil {
+		p.begin.Store(nil)
+		return
+	}
+	p.begin.Store(&f)
+}
+
+// Close implements System. What was drained has ended, or it fails.
+func (p *Pawl) Close() (err error) {
+	if p.drained {
+		err = p.ended(context.Background())
+	}
+	for _, w := range p.workers {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		w.Drain(ctx)
+		cancel()
+	}
+	err = errors.Join(err, p.hands.stop())
+	p.engine.Close()
+	return errors.Join(err, p.config.Store.Close())
+}

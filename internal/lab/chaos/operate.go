@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// final reports whether an error is an answer, and not trouble on the way to it.
+func final(err error) bool {
+	switch pawl.KindOf(err) {
+	case pawl.Invalid, pawl.NotFound, pawl.Conflict, pawl.Refused:
+		return !errors.Is(err, store.ErrStale)
+	}
+	return false
+}
+
+// ask has the harness's engine do something, again and again while the database
+// is away. That what was asked for does not go any more is fine: jobs end while
+// operators think.
+func (r *run) ask(ctx context.Context, what string, do func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, r.config.patience)
+	defer cancel()
+	err := eventually(ctx, do)
+	if err == nil || pawl.KindOf(err) == pawl.Conflict {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// submit submits jobs. Each has a request id, so that none is made twice,
+// whatever becomes of the answer.
+func (r *run) submit(ctx context.Context, names []string) error {
+	for _, name := range names {
+		n, at := r.submitted, time.Now()
+		r.submitted++
+		s := shapeOf(name)
+		sub, err := s.submission(r.dir, fmt.Sprintf("chaos-%d", n), n)
+		if err != nil {
+			return err
+		}
+		err = r.ask(ctx, "submit "+name, func() error {
+			done, err := r.engine.Submit(ctx, sub)
+			if err != nil {
+				return err
+			}
+			if done[0].Err != nil {
+				return done[0].Err
+			}
+			r.add(&job{shape: s, key: n % keys, id: done[0].ID, at: at})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) add(j *job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.jobs = append(r.jobs, j)
+}
+
+// pick answers a job of those that have ended, or have not.
+func (r *run) pick(ctx context.Context, f fault, ended bool) *job {
+	r.mu.Lock()
+	jobs := append([]*job{}, r.jobs...)
+	r.mu.Unlock()
+	var found []*job
+	for _, j := range jobs {
+		record, err := r.store.Job(ctx, j.id.Key())
+		if err == nil && lifecycle.Job.Ended(record.State) == ended && (!ended || record.State != lifecycle.JobCompleted) {
+			found = append(found, j)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return found[f.Pick%len(found)]
+}
+
+// operate does what an operator would.
+func (r *run) operate(ctx context.Context, f fault) error {
+	j := r.pick(ctx, f, f.Kind == retryVerb)
+	if j == nil {
+		return nil
+	}
+	r.mu.Lock()
+	r.operated++
+	change := pawl.Change{Actor: actor, Reason: "at random", RequestID: fmt.Sprintf("verb-%d", r.operated)}
+	j.canceled = j.canceled || f.Kind == cancelVerb
+	r.touched[j.id.Key()] = true
+	r.mu.Unlock()
+	o := r.operator()
+	switch f.Kind {
+	case cancelVerb:
+		return r.ask(ctx, "cancel", func() error { return o.Cancel(ctx, j.id, workflow.Note{Actor: actor}) })
+	case pauseVerb:
+		err := r.ask(ctx, "pause", func() error { return o.PauseJob(ctx, j.id, change) })
+		pause(ctx, f.For)
+		change.RequestID += "-resume"
+		return errors.Join(err, r.ask(ctx, "resume", func() error { return o.ResumeJob(ctx, j.id, change) }))
+	}
+	return r.ask(ctx, "retry", func() error {
+		id, err := o.RetryJob(ctx, j.id, engine.Retry{}, change)
+		if err == nil {
+			r.add(&job{shape: j.shape, key: j.key, id: id, retried: true})
+		}
+		return err
+	})
+}
+
+// An operator acts on jobs: by an engine, or by the commands of the binary.
+type operator interface {
+	Cancel(ctx context.Context, id pawl.ID, n workflow.Note) error
+	PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error
+	ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error
+	RetryJob(ctx context.Context, id pawl.ID, r engine.Retry, c pawl.Change) (pawl.ID, error)
+}
+
+// operator answers the one of the run. On SQLite a command is one more process on
+// the file, which may come and go at any moment.
+func (r *run) operator() operator {
+	if r.config.kind == "sqlite" {
+		return commands{r.cluster}
+	}
+	return r.engine
+}
+
+// answer gives jobs what they wait for from outside, until ctx ends.
+func (r *run) answer(ctx context.Context) error {
+	for pause(ctx, 200*time.Millisecond) {
+		r.mu.Lock()
+		jobs := append([]*job{}, r.jobs...)
+		r.mu.Unlock()
+		for _, j := range jobs {
+			if j.answered {
+				continue
+			}
+			if err := r.answerOne(ctx, j); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *run) answerOne(ctx context.Context, j *job) error {
+	change := pawl.Change{Actor: actor, RequestID: "answer-" + j.id.Public(pawl.JobPrefix)}
+	switch j.shape.name {
+	case "signalled":
+		j.answered = true
+		return r.ask(ctx, "signal", func() error { return r.engine.Signal(ctx, j.id, "news", []byte(`"news"`), change) })
+	case "approved":
+		return r.ask(ctx, "approve", func() error {
+			err := r.engine.Approve(ctx, j.id, "gate", map[string]any{"note": "yes"}, change)
+			j.answered = err == nil
+			return err
+		})
+	}
+	j.answered = true
+	return nil
+}

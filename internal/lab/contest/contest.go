@@ -1,0 +1,132 @@
+// Package contest holds systems against each other: the same work in the same
+// run, round by round in turns, so that what disturbs the machine disturbs all
+// of them.
+package contest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/lab/bench"
+)
+
+// An Entrant is a system that takes part. Open makes it anew for each round, on
+// the same database.
+type Entrant struct {
+	Name  string
+	Sizes bench.Sizes // a slow one may do less: what counts is per job
+	Open  func(ctx context.Context) (bench.System, error)
+}
+
+// A Contest is who does what, and how often.
+type Contest struct {
+	Entrants  []Entrant // the ratios are of the first to each of the others
+	Workloads []bench.Workload
+	Rounds    int
+	Aims      []Aim
+	CPU       func() CPU                                         // used so far
+	Bare      func(ctx context.Context, n int) (float64, error)  // the database alone; see bench.Target. nil: it does not take part
+	Progress  func(workload string, round int, who, what string) // told of each turn
+}
+
+// A Turn is one workload done by one entrant in one round.
+type Turn struct {
+	Workload string `json:"workload"`
+	Entrant  string `json:"entrant"`
+	Round    int    `json:"round"` // from 1
+	bench.Figures
+	Transitions float64 `json:"transitions_per_second,omitempty"` // of the database alone
+	CPU         CPU     `json:"cpu_seconds"`
+}
+
+// An Outcome is what a contest came to.
+type Outcome struct {
+	Ratios []Ratio `json:"ratios"`
+	Turns  []Turn  `json:"turns"`
+}
+
+// Run has every workload done by everybody, as often as there are rounds.
+func (c Contest) Run(ctx context.Context) (*Outcome, error) {
+	o := new(Outcome)
+	for _, w := range c.Workloads {
+		for round := 1; round <= c.Rounds; round++ {
+			turns, err := c.round(ctx, w, round)
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range turns {
+				t.Round = round
+				c.Progress(w.Name, round, t.Entrant, t.String())
+				o.Turns = append(o.Turns, t)
+			}
+		}
+	}
+	o.Ratios = c.ratios(o.Turns)
+	return o, nil
+}
+
+// round lets those who began the last round end this one: what a turn leaves to be
+// done is at the cost of the next.
+func (c Contest) round(ctx context.Context, w bench.Workload, round int) ([]Turn, error) {
+	var turns []Turn
+	order := slices.Clone(c.Entrants)
+	if round%2 == 0 {
+		slices.Reverse(order)
+	}
+	for _, e := range order {
+		t, err := c.turn(ctx, w, e)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", e.Name, w.Name, err)
+		}
+		turns = append(turns, t)
+	}
+	if w.Name != bench.EndToEnd || c.Bare == nil {
+		return turns, nil
+	}
+	rate, err := c.Bare(ctx, int(bench.Budget.Audit)*c.Entrants[0].Sizes.Jobs)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", Bare, err)
+	}
+	return append(turns, Turn{Workload: w.Name, Entrant: Bare, Transitions: rate}), nil
+}
+
+// Bare is the name of the database alone among the entrants.
+const Bare = "bare database"
+
+func (c Contest) turn(ctx context.Context, w bench.Workload, e Entrant) (t Turn, err error) {
+	t = Turn{Workload: w.Name, Entrant: e.Name}
+	runtime.GC() // nobody pays for what the one before left
+	s, err := e.Open(ctx)
+	if err != nil {
+		return t, err
+	}
+	defer func() {
+		if e := s.Close(); err == nil {
+			err = e
+		}
+	}()
+	if err := w.Before(ctx, s, e.Sizes); err != nil {
+		return t, err
+	}
+	before := c.CPU()
+	if t.Figures, err = w.Measure(ctx, s, e.Sizes); err != nil {
+		return t, err
+	}
+	t.CPU = c.CPU().minus(before)
+	if w.After != nil {
+		err = w.After(ctx, s)
+	}
+	return t, err
+}
+
+func (t Turn) String() string {
+	switch {
+	case t.Transitions > 0:
+		return fmt.Sprintf("%.0f transitions/s", t.Transitions)
+	case t.P50 > 0:
+		return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms", t.P50, t.P99)
+	}
+	return fmt.Sprintf("%.0f jobs/s, %.0f steps/s", t.JobRate, t.StepRate)
+}

@@ -1,0 +1,88 @@
+package contest
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/pawl-dev/pawl/internal/lab/bench"
+)
+
+// Filled holds a database against one that is empty: what ended long ago, and what
+// waits for somebody else, must not slow anything.
+type Filled struct {
+	Full, Empty bench.Target // of the same store
+	Fill        bench.Fill
+	Workloads   []bench.Workload
+	Sizes       bench.Sizes
+	Rounds      int
+	Progress    func(target, what string)
+}
+
+// A FilledOutcome is what that came to.
+type FilledOutcome struct {
+	Store string `json:"store"`
+	bench.Fill
+	Rounds int `json:"rounds"`
+	Outcome
+}
+
+// The entrants of Filled.
+const (
+	FullDatabase  = "filled"
+	EmptyDatabase = "empty"
+)
+
+// FilledWorkloads are what Filled measures unless told otherwise: nothing but
+// claims and what follows them, the whole of many jobs, and of one.
+var FilledWorkloads = []string{bench.Drained, bench.EndToEnd, bench.OneChain}
+
+// Run fills the one and has both do the workloads in turns.
+func (f Filled) Run(ctx context.Context) (*FilledOutcome, error) {
+	store := f.Full.Name()
+	if err := f.Fill.Pour(ctx, f.Full, func(what string) { f.Progress(store, what) }); err != nil {
+		return nil, err
+	}
+	o, err := Contest{
+		Entrants: []Entrant{f.entrant(FullDatabase, f.Full), f.entrant(EmptyDatabase, f.Empty)}, Workloads: f.Workloads, Rounds: f.Rounds,
+		Aims: f.aims(), CPU: cpuOf(f.Full),
+		Progress: func(workload string, round int, who, what string) {
+			f.Progress(store, workload+", round "+strconv.Itoa(round)+": "+who+": "+what)
+		},
+	}.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &FilledOutcome{Store: store, Fill: f.Fill, Rounds: f.Rounds, Outcome: *o}, nil
+}
+
+func (f Filled) entrant(name string, t bench.Target) Entrant {
+	return Entrant{Name: name, Sizes: f.Sizes, Open: func(ctx context.Context) (bench.System, error) { return t.Open(ctx, bench.Crew{}) }}
+}
+
+// slower is how much time or CPU a filled database may take, against an empty one.
+const slower = 1.1
+
+// aims answers one for each time and cost. A long tail is mostly the machine's.
+func (f Filled) aims() (list []Aim) {
+	for _, w := range f.Workloads {
+		list = append(list, Aim{Workload: w.Name, Measure: JobRate, Against: EmptyDatabase, AtLeast: 0.91})
+		for _, m := range []string{P50, ClientCPU, ServerCPU, BothCPU} {
+			list = append(list, Aim{Workload: w.Name, Measure: m, Against: EmptyDatabase, AtMost: slower})
+		}
+	}
+	return list
+}
+
+// cpuOf answers what tells the CPU time of this process and the target's.
+func cpuOf(t bench.Target) func() CPU {
+	postmaster := postmasterOf(t)
+	return func() CPU { return Used(postmaster) }
+}
+
+// postmasterOf answers the server's process, where it is to be seen.
+func postmasterOf(t bench.Target) int {
+	if p, ok := t.(*bench.Postgres); ok {
+		return Postmaster(p.Backend())
+	}
+	return 0
+}

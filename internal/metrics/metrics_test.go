@@ -1,0 +1,207 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"go.uber.org/goleak"
+
+	"github.com/pawl-dev/pawl/internal/metrics"
+	"github.com/pawl-dev/pawl/internal/server"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/supervisor"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scrape asks for the metrics as Prometheus does.
+func scrape(t *testing.T, m *metrics.Metrics) (text string, families map[string]*dto.MetricFamily) {
+	t.Helper()
+	s := httptest.NewServer(m)
+	defer s.Close()
+	defer s.Client().CloseIdleConnections()
+	r, err := s.Client().Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK || !strings.HasPrefix(r.Header.Get("Content-Type"), "text/plain; version=0.0.4") {
+		t.Fatalf("%s, %s, %v", r.Status, r.Header.Get("Content-Type"), err)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err = parser.TextToMetricFamilies(strings.NewReader(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b), families
+}
+
+// An act is an action that does as it is told.
+type act struct{}
+
+func (act) Name() string                                  { return "begin" }
+func (act) Execute(context.Context, supervisor.Run) error { return nil }
+
+// busy answers metrics of which every one has something to say.
+func busy(t *testing.T) *metrics.Metrics {
+	t.Helper()
+	m := metrics.New("1.2.3")
+	id, h := supervisor.Identity{ID: "web-17", Type: "program"}, m.Hooks()
+	h.Transition(id, supervisor.Transition{FromPhase: lifecycle.ServiceStopped, ToPhase: lifecycle.ServiceTryingToStart})
+	_, done := h.Action(t.Context(), id, supervisor.Run{Attempt: 2}, act{})
+	done(supervisor.Attempt{Took: time.Second})
+	h.Settled(id, supervisor.ActionStatus{ActionName: "begin", Kind: supervisor.KindTimeout})
+	h.Settled(id, supervisor.ActionStatus{ActionName: "begin", Kind: supervisor.KindRetriable})
+	h.Decided(id, time.Millisecond, time.Millisecond)
+	h.Refused(id, errors.New("no"))
+	h.Panicked(id, "Next", "a nil map", nil)
+	h.Escalated(id, "look")
+	m.Watch(func() supervisor.Stats {
+		return supervisor.Stats{Services: map[machine.State]int{lifecycle.ServiceRunning: 3}, Abandoned: 1, OldestSeen: 2 * time.Second,
+			Running: map[string]supervisor.Running{"begin": {Count: 1, Oldest: 4 * time.Second}}}
+	}, func() []server.Count {
+		return []server.Count{{Name: "evaluator", Alive: true, Starts: 2, Progress: server.Progress{Rounds: 7, Failures: 1, At: time.UnixMilli(1500)}}}
+	})
+	return m
+}
+
+// TestMetrics asks over HTTP for what the hooks and the gauges say, without a word of
+// which service it was (K7, S12).
+func TestMetrics(t *testing.T) {
+	text, _ := scrape(t, busy(t))
+	for _, want := range []string{
+		`pawl_build_info{version="1.2.3"} 1`,
+		`pawl_service_transitions_total{from="stopped",to="trying_to_start",type="program"} 1`,
+		`pawl_service_action_retries_total{action="begin"} 1`,
+		`pawl_service_action_timeouts_total{action="begin"} 1`,
+		`pawl_service_action_duration_seconds_sum{action="begin"} 1`,
+		`pawl_service_decision_wait_seconds_bucket{le="0.001"} 1`,
+		`pawl_service_decision_wait_seconds_bucket{le="0.0001"} 0`,
+		`pawl_service_refusals_total{type="program"} 1`,
+		`pawl_service_panics_total{type="program",where="Next"} 1`,
+		`pawl_service_escalations_total{type="program"} 1`,
+		`pawl_services{phase="running"} 3`,
+		`pawl_services{phase="failed"} 0`,
+		`pawl_service_actions_running{action="begin"} 1`,
+		`pawl_service_action_oldest_running_seconds{action="begin"} 4`,
+		`pawl_service_actions_abandoned 1`,
+		`pawl_service_observation_age_seconds 2`,
+		`pawl_part_up{part="evaluator"} 1`,
+		`pawl_part_starts_total{part="evaluator"} 2`,
+		`pawl_part_rounds_total{part="evaluator"} 7`,
+		`pawl_part_failures_total{part="evaluator"} 1`,
+		`pawl_part_last_round_timestamp_seconds{part="evaluator"} 1.5`,
+	} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("no line %s", want)
+		}
+	}
+	if strings.Contains(text, "web-17") {
+		t.Error("an id is a label")
+	}
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("lint: %+v, %v", problems, err)
+	}
+	if !t.Failed() {
+		return
+	}
+	t.Log(text)
+}
+
+// row is a line of the table in docs/metrics.md.
+var row = regexp.MustCompile("(?m)^\\| `(pawl_[a-z_]+)` \\| ([a-z]+) \\| ([a-z, ]*) \\|")
+
+// TestTheListIsComplete holds docs/metrics.md against what is told (K7).
+func TestTheListIsComplete(t *testing.T) {
+	_, families := scrape(t, busy(t))
+	var told, listed []string
+	for name, f := range families {
+		if !strings.HasPrefix(name, "pawl_") {
+			continue
+		}
+		var labels []string
+		for _, l := range f.Metric[0].Label {
+			labels = append(labels, l.GetName())
+		}
+		told = append(told, name+" "+strings.ToLower(f.GetType().String())+" "+strings.Join(labels, ", "))
+	}
+	doc, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range row.FindAllStringSubmatch(string(doc), -1) {
+		listed = append(listed, strings.Join(m[1:], " "))
+	}
+	slices.Sort(told)
+	slices.Sort(listed)
+	if diff := cmp.Diff(told, listed); diff != "" {
+		t.Errorf("docs/metrics.md (-told +listed):\n%s", diff)
+	}
+	for _, name := range []string{"go_goroutines", "process_start_time_seconds"} {
+		if families[name] == nil && !(name[0] == 'p' && onlyGo()) {
+			t.Errorf("no %s", name)
+		}
+	}
+}
+
+// onlyGo reports whether the library knows nothing of processes here.
+func onlyGo() bool {
+	_, err := os.Stat("/proc/self/stat")
+	return err != nil
+}
+
+// TestOfAHost follows the loops of a real host: one that runs, and one that panics.
+func TestOfAHost(t *testing.T) {
+	m := metrics.New("test")
+	host, err := server.New(server.Config{Name: "server-1", Hooks: m.Hooks(), Log: slog.New(slog.DiscardHandler), Routines: []server.Routine{
+		{Name: "good", Run: func(ctx context.Context) error { <-ctx.Done(); return nil }},
+		{Name: "bad", Run: func(context.Context) error { panic("a nil map") }},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Watch(host.Stats, host.Counts)
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if _, err := host.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	limit, poll := time.After(time.Minute), time.NewTicker(5*time.Millisecond)
+	defer poll.Stop()
+	for text := ""; ; {
+		text, _ = scrape(t, m)
+		if strings.Contains(text, `pawl_part_up{part="good"} 1`) && strings.Contains(text, `pawl_part_up{part="bad"} 0`) &&
+			strings.Contains(text, `pawl_services{phase="running"} 1`) && strings.Contains(text, `pawl_part_starts_total{part="bad"} 1`) &&
+			strings.Contains(text, `pawl_service_transitions_total{from="trying_to_start",to="running",type="good"} 1`) {
+			break
+		}
+		select {
+		case <-poll.C:
+		case <-limit:
+			t.Fatal(text)
+		}
+	}
+	stop()
+	<-over
+}

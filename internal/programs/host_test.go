@@ -1,0 +1,158 @@
+package programs
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/programs/spec"
+)
+
+// (S14) what is refused, and how.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, Config{}, genuine("web", "wait"))
+	ctx := context.Background()
+	apply := func(programs ...*spec.Program) error {
+		_, err := h.Apply(ctx, &spec.File{Programs: programs}, pawl.Change{})
+		return err
+	}
+	needs := func(id string, of ...string) *spec.Program {
+		p := genuine(id, "wait")
+		for _, n := range of {
+			p.Needs = append(p.Needs, spec.Need{ID: n, Condition: spec.Started})
+		}
+		return p
+	}
+	empty := genuine("empty", "wait")
+	empty.Command = nil
+	_, reload := h.Reload(ctx, pawl.Change{})
+	_, service := h.Service("wbe")
+	_, history := h.History(ctx, "wbe")
+	for name, tt := range map[string]struct {
+		err  error
+		kind pawl.Kind
+	}{
+		"service": {service, pawl.NotFound},
+		"history": {history, pawl.NotFound},
+		"order":   {h.Order(ctx, "wbe", control.Order{Verb: control.Stop}), pawl.NotFound},
+		"verb":    {h.Order(ctx, "web", control.Order{Verb: "kick"}), pawl.Invalid},
+		"logs":    {h.Logs(ctx, "wbe", control.LogQuery{}, os.Stdout), pawl.NotFound},
+		"reload":  {reload, pawl.Refused},
+		"cycle":   {apply(needs("a", "b"), needs("b", "c"), needs("c", "a")), pawl.Invalid},
+		"need":    {apply(needs("a", "zz")), pawl.Invalid},
+		"command": {apply(empty), pawl.Invalid},
+		"id":      {apply(genuine("not an id", "wait")), pawl.Invalid},
+	} {
+		if pawl.KindOf(tt.err) != tt.kind || tt.err == nil {
+			t.Errorf("%s: %v, want kind %v", name, tt.err, tt.kind)
+		}
+	}
+	var e *pawl.Error
+	if !errors.As(service, &e) || e.Hint != "did you mean web?" {
+		t.Errorf("hint: %+v", service)
+	}
+	if all := h.Services(); len(all) != 1 || all[0].ID != "web" {
+		t.Errorf("services: %+v", all)
+	}
+	h.stop()
+	for name, err := range map[string]error{"order": h.Order(ctx, "web", control.Order{Verb: control.Start}), "apply": apply()} {
+		if pawl.KindOf(err) != pawl.Unavailable {
+			t.Errorf("%s after the stop: %v", name, err)
+		}
+	}
+}
+
+// (S14) the file is read again when that is asked for; a file that cannot be read
+// changes nothing.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("line 3: it is broken")
+	var load error
+	c := Config{Load: func() (*spec.File, error) {
+		return &spec.File{Programs: []*spec.Program{genuine("other", "wait")}}, load
+	}}
+	h := newHouse(t, c, genuine("web", "wait"))
+	h.in("web", running)
+	load = broken
+	if _, err := h.Reload(context.Background(), pawl.Change{}); !errors.Is(err, broken) {
+		t.Errorf("error: %v", err)
+	}
+	h.in("web", running)
+	load = nil
+	if d, err := h.Reload(context.Background(), pawl.Change{Actor: "cli:alice"}); err != nil || len(d) != 2 {
+		t.Errorf("differences: %+v, %v", d, err)
+	}
+	h.in("other", running)
+	if _, err := h.Service("web"); pawl.KindOf(err) != pawl.NotFound {
+		t.Errorf("web: %v", err)
+	}
+}
+
+// (S14) a folder has one keeper: the sweep of another would kill its programs.
+func TestOneKeeper(t *testing.T) {
+	t.Parallel()
+	state := folder(t)
+	h := newHouse(t, Config{State: state}, genuine("web", "wait"))
+	s := h.in("web", running)
+	second, err := New(Config{State: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Run(context.Background()); pawl.KindOf(err) != pawl.Conflict {
+		t.Errorf("second: %v", err)
+	}
+	if !alive(s.PID) {
+		t.Error("its program was killed")
+	}
+}
+
+// (S14) a program runs as another user, and tells its socket so. Only root can have
+// that; others are told at once.
+func TestUser(t *testing.T) {
+	t.Parallel()
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := genuine("other", "")
+	p.Command = []string{"/bin/sh", "-c", `id -un; echo "$HOME $USER $LOGNAME"; echo as; exec sleep 1000`}
+	p.User, p.Env = "nobody", nil
+	p.Ready = quick(spec.Probe{Command: []string{"/bin/sh", "-c", `test $(id -un) = nobody`}})
+	n := genuine("notify", "notify READY=1")
+	n.Command = []string{copied(t)}
+	n.User, n.Ready = "nobody", quick(spec.Probe{Notify: true})
+	h := newHouse(t, Config{}, p, n)
+	if os.Getuid() != 0 {
+		if s := h.in("other", failed); !strings.Contains(s.Reason, "root") {
+			t.Errorf("reason: %s", s.Reason)
+		}
+		return
+	}
+	h.in("other", running)
+	h.in("notify", running)
+	said := h.printed("other", "as\n")
+	if want := "nobody\n" + nobody.HomeDir + " nobody nobody\n"; !strings.HasPrefix(said, want) {
+		t.Errorf("it said %q, want %q", said, want)
+	}
+}
+
+// copied answers a copy of the test binary where every user can run it.
+func copied(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(genuine("", "").Command[0])
+	path := filepath.Join(folder(t), "program")
+	if err == nil {
+		err = os.WriteFile(path, text, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

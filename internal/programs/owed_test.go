@@ -1,0 +1,184 @@
+package programs
+
+import (
+	"context"
+	"log/slog"
+	"regexp"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/programs/spec"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/supervisor"
+)
+
+// A failing journal is on a disk that is full for a while.
+type failing struct {
+	supervisor.MemoryJournal
+	full atomic.Bool
+	left atomic.Int64 // refusals until there is room again
+}
+
+func (j *failing) Append(ctx context.Context, e audit.Entry) error {
+	if j.full.Load() && j.left.Add(-1) >= 0 {
+		return syscall.ENOSPC
+	}
+	return j.MemoryJournal.Append(ctx, e)
+}
+
+// (S10, S12, S14) a full disk is no reason not to stop programs as they are to be
+// stopped. What could not be kept is, if there is room before the end; and if not, the
+// next keeper goes on from what is there.
+func TestStopOnFullDisk(t *testing.T) {
+	t.Parallel()
+	for name, refusals := range map[string]int64{"for a while": 2, "for good": 1 << 40} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := &failing{}
+			j.left.Store(refusals)
+			h := newHouse(t, Config{Journal: j}, pair()...)
+			h.in("b", running)
+			j.full.Store(true)
+			if r := h.stop(); len(r.Left) != 0 {
+				t.Errorf("left: %+v", r.Left)
+			}
+			for _, id := range []string{"a", "b"} {
+				if s, err := h.Service(id); err != nil || s.State != stopped || s.Exit != "exit code 0" {
+					t.Errorf("%+v, %v", s, err)
+				}
+			}
+			trail, err := supervisor.Trails(t.Context(), j, "b")
+			if last := trail[len(trail)-1]; err != nil || (last.To == phases[stopped]) != (refusals == 2) {
+				t.Errorf("the trail ends with %+v, %v", last, err)
+			}
+			j.full.Store(false)
+			newHouse(t, Config{Journal: j}, pair()...).in("b", running)
+		})
+	}
+}
+
+// pair answers two programs, of which b needs a, that end well if they are asked.
+func pair() []*spec.Program {
+	a, b := genuine("a", "wait"), genuine("b", "wait")
+	for _, p := range []*spec.Program{a, b} {
+		p.Ready = quick(spec.Probe{Log: regexp.MustCompile("waiting")})
+	}
+	b.Needs = []spec.Need{{ID: "a", Condition: spec.Ready}}
+	return []*spec.Program{a, b}
+}
+
+// (S3, S14) what is owed is thinned out when it is too much, and is a trail all the same:
+// nothing of the newer half is missing, and a later entry follows the last of them.
+func TestOwedIsThinned(t *testing.T) {
+	t.Parallel()
+	j := &failing{}
+	j.left.Store(1 << 40)
+	o := &owing{Journal: j, log: slog.New(slog.DiscardHandler)}
+	e := audit.Entry{Entity: "sv_web", Sequence: 1, To: lifecycle.ServiceStopped, Event: lifecycle.Service.Create, Actor: "test", Metadata: []byte("{}"), At: 1}
+	e.Seal(audit.Hash{})
+	give := func() {
+		t.Helper()
+		if err := o.Append(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	give()
+	j.full.Store(true)
+	round := []machine.Event{lifecycle.ServiceStart, lifecycle.ServiceHasStarted, lifecycle.ServiceStop, lifecycle.ServiceHasStopped}
+	const n = 10 * maxOwed
+	move := func(i int) {
+		t.Helper()
+		next := audit.Entry{Entity: e.Entity, Sequence: e.Sequence + 1, From: e.To, Event: round[i%len(round)], Actor: "test", Metadata: []byte("{}"), At: e.At + 1}
+		var err error
+		if next.To, err = lifecycle.Service.Next(next.From, next.Event); err != nil {
+			t.Fatal(err)
+		}
+		next.Seal(e.Hash)
+		e = next
+		give()
+	}
+	for i := range n {
+		move(i)
+	}
+	u := o.unrecorded("web")
+	if u.Moves > maxOwed || u.Moves < maxOwed/2 || u.Moves+u.LeftOut != n || u.Error == "" {
+		t.Errorf("unrecorded: %+v", u)
+	}
+	j.full.Store(false)
+	if err := o.pay(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 { // its numbers are not those of the trail any more
+		move(n + i)
+	}
+	trail, err := j.Trail(t.Context(), "sv_web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replayed, err := audit.Replay(lifecycle.Service, trail)
+	if err != nil || replayed.State != e.To || trail[len(trail)-1].At != e.At || len(trail) != 1+u.Moves+10 {
+		t.Errorf("%d entries, %+v, %v", len(trail), replayed, err)
+	}
+	if left := o.unrecorded("web"); left == nil || left.Moves != 0 || left.LeftOut != u.LeftOut {
+		t.Errorf("unrecorded: %+v", left)
+	}
+}
+
+// A stuck journal is on a disk that does not answer for a while.
+type stuck struct {
+	supervisor.MemoryJournal
+	until chan struct{}
+}
+
+func (j *stuck) Append(ctx context.Context, e audit.Entry) error {
+	<-j.until
+	return j.MemoryJournal.Append(ctx, e)
+}
+
+// (S3, S14) a journal that does not answer holds up a move for journalPatience, once, and
+// has all of them when it answers again.
+func TestOwedByAJournalThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := &stuck{until: make(chan struct{})}
+		o := &owing{Journal: j, log: slog.New(slog.DiscardHandler)}
+		began := time.Now()
+		var last audit.Hash
+		for i := range int64(3) {
+			e := audit.Entry{Entity: "sv_web", Sequence: i + 1, Actor: "test", Metadata: []byte("{}"), At: i}
+			e.Seal(last)
+			last = e.Hash
+			if err := o.Append(t.Context(), e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != journalPatience {
+			t.Errorf("it took %s", took)
+		}
+		if u := o.unrecorded("web"); u == nil || u.Moves != 3 {
+			t.Errorf("unrecorded: %+v", u)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			o.run(ctx)
+		}()
+		time.Sleep(2 * payInterval)
+		close(j.until)
+		time.Sleep(2 * payInterval)
+		if u := o.unrecorded("web"); u != nil {
+			t.Errorf("unrecorded: %+v", u)
+		}
+		stop()
+		<-over
+		if trail, err := j.Trail(t.Context(), "sv_web"); err != nil || len(trail) != 3 {
+			t.Errorf("%d entries, %v", len(trail), err)
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package programs
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/supervisor"
+)
+
+// maxMoves is how many entries of a service are kept where there is no journal.
+const maxMoves = 200
+
+// A ring is the journal of a keeper that was given none: it keeps the last entries
+// of each service, in memory. The zero value is empty.
+type ring struct {
+	mu     sync.Mutex
+	trails map[string][]audit.Entry
+}
+
+var (
+	_ supervisor.Journal = (*ring)(nil)
+	_ supervisor.Trailer = (*ring)(nil)
+)
+
+// Last implements supervisor.Journal.
+func (j *ring) Last(_ context.Context, entity string) (audit.Entry, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	t := j.trails[entity]
+	if len(t) == 0 {
+		return audit.Entry{}, nil
+	}
+	return t[len(t)-1], nil
+}
+
+// Append implements supervisor.Journal. Nobody else writes to it.
+func (j *ring) Append(_ context.Context, e audit.Entry) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.trails == nil {
+		j.trails = map[string][]audit.Entry{}
+	}
+	t := append(j.trails[e.Entity], e)
+	if extra := len(t) - maxMoves; extra > 0 {
+		t = slices.Delete(t, 0, extra)
+	}
+	j.trails[e.Entity] = t
+	return nil
+}
+
+// Trail implements supervisor.Trailer.
+func (j *ring) Trail(_ context.Context, entity string) ([]audit.Entry, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.trails[entity]), nil
+}
+
+// Lives implements supervisor.Trailer.
+func (j *ring) Lives(_ context.Context, id string) (first, last int, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for len(j.trails[supervisor.Entity(id, last+1)]) > 0 {
+		first, last = 1, last+1
+	}
+	return first, last, nil
+}

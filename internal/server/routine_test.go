@@ -1,0 +1,291 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/server"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/supervisor"
+)
+
+// A rig is a host of one routine, "r", in a bubble.
+type rig struct {
+	t     *testing.T
+	host  *server.Host
+	stop  context.CancelFunc
+	ended chan supervisor.Report
+	loud  atomic.Int32 // escalations
+}
+
+func newRig(t *testing.T, r server.Routine) *rig {
+	t.Helper()
+	r.Name = "r"
+	g := &rig{t: t, ended: make(chan supervisor.Report, 1)}
+	host, err := server.New(server.Config{Name: "server-1", Routines: []server.Routine{r},
+		Hooks: supervisor.Hooks{Escalated: func(supervisor.Identity, string) { g.loud.Add(1) }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	g.host, g.stop = host, stop
+	go func() {
+		report, err := host.Run(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		g.ended <- report
+	}()
+	return g
+}
+
+// end stops the host, and answers what is left.
+func (g *rig) end() []supervisor.Left {
+	g.t.Helper()
+	g.stop()
+	return (<-g.ended).Left
+}
+
+// after answers the service once so much time has passed.
+func (g *rig) after(d time.Duration) control.Service {
+	g.t.Helper()
+	time.Sleep(d) // of the bubble
+	synctest.Wait()
+	s, err := g.host.Service("r")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return s
+}
+
+func (g *rig) order(v control.Verb) error {
+	return g.host.Order(context.Background(), "r", control.Order{Verb: v, Change: pawl.Change{Actor: "cli:bob", Reason: "a new file"}})
+}
+
+func until(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// moves are the own states that a service went through.
+func (g *rig) moves() string {
+	h, err := g.host.History(context.Background(), "r")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	var names []string
+	for _, m := range h {
+		name := strings.TrimSuffix(strings.TrimPrefix(string(m.Metadata), `{"state":"`), `"}`)
+		names = append(names, name)
+	}
+	return strings.Join(names, " ")
+}
+
+// TestALoopThatEndsIsBegunAgain, later and later, whether it returns, fails or
+// panics; a run that lasts makes up for it (S14).
+func TestALoopThatEndsIsBegunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int32
+		g := newRig(t, server.Routine{Run: func(ctx context.Context) error {
+			switch runs.Add(1) {
+			case 1:
+				return nil
+			case 2:
+				return errors.New("the disk is full")
+			case 3, 4, 5, 6:
+				panic("a nil map")
+			}
+			return until(ctx)
+		}})
+		s := g.after(100 * time.Millisecond)
+		if s.State != "starting" || s.Phase != lifecycle.ServiceTryingToStart || s.Starts != 1 || s.Exit != "it returned without an error" || len(s.Why) != 2 {
+			t.Errorf("after the first run: %+v", s)
+		}
+		if u := g.host.Unready(); !slices.Equal(u, []string{"r is starting: it ended: it returned without an error"}) {
+			t.Errorf("unready: %q", u)
+		}
+		if s = g.after(time.Second); s.Starts != 2 || s.Exit != "the disk is full" {
+			t.Errorf("after a second: %d starts, %q", s.Starts, s.Exit)
+		}
+		if s = g.after(2 * time.Second); s.Starts != 3 || s.Exit != "panic: a nil map" {
+			t.Errorf("after 3 s: %d starts, %q", s.Starts, s.Exit)
+		}
+		if s = g.after(time.Second); s.Starts != 3 {
+			t.Errorf("after 4 s: %d starts: want none before half of the third backoff", s.Starts)
+		}
+		s = g.after(80 * time.Second)
+		if s.State != "running" || s.Starts != 7 || len(s.Why) != 0 || len(g.host.Unready()) != 0 {
+			t.Errorf("in the end: %+v", s)
+		}
+		if g.loud.Load() == 0 {
+			t.Error("nobody was told of 5 ends in a row")
+		}
+		if left := g.end(); len(left) != 0 {
+			t.Errorf("left: %+v", left)
+		}
+	})
+}
+
+// TestALoopThatIsStuck is shown and escalated, not begun twice; when it gets on, all
+// is well (S14).
+func TestALoopThatIsStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p atomic.Pointer[server.Progress]
+		p.Store(&server.Progress{Rounds: 1, At: time.Now(), Busy: time.Now()})
+		g := newRig(t, server.Routine{Run: until, Seen: func() server.Progress { return *p.Load() }, Every: 10 * time.Second, Patience: time.Minute})
+		if s := g.after(50 * time.Second); s.State != "running" {
+			t.Errorf("after 50 s: %+v", s)
+		}
+		s := g.after(20 * time.Second)
+		if s.State != "stuck" || s.Phase != lifecycle.ServiceDegraded || !strings.HasPrefix(s.Reason, "a round has been running for 1m") || s.Starts != 1 || !s.Escalated {
+			t.Errorf("stuck: %+v", s)
+		}
+		g.after(time.Minute)
+		if n := g.loud.Load(); n != 1 {
+			t.Errorf("%d escalations: want 1", n)
+		}
+		p.Store(&server.Progress{Rounds: 2, At: time.Now()})
+		if s := g.after(10 * time.Second); s.State != "running" {
+			t.Errorf("when it got on: %+v", s)
+		}
+		if s := g.after(90 * time.Second); s.State != "stuck" || !strings.Contains(s.Reason, "no round has begun for") {
+			t.Errorf("without rounds: %+v", s)
+		}
+		p.Store(&server.Progress{Rounds: 3, At: time.Now(), Error: "the database is away"})
+		if s := g.after(10 * time.Second); s.State != "failing" || s.Reason != "the last round failed: the database is away" || len(g.host.Unready()) != 0 {
+			t.Errorf("failing: %+v; unready %q", s, g.host.Unready())
+		}
+		if got := g.moves(); got != "waiting starting running stuck running stuck failing" {
+			t.Errorf("moves: %s", got)
+		}
+		g.end()
+	})
+}
+
+// TestOrders: a restart is another run, a start ends a backoff, and a stop, logs and
+// a reload are refused (S14).
+func TestOrders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		g := newRig(t, server.Routine{Run: func(ctx context.Context) error {
+			if broken.Load() {
+				return errors.New("broken")
+			}
+			return until(ctx)
+		}})
+		g.after(time.Second)
+		if err := g.order(control.Stop); pawl.KindOf(err) != pawl.Refused || !strings.Contains(err.Error(), "a part of server-1") {
+			t.Errorf("stop: %v", err)
+		}
+		if err := g.order("sing"); pawl.KindOf(err) != pawl.Invalid {
+			t.Errorf("sing: %v", err)
+		}
+		if err := g.host.Order(t.Context(), "q", control.Order{Verb: control.Start}); pawl.KindOf(err) != pawl.NotFound || !strings.HasSuffix(err.Error(), "want one of r") {
+			t.Errorf("of nothing: %v", err)
+		}
+		if err := g.host.Logs(t.Context(), "r", control.LogQuery{}, nil); pawl.KindOf(err) != pawl.Refused {
+			t.Errorf("logs: %v", err)
+		}
+		if _, err := g.host.Reload(t.Context(), pawl.Change{}); pawl.KindOf(err) != pawl.Refused {
+			t.Errorf("reload: %v", err)
+		}
+		if err := g.order(control.Restart); err != nil {
+			t.Fatal(err)
+		}
+		s := g.after(time.Second)
+		if s.State != "running" || s.Starts != 2 || s.By != "cli:bob" || s.Exit != "it was stopped" {
+			t.Errorf("restarted: %+v", s)
+		}
+		h, err := g.host.History(t.Context(), "r")
+		if err != nil || h[3].Reason != "a restart was asked for: a new file" || h[3].Sequence != 4 || h[3].Actor != "cli:bob" || h[4].Actor != "supervisor" || *h[3].From != lifecycle.ServiceRunning {
+			t.Errorf("history: %+v, %v", h, err)
+		}
+		broken.Store(true)
+		if err := g.order(control.Restart); err != nil {
+			t.Fatal(err)
+		}
+		if s := g.after(20 * time.Second); s.State != "starting" {
+			t.Errorf("broken: %+v", s)
+		}
+		broken.Store(false)
+		if err := g.order(control.Start); err != nil {
+			t.Fatal(err)
+		}
+		if s := g.after(50 * time.Millisecond); s.State != "running" {
+			t.Errorf("started: %+v", s)
+		}
+		if left := g.end(); len(left) != 0 {
+			t.Errorf("left: %+v", left)
+		}
+	})
+}
+
+// TestALoopThatIgnoresItsEnd is named when the host ends, and by an order that waits
+// for it (S10, S14).
+func TestALoopThatIgnoresItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		g := newRig(t, server.Routine{Run: func(context.Context) error {
+			<-free
+			return nil
+		}})
+		g.after(time.Second)
+		if err := g.order(control.Restart); err != nil {
+			t.Fatal(err)
+		}
+		if s := g.after(time.Minute); s.State != "stopping" || s.Starts != 1 || !s.Escalated || len(g.host.Unready()) != 1 {
+			t.Errorf("deaf: %+v", s)
+		}
+		if left := g.end(); len(left) != 1 || left[0].ID != "r" {
+			t.Errorf("left: %+v", left)
+		}
+		close(free)
+	})
+}
+
+// TestHistoryIsBounded: a part that fails for months fills no memory.
+func TestHistoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, server.Routine{Run: func(context.Context) error { return errors.New("broken") }})
+		for range 200 {
+			if err := g.order(control.Restart); err != nil {
+				t.Fatal(err)
+			}
+			g.after(90 * time.Second)
+		}
+		h, err := g.host.History(t.Context(), "r")
+		if err != nil || len(h) > 100 || h[len(h)-1].Sequence < h[0].Sequence+int64(len(h))-1 {
+			t.Errorf("%d moves, %v", len(h), err)
+		}
+		g.end()
+	})
+}
+
+// TestShutdownFindsARunThatHasJustBegun: when it comes before the run was observed,
+// the run does not outlive it.
+func TestShutdownFindsARunThatHasJustBegun(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			begun := make(chan struct{})
+			var alive atomic.Bool
+			g := newRig(t, server.Routine{Run: func(ctx context.Context) error {
+				alive.Store(true)
+				defer alive.Store(false)
+				close(begun)
+				return until(ctx)
+			}})
+			<-begun
+			if left := g.end(); len(left) != 0 || alive.Load() {
+				t.Errorf("left %+v, alive %t", left, alive.Load())
+			}
+		})
+	}
+}

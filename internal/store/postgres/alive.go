@@ -1,0 +1,77 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// Unfit names the sessions of other handles on the database, of whatever version of
+// Pawl, those of other schemas included, whose programs would not work while the schema
+// is migrated to a version, or after that. A handle has one session at least.
+func (s *Schema) Unfit(ctx context.Context, to int) ([]string, error) {
+	var unfit []string
+	err := s.with(ctx, func(conn *pgx.Conn) error {
+		v, err := version(ctx, conn)
+		if err != nil {
+			return err
+		}
+		rows, err := conn.Query(ctx, `select application_name, coalesce(host(min(client_addr)), 'the same machine') from pg_stat_activity
+where datname = current_database() and application_name like 'pawl %' and application_name <> 'pawl schema' group by application_name order by 1`)
+		if err != nil {
+			return queryError("look for processes", err)
+		}
+		var name, host string
+		_, err = pgx.ForEachRow(rows, []any{&name, &host}, func() error {
+			if !store.Serves(s.changes(), programOf(name), v.Current, to) {
+				unfit = append(unfit, name+" from "+host)
+			}
+			return nil
+		})
+		return queryError("look for processes", err)
+	})
+	return unfit, err
+}
+
+// application is the name of the handle's sessions. It ends with the version of the
+// schema that the program is made for.
+func (db *DB) application() string { return fmt.Sprintf("pawl %s v%d", db.handle, len(db.changes())) }
+
+// programOf reads that version; 0 of programs that did not say it.
+func programOf(application string) int {
+	_, text, _ := strings.Cut(application, " v")
+	version, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+// Version answers the schema's version and the newest known, on the session of
+// the handle, so that it can be asked often.
+func (db *DB) Version(ctx context.Context) (current, newest int, err error) {
+	v, err := db.at(ctx)
+	return v.Current, len(db.changes()), err
+}
+
+// Fits returns nil if this program works on the schema; see store.Migrator.
+func (db *DB) Fits(ctx context.Context) error {
+	v, err := db.at(ctx)
+	if err != nil {
+		return err
+	}
+	return v.Check(db.changes())
+}
+
+func (db *DB) at(ctx context.Context) (v store.SchemaVersion, err error) {
+	err = db.session.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		v, err = version(ctx, conn)
+		return err
+	})
+	return v, err
+}

@@ -1,0 +1,144 @@
+package postgres
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// tookAway marks the rows of claims that a worker does not have any more: no state of a
+// worker reads so.
+const tookAway = "-"
+
+// beat says and answers all in one statement: a row for each stop, one for each claim
+// that was taken, and one for the rest.
+var beat = `with said as (
+  insert into beat (worker, at) select $1::bigint, ` + clock + ` where $1::bigint <> 0
+  on conflict (worker) do update set at = excluded.at
+), noted as (
+  insert into node (id, role, name, host, pid, version, started_at, at, skew)
+  select $2::bigint, $3::text, $4::text, $5::text, $6::bigint, $7::text, ` + clock + `, ` + clock + `, $8::bigint - ` + clock + ` where $2::bigint <> 0
+  on conflict (id) do update set at = excluded.at, skew = excluded.skew
+)
+select job, ord, claims::bigint, null::text from step
+where worker = $1 and due_event = '` + string(lifecycle.StepCancel) + `' and state = 'in_progress'
+union all
+select r.job, r.ord, r.claim, '` + tookAway + `' from unnest($13::bigint[], $14::bigint[], $15::bigint[]) r(job, ord, claim)
+left join lateral (select 1 as held from step s
+  where s.job = r.job and s.ord = r.ord and s.claims = r.claim and s.worker = $1 and s.state = 'in_progress' offset 0) s on true
+where s.held is null
+union all
+select
+  coalesce((select min(h.rank) from unnest($9::bigint[]) r(route) cross join lateral
+    (select rank from step s where s.line = 1 and s.route = r.route and s.rank >= $10::bigint order by rank, job, ord limit 1) h), $12::bigint),
+  coalesce((select min(h.rank) from unnest($9::bigint[]) r(route) cross join lateral
+    (select rank from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank >= $11::bigint order by rank, id limit 1) h), $12::bigint), 0,
+  coalesce((select state from worker where id = $1), '')`
+
+// Beat says that a process and its worker are alive; see store.Ledger.
+func (db *DB) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
+	var answer *store.Pulsed
+	n := &p.Node
+	jobs, ords, claims := make([]int64, len(p.Claims)), make([]int64, len(p.Claims)), make([]int64, len(p.Claims))
+	for i, c := range p.Claims {
+		jobs[i], ords[i], claims[i] = c.Job, int64(c.Ord), int64(c.Claim)
+	}
+	horizon := db.lookout.horizon(p.Routes)
+	from, found := horizon.known(), nowhere
+	err := db.session.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		answer = new(store.Pulsed)
+		return db.queryOn(ctx, conn, "beat", beat, func(c *cursor) {
+			a, b, claim := c.num(), c.num(), c.int()
+			stop := store.Stop{StepKey: pawl.StepKey{Job: a, Ord: pawl.Ord(b)}, Claim: claim}
+			if c.null() {
+				answer.Stops = append(answer.Stops, stop)
+				return
+			}
+			text := c.text()
+			if text == tookAway {
+				answer.Taken = append(answer.Taken, stop)
+				return
+			}
+			found, answer.State = sight{a, b}, machine.State(text)
+			answer.Work = found != nowhere
+		}, p.Worker, n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, p.Routes, from.steps, from.jobs, int64(math.MaxInt64), jobs, ords, claims)
+	})
+	if horizon.idle() {
+		db.lookout.want(horizon)
+	}
+	if err == nil {
+		db.dropEnded(ctx)
+	}
+	return answer, err
+}
+
+// Nodes reads the processes that were heard of; see store.Views.
+func (db *DB) Nodes(ctx context.Context) ([]*pawl.Node, error) {
+	var nodes []*pawl.Node
+	err := db.query(ctx, "list processes", `select id, role, name, host, pid, version, started_at, at, skew from node
+where at > `+clock+` - $1::bigint order by started_at, id`, func(c *cursor) {
+		n := &pawl.Node{ID: c.num(), Role: c.text(), Name: c.text(), Host: c.text(), PID: c.int(), Version: c.text(),
+			StartedAt: c.num(), BeatAt: c.num(), Skew: c.num()}
+		if c.err == nil {
+			nodes = append(nodes, n)
+		}
+	}, store.NodeMemory.Microseconds())
+	return nodes, err
+}
+
+// livingWorker says in the words of the index worker_living that a worker lives,
+// so that those who have ended are not read.
+var livingWorker = "state in ('" + strings.Join(words(living(lifecycle.Worker)), "', '") + "')"
+
+// lockFound says how the lock of a worker's name is, as health.Lock numbers it: held,
+// lost with a connection, or released by its owner, who takes the row of the name along.
+// The server shows the key of an advisory lock in two halves.
+func lockFound(worker string) string {
+	return "case when exists (select 1 from locked where key = hashtextextended(current_schema() || '/' || 'worker/' || " + worker + ", 7061776)) then " + lockNumber(health.Held) +
+		" when exists (select 1 from hold where name = 'worker/' || " + worker + ") then " + lockNumber(health.Lost) + " else " + lockNumber(health.Free) + " end"
+}
+
+func lockNumber(l health.Lock) string { return strconv.Itoa(int(l)) }
+
+const (
+	lockedKeys = `select classid::bigint << 32 | objid::bigint as key from pg_locks
+  where locktype = 'advisory' and objsubid = 1 and granted
+    and database = (select oid from pg_database where datname = current_database())`
+
+	// startOfServer is when the server was started, in microseconds.
+	startOfServer = "(extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint"
+)
+
+// readLiving reads the workers that live by their record: their last beat, or their
+// registration, and how the lock of their name is.
+var readLiving = `with locked as (` + lockedKeys + `)
+select w.id, greatest(w.created_at, coalesce(b.at, 0)) as beat, ` + lockFound("w.id") + ` as lock
+from worker w left join beat b on b.worker = w.id where w.` + livingWorker + ` order by w.id`
+
+var observe = "select true, " + clock + ", " + startOfServer + ", 0 union all select false, l.* from (" + readLiving + ") l"
+
+// Observe reports on the workers that live by their record; see store.Ledger.
+func (db *DB) Observe(ctx context.Context) (*health.Report, error) {
+	r := new(health.Report)
+	err := db.query(ctx, "look for dead workers", observe, func(c *cursor) {
+		if c.flag() {
+			r.Now, r.Started = c.num(), c.num()
+			return
+		}
+		r.Workers = append(r.Workers, sighting(c))
+	})
+	return r, err
+}
+
+func sighting(c *cursor) health.Sighting {
+	return health.Sighting{Worker: c.num(), Beat: c.num(), Lock: health.Lock(c.num())}
+}

@@ -1,0 +1,281 @@
+package postgres
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// Claims are read by one statement: enqueued steps first, and for what is
+// missing up to the limit, pending jobs with their first steps. With one route
+// the index gives the order, and exactly what is answered is locked. With
+// several, the heads of their queues are merged before the locks are taken;
+// spare rows stand in for those that others have locked.
+//
+// A last row tells what the statement saw in its snapshot, locked or not: the
+// first rank of each queue, and how many rows it came across. Where it answers
+// fewer than it was to, and has come across more, others had them locked, or have
+// changed them since.
+//
+// What the heads name is read by its primary key: line + 0 keeps the planner from an
+// index of the queues, which it takes to be empty and of which it reads all for each row.
+const (
+	noRank     = "9223372036854775807" // behind all
+	stepsOfOne = "from step where line = 1 and route = $1::bigint and rank >= $3::bigint"
+	readyOne   = "select *, ctid as place " + stepsOfOne + " order by rank, job, ord limit $2::bigint for update skip locked"
+	stepsSeen  = `(select count(*) from (select ` + stepsOfOne + ` limit case when (select count(*) from c) < $2::bigint then (select count(*) + 1 from c) else 0 end) x),
+  coalesce((select rank ` + stepsOfOne + " order by rank, job, ord limit 1), " + noRank + ")"
+
+	jobsOfOne  = "from job where line = 1 and route = $1::bigint and not paused and rank >= $4::bigint"
+	pendingOne = "select *, ctid as place " + jobsOfOne + " order by rank, id limit (select jobs from want) for update skip locked"
+	jobsSeen   = `(select count(*) from (select ` + jobsOfOne + ` limit case when (select count(*) from p) < (select jobs from want) then (select count(*) + 1 from p) else 0 end) x),
+  coalesce((select rank ` + jobsOfOne + " order by rank, id limit 1), " + noRank + ")"
+
+	headsOfSteps = `h as materialized (
+  select h.* from unnest($1::bigint[]) as r(route) cross join lateral
+    (select job, ord, rank from step where line = 1 and step.route = r.route and rank >= $3::bigint
+     order by rank, job, ord limit 2 * $2::bigint + 100) h
+  order by h.rank, h.job, h.ord
+), `
+	readyMany = `select s.* from h cross join lateral
+  (select *, ctid as place from step where step.job = h.job and step.ord = h.ord and line + 0 = 1 for update skip locked) s
+  limit $2::bigint`
+	headsSeen = "(select count(*) from h), coalesce((select min(rank) from h), " + noRank + ")"
+
+	headsOfJobs = `i as materialized (
+  select i.* from unnest($1::bigint[]) as r(route) cross join lateral
+    (select id, rank from job where line = 1 and job.route = r.route and not paused and rank >= $4::bigint
+     order by rank, id limit (select case when jobs > 0 then 2 * jobs + 100 else 0 end from want)) i
+  order by i.rank, i.id
+), `
+	pendingMany = `select j.* from i cross join lateral
+  (select *, ctid as place from job where job.id = i.id and line + 0 = 1 and not paused for update skip locked) j
+  limit (select jobs from want)`
+	jobHeadsSeen = "(select count(*) from i), coalesce((select min(rank) from i), " + noRank + ")"
+)
+
+var (
+	claimOne  = &statement{"claim_one", claimSQL("", readyOne, "", pendingOne, stepsSeen, jobsSeen)}
+	claimMany = &statement{"claim_many", claimSQL(headsOfSteps, readyMany, headsOfJobs, pendingMany, headsSeen, jobHeadsSeen)}
+)
+
+// What a row of a claim statement is.
+const (
+	claimsStep  = iota // a step that was enqueued, and its job
+	claimsStart        // a pending job, and one of its first steps
+	claimsSeen         // the last row
+)
+
+// claimSQL answers rows of a step and of its job, and what each is. A pending job is
+// locked; its steps are not, since whoever changes one has the job locked, or makes
+// the update stale. The job of a step that was enqueued is read without a lock. A
+// job's bodies come with the first of its steps only.
+func claimSQL(heads, ready, jobHeads, pending, steps, jobs string) string {
+	return fmt.Sprintf(`with %sc as materialized (%s),
+want as materialized (select greatest($2::bigint - (select count(*) from c), $5::bigint) as jobs),
+%sp as materialized (%s),
+r as materialized (
+  select %s, s.place as s_place, %s, j.place as j_place, j.inputs, j.metadata from p j cross join lateral
+    (select *, ctid as place from step where step.job = j.id and state = 'pending' and unmet = 0 order by ord offset 0) s
+)
+select %s, c.place, %d, %s, j.place, case when first then j.inputs end, case when first then j.metadata end, ''
+from (select *, lag(job) over () is distinct from job as first from c) c
+  cross join lateral (select *, ctid as place from job where job.id = c.job offset 0) j
+union all
+select %s, s_place, %d, %s, j_place, case when first then inputs end, case when first then metadata end, ''
+from (select *, lag(s_job) over () is distinct from s_job as first from r) r
+union all
+select %s, null, %d, %s, null, null, null, concat_ws(' ', (extract(epoch from statement_timestamp()) * 1000000)::bigint,
+  (select count(*) from c), (select count(*) from p), %s)`,
+		heads, ready, jobHeads, pending, shaped("s.* as s_*", stepTable.plain), shaped("j.* as j_*", jobTable.plain),
+		names("c", stepTable.plain), claimsStep, names("j", jobTable.plain),
+		shaped("s_*", stepTable.plain), claimsStart, shaped("j_*", jobTable.plain),
+		nulls(stepTable.plain), claimsSeen, nulls(jobTable.plain), steps+", "+jobs)
+}
+
+func nulls(cs []column) string { return strings.TrimSuffix(strings.Repeat("null, ", len(cs)), ", ") }
+
+// A claimGroup is what was found for all queries on the same routes. A row that
+// this transaction has locked already is not passed over by SKIP LOCKED, so
+// queries that share a route ask for as much more as those before them want.
+type claimGroup struct {
+	routes  []int64
+	limit   int
+	atLeast int // pending jobs
+	steps   []pawl.StepKey
+	starts  []int64
+
+	horizon *horizon
+	glimpse glimpse
+	highest int  // priority of what was found
+	more    bool // it found as many as it was to
+	skipped bool // it found fewer, and others have locked more
+}
+
+func (r *reading) queueClaims(p *pipe) {
+	for _, c := range r.q.Claims {
+		group := r.groupOf(c.Routes)
+		group.limit += c.Limit
+		group.atLeast += c.Starts
+	}
+	for i, group := range r.groups {
+		limit := group.limit
+		for _, before := range r.groups[:i] {
+			if slices.ContainsFunc(before.routes, func(x int64) bool { return slices.Contains(group.routes, x) }) {
+				limit += before.limit
+			}
+		}
+		if len(group.routes) == 0 {
+			continue
+		}
+		group.limit = limit
+		group.horizon = r.horizon(group.routes)
+		group.glimpse = group.horizon.begin()
+		more := [][]byte{num(int64(limit)), num(group.glimpse.from.steps), num(group.glimpse.from.jobs), num(int64(group.atLeast))}
+		if len(group.routes) == 1 {
+			p.add(claimOne, r.claimed(group), append([][]byte{num(group.routes[0])}, more...)...)
+		} else {
+			p.add(claimMany, r.claimed(group), append([][]byte{nums(group.routes)}, more...)...)
+		}
+	}
+}
+
+func (r *reading) groupOf(routes []int64) *claimGroup {
+	routes = slices.Clone(routes)
+	slices.Sort(routes)
+	routes = slices.Compact(routes)
+	for _, g := range r.groups {
+		if slices.Equal(g.routes, routes) {
+			return g
+		}
+	}
+	g := &claimGroup{routes: routes}
+	r.groups = append(r.groups, g)
+	return g
+}
+
+// claimed reads one row of a claim statement.
+func (r *reading) claimed(group *claimGroup) func(*cursor) {
+	return func(c *cursor) {
+		s := r.claimedStep(c)
+		kind := c.int()
+		if kind == claimsSeen {
+			c.at = len(c.vals) - 1
+			group.see(c)
+			return
+		}
+		j := r.foundJob(c)
+		j.Inputs, j.Metadata = c.body(), c.body()
+		if c.err != nil {
+			return
+		}
+		if kind == claimsStep && s != nil {
+			group.highest = max(group.highest, s.Priority)
+			group.steps = append(group.steps, s.StepKey)
+			r.withBodies(j)
+		}
+		if kind != claimsStart {
+			return
+		}
+		if n := len(group.starts); n == 0 || group.starts[n-1] != j.Key() {
+			group.highest = max(group.highest, j.Priority)
+			group.starts = append(group.starts, j.Key())
+			r.withBodies(j)
+		}
+	}
+}
+
+// see reads what the statement saw, and judges whether there may be more. A window full
+// of rows that others have locked is like one of them: there are fewer before long.
+func (g *claimGroup) see(c *cursor) {
+	var steps, starts, stepsSeen, startsSeen int
+	first := &g.glimpse.first
+	if _, err := fmt.Sscan(c.text(), &g.glimpse.at, &steps, &starts, &stepsSeen, &first.steps, &startsSeen, &first.jobs); err != nil {
+		c.fail("what a claim saw: %w", err)
+		return
+	}
+	sought := max(g.limit-steps, g.atLeast)
+	if sought == 0 { // that queue was not looked at
+		first.jobs = beginning.jobs
+	}
+	g.more = steps == g.limit || sought > 0 && starts == sought
+	g.skipped = steps < g.limit && stepsSeen > steps || starts < sought && startsSeen > starts
+}
+
+func (r *reading) claimedStep(c *cursor) *pawl.Step {
+	if c.null() {
+		c.at += len(stepTable.plain) + 1
+		return nil
+	}
+	s := r.foundStep(c)
+	if c.err != nil {
+		return nil
+	}
+	if r.Steps[s.StepKey] == nil {
+		r.Steps[s.StepKey] = s
+	}
+	return s
+}
+
+// withBodies adds a job, or the bodies that came with it to the job as it was
+// read before.
+func (r *reading) withBodies(j *pawl.Job) {
+	key := j.Key()
+	if r.read[key] != nil {
+		return
+	}
+	r.read[key] = &pawl.Job{Inputs: j.Inputs, Metadata: j.Metadata}
+	if known := r.Jobs[key]; known != nil {
+		known.Inputs, known.Metadata = j.Inputs, j.Metadata
+		return
+	}
+	r.Jobs[key] = j
+}
+
+// changed answers a job without the bodies that are stored as they are: they
+// came with a claim, and need not travel back.
+func (r *reading) changed(j *pawl.Job) *pawl.Job {
+	stored := r.read[j.Key()]
+	if stored == nil {
+		return j
+	}
+	c := *j
+	if bytes.Equal(c.Inputs, stored.Inputs) {
+		c.Inputs = nil
+	}
+	if bytes.Equal(c.Metadata, stored.Metadata) {
+		c.Metadata = nil
+	}
+	return &c
+}
+
+// handOut gives each claim its share of what was found, in their order.
+func (r *reading) handOut() {
+	r.Claims = make([]store.ClaimFacts, len(r.q.Claims))
+	gone := map[pawl.StepKey]bool{}
+	for i, c := range r.q.Claims {
+		f, group := &r.Claims[i], r.groupOf(c.Routes)
+		for len(f.Steps) < c.Limit && len(group.steps) > 0 {
+			k := group.steps[0]
+			group.steps = group.steps[1:]
+			if !gone[k] {
+				gone[k] = true
+				f.Steps = append(f.Steps, k)
+			}
+		}
+		for len(f.Starts) < max(c.Limit-len(f.Steps), c.Starts) && len(group.starts) > 0 {
+			k := pawl.StepKey{Job: group.starts[0]}
+			group.starts = group.starts[1:]
+			if !gone[k] {
+				gone[k] = true
+				f.Starts = append(f.Starts, k.Job)
+			}
+		}
+		f.More = group.more || len(f.Steps) >= c.Limit || len(f.Starts) >= max(c.Limit-len(f.Steps), c.Starts)
+		f.Skipped = group.skipped
+	}
+}

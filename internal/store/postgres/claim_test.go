@@ -1,0 +1,239 @@
+package postgres
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+func first(j *pawl.Job) pawl.StepKey { return pawl.StepKey{Job: j.Key(), Ord: pawl.MakeOrd(1, 0)} }
+
+func firsts(jobs []*pawl.Job) []pawl.StepKey {
+	var keys []pawl.StepKey
+	for _, j := range jobs {
+		keys = append(keys, first(j))
+	}
+	return keys
+}
+
+func keysOf(jobs []*pawl.Job) []int64 {
+	var keys []int64
+	for _, j := range jobs {
+		keys = append(keys, j.Key())
+	}
+	return keys
+}
+
+// TestClaims: enqueued steps before pending jobs, one answer per query, nothing
+// twice (T3, T5).
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	a, b := submit(t, db, 3, 1), submit(t, db, 2, 2)
+	pending := submit(t, db, 3, 2)
+	paused := submit(t, db, 1, 2)
+	enqueue(t, db, append(a[:3:3], b...))
+	do(t, db, &store.Query{Jobs: keysOf(paused)}, func(f *store.Facts, d *draft) {
+		j := f.Jobs[paused[0].Key()]
+		j.Paused = true
+		d.moveJob(j, lifecycle.JobPending, lifecycle.JobPause)
+	})
+	tests := map[string]struct {
+		claims []store.ClaimQuery
+		want   []store.ClaimFacts
+	}{
+		"one route":       {[]store.ClaimQuery{{Routes: []int64{1}, Limit: 2}}, []store.ClaimFacts{{Steps: firsts(a[:2]), More: true}}},
+		"no route":        {[]store.ClaimQuery{{Limit: 2}}, []store.ClaimFacts{{}}},
+		"no limit":        {[]store.ClaimQuery{{Routes: []int64{1}}}, []store.ClaimFacts{{More: true}}},
+		"starts fill up":  {[]store.ClaimQuery{{Routes: []int64{2}, Limit: 4}}, []store.ClaimFacts{{Steps: firsts(b), Starts: keysOf(pending[:2]), More: true}}},
+		"several routes":  {[]store.ClaimQuery{{Routes: []int64{2, 1, 9, 1}, Limit: 4}}, []store.ClaimFacts{{Steps: firsts(append(a[:3:3], b[0])), More: true}}},
+		"all there is":    {[]store.ClaimQuery{{Routes: []int64{2, 1}, Limit: 50}}, []store.ClaimFacts{{Steps: firsts(append(a[:3:3], b...)), Starts: keysOf(pending)}}},
+		"two of the same": {[]store.ClaimQuery{{Routes: []int64{1}, Limit: 1}, {Routes: []int64{1}, Limit: 5}}, []store.ClaimFacts{{Steps: firsts(a[:1]), More: true}, {Steps: firsts(a[1:])}}},
+		"overlapping": {[]store.ClaimQuery{{Routes: []int64{1, 2}, Limit: 4}, {Routes: []int64{2}, Limit: 3}},
+			[]store.ClaimFacts{{Steps: firsts(append(a[:3:3], b[0])), More: true}, {Steps: firsts(b[1:]), Starts: keysOf(pending[:2]), More: true}}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := db.Do(t.Context(), &store.Query{Claims: tt.claims}, func(f *store.Facts) (*store.Changes, error) {
+				if diff := cmp.Diff(tt.want, f.Claims); diff != "" {
+					t.Errorf("claims (-want +got):\n%s", diff)
+				}
+				for _, c := range f.Claims {
+					for _, key := range c.Starts {
+						if f.Jobs[key] == nil || string(f.Jobs[key].Inputs) != `{"n":1}` || f.Steps[pawl.StepKey{Job: key, Ord: 1 << 20}] == nil {
+							t.Errorf("start %d lacks its row, inputs or step", key)
+						}
+					}
+				}
+				return nil, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestClaimsPassOverWhatIsLocked: two claimers at once get different work (T5).
+func TestClaimsPassOverWhatIsLocked(t *testing.T) {
+	t.Parallel()
+	db := freshOf(t, 10) // five transactions, one in the other
+	for _, routes := range [][]int64{{1}, {2, 3}} {
+		a := submit(t, db, 4, routes[0])
+		enqueue(t, db, a[:2])
+		q := &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 1}}}
+		want := []store.ClaimFacts{{Steps: firsts(a[:1]), More: true}, {Steps: firsts(a[1:2]), More: true}, {Starts: keysOf(a[2:3]), More: true, Skipped: true},
+			{Starts: keysOf(a[3:]), More: true, Skipped: true}, {Skipped: true}}
+		var got []store.ClaimFacts
+		var claim func()
+		claim = func() {
+			err := db.Do(context.Background(), q, func(f *store.Facts) (*store.Changes, error) {
+				if got = append(got, f.Claims[0]); len(got) < len(want) {
+					claim() // while this transaction holds its locks
+				}
+				return nil, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		claim()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("routes %v (-want +got):\n%s", routes, diff)
+		}
+	}
+}
+
+// TestRank: lower first, then older, whatever the priority (T9).
+func TestRank(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	var jobs []*pawl.Job
+	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {
+		for i, rank := range []int64{0, -5, 5, -5} {
+			j := d.newJob(1)
+			j.Rank, j.Priority = rank, i
+			d.newStep(j, 1, 1).Rank = rank
+			d.newStep(j, 2, 1).Unmet = 1
+			jobs = append(jobs, j)
+		}
+	})
+	order := []*pawl.Job{jobs[1], jobs[3], jobs[0], jobs[2]}
+	for _, routes := range [][]int64{{1}, {1, 2}} {
+		do(t, db, &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 9}}}, func(f *store.Facts, _ *draft) {
+			if diff := cmp.Diff(keysOf(order), f.Claims[0].Starts); diff != "" {
+				t.Errorf("starts (-want +got):\n%s", diff)
+			}
+			if len(f.Steps) != 4 {
+				t.Errorf("%d steps, want the four without unmet needs", len(f.Steps))
+			}
+		})
+	}
+	do(t, db, &store.Query{Jobs: keysOf(jobs)}, func(f *store.Facts, d *draft) {
+		for _, j := range f.Jobs {
+			j.Route = 0
+			d.moveJob(j, lifecycle.JobPending, lifecycle.JobPause)
+		}
+	})
+	var ranked []store.Ranked
+	for _, j := range order {
+		ranked = append(ranked, store.Ranked{Rank: j.Rank, Job: j.Key()})
+	}
+	if a, err := db.Look(t.Context(), store.LookQuery{Limit: 3, Pending: ranked[0]}); err != nil || !cmp.Equal(a.Pending, ranked[1:]) {
+		t.Errorf("agenda %v, %v, want %v", a.Pending, err, ranked[1:])
+	}
+	enqueue(t, db, jobs)
+	db = open(t, db.cfg.URL) // which has not seen yet that there is nothing so old
+	for _, routes := range [][]int64{{1}, {1, 2}} {
+		do(t, db, &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 3}}}, func(f *store.Facts, _ *draft) {
+			if diff := cmp.Diff(firsts(order[:3]), f.Claims[0].Steps); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNodes: the nodes of each job in order, and none of their instances.
+func TestNodes(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	want := map[int64][]pawl.StepKey{}
+	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {
+		for _, nodes := range [][]int{{1, 2, 5, 1000}, {3}, {1}, {}} {
+			j := d.newJob(0)
+			for _, node := range nodes {
+				want[j.Key()] = append(want[j.Key()], d.newStep(j, node, 0).StepKey)
+				for instance := 1; instance <= node%5*20; instance++ {
+					d.newStepAt(j, pawl.MakeOrd(node, instance), 0)
+				}
+			}
+		}
+	})
+	q := &store.Query{Jobs: slices.Collect(maps.Keys(want)), Nodes: slices.Collect(maps.Keys(want))}
+	q.Nodes = append(q.Nodes, q.Nodes[0])
+	do(t, db, q, func(f *store.Facts, _ *draft) {
+		if diff := cmp.Diff(want, f.Nodes); diff != "" || len(f.Steps) != 6 {
+			t.Errorf("%d steps, want 6; nodes (-want +got):\n%s", len(f.Steps), diff)
+		}
+	})
+}
+
+// TestStepsFoundByWhatTheyAre reads marked, waiting, open and held steps.
+func TestStepsFoundByWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	var j *pawl.Job
+	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {
+		j = d.newJob(0)
+		for node := 1; node <= 6; node++ {
+			d.newStep(j, node, 1)
+		}
+		s := d.NewSteps
+		s[0].State, s[0].Mark, s[0].MarkAt = lifecycle.StepComplete, pawl.Attention, 7
+		s[1].Mark, s[2].Mark, s[2].Priority, s[3].Mark = pawl.Waiting, pawl.Waiting, 1, pawl.Waiting
+		s[4].State, s[4].Worker = lifecycle.StepInProgress, 77
+		s[5].State = lifecycle.StepSkipped
+	})
+	k := func(nodes ...int) []pawl.StepKey {
+		var keys []pawl.StepKey
+		for _, n := range nodes {
+			keys = append(keys, pawl.StepKey{Job: j.Key(), Ord: pawl.MakeOrd(n, 0)})
+		}
+		return keys
+	}
+	one := []int64{j.Key()}
+	q := &store.Query{Jobs: one, Waiting: []store.JobLimit{{Job: j.Key(), Limit: 2}}, Open: one, Held: []int64{77}, Steps: append(k(6, 6), pawl.StepKey{Job: 3, Ord: 3})}
+	do(t, db, q, func(f *store.Facts, _ *draft) {
+		if diff := cmp.Diff(map[int64][]pawl.StepKey{j.Key(): k(3, 2)}, f.Waiting); diff != "" {
+			t.Errorf("waiting:\n%s", diff)
+		}
+		if diff := cmp.Diff(map[int64][]pawl.StepKey{j.Key(): k(2, 3, 4, 5)}, f.Open); diff != "" {
+			t.Errorf("open:\n%s", diff)
+		}
+		if diff := cmp.Diff(map[int64][]pawl.StepKey{77: k(5)}, f.Held); diff != "" {
+			t.Errorf("held:\n%s", diff)
+		}
+		if len(f.Steps) != 5 {
+			t.Errorf("%d steps, want each of the five once", len(f.Steps))
+		}
+	})
+	a, err := db.Look(t.Context(), store.LookQuery{Limit: 10})
+	if err != nil || !cmp.Equal(a.Marked, []store.Marked{{At: 7, Job: j.Key()}}) || !cmp.Equal(a.Pending, []store.Ranked{{Job: j.Key()}}) || a.Now == 0 {
+		t.Errorf("agenda %+v, %v", a, err)
+	}
+	marked, err := db.Marked(t.Context(), j.Key())
+	if err != nil || len(marked) != 1 || marked[0].StepKey != k(1)[0] {
+		t.Errorf("marked view: %v, %v", marked, err)
+	}
+	counts, err := db.StepCounts(t.Context(), j.Key())
+	if err != nil || counts[lifecycle.StepPending] != 3 || counts[lifecycle.StepSkipped] != 1 {
+		t.Errorf("counts: %v, %v", counts, err)
+	}
+}

@@ -1,0 +1,36 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/storetest"
+)
+
+// TestForgottenColumns (K5): a column that is forgotten anywhere is noticed.
+func TestForgottenColumns(t *testing.T) { // not parallel: see storetest.RunMutants
+	url := pgtest.URL(t)
+	fresh := func(*testing.T) storetest.Database {
+		return storetest.Database{Name: url, Open: func(t testing.TB) store.Store { return open(t, url) },
+			SQL: func(context.Context, string) ([]string, [][]string, error) { return nil, nil, errors.ErrUnsupported }}
+	}
+	storetest.RunMutants(t, fresh, slices.Concat(
+		forgotten(jobTable), forgotten(stepTable), forgotten(workerTable), forgotten(scheduleTable),
+		leanMutants("move_jobs", moveJobs), leanMutants("count_jobs", countJobs),
+		leanMutants("take_steps", takeSteps), leanMutants("end_steps", endSteps), leanMutants("move_steps", moveSteps),
+	))
+}
+
+func forgotten[R any](t *table[R]) []storetest.Mutant {
+	return slices.Concat(
+		storetest.Forgotten("inserting a "+t.Name, t.freshOf), storetest.Forgotten("reading a "+t.Name, t.readOf),
+		storetest.Forgotten("reading bodies of a "+t.Name, t.bodiesOf), storetest.Forgotten("changing a "+t.Name, t.changesOf))
+}
+
+func leanMutants[R any](where string, l *leanOf[R]) []storetest.Mutant {
+	return append(storetest.Forgotten(where, l.Columns), storetest.Overlooked(where, l.Narrow)...)
+}

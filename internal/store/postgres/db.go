@@ -1,0 +1,210 @@
+// Package postgres is the store on PostgreSQL 15 or newer: for many processes
+// and hosts on one database.
+//
+// A write transaction is two round trips: one pipeline reads and locks, one
+// writes and commits. Where what it asks for is known, it is one. Records travel as one array per column, so a commit of
+// five hundred records is as many statements as a commit of one.
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+var _ store.Store = (*DB)(nil)
+
+// A Config says where the database is and how to use it.
+type Config struct {
+	// URL is a connection string, postgres://USER:PASSWORD@HOST/DATABASE or
+	// key=value words; what it leaves out, the PG* variables of the environment
+	// give. Tables live in the first schema of its search_path that exists.
+	URL string
+
+	// MaxConns is the most connections that transactions and lookups use at
+	// once: a half each, so that neither waits for the other. A handle uses up to
+	// three more for locks and beats, for hints to others and for hints from
+	// others. 0 means 8; the least is 2.
+	MaxConns int
+
+	// Silence is how long a worker of this process may go without a beat. A beat, and
+	// an attempt to connect for it, takes a third of it at most. Default 6 s.
+	Silence time.Duration
+
+	// Log receives what does not reach a caller. nil discards it.
+	Log *slog.Logger
+
+	// Ahead are changes of the schema after those that this program has, for tests
+	// of how programs of two versions live together.
+	Ahead []store.SchemaChange
+}
+
+// A DB is a handle on one database. It is safe for concurrent use.
+type DB struct {
+	*Schema
+	pool     *pgxpool.Pool // for transactions
+	lookups  *pgxpool.Pool // for what is read outside of them
+	log      *slog.Logger
+	handle   string // of this DB, to tell its own hints from others'
+	channel  string
+	session  *session
+	wire     *wire
+	hears    atomic.Bool
+	lost     lost
+	faults   store.Faults
+	counts   counts
+	lookout  lookout
+	ears     ears
+	life     context.Context // of what is done for nobody in particular
+	die      context.CancelFunc
+	cache    rowCache
+	running  runningRows
+	briefs   briefs
+	silence  time.Duration // see Config.Silence
+	spare    bool          // a processor may wait for the server
+	awaiting atomic.Bool   // one does
+	patience time.Duration // with one reading half
+
+	retainRecords int // of a step of retention; fewer in tests
+	close         sync.Once
+}
+
+type counts struct{ commits, inserts, updates, entries, rollbacks atomic.Int64 }
+
+// Open connects to the database. An empty schema is brought up to the newest
+// version; one of an older version is an error of kind Conflict (run pawl
+// migrate up), as is one that a newer Pawl has made.
+func Open(ctx context.Context, cfg Config) (*DB, error) {
+	schema, err := OpenSchema(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := schema.ready(ctx); err != nil {
+		return nil, err
+	}
+	db := &DB{
+		Schema: schema, log: schema.log, channel: channelOf(schema.name),
+		handle: strconv.FormatUint(rand.Uint64(), 36), patience: readLimit, retainRecords: retainRecords,
+		silence: cmp.Or(cfg.Silence, health.Silence),
+		spare:   runtime.GOMAXPROCS(0) > 1,
+	}
+	if db.pool, err = db.connect(ctx, cfg, db.Transactions()); err != nil {
+		return nil, err
+	}
+	if db.lookups, err = db.connect(ctx, cfg, cfg.conns()-db.Transactions()); err != nil {
+		db.pool.Close()
+		return nil, err
+	}
+	db.life, db.die = context.WithCancel(context.Background())
+	db.lookout.db = db
+	db.session = newSession(db)
+	db.wire = newWire(db)
+	if err := db.Maintain(ctx); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// The connections of a handle by default, and the least: one for transactions, one for
+// lookups.
+const (
+	defaultConns = 8
+	leastConns   = 2
+)
+
+func (c Config) conns() int {
+	if c.MaxConns == 0 {
+		return defaultConns
+	}
+	return c.MaxConns
+}
+
+// Transactions returns how many transactions can be under way at once; see store.Ledger.
+func (db *DB) Transactions() int { return (db.cfg.conns() + 1) / 2 }
+
+// connect makes a pool of so many connections, and the first of them.
+func (db *DB) connect(ctx context.Context, cfg Config, conns int) (*pgxpool.Pool, error) {
+	pc, err := pgxpool.ParseConfig(cfg.URL)
+	if err != nil {
+		return nil, badURL(err)
+	}
+	pc.MaxConns = int32(conns)
+	db.tune(pc.ConnConfig)
+	pc.PingTimeout = sessionLimit // of one that was idle: without it, it may hold up Close for a minute
+	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		return prepare(ctx, conn.PgConn(), statements)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, connectError(err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, connectError(err)
+	}
+	return pool, nil
+}
+
+// tune sets what every connection of the handle has in common. The tables are
+// only ever reached through their indexes: a plan that was made while a table
+// was empty must not read all of it when it has grown.
+func (db *DB) tune(c *pgx.ConnConfig) {
+	reach(&c.Config)
+	for k, v := range map[string]string{
+		"application_name": db.application(),
+		"timezone":         "UTC",
+		"plan_cache_mode":  "force_generic_plan",
+		"enable_seqscan":   "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off", "enable_material": "off",
+		"jit":                           "off",
+		"default_transaction_isolation": "read committed",
+		// A host that vanished must not keep its locks for hours.
+		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3",
+		// Nor must a process that was stopped between reading and writing.
+		"idle_in_transaction_session_timeout": "5s",
+	} {
+		c.RuntimeParams[k] = v
+	}
+}
+
+// Close ends every connection. Names that were held are free.
+func (db *DB) Close() error {
+	db.close.Do(func() {
+		if db.wire != nil {
+			db.wire.stop()
+		}
+		if db.session != nil {
+			db.session.stop()
+		}
+		db.die()
+		db.lookout.stop()
+		db.pool.Close()
+		db.lookups.Close()
+	})
+	return nil
+}
+
+// Stats answers what was written through this handle.
+func (db *DB) Stats(context.Context) (store.Stats, error) {
+	return store.Stats{
+		Commits: db.counts.commits.Load(), Inserts: db.counts.inserts.Load(), Updates: db.counts.updates.Load(),
+		Entries: db.counts.entries.Load(), Rollback: db.counts.rollbacks.Load(),
+	}, nil
+}
+
+func badURL(err error) error {
+	return &pawl.Error{Kind: pawl.Invalid, Message: "database url is not valid", Hint: "write it as postgres://USER:PASSWORD@HOST:PORT/DATABASE", Err: err}
+}

@@ -1,0 +1,180 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+const (
+	// readAttempts bounds how often the reading half is begun anew after a
+	// deadlock or on a connection that turned out to be dead.
+	readAttempts = 8
+	// readLimit bounds each try: a connection may say nothing any more, though it is
+	// not cut, and locks may be held for ever. After so many the next is not made.
+	readLimit = 30 * time.Second
+	maxSilent = 2
+	// writeLimit bounds the writing half, which the caller's context does not
+	// interrupt: a decision that was made is committed.
+	writeLimit = time.Minute
+)
+
+// Do runs one write transaction; see store.Ledger.
+func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(q.Pools) == 0 { // which are waited for with nothing taken
+		if err := db.cache.reserve(ctx, q.Jobs); err != nil {
+			return err
+		}
+		defer db.cache.release(q.Jobs)
+	}
+	if r := db.cache.find(q); r != nil && ctx.Err() == nil {
+		if done, err := db.tryOptimistic(ctx, r, decide); done {
+			return err
+		}
+	}
+	conn, facts, err := db.begin(ctx, q)
+	if err != nil {
+		return err
+	}
+	// A connection that is released within a transaction, because decide
+	// panicked, is closed by the pool.
+	defer conn.Release()
+	ch, err := decide(facts.Facts)
+	if err != nil || ch == nil {
+		db.rollback(ctx, conn)
+		return err
+	}
+	w, err := encode(facts, ch)
+	if err != nil {
+		db.rollback(ctx, conn)
+		return err
+	}
+	if err = db.commit(ctx, conn, w, writeLimit); err == nil {
+		db.cache.put(facts, ch, &w.stamp)
+		db.running.see(w, ch)
+	}
+	return err
+}
+
+// begin opens a transaction and reads what q asks for. What fails here has
+// decided nothing yet, and is tried again.
+func (db *DB) begin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *reading, error) {
+	silent := 0
+	for attempt := 1; ; attempt++ {
+		limited, cancel := context.WithTimeout(ctx, db.patience)
+		conn, facts, err := db.tryBegin(limited, q)
+		timedOut := limited.Err() != nil && ctx.Err() == nil
+		if cancel(); timedOut {
+			silent++
+		}
+		if err == nil {
+			return conn, facts, nil
+		}
+		var unmade *pawl.Error // there is no connection
+		again := timedOut || (clash(err) || severed(err)) && !errors.As(err, &unmade)
+		if again {
+			db.distrust(ctx, err)
+		}
+		switch {
+		case timedOut && silent == maxSilent:
+			return nil, nil, &pawl.Error{
+				Kind: pawl.Unavailable, Message: fmt.Sprintf("the database does not answer: twice nothing came for %s", db.patience),
+				Hint: "check the network to its server, and with pawl doctor who holds a lock", Err: err,
+			}
+		case !again || attempt == readAttempts || ctx.Err() != nil:
+			return nil, nil, queryError("read a transaction", err)
+		}
+	}
+}
+
+func (db *DB) tryBegin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *reading, error) {
+	conn, err := db.pool.Acquire(ctx)
+	if err != nil {
+		return nil, nil, connectError(err)
+	}
+	facts, err := db.read(ctx, conn.Conn().PgConn(), q)
+	if err == nil {
+		return conn, facts, nil
+	}
+	if !severed(err) {
+		db.rollback(ctx, conn)
+	}
+	conn.Release()
+	return nil, nil, err
+}
+
+// distrust closes the idle connections after one was found dead: most likely
+// the server went away under all of them.
+func (db *DB) distrust(ctx context.Context, err error) {
+	if severed(err) && ctx.Err() == nil {
+		db.pool.Reset()
+		db.lookups.Reset()
+		db.cache.clear()
+	}
+}
+
+// rollback ends the transaction and frees its locks.
+func (db *DB) rollback(ctx context.Context, conn *pgxpool.Conn) {
+	db.counts.rollbacks.Add(1)
+	if idle(conn) { // the server has
+		return
+	}
+	p := db.pipe(conn)
+	p.add(rollback, nil)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
+	defer cancel()
+	if err := p.run(ctx); err != nil {
+		// The pool closes a connection that is still in a transaction.
+		db.log.Warn("rollback failed", "error", err)
+	}
+}
+
+// commit writes and commits, in so much time. A connection lost meanwhile is
+// remembered, so that Settle can wait for its end.
+func (db *DB) commit(ctx context.Context, conn *pgxpool.Conn, w *writing, limit time.Duration) error {
+	tag := pgconn.NewCommandTag("COMMIT")
+	p := db.pipe(conn)
+	w.queue(p)
+	if !w.optimistic {
+		p.addTagged(commit, &tag)
+	}
+	if w.brief && db.spare {
+		p.soon = &db.awaiting
+	}
+	begun := time.Now()
+	err := p.runWithin(limit)
+	w.stamp.took = time.Since(begun)
+	switch {
+	case err == nil && tag.String() == "COMMIT" && idle(conn):
+		db.counts.commits.Add(1)
+		db.counts.inserts.Add(w.inserts)
+		db.counts.updates.Add(w.updates)
+		db.counts.entries.Add(w.entries)
+		return nil
+	case err == nil:
+		return queryError("commit a transaction, which ended with "+tag.String(), errAborted)
+	case severed(err):
+		db.lost.add(conn.Conn().PgConn().PID())
+		db.distrust(context.WithoutCancel(ctx), err)
+	default:
+		db.rollback(ctx, conn)
+	}
+	return writeError(err)
+}
+
+// idle reports whether a connection is in no transaction.
+func idle(conn *pgxpool.Conn) bool { return conn.Conn().PgConn().TxStatus() == 'I' }
+
+func (db *DB) pipe(conn *pgxpool.Conn) *pipe {
+	return &pipe{conn: conn.Conn().PgConn(), log: db.log, faults: &db.faults}
+}

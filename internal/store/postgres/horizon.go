@@ -1,0 +1,235 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// While somebody holds an old snapshot, the index entries of what was claimed cannot be
+// removed, and pile up at the beginning of the queues; so do they until the next vacuum.
+// Claims therefore begin at a horizon, before which an earlier claim has seen nothing, and
+// which stays a fixed lag behind the clock. That claim need not have taken what it saw: a
+// row that another transaction has locked, that was left, or that cannot be read keeps the
+// horizon before it, whatever becomes of it.
+//
+// Little comes to stand before the horizon: what a transaction enqueues that is open for
+// longer than the lag, the first job of a higher priority than any seen, a job that was
+// paused. It is found by a look from the beginning, in the background, which follows every
+// claim. No transaction and no beat waits for one, however many dead entries it walks over.
+
+// A sight is a rank in the queue of steps and one in that of pending jobs.
+type sight struct{ steps, jobs int64 }
+
+func (s sight) min(t sight) sight { return sight{min(s.steps, t.steps), min(s.jobs, t.jobs)} }
+func (s sight) max(t sight) sight { return sight{max(s.steps, t.steps), max(s.jobs, t.jobs)} }
+
+const (
+	horizonLag = 2 * time.Second
+	lookGap    = 50 * time.Millisecond // between two looks from the beginning, at the least
+	maxLookGap = 5 * time.Second       // and at the most
+	lookShare  = 50                    // between, they take a 50th of the time
+	longLook   = time.Minute           // after which one is given up
+	idleLook   = 30 * time.Second      // between the looks that beats ask for
+)
+
+var (
+	beginning = sight{math.MinInt64, math.MinInt64}
+	nowhere   = sight{math.MaxInt64, math.MaxInt64}
+)
+
+// A horizon is where claims from a set of routes begin.
+type horizon struct {
+	routes []int64
+	wanted bool // a look from the beginning; the lookout's
+
+	mu       sync.Mutex
+	from     sight
+	setBacks int       // what was seen before the last one does not move it on
+	priority int       // the highest seen
+	looked   time.Time // when the last look from the beginning began
+}
+
+// A glimpse is what one look at the queues has seen, of a claim or from the beginning.
+type glimpse struct {
+	from     sight // where it began, or claims did at the time
+	setBacks int   // of the horizon, until then
+	at       int64 // when, by the database's clock
+	first    sight // of all that stands there, whoever has it locked
+}
+
+// begin begins to look.
+func (h *horizon) begin() glimpse {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return glimpse{from: h.from, setBacks: h.setBacks, first: nowhere}
+}
+
+// claimed moves the horizon on to what a claim has seen first.
+func (h *horizon) claimed(g glimpse, priority int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.priority = max(h.priority, priority)
+	h.moveOn(g)
+}
+
+// moveOn has the lock. What came to stand before the horizon while g was taken, g may
+// not have seen.
+func (h *horizon) moveOn(g glimpse) {
+	if g.setBacks == h.setBacks {
+		reach := pawl.RankAt(g.at-horizonLag.Microseconds(), h.priority)
+		h.from = h.from.max(g.first.min(sight{reach, reach}))
+	}
+}
+
+// found takes what a look from the beginning has seen first, and reports whether that
+// stands before where claims began.
+func (h *horizon) found(g glimpse) (before bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if g.first.steps >= g.from.steps && g.first.jobs >= g.from.jobs {
+		h.moveOn(g)
+		return false
+	}
+	h.setBacks++
+	h.from = h.from.min(g.first)
+	return true
+}
+
+// known answers where a beat looks from: never from the beginning, where there may be any
+// number of dead entries. A look moves the horizon of what nobody claims from.
+func (h *horizon) known() sight {
+	from := h.begin().from
+	if from.steps == beginning.steps {
+		from.steps = nowhere.steps
+	}
+	if from.jobs == beginning.jobs {
+		from.jobs = nowhere.jobs
+	}
+	return from
+}
+
+// idle reports whether there was no look from the beginning for long.
+func (h *horizon) idle() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Since(h.looked) >= idleLook
+}
+
+// A lookout keeps the horizons of a handle, and makes the looks from the beginning: one
+// at a time.
+type lookout struct {
+	db   *DB
+	over sync.WaitGroup // its goroutine
+
+	mu     sync.Mutex
+	all    map[string]*horizon // by routes
+	queue  []*horizon          // to look before
+	active bool                // there is a goroutine
+	closed bool
+}
+
+// maxHorizons bounds how many are kept.
+const maxHorizons = 1000
+
+func (l *lookout) horizon(routes []int64) *horizon {
+	routes = slices.Compact(slices.Sorted(slices.Values(routes)))
+	key := make([]byte, 0, 8*len(routes))
+	for _, r := range routes {
+		key = binary.BigEndian.AppendUint64(key, uint64(r))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == nil || len(l.all) > maxHorizons {
+		l.all = make(map[string]*horizon)
+	}
+	if l.all[string(key)] == nil {
+		l.all[string(key)] = &horizon{routes: routes, from: beginning}
+	}
+	return l.all[string(key)]
+}
+
+// want has a look made that begins after now.
+func (l *lookout) want(h *horizon) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h.wanted || l.closed || len(h.routes) == 0 {
+		return
+	}
+	h.wanted = true
+	l.queue = append(l.queue, h)
+	if !l.active {
+		l.active = true
+		l.over.Go(l.work)
+	}
+}
+
+// work makes the looks that are wanted, and rests after each.
+func (l *lookout) work() {
+	for {
+		h := l.next()
+		if h == nil {
+			return
+		}
+		begun := time.Now()
+		l.look(h)
+		select {
+		case <-l.db.life.Done():
+		case <-time.After(min(max(time.Since(begun)*lookShare, lookGap), maxLookGap)):
+		}
+	}
+}
+
+// next answers the horizon that has waited longest, or nil when the goroutine ends.
+func (l *lookout) next() (h *horizon) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.active = len(l.queue) > 0 && !l.closed; !l.active {
+		return nil
+	}
+	h, l.queue = l.queue[0], l.queue[1:]
+	h.wanted = false
+	return h
+}
+
+// stop ends the goroutine; the life of the handle is over.
+func (l *lookout) stop() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.over.Wait()
+}
+
+// foremost answers the first ranks of what stands in the queues, and when it looked.
+const foremost = `select
+  coalesce((select min(h.rank) from unnest($1::bigint[]) r(route) cross join lateral
+    (select rank from step s where s.line = 1 and s.route = r.route order by rank, job, ord limit 1) h), $2::bigint),
+  coalesce((select min(h.rank) from unnest($1::bigint[]) r(route) cross join lateral
+    (select rank from job j where j.line = 1 and j.route = r.route and not j.paused order by rank, id limit 1) h), $2::bigint),
+  (extract(epoch from statement_timestamp()) * 1000000)::bigint`
+
+// look looks from the beginning. The workers of this process learn of what it finds
+// before the horizon as from another process.
+func (l *lookout) look(h *horizon) {
+	ctx, cancel := context.WithTimeout(l.db.life, longLook)
+	defer cancel()
+	h.mu.Lock()
+	h.looked = time.Now()
+	h.mu.Unlock()
+	g := h.begin()
+	err := l.db.query(ctx, "look for what can be claimed", foremost, func(c *cursor) {
+		g.first, g.at = sight{c.num(), c.num()}, c.num()
+	}, h.routes, int64(math.MaxInt64))
+	switch {
+	case err == nil && h.found(g):
+		l.db.ears.tell(store.TopicWork)
+	case err != nil && l.db.life.Err() == nil:
+		l.db.log.Warn("a look for what can be claimed failed; it is made again", "error", err)
+	}
+}

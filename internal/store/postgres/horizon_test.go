@@ -1,0 +1,351 @@
+package postgres
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// blind ends the looks from the beginning: claims find what they find by themselves.
+func blind(db *DB) { db.lookout.stop() }
+
+// ahead puts the horizon of a route behind everything that is there.
+func ahead(db *DB, route int64) *horizon {
+	h := db.lookout.horizon([]int64{route})
+	later := pawl.RankAt(pawl.Micros(time.Now().Add(time.Hour)), 0)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.from, h.looked = sight{later, later}, time.Now()
+	return h
+}
+
+// finds reports how much a claim from the route finds. It takes nothing.
+func finds(t *testing.T, db *DB, route int64) (n int) {
+	t.Helper()
+	q := &store.Query{Claims: []store.ClaimQuery{{Routes: []int64{route}, Limit: 5}}}
+	err := db.Do(t.Context(), q, func(f *store.Facts) (*store.Changes, error) {
+		n = len(f.Claims[0].Steps) + len(f.Claims[0].Starts)
+		return nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !f(); {
+		if time.Now().After(deadline) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// TestHorizon: claims begin at what an earlier one has seen first, and a fixed lag ago at
+// the latest.
+func TestHorizon(t *testing.T) {
+	t.Parallel()
+	const minute = int64(time.Minute / time.Microsecond)
+	now := 1000 * minute
+	reach := now - horizonLag.Microseconds()
+	seen := func(steps, jobs int64) glimpse { return glimpse{at: now, first: sight{steps, jobs}} }
+	for name, tt := range map[string]struct {
+		do   func(h *horizon)
+		want sight
+	}{
+		"nothing is there":                  {func(h *horizon) { h.claimed(seen(math.MaxInt64, math.MaxInt64), 0) }, sight{reach, reach}},
+		"something is":                      {func(h *horizon) { h.claimed(seen(5, 7), 0) }, sight{5, 7}},
+		"it has just come":                  {func(h *horizon) { h.claimed(seen(now, now), 0) }, sight{reach, reach}},
+		"a queue that was not looked at":    {func(h *horizon) { h.claimed(seen(5, math.MinInt64), 0) }, sight{5, math.MinInt64}},
+		"what is urgent may have come late": {func(h *horizon) { h.claimed(seen(math.MaxInt64, 7), 10) }, sight{reach - 10*minute, 7}},
+		"an older glimpse": {func(h *horizon) {
+			h.claimed(seen(9, 9), 0)
+			h.claimed(seen(5, 5), 0)
+		}, sight{9, 9}},
+		"a look that finds nothing": {func(h *horizon) {
+			h.claimed(seen(9, 9), 0)
+			if g := h.begin(); h.found(glimpse{from: g.from, setBacks: g.setBacks, at: now, first: sight{9, 11}}) {
+				t.Error("what stands behind the horizon is reported")
+			}
+		}, sight{9, 11}},
+		"a look that finds something": {func(h *horizon) {
+			h.claimed(seen(9, 9), 0)
+			claim, look := h.begin(), h.begin()
+			look.at, look.first = now, sight{20, 3}
+			if !h.found(look) {
+				t.Error("what stands before the horizon is not reported")
+			}
+			claim.at, claim.first = now, sight{50, 50} // it has not seen that
+			h.claimed(claim, 0)
+		}, sight{9, 3}},
+		"claims after that": {func(h *horizon) {
+			h.claimed(seen(9, 9), 0)
+			look := h.begin()
+			look.at, look.first = now, sight{20, 3}
+			h.found(look)
+			claim := h.begin()
+			claim.at, claim.first = now, sight{50, 50}
+			h.claimed(claim, 0)
+		}, sight{50, 50}},
+	} {
+		h := &horizon{from: beginning}
+		if tt.do(h); h.from != tt.want {
+			t.Errorf("%s: claims begin at %v; want %v", name, h.from, tt.want)
+		}
+	}
+}
+
+// TestLookBeforeTheHorizon: what lies before the horizon is found by a look that is
+// not a claim's, and claimed then; who listens is told, and so is a beat (T5, J4).
+func TestLookBeforeTheHorizon(t *testing.T) {
+	t.Parallel()
+	for _, enqueued := range []bool{false, true} {
+		db := fresh(t)
+		told := make(chan store.Topic, 100)
+		go db.Listen(t.Context(), func(topic store.Topic) { told <- topic })
+		jobs := submit(t, db, 1, 1)
+		if enqueued {
+			enqueue(t, db, jobs)
+		}
+		ahead(db, 1)
+		if n := finds(t, db, 1); n != 0 {
+			t.Fatalf("a claim has found %d before its horizon", n)
+		}
+		if topic := <-told; topic != store.TopicWork {
+			t.Fatalf("told of %v; want %v", topic, store.TopicWork)
+		}
+		if n := finds(t, db, 1); n != 1 { // at once
+			t.Fatalf("enqueued %v: a claim finds %d after it was told; want 1", enqueued, n)
+		}
+	}
+}
+
+// TestBeatsLookBeforeTheHorizon: a worker that rests has its beats ask for a look now and
+// then: a hint may be lost (T10).
+func TestBeatsLookBeforeTheHorizon(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	submit(t, db, 1, 1)
+	work := func() bool {
+		answer, err := db.Beat(t.Context(), store.Pulse{Routes: []int64{1}})
+		return err == nil && answer.Work
+	}
+	h := ahead(db, 1)
+	if work() || h.wanted {
+		t.Fatal("a beat has looked before the horizon soon after another look")
+	}
+	h.mu.Lock()
+	h.looked = time.Now().Add(-idleLook)
+	h.mu.Unlock()
+	eventually(t, "a beat tells of work", work)
+}
+
+// TestBeatsOfWhatNobodyClaims: a beat never looks from the beginning, where there may be
+// any number of dead entries: it would be given up, and the worker taken for dead. Where no
+// claim moves the horizon of its routes on, a look in the background does (T10).
+func TestBeatsOfWhatNobodyClaims(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	submit(t, db, 1, 1)
+	h := db.lookout.horizon([]int64{1})
+	if from := h.known(); from != nowhere {
+		t.Fatalf("a beat looks from %v; want nowhere", from)
+	}
+	eventually(t, "a beat tells of work", func() bool {
+		answer, err := db.Beat(t.Context(), store.Pulse{Routes: []int64{1}})
+		return err == nil && answer.Work
+	})
+	if from := h.known(); from == nowhere {
+		t.Error("the horizon is at the beginning after a look")
+	}
+}
+
+// TestARouteTwice: a worker whose queues are named twice has the horizon that its claims
+// move, and not one for its beats that stays at the beginning (T10).
+func TestARouteTwice(t *testing.T) {
+	t.Parallel()
+	all := new(lookout)
+	if all.horizon([]int64{2, 1, 2}) != all.horizon([]int64{1, 2}) {
+		t.Error("the same routes have two horizons")
+	}
+}
+
+// TestALongTransaction: what was enqueued by a transaction that stayed open for longer than
+// the horizon lies back is claimed as soon as that has ended (T5, T10).
+func TestALongTransaction(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	other := open(t, db.cfg.URL)
+	do(t, other, &store.Query{}, func(f *store.Facts, d *draft) {
+		j := d.newJob(1)
+		d.newStep(j, 1, 1)
+		j.Rank = pawl.RankAt(f.Now, 0)
+		ahead(db, 1) // it stays open for that long
+		if n := finds(t, db, 1); n != 0 {
+			t.Errorf("%d jobs are found that are not there yet", n)
+		}
+	})
+	eventually(t, "it is claimed", func() bool { return finds(t, db, 1) == 1 })
+}
+
+// TestWhatIsUrgent: the first job of a priority that was never seen, and a pending job that
+// was paused, come before the horizon; no beat is needed to find them (T9, J4).
+func TestWhatIsUrgent(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	paused := submit(t, db, 1, 1)[0]
+	setPaused := func(p bool) {
+		do(t, db, &store.Query{Jobs: []int64{paused.Key()}}, func(f *store.Facts, d *draft) {
+			j := f.Jobs[paused.Key()]
+			j.Paused = p
+			d.moveJob(j, lifecycle.JobPending, lifecycle.JobPause)
+		})
+	}
+	setPaused(true)
+	for range 3 {
+		if n := finds(t, db, 1); n != 0 {
+			t.Fatalf("%d jobs are found; want none", n)
+		}
+	}
+	setPaused(false)
+	eventually(t, "the job that was paused is found", func() bool { return finds(t, db, 1) == 1 })
+	setPaused(true)
+	eventually(t, "it is paused again", func() bool { return finds(t, db, 1) == 0 })
+	do(t, db, &store.Query{}, func(f *store.Facts, d *draft) {
+		j := d.newJob(1)
+		d.newStep(j, 1, 1)
+		j.Priority, j.Rank = 500, pawl.RankAt(f.Now, 500)
+	})
+	eventually(t, "the urgent one is found", func() bool { return finds(t, db, 1) == 1 })
+}
+
+// locked runs f while another transaction has the steps and the pending jobs locked that
+// are the first on the route.
+func locked(t *testing.T, db *DB, route int64, steps, jobs int, f func()) {
+	t.Helper()
+	ctx := context.Background()
+	tx, err := open(t, db.cfg.URL).pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(ctx)
+	_, err = tx.Exec(ctx, "set local idle_in_transaction_session_timeout = 0")
+	for table, n := range map[string]int{"step": steps, "job": jobs} {
+		if err == nil {
+			_, err = tx.Exec(ctx, "select from "+table+" where line = 1 and route = $1 order by rank limit $2 for update", route, n)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f()
+}
+
+// TestClaimsTellOfWhatTheyPassedOver: a claim that comes back short says whether others
+// had rows locked, and where it ended by its limit, that there may be more (T3).
+func TestClaimsTellOfWhatTheyPassedOver(t *testing.T) {
+	t.Parallel()
+	const window = 2*2 + 100 // of a claim of two from several routes
+	for name, tt := range map[string]struct {
+		steps, jobs             int // that are there
+		lockedSteps, lockedJobs int
+		found, ofSeveral        int // by a claim of two
+		more, skipped           bool
+	}{
+		"nothing":                        {},
+		"all there is":                   {steps: 1, found: 1, ofSeveral: 1},
+		"as many as asked for":           {steps: 1, jobs: 2, found: 2, ofSeveral: 2, more: true},
+		"exactly as many":                {steps: 2, found: 2, ofSeveral: 2, more: true},
+		"behind locked ones":             {steps: 4, lockedSteps: 2, found: 2, ofSeveral: 2, more: true},
+		"one, and a locked step":         {steps: 2, lockedSteps: 1, found: 1, ofSeveral: 1, skipped: true},
+		"one, and a locked job":          {steps: 1, jobs: 1, lockedJobs: 1, found: 1, ofSeveral: 1, skipped: true},
+		"nothing but locked ones":        {steps: 3, jobs: 3, lockedSteps: 3, lockedJobs: 3, skipped: true},
+		"behind a window of locked jobs": {jobs: window + 1, lockedJobs: window, found: 1, ofSeveral: 0, skipped: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := fresh(t)
+			blind(db)
+			if tt.steps > 0 {
+				enqueue(t, db, submit(t, db, tt.steps, 1))
+			}
+			if tt.jobs > 0 {
+				submit(t, db, tt.jobs, 1)
+			}
+			claim := func(routes ...int64) (got store.ClaimFacts) {
+				do(t, db, &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 2}}}, func(f *store.Facts, _ *draft) { got = f.Claims[0] })
+				return got
+			}
+			locked(t, db, 1, tt.lockedSteps, tt.lockedJobs, func() {
+				for range 2 { // the second one begins where the first has seen something
+					for _, x := range []struct {
+						routes []int64
+						found  int
+					}{{[]int64{1}, tt.found}, {[]int64{1, 2}, tt.ofSeveral}} {
+						got := claim(x.routes...)
+						if n := len(got.Steps) + len(got.Starts); n != x.found || got.More != tt.more || got.Skipped != tt.skipped {
+							t.Errorf("routes %v: %d found, more %v, skipped %v; want %d, %v, %v", x.routes, n, got.More, got.Skipped, x.found, tt.more, tt.skipped)
+						}
+					}
+				}
+			})
+			// They are left as they were, and found by the next claim: no look is needed.
+			for _, routes := range [][]int64{{1}, {1, 2}} {
+				if got, want := claim(routes...), min(2, tt.steps+tt.jobs); len(got.Steps)+len(got.Starts) != want || got.Skipped {
+					t.Errorf("routes %v: %d found when nothing is locked any more, skipped %v; want %d", routes, len(got.Steps)+len(got.Starts), got.Skipped, want)
+				}
+			}
+		})
+	}
+}
+
+// TestClaimsOfOneTransactionTell: each claim of a transaction is told what it needs.
+func TestClaimsOfOneTransactionTell(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	blind(db)
+	enqueue(t, db, submit(t, db, 4, 1))
+	q := &store.Query{Claims: []store.ClaimQuery{{Routes: []int64{1}, Limit: 2}, {Routes: []int64{1, 2}, Limit: 3}, {Routes: []int64{2}, Limit: 1}, {Limit: 1}}}
+	locked(t, db, 1, 1, 0, func() {
+		do(t, db, q, func(f *store.Facts, _ *draft) {
+			want := []store.ClaimFacts{{More: true, Skipped: true}, {Skipped: true}, {}, {}}
+			want[0].Skipped = false
+			if diff := cmp.Diff(want, f.Claims, cmpopts.IgnoreFields(store.ClaimFacts{}, "Steps", "Starts")); diff != "" {
+				t.Errorf("claims (-want +got):\n%s", diff)
+			}
+		})
+	})
+}
+
+// TestClosingEndsALook: a look that takes long holds up no close.
+func TestClosingEndsALook(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	tx, err := open(t, db.cfg.URL).pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), "set local idle_in_transaction_session_timeout = 0; lock table job in access exclusive mode"); err != nil {
+		t.Fatal(err)
+	}
+	h := db.lookout.horizon([]int64{1})
+	db.lookout.want(h)
+	eventually(t, "the look begins", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return !h.looked.IsZero() })
+	closed := make(chan error)
+	go func() { closed <- db.Close() }()
+	select {
+	case <-closed:
+	case <-time.After(30 * time.Second):
+		t.Fatal("close waits for a look")
+	}
+}

@@ -1,0 +1,255 @@
+package postgres
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// Most moves change few columns of a record that this very transaction has read.
+// They are written by lean statements: only the columns that such moves change,
+// and found by the place of the row, without an index. That costs the server
+// about half. Every other change goes by key, with all columns.
+
+// A place is where a row was when it was read: its ctid. Whoever changes the row
+// moves it, so a place that is outdated finds nothing, or a row of another key or
+// version, and the change is stale.
+type place [6]byte
+
+// Columns that every move of a job or a step changes, or may change.
+const moved = "state seq head due_at due_event updated_at line mark "
+
+var (
+	moveJobs  = leanly("move_jobs", jobTable, moved+"ending open blocked active tree started_at completed_at output")
+	countJobs = leanly("count_jobs", jobTable, "open blocked active tree") // which is all that the report of most steps changes
+
+	// Of a step that is enqueued and claimed, of one that ends, and of both.
+	takeSteps = leanly("take_steps", stepTable, moved+taken)
+	endSteps  = leanly("end_steps", stepTable, moved+"folded completed_at output")
+	moveSteps = leanly("move_steps", stepTable, moved+taken+" folded completed_at output")
+)
+
+const taken = "unmet attempts claims worker route rank enqueued_at started_at"
+
+// A lean update has two forms: for rows that the transaction has read and locked, and
+// for those that it only knows, which have to be the version that is known still; of
+// these, next to none go one by one. The version is compared with the row that is
+// updated, and not only with the one that was found: an update that had to wait for
+// another meets a newer row, and servers before 15.15, 16.11, 17.7 and 18.1 do not
+// compare its place again.
+type lean struct {
+	read, known               *statement
+	alone                     *part
+	readColumns, knownColumns []column
+}
+
+// A leanOf is a lean update of records of one kind.
+type leanOf[R any] struct {
+	*lean
+	*store.Narrow[R]
+	key []*store.Column[R]
+}
+
+// leanly makes the lean update of these columns.
+func leanly[R any](name string, t *table[R], list string) *leanOf[R] {
+	n := t.Narrow(strings.Fields(list)...)
+	plain, bodies := n.Columns, []*store.Column[R](nil)
+	if i := slices.IndexFunc(n.Columns, func(c *store.Column[R]) bool { return c.Role == store.Body }); i >= 0 {
+		plain, bodies = n.Columns[:i], n.Columns[i:]
+	}
+	return &leanOf[R]{newLean(name, t.Name, t.key, typed(plain), typed(bodies)), n, t.keyOf}
+}
+
+func newLean(name, table string, key, moving, bodies []column) *lean {
+	rest := join(key, wasColumn, moving, bodies)
+	l := &lean{readColumns: join(columns("tid place"), rest), knownColumns: join(columns("xid xid"), rest)}
+	l.read = &statement{name, narrow(table, l.readColumns, key, moving, bodies)}
+	l.known = &statement{"known_" + name, exactly(len(l.knownColumns)+1, fmt.Sprintf("update %s t set %s from %s",
+		table, assign(moving, bodies), found(table, l.knownColumns, key, "k.xmin = u.xid and k.seq = u.was")+" and t.xmin = u.xid and t.seq = u.was"))}
+	l.alone = single("alone_"+name, l.knownColumns, fmt.Sprintf("update %s t set %s where t.xmin = u.xid%s and t.seq = u.was returning 1",
+		table, assign(moving, bodies), matching(key, "t")))
+	return l
+}
+
+// narrow writes columns of the rows at places, which are still what key and was say.
+func narrow(table string, all, key, moving, bodies []column) string {
+	return exactly(len(all)+1, fmt.Sprintf("update %s t set %s from %s u where t.ctid = u.place%s and t.seq = u.was",
+		table, assign(moving, bodies), given(all), matching(key, "t")))
+}
+
+// matching says that a row has the key that is given.
+func matching(key []column, alias string) string {
+	var match strings.Builder
+	for _, c := range key {
+		fmt.Fprintf(&match, " and %s.%s = u.%[2]s", alias, c.name)
+	}
+	return match.String()
+}
+
+var givenColumn = regexp.MustCompile(`\bu\.(\w+)`)
+
+// one turns a statement on given rows into one on a single row, whose columns are the
+// parameters.
+func one(sql string, all []column) string {
+	return givenColumn.ReplaceAllStringFunc(sql, func(name string) string {
+		i := slices.IndexFunc(all, func(c column) bool { return "u."+c.name == name })
+		return fmt.Sprintf("$%d::%s", i+1, all[i].typ)
+	})
+}
+
+// A leanRows is the rows of a lean update.
+type leanRows struct {
+	*rows
+	lean       *lean
+	optimistic bool
+}
+
+func (l *lean) collect(f *reading, n int) leanRows {
+	switch {
+	case f.optimistic && n <= oneByOne:
+		return leanRows{collectFlat(l.knownColumns, 1), l, true} // mostly
+	case f.optimistic:
+		return leanRows{collect(l.knownColumns, n), l, true}
+	}
+	return leanRows{collect(l.readColumns, n), l, false}
+}
+
+// at begins a row: where it is, or which.
+func (r leanRows) at(p place, v xid) {
+	if r.optimistic {
+		r.xid(v)
+		return
+	}
+	r.blob(p[:])
+}
+
+// A foundRow is a row that was read, or is known, as it was then.
+type foundRow[R any] struct {
+	place place
+	xid   xid // 0: not known
+	was   R   // without bodies
+}
+
+// add adds an update, unless it changes more than the columns of l.
+func (l *leanOf[R]) add(w *writing, r leanRows, f *foundRow[R], u store.Update[*R]) bool {
+	if !l.Covers(&f.was, u.Record) {
+		return false
+	}
+	r.at(f.place, f.xid)
+	w.check(writeColumns(r.rows, l.key, u.Record))
+	r.num(u.Was)
+	w.check(writeColumns(r.rows, l.Columns, u.Record))
+	return true
+}
+
+// foundJob reads a job and its place.
+func (r *reading) foundJob(c *cursor) *pawl.Job {
+	j := jobTable.read(c)
+	r.jobs[j.Key()] = &foundRow[pawl.Job]{was: *j, place: c.place()}
+	return j
+}
+
+func (r *reading) foundStep(c *cursor) *pawl.Step {
+	s := stepTable.read(c)
+	r.steps[s.StepKey] = &foundRow[pawl.Step]{was: *s, place: c.place()}
+	return s
+}
+
+// moveJobs writes the lean updates of jobs, and answers the others.
+func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (others []store.Update[*pawl.Job]) {
+	moved, counted := moveJobs.collect(f, len(updates)), countJobs.collect(f, len(updates))
+	apart := f.countedApart(updates)
+	for _, u := range updates {
+		u.Record = f.changed(u.Record)
+		key := u.Record.Key()
+		found := f.jobs[key]
+		switch {
+		case found == nil:
+			others = append(others, u)
+			continue
+		case apart && countJobs.add(w, counted, found, u):
+		case moveJobs.add(w, moved, found, u):
+		default:
+			others = append(others, u)
+			continue
+		}
+		if f.optimistic {
+			delete(f.jobs, key) // nothing more has to make sure of it
+		}
+	}
+	w.updateAny(counted)
+	w.updateAny(moved)
+	return others
+}
+
+// countedApart reports whether jobs of which only counts change get a statement of their
+// own. What is only known is locked as it is written, in the order of the keys like
+// everywhere: two statements would break it.
+func (r *reading) countedApart(updates []store.Update[*pawl.Job]) bool {
+	if !r.optimistic {
+		return len(updates) > fewRows
+	}
+	if n := len(updates); n > oneByOne && n <= fewRows {
+		return false
+	}
+	return !slices.ContainsFunc(updates, func(u store.Update[*pawl.Job]) bool {
+		found := r.jobs[u.Record.Key()]
+		return found == nil || !countJobs.Covers(&found.was, u.Record)
+	})
+}
+
+const (
+	// few rows are written by one statement, though it has more columns: what a
+	// statement costs by itself is as much as many columns.
+	fewRows = 16
+
+	// So few rows go one by one, which costs the server half.
+	oneByOne = 2
+)
+
+// moveSteps writes the lean updates of steps, and answers the others.
+func (w *writing) moveSteps(f *reading, updates []store.Update[*pawl.Step]) (others []store.Update[*pawl.Step]) {
+	taken, ended := takeSteps.collect(f, len(updates)), endSteps.collect(f, len(updates))
+	moved := moveSteps.collect(f, min(len(updates), fewRows))
+	few := len(updates) <= fewRows && !(f.optimistic && len(updates) <= oneByOne)
+	for _, u := range updates {
+		key := u.Record.StepKey
+		found := f.steps[key]
+		switch {
+		case found == nil:
+			others = append(others, u)
+			continue
+		case few && moveSteps.add(w, moved, found, u):
+		case !few && endSteps.add(w, ended, found, u):
+		case !few && takeSteps.add(w, taken, found, u):
+		default:
+			others = append(others, u)
+			continue
+		}
+		if f.optimistic {
+			delete(f.steps, key)
+		}
+	}
+	w.updateAny(taken)
+	w.updateAny(ended)
+	w.updateAny(moved)
+	return others
+}
+
+// updateAny queues an update unless there are no rows for it.
+func (w *writing) updateAny(r leanRows) {
+	switch n := r.len(); {
+	case n == 0:
+	case !r.optimistic:
+		w.update(r.lean.read, r.rows, n)
+	case !r.flat:
+		w.update(r.lean.known, r.rows, n)
+	default:
+		w.addParts(r.lean.alone, r.rows, 1)
+		w.updates += int64(n)
+	}
+}

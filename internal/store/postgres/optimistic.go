@@ -1,0 +1,137 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// An optimistic transaction is one round trip. It decides on what is known, and writes
+// only if every row is still as it was known. Rows that change say so by their lean
+// update; the others are looked at, and locked until the commit, as they would be if
+// they had been read. What is sent in one go is a transaction by itself: the server
+// commits at its end, if there was no error, and answers only then.
+
+// verify locks rows that have to be the version that is known.
+func verify(table string, all []column) string {
+	return fmt.Sprintf("select 1 / (count(*) = $%d)::int from (select 1 from %s u cross join lateral (select 1 from %s k where k.xmin = u.xid%s for share) k) n",
+		len(all)+1, given(all), table, matching(all[1:], "k"))
+}
+
+// verifyWorker does so with one worker, which is the most common case.
+var verifyWorker = single("verify_worker", verifyOne, "select 1 from worker k where k.xmin = u.xid and k.id = u.id for share")
+
+var (
+	verifyOne  = columns("xid xid, bigint id")
+	verifyStep = columns("xid xid, bigint job, bigint ord")
+
+	verifyWorkers = &statement{"verify_workers", verify("worker", verifyOne)}
+	verifyJobs    = &statement{"verify_jobs", verify("job", verifyOne)}
+	verifySteps   = &statement{"verify_steps", verify("step", verifyStep)}
+
+	// stamp answers the version that the rows of this transaction get.
+	stamped = &statement{"stamp", "select pg_current_xact_id(), " + clock}
+)
+
+// A stamp is what a commit tells of itself.
+type stamp struct {
+	xid  xid
+	now  int64         // the database's clock
+	at   time.Time     // when that was told, by ours
+	took time.Duration // by all of the commit: so old it may have been by then
+}
+
+func (s *stamp) read(c *cursor) { s.xid, s.now, s.at = c.xid(), c.num(), time.Now() }
+
+// tryOptimistic runs a transaction on what is known. It answers false if that turned out
+// to be outdated, or does not do: nothing has happened then.
+func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.Facts) (*store.Changes, error)) (done bool, err error) {
+	surely := len(r.jobs)+len(r.steps)+len(r.workers) == 0 // there is nothing that could be outdated
+	ch, err := decide(r.Facts)
+	if err != nil || ch == nil {
+		db.counts.rollbacks.Add(1)
+		return surely, err
+	}
+	if len(ch.Workers) > 0 { // of which others may hold a share
+		return false, nil
+	}
+	w, err := encode(r, ch)
+	if err != nil {
+		return surely, err
+	}
+	limited, cancel := context.WithTimeout(ctx, db.patience)
+	defer cancel()
+	conn, err := db.pool.Acquire(limited)
+	if err != nil {
+		return false, nil // the reading half says why
+	}
+	defer conn.Release()
+	if !quiet(conn.Conn().PgConn().Conn()) {
+		return false, nil // the outcome of a commit that is sent to a server that is gone would have to be found out
+	}
+	w.condense(&db.briefs)
+	// Like a reading half: it may have to wait for locks, and on a silent connection.
+	if err = db.commit(ctx, conn, w, db.patience); err == nil {
+		db.cache.put(r, ch, &w.stamp)
+		db.running.see(w, ch)
+		return true, nil
+	}
+	db.cache.invalidate(r.q) // the next try reads
+	return surely || !errors.Is(err, store.ErrStale), err
+}
+
+// verifyTheWorkers, of jobs and of steps queue the statements that make sure of the rows
+// that no lean update of this writing looks at.
+func (w *writing) verifyTheWorkers(f *reading) {
+	if !f.optimistic {
+		return
+	}
+	r := collect(verifyOne, len(f.workers))
+	r.flat = len(f.workers) == 1
+	for _, key := range slices.Sorted(maps.Keys(f.workers)) {
+		r.xid(f.workers[key])
+		r.num(key)
+	}
+	if r.flat {
+		w.addParts(verifyWorker, r, 1)
+		return
+	}
+	w.verify(verifyWorkers, r)
+}
+
+func (w *writing) verifyTheJobs(f *reading) {
+	if !f.optimistic {
+		return
+	}
+	r := collect(verifyOne, len(f.jobs))
+	for _, key := range slices.Sorted(maps.Keys(f.jobs)) {
+		r.xid(f.jobs[key].xid)
+		r.num(key)
+	}
+	w.verify(verifyJobs, r)
+}
+
+func (w *writing) verifyTheSteps(f *reading) {
+	if !f.optimistic {
+		return
+	}
+	r := collect(verifyStep, len(f.steps))
+	for _, key := range slices.SortedFunc(maps.Keys(f.steps), pawl.StepKey.Compare) {
+		r.xid(f.steps[key].xid)
+		r.num(key.Job)
+		r.num(int64(key.Ord))
+	}
+	w.verify(verifySteps, r)
+}
+
+func (w *writing) verify(s *statement, r *rows) {
+	if r.len() > 0 {
+		w.add(s, append(r.params(), num(int64(r.len())))...)
+	}
+}

@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// A statement is prepared once per connection, and travels in binary form.
+type statement struct {
+	name string
+	sql  string
+}
+
+// inBinary is the format of every parameter and every result.
+var inBinary = []int16{1}
+
+// A pipe sends several statements in one go and reads their answers in order:
+// one round trip, whatever their number.
+type pipe struct {
+	conn    *pgconn.PgConn
+	log     *slog.Logger
+	faults  *store.Faults
+	calls   []call
+	spoiled int          // rows that could not be decoded
+	soon    *atomic.Bool // not nil: the answer is expected soon; true while somebody awaits one
+}
+
+// answerSoon is how long an answer that is expected soon is awaited by a thread of its
+// own. Its goroutine would be put aside otherwise, and the runtime, should it have nothing
+// else to do, put to sleep and woken for each short commit: on two processors that was a
+// tenth of a chain's time. One at a time, so that another processor is there for the rest.
+const answerSoon = 5 * time.Millisecond
+
+type call struct {
+	statement *statement
+	part      *part // what the statement is in a brief one; nil: nothing
+	late      bool  // the statement is prepared by the first call of each connection
+	params    [][]byte
+	row       func(*cursor) // nil: rows are dropped
+	tag       *pgconn.CommandTag
+}
+
+// add queues a statement. row is called with each row of its answer; what the
+// row could not decode it leaves in the cursor's err, is logged once and left out.
+func (p *pipe) add(s *statement, row func(*cursor), params ...[]byte) {
+	p.calls = append(p.calls, call{statement: s, params: params, row: row})
+}
+
+// addTagged queues a statement whose tag is stored in tag.
+func (p *pipe) addTagged(s *statement, tag *pgconn.CommandTag, params ...[]byte) {
+	p.calls = append(p.calls, call{statement: s, params: params, tag: tag})
+}
+
+// run sends what was queued and reads the answers. After an error of one
+// statement, those behind it were not run.
+func (p *pipe) run(ctx context.Context) error {
+	calls := p.calls
+	p.calls = nil
+	line := p.conn.StartPipeline(ctx)
+	unprepared := p.prepareLate(line, calls)
+	for i := range calls {
+		line.SendQueryStatement(&pgconn.StatementDescription{Name: calls[i].statement.name, Fields: undescribed}, calls[i].params, inBinary, inBinary)
+	}
+	if err := line.Sync(); err != nil {
+		return errors.Join(err, line.Close())
+	}
+	if p.soon != nil && p.soon.CompareAndSwap(false, true) {
+		awaitAnswer(p.conn.Conn(), answerSoon)
+		p.soon.Store(false)
+	}
+	if err := p.prepared(line, unprepared); err != nil {
+		_ = line.Close()
+		return err
+	}
+	for i := range calls {
+		if err := p.answer(line, &calls[i]); err != nil {
+			_ = line.Close()
+			return err
+		}
+	}
+	return line.Close()
+}
+
+// runWithin runs in so much time, which nothing cuts short: by a deadline of the connection,
+// which costs less than a context that the driver watches.
+func (p *pipe) runWithin(limit time.Duration) error {
+	conn := p.conn.Conn()
+	_ = conn.SetDeadline(time.Now().Add(limit))
+	err := p.run(context.Background())
+	if !severed(err) { // else it is being closed, with another deadline
+		_ = conn.SetDeadline(time.Time{})
+	}
+	return err
+}
+
+// undescribed are the columns of any answer, as far as they are told to the driver:
+// rows are read by position, and a driver that knows the columns does not have the
+// server describe them with each statement.
+var undescribed = make([]pgconn.FieldDescription, 1)
+
+func (p *pipe) answer(line *pgconn.Pipeline, c *call) error {
+	res, err := line.GetResults()
+	if err != nil {
+		return err
+	}
+	reader, ok := res.(*pgconn.ResultReader)
+	if !ok {
+		return errors.New("the pipeline is out of step")
+	}
+	var cur cursor
+	for reader.NextRow() {
+		cur = cursor{vals: reader.Values()}
+		p.read(c, &cur)
+	}
+	tag, err := reader.Close()
+	if c.tag != nil {
+		*c.tag = tag
+	}
+	return err
+}
+
+// read hands a row over. One that cannot be decoded must not stop the others.
+func (p *pipe) read(c *call, cur *cursor) {
+	if c.row == nil {
+		return
+	}
+	c.row(cur)
+	if cur.err == nil {
+		return
+	}
+	p.spoiled++
+	first := cursor{vals: cur.vals}
+	if key := first.num(); p.faults.New(fmt.Sprint(c.statement.name, cur.vals[0], cur.err)) {
+		p.log.Error("row left out", "statement", c.statement.name, "key", key, "error", cur.err)
+	}
+}
+
+// prepare prepares the statements on a new connection, in one round trip.
+func prepare(ctx context.Context, conn *pgconn.PgConn, list []*statement) error {
+	line := conn.StartPipeline(ctx)
+	for _, s := range list {
+		line.SendPrepare(s.name, s.sql, nil)
+	}
+	if err := line.Sync(); err != nil {
+		return errors.Join(err, line.Close())
+	}
+	for _, s := range list {
+		if _, err := line.GetResults(); err != nil {
+			_ = line.Close()
+			return fmt.Errorf("prepare %s: %w", s.name, err)
+		}
+	}
+	return line.Close()
+}

@@ -1,0 +1,67 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// TestNothingIsSentForWhatIsNotAsked: each part of a query is a statement or two,
+// in the order of the locks, and no other.
+func TestNothingIsSentForWhatIsNotAsked(t *testing.T) {
+	t.Parallel()
+	one := []int64{1}
+	steps := []pawl.StepKey{{Job: 1, Ord: 1}}
+	pools := []store.Pool{{Kind: store.PoolJobs, Key: 1}}
+	keys := []store.IdempotencyKey{{Workspace: "w", Key: "k"}}
+	names := []pawl.WorkflowName{{Workspace: "w", Name: "n"}}
+	scheduled := []store.ScheduleName{{Workspace: "w", Name: "n"}}
+	claims := []store.ClaimQuery{{Routes: one, Limit: 1}}
+	tests := map[string]struct {
+		q    store.Query
+		want []*statement
+	}{
+		"nothing":   {store.Query{}, nil},
+		"pools":     {store.Query{Pools: pools}, []*statement{lockPools, countPools}},
+		"keys":      {store.Query{Keys: keys}, []*statement{takeKeys, readKeys}},
+		"names":     {store.Query{Names: names}, []*statement{readVersions}},
+		"schedules": {store.Query{Schedules: one}, []*statement{readSchedules}},
+		"scheduled": {store.Query{Scheduled: scheduled}, []*statement{readSchedules}},
+		"workers":   {store.Query{Workers: one}, []*statement{readWorkers}},
+		"jobs":      {store.Query{Jobs: one}, []*statement{readJobs}},
+		"signals":   {store.Query{Signals: one}, []*statement{readSignals}},
+		"steps":     {store.Query{Steps: steps}, []*statement{readNamed}},
+		"nodes":     {store.Query{Nodes: one}, []*statement{readSteps}},
+		"claims":    {store.Query{Claims: claims}, []*statement{claimOne}},
+		"all": {
+			store.Query{
+				Keys: keys, Pools: pools, Names: names, Schedules: one, Scheduled: scheduled, Workers: one, Jobs: one, Steps: steps,
+				Signals: one, Waiting: []store.JobLimit{{Job: 1, Limit: 1}}, Open: one, Nodes: one, Held: one, Claims: claims,
+			},
+			[]*statement{lockPools, countPools, takeKeys, readKeys, readSchedules, readWorkers, readJobs, readSignals, readVersions, readSteps, claimOne},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var p pipe
+			r := newReading(&tt.q)
+			r.horizon = new(lookout).horizon
+			r.queue(&p)
+			want := []string{begin.name}
+			for _, s := range tt.want {
+				want = append(want, s.name)
+			}
+			var got []string
+			for _, c := range p.calls {
+				got = append(got, c.statement.name)
+			}
+			if diff := cmp.Diff(append(want, now.name), got); diff != "" {
+				t.Errorf("statements (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

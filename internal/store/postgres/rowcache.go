@@ -1,0 +1,201 @@
+package postgres
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// Mostly it is the process that claimed a step that reports it, and nobody else has
+// touched the job meanwhile. What a transaction has written of the jobs under way, and
+// the steps of a job that is read for the first time, are therefore kept, each row with
+// the transaction that made it (its xmin): that names one version of the row. The next transaction that asks for these rows alone
+// decides on what is known, and its writing half makes sure that every row is still
+// that version (optimistic.go). Nothing depends on what is kept here.
+
+// An xid is the transaction that made a row, which tells the versions of the row apart.
+type xid uint32
+
+const (
+	maxCachedJobs  = 5000
+	maxCachedSteps = 32          // of one job: of a wide fan-out the rest is read
+	maxSpareJobs   = 500         // that are kept to be used again,
+	maxSpareSteps  = 4           // with room for so many steps: less than 1 MiB
+	clockAge       = time.Second // how long the database's clock is told from ours
+	distrustFor    = time.Second // how long a job is read after another process has changed it
+)
+
+// A rowCache is what this handle knows of the rows of jobs under way.
+type rowCache struct {
+	mu      sync.Mutex
+	jobs    map[int64]*cachedJob
+	workers map[int64]cachedWorker
+	busy    map[int64]bool // jobs that a transaction of this handle is at
+	waiting []*reservation // in the order in which they came
+	spare   []*cachedJob   // of jobs that are not kept any more
+	now     int64          // the database's clock,
+	at      time.Time      // at this moment of ours
+}
+
+// A cachedJob never leaves the cache, nor what it points to: others get copies.
+type cachedJob struct {
+	row       *pawl.Job // nil: not known; else own
+	own       pawl.Job
+	xid       xid
+	steps     []cachedStep
+	read      bool      // all steps that it had, as far as they are kept
+	contested time.Time // when another process was seen to change it
+}
+
+type cachedStep struct {
+	row pawl.Step
+	xid xid
+}
+
+type cachedWorker struct {
+	row pawl.Worker
+	xid xid
+}
+
+// plainly reports whether a query asks for rows by their keys alone.
+func plainly(q *store.Query) bool {
+	return len(q.Keys)+len(q.Pools)+len(q.Names)+len(q.Schedules)+len(q.Scheduled)+len(q.Signals)+len(q.Untaken)+
+		len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held)+len(q.Claims) == 0
+}
+
+// find answers the facts for a query from what is known, or nil if that is not
+// enough. The records are copies.
+func (c *rowCache) find(q *store.Query) *reading {
+	if !plainly(q) {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	age, byWall := time.Since(c.at), time.Since(c.at.Round(0)) // a host that was suspended has two opinions
+	if max(age, byWall.Abs()) > clockAge {
+		return nil
+	}
+	r := newReading(q)
+	r.optimistic, r.Now = true, c.now+age.Microseconds()
+	if c.findJobs(r) && c.findSteps(r) && c.findWorkers(r) {
+		return r
+	}
+	return nil
+}
+
+// distinct answers about how many different keys there are: of equal ones nearly all
+// follow one another.
+func distinct[K comparable](keys []K) (n int) {
+	for i, key := range keys {
+		if i == 0 || key != keys[i-1] {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *rowCache) findJobs(r *reading) bool {
+	n := distinct(r.q.Jobs)
+	r.Jobs, r.jobs = make(map[int64]*pawl.Job, n), make(map[int64]*foundRow[pawl.Job], n)
+	for _, key := range r.q.Jobs {
+		if r.Jobs[key] != nil {
+			continue
+		}
+		j := c.jobs[key]
+		if j == nil || j.row == nil || time.Since(j.contested) < distrustFor {
+			return false
+		}
+		row := *j.row
+		r.Jobs[key] = &row
+		r.jobs[key] = &foundRow[pawl.Job]{xid: j.xid, was: row}
+	}
+	return true
+}
+
+func (c *rowCache) findSteps(r *reading) bool {
+	n := distinct(r.q.Steps)
+	r.Steps, r.steps = make(map[pawl.StepKey]*pawl.Step, n), make(map[pawl.StepKey]*foundRow[pawl.Step], n)
+	for _, key := range r.q.Steps {
+		if r.Steps[key] != nil {
+			continue
+		}
+		j := c.jobs[key.Job]
+		if j == nil || r.Jobs[key.Job] == nil {
+			return false
+		}
+		s := j.step(key.Ord)
+		if s == nil {
+			return false
+		}
+		row := s.row
+		r.Steps[key] = &row
+		r.steps[key] = &foundRow[pawl.Step]{xid: s.xid, was: row}
+	}
+	return true
+}
+
+func (c *rowCache) findWorkers(r *reading) bool {
+	for _, key := range slices.Concat(r.q.Workers, r.q.Watched) {
+		if r.Workers[key] != nil {
+			continue
+		}
+		w, ok := c.workers[key]
+		if !ok {
+			return false
+		}
+		row := w.row
+		r.Workers[key] = &row
+		r.workers[key] = w.xid
+	}
+	return true
+}
+
+// unread answers the jobs of a query of which more is worth reading than it asks for:
+// the steps that others have written. Most jobs have few, and one that goes on for long
+// needs them all.
+func (c *rowCache) unread(q *store.Query) (jobs []int64) {
+	if !plainly(q) {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key := range set(q.Jobs) {
+		if j := c.jobs[key]; j == nil || !j.read {
+			jobs = append(jobs, key)
+		}
+	}
+	return jobs
+}
+
+func (j *cachedJob) step(ord pawl.Ord) *cachedStep {
+	for i := range j.steps {
+		if j.steps[i].row.Ord == ord {
+			return &j.steps[i]
+		}
+	}
+	return nil
+}
+
+// invalidate drops what turned out to be outdated, one of these.
+func (c *rowCache) invalidate(q *store.Query) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range q.Jobs {
+		if j := c.jobs[key]; j != nil {
+			j.row, j.steps, j.read = nil, nil, false // its version tells who has changed it, when it is read
+		}
+	}
+	for _, key := range slices.Concat(q.Workers, q.Watched) {
+		delete(c.workers, key)
+	}
+}
+
+// clear drops everything: the database may have lost what it has confirmed.
+func (c *rowCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.jobs, c.workers, c.at = nil, nil, time.Time{}
+}

@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// put keeps what a transaction has written, after it was committed, and the workers
+// that it has read.
+func (c *rowCache) put(r *reading, ch *store.Changes, s *stamp) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hear(s)
+	v := s.xid
+	if c.jobs == nil {
+		c.jobs, c.workers = make(map[int64]*cachedJob), make(map[int64]cachedWorker)
+	}
+	for key, found := range r.workers {
+		c.workers[key] = cachedWorker{*r.Workers[key], found}
+	}
+	for _, u := range ch.Workers {
+		delete(c.workers, u.Record.Key())
+	}
+	c.compare(r)
+	for _, u := range ch.Jobs {
+		c.putJob(u.Record, v)
+	}
+	for _, j := range ch.NewJobs {
+		c.putJob(j, v)
+	}
+	c.putRead(r, ch)
+	for _, u := range ch.Steps {
+		c.putStep(u.Record, v)
+	}
+	for _, s := range ch.NewSteps {
+		c.putStep(s, v)
+	}
+}
+
+// hear takes the database's clock from a stamp. One that was long on its way would set
+// it back, and what is decided by it would be due too early; of one that was too long,
+// the clock is read instead.
+func (c *rowCache) hear(s *stamp) {
+	if s.took >= clockAge {
+		return
+	}
+	behind := time.Duration(c.now-s.now)*time.Microsecond + s.at.Sub(c.at)
+	if behind <= 0 || s.at.Sub(c.at) >= clockAge {
+		c.now, c.at = s.now, s.at
+	}
+}
+
+// compare looks at the jobs that a transaction has read. Of one that was not as it was
+// known, another process is at it too.
+func (c *rowCache) compare(r *reading) {
+	if r.optimistic {
+		return
+	}
+	for _, key := range r.q.Jobs {
+		if j, found := c.jobs[key], r.jobs[key]; j != nil && (found == nil || j.xid != found.xid) {
+			j.row, j.steps, j.contested = nil, nil, time.Now()
+		}
+	}
+}
+
+// putJob keeps a job that is running, without its bodies.
+func (c *rowCache) putJob(row *pawl.Job, v xid) {
+	key := row.Key()
+	j := c.jobs[key]
+	if row.State != lifecycle.JobRunning {
+		delete(c.jobs, key)
+		c.save(j)
+		return
+	}
+	if j == nil {
+		c.makeRoom()
+		j = c.blank()
+		c.jobs[key] = j
+	}
+	j.own, j.row, j.xid = *row, &j.own, v
+	jobTable.Bare(&j.own)
+}
+
+// save keeps what held a job, or nil, to hold another.
+func (c *rowCache) save(j *cachedJob) {
+	if j != nil && len(c.spare) < maxSpareJobs && cap(j.steps) <= maxSpareSteps {
+		clear(j.steps[:cap(j.steps)])
+		*j = cachedJob{steps: j.steps[:0]}
+		c.spare = append(c.spare, j)
+	}
+}
+
+// blank answers what is to hold a job.
+func (c *rowCache) blank() *cachedJob {
+	n := len(c.spare)
+	if n == 0 {
+		return new(cachedJob)
+	}
+	j := c.spare[n-1]
+	c.spare = c.spare[:n-1]
+	return j
+}
+
+// makeRoom forgets jobs, whichever they are, if there are too many.
+func (c *rowCache) makeRoom() {
+	for key := range c.jobs {
+		if len(c.jobs) < maxCachedJobs {
+			return
+		}
+		delete(c.jobs, key)
+	}
+}
+
+// putRead keeps the steps that were read for later, of jobs that are kept.
+func (c *rowCache) putRead(r *reading, ch *store.Changes) {
+	for _, s := range r.later {
+		c.putStep(&s.row, s.xid)
+	}
+	for _, key := range r.ahead {
+		if j := c.jobs[key]; j != nil {
+			j.read = true
+		}
+	}
+	for _, n := range ch.NewJobs {
+		if j := c.jobs[n.Key()]; j != nil {
+			j.read = true
+		}
+	}
+}
+
+// putStep keeps a step that has not ended, without its bodies.
+func (c *rowCache) putStep(row *pawl.Step, v xid) {
+	j := c.jobs[row.Job]
+	if j == nil {
+		return
+	}
+	s := j.step(row.Ord)
+	switch {
+	case lifecycle.Step.Ended(row.State):
+		j.steps = slices.DeleteFunc(j.steps, func(s cachedStep) bool { return s.row.Ord == row.Ord })
+		return
+	case s == nil && len(j.steps) == maxCachedSteps:
+		return
+	case s == nil:
+		j.steps = append(j.steps, cachedStep{})
+		s = &j.steps[len(j.steps)-1]
+	}
+	s.row, s.xid = *row, v
+	stepTable.Bare(&s.row)
+}

@@ -1,0 +1,233 @@
+package postgres
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// The indexes on jobs and steps know nothing of their states: an update that touches no
+// index costs the server half, and what is begun and ended changes its state alone. A
+// record stands in a line while it has to be found by what it is, and leaves it when it
+// is run. What runs is found by the table running: a commit that begins jobs, or claims
+// steps, adds a row with all of them, which stays for a while when they have ended. So
+// the table has more than what runs, never less, and whoever reads it looks at the
+// records.
+
+// The lines of jobs and of steps. Indexes and statements say the numbers.
+const (
+	noLine = iota
+	ready  // a pending job, an enqueued step
+	other  // a submitted job; a step in progress that no worker holds, or that takes a slot of a pool
+	slots  // a running job that takes slots of a pool or a quota
+)
+
+func lineOfJob(j *pawl.Job) int64 {
+	switch {
+	case j.State == lifecycle.JobPending:
+		return ready
+	case j.State == lifecycle.JobSubmitted:
+		return other
+	case j.State == lifecycle.JobRunning && (j.Pool != 0 || j.Quota != 0):
+		return slots
+	}
+	return noLine
+}
+
+func lineOfStep(s *pawl.Step) int64 {
+	switch {
+	case s.State == lifecycle.StepEnqueued:
+		return ready
+	case s.State == lifecycle.StepInProgress && (s.Worker == 0 || s.Pool != 0):
+		return other
+	}
+	return noLine
+}
+
+const (
+	// openJobs are the jobs that have not ended, each found by its key.
+	openJobs = "(select j.* from (select id as key from job where line <> 0 union select unnest(jobs) from running) k" +
+		" cross join lateral (select * from job where job.id = k.key and state in ('SUBMITTED', 'PENDING', 'RUNNING') offset 0) j)"
+
+	// heldSteps are the steps that workers hold, found by their jobs: each job is gone
+	// through once, however many workers are at it.
+	heldSteps = "(select s.worker from (select distinct unnest(jobs) as job from running where worker > 0) k" +
+		" cross join lateral (select worker from step where step.job = k.job and state = 'in_progress' and worker > 0 offset 0) s)"
+)
+
+// heldBy answers the steps of one worker, said in the words of a statement. Only its own
+// rows are looked at.
+func heldBy(worker string) string {
+	return "select s.job, s.ord from (select distinct unnest(jobs) as job from running r where r.worker = " + worker + ") k" +
+		" cross join lateral (select job, ord from step where step.job = k.job and step.worker = " + worker + " and state = 'in_progress' offset 0) s"
+}
+
+var (
+	newRunning = inserting("new_running", "running", []column{{"id", "bigint"}, {"worker", "bigint"}, {"jobs", "bigint[]"}}, 1)
+
+	// tidy takes rows that are due. It sees them and the records as they were at one
+	// moment: what begins later adds a row of its own. Of a wide job the last steps are
+	// looked at first: those before them have ended.
+	tidy = &statement{"tidy", `with old as (
+  delete from running where ctid = any (array(
+    select ctid from running where due_at <= ` + clock + ` limit 1000 for update skip locked)) returning worker, jobs, wait
+), one as (
+  select distinct worker, least(2 * wait, 3600000000) as wait, job from old cross join lateral unnest(jobs) job
+), still as (
+  select distinct case when one.worker > 0 and exists (
+    select 1 from step where step.job = one.job and step.worker = one.worker and step.state = 'in_progress' order by step.job desc, step.ord desc offset 0) then one.worker else 0 end as worker, wait, job
+  from one cross join lateral (select 1 from job where job.id = one.job and job.state = 'RUNNING' offset 0) j
+)
+insert into running (worker, jobs, wait, due_at)
+select worker, array_agg(job), wait, ` + clock + ` + wait
+from (select *, (row_number() over (partition by worker, wait order by job) - 1) / 1000 as n from still) s group by worker, wait, n`}
+)
+
+// dropRunning waits for nobody: it runs where the beats do.
+const dropRunning = `delete from running where ctid = any (array(
+  select ctid from running where id = any($1) for update skip locked))`
+
+// A holding is a worker and a job of which it holds a step.
+type holding struct{ worker, job int64 }
+
+// running adds what begins to run: to which worker a step is given, and which jobs are
+// begun without that. A worker that has just held a step of the job is in a row with it.
+func (w *writing) running(f *reading, ch *store.Changes) {
+	held := make(map[holding]bool)
+	for _, u := range ch.Steps {
+		if found := f.steps[u.Record.StepKey]; found != nil && found.was.State == lifecycle.StepInProgress {
+			held[holding{found.was.Worker, u.Record.Job}] = true
+		}
+	}
+	begun := make(map[int64][]int64) // the jobs by worker
+	named := make(map[int64]bool)
+	add := func(worker, job int64) {
+		if h := (holding{worker, job}); !held[h] {
+			held[h], named[job] = true, true
+			begun[worker] = append(begun[worker], job)
+		}
+	}
+	claim := func(s *pawl.Step) {
+		if s.State == lifecycle.StepInProgress && s.Worker > 0 {
+			add(s.Worker, s.Job)
+		}
+	}
+	for _, s := range ch.NewSteps {
+		claim(s)
+	}
+	for _, u := range ch.Steps {
+		claim(u.Record)
+	}
+	begin := func(j *pawl.Job, was machine.State) {
+		if key := j.Key(); j.State == lifecycle.JobRunning && was != lifecycle.JobRunning && !named[key] {
+			add(0, key)
+		}
+	}
+	for _, j := range ch.NewJobs {
+		begin(j, "")
+	}
+	for _, u := range ch.Jobs {
+		var was machine.State
+		if found := f.jobs[u.Record.Key()]; found != nil {
+			was = found.was.State
+		}
+		begin(u.Record, was)
+	}
+	for _, worker := range slices.Sorted(maps.Keys(begun)) {
+		row := runningRow{id: rand.Int64(), jobs: begun[worker]}
+		w.addPart(newRunning, num(row.id), num(worker), nums(row.jobs))
+		w.begun = append(w.begun, row)
+	}
+}
+
+// A runningRow is a row of the table.
+type runningRow struct {
+	id   int64
+	jobs []int64
+	left int // jobs that have not ended
+}
+
+// runningRows are those that this handle has made, until it has seen all jobs of one
+// end. What it does not see is tidied up.
+type runningRows struct {
+	mu   sync.Mutex
+	of   map[int64][]*runningRow // by job
+	gone []int64                 // rows to be deleted
+}
+
+const maxRunning = 100_000 // jobs that are watched; beyond them all are forgotten
+
+// see takes note of a commit.
+func (r *runningRows) see(w *writing, ch *store.Changes) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of == nil {
+		r.of = make(map[int64][]*runningRow)
+	}
+	for i := range w.begun {
+		row := &w.begun[i]
+		if row.left = len(row.jobs); len(r.of)+row.left > maxRunning {
+			clear(r.of) // most of them others have ended
+		}
+		for _, job := range row.jobs {
+			r.of[job] = append(r.of[job], row)
+		}
+	}
+	for _, u := range ch.Jobs {
+		if lifecycle.Job.Ended(u.Record.State) {
+			r.end(u.Record.Key())
+		}
+	}
+}
+
+func (r *runningRows) end(job int64) {
+	for _, row := range r.of[job] {
+		if row.left--; row.left == 0 {
+			r.gone = append(r.gone, row.id)
+		}
+	}
+	delete(r.of, job)
+}
+
+// take answers the rows to be deleted, once.
+func (r *runningRows) take() []int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	gone := r.gone
+	r.gone = nil
+	return gone
+}
+
+// dropEnded deletes the rows of which all jobs have ended, as the session has known the
+// database: a replica that has taken over may have lost an end that was confirmed, and a
+// server that has crashed, too. Those that are not deleted are tidied up.
+func (db *DB) dropEnded(ctx context.Context) {
+	err := db.session.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		gone := db.running.take()
+		if len(gone) == 0 {
+			return nil
+		}
+		_, err := conn.Exec(ctx, dropRunning, gone)
+		return err
+	})
+	if err != nil {
+		db.log.Debug("what has run is left to be tidied up", "error", err)
+	}
+}
+
+// forget forgets what was seen.
+func (r *runningRows) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gone = nil
+	clear(r.of)
+}

@@ -1,0 +1,88 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+var (
+	readSchedules = &statement{"read_schedules", `with k as (
+  select unnest($1::bigint[]) as id
+  union
+  select s.id from (select unnest($2::text[]) as workspace, unnest($3::text[]) as name) u cross join lateral
+    (select id from schedule t where t.workspace = u.workspace and t.name = u.name and t.state <> 'removed' offset 0) s
+)
+select ` + names("s", scheduleTable.whole) + ` from (select id from k order by id) k cross join lateral
+  (select * from schedule where schedule.id = k.id for update) s`}
+	newSchedules = &statement{"new_schedules", insert("schedule", scheduleTable.fresh, "")}
+	setSchedules = &statement{"set_schedules", update(scheduleTable)}
+)
+
+func (r *reading) queueSchedules(p *pipe) {
+	if len(r.q.Schedules)+len(r.q.Scheduled) == 0 {
+		return
+	}
+	workspaces, names := make([]string, len(r.q.Scheduled)), make([]string, len(r.q.Scheduled))
+	for i, n := range r.q.Scheduled {
+		workspaces[i], names[i] = n.Workspace, n.Name
+	}
+	p.add(readSchedules, r.schedule, nums(r.q.Schedules), texts(workspaces), texts(names))
+}
+
+// schedule reads a row. One that was found by its name, and removed while this
+// transaction waited for its lock, is left out.
+func (r *reading) schedule(c *cursor) {
+	s := scheduleTable.readWhole(c)
+	if c.err != nil || s.State == lifecycle.ScheduleRemoved && !slices.Contains(r.q.Schedules, s.Key()) {
+		return
+	}
+	r.Schedules[s.Key()] = s
+}
+
+func (w *writing) schedules(ch *store.Changes) {
+	made, err := scheduleTable.rowsOf(ch.NewSchedules, false)
+	w.check(err)
+	w.insert(newSchedules, made)
+	change(w, setSchedules, scheduleTable, ch.Schedules)
+}
+
+// Schedule reads a schedule.
+func (db *DB) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) {
+	var found *pawl.Schedule
+	err := db.query(ctx, "read a schedule", "select "+names("", scheduleTable.whole)+" from schedule where id = $1",
+		scheduleInto(func(s *pawl.Schedule) { found = s }), key)
+	return found, missing(err, found == nil)
+}
+
+// Schedules lists the schedules that are not removed, by name.
+func (db *DB) Schedules(ctx context.Context, n store.ScheduleName) ([]*pawl.Schedule, error) {
+	w := where{list: []string{"state <> 'removed'"}}
+	if n.Workspace != "" {
+		w.add("workspace = $%d", storable(n.Workspace))
+	}
+	if n.Name != "" {
+		w.add("name = $%d", storable(n.Name))
+	}
+	var list []*pawl.Schedule
+	err := db.query(ctx, "list schedules", "select "+names("", scheduleTable.whole)+" from schedule"+w.String()+byName,
+		scheduleInto(func(s *pawl.Schedule) { list = append(list, s) }), w.args...)
+	return list, err
+}
+
+// byName is the order of lists of what has a name, whatever the language of the
+// database.
+const byName = " order by " + nameOrder
+
+const nameOrder = `name collate "C", workspace collate "C"`
+
+func scheduleInto(f func(*pawl.Schedule)) func(*cursor) {
+	return func(c *cursor) {
+		if s := scheduleTable.readWhole(c); c.err == nil {
+			f(s)
+		}
+	}
+}

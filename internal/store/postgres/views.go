@@ -1,0 +1,333 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// The lists of columns that views read.
+var (
+	jobWhole    = names("", jobTable.whole)
+	workerWhole = names("", workerTable.whole)
+)
+
+// query hands every row of an answer to row. One that cannot be decoded is
+// logged and left out.
+func (db *DB) query(ctx context.Context, doing, sql string, row func(*cursor), args ...any) error {
+	return db.again(ctx, func() (begun bool, err error) {
+		err = db.queryOn(ctx, db.lookups, doing, sql, func(c *cursor) { begun = true; row(c) }, args...)
+		return begun, err
+	})
+}
+
+// again runs f, and once more if a dead connection ended it before it had begun
+// to answer.
+func (db *DB) again(ctx context.Context, f func() (begun bool, err error)) error {
+	begun, err := f()
+	if err == nil || begun || !severed(err) || ctx.Err() != nil {
+		return err
+	}
+	db.distrust(ctx, err)
+	_, err = f()
+	return err
+}
+
+// A querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func (db *DB) queryOn(ctx context.Context, on querier, doing, sql string, row func(*cursor), args ...any) error {
+	rows, err := on.Query(ctx, sql, append([]any{pgx.QueryResultFormats(inBinary)}, args...)...)
+	if err != nil {
+		return queryError(doing, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		c := cursor{vals: rows.RawValues()}
+		if row(&c); c.err != nil {
+			db.log.Error("row left out", "doing", doing, "error", c.err)
+		}
+	}
+	return queryError(doing, rows.Err())
+}
+
+// Job reads a job with its bodies.
+func (db *DB) Job(ctx context.Context, key int64) (*pawl.Job, error) {
+	var found *pawl.Job
+	there := false
+	read := jobInto(func(j *pawl.Job) { found = j })
+	err := db.query(ctx, "read a job", "select "+jobWhole+" from job where id = $1", func(c *cursor) { there = true; read(c) }, key)
+	if err == nil && there && found == nil {
+		return nil, store.Damaged(lifecycle.Job.Name, key)
+	}
+	return found, missing(err, found == nil)
+}
+
+func jobInto(f func(*pawl.Job)) func(*cursor) {
+	return func(c *cursor) {
+		if j := jobTable.readWhole(c); c.err == nil {
+			f(j)
+		}
+	}
+}
+
+// Jobs lists jobs with their bodies, newest first.
+func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) {
+	var w where
+	from := "job"
+	if f.Workspace != "" {
+		w.add("workspace = $%d", storable(f.Workspace))
+	}
+	if f.TimedOut {
+		w.add("(state = any($%d) or "+strings.ReplaceAll(store.TimedOut, "%", "%%")+")", append([]machine.State{}, f.States...))
+	} else if len(f.States) > 0 {
+		w.add("state = any($%d)", f.States)
+		if inFlight(f.States) {
+			from = openJobs + " job"
+		}
+	}
+	if f.Workflow != "" {
+		w.add("workflow = $%d", storable(f.Workflow))
+	}
+	if f.Definition != 0 {
+		w.add("definition = $%d", f.Definition)
+	}
+	if f.Parent != 0 {
+		w.add("parent = $%d and parent <> 0", f.Parent)
+	}
+	if f.Continues != 0 {
+		w.add("continues = $%d and continues <> 0", f.Continues)
+	}
+	if f.Still != 0 {
+		w.add("updated_at < $%[1]d and not exists (select from step where step.job = job.id and step.updated_at >= $%[1]d)", f.Still)
+	}
+	if f.Keys != nil {
+		w.add("id = any($%d)", f.Keys)
+	}
+	if f.Before != 0 {
+		w.add("id < $%d", f.Before)
+	}
+	var jobs []*pawl.Job
+	if f.Bare {
+		sql := "select " + names("", jobTable.plain) + " from " + from + w.String() + " order by id desc" + limited(f.Limit)
+		err := db.query(ctx, "list jobs", sql, func(c *cursor) {
+			if j := jobTable.read(c); c.err == nil {
+				jobs = append(jobs, j)
+			}
+		}, w.args...)
+		return jobs, err
+	}
+	sql := jobTable.page("id desc", "select * from "+from+w.String(), f.Limit)
+	err := db.query(ctx, "list jobs", sql, jobInto(func(j *pawl.Job) { jobs = append(jobs, j) }), w.args...)
+	return jobs, err
+}
+
+func inFlight(states []machine.State) bool {
+	for _, s := range states {
+		if lifecycle.Job.Ended(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// A where collects conditions and their arguments.
+type where struct {
+	list []string
+	args []any
+}
+
+// add adds a condition with the number of its argument in the place of %d.
+func (w *where) add(condition string, arg any) {
+	w.args = append(w.args, arg)
+	w.list = append(w.list, fmt.Sprintf(condition, len(w.args)))
+}
+
+func (w *where) String() string {
+	if len(w.list) == 0 {
+		return ""
+	}
+	return " where " + strings.Join(w.list, " and ")
+}
+
+// Steps reads steps of a job with their bodies, by ord.
+func (db *DB) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+	sql := stepTable.page("ord", "select * from step where job = $1 and ord > $2", limit)
+	var steps []*pawl.Step
+	err := db.query(ctx, "read steps", sql, stepInto(func(s *pawl.Step) { steps = append(steps, s) }), job, int64(after))
+	return steps, err
+}
+
+func limited(limit int) string {
+	if limit == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" limit %d", limit)
+}
+
+// page reads records with their bodies, or a page of them: the lengths of bodies are
+// known without reading them.
+func (t *table[R]) page(order, from string, limit int) string {
+	if limit == 0 {
+		return fmt.Sprintf("select %s from (%s) t order by %s", names("", t.whole), from, order)
+	}
+	var bytes []string
+	for _, c := range t.bodiesOf {
+		bytes = append(bytes, fmt.Sprintf("coalesce(octet_length(%s), 0)", c.Name))
+	}
+	return fmt.Sprintf(`select %[1]s from (
+  select *, sum(%[2]s) over (order by %[3]s rows between unbounded preceding and 1 preceding) as bytes from (%[4]s order by %[3]s%[5]s) t
+) t where coalesce(bytes, 0) < %[6]d order by %[3]s`, names("", t.whole), strings.Join(bytes, " + "), order, from, limited(limit), store.PageBytes)
+}
+
+func stepInto(f func(*pawl.Step)) func(*cursor) {
+	return func(c *cursor) {
+		if s := stepTable.readWhole(c); c.err == nil {
+			f(s)
+		}
+	}
+}
+
+var readBodies = "select s.job, s.ord, s.state, " + names("s", stepTable.bodies) + `
+from (select unnest($1::bigint[]) as job, unnest($2::bigint[]) as ord) u cross join lateral
+  (select * from step where step.job = u.job and step.ord = u.ord offset 0) s`
+
+// Bodies reads the state, input, output and error of the steps that exist.
+func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error) {
+	jobs, ords := make([]int64, len(keys)), make([]int64, len(keys))
+	for i, k := range keys {
+		jobs[i], ords[i] = k.Job, int64(k.Ord)
+	}
+	found := make(map[pawl.StepKey]*pawl.Step, len(keys))
+	err := db.query(ctx, "read results", readBodies, func(c *cursor) {
+		s := new(pawl.Step)
+		s.Job = c.num()
+		s.Ord = pawl.Ord(c.num())
+		s.State = machine.State(c.word())
+		readColumns(c, stepTable.bodiesOf, s)
+		if c.err == nil {
+			found[s.StepKey] = s
+		}
+	}, jobs, ords)
+	return found, err
+}
+
+// Marked reads the steps of a job marked Attention, without bodies.
+func (db *DB) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
+	var steps []*pawl.Step
+	sql := "select " + names("", stepTable.plain) + fmt.Sprintf(" from step where mark = 1 and job = $1 order by mark_at, ord limit %d", store.MaxMarked)
+	err := db.query(ctx, "read marked steps", sql, func(c *cursor) {
+		if s := stepTable.read(c); c.err == nil {
+			steps = append(steps, s)
+		}
+	}, job)
+	return steps, err
+}
+
+// StepCounts counts the steps of a job by state.
+func (db *DB) StepCounts(ctx context.Context, job int64) (map[machine.State]int, error) {
+	counts := map[machine.State]int{}
+	err := db.query(ctx, "count steps", "select state, count(*) from step where job = $1 group by state", func(c *cursor) {
+		counts[machine.State(c.word())] = c.int()
+	}, job)
+	return counts, err
+}
+
+// Each part is read by what there is of what is in flight.
+const inFlightSteps = `select false, route, count(*) from step where line = 1 group by route
+union all select true, worker, count(*) from ` + heldSteps + ` h group by worker
+union all select true, 0, count(*) from step where line = 2 and worker = 0 having count(*) > 0`
+
+// InFlight counts the steps enqueued by route, and in progress by worker.
+func (db *DB) InFlight(ctx context.Context) (enqueued, running map[int64]int, err error) {
+	enqueued, running = map[int64]int{}, map[int64]int{}
+	err = db.query(ctx, "count steps in flight", inFlightSteps, func(c *cursor) {
+		counts := enqueued
+		if c.flag() {
+			counts = running
+		}
+		key := c.num()
+		counts[key] = c.int()
+	})
+	return enqueued, running, err
+}
+
+// Worker reads a worker.
+func (db *DB) Worker(ctx context.Context, key int64) (*pawl.Worker, error) {
+	var found *pawl.Worker
+	err := db.query(ctx, "read a worker", "select "+workerWhole+" from worker where id = $1", workerInto(func(w *pawl.Worker) { found = w }), key)
+	return found, missing(err, found == nil)
+}
+
+// Workers lists the workers in a living state, or all, by id.
+func (db *DB) Workers(ctx context.Context, f store.WorkerFilter) ([]*pawl.Worker, error) {
+	var w where
+	if f.Living {
+		w.list = append(w.list, livingWorker)
+	}
+	if f.Before != 0 {
+		w.add("id < $%d", f.Before)
+	}
+	var workers []*pawl.Worker
+	err := db.query(ctx, "list workers", workerTable.page("id desc", "select * from worker"+w.String(), f.Limit),
+		workerInto(func(w *pawl.Worker) { workers = append(workers, w) }), w.args...)
+	return workers, err
+}
+
+func workerInto(f func(*pawl.Worker)) func(*cursor) {
+	return func(c *cursor) {
+		if w := workerTable.readWhole(c); c.err == nil {
+			f(w)
+		}
+	}
+}
+
+// Definition reads a definition.
+func (db *DB) Definition(ctx context.Context, key int64) (*pawl.Definition, error) {
+	var found *pawl.Definition
+	err := db.query(ctx, "read a definition", "select "+names("", definitionColumns)+" from definition where id = $1", func(c *cursor) {
+		d := &pawl.Definition{Key: c.num()}
+		c.fixed(d.Hash[:])
+		d.Name = c.text()
+		d.Source = c.blob()
+		d.CreatedAt = c.num()
+		found = d
+	}, key)
+	return found, missing(err, found == nil)
+}
+
+// Refusals reads the refused facts of a job, by time.
+func (db *DB) Refusals(ctx context.Context, job int64) ([]pawl.Refusal, error) {
+	var list []pawl.Refusal
+	err := db.query(ctx, "read refusals", "select "+names("", refusalColumns)+" from refusal where job = $1 order by at, id", func(c *cursor) {
+		var f pawl.Refusal
+		f.Job = c.num()
+		f.Ord = pawl.Ord(c.num())
+		f.At = c.num()
+		f.Claim = c.int()
+		f.Event = machine.Event(c.text())
+		f.Actor = c.text()
+		f.Why = c.text()
+		f.Data = c.body()
+		if c.err == nil {
+			list = append(list, f)
+		}
+	}, job)
+	return list, err
+}
+
+func missing(err error, none bool) error {
+	if err == nil && none {
+		return store.ErrNotFound
+	}
+	return err
+}

@@ -1,0 +1,237 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+const (
+	// wakeGap is the least time between two hints about a topic: those of the
+	// meantime are sent as one.
+	wakeGap = 2 * time.Millisecond
+
+	// wakeLimit bounds the sending of hints; what takes longer is dropped.
+	wakeLimit = 2 * time.Second
+
+	listenBackoffMin = 50 * time.Millisecond
+	listenBackoffMax = 2 * time.Second
+)
+
+var topics = []store.Topic{store.TopicWork, store.TopicMarks, store.TopicStops, store.TopicSchema}
+
+// A wire sends hints on a connection of its own, off the path of transactions.
+type wire struct {
+	db   *DB
+	bell chan struct{} // 1: something is pending
+	done chan struct{}
+	over chan struct{}
+
+	mu      sync.Mutex
+	pending map[store.Topic]bool
+}
+
+func newWire(db *DB) *wire {
+	w := &wire{
+		db: db, bell: make(chan struct{}, 1), pending: map[store.Topic]bool{},
+		done: make(chan struct{}), over: make(chan struct{}),
+	}
+	go w.send()
+	return w
+}
+
+// Wake tells the other processes about the topics, soon.
+func (db *DB) Wake(topics ...store.Topic) {
+	w := db.wire
+	w.mu.Lock()
+	for _, t := range topics {
+		w.pending[t] = true
+	}
+	w.mu.Unlock()
+	select {
+	case w.bell <- struct{}{}:
+	default:
+	}
+}
+
+func (w *wire) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var payloads []string
+	for t := range w.pending {
+		payloads = append(payloads, w.db.handle+" "+string(t))
+	}
+	clear(w.pending)
+	return payloads
+}
+
+// partingLimit bounds the sending of the last hints, when the handle is closed: a
+// command that ends at once has to tell of what it did.
+const partingLimit = time.Second
+
+// part sends what is pending, and hangs up.
+func (w *wire) part(conn *pgx.Conn) {
+	w.mu.Lock()
+	pending := len(w.pending) > 0
+	w.mu.Unlock()
+	if pending {
+		ctx, cancel := context.WithTimeout(context.Background(), partingLimit)
+		defer cancel()
+		conn, _ = w.notify(ctx, conn)
+	}
+	hangUp(conn)
+}
+
+// send is the goroutine of the wire. A hint that cannot be sent is dropped.
+func (w *wire) send() {
+	defer close(w.over)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-w.done
+		time.AfterFunc(partingLimit, cancel) // what is being sent may still be
+	}()
+	var conn *pgx.Conn
+	gap := time.NewTimer(0)
+	defer gap.Stop()
+	for {
+		select {
+		case <-w.done:
+			w.part(conn)
+			return
+		case <-w.bell:
+		}
+		var err error
+		if conn, err = w.notify(ctx, conn); err != nil && ctx.Err() == nil {
+			w.db.log.Debug("hints were dropped", "error", err)
+		}
+		gap.Reset(wakeGap)
+		select {
+		case <-w.done:
+		case <-gap.C:
+		}
+	}
+}
+
+// notify sends what is pending, on a new connection if there is none.
+func (w *wire) notify(ctx context.Context, conn *pgx.Conn) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
+	defer cancel()
+	if conn == nil || conn.IsClosed() {
+		var err error
+		if conn, err = w.db.dial(ctx); err != nil {
+			return nil, err
+		}
+	}
+	_, err := conn.Exec(ctx, "select pg_notify($1, p) from unnest($2::text[]) p", w.db.channel, w.take())
+	return conn, err
+}
+
+func (w *wire) stop() {
+	close(w.done)
+	<-w.over
+}
+
+func hangUp(conn *pgx.Conn) {
+	if conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wakeLimit)
+	defer cancel()
+	_ = conn.Close(ctx)
+}
+
+// Ears are the functions that hear the hints of this process.
+type ears struct {
+	mu  sync.Mutex
+	all map[*func(store.Topic)]bool
+}
+
+// add has f called until remove is.
+func (e *ears) add(f *func(store.Topic)) (remove func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.all == nil {
+		e.all = make(map[*func(store.Topic)]bool)
+	}
+	e.all[f] = true
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.all, f)
+	}
+}
+
+func (e *ears) tell(t store.Topic) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for f := range e.all {
+		(*f)(t)
+	}
+}
+
+// Listen calls f with each topic that another process woke, one at a time, until ctx ends;
+// and with TopicWork when work is found before the horizon of claims (horizon.go). After
+// every connection but the first f is called with all topics, since hints may have been lost.
+func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
+	var calls sync.Mutex
+	call := func(t store.Topic) {
+		calls.Lock()
+		defer calls.Unlock()
+		f(t)
+	}
+	defer db.ears.add(&call)()
+	backoff := listenBackoffMin
+	for again := false; ; again = true {
+		err := db.listen(ctx, again, func() { backoff = listenBackoffMin }, call)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if backoff == listenBackoffMin {
+			db.log.Warn("hints from other processes stopped; connecting again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, listenBackoffMax)
+	}
+}
+
+// Hears reports whether the connection that hears hints is there.
+func (db *DB) Hears() bool { return db.hears.Load() }
+
+// listen hears hints on one connection until it breaks.
+func (db *DB) listen(ctx context.Context, again bool, connected func(), f func(store.Topic)) error {
+	defer db.hears.Store(false)
+	conn, err := db.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer hangUp(conn)
+	if _, err := conn.Exec(ctx, "listen "+pgx.Identifier{db.channel}.Sanitize()); err != nil {
+		return err
+	}
+	connected()
+	db.hears.Store(true)
+	if again {
+		for _, t := range topics {
+			f(t)
+		}
+	}
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return err
+		}
+		if from, topic, ok := strings.Cut(n.Payload, " "); ok && from != db.handle {
+			f(store.Topic(topic))
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package postgres
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+var errAborted = errors.New("the transaction was aborted")
+
+// The statements of the writing half: one per kind of change.
+var (
+	newDefinitions  = &statement{"new_definitions", insert("definition", definitionColumns, "on conflict (id) do nothing")}
+	newWorkers      = &statement{"new_workers", insert("worker", workerTable.fresh, "")}
+	newJobs         = &statement{"new_jobs", insert("job", jobTable.fresh, "")}
+	newSteps        = &statement{"new_steps", insert("step", stepTable.fresh, "")}
+	setWorkers      = &statement{"set_workers", update(workerTable)}
+	setJobs         = &statement{"set_jobs", update(jobTable)}
+	setSteps        = &statement{"set_steps", update(stepTable)}
+	newEntries      = &statement{"new_entries", insert("audit", trailColumns, "")}
+	newWorkerRows   = &statement{"new_worker_entries", insert("worker_audit", workerEntryColumns, "")}
+	newScheduleRows = &statement{"new_schedule_entries", insert("schedule_audit", scheduleEntryColumns, "")}
+	newRefusals     = &statement{"new_refusals", insert("refusal", refusalColumns, "")}
+	setAnswers      = &statement{"set_answers", "update idempotency t set endpoint = u.endpoint, request_hash = u.request_hash, status = u.status, body = u.body, expires_at = u.expires_at from " +
+		found("idempotency", answerColumns, answerColumns[:2], "")}
+	dropKeys = &statement{"drop_keys", "delete from idempotency t using " + found("idempotency", answerColumns[:2], answerColumns[:2], "")}
+)
+
+// A writing is a set of changes in the form that the server takes them in.
+type writing struct {
+	calls                     []call
+	optimistic                bool     // nothing has been begun
+	brief                     bool     // it is one statement, which tells the stamp
+	values                    [][]byte // the parameters of the parts
+	stamp                     stamp
+	begun                     []runningRow
+	inserts, updates, entries int64
+	err                       error
+}
+
+// encode prepares the changes before anything is sent.
+func encode(f *reading, ch *store.Changes) (*writing, error) {
+	w := &writing{calls: make([]call, 0, maxParts), optimistic: f.optimistic}
+	w.verifyTheWorkers(f)
+	w.definitions(ch.Definitions)
+	w.schedules(ch)
+	w.workers(ch)
+	w.running(f, ch) // before the others forget what was found
+	w.jobs(f, ch)
+	w.steps(f, ch)
+	w.versions(ch.Versions)
+	w.quotas(ch.Quotas)
+	w.signals(ch)
+	w.trail(ch.Entries)
+	w.refusals(ch.Refusals)
+	w.answers(f, ch.Answers)
+	w.check(w.complete(ch))
+	return w, w.err
+}
+
+// complete makes sure that what was queued makes and changes all records: the server says
+// nothing of a statement that is not sent, nor of an insert of fewer rows.
+func (w *writing) complete(ch *store.Changes) error {
+	inserts := len(ch.Definitions) + len(ch.NewSchedules) + len(ch.NewWorkers) + len(ch.NewJobs) + len(ch.NewSteps)
+	updates := len(ch.Schedules) + len(ch.Workers) + len(ch.Jobs) + len(ch.Steps)
+	if w.inserts != int64(inserts) || w.updates != int64(updates) {
+		return fmt.Errorf("%d new records and %d changes were to be written as %d and %d", inserts, updates, w.inserts, w.updates)
+	}
+	return nil
+}
+
+// queue hands the statements to a pipe, and what tells the stamp.
+func (w *writing) queue(p *pipe) {
+	p.calls = w.calls
+	if !w.brief {
+		p.add(stamped, w.stamp.read)
+	}
+}
+
+func (w *writing) add(s *statement, params ...[]byte) {
+	w.calls = append(w.calls, call{statement: s, params: params})
+}
+
+// addArrays queues a statement on rows; few new rows, which have one, as a part.
+func (w *writing) addArrays(s *statement, r *rows, more ...[]byte) {
+	if p := newFew[s]; p != nil && r.len() <= fewRows {
+		w.addPart(p, r.params()...)
+		return
+	}
+	w.add(s, append(r.params(), more...)...)
+}
+
+// addRows queues a statement unless there are no rows for it.
+func (w *writing) addRows(s *statement, r *rows) {
+	if r.len() > 0 {
+		w.addArrays(s, r)
+	}
+}
+
+func (w *writing) check(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+func (w *writing) definitions(list []*pawl.Definition) {
+	r := collect(definitionColumns, len(list))
+	for _, d := range list {
+		r.num(d.Key)
+		r.blob(d.Hash[:])
+		r.text(d.Name)
+		r.blob(d.Source)
+		r.num(d.CreatedAt)
+	}
+	w.insert(newDefinitions, r)
+}
+
+func (w *writing) workers(ch *store.Changes) {
+	for _, v := range ch.NewWorkers {
+		w.check(metadata(v))
+	}
+	for _, u := range ch.Workers {
+		w.check(metadata(u.Record))
+	}
+	r, err := workerTable.rowsOf(ch.NewWorkers, false)
+	w.check(err)
+	w.insert(newWorkers, r)
+	change(w, setWorkers, workerTable, ch.Workers)
+}
+
+// metadata refuses what the view workers could not show as JSON.
+func metadata(v *pawl.Worker) error {
+	if v.Metadata != nil && !(json.Valid(v.Metadata) && utf8.Valid(v.Metadata)) {
+		return pawl.Errorf(pawl.Invalid, "metadata of worker %s: want JSON", v.ID.Public(pawl.WorkerPrefix))
+	}
+	return nil
+}
+
+func (w *writing) jobs(f *reading, ch *store.Changes) {
+	r, err := jobTable.rowsOf(ch.NewJobs, true)
+	w.check(err)
+	w.insertAny(newJobs, newJob, r)
+	others := w.moveJobs(f, ch.Jobs)
+	w.verifyTheJobs(f)
+	change(w, setJobs, jobTable, others)
+}
+
+func (w *writing) steps(f *reading, ch *store.Changes) {
+	r, err := stepTable.rowsOf(ch.NewSteps, true)
+	w.check(err)
+	w.insertAny(newSteps, newStep, r)
+	others := w.moveSteps(f, ch.Steps)
+	w.verifyTheSteps(f)
+	change(w, setSteps, stepTable, others)
+}
+
+// change queues a statement that writes all columns, unless there are no updates.
+func change[R any](w *writing, s *statement, t *table[R], updates []store.Update[*R]) {
+	if len(updates) == 0 {
+		return
+	}
+	r := collect(t.change, len(updates))
+	for _, u := range updates {
+		w.check(t.addChange(r, u.Record, u.Was))
+	}
+	w.update(s, r, len(updates))
+}
+
+// insert queues a statement that makes the rows, unless there are none.
+func (w *writing) insert(s *statement, r *rows) {
+	w.addRows(s, r)
+	w.inserts += int64(r.len())
+}
+
+// insertAny does so, with a parameter per value if there is but one row.
+func (w *writing) insertAny(many *statement, one *part, r *rows) {
+	if !r.flat {
+		w.insert(many, r)
+		return
+	}
+	w.addParts(one, r, 1)
+	w.inserts += int64(r.len())
+}
+
+func (w *writing) update(s *statement, r *rows, n int) {
+	w.addArrays(s, r, num(int64(n)))
+	w.updates += int64(n)
+}
+
+func (w *writing) trail(entries []store.Entry) {
+	packed := make([]*store.Entry, 0, len(entries))
+	workers, schedules := collect(workerEntryColumns, 0), collect(scheduleEntryColumns, 0)
+	for i := range entries {
+		switch e := &entries[i]; e.Kind {
+		case kindWorker:
+			workers.longEntry(e)
+		case kindSchedule:
+			schedules.longEntry(e)
+		default:
+			packed = append(packed, e)
+		}
+	}
+	rows := store.Pack(packed)
+	r := collect(trailColumns, len(rows))
+	r.flat = len(rows) <= fewEntries
+	for i := range rows {
+		r.entries(rows[i])
+	}
+	switch {
+	case !r.flat:
+		w.addRows(newEntries, r)
+	case r.len() > 0:
+		w.addParts(newFewEntries[r.len()], r, r.len())
+	}
+	w.addRows(newWorkerRows, workers)
+	w.addRows(newScheduleRows, schedules)
+	w.entries = int64(len(entries))
+}
+
+func (w *writing) refusals(list []pawl.Refusal) {
+	r := collect(refusalColumns, len(list))
+	for _, f := range list {
+		r.num(f.Job)
+		r.num(int64(f.Ord))
+		r.num(f.At)
+		r.num(int64(f.Claim))
+		r.text(string(f.Event))
+		r.text(f.Actor)
+		r.text(f.Why)
+		r.body(f.Data)
+	}
+	w.addRows(newRefusals, r)
+}
+
+// answers stores the answers to new keys, and forgets the new keys that got
+// none.
+func (w *writing) answers(f *reading, answers map[store.IdempotencyKey]*store.Answer) {
+	r := collect(answerColumns, len(answers))
+	var workspaces, keys []string
+	for k, known := range f.Keys {
+		a := answers[k]
+		switch {
+		case !known.New:
+		case a == nil:
+			workspaces, keys = append(workspaces, k.Workspace), append(keys, k.Key)
+		default:
+			r.text(k.Workspace)
+			r.text(k.Key)
+			r.text(a.Endpoint)
+			r.blob(a.RequestHash[:])
+			r.num(int64(a.Status))
+			r.blob(a.Body)
+			r.num(a.ExpiresAt)
+		}
+	}
+	w.addRows(setAnswers, r)
+	if len(keys) > 0 {
+		w.add(dropKeys, texts(workspaces), texts(keys))
+	}
+}

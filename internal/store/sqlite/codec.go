@@ -1,0 +1,312 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// A row binds the parameters of a statement in their order.
+type row struct {
+	s     *sqlite.Stmt
+	n     int
+	bound []value // what is bound already
+	fault error   // a value that cannot be bound
+}
+
+// A value is what a parameter is bound to. A statement keeps its bindings, so
+// that only what differs from its last use is bound anew: most of a row is the
+// same for each record of a batch.
+type value struct {
+	is   kind
+	n    int64
+	text string
+}
+
+type kind uint8
+
+const (
+	unknown kind = iota
+	null
+	integer
+	text
+)
+
+// keptText bounds the texts that are remembered as bound.
+const keptText = 64
+
+// next goes to the next parameter and answers what is bound to it.
+func (r *row) next() *value {
+	if r.n == len(r.bound) {
+		r.bound = append(r.bound, value{})
+	}
+	r.n++
+	return &r.bound[r.n-1]
+}
+
+func (r *row) int(v int64) {
+	if was := r.next(); was.is != integer || was.n != v {
+		*was = value{is: integer, n: v}
+		r.s.BindInt64(r.n, v)
+	}
+}
+
+func (r *row) ints(vs ...int64) {
+	for _, v := range vs {
+		r.int(v)
+	}
+}
+
+func (r *row) bool(v bool) {
+	n := int64(0)
+	if v {
+		n = 1
+	}
+	r.int(n)
+}
+
+func (r *row) text(v string) {
+	was := r.next()
+	if was.is == text && was.text == v {
+		return
+	}
+	*was = value{}
+	if len(v) <= keptText {
+		*was = value{is: text, text: v}
+	}
+	r.s.BindText(r.n, v)
+}
+
+func (r *row) blob(v []byte) {
+	r.next().is = unknown
+	r.s.BindBytes(r.n, v)
+}
+
+// bytes binds a blob, NULL if it is empty.
+func (r *row) bytes(v []byte) {
+	if len(v) > 0 {
+		r.blob(v)
+		return
+	}
+	r.null()
+}
+
+// any binds an int64 or a string.
+func (r *row) any(v any) {
+	if n, ok := v.(int64); ok {
+		r.int(n)
+		return
+	}
+	r.text(v.(string))
+}
+
+// body binds text, NULL if it is nil.
+func (r *row) body(v []byte) {
+	if v != nil {
+		r.text(string(v))
+		return
+	}
+	r.null()
+}
+
+func (r *row) null() {
+	if was := r.next(); was.is != null {
+		*was = value{is: null}
+		r.s.BindNull(r.n)
+	}
+}
+
+// columns reads the columns of a result row in their order. A value that cannot
+// be is kept as the first fault.
+type columns struct {
+	s     *sqlite.Stmt
+	n     int
+	fault error
+}
+
+// finish answers the fault of this row and forgets it.
+func (c *columns) finish() error {
+	err := c.fault
+	c.fault = nil
+	return err
+}
+
+func (c *columns) fail(what string, err error) {
+	if c.fault == nil {
+		c.fault = fmt.Errorf("column %d, %s: %w", c.n, what, err)
+	}
+}
+
+func (c *columns) int() int64 {
+	c.n++
+	return c.s.ColumnInt64(c.n - 1)
+}
+
+func (c *columns) bool() bool { return c.int() != 0 }
+
+func (c *columns) text() string {
+	c.n++
+	return c.s.ColumnText(c.n - 1)
+}
+
+func (c *columns) blob() []byte {
+	c.n++
+	b := make([]byte, c.s.ColumnLen(c.n-1))
+	c.s.ColumnBytes(c.n-1, b)
+	return b
+}
+
+// fixed reads a blob of exactly the length of into.
+func (c *columns) fixed(into []byte) {
+	c.n++
+	if n := c.s.ColumnLen(c.n - 1); n != len(into) {
+		c.fail("blob", fmt.Errorf("%d bytes, want %d", n, len(into)))
+		return
+	}
+	c.s.ColumnBytes(c.n-1, into)
+}
+
+// body reads text, nil if it is NULL.
+func (c *columns) body() []byte {
+	if c.s.ColumnType(c.n) == sqlite.TypeNull {
+		c.n++
+		return nil
+	}
+	return c.blob()
+}
+
+// writeColumns binds the columns of a record.
+func writeColumns[R any](r *row, list []*store.Column[R], v *R) {
+	for _, c := range list {
+		switch c.Kind {
+		case store.KindNumber:
+			r.int(c.Number(v))
+		case store.KindBool:
+			r.bool(*c.Bool(v))
+		case store.KindText:
+			r.text(*c.Text(v))
+		case store.KindHash, store.KindUUID:
+			r.blob(c.Bytes(v))
+		case store.KindTree:
+			r.bytes(store.EncodeTree(*c.Tree(v)))
+		case store.KindJSON:
+			b, err := c.Encode(v)
+			if r.body(b); err != nil {
+				r.fault = fmt.Errorf("column %s: %w", c.Name, err)
+			}
+		}
+	}
+}
+
+// readColumns reads columns into a record. A key that is computed has to be the stored one.
+func readColumns[R any](c *columns, list []*store.Column[R], v *R) {
+	for _, col := range list {
+		switch col.Kind {
+		case store.KindNumber:
+			n := c.int()
+			col.SetNumber(v, n)
+			if col.From != nil && c.fault == nil && col.From(v) != n {
+				c.fail("number", fmt.Errorf("%s is %d, want %d", col.Name, n, col.From(v)))
+			}
+		case store.KindBool:
+			*col.Bool(v) = c.bool()
+		case store.KindText:
+			*col.Text(v) = c.text()
+		case store.KindHash, store.KindUUID:
+			c.fixed(col.Bytes(v))
+		case store.KindTree:
+			if err := col.Decode(v, c.blob()); err != nil {
+				c.fail("tree", err)
+			}
+		case store.KindJSON:
+			if err := col.Decode(v, c.body()); err != nil {
+				c.fail("json", err)
+			}
+		}
+	}
+}
+
+// readPlain reads a record without bodies.
+func (t *table[R]) readPlain(c *columns) *R {
+	v := new(R)
+	readColumns(c, t.read, v)
+	return v
+}
+
+// readWhole reads a record with bodies.
+func (t *table[R]) readWhole(c *columns) *R {
+	v := t.readPlain(c)
+	readColumns(c, t.bodies, v)
+	return v
+}
+
+// update writes columns of a record.
+func update[R any](c *conn, s statement, t *table[R], list []*store.Column[R], u store.Update[*R]) error {
+	return c.run(s, func(r *row) {
+		writeColumns(r, list, u.Record)
+		writeColumns(r, t.key, u.Record)
+		r.int(u.Was)
+	})
+}
+
+// place answers whose the step is: of its worker while it is in progress, else
+// of whoever serves its route.
+func place(s *pawl.Step) int64 {
+	if s.State == lifecycle.StepInProgress {
+		return s.Worker
+	}
+	return s.Route
+}
+
+func (r *row) entry(e *audit.Entry) {
+	r.int(e.Sequence)
+	r.text(string(e.To))
+	r.text(string(e.Event))
+	r.text(e.Reason)
+	r.text(e.Actor)
+	r.text(e.RequestID)
+	if len(e.Metadata) == 0 {
+		r.body(nil)
+	} else {
+		r.body(e.Metadata)
+	}
+	r.int(e.At)
+	r.blob(e.Hash[:])
+	var room [256]byte
+	r.bytes(e.AppendExtra(room[:0]))
+}
+
+// entry reads an entry; the caller knows its entity and where it came from.
+func (c *columns) entry() audit.Entry {
+	var e audit.Entry
+	e.Sequence = c.int()
+	e.To = machine.State(c.text())
+	e.Event = machine.Event(c.text())
+	e.Reason, e.Actor, e.RequestID = c.text(), c.text(), c.text()
+	e.Metadata = c.body()
+	e.At = c.int()
+	c.fixed(e.Hash[:])
+	if err := e.ReadExtra(c.blob()); err != nil {
+		c.fail("seals", err)
+	}
+	return e
+}
+
+// entries hands what a row of the trail of jobs and steps holds to f.
+func (c *columns) entries(f func(pawl.Ord, audit.Entry)) {
+	ord, e := pawl.Ord(c.int()), c.entry()
+	more := c.body()
+	if c.fault != nil {
+		return
+	}
+	f(ord, e)
+	if err := store.Unpack(more, f); err != nil {
+		c.fail("json", err)
+	}
+}

@@ -1,0 +1,190 @@
+// Package sqlite keeps Pawl in one SQLite file, the embedded default. It is pure
+// Go, and any number of processes of one machine may open the same file.
+//
+// A process has one connection that writes and a few that read. Writers of
+// several processes take turns: whoever meets a busy file tries again at once
+// and with jitter, and whoever writes in a tight loop lets the others in between.
+// So "busy" reaches nobody, unless another process writes for 30 seconds.
+//
+// The file is in WAL mode: readers never wait for writers. Beside it lie
+// NAME-wal and NAME-shm (SQLite's own), NAME-logs (what steps print, a second
+// database) and NAME.locks, a folder of lock files that tell at once which
+// process has died. New files are for their user alone (mode 0600), or for the group
+// if the database is (0660). A file on a network share is not
+// supported.
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// memory is the path of a database that lives in memory.
+const memory = ":memory:"
+
+// Values of Config.Synchronous.
+const (
+	Full   = "full"
+	Normal = "normal"
+)
+
+// Config says which database to open, and how.
+type Config struct {
+	// Path is the file, which is created if it is missing; its folder must
+	// exist. ":memory:" is a database of this handle alone, gone when it closes.
+	Path string
+
+	// Synchronous says what a commit promises.
+	//
+	// Full, the default: when Do has returned, the commit is on the disk and
+	// survives a loss of power. It costs one fsync for each commit.
+	//
+	// Normal: it survives the death of every process, but a loss of power or a
+	// crash of the operating system may take back the commits of the last
+	// moments, newest first. The file is consistent all the same.
+	Synchronous string
+
+	// AnyVersion opens a file whatever its schema's version, without bringing a
+	// new file up, so that it can be migrated.
+	AnyVersion bool
+
+	// Ahead are changes of the schema after those that this program has, for tests
+	// of how programs of two versions live together.
+	Ahead []store.SchemaChange
+
+	// Clock is the database's clock. Default time.Now.
+	Clock func() time.Time
+
+	// Log is told of rows that cannot be decoded, and of hints that cannot be
+	// sent. Default: discarded.
+	Log *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Synchronous == "" {
+		c.Synchronous = Full
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	if c.Path == "" {
+		return pawl.Errorf(pawl.Invalid, "database path is empty: want a file or %s", memory)
+	}
+	if c.Synchronous != Full && c.Synchronous != Normal {
+		return pawl.Errorf(pawl.Invalid, "synchronous %q: want %s or %s", c.Synchronous, Full, Normal)
+	}
+	return nil
+}
+
+// A DB is an open database. It is safe for concurrent use.
+type DB struct {
+	cfg     Config
+	log     *slog.Logger
+	writer  *writer
+	readers *readers // nil in memory: reads share the writer's connection
+	logs    logs
+	holds   holds
+	wakeups *wakeups
+	notes   notes
+	faults  store.Faults
+
+	maxVacuum int64 // see Scrub; less in tests
+	stats     struct{ commits, inserts, updates, entries, rollbacks atomic.Int64 }
+}
+
+var _ store.Store = (*DB)(nil)
+
+// Open opens the database. A new or empty file is brought up to the newest
+// schema. An older schema is an error of kind Conflict whose hint is to run
+// `pawl migrate up`; so is one that this program is too old for, and a file that
+// is not Pawl's.
+func Open(ctx context.Context, cfg Config) (*DB, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	create(cfg.Path, newMode)
+	c, err := connect(ctx, cfg.Path, cfg.Synchronous, writerKiB)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{cfg: cfg, log: cfg.Log, logs: logs{path: memory}, maxVacuum: maxVacuum}
+	if cfg.Path == memory {
+		db.holds, db.wakeups = newMemoryHolds(cfg.Clock), &wakeups{}
+		db.writer = newWriter(c, nil)
+	} else if err := db.besideFile(c); err != nil {
+		c.close()
+		return nil, err
+	}
+	if err := db.admit(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// besideFile sets up what lies beside the file, under its real name, so that
+// processes that know it by different names meet.
+func (db *DB) besideFile(c *conn) error {
+	path, err := filepath.EvalSymlinks(db.cfg.Path)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	var info fs.FileInfo
+	if err == nil {
+		info, err = os.Stat(path)
+	}
+	if err != nil {
+		return translate("open "+db.cfg.Path, err)
+	}
+	files, err := newFileHolds(path+".locks", info, db.cfg.Clock)
+	if err != nil {
+		return err
+	}
+	db.holds = files
+	db.logs.path, db.logs.mode = path+"-logs", modeBeside(info)
+	db.wakeups = newWakeups(path, len(db.cfg.changes()), db.log)
+	db.writer = newWriter(c, files)
+	db.readers = newReaders(path, db.cfg.Synchronous)
+	return nil
+}
+
+// Close ends the database. What is held stays held until its release or the end
+// of the process. Calls that are under way are waited for; later ones fail.
+func (db *DB) Close() error {
+	db.wakeups.close()
+	err := db.writer.close()
+	if db.readers != nil {
+		err = errors.Join(err, db.readers.close())
+	}
+	return errors.Join(err, db.logs.close())
+}
+
+// now answers the database's clock.
+func (db *DB) now() int64 { return pawl.Micros(db.cfg.Clock()) }
+
+// Stats says what was written through this handle since it was opened.
+func (db *DB) Stats(context.Context) (store.Stats, error) {
+	return store.Stats{
+		Commits:  db.stats.commits.Load(),
+		Inserts:  db.stats.inserts.Load(),
+		Updates:  db.stats.updates.Load(),
+		Entries:  db.stats.entries.Load(),
+		Rollback: db.stats.rollbacks.Load(),
+	}, nil
+}

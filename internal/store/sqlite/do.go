@@ -1,0 +1,72 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// Do runs one write transaction; see store.Ledger. Transactions of one process
+// run in the order in which they were asked for. Once decide has been called,
+// ctx is looked at once more, before anything is written.
+func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+	c, err := db.writer.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if db.writer.end() {
+			db.stats.rollbacks.Add(1)
+		}
+	}()
+	facts, err := db.facts(c, q)
+	if err != nil {
+		return translate("read", err)
+	}
+	var changes *store.Changes
+	db.writer.rest(func() { changes, err = decide(facts) })
+	if err != nil {
+		return err
+	}
+	if changes == nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := db.commit(c, facts, changes); err != nil {
+		c.cache.forget()
+		return err
+	}
+	db.count(changes)
+	return nil
+}
+
+func (db *DB) commit(c *conn, f *store.Facts, ch *store.Changes) error {
+	if err := write(c, f, ch); err != nil {
+		return translate("write", err)
+	}
+	// What was written is taken over while the disk is waited for. If the commit
+	// fails, all of it is forgotten.
+	var known sync.WaitGroup
+	defer known.Wait()
+	known.Go(func() { c.cache.committed(ch) })
+	return db.writer.commit()
+}
+
+func (db *DB) count(c *store.Changes) {
+	db.stats.commits.Add(1)
+	db.stats.inserts.Add(int64(len(c.NewJobs) + len(c.NewSteps) + len(c.NewWorkers) + len(c.NewSchedules)))
+	db.stats.updates.Add(int64(len(c.Jobs) + len(c.Steps) + len(c.Workers) + len(c.Schedules)))
+	db.stats.entries.Add(int64(len(c.Entries)))
+}
+
+// Settle tells whether the entry was committed. The lost transaction is over
+// when Do has returned.
+func (db *DB) Settle(ctx context.Context, k store.EntityKey, e *audit.Entry) (bool, error) {
+	trail, err := db.Trail(ctx, k)
+	return slices.ContainsFunc(trail, func(own audit.Entry) bool { return own.Sequence == e.Sequence && own.Hash == e.Hash }), err
+}

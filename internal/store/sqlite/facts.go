@@ -1,0 +1,281 @@
+package sqlite
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// A reading gathers the facts of one query. A row that cannot be decoded is
+// logged and left out, so that it harms nobody else.
+type reading struct {
+	c      *conn
+	f      *store.Facts
+	log    *slog.Logger
+	faults *store.Faults
+	inputs map[int64]bool // jobs whose inputs have been read
+}
+
+func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
+	r := &reading{c: c, log: db.log, faults: &db.faults, inputs: map[int64]bool{}, f: &store.Facts{
+		Now:       db.now(),
+		Keys:      make(map[store.IdempotencyKey]*store.Answer, len(q.Keys)),
+		Versions:  make(map[pawl.WorkflowName]*pawl.Version, len(q.Names)),
+		Schedules: make(map[int64]*pawl.Schedule, len(q.Schedules)),
+		Signals:   make(map[int64][]*pawl.Signal, len(q.Signals)),
+		Untaken:   make(map[int64]store.Untaken, len(q.Untaken)),
+		Workers:   make(map[int64]*pawl.Worker, len(q.Workers)),
+		Jobs:      make(map[int64]*pawl.Job, len(q.Jobs)),
+		Steps:     make(map[pawl.StepKey]*pawl.Step, len(q.Steps)),
+		Waiting:   make(map[int64][]pawl.StepKey, len(q.Waiting)),
+		Open:      make(map[int64][]pawl.StepKey, len(q.Open)),
+		Nodes:     make(map[int64][]pawl.StepKey, len(q.Nodes)),
+		Held:      make(map[int64][]pawl.StepKey, len(q.Held)),
+	}}
+	if err := c.cache.refresh(c); err != nil {
+		return nil, err
+	}
+	for _, part := range []func(*store.Query) error{
+		r.keys, r.pools, r.names, r.schedules, r.named, r.signals, r.found, r.held, r.claims,
+	} {
+		if err := part(q); err != nil {
+			return nil, err
+		}
+	}
+	return r.f, nil
+}
+
+// keys reads idempotency keys. One that has expired is new again.
+func (r *reading) keys(q *store.Query) error {
+	for _, k := range q.Keys {
+		answer := &store.Answer{New: true}
+		err := r.c.each(selectAnswer, func(b *row) {
+			b.text(k.Workspace)
+			b.text(k.Key)
+		}, func(c *columns) error {
+			a := &store.Answer{Endpoint: c.text()}
+			c.fixed(a.RequestHash[:])
+			a.Status, a.ExpiresAt = int(c.int()), c.int()
+			a.Body = c.body()
+			expired := a.ExpiresAt > 0 && a.ExpiresAt <= r.f.Now
+			if !expired && r.decoded(c, "idempotency key", k) {
+				answer = a
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		r.f.Keys[k] = answer
+	}
+	return nil
+}
+
+// named reads the records that the query names.
+func (r *reading) named(q *store.Query) error {
+	for _, k := range slices.Concat(q.Workers, q.Watched) {
+		if err := r.worker(k); err != nil {
+			return err
+		}
+	}
+	for _, k := range q.Jobs {
+		if err := r.job(k); err != nil {
+			return err
+		}
+	}
+	for _, k := range q.Steps {
+		if err := r.step(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// found reads the steps of jobs that are in some condition.
+func (r *reading) found(q *store.Query) (err error) {
+	for _, l := range q.Waiting {
+		if r.f.Waiting[l.Job], err = r.steps(selectWaiting, l.Job, int64(l.Limit)); err != nil {
+			return err
+		}
+	}
+	for _, k := range q.Open {
+		if r.f.Open[k], err = r.steps(selectOpenSteps, k); err != nil {
+			return err
+		}
+	}
+	for _, k := range q.Nodes {
+		if r.f.Nodes[k], err = r.nodes(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nodes reads the steps of instance 0. It leaps over the instances of each node,
+// of which there may be many.
+func (r *reading) nodes(job int64) ([]pawl.StepKey, error) {
+	var keys []pawl.StepKey
+	for from, more := pawl.Ord(0), true; more; {
+		more = false
+		err := r.c.each(selectNextNode, func(b *row) { b.ints(job, int64(from)) }, func(c *columns) error {
+			k, ok := r.addStep(c)
+			if ok && k.Ord.Instance() == 0 {
+				keys = append(keys, k)
+			}
+			from, more = pawl.MakeOrd(k.Ord.Node()+1, 0), true
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
+}
+
+func (r *reading) held(q *store.Query) (err error) {
+	for _, k := range q.Held {
+		if r.f.Held[k], err = r.steps(selectHeld, k); err != nil {
+			return err
+		}
+		for _, s := range r.f.Held[k] {
+			if err := r.job(s.Job); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *reading) worker(k int64) error {
+	if r.f.Workers[k] != nil {
+		return nil
+	}
+	if w := r.c.cache.worker(k); w != nil {
+		r.f.Workers[k] = w
+		return nil
+	}
+	return r.c.each(selectWorker, func(b *row) { b.int(k) }, func(c *columns) error {
+		w := workerTable.readWhole(c)
+		w.Metadata = nil
+		if r.decoded(c, "worker", k) {
+			r.f.Workers[k] = w
+			r.c.cache.keepWorker(w)
+		}
+		return nil
+	})
+}
+
+func (r *reading) job(k int64) error {
+	if r.f.Jobs[k] != nil {
+		return nil
+	}
+	if j := r.c.cache.job(k); j != nil {
+		r.f.Jobs[k] = j
+		return nil
+	}
+	return r.c.each(selectJob, func(b *row) { b.int(k) }, func(c *columns) error {
+		if j := jobTable.readPlain(c); r.decoded(c, "job", k) {
+			r.f.Jobs[k] = j
+			r.c.cache.keepJob(j, false)
+		}
+		return nil
+	})
+}
+
+// jobInputs reads a job with its inputs and metadata, or these of one that was
+// read.
+func (r *reading) jobInputs(k int64) error {
+	if r.inputs[k] {
+		return nil
+	}
+	r.inputs[k] = true
+	if j := r.c.cache.jobInputs(k); j != nil {
+		r.addJob(j)
+		return nil
+	}
+	return r.c.each(selectJobInputs, func(b *row) { b.int(k) }, func(c *columns) error {
+		j := jobTable.readPlain(c)
+		j.Inputs, j.Metadata = c.body(), c.body()
+		if r.decoded(c, "job", k) {
+			r.c.cache.keepJob(j, true)
+			r.addJob(j)
+		}
+		return nil
+	})
+}
+
+// addJob adds a job with its inputs and metadata, or these to it.
+func (r *reading) addJob(j *pawl.Job) {
+	if read := r.f.Jobs[j.Key()]; read != nil {
+		read.Inputs, read.Metadata = j.Inputs, j.Metadata
+	} else {
+		r.f.Jobs[j.Key()] = j
+	}
+}
+
+func (r *reading) step(k pawl.StepKey) error {
+	if r.f.Steps[k] != nil {
+		return nil
+	}
+	if s := r.c.cache.step(k); s != nil {
+		r.f.Steps[k] = s
+		return nil
+	}
+	return r.c.each(selectStep, func(b *row) { b.ints(k.Job, int64(k.Ord)) }, func(c *columns) error {
+		r.addStep(c)
+		return nil
+	})
+}
+
+// steps reads the steps that s answers and their keys in order.
+func (r *reading) steps(s statement, args ...int64) ([]pawl.StepKey, error) {
+	var keys []pawl.StepKey
+	err := r.c.each(s, func(b *row) { b.ints(args...) }, func(c *columns) error {
+		if k, ok := r.addStep(c); ok {
+			keys = append(keys, k)
+		}
+		return nil
+	})
+	return keys, err
+}
+
+func (r *reading) addStep(c *columns) (pawl.StepKey, bool) {
+	s := stepTable.readPlain(c)
+	if !r.decoded(c, "step", s.StepKey) {
+		return s.StepKey, false
+	}
+	if r.f.Steps[s.StepKey] == nil {
+		r.f.Steps[s.StepKey] = s
+		r.c.cache.keepStep(s)
+	}
+	return s.StepKey, true
+}
+
+// decoded reports whether the row could be read, and logs it if not: once, for a
+// row at the head of a queue is met at every claim.
+func (r *reading) decoded(c *columns, kind string, key any) bool {
+	err := c.finish()
+	if err == nil {
+		return true
+	}
+	r.f.Spoiled++
+	if r.faults.New(fmt.Sprint(kind, key, err)) {
+		leftOut(r.log, kind, key, err)
+	}
+	return false
+}
+
+func decoded(log *slog.Logger, c *columns, kind string, key any) bool {
+	err := c.finish()
+	if err != nil {
+		leftOut(log, kind, key, err)
+	}
+	return err == nil
+}
+
+func leftOut(log *slog.Logger, kind string, key any, err error) {
+	log.Error("a stored row cannot be decoded and is left out", "kind", kind, "key", key, "error", err)
+}

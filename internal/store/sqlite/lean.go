@@ -1,0 +1,66 @@
+package sqlite
+
+import (
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// Most moves change few columns of a record that this very process knows. They
+// are written by lean statements, which name those columns alone: SQLite then
+// leaves the indexes and the conditions of the others as they are. Every other
+// change is written with all columns.
+
+const (
+	moved = "state seq head updated_at " // by every move
+	taken = "unmet attempts claims worker route rank enqueued_at started_at"
+)
+
+var (
+	jobCounts = leanly(jobTable, "open blocked active tree")
+	jobMove   = leanly(jobTable, moved+"open blocked active tree started_at completed_at ending")
+	jobEnd    = leanly(jobTable, moved+"open blocked active tree started_at completed_at ending output")
+
+	// Of a step that is enqueued and claimed, and of one that ends.
+	stepTake = leanly(stepTable, moved+"place "+taken)
+	stepEnd  = leanly(stepTable, moved+"place folded completed_at output")
+)
+
+func leanly[R any](t *table[R], list string) *store.Narrow[R] {
+	return t.Narrow(strings.Fields(list)...)
+}
+
+// jobUpdate answers the statement that writes j, and its columns.
+func (k *rowCache) jobUpdate(j *pawl.Job) (statement, []*store.Column[pawl.Job]) {
+	if known := k.jobs[j.Key()]; known != nil {
+		switch was := &known.job; {
+		case jobCounts.Covers(was, j):
+			return updateJobCounts, jobCounts.Columns
+		case jobMove.Covers(was, j):
+			return updateJobMove, jobMove.Columns
+		case jobEnd.Covers(was, j):
+			return updateJobEnd, jobEnd.Columns
+		}
+	}
+	if jobTable.HasBodies(j) {
+		return updateJobBodies, jobTable.change
+	}
+	return updateJob, jobTable.moving
+}
+
+// stepUpdate answers the statement that writes s, and its columns.
+func (k *rowCache) stepUpdate(s *pawl.Step) (statement, []*store.Column[pawl.Step]) {
+	if was := k.steps[s.StepKey]; was != nil {
+		switch {
+		case stepTake.Covers(was, s):
+			return updateStepTake, stepTake.Columns
+		case stepEnd.Covers(was, s):
+			return updateStepEnd, stepEnd.Columns
+		}
+	}
+	if stepTable.HasBodies(s) {
+		return updateStepBodies, stepTable.change
+	}
+	return updateStep, stepTable.moving
+}

@@ -1,0 +1,155 @@
+package sqlite
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/pawl-dev/pawl/internal/private"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// maxFileName bounds a lock file's name; a longer one is replaced by a digest.
+const maxFileName = 200
+
+// lookers is how many tries of a millisecond a name that seems taken gets, for
+// a look at its lock (alive) takes it for a moment.
+const lookers = 5
+
+// waitingFile is locked, shared, by the processes that wait to write.
+const waitingFile = "waiting.queue"
+
+// fileHolds are lock files in a folder. The kernel frees the locks of a process
+// that dies, however it dies.
+type fileHolds struct {
+	dir   string
+	mode  fs.FileMode // of new files
+	clock func() time.Time
+}
+
+// newFileHolds makes the folder beside a database.
+func newFileHolds(dir string, database fs.FileInfo, clock func() time.Time) (*fileHolds, error) {
+	h := &fileHolds{dir: dir, mode: modeBeside(database), clock: clock}
+	if err := lockFolder(dir, database); err != nil {
+		return nil, err
+	}
+	_ = private.Create(filepath.Join(dir, waitingFile), h.mode) // see enter
+	return h, nil
+}
+
+// file answers the lock file of a name.
+func (h *fileHolds) file(name string) string {
+	file := url.PathEscape(name) + ".lock"
+	if len(file) > maxFileName {
+		sum := sha256.Sum256([]byte(name))
+		file = hex.EncodeToString(sum[:]) + ".lock"
+	}
+	return filepath.Join(h.dir, file)
+}
+
+func (h *fileHolds) hold(name string, note []byte) (release func(), err error) {
+	path := h.file(name)
+	lock, err := take(path, h.mode)
+	for try := 0; try < lookers && lock == nil && err == nil; try++ {
+		time.Sleep(time.Millisecond)
+		lock, err = take(path, h.mode)
+	}
+	if err != nil {
+		return nil, noRoom(err)
+	}
+	if lock == nil {
+		old, _ := os.ReadFile(path) // it may be free by now; then nothing is known of its holder
+		return nil, &store.HeldError{Name: name, Note: old}
+	}
+	err = os.WriteFile(path, note, 0o600)
+	if err == nil {
+		err = h.beat(name)
+	}
+	if err != nil {
+		drop(lock)
+		return nil, noRoom(err)
+	}
+	return func() { drop(lock) }, nil
+}
+
+// take locks the file, which it makes if it is missing, or returns nil if another holds it. A holder removes its
+// file before it lets go; so the lock counts only if the file is still there.
+func take(path string, mode fs.FileMode) (*flock.Flock, error) {
+	for {
+		if err := private.Create(path, mode); err != nil {
+			return nil, err
+		}
+		lock := flock.New(path)
+		ok, err := lock.TryLock()
+		if err != nil || !ok {
+			return nil, errors.Join(err, lock.Close())
+		}
+		mine, err := lock.Stat()
+		if err == nil {
+			var there fs.FileInfo
+			if there, err = os.Stat(path); err == nil && os.SameFile(mine, there) {
+				return lock, nil
+			}
+		}
+		lock.Close()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+}
+
+// drop removes the file and lets go of it. Failing to remove it does no harm.
+func drop(lock *flock.Flock) {
+	os.Remove(lock.Path())
+	lock.Close()
+}
+
+func (h *fileHolds) beat(name string) error {
+	now := h.clock()
+	err := os.Chtimes(h.file(name), now, now)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nobody holds it: that is for Reap to find
+	}
+	return err
+}
+
+// alive looks at a lock by asking for a shared one, and lets go at once.
+func (h *fileHolds) alive(name string) (held bool, beat time.Time, err error) {
+	path := h.file(name)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, time.Time{}, nil
+	}
+	if err != nil {
+		return false, time.Time{}, err
+	}
+	lock := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	free, err := lock.TryRLock()
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, time.Time{}, nil
+	}
+	return !free, info.ModTime(), errors.Join(err, lock.Close())
+}
+
+// enter says that this process waits to write. Where that cannot be said, it
+// merely waits longer.
+func (h *fileHolds) enter() (leave func()) {
+	lock := flock.New(filepath.Join(h.dir, waitingFile))
+	lock.TryRLock()
+	return func() { lock.Close() }
+}
+
+// others reports whether another process waits to write.
+func (h *fileHolds) others() bool {
+	lock := flock.New(filepath.Join(h.dir, waitingFile))
+	free, err := lock.TryLock()
+	lock.Close()
+	return !free && err == nil
+}

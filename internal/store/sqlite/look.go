@@ -1,0 +1,148 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Look finds what needs the evaluator; see store.Ledger. It reads partial
+// indexes only, and costs a few microseconds when there is nothing.
+func (db *DB) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, error) {
+	a := &store.Agenda{Now: db.now()}
+	err := db.read(ctx, "look", func(c *conn) error {
+		for _, part := range []func(*conn, *store.Agenda, *store.LookQuery) error{lookMarked, lookDue, lookPending} {
+			if err := part(c, a, &q); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && q.Living {
+		if a.Living, err = db.Observe(ctx); err == nil {
+			a.Living.Ended, err = db.ended(ctx, q.Limit)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// until returns the end of a look: now, or before.
+func until(a *store.Agenda, at int64) int64 {
+	if at == 0 {
+		return a.Now
+	}
+	return min(a.Now, at)
+}
+
+func lookMarked(c *conn, a *store.Agenda, q *store.LookQuery) error {
+	last := until(a, q.MarkedUntil)
+	add := func(cols *columns) error {
+		a.Marked = append(a.Marked, store.Marked{At: cols.int(), Job: cols.int()})
+		return nil
+	}
+	err := c.each(selectMarkedJobs, func(b *row) { b.ints(last, q.Marked.At, q.Marked.Job, int64(q.Limit)) }, add)
+	if err != nil {
+		return err
+	}
+	jobs := len(a.Marked)
+	for at, found := q.Marked, -1; found < len(a.Marked) && len(a.Marked)-jobs < q.Limit; { // one probe for all that a job has of one time
+		found = len(a.Marked)
+		if err := c.each(selectNextMarkedStep, func(b *row) { b.ints(last, at.At, at.Job) }, add); err != nil {
+			return err
+		}
+		if len(a.Marked) > found {
+			at = a.Marked[found]
+		}
+	}
+	slices.SortFunc(a.Marked, store.Marked.Compare)
+	a.Marked = slices.Compact(a.Marked) // a job, and steps of it
+	a.Marked = a.Marked[:min(len(a.Marked), q.Limit)]
+	return nil
+}
+
+// follow walks an index from one distinct value to the next: f answers the value
+// of the row and whether to go on.
+func (c *conn) follow(s statement, f func(*columns) (int64, bool)) error {
+	for at, more := int64(0), true; more; {
+		more = false
+		err := c.each(s, func(b *row) { b.int(at) }, func(cols *columns) error {
+			at, more = f(cols)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func lookDue(c *conn, a *store.Agenda, q *store.LookQuery) error {
+	last := until(a, q.DueUntil)
+	for i, s := range [len(store.DueKinds)]statement{selectDueJobs, selectDueSteps, selectDueWorkers, selectDueSchedules} {
+		kind := store.DueKinds[i]
+		behind := q.Due.Behind(kind)
+		err := c.each(s, func(b *row) { b.ints(last, q.Due.At, behind.Job, int64(behind.Ord), int64(q.Limit)) }, func(cols *columns) error {
+			d := store.Due{At: cols.int(), Event: machine.Event(cols.text()), EntityKey: store.EntityKey{Kind: kind}}
+			if d.Job = cols.int(); s == selectDueSteps {
+				d.Ord = pawl.Ord(cols.int())
+			}
+			a.Due = append(a.Due, d)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(a.Due, store.Due.Compare)
+	a.Due = a.Due[:min(len(a.Due), q.Limit)]
+	return c.each(selectNextDue, func(b *row) { b.int(a.Now) }, func(cols *columns) error {
+		a.NextDue = cols.int() // NULL reads as 0
+		return nil
+	})
+}
+
+func lookPending(c *conn, a *store.Agenda, q *store.LookQuery) error {
+	behind := q.Pending
+	if behind.Job == 0 {
+		behind.Rank = math.MinInt64
+	}
+	return c.each(selectUnrouted, func(b *row) { b.ints(behind.Rank, behind.Job, int64(q.Limit)) }, func(cols *columns) error {
+		a.Pending = append(a.Pending, store.Ranked{Rank: cols.int(), Job: cols.int()})
+		return nil
+	})
+}
+
+// ended returns the workers that have ended and still hold steps, and when they were
+// heard of last, which is not after their end unless they live.
+func (db *DB) ended(ctx context.Context, limit int) (found []health.Sighting, err error) {
+	err = db.read(ctx, "look for steps of workers that have ended", func(c *conn) error {
+		found = nil
+		return c.follow(selectNextHolder, func(cols *columns) (int64, bool) {
+			worker := cols.int()
+			gone := cols.s.ColumnType(1) == sqlite.TypeNull
+			if !gone && lifecycle.Worker.Ended(machine.State(cols.text())) {
+				found = append(found, health.Sighting{Worker: worker, Beat: cols.int()})
+			}
+			return worker, len(found) < limit
+		})
+	})
+	for i := range found {
+		_, beat, e := db.holds.alive(workerName(found[i].Worker))
+		if err = errors.Join(err, e); !beat.IsZero() {
+			found[i].Beat = pawl.Micros(beat)
+		}
+	}
+	return found, err
+}

@@ -1,0 +1,23 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// maintainSweep is how many expired idempotency keys Maintain forgets.
+const maintainSweep = 100_000
+
+// Maintain forgets expired idempotency keys and silent processes; see store.Ledger. Transactions that
+// add keys forget some too.
+func (db *DB) Maintain(ctx context.Context) error {
+	now := db.cfg.Clock().UnixMicro()
+	err := db.writer.transact(ctx, func(c *conn) error {
+		if err := c.run(sweepAnswers, func(b *row) { b.ints(now, maintainSweep) }); err != nil {
+			return err
+		}
+		return c.run(sweepNodes, func(b *row) { b.int(now - store.NodeMemory.Microseconds()) })
+	})
+	return translate("forget expired idempotency keys and silent processes", err)
+}

@@ -1,0 +1,104 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// poolCounts count the slots of a pool that are taken.
+var poolCounts = map[store.PoolKind]statement{
+	store.PoolJobs:  countPoolJobs,
+	store.PoolQuota: countPoolQuota,
+	store.PoolSteps: countPoolSteps,
+}
+
+// taken counts the slots of pools. In a write transaction they are locked: there
+// is one writer.
+func (c *conn) taken(pools []store.Pool) (map[store.Pool]int, error) {
+	counts := make(map[store.Pool]int, len(pools))
+	for _, p := range pools {
+		s, ok := poolCounts[p.Kind]
+		if !ok {
+			return nil, fmt.Errorf("kind %d of pool %d: want %d, %d or %d", p.Kind, p.Key, store.PoolJobs, store.PoolQuota, store.PoolSteps)
+		}
+		err := c.each(s, func(b *row) { b.int(p.Key) }, func(cols *columns) error {
+			counts[p] = int(cols.int()) // NULL, the sum of nothing, reads as 0
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return counts, nil
+}
+
+func (r *reading) pools(q *store.Query) (err error) {
+	r.f.Pools, err = r.c.taken(q.Pools)
+	return err
+}
+
+// Usage returns the slots of the pools that are taken.
+func (db *DB) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int, error) {
+	var counts map[store.Pool]int
+	err := db.read(ctx, "count slots", func(c *conn) (err error) {
+		counts, err = c.taken(pools)
+		return err
+	})
+	return counts, err
+}
+
+// PendingIn answers pending jobs of a pool.
+func (db *DB) PendingIn(ctx context.Context, pool int64, after store.Ranked, limit int) (jobs []store.Ranked, err error) {
+	if after == (store.Ranked{}) {
+		after.Rank = math.MinInt64
+	}
+	err = db.read(ctx, "find pending jobs of a pool", func(c *conn) error {
+		jobs = nil
+		return c.each(selectPoolPending, func(b *row) { b.ints(pool, after.Rank, after.Job, int64(limit)) }, func(cols *columns) error {
+			jobs = append(jobs, store.Ranked{Rank: cols.int(), Job: cols.int()})
+			return nil
+		})
+	})
+	return jobs, err
+}
+
+func writeQuotas(c *conn, _ *store.Facts, ch *store.Changes) error {
+	for _, q := range ch.Quotas {
+		s := insertQuota
+		if q.Slots < 0 {
+			s = deleteQuota
+		}
+		err := c.run(s, func(r *row) {
+			r.text(q.Workspace)
+			r.text(q.Name)
+			if s == insertQuota {
+				r.ints(int64(q.Slots), q.At)
+				r.text(q.Actor)
+				r.text(q.Reason)
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("set quota %s of workspace %s: %w", q.Name, q.Workspace, err)
+		}
+	}
+	return nil
+}
+
+// Quotas reads the limits of a workspace, or of all, by name.
+func (db *DB) Quotas(ctx context.Context, workspace string) ([]*pawl.Quota, error) {
+	var quotas []*pawl.Quota
+	err := db.read(ctx, "list quotas", func(c *conn) error {
+		return c.each(selectQuotas, func(b *row) { b.text(workspace) }, func(cols *columns) error {
+			q := &pawl.Quota{Workspace: cols.text(), Name: cols.text()}
+			q.Slots, q.At = int(cols.int()), cols.int()
+			q.Actor, q.Reason = cols.text(), cols.text()
+			quotas = append(quotas, q)
+			return nil
+		})
+	})
+	return quotas, err
+}

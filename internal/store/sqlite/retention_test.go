@@ -1,0 +1,128 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/storetest"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// A past is a database with jobs that ended long ago, each with a log.
+type past struct {
+	*testing.T
+	db     *DB
+	mint   *storetest.Mint
+	at     int64
+	policy *store.Policy
+}
+
+func newPast(t *testing.T) *past {
+	t.Helper()
+	db, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "pawl.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	now := time.Now()
+	return &past{T: t, db: db, mint: storetest.NewMint(), at: pawl.Micros(now.AddDate(0, 0, -9)),
+		policy: &store.Policy{Before: pawl.Micros(now.AddDate(0, 0, -5)), Actor: "retention", Reason: "old"}}
+}
+
+// job adds a job that is CANCELED, or open and continues another.
+func (p *past) job(at, continues int64) int64 {
+	p.Helper()
+	j := &pawl.Job{ID: p.mint.ID(at), Workspace: "w", Workflow: "flow", WorkerCount: 1, Continues: continues, Inputs: []byte("{}"), Metadata: []byte("{}")}
+	err := p.db.Do(p.Context(), &store.Query{}, func(*store.Facts) (*store.Changes, error) {
+		b := storetest.NewBatch(at)
+		b.AddJob(j)
+		if continues == 0 {
+			b.MoveJob(j, lifecycle.JobCancel)
+		}
+		return &b.Changes, nil
+	})
+	if err == nil {
+		err = p.db.AppendLogs(p.Context(), []pawl.Chunk{{StepKey: pawl.StepKey{Job: j.Key(), Ord: 1}, Claim: 1, Stream: "stdout", At: at, Data: []byte("x")}})
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+	return j.Key()
+}
+
+func (p *past) candidates() []int64 {
+	p.Helper()
+	keys, err := p.db.candidates(p.Context(), &removals[0], p.policy, store.Place{Kind: lifecycle.Job.Name})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return keys
+}
+
+func (p *past) hasLogs(job int64) bool {
+	p.Helper()
+	chunks, err := p.db.Logs(p.Context(), job, 0, store.LogPlace{}, 100)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return len(chunks) > 0
+}
+
+// TestLogsOfAJobThatStays: a job that is retried after it was found to be old stays,
+// and with its logs (K6).
+func TestLogsOfAJobThatStays(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	a, b := p.job(p.at, 0), p.job(p.at, 0)
+	keys := p.candidates()
+	p.job(pawl.Micros(time.Now()), a)
+	r, err := p.db.remove(t.Context(), &removals[0], p.policy, store.Place{Kind: lifecycle.Job.Name}, keys)
+	if err != nil || r.Count != 1 {
+		t.Fatalf("removed %+v, %v, want the other job", r, err)
+	}
+	if !p.hasLogs(a) || p.hasLogs(b) {
+		t.Errorf("the job that stays has its logs: %v; the one that is gone: %v", p.hasLogs(a), p.hasLogs(b))
+	}
+}
+
+// TestLogsOfARemovedJob: what a process leaves that dies after it has removed jobs, and
+// before their logs, is found by the next one, however many jobs stay (K6).
+func TestLogsOfARemovedJob(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	var gone, stay []int64
+	for range 3 {
+		gone = append(gone, p.job(p.at, 0))
+	}
+	keys := p.candidates()
+	err := p.db.writer.transact(t.Context(), func(c *conn) error {
+		u := &unit{c: c, m: &removals[0], policy: p.policy, now: p.db.now()}
+		return u.run(keys)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range logPage + 1 { // open jobs of that day
+		stay = append(stay, p.job(p.at, gone[0]))
+	}
+	for from := (store.Place{}); ; {
+		r, err := p.db.Retain(t.Context(), p.policy, from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from = r.Next; r.Done {
+			break
+		}
+	}
+	for _, job := range gone {
+		if p.hasLogs(job) {
+			t.Errorf("job %d has left logs", job)
+		}
+	}
+	if !p.hasLogs(stay[0]) || !p.hasLogs(stay[logPage]) {
+		t.Error("a job that stays has lost its logs")
+	}
+}

@@ -1,0 +1,78 @@
+package sqlite
+
+import (
+	"context"
+	"math"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// Running goes through the jobs that run in the order of their index: by route, paused,
+// rank and key.
+func (db *DB) Running(ctx context.Context, from store.Spot, limit int) ([]store.Passed, error) {
+	var passed []store.Passed
+	err := db.read(ctx, "go through what runs", func(c *conn) error {
+		passed = nil
+		return c.each(selectRunning, func(b *row) { b.ints(from[:]...); b.int(int64(limit)) }, func(cols *columns) error {
+			j := jobTable.readPlain(cols)
+			p := store.Passed{At: store.Spot{j.Route, 0, j.Rank, j.Key()}}
+			if j.Paused {
+				p.At[1] = 1
+			}
+			if decoded(db.log, cols, lifecycle.Job.Name, j.Key()) {
+				p.Job = j
+			}
+			passed = append(passed, p)
+			return nil
+		})
+	})
+	return passed, err
+}
+
+// SpotAt looks for a route in that share of all routes there may be, and for that share
+// of its jobs by rank, which is mostly when they were made.
+func (db *DB) SpotAt(ctx context.Context, share float64) (spot store.Spot, err error) {
+	err = db.read(ctx, "find a place in what runs", func(c *conn) error {
+		spot = store.Spot{}
+		for _, from := range []int64{int64(share * math.MaxInt64), 0} {
+			found := false
+			err := c.each(selectRunningRoute, func(b *row) { b.int(from) }, func(cols *columns) error {
+				spot[0], found = cols.int(), true
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if found {
+				return c.ranksAt(&spot, share)
+			}
+		}
+		return nil
+	})
+	return spot, err
+}
+
+func (c *conn) ranksAt(spot *store.Spot, share float64) error {
+	return c.each(selectRunningRanks, func(b *row) { b.int(spot[0]) }, func(cols *columns) error {
+		low, high := cols.int(), cols.int()
+		spot[2] = low + int64(share*float64(high-low))
+		return nil
+	})
+}
+
+// Bare reads steps of a job without bodies.
+func (db *DB) Bare(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+	var steps []*pawl.Step
+	err := db.read(ctx, "read steps", func(c *conn) error {
+		steps = nil
+		return c.each(selectStepsBare, func(b *row) { b.ints(job, int64(after), int64(limit)) }, func(cols *columns) error {
+			if s := stepTable.readPlain(cols); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
+				steps = append(steps, s)
+			}
+			return nil
+		})
+	})
+	return steps, err
+}

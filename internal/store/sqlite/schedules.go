@@ -1,0 +1,83 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// schedules reads the schedules that the query names by key or by name.
+func (r *reading) schedules(q *store.Query) error {
+	for _, k := range q.Schedules {
+		if err := r.schedule(selectSchedule, func(b *row) { b.int(k) }); err != nil {
+			return err
+		}
+	}
+	for _, n := range q.Scheduled {
+		err := r.schedule(selectScheduled, func(b *row) {
+			b.text(n.Workspace)
+			b.text(n.Name)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reading) schedule(s statement, bind func(*row)) error {
+	return r.c.each(s, bind, func(c *columns) error {
+		found := scheduleTable.readWhole(c)
+		if k := found.Key(); r.decoded(c, lifecycle.Schedule.Name, k) && r.f.Schedules[k] == nil {
+			r.f.Schedules[k] = found
+		}
+		return nil
+	})
+}
+
+func writeSchedules(c *conn, _ *store.Facts, ch *store.Changes) error {
+	for _, s := range ch.NewSchedules {
+		if err := c.run(insertSchedule, func(r *row) { writeColumns(r, scheduleTable.Columns, s) }); err != nil {
+			return inserted(err, lifecycle.Schedule.Name, s.Name)
+		}
+	}
+	for _, u := range ch.Schedules {
+		err := update(c, updateSchedule, scheduleTable, scheduleTable.change, u)
+		if err := c.updated(err, lifecycle.Schedule.Name, u.Record.Key(), u.Was); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Schedule reads a schedule.
+func (db *DB) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) {
+	schedules, err := db.listSchedules(ctx, selectSchedule, func(b *row) { b.int(key) })
+	if len(schedules) == 0 {
+		return found[pawl.Schedule](nil, err, lifecycle.Schedule.Name, key)
+	}
+	return schedules[0], err
+}
+
+// Schedules lists the schedules that are not removed, by name.
+func (db *DB) Schedules(ctx context.Context, n store.ScheduleName) ([]*pawl.Schedule, error) {
+	return db.listSchedules(ctx, selectSchedules, func(b *row) {
+		b.text(n.Workspace)
+		b.text(n.Name)
+	})
+}
+
+func (db *DB) listSchedules(ctx context.Context, s statement, bind func(*row)) ([]*pawl.Schedule, error) {
+	var schedules []*pawl.Schedule
+	err := db.read(ctx, "read schedules", func(c *conn) error {
+		return c.each(s, bind, func(cols *columns) error {
+			if s := scheduleTable.readWhole(cols); decoded(db.log, cols, lifecycle.Schedule.Name, s.Key()) {
+				schedules = append(schedules, s)
+			}
+			return nil
+		})
+	})
+	return schedules, err
+}

@@ -1,0 +1,481 @@
+package sqlite
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// The tables of the records.
+var (
+	jobTable      = tableOf(store.Jobs)
+	stepTable     = tableOf(store.Steps.With(store.DerivedColumn("place", place)))
+	workerTable   = tableOf(store.Workers)
+	scheduleTable = tableOf(store.Schedules)
+)
+
+// A table is the columns of the records of one kind, as statements have them.
+type table[R any] struct {
+	*store.Table[R]
+	key, read, moving, bodies []*store.Column[R]
+	change                    []*store.Column[R] // moving and bodies
+}
+
+func tableOf[R any](t *store.Table[R]) *table[R] {
+	return &table[R]{Table: t, key: t.Of(store.Key), read: t.Of(store.Key, store.Fixed, store.Moving),
+		moving: t.Of(store.Moving, store.Derived), bodies: t.Of(store.Body), change: t.Of(store.Moving, store.Derived, store.Body)}
+}
+
+// names lists columns: "a, b".
+func names[R any](list []*store.Column[R]) string {
+	var b strings.Builder
+	for i, c := range list {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(c.Name)
+	}
+	return b.String()
+}
+
+// update makes the statement that writes columns of the row with a key, if it is
+// at a version. A body that is NULL stays as it is.
+func (t *table[R]) update(list []*store.Column[R]) string {
+	var set, where strings.Builder
+	for _, c := range list {
+		value := "?"
+		if c.Role == store.Body {
+			value = "coalesce(?, " + c.Name + ")"
+		}
+		set.WriteString(", " + c.Name + " = " + value)
+	}
+	for _, c := range t.key {
+		where.WriteString(c.Name + " = ? AND ")
+	}
+	return "UPDATE " + t.Name + " SET " + set.String()[len(", "):] + " WHERE " + where.String() + "seq = ?"
+}
+
+// The lists of columns of records.
+var (
+	jobAll      = names(jobTable.Columns)
+	jobHot      = names(jobTable.read)
+	jobWhole    = names(slices.Concat(jobTable.read, jobTable.bodies))
+	stepNew     = names(stepTable.Columns)
+	stepHot     = names(stepTable.read)
+	stepAll     = names(slices.Concat(stepTable.read, stepTable.bodies))
+	workerAll   = names(workerTable.Columns)
+	scheduleAll = names(scheduleTable.Columns)
+)
+
+// Columns of what is no record, in the order in which the codec binds and reads them.
+const (
+	entryColumns      = "seq, state, event, reason, actor, request_id, metadata, at, hash, seals"
+	trailColumns      = "ord, " + entryColumns + ", more"
+	definitionColumns = "id, hash, name, source, created_at"
+	refusalColumns    = "job, ord, at, claim, event, actor, why, data"
+	versionColumns    = "workspace, name, version, definition, dir, at, actor, reason"
+	nodeColumns       = "id, role, name, host, pid, version, started_at, at, skew"
+	quotaColumns      = "workspace, name, slots, at, actor, reason"
+	anchorColumns     = "kind, seq, day, count, entries, first_created, last_created, first_ended, last_ended, last, digest, at, actor, reason, hash, sealed"
+	signalColumns     = "job, seq, name, at, actor, taken, data"
+)
+
+// Conditions spelled as the partial indexes spell them, else SQLite does not
+// see that it may use them.
+const (
+	inFlight = "(state = 'enqueued' OR state = 'in_progress')"
+	running  = jobsOpen + " AND state = 'RUNNING'"
+	jobsOpen = "(state = 'SUBMITTED' OR state = 'PENDING' OR state = 'RUNNING')"
+	living   = "(state = 'IDLE' OR state = 'RUNNING' OR state = 'PAUSED')"
+)
+
+// What retention removes of a table o, if it ended before ?1: jobs that no other
+// needs which has not ended, workers that hold nothing.
+const (
+	oldJob    = "o.updated_at < ?1 AND NOT (o.state = 'SUBMITTED' OR o.state = 'PENDING' OR o.state = 'RUNNING')"
+	neededJob = "(EXISTS (SELECT 1 FROM job INDEXED BY job_continues WHERE continues <> 0 AND continues = o.id AND " + jobsOpen + ")" +
+		" OR EXISTS (SELECT 1 FROM job INDEXED BY job_parent WHERE parent <> 0 AND parent = o.id AND " + jobsOpen + ")" +
+		" OR o.parent <> 0 AND EXISTS (SELECT 1 FROM job WHERE id = o.parent AND " + jobsOpen + "))"
+	oldWorker = "o.updated_at < ?1 AND NOT (o.state = 'IDLE' OR o.state = 'RUNNING' OR o.state = 'PAUSED')" +
+		" AND NOT EXISTS (SELECT 1 FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'in_progress' AND place = o.id)"
+	oldSchedule = "o.updated_at < ?1 AND o.state = 'removed'"
+)
+
+// due finds the deadlines of a table that have passed, behind a time and a key.
+func due(table, key string) string {
+	behind := "?2, ?3" + strings.Repeat(", ?4", strings.Count(key, ","))
+	return "SELECT due_at, due_event, " + key + " FROM " + table + " INDEXED BY " + table + "_due WHERE due_at > 0 AND due_at <= ?1" +
+		" AND (due_at, " + key + ") > (" + behind + ") ORDER BY due_at, " + key + " LIMIT ?5 + 0"
+}
+
+func oldOnes(table, condition string) string {
+	return "SELECT id FROM " + table + " o WHERE " + condition + " AND id < ?2 AND id > ?3 ORDER BY id LIMIT ?4 + 0"
+}
+
+func oldOne(table, condition string) string {
+	return "SELECT created_at, updated_at, seq, head FROM " + table + " o WHERE " + condition + " AND id = ?2"
+}
+
+// A statement is an index into texts.
+type statement int
+
+const (
+	begin statement = iota
+	beginRead
+	commit
+	rollback
+	dataVersion
+
+	insertJob
+	insertJob8
+	insertJob32
+	insertStep
+	insertStep8
+	insertStep32
+	insertWorker
+	insertSchedule
+	insertVersion
+	insertQuota
+	insertSignal
+	insertAudit
+	insertAudit8
+	insertAudit32
+	insertWorkerAudit
+	insertScheduleAudit
+	insertDefinition
+	insertRefusal
+	insertAnswer
+	updateJob
+	updateJobBodies
+	updateJobCounts
+	updateJobMove
+	updateJobEnd
+	updateStep
+	updateStepBodies
+	updateStepTake
+	updateStepEnd
+	updateWorker
+	updateSchedule
+	takeSignal
+	deleteQuota
+	sweepAnswers
+	upsertNode
+	sweepNodes
+	replaceAnchor
+	removeJob
+	removeSteps
+	removeTrails
+	removeSignals
+	removeRefusals
+	removeWorker
+	removeWorkerTrail
+	removeSchedule
+	removeScheduleTrail
+
+	selectAnswer
+	countPoolJobs
+	selectPoolPending
+	countPoolQuota
+	countPoolSteps
+	selectVersion
+	selectNewestVersion
+	selectSchedule
+	selectScheduled
+	selectFreeSignals
+	countFreeSignals
+	selectWorker
+	selectJob
+	selectJobInputs
+	selectJobAll
+	selectStep
+	selectStepBodies
+	selectMarked
+	selectWaiting
+	selectOpenSteps
+	selectNextNode
+	selectRootSteps
+	selectHeld
+	selectReady
+	selectPending
+
+	selectMarkedJobs
+	selectNextMarkedStep
+	selectDueJobs
+	selectDueSteps
+	selectDueWorkers
+	selectDueSchedules
+	selectNextDue
+	selectUnrouted
+	selectNextHolder
+	selectStops
+	selectClaimed
+	selectWorkerState
+	selectNodes
+
+	selectStepsAll
+	selectStepsHot
+	selectStepsBare
+	selectRunning
+	selectRunningRoute
+	selectRunningRanks
+	selectStepCounts
+	selectWorkers
+	selectLivingWorkers
+	selectInFlight
+	selectQuotas
+	selectSignals
+	selectSchedules
+	selectVersions
+	selectNewestVersions
+	selectDefinition
+	selectTrail
+	selectWorkerTrail
+	selectScheduleTrail
+	selectJobID
+	selectWorkerID
+	selectScheduleID
+	selectNextJob
+	selectNextWorker
+	selectNextSchedule
+	selectTrailPage
+	selectJobSeq
+	selectStepSeq
+	selectRefusals
+	countRefusals
+	selectSignalData
+	selectJobPayload
+	selectStepPayload
+	selectSchedulePayload
+	selectOldJobs
+	selectOldJob
+	selectOldWorkers
+	selectOldWorker
+	selectOldSchedules
+	selectOldSchedule
+	selectHeads
+	selectSealed
+	selectAnchors
+	selectNewestAnchors
+	countOldJobs
+	countOldWorkers
+	countOldSchedules
+
+	insertChunk
+	removeChunks
+	selectNextLog
+	selectChunks
+	selectChunk
+
+	statementCount
+)
+
+// A bound limit is written "? + 0": SQLite looks at a bare one when it plans, and
+// would prepare the statement anew for each binding.
+var texts = [statementCount]string{
+	begin:     "BEGIN IMMEDIATE",
+	beginRead: "BEGIN",
+	commit:    "COMMIT",
+	rollback:  "ROLLBACK",
+
+	dataVersion: "PRAGMA data_version",
+
+	insertJob:           insert("job", jobAll),
+	insertJob8:          insertRows("job", jobAll, 8),
+	insertJob32:         insertRows("job", jobAll, 32),
+	insertStep:          insert("step", stepNew),
+	insertStep8:         insertRows("step", stepNew, 8),
+	insertStep32:        insertRows("step", stepNew, 32),
+	insertWorker:        insert("worker", workerAll),
+	insertAudit:         insert("audit", "job, "+trailColumns),
+	insertAudit8:        insertRows("audit", "job, "+trailColumns, 8),
+	insertAudit32:       insertRows("audit", "job, "+trailColumns, 32),
+	insertWorkerAudit:   insert("worker_audit", "worker, "+entryColumns),
+	insertScheduleAudit: insert("schedule_audit", "schedule, "+entryColumns),
+	insertSchedule:      insert("schedule", scheduleAll),
+	insertVersion:       insert("version", versionColumns),
+	insertQuota: insert("quota", quotaColumns) + " ON CONFLICT (workspace, name) DO UPDATE SET" +
+		" slots = excluded.slots, at = excluded.at, actor = excluded.actor, reason = excluded.reason",
+	insertSignal:     insert("signal", signalColumns),
+	insertDefinition: insert("definition", definitionColumns) + " ON CONFLICT DO NOTHING",
+	insertRefusal:    insert("refusal", refusalColumns),
+	insertAnswer: "INSERT OR REPLACE INTO idempotency (workspace, key, endpoint, request_hash, status, created_at, expires_at, body)" +
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	updateJob:        jobTable.update(jobTable.moving),
+	updateJobBodies:  jobTable.update(jobTable.change),
+	updateJobCounts:  jobTable.update(jobCounts.Columns),
+	updateJobMove:    jobTable.update(jobMove.Columns),
+	updateJobEnd:     jobTable.update(jobEnd.Columns),
+	updateStep:       stepTable.update(stepTable.moving),
+	updateStepBodies: stepTable.update(stepTable.change),
+	updateStepTake:   stepTable.update(stepTake.Columns),
+	updateStepEnd:    stepTable.update(stepEnd.Columns),
+	updateWorker:     workerTable.update(workerTable.change),
+	updateSchedule:   scheduleTable.update(scheduleTable.change),
+	takeSignal:       "UPDATE signal SET taken = ? WHERE job = ? AND seq = ? AND taken = 0",
+	deleteQuota:      "DELETE FROM quota WHERE workspace = ? AND name = ?",
+	sweepAnswers: "DELETE FROM idempotency WHERE (workspace, key) IN" +
+		" (SELECT workspace, key FROM idempotency WHERE expires_at > 0 AND expires_at <= ? ORDER BY expires_at LIMIT ? + 0)",
+
+	upsertNode: insert("node", nodeColumns) + " ON CONFLICT (id) DO UPDATE SET at = excluded.at, skew = excluded.skew",
+	sweepNodes: "DELETE FROM node WHERE at <= ?",
+
+	selectAnswer:        "SELECT endpoint, request_hash, status, expires_at, body FROM idempotency WHERE workspace = ? AND key = ?",
+	countPoolJobs:       "SELECT count(*) FROM job INDEXED BY job_pool WHERE state = 'RUNNING' AND pool <> 0 AND pool = ?",
+	selectPoolPending:   "SELECT rank, id FROM job INDEXED BY job_pool WHERE state = 'PENDING' AND pool <> 0 AND pool = ? AND paused = 0 AND (rank, id) > (?, ?) ORDER BY rank, id LIMIT ? + 0",
+	countPoolQuota:      "SELECT sum(worker_count) FROM job INDEXED BY job_quota WHERE state = 'RUNNING' AND quota <> 0 AND quota = ?",
+	countPoolSteps:      "SELECT count(*) FROM step INDEXED BY step_pool WHERE state = 'in_progress' AND pool <> 0 AND pool = ?",
+	selectVersion:       "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? AND version = ?",
+	selectNewestVersion: "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? ORDER BY version DESC LIMIT 1",
+	selectSchedule:      "SELECT " + scheduleAll + " FROM schedule WHERE id = ?",
+	selectScheduled:     "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND workspace = ? AND name = ?",
+	selectFreeSignals:   "SELECT " + signalColumns + " FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
+	countFreeSignals: "SELECT count(*), coalesce(sum(size), 0) FROM (SELECT octet_length(data) AS size FROM signal INDEXED BY signal_free" +
+		" WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0)",
+	selectWorker:     "SELECT " + workerAll + " FROM worker WHERE id = ?",
+	selectJob:        "SELECT " + jobHot + " FROM job WHERE id = ?",
+	selectJobInputs:  "SELECT " + jobHot + ", inputs, metadata FROM job WHERE id = ?",
+	selectJobAll:     "SELECT " + jobWhole + " FROM job WHERE id = ?",
+	selectStep:       "SELECT " + stepHot + " FROM step WHERE job = ? AND ord = ?",
+	selectStepBodies: "SELECT " + stepAll + " FROM step WHERE job = ? AND ord = ?",
+	selectMarked:     "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job = ? ORDER BY mark_at, ord LIMIT ? + 0",
+	selectWaiting:    "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 2 AND job = ? AND mark_at = 0 ORDER BY priority DESC, ord LIMIT ? + 0",
+	selectOpenSteps: "SELECT " + stepHot + " FROM step WHERE job = ? AND state NOT IN" +
+		" ('complete', 'permanent_error', 'cancelled', 'skipped', 'resolved_manually') ORDER BY ord",
+	selectNextNode:  "SELECT " + stepHot + " FROM step WHERE job = ? AND ord >= ? ORDER BY ord LIMIT 1",
+	selectRootSteps: "SELECT " + stepHot + " FROM step WHERE job = ? AND unmet = 0 ORDER BY ord",
+	selectHeld: "SELECT " + stepHot + " FROM step INDEXED BY step_flight WHERE " + inFlight +
+		" AND state = 'in_progress' AND place = ? ORDER BY job, ord",
+	selectReady: "SELECT rank, job, ord FROM step INDEXED BY step_flight WHERE " + inFlight +
+		" AND state = 'enqueued' AND place = ? ORDER BY rank, job, ord LIMIT ? + 0",
+	selectPending: "SELECT rank, id FROM job INDEXED BY job_open WHERE " + jobsOpen +
+		" AND state = 'PENDING' AND route = ? AND paused = 0 ORDER BY rank, id LIMIT ? + 0",
+
+	selectMarkedJobs: "SELECT mark_at, id FROM job INDEXED BY job_mark_at WHERE mark_at > 0 AND mark_at <= ?1 AND (mark_at, id) > (?2, ?3)" +
+		" ORDER BY mark_at, id LIMIT ?4 + 0",
+	selectNextMarkedStep: "SELECT mark_at, job FROM step INDEXED BY step_mark_at WHERE mark_at > 0 AND mark_at <= ?1 AND (mark_at, job) > (?2, ?3)" +
+		" ORDER BY mark_at, job LIMIT 1",
+	selectDueJobs:      due("job", "id"),
+	selectDueSteps:     due("step", "job, ord"),
+	selectDueWorkers:   due("worker", "id"),
+	selectDueSchedules: due("schedule", "id"),
+	selectNextDue: "SELECT min(at) FROM (SELECT min(due_at) AS at FROM job WHERE due_at > 0 AND due_at > ?1" +
+		" UNION ALL SELECT min(mark_at) FROM job WHERE mark_at > 0 AND mark_at > ?1" +
+		" UNION ALL SELECT min(mark_at) FROM step WHERE mark_at > 0 AND mark_at > ?1" +
+		" UNION ALL SELECT min(due_at) FROM step WHERE due_at > 0 AND due_at > ?1" +
+		" UNION ALL SELECT min(due_at) FROM worker WHERE due_at > 0 AND due_at > ?1" +
+		" UNION ALL SELECT min(due_at) FROM schedule WHERE due_at > 0 AND due_at > ?1)",
+	selectUnrouted: "SELECT rank, id FROM job INDEXED BY job_open WHERE " + jobsOpen +
+		" AND state = 'PENDING' AND route = 0 AND paused = 0 AND (rank, id) > (?, ?) ORDER BY rank, id LIMIT ? + 0",
+	selectNextHolder: "SELECT s.place, w.state, w.updated_at FROM (SELECT place FROM step INDEXED BY step_flight WHERE " + inFlight +
+		" AND state = 'in_progress' AND place > ? ORDER BY place LIMIT 1) s LEFT JOIN worker w ON w.id = s.place",
+	selectWorkerState: "SELECT state FROM worker WHERE id = ?",
+	selectNodes:       "SELECT " + nodeColumns + " FROM node WHERE at > ? ORDER BY started_at, id",
+	selectClaimed:     "SELECT 1 FROM step WHERE job = ? AND ord = ? AND claims = ? AND place = ? AND state = 'in_progress'",
+	selectStops: "SELECT job, ord, claims FROM step INDEXED BY step_flight WHERE " + inFlight +
+		" AND state = 'in_progress' AND place = ? AND due_event = 'cancel' ORDER BY job, ord",
+
+	selectStepsAll:  "SELECT " + stepAll + " FROM step WHERE job = ? AND ord > ? ORDER BY ord LIMIT ? + 0",
+	selectStepsHot:  "SELECT " + stepHot + " FROM step WHERE job = ? ORDER BY ord",
+	selectStepsBare: "SELECT " + stepHot + " FROM step WHERE job = ? AND ord > ? ORDER BY ord LIMIT ? + 0",
+	selectRunning: "SELECT " + jobHot + " FROM job INDEXED BY job_open WHERE " + running +
+		" AND (route, paused, rank, id) > (?, ?, ?, ?) ORDER BY route, paused, rank, id LIMIT ? + 0",
+	selectRunningRoute: "SELECT route FROM job INDEXED BY job_open WHERE " + running + " AND route >= ? ORDER BY route LIMIT 1",
+	selectRunningRanks: "SELECT (SELECT rank FROM job INDEXED BY job_open WHERE " + running + " AND route = ?1 AND paused = 0 ORDER BY rank LIMIT 1)," +
+		" (SELECT rank FROM job INDEXED BY job_open WHERE " + running + " AND route = ?1 AND paused = 0 ORDER BY rank DESC LIMIT 1)",
+	selectStepCounts:    "SELECT state, count(*) FROM step WHERE job = ? GROUP BY state",
+	selectWorkers:       "SELECT " + workerAll + " FROM worker WHERE id < ? ORDER BY id DESC LIMIT ?",
+	selectLivingWorkers: "SELECT " + workerAll + " FROM worker INDEXED BY worker_living WHERE " + living + " AND id < ? ORDER BY id DESC LIMIT ?",
+	selectInFlight:      "SELECT state, place, count(*) FROM step INDEXED BY step_flight WHERE " + inFlight + " GROUP BY state, place",
+	selectQuotas:        "SELECT " + quotaColumns + " FROM quota WHERE ?1 = '' OR workspace = ?1 ORDER BY name, workspace",
+	selectSignals:       "SELECT job, seq, name, at, actor, taken, NULL FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
+	selectSchedules:     "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND (?1 = '' OR workspace = ?1) AND (?2 = '' OR name = ?2) ORDER BY name, workspace",
+	selectVersions:      "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? ORDER BY version DESC",
+	selectNewestVersions: "SELECT " + versionColumns + " FROM version v WHERE (?1 = '' OR workspace = ?1)" +
+		" AND version = (SELECT max(version) FROM version WHERE workspace = v.workspace AND name = v.name) ORDER BY name, workspace",
+	selectDefinition:    "SELECT " + definitionColumns + " FROM definition WHERE id = ?",
+	selectTrail:         "SELECT " + trailColumns + " FROM audit WHERE job = ? AND ord <= ?",
+	selectWorkerTrail:   "SELECT " + entryColumns + " FROM worker_audit WHERE worker = ? ORDER BY seq",
+	selectScheduleTrail: "SELECT " + entryColumns + " FROM schedule_audit WHERE schedule = ? ORDER BY seq",
+	selectJobID:         "SELECT uuid FROM job WHERE id = ?",
+	selectWorkerID:      "SELECT uuid FROM worker WHERE id = ?",
+	selectScheduleID:    "SELECT uuid FROM schedule WHERE id = ?",
+	selectNextJob: "SELECT min(k) FROM (SELECT min(id) AS k FROM job WHERE id > ?1" +
+		" UNION ALL SELECT min(job) FROM audit WHERE job > ?1 UNION ALL SELECT min(job) FROM step WHERE job > ?1)",
+	selectNextWorker: "SELECT min(k) FROM (SELECT min(id) AS k FROM worker WHERE id > ?1" +
+		" UNION ALL SELECT min(worker) FROM worker_audit WHERE worker > ?1)",
+	selectNextSchedule: "SELECT min(k) FROM (SELECT min(id) AS k FROM schedule WHERE id > ?1" +
+		" UNION ALL SELECT min(schedule) FROM schedule_audit WHERE schedule > ?1)",
+	selectTrailPage:     "SELECT " + trailColumns + " FROM audit WHERE job = ? AND (ord, seq) > (?, ?) ORDER BY ord, seq LIMIT ?",
+	selectJobSeq:        "SELECT seq FROM job WHERE id = ?",
+	selectStepSeq:       "SELECT seq FROM step WHERE job = ? AND ord = ?",
+	replaceAnchor:       strings.Replace(insert("anchor", anchorColumns), "INSERT", "INSERT OR REPLACE", 1),
+	removeJob:           "DELETE FROM job WHERE id = ?",
+	removeSteps:         "DELETE FROM step WHERE job = ?",
+	removeTrails:        "DELETE FROM audit WHERE job = ?",
+	removeSignals:       "DELETE FROM signal WHERE job = ?",
+	removeRefusals:      "DELETE FROM refusal WHERE job = ?",
+	removeWorker:        "DELETE FROM worker WHERE id = ?",
+	removeWorkerTrail:   "DELETE FROM worker_audit WHERE worker = ?",
+	removeSchedule:      "DELETE FROM schedule WHERE id = ?",
+	removeScheduleTrail: "DELETE FROM schedule_audit WHERE schedule = ?",
+	selectOldJobs:       oldOnes("job", oldJob+" AND NOT "+neededJob),
+	selectOldJob:        oldOne("job", oldJob+" AND NOT "+neededJob),
+	selectOldWorkers:    oldOnes("worker", oldWorker),
+	selectOldWorker:     oldOne("worker", oldWorker),
+	selectOldSchedules:  oldOnes("schedule", oldSchedule),
+	selectOldSchedule:   oldOne("schedule", oldSchedule),
+	selectHeads:         "SELECT seq, head FROM step WHERE job = ? ORDER BY ord",
+	selectSealed:        "SELECT substr(seals, 1, 1) = x'02' FROM audit WHERE job = ? AND ord = 0 AND seq = 1",
+	selectAnchors:       "SELECT " + anchorColumns + " FROM anchor ORDER BY kind, seq",
+	selectNewestAnchors: "SELECT " + anchorColumns + " FROM anchor WHERE kind = ? ORDER BY seq DESC LIMIT 2",
+	countOldJobs: "SELECT count(*) FILTER (WHERE " + oldJob + " AND NOT " + neededJob + "), count(*) FILTER (WHERE " + jobsOpen + ")," +
+		" count(*) FILTER (WHERE " + oldJob + " AND " + neededJob + ") FROM job o WHERE id < ?2",
+	countOldWorkers:   "SELECT count(*) FILTER (WHERE " + oldWorker + "), count(*) FILTER (WHERE " + living + "), 0 FROM worker o WHERE id < ?2",
+	countOldSchedules: "SELECT count(*) FILTER (WHERE " + oldSchedule + "), count(*) FILTER (WHERE state <> 'removed'), 0 FROM schedule o WHERE id < ?2",
+
+	countRefusals:         "SELECT count(*) FROM refusal WHERE ?1 = 0 OR job = ?1",
+	selectSignalData:      "SELECT seq, data FROM signal WHERE job = ? AND seq > ? ORDER BY seq",
+	selectJobPayload:      payloadOf(lifecycle.Job.Name, "tree", "id = ?"),
+	selectStepPayload:     payloadOf(lifecycle.Step.Name, "tree", "job = ? AND ord = ?"),
+	selectSchedulePayload: payloadOf(lifecycle.Schedule.Name, "NULL", "id = ?"),
+
+	selectRefusals: "SELECT " + refusalColumns + " FROM refusal WHERE job = ? ORDER BY at, id",
+
+	insertChunk:   "INSERT OR REPLACE INTO chunk (job, ord, claim, stream, off, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
+	removeChunks:  "DELETE FROM chunk WHERE job = ?",
+	selectNextLog: "SELECT job FROM chunk WHERE job > ? AND job <= ? ORDER BY job LIMIT 1",
+	selectChunks: "SELECT ord, claim, stream, off, at FROM chunk" +
+		" WHERE job = ?1 AND ord <= ?2 AND (ord, claim, at, off, stream) > (?3, ?4, ?5, ?6, ?7) ORDER BY ord, claim, at, off, stream LIMIT ?8 + 0",
+	selectChunk: "SELECT data FROM chunk WHERE job = ? AND ord = ? AND claim = ? AND stream = ? AND off = ?",
+}
+
+func payloadOf(table, tree, key string) string {
+	return "SELECT seq, " + tree + ", " + strings.Join(store.PayloadColumns(table), ", ") + " FROM " + table + " WHERE " + key
+}
+
+func insert(table, columns string) string {
+	return "INSERT INTO " + table + " (" + columns + ") VALUES (?" + strings.Repeat(", ?", strings.Count(columns, ",")) + ")"
+}
+
+// insertRows is insert for n rows at once. A failure leaves the rows before it,
+// for its transaction ends anyway: else SQLite would copy each page first.
+func insertRows(table, columns string, n int) string {
+	one := strings.Replace(insert(table, columns), "INSERT", "INSERT OR FAIL", 1)
+	row := one[strings.LastIndex(one, "("):]
+	return one + strings.Repeat(", "+row, n-1)
+}
+
+// A bulk is a statement that inserts so many rows at once.
+type bulk struct {
+	statement
+	rows int
+}
+
+// Bulks, largest first. What is the same in each turn is bound already.
+var (
+	jobBulks   = []bulk{{insertJob32, 32}, {insertJob8, 8}, {insertJob, 1}}
+	stepBulks  = []bulk{{insertStep32, 32}, {insertStep8, 8}, {insertStep, 1}}
+	auditBulks = []bulk{{insertAudit32, 32}, {insertAudit8, 8}, {insertAudit, 1}}
+)

@@ -1,0 +1,299 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// A book is where the trails of a kind of entity are kept.
+type book struct{ insert, trail statement }
+
+var (
+	mainBook     = book{insertAudit, selectTrail} // of jobs and steps
+	workerBook   = book{insertWorkerAudit, selectWorkerTrail}
+	scheduleBook = book{insertScheduleAudit, selectScheduleTrail}
+)
+
+func bookOf(kind string) book {
+	switch kind {
+	case lifecycle.Worker.Name:
+		return workerBook
+	case lifecycle.Schedule.Name:
+		return scheduleBook
+	}
+	return mainBook
+}
+
+// Trail reads the audit entries of one entity, by sequence. Their From and
+// Entity, which are not stored, are filled in.
+func (db *DB) Trail(ctx context.Context, k store.EntityKey) ([]audit.Entry, error) {
+	var entries []audit.Entry
+	err := db.read(ctx, "read trail", func(c *conn) (err error) {
+		entries, err = db.trailIn(c, k)
+		return err
+	})
+	return entries, err
+}
+
+func (db *DB) trailIn(c *conn, k store.EntityKey) (entries []audit.Entry, err error) {
+	id, err := c.publicID(k)
+	if err != nil {
+		return nil, err
+	}
+	if bookOf(k.Kind) != mainBook {
+		return db.longTrail(c, k, id)
+	}
+	err = c.each(selectTrail, func(b *row) { b.ints(k.Job, int64(k.Ord)) }, func(cols *columns) error {
+		cols.entries(func(ord pawl.Ord, e audit.Entry) {
+			if ord == k.Ord {
+				entries = append(entries, e)
+			}
+		})
+		decoded(db.log, cols, "audit entries", k)
+		return nil
+	})
+	store.Chain(id, entries)
+	return entries, err
+}
+
+// longTrail reads the trail of a worker or a schedule.
+func (db *DB) longTrail(c *conn, k store.EntityKey, id string) (entries []audit.Entry, err error) {
+	err = c.each(bookOf(k.Kind).trail, func(b *row) { b.int(k.Job) }, func(cols *columns) error {
+		if e := cols.entry(); decoded(db.log, cols, "audit entry", k) {
+			entries = append(entries, e)
+		}
+		return nil
+	})
+	store.Chain(id, entries)
+	return entries, err
+}
+
+// publicID answers the public id of an entity, empty if it is gone.
+func (c *conn) publicID(k store.EntityKey) (string, error) {
+	s, name := selectJobID, func(id pawl.ID) string { return nameOf(id, k.Ord) }
+	switch k.Kind {
+	case lifecycle.Worker.Name:
+		s, name = selectWorkerID, workerID
+	case lifecycle.Schedule.Name:
+		s, name = selectScheduleID, scheduleID
+	}
+	public := ""
+	err := c.each(s, func(b *row) { b.int(k.Job) }, func(cols *columns) error {
+		var id pawl.ID
+		cols.fixed(id[:])
+		public = name(id)
+		return cols.finish()
+	})
+	return public, err
+}
+
+func workerID(id pawl.ID) string { return id.Public(pawl.WorkerPrefix) }
+
+func scheduleID(id pawl.ID) string { return id.Public(pawl.SchedulePrefix) }
+
+func nameOf(id pawl.ID, ord pawl.Ord) string {
+	if ord == 0 {
+		return id.Public(pawl.JobPrefix)
+	}
+	return id.Step(ord).Public(pawl.StepPrefix)
+}
+
+// A series is the entities of one kind that have trails of their own, by key.
+type series struct {
+	next statement // the first key after another; NULL if there is none
+	read func(c *conn, key int64) ([]store.TrailOf, error)
+}
+
+// errLong is returned for a job whose trail is longer than a page.
+var errLong = errors.New("a long trail")
+
+// Trails hands every trail to f; see store.Views. Each job with its steps is one
+// snapshot, and so is each worker and each schedule, so that no read lasts long, but
+// for a job that is longer than a page. f runs while nothing is locked, and may use
+// the database.
+func (db *DB) Trails(ctx context.Context, job int64, f func(store.TrailOf) error) error {
+	jobs := series{selectNextJob, db.trailsOfJob}
+	if job != 0 {
+		_, err := db.trailsAfter(ctx, jobs, job-1, job, f)
+		return err
+	}
+	for _, s := range []series{jobs, {selectNextWorker, db.trailOfWorker}, {selectNextSchedule, db.trailOfSchedule}} {
+		for after := int64(-1); ; {
+			k, err := db.trailsAfter(ctx, s, after, 0, f)
+			if err != nil {
+				return err
+			}
+			if k == 0 {
+				break
+			}
+			after = k
+		}
+	}
+	return nil
+}
+
+// trailsAfter hands over the trails of the first entity after a key, if it is
+// only or only is 0. It answers its key, 0 if there is none.
+func (db *DB) trailsAfter(ctx context.Context, s series, after, only int64, f func(store.TrailOf) error) (int64, error) {
+	var key int64
+	var trails []store.TrailOf
+	err := db.read(ctx, "read trails", func(c *conn) error {
+		err := c.each(s.next, func(b *row) { b.int(after) }, func(cols *columns) error {
+			key = cols.int() // NULL reads as 0
+			return nil
+		})
+		if err == nil && key != 0 && (only == 0 || key == only) {
+			trails, err = s.read(c, key)
+		}
+		return err
+	})
+	if errors.Is(err, errLong) {
+		return key, store.Walk(ctx, &longTrail{db: db, job: key}, f)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range trails {
+		if err := f(t); err != nil {
+			return 0, err
+		}
+	}
+	return key, nil
+}
+
+// trailsOfJob reads a job and its steps, each with its trail, by ord. It merges
+// records and entries, for either may lack the other.
+func (db *DB) trailsOfJob(c *conn, key int64) ([]store.TrailOf, error) {
+	entries := map[pawl.Ord][]audit.Entry{}
+	_, more, err := db.trailRows(c, key, store.TrailRow{Ord: -1}, func(ord pawl.Ord, e audit.Entry) { entries[ord] = append(entries[ord], e) })
+	if more {
+		return nil, errLong
+	}
+	if err != nil {
+		return nil, err
+	}
+	id, trails, err := db.recordsOfJob(c, key)
+	for i := range trails {
+		trails[i].Entries = entries[trails[i].Ord]
+		delete(entries, trails[i].Ord)
+	}
+	for ord, rest := range entries {
+		t := trailNamed(pawl.StepKey{Job: key, Ord: ord}, id)
+		t.Entries = rest
+		trails = append(trails, t)
+	}
+	slices.SortFunc(trails, func(a, b store.TrailOf) int { return cmp.Compare(a.Ord, b.Ord) })
+	for _, t := range trails {
+		t.Complete()
+	}
+	return trails, err
+}
+
+// recordsOfJob reads a job and its steps, by ord, without their entries, and the id
+// of the job, which is empty if it is gone.
+func (db *DB) recordsOfJob(c *conn, key int64) (id pawl.ID, trails []store.TrailOf, err error) {
+	var job pawl.Job
+	err = c.each(selectJob, func(b *row) { b.int(key) }, func(cols *columns) error {
+		j := jobTable.readPlain(cols)
+		if id = j.ID; decoded(db.log, cols, lifecycle.Job.Name, key) {
+			job = *j
+		}
+		return nil
+	})
+	if err != nil {
+		return id, nil, err
+	}
+	trails = []store.TrailOf{trailNamed(pawl.StepKey{Job: key}, id)}
+	trails[0].Of(&job.Record, job.Tree, 0)
+	err = c.each(selectStepsHot, func(b *row) { b.int(key) }, func(cols *columns) error {
+		if s := stepTable.readPlain(cols); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
+			t := trailNamed(s.StepKey, id)
+			t.Of(&s.Record, s.Tree, s.Folded)
+			trails = append(trails, t)
+		}
+		return nil
+	})
+	return id, trails, err
+}
+
+// trailRows hands the entries of a page of rows of a job to f, by the place of the
+// row. It returns the last place, and whether there may be more.
+func (db *DB) trailRows(c *conn, job int64, after store.TrailRow, f func(pawl.Ord, audit.Entry)) (last store.TrailRow, more bool, err error) {
+	last = after
+	n, bytes := 0, 0
+	err = c.each(selectTrailPage, func(b *row) { b.ints(job, int64(after.Ord), after.Seq, store.TrailPageRows) }, func(cols *columns) error {
+		if bytes > store.TrailPageBytes {
+			return errLong
+		}
+		n++
+		first := true
+		cols.entries(func(ord pawl.Ord, e audit.Entry) {
+			bytes += store.TrailBytes(&e)
+			if first {
+				last, first = store.TrailRow{Ord: ord, Seq: e.Sequence}, false
+			}
+			f(ord, e)
+		})
+		decoded(db.log, cols, "audit entries of job", job)
+		return nil
+	})
+	if errors.Is(err, errLong) {
+		return last, true, nil
+	}
+	return last, n == store.TrailPageRows, err
+}
+
+// trailNamed returns the trail of a job or a step, whose id is empty if that of the
+// job is.
+func trailNamed(k pawl.StepKey, job pawl.ID) store.TrailOf {
+	t := store.TrailOf{EntityKey: entityOf(k)}
+	if job != (pawl.ID{}) {
+		t.ID = nameOf(job, k.Ord)
+	}
+	return t
+}
+
+func entityOf(k pawl.StepKey) store.EntityKey {
+	kind := lifecycle.Step.Name
+	if k.Ord == 0 {
+		kind = lifecycle.Job.Name
+	}
+	return store.EntityKey{Kind: kind, StepKey: k}
+}
+
+func (db *DB) trailOfWorker(c *conn, key int64) ([]store.TrailOf, error) {
+	return db.trailOf(c, lifecycle.Worker.Name, selectWorker, key, func(cols *columns) (string, pawl.Record) {
+		w := workerTable.readWhole(cols)
+		return workerID(w.ID), w.Record
+	})
+}
+
+func (db *DB) trailOfSchedule(c *conn, key int64) ([]store.TrailOf, error) {
+	return db.trailOf(c, lifecycle.Schedule.Name, selectSchedule, key, func(cols *columns) (string, pawl.Record) {
+		s := scheduleTable.readWhole(cols)
+		return scheduleID(s.ID), s.Record
+	})
+}
+
+// trailOf reads the trail of an entity that has no parts, and its record with s.
+func (db *DB) trailOf(c *conn, kind string, s statement, key int64, read func(*columns) (string, pawl.Record)) ([]store.TrailOf, error) {
+	t := store.TrailOf{EntityKey: store.EntityKey{Kind: kind, StepKey: pawl.StepKey{Job: key}}}
+	err := c.each(s, func(b *row) { b.int(key) }, func(cols *columns) error {
+		if id, record := read(cols); decoded(db.log, cols, kind, key) {
+			t.ID, t.Record = id, record
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.Entries, err = db.longTrail(c, t.EntityKey, t.ID)
+	return []store.TrailOf{t}, err
+}

@@ -1,0 +1,333 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Job reads a job with its bodies.
+func (db *DB) Job(ctx context.Context, key int64) (*pawl.Job, error) {
+	var job *pawl.Job
+	err := db.read(ctx, "read job", func(c *conn) error {
+		return c.each(selectJobAll, func(b *row) { b.int(key) }, func(cols *columns) error {
+			if job = db.fullJob(cols); job == nil {
+				return store.Damaged(lifecycle.Job.Name, key)
+			}
+			return nil
+		})
+	})
+	return found(job, err, "job", key)
+}
+
+// fullJob reads a job with its bodies, or answers nil if it cannot be decoded.
+func (db *DB) fullJob(c *columns) *pawl.Job {
+	j := jobTable.readWhole(c)
+	if !decoded(db.log, c, lifecycle.Job.Name, j.Key()) {
+		return nil
+	}
+	return j
+}
+
+// found answers r, or ErrNotFound if there is none.
+func found[R any](r *R, err error, kind string, key int64) (*R, error) {
+	if err == nil && r == nil {
+		err = fmt.Errorf("%s %d: %w", kind, key, store.ErrNotFound)
+	}
+	return r, err
+}
+
+// Jobs lists jobs with their bodies, newest first.
+func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) {
+	var jobs []*pawl.Job
+	text, bind := jobsQuery(f)
+	err := db.read(ctx, "list jobs", func(c *conn) error {
+		s, _, err := c.PrepareTransient(text)
+		if err != nil {
+			return err
+		}
+		defer s.Finalize()
+		p := newPrepared(s)
+		p.bind(bind)
+		if f.Bare {
+			return p.rows(func(cols *columns) error {
+				if j := jobTable.readPlain(cols); decoded(db.log, cols, lifecycle.Job.Name, j.Key()) {
+					jobs = append(jobs, j)
+				}
+				return nil
+			})
+		}
+		page := page[pawl.Job]{of: jobTable.bodies, at: len(jobTable.read), limit: f.Limit}
+		return page.end(p.rows(func(cols *columns) error {
+			if j := db.fullJob(cols); j != nil {
+				jobs = append(jobs, j)
+			}
+			return page.add(cols)
+		}))
+	})
+	return jobs, err
+}
+
+// jobsQuery answers the query of a filter, and what binds its values. States are
+// part of the text, for only then can the index of open jobs be used.
+func jobsQuery(f store.JobFilter) (text string, bind func(*row)) {
+	where := []string{"id < ?"}
+	values := []any{f.Before}
+	if f.Before == 0 {
+		values[0] = int64(math.MaxInt64)
+	}
+	and := func(wanted bool, condition string, v ...any) {
+		if wanted {
+			where, values = append(where, condition), append(values, v...)
+		}
+	}
+	and(len(f.States) > 0 && !f.TimedOut, "("+anyOf(f.States)+")")
+	and(f.TimedOut, "("+anyOf(f.States)+" OR "+store.TimedOut+")")
+	and(len(f.States) > 0 && !f.TimedOut && within(f.States, lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning), jobsOpen)
+	and(f.Workspace != "", "workspace = ?", f.Workspace)
+	and(f.Workflow != "", "workflow = ?", f.Workflow)
+	and(f.Definition != 0, "definition = ?", f.Definition)
+	and(f.Parent != 0, "parent <> 0 AND parent = ?", f.Parent)
+	if f.Keys != nil {
+		where = append(where, "id IN ("+strings.TrimSuffix(strings.Repeat("?, ", len(f.Keys)), ", ")+")")
+		for _, k := range f.Keys {
+			values = append(values, k)
+		}
+	}
+	and(f.Continues != 0, "continues <> 0 AND continues = ?", f.Continues)
+	and(f.Still != 0, "updated_at < ? AND NOT EXISTS (SELECT 1 FROM step WHERE step.job = job.id AND step.updated_at >= ?)", f.Still, f.Still)
+	columns := jobWhole
+	if f.Bare {
+		columns = jobHot
+	}
+	text = "SELECT " + columns + " FROM job WHERE " + strings.Join(where, " AND ") + " ORDER BY id DESC LIMIT ?"
+	return text, func(r *row) {
+		for _, v := range append(values, bound(f.Limit)) {
+			r.any(v)
+		}
+	}
+}
+
+// anyOf writes a condition that is true in these states of a job. A name that is
+// none of the machine's is in no state.
+func anyOf(states []machine.State) string {
+	terms := make([]string, 0, len(states))
+	for _, s := range states {
+		if lifecycle.Job.Has(s) {
+			terms = append(terms, "state = '"+string(s)+"'")
+		}
+	}
+	if len(terms) == 0 {
+		return "FALSE"
+	}
+	return strings.Join(terms, " OR ")
+}
+
+func within(states []machine.State, of ...machine.State) bool {
+	for _, s := range states {
+		inside := false
+		for _, o := range of {
+			inside = inside || s == o
+		}
+		if !inside {
+			return false
+		}
+	}
+	return true
+}
+
+// bound answers a LIMIT: -1, which is none, for 0.
+func bound(limit int) int64 {
+	if limit == 0 {
+		return -1
+	}
+	return int64(limit)
+}
+
+// Steps reads steps of a job with their bodies, by ord, those beyond after.
+func (db *DB) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+	var steps []*pawl.Step
+	err := db.read(ctx, "read steps", func(c *conn) error {
+		page := page[pawl.Step]{of: stepTable.bodies, at: len(stepTable.read), limit: limit}
+		return page.end(c.each(selectStepsAll, func(b *row) { b.ints(job, int64(after), bound(limit)) }, func(cols *columns) error {
+			s := stepTable.readWhole(cols)
+			if decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
+				steps = append(steps, s)
+			}
+			return page.add(cols)
+		}))
+	})
+	return steps, err
+}
+
+// A page counts the bytes of the bodies that are read, if it has a limit.
+type page[R any] struct {
+	of        []*store.Column[R]
+	at, limit int // the column of the first body, and the rows
+	bytes     int
+}
+
+var errPageFull = errors.New("the page is full")
+
+// add counts the bodies of a row, and returns errPageFull if it is to be the last one:
+// what follows is not read.
+func (p *page[R]) add(cols *columns) error {
+	if p.limit == 0 {
+		return nil
+	}
+	for i := range p.of {
+		p.bytes += cols.s.ColumnLen(p.at + i)
+	}
+	if p.bytes >= store.PageBytes {
+		return errPageFull
+	}
+	return nil
+}
+
+// end returns the error of reading a page, if there was one.
+func (p *page[R]) end(err error) error {
+	if errors.Is(err, errPageFull) {
+		return nil
+	}
+	return err
+}
+
+// Bodies reads the steps that exist, with their bodies.
+func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error) {
+	steps := make(map[pawl.StepKey]*pawl.Step, len(keys))
+	err := db.read(ctx, "read steps", func(c *conn) error {
+		for _, k := range keys {
+			err := c.each(selectStepBodies, func(b *row) { b.ints(k.Job, int64(k.Ord)) }, func(cols *columns) error {
+				s := stepTable.readWhole(cols)
+				if decoded(db.log, cols, lifecycle.Step.Name, k) {
+					steps[k] = s
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return steps, err
+}
+
+// Marked reads the steps of a job marked Attention, without bodies.
+func (db *DB) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
+	var steps []*pawl.Step
+	err := db.read(ctx, "read marked steps", func(c *conn) error {
+		return c.each(selectMarked, func(b *row) { b.ints(job, store.MaxMarked) }, func(cols *columns) error {
+			if s := stepTable.readPlain(cols); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
+				steps = append(steps, s)
+			}
+			return nil
+		})
+	})
+	return steps, err
+}
+
+// StepCounts counts the steps of a job by state.
+func (db *DB) StepCounts(ctx context.Context, job int64) (map[machine.State]int, error) {
+	counts := map[machine.State]int{}
+	err := db.read(ctx, "count steps", func(c *conn) error {
+		return c.each(selectStepCounts, func(b *row) { b.int(job) }, func(cols *columns) error {
+			counts[machine.State(cols.text())] = int(cols.int())
+			return nil
+		})
+	})
+	return counts, err
+}
+
+// InFlight counts the steps enqueued by route, and in progress by worker.
+func (db *DB) InFlight(ctx context.Context) (enqueued, running map[int64]int, err error) {
+	enqueued, running = map[int64]int{}, map[int64]int{}
+	err = db.read(ctx, "count steps in flight", func(c *conn) error {
+		return c.each(selectInFlight, nil, func(cols *columns) error {
+			of := enqueued
+			if machine.State(cols.text()) == lifecycle.StepInProgress {
+				of = running
+			}
+			place := cols.int()
+			of[place] = int(cols.int())
+			return nil
+		})
+	})
+	return enqueued, running, err
+}
+
+// Worker reads a worker.
+func (db *DB) Worker(ctx context.Context, key int64) (*pawl.Worker, error) {
+	var worker *pawl.Worker
+	err := db.read(ctx, "read worker", func(c *conn) error {
+		return c.each(selectWorker, func(b *row) { b.int(key) }, func(cols *columns) error {
+			if w := workerTable.readWhole(cols); decoded(db.log, cols, lifecycle.Worker.Name, key) {
+				worker = w
+			}
+			return nil
+		})
+	})
+	return found(worker, err, lifecycle.Worker.Name, key)
+}
+
+// Workers lists the workers, or those in a living state, by key.
+func (db *DB) Workers(ctx context.Context, f store.WorkerFilter) ([]*pawl.Worker, error) {
+	var workers []*pawl.Worker
+	s := selectWorkers
+	if f.Living {
+		s = selectLivingWorkers
+	}
+	before := cmp.Or(f.Before, math.MaxInt64)
+	err := db.read(ctx, "list workers", func(c *conn) error {
+		page := page[pawl.Worker]{of: workerTable.bodies, at: len(workerTable.read), limit: f.Limit}
+		return page.end(c.each(s, func(b *row) { b.ints(before, bound(f.Limit)) }, func(cols *columns) error {
+			if w := workerTable.readWhole(cols); decoded(db.log, cols, lifecycle.Worker.Name, w.Key()) {
+				workers = append(workers, w)
+			}
+			return page.add(cols)
+		}))
+	})
+	return workers, err
+}
+
+// Definition reads a definition.
+func (db *DB) Definition(ctx context.Context, key int64) (*pawl.Definition, error) {
+	var definition *pawl.Definition
+	err := db.read(ctx, "read definition", func(c *conn) error {
+		return c.each(selectDefinition, func(b *row) { b.int(key) }, func(cols *columns) error {
+			d := &pawl.Definition{Key: cols.int()}
+			cols.fixed(d.Hash[:])
+			d.Name, d.Source, d.CreatedAt = cols.text(), cols.blob(), cols.int()
+			if decoded(db.log, cols, "definition", key) {
+				definition = d
+			}
+			return nil
+		})
+	})
+	return found(definition, err, "definition", key)
+}
+
+// Refusals reads the refused facts of a job, by time.
+func (db *DB) Refusals(ctx context.Context, job int64) ([]pawl.Refusal, error) {
+	var refusals []pawl.Refusal
+	err := db.read(ctx, "read refusals", func(c *conn) error {
+		return c.each(selectRefusals, func(b *row) { b.int(job) }, func(cols *columns) error {
+			f := pawl.Refusal{StepKey: pawl.StepKey{Job: cols.int(), Ord: pawl.Ord(cols.int())}}
+			f.At, f.Claim = cols.int(), int(cols.int())
+			f.Event = machine.Event(cols.text())
+			f.Actor, f.Why = cols.text(), cols.text()
+			f.Data = cols.body()
+			refusals = append(refusals, f)
+			return nil
+		})
+	})
+	return refusals, err
+}

@@ -1,0 +1,259 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/private"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+const (
+	// gather is how long hints are held back, to be sent together.
+	gather = time.Millisecond
+	// sendLimit bounds how long a peer that does not read holds the sender up.
+	// Its hint is lost; it has unread ones.
+	sendLimit = time.Millisecond
+	// maxSocketPath is what every system allows for the path of a socket.
+	maxSocketPath = 100
+)
+
+// codes are the topics as a datagram carries them, a byte each.
+var codes = map[store.Topic]byte{store.TopicWork: 'w', store.TopicMarks: 'm', store.TopicStops: 's'}
+
+// wakeups carry hints between the processes of one user on one file: each that
+// listens has a datagram socket in a folder that all of them derive from the file's
+// path, and that nobody else may enter. Processes of other users poll.
+// The zero value, which a database in memory has, reaches nobody.
+type wakeups struct {
+	dir     string
+	program int // the version of the schema that the program is made for
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	own     map[string]*net.UnixConn // sockets of this handle, by path
+	pending map[store.Topic]bool
+	closed  bool
+	senders sync.WaitGroup
+}
+
+func newWakeups(path string, program int, log *slog.Logger) *wakeups {
+	sum := sha256.Sum256([]byte(path))
+	name := fmt.Sprintf("pawl-%d-%s", os.Geteuid(), hex.EncodeToString(sum[:8]))
+	dir := filepath.Join(runtimeDir(), name)
+	if len(dir)+len("/4194304-v1000-0123456789abcdef") > maxSocketPath {
+		dir = filepath.Join("/tmp", name)
+	}
+	return &wakeups{dir: dir, program: program, log: log, own: map[string]*net.UnixConn{}, pending: map[store.Topic]bool{}}
+}
+
+func runtimeDir() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return dir
+	}
+	return os.TempDir()
+}
+
+// Wake tells the other processes about the topics, a millisecond later and
+// together with what else was woken by then.
+func (db *DB) Wake(topics ...store.Topic) { db.wakeups.wake(topics) }
+
+func (w *wakeups) wake(topics []store.Topic) {
+	if w.dir == "" || len(topics) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	if len(w.pending) == 0 {
+		w.senders.Add(1)
+		time.AfterFunc(gather, w.send)
+	}
+	for _, t := range topics {
+		w.pending[t] = true
+	}
+}
+
+// send sends what has gathered to every socket of the folder but its own.
+func (w *wakeups) send() {
+	defer w.senders.Done()
+	w.mu.Lock()
+	var hint []byte
+	for t := range w.pending {
+		if c, ok := codes[t]; ok {
+			hint = append(hint, c)
+		}
+	}
+	clear(w.pending)
+	own := make(map[string]bool, len(w.own))
+	for path := range w.own {
+		own[path] = true
+	}
+	w.mu.Unlock()
+
+	for _, path := range w.sockets() {
+		if !own[path] {
+			deliver(path, hint) // one that cannot be reached polls
+		}
+	}
+}
+
+// sockets returns the sockets of this user in the folder; none, if somebody else
+// may have put something there.
+func (w *wakeups) sockets() (paths []string) {
+	if private.Check(w.dir) != nil {
+		return nil // mostly, nobody has ever listened
+	}
+	files, err := os.ReadDir(w.dir)
+	if err != nil {
+		return nil
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err == nil && info.Mode().Type() == fs.ModeSocket && private.Own(info) {
+			paths = append(paths, filepath.Join(w.dir, f.Name()))
+		}
+	}
+	return paths
+}
+
+// deliver sends a hint to one socket.
+func deliver(path string, hint []byte) error {
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetWriteDeadline(time.Now().Add(sendLimit))
+	_, err = c.Write(hint)
+	return err
+}
+
+// clean removes the sockets that dead processes have left, which nobody has bound.
+func (w *wakeups) clean() {
+	for _, path := range w.sockets() {
+		if errors.Is(deliver(path, nil), syscall.ECONNREFUSED) {
+			os.Remove(path)
+		}
+	}
+}
+
+// Listen calls f with each topic that another process woke, until ctx ends, when
+// it returns nil, or the database is closed. Calls come one at a time.
+func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
+	if db.wakeups.dir == "" {
+		return db.wakeups.idle(ctx)
+	}
+	c, err := db.wakeups.listen()
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	defer db.wakeups.forget(c)
+	buffer := make([]byte, 64)
+	for {
+		n, err := c.Read(buffer)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("listen for hints: %w", err)
+		}
+		for _, code := range buffer[:n] {
+			if t, ok := topicOf(code); ok {
+				f(t)
+			}
+		}
+	}
+}
+
+// Hears reports whether hints of others reach this process. Where there are no
+// others, there is nothing to miss.
+func (db *DB) Hears() bool {
+	w := db.wakeups
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dir == "" || len(w.own) > 0
+}
+
+func topicOf(code byte) (store.Topic, bool) {
+	for t, c := range codes {
+		if c == code {
+			return t, true
+		}
+	}
+	return "", false
+}
+
+// idle waits where nobody can be heard.
+func (w *wakeups) idle(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// listen opens a socket of its own. The last one that leaves removes the folder,
+// which may happen just before the socket is made.
+func (w *wakeups) listen() (*net.UnixConn, error) {
+	c, err := w.bind()
+	for try := 0; try < 10 && errors.Is(err, fs.ErrNotExist); try++ {
+		c, err = w.bind()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen for hints: %w", err)
+	}
+	return c, nil
+}
+
+func (w *wakeups) bind() (*net.UnixConn, error) {
+	if err := private.Make(w.dir); err != nil {
+		return nil, err
+	}
+	w.clean()
+	path := filepath.Join(w.dir, fmt.Sprintf("%d-v%d-%s", os.Getpid(), w.program, rand.Text()[:16]))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, errClosed
+	}
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return nil, err
+	}
+	w.own[path] = c
+	return c, nil
+}
+
+func (w *wakeups) forget(c *net.UnixConn) {
+	path := c.LocalAddr().String()
+	c.Close()
+	os.Remove(path)
+	os.Remove(w.dir) // fails while others listen
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.own, path)
+}
+
+// close sends what is pending and ends the listening.
+func (w *wakeups) close() {
+	w.mu.Lock()
+	w.closed = true
+	for _, c := range w.own {
+		c.Close()
+	}
+	w.mu.Unlock()
+	w.senders.Wait()
+}

@@ -1,0 +1,261 @@
+package storetest
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+var holdTests = []test{
+	{name: "Hold/TakenAndReleased", run: holdTaken},
+	{name: "Hold/TwoHandles", run: holdTwoHandles, shared: true},
+	{name: "Hold/StrangeNames", run: holdStrangeNames},
+	{name: "T5/BeatAnswersStops", run: beatAnswersStops},
+	{name: "T5/BeatTellsWhatWasTaken", run: beatTellsWhatWasTaken},
+	{name: "J1/BeatAnswersState", run: beatAnswersState},
+	{name: "T10/BeatAnswersWork", run: beatAnswersWork},
+	{name: "T10/Nodes", run: nodes},
+	{name: "J9/ObserveBeats", run: observeBeats},
+	{name: "J9/ObserveLocks", run: observeLocks},
+}
+
+// held checks that the name is taken, with that note.
+func (e *env) held(st store.Store, name, note string) {
+	e.Helper()
+	_, err := st.Hold(e.ctx, name, []byte(`{"who":"late"}`))
+	var taken *store.HeldError
+	if !errors.As(err, &taken) || taken.Name != name || string(taken.Note) != note {
+		e.Errorf("hold %q: error %v, want a HeldError with the note %s", name, err, note)
+	}
+}
+
+func (e *env) hold(st store.Store, name, note string) (release func()) {
+	e.Helper()
+	release, err := st.Hold(e.ctx, name, []byte(note))
+	e.ok(err)
+	e.Cleanup(release)
+	return release
+}
+
+func holdTaken(e *env) {
+	release := e.hold(e.st, "worker/1", `{"pid":1}`)
+	e.held(e.st, "worker/1", `{"pid":1}`)
+	e.hold(e.st, "worker/2", "")
+	release()
+	release() // twice is fine
+	e.hold(e.st, "worker/1", `{"pid":2}`)
+	release() // and does not release the second
+	e.held(e.st, "worker/1", `{"pid":2}`)
+}
+
+func holdTwoHandles(e *env) {
+	other := e.open()
+	release := e.hold(e.st, "engine", `{"pid":1}`)
+	e.held(other, "engine", `{"pid":1}`)
+	release()
+	e.hold(other, "engine", `{"pid":2}`)
+	e.held(e.st, "engine", `{"pid":2}`)
+}
+
+func holdStrangeNames(e *env) {
+	names := []string{"a/b", "a%2Fb", "../x", ".", "ü \n'", strings.Repeat("long/", 200), strings.Repeat("long/", 200) + "er"}
+	for _, name := range names {
+		e.hold(e.st, name, name)
+	}
+	for _, name := range names {
+		e.held(e.st, name, name)
+	}
+}
+
+func beatAnswersStops(e *env) {
+	w := e.addWorker()
+	e.hold(e.st, workerName(w), "")
+	m := e.add(3, func(m made, b *Batch) {
+		claimed(w.Key())(m, b)
+		m.steps[1].Claims = 4
+		b.MoveStep(m.job, m.steps[1], lifecycle.StepCancelRequested)
+		m.steps[1].DueAt, m.steps[1].DueEvent = b.now+1e6, "cancel"
+		m.steps[2].DueAt, m.steps[2].DueEvent = b.now+1e6, lifecycle.StepTimeout
+	})
+	e.add(1, func(m made, b *Batch) { // another's
+		claimed(w.Key()+1)(m, b)
+		m.steps[0].DueAt, m.steps[0].DueEvent = b.now+1e6, "cancel"
+	})
+	answer, err := e.st.Beat(e.ctx, store.Pulse{Worker: w.Key()})
+	e.ok(err)
+	e.diff("stops", []store.Stop{{StepKey: m.steps[1].StepKey, Claim: 4}}, answer.Stops)
+}
+
+// beatTellsWhatWasTaken: of the claims that a worker names, those that it has not, for
+// whatever reason.
+func beatTellsWhatWasTaken(e *env) {
+	w := e.addWorker()
+	e.hold(e.st, workerName(w), "")
+	m := e.add(3, func(m made, b *Batch) {
+		claimed(w.Key())(m, b)
+		b.MoveStep(m.job, m.steps[1], lifecycle.StepLost)
+		m.steps[2].Claims = 4
+	})
+	others := e.add(1, claimed(w.Key()+1))
+	claim := func(s *pawl.Step, n int) store.Stop { return store.Stop{StepKey: s.StepKey, Claim: n} }
+	own := []store.Stop{claim(m.steps[0], m.steps[0].Claims), claim(m.steps[2], 4)}
+	gone := []store.Stop{claim(m.steps[1], m.steps[1].Claims), claim(m.steps[2], 3), claim(others.steps[0], others.steps[0].Claims), {StepKey: pawl.StepKey{Job: 1, Ord: 1}, Claim: 1}}
+	got := e.beat(store.Pulse{Worker: w.Key(), Claims: slices.Concat(own, gone)}).Taken
+	order := func(a, b store.Stop) int { return cmp.Or(a.Compare(b.StepKey), cmp.Compare(a.Claim, b.Claim)) }
+	slices.SortFunc(got, order)
+	slices.SortFunc(gone, order)
+	e.diff("taken", gone, got)
+	if got = e.beat(store.Pulse{Worker: w.Key(), Claims: own}).Taken; len(got) > 0 {
+		e.Errorf("taken %v, and it has them all", got)
+	}
+}
+
+func (e *env) beat(p store.Pulse) *store.Pulsed {
+	e.Helper()
+	answer, err := e.st.Beat(e.ctx, p)
+	e.ok(err)
+	return answer
+}
+
+func beatAnswersState(e *env) {
+	w := e.addWorker()
+	e.hold(e.st, workerName(w), "")
+	e.diff("state", lifecycle.WorkerIdle, e.beat(store.Pulse{Worker: w.Key()}).State)
+	e.do(&store.Query{Workers: []int64{w.Key()}}, func(f *store.Facts, b *Batch) {
+		b.MoveWorker(f.Workers[w.Key()], lifecycle.WorkerTerminate)
+	})
+	e.diff("state", lifecycle.WorkerTerminated, e.beat(store.Pulse{Worker: w.Key()}).State)
+	e.diff("state of no worker", machine.State(""), e.beat(store.Pulse{}).State)
+	e.diff("state of a worker that is gone", machine.State(""), e.beat(store.Pulse{Worker: w.Key() + 1}).State)
+}
+
+// beatAnswersWork: what a claim on the routes would find is told, by the first beat or a
+// later one, and nothing else is.
+func beatAnswersWork(e *env) {
+	work := func(routes ...int64) bool { return e.beat(store.Pulse{Routes: routes, Worker: 1}).Work }
+	e.add(1, func(m made, b *Batch) {
+		pending(1, 0)(m, b)
+		m.job.Paused = true
+	})
+	if work(1, 2, 3) || work() {
+		e.Error("work is told of, and there is none")
+	}
+	e.add(1, enqueued(2, 0))
+	e.add(1, pending(3, 0))
+	for _, route := range []int64{2, 3} {
+		late := time.NewTimer(10 * time.Second)
+		for told := work(route, 9); !told; told = work(route, 9) {
+			select {
+			case <-late.C:
+				e.Fatalf("no beat tells of the work on route %d", route)
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+		late.Stop()
+	}
+	for _, route := range []int64{1, 4} {
+		if work(route, 9) {
+			e.Errorf("work is told of on route %d, and there is none", route)
+		}
+	}
+}
+
+// nodes: a process is remembered with the clock that it has.
+func nodes(e *env) {
+	said := []pawl.Node{
+		{ID: 2, Role: "server", Name: "rack1", Host: "a.example", PID: 12, Version: "v1.0.0"},
+		{ID: 1, Role: "worker", Name: "b/3", Host: "b", PID: 3, Version: "v1.0.1"},
+	}
+	before := e.now()
+	e.beat(store.Pulse{Node: said[0], Clock: e.now() + 90e6})
+	e.beat(store.Pulse{Node: said[1], Clock: e.now()})
+	e.beat(store.Pulse{Node: said[1], Clock: e.now()})
+	e.beat(store.Pulse{Clock: e.now()}) // is no process
+	got, err := e.st.Nodes(e.ctx)
+	e.ok(err)
+	for i, n := range got {
+		if n.StartedAt < before || n.BeatAt < n.StartedAt || n.BeatAt > e.now() {
+			e.Errorf("%s: started at %d and heard of at %d; want times between %d and now", n.Name, n.StartedAt, n.BeatAt, before)
+		}
+		want := []int64{90e6, 0}[i%2]
+		if n.Skew < want-30e6 || n.Skew > want+1e6 {
+			e.Errorf("%s: its clock is %d ahead, want about %d", n.Name, n.Skew, want)
+		}
+		n.StartedAt, n.BeatAt, n.Skew = 0, 0, 0
+	}
+	e.diff("nodes", []*pawl.Node{&said[0], &said[1]}, got)
+	e.ok(e.st.Maintain(e.ctx))
+	kept, err := e.st.Nodes(e.ctx)
+	e.ok(err)
+	if len(kept) != 2 {
+		e.Errorf("%d processes after maintenance, want the 2 that were just heard of", len(kept))
+	}
+}
+
+// slack is by how much the time of a transaction, which may be reckoned, is behind at most.
+const slack = 1e6
+
+// observed returns what is seen of each living worker.
+func (e *env) observed(st store.Store) map[int64]health.Sighting {
+	e.Helper()
+	r, err := st.Observe(e.ctx)
+	e.ok(err)
+	if now := e.now(); r.Now > now+slack || r.Now < now-10e6 || r.Started > now {
+		e.Errorf("observed at %d, of a server started at %d; it is %d", r.Now, r.Started, now)
+	}
+	seen := map[int64]health.Sighting{}
+	for _, w := range r.Workers {
+		seen[w.Worker] = w
+	}
+	return seen
+}
+
+// observeBeats: a worker was last heard of when it beat, or registered if that is later.
+func observeBeats(e *env) {
+	w := e.addWorker()
+	e.hold(e.st, workerName(w), "")
+	first := e.observed(e.st)[w.Key()]
+	if first.Beat < w.CreatedAt || first.Lock != health.Held {
+		e.Errorf("seen %+v of a worker registered at %d; want it held, and heard of then or later", first, w.CreatedAt)
+	}
+	before := e.now()
+	e.beat(store.Pulse{Worker: w.Key()})
+	if got := e.observed(e.st)[w.Key()]; got.Beat < before-1000 || got.Beat > e.now()+slack { // the time of a file is coarser
+		e.Errorf("heard of at %d after a beat at %d", got.Beat, before)
+	}
+	a, err := e.st.Look(e.ctx, store.LookQuery{Limit: 1, Living: true})
+	e.ok(err)
+	if a.Living == nil || a.Living.Now < a.Now || len(a.Living.Workers) != 1 || a.Living.Workers[0].Worker != w.Key() {
+		e.Errorf("a look reports %+v of the living; want the worker, and a time from %d on", a.Living, a.Now)
+	}
+	if a, err = e.st.Look(e.ctx, store.LookQuery{Limit: 1}); err != nil || a.Living != nil {
+		e.Errorf("a look that was not asked for the living reports %+v, %v", a, err)
+	}
+}
+
+// observeLocks: whoever has released its name is known to be gone, whoever has ended is
+// not reported on.
+func observeLocks(e *env) {
+	held, released, never, ended := e.addWorker(), e.addWorker(), e.addWorker(), e.addWorker()
+	e.hold(e.st, workerName(held), "")
+	e.hold(e.st, workerName(released), "")()
+	e.do(&store.Query{Workers: []int64{ended.Key()}}, func(f *store.Facts, b *Batch) {
+		b.MoveWorker(f.Workers[ended.Key()], lifecycle.WorkerTerminate)
+	})
+	locks := map[int64]health.Lock{}
+	for worker, s := range e.observed(e.st) {
+		locks[worker] = s.Lock
+	}
+	e.diff("locks", map[int64]health.Lock{held.Key(): health.Held, released.Key(): health.Free, never.Key(): health.Free}, locks)
+}
+
+// workerName is the name that the process of a worker holds.
+func workerName(w *pawl.Worker) string { return "worker/" + decimal(w.Key()) }

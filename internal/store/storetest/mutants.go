@@ -1,0 +1,96 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// A Mutant is a column that somebody has forgotten somewhere, until undone.
+type Mutant struct {
+	Name  string
+	apply func() (undo func())
+	kills func(*env) error // what has to notice
+}
+
+// Forgotten are mutants of a list of columns: in each, one of them is not written,
+// or not read.
+func Forgotten[R any](where string, list []*store.Column[R]) (mutants []Mutant) {
+	for i, c := range list {
+		mutants = append(mutants, Mutant{where + " forgets " + c.Name, func() func() {
+			list[i] = c.Elsewhere()
+			return func() { list[i] = c }
+		}, killsOf[R]()})
+	}
+	return mutants
+}
+
+// Overlooked are mutants of a narrow update: in each, one of the columns that it does not
+// write may have changed. Those that are derived change with others.
+func Overlooked[R any](where string, n *store.Narrow[R]) (mutants []Mutant) {
+	for i, c := range n.Others {
+		if c.Role == store.Derived {
+			continue
+		}
+		mutants = append(mutants, Mutant{where + " overlooks " + c.Name, func() func() {
+			was := n.Others
+			n.Others = slices.Delete(slices.Clone(was), i, i+1)
+			return func() { n.Others = was }
+		}, killsOf[R]()})
+	}
+	return mutants
+}
+
+// killsOf returns the tests that notice what is forgotten of a record.
+func killsOf[R any]() func(*env) error {
+	switch any(*new(R)).(type) {
+	case pawl.Job:
+		return func(e *env) error { return first(e, changed(jobs), claimedFields) }
+	case pawl.Step:
+		return func(e *env) error { return first(e, changed(steps), claimedFields) }
+	case pawl.Worker:
+		return changed(workers)
+	}
+	return changed(schedules)
+}
+
+func changed[R any](s *species[R]) func(*env) error {
+	return func(e *env) error { return everyChange(e, s) }
+}
+
+func first(e *env, tests ...func(*env) error) error {
+	for _, f := range tests {
+		if err := f(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RunMutants has the tests of columns notice each mutant. No other test may run beside
+// it, since a mutant is one of the whole program.
+func RunMutants(t *testing.T, fresh func(*testing.T) Database, mutants []Mutant) {
+	t.Helper()
+	db := fresh(t)
+	e := newEnv(t, db)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	e.ctx = ctx
+	for _, m := range mutants {
+		undo := m.apply()
+		err := m.kills(e)
+		undo()
+		if err == nil {
+			t.Errorf("%s, and no test notices", m.Name)
+		}
+	}
+	// What mutants have left behind is not what was noticed.
+	for _, notice := range []func(*env) error{killsOf[pawl.Job](), killsOf[pawl.Step](), killsOf[pawl.Worker](), killsOf[pawl.Schedule]()} {
+		if err := notice(e); err != nil {
+			t.Errorf("without a mutant: %v", err)
+		}
+	}
+}

@@ -1,0 +1,453 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+var retentionTests = []test{
+	{name: "K6/Retention/WholeOrGone", run: wholeOrGone},
+	{name: "K6/Retention/WhatHasNotEndedStays", run: whatHasNotEndedStays},
+	{name: "K6/Retention/WhatIsNeededStays", run: whatIsNeededStays},
+	{name: "K6/Retention/WorkersAndSchedules", run: workersAndSchedules},
+	{name: "K6/Retention/AnchorsAreChained", run: anchorsAreChained},
+	{name: "K6/Retention/SealedJobsAreFoldedAlone", run: sealedJobsAreFoldedAlone},
+	{name: "K6/Retention/ManyAtOnce", run: manyRetain, shared: true},
+	{name: "K6/Retention/Killed", run: retainerKilled, shared: true},
+}
+
+// days answers noon of so many UTC days ago, as of the first call.
+func (e *env) days(ago int) int64 {
+	e.Helper()
+	if e.noon.IsZero() {
+		e.noon = pawl.Time(e.now()).Truncate(24 * time.Hour).Add(12 * time.Hour)
+	}
+	return pawl.Micros(e.noon.AddDate(0, 0, -ago))
+}
+
+func (e *env) policy(ago int) *store.Policy {
+	return &store.Policy{Before: e.days(ago), Actor: "retention", Reason: "older than " + decimal(int64(ago)) + "d"}
+}
+
+// old stores a job of the past with n steps; of all that it has, one of each. It
+// has ended unless change does not let it.
+func (e *env) old(at int64, n int, change func(m made, b *Batch)) made {
+	e.Helper()
+	m, err := e.tryOld(at, n, change)
+	e.ok(err)
+	return m
+}
+
+func (e *env) tryOld(at int64, n int, change func(m made, b *Batch)) (m made, err error) {
+	err = e.st.Do(e.ctx, &store.Query{}, func(*store.Facts) (*store.Changes, error) {
+		b := NewBatch(at)
+		m = e.build(at, n, b, claimed(1))
+		if change == nil {
+			change = finished
+		}
+		change(m, b)
+		b.NewSignals = append(b.NewSignals, &pawl.Signal{Job: m.key(), Seq: m.job.Seq, Name: "go", At: at, Actor: "x"})
+		b.Refusals = append(b.Refusals, pawl.Refusal{StepKey: pawl.StepKey{Job: m.key(), Ord: 1}, At: at, Event: "success", Actor: "x", Why: "late"})
+		return &b.Changes, nil
+	})
+	if err != nil {
+		return m, err
+	}
+	return m, e.st.AppendLogs(e.ctx, []pawl.Chunk{{StepKey: pawl.StepKey{Job: m.key(), Ord: 1}, Claim: 1, Stream: "stdout", At: at, Data: []byte("x")}})
+}
+
+func finished(m made, b *Batch) {
+	for _, s := range m.steps {
+		b.MoveStep(m.job, s, lifecycle.StepSuccess)
+	}
+	b.MoveJob(m.job, lifecycle.JobSuccess)
+}
+
+func unfinished(made, *Batch) {}
+
+// tables that hold something of a job, and in which column.
+var ofJobs = []string{"job.id", "step.job", "trail.job", "signal.job", "refusal.job"}
+
+// rows counts the rows of a job, by table; logs too.
+func (e *env) rows(job int64) map[string]string {
+	e.Helper()
+	counts := map[string]string{"log": decimal(int64(len(e.logs(job, 0))))}
+	var parts []string
+	for _, c := range ofJobs {
+		table, column, _ := strings.Cut(c, ".")
+		parts = append(parts, fmt.Sprintf("select '%s', count(*) from %[1]s where %s = %d", table, column, job))
+	}
+	for _, row := range e.sql(strings.Join(parts, " union all ")) {
+		counts[row[0]] = row[1]
+	}
+	return counts
+}
+
+// whole fails unless the jobs are there with all they have.
+func (e *env) whole(jobs ...made) {
+	e.Helper()
+	for _, m := range jobs {
+		entries := m.job.Seq
+		for _, s := range m.steps {
+			entries += s.Seq
+		}
+		e.diff("rows of a job that stays", map[string]string{"job": "1", "step": decimal(int64(len(m.steps))), "trail": decimal(entries),
+			"signal": "1", "refusal": "1", "log": "1"}, e.rows(m.key()))
+	}
+}
+
+// gone fails unless there is nothing left of the jobs.
+func (e *env) gone(jobs ...made) {
+	e.Helper()
+	for _, m := range jobs {
+		e.diff("rows of a job that was removed", map[string]string{"job": "0", "step": "0", "trail": "0", "signal": "0", "refusal": "0", "log": "0"}, e.rows(m.key()))
+	}
+}
+
+// sound fails unless all trails and anchors verify, and each job is one of those
+// that were stored, with all of its steps.
+func (e *env) sound(jobs ...made) {
+	e.Helper()
+	e.verify(0)
+	anchors, err := e.st.Anchors(e.ctx)
+	e.ok(err)
+	if f := audit.VerifyAnchors(anchors); f != nil {
+		e.Fatal(f)
+	}
+	there := e.jobs(store.JobFilter{})
+	for _, m := range jobs {
+		steps, err := e.st.Steps(e.ctx, m.key(), 0, 0)
+		e.ok(err)
+		if want := len(m.steps); slices.Contains(there, m.key()) && len(steps) != want || !slices.Contains(there, m.key()) && len(steps) != 0 {
+			e.Fatalf("%d of %d steps of job %d, which is listed: %v", len(steps), want, m.key(), slices.Contains(there, m.key()))
+		}
+	}
+}
+
+// retain goes on until nothing is left, and returns what was removed by kind. What a
+// process was at when it was killed may be locked for a moment; then it begins again.
+func (e *env) retain(st store.Store, p *store.Policy) map[string]int64 {
+	e.Helper()
+	removed := map[string]int64{}
+	busy := false
+	for from := (store.Place{}); ; {
+		r, err := st.Retain(e.ctx, p, from)
+		e.ok(err)
+		removed[r.Kind] += r.Count
+		busy = busy || r.Busy != ""
+		from = r.Next
+		switch {
+		case r.Done && !busy:
+			return removed
+		case r.Done:
+			from, busy = store.Place{}, false
+		}
+	}
+}
+
+// ends answers the hashes with which the trails of a kind end, as an export has
+// them, by entity and in its order.
+func (e *env) ends(kinds ...string) (entities []string, heads map[string]audit.Hash) {
+	e.Helper()
+	heads = map[string]audit.Hash{}
+	e.ok(e.st.Trails(e.ctx, 0, func(t store.TrailOf) error {
+		if slices.Contains(kinds, t.Kind) {
+			entities = append(entities, t.ID)
+			heads[t.ID] = t.Entries[len(t.Entries)-1].Hash
+		}
+		return nil
+	}))
+	return entities, heads
+}
+
+// wholeOrGone: whatever the moment at which retention stops, or dies, each job is
+// there with all it has or gone with all of it, and everything verifies. What was
+// removed is anchored, and the digest is made anew from an export.
+func wholeOrGone(e *env) {
+	first := []made{e.old(e.days(41), 2, nil), e.old(e.days(41)+1, 1, nil), e.old(e.days(41)+7e6, 0, nil)}
+	second := []made{e.old(e.days(40), 3, nil), e.old(e.days(40), 2, nil)}
+	young := []made{e.old(e.days(20), 2, nil), e.add2()}
+	all := slices.Concat(first, second, young)
+	before, heads := e.ends("job", "step")
+	p := e.policy(30)
+	steps := 0
+	for from := (store.Place{}); ; steps++ {
+		r, err := e.st.Retain(e.ctx, p, from)
+		e.ok(err)
+		e.sound(all...)
+		if from = r.Next; r.Count > 0 {
+			from = store.Place{} // as after a crash
+		}
+		if r.Done {
+			break
+		}
+	}
+	e.gone(slices.Concat(first, second)...)
+	e.whole(young[0])
+	e.diff("jobs", []int64{young[1].key(), young[0].key()}, e.jobs(store.JobFilter{}))
+	if left := e.retain(e.st, p); left["job"] != 0 {
+		e.Errorf("%v left to be removed", left)
+	}
+	after, _ := e.ends("job", "step")
+	anchors, err := e.st.Anchors(e.ctx)
+	e.ok(err)
+	if len(anchors) != 2 {
+		e.Fatalf("%d anchors, want one for each day: %+v", len(anchors), anchors)
+	}
+	for i, a := range anchors {
+		var digest audit.Hash
+		for _, id := range before {
+			if day := [][]made{first, second}[i]; !slices.Contains(after, id) && ofDay(day, id) {
+				digest = audit.Fold(digest, heads[id])
+			}
+		}
+		entries, at := int64(0), e.days(41-i)
+		for _, m := range [][]made{first, second}[i] {
+			entries += m.job.Seq
+			for _, s := range m.steps {
+				entries += s.Seq
+			}
+		}
+		want := audit.Anchor{Kind: "job", Sequence: int64(i + 1), Day: at - 12*3600e6, Count: int64(3 - i), Entries: entries, FirstCreated: at, LastCreated: at,
+			FirstEnded: at, LastEnded: at, Last: max(first[2].key(), a.Last), Digest: digest, At: a.At, Actor: "retention", Reason: "older than 30d", Hash: a.Hash}
+		if i == 0 {
+			want.LastCreated, want.LastEnded, want.Last = at+7e6, at+7e6, first[2].key()
+		}
+		e.diff("anchor", want, a)
+	}
+}
+
+func ofDay(day []made, id string) bool {
+	return slices.ContainsFunc(day, func(m made) bool {
+		return id == m.job.ID.Public(pawl.JobPrefix) || slices.ContainsFunc(m.steps, func(s *pawl.Step) bool { return id == m.job.ID.Step(s.Ord).Public(pawl.StepPrefix) })
+	})
+}
+
+// add2 stores a job of now.
+func (e *env) add2() made { return e.add(2, nil) }
+
+// whatHasNotEndedStays, and what ended too late does; the prospects say so.
+func whatHasNotEndedStays(e *env) {
+	open := e.old(e.days(43), 2, unfinished)
+	later := e.days(29)
+	late := e.old(e.days(42), 1, func(m made, b *Batch) {
+		b.now = later
+		finished(m, b)
+	})
+	ended := e.old(e.days(41), 1, nil)
+	got, err := e.st.Prospects(e.ctx, e.policy(30).Before)
+	e.ok(err)
+	e.diff("prospects", []store.Prospect{{Kind: "job", Goes: 1, Open: 1}, {Kind: "worker"}, {Kind: "schedule"}}, got)
+	e.diff("removed", map[string]int64{"job": 1, "worker": 0, "schedule": 0}, e.retain(e.st, e.policy(30)))
+	e.whole(open, late)
+	e.gone(ended)
+	e.sound(open, late, ended)
+}
+
+// whatIsNeededStays until who needs it has ended: what a job continues, a parent
+// and a child.
+func whatIsNeededStays(e *env) {
+	continued, parent := e.old(e.days(45), 1, nil), e.old(e.days(44), 1, nil)
+	waiting := e.old(e.days(43), 1, unfinished)
+	child := e.old(e.days(42), 1, func(m made, b *Batch) {
+		m.job.Parent = waiting.key()
+		finished(m, b)
+	})
+	needing := e.add(1, func(m made, b *Batch) { m.job.Continues, m.job.Parent = continued.key(), parent.key() })
+	got, err := e.st.Prospects(e.ctx, e.policy(30).Before)
+	e.ok(err)
+	e.diff("prospects", store.Prospect{Kind: "job", Open: 1, Needed: 3}, got[0])
+	e.diff("removed", int64(0), e.retain(e.st, e.policy(30))["job"])
+	e.whole(continued, parent, waiting, child)
+	for _, m := range []made{waiting, needing} {
+		e.do(&store.Query{Jobs: []int64{m.key()}}, func(f *store.Facts, b *Batch) { b.MoveJob(f.Jobs[m.key()], lifecycle.JobCancel) })
+	}
+	e.diff("removed later", int64(3), e.retain(e.st, e.policy(30))["job"])
+	e.gone(continued, parent, child)
+	e.sound(continued, parent, child)
+}
+
+// workersAndSchedules go with their trails and beats, unless they live or hold a
+// step.
+func workersAndSchedules(e *env) {
+	at := e.days(40)
+	var workers []*pawl.Worker
+	var schedules []*pawl.Schedule
+	e.ok(e.st.Do(e.ctx, &store.Query{}, func(*store.Facts) (*store.Changes, error) {
+		b := NewBatch(at)
+		for i := range 3 {
+			w, s := &pawl.Worker{ID: e.mint.ID(at), Workspace: "w"}, e.schedule(at, decimal(int64(i)))
+			b.AddWorker(w)
+			b.AddSchedule(s)
+			if i > 0 {
+				b.MoveWorker(w, lifecycle.WorkerTerminate)
+				b.MoveSchedule(s, lifecycle.ScheduleRemove)
+			}
+			workers, schedules = append(workers, w), append(schedules, s)
+		}
+		return &b.Changes, nil
+	}))
+	_, err := e.st.Beat(e.ctx, store.Pulse{Worker: workers[1].Key()})
+	e.ok(err)
+	e.old(at, 1, func(m made, b *Batch) { m.steps[0].Worker = workers[2].Key() })
+	before, heads := e.ends("worker")
+	e.diff("removed", map[string]int64{"job": 0, "worker": 1, "schedule": 2}, e.retain(e.st, e.policy(30)))
+	e.sound()
+	anchors, err := e.st.Anchors(e.ctx)
+	e.ok(err)
+	if len(anchors) != 2 || anchors[0].Kind != "schedule" || anchors[0].Count != 2 || anchors[1].Entries != 2 || anchors[1].Digest != audit.Fold(audit.Hash{}, heads[before[1]]) {
+		e.Errorf("anchors %+v", anchors)
+	}
+	for table, want := range map[string]string{"worker": "2", "worker_audit": "3", "schedule": "1", "schedule_audit": "1"} {
+		if got := e.sql("select count(*) from " + table)[0][0]; got != want {
+			e.Errorf("%s rows in %s, want %s", got, table, want)
+		}
+	}
+}
+
+// sealing is finished for a job whose rows are of version 2.
+func sealing(m made, b *Batch) {
+	finished(m, b)
+	heads := map[pawl.StepKey]audit.Hash{}
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		e.Version = audit.Version2
+		e.Seal(heads[e.StepKey])
+		heads[e.StepKey] = e.Hash
+	}
+	m.job.Head = heads[pawl.StepKey{Job: m.key()}]
+	for _, s := range m.steps {
+		s.Head = heads[s.StepKey]
+	}
+}
+
+// sealedJobsAreFoldedAlone: of a job that seals its steps an anchor has the own trail,
+// of an older one all trails.
+func sealedJobsAreFoldedAlone(e *env) {
+	jobs := []made{e.old(e.days(41), 2, sealing), e.old(e.days(41)+1, 1, nil), e.old(e.days(41)+2, 0, sealing)}
+	e.retain(e.st, e.policy(30))
+	e.sound()
+	anchors, err := e.st.Anchors(e.ctx)
+	e.ok(err)
+	var digest audit.Hash
+	for _, head := range []audit.Hash{jobs[0].job.Head, jobs[1].job.Head, jobs[1].steps[0].Head, jobs[2].job.Head} {
+		digest = audit.Fold(digest, head)
+	}
+	if len(anchors) != 1 || anchors[0].Sealed != 2 || anchors[0].Count != 3 || anchors[0].Digest != digest {
+		e.Errorf("anchors %+v, want two sealed jobs and the digest %x", anchors, digest)
+	}
+	e.sql("update anchor set sealed = sealed + 1 where seq = 1 returning seq")
+	anchors, err = e.st.Anchors(e.ctx)
+	e.ok(err)
+	if f := audit.VerifyAnchors(anchors); f == nil || f.Code != audit.FaultHash {
+		e.Errorf("the number of sealed jobs was changed: %v", f)
+	}
+}
+
+// anchorsAreChained: one that was changed or taken out is found.
+func anchorsAreChained(e *env) {
+	for ago := range 3 {
+		e.old(e.days(50-ago), 1, nil)
+	}
+	e.retain(e.st, e.policy(30))
+	e.sound()
+	fault := func(statement string) audit.Code {
+		e.Helper()
+		_, _, err := e.db.SQL(e.ctx, statement)
+		e.ok(err)
+		anchors, err := e.st.Anchors(e.ctx)
+		e.ok(err)
+		f := audit.VerifyAnchors(anchors)
+		if f == nil {
+			e.Fatalf("%s: no fault", statement)
+		}
+		if f.Sequence != 2 || f.Entity != "anchor of job" {
+			e.Errorf("%s: %v", statement, f)
+		}
+		return f.Code
+	}
+	e.diff("changed", audit.FaultHash, fault("update anchor set count = count + 1 where seq = 2"))
+	e.diff("taken out", audit.FaultGap, fault("delete from anchor where seq = 2"))
+}
+
+// manyRetain: two processes remove at once while others write.
+func manyRetain(e *env) {
+	var all []made
+	for i := range 6 {
+		all = append(all, e.old(e.days(45-i/2), 2, nil))
+	}
+	common, other := e.add(0, nil), e.open()
+	var wg sync.WaitGroup
+	for _, st := range []store.Store{e.st, other} {
+		wg.Go(func() {
+			for from := (store.Place{}); ; {
+				r, err := st.Retain(e.ctx, e.policy(30), from)
+				if err != nil {
+					e.Error(err)
+					return
+				}
+				if from = r.Next; r.Done {
+					return
+				}
+			}
+		})
+		wg.Go(func() {
+			for range 4 {
+				if err := e.round(st, common.key()); err != nil {
+					e.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	e.retain(e.st, e.policy(30))
+	e.gone(all...)
+	e.sound(all...)
+	anchors, err := e.st.Anchors(e.ctx)
+	e.ok(err)
+	total := int64(0)
+	for _, a := range anchors {
+		total += a.Count
+	}
+	e.diff("anchored", int64(6), total)
+}
+
+// retainerKilled: a process that is killed in the middle of removing leaves whole
+// jobs, and the next one goes on.
+func retainerKilled(e *env) {
+	var all []made
+	for i := range 12 {
+		all = append(all, e.old(e.days(60-i), 2, nil))
+	}
+	c := e.start("retain", e.policy(30).Before)
+	c.line()
+	for len(e.jobs(store.JobFilter{})) > 9 && e.ctx.Err() == nil {
+	}
+	c.kill()
+	e.sound(all...)
+	e.retain(e.st, e.policy(30))
+	e.sound(all...)
+	e.gone(all...)
+}
+
+// retainRole removes what ended before the time that it is given.
+func retainRole(e *env, before int64) error {
+	fmt.Println("ready")
+	for from := (store.Place{}); ; {
+		r, err := e.st.Retain(e.ctx, &store.Policy{Before: before, Actor: "child"}, from)
+		if err != nil {
+			return err
+		}
+		if from = r.Next; r.Done {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+var recordFixed = []string{"CreatedAt", "ID", "Workspace"}
+
+var jobs = &species[pawl.Job]{
+	kind:   lifecycle.Job.Name,
+	fixed:  append([]string{"Workflow", "Description", "Parent", "ParentStep", "Continues", "Schedule", "Depth", "Private"}, recordFixed...),
+	bodies: []string{"Inputs", "Output", "Error", "Metadata"},
+	base: func(e *env, now int64, n int, ch *store.Changes) (list []*pawl.Job) {
+		for i := range n {
+			j := &pawl.Job{ID: e.mint.ID(now)}
+			j.State = lifecycle.JobRunning // in which a store has the most reason to remember it
+			fill(lifecycle.Job.Name, j)
+			if i%2 == 1 {
+				j.Pool, j.Quota = 0, 0 // what a store derives from the state differs
+			}
+			list = append(list, j)
+		}
+		ch.NewJobs = list
+		return list
+	},
+	key: keyOfJob,
+	query: func(keys []pawl.StepKey) *store.Query {
+		return &store.Query{Jobs: jobsOf(keys)}
+	},
+	fact:   func(f *store.Facts, k pawl.StepKey) *pawl.Job { return f.Jobs[k.Job] },
+	update: func(ch *store.Changes, u store.Update[*pawl.Job]) { ch.Jobs = append(ch.Jobs, u) },
+	record: func(j *pawl.Job) *pawl.Record { return &j.Record },
+	views: []func(*env, store.Store, []pawl.StepKey) (map[pawl.StepKey]*pawl.Job, error){
+		func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Job, error) {
+			return byKey(keyOfJob)(st.Jobs(e.ctx, store.JobFilter{Before: keys[len(keys)-1].Job + 1, Limit: len(keys)}))
+		},
+		func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Job, error) {
+			return each(keys, func(k pawl.StepKey) (*pawl.Job, error) { return st.Job(e.ctx, k.Job) })
+		},
+	},
+}
+
+func keyOfJob(j *pawl.Job) pawl.StepKey { return pawl.StepKey{Job: j.Key()} }
+
+// stepsEach is how many steps a job has: of more a store may not know all.
+const stepsEach = 10
+
+var steps = &species[pawl.Step]{
+	kind:   lifecycle.Step.Name,
+	fixed:  []string{"CreatedAt", "Job", "Ord"},
+	bodies: []string{"Input", "Output", "Error"},
+	base: func(e *env, now int64, n int, ch *store.Changes) (list []*pawl.Step) {
+		var job int64
+		for i := range n {
+			if i%stepsEach == 0 {
+				ch.NewJobs = append(ch.NewJobs, jobs.base(e, now, 1, new(store.Changes))...)
+				job = ch.NewJobs[len(ch.NewJobs)-1].Key()
+			}
+			s := &pawl.Step{StepKey: pawl.StepKey{Job: job, Ord: pawl.MakeOrd(i%stepsEach+1, 0)}}
+			s.State = lifecycle.StepPending
+			fill(lifecycle.Step.Name, s)
+			if i%2 == 1 {
+				s.Pool = 0
+			}
+			list = append(list, s)
+		}
+		ch.NewSteps = list
+		return list
+	},
+	key: func(s *pawl.Step) pawl.StepKey { return s.StepKey },
+	query: func(keys []pawl.StepKey) *store.Query {
+		return &store.Query{Jobs: jobsOf(keys), Steps: keys}
+	},
+	fact:   func(f *store.Facts, k pawl.StepKey) *pawl.Step { return f.Steps[k] },
+	update: func(ch *store.Changes, u store.Update[*pawl.Step]) { ch.Steps = append(ch.Steps, u) },
+	record: func(s *pawl.Step) *pawl.Record { return &s.Record },
+	views: []func(*env, store.Store, []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error){
+		func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error) {
+			all := map[pawl.StepKey]*pawl.Step{}
+			for _, job := range jobsOf(keys) {
+				list, err := st.Steps(e.ctx, job, 0, 0)
+				if err != nil {
+					return nil, err
+				}
+				for _, s := range list {
+					all[s.StepKey] = s
+				}
+			}
+			return all, nil
+		},
+	},
+}
+
+var workers = &species[pawl.Worker]{
+	kind:   lifecycle.Worker.Name,
+	fixed:  append([]string{"Name", "Host", "PID"}, recordFixed...),
+	bodies: []string{"Metadata"},
+	base: func(e *env, now int64, n int, ch *store.Changes) (list []*pawl.Worker) {
+		for range n {
+			w := &pawl.Worker{ID: e.mint.ID(now)}
+			fill(lifecycle.Worker.Name, w)
+			list = append(list, w)
+		}
+		ch.NewWorkers = list
+		return list
+	},
+	key: keyOfWorker,
+	query: func(keys []pawl.StepKey) *store.Query {
+		return &store.Query{Workers: jobsOf(keys)}
+	},
+	fact:   func(f *store.Facts, k pawl.StepKey) *pawl.Worker { return f.Workers[k.Job] },
+	update: func(ch *store.Changes, u store.Update[*pawl.Worker]) { ch.Workers = append(ch.Workers, u) },
+	record: func(w *pawl.Worker) *pawl.Record { return &w.Record },
+	views: []func(*env, store.Store, []pawl.StepKey) (map[pawl.StepKey]*pawl.Worker, error){
+		func(e *env, st store.Store, _ []pawl.StepKey) (map[pawl.StepKey]*pawl.Worker, error) {
+			return byKey(keyOfWorker)(st.Workers(e.ctx, store.WorkerFilter{}))
+		},
+		func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Worker, error) {
+			return each(keys, func(k pawl.StepKey) (*pawl.Worker, error) { return st.Worker(e.ctx, k.Job) })
+		},
+	},
+}
+
+func keyOfWorker(w *pawl.Worker) pawl.StepKey { return pawl.StepKey{Job: w.Key()} }
+
+var schedules = &species[pawl.Schedule]{
+	kind:   lifecycle.Schedule.Name,
+	fixed:  append([]string{"Name"}, recordFixed...),
+	bodies: []string{"Inputs"},
+	base: func(e *env, now int64, n int, ch *store.Changes) (list []*pawl.Schedule) {
+		for range n {
+			s := &pawl.Schedule{ID: e.mint.ID(now)}
+			s.Name = fmt.Sprint("s", s.Key())
+			fill(lifecycle.Schedule.Name, s)
+			list = append(list, s)
+		}
+		ch.NewSchedules = list
+		return list
+	},
+	key: keyOfSchedule,
+	query: func(keys []pawl.StepKey) *store.Query {
+		return &store.Query{Schedules: jobsOf(keys)}
+	},
+	fact:   func(f *store.Facts, k pawl.StepKey) *pawl.Schedule { return f.Schedules[k.Job] },
+	facts:  []string{"Inputs"},
+	update: func(ch *store.Changes, u store.Update[*pawl.Schedule]) { ch.Schedules = append(ch.Schedules, u) },
+	record: func(s *pawl.Schedule) *pawl.Record { return &s.Record },
+	views: []func(*env, store.Store, []pawl.StepKey) (map[pawl.StepKey]*pawl.Schedule, error){
+		func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Schedule, error) {
+			return each(keys, func(k pawl.StepKey) (*pawl.Schedule, error) { return st.Schedule(e.ctx, k.Job) })
+		},
+	},
+}
+
+func keyOfSchedule(s *pawl.Schedule) pawl.StepKey { return pawl.StepKey{Job: s.Key()} }
+
+// jobsOf returns the keys of the jobs, each once; of other records, theirs.
+func jobsOf(keys []pawl.StepKey) (list []int64) {
+	for i, k := range keys {
+		if i == 0 || k.Job != keys[i-1].Job {
+			list = append(list, k.Job)
+		}
+	}
+	return list
+}
+
+func byKey[R any](key func(*R) pawl.StepKey) func([]*R, error) (map[pawl.StepKey]*R, error) {
+	return func(list []*R, err error) (map[pawl.StepKey]*R, error) {
+		all := make(map[pawl.StepKey]*R, len(list))
+		for _, r := range list {
+			all[key(r)] = r
+		}
+		return all, err
+	}
+}
+
+// each reads records one by one, unless they are many.
+func each[R any](keys []pawl.StepKey, read func(pawl.StepKey) (*R, error)) (map[pawl.StepKey]*R, error) {
+	if len(keys) > 60 {
+		return nil, nil
+	}
+	all := make(map[pawl.StepKey]*R, len(keys))
+	for _, k := range keys {
+		r, err := read(k)
+		if err != nil {
+			return nil, err
+		}
+		all[k] = r
+	}
+	return all, nil
+}

@@ -1,0 +1,264 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// check looks at the definition itself.
+func (v *verification) check() {
+	for n := 1; n <= len(v.def.Nodes); n++ {
+		v.endless(n)
+		v.times(n)
+		v.width(n)
+		v.unusedAxes(n)
+		v.child(n)
+	}
+	v.wayThrough()
+	v.sharedSignals()
+	v.unusedInputs()
+	for _, e := range v.exprs {
+		v.statusWords(e)
+		v.outputFields(e)
+	}
+}
+
+// endless names what waits for ever if nobody comes. A timeout of the job ends
+// that, too.
+func (v *verification) endless(n int) {
+	node := v.def.Node(n)
+	if node.Expires > 0 || v.def.Timeout > 0 && node.Hook == workflow.NoHook {
+		return
+	}
+	var f Finding
+	switch node.Kind {
+	case workflow.KindApproval:
+		f = v.on(n, Warn, ruleEndless, "approval")
+		f.Message = fmt.Sprintf("step %s waits for ever if nobody approves or rejects it", node.ID)
+		f.Hint = "set approval.expires, or a timeout of the job"
+	case workflow.KindEvent:
+		f = v.on(n, Warn, ruleEndless, "event")
+		f.Message = fmt.Sprintf("step %s waits for ever if the signal %s does not come", node.ID, node.Event)
+		f.Hint = "set event.timeout, or a timeout of the job"
+	default:
+		return
+	}
+	f.Why, f.Trace = "its job stays RUNNING, and nobody is told", v.explorer.endless[n]
+	v.add(f)
+}
+
+// The rule of waits that do not end by themselves.
+const ruleEndless = "waits-for-ever"
+
+// times holds the durations of a step against the job's timeout.
+func (v *verification) times(n int) {
+	node, limit := v.def.Node(n), v.def.Timeout
+	if limit == 0 || node.Hook != workflow.NoHook {
+		return
+	}
+	late := func(severity Severity, key, what string, d time.Duration, why string) {
+		f := v.on(n, severity, "job-timeout", key)
+		f.Message = fmt.Sprintf("%s of step %s is %s, and the job's timeout is %s", what, node.ID, d, limit)
+		f.Why, f.Hint = why, "give the job more time, or the step less"
+		v.add(f)
+	}
+	if d := v.sleep(n); d >= limit {
+		late(Err, "sleep", "the sleep", d, "the job is canceled before the step is over")
+	}
+	if node.Expires >= limit {
+		key := map[workflow.Kind]string{workflow.KindApproval: "approval.expires", workflow.KindEvent: "event.timeout"}[node.Kind]
+		late(Warn, key, "the wait", node.Expires, "the job is canceled first, so that it never ends by itself")
+	}
+	if node.Timeout >= limit && !node.Kind.Waits() {
+		late(Warn, "timeout", "the timeout", node.Timeout, "the job is canceled first, so that it never passes")
+	}
+	if node.Retry.MaxAttempts > 1 && !node.Kind.Waits() {
+		if d := v.backoff(node.Retry); d >= limit {
+			late(Warn, "retry", "the longest wait for the retries", d, "the job is canceled before the last attempt")
+		}
+	}
+}
+
+// backoff answers how long the retries of a step wait together, at most.
+func (v *verification) backoff(r workflow.Retry) time.Duration {
+	const most = 10_000 // attempts that are added up
+	sum := time.Duration(0)
+	for attempt := 1; attempt < min(r.MaxAttempts, most); attempt++ {
+		sum += r.Delay(attempt, 1)
+	}
+	return sum
+}
+
+// sleep answers how long a step sleeps, or 0 if that is not written out.
+func (v *verification) sleep(n int) time.Duration {
+	d, err := time.ParseDuration(strings.TrimSpace(v.steps[n].Sleep))
+	if err != nil || v.def.Node(n).Kind != workflow.KindSleep {
+		return 0
+	}
+	return d
+}
+
+// wayThrough adds up the sleeps that follow each other. Steps with a condition
+// may be skipped, and do not count.
+func (v *verification) wayThrough() {
+	if v.def.Timeout == 0 {
+		return
+	}
+	took := make([]time.Duration, len(v.def.Nodes)+1)
+	for _, level := range v.def.Levels() {
+		for _, n := range level {
+			node, before := v.def.Node(n), time.Duration(0)
+			for _, need := range node.Needs {
+				before = max(before, took[need])
+			}
+			own := v.sleep(n)
+			if node.HasIf || own >= v.def.Timeout {
+				own = 0 // that has been named
+			}
+			took[n] = before + own
+			if took[n] < v.def.Timeout || before >= v.def.Timeout {
+				continue
+			}
+			f := Finding{Severity: Err, Rule: "job-timeout", Key: "timeout", Step: node.ID}
+			f.Message = fmt.Sprintf("the sleeps up to step %s take %s, and the job's timeout is %s", node.ID, took[n], v.def.Timeout)
+			f.Why, f.Hint = "no job can get to its end in time", "give the job more time"
+			v.add(f)
+		}
+	}
+}
+
+// width holds the instances of a fan-out against the slots of the job.
+func (v *verification) width(n int) {
+	node := v.def.Node(n)
+	if node.Parallel <= v.def.Workers || node.Kind.Waits() || v.written().Workers == 0 {
+		return
+	}
+	f := v.on(n, Warn, "parallel", "parallel")
+	f.Message = fmt.Sprintf("step %s allows %d instances at once, and the job %d steps", node.ID, node.Parallel, v.def.Workers)
+	f.Why, f.Hint = "there are never more than the job's workers", "raise workers, or leave parallel out"
+	v.add(f)
+}
+
+// written answers the file as it was written.
+func (v *verification) written() *workflow.File { return &v.reading.file }
+
+// private reports whether the work of a step sees only what its expressions hand
+// to it. Commands and handlers can read all of it.
+func (v *verification) private(n int) bool {
+	node, s := v.def.Node(n), v.steps[n]
+	return node.Kind == workflow.KindHTTP || node.Kind.Waits() || node.Kind == workflow.KindRun && !strings.Contains(s.Run, "PAWL_INPUT") && !strings.Contains(s.Run, "./")
+}
+
+func (v *verification) unusedAxes(n int) {
+	node := v.def.Node(n)
+	if len(node.Matrix) == 0 || !v.private(n) {
+		return
+	}
+	for _, axis := range node.Matrix {
+		used := slices.ContainsFunc(v.exprs, func(e *expr) bool {
+			return e.node == n && (e.names["matrix."+axis.Name] || e.names["index"] || strings.Contains(e.text, "matrix[") || strings.Contains(e.text, "(matrix)"))
+		})
+		if used || len(axis.Values) < 2 {
+			continue
+		}
+		f := v.on(n, Warn, "unused", "matrix."+axis.Name)
+		f.Message = fmt.Sprintf("nothing in step %s depends on matrix.%s", node.ID, axis.Name)
+		f.Why = fmt.Sprintf("each of its %d values does the same again", len(axis.Values))
+		f.Hint = "use it, or take it out of the matrix"
+		v.add(f)
+	}
+}
+
+// unusedInputs names inputs that nobody can look at.
+func (v *verification) unusedInputs() {
+	for n := 1; n <= len(v.def.Nodes); n++ {
+		if !v.private(n) {
+			return
+		}
+	}
+	for _, in := range v.def.Inputs {
+		used := slices.ContainsFunc(v.exprs, func(e *expr) bool {
+			return e.names["inputs."+in.Name] || strings.Contains(e.text, "inputs[") || strings.Contains(e.text, "(inputs)")
+		})
+		if used {
+			continue
+		}
+		f := Finding{Severity: Warn, Rule: "unused", Key: "inputs." + in.Name}
+		f.Message = fmt.Sprintf("the input %s is never used", in.Name)
+		f.Why, f.Hint = "whoever gives it expects that it makes a difference", "use it, or leave it out"
+		v.add(f)
+	}
+}
+
+// sharedSignals names steps that may wait for the same signal at the same time.
+func (v *verification) sharedSignals() {
+	var waits []int
+	before := map[int][]int{}
+	for n := 1; n <= len(v.def.Nodes); n++ {
+		if v.def.Node(n).Kind == workflow.KindEvent {
+			waits, before[n] = append(waits, n), v.def.Ancestors(n)
+		}
+	}
+	for i, a := range waits {
+		for _, b := range waits[i+1:] {
+			x, y := v.def.Node(a), v.def.Node(b)
+			if x.Event != y.Event || slices.Contains(before[b], a) || slices.Contains(before[a], b) {
+				continue
+			}
+			f := v.on(b, Warn, "shared-signal", "event.name")
+			f.Message = fmt.Sprintf("steps %s and %s may wait for the signal %s at the same time", x.ID, y.ID, x.Event)
+			f.Why, f.Hint = "one signal is taken by one step: the other goes on waiting", "give the signals different names, or let one of the steps need the other"
+			v.add(f)
+		}
+	}
+}
+
+// After a step has begun, those that it needs are complete, skipped or resolved;
+// hooks see every state in which a step ends.
+var beforeSteps = []machine.State{lifecycle.StepComplete, lifecycle.StepSkipped, lifecycle.StepResolvedManually}
+
+// statusWords looks at the words that a status is compared with.
+func (v *verification) statusWords(e *expr) {
+	possible, where := beforeSteps, "when the step begins"
+	switch {
+	case e.use == useOutput:
+		where = "when a job completes"
+	case e.node > 0 && v.def.Node(e.node).Hook != workflow.NoHook:
+		possible, where = lifecycle.Step.Ends, "when hooks run"
+	}
+	for _, ref := range e.stats {
+		for _, word := range ref.words {
+			id, f := v.def.Node(ref.node).ID, Finding{Key: e.path}
+			if e.node > 0 {
+				f.Step = v.def.Node(e.node).ID
+			}
+			switch {
+			case !lifecycle.Step.Has(machine.State(word)):
+				f.Severity, f.Rule = Err, "no-such-status"
+				f.Message = fmt.Sprintf("steps.%s.status is compared with %q, which is no status of a step", id, word)
+				f.Why, f.Hint = "it is never equal to that", "the statuses here are "+list(possible)
+			case !slices.Contains(possible, machine.State(word)):
+				f.Severity, f.Rule = Warn, "never-that-status"
+				f.Message = fmt.Sprintf("steps.%s.status is compared with %q, which it never is %s", id, word, where)
+				f.Why, f.Hint = "a step does not begin after one that failed: failures are for hooks", "the statuses here are "+list(possible)
+			default:
+				continue
+			}
+			v.add(f)
+		}
+	}
+}
+
+func list(states []machine.State) string {
+	words := make([]string, len(states))
+	for i, s := range states {
+		words[i] = string(s)
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,198 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// outputFields holds what an expression takes of an output against what the step
+// can have.
+func (v *verification) outputFields(e *expr) {
+	for _, ref := range e.outs {
+		node := v.def.Node(ref.node)
+		fields, instance := ref.fields, false
+		if node.Fans() && len(fields) > 0 && fields[0] == "[]" {
+			fields, instance = fields[1:], true
+			if len(node.Matrix) > 0 {
+				if len(fields) == 0 || fields[0] != "output" {
+					continue
+				}
+				fields = fields[1:]
+			}
+		}
+		if node.Fans() && !instance {
+			v.listField(e, ref, node)
+			continue
+		}
+		v.fieldOf(e, node, fields)
+		if len(fields) == 0 && !instance {
+			v.listOf(e, node)
+		}
+	}
+}
+
+func (v *verification) wrong(e *expr, severity Severity, rule, why, hint, format string, args ...any) {
+	f := Finding{Severity: severity, Rule: rule, Key: e.path, Why: why, Hint: hint, Message: fmt.Sprintf(format, args...)}
+	if e.node > 0 {
+		f.Step = v.def.Node(e.node).ID
+	}
+	v.add(f)
+}
+
+const failsAlways = "the expression fails whenever it is evaluated"
+
+// listField names a field that is taken of the list of a fan-out.
+func (v *verification) listField(e *expr, ref outputRef, node *workflow.Node) {
+	if len(ref.fields) > 0 && ref.fields[0] != "[]" {
+		v.wrong(e, Err, "output-field", failsAlways, fmt.Sprintf("take an element first: steps.%s.output[0], or map(steps.%s.output, ...)", node.ID, node.ID),
+			"the output of %s is the list of its instances' outputs, and has no field %q", node.ID, ref.fields[0])
+	}
+}
+
+// nothing reports whether a step has no output at all.
+func nothing(node *workflow.Node) string {
+	switch {
+	case node.Kind == workflow.KindSleep:
+		return "it only sleeps"
+	case node.Output == workflow.OutputNone && !node.Kind.Waits():
+		return "it has `output: none`"
+	case node.Kind == workflow.KindWorkflow && node.Child.Definition != nil && !node.Child.Definition.HasOutput():
+		return "its child workflow has no output"
+	}
+	return ""
+}
+
+// fieldOf names fields that the output of a step cannot have.
+func (v *verification) fieldOf(e *expr, node *workflow.Node, fields []string) {
+	if why := nothing(node); why != "" {
+		severity := Warn
+		if len(fields) > 0 || e.use == useForeach {
+			severity = Err
+		}
+		v.wrong(e, severity, "no-output", "the expression sees null, always", "let the step have an output, or do not use it", "the output of %s is used, and it never has one: %s", node.ID, why)
+		return
+	}
+	if len(fields) == 0 {
+		return
+	}
+	command := node.Kind == workflow.KindCommand || node.Kind == workflow.KindRun
+	switch field := fields[0]; {
+	case command && node.Output == workflow.OutputText && field != "[]":
+		v.wrong(e, Err, "output-field", failsAlways, fmt.Sprintf("give %s `output: json`", node.ID), "the output of %s is text, and has no field %q", node.ID, field)
+	case command && node.Output == workflow.OutputLines && field != "[]":
+		v.wrong(e, Err, "output-field", failsAlways, fmt.Sprintf("give %s `output: json`", node.ID), "the output of %s is a list of lines, and has no field %q", node.ID, field)
+	case node.Kind == workflow.KindHTTP && !slices.Contains([]string{"status", "headers", "body", "[]"}, field):
+		v.wrong(e, Err, "output-field", "it is null, always", fmt.Sprintf("what the server answered is steps.%s.output.body", node.ID), "the output of %s has status, headers and body, and no field %q", node.ID, field)
+	}
+}
+
+// listOf names a foreach over what is no list.
+func (v *verification) listOf(e *expr, node *workflow.Node) {
+	root, _, _ := path(e.tree)
+	if e.use != useForeach || root != "steps" || !e.whole || e.path != v.paths[e.node]+".foreach" {
+		return
+	}
+	command := node.Kind == workflow.KindCommand || node.Kind == workflow.KindRun
+	kind := ""
+	switch {
+	case command && node.Output == workflow.OutputText:
+		kind = "text"
+	case node.Kind == workflow.KindHTTP, node.Kind == workflow.KindApproval:
+		kind = "an object"
+	}
+	if kind != "" {
+		v.wrong(e, Err, "foreach-type", "the step fails whenever it begins", fmt.Sprintf("give %s `output: lines` or json, or take a list out of it", node.ID), "a foreach goes over the output of %s, which is %s and no list", node.ID, kind)
+	}
+}
+
+// child looks at a child workflow.
+func (v *verification) child(n int) {
+	node := v.def.Node(n)
+	if node.Child == nil {
+		return
+	}
+	if node.Child.Definition == nil {
+		v.calledAgain(n, node.Child.Name, 0)
+		return
+	}
+	v.calledAgain(n, node.Child.Definition.Name, node.Child.Definition.Concurrency)
+	for _, e := range v.byUse[site{useWait, n}] {
+		v.childInput(n, e)
+	}
+}
+
+// calledAgain names a child that is a workflow that waits for it.
+func (v *verification) calledAgain(n int, name string, limit int) {
+	node := v.def.Node(n)
+	for _, def := range append(slices.Clone(v.above), v.def) {
+		if def.Name != name {
+			continue
+		}
+		f := v.on(n, Err, "calls-itself", "workflow")
+		switch {
+		case limit > 0 || node.Child.Definition == nil && def.Concurrency > 0:
+			f.Rule = "waits-for-itself"
+			f.Message = fmt.Sprintf("the child job of step %s is of workflow %s, whose concurrency its parent's job counts against", node.ID, name)
+			f.Why = "the child waits for a slot that its parent holds until the child has ended; it is refused when the step starts"
+			f.Hint = "give the child a name of its own, or lift the limit"
+		case node.Child.Definition == nil:
+			f.Message = fmt.Sprintf("step %s starts a job of workflow %s, which is this workflow", node.ID, name)
+			f.Why = "each job starts another one, until one is too deep and fails"
+			f.Hint = "let the step have an `if` that ends that, or call another workflow"
+			if node.HasIf {
+				f.Severity = Warn
+			}
+		default:
+			continue
+		}
+		v.add(f)
+		return
+	}
+}
+
+// childInput holds an input that is handed on against the type that the child
+// declares.
+func (v *verification) childInput(n int, e *expr) {
+	child := v.def.Node(n).Child.Definition
+	for i := range child.Inputs {
+		in := &child.Inputs[i]
+		if e.path != v.paths[n]+".inputs."+in.Name || !e.whole {
+			continue
+		}
+		have := v.typeOf(e)
+		if have == "" || have == in.Type || have == workflow.TypeInteger && in.Type == workflow.TypeNumber {
+			return
+		}
+		v.wrong(e, Err, "child-input", "the step fails whenever it starts", "convert it, or change the type that the child declares",
+			"input %s of workflow %s is of type %s, and ${{ %s }} is of type %s", in.Name, child.Name, in.Type, e.text, have)
+	}
+}
+
+// typeOf answers the type of an expression that is a path and no more, or "".
+func (v *verification) typeOf(e *expr) workflow.InputType {
+	root, fields, _ := path(e.tree)
+	switch {
+	case root == "inputs" && len(fields) == 1:
+		for _, in := range v.def.Inputs {
+			if in.Name == fields[0] {
+				return in.Type
+			}
+		}
+	case root == "steps" && len(fields) == 2 && fields[1] == "status":
+		return workflow.TypeString
+	case root == "steps" && len(fields) == 2:
+		node := v.def.Node(v.def.NodeByID(fields[0]))
+		command := node.Kind == workflow.KindCommand || node.Kind == workflow.KindRun
+		switch {
+		case node.Fans(), command && node.Output == workflow.OutputLines:
+			return workflow.TypeArray
+		case command && node.Output == workflow.OutputText:
+			return workflow.TypeString
+		case node.Kind == workflow.KindHTTP, node.Kind == workflow.KindApproval:
+			return workflow.TypeObject
+		}
+	}
+	return ""
+}

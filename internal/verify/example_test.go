@@ -1,0 +1,50 @@
+package verify_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/internal/verify"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A workflow is looked through before it is put to use.
+func ExampleVerify() {
+	file := workflow.File{Name: "release", Steps: []workflow.Step{
+		{ID: "ask", Approval: &workflow.ApprovalStep{Prompt: "Release?"}},
+		{ID: "publish", Needs: []string{"ask"}, Run: "./publish"},
+	}}
+	def, err := file.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	report, err := verify.Verify(context.Background(), def, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, f := range report.Findings {
+		fmt.Printf("%s: %s\n", f.Severity, f.Message)
+	}
+	// Output:
+	// warning: step ask waits for ever if nobody approves or rejects it
+}
+
+// The same seed makes up the same job.
+func ExampleSimulate() {
+	file := workflow.File{Name: "nap", Steps: []workflow.Step{{ID: "nap", Sleep: "1h"}}}
+	def, err := file.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := verify.Simulate(def, verify.Config{Seed: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(result.Status, result.Timeline[len(result.Timeline)-1].Event)
+	// Output:
+	// COMPLETED success
+}

@@ -1,0 +1,245 @@
+package verify
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Limits of an exploration. Past them it goes on at random.
+const (
+	MaxStates  = 20_000
+	maxWork    = 1_000_000 // steps looked at
+	randomRuns = 300
+	randomWork = 500_000
+	inputSets  = 16 // of inputs that are tried
+)
+
+// An explorer goes through what can become of a job. From each state it lets the
+// first step that is in progress end in every way that makes a difference, and
+// goes on from each; states that differ in nothing that matters from there on
+// are one. That is enough, since what becomes of two independent steps does not
+// depend on which of them ends first. How a step fails matters to nobody else:
+// every way is tried where the step first runs, and from then on they are one.
+type explorer struct {
+	r        *reading
+	pick     func(n int) int
+	actor    func(w *world) *pawl.Step // whose turn it is
+	seen     map[[16]byte]bool
+	ways     map[int]bool    // nodes whose ways of failing were tried
+	began    map[int]bool    // nodes that have run
+	truths   map[int][2]bool // what conditions came to: false, true
+	opaques  map[int]bool
+	readers  map[int][]int // nodes whose expressions name the output or status of one
+	named    map[int]bool  // nodes that the job's output names
+	work     int
+	states   int
+	outcomes int
+	endings  map[machine.State]int
+	cut      bool             // a limit was reached
+	endless  map[int]Timeline // how a job gets to a wait that does not end by itself
+	report   func(Finding, *world)
+	fault    error
+	stop     <-chan struct{} // closed when nobody wants to know any more
+	buffer   []byte          // of key
+}
+
+func newExplorer(r *reading) *explorer {
+	x := &explorer{r: r, actor: actor, seen: map[[16]byte]bool{}, ways: map[int]bool{}, began: map[int]bool{}, truths: map[int][2]bool{},
+		opaques: map[int]bool{}, readers: map[int][]int{}, named: map[int]bool{}, endless: map[int]Timeline{}, endings: map[machine.State]int{}}
+	for _, e := range r.exprs {
+		for _, n := range e.nodes() {
+			if e.use == useOutput {
+				x.named[n] = true
+			} else if !slices.Contains(x.readers[n], e.node) {
+				x.readers[n] = append(x.readers[n], e.node)
+			}
+		}
+	}
+	return x
+}
+
+// nodes answers the steps that an expression names.
+func (e *expr) nodes() []int {
+	var nodes []int
+	for _, ref := range e.outs {
+		nodes = append(nodes, ref.node)
+	}
+	for _, ref := range e.stats {
+		nodes = append(nodes, ref.node)
+	}
+	return nodes
+}
+
+// run explores everything, or what the limits allow, and then some at random.
+func (x *explorer) run(sets []json.RawMessage) {
+	var queue []*world
+	for _, set := range sets {
+		origin := newWorld(x.r.def, set, x)
+		queue = append(queue, x.follow(origin, (*world).start)...)
+	}
+	for len(queue) > 0 && !x.over() {
+		if x.states >= MaxStates || x.work >= maxWork {
+			x.cut = true
+			break
+		}
+		w := queue[0]
+		queue[0] = nil
+		queue = append(queue[1:], x.follow(w, x.advance)...)
+	}
+	if x.cut && !x.over() {
+		x.random(sets)
+	}
+}
+
+// over reports whether the exploration has to stop where it is.
+func (x *explorer) over() bool {
+	select {
+	case <-x.stop:
+		return true
+	default:
+		return x.fault != nil
+	}
+}
+
+// follow does something to a world in every way in which it can go, and answers
+// the worlds that are new and have not ended.
+func (x *explorer) follow(origin *world, do func(*world) error) []*world {
+	var next []*world
+	for script := []int{}; ; {
+		var counts []int
+		x.pick = func(n int) int {
+			i := len(counts)
+			counts = append(counts, n)
+			if i == len(script) {
+				script = append(script, 0)
+			}
+			return script[i]
+		}
+		w := origin.clone()
+		x.outcomes++
+		x.work += len(w.steps) + 1
+		err := do(w)
+		if x.arrived(w, err) {
+			w.compact(origin)
+			next = append(next, w)
+		}
+		script = script[:len(counts)]
+		for len(script) > 0 && script[len(script)-1]+1 >= counts[len(script)-1] {
+			script = script[:len(script)-1]
+		}
+		if len(script) == 0 || x.over() {
+			return next
+		}
+		script[len(script)-1]++
+	}
+}
+
+// arrived looks at a world after a step, and reports whether to go on from it.
+func (x *explorer) arrived(w *world, err error) bool {
+	if err == nil {
+		err = w.check()
+	}
+	if err != nil {
+		x.fault = err
+		x.report(Finding{Rule: "broken", Severity: Err, Message: "a decision about this workflow fails: " + err.Error(), Why: "this is a fault of Pawl and not of the workflow", Hint: "please report it, with the file"}, w)
+		return false
+	}
+	if w.ended() {
+		x.endings[w.job.State]++
+		return false
+	}
+	key := x.key(w)
+	if x.seen[key] {
+		return false
+	}
+	x.seen[key] = true
+	x.states++
+	return true
+}
+
+// random runs jobs to their end in ways that a seeded generator picks.
+func (x *explorer) random(sets []json.RawMessage) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	x.pick = func(n int) int {
+		if n > 1 && rng.IntN(3) > 0 {
+			return 0 // or hardly a job would get far
+		}
+		return rng.IntN(n)
+	}
+	limit := x.work + randomWork
+	for run := 0; run < randomRuns && x.work < limit && !x.over(); run++ {
+		w := newWorld(x.r.def, sets[run%len(sets)], x)
+		err := w.start()
+		x.arrived(w, err)
+		for err == nil && !w.ended() && !x.over() {
+			x.outcomes++
+			x.work += len(w.steps) + 1
+			err = x.advance(w)
+			x.arrived(w, err)
+		}
+	}
+}
+
+// key identifies what matters of a world from here on.
+func (x *explorer) key(w *world) [16]byte {
+	b := x.buffer[:0]
+	text := func(parts ...string) {
+		for _, p := range parts {
+			b = append(append(b, p...), '|')
+		}
+	}
+	number := func(numbers ...int) {
+		for _, n := range numbers {
+			b = append(strconv.AppendInt(b, int64(n), 10), ' ')
+		}
+	}
+	text(string(w.job.State), string(w.job.Ending), string(w.inputs))
+	number(int(w.job.Hooks))
+	for _, s := range w.steps {
+		n, over := s.Ord.Node(), lifecycle.Step.Ended(s.State)
+		if over && s.Ord.Instance() != 0 && lifecycle.Step.Ended(w.step(s.Ord.Parent()).State) {
+			continue
+		}
+		number(int(s.Ord))
+		switch {
+		case over && x.matters(w, n):
+			text(string(s.State), string(s.Output))
+		case over:
+			text(".")
+		default:
+			skipped := 0
+			if s.Skipped {
+				skipped = 1
+			}
+			number(int(s.Mark), s.Unmet, skipped, s.Attempts, s.Losses, s.Made, s.Live, s.Total)
+			text(string(s.State), string(s.DueEvent), string(s.Input))
+		}
+	}
+	for _, fact := range sortedKeys(w.facts) {
+		text(fact, strconv.FormatBool(w.facts[fact]))
+	}
+	x.buffer = b
+	sum := sha256.Sum256(b)
+	return [16]byte(sum[:16])
+}
+
+// matters reports whether anything will still look at the output or the status of
+// a node.
+func (x *explorer) matters(w *world, n int) bool {
+	if x.named[n] && w.job.Ending == "" {
+		return true
+	}
+	for _, reader := range x.readers[n] {
+		if s := w.step(pawl.MakeOrd(reader, 0)); !lifecycle.Step.Ended(s.State) {
+			return true
+		}
+	}
+	return false
+}

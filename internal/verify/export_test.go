@@ -1,0 +1,87 @@
+package verify
+
+import (
+	"math/rand/v2"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Walk takes a job to its end by chance: any step may end next, and each time in
+// every way there is.
+func Walk(def *workflow.Definition, seed uint64) (machine.State, []Finding, error) {
+	r, err := read(def)
+	if err != nil {
+		return "", nil, err
+	}
+	sets, err := r.inputs(nil, inputSets)
+	if err != nil {
+		return "", nil, err
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	x := newExplorer(r)
+	var findings []Finding
+	x.report = func(f Finding, w *world) {
+		f.Trace = w.timeline()
+		findings = append(findings, f)
+	}
+	x.pick = rng.IntN
+	x.actor = func(w *world) *pawl.Step {
+		clear(x.ways)
+		var able []*pawl.Step
+		for _, s := range w.steps {
+			if s.State == lifecycle.StepInProgress && !w.isFan(s) || s.State == lifecycle.StepPending && s.DueAt > 0 {
+				able = append(able, s)
+			}
+		}
+		if len(able) == 0 {
+			return nil
+		}
+		return able[rng.IntN(len(able))]
+	}
+	w := newWorld(def, sets[rng.IntN(len(sets))], x)
+	for err = w.start(); err == nil && !w.ended(); err = x.advance(w) {
+		if err := w.check(); err != nil {
+			return "", nil, err
+		}
+	}
+	return w.job.State, findings, err
+}
+
+// Stuck lets a job go on in which nothing can happen any more, and answers what is
+// said of it then, and of one that counts wrong.
+func Stuck(def *workflow.Definition) (explored, simulated, miscounted error) {
+	r, err := read(def)
+	if err != nil {
+		return err, err, err
+	}
+	x := newExplorer(r)
+	x.pick = func(int) int { return 0 }
+	w := newWorld(def, []byte("{}"), x)
+	w.job.State = lifecycle.JobRunning // and no step has been started
+	s := &simulation{}
+	explored, simulated = x.advance(w), s.run(w)
+	w.job.Active = 1
+	return explored, simulated, w.check()
+}
+
+// Halted explores what nobody wants to know any more, and answers how many
+// outcomes it goes through all the same.
+func Halted(def *workflow.Definition) (outcomes int, err error) {
+	r, err := read(def)
+	if err != nil {
+		return 0, err
+	}
+	sets, err := r.inputs(nil, 1)
+	if err != nil {
+		return 0, err
+	}
+	x := newExplorer(r)
+	stop := make(chan struct{})
+	close(stop)
+	x.stop = stop
+	x.run(sets)
+	return x.outcomes, nil
+}

@@ -1,0 +1,74 @@
+package verify
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// The rule of outputs that may not be there.
+const ruleMissing = "missing-output"
+
+// read looks at expressions that have just been evaluated for outputs that there
+// are not.
+func (x *explorer) read(w *world, at use, node int, scope *workflow.Scope, err error) {
+	for _, e := range x.r.byUse[site{at, node}] {
+		mine := err != nil && strings.Contains(err.Error(), e.text[:min(len(e.text), 30)])
+		for _, ref := range absent(e, scope, mine) {
+			switch {
+			case mine:
+				x.missing(w, e, ref, scope, Err)
+			case err == nil && e.printed():
+				x.missing(w, e, ref, scope, Warn)
+			}
+		}
+	}
+}
+
+// printed reports whether an expression writes an output into text, where null is
+// nothing.
+func (e *expr) printed() bool {
+	root, _, _ := path(e.tree)
+	if root != "steps" || !e.whole {
+		return root == "steps"
+	}
+	for _, key := range []string{".with", ".http.body", ".inputs.", "output", ".foreach", ".if"} {
+		if strings.Contains(e.path, key) {
+			return false // null stays null there
+		}
+	}
+	return true
+}
+
+// becauses say why there is no output.
+var becauses = map[machine.State]string{
+	lifecycle.StepSkipped:        "was skipped",
+	lifecycle.StepCancelled:      "was cancelled",
+	lifecycle.StepPermanentError: "failed",
+}
+
+func (x *explorer) missing(w *world, e *expr, ref outputRef, scope *workflow.Scope, severity Severity) {
+	id, because := x.r.def.Node(ref.node).ID, becauses[scope.Statuses[ref.node]]
+	if because == "" {
+		because = "is " + string(scope.Statuses[ref.node])
+	}
+	who := "the job"
+	f := Finding{Severity: severity, Rule: ruleMissing, Key: e.path}
+	if e.node > 0 {
+		f.Step = x.r.def.Node(e.node).ID
+		who = "step " + f.Step
+	}
+	f.Message = fmt.Sprintf("%s uses the output of %s in ${{ %s }}, and there may be none: here %s %s", who, id, e.text, id, because)
+	f.Why = "the output is null then, and the expression is written as nothing"
+	if severity == Err {
+		f.Why = "the output is null then, the expression fails, and " + who + " with it"
+	}
+	f.Hint = fmt.Sprintf("ask for steps.%s.status == \"complete\" first, or write steps.%s.output ?? a default", id, id)
+	if len(ref.fields) > 0 && ref.fields[0] != "[]" {
+		f.Hint = fmt.Sprintf("ask for steps.%s.status == \"complete\" first, or write steps.%s.output?.%s ?? a default", id, id, ref.fields[0])
+	}
+	x.report(f, w)
+}

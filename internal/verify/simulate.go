@@ -1,0 +1,335 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A Fault is something that goes wrong beside the steps themselves.
+type Fault string
+
+// The faults.
+const (
+	Kill      Fault = "kill"      // workers die in the middle of a step
+	Slow      Fault = "slow"      // workers are late, and steps run into their timeouts
+	Duplicate Fault = "duplicate" // messages arrive twice
+)
+
+// Faults are all that there are.
+var Faults = []Fault{Kill, Slow, Duplicate}
+
+// A Config says what to simulate.
+type Config struct {
+	Seed   uint64
+	Faults []Fault        // default none
+	Inputs map[string]any // what is required and not given is made up
+}
+
+// A Result is what came of a simulated job.
+type Result struct {
+	Workflow string                `json:"workflow"`
+	Seed     uint64                `json:"seed"`
+	Inputs   json.RawMessage       `json:"inputs"`
+	Status   machine.State         `json:"status"`
+	Error    string                `json:"error,omitempty"`
+	Output   json.RawMessage       `json:"output"`
+	Took     pawl.Duration         `json:"took"`
+	Steps    map[machine.State]int `json:"steps"` // instances and child jobs included
+	Attempts int                   `json:"attempts"`
+	Refused  int                   `json:"refused"`          // messages that came too late or twice
+	Broken   string                `json:"broken,omitempty"` // the invariant that did not hold
+	Timeline Timeline              `json:"timeline"`
+}
+
+// Rates of what happens. Those behind a fault take its place where it is asked
+// for.
+const (
+	rateFail      = 0.10 // an attempt fails, and may be tried again
+	rateFatal     = 0.02 // it fails for good
+	rateTimeout   = 0.01
+	rateSlow      = 0.25 // with Slow
+	rateKill      = 0.20 // with Kill
+	rateDuplicate = 0.25 // with Duplicate
+	rateReject    = 0.10 // of approvals
+	rateNever     = 0.15 // nobody comes, where that ends by itself
+	rateEarly     = 0.25 // a signal comes before anybody waits for it
+	rateChild     = 0.15 // a child job of a registered workflow fails
+)
+
+// Limits of a simulation.
+const (
+	meanWork    = 8 * time.Second
+	meanPerson  = 20 * time.Minute
+	claimWithin = 500 * time.Millisecond
+	notice      = 15 * time.Second // until a dead worker is noticed
+	maxEvents   = 2_000_000
+)
+
+// A simulation runs one job and its child jobs.
+type simulation struct {
+	rng    *rand.Rand
+	faults map[Fault]bool
+	agenda agenda
+	now    int64
+	worlds []*world
+	minds  map[*workflow.Definition]*reading
+	seen   map[*world]map[pawl.Ord]stage
+	log    []logged // of all worlds
+	sent   map[*world]map[string]int
+	result Result
+	worker uint32
+}
+
+// A stage is how far a step was when the simulation last looked: what it has
+// arranged for is arranged once.
+type stage struct {
+	state  machine.State
+	claims int
+	asked  bool // to stop
+}
+
+type logged struct {
+	w *world
+	e *entry
+}
+
+// Simulate runs a definition on a clock of its own, with outcomes that are made up
+// from the seed. The same definition, inputs, faults and seed give the same
+// result. The error is of kind Invalid if the inputs are not right.
+func Simulate(def *workflow.Definition, cfg Config) (*Result, error) {
+	s := &simulation{rng: rand.New(rand.NewPCG(cfg.Seed, 0x7061776c)), faults: map[Fault]bool{}, now: epoch,
+		minds: map[*workflow.Definition]*reading{}, seen: map[*world]map[pawl.Ord]stage{}, sent: map[*world]map[string]int{}}
+	for _, f := range cfg.Faults {
+		s.faults[f] = true
+	}
+	r, err := s.reading(def)
+	if err != nil {
+		return nil, err
+	}
+	sets, err := r.inputs(cfg.Inputs, 1)
+	if err != nil {
+		return nil, err
+	}
+	s.result = Result{Workflow: def.Name, Seed: cfg.Seed, Inputs: sets[0], Steps: map[machine.State]int{}}
+	w := s.open(def, sets[0], nil, 0)
+	broken := s.run(w)
+	s.conclude(w, broken)
+	return &s.result, nil
+}
+
+func (s *simulation) reading(def *workflow.Definition) (*reading, error) {
+	if s.minds[def] == nil {
+		r, err := read(def)
+		if err != nil {
+			return nil, err
+		}
+		s.minds[def] = r
+	}
+	return s.minds[def], nil
+}
+
+// open makes a job, which starts a moment later.
+func (s *simulation) open(def *workflow.Definition, inputs json.RawMessage, parent *world, at pawl.Ord) *world {
+	w := newWorld(def, inputs, s)
+	w.parent, w.parentStep, w.now = parent, at, s.now
+	w.jitter, w.spawn = s.rng.Float64, s.spawn
+	if parent != nil {
+		w.job.Parent = 1
+	}
+	s.worlds = append(s.worlds, w)
+	s.seen[w], s.sent[w] = map[pawl.Ord]stage{}, map[string]int{}
+	s.after(s.within(claimWithin), func() error {
+		if w.job.State != lifecycle.JobPending {
+			return nil
+		}
+		s.early(w)
+		return w.start()
+	})
+	return w
+}
+
+func (s *simulation) after(d time.Duration, do func() error) {
+	s.agenda.put(s.now+d.Microseconds(), do)
+}
+
+func (s *simulation) within(d time.Duration) time.Duration {
+	return time.Duration(s.rng.Int64N(int64(d))).Round(time.Millisecond)
+}
+
+// lasting answers a duration around a mean: mostly less, sometimes much more.
+func (s *simulation) lasting(mean time.Duration) time.Duration {
+	d := time.Duration(float64(mean) * math.Min(s.rng.ExpFloat64(), 8))
+	return max(d, 50*time.Millisecond).Round(time.Millisecond)
+}
+
+func (s *simulation) chance(rate float64) bool { return s.rng.Float64() < rate }
+
+// with is chance where a fault is asked for, or else never.
+func (s *simulation) with(f Fault, rate float64) bool { return s.faults[f] && s.chance(rate) }
+
+// run lets happen what is going to, until the job has ended. It answers the
+// invariant that did not hold.
+func (s *simulation) run(root *world) error {
+	for range maxEvents {
+		if err := s.arrange(); err != nil {
+			return err
+		}
+		at, do := s.upcoming()
+		if do == nil {
+			if root.ended() {
+				return nil
+			}
+			return fmt.Errorf("job %s is %s, and nothing will ever happen", root.def.Name, root.job.State)
+		}
+		s.now = max(s.now, at)
+		for _, w := range s.worlds {
+			w.now = s.now
+		}
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("job %s has not ended after %d events", root.def.Name, maxEvents)
+}
+
+// upcoming answers what happens next: something on the agenda, or a deadline.
+func (s *simulation) upcoming() (at int64, do func() error) {
+	for _, w := range s.worlds {
+		if w.job.State == lifecycle.JobRunning && w.job.DueAt > 0 && (do == nil || w.job.DueAt < at) {
+			at, do = w.job.DueAt, w.timeOut
+		}
+		for _, step := range w.steps {
+			if step.DueAt > 0 && !lifecycle.Step.Ended(step.State) && (do == nil || step.DueAt < at) {
+				at, do = step.DueAt, func() error { return w.fire(step) }
+			}
+		}
+	}
+	if len(s.agenda.items) > 0 && (do == nil || s.agenda.items[0].at <= at) {
+		i := s.agenda.next()
+		return i.at, i.do
+	}
+	return at, do
+}
+
+// arrange looks at every job for what has changed, collects what was said, and
+// puts on the agenda what follows. Children come first, since their end is news
+// for their parents.
+func (s *simulation) arrange() error {
+	for _, w := range slices.Backward(s.worlds) {
+		s.collect(w)
+		if err := w.check(); err != nil {
+			return err
+		}
+		for _, step := range slices.Clone(w.steps) {
+			now := stage{step.State, step.Claims, step.DueEvent == lifecycle.StepCancel}
+			if was, ok := s.seen[w][step.Ord]; ok && was == now {
+				continue
+			}
+			s.seen[w][step.Ord] = now
+			s.arrangeStep(w, step)
+		}
+		if err := s.wake(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wake tells the parent of a job that has ended.
+func (s *simulation) wake(w *world) error {
+	if w.parent == nil || !w.ended() {
+		return nil
+	}
+	p := w.parent.step(w.parentStep)
+	if _, told := w.parent.ends[w.parentStep]; told || p.State != lifecycle.StepInProgress {
+		return nil
+	}
+	end := workflow.ChildEnd{Output: orNull(w.job.Output)}
+	if w.job.State != lifecycle.JobCompleted {
+		end.Failure = failure("child", "its child job is "+string(w.job.State), true)
+	}
+	return s.endChild(w.parent, w.parentStep, end)
+}
+
+func (s *simulation) endChild(w *world, ord pawl.Ord, end workflow.ChildEnd) error {
+	step := w.step(ord)
+	if step.State != lifecycle.StepInProgress {
+		return nil
+	}
+	w.ends[ord] = end
+	step.Mark = pawl.Attention
+	return w.settle()
+}
+
+// collect takes over what a world has told since it was last asked.
+func (s *simulation) collect(w *world) {
+	var fresh []logged
+	for e := w.trail; e != nil; e = e.before {
+		fresh = append(fresh, logged{w, e})
+	}
+	slices.Reverse(fresh)
+	s.log = append(s.log, fresh...)
+	w.trail = nil
+}
+
+func (s *simulation) conclude(root *world, broken error) {
+	r := &s.result
+	r.Status, r.Output = root.job.State, orNull(root.job.Output)
+	end := s.now
+	if root.ended() {
+		end = root.job.CompletedAt // reports may have come later
+	}
+	r.Took = pawl.Duration(time.Duration(end-epoch) * time.Microsecond)
+	if root.job.Error != nil && root.job.State != lifecycle.JobCompleted {
+		r.Error = root.job.Error.Message
+	}
+	if broken != nil {
+		r.Broken = broken.Error()
+	}
+	for _, w := range s.worlds {
+		s.collect(w)
+		for _, step := range w.steps {
+			r.Steps[step.State]++
+			r.Attempts += step.Claims
+		}
+	}
+	for _, l := range s.log {
+		r.Timeline = append(r.Timeline, l.w.row(l.e))
+	}
+}
+
+// Text writes a result for people: the timeline, how the job ended, and what it
+// took.
+func (r *Result) Text() string {
+	var b strings.Builder
+	b.WriteString(r.Timeline.String())
+	fmt.Fprintf(&b, "\njob %s: %s after %s (seed %d)\n", r.Workflow, r.Status, time.Duration(r.Took), r.Seed)
+	if r.Error != "" {
+		fmt.Fprintf(&b, "error: %s\n", r.Error)
+	}
+	var counts []string
+	for _, state := range lifecycle.Step.States {
+		if n := r.Steps[state]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	fmt.Fprintf(&b, "steps: %s; %s", strings.Join(counts, ", "), count(r.Attempts, "claim"))
+	if r.Refused > 0 {
+		fmt.Fprintf(&b, ", %s refused", count(r.Refused, "message"))
+	}
+	fmt.Fprintf(&b, "\ninputs: %s\noutput: %s\n", r.Inputs, r.Output)
+	if r.Broken != "" {
+		fmt.Fprintf(&b, "broken: %s\n", r.Broken)
+	}
+	return b.String()
+}

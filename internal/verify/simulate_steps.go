@@ -1,0 +1,287 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// arrangeStep puts on the agenda what follows from the state that a step has come
+// to.
+func (s *simulation) arrangeStep(w *world, step *pawl.Step) {
+	node := w.def.Node(step.Ord.Node())
+	switch {
+	case step.State == lifecycle.StepEnqueued:
+		s.arrangeClaim(w, step, node)
+	case step.State != lifecycle.StepInProgress || w.isFan(step):
+	case step.DueEvent == lifecycle.StepCancel:
+		s.arrangeStop(w, step, node)
+	case node.Kind == workflow.KindApproval:
+		s.arrangePerson(w, step)
+	case node.Kind == workflow.KindEvent:
+		s.arrangeSignal(w, step, node)
+	}
+}
+
+// arrangeClaim has a worker take a step.
+func (s *simulation) arrangeClaim(w *world, step *pawl.Step, node *workflow.Node) {
+	ord, claims := step.Ord, step.Claims
+	delay := s.within(claimWithin)
+	if node.QueueTimeout > 0 && s.with(Slow, rateSlow) {
+		delay += node.QueueTimeout
+	}
+	s.after(delay, func() error { return s.claim(w, ord, claims) })
+}
+
+func (s *simulation) claim(w *world, ord pawl.Ord, claims int) error {
+	step := w.step(ord)
+	if step.State != lifecycle.StepEnqueued || step.Claims != claims {
+		return nil // cancelled meanwhile, or its time in the queue passed
+	}
+	s.worker++
+	worker := pawl.Worker{ID: pawl.MakeID(pawl.Time(s.now), s.worker, 7)}
+	if err := w.claim(step, &worker); err != nil {
+		return err
+	}
+	if s.with(Duplicate, rateDuplicate) {
+		s.refuse(w, ord, "the claim arrives twice")
+	}
+	if err := w.render(step); err != nil {
+		return w.report(step, workflow.Report{Event: lifecycle.StepFailPermanently, Failure: expression(err), Note: workflow.Note{Reason: err.Error()}})
+	}
+	s.arrangeEnd(w, step)
+	return nil
+}
+
+// refuse says that a message was refused, and by what.
+func (s *simulation) refuse(w *world, ord pawl.Ord, what string) {
+	step := w.step(ord)
+	event := lifecycle.StepClaim
+	if strings.Contains(what, "report") {
+		event = lifecycle.StepSuccess
+	}
+	s.result.Refused++
+	if _, err := lifecycle.Step.Next(step.State, event); err != nil {
+		w.say(ord, "%s, and is refused: %v", what, err)
+		return
+	}
+	w.say(ord, "%s, and is refused: claim %d is the step's", what, step.Claims)
+}
+
+// arrangeEnd makes up how an attempt ends.
+func (s *simulation) arrangeEnd(w *world, step *pawl.Step) {
+	node, limit := w.def.Node(step.Ord.Node()), workflow.DefaultTimeout
+	if node.Timeout > 0 {
+		limit = node.Timeout
+	}
+	took := min(s.lasting(meanWork), limit/2)
+	switch {
+	case s.with(Kill, rateKill):
+		reason := "its worker died"
+		s.end(w, step, took+notice, workflow.Report{Event: lifecycle.StepLost, Failure: failure("lost", reason, false), Note: workflow.Note{Reason: reason}})
+	case s.with(Slow, rateSlow), s.chance(rateTimeout):
+		reason := fmt.Sprintf("it took longer than %s", limit)
+		s.end(w, step, limit, workflow.Report{Event: lifecycle.StepTimeout, Failure: failure("timeout", reason, false), Note: workflow.Note{Reason: reason}})
+	case s.chance(rateFatal):
+		s.end(w, step, took, failing(lifecycle.StepFailPermanently, "it failed for good"))
+	case s.chance(rateFail):
+		s.end(w, step, took, failing(lifecycle.StepFail, "it failed"))
+	default:
+		s.end(w, step, took, workflow.Report{Event: lifecycle.StepSuccess, Output: s.madeUp(w, step.Ord)})
+	}
+}
+
+// end reports how an attempt ended, if it is still that claim's to say.
+func (s *simulation) end(w *world, step *pawl.Step, in time.Duration, r workflow.Report) {
+	ord, claim := step.Ord, step.Claims
+	deliver := func() error {
+		now := w.step(ord)
+		if now.State != lifecycle.StepInProgress || now.Claims != claim {
+			if s.faults[Duplicate] || s.faults[Slow] {
+				s.refuse(w, ord, fmt.Sprintf("the report of claim %d comes too late", claim))
+			}
+			return nil
+		}
+		return w.report(now, r)
+	}
+	s.after(in, deliver)
+	if s.with(Duplicate, rateDuplicate) {
+		s.after(in+s.within(claimWithin), func() error {
+			s.refuse(w, ord, fmt.Sprintf("the report of claim %d arrives twice", claim))
+			return nil
+		})
+	}
+}
+
+// madeUp makes up an output that fits how it is used.
+func (s *simulation) madeUp(w *world, ord pawl.Ord) json.RawMessage {
+	list := s.minds[w.def].results(ord.Node(), ord.Instance() > 0, true)
+	return list[s.rng.IntN(len(list))]
+}
+
+// arrangeStop has a worker that is asked to stop do so, or not in time.
+func (s *simulation) arrangeStop(w *world, step *pawl.Step, node *workflow.Node) {
+	ord, claim := step.Ord, step.Claims
+	if node.Kind == workflow.KindWorkflow {
+		s.stopChild(w, ord)
+		return
+	}
+	if s.chance(rateNever) || s.faults[Slow] {
+		return // until its grace is over
+	}
+	s.after(s.within(5*time.Second), func() error {
+		now := w.step(ord)
+		if now.State != lifecycle.StepInProgress || now.Claims != claim {
+			return nil
+		}
+		return w.report(now, workflow.Report{Event: lifecycle.StepCancel, Note: workflow.Note{Reason: "its worker stopped it"}})
+	})
+}
+
+// arrangePerson has somebody decide about an approval, or nobody.
+func (s *simulation) arrangePerson(w *world, step *pawl.Step) {
+	ord := step.Ord
+	if step.DueAt > 0 && s.chance(rateNever) {
+		return // it expires
+	}
+	in, reject, form := s.lasting(meanPerson), s.chance(rateReject), s.madeUp(w, ord)
+	s.after(in, func() error {
+		now := w.step(ord)
+		if now.State != lifecycle.StepInProgress {
+			return nil
+		}
+		note := workflow.Note{Actor: "somebody"}
+		if reject {
+			note.Reason = "somebody rejects it"
+			return w.reject(now, note)
+		}
+		note.Reason = "somebody approves it: " + string(form)
+		return w.approve(now, form, note)
+	})
+}
+
+// early sends some signals before anybody waits for them.
+func (s *simulation) early(w *world) {
+	for n := 1; n <= len(w.def.Nodes); n++ {
+		if node := w.def.Node(n); node.Kind == workflow.KindEvent && s.chance(rateEarly) {
+			s.sent[w][node.Event]++
+			s.after(s.within(time.Minute), func() error { return s.signal(w, n, "the signal %s comes") })
+		}
+	}
+}
+
+// arrangeSignal sends the signal that a step waits for, unless one has been sent
+// that it will get.
+func (s *simulation) arrangeSignal(w *world, step *pawl.Step, node *workflow.Node) {
+	n := step.Ord.Node()
+	switch {
+	case s.sent[w][node.Event] > 0:
+		s.sent[w][node.Event]--
+	case step.DueAt > 0 && s.chance(rateNever):
+	default:
+		s.after(s.lasting(meanPerson), func() error { return s.signal(w, n, "the signal %s comes") })
+	}
+	if step.DueAt == 0 { // whatever is taken by others, this one gets one in the end
+		s.after(24*time.Hour, func() error {
+			if w.step(step.Ord).State != lifecycle.StepInProgress {
+				return nil
+			}
+			return s.signal(w, n, "the signal %s comes again")
+		})
+	}
+}
+
+func (s *simulation) signal(w *world, n int, words string) error {
+	if w.ended() {
+		return nil
+	}
+	node := w.def.Node(n)
+	w.say(pawl.MakeOrd(n, 0), words, node.Event)
+	w.signals = append(w.signals, &pawl.Signal{Name: node.Event, At: s.now, Actor: "somebody", Data: s.madeUp(w, pawl.MakeOrd(n, min(1, instances(node))))})
+	if w.job.State != lifecycle.JobRunning {
+		return nil
+	}
+	w.job.MarkNow()
+	return w.settle()
+}
+
+// instances answers 1 for a step that has some, or 0.
+func instances(node *workflow.Node) int {
+	if node.Fans() {
+		return 1
+	}
+	return 0
+}
+
+// spawn makes a child job. Of a registered workflow nothing is known but that it
+// ends.
+func (s *simulation) spawn(w *world, step *pawl.Step, child *workflow.Born) (string, error) {
+	ord := step.Ord
+	if child.Definition != nil && child.Inputs != nil {
+		if _, err := s.reading(child.Definition); err != nil {
+			return "", err
+		}
+		s.open(child.Definition, child.Inputs, w, ord)
+		return "", nil
+	}
+	end := workflow.ChildEnd{Output: s.madeUp(w, ord)}
+	if s.chance(rateChild) {
+		end = workflow.ChildEnd{Failure: failure("child", "its child job failed", true)}
+	}
+	s.after(s.lasting(3*meanWork), func() error { return s.endChild(w, ord, end) })
+	return "", nil
+}
+
+// stopChild cancels the child job that a step waits for.
+func (s *simulation) stopChild(w *world, ord pawl.Ord) {
+	s.after(s.within(claimWithin), func() error {
+		for _, child := range s.worlds {
+			if child.parent != w || child.parentStep != ord {
+				continue
+			}
+			if child.ended() || child.job.Ending != "" {
+				return nil
+			}
+			return child.cancel("the parent's step was cancelled")
+		}
+		return s.endChild(w, ord, workflow.ChildEnd{Failure: failure("canceled", "its child job was canceled", true)})
+	})
+}
+
+func failing(event machine.Event, reason string) workflow.Report {
+	return workflow.Report{Event: event, Failure: failure("exit", reason, event == lifecycle.StepFailPermanently), Note: workflow.Note{Reason: reason}}
+}
+
+var _ mind = (*simulation)(nil)
+
+// condition takes an `if` for true that made-up values do not evaluate.
+func (s *simulation) condition(w *world, node int, scope *workflow.Scope, truth bool, err error) (bool, error) {
+	if err == nil || s.minds[w.def].gone(useIf, node, scope) {
+		return truth, err
+	}
+	w.say(pawl.MakeOrd(node, 0), "its condition cannot be evaluated with made-up values, and is taken for true")
+	return true, nil
+}
+
+func (s *simulation) items(w *world, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error) {
+	if err == nil || s.minds[w.def].gone(useForeach, node, scope) {
+		return items, err
+	}
+	w.say(pawl.MakeOrd(node, 0), "its foreach cannot be evaluated with made-up values, and is taken for two items")
+	return []json.RawMessage{json.RawMessage("null"), json.RawMessage("null")}, nil
+}
+
+func (s *simulation) failed(w *world, at use, node int, scope *workflow.Scope, err error) error {
+	if s.minds[w.def].gone(at, node, scope) {
+		return err
+	}
+	return nil
+}
+
+func (s *simulation) read(*world, use, int, *workflow.Scope, error) {}

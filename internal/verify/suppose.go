@@ -1,0 +1,99 @@
+package verify
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// What an explorer makes of expressions.
+
+var _ mind = (*explorer)(nil)
+
+func (x *explorer) condition(w *world, node int, scope *workflow.Scope, truth bool, err error) (bool, error) {
+	e := x.r.byUse[site{useIf, node}][0]
+	missing := len(absent(e, scope, true)) > 0
+	switch {
+	case err != nil && missing:
+		return false, err
+	case !missing && (err != nil || x.opaque(node, e)):
+		truth = x.suppose(w, e.text)
+	}
+	seen := x.truths[node]
+	if truth {
+		seen[1] = true
+	} else {
+		seen[0] = true
+	}
+	x.truths[node] = seen
+	return truth, nil
+}
+
+// suppose answers what a condition comes to that cannot be known: either, and
+// from then on the same.
+func (x *explorer) suppose(w *world, text string) bool {
+	bare, negated := strings.CutPrefix(text, "!")
+	if known, ok := w.facts[bare]; ok {
+		return known != negated
+	}
+	truth := x.pick(2) == 0
+	if w.facts == nil {
+		w.facts = map[string]bool{}
+	}
+	w.facts[bare] = truth != negated
+	return truth
+}
+
+func (x *explorer) items(w *world, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error) {
+	if err == nil || x.r.gone(useForeach, node, scope) {
+		return items, err
+	}
+	if x.suppose(w, "foreach of "+x.r.def.Node(node).ID) {
+		return []json.RawMessage{json.RawMessage("null"), json.RawMessage("null")}, nil
+	}
+	return nil, nil
+}
+
+func (x *explorer) failed(_ *world, at use, node int, scope *workflow.Scope, err error) error {
+	if x.r.gone(at, node, scope) {
+		return err
+	}
+	return nil // what was made up may be to blame
+}
+
+// gone reports whether an expression of the place names an output that there is
+// not.
+func (r *reading) gone(at use, node int, scope *workflow.Scope) bool {
+	for _, e := range r.byUse[site{at, node}] {
+		if len(absent(e, scope, true)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// absent answers the references of an expression to outputs that there are not;
+// those that it copes with only if all are wanted.
+func absent(e *expr, scope *workflow.Scope, all bool) []outputRef {
+	var refs []outputRef
+	for _, ref := range e.outs {
+		status := scope.Statuses[ref.node]
+		if status != lifecycle.StepComplete && status != lifecycle.StepResolvedManually && (all || !ref.guarded) {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
+}
+
+// opaque reports whether a condition may come to what none of the tried values
+// brings it to.
+func (x *explorer) opaque(node int, e *expr) bool {
+	if known, ok := x.opaques[node]; ok {
+		return known
+	}
+	o := x.r.judgeOpaque(node, e)
+	x.opaques[node] = o
+	return o
+}

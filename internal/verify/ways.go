@@ -1,0 +1,239 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A way is one thing that can happen next.
+type way struct {
+	words string // what is said of it in a timeline, or ""
+	do    func(w *world) error
+}
+
+// advance lets the next thing happen.
+func (x *explorer) advance(w *world) error {
+	w.now += int64(time.Second / time.Microsecond)
+	if claimed, err := x.claim(w); err != nil || claimed && w.ended() {
+		return err
+	}
+	s := x.actor(w)
+	if s == nil {
+		if w.ended() {
+			return nil
+		}
+		return fmt.Errorf("the job is %s, and nothing will ever happen", w.job.State)
+	}
+	ways := x.waysOf(w, s)
+	if w.job.Ending == "" && w.job.Hooks == pawl.HooksNotYet {
+		ways = append(ways, x.stops(w)...)
+	}
+	chosen := ways[x.pick(len(ways))]
+	if chosen.words != "" {
+		w.say(s.Ord, "%s", chosen.words)
+	}
+	return chosen.do(w)
+}
+
+// claim gives every enqueued step to a worker.
+func (x *explorer) claim(w *world) (bool, error) {
+	claimed := false
+	for {
+		i := slices.IndexFunc(w.steps, func(s *pawl.Step) bool { return s.State == lifecycle.StepEnqueued })
+		if i < 0 {
+			return claimed, nil
+		}
+		claimed = true
+		if err := x.take(w, w.steps[i]); err != nil {
+			return claimed, err
+		}
+	}
+}
+
+var worker = pawl.Worker{ID: pawl.MakeID(time.Unix(1767225600, 0), 7, 7)}
+
+// take gives one enqueued step to a worker, which fails it if it cannot be
+// written out.
+func (x *explorer) take(w *world, s *pawl.Step) error {
+	ord := s.Ord
+	x.began[ord.Node()] = true
+	if err := w.claim(s, &worker); err != nil {
+		return err
+	}
+	s = w.step(ord)
+	if err := w.render(s); err != nil {
+		return w.report(s, workflow.Report{Event: lifecycle.StepFailPermanently, Failure: expression(err)})
+	}
+	return nil
+}
+
+// actor answers the first step that something can happen to.
+func actor(w *world) *pawl.Step {
+	for _, s := range w.steps {
+		switch {
+		case s.State == lifecycle.StepInProgress && !w.isFan(s):
+			return s
+		case s.State == lifecycle.StepPending && s.DueAt > 0:
+			return s
+		}
+	}
+	return nil
+}
+
+// stops are the ways in which a job ends before it is done: it takes too long, if it
+// has a timeout, or an operator cancels it. Without one, or without a hook for what is
+// canceled, the one stands for the other.
+func (x *explorer) stops(w *world) (ways []way) {
+	late := w.job.DueEvent == lifecycle.JobCancel
+	if late {
+		ways = append(ways, way{do: func(w *world) error {
+			w.now = max(w.now, w.job.DueAt)
+			return w.timeOut()
+		}})
+	}
+	if !late || slices.ContainsFunc(w.def.Nodes, func(n workflow.Node) bool { return n.Hook == workflow.HookOnCancel }) {
+		ways = append(ways, way{do: func(w *world) error { return w.cancel("an operator cancels the job") }})
+	}
+	return ways
+}
+
+// waysOf answers what can become of a step.
+func (x *explorer) waysOf(w *world, s *pawl.Step) []way {
+	ord, n := s.Ord, s.Ord.Node()
+	node := w.def.Node(n)
+	x.began[n] = true
+	first := !x.ways[n]
+	if node.Kind.Waits() && s.DueAt == 0 && x.endless[n] == nil {
+		x.endless[n] = w.timeline().brief()
+	}
+	reports := func(words string, r workflow.Report) way {
+		if r.Failure != nil {
+			r.Note.Reason = r.Failure.Message
+		}
+		return way{words, func(w *world) error { return w.report(w.step(ord), r) }}
+	}
+	switch {
+	case s.State == lifecycle.StepPending || node.Kind == workflow.KindSleep:
+		return []way{{do: func(w *world) error { return x.fire(w, ord) }}}
+	case node.Kind == workflow.KindWorkflow:
+		return x.childWays(w, s)
+	case s.DueEvent == lifecycle.StepCancel:
+		return []way{reports("", workflow.Report{Event: lifecycle.StepCancel}), reports("it ends before it is told to stop", workflow.Report{Event: lifecycle.StepSuccess, Output: x.results(ord)[0]})}
+	case node.Kind == workflow.KindApproval:
+		return x.approvalWays(s)
+	}
+	var ways []way
+	for _, output := range x.results(ord) {
+		ways = append(ways, reports("", workflow.Report{Event: lifecycle.StepSuccess, Output: output}))
+	}
+	if node.Kind == workflow.KindEvent {
+		for i := range ways {
+			ways[i].words = "the signal " + node.Event + " comes"
+		}
+		if node.Expires > 0 {
+			ways = append(ways, way{do: func(w *world) error { return x.fire(w, ord) }})
+		}
+		return ways
+	}
+	ways = append(ways, reports("", workflow.Report{Event: lifecycle.StepFailPermanently, Failure: failure("exit", "it failed for good", true)}))
+	if first {
+		x.ways[n] = true
+		for _, again := range []workflow.Report{
+			{Event: lifecycle.StepFail, Failure: failure("exit", "it failed", false), Note: workflow.Note{Reason: "it failed"}},
+			{Event: lifecycle.StepTimeout, Failure: failure("timeout", "it took too long", false), Note: workflow.Note{Reason: "it took too long"}},
+			{Event: lifecycle.StepLost, Failure: failure("lost", "its worker died", false), Note: workflow.Note{Reason: "its worker died"}},
+		} {
+			ways = append(ways, way{do: func(w *world) error { return x.exhaust(w, ord, again, 1000) }})
+		}
+		ways = append(ways, way{do: func(w *world) error {
+			return x.exhaust(w, ord, workflow.Report{Event: lifecycle.StepInterrupt}, 1)
+		}})
+	}
+	return ways
+}
+
+func failure(class, message string, permanent bool) *pawl.Failure {
+	return &pawl.Failure{Class: class, Message: message, Permanent: permanent}
+}
+
+// results answers what the step at ord may come to. Of the instances of a
+// fan-out the first alone varies.
+func (x *explorer) results(ord pawl.Ord) []json.RawMessage {
+	return x.r.results(ord.Node(), ord.Instance() > 0, ord.Instance() <= 1)
+}
+
+func (x *explorer) approvalWays(s *pawl.Step) []way {
+	ord, note := s.Ord, workflow.Note{Actor: "somebody"}
+	var ways []way
+	for _, form := range x.r.results(ord.Node(), ord.Instance() > 0, true) {
+		ways = append(ways, way{"somebody approves: " + string(form), func(w *world) error {
+			return w.approve(w.step(ord), form, note)
+		}})
+	}
+	ways = append(ways, way{"somebody rejects it", func(w *world) error {
+		return w.reject(w.step(ord), note)
+	}})
+	if s.DueAt > 0 && !x.ways[ord.Node()] {
+		x.ways[ord.Node()] = true
+		ways = append(ways, way{do: func(w *world) error { return x.fire(w, ord) }})
+	}
+	return ways
+}
+
+func (x *explorer) childWays(w *world, s *pawl.Step) []way {
+	ord := s.Ord
+	end := func(words string, e workflow.ChildEnd) way {
+		return way{words, func(w *world) error {
+			child := w.step(ord)
+			w.ends[ord] = e
+			child.Mark = pawl.Attention
+			w.Save(child)
+			return w.settle()
+		}}
+	}
+	if s.DueEvent == lifecycle.StepCancel {
+		return []way{end("its child job is canceled", workflow.ChildEnd{Failure: failure("canceled", "the child job was canceled", true)})}
+	}
+	var ways []way
+	for _, output := range x.results(ord) {
+		ways = append(ways, end("its child job completes", workflow.ChildEnd{Output: output}))
+	}
+	return append(ways, end("its child job fails", workflow.ChildEnd{Failure: failure("child", "the child job failed", true)}))
+}
+
+// fire lets the deadline of a step come.
+func (x *explorer) fire(w *world, ord pawl.Ord) error {
+	s := w.step(ord)
+	w.now = max(w.now, s.DueAt)
+	return w.fire(s)
+}
+
+// exhaust has a step end in the same way as often as it is tried, or so many
+// times.
+func (x *explorer) exhaust(w *world, ord pawl.Ord, r workflow.Report, times int) error {
+	for range times {
+		if s := w.step(ord); s.State != lifecycle.StepInProgress || s.DueEvent == lifecycle.StepCancel {
+			return nil
+		}
+		if err := w.report(w.step(ord), r); err != nil {
+			return err
+		}
+		if s := w.step(ord); s.State == lifecycle.StepPending && s.DueAt > 0 {
+			if err := x.fire(w, ord); err != nil {
+				return err
+			}
+		}
+		if s := w.step(ord); s.State == lifecycle.StepEnqueued {
+			if err := x.take(w, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
