@@ -42,7 +42,7 @@ func (db *DB) SpotAt(_ context.Context, share float64) (store.Spot, error) {
 // Bare reads steps of a job without bodies.
 func (db *DB) Bare(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
 	var steps []*pawl.Step
-	sql := "select " + names("", stepTable.plain) + " from step where job = $1 and ord > $2 order by ord limit $3"
+	sql := "select " + names("", stepTable.plain) + " from step where job = $1 and ord > $2 and " + jobThere + " order by ord limit $3"
 	err := db.query(ctx, "read steps", sql, func(c *cursor) {
 		if s := stepTable.read(c); c.err == nil {
 			steps = append(steps, s)

@@ -159,9 +159,12 @@ func (w *where) String() string {
 	return " where " + strings.Join(w.list, " and ")
 }
 
+// jobThere is of views of the steps of a job: what retention has left of one is not shown.
+const jobThere = "exists (select from job where id = $1)"
+
 // Steps reads steps of a job with their bodies, by ord.
 func (db *DB) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
-	sql := stepTable.page("ord", "select * from step where job = $1 and ord > $2", limit)
+	sql := stepTable.page("ord", "select * from step where job = $1 and ord > $2 and "+jobThere, limit)
 	var steps []*pawl.Step
 	err := db.query(ctx, "read steps", sql, stepInto(func(s *pawl.Step) { steps = append(steps, s) }), job, int64(after))
 	return steps, err
@@ -236,7 +239,7 @@ func (db *DB) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
 // StepCounts counts the steps of a job by state.
 func (db *DB) StepCounts(ctx context.Context, job int64) (map[machine.State]int, error) {
 	counts := map[machine.State]int{}
-	err := db.query(ctx, "count steps", "select state, count(*) from step where job = $1 group by state", func(c *cursor) {
+	err := db.query(ctx, "count steps", "select state, count(*) from step where job = $1 and "+jobThere+" group by state", func(c *cursor) {
 		counts[machine.State(c.word())] = c.int()
 	}, job)
 	return counts, err

@@ -182,17 +182,23 @@ func (l *logs) jobs(ctx context.Context, after, to int64) (jobs []int64, err err
 	return jobs, err
 }
 
-// remove removes the logs of jobs.
+// remove removes the logs of jobs, in transactions of so many chunks at most.
 func (l *logs) remove(ctx context.Context, jobs []int64) error {
-	if len(jobs) == 0 {
-		return nil
-	}
-	return l.change(ctx, func(c *conn) error {
-		for _, job := range jobs {
-			if err := c.run(removeChunks, func(b *row) { b.int(job) }); err != nil {
-				return err
+	for len(jobs) > 0 {
+		err := l.change(ctx, func(c *conn) error {
+			for left := retainRows; left > 0 && len(jobs) > 0; {
+				if err := c.run(removeChunks, func(b *row) { b.ints(jobs[0], int64(left)) }); err != nil {
+					return err
+				}
+				if left -= c.Changes(); left > 0 {
+					jobs = jobs[1:]
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"math"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
@@ -9,28 +10,39 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// Bounds of one step of retention. A job is removed whole, so that one of more
-// rows is a step of its own.
+// A job goes with all that it has in one transaction, if that has retainRows rows at
+// most. Of a larger one that transaction removes the record, with the anchor that
+// counts it, and notes the job in the table removal; what is left, which nobody sees
+// any more, goes in the next steps, by whoever asks.
+
+// Bounds of one step of retention.
 const (
 	retainCandidates = 50
 	retainRows       = 500
 )
 
+// removals begin with this version of the schema. On an older one a job is removed in
+// one transaction, whatever its size.
+const removalsVersion = 8
+
 // A removal is how entities of a kind are removed.
 type removal struct {
 	kind   string
-	find   statement // those that may go, by key
-	check  statement // one of them, again
-	parts  statement // the heads of what goes with it; 0 if there is nothing
-	clear  []statement
+	find   statement   // those that may go, by key
+	check  statement   // one of them, again
+	parts  statement   // the heads of what goes with it; 0 if there is nothing
+	remove []statement // the record last
 	survey statement
 }
 
 var removals = []removal{
-	{lifecycle.Job.Name, selectOldJobs, selectOldJob, selectHeads, []statement{removeTrails, removeSteps, removeSignals, removeRefusals, removeJob}, countOldJobs},
+	{lifecycle.Job.Name, selectOldJobs, selectOldJob, selectHeads, []statement{removeJob}, countOldJobs},
 	{lifecycle.Worker.Name, selectOldWorkers, selectOldWorker, 0, []statement{removeWorkerTrail, removeWorker}, countOldWorkers},
 	{lifecycle.Schedule.Name, selectOldSchedules, selectOldSchedule, 0, []statement{removeScheduleTrail, removeSchedule}, countOldSchedules},
 }
+
+// leftovers are what is left of a job whose record is removed.
+var leftovers = []statement{removeTrails, removeSignals, removeRefusals, removeSteps}
 
 // Retain goes one step of retention; see store.Retention. Candidates are found
 // beside the writer, and looked at again in the transaction that removes them.
@@ -45,24 +57,84 @@ func (db *DB) Retain(ctx context.Context, p *store.Policy, from store.Place) (st
 }
 
 func (db *DB) retain(ctx context.Context, m *removal, p *store.Policy, from store.Place) (store.Removed, error) {
-	keys, err := db.candidates(ctx, m, p, from)
+	if m.kind == lifecycle.Job.Name {
+		if begun, err := db.goOn(ctx); begun || err != nil {
+			return store.Removed{Kind: m.kind, Next: from}, err
+		}
+	}
+	list, err := db.candidates(ctx, m, p, from)
 	if err != nil {
 		return store.Removed{}, err
 	}
-	if len(keys) == 0 {
+	if len(list) == 0 {
 		return store.Past(m.kind), db.removeBeside(ctx, m.kind, from.Key, keysBefore(p.Before))
 	}
-	return db.remove(ctx, m, p, from, keys)
+	return db.remove(ctx, m, p, from, list)
+}
+
+// goOn removes a part of what is left of a job, and reports whether there was one.
+func (db *DB) goOn(ctx context.Context) (begun bool, err error) {
+	var job int64
+	err = db.read(ctx, "look for what was removed in part", func(c *conn) (err error) {
+		job, err = c.removing(0, math.MaxInt64)
+		return err
+	})
+	if err != nil || job == 0 {
+		return false, err
+	}
+	err = db.writer.transact(ctx, func(c *conn) error {
+		if again, err := c.removing(job, job); err != nil || again == 0 { // another process has done it
+			return err
+		}
+		n, err := c.clear(job, retainRows)
+		if err != nil || n == retainRows {
+			return err
+		}
+		return c.run(removeRemoval, func(b *row) { b.int(job) })
+	})
+	return true, translate("remove what has ended", err)
+}
+
+// removing returns the first job with a key from one to another of which retention has
+// removed the record, but not yet all the rest; 0 if there is none.
+func (c *conn) removing(from, to int64) (job int64, err error) {
+	if known, err := c.knowsRemovals(); err != nil || !known {
+		return 0, err
+	}
+	err = c.each(selectRemoval, func(b *row) { b.ints(from, to) }, func(cols *columns) error {
+		job = cols.int()
+		return cols.finish()
+	})
+	return job, err
+}
+
+func (c *conn) knowsRemovals() (bool, error) {
+	v, err := c.version()
+	return v.Current >= removalsVersion, err
+}
+
+// clear removes at most so many rows of a job whose record is removed, and returns how many.
+func (c *conn) clear(job int64, limit int) (n int, err error) {
+	for _, s := range leftovers {
+		if n == limit {
+			break
+		}
+		if err := c.run(s, func(b *row) { b.ints(job, int64(limit-n)) }); err != nil {
+			return n, err
+		}
+		n += c.Changes()
+	}
+	return n, nil
 }
 
 // remove removes those of the candidates that may still go.
-func (db *DB) remove(ctx context.Context, m *removal, p *store.Policy, from store.Place, keys []int64) (r store.Removed, err error) {
+func (db *DB) remove(ctx context.Context, m *removal, p *store.Policy, from store.Place, list []old) (r store.Removed, err error) {
 	if m.kind == lifecycle.Worker.Name {
-		db.removeHolds(keys)
+		db.removeHolds(list)
 	}
 	err = db.writer.transact(ctx, func(c *conn) error {
-		u := &unit{c: c, m: m, policy: p, now: db.now(), done: store.Removed{Kind: m.kind, Next: from}}
-		err := u.run(keys)
+		u := &unit{c: c, m: m, policy: p, now: db.now(), left: retainRows, done: store.Removed{Kind: m.kind, Next: from}}
+		err := u.run(list)
 		r = u.done
 		return err
 	})
@@ -72,19 +144,78 @@ func (db *DB) remove(ctx context.Context, m *removal, p *store.Policy, from stor
 	return r, db.removeBeside(ctx, m.kind, from.Key, r.Next.Key)
 }
 
-// candidates answers the next entities that may go, all of one day.
-func (db *DB) candidates(ctx context.Context, m *removal, p *store.Policy, from store.Place) ([]int64, error) {
-	var keys []int64
+// An old is an entity that may go, with the ends of its trails, its own first. They
+// grow no more: what has been added to its own since makes it too young.
+type old struct {
+	key    int64
+	trails []audit.Stored
+}
+
+// rows returns how many rows it has, about: entries of a trail may share one.
+func (k *old) rows() (n int64) {
+	for _, t := range k.trails {
+		n += 1 + t.Seq
+	}
+	return n
+}
+
+// candidates returns the next entities that may go, all of one day: as many as a
+// transaction takes.
+func (db *DB) candidates(ctx context.Context, m *removal, p *store.Policy, from store.Place) ([]old, error) {
+	var list []old
 	err := db.read(ctx, "look for what has ended", func(c *conn) error {
-		keys = nil
-		return c.each(m.find, func(b *row) { b.ints(p.Before, keysBefore(p.Before), from.Key, retainCandidates) }, func(cols *columns) error {
-			if k := cols.int(); len(keys) == 0 || store.Day(k) == store.Day(keys[0]) {
-				keys = append(keys, k)
+		list = nil
+		err := c.each(m.find, func(b *row) { b.ints(p.Before, keysBefore(p.Before), from.Key, retainCandidates) }, func(cols *columns) error {
+			if k := cols.int(); len(list) == 0 || store.Day(k) == store.Day(list[0].key) {
+				list = append(list, old{key: k})
 			}
 			return nil
 		})
+		left := int64(retainRows)
+		for i := 0; i < len(list) && err == nil; i++ {
+			if list[i].trails, err = c.trailsOf(m, p, list[i].key); i > 0 && list[i].rows() > left {
+				list = list[:i]
+				break
+			}
+			left -= list[i].rows()
+		}
+		return err
 	})
-	return keys, err
+	return list, err
+}
+
+// trailsOf reads the ends of the trails of an entity, none if it has to stay.
+func (c *conn) trailsOf(m *removal, p *store.Policy, key int64) (trails []audit.Stored, err error) {
+	own, _, _, err := c.check(m, p, key)
+	if err != nil || own.Seq == 0 {
+		return nil, err
+	}
+	trails = append(trails, own)
+	if m.parts == 0 {
+		return trails, nil
+	}
+	err = c.each(m.parts, func(b *row) { b.int(key) }, func(cols *columns) error {
+		trails = append(trails, cols.stored())
+		return cols.finish()
+	})
+	return trails, err
+}
+
+// check reads the end of an entity's trail, and when it was created and ended; Seq is 0
+// if it has to stay.
+func (c *conn) check(m *removal, p *store.Policy, key int64) (own audit.Stored, created, ended int64, err error) {
+	err = c.each(m.check, func(b *row) { b.ints(p.Before, key) }, func(cols *columns) error {
+		created, ended = cols.int(), cols.int()
+		own = cols.stored()
+		return cols.finish()
+	})
+	return own, created, ended, err
+}
+
+func (c *columns) stored() (t audit.Stored) {
+	t.Seq = c.int()
+	c.fixed(t.Head[:])
+	return t
 }
 
 // keysBefore answers the key below which everything was created before a time.
@@ -92,9 +223,9 @@ func keysBefore(at int64) int64 { return pawl.KeyAt(pawl.Time(at)) + 1<<32 }
 
 // removeHolds removes the lock files, which hold the beats, of workers that were
 // killed. A process that lives keeps its own.
-func (db *DB) removeHolds(workers []int64) {
-	for _, key := range workers {
-		if free, err := db.holds.hold(workerName(key), nil); err == nil {
+func (db *DB) removeHolds(workers []old) {
+	for i := range workers {
+		if free, err := db.holds.hold(workerName(workers[i].key), nil); err == nil {
 			free() // which removes the file
 		}
 	}
@@ -147,33 +278,29 @@ type unit struct {
 	m      *removal
 	policy *store.Policy
 	now    int64
-	rows   int64
+	left   int // rows that it may still remove
 	done   store.Removed
 
 	anchor audit.Anchor
 	prev   audit.Hash
 }
 
-func (u *unit) run(keys []int64) error {
-	for _, key := range keys {
-		trails, created, ended, err := u.look(key)
+func (u *unit) run(list []old) error {
+	for i := range list {
+		k := &list[i]
+		own, created, ended, err := u.c.check(u.m, u.policy, k.key)
 		if err != nil {
 			return err
 		}
-		if len(trails) > 0 {
-			n := int64(len(trails))
-			for _, t := range trails {
-				n += t.Seq
-			}
-			if u.rows > 0 && u.rows+n > retainRows {
+		if len(k.trails) > 0 && own == k.trails[0] {
+			if u.done.Count > 0 && k.rows() > int64(u.left) {
 				break
 			}
-			u.rows += n
-			if err := u.remove(key, created, ended, trails); err != nil {
+			if err := u.remove(k, created, ended); err != nil {
 				return err
 			}
 		}
-		u.done.Next.Key = key
+		u.done.Next.Key = k.key
 	}
 	if u.done.Count == 0 {
 		return nil
@@ -182,47 +309,51 @@ func (u *unit) run(keys []int64) error {
 	return u.c.run(replaceAnchor, func(b *row) { b.anchor(&u.anchor) })
 }
 
-// look answers the ends of the entity's trails, none if it has to stay.
-func (u *unit) look(key int64) (trails []audit.Stored, created, ended int64, err error) {
-	head := func(cols *columns) error {
-		t := audit.Stored{Seq: cols.int()}
-		cols.fixed(t.Head[:])
-		trails = append(trails, t)
-		return cols.finish()
-	}
-	err = u.c.each(u.m.check, func(b *row) { b.ints(u.policy.Before, key) }, func(cols *columns) error {
-		created, ended = cols.int(), cols.int()
-		return head(cols)
-	})
-	if err == nil && len(trails) > 0 && u.m.parts != 0 {
-		err = u.c.each(u.m.parts, func(b *row) { b.int(key) }, head)
-	}
-	return trails, created, ended, err
-}
-
-func (u *unit) remove(key, created, ended int64, trails []audit.Stored) error {
+func (u *unit) remove(k *old, created, ended int64) error {
 	if u.done.Count == 0 {
 		newest, err := u.c.newestAnchors(u.m.kind)
 		if err != nil {
 			return err
 		}
-		u.anchor, u.prev = store.NextAnchor(newest, u.m.kind, key, u.now, u.policy, false)
+		u.anchor, u.prev = store.NextAnchor(newest, u.m.kind, k.key, u.now, u.policy, false)
 	}
 	entries := u.anchor.Entries
-	sealed, err := u.sealed(key)
+	sealed, err := u.sealed(k.key)
 	if err != nil {
 		return err
 	}
-	u.anchor.Add(key, created, ended, sealed, trails...)
+	u.anchor.Add(k.key, created, ended, sealed, k.trails...)
 	u.done.Count++
-	u.done.Steps += int64(len(trails) - 1)
+	u.done.Steps += int64(len(k.trails) - 1)
 	u.done.Entries += u.anchor.Entries - entries
-	for _, s := range u.m.clear {
-		if err := u.c.run(s, func(b *row) { b.int(key) }); err != nil {
+	for _, s := range u.m.remove {
+		if err := u.c.run(s, func(b *row) { b.int(k.key) }); err != nil {
 			return err
 		}
 	}
-	return nil
+	if u.m.kind != lifecycle.Job.Name {
+		u.left -= int(k.rows())
+		return nil
+	}
+	return u.clear(k.key)
+}
+
+// clear removes what goes with a job, and notes the job if some of that is left.
+func (u *unit) clear(job int64) error {
+	bounded, err := u.c.knowsRemovals()
+	if err != nil {
+		return err
+	}
+	limit := max(u.left, 0)
+	if !bounded {
+		limit = math.MaxInt
+	}
+	n, err := u.c.clear(job, limit)
+	u.left -= n + 1
+	if err != nil || n < limit {
+		return err
+	}
+	return u.c.run(insertRemoval, func(b *row) { b.int(job) })
 }
 
 // sealed reports whether a job seals its steps.

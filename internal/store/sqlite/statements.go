@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -91,6 +92,9 @@ const (
 	living   = "(state = 'IDLE' OR state = 'RUNNING' OR state = 'PAUSED')"
 )
 
+// jobThere is of views of the steps of a job: what retention has left of one is not shown.
+const jobThere = "EXISTS (SELECT 1 FROM job WHERE id = ?1)"
+
 // What retention removes of a table o, if it ended before ?1: jobs that no other
 // needs which has not ended, workers that hold nothing.
 const (
@@ -173,6 +177,8 @@ const (
 	removeWorkerTrail
 	removeSchedule
 	removeScheduleTrail
+	insertRemoval
+	removeRemoval
 
 	selectAnswer
 	countPoolJobs
@@ -255,6 +261,7 @@ const (
 	selectOldSchedules
 	selectOldSchedule
 	selectHeads
+	selectRemoval
 	selectSealed
 	selectAnchors
 	selectNewestAnchors
@@ -376,15 +383,15 @@ var texts = [statementCount]string{
 	selectStops: "SELECT job, ord, claims FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place = ? AND due_event = 'cancel' ORDER BY job, ord",
 
-	selectStepsAll:  "SELECT " + stepAll + " FROM step WHERE job = ? AND ord > ? ORDER BY ord LIMIT ? + 0",
+	selectStepsAll:  "SELECT " + stepAll + " FROM step WHERE job = ?1 AND ord > ?2 AND " + jobThere + " ORDER BY ord LIMIT ?3 + 0",
 	selectStepsHot:  "SELECT " + stepHot + " FROM step WHERE job = ? ORDER BY ord",
-	selectStepsBare: "SELECT " + stepHot + " FROM step WHERE job = ? AND ord > ? ORDER BY ord LIMIT ? + 0",
+	selectStepsBare: "SELECT " + stepHot + " FROM step WHERE job = ?1 AND ord > ?2 AND " + jobThere + " ORDER BY ord LIMIT ?3 + 0",
 	selectRunning: "SELECT " + jobHot + " FROM job INDEXED BY job_open WHERE " + running +
 		" AND (route, paused, rank, id) > (?, ?, ?, ?) ORDER BY route, paused, rank, id LIMIT ? + 0",
 	selectRunningRoute: "SELECT route FROM job INDEXED BY job_open WHERE " + running + " AND route >= ? ORDER BY route LIMIT 1",
 	selectRunningRanks: "SELECT (SELECT rank FROM job INDEXED BY job_open WHERE " + running + " AND route = ?1 AND paused = 0 ORDER BY rank LIMIT 1)," +
 		" (SELECT rank FROM job INDEXED BY job_open WHERE " + running + " AND route = ?1 AND paused = 0 ORDER BY rank DESC LIMIT 1)",
-	selectStepCounts:    "SELECT state, count(*) FROM step WHERE job = ? GROUP BY state",
+	selectStepCounts:    "SELECT state, count(*) FROM step WHERE job = ?1 AND " + jobThere + " GROUP BY state",
 	selectWorkers:       "SELECT " + workerAll + " FROM worker WHERE id < ? ORDER BY id DESC LIMIT ?",
 	selectLivingWorkers: "SELECT " + workerAll + " FROM worker INDEXED BY worker_living WHERE " + living + " AND id < ? ORDER BY id DESC LIMIT ?",
 	selectInFlight:      "SELECT state, place, count(*) FROM step INDEXED BY step_flight WHERE " + inFlight + " GROUP BY state, place",
@@ -412,10 +419,13 @@ var texts = [statementCount]string{
 	selectStepSeq:       "SELECT seq FROM step WHERE job = ? AND ord = ?",
 	replaceAnchor:       strings.Replace(insert("anchor", anchorColumns), "INSERT", "INSERT OR REPLACE", 1),
 	removeJob:           "DELETE FROM job WHERE id = ?",
-	removeSteps:         "DELETE FROM step WHERE job = ?",
-	removeTrails:        "DELETE FROM audit WHERE job = ?",
-	removeSignals:       "DELETE FROM signal WHERE job = ?",
-	removeRefusals:      "DELETE FROM refusal WHERE job = ?",
+	removeSteps:         removeSome("step", "job, ord"),
+	removeTrails:        removeSome("audit", "job, ord, seq"),
+	removeSignals:       removeSome("signal", "job, seq"),
+	removeRefusals:      removeSome("refusal", "id"),
+	insertRemoval:       "INSERT OR IGNORE INTO removal (job) VALUES (?)",
+	removeRemoval:       "DELETE FROM removal WHERE job = ?",
+	selectRemoval:       "SELECT job FROM removal WHERE job BETWEEN ? AND ? AND NOT EXISTS (SELECT 1 FROM job WHERE id = removal.job) ORDER BY job LIMIT 1",
 	removeWorker:        "DELETE FROM worker WHERE id = ?",
 	removeWorkerTrail:   "DELETE FROM worker_audit WHERE worker = ?",
 	removeSchedule:      "DELETE FROM schedule WHERE id = ?",
@@ -444,11 +454,16 @@ var texts = [statementCount]string{
 	selectRefusals: "SELECT " + refusalColumns + " FROM refusal WHERE job = ? ORDER BY at, id",
 
 	insertChunk:   "INSERT OR REPLACE INTO chunk (job, ord, claim, stream, off, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
-	removeChunks:  "DELETE FROM chunk WHERE job = ?",
+	removeChunks:  removeSome("chunk", "rowid"),
 	selectNextLog: "SELECT job FROM chunk WHERE job > ? AND job <= ? ORDER BY job LIMIT 1",
 	selectChunks: "SELECT ord, claim, stream, off, at FROM chunk" +
 		" WHERE job = ?1 AND ord <= ?2 AND (ord, claim, at, off, stream) > (?3, ?4, ?5, ?6, ?7) ORDER BY ord, claim, at, off, stream LIMIT ?8 + 0",
 	selectChunk: "SELECT data FROM chunk WHERE job = ? AND ord = ? AND claim = ? AND stream = ? AND off = ?",
+}
+
+// removeSome removes at most so many rows of a job.
+func removeSome(table, key string) string {
+	return fmt.Sprintf("DELETE FROM %[1]s WHERE (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE job = ?1 LIMIT ?2 + 0)", table, key)
 }
 
 func payloadOf(table, tree, key string) string {

@@ -193,11 +193,12 @@ func (db *DB) trailsOfJob(c *conn, key int64) ([]store.TrailOf, error) {
 	for _, t := range trails {
 		t.Complete()
 	}
-	return trails, err
+	return slices.DeleteFunc(trails, func(t store.TrailOf) bool { return t.Record.Seq == 0 && len(t.Entries) == 0 }), err
 }
 
 // recordsOfJob reads a job and its steps, by ord, without their entries, and the id
-// of the job, which is empty if it is gone.
+// of the job, which is empty if it is gone. Of what retention has left of a job it reads
+// nothing.
 func (db *DB) recordsOfJob(c *conn, key int64) (id pawl.ID, trails []store.TrailOf, err error) {
 	var job pawl.Job
 	err = c.each(selectJob, func(b *row) { b.int(key) }, func(cols *columns) error {
@@ -212,6 +213,9 @@ func (db *DB) recordsOfJob(c *conn, key int64) (id pawl.ID, trails []store.Trail
 	}
 	trails = []store.TrailOf{trailNamed(pawl.StepKey{Job: key}, id)}
 	trails[0].Of(&job.Record, job.Tree, 0)
+	if removing, err := c.removing(key, key); err != nil || removing != 0 {
+		return id, trails, err
+	}
 	err = c.each(selectStepsHot, func(b *row) { b.int(key) }, func(cols *columns) error {
 		if s := stepTable.readPlain(cols); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
 			t := trailNamed(s.StepKey, id)
@@ -224,9 +228,13 @@ func (db *DB) recordsOfJob(c *conn, key int64) (id pawl.ID, trails []store.Trail
 }
 
 // trailRows hands the entries of a page of rows of a job to f, by the place of the
-// row. It returns the last place, and whether there may be more.
+// row. It returns the last place, and whether there may be more. What retention has
+// left of a job is none.
 func (db *DB) trailRows(c *conn, job int64, after store.TrailRow, f func(pawl.Ord, audit.Entry)) (last store.TrailRow, more bool, err error) {
 	last = after
+	if removing, err := c.removing(job, job); err != nil || removing != 0 {
+		return last, false, err
+	}
 	n, bytes := 0, 0
 	err = c.each(selectTrailPage, func(b *row) { b.ints(job, int64(after.Ord), after.Seq, store.TrailPageRows) }, func(cols *columns) error {
 		if bytes > store.TrailPageBytes {

@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +22,7 @@ var retentionTests = []test{
 	{name: "K6/Retention/WorkersAndSchedules", run: workersAndSchedules},
 	{name: "K6/Retention/AnchorsAreChained", run: anchorsAreChained},
 	{name: "K6/Retention/SealedJobsAreFoldedAlone", run: sealedJobsAreFoldedAlone},
+	{name: "K6/Retention/AHugeJobGoesInSteps", run: aHugeJobGoesInSteps},
 	{name: "K6/Retention/ManyAtOnce", run: manyRetain, shared: true},
 	{name: "K6/Retention/Killed", run: retainerKilled, shared: true},
 }
@@ -352,6 +355,105 @@ func sealedJobsAreFoldedAlone(e *env) {
 	}
 }
 
+// stepRows is how many rows of a table one step of retention removes at most.
+const stepRows = 5000
+
+// aHugeJobGoesInSteps: no transaction of retention removes more than so many rows of a
+// table, whatever a job has. After each of them a process that knows nothing goes on; at
+// no moment is a part of the job shown, and everything verifies.
+func aHugeJobGoesInSteps(e *env) {
+	huge := e.old(e.days(41), stepRows+300, func(m made, b *Batch) {
+		finished(m, b)
+		for i := range stepRows + 100 {
+			b.Refusals = append(b.Refusals, pawl.Refusal{StepKey: pawl.StepKey{Job: m.key(), Ord: 1}, At: b.now + int64(i), Event: "success", Actor: "x", Why: "late"})
+		}
+	})
+	small, young := e.old(e.days(41)+7e6, 1, nil), e.old(e.days(20), 2, nil)
+	before, heads := e.ends("job", "step")
+	parts := 0 // how often a part was there
+	for from := (store.Place{}); ; {
+		was := e.rows(huge.key())
+		r, err := e.st.Retain(e.ctx, e.policy(30), from)
+		e.ok(err)
+		is := e.rows(huge.key())
+		for table := range is {
+			if gone := number(e, was[table]) - number(e, is[table]); gone > stepRows && table != "trail" && table != "log" {
+				e.Errorf("a step has removed %d rows of %s, want %d at most", gone, table, stepRows)
+			}
+		}
+		if is["job"] == "0" && is["step"] != "0" {
+			parts++
+			e.unseen(huge)
+		}
+		e.sound(huge, small, young)
+		if from = r.Next; r.Count > 0 || was["step"] != is["step"] || was["refusal"] != is["refusal"] {
+			from = store.Place{} // as after a crash
+		}
+		if r.Done {
+			break
+		}
+	}
+	if parts == 0 {
+		e.Error("the job went in one step")
+	}
+	e.gone(huge, small)
+	e.whole(young)
+	e.anchored(before, heads, 2, huge, small)
+}
+
+func number(e *env, s string) int64 {
+	e.Helper()
+	n, err := strconv.ParseInt(s, 10, 64)
+	e.ok(err)
+	return n
+}
+
+// unseen fails if anything shows a job of which only a part is left, or it can be retried.
+func (e *env) unseen(m made) {
+	e.Helper()
+	if _, err := e.st.Job(e.ctx, m.key()); !errors.Is(err, store.ErrNotFound) {
+		e.Errorf("the job: %v, want that it is not found", err)
+	}
+	bare, err := e.st.Bare(e.ctx, m.key(), 0, 10)
+	e.ok(err)
+	counts, err := e.st.StepCounts(e.ctx, m.key())
+	e.ok(err)
+	if len(bare) != 0 || len(counts) != 0 {
+		e.Errorf("%d steps are shown, and counted as %v", len(bare), counts)
+	}
+	e.ok(e.st.Trails(e.ctx, m.key(), func(t store.TrailOf) error {
+		e.Errorf("the trail of %s %d is shown", t.Kind, t.Ord)
+		return nil
+	}))
+	if f := e.see(&store.Query{Jobs: []int64{m.key()}}); f.Jobs[m.key()] != nil {
+		e.Error("a retry finds the job")
+	}
+}
+
+// anchored fails unless the jobs are in one anchor, with a digest that an export from
+// before they went makes anew.
+func (e *env) anchored(before []string, heads map[string]audit.Hash, count int64, jobs ...made) {
+	e.Helper()
+	anchors, err := e.st.Anchors(e.ctx)
+	e.ok(err)
+	gone := map[string]bool{}
+	for _, m := range jobs {
+		gone[m.job.ID.Public(pawl.JobPrefix)] = true
+		for _, s := range m.steps {
+			gone[m.job.ID.Step(s.Ord).Public(pawl.StepPrefix)] = true
+		}
+	}
+	var digest audit.Hash
+	for _, id := range before {
+		if gone[id] {
+			digest = audit.Fold(digest, heads[id])
+		}
+	}
+	if len(anchors) != 1 || anchors[0].Count != count || anchors[0].Digest != digest {
+		e.Errorf("anchors %+v, want one of %d jobs with the digest %x", anchors, count, digest)
+	}
+}
+
 // anchorsAreChained: one that was changed or taken out is found.
 func anchorsAreChained(e *env) {
 	for ago := range 3 {
@@ -425,7 +527,11 @@ func manyRetain(e *env) {
 func retainerKilled(e *env) {
 	var all []made
 	for i := range 12 {
-		all = append(all, e.old(e.days(60-i), 2, nil))
+		steps := 2
+		if i == 3 {
+			steps = stepRows + 300
+		}
+		all = append(all, e.old(e.days(60-i), steps, nil))
 	}
 	c := e.start("retain", e.policy(30).Before)
 	c.line()
