@@ -196,7 +196,7 @@ func (v *evaluator) passOn(ctx context.Context, r *rounds) {
 		r.begin()
 		v.tickEnded(ctx)
 		for _, job := range v.waitFreed(ctx) {
-			if err := v.startJob(ctx, job); err != nil && ctx.Err() == nil {
+			if _, err := v.startJob(ctx, job); err != nil && ctx.Err() == nil {
 				v.e.log.Warn("a job could not take a slot that has become free; a server will look", "job", job, "error", err)
 			}
 		}
@@ -567,7 +567,7 @@ func (v *evaluator) bury(ctx context.Context, dead []health.Death) {
 // evaluate does all that is marked in a job, and starts it if it is pending.
 func (v *evaluator) evaluate(ctx context.Context, a *attendance, start bool) error {
 	if start {
-		if err := v.startJob(ctx, a.job); err != nil {
+		if _, err := v.startJob(ctx, a.job); err != nil {
 			return err
 		}
 	}
@@ -581,28 +581,30 @@ func (v *evaluator) evaluate(ctx context.Context, a *attendance, start bool) err
 }
 
 // startJob starts a pending job whose first steps are of several kinds, when
-// living workers serve them all (J7).
-func (v *evaluator) startJob(ctx context.Context, key int64) error {
+// living workers serve them all (J7). It reports whether it has.
+func (v *evaluator) startJob(ctx context.Context, key int64) (started bool, err error) {
 	j, err := v.e.store.Job(ctx, key)
 	if err != nil || j.State != lifecycle.JobPending || j.Paused {
-		return err
+		return false, err
 	}
 	def, err := v.e.defs.get(ctx, j.Definition)
 	if err != nil {
-		return err
+		return false, err
 	}
 	q, err := v.e.quotas(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	demands := v.e.jobPools(q, j, def)
 	if full, err := v.full(ctx, demands); full || err != nil {
-		return err
+		return false, err
 	}
 	if served, err := v.served(ctx, def, j); err != nil || !served {
-		return err
+		return false, err
 	}
-	return v.e.committer.one(ctx, &startJob{e: v.e, job: v.e.jobs.put(j, def), limits: q, demands: demands, reads: def.StartReads(j)})
+	s := &startJob{e: v.e, job: v.e.jobs.put(j, def), limits: q, demands: demands, reads: def.StartReads(j)}
+	err = v.e.committer.one(ctx, s)
+	return s.started, err
 }
 
 // full reports whether a pool has too few slots at this moment. It saves the
@@ -664,6 +666,8 @@ type startJob struct {
 	limits  *quotas
 	demands []demand
 	reads   workflow.ReadSet
+
+	started bool
 }
 
 func (s *startJob) query(q *store.Query) {
@@ -674,6 +678,7 @@ func (s *startJob) query(q *store.Query) {
 }
 
 func (s *startJob) decide(t *tx) error {
+	s.started = false // whatever an earlier try has decided
 	key := s.job.id.Key()
 	j := t.job(key)
 	if j == nil || j.State != lifecycle.JobPending || j.Paused {
@@ -698,5 +703,6 @@ func (s *startJob) decide(t *tx) error {
 		return err
 	}
 	s.e.jobs.put(j, s.job.def) // with the slots that it has by now
+	s.started = true
 	return nil
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"github.com/pawl-dev/pawl/internal/store"
 )
@@ -14,7 +15,15 @@ const SweepRows = sweepRows
 func (e *Engine) SweepAll(ctx context.Context) (found int, err error) {
 	s := &sweeper{e: e, begun: true}
 	for {
-		if _, err := s.step(ctx); err != nil || s.at == (store.Spot{}) && s.job == 0 {
+		if _, err := s.step(ctx); err != nil {
+			return int(s.found.Load()), err
+		}
+		if s.at == (store.Spot{}) && s.job == 0 {
+			break
+		}
+	}
+	for {
+		if err := errors.Join(s.schedules(ctx), s.pending(ctx)); err != nil || s.held == 0 && s.unstarted == 0 {
 			return int(s.found.Load()), err
 		}
 	}

@@ -85,7 +85,7 @@ func TestALimitHoldsForWhatWasPrepared(t *testing.T) { // J7
 			t.Fatal(a, err)
 		}
 		s.beforeCommit(func(q *store.Query) bool { return len(q.Jobs) > 0 }, func() { set(t, e, "depth/0") })
-		if err := e.evaluator.startJob(t.Context(), a[0].ID.Key()); err != nil {
+		if _, err := e.evaluator.startJob(t.Context(), a[0].ID.Key()); err != nil {
 			t.Fatal(err)
 		}
 		if j, err := e.store.Job(t.Context(), a[0].ID.Key()); err != nil || j.State != lifecycle.JobPending {

@@ -102,6 +102,14 @@ func (p *pure) Running(ctx context.Context, from store.Spot, limit int) ([]store
 	return p.outside().Running(ctx, from, limit)
 }
 
+func (p *pure) Unstarted(ctx context.Context, after int64, limit int) ([]store.Unstarted, int64, error) {
+	return p.outside().Unstarted(ctx, after, limit)
+}
+
+func (p *pure) HeldSchedules(ctx context.Context, after int64, limit int) ([]int64, error) {
+	return p.outside().HeldSchedules(ctx, after, limit)
+}
+
 func (p *pure) SpotAt(ctx context.Context, share float64) (store.Spot, error) {
 	return p.outside().SpotAt(ctx, share)
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -15,7 +16,8 @@ import (
 )
 
 // The sweep goes through all that runs for waits whose cause has ended though nothing
-// marks them (workflow.Stall). There are none unless a program has a defect, or somebody
+// marks them (workflow.Stall), and through schedules (schedule.Stall) and jobs that are to
+// be started (sweeppending.go). There are none unless a program has a defect, or somebody
 // has changed the database by hand. So it is slow: it reads 500 rows a minute, by key.
 // Servers begin at different places, and go round.
 
@@ -34,7 +36,10 @@ type sweeper struct {
 	at    store.Spot // until where all was gone through
 	job   int64      // one behind that, if it was gone through in part
 	ord   pawl.Ord   // the last of its steps that was
-	found atomic.Uint64
+	held  int64      // the last schedule that was
+
+	unstarted int64 // until where jobs that are to be started were gone through
+	found     atomic.Uint64
 }
 
 // run sweeps until ctx ends.
@@ -49,6 +54,9 @@ func (s *sweeper) run(ctx context.Context, r *rounds) {
 		}
 		r.begin()
 		_, err := s.step(ctx)
+		if err == nil {
+			err = errors.Join(s.schedules(ctx), s.pending(ctx))
+		}
 		r.end(ctx, err)
 		if err != nil && ctx.Err() == nil {
 			s.e.log.Warn("looking for waits whose cause has ended failed; it is tried again", "error", err)

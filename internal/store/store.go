@@ -386,6 +386,10 @@ type Views interface {
 	// begins to run, or is moved, while somebody goes through them may be passed over. Fewer
 	// than the limit are the last ones.
 	Running(ctx context.Context, from Spot, limit int) ([]Passed, error)
+	// Unstarted goes through so many jobs behind a key, in order, and returns those of them
+	// that are PENDING and not paused, without bodies, and the last key. That is 0 if there
+	// were no more jobs.
+	Unstarted(ctx context.Context, after int64, limit int) (found []Unstarted, last int64, err error)
 	// SpotAt returns a place behind about a share, of 0 to 1, of the jobs that are RUNNING.
 	SpotAt(ctx context.Context, share float64) (Spot, error)
 	// Bodies reads the state, input, output and error of the steps that exist.
@@ -419,6 +423,9 @@ type Views interface {
 	// one workspace, and with one name, unless these are empty.
 	Schedule(ctx context.Context, key int64) (*pawl.Schedule, error)
 	Schedules(ctx context.Context, n ScheduleName) ([]*pawl.Schedule, error)
+	// HeldSchedules returns the keys of active schedules that have no deadline or let a
+	// time wait for their last job, in order: at most limit, behind a key.
+	HeldSchedules(ctx context.Context, after int64, limit int) ([]int64, error)
 	// Registered reads the versions of a registered workflow, newest first, or,
 	// without a name, the newest version of each, by name. RegisteredVersion reads
 	// one; version 0 is the newest. ErrNotFound if there is none.
@@ -450,6 +457,12 @@ type Views interface {
 	Refused(ctx context.Context, job int64) (int64, error)
 	// Stats says what the database has written since it was opened.
 	Stats(ctx context.Context) (Stats, error)
+}
+
+// An Unstarted is a job that waits to be started.
+type Unstarted struct {
+	*pawl.Job
+	Lost bool // no look and no claim comes across it
 }
 
 // A Spot is a place in the store's own order of the jobs that run. The zero value is

@@ -79,6 +79,14 @@ const byName = " order by " + nameOrder
 
 const nameOrder = `name collate "C", workspace collate "C"`
 
+// HeldSchedules goes through the schedules that wait for more than their next time. They
+// are few, and in no index.
+func (db *DB) HeldSchedules(ctx context.Context, after int64, limit int) (keys []int64, err error) {
+	const sql = "select id from schedule where state = 'active' and (due_at <= 0 or waiting <> 0) and id > $1 order by id limit $2"
+	err = db.query(ctx, "look for schedules that are held back", sql, func(c *cursor) { keys = append(keys, c.num()) }, after, limit)
+	return keys, err
+}
+
 func scheduleInto(f func(*pawl.Schedule)) func(*cursor) {
 	return func(c *cursor) {
 		if s := scheduleTable.readWhole(c); c.err == nil {

@@ -50,3 +50,21 @@ func (db *DB) Bare(ctx context.Context, job int64, after pawl.Ord, limit int) ([
 	}, job, int64(after), limit)
 	return steps, err
 }
+
+// Unstarted goes through the table of jobs by its primary key. A job in another line than
+// its state's is lost.
+func (db *DB) Unstarted(ctx context.Context, after int64, limit int) (found []store.Unstarted, last int64, err error) {
+	const end = "select coalesce(max(id), 0) from (select id from job where id > $1 order by id limit $2) j"
+	err = db.query(ctx, "go through what is to be started", end, func(c *cursor) { last = c.num() }, after, limit)
+	if err != nil || last == 0 {
+		return nil, 0, err
+	}
+	sql := "select line <> 1, " + names("", jobTable.plain) + " from job where id > $1 and id <= $2 and state = 'PENDING' and not paused order by id"
+	err = db.query(ctx, "go through what is to be started", sql, func(c *cursor) {
+		lost := c.flag()
+		if j := jobTable.read(c); c.err == nil {
+			found = append(found, store.Unstarted{Job: j, Lost: lost})
+		}
+	}, after, last)
+	return found, last, err
+}

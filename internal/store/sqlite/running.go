@@ -76,3 +76,25 @@ func (db *DB) Bare(ctx context.Context, job int64, after pawl.Ord, limit int) ([
 	})
 	return steps, err
 }
+
+// Unstarted goes through the table of jobs, not an index. The indexes are on what a job is,
+// so none is lost.
+func (db *DB) Unstarted(ctx context.Context, after int64, limit int) (found []store.Unstarted, last int64, err error) {
+	err = db.read(ctx, "go through what is to be started", func(c *conn) error {
+		found = nil
+		err := c.each(selectKeyAfter, func(b *row) { b.ints(after, int64(limit)) }, func(cols *columns) error {
+			last = cols.int() // NULL reads as 0
+			return nil
+		})
+		if err != nil || last == 0 {
+			return err
+		}
+		return c.each(selectUnstarted, func(b *row) { b.ints(after, last) }, func(cols *columns) error {
+			if j := jobTable.readPlain(cols); decoded(db.log, cols, lifecycle.Job.Name, j.Key()) {
+				found = append(found, store.Unstarted{Job: j})
+			}
+			return nil
+		})
+	})
+	return found, last, err
+}

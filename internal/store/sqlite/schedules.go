@@ -69,6 +69,19 @@ func (db *DB) Schedules(ctx context.Context, n store.ScheduleName) ([]*pawl.Sche
 	})
 }
 
+// HeldSchedules goes through the schedules that wait for more than their next time. They
+// are few, and in no index.
+func (db *DB) HeldSchedules(ctx context.Context, after int64, limit int) (keys []int64, err error) {
+	err = db.read(ctx, "look for schedules that are held back", func(c *conn) error {
+		keys = nil
+		return c.each(selectHeldSchedules, func(b *row) { b.ints(after, int64(limit)) }, func(cols *columns) error {
+			keys = append(keys, cols.int())
+			return cols.finish()
+		})
+	})
+	return keys, err
+}
+
 func (db *DB) listSchedules(ctx context.Context, s statement, bind func(*row)) ([]*pawl.Schedule, error) {
 	var schedules []*pawl.Schedule
 	err := db.read(ctx, "read schedules", func(c *conn) error {

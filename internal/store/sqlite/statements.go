@@ -262,6 +262,9 @@ const (
 	selectOldSchedule
 	selectHeads
 	selectRemoval
+	selectHeldSchedules
+	selectKeyAfter
+	selectUnstarted
 	selectSealed
 	selectAnchors
 	selectNewestAnchors
@@ -425,6 +428,9 @@ var texts = [statementCount]string{
 	removeRefusals:      removeSome("refusal", "id"),
 	insertRemoval:       "INSERT OR IGNORE INTO removal (job) VALUES (?)",
 	removeRemoval:       "DELETE FROM removal WHERE job = ?",
+	selectKeyAfter:      "SELECT max(id) FROM (SELECT id FROM job WHERE id > ? ORDER BY id LIMIT ? + 0)",
+	selectUnstarted:     "SELECT " + jobHot + " FROM job NOT INDEXED WHERE id > ? AND id <= ? AND state = 'PENDING' AND paused = 0 ORDER BY id",
+	selectHeldSchedules: "SELECT id FROM schedule WHERE state = 'active' AND (due_at <= 0 OR waiting <> 0) AND id > ? ORDER BY id LIMIT ? + 0",
 	selectRemoval:       "SELECT job FROM removal WHERE job BETWEEN ? AND ? AND NOT EXISTS (SELECT 1 FROM job WHERE id = removal.job) ORDER BY job LIMIT 1",
 	removeWorker:        "DELETE FROM worker WHERE id = ?",
 	removeWorkerTrail:   "DELETE FROM worker_audit WHERE worker = ?",

@@ -12,6 +12,8 @@ import (
 var runningTests = []test{
 	{name: "K8/Running", run: runningJobs},
 	{name: "K8/RunningFromAnywhere", run: runningFromAnywhere},
+	{name: "K8/Unstarted", run: unstarted},
+	{name: "K8/HeldSchedules", run: heldSchedules},
 	{name: "Views/BareSteps", run: bareSteps},
 	{name: "Views/JobsByKey", run: jobsByKey},
 }
@@ -127,4 +129,56 @@ func jobsByKey(e *env) {
 	e.diff("jobs of these keys", []int64{a, c}, got)
 	e.diff("jobs of no key", 0, len(e.jobs(store.JobFilter{Keys: []int64{}})))
 	e.diff("jobs", 3, len(e.jobs(store.JobFilter{})))
+}
+
+// unstarted goes through all jobs in pages, and returns those that are to be started.
+func unstarted(e *env) {
+	var want []int64
+	for i := range 5 {
+		want = append(want, e.add(1, nil).key())
+		e.add(1, enqueued(1, 0))
+		e.add(0, func(m made, b *Batch) {
+			m.job.Paused = i%2 == 0
+			if !m.job.Paused {
+				b.MoveJob(m.job, lifecycle.JobCancel)
+			}
+		})
+	}
+	var got []int64
+	for after, pages := int64(0), 0; ; pages++ {
+		page, last, err := e.st.Unstarted(e.ctx, after, 4)
+		e.ok(err)
+		for _, u := range page {
+			if u.Lost || u.Inputs != nil {
+				e.Errorf("job %d is lost: %v, with inputs %s", u.Key(), u.Lost, u.Inputs)
+			}
+			got = append(got, u.Key())
+		}
+		if last == 0 {
+			e.diff("pages", 4, pages)
+			break
+		}
+		after = last
+	}
+	slices.Sort(want)
+	e.diff("jobs", want, got)
+}
+
+// heldSchedules are the active ones without a deadline, or with a time that waits.
+func heldSchedules(e *env) {
+	held := e.addSchedule("waits", nil)
+	idle := e.addSchedule("idle", func(s *pawl.Schedule) { s.DueAt, s.Waiting = 0, 0 })
+	e.addSchedule("calm", func(s *pawl.Schedule) { s.Waiting = 0 })
+	paused := e.addSchedule("paused", func(s *pawl.Schedule) { s.DueAt = 0 })
+	e.do(&store.Query{Schedules: []int64{paused.Key()}}, func(f *store.Facts, b *Batch) {
+		b.MoveSchedule(f.Schedules[paused.Key()], lifecycle.SchedulePause)
+	})
+	want := []int64{held.Key(), idle.Key()}
+	slices.Sort(want)
+	got, err := e.st.HeldSchedules(e.ctx, 0, 10)
+	e.ok(err)
+	e.diff("schedules", want, got)
+	got, err = e.st.HeldSchedules(e.ctx, want[0], 10)
+	e.ok(err)
+	e.diff("behind the first", want[1:], got)
 }
