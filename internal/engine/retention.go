@@ -40,7 +40,7 @@ func (p *Pruning) add(r *store.Removed) {
 
 // Prune removes what ended longer ago than the age, each entity with its whole
 // trail, and writes anchors for it (K6). Each tells after every step how far it
-// is. Stopped or killed, it leaves nothing half removed.
+// is. Stopped or killed, it leaves nothing that is shown in part.
 func (e *Engine) Prune(ctx context.Context, age time.Duration, c pawl.Change, each func(Pruning)) (Pruning, error) {
 	total := Pruning{Busy: []string{}}
 	if err := checkChange(c); err != nil {
