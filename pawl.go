@@ -260,6 +260,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 // worker whose step had been taken away, say (T5). It is kept to be seen.
 type Refusal struct {
 	StepKey
+	ID    int64 // of those of one time, the later one has the higher; given by the store
 	At    int64
 	Claim int
 	Event machine.Event

@@ -62,7 +62,8 @@ type JobView struct {
 	CompletedAt    Timestamp             `json:"completed_at"`
 	Steps          []StepView            `json:"steps,omitempty"`
 	StateHistory   []Transition          `json:"state_history,omitempty"`
-	AsOf           Timestamp             `json:"as_of,omitzero"` // of a job as it was: when
+	HistoryOmitted int64                 `json:"state_history_omitted,omitempty"` // earlier moves that state_history leaves out: it has the last 1,000
+	AsOf           Timestamp             `json:"as_of,omitzero"`                  // of a job as it was: when
 }
 
 // A StepView is a step as JSON shows it.
@@ -160,6 +161,8 @@ type WorkerView struct {
 	CreatedAt    Timestamp       `json:"created_at"`
 	UpdatedAt    Timestamp       `json:"updated_at"`
 	StateHistory []Transition    `json:"state_history,omitempty"`
+
+	HistoryOmitted int64 `json:"state_history_omitted,omitempty"` // as of a job
 }
 
 // A WorkerQuery selects workers for a list, newest first. The zero value selects

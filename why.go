@@ -141,20 +141,21 @@ type Moment struct {
 	Sequence int64
 }
 
-// Measure sets how long each row's entity had been in the state that the row
-// leaves. The rows are of one job, in the order of time, as a history is.
-func Measure(rows []Transition) {
-	entered := make(map[string]Timestamp)
-	for i := range rows {
-		r := &rows[i]
-		switch {
-		case r.Refused:
-			continue
-		case r.From == nil:
-			entered[r.Step] = r.At
-		case *r.From != r.To:
-			d := Duration(r.At.Time().Sub(entered[r.Step].Time()))
-			r.Took, entered[r.Step] = &d, r.At
-		}
+// A Measure measures how long the states of a job and its steps lasted, from the rows of its
+// history in the order of time.
+type Measure struct{ entered map[string]Timestamp }
+
+// NewMeasure returns one that has seen no row yet.
+func NewMeasure() *Measure { return &Measure{make(map[string]Timestamp)} }
+
+// Took sets how long the row's entity had been in the state that the row leaves.
+func (m *Measure) Took(r *Transition) {
+	switch {
+	case r.Refused:
+	case r.From == nil:
+		m.entered[r.Step] = r.At
+	case *r.From != r.To:
+		d := Duration(r.At.Time().Sub(m.entered[r.Step].Time()))
+		r.Took, m.entered[r.Step] = &d, r.At
 	}
 }

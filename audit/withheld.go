@@ -57,12 +57,13 @@ type nameKey struct {
 func WithheldBy(trail []Entry) *Withheld {
 	w := &Withheld{}
 	for i := range trail {
-		w.note(&trail[i])
+		w.Note(&trail[i])
 	}
 	return w
 }
 
-func (w *Withheld) note(e *Entry) {
+// Note takes in what the next entry of the trail withholds.
+func (w *Withheld) Note(e *Entry) {
 	w.Seq = e.Sequence
 	var s Scope
 	if e.Event != lifecycle.JobRedact || json.Unmarshal(e.Metadata, &s) != nil {
@@ -221,7 +222,7 @@ func (f *file) redacts(e *Entry) {
 	if f.withheld[job] == nil {
 		f.withheld[job] = &Withheld{}
 	}
-	f.withheld[job].note(e)
+	f.withheld[job].Note(e)
 }
 
 // claimed checks that the trails of their jobs name all entries that look redacted.

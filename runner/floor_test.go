@@ -93,13 +93,14 @@ func TestScarceWorker(t *testing.T) { // J9, J1
 	if err != nil {
 		t.Fatal(err)
 	}
-	history, err := s.engine.WorkerHistory(t.Context(), workers[0].ID)
+	var history []pawl.Transition
+	var path []string
+	err = s.engine.WorkerHistory(t.Context(), workers[0].ID, func(m pawl.Transition) error {
+		history, path = append(history, m), append(path, string(m.Event))
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	var path []string
-	for _, m := range history {
-		path = append(path, string(m.Event))
 	}
 	if got := strings.Join(path, " "); got != "register start_task pause resume" || history[2].Reason != scarceText || history[2].Actor != s.worker.ID() {
 		t.Errorf("the worker went %s, and paused by %s: %s", got, history[2].Actor, history[2].Reason)

@@ -18,23 +18,9 @@ lasted that the move leaves. A line marked REFUSED is a fact that came too late,
 as the result of a worker whose step had been taken away; it changed nothing.
 
 --step shows one step only: load with all its instances, load[3], or job for the job
-itself. --limit shows the last moves only. In JSON, "took" is a duration such as
+itself. --limit shows the last moves only. A long history is printed as it is read, its
+columns aligned for 1,000 lines each. In JSON, "took" is a duration such as
 "1m30.5s", absent where a move leaves no state.`
-
-// rowsOf answers the moves of one step, or of all, at most the last limit of
-// them; 0 is no limit.
-func rowsOf(history []pawl.Transition, step string, limit int) []pawl.Transition {
-	rows := []pawl.Transition{}
-	for i := range history {
-		if isOf(&history[i], step) {
-			rows = append(rows, history[i])
-		}
-	}
-	if limit > 0 && len(rows) > limit {
-		rows = rows[len(rows)-limit:]
-	}
-	return rows
-}
 
 // ofJob is how --step names the job itself.
 const ofJob = "job"
@@ -64,18 +50,24 @@ func newJobHistory(a *app) *cobra.Command {
 				return usage("", "--limit %d: want 0 or more; 0 is no limit", limit)
 			}
 			return a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
-				history, err := o.History(c.Context(), id)
+				rows := historyRows(a.stdout, form, a.outZone())
+				last := &tail[pawl.Transition]{limit: limit, f: rows.add}
+				err := o.History(c.Context(), id, func(t pawl.Transition) error {
+					if !isOf(&t, step) {
+						return nil
+					}
+					return last.add(t)
+				})
+				if err == nil {
+					err = last.end()
+				}
+				if err == nil && rows.n == 0 {
+					err = noMoves(c.Context(), o, id, step)
+				}
 				if err != nil {
 					return err
 				}
-				rows := rowsOf(history, step, limit)
-				if len(rows) == 0 {
-					return noMoves(c.Context(), o, id, step)
-				}
-				if form == formJSON {
-					return writeJSON(a.stdout, rows)
-				}
-				return showHistory(a.stdout, rows, a.outZone())
+				return rows.end()
 			})
 		},
 	}
@@ -97,10 +89,8 @@ func noMoves(ctx context.Context, o orchestrator, id pawl.ID, step string) error
 	return pawl.Errorf(pawl.NotFound, "job %s has no step %s yet", id.Public(pawl.JobPrefix), step)
 }
 
-func showHistory(w io.Writer, rows []pawl.Transition, zone *time.Location) error {
-	table := [][]string{{"AT", "OF", "MOVE", "EVENT", "TOOK", "BY", "WHY"}}
-	for i := range rows {
-		r := &rows[i]
+func historyRows(w io.Writer, form string, zone *time.Location) *listing[pawl.Transition] {
+	row := func(r *pawl.Transition) []string {
 		of := r.Step
 		if of == "" {
 			of = ofJob
@@ -109,9 +99,9 @@ func showHistory(w io.Writer, rows []pawl.Transition, zone *time.Location) error
 		if r.Took != nil {
 			lasted = length(time.Duration(*r.Took))
 		}
-		table = append(table, []string{stamp(r.At.Time(), zone), of, move(r), string(r.Event), lasted, r.Actor, r.Reason})
+		return []string{stamp(r.At.Time(), zone), of, move(r), string(r.Event), lasted, r.Actor, r.Reason}
 	}
-	return writeTable(w, table)
+	return &listing[pawl.Transition]{w: w, form: form, head: []string{"AT", "OF", "MOVE", "EVENT", "TOOK", "BY", "WHY"}, row: row}
 }
 
 func move(r *pawl.Transition) string {

@@ -20,7 +20,7 @@ type orchestrator interface {
 	Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error)
 	RecentJobs(ctx context.Context, workspace string, limit int, f func(*pawl.Job) (more bool)) error
 	Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error)
-	History(ctx context.Context, id pawl.ID) ([]pawl.Transition, error)
+	History(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error
 	Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.JobView, error)
 	Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reason, error)
 	Stuck(ctx context.Context, q pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error)
@@ -42,14 +42,14 @@ type orchestrator interface {
 
 	RegisterWorkflow(ctx context.Context, workspace string, canonical []byte, dir string, c pawl.Change) (v *pawl.Version, made bool, err error)
 	Lookup(ctx context.Context, n pawl.WorkflowName, version int) (*pawl.Version, *workflow.Definition, error)
-	Workflows(ctx context.Context, workspace string) ([]*pawl.Version, error)
-	Versions(ctx context.Context, n pawl.WorkflowName) ([]*pawl.Version, error)
+	Workflows(ctx context.Context, workspace string, f func(*pawl.Version) error) error
+	Versions(ctx context.Context, n pawl.WorkflowName, f func(*pawl.Version) error) error
 	MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bool, c pawl.Change) (*engine.Moved, error)
 	PlanMoves(ctx context.Context, workspace string, canonical []byte) (*engine.MovePlans, error)
 
 	Workers(ctx context.Context, q pawl.WorkerQuery) ([]pawl.WorkerView, error)
 	Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, error)
-	WorkerHistory(ctx context.Context, id pawl.ID) ([]pawl.Transition, error)
+	WorkerHistory(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error
 	PauseWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
 	ResumeWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
 	TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
@@ -60,9 +60,9 @@ type orchestrator interface {
 	PutSchedule(ctx context.Context, p engine.Plan, replace bool, c pawl.Change) error
 	MoveSchedule(ctx context.Context, n store.ScheduleName, event machine.Event, c pawl.Change) error
 	TriggerSchedule(ctx context.Context, n store.ScheduleName, c pawl.Change) (pawl.ID, error)
-	Schedules(ctx context.Context, workspace string, next int) ([]engine.ScheduleView, error)
+	Schedules(ctx context.Context, workspace string, next int, f func(*engine.ScheduleView) error) error
 	Schedule(ctx context.Context, n store.ScheduleName, next int) (*engine.ScheduleView, error)
-	ScheduleHistory(ctx context.Context, n store.ScheduleName) ([]pawl.Transition, error)
+	ScheduleHistory(ctx context.Context, n store.ScheduleName, f func(pawl.Transition) error) error
 	Followed(ctx context.Context) (bool, error)
 
 	Prune(ctx context.Context, age time.Duration, c pawl.Change, each func(engine.Pruning)) (engine.Pruning, error)

@@ -67,30 +67,31 @@ func newScheduleList(a *app) *cobra.Command {
 }
 
 func (a *app) schedules(ctx context.Context, o orchestrator, form string) error {
-	list, err := o.Schedules(ctx, a.workspace, 1)
-	if err != nil {
+	rows := a.scheduleRows(form)
+	if err := o.Schedules(ctx, a.workspace, 1, rows.add); err != nil {
 		return err
 	}
-	if form == formJSON {
-		return writeJSON(a.stdout, list)
-	}
-	if len(list) == 0 {
+	if rows.n == 0 && form != formJSON {
 		fmt.Fprintln(a.stderr, "no schedules in workspace "+a.workspace)
 		return nil
 	}
-	rows := [][]string{{"NAME", "STATUS", "CRON", "ZONE", "WORKFLOW", "NEXT", "LAST", "LAST JOB"}}
-	for i := range list {
-		v := &list[i]
-		next := ""
-		if len(v.Next) > 0 {
-			next = second(v.Next[0], a.outZone())
-		}
-		rows = append(rows, []string{v.Name, string(v.Status), v.Cron, v.TimeZone, v.Workflow, next, second(v.LastDue, a.outZone()), lastJob(v)})
-	}
-	if err := writeTable(a.stdout, rows); err != nil {
+	if err := rows.end(); err != nil || form == formJSON {
 		return err
 	}
 	return a.hintUnfollowed(ctx, o)
+}
+
+func (a *app) scheduleRows(form string) *listing[engine.ScheduleView] {
+	zone := a.outZone()
+	row := func(v *engine.ScheduleView) []string {
+		next := ""
+		if len(v.Next) > 0 {
+			next = second(v.Next[0], zone)
+		}
+		return []string{v.Name, string(v.Status), v.Cron, v.TimeZone, v.Workflow, next, second(v.LastDue, zone), lastJob(v)}
+	}
+	head := []string{"NAME", "STATUS", "CRON", "ZONE", "WORKFLOW", "NEXT", "LAST", "LAST JOB"}
+	return &listing[engine.ScheduleView]{w: a.stdout, form: form, head: head, row: row}
 }
 
 func lastJob(v *engine.ScheduleView) string {
@@ -126,11 +127,14 @@ func newScheduleShow(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				moves, err := o.ScheduleHistory(c.Context(), n)
-				if err != nil {
+				moves := []pawl.Transition{}
+				last := &tail[pawl.Transition]{limit: limit, f: func(t *pawl.Transition) error { moves = append(moves, *t); return nil }}
+				if err := o.ScheduleHistory(c.Context(), n, last.add); err != nil {
 					return err
 				}
-				moves = rowsOf(moves, "", limit)
+				if err := last.end(); err != nil {
+					return err
+				}
 				if form == formJSON {
 					return writeJSON(a.stdout, struct {
 						*engine.ScheduleView
@@ -260,13 +264,12 @@ func (a *app) completeSchedules(c *cobra.Command, args []string, begun string) (
 	}
 	var names []string
 	err := a.with(c.Context(), func(o orchestrator) error {
-		list, err := o.Schedules(c.Context(), a.workspace, 0)
-		for i := range list {
-			if strings.HasPrefix(list[i].Name, begun) {
-				names = append(names, list[i].Name+"\t"+list[i].Workflow+" "+list[i].Cron)
+		return o.Schedules(c.Context(), a.workspace, 0, func(v *engine.ScheduleView) error {
+			if strings.HasPrefix(v.Name, begun) {
+				names = append(names, v.Name+"\t"+v.Workflow+" "+v.Cron)
 			}
-		}
-		return err
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError

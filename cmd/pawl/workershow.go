@@ -197,19 +197,14 @@ func newWorkerHistory(a *app) *cobra.Command {
 				return err
 			}
 			return a.withWorker(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
-				moves, err := o.WorkerHistory(c.Context(), id)
-				if err != nil {
+				zone := a.outZone()
+				rows := &listing[pawl.Transition]{w: a.stdout, form: form, head: []string{"AT", "MOVE", "EVENT", "BY", "WHY"}, row: func(m *pawl.Transition) []string {
+					return []string{stamp(m.At.Time(), zone), move(m), string(m.Event), m.Actor, m.Reason}
+				}}
+				if err := o.WorkerHistory(c.Context(), id, func(t pawl.Transition) error { return rows.add(&t) }); err != nil {
 					return err
 				}
-				if form == formJSON {
-					return writeJSON(a.stdout, moves)
-				}
-				rows := [][]string{{"AT", "MOVE", "EVENT", "BY", "WHY"}}
-				for i := range moves {
-					m := &moves[i]
-					rows = append(rows, []string{stamp(m.At.Time(), a.outZone()), move(m), string(m.Event), m.Actor, m.Reason})
-				}
-				return writeTable(a.stdout, rows)
+				return rows.end()
 			})
 		},
 	}

@@ -50,22 +50,24 @@ func versionOf(ctx context.Context, o orchestrator, v *pawl.Version) (*registere
 		At: pawl.Timestamp(v.At), Actor: v.Actor, Reason: v.Reason}, nil
 }
 
-// listVersions writes versions as a table, or as JSON.
-func (a *app) listVersions(ctx context.Context, o orchestrator, versions []*pawl.Version, form string) error {
-	list := make([]*registered, 0, len(versions))
-	rows := [][]string{{"NAME", "VERSION", "DEFINITION", "REGISTERED", "BY", "REASON"}}
-	for _, v := range versions {
+// listVersions writes the versions that read hands over as a table, or as JSON. It writes
+// none of an empty table.
+func (a *app) listVersions(ctx context.Context, o orchestrator, form string, read func(func(*pawl.Version) error) error) (n int, err error) {
+	zone := a.outZone()
+	rows := &listing[registered]{w: a.stdout, form: form, head: []string{"NAME", "VERSION", "DEFINITION", "REGISTERED", "BY", "REASON"}, row: func(r *registered) []string {
+		return []string{r.Name, fmt.Sprint(r.Version), shortHash(r.Hash), second(r.At, zone), r.Actor, r.Reason}
+	}}
+	err = read(func(v *pawl.Version) error {
 		r, err := versionOf(ctx, o, v)
 		if err != nil {
 			return err
 		}
-		list = append(list, r)
-		rows = append(rows, []string{r.Name, fmt.Sprint(r.Version), shortHash(r.Hash), second(r.At, a.outZone()), r.Actor, r.Reason})
+		return rows.add(r)
+	})
+	if err != nil {
+		return rows.n, err
 	}
-	if form == formJSON {
-		return writeJSON(a.stdout, list)
-	}
-	return writeTable(a.stdout, rows)
+	return rows.n, rows.end()
 }
 
 // shortHash answers enough of a hash to tell definitions from one another.
@@ -161,15 +163,13 @@ func newWorkflowList(a *app) *cobra.Command {
 				return err
 			}
 			return a.with(c.Context(), func(o orchestrator) error {
-				versions, err := o.Workflows(c.Context(), a.workspace)
-				if err != nil {
-					return err
-				}
-				if len(versions) == 0 && form == formText {
+				n, err := a.listVersions(c.Context(), o, form, func(f func(*pawl.Version) error) error {
+					return o.Workflows(c.Context(), a.workspace, f)
+				})
+				if err == nil && n == 0 && form == formText {
 					fmt.Fprintln(a.stderr, "no workflow is registered in workspace "+a.workspace)
-					return nil
 				}
-				return a.listVersions(c.Context(), o, versions, form)
+				return err
 			})
 		},
 	}
@@ -196,11 +196,10 @@ func newWorkflowVersions(a *app) *cobra.Command {
 				return usage("show one version with: pawl workflow show "+args[0], "%s: want a NAME, without a version", args[0])
 			}
 			return a.with(c.Context(), func(o orchestrator) error {
-				versions, err := o.Versions(c.Context(), pawl.WorkflowName{Workspace: a.workspace, Name: name})
-				if err != nil {
-					return err
-				}
-				return a.listVersions(c.Context(), o, versions, form)
+				_, err := a.listVersions(c.Context(), o, form, func(f func(*pawl.Version) error) error {
+					return o.Versions(c.Context(), pawl.WorkflowName{Workspace: a.workspace, Name: name}, f)
+				})
+				return err
 			})
 		},
 	}
@@ -292,13 +291,12 @@ func (a *app) completeWorkflows(c *cobra.Command, args []string, begun string) (
 	}
 	var names []string
 	err := a.with(c.Context(), func(o orchestrator) error {
-		versions, err := o.Workflows(c.Context(), a.workspace)
-		for _, v := range versions {
+		return o.Workflows(c.Context(), a.workspace, func(v *pawl.Version) error {
 			if strings.HasPrefix(v.Name, begun) {
 				names = append(names, fmt.Sprintf("%s\tversion %d", v.Name, v.Version))
 			}
-		}
-		return err
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError

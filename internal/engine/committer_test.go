@@ -107,7 +107,7 @@ func TestAFailedDecisionLeavesNothing(t *testing.T) { // K5
 	if workers, err := e.store.Workers(t.Context(), store.WorkerFilter{}); err != nil || len(workers) != 0 {
 		t.Errorf("workers %v, %v; want none", workers, err)
 	}
-	if late, err := e.store.Refusals(t.Context(), one.Key()); err != nil || len(late) != 0 {
+	if late, err := e.store.Refusals(t.Context(), one.Key(), store.RefusalPlace{}, 0); err != nil || len(late) != 0 {
 		t.Errorf("refused facts %v, %v; want none", late, err)
 	}
 }

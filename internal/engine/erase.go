@@ -89,9 +89,9 @@ func (e *Engine) beginErasure(ctx context.Context, job int64) (*erasure, error) 
 	if err := x.hold(ctx); err != nil {
 		return nil, err
 	}
-	own, err := x.name(ctx)
+	err = x.name(ctx)
 	if err == nil {
-		err = x.plan(own)
+		err = x.plan(ctx)
 	}
 	return x, err
 }
@@ -123,9 +123,16 @@ func (m *marking) decide(t *tx) error {
 	return nil
 }
 
+// own calls f with the entries of the trail of the job.
+func (x *erasure) own(ctx context.Context, f func(*audit.Entry) error) error {
+	return store.EachEntry(ctx, x.e.store, jobEntity(x.job.Key()), f)
+}
+
 // plan lists what is to go.
-func (x *erasure) plan(own []audit.Entry) error {
-	x.by = audit.WithheldBy(own)
+func (x *erasure) plan(ctx context.Context) (err error) {
+	if x.by, err = store.WithheldOf(ctx, x.e.store, x.job.Key()); err != nil {
+		return err
+	}
 	entry := func(ord pawl.Ord, e *audit.Entry) bool {
 		e.Entity = x.id(ord)
 		return x.by.Take(int64(ord), e)
@@ -136,14 +143,15 @@ func (x *erasure) plan(own []audit.Entry) error {
 		x.left = []store.Redaction{r}
 		return nil
 	}
-	for i := range own {
-		r.Error = r.Error || own[i].SealOf(audit.FieldError) != nil && x.by.Names(&own[i]) || own[i].Version == 0 && x.by.Names(&own[i])
-	}
+	err = x.own(ctx, func(e *audit.Entry) error {
+		r.Error = r.Error || (e.SealOf(audit.FieldError) != nil || e.Version == 0) && x.by.Names(e)
+		return nil
+	})
 	for _, n := range x.by.Nodes() {
 		r.From, r.To = nodeRange(n)
 		x.left = append(x.left, r)
 	}
-	return nil
+	return err
 }
 
 // nodeRange returns the first and the last place of a step and its instances.
@@ -191,48 +199,63 @@ func (x *erasure) end(ctx context.Context) (err error) {
 
 // name makes the trail of the job name the entries that are covered by no scope: those of
 // version 1, whose hash is of their payload too, and of a redacted step those of the job
-// that have its failure or the data of its signals. It returns that trail.
-func (x *erasure) name(ctx context.Context) ([]audit.Entry, error) {
-	own, err := x.e.store.Trail(ctx, jobEntity(x.job.Key()))
-	if err != nil || len(own) == 0 {
-		return own, err
-	}
-	n := &naming{erasure: x, by: audit.WithheldBy(own), taken: make(map[int64]bool)}
-	for i := range own {
-		if own[i].Event == lifecycle.JobRedact {
-			n.note = workflow.Note{Actor: own[i].Actor, Reason: own[i].Reason}
-		}
+// that have its failure or the data of its signals.
+func (x *erasure) name(ctx context.Context) error {
+	n := &naming{erasure: x, by: &audit.Withheld{}, taken: make(map[int64]bool)}
+	if err := x.own(ctx, n.begin); err != nil {
+		return err
 	}
 	if err := n.look(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	err = n.add(ctx, 0, own)
-	if err == nil && own[0].Version != audit.Version2 {
-		err = x.e.store.Trails(ctx, x.job.Key(), func(t store.TrailOf) error {
-			if t.Ord == 0 || !n.by.Step(int64(t.Ord)) {
-				return nil
-			}
-			return n.add(ctx, t.Ord, t.Entries)
-		})
+	err := x.own(ctx, func(e *audit.Entry) error {
+		if e.Sequence > n.by.Seq { // it was added meanwhile, by commit as a rule
+			return nil
+		}
+		return n.add(ctx, 0, e)
+	})
+	if err == nil && n.old {
+		err = x.e.store.Trails(ctx, x.job.Key(), func(t store.TrailOf) error { return n.step(ctx, &t) })
 	}
-	if err == nil {
-		err = n.commit(ctx)
+	if err != nil {
+		return err
 	}
-	if err != nil || n.commits == 0 {
-		return own, err
-	}
-	return x.e.store.Trail(ctx, jobEntity(x.job.Key()))
+	return n.commit(ctx)
 }
 
 // A naming collects entries that are to be named.
 type naming struct {
 	*erasure
-	by      *audit.Withheld
-	note    workflow.Note
-	taken   map[int64]bool // signals that redacted steps have taken
-	failed  bool           // the error of the job is that of a redacted step
-	list    []audit.Named
-	commits int
+	by     *audit.Withheld
+	note   workflow.Note
+	taken  map[int64]bool // signals that redacted steps have taken
+	failed bool           // the error of the job is that of a redacted step
+	list   []audit.Named
+	old    bool       // the trails are of version 1
+	prev   audit.Hash // of the entry before
+}
+
+// begin reads from the trail of the job what is withheld.
+func (n *naming) begin(e *audit.Entry) error {
+	n.by.Note(e)
+	n.old = n.old || e.Sequence == 1 && e.Version != audit.Version2
+	if e.Event == lifecycle.JobRedact {
+		n.note = workflow.Note{Actor: e.Actor, Reason: e.Reason}
+	}
+	return nil
+}
+
+// step adds the entries of a step that is redacted.
+func (n *naming) step(ctx context.Context, t *store.TrailOf) error {
+	if t.Ord == 0 || !n.by.Step(int64(t.Ord)) {
+		return nil
+	}
+	for i := range t.Entries {
+		if err := n.add(ctx, t.Ord, &t.Entries[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // look reads what of the job itself is of steps that are redacted.
@@ -261,22 +284,20 @@ func (n *naming) look(ctx context.Context) error {
 	return nil
 }
 
-// add adds those entries of a trail that are to be named.
-func (n *naming) add(ctx context.Context, ord pawl.Ord, trail []audit.Entry) error {
-	var prev audit.Hash
-	for i := range trail {
-		e := &trail[i]
-		if n.wants(ord, e) && !n.by.Names(e) {
-			n.list = append(n.list, e.Name(prev))
-			if len(n.list) == audit.MaxNamed {
-				if err := n.commit(ctx); err != nil {
-					return err
-				}
-			}
-		}
-		prev = e.Hash
+// add adds the next entry of a trail if it is to be named.
+func (n *naming) add(ctx context.Context, ord pawl.Ord, e *audit.Entry) error {
+	prev := n.prev
+	if n.prev = e.Hash; e.Sequence == 1 {
+		prev = audit.Hash{}
 	}
-	return nil
+	if !n.wants(ord, e) || n.by.Names(e) {
+		return nil
+	}
+	n.list = append(n.list, e.Name(prev))
+	if len(n.list) < audit.MaxNamed {
+		return nil
+	}
+	return n.commit(ctx)
 }
 
 // failing are the moves of a job whose reason was the text of its error in version 1.
@@ -297,7 +318,6 @@ func (n *naming) commit(ctx context.Context) error {
 	if len(n.list) == 0 {
 		return nil
 	}
-	n.commits++
 	scope := audit.Scope{Entries: n.list}
 	n.list = nil
 	return n.e.committer.one(ctx, &redact{id: n.job.ID, scope: scope, note: n.note})

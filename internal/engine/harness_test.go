@@ -372,10 +372,16 @@ func (p *process) settled(id pawl.ID) {
 	}
 }
 
+// collected returns all that a history hands over.
+func collected[K any](ctx context.Context, history func(context.Context, K, func(pawl.Transition) error) error, of K) (all []pawl.Transition, err error) {
+	err = history(ctx, of, func(t pawl.Transition) error { all = append(all, t); return nil })
+	return all, err
+}
+
 // refused answers the facts of a job that came too late (T5).
 func (p *process) refused(id pawl.ID) []pawl.Transition {
 	p.t.Helper()
-	rows, err := p.engine.History(p.t.Context(), id)
+	rows, err := collected(p.t.Context(), p.engine.History, id)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -236,7 +236,7 @@ func TestIsolatedStepsWaitForTheWholeSilence(t *testing.T) {
 				beat := r.Workers[0].Beat
 				end(t, p, h)
 				taken := func(ord int) int64 { // when, by the clock of the database
-					trail, err := p.store.Trail(t.Context(), store.EntityKey{Kind: lifecycle.Step.Name, StepKey: pawl.StepKey{Job: id.Key(), Ord: pawl.MakeOrd(ord, 0)}})
+					trail, err := p.store.Trail(t.Context(), store.EntityKey{Kind: lifecycle.Step.Name, StepKey: pawl.StepKey{Job: id.Key(), Ord: pawl.MakeOrd(ord, 0)}}, 0, 0)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -36,13 +36,13 @@ func (e *Engine) quotas(ctx context.Context) (*quotas, error) {
 	if was != nil && !now.After(l.until) {
 		return was, nil
 	}
-	set, err := e.store.Quotas(ctx, "")
+	q := &quotas{slots: make(map[pawl.WorkflowName]int)}
+	err := e.eachQuota(ctx, "", func(s *pawl.Quota) error {
+		q.slots[pawl.WorkflowName{Workspace: s.Workspace, Name: s.Name}] = s.Slots
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	q := &quotas{slots: make(map[pawl.WorkflowName]int, len(set))}
-	for _, s := range set {
-		q.slots[pawl.WorkflowName{Workspace: s.Workspace, Name: s.Name}] = s.Slots
 	}
 	if was != nil && maps.Equal(was.slots, q.slots) {
 		q = was
@@ -50,6 +50,16 @@ func (e *Engine) quotas(ctx context.Context) (*quotas, error) {
 	l.until = now.Add(limitsFor)
 	l.now.Store(q)
 	return q, nil
+}
+
+// eachQuota calls f with the limits of a workspace, or of all if it is empty, by name.
+func (e *Engine) eachQuota(ctx context.Context, workspace string, f func(*pawl.Quota) error) error {
+	after := pawl.WorkflowName{}
+	read := func() ([]*pawl.Quota, error) { return e.store.Quotas(ctx, workspace, after, listPage) }
+	return eachOf(read, func(q *pawl.Quota) error {
+		after = pawl.WorkflowName{Workspace: q.Workspace, Name: q.Name}
+		return f(q)
+	})
 }
 
 // forget lets the quotas be read anew.
@@ -166,13 +176,14 @@ type QuotaView struct {
 
 // Quotas lists the limits of a workspace, by name.
 func (e *Engine) Quotas(ctx context.Context, workspace string) ([]QuotaView, error) {
-	set, err := e.store.Quotas(ctx, workspace)
+	var set []*pawl.Quota
+	var pools []store.Pool
+	err := e.eachQuota(ctx, workspace, func(q *pawl.Quota) error {
+		set, pools = append(set, q), append(pools, poolOf(q))
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	var pools []store.Pool
-	for _, q := range set {
-		pools = append(pools, poolOf(q))
 	}
 	used, err := e.store.Usage(ctx, pools)
 	if err != nil {

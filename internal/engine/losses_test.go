@@ -23,7 +23,7 @@ import (
 func (p *process) losses(id pawl.ID) (lost, interrupted int) {
 	p.t.Helper()
 	key := pawl.StepKey{Job: id.Key(), Ord: pawl.MakeOrd(1, 0)}
-	trail, err := p.store.Trail(p.t.Context(), store.EntityKey{Kind: lifecycle.Step.Name, StepKey: key})
+	trail, err := p.store.Trail(p.t.Context(), store.EntityKey{Kind: lifecycle.Step.Name, StepKey: key}, 0, 0)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestALossOfALivingWorkerIsGivenBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			until(t, "the worker registers anew", func() bool { return p.worker.ID() != before })
-			history, err := p.engine.WorkerHistory(t.Context(), mustParse(t, p.worker.ID()))
+			history, err := collected(t.Context(), p.engine.WorkerHistory, mustParse(t, p.worker.ID()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +168,7 @@ func TestSilenceOfAllIsNoLoss(t *testing.T) {
 				if alone != (lost == 1) || alone == (interrupted == 1) {
 					t.Errorf("%d losses and %d interrupts; others beat: %v", lost, interrupted, alone)
 				}
-				moves, err := p.engine.WorkerHistory(t.Context(), h.worker.ID)
+				moves, err := collected(t.Context(), p.engine.WorkerHistory, h.worker.ID)
 				if err != nil || strings.HasSuffix(moves[len(moves)-1].Reason, "as all workers were") == alone {
 					t.Errorf("the worker ended because %q, %v", moves[len(moves)-1].Reason, err)
 				}

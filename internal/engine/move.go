@@ -303,16 +303,19 @@ func (e *Engine) PlanMoves(ctx context.Context, workspace string, canonical []by
 // wouldBe answers the newest version that a definition is, or the one that it
 // would be if it were registered.
 func (e *Engine) wouldBe(ctx context.Context, n pawl.WorkflowName, def *workflow.Definition) (version int, is bool, err error) {
-	versions, err := e.store.Registered(ctx, n.Workspace, n.Name)
-	for _, v := range versions {
-		if v.Definition == definitionKey(def.Hash()) {
-			return v.Version, true, nil
+	newest, key := 0, definitionKey(def.Hash())
+	err = e.Versions(ctx, n, func(v *pawl.Version) error {
+		newest = max(newest, v.Version)
+		if v.Definition == key && !is {
+			version, is = v.Version, true
 		}
+		return nil
+	})
+	switch {
+	case is || err != nil && pawl.KindOf(err) != pawl.NotFound:
+		return version, is, err
 	}
-	if len(versions) == 0 {
-		return 1, false, err
-	}
-	return versions[0].Version + 1, false, err
+	return newest + 1, false, nil
 }
 
 func (e *Engine) planMove(ctx context.Context, j *pawl.Job, version int, def *workflow.Definition) (*MovePlan, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -134,5 +135,95 @@ func TestLogsAreReadInPages(t *testing.T) { // T8
 	enough := errors.New("enough")
 	if err := e.Logs(context.Background(), id, "a", func(pawl.LogLine) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("%v; want the error of who reads", err)
+	}
+}
+
+// longHistory pauses and resumes a job so many times, with reasons of so many bytes, and
+// has as many facts about its step refused.
+func (e *Engine) longHistory(t *testing.T, id pawl.ID, times, size int) {
+	t.Helper()
+	reason := strings.Repeat("r", size)
+	err := e.store.Do(t.Context(), &store.Query{Jobs: []int64{id.Key()}}, func(f *store.Facts) (*store.Changes, error) {
+		b := storetest.NewBatch(f.Now)
+		b.Reason = func() string { return reason }
+		j := f.Jobs[id.Key()]
+		for range times {
+			b.MoveJob(j, lifecycle.JobPause, lifecycle.JobResume)
+			b.Refusals = append(b.Refusals, pawl.Refusal{StepKey: pawl.StepKey{Job: id.Key(), Ord: pawl.MakeOrd(1, 0)}, At: f.Now, Event: lifecycle.StepSuccess, Why: "late"})
+		}
+		return &b.Changes, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestALongHistoryIsReadInPages: all of it comes, in its order and with what was refused;
+// who is content with less reads no more. The views of the job, as it is and as it was,
+// have the last of its own moves, and say how many they leave out.
+func TestALongHistoryIsReadInPages(t *testing.T) { // T8, K6
+	t.Parallel()
+	e, _ := interposedEngine(t)
+	const times = 1200
+	id := e.submitOne(t)
+	e.longHistory(t, id, times, 2*store.TrailPageBytes/times)
+	own, late, from := 0, 0, machine.State("")
+	err := e.History(t.Context(), id, func(m pawl.Transition) error {
+		switch {
+		case m.Refused:
+			late++
+		case m.Step == "":
+			if own++; m.Sequence != int64(own) || (m.From == nil) != (own == 1) || m.From != nil && *m.From != from || m.Entity != id.Public(pawl.JobPrefix) {
+				t.Errorf("move %d of the job: %+v", own, m)
+			}
+			from = m.To
+		}
+		return nil
+	})
+	if err != nil || own < 2*times || late != times {
+		t.Errorf("%d moves of the job, %d refused, %v", own, late, err)
+	}
+	enough, seen := errors.New("enough"), 0
+	if err := e.History(t.Context(), id, func(pawl.Transition) error { seen++; return enough }); !errors.Is(err, enough) || seen != 1 {
+		t.Errorf("%v after %d moves; want the error of who reads", err, seen)
+	}
+	for _, at := range []int{0, own - 3} {
+		v, err := e.Job(t.Context(), id)
+		n := own
+		if at > 0 {
+			n = at
+			v, err = e.Past(t.Context(), id, pawl.Moment{Sequence: int64(at)})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := v.StateHistory[len(v.StateHistory)-1]; len(v.StateHistory) != maxMoves || v.HistoryOmitted != int64(n-maxMoves) || last.Sequence != int64(n) {
+			t.Errorf("the view has %d moves up to %d and leaves %d out; want the last %d of %d", len(v.StateHistory), last.Sequence, v.HistoryOmitted, maxMoves, n)
+		}
+	}
+}
+
+// TestThePastIsReadInPages: of a job whose outputs are large all steps are there as they
+// were, and outputs until they come to 16 MiB.
+func TestThePastIsReadInPages(t *testing.T) { // T8, K6
+	t.Parallel()
+	e, _ := interposedEngine(t)
+	const size = 1 << 19
+	id := e.largeSteps(t, 50, size)
+	now, err := e.Job(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, err := e.Past(t.Context(), id, pawl.Moment{Time: now.UpdatedAt})
+	if err != nil || len(was.Steps) != len(now.Steps) {
+		t.Fatalf("%v; want 50 steps", err)
+	}
+	for i, s := range was.Steps {
+		if s.Ord != now.Steps[i].Ord || s.Omitted != now.Steps[i].Omitted {
+			t.Errorf("step %d: %s, omitted %v; want it as it is now", i, s.Key, s.Omitted)
+		}
+	}
+	if !was.Steps[49].Omitted {
+		t.Error("the last step has its output")
 	}
 }

@@ -34,61 +34,24 @@ func (e *Engine) Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.Jo
 	if err != nil {
 		return nil, err
 	}
-	trails, err := e.trails(ctx, j.Key())
+	p := &past{j: j, v: v, def: def, at: at, until: int64(at.Time), by: &audit.Withheld{}}
+	p.begin()
+	err = store.EachEntry(ctx, e.store, jobEntity(j.Key()), func(e *audit.Entry) error { p.own(e); return nil })
+	if err == nil {
+		err = p.there()
+	}
 	if err != nil {
 		return nil, err
 	}
-	own, err := ownTrail(j, trails[0], at)
-	if err != nil {
-		return nil, err
-	}
-	until := int64(at.Time)
-	if at.Sequence > 0 {
-		until = own[len(own)-1].At
-	}
-	p := &past{j: j, v: v, def: def, until: until, workers: make(map[string]bool)}
-	p.job(own, trails[0][len(own):])
+	p.end()
 	if err := e.pastChildren(ctx, p); err != nil {
 		return nil, err
 	}
-	if err := e.pastSteps(ctx, p, trails[1]); err != nil {
+	if err := e.pastSteps(ctx, p); err != nil {
 		return nil, err
 	}
-	showWithheld(v, audit.WithheldBy(trails[0]))
+	showWithheld(v, p.by)
 	return v, nil
-}
-
-// trails reads all entries of a job: its own, and those of its steps one step
-// after another.
-func (e *Engine) trails(ctx context.Context, job int64) (all [2][]audit.Entry, err error) {
-	err = e.store.Trails(ctx, job, func(t store.TrailOf) error {
-		of := 0
-		if t.Ord != 0 {
-			of = 1
-		}
-		all[of] = append(all[of], t.Entries...)
-		return nil
-	})
-	return all, err
-}
-
-// ownTrail answers the part of a job's own trail that had been written.
-func ownTrail(j *pawl.Job, trail []audit.Entry, at pawl.Moment) ([]audit.Entry, error) {
-	id := j.ID.Public(pawl.JobPrefix)
-	if len(trail) == 0 {
-		return nil, pawl.Errorf(pawl.Internal, "job %s has no trail", id)
-	}
-	if at.Sequence != 0 {
-		if last := trail[len(trail)-1].Sequence; at.Sequence < 1 || at.Sequence > last {
-			return nil, &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("job %s has no move %d: the last one is %d", id, at.Sequence, last), Hint: "see them with: pawl job history " + id + " --step job"}
-		}
-		return trail[:at.Sequence], nil
-	}
-	n := written(trail, int64(at.Time))
-	if n == 0 {
-		return nil, pawl.Errorf(pawl.NotFound, "there was no job %s at %s: it was submitted at %s", id, at.Time, pawl.Timestamp(trail[0].At))
-	}
-	return trail[:n], nil
 }
 
 // written answers how many entries of a trail had been written.
@@ -104,45 +67,94 @@ func written(trail []audit.Entry, until int64) int {
 
 // A past is the view of a job in the making.
 type past struct {
-	j       *pawl.Job
-	v       *pawl.JobView // as the job is today; rewritten
-	def     *workflow.Definition
-	until   int64
-	workers map[string]bool // known to be workers, or not
+	j   *pawl.Job
+	v   *pawl.JobView // as the job is today; rewritten
+	def *workflow.Definition
+	at  pawl.Moment
+
+	until    int64
+	by       *audit.Withheld
+	first    int64 // when the job's first entry was written
+	last     int64 // the sequence of its last entry
+	moves    lastMoves
+	was      int64         // the sequence of the last entry that had been written
+	ending   bool          // its end had begun
+	ends     machine.State // how it was going to end, as far as the trail says
+	restored bool          // the definition that it had, as a later move tells
 }
 
-// job rebuilds the job itself from what had been written of its trail; the rest
-// tells how it was going to end, and which definition it had.
-func (p *past) job(own, rest []audit.Entry) {
+// begin takes away from the job of today what its trail tells.
+func (p *past) begin() {
 	v := p.v
-	last := &own[len(own)-1]
-	v.AsOf, v.Status, v.UpdatedAt = pawl.Timestamp(p.until), last.To, pawl.Timestamp(last.At)
 	v.StartedAt, v.CompletedAt, v.Paused, v.Ending = 0, 0, false, ""
-	ending := false
-	for i := range own {
-		e := &own[i]
-		switch e.Event {
-		case lifecycle.JobAllocateResources:
-			v.StartedAt = pawl.Timestamp(e.At)
-		case lifecycle.JobPause:
-			v.Paused = true
-		case lifecycle.JobResume:
-			v.Paused = false
-		case lifecycle.JobHalt, lifecycle.JobHooks:
-			ending = true
-		}
-		if lifecycle.Job.Ended(e.To) && e.From != e.To {
-			v.CompletedAt = pawl.Timestamp(e.At)
-		}
-		t := pawl.TransitionOf(e)
-		t.Entity = ""
-		v.StateHistory = append(v.StateHistory, t)
+}
+
+// own takes the next entry of the job's own trail.
+func (p *past) own(e *audit.Entry) {
+	if p.last == 0 {
+		p.first = e.At
 	}
+	had := p.was == p.last && (p.at.Sequence == 0 && e.At <= p.until || e.Sequence <= p.at.Sequence)
+	p.last = e.Sequence
+	p.by.Note(e)
+	if p.ends == "" {
+		p.ends = endIn(e)
+	}
+	if had {
+		p.was = e.Sequence
+		p.move(e)
+	} else {
+		p.moved(e)
+	}
+}
+
+// move rebuilds the job by an entry that had been written.
+func (p *past) move(e *audit.Entry) {
+	v := p.v
+	if p.at.Sequence > 0 {
+		p.until = e.At
+	}
+	v.Status, v.UpdatedAt = e.To, pawl.Timestamp(e.At)
+	switch e.Event {
+	case lifecycle.JobAllocateResources:
+		v.StartedAt = pawl.Timestamp(e.At)
+	case lifecycle.JobPause:
+		v.Paused = true
+	case lifecycle.JobResume:
+		v.Paused = false
+	case lifecycle.JobHalt, lifecycle.JobHooks:
+		p.ending = true
+	}
+	if lifecycle.Job.Ended(e.To) && e.From != e.To {
+		v.CompletedAt = pawl.Timestamp(e.At)
+	}
+	p.moves.add(ownMove(e))
+}
+
+// there returns an error if there was no such job, or no such move.
+func (p *past) there() error {
+	id := p.j.ID.Public(pawl.JobPrefix)
+	switch n := p.at.Sequence; {
+	case p.last == 0:
+		return pawl.Errorf(pawl.Internal, "job %s has no trail", id)
+	case n != 0 && (n < 1 || n > p.last):
+		return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("job %s has no move %d: the last one is %d", id, n, p.last), Hint: "see them with: pawl job history " + id + " --step job"}
+	case p.was == 0:
+		return pawl.Errorf(pawl.NotFound, "there was no job %s at %s: it was submitted at %s", id, p.at.Time, pawl.Timestamp(p.first))
+	}
+	return nil
+}
+
+// end says how the job had ended, or was going to.
+func (p *past) end() {
+	v := p.v
+	v.AsOf = pawl.Timestamp(p.until)
+	v.StateHistory, v.HistoryOmitted = p.moves.list, p.moves.omitted
 	end := v.Status
 	if !lifecycle.Job.Ended(end) {
 		end = ""
-		if ending {
-			end = endOf(own, rest, p.j.Ending)
+		if p.ending {
+			end = cmp.Or(p.ends, p.j.Ending)
 			v.Ending = end
 		}
 	}
@@ -152,42 +164,34 @@ func (p *past) job(own, rest []audit.Entry) {
 	if end != lifecycle.JobCompleted || v.Status != end {
 		v.Output = orNull(nil)
 	}
-	p.moved(rest)
 }
 
-// endOf answers how a job whose end had begun was going to end.
-func endOf(own, rest []audit.Entry, today machine.State) machine.State {
-	for _, entries := range [][]audit.Entry{own, rest} {
-		for i := range entries {
-			var told struct {
-				Ending machine.State `json:"ending"`
-			}
-			e := &entries[i]
-			if lifecycle.Job.Ended(e.To) {
-				return e.To
-			}
-			if e.Event == lifecycle.JobHooks && json.Unmarshal(e.Metadata, &told) == nil && told.Ending != "" {
-				return told.Ending
-			}
-		}
+// endIn returns how the job ends if an entry says it.
+func endIn(e *audit.Entry) machine.State {
+	var told struct {
+		Ending machine.State `json:"ending"`
 	}
-	return today
+	switch {
+	case lifecycle.Job.Ended(e.To):
+		return e.To
+	case e.Event == lifecycle.JobHooks && json.Unmarshal(e.Metadata, &told) == nil:
+		return told.Ending
+	}
+	return ""
 }
 
-// moved gives the job the definition that it had before it moved to another
-// version, if that came later.
-func (p *past) moved(rest []audit.Entry) {
-	for i := range rest {
-		if rest[i].Event != lifecycle.JobMove {
-			continue
-		}
-		var told struct {
-			From Pin `json:"from"`
-		}
-		if json.Unmarshal(rest[i].Metadata, &told) == nil && told.From.Hash != "" {
-			p.v.DefinitionHash, p.v.Version = told.From.Hash, told.From.Version
-		}
+// moved gives the job the definition that it had before it moved to another version: the
+// first such entry that came later tells.
+func (p *past) moved(e *audit.Entry) {
+	if p.restored || e.Event != lifecycle.JobMove {
 		return
+	}
+	p.restored = true
+	var told struct {
+		From Pin `json:"from"`
+	}
+	if json.Unmarshal(e.Metadata, &told) == nil && told.From.Hash != "" {
+		p.v.DefinitionHash, p.v.Version = told.From.Hash, told.From.Version
 	}
 }
 
@@ -202,51 +206,43 @@ func (e *Engine) pastChildren(ctx context.Context, p *past) error {
 	return err
 }
 
-// pastSteps rebuilds the steps that there were.
-func (e *Engine) pastSteps(ctx context.Context, p *past, entries []audit.Entry) error {
-	trails := make(map[pawl.Ord][]audit.Entry)
-	for len(entries) > 0 {
-		n := slices.IndexFunc(entries, func(e audit.Entry) bool { return e.Entity != entries[0].Entity })
-		if n < 0 {
-			n = len(entries)
-		}
-		id, err := pawl.ParseID(pawl.StepPrefix, entries[0].Entity)
-		if err != nil {
-			return err
-		}
-		trails[id.StepKey().Ord], entries = entries[:n], entries[n:]
-	}
+// pastSteps rebuilds the steps that there were, as their trails come: by ord, as the steps
+// do.
+func (e *Engine) pastSteps(ctx context.Context, p *past) error {
 	p.v.StepCounts = make(map[machine.State]int)
 	fans := make(map[int]*pawl.Instances)
-	for after := pawl.Ord(0); ; {
-		page, err := e.store.Steps(ctx, p.j.Key(), after, gatherPage)
-		if err != nil {
-			return err
-		}
-		for _, s := range page {
-			after = s.Ord
-			trail := trails[s.Ord]
-			if trail = trail[:written(trail, p.until)]; len(trail) == 0 {
-				continue
-			}
-			v := p.step(s, trail)
-			p.v.StepCounts[v.Status]++
-			p.v.Steps = append(p.v.Steps, v)
-			if v.Instances != nil {
-				fans[s.Ord.Node()] = v.Instances
-			}
-			if of := fans[s.Ord.Node()]; of != nil && s.Ord.Instance() > 0 {
-				of.Made++
-				if !lifecycle.Step.Ended(v.Status) {
-					of.Live++
-				}
+	steps := &stepPages{e: e, job: p.j.Key()}
+	today, err := steps.next(ctx)
+	if err != nil {
+		return err
+	}
+	return e.store.Trails(ctx, p.j.Key(), func(t store.TrailOf) error {
+		for today != nil && today.Ord < t.Ord {
+			if today, err = steps.next(ctx); err != nil {
+				return err
 			}
 		}
-		if len(page) == 0 {
-			slices.SortFunc(p.v.Steps, func(a, b pawl.StepView) int { return cmp.Compare(a.Ord, b.Ord) })
+		trail := t.Entries[:written(t.Entries, p.until)]
+		if t.Ord == 0 || today == nil || today.Ord != t.Ord || len(trail) == 0 {
 			return nil
 		}
-	}
+		v := p.step(today, trail)
+		if v.Omitted = steps.bare; v.Omitted {
+			v.Output, v.Error, v.Wait = orNull(nil), nil, nil
+		}
+		p.v.StepCounts[v.Status]++
+		p.v.Steps = append(p.v.Steps, v)
+		if v.Instances != nil {
+			fans[t.Ord.Node()] = v.Instances
+		}
+		if of := fans[t.Ord.Node()]; of != nil && t.Ord.Instance() > 0 {
+			of.Made++
+			if !lifecycle.Step.Ended(v.Status) {
+				of.Live++
+			}
+		}
+		return nil
+	})
 }
 
 // step rebuilds one step from what had been written of its trail, and what it

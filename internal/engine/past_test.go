@@ -70,7 +70,7 @@ func (p *process) comparePast(id pawl.ID) {
 			p.t.Errorf("job %s at %+v (-stored +rebuilt):\n%s", stored.ID, at, diff)
 		}
 	}
-	history, err := p.engine.History(p.t.Context(), id)
+	history, err := collected(p.t.Context(), p.engine.History, id)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ steps:
 // moments answers when each event came to a step first.
 func (p *process) moments(id pawl.ID, step string) map[machine.Event]pawl.Timestamp {
 	p.t.Helper()
-	history, err := p.engine.History(p.t.Context(), id)
+	history, err := collected(p.t.Context(), p.engine.History, id)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestHistoryTellsHowLong(t *testing.T) { // K5
 	p := startProcess(t, aFile(t).open(), map[string]runner.Handler{"h": nop})
 	id := p.submit(define(t, oneStep), "")
 	p.wait(id)
-	history, err := p.engine.History(t.Context(), id)
+	history, err := collected(t.Context(), p.engine.History, id)
 	if err != nil {
 		t.Fatal(err)
 	}

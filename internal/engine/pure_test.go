@@ -118,8 +118,8 @@ func (p *pure) Bare(ctx context.Context, job int64, after pawl.Ord, limit int) (
 	return p.outside().Bare(ctx, job, after, limit)
 }
 
-func (p *pure) Quotas(ctx context.Context, workspace string) ([]*pawl.Quota, error) {
-	return p.outside().Quotas(ctx, workspace)
+func (p *pure) Quotas(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Quota, error) {
+	return p.outside().Quotas(ctx, workspace, after, limit)
 }
 
 func (p *pure) Signals(ctx context.Context, job int64) ([]*pawl.Signal, error) {
@@ -130,12 +130,24 @@ func (p *pure) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) 
 	return p.outside().Schedule(ctx, key)
 }
 
-func (p *pure) Schedules(ctx context.Context, n store.ScheduleName) ([]*pawl.Schedule, error) {
-	return p.outside().Schedules(ctx, n)
+func (p *pure) Schedules(ctx context.Context, n, after store.ScheduleName, limit int) ([]*pawl.Schedule, error) {
+	return p.outside().Schedules(ctx, n, after, limit)
 }
 
-func (p *pure) Registered(ctx context.Context, workspace, name string) ([]*pawl.Version, error) {
-	return p.outside().Registered(ctx, workspace, name)
+func (p *pure) Registered(ctx context.Context, n pawl.WorkflowName, below, limit int) ([]*pawl.Version, error) {
+	return p.outside().Registered(ctx, n, below, limit)
+}
+
+func (p *pure) Workflows(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Version, error) {
+	return p.outside().Workflows(ctx, workspace, after, limit)
+}
+
+func (p *pure) History(ctx context.Context, job int64, after store.HistoryPlace, limit int) ([]store.Entry, store.HistoryPlace, error) {
+	return p.outside().History(ctx, job, after, limit)
+}
+
+func (p *pure) Refusals(ctx context.Context, job int64, after store.RefusalPlace, limit int) ([]pawl.Refusal, error) {
+	return p.outside().Refusals(ctx, job, after, limit)
 }
 
 func (p *pure) RegisteredVersion(ctx context.Context, n pawl.WorkflowName, version int) (*pawl.Version, error) {
@@ -146,8 +158,8 @@ func (p *pure) Definition(ctx context.Context, key int64) (*pawl.Definition, err
 	return p.outside().Definition(ctx, key)
 }
 
-func (p *pure) Trail(ctx context.Context, k store.EntityKey) ([]audit.Entry, error) {
-	return p.outside().Trail(ctx, k)
+func (p *pure) Trail(ctx context.Context, k store.EntityKey, after int64, limit int) ([]audit.Entry, error) {
+	return p.outside().Trail(ctx, k, after, limit)
 }
 
 // TestDecisionsHaveNoContext: whatever reads from a store takes a context, and nothing

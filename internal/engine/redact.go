@@ -184,6 +184,5 @@ func (e *Engine) withheld(ctx context.Context, j *pawl.Job) (*audit.Withheld, er
 	if !lifecycle.Job.Ended(j.State) {
 		return nil, nil
 	}
-	own, err := e.store.Trail(ctx, jobEntity(j.Key()))
-	return audit.WithheldBy(own), err
+	return store.WithheldOf(ctx, e.store, j.Key())
 }

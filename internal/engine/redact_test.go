@@ -250,7 +250,7 @@ func (s *secretive) readable() {
 	_, err = s.engine.Why(ctx, s.job, "shaky")
 	must(s.t, err)
 	must(s.t, noLogs(ctx, s.engine, s.job, ""))
-	history, err := s.engine.History(ctx, s.job)
+	history, err := collected(ctx, s.engine.History, s.job)
 	must(s.t, err)
 	if text, _ := json.Marshal(history); !strings.Contains(string(text), `"redacted":true`) || strings.Contains(string(text), marker) {
 		s.t.Errorf("history %s", text)
@@ -298,7 +298,7 @@ func TestK6RedactStep(t *testing.T) {
 				t.Errorf("after %s: %v", step, v.Error)
 			}
 			must(t, noLogs(ctx, s.engine, id, step))
-			trail, err := s.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Step.Name, StepKey: pawl.StepKey{Job: id.Key(), Ord: ord}})
+			trail, err := s.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Step.Name, StepKey: pawl.StepKey{Job: id.Key(), Ord: ord}}, 0, 0)
 			must(t, err)
 			for k := range trail {
 				if len(trail[k].Seals) > 0 && !trail[k].Withheld() {

@@ -91,17 +91,34 @@ func (e *Engine) noWorkflow(ctx context.Context, n pawl.WorkflowName, version in
 		Hint: "register it with: pawl workflow register FILE"}
 }
 
-// Workflows lists the newest version of each registered workflow of a workspace,
-// by name; Versions lists those of one workflow, newest first.
-func (e *Engine) Workflows(ctx context.Context, workspace string) ([]*pawl.Version, error) {
-	return e.store.Registered(ctx, workspace, "")
+// Workflows calls f with the newest version of each registered workflow of a workspace,
+// by name; Versions with those of one workflow, newest first. They read pages, and end
+// with the first error of f.
+func (e *Engine) Workflows(ctx context.Context, workspace string, f func(*pawl.Version) error) error {
+	after := pawl.WorkflowName{}
+	read := func() ([]*pawl.Version, error) { return e.store.Workflows(ctx, workspace, after, listPage) }
+	return eachOf(read, func(v *pawl.Version) error {
+		after = pawl.WorkflowName{Workspace: v.Workspace, Name: v.Name}
+		return f(v)
+	})
 }
 
-// Versions lists the versions of a workflow. See Workflows.
-func (e *Engine) Versions(ctx context.Context, n pawl.WorkflowName) ([]*pawl.Version, error) {
-	found, err := e.store.Registered(ctx, n.Workspace, n.Name)
-	if err == nil && len(found) == 0 {
-		return nil, e.noWorkflow(ctx, n, 0)
+// Versions is Workflows for the versions of one. The error is of kind NotFound if there are
+// none.
+func (e *Engine) Versions(ctx context.Context, n pawl.WorkflowName, f func(*pawl.Version) error) error {
+	below := 0
+	read := func() ([]*pawl.Version, error) {
+		if below == 1 {
+			return nil, nil
+		}
+		return e.store.Registered(ctx, n, below, listPage)
 	}
-	return found, err
+	err := eachOf(read, func(v *pawl.Version) error {
+		below = v.Version
+		return f(v)
+	})
+	if err == nil && below == 0 {
+		return e.noWorkflow(ctx, n, 0)
+	}
+	return err
 }

@@ -29,7 +29,7 @@ func (p *process) everything() map[string]int {
 		p.t.Fatal(err)
 	}
 	for _, name := range []string{"two", "ask"} {
-		versions, err := p.store.Registered(p.t.Context(), pawl.DefaultWorkspace, name)
+		versions, err := p.store.Registered(p.t.Context(), pawl.WorkflowName{Workspace: pawl.DefaultWorkspace, Name: name}, 0, 0)
 		if err != nil {
 			p.t.Fatal(err)
 		}

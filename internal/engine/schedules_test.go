@@ -95,7 +95,7 @@ func (p planner) view() *engine.ScheduleView {
 // moves answers the history of the schedule s: event, and reason if there is one.
 func (p planner) moves() []string {
 	p.t.Helper()
-	history, err := p.e.ScheduleHistory(p.t.Context(), named("s"))
+	history, err := collected(p.t.Context(), p.e.ScheduleHistory, named("s"))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -392,7 +392,7 @@ func TestScheduleChangesAreAudited(t *testing.T) { // K3, K6
 		if err := p.e.MoveSchedule(t.Context(), named("s"), lifecycle.ScheduleFire, why); pawl.KindOf(err) != pawl.Invalid {
 			t.Errorf("fire by hand: %v; want it invalid", err)
 		}
-		history, err := p.e.ScheduleHistory(t.Context(), named("s"))
+		history, err := collected(t.Context(), p.e.ScheduleHistory, named("s"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -465,7 +465,7 @@ func TestAnUpdateKeepsTheTimes(t *testing.T) {
 // dueAt answers when the one schedule is due, or the zero time.
 func dueAt(t *testing.T, s store.Store) time.Time {
 	t.Helper()
-	all, err := s.Schedules(t.Context(), store.ScheduleName{})
+	all, err := s.Schedules(t.Context(), store.ScheduleName{}, store.ScheduleName{}, 0)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("schedules %v, %v; want one", all, err)
 	}
@@ -549,7 +549,7 @@ func TestAKilledScheduler(t *testing.T) { // K5, T10
 		startProcess(t, db.open(), nil)
 		p.untilMoved(lifecycle.ScheduleFire, before+3)
 		p.move(lifecycle.SchedulePause)
-		history, err := p.e.ScheduleHistory(t.Context(), named("s"))
+		history, err := collected(t.Context(), p.e.ScheduleHistory, named("s"))
 		if err != nil {
 			t.Fatal(err)
 		}

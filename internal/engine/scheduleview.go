@@ -32,22 +32,21 @@ type ScheduleView struct {
 	LastState machine.State    `json:"last_status,omitempty"`
 }
 
-// Schedules lists the schedules of a workspace that are not removed, by name, with
-// so many of their next times.
-func (e *Engine) Schedules(ctx context.Context, workspace string, next int) ([]ScheduleView, error) {
-	all, err := e.store.Schedules(ctx, store.ScheduleName{Workspace: workspace})
-	if err != nil {
-		return nil, err
+// Schedules calls f with the schedules of a workspace that are not removed, by name, with
+// so many of their next times. It reads pages, and ends with the first error of f.
+func (e *Engine) Schedules(ctx context.Context, workspace string, next int, f func(*ScheduleView) error) error {
+	after := store.ScheduleName{}
+	read := func() ([]*pawl.Schedule, error) {
+		return e.store.Schedules(ctx, store.ScheduleName{Workspace: workspace}, after, listPage)
 	}
-	views := make([]ScheduleView, 0, len(all))
-	for _, s := range all {
+	return eachOf(read, func(s *pawl.Schedule) error {
+		after = store.ScheduleName{Workspace: s.Workspace, Name: s.Name}
 		v, err := e.scheduleView(ctx, s, next)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		views = append(views, *v)
-	}
-	return views, nil
+		return f(v)
+	})
 }
 
 // Schedule answers a schedule by its name, with so many of its next times.
@@ -59,25 +58,21 @@ func (e *Engine) Schedule(ctx context.Context, n store.ScheduleName, next int) (
 	return e.scheduleView(ctx, s, next)
 }
 
-// ScheduleHistory answers every move of a schedule, by its name, oldest first.
-func (e *Engine) ScheduleHistory(ctx context.Context, n store.ScheduleName) ([]pawl.Transition, error) {
+// ScheduleHistory calls f with every move of a schedule, by its name, oldest first. It
+// ends with the first error of f.
+func (e *Engine) ScheduleHistory(ctx context.Context, n store.ScheduleName, f func(pawl.Transition) error) error {
 	s, err := e.findSchedule(ctx, n)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	trail, err := e.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: s.Key()}})
-	moves := make([]pawl.Transition, len(trail))
-	for i := range trail {
-		moves[i] = pawl.TransitionOf(&trail[i])
-	}
-	return moves, err
+	return e.moves(ctx, store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: s.Key()}}, f)
 }
 
 func (e *Engine) findSchedule(ctx context.Context, n store.ScheduleName) (*pawl.Schedule, error) {
 	if n.Name == "" {
 		return nil, noSchedule(n.Name)
 	}
-	found, err := e.store.Schedules(ctx, n)
+	found, err := e.store.Schedules(ctx, n, store.ScheduleName{}, 1)
 	if err == nil && len(found) == 0 {
 		err = noSchedule(n.Name)
 	}

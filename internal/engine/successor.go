@@ -32,11 +32,11 @@ func (e *Engine) RegisterAgain(ctx context.Context, w pawl.Worker, actor string,
 	}
 	cmd := &register{worker: w, note: workflow.Note{Actor: actor}, predecessor: old.ID.Public(pawl.WorkerPrefix)}
 	for _, c := range p.Claims {
-		trail, err := e.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Step.Name, StepKey: c.StepKey})
+		lost, err := e.lostBy(ctx, c, cmd.predecessor)
 		if err != nil {
 			return nil, err
 		}
-		if lostBy(trail, c.Claims, cmd.predecessor) {
+		if lost {
 			cmd.acquitted = append(cmd.acquitted, c.StepKey)
 		}
 	}
@@ -44,22 +44,21 @@ func (e *Engine) RegisterAgain(ctx context.Context, w pawl.Worker, actor string,
 }
 
 // lostBy reports whether the trail of a step counts a loss of that claim by that worker.
-func lostBy(trail []audit.Entry, claim int, worker string) bool {
+func (e *Engine) lostBy(ctx context.Context, c Claimed, worker string) (lost bool, err error) {
 	own := false
-	for i := range trail {
-		switch e := &trail[i]; e.Event {
+	err = store.EachEntry(ctx, e.store, store.EntityKey{Kind: lifecycle.Step.Name, StepKey: c.StepKey}, func(e *audit.Entry) error {
+		switch e.Event {
 		case lifecycle.StepClaim:
 			var told struct {
 				Claim int `json:"claim"`
 			}
-			own = e.Actor == worker && json.Unmarshal(e.Metadata, &told) == nil && told.Claim == claim
+			own = e.Actor == worker && json.Unmarshal(e.Metadata, &told) == nil && told.Claim == c.Claims
 		case lifecycle.StepLost:
-			if own {
-				return true
-			}
+			lost = lost || own
 		}
-	}
-	return false
+		return nil
+	})
+	return lost, err
 }
 
 // acquit gives back the losses of steps whose worker lives.

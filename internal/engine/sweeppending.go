@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // sweepKeys is how many keys of jobs are gone through in a minute for those that are

@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/schedule"
+	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/schedule"
-	"github.com/pawl-dev/pawl/store"
 )
 
 // schedules goes through some of the schedules that have no next time, or let one wait

@@ -7,11 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pawl-dev/pawl/engine"
+	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/schedule"
+	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/runner"
-	"github.com/pawl-dev/pawl/schedule"
-	"github.com/pawl-dev/pawl/store"
 )
 
 // TestTheSweepFindsSchedules: one that was left without a next time, or whose time waits
@@ -68,12 +68,12 @@ func TestTheSweepLeavesSchedulesAlone(t *testing.T) { // K8
 		all.put(engine.Plan{Name: "calm", Workflow: "hand", Cron: rarely()}, false)
 		all.put(engine.Plan{Name: "paused", Workflow: "hand", Cron: rarely()}, false)
 		must(t, p.engine.MoveSchedule(t.Context(), named("paused"), lifecycle.SchedulePause, why))
-		before, err := p.store.Schedules(t.Context(), store.ScheduleName{})
+		before, err := p.store.Schedules(t.Context(), store.ScheduleName{}, store.ScheduleName{}, 0)
 		must(t, err)
 		if n := p.sweepAll(); n != 0 {
 			t.Errorf("%d waits were found, and none has an end", n)
 		}
-		after, err := p.store.Schedules(t.Context(), store.ScheduleName{})
+		after, err := p.store.Schedules(t.Context(), store.ScheduleName{}, store.ScheduleName{}, 0)
 		must(t, err)
 		if diff := cmp.Diff(before, after); diff != "" {
 			t.Errorf("the sweep changed something: %s", diff)

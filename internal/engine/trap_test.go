@@ -176,7 +176,7 @@ func TestTimeouts(t *testing.T) { // J2, T1, K8
 		if s := steps(v)["a"]; v.Status != lifecycle.JobCompleted || s.Attempts != 2 {
 			t.Errorf("a step past its timeout: %s, %+v; want it tried again", v.Status, s)
 		}
-		rows, err := p.engine.History(t.Context(), step)
+		rows, err := collected(t.Context(), p.engine.History, step)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -120,35 +120,62 @@ func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 	if err != nil {
 		return nil, err
 	}
-	trail, err := e.store.Trail(ctx, jobEntity(j.Key()))
-	for i := range trail {
-		t := pawl.TransitionOf(&trail[i])
-		t.Entity = ""
-		v.StateHistory = append(v.StateHistory, t)
-	}
-	showWithheld(v, audit.WithheldBy(trail))
+	var own lastMoves
+	by := &audit.Withheld{}
+	err = store.EachEntry(ctx, e.store, jobEntity(j.Key()), func(entry *audit.Entry) error {
+		by.Note(entry)
+		own.add(ownMove(entry))
+		return nil
+	})
+	v.StateHistory, v.HistoryOmitted = own.list, own.omitted
+	showWithheld(v, by)
 	return v, err
 }
 
-// eachStep calls f with the steps of a job, by ord, page by page. When the bodies of those
-// before come to maxListBytes, the others are bare.
+// ownMove is a move of a job in its own view.
+func ownMove(e *audit.Entry) pawl.Transition {
+	t := pawl.TransitionOf(e)
+	t.Entity = ""
+	return t
+}
+
+// eachStep calls f with the steps of a job, by ord; see stepPages.
 func (e *Engine) eachStep(ctx context.Context, job int64, f func(s *pawl.Step, bare bool)) error {
-	size := 0
-	for after := pawl.Ord(0); ; {
-		read, bare := e.store.Steps, size >= maxListBytes
-		if bare {
-			read = e.store.Bare
-		}
-		page, err := read(ctx, job, after, gatherPage)
-		if err != nil || len(page) == 0 {
+	for r := (&stepPages{e: e, job: job}); ; {
+		s, err := r.next(ctx)
+		if err != nil || s == nil {
 			return err
 		}
-		for _, s := range page {
-			after = s.Ord
-			size += len(s.Input) + len(s.Output)
-			f(s, bare)
+		f(s, r.bare)
+	}
+}
+
+// stepPages reads the steps of a job, by ord, page by page. When the bodies of those before
+// come to maxListBytes, the others are bare.
+type stepPages struct {
+	e     *Engine
+	job   int64
+	after pawl.Ord
+	page  []*pawl.Step
+	size  int
+	bare  bool // the page is
+}
+
+// next returns the next step, nil after the last one.
+func (r *stepPages) next(ctx context.Context) (s *pawl.Step, err error) {
+	if len(r.page) == 0 {
+		read := r.e.store.Steps
+		if r.bare = r.size >= maxListBytes; r.bare {
+			read = r.e.store.Bare
+		}
+		if r.page, err = read(ctx, r.job, r.after, gatherPage); err != nil || len(r.page) == 0 {
+			return nil, err
 		}
 	}
+	s, r.page = r.page[0], r.page[1:]
+	r.after = s.Ord
+	r.size += len(s.Input) + len(s.Output)
+	return s, nil
 }
 
 // find reads a job by its public id.
@@ -269,44 +296,6 @@ func stepView(j *pawl.Job, def *workflow.Definition, s *pawl.Step, worker string
 		v.NotBefore = pawl.Timestamp(s.DueAt)
 	}
 	return v
-}
-
-// History returns the trail of a job and of all its steps in the order of time,
-// with the facts that were refused.
-func (e *Engine) History(ctx context.Context, id pawl.ID) ([]pawl.Transition, error) {
-	j, err := e.find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	def, err := e.defs.get(ctx, j.Definition)
-	if err != nil {
-		return nil, err
-	}
-	var rows []pawl.Transition
-	err = e.store.Trails(ctx, j.Key(), func(t store.TrailOf) error {
-		for i := range t.Entries {
-			row := pawl.TransitionOf(&t.Entries[i])
-			if t.Ord != 0 {
-				row.Step = def.Key(t.Ord)
-			}
-			rows = append(rows, row)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	refusals, err := e.store.Refusals(ctx, j.Key())
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range refusals {
-		rows = append(rows, pawl.Transition{Entity: j.ID.Step(r.Ord).Public(pawl.StepPrefix), Step: def.Key(r.Ord),
-			Event: r.Event, Reason: r.Why, Actor: r.Actor, Metadata: r.Data, At: pawl.Timestamp(r.At), Refused: true})
-	}
-	slices.SortStableFunc(rows, func(a, b pawl.Transition) int { return cmp.Compare(a.At, b.At) })
-	pawl.Measure(rows)
-	return rows, nil
 }
 
 // Logs calls f with what the steps of a job printed, in order; of one step, by its key, if

@@ -203,7 +203,7 @@ var waits = map[string]func(l *lull) (end func(), over func() bool){
 }
 
 func (l *lull) schedule() *pawl.Schedule {
-	all, err := l.server.store.Schedules(l.Context(), store.ScheduleName{Workspace: pawl.DefaultWorkspace})
+	all, err := l.server.store.Schedules(l.Context(), store.ScheduleName{Workspace: pawl.DefaultWorkspace}, store.ScheduleName{}, 0)
 	must(l.T, err)
 	if len(all) == 0 {
 		return nil

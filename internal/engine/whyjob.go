@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -57,21 +58,17 @@ func (q *inquiry) ofJob() ([]pawl.Reason, error) {
 func (q *inquiry) paused() (pawl.Reason, error) {
 	r := q.reason(pawl.ReasonPaused, "the job is paused")
 	r.Hint = "pawl job resume " + q.id
-	trail, err := q.e.store.Trail(q.ctx, jobEntity(q.job.Key()))
-	if err != nil {
-		return r, err
-	}
-	for i := range slices.Backward(trail) {
-		if e := &trail[i]; e.Event == lifecycle.JobPause {
+	err := store.EachEntry(q.ctx, q.e.store, jobEntity(q.job.Key()), func(e *audit.Entry) error {
+		if e.Event == lifecycle.JobPause { // the last one counts
 			r.Change = &pawl.ReasonChange{At: pawl.Timestamp(e.At), Actor: e.Actor, Reason: e.Reason}
 			r.Text = fmt.Sprintf("paused by %s at %s", e.Actor, q.clock(e.At))
 			if e.Reason != "" {
 				r.Text += ": " + e.Reason
 			}
-			break
 		}
-	}
-	return r, nil
+		return nil
+	})
+	return r, err
 }
 
 // underway says how far a running job is.

@@ -117,26 +117,26 @@ func (e *Engine) Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, erro
 		return nil, err
 	}
 	v := workerView(w, running[w.Key()])
-	v.StateHistory, err = e.workerTrail(ctx, w.Key())
+	var own lastMoves
+	err = e.workerMoves(ctx, w.Key(), func(t pawl.Transition) error { own.add(t); return nil })
+	v.StateHistory, v.HistoryOmitted = own.list, own.omitted
 	return &v, err
 }
 
-// WorkerHistory answers every move of a worker.
-func (e *Engine) WorkerHistory(ctx context.Context, id pawl.ID) ([]pawl.Transition, error) {
+// WorkerHistory calls f with every move of a worker, oldest first. It ends with the first
+// error of f.
+func (e *Engine) WorkerHistory(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error {
 	if _, err := e.findWorker(ctx, id); err != nil {
-		return nil, err
+		return err
 	}
-	return e.workerTrail(ctx, id.Key())
+	return e.workerMoves(ctx, id.Key(), f)
 }
 
-func (e *Engine) workerTrail(ctx context.Context, key int64) ([]pawl.Transition, error) {
-	trail, err := e.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: key}})
-	moves := make([]pawl.Transition, len(trail))
-	for i := range trail {
-		moves[i] = pawl.TransitionOf(&trail[i])
-		moves[i].Entity = ""
-	}
-	return moves, err
+func (e *Engine) workerMoves(ctx context.Context, key int64, f func(pawl.Transition) error) error {
+	return e.moves(ctx, store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: key}}, func(t pawl.Transition) error {
+		t.Entity = ""
+		return f(t)
+	})
 }
 
 func workerView(w *pawl.Worker, running int) pawl.WorkerView {
@@ -162,11 +162,10 @@ func (e *Engine) WorkerEnd(ctx context.Context, key int64) (end WorkerEnd, err e
 	if err != nil {
 		return end, err
 	}
-	moves, err := e.workerTrail(ctx, key)
-	if err != nil || len(moves) == 0 {
+	last := pawl.Transition{}
+	if err := e.workerMoves(ctx, key, func(t pawl.Transition) error { last = t; return nil }); err != nil || last.Sequence == 0 {
 		return end, err
 	}
-	last := moves[len(moves)-1]
 	end = WorkerEnd{Actor: last.Actor, Reason: last.Reason}
 	var told endMetadata
 	end.spared = json.Unmarshal(last.Metadata, &told) == nil && told.Spared

@@ -183,14 +183,12 @@ func (c *Comparison) found(kind string, l *Leaf, format string, args ...any) {
 // RowOf returns what Comparison.Row is for a database.
 func RowOf(s Store) func(context.Context, *Leaf) (audit.Hash, bool, error) {
 	return func(ctx context.Context, was *Leaf) (audit.Hash, bool, error) {
-		trail, err := s.Trail(ctx, EntityKey{Kind: was.Kind, StepKey: pawl.StepKey{Job: was.Key}})
+		page, err := s.Trail(ctx, EntityKey{Kind: was.Kind, StepKey: pawl.StepKey{Job: was.Key}}, was.Sequence-1, 1)
 		if err != nil {
 			return audit.Hash{}, false, err
 		}
-		for i := range trail {
-			if trail[i].Sequence == was.Sequence {
-				return trail[i].Hash, true, nil
-			}
+		if len(page) > 0 && page[0].Sequence == was.Sequence {
+			return page[0].Hash, true, nil
 		}
 		now, err := s.Heads(ctx, was.Kind, was.Key-1, 1)
 		gone := len(now) == 0 || now[0].Key != was.Key

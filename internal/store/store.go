@@ -129,6 +129,19 @@ const (
 // empty page says so.
 const PageBytes = 1 << 20
 
+// A Page counts the rows and the bytes of a page that a store reads. It is full with the
+// row that reaches one of the limits. A Limit of 0 is none.
+type Page struct{ Limit, rows, bytes int }
+
+// Add counts a row with texts and bodies of so many bytes.
+func (p *Page) Add(bytes int) {
+	p.rows++
+	p.bytes += bytes
+}
+
+// Full reports whether the page takes no further row.
+func (p *Page) Full() bool { return p.Limit > 0 && (p.rows >= p.Limit || p.bytes >= PageBytes) }
+
 // A Pool is a number of slots that jobs or steps take while they run. What is
 // taken is counted and not stored, so that no slot can leak. See Facts.Pools.
 type Pool struct {
@@ -414,27 +427,38 @@ type Views interface {
 	// PendingIn returns pending jobs, not paused, with that Pool, by (rank, id): at most
 	// limit, behind a place. The zero value is before the first.
 	PendingIn(ctx context.Context, pool int64, after Ranked, limit int) ([]Ranked, error)
-	// Quotas reads the limits of a workspace, or of all if it is empty, by name.
-	Quotas(ctx context.Context, workspace string) ([]*pawl.Quota, error)
+	// Quotas reads the limits of a workspace, or of all if it is empty, by name, those beyond
+	// after: all, or a page of at most limit; see PageBytes.
+	Quotas(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Quota, error)
 	// Signals reads the signals of a job that no step has taken, by seq, without data, at
 	// most MaxSignals.
 	Signals(ctx context.Context, job int64) ([]*pawl.Signal, error)
 	// Schedule reads a schedule; Schedules lists those that are not removed, by name: of
-	// one workspace, and with one name, unless these are empty.
+	// one workspace, and with one name, unless these are empty; those beyond after: all, or
+	// a page of at most limit; see PageBytes.
 	Schedule(ctx context.Context, key int64) (*pawl.Schedule, error)
-	Schedules(ctx context.Context, n ScheduleName) ([]*pawl.Schedule, error)
+	Schedules(ctx context.Context, n, after ScheduleName, limit int) ([]*pawl.Schedule, error)
 	// HeldSchedules returns the keys of active schedules that have no deadline or let a
 	// time wait for their last job, in order: at most limit, behind a key.
 	HeldSchedules(ctx context.Context, after int64, limit int) ([]int64, error)
-	// Registered reads the versions of a registered workflow, newest first, or,
-	// without a name, the newest version of each, by name. RegisteredVersion reads
-	// one; version 0 is the newest. ErrNotFound if there is none.
-	Registered(ctx context.Context, workspace, name string) ([]*pawl.Version, error)
+	// Registered reads the versions of a registered workflow, newest first, those below
+	// one (0 is no bound): all, or a page of at most limit; see PageBytes.
+	Registered(ctx context.Context, n pawl.WorkflowName, below, limit int) ([]*pawl.Version, error)
+	// Workflows reads the newest version of each registered workflow of a workspace, or of
+	// all if it is empty, by name, those beyond after: all, or a page of at most limit.
+	Workflows(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Version, error)
+	// RegisteredVersion reads one; version 0 is the newest. ErrNotFound if there is none.
 	RegisteredVersion(ctx context.Context, n pawl.WorkflowName, version int) (*pawl.Version, error)
 	// Definition reads a definition.
 	Definition(ctx context.Context, key int64) (*pawl.Definition, error)
-	// Trail reads the audit entries of one entity, by sequence.
-	Trail(ctx context.Context, k EntityKey) ([]audit.Entry, error)
+	// History reads the trail of a job and of its steps in the order of time, and those of one
+	// time by (ord, sequence), without what is not stored of an entry: whole rows behind a
+	// place, at most limit and TrailPageBytes, and the place of the last one. What is
+	// committed while somebody goes through the pages may come or not. An empty page is the end.
+	History(ctx context.Context, job int64, after HistoryPlace, limit int) ([]Entry, HistoryPlace, error)
+	// Trail reads the audit entries of one entity, by sequence, those beyond after: all, or
+	// a page of at most limit; see PageBytes, and EachEntry.
+	Trail(ctx context.Context, k EntityKey, after int64, limit int) ([]audit.Entry, error)
 	// Trails hands every entity's trail to f, with the record's state, seq and
 	// head as it is stored (Seq 0 if the record is gone), job by job with its
 	// steps, then workers, then schedules; until f fails. A job of 0 means all.
@@ -451,9 +475,10 @@ type Views interface {
 	// tells of each: of those after an entry, until there are PayloadPageBytes. It
 	// reports whether there may be more.
 	SignalData(ctx context.Context, job, after int64) (data map[int64][]byte, more bool, err error)
-	// Refusals reads the refused facts of a job, by time; Refused counts those of a
-	// job, or of all if it is 0.
-	Refusals(ctx context.Context, job int64) ([]pawl.Refusal, error)
+	// Refusals reads the refused facts of a job, by (at, id), those beyond a place: all, or a
+	// page of at most limit; see PageBytes. Refused counts those of a job, or of all if it
+	// is 0.
+	Refusals(ctx context.Context, job int64, after RefusalPlace, limit int) ([]pawl.Refusal, error)
 	Refused(ctx context.Context, job int64) (int64, error)
 	// Stats says what the database has written since it was opened.
 	Stats(ctx context.Context) (Stats, error)
@@ -464,6 +489,17 @@ type Unstarted struct {
 	*pawl.Job
 	Lost bool // no look and no claim comes across it
 }
+
+// A HistoryPlace is that of a row in the order in which a history is read. The zero value
+// is before the first.
+type HistoryPlace struct {
+	At  int64
+	Ord pawl.Ord
+	Seq int64
+}
+
+// A RefusalPlace is that of a refused fact of a job, likewise.
+type RefusalPlace struct{ At, ID int64 }
 
 // A Spot is a place in the store's own order of the jobs that run. The zero value is
 // before the first.

@@ -175,7 +175,7 @@ func (v *Verifier) match(ctx context.Context, t *taken, p Payload, ok bool) (*au
 				return f, err
 			}
 		}
-		trail, err := v.Views.Trail(ctx, t.EntityKey)
+		trail, err := v.Views.Trail(ctx, t.EntityKey, 0, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -244,7 +244,7 @@ func (v *Verifier) redacted(ctx context.Context, t *TrailOf) (bool, error) {
 		return false, err
 	}
 	v.by = again.by
-	entries, err := v.Views.Trail(ctx, t.EntityKey)
+	entries, err := v.Views.Trail(ctx, t.EntityKey, 0, 0)
 	t.Entries = entries
 	t.Complete()
 	return true, err
@@ -256,12 +256,12 @@ func (v *Verifier) newly(ctx context.Context, t *taken) (bool, error) {
 	if t.Kind != lifecycle.Job.Name && t.Kind != lifecycle.Step.Name {
 		return false, nil
 	}
-	own, err := v.Views.Trail(ctx, EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: t.Job}})
+	own, err := WithheldOf(ctx, v.Views, t.Job)
 	if err != nil {
 		return false, err
 	}
 	was := t.by
-	t.by = audit.WithheldBy(own)
+	t.by = own
 	return was == nil || t.by.Seq > was.Seq, nil
 }
 

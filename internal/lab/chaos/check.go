@@ -59,23 +59,23 @@ func (r *run) check(ctx context.Context) error {
 
 // checkRefused checks that late results are there to be seen (T5).
 func (r *run) checkRefused(ctx context.Context, j *pawl.Job) error {
-	refused, err := r.store.Refusals(ctx, j.Key())
-	if err != nil || len(refused) == 0 {
+	refused, err := r.store.Refused(ctx, j.Key())
+	if err != nil || refused == 0 {
 		return err
 	}
-	r.report.Refused += len(refused)
-	history, err := r.engine.History(ctx, j.ID)
-	if err != nil {
-		return err
-	}
-	shown := 0
-	for _, t := range history {
+	r.report.Refused += int(refused)
+	shown := int64(0)
+	err = r.engine.History(ctx, j.ID, func(t pawl.Transition) error {
 		if t.Refused {
 			shown++
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	if shown != len(refused) {
-		return fmt.Errorf("job %s: %d late results were refused, and its history shows %d", j.ID.Public(pawl.JobPrefix), len(refused), shown)
+	if shown != refused {
+		return fmt.Errorf("job %s: %d late results were refused, and its history shows %d", j.ID.Public(pawl.JobPrefix), refused, shown)
 	}
 	return nil
 }

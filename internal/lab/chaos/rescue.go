@@ -56,13 +56,13 @@ type wound struct {
 
 // healed answers how long it took until the step was claimed again, or ended.
 func (cl *cluster) healed(ctx context.Context, w wound) (time.Duration, bool, error) {
-	trail, err := cl.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Step.Name, StepKey: w.step})
+	trail, err := cl.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Step.Name, StepKey: w.step}, w.seq, 0)
 	if err != nil {
 		return 0, false, err
 	}
 	for i := range trail {
 		e := &trail[i]
-		if e.Sequence > w.seq && (e.Event == lifecycle.StepClaim || over(e.To)) {
+		if e.Event == lifecycle.StepClaim || over(e.To) {
 			return cl.since(w.at, e.At), true, nil
 		}
 	}

@@ -66,7 +66,7 @@ func (r *run) endTimetables(ctx context.Context) error {
 	late, cancel := context.WithTimeout(ctx, r.config.patience)
 	defer cancel()
 	err := r.until(late, func() (bool, error) {
-		all, err := r.store.Schedules(late, store.ScheduleName{Workspace: pawl.DefaultWorkspace})
+		all, err := r.store.Schedules(late, store.ScheduleName{Workspace: pawl.DefaultWorkspace}, store.ScheduleName{}, 0)
 		now := pawl.Micros(r.database.clock().now())
 		for _, s := range all {
 			if s.DueAt <= now {

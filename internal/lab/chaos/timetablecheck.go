@@ -35,7 +35,7 @@ type table struct {
 
 // tables reads what became of the schedules.
 func (r *run) tables(ctx context.Context) (tables []*table, err error) {
-	all, err := r.store.Schedules(ctx, store.ScheduleName{Workspace: pawl.DefaultWorkspace})
+	all, err := r.store.Schedules(ctx, store.ScheduleName{Workspace: pawl.DefaultWorkspace}, store.ScheduleName{}, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (r *run) tables(ctx context.Context) (tables []*table, err error) {
 		return nil, fmt.Errorf("%d schedules were added, and %d are there", len(timetables), len(tables))
 	}
 	for _, t := range tables {
-		if t.trail, err = r.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: t.key}}); err != nil {
+		if t.trail, err = r.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: t.key}}, 0, 0); err != nil {
 			return nil, err
 		}
 	}

@@ -256,7 +256,7 @@ func TestTrails(t *testing.T) {
 		t.Errorf("%d trails, want %d: %v", len(seen), want, seen)
 	}
 	for _, k := range seen[want-2:] {
-		entries, err := db.Trail(t.Context(), k)
+		entries, err := db.Trail(t.Context(), k, 0, 0)
 		if err != nil || len(entries) == 0 || entries[0].Sequence != 1 || entries[0].Entity == "" {
 			t.Errorf("trail of %v: %v, %v", k, entries, err)
 		}

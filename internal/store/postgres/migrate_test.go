@@ -138,7 +138,7 @@ func checkVersionOne(t *testing.T, db *DB) {
 	if err != nil || trails != 16 {
 		t.Errorf("%d trails, %v, want those of 5 jobs, 10 steps and a worker", trails, err)
 	}
-	refusals, err := db.Refusals(t.Context(), low.Key())
+	refusals, err := db.Refusals(t.Context(), low.Key(), store.RefusalPlace{}, 0)
 	if err != nil || len(refusals) != 1 {
 		t.Errorf("refusals %v, %v", refusals, err)
 	}

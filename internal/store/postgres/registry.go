@@ -1,9 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"math"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // What people have registered: versions of workflows, and quotas.
@@ -78,35 +81,45 @@ func (w *writing) quotas(list []*pawl.Quota) {
 }
 
 // Quotas reads the limits of a workspace, or of all if it is empty, by name.
-func (db *DB) Quotas(ctx context.Context, workspace string) ([]*pawl.Quota, error) {
+func (db *DB) Quotas(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Quota, error) {
 	var w where
 	if workspace != "" {
 		w.add("workspace = $%d", storable(workspace))
 	}
+	w.behind(after.Name, after.Workspace)
 	var list []*pawl.Quota
-	err := db.query(ctx, "list quotas", "select "+names("", quotaColumns)+" from quota"+w.String()+byName, func(c *cursor) {
+	page := store.Page{Limit: limit}
+	err := db.query(ctx, "list quotas", "select "+names("", quotaColumns)+" from quota"+w.String()+byName+limited(limit), func(c *cursor) {
+		if page.Full() {
+			return
+		}
 		if q := c.quota(); c.err == nil {
 			list = append(list, q)
+			page.Add(len(q.Workspace) + len(q.Name) + len(q.Actor) + len(q.Reason))
 		}
 	}, w.args...)
 	return list, err
 }
 
-// Registered reads the versions of a workflow, newest first, or without a name
-// the newest version of each, by name; of all workspaces if that is empty.
-func (db *DB) Registered(ctx context.Context, workspace, name string) ([]*pawl.Version, error) {
-	sql, args := "select "+names("", versionColumns)+" from registered where workspace = $1 and name = $2 order by version desc",
-		[]any{storable(workspace), storable(name)}
-	if name == "" {
-		sql, args = "select distinct on ("+nameOrder+") "+names("", versionColumns)+
-			" from registered where $1 in ('', workspace) order by "+nameOrder+", version desc", args[:1]
-	}
-	return db.versions(ctx, sql, args...)
+// Registered reads the versions of a workflow, newest first.
+func (db *DB) Registered(ctx context.Context, n pawl.WorkflowName, below, limit int) ([]*pawl.Version, error) {
+	return db.versions(ctx, limit, "select "+names("", versionColumns)+
+		" from registered where workspace = $1 and name = $2 and version < $3 order by version desc"+limited(limit),
+		storable(n.Workspace), storable(n.Name), cmp.Or(below, math.MaxInt32))
+}
+
+// Workflows reads the newest version of each workflow, by name; of all workspaces if that
+// is empty.
+func (db *DB) Workflows(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Version, error) {
+	w := where{list: []string{"$1 in ('', workspace)"}, args: []any{storable(workspace)}}
+	w.behind(after.Name, after.Workspace)
+	return db.versions(ctx, limit, "select distinct on ("+nameOrder+") "+names("", versionColumns)+
+		" from registered"+w.String()+byName+", version desc"+limited(limit), w.args...)
 }
 
 // RegisteredVersion reads a version of a workflow; version 0 is the newest.
 func (db *DB) RegisteredVersion(ctx context.Context, n pawl.WorkflowName, version int) (*pawl.Version, error) {
-	list, err := db.versions(ctx, "select "+names("", versionColumns)+` from registered
+	list, err := db.versions(ctx, 0, "select "+names("", versionColumns)+` from registered
 		where workspace = $1 and name = $2 and ($3::int = 0 or version = $3::int) order by version desc limit 1`,
 		storable(n.Workspace), storable(n.Name), version)
 	if err = missing(err, len(list) == 0); err != nil {
@@ -115,11 +128,16 @@ func (db *DB) RegisteredVersion(ctx context.Context, n pawl.WorkflowName, versio
 	return list[0], nil
 }
 
-func (db *DB) versions(ctx context.Context, sql string, args ...any) ([]*pawl.Version, error) {
+func (db *DB) versions(ctx context.Context, limit int, sql string, args ...any) ([]*pawl.Version, error) {
 	var list []*pawl.Version
+	page := store.Page{Limit: limit}
 	err := db.query(ctx, "read registered workflows", sql, func(c *cursor) {
+		if page.Full() {
+			return
+		}
 		if v := c.version(); c.err == nil {
 			list = append(list, v)
+			page.Add(len(v.Workspace) + len(v.Name) + len(v.Dir) + len(v.Actor) + len(v.Reason))
 		}
 	}, args...)
 	return list, err

@@ -33,7 +33,10 @@ func TestRegistered(t *testing.T) {
 		"of every workspace": {"", "", []*pawl.Version{b1, other, a2}},
 	}
 	for name, tt := range lists {
-		got, err := db.Registered(t.Context(), tt.workspace, tt.name)
+		got, err := db.Registered(t.Context(), pawl.WorkflowName{Workspace: tt.workspace, Name: tt.name}, 0, 0)
+		if tt.name == "" {
+			got, err = db.Workflows(t.Context(), tt.workspace, pawl.WorkflowName{}, 0)
+		}
 		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 		}
@@ -73,7 +76,7 @@ func TestQuotas(t *testing.T) {
 		"":   {quota("ws", "depth/0", 0), quota("other", "queue/a", 5), quota("ws", "queue/b", 4)},
 		"no": nil,
 	} {
-		got, err := db.Quotas(t.Context(), workspace)
+		got, err := db.Quotas(t.Context(), workspace, pawl.WorkflowName{}, 0)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%q: %v (-want +got):\n%s", workspace, err, diff)
 		}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/pawl-dev/pawl"
@@ -59,7 +60,7 @@ func (db *DB) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) {
 }
 
 // Schedules lists the schedules that are not removed, by name.
-func (db *DB) Schedules(ctx context.Context, n store.ScheduleName) ([]*pawl.Schedule, error) {
+func (db *DB) Schedules(ctx context.Context, n, after store.ScheduleName, limit int) ([]*pawl.Schedule, error) {
 	w := where{list: []string{"state <> 'removed'"}}
 	if n.Workspace != "" {
 		w.add("workspace = $%d", storable(n.Workspace))
@@ -67,8 +68,9 @@ func (db *DB) Schedules(ctx context.Context, n store.ScheduleName) ([]*pawl.Sche
 	if n.Name != "" {
 		w.add("name = $%d", storable(n.Name))
 	}
+	w.behind(after.Name, after.Workspace)
 	var list []*pawl.Schedule
-	err := db.query(ctx, "list schedules", "select "+names("", scheduleTable.whole)+" from schedule"+w.String()+byName,
+	err := db.query(ctx, "list schedules", scheduleTable.page(nameOrder, "select * from schedule"+w.String(), limit),
 		scheduleInto(func(s *pawl.Schedule) { list = append(list, s) }), w.args...)
 	return list, err
 }
@@ -85,6 +87,14 @@ func (db *DB) HeldSchedules(ctx context.Context, after int64, limit int) (keys [
 	const sql = "select id from schedule where state = 'active' and (due_at <= 0 or waiting <> 0) and id > $1 order by id limit $2"
 	err = db.query(ctx, "look for schedules that are held back", sql, func(c *cursor) { keys = append(keys, c.num()) }, after, limit)
 	return keys, err
+}
+
+// behind adds the condition that a record comes behind a name in that order.
+func (w *where) behind(name, workspace string) {
+	if name != "" {
+		w.args = append(w.args, storable(name), storable(workspace))
+		w.list = append(w.list, fmt.Sprintf("("+nameOrder+") > ($%d, $%d)", len(w.args)-1, len(w.args)))
+	}
 }
 
 func scheduleInto(f func(*pawl.Schedule)) func(*cursor) {

@@ -82,11 +82,11 @@ func TestSchedulesByName(t *testing.T) {
 		}
 		return keys
 	}
-	own := keys(db.Schedules(t.Context(), store.ScheduleName{Workspace: "default"}))
+	own := keys(db.Schedules(t.Context(), store.ScheduleName{Workspace: "default"}, store.ScheduleName{}, 0))
 	if len(own) != 2 || own[0] != b.Key() || own[1] == old.Key() {
 		t.Errorf("schedules %v", own)
 	}
-	if diff := cmp.Diff([]int64{b.Key(), own[1], other.Key()}, keys(db.Schedules(t.Context(), store.ScheduleName{}))); diff != "" {
+	if diff := cmp.Diff([]int64{b.Key(), own[1], other.Key()}, keys(db.Schedules(t.Context(), store.ScheduleName{}, store.ScheduleName{}, 0))); diff != "" {
 		t.Errorf("of all workspaces:\n%s", diff)
 	}
 	q := &store.Query{Schedules: []int64{old.Key()}, Scheduled: []store.ScheduleName{{Workspace: "default", Name: "a"}, {Workspace: "other", Name: "B"}}}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -61,8 +60,8 @@ func (db *DB) Settle(ctx context.Context, k store.EntityKey, e *audit.Entry) (bo
 	if err := db.bury(ctx, db.lost.list()); err != nil {
 		return false, err
 	}
-	trail, err := db.Trail(ctx, k)
-	return slices.ContainsFunc(trail, func(own audit.Entry) bool { return own.Sequence == e.Sequence && own.Hash == e.Hash }), err
+	page, err := db.Trail(ctx, k, e.Sequence-1, 1)
+	return len(page) > 0 && page[0].Sequence == e.Sequence && page[0].Hash == e.Hash, err
 }
 
 const endBackends = `select count(pg_terminate_backend(pid)) from pg_stat_activity

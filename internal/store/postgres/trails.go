@@ -23,27 +23,60 @@ const (
 )
 
 // Trail reads the audit entries of one entity, by sequence.
-func (db *DB) Trail(ctx context.Context, k store.EntityKey) ([]audit.Entry, error) {
+func (db *DB) Trail(ctx context.Context, k store.EntityKey, after int64, limit int) ([]audit.Entry, error) {
 	id, err := db.publicID(ctx, k)
 	if err != nil {
 		return nil, err
 	}
-	t := trail{ID: id}
-	if longLived(k.Kind) {
-		sql := fmt.Sprintf("select %s from %s_audit where %[2]s = $1 order by seq", names("", entryColumns[2:]), k.Kind)
-		err = db.query(ctx, "read a trail", sql, t.read, k.Job)
-	} else {
-		sql := "select " + names("", trailColumns[1:]) + " from audit where job = $1 and ord <= $2"
-		err = db.query(ctx, "read a trail", sql, func(c *cursor) {
+	page := &store.TrailPage{After: after, Limit: limit}
+	sql, args := trailRows(k, after, limit)
+	err = db.query(ctx, "read a trail", sql, func(c *cursor) {
+		switch {
+		case k.Ord == 0 && page.Full():
+		case longLived(k.Kind):
+			if e := c.entry(); c.err == nil {
+				page.Add(e)
+			}
+		default:
 			c.entries(func(ord pawl.Ord, e audit.Entry) {
 				if ord == k.Ord {
-					t.Entries = append(t.Entries, e)
+					page.Add(e)
 				}
 			})
-		}, k.Job, int64(k.Ord))
+		}
+	}, args...)
+	return page.Entries(id), err
+}
+
+// trailRows returns the query of the rows that may have entries of a page of a trail. The
+// row of the entry before it is one of them.
+func trailRows(k store.EntityKey, after int64, limit int) (sql string, args []any) {
+	rows := limit
+	if limit > 0 {
+		rows++
 	}
-	store.Chain(id, t.Entries)
-	return t.Entries, err
+	switch {
+	case longLived(k.Kind):
+		sql = fmt.Sprintf("select %s from %s_audit where %[2]s = $1 and seq >= $2 order by seq", names("", entryColumns[2:]), k.Kind)
+	case k.Ord == 0:
+		sql = "select " + names("", trailColumns[1:]) + ` from audit where job = $1 and ord = 0
+  and seq >= coalesce((select max(seq) from audit where job = $1 and ord = 0 and seq <= $2), 0) order by seq`
+	default:
+		return "select " + names("", trailColumns[1:]) + " from audit where job = $1 and ord <= $2", []any{k.Job, int64(k.Ord)}
+	}
+	return sql + limited(rows), []any{k.Job, after}
+}
+
+// History reads a page of the trail of a job and of its steps in the order of time.
+func (db *DB) History(ctx context.Context, job int64, after store.HistoryPlace, limit int) ([]store.Entry, store.HistoryPlace, error) {
+	page := &store.HistoryPage{Job: job, Last: after}
+	sql := "select " + names("", trailColumns[1:]) + " from audit where job = $1 and (at, ord, seq) > ($2, $3, $4) order by at, ord, seq" + limited(limit)
+	err := db.query(ctx, "read a history", sql, func(c *cursor) {
+		if !page.Full() {
+			c.entries(page.Row())
+		}
+	}, job, after.At, int64(after.Ord), after.Seq)
+	return page.Entries(), page.Last, err
 }
 
 // longLived reports whether entities of the kind have a table of their own for

@@ -309,10 +309,16 @@ func (db *DB) Definition(ctx context.Context, key int64) (*pawl.Definition, erro
 }
 
 // Refusals reads the refused facts of a job, by time.
-func (db *DB) Refusals(ctx context.Context, job int64) ([]pawl.Refusal, error) {
+func (db *DB) Refusals(ctx context.Context, job int64, after store.RefusalPlace, limit int) ([]pawl.Refusal, error) {
 	var list []pawl.Refusal
-	err := db.query(ctx, "read refusals", "select "+names("", refusalColumns)+" from refusal where job = $1 order by at, id", func(c *cursor) {
+	page := store.Page{Limit: limit}
+	sql := "select id, " + names("", refusalColumns) + " from refusal where job = $1 and (at, id) > ($2, $3) order by at, id" + limited(limit)
+	err := db.query(ctx, "read refusals", sql, func(c *cursor) {
+		if page.Full() {
+			return
+		}
 		var f pawl.Refusal
+		f.ID = c.num()
 		f.Job = c.num()
 		f.Ord = pawl.Ord(c.num())
 		f.At = c.num()
@@ -323,8 +329,9 @@ func (db *DB) Refusals(ctx context.Context, job int64) ([]pawl.Refusal, error) {
 		f.Data = c.body()
 		if c.err == nil {
 			list = append(list, f)
+			page.Add(len(f.Actor) + len(f.Why) + len(f.Data))
 		}
-	}, job)
+	}, job, after.At, after.ID)
 	return list, err
 }
 

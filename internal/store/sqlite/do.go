@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/pawl-dev/pawl/audit"
@@ -67,6 +66,6 @@ func (db *DB) count(c *store.Changes) {
 // Settle tells whether the entry was committed. The lost transaction is over
 // when Do has returned.
 func (db *DB) Settle(ctx context.Context, k store.EntityKey, e *audit.Entry) (bool, error) {
-	trail, err := db.Trail(ctx, k)
-	return slices.ContainsFunc(trail, func(own audit.Entry) bool { return own.Sequence == e.Sequence && own.Hash == e.Hash }), err
+	page, err := db.Trail(ctx, k, e.Sequence-1, 1)
+	return len(page) > 0 && page[0].Sequence == e.Sequence && page[0].Hash == e.Hash, err
 }

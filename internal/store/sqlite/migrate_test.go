@@ -180,7 +180,7 @@ func checkRest(t *testing.T, db *sqlite.DB, fan *pawl.Job) {
 	if err != nil || len(workers) != 1 || workers[0].Key() != held.Worker {
 		t.Errorf("living workers %v, %v; want the one that holds the step", workers, err)
 	}
-	refusals, err := db.Refusals(t.Context(), fan.Key())
+	refusals, err := db.Refusals(t.Context(), fan.Key(), store.RefusalPlace{}, 0)
 	if err != nil || len(refusals) != 1 {
 		t.Errorf("refusals %v, %v; want one", refusals, err)
 	}

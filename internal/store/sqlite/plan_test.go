@@ -84,7 +84,7 @@ func TestPlans(t *testing.T) {
 		countPoolSteps:      {"SEARCH step USING COVERING INDEX step_pool (pool=?)"},
 		selectNewestVersion: {"SEARCH version USING PRIMARY KEY (workspace=? AND name=?)"},
 		selectVersion:       {"SEARCH version USING PRIMARY KEY (workspace=? AND name=? AND version=?)"},
-		selectVersions:      {"SEARCH version USING PRIMARY KEY (workspace=? AND name=?)"},
+		selectVersions:      {"SEARCH version USING PRIMARY KEY (workspace=? AND name=? AND version<?)"},
 		selectSchedule:      {"SEARCH schedule USING INTEGER PRIMARY KEY"},
 		selectScheduled:     {"SEARCH schedule USING INDEX schedule_name (workspace=? AND name=?)"},
 		selectFreeSignals:   {"SEARCH signal USING INDEX signal_free (job=?)"},
@@ -96,7 +96,9 @@ func TestPlans(t *testing.T) {
 		selectNextSchedule:  {"SEARCH schedule USING INTEGER PRIMARY KEY", "SEARCH schedule_audit USING PRIMARY KEY (schedule>?)"},
 		selectLivingWorkers: {"worker USING INDEX worker_living"},
 		selectNextJob:       {"SEARCH job USING INTEGER PRIMARY KEY", "SEARCH audit USING PRIMARY KEY (job>?)"},
-		selectRefusals:      {"SEARCH refusal USING INDEX refusal_job (job=?)"},
+		selectJobTrail:      {"SEARCH audit USING PRIMARY KEY (job=? AND ord=? AND seq>?)"},
+		selectScheduleTrail: {"SEARCH schedule_audit USING PRIMARY KEY (schedule=? AND seq>?)"},
+		selectRefusals:      {"SEARCH refusal USING INDEX refusal_job (job=? AND at>?)"},
 	} {
 		plan := explain(t, db, texts[s])
 		for _, w := range want {

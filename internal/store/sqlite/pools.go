@@ -89,15 +89,15 @@ func writeQuotas(c *conn, _ *store.Facts, ch *store.Changes) error {
 }
 
 // Quotas reads the limits of a workspace, or of all, by name.
-func (db *DB) Quotas(ctx context.Context, workspace string) ([]*pawl.Quota, error) {
+func (db *DB) Quotas(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Quota, error) {
 	var quotas []*pawl.Quota
 	err := db.read(ctx, "list quotas", func(c *conn) error {
-		return c.each(selectQuotas, func(b *row) { b.text(workspace) }, func(cols *columns) error {
+		return c.page(selectQuotas, limit, func(b *row) { b.behind(workspace, after, limit) }, func(cols *columns) int {
 			q := &pawl.Quota{Workspace: cols.text(), Name: cols.text()}
 			q.Slots, q.At = int(cols.int()), cols.int()
 			q.Actor, q.Reason = cols.text(), cols.text()
 			quotas = append(quotas, q)
-			return nil
+			return len(q.Workspace) + len(q.Name) + len(q.Actor) + len(q.Reason)
 		})
 	})
 	return quotas, err

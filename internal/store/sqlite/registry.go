@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -52,23 +54,35 @@ func writeVersions(c *conn, _ *store.Facts, ch *store.Changes) error {
 	return nil
 }
 
-// Registered reads the versions of a workflow, newest first, or, without a name,
-// the newest of each, by name; of all workspaces if that is empty.
-func (db *DB) Registered(ctx context.Context, workspace, name string) ([]*pawl.Version, error) {
-	var versions []*pawl.Version
-	s := selectVersions
-	if name == "" {
-		s = selectNewestVersions
-	}
-	err := db.read(ctx, "list versions", func(c *conn) error {
-		return c.each(s, func(b *row) {
-			b.text(workspace)
-			if name != "" {
-				b.text(name)
-			}
-		}, func(cols *columns) error {
-			versions = append(versions, cols.version())
-			return nil
+// Registered reads the versions of a workflow, newest first.
+func (db *DB) Registered(ctx context.Context, n pawl.WorkflowName, below, limit int) ([]*pawl.Version, error) {
+	return db.versions(ctx, selectVersions, limit, func(b *row) {
+		b.workflowName(n)
+		b.ints(int64(cmp.Or(below, math.MaxInt32)), bound(limit))
+	})
+}
+
+// Workflows reads the newest version of each workflow, by name; of all workspaces if that
+// is empty.
+func (db *DB) Workflows(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Version, error) {
+	return db.versions(ctx, selectNewestVersions, limit, func(b *row) { b.behind(workspace, after, limit) })
+}
+
+// behind binds what a list by name takes: of which workspace, behind which name, and how
+// many.
+func (r *row) behind(workspace string, after pawl.WorkflowName, limit int) {
+	r.text(workspace)
+	r.text(after.Name)
+	r.text(after.Workspace)
+	r.int(bound(limit))
+}
+
+func (db *DB) versions(ctx context.Context, s statement, limit int, bind func(*row)) (versions []*pawl.Version, err error) {
+	err = db.read(ctx, "list versions", func(c *conn) error {
+		return c.page(s, limit, bind, func(cols *columns) int {
+			v := cols.version()
+			versions = append(versions, v)
+			return len(v.Workspace) + len(v.Name) + len(v.Dir) + len(v.Actor) + len(v.Reason)
 		})
 	})
 	return versions, err

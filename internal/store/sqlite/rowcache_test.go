@@ -309,7 +309,7 @@ func TestInsertMany(t *testing.T) {
 		for i, j := range b.NewJobs {
 			got, err1 := db.Job(t.Context(), j.Key())
 			steps, err2 := db.Steps(t.Context(), j.Key(), 0, 0)
-			trail, err3 := db.Trail(t.Context(), storetest.JobKey(j))
+			trail, err3 := db.Trail(t.Context(), storetest.JobKey(j), 0, 0)
 			if err := errors.Join(err1, err2, err3); err != nil {
 				t.Fatal(err)
 			}

@@ -54,7 +54,7 @@ func writeSchedules(c *conn, _ *store.Facts, ch *store.Changes) error {
 
 // Schedule reads a schedule.
 func (db *DB) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) {
-	schedules, err := db.listSchedules(ctx, selectSchedule, func(b *row) { b.int(key) })
+	schedules, err := db.listSchedules(ctx, selectSchedule, 0, func(b *row) { b.int(key) })
 	if len(schedules) == 0 {
 		return found[pawl.Schedule](nil, err, lifecycle.Schedule.Name, key)
 	}
@@ -62,10 +62,13 @@ func (db *DB) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) {
 }
 
 // Schedules lists the schedules that are not removed, by name.
-func (db *DB) Schedules(ctx context.Context, n store.ScheduleName) ([]*pawl.Schedule, error) {
-	return db.listSchedules(ctx, selectSchedules, func(b *row) {
+func (db *DB) Schedules(ctx context.Context, n, after store.ScheduleName, limit int) ([]*pawl.Schedule, error) {
+	return db.listSchedules(ctx, selectSchedules, limit, func(b *row) {
 		b.text(n.Workspace)
 		b.text(n.Name)
+		b.text(after.Name)
+		b.text(after.Workspace)
+		b.int(bound(limit))
 	})
 }
 
@@ -82,15 +85,16 @@ func (db *DB) HeldSchedules(ctx context.Context, after int64, limit int) (keys [
 	return keys, err
 }
 
-func (db *DB) listSchedules(ctx context.Context, s statement, bind func(*row)) ([]*pawl.Schedule, error) {
+func (db *DB) listSchedules(ctx context.Context, s statement, limit int, bind func(*row)) ([]*pawl.Schedule, error) {
 	var schedules []*pawl.Schedule
 	err := db.read(ctx, "read schedules", func(c *conn) error {
-		return c.each(s, bind, func(cols *columns) error {
+		page := page[pawl.Schedule]{of: scheduleTable.bodies, at: len(scheduleTable.read), limit: limit}
+		return page.end(c.each(s, bind, func(cols *columns) error {
 			if s := scheduleTable.readWhole(cols); decoded(db.log, cols, lifecycle.Schedule.Name, s.Key()) {
 				schedules = append(schedules, s)
 			}
-			return nil
-		})
+			return page.add(cols)
+		}))
 	})
 	return schedules, err
 }

@@ -236,7 +236,8 @@ const (
 	selectVersions
 	selectNewestVersions
 	selectDefinition
-	selectTrail
+	selectStepTrail
+	selectJobTrail
 	selectWorkerTrail
 	selectScheduleTrail
 	selectJobID
@@ -246,6 +247,7 @@ const (
 	selectNextWorker
 	selectNextSchedule
 	selectTrailPage
+	selectHistory
 	selectJobSeq
 	selectStepSeq
 	selectRefusals
@@ -398,16 +400,20 @@ var texts = [statementCount]string{
 	selectWorkers:       "SELECT " + workerAll + " FROM worker WHERE id < ? ORDER BY id DESC LIMIT ?",
 	selectLivingWorkers: "SELECT " + workerAll + " FROM worker INDEXED BY worker_living WHERE " + living + " AND id < ? ORDER BY id DESC LIMIT ?",
 	selectInFlight:      "SELECT state, place, count(*) FROM step INDEXED BY step_flight WHERE " + inFlight + " GROUP BY state, place",
-	selectQuotas:        "SELECT " + quotaColumns + " FROM quota WHERE ?1 = '' OR workspace = ?1 ORDER BY name, workspace",
+	selectQuotas:        "SELECT " + quotaColumns + " FROM quota WHERE (?1 = '' OR workspace = ?1) AND (name, workspace) > (?2, ?3) ORDER BY name, workspace LIMIT ?4 + 0",
 	selectSignals:       "SELECT job, seq, name, at, actor, taken, NULL FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
-	selectSchedules:     "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND (?1 = '' OR workspace = ?1) AND (?2 = '' OR name = ?2) ORDER BY name, workspace",
-	selectVersions:      "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? ORDER BY version DESC",
+	selectSchedules: "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND (?1 = '' OR workspace = ?1) AND (?2 = '' OR name = ?2)" +
+		" AND (name, workspace) > (?3, ?4) ORDER BY name, workspace LIMIT ?5 + 0",
+	selectVersions: "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? AND version < ? ORDER BY version DESC LIMIT ? + 0",
 	selectNewestVersions: "SELECT " + versionColumns + " FROM version v WHERE (?1 = '' OR workspace = ?1)" +
-		" AND version = (SELECT max(version) FROM version WHERE workspace = v.workspace AND name = v.name) ORDER BY name, workspace",
-	selectDefinition:    "SELECT " + definitionColumns + " FROM definition WHERE id = ?",
-	selectTrail:         "SELECT " + trailColumns + " FROM audit WHERE job = ? AND ord <= ?",
-	selectWorkerTrail:   "SELECT " + entryColumns + " FROM worker_audit WHERE worker = ? ORDER BY seq",
-	selectScheduleTrail: "SELECT " + entryColumns + " FROM schedule_audit WHERE schedule = ? ORDER BY seq",
+		" AND version = (SELECT max(version) FROM version WHERE workspace = v.workspace AND name = v.name)" +
+		" AND (name, workspace) > (?2, ?3) ORDER BY name, workspace LIMIT ?4 + 0",
+	selectDefinition: "SELECT " + definitionColumns + " FROM definition WHERE id = ?",
+	selectStepTrail:  "SELECT " + trailColumns + " FROM audit WHERE job = ? AND ord <= ?",
+	selectJobTrail: "SELECT " + trailColumns + " FROM audit WHERE job = ?1 AND ord = 0 AND" +
+		" seq >= ifnull((SELECT max(seq) FROM audit WHERE job = ?1 AND ord = 0 AND seq <= ?2), 0) ORDER BY seq LIMIT ?3 + 0",
+	selectWorkerTrail:   "SELECT " + entryColumns + " FROM worker_audit WHERE worker = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
+	selectScheduleTrail: "SELECT " + entryColumns + " FROM schedule_audit WHERE schedule = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
 	selectJobID:         "SELECT uuid FROM job WHERE id = ?",
 	selectWorkerID:      "SELECT uuid FROM worker WHERE id = ?",
 	selectScheduleID:    "SELECT uuid FROM schedule WHERE id = ?",
@@ -417,6 +423,7 @@ var texts = [statementCount]string{
 		" UNION ALL SELECT min(worker) FROM worker_audit WHERE worker > ?1)",
 	selectNextSchedule: "SELECT min(k) FROM (SELECT min(id) AS k FROM schedule WHERE id > ?1" +
 		" UNION ALL SELECT min(schedule) FROM schedule_audit WHERE schedule > ?1)",
+	selectHistory:       "SELECT " + trailColumns + " FROM audit WHERE job = ? AND (at, ord, seq) > (?, ?, ?) ORDER BY at, ord, seq LIMIT ? + 0",
 	selectTrailPage:     "SELECT " + trailColumns + " FROM audit WHERE job = ? AND (ord, seq) > (?, ?) ORDER BY ord, seq LIMIT ?",
 	selectJobSeq:        "SELECT seq FROM job WHERE id = ?",
 	selectStepSeq:       "SELECT seq FROM step WHERE job = ? AND ord = ?",
@@ -457,7 +464,7 @@ var texts = [statementCount]string{
 	selectStepPayload:     payloadOf(lifecycle.Step.Name, "tree", "job = ? AND ord = ?"),
 	selectSchedulePayload: payloadOf(lifecycle.Schedule.Name, "NULL", "id = ?"),
 
-	selectRefusals: "SELECT " + refusalColumns + " FROM refusal WHERE job = ? ORDER BY at, id",
+	selectRefusals: "SELECT id, " + refusalColumns + " FROM refusal WHERE job = ? AND (at, id) > (?, ?) ORDER BY at, id LIMIT ? + 0",
 
 	insertChunk:   "INSERT OR REPLACE INTO chunk (job, ord, claim, stream, off, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
 	removeChunks:  removeSome("chunk", "rowid"),

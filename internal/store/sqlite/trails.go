@@ -16,7 +16,7 @@ import (
 type book struct{ insert, trail statement }
 
 var (
-	mainBook     = book{insertAudit, selectTrail} // of jobs and steps
+	mainBook     = book{insertAudit, selectJobTrail} // of jobs and steps
 	workerBook   = book{insertWorkerAudit, selectWorkerTrail}
 	scheduleBook = book{insertScheduleAudit, selectScheduleTrail}
 )
@@ -33,46 +33,76 @@ func bookOf(kind string) book {
 
 // Trail reads the audit entries of one entity, by sequence. Their From and
 // Entity, which are not stored, are filled in.
-func (db *DB) Trail(ctx context.Context, k store.EntityKey) ([]audit.Entry, error) {
+func (db *DB) Trail(ctx context.Context, k store.EntityKey, after int64, limit int) ([]audit.Entry, error) {
 	var entries []audit.Entry
-	err := db.read(ctx, "read trail", func(c *conn) (err error) {
-		entries, err = db.trailIn(c, k)
+	err := db.read(ctx, "read trail", func(c *conn) error {
+		id, err := c.publicID(k)
+		if err != nil {
+			return err
+		}
+		page := &store.TrailPage{After: after, Limit: limit}
+		err = db.trailIn(c, k, page)
+		entries = page.Entries(id)
 		return err
 	})
 	return entries, err
 }
 
-func (db *DB) trailIn(c *conn, k store.EntityKey) (entries []audit.Entry, err error) {
-	id, err := c.publicID(k)
-	if err != nil {
-		return nil, err
+// trailIn reads the rows that may have entries of a page. The row of the entry before it is
+// one of them.
+func (db *DB) trailIn(c *conn, k store.EntityKey, p *store.TrailPage) error {
+	s, bind := bookOf(k.Kind).trail, func(b *row) { b.ints(k.Job, p.After, rowsFor(p.Limit)) }
+	if k.Ord != 0 {
+		s, bind = selectStepTrail, func(b *row) { b.ints(k.Job, int64(k.Ord)) }
 	}
-	if bookOf(k.Kind) != mainBook {
-		return db.longTrail(c, k, id)
-	}
-	err = c.each(selectTrail, func(b *row) { b.ints(k.Job, int64(k.Ord)) }, func(cols *columns) error {
-		cols.entries(func(ord pawl.Ord, e audit.Entry) {
-			if ord == k.Ord {
-				entries = append(entries, e)
-			}
-		})
-		decoded(db.log, cols, "audit entries", k)
-		return nil
-	})
-	store.Chain(id, entries)
-	return entries, err
-}
-
-// longTrail reads the trail of a worker or a schedule.
-func (db *DB) longTrail(c *conn, k store.EntityKey, id string) (entries []audit.Entry, err error) {
-	err = c.each(bookOf(k.Kind).trail, func(b *row) { b.int(k.Job) }, func(cols *columns) error {
-		if e := cols.entry(); decoded(db.log, cols, "audit entry", k) {
-			entries = append(entries, e)
+	packed := bookOf(k.Kind) == mainBook
+	err := c.each(s, bind, func(cols *columns) error {
+		if packed {
+			cols.entries(func(ord pawl.Ord, e audit.Entry) {
+				if ord == k.Ord {
+					p.Add(e)
+				}
+			})
+			decoded(db.log, cols, "audit entries", k)
+		} else if e := cols.entry(); decoded(db.log, cols, "audit entry", k) {
+			p.Add(e)
+		}
+		if k.Ord == 0 && p.Full() {
+			return errPageFull
 		}
 		return nil
 	})
-	store.Chain(id, entries)
-	return entries, err
+	if errors.Is(err, errPageFull) {
+		return nil
+	}
+	return err
+}
+
+// History reads a page of the trail of a job and of its steps in the order of time.
+func (db *DB) History(ctx context.Context, job int64, after store.HistoryPlace, limit int) ([]store.Entry, store.HistoryPlace, error) {
+	page := &store.HistoryPage{Job: job, Last: after}
+	err := db.read(ctx, "read a history", func(c *conn) error {
+		return c.each(selectHistory, func(b *row) { b.ints(job, after.At, int64(after.Ord), after.Seq, int64(limit)) }, func(cols *columns) error {
+			cols.entries(page.Row())
+			decoded(db.log, cols, "audit entries of job", job)
+			if page.Full() {
+				return errPageFull
+			}
+			return nil
+		})
+	})
+	if errors.Is(err, errPageFull) {
+		err = nil
+	}
+	return page.Entries(), page.Last, err
+}
+
+// rowsFor returns how many rows have so many entries and the one before them.
+func rowsFor(limit int) int64 {
+	if limit == 0 {
+		return bound(limit)
+	}
+	return int64(limit) + 1
 }
 
 // publicID answers the public id of an entity, empty if it is gone.
@@ -302,6 +332,8 @@ func (db *DB) trailOf(c *conn, kind string, s statement, key int64, read func(*c
 	if err != nil {
 		return nil, err
 	}
-	t.Entries, err = db.longTrail(c, t.EntityKey, t.ID)
+	page := &store.TrailPage{}
+	err = db.trailIn(c, t.EntityKey, page)
+	t.Entries = page.Entries(t.ID)
 	return []store.TrailOf{t}, err
 }

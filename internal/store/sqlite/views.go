@@ -200,6 +200,21 @@ func (p *page[R]) end(err error) error {
 	return err
 }
 
+// page hands the rows of a page to f, which returns how many bytes a row has.
+func (c *conn) page(s statement, limit int, bind func(*row), f func(*columns) int) error {
+	p := store.Page{Limit: limit}
+	err := c.each(s, bind, func(cols *columns) error {
+		if p.Add(f(cols)); p.Full() {
+			return errPageFull
+		}
+		return nil
+	})
+	if errors.Is(err, errPageFull) {
+		return nil
+	}
+	return err
+}
+
 // Bodies reads the steps that exist, with their bodies.
 func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error) {
 	steps := make(map[pawl.StepKey]*pawl.Step, len(keys))
@@ -316,17 +331,17 @@ func (db *DB) Definition(ctx context.Context, key int64) (*pawl.Definition, erro
 }
 
 // Refusals reads the refused facts of a job, by time.
-func (db *DB) Refusals(ctx context.Context, job int64) ([]pawl.Refusal, error) {
+func (db *DB) Refusals(ctx context.Context, job int64, after store.RefusalPlace, limit int) ([]pawl.Refusal, error) {
 	var refusals []pawl.Refusal
 	err := db.read(ctx, "read refusals", func(c *conn) error {
-		return c.each(selectRefusals, func(b *row) { b.int(job) }, func(cols *columns) error {
-			f := pawl.Refusal{StepKey: pawl.StepKey{Job: cols.int(), Ord: pawl.Ord(cols.int())}}
+		return c.page(selectRefusals, limit, func(b *row) { b.ints(job, after.At, after.ID, bound(limit)) }, func(cols *columns) int {
+			f := pawl.Refusal{ID: cols.int(), StepKey: pawl.StepKey{Job: cols.int(), Ord: pawl.Ord(cols.int())}}
 			f.At, f.Claim = cols.int(), int(cols.int())
 			f.Event = machine.Event(cols.text())
 			f.Actor, f.Why = cols.text(), cols.text()
 			f.Data = cols.body()
 			refusals = append(refusals, f)
-			return nil
+			return len(f.Actor) + len(f.Why) + len(f.Data)
 		})
 	})
 	return refusals, err

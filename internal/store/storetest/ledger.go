@@ -212,7 +212,7 @@ func (e *env) absent(job int64) {
 	}
 	steps, err := e.st.Steps(e.ctx, job, 0, 0)
 	e.ok(err)
-	trail, err := e.st.Trail(e.ctx, store.EntityKey{Kind: "job", StepKey: pawl.StepKey{Job: job}})
+	trail, err := e.st.Trail(e.ctx, store.EntityKey{Kind: "job", StepKey: pawl.StepKey{Job: job}}, 0, 0)
 	e.ok(err)
 	if len(steps)+len(trail) > 0 {
 		e.Errorf("%d steps and %d entries of a transaction that was rolled back", len(steps), len(trail))
@@ -328,7 +328,7 @@ func settle(e *env) {
 	m := e.add(1, nil)
 	w, s := e.addWorker(), e.addSchedule("s", nil)
 	for _, k := range []store.EntityKey{JobKey(m.job), StepKey(m.steps[0]), WorkerKey(w), ScheduleKey(s)} {
-		trail, err := e.st.Trail(e.ctx, k)
+		trail, err := e.st.Trail(e.ctx, k, 0, 0)
 		e.ok(err)
 		last := trail[len(trail)-1]
 		for what, tt := range map[string]struct {

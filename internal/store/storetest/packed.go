@@ -71,7 +71,7 @@ func packedTrail(e *env) {
 	e.ok(e.st.Trails(e.ctx, 0, func(t store.TrailOf) error { got[t.EntityKey] = t.Entries; return nil }))
 	e.diff("all trails", want, got)
 	for k, entries := range want {
-		own, err := e.st.Trail(e.ctx, k)
+		own, err := e.st.Trail(e.ctx, k, 0, 0)
 		e.ok(err)
 		e.diff(fmt.Sprint("the trail of ", k), entries, own)
 		for _, n := range entries {
@@ -131,7 +131,7 @@ func packedDamaged(e *env) {
 	if whole[ids[0]] || !whole[ids[1]] {
 		e.Errorf("trails are whole: %v; want those of the second job alone", whole)
 	}
-	if _, err := e.st.Trail(e.ctx, store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: ids[0]}}); err != nil {
+	if _, err := e.st.Trail(e.ctx, store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: ids[0]}}, 0, 0); err != nil {
 		e.Error(err)
 	}
 }

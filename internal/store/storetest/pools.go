@@ -247,7 +247,7 @@ func quotas(e *env) {
 	}
 	list := func(workspace string, want ...*pawl.Quota) {
 		e.Helper()
-		got, err := e.st.Quotas(e.ctx, workspace)
+		got, err := e.st.Quotas(e.ctx, workspace, pawl.WorkflowName{}, 0)
 		e.ok(err)
 		e.diff("quotas of "+workspace, want, got)
 	}

@@ -37,10 +37,13 @@ func versions(e *env) {
 	}
 	e.register("other", "flow", 11)
 	e.register("w", "flow2", 12)
-	got, err := e.st.Registered(e.ctx, "w", "flow")
+	n := pawl.WorkflowName{Workspace: "w", Name: "flow"}
+	got, err := e.st.Registered(e.ctx, n, 0, 0)
 	e.ok(err)
 	e.diff("versions", want, got)
-	n := pawl.WorkflowName{Workspace: "w", Name: "flow"}
+	got, err = e.st.Registered(e.ctx, n, 8, 3)
+	e.ok(err)
+	e.diff("a page", want[3:6], got)
 	for version, want := range map[int]*pawl.Version{0: want[0], 10: want[0], 9: want[1], 1: want[9]} {
 		got, err := e.st.RegisteredVersion(e.ctx, n, version)
 		e.ok(err)
@@ -58,7 +61,7 @@ func newestVersions(e *env) {
 	lower, upper := e.register("w", "a", 1), e.register("w", "Z", 3)
 	newest := e.register("w", "b", 2)
 	other := e.register("other", "b", 5)
-	got, err := e.st.Registered(e.ctx, "w", "")
+	got, err := e.st.Workflows(e.ctx, "w", pawl.WorkflowName{}, 0)
 	e.ok(err)
 	e.diff("of a workspace", []*pawl.Version{upper, lower, newest}, got)
 	names := func(v ...*pawl.Version) map[pawl.WorkflowName]*pawl.Version {
@@ -116,11 +119,11 @@ func versionRacers(e *env) {
 
 func emptyRegistry(e *env) {
 	e.register("w", "flow", 1)
-	for _, name := range []string{"", "flow"} {
-		got, err := e.st.Registered(e.ctx, "nobody's", name)
-		e.ok(err)
-		if len(got) != 0 {
-			e.Errorf("versions %v of %q in a workspace that has none", got, name)
-		}
+	got, err := e.st.Workflows(e.ctx, "nobody's", pawl.WorkflowName{}, 0)
+	e.ok(err)
+	versions, err := e.st.Registered(e.ctx, pawl.WorkflowName{Workspace: "nobody's", Name: "flow"}, 0, 0)
+	e.ok(err)
+	if len(got)+len(versions) != 0 {
+		e.Errorf("workflows %v and versions %v in a workspace that has none", got, versions)
 	}
 }

@@ -150,17 +150,17 @@ func scheduleList(e *env) {
 	e.changeSchedule(gone.Key(), "remove", nil)
 	z = e.changeSchedule(z.Key(), "pause", nil)
 	for workspace, want := range map[string][]*pawl.Schedule{"one": {z, a, b}, "two": {other}, "": {z, a, b, other}} {
-		got, err := e.st.Schedules(e.ctx, store.ScheduleName{Workspace: workspace})
+		got, err := e.st.Schedules(e.ctx, store.ScheduleName{Workspace: workspace}, store.ScheduleName{}, 0)
 		e.ok(err)
 		e.diff("of "+workspace, want, got)
 	}
-	got, err := e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "one", Name: "a"})
+	got, err := e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "one", Name: "a"}, store.ScheduleName{}, 0)
 	e.ok(err)
 	e.diff("of one name", []*pawl.Schedule{a}, got)
-	got, err = e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "one", Name: "d"})
+	got, err = e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "one", Name: "d"}, store.ScheduleName{}, 0)
 	e.ok(err)
 	e.diff("of one that is removed", []*pawl.Schedule(nil), got)
-	got, err = e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "three"})
+	got, err = e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "three"}, store.ScheduleName{}, 0)
 	e.ok(err)
 	if len(got) != 0 {
 		e.Errorf("schedules %v in a workspace that has none", got)
@@ -234,7 +234,7 @@ func scheduleRacers(e *env) {
 	for range n {
 		e.ok(<-errs)
 	}
-	list, err := e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "w"})
+	list, err := e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "w"}, store.ScheduleName{}, 0)
 	e.ok(err)
 	if len(list) != 1 || list[0].Seq != 1+n {
 		e.Errorf("schedules %+v, want one at version %d", list, 1+n)
@@ -254,7 +254,7 @@ func scheduleTrail(e *env) {
 		}
 	})
 	e.addSchedule("other", nil)
-	got, err := e.st.Trail(e.ctx, ScheduleKey(s))
+	got, err := e.st.Trail(e.ctx, ScheduleKey(s), 0, 0)
 	e.ok(err)
 	e.diff("trail", want, got)
 	e.verify(0)

@@ -285,11 +285,11 @@ func trail(e *env) {
 			}
 		}
 	})
-	got, err := e.st.Trail(e.ctx, StepKey(m.steps[0]))
+	got, err := e.st.Trail(e.ctx, StepKey(m.steps[0]), 0, 0)
 	e.ok(err)
 	e.diff("trail", want, got)
 	w := e.addWorker()
-	got, err = e.st.Trail(e.ctx, WorkerKey(w))
+	got, err = e.st.Trail(e.ctx, WorkerKey(w), 0, 0)
 	e.ok(err)
 	if len(got) != 1 || got[0].Entity != w.ID.Public(pawl.WorkerPrefix) || got[0].Hash != w.Head {
 		e.Errorf("trail of a worker %+v", got)
@@ -338,7 +338,13 @@ func refusals(e *env) {
 	early := late
 	early.At, early.Data = 10, nil
 	e.do(&store.Query{}, func(_ *store.Facts, b *Batch) { b.Refusals = append(b.Refusals, late, early) })
-	got, err := e.st.Refusals(e.ctx, m.key())
+	got, err := e.st.Refusals(e.ctx, m.key(), store.RefusalPlace{}, 0)
 	e.ok(err)
+	for i := range got {
+		if got[i].ID == 0 {
+			e.Error("a refused fact has no id")
+		}
+		got[i].ID = 0
+	}
 	e.diff("refusals", []pawl.Refusal{early, late}, got)
 }

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// History calls f with the moves of a job and of all its steps in the order of time, with
+// the facts that were refused. It ends with the first error of f. It reads pages, so that
+// f may take its time, and what is moved meanwhile may come or not.
+func (e *Engine) History(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error {
+	j, err := e.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	def, err := e.defs.get(ctx, j.Definition)
+	if err != nil {
+		return err
+	}
+	h := &history{e: e, job: j, def: def, f: f, states: map[pawl.Ord]machine.State{}, measure: pawl.NewMeasure()}
+	for at := (store.HistoryPlace{}); ; {
+		var page []store.Entry
+		if page, at, err = e.store.History(ctx, j.Key(), at, store.TrailPageRows); err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			return h.refused(ctx, 0)
+		}
+		for i := range page {
+			if err := h.entry(ctx, &page[i]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// A history is how far the history of a job was read.
+type history struct {
+	e       *Engine
+	job     *pawl.Job
+	def     *workflow.Definition
+	f       func(pawl.Transition) error
+	states  map[pawl.Ord]machine.State
+	measure *pawl.Measure
+
+	late  []pawl.Refusal // read and not yet handed on
+	after store.RefusalPlace
+	ended bool // there are no more
+}
+
+func (h *history) entry(ctx context.Context, e *store.Entry) error {
+	if err := h.refused(ctx, e.At); err != nil {
+		return err
+	}
+	e.Entity, e.From = h.name(e.Ord), h.states[e.Ord]
+	h.states[e.Ord] = e.To
+	t := pawl.TransitionOf(&e.Entry)
+	if e.Ord != 0 {
+		t.Step = h.def.Key(e.Ord)
+	}
+	h.measure.Took(&t)
+	return h.f(t)
+}
+
+func (h *history) name(ord pawl.Ord) string {
+	if ord == 0 {
+		return h.job.ID.Public(pawl.JobPrefix)
+	}
+	return h.job.ID.Step(ord).Public(pawl.StepPrefix)
+}
+
+// refused hands on what was refused before a time, or all that is left if it is 0.
+func (h *history) refused(ctx context.Context, before int64) (err error) {
+	for {
+		if len(h.late) == 0 && !h.ended {
+			if h.late, err = h.e.store.Refusals(ctx, h.job.Key(), h.after, listPage); err != nil {
+				return err
+			}
+			h.ended = len(h.late) == 0
+		}
+		if h.ended || before != 0 && h.late[0].At >= before {
+			return nil
+		}
+		r := h.late[0]
+		h.late, h.after = h.late[1:], store.RefusalPlace{At: r.At, ID: r.ID}
+		err = h.f(pawl.Transition{Entity: h.name(r.Ord), Step: h.def.Key(r.Ord),
+			Event: r.Event, Reason: r.Why, Actor: r.Actor, Metadata: r.Data, At: pawl.Timestamp(r.At), Refused: true})
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// maxMoves is how many of its own moves the view of a job or a worker has: the last ones.
+// Their reasons and metadata come to maxListBytes at most, but for the last one.
+const maxMoves = 1000
+
+// lastMoves keeps the last of the moves that it is given, in their order.
+type lastMoves struct {
+	list    []pawl.Transition
+	bytes   int
+	omitted int64 // before those
+}
+
+func (l *lastMoves) add(t pawl.Transition) {
+	l.list = append(l.list, t)
+	l.bytes += bytesOf(&t)
+	for len(l.list) > maxMoves || l.bytes > maxListBytes && len(l.list) > 1 {
+		l.bytes -= bytesOf(&l.list[0])
+		l.list[0] = pawl.Transition{}
+		l.list = l.list[1:]
+		l.omitted++
+	}
+}
+
+func bytesOf(t *pawl.Transition) int { return len(t.Reason) + len(t.Metadata) }
+
+// moves calls f with the moves of one entity, oldest first, until f fails.
+func (e *Engine) moves(ctx context.Context, k store.EntityKey, f func(pawl.Transition) error) error {
+	return store.EachEntry(ctx, e.store, k, func(entry *audit.Entry) error { return f(pawl.TransitionOf(entry)) })
+}
+
+// listPage is how many records of a list are read at once.
+const listPage = 500
+
+// eachOf calls f with what pages have, until one is empty or f fails. read returns the
+// page behind the last record that f was called with.
+func eachOf[T any](read func() ([]T, error), f func(T) error) error {
+	for {
+		page, err := read()
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, v := range page {
+			if err := f(v); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// A TrailPage gathers a page of the trail of one entity (Views.Trail) from the entries
+// that a store reads. They may come in any order, since a step's stand in rows of earlier
+// steps too; more than two pages are never held.
+type TrailPage struct {
+	After int64 // only entries of a later sequence, and what this one says of the first of them
+	Limit int   // 0: no limit
+
+	entries []audit.Entry
+	before  *audit.Entry // the one at After
+	bytes   int
+}
+
+// Add takes an entry of the entity in, without its Entity and From.
+func (p *TrailPage) Add(e audit.Entry) {
+	switch {
+	case e.Sequence == p.After:
+		p.before = &e
+	case e.Sequence > p.After:
+		p.entries = append(p.entries, e)
+		p.bytes += TrailBytes(&e)
+		if p.full(2) {
+			p.cut()
+		}
+	}
+}
+
+// Full reports whether the page takes nothing more if entries come by their sequence.
+func (p *TrailPage) Full() bool { return p.full(1) }
+
+func (p *TrailPage) full(times int) bool {
+	return p.Limit > 0 && (len(p.entries) >= times*p.Limit || p.bytes >= times*PageBytes)
+}
+
+// cut leaves what is of the page.
+func (p *TrailPage) cut() {
+	slices.SortStableFunc(p.entries, func(a, b audit.Entry) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	all := p.entries
+	p.entries, p.bytes = nil, 0
+	for i := 0; i < len(all) && !p.full(1); i++ {
+		p.entries = all[:i+1]
+		p.bytes += TrailBytes(&all[i])
+	}
+	clear(all[len(p.entries):])
+}
+
+// Entries returns the page of the entity with that public id.
+func (p *TrailPage) Entries(id string) []audit.Entry {
+	p.cut()
+	Chain(id, p.entries)
+	if len(p.entries) > 0 && p.before != nil {
+		p.entries[0].From = p.before.To
+	}
+	return p.entries
+}
+
+// entryPage is how many entries EachEntry reads at once.
+const entryPage = 1000
+
+// EachEntry calls f with the entries of one entity, by sequence, until f fails. It reads
+// pages.
+func EachEntry(ctx context.Context, v Views, k EntityKey, f func(*audit.Entry) error) error {
+	for after := int64(0); ; {
+		page, err := v.Trail(ctx, k, after, entryPage)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for i := range page {
+			if err := f(&page[i]); err != nil {
+				return err
+			}
+		}
+		after = page[len(page)-1].Sequence
+	}
+}
+
+// WithheldOf reads what the trail of a job withholds.
+func WithheldOf(ctx context.Context, v Views, job int64) (*audit.Withheld, error) {
+	by := &audit.Withheld{}
+	k := EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: job}}
+	err := EachEntry(ctx, v, k, func(e *audit.Entry) error { by.Note(e); return nil })
+	return by, err
+}
