@@ -178,7 +178,7 @@ func (a *app) settled(ctx context.Context, s *session) error {
 	public := s.id.Public(pawl.JobPrefix)
 	switch {
 	case ctx.Err() != nil:
-		err := s.ledger.engine.Cancel(context.WithoutCancel(ctx), s.id, workflow.Note{Actor: a.actor(), Reason: "interrupted"})
+		err := s.ledger.engine.Cancel(context.WithoutCancel(ctx), s.id, pawl.Change{Actor: a.actor(), Reason: "interrupted"})
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 func newJobPause(a *app) *cobra.Command {
@@ -102,7 +101,7 @@ func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string)
 	defer func() { err = errors.Join(err, l.close()) }()
 	var asked []pawl.ID
 	refused := a.apply(ctx, l.engine, b, args, func(id pawl.ID) error {
-		err := l.engine.Cancel(ctx, id, workflow.Note{Actor: a.actor(), Reason: reason})
+		err := l.engine.Cancel(ctx, id, pawl.Change{Actor: a.actor(), Reason: reason})
 		if err == nil {
 			asked = append(asked, id)
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -54,7 +53,7 @@ func newJobMove(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) showMoved(m *engine.Moved) error {
+func (a *app) showMoved(m *workflow.Moved) error {
 	verb := "moved"
 	if m.DryRun {
 		verb = "would move"
@@ -74,7 +73,7 @@ func (a *app) showDiff(d *workflow.Diff) {
 }
 
 // pinText says what a job is made of: a version, or a definition that is none.
-func pinText(p engine.Pin) string {
+func pinText(p workflow.Pin) string {
 	if p.Version > 0 {
 		return "version " + versionText(p.Version)
 	}
@@ -108,7 +107,7 @@ func (a *app) planAgainst(ctx context.Context, def *workflow.Definition, against
 	})
 }
 
-func (a *app) showMovePlans(p *engine.MovePlans) error {
+func (a *app) showMovePlans(p *workflow.MovePlans) error {
 	is := "would be version"
 	if p.Registered {
 		is = "is version"
@@ -123,7 +122,7 @@ func (a *app) showMovePlans(p *engine.MovePlans) error {
 	return nil
 }
 
-func (a *app) showMovePlan(all *engine.MovePlans, p *engine.MovePlan) {
+func (a *app) showMovePlan(all *workflow.MovePlans, p *workflow.MovePlan) {
 	fmt.Fprintf(a.stdout, "\njob %s %s stays on %s\n", p.JobID, p.Status, pinText(p.Pinned))
 	a.showDiff(&p.Diff)
 	move := fmt.Sprintf("pawl job move %s --to %d%s", p.JobID, all.Version, a.given)

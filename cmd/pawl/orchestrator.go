@@ -25,27 +25,27 @@ type orchestrator interface {
 	Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reason, error)
 	Stuck(ctx context.Context, q pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error)
 	Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.LogLine) error) error
-	Cancel(ctx context.Context, id pawl.ID, note workflow.Note) error
+	Cancel(ctx context.Context, id pawl.ID, c pawl.Change) error
 	Watch(ctx context.Context, id pawl.ID, f func() (more bool, err error)) error
 
 	PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error
 	ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error
-	RetryJob(ctx context.Context, id pawl.ID, r engine.Retry, c pawl.Change) (pawl.ID, error)
+	RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.ID, error)
 	RetryStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
 	SkipStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
 	ResolveStep(ctx context.Context, id pawl.ID, step string, output json.RawMessage, c pawl.Change) error
 	Approve(ctx context.Context, id pawl.ID, step string, form map[string]any, c pawl.Change) error
 	Reject(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
 	Signal(ctx context.Context, id pawl.ID, name string, data json.RawMessage, c pawl.Change) error
-	RedactJob(ctx context.Context, id pawl.ID, step string, c pawl.Change, each func(engine.Redaction)) (engine.Redaction, error)
+	RedactJob(ctx context.Context, id pawl.ID, step string, c pawl.Change, each func(pawl.Redaction)) (pawl.Redaction, error)
 	Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error)
 
 	RegisterWorkflow(ctx context.Context, workspace string, canonical []byte, dir string, c pawl.Change) (v *pawl.Version, made bool, err error)
 	Lookup(ctx context.Context, n pawl.WorkflowName, version int) (*pawl.Version, *workflow.Definition, error)
 	Workflows(ctx context.Context, workspace string, f func(*pawl.Version) error) error
 	Versions(ctx context.Context, n pawl.WorkflowName, f func(*pawl.Version) error) error
-	MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bool, c pawl.Change) (*engine.Moved, error)
-	PlanMoves(ctx context.Context, workspace string, canonical []byte) (*engine.MovePlans, error)
+	MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bool, c pawl.Change) (*workflow.Moved, error)
+	PlanMoves(ctx context.Context, workspace string, canonical []byte) (*workflow.MovePlans, error)
 
 	Workers(ctx context.Context, q pawl.WorkerQuery) ([]pawl.WorkerView, error)
 	Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, error)
@@ -54,19 +54,19 @@ type orchestrator interface {
 	ResumeWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
 	TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
 
-	SetQuotas(ctx context.Context, set []pawl.Quota, note workflow.Note) error
-	Quotas(ctx context.Context, workspace string) ([]engine.QuotaView, error)
+	SetQuotas(ctx context.Context, set []pawl.Quota, c pawl.Change) error
+	Quotas(ctx context.Context, workspace string) ([]pawl.QuotaView, error)
 
-	PutSchedule(ctx context.Context, p engine.Plan, replace bool, c pawl.Change) error
-	MoveSchedule(ctx context.Context, n store.ScheduleName, event machine.Event, c pawl.Change) error
-	TriggerSchedule(ctx context.Context, n store.ScheduleName, c pawl.Change) (pawl.ID, error)
-	Schedules(ctx context.Context, workspace string, next int, f func(*engine.ScheduleView) error) error
-	Schedule(ctx context.Context, n store.ScheduleName, next int) (*engine.ScheduleView, error)
-	ScheduleHistory(ctx context.Context, n store.ScheduleName, f func(pawl.Transition) error) error
+	PutSchedule(ctx context.Context, p pawl.SchedulePlan, replace bool, c pawl.Change) error
+	MoveSchedule(ctx context.Context, n pawl.ScheduleName, event machine.Event, c pawl.Change) error
+	TriggerSchedule(ctx context.Context, n pawl.ScheduleName, c pawl.Change) (pawl.ID, error)
+	Schedules(ctx context.Context, workspace string, next int, f func(*pawl.ScheduleView) error) error
+	Schedule(ctx context.Context, n pawl.ScheduleName, next int) (*pawl.ScheduleView, error)
+	ScheduleHistory(ctx context.Context, n pawl.ScheduleName, f func(pawl.Transition) error) error
 	Followed(ctx context.Context) (bool, error)
 
-	Prune(ctx context.Context, age time.Duration, c pawl.Change, each func(engine.Pruning)) (engine.Pruning, error)
-	Prospects(ctx context.Context, age time.Duration) ([]store.Prospect, error)
+	Prune(ctx context.Context, age time.Duration, c pawl.Change, each func(pawl.Pruning)) (pawl.Pruning, error)
+	Prospects(ctx context.Context, age time.Duration) ([]pawl.Prospect, error)
 }
 
 var _ orchestrator = (*engine.Engine)(nil)

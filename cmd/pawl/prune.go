@@ -8,8 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/engine"
-	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -56,9 +55,9 @@ func newPrune(a *app) *cobra.Command {
 
 // pruned is what was removed, or would be, and what stays.
 type pruned struct {
-	DryRun  bool           `json:"dry_run"`
-	Removed engine.Pruning `json:"removed"`
-	Left    []left         `json:"left"`
+	DryRun  bool         `json:"dry_run"`
+	Removed pawl.Pruning `json:"removed"`
+	Left    []left       `json:"left"`
 }
 
 // left are entities that were made long enough ago, and stay.
@@ -69,7 +68,7 @@ type left struct {
 }
 
 func (a *app) prune(ctx context.Context, o orchestrator, older time.Duration, dry bool, reason, form string) (err error) {
-	p := pruned{DryRun: dry, Removed: engine.Pruning{Busy: []string{}}}
+	p := pruned{DryRun: dry, Removed: pawl.Pruning{Busy: []string{}}}
 	if !dry {
 		if p.Removed, err = o.Prune(ctx, older, a.change(reason), a.pruneProgress()); err != nil {
 			return err
@@ -92,9 +91,9 @@ func (a *app) prune(ctx context.Context, o orchestrator, older time.Duration, dr
 // progressEvery is how often people are told how far a pruning is.
 const progressEvery = 2 * time.Second
 
-func (a *app) pruneProgress() func(engine.Pruning) {
+func (a *app) pruneProgress() func(pawl.Pruning) {
 	last := time.Now()
-	return func(p engine.Pruning) {
+	return func(p pawl.Pruning) {
 		if time.Since(last) > progressEvery {
 			last = time.Now()
 			fmt.Fprintf(a.stderr, "%d jobs removed so far\n", p.Jobs)
@@ -102,7 +101,7 @@ func (a *app) pruneProgress() func(engine.Pruning) {
 	}
 }
 
-func whatIsLeft(prospects []store.Prospect, dry bool) []left {
+func whatIsLeft(prospects []pawl.Prospect, dry bool) []left {
 	list := []left{}
 	add := func(kind string, count int64, why string) {
 		if count > 0 {

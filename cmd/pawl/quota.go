@@ -10,7 +10,6 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 const quotaLong = `Quotas are limits of a workspace. Where none is set there is no limit.
@@ -92,7 +91,7 @@ func (a *app) setQuotas(ctx context.Context, reason string, set ...pawl.Quota) e
 		set[i].Workspace = a.workspace
 	}
 	return a.withNew(ctx, func(o orchestrator) error {
-		if err := o.SetQuotas(ctx, set, workflow.Note{Actor: a.actor(), Reason: reason}); err != nil {
+		if err := o.SetQuotas(ctx, set, pawl.Change{Actor: a.actor(), Reason: reason}); err != nil {
 			return err
 		}
 		for _, q := range set {
@@ -122,11 +121,11 @@ func (a *app) clearQuota(ctx context.Context, o orchestrator, name, reason strin
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(quotas, func(q engine.QuotaView) bool { return q.Name == name }) {
+	if !slices.ContainsFunc(quotas, func(q pawl.QuotaView) bool { return q.Name == name }) {
 		return &pawl.Error{Kind: pawl.NotFound, Message: "there is no quota " + name + " in workspace " + a.workspace, Hint: "list them with: pawl quota list"}
 	}
 	none := []pawl.Quota{{Workspace: a.workspace, Name: name, Slots: -1}}
-	if err := o.SetQuotas(ctx, none, workflow.Note{Actor: a.actor(), Reason: reason}); err != nil {
+	if err := o.SetQuotas(ctx, none, pawl.Change{Actor: a.actor(), Reason: reason}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "quota %s of workspace %s is cleared\n", name, a.workspace)

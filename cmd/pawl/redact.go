@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
 )
 
 const redactLong = `Withhold what a job that has ended was given and has made, for good: its inputs,
@@ -81,9 +80,9 @@ func (a *app) redact(ctx context.Context, o orchestrator, id pawl.ID, step strin
 	return err
 }
 
-func (a *app) redactProgress() func(engine.Redaction) {
+func (a *app) redactProgress() func(pawl.Redaction) {
 	last := time.Now()
-	return func(r engine.Redaction) {
+	return func(r pawl.Redaction) {
 		if time.Since(last) > progressEvery {
 			last = time.Now()
 			fmt.Fprintf(a.stderr, "%d records and %d rows of the audit trail redacted so far\n", r.Records, r.Entries)

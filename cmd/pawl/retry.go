@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -163,7 +162,7 @@ func (a *app) continued(ctx context.Context, l *ledger, id pawl.ID, f *retryFlag
 	if err != nil {
 		return pawl.ID{}, nil, err
 	}
-	r := engine.Retry{From: f.from, Private: private}
+	r := pawl.Retry{From: f.from, Private: private}
 	if r.Set, err = setOf(f.set, def.ParseInput); err != nil {
 		return pawl.ID{}, nil, err
 	}

@@ -14,9 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/schedule"
-	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -50,7 +48,7 @@ func newSchedule(a *app) *cobra.Command {
 
 // A scheduleFlags holds what the command line says of a schedule.
 type scheduleFlags struct {
-	plan   engine.Plan
+	plan   pawl.SchedulePlan
 	inputs inputFlags
 	reason string
 	form   string
@@ -78,7 +76,7 @@ func bindForm(c *cobra.Command, form *string, what string) {
 }
 
 // merge answers the old plan with what the command line has changed of it.
-func (f *scheduleFlags) merge(c *cobra.Command, old engine.Plan) engine.Plan {
+func (f *scheduleFlags) merge(c *cobra.Command, old pawl.SchedulePlan) pawl.SchedulePlan {
 	for flag, take := range map[string]func(){
 		"workflow": func() { old.Workflow = f.plan.Workflow },
 		"cron":     func() { old.Cron = f.plan.Cron },
@@ -159,7 +157,7 @@ func newScheduleAdd(a *app) *cobra.Command {
 			}
 			plan := f.plan
 			plan.Workspace, plan.Name = a.workspace, args[0]
-			return a.putSchedule(c.Context(), &f, func(orchestrator) (engine.Plan, error) { return plan, nil }, false)
+			return a.putSchedule(c.Context(), &f, func(orchestrator) (pawl.SchedulePlan, error) { return plan, nil }, false)
 		},
 	}
 	f.bind(c, a)
@@ -174,10 +172,10 @@ func newScheduleUpdate(a *app) *cobra.Command {
 		Example: "  pawl schedule update nightly --cron \"0 3 * * *\"\n  pawl schedule update nightly -i region=us --reason \"the other region\"",
 		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeSchedules,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.putSchedule(c.Context(), &f, func(o orchestrator) (engine.Plan, error) {
-				v, err := o.Schedule(c.Context(), store.ScheduleName{Workspace: a.workspace, Name: args[0]}, 0)
+			return a.putSchedule(c.Context(), &f, func(o orchestrator) (pawl.SchedulePlan, error) {
+				v, err := o.Schedule(c.Context(), pawl.ScheduleName{Workspace: a.workspace, Name: args[0]}, 0)
 				if err != nil {
-					return engine.Plan{}, err
+					return pawl.SchedulePlan{}, err
 				}
 				return f.merge(c, planOf(v)), nil
 			}, true)
@@ -190,8 +188,8 @@ func newScheduleUpdate(a *app) *cobra.Command {
 	return c
 }
 
-func planOf(v *engine.ScheduleView) engine.Plan {
-	return engine.Plan{Workspace: v.Workspace, Name: v.Name, Workflow: v.Workflow, Inputs: v.Inputs, Cron: v.Cron, TimeZone: v.TimeZone,
+func planOf(v *pawl.ScheduleView) pawl.SchedulePlan {
+	return pawl.SchedulePlan{Workspace: v.Workspace, Name: v.Name, Workflow: v.Workflow, Inputs: v.Inputs, Cron: v.Cron, TimeZone: v.TimeZone,
 		CatchUp: time.Duration(v.CatchUp), Overlap: v.Overlap, Priority: v.Priority}
 }
 
@@ -200,7 +198,7 @@ func planOf(v *engine.ScheduleView) engine.Plan {
 const addedTimes = 3
 
 // putSchedule adds or changes a schedule, and shows it.
-func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(orchestrator) (engine.Plan, error), replace bool) error {
+func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(orchestrator) (pawl.SchedulePlan, error), replace bool) error {
 	if err := oneOf("output", f.form, formText, formJSON); err != nil {
 		return err
 	}
@@ -219,7 +217,7 @@ func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(or
 		if err := o.PutSchedule(ctx, plan, replace, a.change(f.reason)); err != nil {
 			return err
 		}
-		v, err := o.Schedule(ctx, store.ScheduleName{Workspace: plan.Workspace, Name: plan.Name}, addedTimes)
+		v, err := o.Schedule(ctx, pawl.ScheduleName{Workspace: plan.Workspace, Name: plan.Name}, addedTimes)
 		if err != nil {
 			return err
 		}
@@ -248,7 +246,7 @@ func newScheduleTrigger(a *app) *cobra.Command {
 			change := a.change(reason)
 			change.RequestID = requestID
 			return a.with(c.Context(), func(o orchestrator) error {
-				id, err := o.TriggerSchedule(c.Context(), store.ScheduleName{Workspace: a.workspace, Name: args[0]}, change)
+				id, err := o.TriggerSchedule(c.Context(), pawl.ScheduleName{Workspace: a.workspace, Name: args[0]}, change)
 				if err != nil {
 					return err
 				}
@@ -292,7 +290,7 @@ func newScheduleMove(a *app, event machine.Event, done, short, long string) *cob
 }
 
 func (a *app) moveSchedule(ctx context.Context, o orchestrator, name string, event machine.Event, done, reason, form string) error {
-	n := store.ScheduleName{Workspace: a.workspace, Name: name}
+	n := pawl.ScheduleName{Workspace: a.workspace, Name: name}
 	v, err := o.Schedule(ctx, n, addedTimes)
 	if err != nil {
 		return err

@@ -10,13 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/schedule"
-	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // showTimes writes the next times of a schedule, in its time zone and in UTC.
-func (a *app) showTimes(v *engine.ScheduleView) error {
+func (a *app) showTimes(v *pawl.ScheduleView) error {
 	if len(v.Next) == 0 {
 		return nil
 	}
@@ -81,9 +79,9 @@ func (a *app) schedules(ctx context.Context, o orchestrator, form string) error 
 	return a.hintUnfollowed(ctx, o)
 }
 
-func (a *app) scheduleRows(form string) *listing[engine.ScheduleView] {
+func (a *app) scheduleRows(form string) *listing[pawl.ScheduleView] {
 	zone := a.outZone()
-	row := func(v *engine.ScheduleView) []string {
+	row := func(v *pawl.ScheduleView) []string {
 		next := ""
 		if len(v.Next) > 0 {
 			next = second(v.Next[0], zone)
@@ -91,10 +89,10 @@ func (a *app) scheduleRows(form string) *listing[engine.ScheduleView] {
 		return []string{v.Name, string(v.Status), v.Cron, v.TimeZone, v.Workflow, next, second(v.LastDue, zone), lastJob(v)}
 	}
 	head := []string{"NAME", "STATUS", "CRON", "ZONE", "WORKFLOW", "NEXT", "LAST", "LAST JOB"}
-	return &listing[engine.ScheduleView]{w: a.stdout, form: form, head: head, row: row}
+	return &listing[pawl.ScheduleView]{w: a.stdout, form: form, head: head, row: row}
 }
 
-func lastJob(v *engine.ScheduleView) string {
+func lastJob(v *pawl.ScheduleView) string {
 	if v.LastJob == nil {
 		return ""
 	}
@@ -122,7 +120,7 @@ func newScheduleShow(a *app) *cobra.Command {
 				return err
 			}
 			return a.with(c.Context(), func(o orchestrator) error {
-				n := store.ScheduleName{Workspace: a.workspace, Name: args[0]}
+				n := pawl.ScheduleName{Workspace: a.workspace, Name: args[0]}
 				v, err := o.Schedule(c.Context(), n, next)
 				if err != nil {
 					return err
@@ -137,7 +135,7 @@ func newScheduleShow(a *app) *cobra.Command {
 				}
 				if form == formJSON {
 					return writeJSON(a.stdout, struct {
-						*engine.ScheduleView
+						*pawl.ScheduleView
 						History []pawl.Transition `json:"history"`
 					}{v, moves})
 				}
@@ -164,7 +162,7 @@ func checkTimes(flag string, n, least int) error {
 	return nil
 }
 
-func (a *app) showSchedule(v *engine.ScheduleView, moves []pawl.Transition) error {
+func (a *app) showSchedule(v *pawl.ScheduleView, moves []pawl.Transition) error {
 	waiting := ""
 	if v.Waiting != 0 {
 		waiting = "the job of " + second(v.Waiting, a.outZone()) + ", until the last one has ended"
@@ -264,7 +262,7 @@ func (a *app) completeSchedules(c *cobra.Command, args []string, begun string) (
 	}
 	var names []string
 	err := a.with(c.Context(), func(o orchestrator) error {
-		return o.Schedules(c.Context(), a.workspace, 0, func(v *engine.ScheduleView) error {
+		return o.Schedules(c.Context(), a.workspace, 0, func(v *pawl.ScheduleView) error {
 			if strings.HasPrefix(v.Name, begun) {
 				names = append(names, v.Name+"\t"+v.Workflow+" "+v.Cron)
 			}

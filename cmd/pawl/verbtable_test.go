@@ -115,12 +115,12 @@ func jobVerbs() []operatorVerb {
 	ctx := context.Background()
 	return []operatorVerb{
 		{"cancel", func(w *world, _ string) error {
-			return w.engine.Cancel(ctx, w.id, workflow.Note{Actor: "test", Reason: "to see"})
+			return w.engine.Cancel(ctx, w.id, pawl.Change{Actor: "test", Reason: "to see"})
 		}},
 		{"pause", func(w *world, _ string) error { return w.engine.PauseJob(ctx, w.id, byTester) }},
 		{"resume", func(w *world, _ string) error { return w.engine.ResumeJob(ctx, w.id, byTester) }},
-		{"retry", func(w *world, _ string) error { return w.retry(engine.Retry{}) }},
-		{"retry --from", func(w *world, _ string) error { return w.retry(engine.Retry{From: []string{"one"}}) }},
+		{"retry", func(w *world, _ string) error { return w.retry(pawl.Retry{}) }},
+		{"retry --from", func(w *world, _ string) error { return w.retry(pawl.Retry{From: []string{"one"}}) }},
 		{"signal", func(w *world, _ string) error { return w.engine.Signal(ctx, w.id, "news", nil, byTester) }},
 		{"redact", func(w *world, _ string) error {
 			_, err := w.engine.RedactJob(ctx, w.id, "", byTester, nil)
@@ -333,10 +333,10 @@ func (w *world) fail(key string) { w.claim(key); w.report(key, failed) }
 func (w *world) pause() { w.check(w.engine.PauseJob(w.t.Context(), w.id, byTester)) }
 
 func (w *world) cancel() {
-	w.check(w.engine.Cancel(w.t.Context(), w.id, workflow.Note{Actor: "test"}))
+	w.check(w.engine.Cancel(w.t.Context(), w.id, pawl.Change{Actor: "test"}))
 }
 
-func (w *world) retry(r engine.Retry) error {
+func (w *world) retry(r pawl.Retry) error {
 	_, err := w.engine.RetryJob(w.t.Context(), w.id, r, byTester)
 	return err
 }

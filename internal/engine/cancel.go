@@ -14,11 +14,11 @@ import (
 // Cancel ends a job as CANCELED: what has not started never will, and workers
 // are asked to stop what runs; the job is CANCELED when they have, or after
 // workflow.CancelGrace. A job that has ended refuses with a *machine.Refusal.
-func (e *Engine) Cancel(ctx context.Context, id pawl.ID, note workflow.Note) error {
-	if note.Reason == "" {
-		note.Reason = "canceled"
+func (e *Engine) Cancel(ctx context.Context, id pawl.ID, c pawl.Change) error {
+	if c.Reason == "" {
+		c.Reason = "canceled"
 	}
-	r, done, err := e.asked(ctx, id, pawl.Change{Reason: note.Reason, RequestID: note.RequestID}, "cancel")
+	r, done, err := e.asked(ctx, id, pawl.Change{Reason: c.Reason, RequestID: c.RequestID}, "cancel")
 	if done || err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (e *Engine) Cancel(ctx context.Context, id pawl.ID, note workflow.Note) err
 	if err != nil {
 		return err
 	}
-	return e.committer.one(ctx, r.once(&cancelJob{e: e, job: job, note: note}, nil, nil))
+	return e.committer.one(ctx, r.once(&cancelJob{e: e, job: job, note: noteOf(c)}, nil, nil))
 }
 
 type cancelJob struct {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -264,7 +263,7 @@ output: "${{ [steps.sub.output, steps.each.output] }}"
 			t.Fatalf("the job is %s (%v) with %d children", v.Status, v.Error, len(v.ChildJobs))
 		}
 		broken.Store(false)
-		id, err := p.engine.RetryJob(t.Context(), first, engine.Retry{}, ann)
+		id, err := p.engine.RetryJob(t.Context(), first, pawl.Retry{}, ann)
 		must(t, err)
 		v := p.wait(id)
 		if v.Status != lifecycle.JobCompleted || string(v.Output) != `["done",[1,2,3]]` || len(v.ChildJobs) != 1 {

@@ -33,7 +33,7 @@ func hold(t *tx, j *pawl.Job) {
 }
 
 // eraseAll goes on with the redaction of a job until all has gone.
-func (e *Engine) eraseAll(ctx context.Context, job int64, total *Redaction, each func(Redaction)) error {
+func (e *Engine) eraseAll(ctx context.Context, job int64, total *pawl.Redaction, each func(pawl.Redaction)) error {
 	for {
 		x, err := e.beginErasure(ctx, job)
 		if x == nil || err != nil {
@@ -45,18 +45,18 @@ func (e *Engine) eraseAll(ctx context.Context, job int64, total *Redaction, each
 				return err
 			}
 			if each != nil {
-				each(total.plus(x))
+				each(plusErased(*total, x))
 			}
 			if more && !rest(ctx, time.Since(begun)/2) {
 				return ctx.Err()
 			}
 		}
-		*total = total.plus(x)
+		*total = plusErased(*total, x)
 	}
 }
 
-func (r *Redaction) plus(x *erasure) Redaction {
-	sum := *r
+func plusErased(r pawl.Redaction, x *erasure) pawl.Redaction {
+	sum := r
 	sum.Records, sum.Entries, sum.Beside, sum.Advice = r.Records+x.done.Records, r.Entries+x.done.Entries, r.Beside+x.done.Beside, x.advice
 	return sum
 }

@@ -294,7 +294,7 @@ func TestAReportOfAJobThatIsGone(t *testing.T) { // K5
 		if err := p.engine.Cancel(t.Context(), ids[0], note("gone?")); err == nil {
 			t.Error("canceling a job that is gone succeeded")
 		}
-		if err := p.engine.Terminate(t.Context(), h.worker.Key(), note("bye")); err != nil {
+		if err := p.engine.Terminate(t.Context(), h.worker.Key(), workerNote("bye")); err != nil {
 			t.Errorf("terminating the worker that held steps of jobs that are gone: %v", err)
 		}
 	})
@@ -335,7 +335,7 @@ func TestAnExchangeOfNothing(t *testing.T) { // T3
 		if got := h.exchange(0); got != nil {
 			t.Errorf("an empty exchange answered %v", got)
 		}
-		if err := p.engine.Terminate(t.Context(), h.worker.Key(), note("enough")); err != nil {
+		if err := p.engine.Terminate(t.Context(), h.worker.Key(), workerNote("enough")); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.engine.Exchange(t.Context(), engine.Exchange{Worker: h.worker, Free: 1}); err != engine.ErrWorkerEnded && pawl.KindOf(err) != pawl.Conflict {

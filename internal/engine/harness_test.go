@@ -402,4 +402,7 @@ func steps(v *pawl.JobView) map[string]pawl.StepView {
 	return m
 }
 
-func note(reason string) workflow.Note { return workflow.Note{Actor: "test", Reason: reason} }
+func note(reason string) pawl.Change { return pawl.Change{Actor: "test", Reason: reason} }
+
+// workerNote is note for moves of workers.
+func workerNote(reason string) workflow.Note { return workflow.Note{Actor: "test", Reason: reason} }

@@ -104,8 +104,8 @@ var Hierarchy = [MaxDepth + 1]int{10, 8, 5, 3, 2, 1}
 // SetQuotas sets limits of workspaces, all or none; a negative number of slots
 // takes a limit away. Names are depth/0 to depth/5 and queue/NAME. What runs
 // already goes on.
-func (e *Engine) SetQuotas(ctx context.Context, set []pawl.Quota, note workflow.Note) error {
-	cmd := &setQuotas{set: set, note: note}
+func (e *Engine) SetQuotas(ctx context.Context, set []pawl.Quota, c pawl.Change) error {
+	cmd := &setQuotas{set: set, by: c}
 	for i := range set {
 		if err := checkQuota(&set[i]); err != nil {
 			return err
@@ -115,7 +115,7 @@ func (e *Engine) SetQuotas(ctx context.Context, set []pawl.Quota, note workflow.
 	if len(set) > 0 {
 		workspace = set[0].Workspace
 	}
-	r, err := e.newRequest(pawl.Change{Reason: note.Reason, RequestID: note.RequestID}, workspace, "POST /api/resources/quotas", set)
+	r, err := e.newRequest(pawl.Change{Reason: c.Reason, RequestID: c.RequestID}, workspace, "POST /api/resources/quotas", set)
 	if err != nil {
 		return err
 	}
@@ -150,32 +150,22 @@ func checkQuota(q *pawl.Quota) error {
 }
 
 type setQuotas struct {
-	set  []pawl.Quota
-	note workflow.Note
+	set []pawl.Quota
+	by  pawl.Change
 }
 
 func (*setQuotas) query(*store.Query) {}
 
 func (s *setQuotas) decide(t *tx) error {
 	for _, q := range s.set {
-		q.At, q.Actor, q.Reason = t.now, s.note.Actor, s.note.Reason
+		q.At, q.Actor, q.Reason = t.now, s.by.Actor, s.by.Reason
 		t.quotas = append(t.quotas, &q)
 	}
 	return nil
 }
 
-// A QuotaView is a limit and how much of it is taken.
-type QuotaView struct {
-	Name   string         `json:"name"`
-	Slots  int            `json:"slots"`
-	Used   int            `json:"used"`
-	SetAt  pawl.Timestamp `json:"set_at"`
-	Actor  string         `json:"actor"`
-	Reason string         `json:"reason"`
-}
-
 // Quotas lists the limits of a workspace, by name.
-func (e *Engine) Quotas(ctx context.Context, workspace string) ([]QuotaView, error) {
+func (e *Engine) Quotas(ctx context.Context, workspace string) ([]pawl.QuotaView, error) {
 	var set []*pawl.Quota
 	var pools []store.Pool
 	err := e.eachQuota(ctx, workspace, func(q *pawl.Quota) error {
@@ -189,9 +179,9 @@ func (e *Engine) Quotas(ctx context.Context, workspace string) ([]QuotaView, err
 	if err != nil {
 		return nil, err
 	}
-	views := make([]QuotaView, 0, len(set))
+	views := make([]pawl.QuotaView, 0, len(set))
 	for _, q := range set {
-		views = append(views, QuotaView{Name: q.Name, Slots: q.Slots, Used: used[poolOf(q)], SetAt: pawl.Timestamp(q.At), Actor: q.Actor, Reason: q.Reason})
+		views = append(views, pawl.QuotaView{Name: q.Name, Slots: q.Slots, Used: used[poolOf(q)], SetAt: pawl.Timestamp(q.At), Actor: q.Actor, Reason: q.Reason})
 	}
 	return views, nil
 }

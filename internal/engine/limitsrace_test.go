@@ -28,7 +28,7 @@ func (s *interposed) beforeCommit(is func(*store.Query) bool, f func()) {
 func TestALimitHoldsForWhatWasPrepared(t *testing.T) { // J7
 	t.Parallel()
 	set := func(t *testing.T, e *Engine, name string) {
-		if err := e.SetQuotas(t.Context(), []pawl.Quota{{Name: name}}, workflow.Note{Actor: "test"}); err != nil {
+		if err := e.SetQuotas(t.Context(), []pawl.Quota{{Name: name}}, pawl.Change{Actor: "test"}); err != nil {
 			t.Error(err)
 		}
 	}

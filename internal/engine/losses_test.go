@@ -95,7 +95,7 @@ func TestOthersLossesAreNotGivenBack(t *testing.T) {
 			h := p.hand("h")
 			claims = append(claims, h.claim(1)[0].Step)
 			dead = append(dead, h)
-			if err := p.engine.Terminate(t.Context(), h.worker.Key(), note("killed")); err != nil {
+			if err := p.engine.Terminate(t.Context(), h.worker.Key(), workerNote("killed")); err != nil {
 				t.Fatal(err)
 			}
 			until(t, "the loss is weighed", func() bool { return steps(p.job(id))["a"].Status != lifecycle.StepRetryableError })

@@ -14,27 +14,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A Pin is the definition that a job has.
-type Pin struct {
-	Version int    `json:"version,omitempty"` // of the registered workflow, or 0
-	Hash    string `json:"hash"`
-}
-
-// A Moved says how a job got to another version of its workflow, or would get.
-type Moved struct {
-	JobID  string        `json:"job_id"`
-	DryRun bool          `json:"dry_run"`
-	From   Pin           `json:"from"`
-	To     Pin           `json:"to"`
-	Diff   workflow.Diff `json:"diff"`
-}
-
 // MoveJob lets an unfinished job go on as another version of the registered
 // workflow of its name (J2, T12). Steps that have begun have to be the same in
 // both; the others may have changed, come or gone, and those that are gone end
 // as skipped. A dry run changes nothing, and answers the same, or the same error:
 // of kind Conflict with workflow.Obstacles where the job is in the way.
-func (e *Engine) MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bool, c pawl.Change) (*Moved, error) {
+func (e *Engine) MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bool, c pawl.Change) (*workflow.Moved, error) {
 	if err := checkChange(c); err != nil {
 		return nil, err
 	}
@@ -49,7 +34,7 @@ func (e *Engine) MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bo
 	if err != nil {
 		return nil, err
 	}
-	var moved *Moved
+	var moved *workflow.Moved
 	if dryRun {
 		r = nil
 	}
@@ -70,7 +55,7 @@ const maxMoveTries = 5
 // errDryRun takes a move back that was only tried.
 var errDryRun = errors.New("dry run")
 
-func (e *Engine) moveTo(ctx context.Context, id pawl.ID, m *move, r *request) (*Moved, error) {
+func (e *Engine) moveTo(ctx context.Context, id pawl.ID, m *move, r *request) (*workflow.Moved, error) {
 	for range maxMoveTries {
 		if err := m.prepare(ctx); err != nil {
 			return nil, err
@@ -110,7 +95,7 @@ type move struct {
 	passage *workflow.Passage
 	stale   bool // the job has another definition by now
 	job     pawl.Job
-	moved   *Moved
+	moved   *workflow.Moved
 }
 
 // prepare reads the job, and compares what it has with what it is to have.
@@ -151,8 +136,8 @@ func (m *move) decide(t *tx) error {
 	if err != nil {
 		return err
 	}
-	m.moved = &Moved{JobID: m.id.Public(pawl.JobPrefix), DryRun: m.dryRun, Diff: m.passage.Diff,
-		From: Pin{j.Version, d.Definition.HashString()}, To: Pin{m.version, m.passage.To.HashString()}}
+	m.moved = &workflow.Moved{JobID: m.id.Public(pawl.JobPrefix), DryRun: m.dryRun, Diff: m.passage.Diff,
+		From: workflow.Pin{Version: j.Version, Hash: d.Definition.HashString()}, To: workflow.Pin{Version: m.version, Hash: m.passage.To.HashString()}}
 	inputs, err := d.MoveTo(&workflow.Move{Passage: m.passage, From: j.Version, Version: m.version, Inputs: m.old.Inputs}, m.note)
 	if err != nil {
 		return err
@@ -252,30 +237,10 @@ func (e *Engine) current(ctx context.Context, id pawl.ID) (*jobFacts, error) {
 	return e.recallID(ctx, id)
 }
 
-// MovePlans say how the unfinished jobs of a workflow stand to a definition.
-type MovePlans struct {
-	Workflow   string     `json:"workflow"`
-	Hash       string     `json:"definition_hash"`
-	Version    int        `json:"version"`    // that it is, or would be
-	Registered bool       `json:"registered"` // it is
-	Jobs       []MovePlan `json:"jobs"`       // newest first, at most 1000
-}
-
-// A MovePlan says what an unfinished job has to do with a definition: it stays as
-// it is, and may be moved.
-type MovePlan struct {
-	JobID   string        `json:"job_id"`
-	Status  machine.State `json:"status"`
-	Pinned  Pin           `json:"pinned"` // what it has, and keeps
-	Diff    workflow.Diff `json:"diff"`   // of the definition to that
-	Movable bool          `json:"movable"`
-	Why     []string      `json:"why"` // it is not movable
-}
-
 // PlanMoves answers for the unfinished jobs of a workflow in a workspace, newest
 // first and at most 1000, how they stand to a definition that is, or is going to
 // be, a version of it. It changes nothing.
-func (e *Engine) PlanMoves(ctx context.Context, workspace string, canonical []byte) (*MovePlans, error) {
+func (e *Engine) PlanMoves(ctx context.Context, workspace string, canonical []byte) (*workflow.MovePlans, error) {
 	def, err := e.defs.load(canonical)
 	if err != nil {
 		return nil, err
@@ -289,7 +254,7 @@ func (e *Engine) PlanMoves(ctx context.Context, workspace string, canonical []by
 	if err != nil {
 		return nil, err
 	}
-	plans := &MovePlans{Workflow: def.Name, Hash: def.HashString(), Version: version, Registered: is, Jobs: make([]MovePlan, 0, len(jobs))}
+	plans := &workflow.MovePlans{Workflow: def.Name, Hash: def.HashString(), Version: version, Registered: is, Jobs: make([]workflow.MovePlan, 0, len(jobs))}
 	for _, j := range jobs {
 		p, err := e.planMove(ctx, j, version, def)
 		if err != nil {
@@ -318,12 +283,12 @@ func (e *Engine) wouldBe(ctx context.Context, n pawl.WorkflowName, def *workflow
 	return newest + 1, false, nil
 }
 
-func (e *Engine) planMove(ctx context.Context, j *pawl.Job, version int, def *workflow.Definition) (*MovePlan, error) {
+func (e *Engine) planMove(ctx context.Context, j *pawl.Job, version int, def *workflow.Definition) (*workflow.MovePlan, error) {
 	has, err := e.defs.get(ctx, j.Definition)
 	if err != nil {
 		return nil, err
 	}
-	p := &MovePlan{JobID: j.ID.Public(pawl.JobPrefix), Status: j.State, Pinned: Pin{j.Version, has.HashString()}, Diff: has.DiffTo(def), Why: []string{}}
+	p := &workflow.MovePlan{JobID: j.ID.Public(pawl.JobPrefix), Status: j.State, Pinned: workflow.Pin{Version: j.Version, Hash: has.HashString()}, Diff: has.DiffTo(def), Why: []string{}}
 	_, err = e.moveTo(ctx, j.ID, &move{e: e, id: j.ID, version: version, next: def, dryRun: true}, nil)
 	var obstacles workflow.Obstacles
 	switch p.Movable = err == nil; {

@@ -188,7 +188,7 @@ func (p *past) moved(e *audit.Entry) {
 	}
 	p.restored = true
 	var told struct {
-		From Pin `json:"from"`
+		From workflow.Pin `json:"from"`
 	}
 	if json.Unmarshal(e.Metadata, &told) == nil && told.From.Hash != "" {
 		p.v.DefinitionHash, p.v.Version = told.From.Hash, told.From.Version

@@ -130,7 +130,7 @@ func (p *pure) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) 
 	return p.outside().Schedule(ctx, key)
 }
 
-func (p *pure) Schedules(ctx context.Context, n, after store.ScheduleName, limit int) ([]*pawl.Schedule, error) {
+func (p *pure) Schedules(ctx context.Context, n, after pawl.ScheduleName, limit int) ([]*pawl.Schedule, error) {
 	return p.outside().Schedules(ctx, n, after, limit)
 }
 

@@ -168,7 +168,7 @@ func TestRetryOfACompletedJobNeedsAStep(t *testing.T) { // J2
 		}}})
 		id := p.submit(define(t, "name: w\ninputs: {x: {default: a}}\nsteps: [{id: a, handler: h}, {id: b, needs: [a], handler: h}]\n"), "")
 		p.wait(id)
-		set := engine.Retry{Set: map[string]any{"x": "b"}}
+		set := pawl.Retry{Set: map[string]any{"x": "b"}}
 		if _, err := p.engine.RetryJob(t.Context(), id, set, ann); pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("retry with an input alone: %v, want a conflict", err)
 		}
@@ -179,7 +179,7 @@ func TestRetryOfACompletedJobNeedsAStep(t *testing.T) { // J2
 			t.Errorf("%d steps ran, want 3", ran.Load())
 		}
 		// What depends on a result that was given by hand is not taken over.
-		given := engine.Retry{From: []string{"b"}, Resolve: map[string]json.RawMessage{"a": json.RawMessage("7")}}
+		given := pawl.Retry{From: []string{"b"}, Resolve: map[string]json.RawMessage{"a": json.RawMessage("7")}}
 		again, err = p.engine.RetryJob(t.Context(), id, given, ann)
 		must(t, err)
 		if v := p.wait(again); ran.Load() != 4 || steps(v)["a"].Status != lifecycle.StepResolvedManually {

@@ -12,18 +12,6 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A Redaction is how far a redaction has come, counted by this process.
-type Redaction struct {
-	Job     string `json:"job"`
-	Step    string `json:"step,omitempty"`
-	Records int64  `json:"records"` // the job and steps whose bodies are gone
-	Entries int64  `json:"entries"` // rows of the trail whose payload is gone
-	Beside  int64  `json:"beside"`  // signals, refused facts and pieces of logs
-
-	// Advice is what is left to do by hand for the bytes to be gone, or empty.
-	Advice string `json:"advice,omitempty"`
-}
-
 // RedactJob withholds the payload of a job that has ended, for good (K6): its inputs,
 // metadata, output and error, those of its steps, the data of its signals and refused
 // facts, its logs, and what is kept beside its trail. With a step, that of the step with
@@ -33,8 +21,8 @@ type Redaction struct {
 // It returns when all is gone, and tells each, if not nil, how far it is. If it fails, or
 // the process dies, any process that evaluates jobs goes on. A job that another one
 // needs that has not ended is refused: its parent, or one that continues it.
-func (e *Engine) RedactJob(ctx context.Context, id pawl.ID, step string, c pawl.Change, each func(Redaction)) (Redaction, error) {
-	done := Redaction{Job: id.Public(pawl.JobPrefix), Step: step}
+func (e *Engine) RedactJob(ctx context.Context, id pawl.ID, step string, c pawl.Change, each func(pawl.Redaction)) (pawl.Redaction, error) {
+	done := pawl.Redaction{Job: id.Public(pawl.JobPrefix), Step: step}
 	if err := checkChange(c); err != nil {
 		return done, err
 	}

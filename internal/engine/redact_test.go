@@ -109,7 +109,7 @@ func newSecretive(t *testing.T, db *database, size int, end string) *secretive {
 
 var because = pawl.Change{Actor: "ann", Reason: "a token in its inputs"}
 
-func (s *secretive) redact(id pawl.ID, step string) engine.Redaction {
+func (s *secretive) redact(id pawl.ID, step string) pawl.Redaction {
 	s.t.Helper()
 	r, err := s.engine.RedactJob(s.t.Context(), id, step, because, nil)
 	must(s.t, err)
@@ -263,7 +263,7 @@ func (s *secretive) readable() {
 	if later, err := s.engine.Past(ctx, s.job, pawl.Moment{Time: v.UpdatedAt}); err != nil || later.CompletedAt != v.CompletedAt {
 		s.t.Errorf("after the redaction it ended at %s, %v; want %s", later.CompletedAt, err, v.CompletedAt)
 	}
-	_, err = s.engine.RetryJob(ctx, s.job, engine.Retry{From: []string{"last"}}, ann)
+	_, err = s.engine.RetryJob(ctx, s.job, pawl.Retry{From: []string{"last"}}, ann)
 	conflicts(s.t, err, "was redacted: its inputs are gone")
 }
 
@@ -320,9 +320,9 @@ func TestK6RedactStep(t *testing.T) {
 		if j, err := s.store.Job(ctx, id.Key()); err != nil || j.Error != nil || j.Inputs == nil {
 			t.Errorf("the job has the error %v and the inputs %s, %v", j.Error, j.Inputs, err)
 		}
-		_, err = s.engine.RetryJob(ctx, id, engine.Retry{}, ann)
+		_, err = s.engine.RetryJob(ctx, id, pawl.Retry{}, ann)
 		conflicts(t, err, "was redacted: its result is gone")
-		again, err := s.engine.RetryJob(ctx, id, engine.Retry{From: []string{"gate", "shaky", "each", "told"}}, ann)
+		again, err := s.engine.RetryJob(ctx, id, pawl.Retry{From: []string{"gate", "shaky", "each", "told"}}, ann)
 		must(t, err)
 		_, err = s.engine.RedactJob(ctx, id, "", because, nil)
 		conflicts(t, err, again.Public(pawl.JobPrefix)+" needs it")

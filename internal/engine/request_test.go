@@ -85,8 +85,8 @@ func TestEachVerbActsOnce(t *testing.T) {
 			p.wait(id)
 			return id
 		}
-		named := store.ScheduleName{Workspace: pawl.DefaultWorkspace, Name: "s"}
-		plan := engine.Plan{Name: "s", Workflow: "ask", Cron: "0 0 1 1 *"}
+		named := pawl.ScheduleName{Workspace: pawl.DefaultWorkspace, Name: "s"}
+		plan := pawl.SchedulePlan{Name: "s", Workflow: "ask", Cron: "0 0 1 1 *"}
 		if err := p.engine.PutSchedule(ctx, plan, false, ann); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestEachVerbActsOnce(t *testing.T) {
 			"retry": func() act {
 				id := ended()
 				return func(e *engine.Engine, c pawl.Change) (string, error) {
-					again, err := e.RetryJob(ctx, id, engine.Retry{}, c)
+					again, err := e.RetryJob(ctx, id, pawl.Retry{}, c)
 					return again.Public(pawl.JobPrefix), err
 				}
 			},
@@ -125,7 +125,7 @@ func TestEachVerbActsOnce(t *testing.T) {
 			},
 			"pause": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error { return e.PauseJob(ctx, id, c) }),
 			"cancel": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error {
-				return e.Cancel(ctx, id, workflow.Note{Actor: c.Actor, Reason: c.Reason, RequestID: c.RequestID})
+				return e.Cancel(ctx, id, c)
 			}),
 			"signal": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error {
 				return e.Signal(ctx, id, "go", []byte("1"), c)
@@ -198,7 +198,7 @@ func TestRetriesAtOnceMakeOneJob(t *testing.T) {
 		for i := range 20 {
 			all.Go(func() {
 				e := []*engine.Engine{p.engine, other.engine}[i%2]
-				again, err := e.RetryJob(t.Context(), id, engine.Retry{}, c)
+				again, err := e.RetryJob(t.Context(), id, pawl.Retry{}, c)
 				if err != nil && !errors.Is(err, store.ErrStale) {
 					t.Error(err)
 				}

@@ -12,17 +12,7 @@ import (
 // MinRetention is the shortest time for which what has ended is kept.
 const MinRetention = time.Hour
 
-// A Pruning is what has been removed so far, and what could not be.
-type Pruning struct {
-	Jobs      int64    `json:"jobs"`
-	Steps     int64    `json:"steps"`
-	Workers   int64    `json:"workers"`
-	Schedules int64    `json:"schedules"`
-	Entries   int64    `json:"entries"` // rows of trails
-	Busy      []string `json:"busy"`    // what others were at; the next pruning finds it
-}
-
-func (p *Pruning) add(r *store.Removed) {
+func addRemoved(p *pawl.Pruning, r *store.Removed) {
 	switch r.Kind {
 	case lifecycle.Job.Name:
 		p.Jobs += r.Count
@@ -41,8 +31,8 @@ func (p *Pruning) add(r *store.Removed) {
 // Prune removes what ended longer ago than the age, each entity with its whole
 // trail, and writes anchors for it (K6). Each tells after every step how far it
 // is. Stopped or killed, it leaves nothing that is shown in part.
-func (e *Engine) Prune(ctx context.Context, age time.Duration, c pawl.Change, each func(Pruning)) (Pruning, error) {
-	total := Pruning{Busy: []string{}}
+func (e *Engine) Prune(ctx context.Context, age time.Duration, c pawl.Change, each func(pawl.Pruning)) (pawl.Pruning, error) {
+	total := pawl.Pruning{Busy: []string{}}
 	if err := checkChange(c); err != nil {
 		return total, err
 	}
@@ -57,7 +47,7 @@ func (e *Engine) Prune(ctx context.Context, age time.Duration, c pawl.Change, ea
 		if err != nil {
 			return total, err
 		}
-		total.add(&r)
+		addRemoved(&total, &r)
 		each(total)
 		if from = r.Next; r.Done {
 			return total, nil
@@ -80,7 +70,7 @@ func rest(ctx context.Context, d time.Duration) bool {
 
 // Prospects says of each kind of entity what Prune would remove, and what it would
 // leave.
-func (e *Engine) Prospects(ctx context.Context, age time.Duration) ([]store.Prospect, error) {
+func (e *Engine) Prospects(ctx context.Context, age time.Duration) ([]pawl.Prospect, error) {
 	before, err := e.before(ctx, age)
 	if err != nil {
 		return nil, err
@@ -111,7 +101,7 @@ func (e *Engine) retain(ctx context.Context, r *rounds) {
 		wait = time.Duration((0.5 + e.cfg.Jitter()) * float64(retainEvery))
 		r.begin()
 		c := pawl.Change{Actor: "retention", Reason: "older than " + e.cfg.Retention.String()}
-		p, err := e.Prune(ctx, e.cfg.Retention, c, func(Pruning) { r.begin() }) // each step is news
+		p, err := e.Prune(ctx, e.cfg.Retention, c, func(pawl.Pruning) { r.begin() }) // each step is news
 		r.end(ctx, err)
 		if err != nil && ctx.Err() == nil {
 			e.log.Warn("removing what has ended failed; it is tried again", "error", err)

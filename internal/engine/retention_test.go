@@ -112,7 +112,7 @@ func TestAPruningThatFails(t *testing.T) {
 		e := engine.New(engine.Config{Store: &clumsy{Store: s}, Passive: true})
 		defer e.Close()
 		for try := 0; ; try++ {
-			_, err := e.Prune(t.Context(), month, pawl.Change{Actor: "test"}, func(engine.Pruning) { sound(t, s) })
+			_, err := e.Prune(t.Context(), month, pawl.Change{Actor: "test"}, func(pawl.Pruning) { sound(t, s) })
 			sound(t, s)
 			if err == nil {
 				break
@@ -131,7 +131,7 @@ func TestPruneRefusesAYoungAge(t *testing.T) {
 	t.Parallel()
 	e := engine.New(engine.Config{Store: (&database{t: t, kind: "memory", where: ":memory:"}).open(), Passive: true})
 	defer e.Close()
-	if _, err := e.Prune(t.Context(), time.Minute, pawl.Change{}, func(engine.Pruning) {}); pawl.KindOf(err) != pawl.Invalid {
+	if _, err := e.Prune(t.Context(), time.Minute, pawl.Change{}, func(pawl.Pruning) {}); pawl.KindOf(err) != pawl.Invalid {
 		t.Errorf("%v, want an error of kind Invalid", err)
 	}
 }
@@ -165,7 +165,7 @@ func TestRetryOfAJobThatIsBeingRemoved(t *testing.T) {
 		db.sql("update job set updated_at = 1")
 		e := engine.New(engine.Config{Store: &hasty{s, pawl.Micros(time.Now().Add(-month))}, Passive: true})
 		defer e.Close()
-		if _, err := e.RetryJob(t.Context(), id, engine.Retry{}, pawl.Change{Actor: "test"}); pawl.KindOf(err) != pawl.NotFound {
+		if _, err := e.RetryJob(t.Context(), id, pawl.Retry{}, pawl.Change{Actor: "test"}); pawl.KindOf(err) != pawl.NotFound {
 			t.Errorf("%v, want an error of kind NotFound", err)
 		}
 		jobs, err := s.Jobs(t.Context(), store.JobFilter{})

@@ -15,20 +15,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A Retry says how a job that has ended is to be continued (J2).
-type Retry struct {
-	From    []string                   // steps to run again, with all that depends on them, though they are complete
-	Set     map[string]any             // inputs that change, as BindInputs takes them; results that are there stay
-	Resolve map[string]json.RawMessage // outputs of steps that are not to run
-	Private bool                       // only this process runs the new job
-}
-
 // RetryJob makes a job that continues one that FAILED or was CANCELED, and
 // answers its id: the same definition, the results of the steps that are complete
 // and of the instances of fan-outs that are, everything else anew. One that is
 // COMPLETED is run again only From a step. The same retry with the same request id
 // answers the job that exists (J8).
-func (e *Engine) RetryJob(ctx context.Context, id pawl.ID, r Retry, c pawl.Change) (pawl.ID, error) {
+func (e *Engine) RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.ID, error) {
 	if err := checkChange(c); err != nil {
 		return pawl.ID{}, err
 	}
@@ -68,7 +60,7 @@ type retry struct {
 	preset  map[int]json.RawMessage
 }
 
-func (p *retry) prepare(ctx context.Context, r *Retry) (err error) {
+func (p *retry) prepare(ctx context.Context, r *pawl.Retry) (err error) {
 	if p.def, err = p.e.defs.get(ctx, p.old.Definition); err != nil {
 		return err
 	}
@@ -97,7 +89,7 @@ func (p *retry) prepare(ctx context.Context, r *Retry) (err error) {
 
 func (p *retry) renew() { p.id = p.e.NewID() }
 
-func (p *retry) allowed(r *Retry) error {
+func (p *retry) allowed(r *pawl.Retry) error {
 	id := p.old.ID.Public(pawl.JobPrefix)
 	switch p.old.State {
 	case lifecycle.JobFailed, lifecycle.JobCanceled:
@@ -128,7 +120,7 @@ func (p *retry) bind(set map[string]any) (json.RawMessage, error) {
 }
 
 // results checks the steps that are named.
-func (p *retry) results(r *Retry) error {
+func (p *retry) results(r *pawl.Retry) error {
 	p.preset = make(map[int]json.RawMessage)
 	for _, id := range r.From {
 		if n := p.def.NodeByID(id); n == 0 || p.def.Node(n).Hook != workflow.NoHook {

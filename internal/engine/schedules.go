@@ -17,19 +17,6 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A Plan is a schedule as it is asked for.
-type Plan struct {
-	Workspace string          // empty: default
-	Name      string          // letters, 0-9, . _ and -, no sign first, at most 128
-	Workflow  string          // NAME or NAME@VERSION of a registered workflow
-	Inputs    json.RawMessage // object; bound when a job is made. None: {}
-	Cron      string          // see package schedule
-	TimeZone  string          // IANA name; empty: UTC
-	CatchUp   time.Duration   // times missed by less are made up for; 0: none; at most MaxCatchUp
-	Overlap   string          // skip (the default), queue or cancel_old
-	Priority  int             // pawl.MinPriority to pawl.MaxPriority
-}
-
 // ScheduledAt is the input that a schedule gives to its jobs where the workflow
 // declares it and the schedule does not set it: the time that they were due, in
 // RFC 3339 and UTC.
@@ -40,8 +27,8 @@ const MaxCatchUp = 30 * 24 * time.Hour
 
 var scheduleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// check completes a plan, and names its first fault.
-func (p *Plan) check() error {
+// checkPlan completes a plan, and names its first fault.
+func checkPlan(p *pawl.SchedulePlan) error {
 	if p.Workspace == "" {
 		p.Workspace = pawl.DefaultWorkspace
 	}
@@ -73,11 +60,11 @@ func (p *Plan) check() error {
 // there is not found. A change of what is run leaves the times alone, those that
 // nobody has looked at yet included; of a new expression or time zone, the times
 // from now on count.
-func (e *Engine) PutSchedule(ctx context.Context, p Plan, replace bool, c pawl.Change) error {
+func (e *Engine) PutSchedule(ctx context.Context, p pawl.SchedulePlan, replace bool, c pawl.Change) error {
 	if err := checkChange(c); err != nil {
 		return err
 	}
-	if err := p.check(); err != nil {
+	if err := checkPlan(&p); err != nil {
 		return err
 	}
 	r, err := e.newRequest(c, p.Workspace, "PUT /api/schedules/{name}", p, replace)
@@ -110,7 +97,7 @@ func (e *Engine) PutSchedule(ctx context.Context, p Plan, replace bool, c pawl.C
 type putSchedule struct {
 	e       *Engine
 	id      pawl.ID // of a new one
-	plan    Plan
+	plan    pawl.SchedulePlan
 	cron    *schedule.Cron
 	replace bool
 	note    workflow.Note
@@ -119,11 +106,11 @@ type putSchedule struct {
 func (p *putSchedule) renew() { p.id = p.e.NewID() }
 
 func (p *putSchedule) query(q *store.Query) {
-	q.Scheduled = append(q.Scheduled, store.ScheduleName{Workspace: p.plan.Workspace, Name: p.plan.Name})
+	q.Scheduled = append(q.Scheduled, pawl.ScheduleName{Workspace: p.plan.Workspace, Name: p.plan.Name})
 }
 
 func (p *putSchedule) decide(t *tx) error {
-	s := t.scheduleNamed(store.ScheduleName{Workspace: p.plan.Workspace, Name: p.plan.Name})
+	s := t.scheduleNamed(pawl.ScheduleName{Workspace: p.plan.Workspace, Name: p.plan.Name})
 	switch {
 	case s == nil && p.replace:
 		return noSchedule(p.plan.Name)
@@ -173,7 +160,7 @@ func noSchedule(name string) error {
 }
 
 // scheduleNamed answers the schedule of a name that is not removed, or nil.
-func (t *tx) scheduleNamed(n store.ScheduleName) *pawl.Schedule {
+func (t *tx) scheduleNamed(n pawl.ScheduleName) *pawl.Schedule {
 	for k, h := range t.schedules {
 		if s := h.record; s.Workspace == n.Workspace && s.Name == n.Name && s.State != lifecycle.ScheduleRemoved {
 			return t.schedule(k)
@@ -186,7 +173,7 @@ func (t *tx) scheduleNamed(n store.ScheduleName) *pawl.Schedule {
 // The table refuses with a *machine.Refusal. Jobs that the schedule has made are
 // left alone. Times that pass while it is paused are not made up for; one that
 // waited before waits on.
-func (e *Engine) MoveSchedule(ctx context.Context, n store.ScheduleName, event machine.Event, c pawl.Change) error {
+func (e *Engine) MoveSchedule(ctx context.Context, n pawl.ScheduleName, event machine.Event, c pawl.Change) error {
 	if err := checkChange(c); err != nil {
 		return err
 	}
@@ -202,7 +189,7 @@ func (e *Engine) MoveSchedule(ctx context.Context, n store.ScheduleName, event m
 }
 
 type moveSchedule struct {
-	name  store.ScheduleName
+	name  pawl.ScheduleName
 	event machine.Event
 	note  workflow.Note
 }

@@ -43,8 +43,8 @@ const (
 
 var why = pawl.Change{Actor: "test", Reason: "to see"}
 
-func named(name string) store.ScheduleName {
-	return store.ScheduleName{Workspace: pawl.DefaultWorkspace, Name: name}
+func named(name string) pawl.ScheduleName {
+	return pawl.ScheduleName{Workspace: pawl.DefaultWorkspace, Name: name}
 }
 
 // rarely answers an expression whose next time is months away, so that a test has
@@ -58,7 +58,7 @@ func (p planner) register(src string) {
 	}
 }
 
-func (p planner) put(plan engine.Plan, replace bool) {
+func (p planner) put(plan pawl.SchedulePlan, replace bool) {
 	p.t.Helper()
 	if err := p.e.PutSchedule(p.t.Context(), plan, replace, why); err != nil {
 		p.t.Fatal(err)
@@ -66,7 +66,7 @@ func (p planner) put(plan engine.Plan, replace bool) {
 }
 
 // add makes the schedule s of a workflow.
-func (p planner) add(src string, plan engine.Plan) {
+func (p planner) add(src string, plan pawl.SchedulePlan) {
 	p.t.Helper()
 	p.register(src)
 	plan.Name, plan.Workflow = "s", define(p.t, src).Name
@@ -83,7 +83,7 @@ func (p planner) move(event machine.Event) {
 	}
 }
 
-func (p planner) view() *engine.ScheduleView {
+func (p planner) view() *pawl.ScheduleView {
 	p.t.Helper()
 	v, err := p.e.Schedule(p.t.Context(), named("s"), 1)
 	if err != nil {
@@ -168,7 +168,7 @@ func TestADueTimeMakesOneJob(t *testing.T) { // K5
 		}
 		s := db.open()
 		p := passive(t, s)
-		p.add(emptyFlow, engine.Plan{})
+		p.add(emptyFlow, pawl.SchedulePlan{})
 		const rounds = 10
 		for n := 1; n <= rounds; n++ {
 			until(t, "the last job has ended", func() bool { v := p.view(); return v.LastJob == nil || v.LastState == lifecycle.JobCompleted })
@@ -198,7 +198,7 @@ func TestCatchUp(t *testing.T) {
 			t.Parallel()
 			onShared(t, func(t *testing.T, db *database) {
 				p := passive(t, db.open())
-				p.add(emptyFlow, engine.Plan{CatchUp: tt.catchUp})
+				p.add(emptyFlow, pawl.SchedulePlan{CatchUp: tt.catchUp})
 				db.due(tt.late)
 				startProcess(t, db.open(), nil)
 				until(t, "the time is dealt with", func() bool { return len(p.moves()) > 1 })
@@ -224,7 +224,7 @@ func gated(t *testing.T, s store.Store) (planner, *gate) {
 func TestOverlapSkip(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		p, g := gated(t, db.open())
-		p.add(handFlow, engine.Plan{Overlap: schedule.Skip})
+		p.add(handFlow, pawl.SchedulePlan{Overlap: schedule.Skip})
 		db.due(0)
 		g.wait(t)
 		db.due(0)
@@ -246,7 +246,7 @@ func TestOverlapQueue(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		s := &reading{Store: db.open()}
 		p, g := gated(t, s)
-		p.add(handFlow, engine.Plan{Overlap: schedule.Queue})
+		p.add(handFlow, pawl.SchedulePlan{Overlap: schedule.Queue})
 		db.due(0)
 		g.wait(t)
 		db.due(0)
@@ -257,10 +257,10 @@ func TestOverlapQueue(t *testing.T) {
 			t.Errorf("moves %q, waiting %s; want create, fire and queue, and a time that waits", got, p.view().Waiting)
 		}
 		p.wantJobs(lifecycle.JobRunning)
-		p.put(engine.Plan{Name: "s", Workflow: "hand", Cron: "@every 1s", Overlap: schedule.Queue}, true)
+		p.put(pawl.SchedulePlan{Name: "s", Workflow: "hand", Cron: "@every 1s", Overlap: schedule.Queue}, true)
 		p.untilMoved(lifecycle.ScheduleSkip, 1)
 		waited := p.view().Waiting
-		p.put(engine.Plan{Name: "s", Workflow: "hand", Cron: rarely(), Overlap: schedule.Queue}, true)
+		p.put(pawl.SchedulePlan{Name: "s", Workflow: "hand", Cron: rarely(), Overlap: schedule.Queue}, true)
 		g.release()
 		p.untilMoved(lifecycle.ScheduleFire, 2)
 		if v := p.view(); v.LastDue != waited || v.Waiting != 0 {
@@ -288,7 +288,7 @@ func TestOverlapCancelOld(t *testing.T) { // T1
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
 		p, g := gated(t, s)
-		p.add(handFlow, engine.Plan{Overlap: schedule.CancelOld})
+		p.add(handFlow, pawl.SchedulePlan{Overlap: schedule.CancelOld})
 		db.due(0)
 		g.wait(t)
 		db.due(0)
@@ -314,7 +314,7 @@ func TestManyTimesAtOnce(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
 		p := passive(t, s)
-		p.add(handFlow, engine.Plan{Cron: "@every 1m", Overlap: schedule.CancelOld, CatchUp: 4 * time.Hour})
+		p.add(handFlow, pawl.SchedulePlan{Cron: "@every 1m", Overlap: schedule.CancelOld, CatchUp: 4 * time.Hour})
 		const missed = schedule.MaxActs + 30
 		db.due(missed*time.Minute + time.Second)
 		startProcess(t, s, nil)
@@ -339,7 +339,7 @@ func TestThereCanBeNoJob(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
 		p := planner{t, startProcess(t, s, nil).engine}
-		p.add(takes, engine.Plan{Inputs: json.RawMessage(`{"region":"eu"}`)})
+		p.add(takes, pawl.SchedulePlan{Inputs: json.RawMessage(`{"region":"eu"}`)})
 		p.register(refuses)
 		db.due(0)
 		p.untilMoved(lifecycle.ScheduleSkip, 1)
@@ -367,7 +367,7 @@ func TestScheduleChangesAreAudited(t *testing.T) { // K3, K6
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		s := open()
 		p := passive(t, s)
-		p.add(emptyFlow, engine.Plan{})
+		p.add(emptyFlow, pawl.SchedulePlan{})
 		refused := func(event machine.Event) {
 			t.Helper()
 			var refusal *machine.Refusal
@@ -381,7 +381,7 @@ func TestScheduleChangesAreAudited(t *testing.T) { // K3, K6
 		if _, err := p.e.TriggerSchedule(t.Context(), named("s"), why); pawl.KindOf(err) != pawl.Conflict || len(p.jobs()) != 0 {
 			t.Errorf("trigger while it is paused: %v, %d jobs; want a refusal and none", err, len(p.jobs()))
 		}
-		p.put(engine.Plan{Name: "s", Workflow: "empty@1", Cron: "@daily", Priority: 7}, true)
+		p.put(pawl.SchedulePlan{Name: "s", Workflow: "empty@1", Cron: "@daily", Priority: 7}, true)
 		if v := p.view(); v.Status != lifecycle.SchedulePaused || v.Workflow != "empty@1" || v.Priority != 7 || len(v.Next) != 0 {
 			t.Errorf("after the update: %+v; want it paused, with what was changed and no next time", v)
 		}
@@ -411,7 +411,7 @@ func TestScheduleChangesAreAudited(t *testing.T) { // K3, K6
 				t.Errorf("%s once it is removed: %v; want it not found", event, err)
 			}
 		}
-		p.put(engine.Plan{Name: "s", Workflow: "empty", Cron: "@daily"}, false)
+		p.put(pawl.SchedulePlan{Name: "s", Workflow: "empty", Cron: "@daily"}, false)
 		verify(t, s)
 	})
 }
@@ -421,7 +421,7 @@ func TestAPausedScheduleRests(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
 		p := planner{t, startProcess(t, s, nil).engine}
-		p.add(emptyFlow, engine.Plan{CatchUp: time.Hour})
+		p.add(emptyFlow, pawl.SchedulePlan{CatchUp: time.Hour})
 		p.move(lifecycle.SchedulePause)
 		if due := dueAt(t, s); !due.IsZero() {
 			t.Errorf("paused, and due at %s; want no deadline", due)
@@ -432,7 +432,7 @@ func TestAPausedScheduleRests(t *testing.T) {
 		}
 		p.move(lifecycle.SchedulePause)
 		p.move(lifecycle.ScheduleRemove)
-		p.add(emptyFlow, engine.Plan{})
+		p.add(emptyFlow, pawl.SchedulePlan{})
 		db.due(0)
 		p.untilMoved(lifecycle.ScheduleFire, 1)
 		if len(p.jobs()) != 1 {
@@ -447,9 +447,9 @@ func TestAnUpdateKeepsTheTimes(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
 		p := passive(t, s)
-		p.add(emptyFlow, engine.Plan{CatchUp: time.Hour})
+		p.add(emptyFlow, pawl.SchedulePlan{CatchUp: time.Hour})
 		db.due(10 * time.Minute)
-		plan := engine.Plan{Name: "s", Workflow: "empty", Cron: rarely(), CatchUp: time.Hour, Priority: 5}
+		plan := pawl.SchedulePlan{Name: "s", Workflow: "empty", Cron: rarely(), CatchUp: time.Hour, Priority: 5}
 		p.put(plan, true)
 		if due := dueAt(t, s); due.After(time.Now()) {
 			t.Errorf("due at %s after an update of the priority; want the time that has passed", due)
@@ -465,7 +465,7 @@ func TestAnUpdateKeepsTheTimes(t *testing.T) {
 // dueAt answers when the one schedule is due, or the zero time.
 func dueAt(t *testing.T, s store.Store) time.Time {
 	t.Helper()
-	all, err := s.Schedules(t.Context(), store.ScheduleName{}, store.ScheduleName{}, 0)
+	all, err := s.Schedules(t.Context(), pawl.ScheduleName{}, pawl.ScheduleName{}, 0)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("schedules %v, %v; want one", all, err)
 	}
@@ -480,7 +480,7 @@ func TestTriggerMakesAJob(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
 		p, g := gated(t, s)
-		p.add("name: hand\ninputs: {scheduled_at: {type: string, required: true}}\nsteps: [{id: a, handler: h}]\n", engine.Plan{})
+		p.add("name: hand\ninputs: {scheduled_at: {type: string, required: true}}\nsteps: [{id: a, handler: h}]\n", pawl.SchedulePlan{})
 		began := time.Now().Truncate(time.Second)
 		for range 2 {
 			id, err := p.e.TriggerSchedule(t.Context(), named("s"), why)
@@ -518,7 +518,7 @@ func TestSchedulesOnAStoreThatFails(t *testing.T) { // K5
 			startProcess(t, newMoody(db.open(), seed), nil)
 		}
 		p := passive(t, good)
-		p.add(emptyFlow, engine.Plan{Overlap: schedule.CancelOld, CatchUp: time.Hour})
+		p.add(emptyFlow, pawl.SchedulePlan{Overlap: schedule.CancelOld, CatchUp: time.Hour})
 		const rounds = 25
 		for n := 1; n <= rounds; n++ {
 			db.due(0)
@@ -537,7 +537,7 @@ func TestAKilledScheduler(t *testing.T) { // K5, T10
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
 		p := passive(t, s)
-		p.add(emptyFlow, engine.Plan{Cron: "@every 1s", Overlap: schedule.CancelOld, CatchUp: time.Hour})
+		p.add(emptyFlow, pawl.SchedulePlan{Cron: "@every 1s", Overlap: schedule.CancelOld, CatchUp: time.Hour})
 		if _, err := p.e.Submit(t.Context(), pawl.Submission{Definition: define(t, handFlow).Canonical(), Actor: "test"}); err != nil {
 			t.Fatal(err)
 		}
@@ -608,7 +608,7 @@ func TestSchedulesAcrossDaylightSaving(t *testing.T) {
 			e := engine.New(engine.Config{Store: s, Clock: clock, Poll: 5 * time.Millisecond})
 			t.Cleanup(e.Close)
 			p := planner{t, e}
-			p.add("name: w\ninputs: {scheduled_at: {type: string}}\nsteps: []\n", engine.Plan{Cron: tt.cron, TimeZone: "Europe/Berlin"})
+			p.add("name: w\ninputs: {scheduled_at: {type: string}}\nsteps: []\n", pawl.SchedulePlan{Cron: tt.cron, TimeZone: "Europe/Berlin"})
 			for n := 1; ; n++ {
 				next := p.view().Next[0]
 				if next.Time().After(set(tt.until)) {
@@ -645,37 +645,37 @@ func TestPlansThatCannotBe(t *testing.T) {
 	}
 	t.Cleanup(func() { s.Close() })
 	p := passive(t, s)
-	p.add("name: w\ninputs: {day: {type: string}}\nsteps: []\n", engine.Plan{})
+	p.add("name: w\ninputs: {day: {type: string}}\nsteps: []\n", pawl.SchedulePlan{})
 	for _, tt := range []struct {
 		name   string
-		change func(*engine.Plan)
+		change func(*pawl.SchedulePlan)
 		kind   pawl.Kind
 		want   string
 	}{
-		{"no name", func(p *engine.Plan) { p.Name = "" }, pawl.Invalid, `name of a schedule: ""`},
-		{"a name with a sign first", func(p *engine.Plan) { p.Name = "-x" }, pawl.Invalid, `name of a schedule: "-x"`},
-		{"a name that is taken", func(p *engine.Plan) { p.Name = "s" }, pawl.Conflict, "there is a schedule s already"},
-		{"a negative catch-up", func(p *engine.Plan) { p.CatchUp = -1 }, pawl.Invalid, "catch-up: -1ns: want 0s to 720h0m0s"},
-		{"a long catch-up", func(p *engine.Plan) { p.CatchUp = engine.MaxCatchUp + 1 }, pawl.Invalid, "want 0s to 720h0m0s"},
-		{"an unknown overlap", func(p *engine.Plan) { p.Overlap = "both" }, pawl.Invalid, `overlap "both"`},
-		{"a high priority", func(p *engine.Plan) { p.Priority = 1001 }, pawl.Invalid, "priority: 1001: want -1000 to 1000"},
-		{"no expression", func(p *engine.Plan) { p.Cron = "" }, pawl.Invalid, "want 5"},
-		{"no zone", func(p *engine.Plan) { p.TimeZone = "Mars" }, pawl.Invalid, `time zone "Mars"`},
-		{"an unknown workflow", func(p *engine.Plan) { p.Workflow = "x" }, pawl.NotFound, `no workflow "x" is registered`},
-		{"an unknown version", func(p *engine.Plan) { p.Workflow = "w@7" }, pawl.NotFound, "workflow w has no version 7"},
-		{"a workflow that is no name", func(p *engine.Plan) { p.Workflow = "w@x" }, pawl.Invalid, `"x" is not a version`},
-		{"inputs that do not fit", func(p *engine.Plan) { p.Inputs = json.RawMessage(`{"dya":"x"}`) }, pawl.Invalid, `no input "dya"`},
-		{"inputs that are null", func(p *engine.Plan) { p.Inputs = json.RawMessage(`null`) }, pawl.Invalid, "inputs: want a JSON object"},
-		{"inputs that are a list", func(p *engine.Plan) { p.Inputs = json.RawMessage(`[]`) }, pawl.Invalid, "inputs: want a JSON object"},
-		{"two inputs", func(p *engine.Plan) { p.Inputs = json.RawMessage(`{}{}`) }, pawl.Invalid, "nothing behind it"},
+		{"no name", func(p *pawl.SchedulePlan) { p.Name = "" }, pawl.Invalid, `name of a schedule: ""`},
+		{"a name with a sign first", func(p *pawl.SchedulePlan) { p.Name = "-x" }, pawl.Invalid, `name of a schedule: "-x"`},
+		{"a name that is taken", func(p *pawl.SchedulePlan) { p.Name = "s" }, pawl.Conflict, "there is a schedule s already"},
+		{"a negative catch-up", func(p *pawl.SchedulePlan) { p.CatchUp = -1 }, pawl.Invalid, "catch-up: -1ns: want 0s to 720h0m0s"},
+		{"a long catch-up", func(p *pawl.SchedulePlan) { p.CatchUp = engine.MaxCatchUp + 1 }, pawl.Invalid, "want 0s to 720h0m0s"},
+		{"an unknown overlap", func(p *pawl.SchedulePlan) { p.Overlap = "both" }, pawl.Invalid, `overlap "both"`},
+		{"a high priority", func(p *pawl.SchedulePlan) { p.Priority = 1001 }, pawl.Invalid, "priority: 1001: want -1000 to 1000"},
+		{"no expression", func(p *pawl.SchedulePlan) { p.Cron = "" }, pawl.Invalid, "want 5"},
+		{"no zone", func(p *pawl.SchedulePlan) { p.TimeZone = "Mars" }, pawl.Invalid, `time zone "Mars"`},
+		{"an unknown workflow", func(p *pawl.SchedulePlan) { p.Workflow = "x" }, pawl.NotFound, `no workflow "x" is registered`},
+		{"an unknown version", func(p *pawl.SchedulePlan) { p.Workflow = "w@7" }, pawl.NotFound, "workflow w has no version 7"},
+		{"a workflow that is no name", func(p *pawl.SchedulePlan) { p.Workflow = "w@x" }, pawl.Invalid, `"x" is not a version`},
+		{"inputs that do not fit", func(p *pawl.SchedulePlan) { p.Inputs = json.RawMessage(`{"dya":"x"}`) }, pawl.Invalid, `no input "dya"`},
+		{"inputs that are null", func(p *pawl.SchedulePlan) { p.Inputs = json.RawMessage(`null`) }, pawl.Invalid, "inputs: want a JSON object"},
+		{"inputs that are a list", func(p *pawl.SchedulePlan) { p.Inputs = json.RawMessage(`[]`) }, pawl.Invalid, "inputs: want a JSON object"},
+		{"two inputs", func(p *pawl.SchedulePlan) { p.Inputs = json.RawMessage(`{}{}`) }, pawl.Invalid, "nothing behind it"},
 	} {
-		plan := engine.Plan{Name: "new", Workflow: "w", Cron: "@daily"}
+		plan := pawl.SchedulePlan{Name: "new", Workflow: "w", Cron: "@daily"}
 		tt.change(&plan)
 		if err := p.e.PutSchedule(t.Context(), plan, false, why); err == nil || pawl.KindOf(err) != tt.kind || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v; want an error of kind %d with %q", tt.name, err, tt.kind, tt.want)
 		}
 	}
-	if err := p.e.PutSchedule(t.Context(), engine.Plan{Name: "new", Workflow: "w", Cron: "@daily"}, true, why); pawl.KindOf(err) != pawl.NotFound {
+	if err := p.e.PutSchedule(t.Context(), pawl.SchedulePlan{Name: "new", Workflow: "w", Cron: "@daily"}, true, why); pawl.KindOf(err) != pawl.NotFound {
 		t.Errorf("an update of none: %v; want it not found", err)
 	}
 }

@@ -7,9 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/schedule"
-	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/runner"
 )
@@ -25,12 +24,12 @@ func TestTheSweepFindsSchedules(t *testing.T) { // K5, K8
 		t.Run(name, func(t *testing.T) {
 			onShared(t, func(t *testing.T, db *database) {
 				quiet := passive(t, db.open())
-				quiet.add(emptyFlow, engine.Plan{Cron: rarely(), Overlap: schedule.Queue, CatchUp: 48 * time.Hour})
+				quiet.add(emptyFlow, pawl.SchedulePlan{Cron: rarely(), Overlap: schedule.Queue, CatchUp: 48 * time.Hour})
 				db.due(time.Minute)
 				begun := startProcess(t, db.open(), nil)
 				until(t, "its job has ended", func() bool { return quiet.view().LastState == lifecycle.JobCompleted })
 				begun.stop()
-				quiet.put(engine.Plan{Name: "s", Workflow: "empty", Cron: "@every 1s", Overlap: schedule.Queue, CatchUp: 48 * time.Hour}, true)
+				quiet.put(pawl.SchedulePlan{Name: "s", Workflow: "empty", Cron: "@every 1s", Overlap: schedule.Queue, CatchUp: 48 * time.Hour}, true)
 				db.sql(lose)
 
 				p := startProcess(t, db.open(), nil)
@@ -59,21 +58,21 @@ func TestTheSweepLeavesSchedulesAlone(t *testing.T) { // K8
 		defer g.release()
 		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": g.run}})
 		all := planner{t, p.engine}
-		all.add(handFlow, engine.Plan{Overlap: schedule.Queue})
+		all.add(handFlow, pawl.SchedulePlan{Overlap: schedule.Queue})
 		db.due(0)
 		g.wait(t)
 		db.due(0)
 		all.untilMoved(lifecycle.ScheduleQueue, 1)
 		db.sql(fmt.Sprintf("update schedule set due_at = %d", time.Now().Add(time.Hour).UnixMicro()))
-		all.put(engine.Plan{Name: "calm", Workflow: "hand", Cron: rarely()}, false)
-		all.put(engine.Plan{Name: "paused", Workflow: "hand", Cron: rarely()}, false)
+		all.put(pawl.SchedulePlan{Name: "calm", Workflow: "hand", Cron: rarely()}, false)
+		all.put(pawl.SchedulePlan{Name: "paused", Workflow: "hand", Cron: rarely()}, false)
 		must(t, p.engine.MoveSchedule(t.Context(), named("paused"), lifecycle.SchedulePause, why))
-		before, err := p.store.Schedules(t.Context(), store.ScheduleName{}, store.ScheduleName{}, 0)
+		before, err := p.store.Schedules(t.Context(), pawl.ScheduleName{}, pawl.ScheduleName{}, 0)
 		must(t, err)
 		if n := p.sweepAll(); n != 0 {
 			t.Errorf("%d waits were found, and none has an end", n)
 		}
-		after, err := p.store.Schedules(t.Context(), store.ScheduleName{}, store.ScheduleName{}, 0)
+		after, err := p.store.Schedules(t.Context(), pawl.ScheduleName{}, pawl.ScheduleName{}, 0)
 		must(t, err)
 		if diff := cmp.Diff(before, after); diff != "" {
 			t.Errorf("the sweep changed something: %s", diff)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
-	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/runner"
@@ -60,7 +59,7 @@ func newLedger(t *testing.T, db *database) *ledger {
 	p.register(define(t, "name: leaf\nsteps: [{id: one, handler: echo}]\n"))
 	def := define(t, everyKind)
 	p.register(def)
-	must(t, p.engine.PutSchedule(t.Context(), engine.Plan{Name: "nightly", Workflow: "leaf", Cron: "@yearly"}, false, ann))
+	must(t, p.engine.PutSchedule(t.Context(), pawl.SchedulePlan{Name: "nightly", Workflow: "leaf", Cron: "@yearly"}, false, ann))
 	l := &ledger{T: t, db: db, store: s, job: p.submit(def, `{"secret": "hunter2"}`), ords: map[string]pawl.Ord{}}
 	p.waiting(l.job, "gate")
 	must(t, p.engine.Approve(t.Context(), l.job, "gate", nil, ann))

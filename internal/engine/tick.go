@@ -185,7 +185,7 @@ func (k *tick) cancel(t *tx, s *pawl.Schedule, due int64) error {
 // whatever runs, and answers its id. It was due now, and is the last job of the
 // schedule from then on: the next time finds it running, if it does. Why there
 // can be no job is the error.
-func (e *Engine) TriggerSchedule(ctx context.Context, n store.ScheduleName, c pawl.Change) (pawl.ID, error) {
+func (e *Engine) TriggerSchedule(ctx context.Context, n pawl.ScheduleName, c pawl.Change) (pawl.ID, error) {
 	if err := checkChange(c); err != nil {
 		return pawl.ID{}, err
 	}

@@ -319,7 +319,7 @@ func TestAPausedWorkerTakesNothing(t *testing.T) { // J1, J9
 		p := start(t, open(), setup{handlers: map[string]runner.Handler{"gate": g.run, "h": nop}})
 		running := p.submit(define(t, "name: r\nsteps: [{id: a, handler: gate}, {id: b, handler: h, needs: [a]}]\n"), "")
 		g.wait(t)
-		if err := p.engine.MoveWorker(t.Context(), p.workerKey(), lifecycle.WorkerPause, note("hold on")); err != nil {
+		if err := p.engine.MoveWorker(t.Context(), p.workerKey(), lifecycle.WorkerPause, workerNote("hold on")); err != nil {
 			t.Fatal(err)
 		}
 		waiting := p.submit(define(t, oneStep), "")
@@ -331,7 +331,7 @@ func TestAPausedWorkerTakesNothing(t *testing.T) { // J1, J9
 		if a, b := p.job(waiting), steps(p.job(running))["b"]; a.Status != lifecycle.JobPending || b.Status != lifecycle.StepEnqueued {
 			t.Errorf("while it is paused the job is %s and the next step %s; want PENDING and enqueued", a.Status, b.Status)
 		}
-		if err := p.engine.MoveWorker(t.Context(), p.workerKey(), lifecycle.WorkerResume, note("go on")); err != nil {
+		if err := p.engine.MoveWorker(t.Context(), p.workerKey(), lifecycle.WorkerResume, workerNote("go on")); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range []pawl.ID{running, waiting} {

@@ -8,7 +8,6 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/schedule"
-	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/runner"
@@ -192,8 +191,8 @@ var waits = map[string]func(l *lull) (end func(), over func() bool){
 	"the job of the time before": func(l *lull) (func(), func() bool) {
 		l.staff(5, l.usual())
 		l.server.register(define(l.T, "name: slow\nsteps: [{id: a, handler: block}]\n"))
-		name := store.ScheduleName{Workspace: pawl.DefaultWorkspace, Name: "s"}
-		must(l.T, l.server.engine.PutSchedule(l.Context(), engine.Plan{Name: name.Name, Workflow: "slow", Cron: "@every 1s", Overlap: schedule.Queue}, false, ann))
+		name := pawl.ScheduleName{Workspace: pawl.DefaultWorkspace, Name: "s"}
+		must(l.T, l.server.engine.PutSchedule(l.Context(), pawl.SchedulePlan{Name: name.Name, Workflow: "slow", Cron: "@every 1s", Overlap: schedule.Queue}, false, ann))
 		l.held.wait(l.T)
 		until(l.T, "a time waits", func() bool { s := l.schedule(); return s != nil && s.Waiting != 0 })
 		// From here on its own time would come in a day.
@@ -203,7 +202,7 @@ var waits = map[string]func(l *lull) (end func(), over func() bool){
 }
 
 func (l *lull) schedule() *pawl.Schedule {
-	all, err := l.server.store.Schedules(l.Context(), store.ScheduleName{Workspace: pawl.DefaultWorkspace}, store.ScheduleName{}, 0)
+	all, err := l.server.store.Schedules(l.Context(), pawl.ScheduleName{Workspace: pawl.DefaultWorkspace}, pawl.ScheduleName{}, 0)
 	must(l.T, err)
 	if len(all) == 0 {
 		return nil

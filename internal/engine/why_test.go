@@ -294,7 +294,7 @@ func TestWhyAStepIsEnqueued(t *testing.T) { // T9, J7
 	p.because(id, "b", pawl.ReasonNoWorker, "default/train", "those that live")
 	p.because(p.submit(define(t, oneStep), ""), "", pawl.ReasonWorkersBusy, "1 of 1 slots")
 
-	if err := p.engine.MoveWorker(t.Context(), p.workerKey(), lifecycle.WorkerPause, note("away")); err != nil {
+	if err := p.engine.MoveWorker(t.Context(), p.workerKey(), lifecycle.WorkerPause, workerNote("away")); err != nil {
 		t.Fatal(err)
 	}
 	p.because(id, "a", pawl.ReasonWorkersPaused, "every worker that serves it is paused")

@@ -25,7 +25,7 @@ type Retention interface {
 
 	// Prospects says of each kind what Retain would remove, and what would stay.
 	// It reads every record from before that time.
-	Prospects(ctx context.Context, before int64) ([]Prospect, error)
+	Prospects(ctx context.Context, before int64) ([]pawl.Prospect, error)
 
 	// Anchors answers what was removed, by kind and sequence.
 	Anchors(ctx context.Context) ([]audit.Anchor, error)
@@ -53,15 +53,6 @@ type Removed struct {
 	Busy    string // what could not be done now, for others are at it; or empty
 	Next    Place
 	Done    bool // there is nothing after this
-}
-
-// A Prospect says what would become of the entities of a kind.
-type Prospect struct {
-	Kind   string
-	Goes   int64 // ended before the time, and would be removed
-	Open   int64 // created before the time, and not ended
-	Needed int64 // ended before the time, and needed by what has not ended
-	Beside int64 // could go, if others of the same day could
 }
 
 // retained are the kinds of entities that retention removes, in its order.

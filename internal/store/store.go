@@ -100,7 +100,7 @@ type Query struct {
 	Pools     []Pool              // locked: no two transactions that name a pool overlap
 	Names     []pawl.WorkflowName // their newest versions
 	Schedules []int64             // locked, with inputs
-	Scheduled []ScheduleName      // the schedules of that name that are not removed, locked, with inputs
+	Scheduled []pawl.ScheduleName // the schedules of that name that are not removed, locked, with inputs
 	Workers   []int64             // locked
 	Watched   []int64             // workers that will not be changed: they stay as they are until the end, however many transactions watch them
 	Jobs      []int64             // locked until the end of the transaction
@@ -158,9 +158,6 @@ const (
 	PoolQuota PoolKind = 2 // WorkerCount slots for each RUNNING job with that Quota
 	PoolSteps PoolKind = 3 // one slot for each step in progress with that Pool
 )
-
-// A ScheduleName is the name of a schedule.
-type ScheduleName struct{ Workspace, Name string }
 
 // JobLimit asks for at most Limit things of a job.
 type JobLimit struct {
@@ -437,7 +434,7 @@ type Views interface {
 	// one workspace, and with one name, unless these are empty; those beyond after: all, or
 	// a page of at most limit; see PageBytes.
 	Schedule(ctx context.Context, key int64) (*pawl.Schedule, error)
-	Schedules(ctx context.Context, n, after ScheduleName, limit int) ([]*pawl.Schedule, error)
+	Schedules(ctx context.Context, n, after pawl.ScheduleName, limit int) ([]*pawl.Schedule, error)
 	// HeldSchedules returns the keys of active schedules that have no deadline or let a
 	// time wait for their last job, in order: at most limit, behind a key.
 	HeldSchedules(ctx context.Context, after int64, limit int) ([]int64, error)

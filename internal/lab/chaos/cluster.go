@@ -49,7 +49,7 @@ func newCluster(ctx context.Context, c *config, dir string, db database, roles [
 	}
 	cl.engine = engine.New(engine.Config{Store: cl.store, Passive: true})
 	quotas := []pawl.Quota{{Workspace: pawl.DefaultWorkspace, Name: "queue/" + narrow, Slots: narrowSlots}, {Workspace: pawl.DefaultWorkspace, Name: "depth/0", Slots: depthSlots}}
-	if err := cl.engine.SetQuotas(ctx, quotas, workflow.Note{Actor: actor}); err != nil {
+	if err := cl.engine.SetQuotas(ctx, quotas, pawl.Change{Actor: actor}); err != nil {
 		return nil, err
 	}
 	count := map[string]int{}

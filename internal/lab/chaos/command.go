@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // kinds are the kinds of errors by the exit codes of pawl. Others may pass.
@@ -43,7 +41,7 @@ func (c commands) job(ctx context.Context, verb string, id pawl.ID) (string, err
 }
 
 // Cancel types pawl job cancel.
-func (c commands) Cancel(ctx context.Context, id pawl.ID, _ workflow.Note) error {
+func (c commands) Cancel(ctx context.Context, id pawl.ID, _ pawl.Change) error {
 	_, err := c.job(ctx, "cancel", id)
 	return err
 }
@@ -61,7 +59,7 @@ func (c commands) ResumeJob(ctx context.Context, id pawl.ID, _ pawl.Change) erro
 }
 
 // RetryJob types pawl job retry, and answers the id that it prints.
-func (c commands) RetryJob(ctx context.Context, id pawl.ID, _ engine.Retry, _ pawl.Change) (pawl.ID, error) {
+func (c commands) RetryJob(ctx context.Context, id pawl.ID, _ pawl.Retry, _ pawl.Change) (pawl.ID, error) {
 	text, err := c.job(ctx, "retry", id)
 	if err != nil {
 		return pawl.ID{}, err

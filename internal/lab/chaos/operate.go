@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // final reports whether an error is an answer, and not trouble on the way to it.
@@ -103,7 +101,7 @@ func (r *run) operate(ctx context.Context, f fault) error {
 	o := r.operator()
 	switch f.Kind {
 	case cancelVerb:
-		return r.ask(ctx, "cancel", func() error { return o.Cancel(ctx, j.id, workflow.Note{Actor: actor}) })
+		return r.ask(ctx, "cancel", func() error { return o.Cancel(ctx, j.id, pawl.Change{Actor: actor}) })
 	case pauseVerb:
 		err := r.ask(ctx, "pause", func() error { return o.PauseJob(ctx, j.id, change) })
 		pause(ctx, f.For)
@@ -111,7 +109,7 @@ func (r *run) operate(ctx context.Context, f fault) error {
 		return errors.Join(err, r.ask(ctx, "resume", func() error { return o.ResumeJob(ctx, j.id, change) }))
 	}
 	return r.ask(ctx, "retry", func() error {
-		id, err := o.RetryJob(ctx, j.id, engine.Retry{}, change)
+		id, err := o.RetryJob(ctx, j.id, pawl.Retry{}, change)
 		if err == nil {
 			r.add(&job{shape: j.shape, key: j.key, id: id, retried: true})
 		}
@@ -121,10 +119,10 @@ func (r *run) operate(ctx context.Context, f fault) error {
 
 // An operator acts on jobs: by an engine, or by the commands of the binary.
 type operator interface {
-	Cancel(ctx context.Context, id pawl.ID, n workflow.Note) error
+	Cancel(ctx context.Context, id pawl.ID, n pawl.Change) error
 	PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error
 	ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error
-	RetryJob(ctx context.Context, id pawl.ID, r engine.Retry, c pawl.Change) (pawl.ID, error)
+	RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.ID, error)
 }
 
 // operator answers the one of the run. On SQLite a command is one more process on

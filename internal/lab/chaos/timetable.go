@@ -10,7 +10,6 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/schedule"
-	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // A timetable is a schedule that makes jobs all the while.
@@ -66,7 +65,7 @@ func (r *run) endTimetables(ctx context.Context) error {
 	late, cancel := context.WithTimeout(ctx, r.config.patience)
 	defer cancel()
 	err := r.until(late, func() (bool, error) {
-		all, err := r.store.Schedules(late, store.ScheduleName{Workspace: pawl.DefaultWorkspace}, store.ScheduleName{}, 0)
+		all, err := r.store.Schedules(late, pawl.ScheduleName{Workspace: pawl.DefaultWorkspace}, pawl.ScheduleName{}, 0)
 		now := pawl.Micros(r.database.clock().now())
 		for _, s := range all {
 			if s.DueAt <= now {

@@ -35,7 +35,7 @@ type table struct {
 
 // tables reads what became of the schedules.
 func (r *run) tables(ctx context.Context) (tables []*table, err error) {
-	all, err := r.store.Schedules(ctx, store.ScheduleName{Workspace: pawl.DefaultWorkspace}, store.ScheduleName{}, 0)
+	all, err := r.store.Schedules(ctx, pawl.ScheduleName{Workspace: pawl.DefaultWorkspace}, pawl.ScheduleName{}, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/internal/store"
 )
@@ -78,7 +79,7 @@ func visits(t testing.TB, db *DB) map[string]func() error {
 		"look":                      func() error { _, err := db.Look(ctx, store.LookQuery{Limit: 200}); return err },
 		"observe":                   func() error { _, err := db.Observe(ctx); return err },
 		"living workers":            func() error { _, err := db.Workers(ctx, store.WorkerFilter{Living: true}); return err },
-		"schedules":                 func() error { _, err := db.Schedules(ctx, store.ScheduleName{}, store.ScheduleName{}, 0); return err },
+		"schedules":                 func() error { _, err := db.Schedules(ctx, pawl.ScheduleName{}, pawl.ScheduleName{}, 0); return err },
 		"jobs of a concurrency key": func() error { _, err := db.PendingIn(ctx, 5, store.Ranked{}, 10); return err },
 		"what runs":                 func() error { _, err := db.Running(ctx, store.Spot{}, 50); return err },
 		"usage": func() error {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/store"
 )
 
 const surveyJobs = `select day, count(*) filter (where old and not needed), count(*) filter (where open),
@@ -13,9 +12,9 @@ from (select (id >> 32) / 86400 as day, ` + jobsOpen + ` as open, not ` + jobsOp
   from job o where id < $2) j group by day order by day`
 
 // Prospects says what would be removed; see store.Retention.
-func (db *DB) Prospects(ctx context.Context, before int64) ([]store.Prospect, error) {
+func (db *DB) Prospects(ctx context.Context, before int64) ([]pawl.Prospect, error) {
 	until := pawl.KeyAt(pawl.Time(before))
-	jobs := store.Prospect{Kind: kindJob}
+	jobs := pawl.Prospect{Kind: kindJob}
 	err := db.query(ctx, "count what has ended", surveyJobs, func(c *cursor) {
 		end := (c.num() + 1) * 86400 << 32 // the first key of the day after
 		free, open, needed, young := c.num(), c.num(), c.num(), c.num()
@@ -26,12 +25,12 @@ func (db *DB) Prospects(ctx context.Context, before int64) ([]store.Prospect, er
 			jobs.Beside += free
 		}
 	}, before, until+1<<32)
-	list := []store.Prospect{jobs}
+	list := []pawl.Prospect{jobs}
 	for _, kind := range []string{kindWorker, kindSchedule} {
 		if err != nil {
 			return nil, err
 		}
-		o := store.Prospect{Kind: kind}
+		o := pawl.Prospect{Kind: kind}
 		err = db.query(ctx, "count what has ended", "select count(*) filter (where "+endedLong[kind]+"), count(*) filter (where state <> all($2)) from "+kind+" o where id < $3",
 			func(c *cursor) { o.Goes, o.Open = c.num(), c.num() }, before, longEnds[kind], until+1<<32)
 		list = append(list, o)

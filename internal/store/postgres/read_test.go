@@ -18,7 +18,7 @@ func TestNothingIsSentForWhatIsNotAsked(t *testing.T) {
 	pools := []store.Pool{{Kind: store.PoolJobs, Key: 1}}
 	keys := []store.IdempotencyKey{{Workspace: "w", Key: "k"}}
 	names := []pawl.WorkflowName{{Workspace: "w", Name: "n"}}
-	scheduled := []store.ScheduleName{{Workspace: "w", Name: "n"}}
+	scheduled := []pawl.ScheduleName{{Workspace: "w", Name: "n"}}
 	claims := []store.ClaimQuery{{Routes: one, Limit: 1}}
 	tests := map[string]struct {
 		q    store.Query

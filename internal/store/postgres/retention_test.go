@@ -127,7 +127,7 @@ func TestADayIsDropped(t *testing.T) {
 		}
 	}
 	p, err := db.Prospects(t.Context(), month().Before)
-	if diff := cmp.Diff(store.Prospect{Kind: "job", Open: 1, Beside: 2}, p[0]); err != nil || diff != "" {
+	if diff := cmp.Diff(pawl.Prospect{Kind: "job", Open: 1, Beside: 2}, p[0]); err != nil || diff != "" {
 		t.Errorf("prospects: %v (-want +got):\n%s", err, diff)
 	}
 }

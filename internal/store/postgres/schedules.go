@@ -60,7 +60,7 @@ func (db *DB) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) {
 }
 
 // Schedules lists the schedules that are not removed, by name.
-func (db *DB) Schedules(ctx context.Context, n, after store.ScheduleName, limit int) ([]*pawl.Schedule, error) {
+func (db *DB) Schedules(ctx context.Context, n, after pawl.ScheduleName, limit int) ([]*pawl.Schedule, error) {
 	w := where{list: []string{"state <> 'removed'"}}
 	if n.Workspace != "" {
 		w.add("workspace = $%d", storable(n.Workspace))

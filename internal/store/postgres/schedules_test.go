@@ -82,14 +82,14 @@ func TestSchedulesByName(t *testing.T) {
 		}
 		return keys
 	}
-	own := keys(db.Schedules(t.Context(), store.ScheduleName{Workspace: "default"}, store.ScheduleName{}, 0))
+	own := keys(db.Schedules(t.Context(), pawl.ScheduleName{Workspace: "default"}, pawl.ScheduleName{}, 0))
 	if len(own) != 2 || own[0] != b.Key() || own[1] == old.Key() {
 		t.Errorf("schedules %v", own)
 	}
-	if diff := cmp.Diff([]int64{b.Key(), own[1], other.Key()}, keys(db.Schedules(t.Context(), store.ScheduleName{}, store.ScheduleName{}, 0))); diff != "" {
+	if diff := cmp.Diff([]int64{b.Key(), own[1], other.Key()}, keys(db.Schedules(t.Context(), pawl.ScheduleName{}, pawl.ScheduleName{}, 0))); diff != "" {
 		t.Errorf("of all workspaces:\n%s", diff)
 	}
-	q := &store.Query{Schedules: []int64{old.Key()}, Scheduled: []store.ScheduleName{{Workspace: "default", Name: "a"}, {Workspace: "other", Name: "B"}}}
+	q := &store.Query{Schedules: []int64{old.Key()}, Scheduled: []pawl.ScheduleName{{Workspace: "default", Name: "a"}, {Workspace: "other", Name: "B"}}}
 	do(t, db, q, func(f *store.Facts, _ *draft) {
 		if len(f.Schedules) != 2 || f.Schedules[old.Key()] == nil || f.Schedules[own[1]] == nil {
 			t.Errorf("facts %v, want the removed one by its key and the other by its name", f.Schedules)
@@ -105,7 +105,7 @@ func TestAScheduleThatIsRemovedMeanwhile(t *testing.T) {
 	var s *pawl.Schedule
 	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) { s = d.newSchedule("a") })
 	seen := make(chan int, 1)
-	q := &store.Query{Scheduled: []store.ScheduleName{{Workspace: "default", Name: "a"}}}
+	q := &store.Query{Scheduled: []pawl.ScheduleName{{Workspace: "default", Name: "a"}}}
 	do(t, db, q, func(f *store.Facts, d *draft) {
 		go func() {
 			if err := try(db, q, func(f *store.Facts, _ *draft) { seen <- len(f.Schedules) }); err != nil {

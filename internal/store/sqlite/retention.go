@@ -390,10 +390,10 @@ func (db *DB) Anchors(ctx context.Context) ([]audit.Anchor, error) {
 }
 
 // Prospects says what would be removed; see store.Retention.
-func (db *DB) Prospects(ctx context.Context, before int64) ([]store.Prospect, error) {
-	var list []store.Prospect
+func (db *DB) Prospects(ctx context.Context, before int64) ([]pawl.Prospect, error) {
+	var list []pawl.Prospect
 	for i := range removals {
-		o := store.Prospect{Kind: removals[i].kind}
+		o := pawl.Prospect{Kind: removals[i].kind}
 		err := db.read(ctx, "count what has ended", func(c *conn) error {
 			return c.each(removals[i].survey, func(b *row) { b.ints(before, keysBefore(before)) }, func(cols *columns) error {
 				o.Goes, o.Open, o.Needed = cols.int(), cols.int(), cols.int()

@@ -264,11 +264,11 @@ func schedulePages(e *env) {
 	}
 	for _, limit := range limits {
 		got := paged(e, "schedules", limit, func(last **pawl.Schedule) ([]*pawl.Schedule, error) {
-			after := store.ScheduleName{}
+			after := pawl.ScheduleName{}
 			if last != nil {
-				after = store.ScheduleName{Workspace: (*last).Workspace, Name: (*last).Name}
+				after = pawl.ScheduleName{Workspace: (*last).Workspace, Name: (*last).Name}
 			}
-			return e.st.Schedules(e.ctx, store.ScheduleName{}, after, limit)
+			return e.st.Schedules(e.ctx, pawl.ScheduleName{}, after, limit)
 		})
 		e.diff("schedules", want, got)
 	}

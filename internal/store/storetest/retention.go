@@ -248,7 +248,7 @@ func whatHasNotEndedStays(e *env) {
 	ended := e.old(e.days(41), 1, nil)
 	got, err := e.st.Prospects(e.ctx, e.policy(30).Before)
 	e.ok(err)
-	e.diff("prospects", []store.Prospect{{Kind: "job", Goes: 1, Open: 1}, {Kind: "worker"}, {Kind: "schedule"}}, got)
+	e.diff("prospects", []pawl.Prospect{{Kind: "job", Goes: 1, Open: 1}, {Kind: "worker"}, {Kind: "schedule"}}, got)
 	e.diff("removed", map[string]int64{"job": 1, "worker": 0, "schedule": 0}, e.retain(e.st, e.policy(30)))
 	e.whole(open, late)
 	e.gone(ended)
@@ -267,7 +267,7 @@ func whatIsNeededStays(e *env) {
 	needing := e.add(1, func(m made, b *Batch) { m.job.Continues, m.job.Parent = continued.key(), parent.key() })
 	got, err := e.st.Prospects(e.ctx, e.policy(30).Before)
 	e.ok(err)
-	e.diff("prospects", store.Prospect{Kind: "job", Open: 1, Needed: 3}, got[0])
+	e.diff("prospects", pawl.Prospect{Kind: "job", Open: 1, Needed: 3}, got[0])
 	e.diff("removed", int64(0), e.retain(e.st, e.policy(30))["job"])
 	e.whole(continued, parent, waiting, child)
 	for _, m := range []made{waiting, needing} {

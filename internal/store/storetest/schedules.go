@@ -113,9 +113,9 @@ func scheduleFacts(e *env) {
 		}
 		return m
 	}
-	named := func(workspace string, names ...string) (list []store.ScheduleName) {
+	named := func(workspace string, names ...string) (list []pawl.ScheduleName) {
 		for _, n := range names {
-			list = append(list, store.ScheduleName{Workspace: workspace, Name: n})
+			list = append(list, pawl.ScheduleName{Workspace: workspace, Name: n})
 		}
 		return list
 	}
@@ -150,17 +150,17 @@ func scheduleList(e *env) {
 	e.changeSchedule(gone.Key(), "remove", nil)
 	z = e.changeSchedule(z.Key(), "pause", nil)
 	for workspace, want := range map[string][]*pawl.Schedule{"one": {z, a, b}, "two": {other}, "": {z, a, b, other}} {
-		got, err := e.st.Schedules(e.ctx, store.ScheduleName{Workspace: workspace}, store.ScheduleName{}, 0)
+		got, err := e.st.Schedules(e.ctx, pawl.ScheduleName{Workspace: workspace}, pawl.ScheduleName{}, 0)
 		e.ok(err)
 		e.diff("of "+workspace, want, got)
 	}
-	got, err := e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "one", Name: "a"}, store.ScheduleName{}, 0)
+	got, err := e.st.Schedules(e.ctx, pawl.ScheduleName{Workspace: "one", Name: "a"}, pawl.ScheduleName{}, 0)
 	e.ok(err)
 	e.diff("of one name", []*pawl.Schedule{a}, got)
-	got, err = e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "one", Name: "d"}, store.ScheduleName{}, 0)
+	got, err = e.st.Schedules(e.ctx, pawl.ScheduleName{Workspace: "one", Name: "d"}, pawl.ScheduleName{}, 0)
 	e.ok(err)
 	e.diff("of one that is removed", []*pawl.Schedule(nil), got)
-	got, err = e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "three"}, store.ScheduleName{}, 0)
+	got, err = e.st.Schedules(e.ctx, pawl.ScheduleName{Workspace: "three"}, pawl.ScheduleName{}, 0)
 	e.ok(err)
 	if len(got) != 0 {
 		e.Errorf("schedules %v in a workspace that has none", got)
@@ -194,7 +194,7 @@ func scheduleNameFree(e *env) {
 	old := e.addSchedule("nightly", nil)
 	old = e.changeSchedule(old.Key(), "remove", nil)
 	second := e.addSchedule("nightly", nil)
-	f := e.see(&store.Query{Scheduled: []store.ScheduleName{{Workspace: "w", Name: "nightly"}}})
+	f := e.see(&store.Query{Scheduled: []pawl.ScheduleName{{Workspace: "w", Name: "nightly"}}})
 	e.diff("by name", map[int64]*pawl.Schedule{second.Key(): second}, f.Schedules)
 	e.sameSchedule(old)
 	e.changeSchedule(second.Key(), "remove", nil)
@@ -221,10 +221,10 @@ func scheduleRacers(e *env) {
 	if won != 1 {
 		e.Fatalf("%d made the schedule, want one", won)
 	}
-	name := store.ScheduleName{Workspace: "w", Name: "nightly"}
+	name := pawl.ScheduleName{Workspace: "w", Name: "nightly"}
 	for range n {
 		go func() {
-			errs <- e.try(e.st, &store.Query{Scheduled: []store.ScheduleName{name}}, func(f *store.Facts, b *Batch) {
+			errs <- e.try(e.st, &store.Query{Scheduled: []pawl.ScheduleName{name}}, func(f *store.Facts, b *Batch) {
 				for _, s := range f.Schedules {
 					b.MoveSchedule(s, lifecycle.ScheduleUpdate)
 				}
@@ -234,7 +234,7 @@ func scheduleRacers(e *env) {
 	for range n {
 		e.ok(<-errs)
 	}
-	list, err := e.st.Schedules(e.ctx, store.ScheduleName{Workspace: "w"}, store.ScheduleName{}, 0)
+	list, err := e.st.Schedules(e.ctx, pawl.ScheduleName{Workspace: "w"}, pawl.ScheduleName{}, 0)
 	e.ok(err)
 	if len(list) != 1 || list[0].Seq != 1+n {
 		e.Errorf("schedules %+v, want one at version %d", list, 1+n)

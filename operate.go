@@ -1,0 +1,93 @@
+package pawl
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// A Retry says how a job that has ended is to be continued (J2).
+type Retry struct {
+	From    []string                   // steps to run again, with all that depends on them, though they are complete
+	Set     map[string]any             // inputs that change, as BindInputs takes them; results that are there stay
+	Resolve map[string]json.RawMessage // outputs of steps that are not to run
+	Private bool                       // only this process runs the new job
+}
+
+// A ScheduleName is the name of a schedule.
+type ScheduleName struct{ Workspace, Name string }
+
+// A SchedulePlan is a schedule as it is asked for.
+type SchedulePlan struct {
+	Workspace string          // empty: default
+	Name      string          // letters, 0-9, . _ and -, no sign first, at most 128
+	Workflow  string          // NAME or NAME@VERSION of a registered workflow
+	Inputs    json.RawMessage // object; bound when a job is made. None: {}
+	Cron      string          // see package schedule
+	TimeZone  string          // IANA name; empty: UTC
+	CatchUp   time.Duration   // times missed by less are made up for; 0: none; at most MaxCatchUp
+	Overlap   string          // skip (the default), queue or cancel_old
+	Priority  int             // MinPriority to MaxPriority
+}
+
+// A ScheduleView is a schedule as JSON shows it.
+type ScheduleView struct {
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Workspace string          `json:"workspace_id"`
+	Status    machine.State   `json:"status"`
+	Workflow  string          `json:"workflow"`
+	Inputs    json.RawMessage `json:"inputs"`
+	Cron      string          `json:"cron"`
+	TimeZone  string          `json:"timezone"`
+	CatchUp   Duration        `json:"catch_up"`
+	Overlap   string          `json:"overlap"`
+	Priority  int             `json:"priority"`
+	Next      []Timestamp     `json:"next"`     // none while it is paused
+	Waiting   Timestamp       `json:"waiting"`  // the time whose job waits for the last one to end
+	LastDue   Timestamp       `json:"last_due"` // when the last job was due
+	LastJob   *string         `json:"last_job"` // none if it was removed
+	LastState machine.State   `json:"last_status,omitempty"`
+}
+
+// A QuotaView is a limit and how much of it is taken.
+type QuotaView struct {
+	Name   string    `json:"name"`
+	Slots  int       `json:"slots"`
+	Used   int       `json:"used"`
+	SetAt  Timestamp `json:"set_at"`
+	Actor  string    `json:"actor"`
+	Reason string    `json:"reason"`
+}
+
+// A Redaction is how far a redaction has come, counted by this process.
+type Redaction struct {
+	Job     string `json:"job"`
+	Step    string `json:"step,omitempty"`
+	Records int64  `json:"records"` // the job and steps whose bodies are gone
+	Entries int64  `json:"entries"` // rows of the trail whose payload is gone
+	Beside  int64  `json:"beside"`  // signals, refused facts and pieces of logs
+
+	// Advice is what is left to do by hand for the bytes to be gone, or empty.
+	Advice string `json:"advice,omitempty"`
+}
+
+// A Pruning is what has been removed so far, and what could not be.
+type Pruning struct {
+	Jobs      int64    `json:"jobs"`
+	Steps     int64    `json:"steps"`
+	Workers   int64    `json:"workers"`
+	Schedules int64    `json:"schedules"`
+	Entries   int64    `json:"entries"` // rows of trails
+	Busy      []string `json:"busy"`    // what others were at; the next pruning finds it
+}
+
+// A Prospect says what would become of the entities of a kind.
+type Prospect struct {
+	Kind   string
+	Goes   int64 // ended before the time, and would be removed
+	Open   int64 // created before the time, and not ended
+	Needed int64 // ended before the time, and needed by what has not ended
+	Beside int64 // could go, if others of the same day could
+}
