@@ -35,6 +35,7 @@ var order = [][]string{
 	{"workflow"},
 	{"internal/schedule"},
 	{"internal/health"},
+	{"internal/link"},
 	{"internal/private", "internal/heap"},
 	{"internal/workdir"},
 	{"internal/store"},

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -68,13 +68,13 @@ func (w *Worker) beatOnce() error {
 
 // pulse answers what is to be said now. Routes are named only while the worker can
 // take something on.
-func (w *Worker) pulse() store.Pulse {
+func (w *Worker) pulse() link.Pulse {
 	free := w.free()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := store.Pulse{Node: w.config.Node, Clock: pawl.Micros(time.Now()), Worker: w.self.Key()}
+	p := link.Pulse{Node: w.config.Node, Clock: pawl.Micros(time.Now()), Worker: w.self.Key()}
 	for k := range w.running {
-		p.Claims = append(p.Claims, store.Stop{StepKey: k.StepKey, Claim: k.claim})
+		p.Claims = append(p.Claims, link.Stop{StepKey: k.StepKey, Claim: k.claim})
 	}
 	if free > 0 {
 		p.Routes = w.self.Routes
@@ -108,7 +108,7 @@ func (w *Worker) learn(n news) {
 	}
 }
 
-func (w *Worker) stop(stops []store.Stop, cause error) {
+func (w *Worker) stop(stops []link.Stop, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range stops {
@@ -160,29 +160,29 @@ func (w *Worker) obey(end *TerminatedError) {
 }
 
 // held returns the claims that the worker runs, and those whose reports wait.
-func (w *Worker) held() []engine.Claimed {
+func (w *Worker) held() []link.Claimed {
 	claims := claimsOf(w.outbox)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for k := range w.running {
-		claims = append(claims, engine.Claimed{StepKey: k.StepKey, Claims: k.claim})
+		claims = append(claims, link.Claimed{StepKey: k.StepKey, Claims: k.claim})
 	}
 	return claims
 }
 
-func claimsOf(reports []engine.Report) []engine.Claimed {
-	claims := make([]engine.Claimed, len(reports))
+func claimsOf(reports []link.Report) []link.Claimed {
+	claims := make([]link.Claimed, len(reports))
 	for i, r := range reports {
-		claims[i] = engine.Claimed{StepKey: r.Step, Claims: r.Claim}
+		claims[i] = link.Claimed{StepKey: r.Step, Claims: r.Claim}
 	}
 	return claims
 }
 
-func (w *Worker) reincarnate(reason string, held []engine.Claimed) {
+func (w *Worker) reincarnate(reason string, held []link.Claimed) {
 	w.log.Warn("this worker was taken for dead; it drops what it held and registers anew", "reason", reason,
 		"hint", "if that happens again and again, the servers want more beats: --beat is a third of their --silence, or less")
 	w.mu.Lock()
-	release, before := w.release, &engine.Predecessor{Worker: w.self.Key(), Claims: held}
+	release, before := w.release, &link.Predecessor{Worker: w.self.Key(), Claims: held}
 	w.mu.Unlock()
 	release()
 	for !w.draining() {

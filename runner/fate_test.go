@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/workflow"
@@ -28,7 +29,7 @@ func (s *interposed) Do(ctx context.Context, q *store.Query, decide func(*store.
 	return s.Store.Do(ctx, q, decide)
 }
 
-func (s *interposed) Beat(context.Context, store.Pulse) (*store.Pulsed, error) {
+func (s *interposed) Beat(context.Context, link.Pulse) (*link.Pulsed, error) {
 	return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "no beat"}
 }
 

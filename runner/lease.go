@@ -3,8 +3,8 @@ package runner
 import (
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -61,7 +61,7 @@ func (w *Worker) cutOff() {
 }
 
 // isolated reports whether a step must not overlap with another claim of it.
-func (w *Worker) isolated(a *engine.Assignment) bool {
+func (w *Worker) isolated(a *link.Assignment) bool {
 	return w.config.Isolation == workflow.IsolationStop ||
 		a.Definition != nil && a.Definition.Node(a.Step.Ord.Node()).Isolation == workflow.IsolationStop
 }

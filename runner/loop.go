@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -105,7 +106,7 @@ type Worker struct {
 	drain   chan struct{} // closed: claim nothing more
 	once    sync.Once
 	over    chan struct{} // closed: the loop has ended
-	results chan engine.Report
+	results chan link.Report
 	paused  bool           // by itself; the heartbeat's alone
 	news    chan news      // 1: what the last beat has told
 	beats   sync.WaitGroup // the goroutines of the heartbeat and of the folders
@@ -113,12 +114,12 @@ type Worker struct {
 	folders *folders       // of jobs; nil: there are none
 
 	turn    sync.Mutex // of whoever visits the engine: held for as long; guards what follows
-	outbox  []engine.Report
-	hungry  bool             // there may be something in the queue
-	trouble error            // of the last visit, for the loop to deal with before the next
-	owed    int              // steps that were claimed since the queue went first
-	late    []engine.Claimed // reported when the worker had been ended
-	warned  time.Time        // when it last complained of the database
+	outbox  []link.Report
+	hungry  bool           // there may be something in the queue
+	trouble error          // of the last visit, for the loop to deal with before the next
+	owed    int            // steps that were claimed since the queue went first
+	late    []link.Claimed // reported when the worker had been ended
+	warned  time.Time      // when it last complained of the database
 
 	mu      sync.Mutex // guards what follows, and is taken after turn
 	self    *pawl.Worker
@@ -149,7 +150,7 @@ type claimKey struct {
 func Start(ctx context.Context, c WorkerConfig) (*Worker, error) {
 	c = c.withDefaults()
 	w := &Worker{config: c, log: c.Log, drain: make(chan struct{}), over: make(chan struct{}),
-		results: make(chan engine.Report, c.Capacity), // one for each slot: a handler that ends never waits
+		results: make(chan link.Report, c.Capacity), // one for each slot: a handler that ends never waits
 		news:    make(chan news, 1), look: make(chan struct{}, 1), hungry: true,
 		running: make(map[claimKey]occupant)}
 	if err := w.openFolders(); err != nil {
@@ -170,7 +171,7 @@ func Start(ctx context.Context, c WorkerConfig) (*Worker, error) {
 
 // register takes the name that tells the worker's life, and makes its record. A worker
 // that was taken for dead names who it was.
-func (w *Worker) register(ctx context.Context, before *engine.Predecessor) error {
+func (w *Worker) register(ctx context.Context, before *link.Predecessor) error {
 	c := w.config
 	id := c.Engine.NewID()
 	host, _ := os.Hostname()
@@ -183,7 +184,7 @@ func (w *Worker) register(ctx context.Context, before *engine.Predecessor) error
 		return err
 	}
 	record := pawl.Worker{ID: id, Workspace: c.Workspace, Name: c.Name, Host: host, PID: os.Getpid(), Capacity: c.Capacity,
-		Metadata: engine.Declaration{Isolation: c.Isolation, Silence: pawl.Duration(c.Silence)}.Metadata()}
+		Metadata: link.Declaration{Isolation: c.Isolation, Silence: pawl.Duration(c.Silence)}.Metadata()}
 	for _, queue := range c.Queues {
 		for _, name := range slices.Sorted(maps.Keys(c.Handlers)) {
 			record.Routes = append(record.Routes, pawl.Route(c.Workspace, queue, name, c.Job))
@@ -309,7 +310,7 @@ func (w *Worker) mend() {
 	err := w.trouble
 	w.trouble = nil
 	switch {
-	case errors.Is(err, engine.ErrWorkerEnded):
+	case errors.Is(err, link.ErrWorkerEnded):
 		w.ended()
 	case err != nil:
 		w.bear(err)
@@ -369,7 +370,7 @@ func (w *Worker) collect() {
 	}
 }
 
-func (w *Worker) finished(r engine.Report) engine.Report {
+func (w *Worker) finished(r link.Report) link.Report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.running, claimKey{r.Step, r.Claim})
@@ -401,8 +402,8 @@ const queueEvery = 4
 // what waits in the queue. The trouble it may meet is that the worker has ended, or that
 // the reports have to be sent again. Of what a visit leaves that does not look, its
 // commit rings.
-func (w *Worker) visit(draining bool) []engine.Assignment {
-	now, looks := engine.Portion(w.outbox), w.hungry
+func (w *Worker) visit(draining bool) []link.Assignment {
+	now, looks := link.Portion(w.outbox), w.hungry
 	free := max(w.unreserved(draining)-len(w.outbox[now:]), 0) // what is held back keeps its slot
 	if !looks {                                                // what the reports make ready needs about as many slots
 		share := min(free, now)
@@ -412,16 +413,16 @@ func (w *Worker) visit(draining bool) []engine.Assignment {
 	w.mu.Lock()
 	self := w.self
 	w.mu.Unlock()
-	assigned, err := w.config.Engine.Exchange(context.Background(), engine.Exchange{Worker: self, Reports: w.outbox[:now], Free: free, Sated: !looks, Queued: w.owed / queueEvery})
+	assigned, err := w.config.Engine.Exchange(context.Background(), link.Exchange{Worker: self, Reports: w.outbox[:now], Free: free, Sated: !looks, Queued: w.owed / queueEvery})
 	w.hungry = looks && len(assigned) == free
-	again := engine.Retryable(err)
-	if errors.Is(err, engine.ErrWorkerEnded) {
+	again := link.Retryable(err)
+	if errors.Is(err, link.ErrWorkerEnded) {
 		w.late = append(w.late, claimsOf(w.outbox[:now])...)
 	}
 	if !again {
 		w.outbox = slices.Delete(w.outbox, 0, now)
 	}
-	if again || errors.Is(err, engine.ErrWorkerEnded) {
+	if again || errors.Is(err, link.ErrWorkerEnded) {
 		w.hungry, w.trouble = true, err
 		return nil
 	}
@@ -501,12 +502,12 @@ type claim struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	actor  string
-	engine.Assignment
+	link.Assignment
 
 	isolated bool
 }
 
-func (w *Worker) begin(a *engine.Assignment) *claim {
+func (w *Worker) begin(a *link.Assignment) *claim {
 	c := &claim{Assignment: *a}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	w.mu.Lock()
@@ -525,7 +526,7 @@ func (w *Worker) begin(a *engine.Assignment) *claim {
 
 // run runs one assignment in a goroutine of its own, and in it what the report of
 // that brings.
-func (w *Worker) run(a *engine.Assignment) {
+func (w *Worker) run(a *link.Assignment) {
 	c := w.begin(a)
 	go func() {
 		for c != nil {
@@ -535,7 +536,7 @@ func (w *Worker) run(a *engine.Assignment) {
 }
 
 // perform runs a step and answers what became of it.
-func (w *Worker) perform(c *claim) (r engine.Report) {
+func (w *Worker) perform(c *claim) (r link.Report) {
 	ended := true // a handler may end the goroutine
 	defer func() {
 		c.cancel(nil)
@@ -552,7 +553,7 @@ func (w *Worker) perform(c *claim) (r engine.Report) {
 // report reports what became of a step, and answers what is to be run next. With several
 // at work the loop does both: it gathers. What runs alone goes on in one goroutine from
 // step to step, as to wake others takes longer than a short step.
-func (w *Worker) report(r engine.Report) (next *claim) {
+func (w *Worker) report(r link.Report) (next *claim) {
 	if w.busy() > 1 || w.draining() || !w.turn.TryLock() {
 		w.results <- r
 		return nil
@@ -579,10 +580,10 @@ func (w *Worker) report(r engine.Report) (next *claim) {
 }
 
 // attempt runs a handler and leaves in r what became of it.
-func (w *Worker) attempt(ctx context.Context, c *claim, r *engine.Report) {
+func (w *Worker) attempt(ctx context.Context, c *claim, r *link.Report) {
 	a := &c.Assignment
 	brief, failure, err := w.brief(ctx, a)
-	*a = engine.Assignment{Step: a.Step} // without the job's inputs, which the brief holds as far as they are needed
+	*a = link.Assignment{Step: a.Step} // without the job's inputs, which the brief holds as far as they are needed
 	if err != nil {
 		failure = &pawl.Failure{Class: "brief", Message: "what the step needs could not be read: " + err.Error()}
 	}
@@ -646,9 +647,9 @@ func checked(r Result, t *Task) Result {
 
 // brief reads what the step needs, again and again while the database is away:
 // that is not the step's fault, and costs no attempt.
-func (w *Worker) brief(ctx context.Context, a *engine.Assignment) (*engine.Brief, *pawl.Failure, error) {
+func (w *Worker) brief(ctx context.Context, a *link.Assignment) (*link.StepInput, *pawl.Failure, error) {
 	for {
-		b, failure, err := w.config.Engine.Brief(ctx, a)
+		b, failure, err := w.config.Engine.StepInput(ctx, a)
 		if err == nil || ctx.Err() != nil || pawl.KindOf(err) != pawl.Unavailable {
 			return b, failure, err
 		}
@@ -657,7 +658,7 @@ func (w *Worker) brief(ctx context.Context, a *engine.Assignment) (*engine.Brief
 	}
 }
 
-func (w *Worker) task(a *engine.Assignment, b *engine.Brief) *Task {
+func (w *Worker) task(a *link.Assignment, b *link.StepInput) *Task {
 	t := &Task{JobID: b.JobID, StepID: b.StepID, Key: b.Key, Workflow: b.Workflow, Attempt: a.Step.Attempts, Claim: a.Step.Claims,
 		Work: b.Work, Input: b.Input, Output: b.Node.Output, PermanentExitCodes: b.Node.Retry.PermanentExitCodes,
 		BaseDir: b.Dir, Limits: w.config.Limits}
@@ -682,8 +683,8 @@ func (w *Worker) closeLog(t *Task) {
 }
 
 // reportOf judges a result into an event of the step's table (T6).
-func reportOf(ctx context.Context, r Result) engine.Report {
-	return engine.Report{Report: workflow.Report{Event: eventOf(ctx, r.Failure), Output: r.Output, Failure: r.Failure}}
+func reportOf(ctx context.Context, r Result) link.Report {
+	return link.Report{Report: workflow.Report{Event: eventOf(ctx, r.Failure), Output: r.Output, Failure: r.Failure}}
 }
 
 func eventOf(ctx context.Context, f *pawl.Failure) machine.Event {

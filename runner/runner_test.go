@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -75,7 +76,7 @@ func (s *switched) Job(ctx context.Context, key int64) (*pawl.Job, error) {
 	return s.Store.Job(ctx, key)
 }
 
-func (s *switched) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
+func (s *switched) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	if err := s.fails(); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/workdir"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -65,7 +65,7 @@ func (w *Worker) openFolders() error {
 
 // enter gives a command whose job does not say where it starts the folder of the job,
 // until leave is called.
-func (f *folders) enter(t *Task, b *engine.Brief) (leave func(), failure *pawl.Failure) {
+func (f *folders) enter(t *Task, b *link.StepInput) (leave func(), failure *pawl.Failure) {
 	command := b.Node.Kind == workflow.KindCommand || b.Node.Kind == workflow.KindRun
 	if f == nil || b.Dir != "" || !command || filepath.IsAbs(t.Work.Dir) {
 		return func() {}, nil

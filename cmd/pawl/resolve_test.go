@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -19,8 +20,8 @@ func TestResolveWaitsForWeighing(t *testing.T) {
 	w.freeze()
 	defer w.close()
 	a := w.held["one"]
-	_, err := w.engine.Exchange(t.Context(), engine.Exchange{Worker: w.worker,
-		Reports: []engine.Report{{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "test", Report: workflow.Report{Event: lifecycle.StepFailPermanently, Failure: &pawl.Failure{Class: "broken", Message: "broken", Permanent: true}}}}})
+	_, err := w.engine.Exchange(t.Context(), link.Exchange{Worker: w.worker,
+		Reports: []link.Report{{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "test", Report: workflow.Report{Event: lifecycle.StepFailPermanently, Failure: &pawl.Failure{Class: "broken", Message: "broken", Permanent: true}}}}})
 	w.check(err)
 	err = w.engine.ResolveStep(t.Context(), w.id, "one", nil, byTester)
 	if !errors.Is(err, workflow.ErrUnweighed) || pawl.KindOf(err) != pawl.Conflict {

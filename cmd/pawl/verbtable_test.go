@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -224,7 +225,7 @@ type world struct {
 	engine *engine.Engine
 	worker *pawl.Worker
 	id     pawl.ID
-	held   map[string]engine.Assignment // by key
+	held   map[string]link.Assignment // by key
 }
 
 var succeeded = workflow.Report{Event: lifecycle.StepSuccess, Output: json.RawMessage("1")}
@@ -239,7 +240,7 @@ func newWorld(t *testing.T, source string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, store: s, held: make(map[string]engine.Assignment)}
+	w := &world{t: t, store: s, held: make(map[string]link.Assignment)}
 	w.engine = engine.New(engine.Config{Store: s, Silence: time.Hour, Jitter: func() float64 { return 1 }})
 	child, err := workflow.Parse("child.yaml", []byte(childOf))
 	w.check(err)
@@ -295,7 +296,7 @@ func (w *world) claimAll(keys ...string) {
 	w.t.Helper()
 	want := len(w.held) + len(keys)
 	w.until("the worker has "+strings.Join(keys, ", "), func(*pawl.JobView) bool {
-		got, err := w.engine.Exchange(w.t.Context(), engine.Exchange{Worker: w.hands(), Free: want - len(w.held)})
+		got, err := w.engine.Exchange(w.t.Context(), link.Exchange{Worker: w.hands(), Free: want - len(w.held)})
 		w.check(err)
 		for _, a := range got {
 			w.held[a.Definition.Key(a.Step.Ord)] = a
@@ -313,8 +314,8 @@ func (w *world) report(key string, r workflow.Report) {
 	w.t.Helper()
 	a := w.held[key]
 	delete(w.held, key)
-	_, err := w.engine.Exchange(w.t.Context(), engine.Exchange{Worker: w.worker,
-		Reports: []engine.Report{{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "test", Report: r}}})
+	_, err := w.engine.Exchange(w.t.Context(), link.Exchange{Worker: w.worker,
+		Reports: []link.Report{{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "test", Report: r}}})
 	w.check(err)
 	if w.state(key) == string(lifecycle.StepRetryableError) {
 		return // nobody weighs it

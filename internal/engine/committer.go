@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // Limits of the committer.
 const (
-	maxGroup    = 1024             // weight of the commands in one transaction
-	heavyBytes  = 16 << 10         // of bodies that weigh as much as a command
+	maxGroup    = link.MaxWeight   // weight of the commands in one transaction
+	heavyBytes  = link.HeavyBytes  // of bodies that weigh as much as a command
 	heavyRows   = 16               // new rows that weigh as much as a command
 	maxConflict = 8                // tries of a command that meets other writers
 	settleLimit = 30 * time.Second // of one look into an unknown outcome
@@ -318,16 +319,10 @@ func (c *committer) fail(batch []*group, err error) {
 	}
 	for _, g := range batch {
 		for i := range g.errs {
-			g.errs[i] = &commitError{err}
+			g.errs[i] = &link.CommitError{Err: err}
 		}
 	}
 }
-
-// A commitError is why a whole transaction failed; its commands were not at
-// fault.
-type commitError struct{ error }
-
-func (e *commitError) Unwrap() error { return e.error }
 
 // attempt runs one transaction for the batch.
 func (c *committer) attempt(batch []*group) error {

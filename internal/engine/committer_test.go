@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -90,7 +91,7 @@ func TestAFailedDecisionLeavesNothing(t *testing.T) { // K5
 	if errs[0] != nil || errs[2] != nil || errs[4] != nil {
 		t.Errorf("the others: %v %v %v; want them to stand", errs[0], errs[2], errs[4])
 	}
-	if pawl.KindOf(errs[1]) != pawl.Internal || !strings.Contains(errs[1].Error(), "panicked: no") || Retryable(errs[1]) {
+	if pawl.KindOf(errs[1]) != pawl.Internal || !strings.Contains(errs[1].Error(), "panicked: no") || link.Retryable(errs[1]) {
 		t.Errorf("the panic: %v; want it told as an internal error", errs[1])
 	}
 	if errs[3] != refusal {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -27,7 +28,7 @@ func TestALookThatPassedOverSomething(t *testing.T) {
 			return decide(f)
 		})
 	}
-	if got := w.visit(t, Exchange{Free: 2}); len(got) != 0 || w.offer.Reserved() != 0 {
+	if got := w.visit(t, link.Exchange{Free: 2}); len(got) != 0 || w.offer.Reserved() != 0 {
 		t.Fatalf("%d steps claimed, %d slots offered beside what is locked; want none", len(got), w.offer.Reserved())
 	}
 	w.offer.Add(2)
@@ -39,7 +40,7 @@ func TestALookThatPassedOverSomething(t *testing.T) {
 		t.Fatal("the bell rang, and is not heard")
 	}
 	skipped = false
-	if got := w.visit(t, Exchange{Free: 2}); len(got) != 0 || w.offer.Reserved() != 2 {
+	if got := w.visit(t, link.Exchange{Free: 2}); len(got) != 0 || w.offer.Reserved() != 2 {
 		t.Fatalf("%d steps claimed, %d slots offered when nothing is locked; want 0 and 2", len(got), w.offer.Reserved())
 	}
 	if w.offer.Hear() {
@@ -53,7 +54,7 @@ func TestALookThatEndedByItsLimit(t *testing.T) {
 	t.Parallel()
 	e, _ := interposedEngine(t)
 	w := newOffering(t, e)
-	if got := w.visit(t, Exchange{Free: 1}); len(got) != 0 || w.offer.Hear() {
+	if got := w.visit(t, link.Exchange{Free: 1}); len(got) != 0 || w.offer.Hear() {
 		t.Fatalf("%d steps claimed of an empty queue, or the worker is to look again", len(got))
 	}
 	w.offer.Close()
@@ -68,11 +69,11 @@ func TestALookThatEndedByItsLimit(t *testing.T) {
 	}
 	w.offer.Hear()
 	for left := 3; left > 0; left-- {
-		if got := w.visit(t, Exchange{Free: 1}); len(got) != 0 || !w.offer.Hear() {
+		if got := w.visit(t, link.Exchange{Free: 1}); len(got) != 0 || !w.offer.Hear() {
 			t.Fatalf("%d steps claimed with %d jobs to begin, or the worker rests", len(got), left)
 		}
 	}
-	if got := w.visit(t, Exchange{Free: 1}); len(got) != 0 || w.offer.Hear() {
+	if got := w.visit(t, link.Exchange{Free: 1}); len(got) != 0 || w.offer.Hear() {
 		t.Errorf("%d steps claimed of an empty queue, or the worker is to look again", len(got))
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -76,7 +77,7 @@ func interposedEngine(t *testing.T) (*Engine, *interposed) {
 }
 
 // claimOne submits a job of one step and lets a new worker claim it.
-func (e *Engine) claimOne(t *testing.T) (*pawl.Worker, Assignment) {
+func (e *Engine) claimOne(t *testing.T) (*pawl.Worker, link.Assignment) {
 	t.Helper()
 	e.submitOne(t)
 	route := pawl.Route(pawl.DefaultWorkspace, workflow.DefaultQueue, "nobody", 0)
@@ -84,15 +85,15 @@ func (e *Engine) claimOne(t *testing.T) (*pawl.Worker, Assignment) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := e.Exchange(t.Context(), Exchange{Worker: w, Free: 1})
+	got, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Free: 1})
 	if err != nil || len(got) != 1 {
 		t.Fatalf("claimed %v, %v; want one step", got, err)
 	}
 	return w, got[0]
 }
 
-func success(a Assignment, output string) Report {
-	return Report{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "test", Report: workflow.Report{Event: lifecycle.StepSuccess, Output: json.RawMessage(output)}}
+func success(a link.Assignment, output string) link.Report {
+	return link.Report{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "test", Report: workflow.Report{Event: lifecycle.StepSuccess, Output: json.RawMessage(output)}}
 }
 
 func (e *Engine) stepOf(t *testing.T, k pawl.StepKey) *pawl.Step {
@@ -129,7 +130,7 @@ func TestARefusedOutputIsNotRemembered(t *testing.T) { // T5
 		}
 		return err
 	}
-	if _, err := e.Exchange(t.Context(), Exchange{Worker: w, Reports: []Report{success(a, `"late"`)}}); err != nil {
+	if _, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Reports: []link.Report{success(a, `"late"`)}}); err != nil {
 		t.Fatal(err)
 	}
 	if s := e.stepOf(t, a.Step.StepKey); s.State == lifecycle.StepComplete {
@@ -148,7 +149,7 @@ func TestAnOutcomeIsStoredWithoutItsDefinition(t *testing.T) { // T3
 	w, a := e.claimOne(t)
 	e.defs, e.jobs = newDefinitions(s), newMemory() // as if much else had been worked on since
 	s.definition = func(int64) error { return &pawl.Error{Kind: pawl.Unavailable, Message: "away"} }
-	if _, err := e.Exchange(t.Context(), Exchange{Worker: w, Reports: []Report{success(a, "1")}}); err != nil {
+	if _, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Reports: []link.Report{success(a, "1")}}); err != nil {
 		t.Errorf("report: %v; want it stored", err)
 	}
 	if s := e.stepOf(t, a.Step.StepKey); s.State != lifecycle.StepComplete || s.Mark != pawl.Attention {
@@ -165,7 +166,7 @@ func TestAFailureWithBadMetadata(t *testing.T) { // T6
 	r := success(a, "")
 	r.Event, r.Output = lifecycle.StepFail, nil
 	r.Failure = &pawl.Failure{Class: "odd", Message: "it failed", Metadata: json.RawMessage("{bad")}
-	if _, err := e.Exchange(t.Context(), Exchange{Worker: w, Reports: []Report{r}}); err != nil {
+	if _, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Reports: []link.Report{r}}); err != nil {
 		t.Errorf("report: %v; want it stored", err)
 	}
 	if s := e.stepOf(t, a.Step.StepKey); s.State == lifecycle.StepInProgress || s.Error == nil || s.Error.Class != "odd" {
@@ -222,7 +223,7 @@ func TestUnchangedInputsAreNotWritten(t *testing.T) { // K3
 		})
 	}
 	w, a := e.claimOne(t)
-	if _, err := e.Exchange(t.Context(), Exchange{Worker: w, Reports: []Report{success(a, "1")}}); err != nil {
+	if _, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Reports: []link.Report{success(a, "1")}}); err != nil {
 		t.Fatal(err)
 	}
 	if updates == 0 {
@@ -245,7 +246,7 @@ func TestARefusedClaimAssignsNothing(t *testing.T) { // T5
 			return nil, fmt.Errorf("the disk is full")
 		})
 	}
-	got, err := e.Exchange(t.Context(), Exchange{Worker: w, Free: 1})
+	got, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Free: 1})
 	if err == nil || len(got) != 0 {
 		t.Errorf("assigned %d steps, error %v; want none, and an error", len(got), err)
 	}

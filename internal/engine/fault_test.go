@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -128,7 +128,7 @@ func (p *process) insist(sub pawl.Submission) pawl.ID {
 		if err == nil {
 			return answers[0].ID
 		}
-		if !engine.Retryable(err) {
+		if !link.Retryable(err) {
 			p.t.Fatal(err)
 		}
 	}
@@ -183,7 +183,7 @@ func TestAFailedCommitIsRetryable(t *testing.T) { // K5
 			t.Fatal(err)
 		}
 		for _, a := range answers {
-			if !engine.Retryable(a.Err) || !errors.Is(a.Err, storetest.ErrInjected) || pawl.KindOf(a.Err) != pawl.Unavailable {
+			if !link.Retryable(a.Err) || !errors.Is(a.Err, storetest.ErrInjected) || pawl.KindOf(a.Err) != pawl.Unavailable {
 				t.Errorf("a commit that failed: %v; want an error that may be tried again", a.Err)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -43,7 +43,7 @@ func (p *process) hand(handlers ...string) *hand {
 }
 
 // claim takes exactly n steps.
-func (h *hand) claim(n int) []engine.Assignment {
+func (h *hand) claim(n int) []link.Assignment {
 	h.p.t.Helper()
 	got := h.exchange(n)
 	if len(got) != n {
@@ -52,9 +52,9 @@ func (h *hand) claim(n int) []engine.Assignment {
 	return got
 }
 
-func (h *hand) exchange(free int, reports ...engine.Report) []engine.Assignment {
+func (h *hand) exchange(free int, reports ...link.Report) []link.Assignment {
 	h.p.t.Helper()
-	got, err := h.p.engine.Exchange(context.Background(), engine.Exchange{Worker: h.worker, Reports: reports, Free: free})
+	got, err := h.p.engine.Exchange(context.Background(), link.Exchange{Worker: h.worker, Reports: reports, Free: free})
 	if err != nil {
 		h.p.t.Fatal(err)
 	}
@@ -62,12 +62,12 @@ func (h *hand) exchange(free int, reports ...engine.Report) []engine.Assignment 
 }
 
 // success reports that the assignment went well.
-func success(a engine.Assignment) engine.Report {
-	return engine.Report{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "hand",
+func success(a link.Assignment) link.Report {
+	return link.Report{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "hand",
 		Report: workflow.Report{Event: lifecycle.StepSuccess, Output: json.RawMessage("1")}}
 }
 
-func failure(a engine.Assignment, permanent bool) engine.Report {
+func failure(a link.Assignment, permanent bool) link.Report {
 	r := success(a)
 	r.Event, r.Output, r.Failure = lifecycle.StepFail, nil, &pawl.Failure{Class: "test", Message: "it failed", Permanent: permanent}
 	if permanent {
@@ -147,7 +147,7 @@ func TestAStaleReportHarmsNoOther(t *testing.T) { // K5, T5
 		if err != nil {
 			t.Fatal(err)
 		}
-		reports := make([]engine.Report, len(assigned))
+		reports := make([]link.Report, len(assigned))
 		for i, a := range assigned {
 			reports[i] = success(a)
 		}
@@ -242,7 +242,7 @@ func TestTwoWorkersNeverGetTheSameStep(t *testing.T) { // T5, K5
 			h := []*process{p, q}[i%2].hand("h")
 			all.Go(func() {
 				for misses := 0; misses < 3; {
-					got, err := h.p.engine.Exchange(context.Background(), engine.Exchange{Worker: h.worker, Free: 3})
+					got, err := h.p.engine.Exchange(context.Background(), link.Exchange{Worker: h.worker, Free: 3})
 					if err != nil {
 						t.Error(err)
 						return
@@ -280,8 +280,8 @@ func TestAReportOfAJobThatIsGone(t *testing.T) { // K5
 		assigned := h.claim(3)
 		db.sql(fmt.Sprintf("delete from job where id = %d", assigned[0].Step.Job))
 		db.sql(fmt.Sprintf("delete from step where job = %d", assigned[1].Step.Job))
-		_, err := p.engine.Exchange(t.Context(), engine.Exchange{Worker: h.worker, Reports: []engine.Report{success(assigned[0]), success(assigned[1]), success(assigned[2])}})
-		if pawl.KindOf(err) != pawl.NotFound || engine.Retryable(err) {
+		_, err := p.engine.Exchange(t.Context(), link.Exchange{Worker: h.worker, Reports: []link.Report{success(assigned[0]), success(assigned[1]), success(assigned[2])}})
+		if pawl.KindOf(err) != pawl.NotFound || link.Retryable(err) {
 			t.Errorf("reports of jobs that are gone: %v; want not found, and not to be tried again", err)
 		}
 		for _, id := range ids {
@@ -312,7 +312,7 @@ func TestARowThatDoesNotDecode(t *testing.T) { // K5
 		h := p.hand("h")
 		taken := make(map[int64]bool)
 		for range 3 {
-			got, err := p.engine.Exchange(t.Context(), engine.Exchange{Worker: h.worker, Free: 6})
+			got, err := p.engine.Exchange(t.Context(), link.Exchange{Worker: h.worker, Free: 6})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -338,8 +338,8 @@ func TestAnExchangeOfNothing(t *testing.T) { // T3
 		if err := p.engine.Terminate(t.Context(), h.worker.Key(), workerNote("enough")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.engine.Exchange(t.Context(), engine.Exchange{Worker: h.worker, Free: 1}); err != engine.ErrWorkerEnded && pawl.KindOf(err) != pawl.Conflict {
-			t.Errorf("a claim of an ended worker: %v; want %v", err, engine.ErrWorkerEnded)
+		if _, err := p.engine.Exchange(t.Context(), link.Exchange{Worker: h.worker, Free: 1}); err != link.ErrWorkerEnded && pawl.KindOf(err) != pawl.Conflict {
+			t.Errorf("a claim of an ended worker: %v; want %v", err, link.ErrWorkerEnded)
 		}
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
@@ -194,7 +195,7 @@ func (p *process) startWorker() {
 			p.worker = w
 			return
 		}
-		if !engine.Retryable(err) || try == 100 {
+		if !link.Retryable(err) || try == 100 {
 			p.t.Fatal(err)
 		}
 	}

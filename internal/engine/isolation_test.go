@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
@@ -226,7 +227,7 @@ func TestIsolatedStepsWaitForTheWholeSilence(t *testing.T) {
 				id := p.submit(define(t, isolatedStep), "")
 				h := p.hand("h")
 				h.claim(2)
-				if _, err := p.store.Beat(t.Context(), store.Pulse{Worker: h.worker.Key()}); err != nil {
+				if _, err := p.store.Beat(t.Context(), link.Pulse{Worker: h.worker.Key()}); err != nil {
 					t.Fatal(err)
 				}
 				r, err := p.store.Observe(t.Context())
@@ -272,7 +273,7 @@ func (m *mute) set(cut bool) {
 	m.cut = cut
 }
 
-func (m *mute) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
+func (m *mute) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	m.mu.Lock()
 	cut := m.cut
 	m.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -36,7 +37,7 @@ func TestALimitHoldsForWhatWasPrepared(t *testing.T) { // J7
 		w, s := waitingWorker(t)
 		w.e.submitOne(t)
 		s.beforeCommit(func(q *store.Query) bool { return len(q.Claims) > 0 }, func() { set(t, w.e, "queue/default") })
-		if got := w.visit(t, Exchange{Reports: []Report{success(w.first, "1")}, Free: 1}); len(got) != 0 {
+		if got := w.visit(t, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1}); len(got) != 0 {
 			t.Errorf("%d steps were claimed from a queue of no slots", len(got))
 		}
 		if !w.offer.Hear() {
@@ -52,9 +53,9 @@ func TestALimitHoldsForWhatWasPrepared(t *testing.T) { // J7
 		if a, err := w.e.Submit(t.Context(), pawl.Submission{Definition: def.Canonical()}); err != nil || a[0].Err != nil {
 			t.Fatal(a, err)
 		}
-		got := w.visit(t, Exchange{Reports: []Report{success(w.first, "1")}, Free: 1})
+		got := w.visit(t, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1})
 		s.beforeCommit(func(q *store.Query) bool { return len(q.Jobs) > 0 }, func() { set(t, w.e, "queue/default") })
-		if got = w.visit(t, Exchange{Reports: []Report{success(got[0], "1")}, Free: 1, Sated: true}); len(got) != 0 {
+		if got = w.visit(t, link.Exchange{Reports: []link.Report{success(got[0], "1")}, Free: 1, Sated: true}); len(got) != 0 {
 			t.Errorf("%d steps were claimed in a queue of no slots", len(got))
 		}
 		if !w.offer.Hear() {
@@ -63,10 +64,10 @@ func TestALimitHoldsForWhatWasPrepared(t *testing.T) { // J7
 	})
 	t.Run("a submission", func(t *testing.T) {
 		w, s := waitingWorker(t)
-		w.visit(t, Exchange{Reports: []Report{success(w.first, "1")}, Free: 1})
+		w.visit(t, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1})
 		s.beforeCommit(func(q *store.Query) bool { return len(q.Workers)+len(q.Watched) > 0 }, func() {
 			set(t, w.e, "queue/default")
-			w.visit(t, Exchange{Free: 1}) // which finds nothing, and offers the slot
+			w.visit(t, link.Exchange{Free: 1}) // which finds nothing, and offers the slot
 		})
 		id := w.e.submitOne(t)
 		if got := w.handed(); len(got) != 0 {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/runner"
@@ -90,7 +90,7 @@ func TestOthersLossesAreNotGivenBack(t *testing.T) {
 		p := start(t, open(), setup{})
 		id := p.submit(define(t, oneStep), "")
 		var dead []*hand
-		var claims []engine.Claimed
+		var claims []link.Claimed
 		for range 2 {
 			h := p.hand("h")
 			claims = append(claims, h.claim(1)[0].Step)
@@ -100,11 +100,11 @@ func TestOthersLossesAreNotGivenBack(t *testing.T) {
 			}
 			until(t, "the loss is weighed", func() bool { return steps(p.job(id))["a"].Status != lifecycle.StepRetryableError })
 		}
-		again := func(h *hand, claims ...engine.Claimed) {
+		again := func(h *hand, claims ...link.Claimed) {
 			t.Helper()
 			w := *h.worker
 			w.ID = p.engine.NewID()
-			if _, err := p.engine.RegisterAgain(t.Context(), w, "test", engine.Predecessor{Worker: h.worker.Key(), Claims: claims}); err != nil {
+			if _, err := p.engine.RegisterAgain(t.Context(), w, "test", link.Predecessor{Worker: h.worker.Key(), Claims: claims}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -155,7 +155,7 @@ func TestSilenceOfAllIsNoLoss(t *testing.T) {
 						case <-tick.C:
 						}
 						if beating.Load() {
-							_, _ = observer.store.Beat(context.Background(), store.Pulse{Worker: other.worker.Key()})
+							_, _ = observer.store.Beat(context.Background(), link.Pulse{Worker: other.worker.Key()})
 						}
 					}
 				}()

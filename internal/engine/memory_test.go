@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 )
 
 // TestAnEndedJobIsForgotten: nothing stays in memory of a job that has ended, so
@@ -17,7 +18,7 @@ func TestAnEndedJobIsForgotten(t *testing.T) {
 		if _, known := e.jobs.get(a.Step.Job); !known {
 			t.Fatal("a job is not remembered while it runs")
 		}
-		if _, err := e.Exchange(t.Context(), Exchange{Worker: w, Reports: []Report{success(a, `"done"`)}}); err != nil {
+		if _, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Reports: []link.Report{success(a, `"done"`)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -35,11 +36,11 @@ func TestPortion(t *testing.T) {
 		reports, want int
 		output        json.RawMessage
 	}{{0, 0, nil}, {1, 1, large}, {1000, 1000, nil}, {300, 15, large}} {
-		reports := make([]Report, tt.reports)
+		reports := make([]link.Report, tt.reports)
 		for i := range reports {
 			reports[i].Step, reports[i].Output = pawl.StepKey{Job: 1, Ord: pawl.Ord(i)}, tt.output
 		}
-		if n := Portion(reports); n != tt.want {
+		if n := link.Portion(reports); n != tt.want {
 			t.Errorf("a visit takes %d of %d reports of %d bytes, want %d", n, tt.reports, len(tt.output), tt.want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 )
 
 // A decision reads nothing: it is made under row locks, on one of the few connections
@@ -60,7 +61,7 @@ func (c *committer) do(ctx context.Context, cmds ...command) ([]error, error) {
 // refuse gives some commands an error that is not of their making.
 func refuse(errs []error, some []int, err error) []error {
 	for _, i := range some {
-		errs[i] = &commitError{err}
+		errs[i] = &link.CommitError{Err: err}
 	}
 	return errs
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -24,7 +25,7 @@ func (e *Engine) live(ctx context.Context, r *rounds) {
 		case <-tick.C:
 		}
 		r.begin()
-		_, err := e.store.Beat(ctx, store.Pulse{Node: e.cfg.Node, Clock: pawl.Micros(e.cfg.Clock())})
+		_, err := e.store.Beat(ctx, link.Pulse{Node: e.cfg.Node, Clock: pawl.Micros(e.cfg.Clock())})
 		if err != nil && ctx.Err() == nil {
 			e.log.Warn("a heartbeat failed", "error", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -30,7 +31,7 @@ import (
 type Offer struct {
 	worker *pawl.Worker
 	offers *offers
-	run    func(*Assignment)
+	run    func(*link.Assignment)
 	bell   *bell
 	work   *bell
 
@@ -83,7 +84,7 @@ func (s *offers) note(w *pawl.Worker) {
 // Offer registers a worker of this process, with no slots. What is committed for it
 // is handed to run, which must neither block nor use the offer. The caller withdraws
 // the offer when the worker has ended.
-func (e *Engine) Offer(w *pawl.Worker, run func(*Assignment)) *Offer {
+func (e *Engine) Offer(w *pawl.Worker, run func(*link.Assignment)) *Offer {
 	o := &Offer{worker: w, offers: &e.offers, run: run, bell: newBell(), work: newBell()}
 	e.offers.mu.Lock()
 	defer e.offers.mu.Unlock()
@@ -178,7 +179,7 @@ func (o *Offer) lend() bool {
 }
 
 // give hands over what was committed.
-func (o *Offer) give(a *Assignment) {
+func (o *Offer) give(a *link.Assignment) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.taken--
@@ -242,7 +243,7 @@ func (o *Offer) open() bool {
 // committed yet.
 type gift struct {
 	to   *Offer
-	what Assignment
+	what link.Assignment
 }
 
 // A spare is slots that a worker's visit has left in this very transaction, which has

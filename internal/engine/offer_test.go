@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -17,17 +18,17 @@ type offering struct {
 	e     *Engine
 	self  *pawl.Worker
 	offer *Offer
-	first Assignment // claimed from the queue
+	first link.Assignment // claimed from the queue
 
 	mu   sync.Mutex
-	runs []Assignment
+	runs []link.Assignment
 }
 
 func newOffering(t *testing.T, e *Engine) *offering {
 	t.Helper()
 	w := &offering{e: e}
 	w.self, w.first = w.e.claimOne(t)
-	w.offer = w.e.Offer(w.self, func(a *Assignment) {
+	w.offer = w.e.Offer(w.self, func(a *link.Assignment) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.runs = append(w.runs, *a)
@@ -36,7 +37,7 @@ func newOffering(t *testing.T, e *Engine) *offering {
 	return w
 }
 
-func (w *offering) visit(t *testing.T, x Exchange) []Assignment {
+func (w *offering) visit(t *testing.T, x link.Exchange) []link.Assignment {
 	t.Helper()
 	x.Worker = w.self
 	got, err := w.e.Exchange(context.Background(), x)
@@ -47,7 +48,7 @@ func (w *offering) visit(t *testing.T, x Exchange) []Assignment {
 }
 
 // handed answers what came by itself so far.
-func (w *offering) handed() []Assignment {
+func (w *offering) handed() []link.Assignment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.runs)
@@ -64,14 +65,14 @@ func TestSlotsThatAVisitLeaves(t *testing.T) {
 	if n := len(w.handed()); n != 0 {
 		t.Fatalf("%d jobs came to a worker that offers nothing", n)
 	}
-	if got := w.visit(t, Exchange{Free: 1}); len(got) != 1 {
+	if got := w.visit(t, link.Exchange{Free: 1}); len(got) != 1 {
 		t.Fatalf("claimed %d steps; want the one that waits", len(got))
 	}
 	w.e.submitOne(t)
 	if n, reserved := len(w.handed()), w.offer.Reserved(); n != 0 || reserved != 0 {
 		t.Errorf("%d jobs came, %d slots are reserved, though the visit had filled all", n, reserved)
 	}
-	if got := w.visit(t, Exchange{Free: 3}); len(got) != 1 || w.offer.Reserved() != 2 {
+	if got := w.visit(t, link.Exchange{Free: 3}); len(got) != 1 || w.offer.Reserved() != 2 {
 		t.Fatalf("claimed %d steps, %d slots are offered; want 1 and the 2 that are left", len(got), w.offer.Reserved())
 	}
 	for range 3 {
@@ -80,7 +81,7 @@ func TestSlotsThatAVisitLeaves(t *testing.T) {
 	if n, reserved := len(w.handed()), w.offer.Reserved(); n != 2 || reserved != 0 {
 		t.Errorf("%d jobs came, %d slots are reserved; want 2 and none", n, reserved)
 	}
-	if got := w.visit(t, Exchange{Free: 3}); len(got) != 1 {
+	if got := w.visit(t, link.Exchange{Free: 3}); len(got) != 1 {
 		t.Errorf("claimed %d steps; want the third job", len(got))
 	}
 }
@@ -106,7 +107,7 @@ func TestASubmissionTakesWhatItsCommitFrees(t *testing.T) {
 	<-entered
 	all.Go(func() { w.e.submitOne(t) })
 	all.Go(func() {
-		w.visit(t, Exchange{Reports: []Report{success(w.first, "1")}, Free: 1, Sated: true})
+		w.visit(t, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1, Sated: true})
 	})
 	for queued, later := 0, 0; queued < 1 || later < 1; {
 		w.e.committer.mu.Lock()
@@ -153,7 +154,7 @@ func TestSlotsOfADecisionThatIsMadeAgain(t *testing.T) {
 		}
 		return s.Store.Do(ctx, q, decide)
 	}
-	w.visit(t, Exchange{Free: 2})
+	w.visit(t, link.Exchange{Free: 2})
 	if n := w.offer.Reserved(); n != 2 {
 		t.Fatalf("%d slots are offered; want the 2 of the visit", n)
 	}
@@ -181,12 +182,12 @@ func TestWhatIsInTheQueueClosesOffers(t *testing.T) { // T3
 	w.offer.Add(2)
 	e.hint(store.TopicWork) // of another process
 	e.submitOne(t)
-	w.visit(t, Exchange{Reports: []Report{success(w.first, "1")}, Free: 1, Sated: true})
+	w.visit(t, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1, Sated: true})
 	w.offer.Add(1)
 	if n, reserved := len(w.handed()), w.offer.Reserved(); n != 0 || reserved != 0 {
 		t.Errorf("%d jobs came, %d slots are reserved, before the worker has looked at the queue", n, reserved)
 	}
-	if got := w.visit(t, Exchange{Free: 2}); len(got) != 1 || w.offer.Reserved() != 1 {
+	if got := w.visit(t, link.Exchange{Free: 2}); len(got) != 1 || w.offer.Reserved() != 1 {
 		t.Errorf("claimed %d steps, %d slots are offered; want the one that waits, and 1 slot", len(got), w.offer.Reserved())
 	}
 }
@@ -228,7 +229,7 @@ func TestASlotIsCountedOnce(t *testing.T) { // T3
 		free := 1 - len(w.handed())
 		if w.offer.mu.TryLock() {
 			w.offer.mu.Unlock()
-			w.offer.give(new(Assignment))
+			w.offer.give(new(link.Assignment))
 		}
 		return free
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -60,7 +61,7 @@ type beats struct {
 	refused atomic.Int64
 }
 
-func (b *beats) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
+func (b *beats) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	said, err := b.Store.Beat(ctx, p)
 	if err != nil && strings.Contains(err.Error(), "too many connections") {
 		b.refused.Add(1)

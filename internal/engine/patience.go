@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 )
 
 // A job that is handed over costs half of one that goes through the queue, and whoever
@@ -79,7 +80,7 @@ func (o *Offer) expect() (slots int, due bool) {
 }
 
 // visit notes that a visit begins, or has ended.
-func (s *offers) visit(x *Exchange, begins bool) {
+func (s *offers) visit(x *link.Exchange, begins bool) {
 	o := s.of(x.Worker.Key())
 	if o == nil || x.Free == 0 {
 		return

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -20,10 +21,10 @@ type heldVisit struct {
 	w    *offering
 	open chan struct{}
 	done sync.WaitGroup
-	got  []Assignment
+	got  []link.Assignment
 }
 
-func (w *offering) hold(t *testing.T, s *interposed, x Exchange) *heldVisit {
+func (w *offering) hold(t *testing.T, s *interposed, x link.Exchange) *heldVisit {
 	t.Helper()
 	v := &heldVisit{w: w, open: make(chan struct{})}
 	var once sync.Once
@@ -38,7 +39,7 @@ func (w *offering) hold(t *testing.T, s *interposed, x Exchange) *heldVisit {
 	return v
 }
 
-func (v *heldVisit) letGo() []Assignment {
+func (v *heldVisit) letGo() []link.Assignment {
 	close(v.open)
 	v.done.Wait()
 	return v.got
@@ -66,7 +67,7 @@ func TestASubmissionWaitsForAVisit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, s := waitingWorker(t)
-		v := w.hold(t, s, Exchange{Reports: []Report{success(w.first, "1")}, Free: 1, Sated: true})
+		v := w.hold(t, s, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1, Sated: true})
 		var all sync.WaitGroup
 		all.Go(func() { w.e.submitOne(t) })
 		time.Sleep(patience / 2)
@@ -86,7 +87,7 @@ func TestWhatIsInTheQueueGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := waitingWorker(t)
 		before := w.e.submitOne(t)
-		v := w.hold(t, s, Exchange{Reports: []Report{success(w.first, "1")}, Free: 1})
+		v := w.hold(t, s, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1})
 		var after pawl.ID
 		var all sync.WaitGroup
 		all.Go(func() { after = w.e.submitOne(t) })
@@ -95,7 +96,7 @@ func TestWhatIsInTheQueueGoesFirst(t *testing.T) {
 		if len(got) != 1 || got[0].Step.Job != before.Key() || len(w.handed()) != 0 {
 			t.Fatalf("claimed %v, and %v came; want the job that was in the queue", got, w.handed())
 		}
-		w.visit(t, Exchange{Reports: []Report{success(got[0], "1")}, Free: 1})
+		w.visit(t, link.Exchange{Reports: []link.Report{success(got[0], "1")}, Free: 1})
 		all.Wait()
 		if handed := w.handed(); len(handed) != 1 || handed[0].Step.Job != after.Key() {
 			t.Errorf("%v came; want the job that waited", handed)
@@ -114,7 +115,7 @@ func TestASubmissionWaitsNotForLong(t *testing.T) {
 		if d := time.Since(begun); d != 0 {
 			t.Errorf("a submission waited %v for a worker that runs its steps", d)
 		}
-		v := w.hold(t, s, Exchange{Reports: []Report{success(w.first, "1")}, Free: 1})
+		v := w.hold(t, s, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1})
 		begun = time.Now()
 		w.e.submitOne(t)
 		if d := time.Since(begun); d < patience || d > 2*patience {
@@ -125,7 +126,7 @@ func TestASubmissionWaitsNotForLong(t *testing.T) {
 			if len(got) != 1 || len(w.handed()) != 0 {
 				t.Fatalf("visit %d: claimed %v, and %v came; want one of the two that are in the queue", i, got, w.handed())
 			}
-			got = w.visit(t, Exchange{Reports: []Report{success(got[0], "1")}, Free: 1})
+			got = w.visit(t, link.Exchange{Reports: []link.Report{success(got[0], "1")}, Free: 1})
 		}
 	})
 }
@@ -186,7 +187,7 @@ func TestWaitingHoldsUpNobodyElse(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, s := waitingWorker(t)
-			v := w.hold(t, s, Exchange{Reports: []Report{success(w.first, "1")}, Free: 1})
+			v := w.hold(t, s, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1})
 			begun := time.Now()
 			var all sync.WaitGroup
 			all.Go(func() { w.e.submitOne(t) })
@@ -258,7 +259,7 @@ func TestAReportOnWhatIsOutdated(t *testing.T) {
 		}
 		return s.Store.Do(ctx, q, decide)
 	}
-	if _, err := e.Exchange(t.Context(), Exchange{Worker: w, Reports: []Report{success(a, "1")}}); err != nil {
+	if _, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Reports: []link.Report{success(a, "1")}}); err != nil {
 		t.Fatal(err)
 	}
 	if j, err := e.store.Job(t.Context(), a.Step.Job); err != nil || j.State != lifecycle.JobCompleted {

@@ -8,31 +8,11 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
-
-// A Declaration is what a worker says of itself when it registers, in its metadata.
-type Declaration struct {
-	Isolation workflow.Isolation `json:"isolation,omitempty"` // of all that it runs; empty is run
-	Silence   pawl.Duration      `json:"silence,omitzero"`    // by which it reckons when it is cut off; 0 is health.Silence
-}
-
-// Metadata returns the declaration as a worker's record holds it; nil for the default.
-func (d Declaration) Metadata() json.RawMessage {
-	if d.Isolation == workflow.IsolationRun {
-		d.Isolation = ""
-	}
-	if time.Duration(d.Silence) == health.Silence {
-		d.Silence = 0
-	}
-	if d == (Declaration{}) {
-		return nil
-	}
-	b, _ := json.Marshal(d)
-	return b
-}
 
 // A release takes the steps of a worker that is dead or has ended away from it.
 // It does not touch their jobs: it leaves the outcomes to be weighed.
@@ -49,7 +29,7 @@ type release struct {
 	interrupt bool          // the steps are interrupted, and not lost: somebody wants it so, or they cannot be the cause
 	quiet     time.Duration // for so long nothing was heard of the worker
 
-	declared Declaration
+	declared link.Declaration
 	silence  time.Duration                    // the longest by which anybody reckons
 	defs     map[int64]*workflow.Definition   // of the steps held, by key; nil: it cannot be read
 	known    func(int64) *workflow.Definition // from memory, or nil
@@ -93,8 +73,8 @@ func (e *Engine) prepareRelease(ctx context.Context, r *release) error {
 	if r.end || !lifecycle.Worker.Ended(w.State) {
 		return nil
 	}
-	end, err := e.WorkerEnd(ctx, r.worker)
-	r.interrupt = end.Operator || end.spared
+	end, spared, err := e.workerEnd(ctx, r.worker)
+	r.interrupt = end.Operator || spared
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -98,24 +99,12 @@ func (e *Engine) scopeOf(ctx context.Context, r *jobFacts, nodes []int) (*workfl
 	return s, nil
 }
 
-// A Brief is all that running an assignment takes.
-type Brief struct {
-	Work     *workflow.Work
-	Input    json.RawMessage // the document of PAWL_INPUT: inputs, needs, item or matrix, index
-	Reused   json.RawMessage // the output, if that of the job that this one continues is used: nothing is run
-	JobID    string
-	StepID   string
-	Key      string // load[3]
-	Workflow string
-	Dir      string // where commands start; empty: in a folder of the job that the worker makes
-	Node     *workflow.Node
-}
-
-// Brief evaluates the expressions of an assignment. A failure is the step's:
+// StepInput evaluates the expressions of an assignment. A failure is the step's:
 // its expression does not evaluate.
-func (e *Engine) Brief(ctx context.Context, a *Assignment) (*Brief, *pawl.Failure, error) {
-	r, err := a.job, error(nil)
-	if r.inputs != nil {
+func (e *Engine) StepInput(ctx context.Context, a *link.Assignment) (*link.StepInput, *pawl.Failure, error) {
+	r, _ := a.Known.(*jobFacts)
+	var err error
+	if r != nil && r.inputs != nil {
 		e.jobs.keep(r)
 	} else if r, err = e.recall(ctx, a.Step.Job); err != nil { // they did not come with the claim
 		return nil, nil, err
@@ -137,14 +126,14 @@ func (e *Engine) Brief(ctx context.Context, a *Assignment) (*Brief, *pawl.Failur
 	if err != nil {
 		return nil, &pawl.Failure{Class: "expression", Message: err.Error(), Permanent: true}, nil
 	}
-	b := &Brief{Work: work, JobID: scope.JobID, StepID: r.id.Step(a.Step.Ord).Public(pawl.StepPrefix), Key: a.Definition.Key(a.Step.Ord),
+	b := &link.StepInput{Work: work, JobID: scope.JobID, StepID: r.id.Step(a.Step.Ord).Public(pawl.StepPrefix), Key: a.Definition.Key(a.Step.Ord),
 		Workflow: a.Definition.Name, Dir: dirOf(r.meta), Node: node, Reused: reused}
 	b.Input = input(a.Definition, node, scope, a.Step.Ord.Instance() > 0)
 	return b, nil, nil
 }
 
 // particulars completes the scope of an instance, or of a hook.
-func (e *Engine) particulars(ctx context.Context, a *Assignment, scope *workflow.Scope) error {
+func (e *Engine) particulars(ctx context.Context, a *link.Assignment, scope *workflow.Scope) error {
 	if a.Step.Ord.Instance() > 0 {
 		return e.instance(ctx, a.Definition, a.Step.StepKey, scope)
 	}

@@ -7,22 +7,16 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A Predecessor is a worker as it was registered before it was taken for dead, and what
-// it still ran when it found that out.
-type Predecessor struct {
-	Worker int64
-	Claims []Claimed
-}
-
 // RegisterAgain is Register for a worker that was taken for dead though it lives: steps
 // that were taken from it have not lost a worker, and the losses that were counted for
 // that are given back (T7). A step that has ended meanwhile stays as it is.
-func (e *Engine) RegisterAgain(ctx context.Context, w pawl.Worker, actor string, p Predecessor) (*pawl.Worker, error) {
+func (e *Engine) RegisterAgain(ctx context.Context, w pawl.Worker, actor string, p link.Predecessor) (*pawl.Worker, error) {
 	old, err := e.store.Worker(ctx, p.Worker)
 	if errors.Is(err, store.ErrNotFound) {
 		return e.Register(ctx, w, actor)
@@ -44,7 +38,7 @@ func (e *Engine) RegisterAgain(ctx context.Context, w pawl.Worker, actor string,
 }
 
 // lostBy reports whether the trail of a step counts a loss of that claim by that worker.
-func (e *Engine) lostBy(ctx context.Context, c Claimed, worker string) (lost bool, err error) {
+func (e *Engine) lostBy(ctx context.Context, c link.Claimed, worker string) (lost bool, err error) {
 	own := false
 	err = store.EachEntry(ctx, e.store, store.EntityKey{Kind: lifecycle.Step.Name, StepKey: c.StepKey}, func(e *audit.Entry) error {
 		switch e.Event {

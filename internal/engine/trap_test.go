@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -225,10 +226,10 @@ func TestAReportToAnEngineThatKnowsNothing(t *testing.T) { // J7, T3
 		h := p.hand("h")
 		a := h.claim(1)[0]
 		q := startProcess(t, open(), nil)
-		if _, err := q.engine.Exchange(t.Context(), engine.Exchange{Worker: h.worker, Reports: []engine.Report{success(a)}}); err != nil {
+		if _, err := q.engine.Exchange(t.Context(), link.Exchange{Worker: h.worker, Reports: []link.Report{success(a)}}); err != nil {
 			t.Fatal(err)
 		}
-		var next []engine.Assignment
+		var next []link.Assignment
 		until(t, "the second step gets the slot", func() bool {
 			next = h.exchange(1)
 			return len(next) == 1
@@ -325,7 +326,7 @@ func TestAPausedWorkerTakesNothing(t *testing.T) { // J1, J9
 		waiting := p.submit(define(t, oneStep), "")
 		g.release()
 		until(t, "the running step ends", func() bool { return steps(p.job(running))["a"].Status == lifecycle.StepComplete })
-		if _, err := p.engine.Exchange(t.Context(), engine.Exchange{Worker: p.self(), Free: 10}); err != nil {
+		if _, err := p.engine.Exchange(t.Context(), link.Exchange{Worker: p.self(), Free: 10}); err != nil {
 			t.Fatal(err)
 		}
 		if a, b := p.job(waiting), steps(p.job(running))["b"]; a.Status != lifecycle.JobPending || b.Status != lifecycle.StepEnqueued {

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
 // handedOver submits a job with inputs to a worker that offers a slot.
-func handedOver(t *testing.T, w *offering) (pawl.ID, Assignment) {
+func handedOver(t *testing.T, w *offering) (pawl.ID, link.Assignment) {
 	t.Helper()
 	def, err := workflow.Parse("told.yaml", []byte("name: told\ninputs: {n: {type: integer}}\nsteps: [{id: a, handler: nobody}]\n"))
 	if err != nil {
@@ -44,7 +45,7 @@ func TestWhoWaitsIsToldWhatIsStored(t *testing.T) {
 			told <- j
 		}()
 		synctest.Wait()
-		w.visit(t, Exchange{Reports: []Report{success(step, `"done"`)}, Free: 1, Sated: true})
+		w.visit(t, link.Exchange{Reports: []link.Report{success(step, `"done"`)}, Free: 1, Sated: true})
 		got, reads := <-told, s.jobs.Load()-before
 		stored, err := e.store.Job(t.Context(), id.Key())
 		if err != nil || !reflect.DeepEqual(got, stored) || got.State != lifecycle.JobCompleted || len(got.Metadata) == 0 {
@@ -69,7 +70,7 @@ func TestWhoWaitsLooksSoon(t *testing.T) {
 		if _, err := other.recall(t.Context(), id.Key()); err != nil { // else it leaves the end to others
 			t.Fatal(err)
 		}
-		if _, err := other.Exchange(t.Context(), Exchange{Worker: w.self, Reports: []Report{success(step, `"done"`)}}); err != nil {
+		if _, err := other.Exchange(t.Context(), link.Exchange{Worker: w.self, Reports: []link.Report{success(step, `"done"`)}}); err != nil {
 			t.Fatal(err)
 		}
 		for _, x := range []struct {

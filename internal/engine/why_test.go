@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -161,7 +162,7 @@ func TestWhyAPrivateJob(t *testing.T) { // T9
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := e.Exchange(t.Context(), engine.Exchange{Worker: w, Free: 1}); err != nil || len(got) != 1 {
+	if got, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Free: 1}); err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}
 	q.because(id, "a", pawl.ReasonOwner, "not alive", hint)
@@ -382,7 +383,7 @@ func TestWhyNobodyIsThere(t *testing.T) { // T9, J9
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := e.Exchange(t.Context(), engine.Exchange{Worker: w, Free: 1}); err != nil || len(got) != 1 {
+	if got, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Free: 1}); err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}
 	p.because(lost, "a", pawl.ReasonWorkerLost, "its process is gone", "no process is seen", "pawl dev")

@@ -7,15 +7,12 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
-
-// ErrWorkerEnded is returned to a worker that another process has ended, though
-// it lives. It drops what it holds and registers anew (J1).
-var ErrWorkerEnded = &pawl.Error{Kind: pawl.Conflict, Message: "this worker has been ended"}
 
 // NewID makes an id.
 func (e *Engine) NewID() pawl.ID { return e.mint.next(e.cfg.Clock()) }
@@ -78,61 +75,16 @@ func (m *moveWorker) decide(t *tx) error {
 	return t.moveWorker(w, m.event, m.note)
 }
 
-// A Report is what became of a step that a worker had claimed.
-type Report struct {
-	Step  pawl.StepKey
-	Claim int // the fence (T5)
-	Actor string
-	workflow.Report
-}
-
-// An Assignment is a step that a worker now owns.
-type Assignment struct {
-	Step       Claimed
-	Definition *workflow.Definition
-
-	job *jobFacts // as far as they came with the claim
-}
-
-// Claimed is a step in the hands of a worker.
-type Claimed struct {
-	pawl.StepKey
-	Claims   int // the fence (T5)
-	Attempts int
-}
-
-func assignment(s *pawl.Step, job *jobFacts, def *workflow.Definition) Assignment {
-	return Assignment{Step: Claimed{StepKey: s.StepKey, Claims: s.Claims, Attempts: s.Attempts}, Definition: def, job: job}
-}
-
-// An Exchange is one visit of a worker: what it has finished, and how much it
-// can take on.
-type Exchange struct {
-	Worker  *pawl.Worker
-	Reports []Report
-	Free    int  // slots free, those of the reports included; 0 takes nothing
-	Sated   bool // the queue was found empty: only what this very commit enqueues is taken
-	Queued  int  // of the free slots, those for which the queue goes before what this commit enqueues
-}
-
-// Portion returns how many of the reports one visit takes, at least one if there
-// are any: all of them, unless their outputs are large.
-func Portion(reports []Report) int {
-	weight := 0
-	for i := range reports {
-		if weight += (&report{r: &reports[i]}).weight(); weight > maxGroup && i > 0 {
-			return i
-		}
-	}
-	return len(reports)
+func assignment(s *pawl.Step, job *jobFacts, def *workflow.Definition) link.Assignment {
+	return link.Assignment{Step: link.Claimed{StepKey: s.StepKey, Claims: s.Claims, Attempts: s.Attempts}, Definition: def, Known: job}
 }
 
 // Exchange reports and claims in one commit (T3): the outcomes are stored and
 // weighed, and what they make ready may be among the assignments. A report that
 // came too late is kept as a refused fact and answered with no error. When the
 // worker has ended, the reports are kept the same way and the error is
-// ErrWorkerEnded.
-func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error) {
+// link.ErrWorkerEnded.
+func (e *Engine) Exchange(ctx context.Context, x link.Exchange) ([]link.Assignment, error) {
 	cmds := make([]command, 0, len(x.Reports)+1)
 	for i := range x.Reports {
 		cmds = append(cmds, e.newReport(&x.Reports[i]))
@@ -141,7 +93,7 @@ func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 	if x.Free > 0 {
 		cmds = append(cmds, take)
 		if err := take.prepare(ctx); err != nil {
-			return nil, &commitError{err}
+			return nil, &link.CommitError{Err: err}
 		}
 	}
 	if len(cmds) == 0 {
@@ -153,7 +105,7 @@ func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 	if err != nil {
 		return nil, err
 	}
-	if Retryable(errs[0]) {
+	if link.Retryable(errs[0]) {
 		return nil, errs[0] // as all of them: they were one commit
 	}
 	for i, err := range errs {
@@ -162,7 +114,7 @@ func (e *Engine) Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 		}
 	}
 	if last := len(errs) - 1; x.Free > 0 && errs[last] != nil { // what the claim took is undone
-		if len(x.Reports) > 0 && Retryable(errs[last]) { // by itself: the reports stand, and must not come again
+		if len(x.Reports) > 0 && link.Retryable(errs[last]) { // by itself: the reports stand, and must not come again
 			e.log.Warn("a claim failed and is made again with the next visit", "error", errs[last])
 			errs[last] = nil
 			e.offers.ring()
@@ -189,24 +141,17 @@ func (e *Engine) looked(c *claim) {
 	}
 }
 
-// Retryable reports whether err is of a commit that failed as a whole and may
-// be asked for again, and not of a decision.
-func Retryable(err error) bool {
-	var c *commitError
-	return errors.As(err, &c)
-}
-
 // A report stores and weighs one outcome.
 type report struct {
 	e     *Engine
-	r     *Report
+	r     *link.Report
 	job   *jobFacts // nil: they are not in memory, so that only the step is in sight
 	taken bool      // it completed a node, whose output others may need
 }
 
 // newReport returns the command for a report. Metadata of a failure that is not
 // JSON could not be stored, and is left out.
-func (e *Engine) newReport(r *Report) *report {
+func (e *Engine) newReport(r *link.Report) *report {
 	if f := r.Failure; f != nil && len(f.Metadata) > 0 && !json.Valid(f.Metadata) {
 		report, failure := *r, *f
 		failure.Metadata, report.Failure = nil, &failure
@@ -215,7 +160,7 @@ func (e *Engine) newReport(r *Report) *report {
 	return &report{e: e, r: r}
 }
 
-func (r *report) weight() int { return 1 + len(r.r.Output)/heavyBytes }
+func (r *report) weight() int { return r.r.Weight() }
 
 func (r *report) query(q *store.Query) {
 	if r.job, _ = r.e.jobs.get(r.r.Step.Job); r.job == nil {
@@ -302,7 +247,7 @@ type claim struct {
 	routes []int64      // of the worker, without those of full queues
 	pools  []store.Pool // of the queues that have limits
 
-	assigned []Assignment
+	assigned []link.Assignment
 	found    int            // in the queue
 	more     bool           // there may be more than was found
 	skipped  bool           // others had some locked
@@ -341,7 +286,7 @@ func (c *claim) decide(t *tx) error {
 	}
 	w := t.worker(c.worker.Key())
 	if w == nil || lifecycle.Worker.Ended(w.State) {
-		return ErrWorkerEnded
+		return link.ErrWorkerEnded
 	}
 	if w.State == lifecycle.WorkerPaused {
 		return nil

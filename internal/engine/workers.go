@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -147,30 +148,27 @@ func workerView(w *pawl.Worker, running int) pawl.WorkerView {
 	}
 }
 
-// A WorkerEnd is how a worker has come to its end.
-type WorkerEnd struct {
-	Operator bool // not the engine, which takes a worker for dead that is silent, nor the worker itself
-	Actor    string
-	Reason   string
-
-	spared bool // the worker's steps have lost nothing by it
+// WorkerEnd returns who has ended a worker, and why.
+func (e *Engine) WorkerEnd(ctx context.Context, key int64) (link.WorkerEnd, error) {
+	end, _, err := e.workerEnd(ctx, key)
+	return end, err
 }
 
-// WorkerEnd answers who has ended a worker, and why.
-func (e *Engine) WorkerEnd(ctx context.Context, key int64) (end WorkerEnd, err error) {
+// workerEnd is WorkerEnd, and reports whether the worker's steps have lost nothing by it.
+func (e *Engine) workerEnd(ctx context.Context, key int64) (end link.WorkerEnd, spared bool, err error) {
 	w, err := e.store.Worker(ctx, key)
 	if err != nil {
-		return end, err
+		return end, false, err
 	}
 	last := pawl.Transition{}
 	if err := e.workerMoves(ctx, key, func(t pawl.Transition) error { last = t; return nil }); err != nil || last.Sequence == 0 {
-		return end, err
+		return end, false, err
 	}
-	end = WorkerEnd{Actor: last.Actor, Reason: last.Reason}
+	end = link.WorkerEnd{Actor: last.Actor, Reason: last.Reason}
 	var told endMetadata
-	end.spared = json.Unmarshal(last.Metadata, &told) == nil && told.Spared
+	spared = json.Unmarshal(last.Metadata, &told) == nil && told.Spared
 	end.Operator = last.To == lifecycle.WorkerTerminated && last.Actor != actorEngine && last.Actor != w.ID.Public(pawl.WorkerPrefix)
-	return end, nil
+	return end, spared, nil
 }
 
 // Hears reports whether hints of other processes reach this engine at this moment.

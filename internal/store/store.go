@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -85,7 +86,7 @@ type Ledger interface {
 	// Beat says that a process and its worker are alive, in tables or files of
 	// their own, never behind a transaction of Do, and answers what the worker
 	// has to know. On a server that is one statement.
-	Beat(ctx context.Context, p Pulse) (*Pulsed, error)
+	Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error)
 
 	// Observe reports on the workers in a living state: their last beats, and how
 	// the lock of "worker/KEY" was found. It judges nobody.
@@ -342,29 +343,6 @@ func (d Due) Behind(kind string) pawl.StepKey {
 		return pawl.StepKey{Job: math.MinInt64} // none do
 	}
 	return d.StepKey
-}
-
-// A Pulse is what a process says of itself with a beat.
-type Pulse struct {
-	Node   pawl.Node // what it is; no row is written where its ID is 0. The store sets its times and skew
-	Clock  int64     // the time by the process's own clock
-	Worker int64     // the key of its worker, or 0
-	Routes []int64   // on which the worker could take something on
-	Claims []Stop    // that the worker runs
-}
-
-// A Pulsed is the answer to a beat.
-type Pulsed struct {
-	State machine.State // of the worker; empty if there is none
-	Stops []Stop        // claims of the worker that are asked to stop (a cancel was requested)
-	Taken []Stop        // of the claims in the Pulse, those that the worker does not have any more
-	Work  bool          // there may be something to claim on the routes; of routes that are new to the store, a later beat may be the first to tell
-}
-
-// A Stop is a claim that is to stop, or may have to.
-type Stop struct {
-	pawl.StepKey
-	Claim int
 }
 
 // NodeMemory is how long a process that is silent is remembered.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -45,8 +46,8 @@ select
   coalesce((select state from worker where id = $1), '')`
 
 // Beat says that a process and its worker are alive; see store.Ledger.
-func (db *DB) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
-	var answer *store.Pulsed
+func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
+	var answer *link.Pulsed
 	n := &p.Node
 	jobs, ords, claims := make([]int64, len(p.Claims)), make([]int64, len(p.Claims)), make([]int64, len(p.Claims))
 	for i, c := range p.Claims {
@@ -55,10 +56,10 @@ func (db *DB) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
 	horizon := db.lookout.horizon(p.Routes)
 	from, found := horizon.known(), nowhere
 	err := db.session.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		answer = new(store.Pulsed)
+		answer = new(link.Pulsed)
 		return db.queryOn(ctx, conn, "beat", beat, func(c *cursor) {
 			a, b, claim := c.num(), c.num(), c.int()
-			stop := store.Stop{StepKey: pawl.StepKey{Job: a, Ord: pawl.Ord(b)}, Claim: claim}
+			stop := link.Stop{StepKey: pawl.StepKey{Job: a, Ord: pawl.Ord(b)}, Claim: claim}
 			if c.null() {
 				answer.Stops = append(answer.Stops, stop)
 				return

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -136,7 +137,7 @@ func TestBeatsLookBeforeTheHorizon(t *testing.T) {
 	db := fresh(t)
 	submit(t, db, 1, 1)
 	work := func() bool {
-		answer, err := db.Beat(t.Context(), store.Pulse{Routes: []int64{1}})
+		answer, err := db.Beat(t.Context(), link.Pulse{Routes: []int64{1}})
 		return err == nil && answer.Work
 	}
 	h := ahead(db, 1)
@@ -161,7 +162,7 @@ func TestBeatsOfWhatNobodyClaims(t *testing.T) {
 		t.Fatalf("a beat looks from %v; want nowhere", from)
 	}
 	eventually(t, "a beat tells of work", func() bool {
-		answer, err := db.Beat(t.Context(), store.Pulse{Routes: []int64{1}})
+		answer, err := db.Beat(t.Context(), link.Pulse{Routes: []int64{1}})
 		return err == nil && answer.Work
 	})
 	if from := h.known(); from == nowhere {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -75,7 +76,7 @@ func TestLifeOfAWorker(t *testing.T) {
 		}
 	}
 	seen("registered, and nothing since", 10*time.Second, health.Free)
-	said, err := db.Beat(t.Context(), store.Pulse{Worker: w.Key()})
+	said, err := db.Beat(t.Context(), link.Pulse{Worker: w.Key()})
 	if err != nil || len(said.Stops) != 1 || said.Stops[0].Claim != 4 {
 		t.Errorf("beat answers %v, %v", said, err)
 	}
@@ -94,7 +95,7 @@ func TestLifeOfAWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen("held, without a beat", 7*time.Second, health.Held)
-	if _, err := db.Beat(t.Context(), store.Pulse{Worker: w.Key()}); err != nil {
+	if _, err := db.Beat(t.Context(), link.Pulse{Worker: w.Key()}); err != nil {
 		t.Fatal(err)
 	}
 	release()
@@ -143,7 +144,7 @@ func TestHoldOutlivesItsConnection(t *testing.T) {
 	if _, err := other.pool.Exec(t.Context(), "select pg_terminate_backend($1, 5000)", int32(was)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Beat(t.Context(), store.Pulse{Worker: 1}); err != nil {
+	if _, err := db.Beat(t.Context(), link.Pulse{Worker: 1}); err != nil {
 		t.Fatalf("beat on a broken session: %v", err)
 	}
 	if pid() == was {

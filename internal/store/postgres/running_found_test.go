@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -21,7 +22,7 @@ import (
 func TestALostEndIsStillListed(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
-	if _, err := db.Beat(t.Context(), store.Pulse{Worker: 7}); err != nil { // there is a session
+	if _, err := db.Beat(t.Context(), link.Pulse{Worker: 7}); err != nil { // there is a session
 		t.Fatal(err)
 	}
 	keys := beginJobs(t, db, 2, 7)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -75,7 +76,7 @@ func TestWhatRunsIsForgotten(t *testing.T) {
 	db := fresh(t)
 	beat := func() int {
 		t.Helper()
-		if _, err := db.Beat(t.Context(), store.Pulse{Worker: 7}); err != nil {
+		if _, err := db.Beat(t.Context(), link.Pulse{Worker: 7}); err != nil {
 			t.Fatal(err)
 		}
 		rows, _ := listed(t, db)

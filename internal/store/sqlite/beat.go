@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -28,13 +29,13 @@ type notes struct {
 
 // Beat says that a worker is alive by touching its lock file, answers what it has
 // to know, and now and then notes the process; see store.Ledger.
-func (db *DB) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
+func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	if p.Worker != 0 {
 		if err := db.holds.beat(workerName(p.Worker)); err != nil {
 			return nil, fmt.Errorf("beat of worker %d: %w", p.Worker, err)
 		}
 	}
-	answer := new(store.Pulsed)
+	answer := new(link.Pulsed)
 	err := db.read(ctx, "beat", func(c *conn) error { return answerPulse(c, p, answer) })
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func (db *DB) Beat(ctx context.Context, p store.Pulse) (*store.Pulsed, error) {
 	return answer, nil
 }
 
-func answerPulse(c *conn, p store.Pulse, answer *store.Pulsed) error {
+func answerPulse(c *conn, p link.Pulse, answer *link.Pulsed) error {
 	if p.Worker == 0 {
 		return nil
 	}
@@ -56,7 +57,7 @@ func answerPulse(c *conn, p store.Pulse, answer *store.Pulsed) error {
 	}
 	err = c.each(selectStops, func(b *row) { b.int(p.Worker) }, func(cols *columns) error {
 		k := pawl.StepKey{Job: cols.int(), Ord: pawl.Ord(cols.int())}
-		answer.Stops = append(answer.Stops, store.Stop{StepKey: k, Claim: int(cols.int())})
+		answer.Stops = append(answer.Stops, link.Stop{StepKey: k, Claim: int(cols.int())})
 		return nil
 	})
 	for _, claim := range p.Claims {
@@ -87,7 +88,7 @@ func answerPulse(c *conn, p store.Pulse, answer *store.Pulsed) error {
 }
 
 // note writes the row of a process, if that is due.
-func (db *DB) note(ctx context.Context, p store.Pulse) {
+func (db *DB) note(ctx context.Context, p link.Pulse) {
 	n, now := &p.Node, db.now()
 	if n.ID == 0 || !db.notes.due(n.ID, now) {
 		return

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
@@ -50,7 +51,7 @@ func TestBeatsAreOfTheClock(t *testing.T) {
 			}{{0, false, 0}, {7 * time.Second, false, 7 * time.Second}, {0, true, 0}, {6 * time.Second, false, 6 * time.Second}} {
 				clock.Add(step.pass.Microseconds())
 				if step.beat {
-					if _, err := db.Beat(t.Context(), store.Pulse{Worker: w.Key()}); err != nil {
+					if _, err := db.Beat(t.Context(), link.Pulse{Worker: w.Key()}); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -89,9 +90,9 @@ func beatAnswersStops(e *env) {
 		claimed(w.Key()+1)(m, b)
 		m.steps[0].DueAt, m.steps[0].DueEvent = b.now+1e6, "cancel"
 	})
-	answer, err := e.st.Beat(e.ctx, store.Pulse{Worker: w.Key()})
+	answer, err := e.st.Beat(e.ctx, link.Pulse{Worker: w.Key()})
 	e.ok(err)
-	e.diff("stops", []store.Stop{{StepKey: m.steps[1].StepKey, Claim: 4}}, answer.Stops)
+	e.diff("stops", []link.Stop{{StepKey: m.steps[1].StepKey, Claim: 4}}, answer.Stops)
 }
 
 // beatTellsWhatWasTaken: of the claims that a worker names, those that it has not, for
@@ -105,20 +106,20 @@ func beatTellsWhatWasTaken(e *env) {
 		m.steps[2].Claims = 4
 	})
 	others := e.add(1, claimed(w.Key()+1))
-	claim := func(s *pawl.Step, n int) store.Stop { return store.Stop{StepKey: s.StepKey, Claim: n} }
-	own := []store.Stop{claim(m.steps[0], m.steps[0].Claims), claim(m.steps[2], 4)}
-	gone := []store.Stop{claim(m.steps[1], m.steps[1].Claims), claim(m.steps[2], 3), claim(others.steps[0], others.steps[0].Claims), {StepKey: pawl.StepKey{Job: 1, Ord: 1}, Claim: 1}}
-	got := e.beat(store.Pulse{Worker: w.Key(), Claims: slices.Concat(own, gone)}).Taken
-	order := func(a, b store.Stop) int { return cmp.Or(a.Compare(b.StepKey), cmp.Compare(a.Claim, b.Claim)) }
+	claim := func(s *pawl.Step, n int) link.Stop { return link.Stop{StepKey: s.StepKey, Claim: n} }
+	own := []link.Stop{claim(m.steps[0], m.steps[0].Claims), claim(m.steps[2], 4)}
+	gone := []link.Stop{claim(m.steps[1], m.steps[1].Claims), claim(m.steps[2], 3), claim(others.steps[0], others.steps[0].Claims), {StepKey: pawl.StepKey{Job: 1, Ord: 1}, Claim: 1}}
+	got := e.beat(link.Pulse{Worker: w.Key(), Claims: slices.Concat(own, gone)}).Taken
+	order := func(a, b link.Stop) int { return cmp.Or(a.Compare(b.StepKey), cmp.Compare(a.Claim, b.Claim)) }
 	slices.SortFunc(got, order)
 	slices.SortFunc(gone, order)
 	e.diff("taken", gone, got)
-	if got = e.beat(store.Pulse{Worker: w.Key(), Claims: own}).Taken; len(got) > 0 {
+	if got = e.beat(link.Pulse{Worker: w.Key(), Claims: own}).Taken; len(got) > 0 {
 		e.Errorf("taken %v, and it has them all", got)
 	}
 }
 
-func (e *env) beat(p store.Pulse) *store.Pulsed {
+func (e *env) beat(p link.Pulse) *link.Pulsed {
 	e.Helper()
 	answer, err := e.st.Beat(e.ctx, p)
 	e.ok(err)
@@ -128,19 +129,19 @@ func (e *env) beat(p store.Pulse) *store.Pulsed {
 func beatAnswersState(e *env) {
 	w := e.addWorker()
 	e.hold(e.st, workerName(w), "")
-	e.diff("state", lifecycle.WorkerIdle, e.beat(store.Pulse{Worker: w.Key()}).State)
+	e.diff("state", lifecycle.WorkerIdle, e.beat(link.Pulse{Worker: w.Key()}).State)
 	e.do(&store.Query{Workers: []int64{w.Key()}}, func(f *store.Facts, b *Batch) {
 		b.MoveWorker(f.Workers[w.Key()], lifecycle.WorkerTerminate)
 	})
-	e.diff("state", lifecycle.WorkerTerminated, e.beat(store.Pulse{Worker: w.Key()}).State)
-	e.diff("state of no worker", machine.State(""), e.beat(store.Pulse{}).State)
-	e.diff("state of a worker that is gone", machine.State(""), e.beat(store.Pulse{Worker: w.Key() + 1}).State)
+	e.diff("state", lifecycle.WorkerTerminated, e.beat(link.Pulse{Worker: w.Key()}).State)
+	e.diff("state of no worker", machine.State(""), e.beat(link.Pulse{}).State)
+	e.diff("state of a worker that is gone", machine.State(""), e.beat(link.Pulse{Worker: w.Key() + 1}).State)
 }
 
 // beatAnswersWork: what a claim on the routes would find is told, by the first beat or a
 // later one, and nothing else is.
 func beatAnswersWork(e *env) {
-	work := func(routes ...int64) bool { return e.beat(store.Pulse{Routes: routes, Worker: 1}).Work }
+	work := func(routes ...int64) bool { return e.beat(link.Pulse{Routes: routes, Worker: 1}).Work }
 	e.add(1, func(m made, b *Batch) {
 		pending(1, 0)(m, b)
 		m.job.Paused = true
@@ -175,10 +176,10 @@ func nodes(e *env) {
 		{ID: 1, Role: "worker", Name: "b/3", Host: "b", PID: 3, Version: "v1.0.1"},
 	}
 	before := e.now()
-	e.beat(store.Pulse{Node: said[0], Clock: e.now() + 90e6})
-	e.beat(store.Pulse{Node: said[1], Clock: e.now()})
-	e.beat(store.Pulse{Node: said[1], Clock: e.now()})
-	e.beat(store.Pulse{Clock: e.now()}) // is no process
+	e.beat(link.Pulse{Node: said[0], Clock: e.now() + 90e6})
+	e.beat(link.Pulse{Node: said[1], Clock: e.now()})
+	e.beat(link.Pulse{Node: said[1], Clock: e.now()})
+	e.beat(link.Pulse{Clock: e.now()}) // is no process
 	got, err := e.st.Nodes(e.ctx)
 	e.ok(err)
 	for i, n := range got {
@@ -227,7 +228,7 @@ func observeBeats(e *env) {
 		e.Errorf("seen %+v of a worker registered at %d; want it held, and heard of then or later", first, w.CreatedAt)
 	}
 	before := e.now()
-	e.beat(store.Pulse{Worker: w.Key()})
+	e.beat(link.Pulse{Worker: w.Key()})
 	if got := e.observed(e.st)[w.Key()]; got.Beat < before-1000 || got.Beat > e.now()+slack { // the time of a file is coarser
 		e.Errorf("heard of at %d after a beat at %d", got.Beat, before)
 	}

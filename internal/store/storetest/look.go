@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -239,7 +240,7 @@ func lookOrphans(e *env) {
 	}
 	e.hold(e.st, workerName(dead), "")
 	before := e.now()
-	e.beat(store.Pulse{Worker: dead.Key()})
+	e.beat(link.Pulse{Worker: dead.Key()})
 	if seen = e.look(10).Living.Ended; len(seen) != 1 || seen[0].Beat < before-1000 { // the time of a file is coarser
 		e.Errorf("heard of %+v after a beat at %d", seen, before)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -298,7 +299,7 @@ func workersAndSchedules(e *env) {
 		}
 		return &b.Changes, nil
 	}))
-	_, err := e.st.Beat(e.ctx, store.Pulse{Worker: workers[1].Key()})
+	_, err := e.st.Beat(e.ctx, link.Pulse{Worker: workers[1].Key()})
 	e.ok(err)
 	e.old(at, 1, func(m made, b *Batch) { m.steps[0].Worker = workers[2].Key() })
 	before, heads := e.ends("worker")
