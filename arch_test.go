@@ -36,12 +36,15 @@ var order = [][]string{
 	{"internal/schedule"},
 	{"internal/health"},
 	{"internal/link"},
+	{"client"},
 	{"internal/private", "internal/heap"},
 	{"internal/workdir"},
 	{"internal/store"},
 	{"internal/store/storetest"},
 	{"internal/store/sqlite", "internal/store/postgres"},
+	{"internal/store/address"},
 	{"internal/engine"},
+	{"local"},
 	{"internal/process"},
 	{"runner"},
 	{"supervisor"},
@@ -57,7 +60,7 @@ var order = [][]string{
 }
 
 // importable are the packages that users import, and machinetest for who writes machines.
-var importable = []string{".", "audit", "lifecycle", "machine", "machine/machinetest", "runner", "supervisor", "workflow"}
+var importable = []string{".", "audit", "client", "lifecycle", "local", "machine", "machine/machinetest", "runner", "supervisor", "workflow"}
 
 // testOnly are the packages that only tests import.
 var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/lab/pgtest"}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -39,12 +40,12 @@ func newApprove(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.decide(c.Context(), "approve", args, func(o orchestrator, id pawl.ID, step string) error {
-				form, err := f.form(c.Context(), o, id, step, data)
+			return a.decide(c.Context(), "approve", args, func(cl *client.Client, id pawl.ID, step string) error {
+				form, err := f.form(c.Context(), cl, id, step, data)
 				if err != nil {
 					return err
 				}
-				return o.Approve(c.Context(), id, step, form, a.change(f.reason))
+				return cl.Approvals.Approve(c.Context(), id, step, form, a.change(f.reason))
 			})
 		},
 	}
@@ -61,8 +62,8 @@ func newReject(a *app) *cobra.Command {
 		Example: "  pawl reject last gate --reason \"the numbers are of last week\"",
 		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeSteps,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.decide(c.Context(), "reject", args, func(o orchestrator, id pawl.ID, step string) error {
-				return o.Reject(c.Context(), id, step, a.change(reason))
+			return a.decide(c.Context(), "reject", args, func(cl *client.Client, id pawl.ID, step string) error {
+				return cl.Approvals.Reject(c.Context(), id, step, a.change(reason))
 			})
 		},
 	}
@@ -71,17 +72,17 @@ func newReject(a *app) *cobra.Command {
 }
 
 // decide approves or rejects, and says so.
-func (a *app) decide(ctx context.Context, verb string, args []string, do func(o orchestrator, id pawl.ID, step string) error) error {
-	return a.withJob(ctx, args[0], func(o orchestrator, id pawl.ID) error {
+func (a *app) decide(ctx context.Context, verb string, args []string, do func(cl *client.Client, id pawl.ID, step string) error) error {
+	return a.withJob(ctx, args[0], func(cl *client.Client, id pawl.ID) error {
 		step := ""
 		if len(args) == 2 {
 			step = args[1]
-		} else if asked, err := a.asking(ctx, o, id, verb); err != nil {
+		} else if asked, err := a.asking(ctx, cl, id, verb); err != nil {
 			return err
 		} else {
 			step = asked
 		}
-		if err := do(o, id, step); err != nil {
+		if err := do(cl, id, step); err != nil {
 			return err
 		}
 		done := map[string]string{"approve": "approved", "reject": "rejected"}[verb]
@@ -91,8 +92,8 @@ func (a *app) decide(ctx context.Context, verb string, args []string, do func(o 
 }
 
 // asking answers the one approval that a job waits for.
-func (a *app) asking(ctx context.Context, o orchestrator, id pawl.ID, verb string) (string, error) {
-	v, err := o.Job(ctx, id)
+func (a *app) asking(ctx context.Context, cl *client.Client, id pawl.ID, verb string) (string, error) {
+	v, err := cl.Jobs.Get(ctx, id)
 	if err != nil {
 		return "", err
 	}
@@ -123,7 +124,7 @@ func waitsFor(s *pawl.StepView, kind workflow.Kind) bool {
 }
 
 // form answers what the command line says of the form of an approval.
-func (f *formFlags) form(ctx context.Context, o orchestrator, id pawl.ID, step string, data json.RawMessage) (map[string]any, error) {
+func (f *formFlags) form(ctx context.Context, cl *client.Client, id pawl.ID, step string, data json.RawMessage) (map[string]any, error) {
 	form := make(map[string]any)
 	if data != nil {
 		d := json.NewDecoder(bytes.NewReader(data))
@@ -135,7 +136,7 @@ func (f *formFlags) form(ctx context.Context, o orchestrator, id pawl.ID, step s
 	if len(f.set) == 0 {
 		return form, nil
 	}
-	def, err := o.Definition(ctx, id)
+	def, err := cl.Inspect.Definition(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -286,10 +286,11 @@ func (a *app) trails(ctx context.Context, args []string, first func(store.Store,
 func (a *app) jobKey(ctx context.Context, s store.Store, text string) (int64, error) {
 	e := engine.New(engine.Config{Store: s, Passive: true, Log: a.log})
 	defer e.Close()
-	id, err := a.jobOf(ctx, e, text)
+	cl := a.client(e)
+	id, err := a.jobOf(ctx, cl, text)
 	if err != nil {
 		return 0, err
 	}
-	_, err = e.Job(ctx, id)
+	_, err = cl.Jobs.Get(ctx, id)
 	return id.Key(), err
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/machine"
 )
 
@@ -91,9 +92,9 @@ func (b *bulk) single(args []string) (string, bool) {
 }
 
 // apply does something to each of the jobs that are meant.
-func (a *app) apply(ctx context.Context, o orchestrator, b *bulk, args []string, do func(pawl.ID) error) error {
+func (a *app) apply(ctx context.Context, cl *client.Client, b *bulk, args []string, do func(pawl.ID) error) error {
 	one := func(text string) error {
-		id, err := a.jobOf(ctx, o, text)
+		id, err := a.jobOf(ctx, cl, text)
 		if err != nil {
 			return err
 		}
@@ -102,7 +103,7 @@ func (a *app) apply(ctx context.Context, o orchestrator, b *bulk, args []string,
 	if text, ok := b.single(args); ok {
 		return one(text)
 	}
-	jobs, err := a.meant(ctx, o, b, args)
+	jobs, err := a.meant(ctx, cl, b, args)
 	if err != nil {
 		return err
 	}
@@ -149,10 +150,10 @@ func countJobs(jobs int) string {
 }
 
 // meant answers the jobs of a command line that may name many.
-func (a *app) meant(ctx context.Context, o orchestrator, b *bulk, args []string) ([]string, error) {
+func (a *app) meant(ctx context.Context, cl *client.Client, b *bulk, args []string) ([]string, error) {
 	switch {
 	case b.all:
-		jobs, err := a.filtered(ctx, o, b)
+		jobs, err := a.filtered(ctx, cl, b)
 		if err != nil || len(jobs) == 0 {
 			return nil, err
 		}
@@ -174,7 +175,7 @@ func unique(jobs []string) []string {
 }
 
 // filtered answers the jobs that --all means, the oldest first.
-func (a *app) filtered(ctx context.Context, o orchestrator, b *bulk) ([]string, error) {
+func (a *app) filtered(ctx context.Context, cl *client.Client, b *bulk) ([]string, error) {
 	q := pawl.JobQuery{Workspace: a.workspace, Statuses: b.statuses, Workflow: b.workflow}
 	if b.status != "" {
 		var err error
@@ -183,7 +184,7 @@ func (a *app) filtered(ctx context.Context, o orchestrator, b *bulk) ([]string, 
 		}
 	}
 	var all []candidate
-	err := page(ctx, o, q, func(v *pawl.JobView) {
+	err := page(ctx, cl, q, func(v *pawl.JobView) {
 		c := candidate{id: v.ID, paused: v.Paused}
 		if v.ParentJobID != nil {
 			c.parent = *v.ParentJobID
@@ -207,10 +208,10 @@ func (a *app) filtered(ctx context.Context, o orchestrator, b *bulk) ([]string, 
 const listPage = 1000
 
 // page calls f with every job that a query selects, newest first.
-func page(ctx context.Context, o orchestrator, q pawl.JobQuery, f func(*pawl.JobView)) error {
+func page(ctx context.Context, cl *client.Client, q pawl.JobQuery, f func(*pawl.JobView)) error {
 	q.Limit = listPage
 	for {
-		jobs, err := o.Jobs(ctx, q)
+		jobs, err := cl.Jobs.List(ctx, q)
 		if err != nil {
 			return err
 		}

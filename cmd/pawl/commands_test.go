@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/address"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -176,15 +177,15 @@ func TestNearest(t *testing.T) {
 func TestParseDatabase(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]database{
-		"":                            {path: "/state/pawl/pawl.db", fallback: true},
-		"pawl.db":                     {path: "pawl.db"},
-		"/var/lib/pawl.db":            {path: "/var/lib/pawl.db"},
-		"sqlite:///var/pawl.db":       {path: "/var/pawl.db"},
-		"sqlite:pawl.db":              {path: "pawl.db"},
-		"sqlite::memory:":             {path: ":memory:"},
-		"postgres://u:p@h/d":          {postgres: "postgres://u:p@h/d"},
-		"postgresql://h/d":            {postgres: "postgresql://h/d"},
-		"sqlite:a?synchronous=normal": {path: "a", synchronous: "normal"},
+		"":                            {Address: address.Address{Path: "/state/pawl/pawl.db"}, fallback: true},
+		"pawl.db":                     {Address: address.Address{Path: "pawl.db"}},
+		"/var/lib/pawl.db":            {Address: address.Address{Path: "/var/lib/pawl.db"}},
+		"sqlite:///var/pawl.db":       {Address: address.Address{Path: "/var/pawl.db"}},
+		"sqlite:pawl.db":              {Address: address.Address{Path: "pawl.db"}},
+		"sqlite::memory:":             {Address: address.Address{Path: ":memory:"}},
+		"postgres://u:p@h/d":          {Address: address.Address{Postgres: "postgres://u:p@h/d"}},
+		"postgresql://h/d":            {Address: address.Address{Postgres: "postgresql://h/d"}},
+		"sqlite:a?synchronous=normal": {Address: address.Address{Path: "a", Synchronous: "normal"}},
 	} {
 		got, err := parseDatabase(name, "/state")
 		if err != nil || got != want {
@@ -201,7 +202,7 @@ func TestParseDatabase(t *testing.T) {
 // A password is not shown.
 func TestDatabaseString(t *testing.T) {
 	t.Parallel()
-	if got := (database{postgres: "postgres://me:secret@host/db"}).String(); strings.Contains(got, "secret") || !strings.Contains(got, "host/db") {
+	if got := (database{Address: address.Address{Postgres: "postgres://me:secret@host/db"}}).String(); strings.Contains(got, "secret") || !strings.Contains(got, "host/db") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -32,11 +33,11 @@ func newJobDiff(a *app) *cobra.Command {
 			if err := oneOf("output", form, formText, formJSON); err != nil {
 				return err
 			}
-			return a.with(c.Context(), func(o orchestrator) error {
+			return a.with(c.Context(), func(cl *client.Client) error {
 				var jobs [2]*ran
 				for i, text := range args {
 					var err error
-					if jobs[i], err = a.ran(c.Context(), o, text); err != nil {
+					if jobs[i], err = a.ran(c.Context(), cl, text); err != nil {
 						return err
 					}
 				}
@@ -59,16 +60,16 @@ type ran struct {
 	def  *workflow.Definition
 }
 
-func (a *app) ran(ctx context.Context, o orchestrator, text string) (*ran, error) {
-	id, err := a.jobOf(ctx, o, text)
+func (a *app) ran(ctx context.Context, cl *client.Client, text string) (*ran, error) {
+	id, err := a.jobOf(ctx, cl, text)
 	if err != nil {
 		return nil, err
 	}
-	v, err := o.Job(ctx, id)
+	v, err := cl.Jobs.Get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	def, err := o.Definition(ctx, id)
+	def, err := cl.Inspect.Definition(ctx, id)
 	return &ran{v, def}, err
 }
 

@@ -75,11 +75,11 @@ func (a *app) diagnose(ctx context.Context, integrity time.Duration) ([]health.F
 		return nil, err
 	}
 	var found []health.Finding
-	if db.postgres != "" {
-		found = postgres.Diagnose(ctx, postgres.Config{URL: db.postgres, Log: a.log})
+	if db.Postgres != "" {
+		found = postgres.Diagnose(ctx, postgres.Config{URL: db.Postgres, Log: a.log})
 	} else {
 		fmt.Fprintf(a.stderr, "looking at %s, for %s at most\n", db, integrity)
-		found = sqlite.Diagnose(ctx, sqlite.Config{Path: db.path, Synchronous: db.synchronous, Log: a.log}, integrity)
+		found = sqlite.Diagnose(ctx, sqlite.Config{Path: db.Path, Synchronous: db.Synchronous, Log: a.log}, integrity)
 	}
 	unusable := func(f health.Finding) bool {
 		return f.Severity != health.OK && (f.Check == "database" || f.Check == "schema_version")
@@ -128,7 +128,7 @@ func (a *app) examine(ctx context.Context) (found []health.Finding, err error) {
 	}
 	host, _ := os.Hostname()
 	w.Nodes = slices.DeleteFunc(w.Nodes, func(n *pawl.Node) bool { return n.Host == host && ended(n.PID) })
-	stuck, err := l.engine.Stuck(ctx, pawl.JobQuery{Limit: stuckLimit}, stuckFor)
+	stuck, err := l.client.Inspect.Stuck(ctx, pawl.JobQuery{Limit: stuckLimit}, stuckFor)
 	if err != nil {
 		return nil, err
 	}

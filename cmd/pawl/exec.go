@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/runner"
 	"github.com/pawl-dev/pawl/workflow"
@@ -68,7 +69,7 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) (err error)
 	if err != nil {
 		return err
 	}
-	sub := pawl.Submission{Workspace: a.workspace, Definition: def.Canonical(), Actor: a.actor(), Private: true, Description: strings.Join(argv, " ")}
+	sub := client.Submission{Workflow: def, Private: true, Description: strings.Join(argv, " ")}
 	if sub.Dir, err = f.folder(); err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	done, err := submitOne(ctx, l.engine, sub)
+	done, err := submitOne(ctx, l.client, sub)
 	if err != nil {
 		return err
 	}
@@ -178,7 +179,7 @@ func (a *app) settled(ctx context.Context, s *session) error {
 	public := s.id.Public(pawl.JobPrefix)
 	switch {
 	case ctx.Err() != nil:
-		err := s.ledger.engine.Cancel(context.WithoutCancel(ctx), s.id, pawl.Change{Actor: a.actor(), Reason: "interrupted"})
+		err := s.ledger.client.Jobs.Cancel(context.WithoutCancel(ctx), s.id, pawl.Change{Actor: a.actor(), Reason: "interrupted"})
 		if err != nil {
 			return err
 		}

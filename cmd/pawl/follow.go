@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/runner"
 )
@@ -51,12 +52,12 @@ const maxRest = time.Second
 
 // follow shows a job until it has ended, and answers it. A job of very many
 // steps is looked at less often than it changes.
-func follow(ctx context.Context, o orchestrator, id pawl.ID, f follower) (*pawl.JobView, error) {
+func follow(ctx context.Context, cl *client.Client, id pawl.ID, f follower) (*pawl.JobView, error) {
 	defer f.close()
 	var last *pawl.JobView
-	err := o.Watch(ctx, id, func() (bool, error) {
+	err := cl.Jobs.Watch(ctx, id, func() (bool, error) {
 		began := time.Now()
-		v, err := o.Job(ctx, id)
+		v, err := cl.Jobs.Get(ctx, id)
 		if err != nil {
 			return false, err
 		}
@@ -84,7 +85,7 @@ func rest(ctx context.Context, d time.Duration) bool {
 
 // conclude shows a job that has ended: its output or the whole of it on stdout,
 // and why it failed on stderr. The error carries the exit code.
-func (a *app) conclude(ctx context.Context, o orchestrator, v *pawl.JobView, s shape) error {
+func (a *app) conclude(ctx context.Context, cl *client.Client, v *pawl.JobView, s shape) error {
 	switch {
 	case s.form == formJSON:
 		if err := writeJSON(a.stdout, v); err != nil {
@@ -98,7 +99,7 @@ func (a *app) conclude(ctx context.Context, o orchestrator, v *pawl.JobView, s s
 	if v.Status == lifecycle.JobCompleted {
 		return nil
 	}
-	a.blame(ctx, o, v)
+	a.blame(ctx, cl, v)
 	return exit{outcome(v)}
 }
 
@@ -129,7 +130,7 @@ func timedOut(v *pawl.JobView) bool {
 
 // blame says why a job did not complete, with the last words of the step that
 // failed.
-func (a *app) blame(ctx context.Context, o orchestrator, v *pawl.JobView) {
+func (a *app) blame(ctx context.Context, cl *client.Client, v *pawl.JobView) {
 	why := strings.ToLower(string(v.Status))
 	step := ""
 	if f := v.Error; f != nil {
@@ -147,7 +148,7 @@ func (a *app) blame(ctx context.Context, o orchestrator, v *pawl.JobView) {
 	if command := v.Error.Resolve(v.ID); command != "" {
 		say(a.stderr, "hint", "give its output yourself, and go on from there: "+command+a.given)
 	}
-	if id, err := pawl.ParseID(pawl.JobPrefix, v.ID); err == nil && a.lastWords(ctx, o, id, step) {
+	if id, err := pawl.ParseID(pawl.JobPrefix, v.ID); err == nil && a.lastWords(ctx, cl, id, step) {
 		say(a.stderr, "hint", fmt.Sprintf("see all that it printed with: pawl job logs %s %s%s", v.ID, shell(step), a.given))
 	}
 }
@@ -160,9 +161,9 @@ const maxLastBytes = 64 << 10
 
 // lastWords writes the end of what a step wrote to its standard error, and reports whether
 // it has printed anything.
-func (a *app) lastWords(ctx context.Context, o orchestrator, id pawl.ID, step string) (printed bool) {
+func (a *app) lastWords(ctx context.Context, cl *client.Client, id pawl.ID, step string) (printed bool) {
 	claim, last := 0, "" // of the last attempt: claims rise
-	err := o.Logs(ctx, id, step, func(l pawl.LogLine) error {
+	err := cl.Inspect.Logs(ctx, id, step, func(l pawl.LogLine) error {
 		printed = true
 		if l.Claim > claim {
 			claim, last = l.Claim, ""

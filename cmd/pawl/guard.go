@@ -48,7 +48,7 @@ type movedError struct{ error }
 
 func (a *app) guard(ctx context.Context, l *ledger, end context.CancelCauseFunc) {
 	every := guardPostgres
-	if l.database.postgres == "" {
+	if l.database.Postgres == "" {
 		every = guardSQLite
 	}
 	tick := time.NewTicker(every)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 )
 
 const historyLong = `Show every move of a job and of its steps in the order of time: when, of what,
@@ -49,10 +50,10 @@ func newJobHistory(a *app) *cobra.Command {
 			if limit < 0 {
 				return usage("", "--limit %d: want 0 or more; 0 is no limit", limit)
 			}
-			return a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
+			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
 				rows := historyRows(a.stdout, form, a.outZone())
 				last := &tail[pawl.Transition]{limit: limit, f: rows.add}
-				err := o.History(c.Context(), id, func(t pawl.Transition) error {
+				err := cl.Inspect.History(c.Context(), id, func(t pawl.Transition) error {
 					if !isOf(&t, step) {
 						return nil
 					}
@@ -62,7 +63,7 @@ func newJobHistory(a *app) *cobra.Command {
 					err = last.end()
 				}
 				if err == nil && rows.n == 0 {
-					err = noMoves(c.Context(), o, id, step)
+					err = noMoves(c.Context(), cl, id, step)
 				}
 				if err != nil {
 					return err
@@ -78,8 +79,8 @@ func newJobHistory(a *app) *cobra.Command {
 }
 
 // noMoves says why there is nothing to show of a step.
-func noMoves(ctx context.Context, o orchestrator, id pawl.ID, step string) error {
-	def, err := o.Definition(ctx, id)
+func noMoves(ctx context.Context, cl *client.Client, id pawl.ID, step string) error {
+	def, err := cl.Inspect.Definition(ctx, id)
 	if err != nil {
 		return err
 	}

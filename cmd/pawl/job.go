@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 )
 
 func newJob(a *app) *cobra.Command {
@@ -24,13 +25,13 @@ func newJob(a *app) *cobra.Command {
 }
 
 // withJob reaches the orchestrator, and the job that the command line names.
-func (a *app) withJob(ctx context.Context, text string, f func(orchestrator, pawl.ID) error) error {
-	return a.with(ctx, func(o orchestrator) error {
-		id, err := a.jobOf(ctx, o, text)
+func (a *app) withJob(ctx context.Context, text string, f func(*client.Client, pawl.ID) error) error {
+	return a.with(ctx, func(cl *client.Client) error {
+		id, err := a.jobOf(ctx, cl, text)
 		if err != nil {
 			return err
 		}
-		return f(o, id)
+		return f(cl, id)
 	})
 }
 
@@ -44,8 +45,8 @@ func newJobShow(a *app) *cobra.Command {
 			if err := oneOf("output", form, formText, formJSON); err != nil {
 				return err
 			}
-			return a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
-				v, err := past.job(c, o, id)
+			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+				v, err := past.job(c, cl, id)
 				if err != nil {
 					return err
 				}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 )
 
 const (
@@ -22,12 +23,12 @@ const refLast = "last"
 const jobRefs = "want j_ and 32 digits, its last 4 digits or more, its first 6 or more, last, or last:WORKFLOW"
 
 // jobOf reads the JOB of a command line.
-func (a *app) jobOf(ctx context.Context, o orchestrator, text string) (pawl.ID, error) {
+func (a *app) jobOf(ctx context.Context, cl *client.Client, text string) (pawl.ID, error) {
 	if text == refLast {
-		return a.newestJob(ctx, o, "", func(j *pawl.Job) bool { return j.Parent == 0 })
+		return a.newestJob(ctx, cl, "", func(j *pawl.Job) bool { return j.Parent == 0 })
 	}
 	if name, ok := strings.CutPrefix(text, refLast+":"); ok && name != "" {
-		return a.newestJob(ctx, o, " of workflow "+name, func(j *pawl.Job) bool { return j.Workflow == name })
+		return a.newestJob(ctx, cl, " of workflow "+name, func(j *pawl.Job) bool { return j.Workflow == name })
 	}
 	digits := strings.TrimPrefix(text, pawl.JobPrefix)
 	if len(digits) == 32 {
@@ -36,13 +37,13 @@ func (a *app) jobOf(ctx context.Context, o orchestrator, text string) (pawl.ID, 
 	if !isHex(digits) || len(digits) < minLast || len(digits) > 32 {
 		return pawl.ID{}, usage("list the jobs with: pawl jobs", "job %q: %s", text, jobRefs)
 	}
-	return a.pickJob(ctx, o, digits)
+	return a.pickJob(ctx, cl, digits)
 }
 
 // newestJob returns the newest job that is meant; which says so in the error if there is none.
-func (a *app) newestJob(ctx context.Context, o orchestrator, which string, meant func(*pawl.Job) bool) (id pawl.ID, err error) {
+func (a *app) newestJob(ctx context.Context, cl *client.Client, which string, meant func(*pawl.Job) bool) (id pawl.ID, err error) {
 	found := false
-	err = o.RecentJobs(ctx, a.workspace, refWithin, func(j *pawl.Job) bool {
+	err = cl.Inspect.Recent(ctx, a.workspace, refWithin, func(j *pawl.Job) bool {
 		if found = meant(j); found {
 			id = j.ID
 		}
@@ -55,10 +56,10 @@ func (a *app) newestJob(ctx context.Context, o orchestrator, which string, meant
 }
 
 // pickJob returns the one job that has these digits.
-func (a *app) pickJob(ctx context.Context, o orchestrator, digits string) (pawl.ID, error) {
+func (a *app) pickJob(ctx context.Context, cl *client.Client, digits string) (pawl.ID, error) {
 	var found []*pawl.Job
 	seen := 0
-	err := o.RecentJobs(ctx, a.workspace, refWithin, func(j *pawl.Job) bool {
+	err := cl.Inspect.Recent(ctx, a.workspace, refWithin, func(j *pawl.Job) bool {
 		seen++
 		if hasDigits(j.ID.Public(""), digits) {
 			found = append(found, j)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -104,8 +105,8 @@ func nearestState(word string, names []string) string {
 }
 
 func (a *app) jobs(ctx context.Context, q pawl.JobQuery, form string) error {
-	return a.with(ctx, func(o orchestrator) error {
-		jobs, err := o.Jobs(ctx, q)
+	return a.with(ctx, func(cl *client.Client) error {
+		jobs, err := cl.Jobs.List(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -131,8 +132,8 @@ func (a *app) stuck(ctx context.Context, q pawl.JobQuery, still time.Duration, f
 	if i := slices.IndexFunc(q.Statuses, lifecycle.Job.Ended); i >= 0 {
 		return usage("", "--status %s: a job that has ended is not stuck", q.Statuses[i])
 	}
-	return a.with(ctx, func(o orchestrator) error {
-		jobs, err := o.Stuck(ctx, q, still)
+	return a.with(ctx, func(cl *client.Client) error {
+		jobs, err := cl.Inspect.Stuck(ctx, q, still)
 		if err != nil {
 			return err
 		}
@@ -198,12 +199,12 @@ func (a *app) completeJobs(c *cobra.Command, args []string, begun string) ([]str
 	if len(args) > 0 || a.settle() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	if db, err := a.named(); err != nil || db.postgres == "" && !exists(db.path) {
+	if db, err := a.named(); err != nil || db.Postgres == "" && !exists(db.Path) {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var ids []string
-	err := a.with(c.Context(), func(o orchestrator) error {
-		jobs, err := o.Jobs(c.Context(), pawl.JobQuery{Workspace: a.workspace, Limit: completedJobs})
+	err := a.with(c.Context(), func(cl *client.Client) error {
+		jobs, err := cl.Jobs.List(c.Context(), pawl.JobQuery{Workspace: a.workspace, Limit: completedJobs})
 		for i := range jobs {
 			ids = append(ids, jobs[i].ID+"\t"+jobs[i].Workflow+" "+string(jobs[i].Status))
 		}

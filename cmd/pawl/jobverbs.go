@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -25,9 +26,9 @@ func newJobPause(a *app) *cobra.Command {
 		Long:    "Pause a job: nothing of it begins until it is resumed. What runs goes on to its end, and so\ndo the deadlines of the job.",
 		Example: "  pawl job pause a1b2c3 --reason \"the disk is full\"\n  pawl job pause --all --workflow nightly",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), func(o orchestrator) error {
-				return a.apply(c.Context(), o, b, args, func(id pawl.ID) error {
-					if err := o.PauseJob(c.Context(), id, a.change(reason)); err != nil {
+			return a.with(c.Context(), func(cl *client.Client) error {
+				return a.apply(c.Context(), cl, b, args, func(id pawl.ID) error {
+					if err := cl.Jobs.Pause(c.Context(), id, a.change(reason)); err != nil {
 						return err
 					}
 					return a.tell(id, "paused")
@@ -51,9 +52,9 @@ func newJobResume(a *app) *cobra.Command {
 		Long:    "Resume a job that was paused. A job of \"pawl run\" whose process is gone is continued with\n\"pawl run FILE --resume\" instead.",
 		Example: "  pawl job resume a1b2c3\n  pawl job resume --all --yes",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), func(o orchestrator) error {
-				return a.apply(c.Context(), o, b, args, func(id pawl.ID) error {
-					if err := o.ResumeJob(c.Context(), id, a.change(reason)); err != nil {
+			return a.with(c.Context(), func(cl *client.Client) error {
+				return a.apply(c.Context(), cl, b, args, func(id pawl.ID) error {
+					if err := cl.Jobs.Resume(c.Context(), id, a.change(reason)); err != nil {
 						return err
 					}
 					return a.tell(id, "resumed")
@@ -100,8 +101,8 @@ func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string)
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
 	var asked []pawl.ID
-	refused := a.apply(ctx, l.engine, b, args, func(id pawl.ID) error {
-		err := l.engine.Cancel(ctx, id, pawl.Change{Actor: a.actor(), Reason: reason})
+	refused := a.apply(ctx, l.client, b, args, func(id pawl.ID) error {
+		err := l.client.Jobs.Cancel(ctx, id, pawl.Change{Actor: a.actor(), Reason: reason})
 		if err == nil {
 			asked = append(asked, id)
 		}
@@ -124,10 +125,10 @@ func (a *app) ends(ctx context.Context, l *ledger, jobs []pawl.ID) error {
 	moment, done := context.WithTimeout(ctx, time.Second)
 	defer done()
 	for _, id := range jobs {
-		if _, err := l.engine.Wait(moment, id); err != nil && moment.Err() == nil {
+		if _, err := l.client.Jobs.Wait(moment, id); err != nil && moment.Err() == nil {
 			return err
 		}
-		v, err := l.engine.Job(ctx, id)
+		v, err := l.client.Jobs.Get(ctx, id)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -27,13 +28,13 @@ func newJobLogs(a *app) *cobra.Command {
 			if len(args) == 2 {
 				step = args[1]
 			}
-			return a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
+			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
 				p := newPrinter(a.stdout, step)
 				defer p.close()
 				if followed {
-					return p.follow(c.Context(), o, id)
+					return p.follow(c.Context(), cl, id)
 				}
-				return p.print(c.Context(), o, id)
+				return p.print(c.Context(), cl, id)
 			})
 		},
 	}
@@ -54,8 +55,8 @@ func newPrinter(w io.Writer, step string) *printer {
 }
 
 // print writes what has come since it was called last.
-func (p *printer) print(ctx context.Context, o orchestrator, id pawl.ID) error {
-	return o.Logs(ctx, id, p.step, func(l pawl.LogLine) error {
+func (p *printer) print(ctx context.Context, cl *client.Client, id pawl.ID) error {
+	return cl.Inspect.Logs(ctx, id, p.step, func(l pawl.LogLine) error {
 		s := source{l.Step, l.Stream, l.Claim}
 		if l.Offset < p.seen[s] {
 			return nil
@@ -73,12 +74,12 @@ func (p *printer) print(ctx context.Context, o orchestrator, id pawl.ID) error {
 func (p *printer) close() { p.prefix.flush() }
 
 // follow prints until the job has ended.
-func (p *printer) follow(ctx context.Context, o orchestrator, id pawl.ID) error {
-	return o.Watch(ctx, id, func() (bool, error) {
-		v, err := o.Job(ctx, id)
+func (p *printer) follow(ctx context.Context, cl *client.Client, id pawl.ID) error {
+	return cl.Jobs.Watch(ctx, id, func() (bool, error) {
+		v, err := cl.Jobs.Get(ctx, id)
 		if err != nil {
 			return false, err
 		}
-		return !lifecycle.Job.Ended(v.Status), p.print(ctx, o, id)
+		return !lifecycle.Job.Ended(v.Status), p.print(ctx, cl, id)
 	})
 }

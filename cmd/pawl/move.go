@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -34,8 +35,8 @@ func newJobMove(a *app) *cobra.Command {
 			if version < 1 || version > workflow.MaxVersion {
 				return usage("list the versions with: pawl workflow versions NAME", "--to %d: want the number of a version, from 1", version)
 			}
-			return a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
-				m, err := o.MoveJob(c.Context(), id, version, dryRun, a.change(reason))
+			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+				m, err := cl.Workflows.Move(c.Context(), id, version, dryRun, a.change(reason))
 				if err != nil {
 					return err
 				}
@@ -95,8 +96,8 @@ func (a *app) planAgainst(ctx context.Context, def *workflow.Definition, against
 	if form == "mermaid" {
 		return usage("", "--against goes with -o text and -o json only")
 	}
-	return a.with(ctx, func(o orchestrator) error {
-		p, err := o.PlanMoves(ctx, a.workspace, def.Canonical())
+	return a.with(ctx, func(cl *client.Client) error {
+		p, err := cl.Workflows.PlanMoves(ctx, def)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 )
 
 // instantLayouts are how a time of today is written, in UTC.
@@ -63,15 +64,15 @@ func (f *momentFlags) add(c *cobra.Command) {
 }
 
 // job answers the job as it is, or as it was at the moment that is given.
-func (f *momentFlags) job(c *cobra.Command, o orchestrator, id pawl.ID) (*pawl.JobView, error) {
+func (f *momentFlags) job(c *cobra.Command, cl *client.Client, id pawl.ID) (*pawl.JobView, error) {
 	if !c.Flags().Changed("at") && !c.Flags().Changed("seq") {
-		return o.Job(c.Context(), id)
+		return cl.Jobs.Get(c.Context(), id)
 	}
 	at, err := f.moment(c.Flags().Changed, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	return o.Past(c.Context(), id, at)
+	return cl.Inspect.At(c.Context(), id, at)
 }
 
 func (f *momentFlags) moment(given func(string) bool, now time.Time) (pawl.Moment, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -41,8 +42,8 @@ func newPrune(a *app) *cobra.Command {
 			if reason == "" {
 				reason = "older than " + older.String()
 			}
-			return a.with(c.Context(), func(o orchestrator) error {
-				return a.prune(c.Context(), o, time.Duration(older), dry, reason, form)
+			return a.with(c.Context(), func(cl *client.Client) error {
+				return a.prune(c.Context(), cl, time.Duration(older), dry, reason, form)
 			})
 		},
 	}
@@ -67,14 +68,14 @@ type left struct {
 	Why   string `json:"why"`
 }
 
-func (a *app) prune(ctx context.Context, o orchestrator, older time.Duration, dry bool, reason, form string) (err error) {
+func (a *app) prune(ctx context.Context, cl *client.Client, older time.Duration, dry bool, reason, form string) (err error) {
 	p := pruned{DryRun: dry, Removed: pawl.Pruning{Busy: []string{}}}
 	if !dry {
-		if p.Removed, err = o.Prune(ctx, older, a.change(reason), a.pruneProgress()); err != nil {
+		if p.Removed, err = cl.Audit.Prune(ctx, older, a.change(reason), a.pruneProgress()); err != nil {
 			return err
 		}
 	}
-	prospects, err := o.Prospects(ctx, older)
+	prospects, err := cl.Audit.Prospects(ctx, older)
 	if err != nil {
 		return err
 	}

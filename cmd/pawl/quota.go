@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/engine"
 )
 
@@ -40,15 +41,15 @@ func newQuotaList(a *app) *cobra.Command {
 			if err := oneOf("output", form, formText, formJSON); err != nil {
 				return err
 			}
-			return a.with(c.Context(), func(o orchestrator) error { return a.quotas(c.Context(), o, form) })
+			return a.with(c.Context(), func(cl *client.Client) error { return a.quotas(c.Context(), cl, form) })
 		},
 	}
 	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of quotas")
 	return c
 }
 
-func (a *app) quotas(ctx context.Context, o orchestrator, form string) error {
-	quotas, err := o.Quotas(ctx, a.workspace)
+func (a *app) quotas(ctx context.Context, cl *client.Client, form string) error {
+	quotas, err := cl.Queues.Limits(ctx, a.workspace)
 	if err != nil {
 		return err
 	}
@@ -90,8 +91,8 @@ func (a *app) setQuotas(ctx context.Context, reason string, set ...pawl.Quota) e
 	for i := range set {
 		set[i].Workspace = a.workspace
 	}
-	return a.withNew(ctx, func(o orchestrator) error {
-		if err := o.SetQuotas(ctx, set, pawl.Change{Actor: a.actor(), Reason: reason}); err != nil {
+	return a.withNew(ctx, func(cl *client.Client) error {
+		if err := cl.Queues.Limit(ctx, set, pawl.Change{Actor: a.actor(), Reason: reason}); err != nil {
 			return err
 		}
 		for _, q := range set {
@@ -109,15 +110,15 @@ func newQuotaClear(a *app) *cobra.Command {
 		Example: "  pawl quota clear queue/billing",
 		Args:    want(1, 1, "a NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), func(o orchestrator) error { return a.clearQuota(c.Context(), o, args[0], reason) })
+			return a.with(c.Context(), func(cl *client.Client) error { return a.clearQuota(c.Context(), cl, args[0], reason) })
 		},
 	}
 	bindReason(c, &reason)
 	return c
 }
 
-func (a *app) clearQuota(ctx context.Context, o orchestrator, name, reason string) error {
-	quotas, err := o.Quotas(ctx, a.workspace)
+func (a *app) clearQuota(ctx context.Context, cl *client.Client, name, reason string) error {
+	quotas, err := cl.Queues.Limits(ctx, a.workspace)
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (a *app) clearQuota(ctx context.Context, o orchestrator, name, reason strin
 		return &pawl.Error{Kind: pawl.NotFound, Message: "there is no quota " + name + " in workspace " + a.workspace, Hint: "list them with: pawl quota list"}
 	}
 	none := []pawl.Quota{{Workspace: a.workspace, Name: name, Slots: -1}}
-	if err := o.SetQuotas(ctx, none, pawl.Change{Actor: a.actor(), Reason: reason}); err != nil {
+	if err := cl.Queues.Limit(ctx, none, pawl.Change{Actor: a.actor(), Reason: reason}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "quota %s of workspace %s is cleared\n", name, a.workspace)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 )
 
 const redactLong = `Withhold what a job that has ended was given and has made, for good: its inputs,
@@ -49,8 +50,8 @@ func newJobRedact(a *app) *cobra.Command {
 					return usage("leave it out to redact the whole job", "STEP is empty")
 				}
 			}
-			return a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
-				return a.redact(c.Context(), o, id, step, change, form)
+			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+				return a.redact(c.Context(), cl, id, step, change, form)
 			})
 		},
 	}
@@ -60,8 +61,8 @@ func newJobRedact(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) redact(ctx context.Context, o orchestrator, id pawl.ID, step string, change pawl.Change, form string) error {
-	r, err := o.RedactJob(ctx, id, step, change, a.redactProgress())
+func (a *app) redact(ctx context.Context, cl *client.Client, id pawl.ID, step string, change pawl.Change, form string) error {
+	r, err := cl.Audit.Redact(ctx, id, step, change, a.redactProgress())
 	if err != nil {
 		return err
 	}

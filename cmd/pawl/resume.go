@@ -86,11 +86,11 @@ func (r *resumption) newest(ctx context.Context) (pawl.ID, error) {
 // named returns the job of --resume=JOB, if the file and the inputs are still
 // those that it was made of.
 func (r *resumption) named(ctx context.Context, text string) (pawl.ID, error) {
-	id, err := r.app.jobOf(ctx, r.ledger.engine, text)
+	id, err := r.app.jobOf(ctx, r.ledger.client, text)
 	if err != nil {
 		return id, err
 	}
-	v, err := r.ledger.engine.Job(ctx, id)
+	v, err := r.ledger.client.Jobs.Get(ctx, id)
 	if err != nil {
 		return id, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -83,12 +84,12 @@ func (a *app) retry(ctx context.Context, args []string, f *retryFlags) (err erro
 	if single {
 		return a.retryOne(ctx, l, text, f)
 	}
-	done, err := retried(ctx, l.engine, a.workspace, &f.bulk)
+	done, err := retried(ctx, l.client, a.workspace, &f.bulk)
 	if err != nil {
 		return err
 	}
 	f.spare = func(all []candidate) []candidate { return done.without(eldest(all)) }
-	return a.apply(ctx, l.engine, &f.bulk, args, func(id pawl.ID) error {
+	return a.apply(ctx, l.client, &f.bulk, args, func(id pawl.ID) error {
 		again, _, err := a.continued(ctx, l, id, f, false)
 		if err != nil {
 			return err
@@ -112,12 +113,12 @@ func (l lineage) without(all []candidate) []candidate {
 }
 
 // retried answers the jobs that have been retried already, for --all.
-func retried(ctx context.Context, o orchestrator, workspace string, b *bulk) (lineage, error) {
+func retried(ctx context.Context, cl *client.Client, workspace string, b *bulk) (lineage, error) {
 	known := make(lineage)
 	if !b.all {
 		return known, nil
 	}
-	return known, page(ctx, o, pawl.JobQuery{Workspace: workspace, Workflow: b.workflow}, func(v *pawl.JobView) {
+	return known, page(ctx, cl, pawl.JobQuery{Workspace: workspace, Workflow: b.workflow}, func(v *pawl.JobView) {
 		if v.Continues != nil {
 			known[*v.Continues] = true
 		}
@@ -126,7 +127,7 @@ func retried(ctx context.Context, o orchestrator, workspace string, b *bulk) (li
 
 // retryOne continues one job: where it ran, if that was here.
 func (a *app) retryOne(ctx context.Context, l *ledger, text string, f *retryFlags) error {
-	id, err := a.jobOf(ctx, l.engine, text)
+	id, err := a.jobOf(ctx, l.client, text)
 	if err != nil {
 		return err
 	}
@@ -144,9 +145,9 @@ func (a *app) retryOne(ctx context.Context, l *ledger, text string, f *retryFlag
 		return a.runAgain(ctx, l, again, def, f.shape)
 	case f.wait:
 		a.announce(again, f.shape)
-		return a.wait(ctx, l.engine, again, f.shape)
+		return a.wait(ctx, l.client, again, f.shape)
 	case f.form == formJSON:
-		v, err := l.engine.Job(ctx, again)
+		v, err := l.client.Jobs.Get(ctx, again)
 		if err != nil {
 			return err
 		}
@@ -158,7 +159,7 @@ func (a *app) retryOne(ctx context.Context, l *ledger, text string, f *retryFlag
 
 // continued makes the job that continues another.
 func (a *app) continued(ctx context.Context, l *ledger, id pawl.ID, f *retryFlags, private bool) (pawl.ID, *workflow.Definition, error) {
-	def, err := l.engine.Definition(ctx, id)
+	def, err := l.client.Inspect.Definition(ctx, id)
 	if err != nil {
 		return pawl.ID{}, nil, err
 	}
@@ -171,7 +172,7 @@ func (a *app) continued(ctx context.Context, l *ledger, id pawl.ID, f *retryFlag
 	}
 	c := a.change(f.reason)
 	c.RequestID = f.requestID
-	again, err := l.engine.RetryJob(ctx, id, r, c)
+	again, err := l.client.Jobs.Retry(ctx, id, r, c)
 	return again, def, err
 }
 

@@ -135,7 +135,7 @@ func (a *app) repeated() string {
 	words := ""
 	if a.database != "" {
 		name := a.database
-		if db, err := parseDatabase(name, ""); err == nil && db.postgres != "" {
+		if db, err := parseDatabase(name, ""); err == nil && db.Postgres != "" {
 			name = db.String()
 		}
 		words += " --database " + shell(name)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/runner"
 	"github.com/pawl-dev/pawl/workflow"
@@ -147,32 +148,25 @@ func (a *app) choose(ctx context.Context, r *resumption, f *runFlags) (id pawl.I
 // start submits a private job. One that a request id has made before is
 // continued.
 func (a *app) start(ctx context.Context, r *resumption, f *runFlags) (id pawl.ID, resumed bool, err error) {
-	sub, err := a.submission(r.def, &f.inputs)
+	inputs, err := f.inputs.of(r.def)
 	if err != nil {
 		return id, false, err
 	}
+	sub := client.Submission{Workflow: r.def, Inputs: inputs, Private: true, RequestID: f.requestID, Description: f.description}
 	if sub.Dir, err = folderOf(r.path); err != nil {
 		return id, false, err
 	}
-	sub.Private, sub.RequestID, sub.Description = true, f.requestID, f.description
 	if f.requestID == "" {
-		if hint := r.hint(ctx, sub.Inputs); hint != "" && f.form != formQuiet {
+		if hint := r.hint(ctx, inputs); hint != "" && f.form != formQuiet {
 			say(a.stderr, "hint", hint)
 		}
 	}
-	done, err := submitOne(ctx, r.ledger.engine, sub)
+	done, err := submitOne(ctx, r.ledger.client, sub)
 	return done.ID, done.Replayed, err
 }
 
-// submission asks for a job of a file.
-func (a *app) submission(def *workflow.Definition, in *inputFlags) (sub pawl.Submission, err error) {
-	sub = pawl.Submission{Workspace: a.workspace, Definition: def.Canonical(), Actor: a.actor()}
-	sub.Inputs, err = in.of(def)
-	return sub, err
-}
-
-func submitOne(ctx context.Context, o orchestrator, sub pawl.Submission) (pawl.Submitted, error) {
-	done, err := o.Submit(ctx, sub)
+func submitOne(ctx context.Context, cl *client.Client, sub client.Submission) (pawl.Submitted, error) {
+	done, err := cl.Jobs.SubmitAll(ctx, sub)
 	if err != nil {
 		return pawl.Submitted{}, err
 	}
@@ -188,12 +182,12 @@ func (a *app) announce(id pawl.ID, s shape) {
 
 // attend runs a job, shows it, and says how it ended.
 func (a *app) attend(ctx context.Context, s *session, path string, shape shape) error {
-	was, err := s.ledger.engine.Job(ctx, s.id)
+	was, err := s.ledger.client.Jobs.Get(ctx, s.id)
 	if err != nil {
 		return err
 	}
 	if lifecycle.Job.Ended(was.Status) { // of a request id: it is over already
-		return a.conclude(ctx, s.ledger.engine, was, shape)
+		return a.conclude(ctx, s.ledger.client, was, shape)
 	}
 	if shape.verbose {
 		p := newPrefixer(a.stderr)
@@ -214,7 +208,7 @@ func (a *app) attend(ctx context.Context, s *session, path string, shape shape) 
 	if err != nil {
 		return err
 	}
-	return a.conclude(ctx, s.ledger.engine, v, shape)
+	return a.conclude(ctx, s.ledger.client, v, shape)
 }
 
 func (a *app) interrupted(id pawl.ID, path string) {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/schedule"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -157,7 +158,7 @@ func newScheduleAdd(a *app) *cobra.Command {
 			}
 			plan := f.plan
 			plan.Workspace, plan.Name = a.workspace, args[0]
-			return a.putSchedule(c.Context(), &f, func(orchestrator) (pawl.SchedulePlan, error) { return plan, nil }, false)
+			return a.putSchedule(c.Context(), &f, func(*client.Client) (pawl.SchedulePlan, error) { return plan, nil }, false)
 		},
 	}
 	f.bind(c, a)
@@ -172,8 +173,8 @@ func newScheduleUpdate(a *app) *cobra.Command {
 		Example: "  pawl schedule update nightly --cron \"0 3 * * *\"\n  pawl schedule update nightly -i region=us --reason \"the other region\"",
 		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeSchedules,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.putSchedule(c.Context(), &f, func(o orchestrator) (pawl.SchedulePlan, error) {
-				v, err := o.Schedule(c.Context(), pawl.ScheduleName{Workspace: a.workspace, Name: args[0]}, 0)
+			return a.putSchedule(c.Context(), &f, func(cl *client.Client) (pawl.SchedulePlan, error) {
+				v, err := cl.Schedules.Get(c.Context(), args[0], 0)
 				if err != nil {
 					return pawl.SchedulePlan{}, err
 				}
@@ -198,26 +199,30 @@ func planOf(v *pawl.ScheduleView) pawl.SchedulePlan {
 const addedTimes = 3
 
 // putSchedule adds or changes a schedule, and shows it.
-func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(orchestrator) (pawl.SchedulePlan, error), replace bool) error {
+func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(*client.Client) (pawl.SchedulePlan, error), replace bool) error {
 	if err := oneOf("output", f.form, formText, formJSON); err != nil {
 		return err
 	}
-	return a.withNew(ctx, func(o orchestrator) error {
-		plan, err := planned(o)
+	return a.withNew(ctx, func(cl *client.Client) error {
+		plan, err := planned(cl)
 		if err != nil {
 			return err
 		}
-		_, def, err := a.lookup(ctx, o, plan.Workflow)
+		_, def, err := cl.Workflows.Get(ctx, plan.Workflow)
 		if err != nil {
 			return err
 		}
 		if plan.Inputs, err = f.given(def, plan.Inputs); err != nil {
 			return err
 		}
-		if err := o.PutSchedule(ctx, plan, replace, a.change(f.reason)); err != nil {
+		put := cl.Schedules.Create
+		if replace {
+			put = cl.Schedules.Replace
+		}
+		if err := put(ctx, plan, a.change(f.reason)); err != nil {
 			return err
 		}
-		v, err := o.Schedule(ctx, pawl.ScheduleName{Workspace: plan.Workspace, Name: plan.Name}, addedTimes)
+		v, err := cl.Schedules.Get(ctx, plan.Name, addedTimes)
 		if err != nil {
 			return err
 		}
@@ -228,7 +233,7 @@ func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(or
 		if err := a.showTimes(v); err != nil {
 			return err
 		}
-		return a.hintUnfollowed(ctx, o)
+		return a.hintUnfollowed(ctx, cl)
 	})
 }
 
@@ -245,8 +250,8 @@ func newScheduleTrigger(a *app) *cobra.Command {
 			}
 			change := a.change(reason)
 			change.RequestID = requestID
-			return a.with(c.Context(), func(o orchestrator) error {
-				id, err := o.TriggerSchedule(c.Context(), pawl.ScheduleName{Workspace: a.workspace, Name: args[0]}, change)
+			return a.with(c.Context(), func(cl *client.Client) error {
+				id, err := cl.Schedules.Trigger(c.Context(), args[0], change)
 				if err != nil {
 					return err
 				}
@@ -254,7 +259,7 @@ func newScheduleTrigger(a *app) *cobra.Command {
 					_, err := fmt.Fprintln(a.stdout, id.Public(pawl.JobPrefix))
 					return err
 				}
-				v, err := o.Job(c.Context(), id)
+				v, err := cl.Jobs.Get(c.Context(), id)
 				if err != nil {
 					return err
 				}
@@ -279,8 +284,8 @@ func newScheduleMove(a *app, event machine.Event, done, short, long string) *cob
 			if err := oneOf("output", form, formText, formJSON); err != nil {
 				return err
 			}
-			return a.with(c.Context(), func(o orchestrator) error {
-				return a.moveSchedule(c.Context(), o, args[0], event, done, reason, form)
+			return a.with(c.Context(), func(cl *client.Client) error {
+				return a.moveSchedule(c.Context(), cl, args[0], event, done, reason, form)
 			})
 		},
 	}
@@ -289,13 +294,12 @@ func newScheduleMove(a *app, event machine.Event, done, short, long string) *cob
 	return c
 }
 
-func (a *app) moveSchedule(ctx context.Context, o orchestrator, name string, event machine.Event, done, reason, form string) error {
-	n := pawl.ScheduleName{Workspace: a.workspace, Name: name}
-	v, err := o.Schedule(ctx, n, addedTimes)
+func (a *app) moveSchedule(ctx context.Context, cl *client.Client, name string, event machine.Event, done, reason, form string) error {
+	v, err := cl.Schedules.Get(ctx, name, addedTimes)
 	if err != nil {
 		return err
 	}
-	if err := o.MoveSchedule(ctx, n, event, a.change(reason)); err != nil {
+	if err := cl.Schedules.Move(ctx, name, event, a.change(reason)); err != nil {
 		return err
 	}
 	if form == formText {
@@ -303,7 +307,7 @@ func (a *app) moveSchedule(ctx context.Context, o orchestrator, name string, eve
 		return err
 	}
 	if event != lifecycle.ScheduleRemove {
-		if v, err = o.Schedule(ctx, n, addedTimes); err != nil {
+		if v, err = cl.Schedules.Get(ctx, name, addedTimes); err != nil {
 			return err
 		}
 	} else {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/schedule"
 )
 
@@ -38,8 +39,8 @@ func timeRows(times []time.Time) [][]string {
 }
 
 // hintUnfollowed says so if nobody is there to follow schedules.
-func (a *app) hintUnfollowed(ctx context.Context, o orchestrator) error {
-	followed, err := o.Followed(ctx)
+func (a *app) hintUnfollowed(ctx context.Context, cl *client.Client) error {
+	followed, err := cl.Schedules.Followed(ctx)
 	if err == nil && !followed {
 		say(a.stderr, "hint", "nobody follows schedules at this moment; start an engine with: pawl dev"+a.given)
 	}
@@ -57,16 +58,16 @@ func newScheduleList(a *app) *cobra.Command {
 			if err := oneOf("output", form, formText, formJSON); err != nil {
 				return err
 			}
-			return a.with(c.Context(), func(o orchestrator) error { return a.schedules(c.Context(), o, form) })
+			return a.with(c.Context(), func(cl *client.Client) error { return a.schedules(c.Context(), cl, form) })
 		},
 	}
 	bindForm(c, &form, "a list of schedules")
 	return c
 }
 
-func (a *app) schedules(ctx context.Context, o orchestrator, form string) error {
+func (a *app) schedules(ctx context.Context, cl *client.Client, form string) error {
 	rows := a.scheduleRows(form)
-	if err := o.Schedules(ctx, a.workspace, 1, rows.add); err != nil {
+	if err := cl.Schedules.List(ctx, 1, rows.add); err != nil {
 		return err
 	}
 	if rows.n == 0 && form != formJSON {
@@ -76,7 +77,7 @@ func (a *app) schedules(ctx context.Context, o orchestrator, form string) error 
 	if err := rows.end(); err != nil || form == formJSON {
 		return err
 	}
-	return a.hintUnfollowed(ctx, o)
+	return a.hintUnfollowed(ctx, cl)
 }
 
 func (a *app) scheduleRows(form string) *listing[pawl.ScheduleView] {
@@ -119,15 +120,14 @@ func newScheduleShow(a *app) *cobra.Command {
 			if err := checkTimes("--next", next, 0); err != nil {
 				return err
 			}
-			return a.with(c.Context(), func(o orchestrator) error {
-				n := pawl.ScheduleName{Workspace: a.workspace, Name: args[0]}
-				v, err := o.Schedule(c.Context(), n, next)
+			return a.with(c.Context(), func(cl *client.Client) error {
+				v, err := cl.Schedules.Get(c.Context(), args[0], next)
 				if err != nil {
 					return err
 				}
 				moves := []pawl.Transition{}
 				last := &tail[pawl.Transition]{limit: limit, f: func(t *pawl.Transition) error { moves = append(moves, *t); return nil }}
-				if err := o.ScheduleHistory(c.Context(), n, last.add); err != nil {
+				if err := cl.Schedules.History(c.Context(), args[0], last.add); err != nil {
 					return err
 				}
 				if err := last.end(); err != nil {
@@ -142,7 +142,7 @@ func newScheduleShow(a *app) *cobra.Command {
 				if err := a.showSchedule(v, moves); err != nil {
 					return err
 				}
-				return a.hintUnfollowed(c.Context(), o)
+				return a.hintUnfollowed(c.Context(), cl)
 			})
 		},
 	}
@@ -257,12 +257,12 @@ func (a *app) completeSchedules(c *cobra.Command, args []string, begun string) (
 	if len(args) > 0 || a.settle() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	if db, err := a.named(); err != nil || db.postgres == "" && !exists(db.path) {
+	if db, err := a.named(); err != nil || db.Postgres == "" && !exists(db.Path) {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var names []string
-	err := a.with(c.Context(), func(o orchestrator) error {
-		return o.Schedules(c.Context(), a.workspace, 0, func(v *pawl.ScheduleView) error {
+	err := a.with(c.Context(), func(cl *client.Client) error {
+		return cl.Schedules.List(c.Context(), 0, func(v *pawl.ScheduleView) error {
 			if strings.HasPrefix(v.Name, begun) {
 				names = append(names, v.Name+"\t"+v.Workflow+" "+v.Cron)
 			}

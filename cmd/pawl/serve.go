@@ -141,7 +141,7 @@ func (a *app) work(ctx context.Context, l *ledger, s *service) error {
 	if err != nil {
 		return err
 	}
-	followed, err := l.engine.Followed(ctx) // before this one is taken for somebody who evaluates
+	followed, err := l.client.Schedules.Followed(ctx) // before this one is taken for somebody who evaluates
 	if err != nil {
 		return err
 	}
@@ -173,8 +173,8 @@ func (a *app) work(ctx context.Context, l *ledger, s *service) error {
 // foldersOf are those on whose disks a worker needs room.
 func foldersOf(db database) []string {
 	folders := []string{os.TempDir()}
-	if db.postgres == "" && !db.memory() {
-		folders = append(folders, filepath.Dir(db.path))
+	if db.Postgres == "" && !db.Memory() {
+		folders = append(folders, filepath.Dir(db.Path))
 	}
 	return folders
 }

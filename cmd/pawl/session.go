@@ -49,7 +49,7 @@ func (s *session) run(ctx context.Context, f follower) (*pawl.JobView, error) {
 	}
 	working, stop := whileWorking(ctx, worker)
 	defer stop()
-	v, err := follow(working, s.ledger.engine, s.id, f)
+	v, err := follow(working, s.ledger.client, s.id, f)
 	if working.Err() != nil && ctx.Err() == nil {
 		return v, s.app.drain(worker, 0)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 )
 
 const signalLong = `Tell a job of an event. The oldest step that waits for the NAME takes it, or the
@@ -23,10 +24,10 @@ func newJobSignal(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
+			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
 				change := a.change(reason)
 				change.RequestID = requestID
-				if err := o.Signal(c.Context(), id, args[1], raw, change); err != nil {
+				if err := cl.Approvals.Signal(c.Context(), id, args[1], raw, change); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintf(a.stdout, "job %s is told of %s\n", id.Public(pawl.JobPrefix), args[1])

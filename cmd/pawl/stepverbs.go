@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -26,14 +27,14 @@ func newStep(a *app) *cobra.Command {
 }
 
 // A stepVerb is what an operator does to a step.
-type stepVerb func(ctx context.Context, o orchestrator, id pawl.ID, step string, c pawl.Change) error
+type stepVerb func(ctx context.Context, cl *client.Client, id pawl.ID, step string, c pawl.Change) error
 
 // onStep applies a verb to the step that the command line names, and says what the
 // step is then.
 func (a *app) onStep(ctx context.Context, args []string, reason, done string, do stepVerb) error {
-	return a.withJob(ctx, args[0], func(o orchestrator, id pawl.ID) error {
-		if err := do(ctx, o, id, args[1], a.change(reason)); err != nil {
-			return a.instead(ctx, o, id, args[1], err)
+	return a.withJob(ctx, args[0], func(cl *client.Client, id pawl.ID) error {
+		if err := do(ctx, cl, id, args[1], a.change(reason)); err != nil {
+			return a.instead(ctx, cl, id, args[1], err)
 		}
 		_, err := fmt.Fprintf(a.stdout, "step %s of job %s is %s\n", args[1], id.Public(pawl.JobPrefix), done)
 		return err
@@ -41,11 +42,11 @@ func (a *app) onStep(ctx context.Context, args []string, reason, done string, do
 }
 
 // instead adds to a refusal what can be done in its place.
-func (a *app) instead(ctx context.Context, o orchestrator, id pawl.ID, step string, refusal error) error {
+func (a *app) instead(ctx context.Context, cl *client.Client, id pawl.ID, step string, refusal error) error {
 	if pawl.KindOf(refusal) != pawl.Conflict || hintOf(refusal) != "" {
 		return refusal
 	}
-	v, err := o.Job(ctx, id)
+	v, err := cl.Jobs.Get(ctx, id)
 	if err != nil {
 		return refusal
 	}
@@ -75,8 +76,8 @@ func newStepRetry(a *app) *cobra.Command {
 		Example: "  pawl step retry last load --reason \"the disk is there again\"",
 		Args:    want(2, 2, "a JOB and a STEP"), ValidArgsFunction: a.completeSteps,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.onStep(c.Context(), args, reason, "retried", func(ctx context.Context, o orchestrator, id pawl.ID, step string, ch pawl.Change) error {
-				return o.RetryStep(ctx, id, step, ch)
+			return a.onStep(c.Context(), args, reason, "retried", func(ctx context.Context, cl *client.Client, id pawl.ID, step string, ch pawl.Change) error {
+				return cl.Steps.Retry(ctx, id, step, ch)
 			})
 		},
 	}
@@ -93,8 +94,8 @@ func newStepSkip(a *app) *cobra.Command {
 		Example: "  pawl step skip last upload --reason \"nothing to upload today\"",
 		Args:    want(2, 2, "a JOB and a STEP"), ValidArgsFunction: a.completeSteps,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.onStep(c.Context(), args, reason, "skipped", func(ctx context.Context, o orchestrator, id pawl.ID, step string, ch pawl.Change) error {
-				return o.SkipStep(ctx, id, step, ch)
+			return a.onStep(c.Context(), args, reason, "skipped", func(ctx context.Context, cl *client.Client, id pawl.ID, step string, ch pawl.Change) error {
+				return cl.Steps.Skip(ctx, id, step, ch)
 			})
 		},
 	}
@@ -116,8 +117,8 @@ func newStepResolve(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.onStep(c.Context(), args, reason, "resolved", func(ctx context.Context, o orchestrator, id pawl.ID, step string, ch pawl.Change) error {
-				return o.ResolveStep(ctx, id, step, output, ch)
+			return a.onStep(c.Context(), args, reason, "resolved", func(ctx context.Context, cl *client.Client, id pawl.ID, step string, ch pawl.Change) error {
+				return cl.Steps.Resolve(ctx, id, step, output, ch)
 			})
 		},
 	}

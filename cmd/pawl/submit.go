@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 )
 
 const submitLong = `Submit a workflow as a job that any worker of the workspace runs, such as "pawl
@@ -60,7 +61,7 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 	if err := f.check(); err != nil {
 		return err
 	}
-	var sub pawl.Submission
+	var sub client.Submission
 	dir, err := f.folder()
 	if err != nil {
 		return err
@@ -71,23 +72,23 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 			return err
 		}
 	}
-	return a.withNew(ctx, func(o orchestrator) error {
+	return a.withNew(ctx, func(cl *client.Client) error {
 		if !file {
-			if sub, err = a.ofName(ctx, o, what, &f.inputs); err != nil {
+			if sub, err = a.ofName(ctx, cl, what, &f.inputs); err != nil {
 				return err
 			}
 		}
 		sub.RequestID, sub.Description, sub.Priority, sub.Dir = f.requestID, f.description, f.priority, dir
-		done, err := submitOne(ctx, o, sub)
+		done, err := submitOne(ctx, cl, sub)
 		if err != nil {
 			return err
 		}
 		if f.wait {
 			a.announce(done.ID, f.shape)
-			return a.wait(ctx, o, done.ID, f.shape)
+			return a.wait(ctx, cl, done.ID, f.shape)
 		}
 		if f.form == formJSON {
-			v, err := o.Job(ctx, done.ID)
+			v, err := cl.Jobs.Get(ctx, done.ID)
 			if err != nil {
 				return err
 			}
@@ -111,21 +112,23 @@ func (f *submitFlags) folder() (string, error) {
 }
 
 // ofFile asks for a job of a workflow file.
-func (a *app) ofFile(path string, in *inputFlags) (sub pawl.Submission, err error) {
+func (a *app) ofFile(path string, in *inputFlags) (sub client.Submission, err error) {
 	def, err := readWorkflow(path)
 	if err != nil {
 		return sub, err
 	}
-	return a.submission(def, in)
+	sub.Workflow = def
+	sub.Inputs, err = in.of(def)
+	return sub, err
 }
 
 // ofName asks for a job of a registered workflow.
-func (a *app) ofName(ctx context.Context, o orchestrator, name string, in *inputFlags) (sub pawl.Submission, err error) {
-	v, def, err := a.lookup(ctx, o, name)
+func (a *app) ofName(ctx context.Context, cl *client.Client, name string, in *inputFlags) (sub client.Submission, err error) {
+	v, def, err := cl.Workflows.Get(ctx, name)
 	if err != nil {
 		return sub, err
 	}
-	sub = pawl.Submission{Workspace: a.workspace, Definition: def.Canonical(), Actor: a.actor(), Version: v.Version}
+	sub = client.Submission{Name: referenceOf(v)}
 	sub.Inputs, err = in.of(def)
 	return sub, err
 }
@@ -140,8 +143,8 @@ func (a *app) completeSubmit(c *cobra.Command, args []string, begun string) ([]s
 }
 
 // wait shows a job that others run until it has ended.
-func (a *app) wait(ctx context.Context, o orchestrator, id pawl.ID, s shape) error {
-	v, err := follow(ctx, o, id, a.follower(s))
+func (a *app) wait(ctx context.Context, cl *client.Client, id pawl.ID, s shape) error {
+	v, err := follow(ctx, cl, id, a.follower(s))
 	if ctx.Err() != nil {
 		say(a.stderr, "hint", fmt.Sprintf("the job goes on; see it with: pawl job show %s%s", id.Public(pawl.JobPrefix), a.given))
 		return exit{codeInterrupted}
@@ -149,5 +152,5 @@ func (a *app) wait(ctx context.Context, o orchestrator, id pawl.ID, s shape) err
 	if err != nil {
 		return err
 	}
-	return a.conclude(ctx, o, v, s)
+	return a.conclude(ctx, cl, v, s)
 }

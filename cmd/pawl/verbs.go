@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 )
 
 // bindReason adds the flag --reason.
@@ -86,12 +87,12 @@ func (a *app) completeSteps(c *cobra.Command, args []string, begun string) ([]st
 	if len(args) > 1 || a.settle() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	if db, err := a.named(); err != nil || db.postgres == "" && !exists(db.path) {
+	if db, err := a.named(); err != nil || db.Postgres == "" && !exists(db.Path) {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var keys []string
-	err := a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
-		v, err := o.Job(c.Context(), id)
+	err := a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+		v, err := cl.Jobs.Get(c.Context(), id)
 		if err != nil {
 			return err
 		}

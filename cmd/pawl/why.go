@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 )
 
 const whyLong = `Say why a job does not go on: what the job itself waits for, then each step that has
@@ -32,8 +33,8 @@ func newJobWhy(a *app) *cobra.Command {
 			if len(args) > 1 {
 				step = args[1]
 			}
-			return a.withJob(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
-				reasons, err := o.Why(c.Context(), id, step)
+			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+				reasons, err := cl.Inspect.Why(c.Context(), id, step)
 				if err != nil {
 					return err
 				}

@@ -43,13 +43,13 @@ func (w *workdir) of(a *app, db database) (string, error) {
 
 // label names the database as a folder, and tells it from others.
 func (d database) label() (string, error) {
-	kind, place, err := "sqlite", d.path, error(nil)
+	kind, place, err := "sqlite", d.Path, error(nil)
 	switch {
-	case d.postgres != "":
+	case d.Postgres != "":
 		kind = "postgres"
-		place, err = postgres.Place(d.postgres)
-	case !d.memory():
-		place, err = filepath.EvalSymlinks(d.path)
+		place, err = postgres.Place(d.Postgres)
+	case !d.Memory():
+		place, err = filepath.EvalSymlinks(d.Path)
 		if err == nil {
 			place, err = filepath.Abs(place)
 		}

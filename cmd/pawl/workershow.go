@@ -11,17 +11,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
 // workerOf reads the WORKER of a command line: an id, enough of its first or last
 // digits, or its name.
-func (a *app) workerOf(ctx context.Context, o orchestrator, text string) (pawl.ID, error) {
+func (a *app) workerOf(ctx context.Context, cl *client.Client, text string) (pawl.ID, error) {
 	digits := strings.TrimPrefix(text, pawl.WorkerPrefix)
 	if len(digits) == 32 && isHex(digits) {
 		return pawl.ParseID(pawl.WorkerPrefix, pawl.WorkerPrefix+digits)
 	}
-	all, err := o.Workers(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: lifecycle.Worker.States, Limit: listPage})
+	all, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: lifecycle.Worker.States, Limit: listPage})
 	if err != nil {
 		return pawl.ID{}, err
 	}
@@ -42,13 +43,13 @@ func (a *app) workerOf(ctx context.Context, o orchestrator, text string) (pawl.I
 	return pawl.ID{}, usage("give its id", "worker %s: %d workers are called so, such as %s and %s", text, len(found), found[0], found[1])
 }
 
-func (a *app) withWorker(ctx context.Context, text string, f func(orchestrator, pawl.ID) error) error {
-	return a.with(ctx, func(o orchestrator) error {
-		id, err := a.workerOf(ctx, o, text)
+func (a *app) withWorker(ctx context.Context, text string, f func(*client.Client, pawl.ID) error) error {
+	return a.with(ctx, func(cl *client.Client) error {
+		id, err := a.workerOf(ctx, cl, text)
 		if err != nil {
 			return err
 		}
-		return f(o, id)
+		return f(cl, id)
 	})
 }
 
@@ -57,12 +58,12 @@ func (a *app) completeWorkers(c *cobra.Command, args []string, begun string) ([]
 	if a.settle() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	if db, err := a.named(); err != nil || db.postgres == "" && !exists(db.path) {
+	if db, err := a.named(); err != nil || db.Postgres == "" && !exists(db.Path) {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var ids []string
-	err := a.with(c.Context(), func(o orchestrator) error {
-		workers, err := o.Workers(c.Context(), pawl.WorkerQuery{Workspace: a.workspace})
+	err := a.with(c.Context(), func(cl *client.Client) error {
+		workers, err := cl.Workers.List(c.Context(), pawl.WorkerQuery{Workspace: a.workspace})
 		for _, w := range workers {
 			if strings.HasPrefix(w.ID, begun) && !slices.Contains(args, w.ID) {
 				ids = append(ids, w.ID+"\t"+w.Name+" "+string(w.Status))
@@ -94,7 +95,7 @@ func newWorkerList(a *app) *cobra.Command {
 			if all {
 				q.Statuses = lifecycle.Worker.States
 			}
-			return a.with(c.Context(), func(o orchestrator) error { return a.workers(c.Context(), o, q, form) })
+			return a.with(c.Context(), func(cl *client.Client) error { return a.workers(c.Context(), cl, q, form) })
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "those too that have ended")
@@ -103,8 +104,8 @@ func newWorkerList(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) workers(ctx context.Context, o orchestrator, q pawl.WorkerQuery, form string) error {
-	workers, err := o.Workers(ctx, q)
+func (a *app) workers(ctx context.Context, cl *client.Client, q pawl.WorkerQuery, form string) error {
+	workers, err := cl.Workers.List(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -146,8 +147,8 @@ func newWorkerShow(a *app) *cobra.Command {
 			if err := oneOf("output", form, formText, formJSON); err != nil {
 				return err
 			}
-			return a.withWorker(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
-				v, err := o.Worker(c.Context(), id)
+			return a.withWorker(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+				v, err := cl.Workers.Get(c.Context(), id)
 				if err != nil {
 					return err
 				}
@@ -196,12 +197,12 @@ func newWorkerHistory(a *app) *cobra.Command {
 			if err := oneOf("output", form, formText, formJSON); err != nil {
 				return err
 			}
-			return a.withWorker(c.Context(), args[0], func(o orchestrator, id pawl.ID) error {
+			return a.withWorker(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
 				zone := a.outZone()
 				rows := &listing[pawl.Transition]{w: a.stdout, form: form, head: []string{"AT", "MOVE", "EVENT", "BY", "WHY"}, row: func(m *pawl.Transition) []string {
 					return []string{stamp(m.At.Time(), zone), move(m), string(m.Event), m.Actor, m.Reason}
 				}}
-				if err := o.WorkerHistory(c.Context(), id, func(t pawl.Transition) error { return rows.add(&t) }); err != nil {
+				if err := cl.Workers.History(c.Context(), id, func(t pawl.Transition) error { return rows.add(&t) }); err != nil {
 					return err
 				}
 				return rows.end()

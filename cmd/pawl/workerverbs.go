@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -21,7 +22,7 @@ are gone on with; the exit code is the highest of them all.`
 type workerVerb struct {
 	verb, done string
 	from       []machine.State // what --all takes
-	do         func(o orchestrator, ctx context.Context, id pawl.ID, c pawl.Change) error
+	do         func(w *client.Workers, ctx context.Context, id pawl.ID, c pawl.Change) error
 	reasoned   bool // it wants a reason
 
 	all, yes bool
@@ -29,7 +30,7 @@ type workerVerb struct {
 }
 
 func newWorkerPause(a *app) *cobra.Command {
-	v := &workerVerb{verb: "pause", done: "paused", from: []machine.State{lifecycle.WorkerRunning}, do: orchestrator.PauseWorker}
+	v := &workerVerb{verb: "pause", done: "paused", from: []machine.State{lifecycle.WorkerRunning}, do: (*client.Workers).Pause}
 	return v.bind(a, &cobra.Command{
 		Short:   "Let a worker claim nothing more",
 		Long:    "Pause a worker: it claims nothing more until it is resumed; what it runs ends. One that\nhas never had a task is IDLE, and cannot be paused (exit 5).",
@@ -38,7 +39,7 @@ func newWorkerPause(a *app) *cobra.Command {
 }
 
 func newWorkerResume(a *app) *cobra.Command {
-	v := &workerVerb{verb: "resume", done: "resumed", from: []machine.State{lifecycle.WorkerPaused}, do: orchestrator.ResumeWorker}
+	v := &workerVerb{verb: "resume", done: "resumed", from: []machine.State{lifecycle.WorkerPaused}, do: (*client.Workers).Resume}
 	return v.bind(a, &cobra.Command{
 		Short:   "End the pause of a worker",
 		Long:    "Resume a worker that was paused. One that paused itself because there was too little\nmemory or disk pauses again as long as that is so.",
@@ -47,7 +48,7 @@ func newWorkerResume(a *app) *cobra.Command {
 }
 
 func newWorkerTerminate(a *app) *cobra.Command {
-	v := &workerVerb{verb: "terminate", done: "terminated", reasoned: true, do: orchestrator.TerminateWorker,
+	v := &workerVerb{verb: "terminate", done: "terminated", reasoned: true, do: (*client.Workers).Terminate,
 		from: []machine.State{lifecycle.WorkerIdle, lifecycle.WorkerRunning, lifecycle.WorkerPaused}}
 	return v.bind(a, &cobra.Command{
 		Short:   "End a worker for good",
@@ -64,7 +65,7 @@ func (v *workerVerb) bind(a *app, c *cobra.Command) *cobra.Command {
 		if err := v.check(c, args); err != nil {
 			return err
 		}
-		return a.with(c.Context(), func(o orchestrator) error { return v.apply(c.Context(), a, o, args) })
+		return a.with(c.Context(), func(cl *client.Client) error { return v.apply(c.Context(), a, cl, args) })
 	}
 	c.Flags().BoolVar(&v.all, "all", false, "every worker of the workspace that it can be done to")
 	c.Flags().BoolVar(&v.yes, "yes", false, "do not ask before --all begins")
@@ -88,9 +89,9 @@ func (v *workerVerb) check(c *cobra.Command, args []string) error {
 }
 
 // apply does it to each worker that is meant, and goes on after a refusal.
-func (v *workerVerb) apply(ctx context.Context, a *app, o orchestrator, args []string) error {
+func (v *workerVerb) apply(ctx context.Context, a *app, cl *client.Client, args []string) error {
 	if v.all {
-		workers, err := o.Workers(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: v.from, Limit: listPage})
+		workers, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: v.from, Limit: listPage})
 		if err != nil {
 			return err
 		}
@@ -106,11 +107,11 @@ func (v *workerVerb) apply(ctx context.Context, a *app, o orchestrator, args []s
 		}
 	}
 	if len(args) == 1 {
-		return v.one(ctx, a, o, args[0])
+		return v.one(ctx, a, cl, args[0])
 	}
 	worst := codeOK
 	for _, text := range unique(args) {
-		if err := v.one(ctx, a, o, text); err != nil {
+		if err := v.one(ctx, a, cl, text); err != nil {
 			worst = max(worst, complain(a.stderr, err))
 		}
 	}
@@ -120,12 +121,12 @@ func (v *workerVerb) apply(ctx context.Context, a *app, o orchestrator, args []s
 	return nil
 }
 
-func (v *workerVerb) one(ctx context.Context, a *app, o orchestrator, text string) error {
-	id, err := a.workerOf(ctx, o, text)
+func (v *workerVerb) one(ctx context.Context, a *app, cl *client.Client, text string) error {
+	id, err := a.workerOf(ctx, cl, text)
 	if err != nil {
 		return err
 	}
-	if err := v.do(o, ctx, id, a.change(v.reason)); err != nil {
+	if err := v.do(cl.Workers, ctx, id, a.change(v.reason)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "worker %s is %s\n", id.Public(pawl.WorkerPrefix), v.done)

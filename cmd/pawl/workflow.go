@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -41,8 +42,11 @@ type registered struct {
 }
 
 // versionOf completes what is known of a version by its hash.
-func versionOf(ctx context.Context, o orchestrator, v *pawl.Version) (*registered, error) {
-	_, def, err := o.Lookup(ctx, pawl.WorkflowName{Workspace: v.Workspace, Name: v.Name}, v.Version)
+// referenceOf returns how a version is named on the command line.
+func referenceOf(v *pawl.Version) string { return fmt.Sprintf("%s@%d", v.Name, v.Version) }
+
+func versionOf(ctx context.Context, cl *client.Client, v *pawl.Version) (*registered, error) {
+	_, def, err := cl.Workflows.Get(ctx, referenceOf(v))
 	if err != nil {
 		return nil, err
 	}
@@ -52,13 +56,13 @@ func versionOf(ctx context.Context, o orchestrator, v *pawl.Version) (*registere
 
 // listVersions writes the versions that read hands over as a table, or as JSON. It writes
 // none of an empty table.
-func (a *app) listVersions(ctx context.Context, o orchestrator, form string, read func(func(*pawl.Version) error) error) (n int, err error) {
+func (a *app) listVersions(ctx context.Context, cl *client.Client, form string, read func(func(*pawl.Version) error) error) (n int, err error) {
 	zone := a.outZone()
 	rows := &listing[registered]{w: a.stdout, form: form, head: []string{"NAME", "VERSION", "DEFINITION", "REGISTERED", "BY", "REASON"}, row: func(r *registered) []string {
 		return []string{r.Name, fmt.Sprint(r.Version), shortHash(r.Hash), second(r.At, zone), r.Actor, r.Reason}
 	}}
 	err = read(func(v *pawl.Version) error {
-		r, err := versionOf(ctx, o, v)
+		r, err := versionOf(ctx, cl, v)
 		if err != nil {
 			return err
 		}
@@ -119,14 +123,14 @@ func (a *app) register(ctx context.Context, paths []string, reason, form string)
 	if worst != codeOK {
 		return exit{worst}
 	}
-	return a.withNew(ctx, func(o orchestrator) error {
+	return a.withNew(ctx, func(cl *client.Client) error {
 		list := make([]*registered, 0, len(files))
 		for _, f := range files {
-			v, made, err := o.RegisterWorkflow(ctx, a.workspace, f.def.Canonical(), f.dir, a.change(reason))
+			v, made, err := cl.Workflows.Register(ctx, f.def, f.dir, a.change(reason))
 			if err != nil {
 				return err
 			}
-			r, err := versionOf(ctx, o, v)
+			r, err := versionOf(ctx, cl, v)
 			if err != nil {
 				return err
 			}
@@ -162,9 +166,9 @@ func newWorkflowList(a *app) *cobra.Command {
 			if err := oneOf("output", form, formText, formJSON); err != nil {
 				return err
 			}
-			return a.with(c.Context(), func(o orchestrator) error {
-				n, err := a.listVersions(c.Context(), o, form, func(f func(*pawl.Version) error) error {
-					return o.Workflows(c.Context(), a.workspace, f)
+			return a.with(c.Context(), func(cl *client.Client) error {
+				n, err := a.listVersions(c.Context(), cl, form, func(f func(*pawl.Version) error) error {
+					return cl.Workflows.List(c.Context(), f)
 				})
 				if err == nil && n == 0 && form == formText {
 					fmt.Fprintln(a.stderr, "no workflow is registered in workspace "+a.workspace)
@@ -195,9 +199,9 @@ func newWorkflowVersions(a *app) *cobra.Command {
 			if version != 0 {
 				return usage("show one version with: pawl workflow show "+args[0], "%s: want a NAME, without a version", args[0])
 			}
-			return a.with(c.Context(), func(o orchestrator) error {
-				_, err := a.listVersions(c.Context(), o, form, func(f func(*pawl.Version) error) error {
-					return o.Versions(c.Context(), pawl.WorkflowName{Workspace: a.workspace, Name: name}, f)
+			return a.with(c.Context(), func(cl *client.Client) error {
+				_, err := a.listVersions(c.Context(), cl, form, func(f func(*pawl.Version) error) error {
+					return cl.Workflows.Versions(c.Context(), name, f)
 				})
 				return err
 			})
@@ -218,8 +222,8 @@ func newWorkflowShow(a *app) *cobra.Command {
 			if err := oneOf("output", form, formText, "mermaid", formJSON); err != nil {
 				return err
 			}
-			return a.with(c.Context(), func(o orchestrator) error {
-				v, def, err := a.lookup(c.Context(), o, args[0])
+			return a.with(c.Context(), func(cl *client.Client) error {
+				v, def, err := cl.Workflows.Get(c.Context(), args[0])
 				switch {
 				case err != nil:
 					return err
@@ -232,15 +236,6 @@ func newWorkflowShow(a *app) *cobra.Command {
 	}
 	c.Flags().StringVarP(&form, "output", "o", formText, "text; mermaid: a flowchart; json: the definition")
 	return c
-}
-
-// lookup answers the registered workflow that the command line names.
-func (a *app) lookup(ctx context.Context, o orchestrator, text string) (*pawl.Version, *workflow.Definition, error) {
-	name, version, err := workflow.ParseReference(text)
-	if err != nil {
-		return nil, nil, err
-	}
-	return o.Lookup(ctx, pawl.WorkflowName{Workspace: a.workspace, Name: name}, version)
 }
 
 func (a *app) showVersion(v *pawl.Version, def *workflow.Definition) error {
@@ -286,12 +281,12 @@ func (a *app) completeWorkflows(c *cobra.Command, args []string, begun string) (
 	if len(args) > 0 || a.settle() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	if db, err := a.named(); err != nil || db.postgres == "" && !exists(db.path) {
+	if db, err := a.named(); err != nil || db.Postgres == "" && !exists(db.Path) {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var names []string
-	err := a.with(c.Context(), func(o orchestrator) error {
-		return o.Workflows(c.Context(), a.workspace, func(v *pawl.Version) error {
+	err := a.with(c.Context(), func(cl *client.Client) error {
+		return cl.Workflows.List(c.Context(), func(v *pawl.Version) error {
 			if strings.HasPrefix(v.Name, begun) {
 				names = append(names, fmt.Sprintf("%s\tversion %d", v.Name, v.Version))
 			}

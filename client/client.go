@@ -1,0 +1,96 @@
+// Package client is how a program speaks to Pawl: submit jobs, wait for them, decide what
+// waits for a person, operate, and read what happened and why.
+//
+// A Client comes from package local, which opens a database and runs the engine in this
+// process:
+//
+//	c, err := local.Open(ctx, "pawl.db", local.Config{})
+//
+// Its services have the verbs of the command line: what "pawl job cancel" does is
+// c.Jobs.Cancel. Errors are those of package pawl: pawl.KindOf tells what kind one is of.
+// A Client and its services are safe for concurrent use.
+package client
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
+)
+
+// Config says on whose behalf a client asks. The zero value is ready to use.
+type Config struct {
+	Workspace string // of what names none; default pawl.DefaultWorkspace
+	Actor     string // for the audit trail, of what names none; default "client"
+}
+
+// A Client speaks to one engine.
+type Client struct {
+	Jobs      *Jobs      // submit and change jobs
+	Steps     *Steps     // change single steps
+	Approvals *Approvals // decide what waits for somebody outside
+	Inspect   *Inspect   // what happened, and why
+	Workflows *Workflows // the registered workflows
+	Schedules *Schedules // jobs at the times of a cron expression
+	Queues    *Queues    // limits
+	Workers   *Workers   // who runs steps
+	Audit     *Audit     // what is kept, and for how long
+
+	close func() error
+}
+
+// Over returns a client of an engine. Close calls the function, if it is not nil. Users
+// call local.Open.
+func Over(e link.Engine, c Config, close func() error) *Client {
+	c.Workspace, c.Actor = cmp.Or(c.Workspace, pawl.DefaultWorkspace), cmp.Or(c.Actor, "client")
+	b := base{e, c}
+	return &Client{
+		Jobs: &Jobs{b}, Steps: &Steps{b}, Approvals: &Approvals{b}, Inspect: &Inspect{b}, Workflows: &Workflows{b},
+		Schedules: &Schedules{b}, Queues: &Queues{b}, Workers: &Workers{b}, Audit: &Audit{b}, close: close,
+	}
+}
+
+// Close ends the client, and the engine that was opened for it. What runs is picked up by
+// the next engine on the database.
+func (c *Client) Close() error {
+	if c.close == nil {
+		return nil
+	}
+	return c.close()
+}
+
+// base is what each service has.
+type base struct {
+	engine link.Engine
+	config Config
+}
+
+// by returns a change with the actor that it has, or the client's.
+func (b *base) by(c pawl.Change) pawl.Change {
+	c.Actor = cmp.Or(c.Actor, b.config.Actor)
+	return c
+}
+
+func (b *base) workspace(named string) string { return cmp.Or(named, b.config.Workspace) }
+
+// Queues limits how much of a queue, or of a depth of jobs, runs at once.
+type Queues struct{ base }
+
+// Limit sets limits, all or none; a negative number of slots takes a limit away. Names are
+// queue/NAME, for steps in progress, and depth/0 to depth/5, for the slots of running jobs
+// of that depth. What runs already goes on.
+func (q *Queues) Limit(ctx context.Context, set []pawl.Quota, c pawl.Change) error {
+	limits := make([]pawl.Quota, len(set))
+	for i, l := range set {
+		l.Workspace = q.workspace(l.Workspace)
+		limits[i] = l
+	}
+	return q.engine.SetQuotas(ctx, limits, q.by(c))
+}
+
+// Limits lists the limits of a workspace by name, with what is taken of each. An empty
+// workspace is the client's.
+func (q *Queues) Limits(ctx context.Context, workspace string) ([]pawl.QuotaView, error) {
+	return q.engine.Quotas(ctx, q.workspace(workspace))
+}

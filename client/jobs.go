@@ -1,0 +1,178 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A Submission asks for a job. One of Workflow and Name is required.
+type Submission struct {
+	Workflow *workflow.Definition // what is run; or
+	Name     string               // NAME or NAME@VERSION of a registered workflow
+	Inputs   any                  // encoded as a JSON object, a json.RawMessage as it is; nil: none
+	Dir      string               // the folder in which commands start, absolute; empty: one of the job, which the worker makes
+
+	Workspace   string // default: the client's
+	Description string
+	Actor       string // default: the client's
+	RequestID   string // idempotency key: the same submission with the same key is the same job (J8); empty: none
+	Priority    int    // pawl.MinPriority to pawl.MaxPriority; each point is worth a minute of waiting
+	Private     bool   // only a worker that is given this job by its id runs it, in the process that submits it
+}
+
+// Jobs submits jobs and changes them.
+type Jobs struct{ base }
+
+// Submit submits a job and returns its id. It has been committed when Submit returns.
+func (s *Jobs) Submit(ctx context.Context, sub Submission) (pawl.ID, error) {
+	done, err := s.SubmitAll(ctx, sub)
+	if err != nil {
+		return pawl.ID{}, err
+	}
+	return done[0].ID, done[0].Err
+}
+
+// SubmitAll submits jobs, many in one commit. The outcome of each is at its place: one
+// that is refused harms none of the others. The error is of what concerns all of them.
+func (s *Jobs) SubmitAll(ctx context.Context, subs ...Submission) ([]pawl.Submitted, error) {
+	all, valid, at := make([]pawl.Submitted, len(subs)), []pawl.Submission{}, []int{}
+	for i := range subs {
+		sub, err := s.submission(ctx, &subs[i])
+		if err != nil {
+			all[i].Err = err
+			continue
+		}
+		valid, at = append(valid, sub), append(at, i)
+	}
+	if len(valid) == 0 {
+		return all, nil
+	}
+	done, err := s.engine.Submit(ctx, valid...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range done {
+		all[at[i]] = done[i]
+	}
+	return all, nil
+}
+
+func (s *Jobs) submission(ctx context.Context, of *Submission) (sub pawl.Submission, err error) {
+	sub = pawl.Submission{Workspace: s.workspace(of.Workspace), Dir: of.Dir, Description: of.Description,
+		Actor: s.by(pawl.Change{Actor: of.Actor}).Actor, RequestID: of.RequestID, Priority: of.Priority, Private: of.Private}
+	def := of.Workflow
+	switch {
+	case (def == nil) == (of.Name == ""):
+		return sub, pawl.Errorf(pawl.Invalid, "submission: want either Workflow or Name")
+	case def == nil:
+		if def, sub.Version, err = s.registered(ctx, sub.Workspace, of.Name); err != nil {
+			return sub, err
+		}
+	}
+	sub.Definition = def.Canonical()
+	switch in := of.Inputs.(type) {
+	case nil:
+	case json.RawMessage:
+		sub.Inputs = in
+	default:
+		if sub.Inputs, err = json.Marshal(of.Inputs); err != nil {
+			return sub, &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("inputs of %s: want what encodes as a JSON object", def.Name), Err: err}
+		}
+	}
+	return sub, nil
+}
+
+func (b *base) registered(ctx context.Context, workspace, name string) (*workflow.Definition, int, error) {
+	n, version, err := workflow.ParseReference(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	v, def, err := b.engine.Lookup(ctx, pawl.WorkflowName{Workspace: workspace, Name: n}, version)
+	if err != nil {
+		return nil, 0, err
+	}
+	return def, v.Version, nil
+}
+
+// Get returns a job with its steps. See pawl.ParseID for ids in text.
+func (s *Jobs) Get(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
+	return s.engine.Job(ctx, id)
+}
+
+// List returns jobs without their steps, newest first.
+func (s *Jobs) List(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error) {
+	return s.engine.Jobs(ctx, q)
+}
+
+// Watch calls f when it begins and then whenever the job may have changed, at most every
+// 50 ms, until f returns false or an error, or ctx ends. Changes by other processes are
+// seen within a second.
+func (s *Jobs) Watch(ctx context.Context, id pawl.ID, f func() (more bool, err error)) error {
+	return s.engine.Watch(ctx, id, f)
+}
+
+// A Result is how a job ended.
+type Result struct {
+	State   machine.State // lifecycle.JobCompleted, JobFailed or JobCanceled
+	Output  json.RawMessage
+	Failure *pawl.Failure // why it did not complete
+}
+
+// Wait waits until the job has ended. The error is of waiting: that the job failed is in
+// the Result.
+func (s *Jobs) Wait(ctx context.Context, id pawl.ID) (*Result, error) {
+	j, err := s.engine.Wait(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &Result{j.State, j.Output, j.Error}, nil
+}
+
+// Err returns nil if the job completed, and else why it did not: the *pawl.Failure, if
+// there is one.
+func (r *Result) Err() error {
+	switch {
+	case r.State == lifecycle.JobCompleted:
+		return nil
+	case r.Failure != nil:
+		return r.Failure
+	}
+	return errors.New("the job is " + string(r.State))
+}
+
+// Decode decodes the output of a completed job into v, as json.Unmarshal does. Of any
+// other job it returns Err.
+func (r *Result) Decode(v any) error {
+	if err := r.Err(); err != nil {
+		return err
+	}
+	return json.Unmarshal(r.Output, v)
+}
+
+// Cancel asks for the end of a job. Its hooks on a cancel run before it is CANCELED.
+func (s *Jobs) Cancel(ctx context.Context, id pawl.ID, c pawl.Change) error {
+	return s.engine.Cancel(ctx, id, s.by(c))
+}
+
+// Pause keeps a job from beginning further steps. What runs goes on.
+func (s *Jobs) Pause(ctx context.Context, id pawl.ID, c pawl.Change) error {
+	return s.engine.PauseJob(ctx, id, s.by(c))
+}
+
+// Resume ends a pause.
+func (s *Jobs) Resume(ctx context.Context, id pawl.ID, c pawl.Change) error {
+	return s.engine.ResumeJob(ctx, id, s.by(c))
+}
+
+// Retry makes a job that continues one that has ended without completing, and returns its
+// id: what was complete is not run again (J2).
+func (s *Jobs) Retry(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.ID, error) {
+	return s.engine.RetryJob(ctx, id, r, s.by(c))
+}

@@ -1,0 +1,49 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Steps changes single steps of jobs. A step is named by its key: its id in the file, and
+// for an instance of a fan-out the id with its index or key, such as load[3].
+type Steps struct{ base }
+
+// Retry lets the next attempt of a step that waits for its backoff begin now.
+func (s *Steps) Retry(ctx context.Context, job pawl.ID, step string, c pawl.Change) error {
+	return s.engine.RetryStep(ctx, job, step, s.by(c))
+}
+
+// Skip ends a step as skipped; what depends on it is decided as after a false condition.
+func (s *Steps) Skip(ctx context.Context, job pawl.ID, step string, c pawl.Change) error {
+	return s.engine.SkipStep(ctx, job, step, s.by(c))
+}
+
+// Resolve ends a failed step with an output that was made by hand, and what depends on it
+// goes on. Just after a failure it waits, for 2 s at most, until an engine has decided what
+// follows; see workflow.ErrUnweighed.
+func (s *Steps) Resolve(ctx context.Context, job pawl.ID, step string, output json.RawMessage, c pawl.Change) error {
+	return s.engine.ResolveStep(ctx, job, step, output, s.by(c))
+}
+
+// Approvals decides what waits for somebody outside.
+type Approvals struct{ base }
+
+// Approve lets an approval succeed, with the fields of its form, by name. What is not given
+// takes its default.
+func (a *Approvals) Approve(ctx context.Context, job pawl.ID, step string, form map[string]any, c pawl.Change) error {
+	return a.engine.Approve(ctx, job, step, form, a.by(c))
+}
+
+// Reject lets an approval fail for good, for the reason of the change.
+func (a *Approvals) Reject(ctx context.Context, job pawl.ID, step string, c pawl.Change) error {
+	return a.engine.Reject(ctx, job, step, a.by(c))
+}
+
+// Signal tells a job of an event: the oldest step that waits for the name takes it, or the
+// next one that will. nil data is null.
+func (a *Approvals) Signal(ctx context.Context, job pawl.ID, name string, data json.RawMessage, c pawl.Change) error {
+	return a.engine.Signal(ctx, job, name, data, a.by(c))
+}

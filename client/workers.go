@@ -1,0 +1,42 @@
+package client
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Workers tells who runs steps, and lets operators pause and end workers.
+type Workers struct{ base }
+
+// List returns workers, newest first.
+func (s *Workers) List(ctx context.Context, q pawl.WorkerQuery) ([]pawl.WorkerView, error) {
+	return s.engine.Workers(ctx, q)
+}
+
+// Get returns a worker.
+func (s *Workers) Get(ctx context.Context, id pawl.ID) (*pawl.WorkerView, error) {
+	return s.engine.Worker(ctx, id)
+}
+
+// History calls f with every move of a worker, oldest first. It ends with the first error
+// of f.
+func (s *Workers) History(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error {
+	return s.engine.WorkerHistory(ctx, id, f)
+}
+
+// Pause keeps a worker from claiming steps. What it runs goes on.
+func (s *Workers) Pause(ctx context.Context, id pawl.ID, c pawl.Change) error {
+	return s.engine.PauseWorker(ctx, id, s.by(c))
+}
+
+// Resume ends a pause.
+func (s *Workers) Resume(ctx context.Context, id pawl.ID, c pawl.Change) error {
+	return s.engine.ResumeWorker(ctx, id, s.by(c))
+}
+
+// Terminate ends a worker. What it runs is interrupted and given to others; the steps lose
+// no attempt.
+func (s *Workers) Terminate(ctx context.Context, id pawl.ID, c pawl.Change) error {
+	return s.engine.TerminateWorker(ctx, id, s.by(c))
+}

@@ -1,0 +1,103 @@
+package link
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Engine is everything that a client asks of an engine. It is safe for concurrent use.
+type Engine interface {
+	Jobs
+	Steps
+	Inspect
+	Workflows
+	Workers
+	Schedules
+	Queues
+	Retention
+}
+
+// Jobs submits jobs and changes them as a whole.
+type Jobs interface {
+	Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Submitted, error)
+	Watch(ctx context.Context, id pawl.ID, f func() (more bool, err error)) error
+	Wait(ctx context.Context, id pawl.ID) (*pawl.Job, error)
+	Cancel(ctx context.Context, id pawl.ID, c pawl.Change) error
+	PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error
+	ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error
+	RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.ID, error)
+	MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bool, c pawl.Change) (*workflow.Moved, error)
+}
+
+// Steps changes single steps, and decides those that wait for somebody outside.
+type Steps interface {
+	RetryStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
+	SkipStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
+	ResolveStep(ctx context.Context, id pawl.ID, step string, output json.RawMessage, c pawl.Change) error
+	Approve(ctx context.Context, id pawl.ID, step string, form map[string]any, c pawl.Change) error
+	Reject(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
+	Signal(ctx context.Context, id pawl.ID, name string, data json.RawMessage, c pawl.Change) error
+}
+
+// Inspect reads jobs and explains them. It changes nothing.
+type Inspect interface {
+	Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error)
+	Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error)
+	RecentJobs(ctx context.Context, workspace string, limit int, f func(*pawl.Job) (more bool)) error
+	History(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error
+	Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.JobView, error)
+	Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reason, error)
+	Stuck(ctx context.Context, q pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error)
+	Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.LogLine) error) error
+	Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error)
+}
+
+// Workflows registers workflows, and reads what is registered.
+type Workflows interface {
+	RegisterWorkflow(ctx context.Context, workspace string, canonical []byte, dir string, c pawl.Change) (v *pawl.Version, made bool, err error)
+	Lookup(ctx context.Context, n pawl.WorkflowName, version int) (*pawl.Version, *workflow.Definition, error)
+	Workflows(ctx context.Context, workspace string, f func(*pawl.Version) error) error
+	Versions(ctx context.Context, n pawl.WorkflowName, f func(*pawl.Version) error) error
+	PlanMoves(ctx context.Context, workspace string, canonical []byte) (*workflow.MovePlans, error)
+}
+
+// Workers reads workers, and changes their states as an operator does.
+type Workers interface {
+	Workers(ctx context.Context, q pawl.WorkerQuery) ([]pawl.WorkerView, error)
+	Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, error)
+	WorkerHistory(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error
+	PauseWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
+	ResumeWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
+	TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
+}
+
+// Schedules makes schedules, changes them, and reads them.
+type Schedules interface {
+	PutSchedule(ctx context.Context, p pawl.SchedulePlan, replace bool, c pawl.Change) error
+	MoveSchedule(ctx context.Context, n pawl.ScheduleName, event machine.Event, c pawl.Change) error
+	TriggerSchedule(ctx context.Context, n pawl.ScheduleName, c pawl.Change) (pawl.ID, error)
+	Schedules(ctx context.Context, workspace string, next int, f func(*pawl.ScheduleView) error) error
+	Schedule(ctx context.Context, n pawl.ScheduleName, next int) (*pawl.ScheduleView, error)
+	ScheduleHistory(ctx context.Context, n pawl.ScheduleName, f func(pawl.Transition) error) error
+
+	// Followed reports whether anybody evaluates jobs and follows schedules.
+	Followed(ctx context.Context) (bool, error)
+}
+
+// Queues limits queues and depths of jobs.
+type Queues interface {
+	SetQuotas(ctx context.Context, set []pawl.Quota, c pawl.Change) error
+	Quotas(ctx context.Context, workspace string) ([]pawl.QuotaView, error)
+}
+
+// Retention removes what ended long ago, and withholds payload.
+type Retention interface {
+	RedactJob(ctx context.Context, id pawl.ID, step string, c pawl.Change, each func(pawl.Redaction)) (pawl.Redaction, error)
+	Prune(ctx context.Context, age time.Duration, c pawl.Change, each func(pawl.Pruning)) (pawl.Pruning, error)
+	Prospects(ctx context.Context, age time.Duration) ([]pawl.Prospect, error)
+}
