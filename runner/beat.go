@@ -7,7 +7,6 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
-	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -29,7 +28,7 @@ func (w *Worker) beat() {
 	for {
 		select {
 		case <-tick.C:
-		case <-w.config.Engine.Stops():
+		case <-w.config.Link.Stops():
 		case <-w.life.Done():
 			return
 		}
@@ -52,7 +51,7 @@ const beatAgain = 200 * time.Millisecond
 
 func (w *Worker) beatOnce() error {
 	p, sent := w.pulse(), time.Now()
-	said, err := w.config.Store.Beat(w.life, p)
+	said, err := w.config.Link.Beat(w.life, p)
 	if err != nil {
 		return err
 	}
@@ -137,11 +136,11 @@ func (w *Worker) ended() {
 	held := append(w.held(), w.late...)
 	w.late = nil
 	w.stopAll(errEnded)
-	end, err := w.config.Engine.WorkerEnd(w.life, w.key())
+	end, err := w.config.Link.WorkerEnd(w.life, w.key())
 	for err != nil && !w.draining() {
 		w.log.Warn("asking who has ended this worker failed; it is tried again", "error", err)
 		w.rest()
-		end, err = w.config.Engine.WorkerEnd(w.life, w.key())
+		end, err = w.config.Link.WorkerEnd(w.life, w.key())
 	}
 	if end.Operator {
 		w.obey(&TerminatedError{Worker: w.ID(), Actor: end.Actor, Reason: end.Reason})
@@ -190,7 +189,7 @@ func (w *Worker) reincarnate(reason string, held []link.Claimed) {
 		if err == nil {
 			return
 		}
-		if errors.Is(err, store.ErrUnknown) {
+		if errors.Is(err, link.ErrUnknown) {
 			before.Claims = nil // what they lost may be given back already
 		}
 		w.log.Warn("registering anew failed; it is tried again", "error", err)
@@ -237,7 +236,7 @@ func (w *Worker) spare(key int64, state machine.State) {
 
 // moveSelf reports whether the worker's record was moved.
 func (w *Worker) moveSelf(key int64, event machine.Event, reason string) bool {
-	err := w.config.Engine.MoveWorker(w.life, key, event, workflow.Note{Actor: w.ID(), Reason: reason})
+	err := w.config.Link.MoveWorker(w.life, key, event, workflow.Note{Actor: w.ID(), Reason: reason})
 	if err != nil && w.life.Err() == nil {
 		w.log.Warn("the worker could not "+string(event)+" itself; it is tried again", "error", err)
 	}

@@ -47,7 +47,7 @@ func TestLostHints(t *testing.T) { // T10, T4
 			there := &deaf{Store: db, knows: tt.knows}
 			other := engine.New(engine.Config{Store: there, Passive: true})
 			t.Cleanup(other.Close)
-			s.worker, err = runner.Start(t.Context(), runner.WorkerConfig{Engine: other, Store: there, Handlers: map[string]runner.Handler{"h": answers("1")},
+			s.worker, err = runner.Start(t.Context(), runner.WorkerConfig{Link: other, Handlers: map[string]runner.Handler{"h": answers("1")},
 				Beat: tt.beat, Poll: tt.poll})
 			if err != nil {
 				t.Fatal(err)

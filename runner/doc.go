@@ -3,7 +3,8 @@
 //
 // A Handler runs one attempt of one step, which reaches it as a Task. Command
 // runs programs and scripts, HTTP sends requests, Func wraps a Go function, and
-// Safely contains a handler that panics. Handlers know neither engine nor store.
+// Safely contains a handler that panics. Handlers know neither
+// engine nor store, and the worker knows its engine by package link alone.
 //
 // # Commands
 //

@@ -72,7 +72,7 @@ func TestScarceWorker(t *testing.T) { // J9, J1
 		<-ctx.Done()
 		return runner.Result{Failure: &pawl.Failure{Class: "stopped", Message: "it was stopped"}}
 	}
-	s.worker, err = runner.Start(t.Context(), runner.WorkerConfig{Engine: s.engine, Store: s.store, Handlers: map[string]runner.Handler{"h": h},
+	s.worker, err = runner.Start(t.Context(), runner.WorkerConfig{Link: s.engine, Handlers: map[string]runner.Handler{"h": h},
 		Poll: 20 * time.Millisecond, Beat: 20 * time.Millisecond, Scarce: scarce})
 	if err != nil {
 		t.Fatal(err)

@@ -13,10 +13,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
-	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -24,8 +22,7 @@ import (
 
 // WorkerConfig says what a worker serves. Zero fields have the default.
 type WorkerConfig struct {
-	Engine *engine.Engine // required
-	Store  store.Store    // required; where logs go and beats are kept
+	Link link.Worker // required; the engine
 
 	Workspace string             // default pawl.DefaultWorkspace
 	Name      string             // for people; default host/pid
@@ -111,6 +108,7 @@ type Worker struct {
 	news    chan news      // 1: what the last beat has told
 	beats   sync.WaitGroup // the goroutines of the heartbeat and of the folders
 	look    chan struct{}  // 1: the loop is to look what there is to do
+	slots   func() int     // free, made once
 	folders *folders       // of jobs; nil: there are none
 
 	turn    sync.Mutex // of whoever visits the engine: held for as long; guards what follows
@@ -125,7 +123,7 @@ type Worker struct {
 	self    *pawl.Worker
 	actor   string // its public id
 	release func() // of the name that tells its life
-	offer   *engine.Offer
+	offer   link.Offer
 	running map[claimKey]occupant
 	lease   lease
 	hurried bool  // what runs is interrupted, and so is what a visit under way still brings
@@ -153,6 +151,7 @@ func Start(ctx context.Context, c WorkerConfig) (*Worker, error) {
 		results: make(chan link.Report, c.Capacity), // one for each slot: a handler that ends never waits
 		news:    make(chan news, 1), look: make(chan struct{}, 1), hungry: true,
 		running: make(map[claimKey]occupant)}
+	w.slots = w.free
 	if err := w.openFolders(); err != nil {
 		return nil, err
 	}
@@ -173,17 +172,8 @@ func Start(ctx context.Context, c WorkerConfig) (*Worker, error) {
 // that was taken for dead names who it was.
 func (w *Worker) register(ctx context.Context, before *link.Predecessor) error {
 	c := w.config
-	id := c.Engine.NewID()
 	host, _ := os.Hostname()
-	note, err := json.Marshal(map[string]any{"pid": os.Getpid(), "host": host})
-	if err != nil {
-		return err
-	}
-	release, err := c.Store.Hold(ctx, fmt.Sprintf("worker/%d", id.Key()), note)
-	if err != nil {
-		return err
-	}
-	record := pawl.Worker{ID: id, Workspace: c.Workspace, Name: c.Name, Host: host, PID: os.Getpid(), Capacity: c.Capacity,
+	record := pawl.Worker{Workspace: c.Workspace, Name: c.Name, Host: host, PID: os.Getpid(), Capacity: c.Capacity,
 		Metadata: link.Declaration{Isolation: c.Isolation, Silence: pawl.Duration(c.Silence)}.Metadata()}
 	for _, queue := range c.Queues {
 		for _, name := range slices.Sorted(maps.Keys(c.Handlers)) {
@@ -191,18 +181,12 @@ func (w *Worker) register(ctx context.Context, before *link.Predecessor) error {
 			record.Handlers = append(record.Handlers, queue+"/"+name)
 		}
 	}
-	var self *pawl.Worker
 	sent := time.Now()
-	if before == nil {
-		self, err = c.Engine.Register(ctx, record, c.Actor)
-	} else {
-		self, err = c.Engine.RegisterAgain(ctx, record, c.Actor, *before)
-	}
+	self, release, err := c.Link.Register(ctx, link.Registration{Worker: record, Actor: c.Actor, Before: before})
 	if err != nil {
-		release()
 		return err
 	}
-	offer := c.Engine.Offer(self, w.run)
+	offer := c.Link.Offer(self, w.run)
 	w.mu.Lock()
 	w.self, w.actor, w.release, w.offer = self, self.ID.Public(pawl.WorkerPrefix), release, offer
 	w.mu.Unlock()
@@ -277,7 +261,7 @@ func (w *Worker) loop() {
 		case <-w.offer.Bell():
 		case <-w.offer.Work(): // heard in its turn
 		case <-poll.C:
-			w.hunger(!w.config.Engine.Hears())
+			w.hunger(!w.config.Link.Hears())
 		case n := <-w.news:
 			w.learn(n)
 		case <-w.drainOnce(draining):
@@ -347,7 +331,7 @@ func (w *Worker) unreserved(draining bool) int {
 	if w.hungry || draining || w.free() == 0 {
 		w.offer.Close()
 	}
-	return w.offer.Unreserved(w.free)
+	return w.offer.Unreserved(w.slots)
 }
 
 // drainOnce is the bell for the beginning of the drain, and silent after it.
@@ -413,7 +397,7 @@ func (w *Worker) visit(draining bool) []link.Assignment {
 	w.mu.Lock()
 	self := w.self
 	w.mu.Unlock()
-	assigned, err := w.config.Engine.Exchange(context.Background(), link.Exchange{Worker: self, Reports: w.outbox[:now], Free: free, Sated: !looks, Queued: w.owed / queueEvery})
+	assigned, err := w.config.Link.Exchange(context.Background(), link.Exchange{Worker: self, Reports: w.outbox[:now], Free: free, Sated: !looks, Queued: w.owed / queueEvery})
 	w.hungry = looks && len(assigned) == free
 	again := link.Retryable(err)
 	if errors.Is(err, link.ErrWorkerEnded) {
@@ -487,9 +471,9 @@ func (w *Worker) finish() {
 	w.mu.Unlock()
 	offer.Withdraw()
 	note := workflow.Note{Actor: self.ID.Public(pawl.WorkerPrefix), Reason: "drained"}
-	err := w.config.Engine.MoveWorker(ctx, self.Key(), lifecycle.WorkerCompleteTasks, note)
+	err := w.config.Link.MoveWorker(ctx, self.Key(), lifecycle.WorkerCompleteTasks, note)
 	if pawl.KindOf(err) == pawl.Conflict && err != nil { // it has never had a task, or was ended
-		err = w.config.Engine.Terminate(ctx, self.Key(), note)
+		err = w.config.Link.Terminate(ctx, self.Key(), note)
 	}
 	if err != nil && pawl.KindOf(err) != pawl.Conflict {
 		w.log.Warn("ending the worker failed; it will be found dead", "error", err)
@@ -649,7 +633,7 @@ func checked(r Result, t *Task) Result {
 // that is not the step's fault, and costs no attempt.
 func (w *Worker) brief(ctx context.Context, a *link.Assignment) (*link.StepInput, *pawl.Failure, error) {
 	for {
-		b, failure, err := w.config.Engine.StepInput(ctx, a)
+		b, failure, err := w.config.Link.StepInput(ctx, a)
 		if err == nil || ctx.Err() != nil || pawl.KindOf(err) != pawl.Unavailable {
 			return b, failure, err
 		}
@@ -662,7 +646,7 @@ func (w *Worker) task(a *link.Assignment, b *link.StepInput) *Task {
 	t := &Task{JobID: b.JobID, StepID: b.StepID, Key: b.Key, Workflow: b.Workflow, Attempt: a.Step.Attempts, Claim: a.Step.Claims,
 		Work: b.Work, Input: b.Input, Output: b.Node.Output, PermanentExitCodes: b.Node.Retry.PermanentExitCodes,
 		BaseDir: b.Dir, Limits: w.config.Limits}
-	lc := LogConfig{Step: a.Step.StepKey, Claim: a.Step.Claims, Sink: w.config.Store.AppendLogs}
+	lc := LogConfig{Step: a.Step.StepKey, Claim: a.Step.Claims, Sink: w.config.Link.AppendLogs}
 	if w.config.Tee != nil {
 		lc.Tee = func(stream string, p []byte) { w.config.Tee(t, stream, p) }
 	}

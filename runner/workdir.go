@@ -10,9 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
-	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/workdir"
-	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -34,11 +32,11 @@ const (
 
 // folders are the working directories of the jobs that this worker runs. A nil one has none.
 type folders struct {
-	root  *workdir.Root
-	store store.Store
-	log   *slog.Logger
-	keep  bool
-	beat  time.Duration
+	root *workdir.Root
+	link link.Worker
+	log  *slog.Logger
+	keep bool
+	beat time.Duration
 
 	mu   sync.Mutex           // guards what follows
 	left map[string]time.Time // when a step of a job has last ended here, if that is not long ago
@@ -59,7 +57,7 @@ func (w *Worker) openFolders() error {
 		return &pawl.Error{Kind: pawl.Refused, Message: "the folder for the working directories of jobs cannot be used: " + err.Error(),
 			Hint: "name another one with --workdir"}
 	}
-	w.folders = &folders{root: root, store: c.Store, log: c.Log, keep: c.KeepWorkDirs, beat: c.Beat, left: make(map[string]time.Time)}
+	w.folders = &folders{root: root, link: c.Link, log: c.Log, keep: c.KeepWorkDirs, beat: c.Beat, left: make(map[string]time.Time)}
 	return nil
 }
 
@@ -175,49 +173,20 @@ func (f *folders) forget(name string) {
 }
 
 // over returns the names of the jobs that will not run again: they have ended, or are no
-// more. A job that cannot be read may run again. Names that are not job ids are never
-// returned.
+// more. Names that are not job ids are never returned.
 func (f *folders) over(ctx context.Context, names []string) ([]string, error) {
-	keys, ended := make(map[string]int64), make(map[int64]bool)
-	filter := store.JobFilter{Bare: true}
+	named := make(map[int64]string, len(names))
+	jobs := make([]int64, 0, len(names))
 	for _, name := range names {
 		if id, err := pawl.ParseID(pawl.JobPrefix, name); err == nil {
-			keys[name] = id.Key()
-			filter.Keys = append(filter.Keys, id.Key())
+			named[id.Key()] = name
+			jobs = append(jobs, id.Key())
 		}
 	}
-	if len(keys) == 0 {
-		return nil, nil
+	ended, err := f.link.EndedJobs(ctx, jobs)
+	over := make([]string, len(ended))
+	for i, job := range ended {
+		over[i] = named[job]
 	}
-	jobs, err := f.store.Jobs(ctx, filter)
-	if err != nil {
-		return nil, err
-	}
-	for _, j := range jobs {
-		ended[j.Key()] = lifecycle.Job.Ended(j.State)
-	}
-	var over []string
-	for name, key := range keys {
-		over, err = f.add(ctx, over, name, key, ended)
-		if err != nil {
-			return over, err
-		}
-	}
-	return over, nil
-}
-
-// add adds a job to those that will not run again, if it is one. Lists leave out jobs
-// that cannot be read.
-func (f *folders) add(ctx context.Context, over []string, name string, key int64, ended map[int64]bool) ([]string, error) {
-	isOver, listed := ended[key]
-	if !listed {
-		_, err := f.store.Job(ctx, key)
-		if isOver = errors.Is(err, store.ErrNotFound); !isOver && pawl.KindOf(err) == pawl.Unavailable {
-			return over, err
-		}
-	}
-	if isOver {
-		over = append(over, name)
-	}
-	return over, nil
+	return over, err
 }

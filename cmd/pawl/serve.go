@@ -146,7 +146,7 @@ func (a *app) work(ctx context.Context, l *ledger, s *service) error {
 		return err
 	}
 	worker, err := runner.Start(ctx, runner.WorkerConfig{
-		Engine: l.engine, Store: l.store, Workspace: a.workspace, Name: node.Name, Actor: a.actor(), Node: node,
+		Link: l.engine, Workspace: a.workspace, Name: node.Name, Actor: a.actor(), Node: node,
 		Capacity: s.capacity, Handlers: handlers, Queues: s.queues, Beat: s.beats(), Log: a.log,
 		Silence: s.reckoned(), Isolation: workflow.Isolation(s.isolation),
 		WorkDir: folder, KeepWorkDirs: s.folders.keep,

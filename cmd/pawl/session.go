@@ -76,7 +76,7 @@ func whileWorking(ctx context.Context, worker *runner.Worker) (context.Context, 
 
 func (s *session) worker() runner.WorkerConfig {
 	return runner.WorkerConfig{
-		Engine: s.ledger.engine, Store: s.ledger.store, Workspace: s.app.workspace, Actor: s.app.actor(),
+		Link: s.ledger.engine, Workspace: s.app.workspace, Actor: s.app.actor(),
 		Capacity: s.capacity, Handlers: handlers(s.command), Job: s.id.Key(), Log: s.app.log, Tee: s.tee,
 	}
 }

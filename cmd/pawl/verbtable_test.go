@@ -279,12 +279,10 @@ func (w *world) hands() *pawl.Worker {
 	if w.worker != nil {
 		return w.worker
 	}
-	id := w.engine.NewID()
-	_, err := w.store.Hold(w.t.Context(), fmt.Sprintf("worker/%d", id.Key()), []byte("{}"))
-	w.check(err)
 	route := pawl.Route(pawl.DefaultWorkspace, workflow.DefaultQueue, "hand", 0)
-	w.worker, err = w.engine.Register(w.t.Context(), pawl.Worker{ID: id, Workspace: pawl.DefaultWorkspace, Capacity: 2,
-		Routes: []int64{route}, Handlers: []string{workflow.DefaultQueue + "/hand"}}, "test")
+	var err error
+	w.worker, _, err = w.engine.Register(w.t.Context(), link.Registration{Actor: "test", Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Capacity: 2,
+		Routes: []int64{route}, Handlers: []string{workflow.DefaultQueue + "/hand"}}})
 	w.check(err)
 	return w.worker
 }

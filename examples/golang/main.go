@@ -39,7 +39,7 @@ func run(ctx context.Context) error {
 	defer db.Close()
 	e := engine.New(engine.Config{Store: db})
 	defer e.Close()
-	worker, err := runner.Start(ctx, runner.WorkerConfig{Engine: e, Store: db, Handlers: map[string]runner.Handler{
+	worker, err := runner.Start(ctx, runner.WorkerConfig{Link: e, Handlers: map[string]runner.Handler{
 		"billing.charge": runner.Func(charge),
 	}})
 	if err != nil {

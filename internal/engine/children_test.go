@@ -33,7 +33,7 @@ output: "${{ [inputs.n, steps.down.output] }}"
 // serve lets one more worker work on the process's engine.
 func (p *process) serve(c runner.WorkerConfig) *runner.Worker {
 	p.t.Helper()
-	c.Engine, c.Store, c.Poll, c.Beat = p.engine, p.store, 50*time.Millisecond, 100*time.Millisecond
+	c.Link, c.Poll, c.Beat = p.engine, 50*time.Millisecond, 100*time.Millisecond
 	w, err := runner.Start(p.t.Context(), c)
 	must(p.t, err)
 	p.t.Cleanup(func() {

@@ -34,7 +34,7 @@ steps:
 			}
 			return runner.Result{}
 		}
-		w, err := runner.Start(t.Context(), runner.WorkerConfig{Engine: e, Store: s, Handlers: map[string]runner.Handler{"flaky": flaky}, Poll: 50 * time.Millisecond, Beat: 100 * time.Millisecond})
+		w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: e, Handlers: map[string]runner.Handler{"flaky": flaky}, Poll: 50 * time.Millisecond, Beat: 100 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func TestEveryConnectionInUse(t *testing.T) {
 	var workers sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	for range 3 {
-		w, err := runner.Start(ctx, runner.WorkerConfig{Engine: p.engine, Store: p.store, Capacity: 4, Handlers: map[string]runner.Handler{"echo": echo}})
+		w, err := runner.Start(ctx, runner.WorkerConfig{Link: p.engine, Capacity: 4, Handlers: map[string]runner.Handler{"echo": echo}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,10 +81,11 @@ func (e *Engine) claimOne(t *testing.T) (*pawl.Worker, link.Assignment) {
 	t.Helper()
 	e.submitOne(t)
 	route := pawl.Route(pawl.DefaultWorkspace, workflow.DefaultQueue, "nobody", 0)
-	w, err := e.Register(t.Context(), pawl.Worker{ID: e.NewID(), Workspace: pawl.DefaultWorkspace, Capacity: 1, Routes: []int64{route}}, "test")
+	w, release, err := e.Register(t.Context(), link.Registration{Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Capacity: 1, Routes: []int64{route}}, Actor: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	release()
 	got, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Free: 1})
 	if err != nil || len(got) != 1 {
 		t.Fatalf("claimed %v, %v; want one step", got, err)

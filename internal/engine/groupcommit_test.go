@@ -24,21 +24,16 @@ type hand struct {
 // hand registers a worker for the handlers, held as a living one is.
 func (p *process) hand(handlers ...string) *hand {
 	p.t.Helper()
-	id := p.engine.NewID()
-	release, err := p.store.Hold(p.t.Context(), fmt.Sprintf("worker/%d", id.Key()), []byte("{}"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(release)
-	w := pawl.Worker{ID: id, Workspace: pawl.DefaultWorkspace, Name: "hand", Capacity: 1000}
+	w := pawl.Worker{Workspace: pawl.DefaultWorkspace, Name: "hand", Capacity: 1000}
 	for _, h := range handlers {
 		w.Routes = append(w.Routes, pawl.Route(w.Workspace, workflow.DefaultQueue, h, 0))
 		w.Handlers = append(w.Handlers, workflow.DefaultQueue+"/"+h)
 	}
-	self, err := p.engine.Register(p.t.Context(), w, "test")
+	self, release, err := p.engine.Register(p.t.Context(), link.Registration{Worker: w, Actor: "test"})
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	p.t.Cleanup(release)
 	return &hand{p, self, release}
 }
 

@@ -189,7 +189,7 @@ func start(t *testing.T, s store.Store, c setup) *process {
 func (p *process) startWorker() {
 	p.t.Helper()
 	for try := 1; ; try++ {
-		w, err := runner.Start(p.t.Context(), runner.WorkerConfig{Engine: p.engine, Store: p.store, Handlers: p.config.handlers,
+		w, err := runner.Start(p.t.Context(), runner.WorkerConfig{Link: p.engine, Handlers: p.config.handlers,
 			Capacity: p.config.capacity, Poll: 50 * time.Millisecond, Beat: 100 * time.Millisecond})
 		if err == nil {
 			p.worker = w

@@ -105,7 +105,7 @@ func (c *cutting) start(url string, isolation workflow.Isolation) {
 	s := c.open(url)
 	e := engine.New(engine.Config{Store: s, Passive: true})
 	c.t.Cleanup(e.Close)
-	w, err := runner.Start(c.t.Context(), runner.WorkerConfig{Engine: e, Store: s, Capacity: 2, Isolation: isolation, Handlers: c.handlers})
+	w, err := runner.Start(c.t.Context(), runner.WorkerConfig{Link: e, Capacity: 2, Isolation: isolation, Handlers: c.handlers})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func TestNothingIsolatedBeginsWithoutALease(t *testing.T) {
 	t.Cleanup(func() { e.Close(); db.Close() })
 	p := &process{t: t, store: m, engine: e}
 	d, let := new(diary), make(chan struct{})
-	w, err := runner.Start(t.Context(), runner.WorkerConfig{Engine: e, Store: m, Beat: 20 * time.Millisecond, Poll: 20 * time.Millisecond,
+	w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: e, Beat: 20 * time.Millisecond, Poll: 20 * time.Millisecond,
 		Silence: 2 * time.Second, Handlers: map[string]runner.Handler{"h": d.handler(let)}})
 	if err != nil {
 		t.Fatal(err)

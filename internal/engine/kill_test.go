@@ -24,7 +24,7 @@ func victim(where string) {
 	s, err := openStore(kind, path, nil)
 	if err == nil {
 		e := engine.New(engine.Config{Store: s})
-		_, err = runner.Start(context.Background(), runner.WorkerConfig{Engine: e, Store: s, Handlers: map[string]runner.Handler{
+		_, err = runner.Start(context.Background(), runner.WorkerConfig{Link: e, Handlers: map[string]runner.Handler{
 			"h": func(_ context.Context, t *runner.Task) runner.Result {
 				fmt.Println("started " + t.Key)
 				select {}

@@ -102,11 +102,12 @@ func TestOthersLossesAreNotGivenBack(t *testing.T) {
 		}
 		again := func(h *hand, claims ...link.Claimed) {
 			t.Helper()
-			w := *h.worker
-			w.ID = p.engine.NewID()
-			if _, err := p.engine.RegisterAgain(t.Context(), w, "test", link.Predecessor{Worker: h.worker.Key(), Claims: claims}); err != nil {
+			_, release, err := p.engine.Register(t.Context(), link.Registration{Worker: *h.worker, Actor: "test",
+				Before: &link.Predecessor{Worker: h.worker.Key(), Claims: claims}})
+			if err != nil {
 				t.Fatal(err)
 			}
+			release()
 		}
 		want := func(what string, n int) {
 			t.Helper()

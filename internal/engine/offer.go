@@ -84,7 +84,7 @@ func (s *offers) note(w *pawl.Worker) {
 // Offer registers a worker of this process, with no slots. What is committed for it
 // is handed to run, which must neither block nor use the offer. The caller withdraws
 // the offer when the worker has ended.
-func (e *Engine) Offer(w *pawl.Worker, run func(*link.Assignment)) *Offer {
+func (e *Engine) Offer(w *pawl.Worker, run func(*link.Assignment)) link.Offer {
 	o := &Offer{worker: w, offers: &e.offers, run: run, bell: newBell(), work: newBell()}
 	e.offers.mu.Lock()
 	defer e.offers.mu.Unlock()

@@ -32,7 +32,7 @@ func newOffering(t *testing.T, e *Engine) *offering {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.runs = append(w.runs, *a)
-	})
+	}).(*Offer)
 	t.Cleanup(w.offer.Withdraw)
 	return w
 }

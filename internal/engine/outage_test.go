@@ -100,7 +100,7 @@ func newPlant(t *testing.T, server string, workers ...string) *plant {
 		p.beats = append(p.beats, s)
 		e := engine.New(engine.Config{Store: s, Passive: true})
 		t.Cleanup(e.Close)
-		w, err := runner.Start(t.Context(), runner.WorkerConfig{Engine: e, Store: s, Capacity: 2, Handlers: map[string]runner.Handler{"h": p.run}})
+		w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: e, Capacity: 2, Handlers: map[string]runner.Handler{"h": p.run}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -305,7 +305,7 @@ func TestAKilledWorkerIsRescuedInTime(t *testing.T) {
 				s := db.open()
 				e := engine.New(engine.Config{Store: s, Passive: true})
 				t.Cleanup(e.Close)
-				w, err := runner.Start(t.Context(), runner.WorkerConfig{Engine: e, Store: s, Handlers: map[string]runner.Handler{"h": echo}})
+				w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: e, Handlers: map[string]runner.Handler{"h": echo}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -54,7 +54,7 @@ func newCrew(t *testing.T, url string) *crew {
 
 func (c *crew) start(t *testing.T, capacity int, h runner.Handler, queues ...string) {
 	t.Helper()
-	w, err := runner.Start(t.Context(), runner.WorkerConfig{Engine: c.engine, Store: c, Capacity: capacity, Queues: queues,
+	w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: c.engine, Capacity: capacity, Queues: queues,
 		Handlers: map[string]runner.Handler{"h": h}, Beat: time.Hour, Poll: time.Hour})
 	if err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ func (db *database) busy(name string, ahead int) *busyProcess {
 	def := define(t, rollingFlow)
 	p := &busyProcess{name: name, store: s}
 	e := engine.New(engine.Config{Store: s, Poll: 50 * time.Millisecond, Silence: time.Hour, Log: log})
-	w, err := runner.Start(t.Context(), runner.WorkerConfig{Engine: e, Store: s, Handlers: map[string]runner.Handler{
+	w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: e, Handlers: map[string]runner.Handler{
 		"echo": func(context.Context, *runner.Task) runner.Result { return runner.Result{Output: []byte("1")} },
 	}, Capacity: 8, Poll: 50 * time.Millisecond, Beat: 100 * time.Millisecond, Log: log})
 	if err != nil {

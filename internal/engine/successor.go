@@ -10,31 +10,29 @@ import (
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
-// RegisterAgain is Register for a worker that was taken for dead though it lives: steps
-// that were taken from it have not lost a worker, and the losses that were counted for
-// that are given back (T7). A step that has ended meanwhile stays as it is.
-func (e *Engine) RegisterAgain(ctx context.Context, w pawl.Worker, actor string, p link.Predecessor) (*pawl.Worker, error) {
-	old, err := e.store.Worker(ctx, p.Worker)
+// succeed names the predecessor of a worker, and the steps that have lost it though it
+// lives.
+func (e *Engine) succeed(ctx context.Context, cmd *register, before *link.Predecessor) error {
+	old, err := e.store.Worker(ctx, before.Worker)
 	if errors.Is(err, store.ErrNotFound) {
-		return e.Register(ctx, w, actor)
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	cmd := &register{worker: w, note: workflow.Note{Actor: actor}, predecessor: old.ID.Public(pawl.WorkerPrefix)}
-	for _, c := range p.Claims {
+	cmd.predecessor = old.ID.Public(pawl.WorkerPrefix)
+	for _, c := range before.Claims {
 		lost, err := e.lostBy(ctx, c, cmd.predecessor)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if lost {
 			cmd.acquitted = append(cmd.acquitted, c.StepKey)
 		}
 	}
-	return e.register(ctx, cmd)
+	return nil
 }
 
 // lostBy reports whether the trail of a step counts a loss of that claim by that worker.

@@ -247,7 +247,7 @@ func TestHintsReachTheOtherProcess(t *testing.T) { // T3, T10
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
 		e := engine.New(engine.Config{Store: s, Poll: time.Minute})
-		w, err := runner.Start(t.Context(), runner.WorkerConfig{Engine: e, Store: s, Handlers: map[string]runner.Handler{"h": nop}, Poll: time.Minute, Beat: time.Second})
+		w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: e, Handlers: map[string]runner.Handler{"h": nop}, Poll: time.Minute, Beat: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,7 +42,7 @@ func newLull(t *testing.T, db *database) *lull {
 // staff starts a worker of the other process.
 func (l *lull) staff(capacity int, handlers map[string]runner.Handler) {
 	l.Helper()
-	w, err := runner.Start(l.Context(), runner.WorkerConfig{Engine: l.other.engine, Store: l.other.store, Handlers: handlers, Capacity: capacity, Poll: never, Beat: never})
+	w, err := runner.Start(l.Context(), runner.WorkerConfig{Link: l.other.engine, Handlers: handlers, Capacity: capacity, Poll: never, Beat: never})
 	must(l.T, err)
 	l.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -158,10 +158,11 @@ func TestWhyAPrivateJob(t *testing.T) { // T9
 	p.engine.Close()
 	q := &process{t: t, engine: e}
 	route := pawl.Route(pawl.DefaultWorkspace, workflow.DefaultQueue, "command", id.Key())
-	w, err := e.Register(t.Context(), pawl.Worker{ID: e.NewID(), Workspace: pawl.DefaultWorkspace, Capacity: 1, Routes: []int64{route}}, "test")
+	w, release, err := e.Register(t.Context(), link.Registration{Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Capacity: 1, Routes: []int64{route}}, Actor: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	release()
 	if got, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Free: 1}); err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}
@@ -379,10 +380,11 @@ func TestWhyNobodyIsThere(t *testing.T) { // T9, J9
 	p := &process{t: t, engine: e}
 	lost := p.submit(define(t, oneStep), "")
 	route := pawl.Route(pawl.DefaultWorkspace, workflow.DefaultQueue, "h", 0)
-	w, err := e.Register(t.Context(), pawl.Worker{ID: e.NewID(), Workspace: pawl.DefaultWorkspace, Capacity: 1, Routes: []int64{route}}, "test") // whose name nobody holds
+	w, release, err := e.Register(t.Context(), link.Registration{Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Capacity: 1, Routes: []int64{route}}, Actor: "test"}) // whose name nobody holds
 	if err != nil {
 		t.Fatal(err)
 	}
+	release()
 	if got, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Free: 1}); err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}

@@ -17,22 +17,6 @@ import (
 // NewID makes an id.
 func (e *Engine) NewID() pawl.ID { return e.mint.next(e.cfg.Clock()) }
 
-// Register makes a worker of an id made by NewID. The caller holds "worker/KEY"
-// (store.Ledger.Hold) from before it registers until it has ended the worker, or
-// its process dies.
-func (e *Engine) Register(ctx context.Context, w pawl.Worker, actor string) (*pawl.Worker, error) {
-	return e.register(ctx, &register{worker: w, note: workflow.Note{Actor: actor}})
-}
-
-func (e *Engine) register(ctx context.Context, cmd *register) (*pawl.Worker, error) {
-	if err := e.committer.one(ctx, cmd); err != nil {
-		return nil, err
-	}
-	e.wake(false, true, false) // pending jobs may have waited for it
-	e.evaluator.look()
-	return cmd.made, nil
-}
-
 type register struct {
 	worker pawl.Worker
 	note   workflow.Note

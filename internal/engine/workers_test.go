@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -118,7 +119,7 @@ func TestAWorkerAlone(t *testing.T) { // T10, T3
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		s := open()
 		p := passive(t, s)
-		w, err := runner.Start(t.Context(), runner.WorkerConfig{Engine: p.e, Store: s, Handlers: map[string]runner.Handler{"h": echo}})
+		w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: p.e, Handlers: map[string]runner.Handler{"h": echo}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +153,7 @@ func TestWorkersOfSeveralPages(t *testing.T) {
 		half := json.RawMessage(`"` + strings.Repeat("x", store.PageBytes/2) + `"`)
 		var want []string
 		for range 4 {
-			w, err := e.Register(t.Context(), pawl.Worker{ID: e.NewID(), Workspace: "w", Name: "large", Capacity: 1, Metadata: half}, "test")
+			w, _, err := e.Register(t.Context(), link.Registration{Worker: pawl.Worker{Workspace: "w", Name: "large", Capacity: 1, Metadata: half}, Actor: "test"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,12 +2,24 @@ package link
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/workflow"
 )
+
+// A Registration is a worker that asks for its record. The Worker has no id yet.
+type Registration struct {
+	Worker pawl.Worker
+	Actor  string
+	Before *Predecessor // nil: it was not taken for dead before
+}
+
+// ErrUnknown is returned by Register when the outcome of its commit is not known: the
+// worker may be registered, and what its predecessor lost may be given back already.
+var ErrUnknown = errors.New("it is not known whether the worker was registered")
 
 // A Predecessor is a worker as it was registered before it was taken for dead, and what
 // it still ran when it found that out.

@@ -77,7 +77,7 @@ func (p *Pawl) Start(ctx context.Context) error {
 	}
 	handlers := map[string]runner.Handler{"noop": p.handler(`{}`), "list": p.handler(fanOutItems())}
 	for range p.config.Crew.Workers {
-		w, err := runner.Start(ctx, runner.WorkerConfig{Engine: p.engine, Store: p.config.Store, Capacity: p.slots(), Handlers: handlers})
+		w, err := runner.Start(ctx, runner.WorkerConfig{Link: p.engine, Capacity: p.slots(), Handlers: handlers})
 		if err != nil {
 			return err
 		}

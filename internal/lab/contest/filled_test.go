@@ -146,7 +146,7 @@ func serve(t *testing.T, db store.Store) {
 	t.Helper()
 	e := engine.New(engine.Config{Store: db})
 	defer e.Close()
-	w, err := runner.Start(t.Context(), runner.WorkerConfig{Engine: e, Store: db, Capacity: 100, Handlers: map[string]runner.Handler{
+	w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: e, Capacity: 100, Handlers: map[string]runner.Handler{
 		"unserved": func(context.Context, *runner.Task) runner.Result { return runner.Result{Output: json.RawMessage(`{}`)} },
 	}})
 	if err != nil {

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+var (
+	_ link.Worker = (*Engine)(nil)
+	_ link.Offer  = (*Offer)(nil)
+)
+
+// Link returns the engine as the workers of its process see it.
+func (e *Engine) Link() link.Worker { return e }
+
+// Register makes a worker. It holds "worker/KEY" (store.Ledger.Hold) from before it
+// registers it until release, which the caller calls when the worker has ended, or until
+// the process dies. The error is link.ErrUnknown if the worker may have been registered.
+func (e *Engine) Register(ctx context.Context, r link.Registration) (w *pawl.Worker, release func(), err error) {
+	r.Worker.ID = e.NewID()
+	note, err := json.Marshal(map[string]any{"pid": r.Worker.PID, "host": r.Worker.Host})
+	if err != nil {
+		return nil, nil, err
+	}
+	release, err = e.store.Hold(ctx, fmt.Sprintf("worker/%d", r.Worker.Key()), note)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err = e.enroll(ctx, &r)
+	if errors.Is(err, store.ErrUnknown) {
+		err = fmt.Errorf("%w: %w", link.ErrUnknown, err)
+	}
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return w, release, nil
+}
+
+// enroll makes the record of a worker. Steps that were taken from one that was taken for
+// dead though it lives have not lost a worker: the losses that were counted for that are
+// given back (T7). A step that has ended meanwhile stays as it is.
+func (e *Engine) enroll(ctx context.Context, r *link.Registration) (*pawl.Worker, error) {
+	cmd := &register{worker: r.Worker, note: workflow.Note{Actor: r.Actor}}
+	if r.Before != nil {
+		if err := e.succeed(ctx, cmd, r.Before); err != nil {
+			return nil, err
+		}
+	}
+	if err := e.committer.one(ctx, cmd); err != nil {
+		return nil, err
+	}
+	e.wake(false, true, false) // pending jobs may have waited for it
+	e.evaluator.look()
+	return cmd.made, nil
+}
+
+// Beat says that a process and its worker live; see store.Ledger.
+func (e *Engine) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
+	return e.store.Beat(ctx, p)
+}
+
+// AppendLogs stores what steps have printed; see store.Logs.
+func (e *Engine) AppendLogs(ctx context.Context, chunks []pawl.Chunk) error {
+	return e.store.AppendLogs(ctx, chunks)
+}
+
+// EndedJobs returns those of the jobs that will not run again: they have ended, or do not
+// exist any more. One that cannot be read may run again.
+func (e *Engine) EndedJobs(ctx context.Context, jobs []int64) (over []int64, err error) {
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	listed, err := e.store.Jobs(ctx, store.JobFilter{Keys: jobs, Bare: true})
+	if err != nil {
+		return nil, err
+	}
+	ended := make(map[int64]bool, len(listed))
+	for _, j := range listed {
+		ended[j.Key()] = lifecycle.Job.Ended(j.State)
+	}
+	for _, key := range jobs {
+		isOver, known := ended[key]
+		if !known { // lists leave out jobs that cannot be read
+			_, err := e.store.Job(ctx, key)
+			if isOver = errors.Is(err, store.ErrNotFound); !isOver && pawl.KindOf(err) == pawl.Unavailable {
+				return over, err
+			}
+		}
+		if isOver {
+			over = append(over, key)
+		}
+	}
+	return over, nil
+}

@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// partly is a store that lists some jobs only, and returns an error for each other one.
+type partly struct {
+	store.Store
+	listed []*pawl.Job
+	others map[int64]error
+}
+
+func (p *partly) Jobs(context.Context, store.JobFilter) ([]*pawl.Job, error) { return p.listed, nil }
+
+func (p *partly) Job(_ context.Context, key int64) (*pawl.Job, error) { return nil, p.others[key] }
+
+// TestEndedJobs: those that have ended, and those that are no more; not one that is
+// listed nowhere since it cannot be read.
+func TestEndedJobs(t *testing.T) { // T8
+	t.Parallel()
+	id := func(text string) pawl.ID {
+		id, err := pawl.ParseID(pawl.JobPrefix, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	open, ended := id("j_019a3c7e5b7a7c1d8000000040a1b2c3"), id("j_019a3c7e5b7a7c1d80000000c0a1b2c3")
+	damaged, gone := id("j_019a3c7e5b7a7c1d8000000140a1b2c3"), id("j_019a3c7e5b7a7c1d80000001c0a1b2c3")
+	listed := []*pawl.Job{{ID: open}, {ID: ended}}
+	listed[0].State, listed[1].State = lifecycle.JobRunning, lifecycle.JobFailed
+	e := &Engine{store: &partly{listed: listed, others: map[int64]error{
+		damaged.Key(): pawl.Errorf(pawl.Internal, "it cannot be read"), gone.Key(): store.ErrNotFound}}}
+	over, err := e.EndedJobs(t.Context(), []int64{open.Key(), ended.Key(), damaged.Key(), gone.Key()})
+	if want := []int64{ended.Key(), gone.Key()}; err != nil || !slices.Equal(over, want) {
+		t.Errorf("%d, %v; want %d", over, err, want)
+	}
+}
