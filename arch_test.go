@@ -40,7 +40,7 @@ var order = [][]string{
 	{"internal/private", "internal/heap"},
 	{"internal/workdir"},
 	{"internal/process"},
-	{"runner"},
+	{"worker"},
 	{"internal/store"},
 	{"internal/store/storetest"},
 	{"internal/store/sqlite", "internal/store/postgres"},
@@ -60,7 +60,7 @@ var order = [][]string{
 }
 
 // importable are the packages that users import, and machinetest for who writes machines.
-var importable = []string{".", "audit", "client", "lifecycle", "local", "machine", "machine/machinetest", "runner", "supervisor", "workflow"}
+var importable = []string{".", "audit", "client", "lifecycle", "local", "machine", "machine/machinetest", "supervisor", "worker", "workflow"}
 
 // testOnly are the packages that only tests import.
 var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/lab/pgtest"}

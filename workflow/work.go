@@ -2,7 +2,7 @@ package workflow
 
 import "encoding/json"
 
-// Work is what a runner executes: a step, or an instance of one, with every
+// Work is what a worker executes: a step, or an instance of one, with every
 // expression written out.
 type Work struct {
 	Kind    Kind

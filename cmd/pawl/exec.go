@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -82,7 +82,7 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) (err error)
 	if err != nil {
 		return err
 	}
-	s := &session{app: a, ledger: l, id: done.ID, capacity: 1, tee: a.pass, command: runner.CommandConfig{Pass: []string{"*"}, Stdin: a.input()}}
+	s := &session{app: a, ledger: l, id: done.ID, capacity: 1, tee: a.pass, command: worker.CommandConfig{Pass: []string{"*"}, Stdin: a.input()}}
 	return a.settled(ctx, s)
 }
 
@@ -160,12 +160,12 @@ func (f *execFlags) folder() (string, error) {
 }
 
 // pass hands what the command prints on as it is.
-func (a *app) pass(_ *runner.Task, stream string, p []byte) {
+func (a *app) pass(_ *worker.Task, stream string, p []byte) {
 	w := a.stdout
 	switch stream {
-	case runner.Stderr:
+	case worker.Stderr:
 		w = a.stderr
-	case runner.Notes:
+	case worker.Notes:
 		return
 	}
 	// A reader that has gone away does not stop the command.

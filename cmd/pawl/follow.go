@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // A shape is how a job is shown: the flag -o, and --verbose.
@@ -168,7 +168,7 @@ func (a *app) lastWords(ctx context.Context, cl *client.Client, id pawl.ID, step
 		if l.Claim > claim {
 			claim, last = l.Claim, ""
 		}
-		if l.Stream == runner.Stderr {
+		if l.Stream == worker.Stderr {
 			last += l.Text
 			last = last[max(0, len(last)-maxLastBytes):]
 		}

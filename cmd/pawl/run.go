@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -115,7 +115,7 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 // served refuses a workflow that would wait for ever: it has a step for a handler
 // that this program does not have.
 func served(path string, def *workflow.Definition) error {
-	known := handlers(runner.CommandConfig{})
+	known := handlers(worker.CommandConfig{})
 	for _, n := range def.Nodes {
 		if n.Kind.Waits() {
 			if n.Child != nil && n.Child.Definition != nil {
@@ -218,8 +218,8 @@ func (a *app) interrupted(id pawl.ID, path string) {
 }
 
 // tee shows what steps print, each line behind the step's key.
-func (p *prefixer) tee(t *runner.Task, stream string, b []byte) {
-	if stream != runner.Notes {
+func (p *prefixer) tee(t *worker.Task, stream string, b []byte) {
+	if stream != worker.Notes {
 		p.write(t.Key, stream, t.Claim, strings.ToValidUTF8(string(b), "\uFFFD"))
 	}
 }

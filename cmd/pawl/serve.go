@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -136,7 +136,7 @@ func (s *service) node() pawl.Node {
 // work runs a worker on the ledger until ctx ends, and then as long as what runs
 // may take to end.
 func (a *app) work(ctx context.Context, l *ledger, s *service) error {
-	handlers, node := handlers(runner.CommandConfig{}), s.node()
+	handlers, node := handlers(worker.CommandConfig{}), s.node()
 	folder, err := s.folders.of(a, l.database)
 	if err != nil {
 		return err
@@ -145,28 +145,28 @@ func (a *app) work(ctx context.Context, l *ledger, s *service) error {
 	if err != nil {
 		return err
 	}
-	worker, err := runner.Start(ctx, runner.WorkerConfig{
+	w, err := worker.Start(ctx, worker.Config{
 		Link: l.engine, Workspace: a.workspace, Name: node.Name, Actor: a.actor(), Node: node,
 		Capacity: s.capacity, Handlers: handlers, Queues: s.queues, Beat: s.beats(), Log: a.log,
 		Silence: s.reckoned(), Isolation: workflow.Isolation(s.isolation),
 		WorkDir: folder, KeepWorkDirs: s.folders.keep,
-		Scarce: runner.Floor{Percent: s.floor, Folders: append(foldersOf(l.database), folder)}.Scarce,
+		Scarce: worker.Floor{Percent: s.floor, Folders: append(foldersOf(l.database), folder)}.Scarce,
 	})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "worker %s serves %s of workspace %s, %d at once\n",
-		worker.ID(), strings.Join(slices.Sorted(maps.Keys(handlers)), ", "), a.workspace, s.capacity)
+		w.ID(), strings.Join(slices.Sorted(maps.Keys(handlers)), ", "), a.workspace, s.capacity)
 	fmt.Fprintf(a.stderr, "database %s; stop with Ctrl-C\n", l.database)
 	if !followed {
 		say(a.stderr, "hint", "no server is heard of, which evaluates what workers leave; start one with: pawl server"+a.given)
 	}
 	select {
 	case <-ctx.Done():
-	case <-worker.Over():
+	case <-w.Over():
 	}
-	err = a.drain(worker, s.drain)
-	fmt.Fprintf(a.stderr, "worker %s has stopped\n", worker.ID())
+	err = a.drain(w, s.drain)
+	fmt.Fprintf(a.stderr, "worker %s has stopped\n", w.ID())
 	return err
 }
 
@@ -181,26 +181,26 @@ func foldersOf(db database) []string {
 
 // drain ends a worker: what runs may end within the limit, or until a second
 // signal comes.
-func (a *app) drain(worker *runner.Worker, limit time.Duration) error {
+func (a *app) drain(w *worker.Worker, limit time.Duration) error {
 	over, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if limit > 0 && !isClosed(worker.Over()) {
+	if limit > 0 && !isClosed(w.Over()) {
 		hurried, stop := a.hurried()
 		defer stop()
 		context.AfterFunc(hurried, func() {
-			if !isClosed(worker.Over()) {
+			if !isClosed(w.Over()) {
 				fmt.Fprintln(a.stderr, "what runs is interrupted")
 			}
 			cancel()
 		})
-		fmt.Fprintf(a.stderr, "worker %s claims nothing more; what runs may take %s to end; Ctrl-C again interrupts it\n", worker.ID(), limit)
+		fmt.Fprintf(a.stderr, "worker %s claims nothing more; what runs may take %s to end; Ctrl-C again interrupts it\n", w.ID(), limit)
 	}
-	return terminated(worker.Drain(over))
+	return terminated(w.Drain(over))
 }
 
 // terminated says what to do about a worker that an operator has ended.
 func terminated(err error) error {
-	var end *runner.TerminatedError
+	var end *worker.TerminatedError
 	if errors.As(err, &end) {
 		return &pawl.Error{Kind: pawl.Internal, Message: end.Error(), Hint: "see its moves with: pawl worker history " + end.Worker}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // A session runs one private job in this process, to its end or until it is
@@ -22,8 +22,8 @@ type session struct {
 	id       pawl.ID
 	capacity int
 	resumed  bool // another process may have died with it
-	tee      func(t *runner.Task, stream string, p []byte)
-	command  runner.CommandConfig
+	tee      func(t *worker.Task, stream string, p []byte)
+	command  worker.CommandConfig
 }
 
 // run answers the job once it has ended. When ctx ends first, what runs is
@@ -42,31 +42,31 @@ func (s *session) run(ctx context.Context, f follower) (*pawl.JobView, error) {
 			return nil, err
 		}
 	}
-	worker, err := runner.Start(ctx, s.worker())
+	w, err := worker.Start(ctx, s.worker())
 	if err != nil {
 		f.close()
 		return nil, err
 	}
-	working, stop := whileWorking(ctx, worker)
+	working, stop := whileWorking(ctx, w)
 	defer stop()
 	v, err := follow(working, s.ledger.client, s.id, f)
 	if working.Err() != nil && ctx.Err() == nil {
-		return v, s.app.drain(worker, 0)
+		return v, s.app.drain(w, 0)
 	}
 	if ctx.Err() != nil {
 		fmt.Fprintln(s.app.stderr, "stopping what runs; Ctrl-C again leaves at once")
 	}
 	over, cancel := context.WithCancel(context.Background())
 	cancel() // what still runs is interrupted at once
-	return v, errors.Join(err, worker.Drain(over))
+	return v, errors.Join(err, w.Drain(over))
 }
 
 // whileWorking answers a context that ends with ctx, or with the worker.
-func whileWorking(ctx context.Context, worker *runner.Worker) (context.Context, context.CancelFunc) {
+func whileWorking(ctx context.Context, w *worker.Worker) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		select {
-		case <-worker.Over():
+		case <-w.Over():
 			cancel()
 		case <-ctx.Done():
 		}
@@ -74,17 +74,17 @@ func whileWorking(ctx context.Context, worker *runner.Worker) (context.Context, 
 	return ctx, cancel
 }
 
-func (s *session) worker() runner.WorkerConfig {
-	return runner.WorkerConfig{
+func (s *session) worker() worker.Config {
+	return worker.Config{
 		Link: s.ledger.engine, Workspace: s.app.workspace, Actor: s.app.actor(),
 		Capacity: s.capacity, Handlers: handlers(s.command), Job: s.id.Key(), Log: s.app.log, Tee: s.tee,
 	}
 }
 
 // handlers are the kinds of steps that every worker of this program serves.
-func handlers(c runner.CommandConfig) map[string]runner.Handler {
-	command := runner.Command(c)
-	return map[string]runner.Handler{"command": command, "run": command, "http": runner.HTTP(runner.HTTPConfig{})}
+func handlers(c worker.CommandConfig) map[string]worker.Handler {
+	command := worker.Command(c)
+	return map[string]worker.Handler{"command": command, "run": command, "http": worker.HTTP(worker.HTTPConfig{})}
 }
 
 // A holder is what the owner of a private job says of itself.

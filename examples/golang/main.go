@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -39,18 +39,18 @@ func run(ctx context.Context) error {
 	defer db.Close()
 	e := engine.New(engine.Config{Store: db})
 	defer e.Close()
-	worker, err := runner.Start(ctx, runner.WorkerConfig{Link: e, Handlers: map[string]runner.Handler{
-		"billing.charge": runner.Func(charge),
+	w, err := worker.Start(ctx, worker.Config{Link: e, Handlers: map[string]worker.Handler{
+		"billing.charge": worker.Func(charge),
 	}})
 	if err != nil {
 		return err
 	}
-	defer worker.Drain(ctx)
+	defer w.Drain(ctx)
 	return submit(ctx, e)
 }
 
 // charge is a handler. Its first attempt fails, and the engine tries again.
-func charge(_ context.Context, t *runner.Task) (any, error) {
+func charge(_ context.Context, t *worker.Task) (any, error) {
 	if t.Attempt == 1 {
 		return nil, errors.New("the bank does not answer")
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // A metered store counts the bytes of outputs that pages of steps bring.
@@ -35,7 +35,7 @@ func TestGatheringStopsAtTheLimit(t *testing.T) { // T8
 	onShared(t, func(t *testing.T, db *database) {
 		w := &metered{Store: db.open()}
 		large := strings.Repeat("x", engine.MaxOutput-2)
-		p := startProcess(t, w, map[string]runner.Handler{"large": runner.Func(func(context.Context, *runner.Task) (any, error) { return large, nil })})
+		p := startProcess(t, w, map[string]worker.Handler{"large": worker.Func(func(context.Context, *worker.Task) (any, error) { return large, nil })})
 		id := p.submit(define(t, "name: w\nsteps: [{id: each, foreach: [1, 2, 3, 4, 5, 6, 7, 8], handler: large}]\noutput: ${{ steps.each.output }}\n"), "")
 		until(t, "the job ends", func() bool { // a view of it reads outputs, too
 			j, err := w.Job(t.Context(), id.Key())
@@ -55,7 +55,7 @@ func TestGatheringStopsAtTheLimit(t *testing.T) { // T8
 // and taken all the same.
 func TestSignalsHaveALimit(t *testing.T) { // T8
 	onShared(t, func(t *testing.T, db *database) {
-		p := startProcess(t, db.open(), map[string]runner.Handler{"h": nop})
+		p := startProcess(t, db.open(), map[string]worker.Handler{"h": nop})
 		id := p.submit(define(t, "name: w\nsteps: [{id: ask, approval: {prompt: go?}}, {id: hear, needs: [ask], foreach: [1, 2, 3, 4], event: {name: e}}]\noutput: ${{ steps.hear.output }}\n"), "")
 		p.waiting(id, "ask")
 		data := func(n int) json.RawMessage { return json.RawMessage(fmt.Sprintf("%q", strings.Repeat("x", n-2))) }

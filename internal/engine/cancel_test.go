@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -21,7 +21,7 @@ func TestCancelFromAnotherEngine(t *testing.T) { // T1, J2
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"h": g.run}})
+		p := start(t, open(), setup{handlers: map[string]worker.Handler{"h": g.run}})
 		other := startProcess(t, open(), nil)
 		id := p.submit(define(t, "name: c\nsteps: [{id: a, handler: h}, {id: b, handler: h, needs: [a]}]\n"), "")
 		g.wait(t)
@@ -51,7 +51,7 @@ func TestCancelOfADeafHandler(t *testing.T) { // T1, T5, K8
 	onDatabases(t, func(t *testing.T, db *database) {
 		g := newGate(true)
 		defer g.release()
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": g.run}})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": g.run}})
 		id := p.submit(define(t, oneStep), "")
 		g.wait(t)
 		if err := p.engine.Cancel(t.Context(), id, note("enough")); err != nil {
@@ -73,7 +73,7 @@ func TestCancelOfADeafHandler(t *testing.T) { // T1, T5, K8
 
 func TestCancelByState(t *testing.T) { // J2, K3
 	onStores(t, func(t *testing.T, open func() store.Store) {
-		p := startProcess(t, open(), map[string]runner.Handler{"echo": echo, "fail": fails})
+		p := startProcess(t, open(), map[string]worker.Handler{"echo": echo, "fail": fails})
 		pending := p.submit(define(t, oneStep), "")
 		if err := p.engine.Cancel(t.Context(), pending, note("not yet")); err != nil {
 			t.Fatal(err)
@@ -108,8 +108,8 @@ func TestCancelByState(t *testing.T) { // J2, K3
 	})
 }
 
-func fails(context.Context, *runner.Task) runner.Result {
-	return runner.Result{Failure: &pawl.Failure{Class: "test", Message: "it failed"}}
+func fails(context.Context, *worker.Task) worker.Result {
+	return worker.Result{Failure: &pawl.Failure{Class: "test", Message: "it failed"}}
 }
 
 // items answers a list of n numbers.
@@ -132,7 +132,7 @@ func TestCancelInAWideFanOut(t *testing.T) { // T1
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"h": g.run}})
+		p := start(t, open(), setup{handlers: map[string]worker.Handler{"h": g.run}})
 		id := p.submit(define(t, fanOut), items(10_000))
 		for range 8 {
 			g.wait(t)

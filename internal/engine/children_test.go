@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -31,10 +31,10 @@ output: "${{ [inputs.n, steps.down.output] }}"
 `
 
 // serve lets one more worker work on the process's engine.
-func (p *process) serve(c runner.WorkerConfig) *runner.Worker {
+func (p *process) serve(c worker.Config) *worker.Worker {
 	p.t.Helper()
 	c.Link, c.Poll, c.Beat = p.engine, 50*time.Millisecond, 100*time.Millisecond
-	w, err := runner.Start(p.t.Context(), c)
+	w, err := worker.Start(p.t.Context(), c)
 	must(p.t, err)
 	p.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -69,7 +69,7 @@ func (p *process) settledAll(id pawl.ID) {
 
 func TestChildrenFiveDeep(t *testing.T) { // J6
 	onShared(t, func(t *testing.T, db *database) {
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}})
 		def := define(t, deep)
 		p.register(def)
 		deepest, tooDeep := p.submit(def, `{"n": 5}`), p.submit(def, `{"n": 6}`)
@@ -102,7 +102,7 @@ func TestFailureGoesUp(t *testing.T) { // J6
 	onShared(t, func(t *testing.T, db *database) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"fail": fails, "block": g.run, "h": nop}})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"fail": fails, "block": g.run, "h": nop}})
 		p.register(define(t, "name: failing\nsteps: [{id: bad, handler: fail, retry: {max_attempts: 1}}]\n"))
 		p.register(define(t, "name: blocked\nsteps: [{id: block, handler: block}]\n"))
 		failed := p.submit(define(t, "name: one\nsteps: [{id: sub, workflow: failing}, {id: after, handler: h, needs: [sub]}]\n"), "")
@@ -133,7 +133,7 @@ func TestCancelGoesDown(t *testing.T) { // J6, T1, T10
 		g := newGate(false)
 		defer g.release()
 		here := startProcess(t, db.open(), nil)
-		start(t, db.open(), setup{handlers: map[string]runner.Handler{"block": g.run}})
+		start(t, db.open(), setup{handlers: map[string]worker.Handler{"block": g.run}})
 		here.register(define(t, "name: leaf\nsteps: [{id: block, handler: block}, {id: ask, approval: {prompt: x}}]\n"))
 		here.register(define(t, "name: middle\nsteps: [{id: each, foreach: [1, 2, 3], workflow: leaf}]\n"))
 		id := here.submit(define(t, "name: top\nsteps: [{id: down, workflow: middle}, {id: nap, sleep: 1h}]\n"), "")
@@ -179,7 +179,7 @@ func TestTheTimeoutOfAParent(t *testing.T) { // J6, J2
 // TestForeachOverChildren: as many at once as parallel says, outputs in order.
 func TestForeachOverChildren(t *testing.T) { // J6, J7
 	onShared(t, func(t *testing.T, db *database) {
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}, capacity: 1})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}, capacity: 1})
 		p.register(define(t, "name: square\ninputs: {n: {type: integer}}\nsteps: [{id: a, handler: h}]\noutput: ${{ inputs.n * inputs.n }}\n"))
 		id := p.submit(define(t, "name: top\nworkers: 1\nsteps: [{id: each, foreach: [5, 3, 4, 1, 2], parallel: 2, workflow: square, inputs: {n: \"${{ item }}\"}}]\noutput: ${{ steps.each.output }}\n"), "")
 		if v := p.wait(id); string(v.Output) != `[25,9,16,1,4]` || len(v.ChildJobs) != 5 {
@@ -194,7 +194,7 @@ func TestForeachOverChildren(t *testing.T) { // J6, J7
 func TestChildrenOfAPrivateJob(t *testing.T) { // J6, WORKFLOW.md: running
 	onShared(t, func(t *testing.T, db *database) {
 		var elsewhere atomic.Int64
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": func(ctx context.Context, task *runner.Task) runner.Result {
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": func(ctx context.Context, task *worker.Task) worker.Result {
 			elsewhere.Add(1)
 			return nop(ctx, task)
 		}}})
@@ -202,7 +202,7 @@ func TestChildrenOfAPrivateJob(t *testing.T) { // J6, WORKFLOW.md: running
 		p.register(define(t, "name: middle\nsteps: [{id: a, handler: h}, {id: b, workflow: leaf}]\n"))
 		id := p.submission(pawl.Submission{Definition: define(t, "name: top\nsteps: [{id: down, workflow: middle}]\n").Canonical(), Private: true})
 		var here atomic.Int64
-		p.serve(runner.WorkerConfig{Job: id.Key(), Capacity: 1, Handlers: map[string]runner.Handler{"h": func(ctx context.Context, task *runner.Task) runner.Result {
+		p.serve(worker.Config{Job: id.Key(), Capacity: 1, Handlers: map[string]worker.Handler{"h": func(ctx context.Context, task *worker.Task) worker.Result {
 			here.Add(1)
 			return nop(ctx, task)
 		}}})
@@ -216,7 +216,7 @@ func TestChildrenOfAPrivateJob(t *testing.T) { // J6, WORKFLOW.md: running
 // TestAChildThatWouldWaitForItsAncestor is refused.
 func TestAChildThatWouldWaitForItsAncestor(t *testing.T) { // J6
 	onShared(t, func(t *testing.T, db *database) {
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}})
 		keyed := define(t, `
 name: keyed
 inputs: {key: {}, below: {}}
@@ -243,11 +243,11 @@ func TestRetryReusesChildren(t *testing.T) { // J2, J6
 	onShared(t, func(t *testing.T, db *database) {
 		var broken atomic.Bool
 		broken.Store(true)
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop, "sometimes": func(_ context.Context, task *runner.Task) runner.Result {
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop, "sometimes": func(_ context.Context, task *worker.Task) worker.Result {
 			if broken.Load() && strings.Contains(string(task.Input), `"n":2`) {
-				return runner.Result{Failure: &pawl.Failure{Class: "test", Message: "broken", Permanent: true}}
+				return worker.Result{Failure: &pawl.Failure{Class: "test", Message: "broken", Permanent: true}}
 			}
-			return runner.Result{Output: json.RawMessage(`1`)}
+			return worker.Result{Output: json.RawMessage(`1`)}
 		}}})
 		p.register(define(t, "name: once\nsteps: [{id: a, handler: h}]\noutput: done\n"))
 		p.register(define(t, "name: leaf\ninputs: {n: {type: integer}}\nsteps: [{id: a, handler: sometimes}]\noutput: ${{ inputs.n }}\n"))
@@ -278,8 +278,8 @@ output: "${{ [steps.sub.output, steps.each.output] }}"
 // the other one at a random moment, all end, with nothing left behind.
 func TestManyFamilies(t *testing.T) { // J6, T10
 	onShared(t, func(t *testing.T, db *database) {
-		procs := []*process{start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}, capacity: 2}),
-			start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}, capacity: 2})}
+		procs := []*process{start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}, capacity: 2}),
+			start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}, capacity: 2})}
 		def := define(t, deep)
 		procs[0].register(def)
 		ids := make([]pawl.ID, 16)
@@ -329,7 +329,7 @@ func TestFamiliesOnAStoreThatFails(t *testing.T) { // K5, J6, T1
 		s := seed(t)
 		observer := start(t, db.open(), setup{})
 		for i := range 2 {
-			start(t, newMoody(db.open(), s+uint64(i)), setup{handlers: map[string]runner.Handler{"h": nop}, capacity: 4})
+			start(t, newMoody(db.open(), s+uint64(i)), setup{handlers: map[string]worker.Handler{"h": nop}, capacity: 4})
 		}
 		observer.register(define(t, `
 name: leaf

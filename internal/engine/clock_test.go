@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // TestClocksThatJump: the clock of a process makes ids and nothing else. Whatever
@@ -28,13 +28,13 @@ steps:
 		e := engine.New(engine.Config{Store: s, Poll: 50 * time.Millisecond, Silence: time.Minute, Clock: func() time.Time {
 			return time.Now().Add(rand.N(96*time.Hour) - 48*time.Hour)
 		}})
-		flaky := func(_ context.Context, task *runner.Task) runner.Result {
+		flaky := func(_ context.Context, task *worker.Task) worker.Result {
 			if task.Attempt == 1 {
-				return runner.Result{Failure: &pawl.Failure{Class: "early", Message: "not yet"}}
+				return worker.Result{Failure: &pawl.Failure{Class: "early", Message: "not yet"}}
 			}
-			return runner.Result{}
+			return worker.Result{}
 		}
-		w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: e, Handlers: map[string]runner.Handler{"flaky": flaky}, Poll: 50 * time.Millisecond, Beat: 100 * time.Millisecond})
+		w, err := worker.Start(t.Context(), worker.Config{Link: e, Handlers: map[string]worker.Handler{"flaky": flaky}, Poll: 50 * time.Millisecond, Beat: 100 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // manyDefinitions submits a job each of n workflows, of which nobody else has read any.
@@ -65,7 +65,7 @@ func TestEveryConnectionInUse(t *testing.T) {
 	var workers sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	for range 3 {
-		w, err := runner.Start(ctx, runner.WorkerConfig{Link: p.engine, Capacity: 4, Handlers: map[string]runner.Handler{"echo": echo}})
+		w, err := worker.Start(ctx, worker.Config{Link: p.engine, Capacity: 4, Handlers: map[string]worker.Handler{"echo": echo}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,15 +11,15 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // echo answers the step's input document.
-func echo(_ context.Context, t *runner.Task) runner.Result { return runner.Result{Output: t.Input} }
+func echo(_ context.Context, t *worker.Task) worker.Result { return worker.Result{Output: t.Input} }
 
 func TestChainRunsToItsEnd(t *testing.T) { // T2, T3, J2
 	onStores(t, func(t *testing.T, open func() store.Store) {
-		p := startProcess(t, open(), map[string]runner.Handler{"echo": echo})
+		p := startProcess(t, open(), map[string]worker.Handler{"echo": echo})
 		v := p.wait(p.submit(define(t, `
 name: chain
 inputs: {who: {type: string, default: you}}
@@ -52,18 +52,18 @@ func TestJobOfZeroStepsCompletes(t *testing.T) { // T7
 func TestFanOutKeepsOrder(t *testing.T) { // WORKFLOW.md: foreach, J7
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		var now, most atomic.Int64
-		item := func(_ context.Context, task *runner.Task) runner.Result {
+		item := func(_ context.Context, task *worker.Task) worker.Result {
 			if n := now.Add(1); n > most.Load() {
 				most.Store(n)
 			}
 			defer now.Add(-1)
 			var in struct{ Item json.RawMessage }
 			if err := json.Unmarshal(task.Input, &in); err != nil {
-				return runner.Result{Failure: &pawl.Failure{Class: "test", Message: err.Error(), Permanent: true}}
+				return worker.Result{Failure: &pawl.Failure{Class: "test", Message: err.Error(), Permanent: true}}
 			}
-			return runner.Result{Output: in.Item}
+			return worker.Result{Output: in.Item}
 		}
-		p := startProcess(t, open(), map[string]runner.Handler{"item": item})
+		p := startProcess(t, open(), map[string]worker.Handler{"item": item})
 		v := p.wait(p.submit(define(t, `
 name: fan
 inputs: {items: {type: array, default: [3, 1, 2, 9, 8, 7, 6, 5]}}
@@ -85,13 +85,13 @@ output: "${{ [steps.each.output, steps.none.output] }}"
 func TestRetryThenSuccess(t *testing.T) { // T6, T7
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		var calls atomic.Int64
-		flaky := func(context.Context, *runner.Task) runner.Result {
+		flaky := func(context.Context, *worker.Task) worker.Result {
 			if calls.Add(1) < 3 {
-				return runner.Result{Failure: &pawl.Failure{Class: "flaky", Message: "not yet"}}
+				return worker.Result{Failure: &pawl.Failure{Class: "flaky", Message: "not yet"}}
 			}
-			return runner.Result{Output: json.RawMessage("1")}
+			return worker.Result{Output: json.RawMessage("1")}
 		}
-		p := startProcess(t, open(), map[string]runner.Handler{"flaky": flaky})
+		p := startProcess(t, open(), map[string]worker.Handler{"flaky": flaky})
 		v := p.wait(p.submit(define(t, "name: r\nsteps: [{id: a, handler: flaky, retry: {max_attempts: 3, base: 20ms, jitter: none}}]\n"), ""))
 		if s := steps(v)["a"]; v.Status != lifecycle.JobCompleted || s.Attempts != 3 || s.Claims != 3 {
 			t.Errorf("status %s, step %+v; want COMPLETED after 3 attempts", v.Status, s)
@@ -102,10 +102,10 @@ func TestRetryThenSuccess(t *testing.T) { // T6, T7
 
 func TestPermanentErrorFailsTheJob(t *testing.T) { // T7
 	onStores(t, func(t *testing.T, open func() store.Store) {
-		boom := func(context.Context, *runner.Task) runner.Result {
-			return runner.Result{Failure: &pawl.Failure{Class: "boom", Message: "it is broken", Permanent: true}}
+		boom := func(context.Context, *worker.Task) worker.Result {
+			return worker.Result{Failure: &pawl.Failure{Class: "boom", Message: "it is broken", Permanent: true}}
 		}
-		p := startProcess(t, open(), map[string]runner.Handler{"boom": boom, "echo": echo})
+		p := startProcess(t, open(), map[string]worker.Handler{"boom": boom, "echo": echo})
 		v := p.wait(p.submit(define(t, "name: f\nsteps: [{id: a, handler: boom}, {id: b, handler: echo, needs: [a]}]\n"), ""))
 		if v.Status != lifecycle.JobFailed || v.Error == nil || v.Error.Step != "a" || v.Error.Message != "it is broken" {
 			t.Errorf("status %s, error %+v; want FAILED by step a", v.Status, v.Error)
@@ -119,7 +119,7 @@ func TestPermanentErrorFailsTheJob(t *testing.T) { // T7
 
 func TestConditions(t *testing.T) { // T2, WORKFLOW.md: if
 	onStores(t, func(t *testing.T, open func() store.Store) {
-		p := startProcess(t, open(), map[string]runner.Handler{"echo": echo})
+		p := startProcess(t, open(), map[string]worker.Handler{"echo": echo})
 		v := p.wait(p.submit(define(t, `
 name: conditions
 inputs: {go: {type: boolean, default: false}}
@@ -142,12 +142,12 @@ steps:
 func TestCancelStopsWhatRuns(t *testing.T) { // T1, J2
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		started := make(chan struct{}, 1)
-		block := func(ctx context.Context, _ *runner.Task) runner.Result {
+		block := func(ctx context.Context, _ *worker.Task) worker.Result {
 			started <- struct{}{}
 			<-ctx.Done()
-			return runner.Result{Failure: &pawl.Failure{Class: "canceled", Message: context.Cause(ctx).Error()}}
+			return worker.Result{Failure: &pawl.Failure{Class: "canceled", Message: context.Cause(ctx).Error()}}
 		}
-		p := startProcess(t, open(), map[string]runner.Handler{"block": block, "echo": echo})
+		p := startProcess(t, open(), map[string]worker.Handler{"block": block, "echo": echo})
 		id := p.submit(define(t, "name: c\nsteps: [{id: a, handler: block}, {id: b, handler: echo, needs: [a]}]\n"), "")
 		<-started
 		if err := p.engine.Cancel(t.Context(), id, note("enough")); err != nil {

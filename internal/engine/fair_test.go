@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 func fanOf(name, items string) string {
@@ -25,15 +25,15 @@ func TestAWideFanOutStarvesNobody(t *testing.T) {
 		var mu sync.Mutex
 		var order []bool // of each run: whether it was of the wide one
 		begun := make(chan struct{})
-		work := func(_ context.Context, task *runner.Task) runner.Result {
+		work := func(_ context.Context, task *worker.Task) worker.Result {
 			mu.Lock()
 			defer mu.Unlock()
 			if order = append(order, task.Workflow == "wide"); len(order) == 50 {
 				close(begun)
 			}
-			return runner.Result{}
+			return worker.Result{}
 		}
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"work": work}, capacity: 5})
+		p := start(t, open(), setup{handlers: map[string]worker.Handler{"work": work}, capacity: 5})
 		wide := p.submit(define(t, fanOf("wide", `"${{ inputs.items }}"`)), items(10_000))
 		<-begun
 		ids := p.submitMany(define(t, fanOf("small", "[1"+strings.Repeat(", 1", each-1)+"]")), jobs)

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // moody is a store whose reads fail on purpose too.
@@ -89,7 +89,7 @@ func TestRandomJobsOnAStoreThatFails(t *testing.T) { // K5, T5, T10, J8
 		}
 		c := newCrowd(t, rand.New(rand.NewPCG(s, 1)), many)
 		world := &effects{done: make(map[string]int)}
-		work := func(ctx context.Context, task *runner.Task) runner.Result {
+		work := func(ctx context.Context, task *worker.Task) worker.Result {
 			world.add(task.StepID, task.Claim)
 			return c.run(ctx, task)
 		}
@@ -98,7 +98,7 @@ func TestRandomJobsOnAStoreThatFails(t *testing.T) { // K5, T5, T10, J8
 		var stores []*moody
 		for i := range 2 {
 			stores = append(stores, newMoody(db.open(), s+uint64(i)))
-			c.processes = append(c.processes, start(t, stores[i], setup{handlers: map[string]runner.Handler{"h0": work, "h1": work}, capacity: 10}))
+			c.processes = append(c.processes, start(t, stores[i], setup{handlers: map[string]worker.Handler{"h0": work, "h1": work}, capacity: 10}))
 		}
 		for i, name := range sortedNames(c.jobs) {
 			c.ids[name] = c.processes[1+i%2].insist(pawl.Submission{Definition: c.jobs[name].def.Canonical(), Inputs: json.RawMessage(`{"flag":true}`), RequestID: name, Actor: "test"})

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -20,20 +20,20 @@ import (
 // whatever its context says if it is deaf.
 type gate struct {
 	deaf    bool
-	started chan *runner.Task
+	started chan *worker.Task
 	open    chan struct{}
 	once    sync.Once
 }
 
 func newGate(deaf bool) *gate {
-	return &gate{deaf: deaf, started: make(chan *runner.Task, 1000), open: make(chan struct{})} // the tests look when they like
+	return &gate{deaf: deaf, started: make(chan *worker.Task, 1000), open: make(chan struct{})} // the tests look when they like
 }
 
 // release lets everybody through, for good. Tests defer it, since a worker waits
 // for deaf handlers.
 func (g *gate) release() { g.once.Do(func() { close(g.open) }) }
 
-func (g *gate) run(ctx context.Context, t *runner.Task) runner.Result {
+func (g *gate) run(ctx context.Context, t *worker.Task) worker.Result {
 	g.started <- t
 	done := ctx.Done()
 	if g.deaf {
@@ -41,13 +41,13 @@ func (g *gate) run(ctx context.Context, t *runner.Task) runner.Result {
 	}
 	select {
 	case <-g.open:
-		return runner.Result{Output: json.RawMessage(`"late"`)}
+		return worker.Result{Output: json.RawMessage(`"late"`)}
 	case <-done:
-		return runner.Result{Failure: &pawl.Failure{Class: "stopped", Message: context.Cause(ctx).Error()}}
+		return worker.Result{Failure: &pawl.Failure{Class: "stopped", Message: context.Cause(ctx).Error()}}
 	}
 }
 
-func (g *gate) wait(t *testing.T) *runner.Task {
+func (g *gate) wait(t *testing.T) *worker.Task {
 	t.Helper()
 	select {
 	case task := <-g.started:
@@ -65,10 +65,10 @@ func TestALateResultIsRefused(t *testing.T) { // T5, J1, J9
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(true)
 		defer g.release()
-		first := start(t, open(), setup{handlers: map[string]runner.Handler{"h": g.run}, capacity: 1})
+		first := start(t, open(), setup{handlers: map[string]worker.Handler{"h": g.run}, capacity: 1})
 		id := first.submit(define(t, oneStep), "")
 		g.wait(t)
-		second := startProcess(t, open(), map[string]runner.Handler{"h": echo})
+		second := startProcess(t, open(), map[string]worker.Handler{"h": echo})
 		before := first.worker.ID()
 		if err := second.engine.Terminate(t.Context(), first.workerKey(), workflow.Note{Reason: "it hangs"}); err != nil {
 			t.Fatal(err)
@@ -103,7 +103,7 @@ func TestATerminatedWorkerInterruptsItsHandlers(t *testing.T) { // J1, J9
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"h": g.run}, capacity: 1})
+		p := start(t, open(), setup{handlers: map[string]worker.Handler{"h": g.run}, capacity: 1})
 		id := p.submit(define(t, oneStep), "")
 		g.wait(t)
 		before := p.worker.ID()
@@ -161,7 +161,7 @@ func TestASilentWorkerIsReleased(t *testing.T) { // J9, T10
 		id := observer.submit(define(t, oneStep), "")
 		h := observer.hand("h")
 		a := h.claim(1)[0]
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"h": echo}, silence: time.Second})
+		p := start(t, open(), setup{handlers: map[string]worker.Handler{"h": echo}, silence: time.Second})
 		v := p.wait(id)
 		if s := steps(v)["a"]; v.Status != lifecycle.JobCompleted || s.Claims != 2 || s.Attempts != 1 {
 			t.Errorf("status %s, step %+v; want it run by the worker that lives", v.Status, s)
@@ -183,7 +183,7 @@ func TestAnInterruptRefundsTheAttempt(t *testing.T) { // T1, T5
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"h": g.run}})
+		p := start(t, open(), setup{handlers: map[string]worker.Handler{"h": g.run}})
 		id := p.submit(define(t, "name: drained\nsteps: [{id: a, handler: h, retry: {max_attempts: 1}}]\n"), "")
 		g.wait(t)
 		ended, cancel := context.WithCancel(t.Context())
@@ -196,7 +196,7 @@ func TestAnInterruptRefundsTheAttempt(t *testing.T) { // T1, T5
 		if s := steps(p.job(id))["a"]; s.Attempts != 0 || s.Claims != 1 || s.Status != lifecycle.StepEnqueued {
 			t.Errorf("after the drain: %+v; want it in the queue, the attempt refunded", s)
 		}
-		q := startProcess(t, open(), map[string]runner.Handler{"h": echo})
+		q := startProcess(t, open(), map[string]worker.Handler{"h": echo})
 		if s := steps(q.wait(id))["a"]; s.Status != lifecycle.StepComplete || s.Attempts != 1 || s.Claims != 2 {
 			t.Errorf("at the end: %+v; want complete by its second claim", s)
 		}
@@ -208,11 +208,11 @@ func TestAnInterruptRefundsTheAttempt(t *testing.T) { // T1, T5
 func TestAPanicIsContained(t *testing.T) { // J9, T6
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		var calls atomic.Int64
-		p := startProcess(t, open(), map[string]runner.Handler{"h": func(context.Context, *runner.Task) runner.Result {
+		p := startProcess(t, open(), map[string]worker.Handler{"h": func(context.Context, *worker.Task) worker.Result {
 			if calls.Add(1) == 1 {
 				panic("no")
 			}
-			return runner.Result{Output: json.RawMessage("1")}
+			return worker.Result{Output: json.RawMessage("1")}
 		}})
 		v := p.wait(p.submit(define(t, "name: p\nsteps: [{id: a, handler: h, retry: {base: 1ms}}]\n"), ""))
 		if s := steps(v)["a"]; s.Status != lifecycle.StepComplete || s.Attempts != 2 {
@@ -237,7 +237,7 @@ func givenUp(t *testing.T, v *pawl.JobView, key, reason, class, message string) 
 // reason, whatever ended its attempts; so do a fan-out's and its instance's.
 func TestAStepThatIsGivenUpSaysWhy(t *testing.T) { // T6, T7
 	onStores(t, func(t *testing.T, open func() store.Store) {
-		p := startProcess(t, open(), map[string]runner.Handler{"fail": fails, "h": nop})
+		p := startProcess(t, open(), map[string]worker.Handler{"fail": fails, "h": nop})
 		const retry = "retry: {max_attempts: 2, base: 0s, jitter: none}"
 		for src, want := range map[string][4]string{
 			"{id: a, handler: fail, " + retry + "}":                                                             {"a", "2 of 2 attempts failed", "test", "it failed"},

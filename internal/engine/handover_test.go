@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 func openFile(t *testing.T, path string) *sqlite.DB {
@@ -28,7 +28,7 @@ func openFile(t *testing.T, path string) *sqlite.DB {
 // taken all the same while a worker is free for them.
 func TestManyDefinitionsAtOnce(t *testing.T) {
 	t.Parallel()
-	p := start(t, openFile(t, filepath.Join(t.TempDir(), "pawl.db")), setup{handlers: map[string]runner.Handler{"h": nop}, capacity: 10})
+	p := start(t, openFile(t, filepath.Join(t.TempDir(), "pawl.db")), setup{handlers: map[string]worker.Handler{"h": nop}, capacity: 10})
 	p.wait(p.submit(define(t, "name: first\nsteps: [{id: a, handler: h}]"), ""))
 	var subs []pawl.Submission
 	for i := range 1001 {
@@ -53,16 +53,16 @@ func TestAFreeKeyIsNotBehindABusyOne(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pawl.db")
 	over := make(chan struct{})
-	work := func(ctx context.Context, k *runner.Task) runner.Result {
+	work := func(ctx context.Context, k *worker.Task) worker.Result {
 		if strings.HasPrefix(k.Workflow, "long") {
 			select {
 			case <-over:
 			case <-ctx.Done():
 			}
 		}
-		return runner.Result{}
+		return worker.Result{}
 	}
-	p := start(t, openFile(t, path), setup{handlers: map[string]runner.Handler{"h": work}, capacity: 10})
+	p := start(t, openFile(t, path), setup{handlers: map[string]worker.Handler{"h": work}, capacity: 10})
 	defer close(over)
 	long := define(t, "name: long\nconcurrency: {key: x}\nsteps: [{id: a, handler: h}]")
 	for range 12 {

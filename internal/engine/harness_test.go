@@ -25,7 +25,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -154,18 +154,18 @@ type process struct {
 	t      *testing.T
 	store  store.Store
 	engine *engine.Engine
-	worker *runner.Worker
+	worker *worker.Worker
 	config setup
 }
 
 // A setup says what a process is made of. No handlers: no worker.
 type setup struct {
-	handlers map[string]runner.Handler
+	handlers map[string]worker.Handler
 	capacity int
 	silence  time.Duration // 0: an hour, so that a slow machine kills nobody
 }
 
-func startProcess(t *testing.T, s store.Store, handlers map[string]runner.Handler) *process {
+func startProcess(t *testing.T, s store.Store, handlers map[string]worker.Handler) *process {
 	t.Helper()
 	return start(t, s, setup{handlers: handlers})
 }
@@ -189,7 +189,7 @@ func start(t *testing.T, s store.Store, c setup) *process {
 func (p *process) startWorker() {
 	p.t.Helper()
 	for try := 1; ; try++ {
-		w, err := runner.Start(p.t.Context(), runner.WorkerConfig{Link: p.engine, Handlers: p.config.handlers,
+		w, err := worker.Start(p.t.Context(), worker.Config{Link: p.engine, Handlers: p.config.handlers,
 			Capacity: p.config.capacity, Poll: 50 * time.Millisecond, Beat: 100 * time.Millisecond})
 		if err == nil {
 			p.worker = w

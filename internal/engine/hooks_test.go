@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // TestAJobRunsUntilItsHooksEnd, and is what it was going to be before them.
@@ -20,7 +20,7 @@ func TestAJobRunsUntilItsHooksEnd(t *testing.T) { // T7
 	onShared(t, func(t *testing.T, db *database) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"fail": fails, "block": g.run, "h": nop}})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"fail": fails, "block": g.run, "h": nop}})
 		id := p.submit(define(t, `
 name: hooked
 timeout: 1h
@@ -55,7 +55,7 @@ hooks:
 // TestTheFailureOfAHookChangesNothing about a job that has succeeded.
 func TestTheFailureOfAHookChangesNothing(t *testing.T) { // T7
 	onShared(t, func(t *testing.T, db *database) {
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"fail": fails, "h": nop}})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"fail": fails, "h": nop}})
 		id := p.submit(define(t, "name: w\nsteps: [{id: a, handler: h}]\nhooks: {always: [{id: tidy, handler: fail, retry: {max_attempts: 2, base: 1ms}}]}\noutput: ${{ steps.a.output }}\n"), "")
 		if v := p.wait(id); v.Status != lifecycle.JobCompleted || string(v.Output) != "1" || v.Error != nil || steps(v)["tidy"].Attempts != 2 {
 			t.Errorf("the job is %s (%v), output %s, its hook %+v", v.Status, v.Error, v.Output, steps(v)["tidy"])
@@ -69,9 +69,9 @@ func TestTheFailureOfAHookChangesNothing(t *testing.T) { // T7
 func TestAHookIsRetried(t *testing.T) { // T7, T13
 	onShared(t, func(t *testing.T, db *database) {
 		var calls atomic.Int64
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": func(ctx context.Context, task *runner.Task) runner.Result {
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": func(ctx context.Context, task *worker.Task) worker.Result {
 			if calls.Add(1) < 3 {
-				return runner.Result{Failure: &pawl.Failure{Class: "flaky", Message: "not yet"}}
+				return worker.Result{Failure: &pawl.Failure{Class: "flaky", Message: "not yet"}}
 			}
 			return nop(ctx, task)
 		}}})
@@ -93,7 +93,7 @@ func TestCancelDuringHooks(t *testing.T) { // T7, J2
 	onShared(t, func(t *testing.T, db *database) {
 		g := newGate(false)
 		defer g.release()
-		p, other := start(t, db.open(), setup{handlers: map[string]runner.Handler{"fail": fails, "block": g.run, "h": nop}}), start(t, db.open(), setup{})
+		p, other := start(t, db.open(), setup{handlers: map[string]worker.Handler{"fail": fails, "block": g.run, "h": nop}}), start(t, db.open(), setup{})
 		for first, want := range map[string]machine.State{"h": lifecycle.JobCompleted, "fail": lifecycle.JobFailed} {
 			id := p.submit(define(t, "name: w\nsteps: [{id: a, handler: "+first+", retry: {max_attempts: 1}}]\nhooks: {always: [{id: tidy, handler: block}, {id: more, handler: h}]}\n"), "")
 			g.wait(t)
@@ -116,8 +116,8 @@ func TestHooksOfACanceledJob(t *testing.T) { // T7
 	onShared(t, func(t *testing.T, db *database) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"block": g.run, "input": func(_ context.Context, task *runner.Task) runner.Result {
-			return runner.Result{Output: task.Work.With}
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"block": g.run, "input": func(_ context.Context, task *worker.Task) worker.Result {
+			return worker.Result{Output: task.Work.With}
 		}}})
 		hooks := "hooks: {failure: [{id: tell, handler: input}], always: [{id: tidy, handler: input, with: \"${{ job.status }}: ${{ job.error }}\"}]}\n"
 		ran := p.submit(define(t, "name: ran\nsteps: [{id: a, handler: block}]\n"+hooks), "")
@@ -146,7 +146,7 @@ func TestAWorkerThatDiesInAHook(t *testing.T) { // T7, T10
 		observer := startProcess(t, db.open(), nil)
 		id := observer.submit(define(t, "name: w\nsteps: [{id: nap, sleep: 0s}]\nhooks: {always: [{id: tidy, handler: h, retry: {max_attempts: 1}}, {id: more, handler: h}]}\n"), "")
 		kill := startVictim(t, db, 1)
-		p := startProcess(t, db.open(), map[string]runner.Handler{"h": echo})
+		p := startProcess(t, db.open(), map[string]worker.Handler{"h": echo})
 		kill()
 		v := p.wait(id)
 		if s := steps(v)["tidy"]; v.Status != lifecycle.JobCompleted || s.Status != lifecycle.StepComplete || s.Claims != 2 || s.Attempts != 1 {
@@ -161,7 +161,7 @@ func TestAWorkerThatDiesInAHook(t *testing.T) { // T7, T10
 // pause holds them back.
 func TestOperatorsAndHooks(t *testing.T) { // T13, J2
 	onShared(t, func(t *testing.T, db *database) {
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}})
 		id := p.submit(define(t, `
 name: w
 steps: [{id: told, event: {name: e}}]
@@ -196,11 +196,11 @@ hooks: {always: [{id: one, handler: nobody}, {id: two, handler: nobody}, {id: th
 // that is canceled those on cancel; both are CANCELED, and a list tells them apart (T8).
 func TestHooksOfATimeoutAndOfACancel(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop, "fail": fails, "tell": func(_ context.Context, task *runner.Task) runner.Result {
-			return runner.Result{Output: task.Work.With}
-		}, "block": func(ctx context.Context, _ *runner.Task) runner.Result {
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop, "fail": fails, "tell": func(_ context.Context, task *worker.Task) worker.Result {
+			return worker.Result{Output: task.Work.With}
+		}, "block": func(ctx context.Context, _ *worker.Task) worker.Result {
 			<-ctx.Done()
-			return runner.Result{Failure: &pawl.Failure{Class: "stopped", Message: context.Cause(ctx).Error()}}
+			return worker.Result{Failure: &pawl.Failure{Class: "stopped", Message: context.Cause(ctx).Error()}}
 		}}})
 		flow := func(name, first, timeout string) pawl.ID {
 			return p.submit(define(t, "name: "+name+"\n"+timeout+"steps: [{id: a, handler: "+first+", retry: {max_attempts: 1}}]\nhooks:\n"+

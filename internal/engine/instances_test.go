@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 var instances = flag.Int("instances", 2_000, "of one job whose trail is verified")
@@ -21,7 +21,7 @@ func TestInstancesVerify(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
-		p := startProcess(t, s, map[string]runner.Handler{"h": nop})
+		p := startProcess(t, s, map[string]worker.Handler{"h": nop})
 		id := p.submit(define(t, "name: wide\ninputs: {items: {type: array, required: true}}\nsteps: [{id: each, handler: h, foreach: \"${{ inputs.items }}\"}]\n"), items(*instances))
 		if v := p.waitFor(id, 20*patience); v.Status != lifecycle.JobCompleted {
 			t.Fatalf("status %s, %v", v.Status, v.Error)

@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -50,16 +50,16 @@ func (d *diary) when(what string) time.Time {
 
 // handler says when a claim begins and how it ends: by its context, or when open is
 // closed.
-func (d *diary) handler(open <-chan struct{}) runner.Handler {
-	return func(ctx context.Context, t *runner.Task) runner.Result {
+func (d *diary) handler(open <-chan struct{}) worker.Handler {
+	return func(ctx context.Context, t *worker.Task) worker.Result {
 		d.say("%s begins claim %d", t.Key, t.Claim)
 		select {
 		case <-ctx.Done():
 			d.say("%s ends claim %d", t.Key, t.Claim)
-			return runner.Result{Failure: &pawl.Failure{Class: "interrupted", Message: context.Cause(ctx).Error()}}
+			return worker.Result{Failure: &pawl.Failure{Class: "interrupted", Message: context.Cause(ctx).Error()}}
 		case <-open:
 			d.say("%s completes claim %d", t.Key, t.Claim)
-			return runner.Result{}
+			return worker.Result{}
 		}
 	}
 }
@@ -73,14 +73,14 @@ steps: [{id: stops, handler: h, isolation: stop}, {id: goes_on, handler: h}]
 // the database.
 type cutting struct {
 	t        *testing.T
-	handlers map[string]runner.Handler
+	handlers map[string]worker.Handler
 	hole     *pgtest.Hole
 	direct   string // url
 	through  string // the hole
 	server   *process
 }
 
-func newCutting(t *testing.T, handlers map[string]runner.Handler) *cutting {
+func newCutting(t *testing.T, handlers map[string]worker.Handler) *cutting {
 	t.Helper()
 	c := &cutting{t: t, handlers: handlers, direct: pgtest.URL(t)}
 	c.hole, c.through = pgtest.Dig(t, c.direct)
@@ -105,7 +105,7 @@ func (c *cutting) start(url string, isolation workflow.Isolation) {
 	s := c.open(url)
 	e := engine.New(engine.Config{Store: s, Passive: true})
 	c.t.Cleanup(e.Close)
-	w, err := runner.Start(c.t.Context(), runner.WorkerConfig{Link: e, Capacity: 2, Isolation: isolation, Handlers: c.handlers})
+	w, err := worker.Start(c.t.Context(), worker.Config{Link: e, Capacity: 2, Isolation: isolation, Handlers: c.handlers})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func (c *cutting) cut() {
 // it has started, before another worker begins it again.
 func TestIsolatedCommandsAreKilled(t *testing.T) {
 	t.Parallel()
-	c := newCutting(t, map[string]runner.Handler{"run": runner.Command(runner.CommandConfig{})})
+	c := newCutting(t, map[string]worker.Handler{"run": worker.Command(worker.CommandConfig{})})
 	file := filepath.Join(t.TempDir(), "effects")
 	c.start(c.through, workflow.IsolationRun)
 	t.Cleanup(c.hole.Close) // before that worker drains
@@ -173,7 +173,7 @@ func TestIsolatedStepsNeverOverlap(t *testing.T) {
 		t.Run(fmt.Sprintf("all %v", all), func(t *testing.T) {
 			t.Parallel()
 			d, let := new(diary), make(chan struct{})
-			c := newCutting(t, map[string]runner.Handler{"h": d.handler(let)})
+			c := newCutting(t, map[string]worker.Handler{"h": d.handler(let)})
 			isolation := workflow.IsolationRun
 			if all {
 				isolation = workflow.IsolationStop
@@ -290,7 +290,7 @@ func TestAWorkerThatIsBackEndsWhatWasTaken(t *testing.T) { // J9, T5
 	onDatabases(t, func(t *testing.T, db *database) {
 		m := &mute{Store: db.open()}
 		d, let := new(diary), make(chan struct{})
-		p := start(t, m, setup{handlers: map[string]runner.Handler{"h": d.handler(let)}})
+		p := start(t, m, setup{handlers: map[string]worker.Handler{"h": d.handler(let)}})
 		id := p.submit(define(t, "name: taken\nsteps: [{id: gone, handler: h, retry: {max_attempts: 1}}, {id: kept, handler: h}]\non_error: drain\n"), "")
 		until(t, "both steps run", func() bool {
 			return !d.when("gone begins claim 1").IsZero() && !d.when("kept begins claim 1").IsZero()
@@ -335,8 +335,8 @@ func TestNothingIsolatedBeginsWithoutALease(t *testing.T) {
 	t.Cleanup(func() { e.Close(); db.Close() })
 	p := &process{t: t, store: m, engine: e}
 	d, let := new(diary), make(chan struct{})
-	w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: e, Beat: 20 * time.Millisecond, Poll: 20 * time.Millisecond,
-		Silence: 2 * time.Second, Handlers: map[string]runner.Handler{"h": d.handler(let)}})
+	w, err := worker.Start(t.Context(), worker.Config{Link: e, Beat: 20 * time.Millisecond, Poll: 20 * time.Millisecond,
+		Silence: 2 * time.Second, Handlers: map[string]worker.Handler{"h": d.handler(let)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // victimVariable makes the test binary a process that waits to be killed.
@@ -24,8 +24,8 @@ func victim(where string) {
 	s, err := openStore(kind, path, nil)
 	if err == nil {
 		e := engine.New(engine.Config{Store: s})
-		_, err = runner.Start(context.Background(), runner.WorkerConfig{Link: e, Handlers: map[string]runner.Handler{
-			"h": func(_ context.Context, t *runner.Task) runner.Result {
+		_, err = worker.Start(context.Background(), worker.Config{Link: e, Handlers: map[string]worker.Handler{
+			"h": func(_ context.Context, t *worker.Task) worker.Result {
 				fmt.Println("started " + t.Key)
 				select {}
 			}}})
@@ -74,7 +74,7 @@ name: orphaned
 steps: [{id: a, handler: h, retry: {max_attempts: 1}}, {id: b, handler: h, retry: {max_attempts: 1}}, {id: c, handler: h, needs: [a, b]}]
 `), "")
 		kill := startVictim(t, db, 2)
-		p := startProcess(t, db.open(), map[string]runner.Handler{"h": echo})
+		p := startProcess(t, db.open(), map[string]worker.Handler{"h": echo})
 		kill()
 		killed := time.Now()
 		v := p.wait(id)

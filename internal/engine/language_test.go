@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -261,9 +261,9 @@ func TestTheLanguage(t *testing.T) { // T12, T1, T7, J6
 	onShared(t, func(t *testing.T, db *database) {
 		folder := newFolder(t)
 		server := newPublisher(t)
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{
-			"command": runner.Command(runner.CommandConfig{TempDir: t.TempDir()}), "run": runner.Command(runner.CommandConfig{TempDir: t.TempDir()}),
-			"http": runner.HTTP(runner.HTTPConfig{}), "with": func(_ context.Context, t *runner.Task) runner.Result { return runner.Result{Output: t.Work.With} },
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{
+			"command": worker.Command(worker.CommandConfig{TempDir: t.TempDir()}), "run": worker.Command(worker.CommandConfig{TempDir: t.TempDir()}),
+			"http": worker.HTTP(worker.HTTPConfig{}), "with": func(_ context.Context, t *worker.Task) worker.Result { return worker.Result{Output: t.Work.With} },
 		}, capacity: 8})
 		for _, src := range []string{
 			"name: cleanup\ninputs: {day: {}}\nsteps: []\noutput: '1'\n",

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -80,8 +80,8 @@ func (m *meter) during(name string) {
 // finds no slot stands in nobody's way.
 func TestTheHierarchyNeverDeadlocks(t *testing.T) { // J7, T1
 	onShared(t, func(t *testing.T, db *database) {
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}, capacity: 1})
-		other := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}, capacity: 1})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}, capacity: 1})
+		other := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}, capacity: 1})
 		p.hierarchy()
 		def := define(t, deep)
 		p.register(def)
@@ -108,7 +108,7 @@ func TestTheHierarchyNeverDeadlocks(t *testing.T) { // J7, T1
 // at a time; the oldest have no slot, and those behind them still start.
 func TestAFullDepthStandsInNobodysWay(t *testing.T) { // J7
 	onShared(t, func(t *testing.T, db *database) {
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}, capacity: 1})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}, capacity: 1})
 		p.limit("depth/1", 1)
 		leaf := define(t, "name: leaf\nworkers: 1\nsteps: [{id: a, handler: h}, {id: told, needs: [a], event: {name: go_on}}]\n")
 		p.register(leaf)
@@ -150,7 +150,7 @@ func (p *process) tellOneChild(id pawl.ID) {
 // TestAQuotaThatChanges: lowered, it ends nothing; raised, it lets more start.
 func TestAQuotaThatChanges(t *testing.T) { // J7
 	onShared(t, func(t *testing.T, db *database) {
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}})
 		p.limit("depth/0", 2)
 		def := define(t, "name: w\nworkers: 1\nsteps: [{id: a, handler: h}, {id: told, event: {name: go_on}}]\n")
 		var ids []pawl.ID
@@ -191,17 +191,17 @@ func TestAQuotaThatChanges(t *testing.T) { // J7
 func TestSlotsComeBack(t *testing.T) { // J7, J9, T1
 	onShared(t, func(t *testing.T, db *database) {
 		r := rand.New(rand.NewPCG(seed(t), 1))
-		handlers := map[string]runner.Handler{"h": func(ctx context.Context, task *runner.Task) runner.Result {
+		handlers := map[string]worker.Handler{"h": func(ctx context.Context, task *worker.Task) worker.Result {
 			time.Sleep(time.Millisecond) // work
 			return nop(ctx, task)
-		}, "fail": fails, "hang": func(ctx context.Context, _ *runner.Task) runner.Result {
+		}, "fail": fails, "hang": func(ctx context.Context, _ *worker.Task) worker.Result {
 			<-ctx.Done()
-			return runner.Result{Failure: &pawl.Failure{Class: "stopped", Message: context.Cause(ctx).Error()}}
+			return worker.Result{Failure: &pawl.Failure{Class: "stopped", Message: context.Cause(ctx).Error()}}
 		}}
 		var procs []*process
 		for range 3 {
 			p := start(t, db.open(), setup{})
-			p.worker = p.serve(runner.WorkerConfig{Handlers: handlers, Capacity: 3, Queues: []string{"default", "slow"}})
+			p.worker = p.serve(worker.Config{Handlers: handlers, Capacity: 3, Queues: []string{"default", "slow"}})
 			procs = append(procs, p)
 		}
 		p := procs[0]
@@ -253,14 +253,14 @@ func TestSlotsComeBack(t *testing.T) { // J7, J9, T1
 func TestAQueueLimitHolds(t *testing.T) { // J7
 	onShared(t, func(t *testing.T, db *database) {
 		m := newMeter()
-		handlers := map[string]runner.Handler{"h": func(ctx context.Context, task *runner.Task) runner.Result {
+		handlers := map[string]worker.Handler{"h": func(ctx context.Context, task *worker.Task) worker.Result {
 			m.during(task.Workflow)
 			return nop(ctx, task)
 		}}
 		one, two := start(t, db.open(), setup{}), start(t, db.open(), setup{})
 		one.limit("queue/narrow", 2)
 		for _, p := range []*process{one, one, two} {
-			p.serve(runner.WorkerConfig{Handlers: handlers, Capacity: 5, Queues: []string{"narrow", "default"}})
+			p.serve(worker.Config{Handlers: handlers, Capacity: 5, Queues: []string{"narrow", "default"}})
 		}
 		narrow := define(t, "name: narrow\ninputs: {items: {type: array}}\nsteps: [{id: each, foreach: \"${{ inputs.items }}\", handler: h, queue: narrow}]\n")
 		wide := define(t, "name: wide\nsteps: [{id: each, foreach: [1, 2, 3, 4, 5, 6, 7, 8], handler: h}]\n")
@@ -286,11 +286,11 @@ func TestAFullQueueStarvesNoOther(t *testing.T) { // J7
 		defer g.release()
 		p := start(t, db.open(), setup{})
 		p.limit("queue/full", 1)
-		p.serve(runner.WorkerConfig{Handlers: map[string]runner.Handler{"block": g.run}, Queues: []string{"full"}})
+		p.serve(worker.Config{Handlers: map[string]worker.Handler{"block": g.run}, Queues: []string{"full"}})
 		block := p.submit(define(t, "name: block\nsteps: [{id: a, handler: block, queue: full}]\n"), "")
 		g.wait(t)
 		many := p.submit(define(t, "name: many\ninputs: {items: {type: array}}\nsteps: [{id: a, handler: h}, {id: each, needs: [a], foreach: \"${{ inputs.items }}\", handler: h, queue: full}]\n"), items(30))
-		p.serve(runner.WorkerConfig{Handlers: map[string]runner.Handler{"h": nop}, Capacity: 1, Queues: []string{"full", "default"}})
+		p.serve(worker.Config{Handlers: map[string]worker.Handler{"h": nop}, Capacity: 1, Queues: []string{"full", "default"}})
 		p.see(many, "each", func(s *pawl.StepView) bool { return s.Instances != nil && s.Instances.Live == 10 })
 		behind := p.submit(define(t, "name: behind\nsteps: [{id: a, handler: h}, {id: b, handler: h, needs: [a]}]\n"), "")
 		if v := p.wait(behind); v.Status != lifecycle.JobCompleted {
@@ -316,7 +316,7 @@ func TestAQueueIsFreeWhileStepsWait(t *testing.T) { // J7, T1
 	onShared(t, func(t *testing.T, db *database) {
 		p := start(t, db.open(), setup{})
 		p.limit("queue/q", 1)
-		p.serve(runner.WorkerConfig{Handlers: map[string]runner.Handler{"h": nop}, Capacity: 1, Queues: []string{"q"}})
+		p.serve(worker.Config{Handlers: map[string]worker.Handler{"h": nop}, Capacity: 1, Queues: []string{"q"}})
 		p.register(define(t, "name: leaf\nsteps: [{id: a, handler: h, queue: q}]\n"))
 		def := define(t, "name: top\nsteps: [{id: a, handler: h, queue: q}, {id: sub, needs: [a], workflow: leaf}, {id: b, needs: [sub], handler: h, queue: q}]\n")
 		for _, id := range []pawl.ID{p.submit(def, ""), p.submit(def, ""), p.submit(def, "")} {
@@ -336,7 +336,7 @@ func TestConcurrencyKeys(t *testing.T) { // J7, T12
 		g := newGate(false)
 		defer g.release()
 		m := newMeter()
-		handlers := map[string]runner.Handler{"block": g.run, "h": func(ctx context.Context, task *runner.Task) runner.Result {
+		handlers := map[string]worker.Handler{"block": g.run, "h": func(ctx context.Context, task *worker.Task) worker.Result {
 			key := strings.Split(string(task.Input), `"`)[5]
 			m.during(key)
 			return nop(ctx, task)
@@ -385,7 +385,7 @@ func TestPriorityAges(t *testing.T) { // T1, WORKFLOW.md: priority
 		p := start(t, db.open(), setup{})
 		var mu sync.Mutex
 		var order []string
-		h := func(ctx context.Context, task *runner.Task) runner.Result {
+		h := func(ctx context.Context, task *worker.Task) worker.Result {
 			mu.Lock()
 			defer mu.Unlock()
 			order = append(order, task.Key)
@@ -393,7 +393,7 @@ func TestPriorityAges(t *testing.T) { // T1, WORKFLOW.md: priority
 		}
 		g := newGate(false)
 		defer g.release()
-		w := p.serve(runner.WorkerConfig{Handlers: map[string]runner.Handler{"block": g.run}, Capacity: 1})
+		w := p.serve(worker.Config{Handlers: map[string]worker.Handler{"block": g.run}, Capacity: 1})
 		def := define(t, `
 name: order
 steps:
@@ -416,7 +416,7 @@ steps:
 			must(t, err)
 			db.sql(fmt.Sprintf("update step set rank = rank - %d where job = %d and ord = %d", minutes*60_000_000, id.Key(), ord))
 		}
-		p.serve(runner.WorkerConfig{Handlers: map[string]runner.Handler{"h": h}, Capacity: 1})
+		p.serve(worker.Config{Handlers: map[string]worker.Handler{"h": h}, Capacity: 1})
 		p.wait(id)
 		if got := strings.Join(order, " "); got != "urgent old old_low plain low" {
 			t.Errorf("they ran in the order %s", got)
@@ -429,7 +429,7 @@ steps:
 // often as anything else.
 func TestAQueueTimeoutIsAnAttempt(t *testing.T) { // T1
 	onShared(t, func(t *testing.T, db *database) {
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}})
 		id := p.submit(define(t, "name: w\nsteps: [{id: a, handler: h}, {id: b, needs: [a], handler: nobody, queue: nowhere, queue_timeout: 20ms, retry: {max_attempts: 3, base: 1ms}}]\n"), "")
 		v := p.wait(id)
 		if s := steps(v)["b"]; v.Status != lifecycle.JobFailed || s.Attempts != 3 || s.Claims != 0 || s.Error.Message != "no worker took it within 20ms" {
@@ -444,11 +444,11 @@ func TestAQueueTimeoutIsAnAttempt(t *testing.T) { // T1
 func TestAQueueIsServedByItsWorkers(t *testing.T) { // T3
 	onShared(t, func(t *testing.T, db *database) {
 		var wrong atomic.Int64
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": func(ctx context.Context, task *runner.Task) runner.Result {
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": func(ctx context.Context, task *worker.Task) worker.Result {
 			wrong.Add(1)
 			return nop(ctx, task)
 		}}})
-		w := p.serve(runner.WorkerConfig{Handlers: map[string]runner.Handler{"h": nop}, Queues: []string{"billing"}})
+		w := p.serve(worker.Config{Handlers: map[string]worker.Handler{"h": nop}, Queues: []string{"billing"}})
 		v := p.wait(p.submit(define(t, "name: w\nsteps: [{id: a, handler: h, queue: billing}, {id: b, needs: [a], handler: h, queue: billing, priority: 5}]\n"), ""))
 		if s := steps(v)["b"]; v.Status != lifecycle.JobCompleted || wrong.Load() != 0 || *s.WorkerID != w.ID() {
 			t.Errorf("the job is %s, %d steps ran on the worker of another queue", v.Status, wrong.Load())
@@ -461,7 +461,7 @@ func TestAQueueIsServedByItsWorkers(t *testing.T) { // T3
 // than there is waits.
 func TestAnyWorkersFitTheirDepth(t *testing.T) { // J7
 	onShared(t, func(t *testing.T, db *database) {
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}})
 		p.limit("depth/0", 3)
 		job := p.wait(p.submit(define(t, "name: any\nsteps: [{id: a, handler: h}]\n"), `{}`))
 		if job.Status != lifecycle.JobCompleted || job.WorkerCount != 3 {

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -45,7 +45,7 @@ func TestALossOfALivingWorkerIsGivenBack(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"h": g.run}})
+		p := start(t, open(), setup{handlers: map[string]worker.Handler{"h": g.run}})
 		id := p.submit(define(t, oneStep), "")
 		for range health.MaxLosses + 1 {
 			g.wait(t)

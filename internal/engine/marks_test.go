@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // TestWhatWaitsHidesNoMarks: more jobs than a look finds are being cancelled, and
@@ -41,7 +41,7 @@ func TestWhatWaitsHidesNoMarks(t *testing.T) { // K8, J6
 			must(t, p.engine.Cancel(t.Context(), id, note("enough")))
 		}
 		until(t, "all hooks are enqueued", func() bool { return enqueued() == parents })
-		other := startPassive(t, db.open(), map[string]runner.Handler{"h": nop})
+		other := startPassive(t, db.open(), map[string]worker.Handler{"h": nop})
 		id := other.submit(define(t, "name: new\nsteps: [{id: a, handler: h}, {id: b, needs: [a], if: true, handler: h}]\n"), "")
 		if v := other.wait(id); v.Status != lifecycle.JobCompleted {
 			t.Errorf("the new job is %s", v.Status)
@@ -51,7 +51,7 @@ func TestWhatWaitsHidesNoMarks(t *testing.T) { // K8, J6
 			must(t, err)
 			return len(a.Marked) == 0
 		})
-		p.serve(runner.WorkerConfig{Handlers: map[string]runner.Handler{"missing": nop}, Capacity: 20})
+		p.serve(worker.Config{Handlers: map[string]worker.Handler{"missing": nop}, Capacity: 20})
 		for _, id := range ids {
 			if v := p.wait(id); v.Status != lifecycle.JobCanceled {
 				t.Errorf("a parent is %s", v.Status)
@@ -62,7 +62,7 @@ func TestWhatWaitsHidesNoMarks(t *testing.T) { // K8, J6
 }
 
 // startPassive starts a worker in a process that leaves marks and deadlines to others.
-func startPassive(t *testing.T, s store.Store, handlers map[string]runner.Handler) *process {
+func startPassive(t *testing.T, s store.Store, handlers map[string]worker.Handler) *process {
 	t.Helper()
 	p := &process{t: t, store: s, config: setup{handlers: handlers, silence: time.Hour}}
 	p.engine = engine.New(engine.Config{Store: s, Passive: true, Silence: time.Hour})
@@ -75,7 +75,7 @@ func startPassive(t *testing.T, s store.Store, handlers map[string]runner.Handle
 // done when it can be.
 func TestWhatFailsIsPutOff(t *testing.T) { // K8
 	onShared(t, func(t *testing.T, db *database) {
-		other := startPassive(t, db.open(), map[string]runner.Handler{"h": nop})
+		other := startPassive(t, db.open(), map[string]worker.Handler{"h": nop})
 		id := other.submit(define(t, "name: w\nsteps: [{id: a, handler: h}, {id: b, needs: [a], if: true, handler: h}]\n"), "")
 		marked := func() *pawl.Step {
 			list, err := other.store.Marked(t.Context(), id.Key())

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -176,7 +176,7 @@ func fateOf(job, key string, attempt, trouble int) fate {
 }
 
 // handler runs the steps of random jobs.
-func (j *random) run(ctx context.Context, t *runner.Task) runner.Result {
+func (j *random) run(ctx context.Context, t *worker.Task) worker.Result {
 	id, _, _ := strings.Cut(t.Key, "[")
 	if id == hookID {
 		return j.runHook(t)
@@ -184,14 +184,14 @@ func (j *random) run(ctx context.Context, t *runner.Task) runner.Result {
 	n := j.nodes[slices.IndexFunc(j.nodes, func(n randomNode) bool { return n.id == id })]
 	switch f := fateOf(j.name, t.Key, t.Attempt, j.trouble); {
 	case f == failsForGood:
-		return runner.Result{Failure: &pawl.Failure{Class: "test", Message: "for good", Permanent: true}}
+		return worker.Result{Failure: &pawl.Failure{Class: "test", Message: "for good", Permanent: true}}
 	case f == panics:
 		panic("on purpose")
 	case f == hangs && n.timeout:
 		<-ctx.Done()
-		return runner.Result{Failure: &pawl.Failure{Class: "timeout", Message: context.Cause(ctx).Error()}}
+		return worker.Result{Failure: &pawl.Failure{Class: "timeout", Message: context.Cause(ctx).Error()}}
 	case f != succeeds:
-		return runner.Result{Failure: &pawl.Failure{Class: "test", Message: "this time"}}
+		return worker.Result{Failure: &pawl.Failure{Class: "test", Message: "this time"}}
 	}
 	var in struct {
 		Needs  map[string]json.RawMessage
@@ -199,19 +199,19 @@ func (j *random) run(ctx context.Context, t *runner.Task) runner.Result {
 		Matrix struct{ X *int }
 	}
 	if err := json.Unmarshal(t.Input, &in); err != nil {
-		return runner.Result{Failure: &pawl.Failure{Class: "test", Message: err.Error(), Permanent: true}}
+		return worker.Result{Failure: &pawl.Failure{Class: "test", Message: err.Error(), Permanent: true}}
 	}
 	if in.Item == nil {
 		in.Item = in.Matrix.X
 	}
-	return runner.Result{Output: effect(t.Key, t.Attempt, in.Needs, in.Item)}
+	return worker.Result{Output: effect(t.Key, t.Attempt, in.Needs, in.Item)}
 }
 
-func (j *random) runHook(t *runner.Task) runner.Result {
+func (j *random) runHook(t *worker.Task) worker.Result {
 	if fateOf(j.name, hookID, t.Attempt, j.trouble) != succeeds {
-		return runner.Result{Failure: &pawl.Failure{Class: "test", Message: "the hook"}}
+		return worker.Result{Failure: &pawl.Failure{Class: "test", Message: "the hook"}}
 	}
-	return runner.Result{Output: json.RawMessage("1")}
+	return worker.Result{Output: json.RawMessage("1")}
 }
 
 // effect is what an attempt that succeeds answers: a digest of all it saw.

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -100,7 +100,7 @@ func TestMoveBehindTheBackOfAnotherEngine(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"gate": g.run, "echo": echo}})
+		p := start(t, open(), setup{handlers: map[string]worker.Handler{"gate": g.run, "echo": echo}})
 		other := startProcess(t, open(), nil)
 		p.addVersion(moveOne)
 		p.addVersion(moveTwo)
@@ -161,7 +161,7 @@ func TestMoveIsAudited(t *testing.T) {
 			}
 		}
 		// The job waits for a worker of version 2 now: its route has moved as well.
-		worker := startProcess(t, open(), map[string]runner.Handler{"echo": echo})
+		worker := startProcess(t, open(), map[string]worker.Handler{"echo": echo})
 		if v := worker.wait(id); v.Status != lifecycle.JobCompleted {
 			t.Errorf("the job is %s", v.Status)
 		}
@@ -178,7 +178,7 @@ func TestPlanMoves(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"gate": g.run}})
+		p := start(t, open(), setup{handlers: map[string]worker.Handler{"gate": g.run}})
 		const one = "name: flow\nsteps: [{id: a, handler: gate}, {id: b, handler: late, needs: [a]}]\n"
 		p.addVersion(one)
 		id := p.submitVersion("flow", 1)
@@ -225,7 +225,7 @@ func TestMoveRaces(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"gate": g.run, "echo": echo}})
+		p := start(t, open(), setup{handlers: map[string]worker.Handler{"gate": g.run, "echo": echo}})
 		p.addVersion("name: flow\nsteps: [{id: a, handler: gate}]\n")
 		for _, step := range []string{"b", "c", "d"} {
 			p.addVersion("name: flow\nsteps: [{id: a, handler: gate}, {id: " + step + ", handler: echo, needs: [a]}]\n")

@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // Liveness is tried here at the default timings, on a PostgreSQL of the test's own (J9,
@@ -100,7 +100,7 @@ func newPlant(t *testing.T, server string, workers ...string) *plant {
 		p.beats = append(p.beats, s)
 		e := engine.New(engine.Config{Store: s, Passive: true})
 		t.Cleanup(e.Close)
-		w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: e, Capacity: 2, Handlers: map[string]runner.Handler{"h": p.run}})
+		w, err := worker.Start(t.Context(), worker.Config{Link: e, Capacity: 2, Handlers: map[string]worker.Handler{"h": p.run}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func newPlant(t *testing.T, server string, workers ...string) *plant {
 	return p
 }
 
-func (p *plant) run(ctx context.Context, t *runner.Task) runner.Result {
+func (p *plant) run(ctx context.Context, t *worker.Task) worker.Result {
 	n, _ := p.effects.LoadOrStore(fmt.Sprint(t.StepID, " claim ", t.Claim), new(atomic.Int64))
 	n.(*atomic.Int64).Add(1)
 	return p.gate.run(ctx, t)
@@ -305,7 +305,7 @@ func TestAKilledWorkerIsRescuedInTime(t *testing.T) {
 				s := db.open()
 				e := engine.New(engine.Config{Store: s, Passive: true})
 				t.Cleanup(e.Close)
-				w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: e, Handlers: map[string]runner.Handler{"h": echo}})
+				w, err := worker.Start(t.Context(), worker.Config{Link: e, Handlers: map[string]worker.Handler{"h": echo}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // weighed is a workflow that gets nowhere without an evaluator and deadlines.
@@ -67,8 +67,8 @@ func startManaged(t *testing.T, s store.Store, poll time.Duration) *managed {
 	m := &mine{Store: s}
 	e := engine.New(engine.Config{Store: m, Managed: true, Poll: poll, Silence: 2 * time.Hour, Retention: time.Hour,
 		Node: pawl.Node{ID: 7, Role: engine.RoleServer}, Jitter: func() float64 { return 0 }})
-	p := &process{t: t, store: m, engine: e, config: setup{handlers: map[string]runner.Handler{
-		"h": func(context.Context, *runner.Task) runner.Result { return runner.Result{Output: []byte("1")} },
+	p := &process{t: t, store: m, engine: e, config: setup{handlers: map[string]worker.Handler{
+		"h": func(context.Context, *worker.Task) worker.Result { return worker.Result{Output: []byte("1")} },
 	}}}
 	t.Cleanup(p.stop)
 	g := &managed{process: p, mine: m, parts: map[string]engine.Part{}}

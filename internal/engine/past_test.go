@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -33,7 +33,7 @@ func TestThePastOfRandomJobs(t *testing.T) { // K5, K6
 	onShared(t, func(t *testing.T, db *database) {
 		r := rand.New(rand.NewPCG(seed(t), 0))
 		c := newCrowd(t, r, 25)
-		p := startProcess(t, db.open(), map[string]runner.Handler{"h0": c.run, "h1": c.run})
+		p := startProcess(t, db.open(), map[string]worker.Handler{"h0": c.run, "h1": c.run})
 		c.processes = append(c.processes, p)
 		for _, name := range sortedNames(c.jobs) {
 			id := p.submit(c.jobs[name].def, "")
@@ -141,11 +141,11 @@ func TestThePastOfAStep(t *testing.T) { // K6, T6
 	t.Parallel()
 	db := aFile(t)
 	calls := 0
-	p := startProcess(t, db.open(), map[string]runner.Handler{"flaky": func(context.Context, *runner.Task) runner.Result {
+	p := startProcess(t, db.open(), map[string]worker.Handler{"flaky": func(context.Context, *worker.Task) worker.Result {
 		if calls++; calls < 3 {
-			return runner.Result{Failure: &pawl.Failure{Class: "test", Message: fmt.Sprintf("try %d", calls)}}
+			return worker.Result{Failure: &pawl.Failure{Class: "test", Message: fmt.Sprintf("try %d", calls)}}
 		}
-		return runner.Result{Output: json.RawMessage("7")}
+		return worker.Result{Output: json.RawMessage("7")}
 	}})
 	id := p.submit(define(t, `
 name: n
@@ -218,7 +218,7 @@ func (p *process) stepAt(id pawl.ID, step string, at pawl.Timestamp) pawl.StepVi
 
 func TestThePastOfAFanOut(t *testing.T) { // K6
 	t.Parallel()
-	p := startProcess(t, aFile(t).open(), map[string]runner.Handler{"h": nop})
+	p := startProcess(t, aFile(t).open(), map[string]worker.Handler{"h": nop})
 	id := p.submit(define(t, fanOut), items(20))
 	p.wait(id)
 	made := p.moments(id, "each[4]")[lifecycle.StepCreate]
@@ -274,7 +274,7 @@ func TestThePastOfAJobThatMoved(t *testing.T) { // K6, T12
 
 func TestHistoryTellsHowLong(t *testing.T) { // K5
 	t.Parallel()
-	p := startProcess(t, aFile(t).open(), map[string]runner.Handler{"h": nop})
+	p := startProcess(t, aFile(t).open(), map[string]worker.Handler{"h": nop})
 	id := p.submit(define(t, oneStep), "")
 	p.wait(id)
 	history, err := collected(t.Context(), p.engine.History, id)
@@ -301,7 +301,7 @@ func TestThePastOfATakenStep(t *testing.T) { // K6, T5, J9
 	db := aFile(t)
 	g := newGate(false)
 	defer g.release()
-	p := startProcess(t, db.open(), map[string]runner.Handler{"h": g.run})
+	p := startProcess(t, db.open(), map[string]worker.Handler{"h": g.run})
 	id := p.submit(define(t, oneStep), "")
 	g.wait(t)
 	if err := p.engine.Terminate(t.Context(), p.workerKey(), workflow.Note{Reason: "on purpose"}); err != nil {
@@ -313,7 +313,7 @@ func TestThePastOfATakenStep(t *testing.T) { // K6, T5, J9
 	p.worker.Drain(over)
 	p.engine.Close()
 
-	q := startProcess(t, db.open(), map[string]runner.Handler{"h": nop})
+	q := startProcess(t, db.open(), map[string]worker.Handler{"h": nop})
 	q.wait(id)
 	q.comparePast(id)
 	at := q.moments(id, "a")

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 var (
@@ -49,7 +49,7 @@ func newCrowd(t *testing.T, r *rand.Rand, jobs int) *crowd {
 	return c
 }
 
-func (c *crowd) run(ctx context.Context, t *runner.Task) runner.Result {
+func (c *crowd) run(ctx context.Context, t *worker.Task) worker.Result {
 	return c.jobs[t.Workflow].run(ctx, t)
 }
 
@@ -85,7 +85,7 @@ func TestRandomJobs(t *testing.T) { // T2, T3, T7, T10, J2
 		}
 		c := newCrowd(t, r, jobs)
 		for i := range 1 + r.IntN(3) {
-			handlers := map[string]runner.Handler{"h0": c.run, "h1": c.run}
+			handlers := map[string]worker.Handler{"h0": c.run, "h1": c.run}
 			if i > 0 && r.IntN(2) == 0 {
 				delete(handlers, fmt.Sprintf("h%d", r.IntN(2)))
 			}

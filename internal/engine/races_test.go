@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // Each test here shows a fault that was there once.
@@ -26,7 +26,7 @@ func TestPrivateJobsKnowNoQueues(t *testing.T) { // J7
 		def := define(t, "name: w\nsteps: [{id: a, handler: h}]\n")
 		answers, err := p.engine.Submit(t.Context(), pawl.Submission{Definition: def.Canonical(), Actor: "test", Private: true})
 		must(t, err)
-		p.serve(runner.WorkerConfig{Handlers: map[string]runner.Handler{"h": nop}, Job: answers[0].ID.Key()})
+		p.serve(worker.Config{Handlers: map[string]worker.Handler{"h": nop}, Job: answers[0].ID.Key()})
 		if v := p.wait(answers[0].ID); v.Status != lifecycle.JobCompleted {
 			t.Errorf("the job is %s", v.Status)
 		}
@@ -92,7 +92,7 @@ func TestHookConditionsSeeTheEnd(t *testing.T) { // T7
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
 		sly := &slyStore{Store: db.open()}
-		p := start(t, sly, setup{handlers: map[string]runner.Handler{"h": nop}})
+		p := start(t, sly, setup{handlers: map[string]worker.Handler{"h": nop}})
 		other := engine.New(engine.Config{Store: db.open(), Passive: true})
 		defer other.Close()
 		id := p.submit(define(t, `
@@ -117,7 +117,7 @@ func TestPriorityWithinAJob(t *testing.T) { // J7
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
 		var order []string
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": func(ctx context.Context, task *runner.Task) runner.Result {
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": func(ctx context.Context, task *worker.Task) worker.Result {
 			order = append(order, task.Key) // one at a time
 			return nop(ctx, task)
 		}}})
@@ -135,7 +135,7 @@ func TestAChildsHooksSurviveItsParentsEnd(t *testing.T) { // J6, T7
 	onShared(t, func(t *testing.T, db *database) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"block": g.run, "h": nop}})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"block": g.run, "h": nop}})
 		p.register(define(t, "name: leaf\nsteps: [{id: a, event: {name: e}}]\nhooks: {always: [{id: tidy, handler: block}]}\n"))
 		id := p.submit(define(t, "name: top\nsteps: [{id: down, workflow: leaf}]\n"), "")
 		child, err := pawl.ParseID(pawl.JobPrefix, p.waiting(id, "down").Wait.Job)
@@ -162,7 +162,7 @@ func TestRetryOfACompletedJobNeedsAStep(t *testing.T) { // J2
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
 		var ran atomic.Int32
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": func(ctx context.Context, task *runner.Task) runner.Result {
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": func(ctx context.Context, task *worker.Task) worker.Result {
 			ran.Add(1)
 			return nop(ctx, task)
 		}}})

@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // marker is in every kind of payload of the jobs of these tests, and nowhere else.
@@ -50,24 +50,24 @@ func secret(size int) string {
 	return strings.Repeat("x", at) + marker + strings.Repeat("y", size-at)
 }
 
-func secretHandlers(size int) map[string]runner.Handler {
+func secretHandlers(size int) map[string]worker.Handler {
 	quoted := func() json.RawMessage { return json.RawMessage(`{"v":"` + secret(size) + `"}`) }
 	var shaken atomic.Int64
 	fail := func() *pawl.Failure {
 		return &pawl.Failure{Class: "token", Message: "it is " + secret(min(size, 900)), Metadata: quoted()}
 	}
-	return map[string]runner.Handler{
-		"echo": runner.Func(func(context.Context, *runner.Task) (any, error) { return quoted(), nil }),
-		"shaky": func(context.Context, *runner.Task) runner.Result {
+	return map[string]worker.Handler{
+		"echo": worker.Func(func(context.Context, *worker.Task) (any, error) { return quoted(), nil }),
+		"shaky": func(context.Context, *worker.Task) worker.Result {
 			if shaken.Add(1)%3 != 0 {
-				return runner.Result{Failure: fail()}
+				return worker.Result{Failure: fail()}
 			}
-			return runner.Result{Output: quoted()}
+			return worker.Result{Output: quoted()}
 		},
-		"bad": func(context.Context, *runner.Task) runner.Result {
+		"bad": func(context.Context, *worker.Task) worker.Result {
 			f := fail()
 			f.Permanent = true
-			return runner.Result{Failure: f}
+			return worker.Result{Failure: f}
 		},
 	}
 }

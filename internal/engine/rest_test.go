@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -52,10 +52,10 @@ func newCrew(t *testing.T, url string) *crew {
 	return c
 }
 
-func (c *crew) start(t *testing.T, capacity int, h runner.Handler, queues ...string) {
+func (c *crew) start(t *testing.T, capacity int, h worker.Handler, queues ...string) {
 	t.Helper()
-	w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: c.engine, Capacity: capacity, Queues: queues,
-		Handlers: map[string]runner.Handler{"h": h}, Beat: time.Hour, Poll: time.Hour})
+	w, err := worker.Start(t.Context(), worker.Config{Link: c.engine, Capacity: capacity, Queues: queues,
+		Handlers: map[string]worker.Handler{"h": h}, Beat: time.Hour, Poll: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,12 +135,12 @@ func TestNobodyRestsBesideABacklog(t *testing.T) {
 			t.Parallel()
 			url, steps := pgtest.URL(t), 2*(tt.backlog+tt.later)
 			ran := make(chan struct{}, steps) // one for each step: no handler waits
-			h := func(context.Context, *runner.Task) runner.Result {
+			h := func(context.Context, *worker.Task) worker.Result {
 				if rand.N(100) == 0 {
 					time.Sleep(rand.N(5 * time.Millisecond)) // a random interleaving
 				}
 				ran <- struct{}{}
-				return runner.Result{}
+				return worker.Result{}
 			}
 			client := newCrew(t, url)
 			client.submit(t, tt.backlog, "name: rest\nsteps: [{id: a, handler: h}, {id: b, handler: h, needs: [a], queue: other}]\n")
@@ -180,9 +180,9 @@ func TestAWorkerLooksAgainForWhatWasLocked(t *testing.T) {
 			if _, err := conn.Exec(t.Context(), "begin; select from job where line = 1 for update"); err != nil {
 				t.Fatal(err)
 			}
-			c.start(t, 4, func(context.Context, *runner.Task) runner.Result {
+			c.start(t, 4, func(context.Context, *worker.Task) worker.Result {
 				ran <- struct{}{}
-				return runner.Result{}
+				return worker.Result{}
 			}, queues...)
 			<-c.claims // it has found nothing that it may take
 			if _, err := conn.Exec(t.Context(), "rollback"); err != nil {

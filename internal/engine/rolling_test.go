@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // grown are the tables that a made-up change adds a column to.
@@ -105,8 +105,8 @@ func (db *database) busy(name string, ahead int) *busyProcess {
 	def := define(t, rollingFlow)
 	p := &busyProcess{name: name, store: s}
 	e := engine.New(engine.Config{Store: s, Poll: 50 * time.Millisecond, Silence: time.Hour, Log: log})
-	w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: e, Handlers: map[string]runner.Handler{
-		"echo": func(context.Context, *runner.Task) runner.Result { return runner.Result{Output: []byte("1")} },
+	w, err := worker.Start(t.Context(), worker.Config{Link: e, Handlers: map[string]worker.Handler{
+		"echo": func(context.Context, *worker.Task) worker.Result { return worker.Result{Output: []byte("1")} },
 	}, Capacity: 8, Poll: 50 * time.Millisecond, Beat: 100 * time.Millisecond, Log: log})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // A planner makes and reads schedules by an engine, and fails the test if it
@@ -216,7 +216,7 @@ func TestCatchUp(t *testing.T) {
 // gated starts a process whose handler h waits for the gate.
 func gated(t *testing.T, s store.Store) (planner, *gate) {
 	g := newGate(false)
-	p := start(t, s, setup{handlers: map[string]runner.Handler{"h": g.run}})
+	p := start(t, s, setup{handlers: map[string]worker.Handler{"h": g.run}})
 	t.Cleanup(g.release)
 	return planner{t, p.engine}, g
 }
@@ -694,7 +694,7 @@ func TestFollowed(t *testing.T) {
 		if followed() {
 			t.Error("followed by nobody; want false")
 		}
-		kept := startProcess(t, db.open(), map[string]runner.Handler{"h": echo})
+		kept := startProcess(t, db.open(), map[string]worker.Handler{"h": echo})
 		if !followed() {
 			t.Error("not followed while a worker lives; want true")
 		}

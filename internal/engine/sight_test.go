@@ -7,7 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // wide is a workflow of so many steps that need nothing, without workers.
@@ -24,7 +24,7 @@ func wide(steps int) string {
 // has, and what waits for one of them gets it when it is free.
 func TestAJobUnderAQuotaGoesOn(t *testing.T) { // J7
 	onDatabases(t, func(t *testing.T, db *database) {
-		p := startProcess(t, db.open(), map[string]runner.Handler{"h": nop})
+		p := startProcess(t, db.open(), map[string]worker.Handler{"h": nop})
 		p.limit("depth/0", 2)
 		id := p.submit(define(t, wide(5)), "")
 		if v := p.wait(id); v.Status != lifecycle.JobCompleted || v.WorkerCount != 2 {

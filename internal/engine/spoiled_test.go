@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // A journal keeps what was logged, line by line and without times.
@@ -49,7 +49,7 @@ func (j *journal) logger() *slog.Logger {
 
 // loggedProcess is a process whose worker takes one step at a time, with a store
 // that logs too.
-func loggedProcess(t *testing.T, db *database, log *slog.Logger, handlers map[string]runner.Handler) *process {
+func loggedProcess(t *testing.T, db *database, log *slog.Logger, handlers map[string]worker.Handler) *process {
 	t.Helper()
 	var s store.Store
 	var err error
@@ -77,7 +77,7 @@ func queued(t *testing.T, db *database) (bad, good []pawl.ID) {
 	t.Helper()
 	s := db.open()
 	defer s.Close()
-	p := start(t, s, setup{handlers: map[string]runner.Handler{"first": done}})
+	p := start(t, s, setup{handlers: map[string]worker.Handler{"first": done}})
 	defer p.stop()
 	for _, name := range []string{"bad", "good"} {
 		of := &bad
@@ -104,8 +104,8 @@ func queued(t *testing.T, db *database) (bad, good []pawl.ID) {
 	return bad, good
 }
 
-func done(context.Context, *runner.Task) runner.Result {
-	return runner.Result{Output: json.RawMessage(`"done"`)}
+func done(context.Context, *worker.Task) worker.Result {
+	return worker.Result{Output: json.RawMessage(`"done"`)}
 }
 
 // passedOver runs what is good with a worker that takes one step at a time, and
@@ -113,7 +113,7 @@ func done(context.Context, *runner.Task) runner.Result {
 func passedOver(t *testing.T, db *database, good []pawl.ID, faults int) *process {
 	t.Helper()
 	log := &journal{}
-	p := loggedProcess(t, db, log.logger(), map[string]runner.Handler{"first": done, "second": done})
+	p := loggedProcess(t, db, log.logger(), map[string]worker.Handler{"first": done, "second": done})
 	for _, id := range good {
 		if _, err := p.engine.Wait(t.Context(), id); err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // sweepAll sweeps everything, and returns how many waits were found whose cause had ended.
@@ -113,11 +113,11 @@ func TestTheSweepFindsWhatIsStranded(t *testing.T) { // K8
 			onShared(t, func(t *testing.T, db *database) {
 				g := newGate(false)
 				defer g.release()
-				fail := func(ctx context.Context, task *runner.Task) runner.Result {
+				fail := func(ctx context.Context, task *worker.Task) worker.Result {
 					<-g.started // so that the other step is out of sight
 					return fails(ctx, task)
 				}
-				handlers := map[string]runner.Handler{"h": nop, "fail": fail, "block": g.run}
+				handlers := map[string]worker.Handler{"h": nop, "fail": fail, "block": g.run}
 				quiet := startPassive(t, db.open(), handlers)
 				if strand.leaf != "" {
 					quiet.register(define(t, "name: leaf\n"+strand.leaf+"\n"))
@@ -179,10 +179,10 @@ func TestTheSweepLeavesWaitsAlone(t *testing.T) { // K8
 	onShared(t, func(t *testing.T, db *database) {
 		g := newGate(false)
 		defer g.release()
-		later := func(context.Context, *runner.Task) runner.Result {
-			return runner.Result{Failure: &pawl.Failure{Class: "test", Message: "not yet", Delay: pawl.Duration(time.Hour)}}
+		later := func(context.Context, *worker.Task) worker.Result {
+			return worker.Result{Failure: &pawl.Failure{Class: "test", Message: "not yet", Delay: pawl.Duration(time.Hour)}}
 		}
-		p := startProcess(t, db.open(), map[string]runner.Handler{"h": nop, "fail": fails, "later": later, "block": g.run})
+		p := startProcess(t, db.open(), map[string]worker.Handler{"h": nop, "fail": fails, "later": later, "block": g.run})
 		p.register(define(t, "name: leaf\nsteps: [{id: nap, sleep: 1h}]\n"))
 		def := define(t, `
 name: waits

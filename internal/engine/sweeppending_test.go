@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // TestPendingJobsNeedNoSweep: whatever a pending job waits for, the looks and claims of
@@ -28,7 +28,7 @@ func TestPendingJobsNeedNoSweep(t *testing.T) { // K8
 				if name == "a quota" {
 					db.sql("insert into quota (workspace, name, slots, at, actor, reason) values ('default', 'depth/0', 0, 1, 'x', 'x')")
 				}
-				p := startProcess(t, db.open(), map[string]runner.Handler{"h": nop, "other": nop})
+				p := startProcess(t, db.open(), map[string]worker.Handler{"h": nop, "other": nop})
 				if name != "a quota" { // which nothing passes
 					p.wait(p.submit(define(t, "name: beside\nsteps: []\n"), ""))
 				}
@@ -70,7 +70,7 @@ func TestTheSweepFindsPendingJobs(t *testing.T) { // K8
 				unserved := quiet.submit(define(t, "name: unserved\nsteps: [{id: a, handler: nobody}]\n"), "")
 				db.sql(fmt.Sprintf(lose, id.Key()))
 
-				p := startProcess(t, db.open(), map[string]runner.Handler{"h": nop})
+				p := startProcess(t, db.open(), map[string]worker.Handler{"h": nop})
 				p.wait(p.submit(define(t, "name: beside\nsteps: [{id: a, handler: h}]\n"), ""))
 				if v := p.job(id); v.Status != lifecycle.JobPending {
 					t.Fatalf("the job is %s without a sweep", v.Status)

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/schedule"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // TestTheSweepFindsSchedules: one that was left without a next time, or whose time waits
@@ -56,7 +56,7 @@ func TestTheSweepLeavesSchedulesAlone(t *testing.T) { // K8
 	onShared(t, func(t *testing.T, db *database) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": g.run}})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": g.run}})
 		all := planner{t, p.engine}
 		all.add(handFlow, pawl.SchedulePlan{Overlap: schedule.Queue})
 		db.due(0)

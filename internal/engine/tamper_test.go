@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // everyKind is a workflow that has every kind of step: of a worker, an approval, one
@@ -46,9 +46,9 @@ type ledger struct {
 func newLedger(t *testing.T, db *database) *ledger {
 	s := db.open()
 	failed := false
-	p := start(t, s, setup{handlers: map[string]runner.Handler{
-		"echo": runner.Func(func(context.Context, *runner.Task) (any, error) { return json.RawMessage(`"yes"`), nil }),
-		"shaky": runner.Func(func(context.Context, *runner.Task) (any, error) {
+	p := start(t, s, setup{handlers: map[string]worker.Handler{
+		"echo": worker.Func(func(context.Context, *worker.Task) (any, error) { return json.RawMessage(`"yes"`), nil }),
+		"shaky": worker.Func(func(context.Context, *worker.Task) (any, error) {
 			if !failed {
 				failed = true
 				return nil, errors.New("the token is s3cret")

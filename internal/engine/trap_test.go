@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 func TestBackoffAtAnyAttempt(t *testing.T) { // T7
@@ -33,8 +33,8 @@ func TestBackoffAtAnyAttempt(t *testing.T) { // T7
 	}
 }
 
-func nop(context.Context, *runner.Task) runner.Result {
-	return runner.Result{Output: json.RawMessage("1")}
+func nop(context.Context, *worker.Task) worker.Result {
+	return worker.Result{Output: json.RawMessage("1")}
 }
 
 func TestTenThousandItems(t *testing.T) { // T4, T8, WORKFLOW.md: foreach
@@ -44,8 +44,8 @@ func TestTenThousandItems(t *testing.T) { // T4, T8, WORKFLOW.md: foreach
 	}
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		var calls atomic.Int64
-		p := startProcess(t, open(), map[string]runner.Handler{"h": func(context.Context, *runner.Task) runner.Result {
-			return runner.Result{Output: json.RawMessage(fmt.Sprint(calls.Add(1)))}
+		p := startProcess(t, open(), map[string]worker.Handler{"h": func(context.Context, *worker.Task) worker.Result {
+			return worker.Result{Output: json.RawMessage(fmt.Sprint(calls.Add(1)))}
 		}})
 		began := time.Now()
 		v := p.waitFor(p.submit(define(t, fanOut), items(many)), 5*patience)
@@ -61,8 +61,8 @@ func TestTenThousandItems(t *testing.T) { // T4, T8, WORKFLOW.md: foreach
 func TestAnOutputThatIsTooLarge(t *testing.T) { // T8
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		large, _ := json.Marshal(string(make([]byte, 100_000)))
-		p := startProcess(t, open(), map[string]runner.Handler{"h": func(context.Context, *runner.Task) runner.Result {
-			return runner.Result{Output: large}
+		p := startProcess(t, open(), map[string]worker.Handler{"h": func(context.Context, *worker.Task) worker.Result {
+			return worker.Result{Output: large}
 		}})
 		v := p.wait(p.submit(define(t, fanOut), items(3)))
 		if v.Status != lifecycle.JobFailed || v.Error.Class != "output_too_large" || v.Error.Step != "each" {
@@ -110,7 +110,7 @@ func TestTheSameRequestFromTwoEngines(t *testing.T) { // J8
 // TestADefinitionOfAnotherEngine: neither has the other's definitions in memory.
 func TestADefinitionOfAnotherEngine(t *testing.T) { // T10
 	onStores(t, func(t *testing.T, open func() store.Store) {
-		p, q := startProcess(t, open(), nil), startProcess(t, open(), map[string]runner.Handler{"h": nop})
+		p, q := startProcess(t, open(), nil), startProcess(t, open(), map[string]worker.Handler{"h": nop})
 		def := define(t, diamond)
 		ids := []pawl.ID{p.submit(def, ""), q.submit(def, ""), p.submit(def, "")}
 		for _, id := range ids {
@@ -132,7 +132,7 @@ steps: [{id: a, handler: h}, {id: b, handler: gate, needs: [a]}, {id: c, handler
 on_error: drain
 output: ${{ steps.c.output }}
 `)
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"h": nop, "gate": g.run, "fail": fails}})
+		p := start(t, open(), setup{handlers: map[string]worker.Handler{"h": nop, "gate": g.run, "fail": fails}})
 		id := p.submit(def, "")
 		g.wait(t)
 		until(t, "the other step backs off", func() bool { return steps(p.job(id))["w"].NotBefore != 0 })
@@ -141,7 +141,7 @@ output: ${{ steps.c.output }}
 		p.worker.Drain(ended)
 		p.engine.Close()
 
-		q := startProcess(t, open(), map[string]runner.Handler{"h": nop, "gate": nop, "fail": nop})
+		q := startProcess(t, open(), map[string]worker.Handler{"h": nop, "gate": nop, "fail": nop})
 		v := q.wait(id)
 		if v.Status != lifecycle.JobCompleted || string(v.Output) != "1" || steps(v)["w"].Attempts != 2 {
 			t.Errorf("status %s, output %s, w %+v; want the job to go on where it was", v.Status, v.Output, steps(v)["w"])
@@ -154,12 +154,12 @@ output: ${{ steps.c.output }}
 func TestTimeouts(t *testing.T) { // J2, T1, K8
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		var calls atomic.Int64
-		p := startProcess(t, open(), map[string]runner.Handler{
-			"hang": func(ctx context.Context, _ *runner.Task) runner.Result {
+		p := startProcess(t, open(), map[string]worker.Handler{
+			"hang": func(ctx context.Context, _ *worker.Task) worker.Result {
 				<-ctx.Done()
 				return fails(ctx, nil)
 			},
-			"slow": func(ctx context.Context, _ *runner.Task) runner.Result {
+			"slow": func(ctx context.Context, _ *worker.Task) worker.Result {
 				if calls.Add(1) > 1 {
 					return nop(ctx, nil)
 				}
@@ -200,14 +200,14 @@ func TestASlotFreedByADeadline(t *testing.T) { // J7, K8, T7
 	onDatabases(t, func(t *testing.T, db *database) {
 		g := newGate(true)
 		defer g.release()
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"deaf": g.run, "h": nop}})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"deaf": g.run, "h": nop}})
 		id := p.submit(define(t, `
 name: slots
 workers: 1
 on_error: drain
 steps: [{id: a, handler: deaf, timeout: 1ms, retry: {max_attempts: 1}}, {id: b, handler: deaf2}, {id: c, handler: h, needs: [b]}]
 `), "")
-		q := start(t, db.open(), setup{handlers: map[string]runner.Handler{"deaf": g.run, "deaf2": nop, "h": nop}})
+		q := start(t, db.open(), setup{handlers: map[string]worker.Handler{"deaf": g.run, "deaf2": nop, "h": nop}})
 		g.wait(t)
 		db.elapse(time.Hour)
 		v := q.wait(id)
@@ -247,7 +247,7 @@ func TestHintsReachTheOtherProcess(t *testing.T) { // T3, T10
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
 		e := engine.New(engine.Config{Store: s, Poll: time.Minute})
-		w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: e, Handlers: map[string]runner.Handler{"h": nop}, Poll: time.Minute, Beat: time.Second})
+		w, err := worker.Start(t.Context(), worker.Config{Link: e, Handlers: map[string]worker.Handler{"h": nop}, Poll: time.Minute, Beat: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,19 +267,19 @@ func TestHintsReachTheOtherProcess(t *testing.T) { // T3, T10
 // TestPendingUntilAWorkerComes, also when the first steps are of two kinds.
 func TestPendingUntilAWorkerComes(t *testing.T) { // J7
 	onStores(t, func(t *testing.T, open func() store.Store) {
-		p := startProcess(t, open(), map[string]runner.Handler{"other": nop})
+		p := startProcess(t, open(), map[string]worker.Handler{"other": nop})
 		one := p.submit(define(t, oneStep), "")
 		two := p.submit(define(t, "name: mixed\nsteps: [{id: a, handler: h}, {id: b, handler: k}, {id: c, handler: h, needs: [a, b]}]\n"), "")
 		busy := p.submit(define(t, "name: busy\nsteps: [{id: a, handler: other}]\n"), "")
 		p.wait(busy)
-		h := startProcess(t, open(), map[string]runner.Handler{"h": nop})
+		h := startProcess(t, open(), map[string]worker.Handler{"h": nop})
 		if v := p.wait(one); v.Status != lifecycle.JobCompleted {
 			t.Errorf("the job of one kind: %s", v.Status)
 		}
 		if v := h.job(two); v.Status != lifecycle.JobPending {
 			t.Errorf("one of its two handlers is served, and the job is %s; want PENDING", v.Status)
 		}
-		startProcess(t, open(), map[string]runner.Handler{"k": nop})
+		startProcess(t, open(), map[string]worker.Handler{"k": nop})
 		if v := p.wait(two); v.Status != lifecycle.JobCompleted {
 			t.Errorf("the job of two kinds: %s", v.Status)
 		}
@@ -290,7 +290,7 @@ func TestPendingUntilAWorkerComes(t *testing.T) { // J7
 func TestWorkersBoundTheStepsInProgress(t *testing.T) { // J7
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		var now, most atomic.Int64
-		work := func(ctx context.Context, task *runner.Task) runner.Result {
+		work := func(ctx context.Context, task *worker.Task) worker.Result {
 			n := now.Add(1)
 			defer now.Add(-1)
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -299,7 +299,7 @@ func TestWorkersBoundTheStepsInProgress(t *testing.T) { // J7
 		}
 		var p *process
 		for range 2 {
-			p = start(t, open(), setup{handlers: map[string]runner.Handler{"h": work}, capacity: 20})
+			p = start(t, open(), setup{handlers: map[string]worker.Handler{"h": work}, capacity: 20})
 		}
 		src := "name: bounded\nworkers: 3\nsteps:\n  - {id: each, handler: h, foreach: \"${{ [1, 2, 3, 4, 5, 6, 7, 8, 9] }}\"}\n"
 		for i := range 12 {
@@ -317,7 +317,7 @@ func TestAPausedWorkerTakesNothing(t *testing.T) { // J1, J9
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"gate": g.run, "h": nop}})
+		p := start(t, open(), setup{handlers: map[string]worker.Handler{"gate": g.run, "h": nop}})
 		running := p.submit(define(t, "name: r\nsteps: [{id: a, handler: gate}, {id: b, handler: h, needs: [a]}]\n"), "")
 		g.wait(t)
 		if err := p.engine.MoveWorker(t.Context(), p.workerKey(), lifecycle.WorkerPause, workerNote("hold on")); err != nil {
@@ -360,7 +360,7 @@ func TestManyJobsThatNobodyServes(t *testing.T) { // J7
 		p := startProcess(t, open(), nil)
 		p.submitMany(define(t, "name: nobody\nsteps: [{id: a, handler: no}, {id: b, handler: body}]\n"), 450)
 		id := p.submit(define(t, "name: somebody\nsteps: [{id: a, handler: h}, {id: b, handler: k}]\n"), "")
-		q := startProcess(t, open(), map[string]runner.Handler{"h": nop, "k": nop})
+		q := startProcess(t, open(), map[string]worker.Handler{"h": nop, "k": nop})
 		if v := q.wait(id); v.Status != lifecycle.JobCompleted {
 			t.Errorf("status %s", v.Status)
 		}

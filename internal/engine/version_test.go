@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // beforeTrees fills a database with what programs before trees wrote, under the schema
@@ -92,9 +92,9 @@ func TestK6OlderTrails(t *testing.T) {
 		l.tampered("an old row of a step", "", "update audit set reason = 'whatever' where "+of(0)+" and seq = (select max(seq) from audit where "+of(0)+")")
 		l.tampered("an old row made new", "", "update audit set seals = "+l.bytes([]byte{2}, false)+" where "+of(0)+" and seq = 1")
 
-		p := start(t, s, setup{handlers: map[string]runner.Handler{
-			"echo":  runner.Func(func(context.Context, *runner.Task) (any, error) { return json.RawMessage(`"yes"`), nil }),
-			"shaky": runner.Func(func(context.Context, *runner.Task) (any, error) { return json.RawMessage(`{"ok":true}`), nil }),
+		p := start(t, s, setup{handlers: map[string]worker.Handler{
+			"echo":  worker.Func(func(context.Context, *worker.Task) (any, error) { return json.RawMessage(`"yes"`), nil }),
+			"shaky": worker.Func(func(context.Context, *worker.Task) (any, error) { return json.RawMessage(`{"ok":true}`), nil }),
 		}})
 		must(t, p.engine.Approve(t.Context(), open.ID, "gate", nil, ann))
 		p.signal(open.ID, "go", `{"n":2}`)

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/schedule"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // A lull is a database with a server and workers that never look by themselves: whatever
@@ -40,9 +40,9 @@ func newLull(t *testing.T, db *database) *lull {
 }
 
 // staff starts a worker of the other process.
-func (l *lull) staff(capacity int, handlers map[string]runner.Handler) {
+func (l *lull) staff(capacity int, handlers map[string]worker.Handler) {
 	l.Helper()
-	w, err := runner.Start(l.Context(), runner.WorkerConfig{Link: l.other.engine, Handlers: handlers, Capacity: capacity, Poll: never, Beat: never})
+	w, err := worker.Start(l.Context(), worker.Config{Link: l.other.engine, Handlers: handlers, Capacity: capacity, Poll: never, Beat: never})
 	must(l.T, err)
 	l.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -52,8 +52,8 @@ func (l *lull) staff(capacity int, handlers map[string]runner.Handler) {
 }
 
 // usual are a worker's handlers: one that waits until the test lets it go on.
-func (l *lull) usual() map[string]runner.Handler {
-	return map[string]runner.Handler{"h": nop, "block": l.held.run}
+func (l *lull) usual() map[string]worker.Handler {
+	return map[string]worker.Handler{"h": nop, "block": l.held.run}
 }
 
 // submit submits a job to the other process.
@@ -88,7 +88,7 @@ var waits = map[string]func(l *lull) (end func(), over func() bool){
 	},
 	"a worker": func(l *lull) (func(), func() bool) {
 		id := l.submit("name: w\nsteps: [{id: a, handler: h}, {id: b, handler: other}]\n")
-		return func() { l.staff(2, map[string]runner.Handler{"h": nop, "other": nop}) }, l.jobIs(id, lifecycle.JobCompleted)
+		return func() { l.staff(2, map[string]worker.Handler{"h": nop, "other": nop}) }, l.jobIs(id, lifecycle.JobCompleted)
 	},
 	"a slot of a queue": func(l *lull) (func(), func() bool) {
 		l.server.limit("queue/default", 1)
@@ -173,10 +173,10 @@ var waits = map[string]func(l *lull) (end func(), over func() bool){
 	},
 	"a delay that an operator ends": func(l *lull) (func(), func() bool) {
 		first := true
-		l.staff(5, map[string]runner.Handler{"h": func(ctx context.Context, task *runner.Task) runner.Result {
+		l.staff(5, map[string]worker.Handler{"h": func(ctx context.Context, task *worker.Task) worker.Result {
 			if first {
 				first = false
-				return runner.Result{Failure: &pawl.Failure{Class: "test", Message: "not yet", Delay: pawl.Duration(never)}}
+				return worker.Result{Failure: &pawl.Failure{Class: "test", Message: "not yet", Delay: pawl.Duration(never)}}
 			}
 			return nop(ctx, task)
 		}})

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 var manyWaiting = flag.Int("waiting", 20_000, "how many jobs wait while a new one runs")
@@ -41,7 +41,7 @@ func TestManyThatWaitDelayNothing(t *testing.T) { // K8
 		}
 		seen := &counted{Store: db.open()}
 		p := startProcess(t, seen, nil)
-		other := startPassive(t, db.open(), map[string]runner.Handler{"h": nop})
+		other := startPassive(t, db.open(), map[string]worker.Handler{"h": nop})
 		id := other.submit(define(t, "name: new\nsteps: [{id: a, handler: h}, {id: b, needs: [a], if: true, handler: h}]\n"), "")
 		if v := other.wait(id); v.Status != lifecycle.JobCompleted {
 			t.Errorf("the new job is %s", v.Status)
@@ -102,7 +102,7 @@ func TestNoEndOfAChildIsMissed(t *testing.T) { // J6, K8
 				defer g.release()
 				s := &racing{Store: db.open()}
 				p := startProcess(t, s, nil)
-				other := startPassive(t, db.open(), map[string]runner.Handler{"block": g.run})
+				other := startPassive(t, db.open(), map[string]worker.Handler{"block": g.run})
 				p.register(define(t, "name: leaf\nsteps: [{id: block, handler: block}]\n"))
 				id := p.submit(define(t, "name: parent\nsteps: [{id: down, workflow: leaf}]\n"), "")
 				g.wait(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 func (p *process) signal(id pawl.ID, name, data string) {
@@ -259,7 +259,7 @@ steps:
 // all of it does when the job is resumed, in another process.
 func TestAPauseHoldsWaitsBack(t *testing.T) { // J2, T13
 	onShared(t, func(t *testing.T, db *database) {
-		p, other := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}}), start(t, db.open(), setup{})
+		p, other := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}}), start(t, db.open(), setup{})
 		p.register(define(t, "name: leaf\nsteps: [{id: a, handler: h}]\n"))
 		id := p.submit(define(t, `
 name: paused
@@ -304,7 +304,7 @@ output: ${{ steps.each.output }}
 // the way and resumed, hear their signals, wake up, and are cancelled.
 func TestManyWaits(t *testing.T) { // T1, J2
 	onShared(t, func(t *testing.T, db *database) {
-		p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"h": nop}})
+		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}})
 		const n = 1100
 		naps := p.submit(define(t, "name: naps\ninputs: {items: {type: array}}\nsteps: [{id: each, foreach: \"${{ inputs.items }}\", sleep: 1ms}, {id: last, needs: [each], handler: h}]\noutput: ${{ len(steps.each.output) }}\n"), items(n)) // last does not run while the job is paused
 		events := p.submit(define(t, "name: events\ninputs: {items: {type: array}}\nsteps: [{id: each, foreach: \"${{ inputs.items }}\", event: {name: e}}]\noutput: ${{ steps.each.output }}\n"), items(130))
@@ -355,7 +355,7 @@ func TestManyWaits(t *testing.T) { // T1, J2
 func TestOperatorsAtWork(t *testing.T) { // T13, K5
 	onShared(t, func(t *testing.T, db *database) {
 		r := rand.New(rand.NewPCG(seed(t), 3))
-		handlers := map[string]runner.Handler{"h": nop, "fail": fails}
+		handlers := map[string]worker.Handler{"h": nop, "fail": fails}
 		procs := []*process{start(t, db.open(), setup{handlers: handlers, capacity: 3}), start(t, db.open(), setup{handlers: handlers, capacity: 3}), start(t, db.open(), setup{})}
 		procs[0].register(define(t, "name: leaf\nsteps: [{id: a, handler: h}, {id: nap, sleep: 2ms}]\n"))
 		def := func(onError string) string {

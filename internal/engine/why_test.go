@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -67,7 +67,7 @@ func change(reason string) pawl.Change { return pawl.Change{Actor: "ann", Reason
 
 func TestWhyAPendingJob(t *testing.T) { // T9
 	t.Parallel()
-	p := startProcess(t, aFile(t).open(), map[string]runner.Handler{"other": nop})
+	p := startProcess(t, aFile(t).open(), map[string]worker.Handler{"other": nop})
 	id := p.submit(define(t, "name: n\nsteps: [{id: a, handler: train, queue: gpu}, {id: b, command: [ls], needs: [a]}]\n"), "")
 	job := id.Public(pawl.JobPrefix)
 
@@ -111,7 +111,7 @@ func TestWhyQuotas(t *testing.T) { // T9, J7
 	t.Parallel()
 	g := newGate(false)
 	defer g.release()
-	p := startProcess(t, aFile(t).open(), map[string]runner.Handler{"h": g.run})
+	p := startProcess(t, aFile(t).open(), map[string]worker.Handler{"h": g.run})
 	if err := p.engine.SetQuotas(t.Context(), []pawl.Quota{{Name: "depth/0", Slots: 3}}, note("few")); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestWhyAConcurrencyKey(t *testing.T) { // T9, J7
 	t.Parallel()
 	g := newGate(false)
 	defer g.release()
-	p := startProcess(t, aFile(t).open(), map[string]runner.Handler{"h": g.run})
+	p := startProcess(t, aFile(t).open(), map[string]worker.Handler{"h": g.run})
 	def := define(t, "name: n\nconcurrency: {key: all, limit: 1}\nsteps: [{id: a, handler: h}]\n")
 	holder := p.submit(def, "")
 	g.wait(t)
@@ -222,7 +222,7 @@ func TestWhyAStepIsPending(t *testing.T) { // T9, T7
 	t.Parallel()
 	g := newGate(false)
 	defer g.release()
-	p := startProcess(t, aFile(t).open(), map[string]runner.Handler{"h": nop, "gate": g.run, "fail": fails})
+	p := startProcess(t, aFile(t).open(), map[string]worker.Handler{"h": nop, "gate": g.run, "fail": fails})
 	id := p.submit(define(t, `
 name: n
 workers: 2
@@ -273,7 +273,7 @@ func TestWhyAHookWaitsItsTurn(t *testing.T) { // T9, T7
 	t.Parallel()
 	g := newGate(false)
 	defer g.release()
-	p := startProcess(t, aFile(t).open(), map[string]runner.Handler{"h": nop, "gate": g.run})
+	p := startProcess(t, aFile(t).open(), map[string]worker.Handler{"h": nop, "gate": g.run})
 	id := p.submit(define(t, "name: n\nsteps: [{id: a, handler: h}]\nhooks: {always: [{id: bye, handler: gate}, {id: end, handler: h}]}\n"), "")
 	g.wait(t)
 	p.because(id, "end", pawl.ReasonHook, "bye (in_progress) runs first")
@@ -285,7 +285,7 @@ func TestWhyAStepIsEnqueued(t *testing.T) { // T9, J7
 	g := newGate(false)
 	defer g.release()
 	db := aFile(t)
-	p := start(t, db.open(), setup{handlers: map[string]runner.Handler{"gate": g.run, "h": nop}, capacity: 1})
+	p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"gate": g.run, "h": nop}, capacity: 1})
 	busy := p.submit(define(t, "name: n\nsteps: [{id: a, handler: gate}]\n"), "")
 	g.wait(t)
 	id := p.submit(define(t, "name: m\nsteps: [{id: w, sleep: 0s}, {id: a, handler: h, needs: [w], queue_timeout: 1h}, {id: b, handler: train, needs: [w]}]\n"), "")
@@ -309,7 +309,7 @@ func TestWhyALimitOfAQueue(t *testing.T) { // T9, J7
 	t.Parallel()
 	g := newGate(false)
 	defer g.release()
-	p := start(t, aFile(t).open(), setup{handlers: map[string]runner.Handler{"h": g.run}, capacity: 5})
+	p := start(t, aFile(t).open(), setup{handlers: map[string]worker.Handler{"h": g.run}, capacity: 5})
 	if err := p.engine.SetQuotas(t.Context(), []pawl.Quota{{Name: "queue/default", Slots: 1}}, note("few")); err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestWhyALimitOfAQueueHoldsAJob(t *testing.T) { // T9, J7
 	t.Parallel()
 	g := newGate(false)
 	defer g.release()
-	p := start(t, aFile(t).open(), setup{handlers: map[string]runner.Handler{"h": g.run}, capacity: 5})
+	p := start(t, aFile(t).open(), setup{handlers: map[string]worker.Handler{"h": g.run}, capacity: 5})
 	limit := func(slots int) {
 		if err := p.engine.SetQuotas(t.Context(), []pawl.Quota{{Name: "queue/default", Slots: slots}}, note("few")); err != nil {
 			t.Fatal(err)
@@ -354,7 +354,7 @@ func TestWhyAJobIsEnding(t *testing.T) { // T9, T1
 	t.Parallel()
 	g := newGate(true)
 	defer g.release()
-	p := startProcess(t, aFile(t).open(), map[string]runner.Handler{"h": g.run})
+	p := startProcess(t, aFile(t).open(), map[string]worker.Handler{"h": g.run})
 	id := p.submit(define(t, oneStep), "")
 	g.wait(t)
 	if err := p.engine.Cancel(t.Context(), id, note("enough")); err != nil {
@@ -482,7 +482,7 @@ func TestWhyAWideFanOut(t *testing.T) { // T9
 		many = 500
 	}
 	s := aFile(t).open()
-	p := startProcess(t, s, map[string]runner.Handler{"h": nop})
+	p := startProcess(t, s, map[string]worker.Handler{"h": nop})
 	id := p.submit(define(t, `
 name: wide
 inputs: {items: {type: array, required: true}}
@@ -508,7 +508,7 @@ steps:
 
 func TestStuck(t *testing.T) { // T9, J4
 	t.Parallel()
-	p := startProcess(t, aFile(t).open(), map[string]runner.Handler{"h": nop})
+	p := startProcess(t, aFile(t).open(), map[string]worker.Handler{"h": nop})
 	ended := p.submit(define(t, oneStep), "")
 	p.wait(ended)
 	id := p.submit(define(t, "name: stands\nsteps: [{id: a, handler: h}, {id: b, needs: [a], approval: {prompt: Well?}}]\n"), "")

@@ -15,10 +15,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
-func workerID(t *testing.T, w *runner.Worker) pawl.ID {
+func workerID(t *testing.T, w *worker.Worker) pawl.ID {
 	t.Helper()
 	id, err := pawl.ParseID(pawl.WorkerPrefix, w.ID())
 	if err != nil {
@@ -35,7 +35,7 @@ func TestOperatorsPauseWorkers(t *testing.T) { // J1, J9, K5
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"h": g.run}, capacity: 2})
+		p := start(t, open(), setup{handlers: map[string]worker.Handler{"h": g.run}, capacity: 2})
 		other, id := startProcess(t, open(), nil), workerID(t, p.worker)
 		if err := other.engine.PauseWorker(t.Context(), id, byOperator); pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("pausing an idle worker: %v; want a conflict", err)
@@ -76,14 +76,14 @@ func TestOperatorsTerminateWorkers(t *testing.T) { // J1, J9, T1, T5
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
 		defer g.release()
-		p := start(t, open(), setup{handlers: map[string]runner.Handler{"h": g.run}, capacity: 1})
+		p := start(t, open(), setup{handlers: map[string]worker.Handler{"h": g.run}, capacity: 1})
 		id := p.submit(define(t, oneStep), "")
 		g.wait(t)
-		worker, other := workerID(t, p.worker), startProcess(t, open(), map[string]runner.Handler{"h": echo})
-		if err := other.engine.TerminateWorker(t.Context(), worker, pawl.Change{Actor: "cli:ada"}); pawl.KindOf(err) != pawl.Invalid {
+		self, other := workerID(t, p.worker), startProcess(t, open(), map[string]worker.Handler{"h": echo})
+		if err := other.engine.TerminateWorker(t.Context(), self, pawl.Change{Actor: "cli:ada"}); pawl.KindOf(err) != pawl.Invalid {
 			t.Errorf("terminating without a reason: %v; want it invalid", err)
 		}
-		if err := other.engine.TerminateWorker(t.Context(), worker, byOperator); err != nil {
+		if err := other.engine.TerminateWorker(t.Context(), self, byOperator); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -91,7 +91,7 @@ func TestOperatorsTerminateWorkers(t *testing.T) { // J1, J9, T1, T5
 		case <-time.After(patience):
 			t.Fatal("the worker works on")
 		}
-		var end *runner.TerminatedError
+		var end *worker.TerminatedError
 		if err := p.worker.Drain(context.Background()); !errors.As(err, &end) || end.Actor != "cli:ada" || end.Reason != "new disk" {
 			t.Errorf("the worker ended with %v; want it terminated by cli:ada because of a new disk", err)
 		}
@@ -99,7 +99,7 @@ func TestOperatorsTerminateWorkers(t *testing.T) { // J1, J9, T1, T5
 		if s := steps(v)["a"]; v.Status != lifecycle.JobCompleted || s.Claims != 2 || s.Attempts != 1 || *s.WorkerID != other.worker.ID() {
 			t.Errorf("status %s, step %+v; want it complete by the other worker, at the first attempt", v.Status, s)
 		}
-		if err := other.engine.TerminateWorker(t.Context(), worker, byOperator); pawl.KindOf(err) != pawl.Conflict {
+		if err := other.engine.TerminateWorker(t.Context(), self, byOperator); pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("terminating it again: %v; want a conflict", err)
 		}
 		list, err := other.engine.Workers(t.Context(), pawl.WorkerQuery{Statuses: []machine.State{lifecycle.WorkerTerminated}})
@@ -119,7 +119,7 @@ func TestAWorkerAlone(t *testing.T) { // T10, T3
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		s := open()
 		p := passive(t, s)
-		w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: p.e, Handlers: map[string]runner.Handler{"h": echo}})
+		w, err := worker.Start(t.Context(), worker.Config{Link: p.e, Handlers: map[string]worker.Handler{"h": echo}})
 		if err != nil {
 			t.Fatal(err)
 		}

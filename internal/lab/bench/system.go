@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // A System runs jobs. Pawl is one; others are measured by the same workloads.
@@ -51,7 +51,7 @@ type PawlConfig struct {
 type Pawl struct {
 	config  PawlConfig
 	engine  *engine.Engine
-	workers []*runner.Worker
+	workers []*worker.Worker
 	hands   processes
 	begin   atomic.Pointer[func(time.Time)]
 	ran     atomic.Int64
@@ -75,9 +75,9 @@ func (p *Pawl) Start(ctx context.Context) error {
 	if p.config.Crew.Program != "" {
 		return p.hands.start(p.config.Crew, p.config.URL)
 	}
-	handlers := map[string]runner.Handler{"noop": p.handler(`{}`), "list": p.handler(fanOutItems())}
+	handlers := map[string]worker.Handler{"noop": p.handler(`{}`), "list": p.handler(fanOutItems())}
 	for range p.config.Crew.Workers {
-		w, err := runner.Start(ctx, runner.WorkerConfig{Link: p.engine, Capacity: p.slots(), Handlers: handlers})
+		w, err := worker.Start(ctx, worker.Config{Link: p.engine, Capacity: p.slots(), Handlers: handlers})
 		if err != nil {
 			return err
 		}
@@ -86,13 +86,13 @@ func (p *Pawl) Start(ctx context.Context) error {
 	return nil
 }
 
-func (p *Pawl) handler(output string) runner.Handler {
-	return func(context.Context, *runner.Task) runner.Result {
+func (p *Pawl) handler(output string) worker.Handler {
+	return func(context.Context, *worker.Task) worker.Result {
 		if f := p.begin.Load(); f != nil {
 			(*f)(time.Now())
 		}
 		p.ran.Add(1)
-		return runner.Result{Output: json.RawMessage(output)}
+		return worker.Result{Output: json.RawMessage(output)}
 	}
 }
 

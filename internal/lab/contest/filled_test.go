@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
@@ -146,8 +146,8 @@ func serve(t *testing.T, db store.Store) {
 	t.Helper()
 	e := engine.New(engine.Config{Store: db})
 	defer e.Close()
-	w, err := runner.Start(t.Context(), runner.WorkerConfig{Link: e, Capacity: 100, Handlers: map[string]runner.Handler{
-		"unserved": func(context.Context, *runner.Task) runner.Result { return runner.Result{Output: json.RawMessage(`{}`)} },
+	w, err := worker.Start(t.Context(), worker.Config{Link: e, Capacity: 100, Handlers: map[string]worker.Handler{
+		"unserved": func(context.Context, *worker.Task) worker.Result { return worker.Result{Output: json.RawMessage(`{}`)} },
 	}})
 	if err != nil {
 		t.Fatal(err)

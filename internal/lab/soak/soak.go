@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
-	"github.com/pawl-dev/pawl/runner"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -86,8 +86,8 @@ func soak(ctx context.Context, c config) (*result, error) {
 	defer s.client.Close()
 	// A worker for each step: what one finishes the other has to claim.
 	for _, queue := range []string{workflow.DefaultQueue, "other"} {
-		w, err := runner.Start(ctx, runner.WorkerConfig{Link: s.engine, Capacity: 200, Queues: []string{queue},
-			Handlers: map[string]runner.Handler{"noop": s.noop(queue == "other")}})
+		w, err := worker.Start(ctx, worker.Config{Link: s.engine, Capacity: 200, Queues: []string{queue},
+			Handlers: map[string]worker.Handler{"noop": s.noop(queue == "other")}})
 		if err != nil {
 			return nil, err
 		}
@@ -119,8 +119,8 @@ func database(ctx context.Context, server string) (own string, drop func(), err 
 }
 
 // noop answers the handler of a step. The last one takes the time.
-func (s *soaker) noop(last bool) runner.Handler {
-	return func(_ context.Context, t *runner.Task) runner.Result {
+func (s *soaker) noop(last bool) worker.Handler {
+	return func(_ context.Context, t *worker.Task) worker.Result {
 		var in struct{ Inputs struct{ At int64 } }
 		if err := json.Unmarshal(t.Input, &in); err == nil && last {
 			lag := time.Since(pawl.Time(in.Inputs.At))
@@ -129,7 +129,7 @@ func (s *soaker) noop(last bool) runner.Handler {
 			s.ended++
 			s.mu.Unlock()
 		}
-		return runner.Result{Output: json.RawMessage(`{}`)}
+		return worker.Result{Output: json.RawMessage(`{}`)}
 	}
 }
 

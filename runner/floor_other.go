@@ -1,5 +1,0 @@
-//go:build !linux
-
-package runner
-
-func measure([]string) []Room { return nil }

@@ -1,0 +1,244 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// News is what a beat has told, of the worker with that key.
+type news struct {
+	worker int64
+	state  machine.State
+	work   bool
+}
+
+// beat says that the worker lives, stops what was asked to stop, and tells the
+// loop the rest.
+func (w *Worker) beat() {
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	failed := false
+	for {
+		select {
+		case <-tick.C:
+		case <-w.config.Link.Stops():
+		case <-w.life.Done():
+			return
+		}
+		next := w.config.Beat
+		if err := w.beatOnce(); err == nil {
+			failed = false
+		} else {
+			if w.life.Err() == nil && !failed {
+				w.log.Warn("a heartbeat failed; it is tried again until one is answered", "error", err)
+			}
+			failed, next = true, min(next, beatAgain)
+		}
+		tick.Reset(next)
+	}
+}
+
+// beatAgain is how soon a heartbeat is tried again that failed. Its attempts are bounded
+// by the store, so that several have room in the silence.
+const beatAgain = 200 * time.Millisecond
+
+func (w *Worker) beatOnce() error {
+	p, sent := w.pulse(), time.Now()
+	said, err := w.config.Link.Beat(w.life, p)
+	if err != nil {
+		return err
+	}
+	if !lifecycle.Worker.Ended(said.State) {
+		w.renew(p.Worker, sent)
+	}
+	w.stop(said.Stops, ErrCanceled)
+	w.stop(said.Taken, errEnded)
+	w.tell(news{p.Worker, said.State, said.Work})
+	w.spare(p.Worker, said.State)
+	return nil
+}
+
+// pulse answers what is to be said now. Routes are named only while the worker can
+// take something on.
+func (w *Worker) pulse() link.Pulse {
+	free := w.free()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := link.Pulse{Node: w.config.Node, Clock: pawl.Micros(time.Now()), Worker: w.self.Key()}
+	for k := range w.running {
+		p.Claims = append(p.Claims, link.Stop{StepKey: k.StepKey, Claim: k.claim})
+	}
+	if free > 0 {
+		p.Routes = w.self.Routes
+	}
+	return p
+}
+
+// tell hands news to the loop. News that it has not seen yet give way.
+func (w *Worker) tell(n news) {
+	for {
+		select {
+		case w.news <- n:
+			return
+		case <-w.news:
+		}
+	}
+}
+
+// learn takes news of what there may be to claim. A worker without a free slot asks
+// the engine for nothing, and learns only so that it was ended.
+func (w *Worker) learn(n news) {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	switch {
+	case n.worker != w.key():
+	case lifecycle.Worker.Ended(n.state):
+		w.ended()
+		w.hungry = true
+	case n.work && n.state != lifecycle.WorkerPaused:
+		w.hungry = true
+	}
+}
+
+func (w *Worker) stop(stops []link.Stop, cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range stops {
+		if o, runs := w.running[claimKey{s.StepKey, s.Claim}]; runs {
+			o.cancel(cause)
+		}
+	}
+}
+
+// A TerminatedError is why a worker has ended that an operator has terminated.
+type TerminatedError struct{ Worker, Actor, Reason string }
+
+func (e *TerminatedError) Error() string {
+	return fmt.Sprintf("worker %s was terminated by %s: %s", e.Worker, e.Actor, e.Reason)
+}
+
+var errEnded = errors.New("the worker was ended")
+
+// ended drops everything: somebody has ended this worker though it lives. What its
+// handlers still answer is reported like anything else, and kept as refused facts
+// (T5). If an operator has ended it, it stops for good; else it was taken for
+// dead, and registers anew (J1). The loop calls it, in its turn.
+func (w *Worker) ended() {
+	w.trouble = nil    // of a life that is over
+	w.offer.Withdraw() // from here on nothing begins that would not be stopped
+	held := append(w.held(), w.late...)
+	w.late = nil
+	w.stopAll(errEnded)
+	end, err := w.config.Link.WorkerEnd(w.life, w.key())
+	for err != nil && !w.draining() {
+		w.log.Warn("asking who has ended this worker failed; it is tried again", "error", err)
+		w.rest()
+		end, err = w.config.Link.WorkerEnd(w.life, w.key())
+	}
+	if end.Operator {
+		w.obey(&TerminatedError{Worker: w.ID(), Actor: end.Actor, Reason: end.Reason})
+	} else {
+		w.reincarnate(end.Reason, held)
+	}
+}
+
+// obey ends the worker as an operator wants it.
+func (w *Worker) obey(end *TerminatedError) {
+	w.mu.Lock()
+	w.fate = end
+	w.mu.Unlock()
+	w.once.Do(func() { close(w.drain) })
+	w.interrupt()
+}
+
+// held returns the claims that the worker runs, and those whose reports wait.
+func (w *Worker) held() []link.Claimed {
+	claims := claimsOf(w.outbox)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k := range w.running {
+		claims = append(claims, link.Claimed{StepKey: k.StepKey, Claims: k.claim})
+	}
+	return claims
+}
+
+func claimsOf(reports []link.Report) []link.Claimed {
+	claims := make([]link.Claimed, len(reports))
+	for i, r := range reports {
+		claims[i] = link.Claimed{StepKey: r.Step, Claims: r.Claim}
+	}
+	return claims
+}
+
+func (w *Worker) reincarnate(reason string, held []link.Claimed) {
+	w.log.Warn("this worker was taken for dead; it drops what it held and registers anew", "reason", reason,
+		"hint", "if that happens again and again, the servers want more beats: --beat is a third of their --silence, or less")
+	w.mu.Lock()
+	release, before := w.release, &link.Predecessor{Worker: w.self.Key(), Claims: held}
+	w.mu.Unlock()
+	release()
+	for !w.draining() {
+		err := w.register(w.life, before)
+		if err == nil {
+			return
+		}
+		if errors.Is(err, link.ErrUnknown) {
+			before.Claims = nil // what they lost may be given back already
+		}
+		w.log.Warn("registering anew failed; it is tried again", "error", err)
+		w.rest()
+	}
+}
+
+// spare pauses the worker while there is too little memory or disk, and resumes it
+// when that is over (J9). A worker that has never had a task cannot be paused, and
+// claims nothing all the same.
+func (w *Worker) spare(key int64, state machine.State) {
+	if w.config.Scarce == nil {
+		return
+	}
+	why := w.config.Scarce()
+	w.mu.Lock()
+	was, offer := w.scarce, w.offer
+	w.scarce = why != ""
+	w.mu.Unlock()
+	if why != "" {
+		offer.Close()
+	}
+	switch {
+	case why != "" && !was:
+		w.log.Warn("the worker pauses itself; what it runs goes to others", "reason", why)
+	case why == "" && was:
+		w.log.Warn("the worker goes on: there is enough again")
+	}
+	switch {
+	case why != "" && state == lifecycle.WorkerRunning:
+		w.paused = w.moveSelf(key, lifecycle.WorkerPause, why)
+	case why == "" && state == lifecycle.WorkerPaused && w.paused:
+		w.paused = !w.moveSelf(key, lifecycle.WorkerResume, "there is enough memory and disk again")
+	case state != lifecycle.WorkerPaused:
+		w.paused = false
+	}
+	if why != "" {
+		w.stopAll(ErrInterrupted)
+	}
+	if why == "" && was {
+		w.tell(news{worker: key, state: lifecycle.WorkerRunning, work: true})
+	}
+}
+
+// moveSelf reports whether the worker's record was moved.
+func (w *Worker) moveSelf(key int64, event machine.Event, reason string) bool {
+	err := w.config.Link.MoveWorker(w.life, key, event, workflow.Note{Actor: w.ID(), Reason: reason})
+	if err != nil && w.life.Err() == nil {
+		w.log.Warn("the worker could not "+string(event)+" itself; it is tried again", "error", err)
+	}
+	return err == nil
+}

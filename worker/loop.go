@@ -1,0 +1,691 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Config says what a worker serves. Zero fields have the default.
+type Config struct {
+	Link link.Worker // required; the engine
+
+	Workspace string             // default pawl.DefaultWorkspace
+	Name      string             // for people; default host/pid
+	Actor     string             // who starts it, for the audit trail; default Name
+	Capacity  int                // steps at once; default 10
+	Handlers  map[string]Handler // by name; "command", "run" and "http" are the built-in kinds
+	Queues    []string           // default workflow.DefaultQueue alone
+	Job       int64              // 0, or the key of a private job: it and its child jobs alone are served, whatever their queues
+	Limits    Limits
+	Beat      time.Duration // how often it says that it lives, and learns of work that no hint told of; default 2 s
+	Silence   time.Duration // by which the servers take it for dead, at most; see Isolation. Default 6 s, and three Beats at least
+	Poll      time.Duration // how often to ask for work while no hints are heard; default 1 s
+	Node      pawl.Node     // the process, to be said with each beat; default: none
+	Log       *slog.Logger  // default: discarded
+
+	// Scarce answers why there is too little memory or disk to go on, or "". It is
+	// asked with each beat. While there is, the worker pauses itself (J9). nil: never.
+	Scarce func() string
+
+	// WorkDir is the folder in which each job gets a folder for its commands, unless it
+	// says where they start. It is made at the first step that runs here, shared with
+	// the workers that have the same WorkDir, and removed when the job has ended. It is
+	// of one database only. Default: such commands start in the current folder.
+	WorkDir string
+
+	// KeepWorkDirs has this worker remove none of these folders.
+	KeepWorkDirs bool
+
+	// Isolation is what becomes of everything that runs here when no beat is answered:
+	// workflow.IsolationRun, the default, goes on, but for steps whose definition says
+	// stop; workflow.IsolationStop ends all of it so early that it is over before the
+	// Silence is. A handler that does not heed its context cannot be ended.
+	Isolation workflow.Isolation
+
+	// Tee sees what steps print, live. nil is none. See LogConfig.Tee.
+	Tee func(t *Task, stream string, p []byte)
+}
+
+func (c Config) withDefaults() Config {
+	host, _ := os.Hostname()
+	if c.Workspace == "" {
+		c.Workspace = pawl.DefaultWorkspace
+	}
+	if c.Name == "" {
+		c.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
+	}
+	if c.Actor == "" {
+		c.Actor = c.Name
+	}
+	if c.Capacity <= 0 {
+		c.Capacity = 10
+	}
+	if len(c.Queues) == 0 || c.Job != 0 {
+		c.Queues = []string{workflow.DefaultQueue}
+	}
+	if c.Beat <= 0 {
+		c.Beat = 2 * time.Second
+	}
+	if c.Silence <= 0 {
+		c.Silence = max(health.Silence, 3*c.Beat)
+	}
+	if c.Poll <= 0 {
+		c.Poll = time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// A Worker claims steps and runs them, up to its capacity, until it is drained.
+type Worker struct {
+	config Config
+	log    *slog.Logger
+
+	life    context.Context // ends when the worker is over
+	end     context.CancelFunc
+	drain   chan struct{} // closed: claim nothing more
+	once    sync.Once
+	over    chan struct{} // closed: the loop has ended
+	results chan link.Report
+	paused  bool           // by itself; the heartbeat's alone
+	news    chan news      // 1: what the last beat has told
+	beats   sync.WaitGroup // the goroutines of the heartbeat and of the folders
+	look    chan struct{}  // 1: the loop is to look what there is to do
+	slots   func() int     // free, made once
+	folders *folders       // of jobs; nil: there are none
+
+	turn    sync.Mutex // of whoever visits the engine: held for as long; guards what follows
+	outbox  []link.Report
+	hungry  bool           // there may be something in the queue
+	trouble error          // of the last visit, for the loop to deal with before the next
+	owed    int            // steps that were claimed since the queue went first
+	late    []link.Claimed // reported when the worker had been ended
+	warned  time.Time      // when it last complained of the database
+
+	mu      sync.Mutex // guards what follows, and is taken after turn
+	self    *pawl.Worker
+	actor   string // its public id
+	release func() // of the name that tells its life
+	offer   link.Offer
+	running map[claimKey]occupant
+	lease   lease
+	hurried bool  // what runs is interrupted, and so is what a visit under way still brings
+	scarce  bool  // the same, for as long as there is too little memory or disk
+	fate    error // why the worker has ended, if that was not asked of it here
+}
+
+// An occupant is a claim that runs here.
+type occupant struct {
+	cancel   context.CancelCauseFunc
+	isolated bool // it must not overlap with another claim of the step
+}
+
+// A claimKey tells the claims of a step apart.
+type claimKey struct {
+	pawl.StepKey
+	claim int
+}
+
+// Start registers a worker and lets it work. The caller drains it before it
+// closes engine and store.
+func Start(ctx context.Context, c Config) (*Worker, error) {
+	c = c.withDefaults()
+	w := &Worker{config: c, log: c.Log, drain: make(chan struct{}), over: make(chan struct{}),
+		results: make(chan link.Report, c.Capacity), // one for each slot: a handler that ends never waits
+		news:    make(chan news, 1), look: make(chan struct{}, 1), hungry: true,
+		running: make(map[claimKey]occupant)}
+	w.slots = w.free
+	if err := w.openFolders(); err != nil {
+		return nil, err
+	}
+	w.lease.fuse = time.AfterFunc(never, w.cutOff)
+	w.life, w.end = context.WithCancel(context.Background())
+	if err := w.register(ctx, nil); err != nil {
+		w.end()
+		w.folders.close()
+		return nil, err
+	}
+	w.beats.Go(w.beat)
+	w.beats.Go(func() { w.folders.tidy(w.life) })
+	go w.loop()
+	return w, nil
+}
+
+// register takes the name that tells the worker's life, and makes its record. A worker
+// that was taken for dead names who it was.
+func (w *Worker) register(ctx context.Context, before *link.Predecessor) error {
+	c := w.config
+	host, _ := os.Hostname()
+	record := pawl.Worker{Workspace: c.Workspace, Name: c.Name, Host: host, PID: os.Getpid(), Capacity: c.Capacity,
+		Metadata: link.Declaration{Isolation: c.Isolation, Silence: pawl.Duration(c.Silence)}.Metadata()}
+	for _, queue := range c.Queues {
+		for _, name := range slices.Sorted(maps.Keys(c.Handlers)) {
+			record.Routes = append(record.Routes, pawl.Route(c.Workspace, queue, name, c.Job))
+			record.Handlers = append(record.Handlers, queue+"/"+name)
+		}
+	}
+	sent := time.Now()
+	self, release, err := c.Link.Register(ctx, link.Registration{Worker: record, Actor: c.Actor, Before: before})
+	if err != nil {
+		return err
+	}
+	offer := c.Link.Offer(self, w.run)
+	w.mu.Lock()
+	w.self, w.actor, w.release, w.offer = self, self.ID.Public(pawl.WorkerPrefix), release, offer
+	w.mu.Unlock()
+	w.renew(self.Key(), sent)
+	return nil
+}
+
+// ID answers the public id under which the worker is registered now.
+func (w *Worker) ID() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.actor
+}
+
+// Over answers a channel that is closed when the worker has ended.
+func (w *Worker) Over() <-chan struct{} { return w.over }
+
+// Drain claims nothing more, waits for what runs and ends the worker. When ctx
+// ends, what still runs is interrupted: it goes back to pending, for others to
+// run; and while the database is away, what was done is given up, and run again
+// too. A handler that does not heed its context is waited for. Draining twice is
+// fine. The error is a *TerminatedError if an operator has ended the worker.
+func (w *Worker) Drain(ctx context.Context) error {
+	w.once.Do(func() { close(w.drain) })
+	select {
+	case <-w.over:
+	case <-ctx.Done():
+		w.interrupt()
+		<-w.over
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.fate
+}
+
+func (w *Worker) key() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.self.Key()
+}
+
+func (w *Worker) draining() bool {
+	select {
+	case <-w.drain:
+		return true
+	default:
+		return false
+	}
+}
+
+// loop visits the engine: with what has finished, and for more while there are
+// free slots. What finishes during a visit goes along with the next.
+func (w *Worker) loop() {
+	defer close(w.over)
+	defer w.beats.Wait()
+	defer w.end()
+	defer w.lease.fuse.Stop()
+	poll := time.NewTicker(w.config.Poll)
+	defer poll.Stop()
+	for {
+		draining := w.draining()
+		if w.visitAll(draining) {
+			w.finish()
+			return
+		}
+		select {
+		case r := <-w.results:
+			w.turn.Lock()
+			w.outbox = append(w.outbox, w.finished(r))
+			w.turn.Unlock()
+		case <-w.look:
+		case <-w.offer.Bell():
+		case <-w.offer.Work(): // heard in its turn
+		case <-poll.C:
+			w.hunger(!w.config.Link.Hears())
+		case n := <-w.news:
+			w.learn(n)
+		case <-w.drainOnce(draining):
+		}
+	}
+}
+
+func (w *Worker) hunger(hungry bool) {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	w.hungry = w.hungry || hungry
+}
+
+// visitAll visits for as long as there is a reason to. It reports whether a worker that
+// drains is over.
+func (w *Worker) visitAll(draining bool) (over bool) {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	for w.mend(); w.due(draining); w.mend() {
+		assigned := w.visit(draining)
+		for i := range assigned {
+			w.run(&assigned[i])
+		}
+	}
+	return draining && w.offer.Reserved()+w.busy() == 0 // in this order: what is reserved may be handed over
+}
+
+// mend deals with why the last visit has failed, if it has.
+func (w *Worker) mend() {
+	err := w.trouble
+	w.trouble = nil
+	switch {
+	case errors.Is(err, link.ErrWorkerEnded):
+		w.ended()
+	case err != nil:
+		w.bear(err)
+	}
+}
+
+// bear waits before what could not be reported is reported again, or gives it up.
+func (w *Worker) bear(err error) {
+	w.warnOfDatabase(err)
+	if w.givesUp() {
+		w.log.Error("the worker stops while the database is away; what it had to report will be run again", "reports", len(w.outbox))
+		w.outbox, w.hungry = nil, false
+		return
+	}
+	w.rest()
+}
+
+// due collects what there is to do, and reports whether that is anything. If not, what
+// is free is offered.
+func (w *Worker) due(draining bool) bool {
+	w.collect()
+	w.hungry = w.offer.Hear() || w.hungry
+	free := w.unreserved(draining)
+	if len(w.outbox) > 0 || w.hungry && free > 0 {
+		return true
+	}
+	w.offer.Add(free)
+	return false
+}
+
+// unreserved answers the slots that are the visitor's to use. It closes the offer of a
+// worker that goes to the queue, so that nobody is overtaken, or takes nothing.
+func (w *Worker) unreserved(draining bool) int {
+	if w.hungry || draining || w.free() == 0 {
+		w.offer.Close()
+	}
+	return w.offer.Unreserved(w.slots)
+}
+
+// drainOnce is the bell for the beginning of the drain, and silent after it.
+func (w *Worker) drainOnce(draining bool) <-chan struct{} {
+	if draining {
+		return nil
+	}
+	return w.drain
+}
+
+// collect adds what has finished to the outbox.
+func (w *Worker) collect() {
+	for {
+		select {
+		case r := <-w.results:
+			w.outbox = append(w.outbox, w.finished(r))
+		default:
+			return
+		}
+	}
+}
+
+func (w *Worker) finished(r link.Report) link.Report {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.running, claimKey{r.Step, r.Claim})
+	return r
+}
+
+// free answers how many steps more the worker can take on now.
+func (w *Worker) free() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.draining() || w.scarce {
+		return 0
+	}
+	return w.config.Capacity - len(w.running)
+}
+
+func (w *Worker) busy() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.running)
+}
+
+// queueEvery is of how many slots one is for who has waited longest in the queue,
+// before what the worker's own reports make ready: what has begun is to go on, and a
+// wide job must not hold up all others.
+const queueEvery = 4
+
+// visit reports, and claims: what the reports make ready, and if the worker is hungry
+// what waits in the queue. The trouble it may meet is that the worker has ended, or that
+// the reports have to be sent again. Of what a visit leaves that does not look, its
+// commit rings.
+func (w *Worker) visit(draining bool) []link.Assignment {
+	now, looks := link.Portion(w.outbox), w.hungry
+	free := max(w.unreserved(draining)-len(w.outbox[now:]), 0) // what is held back keeps its slot
+	if !looks {                                                // what the reports make ready needs about as many slots
+		share := min(free, now)
+		w.offer.Add(free - share)
+		free = share
+	}
+	w.mu.Lock()
+	self := w.self
+	w.mu.Unlock()
+	assigned, err := w.config.Link.Exchange(context.Background(), link.Exchange{Worker: self, Reports: w.outbox[:now], Free: free, Sated: !looks, Queued: w.owed / queueEvery})
+	w.hungry = looks && len(assigned) == free
+	again := link.Retryable(err)
+	if errors.Is(err, link.ErrWorkerEnded) {
+		w.late = append(w.late, claimsOf(w.outbox[:now])...)
+	}
+	if !again {
+		w.outbox = slices.Delete(w.outbox, 0, now)
+	}
+	if again || errors.Is(err, link.ErrWorkerEnded) {
+		w.hungry, w.trouble = true, err
+		return nil
+	}
+	if err != nil {
+		w.log.Error("a report was not accepted", "error", err)
+	}
+	if looks {
+		w.owed %= queueEvery
+	}
+	w.owed += len(assigned)
+	return assigned
+}
+
+// givesUp reports whether the worker is to stop at once.
+func (w *Worker) givesUp() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hurried
+}
+
+// warnEvery is how often a database that is away is complained about.
+const warnEvery = 30 * time.Second
+
+// warnOfDatabase is called by the loop alone.
+func (w *Worker) warnOfDatabase(err error) {
+	if time.Since(w.warned) < warnEvery {
+		return
+	}
+	w.warned = time.Now()
+	w.log.Warn("reporting to the database failed; it is tried again until it works", "error", err)
+}
+
+// rest keeps a worker whose database is away from asking too often.
+func (w *Worker) rest() {
+	t := time.NewTimer(200 * time.Millisecond)
+	defer t.Stop()
+	<-t.C
+}
+
+func (w *Worker) stopAll(cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.running {
+		o.cancel(cause)
+	}
+}
+
+// interrupt stops what runs and whatever is assigned from now on.
+func (w *Worker) interrupt() {
+	w.mu.Lock()
+	w.hurried = true
+	w.mu.Unlock()
+	w.stopAll(ErrInterrupted)
+}
+
+// finish ends the worker's record.
+func (w *Worker) finish() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	w.mu.Lock()
+	self, release, offer := w.self, w.release, w.offer
+	w.mu.Unlock()
+	offer.Withdraw()
+	note := workflow.Note{Actor: self.ID.Public(pawl.WorkerPrefix), Reason: "drained"}
+	err := w.config.Link.MoveWorker(ctx, self.Key(), lifecycle.WorkerCompleteTasks, note)
+	if pawl.KindOf(err) == pawl.Conflict && err != nil { // it has never had a task, or was ended
+		err = w.config.Link.Terminate(ctx, self.Key(), note)
+	}
+	if err != nil && pawl.KindOf(err) != pawl.Conflict {
+		w.log.Warn("ending the worker failed; it will be found dead", "error", err)
+	}
+	release()
+}
+
+// A claim is a step that runs here.
+type claim struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	actor  string
+	link.Assignment
+
+	isolated bool
+}
+
+func (w *Worker) begin(a *link.Assignment) *claim {
+	c := &claim{Assignment: *a}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.isolated = w.isolated(a)
+	w.running[claimKey{a.Step.StepKey, a.Step.Claims}] = occupant{c.cancel, c.isolated}
+	c.actor = w.actor
+	switch {
+	case w.hurried || w.scarce:
+		c.cancel(ErrInterrupted)
+	case c.isolated && w.lease.over():
+		c.cancel(errCutOff)
+	}
+	return c
+}
+
+// run runs one assignment in a goroutine of its own, and in it what the report of
+// that brings.
+func (w *Worker) run(a *link.Assignment) {
+	c := w.begin(a)
+	go func() {
+		for c != nil {
+			c = w.report(w.perform(c))
+		}
+	}()
+}
+
+// perform runs a step and answers what became of it.
+func (w *Worker) perform(c *claim) (r link.Report) {
+	ended := true // a handler may end the goroutine
+	defer func() {
+		c.cancel(nil)
+		r.Step, r.Claim, r.Actor = c.Step.StepKey, c.Step.Claims, c.actor
+		if ended {
+			w.results <- r
+		}
+	}()
+	w.attempt(c.ctx, c, &r)
+	ended = false
+	return r
+}
+
+// report reports what became of a step, and answers what is to be run next. With several
+// at work the loop does both: it gathers. What runs alone goes on in one goroutine from
+// step to step, as to wake others takes longer than a short step.
+func (w *Worker) report(r link.Report) (next *claim) {
+	if w.busy() > 1 || w.draining() || !w.turn.TryLock() {
+		w.results <- r
+		return nil
+	}
+	defer w.turn.Unlock()
+	w.outbox = append(w.outbox, w.finished(r))
+	if w.trouble == nil && w.due(false) {
+		assigned := w.visit(false)
+		for i := range assigned {
+			if i == 0 {
+				next = w.begin(&assigned[0])
+			} else {
+				w.run(&assigned[i])
+			}
+		}
+	}
+	if w.trouble != nil || w.due(false) {
+		select {
+		case w.look <- struct{}{}: // the loop goes on
+		default:
+		}
+	}
+	return next
+}
+
+// attempt runs a handler and leaves in r what became of it.
+func (w *Worker) attempt(ctx context.Context, c *claim, r *link.Report) {
+	a := &c.Assignment
+	brief, failure, err := w.brief(ctx, a)
+	*a = link.Assignment{Step: a.Step} // without the job's inputs, which the brief holds as far as they are needed
+	if err != nil {
+		failure = &pawl.Failure{Class: "brief", Message: "what the step needs could not be read: " + err.Error()}
+	}
+	if failure != nil {
+		*r = reportOf(ctx, Result{Failure: failure})
+		return
+	}
+	if brief.Reused != nil {
+		*r = reportOf(ctx, Result{Output: brief.Reused})
+		r.Note.Reason = workflow.Reused
+		return
+	}
+	limit := brief.Node.Timeout
+	if limit == 0 {
+		limit = workflow.DefaultTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError(limit))
+	defer cancel()
+	t := w.task(a, brief)
+	if c.isolated {
+		t.Limits.Grace = max(health.Grace(w.config.Silence, t.Limits.withDefaults().Grace), time.Millisecond)
+	}
+	defer w.closeLog(t)
+	h := w.config.Handlers[brief.Node.Handler]
+	if h == nil {
+		*r = reportOf(ctx, Result{Failure: &pawl.Failure{Class: "no_handler", Message: "this worker has no handler " + brief.Node.Handler}})
+		return
+	}
+	if ctx.Err() != nil { // nothing is begun that is to end at once
+		*r = reportOf(ctx, Result{Failure: stopped(ctx)})
+		return
+	}
+	leave, failure := w.folders.enter(t, brief)
+	if failure != nil {
+		*r = reportOf(ctx, Result{Failure: failure})
+		return
+	}
+	defer leave()
+	contain(ctx, h, t, func(result Result) { *r = reportOf(ctx, checked(result, t)) })
+}
+
+// checked holds what a handler answers to what may be stored: JSON of a size
+// within the limit (T8).
+func checked(r Result, t *Task) Result {
+	limit := t.Limits.withDefaults().Output
+	if t.Work.Kind == workflow.KindHandler && t.Output == workflow.OutputNone {
+		r.Output = nil
+	}
+	switch {
+	case r.Failure != nil:
+		r.Output = nil
+	case len(r.Output) == 0:
+		r.Output = json.RawMessage("null")
+	case len(r.Output) > limit:
+		r = Result{Failure: tooLarge(fmt.Sprintf("the output has %d bytes", len(r.Output)), limit)}
+	case !json.Valid(r.Output):
+		r = Result{Failure: &pawl.Failure{Class: "invalid_output", Message: "the output of the handler is not JSON", Permanent: true}}
+	}
+	return r
+}
+
+// brief reads what the step needs, again and again while the database is away:
+// that is not the step's fault, and costs no attempt.
+func (w *Worker) brief(ctx context.Context, a *link.Assignment) (*link.StepInput, *pawl.Failure, error) {
+	for {
+		b, failure, err := w.config.Link.StepInput(ctx, a)
+		if err == nil || ctx.Err() != nil || pawl.KindOf(err) != pawl.Unavailable {
+			return b, failure, err
+		}
+		w.log.Warn("reading what a step needs failed; it is tried again", "step", a.Step.StepKey.String(), "error", err)
+		w.rest()
+	}
+}
+
+func (w *Worker) task(a *link.Assignment, b *link.StepInput) *Task {
+	t := &Task{JobID: b.JobID, StepID: b.StepID, Key: b.Key, Workflow: b.Workflow, Attempt: a.Step.Attempts, Claim: a.Step.Claims,
+		Work: b.Work, Input: b.Input, Output: b.Node.Output, PermanentExitCodes: b.Node.Retry.PermanentExitCodes,
+		BaseDir: b.Dir, Limits: w.config.Limits}
+	lc := LogConfig{Step: a.Step.StepKey, Claim: a.Step.Claims, Sink: w.config.Link.AppendLogs}
+	if w.config.Tee != nil {
+		lc.Tee = func(stream string, p []byte) { w.config.Tee(t, stream, p) }
+	}
+	t.Log = NewLog(lc)
+	return t
+}
+
+// closeLog writes what is left of a log before the outcome is reported.
+func (w *Worker) closeLog(t *Task) {
+	if t.Log.closeEmpty() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := t.Log.Close(ctx); err != nil {
+		w.log.Warn("part of a log was lost", "job", t.JobID, "step", t.Key, "error", err)
+	}
+}
+
+// reportOf judges a result into an event of the step's table (T6).
+func reportOf(ctx context.Context, r Result) link.Report {
+	return link.Report{Report: workflow.Report{Event: eventOf(ctx, r.Failure), Output: r.Output, Failure: r.Failure}}
+}
+
+func eventOf(ctx context.Context, f *pawl.Failure) machine.Event {
+	if f == nil {
+		return lifecycle.StepSuccess
+	}
+	switch cause := context.Cause(ctx); {
+	case cause == nil:
+	case errors.Is(cause, ErrTimeout):
+		return lifecycle.StepTimeout
+	case errors.Is(cause, ErrInterrupted), errors.Is(cause, errEnded):
+		return lifecycle.StepInterrupt
+	default:
+		return lifecycle.StepCancel
+	}
+	if f.Permanent {
+		return lifecycle.StepFailPermanently
+	}
+	return lifecycle.StepFail
+}

@@ -1,0 +1,116 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Why the context of a task was ended; to be given to its cancel function as
+// the cause. A context that ends of itself by its deadline counts as ErrTimeout,
+// one canceled without a cause as ErrCanceled.
+var (
+	ErrCanceled    = errors.New("canceled")
+	ErrTimeout     = errors.New("timed out")
+	ErrInterrupted = errors.New("interrupted: the worker is stopping")
+)
+
+// A timeoutError is ErrTimeout after some time.
+type timeoutError time.Duration
+
+func (e timeoutError) Error() string { return fmt.Sprintf("%v after %s", ErrTimeout, time.Duration(e)) }
+
+func (e timeoutError) Unwrap() error { return ErrTimeout }
+
+// A Task is one attempt of one step, as a handler sees it. The handler must not
+// change it.
+type Task struct {
+	JobID    string // public
+	StepID   string // public
+	Key      string // of the step in its workflow: load[3]
+	Workflow string // name
+	Attempt  int    // from 1
+	Claim    int
+
+	Work   *workflow.Work
+	Input  json.RawMessage     // {inputs, needs: {id: output}, item, index, matrix}; nil is {}
+	Output workflow.OutputMode // empty is text
+
+	PermanentExitCodes []int  // of commands
+	BaseDir            string // where a command starts, and its dir is looked for; empty is the current folder
+	Limits             Limits
+	Log                *Log // where output goes; nil drops it
+
+	ownDir bool // BaseDir was made for the job
+}
+
+// Limits bound one attempt. Zero fields have the default.
+type Limits struct {
+	Output int           // bytes of the output as JSON, and of what it is taken from; default 1 MiB
+	Grace  time.Duration // from SIGTERM to SIGKILL; default 5 s
+	Drain  time.Duration // how long output is still read after the program has ended; default 1 s
+}
+
+// The defaults of Limits.
+const (
+	DefaultOutputLimit = 1 << 20
+	DefaultGrace       = 5 * time.Second
+	DefaultDrain       = time.Second
+)
+
+func (l Limits) withDefaults() Limits {
+	if l.Output <= 0 {
+		l.Output = DefaultOutputLimit
+	}
+	if l.Grace <= 0 {
+		l.Grace = DefaultGrace
+	}
+	if l.Drain <= 0 {
+		l.Drain = DefaultDrain
+	}
+	return l
+}
+
+// A Result is how an attempt ended.
+type Result struct {
+	Output  json.RawMessage // of a success: never nil, null at least
+	Failure *pawl.Failure   // nil is success
+}
+
+// A Handler runs one attempt. It returns soon after ctx has ended, and is safe
+// for concurrent use. Its goroutine may go on with another step afterwards: a handler
+// that locks its thread unlocks it.
+type Handler func(ctx context.Context, t *Task) Result
+
+// Func makes a Handler of a Go function. Its value is the output, written as
+// JSON and held to Limits.Output, unless the step has `output: none`. An error that is, or wraps, a *pawl.Failure is
+// that failure; any other is retryable, of class "error" (T6). If ctx has ended,
+// an error is what the end of ctx says.
+func Func(f func(ctx context.Context, t *Task) (any, error)) Handler {
+	return func(ctx context.Context, t *Task) Result {
+		value, err := f(ctx, t)
+		if err != nil {
+			return Result{Failure: failureOf(ctx, err)}
+		}
+		if t.Output == workflow.OutputNone {
+			return Result{Output: json.RawMessage("null")}
+		}
+		return encoded("the result", value, t.Limits.withDefaults().Output)
+	}
+}
+
+func failureOf(ctx context.Context, err error) *pawl.Failure {
+	var f *pawl.Failure
+	if errors.As(err, &f) {
+		return f
+	}
+	if ctx.Err() != nil {
+		return stopped(ctx)
+	}
+	return retryable("error", "%s", bounded(err.Error(), maxMessage))
+}

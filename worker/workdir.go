@@ -1,0 +1,192 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/workdir"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+const (
+	// tidyEvery is how often all folders are looked at. Those of jobs that have just
+	// run a step here are looked at with the next beat.
+	tidyEvery = time.Minute
+
+	// tidyJobs is how many jobs are asked for at once.
+	tidyJobs = 500
+
+	// tidyLeft is for how long a job is looked at with each beat after a step of it has
+	// ended here: the outcome is yet to be reported, and weighed.
+	tidyLeft = 10 * time.Second
+
+	// lastTidy bounds the last look of a worker that ends.
+	lastTidy = 2 * time.Second
+)
+
+// folders are the working directories of the jobs that this worker runs. A nil one has none.
+type folders struct {
+	root *workdir.Root
+	link link.Worker
+	log  *slog.Logger
+	keep bool
+	beat time.Duration
+
+	mu   sync.Mutex           // guards what follows
+	left map[string]time.Time // when a step of a job has last ended here, if that is not long ago
+}
+
+// openFolders prepares the worker's WorkDir, if it has one.
+func (w *Worker) openFolders() error {
+	c := w.config
+	if c.WorkDir == "" {
+		return nil
+	}
+	path, err := filepath.Abs(c.WorkDir)
+	if err != nil {
+		return err
+	}
+	root, err := workdir.Open(path)
+	if err != nil {
+		return &pawl.Error{Kind: pawl.Refused, Message: "the folder for the working directories of jobs cannot be used: " + err.Error(),
+			Hint: "name another one with --workdir"}
+	}
+	w.folders = &folders{root: root, link: c.Link, log: c.Log, keep: c.KeepWorkDirs, beat: c.Beat, left: make(map[string]time.Time)}
+	return nil
+}
+
+// enter gives a command whose job does not say where it starts the folder of the job,
+// until leave is called.
+func (f *folders) enter(t *Task, b *link.StepInput) (leave func(), failure *pawl.Failure) {
+	command := b.Node.Kind == workflow.KindCommand || b.Node.Kind == workflow.KindRun
+	if f == nil || b.Dir != "" || !command || filepath.IsAbs(t.Work.Dir) {
+		return func() {}, nil
+	}
+	stay, err := f.root.Enter(t.JobID)
+	if err != nil {
+		return nil, retryable("start_failed", "make the folder of the job: %v", err)
+	}
+	t.BaseDir, t.ownDir = stay.Path, true
+	return func() {
+		stay.Leave()
+		if f.keep {
+			return
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.left[t.JobID] = time.Now()
+	}, nil
+}
+
+// close removes the root if there is nothing in it.
+func (f *folders) close() {
+	if f != nil {
+		f.root.Close()
+	}
+}
+
+// tidy removes the folders of jobs that have ended, until ctx ends.
+func (f *folders) tidy(ctx context.Context) {
+	if f == nil || f.keep {
+		return
+	}
+	defer f.close()
+	tick := time.NewTicker(f.beat)
+	defer tick.Stop()
+	f.lookAtAll(ctx)
+	for looked := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTidy)
+			defer cancel()
+			f.lookAtLeft(last)
+			return
+		case <-tick.C:
+		}
+		f.lookAtLeft(ctx)
+		if time.Since(looked) >= tidyEvery {
+			f.lookAtAll(ctx)
+			looked = time.Now()
+		}
+	}
+}
+
+// lookAtLeft looks at the folders of jobs that have just run a step here.
+func (f *folders) lookAtLeft(ctx context.Context) {
+	f.mu.Lock()
+	var names []string
+	for name, at := range f.left {
+		names = append(names, name)
+		if time.Since(at) > tidyLeft {
+			delete(f.left, name)
+		}
+	}
+	f.mu.Unlock()
+	f.look(ctx, names)
+}
+
+// lookAtAll looks at every folder: of jobs that have ended elsewhere, and those that
+// killed workers have left behind.
+func (f *folders) lookAtAll(ctx context.Context) {
+	names, err := f.root.Names()
+	if err := errors.Join(err, f.root.Clear()); err != nil {
+		f.log.Warn("not all folders of jobs could be looked at; that is tried again", "error", err)
+	}
+	f.look(ctx, names)
+}
+
+// look removes the folders of those jobs that have ended, or are no more.
+func (f *folders) look(ctx context.Context, names []string) {
+	for len(names) > 0 && ctx.Err() == nil {
+		now := names[:min(len(names), tidyJobs)]
+		names = names[len(now):]
+		over, err := f.over(ctx, now)
+		if err != nil && ctx.Err() == nil {
+			f.log.Warn("which jobs have ended is not known; their folders are kept for now", "error", err)
+		}
+		for _, name := range over {
+			switch err := f.root.Remove(name); {
+			case err == nil:
+				f.forget(name)
+			case !errors.Is(err, workdir.ErrInUse):
+				f.forget(name) // the next look at all tries again
+				f.log.Warn("the folder of a job that has ended was not removed; that is tried again", "job", name, "error", err)
+			}
+			if ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// forget leaves a job to the next look at all folders.
+func (f *folders) forget(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.left, name)
+}
+
+// over returns the names of the jobs that will not run again: they have ended, or are no
+// more. Names that are not job ids are never returned.
+func (f *folders) over(ctx context.Context, names []string) ([]string, error) {
+	named := make(map[int64]string, len(names))
+	jobs := make([]int64, 0, len(names))
+	for _, name := range names {
+		if id, err := pawl.ParseID(pawl.JobPrefix, name); err == nil {
+			named[id.Key()] = name
+			jobs = append(jobs, id.Key())
+		}
+	}
+	ended, err := f.link.EndedJobs(ctx, jobs)
+	over := make([]string, len(ended))
+	for i, job := range ended {
+		over[i] = named[job]
+	}
+	return over, err
+}
