@@ -44,9 +44,10 @@ test: ## run every test, on SQLite and on a throw-away PostgreSQL; with the race
 race: ## the same at full length, the race detector on everything; an hour, and fail without a C compiler
 	$(WITH_POSTGRES) $(GO) test -race -tags full -timeout 120m ./...
 
-lint: ## vet, what gofmt would change, and modules of benchmarks that do not build any more
+lint: ## gofmt, vet, staticcheck, and whether the modules of the benchmarks still load
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
+	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	@for m in internal/lab/peers internal/lab/peers/sqlite internal/lab/supervisors; do (cd $$m && $(GO) list -deps ./... >/dev/null) || { echo "go mod tidy in $$m is needed"; exit 1; }; done
 
 generate: ## write the generated documents anew

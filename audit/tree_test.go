@@ -21,7 +21,6 @@ import (
 type grown struct {
 	job   []audit.Entry
 	steps map[int64][]audit.Entry // by ord
-	order []int64                 // in which they were counted out, twice if they went on
 	ended bool
 }
 

@@ -110,6 +110,7 @@ func (t typed[S, O, D]) snapshot(f Facts, observed, desired any) Snapshot[O, D] 
 // panic is an error.
 func (t typed[S, O, D]) check(id Identity, desired any) (first own, err error) {
 	if p := guard(func() { first, err = t.checked(id, desired) }); p != nil {
+		//lint:ignore ST1005 States is the name of a method
 		err = fmt.Errorf("States or GetInitialState: %w", p)
 	}
 	return first, err

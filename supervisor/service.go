@@ -23,7 +23,6 @@ type service struct {
 	worker behaviour
 	id     Identity
 	after  []string // Options.DependsOn; guarded by the supervisor's mu
-	first  own      // its initial state
 	opt    *Options // the supervisor's defaults, if they are the same
 
 	leaving bool // its removal has begun; guarded by the supervisor's mu

@@ -116,16 +116,6 @@ func (s *serverProcess) get(path string) (status int, text string) {
 	return r.StatusCode, string(b)
 }
 
-// service answers how a part is.
-func (s *serverProcess) service(id string) control.Service {
-	s.t.Helper()
-	v, err := s.host.Service(s.t.Context(), id)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return v
-}
-
 // stop ends the process, which must end well.
 func (s *serverProcess) stop() {
 	s.t.Helper()

@@ -88,7 +88,7 @@ func eachToken(src []byte, f func(first, last, kind int)) {
 // src reaches. It reads the source, since the scanner's text lacks carriage
 // returns and so has another length.
 func height(tok token.Token, src []byte) int {
-	end := len(src)
+	var end int
 	switch {
 	case tok == token.STRING && src[0] == '`':
 		end = 1 + bytes.IndexByte(src[1:], '`')

@@ -374,7 +374,7 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 			q.Living = true
 			dead = begun.Add(v.pace())
 		}
-		wait := v.pace()
+		var wait time.Duration
 		v.beginLook()
 		agenda, err := v.e.store.Look(ctx, q)
 		answered := time.Now()

@@ -62,15 +62,6 @@ func success(a link.Assignment) link.Report {
 		Report: workflow.Report{Event: lifecycle.StepSuccess, Output: json.RawMessage("1")}}
 }
 
-func failure(a link.Assignment, permanent bool) link.Report {
-	r := success(a)
-	r.Event, r.Output, r.Failure = lifecycle.StepFail, nil, &pawl.Failure{Class: "test", Message: "it failed", Permanent: permanent}
-	if permanent {
-		r.Event = lifecycle.StepFailPermanently
-	}
-	return r
-}
-
 const oneStep = "name: one\nsteps: [{id: a, handler: h}]\n"
 
 // submitMany submits n jobs in one commit.

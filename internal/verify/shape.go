@@ -46,7 +46,6 @@ type shapes struct {
 	outputs map[int]*shape
 	inputs  map[string]*shape
 	items   map[int]*shape // of the items of a foreach
-	jobs    *shape
 }
 
 // newShapes learns from every expression. What a foreach makes its items of is

@@ -101,15 +101,3 @@ func (c *cursor) body() json.RawMessage {
 	}
 	return json.RawMessage(c.text())
 }
-
-// decode reads JSON into v, and reports whether there was any.
-func (c *cursor) decode(v any) bool {
-	b := c.body()
-	if b == nil {
-		return false
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		c.fail("%w", err)
-	}
-	return true
-}

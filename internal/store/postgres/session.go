@@ -85,6 +85,7 @@ func (s *session) needy() bool {
 	if len(s.held) == 0 {
 		return false
 	}
+	//lint:ignore SA1019 Ping is a round trip; this looks at the socket only, and use pings what has rested
 	return len(s.lacking) > 0 || s.conn == nil || s.conn.IsClosed() || s.conn.PgConn().CheckConn() != nil || time.Since(s.used) >= pingAfter
 }
 

@@ -192,8 +192,9 @@ func (d *diagnosis) readers() error {
 		return err
 	}
 	return d.conn.ask("PRAGMA wal_checkpoint(PASSIVE)", nil, func(cols *columns) {
-		cols.int()
-		if left := float64((cols.int() - cols.int()) * page); left > 0 {
+		cols.int() // whether it was blocked
+		logged, taken := cols.int(), cols.int()
+		if left := float64((logged - taken) * page); left > 0 {
 			d.Grade("readers", left, "", "%s of the -wal file cannot be taken over", health.Bytes.Format(left))
 		}
 	})
