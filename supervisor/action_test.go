@@ -17,10 +17,9 @@ import (
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
-// The design that this package makes real came with code, and that code had 45
-// defects. Each has a test here, by its number; 43 (it did not compile) and 44 (its
-// test slept) are answered by there being tests on a fake clock at all. These are
-// about actions, the next file is about gates and life.
+// Here are the faults that a first draft of a supervisor had, each with the test
+// that shows it. This file is about actions (S3 to S8), and life_test.go about
+// observations, adding, removing and stopping (S2, S4, S9 to S11).
 
 // takes is an action that takes its time, and heeds its context.
 func takes(d time.Duration) func(context.Context, *plant) error {
@@ -55,7 +54,7 @@ func failing(n int, err error) func(context.Context, *plant) error {
 
 var errTest = errors.New("it failed")
 
-func TestDefect01SlotIsTakenInTheTurn(t *testing.T) {
+func TestSlotIsTakenInTheTurn(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web", start: takes(time.Minute)}
 		x := h.add(p, supervisor.Options{})
@@ -70,7 +69,7 @@ func TestDefect01SlotIsTakenInTheTurn(t *testing.T) {
 	})
 }
 
-func TestDefect02OneSlotAndNoQueue(t *testing.T) {
+func TestOneSlotAndNoQueue(t *testing.T) {
 	var refused []error
 	c := supervisor.Config{Hooks: supervisor.Hooks{Refused: func(_ supervisor.Identity, err error) { refused = append(refused, err) }}}
 	bubble(t, c, func(h *hall) {
@@ -87,14 +86,14 @@ func TestDefect02OneSlotAndNoQueue(t *testing.T) {
 		if len(refused) != 1 || !errors.As(refused[0], &busy) || busy.Running != "start" || busy.Refused != "other" {
 			t.Errorf("refused %v, want one BusyError that names start and other", refused)
 		}
-		h.in("web", lifecycle.ServiceTryingToStart) // the state of the decision is refused, too: defect 26
+		h.in("web", lifecycle.ServiceTryingToStart) // the state of the decision is refused, too
 		if p.began("other") != 0 {
 			t.Error("the other action began")
 		}
 	})
 }
 
-func TestDefect03And04StatusIsOneValue(t *testing.T) {
+func TestStatusIsOneValue(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web", start: takes(10 * time.Second)}
 		x := h.add(p, supervisor.Options{})
@@ -114,7 +113,7 @@ func TestDefect03And04StatusIsOneValue(t *testing.T) {
 	})
 }
 
-func TestDefect05StopDuringBackoff(t *testing.T) {
+func TestStopDuringBackoff(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web", start: failing(-1, errTest)}
 		h.add(p, supervisor.Options{})
@@ -131,7 +130,7 @@ func TestDefect05StopDuringBackoff(t *testing.T) {
 	})
 }
 
-func TestDefect06CancelledIsNoFailure(t *testing.T) {
+func TestCancelledIsNoFailure(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		var cause error
 		p := &plant{id: "web", start: func(ctx context.Context, _ *plant) error {
@@ -155,7 +154,7 @@ func TestDefect06CancelledIsNoFailure(t *testing.T) {
 	})
 }
 
-func TestDefect10AcceptedBeforeAShutdown(t *testing.T) {
+func TestAcceptedBeforeAShutdown(t *testing.T) {
 	j := &slowJournal{}
 	bubble(t, supervisor.Config{Journal: j}, func(h *hall) {
 		p := &plant{id: "web"}
@@ -173,7 +172,7 @@ func TestDefect10AcceptedBeforeAShutdown(t *testing.T) {
 	})
 }
 
-func TestDefect11DeafActionKeepsItsSlot(t *testing.T) {
+func TestDeafActionKeepsItsSlot(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web", start: deaf(time.Hour), limits: supervisor.ActionLimits{Timeout: time.Second}}
 		x := h.add(p, supervisor.Options{})
@@ -201,7 +200,7 @@ func TestDefect11DeafActionKeepsItsSlot(t *testing.T) {
 	})
 }
 
-func TestDefect11OverlapIfAllowed(t *testing.T) {
+func TestOverlapIfAllowed(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web", limits: supervisor.ActionLimits{Timeout: time.Second, AllowOverlap: true}}
 		p.start = func(ctx context.Context, p *plant) error {
@@ -220,7 +219,7 @@ func TestDefect11OverlapIfAllowed(t *testing.T) {
 	})
 }
 
-func TestDefect12LateResultIsDiscarded(t *testing.T) {
+func TestLateResultIsDiscarded(t *testing.T) {
 	var settled []supervisor.ActionStatus
 	c := supervisor.Config{Hooks: supervisor.Hooks{Settled: func(_ supervisor.Identity, a supervisor.ActionStatus) { settled = append(settled, a) }}}
 	bubble(t, c, func(h *hall) {
@@ -236,7 +235,7 @@ func TestDefect12LateResultIsDiscarded(t *testing.T) {
 	})
 }
 
-func TestDefect13And14WhoseDeadline(t *testing.T) {
+func TestWhoseDeadline(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
@@ -259,7 +258,7 @@ func TestDefect13And14WhoseDeadline(t *testing.T) {
 	}
 }
 
-func TestDefect15And16PanicAndGoexit(t *testing.T) {
+func TestPanicAndGoexit(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(context.Context, *plant) error{
 		"panic":  func(context.Context, *plant) error { panic("boom") },
@@ -279,7 +278,7 @@ func TestDefect15And16PanicAndGoexit(t *testing.T) {
 	}
 }
 
-func TestDefect17StatusIsOfOneAction(t *testing.T) {
+func TestStatusIsOfOneAction(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web", start: failing(1, errTest), stop: takes(time.Hour)}
 		x := h.add(p, supervisor.Options{})
@@ -293,7 +292,7 @@ func TestDefect17StatusIsOfOneAction(t *testing.T) {
 	})
 }
 
-func TestDefect18PermanentIsTriedOnce(t *testing.T) {
+func TestPermanentIsTriedOnce(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web", start: failing(-1, supervisor.ErrNonRetriable)}
 		p.next = func(state string, n snapshot) *decision {
@@ -315,7 +314,7 @@ func TestDefect18PermanentIsTriedOnce(t *testing.T) {
 	})
 }
 
-func TestDefect19Attempts(t *testing.T) {
+func TestAttempts(t *testing.T) {
 	t.Parallel()
 	for attempts, want := range map[int]int{0: 4, 1: 1, 3: 3, -1: 16} {
 		t.Run(fmt.Sprint(attempts), func(t *testing.T) {
@@ -338,7 +337,7 @@ func TestDefect19Attempts(t *testing.T) {
 	}
 }
 
-func TestDefect20Backoff(t *testing.T) {
+func TestBackoff(t *testing.T) {
 	t.Parallel()
 	var b supervisor.Backoff
 	for failure, want := range map[int]time.Duration{0: 1, 1: 1, 2: 2, 3: 4, 7: 60, 40: 60, 1 << 40: 60} {
@@ -352,7 +351,7 @@ func TestDefect20Backoff(t *testing.T) {
 	}
 }
 
-func TestDefect20RetryAfter(t *testing.T) {
+func TestRetryAfter(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web", start: failing(1, supervisor.RetryAfter(errTest, 42*time.Second))}
 		x := h.add(p, supervisor.Options{})
@@ -365,7 +364,7 @@ func TestDefect20RetryAfter(t *testing.T) {
 	})
 }
 
-func TestDefect21RetryIsANewDecision(t *testing.T) {
+func TestRetryIsANewDecision(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		var revs []int
 		p := &plant{id: "web"}
@@ -390,7 +389,7 @@ func TestDefect21RetryIsANewDecision(t *testing.T) {
 	})
 }
 
-func TestDefect22TimesOfAnAttempt(t *testing.T) {
+func TestTimesOfAnAttempt(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web", start: func(ctx context.Context, p *plant) error {
 			time.Sleep(3 * time.Second)
@@ -406,7 +405,7 @@ func TestDefect22TimesOfAnAttempt(t *testing.T) {
 	})
 }
 
-func TestDefect42KindsByType(t *testing.T) {
+func TestKindsByType(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"missing file":      &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist},

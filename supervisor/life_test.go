@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
-func TestDefect07StopBeforeStart(t *testing.T) {
+func TestStopBeforeStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall(t, supervisor.Config{})
@@ -27,7 +27,7 @@ func TestDefect07StopBeforeStart(t *testing.T) {
 	})
 }
 
-func TestDefect08RunOnce(t *testing.T) {
+func TestRunOnce(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		if _, err := h.s.Run(context.Background()); !errors.Is(err, supervisor.ErrStarted) {
 			t.Errorf("error %v, want ErrStarted", err)
@@ -35,7 +35,7 @@ func TestDefect08RunOnce(t *testing.T) {
 	})
 }
 
-func TestDefect09BeforeRunAndAfter(t *testing.T) {
+func TestBeforeRunAndAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall(t, supervisor.Config{})
@@ -52,7 +52,7 @@ func TestDefect09BeforeRunAndAfter(t *testing.T) {
 	})
 }
 
-func TestDefect23StopReportsWhatItLeaves(t *testing.T) {
+func TestStopReportsWhatItLeaves(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		h.add(&plant{id: "web", start: deaf(time.Hour)}, supervisor.Options{})
 		pass(time.Second)
@@ -68,8 +68,8 @@ func TestDefect23StopReportsWhatItLeaves(t *testing.T) {
 	})
 }
 
-// S4, and defect 24: a snapshot never has an outcome beside an older observation.
-func TestDefect24And25Freshness(t *testing.T) {
+// S4: a snapshot never has an outcome beside an older observation.
+func TestFreshness(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		var stale atomic.Int32
 		p := &plant{id: "web", start: takes(1500 * time.Millisecond)}
@@ -93,7 +93,7 @@ func TestDefect24And25Freshness(t *testing.T) {
 	})
 }
 
-func TestDefect25AnEndTriggersACollection(t *testing.T) {
+func TestAnEndTriggersACollection(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web", start: takes(2500 * time.Millisecond)}
 		h.add(p, supervisor.Options{Collector: supervisor.Collector{Interval: 8 * time.Second}})
@@ -102,7 +102,7 @@ func TestDefect25AnEndTriggersACollection(t *testing.T) {
 	})
 }
 
-func TestDefect27RemovalWaitsForTheSlot(t *testing.T) {
+func TestRemovalWaitsForTheSlot(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web", start: takes(3 * time.Second)}
 		p.next = func(state string, n snapshot) *decision {
@@ -127,7 +127,7 @@ func TestDefect27RemovalWaitsForTheSlot(t *testing.T) {
 	})
 }
 
-func TestDefect28NextIsAskedWhileAnActionRuns(t *testing.T) {
+func TestNextIsAskedWhileAnActionRuns(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web", start: takes(20 * time.Minute), limits: supervisor.ActionLimits{Timeout: time.Hour}}
 		x := h.add(p, supervisor.Options{})
@@ -141,7 +141,7 @@ func TestDefect28NextIsAskedWhileAnActionRuns(t *testing.T) {
 	})
 }
 
-func TestDefect29StatusIsFilledIn(t *testing.T) {
+func TestStatusIsFilledIn(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		var names []string
 		p := &plant{id: "web", start: takes(3 * time.Second)}
@@ -162,7 +162,7 @@ func TestDefect29StatusIsFilledIn(t *testing.T) {
 	})
 }
 
-func TestDefect30And31AddAndRemoveWhileItRuns(t *testing.T) {
+func TestAddAndRemoveWhileItRuns(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		pass(time.Minute)
 		p := &plant{id: "web", start: takes(time.Second)}
@@ -188,7 +188,7 @@ func TestDefect30And31AddAndRemoveWhileItRuns(t *testing.T) {
 	})
 }
 
-func TestDefect31RemoveOfADeafOne(t *testing.T) {
+func TestRemoveOfADeafOne(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web", start: deaf(time.Minute)}
 		h.add(p, supervisor.Options{})
@@ -208,7 +208,7 @@ func TestDefect31RemoveOfADeafOne(t *testing.T) {
 	})
 }
 
-func TestDefect32AddFails(t *testing.T) {
+func TestAddFails(t *testing.T) {
 	j := &slowJournal{}
 	j.broken.Store(&errTest)
 	bubble(t, supervisor.Config{Journal: j}, func(h *hall) {
@@ -221,7 +221,7 @@ func TestDefect32AddFails(t *testing.T) {
 	})
 }
 
-func TestDefect33OneCallerOfNext(t *testing.T) {
+func TestOneCallerOfNext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall(t, supervisor.Config{Shards: 4})
@@ -260,7 +260,7 @@ type loose struct {
 
 func (s loose) Reason() string { return strings.Join(s.notes, ", ") }
 
-func TestDefect34StatesAreComparedByName(t *testing.T) {
+func TestStatesAreComparedByName(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web"}
 		p.next = func(state string, n snapshot) *decision {
@@ -278,13 +278,13 @@ func TestDefect34StatesAreComparedByName(t *testing.T) {
 	})
 }
 
-func TestDefect35PanicsAreContained(t *testing.T) {
+func TestPanicsAreContained(t *testing.T) {
 	t.Parallel()
 	for _, where := range []string{"Next", "CollectObservedState"} {
 		t.Run(where, func(t *testing.T) {
 			var places []string
 			c := supervisor.Config{Shards: 1, Hooks: supervisor.Hooks{Panicked: func(_ supervisor.Identity, where string, _ any, stack []byte) {
-				if places = append(places, where); !strings.Contains(string(stack), "defects_life_test") {
+				if places = append(places, where); !strings.Contains(string(stack), "life_test") {
 					t.Errorf("stack %s", stack)
 				}
 			}}}
@@ -320,7 +320,7 @@ type sloppy struct{ *plant }
 
 func (sloppy) DeriveDesiredState(want) (want, error) { panic("boom") }
 
-func TestDefect35PanicInDerive(t *testing.T) {
+func TestPanicInDerive(t *testing.T) {
 	t.Parallel()
 	s, err := supervisor.New(supervisor.Config{})
 	if err == nil {
@@ -331,7 +331,7 @@ func TestDefect35PanicInDerive(t *testing.T) {
 	}
 }
 
-func TestDefect36NextNeedsAnObservation(t *testing.T) {
+func TestNextNeedsAnObservation(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		asked := false
 		p := &plant{id: "web", look: func(context.Context, *plant) error { return errTest }}
@@ -350,7 +350,7 @@ func TestDefect36NextNeedsAnObservation(t *testing.T) {
 	})
 }
 
-func TestDefect38StaleObservationHolds(t *testing.T) {
+func TestStaleObservationHolds(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web"}
 		x := h.add(p, supervisor.Options{})
@@ -420,7 +420,7 @@ func TestRemoveGoesOnWithoutItsCaller(t *testing.T) {
 
 // S2: one service is stuck in each of an action, an observation and the journal, and
 // the others do not wait at all.
-func TestDefect39NothingBlocksTheTurns(t *testing.T) {
+func TestNothingBlocksTheTurns(t *testing.T) {
 	j := &slowJournal{only: "sv_journal"}
 	j.delay.Store(int64(time.Hour))
 	bubble(t, supervisor.Config{Shards: 1, Journal: j}, func(h *hall) {
@@ -468,7 +468,7 @@ func TestDeafCollectionIsRestarted(t *testing.T) {
 	})
 }
 
-func TestDefect40StopActionsRunInAShutdown(t *testing.T) {
+func TestStopActionsRunInAShutdown(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web", stop: takes(3 * time.Second)}
 		h.add(p, supervisor.Options{})
@@ -479,7 +479,7 @@ func TestDefect40StopActionsRunInAShutdown(t *testing.T) {
 	})
 }
 
-func TestDefect41ARestartKnowsWhatRan(t *testing.T) {
+func TestARestartKnowsWhatRan(t *testing.T) {
 	j := &supervisor.MemoryJournal{}
 	var first string
 	t.Run("dies in an action", func(t *testing.T) {
@@ -521,7 +521,7 @@ func TestDefect41ARestartKnowsWhatRan(t *testing.T) {
 	})
 }
 
-func TestDefect45WakeIsAtOnce(t *testing.T) {
+func TestWakeIsAtOnce(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		p := &plant{id: "web"}
 		x := h.add(p, supervisor.Options{})
