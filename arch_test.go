@@ -142,7 +142,7 @@ func each(files []source, check func(source) []string) []string {
 	return faults
 }
 
-// A source is one Go file of the module that is not a test.
+// A source is one Go file of the module.
 type source struct {
 	path string // from the root, with slashes
 	*ast.File
@@ -150,9 +150,21 @@ type source struct {
 
 func (s source) dir() string { return path.Dir(s.path) }
 
-// sources reads every file that is not a test, nor hidden, nor test data, nor of
-// a module inside this one.
+// sources reads every file that is not a test; see read.
 func sources(t *testing.T) []source {
+	t.Helper()
+	return read(t, func(p string) bool { return !strings.HasSuffix(p, "_test.go") })
+}
+
+// testSources reads every file that is a test; see read.
+func testSources(t *testing.T) []source {
+	t.Helper()
+	return read(t, func(p string) bool { return strings.HasSuffix(p, "_test.go") })
+}
+
+// read reads the wanted Go files that are neither hidden, nor test data, nor of a
+// module inside this one.
+func read(t *testing.T, wanted func(path string) bool) []source {
 	t.Helper()
 	var files []source
 	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
@@ -161,7 +173,7 @@ func sources(t *testing.T) []source {
 			return err
 		case d.IsDir() && p != "." && (strings.ContainsAny(d.Name()[:1], "._") || d.Name() == "testdata" || isModule(p)):
 			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go"):
+		case d.IsDir() || !strings.HasSuffix(p, ".go") || !wanted(p):
 			return nil
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ParseComments)
