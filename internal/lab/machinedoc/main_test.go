@@ -15,7 +15,7 @@ import (
 // K2: the committed pages are those of the tables.
 func TestCommitted(t *testing.T) {
 	t.Parallel()
-	got := read(t, filepath.Join("..", "..", folder))
+	got := read(t, filepath.Join("..", "..", "..", folder))
 	if diff := cmp.Diff(pages(lifecycle.All()), got); diff != "" {
 		t.Errorf("%s differs from the tables; run: go run ./internal/lab/machinedoc\n(-want +committed):\n%s", folder, diff)
 	}
