@@ -75,9 +75,9 @@ func newSupervise(a *app) *cobra.Command {
 	return c
 }
 
-// A supervision is one run of the command: a keeper that says what it does.
+// A supervision is one run of the command: a programs.Manager that reports what it does.
 type supervision struct {
-	*programs.Keeper
+	*programs.Manager
 	app     *app
 	path    string
 	name    string
@@ -112,7 +112,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 	defer outliveReaders()()
 	defer outliveLimit()()
 	defer a.relayed()()
-	if s.Keeper, err = programs.New(s.config(state, journal, o.verbose)); err != nil {
+	if s.Manager, err = programs.New(s.config(state, journal, o.verbose)); err != nil {
 		return err
 	}
 	s.metrics.Watch(s.Stats, nil)

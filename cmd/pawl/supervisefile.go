@@ -74,7 +74,7 @@ func (s *supervision) load() (*spec.File, error) {
 
 // Reload is the keeper's, and says what comes of it.
 func (s *supervision) Reload(ctx context.Context, c pawl.Change) ([]control.Difference, error) {
-	differences, err := s.Keeper.Reload(ctx, c)
+	differences, err := s.Manager.Reload(ctx, c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := s.app.logs

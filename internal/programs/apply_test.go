@@ -13,12 +13,12 @@ import (
 func TestApplyWhileProbed(t *testing.T) {
 	t.Parallel()
 	version := func(burst int) *spec.Program {
-		p := genuine("a", "wait")
+		p := testProgram("a", "wait")
 		p.Ready = quick(spec.Probe{Command: []string{"/bin/sh", "-c", "exit 0"}})
 		p.Ready.Interval, p.Restart.Burst = time.Millisecond, burst
 		return p
 	}
-	h := newHouse(t, Config{}, version(1))
+	h := newFixture(t, Config{}, version(1))
 	for n := range 100 {
 		h.apply(version(n + 2))
 	}
@@ -28,10 +28,10 @@ func TestApplyWhileProbed(t *testing.T) {
 		h.apply(version(n + 1000))
 	}
 	h.until("a", "started again", func(s control.Service) bool { return s.State == running && s.Starts == 2 })
-	w := h.ward("a")
+	w := h.program("a")
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r := w.run.rules; r.Restart.Burst != 1099 {
+	if r := w.run.currentSpec; r.Restart.Burst != 1099 {
 		t.Errorf("it runs by burst %d", r.Restart.Burst)
 	}
 }

@@ -15,15 +15,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/process"
 )
 
-// Programs are started in a control group of the keeper, below the supervisor's own, where
-// the system lets it make one. What they start stays in it, so that the next keeper of the
-// state folder finds all of it, though the supervisor was killed and though it carries no
-// mark. The folder says where the group is: the next supervisor may be started elsewhere.
+// Where the system allows it, programs start in a control group below the supervisor's.
+// What they start stays in it, so that the next manager of the state folder can kill all
+// of it, even if the supervisor was killed and a process has lost its mark. The file
+// "cgroup" in the state folder records the path, since the next supervisor may start in
+// another control group.
 
-// cgroupName is the name of the control group. It is of the state folder itself: another
-// one of the same path, in a container or a changed root, has another.
-func (k *Keeper) cgroupName() string {
-	place := k.config.State
+// cgroupName returns the name of the control group. It depends on the identity of the
+// state folder, not only on its path: the same path in a container or a chroot is another
+// folder.
+func (m *Manager) cgroupName() string {
+	place := m.config.State
 	if info, err := os.Stat(place); err == nil {
 		if s, ok := info.Sys().(*syscall.Stat_t); ok {
 			place += fmt.Sprintf("//%d/%d", s.Dev, s.Ino)
@@ -33,61 +35,61 @@ func (k *Keeper) cgroupName() string {
 	return fmt.Sprintf("pawl-%x", sum[:8])
 }
 
-func (k *Keeper) cgroupRecord() string { return filepath.Join(k.config.State, "cgroup") }
+func (m *Manager) cgroupRecord() string { return filepath.Join(m.config.State, "cgroup") }
 
-// confine makes the control group for the programs. Without one they are started in the
-// supervisor's.
-func (k *Keeper) confine() {
+// openCgroup creates the control group of the programs. Where it cannot, they start in the
+// supervisor's own.
+func (m *Manager) openCgroup() {
 	own, err := process.OwnCgroup()
 	if err == nil {
-		k.cgroup, err = process.OpenCgroup(filepath.Join(own, k.cgroupName()))
+		m.cgroup, err = process.OpenCgroup(filepath.Join(own, m.cgroupName()))
 	}
 	if err != nil {
-		k.config.Log.Debug("programs have no control group of their own", "reason", err)
+		m.config.Log.Debug("programs have no control group of their own", "reason", err)
 		return
 	}
-	if err := os.WriteFile(k.cgroupRecord(), []byte(filepath.Join(own, k.cgroupName())+"\n"), 0o600); err != nil {
-		k.config.Log.Warn("the control group of the programs could not be noted", "error", err)
+	if err := os.WriteFile(m.cgroupRecord(), []byte(filepath.Join(own, m.cgroupName())+"\n"), 0o600); err != nil {
+		m.config.Log.Warn("the path of the programs' control group could not be recorded", "error", err)
 	}
 }
 
-// releaseTimeout bounds the wait for what is killed at the end.
-const releaseTimeout = time.Second
+// cgroupKillTimeout limits how long closeCgroup waits for killed processes to end.
+const cgroupKillTimeout = time.Second
 
-// release kills what the programs have left in the control group, and removes it. What
-// does not end in time is the next keeper's to kill.
-func (k *Keeper) release() {
-	if k.cgroup == nil {
+// closeCgroup kills what the programs have left in the control group, and removes it. What
+// does not end in time is left to the next manager.
+func (m *Manager) closeCgroup() {
+	if m.cgroup == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), cgroupKillTimeout)
 	defer cancel()
-	_, err := process.KillCgroup(ctx, k.cgroup.Path())
-	if err = errors.Join(err, k.cgroup.Close()); err != nil {
-		k.config.Log.Warn("the control group of the programs was not removed", "error", err)
+	_, err := process.KillCgroup(ctx, m.cgroup.Path())
+	if err = errors.Join(err, m.cgroup.Close()); err != nil {
+		m.config.Log.Warn("the control group of the programs was not removed", "error", err)
 	}
 }
 
-// sweepCgroups kills what is in the control group of an earlier keeper of the state
-// folder, and returns how many processes that were.
-func (k *Keeper) sweepCgroups(ctx context.Context) (int, error) {
+// sweepCgroups kills the processes in the control group of an earlier manager of the state
+// folder, and returns how many there were.
+func (m *Manager) sweepCgroups(ctx context.Context) (int, error) {
 	own, err := process.OwnCgroup()
 	if err != nil {
-		return 0, nil // there was none, then
+		return 0, nil // where there are no control groups, the earlier one had none either
 	}
-	noted, err := os.ReadFile(k.cgroupRecord())
+	recorded, err := os.ReadFile(m.cgroupRecord())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.config.Log.Warn("where an earlier supervisor had its control group cannot be read", "error", err)
+		m.config.Log.Warn("the record of an earlier supervisor's control group cannot be read", "error", err)
 	}
 	killed := 0
 	var faults error
-	for _, path := range []string{filepath.Join(own, k.cgroupName()), strings.TrimSuffix(string(noted), "\n")} {
-		if filepath.Base(path) != k.cgroupName() {
-			continue // it is of another folder, which this one is a copy of
+	for _, path := range []string{filepath.Join(own, m.cgroupName()), strings.TrimSuffix(string(recorded), "\n")} {
+		if filepath.Base(path) != m.cgroupName() {
+			continue // recorded for another state folder, of which this one is a copy
 		}
 		n, err := process.KillCgroup(ctx, path)
-		if errors.Is(err, process.ErrOwnCgroup) { // one of its programs has started this supervisor
-			k.config.Log.Warn("what an earlier supervisor has left in its control group is not killed: this one is in it", "cgroup", path)
+		if errors.Is(err, process.ErrOwnCgroup) { // a program of the earlier supervisor has started this one
+			m.config.Log.Warn("processes of an earlier supervisor are not killed, since this supervisor runs in the same control group", "cgroup", path)
 			err = nil
 		}
 		killed, faults = killed+n, errors.Join(faults, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/process"
 )
 
-// A cast is the programs of a scenario, none of which is a process.
+// A cast is the fake programs of a scenario.
 type cast struct {
 	note func(id, format string, args ...any)
 
@@ -25,14 +25,14 @@ type cast struct {
 
 // An actor is how a program behaves.
 type actor struct {
-	missing bool              // it cannot be started, for good
-	fork    bool              // it cannot be started this time
-	slow    time.Duration     // it takes to be started
-	deaf    bool              // to all signals but SIGKILL
+	missing bool              // it cannot be started: permanent
+	fork    bool              // it cannot be started: temporary
+	slow    time.Duration     // how long a start takes
+	deaf    bool              // it ignores all signals but SIGKILL
 	stuck   bool              // not even SIGKILL ends it
-	lingers time.Duration     // after a signal
-	quick   string            // it ends soon, with this code
-	probes  map[string]string // what they say: ok, fail, hang
+	lingers time.Duration     // how long it runs on after a signal
+	quick   string            // it ends at once, with this code
+	probes  map[string]string // their results: ok, fail, hang
 	now     *fake
 }
 
@@ -55,7 +55,7 @@ func (c *cast) end(id, word string) {
 	}
 }
 
-// A fake is a process that is none.
+// A fake is a childProcess without a process.
 type fake struct {
 	cast *cast
 	id   string // empty: of a probe
@@ -112,8 +112,8 @@ func (f *fake) say(s syscall.Signal) {
 	}
 }
 
-// launch is that of the keeper. What has an argument is a probe.
-func (c *cast) launch(s process.Spec) (launched, error) {
+// launch replaces Manager.launch. A command with an argument is a probe.
+func (c *cast) launch(s process.Spec) (childProcess, error) {
 	id, _ := strings.CutPrefix(s.Env[slices.IndexFunc(s.Env, func(e string) bool { return strings.HasPrefix(e, "PAWL_SERVICE=") })], "PAWL_SERVICE=")
 	a := c.actor(id)
 	c.mu.Lock()
@@ -159,7 +159,7 @@ func (f *fake) ended() bool {
 	}
 }
 
-// exitOf reads a code, or the name of a signal.
+// exitOf parses an exit code, or the name of a signal.
 func exitOf(word string) process.Exit {
 	var e process.Exit
 	if s := unix.SignalNum(word); s != 0 {

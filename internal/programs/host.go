@@ -16,76 +16,75 @@ import (
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
-// all answers the wards by id, those that are being removed included.
-func (k *Keeper) all() []*ward {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	list := make([]*ward, 0, len(k.wards))
-	for _, w := range k.wards {
-		list = append(list, w)
+// all returns the programs by id, including those that are being removed.
+func (m *Manager) all() []*program {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	list := make([]*program, 0, len(m.programs))
+	for _, prog := range m.programs {
+		list = append(list, prog)
 	}
-	slices.SortFunc(list, func(a, b *ward) int { return strings.Compare(a.id, b.id) })
+	slices.SortFunc(list, func(a, b *program) int { return strings.Compare(a.id, b.id) })
 	return list
 }
 
-// size returns how many wards there are.
-func (k *Keeper) size() int {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return len(k.wards)
+// count returns the number of programs.
+func (m *Manager) count() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.programs)
 }
 
-// lived answers peers without what they came to in the life of an earlier keeper: a
-// program that was not tried yet is not running, and has not completed.
-func (k *Keeper) lived(peers []supervisor.Peer) []supervisor.Peer {
+// currentPeers returns peers, with those that this manager has not started yet as stopped:
+// their state is left over from an earlier manager.
+func (m *Manager) currentPeers(peers []supervisor.Peer) []supervisor.Peer {
 	now := slices.Clone(peers)
-	k.mu.RLock()
-	defer k.mu.RUnlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	for i, p := range now {
-		if w := k.wards[p.ID]; meets(p.State, spec.Started) && (w == nil || w.look().Attempts == 0) {
+		if prog := m.programs[p.ID]; meets(p.State, spec.Started) && (prog == nil || prog.observe().Attempts == 0) {
 			now[i].State = stopped
 		}
 	}
 	return now
 }
 
-// ward answers one, or nil.
-func (k *Keeper) ward(id string) *ward {
-	k.mu.RLock()
-	w := k.wards[id]
-	k.mu.RUnlock()
-	if w == nil || w.leaves() && k.purge(w) {
+// program returns the program with an id, or nil.
+func (m *Manager) program(id string) *program {
+	m.mu.RLock()
+	prog := m.programs[id]
+	m.mu.RUnlock()
+	if prog == nil || prog.removing() && m.forget(prog) {
 		return nil
 	}
-	return w
+	return prog
 }
 
-// purge forgets a ward that the supervisor has no longer, and reports whether that
-// is so.
-func (k *Keeper) purge(w *ward) bool {
-	if _, err := k.sup.Status(w.id); !errors.Is(err, supervisor.ErrNotFound) {
+// forget deletes a program that the supervisor has removed, and reports whether it has.
+func (m *Manager) forget(prog *program) bool {
+	if _, err := m.sup.Status(prog.id); !errors.Is(err, supervisor.ErrNotFound) {
 		return false
 	}
-	k.mu.Lock()
-	if k.wards[w.id] == w {
-		delete(k.wards, w.id)
+	m.mu.Lock()
+	if m.programs[prog.id] == prog {
+		delete(m.programs, prog.id)
 	}
-	k.mu.Unlock()
-	w.mu.Lock()
-	w.closeLog()
-	w.mu.Unlock()
-	k.tell(w.id)
+	m.mu.Unlock()
+	prog.mu.Lock()
+	prog.closeLog()
+	prog.mu.Unlock()
+	m.notifyChanged(prog.id)
 	return true
 }
 
-// find answers one, or an error that names the nearest.
-func (k *Keeper) find(id string) (*ward, error) {
-	if w := k.ward(id); w != nil {
-		return w, nil
+// find returns the program with an id. The NotFound error suggests the nearest id.
+func (m *Manager) find(id string) (*program, error) {
+	if prog := m.program(id); prog != nil {
+		return prog, nil
 	}
 	var ids []string
-	for _, w := range k.all() {
-		ids = append(ids, w.id)
+	for _, prog := range m.all() {
+		ids = append(ids, prog.id)
 	}
 	e := pawl.Errorf(pawl.NotFound, "there is no service %.100q", id)
 	if near := document.Nearest(id, ids); near != "" {
@@ -95,10 +94,10 @@ func (k *Keeper) find(id string) (*ward, error) {
 }
 
 // Services implements control.Host.
-func (k *Keeper) Services() []control.Service {
+func (m *Manager) Services() []control.Service {
 	list := []control.Service{}
-	for _, w := range k.all() {
-		if s, ok := k.view(w); ok {
+	for _, prog := range m.all() {
+		if s, ok := m.view(prog); ok {
 			list = append(list, s)
 		}
 	}
@@ -106,27 +105,27 @@ func (k *Keeper) Services() []control.Service {
 }
 
 // Service implements control.Host.
-func (k *Keeper) Service(id string) (control.Service, error) {
-	w, err := k.find(id)
+func (m *Manager) Service(id string) (control.Service, error) {
+	prog, err := m.find(id)
 	if err != nil {
 		return control.Service{}, err
 	}
-	s, ok := k.view(w)
-	if !ok { // it has just left
-		_, err = k.find(id)
+	s, ok := m.view(prog)
+	if !ok { // it was removed meanwhile
+		_, err = m.find(id)
 	}
 	return s, err
 }
 
 // History implements control.Host.
-func (k *Keeper) History(ctx context.Context, id string) ([]pawl.Transition, error) {
-	if _, err := k.find(id); err != nil {
+func (m *Manager) History(ctx context.Context, id string) ([]pawl.Transition, error) {
+	if _, err := m.find(id); err != nil {
 		return nil, err
 	}
-	if _, ok := k.config.Journal.(supervisor.Trailer); !ok {
+	if _, ok := m.config.Journal.(supervisor.Trailer); !ok {
 		return nil, pawl.Errorf(pawl.Refused, "the journal of this supervisor cannot be read")
 	}
-	trail, err := supervisor.Trails(ctx, k.owing, id)
+	trail, err := supervisor.Trails(ctx, m.deferred, id)
 	if err != nil {
 		return nil, err
 	}
@@ -137,59 +136,61 @@ func (k *Keeper) History(ctx context.Context, id string) ([]pawl.Transition, err
 	return moves, nil
 }
 
-// Order implements control.Host. A start of what runs and a stop of what does not
-// change nothing. It does not wait for an Apply, which may wait for a program to end.
-func (k *Keeper) Order(_ context.Context, id string, o control.Order) error {
-	w, err := k.find(id)
+// Order implements control.Host. Starting a program that runs, or stopping one that does
+// not, changes nothing. Order does not wait for Apply, which may be waiting for a program
+// to end.
+func (m *Manager) Order(_ context.Context, id string, o control.Order) error {
+	prog, err := m.find(id)
 	switch {
 	case err != nil:
 		return err
-	case k.ending.Load():
+	case m.closing.Load():
 		return failure(supervisor.ErrStopped)
-	case w.leaves():
+	case prog.removing():
 		return pawl.Errorf(pawl.Conflict, "service %s is being removed", id)
 	}
 	run := o.Verb != control.Stop
 	switch o.Verb {
 	case control.Start, control.Stop:
-		if w.is(run) {
+		if prog.headedFor(run) {
 			return nil
 		}
 	case control.Restart:
 	default:
 		return pawl.Errorf(pawl.Invalid, "verb: %.100q: want start, stop or restart", string(o.Verb))
 	}
-	return w.want(func(next *wish) {
-		if next.Retired { // meanwhile
+	return prog.setDesired(func(next *desired) {
+		if next.Removing { // meanwhile
 			return
 		}
-		next.Run, next.By, next.Actor, next.Why = run, o.Actor, o.Actor, wordsOf(o.Verb, o.Actor, o.Reason)
-		if run { // what still runs, on its way to an end, is not what was asked for
-			next.Renew = next.Order
+		next.Run, next.By, next.Actor, next.Why = run, o.Actor, o.Actor, orderText(o.Verb, o.Actor, o.Reason)
+		if run { // a process that still runs, but is being stopped, does not count
+			next.RestartBefore = next.Generation
 		}
 	})
 }
 
-// is reports whether the program is wanted to run, or not, and is so, or on the way.
-func (w *ward) is(run bool) bool {
-	there := []string{waiting, starting, running, degraded}
+// headedFor reports whether the program already runs, or is about to (run), or already
+// does not, or is about to stop (!run), and that is what is desired.
+func (prog *program) headedFor(run bool) bool {
+	states := []string{waiting, starting, running, degraded}
 	if !run {
-		there = []string{stopped, completed, stopping}
+		states = []string{stopped, completed, stopping}
 	}
-	return w.wanted().Run == run && slices.Contains(there, w.handle.Snapshot().State)
+	return prog.currentDesired().Run == run && slices.Contains(states, prog.handle.Snapshot().State)
 }
 
 // Logs implements control.Host.
-func (k *Keeper) Logs(ctx context.Context, id string, q control.LogQuery, to io.Writer) error {
-	w, err := k.find(id)
+func (m *Manager) Logs(ctx context.Context, id string, q control.LogQuery, to io.Writer) error {
+	prog, err := m.find(id)
 	if err != nil {
 		return err
 	}
-	p := w.wanted().Program
+	p := prog.currentDesired().Spec
 	if q.Follow {
-		return w.printing().Follow(ctx, to, q.Tail)
+		return prog.printing().Follow(ctx, to, q.Tail)
 	}
-	if err := process.Tail(to, k.logPath(p), q.Tail); err != nil {
+	if err := process.Tail(to, m.logPath(p), q.Tail); err != nil {
 		return fmt.Errorf("log of service %s: %w", id, err)
 	}
 	return nil

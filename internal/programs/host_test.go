@@ -14,23 +14,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/programs/spec"
 )
 
-// (S14) what is refused, and how.
+// (S14) what is refused, and with which kind of error.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, Config{}, genuine("web", "wait"))
+	h := newFixture(t, Config{}, testProgram("web", "wait"))
 	ctx := context.Background()
 	apply := func(programs ...*spec.Program) error {
 		_, err := h.Apply(ctx, &spec.File{Programs: programs}, pawl.Change{})
 		return err
 	}
 	needs := func(id string, of ...string) *spec.Program {
-		p := genuine(id, "wait")
+		p := testProgram(id, "wait")
 		for _, n := range of {
 			p.Needs = append(p.Needs, spec.Need{ID: n, Condition: spec.Started})
 		}
 		return p
 	}
-	empty := genuine("empty", "wait")
+	empty := testProgram("empty", "wait")
 	empty.Command = nil
 	_, reload := h.Reload(ctx, pawl.Change{})
 	_, service := h.Service("wbe")
@@ -48,7 +48,7 @@ func TestRefusals(t *testing.T) {
 		"cycle":   {apply(needs("a", "b"), needs("b", "c"), needs("c", "a")), pawl.Invalid},
 		"need":    {apply(needs("a", "zz")), pawl.Invalid},
 		"command": {apply(empty), pawl.Invalid},
-		"id":      {apply(genuine("not an id", "wait")), pawl.Invalid},
+		"id":      {apply(testProgram("not an id", "wait")), pawl.Invalid},
 	} {
 		if pawl.KindOf(tt.err) != tt.kind || tt.err == nil {
 			t.Errorf("%s: %v, want kind %v", name, tt.err, tt.kind)
@@ -69,16 +69,15 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// (S14) the file is read again when that is asked for; a file that cannot be read
-// changes nothing.
+// (S14) Reload reads the file again; a file that cannot be read changes nothing.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("line 3: it is broken")
 	var load error
 	c := Config{Load: func() (*spec.File, error) {
-		return &spec.File{Programs: []*spec.Program{genuine("other", "wait")}}, load
+		return &spec.File{Programs: []*spec.Program{testProgram("other", "wait")}}, load
 	}}
-	h := newHouse(t, c, genuine("web", "wait"))
+	h := newFixture(t, c, testProgram("web", "wait"))
 	h.in("web", running)
 	load = broken
 	if _, err := h.Reload(context.Background(), pawl.Change{}); !errors.Is(err, broken) {
@@ -95,11 +94,11 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// (S14) a folder has one keeper: the sweep of another would kill its programs.
-func TestOneKeeper(t *testing.T) {
+// (S14) A state folder has one manager: the sweep of another would kill its programs.
+func TestOneManager(t *testing.T) {
 	t.Parallel()
 	state := folder(t)
-	h := newHouse(t, Config{State: state}, genuine("web", "wait"))
+	h := newFixture(t, Config{State: state}, testProgram("web", "wait"))
 	s := h.in("web", running)
 	second, err := New(Config{State: state})
 	if err != nil {
@@ -113,22 +112,22 @@ func TestOneKeeper(t *testing.T) {
 	}
 }
 
-// (S14) a program runs as another user, and tells its socket so. Only root can have
-// that; others are told at once.
+// (S14) A program runs as another user, who can write to its socket. Only root can do
+// that; for others the program fails.
 func TestUser(t *testing.T) {
 	t.Parallel()
 	nobody, err := user.Lookup("nobody")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := genuine("other", "")
+	p := testProgram("other", "")
 	p.Command = []string{"/bin/sh", "-c", `id -un; echo "$HOME $USER $LOGNAME"; echo as; exec sleep 1000`}
 	p.User, p.Env = "nobody", nil
 	p.Ready = quick(spec.Probe{Command: []string{"/bin/sh", "-c", `test $(id -un) = nobody`}})
-	n := genuine("notify", "notify READY=1")
+	n := testProgram("notify", "notify READY=1")
 	n.Command = []string{copied(t)}
 	n.User, n.Ready = "nobody", quick(spec.Probe{Notify: true})
-	h := newHouse(t, Config{}, p, n)
+	h := newFixture(t, Config{}, p, n)
 	if os.Getuid() != 0 {
 		if s := h.in("other", failed); !strings.Contains(s.Reason, "root") {
 			t.Errorf("reason: %s", s.Reason)
@@ -143,10 +142,10 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// copied answers a copy of the test binary where every user can run it.
+// copied returns the path of a copy of the test binary that every user can run.
 func copied(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(genuine("", "").Command[0])
+	text, err := os.ReadFile(testProgram("", "").Command[0])
 	path := filepath.Join(folder(t), "program")
 	if err == nil {
 		err = os.WriteFile(path, text, 0o755)

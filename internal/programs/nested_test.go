@@ -11,16 +11,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/programs/spec"
 )
 
-// (S12, S14) a keeper whose folder is within that of another, or begins with its name,
+// (S12, S14) a manager whose folder is within that of another, or begins with its name,
 // has other programs, and nobody ends them but itself.
 func TestNestedFolders(t *testing.T) {
 	t.Parallel()
 	state := folder(t)
-	outer := &Keeper{config: Config{State: state}}
+	outer := &Manager{config: Config{State: state}}
 	for _, dir := range []string{state + "/inner", state + "2"} {
-		inner := &Keeper{config: Config{State: dir}}
-		c := exec.Command(genuine("", "").Command[0])
-		c.Env = []string{"KEEPER_TEST=wait", inner.mark("web")}
+		inner := &Manager{config: Config{State: dir}}
+		c := exec.Command(testProgram("", "").Command[0])
+		c.Env = []string{"PROGRAMS_TEST=wait", inner.mark("web")}
 		out, err := c.StdoutPipe()
 		if err == nil {
 			err = c.Start()
@@ -44,17 +44,17 @@ func TestNestedFolders(t *testing.T) {
 
 // (S14) a supervisor that is a service itself hands on what it was given, but not what
 // is about itself.
-func TestPersonalVariables(t *testing.T) {
-	k := &Keeper{config: Config{State: "/s", Environ: func() []string {
+func TestNotInheritedVariables(t *testing.T) {
+	k := &Manager{config: Config{State: "/s", Environ: func() []string {
 		return []string{"PATH=/bin", "A=a", "PAWL_KEEPER=/other//inner", "PAWL_SERVICE=inner", "NOTIFY_SOCKET=/other", "WATCHDOG_USEC=1", "LISTEN_FDS=1"}
 	}}}
-	w := &ward{id: "web", keeper: k}
+	w := &program{id: "web", manager: k}
 	for _, c := range []struct{ pass, want []string }{
 		{[]string{"*"}, []string{"A=a", "PATH=/bin", "PAWL_SERVICE=web"}},
 		{[]string{"NOTIFY_SOCKET"}, []string{"NOTIFY_SOCKET=/other", "PATH=/bin", "PAWL_SERVICE=web"}},
 	} {
 		p := &spec.Program{ID: "web", Pass: c.pass}
-		env, err := w.environment(&run{program: p})
+		env, err := w.environment(&run{spec: p})
 		got := process.EnvironmentList(env)
 		if diff := gocmp.Diff(c.want, got); err != nil || diff != "" {
 			t.Errorf("pass %q (-want +got):\n%s%v", c.pass, diff, err)

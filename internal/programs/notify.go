@@ -12,69 +12,70 @@ import (
 	"github.com/pawl-dev/pawl/internal/programs/spec"
 )
 
-// listen makes the socket of a run, if one of its probes has need of it.
-func (w *ward) listen(r *run) error {
-	if !hears(r.program.Ready) && !hears(r.program.Alive) {
+// listen creates the notify socket of a run, if one of its probes uses it.
+func (prog *program) listen(r *run) error {
+	if !usesNotify(r.spec.Ready) && !usesNotify(r.spec.Alive) {
 		return nil
 	}
-	c := process.NotifyConfig{Path: w.keeper.socket(w.id), Got: func(n process.Notice) { w.said(r, n) }}
+	c := process.NotifyConfig{Path: prog.manager.socket(prog.id), Got: func(n process.Notice) { prog.onNotice(r, n) }}
 	var err error
-	if r.program.User != "" {
-		if c.User, err = process.Lookup(r.program.User, r.program.Group); err != nil {
+	if r.spec.User != "" {
+		if c.User, err = process.Lookup(r.spec.User, r.spec.Group); err != nil {
 			return err
 		}
-		if err := os.Chmod(w.keeper.config.State, 0o711); err != nil { // that it may come to the socket
+		if err := os.Chmod(prog.manager.config.State, 0o711); err != nil { // so that the user can reach the socket
 			return err
 		}
 	}
-	r.kick = make(chan struct{}, 1)
+	r.watchdogPing = make(chan struct{}, 1)
 	r.notify, err = process.ListenNotify(c)
 	return err
 }
 
-// hears reports whether the program answers the probe by messages.
-func hears(p *spec.Probe) bool { return p != nil && p.Notify }
+// usesNotify reports whether the program reports to the probe by messages.
+func usesNotify(p *spec.Probe) bool { return p != nil && p.Notify }
 
-// socket answers the path of a program's socket. Ids are too long to be in it.
-func (k *Keeper) socket(id string) string {
+// socket returns the path of a program's socket. It has a hash in place of the id, since
+// the path of a socket must be short.
+func (m *Manager) socket(id string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id))
-	return filepath.Join(k.config.State, fmt.Sprintf("%016x.notify", h.Sum64()))
+	return filepath.Join(m.config.State, fmt.Sprintf("%016x.notify", h.Sum64()))
 }
 
-// said takes what the program says of itself.
-func (w *ward) said(r *run, n process.Notice) {
-	w.mu.Lock()
+// onNotice handles a message that the program has sent to its socket.
+func (prog *program) onNotice(r *run, n process.Notice) {
+	prog.mu.Lock()
 	ready, alive := r.ready, r.alive
 	if n.Status != nil {
 		r.status = *n.Status
 	}
-	w.mu.Unlock()
-	if n.Ready && ready != nil && ready.of.Notify {
-		w.answered(r, ready, nil)
+	prog.mu.Unlock()
+	if n.Ready && ready != nil && ready.spec.Notify {
+		prog.recordResult(r, ready, nil)
 	}
-	if n.Watchdog && alive != nil && alive.of.Notify {
-		w.answered(r, alive, nil)
+	if n.Watchdog && alive != nil && alive.spec.Notify {
+		prog.recordResult(r, alive, nil)
 		select {
-		case r.kick <- struct{}{}:
+		case r.watchdogPing <- struct{}{}:
 		default:
 		}
 	}
 	if n.Status != nil {
-		w.keeper.tell(w.id)
+		prog.manager.notifyChanged(prog.id)
 	}
 }
 
-// watchdog waits for a silence that is too long.
-func (w *ward) watchdog(ctx context.Context, r *run, p *probe) {
-	timer := time.NewTimer(p.of.Timeout)
+// watchdog fails the alive probe when no WATCHDOG=1 has arrived for its timeout.
+func (prog *program) watchdog(ctx context.Context, r *run, p *probe) {
+	timer := time.NewTimer(p.spec.Timeout)
 	defer timer.Stop()
 	for {
 		select {
-		case <-r.kick:
-			timer.Reset(p.of.Timeout)
+		case <-r.watchdogPing:
+			timer.Reset(p.spec.Timeout)
 		case <-timer.C:
-			w.answered(r, p, fmt.Errorf("no WATCHDOG=1 within %s", short(p.of.Timeout)))
+			prog.recordResult(r, p, fmt.Errorf("no WATCHDOG=1 within %s", short(p.spec.Timeout)))
 			return
 		case <-ctx.Done():
 			return

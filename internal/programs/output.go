@@ -9,59 +9,59 @@ import (
 	"github.com/pawl-dev/pawl/internal/programs/spec"
 )
 
-// maxLine is the length at which a line that does not end is taken for whole.
+// maxLine is the length at which a line is passed on though it has not ended.
 const maxLine = 64 << 10
 
-// logPath answers the file of what a program prints.
-func (k *Keeper) logPath(p *spec.Program) string {
+// logPath returns the path of the log of a program.
+func (m *Manager) logPath(p *spec.Program) string {
 	if p.Log.File != "" {
 		return p.Log.File
 	}
-	return filepath.Join(k.config.State, p.ID+".log")
+	return filepath.Join(m.config.State, p.ID+".log")
 }
 
-// log answers the file for what the program prints. Another run may print into
-// another one.
-func (w *ward) log(p *spec.Program) *process.LogFile {
-	c := process.LogConfig{Path: w.keeper.logPath(p), MaxSize: p.Log.MaxSize, MaxFiles: p.Log.MaxFiles}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.file == nil || w.kept != c {
-		w.closeLog()
-		w.file, w.kept = process.OpenLog(c), c
+// log returns the log of the program. It opens another one if the spec says so since the
+// last run.
+func (prog *program) log(p *spec.Program) *process.LogFile {
+	c := process.LogConfig{Path: prog.manager.logPath(p), MaxSize: p.Log.MaxSize, MaxFiles: p.Log.MaxFiles}
+	prog.mu.Lock()
+	defer prog.mu.Unlock()
+	if prog.logFile == nil || prog.logConfig != c {
+		prog.closeLog()
+		prog.logFile, prog.logConfig = process.OpenLog(c), c
 	}
-	return w.file
+	return prog.logFile
 }
 
-// printing answers the file that is printed to.
-func (w *ward) printing() *process.LogFile {
-	w.mu.Lock()
-	file, p := w.file, w.wish.Program
-	w.mu.Unlock()
+// printing returns the log that is written to now.
+func (prog *program) printing() *process.LogFile {
+	prog.mu.Lock()
+	file, p := prog.logFile, prog.desired.Spec
+	prog.mu.Unlock()
 	if file != nil {
 		return file
 	}
-	return w.log(p)
+	return prog.log(p)
 }
 
-// closeLog is called with mu held, or when nothing prints any more.
-func (w *ward) closeLog() {
-	if w.file != nil {
-		_ = w.file.Close() // what it could not keep is in the file
-		w.file = nil
+// closeLog is called with mu held.
+func (prog *program) closeLog() {
+	if prog.logFile != nil {
+		_ = prog.logFile.Close() // what it could not write is noted in the file
+		prog.logFile = nil
 	}
 }
 
-// lines hands on what a program prints by whole lines, so that its streams do not
-// mix within one.
-type lines struct {
+// A lineWriter passes on what a program prints in whole lines, so that its two streams do
+// not mix within a line.
+type lineWriter struct {
 	to   io.Writer
 	each func(line []byte)
 	rest []byte
 }
 
 // Write implements io.Writer. It never fails.
-func (l *lines) Write(b []byte) (int, error) {
+func (l *lineWriter) Write(b []byte) (int, error) {
 	l.rest = append(l.rest, b...)
 	end := bytes.LastIndexByte(l.rest, '\n') + 1
 	if end == 0 && len(l.rest) >= maxLine {
@@ -71,15 +71,15 @@ func (l *lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// flush hands on a last line without an end.
-func (l *lines) flush() {
+// flush passes on a last line that has no newline.
+func (l *lineWriter) flush() {
 	if len(l.rest) > 0 {
 		l.rest = append(l.rest, '\n')
 		l.pass(len(l.rest))
 	}
 }
 
-func (l *lines) pass(end int) {
+func (l *lineWriter) pass(end int) {
 	if end == 0 {
 		return
 	}
@@ -90,16 +90,16 @@ func (l *lines) pass(end int) {
 	l.rest = append(l.rest[:0], l.rest[end:]...)
 }
 
-// writer answers where a stream of a run goes: the log, who wants it, and the probe
-// that waits for a line.
-func (w *ward) writer(r *run, stream string, to io.Writer) *lines {
-	printed := w.keeper.config.Printed
-	return &lines{to: to, each: func(line []byte) {
+// writer returns the writer for one stream of a run: it writes to the log, and calls
+// Printed and the log probe with each line.
+func (prog *program) writer(r *run, stream string, to io.Writer) *lineWriter {
+	printed := prog.manager.config.Printed
+	return &lineWriter{to: to, each: func(line []byte) {
 		if printed != nil {
-			printed(w.id, stream, line)
+			printed(prog.id, stream, line)
 		}
-		if p := r.awaits.Load(); p != nil && p.of.Log.Match(line) && r.awaits.CompareAndSwap(p, nil) {
-			w.answered(r, p, nil)
+		if p := r.logProbe.Load(); p != nil && p.spec.Log.Match(line) && r.logProbe.CompareAndSwap(p, nil) {
+			prog.recordResult(r, p, nil)
 		}
 	}}
 }

@@ -18,23 +18,23 @@ const (
 	kindAlive = "alive"
 )
 
-// A probe is one that a run has, and what it answered.
+// A probe is a probe of a run and its last result.
 type probe struct {
 	control.Probe
-	of    *spec.Probe
-	begun bool // it is asked
+	spec  *spec.Probe
+	begun bool // it is polled, or its watchdog runs
 }
 
-// newProbe answers nil for no probe.
+// newProbe returns nil if of is nil.
 func newProbe(kind string, of *spec.Probe) *probe {
 	if of == nil {
 		return nil
 	}
-	return &probe{control.Probe{Kind: kind, What: what(of), Error: "it has not answered yet"}, of, false}
+	return &probe{control.Probe{Kind: kind, What: probeText(of), Error: "it has not answered yet"}, of, false}
 }
 
-// what names a probe for people.
-func what(p *spec.Probe) string {
+// probeText describes a probe, for people.
+func probeText(p *spec.Probe) string {
 	switch {
 	case p.HTTP != "":
 		return "GET " + p.HTTP
@@ -48,16 +48,16 @@ func what(p *spec.Probe) string {
 	return "command " + strings.Join(p.Command, " ")
 }
 
-// trouble says what is wrong, or nothing.
-func (p *probe) trouble() string {
+// problem describes the last failure, or is empty.
+func (p *probe) problem() string {
 	if p == nil || p.OK {
 		return ""
 	}
 	return p.What + ": " + p.Error
 }
 
-// note takes an answer.
-func (p *probe) note(err error, now time.Time) {
+// record records a result.
+func (p *probe) record(err error, now time.Time) {
 	if ok := err == nil; p.At.IsZero() || ok != p.OK {
 		p.OK, p.Streak = ok, 0
 	}
@@ -68,110 +68,112 @@ func (p *probe) note(err error, now time.Time) {
 	}
 }
 
-// told reports whether it is the program that speaks: then one word is enough.
-func (p *probe) told() bool { return p.of.Notify || p.of.Log != nil }
+// selfReported reports whether the program itself reports to the probe. Then one report is
+// enough.
+func (p *probe) selfReported() bool { return p.spec.Notify || p.spec.Log != nil }
 
-// failing reports whether it has failed often enough to be believed.
-func (p *probe) failing() bool { return !p.OK && (p.told() || p.Streak >= p.of.Failures) }
+// failing reports whether it has failed often enough in a row to count.
+func (p *probe) failing() bool { return !p.OK && (p.selfReported() || p.Streak >= p.spec.Failures) }
 
-func (p *probe) passing() bool { return p.OK && (p.told() || p.Streak >= p.of.Successes) }
+func (p *probe) passing() bool { return p.OK && (p.selfReported() || p.Streak >= p.spec.Successes) }
 
-// setProbes makes the probes of a run, which are not asked yet.
+// setProbes creates the probes of a run. They are not polled yet.
 func (r *run) setProbes() {
-	r.probing, r.cancel = context.WithCancel(context.Background())
-	r.alive = newProbe(kindAlive, r.rules.Alive)
-	ready := newProbe(kindReady, r.rules.Ready)
-	if r.ready != nil && ready != nil && r.ready.told() && ready.told() {
-		return // it is the same, or the program would be started again; and it may just have been answered
+	r.probeCtx, r.cancel = context.WithCancel(context.Background())
+	r.alive = newProbe(kindAlive, r.currentSpec.Alive)
+	ready := newProbe(kindReady, r.currentSpec.Ready)
+	if r.ready != nil && ready != nil && r.ready.selfReported() && ready.selfReported() {
+		return // they are equal, or the program would be restarted; and the old one may have its result already
 	}
 	r.ready = ready
-	r.awaits.Store(nil)
-	if r.ready != nil && r.ready.of.Log != nil {
-		r.awaits.Store(r.ready)
+	r.logProbe.Store(nil)
+	if r.ready != nil && r.ready.spec.Log != nil {
+		r.logProbe.Store(r.ready)
 	}
 }
 
-// beginProbes begins to ask. It is called with mu held, as are probe, becomeReady
-// and unready.
-func (w *ward) beginProbes(r *run) {
+// beginProbes begins with the ready probe. It is called with mu held, as are probe,
+// becomeReady and unready.
+func (prog *program) beginProbes(r *run) {
 	if r.ready == nil {
-		w.becomeReady(r)
+		prog.becomeReady(r)
 	} else {
-		w.probe(r, r.ready)
+		prog.probe(r, r.ready)
 	}
 }
 
-// adopt gives a running program, which stays, its new definition.
-func (w *ward) adopt(p *spec.Program, d spec.Difference) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r := w.run
-	if d.Restart || r == nil || r.exit != nil || r.probing.Err() != nil {
+// adopt gives a running program a new spec that does not restart it.
+func (prog *program) adopt(p *spec.Program, d spec.Difference) {
+	prog.mu.Lock()
+	defer prog.mu.Unlock()
+	r := prog.run
+	if d.Restart || r == nil || r.exit != nil || r.probeCtx.Err() != nil {
 		return
 	}
-	r.rules = p
+	r.currentSpec = p
 	if !slices.Contains(d.Keys, kindReady) && !slices.Contains(d.Keys, kindAlive) {
 		return
 	}
 	r.cancel()
 	r.setProbes()
 	if r.proc == nil {
-		return // they begin with it
+		return // started begins them
 	}
-	w.beginProbes(r)
+	prog.beginProbes(r)
 	if r.wasReady {
-		w.probe(r, r.alive)
+		prog.probe(r, r.alive)
 	}
 }
 
-// probe begins to ask what has to be asked.
-func (w *ward) probe(r *run, p *probe) {
-	if p == nil || p.begun || r.probing.Err() != nil {
+// probe begins to poll a probe, or to watch for the messages of a watchdog.
+func (prog *program) probe(r *run, p *probe) {
+	if p == nil || p.begun || r.probeCtx.Err() != nil {
 		return
 	}
 	p.begun = true
-	ctx, ask := r.probing, w.asker(r, p)
+	ctx, check := r.probeCtx, prog.checkFunc(r, p)
 	switch {
-	case ask != nil:
-		r.probers.Go(func() { w.prober(ctx, r, p, ask) })
-	case p.of.Notify && p == r.alive && r.notify != nil:
-		r.probers.Go(func() { w.watchdog(ctx, r, p) })
+	case check != nil:
+		r.probers.Go(func() { prog.poll(ctx, r, p, check) })
+	case p.spec.Notify && p == r.alive && r.notify != nil:
+		r.probers.Go(func() { prog.watchdog(ctx, r, p) })
 	}
 }
 
-// asker answers how a probe is asked, or nil if the program speaks by itself.
-func (w *ward) asker(r *run, probe *probe) func(context.Context) error {
-	switch p := probe.of; {
+// checkFunc returns the function that checks a probe, or nil if the program reports by
+// itself.
+func (prog *program) checkFunc(r *run, probe *probe) func(context.Context) error {
+	switch p := probe.spec; {
 	case len(p.Command) > 0:
-		return func(ctx context.Context) error { return w.askCommand(ctx, r, probe) }
+		return func(ctx context.Context) error { return prog.checkCommand(ctx, r, probe) }
 	case p.HTTP != "":
-		return func(ctx context.Context) error { return askHTTP(ctx, p.HTTP) }
+		return func(ctx context.Context) error { return checkHTTP(ctx, p.HTTP) }
 	case p.TCP != "":
-		return func(ctx context.Context) error { return askTCP(ctx, p.TCP) }
+		return func(ctx context.Context) error { return checkTCP(ctx, p.TCP) }
 	}
 	return nil
 }
 
-// prober is the goroutine of a probe that asks.
-func (w *ward) prober(probing context.Context, r *run, p *probe, ask func(context.Context) error) {
-	for pause := time.Duration(0); ; pause = p.of.Interval {
-		if !sleep(probing, pause) {
+// poll is the goroutine that polls a probe.
+func (prog *program) poll(probeCtx context.Context, r *run, p *probe, check func(context.Context) error) {
+	for pause := time.Duration(0); ; pause = p.spec.Interval {
+		if !sleep(probeCtx, pause) {
 			return
 		}
-		ctx, cancel := context.WithTimeout(probing, p.of.Timeout)
-		err := ask(ctx)
+		ctx, cancel := context.WithTimeout(probeCtx, p.spec.Timeout)
+		err := check(ctx)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			err = fmt.Errorf("no answer within %s", short(p.of.Timeout))
+			err = fmt.Errorf("no answer within %s", short(p.spec.Timeout))
 		}
 		cancel()
-		if probing.Err() != nil {
+		if probeCtx.Err() != nil {
 			return
 		}
-		w.answered(r, p, err)
+		prog.recordResult(r, p, err)
 	}
 }
 
-// sleep waits, and reports whether ctx has not ended meanwhile.
+// sleep waits for d, and reports whether ctx is still alive then.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -183,59 +185,60 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// answered takes the answer of a probe, and wakes the service if it matters.
-func (w *ward) answered(r *run, p *probe, err error) {
-	w.mu.Lock()
-	if p == nil || p != r.ready && p != r.alive || r.probing.Err() != nil { // of another time
-		w.mu.Unlock()
+// recordResult records the result of a probe, and wakes the service if that changes
+// anything.
+func (prog *program) recordResult(r *run, p *probe, err error) {
+	prog.mu.Lock()
+	if p == nil || p != r.ready && p != r.alive || r.probeCtx.Err() != nil { // it was replaced, or the run has ended
+		prog.mu.Unlock()
 		return
 	}
 	was := p.Probe
-	p.note(err, time.Now())
-	turned := w.weigh(r, p)
+	p.record(err, time.Now())
+	decided := prog.evaluate(r, p)
 	changed := was.OK != p.OK || was.Error != p.Error
-	w.mu.Unlock()
+	prog.mu.Unlock()
 	switch {
-	case turned:
-		w.changed()
+	case decided:
+		prog.changed()
 	case changed:
-		w.keeper.tell(w.id)
+		prog.manager.notifyChanged(prog.id)
 	}
 }
 
-// weigh draws the conclusion from the answers of a probe, and reports whether there
-// is a new one.
-func (w *ward) weigh(r *run, p *probe) bool {
+// evaluate applies the results of a probe to the run, and reports whether its readiness or
+// health has changed.
+func (prog *program) evaluate(r *run, p *probe) bool {
 	switch {
 	case p == r.alive:
-		if r.sick != "" || !p.failing() {
+		if r.unhealthy != "" || !p.failing() {
 			return false
 		}
-		r.sick = "its alive probe fails: " + p.trouble()
+		r.unhealthy = "its alive probe fails: " + p.problem()
 		return true
 	case !r.isReady && p.passing():
-		w.becomeReady(r)
+		prog.becomeReady(r)
 		return true
 	case r.isReady && p.failing():
-		w.unready(r, p.At)
+		prog.unready(r, p.At)
 		return true
 	}
 	return false
 }
 
-// becomeReady notes that the program is ready. The first time it begins to be asked
-// whether it is alive.
-func (w *ward) becomeReady(r *run) {
+// becomeReady records that the program is ready. From the first time on, its alive probe
+// is polled.
+func (prog *program) becomeReady(r *run) {
 	r.isReady, r.readyAt = true, time.Now()
 	r.wasReady = true
-	w.probe(r, r.alive)
+	prog.probe(r, r.alive)
 }
 
-// unready notes that it is ready no more. If it was for long enough, the next
-// failure is a first one again.
-func (w *ward) unready(r *run, now time.Time) {
-	if r.isReady && now.Sub(r.readyAt) >= r.rules.Restart.Reset {
-		w.failures, w.restarts = 0, nil
+// unready records that the program is no longer ready. If it was for long enough, its
+// failures are forgotten.
+func (prog *program) unready(r *run, now time.Time) {
+	if r.isReady && now.Sub(r.readyAt) >= r.currentSpec.Restart.Reset {
+		prog.failures, prog.restarts = 0, nil
 	}
 	r.isReady = false
 }

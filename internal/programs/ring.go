@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
-// maxMoves is how many entries of a service are kept where there is no journal.
+// maxMoves is how many entries of a service are kept without a journal.
 const maxMoves = 200
 
-// A ring is the journal of a keeper that was given none: it keeps the last entries
-// of each service, in memory. The zero value is empty.
+// A ring is the journal of a manager that was given none. It keeps the last maxMoves
+// entries of each trail in memory. The zero value is empty.
 type ring struct {
 	mu     sync.Mutex
 	trails map[string][]audit.Entry
@@ -35,7 +35,7 @@ func (j *ring) Last(_ context.Context, entity string) (audit.Entry, error) {
 	return t[len(t)-1], nil
 }
 
-// Append implements supervisor.Journal. Nobody else writes to it.
+// Append implements supervisor.Journal. There is no other writer, so it never conflicts.
 func (j *ring) Append(_ context.Context, e audit.Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

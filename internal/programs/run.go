@@ -17,158 +17,158 @@ import (
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
-// A launched is a program that was started: a *process.Process, or a fake of it.
-type launched interface {
+// A childProcess is a started process: a *process.Process, or a fake in tests.
+type childProcess interface {
 	PID() int
 	Done() <-chan struct{}
 	Exit() process.Exit
 	Stop(ctx context.Context, s syscall.Signal, grace time.Duration) (killed bool)
 }
 
-// A run is one attempt of a program. It is registered before its process is
-// started, so that there are never two. What is not final is guarded by the ward's
-// mu.
+// A run is one attempt to run a program. It is registered before its process starts, so
+// that two never run at once. Fields that change are guarded by the program's mu.
 type run struct {
-	order   uint64
-	program *spec.Program   // as it was started
-	over    chan struct{}   // closed when the exit is known
-	notify  *process.Notify // or nil
-	kick    chan struct{}   // WATCHDOG=1 has come
-	output  []*lines
-	awaits  atomic.Pointer[probe] // that no line has matched yet
+	generation   uint64
+	spec         *spec.Program   // with which it was started
+	ended        chan struct{}   // closed when exit is set
+	notify       *process.Notify // or nil
+	watchdogPing chan struct{}   // receives when WATCHDOG=1 has arrived
+	output       []*lineWriter
+	logProbe     atomic.Pointer[probe] // the log probe that still waits for its line
 
-	rules     *spec.Program // as it is by now: its probes, and the policy
-	proc      launched      // nil until it is started
-	startedAt time.Time
-	late      bool // it came when nobody waited for it any more, and is killed
-	exit      *exit
-	ordered   bool
-	cause     string // why the keeper ends it by itself
+	currentSpec *spec.Program // the newest: its probes and restart policy apply
+	proc        childProcess  // nil until it is started
+	startedAt   time.Time
+	late        bool // it started too late, and is killed
+	exit        *exit
+	ordered     bool
+	cause       string // why the manager ends it without an order
 
-	isReady  bool
-	wasReady bool
-	readyAt  time.Time
-	sick     string
-	status   string
-	ready    *probe // or nil
-	alive    *probe // likewise
-	probing  context.Context
-	cancel   context.CancelFunc
-	probers  sync.WaitGroup
+	isReady   bool
+	wasReady  bool
+	readyAt   time.Time
+	unhealthy string
+	status    string
+	ready     *probe // or nil
+	alive     *probe // or nil
+	probeCtx  context.Context
+	cancel    context.CancelFunc
+	probers   sync.WaitGroup
 }
 
-// launch starts the program. When ctx has ended meanwhile nobody knows of it any
-// more, and it is killed at once.
-func (w *ward) launch(ctx context.Context, want wish) error {
-	r, err := w.register(want)
+// launch starts the program. If ctx has ended by the time the process runs, the process is
+// killed at once: the action has been given up.
+func (prog *program) launch(ctx context.Context, want desired) error {
+	r, err := prog.register(want)
 	if err != nil {
 		return err
 	}
-	proc, err := w.spawn(r)
+	proc, err := prog.spawn(r)
 	if err != nil {
-		w.refused(r, err)
+		prog.startFailed(r, err)
 		return err
 	}
-	late := ctx.Err() != nil || w.keeper.killing()
-	w.started(r, proc, late)
+	late := ctx.Err() != nil || prog.manager.killing()
+	prog.started(r, proc, late)
 	if late {
-		w.disown(r, ctx)
+		prog.discard(r, ctx)
 		return fmt.Errorf("it was started too late, and killed: %w", context.Cause(ctx))
 	}
 	return nil
 }
 
-// register makes the next run, unless the last one has not ended.
-func (w *ward) register(want wish) (*run, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if l := w.run; l != nil && l.exit == nil {
+// register creates the next run. It fails while the last one has not ended.
+func (prog *program) register(want desired) (*run, error) {
+	prog.mu.Lock()
+	defer prog.mu.Unlock()
+	if l := prog.run; l != nil && l.exit == nil {
 		return nil, errors.New("the last one has not ended yet")
 	}
-	if w.keeper.killing() {
+	if prog.manager.killing() {
 		return nil, supervisor.ErrShuttingDown
 	}
-	if w.wish.Order > want.Order {
-		want = w.wish // it has changed since the start was decided on
+	if prog.desired.Generation > want.Generation {
+		want = prog.desired // it has changed since the start was decided
 	}
 	now := time.Now()
-	if w.run == nil || want.Order > w.run.order {
-		w.failures, w.restarts = 0, nil
+	if prog.run == nil || want.Generation > prog.run.generation {
+		prog.failures, prog.restarts = 0, nil
 	} else {
-		w.restarts = append(w.restarts, now)
+		prog.restarts = append(prog.restarts, now)
 	}
-	r := &run{order: want.Order, program: want.Program, rules: want.Program, over: make(chan struct{}), startedAt: now}
+	r := &run{generation: want.Generation, spec: want.Spec, currentSpec: want.Spec, ended: make(chan struct{}), startedAt: now}
 	r.setProbes()
-	w.run = r
-	w.attempts++
+	prog.run = r
+	prog.attempts++
 	return r, nil
 }
 
-func (w *ward) spawn(r *run) (launched, error) {
-	spec, err := w.spec(r)
+func (prog *program) spawn(r *run) (childProcess, error) {
+	ps, err := prog.processSpec(r)
 	if err != nil {
 		return nil, err
 	}
-	return w.keeper.launch(spec)
+	return prog.manager.launch(ps)
 }
 
-// refused notes that the program could not be started.
-func (w *ward) refused(r *run, err error) {
+// startFailed records that the program could not be started.
+func (prog *program) startFailed(r *run, err error) {
 	permanent := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, supervisor.ErrNonRetriable)
-	w.end(r, exit{Text: "it cannot be started: " + err.Error(), Code: -1, Permanent: permanent})
+	prog.end(r, exit{Text: "it cannot be started: " + err.Error(), Code: -1, Permanent: permanent})
 }
 
-// started notes that the program runs, and has it watched. One that comes late is
-// going to be killed.
-func (w *ward) started(r *run, proc launched, late bool) {
-	w.mu.Lock()
+// started records that the process runs, and begins to watch it. One that started too late
+// gets no probes, since it is about to be killed.
+func (prog *program) started(r *run, proc childProcess, late bool) {
+	prog.mu.Lock()
 	r.proc, r.startedAt, r.late = proc, time.Now(), late
-	w.starts++
+	prog.starts++
 	if !late {
-		w.beginProbes(r)
+		prog.beginProbes(r)
 	}
-	w.mu.Unlock()
-	w.keeper.running.Go(func() { w.watch(r) })
-	w.changed()
+	prog.mu.Unlock()
+	prog.manager.running.Go(func() { prog.watch(r) })
+	prog.changed()
 }
 
-// watch waits for the end of the program, and kills it when all are to be killed.
-func (w *ward) watch(r *run) {
+// watch waits for the end of the process. It kills it when Force is called.
+func (prog *program) watch(r *run) {
 	select {
 	case <-r.proc.Done():
-	case <-w.keeper.killed.Done():
-		r.proc.Stop(w.keeper.killed, syscall.SIGKILL, 0)
+	case <-prog.manager.killed.Done():
+		r.proc.Stop(prog.manager.killed, syscall.SIGKILL, 0)
 		<-r.proc.Done()
 	}
 	for _, l := range r.output {
 		l.flush()
 	}
 	e := r.proc.Exit()
-	w.end(r, exit{Text: exitText(e), Code: e.Code})
+	prog.end(r, exit{Text: exitText(e), Code: e.Code})
 	r.probers.Wait()
 }
 
-// end notes how an attempt has ended.
-func (w *ward) end(r *run, e exit) {
+// end records how an attempt has ended.
+func (prog *program) end(r *run, e exit) {
 	if r.notify != nil {
-		_ = r.notify.Close() // nobody writes to it any more
+		_ = r.notify.Close() // the process that wrote to it has ended
 	}
-	w.mu.Lock()
+	prog.mu.Lock()
 	r.cancel()
-	e.At, e.Draw, e.Order = time.Now(), w.keeper.random(), w.wish.Order
+	e.At, e.Random, e.Generation = time.Now(), prog.manager.random(), prog.desired.Generation
 	e.Ordered, e.Cause = r.ordered, r.cause
-	w.unready(r, e.At)
+	prog.unready(r, e.At)
 	if !e.Ordered {
-		w.failures++
+		prog.failures++
 	}
-	w.restarts = recentOf(w.restarts, e.At, r.rules.Restart)
+	prog.restarts = recentOf(prog.restarts, e.At, r.currentSpec.Restart)
 	r.exit = &e
-	close(r.over)
-	w.mu.Unlock()
-	w.changed()
+	close(r.ended)
+	prog.mu.Unlock()
+	prog.changed()
 }
 
-// recentOf keeps as many of the times as the policy counts.
+// recentOf returns the times that the policy still counts: at most Burst, within the
+// window.
 func recentOf(times []time.Time, now time.Time, r spec.Restart) (recent []time.Time) {
 	for _, t := range times[max(0, len(times)-r.Burst):] {
 		if now.Sub(t) < r.Window {
@@ -178,33 +178,33 @@ func recentOf(times []time.Time, now time.Time, r spec.Restart) (recent []time.T
 	return recent
 }
 
-// disown kills what was started for nobody.
-func (w *ward) disown(r *run, ctx context.Context) {
-	w.mu.Lock()
+// discard kills a process that started too late.
+func (prog *program) discard(r *run, ctx context.Context) {
+	prog.mu.Lock()
 	if errors.Is(context.Cause(ctx), supervisor.ErrActionTimeout) {
 		r.cause = "starting it took too long"
 	} else {
 		r.ordered = true
 	}
-	w.mu.Unlock()
-	r.proc.Stop(dead, syscall.SIGKILL, 0)
-	<-r.over
+	prog.mu.Unlock()
+	r.proc.Stop(canceled, syscall.SIGKILL, 0)
+	<-r.ended
 }
 
-// dead is a context that has ended: what is stopped with it is killed at once.
-var dead = func() context.Context {
+// canceled is a context that has ended: Stop with it kills at once.
+var canceled = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// finish ends the program, if it runs, with all that belongs to it. Without a cause
-// somebody has ordered that, and it is no failure.
-func (w *ward) finish(ctx context.Context, s spec.Stop, cause string) error {
-	w.mu.Lock()
-	r := w.run
+// terminate stops the process, if it runs, and all that belongs to it. With an empty cause
+// it was ordered, and is no failure.
+func (prog *program) terminate(ctx context.Context, s spec.Stop, cause string) error {
+	prog.mu.Lock()
+	r := prog.run
 	if r == nil || r.proc == nil || r.exit != nil {
-		w.mu.Unlock()
+		prog.mu.Unlock()
 		return nil
 	}
 	if cause == "" {
@@ -213,9 +213,9 @@ func (w *ward) finish(ctx context.Context, s spec.Stop, cause string) error {
 		r.cause = cause
 	}
 	r.cancel()
-	w.mu.Unlock()
+	prog.mu.Unlock()
 	r.proc.Stop(ctx, signalOf(s.Signal), s.Grace)
-	<-r.over
+	<-r.ended
 	return nil
 }
 
@@ -237,5 +237,5 @@ func exitText(e process.Exit) string {
 	return "killed by " + name
 }
 
-// changed has the service look, since something has happened to the program.
-func (w *ward) changed() { w.keeper.wake(w.id) }
+// changed wakes the service after something has happened to the program.
+func (prog *program) changed() { prog.manager.wake(prog.id) }

@@ -27,18 +27,18 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the traces of the scenarios")
 
-// (S14) A scenario is a file of testdata: lines that say what happens, then the trace
-// of what the keeper made of it, in time that does not pass. `-update` rewrites the
-// trace, and a person reads the difference.
+// (S14) A scenario is a file of testdata: lines that say what happens, then the trace of
+// what the manager does, in synctest's time. `-update` rewrites the trace, and a person
+// reads the difference.
 //
-//	service ID [KEY=VALUE ...]   a program of the file, anew or otherwise; the keys are those of define
-//	drop ID                      it is no longer in the file
-//	apply                        the file is read
+//	service ID [KEY=VALUE ...]   a program of the file, new or changed; the keys are those of define
+//	drop ID                      removes it from the file
+//	apply                        applies the file
 //	actor ID [KEY=VALUE ...]     how the program behaves; the keys are those of behave
 //	exit ID CODE|SIGNAL          the program ends
 //	start|stop|restart ID        orders
 //	wait DURATION | show ID | history ID
-//	crash | shutdown | force     crash: another keeper goes on, with the journal
+//	crash | shutdown | force     crash: another manager continues with the journal
 func TestScenarios(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.txt")
 	if len(files) < 10 {
@@ -77,8 +77,8 @@ type scene struct {
 	file    spec.File
 	applied bool
 
-	keeper *Keeper
-	stop   func() supervisor.Report
+	manager *Manager
+	stop    func() supervisor.Report
 
 	mu    sync.Mutex
 	trace []string
@@ -93,7 +93,7 @@ func newScene(t *testing.T) *scene {
 func (s *scene) boot() {
 	s.cast = &cast{note: s.note, actors: map[string]*actor{}}
 	var err error
-	s.keeper, err = New(Config{
+	s.manager, err = New(Config{
 		Name: "test", State: s.state, Journal: s.journal, Log: slog.New(slog.DiscardHandler),
 		Environ: func() []string { return nil },
 		Hooks: supervisor.Hooks{
@@ -117,16 +117,16 @@ func (s *scene) boot() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.keeper.launch = s.cast.launch
-	s.keeper.random = func() float64 { return 0.5 }
+	s.manager.launch = s.cast.launch
+	s.manager.random = func() float64 { return 0.5 }
 	if s.applied {
 		s.apply()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan supervisor.Report, 1)
-	keeper := s.keeper
+	manager := s.manager
 	go func() {
-		r, err := keeper.Run(ctx)
+		r, err := manager.Run(ctx)
 		if err != nil {
 			s.Error(err)
 		}
@@ -165,8 +165,8 @@ func (s *scene) play(script string) string {
 	return strings.Join(s.trace, "\n") + "\n"
 }
 
-// settle orders what happens to several services at the same moment by their names:
-// it has no order of its own.
+// settle sorts by service what happens to several services at the same moment, since that
+// has no order.
 func settle(trace []string) {
 	for i := 0; i < len(trace); {
 		j := i + 1
@@ -194,7 +194,7 @@ func (s *scene) do(words []string) {
 		s.cast.end(id, words[2])
 	case "start", "stop", "restart":
 		s.note("", "%s %s", words[0], id)
-		err := s.keeper.Order(context.Background(), id, control.Order{Verb: control.Verb(words[0]), Change: pawl.Change{Actor: "cli:alice", Reason: words[2]}})
+		err := s.manager.Order(context.Background(), id, control.Order{Verb: control.Verb(words[0]), Change: pawl.Change{Actor: "cli:alice", Reason: words[2]}})
 		if err != nil {
 			s.note("", "refused: %s", orFine(err))
 		}
@@ -214,12 +214,13 @@ func (s *scene) do(words []string) {
 		s.note("", "shutdown")
 		go func() { s.note("", "report: %+v", s.stop()) }()
 	case "force":
-		s.keeper.Force()
+		s.manager.Force()
 	default:
 		s.Fatalf("line %q: unknown", words)
 	}
 }
 
+// orFine formats an error, or "fine".
 func orFine(err error) string {
 	var e *pawl.Error
 	switch {
@@ -238,7 +239,7 @@ func (s *scene) apply() {
 	s.note("", "apply")
 	go func() {
 		defer close(done)
-		d, err = s.keeper.Apply(context.Background(), &s.file, pawl.Change{Actor: "cli:bob"})
+		d, err = s.manager.Apply(context.Background(), &s.file, pawl.Change{Actor: "cli:bob"})
 	}()
 	<-done
 	synctest.Wait()
@@ -246,7 +247,7 @@ func (s *scene) apply() {
 }
 
 func (s *scene) show(id string) {
-	v, err := s.keeper.Service(id)
+	v, err := s.manager.Service(id)
 	if err != nil {
 		s.note("", "show: %s", orFine(err))
 		return
@@ -261,7 +262,7 @@ func (s *scene) show(id string) {
 }
 
 func (s *scene) history(id string) {
-	moves, err := s.keeper.History(context.Background(), id)
+	moves, err := s.manager.History(context.Background(), id)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -270,7 +271,8 @@ func (s *scene) history(id string) {
 	}
 }
 
-// crash ends the process, with no regard for what runs, and starts another.
+// crash ends the manager as if its process were killed, and starts another with the
+// journal.
 func (s *scene) crash() {
 	s.note("", "crash")
 	trails, journal := s.journal.(supervisor.Trailer), &supervisor.MemoryJournal{}
@@ -285,7 +287,7 @@ func (s *scene) crash() {
 	s.mu.Lock()
 	n := len(s.trace)
 	s.mu.Unlock()
-	s.keeper.Force()
+	s.manager.Force()
 	s.stop()
 	synctest.Wait()
 	s.mu.Lock()
@@ -300,7 +302,7 @@ func (s *scene) crash() {
 //	needs=ID:CONDITION,... ready alive (probes by command) timeout=D (of start) grace=D signal=NAME
 //	policy=P base=D burst=N reset=D permanent=N env=TEXT autostart=false jitter successes=N failures=N
 func (s *scene) define(id string, words []string) {
-	p := plain(id)
+	p := defaultProgram(id)
 	p.Command, p.Dir = []string{"/bin/true"}, "/"
 	for _, word := range words {
 		key, value, _ := strings.Cut(word, "=")

@@ -8,59 +8,59 @@ import (
 	"github.com/pawl-dev/pawl/internal/process"
 )
 
-// markName is the variable by which processes are found that have left the group of
-// their program, and those that a killed keeper has left.
+// markName is the environment variable that marks a program's processes, so that those
+// that have left its process group are found, and those that a killed manager has left.
 const markName = "PAWL_KEEPER"
 
-// personal are variables that are about who has them: a supervisor that is a service
-// itself does not hand them on, unless they are passed by name.
-var personal = []string{markName, "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"}
+// notInherited are variables that describe one process: a supervisor that is a service
+// itself does not pass its own on, unless pass names them.
+var notInherited = []string{markName, "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"}
 
-// spec answers what the program of a run is started from.
-func (w *ward) spec(r *run) (process.Spec, error) {
-	if err := w.listen(r); err != nil {
+// processSpec returns the process.Spec of a run. It opens the notify socket and the log.
+func (prog *program) processSpec(r *run) (process.Spec, error) {
+	if err := prog.listen(r); err != nil {
 		return process.Spec{}, err
 	}
-	spec, err := w.commandSpec(r, r.program.Command)
+	ps, err := prog.commandSpec(r, r.spec.Command)
 	if err != nil {
-		return spec, err
+		return ps, err
 	}
-	spec.Mark = w.keeper.mark(w.id)
-	spec.Limits = process.Limits(r.program.Limits)
-	log := w.log(r.program)
-	r.output = []*lines{w.writer(r, "stdout", log), w.writer(r, "stderr", log)}
-	spec.Stdout, spec.Stderr = r.output[0], r.output[1]
-	return spec, nil
+	ps.Mark = prog.manager.mark(prog.id)
+	ps.Limits = process.Limits(r.spec.Limits)
+	log := prog.log(r.spec)
+	r.output = []*lineWriter{prog.writer(r, "stdout", log), prog.writer(r, "stderr", log)}
+	ps.Stdout, ps.Stderr = r.output[0], r.output[1]
+	return ps, nil
 }
 
-// commandSpec answers how a command is run as the program is run: one of its probes,
-// say, whose mark is another, since what has the mark of a command is killed after
-// it.
-func (w *ward) commandSpec(r *run, command []string) (process.Spec, error) {
-	env, err := w.environment(r)
+// commandSpec returns the process.Spec of a command in the environment of a run: the
+// program or a probe. The caller sets Mark: a probe needs its own, since all processes
+// with the mark are killed after it.
+func (prog *program) commandSpec(r *run, command []string) (process.Spec, error) {
+	env, err := prog.environment(r)
 	if err != nil {
 		return process.Spec{}, err
 	}
-	path, err := process.Find(command[0], r.program.Dir, env["PATH"])
+	path, err := process.Find(command[0], r.spec.Dir, env["PATH"])
 	if err != nil {
 		return process.Spec{}, err
 	}
 	return process.Spec{
-		Path: path, Args: command, Dir: r.program.Dir, Env: process.EnvironmentList(env),
-		User: r.program.User, Group: r.program.Group, Cgroup: w.keeper.cgroup,
+		Path: path, Args: command, Dir: r.spec.Dir, Env: process.EnvironmentList(env),
+		User: r.spec.User, Group: r.spec.Group, Cgroup: prog.manager.cgroup,
 	}, nil
 }
 
-// mark has two slashes, which no path has: a keeper with a folder within the folder of
-// this one has other marks.
-func (k *Keeper) mark(id string) string { return markName + "=" + k.config.State + "//" + id }
+// mark returns the mark of a program. It has two slashes, which a clean path never has, so
+// that it is no prefix of the marks of a manager whose state folder is inside this one.
+func (m *Manager) mark(id string) string { return markName + "=" + m.config.State + "//" + id }
 
-// environment answers the variables of a program: a clean environment, what it is
-// given, and Pawl's own, which nobody overrides.
-func (w *ward) environment(r *run) (map[string]string, error) {
-	p := r.program
-	env := process.Environment(w.keeper.config.Environ(), p.Pass)
-	for _, name := range personal {
+// environment returns the variables of a program: the clean environment, those of the
+// file, and Pawl's own, which override both.
+func (prog *program) environment(r *run) (map[string]string, error) {
+	p := r.spec
+	env := process.Environment(prog.manager.config.Environ(), p.Pass)
+	for _, name := range notInherited {
 		if !slices.Contains(p.Pass, name) {
 			delete(env, name)
 		}
@@ -70,12 +70,12 @@ func (w *ward) environment(r *run) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		become(env, a)
+		setAccount(env, a)
 	}
 	maps.Copy(env, p.Env)
 	env["PAWL_SERVICE"] = p.ID
 	if r.notify != nil {
-		env["NOTIFY_SOCKET"] = w.keeper.socket(w.id)
+		env["NOTIFY_SOCKET"] = prog.manager.socket(prog.id)
 	}
 	if silence := p.Watchdog(); silence > 0 {
 		env["WATCHDOG_USEC"] = strconv.FormatInt(silence.Microseconds(), 10)
@@ -83,8 +83,8 @@ func (w *ward) environment(r *run) (map[string]string, error) {
 	return env, nil
 }
 
-// become makes the variables those of another account.
-func become(env map[string]string, a *process.Account) {
+// setAccount sets the variables that describe the user to those of an account.
+func setAccount(env map[string]string, a *process.Account) {
 	delete(env, "SHELL")
 	for name, value := range map[string]string{"HOME": a.Home, "USER": a.Name, "LOGNAME": a.Name} {
 		if env[name] = value; value == "" {

@@ -2,5 +2,5 @@ package programs
 
 import "github.com/pawl-dev/pawl/supervisor"
 
-// Stats are those of the supervisor, for metrics.
-func (k *Keeper) Stats() supervisor.Stats { return k.sup.Stats() }
+// Stats returns the numbers of the supervisor, for metrics.
+func (m *Manager) Stats() supervisor.Stats { return m.sup.Stats() }

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The tests keep the test binary itself running, as one of these programs.
+// programs are what the test binary can run as.
 func programs() map[string]func(args []string) {
 	return map[string]func(args []string){
 		"serve": func(args []string) { // HTTP on an address, until SIGTERM
@@ -40,7 +40,7 @@ func programs() map[string]func(args []string) {
 		},
 		"daemon": func([]string) { // has a child in a session of its own
 			c := exec.Command(os.Args[0])
-			c.Env = append(os.Environ(), "KEEPER_TEST=deaf")
+			c.Env = append(os.Environ(), "PROGRAMS_TEST=deaf")
 			c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 			c.Stdout = os.Stdout
 			if err := c.Start(); err != nil {
@@ -78,13 +78,13 @@ func programs() map[string]func(args []string) {
 		},
 		"slow": func([]string) { // a probe that hangs, with a child that does too
 			c := exec.Command(os.Args[0])
-			c.Env = append(os.Environ(), "KEEPER_TEST=deaf")
+			c.Env = append(os.Environ(), "PROGRAMS_TEST=deaf")
 			c.Stdout = os.Stdout
 			_ = c.Start()
 			select {}
 		},
-		"wait":   func([]string) { await(syscall.SIGTERM) },
-		"keeper": keepForEver,
+		"wait":    func([]string) { await(syscall.SIGTERM) },
+		"manager": manageForever,
 	}
 }
 
@@ -96,7 +96,7 @@ func await(s os.Signal) {
 }
 
 func TestMain(m *testing.M) {
-	if name, ok := os.LookupEnv("KEEPER_TEST"); ok {
+	if name, ok := os.LookupEnv("PROGRAMS_TEST"); ok {
 		words := strings.Fields(name)
 		programs()[words[0]](words[1:])
 		os.Exit(0)

@@ -31,9 +31,9 @@ func (j *failing) Append(ctx context.Context, e audit.Entry) error {
 	return j.MemoryJournal.Append(ctx, e)
 }
 
-// (S10, S12, S14) a full disk is no reason not to stop programs as they are to be
-// stopped. What could not be kept is, if there is room before the end; and if not, the
-// next keeper goes on from what is there.
+// (S10, S12, S14) A full disk does not keep programs from being stopped in order. Deferred
+// entries are written if there is room before the end; if not, the next manager continues
+// from what is there.
 func TestStopOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for name, refusals := range map[string]int64{"for a while": 2, "for good": 1 << 40} {
@@ -41,7 +41,7 @@ func TestStopOnFullDisk(t *testing.T) {
 			t.Parallel()
 			j := &failing{}
 			j.left.Store(refusals)
-			h := newHouse(t, Config{Journal: j}, pair()...)
+			h := newFixture(t, Config{Journal: j}, pair()...)
 			h.in("b", running)
 			j.full.Store(true)
 			if r := h.stop(); len(r.Left) != 0 {
@@ -57,14 +57,15 @@ func TestStopOnFullDisk(t *testing.T) {
 				t.Errorf("the trail ends with %+v, %v", last, err)
 			}
 			j.full.Store(false)
-			newHouse(t, Config{Journal: j}, pair()...).in("b", running)
+			newFixture(t, Config{Journal: j}, pair()...).in("b", running)
 		})
 	}
 }
 
-// pair answers two programs, of which b needs a, that end well if they are asked.
+// pair returns two programs, of which b needs a, that end with exit code 0 when they are
+// stopped.
 func pair() []*spec.Program {
-	a, b := genuine("a", "wait"), genuine("b", "wait")
+	a, b := testProgram("a", "wait"), testProgram("b", "wait")
 	for _, p := range []*spec.Program{a, b} {
 		p.Ready = quick(spec.Probe{Log: regexp.MustCompile("waiting")})
 	}
@@ -72,13 +73,13 @@ func pair() []*spec.Program {
 	return []*spec.Program{a, b}
 }
 
-// (S3, S14) what is owed is thinned out when it is too much, and is a trail all the same:
-// nothing of the newer half is missing, and a later entry follows the last of them.
-func TestOwedIsThinned(t *testing.T) {
+// (S3, S14) Deferred entries are compacted when there are too many, and are still a valid
+// trail: nothing of the newer half is missing, and a later entry follows the last of them.
+func TestDeferredIsCompacted(t *testing.T) {
 	t.Parallel()
 	j := &failing{}
 	j.left.Store(1 << 40)
-	o := &owing{Journal: j, log: slog.New(slog.DiscardHandler)}
+	o := &deferredJournal{Journal: j, log: slog.New(slog.DiscardHandler)}
 	e := audit.Entry{Entity: "sv_web", Sequence: 1, To: lifecycle.ServiceStopped, Event: lifecycle.Service.Create, Actor: "test", Metadata: []byte("{}"), At: 1}
 	e.Seal(audit.Hash{})
 	give := func() {
@@ -90,7 +91,7 @@ func TestOwedIsThinned(t *testing.T) {
 	give()
 	j.full.Store(true)
 	round := []machine.Event{lifecycle.ServiceStart, lifecycle.ServiceHasStarted, lifecycle.ServiceStop, lifecycle.ServiceHasStopped}
-	const n = 10 * maxOwed
+	const n = 10 * maxDeferred
 	move := func(i int) {
 		t.Helper()
 		next := audit.Entry{Entity: e.Entity, Sequence: e.Sequence + 1, From: e.To, Event: round[i%len(round)], Actor: "test", Metadata: []byte("{}"), At: e.At + 1}
@@ -106,14 +107,14 @@ func TestOwedIsThinned(t *testing.T) {
 		move(i)
 	}
 	u := o.unrecorded("web")
-	if u.Moves > maxOwed || u.Moves < maxOwed/2 || u.Moves+u.LeftOut != n || u.Error == "" {
+	if u.Moves > maxDeferred || u.Moves < maxDeferred/2 || u.Moves+u.LeftOut != n || u.Error == "" {
 		t.Errorf("unrecorded: %+v", u)
 	}
 	j.full.Store(false)
-	if err := o.pay(t.Context()); err != nil {
+	if err := o.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 10 { // its numbers are not those of the trail any more
+	for i := range 10 { // its sequence numbers now differ from the trail's
 		move(n + i)
 	}
 	trail, err := j.Trail(t.Context(), "sv_web")
@@ -129,7 +130,7 @@ func TestOwedIsThinned(t *testing.T) {
 	}
 }
 
-// A stuck journal is on a disk that does not answer for a while.
+// A stuck journal is on a disk that hangs for a while.
 type stuck struct {
 	supervisor.MemoryJournal
 	until chan struct{}
@@ -140,13 +141,13 @@ func (j *stuck) Append(ctx context.Context, e audit.Entry) error {
 	return j.MemoryJournal.Append(ctx, e)
 }
 
-// (S3, S14) a journal that does not answer holds up a move for journalPatience, once, and
-// has all of them when it answers again.
-func TestOwedByAJournalThatHangs(t *testing.T) {
+// (S3, S14) A journal that hangs delays a transition by journalTimeout, once, and has all
+// entries when it no longer hangs.
+func TestDeferredByAJournalThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := &stuck{until: make(chan struct{})}
-		o := &owing{Journal: j, log: slog.New(slog.DiscardHandler)}
+		o := &deferredJournal{Journal: j, log: slog.New(slog.DiscardHandler)}
 		began := time.Now()
 		var last audit.Hash
 		for i := range int64(3) {
@@ -157,7 +158,7 @@ func TestOwedByAJournalThatHangs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if took := time.Since(began); took != journalPatience {
+		if took := time.Since(began); took != journalTimeout {
 			t.Errorf("it took %s", took)
 		}
 		if u := o.unrecorded("web"); u == nil || u.Moves != 3 {
@@ -169,9 +170,9 @@ func TestOwedByAJournalThatHangs(t *testing.T) {
 			defer close(over)
 			o.run(ctx)
 		}()
-		time.Sleep(2 * payInterval)
+		time.Sleep(2 * flushInterval)
 		close(j.until)
-		time.Sleep(2 * payInterval)
+		time.Sleep(2 * flushInterval)
 		if u := o.unrecorded("web"); u != nil {
 			t.Errorf("unrecorded: %+v", u)
 		}

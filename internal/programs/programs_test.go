@@ -63,16 +63,16 @@ func isProc() bool {
 	return err == nil
 }
 
-// (S14) a web server is ready when it answers, is started again when somebody kills
-// it, and is gone after the stop.
+// (S14) A web server is ready when it responds, is restarted when it is killed, and is
+// gone after the stop.
 func TestWebServer(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
-	p := genuine("web", "serve "+address)
+	p := testProgram("web", "serve "+address)
 	p.Ready = quick(spec.Probe{HTTP: "http://" + address + "/"})
 	p.Alive = quick(spec.Probe{TCP: address})
 	p.Restart.Base = time.Millisecond
-	h := newHouse(t, Config{}, p)
+	h := newFixture(t, Config{}, p)
 	s := h.in("web", running)
 	if s.PID == 0 || s.Starts != 1 || len(s.Why) != 0 || s.Wanted != "running" || s.Probes[0].What != "GET http://"+address+"/" {
 		t.Errorf("service: %+v", s)
@@ -93,13 +93,13 @@ func TestWebServer(t *testing.T) {
 	}
 }
 
-// (S14) redirects are not followed, and 404 is no answer that counts.
+// (S14) Redirects are not followed, and 404 is a failure.
 func TestHTTPProbe(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
-	web := genuine("web", "serve "+address)
+	web := testProgram("web", "serve "+address)
 	web.Ready = quick(spec.Probe{HTTP: "http://" + address + "/missing"})
-	h := newHouse(t, Config{}, web)
+	h := newFixture(t, Config{}, web)
 	s := h.until("web", "asked", func(s control.Service) bool {
 		return len(s.Probes) == 1 && s.Probes[0].Error == "status 404 Not Found"
 	})
@@ -121,7 +121,7 @@ func TestHTTPProbe(t *testing.T) {
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
-	self := genuine("", "").Command[0]
+	self := testProgram("", "").Command[0]
 	tests := map[string]struct {
 		does string
 		of   spec.Probe
@@ -133,16 +133,16 @@ func TestProbes(t *testing.T) {
 	}
 	var all []*spec.Program
 	for id, tt := range tests {
-		p := genuine(id, tt.does)
+		p := testProgram(id, tt.does)
 		p.Ready = quick(tt.of)
 		all = append(all, p)
 	}
-	hangs := genuine("hangs", "wait") // in its probe, which ignores SIGTERM and has a child
-	hangs.Ready = quick(spec.Probe{Command: []string{"/usr/bin/env", "KEEPER_TEST=slow", self}})
+	hangs := testProgram("hangs", "wait") // in its probe, which ignores SIGTERM and has a child
+	hangs.Ready = quick(spec.Probe{Command: []string{"/usr/bin/env", "PROGRAMS_TEST=slow", self}})
 	hangs.Ready.Timeout = 100 * time.Millisecond
-	mute := genuine("mute", "notify STATUS=mute")
+	mute := testProgram("mute", "notify STATUS=mute")
 	mute.Ready = quick(spec.Probe{Notify: true})
-	h := newHouse(t, Config{}, append(all, hangs, mute)...)
+	h := newFixture(t, Config{}, append(all, hangs, mute)...)
 	for id := range tests {
 		h.in(id, running)
 	}
@@ -161,15 +161,14 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// (S14) a program that says that it is alive, and then says so no more, is ended, and
-// started again.
+// (S14) A program that stops sending WATCHDOG=1 is ended and restarted.
 func TestWatchdog(t *testing.T) {
 	t.Parallel()
-	p := genuine("dog", "notify READY=1 WATCHDOG=1")
+	p := testProgram("dog", "notify READY=1 WATCHDOG=1")
 	p.Ready, p.Alive = quick(spec.Probe{Notify: true}), quick(spec.Probe{Notify: true})
 	p.Alive.Timeout = 300 * time.Millisecond
 	p.Restart.Burst, p.Restart.Base = 1, time.Millisecond
-	h := newHouse(t, Config{}, p)
+	h := newFixture(t, Config{}, p)
 	s := h.until("dog", "failed, and told", func(s control.Service) bool { return s.State == failed && s.Escalated })
 	want := "1 restart within 5m: its alive probe fails: message to $NOTIFY_SOCKET: no WATCHDOG=1 within 300ms; exit code 0"
 	if s.Reason != want || s.Starts != 2 {
@@ -177,12 +176,12 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// (S14) what ignores SIGTERM is killed when its grace is over.
+// (S14) A program that ignores SIGTERM is killed after its grace.
 func TestDeafProgram(t *testing.T) {
 	t.Parallel()
-	p := genuine("deaf", "deaf")
+	p := testProgram("deaf", "deaf")
 	p.Stop.Grace = 100 * time.Millisecond
-	h := newHouse(t, Config{}, p)
+	h := newFixture(t, Config{}, p)
 	h.printed("deaf", "deaf")
 	h.order("deaf", control.Stop)
 	if s := h.in("deaf", stopped); s.Exit != "killed by SIGKILL" || s.Reason != "stopped by cli:alice: deploy" || s.Wanted != "stopped" || s.By != "cli:alice" {
@@ -193,7 +192,7 @@ func TestDeafProgram(t *testing.T) {
 // (S14) what a program leaves in a session of its own is ended with it.
 func TestDaemon(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, Config{}, genuine("daemon", "daemon"))
+	h := newFixture(t, Config{}, testProgram("daemon", "daemon"))
 	said := h.printed("daemon", "deaf\n")
 	child, _ := strconv.Atoi(regexp.MustCompile(`daemon (\d+)`).FindStringSubmatch(said)[1])
 	h.order("daemon", control.Stop)
@@ -207,13 +206,13 @@ func TestDaemon(t *testing.T) {
 // gives it another one. An exit code may mean that there is no use in that.
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
-	loop := genuine("loop", "exit 3")
+	loop := testProgram("loop", "exit 3")
 	loop.Restart.Base, loop.Restart.Burst = time.Millisecond, 3
-	useless := genuine("useless", "exit 78")
+	useless := testProgram("useless", "exit 78")
 	useless.Restart.PermanentExitCodes = []int{64, 78}
-	missing := genuine("missing", "wait")
+	missing := testProgram("missing", "wait")
 	missing.Command = []string{"/nowhere/to/be/found"}
-	h := newHouse(t, Config{}, loop, useless, missing)
+	h := newFixture(t, Config{}, loop, useless, missing)
 	if s := h.in("loop", failed); s.Starts != 4 || s.Reason != "3 restarts within 5m: exit code 3" {
 		t.Errorf("loop: %+v", s)
 	}
@@ -233,11 +232,11 @@ func TestCrashLoop(t *testing.T) {
 // their limits.
 func TestFlood(t *testing.T) {
 	t.Parallel()
-	p := genuine("flood", "flood")
+	p := testProgram("flood", "flood")
 	p.Log = spec.Log{File: filepath.Join(t.TempDir(), "f.log"), MaxSize: 1 << 20, MaxFiles: 2}
 	var mu sync.Mutex
 	lines := 0
-	h := newHouse(t, Config{Printed: func(id, stream string, line []byte) {
+	h := newFixture(t, Config{Printed: func(id, stream string, line []byte) {
 		mu.Lock()
 		defer mu.Unlock()
 		lines++
@@ -265,15 +264,15 @@ func TestFlood(t *testing.T) {
 // and Pawl's.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
-	p := genuine("env", "environment")
+	p := testProgram("env", "environment")
 	p.Env["OWN"] = "own"
 	p.Pass = []string{"GIVEN_*"}
 	state := folder(t)
-	h := newHouse(t, Config{State: state, Environ: func() []string {
+	h := newFixture(t, Config{State: state, Environ: func() []string {
 		return []string{"PATH=/bin", "HOME=/h", "LC_TIME=C", "GIVEN_A=a", "SECRET=s", "PAWL_KEEPER=other"}
 	}}, p)
 	said := strings.Fields(h.printed("env", "waiting"))
-	want := []string{"GIVEN_A=a", "HOME=/h", "KEEPER_TEST=environment", "LC_TIME=C", "OWN=own", "PATH=/bin", "PAWL_KEEPER=" + state + "//env", "PAWL_SERVICE=env", "waiting"}
+	want := []string{"GIVEN_A=a", "HOME=/h", "LC_TIME=C", "OWN=own", "PATH=/bin", "PAWL_KEEPER=" + state + "//env", "PAWL_SERVICE=env", "PROGRAMS_TEST=environment", "waiting"}
 	slices.Sort(said)
 	if diff := gocmp.Diff(want, said); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
@@ -286,14 +285,14 @@ func TestChain(t *testing.T) {
 	t.Parallel()
 	var chain []*spec.Program
 	for i := range 5 {
-		p := genuine(fmt.Sprintf("s%d", i), "wait")
+		p := testProgram(fmt.Sprintf("s%d", i), "wait")
 		p.Ready = quick(spec.Probe{Log: regexp.MustCompile("waiting")})
 		if i > 0 {
 			p.Needs = []spec.Need{{ID: fmt.Sprintf("s%d", i-1), Condition: spec.Ready}}
 		}
 		chain = append(chain, p)
 	}
-	h := newHouse(t, Config{}, chain...)
+	h := newFixture(t, Config{}, chain...)
 	h.in("s4", running)
 	if r := h.stop(); len(r.Left) != 0 {
 		t.Errorf("left: %+v", r.Left)
@@ -347,20 +346,20 @@ func TestPostgreSQL(t *testing.T) {
 		}
 		return p
 	}
-	initdb := as(genuine("initdb", ""))
+	initdb := as(testProgram("initdb", ""))
 	initdb.Command = []string{filepath.Join(bin, "initdb"), "--no-sync", "-A", "trust", "-U", "postgres", "--locale", "C", "-D", data}
 	initdb.Restart.Policy = spec.Never
-	db := as(genuine("db", ""))
+	db := as(testProgram("db", ""))
 	db.Command = []string{filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-c", "listen_addresses=" + host, "-c", "unix_socket_directories=", "-c", "fsync=off"}
 	db.Needs = []spec.Need{{ID: "initdb", Condition: spec.Completed}}
 	db.Ready = quick(spec.Probe{Command: []string{filepath.Join(bin, "pg_isready"), "-q", "-h", host, "-p", port}})
 	db.Stop.Signal = "SIGINT"
 	db.Restart.Base = 100 * time.Millisecond
-	app := as(genuine("app", ""))
+	app := as(testProgram("app", ""))
 	app.Command = []string{filepath.Join(bin, "psql"), "-h", host, "-p", port, "-U", "postgres", "-Atc", "select 'it ' || 'works'"}
 	app.Needs = []spec.Need{{ID: "db", Condition: spec.Ready}}
 	app.Restart.Policy = spec.OnFailure
-	h := newHouse(t, Config{}, initdb, db, app)
+	h := newFixture(t, Config{}, initdb, db, app)
 	h.in("app", completed)
 	h.printed("app", "it works")
 	s := h.in("db", running)
@@ -376,8 +375,8 @@ func TestPostgreSQL(t *testing.T) {
 	}
 }
 
-// keepForEver is a keeper in a process of its own: "keeper STATE".
-func keepForEver(args []string) {
+// manageForever is a manager in a process of its own: "manager STATE".
+func manageForever(args []string) {
 	j, err := supervisor.OpenFileJournal(filepath.Join(args[0], "journal"))
 	if err != nil {
 		fmt.Println(err)
@@ -394,20 +393,20 @@ func keepForEver(args []string) {
 }
 
 func picked() []*spec.Program {
-	p := genuine("web", "daemon")
+	p := testProgram("web", "daemon")
 	return []*spec.Program{p}
 }
 
-// (S12, S14) a keeper is killed, and the next one ends what it has left, and goes on.
-func TestKilledKeeper(t *testing.T) {
+// (S12, S14) The manager is killed; the next one kills what it left, and continues.
+func TestKilledManager(t *testing.T) {
 	t.Parallel()
 	state := folder(t)
-	first := exec.Command(genuine("", "").Command[0])
-	first.Env = append(os.Environ(), "KEEPER_TEST=keeper "+state)
+	first := exec.Command(testProgram("", "").Command[0])
+	first.Env = append(os.Environ(), "PROGRAMS_TEST=manager "+state)
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // should the test fail before the next keeper does it
+	t.Cleanup(func() { // should the test fail before the next manager does it
 		_, _ = process.Sweep(context.Background(), markName+"="+state+"/")
 	})
 	var said []byte
@@ -425,14 +424,14 @@ func TestKilledKeeper(t *testing.T) {
 	}
 	child, _ := strconv.Atoi(string(pids.FindSubmatch(said)[1]))
 	if !alive(child) {
-		t.Error("the child has ended with the keeper")
+		t.Error("the child has ended with the manager")
 	}
 	j, err := supervisor.OpenFileJournal(filepath.Join(state, "journal"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	h := newHouse(t, Config{State: state, Journal: j}, picked()...)
+	h := newFixture(t, Config{State: state, Journal: j}, picked()...)
 	h.until("web", "started again", func(s control.Service) bool { return s.State == running && s.Starts == 1 })
 	if alive(child) {
 		t.Errorf("pid %d is alive", child)
@@ -444,11 +443,11 @@ func TestKilledKeeper(t *testing.T) {
 	h.stop()
 }
 
-// eventually waits for what nobody tells.
+// eventually polls ok until testTimeout.
 func eventually(ok func() bool) bool {
 	ticks := time.NewTicker(5 * time.Millisecond)
 	defer ticks.Stop()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(testTimeout)
 	for range ticks.C {
 		if ok() {
 			return true
@@ -463,9 +462,9 @@ func eventually(ok func() bool) bool {
 // (S14) a second signal: what still runs is killed at once.
 func TestForce(t *testing.T) {
 	t.Parallel()
-	p := genuine("deaf", "deaf")
+	p := testProgram("deaf", "deaf")
 	p.Stop.Grace = time.Hour
-	h := newHouse(t, Config{}, p)
+	h := newFixture(t, Config{}, p)
 	h.printed("deaf", "deaf")
 	s := h.in("deaf", running)
 	ended := make(chan supervisor.Report)

@@ -15,21 +15,21 @@ import (
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
-// patience is how long a test waits for what has to happen: it is generous, and
-// nothing is measured by it.
-const patience = 60 * time.Second
+// testTimeout is how long a test waits for an event. It is generous, since nothing is
+// measured by it.
+const testTimeout = 60 * time.Second
 
-// A house is a keeper of real programs.
-type house struct {
+// A fixture is a Manager of real processes.
+type fixture struct {
 	*testing.T
-	*Keeper
+	*Manager
 	stop    func() supervisor.Report
 	changed chan struct{}
 }
 
-func newHouse(t *testing.T, c Config, programs ...*spec.Program) *house {
+func newFixture(t *testing.T, c Config, programs ...*spec.Program) *fixture {
 	t.Helper()
-	h := &house{T: t, changed: make(chan struct{}, 1)}
+	h := &fixture{T: t, changed: make(chan struct{}, 1)}
 	if c.State == "" {
 		c.State = folder(t)
 	}
@@ -43,7 +43,7 @@ func newHouse(t *testing.T, c Config, programs ...*spec.Program) *house {
 		}
 	}
 	var err error
-	if h.Keeper, err = New(c); err != nil {
+	if h.Manager, err = New(c); err != nil {
 		t.Fatal(err)
 	}
 	h.apply(programs...)
@@ -51,11 +51,11 @@ func newHouse(t *testing.T, c Config, programs ...*spec.Program) *house {
 	return h
 }
 
-// folder is a folder that others may enter, and whose path is short enough for a
-// socket.
+// folder creates a folder that other users may enter, with a path that is short enough for
+// a socket.
 func folder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "keeper")
+	dir, err := os.MkdirTemp("", "manager")
 	if err == nil {
 		err = os.Chmod(dir, 0o711)
 	}
@@ -66,11 +66,11 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-func (h *house) run() {
+func (h *fixture) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	reports := make(chan supervisor.Report, 1)
 	go func() {
-		r, err := h.Keeper.Run(ctx)
+		r, err := h.Manager.Run(ctx)
 		if err != nil {
 			h.Error(err)
 		}
@@ -91,7 +91,7 @@ func (h *house) run() {
 	})
 }
 
-func (h *house) apply(programs ...*spec.Program) []control.Difference {
+func (h *fixture) apply(programs ...*spec.Program) []control.Difference {
 	h.Helper()
 	d, err := h.Apply(context.Background(), &spec.File{Programs: programs}, pawl.Change{Actor: "test"})
 	if err != nil {
@@ -100,10 +100,10 @@ func (h *house) apply(programs ...*spec.Program) []control.Difference {
 	return d
 }
 
-// until waits until a service is as it should be.
-func (h *house) until(id string, what string, ok func(control.Service) bool) control.Service {
+// until waits until ok of the service.
+func (h *fixture) until(id string, what string, ok func(control.Service) bool) control.Service {
 	h.Helper()
-	deadline, ticks := time.NewTimer(patience), time.NewTicker(20*time.Millisecond) // a streak is not told
+	deadline, ticks := time.NewTimer(testTimeout), time.NewTicker(20*time.Millisecond) // a streak wakes nobody
 	defer deadline.Stop()
 	defer ticks.Stop()
 	for {
@@ -123,22 +123,22 @@ func (h *house) until(id string, what string, ok func(control.Service) bool) con
 	}
 }
 
-func (h *house) in(id, state string) control.Service {
+func (h *fixture) in(id, state string) control.Service {
 	h.Helper()
 	return h.until(id, state, func(s control.Service) bool { return s.State == state })
 }
 
-func (h *house) order(id string, v control.Verb) {
+func (h *fixture) order(id string, v control.Verb) {
 	h.Helper()
 	if err := h.Order(context.Background(), id, control.Order{Verb: v, Change: pawl.Change{Actor: "cli:alice", Reason: "deploy"}}); err != nil {
 		h.Fatal(err)
 	}
 }
 
-// printed waits until a program has printed a text.
-func (h *house) printed(id, text string) string {
+// printed waits until a program has printed a text, and returns all it has printed.
+func (h *fixture) printed(id, text string) string {
 	h.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	w := &awaited{text: text, found: cancel}
 	_ = h.Logs(ctx, id, control.LogQuery{Tail: -1, Follow: true}, w)
@@ -162,21 +162,22 @@ func (a *awaited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// genuine is a program that runs this test binary as one of the programs.
-func genuine(id, what string) *spec.Program {
-	p := plain(id)
+// testProgram returns a program that runs this test binary as one of those in
+// main_test.go.
+func testProgram(id, what string) *spec.Program {
+	p := defaultProgram(id)
 	p.Command = []string{os.Args[0]}
 	if !filepath.IsAbs(os.Args[0]) {
 		wd, _ := os.Getwd()
 		p.Command[0] = filepath.Join(wd, os.Args[0])
 	}
-	p.Env = map[string]string{"KEEPER_TEST": what}
+	p.Env = map[string]string{"PROGRAMS_TEST": what}
 	p.Dir = "/"
 	return p
 }
 
-// plain is a program with the defaults of a file.
-func plain(id string) *spec.Program {
+// defaultProgram returns a program with the defaults of a file.
+func defaultProgram(id string) *spec.Program {
 	return &spec.Program{
 		ID: id, Command: []string{"fake"}, Autostart: true,
 		Restart: spec.Restart{

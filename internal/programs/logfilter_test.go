@@ -7,15 +7,14 @@ import (
 	"testing"
 )
 
-// What a change of state tells is not told a second time, but to those who ask for
-// more (S14).
-func TestHush(t *testing.T) {
+// What a change of state says is logged a second time only at level Info (S14).
+func TestLogFilter(t *testing.T) {
 	t.Parallel()
 	for level, want := range map[slog.Level]bool{slog.LevelWarn: false, slog.LevelInfo: true} {
-		var b ledger
-		missing := genuine("missing", "web")
+		var b safeBuilder
+		missing := testProgram("missing", "web")
 		missing.Command = []string{"/no/such/program"}
-		h := newHouse(t, Config{Log: slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: level}))}, missing)
+		h := newFixture(t, Config{Log: slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: level}))}, missing)
 		h.in("missing", failed)
 		h.stop()
 		text := b.String()
@@ -30,19 +29,19 @@ func TestHush(t *testing.T) {
 	}
 }
 
-// A ledger is a text that several write.
-type ledger struct {
+// A safeBuilder is a strings.Builder for several goroutines.
+type safeBuilder struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (l *ledger) Write(p []byte) (int, error) {
+func (l *safeBuilder) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
-func (l *ledger) String() string {
+func (l *safeBuilder) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()

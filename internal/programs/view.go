@@ -11,54 +11,55 @@ import (
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
-// view answers how a service is, unless it has left.
-func (k *Keeper) view(w *ward) (control.Service, bool) {
-	st, n, err := k.both(w)
+// view returns the control.Service of a program. It is false if the program was removed.
+func (m *Manager) view(prog *program) (control.Service, bool) {
+	st, n, err := m.consistentStatus(prog)
 	if err != nil {
 		return control.Service{}, false
 	}
 	s := control.Service{
-		ID: w.id, Host: k.config.Name, State: n.State, Phase: n.Phase, Since: n.Since, Reason: st.Reason,
-		Wanted: "stopped", By: n.Desired.By, Escalated: st.Escalated, Log: k.logPath(n.Desired.Program),
-		Unrecorded: k.owing.unrecorded(w.id),
+		ID: prog.id, Host: m.config.Name, State: n.State, Phase: n.Phase, Since: n.Since, Reason: st.Reason,
+		Wanted: "stopped", By: n.Desired.By, Escalated: st.Escalated, Log: m.logPath(n.Desired.Spec),
+		Unrecorded: m.deferred.unrecorded(prog.id),
 	}
 	if n.Desired.Run {
 		s.Wanted = "running"
 	}
-	for _, need := range n.Desired.Program.Needs {
+	for _, need := range n.Desired.Spec.Needs {
 		s.Needs = append(s.Needs, need.ID+" "+string(need.Condition))
 	}
 	if n.Action.InProgress {
 		s.Action = n.Action.ActionName
 	}
-	w.describe(&s)
-	s.Why = k.why(w, n, st)
+	prog.describe(&s)
+	s.Why = m.why(prog, n, st)
 	return s, true
 }
 
-// both answers the two sides of a service, of the same state: it may move in between.
-func (k *Keeper) both(w *ward) (st supervisor.Status, n snapshot, err error) {
-	for range maxLooks {
-		n = w.handle.Snapshot()
-		if st, err = k.sup.Status(w.id); err != nil || st.State == n.State && st.Since.Equal(n.Since) {
+// consistentStatus returns the status and the snapshot of a service in the same state, if
+// it rests for long enough.
+func (m *Manager) consistentStatus(prog *program) (st supervisor.Status, n snapshot, err error) {
+	for range maxReads {
+		n = prog.handle.Snapshot()
+		if st, err = m.sup.Status(prog.id); err != nil || st.State == n.State && st.Since.Equal(n.Since) {
 			break
 		}
 	}
 	return st, n, err
 }
 
-// maxLooks bounds the looks at a service that moves all the time.
-const maxLooks = 10
+// maxReads bounds the attempts of consistentStatus on a service that changes all the time.
+const maxReads = 10
 
-// up are the states of a program that runs.
+// up are the states in which the process runs.
 var up = []string{starting, running, degraded}
 
-// describe adds what is known of the program itself.
-func (w *ward) describe(s *control.Service) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s.Starts = w.starts
-	r := w.run
+// describe adds what is known of the process.
+func (prog *program) describe(s *control.Service) {
+	prog.mu.Lock()
+	defer prog.mu.Unlock()
+	s.Starts = prog.starts
+	r := prog.run
 	if r == nil {
 		return
 	}
@@ -68,7 +69,7 @@ func (w *ward) describe(s *control.Service) {
 	}
 	if r.exit != nil {
 		s.Exit = r.exit.Text
-		if slices.Contains(up, s.State) { // what follows is not decided yet
+		if slices.Contains(up, s.State) { // the next state is not decided yet
 			s.State, s.Phase = stopping, phases[stopping]
 		}
 		return
@@ -83,8 +84,8 @@ func (w *ward) describe(s *control.Service) {
 	}
 }
 
-// why answers why a service does not run, or is not ready, in words.
-func (k *Keeper) why(w *ward, n snapshot, st supervisor.Status) []string {
+// why explains why a service does not run, or is not ready.
+func (m *Manager) why(prog *program, n snapshot, st supervisor.Status) []string {
 	why := []string{}
 	add := func(text string) {
 		if text != "" && !slices.Contains(why, text) {
@@ -94,40 +95,40 @@ func (k *Keeper) why(w *ward, n snapshot, st supervisor.Status) []string {
 	if text := stopsAfter(st); text != "" {
 		return []string{text}
 	}
-	o := w.look()
+	o := prog.observe()
 	switch n.State {
 	case running:
 		if !o.Up && o.Exit == nil {
-			add("the supervisor has just been started, and has not looked yet")
+			add("the supervisor has just started, and has not observed it yet")
 		}
 		if o.Exit != nil {
-			add(cut("it has ended", o.Exit.String()))
+			add(withDetail("it has ended", o.Exit.String()))
 		}
 		return why
 	case waiting:
-		for _, text := range k.unmet(n) {
+		for _, text := range m.unmet(n) {
 			add(text)
 		}
 		if len(why) == 0 {
 			add("it is being started")
 		}
 	case starting:
-		add(cut("it is not ready yet", o.Unready))
-		if left, limited := remaining(n); limited && left > 0 {
+		add(withDetail("it is not ready yet", o.Unready))
+		if left, limited := startTimeLeft(n); limited && left > 0 {
 			add(fmt.Sprintf("it is ended if it is not ready in %s", short(left)))
 		}
 	case backoff:
-		add(pausing(n, st.Reason))
+		add(backoffReason(n, st.Reason))
 	case degraded:
-		add(o.Sick)
-		add(cut("it is not ready", o.Unready))
+		add(o.Unhealthy)
+		add(withDetail("it is not ready", o.Unready))
 	case stopping:
-		add(cut("it is being stopped", st.Reason))
+		add(withDetail("it is being stopped", st.Reason))
 		if after := n.Now.Sub(n.Since); o.Up && after >= time.Second {
-			add(fmt.Sprintf("pid %d has not ended for %s; it is killed after %s", o.PID, short(after), short(n.Desired.Program.Stop.Grace)))
+			add(fmt.Sprintf("pid %d has not ended for %s; it is killed after %s", o.PID, short(after), short(n.Desired.Spec.Stop.Grace)))
 		}
 	default:
-		add(k.atRest(w.id, n, st.Reason))
+		add(m.whyAtRest(prog.id, n, st.Reason))
 	}
 	if n.State != failed {
 		add(st.Escalation)
@@ -138,7 +139,7 @@ func (k *Keeper) why(w *ward, n snapshot, st supervisor.Status) []string {
 	return why
 }
 
-// stopsAfter says for which of its dependants the stop of a service waits, if it does.
+// stopsAfter names the dependants that a stopping service waits for, or is empty.
 func stopsAfter(st supervisor.Status) string {
 	if ids := st.StopsAfter; len(ids) == 0 || st.Phase == lifecycle.ServiceStopped || st.Phase == lifecycle.ServiceFailed {
 		return ""
@@ -151,11 +152,12 @@ func stopsAfter(st supervisor.Status) string {
 // maxNamed bounds the services that a reason names.
 const maxNamed = 5
 
-// atRest says why a service rests, and what would start it.
-func (k *Keeper) atRest(id string, n snapshot, reason string) string {
+// whyAtRest explains why a service is stopped, completed or failed, and what would start
+// it.
+func (m *Manager) whyAtRest(id string, n snapshot, reason string) string {
 	if reason == "" {
 		reason = "it was not started"
-		if !n.Desired.Program.Autostart {
+		if !n.Desired.Spec.Autostart {
 			reason = "autostart is false"
 		}
 	}
@@ -165,49 +167,49 @@ func (k *Keeper) atRest(id string, n snapshot, reason string) string {
 	case n.State == failed:
 		return reason + "; start it with: pawl service start " + id
 	case n.State == completed:
-		return cut("it has completed", reason)
+		return withDetail("it has completed", reason)
 	case n.Desired.Run:
 		return "it is about to be started"
 	}
 	return reason + "; start it with: pawl service start " + id
 }
 
-// pausing says how long a backoff still takes.
-func pausing(n snapshot, reason string) string {
+// backoffReason describes a backoff, with the time that is left.
+func backoffReason(n snapshot, reason string) string {
 	if n.Observed.Exit == nil {
 		return reason
 	}
-	v := judge(n.Desired.Program.Restart, n.Observed)
+	v := judge(n.Desired.Spec.Restart, n.Observed)
 	return v.reason(n.Now)
 }
 
-// unmet says which needs are not met, and what those wait for in their turn.
-func (k *Keeper) unmet(n snapshot) []string {
-	return unmet(n.Desired.Program.Needs, k.lived(n.Dependencies), func(id string) string {
-		d := k.ward(id)
+// unmet describes the needs that are not met, and what those services wait for in turn.
+func (m *Manager) unmet(n snapshot) []string {
+	return unmet(n.Desired.Spec.Needs, m.currentPeers(n.Dependencies), func(id string) string {
+		d := m.program(id)
 		if d == nil {
 			return ""
 		}
-		st, _ := k.sup.Status(id) // one that has left has no reason
-		switch o := d.look(); {
+		st, _ := m.sup.Status(id) // one that was removed has no reason
+		switch o := d.observe(); {
 		case o.Up:
 			return o.Unready
 		case st.State == waiting:
-			return "" // it says so itself
+			return "" // its own view explains that
 		}
 		return st.Reason
 	})
 }
 
-// cut joins a text and what explains it, if anything does.
-func cut(text, more string) string {
+// withDetail joins a text and its explanation, if there is one.
+func withDetail(text, more string) string {
 	if more == "" {
 		return text
 	}
 	return text + ": " + more
 }
 
-// short writes a duration for people: 4s, 5m, 1.5s, 300ms.
+// short formats a duration for people: 4s, 5m, 1.5s, 300ms.
 func short(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:
