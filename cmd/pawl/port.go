@@ -101,9 +101,9 @@ func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.handler.ServeHTTP(w, r)
 }
 
-// routine is the port as a part of the process.
-func (p *port) routine() server.Routine {
-	return server.Routine{Name: "http", Doc: "answers at http://" + p.address, Run: p.run, Seen: func() server.Progress {
+// component is the port as a component of the process.
+func (p *port) component() server.Component {
+	return server.Component{Name: "http", Doc: "answers at http://" + p.address, Run: p.run, Progress: func() server.Progress {
 		seen := server.Progress{Rounds: p.asked.Load()}
 		if last := p.last.Load(); last != 0 {
 			seen.At = time.Unix(0, last)
@@ -159,7 +159,7 @@ func (a *app) answered(ctx context.Context, address string, m *metrics.Metrics, 
 	}
 	p.answer(m, unready)
 	p.announce(a.logs)
-	host, err := server.New(server.Config{Name: "http", Routines: []server.Routine{p.routine()}, Log: a.log})
+	host, err := server.New(server.Config{Name: "http", Components: []server.Component{p.component()}, Log: a.log})
 	if err != nil {
 		p.close()
 		return nil, err

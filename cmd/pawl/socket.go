@@ -37,8 +37,8 @@ func (s *socket) listen() (*control.Listener, error) {
 	return control.Listen(s.dir, control.About{Name: s.name, Role: roleServer})
 }
 
-func (s *socket) routine() server.Routine {
-	return server.Routine{Name: "socket", Doc: "answers pawl service", Run: s.run, Aside: true}
+func (s *socket) component() server.Component {
+	return server.Component{Name: "socket", Doc: "answers pawl service", Run: s.run, Optional: true}
 }
 
 // run serves until ctx ends.

@@ -17,15 +17,15 @@ import (
 // process, run beside it as services. They end after f.
 func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context.Context) error) error {
 	m := metrics.New(version())
-	var routines []server.Routine
+	var components []server.Component
 	for _, p := range l.engine.Parts() {
-		routines = append(routines, routineOf(p))
+		components = append(components, componentOf(p))
 	}
 	var host *server.Host
 	name := fmt.Sprintf("%s-%d", s.role, os.Getpid())
 	if socket := a.openSocket(name, func() control.Host { return host }); socket != nil {
 		defer socket.close()
-		routines = append(routines, socket.routine())
+		components = append(components, socket.component())
 	}
 	var http *port
 	if s.listen != "" {
@@ -34,10 +34,10 @@ func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context
 			return err
 		}
 		defer http.close()
-		routines = append(routines, http.routine())
+		components = append(components, http.component())
 	}
 	var err error
-	if host, err = server.New(server.Config{Name: name, Routines: routines, Hooks: m.Hooks(), Log: a.log}); err != nil {
+	if host, err = server.New(server.Config{Name: name, Components: components, Hooks: m.Hooks(), Log: a.log}); err != nil {
 		return err
 	}
 	m.Watch(host.Stats, host.Counts)
@@ -68,9 +68,9 @@ func (a *app) attended(ctx context.Context, host *server.Host) (end func()) {
 	}
 }
 
-func routineOf(p engine.Part) server.Routine {
-	return server.Routine{Name: p.Name, Doc: p.Doc, Run: p.Run, Every: p.Every, Patience: p.Patience,
-		Seen: func() server.Progress { return server.Progress(p.Seen()) }}
+func componentOf(p engine.Part) server.Component {
+	return server.Component{Name: p.Name, Doc: p.Doc, Run: p.Run, Every: p.Every, StuckAfter: p.Patience,
+		Progress: func() server.Progress { return server.Progress(p.Seen()) }}
 }
 
 // unready says what is wrong with the database, if anything keeps this process from

@@ -402,7 +402,7 @@ func TestAPortThatIsTakenLater(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if seen := p.routine().Seen(); seen.Rounds == 0 || seen.At.IsZero() {
+	if seen := p.component().Progress(); seen.Rounds == 0 || seen.At.IsZero() {
 		t.Errorf("seen: %+v", seen)
 	}
 }

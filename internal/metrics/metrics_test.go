@@ -171,7 +171,7 @@ func onlyGo() bool {
 // TestOfAHost follows the loops of a real host: one that runs, and one that panics.
 func TestOfAHost(t *testing.T) {
 	m := metrics.New("test")
-	host, err := server.New(server.Config{Name: "server-1", Hooks: m.Hooks(), Log: slog.New(slog.DiscardHandler), Routines: []server.Routine{
+	host, err := server.New(server.Config{Name: "server-1", Hooks: m.Hooks(), Log: slog.New(slog.DiscardHandler), Components: []server.Component{
 		{Name: "good", Run: func(ctx context.Context) error { <-ctx.Done(); return nil }},
 		{Name: "bad", Run: func(context.Context) error { panic("a nil map") }},
 	}})

@@ -18,41 +18,42 @@ import (
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
-// Config is what a Host is made of.
+// Config configures a Host.
 type Config struct {
-	Name     string // of the process, in control.Service
-	Routines []Routine
-	Hooks    supervisor.Hooks // are told what happens
-	Changed  func(id string)  // is called when a service may look different; nil: nobody is
-	Log      *slog.Logger     // nil: discarded
+	Name       string // of the process, the Host of each control.Service
+	Components []Component
+	Hooks      supervisor.Hooks // are called as package supervisor calls them
+	Changed    func(id string)  // is called when the view of a service may have changed; nil: not called
+	Log        *slog.Logger     // nil: discarded
 }
 
 const (
-	resync  = 5 * time.Second // between observations of a loop that does not end
-	history = 100             // moves of a service that are kept
+	resyncInterval = 5 * time.Second // between observations of a component that nothing wakes
+	maxHistory     = 100             // transitions that are kept per service
 )
 
-// A Host keeps routines running. It is a control.Host.
+// A Host runs the components of a process, each as a service. It is a control.Host. Its
+// methods may be called from any goroutine.
 type Host struct {
 	name       string
 	supervisor *supervisor.Supervisor
-	parts      []*part // by name
+	components []*component // by name
 }
 
 var _ control.Host = (*Host)(nil)
 
-// A part is a routine in the hands of its host.
-type part struct {
+// A component is a Component of a Host, with its service and the history of that.
+type component struct {
 	*loop
-	handle *supervisor.Handle[wish, sight, wish]
+	handle *supervisor.Handle[desired, observed, desired]
 
-	mu    sync.Mutex
-	order wish              // the newest
-	moves []pawl.Transition // the last ones, oldest first
-	count int64             // of all
+	mu      sync.Mutex
+	desired desired           // the newest desired state
+	moves   []pawl.Transition // the last maxHistory, oldest first
+	count   int64             // of all transitions
 }
 
-// New answers a host whose routines begin with Run.
+// New returns a host. Its components start in Run.
 func New(c Config) (*Host, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -60,8 +61,8 @@ func New(c Config) (*Host, error) {
 	h := &Host{name: c.Name}
 	hooks := c.Hooks
 	hooks.Transition = func(id supervisor.Identity, t supervisor.Transition) {
-		if p, err := h.find(id.ID); err == nil {
-			p.note(t)
+		if comp, err := h.find(id.ID); err == nil {
+			comp.record(t)
 		}
 		if c.Hooks.Transition != nil {
 			c.Hooks.Transition(id, t)
@@ -71,18 +72,18 @@ func New(c Config) (*Host, error) {
 		}
 	}
 	var err error
-	h.supervisor, err = supervisor.New(supervisor.Config{Shards: 1, Hooks: hooks, Log: slog.New(quiet{c.Log.Handler()}),
-		Defaults: supervisor.Options{Collector: supervisor.Collector{Interval: resync, StaleAfter: time.Minute}}})
+	h.supervisor, err = supervisor.New(supervisor.Config{Shards: 1, Hooks: hooks, Log: slog.New(logFilter{c.Log.Handler()}),
+		Defaults: supervisor.Options{Collector: supervisor.Collector{Interval: resyncInterval, StaleAfter: time.Minute}}})
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range c.Routines {
-		h.parts = append(h.parts, &part{loop: &loop{Routine: r, log: c.Log, wake: func() { _ = h.supervisor.Wake(r.Name) }}})
+	for _, r := range c.Components {
+		h.components = append(h.components, &component{loop: &loop{Component: r, log: c.Log, wake: func() { _ = h.supervisor.Wake(r.Name) }}})
 	}
-	slices.SortFunc(h.parts, func(a, b *part) int { return strings.Compare(a.Name, b.Name) })
-	for _, p := range h.parts {
-		p.note(supervisor.Transition{ToPhase: lifecycle.Service.Initial, To: waiting{}.String(), Event: lifecycle.Service.Create, At: time.Now()})
-		p.handle, err = supervisor.Add(context.Background(), h.supervisor, supervisor.Identity{ID: p.Name, Type: p.Name}, keeper{p.loop}, wish{}, supervisor.Options{})
+	slices.SortFunc(h.components, func(a, b *component) int { return strings.Compare(a.Name, b.Name) })
+	for _, comp := range h.components {
+		comp.record(supervisor.Transition{ToPhase: lifecycle.Service.Initial, To: waiting{}.String(), Event: lifecycle.Service.Create, At: time.Now()})
+		comp.handle, err = supervisor.Add(context.Background(), h.supervisor, supervisor.Identity{ID: comp.Name, Type: comp.Name}, worker{comp.loop}, desired{}, supervisor.Options{})
 		if err != nil {
 			return nil, err
 		}
@@ -90,57 +91,57 @@ func New(c Config) (*Host, error) {
 	return h, nil
 }
 
-// quiet is a log that is told how the parts of a process come up only by those who ask
-// for details.
-type quiet struct{ slog.Handler }
+// A logFilter lowers the supervisor's Info records to Debug, since how the components come
+// up is of little interest.
+type logFilter struct{ slog.Handler }
 
-func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
-	return q.Handler.Enabled(ctx, detail(l))
+func (f logFilter) Enabled(ctx context.Context, l slog.Level) bool {
+	return f.Handler.Enabled(ctx, demote(l))
 }
 
-func (q quiet) Handle(ctx context.Context, r slog.Record) error {
-	r.Level = detail(r.Level)
-	return q.Handler.Handle(ctx, r)
+func (f logFilter) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = demote(r.Level)
+	return f.Handler.Handle(ctx, r)
 }
 
-func (q quiet) WithAttrs(as []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(as)} }
-func (q quiet) WithGroup(name string) slog.Handler    { return quiet{q.Handler.WithGroup(name)} }
+func (f logFilter) WithAttrs(as []slog.Attr) slog.Handler { return logFilter{f.Handler.WithAttrs(as)} }
+func (f logFilter) WithGroup(name string) slog.Handler    { return logFilter{f.Handler.WithGroup(name)} }
 
-func detail(l slog.Level) slog.Level {
+func demote(l slog.Level) slog.Level {
 	if l == slog.LevelInfo {
 		return slog.LevelDebug
 	}
 	return l
 }
 
-// Run keeps the routines running until ctx ends, then ends them, and answers those
-// that did not.
+// Run runs the components until ctx ends, then stops them. The report names those that did
+// not end.
 func (h *Host) Run(ctx context.Context) (supervisor.Report, error) { return h.supervisor.Run(ctx) }
 
-// Stats are those of the supervisor, for metrics.
+// Stats returns the numbers of the supervisor, for metrics.
 func (h *Host) Stats() supervisor.Stats { return h.supervisor.Stats() }
 
-// Unready says what keeps the process from doing its work: each routine that is not
-// running, or is stuck.
+// Unready says why the process is not ready: each component that is not running, or is
+// stuck, unless it is optional. An empty result means that it is ready.
 func (h *Host) Unready() []string {
 	var reasons []string
-	for _, p := range h.parts {
-		if p.Aside {
+	for _, comp := range h.components {
+		if comp.Optional {
 			continue
 		}
-		s, err := h.supervisor.Status(p.Name)
+		s, err := h.supervisor.Status(comp.Name)
 		if err != nil {
-			reasons = append(reasons, p.Name+" is not supervised any more")
+			reasons = append(reasons, comp.Name+" is not supervised any more")
 			continue
 		}
 		if s.State != (running{}).String() && s.State != (failing{}).String() {
-			reasons = append(reasons, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", p.Name, s.State, s.Reason), ": "))
+			reasons = append(reasons, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", comp.Name, s.State, s.Reason), ": "))
 		}
 	}
 	return reasons
 }
 
-// A Count is the progress of one routine, for metrics.
+// A Count is the progress of one component, for metrics.
 type Count struct {
 	Name   string
 	Alive  bool
@@ -148,23 +149,23 @@ type Count struct {
 	Progress
 }
 
-// Counts answers the progress of each routine, by name.
+// Counts returns the progress of each component, by name.
 func (h *Host) Counts() []Count {
 	var all []Count
-	for _, p := range h.parts {
-		s := p.look()
-		all = append(all, Count{p.Name, s.Alive, s.Starts, s.Progress})
+	for _, comp := range h.components {
+		s := comp.observe()
+		all = append(all, Count{comp.Name, s.Alive, s.Starts, s.Progress})
 	}
 	return all
 }
 
-func (h *Host) find(id string) (*part, error) {
+func (h *Host) find(id string) (*component, error) {
 	var names []string
-	for _, p := range h.parts {
-		if p.Name == id {
-			return p, nil
+	for _, comp := range h.components {
+		if comp.Name == id {
+			return comp, nil
 		}
-		names = append(names, p.Name)
+		names = append(names, comp.Name)
 	}
 	return nil, pawl.Errorf(pawl.NotFound, "there is no service %.250q: want one of %s", id, strings.Join(names, ", "))
 }
@@ -172,8 +173,8 @@ func (h *Host) find(id string) (*part, error) {
 // Services implements control.Host.
 func (h *Host) Services() []control.Service {
 	var all []control.Service
-	for _, p := range h.parts {
-		if s, err := h.Service(p.Name); err == nil {
+	for _, comp := range h.components {
+		if s, err := h.Service(comp.Name); err == nil {
 			all = append(all, s)
 		}
 	}
@@ -182,7 +183,7 @@ func (h *Host) Services() []control.Service {
 
 // Service implements control.Host.
 func (h *Host) Service(id string) (control.Service, error) {
-	p, err := h.find(id)
+	comp, err := h.find(id)
 	if err != nil {
 		return control.Service{}, err
 	}
@@ -190,14 +191,14 @@ func (h *Host) Service(id string) (control.Service, error) {
 	if err != nil {
 		return control.Service{}, err
 	}
-	o := p.look()
-	p.mu.Lock()
-	by := p.order.By
-	p.mu.Unlock()
+	o := comp.observe()
+	comp.mu.Lock()
+	by := comp.desired.By
+	comp.mu.Unlock()
 	s := control.Service{
 		ID: id, Host: h.name, State: st.State, Phase: st.Phase, Since: st.Since, Reason: st.Reason, Why: []string{},
-		Wanted: "running", By: by, PID: os.Getpid(), StartedAt: o.Begun, Starts: o.Starts, Exit: o.Exit,
-		Status: p.Doc + o.Progress.text(time.Now()), Escalated: st.Escalated,
+		Wanted: "running", By: by, PID: os.Getpid(), StartedAt: o.StartedAt, Starts: o.Starts, Exit: o.Exit,
+		Status: comp.Doc + o.Progress.text(time.Now()), Escalated: st.Escalated,
 	}
 	if st.Shutdown {
 		s.Wanted = "stopped"
@@ -219,7 +220,7 @@ func waitsFor(what string) string {
 	return "waits for " + what
 }
 
-// text says what a routine has done, after what it does.
+// text describes the progress for control.Service.Status.
 func (p Progress) text(now time.Time) string {
 	if p.Rounds == 0 {
 		return ""
@@ -231,42 +232,42 @@ func (p Progress) text(now time.Time) string {
 	return text
 }
 
-// note keeps a move.
-func (p *part) note(t supervisor.Transition) {
+// record appends a transition to the history.
+func (comp *component) record(t supervisor.Transition) {
 	state, _ := json.Marshal(map[string]string{"state": t.To}) // a string always has JSON
-	m := pawl.Transition{Entity: p.Name, To: t.ToPhase, Event: t.Event, Reason: t.Reason, Actor: "supervisor", Metadata: state,
+	m := pawl.Transition{Entity: comp.Name, To: t.ToPhase, Event: t.Event, Reason: t.Reason, Actor: "supervisor", Metadata: state,
 		At: pawl.Timestamp(pawl.Micros(t.At))}
 	if t.FromPhase != "" {
 		took := pawl.Duration(t.After)
 		m.From, m.Took = &t.FromPhase, &took
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	comp.mu.Lock()
+	defer comp.mu.Unlock()
 	if t.Actor != "" {
 		m.Actor = t.Actor
 	}
-	p.count++
-	m.Sequence = p.count
-	if p.moves = append(p.moves, m); len(p.moves) > history {
-		p.moves = slices.Clone(p.moves[len(p.moves)-history:])
+	comp.count++
+	m.Sequence = comp.count
+	if comp.moves = append(comp.moves, m); len(comp.moves) > maxHistory {
+		comp.moves = slices.Clone(comp.moves[len(comp.moves)-maxHistory:])
 	}
 }
 
-// History implements control.Host: the last hundred moves.
+// History implements control.Host: the last hundred transitions.
 func (h *Host) History(_ context.Context, id string) ([]pawl.Transition, error) {
-	p, err := h.find(id)
+	comp, err := h.find(id)
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.moves), nil
+	comp.mu.Lock()
+	defer comp.mu.Unlock()
+	return slices.Clone(comp.moves), nil
 }
 
-// Order implements control.Host. A start of what runs asks for nothing, one of what
-// waits for its next run begins it now, and a stop is refused.
+// Order implements control.Host. Starting a component that runs changes nothing, starting
+// one in its backoff ends the backoff, and a stop is refused.
 func (h *Host) Order(_ context.Context, id string, o control.Order) error {
-	p, err := h.find(id)
+	comp, err := h.find(id)
 	if err != nil {
 		return err
 	}
@@ -274,31 +275,31 @@ func (h *Host) Order(_ context.Context, id string, o control.Order) error {
 	case control.Start, control.Restart:
 	case control.Stop:
 		return &pawl.Error{Kind: pawl.Refused, Message: "service " + id + " is a part of " + h.name + ", which cannot be stopped by itself",
-			Hint: fmt.Sprintf("stop the whole process: kill -TERM %d; or begin the part anew: pawl service restart %s", os.Getpid(), id)}
+			Hint: fmt.Sprintf("stop the whole process: kill -TERM %d; or restart the part: pawl service restart %s", os.Getpid(), id)}
 	default:
 		return pawl.Errorf(pawl.Invalid, "order %.50q: want start or restart", string(o.Verb))
 	}
-	p.hasten()
+	comp.skipBackoff()
 	if o.Verb == control.Start {
-		p.handle.Wake()
+		comp.handle.Wake()
 		return nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.order = wish{p.order.Order + 1, o.Actor, o.Reason}
-	return p.handle.SetSpec(p.order)
+	comp.mu.Lock()
+	defer comp.mu.Unlock()
+	comp.desired = desired{comp.desired.Generation + 1, o.Actor, o.Reason}
+	return comp.handle.SetSpec(comp.desired)
 }
 
-// Logs implements control.Host: it refuses.
+// Logs implements control.Host. It always refuses.
 func (h *Host) Logs(_ context.Context, id string, _ control.LogQuery, _ io.Writer) error {
 	if _, err := h.find(id); err != nil {
 		return err
 	}
 	return &pawl.Error{Kind: pawl.Refused, Message: "service " + id + " is a part of " + h.name + " and has no output of its own",
-		Hint: "see what that process logs to its stderr"}
+		Hint: "see the log of that process, on its stderr"}
 }
 
-// Reload implements control.Host: it refuses.
+// Reload implements control.Host. It always refuses.
 func (h *Host) Reload(context.Context, pawl.Change) ([]control.Difference, error) {
 	return nil, pawl.Errorf(pawl.Refused, "%s has no file of services to read again", h.name)
 }

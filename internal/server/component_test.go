@@ -17,21 +17,21 @@ import (
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
-// A rig is a host of one routine, "r", in a bubble.
+// A rig is a host of one component, "r", in a synctest bubble.
 type rig struct {
-	t     *testing.T
-	host  *server.Host
-	stop  context.CancelFunc
-	ended chan supervisor.Report
-	loud  atomic.Int32 // escalations
+	t           *testing.T
+	host        *server.Host
+	stop        context.CancelFunc
+	ended       chan supervisor.Report
+	escalations atomic.Int32 // escalations
 }
 
-func newRig(t *testing.T, r server.Routine) *rig {
+func newRig(t *testing.T, r server.Component) *rig {
 	t.Helper()
 	r.Name = "r"
 	g := &rig{t: t, ended: make(chan supervisor.Report, 1)}
-	host, err := server.New(server.Config{Name: "server-1", Routines: []server.Routine{r},
-		Hooks: supervisor.Hooks{Escalated: func(supervisor.Identity, string) { g.loud.Add(1) }}})
+	host, err := server.New(server.Config{Name: "server-1", Components: []server.Component{r},
+		Hooks: supervisor.Hooks{Escalated: func(supervisor.Identity, string) { g.escalations.Add(1) }}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,17 +47,17 @@ func newRig(t *testing.T, r server.Routine) *rig {
 	return g
 }
 
-// end stops the host, and answers what is left.
+// end stops the host, and returns what is left.
 func (g *rig) end() []supervisor.Left {
 	g.t.Helper()
 	g.stop()
 	return (<-g.ended).Left
 }
 
-// after answers the service once so much time has passed.
+// after returns the service once d has passed.
 func (g *rig) after(d time.Duration) control.Service {
 	g.t.Helper()
-	time.Sleep(d) // of the bubble
+	time.Sleep(d) // in the bubble's time
 	synctest.Wait()
 	s, err := g.host.Service("r")
 	if err != nil {
@@ -75,7 +75,7 @@ func until(ctx context.Context) error {
 	return nil
 }
 
-// moves are the own states that a service went through.
+// moves returns the states that the service went through.
 func (g *rig) moves() string {
 	h, err := g.host.History(context.Background(), "r")
 	if err != nil {
@@ -89,12 +89,12 @@ func (g *rig) moves() string {
 	return strings.Join(names, " ")
 }
 
-// TestALoopThatEndsIsBegunAgain, later and later, whether it returns, fails or
-// panics; a run that lasts makes up for it (S14).
-func TestALoopThatEndsIsBegunAgain(t *testing.T) {
+// (S14) A component that returns, fails or panics is restarted after a growing backoff; a
+// run that lasts resets the backoff.
+func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int32
-		g := newRig(t, server.Routine{Run: func(ctx context.Context) error {
+		g := newRig(t, server.Component{Run: func(ctx context.Context) error {
 			switch runs.Add(1) {
 			case 1:
 				return nil
@@ -125,8 +125,8 @@ func TestALoopThatEndsIsBegunAgain(t *testing.T) {
 		if s.State != "running" || s.Starts != 7 || len(s.Why) != 0 || len(g.host.Unready()) != 0 {
 			t.Errorf("in the end: %+v", s)
 		}
-		if g.loud.Load() == 0 {
-			t.Error("nobody was told of 5 ends in a row")
+		if g.escalations.Load() == 0 {
+			t.Error("5 ends in a row did not escalate")
 		}
 		if left := g.end(); len(left) != 0 {
 			t.Errorf("left: %+v", left)
@@ -134,13 +134,13 @@ func TestALoopThatEndsIsBegunAgain(t *testing.T) {
 	})
 }
 
-// TestALoopThatIsStuck is shown and escalated, not begun twice; when it gets on, all
-// is well (S14).
-func TestALoopThatIsStuck(t *testing.T) {
+// (S14) A component that is stuck is shown and escalated, not started twice; when it
+// progresses, it runs again.
+func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p atomic.Pointer[server.Progress]
 		p.Store(&server.Progress{Rounds: 1, At: time.Now(), Busy: time.Now()})
-		g := newRig(t, server.Routine{Run: until, Seen: func() server.Progress { return *p.Load() }, Every: 10 * time.Second, Patience: time.Minute})
+		g := newRig(t, server.Component{Run: until, Progress: func() server.Progress { return *p.Load() }, Every: 10 * time.Second, StuckAfter: time.Minute})
 		if s := g.after(50 * time.Second); s.State != "running" {
 			t.Errorf("after 50 s: %+v", s)
 		}
@@ -149,7 +149,7 @@ func TestALoopThatIsStuck(t *testing.T) {
 			t.Errorf("stuck: %+v", s)
 		}
 		g.after(time.Minute)
-		if n := g.loud.Load(); n != 1 {
+		if n := g.escalations.Load(); n != 1 {
 			t.Errorf("%d escalations: want 1", n)
 		}
 		p.Store(&server.Progress{Rounds: 2, At: time.Now()})
@@ -159,8 +159,8 @@ func TestALoopThatIsStuck(t *testing.T) {
 		if s := g.after(90 * time.Second); s.State != "stuck" || !strings.Contains(s.Reason, "no round has begun for") {
 			t.Errorf("without rounds: %+v", s)
 		}
-		p.Store(&server.Progress{Rounds: 3, At: time.Now(), Error: "the database is away"})
-		if s := g.after(10 * time.Second); s.State != "failing" || s.Reason != "the last round failed: the database is away" || len(g.host.Unready()) != 0 {
+		p.Store(&server.Progress{Rounds: 3, At: time.Now(), Error: "the database is down"})
+		if s := g.after(10 * time.Second); s.State != "failing" || s.Reason != "the last round failed: the database is down" || len(g.host.Unready()) != 0 {
 			t.Errorf("failing: %+v; unready %q", s, g.host.Unready())
 		}
 		if got := g.moves(); got != "waiting starting running stuck running stuck failing" {
@@ -170,12 +170,12 @@ func TestALoopThatIsStuck(t *testing.T) {
 	})
 }
 
-// TestOrders: a restart is another run, a start ends a backoff, and a stop, logs and
-// a reload are refused (S14).
+// (S14) A restart is another run, a start ends a backoff, and a stop, logs and a reload
+// are refused.
 func TestOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var broken atomic.Bool
-		g := newRig(t, server.Routine{Run: func(ctx context.Context) error {
+		g := newRig(t, server.Component{Run: func(ctx context.Context) error {
 			if broken.Load() {
 				return errors.New("broken")
 			}
@@ -189,7 +189,7 @@ func TestOrders(t *testing.T) {
 			t.Errorf("sing: %v", err)
 		}
 		if err := g.host.Order(t.Context(), "q", control.Order{Verb: control.Start}); pawl.KindOf(err) != pawl.NotFound || !strings.HasSuffix(err.Error(), "want one of r") {
-			t.Errorf("of nothing: %v", err)
+			t.Errorf("unknown service: %v", err)
 		}
 		if err := g.host.Logs(t.Context(), "r", control.LogQuery{}, nil); pawl.KindOf(err) != pawl.Refused {
 			t.Errorf("logs: %v", err)
@@ -205,7 +205,7 @@ func TestOrders(t *testing.T) {
 			t.Errorf("restarted: %+v", s)
 		}
 		h, err := g.host.History(t.Context(), "r")
-		if err != nil || h[3].Reason != "a restart was asked for: a new file" || h[3].Sequence != 4 || h[3].Actor != "cli:bob" || h[4].Actor != "supervisor" || *h[3].From != lifecycle.ServiceRunning {
+		if err != nil || h[3].Reason != "a restart was ordered: a new file" || h[3].Sequence != 4 || h[3].Actor != "cli:bob" || h[4].Actor != "supervisor" || *h[3].From != lifecycle.ServiceRunning {
 			t.Errorf("history: %+v, %v", h, err)
 		}
 		broken.Store(true)
@@ -228,12 +228,12 @@ func TestOrders(t *testing.T) {
 	})
 }
 
-// TestALoopThatIgnoresItsEnd is named when the host ends, and by an order that waits
-// for it (S10, S14).
-func TestALoopThatIgnoresItsEnd(t *testing.T) {
+// (S10, S14) A component that ignores its context is named in the report, and by an order
+// that waits for it.
+func TestRunIgnoresContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		g := newRig(t, server.Routine{Run: func(context.Context) error {
+		g := newRig(t, server.Component{Run: func(context.Context) error {
 			<-free
 			return nil
 		}})
@@ -242,7 +242,7 @@ func TestALoopThatIgnoresItsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s := g.after(time.Minute); s.State != "stopping" || s.Starts != 1 || !s.Escalated || len(g.host.Unready()) != 1 {
-			t.Errorf("deaf: %+v", s)
+			t.Errorf("ignores its context: %+v", s)
 		}
 		if left := g.end(); len(left) != 1 || left[0].ID != "r" {
 			t.Errorf("left: %+v", left)
@@ -251,10 +251,10 @@ func TestALoopThatIgnoresItsEnd(t *testing.T) {
 	})
 }
 
-// TestHistoryIsBounded: a part that fails for months fills no memory.
+// A component that fails for months fills no memory.
 func TestHistoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, server.Routine{Run: func(context.Context) error { return errors.New("broken") }})
+		g := newRig(t, server.Component{Run: func(context.Context) error { return errors.New("broken") }})
 		for range 200 {
 			if err := g.order(control.Restart); err != nil {
 				t.Fatal(err)
@@ -269,14 +269,13 @@ func TestHistoryIsBounded(t *testing.T) {
 	})
 }
 
-// TestShutdownFindsARunThatHasJustBegun: when it comes before the run was observed,
-// the run does not outlive it.
-func TestShutdownFindsARunThatHasJustBegun(t *testing.T) {
+// A shutdown that comes before a new run was observed still stops the run.
+func TestShutdownStopsANewRun(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			begun := make(chan struct{})
 			var alive atomic.Bool
-			g := newRig(t, server.Routine{Run: func(ctx context.Context) error {
+			g := newRig(t, server.Component{Run: func(ctx context.Context) error {
 				alive.Store(true)
 				defer alive.Store(false)
 				close(begun)
