@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// An Account is whom a program runs as.
+// An Account is a user and group that a program runs as.
 type Account struct {
-	Name, Home string // empty for a number that no account has
+	Name, Home string // empty if no account has the UID
 	UID, GID   uint32
 	Groups     []uint32 // supplementary
 }
 
-// Lookup finds an account by the names or numbers of a user and a group. An empty
-// group is the user's.
+// Lookup returns the account with the name or number of a user, and of a group. An empty
+// group means the user's. The error wraps fs.ErrNotExist.
 func Lookup(userName, groupName string) (*Account, error) {
 	a, err := accountOf(userName, groupName != "")
 	if err != nil || groupName == "" {
@@ -30,51 +30,51 @@ func Lookup(userName, groupName string) (*Account, error) {
 	if err == nil {
 		groupName = g.Gid
 	}
-	if a.GID, err = number(groupName); err != nil {
+	if a.GID, err = parseID(groupName); err != nil {
 		return nil, notFound("group: %q is neither the name nor the number of a group", groupName)
 	}
 	return a, nil
 }
 
-// accountOf finds the account of a user. A number that no account has will do if a
-// group is named besides.
+// accountOf returns the account of a user. A number without an account is accepted if a
+// group is given too.
 func accountOf(name string, grouped bool) (*Account, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
 		u, err = user.LookupId(name)
 	}
 	if err != nil {
-		uid, isNumber := number(name)
+		uid, isNumber := parseID(name)
 		if isNumber != nil {
 			return nil, notFound("user: %q is neither the name nor the number of a user", name)
 		}
 		if !grouped {
-			return nil, notFound("user: no account has the number %s, so that group has to be set", name)
+			return nil, notFound("user: no account has the number %s; set group, too", name)
 		}
 		return &Account{UID: uid}, nil
 	}
 	a := &Account{Name: u.Username, Home: u.HomeDir}
-	uid, _ := number(u.Uid)
-	gid, _ := number(u.Gid)
+	uid, _ := parseID(u.Uid)
+	gid, _ := parseID(u.Gid)
 	a.UID, a.GID = uid, gid
 	ids, err := u.GroupIds()
 	if err != nil {
 		return nil, &fault{fmt.Sprintf("user: find the groups of %s: %v", name, err), err}
 	}
 	for _, id := range ids {
-		n, _ := number(id)
+		n, _ := parseID(id)
 		a.Groups = append(a.Groups, n)
 	}
 	return a, nil
 }
 
-func number(s string) (uint32, error) {
+func parseID(s string) (uint32, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	return uint32(n), err
 }
 
-// credentialOf answers what a program is started with, nil if that is what this
-// process is.
+// credentialOf returns the credentials to start a program with, or nil if they are those
+// of this process.
 func credentialOf(userName, groupName string) (*syscall.Credential, error) {
 	if userName == "" && groupName == "" {
 		return nil, nil

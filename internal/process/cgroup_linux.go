@@ -13,9 +13,8 @@ import (
 	"syscall"
 )
 
-// A Cgroup is a control group (cgroups(7), version 2) that programs are started in. None
-// of their descendants leaves it by itself, whatever it does to its environment, its
-// process group or its parents.
+// A Cgroup is a control group (cgroups(7), version 2) that programs are started in. Their
+// descendants stay in it, whatever they do to their environment, process group or parents.
 type Cgroup struct {
 	path string
 	dir  *os.File
@@ -35,11 +34,11 @@ func OwnCgroup() (string, error) {
 	return ownCgroup(string(mounts), string(groups))
 }
 
-// ownCgroup reads mountinfo and cgroup of /proc/self.
+// ownCgroup parses mountinfo and cgroup of /proc/self.
 func ownCgroup(mounts, groups string) (string, error) {
 	group := ""
 	for line := range strings.Lines(groups) {
-		if rest, ok := strings.CutPrefix(line, "0::"); ok && !strings.HasPrefix(rest, "/..") { // else it is out of sight
+		if rest, ok := strings.CutPrefix(line, "0::"); ok && !strings.HasPrefix(rest, "/..") { // /..: outside the cgroup namespace
 			group = strings.TrimSuffix(rest, "\n")
 		}
 	}
@@ -57,13 +56,13 @@ func ownCgroup(mounts, groups string) (string, error) {
 	return "", fmt.Errorf("control groups of version 2: %w", errors.ErrUnsupported)
 }
 
-// unescape reads a path of mountinfo.
+// unescape decodes a path of mountinfo.
 func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
-// OpenCgroup makes the control group at a path, unless it is there, to start programs
-// in. The error says why this process cannot.
+// OpenCgroup opens the control group at a path, and creates it if need be. The error says
+// why this process cannot start programs in it.
 func OpenCgroup(path string) (*Cgroup, error) {
 	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -75,7 +74,7 @@ func OpenCgroup(path string) (*Cgroup, error) {
 	c := &Cgroup{path, dir}
 	_, err = os.Stat(filepath.Join(path, killFile))
 	if err == nil {
-		err = c.try()
+		err = c.checkStart()
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -83,11 +82,11 @@ func OpenCgroup(path string) (*Cgroup, error) {
 	return c, nil
 }
 
-// try starts a program that does not exist: where programs cannot be started in the group
-// the kernel says so first.
-func (c *Cgroup) try() error {
+// checkStart tries to start a program that does not exist: where programs cannot be
+// started in the group, the kernel reports that first.
+func (c *Cgroup) checkStart() error {
 	attr := &os.ProcAttr{Sys: &syscall.SysProcAttr{}}
-	c.admit(attr.Sys)
+	c.setStartAttr(attr.Sys)
 	p, err := os.StartProcess(filepath.Join(c.path, "none"), []string{"none"}, attr)
 	if err == nil {
 		return p.Release()
@@ -98,18 +97,18 @@ func (c *Cgroup) try() error {
 	return fmt.Errorf("start programs in %s: %w", c.path, err)
 }
 
-// admit has a program started in the group.
-func (c *Cgroup) admit(a *syscall.SysProcAttr) {
+// setStartAttr makes a program start in the group.
+func (c *Cgroup) setStartAttr(a *syscall.SysProcAttr) {
 	if c != nil {
 		a.UseCgroupFD, a.CgroupFD = true, int(c.dir.Fd())
 	}
 }
 
-// Path returns where the group is.
+// Path returns the path of the group.
 func (c *Cgroup) Path() string { return c.path }
 
-// Close removes the group if nothing runs in it any more. No program may be started in
-// it afterwards.
+// Close removes the group, unless something runs in it. No program may be started in it
+// afterwards.
 func (c *Cgroup) Close() error {
 	err := c.dir.Close()
 	if e := os.Remove(c.path); !errors.Is(e, syscall.EBUSY) && !errors.Is(e, fs.ErrNotExist) {
@@ -127,10 +126,10 @@ const (
 	procsFile = "cgroup.procs"
 )
 
-// KillCgroup kills what runs in the control group at a path, and in those below it, and
-// removes them. It returns how many processes there were, and an error if some are not
-// gone when ctx ends. One that is not there is no error; one that this process is in is
-// ErrOwnCgroup.
+// KillCgroup kills all processes in the control group at a path and in those below it, and
+// removes the groups. It returns how many processes there were, and an error if some still
+// exist when ctx ends. A group that does not exist is no error; one that this process is
+// in is ErrOwnCgroup.
 func KillCgroup(ctx context.Context, path string) (int, error) {
 	own, err := OwnCgroup()
 	if err != nil {
@@ -140,7 +139,7 @@ func KillCgroup(ctx context.Context, path string) (int, error) {
 		return 0, ErrOwnCgroup
 	}
 	killed, left := map[string]bool{}, error(nil)
-	until(ctx.Done(), func() bool {
+	pollUntil(ctx.Done(), func() bool {
 		for _, pid := range members(path) {
 			killed[pid] = true
 		}
@@ -162,7 +161,7 @@ func KillCgroup(ctx context.Context, path string) (int, error) {
 func members(path string) (pids []string) {
 	_ = filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Name() == procsFile {
-			b, _ := os.ReadFile(path) // it is gone, then
+			b, _ := os.ReadFile(path) // on an error the group is gone
 			for pid := range bytes.FieldsSeq(b) {
 				pids = append(pids, string(pid))
 			}
@@ -172,7 +171,8 @@ func members(path string) (pids []string) {
 	return pids
 }
 
-// removeGroups removes control groups, those below first. EBUSY: something runs in one.
+// removeGroups removes a control group and those below it. EBUSY means that something runs
+// in one.
 func removeGroups(path string) error {
 	below, err := os.ReadDir(path)
 	if err != nil {

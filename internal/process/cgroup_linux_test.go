@@ -49,7 +49,7 @@ func TestCgroupHoldsWhatNobodyElseFinds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	var pid int
-	until(ctx.Done(), func() bool {
+	pollUntil(ctx.Done(), func() bool {
 		b, _ := os.ReadFile(file)
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(b)))
 		return pid != 0

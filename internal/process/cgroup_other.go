@@ -29,4 +29,4 @@ func (*Cgroup) Path() string { return "" }
 // Close does nothing.
 func (*Cgroup) Close() error { return nil }
 
-func (*Cgroup) admit(*syscall.SysProcAttr) {}
+func (*Cgroup) setStartAttr(*syscall.SysProcAttr) {}

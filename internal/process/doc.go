@@ -1,47 +1,65 @@
-// Package process runs a program in a process group of its own, and leaves nothing
-// of it behind; and it keeps what a program prints, and hears what it says of itself.
+// Package process runs a program in a process group of its own and makes sure that none
+// of its processes outlives it. It also writes what a program prints to a log, and
+// receives the messages in which a program reports its state.
+//
+// # Types
+//
+// [Start] starts the program of a [Spec] and returns a [Process]: Stop ends it, Done is
+// closed when nothing of it is left, Exit says how it ended. A [Cgroup] is a control
+// group that programs may be started in. A [LogFile] is the log of a program: written by
+// Spec.Stdout and Spec.Stderr, read by [Tail] and LogFile.Follow. A [Notify] is the socket
+// of sd_notify(3).
 //
 // # What is killed
 //
-// When the program has ended, what is left of its group is killed at once, or, if it
-// was stopped, when the grace is over. Then, on Linux, every process dies that bears
-// the program's mark, wherever it went (setsid, a second fork), and every descendant
-// that had left the group when Stop was called and whose parents were still alive to
-// tell. Done is closed when they are gone, or after 5 s, should the kernel not be able
-// to end one.
+// When the program has ended, the rest of its group is killed: at once or, if it was
+// stopped, after the grace. Then, on Linux, every process that bears the program's mark
+// in its environment is killed, whatever it did (setsid, a second fork), and every
+// descendant that had left the group when Stop was called and whose parents were still
+// alive. Done is closed when they have ended, or after 5 s if the kernel cannot end one.
 //
-// The program itself, though not its children, is killed by the kernel (Linux) when
-// this process dies, however it dies. Sweep kills the rest by their mark, before the
-// programs are started again.
+// When this process dies, in whatever way, the kernel kills the program itself, but not
+// its children (Linux). [Sweep] finds the rest by their mark; call it before the programs
+// are started again.
 //
-// A process without the mark (env -i, or one that wrote over its environment) that
-// has left the group, and whose parents are dead, cannot be told from others. BecomeSubreaper makes it
-// a child of this process, and KillOrphans kills it when this process ends. If this
-// process is killed, it lives on, unless it was started in a Cgroup: KillCgroup, called
-// before the programs are started again, kills all that is in one. What runs as a user
-// whose processes this one may not kill (sudo) needs a container to be caught.
+// A process without the mark (env -i, or an overwritten environment) that has left the
+// group and whose parents are dead cannot be attributed to the program.
+// [BecomeSubreaper] makes it a child of this process, and [KillOrphans] kills it when this
+// process ends. If this process is killed, it survives, unless it was started in a Cgroup:
+// [KillCgroup] kills all processes of one. A process of another user, which this one may
+// not kill (sudo), is caught only by a container.
 //
-// Nobody else is ever killed: the number of a group is not given to another one until
-// its leader is reaped, which is the last thing that happens to it; strays are held by
-// a pidfd (before Linux 5.3, in the instant after they were looked at, by number).
+// No other process is ever killed. The pid of a group is not reused before its leader is
+// reaped, which happens last; strays are held by a pidfd. Before Linux 5.3 there is none,
+// and for the moment between a look and the signal the pid could be reused.
+//
+// # Locks
+//
+// Process.mu guards against signalling a pid that was reaped; no walk over /proc is made
+// with it held. The mutex of the child table is held for reading while a child starts,
+// and for writing while orphans are reaped. In a shared walk, walking is locked before
+// mu. LogFile.mu and the others are leaves.
+//
+// # Failures
+//
+// A program that cannot be started is an error of Start, with fs.ErrNotExist or
+// fs.ErrPermission where they apply. Writing to a LogFile never fails: what cannot be
+// written is counted, and a line in the file says so when it can be written again.
 //
 // # Many programs
 //
-// Who asks for processes in /proc at the same time shares a walk over it, so that to stop
-// programs takes no longer for each of them when there are many. A program takes one
-// goroutine and one more for each of its outputs, and as many open files, and two that
-// stand for its process; no thread, unless it has limits.
+// Concurrent callers share one walk over /proc, so that stopping a program takes no longer
+// when there are many. A program takes one goroutine plus one per output, one open file
+// per output, and two for its process; no thread, unless it has limits.
 //
 // # Limits
 //
-// A program with limits is traced until they are set, so that they hold for its first
-// instruction, and nothing has to be executed in between. That needs a system which
-// lets a process trace its child. A set-user-ID program gets its rights only if this
-// process is root.
+// A program with limits is traced until they are set, so that they apply from its first
+// instruction and nothing else is executed in between. The system must let a process trace
+// its child. A set-user-ID program then gets its rights only if this process is root.
 //
-// # Logs
+// # Where to begin
 //
-// LogFile writes, Tail and Follow read. What is printed reaches the disk through
-// Write, which never fails: what cannot be kept is counted, and noted in the file when
-// it can be again.
+// Read process.go: run is the life of a program. process_linux.go has how its end is
+// awaited, marks_linux.go and tree_linux.go how its other processes are found.
 package process

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// A fault is a cause in words of its own.
+// A fault is an error with a text of its own in place of its cause's.
 type fault struct {
 	text  string
 	cause error
@@ -16,7 +16,7 @@ type fault struct {
 func (f *fault) Error() string { return f.text }
 func (f *fault) Unwrap() error { return f.cause }
 
-// startFault says why a program did not start.
+// startFault explains why a program did not start.
 func startFault(s Spec, err error) error {
 	return &fault{"start " + s.Path + ": " + startReason(s, err), err}
 }

@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// Find answers the file of a program: a name with a slash as it stands relative to
-// dir, any other as found along the search path that the program itself will see.
-// Entries of the path that are not absolute are passed over. The error wraps
-// fs.ErrNotExist, or fs.ErrPermission if what is there cannot be executed.
+// Find returns the path of a program. A name with a slash is relative to dir; any other is
+// looked up in searchPath, the PATH that the program itself will have. Entries of it that
+// are not absolute are skipped. The error wraps fs.ErrNotExist, or fs.ErrPermission if
+// what is there cannot be executed.
 func Find(name, dir, searchPath string) (string, error) {
 	if strings.Contains(name, "/") {
 		path := name
@@ -22,7 +22,7 @@ func Find(name, dir, searchPath string) (string, error) {
 		}
 		return path, checkProgram(name, path)
 	}
-	barred := ""
+	denied := ""
 	for _, folder := range filepath.SplitList(searchPath) {
 		path := filepath.Join(folder, name)
 		if !filepath.IsAbs(path) {
@@ -33,16 +33,16 @@ func Find(name, dir, searchPath string) (string, error) {
 			return path, nil
 		}
 		if errors.Is(err, fs.ErrPermission) {
-			barred = path
+			denied = path
 		}
 	}
-	if barred != "" {
-		return "", notExecutable(name, barred)
+	if denied != "" {
+		return "", notExecutable(name, denied)
 	}
 	return "", notFound("%q was not found in %s", name, shortPath(searchPath))
 }
 
-// shortPath names a search path: by how many folders it has if it is long.
+// shortPath describes a search path; a long one by its number of folders.
 func shortPath(searchPath string) string {
 	if len(searchPath) > 80 {
 		return fmt.Sprintf("the %d folders of PATH", len(filepath.SplitList(searchPath)))

@@ -6,12 +6,12 @@ import (
 	"os"
 )
 
-// removedNote stands for what Follow was too slow to read.
+// removedNote replaces output that was removed before Follow had read it.
 const removedNote = "[pawl: older output was removed before it was read here]\n"
 
-// Follow writes the last n lines, all if n is negative, and then what is written,
-// until ctx ends or the LogFile is closed. It answers the first error of w. If w is
-// slower than what is printed, files are removed before it has them, and a line says so.
+// Follow writes the last n lines (all if n is negative), and then what is written to the
+// log, until ctx ends or the LogFile is closed. It returns the first error of w. If w is
+// too slow, old files are removed before they are read, and a line says so.
 func (l *LogFile) Follow(ctx context.Context, w io.Writer, n int) error {
 	f := follower{log: l, w: w}
 	defer func() { f.close() }()
@@ -22,13 +22,13 @@ func (l *LogFile) Follow(ctx context.Context, w io.Writer, n int) error {
 		if err := f.copy(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
-		wait, next, over := l.after(&f)
+		wait, next, done := l.nextStep(&f)
 		switch {
 		case next != nil:
-			if err := f.turn(ctx, next); err != nil {
+			if err := f.advance(ctx, next); err != nil {
 				return err
 			}
-		case over:
+		case done:
 			return nil
 		case wait != nil:
 			select {
@@ -40,9 +40,10 @@ func (l *LogFile) Follow(ctx context.Context, w io.Writer, n int) error {
 	}
 }
 
-// after answers what comes after what f has read: a channel that is closed when there
-// is more, the next file, or the end; or none, if there is more already.
-func (l *LogFile) after(f *follower) (wait <-chan struct{}, next *part, over bool) {
+// nextStep returns what a follower does next: wait on a channel that is closed when there
+// is more, go on to the next file, or end (done). With none of these, there is more to
+// read already.
+func (l *LogFile) nextStep(f *follower) (wait <-chan struct{}, next *part, done bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for n := l.next(f.number); n != nil; n = l.next(n.number) {
@@ -55,7 +56,7 @@ func (l *LogFile) after(f *follower) (wait <-chan struct{}, next *part, over boo
 		if at < l.size {
 			return nil, nil, false
 		}
-		if at > l.size { // half a note was taken back
+		if at > l.size { // an incomplete note was truncated
 			_, _ = f.file.Seek(l.size, io.SeekStart)
 		}
 	}
@@ -86,11 +87,11 @@ type part struct {
 	file          *os.File
 }
 
-// next answers the oldest part that is newer than number, or nil.
+// next returns the oldest file that is newer than number, or nil.
 func (l *LogFile) next(number int) *part {
-	l.earlier()
-	for i := len(l.aside); i > 0; i-- {
-		if n := l.aside[i-1]; n != 0 && n > number {
+	l.findRotated()
+	for i := len(l.rotated); i > 0; i-- {
+		if n := l.rotated[i-1]; n != 0 && n > number {
 			return &part{number: n, index: i}
 		}
 	}
@@ -100,11 +101,11 @@ func (l *LogFile) next(number int) *part {
 	return nil
 }
 
-// A follower is where somebody who follows a LogFile has come to.
+// A follower is the position of one call of Follow.
 type follower struct {
 	log    *LogFile
 	w      io.Writer
-	file   *os.File // nil: none yet
+	file   *os.File // nil: none open
 	number int
 }
 
@@ -112,7 +113,7 @@ type follower struct {
 func (f *follower) begin(ctx context.Context, n int) error {
 	f.log.mu.Lock()
 	if f.log.file == nil && !f.log.closed {
-		f.log.trouble = f.log.open() // so that it has a number
+		f.log.err = f.log.open() // so that it has a number
 	}
 	parts := openParts(f.log.config.Path)
 	f.number = f.log.number
@@ -135,17 +136,17 @@ func (f *follower) begin(ctx context.Context, n int) error {
 	return nil
 }
 
-// copy writes what there is to read.
+// copy writes what is left in the file.
 func (f *follower) copy(ctx context.Context) error {
 	if f.file == nil {
 		return nil
 	}
-	_, err := io.Copy(f.w, bounded{ctx, f.file})
+	_, err := io.Copy(f.w, contextReader{ctx, f.file})
 	return err
 }
 
-// turn goes on to the next file, after what was written to this one at last.
-func (f *follower) turn(ctx context.Context, next *part) error {
+// advance goes on to the next file, after the last of this one.
+func (f *follower) advance(ctx context.Context, next *part) error {
 	if err := f.copy(ctx); err != nil {
 		next.file.Close()
 		return err

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trapped is how waitid(2) tells of a traced program that was stopped: CLD_TRAPPED.
-const trapped = 4
+// cldTrapped is CLD_TRAPPED: waitid(2) reports it for a traced program that has stopped.
+const cldTrapped = 4
 
-// inherit gives the calling thread what a program that it starts inherits. It is good
-// for nothing else from then on.
-func (l Limits) inherit() error {
+// setNice sets the nice value of the calling thread, which a program that it starts
+// inherits. The thread must not be used for anything else afterwards.
+func (l Limits) setNice() error {
 	if l.Nice == nil {
 		return nil
 	}
@@ -27,14 +27,14 @@ func (l Limits) inherit() error {
 	return nil
 }
 
-// impose sets the limits of a program that is traced and has not run yet, and lets
-// it run. The calling thread has started it.
-func (l Limits) impose(cmd *exec.Cmd) error {
+// apply sets the limits of a traced program that has not run yet, and lets it run. It is
+// called on the thread that started it.
+func (l Limits) apply(cmd *exec.Cmd) error {
 	pid := cmd.Process.Pid
-	if code, err := await(pid, unix.WEXITED|unix.WSTOPPED); err != nil || code != trapped {
-		return nil // it was killed, which its end tells
+	if code, err := await(pid, unix.WEXITED|unix.WSTOPPED); err != nil || code != cldTrapped {
+		return nil // it was killed: its exit says so
 	}
-	if err := posing(cmd.SysProcAttr.Credential, func() error { return l.set(pid) }); err != nil {
+	if err := withRealIDs(cmd.SysProcAttr.Credential, func() error { return l.set(pid) }); err != nil {
 		return err
 	}
 	if err := unix.PtraceDetach(pid); err != nil && err != unix.ESRCH {
@@ -43,22 +43,22 @@ func (l Limits) impose(cmd *exec.Cmd) error {
 	return nil
 }
 
-// posing calls f with the real user and group of this thread, and of no other, being
-// those of c. The kernel asks for that of who sets the limits of another user's
-// process and lacks CAP_SYS_RESOURCE, as root does in most containers.
-func posing(c *syscall.Credential, f func() error) error {
+// withRealIDs calls f with the real user and group of this thread, and of no other, set to
+// those of c. The kernel requires that to set the limits of another user's process without
+// CAP_SYS_RESOURCE, which root lacks in most containers.
+func withRealIDs(c *syscall.Credential, f func() error) error {
 	if c == nil {
 		return f()
 	}
 	uid, gid := os.Getuid(), os.Getgid() // of this thread
-	if err := pose(int(c.Uid), int(c.Gid)); err != nil {
+	if err := setRealIDs(int(c.Uid), int(c.Gid)); err != nil {
 		return err
 	}
-	return errors.Join(f(), pose(uid, gid))
+	return errors.Join(f(), setRealIDs(uid, gid))
 }
 
-// pose sets the real user and group; the effective ones stay.
-func pose(uid, gid int) error {
+// setRealIDs sets the real user and group of this thread, and leaves the effective ones.
+func setRealIDs(uid, gid int) error {
 	const same = ^uintptr(0)
 	for _, call := range [][2]uintptr{{unix.SYS_SETRESGID, uintptr(gid)}, {unix.SYS_SETRESUID, uintptr(uid)}} {
 		if _, _, err := unix.RawSyscall(call[0], call[1], same, same); err != 0 {
@@ -95,8 +95,8 @@ func (l Limits) set(pid int) error {
 	return nil
 }
 
-// limitCPU has the kernel send SIGXCPU, which says what ended the program, before
-// the SIGKILL of the hard limit.
+// limitCPU limits the CPU time so that the kernel first sends SIGXCPU, which shows what
+// ended the program, and then the SIGKILL of the hard limit.
 func limitCPU(pid int, seconds uint64) error {
 	var old unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_CPU, nil, &old); err != nil {

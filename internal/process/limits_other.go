@@ -7,11 +7,11 @@ import (
 	"os/exec"
 )
 
-func (l Limits) inherit() error {
+func (l Limits) setNice() error {
 	if l.any() {
 		return &fault{"limits cannot be set on this system", errors.ErrUnsupported}
 	}
 	return nil
 }
 
-func (Limits) impose(*exec.Cmd) error { return nil }
+func (Limits) apply(*exec.Cmd) error { return nil }

@@ -2,25 +2,25 @@ package process
 
 import "bytes"
 
-// maxLine bounds a line that is handed on.
+// maxLine is the largest line that is passed on whole.
 const maxLine = 64 << 10
 
-// cutMark ends a line that was cut.
+// cutMark ends a line that was truncated.
 const cutMark = " [cut]"
 
-// Lines hands on what is written to it, line by line.
+// A Lines passes on what is written to it, line by line. It is not safe for concurrent
+// use.
 type Lines struct {
 	f    func(line []byte)
-	buf  []byte // of the line that is not finished
-	long bool   // its rest is dropped
+	buf  []byte // the beginning of an unfinished line
+	long bool   // the rest of the line is dropped
 }
 
-// NewLines answers a writer that calls f with each whole line, without its newline. f
-// may keep the line only until it returns. Of a line of more than 64 KiB it gets the
-// beginning, with a mark, as soon as there is so much.
+// NewLines returns a writer that calls f with each whole line, without its newline. f must
+// not keep the slice. Of a line of more than 64 KiB, f gets the first 64 KiB and a mark.
 func NewLines(f func(line []byte)) *Lines { return &Lines{f: f} }
 
-// Write answers the length of p, and no error.
+// Write implements io.Writer. It never fails.
 func (l *Lines) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		line, after, whole := bytes.Cut(rest, []byte("\n"))
@@ -30,7 +30,7 @@ func (l *Lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// add takes a piece of a line, the last one if whole.
+// add adds a piece of a line, which ends it if whole.
 func (l *Lines) add(piece []byte, whole bool) {
 	if whole && !l.long && len(l.buf) == 0 && len(piece) <= maxLine {
 		l.f(piece)
@@ -58,7 +58,7 @@ func (l *Lines) finish() {
 	l.f(line)
 }
 
-// Close hands on the last line if no newline has ended it.
+// Close passes on a last line that has no newline.
 func (l *Lines) Close() error {
 	if len(l.buf) > 0 {
 		l.finish()

@@ -14,39 +14,39 @@ import (
 	"syscall"
 )
 
-// LogConfig says where a LogFile is kept.
+// LogConfig configures a LogFile.
 type LogConfig struct {
 	Path     string
-	MaxSize  int64 // bytes of one file before it is set aside; 0: no limit
-	MaxFiles int   // that are set aside, as Path.1 (the newest), Path.2 and so on; the oldest is removed
+	MaxSize  int64 // of one file, in bytes, before it is rotated; 0: no limit
+	MaxFiles int   // rotated files that are kept, as Path.1 (the newest), Path.2 and so on
 }
 
-// A LogFile keeps what is written to it in a file. A Write neither fails nor waits
-// for the disk to have room: what cannot be kept is counted, a line in the file says
-// so as soon as there can be one, and every Write tries anew. The file never grows
-// beyond MaxSize. If it was removed or set aside by somebody else, it is made again.
+// A LogFile writes to a file and rotates it. A Write neither fails nor waits until the
+// disk has room: what cannot be written is counted, a line in the file says so as soon as
+// possible, and every Write tries again. The file never grows beyond MaxSize. If another
+// program removed or renamed it, it is created again.
 //
-// A LogFile is safe for use from several goroutines. A path is for one at a time.
+// A LogFile is safe for concurrent use. A path must have one LogFile at a time.
 type LogFile struct {
 	config LogConfig
 
-	mu      sync.Mutex    // guards what follows
-	file    *os.File      // nil: not open
-	size    int64         // of file
-	midLine bool          // what was written last does not end in a newline
-	trouble error         // of the last Write
-	lost    int64         // bytes, since the last one that was kept
-	why     error         // the first of them was lost
-	number  int           // of file, in the order of making
-	found   bool          // aside says what was set aside before this process
-	aside   []int         // the numbers of Path.1, Path.2, ...; 0: it does not exist
-	changed chan struct{} // closed when there is more to read; nil: nobody waits
-	closed  bool
-	write   func(*os.File, []byte) (int, error)
+	mu           sync.Mutex    // guards what follows
+	file         *os.File      // nil: not open
+	size         int64         // of file
+	midLine      bool          // the last byte written is no newline
+	err          error         // of the last Write
+	lost         int64         // bytes not written since the last successful write
+	lostErr      error         // why the first of them was lost
+	number       int           // of file; increases with each new file
+	rotatedKnown bool          // rotated includes the files of earlier processes
+	rotated      []int         // the numbers of Path.1, Path.2, ...; 0: it does not exist
+	changed      chan struct{} // closed when there is more to read; nil: no reader waits
+	closed       bool
+	write        func(*os.File, []byte) (int, error)
 }
 
-// OpenLog returns a LogFile that goes on where an earlier one with this path has ended.
-// The file is made when there is something to keep.
+// OpenLog returns a LogFile that appends to the file at the path. The file is created by
+// the first Write.
 func OpenLog(c LogConfig) *LogFile {
 	if c.MaxSize <= 0 {
 		c.MaxSize = math.MaxInt64
@@ -54,67 +54,67 @@ func OpenLog(c LogConfig) *LogFile {
 	return &LogFile{config: c, write: (*os.File).Write}
 }
 
-// earlier finds what was set aside before, once there is need of it: thousands of logs
-// in one folder would each read all of it when they are opened.
-func (l *LogFile) earlier() {
-	if l.found {
+// findRotated finds the files that earlier processes rotated. It is called as late as
+// possible: thousands of logs in one folder would each read the whole folder when opened.
+func (l *LogFile) findRotated() {
+	if l.rotatedKnown {
 		return
 	}
-	l.found = true
-	for _, i := range asides(l.config.Path) {
-		l.aside = append(l.aside, make([]int, i-len(l.aside))...)
-		l.aside[i-1] = -i // older than the first one of this process
+	l.rotatedKnown = true
+	for _, i := range rotatedFiles(l.config.Path) {
+		l.rotated = append(l.rotated, make([]int, i-len(l.rotated))...)
+		l.rotated[i-1] = -i // older than the first one of this process
 	}
 }
 
-// Err answers why what was written last could not be kept, or nil.
+// Err returns why the last Write could not be written, or nil.
 func (l *LogFile) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.trouble
+	return l.err
 }
 
-// Close closes the file, and ends Follow. What is written later is discarded.
+// Close closes the file, and ends Follow. Later writes are discarded.
 func (l *LogFile) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	l.shut()
-	l.tell()
+	l.closeFile()
+	l.wakeReaders()
 	return nil
 }
 
-// Write keeps p. It answers its length, and no error.
+// Write implements io.Writer. It never fails.
 func (l *LogFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || len(p) == 0 {
 		return len(p), nil
 	}
-	l.trouble = l.ready()
+	l.err = l.prepare()
 	rest := p
-	for len(rest) > 0 && l.trouble == nil {
+	for len(rest) > 0 && l.err == nil {
 		var n int
-		n, l.trouble = l.some(rest)
+		n, l.err = l.writeSome(rest)
 		rest = rest[n:]
 	}
 	if len(rest) > 0 && l.lost == 0 {
-		l.why = l.trouble
+		l.lostErr = l.err
 	}
 	l.lost += int64(len(rest))
-	l.tell()
+	l.wakeReaders()
 	return len(p), nil
 }
 
-// ready opens the file if need be, and notes what was lost.
-func (l *LogFile) ready() error {
+// prepare opens the file if need be, and writes the note about lost bytes.
+func (l *LogFile) prepare() error {
 	if err := l.check(); err != nil {
 		return err
 	}
 	if l.lost == 0 {
 		return nil
 	}
-	note := fmt.Appendf(nil, "[pawl: %d bytes were not kept: %v]\n", l.lost, l.why)
+	note := fmt.Appendf(nil, "[pawl: %d bytes were lost: %v]\n", l.lost, l.lostErr)
 	if l.midLine {
 		note = append([]byte("\n"), note...)
 	}
@@ -134,7 +134,7 @@ func (l *LogFile) ready() error {
 	return nil
 }
 
-// check sees to it that what is written goes to the file of that name.
+// check makes sure that file is the one at the path.
 func (l *LogFile) check() error {
 	if l.file == nil {
 		return l.open()
@@ -142,19 +142,19 @@ func (l *LogFile) check() error {
 	there, err := os.Stat(l.config.Path)
 	own, ownErr := l.file.Stat()
 	if err == nil && ownErr == nil && os.SameFile(there, own) {
-		if own.Size() < l.size { // somebody has emptied it
+		if own.Size() < l.size { // it was truncated
 			l.number++
 		}
 		l.size = own.Size()
 		return nil
 	}
-	l.shut()
+	l.closeFile()
 	return l.open()
 }
 
-// open opens the file, and its folder if there is none.
+// open opens the file, and creates its folder if need be.
 func (l *LogFile) open() error {
-	// Not to wait for a reader, should it be a pipe.
+	// O_NONBLOCK: do not wait for a reader, should it be a pipe.
 	const flags = os.O_APPEND | os.O_CREATE | os.O_WRONLY | syscall.O_NONBLOCK
 	file, err := os.OpenFile(l.config.Path, flags, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,15 +190,16 @@ func endsLine(path string, size int64) bool {
 	return err != nil || last[0] == '\n'
 }
 
-func (l *LogFile) shut() {
+func (l *LogFile) closeFile() {
 	if l.file != nil {
-		l.file.Close() // what it says does not bring anything back
+		l.file.Close() // an error of Close recovers nothing
 		l.file = nil
 	}
 }
 
-// some writes as much of p as fits into one file, up to the end of a line if there is one.
-func (l *LogFile) some(p []byte) (int, error) {
+// writeSome writes as much of p as fits into the file, up to the end of a line if there is
+// one.
+func (l *LogFile) writeSome(p []byte) (int, error) {
 	room := max(l.config.MaxSize-l.size, 0)
 	if int64(len(p)) > room {
 		p = p[:room]
@@ -223,52 +224,53 @@ func (l *LogFile) append(p []byte) (int, error) {
 	return n, err
 }
 
-// rotate sets the file aside and begins a new one. If it fails half way, the next
-// one goes on with what there is.
+// rotate renames the file and opens a new one. If it fails half way, the next call
+// continues from there.
 func (l *LogFile) rotate() error {
 	if l.config.MaxFiles <= 0 {
 		if err := remove(l.config.Path); err != nil {
 			return err
 		}
-		l.shut()
+		l.closeFile()
 		return l.open()
 	}
-	gap, err := l.gap()
+	slot, err := l.freeSlot()
 	if err != nil {
 		return err
 	}
-	for i := gap; i > 0; i-- {
+	for i := slot; i > 0; i-- {
 		if err := os.Rename(l.name(i-1), l.name(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		if i == 1 {
-			l.aside[0] = l.number
+			l.rotated[0] = l.number
 		} else {
-			l.aside[i-1], l.aside[i-2] = l.aside[i-2], 0
+			l.rotated[i-1], l.rotated[i-2] = l.rotated[i-2], 0
 		}
 	}
-	l.shut()
+	l.closeFile()
 	return l.open()
 }
 
-// gap answers the first name that is free to set a file aside, and removes what is too old.
-func (l *LogFile) gap() (int, error) {
-	l.earlier()
-	for i := len(l.aside); i > l.config.MaxFiles; i-- {
+// freeSlot returns the lowest free index for a rotated file, and removes files beyond
+// MaxFiles.
+func (l *LogFile) freeSlot() (int, error) {
+	l.findRotated()
+	for i := len(l.rotated); i > l.config.MaxFiles; i-- {
 		if err := remove(l.name(i)); err != nil {
 			return 0, err
 		}
-		l.aside = l.aside[:i-1]
+		l.rotated = l.rotated[:i-1]
 	}
-	if i := slices.Index(l.aside, 0); i >= 0 {
+	if i := slices.Index(l.rotated, 0); i >= 0 {
 		return i + 1, nil
 	}
-	if len(l.aside) < l.config.MaxFiles {
-		l.aside = append(l.aside, 0)
-		return len(l.aside), nil
+	if len(l.rotated) < l.config.MaxFiles {
+		l.rotated = append(l.rotated, 0)
+		return len(l.rotated), nil
 	}
-	l.aside[len(l.aside)-1] = 0
-	return len(l.aside), remove(l.name(len(l.aside)))
+	l.rotated[len(l.rotated)-1] = 0
+	return len(l.rotated), remove(l.name(len(l.rotated)))
 }
 
 func remove(path string) error {
@@ -279,7 +281,7 @@ func remove(path string) error {
 	return err
 }
 
-// name answers the name of the file set aside i-th, of the current one for 0.
+// name returns the path of the i-th rotated file, or of the current one for 0.
 func (l *LogFile) name(i int) string { return logName(l.config.Path, i) }
 
 func logName(path string, i int) string {
@@ -289,8 +291,8 @@ func logName(path string, i int) string {
 	return path + "." + strconv.Itoa(i)
 }
 
-// asides answers which files of a path were set aside, the newest first.
-func asides(path string) []int {
+// rotatedFiles returns the indexes of the rotated files of a path, newest first.
+func rotatedFiles(path string) []int {
 	var found []int
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -307,8 +309,8 @@ func asides(path string) []int {
 	return found
 }
 
-// tell wakes those who wait for more.
-func (l *LogFile) tell() {
+// wakeReaders wakes the calls of Follow that wait for more.
+func (l *LogFile) wakeReaders() {
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = nil

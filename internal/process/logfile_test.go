@@ -119,16 +119,16 @@ func TestFullDisk(t *testing.T) { // S14
 	}
 	print(t, l, "four\nfive\nsix\n")
 	if !errors.Is(l.Err(), syscall.ENOSPC) {
-		t.Errorf("trouble is %v", l.Err())
+		t.Errorf("err is %v", l.Err())
 	}
 	room = 10 // not enough for the line that says so
 	print(t, l, "seven\n")
 	wantFile(t, path, "four\nfiv")
 	room = 1 << 20
 	print(t, l, "eight\n")
-	wantFile(t, path, "four\nfiv\n[pawl: 12 bytes were not kept: no space left on device]\neight\n")
+	wantFile(t, path, "four\nfiv\n[pawl: 12 bytes were lost: no space left on device]\neight\n")
 	if l.Err() != nil {
-		t.Errorf("trouble is %v", l.Err())
+		t.Errorf("err is %v", l.Err())
 	}
 }
 
@@ -164,13 +164,13 @@ func TestTroubledFile(t *testing.T) { // S14
 	print(t, l, "5\n")
 	print(t, l, "6\n")
 	if !errors.Is(l.Err(), syscall.ENOTDIR) {
-		t.Errorf("trouble is %v", l.Err())
+		t.Errorf("err is %v", l.Err())
 	}
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
 	print(t, l, "7\n")
-	wantFile(t, path, "[pawl: 4 bytes were not kept: open "+path+": not a directory]\n7\n")
+	wantFile(t, path, "[pawl: 4 bytes were lost: open "+path+": not a directory]\n7\n")
 
 	for _, special := range []string{"/dev/null", dir} {
 		l := openLog(t, LogConfig{Path: special, MaxSize: 1, MaxFiles: 1})
@@ -352,7 +352,7 @@ func TestFlood(t *testing.T) { // S14
 	if got := tail(t, path, -1); got != want.String() {
 		t.Errorf("kept %d bytes, want %d", len(got), want.Len())
 	}
-	for _, i := range append(asides(path), 0) {
+	for _, i := range append(rotatedFiles(path), 0) {
 		if info, err := os.Stat(logName(path, i)); err != nil || info.Size() > 10_000 {
 			t.Errorf("file %d: %v, %v", i, info, err)
 		}

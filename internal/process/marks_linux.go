@@ -9,26 +9,27 @@ import (
 	"syscall"
 )
 
-// killMarked kills every process whose environment has an entry that begins with
-// mark, and waits until they are gone, or ctx ends.
+// killMarked kills every process whose environment has an entry that begins with mark, and
+// waits until they have ended, or ctx has.
 func killMarked(ctx context.Context, mark string) (int, error) {
-	return killCarriers(ctx, []byte(mark), pids)
+	return killMatching(ctx, []byte(mark), pids)
 }
 
-// killBearers does so with those that have the whole entry, and shares its walks.
-func killBearers(ctx context.Context, mark string) {
-	_, _ = killCarriers(ctx, []byte(mark+"\x00"), func() iter.Seq[int] { return slices.Values(bearers.ask(mark)[mark]) })
+// killExactMark kills those that have exactly this entry. Concurrent calls share walks
+// over /proc.
+func killExactMark(ctx context.Context, mark string) {
+	_, _ = killMatching(ctx, []byte(mark+"\x00"), func() iter.Seq[int] { return slices.Values(markWalk.request(mark)[mark]) })
 }
 
-// killCarriers kills those among the candidates that carry mark. It looks until it
-// finds none, as one may have forked meanwhile.
-func killCarriers(ctx context.Context, mark []byte, candidates func() iter.Seq[int]) (int, error) {
+// killMatching kills the candidates that bear mark. It repeats that until it finds none,
+// since one may have forked meanwhile.
+func killMatching(ctx context.Context, mark []byte, candidates func() iter.Seq[int]) (int, error) {
 	killed := map[int]bool{}
 	left := false
-	until(ctx.Done(), func() bool {
+	pollUntil(ctx.Done(), func() bool {
 		left = false
 		for pid := range candidates() {
-			if pid != os.Getpid() && killIf(pid, func() bool { return carries(pid, mark) }) {
+			if pid != os.Getpid() && killIf(pid, func() bool { return hasMark(pid, mark) }) {
 				left, killed[pid] = true, true
 			}
 		}
@@ -40,10 +41,10 @@ func killCarriers(ctx context.Context, mark []byte, candidates func() iter.Seq[i
 	return len(killed), nil
 }
 
-// killIf kills a process if it is the right one. What is killed is the process
-// that had the number before it was looked at (a pidfd, on Linux 5.3 and later).
+// killIf kills a process if right returns true. The process that is killed is the one that
+// right has seen (by a pidfd, on Linux 5.3 and later).
 func killIf(pid int, right func() bool) bool {
-	if !right() { // mostly; and cheaper than taking hold of it
+	if !right() { // the usual case, and cheaper than a handle
 		return false
 	}
 	p, err := os.FindProcess(pid)
@@ -54,9 +55,10 @@ func killIf(pid int, right func() bool) bool {
 	return right() && p.Signal(syscall.SIGKILL) == nil
 }
 
-// carries tells whether a process was started with such an entry in its
-// environment. It cannot be told of other users' processes, nor of the dead.
-func carries(pid int, mark []byte) bool {
+// hasMark reports whether a process was started with an entry in its environment that
+// begins with mark. It is false for other users' processes and for dead ones, which cannot
+// be read.
+func hasMark(pid int, mark []byte) bool {
 	env := new(procFile).read(pid, "environ")
 	return bytes.HasPrefix(env, mark) || bytes.Contains(env, append([]byte{0}, mark...))
 }

@@ -11,62 +11,63 @@ import (
 )
 
 const (
-	maxNotice = 4096 // bytes of a message, as with systemd
+	maxNotice = 4096 // bytes of a message, as in systemd
 	maxStatus = 1024 // bytes of a status that are kept
 )
 
-// A Notice is what a program says of itself.
+// A Notice is a message of a program about itself.
 type Notice struct {
 	Ready, Stopping, Watchdog bool
-	Status                    *string // nil: it says nothing of it
+	Status                    *string // nil: not in the message
 }
 
-// NotifyConfig is what a Notify is made of.
+// NotifyConfig configures a Notify.
 type NotifyConfig struct {
-	Path string   // of the socket; at most 107 bytes on Linux, 103 elsewhere. One that is left there is removed
-	User *Account // that of the program; nil: this process's
+	Path string   // of the socket; at most 107 bytes on Linux, 103 elsewhere. A socket that is left there is removed
+	User *Account // the account of the program; nil: this process's
 
-	// Accept tells whether the program owns the process that a message is from; see
-	// Process.Owns. It is asked on Linux only, and for processes of User or of this
-	// process's user; others are not heard. nil: all of them are.
+	// Accept reports whether the program owns the process that sent a message; see
+	// Process.Owns. It is called on Linux only, and only for senders of User or this
+	// process's user: messages of others are ignored. nil: all of these are accepted.
 	Accept func(pid int) bool
 
-	// Got is called with each message, from one goroutine. Senders wait for it.
-	Got func(Notice)
+	// OnNotice is called with each message, from one goroutine. The socket's buffer is all
+	// that holds messages meanwhile.
+	OnNotice func(Notice)
 }
 
-// A Notify is a socket at which a program says how it is, as with sd_notify(3): it
-// understands READY=1, STOPPING=1, WATCHDOG=1 and STATUS=text. Other lines, messages
-// of more than 4096 bytes and files that come along are ignored.
+// A Notify is a socket to which a program reports its state, as with sd_notify(3):
+// READY=1, STOPPING=1, WATCHDOG=1 and STATUS=text. Other lines, messages of more than 4096
+// bytes and passed files are ignored.
 type Notify struct {
 	conn *net.UnixConn
 	done sync.WaitGroup
 }
 
-// ListenNotify opens the socket. The folder has to be there, and to be private: where
-// senders cannot be told, it is all that keeps others out.
+// ListenNotify opens the socket. The folder has to exist and should be private: where the
+// system does not report the sender, it is all that keeps other users out.
 func ListenNotify(c NotifyConfig) (*Notify, error) {
 	if limit := len(syscall.RawSockaddrUnix{}.Path) - 1; len(c.Path) > limit {
 		return nil, fmt.Errorf("the path of the notify socket has %d bytes, at most %d are allowed: %s", len(c.Path), limit, c.Path)
 	}
 	if info, err := os.Lstat(c.Path); err == nil && info.Mode()&os.ModeSocket != 0 {
-		_ = os.Remove(c.Path) // what fails is said by what follows
+		_ = os.Remove(c.Path) // if that fails, so does listening
 	}
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: c.Path, Net: "unixgram"})
 	if err != nil {
-		return nil, fmt.Errorf("make the notify socket: %w", err)
+		return nil, fmt.Errorf("create the notify socket: %w", err)
 	}
 	n := &Notify{conn: conn}
 	if err := n.open(c); err != nil {
 		conn.Close()
 		_ = os.Remove(c.Path)
-		return nil, fmt.Errorf("make the notify socket %s: %w", c.Path, err)
+		return nil, fmt.Errorf("create the notify socket %s: %w", c.Path, err)
 	}
 	n.done.Go(func() { n.receive(c) })
 	return n, nil
 }
 
-// open lets the program's user write to the socket, and no other.
+// open lets only the program's user write to the socket.
 func (n *Notify) open(c NotifyConfig) error {
 	if err := os.Chmod(c.Path, 0o600); err != nil {
 		return err
@@ -76,32 +77,33 @@ func (n *Notify) open(c NotifyConfig) error {
 			return err
 		}
 	}
-	return askForSenders(n.conn)
+	return enableCredentials(n.conn)
 }
 
-// Close ends the calls of Got and removes the socket. It must not be called from Got.
+// Close waits for the last call of OnNotice and removes the socket. It must not be called
+// from OnNotice.
 func (n *Notify) Close() error {
 	path := n.conn.LocalAddr().String()
 	err := n.conn.Close()
 	n.done.Wait()
-	if err == nil { // else it was closed before, and the path may be another's
+	if err == nil { // otherwise it was closed before, and the path may be another's by now
 		err = os.Remove(path)
 	}
 	return err
 }
 
 func (n *Notify) receive(c NotifyConfig) {
-	buf, oob := make([]byte, maxNotice), make([]byte, senderSpace)
+	buf, oob := make([]byte, maxNotice), make([]byte, credentialSpace)
 	for {
 		size, oobSize, flags, _, err := n.conn.ReadMsgUnix(buf, oob)
 		if err != nil {
-			return // it is closed
+			return // the socket is closed
 		}
-		if flags&syscall.MSG_TRUNC != 0 || !c.hears(oob[:oobSize]) {
+		if flags&syscall.MSG_TRUNC != 0 || !c.accepts(oob[:oobSize]) {
 			continue
 		}
 		if notice := parseNotice(string(buf[:size])); notice != (Notice{}) {
-			c.Got(notice)
+			c.OnNotice(notice)
 		}
 	}
 }
@@ -117,15 +119,15 @@ func parseNotice(text string) (n Notice) {
 		case line == "WATCHDOG=1":
 			n.Watchdog = true
 		case name == "STATUS":
-			status := plain(value)
+			status := sanitize(value)
 			n.Status = &status
 		}
 	}
 	return n
 }
 
-// plain answers text that can be shown: bounded, and without control characters.
-func plain(text string) string {
+// sanitize returns text that is safe to show: truncated, and without control characters.
+func sanitize(text string) string {
 	text = text[:min(len(text), maxStatus)]
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -6,12 +6,12 @@ import (
 	"syscall"
 )
 
-// senderSpace holds who the sender is, and nothing more: the kernel closes files that
-// it has no room for.
-var senderSpace = syscall.CmsgLen(syscall.SizeofUcred)
+// credentialSpace is the room for the sender's credentials and nothing else: the kernel
+// closes passed files that have no room.
+var credentialSpace = syscall.CmsgLen(syscall.SizeofUcred)
 
-// askForSenders has the kernel say who sent a message.
-func askForSenders(conn *net.UnixConn) error {
+// enableCredentials makes the kernel report the sender of each message.
+func enableCredentials(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
@@ -26,8 +26,8 @@ func askForSenders(conn *net.UnixConn) error {
 	return failed
 }
 
-// hears tells whether a message counts. A sender of another pid namespace has no number.
-func (c NotifyConfig) hears(oob []byte) bool {
+// accepts reports whether a message counts. A sender in another pid namespace has pid 0.
+func (c NotifyConfig) accepts(oob []byte) bool {
 	messages, err := syscall.ParseSocketControlMessage(oob)
 	if err != nil || len(messages) == 0 {
 		return false

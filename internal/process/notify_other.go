@@ -5,8 +5,8 @@ package process
 import "net"
 
 // Senders are not told apart here.
-const senderSpace = 0
+const credentialSpace = 0
 
-func askForSenders(*net.UnixConn) error { return nil }
+func enableCredentials(*net.UnixConn) error { return nil }
 
-func (NotifyConfig) hears([]byte) bool { return true }
+func (NotifyConfig) accepts([]byte) bool { return true }

@@ -40,7 +40,7 @@ func shortDir(t *testing.T) string {
 func listen(t *testing.T, c NotifyConfig) (*Notify, <-chan Notice) {
 	t.Helper()
 	got := make(chan Notice, 100) // more than any test sends
-	c.Got = func(n Notice) { got <- n }
+	c.OnNotice = func(n Notice) { got <- n }
 	n, err := ListenNotify(c)
 	if err != nil {
 		t.Fatal(err)

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// maxRest bounds what is taken out of a pipe that somebody still writes to.
-const maxRest = 1 << 20
+// maxDrain limits what is read from a pipe that another process may still write to.
+const maxDrain = 1 << 20
 
-// maxRead is the most that is taken at once.
+// maxRead is the largest read.
 const maxRead = 32 << 10
 
-// pipes carry what a process prints. Their readers are bounded by finish, so a
-// process that outlives its parent and keeps them open holds up nobody.
+// pipes carry the output of a program. Their readers are bounded by finish, so a process
+// that outlives the program and keeps them open blocks nothing.
 type pipes struct {
 	stdout, stderr *pipe
 }
 
-// A pipe is one of them, with the goroutine that reads it. nil is none.
+// A pipe is one of them, with the goroutine that reads it. nil means none.
 type pipe struct {
 	r, w *os.File
 	done chan struct{} // closed when the reader has ended
-	cut  bool          // before its end; read after done
+	cut  bool          // it was not read to its end; read after done
 }
 
 func openPipes(stdout, stderr io.Writer) (*pipes, error) {
@@ -41,7 +41,7 @@ func openPipes(stdout, stderr io.Writer) (*pipes, error) {
 	return p, nil
 }
 
-// openPipe makes a pipe whose reader hands what it reads to w.
+// openPipe creates a pipe whose reader copies it to w.
 func openPipe(w io.Writer) (*pipe, error) {
 	if w == nil {
 		return nil, nil
@@ -55,7 +55,7 @@ func openPipe(w io.Writer) (*pipe, error) {
 	return p, nil
 }
 
-// writer answers the end that a program gets.
+// writer returns the end for the program.
 func (p *pipe) writer() io.Writer {
 	if p == nil {
 		return nil
@@ -63,18 +63,18 @@ func (p *pipe) writer() io.Writer {
 	return p.w
 }
 
-// pump hands what is read to w, which never fails, until the other ends are
-// closed or the deadline of finish has passed.
+// pump copies the pipe to w, which never fails, until all writers have closed it or the
+// deadline of finish has passed.
 func (p *pipe) pump(w io.Writer) {
 	defer close(p.done)
-	buf := make([]byte, 1<<10) // most print little, and there may be thousands
+	buf := make([]byte, 1<<10) // small: most programs print little, and there may be thousands
 	for {
 		n, err := p.r.Read(buf)
 		if n > 0 {
 			_, _ = w.Write(buf[:n])
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			p.cut = !p.rest(w, buf)
+			p.cut = !p.drain(w, buf)
 		}
 		if err != nil {
 			return
@@ -85,16 +85,16 @@ func (p *pipe) pump(w io.Writer) {
 	}
 }
 
-// rest hands on what is in the pipe already: a slow writer is no reason to lose
-// it. It answers false if somebody may still write to the pipe.
-func (p *pipe) rest(w io.Writer, buf []byte) (end bool) {
+// drain copies what is in the pipe already: a slow w must not lose it. It returns false if
+// another process may still write to the pipe.
+func (p *pipe) drain(w io.Writer, buf []byte) (end bool) {
 	_ = p.r.SetReadDeadline(time.Time{})
 	raw, err := p.r.SyscallConn()
-	for total := 0; err == nil && total < maxRest; {
+	for total := 0; err == nil && total < maxDrain; {
 		n, failed := 0, error(nil)
 		err = raw.Read(func(fd uintptr) bool {
 			n, failed = syscall.Read(int(fd), buf)
-			return true // without waiting
+			return true // do not wait
 		})
 		switch {
 		case failed == syscall.EINTR:
@@ -108,14 +108,15 @@ func (p *pipe) rest(w io.Writer, buf []byte) (end bool) {
 	return false
 }
 
-// started closes this process's writing end, once the child has its own.
+// started closes this process's copy of the writing end, once the program has its own.
 func (p *pipe) started() {
 	if p != nil {
 		p.w.Close()
 	}
 }
 
-// finish waits for the reader and answers false if somebody still holds the pipe open.
+// finish waits for the reader, and returns false if another process still holds the pipe
+// open.
 func (p *pipe) finish() bool {
 	if p == nil {
 		return true
@@ -125,14 +126,14 @@ func (p *pipe) finish() bool {
 	return !p.cut
 }
 
-// started closes this process's writing ends.
+// started closes this process's copies of the writing ends.
 func (p *pipes) started() {
 	p.stdout.started()
 	p.stderr.started()
 }
 
-// finish waits until both are read to their end, or for d, and ends the readers.
-// It answers false if somebody still holds one open.
+// finish waits until both pipes are read to their end, or for d, and ends the readers. It
+// returns false if another process still holds one open.
 func (p *pipes) finish(d time.Duration) bool {
 	deadline := time.Now().Add(d)
 	for _, one := range []*pipe{p.stdout, p.stderr} {

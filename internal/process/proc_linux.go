@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stat is what /proc tells of a process.
+// A stat is the part of /proc/PID/stat that is needed.
 type stat struct {
 	pid, parent, group int
 	state              byte
-	born               uint64 // in clock ticks since the machine's start
+	born               uint64 // start time, in clock ticks since boot
 }
 
-// runs reports whether the process runs; the dead that nobody has waited for do not.
+// runs reports whether the process runs; a zombie does not.
 func (s stat) runs() bool { return s.state != 'Z' && s.state != 'X' }
 
-// stats goes through the processes that this one can see.
+// stats iterates over the processes that this one can see.
 func stats() iter.Seq[stat] {
 	return func(yield func(stat) bool) {
 		var f procFile
@@ -32,7 +32,7 @@ func stats() iter.Seq[stat] {
 	}
 }
 
-// pids goes through the numbers of all processes, in chunks, as there may be many.
+// pids iterates over all pids. It reads /proc in chunks, since there may be many.
 func pids() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		walks.Add(1)
@@ -59,11 +59,12 @@ func pids() iter.Seq[int] {
 // statOf returns false if there is no such process.
 func statOf(pid int) (stat, bool) { return new(procFile).stat(pid) }
 
-// A procFile reads files of /proc, one after another, into one buffer: most of a walk
-// is that. The zero value is ready.
+// A procFile reads files of /proc into one buffer, one after another: that is most of the
+// cost of a walk. The zero value is ready.
 type procFile struct{ buf []byte }
 
-// read returns what a file says, until the next call; nothing if it cannot be read.
+// read returns the contents of a file, valid until the next call, or nil if it cannot be
+// read.
 func (f *procFile) read(pid int, name string) []byte {
 	fd, err := ignoringEINTR(func() (int, error) {
 		return unix.Open("/proc/"+strconv.Itoa(pid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)

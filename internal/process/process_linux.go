@@ -8,36 +8,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// groupAttr has the program killed when this process dies. One that is traced
-// stops before its first instruction.
+// groupAttr returns the attributes for a new process group that the kernel kills when this
+// process dies. A traced program stops before its first instruction.
 func groupAttr(traced bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Ptrace: traced}
 }
 
-// reap waits for the end of the program, kills what is left of its group and only
-// then reaps it: until then no other group can have its number.
+// reap waits for the end of the program, kills the rest of its group, and only then reaps
+// it: until then no other group can have its pid.
 func (p *Process) reap() {
 	pid := p.PID()
 	awaitEnd(pid)
-	p.linger()
+	p.awaitGroup()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
-	_ = programs.wait(p.cmd) // ProcessState tells
+	_ = children.wait(p.cmd) // the result is in ProcessState
 	p.reaped = true
 }
 
-// vanish waits until nothing of a killed group runs any more, or ctx ends. A group
-// that is gone costs one call; its number, if it is another's by then, gets no signal.
-func vanish(ctx context.Context, pid int) {
-	until(ctx.Done(), func() bool {
+// awaitGroupGone waits until no process of a killed group runs, or ctx ends. If the group
+// is gone, that costs one system call. Should its pid be another group's by then, that
+// gets no signal.
+func awaitGroupGone(ctx context.Context, pid int) {
+	pollUntil(ctx.Done(), func() bool {
 		return syscall.Kill(-pid, 0) == syscall.ESRCH || !groupLives(pid)
 	})
 }
 
-// awaitEnd waits for the end of a child without reaping it, and without a thread:
-// with a thousand programs those would be a thousand. Before Linux 5.10 there is no
-// other way.
+// awaitEnd waits for the end of a child without reaping it, and without blocking a thread,
+// since there may be thousands of children. Before Linux 5.10 it does block one.
 func awaitEnd(pid int) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -65,7 +65,7 @@ func hasEnded(pid int) bool {
 	return err == nil && info.Signo != 0
 }
 
-// await waits until a child has come so far, without reaping it, and answers how.
+// await waits for a change of a child without reaping it, and returns its si_code.
 func await(pid, options int) (code int32, err error) {
 	for {
 		var info unix.Siginfo

@@ -91,7 +91,7 @@ func TestOwns(t *testing.T) { // S14
 	}
 	daemons := 0 // one that stays, and perhaps its parent, which is about to end
 	for pid := range pids() {
-		if !carries(pid, []byte(s.Mark)) {
+		if !hasMark(pid, []byte(s.Mark)) {
 			continue
 		}
 		if in, _ := statOf(pid); in.group != p.PID() && p.Owns(pid) {
@@ -181,7 +181,7 @@ func reaper(args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	reaped := false
-	until(ctx.Done(), func() bool {
+	pollUntil(ctx.Done(), func() bool {
 		reaped = reaped || zombies() == 1 // own
 		return reaped
 	})
@@ -353,7 +353,7 @@ func TestNoLeaks(t *testing.T) { // S14
 	round := func() {
 		dir, heard := shortDir(t), make(chan struct{})
 		l := OpenLog(LogConfig{Path: dir + "/log", MaxSize: 100, MaxFiles: 2})
-		n, err := ListenNotify(NotifyConfig{Path: dir + "/s", Got: func(Notice) { heard <- struct{}{} }})
+		n, err := ListenNotify(NotifyConfig{Path: dir + "/s", OnNotice: func(Notice) { heard <- struct{}{} }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -382,7 +382,7 @@ func TestNoLeaks(t *testing.T) { // S14
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	until(ctx.Done(), func() bool { return runtime.NumGoroutine() <= goroutines })
+	pollUntil(ctx.Done(), func() bool { return runtime.NumGoroutine() <= goroutines })
 	if now := runtime.NumGoroutine(); now > goroutines {
 		t.Errorf("%d goroutines run, %d did before", now, goroutines)
 	}

@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// programs are started and waited for as they are: nobody else reaps here.
-var programs register
+// children are started and waited for directly: nothing else reaps here.
+var children childTable
 
-type register struct{}
+type childTable struct{}
 
-func (register) start(cmd *exec.Cmd) error { return cmd.Start() }
-func (register) wait(cmd *exec.Cmd) error  { return cmd.Wait() }
+func (childTable) start(cmd *exec.Cmd) error { return cmd.Start() }
+func (childTable) wait(cmd *exec.Cmd) error  { return cmd.Wait() }
 
-// A starter has no use for a thread: nobody is killed when one ends.
+// A starter needs no thread: there is no parent-death signal here.
 type starter struct{}
 
 var starters starter
@@ -27,41 +27,41 @@ func (starter) done()       {}
 
 func groupAttr(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// reap waits for the end of the program and kills what is left of its group. In
-// between, another group could get its number if nothing of it was left.
+// reap waits for the end of the program and kills the rest of its group. In between,
+// another group could get its pid if the group is empty.
 func (p *Process) reap() {
-	_ = programs.wait(p.cmd) // ProcessState tells
-	p.linger()
+	_ = children.wait(p.cmd) // the result is in ProcessState
+	p.awaitGroup()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reaped = true
 	_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
 }
 
-func vanish(ctx context.Context, pid int) {
-	until(ctx.Done(), func() bool { return !groupLives(pid) })
+func awaitGroupGone(ctx context.Context, pid int) {
+	pollUntil(ctx.Done(), func() bool { return !groupLives(pid) })
 }
 
 func groupLives(pid int) bool { return syscall.Kill(-pid, 0) != syscall.ESRCH }
 
-// Owns tells whether a process is of the program: in its group. Of one that has ended
-// it is not known, and then it counts as the program's.
+// Owns reports whether a process belongs to the program: it is in its group. One that has
+// ended counts as the program's.
 func (p *Process) Owns(pid int) bool {
 	group, err := syscall.Getpgid(pid)
 	return err != nil || group == p.PID()
 }
 
-// Who has left a group is not known here.
-func away(int) []*os.Process { return nil }
-func killHeld([]*os.Process) {}
-func release([]*os.Process)  {}
+// Processes that have left a group are not found here.
+func findStrays(int) []*os.Process { return nil }
+func killHandles([]*os.Process)    {}
+func releaseHandles([]*os.Process) {}
 
-// Processes cannot be told by their environment here.
+// The environment of other processes is not readable here.
 func killMarked(context.Context, string) (int, error) { return 0, nil }
-func killBearers(context.Context, string)             {}
+func killExactMark(context.Context, string)           {}
 
-// BecomeSubreaper does nothing here: orphans are init's.
+// BecomeSubreaper does nothing here: init reaps orphans.
 func BecomeSubreaper() (stop func(), err error) { return func() {}, nil }
 
-// KillOrphans knows of none here.
+// KillOrphans finds none here.
 func KillOrphans(context.Context) (int, error) { return 0, nil }

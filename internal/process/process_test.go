@@ -73,7 +73,7 @@ func TestStartErrors(t *testing.T) { // S14
 		{Spec{Path: "/bin/sh", Dir: dir + "/plain"}, `start /bin/sh: "DIR/plain" is not a folder`, syscall.ENOTDIR},
 		{Spec{Path: "/bin/sh", Args: []string{"sh", strings.Repeat("x", 1<<20)}}, "start /bin/sh: its arguments and env are longer than the system allows", syscall.E2BIG},
 		{Spec{Path: "/bin/sh", User: "no such user"}, `user: "no such user" is neither the name nor the number of a user`, fs.ErrNotExist},
-		{Spec{Path: "/bin/sh", User: "4000000001"}, "user: no account has the number 4000000001, so that group has to be set", fs.ErrNotExist},
+		{Spec{Path: "/bin/sh", User: "4000000001"}, "user: no account has the number 4000000001; set group, too", fs.ErrNotExist},
 		{Spec{Path: "/bin/sh", Group: "no such group"}, `group: "no such group" is neither the name nor the number of a group`, fs.ErrNotExist},
 	} {
 		tt.spec.Stdout = newScreen()

@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programs are the children of this process that package process has started. It is
-// one for the whole process, as the kernel's table of its children is.
-var programs register
+// children are the children of this process that this package has started. There is one
+// table per process, as in the kernel.
+var children childTable
 
-// A register tells children that are waited for from orphans that were handed to
-// this process.
-type register struct {
-	mu      sync.RWMutex // held for writing, no child is being started
-	started sync.Map     // the pid of each that was not waited for
+// A childTable distinguishes children that are waited for from orphans that were
+// reparented to this process.
+type childTable struct {
+	mu      sync.RWMutex // while locked for writing, no child is being started
+	started sync.Map     // the pid of each child that was not waited for
 }
 
-func (r *register) start(cmd *exec.Cmd) error {
+func (r *childTable) start(cmd *exec.Cmd) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	err := cmd.Start()
@@ -34,21 +34,20 @@ func (r *register) start(cmd *exec.Cmd) error {
 	return err
 }
 
-// wait reaps a child that has ended, or is about to.
-func (r *register) wait(cmd *exec.Cmd) error {
+// wait reaps a child that has ended or is about to.
+func (r *childTable) wait(cmd *exec.Cmd) error {
 	defer r.started.Delete(cmd.Process.Pid)
 	return cmd.Wait()
 }
 
-// orphans reaps the orphans that have ended, has those killed that have not if kill
-// is set, and answers the pids of these. As children they keep their numbers until
-// they are reaped here.
-func (r *register) orphans(kill bool) (living []int) {
+// orphans reaps the orphans that have ended, kills the others if kill is set, and returns
+// the pids of these. Being children, they keep their pids until they are reaped here.
+func (r *childTable) orphans(kill bool) (living []int) {
 	self, group := os.Getpid(), syscall.Getpgrp()
-	children := kin.ask(group).children[self]
+	kids := treeWalk.request(group).children[self]
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, child := range children {
+	for _, child := range kids {
 		s, ok := r.orphan(child, self, group)
 		switch {
 		case !ok:
@@ -64,10 +63,10 @@ func (r *register) orphans(kill bool) (living []int) {
 	return living
 }
 
-// orphan looks again at a child that a walk has found: it may have been a program
-// that was just being started, or has been reaped since and its number given away. It
-// needs mu.
-func (r *register) orphan(child stat, self, group int) (stat, bool) {
+// orphan checks again a child that a walk has found: it may have been a program that was
+// just being started, or has been reaped since and its pid reused. It is called with mu
+// held.
+func (r *childTable) orphan(child stat, self, group int) (stat, bool) {
 	if _, ours := r.started.Load(child.pid); ours || child.group == group {
 		return stat{}, false
 	}
@@ -75,44 +74,44 @@ func (r *register) orphan(child stat, self, group int) (stat, bool) {
 	return s, ok && s.born == child.born && s.parent == self && s.group != group
 }
 
-// BecomeSubreaper makes this process the parent of what its descendants orphan, and
-// reaps orphans that end, until stop is called. It takes a child for an orphan if
-// Start has not started it and it is in another process group than this process:
-// what else this process starts itself has to stay in its group, as it does by
-// default. Elsewhere than on Linux it does nothing: orphans are init's.
+// BecomeSubreaper makes this process the parent of orphaned descendants, and reaps those
+// that end until stop is called. It takes a child for an orphan if Start has not started
+// it and it is in another process group than this process: other children that this
+// process starts have to stay in its group, as they do by default. Outside Linux it does
+// nothing.
 func BecomeSubreaper() (stop func(), err error) {
 	if err := setSubreaper(1); err != nil {
 		return nil, err
 	}
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, syscall.SIGCHLD)
-	over, done := make(chan struct{}), make(chan struct{})
+	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for reapNext(over, died) {
-			programs.orphans(false)
+		for reapNext(quit, died) {
+			children.orphans(false)
 		}
 	}()
 	return sync.OnceFunc(func() {
 		signal.Stop(died)
-		close(over)
+		close(quit)
 		<-done
 		_ = setSubreaper(0)
 	}), nil
 }
 
-// reapNext waits for the death of a child, and a moment longer, as many may die at
-// once. It answers false when it is over.
-func reapNext(over <-chan struct{}, died <-chan os.Signal) bool {
+// reapNext waits for the death of a child, and a moment longer, since many may die at
+// once. It returns false once stop is closed.
+func reapNext(stop <-chan struct{}, died <-chan os.Signal) bool {
 	select {
-	case <-over:
+	case <-stop:
 		return false
 	case <-died:
 	}
-	timer := time.NewTimer(lookAgain)
+	timer := time.NewTimer(maxPollInterval)
 	defer timer.Stop()
 	select {
-	case <-over:
+	case <-stop:
 		return false
 	case <-timer.C:
 		return true
@@ -126,15 +125,15 @@ func setSubreaper(on uintptr) error {
 	return nil
 }
 
-// KillOrphans kills what was handed to this process as its subreaper, marked or not,
-// and what that hands on in turn, and waits until all are gone. It answers how many
-// there were, and an error if some are left when ctx ends. It is for the end of the
-// process, when no program runs any more.
+// KillOrphans kills what was reparented to this process as a subreaper, marked or not, and
+// what that leaves in turn, and waits until all have ended. It returns how many there
+// were, and an error if some still exist when ctx ends. It is for the end of the process,
+// when no program runs any more.
 func KillOrphans(ctx context.Context) (int, error) {
 	killed := map[int]bool{}
 	left := 0
-	until(ctx.Done(), func() bool {
-		living := programs.orphans(true)
+	pollUntil(ctx.Done(), func() bool {
+		living := children.orphans(true)
 		for _, pid := range living {
 			killed[pid] = true
 		}

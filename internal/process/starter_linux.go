@@ -8,16 +8,16 @@ import (
 // starters is the thread that starts all programs without limits.
 var starters starter
 
-// A starter is a thread that lives as long as one of those that it started: the kernel
-// takes its end for the end of their parent. One for each program would be too many,
-// as the runtime allows 10,000.
+// A starter is a thread that lives as long as one of the programs that it started: the
+// kernel takes its end for the death of their parent. One per program would be too many,
+// since the runtime allows 10,000 threads.
 type starter struct {
 	mu    sync.Mutex
 	users int
-	calls chan func() // to the thread; closed when nobody uses it any more
+	calls chan func() // to the thread; closed when users is 0
 }
 
-// do calls f on the thread, which stays at least until done was called as often.
+// do calls f on the thread, which stays until done was called as often as do.
 func (s *starter) do(f func()) {
 	s.mu.Lock()
 	if s.users++; s.users == 1 {

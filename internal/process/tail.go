@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Tail writes the last n lines that a LogFile has kept in path, those that were set
-// aside included, oldest first; all of them if n is negative. Nothing is kept if
-// there is no file. It reads what another process writes, too.
+// Tail writes the last n lines of the log at path, including its rotated files, oldest
+// first; all lines if n is negative. A log that does not exist is empty. Another process
+// may be writing it.
 func Tail(w io.Writer, path string, n int) error {
 	parts := openParts(path)
 	defer closeParts(parts)
@@ -28,8 +28,8 @@ func Tail(w io.Writer, path string, n int) error {
 	return nil
 }
 
-// openParts opens the files of a log, the newest first. One that was set aside in
-// between is met again under its next name, and left out.
+// openParts opens the files of a log, newest first. One that is rotated meanwhile would be
+// found again under its next name, and is left out.
 func openParts(path string) []*os.File {
 	var parts []*os.File
 	var infos []os.FileInfo
@@ -46,7 +46,7 @@ func openParts(path string) []*os.File {
 		parts, infos = append(parts, f), append(infos, info)
 	}
 	open(0)
-	for _, i := range asides(path) {
+	for _, i := range rotatedFiles(path) {
 		open(i)
 	}
 	return parts
@@ -58,8 +58,8 @@ func closeParts(parts []*os.File) {
 	}
 }
 
-// seekTail has the files stand where the last n lines begin, and closes and removes
-// those that are older.
+// seekTail seeks the files to where the last n lines begin, and closes and removes those
+// that are older.
 func seekTail(parts *[]*os.File, n int) error {
 	if n < 0 {
 		return nil
@@ -80,13 +80,13 @@ func seekTail(parts *[]*os.File, n int) error {
 	return nil
 }
 
-// A lineCounter goes back over lines.
+// A lineCounter counts lines backwards.
 type lineCounter struct {
 	left  int  // lines still to find
 	begun bool // something was read
 }
 
-// back answers where in f the first of the lines begins, or -1 if it does in an older file.
+// back returns the offset in f of the first of the lines, or -1 if it is in an older file.
 func (c *lineCounter) back(f *os.File) (int64, error) {
 	end, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *lineCounter) back(f *os.File) (int64, error) {
 	return -1, err
 }
 
-// find answers where in the block the first of the lines begins, or -1.
+// find returns the index in the block of the first of the lines, or -1.
 func (c *lineCounter) find(block []byte) int {
 	end := len(block)
 	if !c.begun {
@@ -130,13 +130,13 @@ func (c *lineCounter) find(block []byte) int {
 	}
 }
 
-// A bounded reader ends with its context.
-type bounded struct {
+// A contextReader reports io.EOF once its context has ended.
+type contextReader struct {
 	ctx context.Context
 	io.Reader
 }
 
-func (b bounded) Read(p []byte) (int, error) {
+func (b contextReader) Read(p []byte) (int, error) {
 	if b.ctx.Err() != nil {
 		return 0, io.EOF
 	}

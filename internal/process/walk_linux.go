@@ -6,49 +6,49 @@ import (
 	"sync/atomic"
 )
 
-// A walk over /proc costs time for each process of the machine. When a thousand
-// programs are stopped at once, a walk for each of them is a million looks. So those who
-// ask at the same time share one.
+// A walk over /proc takes time proportional to the number of processes of the machine. When a
+// thousand programs are stopped at once, a walk for each would read a million processes, so
+// concurrent callers share one.
 var (
-	kin     = shared[int, family]{walk: readFamily}
-	bearers = shared[string, map[string][]int]{walk: readBearers}
+	treeWalk = shared[int, processTree]{walk: readTree}
+	markWalk = shared[string, map[string][]int]{walk: readMarks}
 )
 
 // walks counts the walks over /proc, for tests.
 var walks atomic.Int64
 
-// shared walks over /proc for all who ask at the moment.
+// shared runs walks over /proc, each for all callers that wait for one.
 type shared[Q comparable, A any] struct {
 	walk func(questions map[Q]bool) A
 
-	turn sync.Mutex // one walk at a time
-	mu   sync.Mutex // taken after turn
-	next *walk[Q, A]
+	walking sync.Mutex // one walk at a time
+	mu      sync.Mutex // locked after walking
+	next    *walk[Q, A]
 }
 
-// A walk has not begun as long as it takes questions.
+// A walk collects questions until it begins.
 type walk[Q comparable, A any] struct {
 	questions map[Q]bool
 	done      chan struct{}
-	answer    A // valid when done is closed; shared, and not to be changed
+	answer    A // valid once done is closed; shared, so read-only
 }
 
-// ask returns what a walk finds that begins after the call, so that it cannot miss what
-// the caller knows to be there. It waits for at most one walk before that.
-func (s *shared[Q, A]) ask(q Q) A {
+// request returns the result of a walk that begins after the call, so that it cannot miss
+// what the caller knows to exist. It waits for at most one walk before that.
+func (s *shared[Q, A]) request(q Q) A {
 	w, first := s.join(q)
 	if first {
-		s.turn.Lock()
+		s.walking.Lock()
 		s.begin()
 		w.answer = s.walk(w.questions)
-		s.turn.Unlock()
+		s.walking.Unlock()
 		close(w.done)
 	}
 	<-w.done
 	return w.answer
 }
 
-// join adds a question to the next walk, which the first to ask makes.
+// join adds a question to the next walk. The first caller to join makes the walk.
 func (s *shared[Q, A]) join(q Q) (w *walk[Q, A], first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,21 +59,21 @@ func (s *shared[Q, A]) join(q Q) (w *walk[Q, A], first bool) {
 	return s.next, first
 }
 
-// begin has the next walk take no more questions.
+// begin closes the next walk to further questions.
 func (s *shared[Q, A]) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next = nil
 }
 
-// A family is who is whose child, and who is in the groups that were asked about.
-type family struct {
+// A processTree has the children of each process, and the members of the requested groups.
+type processTree struct {
 	children map[int][]stat // by parent
 	members  map[int][]stat // by group
 }
 
-func readFamily(groups map[int]bool) family {
-	f := family{children: map[int][]stat{}, members: map[int][]stat{}}
+func readTree(groups map[int]bool) processTree {
+	f := processTree{children: map[int][]stat{}, members: map[int][]stat{}}
 	for s := range stats() {
 		f.children[s.parent] = append(f.children[s.parent], s)
 		if groups[s.group] {
@@ -83,8 +83,8 @@ func readFamily(groups map[int]bool) family {
 	return f
 }
 
-// readBearers finds the processes that bear each mark.
-func readBearers(marks map[string]bool) map[string][]int {
+// readMarks returns the processes that bear each mark.
+func readMarks(marks map[string]bool) map[string][]int {
 	found := map[string][]int{}
 	var f procFile
 	for pid := range pids() {

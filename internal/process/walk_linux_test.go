@@ -22,7 +22,7 @@ func TestWalksAreShared(t *testing.T) { // S10
 	}}
 	var asked sync.WaitGroup
 	answers := make(chan int, 4)
-	ask := func(q int) { asked.Go(func() { answers <- s.ask(q) }) }
+	ask := func(q int) { asked.Go(func() { answers <- s.request(q) }) }
 	ask(1)
 	if got := <-begun; len(got) != 1 {
 		t.Errorf("the first walk is for %v", got)

@@ -17,7 +17,7 @@ func (prog *program) listen(r *run) error {
 	if !usesNotify(r.spec.Ready) && !usesNotify(r.spec.Alive) {
 		return nil
 	}
-	c := process.NotifyConfig{Path: prog.manager.socket(prog.id), Got: func(n process.Notice) { prog.onNotice(r, n) }}
+	c := process.NotifyConfig{Path: prog.manager.socket(prog.id), OnNotice: func(n process.Notice) { prog.onNotice(r, n) }}
 	var err error
 	if r.spec.User != "" {
 		if c.User, err = process.Lookup(r.spec.User, r.spec.Group); err != nil {

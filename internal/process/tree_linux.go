@@ -1,0 +1,75 @@
+package process
+
+import (
+	"os"
+	"slices"
+	"syscall"
+)
+
+// Owns reports whether a process belongs to the program: it is in its group, or bears its
+// mark. One that has ended, of which that cannot be found out, counts as the program's.
+func (p *Process) Owns(pid int) bool {
+	s, ok := statOf(pid)
+	if !ok || s.group == p.PID() || s.state == 'Z' {
+		return true
+	}
+	return p.spec.Mark != "" && hasMark(pid, []byte(p.spec.Mark+"\x00"))
+}
+
+// groupLives reports whether a process of the group runs.
+func groupLives(group int) bool {
+	return slices.ContainsFunc(treeWalk.request(group).members[group], stat.runs)
+}
+
+// findStrays returns the descendants of a group that have left it, as far as their parents
+// still live. Each has a handle (pidfd), so that its pid cannot be taken for another
+// process's. Before Linux 5.3 there are no handles, and the result is empty.
+func findStrays(group int) []*os.Process {
+	f := treeWalk.request(group)
+	queue := slices.Clone(f.members[group])
+	var found []*os.Process
+	for len(queue) > 0 {
+		s := queue[0]
+		queue = queue[1:]
+		for _, child := range f.children[s.pid] {
+			if child.group == group {
+				continue // it is in the queue already
+			}
+			queue = append(queue, child)
+			if p := openHandle(child); p != nil {
+				found = append(found, p)
+			}
+		}
+	}
+	return found
+}
+
+// openHandle returns a handle on the process that s describes, or nil if the pid is
+// another process's by now.
+func openHandle(s stat) *os.Process {
+	p, err := os.FindProcess(s.pid)
+	if err != nil {
+		return nil
+	}
+	now, ok := statOf(s.pid)
+	if ok && now.born == s.born && p.WithHandle(func(uintptr) {}) == nil {
+		return p
+	}
+	_ = p.Release()
+	return nil
+}
+
+// killHandles kills the processes and releases their handles.
+func killHandles(all []*os.Process) {
+	for _, p := range all {
+		_ = p.Signal(syscall.SIGKILL)
+	}
+	releaseHandles(all)
+}
+
+// releaseHandles releases the handles of processes.
+func releaseHandles(all []*os.Process) {
+	for _, p := range all {
+		_ = p.Release()
+	}
+}
