@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// A Backoff is how long to wait after failures: Base, twice that, four times, and
-// at most Max. The delay is spread over its upper half unless Exact is set.
+// A Backoff is the delay after failures: Base, twice that, four times, and at most Max.
+// Unless Exact is set, jitter takes off up to half of it.
 type Backoff struct {
 	Base  time.Duration // 0: 1 s
 	Max   time.Duration // 0: 60 s
 	Exact bool
 }
 
-// Delay answers the delay after the given failure, counted from 1. The random
-// number is in [0, 1). The delay is never above Max, nor below half of it that
-// there would be without jitter.
+// Delay returns the delay after the given failure, counted from 1. The random number is in
+// [0, 1).
 func (b Backoff) Delay(failure int, random float64) time.Duration {
 	fill(&b.Base, time.Second)
 	fill(&b.Max, time.Minute)

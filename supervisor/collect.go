@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// A collection is the observing of a service: at most one runs, but for those
-// that ignored their context and were given up.
+// A collection is the state of observing a service. At most one collection runs, apart
+// from those that ignored their context and were given up.
 type collection struct {
-	token    uint64 // of the last one begun
+	token    uint64 // of the last one that began
 	running  bool
-	wanted   bool // as soon as may be
+	wanted   bool // begin the next one as soon as possible
 	cancel   context.CancelCauseFunc
 	began    time.Time
 	next     time.Time // when the next one is due
 	giveUp   time.Time // when the running one is given up, once it is cancelled
-	lost     int       // given up and not returned yet
+	lost     int       // given up, and still running
 	restarts int       // given up in a row
 	failures int       // in a row
 }
 
-// due answers when the service has to look after its collection. Nothing is due
-// while as many are lost as may be.
+// due returns when the collection next needs a turn of the service, or zero. It is zero
+// while maxLost collections are lost.
 func (c *collection) due(u *service) time.Time {
 	switch {
 	case c.running && c.cancel != nil:
@@ -36,9 +36,10 @@ func (c *collection) due(u *service) time.Time {
 	return c.next
 }
 
-// observe begins a collection if one is due, and gives up what is deaf (S9).
+// observe begins a collection if one is due, and gives up one that ignores its context
+// (S9).
 func (u *service) observe(now time.Time) {
-	c := &u.look
+	c := &u.collection
 	if u.frozen || u.loading {
 		return
 	}
@@ -55,12 +56,12 @@ func (u *service) observe(now time.Time) {
 	}
 }
 
-// restartAt answers when a collection that ignores its context is given up: when
-// the observation is too old, and after others have been given up, later and later.
+// restartAt returns when a collection that ignores its context is given up: when the
+// observation is too old or, if others were given up, after a growing backoff.
 func (u *service) restartAt(now time.Time) time.Time {
-	c := &u.look
+	c := &u.collection
 	if c.restarts > 0 {
-		return now.Add(u.opt.Collector.Backoff.Delay(c.restarts, u.luck))
+		return now.Add(u.opt.Collector.Backoff.Delay(c.restarts, u.jitter))
 	}
 	if u.seen.Sequence == 0 {
 		return c.began.Add(u.opt.Collector.RestartAfter)
@@ -69,7 +70,7 @@ func (u *service) restartAt(now time.Time) time.Time {
 }
 
 func (u *service) giveUpCollection() {
-	c := &u.look
+	c := &u.collection
 	c.lost++
 	c.restarts++
 	c.running, c.wanted, c.giveUp = false, true, time.Time{}
@@ -80,10 +81,10 @@ func (u *service) giveUpCollection() {
 }
 
 func (u *service) collectionFailed(err error) {
-	c := &u.look
+	c := &u.collection
 	c.failures++
 	u.dirty = true
-	u.seen.Failures, u.seen.Error = c.failures, clip(err.Error())
+	u.seen.Failures, u.seen.Error = c.failures, truncate(err.Error())
 	if c.failures == 1 {
 		u.later(func() { u.sup.log.Warn("collection failed", "service", u.id.ID, "error", err) })
 	}
@@ -91,11 +92,11 @@ func (u *service) collectionFailed(err error) {
 
 // collect begins a collection.
 func (u *service) collect(now time.Time) {
-	c := &u.look
+	c := &u.collection
 	c.token++
 	c.running, c.wanted, c.began = true, false, now
 	interval := u.opt.Collector.Interval
-	c.next = now.Add(interval - interval/10 + time.Duration(u.luck*float64(interval/5)))
+	c.next = now.Add(interval - interval/10 + time.Duration(u.jitter*float64(interval/5)))
 	ctx, cancel := context.WithCancelCause(u.sup.root)
 	c.cancel = cancel
 	after := u.act
@@ -105,12 +106,12 @@ func (u *service) collect(now time.Time) {
 	go u.sup.collect(deadline{ctx, now.Add(u.opt.Collector.Timeout)}, u, c.token, u.desired, after)
 }
 
-// collect is the goroutine of a collection. It is held against what was observed before
-// an attempt, unless that is nil.
+// collect is the goroutine of a collection. If after is not nil, it also compares what it
+// observes with what was observed before that attempt.
 func (s *Supervisor) collect(ctx context.Context, u *service, token uint64, desired any, after *attempt) {
 	m := message{service: u, kind: observed, token: token, err: errExited}
 	defer func() {
-		m.at, m.err = time.Now(), sound(m.err)
+		m.at, m.err = time.Now(), readable(m.err)
 		u.shard.post(m)
 	}()
 	if panicked := guard(func() {
@@ -123,9 +124,9 @@ func (s *Supervisor) collect(ctx context.Context, u *service, token uint64, desi
 	}
 }
 
-// show notes that something else is observed than before an attempt, and so than before
-// those that came earlier.
-func (u *service) show(after *attempt) {
+// markShown records that something else was observed than before an attempt, and so than
+// before earlier ones.
+func (u *service) markShown(after *attempt) {
 	after.shown = true
 	for _, a := range u.past {
 		if a.token < after.token {
@@ -134,9 +135,9 @@ func (u *service) show(after *attempt) {
 	}
 }
 
-// collected takes the end of a collection.
+// collected handles the end of a collection.
 func (u *service) collected(m *message) {
-	c := &u.look
+	c := &u.collection
 	if !c.running || m.token != c.token {
 		c.lost--
 		return
@@ -151,14 +152,14 @@ func (u *service) collected(m *message) {
 			u.panicked("CollectObservedState", p)
 		}
 		u.collectionFailed(m.err)
-		if retry := m.at.Add(u.opt.Collector.Backoff.Delay(c.failures, u.luck)); retry.After(c.next) {
+		if retry := m.at.Add(u.opt.Collector.Backoff.Delay(c.failures, u.jitter)); retry.After(c.next) {
 			c.next = retry
 		}
 	} else {
 		c.failures, c.restarts = 0, 0
 		u.observed = m.value
 		if m.shows != nil {
-			u.show(m.shows)
+			u.markShown(m.shows)
 		}
 		u.seen = Observation{Sequence: m.token, Started: c.began, Ended: m.at}
 		u.changed()
@@ -169,9 +170,9 @@ func (u *service) collected(m *message) {
 	}
 }
 
-// A deadline is a context that says when it is going to be cancelled. The timer of
-// the shard does it, so that there is none for each call: context.Cause answers why,
-// and Err context.Canceled.
+// A deadline is a context whose Deadline is when it is going to be cancelled. The timer of
+// the shard cancels it, so that no call needs a timer of its own: its Err is
+// context.Canceled, and context.Cause says why.
 type deadline struct {
 	context.Context
 	at time.Time

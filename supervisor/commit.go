@@ -10,25 +10,25 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A change is what one commit changes: a move, an accepted action, an outcome, or
-// a move and an action. Nothing of it holds before it is committed (S3).
+// A change is what one commit changes: a transition, an accepted action, an outcome, or a
+// transition and an action. None of it takes effect before it is committed (S3).
 type change struct {
 	event  machine.Event
-	state  own           // without a name: it stays
+	state  userState     // empty name: it stays
 	action *attempt      // to be started afterwards, or nil
 	status *ActionStatus // an outcome, or nil
 	reason string
 	actor  string // empty: that of the supervisor
 
-	begins bool // the service begins anew: a restart
-	leaves bool // the service leaves
+	begins bool // a restart: the service is in its initial state again
+	leaves bool // the service is removed
 
 	entry   audit.Entry
 	retryAt time.Time // when the journal is tried again; zero while a call is under way
 	tries   int
 }
 
-// decide takes a decision of Next, as a whole or not at all.
+// decide carries out a decision of Next, as a whole or not at all.
 func (u *service) decide(v verdict, now time.Time) {
 	if v.cancel {
 		u.interrupt(ErrPreempted, now)
@@ -36,8 +36,8 @@ func (u *service) decide(v verdict, now time.Time) {
 	if v.requeueAfter > 0 {
 		u.requeue = earlier(u.requeue, now.Add(v.requeueAfter))
 	}
-	u.heed(v, now)
-	c, waits, err := u.weigh(v, now)
+	u.followSignal(v, now)
+	c, waits, err := u.changeFor(v, now)
 	u.denied = err != nil
 	switch {
 	case err != nil:
@@ -47,25 +47,25 @@ func (u *service) decide(v verdict, now time.Time) {
 		u.commit(c, now)
 	default:
 		u.waits = waits
-		if v.state.name == u.state.name { // it may have another reason now
+		if v.state.name == u.state.name { // it may have a new reason
 			u.state = v.state
 		}
 	}
 }
 
-// weigh returns the change that a verdict leads to, or what the service waits for: there
-// is none, or none yet.
-func (u *service) weigh(v verdict, now time.Time) (*change, string, error) {
+// changeFor returns the change that a verdict leads to. Without one, it returns what the
+// service waits for.
+func (u *service) changeFor(v verdict, now time.Time) (*change, string, error) {
 	if v.fault != nil {
 		return nil, "", v.fault
 	}
 	c := change{event: lifecycle.ServiceAct, reason: v.reason, actor: v.actor}
 	if v.state.name == u.state.name {
-		v.state = own{}
+		v.state = userState{}
 	}
 	if v.state.name != "" {
-		if u.hops >= maxHops {
-			return nil, "", fmt.Errorf("service %s: %d changes of state on one observation: state %s waits for the next", u.id.ID, maxHops, v.state.name)
+		if u.transitions >= maxTransitions {
+			return nil, "", fmt.Errorf("service %s: %d changes of state on one observation: state %s waits for the next", u.id.ID, maxTransitions, v.state.name)
 		}
 		event, err := u.event(v.state)
 		if err != nil {
@@ -79,7 +79,7 @@ func (u *service) weigh(v verdict, now time.Time) (*change, string, error) {
 	if v.action != nil {
 		switch how, err := u.admit(v, now); how {
 		case admitted:
-			c.action = u.next(v, now)
+			c.action = u.newAttempt(v, now)
 		case unseen:
 			return nil, "an observation that shows what action " + v.name + " has done", nil
 		case waits, refused:
@@ -89,21 +89,21 @@ func (u *service) weigh(v verdict, now time.Time) (*change, string, error) {
 	if c.action == nil && c.state.name == "" {
 		return nil, v.reason, nil
 	}
-	made := c // most turns make none, and allocate nothing
+	made := c // allocated here, since most turns make none
 	return &made, "", nil
 }
 
-// event answers the event of the table that leads to a state.
-func (u *service) event(to own) (machine.Event, error) {
-	if event, ok := way(u.state.phase, to.phase); ok {
+// event returns the event of the table that leads to a state.
+func (u *service) event(to userState) (machine.Event, error) {
+	if event, ok := eventFor(u.state.phase, to.phase); ok {
 		return event, nil
 	}
-	return "", fmt.Errorf("service %s: state %s stands for %s, and the table has no way there from %s (%s)",
+	return "", fmt.Errorf("service %s: state %s stands for %s, and the table has no transition to it from %s (%s)",
 		u.id.ID, to.name, to.phase, u.state.phase, u.state.name)
 }
 
-// commit makes a change, by way of the journal if there is one. Until it is there
-// the service makes no other.
+// commit makes a change, in the journal first if there is one. Until it is written the
+// service makes no other.
 func (u *service) commit(c *change, now time.Time) {
 	if u.trail.journal == nil || u.frozen {
 		u.apply(c, now)
@@ -124,7 +124,7 @@ func (u *service) commit(c *change, now time.Time) {
 	u.write(c)
 }
 
-// note answers what the entry of a change says beside the table.
+// note returns the metadata of a change's entry.
 func (u *service) note(c *change) note {
 	n := note{State: u.state.name}
 	if c.state.name != "" {
@@ -149,11 +149,11 @@ func (u *service) write(c *change) {
 	go u.sup.write(u, c.entry)
 }
 
-// write is the goroutine of an entry.
+// write is the goroutine that appends an entry.
 func (s *Supervisor) write(u *service, e audit.Entry) {
 	m := message{service: u, kind: wrote, err: errExited}
 	defer func() {
-		m.at, m.err = time.Now(), sound(m.err)
+		m.at, m.err = time.Now(), readable(m.err)
 		u.shard.post(m)
 	}()
 	if p := guard(func() { m.err = s.config.Journal.Append(s.writing, e) }); p != nil {
@@ -161,8 +161,8 @@ func (s *Supervisor) write(u *service, e audit.Entry) {
 	}
 }
 
-// written takes the answer of the journal. An entry that is not there is tried
-// again, the same one, since it may be there after all.
+// written handles the result of an Append. After an error the same entry is tried again,
+// since it may have been written after all.
 func (u *service) written(m *message, now time.Time) {
 	c := u.pending
 	switch {
@@ -176,23 +176,23 @@ func (u *service) written(m *message, now time.Time) {
 		u.escalate(m.err.Error())
 	default:
 		failures := c.tries
-		if u.ending() { // a stop does not wait long
+		if u.ending() { // a stop retries without a growing backoff
 			failures = 1
 		}
-		c.retryAt = now.Add(u.opt.Collector.Backoff.Delay(failures, u.luck))
-		tries, err := c.tries, m.err // the message is another's by then
+		c.retryAt = now.Add(u.opt.Collector.Backoff.Delay(failures, u.jitter))
+		tries, err := c.tries, m.err // m is reused by then
 		u.later(func() { u.sup.log.Error("journal failed", "service", u.id.ID, "tries", tries, "error", err) })
 	}
 }
 
-// rewrite tries the journal again when its time has come.
+// rewrite retries the journal when that is due.
 func (u *service) rewrite(now time.Time) {
 	if c := u.pending; c != nil && !c.retryAt.IsZero() && !now.Before(c.retryAt) {
 		u.write(c)
 	}
 }
 
-// apply is what follows from a change that is committed.
+// apply carries out a committed change.
 func (u *service) apply(c *change, now time.Time) {
 	if c.status != nil {
 		u.showOutcome(*c.status)
@@ -204,7 +204,7 @@ func (u *service) apply(c *change, now time.Time) {
 		u.start(c.action, now)
 	}
 	if c.begins {
-		u.anew = nil
+		u.restarting = nil
 		u.renew()
 	}
 	if c.leaves {
@@ -213,7 +213,7 @@ func (u *service) apply(c *change, now time.Time) {
 	u.dirty = true
 }
 
-// enter goes to another state.
+// enter changes the state.
 func (u *service) enter(c *change, now time.Time) {
 	t := Transition{
 		From: u.state.name, To: c.state.name, FromPhase: u.state.phase, ToPhase: c.state.phase,
@@ -221,13 +221,13 @@ func (u *service) enter(c *change, now time.Time) {
 	}
 	u.state, u.since, u.waits = c.state, now, ""
 	fill(&u.state.reason, c.reason)
-	u.hops++
+	u.transitions++
 	u.lift()
 	u.later(func() {
 		u.sup.log.Info("state changed", "service", u.id.ID, "from", t.From, "to", t.To, "event", string(t.Event), "reason", t.Reason)
 		if hook := u.sup.hooks.Transition; hook != nil {
 			hook(u.id, t)
 		}
-		u.sup.tellRelated(u)
+		u.sup.wakeRelated(u)
 	})
 }

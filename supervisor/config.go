@@ -12,44 +12,43 @@ import (
 // Limits that are not configurable.
 const (
 	MaxID     = 200 // bytes of a service's id
-	MaxReason = 500 // bytes of a reason or an error; what is beyond is cut off
+	MaxReason = 500 // bytes of a reason or an error; the rest is cut off
 
-	maxHops  = 8  // changes of state in a row on one observation; then the next one is awaited
-	maxLost  = 5  // collections that ignore their context; then no more are begun until one returns
-	maxPast  = 8  // intents of a service that are remembered, beside the last one
-	maxHasty = 8  // attempts in a row of an intent that succeeds, each within Collector.Interval of the one before
-	maxTurns = 64 // of a shard before it looks at what has come in
-	slot     = 10 * time.Millisecond
+	maxTransitions = 8  // changes of state in a row on one observation; the next waits for another observation
+	maxLost        = 5  // collections that ignore their context; no other begins until one returns
+	maxPast        = 8  // intents of a service that are remembered besides the last one
+	maxRepeats     = 8  // successful attempts in a row at one intent, each within Collector.Interval of the one before
+	maxTurns       = 64 // turns of a shard before it reads its inbox
+	slot           = 10 * time.Millisecond
 )
 
-// Config is what a supervisor is made of. The zero value is valid.
+// Config configures a Supervisor. The zero value is valid.
 type Config struct {
-	// Shards is the number of loops that the services are spread over. 0:
-	// GOMAXPROCS.
+	// Shards is the number of loops that the services are spread over. 0: GOMAXPROCS.
 	Shards int
 
 	// Defaults are the options of services that set none; its own zero fields have
 	// the defaults that Options documents.
 	Defaults Options
 
-	// Journal keeps states, actions and outcomes, so that a restart finds them.
-	// Nil: nothing is kept.
+	// Journal records states, actions and outcomes, so that a restart continues from them.
+	// Nil: nothing is recorded.
 	Journal Journal
 
-	// Actor is the actor of the journal's entries. Empty: "supervisor".
+	// Actor is the actor of the journal's entries that have no other. Empty: "supervisor".
 	Actor string
 
-	// Executor runs the attempts of actions. Nil: where they are.
+	// Executor runs the attempts of actions. Nil: in this process.
 	Executor ActionExecutor
 
-	// Hooks are told what happens.
+	// Hooks are called when something happens.
 	Hooks Hooks
 
-	// Log takes a line per change, action and failure. Nil: slog.Default().
+	// Log has a line per transition, action and failure. Nil: slog.Default().
 	Log *slog.Logger
 
-	// Random answers numbers in [0, 1) for jitter, from any goroutine. Where it
-	// panics or answers another number it is 0.5. Nil: math/rand.
+	// Random returns numbers in [0, 1) for jitter. It may be called from any goroutine. If
+	// it panics or returns anything else, 0.5 is used. Nil: math/rand.
 	Random func() float64
 }
 
@@ -61,18 +60,18 @@ type Options struct {
 	// dependency that goes down later stops nothing, and Next sees it in Facts.Dependencies.
 	DependsOn []string
 
-	// StartsByItself leaves it to Next when the service is started: DependsOn is the order
-	// of stops then, and what Facts.Dependencies shows. So a service can wait for a
-	// dependency that has completed, say, which does not run any more.
+	// StartsByItself leaves it to Next when to start the service: DependsOn is then only
+	// the order of stops, and what Facts.Dependencies shows. So a service can wait for a
+	// dependency that has completed, for example, and no longer runs.
 	StartsByItself bool
 
 	Collector   Collector     // how it is observed
 	Action      ActionLimits  // limits of its actions
-	StopTimeout time.Duration // until a running action is cancelled, when the service is to stop or to begin anew; 0: 5 s
+	StopTimeout time.Duration // until a running action is cancelled, when the service is being stopped or restarted; 0: 5 s
 
-	// Restarts are how often SignalNeedsRestart is followed within RestartWindow,
-	// the second time and later after Action.Backoff; then it escalates. 0: 5 in 5
-	// minutes; -1: never.
+	// Restarts is how often SignalNeedsRestart is followed within RestartWindow; then it
+	// escalates. Restarts after the first wait for Action.Backoff. 0: 5 in 5 minutes; -1:
+	// never.
 	Restarts      int
 	RestartWindow time.Duration
 }
@@ -81,7 +80,7 @@ type Options struct {
 type Collector struct {
 	Interval     time.Duration // between the beginnings of collections, give or take a tenth; 0: 1 s
 	Timeout      time.Duration // of one; 0: 2.2 s
-	StaleAfter   time.Duration // the age at which an observation holds the service, unless it is to stop; 0: 10 s
+	StaleAfter   time.Duration // the age of an observation from which Next is not called, unless the service is being stopped; 0: 10 s
 	RestartAfter time.Duration // the age at which a collection that ignores its context is given up; 0: 20 s
 	Backoff      Backoff       // after failures and between restarts; 0: 1 s to 60 s
 }
@@ -104,7 +103,7 @@ func (c Config) withDefaults() (Config, error) {
 	if len(c.Defaults.DependsOn) > 0 {
 		return c, fmt.Errorf("%w: Defaults.DependsOn: want none", ErrInvalid)
 	}
-	c.Defaults = c.Defaults.over(builtIn)
+	c.Defaults = c.Defaults.withDefaults(builtIn)
 	return c, c.Defaults.validate()
 }
 
@@ -127,14 +126,14 @@ var builtIn = Options{
 	RestartWindow: 5 * time.Minute,
 }
 
-// over fills what o leaves open from d.
-func (o Options) over(d Options) Options {
+// withDefaults returns o with its zero fields set to those of d.
+func (o Options) withDefaults(d Options) Options {
 	fill(&o.Collector.Interval, d.Collector.Interval)
 	fill(&o.Collector.Timeout, d.Collector.Timeout)
 	fill(&o.Collector.StaleAfter, d.Collector.StaleAfter)
 	fill(&o.Collector.RestartAfter, d.Collector.RestartAfter)
 	fill(&o.Collector.Backoff, d.Collector.Backoff)
-	o.Action = o.Action.over(d.Action)
+	o.Action = o.Action.withDefaults(d.Action)
 	o.StartsByItself = o.StartsByItself || d.StartsByItself
 	fill(&o.StopTimeout, d.StopTimeout)
 	fill(&o.Restarts, d.Restarts)
@@ -142,7 +141,7 @@ func (o Options) over(d Options) Options {
 	return o
 }
 
-// validate names the first fault of options that are filled in.
+// validate returns an error for the first invalid field. Defaults are filled in.
 func (o Options) validate() error {
 	for _, d := range []struct {
 		field string
@@ -179,7 +178,7 @@ func atLeast(least int, values map[string]int) error {
 	return nil
 }
 
-// validate names the first fault of an identity.
+// validate returns an error for the first invalid field.
 func (id Identity) validate() error {
 	if !validID(id.ID) {
 		return fmt.Errorf("%w: id %.250q: want 1 to %d letters, digits and . _ - /", ErrInvalid, id.ID, MaxID)

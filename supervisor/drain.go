@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// A drain is a stop of several services: each is stopped when those of the others that
+// A drain is a stop of several services: each is stopped once those of the others that
 // depend on it have ended, and has its own budget from then on. Until then it is held, so
-// that it takes their end for no failure.
+// that it does not take their end for a failure.
 type drain struct {
-	mark  func(*service)          // tells a service to stop
-	needs map[*service][]*service // those of the drain that a service is stopped before
+	mark  func(*service)          // marks a service as stopping
+	needs map[*service][]*service // the services that are stopped after this one
 	all   sync.WaitGroup
 
-	mu    sync.Mutex                     // taken after that of a service
-	waits map[*service]map[*service]bool // for those of its dependants that have not ended
+	mu    sync.Mutex                     // locked after that of a service
+	waits map[*service]map[*service]bool // the dependants of each that have not ended
 }
 
-// drain brings services to rest. It returns when all have ended: they rest, or their
-// budget and the grace of their actions have passed.
+// drain stops services. It returns when all have come to rest, or have used up their
+// budget and the grace of their actions.
 func (s *Supervisor) drain(set []*service, mark func(*service)) {
 	ctx, cancel := context.WithCancel(s.writing)
 	defer cancel()
@@ -57,7 +57,7 @@ func (s *Supervisor) newDrain(set []*service, mark func(*service)) *drain {
 	return d
 }
 
-// begin stops a service whose turn has come, and then those that have waited for it only.
+// begin stops a service, and then those that waited for it alone.
 func (d *drain) begin(ctx context.Context, u *service) {
 	d.all.Go(func() {
 		d.stop(ctx, u)
@@ -67,31 +67,31 @@ func (d *drain) begin(ctx context.Context, u *service) {
 	})
 }
 
-// stop returns when a service has come to rest, or has used up its budget, was cancelled,
-// and has used up the grace of its action.
+// stop returns when a service has come to rest, or when it has used up its budget, its
+// action was cancelled, and the grace of that has passed.
 func (d *drain) stop(ctx context.Context, u *service) {
-	var patience time.Duration
+	var timeout time.Duration
 	u.set(func() {
 		if u.held == d { // or a later drain holds it
 			u.held = nil
 		}
 		d.mark(u)
 		u.renew()
-		patience = u.opt.StopTimeout
+		timeout = u.opt.StopTimeout
 	})
 	u.wake()
-	if u.await(ctx, patience, (*service).resting) {
+	if u.await(ctx, timeout, (*service).resting) {
 		return
 	}
 	u.set(func() {
 		u.interrupt(ErrShuttingDown, time.Now())
-		patience = u.grace()
+		timeout = u.grace()
 	})
 	u.wake()
-	u.await(ctx, patience, (*service).spent)
+	u.await(ctx, timeout, (*service).spent)
 }
 
-// ended returns those whose turn comes because a service has ended.
+// ended records that a service has ended, and returns those that are to stop next.
 func (d *drain) ended(u *service) (free []*service) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,7 +103,7 @@ func (d *drain) ended(u *service) (free []*service) {
 	return free
 }
 
-// awaited returns the ids of those whose end the stop of a service waits for.
+// awaited returns the ids of the dependants that the stop of a service waits for.
 func (d *drain) awaited(u *service) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,10 +115,9 @@ func (d *drain) awaited(u *service) []string {
 	return ids
 }
 
-// await waits until a service is as it should be, but no longer than its patience, and
-// reports whether it is.
-func (u *service) await(ctx context.Context, patience time.Duration, ok func(*service) bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// await waits until ok of a service, for at most timeout, and reports whether it is.
+func (u *service) await(ctx context.Context, timeout time.Duration, ok func(*service) bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return u.wait(ctx, func() bool {
 		u.mu.Lock()

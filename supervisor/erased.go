@@ -11,43 +11,43 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A behaviour is a Worker whose types the supervisor does not know. Values that it
-// takes are those that it gave.
-type behaviour interface {
+// An anyWorker is a Worker with its types erased. It is only given values that it has
+// returned.
+type anyWorker interface {
 	collect(ctx context.Context, desired any) (any, error)
-	ask(state own, f Facts, observed, desired any, d ActionLimits) verdict
-	find(name string) (own, bool)
-	differ(before, now any) bool // what was observed
+	next(state userState, f Facts, observed, desired any, d ActionLimits) verdict
+	find(name string) (userState, bool)
+	differ(before, now any) bool // whether observed values differ
 }
 
-// own is one of a user's own states.
-type own struct {
+// A userState is one of the user's states, with its type erased.
+type userState struct {
 	value        any
 	name, reason string
 	phase        machine.State
 }
 
-// A verdict is a Decision whose types the supervisor does not know.
+// A verdict is a Decision with its types erased.
 type verdict struct {
-	state        own // without a name: stay
+	state        userState // empty name: stay
 	signal       Signal
-	action       Action // with its name, key and limits
+	action       Action // nil: none
 	name, key    string
 	limits       ActionLimits
-	fault        error    // of the state or of the limits
-	missing      []string // dependencies that a start waits for
-	first        own      // where a restart begins anew
+	fault        error     // what is wrong with the state or the limits
+	missing      []string  // dependencies that a start waits for
+	first        userState // the initial state, for a restart
 	cancel       bool
 	requeueAfter time.Duration
 	reason       string
 	actor        string
 }
 
-// typed is the behaviour of a worker.
+// typed is the anyWorker of a Worker.
 type typed[S, O, D any] struct{ worker Worker[S, O, D] }
 
-func erase[O, D any](s State[O, D]) own {
-	return own{value: s, name: s.String(), reason: s.Reason(), phase: s.Phase()}
+func erase[O, D any](s State[O, D]) userState {
+	return userState{value: s, name: s.String(), reason: s.Reason(), phase: s.Phase()}
 }
 
 func (t typed[S, O, D]) collect(ctx context.Context, desired any) (any, error) {
@@ -55,7 +55,7 @@ func (t typed[S, O, D]) collect(ctx context.Context, desired any) (any, error) {
 	return t.worker.CollectObservedState(ctx, d)
 }
 
-// differ goes by the Equal of what is observed, if it has one.
+// differ uses the Equal of observed values, if they have one.
 func (t typed[S, O, D]) differ(before, now any) bool {
 	old, ok := before.(O)
 	next, _ := now.(O)
@@ -65,16 +65,16 @@ func (t typed[S, O, D]) differ(before, now any) bool {
 	return !ok || !reflect.DeepEqual(old, next)
 }
 
-func (t typed[S, O, D]) find(name string) (own, bool) {
+func (t typed[S, O, D]) find(name string) (userState, bool) {
 	for _, s := range t.worker.States() {
 		if s.String() == name {
 			return erase(s), true
 		}
 	}
-	return own{}, false
+	return userState{}, false
 }
 
-func (t typed[S, O, D]) ask(state own, f Facts, observed, desired any, limits ActionLimits) verdict {
+func (t typed[S, O, D]) next(state userState, f Facts, observed, desired any, limits ActionLimits) verdict {
 	s := t.snapshot(f, observed, desired)
 	d := state.value.(State[O, D]).Next(s)
 	v := verdict{signal: d.Signal, action: d.Action, cancel: d.Cancel, requeueAfter: d.RequeueAfter, reason: d.Reason, actor: d.Actor}
@@ -106,9 +106,9 @@ func (t typed[S, O, D]) snapshot(f Facts, observed, desired any) Snapshot[O, D] 
 	return s
 }
 
-// check answers the initial state, or what is wrong with the states of a worker. A
+// check returns the initial state, or an error if the states of a worker are invalid. A
 // panic is an error.
-func (t typed[S, O, D]) check(id Identity, desired any) (first own, err error) {
+func (t typed[S, O, D]) check(id Identity, desired any) (first userState, err error) {
 	if p := guard(func() { first, err = t.checked(id, desired) }); p != nil {
 		//lint:ignore ST1005 States is the name of a method
 		err = fmt.Errorf("States or GetInitialState: %w", p)
@@ -116,29 +116,29 @@ func (t typed[S, O, D]) check(id Identity, desired any) (first own, err error) {
 	return first, err
 }
 
-func (t typed[S, O, D]) checked(id Identity, desired any) (own, error) {
+func (t typed[S, O, D]) checked(id Identity, desired any) (userState, error) {
 	names := map[string]bool{}
 	for _, s := range t.worker.States() {
 		o := erase(s)
 		switch {
 		case o.name == "" || names[o.name]:
-			return own{}, fmt.Errorf("%w: States: want each name once, and have %q", ErrInvalid, o.name)
+			return userState{}, fmt.Errorf("%w: States: want each name once, and have %q", ErrInvalid, o.name)
 		case !lifecycle.Service.Has(o.phase) || lifecycle.Service.Ended(o.phase):
-			return own{}, fmt.Errorf("%w: state %s: Phase is %q: want a state of the service table that is not its end", ErrInvalid, o.name, o.phase)
+			return userState{}, fmt.Errorf("%w: state %s: Phase is %q: want a state of the service table that is not its end", ErrInvalid, o.name, o.phase)
 		}
 		names[o.name] = true
 	}
 	first := erase(t.worker.GetInitialState())
 	switch {
 	case !names[first.name]:
-		return own{}, fmt.Errorf("%w: initial state %s: want one of States", ErrInvalid, first.name)
+		return userState{}, fmt.Errorf("%w: initial state %s: want one of States", ErrInvalid, first.name)
 	case first.phase != lifecycle.Service.Initial:
-		return own{}, fmt.Errorf("%w: initial state %s stands for %s: want %s", ErrInvalid, first.name, first.phase, lifecycle.Service.Initial)
+		return userState{}, fmt.Errorf("%w: initial state %s stands for %s: want %s", ErrInvalid, first.name, first.phase, lifecycle.Service.Initial)
 	}
 	return first, t.checkMoves(id, names, desired)
 }
 
-// guard runs f and answers its panic, if it panics.
+// guard calls f and returns its panic, if there is one.
 func guard(f func()) (panicked *panicError) {
 	defer func() {
 		if v := recover(); v != nil {

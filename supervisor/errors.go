@@ -16,7 +16,7 @@ var ErrNonRetriable = errors.New("non-retriable error")
 
 // The causes of a cancelled context, by context.Cause.
 var (
-	ErrActionTimeout = errors.New("action timeout")         // the attempt's deadline has passed
+	ErrActionTimeout = errors.New("action timeout")         // the attempt has passed its deadline
 	ErrPreempted     = errors.New("cancelled by its state") // Decision.Cancel
 	ErrShuttingDown  = errors.New("shutting down")          // a stop has used up its budget
 	ErrCollection    = errors.New("collection timeout")     // Collector.Timeout has passed
@@ -45,8 +45,8 @@ func (e *BusyError) Error() string {
 		e.Service, e.Refused, e.Running, e.Since.UTC().Format(time.RFC3339))
 }
 
-// RetryAfter wraps an error of an action, which asks for the time until its next
-// attempt. It replaces the backoff.
+// RetryAfter wraps an error of an action with the time until its next attempt. It replaces
+// the backoff.
 func RetryAfter(err error, after time.Duration) error { return &retryAfter{err, after} }
 
 type retryAfter struct {
@@ -59,7 +59,7 @@ func (e *retryAfter) Unwrap() error { return e.error }
 // errExited is the error of an action that neither returned nor panicked.
 var errExited = errors.New("the action ended its goroutine by runtime.Goexit")
 
-// A panicError is a panic, recovered.
+// A panicError is a recovered panic.
 type panicError struct {
 	value any
 	stack []byte
@@ -67,14 +67,14 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// An outcome is what an attempt came to.
+// An outcome is the result of an attempt.
 type outcome struct {
 	kind  ErrorKind
 	text  string
 	after time.Duration // asked for by RetryAfter
 }
 
-// judge answers the outcome of an attempt from its error and the cause of its
+// judge returns the outcome of an attempt from its error and the cause of its
 // cancellation, if it was cancelled (S7).
 func judge(err, cause error) outcome {
 	if err == nil {
@@ -94,9 +94,8 @@ func judge(err, cause error) outcome {
 	return o
 }
 
-// sound answers err, or the panic of an error that cannot be read: a nil pointer
-// in an error, say.
-func sound(err error) error {
+// readable returns err, or the panic of its Error method: on a nil pointer, for example.
+func readable(err error) error {
 	if p := guard(func() { judge(err, nil) }); p != nil {
 		return p
 	}

@@ -12,54 +12,53 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 )
 
-// A FileJournal keeps trails in one file, as exported lines of package audit: an
-// entry is on the disk before Append returns, and audit.VerifyCut checks the file.
-// Entries that come at the same time share a sync. It is for one process at a time:
-// where the system has flock the file is locked until Close.
+// A FileJournal keeps trails in one file, as exported lines of package audit: an entry is
+// on the disk before Append returns, and audit.VerifyCut checks the file. Concurrent
+// Appends share a sync. One process at a time can use it: where the system has flock, the
+// file is locked until Close.
 //
-// It lets go of what is older than [Keep] says, and so has at most twice as many
-// entries as that: when it is opened, and when it has grown, it is written anew
-// beside itself, synced, and put in its own place. What is left proves that it is as it was
-// written, without a gap; where a trail was cut off, an [audit.Cut] has the hash of
-// the last entry that is gone, by which a copy that was made before still shows that
-// it is the same trail. Of lives that are gone nothing is left but the number of the
-// next.
+// It deletes what is older than [Keep] says, and so has at most twice that many entries:
+// when it is opened or has grown, it writes the kept entries to a new file, syncs it, and
+// renames it over the old one. The kept entries still prove that they are unchanged and
+// without a gap. Where a trail was cut off, an [audit.Cut] holds the hash of the last
+// deleted entry, by which an earlier copy still proves to be the same trail. Of deleted
+// lives only the number of the next one is left.
 //
-// An entry that cannot be written is an error, and leaves the journal as it was: on a
-// disk that was full it goes on once there is room.
+// An entry that cannot be written is an error, and leaves the journal as it was: after a
+// full disk it continues once there is room.
 type FileJournal struct {
-	path string // without links
+	path string // without symbolic links
 	keep Keep
 
-	mu      sync.Mutex
-	trails  map[string]*filed // by entity
-	lives   map[string]*lives // by the id of the service
-	entries int               // on the disk
-	weighed int               // of them that are to be kept, when that was last counted
-	gathers *batch            // or nil
-	writes  *batch            // or nil: then nobody has the right to write
-	free    *sync.Cond        // somebody may write, or a batch has failed
+	mu        sync.Mutex
+	trails    map[string]*fileTrail // by entity
+	lives     map[string]*lives     // by the id of the service
+	entries   int                   // on the disk
+	needed    int                   // of them that Keep keeps, when that was last counted
+	gathering *batch                // or nil
+	writing   *batch                // or nil: then nobody has the right to write
+	free      *sync.Cond            // writing is nil again, or a batch has failed
 
-	// Of who writes. The file is replaced with the lock.
-	file    *os.File
-	end     int64 // of what is on the disk for sure
-	torn    bool  // something may be beyond it
-	unnamed bool  // the folder may not know the file yet
+	// Used by the goroutine that writes. file is replaced with mu held.
+	file         *os.File
+	end          int64 // of what is synced
+	torn         bool  // there may be an incomplete write after end
+	unsyncedName bool  // the folder was not synced since the file was created
 }
 
-// A filed is a trail in the file.
-type filed struct {
+// A fileTrail is a trail in the file.
+type fileTrail struct {
 	cut   *audit.Cut // or nil
 	spans []span     // of its entries that are on the disk
 	last  audit.Entry
 }
 
-// A span is where a line is, without its end.
+// A span is the position of a line, without its newline.
 type span struct{ at, size int64 }
 
 type lives struct{ first, last int }
 
-// A batch is what one sync brings to the disk.
+// A batch is the entries of one sync.
 type batch struct {
 	text  bytes.Buffer
 	parts []part
@@ -69,18 +68,17 @@ type batch struct {
 
 // A part is an entry of a batch.
 type part struct {
-	trail  *filed
+	trail  *fileTrail
 	size   int64
 	before audit.Entry
 }
 
-// OpenFileJournal opens a journal, or makes one, and checks it. A last line without
-// an end, which a crash has left, is cut off; any other damage is an error that
-// names the line, and is left as it is. So is a journal that is open already.
+// OpenFileJournal opens or creates a journal, and checks it. An incomplete last line,
+// which a crash has left, is cut off; any other damage is an error that names the line,
+// and the file is left as it is. A journal that is open already is an error, too.
 func OpenFileJournal(path string) (*FileJournal, error) { return OpenFileJournalKeeping(path, Keep{}) }
 
-// OpenFileJournalKeeping is OpenFileJournal, where more or less is kept than by
-// default.
+// OpenFileJournalKeeping is OpenFileJournal with another Keep than the default.
 func OpenFileJournalKeeping(path string, keep Keep) (*FileJournal, error) {
 	if err := keep.validate(); err != nil {
 		return nil, fmt.Errorf("journal %s: %w", path, err)
@@ -89,10 +87,10 @@ func OpenFileJournalKeeping(path string, keep Keep) (*FileJournal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &FileJournal{path: path, keep: keep.withDefaults(), file: file, trails: make(map[string]*filed), lives: make(map[string]*lives)}
+	j := &FileJournal{path: path, keep: keep.withDefaults(), file: file, trails: make(map[string]*fileTrail), lives: make(map[string]*lives)}
 	j.free = sync.NewCond(&j.mu)
 	if err := j.open(); err != nil {
-		_ = shut(file)
+		_ = unlockAndClose(file)
 		return nil, fmt.Errorf("journal %s: %w", path, err)
 	}
 	return j, nil
@@ -102,15 +100,15 @@ func (j *FileJournal) open() (err error) {
 	if j.path, err = filepath.EvalSymlinks(j.path); err != nil {
 		return err
 	}
-	if err := j.own(); err != nil {
+	if err := j.lockFile(); err != nil {
 		return err
 	}
 	if err := j.read(); err != nil {
 		return err
 	}
-	_ = os.Remove(j.path + ".new") // of a process that died while it wrote the file anew
-	j.unnamed, j.torn = true, true // this may be the first to hear of the file, and the last line may have no end
-	if err := j.mend(); err != nil {
+	_ = os.Remove(j.path + ".new")      // left by a process that died while it rewrote the file
+	j.unsyncedName, j.torn = true, true // the file may be new, and its last line incomplete
+	if err := j.repair(); err != nil {
 		return err
 	}
 	j.mu.Lock()
@@ -119,9 +117,9 @@ func (j *FileJournal) open() (err error) {
 	return nil
 }
 
-// own locks the file, if it is still the one of that name: it may have been replaced
-// between its opening and its locking.
-func (j *FileJournal) own() error {
+// lockFile locks the file, and checks that the path still names it: it may have been
+// replaced between opening and locking.
+func (j *FileJournal) lockFile() error {
 	if err := lock(j.file); err != nil {
 		return err
 	}
@@ -155,16 +153,16 @@ func (j *FileJournal) read() error {
 		j.end += int64(size) + 1
 	})
 	if err != nil {
-		return fmt.Errorf("%w: the file was changed or is damaged, and stays as it is: put back a copy of it, or move it away and begin without history", err)
+		return fmt.Errorf("%w: the file was changed or is damaged, and is left as it is: restore a copy of it, or move it away to begin without history", err)
 	}
 	return nil
 }
 
-// trail answers the trail of an entity, which may be empty.
-func (j *FileJournal) trail(entity string) *filed {
+// trail returns the trail of an entity, which may be empty.
+func (j *FileJournal) trail(entity string) *fileTrail {
 	t := j.trails[entity]
 	if t == nil {
-		t = &filed{}
+		t = &fileTrail{}
 		j.trails[entity] = t
 		id, life := lifeOf(entity)
 		if l := j.lives[id]; l == nil {
@@ -196,8 +194,8 @@ func (j *FileJournal) Append(_ context.Context, e audit.Entry) error {
 	return b.err
 }
 
-// join puts an entry into the batch that gathers, or answers the one that has it.
-// The first of a batch brings it to the disk, when the batch before it is there.
+// join puts an entry into the batch that is being gathered, or returns the batch that has
+// it. The first of a batch writes it, once the batch before it is written.
 func (j *FileJournal) join(e audit.Entry) (*batch, error) {
 	var line bytes.Buffer
 	if err := audit.WriteLines(&line, []audit.Entry{e}); err != nil {
@@ -210,16 +208,16 @@ func (j *FileJournal) join(e audit.Entry) (*batch, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case known && j.gathers == nil:
-		return j.writes, nil
+	case known && j.gathering == nil:
+		return j.writing, nil
 	case known:
-		return j.gathers, nil
+		return j.gathering, nil
 	}
-	first := j.gathers == nil
+	first := j.gathering == nil
 	if first {
-		j.gathers = &batch{done: make(chan struct{})}
+		j.gathering = &batch{done: make(chan struct{})}
 	}
-	b := j.gathers
+	b := j.gathering
 	b.text.Write(line.Bytes())
 	b.parts = append(b.parts, part{t, int64(line.Len()) - 1, t.last})
 	t.last = e
@@ -229,35 +227,34 @@ func (j *FileJournal) join(e audit.Entry) (*batch, error) {
 	return b, nil
 }
 
-// flush brings a batch to the disk. It is called with the lock, which it gives up
-// meanwhile.
+// flush writes a batch. It is called with mu held, and releases it meanwhile.
 func (j *FileJournal) flush(b *batch) {
-	for j.writes != nil && j.gathers == b {
+	for j.writing != nil && j.gathering == b {
 		j.free.Wait()
 	}
-	if j.gathers != b { // it has failed with the one before it
+	if j.gathering != b { // it has failed with the batch before it
 		return
 	}
-	j.gathers, j.writes = nil, b
+	j.gathering, j.writing = nil, b
 	j.mu.Unlock()
 	err := j.write(b)
 	j.mu.Lock()
 	if err == nil {
-		j.wrote(b)
+		j.written(b)
 		close(b.done)
 		j.shrink()
 	} else {
-		j.failed(j.gathers, err) // which may follow entries of this one
+		j.failed(j.gathering, err) // its entries may follow entries of this one
 		j.failed(b, err)
-		j.gathers = nil
+		j.gathering = nil
 	}
-	j.writes = nil
+	j.writing = nil
 	j.free.Broadcast()
 }
 
-// write is called without the lock, by who has the right to write.
+// write is called without mu, by the goroutine that writes.
 func (j *FileJournal) write(b *batch) error {
-	if err := j.mend(); err != nil {
+	if err := j.repair(); err != nil {
 		return err
 	}
 	j.torn = true
@@ -271,25 +268,25 @@ func (j *FileJournal) write(b *batch) error {
 	return nil
 }
 
-// mend cuts off what a write has left that failed, so that nothing of it is believed.
-func (j *FileJournal) mend() error {
+// repair cuts off the rest of a write that failed.
+func (j *FileJournal) repair() error {
 	if j.torn {
 		if err := j.file.Truncate(j.end); err != nil {
 			return err
 		}
 		j.torn = false
 	}
-	if j.unnamed {
+	if j.unsyncedName {
 		if err := syncFolder(filepath.Dir(j.path)); err != nil {
 			return err
 		}
-		j.unnamed = false
+		j.unsyncedName = false
 	}
 	return nil
 }
 
-// wrote notes where the entries of a batch are. It is called with the lock.
-func (j *FileJournal) wrote(b *batch) {
+// written records the positions of a batch's entries. It is called with mu held.
+func (j *FileJournal) written(b *batch) {
 	for _, p := range b.parts {
 		p.trail.spans = append(p.trail.spans, span{j.end, p.size})
 		j.end += p.size + 1
@@ -297,7 +294,7 @@ func (j *FileJournal) wrote(b *batch) {
 	j.entries += len(b.parts)
 }
 
-// failed takes the entries of a batch back. It is called with the lock.
+// failed takes back the entries of a batch. It is called with mu held.
 func (j *FileJournal) failed(b *batch, err error) {
 	if b == nil {
 		return
@@ -309,12 +306,12 @@ func (j *FileJournal) failed(b *batch, err error) {
 	close(b.done)
 }
 
-// Close closes the file. Entries must not be under way.
+// Close closes the file. It must not be called during an Append.
 func (j *FileJournal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for j.writes != nil { // it may still be written anew
+	for j.writing != nil { // it may still be being rewritten
 		j.free.Wait()
 	}
-	return shut(j.file)
+	return unlockAndClose(j.file)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// Keep is how much of the past a FileJournal keeps for sure. A service that is gone
-// for good keeps its last lives.
+// Keep is how much of the past a FileJournal keeps at least. A service that was removed
+// keeps its last lives.
 type Keep struct {
 	Entries int // of each trail, the last ones; 0: 1000; -1: all
 	Lives   int // of each service, before its last; 0: 3; -1: all
@@ -60,7 +60,7 @@ func (j *FileJournal) Lives(_ context.Context, id string) (first, last int, err 
 		return 0, 0, nil
 	}
 	first, last = l.first, l.last
-	if t := j.trails[Entity(id, last)]; t == nil || t.last.Sequence == 0 { // its first entry has failed
+	if t := j.trails[Entity(id, last)]; t == nil || t.last.Sequence == 0 { // its first entry could not be written
 		last--
 	}
 	if last < first {
@@ -69,7 +69,7 @@ func (j *FileJournal) Lives(_ context.Context, id string) (first, last int, err 
 	return first, last, nil
 }
 
-// lifeOf answers which life of which service an entity is.
+// lifeOf returns the service and the number of its life that an entity stands for.
 func lifeOf(entity string) (id string, life int) {
 	id, number, later := strings.Cut(strings.TrimPrefix(entity, "sv_"), "~")
 	if life, err := strconv.Atoi(number); later && err == nil {
@@ -92,19 +92,19 @@ func (j *FileJournal) entry(s span) (e audit.Entry, err error) {
 	return e, err
 }
 
-// shrink writes the file anew if less than half of it is to be kept. It is called
-// with the lock, by who has the right to write, and gives up the lock meanwhile. A
-// file that cannot be written anew grows on, and that is tried again later.
+// shrink rewrites the file if less than half of it has to be kept. It is called with mu
+// held by the goroutine that writes, and releases mu meanwhile. If that fails the file
+// keeps growing, and it is tried again later.
 func (j *FileJournal) shrink() {
-	if j.entries <= 2*j.weighed {
+	if j.entries <= 2*j.needed {
 		return
 	}
 	kept := j.kept()
-	j.weighed = 0
+	j.needed = 0
 	for _, k := range kept {
-		j.weighed += len(k.spans)
+		j.needed += len(k.spans)
 	}
-	if j.entries <= 2*j.weighed {
+	if j.entries <= 2*j.needed {
 		return
 	}
 	j.mu.Unlock()
@@ -112,21 +112,21 @@ func (j *FileJournal) shrink() {
 	err := r.write(kept)
 	j.mu.Lock()
 	if err != nil {
-		j.weighed = j.entries
+		j.needed = j.entries
 		return
 	}
 	r.replace(kept)
 }
 
-// A kept is what is kept of a trail.
+// A kept is the part of a trail that is kept.
 type kept struct {
-	filed
+	fileTrail
 	entity string
-	cutAt  span // of the last entry that is let go; without a size: none
-	begins span // of the entry that was the first
+	cutAt  span // the last deleted entry; size 0: none
+	begins span // the first entry before the deletion
 }
 
-// kept answers what is kept. Of a trail that is let go there is nothing.
+// kept returns what is kept of each trail. Deleted trails are not in it.
 func (j *FileJournal) kept() []kept {
 	var all []kept
 	for entity, t := range j.trails {
@@ -134,7 +134,7 @@ func (j *FileJournal) kept() []kept {
 		if l := j.lives[id]; j.keep.Lives >= 0 && life < l.last-j.keep.Lives && lifecycle.Service.Ended(t.last.To) {
 			continue
 		}
-		k, n := kept{filed: *t, entity: entity}, 0
+		k, n := kept{fileTrail: *t, entity: entity}, 0
 		if n = len(t.spans) - j.keep.Entries; j.keep.Entries >= 0 && n > 0 {
 			k.cutAt, k.begins = t.spans[n-1], t.spans[0]
 		} else {
@@ -146,7 +146,7 @@ func (j *FileJournal) kept() []kept {
 	return all
 }
 
-// A rewriting is a journal that is being written anew.
+// A rewriting is a rewrite of the journal's file.
 type rewriting struct {
 	journal *FileJournal
 	file    *os.File
@@ -154,7 +154,7 @@ type rewriting struct {
 	end     int64
 }
 
-// write makes the new file, locks it, and puts it in the place of the old one.
+// write writes the new file, locks it, and renames it over the old one.
 func (r *rewriting) write(all []kept) (err error) {
 	j := r.journal
 	old, err := j.file.Stat()
@@ -175,13 +175,13 @@ func (r *rewriting) write(all []kept) (err error) {
 		err = os.Rename(temp, j.path)
 	}
 	if err != nil {
-		_ = shut(r.file)
+		_ = unlockAndClose(r.file)
 		_ = os.Remove(temp)
 	}
 	return err
 }
 
-// copy writes the cuts, then the entries in their order, and notes where they are.
+// copy writes the cuts, then the entries in their order, and updates their positions.
 func (r *rewriting) copy(all []kept) error {
 	r.out = bufio.NewWriterSize(r.file, 1<<16)
 	var spans []*span
@@ -214,7 +214,7 @@ func (r *rewriting) add(line []byte) (at int64, err error) {
 	return at, err
 }
 
-// cut writes where a trail was cut off, if it was.
+// cut writes the audit.Cut of a trail, if it was cut off.
 func (r *rewriting) cut(k *kept) error {
 	if k.cutAt.size > 0 {
 		gone, err := r.journal.entry(k.cutAt)
@@ -222,35 +222,35 @@ func (r *rewriting) cut(k *kept) error {
 			return err
 		}
 		c := audit.Cut{Entity: k.entity, Sequence: gone.Sequence, State: gone.To, At: gone.At, Hash: gone.Hash}
-		if k.filed.cut != nil {
-			c.CreatedAt = k.filed.cut.CreatedAt
+		if k.fileTrail.cut != nil {
+			c.CreatedAt = k.fileTrail.cut.CreatedAt
 		} else if first, err := r.journal.entry(k.begins); err == nil {
 			c.CreatedAt = first.At
 		} else {
 			return err
 		}
-		k.filed.cut = &c
+		k.fileTrail.cut = &c
 	}
-	if k.filed.cut == nil {
+	if k.fileTrail.cut == nil {
 		return nil
 	}
-	text, err := json.Marshal(k.filed.cut)
+	text, err := json.Marshal(k.fileTrail.cut)
 	if err == nil {
 		_, err = r.add(append(text, '\n'))
 	}
 	return err
 }
 
-// replace goes on with the new file. It is called with the lock.
+// replace continues with the new file. It is called with mu held.
 func (r *rewriting) replace(all []kept) {
 	j := r.journal
-	_ = shut(j.file)
-	j.file, j.end, j.torn, j.unnamed = r.file, r.end, false, true
+	_ = unlockAndClose(j.file)
+	j.file, j.end, j.torn, j.unsyncedName = r.file, r.end, false, true
 	left := make(map[string]bool, len(all))
 	j.entries = 0
 	for _, k := range all {
-		t := j.trails[k.entity] // its last entry may be newer by now
-		t.cut, t.spans = k.filed.cut, k.spans
+		t := j.trails[k.entity] // it may have newer entries by now
+		t.cut, t.spans = k.fileTrail.cut, k.spans
 		left[k.entity] = true
 		j.entries += len(k.spans)
 	}

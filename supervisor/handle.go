@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// A Handle is a service in the hands of who added it.
+// A Handle controls one service. Add returns it.
 type Handle[S, O, D any] struct {
 	u *service
 	t typed[S, O, D]
 }
 
-// Add adds a service with its specification, before or while the supervisor runs;
-// it begins at once. With a journal it goes on where the last one of that id was,
-// and ctx bounds the reading of it.
+// Add adds a service with its specification, before or while the supervisor runs; it
+// starts at once. With a journal it continues where the last service of that id was, and
+// ctx limits how long reading that may take.
 //
-// It is refused with ErrInvalid, ErrExists, ErrCycle, ErrStopped, the error of
-// DeriveDesiredState, or that of the journal.
+// The error is ErrInvalid, ErrExists, ErrCycle or ErrStopped, or that of
+// DeriveDesiredState or of the journal.
 func Add[S, O, D any](ctx context.Context, s *Supervisor, id Identity, w Worker[S, O, D], spec S, o Options) (*Handle[S, O, D], error) {
 	if err := id.validate(); err != nil {
 		return nil, err
 	}
 	after := slices.Clone(o.DependsOn)
-	o = o.over(s.config.Defaults)
+	o = o.withDefaults(s.config.Defaults)
 	o.DependsOn = nil
 	t := typed[S, O, D]{w}
 	desired, err := derive(w, spec)
 	if err == nil {
 		err = o.validate()
 	}
-	var first own
+	var first userState
 	if err == nil {
 		first, err = t.check(id, desired)
 	}
@@ -41,7 +41,7 @@ func Add[S, O, D any](ctx context.Context, s *Supervisor, id Identity, w Worker[
 	}
 	u := &service{
 		sup: s, worker: t, id: id, after: after, opt: s.shared(o), place: -1,
-		desired: desired, generation: 1, since: time.Now(), state: first, luck: s.random(),
+		desired: desired, generation: 1, since: time.Now(), state: first, jitter: s.random(),
 	}
 	if err := s.add(ctx, u); err != nil {
 		return nil, err
@@ -49,7 +49,8 @@ func Add[S, O, D any](ctx context.Context, s *Supervisor, id Identity, w Worker[
 	return &Handle[S, O, D]{u, t}, nil
 }
 
-// shared answers the options, of which those that are the defaults are kept once.
+// shared returns a pointer to the options, that of the defaults if they are equal, to save
+// memory.
 func (s *Supervisor) shared(o Options) *Options {
 	if reflect.DeepEqual(o, s.config.Defaults) {
 		return &s.config.Defaults
@@ -57,7 +58,7 @@ func (s *Supervisor) shared(o Options) *Options {
 	return &o
 }
 
-// add reserves the id, reads the journal, and lets the service begin.
+// add reserves the id, reads the journal, and starts the service.
 func (s *Supervisor) add(ctx context.Context, u *service) error {
 	u.loading = true
 	if err := s.insert(u); err != nil {
@@ -76,22 +77,22 @@ func (s *Supervisor) add(ctx context.Context, u *service) error {
 		return fmt.Errorf("add service %s: it was removed meanwhile: %w", u.id.ID, ErrNotFound)
 	}
 	u.loading = false
-	u.look.wanted = true
+	u.collection.wanted = true
 	u.mu.Unlock()
 	u.wake()
-	s.tellRelated(u)
+	s.wakeRelated(u)
 	return nil
 }
 
-// restore goes on with the trail of a service. An action that was running is
-// reported as interrupted: nobody knows whether it succeeded (S12).
+// restore continues the trail of a service. An action that was running is reported as
+// interrupted: whether it succeeded is unknown (S12).
 func (u *service) restore(ctx context.Context) error {
 	t := trail{journal: u.sup.config.Journal, actor: u.sup.config.Actor}
 	phase, n, err := t.open(ctx, u.id.ID, u.state)
 	if err != nil {
 		return err
 	}
-	var state own
+	var state userState
 	var ok bool
 	if p := guard(func() { state, ok = u.worker.find(n.State) }); p != nil {
 		return fmt.Errorf("add service %s: States: %w", u.id.ID, p)
@@ -105,7 +106,7 @@ func (u *service) restore(ctx context.Context) error {
 	if n.Action != nil {
 		unknown := n.Action.InProgress || n.Action.Abandoned
 		n.Action.Abandoned = false
-		u.act = &attempt{status: *n.Action, token: n.Action.Fence, unknown: unknown, lifted: true} // a restart is a change, too
+		u.act = &attempt{status: *n.Action, token: n.Action.Fence, unknown: unknown, lifted: true} // a restart of the supervisor counts as a change
 		if n.Action.InProgress {
 			u.act.ended = &outcome{kind: KindInterrupted, text: "the process ended meanwhile"}
 		}
@@ -113,7 +114,7 @@ func (u *service) restore(ctx context.Context) error {
 	return nil
 }
 
-// derive asks for the desired state of a specification. A panic is an error.
+// derive returns the desired state of a specification. A panic is an error.
 func derive[S, O, D any](w Worker[S, O, D], spec S) (desired D, err error) {
 	if p := guard(func() { desired, err = w.DeriveDesiredState(spec) }); p != nil {
 		err = p
@@ -124,9 +125,9 @@ func derive[S, O, D any](w Worker[S, O, D], spec S) (desired D, err error) {
 	return desired, err
 }
 
-// SetSpec gives the service another specification. Next sees the new desired state
-// at once, while an action runs too. Errors are that of DeriveDesiredState,
-// ErrNotFound of a service that has left, and ErrStopped; nothing has changed then.
+// SetSpec gives the service another specification. Next sees the new desired state at
+// once, even while an action runs. Errors are that of DeriveDesiredState, ErrNotFound if
+// the service was removed, and ErrStopped; then nothing has changed.
 func (h *Handle[S, O, D]) SetSpec(spec S) error {
 	desired, err := derive(h.t.worker, spec)
 	if err != nil {
@@ -135,7 +136,7 @@ func (h *Handle[S, O, D]) SetSpec(spec S) error {
 	h.u.set(func() {
 		if err = h.u.left(); err == nil {
 			h.u.desired = desired
-			h.u.look.wanted = true
+			h.u.collection.wanted = true
 			h.u.renew()
 		}
 	})
@@ -145,7 +146,7 @@ func (h *Handle[S, O, D]) SetSpec(spec S) error {
 	return err
 }
 
-// left answers why nothing of the service will change any more, or nil.
+// left returns an error if the service was removed or the supervisor is stopping.
 func (u *service) left() error {
 	u.sup.mu.RLock()
 	stopping := u.sup.stopping
@@ -159,7 +160,7 @@ func (u *service) left() error {
 	return nil
 }
 
-// Snapshot answers what Next would see now.
+// Snapshot returns what Next would see now.
 func (h *Handle[S, O, D]) Snapshot() Snapshot[O, D] {
 	h.u.mu.Lock()
 	f, observed, desired := h.u.facts(time.Now()), h.u.observed, h.u.desired
@@ -168,9 +169,9 @@ func (h *Handle[S, O, D]) Snapshot() Snapshot[O, D] {
 	return h.t.snapshot(f, observed, desired)
 }
 
-// WaitFor waits until ok answers true of a snapshot, which it is asked after each
-// turn of the service. Errors are that of ctx, when that is done, ErrNotFound when
-// the service has left without it, and ErrStopped when the supervisor has stopped.
+// WaitFor waits until ok returns true; it is called after each turn of the service. Errors
+// are that of ctx, ErrNotFound if the service is removed first, and ErrStopped if the
+// supervisor stops first.
 func (h *Handle[S, O, D]) WaitFor(ctx context.Context, ok func(Snapshot[O, D]) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -190,8 +191,8 @@ func (h *Handle[S, O, D]) WaitFor(ctx context.Context, ok func(Snapshot[O, D]) b
 	return err
 }
 
-// Remove is [Supervisor.Remove] of this service, and of no other that has its id by
-// now.
+// Remove is [Supervisor.Remove] of this service. It does not remove a later one with the
+// same id.
 func (h *Handle[S, O, D]) Remove(ctx context.Context) (Report, error) {
 	return h.u.sup.removed(ctx, h.u)
 }
@@ -199,20 +200,20 @@ func (h *Handle[S, O, D]) Remove(ctx context.Context) (Report, error) {
 // Wake gives the service a turn and a collection at once. It does not wait.
 func (h *Handle[S, O, D]) Wake() { _ = h.u.sup.Wake(h.u.id.ID) }
 
-// wait waits until ok answers true, which is asked after each turn.
+// wait waits until ok returns true; it is called after each turn.
 func (u *service) wait(ctx context.Context, ok func() bool) error {
 	for {
 		u.mu.Lock()
-		if u.told == nil {
-			u.told = make(chan struct{})
+		if u.turned == nil {
+			u.turned = make(chan struct{})
 		}
-		told := u.told
+		turned := u.turned
 		u.mu.Unlock()
 		if ok() {
 			return nil
 		}
 		select {
-		case <-told:
+		case <-turned:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -16,35 +16,37 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Journal keeps the trails of services (S3, S12). A change is one entry of package
-// audit, and so one commit: the move, the user's own state and the status of the
-// action are in it. The last entry of a trail is all that a restart needs.
+// A Journal records the trails of services (S3, S12). A change is one entry of package
+// audit, and so one commit: it holds the transition, the name of the user's state and the
+// status of the action. The last entry of a trail is all that a restart needs.
 //
-// A journal is used from many goroutines, each of which may wait in it; services
-// whose entry is under way wait, and no others.
+// Its methods are called from many goroutines and may block: only services whose entry is
+// being written wait for it.
 type Journal interface {
-	// Last answers the last entry of an entity's trail, or one with Sequence 0.
+	// Last returns the last entry of an entity's trail, or one with Sequence 0.
 	Last(ctx context.Context, entity string) (audit.Entry, error)
 
 	// Append adds an entry, or nothing. The entry follows the last of its trail: its
-	// sequence is the next, and its hash covers the last one's. An entry that is
-	// there already is a success, so that a call whose outcome is unknown is made
-	// again. Another one in its place is [ErrConflict]. After other errors the same
-	// entry is tried again, until it is there.
+	// sequence is the next, and its hash covers the last one's. Appending an entry that is
+	// there already succeeds, so that a call with an unknown outcome can be repeated.
+	// Another entry in its place is [ErrConflict]. After other errors the same entry is
+	// tried again until it succeeds.
 	Append(ctx context.Context, e audit.Entry) error
 }
 
-// A Trailer is a Journal whose trails can be read. One that lets go of lives is one.
+// A Trailer is a Journal whose trails can be read. A Journal that deletes old lives must
+// be one.
 type Trailer interface {
-	// Trail answers the entries of an entity, oldest first. Those that the journal
-	// no longer has are missing at the beginning, nowhere else.
+	// Trail returns the entries of an entity, oldest first. Deleted ones are missing at
+	// the beginning, nowhere else.
 	Trail(ctx context.Context, entity string) ([]audit.Entry, error)
 
-	// Lives answers which lives of a service there are trails of: none if last is 0.
+	// Lives returns the first and last life of a service that has a trail; last is 0 if
+	// there is none.
 	Lives(ctx context.Context, id string) (first, last int, err error)
 }
 
-// Trails answers the entries of a service in all its lives, oldest first.
+// Trails returns the entries of a service in all its lives, oldest first.
 func Trails(ctx context.Context, j Trailer, id string) ([]audit.Entry, error) {
 	var all []audit.Entry
 	life, last, err := j.Lives(ctx, id)
@@ -56,12 +58,12 @@ func Trails(ctx context.Context, j Trailer, id string) ([]audit.Entry, error) {
 	return all, err
 }
 
-// ErrConflict is returned by a Journal in which somebody else has gone on with a
-// trail. The service is then held for good: two supervisors run it.
+// ErrConflict is returned by a Journal in which another writer has continued a trail. The
+// service is then held for good: two supervisors run it.
 var ErrConflict = errors.New("the trail has another entry in its place")
 
-// follows says whether e may be appended after last: nil, nil and true if it is
-// there already, or ErrConflict.
+// follows checks that e may be appended after last. It returns true if e is there already,
+// and ErrConflict if another entry is.
 func follows(last, e audit.Entry) (known bool, err error) {
 	switch {
 	case e.Sequence == last.Sequence && e.Hash == last.Hash:
@@ -76,8 +78,7 @@ func follows(last, e audit.Entry) (known bool, err error) {
 	return false, nil
 }
 
-// A MemoryJournal keeps trails in memory: for tests, and to look at. The zero value
-// is empty.
+// A MemoryJournal keeps trails in memory, for tests. The zero value is empty.
 type MemoryJournal struct {
 	mu     sync.Mutex
 	trails map[string][]audit.Entry
@@ -129,9 +130,9 @@ func last(trail []audit.Entry) audit.Entry {
 	return trail[len(trail)-1]
 }
 
-// Entity answers the id under which a journal keeps a service: sv_ and its id. A
-// service that was removed and added again has a trail for each of its lives; the
-// later ones end in ~2, ~3 and so on.
+// Entity returns the id of a service in a journal: sv_ and its id. A service that was
+// removed and added again has a trail for each of its lives; the later ones end in ~2, ~3
+// and so on.
 func Entity(id string, life int) string {
 	if life <= 1 {
 		return "sv_" + id
@@ -139,15 +140,15 @@ func Entity(id string, life int) string {
 	return fmt.Sprintf("sv_%s~%d", id, life)
 }
 
-// A note is the metadata of an entry: what the table does not say of a service.
+// A note is the metadata of an entry: what the columns do not say about a service.
 type note struct {
 	State  string        `json:"state"`
 	Action *ActionStatus `json:"action,omitempty"`
 	Fence  uint64        `json:"fence,omitzero"` // the highest of earlier lives, where there is no action
 }
 
-// A trail is where a service is in its journal. The zero value is a service without
-// one.
+// A trail is the position of a service in its journal. The zero value is a service without
+// a journal.
 type trail struct {
 	journal Journal
 	actor   string
@@ -158,8 +159,8 @@ type trail struct {
 	fence   uint64 // the highest of earlier lives
 }
 
-// seal makes e, which has a move, its reason and perhaps its actor, the next entry
-// of a trail.
+// seal completes e, which has a transition, a reason and perhaps an actor, as the next
+// entry of the trail.
 func (t *trail) seal(e *audit.Entry, n note, now time.Time) error {
 	metadata, err := json.Marshal(n)
 	if err != nil {
@@ -167,17 +168,17 @@ func (t *trail) seal(e *audit.Entry, n note, now time.Time) error {
 	}
 	fill(&e.Actor, t.actor)
 	e.Entity, e.Sequence, e.Metadata, e.At = t.entity, t.seq+1, metadata, max(now.UnixMicro(), t.at)
-	e.Reason, e.Actor = clip(e.Reason), clip(e.Actor)
+	e.Reason, e.Actor = truncate(e.Reason), truncate(e.Actor)
 	e.Seal(t.head)
 	return nil
 }
 
-// wrote goes on to an entry that is in the journal.
+// wrote advances to an entry that is in the journal.
 func (t *trail) wrote(e audit.Entry) { t.seq, t.head, t.at = e.Sequence, e.Hash, e.At }
 
-// open finds the trail of a service, in its latest life, and what its last entry
-// says. It begins one for a service that has none.
-func (t *trail) open(ctx context.Context, id string, initial own) (machine.State, note, error) {
+// open finds the trail of a service in its latest life, and returns the state and note of
+// its last entry. It begins a trail for a service that has none.
+func (t *trail) open(ctx context.Context, id string, initial userState) (machine.State, note, error) {
 	first := 1
 	if l, ok := t.journal.(Trailer); ok {
 		_, last, err := l.Lives(ctx, id)
@@ -207,7 +208,7 @@ func (t *trail) open(ctx context.Context, id string, initial own) (machine.State
 	}
 }
 
-func (t *trail) begin(ctx context.Context, id string, initial own) (machine.State, note, error) {
+func (t *trail) begin(ctx context.Context, id string, initial userState) (machine.State, note, error) {
 	n, e := note{State: initial.name, Fence: t.fence}, audit.Entry{To: initial.phase, Event: lifecycle.Service.Create}
 	err := t.seal(&e, n, time.Now())
 	if err == nil {
@@ -228,8 +229,8 @@ func readNote(e audit.Entry) (n note, err error) {
 	return n, nil
 }
 
-// clip cuts a text off at MaxReason bytes.
-func clip(s string) string {
+// truncate cuts a text off at MaxReason bytes.
+func truncate(s string) string {
 	if len(s) <= MaxReason {
 		return s
 	}

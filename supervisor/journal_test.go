@@ -124,7 +124,7 @@ func TestFileJournal(t *testing.T) {
 	if err := os.WriteFile(path, []byte(edited), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := supervisor.OpenFileJournal(path); err == nil || !strings.Contains(err.Error(), path+": line 1: ") || !strings.Contains(err.Error(), "put back a copy") {
+	if _, err := supervisor.OpenFileJournal(path); err == nil || !strings.Contains(err.Error(), path+": line 1: ") || !strings.Contains(err.Error(), "restore a copy") {
 		t.Errorf("error %v, want one that names file and line, and says what to do", err)
 	}
 }
@@ -238,7 +238,7 @@ func TestConflictHoldsTheService(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(time.Minute)
-		if st, _ := h.s.Status("web"); len(escalated) != 1 || !strings.Contains(st.Waits, "somebody else") {
+		if st, _ := h.s.Status("web"); len(escalated) != 1 || !strings.Contains(st.Waits, "another supervisor") {
 			t.Errorf("escalated %v, waits for %q", escalated, st.Waits)
 		}
 		if r := h.stop(); len(r.Left) != 0 || p.began("stop") != 0 {

@@ -6,6 +6,6 @@ import "os"
 
 func lock(*os.File) error { return nil }
 
-func shut(file *os.File) error { return file.Close() }
+func unlockAndClose(file *os.File) error { return file.Close() }
 
 func syncFolder(string) error { return nil }

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// lock keeps other processes out of a journal. The kernel ends it with the file.
+// lock keeps other processes from opening a journal. The kernel releases it when the file
+// is closed.
 func lock(file *os.File) error {
 	if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		return errInUse
@@ -15,14 +16,14 @@ func lock(file *os.File) error {
 	return nil
 }
 
-// shut closes a file and ends its lock, which a process that is just being started
-// would hold on to otherwise.
-func shut(file *os.File) error {
+// unlockAndClose closes a file and releases its lock, which a process that is just being
+// forked would keep otherwise.
+func unlockAndClose(file *os.File) error {
 	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
 	return file.Close()
 }
 
-// syncFolder brings the name of a new file to the disk.
+// syncFolder syncs the directory entry of a new file.
 func syncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {

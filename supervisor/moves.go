@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// way returns the event of the table that leads from one state of it to another.
-func way(from, to machine.State) (machine.Event, bool) {
+// eventFor returns the event of the table that leads from one state of it to another.
+func eventFor(from, to machine.State) (machine.Event, bool) {
 	if from == to {
 		return lifecycle.ServiceShift, true
 	}
@@ -22,21 +22,21 @@ func way(from, to machine.State) (machine.Event, bool) {
 	return "", false
 }
 
-// ways returns the states of the table that a service may go to from one of them.
-func ways(from machine.State) string {
+// reachable returns the states of the table that one transition leads to.
+func reachable(from machine.State) string {
 	var to []string
 	for _, phase := range lifecycle.Service.States {
-		if _, ok := way(from, phase); ok && phase != from && !lifecycle.Service.Ended(phase) {
+		if _, ok := eventFor(from, phase); ok && phase != from && !lifecycle.Service.Ended(phase) {
 			to = append(to, string(phase))
 		}
 	}
 	return strings.Join(to, ", ")
 }
 
-// checkMoves asks each state of a new service what it decides at a shutdown, before
-// anything was observed and after nothing was found, and returns what is wrong with where
-// it goes. Such a move would be refused when the service is to stop, which is late. A state
-// that panics is let be: it may count on what it observes. One that ends its goroutine, as
+// checkMoves asks each state of a new worker what it decides at a shutdown, before an
+// observation and after an empty one, and returns an error if that is not legal: it would
+// be refused only when the service is stopped, which is too late. A state that panics is
+// skipped, since it may rely on what it observes. One that calls runtime.Goexit, as
 // testing.T.Fatal does, ends the check and not the caller of Add.
 func (t typed[S, O, D]) checkMoves(id Identity, names map[string]bool, desired any) (err error) {
 	checked := make(chan struct{})
@@ -67,9 +67,9 @@ func (t typed[S, O, D]) wrongMove(id Identity, names map[string]bool, desired an
 			if !names[to.name] {
 				return fmt.Errorf("%w: state %s goes to %s at a shutdown: want one of States", ErrInvalid, from.name, to.name)
 			}
-			if _, ok := way(from.phase, to.phase); !ok {
-				return fmt.Errorf("%w: state %s goes to %s at a shutdown, and the table has no way from %s to %s: want a state that stands for one of %s",
-					ErrInvalid, from.name, to.name, from.phase, to.phase, ways(from.phase))
+			if _, ok := eventFor(from.phase, to.phase); !ok {
+				return fmt.Errorf("%w: state %s goes to %s at a shutdown, and the table has no transition from %s to %s: want a state that stands for one of %s",
+					ErrInvalid, from.name, to.name, from.phase, to.phase, reachable(from.phase))
 			}
 		}
 	}

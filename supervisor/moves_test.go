@@ -27,10 +27,10 @@ func TestMovesAreCheckedWhenTheWorkerIsAdded(t *testing.T) {
 		want string // empty: it is added
 	}{
 		{"degraded to stopped", lifecycle.ServiceDegraded, nil, lifecycle.ServiceStopped,
-			"add service web: invalid: state degraded goes to stopped at a shutdown, and the table has no way from degraded to stopped: " +
+			"add service web: invalid: state degraded goes to stopped at a shutdown, and the table has no transition from degraded to stopped: " +
 				"want a state that stands for one of trying_to_start, running, trying_to_stop, failed"},
 		{"trying_to_start to stopped", lifecycle.ServiceTryingToStart, nil, lifecycle.ServiceStopped,
-			"state trying_to_start goes to stopped at a shutdown, and the table has no way from trying_to_start to stopped"},
+			"state trying_to_start goes to stopped at a shutdown, and the table has no transition from trying_to_start to stopped"},
 		{"once nothing is there", lifecycle.ServiceDegraded, func(n snapshot) bool { return n.Seen.Fresh && !n.Observed.Up },
 			lifecycle.ServiceStopped, "state degraded goes to stopped at a shutdown"},
 		{"to nowhere", lifecycle.ServiceRunning, nil, "flying", "state running goes to flying at a shutdown: want one of States"},
@@ -78,7 +78,7 @@ func TestRunReturnsTheRefusal(t *testing.T) {
 		pass(5 * time.Second)
 		h.in("web", lifecycle.ServiceDegraded)
 		r := h.stop()
-		why := "another decision than the last, which was refused: service web: state stopped stands for stopped, and the table has no way there from degraded (degraded)"
+		why := "another decision than the last, which was refused: service web: state stopped stands for stopped, and the table has no transition to it from degraded (degraded)"
 		if len(r.Left) != 1 || r.Left[0].Why != why {
 			t.Errorf("left %+v, want web with %q", r.Left, why)
 		}

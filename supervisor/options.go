@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// SetOptions gives the service other options, as Add takes them. Those of an action
-// that runs stay as they are. The errors are those of Add, and ErrNotFound for a
-// service that has left; nothing has changed then.
+// SetOptions gives the service other options, as for Add. A running action keeps its own.
+// The errors are those of Add, and ErrNotFound if the service was removed; then nothing
+// has changed.
 func (h *Handle[S, O, D]) SetOptions(o Options) error {
 	u, s := h.u, h.u.sup
 	after := slices.Clone(o.DependsOn)
-	o = o.over(s.config.Defaults)
+	o = o.withDefaults(s.config.Defaults)
 	o.DependsOn = nil
 	if err := o.validate(); err != nil {
 		return fmt.Errorf("service %s: %w", u.id.ID, err)
 	}
-	left, err := s.rewire(u, after)
+	left, err := s.setDependencies(u, after)
 	if err != nil {
 		return fmt.Errorf("service %s: %w", u.id.ID, err)
 	}
@@ -28,8 +28,9 @@ func (h *Handle[S, O, D]) SetOptions(o Options) error {
 	return nil
 }
 
-// rewire has a service depend on others, and answers those that it depended on.
-func (s *Supervisor) rewire(u *service, after []string) (left []*service, err error) {
+// setDependencies replaces what a service depends on, and returns what it depended on
+// before.
+func (s *Supervisor) setDependencies(u *service, after []string) (left []*service, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -44,7 +45,7 @@ func (s *Supervisor) rewire(u *service, after []string) (left []*service, err er
 		}
 	}
 	for _, id := range u.needs() {
-		s.leaveBehind(id, u)
+		s.removeDependant(id, u)
 		if d := s.services[id]; d != nil {
 			left = append(left, d)
 		}
@@ -56,8 +57,8 @@ func (s *Supervisor) rewire(u *service, after []string) (left []*service, err er
 	return left, nil
 }
 
-// leaveBehind takes u from those that depend on a service. It is called with mu held.
-func (s *Supervisor) leaveBehind(id string, u *service) {
+// removeDependant removes u from the dependants of a service. It is called with mu held.
+func (s *Supervisor) removeDependant(id string, u *service) {
 	left := slices.DeleteFunc(s.dependants[id], func(d *service) bool { return d == u })
 	if s.dependants[id] = left; len(left) == 0 {
 		delete(s.dependants, id)

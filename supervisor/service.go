@@ -11,91 +11,90 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A service is one service under supervision. Its life is a sequence of turns, all
-// of them in the loop of its shard: a turn looks at what came in, asks Next if
-// there is reason to, and begins what has to be done elsewhere. What takes time
-// (an action, a collection, an entry in the journal) runs in a goroutine of its
-// own, which posts a message at its end. So an idle service has no goroutine, and
-// a turn never waits.
+// A service is one service under supervision. Its life is a sequence of turns, all of them
+// in the loop of its shard: a turn handles what has happened, calls Next if there is a
+// reason to, and begins what has to be done elsewhere. What takes time (an action, a
+// collection, an entry in the journal) runs in a goroutine of its own, which posts a
+// message at its end. So an idle service has no goroutine, and a turn never waits.
 type service struct {
 	sup    *Supervisor
 	shard  *shard
-	worker behaviour
+	worker anyWorker
 	id     Identity
 	after  []string // Options.DependsOn; guarded by the supervisor's mu
 	opt    *Options // the supervisor's defaults, if they are the same
 
 	leaving bool // its removal has begun; guarded by the supervisor's mu
 
-	woken atomic.Bool // a message to wake it is under way
+	woken atomic.Bool // a message to wake it is in the inbox
 
-	// Of the shard's loop alone.
-	due    time.Time // of the next turn that nothing else causes; zero: none
-	place  int       // in the heap of the shard, or -1
+	// Used by the shard's loop only.
+	due    time.Time // the next turn that time alone causes; zero: none
+	place  int       // its index in the heap of the shard, or -1
 	queued bool      // for a turn
 	asked  time.Time // when it was queued
-	asking bool      // Next, at this moment
+	inNext bool      // Next is being called
 
 	mu sync.Mutex
 
-	state      own
+	state      userState
 	since      time.Time
 	desired    any
 	generation uint64
 	answered   uint64 // the generation that Next has last decided on
 
-	observed any
-	seen     Observation
-	look     collection
-	floor    uint64 // the first collection that was begun after the last action
+	observed   any
+	seen       Observation
+	collection collection
+	floor      uint64 // the first collection that was begun after the last action
 
-	act     *attempt            // the last action, or nil
-	past    map[string]*attempt // by key, of other intents, that are not to be started again yet, or not for good
-	lingers int                 // attempts before it that are abandoned and still run
+	act       *attempt            // the last action, or nil
+	past      map[string]*attempt // by key: the last attempts at other intents that may not be started again yet, or ever
+	abandoned int                 // earlier attempts that still run
 
 	trail   trail
 	pending *change // under way to the journal
 
-	dirty    bool      // something that Next sees has changed
-	askAfter time.Time // Next has panicked, and is let alone until then
-	requeue  time.Time // when Next wants to be asked again, or an action may start; zero: not
-	panics   int       // of Next in a row
-	hops     int       // changes of state on one observation
-	denied   bool      // the last decision was refused
-	refusal  string    // of the last one that was
-	waits    string    // what Next gave as its reason to stay
+	dirty       bool      // something that Next sees has changed
+	nextAfter   time.Time // Next has panicked, and is not called before
+	requeue     time.Time // when to call Next again; zero: only when something changes
+	panics      int       // of Next in a row
+	transitions int       // changes of state on one observation
+	denied      bool      // the last decision was refused
+	refusal     string    // of the last one that was
+	waits       string    // the reason of Next's decision to stay
 
 	shutdown   bool        // it is being stopped
-	removing   bool        // it is to leave, once it rests
-	anew       *anew       // it is to begin anew, once it rests; or nil
+	removing   bool        // it is removed once it rests
+	restarting *restart    // it begins again once it rests; or nil
 	loading    bool        // its journal is being read
-	held       *drain      // a stop is under way, and its turn to stop has not come; or nil
-	frozen     bool        // somebody else writes its trail
-	closing    bool        // the supervisor ends: nothing is begun any more
-	gone       bool        // it has left
-	escalation *string     // why, since state or desired state last changed; nil: it did not
+	held       *drain      // a stop is under way, and its dependants have not ended; or nil
+	frozen     bool        // another writer has written to its trail
+	closing    bool        // the supervisor ends: nothing is begun
+	gone       bool        // it was removed
+	escalation *string     // the reason, if it has escalated since the state or desired state changed
 	restarts   []time.Time // within Options.RestartWindow
 
-	luck float64       // jitter, of the last turn: Config.Random is not called with the lock
-	told chan struct{} // closed after a turn, if somebody waits for it
-	out  []func()      // called when mu is no longer held
+	jitter float64       // of this turn: Config.Random is not called with mu held
+	turned chan struct{} // closed after a turn, if a caller waits for one
+	out    []func()      // called when mu is no longer held
 }
 
 // turn is one turn. Next and hooks are called without the lock.
 func (u *service) turn(now time.Time, waited time.Duration) {
-	luck := u.sup.random()
+	jitter := u.sup.random()
 	u.mu.Lock()
-	u.luck = luck
-	u.hasten(now)
-	u.overrun(now)
+	u.jitter = jitter
+	u.checkRestart(now)
+	u.checkDeadline(now)
 	u.settle(now)
 	u.rewrite(now)
 	if !u.requeue.IsZero() && !now.Before(u.requeue) {
 		u.requeue, u.dirty = time.Time{}, true
 	}
-	for u.mayAsk(now) {
+	for u.mayCallNext(now) {
 		u.dirty = false
-		generation, v, ok := u.ask(now, waited)
+		generation, v, ok := u.callNext(now, waited)
 		if ok && generation == u.generation {
 			u.answered = generation
 			u.decide(v, now)
@@ -107,24 +106,24 @@ func (u *service) turn(now time.Time, waited time.Duration) {
 	u.due = u.nextDue(now)
 	out := u.out
 	u.out = nil
-	u.tell()
+	u.wakeWaiters()
 	u.mu.Unlock()
 	u.sup.call(out)
 }
 
-// tell has those look up who wait for a turn.
-func (u *service) tell() {
-	if u.told != nil {
-		close(u.told)
-		u.told = nil
+// wakeWaiters wakes the callers that wait for a turn.
+func (u *service) wakeWaiters() {
+	if u.turned != nil {
+		close(u.turned)
+		u.turned = nil
 	}
 }
 
-// mayAsk reports whether Next is to be asked now. A shutdown passes the gates of
-// observations (S5).
-func (u *service) mayAsk(now time.Time) bool {
+// mayCallNext reports whether Next is to be called now. During a shutdown it need not wait
+// for an observation (S5).
+func (u *service) mayCallNext(now time.Time) bool {
 	switch {
-	case !u.dirty, u.pending != nil, u.loading, u.held != nil, u.frozen, u.closing, u.gone, now.Before(u.askAfter):
+	case !u.dirty, u.pending != nil, u.loading, u.held != nil, u.frozen, u.closing, u.gone, now.Before(u.nextAfter):
 		return false
 	case u.ending():
 		return true
@@ -132,8 +131,8 @@ func (u *service) mayAsk(now time.Time) bool {
 	return u.seen.Sequence > 0 && !u.stale(now) && (u.running() || u.fresh())
 }
 
-// ending reports whether the service is to come to rest.
-func (u *service) ending() bool { return u.shutdown || u.removing || u.anew != nil }
+// ending reports whether the service has to come to rest.
+func (u *service) ending() bool { return u.shutdown || u.removing || u.restarting != nil }
 
 // fresh reports whether the observation was begun after the last action had ended
 // (S4).
@@ -146,9 +145,9 @@ func (u *service) stale(now time.Time) bool {
 	return now.Sub(u.seen.Started) > u.opt.Collector.StaleAfter
 }
 
-// ask asks Next, without the lock, and answers for which generation. It is not ok
-// if Next has panicked: then it is let alone for a while.
-func (u *service) ask(now time.Time, waited time.Duration) (generation uint64, v verdict, ok bool) {
+// callNext calls Next without the lock, and returns the generation that it decided on. It
+// is not ok if Next has panicked.
+func (u *service) callNext(now time.Time, waited time.Duration) (generation uint64, v verdict, ok bool) {
 	f, state, observed, desired, limits := u.facts(now), u.state, u.observed, u.desired, u.opt.Action
 	u.mu.Unlock()
 	u.sup.relate(u, &f)
@@ -156,9 +155,9 @@ func (u *service) ask(now time.Time, waited time.Duration) (generation uint64, v
 	if u.sup.hooks.Decided != nil {
 		began = time.Now()
 	}
-	u.asking = true
-	panicked := guard(func() { v = u.worker.ask(state, f, observed, desired, limits) })
-	u.asking = false
+	u.inNext = true
+	panicked := guard(func() { v = u.worker.next(state, f, observed, desired, limits) })
+	u.inNext = false
 	u.mu.Lock()
 	if u.sup.hooks.Decided != nil {
 		took := time.Since(began)
@@ -169,20 +168,20 @@ func (u *service) ask(now time.Time, waited time.Duration) (generation uint64, v
 		v.missing = f.missing()
 		return f.Generation, v, true
 	}
-	u.stumbled(panicked, f.Generation, now)
+	u.nextPanicked(panicked, f.Generation, now)
 	return f.Generation, v, false
 }
 
-// stumbled lets Next alone for a while, which has panicked.
-func (u *service) stumbled(p *panicError, generation uint64, now time.Time) {
+// nextPanicked starts the backoff after a panic in Next.
+func (u *service) nextPanicked(p *panicError, generation uint64, now time.Time) {
 	u.panics++
 	if u.dirty = true; generation == u.generation {
-		u.askAfter = now.Add(u.opt.Collector.Backoff.Delay(u.panics, u.luck))
+		u.nextAfter = now.Add(u.opt.Collector.Backoff.Delay(u.panics, u.jitter))
 	}
 	u.panicked("Next", p)
 }
 
-// facts are those of the next snapshot, without the peers.
+// facts returns those of the next snapshot, without the peers.
 func (u *service) facts(now time.Time) Facts {
 	f := Facts{
 		Identity: u.id, Now: now, State: u.state.name, Phase: u.state.phase, Since: u.since,
@@ -196,7 +195,7 @@ func (u *service) facts(now time.Time) Facts {
 	return f
 }
 
-// nextDue answers when the next turn is due that nothing else causes.
+// nextDue returns when time alone causes the next turn.
 func (u *service) nextDue(now time.Time) time.Time {
 	var due time.Time
 	if u.act != nil {
@@ -205,10 +204,10 @@ func (u *service) nextDue(now time.Time) time.Time {
 	if u.gone || u.frozen {
 		return due
 	}
-	due = earlier(due, u.look.due(u))
+	due = earlier(due, u.collection.due(u))
 	due = earlier(due, u.requeue)
-	if u.dirty && now.Before(u.askAfter) {
-		due = earlier(due, u.askAfter)
+	if u.dirty && now.Before(u.nextAfter) {
+		due = earlier(due, u.nextAfter)
 	}
 	due = earlier(due, u.restartDue(now))
 	if u.pending != nil {
@@ -217,7 +216,7 @@ func (u *service) nextDue(now time.Time) time.Time {
 	return due
 }
 
-// earlier answers the earlier of two times, of which zero is never.
+// earlier returns the earlier of two times; zero means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -226,13 +225,13 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // changed marks that Next would see something new.
-func (u *service) changed() { u.dirty, u.hops = true, 0 }
+func (u *service) changed() { u.dirty, u.transitions = true, 0 }
 
-// renew begins another generation: what was refused to the last one may be tried
-// again.
+// renew begins another generation: what was refused or has failed in the last one may be
+// tried again.
 func (u *service) renew() {
 	u.generation++
-	u.askAfter = time.Time{}
+	u.nextAfter = time.Time{}
 	if c := u.pending; c != nil && !c.retryAt.IsZero() && u.ending() {
 		c.retryAt = time.Unix(0, 0) // at once
 	}
@@ -240,17 +239,17 @@ func (u *service) renew() {
 	u.changed()
 }
 
-// lift lets what has failed for good be tried again.
+// lift allows another attempt at what has failed permanently.
 func (u *service) lift() {
 	u.escalation = nil
-	maps.DeleteFunc(u.past, func(_ string, a *attempt) bool { return !u.unshown(a) })
+	maps.DeleteFunc(u.past, func(_ string, a *attempt) bool { return !u.effectPending(a) })
 	if u.act != nil && !u.running() {
 		u.act.lifted = true
 	}
 }
 
-// wake gives the service a turn. It may be called from anywhere, and does not
-// wait; calls before the turn are one.
+// wake gives the service a turn. It may be called from any goroutine, and does not wait;
+// calls before the turn are merged.
 func (u *service) wake() {
 	if !u.woken.Swap(true) {
 		u.shard.post(message{service: u, kind: woken})
@@ -269,7 +268,7 @@ func (u *service) panicked(where string, p *panicError) {
 	})
 }
 
-// refuse tells of a decision that is not legal, once for each text.
+// refuse reports a decision that is not legal, once per text.
 func (u *service) refuse(err error) {
 	if err.Error() == u.refusal {
 		return
@@ -283,10 +282,10 @@ func (u *service) refuse(err error) {
 	})
 }
 
-// Escalates is the message with which a call for a person is logged.
+// Escalates is the log message of an escalation.
 const Escalates = "service escalates"
 
-// escalate tells that somebody has to look, once until something changes.
+// escalate reports that a person has to look, once until something changes.
 func (u *service) escalate(reason string) {
 	if u.escalation != nil {
 		return
@@ -300,8 +299,8 @@ func (u *service) escalate(reason string) {
 	})
 }
 
-// resting reports whether nothing of the service runs or will run by itself, Next
-// knowing that it is to end.
+// resting reports whether nothing of the service runs or will run by itself, and Next has
+// seen that it is being stopped.
 func (u *service) resting() bool {
 	switch {
 	case u.gone:

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// A shard is a loop that gives services their turns. It has one timer, and a heap
-// of the services by the time of their next turn.
+// A shard is a loop that gives services their turns. It has one timer, and a heap of the
+// services by the time of their next turn.
 type shard struct {
 	sup    *Supervisor
-	signal chan struct{} // there is something in the inbox
+	signal chan struct{} // the inbox is not empty
 	quit   chan struct{}
 	done   chan struct{}
 
 	mu    sync.Mutex
 	inbox []message
 
-	// Of the loop alone.
-	spare []message // the other buffer of the inbox
-	ready []*service
-	times times
-	has   *service // that has its turn
+	// Used by the loop only.
+	spare   []message // the other buffer of the inbox
+	ready   []*service
+	times   times
+	current *service // the service that has its turn, or nil
 }
 
-// A message says that something has ended which a service waits for.
+// A message reports to a service the end of something that it waits for.
 type message struct {
 	service *service
 	kind    kind
@@ -35,23 +35,23 @@ type message struct {
 	value   any
 	err     error
 	outcome *outcome // of an attempt
-	shows   *attempt // after which a collection has observed something else than before it, or nil
+	shows   *attempt // the collection has observed something else than before this attempt; or nil
 }
 
 type kind uint8
 
 const (
 	woken    kind = iota
-	observed      // the end of a collection
-	ended         // that of an attempt
-	wrote         // that of an entry
+	observed      // a collection has ended
+	ended         // an attempt has ended
+	wrote         // the journal has returned
 )
 
 func newShard(s *Supervisor) *shard {
 	return &shard{sup: s, signal: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 }
 
-// post puts a message into the inbox. It never waits.
+// post puts a message into the inbox. It never blocks.
 func (sh *shard) post(m message) {
 	sh.mu.Lock()
 	first := len(sh.inbox) == 0
@@ -73,7 +73,7 @@ func (sh *shard) take() []message {
 	defer sh.mu.Unlock()
 	taken := sh.inbox
 	sh.inbox, sh.spare = sh.spare[:0], taken
-	if cap(taken) > 4096 { // a burst is no reason to keep the memory
+	if cap(taken) > 4096 { // do not keep the memory of a burst
 		sh.spare = nil
 	}
 	return taken
@@ -86,7 +86,7 @@ func (sh *shard) loop() {
 			close(sh.done)
 			return
 		}
-		sh.revive()
+		sh.recoverLoop()
 		go sh.loop()
 	}()
 	timer := time.NewTimer(time.Hour)
@@ -97,7 +97,7 @@ func (sh *shard) loop() {
 		sh.expire(now)
 		sh.turns(now)
 		if len(sh.ready) > 0 {
-			runtime.Gosched() // what the turns have begun may end
+			runtime.Gosched() // let what the turns have begun end
 			select {
 			case <-sh.quit:
 				over = true
@@ -117,18 +117,18 @@ func (sh *shard) loop() {
 	}
 }
 
-// revive makes good what is left undone when a Next or a hook has ended the
-// goroutine of the loop by runtime.Goexit, as testing.T.Fatal does.
-func (sh *shard) revive() {
-	u, now := sh.has, time.Now()
-	sh.has = nil
+// recoverLoop cleans up after a Next or a hook that has ended the goroutine of the loop by
+// runtime.Goexit, as testing.T.Fatal does.
+func (sh *shard) recoverLoop() {
+	u, now := sh.current, time.Now()
+	sh.current = nil
 	if u == nil {
 		return
 	}
 	u.mu.Lock()
-	if u.asking {
-		u.asking = false
-		u.stumbled(&panicError{"Next ended its goroutine by runtime.Goexit", debug.Stack()}, u.generation, now)
+	if u.inNext {
+		u.inNext = false
+		u.nextPanicked(&panicError{"Next ended its goroutine by runtime.Goexit", debug.Stack()}, u.generation, now)
 	}
 	u.mu.Unlock()
 	sh.queue(u, now)
@@ -143,7 +143,7 @@ func (sh *shard) receive(batch []message, now time.Time) {
 	}
 }
 
-// receive takes a message.
+// receive handles a message.
 func (u *service) receive(m *message, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -175,25 +175,26 @@ func (sh *shard) queue(u *service, since time.Time) {
 	}
 }
 
-// turns gives queued services their turns, maxTurns of them: then news come first.
+// turns gives at most maxTurns queued services their turns, so that the inbox is read
+// between.
 func (sh *shard) turns(now time.Time) {
 	measured := sh.sup.hooks.Decided != nil
 	for range min(len(sh.ready), maxTurns) {
 		u := sh.ready[0]
 		sh.ready[0], sh.ready = nil, sh.ready[1:]
-		u.queued, sh.has = false, u
+		u.queued, sh.current = false, u
 		var waited time.Duration
 		if measured {
 			waited = time.Since(u.asked)
 		}
 		u.turn(now, waited)
-		sh.has = nil
+		sh.current = nil
 		sh.times.place(u)
 	}
 }
 
-// rest answers how long there is nothing to do. Times are rounded up to slots, so
-// that many services share a wake-up of the timer.
+// rest returns how long there is nothing to do. Times are rounded up to slots, so that
+// many services share a wake-up of the timer.
 func (sh *shard) rest() time.Duration {
 	if len(sh.times) == 0 {
 		return time.Hour
@@ -206,7 +207,7 @@ func (sh *shard) rest() time.Duration {
 // times is a heap of services by the time of their next turn.
 type times []*service
 
-// place puts a service where its time belongs, or takes it out.
+// place moves a service to where its time belongs, or takes it out.
 func (t *times) place(u *service) {
 	switch {
 	case u.due.IsZero() && u.place >= 0:

@@ -7,43 +7,45 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// An anew is a restart that is under way: the service comes to rest, then begins
-// anew.
-type anew struct {
+// A restart is one that is under way: the service comes to rest, then begins again in its
+// initial state.
+type restart struct {
 	reason, actor string
-	first         own       // where it begins anew
-	beginAt       time.Time // not before
+	first         userState // its initial state
+	beginAt       time.Time // the end of the backoff
 	cancelAt      time.Time // when its running action is cancelled; zero: it was
-	tellAt        time.Time // when it should rest; zero: not yet known, or told
+	escalateAt    time.Time // when it escalates if it does not rest; zero: not yet known, or done
 }
 
-// restarting reports whether the service is to begin anew, and nobody stops it.
-func (u *service) restarting() bool { return u.anew != nil && !u.shutdown && !u.removing && !u.gone }
+// isRestarting reports whether the service restarts, and nothing stops it.
+func (u *service) isRestarting() bool {
+	return u.restarting != nil && !u.shutdown && !u.removing && !u.gone
+}
 
-// restartDue answers when a restart has to be looked after.
+// restartDue returns when the restart next needs a turn.
 func (u *service) restartDue(now time.Time) time.Time {
-	if !u.restarting() {
+	if !u.isRestarting() {
 		return time.Time{}
 	}
-	a := u.anew
-	due := earlier(a.cancelAt, a.tellAt)
+	a := u.restarting
+	due := earlier(a.cancelAt, a.escalateAt)
 	if now.Before(a.beginAt) {
 		due = earlier(due, a.beginAt)
 	}
 	return due
 }
 
-// heed follows the signal of a verdict (S11).
-func (u *service) heed(v verdict, now time.Time) {
+// followSignal carries out the signal of a verdict (S11).
+func (u *service) followSignal(v verdict, now time.Time) {
 	switch v.signal {
 	case SignalNeedsRemoval:
 		if !u.removing {
 			u.removing = true
 			u.renew()
-			u.later(func() { _, _ = u.sup.remove(u) }) // refused when all is being stopped anyway
+			u.later(func() { _, _ = u.sup.remove(u) }) // refused only when all services are being stopped
 		}
 	case SignalNeedsRestart:
-		u.restart(v, now)
+		u.beginRestart(v, now)
 	case SignalEscalate:
 		reason := v.reason
 		fill(&reason, u.state.reason)
@@ -51,8 +53,8 @@ func (u *service) heed(v verdict, now time.Time) {
 	}
 }
 
-// restart begins a restart, unless there were too many.
-func (u *service) restart(v verdict, now time.Time) {
+// beginRestart begins a restart, unless there were too many.
+func (u *service) beginRestart(v verdict, now time.Time) {
 	if u.ending() {
 		return
 	}
@@ -67,61 +69,61 @@ func (u *service) restart(v verdict, now time.Time) {
 		u.escalate(fmt.Sprintf("%d restarts in %s, and another is asked for: %s", len(recent), u.opt.RestartWindow, v.reason))
 		return
 	}
-	u.anew = &anew{reason: v.reason, actor: v.actor, first: v.first, cancelAt: now.Add(u.opt.StopTimeout)}
+	u.restarting = &restart{reason: v.reason, actor: v.actor, first: v.first, cancelAt: now.Add(u.opt.StopTimeout)}
 	if len(recent) > 0 {
-		u.anew.beginAt = now.Add(u.opt.Action.Backoff.Delay(len(recent), u.luck))
+		u.restarting.beginAt = now.Add(u.opt.Action.Backoff.Delay(len(recent), u.jitter))
 	}
 	u.restarts = append(recent, now)
 	u.renew()
 }
 
-// hasten sees to it that a restart comes to its end: when its budget is used up the
-// running action is cancelled, and after its grace somebody is told.
-func (u *service) hasten(now time.Time) {
-	a := u.anew
+// checkRestart limits how long a restart takes: when its budget is used up the running
+// action is cancelled, and after the grace of that it escalates.
+func (u *service) checkRestart(now time.Time) {
+	a := u.restarting
 	switch {
-	case !u.restarting(): // who stops it has a budget for it
+	case !u.isRestarting(): // a stop has its own budget
 	case !a.cancelAt.IsZero() && !now.Before(a.cancelAt):
-		a.cancelAt, a.tellAt = time.Time{}, now.Add(u.grace())
+		a.cancelAt, a.escalateAt = time.Time{}, now.Add(u.grace())
 		u.interrupt(ErrShuttingDown, now)
-	case !a.tellAt.IsZero() && !now.Before(a.tellAt):
-		a.tellAt = time.Time{}
+	case !a.escalateAt.IsZero() && !now.Before(a.escalateAt):
+		a.escalateAt = time.Time{}
 		if !u.resting() {
 			u.escalate("a restart does not come to rest: it waits for " + u.why(now))
 		}
 	}
 }
 
-// rest is what a service does that has come to rest: it leaves, or begins anew.
+// rest removes or restarts a service that has come to rest, if it is to be.
 func (u *service) rest(now time.Time) {
 	switch {
 	case u.gone || u.held != nil || u.closing || !u.resting():
 	case u.removing && !u.sup.needed(u.id.ID):
 		u.commit(&change{event: lifecycle.ServiceRemove, leaves: true, reason: "removed"}, now)
-	case u.restarting() && !u.frozen && !now.Before(u.anew.beginAt):
+	case u.isRestarting() && !u.frozen && !now.Before(u.restarting.beginAt):
 		u.begin(now)
 	}
 }
 
-// begin takes a service that rests back to its initial state.
+// begin returns a service that rests to its initial state.
 func (u *service) begin(now time.Time) {
-	first := u.anew.first
-	c := &change{event: lifecycle.ServiceShift, state: first, reason: u.anew.reason, actor: u.anew.actor, begins: true}
+	first := u.restarting.first
+	c := &change{event: lifecycle.ServiceShift, state: first, reason: u.restarting.reason, actor: u.restarting.actor, begins: true}
 	fill(&c.reason, "restart")
 	if u.state.phase == lifecycle.ServiceFailed {
 		c.event = lifecycle.ServiceReset
 	}
 	if u.state.name == first.name {
-		c.state = own{}
+		c.state = userState{}
 	}
 	u.commit(c, now)
 }
 
-// leave ends the life of a service in this supervisor.
+// leave removes the service from the supervisor.
 func (u *service) leave() {
 	u.gone = true
-	if u.look.cancel != nil {
-		u.look.cancel(ErrShuttingDown)
+	if u.collection.cancel != nil {
+		u.collection.cancel(ErrShuttingDown)
 	}
 	u.later(func() { u.sup.forget(u) })
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// An attempt is the one action of a service: accepted, running, or the last one
-// that ran. It holds the slot while its outcome is not visible, and while its
-// goroutine lives (S3, S6).
+// An attempt is the one action of a service: accepted, running, or the last one that ran.
+// It holds the slot until its outcome is visible and its goroutine has ended (S3, S6).
 type attempt struct {
 	status ActionStatus
 	action Action
@@ -25,20 +24,20 @@ type attempt struct {
 	live    bool // its goroutine runs
 	cancel  context.CancelCauseFunc
 	endsAt  time.Time // the deadline; zero once it is cancelled
-	graceAt time.Time // when it is abandoned; zero before it is cancelled
+	graceAt time.Time // when it is abandoned; zero until it is cancelled
 	cause   error     // of its cancellation
-	unknown bool      // whether it had its effect: it was abandoned, or the process died
-	ended   *outcome  // what it came to, until that is visible
+	unknown bool      // it is unknown whether it took effect: it was abandoned, or the process died
+	ended   *outcome  // its outcome, until that is visible
 
-	before any  // what was observed when it was accepted
-	shown  bool // something else was observed after its end
-	hasty  int  // attempts in a row of an intent that succeeded, each right after the one before
+	before  any  // what was observed when it was accepted
+	shown   bool // something else was observed after its end
+	repeats int  // successful attempts in a row at the same intent, each right after the one before
 
 	generation uint64 // that it was accepted in
-	lifted     bool   // state or desired state has changed since: what failed may be tried again
+	lifted     bool   // the state or desired state has changed since: it may be tried again
 }
 
-// running reports whether an action was accepted whose outcome is not visible.
+// running reports whether there is an accepted action whose outcome is not visible.
 func (u *service) running() bool { return u.act != nil && u.act.status.InProgress }
 
 // busy reports whether the slot is taken.
@@ -46,7 +45,7 @@ func (u *service) busy() bool {
 	return u.running() || u.act != nil && u.act.live && !u.act.limits.AllowOverlap
 }
 
-// due answers when the attempt has to be looked after.
+// due returns when the attempt next needs a turn of the service.
 func (a *attempt) due() time.Time {
 	if !a.live || !a.status.InProgress || a.ended != nil {
 		return time.Time{}
@@ -54,9 +53,9 @@ func (a *attempt) due() time.Time {
 	return earlier(a.endsAt, a.graceAt)
 }
 
-// overrun cancels an attempt at its deadline, and abandons it when its grace has
-// passed too.
-func (u *service) overrun(now time.Time) {
+// checkDeadline cancels an attempt at its deadline, and abandons it when its grace has
+// passed, too.
+func (u *service) checkDeadline(now time.Time) {
 	a := u.act
 	if a == nil || a.due().IsZero() || now.Before(a.due()) {
 		return
@@ -67,7 +66,7 @@ func (u *service) overrun(now time.Time) {
 	}
 	o := judge(errors.New("it ignored its cancellation, and was abandoned"), a.cause)
 	a.ended, a.unknown, a.status.Abandoned = &o, true, true
-	u.look.wanted, u.floor = true, u.look.token+1
+	u.collection.wanted, u.floor = true, u.collection.token+1
 	u.later(func() {
 		u.sup.log.Error("action abandoned", "service", u.id.ID, "action", a.status.ActionName, "id", a.status.ID)
 	})
@@ -89,12 +88,12 @@ type admission int
 const (
 	admitted  admission = iota
 	redundant           // it is running
-	waits               // it may not start yet, and the whole decision is not taken
-	unseen              // likewise: it has succeeded, and its effect is still to be seen
+	waits               // it may not start yet, and nothing of the decision is done
+	unseen              // likewise: it has succeeded, and its effect was not observed yet
 	refused
 )
 
-// admit holds the action of a verdict against the slot.
+// admit checks whether the action of a verdict may take the slot.
 func (u *service) admit(v verdict, now time.Time) (admission, error) {
 	a := u.act
 	switch {
@@ -116,30 +115,30 @@ func (u *service) admit(v verdict, now time.Time) (admission, error) {
 		u.requeue = earlier(u.requeue, a.status.NotBefore)
 		return waits, nil
 	case (a.status.Succeeded || a.unknown) && !u.fresh():
-		return waits, nil // only a shutdown comes here, and has not seen what the action did
-	case u.unshown(a):
+		return waits, nil // during a shutdown only: what the action did was not observed yet
+	case u.effectPending(a):
 		return unseen, nil
 	}
 	return admitted, nil
 }
 
-// recent reports whether an intent has succeeded for the same desired state, and no
+// recent reports whether an attempt has succeeded for the same desired state, and no
 // observation was begun more than an interval later.
 func (u *service) recent(a *attempt) bool {
 	return a.status.Succeeded && a.generation == u.generation &&
 		u.seen.Started.Sub(a.status.FinishedAt) <= u.opt.Collector.Interval
 }
 
-// unshown reports whether an intent has succeeded a moment ago and what is observed has
-// not changed, so that its effect may still be to come. It is not started again then,
-// whatever states were entered meanwhile (S2). Nor is it when what is observed changes
-// all the time, and it was started again for that a few times in a row.
-func (u *service) unshown(a *attempt) bool {
-	return u.recent(a) && (!a.shown || a.hasty >= maxHasty)
+// effectPending reports whether an attempt has just succeeded and what is observed has not
+// changed, so that its effect may still be to come. It is not started again then, whatever
+// states were entered meanwhile (S2). Where what is observed changes all the time, that
+// also holds after maxRepeats attempts in a row.
+func (u *service) effectPending(a *attempt) bool {
+	return u.recent(a) && (!a.shown || a.repeats >= maxRepeats)
 }
 
-// latest returns the last attempt of an intent, if it is known: it is the last attempt
-// of all, or one before it that is not to be started again yet, or not for good (S7).
+// latest returns the last attempt at an intent, if it is known: the last attempt of all,
+// or an earlier one in past (S7).
 func (u *service) latest(key string) *attempt {
 	if u.act != nil && u.act.status.Key == key {
 		return u.act
@@ -147,11 +146,11 @@ func (u *service) latest(key string) *attempt {
 	return u.past[key]
 }
 
-// supersede makes an attempt the last one, and keeps the one before it if its intent
-// may be asked for again.
+// supersede makes a the last attempt, and remembers the one before if its intent may not
+// be started again yet, or ever.
 func (u *service) supersede(a *attempt) {
 	delete(u.past, a.status.Key)
-	if l := u.act; l != nil && l.status.Key != a.status.Key && (!l.lifted && !l.status.Succeeded || u.unshown(l)) {
+	if l := u.act; l != nil && l.status.Key != a.status.Key && (!l.lifted && !l.status.Succeeded || u.effectPending(l)) {
 		if u.past == nil {
 			u.past = make(map[string]*attempt)
 		}
@@ -164,14 +163,14 @@ func (u *service) supersede(a *attempt) {
 	u.act = a
 }
 
-// final reports whether the intent is not to be tried again as it is (S7).
+// final reports whether the intent is not to be tried again without a change (S7).
 func (a *attempt) final() bool {
 	return !a.lifted && (a.status.Failed || a.status.Kind == KindCancelled)
 }
 
-// next makes the attempt that a verdict asks for. One with the key of the last, which
-// did not succeed, is a retry of it, unless state or desired state has changed.
-func (u *service) next(v verdict, now time.Time) *attempt {
+// newAttempt creates the attempt that a verdict asks for. If the last attempt with that
+// key did not succeed, it is a retry of it, unless the state or desired state has changed.
+func (u *service) newAttempt(v verdict, now time.Time) *attempt {
 	a := &attempt{
 		action: v.action, limits: v.limits, generation: u.generation, before: u.observed,
 		status: ActionStatus{InProgress: true, ActionName: v.name, Key: v.key, StartedAt: now},
@@ -183,7 +182,7 @@ func (u *service) next(v verdict, now time.Time) *attempt {
 	if l := u.latest(v.key); l != nil {
 		switch {
 		case u.recent(l):
-			a.hasty = l.hasty + 1
+			a.repeats = l.repeats + 1
 		case l.status.Succeeded:
 		case l.status.Kind == KindInterrupted:
 			a.status.ID, a.status.Retries = l.status.ID, l.status.Retries
@@ -201,7 +200,7 @@ func (u *service) next(v verdict, now time.Time) *attempt {
 // start starts an attempt that was accepted, and is in the journal if there is one.
 func (u *service) start(a *attempt, now time.Time) {
 	if u.act != nil && u.act.live {
-		u.lingers++
+		u.abandoned++
 	}
 	u.supersede(a)
 	if u.closing || u.ending() && a.generation != u.generation { // accepted before the shutdown
@@ -224,7 +223,7 @@ func (s *Supervisor) perform(ctx context.Context, u *service, a Action, run Run)
 	began, traced := time.Now(), ctx
 	var end func(Attempt)
 	defer func() {
-		m.at, m.err = time.Now(), sound(m.err)
+		m.at, m.err = time.Now(), readable(m.err)
 		o := judge(m.err, context.Cause(ctx))
 		m.outcome = &o
 		if end != nil {
@@ -239,13 +238,13 @@ func (s *Supervisor) perform(ctx context.Context, u *service, a Action, run Run)
 	}
 }
 
-// endedAttempt takes the end of an attempt. That of an abandoned one is no result: it only
-// frees the slot (S6).
+// endedAttempt handles the end of an attempt. That of an abandoned one only frees the slot
+// (S6).
 func (u *service) endedAttempt(m *message, now time.Time) {
-	u.look.wanted, u.floor = true, u.look.token+1
+	u.collection.wanted, u.floor = true, u.collection.token+1
 	a := u.act
 	if a == nil || m.token != a.token {
-		u.lingers--
+		u.abandoned--
 		return
 	}
 	a.live = false
@@ -265,7 +264,7 @@ func (u *service) endedAttempt(m *message, now time.Time) {
 	a.ended = m.outcome
 }
 
-// settle makes the outcome of an attempt visible, by way of the journal.
+// settle makes the outcome of an attempt visible, in the journal first.
 func (u *service) settle(now time.Time) {
 	a := u.act
 	if a == nil || a.ended == nil || u.pending != nil {
@@ -275,24 +274,24 @@ func (u *service) settle(now time.Time) {
 	u.commit(&change{event: lifecycle.ServiceSettle, status: &st, reason: st.ErrorMessage}, now)
 }
 
-// settled answers the status after the outcome.
+// settled returns the status with the outcome.
 func (u *service) settled(a *attempt, now time.Time) ActionStatus {
 	st, o := a.status, a.ended
 	st.InProgress, st.Succeeded, st.FinishedAt = false, o.kind == KindNone, now
-	st.Kind, st.ErrorMessage = o.kind, clip(o.text)
+	st.Kind, st.ErrorMessage = o.kind, truncate(o.text)
 	if o.kind == KindNone || o.kind == KindCancelled || o.kind == KindInterrupted {
 		return st
 	}
 	st.Failed = !o.kind.retriable() || a.limits.Attempts > 0 && st.Retries+1 >= a.limits.Attempts
 	delay := o.after
 	if delay <= 0 {
-		delay = a.limits.Backoff.Delay(st.Retries+1, u.luck)
+		delay = a.limits.Backoff.Delay(st.Retries+1, u.jitter)
 	}
 	st.NotBefore = now.Add(delay)
 	return st
 }
 
-// showOutcome is what follows once the outcome is committed.
+// showOutcome carries out a committed outcome.
 func (u *service) showOutcome(st ActionStatus) {
 	a := u.act
 	st.Abandoned = a.status.Abandoned && a.live

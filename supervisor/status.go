@@ -8,20 +8,20 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Status is how a service is.
+// A Status describes a service.
 type Status struct {
 	Identity
 	State      string // its name
 	Phase      machine.State
 	Since      time.Time
-	Reason     string // the state's; where it has none, that of the decision which led to it
-	Waits      string // what it waits for, in words; empty when nothing is known
+	Reason     string // of the state or, if it has none, of the decision that led to it
+	Waits      string // what it waits for, in words; empty if unknown
 	Generation uint64
 	Shutdown   bool
-	StopsAfter []string // a stop is under way, and first those of it that depend on this one have to end
+	StopsAfter []string // a stop is under way: dependants that have to end before this one stops
 	Escalated  bool
-	Escalation string // why it escalated, as it was given
-	Refused    string // the last decision, if it was not legal
+	Escalation string // why it escalated
+	Refused    string // why the last decision was refused, if it was
 	Seen       Observation
 	Action     ActionStatus
 }
@@ -47,11 +47,11 @@ func (u *service) status(now time.Time) Status {
 	return t
 }
 
-// why says what a service waits for.
+// why returns what a service waits for.
 func (u *service) why(now time.Time) string {
 	switch a := u.act; {
 	case u.frozen:
-		return "somebody else writes its trail"
+		return "another supervisor, which writes its trail"
 	case u.pending != nil && u.pending.tries > 1:
 		return fmt.Sprintf("the journal, which failed %d times", u.pending.tries-1)
 	case u.pending != nil:
@@ -60,7 +60,7 @@ func (u *service) why(now time.Time) string {
 		return "the reading of its journal"
 	case u.held != nil:
 		return "the stop of " + list(u.held.awaited(u))
-	case now.Before(u.askAfter):
+	case now.Before(u.nextAfter):
 		return "the end of the backoff after a panic in Next"
 	case a != nil && a.status.InProgress:
 		return "action " + a.status.ActionName
@@ -84,7 +84,7 @@ func (u *service) why(now time.Time) string {
 	return u.waits
 }
 
-// list names a few of many.
+// list joins ids; of many it names a few.
 func list(ids []string) string {
 	const most = 5
 	if rest := len(ids) - most; rest > 0 {
@@ -93,8 +93,8 @@ func list(ids []string) string {
 	return strings.Join(ids, ", ")
 }
 
-// name is that of the action, if there is one: a supervisor that was restarted
-// knows only its status.
+// name returns the name of the action, or "". After a restart of the supervisor only its
+// status is known.
 func (a *attempt) name() string {
 	if a == nil {
 		return ""
@@ -102,23 +102,23 @@ func (a *attempt) name() string {
 	return a.status.ActionName
 }
 
-// Stats are numbers of a moment, for gauges.
+// Stats are numbers of one moment, for gauges.
 type Stats struct {
 	Services       map[machine.State]int // by what their states stand for
 	Running        map[string]Running    // by the name of the action
-	Abandoned      int                   // actions that ignored their end and still run
+	Abandoned      int                   // actions that ignored their cancellation and still run
 	LostCollection int                   // collections likewise
 	OldestSeen     time.Duration         // the age of the oldest last observation
 	Unseen         int                   // services that were never observed
 }
 
-// Running is about the actions of one name that run.
+// Running describes the running actions of one name.
 type Running struct {
 	Count  int
 	Oldest time.Duration // the age of the oldest
 }
 
-// Stats answers the numbers of this moment. It looks at every service.
+// Stats returns the numbers of this moment. It visits every service.
 func (s *Supervisor) Stats() Stats {
 	t := Stats{Services: map[machine.State]int{}, Running: map[string]Running{}}
 	now := time.Now()
@@ -132,8 +132,8 @@ func (s *Supervisor) Stats() Stats {
 
 func (t *Stats) add(u *service, now time.Time) {
 	t.Services[u.state.phase]++
-	t.LostCollection += u.look.lost
-	t.Abandoned += u.lingers
+	t.LostCollection += u.collection.lost
+	t.Abandoned += u.abandoned
 	if u.seen.Sequence == 0 {
 		t.Unseen++
 	} else {

@@ -9,29 +9,29 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Report is what a stop has left behind (S10). Left is empty when every service
-// rests and nothing of it runs.
+// A Report is the result of a stop (S10). Left is empty if every service rests and nothing
+// of it runs.
 type Report struct {
 	Left []Left
 }
 
-// Left is a service that did not come to rest, or of which something still runs.
+// Left is a service that did not come to rest, or has something that still runs.
 type Left struct {
 	ID     string
 	State  string
 	Phase  machine.State
-	Action string // that still runs, or has no outcome; empty: none
+	Action string // the one that still runs, or has no outcome; empty: none
 	Why    string
 }
 
-// Remove stops a service and all that depends on it, dependants first, and takes
-// them out of the supervisor. What has not come to rest within its budget is in
-// the report, and leaves when it does rest; until then its id is taken. What is added
-// meanwhile and depends on it is not waited for. Errors are ErrNotFound, ErrStopped,
-// and that of ctx, whose end ends the waiting and nothing else.
+// Remove stops a service and all that depends on it, dependants first, and removes them
+// from the supervisor. What has not come to rest within its budget is in the report, and
+// is removed once it rests; until then its id is taken. Dependants that are added
+// meanwhile are not waited for. Errors are ErrNotFound, ErrStopped, and that of ctx, whose
+// end only ends the waiting.
 //
-// Before Run nothing of a service has begun: it is taken out at once, and what its
-// journal has of it stays as it is.
+// Before Run nothing of a service has begun: it is removed at once, and its journal stays
+// as it is.
 func (s *Supervisor) Remove(ctx context.Context, id string) (Report, error) {
 	u, err := s.find(id)
 	if err != nil {
@@ -53,10 +53,10 @@ func (s *Supervisor) removed(ctx context.Context, u *service) (Report, error) {
 	}
 }
 
-// remove begins to remove a service, and answers where the report comes; nil: nothing
-// was to be stopped.
+// remove begins to remove a service, and returns the channel of the report, or nil if
+// there was nothing to stop.
 func (s *Supervisor) remove(u *service) (<-chan Report, error) {
-	if s.takenOut(u) {
+	if s.removedEarly(u) {
 		return nil, nil
 	}
 	s.mu.Lock()
@@ -67,7 +67,7 @@ func (s *Supervisor) remove(u *service) (<-chan Report, error) {
 	case s.stopping:
 		return nil, fmt.Errorf("remove service %s: %w", u.id.ID, ErrStopped)
 	}
-	set := s.closure(u)
+	set := s.withDependants(u)
 	for _, d := range set {
 		d.leaving = true
 	}
@@ -85,33 +85,33 @@ func (s *Supervisor) remove(u *service) (<-chan Report, error) {
 	return done, nil
 }
 
-// takenOut takes a service and all that depends on it out of a supervisor that does
-// not run yet.
-func (s *Supervisor) takenOut(u *service) bool {
+// removedEarly removes a service and all that depends on it from a supervisor that does
+// not run yet, and reports whether it did.
+func (s *Supervisor) removedEarly(u *service) bool {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	s.mu.RLock()
 	early := !s.started && s.services[u.id.ID] == u
 	var set []*service
 	if early {
-		set = s.closure(u)
+		set = s.withDependants(u)
 	}
 	s.mu.RUnlock()
 	for _, d := range set {
 		d.set(func() {
 			d.gone = true
-			d.tell()
+			d.wakeWaiters()
 		})
 		s.forget(d)
 	}
 	return early
 }
 
-// Force ends the patience of a stop that is under way or to come: Run returns, and
-// reports what still runs. Calling it twice is fine.
+// Force cuts short a stop that is under way or to come: Run returns, and reports what
+// still runs. It may be called more than once.
 func (s *Supervisor) Force() { s.force() }
 
-// stop is the ordered end: services, collections, shards.
+// stop stops services, collections and shards, in this order.
 func (s *Supervisor) stop() Report {
 	s.mu.Lock()
 	s.stopping = true
@@ -129,17 +129,17 @@ func (s *Supervisor) stop() Report {
 	}
 	s.removals.Wait()
 	s.end()
-	return r.with(s.halted())
+	return r.with(s.waitShards())
 }
 
-// halted waits for the loops to end, and names those that do not: only a Next or a
+// waitShards waits for the loops to end, and names those that do not: only a Next or a
 // hook that never returns keeps one.
-func (s *Supervisor) halted() []Left {
-	patience := s.config.Defaults.StopTimeout
+func (s *Supervisor) waitShards() []Left {
+	timeout := s.config.Defaults.StopTimeout
 	if s.forced.Err() != nil {
-		patience = 10 * slot
+		timeout = 10 * slot
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	var left []Left
 	for i, sh := range s.shards {
@@ -163,44 +163,43 @@ func (u *service) set(f func()) {
 	f()
 }
 
-// close lets a service begin nothing any more.
+// close prevents the service from beginning anything.
 func (u *service) close() {
 	u.set(func() {
 		u.closing = true
-		if u.look.cancel != nil {
-			u.look.cancel(ErrShuttingDown)
-			u.look.cancel = nil
+		if u.collection.cancel != nil {
+			u.collection.cancel(ErrShuttingDown)
+			u.collection.cancel = nil
 		}
 		u.interrupt(ErrShuttingDown, time.Now())
 	})
 	u.wake()
 }
 
-// spent reports whether the service rests, or nothing more comes of waiting.
+// spent reports whether the service rests, or waiting longer changes nothing.
 func (u *service) spent() bool {
 	return u.resting() || !u.running() && u.pending == nil && !u.dirty && u.requeue.IsZero()
 }
 
 // silent reports whether no goroutine of the service runs.
 func (u *service) silent() bool {
-	return !u.look.running && u.look.lost == 0 && u.lingers == 0 && (u.act == nil || !u.act.live) && u.pending == nil
+	return !u.collection.running && u.collection.lost == 0 && u.abandoned == 0 && (u.act == nil || !u.act.live) && u.pending == nil
 }
 
-// await waits until all services are as they should be, but no longer than their
-// patience.
-func (s *Supervisor) await(set []*service, patience time.Duration, ok func(*service) bool) {
-	ctx, cancel := context.WithTimeout(s.writing, patience)
+// await waits until ok of all services, for at most timeout.
+func (s *Supervisor) await(set []*service, timeout time.Duration, ok func(*service) bool) {
+	ctx, cancel := context.WithTimeout(s.writing, timeout)
 	defer cancel()
 	defer context.AfterFunc(s.forced, cancel)()
 	for _, u := range set {
-		if !u.await(ctx, patience, ok) {
+		if !u.await(ctx, timeout, ok) {
 			return
 		}
 	}
 }
 
-// grace is how long cancelled actions may take until they are abandoned, and their
-// outcome to be shown.
+// grace returns how long cancelled actions may take until they are abandoned, and their
+// outcome is shown.
 func (s *Supervisor) grace(set []*service) time.Duration {
 	longest := time.Duration(0)
 	for _, u := range set {
@@ -216,7 +215,7 @@ func (u *service) grace() time.Duration {
 	return u.opt.Action.Grace + 10*slot
 }
 
-// report tells of the services that are not as they should be.
+// report names the services that are not ok.
 func report(set []*service, ok func(*service) bool) Report {
 	var r Report
 	now := time.Now()
@@ -232,17 +231,17 @@ func report(set []*service, ok func(*service) bool) Report {
 
 func (u *service) leftover(now time.Time) Left {
 	l := Left{ID: u.id.ID, State: u.state.name, Phase: u.state.phase, Why: u.why(now)}
-	if u.busy() || u.lingers > 0 {
+	if u.busy() || u.abandoned > 0 {
 		l.Action = u.act.status.ActionName
 	}
-	if u.look.running || u.look.lost > 0 {
+	if u.collection.running || u.collection.lost > 0 {
 		l.Why = "a collection that ignores its context"
 	}
 	return l
 }
 
-// closure answers a service and all that depends on it. It is called with mu held.
-func (s *Supervisor) closure(u *service) []*service {
+// withDependants returns a service and all that depends on it. It is called with mu held.
+func (s *Supervisor) withDependants(u *service) []*service {
 	set := []*service{u}
 	for i := 0; i < len(set); i++ {
 		for _, d := range s.dependants[set[i].id.ID] {

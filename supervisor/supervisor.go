@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// A Supervisor keeps services converged. Its methods may be called from any
-// goroutine.
+// A Supervisor keeps services converged. Its methods may be called from any goroutine.
 type Supervisor struct {
 	config   Config
 	hooks    Hooks
@@ -24,16 +23,16 @@ type Supervisor struct {
 	seed     maphash.Seed
 	began    time.Time
 
-	root    context.Context // of actions and collections: they outlive the end of Run's
+	root    context.Context // of actions and collections: not cancelled with the ctx of Run
 	writing context.Context // of the journal's calls
 	cut     context.CancelFunc
-	forced  context.Context // done when a stop is to wait for nothing any more
+	forced  context.Context // done once Force was called
 	force   context.CancelFunc
 	over    context.Context // done when the supervisor has stopped
 	end     context.CancelFunc
 
-	starting sync.Mutex     // by Run; taken before the mu of a service
-	removals sync.WaitGroup // that services have asked for themselves
+	starting sync.Mutex     // held by start and removedEarly; locked before the mu of a service
+	removals sync.WaitGroup // goroutines of remove
 
 	// mu is taken after the mu of a service, never before.
 	mu         sync.RWMutex
@@ -43,8 +42,8 @@ type Supervisor struct {
 	stopping   bool
 }
 
-// New answers a supervisor without services, or an error that wraps ErrInvalid and
-// names the field.
+// New returns a supervisor without services, or an error that wraps ErrInvalid and names
+// the field.
 func New(c Config) (*Supervisor, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -65,8 +64,8 @@ func New(c Config) (*Supervisor, error) {
 	return s, nil
 }
 
-// random answers a number in [0, 1), whatever Config.Random does. It is called
-// without a lock.
+// random returns a number in [0, 1), whatever Config.Random does. It is called without a
+// lock.
 func (s *Supervisor) random() float64 {
 	n := 0.5
 	if p := guard(func() { n = s.config.Random() }); p != nil {
@@ -78,9 +77,9 @@ func (s *Supervisor) random() float64 {
 	return 0.5
 }
 
-// Run supervises until ctx is done, then stops every service in order, and answers
-// what it left behind (S10). Actions and collections keep the values of ctx, not
-// its end. A supervisor runs once: a second call is ErrStarted.
+// Run supervises until ctx is done, then stops every service in order, and reports what is
+// left (S10). Actions and collections get the values of ctx, not its end. A supervisor
+// runs once: a second call is ErrStarted.
 func (s *Supervisor) Run(ctx context.Context) (Report, error) {
 	if !s.start(ctx) {
 		return Report{}, ErrStarted
@@ -92,7 +91,7 @@ func (s *Supervisor) Run(ctx context.Context) (Report, error) {
 	return s.stop(), nil
 }
 
-// start reports whether it is the first one.
+// start reports whether this is the first call.
 func (s *Supervisor) start(ctx context.Context) bool {
 	s.starting.Lock()
 	defer s.starting.Unlock()
@@ -105,7 +104,7 @@ func (s *Supervisor) start(ctx context.Context) bool {
 	return true
 }
 
-// insert makes a service part of the supervisor.
+// insert adds a service to the maps.
 func (s *Supervisor) insert(u *service) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +135,7 @@ func (s *Supervisor) insertable(u *service) error {
 	return nil
 }
 
-// path answers how the service from depends on to, or nil.
+// path returns how the service from depends on to, or nil.
 func (s *Supervisor) path(from, to string, seen []string) []string {
 	seen = append(seen, from)
 	if from == to {
@@ -152,7 +151,7 @@ func (s *Supervisor) path(from, to string, seen []string) []string {
 	return nil
 }
 
-// needs answers the ids that a service is stopped before.
+// needs returns the ids that a service is stopped before.
 func (u *service) needs() []string {
 	if u.id.Parent == "" || slices.Contains(u.after, u.id.Parent) {
 		return u.after
@@ -160,30 +159,30 @@ func (u *service) needs() []string {
 	return append(slices.Clip(u.after), u.id.Parent)
 }
 
-// forget takes a service that is gone out of the supervisor.
+// forget removes a service from the maps.
 func (s *Supervisor) forget(u *service) {
 	s.mu.Lock()
 	if s.services[u.id.ID] == u {
 		delete(s.services, u.id.ID)
 	}
 	for _, id := range u.needs() {
-		s.leaveBehind(id, u)
+		s.removeDependant(id, u)
 	}
 	s.mu.Unlock()
-	s.tellRelated(u)
+	s.wakeRelated(u)
 }
 
-// needed reports whether a service has dependants that are to leave before it. One
-// that was added since its removal began is none.
+// needed reports whether a service has dependants that are removed before it. One that was
+// added since its removal began does not count.
 func (s *Supervisor) needed(id string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.ContainsFunc(s.dependants[id], func(d *service) bool { return d.leaving })
 }
 
-// tellRelated wakes those who see a service in their snapshots, or wait for its
-// leaving.
-func (s *Supervisor) tellRelated(u *service) {
+// wakeRelated wakes the services that see a service in their snapshots, or wait for its
+// removal.
+func (s *Supervisor) wakeRelated(u *service) {
 	s.mu.RLock()
 	related := slices.Clone(s.dependants[u.id.ID])
 	for _, id := range u.needs() {
@@ -234,7 +233,7 @@ func (u *service) peer() Peer {
 	return Peer{ID: u.id.ID, State: u.state.name, Phase: u.state.phase}
 }
 
-// find answers a service by its id.
+// find returns a service by its id.
 func (s *Supervisor) find(id string) (*service, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -244,7 +243,7 @@ func (s *Supervisor) find(id string) (*service, error) {
 	return nil, fmt.Errorf("service %.250q: %w", id, ErrNotFound)
 }
 
-// sorted answers all services by id.
+// sorted returns all services by id.
 func (s *Supervisor) sorted() []*service {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -253,20 +252,20 @@ func (s *Supervisor) sorted() []*service {
 	return all
 }
 
-// Wake gives a service a turn at once: something has happened that its next
-// collection would find. It does not wait, and calls in a row are one.
+// Wake gives a service a turn and a collection at once, because something has happened
+// that the next collection would find. It does not wait; calls in a row are merged.
 func (s *Supervisor) Wake(id string) error {
 	u, err := s.find(id)
 	if err == nil {
 		u.mu.Lock()
-		u.look.wanted = true
+		u.collection.wanted = true
 		u.mu.Unlock()
 		u.wake()
 	}
 	return err
 }
 
-// Status answers how a service is, or ErrNotFound.
+// Status returns the status of a service, or ErrNotFound.
 func (s *Supervisor) Status(id string) (Status, error) {
 	u, err := s.find(id)
 	if err != nil {
@@ -275,7 +274,7 @@ func (s *Supervisor) Status(id string) (Status, error) {
 	return u.status(time.Now()), nil
 }
 
-// All answers how each service is, by id.
+// All returns the status of each service, by id.
 func (s *Supervisor) All() iter.Seq[Status] {
 	return func(yield func(Status) bool) {
 		now := time.Now()
@@ -287,7 +286,7 @@ func (s *Supervisor) All() iter.Seq[Status] {
 	}
 }
 
-// call calls what was put off until no lock is held.
+// call calls functions that had to wait until no lock is held.
 func (s *Supervisor) call(out []func()) {
 	called := 0
 	defer func() {

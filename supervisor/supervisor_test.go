@@ -113,7 +113,7 @@ func TestMovesAreRowsOfTheTable(t *testing.T) {
 		h.add(p, supervisor.Options{})
 		pass(10 * time.Second)
 		h.in("web", lifecycle.ServiceStopped)
-		want := "service web: state degraded stands for degraded, and the table has no way there from stopped (stopped)"
+		want := "service web: state degraded stands for degraded, and the table has no transition to it from stopped (stopped)"
 		if len(refused) != 1 || refused[0].Error() != want {
 			t.Errorf("refused %v, want once: %s", refused, want)
 		}

@@ -8,45 +8,44 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Worker is what its user knows of one service (S1): how to look at it, what is
-// wanted of it, and the states that it goes through. S is the specification that
-// it is given, O what is observed, D what is desired. Observed and desired are
-// values that nobody changes once they are handed over. O may have a method Equal(O) bool,
-// which says whether an observation is the same as another one.
+// A Worker is the user's knowledge of one service (S1): how to observe it, what is desired
+// of it, and the states that it goes through. S is its specification, O what is observed,
+// D what is desired. Observed and desired values must not be modified once they were
+// returned. O may have a method Equal(O) bool, which reports whether two observations are
+// the same.
 //
-// The supervisor calls CollectObservedState in goroutines of their own, one after
-// another unless one ignores its context, and the rest from several goroutines. None
-// is called with a lock held.
+// The supervisor calls CollectObservedState in goroutines of their own, one after another
+// unless one ignores its context, and the other methods from several goroutines. None is
+// called with a lock held.
 type Worker[S, O, D any] interface {
-	// CollectObservedState looks at the service and changes nothing. Its context
-	// is cancelled after Collector.Timeout.
+	// CollectObservedState observes the service and changes nothing. Its context is
+	// cancelled after Collector.Timeout.
 	CollectObservedState(ctx context.Context, desired D) (O, error)
 
-	// DeriveDesiredState says what a specification asks for. It is pure, and its
-	// error is that of Add or SetSpec: the old desired state stays.
+	// DeriveDesiredState returns what a specification asks for. It is pure. Its error is
+	// returned by Add or SetSpec, and the old desired state stays.
 	DeriveDesiredState(spec S) (D, error)
 
-	// GetInitialState answers the state of a new service. It stands for stopped.
+	// GetInitialState returns the state of a new service. Its Phase is stopped.
 	GetInitialState() State[O, D]
 
-	// States answers all states, each once. A journal keeps names, and finds the
-	// states here after a restart.
+	// States returns all states, each once. A journal keeps names, and finds the states
+	// here after a restart.
 	States() []State[O, D]
 }
 
-// A State is one state of a user's own. States are told apart by String, never
-// compared as values. [NewState] makes one of a function.
+// A State is one of the user's states. States are identified by String, never compared as
+// values. [NewState] makes one from a function.
 type State[O, D any] interface {
-	// Next decides, from the snapshot alone: no clock, no I/O, no waiting. It is
-	// asked again whenever something it sees has changed. Add asks each state, too,
-	// what it decides at a shutdown, and refuses a worker whose state goes then where
-	// the table has no way.
+	// Next decides, from the snapshot alone: no clock, no I/O, no waiting. It is called
+	// again whenever something that it sees has changed. Add, too, asks each state what it
+	// decides at a shutdown, and refuses a worker whose decision is not legal then.
 	Next(s Snapshot[O, D]) Decision[O, D]
 
-	// String is the name: stored, shown and compared.
+	// String returns the name: stored, shown and compared.
 	String() string
 
-	// Reason says for people why the service is in this state; it may be empty.
+	// Reason says, for people, why the service is in this state. It may be empty.
 	Reason() string
 
 	// Phase is the state of the table in package lifecycle (ServiceStopped and so
@@ -56,8 +55,8 @@ type State[O, D any] interface {
 	Phase() machine.State
 }
 
-// NewState returns a state that is a function, with a name and what it stands for. It has
-// no reason of its own: that of the decision which leads to it is shown.
+// NewState returns a state that calls a function. It has no reason of its own: that of the
+// decision which leads to it is shown.
 func NewState[O, D any](name string, phase machine.State, next func(Snapshot[O, D]) Decision[O, D]) State[O, D] {
 	return funcState[O, D]{name, phase, next}
 }
@@ -82,15 +81,15 @@ type Snapshot[O, D any] struct {
 
 // Facts are the part of a snapshot that does not depend on the worker's types.
 type Facts struct {
-	Identity   // of the service: its ID, Parent and Type
+	Identity   // of the service
 	Now        time.Time
 	State      string        // its name
-	Phase      machine.State // what it stands for
+	Phase      machine.State // of State
 	Since      time.Time     // when the state was entered
-	Generation uint64        // of the desired state; it rises with each new one, and with a shutdown
+	Generation uint64        // of the desired state; incremented by each new one, and by a shutdown
 	Seen       Observation
 	Action     ActionStatus
-	Shutdown   bool // the service is to come to rest: stopped, removed or restarted
+	Shutdown   bool // the service has to come to rest, since it is being stopped, removed or restarted
 
 	Dependencies []Peer // those of Options.DependsOn, in their order; see DependenciesRun
 	Children     []Peer // the services that name this one as their parent, by id
@@ -109,10 +108,9 @@ func (f Facts) missing() (ids []string) {
 	return ids
 }
 
-// An Identity says which service it is. ID has 1 to 200 bytes of letters, digits
-// and . _ - / and is unique in a supervisor. Parent is the id of another service
-// or empty: a parent is stopped after its children and sees them in its snapshot.
-// Type is a label for metrics.
+// An Identity identifies a service. ID has 1 to 200 bytes of letters, digits and . _ - /
+// and is unique in a supervisor. Parent is the id of another service or empty: a parent is
+// stopped after its children and sees them in its snapshot. Type is a label for metrics.
 type Identity struct {
 	ID     string
 	Parent string
@@ -126,7 +124,7 @@ type Peer struct {
 	Phase machine.State // empty when the supervisor has no such service
 }
 
-// An Observation is about the observed state in a snapshot.
+// An Observation describes the observed state in a snapshot.
 type Observation struct {
 	Sequence uint64 // of the collection, from 1; 0 while there is no observation
 	Started  time.Time
@@ -136,36 +134,36 @@ type Observation struct {
 	Error    string // of the last of them
 }
 
-// A Signal is what Next asks of the supervisor besides (S11).
+// A Signal is a request of Next to the supervisor (S11).
 type Signal int
 
 // The signals.
 const (
 	SignalNone         Signal = iota
-	SignalNeedsRemoval        // come to rest, then leave the supervisor, with what depends on it
-	SignalNeedsRestart        // come to rest within Options.StopTimeout, then begin anew in the initial state, with the same Worker and all that it keeps; see Options.Restarts
-	SignalEscalate            // somebody has to look: Hooks.Escalated is called
+	SignalNeedsRemoval        // stop, then remove the service and all that depends on it
+	SignalNeedsRestart        // stop within Options.StopTimeout, then begin again in the initial state, with the same Worker and its fields; see Options.Restarts
+	SignalEscalate            // a person has to look: Hooks.Escalated is called
 )
 
-// A Decision is the answer of Next. The zero value means: stay, and wait.
+// A Decision is the result of Next. The zero value means: stay, and wait.
 //
-// State and Action are one commit (S3). While another action holds the slot an
-// Action is refused with a [BusyError], and so is the State with it; one with the
-// key of the running action asks for nothing new and is passed over.
+// State and Action are one commit (S3). While another action holds the slot, an Action is
+// refused with a [BusyError], and the State with it; one with the key of the running
+// action is ignored.
 type Decision[O, D any] struct {
 	State        State[O, D] // nil: stay
 	Signal       Signal
 	Action       Action        // nil: none
 	Cancel       bool          // cancel the running action
-	RequeueAfter time.Duration // ask again then, whatever happens; 0: when something changes
-	Reason       string        // for people and the trail; empty: the state's
-	Actor        string        // who asked for it, in the trail; empty: Config.Actor
+	RequeueAfter time.Duration // call Next again after this time, even if nothing changes; 0: only when something changes
+	Reason       string        // for people and the journal; empty: the state's
+	Actor        string        // who asked for it, in the journal; empty: Config.Actor
 }
 
-// Stay answers the decision to change nothing, with its reason.
+// Stay returns the decision to change nothing, with its reason.
 func Stay[O, D any](reason string) Decision[O, D] { return Decision[O, D]{Reason: reason} }
 
-// Go answers the decision for another state.
+// Go returns the decision to change to another state.
 func Go[O, D any](s State[O, D]) Decision[O, D] { return Decision[O, D]{State: s} }
 
 // Runs reports whether the peer is running, if only degraded.

@@ -21,7 +21,7 @@ const (
 	maxDeferred       = 100             // entries per service; there may be thousands of services
 )
 
-var errSlow = errors.New("the disk does not answer")
+var errSlow = errors.New("the disk does not respond")
 
 // A deferredJournal is a Journal whose Append does not fail because of the disk: keeping
 // programs running is more important than recording it. An entry that the underlying
