@@ -19,12 +19,12 @@ import (
 
 type request struct {
 	path string
-	body *told // nil: it is a GET
+	body *instruction // nil: a GET
 
-	limit time.Duration // for the answer; 0: the usual one
+	limit time.Duration // for the response; 0: askTime
 }
 
-// ask sends a request and reads the answer into v.
+// ask sends a request and decodes the response into v.
 func (c *Client) ask(ctx context.Context, r request, v any) error {
 	within, cancel := context.WithTimeout(ctx, cmp.Or(r.limit, askTime))
 	defer cancel()
@@ -43,8 +43,8 @@ func (c *Client) ask(ctx context.Context, r request, v any) error {
 	return nil
 }
 
-// send sends a request and answers what comes, if that is not an error. The body is
-// the caller's to close.
+// send sends a request and returns the response, or the error in it. The caller closes the
+// body.
 func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	q, err := r.of(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	}
 	answer, err := c.http.Do(q)
 	if err != nil {
-		var outer *url.Error // which would name an address that nobody knows
+		var outer *url.Error // it names the placeholder address
 		if errors.As(err, &outer) {
 			err = outer.Err
 		}
@@ -69,11 +69,11 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	if err := errorOf(text); err != nil {
 		return nil, err
 	}
-	return nil, c.failed(fmt.Errorf("it answered %s", answer.Status))
+	return nil, c.failed(fmt.Errorf("it responded %s", answer.Status))
 }
 
 func (r request) of(ctx context.Context) (*http.Request, error) {
-	const host = "http://pawl" // of the socket
+	const host = "http://pawl" // a placeholder: the socket is dialled
 	if r.body == nil {
 		return http.NewRequestWithContext(ctx, http.MethodGet, host+r.path, nil)
 	}
@@ -84,13 +84,13 @@ func (r request) of(ctx context.Context) (*http.Request, error) {
 	return http.NewRequestWithContext(ctx, http.MethodPost, host+r.path, bytes.NewReader(text))
 }
 
-// A goneError says in words that nobody has a socket.
+// A goneError replaces the text of an error of a socket that no process listens on.
 type goneError struct{ error }
 
-func (goneError) Error() string   { return "nobody has its socket" }
+func (goneError) Error() string   { return "no process listens on its socket" }
 func (e goneError) Unwrap() error { return e.error }
 
-// failed is the error of a host that cannot be asked.
+// failed converts an error of a request to a pawl.Error.
 func (c *Client) failed(err error) error {
 	e := &pawl.Error{Kind: pawl.Unavailable, Err: err}
 	switch {
@@ -99,14 +99,14 @@ func (c *Client) failed(err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		e.Kind, e.Message = pawl.Refused, "the socket of "+c.name+" may not be used"
 	case errors.Is(err, context.DeadlineExceeded):
-		e.Message, e.Hint, e.Err = c.name+" does not answer", "its process is stopped, or stuck", nil
+		e.Message, e.Hint, e.Err = c.name+" does not respond", "its process is stopped, or stuck", nil
 		if holder, ok := holderOf(c.lock); ok {
 			e.Hint += fmt.Sprintf(": pid %d", holder.PID)
 		}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		e.Message, e.Hint = c.name+" has ended while it was asked", "list what runs with: pawl service list"
+		e.Message, e.Hint = c.name+" ended during the request", "list what runs with: pawl service list"
 	default:
-		e.Message = c.name + " does not answer as it should"
+		e.Message = c.name + " gave an invalid response"
 	}
 	return e
 }

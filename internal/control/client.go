@@ -21,25 +21,24 @@ import (
 )
 
 const (
-	helloTime  = 2 * time.Second  // that a host has to say who it is
-	askTime    = 15 * time.Second // that it has to answer
-	orderTime  = 2 * time.Minute  // that it has to accept an order
-	reloadTime = time.Hour        // that it has to stop what a reload removes
+	helloTime  = 2 * time.Second  // for a host to identify itself
+	askTime    = 15 * time.Second // for it to respond
+	orderTime  = 2 * time.Minute  // for it to accept an order
+	reloadTime = time.Hour        // for it to stop what a reload removes
 	maxAnswer  = 64 << 20         // bytes
 	maxProblem = 1 << 20          // bytes
 )
 
-// A Client asks one host. Its errors are those of the Host, or Unavailable if there
-// is nobody, if nobody answers in time, or if the host dies meanwhile.
+// A Client talks to one host. Its errors are those of the Host, or Unavailable if no
+// process listens on the socket, if it does not respond in time, or if it dies meanwhile.
 type Client struct {
-	About About // what the host said of itself; of Hosts
+	About About // how the host identifies itself; set by Hosts only
 	name  string
-	lock  string // the file in which it says whose the name is
+	lock  string // the file that names the holder of the name
 	http  *http.Client
 }
 
-// Connect answers a client of the host in the folder of the sockets. Nobody is
-// asked yet.
+// Connect returns a client of a host with a socket in dir. It sends nothing yet.
 func Connect(dir, name string) (*Client, error) {
 	path, err := socketOf(dir, name)
 	if err != nil {
@@ -57,9 +56,8 @@ func Connect(dir, name string) (*Client, error) {
 	}}, nil
 }
 
-// Hosts answers a client of each host that lives, by name. The error is about those
-// that live and do not answer, or about the folder; sockets of dead ones are passed
-// over.
+// Hosts returns a client of each live host, by name. The error is about live hosts that do
+// not respond, or about the folder; sockets of dead hosts are skipped.
 func Hosts(ctx context.Context, dir string) ([]*Client, error) {
 	err := checkFolder(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,7 +81,7 @@ func Hosts(ctx context.Context, dir string) ([]*Client, error) {
 	return slices.DeleteFunc(clients, func(c *Client) bool { return c == nil }), errors.Join(errs...)
 }
 
-// greet answers a client of a host that lives, or nil.
+// greet returns a client of a live host, or nil.
 func greet(ctx context.Context, dir, name string) (*Client, error) {
 	c, err := Connect(dir, name)
 	if err != nil {
@@ -98,21 +96,21 @@ func greet(ctx context.Context, dir, name string) (*Client, error) {
 	return c, nil
 }
 
-// isGone reports whether nobody has the socket.
+// isGone reports whether no process listens on the socket.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// Name is that of the host.
+// Name returns the name of the host.
 func (c *Client) Name() string { return c.name }
 
-// Services answers all services, by id.
+// Services returns all services, by id.
 func (c *Client) Services(ctx context.Context) ([]Service, error) {
 	var all []Service
 	return all, c.ask(ctx, request{path: "/v1/services"}, &all)
 }
 
-// Service answers one.
+// Service returns one service.
 func (c *Client) Service(ctx context.Context, id string) (Service, error) {
 	var s Service
 	path, err := pathOf(id)
@@ -122,7 +120,7 @@ func (c *Client) Service(ctx context.Context, id string) (Service, error) {
 	return s, c.ask(ctx, request{path: path}, &s)
 }
 
-// History answers the moves of a service, oldest first.
+// History returns the transitions of a service, oldest first.
 func (c *Client) History(ctx context.Context, id string) ([]pawl.Transition, error) {
 	path, err := pathOf(id)
 	if err != nil {
@@ -132,27 +130,27 @@ func (c *Client) History(ctx context.Context, id string) ([]pawl.Transition, err
 	return moves, c.ask(ctx, request{path: path + "/history"}, &moves)
 }
 
-// Order has a service started, stopped or restarted, and answers how it is when
-// that was accepted.
+// Order starts, stops or restarts a service, and returns its view when the order is
+// accepted.
 func (c *Client) Order(ctx context.Context, id string, o Order) (Service, error) {
 	var s Service
 	path, err := pathOf(id)
 	if err != nil {
 		return s, err
 	}
-	body := told{Verb: o.Verb, Actor: o.Actor, Reason: o.Reason, RequestID: o.RequestID}
+	body := instruction{Verb: o.Verb, Actor: o.Actor, Reason: o.Reason, RequestID: o.RequestID}
 	return s, c.ask(ctx, request{path: path + "/order", body: &body, limit: orderTime}, &s)
 }
 
-// Reload has the host read its file again, and answers what has changed.
+// Reload makes the host read its file again, and returns what has changed.
 func (c *Client) Reload(ctx context.Context, change pawl.Change) ([]Difference, error) {
-	body := told{Actor: change.Actor, Reason: change.Reason, RequestID: change.RequestID}
+	body := instruction{Actor: change.Actor, Reason: change.Reason, RequestID: change.RequestID}
 	var d []Difference
 	return d, c.ask(ctx, request{path: "/v1/reload", body: &body, limit: reloadTime}, &d)
 }
 
-// Logs writes what a service has printed. With Follow it goes on until ctx ends,
-// which is no error then, or the host does in good order.
+// Logs writes what a service has printed. With Follow it continues until ctx ends or the
+// host shuts down; neither is an error.
 func (c *Client) Logs(ctx context.Context, id string, q LogQuery, w io.Writer) error {
 	path, err := pathOf(id)
 	if err != nil {
@@ -160,7 +158,7 @@ func (c *Client) Logs(ctx context.Context, id string, q LogQuery, w io.Writer) e
 	}
 	answer, err := c.send(ctx, request{path: fmt.Sprintf("%s/logs?tail=%d&follow=%t", path, q.Tail, q.Follow)})
 	if err == nil {
-		err = c.pour(w, answer)
+		err = c.copyLogs(w, answer)
 	}
 	if q.Follow && ctx.Err() != nil {
 		return nil
@@ -168,8 +166,8 @@ func (c *Client) Logs(ctx context.Context, id string, q LogQuery, w io.Writer) e
 	return err
 }
 
-// pour writes what comes, and answers the error that comes last.
-func (c *Client) pour(w io.Writer, answer *http.Response) error {
+// copyLogs copies the body to w, and returns the error in the trailer.
+func (c *Client) copyLogs(w io.Writer, answer *http.Response) error {
 	defer answer.Body.Close()
 	out := &sink{w: w}
 	if _, err := io.Copy(out, answer.Body); err != nil {
@@ -181,7 +179,7 @@ func (c *Client) pour(w io.Writer, answer *http.Response) error {
 	return errorOf([]byte(answer.Trailer.Get(problemTrailer)))
 }
 
-// A sink tells an error of writing from one of reading.
+// A sink records the errors of w, to distinguish them from those of reading.
 type sink struct {
 	w   io.Writer
 	err error
@@ -193,7 +191,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// pathOf answers the path of a service.
+// pathOf returns the URL path of a service.
 func pathOf(id string) (string, error) {
 	if id == "" || id == "." || id == ".." || len(id) > maxID {
 		return "", pawl.Errorf(pawl.NotFound, "there is no service %.100q", id)

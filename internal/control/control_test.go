@@ -155,7 +155,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// raw sends a request as it is and answers what comes back.
+// raw sends a request as it is and returns what comes back.
 func raw(t *testing.T, path, request string) string {
 	t.Helper()
 	c, err := net.Dial("unix", path)

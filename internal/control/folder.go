@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/private"
 )
 
-// Dir answers the folder of this user's sockets: $PAWL_RUNTIME_DIR, else
-// $XDG_RUNTIME_DIR/pawl, else pawl-UID in the folder for temporary files.
+// Dir returns the folder of this user's sockets: $PAWL_RUNTIME_DIR, else
+// $XDG_RUNTIME_DIR/pawl, else pawl-UID in $TMPDIR or /tmp.
 func Dir(getenv func(string) string) string {
 	if dir := getenv("PAWL_RUNTIME_DIR"); dir != "" {
 		return dir
@@ -35,14 +35,14 @@ const (
 	lockEnding   = ".lock"
 )
 
-// maxPath is how long the path of a socket may be, in bytes: the system's limit is
-// 104 to 108, with the byte that ends it.
+// maxPath is the longest path of a socket, in bytes. The system's limit is 104 to 108,
+// including the byte that ends it.
 const maxPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
 var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// CheckName says what is wrong with the name of a host, which is that of its socket
-// too.
+// CheckName returns an error of kind Invalid for a name that a host, and so its socket,
+// cannot have.
 func CheckName(name string) error {
 	if !names.MatchString(name) {
 		return pawl.Errorf(pawl.Invalid, "name %.100q: want 1 to 128 of a-z, A-Z, 0-9, '.', '_' and '-', and a letter or digit first", name)
@@ -50,7 +50,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// socketOf answers the path of a host's socket.
+// socketOf returns the path of a host's socket.
 func socketOf(dir, name string) (string, error) {
 	if err := CheckName(name); err != nil {
 		return "", err
@@ -62,24 +62,24 @@ func socketOf(dir, name string) (string, error) {
 	path := filepath.Join(dir, name+socketEnding)
 	if len(path) > maxPath {
 		return "", &pawl.Error{Kind: pawl.Invalid,
-			Message: fmt.Sprintf("the path of the socket is %d bytes long, and the system takes %d at most: %s", len(path), maxPath, path),
+			Message: fmt.Sprintf("the path of the socket is %d bytes long, and the system allows at most %d: %s", len(path), maxPath, path),
 			Hint:    "set PAWL_RUNTIME_DIR to a folder with a shorter name, or choose a shorter name"}
 	}
 	return path, nil
 }
 
-// makeFolder makes the folder of the sockets, or checks the one that is there.
+// makeFolder creates the folder of the sockets, or checks the one that exists.
 func makeFolder(dir string) error { return unfit(private.Make(dir), pawl.Unavailable) }
 
-// checkFolder refuses a folder that others can enter, or that is not ours: whoever
-// can put a socket there can give orders, or answer for somebody else. One that is
-// not there is fs.ErrNotExist.
+// checkFolder refuses a folder that other users can enter, or that another user owns: a
+// user who can put a socket there can give orders, or impersonate a host. A missing folder
+// is fs.ErrNotExist.
 func checkFolder(dir string) error { return unfit(private.Check(dir), pawl.Refused) }
 
-const folderHint = "name another folder in PAWL_RUNTIME_DIR"
+const folderHint = "set PAWL_RUNTIME_DIR to another folder"
 
-// unfit says what is wrong with the folder. What is wrong with the system is of the
-// kind.
+// unfit converts an error about the folder to a pawl.Error. An error of the system has the
+// given kind.
 func unfit(err error, kind pawl.Kind) error {
 	var refused *private.UnfitError
 	switch {
@@ -90,7 +90,7 @@ func unfit(err error, kind pawl.Kind) error {
 	}
 	hint := folderHint
 	if refused.Open {
-		hint = "name a folder in PAWL_RUNTIME_DIR that is for this alone; if that is what it is: chmod 700 " + refused.Dir
+		hint = "set PAWL_RUNTIME_DIR to a folder for this purpose only; if it is one: chmod 700 " + refused.Dir
 	}
 	return &pawl.Error{Kind: pawl.Refused, Message: "the folder of the sockets " + refused.Error(), Hint: hint}
 }

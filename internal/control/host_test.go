@@ -86,7 +86,7 @@ func (f *fake) Reload(_ context.Context, c pawl.Change) ([]Difference, error) {
 	return f.reload(c)
 }
 
-// folder answers a folder for sockets; that of the test may have too long a name.
+// folder returns a folder for sockets; that of the test may have too long a name.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pc")

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// An About is what a host says of itself.
+// An About identifies a host.
 type About struct {
 	Name      string    `json:"name"`
 	Role      string    `json:"role"` // "supervisor" or "server"
@@ -26,23 +26,23 @@ type About struct {
 	State     string    `json:"state,omitempty"` // the folder of its logs and its journal
 }
 
-// look is how often a socket is looked for that somebody may have removed: who cleans
-// the folder of temporary files, or ends the login that its folder belongs to.
-const look = time.Minute
+// checkInterval is how often it is checked that the socket still exists: cleaners of
+// temporary folders remove it, and so does the end of the login session that the folder
+// belongs to.
+const checkInterval = time.Minute
 
-// A Listener is a host's socket, which it has for itself.
+// A Listener is the socket of a host, and the lock on its name.
 type Listener struct {
-	about  About
-	path   string
-	lock   *flock.Flock
-	socket *net.UnixListener
-	look   time.Duration
+	about         About
+	path          string
+	lock          *flock.Flock
+	socket        *net.UnixListener
+	checkInterval time.Duration
 }
 
-// Listen makes the socket of the host in the folder, where it lies until Close.
-// Name and Role are to be set; the process is this one. A name that another process
-// has is an error of kind Conflict that names its pid; the socket that a dead one
-// has left is replaced.
+// Listen creates the socket of the host in dir; Close removes it. Name and Role must be
+// set; the process is this one. A name that another process holds is an error of kind
+// Conflict that names its pid. The socket of a dead process is replaced.
 func Listen(dir string, about About) (*Listener, error) {
 	about.PID, about.StartedAt = os.Getpid(), time.Now()
 	path, err := socketOf(dir, about.Name)
@@ -52,7 +52,7 @@ func Listen(dir string, about About) (*Listener, error) {
 	if err := makeFolder(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	l := &Listener{about: about, path: path, look: look}
+	l := &Listener{about: about, path: path, checkInterval: checkInterval}
 	if err := l.hold(); err != nil {
 		return nil, err
 	}
@@ -63,25 +63,25 @@ func Listen(dir string, about About) (*Listener, error) {
 	return l, nil
 }
 
-// Path is that of the socket.
+// Path returns the path of the socket.
 func (l *Listener) Path() string { return l.path }
 
-// Close removes the socket and lets go of the name. Closing twice is fine.
+// Close removes the socket and releases the name. It may be called more than once.
 func (l *Listener) Close() error {
 	err := l.socket.Close()
 	if errors.Is(err, net.ErrClosed) {
 		err = nil
 	}
 	if l.lock.Locked() {
-		_ = os.Remove(l.path) // one that stays is replaced by the next
+		_ = os.Remove(l.path) // if that fails, the next Listen replaces it
 	}
 	l.release()
 	return err
 }
 
-// again makes a socket anew that somebody has removed, or answers nil. The lock may
-// be gone with it: then it is taken anew too, if nobody else has.
-func (l *Listener) again() (*net.UnixListener, error) {
+// recreate creates the socket again if it was removed, and returns it, or nil. If the lock
+// was removed too, it is taken again, unless another process holds it.
+func (l *Listener) recreate() (*net.UnixListener, error) {
 	if _, err := os.Lstat(l.path); !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -94,12 +94,12 @@ func (l *Listener) again() (*net.UnixListener, error) {
 			return nil, err
 		}
 	}
-	_ = l.socket.Close() // nobody finds it
+	_ = l.socket.Close() // no client can reach it
 	err := l.listen()
 	return l.socket, err
 }
 
-// own reports whether the file of a lock that is held is still there.
+// own reports whether the file of a held lock still exists.
 func own(lock *flock.Flock) bool {
 	mine, err := lock.Stat()
 	if err != nil {
@@ -109,8 +109,8 @@ func own(lock *flock.Flock) bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// hold takes the lock of the name, which the kernel ends with this process, and
-// writes into it whose it is.
+// hold locks the name, until this process ends at the latest, and writes into the lock who
+// holds it.
 func (l *Listener) hold() error {
 	file := lockOf(l.path)
 	lock, err := take(file)
@@ -132,11 +132,11 @@ func (l *Listener) hold() error {
 	return nil
 }
 
-// taken is the error of a name that another process has.
+// taken is the error for a name that another process holds.
 func taken(file string, wanted About) error {
-	e := &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("%s %s already runs", wanted.Role, wanted.Name), Hint: "look at it with: pawl service list --host " + wanted.Name}
+	e := &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("%s %s already runs", wanted.Role, wanted.Name), Hint: "see it with: pawl service list --host " + wanted.Name}
 	if wanted.Role == "supervisor" {
-		e.Hint += "; another file takes another --name"
+		e.Hint += "; for another file, give another --name"
 	}
 	if holder, ok := holderOf(file); ok {
 		e.Message = fmt.Sprintf("%s %s already runs, pid %d", holder.Role, holder.Name, holder.PID)
@@ -144,18 +144,18 @@ func taken(file string, wanted About) error {
 	return e
 }
 
-// lockOf answers the file of the lock that belongs to a socket.
+// lockOf returns the path of the lock that belongs to a socket.
 func lockOf(socket string) string { return strings.TrimSuffix(socket, socketEnding) + lockEnding }
 
-// holderOf answers what a lock says of who has it, or had it last.
+// holderOf returns the holder of a lock, or the last one, from its file.
 func holderOf(lock string) (holder About, ok bool) {
 	note, err := os.ReadFile(lock)
 	ok = err == nil && json.Unmarshal(note, &holder) == nil && holder.PID != 0
 	return holder, ok
 }
 
-// take locks a file, or answers nil if another process has it. A holder removes its
-// file before it lets go; so the lock counts only if the file is still there.
+// take locks a file, or returns nil if another process holds it. A holder removes its file
+// before it releases the lock, so a lock counts only if its file still exists.
 func take(file string) (*flock.Flock, error) {
 	for {
 		lock := flock.New(file, flock.SetPermissions(0o600))
@@ -172,12 +172,12 @@ func take(file string) (*flock.Flock, error) {
 
 func (l *Listener) release() {
 	if l.lock.Locked() {
-		_ = os.Remove(l.lock.Path()) // one that stays does no harm
+		_ = os.Remove(l.lock.Path()) // if that fails, no harm is done
 		_ = l.lock.Close()
 	}
 }
 
-// listen is called with the lock: a socket that is there is of a dead process.
+// listen is called with the lock held: a socket that exists belongs to a dead process.
 func (l *Listener) listen() error {
 	if err := os.Remove(l.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -186,7 +186,7 @@ func (l *Listener) listen() error {
 	if err != nil {
 		return err
 	}
-	socket.SetUnlinkOnClose(false) // by then it may be another's
+	socket.SetUnlinkOnClose(false) // it may belong to another process by then
 	if err := os.Chmod(l.path, 0o600); err != nil {
 		return errors.Join(err, socket.Close())
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// A second process of the name is told whose it is; another name is free, and so
+// A second process of the name gets an error that names the first; another name is free, and so
 // is this one when the first has ended.
 func TestSecondProcess(t *testing.T) {
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestStaleSocket(t *testing.T) {
 	}
 }
 
-// A process that has the socket and says nothing is told of, beside one that
+// A process that holds the socket and does not respond is reported, beside one that
 // answers.
 func TestDeafHost(t *testing.T) {
 	t.Parallel()
@@ -108,7 +108,7 @@ func TestDeafHost(t *testing.T) {
 	}
 	defer deaf.Close()
 	hosts, err := Hosts(t.Context(), dir)
-	if len(hosts) != 1 || hosts[0].Name() != "shop" || pawl.KindOf(err) != pawl.Unavailable || !strings.Contains(err.Error(), "deaf does not answer") {
+	if len(hosts) != 1 || hosts[0].Name() != "shop" || pawl.KindOf(err) != pawl.Unavailable || !strings.Contains(err.Error(), "deaf does not respond") {
 		t.Errorf("Hosts: %v, %v", hosts, err)
 	}
 	if pid := fmt.Sprintf("pid %d", os.Getpid()); !strings.HasSuffix(hintOf(err), pid) {
@@ -173,7 +173,7 @@ func TestNames(t *testing.T) {
 	}
 	deep := filepath.Join(dir, strings.Repeat("d", 100))
 	_, err := Listen(deep, About{Name: "shop"})
-	if pawl.KindOf(err) != pawl.Invalid || !strings.Contains(err.Error(), "the system takes") {
+	if pawl.KindOf(err) != pawl.Invalid || !strings.Contains(err.Error(), "the system allows") {
 		t.Errorf("a long path: %v", err)
 	}
 }
@@ -220,7 +220,7 @@ func TestRemovedSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.look = time.Millisecond
+	l.checkInterval = time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- l.Serve(ctx, &fake{}, slog.New(slog.DiscardHandler)) }()

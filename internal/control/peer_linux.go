@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// stranger answers an error if the other end of a connection is of another user
-// than this process, root aside. The folder has kept others out already; this is
-// for a folder whose mode was changed later.
-func stranger(c net.Conn) error {
+// checkPeer returns an error if the other end of a connection is a user other than this
+// process's or root. The mode of the folder keeps others out; this is for a folder whose
+// mode was changed later.
+func checkPeer(c net.Conn) error {
 	socket, ok := c.(*net.UnixConn)
 	if !ok {
 		return nil
@@ -32,7 +32,7 @@ func stranger(c net.Conn) error {
 	case asked != nil:
 		return asked
 	case peer.Uid != 0 && int(peer.Uid) != os.Geteuid():
-		return pawl.Errorf(pawl.Refused, "this process is of the user with the number %d, and who asks is %d", os.Geteuid(), peer.Uid)
+		return pawl.Errorf(pawl.Refused, "this process belongs to user %d, and the client is user %d", os.Geteuid(), peer.Uid)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// A problem is an error as it goes over the socket (RFC 9457), with kind and hint.
+// A problem is an error on the socket (RFC 9457), with kind and hint.
 type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -20,7 +20,7 @@ type problem struct {
 
 const problemType = "application/problem+json"
 
-// kinds are the names of the kinds of errors, and their statuses.
+// kinds are the names and HTTP statuses of the kinds of errors.
 var kinds = map[pawl.Kind]struct {
 	name   string
 	status int
@@ -42,7 +42,7 @@ func problemOf(err error) problem {
 	return problem{Title: http.StatusText(k.status), Status: k.status, Detail: err.Error(), Kind: k.name, Hint: hintOf(err)}
 }
 
-// hintOf answers the first hint in the chain of an error.
+// hintOf returns the first hint in the chain of an error.
 func hintOf(err error) string {
 	for e := (*pawl.Error)(nil); errors.As(err, &e); err = e.Err {
 		if e.Hint != "" || e.Err == nil {
@@ -52,7 +52,7 @@ func hintOf(err error) string {
 	return ""
 }
 
-// errorOf answers the error that a problem was made of, or nil if the text is none.
+// errorOf returns the error in a problem, or nil if the text is none.
 func errorOf(text []byte) error {
 	var p problem
 	if json.Unmarshal(text, &p) != nil || p.Detail == "" {

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	maxBody    = 64 << 10 // bytes of a request's
-	maxID      = 255      // bytes of a service's
+	maxBody    = 64 << 10 // bytes of a request's body
+	maxID      = 255      // bytes of a service's id
 	maxActor   = 255      // bytes
 	headerTime = 10 * time.Second
 	bodyTime   = 10 * time.Second
 	idleTime   = time.Minute
-	closeTime  = 2 * time.Second // that requests have to end when Serve does
+	closeTime  = 2 * time.Second // for requests to end when Serve does
 )
 
-// Serve answers for the host until ctx ends, and closes the listener. Followers of
-// logs end with ctx; what else is under way may end within 2 seconds. A socket that
-// somebody has removed is made again.
+// Serve serves requests for the host until ctx ends, and closes the listener. Followers of
+// logs end with ctx; other requests have 2 seconds. If the socket is removed, it is
+// created again.
 func (l *Listener) Serve(ctx context.Context, h Host, log *slog.Logger) error {
 	s := &http.Server{
 		Handler:           (&server{host: h, about: l.about, log: log}).routes(),
@@ -38,16 +38,16 @@ func (l *Listener) Serve(ctx context.Context, h Host, log *slog.Logger) error {
 	ended := make(chan error)
 	serve := func(socket net.Listener) { ended <- s.Serve(socket) }
 	go serve(l.socket)
-	tick := time.NewTicker(l.look)
+	tick := time.NewTicker(l.checkInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case err := <-ended:
 			return errors.Join(err, l.Close())
 		case <-tick.C:
-			socket, err := l.again()
+			socket, err := l.recreate()
 			if err != nil {
-				log.Warn("the socket was removed, and cannot be made again yet", "path", l.path, "error", err)
+				log.Warn("the socket was removed, and could not be created again yet", "path", l.path, "error", err)
 			} else if socket != nil {
 				<-ended // of the one that was removed
 				go serve(socket)
@@ -60,26 +60,26 @@ func (l *Listener) Serve(ctx context.Context, h Host, log *slog.Logger) error {
 	}
 }
 
-// shut lets requests end, but not for long.
+// shut lets requests end for a short while.
 func shut(s *http.Server) {
 	over, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	if s.Shutdown(over) != nil {
-		_ = s.Close() // whoever has not ended by now is cut off
+		_ = s.Close() // requests that have not ended by now are cut off
 	}
 }
 
-// serverKey is where the context of a request has that of the server.
+// serverKey is the context key of the server's context.
 type serverKey struct{}
 
-// peerKey is where the context of a connection has who is at its other end.
+// peerKey is the context key of the error of checkPeer.
 type peerKey struct{}
 
 func withPeer(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, peerKey{}, stranger(c))
+	return context.WithValue(ctx, peerKey{}, checkPeer(c))
 }
 
-// A server answers requests for a host.
+// A server serves requests for a host.
 type server struct {
 	host  Host
 	about About
@@ -96,8 +96,8 @@ func (s *server) routes() http.Handler {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, f) })
 	}
-	mux.HandleFunc("POST /v1/services/{id}/order", func(w http.ResponseWriter, r *http.Request) { s.told(w, r, s.order) })
-	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, r *http.Request) { s.told(w, r, s.reload) })
+	mux.HandleFunc("POST /v1/services/{id}/order", func(w http.ResponseWriter, r *http.Request) { s.instruct(w, r, s.order) })
+	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, r *http.Request) { s.instruct(w, r, s.reload) })
 	mux.HandleFunc("GET /v1/services/{id}/logs", s.logs)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, pawl.Errorf(pawl.NotFound, "there is no %s %.100q", r.Method, r.URL.Path))
@@ -128,7 +128,7 @@ func write(w http.ResponseWriter, status int, kind string, v any) error {
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // who has left need not be told
+	_, _ = w.Write(text) // the client may have gone
 	return nil
 }
 
@@ -138,18 +138,18 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = write(w, p.Status, problemType, p)
 }
 
-// A told is what the body of an order or a reload says.
-type told struct {
+// An instruction is the body of an order or a reload.
+type instruction struct {
 	Verb      Verb   `json:"verb,omitempty"`
 	Actor     string `json:"actor"`
 	Reason    string `json:"reason,omitempty"`
 	RequestID string `json:"request_id,omitempty"`
 }
 
-// told reads the body of a request, which has to come soon and whole.
-func (s *server) told(w http.ResponseWriter, r *http.Request, f func(*http.Request, told) (any, error)) {
+// instruct reads the body of a request, with a limit on time and size, and calls f.
+func (s *server) instruct(w http.ResponseWriter, r *http.Request, f func(*http.Request, instruction) (any, error)) {
 	s.answer(w, r, func(r *http.Request) (any, error) {
-		var t told
+		var t instruction
 		c := http.NewResponseController(w)
 		_ = c.SetReadDeadline(time.Now().Add(bodyTime))
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&t); err != nil {
@@ -159,12 +159,12 @@ func (s *server) told(w http.ResponseWriter, r *http.Request, f func(*http.Reque
 		if t.Actor == "" || len(t.Actor) > maxActor {
 			return nil, pawl.Errorf(pawl.Invalid, "actor has %d bytes: want 1 to %d", len(t.Actor), maxActor)
 		}
-		// Who leaves does not take back what was asked for, half done.
+		// A client that disconnects must not cancel an order that is half done.
 		return f(r.WithContext(r.Context().Value(serverKey{}).(context.Context)), t)
 	})
 }
 
-func (t told) change() pawl.Change {
+func (t instruction) change() pawl.Change {
 	return pawl.Change{Actor: t.Actor, Reason: t.Reason, RequestID: t.RequestID}
 }
 
@@ -178,7 +178,7 @@ func (s *server) services(*http.Request) (any, error) {
 	return all, nil
 }
 
-// idOf answers the id that a request names.
+// idOf returns the id in the path of a request.
 func idOf(r *http.Request) (string, error) {
 	id := r.PathValue("id")
 	if len(id) > maxID {
@@ -207,7 +207,7 @@ func (s *server) history(r *http.Request) (any, error) {
 	return moves, err
 }
 
-func (s *server) order(r *http.Request, t told) (any, error) {
+func (s *server) order(r *http.Request, t instruction) (any, error) {
 	id, err := idOf(r)
 	if err != nil {
 		return nil, err
@@ -223,7 +223,7 @@ func (s *server) order(r *http.Request, t told) (any, error) {
 	return s.host.Service(id)
 }
 
-func (s *server) reload(r *http.Request, t told) (any, error) {
+func (s *server) reload(r *http.Request, t instruction) (any, error) {
 	differences, err := s.host.Reload(r.Context(), t.change())
 	if differences == nil {
 		differences = []Difference{}
@@ -231,8 +231,8 @@ func (s *server) reload(r *http.Request, t told) (any, error) {
 	return differences, err
 }
 
-// logs streams what a service has printed. Its header comes at once, though
-// nothing may be printed for long; an error after that comes in the trailer.
+// logs streams what a service has printed. The header is sent at once, since it may take
+// long until anything is printed; an error after that is sent in the trailer.
 func (s *server) logs(w http.ResponseWriter, r *http.Request) {
 	q, err := queryOf(r)
 	if err == nil {
@@ -248,7 +248,7 @@ func (s *server) logs(w http.ResponseWriter, r *http.Request) {
 	_ = out.c.Flush()
 	err = s.host.Logs(r.Context(), r.PathValue("id"), q, out)
 	if err != nil && r.Context().Err() == nil {
-		text, _ := json.Marshal(problemOf(err)) // of texts and a number: it cannot fail
+		text, _ := json.Marshal(problemOf(err)) // strings and a number: it cannot fail
 		w.Header().Set(http.TrailerPrefix+problemTrailer, string(text))
 	}
 }
@@ -268,7 +268,7 @@ func queryOf(r *http.Request) (LogQuery, error) {
 	return q, nil
 }
 
-// A flusher sends each piece at once.
+// A flusher sends each write at once.
 type flusher struct {
 	w http.ResponseWriter
 	c *http.ResponseController

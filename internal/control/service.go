@@ -1,6 +1,6 @@
-// Package control lets a process be asked about its services, and be told what to do
-// with them, through a socket that only its own user reaches: "pawl service" asks,
-// "pawl supervise" and "pawl server" answer.
+// Package control lets "pawl service" list and control the services of a running process,
+// over a Unix socket that only the process's own user can use. [Listener.Serve] is the
+// side of "pawl supervise" and "pawl server", with their [Host]; [Client] is the other.
 package control
 
 import (
@@ -13,39 +13,39 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Host is a process that has services. Its errors are of package pawl's kinds.
+// A Host is a process that runs services. Its errors have kinds of package pawl.
 type Host interface {
-	// Services answers all services, by id.
+	// Services returns all services, by id.
 	Services() []Service
 
-	// Service answers one, or an error of kind NotFound that names the nearest.
+	// Service returns one, or an error of kind NotFound that suggests the nearest.
 	Service(id string) (Service, error)
 
-	// History answers the moves of a service, oldest first.
+	// History returns the transitions of a service, oldest first.
 	History(ctx context.Context, id string) ([]pawl.Transition, error)
 
-	// Order has a service started, stopped or restarted. It returns when that is
-	// accepted; Service shows what becomes of it.
+	// Order starts, stops or restarts a service. It returns when the order is accepted;
+	// Service shows what follows.
 	Order(ctx context.Context, id string, o Order) error
 
-	// Logs writes what a service has printed. With Follow it goes on until ctx ends.
+	// Logs writes what a service has printed. With Follow it continues until ctx ends.
 	Logs(ctx context.Context, id string, q LogQuery, w io.Writer) error
 
-	// Reload reads the file of the services again, and answers what has changed.
+	// Reload reads the file of the services again, and returns what has changed.
 	Reload(ctx context.Context, c pawl.Change) ([]Difference, error)
 }
 
-// A Service is how a service is, as text and JSON show it.
+// A Service is the view of a service, in text and JSON.
 type Service struct {
 	ID     string        `json:"id"`
-	Host   string        `json:"host"`  // the name of the process that has it
-	State  string        `json:"state"` // its own: waiting, starting, running, ...
+	Host   string        `json:"host"`  // the name of the process that runs it
+	State  string        `json:"state"` // waiting, starting, running, ...
 	Phase  machine.State `json:"phase"` // the state of the table "service"
 	Since  time.Time     `json:"since"`
 	Reason string        `json:"reason,omitempty"` // of the state
 	Why    []string      `json:"why"`              // why it is not running, or not ready; empty when all is well
 	Wanted string        `json:"wanted"`           // running or stopped
-	By     string        `json:"by,omitempty"`     // who wanted that, if it was an order
+	By     string        `json:"by,omitempty"`     // who ordered that; empty: it is the default
 
 	PID       int       `json:"pid,omitempty"`
 	StartedAt time.Time `json:"started_at,omitzero"` // of the running program, or of the last one
@@ -53,23 +53,23 @@ type Service struct {
 	Exit      string    `json:"exit,omitempty"`      // how the last one ended: "exit code 1", "killed by SIGKILL"
 	Needs     []string  `json:"needs,omitempty"`     // "db ready"
 	Probes    []Probe   `json:"probes,omitempty"`
-	Status    string    `json:"status,omitempty"` // what the service says of itself
-	Action    string    `json:"action,omitempty"` // that runs
+	Status    string    `json:"status,omitempty"` // as the service reports it
+	Action    string    `json:"action,omitempty"` // the running one
 	Log       string    `json:"log,omitempty"`    // the file
 	Escalated bool      `json:"escalated,omitempty"`
 
-	Unrecorded *Unrecorded `json:"unrecorded,omitempty"` // nil: its history lacks nothing
+	Unrecorded *Unrecorded `json:"unrecorded,omitempty"` // nil: its history is complete
 }
 
-// Unrecorded is what the history of a service lacks since its host was started, because
-// it could not be written.
+// Unrecorded is what is missing in the history of a service since its host was started,
+// because it could not be written.
 type Unrecorded struct {
-	Moves   int    `json:"moves"`              // that are written as soon as that is possible
-	LeftOut int    `json:"left_out,omitempty"` // that never will be
-	Error   string `json:"error,omitempty"`    // why not yet
+	Moves   int    `json:"moves"`              // transitions that will be written as soon as possible
+	LeftOut int    `json:"left_out,omitempty"` // transitions that will never be written
+	Error   string `json:"error,omitempty"`    // why they were not written yet
 }
 
-// A Probe is about a probe of a service.
+// A Probe is a probe of a service and its last result.
 type Probe struct {
 	Kind   string    `json:"kind"` // ready or alive
 	What   string    `json:"what"` // "GET http://127.0.0.1:8080/healthz"
@@ -89,19 +89,19 @@ const (
 	Restart Verb = "restart"
 )
 
-// An Order says what is to be done with a service, by whom and why.
+// An Order is an order for a service, by an actor and for a reason.
 type Order struct {
 	Verb Verb `json:"verb"`
 	pawl.Change
 }
 
-// A LogQuery says which lines of a service are wanted.
+// A LogQuery selects lines of a log.
 type LogQuery struct {
 	Tail   int  `json:"tail"` // the last so many lines; -1: all that is kept
 	Follow bool `json:"follow"`
 }
 
-// A Difference is what a reload does to one service.
+// A Difference is the effect of a reload on one service.
 type Difference struct {
 	ID   string   `json:"id"`
 	What string   `json:"what"`           // added, changed or removed
@@ -110,7 +110,7 @@ type Difference struct {
 	Restarts bool `json:"restarts,omitempty"` // changed: its program is started again
 }
 
-// String says it in words.
+// String describes it for people.
 func (d Difference) String() string {
 	text := d.ID + " " + d.What
 	if len(d.Keys) > 0 {
