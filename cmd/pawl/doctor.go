@@ -98,7 +98,7 @@ func (a *app) diagnose(ctx context.Context, integrity time.Duration) ([]health.F
 
 // A ward is a store that answers what the doctor asks of it.
 type ward interface {
-	Ward(ctx context.Context) (*health.Ward, error)
+	Ward(ctx context.Context) (*health.Snapshot, error)
 }
 
 var (

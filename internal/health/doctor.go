@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// A Severity says how bad a finding is.
+// A Severity is how bad a finding is.
 type Severity string
 
 // The severities.
@@ -20,17 +20,17 @@ const (
 	Problem Severity = "problem" // something is wrong now
 )
 
-// A Finding is what one check came to, of one subject.
+// A Finding is the result of one check for one subject.
 type Finding struct {
 	Check     string   `json:"check"`
 	Severity  Severity `json:"severity"`
 	Subject   string   `json:"subject,omitempty"` // the table, session or process that it is about
 	Measured  string   `json:"measured"`          // for people: lower case, no full stop
-	Threshold string   `json:"threshold"`         // from when on it is a warning or a problem
+	Threshold string   `json:"threshold"`         // when it is a warning or a problem
 	Cure      string   `json:"cure,omitempty"`    // what to do, unless it is ok
 }
 
-// A Unit says how a figure is written.
+// A Unit is the unit of a measured value.
 type Unit int
 
 // The units.
@@ -41,25 +41,25 @@ const (
 	Count
 )
 
-// A Check is one thing that the doctor looks at.
+// A Check is one thing that "pawl doctor" checks.
 type Check struct {
 	Name    string
 	Store   string // postgres or sqlite; empty: both
-	What    string // is looked at
-	Healthy string // what is said when there is nothing to say
+	What    string // what it checks
+	Healthy string // the text of an OK finding
 
-	// Thresholds of a figure; with Low those below which it is too little. A
-	// threshold of 0 is none.
+	// Thresholds of a measured value; with Low it is bad below them. A threshold of 0 is
+	// none.
 	Unit          Unit
 	Warn, Problem float64
 	Low           bool
 
-	Rule  string // the thresholds in words, of a check without figures
+	Rule  string // the thresholds in words, for a check without a measured value
 	Means string // what follows from it
 	Cure  string // what to do
 }
 
-// Threshold says in words when the check is a warning and when a problem.
+// Threshold describes when the check is a warning and when a problem.
 func (c *Check) Threshold() string {
 	if c.Unit == 0 {
 		return c.Rule
@@ -81,7 +81,7 @@ func (c *Check) Threshold() string {
 	return strings.Join(parts, ", ")
 }
 
-// Grade answers how bad a figure is.
+// Grade returns the severity of a measured value.
 func (c *Check) Grade(v float64) Severity {
 	reaches := func(limit float64) bool { return limit != 0 && (c.Low && v < limit || !c.Low && v >= limit) }
 	switch {
@@ -93,7 +93,7 @@ func (c *Check) Grade(v float64) Severity {
 	return OK
 }
 
-// Format writes a figure for people.
+// Format formats a measured value for people.
 func (u Unit) Format(v float64) string {
 	switch u {
 	case Seconds:
@@ -106,7 +106,7 @@ func (u Unit) Format(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// span writes a duration with one unit, or two where the second matters.
+// span formats a duration with one unit.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -134,8 +134,7 @@ func size(v float64) string {
 // A Diagnosis collects findings.
 type Diagnosis struct{ Findings []Finding }
 
-// Say adds a finding of a check. A check that is not in the catalogue is a fault
-// of the program.
+// Say adds a finding of a check. It panics if the check is not in the catalogue.
 func (r *Diagnosis) Say(check string, s Severity, subject, format string, args ...any) {
 	c := lookUp(check)
 	f := Finding{Check: check, Severity: s, Subject: subject, Measured: fmt.Sprintf(format, args...), Threshold: c.Threshold()}
@@ -145,14 +144,14 @@ func (r *Diagnosis) Say(check string, s Severity, subject, format string, args .
 	r.Findings = append(r.Findings, f)
 }
 
-// Grade adds a finding of a figure, if it reaches a threshold.
+// Grade adds a finding for a measured value, if it reaches a threshold.
 func (r *Diagnosis) Grade(check string, v float64, subject, format string, args ...any) {
 	if s := lookUp(check).Grade(v); s != OK {
 		r.Say(check, s, subject, format, args...)
 	}
 }
 
-// Well says of each check that it is well, unless there is a finding of it.
+// Well adds an OK finding for each of the checks that has no finding.
 func (r *Diagnosis) Well(checks ...string) {
 	for _, name := range checks {
 		if !r.has(name) {
@@ -161,7 +160,7 @@ func (r *Diagnosis) Well(checks ...string) {
 	}
 }
 
-// Unusable adds that the database cannot be used, and why.
+// Unusable adds a finding that the database cannot be used, and why.
 func (r *Diagnosis) Unusable(err error) {
 	r.Say("database", Problem, "", "%s", oneLine(err))
 	var known *pawl.Error
@@ -170,12 +169,12 @@ func (r *Diagnosis) Unusable(err error) {
 	}
 }
 
-// Fail adds that a check could not be made.
+// Fail adds a finding that a check could not be made.
 func (r *Diagnosis) Fail(check string, err error) {
-	r.Say(check, Warning, "", "it could not be looked at: %s", oneLine(err))
+	r.Say(check, Warning, "", "it could not be checked: %s", oneLine(err))
 }
 
-// oneLine answers the lines of an error in one, each once.
+// oneLine joins the lines of an error, each once.
 func oneLine(err error) string {
 	var lines []string
 	for line := range strings.Lines(err.Error()) {
@@ -186,8 +185,7 @@ func oneLine(err error) string {
 	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ")
 }
 
-// Advise says of the last finding what to do about it, where that is known better
-// than for its check.
+// Advise replaces the cure of the last finding with a more specific one.
 func (r *Diagnosis) Advise(cure string) { r.Findings[len(r.Findings)-1].Cure = cure }
 
 func (r *Diagnosis) has(check string) bool {
@@ -199,7 +197,7 @@ func (r *Diagnosis) has(check string) bool {
 	return false
 }
 
-// Worst answers the severity of the worst finding.
+// Worst returns the worst severity of the findings.
 func Worst(all []Finding) Severity {
 	worst := OK
 	for i := range all {

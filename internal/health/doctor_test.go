@@ -100,13 +100,13 @@ func TestFigures(t *testing.T) {
 
 const second = 1_000_000
 
-// healthy is a ward of two processes, at 1000 s.
-func healthy() *Ward {
+// healthy is a snapshot of two processes, at 1000 s.
+func healthy() *Snapshot {
 	const now = 1000 * second
 	node := func(id int64, role string) *pawl.Node {
 		return &pawl.Node{ID: id, Role: role, Name: fmt.Sprint("h/", id), Version: "v1", BeatAt: now - 5*second}
 	}
-	return &Ward{
+	return &Snapshot{
 		Now: now, Nodes: []*pawl.Node{node(1, "server"), node(2, "worker")}, Open: 7,
 		Workers: []*pawl.Worker{{ID: pawl.ID{1}, Name: "a", Routes: []int64{7}, Record: pawl.Record{State: lifecycle.WorkerRunning}}},
 		Waiting: []Waiting{{Route: 7, Jobs: 3, Oldest: now - 5*second}},
@@ -121,34 +121,34 @@ func TestExamine(t *testing.T) {
 		return []pawl.StuckJob{{JobView: pawl.JobView{ID: "j_1"}, Reason: &pawl.Reason{Kind: kind}}}
 	}
 	for name, tt := range map[string]struct {
-		change func(*Ward)
+		change func(*Snapshot)
 		stuck  []pawl.StuckJob
 		check  string
 		want   Severity
 	}{
-		"healthy":            {func(*Ward) {}, nil, "", OK},
-		"nothing to do":      {func(w *Ward) { *w = Ward{Now: w.Now} }, nil, "", OK},
-		"waits for a person": {func(*Ward) {}, stuck(pawl.ReasonApproval), "", OK},
-		"stuck":              {func(*Ward) {}, stuck(pawl.ReasonReady), "stuck", Warning},
-		"own clock":          {func(w *Ward) { w.Skew = -3 * second }, nil, "clocks", Warning},
-		"a node's clock":     {func(w *Ward) { w.Nodes[1].Skew = 70 * second }, nil, "clocks", Problem},
-		"versions":           {func(w *Ward) { w.Nodes[1].Version = "v2" }, nil, "versions", Warning},
-		"an older version that has stopped": {func(w *Ward) {
+		"healthy":            {func(*Snapshot) {}, nil, "", OK},
+		"nothing to do":      {func(w *Snapshot) { *w = Snapshot{Now: w.Now} }, nil, "", OK},
+		"waits for a person": {func(*Snapshot) {}, stuck(pawl.ReasonApproval), "", OK},
+		"stuck":              {func(*Snapshot) {}, stuck(pawl.ReasonReady), "stuck", Warning},
+		"own clock":          {func(w *Snapshot) { w.Skew = -3 * second }, nil, "clocks", Warning},
+		"a node's clock":     {func(w *Snapshot) { w.Nodes[1].Skew = 70 * second }, nil, "clocks", Problem},
+		"versions":           {func(w *Snapshot) { w.Nodes[1].Version = "v2" }, nil, "versions", Warning},
+		"an older version that has stopped": {func(w *Snapshot) {
 			n := *w.Nodes[1]
 			n.Version, n.BeatAt, n.Skew = "v0", w.Now-31*second, 70*second
 			w.Nodes = append(w.Nodes, &n)
 		}, nil, "", OK},
-		"no server":       {func(w *Ward) { w.Nodes = w.Nodes[1:] }, nil, "server", Problem},
-		"a silent server": {func(w *Ward) { w.Nodes[0].BeatAt = w.Now - 31*second }, nil, "server", Problem},
-		"no route":        {func(w *Ward) { w.Waiting[0].Route = 8 }, nil, "routes", Problem},
-		"paused worker":   {func(w *Ward) { w.Workers[0].State = lifecycle.WorkerPaused }, nil, "routes", Problem},
-		"dead worker": {func(w *Ward) {
+		"no server":       {func(w *Snapshot) { w.Nodes = w.Nodes[1:] }, nil, "server", Problem},
+		"a silent server": {func(w *Snapshot) { w.Nodes[0].BeatAt = w.Now - 31*second }, nil, "server", Problem},
+		"no route":        {func(w *Snapshot) { w.Waiting[0].Route = 8 }, nil, "routes", Problem},
+		"paused worker":   {func(w *Snapshot) { w.Workers[0].State = lifecycle.WorkerPaused }, nil, "routes", Problem},
+		"dead worker": {func(w *Snapshot) {
 			w.Waiting, w.Living = nil, gone(w)
 		}, nil, "workers", Warning},
-		"long queue":        {func(w *Ward) { w.Waiting[0].Oldest = w.Now - 601*second }, nil, "queue", Warning},
-		"late deadlines":    {func(w *Ward) { w.Late[0].Since = w.Now - 61*second }, nil, "deadlines", Problem},
-		"late evaluation":   {func(w *Ward) { w.Late[1].Since = w.Now - 11*second }, nil, "evaluation", Warning},
-		"dev evaluates too": {func(w *Ward) { w.Nodes[0].Role = "dev" }, nil, "", OK},
+		"long queue":        {func(w *Snapshot) { w.Waiting[0].Oldest = w.Now - 601*second }, nil, "queue", Warning},
+		"late deadlines":    {func(w *Snapshot) { w.Late[0].Since = w.Now - 61*second }, nil, "deadlines", Problem},
+		"late evaluation":   {func(w *Snapshot) { w.Late[1].Since = w.Now - 11*second }, nil, "evaluation", Warning},
+		"dev evaluates too": {func(w *Snapshot) { w.Nodes[0].Role = "dev" }, nil, "", OK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -191,8 +191,8 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// gone is what is seen of the first worker of a ward when its process is gone.
-func gone(w *Ward) *Report {
+// gone is what is seen of the first worker of a snapshot when its process is gone.
+func gone(w *Snapshot) *Report {
 	return &Report{Now: w.Now, Workers: []Sighting{{Worker: w.Workers[0].Key(), Beat: w.Now, Lock: Free}}}
 }
 

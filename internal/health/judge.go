@@ -6,51 +6,51 @@ import (
 	"time"
 )
 
-// A Lock is how the lock of a worker's name was found.
+// A Lock is the observed state of the lock of a worker's name.
 type Lock int
 
-// What a lock may be. Only Free is proof that nobody will use it again.
+// The states of a lock. Only Free proves that the worker's process is gone.
 const (
-	Held Lock = iota // by the worker's process
-	Lost             // by nobody: the server dropped it with a connection
-	Free             // by nobody: its owner has released it, or the kernel has when its process died
+	Held Lock = iota // held by the worker's process
+	Lost             // not held: the server dropped it with a connection
+	Free             // not held: released by its owner, or by the kernel when its process died
 )
 
-// A Sighting is what a store saw of one worker. Times are microseconds by the clock of
-// the database.
+// A Sighting is what a store observed of one worker. Times are microseconds of the clock
+// of the database.
 type Sighting struct {
 	Worker int64
 	Beat   int64 // the last one, or the registration if that is later
 	Lock   Lock
 }
 
-// A Report is what a store saw of workers, in one look.
+// A Report is what a store observed of all workers at one moment.
 type Report struct {
 	Now     int64      // by the clock of the database
-	Started int64      // when the database server was started; 0: it has no start of its own
+	Started int64      // when the database server was started; 0: there is no server
 	Workers []Sighting // all in a living state
-	Ended   []Sighting // those that have ended and still hold steps; their locks say nothing
+	Ended   []Sighting // those that have ended and still hold steps; their locks mean nothing
 }
 
-// A Cause is how a death was told.
+// A Cause is how a death was found out.
 type Cause int
 
 // The causes.
 const (
 	Gone   Cause = iota + 1 // its process is known to be dead
-	Silent                  // it has not been heard of for as long as the silence
-	Ended                   // its record had ended before; what counts is for how long it is quiet
+	Silent                  // it has not beaten for the whole silence
+	Ended                   // its record had ended before; Quiet says how long ago it was last heard
 )
 
 // A Death is the verdict on a worker that no longer lives.
 type Death struct {
 	Worker int64
 	Cause  Cause
-	Quiet  time.Duration // for so long nothing was heard, as silence is measured
-	Counts bool          // it is a loss of the steps that the worker held
+	Quiet  time.Duration // how long it has been silent
+	Counts bool          // it counts as a loss of the steps that the worker held
 }
 
-// Reason returns in words how the death was told.
+// Reason describes how the death was found out.
 func (d Death) Reason() string {
 	switch {
 	case d.Cause == Gone:
@@ -63,21 +63,21 @@ func (d Death) Reason() string {
 	return fmt.Sprintf("silent for %d s, as all workers were", int(d.Quiet.Seconds()))
 }
 
-// maxDrift is by how much the clock of the database and the observer's may differ
-// between two answers, beyond what the time of the answers explains.
+// maxDrift is how much the clock of the database and the observer's may diverge between
+// two responses, beyond what their round trips explain.
 const maxDrift = time.Second
 
-// A Judge is one observer. Times that are given to it carry a monotonic clock reading.
-// It is not safe for concurrent use.
+// A Judge judges for one observer. Times that are passed to it must have a monotonic clock
+// reading. It is not safe for concurrent use.
 type Judge struct {
 	silence time.Duration
-	every   time.Duration // how far apart it is meant to ask
+	every   time.Duration // the interval between its queries
 
-	contact  time.Time // when the unbroken run of contact began; zero: there is none
-	asked    time.Time // the last question that was answered
-	answered time.Time // when that was
-	now      int64     // what the clock of the database showed then
-	open     time.Time // when the oldest question was asked that had no answer yet; zero: there is none
+	contact  time.Time // when the unbroken contact began; zero: there is none
+	asked    time.Time // when the last successful query was sent
+	answered time.Time // when its response arrived
+	now      int64     // the clock of the database at that query
+	open     time.Time // when the first query since then was sent; zero: there is none
 
 	seen map[int64]seen
 }
@@ -85,23 +85,23 @@ type Judge struct {
 // seen is what a judge remembers of a worker.
 type seen struct {
 	beat  int64
-	first time.Time // when that beat was seen first
-	lost  time.Time // when the first look was begun that found the lock lost, after that beat; zero: none has
+	first time.Time // when that beat was first seen
+	lost  time.Time // when the first query was sent that found the lock lost after that beat; zero: none has
 }
 
-// NewJudge returns a judge that asks at intervals of every, at most.
+// NewJudge returns a judge for an observer that queries at least every interval.
 func NewJudge(silence, every time.Duration) *Judge {
 	return &Judge{silence: silence, every: every, seen: make(map[int64]seen)}
 }
 
-// Failed notes a question that was asked at that time and not answered.
+// Failed records a query that was sent at that time and failed.
 func (j *Judge) Failed(asked time.Time) {
 	if j.open.IsZero() {
 		j.open = asked
 	}
 }
 
-// Heard notes an answer: the clock of the database showed now between the two times.
+// Heard records a response: the clock of the database showed now between the two times.
 func (j *Judge) Heard(now int64, asked, answered time.Time) {
 	if j.open.IsZero() {
 		j.open = asked
@@ -116,7 +116,7 @@ func (j *Judge) Heard(now int64, asked, answered time.Time) {
 	j.asked, j.answered, j.now, j.open = asked, answered, now, time.Time{}
 }
 
-// broken reports whether the contact has an interruption before this answer.
+// broken reports whether contact was interrupted before this response.
 func (j *Judge) broken(now int64, asked, answered time.Time) bool {
 	beat := Beat(j.silence)
 	unanswered, idle := answered.Sub(j.open), j.open.Sub(j.answered)
@@ -125,8 +125,8 @@ func (j *Judge) broken(now int64, asked, answered time.Time) bool {
 		passed < asked.Sub(j.answered)-maxDrift || passed > answered.Sub(j.asked)+maxDrift
 }
 
-// Look judges a report that was asked for and answered at those times. It returns the
-// dead, in the order of the report, and with them those that had ended before.
+// Look judges a report that was queried and received at those times. It returns the dead,
+// in the order of the report, followed by those that had ended before.
 func (j *Judge) Look(r *Report, asked, answered time.Time) (dead []Death) {
 	j.Heard(r.Now, asked, answered)
 	now := make(map[int64]seen, len(r.Workers))
@@ -150,7 +150,7 @@ func (j *Judge) Look(r *Report, asked, answered time.Time) (dead []Death) {
 	return dead
 }
 
-// next returns what is known of a worker after it was seen again.
+// next returns s updated with another sighting.
 func (s seen) next(w Sighting, asked, answered time.Time) seen {
 	if s.first.IsZero() || s.beat != w.Beat {
 		s = seen{beat: w.Beat, first: answered}
@@ -164,8 +164,9 @@ func (s seen) next(w Sighting, asked, answered time.Time) seen {
 	return s
 }
 
-// age returns how old the last beat is, or the start of the server if that is later. A
-// beat from the future tells that the clock was set back: the observer's own counts.
+// age returns the time since the last beat, or since the start of the server if that is
+// later. A beat from the future means that the clock was set back: then the observer's
+// clock counts.
 func (s seen) age(r *Report, answered time.Time) time.Duration {
 	if s.beat > r.Now {
 		return answered.Sub(s.first)
@@ -177,7 +178,7 @@ func (s seen) age(r *Report, answered time.Time) time.Duration {
 	return micros(r.Now - last)
 }
 
-// cause judges one worker. The lock lost is confirmed by an earlier look.
+// cause judges one worker. confirmed means that an earlier query found the lock lost, too.
 func (j *Judge) cause(lock Lock, quiet time.Duration, confirmed bool) Cause {
 	switch {
 	case lock == Free, lock == Lost && confirmed && quiet >= 2*Beat(j.silence):
@@ -188,7 +189,7 @@ func (j *Judge) cause(lock Lock, quiet time.Duration, confirmed bool) Cause {
 	return 0
 }
 
-// others reports whether another worker has beaten of late.
+// others reports whether another worker has beaten recently.
 func others(r *Report, worker int64, silence time.Duration) bool {
 	return slices.ContainsFunc(r.Workers, func(w Sighting) bool {
 		age := micros(r.Now - w.Beat)
@@ -196,8 +197,8 @@ func others(r *Report, worker int64, silence time.Duration) bool {
 	})
 }
 
-// Glance says of one report alone who seems dead: for people to read, since no single
-// look is enough to act on.
+// Glance returns who seems dead by one report alone. It is for people to read: one report
+// is not enough to act on.
 func Glance(r *Report, silence time.Duration) (dead []Death) {
 	j := NewJudge(silence, 0)
 	for _, w := range r.Workers {
@@ -213,8 +214,7 @@ func Glance(r *Report, silence time.Duration) (dead []Death) {
 	return dead
 }
 
-// Proven returns those whose death one report proves: nobody holds their lock, and
-// nobody will.
+// Proven returns those whose death one report proves: their lock was released.
 func Proven(r *Report) (dead []Death) {
 	for _, w := range r.Workers {
 		if w.Lock == Free {

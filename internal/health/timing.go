@@ -6,10 +6,10 @@ const (
 	// Silence is how long a worker may go without a beat, by default.
 	Silence = 6 * time.Second
 
-	// MinSilence is the shortest silence that can be asked for.
+	// MinSilence is the shortest silence that may be configured.
 	MinSilence = 2 * time.Second
 
-	// MaxLosses is how many deaths of its worker end a step for good (T7).
+	// MaxLosses is after how many deaths of its worker a step fails permanently (T7).
 	MaxLosses = 3
 )
 
@@ -19,41 +19,41 @@ const (
 	longestApart   = 3 * time.Second
 )
 
-// Beat returns how often a worker says that it lives, if it may be silent for so long.
+// Beat returns the interval between a worker's beats for a silence.
 func Beat(silence time.Duration) time.Duration { return min(longestBeat, silence/beatsInSilence) }
 
-// Attempt returns how long one beat, or one attempt to connect for it, may take: of
-// those that a silence has room for, one may fail slowly and the next one succeed.
+// Attempt returns the timeout of one beat, or of one attempt to connect for it, such that
+// one may time out and the next still succeed within the silence.
 func Attempt(silence time.Duration) time.Duration { return silence / beatsInSilence }
 
-// Apart returns how far apart the two looks of one observer are at least that find a
-// worker gone whose lock was lost with a connection.
+// Apart returns the least time between the two queries of one observer that find a worker
+// gone whose lock was lost with a connection.
 func Apart(silence time.Duration) time.Duration { return min(longestApart, silence/2) }
 
 const (
-	// isolationMargin is what remains of the silence when a step that is not to overlap
+	// isolationMargin is what remains of the silence when a step that must not overlap
 	// has been killed.
 	isolationMargin = time.Second
 
-	// leastGrace is what such a step has between SIGTERM and SIGKILL at least, where
+	// leastGrace is the least time that such a step has between SIGTERM and SIGKILL, if
 	// isolation is asked for when a worker starts.
 	leastGrace = time.Second
 
 	// IsolationSilence is the shortest silence that has room for isolation: for a beat
-	// that fails before the next one is answered, the grace, and the margin.
+	// that fails before the next one succeeds, the grace, and the margin.
 	IsolationSilence = beatsInSilence * (leastGrace + isolationMargin)
 )
 
-// Grace returns what a step that is not to overlap has between SIGTERM and SIGKILL, of
-// the grace that others have.
+// Grace returns the time between SIGTERM and SIGKILL of a step that must not overlap,
+// given the grace of other steps.
 func Grace(silence, grace time.Duration) time.Duration {
 	return max(min(grace, silence/beatsInSilence-isolationMargin), 0)
 }
 
-// Deadline returns when a worker that is cut off begins to stop what is not to overlap:
-// so that all of it has been killed, after that grace, before the silence is over that
-// others measure from the last beat. The time at which that beat was sent is the
-// worker's own, so it is not later than the one that the database has noted.
+// Deadline returns when a worker without contact begins to stop steps that must not
+// overlap, so that all are killed, after their grace, before the silence is over that
+// observers measure from the last beat. sent is when that beat was sent, by the worker's
+// clock: no later than the time that the database recorded.
 func Deadline(sent time.Time, silence, grace time.Duration) time.Time {
 	return sent.Add(silence - Grace(silence, grace) - isolationMargin)
 }

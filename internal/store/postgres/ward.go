@@ -28,8 +28,8 @@ union all select 'evaluation', 'steps', count(*), min(s.updated_at) from step s 
 )
 
 // Ward answers the work in the database and the processes on it.
-func (db *DB) Ward(ctx context.Context) (*health.Ward, error) {
-	w := new(health.Ward)
+func (db *DB) Ward(ctx context.Context) (*health.Snapshot, error) {
+	w := new(health.Snapshot)
 	for _, q := range []struct {
 		doing, sql string
 		row        func(*cursor)
@@ -59,7 +59,7 @@ func (db *DB) Ward(ctx context.Context) (*health.Ward, error) {
 }
 
 // staff adds the processes to a ward.
-func (db *DB) staff(ctx context.Context, w *health.Ward) (err error) {
+func (db *DB) staff(ctx context.Context, w *health.Snapshot) (err error) {
 	if w.Nodes, err = db.Nodes(ctx); err != nil {
 		return err
 	}

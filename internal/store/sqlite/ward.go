@@ -23,8 +23,8 @@ UNION ALL SELECT 'evaluation', 'steps', count(*), min(s.updated_at) FROM step s 
 )
 
 // Ward answers the work in the database and the processes on it.
-func (db *DB) Ward(ctx context.Context) (*health.Ward, error) {
-	w := &health.Ward{Now: db.now()}
+func (db *DB) Ward(ctx context.Context) (*health.Snapshot, error) {
+	w := &health.Snapshot{Now: db.now()}
 	err := db.read(ctx, "look at the work", func(c *conn) error {
 		if err := c.ask(askWaiting, nil, func(cols *columns) {
 			x := health.Waiting{Route: cols.int(), Jobs: int(cols.int()), Steps: int(cols.int()), Oldest: cols.int()}

@@ -10,15 +10,15 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// A Ward is what a store saw of the work in it and of the processes on it, at
-// one moment of the database's clock. Work that is one process's own is left out.
-type Ward struct {
+// A Snapshot is what a store saw of the work in it and of the processes on it, at one
+// moment of the database's clock. Work of a single process is left out.
+type Snapshot struct {
 	Now     int64
-	Skew    int64 // microseconds that this machine's clock is ahead, at least
+	Skew    int64 // how many microseconds this machine's clock is ahead, at least
 	Nodes   []*pawl.Node
 	Workers []*pawl.Worker // in a living state
-	Living  *Report        // what was seen of them
-	Waiting []Waiting      // for a worker, by route
+	Living  *Report        // what was observed of them
+	Waiting []Waiting      // work that waits for a worker, by route
 	Open    int            // unfinished jobs that are not paused
 	Late    []Late
 }
@@ -28,11 +28,11 @@ type Waiting struct {
 	Route  int64
 	Jobs   int     // pending
 	Steps  int     // enqueued
-	Oldest int64   // since when
-	Job    pawl.ID // the oldest one's
+	Oldest int64   // since when the oldest waits
+	Job    pawl.ID // the job of the oldest
 }
 
-// Late is work of the evaluator that is overdue.
+// Late is overdue work of the evaluator.
 type Late struct {
 	Check string // deadlines or evaluation
 	What  string // job, step, worker, schedule
@@ -40,44 +40,44 @@ type Late struct {
 	Since int64
 }
 
-// silentAfter is how long a process may go without a beat, which it gives every
-// 10 s at least, before it counts no more: it has stopped, or died.
+// silentAfter is how long a process may go without a beat, which it sends at least every
+// 10 s, before it counts as stopped or dead.
 const silentAfter = 30 * time.Second
 
-// dead returns how it is known of workers that they seem dead.
-func (w *Ward) dead() map[int64]string {
+// dead returns why workers seem dead, by key.
+func (s *Snapshot) dead() map[int64]string {
 	dead := make(map[int64]string)
-	if w.Living != nil {
-		for _, d := range Glance(w.Living, Silence) {
+	if s.Living != nil {
+		for _, d := range Glance(s.Living, Silence) {
 			dead[d.Worker] = d.Reason()
 		}
 	}
 	return dead
 }
 
-// Examine judges a ward, and the jobs of which nothing moves.
-func Examine(w *Ward, stuck []pawl.StuckJob) []Finding {
+// Examine judges a snapshot, and the jobs that make no progress.
+func Examine(s *Snapshot, stuck []pawl.StuckJob) []Finding {
 	r := new(Diagnosis)
-	r.clocks(w)
-	r.versions(w)
-	r.server(w)
-	r.workers(w)
-	r.routes(w)
-	r.late(w)
+	r.clocks(s)
+	r.versions(s)
+	r.server(s)
+	r.workers(s)
+	r.routes(s)
+	r.late(s)
 	r.stuck(stuck)
 	r.Well("clocks", "versions", "server", "workers", "routes", "queue", "deadlines", "evaluation", "stuck")
 	return r.Findings
 }
 
-// alive answers the processes that are heard of, but for those whose worker is dead.
-func (w *Ward) alive() []*pawl.Node {
+// alive returns the processes that send beats, except those whose worker is dead.
+func (s *Snapshot) alive() []*pawl.Node {
 	var alive []*pawl.Node
-	dead := w.dead()
-	for _, n := range w.Nodes {
-		lost := slices.ContainsFunc(w.Workers, func(x *pawl.Worker) bool {
+	dead := s.dead()
+	for _, n := range s.Nodes {
+		lost := slices.ContainsFunc(s.Workers, func(x *pawl.Worker) bool {
 			return n.Role != "server" && dead[x.Key()] != "" && x.Host == n.Host && x.PID == n.PID
 		})
-		if !lost && since(w.Now, n.BeatAt) < silentAfter {
+		if !lost && since(s.Now, n.BeatAt) < silentAfter {
 			alive = append(alive, n)
 		}
 	}
@@ -88,9 +88,9 @@ func since(now, then int64) time.Duration { return time.Duration(now-then) * tim
 
 func nodeName(n *pawl.Node) string { return n.Role + " " + n.Name }
 
-func (r *Diagnosis) clocks(w *Ward) {
-	r.skew("this machine", w.Skew)
-	for _, n := range w.alive() {
+func (r *Diagnosis) clocks(s *Snapshot) {
+	r.skew("this machine", s.Skew)
+	for _, n := range s.alive() {
 		r.skew(nodeName(n), n.Skew)
 	}
 }
@@ -103,10 +103,10 @@ func (r *Diagnosis) skew(who string, skew int64) {
 	r.Grade("clocks", d.Seconds(), who, "its clock is %s %s the database's", span(d), word)
 }
 
-func (r *Diagnosis) versions(w *Ward) {
+func (r *Diagnosis) versions(s *Snapshot) {
 	by := map[string][]string{}
 	var order []string
-	for _, n := range w.alive() {
+	for _, n := range s.alive() {
 		if by[n.Version] == nil {
 			order = append(order, n.Version)
 		}
@@ -123,7 +123,7 @@ func (r *Diagnosis) versions(w *Ward) {
 	r.Say("versions", Warning, "", "%d versions are alive: %s", len(order), strings.Join(parts, "; "))
 }
 
-// some lists the first of names, and how many more there are.
+// some lists the first few names, and how many more there are.
 func some(names []string) string {
 	const most = 3
 	if len(names) <= most {
@@ -132,20 +132,20 @@ func some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// server leaves a database alone whose workers say nothing of their process.
-func (r *Diagnosis) server(w *Ward) {
-	if len(w.Nodes) == 0 && len(w.Workers) > len(w.dead()) {
+// server says nothing of a database whose workers do not register their processes.
+func (r *Diagnosis) server(s *Snapshot) {
+	if len(s.Nodes) == 0 && len(s.Workers) > len(s.dead()) {
 		return
 	}
 	evaluates := func(n *pawl.Node) bool { return n.Role == "server" || n.Role == "dev" }
-	if w.Open > 0 && !slices.ContainsFunc(w.alive(), evaluates) {
-		r.Say("server", Problem, "", "no process that evaluates is alive, and %d jobs are unfinished", w.Open)
+	if s.Open > 0 && !slices.ContainsFunc(s.alive(), evaluates) {
+		r.Say("server", Problem, "", "no process that evaluates is alive, and %d jobs are unfinished", s.Open)
 	}
 }
 
-func (r *Diagnosis) workers(w *Ward) {
-	dead := w.dead()
-	for _, x := range w.Workers {
+func (r *Diagnosis) workers(s *Snapshot) {
+	dead := s.dead()
+	for _, x := range s.Workers {
 		if why := dead[x.Key()]; why != "" {
 			r.Say("workers", Warning, workerName(x), "%s", why)
 		}
@@ -160,29 +160,29 @@ func workerName(w *pawl.Worker) string {
 	return "worker " + name
 }
 
-func (r *Diagnosis) routes(w *Ward) {
-	for _, x := range w.Waiting {
+func (r *Diagnosis) routes(s *Snapshot) {
+	for _, x := range s.Waiting {
 		waiting := fmt.Sprintf("%d jobs and %d steps wait, the oldest for %s (job %s)",
-			x.Jobs, x.Steps, span(since(w.Now, x.Oldest)), x.Job.Public(pawl.JobPrefix))
-		if !w.served(x.Route) {
+			x.Jobs, x.Steps, span(since(s.Now, x.Oldest)), x.Job.Public(pawl.JobPrefix))
+		if !s.served(x.Route) {
 			r.Say("routes", Problem, "", "no living worker takes them: %s", waiting)
 			continue
 		}
-		r.Grade("queue", since(w.Now, x.Oldest).Seconds(), "", "%s", waiting)
+		r.Grade("queue", since(s.Now, x.Oldest).Seconds(), "", "%s", waiting)
 	}
 }
 
-// served reports whether a worker is alive that takes what is on the route.
-func (w *Ward) served(route int64) bool {
-	dead := w.dead()
-	return slices.ContainsFunc(w.Workers, func(x *pawl.Worker) bool {
+// served reports whether a live worker serves the route.
+func (s *Snapshot) served(route int64) bool {
+	dead := s.dead()
+	return slices.ContainsFunc(s.Workers, func(x *pawl.Worker) bool {
 		return dead[x.Key()] == "" && x.State != lifecycle.WorkerPaused && slices.Contains(x.Routes, route)
 	})
 }
 
-func (r *Diagnosis) late(w *Ward) {
-	for _, l := range w.Late {
-		age := since(w.Now, l.Since)
+func (r *Diagnosis) late(s *Snapshot) {
+	for _, l := range s.Late {
+		age := since(s.Now, l.Since)
 		what := "deadlines are over"
 		if l.Check == "evaluation" {
 			what = "are to be evaluated"
@@ -191,8 +191,8 @@ func (r *Diagnosis) late(w *Ward) {
 	}
 }
 
-// patient are the reasons for which a job may well stand still.
-var patient = []pawl.ReasonKind{
+// expectedIdle are the reasons for which a job may rightly make no progress.
+var expectedIdle = []pawl.ReasonKind{
 	pawl.ReasonPaused, pawl.ReasonRunning, pawl.ReasonQuota, pawl.ReasonConcurrency, pawl.ReasonQueueLimit, pawl.ReasonBackoff,
 	pawl.ReasonJobSlots, pawl.ReasonApproval, pawl.ReasonSleep, pawl.ReasonEvent, pawl.ReasonChild, pawl.ReasonFanOut, pawl.ReasonWorkersBusy,
 }
@@ -200,15 +200,15 @@ var patient = []pawl.ReasonKind{
 func (r *Diagnosis) stuck(jobs []pawl.StuckJob) {
 	var ids []string
 	for i := range jobs {
-		if j := &jobs[i]; j.Reason == nil || !slices.Contains(patient, j.Reason.Kind) {
+		if j := &jobs[i]; j.Reason == nil || !slices.Contains(expectedIdle, j.Reason.Kind) {
 			ids = append(ids, j.ID)
 		}
 	}
 	r.Grade("stuck", float64(len(ids)), "", "%d jobs: %s", len(ids), some(ids))
 }
 
-// Skew answers how far a clock is ahead that was read before and after asking
-// another for its time: no more than is certain.
+// Skew returns how far a clock is ahead of another that was read between two readings of
+// it: as much as is certain.
 func Skew(before, after, asked int64) int64 {
 	switch {
 	case before > asked:
