@@ -124,8 +124,8 @@ func TestFolders(t *testing.T) {
 	must(t, os.Mkdir(open, 0o700), os.Chmod(open, 0o750), os.WriteFile(file, nil, 0o600), os.Symlink(os.TempDir(), link))
 	for dir, want := range map[string]string{
 		open: "may be entered by others: its mode is 0750, want 0700",
-		file: "is no folder",
-		link: "is no folder",
+		file: "is not a folder",
+		link: "is not a folder",
 	} {
 		_, err := Listen(dir, About{Name: "shop", Role: "supervisor"})
 		if err == nil || !strings.Contains(err.Error(), want) || pawl.KindOf(err) != pawl.Refused {

@@ -17,13 +17,13 @@ import (
 // what is in use, too, as a process that needs more than a fixed one would collect
 // without end. A ballast would stand in all figures of the heap.
 const (
-	room  = 32 << 20  // that there is in any case
-	spare = 150 << 20 // up to where a heap may grow to twice what is in use
-	most  = 800       // percent; at this, Go collects nothing before there are 32 MiB
+	room  = 32 << 20  // of free heap in any case
+	spare = 150 << 20 // up to which the heap may grow to twice what is in use
+	most  = 800       // percent; with it, Go's first collection is at 32 MiB
 )
 
-// Govern has the room follow what is in use, from collection to collection,
-// unless GOGC or GOMEMLIMIT is set: then it changes nothing.
+// Govern adjusts GOGC and GOMEMLIMIT to what is in use after each collection. It does
+// nothing if either is set in the environment.
 func Govern() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -31,10 +31,10 @@ func Govern() {
 	afterNext(setting{}.set(most, spare))
 }
 
-// A setting is what the collector goes by.
+// A setting is the current setting of the collector.
 type setting struct{ percent, limit int64 }
 
-// set sets what differs by more than a tenth: each change stops the world.
+// set applies what differs by more than a tenth, since each change stops the world.
 func (s setting) set(percent, limit int64) setting {
 	if differ(percent, s.percent) {
 		s.percent = percent
@@ -49,7 +49,7 @@ func (s setting) set(percent, limit int64) setting {
 
 func differ(a, b int64) bool { return a < b-b/10 || b < a-a/10 }
 
-// afterNext adjusts what is set after the next collection: soon, but not at once.
+// afterNext schedules adjust for soon after the next collection.
 func afterNext(s setting) {
 	runtime.AddCleanup(new([64]byte), adjust, s)
 }
@@ -61,13 +61,13 @@ func adjust(set setting) {
 	afterNext(set.set(percent(live, roots), limit(live+roots)))
 }
 
-// percent answers by how much the heap may grow if so much of it is in use. Go takes
-// the percentage of stacks and globals, too.
+// percent returns GOGC for a heap with this much in use. Go applies it to stacks and
+// globals, too.
 func percent(live, roots int64) int64 {
 	free := max(room, live/4, min(live, spare-live))
 	return min(most, free*100/max(1, live+roots))
 }
 
-// limit answers how much memory all may take if so much of it is in use: far more than
-// the percentage allows, with what is lost between objects.
+// limit returns GOMEMLIMIT for this much in use: far more than GOGC allows, fragmentation
+// included.
 func limit(live int64) int64 { return max(spare, 2*live+2*room) }

@@ -33,7 +33,7 @@ const mib = 1 << 20
 
 var sink []byte
 
-// cycles answers how often a process with nothing in use collects while it allocates
+// cycles returns how often a process with nothing in use collects while it allocates
 // half a GiB.
 func cycles() uint32 {
 	var before, after runtime.MemStats

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
-// Metrics are those of one process.
+// Metrics are the metrics of one process.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -36,7 +36,7 @@ type Metrics struct {
 	parts func() []server.Count
 }
 
-// New answers metrics of a process of that version of the program.
+// New returns the metrics of a process of that version of the program.
 func New(version string) *Metrics {
 	m := &Metrics{
 		registry:    prometheus.NewRegistry(),
@@ -67,15 +67,15 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pawl_" + name, Help: help}, labels)
 }
 
-// Watch says where what is true at a moment is found out. Either may be nil: there is
-// none.
+// Watch sets the functions that each scrape calls for numbers of the moment. Either may be
+// nil.
 func (m *Metrics) Watch(stats func() supervisor.Stats, parts func() []server.Count) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stats, m.parts = stats, parts
 }
 
-// Hooks count what happens.
+// Hooks returns the supervisor's hooks that count events.
 func (m *Metrics) Hooks() supervisor.Hooks {
 	return supervisor.Hooks{
 		Transition: func(id supervisor.Identity, t supervisor.Transition) {
@@ -112,12 +112,12 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	e := expfmt.NewEncoder(w, expfmt.NewFormat(expfmt.TypeTextPlain))
 	for _, f := range families {
 		if e.Encode(f) != nil {
-			return // whoever asked is gone
+			return // the client has gone
 		}
 	}
 }
 
-// What is true at a moment.
+// Gauges and counters that are read at each scrape.
 var (
 	services  = about("services", "Services, by the state of the table that theirs stand for.", "phase")
 	running   = about("service_actions_running", "Actions that run.", "action")
@@ -137,7 +137,7 @@ func about(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("pawl_"+name, help, labels, nil)
 }
 
-// A moment finds out how things are when it is asked.
+// A moment is the prometheus.Collector of what is read at each scrape.
 type moment struct{ *Metrics }
 
 // Describe implements prometheus.Collector.

@@ -59,7 +59,7 @@ type act struct{}
 func (act) Name() string                                  { return "begin" }
 func (act) Execute(context.Context, supervisor.Run) error { return nil }
 
-// busy answers metrics of which every one has something to say.
+// busy returns metrics of which every one has something to say.
 func busy(t *testing.T) *metrics.Metrics {
 	t.Helper()
 	m := metrics.New("1.2.3")

@@ -24,8 +24,8 @@ func TestFolders(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"open":      "may be entered by others: its mode is 0710, want 0700",
-		"file":      "is no folder",
-		"link":      "is no folder",
+		"file":      "is not a folder",
+		"link":      "is not a folder",
 		"target":    "",
 		"new/below": "",
 	} {
@@ -50,7 +50,7 @@ func TestForeignFolder(t *testing.T) {
 	if os.Chmod(dir, 0o700) != nil || os.Chown(dir, 65534, -1) != nil {
 		dir = "/proc/1" // this user may not give folders away, so that one of root's has to do
 	}
-	if err := Make(dir); err == nil || !strings.Contains(err.Error(), "is of the user with the number") {
+	if err := Make(dir); err == nil || !strings.Contains(err.Error(), "belongs to user") {
 		t.Errorf("got %v", err)
 	}
 }

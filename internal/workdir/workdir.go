@@ -20,17 +20,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/private"
 )
 
-// gone begins the names of folders that are being removed.
+// gone is the prefix of the names of folders that are being removed.
 const gone = ".removed-"
 
-// ErrInUse is returned by Remove for a folder that somebody works in.
-var ErrInUse = errors.New("somebody works in it")
+// ErrInUse is returned by Remove for a folder that was entered and not left.
+var ErrInUse = errors.New("it is in use")
 
-// A Root is where the folders are. It is safe for concurrent use.
+// A Root is the folder that holds the working directories. It is safe for concurrent use.
 type Root struct{ path string }
 
-// Open returns the root at an absolute path, and makes it if it is missing. The error
-// is a *private.UnfitError if others could have put something there.
+// Open returns the root at an absolute path, and creates it if it is missing. The error is
+// a *private.UnfitError if others could have put something there.
 func Open(path string) (*Root, error) {
 	if err := private.Make(path); err != nil {
 		return nil, err
@@ -39,15 +39,16 @@ func Open(path string) (*Root, error) {
 }
 
 // Close removes the root if it is empty. It may be used again.
-func (r *Root) Close() { _ = os.Remove(r.path) } // it is not empty, or gone
+func (r *Root) Close() { _ = os.Remove(r.path) } // on an error it is not empty, or gone
 
-// A Stay keeps a folder from being removed.
+// A Stay is a folder that was entered. It keeps the folder from being removed.
 type Stay struct {
 	Path string
 	lock *os.File
 }
 
-// Enter returns the folder of a name, and makes it if it is missing. The caller leaves it.
+// Enter returns the folder of a name, and creates it if it is missing. The caller must
+// call Leave.
 func (r *Root) Enter(name string) (*Stay, error) {
 	path := filepath.Join(r.path, name)
 	for tries := 1; ; tries++ {
@@ -61,10 +62,10 @@ func (r *Root) Enter(name string) (*Stay, error) {
 	}
 }
 
-// maxTries is how often a folder is made that others remove at the same moment.
+// maxTries is how often Enter creates a folder that others remove at the same moment.
 const maxTries = 100
 
-// enter returns the locked folder. fs.ErrNotExist: it was removed in between.
+// enter returns the locked folder. fs.ErrNotExist means that it was removed meanwhile.
 func (r *Root) enter(path string) (*os.File, error) {
 	if err := private.Make(r.path); err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (r *Root) enter(path string) (*os.File, error) {
 	return locked(path, syscall.LOCK_SH)
 }
 
-// Leave lets the folder be removed. It does nothing the second time.
+// Leave lets the folder be removed. It may be called more than once.
 func (s *Stay) Leave() { s.lock.Close() }
 
 // Names lists the folders.
@@ -93,13 +94,13 @@ func (r *Root) Names() ([]string, error) {
 	return names, err
 }
 
-// Remove removes the folder of a name with all that is in it, and follows no link.
-// One that is not there is no error; one that somebody works in is ErrInUse.
+// Remove removes the folder of a name with all that is in it, and follows no link. A
+// missing one is no error; one that is in use is ErrInUse.
 func (r *Root) Remove(name string) error {
 	return r.remove(name, gone+name+"-"+rand.Text())
 }
 
-// Clear removes what is left of removals that were cut off.
+// Clear removes what is left of interrupted removals.
 func (r *Root) Clear() error {
 	left, err := filepath.Glob(filepath.Join(r.path, gone+"*"))
 	for _, path := range left {
@@ -110,8 +111,7 @@ func (r *Root) Clear() error {
 	return err
 }
 
-// remove renames and removes a folder. Anything else of that name, such as a file or a
-// link, is removed at once.
+// remove renames and removes a folder. A file or a link of that name is removed directly.
 func (r *Root) remove(name, as string) error {
 	root, err := os.OpenRoot(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +121,7 @@ func (r *Root) remove(name, as string) error {
 		return err
 	}
 	defer root.Close()
-	lock, err := seize(root, filepath.Join(r.path, name), name)
+	lock, err := lockExclusive(root, filepath.Join(r.path, name), name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -144,8 +144,8 @@ func (r *Root) remove(name, as string) error {
 	return removeAll(root, as)
 }
 
-// seize locks a folder against everybody, though its mode may keep its owner out.
-func seize(root *os.Root, path, name string) (*os.File, error) {
+// lockExclusive locks a folder exclusively, even if its mode keeps its owner out.
+func lockExclusive(root *os.Root, path, name string) (*os.File, error) {
 	const exclusive = syscall.LOCK_EX | syscall.LOCK_NB
 	lock, err := locked(path, exclusive)
 	if !errors.Is(err, fs.ErrPermission) {
@@ -157,8 +157,8 @@ func seize(root *os.Root, path, name string) (*os.File, error) {
 	return locked(path, exclusive)
 }
 
-// locked opens and locks a folder, which is no link. fs.ErrNotExist: it is not there
-// any more.
+// locked opens and locks a folder that is not a link. fs.ErrNotExist means that it no
+// longer exists.
 func locked(path string, how int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -193,11 +193,12 @@ func flock(f *os.File, path string, how int) error {
 	return nil
 }
 
-// ErrMounted is returned by Remove for a folder in which a file system is mounted: what is
-// in that is not of the job.
+// ErrMounted is returned by Remove for a folder in which a file system is mounted: its
+// contents are not the job's.
 var ErrMounted = errors.New("a file system is mounted in it")
 
-// mounted reports whether a file system is mounted in a folder, as far as the system tells.
+// mounted reports whether a file system is mounted in a folder, if the system has
+// /proc/self/mountinfo.
 func mounted(path string) bool {
 	mounts, _ := os.ReadFile("/proc/self/mountinfo") // Linux
 	for line := range strings.Lines(string(mounts)) {
@@ -210,7 +211,7 @@ func mounted(path string) bool {
 
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// removeAll removes a folder, with folders in it that may not be written to.
+// removeAll removes a folder, even if folders in it are not writable.
 func removeAll(root *os.Root, name string) error {
 	if root.RemoveAll(name) == nil {
 		return nil
