@@ -60,7 +60,7 @@ func (a *Anchor) Add(key, created, ended int64, sealed bool, trails ...Stored) {
 	}
 }
 
-// Fold answers the digest after another trail, which ends with the hash head.
+// Fold returns the digest after another trail, which ends with the hash head.
 func Fold(digest, head Hash) Hash {
 	return sha256.Sum256(append(digest[:], head[:]...))
 }
@@ -88,7 +88,7 @@ func (a *Anchor) digest(prev Hash) Hash {
 	return sha256.Sum256(b)
 }
 
-// VerifyAnchors checks anchors, by kind and sequence, and answers the first fault
+// VerifyAnchors checks anchors, by kind and sequence, and returns the first fault
 // or nil: that none is missing before another, and that each is as it was sealed.
 // It cannot tell that the last ones of a kind were removed; for that, keep the
 // last hash elsewhere.

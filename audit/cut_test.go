@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// restOf answers the lines of a service's trail, cut off after an entry of it.
+// restOf returns the lines of a service's trail, cut off after an entry of it.
 func restOf(t *testing.T, change func(*audit.Cut), from int) string {
 	t.Helper()
 	var trail []audit.Entry

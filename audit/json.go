@@ -67,7 +67,7 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// line answers the exported form, if the entry can be read back from it.
+// line returns the exported form, if the entry can be read back from it.
 func (e *Entry) line() (*line, error) {
 	if err := e.exportable(); err != nil {
 		return nil, fmt.Errorf("entry %d of %q cannot be exported: %w", e.Sequence, e.Entity, err)
@@ -115,7 +115,7 @@ func (e *Entry) exportable() error {
 	return nil
 }
 
-// compactObject answers a JSON object without white space outside of its
+// compactObject returns a JSON object without white space outside of its
 // strings, otherwise as it is.
 func compactObject(b []byte) ([]byte, error) {
 	var compact bytes.Buffer
@@ -125,7 +125,7 @@ func compactObject(b []byte) ([]byte, error) {
 	return compact.Bytes(), nil
 }
 
-// CanonicalMetadata answers a JSON object as Entry.Metadata should hold it: as
+// CanonicalMetadata returns a JSON object as Entry.Metadata should hold it: as
 // json.Marshal writes it, compact and with <, >, &, U+2028 and U+2029 escaped;
 // keys stay in their order. Nothing, and null, are no metadata: nil. Anything
 // else is an error. What json.Marshal wrote, of a map or struct, needs no call.

@@ -40,7 +40,7 @@ func lineEncoder(w io.Writer) *json.Encoder {
 	return enc
 }
 
-// VerifyLines checks exported lines without a database (K6), and answers by
+// VerifyLines checks exported lines without a database (K6), and returns by
 // entity where the trails lead. It checks every entry as [Verify] does; the
 // machine is known by the prefix of the entity's id, as [MachineOf] has it. An
 // entity's lines have to be in the order of their sequence, and those of
@@ -189,7 +189,7 @@ func (f *file) take(text []byte) error {
 	return nil
 }
 
-// walk answers where the trail of an entity is.
+// walk returns where the trail of an entity is.
 func (f *file) walk(entity string, sequence int64) (*walk, error) {
 	w := f.walks[entity]
 	if w == nil {

@@ -16,7 +16,7 @@ type Replayed struct {
 	UpdatedAt int64 // time of the last entry, likewise
 }
 
-// Replay walks a trail, from the creation on, and answers where it leads (K6).
+// Replay walks a trail, from the creation on, and returns where it leads (K6).
 // The entries are those of one entity, by sequence.
 //
 // The error is nil or the first *Fault in the trail: see [Verify] for what is

@@ -17,7 +17,7 @@ type Stored struct {
 }
 
 // Verify checks the whole trail of one entity, by sequence, against the table of
-// its machine and against its record, and answers the first fault or nil (K6).
+// its machine and against its record, and returns the first fault or nil (K6).
 // A nil *Fault is not a nil error: test it before it becomes one.
 //
 // Of each entry it checks, in this order: that it is of the same entity; that its
@@ -90,9 +90,9 @@ var prefixes = []struct {
 	{"sv_", lifecycle.Service},
 }
 
-// MachineOf answers the machine of the entity with the given public id, by the
+// MachineOf returns the machine of the entity with the given public id, by the
 // id's prefix: j_ for jobs, st_ for steps, w_ for workers, sc_ for schedules, sv_ for services.
-// Others are unknown to it, and it answers nil.
+// It returns nil for others.
 func MachineOf(entity string) *machine.Machine {
 	for _, p := range prefixes {
 		if strings.HasPrefix(entity, p.prefix) {

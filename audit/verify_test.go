@@ -296,7 +296,7 @@ func TestK6AnyRearrangementIsFound(t *testing.T) {
 	})
 }
 
-// mutate changes one field of e and answers its name.
+// mutate changes one field of e and returns its name.
 func mutate(t *rapid.T, e *audit.Entry) string {
 	texts := map[string]*string{"entity": &e.Entity, "from": (*string)(&e.From), "to": (*string)(&e.To),
 		"event": (*string)(&e.Event), "reason": &e.Reason, "actor": &e.Actor, "request id": &e.RequestID}

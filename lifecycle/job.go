@@ -14,8 +14,8 @@ const (
 
 // The events of a job. JobHalt begins the end of a running job: its unfinished
 // steps are being cancelled, and cancel or error follows when they are. JobHooks
-// follows when all steps have ended, and begins its hooks. JobSignal tells of an
-// event, and JobMove of another version of its workflow. JobRedact withholds payload of a
+// follows when all steps have ended, and begins its hooks. JobSignal records an
+// event, and JobMove a change to another version of its workflow. JobRedact withholds payload of a
 // job that has ended.
 const (
 	JobSubmit            machine.Event = "submit"

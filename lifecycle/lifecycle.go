@@ -5,12 +5,12 @@ package lifecycle
 
 import "github.com/pawl-dev/pawl/machine"
 
-// All answers every machine, in the order in which they are documented.
+// All returns every machine, in the order in which they are documented.
 func All() []*machine.Machine {
 	return []*machine.Machine{Job, Step, Worker, Schedule, Service, Member, Agent}
 }
 
-// ByName answers the machine of that name, or nil.
+// ByName returns the machine of that name, or nil.
 func ByName(name string) *machine.Machine {
 	for _, m := range All() {
 		if m.Name == name {

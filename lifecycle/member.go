@@ -87,7 +87,7 @@ var Member = &machine.Machine{
 			MemberAttention:        MemberWorking,
 			MemberAttentionCleared: MemberWorking,
 		},
-		// Nobody beats during a review, so silence is no reason to leave it.
+		// There are no beats during a review, so silence is no reason to leave it.
 		MemberInReview: {
 			MemberApprove:          MemberApproved,
 			MemberRequestChanges:   MemberWorking,

@@ -36,7 +36,7 @@ const (
 )
 
 // Service is what a supervisor keeps converged on its desired state. It is
-// resident: it lives until somebody removes it.
+// resident: it lives until it is removed.
 var Service = &machine.Machine{
 	Name:    "service",
 	Doc:     "something a supervisor keeps converged on its desired state",

@@ -15,7 +15,7 @@ type State string
 type Event string
 
 // A Table holds the legal moves, state by state and event by event. Written as
-// a Go map literal keyed by constants, a state that answers an event twice does
+// a Go map literal keyed by constants, a state that handles an event twice does
 // not compile.
 type Table map[State]map[Event]State
 
@@ -32,7 +32,7 @@ type Machine struct {
 	Table    Table
 }
 
-// Next answers the state that event leads to from the state from, or a
+// Next returns the state that event leads to from the state from, or a
 // *Refusal (K3).
 func (m *Machine) Next(from State, event Event) (State, error) {
 	if to, ok := m.Table[from][event]; ok {
@@ -73,7 +73,7 @@ func (m *Machine) leadsTo(event Event, s State) bool {
 	return false
 }
 
-// Allowed answers the events that are legal in state s, sorted.
+// Allowed returns the events that are legal in state s, sorted.
 func (m *Machine) Allowed(s State) []Event {
 	events := make([]Event, 0, len(m.Table[s]))
 	for e := range m.Table[s] {
@@ -83,7 +83,7 @@ func (m *Machine) Allowed(s State) []Event {
 	return events
 }
 
-// Events answers every event of the table, the creation excluded, sorted.
+// Events returns every event of the table, the creation excluded, sorted.
 func (m *Machine) Events() []Event {
 	var events []Event
 	for _, row := range m.Table {
@@ -102,7 +102,7 @@ type Transition struct {
 	To    State `json:"to"`
 }
 
-// Transitions answers the rows of the table, the creation excluded: the states
+// Transitions returns the rows of the table, the creation excluded: the states
 // in their order, each one's events sorted. Rows of states that the machine does
 // not list are left out.
 func (m *Machine) Transitions() []Transition {

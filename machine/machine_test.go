@@ -85,7 +85,7 @@ func TestRefusalFields(t *testing.T) {
 	}
 }
 
-// K3: no state and no event, however odd, makes Next panic; it answers either a
+// K3: no state and no event, however odd, makes Next panic; it returns either a
 // state of the machine or a refusal that can be read.
 func TestNextOnJunk(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 // (409 over HTTP, exit code 5), never a fault of the program.
 type Refusal struct {
 	Machine string  // its name
-	Entity  string  // the public id; set by whoever knows it
+	Entity  string  // the public id; set by the caller that knows it
 	State   State   // the state the entity is in
 	Event   Event   // the event that was refused
 	Allowed []Event // the events that are legal in State, sorted

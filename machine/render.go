@@ -60,7 +60,7 @@ func (m *Machine) label(s State) string {
 	return string(s)
 }
 
-// Matrix answers every event against every state as a Markdown table (K2): the
+// Matrix returns every event against every state as a Markdown table (K2): the
 // state that the event leads to, "already" where it is refused because it leads
 // to the state itself, "-" where it is refused.
 func (m *Machine) Matrix() string {

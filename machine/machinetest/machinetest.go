@@ -19,7 +19,7 @@ func Check(t testing.TB, m *machine.Machine) {
 	}
 }
 
-// Examine answers the faults of m, none if it is sound. Each one names the
+// Examine returns the faults of m, none if it is sound. Each one names the
 // machine and the culprit. A state that answers an event twice is not among
 // them: written as a map literal, it does not compile.
 func Examine(m *machine.Machine) []error {
@@ -151,7 +151,7 @@ func leaves(m *machine.Machine, s machine.State) bool {
 	return false
 }
 
-// sources answers the states that the table has rows for, sorted.
+// sources returns the states that the table has rows for, sorted.
 func sources(m *machine.Machine) []machine.State {
 	var from []machine.State
 	for s := range m.Table {
@@ -183,7 +183,7 @@ func backward(m *machine.Machine) edges {
 	return next
 }
 
-// closure answers the states that can be come to from start, start included.
+// closure returns the states that can be come to from start, start included.
 func closure(start []machine.State, next edges) map[machine.State]bool {
 	seen := map[machine.State]bool{}
 	todo := slices.Clone(start)

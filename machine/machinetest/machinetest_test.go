@@ -138,7 +138,7 @@ type recorder struct {
 func (r *recorder) Helper()      {}
 func (r *recorder) Error(...any) { r.errors++ }
 
-// K2: a state that answers an event twice is an error of the compiler that names
+// K2: a state that handles an event twice is an error of the compiler that names
 // the event, constants of equal spelling included.
 func TestAnswersTwice(t *testing.T) {
 	t.Parallel()
