@@ -9,7 +9,7 @@ import (
 )
 
 // An Examiner holds a value against the table of keys. It reports everything
-// that is wrong, and answers the normalised value: defaults written out,
+// that is wrong, and returns the normalised value: defaults written out,
 // scalars in one form.
 type Examiner struct {
 	File     string
@@ -26,7 +26,7 @@ type Examiner struct {
 	Owner any // what Own.Judge and Also work for
 }
 
-// NewExaminer answers an examiner of a file, or of what has none.
+// NewExaminer returns an examiner of a file, or of what has none.
 func NewExaminer(file string) *Examiner {
 	return &Examiner{File: file, places: map[string]Place{}, Keys: map[string]Place{}}
 }
@@ -55,7 +55,7 @@ func (e *Examiner) ReportKey(path, message, hint string) {
 // mistakes than that is not one with slips of the pen.
 const maxSuggestions = 200
 
-// Suggest answers the hint that names the nearest known name, or "".
+// Suggest returns the hint that names the nearest known name, or "".
 func (e *Examiner) Suggest(name string, known []string) string {
 	if e.suggested++; e.suggested > maxSuggestions {
 		return ""
@@ -63,7 +63,7 @@ func (e *Examiner) Suggest(name string, known []string) string {
 	return DidYouMean(name, known)
 }
 
-// PlaceOf answers the place of the value at path, or of the nearest thing around
+// PlaceOf returns the place of the value at path, or of the nearest thing around
 // it that has one.
 func (e *Examiner) PlaceOf(path string) Place {
 	for p := path; ; {
@@ -78,7 +78,7 @@ func (e *Examiner) PlaceOf(path string) Place {
 	}
 }
 
-// Examine answers the normalised value. When ok is false a problem has been
+// Examine returns the normalised value. When ok is false a problem has been
 // reported, and the value is a harmless stand-in.
 func (e *Examiner) Examine(path string, v *Value, s *Shape) (normal any, ok bool) {
 	e.places[path] = v.Place
@@ -140,7 +140,7 @@ func (e *Examiner) judge(path string, v *Value, s *Shape) (any, *Judgement) {
 	return e.Object(path, v, s)
 }
 
-// Any answers any JSON value.
+// Any returns any JSON value.
 func (e *Examiner) Any(path string, v *Value) (any, *Judgement) {
 	e.places[path] = v.Place
 	switch v.Kind {
@@ -313,7 +313,7 @@ func (e *Examiner) suggestion(key string, s *Shape) string {
 // plainKey is what a path shows as it is.
 var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// JoinPath answers the path of a key below path.
+// JoinPath returns the path of a key below path.
 func JoinPath(path, key string) string {
 	if !plainKey.MatchString(key) {
 		return fmt.Sprintf("%s[%q]", path, Shorten(key))

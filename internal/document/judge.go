@@ -12,7 +12,7 @@ import (
 // been reported in detail.
 type Judgement struct{ Message, Hint string }
 
-// Err answers the judgement as an error.
+// Err returns the judgement as an error.
 func (j *Judgement) Err() error {
 	if j.Hint == "" {
 		return errors.New(j.Message)
@@ -20,7 +20,7 @@ func (j *Judgement) Err() error {
 	return fmt.Errorf("%s (%s)", j.Message, j.Hint)
 }
 
-// Refused answers a judgement without a hint.
+// Refused returns a judgement without a hint.
 func Refused(format string, args ...any) *Judgement {
 	return &Judgement{Message: fmt.Sprintf(format, args...)}
 }
@@ -148,7 +148,7 @@ func judgeBoolean(v *Value) (any, *Judgement) {
 	return strings.EqualFold(v.Text, "true"), nil
 }
 
-// JudgeDuration answers a duration as Go writes it.
+// JudgeDuration returns a duration as Go writes it.
 func JudgeDuration(v *Value, s *Shape) (any, *Judgement) {
 	const form = "write durations as 500ms, 90s, 10m or 1h30m"
 	if v.Kind == Number {

@@ -2,7 +2,7 @@ package document
 
 import "strings"
 
-// Nearest answers the known name that looks most like name, or "" when none
+// Nearest returns the known name that looks most like name, or "" when none
 // is near enough to be meant.
 func Nearest(name string, known []string) string {
 	if len(name) > 64 {

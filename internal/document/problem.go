@@ -19,7 +19,7 @@ type Problem struct {
 	Hint    string // what to do about it, or empty
 }
 
-// String answers "file:line:column: key: message (hint)", without the parts
+// String returns "file:line:column: key: message (hint)", without the parts
 // that are not known.
 func (p Problem) String() string {
 	var b strings.Builder
@@ -76,7 +76,7 @@ func (ps Problems) Sort() {
 	})
 }
 
-// DidYouMean answers the hint that names the nearest known name, or "".
+// DidYouMean returns the hint that names the nearest known name, or "".
 func DidYouMean(name string, known []string) string {
 	if near := Nearest(name, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Schema answers the JSON Schema (2020-12) of a kind of files. It knows keys,
+// Schema returns the JSON Schema (2020-12) of a kind of files. It knows keys,
 // types, words and ranges, not what they mean together.
 func Schema(root *Shape, id, title string) []byte {
 	m := SchemaOf(root, "")
@@ -27,7 +27,7 @@ func Schema(root *Shape, id, title string) []byte {
 // durationForm is what time.ParseDuration takes, but for the bare zero.
 const durationForm = `^[-+]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`
 
-// SchemaOf answers the schema of a shape; doc describes it.
+// SchemaOf returns the schema of a shape; doc describes it.
 func SchemaOf(s *Shape, doc string) map[string]any {
 	m := map[string]any{}
 	if doc != "" {
@@ -127,7 +127,7 @@ func oneOf(keys []string) []any {
 	return out
 }
 
-// Table answers the keys of an object as a table in Markdown.
+// Table returns the keys of an object as a table in Markdown.
 func Table(title string, s *Shape) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", title)

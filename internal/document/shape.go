@@ -84,7 +84,7 @@ func (s *Shape) field(name string) *Field {
 	return nil
 }
 
-// standIn answers a value of the right type for one that was refused.
+// standIn returns a value of the right type for one that was refused.
 func (s *Shape) standIn() any {
 	switch s.Kind {
 	case ShapeInteger:

@@ -46,7 +46,7 @@ const (
 	Broken  Kind = "broken" // has been reported
 )
 
-// Find answers the value of a key, or nil.
+// Find returns the value of a key, or nil.
 func (v *Value) Find(key string) *Value {
 	for _, e := range v.Entries {
 		if e.Key == key {
@@ -56,7 +56,7 @@ func (v *Value) Find(key string) *Value {
 	return nil
 }
 
-// ValueOf makes a value of what a JSON decoder with UseNumber answers.
+// ValueOf converts the result of a JSON decoder with UseNumber.
 func ValueOf(v any) *Value {
 	switch v := v.(type) {
 	case nil:

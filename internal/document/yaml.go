@@ -21,7 +21,7 @@ const (
 	MaxMapping = 10_000  // entries of one mapping
 )
 
-// Hints are what a kind of files is told about the YAML it is written in.
+// Hints are what errors in the YAML of a kind of files suggest.
 type Hints struct {
 	Empty   string // the file holds nothing
 	Several string // it holds several documents
@@ -273,7 +273,7 @@ func (r *yamlReader) mapping(path string, v *Value, values []*ast.MappingValueNo
 	}
 }
 
-// keyText answers what a key says; numbers, booleans and null are keys as they
+// keyText returns what a key says; numbers, booleans and null are keys as they
 // are written.
 func keyText(key ast.MapKeyNode) (string, bool) {
 	switch k := key.(type) {

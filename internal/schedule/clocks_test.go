@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// walk moves a fake clock from one due time to the next and answers when jobs
+// walk moves a fake clock from one due time to the next and returns when jobs
 // were made, until the given time.
 func walk(t *testing.T, c *schedule.Cron, from, until time.Time) []time.Time {
 	t.Helper()
@@ -225,7 +225,7 @@ func TestOnceADay(t *testing.T) {
 	}
 }
 
-// midnight answers a time just before the midnight in which 2 January 2026 begins.
+// midnight returns a time just before the midnight in which 2 January 2026 begins.
 func midnight(t *testing.T, name string) time.Time {
 	t.Helper()
 	zone, err := time.LoadLocation(name)

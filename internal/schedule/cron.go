@@ -62,7 +62,7 @@ func Parse(expr, zone string) (*Cron, error) {
 	return c, nil
 }
 
-// locate answers the time zone of an IANA name. It is the one place that reads
+// locate returns the time zone of an IANA name. It is the one place that reads
 // the zone database.
 func locate(zone string) (*time.Location, error) {
 	if zone != "Local" {

@@ -41,7 +41,7 @@ type Act struct {
 	CancelOld bool // of ScheduleFire: the job before this one is cancelled
 }
 
-// Decide answers what to do with the schedule s, whose times are those of c, at
+// Decide returns what to do with the schedule s, whose times are those of c, at
 // now, in microseconds. Whether the job s.LastJob runs is the caller's to know:
 // running is its public id if it does, else "". Nothing is to be done before
 // s.DueAt, unless a time waits and the job has ended.
@@ -93,7 +93,7 @@ func (d *decider) waiting() {
 	}
 }
 
-// times takes the due times from first until now, and answers the next one.
+// times takes the due times from first until now, and returns the next one.
 func (d *decider) times(first int64, catchUp time.Duration) int64 {
 	if first > d.now {
 		return first
@@ -109,7 +109,7 @@ func (d *decider) times(first int64, catchUp time.Duration) int64 {
 	return due
 }
 
-// oldest answers the oldest time that counts, or, if none does, the next one
+// oldest returns the oldest time that counts, or, if none does, the next one
 // after now.
 func (d *decider) oldest(first, newest int64, catchUp time.Duration) int64 {
 	edge := d.now - max(catchUp, 0).Microseconds()
@@ -123,7 +123,7 @@ func (d *decider) oldest(first, newest int64, catchUp time.Duration) int64 {
 	return due
 }
 
-// take deals with a time that counts, and answers the last time dealt with: if
+// take deals with a time that counts, and returns the last time dealt with: if
 // it has to be skipped, so have all until newest.
 func (d *decider) take(due, newest int64) int64 {
 	switch {
@@ -151,7 +151,7 @@ func (d *decider) skip(first, newest int64, reason string) {
 // after is Next in microseconds.
 func (c *Cron) after(t int64) int64 { return pawl.Micros(c.Next(pawl.Time(t))) }
 
-// latest answers the newest due time until the given one, of which first is
+// latest returns the newest due time until the given one, of which first is
 // one. It halves the time between them, so that a long one costs little.
 func (c *Cron) latest(first, until int64) int64 {
 	for until-first >= time.Second.Microseconds() {

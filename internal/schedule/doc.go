@@ -1,5 +1,5 @@
 // Package schedule says when a schedule is due, and what is to be done then.
-// It reads cron expressions, answers their times across every change of the
+// It reads cron expressions, computes their times across every change of the
 // clocks, and decides between making a job, letting one wait and skipping. It
 // has no clock: now is always an argument.
 //

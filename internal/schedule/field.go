@@ -63,7 +63,7 @@ func (f *field) item(text string) (set, error) {
 	return values, nil
 }
 
-// span answers the first and the last value of a range. The last is above max
+// span returns the first and the last value of a range. The last is above max
 // if the range runs over the end.
 func (f *field) span(text string, stepped bool) (low, high int, ok bool) {
 	if text == "*" {
@@ -88,7 +88,7 @@ func (f *field) span(text string, stepped bool) (low, high int, ok bool) {
 
 func (f *field) size() int { return f.max - f.min + 1 }
 
-// turn answers the value that v, which may be above max, comes to.
+// turn returns the value that v, which may be above max, comes to.
 func (f *field) turn(v int) int { return (v-f.min)%f.size() + f.min }
 
 // value reads a name or a number.

@@ -6,7 +6,7 @@ import "time"
 // of a few weekdays may be 40 years away, and nothing is further.
 const horizon = 50
 
-// Next answers the first due time after the given one, in the time zone of c.
+// Next returns the first due time after the given one, in the time zone of c.
 func (c *Cron) Next(after time.Time) time.Time {
 	if c.every > 0 {
 		return c.nextMultiple(after)
@@ -22,7 +22,7 @@ func (c *Cron) Next(after time.Time) time.Time {
 	return time.Time{} // not reached: Parse refuses what is never due
 }
 
-// Upcoming answers the next n due times after now, in the time zone of c.
+// Upcoming returns the next n due times after now, in the time zone of c.
 func Upcoming(c *Cron, now time.Time, n int) []time.Time {
 	var times []time.Time
 	for range n {
@@ -32,7 +32,7 @@ func Upcoming(c *Cron, now time.Time, n int) []time.Time {
 	return times
 }
 
-// nextMultiple answers the next multiple of c.every since the Unix epoch.
+// nextMultiple returns the next multiple of c.every since the Unix epoch.
 func (c *Cron) nextMultiple(after time.Time) time.Time {
 	every := int64(c.every / time.Second)
 	past := after.Unix() % every
@@ -50,7 +50,7 @@ type period struct {
 	jump       time.Duration // by which the clocks changed at start: below 0, back
 }
 
-// periodOf answers the period of t, which ends at limit at the latest.
+// periodOf returns the period of t, which ends at limit at the latest.
 func periodOf(t, limit time.Time) period {
 	start, end := t.ZoneBounds()
 	if end.IsZero() || end.After(limit) {
@@ -63,16 +63,16 @@ func periodOf(t, limit time.Time) period {
 	return p
 }
 
-// ahead answers how far the clocks are ahead of UTC at t.
+// ahead returns how far the clocks are ahead of UTC at t.
 func ahead(t time.Time) time.Duration {
 	_, seconds := t.Zone()
 	return time.Duration(seconds) * time.Second
 }
 
-// wall answers what the wall shows at t.
+// wall returns what the wall shows at t.
 func (p *period) wall(t time.Time) time.Time { return t.UTC().Add(p.ahead) }
 
-// firstIn answers the first due time of p that is not before from.
+// firstIn returns the first due time of p that is not before from.
 func (c *Cron) firstIn(p period, from time.Time) (time.Time, bool) {
 	begin, wall := p.wall(p.start), p.wall(from)
 	switch {
@@ -89,7 +89,7 @@ func (c *Cron) firstIn(p period, from time.Time) (time.Time, bool) {
 	return due.Add(-p.ahead).In(c.zone), ok
 }
 
-// match answers the first time on the wall that the fields name, not before
+// match returns the first time on the wall that the fields name, not before
 // from, and before until.
 func (c *Cron) match(from, until time.Time) (time.Time, bool) {
 	t := from.Truncate(time.Minute)

@@ -12,7 +12,7 @@ const (
 // DefaultOverlap is for schedules that do not say.
 const DefaultOverlap = Skip
 
-// CheckOverlap answers an error of kind Invalid unless word is Skip, Queue or
+// CheckOverlap returns an error of kind Invalid unless word is Skip, Queue or
 // CancelOld.
 func CheckOverlap(word string) error {
 	switch word {

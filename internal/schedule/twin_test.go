@@ -56,7 +56,7 @@ func drawExpression(t *rapid.T) expression {
 	return e
 }
 
-// draw answers an item and adds its values.
+// draw returns an item and adds its values.
 func (p part) draw(t *rapid.T, values map[int]bool) string {
 	size := p.max - p.min + 1
 	low := rapid.IntRange(p.min, p.max).Draw(t, "low")
@@ -132,14 +132,14 @@ func (e expression) recurs() bool {
 	return e.hourly() || strings.ContainsAny(e.texts[0]+e.texts[1], "*/")
 }
 
-// wall answers what the wall shows, written as if it were UTC.
+// wall returns what the wall shows, written as if it were UTC.
 func wall(t time.Time) time.Time {
 	year, month, day := t.Date()
 	hour, minute, _ := t.Clock()
 	return time.Date(year, month, day, hour, minute, 0, 0, time.UTC)
 }
 
-// scan answers the due times after from, until the given time, by looking at
+// scan returns the due times after from, until the given time, by looking at
 // every minute from six hours before on.
 func (e expression) scan(from, until time.Time) []time.Time {
 	var due []time.Time
@@ -160,7 +160,7 @@ func (e expression) scan(from, until time.Time) []time.Time {
 	return due
 }
 
-// drawStart answers a time, often one shortly before the clocks change.
+// drawStart returns a time, often one shortly before the clocks change.
 func drawStart(t *rapid.T, zone *time.Location) time.Time {
 	start := time.Unix(rapid.Int64Range(1_000_000_000, 2_000_000_000).Draw(t, "second"), 0).In(zone)
 	if zone.String() == "Pacific/Apia" && rapid.Bool().Draw(t, "the day that was not") {

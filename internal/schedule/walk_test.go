@@ -75,7 +75,7 @@ const (
 	busy   = "has not ended"
 )
 
-// due answers the times that the next decision deals with.
+// due returns the times that the next decision deals with.
 func (w *world) due() []int64 {
 	var times []int64
 	for t := w.next(w.seen); t <= w.now; t = w.next(t) {
@@ -111,7 +111,7 @@ func (w *world) expected(times []int64) (want []outcome, waiting int64, all bool
 	return want, waiting, true
 }
 
-// unfolded answers what a decision does with each of the times.
+// unfolded returns what a decision does with each of the times.
 func (w *world) unfolded(d schedule.Decision, times []int64) []outcome {
 	var got []outcome
 	for _, a := range d.Acts {

@@ -9,14 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// An across checks what the services of a file mean together.
+// An across checks the services of a file against each other.
 type across struct {
 	e        *document.Examiner
 	ids      []string // in the order of the file
 	services map[string]any
-	needs    map[string][]need // those that are in order
-	seen     map[string]int    // by walk: 1 while it is below the service, 2 after that
-	circular map[string]bool   // on a circle that was reported
+	needs    map[string][]need // those that are valid
+	seen     map[string]int    // by walk: 1 while the service is on the path, 2 when it is done
+	circular map[string]bool   // on a cycle that was reported
 }
 
 // alsoFile fills in the name, and checks the services.
@@ -57,7 +57,7 @@ func (a *across) service(id string) map[string]any {
 	return m
 }
 
-// checkNeeds holds each need of a service against the others.
+// checkNeeds checks each need of a service against the other services.
 func (a *across) checkNeeds(id string) {
 	all, _ := a.service(id)["needs"].([]need)
 	for _, n := range all {
@@ -82,8 +82,8 @@ func (a *across) policy(id string) any {
 	return restart["policy"]
 }
 
-// walk follows the needs of a service; above are those that lead to it. A circle
-// is reported once, and one that shares a service with it is not.
+// walk follows the needs of a service; above is the path to it. A cycle is reported once,
+// and one that shares a service with it is not.
 func (a *across) walk(id string, above []string) {
 	switch a.seen[id] {
 	case 1:
@@ -99,8 +99,8 @@ func (a *across) walk(id string, above []string) {
 	a.seen[id] = 2
 }
 
-// reportCircle writes a circle from its first service in the file: "a -> b -> a"
-// says that a needs b.
+// reportCircle reports a cycle from its first service in the file: "a -> b -> a" says that
+// a needs b.
 func (a *across) reportCircle(circle []string) {
 	for _, id := range circle {
 		if a.circular[id] {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// What becomes of a service from one file to another.
+// What happens to a service from one file to another.
 const (
 	Added   = "added"
 	Changed = "changed"
@@ -17,12 +17,11 @@ const (
 type Difference struct {
 	ID      string
 	What    string   // Added, Changed or Removed
-	Keys    []string // of a changed one: the keys that differ, in the order of the reference
-	Restart bool     // a changed one has to be started again: its running program is touched
+	Keys    []string // of a changed service: the keys that differ, in the order of the reference
+	Restart bool     // of a changed service: its program has to be restarted
 }
 
-// Diff answers what has to be done for what old says to become what new says, by
-// id. nil is a file without services.
+// Diff returns what changes from old to new, by id. nil is a file without services.
 func Diff(old, new *File) []Difference {
 	before, after := byID(old), byID(new)
 	ids := map[string]bool{}
@@ -58,9 +57,9 @@ func byID(f *File) map[string]*Program {
 	return m
 }
 
-// changes answers the keys in which two versions of a service differ, and whether
-// its running program is touched by it: it was started with one of them, or would
-// have to say again what it says once.
+// changes returns the keys in which two versions of a service differ, and whether its
+// program has to be restarted: it was started with one of them, or reports only once what
+// a new probe waits for.
 func changes(a, b *Program) (keys []string, restart bool) {
 	for _, k := range []struct {
 		key     string
@@ -91,7 +90,7 @@ func changes(a, b *Program) (keys []string, restart bool) {
 	return keys, restart
 }
 
-// workKey answers the key that says what a service runs.
+// workKey returns the key that says what a service runs.
 func workKey(p *Program) string {
 	if len(p.Command) == len(shell)+1 && slices.Equal(p.Command[:len(shell)], shell) {
 		return "run"

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// A need is one of the needs of a service, with its place in the file.
+// A need is a Need with its path in the file.
 type need struct {
 	Need
 	path string
@@ -162,7 +162,7 @@ func sizeShape(least, most int64) *document.Shape {
 	}}
 }
 
-// judgeSize answers a size as it is written: parseSize reads it.
+// judgeSize returns a size as it is written; parseSize parses it.
 func judgeSize(v *document.Value, least, most int64) (any, *document.Judgement) {
 	if v.Kind != document.Text && v.Kind != document.Number {
 		return nil, document.WrongKind("a size", v)
@@ -193,7 +193,7 @@ func parseSize(text string) (int64, bool) {
 	return int64(low), err == nil && high == 0 && low <= MaxSize
 }
 
-// sizeText writes a size with the largest unit that leaves it whole.
+// sizeText formats a size with the largest unit that divides it.
 func sizeText(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	i := 0

@@ -21,10 +21,10 @@ var hints = document.Hints{
 	Tag:     "quote the text if it begins with !",
 }
 
-// Parse reads a file, one YAML document of at most MaxSource bytes. What the file
-// names is found from the folder of path, so that Path, Dir and Log.File are
-// absolute if path is. The error is of type document.Problems: everything that is
-// wrong, in the order of the file, each with path in front.
+// Parse parses a file, one YAML document of at most MaxSource bytes. Relative paths in it
+// are relative to the folder of path, so that Path, Dir and Log.File are absolute if path
+// is. The error is of type document.Problems: everything that is wrong, in the order of
+// the file, each with path in front.
 func Parse(path string, src []byte) (*File, error) {
 	e := document.NewExaminer(path)
 	root := document.Read(e, src, hints)
@@ -39,7 +39,7 @@ func Parse(path string, src []byte) (*File, error) {
 	return fileOf(path, normal.(map[string]any)), nil
 }
 
-// within answers a path as the file at path means it.
+// within returns a path relative to the folder of the file at path.
 func within(path, name string) string {
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name)
@@ -47,7 +47,7 @@ func within(path, name string) string {
 	return filepath.Join(filepath.Dir(path), name)
 }
 
-// fileOf answers the file that a normalised mapping says.
+// fileOf returns the File of a normalised mapping.
 func fileOf(path string, m map[string]any) *File {
 	f := &File{Name: text(m, "name"), Path: filepath.Clean(path)}
 	services := object(m, "services")
@@ -88,7 +88,7 @@ func programOf(path string, m map[string]any) *Program {
 	return p
 }
 
-// shell is what a script is an argument of.
+// shell runs a script, which is its last argument.
 var shell = []string{"/bin/sh", "-e", "-c"}
 
 func probeOf(m map[string]any) *Probe {
@@ -189,7 +189,7 @@ func size(m map[string]any, key string) *uint64 {
 	return &u
 }
 
-// joined answers variables with those of env instead, or as well.
+// joined returns variables, overridden by env.
 func joined(variables map[string]any, env map[string]string) map[string]string {
 	out := make(map[string]string, len(variables)+len(env))
 	for name, value := range variables {

@@ -36,8 +36,8 @@ type Program struct {
 	Limits      Limits
 }
 
-// Watchdog answers how long the program may be silent before it is taken for dead;
-// 0 if it does not say that it is alive.
+// Watchdog returns how long the program may be silent before it counts as dead; 0 if it
+// does not send WATCHDOG=1.
 func (p *Program) Watchdog() time.Duration {
 	if p.Alive == nil || !p.Alive.Notify {
 		return 0
@@ -45,7 +45,7 @@ func (p *Program) Watchdog() time.Duration {
 	return p.Alive.Timeout
 }
 
-// A Need is a service that has to have come so far before this one is started.
+// A Need is a service, and the condition that it has to meet before this one is started.
 type Need struct {
 	ID        string
 	Condition Condition
@@ -57,31 +57,31 @@ type Condition string
 // The conditions.
 const (
 	Started   Condition = "started"   // its program runs
-	Ready     Condition = "ready"     // its probe has succeeded
+	Ready     Condition = "ready"     // its ready probe has succeeded
 	Completed Condition = "completed" // it has ended with exit code 0
 )
 
-// A Probe asks a running program how it is. Exactly one of Command, HTTP, TCP, Log
-// and Notify is set.
+// A Probe checks a running program. Exactly one of Command, HTTP, TCP, Log and Notify is
+// set.
 type Probe struct {
 	Command []string       // succeeds with exit code 0; it has the program's folder, environment and user
 	HTTP    string         // a URL that answers 200 to 399
 	TCP     string         // host:port that accepts a connection
 	Log     *regexp.Regexp // matches a line that the program has printed since its start; of Ready only
-	Notify  bool           // the program says so itself: READY=1 (Ready) or WATCHDOG=1 (Alive) to $NOTIFY_SOCKET
+	Notify  bool           // the program sends READY=1 (Ready) or WATCHDOG=1 (Alive) to $NOTIFY_SOCKET
 
 	Interval  time.Duration // from the end of one to the next; default 1s of Ready, 10s of Alive
 	Timeout   time.Duration // of one; default 1s; of Alive by Notify the longest silence, default 30s
 	Successes int           // in a row, to be ready; default 1
-	Failures  int           // in a row, to be so no more; default 3; of Alive by Notify 1
+	Failures  int           // in a row, to be ready or alive no more; default 3; of Alive by Notify 1
 }
 
-// Start says how long a program may take to become ready.
+// Start limits how long a program may take to become ready.
 type Start struct {
-	Timeout time.Duration // then it is stopped, which counts as a failure; 0: as long as it takes
+	Timeout time.Duration // after which it is stopped, which counts as a failure; 0: no limit
 }
 
-// A Policy says when a program that has ended is started again.
+// A Policy says when a program that has ended is restarted.
 type Policy string
 
 // The policies. Being ended by Alive or by Start.Timeout is a failure.
@@ -91,33 +91,34 @@ const (
 	Never     Policy = "never"
 )
 
-// Restart says when and how often a program is started again.
+// Restart says when and how often a program is restarted.
 type Restart struct {
 	Policy             Policy        // default always
-	Base               time.Duration // the delay before the first restart in a row; it doubles; default 1s
+	Base               time.Duration // the delay before the first restart; it doubles with each; default 1s
 	Cap                time.Duration // the longest; default 1m
 	Jitter             bool          // spread between nothing and the delay; default true (full), else none
 	Burst              int           // restarts within Window, after which it has failed; default 5; 0: no limit
 	Window             time.Duration // default 5m
-	Reset              time.Duration // ready for so long, the delay begins anew, and so does the burst; default 1m
-	PermanentExitCodes []int         // with which it has failed at once
+	Reset              time.Duration // how long it has to be ready for delay and burst to be reset; default 1m
+	PermanentExitCodes []int         // with which it fails without a restart
 }
 
-// Stop says how a program is stopped: a signal to its process group, and SIGKILL
-// for what is left after the grace.
+// Stop says how a program is stopped: by a signal to its process group, and by SIGKILL to
+// what is left after the grace.
 type Stop struct {
 	Signal string        // default SIGTERM
 	Grace  time.Duration // default 10s
 }
 
-// Log is where what the program prints is kept.
+// Log says where the output of the program is written.
 type Log struct {
 	File     string // absolute; empty: ID.log in the supervisor's own folder
-	MaxSize  int64  // bytes of one file before it is set aside; default 10 MB
-	MaxFiles int    // set aside; default 5
+	MaxSize  int64  // of one file, in bytes, before it is rotated; default 10 MB
+	MaxFiles int    // rotated files that are kept; default 5
 }
 
-// Limits are those of each process of the program. nil: those of the supervisor.
+// Limits are the resource limits of each process of the program. nil: those of the
+// supervisor.
 type Limits struct {
 	OpenFiles    *uint64
 	Processes    *uint64 // of the user

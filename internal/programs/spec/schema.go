@@ -9,12 +9,12 @@ import (
 // SchemaID is where the JSON Schema of the file is published.
 const SchemaID = "https://raw.githubusercontent.com/pawl-dev/pawl/main/docs/supervise.schema.json"
 
-// Schema answers the JSON Schema (2020-12) of the file, made from the table of
+// Schema returns the JSON Schema (2020-12) of the file, made from the table of
 // keys that Parse uses. It knows keys, types, words and ranges, not what services
 // mean together.
 func Schema() []byte { return document.Schema(fileShape, SchemaID, "Pawl services") }
 
-// Reference answers the tables of keys in Markdown, for docs/supervise.md.
+// Reference returns the tables of keys in Markdown, for docs/supervise.md.
 func Reference() string {
 	var b strings.Builder
 	for _, part := range []struct {

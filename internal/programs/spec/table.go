@@ -170,7 +170,7 @@ var limitsShape = &document.Shape{Kind: document.ShapeObject, Fields: []document
 		Doc: "Its priority, 19 being the lowest. Below the supervisor's own takes root."},
 }}
 
-// withHint answers a shape like s, with a hint for a lone value in its place.
+// withHint returns a shape like s, with a hint for a lone value in its place.
 func withHint(s *document.Shape, hint string) *document.Shape {
 	c := *s
 	c.Hint = hint
