@@ -17,12 +17,12 @@ type Target interface {
 	Name() string
 	// Open makes a handle and an engine on it, without a worker.
 	Open(ctx context.Context, c Crew) (*Pawl, error)
-	// Spent answers what was written so far.
+	// Spent returns what was written so far.
 	Spent(ctx context.Context) (Spent, error)
-	// Left answers what the handles that are closed left behind.
+	// Left returns what the handles that are closed left behind.
 	Left(ctx context.Context) (Left, error)
 	// Bare moves n records in batches of BareBatch without an engine, each with
-	// its row of the trail, and answers how many a second. The workload
+	// its row of the trail, and returns how many a second. The workload
 	// EndToEnd has run before.
 	Bare(ctx context.Context, n int) (float64, error)
 	// Copy adds n copies of a job and its steps, without a trail, as if they had

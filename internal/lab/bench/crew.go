@@ -24,7 +24,7 @@ type Crew struct {
 	Program string // path of pawl: each worker is a process of it, with the settings it has by default; "": they run in this process
 }
 
-// or answers the crew with so many workers if it does not say how many.
+// or returns the crew with so many workers if it does not say how many.
 func (c Crew) or(workers int) Crew { return Crew{cmp.Or(c.Workers, workers), c.Program} }
 
 // Backlog is the workload in which the crew works off what was submitted before it started.
@@ -76,7 +76,7 @@ func (p *processes) start(c Crew, url string) error {
 	return nil
 }
 
-// watch answers a context that ends when a process does, with that as its cause.
+// watch returns a context that ends when a process does, with that as its cause.
 func (p *processes) watch(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() bool { return true }
@@ -98,7 +98,7 @@ func (p *processes) stop() error {
 	return err
 }
 
-// PIDs answers the processes of the crew.
+// PIDs returns the processes of the crew.
 func (p *Pawl) PIDs() (pids []int) {
 	for _, cmd := range p.hands.list {
 		pids = append(pids, cmd.Process.Pid)
@@ -106,7 +106,7 @@ func (p *Pawl) PIDs() (pids []int) {
 	return pids
 }
 
-// Gap answers the longest time in which none of the jobs ended that were submitted here,
+// Gap returns the longest time in which none of the jobs ended that were submitted here,
 // between the first and the last of their ends. All of them have ended.
 func (p *Pawl) Gap(ctx context.Context) (time.Duration, error) {
 	var ends []int64

@@ -43,7 +43,7 @@ func told(progress func(string), kind string) func(done, all int) {
 	return func(done, all int) { progress(fmt.Sprintf("filled with %d of %d %s jobs", done, all, kind)) }
 }
 
-// models makes a job of each kind that is wanted and answers their keys.
+// models makes a job of each kind that is wanted and returns their keys.
 func (f Fill) models(ctx context.Context, t Target) (finished, waiting int64, err error) {
 	p, err := t.Open(ctx, Crew{})
 	if err != nil {
@@ -71,7 +71,7 @@ func (f Fill) models(ctx context.Context, t Target) (finished, waiting int64, er
 	return finished, waiting, err
 }
 
-// newest waits for a job in that state and answers the key of the newest.
+// newest waits for a job in that state and returns the key of the newest.
 func (p *Pawl) newest(ctx context.Context, state machine.State) (key int64, err error) {
 	err = Poll(ctx, func() (bool, error) {
 		jobs, err := p.config.Store.Jobs(ctx, store.JobFilter{States: []machine.State{state}, Limit: 1})
@@ -127,7 +127,7 @@ func selected(columns []string, at time.Time, uuid string) string {
 	return strings.Join(list, ", ")
 }
 
-// prefix answers the first half of the ids made in the second of that time, in
+// prefix returns the first half of the ids made in the second of that time, in
 // hexadecimal digits. The number of a copy goes into the second; see pawl.ID.
 func prefix(at time.Time) string { return pawl.MakeID(at.Truncate(time.Second), 0, 0).Public("")[:16] }
 
@@ -199,7 +199,7 @@ func (s SQLite) Tidy(ctx context.Context) error {
 	return c.Close()
 }
 
-// open answers a connection that has run a pragma.
+// open returns a connection that has run a pragma.
 func (s SQLite) open(ctx context.Context, pragma string) (*zsqlite.Conn, error) {
 	c, err := zsqlite.OpenConn(s.Path, zsqlite.OpenReadWrite|zsqlite.OpenWAL)
 	if err != nil {

@@ -51,10 +51,10 @@ func NewPostgres(ctx context.Context, c postgres.Config) (*Postgres, error) {
 // benchName is the name of what connects without a handle; see Left.
 const benchName = "pawl bench"
 
-// URL answers where the schema is.
+// URL returns where the schema is.
 func (p *Postgres) URL() string { return p.config.URL }
 
-// Backend answers the number of a process of the server.
+// Backend returns the number of a process of the server.
 func (p *Postgres) Backend() int { return int(p.conn.PgConn().PID()) }
 
 // Close drops the schema, on a new connection where the own one went with what was
@@ -142,7 +142,7 @@ func (p *Postgres) Bare(ctx context.Context, n int) (float64, error) {
 // bareKeys are the keys of records: jobs and ords.
 type bareKeys struct{ jobs, ords []int64 }
 
-// copyTables answers the keys of the steps it copied, a share for each
+// copyTables returns the keys of the steps it copied, a share for each
 // connection.
 func (p *Postgres) copyTables(ctx context.Context) (keys [lanes]bareKeys, err error) {
 	_, err = p.conn.Exec(ctx, fmt.Sprintf(`set search_path = %s;

@@ -52,7 +52,7 @@ var unserved = shape("unserved", 1, "name: unserved\nsteps:\n  - {id: step1, han
 // FanOutWidth is how many instances a fan-out has.
 const FanOutWidth = 1000
 
-// chainOf answers a graph of n steps, each needing the one before.
+// chainOf returns a graph of n steps, each needing the one before.
 func chainOf(n int) Shape {
 	var b strings.Builder
 	fmt.Fprintf(&b, "name: chain_of_%d\nsteps:\n", n)

@@ -66,7 +66,7 @@ func (s SQLite) Bare(ctx context.Context, n int) (float64, error) {
 	return float64(n) / time.Since(begun).Seconds(), nil
 }
 
-// copyTables answers the keys of the steps it copied.
+// copyTables returns the keys of the steps it copied.
 func (s SQLite) copyTables(c *zsqlite.Conn) (keys [][2]int64, err error) {
 	for _, table := range []string{"step", "audit"} {
 		made, err := sqlitex.ResultText(c.Prep("select sql from sqlite_master where type = 'table' and name = '" + table + "'"))

@@ -63,7 +63,7 @@ type Figures struct {
 // Millis is a duration in milliseconds.
 type Millis float64
 
-// Workloads answers all there are.
+// Workloads returns all there are.
 func Workloads() []Workload {
 	return []Workload{
 		{"no-op jobs, insert", idle, insert, work},
@@ -90,7 +90,7 @@ const (
 	Starts   = "submit to start, idle"
 )
 
-// Select answers the workloads whose names contain one of the words; without a
+// Select returns the workloads whose names contain one of the words; without a
 // word, all.
 func Select(words ...string) []Workload {
 	if len(words) == 0 {

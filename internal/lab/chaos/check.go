@@ -318,7 +318,7 @@ func progress(clock *host, trail []audit.Entry) (spans []span) {
 	return spans
 }
 
-// most answers how many of the spans overlap at once, at most.
+// most returns how many of the spans overlap at once, at most.
 func most(spans []span) int {
 	type edge struct {
 		at   int64

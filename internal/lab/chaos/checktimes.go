@@ -56,7 +56,7 @@ func (r *run) checkWaits(o *outcome) error {
 	return errors.Join(errs...)
 }
 
-// waited answers how long something was in progress.
+// waited returns how long something was in progress.
 func waited(trail []audit.Entry) time.Duration {
 	i := slices.IndexFunc(trail, func(e audit.Entry) bool { return e.To == lifecycle.StepInProgress || e.To == lifecycle.JobRunning })
 	if i < 0 {
@@ -79,7 +79,7 @@ func (r *run) checkTrail(trail []audit.Entry) error {
 	return nil
 }
 
-// spans answers when spans by the clock of the database were. Those are left out
+// spans returns when spans by the clock of the database were. Those are left out
 // of which a clock that was set back cannot tell.
 func (r *run) spans(shown ...span) (all []span) {
 	for _, s := range shown {

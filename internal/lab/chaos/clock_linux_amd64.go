@@ -88,7 +88,7 @@ func (c *clock) plant(pid int) error {
 	return errors.Join(err, c.write(base+entry, uint64(at)))
 }
 
-// lookUp answers where the vDSO keeps the address of clock_gettime, and the address.
+// lookUp returns where the vDSO keeps the address of clock_gettime, and the address.
 func lookUp(image []byte) (entry int64, symbol uint64, err error) {
 	f, err := elf.NewFile(bytes.NewReader(image))
 	if err != nil {

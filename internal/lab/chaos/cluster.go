@@ -112,7 +112,7 @@ func (cl *cluster) up(ctx context.Context) error {
 	}
 }
 
-// victim answers who a fault befalls: of the role if there are any, and one that
+// victim returns the member that a fault hits: of the role if there are any, and one that
 // holds a step if the fault wants that and there is one.
 func (cl *cluster) victim(ctx context.Context, f fault) *member {
 	candidates := cl.of(f.Role)

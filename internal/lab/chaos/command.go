@@ -12,7 +12,7 @@ import (
 // kinds are the kinds of errors by the exit codes of pawl. Others may pass.
 var kinds = map[int]pawl.Kind{2: pawl.Invalid, 3: pawl.NotFound, 4: pawl.Refused, 5: pawl.Conflict}
 
-// command answers what a command of the binary prints, or its error. It is a
+// command returns what a command of the binary prints, or its error. It is a
 // process like the members, and reads their clock where they share one.
 func (cl *cluster) command(ctx context.Context, args ...string) (string, error) {
 	var out, trouble bytes.Buffer
@@ -58,7 +58,7 @@ func (c commands) ResumeJob(ctx context.Context, id pawl.ID, _ pawl.Change) erro
 	return err
 }
 
-// RetryJob types pawl job retry, and answers the id that it prints.
+// RetryJob types pawl job retry, and returns the id that it prints.
 func (c commands) RetryJob(ctx context.Context, id pawl.ID, _ pawl.Retry, _ pawl.Change) (pawl.ID, error) {
 	text, err := c.job(ctx, "retry", id)
 	if err != nil {

@@ -43,7 +43,7 @@ func (r *run) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("seed %d: %w\n%s", r.seed, err, b.String())
 }
 
-// pawl answers what a command prints.
+// pawl returns what a command prints.
 func (r *run) pawl(ctx context.Context, args ...string) []byte {
 	out, err := exec.CommandContext(ctx, r.config.binary, append([]string{"--database", r.database.direct()}, args...)...).CombinedOutput()
 	if err != nil {

@@ -115,7 +115,7 @@ func (r *run) hurtProcess(ctx context.Context, f fault, at time.Time, pid int) {
 	r.hurt(f, at, held[pid])
 }
 
-// everybody answers the steps that anyone holds.
+// everybody returns the steps that anyone holds.
 func (r *run) everybody(ctx context.Context) (all []hand) {
 	held, _ := r.held(ctx)
 	for _, steps := range held {

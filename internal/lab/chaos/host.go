@@ -96,7 +96,7 @@ func (h *host) close() {
 // a jump takes a moment.
 const edge = 100 * time.Millisecond
 
-// moments answers when the clock of the host may have shown a time: never, once, or
+// moments returns when the clock of the host may have shown a time: never, once, or
 // more often if it was set back.
 func (h *host) moments(shown int64) (all []int64) {
 	h.mu.Lock()
@@ -135,7 +135,7 @@ func (h *host) fellBehind(shown, moment int64) bool {
 	})
 }
 
-// canStep answers why the clock of a process cannot be stepped here, or nil.
+// canStep returns why the clock of a process cannot be stepped here, or nil.
 func canStep() error {
 	h := newHost(true)
 	defer h.close()

@@ -152,7 +152,7 @@ func (m *member) revive() (bool, error) {
 	return m.ready(), nil
 }
 
-// crashed answers all ends that were not wanted.
+// crashed returns all ends that were not wanted.
 func (m *member) crashed() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

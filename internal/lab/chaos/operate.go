@@ -68,7 +68,7 @@ func (r *run) add(j *job) {
 	r.jobs = append(r.jobs, j)
 }
 
-// pick answers a job of those that have ended, or have not.
+// pick returns a job of those that have ended, or have not.
 func (r *run) pick(ctx context.Context, f fault, ended bool) *job {
 	r.mu.Lock()
 	jobs := append([]*job{}, r.jobs...)
@@ -125,7 +125,7 @@ type operator interface {
 	RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.ID, error)
 }
 
-// operator answers the one of the run. On SQLite a command is one more process on
+// operator returns the one of the run. On SQLite a command is one more process on
 // the file, which may come and go at any moment.
 func (r *run) operator() operator {
 	if r.config.kind == "sqlite" {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// echoed answers a connection through a proxy to a server that sends back what
+// echoed returns a connection through a proxy to a server that sends back what
 // it is sent.
 func echoed(t *testing.T) (*proxy, net.Conn) {
 	t.Helper()
@@ -45,7 +45,7 @@ func dialed(t *testing.T, p *proxy) net.Conn {
 	return c
 }
 
-// say sends a byte, and answers what comes back within the time.
+// say sends a byte, and returns what comes back within the time.
 func say(t *testing.T, c net.Conn, within time.Duration) error {
 	t.Helper()
 	_ = c.SetDeadline(time.Now().Add(within))

@@ -140,7 +140,7 @@ func counts(m map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// describe answers the faults of a round in a line.
+// describe returns the faults of a round in a line.
 func describe(p round) string {
 	var parts []string
 	for _, f := range p.Faults {

@@ -18,7 +18,7 @@ type hand struct {
 	seq  int64
 }
 
-// held answers the steps in progress by the process that holds them.
+// held returns the steps in progress by the process that holds them.
 func (cl *cluster) held(ctx context.Context) (map[int][]hand, error) {
 	workers, err := cl.store.Workers(ctx, store.WorkerFilter{Living: true})
 	if err != nil {
@@ -54,7 +54,7 @@ type wound struct {
 	by fault
 }
 
-// healed answers how long it took until the step was claimed again, or ended.
+// healed returns how long it took until the step was claimed again, or ended.
 func (cl *cluster) healed(ctx context.Context, w wound) (time.Duration, bool, error) {
 	trail, err := cl.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Step.Name, StepKey: w.step}, w.seq, 0)
 	if err != nil {
@@ -69,7 +69,7 @@ func (cl *cluster) healed(ctx context.Context, w wound) (time.Duration, bool, er
 	return 0, false, nil
 }
 
-// since answers how long after a moment the clock of the database showed a time. Of
+// since returns how long after a moment the clock of the database showed a time. Of
 // several moments the last counts.
 func (cl *cluster) since(begun time.Time, shown int64) (took time.Duration) {
 	for _, at := range cl.database.clock().moments(shown) {

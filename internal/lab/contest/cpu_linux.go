@@ -13,7 +13,7 @@ import (
 // ticksPerSecond is the unit of /proc/PID/stat: USER_HZ, 100 on every Linux.
 const ticksPerSecond = 100
 
-// Used answers the CPU time of this process and the workers, and, unless postmaster is
+// Used returns the CPU time of this process and the workers, and, unless postmaster is
 // 0, of that process: of others than this one with their children, the ended ones included.
 func Used(postmaster int, workers ...int) CPU {
 	var r syscall.Rusage
@@ -74,7 +74,7 @@ func fields(path string) ([endedSystem + 1]int64, error) {
 	return f, nil
 }
 
-// Postmaster answers the parent of a backend of PostgreSQL on this machine, or
+// Postmaster returns the parent of a backend of PostgreSQL on this machine, or
 // 0 if there is none such.
 func Postmaster(backend int) int {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", backend))

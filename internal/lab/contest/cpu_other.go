@@ -2,8 +2,8 @@
 
 package contest
 
-// Used answers nothing here.
+// Used returns nothing here.
 func Used(int, ...int) CPU { return CPU{} }
 
-// Postmaster answers nothing here.
+// Postmaster returns nothing here.
 func Postmaster(int) int { return 0 }

@@ -62,7 +62,7 @@ func (f Filled) entrant(name string, t bench.Target) Entrant {
 // slower is how much time or CPU a filled database may take, against an empty one.
 const slower = 1.1
 
-// aims answers one for each time and cost. A long tail is mostly the machine's.
+// aims returns one for each time and cost. A long tail is mostly the machine's.
 func (f Filled) aims() (list []Aim) {
 	for _, w := range f.Workloads {
 		list = append(list, Aim{Workload: w.Name, Measure: JobRate, Against: EmptyDatabase, AtLeast: 0.91})
@@ -73,13 +73,13 @@ func (f Filled) aims() (list []Aim) {
 	return list
 }
 
-// cpuOf answers what tells the CPU time of this process and the target's.
+// cpuOf returns what tells the CPU time of this process and the target's.
 func cpuOf(t bench.Target) func() CPU {
 	postmaster := postmasterOf(t)
 	return func() CPU { return Used(postmaster) }
 }
 
-// postmasterOf answers the server's process, where it is to be seen.
+// postmasterOf returns the server's process, where it is to be seen.
 func postmasterOf(t bench.Target) int {
 	if p, ok := t.(*bench.Postgres); ok {
 		return Postmaster(p.Backend())

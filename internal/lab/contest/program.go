@@ -28,7 +28,7 @@ func (p *Program) Flags(f *flag.FlagSet) {
 	f.BoolVar(&p.json, "json", false, "write JSON")
 }
 
-// Scaled answers so much of n as the flags say.
+// Scaled returns so much of n as the flags say.
 func (p *Program) Scaled(n bench.Sizes) bench.Sizes {
 	for _, size := range []*int{&n.Jobs, &n.Graphs, &n.Samples} {
 		*size = max(1, int(float64(*size)*p.scale))

@@ -56,7 +56,7 @@ func (a Aim) String() string {
 	return fmt.Sprintf("at least %g", a.AtLeast)
 }
 
-// of answers a measure of a turn, or 0 if it has none.
+// of returns a measure of a turn, or 0 if it has none.
 func (t Turn) of(measure string) float64 {
 	switch measure {
 	case JobRate:
@@ -120,7 +120,7 @@ func (c Contest) others() []string {
 	return names
 }
 
-// ratio answers nothing where one of the two has not the measure.
+// ratio returns nothing where one of the two has not the measure.
 func (c Contest) ratio(turns []Turn, workload, measure, against string) (Ratio, bool) {
 	first, other := series(turns, workload, measure, c.Entrants[0].Name), series(turns, workload, measure, against)
 	if len(first) == 0 || len(first) != len(other) || slices.Min(other) == 0 || slices.Max(first) == 0 {
@@ -140,7 +140,7 @@ func (c Contest) ratio(turns []Turn, workload, measure, against string) (Ratio, 
 	return r, true
 }
 
-// series answers a measure of each round.
+// series returns a measure of each round.
 func series(turns []Turn, workload, measure, entrant string) []float64 {
 	var values []float64
 	for _, t := range turns {

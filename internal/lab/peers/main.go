@@ -75,7 +75,7 @@ var aims = []contest.Aim{
 	{Workload: bench.Starts, Measure: contest.P99, Against: tunedRiver, AtMost: 1},
 }
 
-// entrants answers who takes part. River at its defaults does a tenth: it waits
+// entrants returns the participants. River at its defaults does a tenth: it waits
 // most of the time.
 func entrants(p *contest.Program, schemas []*bench.Postgres) []contest.Entrant {
 	sizes := p.Scaled(bench.Sizes{Jobs: 20_000, Graphs: 500, Samples: 100, Idle: 20 * time.Millisecond})
@@ -107,7 +107,7 @@ func newSchemas(ctx context.Context, url string) (schemas []*bench.Postgres, don
 	return schemas, done, nil
 }
 
-// postmasterOf answers the process that all of the database's are children of,
+// postmasterOf returns the process that all of the database's are children of,
 // if it is on this machine.
 func postmasterOf(ctx context.Context, url string) (int, error) {
 	conn, err := pgx.Connect(ctx, url)

@@ -31,7 +31,7 @@ type Cluster struct {
 	exited  chan struct{} // closed when the server has ended
 }
 
-// Start makes a cluster in a new folder and waits until it answers. Without
+// Start makes a cluster in a new folder and waits until it responds. Without
 // durable it does not care for the disk: for tests. With durable every commit
 // reaches the disk, as in production: for benchmarks.
 func Start(ctx context.Context, durable bool) (*Cluster, error) {
@@ -107,7 +107,7 @@ func (c *Cluster) command(ctx context.Context, name string, args ...string) *exe
 	return cmd
 }
 
-// serve starts the server and waits until it answers.
+// serve starts the server and waits until it responds.
 func (c *Cluster) serve(ctx context.Context) error {
 	log, err := os.OpenFile(filepath.Join(c.dir, "log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -141,7 +141,7 @@ func settings(data string, port int, durable bool) []string {
 	return args
 }
 
-// await waits until the server answers, dies or ctx ends.
+// await waits until the server responds, dies or ctx ends.
 func (c *Cluster) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -189,7 +189,7 @@ func (c *Cluster) remove() error {
 	return os.RemoveAll(c.dir)
 }
 
-// Binaries answers the folder of PostgreSQL's programs: the newest below
+// Binaries returns the folder of PostgreSQL's programs: the newest below
 // /usr/lib/postgresql, else where the PATH has initdb.
 func Binaries() (string, error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")

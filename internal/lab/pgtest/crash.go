@@ -62,10 +62,10 @@ func outlive(pid int) {
 }
 
 // Restart starts the server again on the same data and port after Kill, and
-// waits until it has recovered and answers.
+// waits until it has recovered and returns.
 func (c *Cluster) Restart(ctx context.Context) error { return c.serve(ctx) }
 
-// children answers the processes that a process has started, where /proc tells.
+// children returns the processes that a process has started, where /proc tells.
 // Elsewhere there are none: those of PostgreSQL then end by themselves.
 func children(parent int) []int {
 	var pids []int
@@ -81,7 +81,7 @@ func children(parent int) []int {
 	return pids
 }
 
-// stat answers of a process's file in /proc its parent and its state, empty if it is gone.
+// stat reads from a process's file in /proc its parent and its state, empty if it is gone.
 func stat(path string) (parent, state string) {
 	b, _ := os.ReadFile(path)
 	_, rest, _ := strings.Cut(string(b), ") ") // the name of the program may hold blanks

@@ -18,7 +18,7 @@ union all select 'step ' || job || '/' || ord || ' is held and not listed' from 
   where state = 'in_progress' and worker > 0 and (worker, job) not in (select worker, unnest(jobs) from running)
 limit 10`
 
-// Misplaced answers what a query could overlook in the tables that conn sees.
+// Misplaced returns what a query could overlook in the tables that conn sees.
 func Misplaced(ctx context.Context, conn *pgx.Conn) ([]string, error) {
 	rows, err := conn.Query(ctx, misplaced)
 	if err != nil {

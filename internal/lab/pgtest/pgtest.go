@@ -48,7 +48,7 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Server answers the URL of the server, which is started when it is asked for
+// Server returns the URL of the server, which is started when it is asked for
 // the first time. The package of the test needs a TestMain; see Main.
 func Server(t testing.TB) string {
 	t.Helper()
@@ -71,7 +71,7 @@ func Server(t testing.TB) string {
 
 var databases atomic.Int64
 
-// URL answers the URL of a new, empty database, which goes when the test ends.
+// URL returns the URL of a new, empty database, which goes when the test ends.
 func URL(t testing.TB) string {
 	t.Helper()
 	base := Server(t)

@@ -87,7 +87,7 @@ func (s *soaker) window(before, after statistics) window {
 	}
 }
 
-// worst answers the indexes whose scans walked over most entries, and over how
+// worst returns the indexes whose scans walked over most entries, and over how
 // many.
 func worst(before, after map[string]index) []string {
 	type walk struct {

@@ -112,7 +112,7 @@ func (s subject) measure(n int, d time.Duration) result {
 	return r
 }
 
-// fewest answers the least number of goroutines of a while: those that stay.
+// fewest returns the least number of goroutines of a while: those that stay.
 func fewest() int {
 	least := runtime.NumGoroutine()
 	for range 200 {
