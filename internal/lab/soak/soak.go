@@ -118,7 +118,7 @@ func database(ctx context.Context, server string) (own string, drop func(), err 
 	}, nil
 }
 
-// noop answers the handler of a step. The last one takes the time.
+// noop returns the handler of a step. The last one takes the time.
 func (s *soaker) noop(last bool) worker.Handler {
 	return func(_ context.Context, t *worker.Task) worker.Result {
 		var in struct{ Inputs struct{ At int64 } }
