@@ -28,7 +28,7 @@ func (w *Worker) beat() {
 	for {
 		select {
 		case <-tick.C:
-		case <-w.config.Link.Stops():
+		case <-w.link.Stops():
 		case <-w.life.Done():
 			return
 		}
@@ -51,7 +51,7 @@ const beatAgain = 200 * time.Millisecond
 
 func (w *Worker) beatOnce() error {
 	p, sent := w.pulse(), time.Now()
-	said, err := w.config.Link.Beat(w.life, p)
+	said, err := w.link.Beat(w.life, p)
 	if err != nil {
 		return err
 	}
@@ -136,11 +136,11 @@ func (w *Worker) ended() {
 	held := append(w.held(), w.late...)
 	w.late = nil
 	w.stopAll(errEnded)
-	end, err := w.config.Link.WorkerEnd(w.life, w.key())
+	end, err := w.link.WorkerEnd(w.life, w.key())
 	for err != nil && !w.draining() {
 		w.log.Warn("asking who has ended this worker failed; it is tried again", "error", err)
 		w.rest()
-		end, err = w.config.Link.WorkerEnd(w.life, w.key())
+		end, err = w.link.WorkerEnd(w.life, w.key())
 	}
 	if end.Operator {
 		w.obey(&TerminatedError{Worker: w.ID(), Actor: end.Actor, Reason: end.Reason})
@@ -236,7 +236,7 @@ func (w *Worker) spare(key int64, state machine.State) {
 
 // moveSelf reports whether the worker's record was moved.
 func (w *Worker) moveSelf(key int64, event machine.Event, reason string) bool {
-	err := w.config.Link.MoveWorker(w.life, key, event, workflow.Note{Actor: w.ID(), Reason: reason})
+	err := w.link.MoveWorker(w.life, key, event, workflow.Note{Actor: w.ID(), Reason: reason})
 	if err != nil && w.life.Err() == nil {
 		w.log.Warn("the worker could not "+string(event)+" itself; it is tried again", "error", err)
 	}

@@ -47,7 +47,7 @@ func TestLostHints(t *testing.T) { // T10, T4
 			there := &deaf{Store: db, knows: tt.knows}
 			other := engine.New(engine.Config{Store: there, Passive: true})
 			t.Cleanup(other.Close)
-			s.worker, err = worker.Start(t.Context(), worker.Config{Link: other, Handlers: map[string]worker.Handler{"h": answers("1")},
+			s.worker, err = worker.Start(t.Context(), other, worker.Config{Handlers: map[string]worker.Handler{"h": answers("1")},
 				Beat: tt.beat, Poll: tt.poll})
 			if err != nil {
 				t.Fatal(err)

@@ -1,10 +1,15 @@
 // Package worker is the worker: it claims steps, runs what they say, and reports
 // how it went.
 //
-// A Handler runs one attempt of one step, which reaches it as a Task. Command
+// New makes a worker, Handle gives it Go functions by the names of their handlers, and Run
+// works until its context ends. A function of Handle gets the with of a step as a Go value
+// and returns another one, the output. It finds its Task by TaskOf.
+//
+// Below that, a Handler runs one attempt of one step, which reaches it as a Task. Command
 // runs programs and scripts, HTTP sends requests, Func wraps a Go function, and
-// Safely contains a handler that panics. Handlers know neither
-// engine nor store, and the worker knows its engine by package link alone.
+// Safely contains a handler that panics; these are named in Config.Handlers, and
+// Config.Middleware wraps all of them. Handlers know neither engine nor store, and the
+// worker knows its engine by package link alone.
 //
 // # Commands
 //
@@ -63,6 +68,7 @@
 //	not_executable       permanent  the program may not be executed, or is no program
 //	dir_not_found        permanent  the working directory is missing or is none
 //	invalid_work         permanent  argv, env or request cannot be used
+//	invalid_input        permanent  a with that is not what the function of Handle takes
 //	invalid_output       permanent  output that is not the JSON it has to be
 //	output_too_large     permanent  output over Limits.Output
 //	http_N               T1         an unexpected status: 408, 425, 429 and 5xx retryable, others permanent

@@ -60,7 +60,7 @@ func TestInterruptingMeetsAClaim(t *testing.T) { // T1
 		<-ctx.Done()
 		return Result{Failure: &pawl.Failure{Class: "stopped", Message: "it was stopped"}}
 	}
-	w, err := Start(t.Context(), Config{Link: e, Capacity: 1, Handlers: map[string]Handler{"long": long}})
+	w, err := Start(t.Context(), e, Config{Capacity: 1, Handlers: map[string]Handler{"long": long}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestDrainEndsWhileTheDatabaseIsAway(t *testing.T) { // T10
 		<-open
 		return Result{}
 	}
-	w, err := Start(t.Context(), Config{Link: e, Handlers: map[string]Handler{"h": h}})
+	w, err := Start(t.Context(), e, Config{Handlers: map[string]Handler{"h": h}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func TestAStepLearnsTheFateOfItsWorker(t *testing.T) { // J1
 		s.before.Store(&drain)
 		return Result{}
 	}
-	w, err := Start(t.Context(), Config{Link: e, Capacity: 1, Handlers: map[string]Handler{"h": h}, Beat: time.Hour, Poll: time.Hour})
+	w, err := Start(t.Context(), e, Config{Capacity: 1, Handlers: map[string]Handler{"h": h}, Beat: time.Hour, Poll: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

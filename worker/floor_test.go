@@ -72,7 +72,7 @@ func TestScarceWorker(t *testing.T) { // J9, J1
 		<-ctx.Done()
 		return worker.Result{Failure: &pawl.Failure{Class: "stopped", Message: "it was stopped"}}
 	}
-	s.worker, err = worker.Start(t.Context(), worker.Config{Link: s.engine, Handlers: map[string]worker.Handler{"h": h},
+	s.worker, err = worker.Start(t.Context(), s.engine, worker.Config{Handlers: map[string]worker.Handler{"h": h},
 		Poll: 20 * time.Millisecond, Beat: 20 * time.Millisecond, Scarce: scarce})
 	if err != nil {
 		t.Fatal(err)

@@ -20,23 +20,30 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Config says what a worker serves. Zero fields have the default.
+// Config says what a worker serves. The zero value is usable.
 type Config struct {
-	Link link.Worker // required; the engine
-
 	Workspace string             // default pawl.DefaultWorkspace
 	Name      string             // for people; default host/pid
 	Actor     string             // who starts it, for the audit trail; default Name
 	Capacity  int                // steps at once; default 10
-	Handlers  map[string]Handler // by name; "command", "run" and "http" are the built-in kinds
+	Handlers  map[string]Handler // by name, beside those of Handle; commands, scripts and requests are served if "command", "run" and "http" are among them (see Command and HTTP)
 	Queues    []string           // default workflow.DefaultQueue alone
 	Job       int64              // 0, or the key of a private job: it and its child jobs alone are served, whatever their queues
 	Limits    Limits
-	Beat      time.Duration // how often it says that it lives, and learns of work that no hint told of; default 2 s
-	Silence   time.Duration // by which the servers take it for dead, at most; see Isolation. Default 6 s, and three Beats at least
-	Poll      time.Duration // how often to ask for work while no hints are heard; default 1 s
-	Node      pawl.Node     // the process, to be said with each beat; default: none
-	Log       *slog.Logger  // default: discarded
+
+	// Middleware wraps every handler. The first is the outermost. It meets no panic: that
+	// is contained around it.
+	Middleware []func(next Handler) Handler
+
+	// DrainTimeout is for how long Run lets what runs end once its context has ended. What
+	// still runs then is interrupted, and run again elsewhere. Default: for as long as it takes.
+	DrainTimeout time.Duration
+
+	Beat    time.Duration // how often it says that it lives, and learns of work that no hint told of; default 2 s
+	Silence time.Duration // by which the servers take it for dead, at most; see Isolation. Default 6 s, and three Beats at least
+	Poll    time.Duration // how often to ask for work while no hints are heard; default 1 s
+	Node    pawl.Node     // the process, to be said with each beat; default: none
+	Log     *slog.Logger  // default: discarded
 
 	// Scarce answers why there is too little memory or disk to go on, or "". It is
 	// asked with each beat. While there is, the worker pauses itself (J9). nil: never.
@@ -93,10 +100,27 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// validate returns the first fault of a configuration with its defaults.
+func (c Config) validate() error {
+	switch c.Isolation {
+	case "", workflow.IsolationRun, workflow.IsolationStop:
+	default:
+		return pawl.Errorf(pawl.Invalid, "Isolation: %q: want %s or %s", c.Isolation, workflow.IsolationRun, workflow.IsolationStop)
+	}
+	for name, h := range c.Handlers {
+		if name == "" || h == nil {
+			return pawl.Errorf(pawl.Invalid, "Handlers: %q: want a name and a handler", name)
+		}
+	}
+	return nil
+}
+
 // A Worker claims steps and runs them, up to its capacity, until it is drained.
 type Worker struct {
-	config Config
-	log    *slog.Logger
+	config   Config
+	link     link.Worker
+	log      *slog.Logger
+	handlers map[string]Handler // not changed any more once the worker has begun
 
 	life    context.Context // ends when the worker is over
 	end     context.CancelFunc
@@ -120,6 +144,7 @@ type Worker struct {
 	warned  time.Time      // when it last complained of the database
 
 	mu      sync.Mutex // guards what follows, and is taken after turn
+	begun   bool       // no handler comes any more
 	self    *pawl.Worker
 	actor   string // its public id
 	release func() // of the name that tells its life
@@ -143,29 +168,96 @@ type claimKey struct {
 	claim int
 }
 
-// Start registers a worker and lets it work. The caller drains it before it
-// closes engine and store.
-func Start(ctx context.Context, c Config) (*Worker, error) {
+// A Linker has a link to an engine: a *client.Client.
+type Linker interface{ Link() link.Worker }
+
+// New makes a worker that does nothing before Run. The error names the first fault of the
+// configuration.
+func New(l Linker, c Config) (*Worker, error) {
 	c = c.withDefaults()
-	w := &Worker{config: c, log: c.Log, drain: make(chan struct{}), over: make(chan struct{}),
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	w := &Worker{config: c, link: l.Link(), log: c.Log, drain: make(chan struct{}), over: make(chan struct{}),
 		results: make(chan link.Report, c.Capacity), // one for each slot: a handler that ends never waits
 		news:    make(chan news, 1), look: make(chan struct{}, 1), hungry: true,
-		running: make(map[claimKey]occupant)}
+		running: make(map[claimKey]occupant), handlers: make(map[string]Handler)}
+	maps.Copy(w.handlers, c.Handlers)
 	w.slots = w.free
-	if err := w.openFolders(); err != nil {
+	return w, nil
+}
+
+// Run registers the worker and works until ctx ends, then drains it: it claims nothing
+// more, and returns when what runs has ended. See Config.DrainTimeout. The error is nil
+// then, and a *TerminatedError if an operator has ended the worker. A worker runs once.
+func (w *Worker) Run(ctx context.Context) error {
+	if err := w.start(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-w.over:
+	}
+	limit, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if w.config.DrainTimeout > 0 {
+		defer time.AfterFunc(w.config.DrainTimeout, cancel).Stop()
+	}
+	return w.Drain(limit)
+}
+
+// Start is New for a worker that begins at once and works until it is drained. Its caller
+// drains it before it closes the engine.
+func Start(ctx context.Context, l Linker, c Config) (*Worker, error) {
+	w, err := New(l, c)
+	if err == nil {
+		err = w.start(ctx)
+	}
+	if err != nil {
 		return nil, err
+	}
+	return w, nil
+}
+
+// start registers the worker and lets it work.
+func (w *Worker) start(ctx context.Context) error {
+	if err := w.begins(); err != nil {
+		return err
+	}
+	if err := w.openFolders(); err != nil {
+		close(w.over)
+		return err
 	}
 	w.lease.fuse = time.AfterFunc(never, w.cutOff)
 	w.life, w.end = context.WithCancel(context.Background())
 	if err := w.register(ctx, nil); err != nil {
+		w.lease.fuse.Stop()
 		w.end()
 		w.folders.close()
-		return nil, err
+		close(w.over)
+		return err
 	}
 	w.beats.Go(w.beat)
 	w.beats.Go(func() { w.folders.tidy(w.life) })
 	go w.loop()
-	return w, nil
+	return nil
+}
+
+// begins closes the list of handlers, and refuses a worker that has begun before.
+func (w *Worker) begins() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.begun {
+		return pawl.Errorf(pawl.Conflict, "this worker was started before: a worker runs once")
+	}
+	w.begun = true
+	for name, h := range w.handlers {
+		for _, wrap := range slices.Backward(w.config.Middleware) {
+			h = wrap(h)
+		}
+		w.handlers[name] = h
+	}
+	return nil
 }
 
 // register takes the name that tells the worker's life, and makes its record. A worker
@@ -176,17 +268,17 @@ func (w *Worker) register(ctx context.Context, before *link.Predecessor) error {
 	record := pawl.Worker{Workspace: c.Workspace, Name: c.Name, Host: host, PID: os.Getpid(), Capacity: c.Capacity,
 		Metadata: link.Declaration{Isolation: c.Isolation, Silence: pawl.Duration(c.Silence)}.Metadata()}
 	for _, queue := range c.Queues {
-		for _, name := range slices.Sorted(maps.Keys(c.Handlers)) {
+		for _, name := range slices.Sorted(maps.Keys(w.handlers)) {
 			record.Routes = append(record.Routes, pawl.Route(c.Workspace, queue, name, c.Job))
 			record.Handlers = append(record.Handlers, queue+"/"+name)
 		}
 	}
 	sent := time.Now()
-	self, release, err := c.Link.Register(ctx, link.Registration{Worker: record, Actor: c.Actor, Before: before})
+	self, release, err := w.link.Register(ctx, link.Registration{Worker: record, Actor: c.Actor, Before: before})
 	if err != nil {
 		return err
 	}
-	offer := c.Link.Offer(self, w.run)
+	offer := w.link.Offer(self, w.run)
 	w.mu.Lock()
 	w.self, w.actor, w.release, w.offer = self, self.ID.Public(pawl.WorkerPrefix), release, offer
 	w.mu.Unlock()
@@ -194,7 +286,7 @@ func (w *Worker) register(ctx context.Context, before *link.Predecessor) error {
 	return nil
 }
 
-// ID answers the public id under which the worker is registered now.
+// ID returns the public id under which the worker is registered now, or "" before that.
 func (w *Worker) ID() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,9 +300,12 @@ func (w *Worker) Over() <-chan struct{} { return w.over }
 // ends, what still runs is interrupted: it goes back to pending, for others to
 // run; and while the database is away, what was done is given up, and run again
 // too. A handler that does not heed its context is waited for. Draining twice is
-// fine. The error is a *TerminatedError if an operator has ended the worker.
+// fine, and so is draining a worker that was never started. The error is a *TerminatedError if an operator has ended the worker.
 func (w *Worker) Drain(ctx context.Context) error {
 	w.once.Do(func() { close(w.drain) })
+	if !w.hasBegun() {
+		return nil
+	}
 	select {
 	case <-w.over:
 	case <-ctx.Done():
@@ -220,6 +315,12 @@ func (w *Worker) Drain(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.fate
+}
+
+func (w *Worker) hasBegun() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.begun
 }
 
 func (w *Worker) key() int64 {
@@ -261,7 +362,7 @@ func (w *Worker) loop() {
 		case <-w.offer.Bell():
 		case <-w.offer.Work(): // heard in its turn
 		case <-poll.C:
-			w.hunger(!w.config.Link.Hears())
+			w.hunger(!w.link.Hears())
 		case n := <-w.news:
 			w.learn(n)
 		case <-w.drainOnce(draining):
@@ -397,7 +498,7 @@ func (w *Worker) visit(draining bool) []link.Assignment {
 	w.mu.Lock()
 	self := w.self
 	w.mu.Unlock()
-	assigned, err := w.config.Link.Exchange(context.Background(), link.Exchange{Worker: self, Reports: w.outbox[:now], Free: free, Sated: !looks, Queued: w.owed / queueEvery})
+	assigned, err := w.link.Exchange(context.Background(), link.Exchange{Worker: self, Reports: w.outbox[:now], Free: free, Sated: !looks, Queued: w.owed / queueEvery})
 	w.hungry = looks && len(assigned) == free
 	again := link.Retryable(err)
 	if errors.Is(err, link.ErrWorkerEnded) {
@@ -471,9 +572,9 @@ func (w *Worker) finish() {
 	w.mu.Unlock()
 	offer.Withdraw()
 	note := workflow.Note{Actor: self.ID.Public(pawl.WorkerPrefix), Reason: "drained"}
-	err := w.config.Link.MoveWorker(ctx, self.Key(), lifecycle.WorkerCompleteTasks, note)
+	err := w.link.MoveWorker(ctx, self.Key(), lifecycle.WorkerCompleteTasks, note)
 	if pawl.KindOf(err) == pawl.Conflict && err != nil { // it has never had a task, or was ended
-		err = w.config.Link.Terminate(ctx, self.Key(), note)
+		err = w.link.Terminate(ctx, self.Key(), note)
 	}
 	if err != nil && pawl.KindOf(err) != pawl.Conflict {
 		w.log.Warn("ending the worker failed; it will be found dead", "error", err)
@@ -591,7 +692,7 @@ func (w *Worker) attempt(ctx context.Context, c *claim, r *link.Report) {
 		t.Limits.Grace = max(health.Grace(w.config.Silence, t.Limits.withDefaults().Grace), time.Millisecond)
 	}
 	defer w.closeLog(t)
-	h := w.config.Handlers[brief.Node.Handler]
+	h := w.handlers[brief.Node.Handler]
 	if h == nil {
 		*r = reportOf(ctx, Result{Failure: &pawl.Failure{Class: "no_handler", Message: "this worker has no handler " + brief.Node.Handler}})
 		return
@@ -633,7 +734,7 @@ func checked(r Result, t *Task) Result {
 // that is not the step's fault, and costs no attempt.
 func (w *Worker) brief(ctx context.Context, a *link.Assignment) (*link.StepInput, *pawl.Failure, error) {
 	for {
-		b, failure, err := w.config.Link.StepInput(ctx, a)
+		b, failure, err := w.link.StepInput(ctx, a)
 		if err == nil || ctx.Err() != nil || pawl.KindOf(err) != pawl.Unavailable {
 			return b, failure, err
 		}
@@ -646,7 +747,7 @@ func (w *Worker) task(a *link.Assignment, b *link.StepInput) *Task {
 	t := &Task{JobID: b.JobID, StepID: b.StepID, Key: b.Key, Workflow: b.Workflow, Attempt: a.Step.Attempts, Claim: a.Step.Claims,
 		Work: b.Work, Input: b.Input, Output: b.Node.Output, PermanentExitCodes: b.Node.Retry.PermanentExitCodes,
 		BaseDir: b.Dir, Limits: w.config.Limits}
-	lc := LogConfig{Step: a.Step.StepKey, Claim: a.Step.Claims, Sink: w.config.Link.AppendLogs}
+	lc := LogConfig{Step: a.Step.StepKey, Claim: a.Step.Claims, Sink: w.link.AppendLogs}
 	if w.config.Tee != nil {
 		lc.Tee = func(stream string, p []byte) { w.config.Tee(t, stream, p) }
 	}

@@ -66,7 +66,7 @@ func TestWhatComesTooLateForAWorkerIsNotRun(t *testing.T) { // J1, T3
 		<-open
 		return Result{}
 	}
-	w, err := Start(t.Context(), Config{Link: e, Capacity: 1, Handlers: map[string]Handler{"h": h}, Beat: 20 * time.Millisecond, Poll: 20 * time.Millisecond})
+	w, err := Start(t.Context(), e, Config{Capacity: 1, Handlers: map[string]Handler{"h": h}, Beat: 20 * time.Millisecond, Poll: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,11 +106,18 @@ func Func(f func(ctx context.Context, t *Task) (any, error)) Handler {
 
 func failureOf(ctx context.Context, err error) *pawl.Failure {
 	var f *pawl.Failure
-	if errors.As(err, &f) {
-		return f
-	}
-	if ctx.Err() != nil {
+	switch {
+	case errors.As(err, &f) && f == nil:
+		return permanent("error", "the handler returned a nil *pawl.Failure as its error")
+	case f == nil && ctx.Err() != nil:
 		return stopped(ctx)
+	case f == nil:
+		f = retryable("error", "%s", bounded(err.Error(), maxMessage))
 	}
-	return retryable("error", "%s", bounded(err.Error(), maxMessage))
+	var p *permanentError
+	if errors.As(err, &p) {
+		failed := *f
+		failed.Permanent, f = true, &failed
+	}
+	return f
 }

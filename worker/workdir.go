@@ -57,7 +57,7 @@ func (w *Worker) openFolders() error {
 		return &pawl.Error{Kind: pawl.Refused, Message: "the folder for the working directories of jobs cannot be used: " + err.Error(),
 			Hint: "name another one with --workdir"}
 	}
-	w.folders = &folders{root: root, link: c.Link, log: c.Log, keep: c.KeepWorkDirs, beat: c.Beat, left: make(map[string]time.Time)}
+	w.folders = &folders{root: root, link: w.link, log: c.Log, keep: c.KeepWorkDirs, beat: c.Beat, left: make(map[string]time.Time)}
 	return nil
 }
 

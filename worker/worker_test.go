@@ -91,7 +91,7 @@ func newSite(t *testing.T, capacity int, handlers map[string]worker.Handler) *si
 	}
 	s := &site{t: t, store: &switched{Store: db}}
 	s.engine = engine.New(engine.Config{Store: s.store, Poll: 20 * time.Millisecond, Silence: time.Hour, Jitter: func() float64 { return 0 }})
-	s.worker, err = worker.Start(t.Context(), worker.Config{Link: s.engine, Capacity: capacity, Handlers: handlers,
+	s.worker, err = worker.Start(t.Context(), s.engine, worker.Config{Capacity: capacity, Handlers: handlers,
 		Poll: 20 * time.Millisecond, Beat: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

@@ -145,8 +145,8 @@ func (a *app) work(ctx context.Context, l *ledger, s *service) error {
 	if err != nil {
 		return err
 	}
-	w, err := worker.Start(ctx, worker.Config{
-		Link: l.engine, Workspace: a.workspace, Name: node.Name, Actor: a.actor(), Node: node,
+	w, err := worker.Start(ctx, l.engine, worker.Config{
+		Workspace: a.workspace, Name: node.Name, Actor: a.actor(), Node: node,
 		Capacity: s.capacity, Handlers: handlers, Queues: s.queues, Beat: s.beats(), Log: a.log,
 		Silence: s.reckoned(), Isolation: workflow.Isolation(s.isolation),
 		WorkDir: folder, KeepWorkDirs: s.folders.keep,

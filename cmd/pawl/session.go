@@ -42,7 +42,7 @@ func (s *session) run(ctx context.Context, f follower) (*pawl.JobView, error) {
 			return nil, err
 		}
 	}
-	w, err := worker.Start(ctx, s.worker())
+	w, err := worker.Start(ctx, s.ledger.engine, s.worker())
 	if err != nil {
 		f.close()
 		return nil, err
@@ -76,7 +76,7 @@ func whileWorking(ctx context.Context, w *worker.Worker) (context.Context, conte
 
 func (s *session) worker() worker.Config {
 	return worker.Config{
-		Link: s.ledger.engine, Workspace: s.app.workspace, Actor: s.app.actor(),
+		Workspace: s.app.workspace, Actor: s.app.actor(),
 		Capacity: s.capacity, Handlers: handlers(s.command), Job: s.id.Key(), Log: s.app.log, Tee: s.tee,
 	}
 }

@@ -39,7 +39,7 @@ func run(ctx context.Context) error {
 	defer db.Close()
 	e := engine.New(engine.Config{Store: db})
 	defer e.Close()
-	w, err := worker.Start(ctx, worker.Config{Link: e, Handlers: map[string]worker.Handler{
+	w, err := worker.Start(ctx, e, worker.Config{Handlers: map[string]worker.Handler{
 		"billing.charge": worker.Func(charge),
 	}})
 	if err != nil {

@@ -33,8 +33,8 @@ output: "${{ [inputs.n, steps.down.output] }}"
 // serve lets one more worker work on the process's engine.
 func (p *process) serve(c worker.Config) *worker.Worker {
 	p.t.Helper()
-	c.Link, c.Poll, c.Beat = p.engine, 50*time.Millisecond, 100*time.Millisecond
-	w, err := worker.Start(p.t.Context(), c)
+	c.Poll, c.Beat = 50*time.Millisecond, 100*time.Millisecond
+	w, err := worker.Start(p.t.Context(), p.engine, c)
 	must(p.t, err)
 	p.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -34,7 +34,7 @@ steps:
 			}
 			return worker.Result{}
 		}
-		w, err := worker.Start(t.Context(), worker.Config{Link: e, Handlers: map[string]worker.Handler{"flaky": flaky}, Poll: 50 * time.Millisecond, Beat: 100 * time.Millisecond})
+		w, err := worker.Start(t.Context(), e, worker.Config{Handlers: map[string]worker.Handler{"flaky": flaky}, Poll: 50 * time.Millisecond, Beat: 100 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func TestEveryConnectionInUse(t *testing.T) {
 	var workers sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	for range 3 {
-		w, err := worker.Start(ctx, worker.Config{Link: p.engine, Capacity: 4, Handlers: map[string]worker.Handler{"echo": echo}})
+		w, err := worker.Start(ctx, p.engine, worker.Config{Capacity: 4, Handlers: map[string]worker.Handler{"echo": echo}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -189,7 +189,7 @@ func start(t *testing.T, s store.Store, c setup) *process {
 func (p *process) startWorker() {
 	p.t.Helper()
 	for try := 1; ; try++ {
-		w, err := worker.Start(p.t.Context(), worker.Config{Link: p.engine, Handlers: p.config.handlers,
+		w, err := worker.Start(p.t.Context(), p.engine, worker.Config{Handlers: p.config.handlers,
 			Capacity: p.config.capacity, Poll: 50 * time.Millisecond, Beat: 100 * time.Millisecond})
 		if err == nil {
 			p.worker = w

@@ -105,7 +105,7 @@ func (c *cutting) start(url string, isolation workflow.Isolation) {
 	s := c.open(url)
 	e := engine.New(engine.Config{Store: s, Passive: true})
 	c.t.Cleanup(e.Close)
-	w, err := worker.Start(c.t.Context(), worker.Config{Link: e, Capacity: 2, Isolation: isolation, Handlers: c.handlers})
+	w, err := worker.Start(c.t.Context(), e, worker.Config{Capacity: 2, Isolation: isolation, Handlers: c.handlers})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func TestNothingIsolatedBeginsWithoutALease(t *testing.T) {
 	t.Cleanup(func() { e.Close(); db.Close() })
 	p := &process{t: t, store: m, engine: e}
 	d, let := new(diary), make(chan struct{})
-	w, err := worker.Start(t.Context(), worker.Config{Link: e, Beat: 20 * time.Millisecond, Poll: 20 * time.Millisecond,
+	w, err := worker.Start(t.Context(), e, worker.Config{Beat: 20 * time.Millisecond, Poll: 20 * time.Millisecond,
 		Silence: 2 * time.Second, Handlers: map[string]worker.Handler{"h": d.handler(let)}})
 	if err != nil {
 		t.Fatal(err)

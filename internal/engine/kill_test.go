@@ -24,7 +24,7 @@ func victim(where string) {
 	s, err := openStore(kind, path, nil)
 	if err == nil {
 		e := engine.New(engine.Config{Store: s})
-		_, err = worker.Start(context.Background(), worker.Config{Link: e, Handlers: map[string]worker.Handler{
+		_, err = worker.Start(context.Background(), e, worker.Config{Handlers: map[string]worker.Handler{
 			"h": func(_ context.Context, t *worker.Task) worker.Result {
 				fmt.Println("started " + t.Key)
 				select {}

@@ -100,7 +100,7 @@ func newPlant(t *testing.T, server string, workers ...string) *plant {
 		p.beats = append(p.beats, s)
 		e := engine.New(engine.Config{Store: s, Passive: true})
 		t.Cleanup(e.Close)
-		w, err := worker.Start(t.Context(), worker.Config{Link: e, Capacity: 2, Handlers: map[string]worker.Handler{"h": p.run}})
+		w, err := worker.Start(t.Context(), e, worker.Config{Capacity: 2, Handlers: map[string]worker.Handler{"h": p.run}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -305,7 +305,7 @@ func TestAKilledWorkerIsRescuedInTime(t *testing.T) {
 				s := db.open()
 				e := engine.New(engine.Config{Store: s, Passive: true})
 				t.Cleanup(e.Close)
-				w, err := worker.Start(t.Context(), worker.Config{Link: e, Handlers: map[string]worker.Handler{"h": echo}})
+				w, err := worker.Start(t.Context(), e, worker.Config{Handlers: map[string]worker.Handler{"h": echo}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -54,7 +54,7 @@ func newCrew(t *testing.T, url string) *crew {
 
 func (c *crew) start(t *testing.T, capacity int, h worker.Handler, queues ...string) {
 	t.Helper()
-	w, err := worker.Start(t.Context(), worker.Config{Link: c.engine, Capacity: capacity, Queues: queues,
+	w, err := worker.Start(t.Context(), c.engine, worker.Config{Capacity: capacity, Queues: queues,
 		Handlers: map[string]worker.Handler{"h": h}, Beat: time.Hour, Poll: time.Hour})
 	if err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ func (db *database) busy(name string, ahead int) *busyProcess {
 	def := define(t, rollingFlow)
 	p := &busyProcess{name: name, store: s}
 	e := engine.New(engine.Config{Store: s, Poll: 50 * time.Millisecond, Silence: time.Hour, Log: log})
-	w, err := worker.Start(t.Context(), worker.Config{Link: e, Handlers: map[string]worker.Handler{
+	w, err := worker.Start(t.Context(), e, worker.Config{Handlers: map[string]worker.Handler{
 		"echo": func(context.Context, *worker.Task) worker.Result { return worker.Result{Output: []byte("1")} },
 	}, Capacity: 8, Poll: 50 * time.Millisecond, Beat: 100 * time.Millisecond, Log: log})
 	if err != nil {

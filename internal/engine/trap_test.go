@@ -247,7 +247,7 @@ func TestHintsReachTheOtherProcess(t *testing.T) { // T3, T10
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
 		e := engine.New(engine.Config{Store: s, Poll: time.Minute})
-		w, err := worker.Start(t.Context(), worker.Config{Link: e, Handlers: map[string]worker.Handler{"h": nop}, Poll: time.Minute, Beat: time.Second})
+		w, err := worker.Start(t.Context(), e, worker.Config{Handlers: map[string]worker.Handler{"h": nop}, Poll: time.Minute, Beat: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

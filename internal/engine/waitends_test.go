@@ -42,7 +42,7 @@ func newLull(t *testing.T, db *database) *lull {
 // staff starts a worker of the other process.
 func (l *lull) staff(capacity int, handlers map[string]worker.Handler) {
 	l.Helper()
-	w, err := worker.Start(l.Context(), worker.Config{Link: l.other.engine, Handlers: handlers, Capacity: capacity, Poll: never, Beat: never})
+	w, err := worker.Start(l.Context(), l.other.engine, worker.Config{Handlers: handlers, Capacity: capacity, Poll: never, Beat: never})
 	must(l.T, err)
 	l.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -119,7 +119,7 @@ func TestAWorkerAlone(t *testing.T) { // T10, T3
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		s := open()
 		p := passive(t, s)
-		w, err := worker.Start(t.Context(), worker.Config{Link: p.e, Handlers: map[string]worker.Handler{"h": echo}})
+		w, err := worker.Start(t.Context(), p.e, worker.Config{Handlers: map[string]worker.Handler{"h": echo}})
 		if err != nil {
 			t.Fatal(err)
 		}

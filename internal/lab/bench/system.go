@@ -77,7 +77,7 @@ func (p *Pawl) Start(ctx context.Context) error {
 	}
 	handlers := map[string]worker.Handler{"noop": p.handler(`{}`), "list": p.handler(fanOutItems())}
 	for range p.config.Crew.Workers {
-		w, err := worker.Start(ctx, worker.Config{Link: p.engine, Capacity: p.slots(), Handlers: handlers})
+		w, err := worker.Start(ctx, p.engine, worker.Config{Capacity: p.slots(), Handlers: handlers})
 		if err != nil {
 			return err
 		}

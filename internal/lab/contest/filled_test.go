@@ -146,7 +146,7 @@ func serve(t *testing.T, db store.Store) {
 	t.Helper()
 	e := engine.New(engine.Config{Store: db})
 	defer e.Close()
-	w, err := worker.Start(t.Context(), worker.Config{Link: e, Capacity: 100, Handlers: map[string]worker.Handler{
+	w, err := worker.Start(t.Context(), e, worker.Config{Capacity: 100, Handlers: map[string]worker.Handler{
 		"unserved": func(context.Context, *worker.Task) worker.Result { return worker.Result{Output: json.RawMessage(`{}`)} },
 	}})
 	if err != nil {

@@ -86,7 +86,7 @@ func soak(ctx context.Context, c config) (*result, error) {
 	defer s.client.Close()
 	// A worker for each step: what one finishes the other has to claim.
 	for _, queue := range []string{workflow.DefaultQueue, "other"} {
-		w, err := worker.Start(ctx, worker.Config{Link: s.engine, Capacity: 200, Queues: []string{queue},
+		w, err := worker.Start(ctx, s.engine, worker.Config{Capacity: 200, Queues: []string{queue},
 			Handlers: map[string]worker.Handler{"noop": s.noop(queue == "other")}})
 		if err != nil {
 			return nil, err
