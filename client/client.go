@@ -37,7 +37,8 @@ type Client struct {
 	Workers   *Workers   // who runs steps
 	Audit     *Audit     // what is kept, and for how long
 
-	close func() error
+	engine link.Engine
+	close  func() error
 }
 
 // Over returns a client of an engine. Close calls the function, if it is not nil. Users
@@ -47,7 +48,7 @@ func Over(e link.Engine, c Config, close func() error) *Client {
 	b := base{e, c}
 	return &Client{
 		Jobs: &Jobs{b}, Steps: &Steps{b}, Approvals: &Approvals{b}, Inspect: &Inspect{b}, Workflows: &Workflows{b},
-		Schedules: &Schedules{b}, Queues: &Queues{b}, Workers: &Workers{b}, Audit: &Audit{b}, close: close,
+		Schedules: &Schedules{b}, Queues: &Queues{b}, Workers: &Workers{b}, Audit: &Audit{b}, engine: e, close: close,
 	}
 }
 
@@ -59,6 +60,9 @@ func (c *Client) Close() error {
 	}
 	return c.close()
 }
+
+// Link returns what a worker on this client speaks to; see worker.New.
+func (c *Client) Link() link.Worker { return c.engine }
 
 // base is what each service has.
 type base struct {

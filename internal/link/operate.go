@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Engine is everything that a client asks of an engine. It is safe for concurrent use.
+// Engine is everything that a client, and the workers on it, ask of an engine. It is safe for concurrent use.
 type Engine interface {
 	Jobs
 	Steps
@@ -20,6 +20,7 @@ type Engine interface {
 	Schedules
 	Queues
 	Retention
+	Worker
 }
 
 // Jobs submits jobs and changes them as a whole.
