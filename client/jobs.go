@@ -30,9 +30,11 @@ type Submission struct {
 // Jobs submits jobs and changes them.
 type Jobs struct{ base }
 
-// Submit submits a job and returns its id. It has been committed when Submit returns.
-func (s *Jobs) Submit(ctx context.Context, sub Submission) (pawl.ID, error) {
-	done, err := s.SubmitAll(ctx, sub)
+// Submit submits a job of a workflow and returns its id. The inputs are encoded as a JSON
+// object; nil is none. The job has been committed when Submit returns. For a request id, a
+// priority or a registered workflow see SubmitAll.
+func (s *Jobs) Submit(ctx context.Context, def *workflow.Definition, inputs any) (pawl.ID, error) {
+	done, err := s.SubmitAll(ctx, Submission{Workflow: def, Inputs: inputs})
 	if err != nil {
 		return pawl.ID{}, err
 	}

@@ -237,3 +237,14 @@ func walk(t *testing.T, visit func(path string, d fs.DirEntry)) {
 		t.Fatal(err)
 	}
 }
+
+// The quickstart of the README is a program that is built with everything else.
+func TestReadmeQuickstart(t *testing.T) {
+	t.Parallel()
+	_, program, _ := strings.Cut(string(read(t, "quickstart/main.go")), "\npackage main")
+	_, block, _ := strings.Cut(string(read(t, "../README.md")), "```go\npackage main")
+	block, _, _ = strings.Cut(block, "```\n")
+	if diff := cmp.Diff(program, block); diff != "" {
+		t.Errorf("the quickstart of README.md is not examples/quickstart/main.go (-program +README):\n%s", diff)
+	}
+}

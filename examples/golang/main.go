@@ -1,85 +1,104 @@
-// Command golang embeds Pawl in a Go program: it opens a database, serves a
-// handler written in Go, submits a workflow made in Go, and waits for its end.
+// Command golang embeds Pawl in a Go program: an engine in this process, a worker with two
+// typed handlers, and a workflow made in Go.
 //
-//	go run ./examples/golang
+//	go run ./examples/golang [DATABASE]
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
-	"github.com/pawl-dev/pawl/internal/store/sqlite"
+	"github.com/pawl-dev/pawl/local"
 	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-func main() {
-	if err := run(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	}
+type order struct {
+	Customer string `json:"customer"`
+	Cents    int    `json:"cents"`
 }
 
-func run(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "pawl-golang-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	db, err := sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dir, "pawl.db")})
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	e := engine.New(engine.Config{Store: db})
-	defer e.Close()
-	w, err := worker.Start(ctx, e, worker.Config{Handlers: map[string]worker.Handler{
-		"billing.charge": worker.Func(charge),
-	}})
-	if err != nil {
-		return err
-	}
-	defer w.Drain(ctx)
-	return submit(ctx, e)
+type receipt struct {
+	Number  string `json:"number"`
+	Attempt int    `json:"attempt"`
 }
 
-// charge is a handler. Its first attempt fails, and the engine tries again.
-func charge(_ context.Context, t *worker.Task) (any, error) {
+// charge fails at its first attempt, and is tried again.
+func charge(ctx context.Context, o order) (receipt, error) {
+	if o.Cents <= 0 {
+		return receipt{}, worker.Permanent(fmt.Errorf("cannot charge %d cents", o.Cents))
+	}
+	t := worker.TaskOf(ctx)
 	if t.Attempt == 1 {
-		return nil, errors.New("the bank does not answer")
+		return receipt{}, errors.New("the bank does not answer")
 	}
-	return fmt.Sprintf("charged %s at attempt %d", t.Work.With, t.Attempt), nil
+	return receipt{Number: fmt.Sprintf("%s-%d", o.Customer, o.Cents), Attempt: t.Attempt}, nil
 }
 
-func submit(ctx context.Context, e *engine.Engine) error {
+func mail(_ context.Context, r receipt) (string, error) {
+	return fmt.Sprintf("receipt %s, charged at attempt %d", r.Number, r.Attempt), nil
+}
+
+func main() {
+	database := "sqlite::memory:"
+	if len(os.Args) > 1 {
+		database = os.Args[1]
+	}
+	text, err := run(context.Background(), database, order{"ada", 4200})
+	if err != nil {
+		log.Fatal("error: ", err)
+	}
+	fmt.Println(text)
+}
+
+// run submits a job and returns its output.
+func run(ctx context.Context, database string, of order) (text string, err error) {
+	c, err := local.Open(ctx, database, local.Config{})
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	w, err := worker.New(c, worker.Config{})
+	if err != nil {
+		return "", err
+	}
+	worker.Handle(w, "billing.charge", charge)
+	worker.Handle(w, "billing.mail", mail)
+	ctx, stop := context.WithCancel(ctx)
+	drained := make(chan error, 1)
+	go func() { drained <- w.Run(ctx) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-drained)
+	}()
+
+	id, err := c.Jobs.Submit(ctx, billing(), map[string]any{"order": of})
+	if err != nil {
+		return "", err
+	}
+	job, err := c.Jobs.Wait(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return text, job.Decode(&text)
+}
+
+func billing() *workflow.Definition {
 	def, err := workflow.File{
-		Name: "billing",
-		Steps: []workflow.Step{{
-			ID: "charge", Handler: "billing.charge", With: map[string]any{"amount": 42},
-			Retry: workflow.Retry{Base: 100 * time.Millisecond},
-		}},
-		Output: "${{ steps.charge.output }}",
+		Name:   "billing",
+		Inputs: map[string]workflow.InputSchema{"order": {Type: workflow.TypeObject, Required: true}},
+		Steps: []workflow.Step{
+			{ID: "charge", Handler: "billing.charge", With: "${{ inputs.order }}", Retry: workflow.Retry{Base: 100 * time.Millisecond}},
+			{ID: "mail", Needs: []string{"charge"}, Handler: "billing.mail", With: "${{ steps.charge.output }}"},
+		},
+		Output: "${{ steps.mail.output }}",
 	}.Build()
 	if err != nil {
-		return err
+		panic(err) // it is the same at each run
 	}
-	answers, err := e.Submit(ctx, pawl.Submission{Definition: def.Canonical(), Actor: "example"})
-	if err != nil {
-		return err
-	}
-	if answers[0].Err != nil {
-		return answers[0].Err
-	}
-	job, err := e.Wait(ctx, answers[0].ID)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%s: %s\n", job.State, job.Output)
-	return nil
+	return def
 }
