@@ -89,7 +89,7 @@ func public(d *ast.FuncDecl) bool {
 	}
 }
 
-// bareSpec answers the exported names of a spec without a comment. That of a
+// bareSpec returns the exported names of a spec without a comment. That of a
 // group serves its constants and variables, not its types.
 func bareSpec(d *ast.GenDecl, spec ast.Spec) []string {
 	var names []string

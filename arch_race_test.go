@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// unwatched answers the packages that `make test` runs without the race detector.
+// unwatched returns the packages that `make test` runs without the race detector.
 func unwatched(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("Makefile")

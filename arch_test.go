@@ -233,7 +233,7 @@ func allowed(s source, target string) bool {
 	return row(target) >= 0 && row(target) < row(s.dir())
 }
 
-// row answers the place of a package in the order, or -1.
+// row returns the place of a package in the order, or -1.
 func row(dir string) int {
 	return slices.IndexFunc(order, func(row []string) bool { return slices.Contains(row, dir) })
 }
@@ -261,7 +261,7 @@ func purityFaults(s source) []string {
 	return faults
 }
 
-// impurities answers the impure packages and names that a file uses.
+// impurities returns the impure packages and names that a file uses.
 func impurities(s source) []string {
 	var uses []string
 	names := map[string]string{} // what this file calls a package -> its path

@@ -21,7 +21,7 @@ const (
 	Unavailable             // busy or out of reach; try again
 )
 
-// An Error is what Pawl answers when it cannot do what was asked.
+// An Error is what Pawl returns when it cannot do what was asked.
 type Error struct {
 	Kind    Kind
 	Message string // lower case, no full stop; names field, value and what is allowed
@@ -38,12 +38,12 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf answers an Error of the kind. It does not wrap; set Err for that.
+// Errorf returns an Error of the kind. It does not wrap; set Err for that.
 func Errorf(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// KindOf answers the kind of err: that of the first *Error in its chain,
+// KindOf returns the kind of err: that of the first *Error in its chain,
 // Conflict for a *machine.Refusal, else Internal.
 func KindOf(err error) Kind {
 	var e *Error

@@ -26,7 +26,7 @@ const (
 // keyEpoch is 2024-01-01T00:00:00Z in Unix seconds. Keys reach until 2092.
 const keyEpoch = 1704067200
 
-// MakeID answers the id made at the time at from a counter and 42 bits of
+// MakeID returns the id made at the time at from a counter and 42 bits of
 // entropy (the rest of entropy is not used). The counter tells ids of one
 // second apart.
 func MakeID(at time.Time, counter uint32, entropy uint64) ID {
@@ -42,32 +42,32 @@ func assemble(ms uint64, a uint16, counter, low uint32) ID {
 	return id
 }
 
-// Key answers the integer key of the record that id names.
+// Key returns the integer key of the record that id names.
 func (id ID) Key() int64 {
 	return (int64(id.millis()/1000)-keyEpoch)<<32 | int64(id.counter())
 }
 
-// Time answers when the id was made, in milliseconds.
+// Time returns when the id was made, in milliseconds.
 func (id ID) Time() time.Time { return time.UnixMilli(int64(id.millis())).UTC() }
 
-// KeyAt answers the smallest key of an id made at or after the second of t.
+// KeyAt returns the smallest key of an id made at or after the second of t.
 func KeyAt(t time.Time) int64 { return (t.Unix() - keyEpoch) << 32 }
 
-// KeyTime answers the second in which the id of that key was made.
+// KeyTime returns the second in which the id of that key was made.
 func KeyTime(key int64) time.Time { return time.Unix(key>>32+keyEpoch, 0).UTC() }
 
 func (id ID) millis() uint64  { return binary.BigEndian.Uint64(id[:8]) >> 16 }
 func (id ID) counter() uint32 { return uint32(binary.BigEndian.Uint64(id[8:]) >> 30) }
 func (id ID) low() uint32     { return uint32(binary.BigEndian.Uint64(id[8:])) & (1<<30 - 1) }
 
-// Step answers the id of the step at ord in the job that id names: the job's
+// Step returns the id of the step at ord in the job that id names: the job's
 // id with ord in the place of its last 30 bits.
 func (id ID) Step(ord Ord) ID {
 	a := binary.BigEndian.Uint16(id[6:8]) & 0xfff
 	return assemble(id.millis(), a, id.counter(), uint32(ord))
 }
 
-// StepKey answers the key of the step that id names.
+// StepKey returns the key of the step that id names.
 func (id ID) StepKey() StepKey { return StepKey{Job: id.Key(), Ord: Ord(id.low())} }
 
 // Public renders id behind the prefix of what it names.
@@ -107,17 +107,17 @@ const (
 	MaxInstances = 1<<20 - 1
 )
 
-// MakeOrd answers the place of an instance of a node, or of the node itself
+// MakeOrd returns the place of an instance of a node, or of the node itself
 // when instance is 0. Node and instance count from 1.
 func MakeOrd(node, instance int) Ord { return Ord(node<<20 | instance) }
 
-// Node answers the node of the definition, from 1.
+// Node returns the node of the definition, from 1.
 func (o Ord) Node() int { return int(o >> 20) }
 
-// Instance answers the instance of a fanned-out node, from 1; 0 for the node.
+// Instance returns the instance of a fanned-out node, from 1; 0 for the node.
 func (o Ord) Instance() int { return int(o & MaxInstances) }
 
-// Parent answers the place of the node that an instance belongs to.
+// Parent returns the place of the node that an instance belongs to.
 func (o Ord) Parent() Ord { return o &^ MaxInstances }
 
 // A StepKey is how stores know a step. Ord 0 stands for the job itself where

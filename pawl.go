@@ -20,10 +20,10 @@ import (
 
 // Times in records are microseconds since the Unix epoch, UTC; 0 is none.
 
-// Micros answers t in microseconds since the Unix epoch.
+// Micros returns t in microseconds since the Unix epoch.
 func Micros(t time.Time) int64 { return t.UnixMicro() }
 
-// Time answers the time of us microseconds since the Unix epoch, in UTC.
+// Time returns the time of us microseconds since the Unix epoch, in UTC.
 func Time(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 // A Record is what every audited entity has.
@@ -125,7 +125,7 @@ const (
 	HooksCancelled HookPhase = 2 // those that have not ended are being cancelled
 )
 
-// Key answers the integer key of the job.
+// Key returns the integer key of the job.
 func (j *Job) Key() int64 { return j.ID.Key() }
 
 // MarkNow marks the job for the evaluator, as soon as that is committed.
@@ -180,7 +180,7 @@ type Worker struct {
 	Metadata  json.RawMessage
 }
 
-// Key answers the integer key of the worker.
+// Key returns the integer key of the worker.
 func (w *Worker) Key() int64 { return w.ID.Key() }
 
 // A Definition is a workflow as it was when a job was submitted. It never

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// Route answers the key under which steps wait for a worker: a digest of
+// Route returns the key under which steps wait for a worker: a digest of
 // workspace, queue and handler, so that any process computes it alike and no
 // table has to hold it. Job is 0, or the key of a private job, whose steps only
 // the process that holds it serves. A route is never 0.

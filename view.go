@@ -114,7 +114,7 @@ type Transition struct {
 	Took      *Duration       `json:"took,omitempty"`     // how long the state lasted that it leaves, if it leaves one
 }
 
-// TransitionOf answers an audit entry as a row of the history.
+// TransitionOf returns an audit entry as a row of the history.
 func TransitionOf(e *audit.Entry) Transition {
 	t := Transition{Entity: e.Entity, Sequence: e.Sequence, To: e.To, Event: e.Event, Reason: e.Reason,
 		Actor: e.Actor, RequestID: e.RequestID, Metadata: e.Metadata, At: Timestamp(e.At), Redacted: e.Redacted()}
@@ -180,7 +180,7 @@ type Timestamp int64
 // IsZero reports whether there is no time.
 func (t Timestamp) IsZero() bool { return t == 0 }
 
-// Time answers the time in UTC.
+// Time returns the time in UTC.
 func (t Timestamp) Time() time.Time { return Time(int64(t)) }
 
 const timestampLayout = "2006-01-02T15:04:05.000000Z"

@@ -26,7 +26,7 @@ type Wait struct {
 	Reason string          `json:"reason,omitempty"` // what they said
 }
 
-// Blanks answers, each after a blank, the flags of "pawl approve" for what has to
+// Blanks returns, each after a blank, the flags of "pawl approve" for what has to
 // be filled in of the form: " --set n=INTEGER".
 func (w *Wait) Blanks() string {
 	var fields map[string]struct {
@@ -102,7 +102,7 @@ type Schedule struct {
 	Waiting   int64 // of overlap queue: the time whose job waits for the last one to end, or 0
 }
 
-// Key answers the integer key of the schedule.
+// Key returns the integer key of the schedule.
 func (s *Schedule) Key() int64 { return s.ID.Key() }
 
 // SchedulePrefix stands in front of the public ids of schedules.
@@ -118,11 +118,11 @@ const (
 // until it goes first: priorities age, and nobody starves.
 const priorityWorth = int64(time.Minute / time.Microsecond)
 
-// RankAt answers the place in a queue of what came at the time at, in
+// RankAt returns the place in a queue of what came at the time at, in
 // microseconds: the lower goes first.
 func RankAt(at int64, priority int) int64 { return at - int64(priority)*priorityWorth }
 
-// PoolKey answers the key of a pool of slots in a workspace: "depth" and its
+// PoolKey returns the key of a pool of slots in a workspace: "depth" and its
 // number, "queue" and its name, "key" and the workflow with the key.
 func PoolKey(workspace string, parts ...string) int64 {
 	var b []byte

@@ -97,7 +97,7 @@ var blocking = []ReasonKind{
 	ReasonHook, ReasonNeeds, ReasonBlocked, ReasonUnstarted, ReasonEnded,
 }
 
-// MainReason answers the most blocking of the reasons of a job, the first of
+// MainReason returns the most blocking of the reasons of a job, the first of
 // equals; nil for none at all.
 func MainReason(reasons []Reason) *Reason {
 	for _, kind := range blocking {

@@ -44,7 +44,7 @@ type crowd struct {
 	stop   func()
 }
 
-// looks answers how many collections there were.
+// looks returns how many collections there were.
 func (c *crowd) looks() (n int) {
 	for _, p := range c.plants {
 		n += p.looked()
@@ -155,7 +155,7 @@ func (w *stopwatch) decided(id supervisor.Identity, waited, took time.Duration) 
 	}
 }
 
-// measure wakes up to 2000 services of a crowd, one each millisecond, and answers the
+// measure wakes up to 2000 services of a crowd, one each millisecond, and returns the
 // median and the 99th percentile.
 func (w *stopwatch) measure(c *crowd) (p50, p99 time.Duration) {
 	w.mu.Lock()

@@ -34,7 +34,7 @@ func readNote(e audit.Entry) (n note) {
 	return n
 }
 
-// trailOf answers the entries of an entity.
+// trailOf returns the entries of an entity.
 func trailOf(j supervisor.Trailer, entity string) []audit.Entry {
 	trail, err := j.Trail(context.Background(), entity)
 	if err != nil {

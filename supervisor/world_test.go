@@ -92,7 +92,7 @@ func (p *plant) set(f func()) {
 	f()
 }
 
-// began answers how many actions of a name have begun.
+// began returns how many actions of a name have begun.
 func (p *plant) began(name string) (n int) {
 	p.set(func() {
 		for _, r := range p.runs {
@@ -104,7 +104,7 @@ func (p *plant) began(name string) (n int) {
 	return n
 }
 
-// looked answers how many collections have begun.
+// looked returns how many collections have begun.
 func (p *plant) looked() (n int) {
 	p.set(func() { n = p.looks })
 	return n
@@ -303,7 +303,7 @@ func (h *hall) run() {
 	synctest.Wait()
 }
 
-// stop stops the supervisor, and answers its report. Stopping twice is fine.
+// stop stops the supervisor, and returns its report. Stopping twice is fine.
 func (h *hall) stop() supervisor.Report {
 	h.cancel()
 	r := <-h.report

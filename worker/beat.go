@@ -65,7 +65,7 @@ func (w *Worker) beatOnce() error {
 	return nil
 }
 
-// pulse answers what is to be said now. Routes are named only while the worker can
+// pulse returns what is to be said now. Routes are named only while the worker can
 // take something on.
 func (w *Worker) pulse() link.Pulse {
 	free := w.free()

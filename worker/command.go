@@ -21,7 +21,7 @@ type CommandConfig struct {
 	// for all that begin so.
 	Pass []string
 
-	// Environ answers this process's environment; default os.Environ.
+	// Environ returns this process's environment; default os.Environ.
 	Environ func() []string
 
 	// Stdin is what commands read, each from where the one before it stopped; nil is
@@ -67,7 +67,7 @@ func (c CommandConfig) run(ctx context.Context, t *Task) Result {
 	return r.output()
 }
 
-// build answers what the program of a task is started from, or why it cannot be run.
+// build returns what the program of a task is started from, or why it cannot be run.
 func (c CommandConfig) build(t *Task, f *folder) (s process.Spec, failure *pawl.Failure) {
 	argv := t.Work.Argv
 	if t.Work.Kind == workflow.KindRun {
@@ -97,7 +97,7 @@ type run struct {
 	stderr ring
 }
 
-// execute runs a program to its end, and answers nil if it succeeded.
+// execute runs a program to its end, and returns nil if it succeeded.
 func (r *run) execute(ctx context.Context, s process.Spec) *pawl.Failure {
 	if r.task.Output != workflow.OutputNone {
 		r.stdout.limit = r.limits.Output
@@ -143,7 +143,7 @@ func (r *run) ended(e process.Exit) *pawl.Failure {
 	return f
 }
 
-// lastLine answers ": " and the last line of text that is not blank, or nothing.
+// lastLine returns ": " and the last line of text that is not blank, or nothing.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	line := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
@@ -153,7 +153,7 @@ func lastLine(text string) string {
 	return ": " + bounded(line, maxMessage)
 }
 
-// output answers what a command that succeeded has put out.
+// output returns what a command that succeeded has put out.
 func (r *run) output() Result {
 	mode := r.task.Output
 	s, written, failure := r.folder.result(r.limits.Output)

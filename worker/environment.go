@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/process"
 )
 
-// environment answers the environment of a command: what is passed on of parent,
+// environment returns the environment of a command: what is passed on of parent,
 // then the step's, then Pawl's own, which nobody overrides.
 func environment(parent, pass []string, t *Task, f *folder) map[string]string {
 	env := process.Environment(parent, pass)

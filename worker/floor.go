@@ -8,7 +8,7 @@ type Floor struct {
 	Percent float64  // of the memory and of each folder's disk; 0: it is never too little
 	Folders []string // on whose disks there has to be room
 
-	// Probe answers what there is. nil asks the system.
+	// Probe returns what there is. nil asks the system.
 	Probe func(folders []string) []Room
 }
 
@@ -18,7 +18,7 @@ type Room struct {
 	Free, Whole uint64 // bytes
 }
 
-// Scarce answers what there is too little of, or "".
+// Scarce returns what there is too little of, or "".
 func (f Floor) Scarce() string {
 	if f.Percent <= 0 {
 		return ""

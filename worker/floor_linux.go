@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// measure answers the memory of the machine and of this process's control group,
+// measure returns the memory of the machine and of this process's control group,
 // if that has a limit, and the disks of the folders.
 func measure(folders []string) []Room {
 	rooms := []Room{machineMemory(), groupMemory()}

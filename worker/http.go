@@ -32,7 +32,7 @@ type HTTPConfig struct {
 // DefaultRedirects is how many redirects of a request are followed.
 const DefaultRedirects = 10
 
-// NewTransport answers the transport that HTTP uses. It asks no proxy, whatever
+// NewTransport returns the transport that HTTP uses. It asks no proxy, whatever
 // the environment says; its Proxy may be set before it is used. An idle
 // connection is closed after 30 s.
 func NewTransport() *http.Transport {

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// newServer answers the URL of a server.
+// newServer returns the URL of a server.
 func newServer(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)

@@ -30,7 +30,7 @@ func headers(h http.Header) map[string]string {
 	return m
 }
 
-// bodyMode answers how a body is read: text is JSON where the response says so
+// bodyMode returns how a body is read: text is JSON where the response says so
 // and it is, as the empty body and broken JSON are not.
 func bodyMode(mode workflow.OutputMode, response *http.Response, body []byte) workflow.OutputMode {
 	if mode != workflow.OutputText && mode != "" {

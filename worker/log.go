@@ -87,14 +87,14 @@ type stream struct {
 	tail ring  // of those past the head
 }
 
-// NewLog answers a Log, whose owner must Close it.
+// NewLog returns a Log, whose owner must Close it.
 func NewLog(c LogConfig) *Log {
 	l := &Log{config: c.withDefaults()}
 	l.pending.limit = l.config.Chunk
 	return l
 }
 
-// Stream answers the writer of a stream: Stdout, Stderr or Notes. Its Write
+// Stream returns the writer of a stream: Stdout, Stderr or Notes. Its Write
 // never fails; what comes after Close is dropped.
 func (l *Log) Stream(name string) io.Writer { return logWriter{l, name} }
 
@@ -214,7 +214,7 @@ func (l *Log) stream(name string) *stream {
 	return s
 }
 
-// stamp answers the time of a new chunk: no two are the same, so that time alone
+// stamp returns the time of a new chunk: no two are the same, so that time alone
 // tells their order.
 func (l *Log) stamp() int64 {
 	l.last = max(l.last+1, pawl.Micros(l.config.Now()))

@@ -48,7 +48,7 @@ func (m *memory) failing(err error) {
 	m.fail = err
 }
 
-// text answers what is stored, as "stream@offset text".
+// text returns what is stored, as "stream@offset text".
 func (m *memory) text() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

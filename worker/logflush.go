@@ -80,7 +80,7 @@ func (f *flusher) run(ctx context.Context) {
 }
 
 // wait lasts until it is time to write: a chunk's worth waits, or something has
-// waited for Every. It answers false when the log is closed.
+// waited for Every. It returns false when the log is closed.
 func (f *flusher) wait() bool {
 	select {
 	case <-f.kick:

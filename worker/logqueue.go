@@ -29,7 +29,7 @@ func (q *queue) add(stream string, offset int64, p []byte, stamp func() int64) {
 	q.put(stream, offset+int64(n), p[n:], stamp)
 }
 
-// open answers the chunk that bytes of the stream can be put to, or nil.
+// open returns the chunk that bytes of the stream can be put to, or nil.
 func (q *queue) open(stream string) *pawl.Chunk {
 	for i := len(q.chunks) - 1; i >= 0; i-- {
 		c := &q.chunks[i]

@@ -45,7 +45,7 @@ type Config struct {
 	Node    pawl.Node     // the process, to be said with each beat; default: none
 	Log     *slog.Logger  // default: discarded
 
-	// Scarce answers why there is too little memory or disk to go on, or "". It is
+	// Scarce returns why there is too little memory or disk to go on, or "". It is
 	// asked with each beat. While there is, the worker pauses itself (J9). nil: never.
 	Scarce func() string
 
@@ -293,7 +293,7 @@ func (w *Worker) ID() string {
 	return w.actor
 }
 
-// Over answers a channel that is closed when the worker has ended.
+// Over returns a channel that is closed when the worker has ended.
 func (w *Worker) Over() <-chan struct{} { return w.over }
 
 // Drain claims nothing more, waits for what runs and ends the worker. When ctx
@@ -426,7 +426,7 @@ func (w *Worker) due(draining bool) bool {
 	return false
 }
 
-// unreserved answers the slots that are the visitor's to use. It closes the offer of a
+// unreserved returns the slots that are the visitor's to use. It closes the offer of a
 // worker that goes to the queue, so that nobody is overtaken, or takes nothing.
 func (w *Worker) unreserved(draining bool) int {
 	if w.hungry || draining || w.free() == 0 {
@@ -462,7 +462,7 @@ func (w *Worker) finished(r link.Report) link.Report {
 	return r
 }
 
-// free answers how many steps more the worker can take on now.
+// free returns how many steps more the worker can take on now.
 func (w *Worker) free() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -620,7 +620,7 @@ func (w *Worker) run(a *link.Assignment) {
 	}()
 }
 
-// perform runs a step and answers what became of it.
+// perform runs a step and returns what became of it.
 func (w *Worker) perform(c *claim) (r link.Report) {
 	ended := true // a handler may end the goroutine
 	defer func() {
@@ -635,7 +635,7 @@ func (w *Worker) perform(c *claim) (r link.Report) {
 	return r
 }
 
-// report reports what became of a step, and answers what is to be run next. With several
+// report reports what became of a step, and returns what is to be run next. With several
 // at work the loop does both: it gathers. What runs alone goes on in one goroutine from
 // step to step, as to wake others takes longer than a short step.
 func (w *Worker) report(r link.Report) (next *claim) {
@@ -710,7 +710,7 @@ func (w *Worker) attempt(ctx context.Context, c *claim, r *link.Report) {
 	contain(ctx, h, t, func(result Result) { *r = reportOf(ctx, checked(result, t)) })
 }
 
-// checked holds what a handler answers to what may be stored: JSON of a size
+// checked holds what a handler returns to what may be stored: JSON of a size
 // within the limit (T8).
 func checked(r Result, t *Task) Result {
 	limit := t.Limits.withDefaults().Output

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// program answers the argv that runs one of programs.
+// program returns the argv that runs one of programs.
 func program(name string, args ...string) []string {
 	self, err := os.Executable()
 	if err != nil {
@@ -160,7 +160,7 @@ func script(text string) *workflow.Work {
 	return &workflow.Work{Kind: workflow.KindRun, Script: text}
 }
 
-// newTask answers a task in a folder of its own.
+// newTask returns a task in a folder of its own.
 func newTask(t *testing.T, w *workflow.Work) *Task {
 	t.Helper()
 	return &Task{JobID: "j_1", StepID: "st_1", Key: "load[3]", Attempt: 2, Claim: 4, Work: w, BaseDir: t.TempDir()}

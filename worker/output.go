@@ -56,7 +56,7 @@ func (s source) output(mode workflow.OutputMode) (r Result, note string) {
 	return r, note
 }
 
-// text answers the bytes as UTF-8.
+// text returns the bytes as UTF-8.
 func (s source) text() (text []byte, note string) {
 	if utf8.Valid(s.bytes) {
 		return s.bytes, ""

@@ -9,7 +9,7 @@ import (
 )
 
 // wait waits for the end of p. If ctx ends first it sends SIGTERM, and after grace
-// SIGKILL, and answers true.
+// SIGKILL, and returns true.
 func wait(ctx context.Context, p *process.Process, grace time.Duration, log *Log) (stopped bool) {
 	select {
 	case <-p.Ended():

@@ -27,7 +27,7 @@ func (r *ring) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// bytes answers what is kept, oldest first.
+// bytes returns what is kept, oldest first.
 func (r *ring) bytes() []byte {
 	out := make([]byte, 0, len(r.buf))
 	return append(append(out, r.buf[r.next:]...), r.buf[:r.next]...)

@@ -106,7 +106,7 @@ func (c *collector) fail(n ast.Node, message, hint string) {
 	}
 }
 
-// finish answers the references, or the first fault.
+// finish returns the references, or the first fault.
 func (c *collector) finish() (references, *exprError) {
 	for _, n := range c.idents {
 		c.identifier(n)

@@ -260,7 +260,7 @@ func (c *compilation) needs(i int) {
 	slices.Sort(node.Needs)
 }
 
-// ids answers the known ids of steps, in the order of the nodes.
+// ids returns the known ids of steps, in the order of the nodes.
 func (c *compilation) ids() []string {
 	if c.known == nil {
 		for _, s := range c.sources {
@@ -300,7 +300,7 @@ func (s *nodeSet) join(t *nodeSet) {
 	}
 }
 
-// order answers the nodes with every need before those that need it, and the
+// order returns the nodes with every need before those that need it, and the
 // nodes for which there is no such order.
 func (c *compilation) order() (order, rest []int) {
 	unmet := make([]int, len(c.d.Nodes)+1)
@@ -368,7 +368,7 @@ func (c *compilation) reportCycle(cycle []int) {
 	c.e.ReportAt(c.sources[cycle[0]-1].path+".needs", "the needs run in a circle: "+text, "")
 }
 
-// inputsOf answers the inputs that schemas describe, by name.
+// inputsOf returns the inputs that schemas describe, by name.
 func inputsOf(schemas map[string]InputSchema) []Input {
 	var inputs []Input
 	for _, name := range sortedKeys(schemas) {
@@ -377,7 +377,7 @@ func inputsOf(schemas map[string]InputSchema) []Input {
 	return inputs
 }
 
-// input answers the input that a schema describes.
+// input returns the input that a schema describes.
 func (s InputSchema) input(name string) Input {
 	in := Input{Name: name, Type: s.Type, Description: s.Description, Required: s.Required, Pattern: s.Pattern}
 	if s.Default != nil {

@@ -84,7 +84,7 @@ func (c *compilation) childInputs(path func(string) string, n *Node) {
 	}
 }
 
-// fits answers why a value that is known now, or the kind of which is, is not
+// fits returns why a value that is known now, or the kind of which is, is not
 // allowed as an input.
 func (c *compilation) fits(in *Input, t *template) error {
 	open := false

@@ -254,7 +254,7 @@ func (c *compilation) formReference(ref stepRef, n *Node, fault faultFunc) {
 	}
 }
 
-// nodesOf answers the nodes that programs refer to, ascending.
+// nodesOf returns the nodes that programs refer to, ascending.
 func (d *Definition) nodesOf(each func(func(*program))) []int {
 	var nodes []int
 	each(func(p *program) {
@@ -266,7 +266,7 @@ func (d *Definition) nodesOf(each func(func(*program))) []int {
 	return slices.Compact(nodes)
 }
 
-// IfNeeds answers the nodes whose output or status the `if` of node n names.
+// IfNeeds returns the nodes whose output or status the `if` of node n names.
 func (d *Definition) IfNeeds(n int) []int {
 	return d.nodesOf(func(do func(*program)) {
 		if p := d.Nodes[n-1].condition; p != nil {
@@ -275,18 +275,18 @@ func (d *Definition) IfNeeds(n int) []int {
 	})
 }
 
-// ForeachNeeds answers the nodes whose output or status the `foreach` of node n
+// ForeachNeeds returns the nodes whose output or status the `foreach` of node n
 // names.
 func (d *Definition) ForeachNeeds(n int) []int { return d.nodesOf(d.Nodes[n-1].foreach.each) }
 
-// RenderNeeds answers the nodes whose output or status the work of node n names.
+// RenderNeeds returns the nodes whose output or status the work of node n names.
 // The caller must not change it.
 func (d *Definition) RenderNeeds(n int) []int { return d.Nodes[n-1].work.needs }
 
-// WaitNeeds answers the nodes whose output or status EvalWait of node n names.
+// WaitNeeds returns the nodes whose output or status EvalWait of node n names.
 func (d *Definition) WaitNeeds(n int) []int { return d.nodesOf(d.Nodes[n-1].wait.each) }
 
-// OutputNeeds answers the nodes whose output or status the workflow's output
+// OutputNeeds returns the nodes whose output or status the workflow's output
 // names.
 func (d *Definition) OutputNeeds() []int { return d.nodesOf(d.output.each) }
 

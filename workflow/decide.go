@@ -44,7 +44,7 @@ type Board interface {
 	Save(*pawl.Step)
 	SaveJob()
 
-	// Spawn makes the child job that s waits for, and answers its public id.
+	// Spawn makes the child job that s waits for, and returns its public id.
 	Spawn(s *pawl.Step, child *Born) (id string, err error)
 	// Take gives a signal to a step.
 	Take(*pawl.Signal, *pawl.Step)
@@ -251,7 +251,7 @@ func (d *Decision) route(s *pawl.Step) int64 {
 	return d.Definition.Route(d.job(), s.Ord.Node())
 }
 
-// Route answers the route of a node's steps in the job.
+// Route returns the route of a node's steps in the job.
 func (d *Definition) Route(j *pawl.Job, node int) int64 {
 	n := &d.Nodes[node-1]
 	queue := n.Queue

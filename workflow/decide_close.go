@@ -78,7 +78,7 @@ func (d *Decision) cancelUnstarted(f *pawl.Failure, note Note) error {
 	return d.close(note)
 }
 
-// allows answers the table's refusal of an event of the job, or nil.
+// allows returns the table's refusal of an event of the job, or nil.
 func (d *Decision) allows(event machine.Event) error {
 	j := d.job()
 	_, err := lifecycle.Job.Next(j.State, event)

@@ -51,7 +51,7 @@ func (d *Decision) retry(s *pawl.Step) error {
 	return d.again(s)
 }
 
-// notBefore answers when a step may be tried again: what its handler asked for,
+// notBefore returns when a step may be tried again: what its handler asked for,
 // else its backoff.
 func (d *Decision) notBefore(s *pawl.Step) int64 {
 	switch s.DueEvent {

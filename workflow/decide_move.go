@@ -111,7 +111,7 @@ func (d *Decision) obstacles(m *Move) (inputs json.RawMessage, why Obstacles, er
 	return inputs, why, nil
 }
 
-// obstacle answers why a step is in the way, or "". One that was skipped has done
+// obstacle returns why a step is in the way, or "". One that was skipped has done
 // nothing and may be left behind.
 func (m *Move) obstacle(s *pawl.Step, id string, gone bool) string {
 	switch {

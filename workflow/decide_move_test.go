@@ -60,7 +60,7 @@ func TestMoveScenarios(t *testing.T) {
 	}
 }
 
-// playMoves answers the file as it should be.
+// playMoves returns the file as it should be.
 func playMoves(t *testing.T, src string) string {
 	t.Helper()
 	parts := strings.Split(src, "\n---\n")
@@ -92,7 +92,7 @@ func playMoves(t *testing.T, src string) string {
 	return b.String()
 }
 
-// playMove answers the rows that a move brings.
+// playMove returns the rows that a move brings.
 func (s *scenario) playMove(next *workflow.Definition, version int) string {
 	from := len(s.trail)
 	err := s.move(next, version)
@@ -168,7 +168,7 @@ func inventRest(roll dice, f *workflow.File) {
 	}
 }
 
-// edit answers another version. It leaves the frozen steps alone, but for when it
+// edit returns another version. It leaves the frozen steps alone, but for when it
 // does not.
 func edit(roll dice, f workflow.File, try int, frozen func(id string) bool) workflow.File {
 	var steps []workflow.Step

@@ -143,7 +143,7 @@ func (d *Decision) running(s *pawl.Step) error {
 	return nil
 }
 
-// allowsStep answers the table's refusal of an event of s, or nil.
+// allowsStep returns the table's refusal of an event of s, or nil.
 func (d *Decision) allowsStep(s *pawl.Step, event machine.Event) error {
 	_, err := lifecycle.Step.Next(s.State, event)
 	if refusal, ok := err.(*machine.Refusal); ok {
@@ -218,7 +218,7 @@ func (d *Decision) nodesThat(f func(*pawl.Step) bool) (found []int, err error) {
 	return found, nil
 }
 
-// failureOf answers why a node has failed, as far as that was read.
+// failureOf returns why a node has failed, as far as that was read.
 func (d *Decision) failureOf(n int) *pawl.Failure {
 	key := d.Definition.Nodes[n-1].ID
 	f := pawl.Failure{Class: "step", Message: "step " + key + " failed", Permanent: true}

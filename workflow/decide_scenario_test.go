@@ -64,7 +64,7 @@ func TestDecideScenarios(t *testing.T) {
 	}
 }
 
-// playScenario answers the file as it should be.
+// playScenario returns the file as it should be.
 func playScenario(t *testing.T, src string) string {
 	t.Helper()
 	head, commands, ok := strings.Cut(src, "\n---\n")
@@ -166,7 +166,7 @@ func (s *scenario) output() *workflow.GatherAnswer {
 	return &workflow.GatherAnswer{Output: out}
 }
 
-// play answers the rows that a command brings.
+// play returns the rows that a command brings.
 func (s *scenario) play(command string) string {
 	from := len(s.trail)
 	words := strings.Fields(command)
@@ -271,7 +271,7 @@ func (s *scenario) endOne(ord pawl.Ord, output string) error {
 	return nil
 }
 
-// places answers the steps that the first argument, or all, name.
+// places returns the steps that the first argument, or all, name.
 func (s *scenario) places(args []string, all bool) ([]pawl.Ord, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("want the key of a step")
@@ -353,7 +353,7 @@ func (s *scenario) fireJob() error {
 	return s.timeOut()
 }
 
-// show answers how the job and its steps are.
+// show returns how the job and its steps are.
 func (s *scenario) show() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  job: %s", s.job.State)

@@ -43,7 +43,7 @@ type child struct {
 	asked bool               // to be cancelled
 }
 
-// A judge answers what expressions come to.
+// A judge returns what expressions come to.
 type judge interface {
 	start(pawl.Ord) workflow.StartAnswer
 	gather(pawl.Ord) workflow.GatherAnswer
@@ -357,7 +357,7 @@ func (b *desk) blindly(s *pawl.Step, r workflow.Report) error {
 	return err
 }
 
-// selected answers the places of the steps for which f holds, ascending.
+// selected returns the places of the steps for which f holds, ascending.
 func (w *trial) selected(f func(*pawl.Step) bool) []pawl.Ord {
 	var ords []pawl.Ord
 	for _, ord := range w.ords {
@@ -630,7 +630,7 @@ func (w *trial) endChild(ord pawl.Ord, end workflow.ChildEnd) {
 	w.steps[ord].Mark = pawl.Attention
 }
 
-// due answers the steps with deadlines, earliest first.
+// due returns the steps with deadlines, earliest first.
 func (w *trial) due() []pawl.Ord {
 	ords := w.selected(func(s *pawl.Step) bool { return s.DueAt > 0 })
 	slices.SortStableFunc(ords, func(a, b pawl.Ord) int { return cmp.Compare(w.steps[a].DueAt, w.steps[b].DueAt) })

@@ -129,7 +129,7 @@ func (d *Decision) hear(s *pawl.Step) error {
 	return nil
 }
 
-// Approve answers an approval that waits: form is what BindForm answered.
+// Approve returns an approval that waits: form is what BindForm answered.
 func (d *Decision) Approve(s *pawl.Step, form json.RawMessage, note Note) error {
 	if err := d.asked(s); err != nil {
 		return err

@@ -165,7 +165,7 @@ type Child struct {
 // Fans reports whether the node stands for many instances.
 func (n *Node) Fans() bool { return n.HasForeach || len(n.Matrix) > 0 }
 
-// Combinations answers how many instances a matrix has, or 0 without one.
+// Combinations returns how many instances a matrix has, or 0 without one.
 func (n *Node) Combinations() int {
 	if len(n.Matrix) == 0 {
 		return 0
@@ -180,18 +180,18 @@ func (n *Node) Combinations() int {
 // DefaultTimeout is the limit of an attempt of a step that sets none.
 const DefaultTimeout = 24 * time.Hour
 
-// Canonical answers the canonical JSON of the definition: its whole meaning,
+// Canonical returns the canonical JSON of the definition: its whole meaning,
 // defaults written out, keys sorted, comments and layout left out. The caller
 // must not change it.
 func (d *Definition) Canonical() []byte { return d.canonical }
 
-// Hash answers the SHA-256 of Canonical.
+// Hash returns the SHA-256 of Canonical.
 func (d *Definition) Hash() [sha256.Size]byte { return d.hash }
 
-// HashString answers the hash for people: "sha256:" and 64 digits.
+// HashString returns the hash for people: "sha256:" and 64 digits.
 func (d *Definition) HashString() string { return "sha256:" + hex.EncodeToString(d.hash[:]) }
 
-// Ordered answers the same workflow with its nodes numbered as ids has them: the
+// Ordered returns the same workflow with its nodes numbered as ids has them: the
 // ids of all steps and hooks. A job that moves to another version of its
 // workflow keeps the numbers of its nodes that way. The order is part of the
 // canonical form and of the hash; a file cannot state it. The error is of type
@@ -218,13 +218,13 @@ func (d *Definition) Ordered(ids []string) (*Definition, error) {
 	return Load(w.out)
 }
 
-// NodeByID answers the number of the node with that id, or 0.
+// NodeByID returns the number of the node with that id, or 0.
 func (d *Definition) NodeByID(id string) int { return d.byID[id] }
 
-// Node answers node n, from 1.
+// Node returns node n, from 1.
 func (d *Definition) Node(n int) *Node { return &d.Nodes[n-1] }
 
-// Roots answers the nodes without needs, ascending. Hooks are not among them. The
+// Roots returns the nodes without needs, ascending. Hooks are not among them. The
 // caller must not change it.
 func (d *Definition) Roots() []int {
 	if d.roots != nil {
@@ -239,13 +239,13 @@ func (d *Definition) Roots() []int {
 	return roots
 }
 
-// Descendants answers the nodes that need any of the given ones, directly or
+// Descendants returns the nodes that need any of the given ones, directly or
 // through others: ascending, without the given ones.
 func (d *Definition) Descendants(nodes ...int) []int {
 	return d.reach(nodes, func(n *Node) []int { return n.Dependents })
 }
 
-// Ancestors answers the nodes that any of the given ones needs, directly or
+// Ancestors returns the nodes that any of the given ones needs, directly or
 // through others: ascending, without the given ones.
 func (d *Definition) Ancestors(nodes ...int) []int {
 	return d.reach(nodes, func(n *Node) []int { return n.Needs })

@@ -61,7 +61,7 @@ func (c *StepChange) noun() string {
 	return "step"
 }
 
-// DiffTo answers how newer differs from d. A step that d holds only for the sake
+// DiffTo returns how newer differs from d. A step that d holds only for the sake
 // of a number, since the job had left it behind, counts as not there.
 func (d *Definition) DiffTo(newer *Definition) Diff {
 	was, is := d.outline(), newer.outline()
@@ -137,7 +137,7 @@ func (o *outline) add(steps []keyed, hook Hook) {
 	}
 }
 
-// hooksAlsoIn answers the ids of the hooks that both have, in order.
+// hooksAlsoIn returns the ids of the hooks that both have, in order.
 func (o *outline) hooksAlsoIn(other *outline) []string {
 	var ids []string
 	for _, id := range o.ids {
@@ -148,7 +148,7 @@ func (o *outline) hooksAlsoIn(other *outline) []string {
 	return ids
 }
 
-// differs answers the keys that differ; of the needs only which they are.
+// differs returns the keys that differ; of the needs only which they are.
 func (w written) differs(other written) []string {
 	keys := differing(w.keys, other.keys)
 	if i := slices.Index(keys, "needs"); i >= 0 && slices.Equal(w.needs(), other.needs()) {
@@ -170,7 +170,7 @@ func (w written) needs() []string {
 	return ids
 }
 
-// differing answers the keys, by name, whose values are not the same.
+// differing returns the keys, by name, whose values are not the same.
 func differing(a, b keyed) []string {
 	keys := []string{}
 	for _, key := range sortedKeys(a) {

@@ -47,7 +47,7 @@ func (d *Definition) evaluate(s *Scope, each func(func(*program))) (*evaluation,
 	return v, nil
 }
 
-// job answers the variable of that name.
+// job returns the variable of that name.
 func (s *Scope) job() map[string]any {
 	job := map[string]any{"id": s.JobID, "workflow": s.Workflow}
 	if s.JobStatus != "" {
@@ -272,7 +272,7 @@ func (v *evaluation) json(t *template) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// EvalIf answers what the `if` of node n comes to; a node without one is true.
+// EvalIf returns what the `if` of node n comes to; a node without one is true.
 // The error is of kind Invalid.
 func (d *Definition) EvalIf(n int, s *Scope) (bool, error) {
 	p := d.Nodes[n-1].condition
@@ -295,7 +295,7 @@ func (d *Definition) EvalIf(n int, s *Scope) (bool, error) {
 	return truth, nil
 }
 
-// EvalForeach answers the items of node n, each as JSON: at most MaxItems, of
+// EvalForeach returns the items of node n, each as JSON: at most MaxItems, of
 // MaxValue bytes together. The error is of kind Invalid.
 func (d *Definition) EvalForeach(n int, s *Scope) ([]json.RawMessage, error) {
 	t := d.Nodes[n-1].foreach
@@ -326,7 +326,7 @@ func (d *Definition) EvalForeach(n int, s *Scope) ([]json.RawMessage, error) {
 // HasOutput reports whether the workflow has an output of its own.
 func (d *Definition) HasOutput() bool { return d.output != nil }
 
-// EvalOutput answers the output of a job as JSON; null without one. The error
+// EvalOutput returns the output of a job as JSON; null without one. The error
 // is of kind Invalid.
 func (d *Definition) EvalOutput(s *Scope) (json.RawMessage, error) {
 	if d.output == nil {

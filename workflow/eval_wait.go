@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// EvalWait answers what node n waits for, or the instance of it whose item and
+// EvalWait returns what node n waits for, or the instance of it whose item and
 // index are in the scope. The error is of kind Invalid.
 func (d *Definition) EvalWait(n int, s *Scope) (*Waiting, error) {
 	node := &d.Nodes[n-1]
@@ -34,7 +34,7 @@ func (d *Definition) EvalWait(n int, s *Scope) (*Waiting, error) {
 	return w, nil
 }
 
-// pause answers how long a step sleeps: at least a microsecond, since nothing
+// pause returns how long a step sleeps: at least a microsecond, since nothing
 // would be for ever.
 func (v *evaluation) pause(t *template) (time.Duration, error) {
 	text, err := v.text(t)
@@ -48,7 +48,7 @@ func (v *evaluation) pause(t *template) (time.Duration, error) {
 	return max(d, time.Microsecond), nil
 }
 
-// born answers the child job of a step. An input that comes to null is not
+// born returns the child job of a step. An input that comes to null is not
 // given.
 func (v *evaluation) born(node *Node) (*Born, error) {
 	t, child := node.wait.inputs, node.Child
@@ -75,7 +75,7 @@ func (v *evaluation) born(node *Node) (*Born, error) {
 	return b, nil
 }
 
-// EvalConcurrency answers the key that a job shares its limit with, from the
+// EvalConcurrency returns the key that a job shares its limit with, from the
 // inputs and the name of the workflow: empty, unless the file has one. The error
 // is of kind Invalid.
 func (d *Definition) EvalConcurrency(s *Scope) (string, error) {
@@ -94,7 +94,7 @@ func (d *Definition) EvalConcurrency(s *Scope) (string, error) {
 }
 
 // BindForm checks what a person filled in for node n, an approval, and applies
-// the defaults. It answers the output of the step: a JSON object with sorted
+// the defaults. It returns the output of the step: a JSON object with sorted
 // keys. The error, of kind Invalid, names everything that is wrong.
 func (d *Definition) BindForm(n int, given map[string]any) (json.RawMessage, error) {
 	form, err := d.form(n)

@@ -127,7 +127,7 @@ func (e *examiner) fanOut(path string, v *document.Value) {
 	}
 }
 
-// kindsOf answers the keys of a step that say what it does; meant is true when
+// kindsOf returns the keys of a step that say what it does; meant is true when
 // another key looks like one, by a slip.
 func kindsOf(v *document.Value) (kinds []string, meant bool) {
 	for _, entry := range v.Entries {
@@ -239,7 +239,7 @@ func alsoHTTP(e *examiner, path string, v *document.Value, m map[string]any) {
 	m["expect"] = sortedInts(m["expect"])
 }
 
-// sortedInts answers a list of numbers ascending, each once.
+// sortedInts returns a list of numbers ascending, each once.
 func sortedInts(list any) []any {
 	var ints []int
 	elements, _ := list.([]any)

@@ -19,7 +19,7 @@ type family struct {
 	files map[string]*Definition
 }
 
-// within answers the examiner of a child's file, or of a definition inside of
+// within returns the examiner of a child's file, or of a definition inside of
 // this one.
 func (e *examiner) within(file, source string) *examiner {
 	return makeExaminer(file, source, e.family, e.chain)
@@ -98,7 +98,7 @@ func (e *examiner) completed(path string, m map[string]any) (any, *document.Judg
 	return m, nil
 }
 
-// opened answers the workflow of a file. Its own problems are kept for the
+// opened returns the workflow of a file. Its own problems are kept for the
 // whole; the judgement is of the reference to it.
 func (e *examiner) opened(file string) (*Definition, *document.Judgement) {
 	if e.family.open == nil {

@@ -50,7 +50,7 @@ func judgePause(v *document.Value, s *document.Shape) (any, *document.Judgement)
 	return document.JudgeDuration(v, s)
 }
 
-// matrix answers the axes as a list, whichever way they are written.
+// matrix returns the axes as a list, whichever way they are written.
 func (e *examiner) matrix(path string, v *document.Value, s *document.Shape) (any, *document.Judgement) {
 	n := len(v.Entries) + len(v.Items)
 	switch {
@@ -143,7 +143,7 @@ func (e *examiner) combinations(path string, axes []any) *document.Judgement {
 	return nil
 }
 
-// MatrixItem answers the values of an instance of node n, counted from 1, as a
+// MatrixItem returns the values of an instance of node n, counted from 1, as a
 // JSON object by the names of the axes. Without such an instance it is nil.
 func (d *Definition) MatrixItem(n, instance int) json.RawMessage {
 	values := d.Nodes[n-1].combination(instance)
@@ -161,7 +161,7 @@ func (d *Definition) MatrixItem(n, instance int) json.RawMessage {
 	return raw
 }
 
-// combination answers the values of an instance, counted from 1: the last axis
+// combination returns the values of an instance, counted from 1: the last axis
 // varies fastest.
 func (n *Node) combination(instance int) []any {
 	if instance < 1 || instance > n.Combinations() {
@@ -176,7 +176,7 @@ func (n *Node) combination(instance int) []any {
 	return values
 }
 
-// matrixKey answers the values of an instance as people write them:
+// matrixKey returns the values of an instance as people write them:
 // linux,arm64. Without such an instance it is empty.
 func (d *Definition) matrixKey(n, instance int) string {
 	var texts []string
@@ -187,7 +187,7 @@ func (d *Definition) matrixKey(n, instance int) string {
 	return strings.Join(texts, ",")
 }
 
-// matrixInstance answers the instance that people write as key.
+// matrixInstance returns the instance that people write as key.
 func (d *Definition) matrixInstance(n int, key string) (int, bool) {
 	for i := 1; i <= d.Nodes[n-1].Combinations(); i++ {
 		if d.matrixKey(n, i) == key {

@@ -138,7 +138,7 @@ var languageOptions = func() []expr.Option {
 // is allowed is checked with the step.
 var variableNames = []string{"inputs", "steps", "item", "index", "job", "env", "matrix"}
 
-// variableTypes answers the types of the variables, given those of the inputs.
+// variableTypes returns the types of the variables, given those of the inputs.
 func variableTypes(inputs types.Map) types.Map {
 	m := types.Map{
 		"inputs": inputs,
@@ -155,7 +155,7 @@ func variableTypes(inputs types.Map) types.Map {
 	return m
 }
 
-// inputTypes answers the types of inputs that are never null; the others may
+// inputTypes returns the types of inputs that are never null; the others may
 // be anything.
 func inputTypes(inputs []Input) types.Map {
 	m := types.Map{}

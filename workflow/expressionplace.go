@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// expressionPlace answers where in the source the byte at stands of the
+// expressionPlace returns where in the source the byte at stands of the
 // expression p within the string at path. Where the source writes the string
 // in a way that cannot be followed, it is the place of the string.
 func (e *examiner) expressionPlace(path string, p piece, at int) document.Place {
@@ -41,7 +41,7 @@ func (e *examiner) expressionPlace(path string, p piece, at int) document.Place 
 	return advance(start, text[:i])
 }
 
-// follow answers where in the source the byte at of text stands, line by line,
+// follow returns where in the source the byte at of text stands, line by line,
 // since the source indents and joins lines as it likes.
 func follow(source, text string, at int) (int, bool) {
 	offset := 0
@@ -61,7 +61,7 @@ func follow(source, text string, at int) (int, bool) {
 	return offset, at == 0
 }
 
-// sourceFrom answers the source from a place on.
+// sourceFrom returns the source from a place on.
 func (e *examiner) sourceFrom(at document.Place) (string, bool) {
 	if e.lines == nil {
 		e.lines = strings.SplitAfter(e.source, "\n")
@@ -81,7 +81,7 @@ func (e *examiner) sourceFrom(at document.Place) (string, bool) {
 	return rest, true
 }
 
-// advance answers the place after text that begins at start.
+// advance returns the place after text that begins at start.
 func advance(start document.Place, text string) document.Place {
 	lines := strings.Count(text, "\n")
 	if lines == 0 {

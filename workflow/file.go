@@ -126,7 +126,7 @@ type HTTP struct {
 	Expect  []int             `json:"expect,omitempty"`  // default any 2xx
 }
 
-// Build checks the workflow and answers its definition. The error is of type
+// Build checks the workflow and returns its definition. The error is of type
 // Problems, without lines.
 func (f File) Build() (*Definition, error) {
 	raw, err := json.Marshal(f)
@@ -143,7 +143,7 @@ func (f File) Build() (*Definition, error) {
 func Parse(name string, src []byte) (*Definition, error) { return ParseWith(name, src, nil) }
 
 // Open reads the file of a child workflow: path as it stands in the file from. It
-// answers the path by which that file is known, for errors and for what it opens
+// returns the path by which that file is known, for errors and for what it opens
 // in turn.
 type Open func(from, path string) (known string, src []byte, err error)
 

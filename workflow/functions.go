@@ -116,7 +116,7 @@ func toInt(_ *meter, args []any) any {
 	return nil
 }
 
-// argument answers argument i, which has to be of type T.
+// argument returns argument i, which has to be of type T.
 func argument[T any](name string, args []any, i int) T {
 	if i < len(args) {
 		if v, ok := args[i].(T); ok {
@@ -129,7 +129,7 @@ func argument[T any](name string, args []any, i int) T {
 	return none
 }
 
-// list answers argument i as a list, charged.
+// list returns argument i as a list, charged.
 func list(m *meter, name string, args []any, i int) []any {
 	if i >= len(args) {
 		fail("%s: argument %d is missing", name, i+1)
@@ -149,7 +149,7 @@ func list(m *meter, name string, args []any, i int) []any {
 	return l
 }
 
-// object answers argument i as an object, charged.
+// object returns argument i as an object, charged.
 func object(m *meter, name string, args []any, i int) map[string]any {
 	m.charge(args[i])
 	if o, ok := args[i].(map[string]any); ok {
@@ -317,7 +317,7 @@ func unique(m *meter, args []any) any {
 	return kept
 }
 
-// numbers answers the arguments, or the one list among them, as numbers.
+// numbers returns the arguments, or the one list among them, as numbers.
 func numbers(m *meter, name string, args []any) []any {
 	if len(args) == 1 && reflect.ValueOf(args[0]).Kind() == reflect.Slice {
 		args = list(m, name, args, 0)
@@ -331,7 +331,7 @@ func numbers(m *meter, name string, args []any) []any {
 	return args
 }
 
-// extreme answers the first value than which none is further in the direction
+// extreme returns the first value than which none is further in the direction
 // of sign; null when there is none.
 func extreme(m *meter, name string, args []any, sign int) any {
 	var best any

@@ -42,7 +42,7 @@ func inputOf(name string, m map[string]any) Input {
 	return in
 }
 
-// check answers why the value, as decodeJSON answers values, is not allowed.
+// check returns why the value, as decodeJSON returns values, is not allowed.
 func (in *Input) check(v any) error {
 	if !in.Type.has(v) {
 		return fmt.Errorf("want %s, got %s", in.Type.noun(), describe(v))
@@ -103,7 +103,7 @@ func describe(v any) string {
 	return typeName(v) + " " + document.Shorten(string(raw))
 }
 
-// BindInputs checks what a job is given and applies the defaults. It answers a
+// BindInputs checks what a job is given and applies the defaults. It returns a
 // JSON object with sorted keys. Inputs that were neither given nor have a
 // default are not in it, and are null in expressions. The error, of kind
 // Invalid, names everything that is wrong.
@@ -174,7 +174,7 @@ func (s declared) bindAll(given map[string]any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// find answers the declaration of that name, or an error that names the nearest.
+// find returns the declaration of that name, or an error that names the nearest.
 func (s declared) find(name string) (*Input, error) {
 	var known []string
 	for i := range s.list {

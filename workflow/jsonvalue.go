@@ -259,7 +259,7 @@ func asText(v any) (string, error) {
 	return string(b), err
 }
 
-// CheckJSON answers why expressions could not read a value that came from outside:
+// CheckJSON returns why expressions could not read a value that came from outside:
 // a number that is too large, say.
 func CheckJSON(raw []byte) error {
 	if _, err := decodeJSON(raw); err != nil {

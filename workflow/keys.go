@@ -11,7 +11,7 @@ import (
 // IsID reports whether s can be the id of a step, an input or a queue.
 func IsID(s string) bool { return len(s) <= MaxID && idPattern.MatchString(s) }
 
-// Key answers how people know a step: load, load[3] for an instance (which count
+// Key returns how people know a step: load, load[3] for an instance (which count
 // from 0), or test[linux,arm64] for one of a matrix.
 func (d *Definition) Key(ord pawl.Ord) string {
 	n, i := ord.Node(), ord.Instance()
@@ -25,7 +25,7 @@ func (d *Definition) Key(ord pawl.Ord) string {
 	return fmt.Sprintf("%s[%d]", id, i-1)
 }
 
-// OrdOf answers the place of the step that people know by that key: load,
+// OrdOf returns the place of the step that people know by that key: load,
 // load[3] or test[linux,arm64].
 func (d *Definition) OrdOf(key string) (pawl.Ord, error) {
 	id, rest, instance := strings.Cut(key, "[")

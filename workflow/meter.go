@@ -116,7 +116,7 @@ func (m *meter) spend(n int) {
 // charge spends what a value costs to look at once.
 func (m *meter) charge(v any) { m.spend(1 + sizeOf(v)) }
 
-// sizeOf answers the size of a value without what is nested in it: elements,
+// sizeOf returns the size of a value without what is nested in it: elements,
 // or sixteenths of bytes.
 func sizeOf(v any) int {
 	switch v := v.(type) {
@@ -139,7 +139,7 @@ func (m *meter) tick(...any) any { m.spend(1); return nil }
 
 func (m *meter) cost(args ...any) any { m.charge(args[0]); return args[0] }
 
-// environment answers the functions of one evaluation, bound to m.
+// environment returns the functions of one evaluation, bound to m.
 func (m *meter) environment() map[string]any {
 	env := map[string]any{
 		nameTick: m.tick, nameCost: m.cost, nameAdd: m.add, nameSub: m.sub, nameMul: m.mul,

@@ -37,7 +37,7 @@ func (p *Passage) Misses() []string {
 	return ids
 }
 
-// Passage answers the way from d to another version. The error is of kind
+// Passage returns the way from d to another version. The error is of kind
 // Conflict: the two together do not fit into one definition.
 func (d *Definition) Passage(to *Definition) (*Passage, error) {
 	p := &Passage{Diff: d.DiffTo(to), changed: make(map[string]bool), wanted: make(map[string]bool)}
@@ -68,7 +68,7 @@ func (d *Definition) Passage(to *Definition) (*Passage, error) {
 	return p, err
 }
 
-// holding answers the definition with its nodes numbered as ids has them, and
+// holding returns the definition with its nodes numbered as ids has them, and
 // with a vacancy for each id that it does not have.
 func (d *Definition) holding(ids []string) (*Definition, error) {
 	if slices.EqualFunc(ids, d.Nodes, func(id string, n Node) bool { return id == n.ID }) {
@@ -85,7 +85,7 @@ func (d *Definition) holding(ids []string) (*Definition, error) {
 	return held, nil
 }
 
-// withVacancies answers the canonical form with a vacancy for each of the ids
+// withVacancies returns the canonical form with a vacancy for each of the ids
 // that is not there.
 func (d *Definition) withVacancies(ids []string) ([]byte, error) {
 	var parts map[string]json.RawMessage

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// flow answers a workflow of steps, each its id and what it needs: "a; b a".
+// flow returns a workflow of steps, each its id and what it needs: "a; b a".
 func flow(t testing.TB, steps string) *workflow.Definition {
 	t.Helper()
 	f := workflow.File{Name: "flow"}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Levels answers the steps in levels: those without needs first, then each
+// Levels returns the steps in levels: those without needs first, then each
 // level needs only nodes of the levels before it. Hooks are not among them.
 func (d *Definition) Levels() [][]int {
 	level := make([]int, len(d.Nodes)+1)

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// Render answers what a worker executes for node n, or for the instance of it
+// Render returns what a worker executes for node n, or for the instance of it
 // whose item and index are in the scope. The error is of kind Invalid. The caller
 // must not change the work: that of a node without expressions is always the same.
 func (d *Definition) Render(n int, s *Scope) (*Work, error) {

@@ -34,7 +34,7 @@ type Retry struct {
 	PermanentExitCodes []int // exit codes after which there is no further attempt, ascending
 }
 
-// Delay answers how long to wait after attempt, counted from 1, has failed.
+// Delay returns how long to wait after attempt, counted from 1, has failed.
 // The jitter, in [0, 1), is used where the policy has one. The answer is never
 // negative and never above Cap.
 func (r Retry) Delay(attempt int, jitter float64) time.Duration {
@@ -45,7 +45,7 @@ func (r Retry) Delay(attempt int, jitter float64) time.Duration {
 	return min(times(d, max(jitter, 0)), d)
 }
 
-// grown answers the delay before cap and jitter; what would overflow is the
+// grown returns the delay before cap and jitter; what would overflow is the
 // longest Duration.
 func (r Retry) grown(attempt int) time.Duration {
 	switch r.Backoff {

@@ -9,7 +9,7 @@ import (
 // SchemaID is where the JSON Schema of the workflow file is published.
 const SchemaID = "https://raw.githubusercontent.com/pawl-dev/pawl/main/docs/workflow.schema.json"
 
-// Schema answers the JSON Schema (2020-12) of the workflow file, made from the
+// Schema returns the JSON Schema (2020-12) of the workflow file, made from the
 // table of keys that Parse uses. It knows keys, types, words and ranges, not
 // what steps and expressions mean together.
 func Schema() []byte { return document.Schema(workflowShape, SchemaID, "Pawl workflow") }
@@ -31,7 +31,7 @@ func childSchema(m map[string]any, s *document.Shape) {
 	m["type"], m["maxLength"] = []string{"string", "object"}, s.Max
 }
 
-// Reference answers the tables of keys in Markdown, for docs/workflow.md.
+// Reference returns the tables of keys in Markdown, for docs/workflow.md.
 func Reference() string {
 	var b strings.Builder
 	for _, part := range []struct {

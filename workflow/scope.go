@@ -13,7 +13,7 @@ type Scope struct {
 	Inputs    json.RawMessage         // what BindInputs answered
 	Outputs   map[int]json.RawMessage // by node; what is missing is null
 	Statuses  map[int]machine.State   // by node
-	Item      json.RawMessage         // of an instance; of a matrix what MatrixItem answers
+	Item      json.RawMessage         // of an instance; of a matrix what MatrixItem returns
 	Index     int                     // of an instance, from 0
 	JobID     string
 	Workflow  string

@@ -87,7 +87,7 @@ func splitTemplate(s string) ([]piece, *exprError) {
 	return pieces, nil
 }
 
-// expressionLength answers where the "}}" stands that ends an expression:
+// expressionLength returns where the "}}" stands that ends an expression:
 // outside quotes and braces.
 func expressionLength(s string) (int, bool) {
 	depth := 0
@@ -127,7 +127,7 @@ func quoteEnd(s string, quote byte) int {
 // hasExpression reports whether ${{ stands in s.
 func hasExpression(s string) bool { return strings.Contains(s, "${{") }
 
-// wholeExpression answers the expression that s is, but for space around it.
+// wholeExpression returns the expression that s is, but for space around it.
 func wholeExpression(s string) (piece, bool) {
 	trimmed := strings.TrimSpace(s)
 	pieces, err := splitTemplate(trimmed)

@@ -91,7 +91,7 @@ func (p *play) play() error {
 	}
 }
 
-// acts answers all that may happen. Time passes only when nothing else does, or
+// acts returns all that may happen. Time passes only when nothing else does, or
 // now and then.
 func (p *play) acts(turn int) []act {
 	var acts []act
@@ -267,7 +267,7 @@ func (p *play) outcome(add func(string, func() error), s *pawl.Step) {
 	}
 }
 
-// ending answers what the attempt comes to that is on, or is going to be.
+// ending returns what the attempt comes to that is on, or is going to be.
 func (p *play) ending(s *pawl.Step) int {
 	turn := s.Claims + p.queued[s.Ord]
 	if s.State == lifecycle.StepInProgress {
@@ -283,7 +283,7 @@ func (p *play) ending(s *pawl.Step) int {
 	return run[turn]
 }
 
-// reportOf answers what the worker of a step says of it, unless it is dead.
+// reportOf returns what the worker of a step says of it, unless it is dead.
 func (p *play) reportOf(s *pawl.Step) (outcome, bool) {
 	o := outcome{ord: s.Ord, blind: p.roll.one(5)}
 	o.Failure = &pawl.Failure{Class: "trial", Message: "it failed"}

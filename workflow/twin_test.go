@@ -28,7 +28,7 @@ var (
 	twinSeed  = flag.Uint64("twin.seed", 0, "replay the one job of this seed, and print what happens")
 )
 
-// A dice answers a number in [0, n).
+// A dice returns a number in [0, n).
 type dice func(n int) int
 
 func (d dice) one(in int) bool { return d(in) == 0 }

@@ -91,7 +91,7 @@ func (a *app) decide(ctx context.Context, verb string, args []string, do func(cl
 	})
 }
 
-// asking answers the one approval that a job waits for.
+// asking returns the one approval that a job waits for.
 func (a *app) asking(ctx context.Context, cl *client.Client, id pawl.ID, verb string) (string, error) {
 	v, err := cl.Jobs.Get(ctx, id)
 	if err != nil {
@@ -123,7 +123,7 @@ func waitsFor(s *pawl.StepView, kind workflow.Kind) bool {
 	return s.Wait != nil && s.Status == lifecycle.StepInProgress && s.Wait.Kind == string(kind)
 }
 
-// form answers what the command line says of the form of an approval.
+// form returns what the command line says of the form of an approval.
 func (f *formFlags) form(ctx context.Context, cl *client.Client, id pawl.ID, step string, data json.RawMessage) (map[string]any, error) {
 	form := make(map[string]any)
 	if data != nil {

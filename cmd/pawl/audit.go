@@ -281,7 +281,7 @@ func (a *app) trails(ctx context.Context, args []string, first func(store.Store,
 	return last()
 }
 
-// jobKey answers the key of the job that is named. The engine that looks it up
+// jobKey returns the key of the job that is named. The engine that looks it up
 // is gone before the trail is read.
 func (a *app) jobKey(ctx context.Context, s store.Store, text string) (int64, error) {
 	e := engine.New(engine.Config{Store: s, Passive: true, Log: a.log})

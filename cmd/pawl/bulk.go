@@ -83,7 +83,7 @@ func (b *bulk) args(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// single answers the job of a command line that names just one.
+// single returns the job of a command line that names just one.
 func (b *bulk) single(args []string) (string, bool) {
 	if b.all || len(args) != 1 || args[0] == "-" {
 		return "", false
@@ -149,7 +149,7 @@ func countJobs(jobs int) string {
 	return fmt.Sprintf("%d jobs", jobs)
 }
 
-// meant answers the jobs of a command line that may name many.
+// meant returns the jobs of a command line that may name many.
 func (a *app) meant(ctx context.Context, cl *client.Client, b *bulk, args []string) ([]string, error) {
 	switch {
 	case b.all:
@@ -174,7 +174,7 @@ func unique(jobs []string) []string {
 	})
 }
 
-// filtered answers the jobs that --all means, the oldest first.
+// filtered returns the jobs that --all means, the oldest first.
 func (a *app) filtered(ctx context.Context, cl *client.Client, b *bulk) ([]string, error) {
 	q := pawl.JobQuery{Workspace: a.workspace, Statuses: b.statuses, Workflow: b.workflow}
 	if b.status != "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// took answers how long something has taken, for people: until its end, or
+// took returns how long something has taken, for people: until its end, or
 // until now while it has none. It is "" if it has not begun.
 func took(from, to pawl.Timestamp, now time.Time) string {
 	if from == 0 {

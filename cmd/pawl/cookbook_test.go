@@ -163,7 +163,7 @@ func shows(out string, want []string) bool {
 	return true
 }
 
-// packed answers a line without the blanks that put it in a column.
+// packed returns a line without the blanks that put it in a column.
 func packed(line string) string { return strings.Join(strings.Fields(line), " ") }
 
 // background starts a command that is stopped when the section is over.

@@ -33,7 +33,7 @@ func parseDatabase(name, stateDir string) (database, error) {
 	return database{Address: db}, err
 }
 
-// stateHome answers the folder of what this user's programs keep, or a path that is
+// stateHome returns the folder of what this user's programs keep, or a path that is
 // not absolute if nothing says where that is.
 func (a *app) stateHome() string {
 	if state := a.getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
@@ -42,7 +42,7 @@ func (a *app) stateHome() string {
 	return filepath.Join(a.getenv("HOME"), ".local", "state")
 }
 
-// named answers the database that the flags and the environment name.
+// named returns the database that the flags and the environment name.
 func (a *app) named() (database, error) {
 	state := a.stateHome()
 	if a.database == "" && !filepath.IsAbs(state) {

@@ -147,7 +147,7 @@ func total(v *pawl.JobView) runSide {
 	return r
 }
 
-// lasted answers how long something took, or nil if it has not begun or ended.
+// lasted returns how long something took, or nil if it has not begun or ended.
 func lasted(from, to pawl.Timestamp) *pawl.Duration {
 	if from == 0 || to == 0 {
 		return nil
@@ -169,7 +169,7 @@ func compareInputs(was, is json.RawMessage) []inputDiff {
 	return diffs
 }
 
-// byName answers the inputs of a job, which are an object.
+// byName returns the inputs of a job, which are an object.
 func byName(raw json.RawMessage) map[string]json.RawMessage {
 	var inputs map[string]json.RawMessage
 	if json.Unmarshal(raw, &inputs) != nil {
@@ -192,7 +192,7 @@ func valueOf(raw json.RawMessage) (v any) {
 	return v
 }
 
-// nodesOf answers the steps of a job without the instances of fan-outs.
+// nodesOf returns the steps of a job without the instances of fan-outs.
 func nodesOf(v *pawl.JobView) []pawl.StepView {
 	return slices.DeleteFunc(slices.Clone(v.Steps), func(s pawl.StepView) bool { return strings.Contains(s.Key, "[") })
 }

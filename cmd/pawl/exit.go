@@ -45,7 +45,7 @@ func isExit(err error) bool {
 	return errors.As(err, &e)
 }
 
-// codeOf answers the exit code of an error.
+// codeOf returns the exit code of an error.
 func codeOf(err error) int {
 	var e exit
 	switch {
@@ -59,7 +59,7 @@ func codeOf(err error) int {
 	return codes[pawl.KindOf(err)]
 }
 
-// complain says what went wrong, in the house's voice, and answers the exit
+// complain says what went wrong, in the house's voice, and returns the exit
 // code.
 func complain(w io.Writer, err error) int {
 	var problems workflow.Problems
@@ -95,7 +95,7 @@ func say(w io.Writer, tag, text string) {
 	}
 }
 
-// hintOf answers the hint of the first error in the chain that has one.
+// hintOf returns the hint of the first error in the chain that has one.
 func hintOf(err error) string {
 	for e := (*pawl.Error)(nil); errors.As(err, &e); err = e.Err {
 		if e.Hint != "" || e.Err == nil {

@@ -110,7 +110,7 @@ func fileError(path string, err error) error {
 	return pawl.Errorf(kindOfFile(err), "cannot read %s: %v", shell(path), err)
 }
 
-// kindOfFile answers what kind of error it is that a file cannot be had.
+// kindOfFile returns what kind of error it is that a file cannot be had.
 func kindOfFile(err error) pawl.Kind {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -137,7 +137,7 @@ func (in *inputFlags) given() bool { return len(in.pairs) > 0 || in.whole != "" 
 // maxInputFile bounds the file that --inputs names, in bytes.
 const maxInputFile = 1 << 20
 
-// of answers the inputs as the definition binds them.
+// of returns the inputs as the definition binds them.
 func (in *inputFlags) of(def *workflow.Definition) (json.RawMessage, error) {
 	given, err := in.object()
 	if err != nil {
@@ -185,7 +185,7 @@ func (in *inputFlags) object() (map[string]any, error) {
 	return given, nil
 }
 
-// folderOf answers the absolute folder of a workflow file: where its commands
+// folderOf returns the absolute folder of a workflow file: where its commands
 // start.
 func folderOf(path string) (string, error) {
 	abs, err := filepath.Abs(path)

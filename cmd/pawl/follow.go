@@ -34,7 +34,7 @@ func (s *shape) bind(c *cobra.Command) {
 
 func (s *shape) check() error { return oneOf("output", s.form, formText, formJSON, formQuiet) }
 
-// follower answers who shows a job in this shape.
+// follower returns who shows a job in this shape.
 func (a *app) follower(s shape) follower {
 	switch {
 	case s.form == formQuiet:
@@ -50,7 +50,7 @@ func (a *app) follower(s shape) follower {
 // maxRest bounds how long a job of very many steps is not looked at.
 const maxRest = time.Second
 
-// follow shows a job until it has ended, and answers it. A job of very many
+// follow shows a job until it has ended, and returns it. A job of very many
 // steps is looked at less often than it changes.
 func follow(ctx context.Context, cl *client.Client, id pawl.ID, f follower) (*pawl.JobView, error) {
 	defer f.close()
@@ -103,7 +103,7 @@ func (a *app) conclude(ctx context.Context, cl *client.Client, v *pawl.JobView, 
 	return exit{outcome(v)}
 }
 
-// outcome answers the exit code that a job's end stands for.
+// outcome returns the exit code that a job's end stands for.
 func outcome(v *pawl.JobView) int {
 	switch {
 	case v.Status == lifecycle.JobCompleted:

@@ -22,7 +22,7 @@ type found struct {
 // name tells the service from those of other hosts.
 func (f *found) name() string { return f.host.Name() + "/" + f.ID }
 
-// hosts answers the hosts that live, or the one that is named. The error is about
+// hosts returns the hosts that live, or the one that is named. The error is about
 // those that live and do not answer; there may be others all the same.
 func (a *app) hosts(ctx context.Context, only string) ([]*control.Client, error) {
 	all, err := control.Hosts(ctx, control.Dir(a.getenv))
@@ -41,7 +41,7 @@ func (a *app) nobody(only string) error {
 	return e
 }
 
-// someHosts answers one host at least. Those that do not answer are told of.
+// someHosts returns one host at least. Those that do not answer are told of.
 func (a *app) someHosts(ctx context.Context, only string) ([]*control.Client, error) {
 	all, err := a.hosts(ctx, only)
 	switch {
@@ -56,7 +56,7 @@ func (a *app) someHosts(ctx context.Context, only string) ([]*control.Client, er
 	return all, nil
 }
 
-// servicesOf answers the services of hosts, by host and id.
+// servicesOf returns the services of hosts, by host and id.
 func servicesOf(ctx context.Context, hosts []*control.Client) ([]found, error) {
 	var all []found
 	var errs []error

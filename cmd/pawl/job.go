@@ -116,7 +116,7 @@ func deref(s *string) string {
 	return *s
 }
 
-// compact answers a text, or nothing where it says nothing.
+// compact returns a text, or nothing where it says nothing.
 func compact(text, nothing string) string {
 	if text == nothing {
 		return ""

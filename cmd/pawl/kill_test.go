@@ -44,7 +44,7 @@ type built struct {
 	err  error
 }
 
-// binary answers the path of the program, which is built once.
+// binary returns the path of the program, which is built once.
 func binary(t *testing.T) string {
 	t.Helper()
 	builds.once.Do(builds.build)
@@ -131,7 +131,7 @@ func runAndKill(t *testing.T, bin string, args []string, after time.Duration) bo
 	return err != nil && ctx.Err() != nil
 }
 
-// finish runs to the end and answers how many jobs the round may have had: a run
+// finish runs to the end and returns how many jobs the round may have had: a run
 // that was killed before its job was stored, or after its job had ended, has
 // nothing to resume and is begun anew.
 func finish(t *testing.T, bin string, args []string) (jobs int) {

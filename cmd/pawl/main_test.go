@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// path answers PATH with the program in front. It is the program as people have
+// path returns PATH with the program in front. It is the program as people have
 // it, without the race detector, which takes a multiple of a short command's time.
 func path(t *testing.T) string {
 	t.Helper()
@@ -59,7 +59,7 @@ func TestScriptsOnPostgres(t *testing.T) {
 	}
 }
 
-// scripts answers how scripts are run on a database; "" is a SQLite file of each
+// scripts returns how scripts are run on a database; "" is a SQLite file of each
 // script's own.
 func scripts(t *testing.T, database string) testscript.Params {
 	t.Helper()

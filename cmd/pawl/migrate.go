@@ -50,7 +50,7 @@ func newMigrateDown(a *app) *cobra.Command {
 		func(current, _ int) int { return max(0, current-1) })
 }
 
-// newMigration makes the command of one direction. goal answers the version
+// newMigration makes the command of one direction. goal returns the version
 // that it leads to when none is named.
 func (a *app) newMigration(word, short, long string, goal func(current, newest int) int) *cobra.Command {
 	to, dry, force := -1, false, false
@@ -86,7 +86,7 @@ func (a *app) newMigration(word, short, long string, goal func(current, newest i
 	return c
 }
 
-// way answers the version that the database is at and the one that it is to come
+// way returns the version that the database is at and the one that it is to come
 // to.
 func way(ctx context.Context, m store.Migrator, word string, to int, goal func(current, newest int) int) (current, _ int, err error) {
 	current, newest, err := m.Version(ctx)

@@ -63,7 +63,7 @@ func (f *momentFlags) add(c *cobra.Command) {
 	c.Flags().IntVar(&f.seq, "seq", 0, "as it was after that move in the job's own trail, from 1")
 }
 
-// job answers the job as it is, or as it was at the moment that is given.
+// job returns the job as it is, or as it was at the moment that is given.
 func (f *momentFlags) job(c *cobra.Command, cl *client.Client, id pawl.ID) (*pawl.JobView, error) {
 	if !c.Flags().Changed("at") && !c.Flags().Changed("seq") {
 		return cl.Jobs.Get(c.Context(), id)
@@ -88,7 +88,7 @@ func (f *momentFlags) moment(given func(string) bool, now time.Time) (pawl.Momen
 	return pawl.Moment{Time: pawl.Timestamp(pawl.Micros(at))}, err
 }
 
-// asOf answers until when what has not ended has taken time.
+// asOf returns until when what has not ended has taken time.
 func asOf(v *pawl.JobView, now time.Time) time.Time {
 	if v.AsOf != 0 {
 		return v.AsOf.Time()

@@ -58,7 +58,7 @@ func processOf(args []string) *process {
 	}
 }
 
-// stdoutColumns answers the width of the terminal that stdout is, or 0.
+// stdoutColumns returns the width of the terminal that stdout is, or 0.
 func stdoutColumns() int {
 	fd := int(os.Stdout.Fd())
 	if !term.IsTerminal(fd) {
@@ -78,7 +78,7 @@ func (p *process) width() int {
 	return p.columns()
 }
 
-// main runs the command line and answers the exit code.
+// main runs the command line and returns the exit code.
 func (p *process) main() int {
 	ctx, stop := p.interruptible(context.Background())
 	defer stop()
@@ -110,7 +110,7 @@ func (p *process) execute(ctx context.Context) (err error) {
 // on.
 const echo = 200 * time.Millisecond
 
-// interruptible answers a context that ends with the first SIGINT or SIGTERM, or
+// interruptible returns a context that ends with the first SIGINT or SIGTERM, or
 // with SIGHUP unless whoever started the process had that ignored, as nohup(1)
 // does. The next one ends the process at once, or hurries it; see hurried.
 func (p *process) interruptible(ctx context.Context) (context.Context, func()) {
@@ -144,7 +144,7 @@ func (p *process) interruptible(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// hurried answers a context that ends with the second signal, which then does
+// hurried returns a context that ends with the second signal, which then does
 // not end the process: the third one does.
 func (p *process) hurried() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -168,7 +168,7 @@ func outliveReaders() (stop func()) {
 // colours reports whether talk may be coloured.
 func (p *process) colours() bool { return p.screen.terminal && p.getenv("NO_COLOR") == "" }
 
-// actor answers who is at the keyboard, for the audit trail.
+// actor returns who is at the keyboard, for the audit trail.
 func (p *process) actor() string {
 	name := p.getenv("USER")
 	if u, err := user.Current(); err == nil {

@@ -91,7 +91,7 @@ func (f *fleet) until(what string, is func() bool) {
 	}
 }
 
-// holder waits for a claim of the step, and answers the process that has it.
+// holder waits for a claim of the step, and returns the process that has it.
 func (f *fleet) holder(job string, claim int) *exec.Cmd {
 	f.t.Helper()
 	file := filepath.Join(f.dir, "claim-"+strconv.Itoa(claim))

@@ -112,7 +112,7 @@ func (l lineage) without(all []candidate) []candidate {
 	return rest
 }
 
-// retried answers the jobs that have been retried already, for --all.
+// retried returns the jobs that have been retried already, for --all.
 func retried(ctx context.Context, cl *client.Client, workspace string, b *bulk) (lineage, error) {
 	known := make(lineage)
 	if !b.all {

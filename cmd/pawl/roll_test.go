@@ -76,7 +76,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 }
 
-// buildRelease answers the program, built as that release.
+// buildRelease returns the program, built as that release.
 func buildRelease(t *testing.T, dir, version string) string {
 	t.Helper()
 	path := filepath.Join(dir, "pawl-"+version)
@@ -131,7 +131,7 @@ func (p *rolling) leave(t *testing.T) {
 	}
 }
 
-// submitRolled submits jobs one by one until ctx ends, and answers how many.
+// submitRolled submits jobs one by one until ctx ends, and returns how many.
 func submitRolled(ctx context.Context, t *testing.T, e *engine.Engine, effects string) (n int) {
 	def, err := workflow.Parse("rolled", []byte(rolled))
 	if err != nil {

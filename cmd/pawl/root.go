@@ -129,7 +129,7 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// repeated answers the global flags that a command in a hint needs too, without
+// repeated returns the global flags that a command in a hint needs too, without
 // a password.
 func (a *app) repeated() string {
 	words := ""

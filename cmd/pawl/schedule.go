@@ -76,7 +76,7 @@ func bindForm(c *cobra.Command, form *string, what string) {
 	c.Flags().StringVarP(form, "output", "o", formText, "text, or json: "+what)
 }
 
-// merge answers the old plan with what the command line has changed of it.
+// merge returns the old plan with what the command line has changed of it.
 func (f *scheduleFlags) merge(c *cobra.Command, old pawl.SchedulePlan) pawl.SchedulePlan {
 	for flag, take := range map[string]func(){
 		"workflow": func() { old.Workflow = f.plan.Workflow },
@@ -93,7 +93,7 @@ func (f *scheduleFlags) merge(c *cobra.Command, old pawl.SchedulePlan) pawl.Sche
 	return old
 }
 
-// given answers the inputs of a schedule, which are bound when a job is made: the
+// given returns the inputs of a schedule, which are bound when a job is made: the
 // old ones or those of --inputs, and over them those of -i.
 func (f *scheduleFlags) given(def *workflow.Definition, old json.RawMessage) (json.RawMessage, error) {
 	from := f.inputs

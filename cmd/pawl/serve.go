@@ -114,13 +114,13 @@ func (s *service) reckoned() time.Duration {
 	return cmp.Or(s.silence, max(health.Silence, beatsInSilence*s.beat))
 }
 
-// beats answers how often a worker says that it lives: where it is known how
+// beats returns how often a worker says that it lives: where it is known how
 // long it may be silent, often enough.
 func (s *service) beats() time.Duration {
 	return cmp.Or(s.beat, health.Beat(s.reckoned()))
 }
 
-// node answers what the process says of itself, under a number made anew.
+// node returns what the process says of itself, under a number made anew.
 func (s *service) node() pawl.Node {
 	host, err := os.Hostname()
 	if err != nil {

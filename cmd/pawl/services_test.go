@@ -68,7 +68,7 @@ func (h *standIn) Reload(context.Context, pawl.Change) ([]control.Difference, er
 	return []control.Difference{{ID: "web", What: "changed", Keys: []string{"env", "stop"}, Restarts: true}, {ID: "db", What: "removed"}}, nil
 }
 
-// stand has hosts with these services answer until the test ends, and answers the
+// stand has hosts with these services answer until the test ends, and returns the
 // environment that finds them.
 func stand(t *testing.T, hosts map[string][]string) map[string]string {
 	t.Helper()

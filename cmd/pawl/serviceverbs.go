@@ -96,7 +96,7 @@ func (v *serviceVerb) do(ctx context.Context, a *app, names []string) error {
 	return a.worst(errs)
 }
 
-// worst tells of errors, and answers one with the highest exit code of them.
+// worst tells of errors, and returns one with the highest exit code of them.
 func (a *app) worst(errs []error) error {
 	if errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) == 1 {
 		return errs[0]
@@ -269,7 +269,7 @@ func newServiceReload(a *app) *cobra.Command {
 	return c
 }
 
-// supervisorOf answers the host that is named, or the only supervisor.
+// supervisorOf returns the host that is named, or the only supervisor.
 func (a *app) supervisorOf(ctx context.Context, args []string) (*control.Client, error) {
 	only := strings.Join(args, "")
 	hosts, err := a.someHosts(ctx, only)

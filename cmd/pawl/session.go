@@ -26,7 +26,7 @@ type session struct {
 	command  worker.CommandConfig
 }
 
-// run answers the job once it has ended. When ctx ends first, what runs is
+// run returns the job once it has ended. When ctx ends first, what runs is
 // interrupted, the job stays unfinished, and the error is that of ctx.
 func (s *session) run(ctx context.Context, f follower) (*pawl.JobView, error) {
 	release, err := s.ledger.hold(ctx, s.id)
@@ -61,7 +61,7 @@ func (s *session) run(ctx context.Context, f follower) (*pawl.JobView, error) {
 	return v, errors.Join(err, w.Drain(over))
 }
 
-// whileWorking answers a context that ends with ctx, or with the worker.
+// whileWorking returns a context that ends with ctx, or with the worker.
 func whileWorking(ctx context.Context, w *worker.Worker) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

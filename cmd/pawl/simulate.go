@@ -57,7 +57,7 @@ func newSimulate(a *app) *cobra.Command {
 	return c
 }
 
-// named answers the faults that are asked for.
+// named returns the faults that are asked for.
 func (f *simulateFlags) named() []verify.Fault {
 	var faults []verify.Fault
 	for _, word := range strings.Split(f.faults, ",") {
@@ -182,7 +182,7 @@ func tidy(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// parsed answers the inputs that the command line gives, each by its type. They
+// parsed returns the inputs that the command line gives, each by its type. They
 // need not be all that a job needs.
 func (in *inputFlags) parsed(def *workflow.Definition) (map[string]any, error) {
 	given, err := in.object()

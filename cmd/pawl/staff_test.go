@@ -67,7 +67,7 @@ func startServer(t *testing.T, role string, args ...string) *serverProcess {
 	return s
 }
 
-// shortDir answers a folder in which a socket has a short name.
+// shortDir returns a folder in which a socket has a short name.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pawl-s")

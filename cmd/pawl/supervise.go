@@ -157,7 +157,7 @@ func (s *supervision) config(state string, journal supervisor.Journal, verbose b
 	return c
 }
 
-// shown answers what this screen is shown of a line that a program prints.
+// shown returns what this screen is shown of a line that a program prints.
 func (a *app) shown(line string) string {
 	if a.screen.terminal {
 		return a.tame(line)
@@ -301,7 +301,7 @@ func (a *app) relayed() (stop func()) {
 	}
 }
 
-// superviseState answers the folder of logs and history.
+// superviseState returns the folder of logs and history.
 func (a *app) superviseState(dir, name string) (string, error) {
 	if err := control.CheckName(name); err != nil {
 		return "", err

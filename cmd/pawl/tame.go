@@ -14,7 +14,7 @@ var sgr = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 // sequence, or a text for the terminal itself such as its title.
 var sequence = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|[]PX^_][^\x07\x1b]*(\x07|\x1b\\\\)?|[ -/]*[0-~])")
 
-// tame answers what a terminal is shown of a line that a step printed: its last
+// tame returns what a terminal is shown of a line that a step printed: its last
 // state, where the line was written over, and its colours where colours are
 // wanted, but nothing that moves the cursor or outlasts the line.
 func (a *app) tame(line string) string {

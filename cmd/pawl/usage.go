@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// usage answers the error of a command line that is wrong by itself.
+// usage returns the error of a command line that is wrong by itself.
 func usage(hint, format string, args ...any) error {
 	return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
@@ -89,7 +89,7 @@ func unknownFlag(c *cobra.Command, missing *pflag.NotExistError, hint string) er
 	return usage(hint, "unknown flag --%s for %s", name, c.CommandPath())
 }
 
-// nearest answers the name that a slip of the keyboard away from word, or "".
+// nearest returns the name that a slip of the keyboard away from word, or "".
 func nearest(word string, names []string) string {
 	best, least := "", max(2, len(word)/3)+1
 	for _, n := range slices.Sorted(slices.Values(names)) {
@@ -103,7 +103,7 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// distance answers how many letters have to be added, dropped or changed.
+// distance returns how many letters have to be added, dropped or changed.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -123,7 +123,7 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// want answers the check that a command gets as many arguments as it names,
+// want returns the check that a command gets as many arguments as it names,
 // between least and most (-1: any number).
 func want(least, most int, words string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {

@@ -35,7 +35,7 @@ func (a *app) validate(paths []string) error {
 	return nil
 }
 
-// validated answers what is in a valid file.
+// validated returns what is in a valid file.
 func validated(path string) (string, error) {
 	src, err := readFile(path, max(workflow.MaxSource, spec.MaxSource))
 	if err != nil {

@@ -62,7 +62,7 @@ type situation struct {
 	step    string // the step that verbs are applied to
 }
 
-// A verb answers the error of a refusal.
+// A verb returns the error of a refusal.
 type operatorVerb struct {
 	name string
 	do   func(w *world, step string) error
@@ -273,7 +273,7 @@ func (w *world) freeze() {
 	w.engine = engine.New(engine.Config{Store: w.store, Passive: true})
 }
 
-// hands answers the worker; its name is held for as long as the database is open.
+// hands returns the worker; its name is held for as long as the database is open.
 func (w *world) hands() *pawl.Worker {
 	w.t.Helper()
 	if w.worker != nil {
@@ -362,7 +362,7 @@ func (w *world) until(what string, f func(*pawl.JobView) bool) {
 	}
 }
 
-// state answers the state of a step, or of the job.
+// state returns the state of a step, or of the job.
 func (w *world) state(step string) string {
 	w.t.Helper()
 	v := w.job()
@@ -377,7 +377,7 @@ func (w *world) state(step string) string {
 	return "missing"
 }
 
-// trail answers how many entries there are in the history of the job.
+// trail returns how many entries there are in the history of the job.
 func (w *world) trail() int {
 	w.t.Helper()
 	n := 0

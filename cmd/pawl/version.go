@@ -21,7 +21,7 @@ func newVersion(a *app) *cobra.Command {
 	}
 }
 
-// about answers what "pawl version" and "pawl --version" say.
+// about returns what "pawl version" and "pawl --version" say.
 func about() string {
 	return fmt.Sprintf("pawl %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
@@ -30,7 +30,7 @@ func about() string {
 // -ldflags "-X main.release=v1.2.3".
 var release string
 
-// version answers what the build says of itself.
+// version returns what the build says of itself.
 func version() string {
 	if release != "" {
 		return release

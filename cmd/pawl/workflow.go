@@ -74,7 +74,7 @@ func (a *app) listVersions(ctx context.Context, cl *client.Client, form string, 
 	return rows.n, rows.end()
 }
 
-// shortHash answers enough of a hash to tell definitions from one another.
+// shortHash returns enough of a hash to tell definitions from one another.
 func shortHash(hash string) string {
 	if rest, ok := strings.CutPrefix(hash, "sha256:"); ok && len(rest) > 12 {
 		return "sha256:" + rest[:12]

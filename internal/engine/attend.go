@@ -278,7 +278,7 @@ func (p *preparation) gather(s *pawl.Step) (workflow.GatherAnswer, error) {
 	return workflow.GatherAnswer{Output: append(list, ']')}, nil
 }
 
-// gathered answers what an instance adds to the list: of a matrix, its values too.
+// gathered returns what an instance adds to the list: of a matrix, its values too.
 func (p *preparation) gathered(inst *pawl.Step) []byte {
 	output := orNull(inst.Output)
 	if len(p.def.Node(inst.Ord.Node()).Matrix) == 0 {

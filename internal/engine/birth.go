@@ -60,7 +60,7 @@ func (e *Engine) bear(t *tx, b *birth) error {
 	return nil
 }
 
-// job answers the new job as its creation leaves it to the table.
+// job returns the new job as its creation leaves it to the table.
 func (b *birth) job() *pawl.Job {
 	j := &pawl.Job{
 		ID: b.id, Workspace: b.workspace, Definition: definitionKey(b.def.Hash()), Workflow: b.def.Name, Version: b.version,
@@ -82,17 +82,17 @@ func concurrencyPool(workspace string, def *workflow.Definition, key string) int
 	return pawl.PoolKey(workspace, "key", def.Name, key)
 }
 
-// depthPool answers the pool of the quota of a depth (J7).
+// depthPool returns the pool of the quota of a depth (J7).
 func depthPool(workspace string, depth int) store.Pool {
 	return store.Pool{Kind: store.PoolQuota, Key: pawl.PoolKey(workspace, "depth", strconv.Itoa(depth))}
 }
 
-// queuePool answers the pool of the limit of a queue.
+// queuePool returns the pool of the limit of a queue.
 func queuePool(workspace, queue string) store.Pool {
 	return store.Pool{Kind: store.PoolSteps, Key: pawl.PoolKey(workspace, "queue", queue)}
 }
 
-// firstRoute answers the route that all first steps of the job share, so that a
+// firstRoute returns the route that all first steps of the job share, so that a
 // worker that serves it may start the job; or 0, and the evaluator starts it.
 func firstRoute(def *workflow.Definition, j *pawl.Job) int64 {
 	if j.Pool != 0 || j.Continues != 0 {

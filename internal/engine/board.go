@@ -39,7 +39,7 @@ func (b board) Save(s *pawl.Step) { b.t.steps[s.StepKey].dirty = true }
 
 func (b board) SaveJob() { b.t.jobs[b.key].dirty = true }
 
-// parentOf answers the key of the step that waits for a child job.
+// parentOf returns the key of the step that waits for a child job.
 func parentOf(j *pawl.Job) pawl.StepKey { return pawl.StepKey{Job: j.Parent, Ord: j.ParentStep} }
 
 func (b board) Spawn(s *pawl.Step, child *workflow.Born) (string, error) {

@@ -130,7 +130,7 @@ func (e *Engine) Takeover(ctx context.Context, gone func(*pawl.Worker) bool) err
 	return nil
 }
 
-// blindly answers a decision about s that stores an outcome and leaves it to be
+// blindly returns a decision about s that stores an outcome and leaves it to be
 // weighed: it sees neither the job nor its definition.
 func blindly(t *tx, s *pawl.Step, j *pawl.Job) *workflow.Decision {
 	return &workflow.Decision{Board: unlocked{board{t: t, key: s.Job}, j}, Now: t.now}

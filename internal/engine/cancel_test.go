@@ -112,7 +112,7 @@ func fails(context.Context, *worker.Task) worker.Result {
 	return worker.Result{Failure: &pawl.Failure{Class: "test", Message: "it failed"}}
 }
 
-// items answers a list of n numbers.
+// items returns a list of n numbers.
 func items(n int) string {
 	list := make([]int, n)
 	for i := range list {

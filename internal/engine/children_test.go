@@ -44,7 +44,7 @@ func (p *process) serve(c worker.Config) *worker.Worker {
 	return w
 }
 
-// family answers all jobs below one, from the top down.
+// family returns all jobs below one, from the top down.
 func (p *process) family(id pawl.ID) []*pawl.JobView {
 	p.t.Helper()
 	var all []*pawl.JobView
@@ -305,7 +305,7 @@ func TestManyFamilies(t *testing.T) { // J6, T10
 	})
 }
 
-// usage answers the slots that are taken of all limits of the workspace.
+// usage returns the slots that are taken of all limits of the workspace.
 func (p *process) usage() map[string]int {
 	p.t.Helper()
 	views, err := p.engine.Quotas(p.t.Context(), pawl.DefaultWorkspace)
@@ -317,7 +317,7 @@ func (p *process) usage() map[string]int {
 	return used
 }
 
-// keyPool answers the pool of a concurrency key.
+// keyPool returns the pool of a concurrency key.
 func keyPool(def *workflow.Definition, key string) store.Pool {
 	return store.Pool{Kind: store.PoolJobs, Key: pawl.PoolKey(pawl.DefaultWorkspace, "key", def.Name, key)}
 }

@@ -128,7 +128,7 @@ func (c *committer) together(ctx context.Context, cmds []command, faults map[int
 	}
 }
 
-// enter lets a group wait, and answers a batch if the caller has a lane for it.
+// enter lets a group wait, and returns a batch if the caller has a lane for it.
 func (c *committer) enter(g *group) ([]*group, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +143,7 @@ func (c *committer) enter(g *group) ([]*group, error) {
 	return c.take(), nil
 }
 
-// one commits a single command and answers its error.
+// one commits a single command and returns its error.
 func (c *committer) one(ctx context.Context, cmd command) error {
 	errs, err := c.do(ctx, cmd)
 	if err != nil {
@@ -185,7 +185,7 @@ func (c *committer) commit(batch []*group) {
 }
 
 // take takes a free lane, if there is one, and a batch for it, if groups wait. It
-// answers nil, and takes nothing, otherwise. The lock is held.
+// returns nil, and takes nothing, otherwise. The lock is held.
 func (c *committer) take() (batch []*group) {
 	if c.free == 0 {
 		return nil
@@ -199,7 +199,7 @@ func (c *committer) take() (batch []*group) {
 	return batch
 }
 
-// further answers the next batch for a lane, or gives the lane back.
+// further returns the next batch for a lane, or gives the lane back.
 func (c *committer) further() []*group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,7 +218,7 @@ func (c *committer) share() {
 	}
 }
 
-// next answers the groups for a commit, at most maxGroup by weight (a group is never
+// next returns the groups for a commit, at most maxGroup by weight (a group is never
 // split), or nil if there are none or they had better wait. The late ones come last, but
 // are never left out twice for want of room. What it leaves for that goes to a free lane;
 // what had better wait does not, as what it waits for may be on its way in this commit.
@@ -245,7 +245,7 @@ func (c *committer) next() (batch []*group) {
 	return batch
 }
 
-// ready answers how many of the late groups may go with the batch. If that is not all
+// ready returns how many of the late groups may go with the batch. If that is not all
 // of them, they are looked at again soon.
 func (c *committer) ready(batch []*group) int {
 	if len(c.later) == 0 || c.closed {

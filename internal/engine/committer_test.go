@@ -286,7 +286,7 @@ func TestWhoWaitsInAnyCaseCommits(t *testing.T) { // K5
 	}
 }
 
-// goroutine answers the name of the one that calls.
+// goroutine returns the name of the one that calls.
 func goroutine() string {
 	b := make([]byte, 64)
 	return strings.Fields(string(b[:runtime.Stack(b, false)]))[1]

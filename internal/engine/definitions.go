@@ -32,10 +32,10 @@ func newDefinitions(v store.Views) *definitions {
 	return &definitions{v, &known{byKey: make(map[int64]*workflow.Definition), stored: make(map[int64]bool)}}
 }
 
-// definitionKey answers the key of the definition with that hash.
+// definitionKey returns the key of the definition with that hash.
 func definitionKey(hash [32]byte) int64 { return int64(binary.BigEndian.Uint64(hash[:8]) >> 1) }
 
-// get answers a stored definition.
+// get returns a stored definition.
 func (d *definitions) get(ctx context.Context, key int64) (*workflow.Definition, error) {
 	def := d.of(key)
 	if def != nil {
@@ -56,7 +56,7 @@ func (d *definitions) get(ctx context.Context, key int64) (*workflow.Definition,
 	return def, nil
 }
 
-// load answers the definition of that canonical source, from memory if it can.
+// load returns the definition of that canonical source, from memory if it can.
 func (d *definitions) load(source []byte) (*workflow.Definition, error) {
 	sum := sha256.Sum256(source)
 	key := definitionKey(sum)

@@ -54,14 +54,14 @@ type Config struct {
 	// Evaluators is how many jobs are evaluated at once. Default 2.
 	Evaluators int
 
-	// Clock answers the time that ids are made of. Leases and deadlines go by
+	// Clock returns the time that ids are made of. Leases and deadlines go by
 	// the database's clock. Default time.Now.
 	Clock func() time.Time
 
-	// Jitter answers a number in [0,1) that spreads backoffs. Default random.
+	// Jitter returns a number in [0,1) that spreads backoffs. Default random.
 	Jitter func() float64
 
-	// Salt answers the random bytes of a seal of payload (K6). Default random.
+	// Salt returns the random bytes of a seal of payload (K6). Default random.
 	Salt func() audit.Salt
 
 	// Log is told of trouble. Default: discarded.

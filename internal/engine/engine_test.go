@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// echo answers the step's input document.
+// echo returns the step's input document.
 func echo(_ context.Context, t *worker.Task) worker.Result { return worker.Result{Output: t.Input} }
 
 func TestChainRunsToItsEnd(t *testing.T) { // T2, T3, J2

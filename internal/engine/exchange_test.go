@@ -59,7 +59,7 @@ func (s *interposed) Settle(ctx context.Context, k store.EntityKey, e *audit.Ent
 	return s.Store.Settle(ctx, k, e)
 }
 
-// interposedEngine answers a passive engine on a store of the test's making, so
+// interposedEngine returns a passive engine on a store of the test's making, so
 // that nothing but the test commits.
 func interposedEngine(t *testing.T) (*Engine, *interposed) {
 	t.Helper()
@@ -158,7 +158,7 @@ func TestAnOutcomeIsStoredWithoutItsDefinition(t *testing.T) { // T3
 	}
 }
 
-// TestAFailureWithBadMetadata: what a handler answers cannot make a commit fail
+// TestAFailureWithBadMetadata: what a handler returns cannot make a commit fail
 // for ever.
 func TestAFailureWithBadMetadata(t *testing.T) { // T6
 	t.Parallel()

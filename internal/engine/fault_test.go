@@ -24,7 +24,7 @@ type moody struct {
 	dice *rand.Rand
 }
 
-// newMoody answers a store of whose transactions and reads some fail.
+// newMoody returns a store of whose transactions and reads some fail.
 func newMoody(s store.Store, seed uint64) *moody {
 	return &moody{Faulty: storetest.NewFaulty(s, storetest.Chances(seed, 0.06, 0.05, 0.05)), dice: rand.New(rand.NewPCG(seed, 7))}
 }

@@ -211,7 +211,7 @@ func (p *process) stop() {
 	p.engine.Close()
 }
 
-// workerKey answers the key of the process's worker as it is registered now.
+// workerKey returns the key of the process's worker as it is registered now.
 func (p *process) workerKey() int64 {
 	p.t.Helper()
 	id, err := pawl.ParseID(pawl.WorkerPrefix, p.worker.ID())
@@ -261,7 +261,7 @@ func object(t *testing.T, s string) map[string]any {
 // patience bounds every wait of the tests.
 const patience = 30 * time.Second
 
-// wait answers the job once it has ended.
+// wait returns the job once it has ended.
 func (p *process) wait(id pawl.ID) *pawl.JobView {
 	p.t.Helper()
 	return p.waitFor(id, patience)
@@ -379,7 +379,7 @@ func collected[K any](ctx context.Context, history func(context.Context, K, func
 	return all, err
 }
 
-// refused answers the facts of a job that came too late (T5).
+// refused returns the facts of a job that came too late (T5).
 func (p *process) refused(id pawl.ID) []pawl.Transition {
 	p.t.Helper()
 	rows, err := collected(p.t.Context(), p.engine.History, id)

@@ -353,7 +353,7 @@ func newFolder(t *testing.T) string {
 	return folder
 }
 
-// newPublisher answers the address of a server that repeats what it is sent, or
+// newPublisher returns the address of a server that repeats what it is sent, or
 // answers the status that its path names.
 func newPublisher(t *testing.T) string {
 	t.Helper()
@@ -397,7 +397,7 @@ func (p *process) register(def *workflow.Definition) {
 	must(p.t, err)
 }
 
-// see answers a step once it is as it should be.
+// see returns a step once it is as it should be.
 func (p *process) see(id pawl.ID, key string, f func(*pawl.StepView) bool) pawl.StepView {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
@@ -417,7 +417,7 @@ func (p *process) see(id pawl.ID, key string, f func(*pawl.StepView) bool) pawl.
 	return s
 }
 
-// waiting answers a step once it waits for something else than a worker.
+// waiting returns a step once it waits for something else than a worker.
 func (p *process) waiting(id pawl.ID, key string) pawl.StepView {
 	p.t.Helper()
 	return p.see(id, key, func(s *pawl.StepView) bool { return s.Status == lifecycle.StepInProgress })

@@ -44,7 +44,7 @@ type jobFacts struct {
 
 func newMemory() *memory { return &memory{young: make(map[int64]*remembered)} }
 
-// find answers what is known of a job, making it young again. The lock is held.
+// find returns what is known of a job, making it young again. The lock is held.
 func (m *memory) find(job int64) *remembered {
 	if r := m.young[job]; r != nil {
 		return r
@@ -88,7 +88,7 @@ func (m *memory) get(job int64) (*jobFacts, bool) {
 	return nil, false
 }
 
-// put remembers a job, and answers what is known of it. Inputs that are nil are
+// put remembers a job, and returns what is known of it. Inputs that are nil are
 // not known.
 func (m *memory) put(j *pawl.Job, def *workflow.Definition) *jobFacts {
 	m.mu.Lock()
@@ -129,7 +129,7 @@ func (m *memory) keep(f *jobFacts) {
 	}
 }
 
-// forget drops a job that has ended, and answers what was known of it, or nil.
+// forget drops a job that has ended, and returns what was known of it, or nil.
 func (m *memory) forget(job int64) *jobFacts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -144,7 +144,7 @@ func (m *memory) forget(job int64) *jobFacts {
 	return r.jobFacts
 }
 
-// output answers the output of an ended step, if it is known.
+// output returns the output of an ended step, if it is known.
 func (m *memory) output(k pawl.StepKey) (json.RawMessage, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,7 +172,7 @@ func (m *memory) putOutput(k pawl.StepKey, output json.RawMessage) {
 	m.grow(k.Job, r, len(output)-before)
 }
 
-// items answers the list of a fan-out, if it is known.
+// items returns the list of a fan-out, if it is known.
 func (m *memory) items(k pawl.StepKey) []json.RawMessage {
 	m.mu.Lock()
 	defer m.mu.Unlock()

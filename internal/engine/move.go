@@ -17,7 +17,7 @@ import (
 // MoveJob lets an unfinished job go on as another version of the registered
 // workflow of its name (J2, T12). Steps that have begun have to be the same in
 // both; the others may have changed, come or gone, and those that are gone end
-// as skipped. A dry run changes nothing, and answers the same, or the same error:
+// as skipped. A dry run changes nothing, and returns the same, or the same error:
 // of kind Conflict with workflow.Obstacles where the job is in the way.
 func (e *Engine) MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bool, c pawl.Change) (*workflow.Moved, error) {
 	if err := checkChange(c); err != nil {
@@ -182,7 +182,7 @@ func (m *move) pin(t *tx, j *pawl.Job, inputs json.RawMessage) (err error) {
 	return nil
 }
 
-// metadata answers the metadata of a job that continues another, or nil: what is
+// metadata returns the metadata of a job that continues another, or nil: what is
 // not the same step any more is not taken from there.
 func (m *move) metadata() (json.RawMessage, error) {
 	if m.old.Continues == 0 {
@@ -237,7 +237,7 @@ func (e *Engine) current(ctx context.Context, id pawl.ID) (*jobFacts, error) {
 	return e.recallID(ctx, id)
 }
 
-// PlanMoves answers for the unfinished jobs of a workflow in a workspace, newest
+// PlanMoves says of the unfinished jobs of a workflow in a workspace, newest
 // first and at most 1000, how they stand to a definition that is, or is going to
 // be, a version of it. It changes nothing.
 func (e *Engine) PlanMoves(ctx context.Context, workspace string, canonical []byte) (*workflow.MovePlans, error) {
@@ -265,7 +265,7 @@ func (e *Engine) PlanMoves(ctx context.Context, workspace string, canonical []by
 	return plans, nil
 }
 
-// wouldBe answers the newest version that a definition is, or the one that it
+// wouldBe returns the newest version that a definition is, or the one that it
 // would be if it were registered.
 func (e *Engine) wouldBe(ctx context.Context, n pawl.WorkflowName, def *workflow.Definition) (version int, is bool, err error) {
 	newest, key := 0, definitionKey(def.Hash())

@@ -123,7 +123,7 @@ func (o *Offer) Close() {
 	o.slots = 0
 }
 
-// Reserved answers how many slots are not the worker's to use: those that are
+// Reserved returns how many slots are not the worker's to use: those that are
 // offered, and those that commits under way may use.
 func (o *Offer) Reserved() int {
 	o.mu.Lock()
@@ -131,7 +131,7 @@ func (o *Offer) Reserved() int {
 	return o.slots + o.taken
 }
 
-// Unreserved answers how many of the free slots are the worker's to use. While free
+// Unreserved returns how many of the free slots are the worker's to use. While free
 // counts them nothing is handed over, so that each slot is in one hand.
 func (o *Offer) Unreserved(free func() int) int {
 	o.mu.Lock()
@@ -139,7 +139,7 @@ func (o *Offer) Unreserved(free func() int) int {
 	return max(free()-o.slots-o.taken, 0)
 }
 
-// Work answers the worker's own bell for what there may be to claim. Whoever waits for it
+// Work returns the worker's own bell for what there may be to claim. Whoever waits for it
 // has not heard it before Hear: until then nothing is offered.
 func (o *Offer) Work() <-chan struct{} { return o.work.c }
 
@@ -216,7 +216,7 @@ func (o *Offer) ring() {
 	o.work.ring()
 }
 
-// find answers an offer with a slot for the route, or nil. Offers take turns.
+// find returns an offer with a slot for the route, or nil. Offers take turns.
 func (s *offers) find(route int64) *Offer {
 	if route == 0 {
 		return nil
@@ -314,7 +314,7 @@ func (o *Offer) doubt() {
 	}
 }
 
-// of answers the offer of a worker, or nil.
+// of returns the offer of a worker, or nil.
 func (s *offers) of(worker int64) *Offer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -336,7 +336,7 @@ func (t *tx) takeSlot(o *Offer) bool {
 }
 
 // findSlot takes a slot for the route, of the first offer or else of another one whose
-// worker is in sight. It answers nil from the first time on that it finds none: what is
+// worker is in sight. It returns nil from the first time on that it finds none: what is
 // submitted in one commit is begun in its order.
 func (t *tx) findSlot(s *offers, first *Offer, route int64) *Offer {
 	if route == 0 || slices.Contains(t.full, route) {

@@ -47,7 +47,7 @@ func (w *offering) visit(t *testing.T, x link.Exchange) []link.Assignment {
 	return got
 }
 
-// handed answers what came by itself so far.
+// handed returns what came by itself so far.
 func (w *offering) handed() []link.Assignment {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -179,7 +179,7 @@ func (e *Engine) onceWeighed(ctx context.Context, id pawl.ID, do func() error) e
 	return done
 }
 
-// Approve answers the approval that a step waits for. The form is as the step
+// Approve returns the approval that a step waits for. The form is as the step
 // declares it, by name; what is not given takes its default.
 func (e *Engine) Approve(ctx context.Context, id pawl.ID, step string, form map[string]any, c pawl.Change) error {
 	return e.operateStep(ctx, id, step, c, verb{"approve", form}, func(d *workflow.Decision, s *pawl.Step) error {
@@ -248,7 +248,7 @@ func (e *Engine) operateStep(ctx context.Context, id pawl.ID, step string, c paw
 	return e.intervene(ctx, id, step, r, do)
 }
 
-// checkData answers JSON that came from outside, compact; null if there is none.
+// checkData returns JSON that came from outside, compact; null if there is none.
 func checkData(field string, data json.RawMessage) (json.RawMessage, error) {
 	if len(data) == 0 {
 		return json.RawMessage("null"), nil

@@ -29,7 +29,7 @@ type Part struct {
 	// lost if it is called again, once it has returned.
 	Run func(ctx context.Context) error
 
-	// Seen answers what it has done, in all its runs. It does not wait.
+	// Seen returns what it has done, in all its runs. It does not wait.
 	Seen func() Progress
 }
 
@@ -50,7 +50,7 @@ const (
 	heavyPatience = 10 * time.Minute
 )
 
-// Parts answers the parts of an engine whose Config is Managed, the same ones each
+// Parts returns the parts of an engine whose Config is Managed, the same ones each
 // time. Others run their own.
 func (e *Engine) Parts() []Part { return e.parts }
 
@@ -70,7 +70,7 @@ func newPart(p Part, loops int, loop func(context.Context, *rounds)) *part {
 	return all
 }
 
-// newParts answers what the engine does beside answering.
+// newParts returns what the engine does beside answering.
 func (e *Engine) newParts() []*part {
 	v, heard := e.evaluator, newPart(Part{Name: "hints", Doc: "takes hints from other processes", Patience: roundPatience}, 1, e.listen)
 	heard.Seen = func() Progress { return e.heard(heard.rounds) }
@@ -109,7 +109,7 @@ func (e *Engine) start(ctx context.Context) {
 	}
 }
 
-// run runs a part until either context ends, and answers its panic. The first is the
+// run runs a part until either context ends, and returns its panic. The first is the
 // engine's own: what Close waits for must not begin after it.
 func (e *Engine) run(own, asked context.Context, p *part) error {
 	e.closing.Lock()
@@ -177,7 +177,7 @@ func (r *rounds) end(ctx context.Context, err error) {
 	r.fault.Store(&text)
 }
 
-// contain runs a loop and answers its panic, which is a round that failed.
+// contain runs a loop and returns its panic, which is a round that failed.
 func (e *Engine) contain(ctx context.Context, loop func(context.Context, *rounds), r *rounds) (err error) {
 	defer func() {
 		if err != nil {

@@ -79,7 +79,7 @@ func startManaged(t *testing.T, s store.Store, poll time.Duration) *managed {
 	return g
 }
 
-// keep runs a part, and again whenever it ends, until end is called. It answers how
+// keep runs a part, and again whenever it ends, until end is called. It returns how
 // often it has ended before.
 func (g *managed) keep(name string) (ended *atomic.Int32, end func()) {
 	ended = &atomic.Int32{}

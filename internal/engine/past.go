@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Past answers a job as it was at a moment, rebuilt from its trail and those of
+// Past returns a job as it was at a moment, rebuilt from its trail and those of
 // its steps (K6): states, attempts, claims, workers, times, errors and pauses as
 // they were known then. A step's output is there if it had ended by then. The
 // keys of steps are those of the definition that the job has now.
@@ -54,7 +54,7 @@ func (e *Engine) Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.Jo
 	return v, nil
 }
 
-// written answers how many entries of a trail had been written.
+// written returns how many entries of a trail had been written.
 func written(trail []audit.Entry, until int64) int {
 	n, _ := slices.BinarySearchFunc(trail, until, func(e audit.Entry, until int64) int {
 		if e.At <= until {
@@ -374,7 +374,7 @@ func failureIn(e *audit.Entry) *pawl.Failure {
 	return told.Failure
 }
 
-// asked answers what the step was asked to wait for, without how that ended if
+// asked returns what the step was asked to wait for, without how that ended if
 // it had not.
 func (f *fold) asked() json.RawMessage {
 	w := waitIn(f.today)

@@ -82,7 +82,7 @@ func (p *process) comparePast(id pawl.ID) {
 	}
 }
 
-// comparable answers a view as JSON has it, which is what people see.
+// comparable returns a view as JSON has it, which is what people see.
 func comparable(t *testing.T, v *pawl.JobView) any {
 	t.Helper()
 	raw, err := json.Marshal(v)
@@ -195,7 +195,7 @@ steps:
 	}
 }
 
-// moments answers when each event came to a step first.
+// moments returns when each event came to a step first.
 func (p *process) moments(id pawl.ID, step string) map[machine.Event]pawl.Timestamp {
 	p.t.Helper()
 	history, err := collected(p.t.Context(), p.engine.History, id)

@@ -25,7 +25,7 @@ const (
 	maxLull = 100 * time.Millisecond
 )
 
-// admit answers how many of the groups that submit go with the batch into its commit.
+// admit returns how many of the groups that submit go with the batch into its commit.
 // They keep their order: with one that gains nothing by waiting go all before it, and
 // so they do with one that the queue would put before them.
 func (e *Engine) admit(later, batch []*group) (ready int) {
@@ -71,7 +71,7 @@ func (s *offers) prospect(route int64, batch []*group) (p prospect) {
 	return p
 }
 
-// expect answers the slots that may be taken, and whether the worker is on a visit, or
+// expect returns the slots that may be taken, and whether the worker is on a visit, or
 // likely to come soon.
 func (o *Offer) expect() (slots int, due bool) {
 	o.mu.Lock()

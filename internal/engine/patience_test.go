@@ -45,7 +45,7 @@ func (v *heldVisit) letGo() []link.Assignment {
 	return v.got
 }
 
-// waitingWorker answers a worker that runs a step in its one slot, and an engine with
+// waitingWorker returns a worker that runs a step in its one slot, and an engine with
 // two lanes.
 func waitingWorker(t *testing.T) (*offering, *interposed) {
 	t.Helper()

@@ -68,7 +68,7 @@ func (r *registration) decide(t *tx) error {
 	return nil
 }
 
-// Lookup answers a version of a registered workflow; 0 is the newest.
+// Lookup returns a version of a registered workflow; 0 is the newest.
 func (e *Engine) Lookup(ctx context.Context, n pawl.WorkflowName, version int) (*pawl.Version, *workflow.Definition, error) {
 	v, err := e.store.RegisteredVersion(ctx, n, version)
 	if errors.Is(err, store.ErrNotFound) {

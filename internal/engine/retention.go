@@ -78,7 +78,7 @@ func (e *Engine) Prospects(ctx context.Context, age time.Duration) ([]pawl.Prosp
 	return e.store.Prospects(ctx, before)
 }
 
-// before answers the time that lies back by age, by the database's clock.
+// before returns the time that lies back by age, by the database's clock.
 func (e *Engine) before(ctx context.Context, age time.Duration) (int64, error) {
 	if age < MinRetention {
 		return 0, pawl.Errorf(pawl.Invalid, "retention of %s: want %s or more", age, MinRetention)

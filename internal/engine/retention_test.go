@@ -15,7 +15,7 @@ import (
 
 const twoSteps = "name: two\nsteps:\n  - {id: a, command: [x]}\n  - {id: b, needs: [a], command: [x]}\n"
 
-// canceledOnce answers n jobs that were submitted 40 days ago, and canceled.
+// canceledOnce returns n jobs that were submitted 40 days ago, and canceled.
 func canceledOnce(t *testing.T, s store.Store, n int) []pawl.ID {
 	t.Helper()
 	p := &process{t: t, store: s, engine: engine.New(engine.Config{Store: s, Passive: true, Clock: func() time.Time { return time.Now().AddDate(0, 0, -40) }})}

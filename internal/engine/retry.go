@@ -16,10 +16,10 @@ import (
 )
 
 // RetryJob makes a job that continues one that FAILED or was CANCELED, and
-// answers its id: the same definition, the results of the steps that are complete
+// returns its id: the same definition, the results of the steps that are complete
 // and of the instances of fan-outs that are, everything else anew. One that is
 // COMPLETED is run again only From a step. The same retry with the same request id
-// answers the job that exists (J8).
+// returns the job that exists (J8).
 func (e *Engine) RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.ID, error) {
 	if err := checkChange(c); err != nil {
 		return pawl.ID{}, err
@@ -104,7 +104,7 @@ func (p *retry) allowed(r *pawl.Retry) error {
 		Hint: "retry one of its steps with: pawl step retry " + id + " STEP"}
 }
 
-// bind answers the inputs of the old job with those that change.
+// bind returns the inputs of the old job with those that change.
 func (p *retry) bind(set map[string]any) (json.RawMessage, error) {
 	if len(set) == 0 {
 		return p.old.Inputs, nil

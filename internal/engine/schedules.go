@@ -129,7 +129,7 @@ func (p *putSchedule) decide(t *tx) error {
 	return t.moveSchedule(s, lifecycle.ScheduleUpdate, p.noted())
 }
 
-// noted answers the note of the change, with all of the plan but its inputs.
+// noted returns the note of the change, with all of the plan but its inputs.
 func (p *putSchedule) noted() workflow.Note {
 	n := p.note
 	n.Metadata, _ = json.Marshal(map[string]any{"workflow": p.plan.Workflow, "cron": p.plan.Cron, "timezone": p.plan.TimeZone,
@@ -159,7 +159,7 @@ func noSchedule(name string) error {
 	return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no schedule %q", name), Hint: "list them with: pawl schedule list"}
 }
 
-// scheduleNamed answers the schedule of a name that is not removed, or nil.
+// scheduleNamed returns the schedule of a name that is not removed, or nil.
 func (t *tx) scheduleNamed(n pawl.ScheduleName) *pawl.Schedule {
 	for k, h := range t.schedules {
 		if s := h.record; s.Workspace == n.Workspace && s.Name == n.Name && s.State != lifecycle.ScheduleRemoved {
@@ -216,7 +216,7 @@ func (m *moveSchedule) decide(t *tx) error {
 	return nil
 }
 
-// dueInputs answers the inputs and the concurrency key of a job that was due at
+// dueInputs returns the inputs and the concurrency key of a job that was due at
 // the given time.
 func dueInputs(def *workflow.Definition, inputs json.RawMessage, due int64) (bound json.RawMessage, key string, err error) {
 	given := map[string]any{}

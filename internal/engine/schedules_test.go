@@ -29,7 +29,7 @@ type planner struct {
 	e *engine.Engine
 }
 
-// passive answers a planner whose engine follows no schedule.
+// passive returns a planner whose engine follows no schedule.
 func passive(t *testing.T, s store.Store) planner {
 	e := engine.New(engine.Config{Store: s, Passive: true})
 	t.Cleanup(e.Close)
@@ -47,7 +47,7 @@ func named(name string) pawl.ScheduleName {
 	return pawl.ScheduleName{Workspace: pawl.DefaultWorkspace, Name: name}
 }
 
-// rarely answers an expression whose next time is months away, so that a test has
+// rarely returns an expression whose next time is months away, so that a test has
 // the times that it makes and no others.
 func rarely() string { return fmt.Sprintf("0 0 1 %d *", time.Now().UTC().AddDate(0, 6, 0).Month()) }
 
@@ -92,7 +92,7 @@ func (p planner) view() *pawl.ScheduleView {
 	return v
 }
 
-// moves answers the history of the schedule s: event, and reason if there is one.
+// moves returns the history of the schedule s: event, and reason if there is one.
 func (p planner) moves() []string {
 	p.t.Helper()
 	history, err := collected(p.t.Context(), p.e.ScheduleHistory, named("s"))
@@ -106,7 +106,7 @@ func (p planner) moves() []string {
 	return lines
 }
 
-// count answers how many moves were made by the event.
+// count returns how many moves were made by the event.
 func (p planner) count(event machine.Event) int {
 	n := 0
 	for _, m := range p.moves() {
@@ -123,7 +123,7 @@ func (p planner) untilMoved(event machine.Event, times int) {
 	until(p.t, fmt.Sprintf("%d times %s", times, event), func() bool { return p.count(event) >= times })
 }
 
-// jobs answers all jobs, oldest first.
+// jobs returns all jobs, oldest first.
 func (p planner) jobs() []pawl.JobView {
 	p.t.Helper()
 	jobs, err := p.e.Jobs(p.t.Context(), pawl.JobQuery{Limit: 1000})
@@ -462,7 +462,7 @@ func TestAnUpdateKeepsTheTimes(t *testing.T) {
 	})
 }
 
-// dueAt answers when the one schedule is due, or the zero time.
+// dueAt returns when the one schedule is due, or the zero time.
 func dueAt(t *testing.T, s store.Store) time.Time {
 	t.Helper()
 	all, err := s.Schedules(t.Context(), pawl.ScheduleName{}, pawl.ScheduleName{}, 0)

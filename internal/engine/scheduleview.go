@@ -27,7 +27,7 @@ func (e *Engine) Schedules(ctx context.Context, workspace string, next int, f fu
 	})
 }
 
-// Schedule answers a schedule by its name, with so many of its next times.
+// Schedule returns a schedule by its name, with so many of its next times.
 func (e *Engine) Schedule(ctx context.Context, n pawl.ScheduleName, next int) (*pawl.ScheduleView, error) {
 	s, err := e.findSchedule(ctx, n)
 	if err != nil {

@@ -34,7 +34,7 @@ func (e *Engine) recallID(ctx context.Context, id pawl.ID) (*jobFacts, error) {
 	return r, err
 }
 
-// recall answers what never changes of a job, its inputs included.
+// recall returns what never changes of a job, its inputs included.
 func (e *Engine) recall(ctx context.Context, key int64) (*jobFacts, error) {
 	if r, ok := e.jobs.get(key); ok && r.inputs != nil {
 		return r, nil
@@ -56,7 +56,7 @@ func (e *Engine) recall(ctx context.Context, key int64) (*jobFacts, error) {
 	return e.jobs.put(job, def), nil // which may be forgotten at once: the job may end
 }
 
-// scope answers what expressions that refer to the given nodes may see. The
+// scope returns what expressions that refer to the given nodes may see. The
 // nodes have ended, so that what it reads does not change.
 func (e *Engine) scope(ctx context.Context, key int64, nodes []int) (*workflow.Scope, error) {
 	r, err := e.recall(ctx, key)
@@ -161,7 +161,7 @@ func union(a, b []int) []int {
 	return all
 }
 
-// item answers the item of an instance of a fan-out.
+// item returns the item of an instance of a fan-out.
 func (e *Engine) item(ctx context.Context, k pawl.StepKey) (json.RawMessage, error) {
 	parent := pawl.StepKey{Job: k.Job, Ord: k.Ord.Parent()}
 	items := e.jobs.items(parent)

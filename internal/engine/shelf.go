@@ -28,7 +28,7 @@ type list struct {
 	salts   []audit.Salt
 }
 
-// take answers an empty list.
+// take returns an empty list.
 func (s *shelf) take() list {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@ type spoiled struct {
 	rows map[int64]int // that the last claim of a worker met
 }
 
-// limit answers how many rows a claim has to ask for to get as many as are free.
+// limit returns how many rows a claim has to ask for to get as many as are free.
 func (s *spoiled) limit(worker int64, free int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

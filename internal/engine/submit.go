@@ -19,7 +19,7 @@ const (
 
 // Submit makes jobs, many in one commit, each with its own answer: one that is
 // refused harms none of the others. Submitting with a request id that was used
-// for the same submission answers the job that exists (J8).
+// for the same submission returns the job that exists (J8).
 func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Submitted, error) {
 	answers := make([]pawl.Submitted, len(subs))
 	cmds, at := make([]command, 0, len(subs)), make([]int, 0, len(subs)) // at: of which submission a command is

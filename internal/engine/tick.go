@@ -182,7 +182,7 @@ func (k *tick) cancel(t *tx, s *pawl.Schedule, due int64) error {
 }
 
 // TriggerSchedule makes a job of an active schedule now, beside its times and
-// whatever runs, and answers its id. It was due now, and is the last job of the
+// whatever runs, and returns its id. It was due now, and is the last job of the
 // schedule from then on: the next time finds it running, if it does. Why there
 // can be no job is the error.
 func (e *Engine) TriggerSchedule(ctx context.Context, n pawl.ScheduleName, c pawl.Change) (pawl.ID, error) {

@@ -344,7 +344,7 @@ func TestAPausedWorkerTakesNothing(t *testing.T) { // J1, J9
 	})
 }
 
-// self answers the record of the process's worker.
+// self returns the record of the process's worker.
 func (p *process) self() *pawl.Worker {
 	p.t.Helper()
 	w, err := p.store.Worker(p.t.Context(), p.workerKey())

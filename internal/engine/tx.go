@@ -205,7 +205,7 @@ func touch[R any](t *tx, h *held[R], list *[]touched[R]) *R {
 	return h.record
 }
 
-// public answers the public id of a record.
+// public returns the public id of a record.
 func (h *held[R]) public(id pawl.ID, prefix string) string {
 	if h.id == "" {
 		h.id = id.Public(prefix)
@@ -413,7 +413,7 @@ func (t *tx) takeSignal(s *pawl.Signal, by pawl.Ord) {
 	t.taken = append(t.taken, s)
 }
 
-// newest answers the newest version of a workflow, or nil.
+// newest returns the newest version of a workflow, or nil.
 func (t *tx) newest(n pawl.WorkflowName) *pawl.Version {
 	for _, v := range slices.Backward(t.versions) {
 		if v.Workspace == n.Workspace && v.Name == n.Name {
@@ -479,7 +479,7 @@ func (t *tx) answered(k store.IdempotencyKey) *store.Answer {
 	return a
 }
 
-// first answers the entry by which an unknown outcome is settled.
+// first returns the entry by which an unknown outcome is settled.
 func (t *tx) first() (store.Entry, bool) {
 	if t == nil || len(t.entries) == 0 {
 		return store.Entry{}, false
@@ -498,7 +498,7 @@ func due(now int64, mark pawl.Mark, at *int64, tries *int) {
 	}
 }
 
-// changes answers what the transaction has to write, or nil for nothing. It seals the
+// changes returns what the transaction has to write, or nil for nothing. It seals the
 // entries, and the payload of what it writes.
 func (t *tx) changes() (*store.Changes, error) {
 	c := &store.Changes{Entries: t.entries, Refusals: t.refusals, Definitions: t.definitions, Answers: t.answers,

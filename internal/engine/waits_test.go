@@ -207,7 +207,7 @@ func TestApproveAtTheLastMoment(t *testing.T) { // T1, K8
 	})
 }
 
-// waitingOrEnded answers a step that has begun to wait.
+// waitingOrEnded returns a step that has begun to wait.
 func (p *process) waitingOrEnded(id pawl.ID, key string) (s pawl.StepView) {
 	p.t.Helper()
 	until(p.t, key+" waits", func() bool { s = steps(p.job(id))[key]; return s.Wait != nil })

@@ -82,7 +82,7 @@ func (w *watches) ringAll() {
 const watchPoll = time.Second
 
 // Watch calls f when it begins and then whenever the job may have changed, at
-// most every 50 ms, until f answers false or ctx ends. Changes by other
+// most every 50 ms, until f returns false or ctx ends. Changes by other
 // processes are seen within a second.
 func (e *Engine) Watch(ctx context.Context, id pawl.ID, f func() (more bool, err error)) error {
 	b := e.watches.add(id.Key(), false)
@@ -121,7 +121,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 // for its end: that would hold up what it waits for, and mostly this process ends it.
 const endsSoon = 50 * time.Millisecond
 
-// Wait answers the job once it has ended.
+// Wait returns the job once it has ended.
 func (e *Engine) Wait(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
 	b := e.watches.add(id.Key(), true)
 	defer e.watches.remove(id.Key(), b)
@@ -152,7 +152,7 @@ func (e *Engine) Wait(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
 	}
 }
 
-// whole answers a job as it has ended, with what is known of it, or nil if more has to be
+// whole returns a job as it has ended, with what is known of it, or nil if more has to be
 // read than that.
 func whole(j *pawl.Job, known *jobFacts) *pawl.Job {
 	switch {

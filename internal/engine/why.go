@@ -24,7 +24,7 @@ const (
 	whyHolderPages = 20
 )
 
-// Why answers why a job does not move on, at this moment: the job's own reason
+// Why returns why a job does not move on, at this moment: the job's own reason
 // or reasons first, then one for every step that has not ended and does not run
 // on a worker, in the order of the workflow; of the instances of a fan-out the
 // first few, and all of them in groups with the fan-out itself. With the key of
@@ -93,7 +93,7 @@ func (e *Engine) survey(ctx context.Context) (*scene, error) {
 	return sc, err
 }
 
-// serving answers the live workers that serve a route.
+// serving returns the live workers that serve a route.
 func (sc *scene) serving(route int64) []*pawl.Worker {
 	var serving []*pawl.Worker
 	for _, w := range sc.workers {
@@ -104,7 +104,7 @@ func (sc *scene) serving(route int64) []*pawl.Worker {
 	return serving
 }
 
-// loads answers workers as a reason names them.
+// loads returns workers as a reason names them.
 func (sc *scene) loads(workers []*pawl.Worker) []pawl.WorkerLoad {
 	var loads []pawl.WorkerLoad
 	for _, w := range workers[:min(len(workers), whyNames)] {
@@ -256,7 +256,7 @@ func (q *inquiry) count(s *pawl.Step) {
 	t.group = append(t.group, r)
 }
 
-// reasons answers all reasons of the job.
+// reasons returns all reasons of the job.
 func (q *inquiry) reasons() ([]pawl.Reason, error) {
 	if lifecycle.Job.Ended(q.job.State) {
 		return []pawl.Reason{q.ended()}, nil
@@ -289,7 +289,7 @@ func (q *inquiry) reasons() ([]pawl.Reason, error) {
 	return reasons, nil
 }
 
-// ofNode answers the reason of a node, and those of its first instances.
+// ofNode returns the reason of a node, and those of its first instances.
 func (q *inquiry) ofNode(s *pawl.Step) ([]pawl.Reason, error) {
 	steps := []*pawl.Step{s}
 	if t := q.fans[s.Ord.Node()]; t != nil {
@@ -306,7 +306,7 @@ func (q *inquiry) ofNode(s *pawl.Step) ([]pawl.Reason, error) {
 	return reasons, nil
 }
 
-// one answers the reason of one step, and of its instances if it has them.
+// one returns the reason of one step, and of its instances if it has them.
 func (q *inquiry) one(ord pawl.Ord) ([]pawl.Reason, error) {
 	if err := q.read(); err != nil {
 		return nil, err
@@ -329,7 +329,7 @@ func (q *inquiry) one(ord pawl.Ord) ([]pawl.Reason, error) {
 	return []pawl.Reason{r}, err
 }
 
-// Stuck answers the unfinished jobs of which nothing has moved for as long as
+// Stuck returns the unfinished jobs of which nothing has moved for as long as
 // still, newest first, each with its most blocking reason. The statuses of the
 // query are those of unfinished jobs, or none, which is all of them.
 func (e *Engine) Stuck(ctx context.Context, query pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error) {

@@ -22,12 +22,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// aFile answers a SQLite file of the test's own.
+// aFile returns a SQLite file of the test's own.
 func aFile(t *testing.T) *database {
 	return &database{t: t, kind: "sqlite", where: filepath.Join(t.TempDir(), "pawl.db")}
 }
 
-// why answers the reasons of a job, or of one step.
+// why returns the reasons of a job, or of one step.
 func (p *process) why(id pawl.ID, step string) []pawl.Reason {
 	p.t.Helper()
 	reasons, err := p.engine.Why(p.t.Context(), id, step)
@@ -37,7 +37,7 @@ func (p *process) why(id pawl.ID, step string) []pawl.Reason {
 	return reasons
 }
 
-// reasonOf answers the reason of a step; "" is the job itself.
+// reasonOf returns the reason of a step; "" is the job itself.
 func reasonOf(reasons []pawl.Reason, step string) *pawl.Reason {
 	i := slices.IndexFunc(reasons, func(r pawl.Reason) bool { return r.Step == step })
 	if i < 0 {

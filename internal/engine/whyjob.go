@@ -31,7 +31,7 @@ func (q *inquiry) ended() pawl.Reason {
 	return r
 }
 
-// ofJob answers the reasons of the job itself, at least one.
+// ofJob returns the reasons of the job itself, at least one.
 func (q *inquiry) ofJob() ([]pawl.Reason, error) {
 	var reasons []pawl.Reason
 	if q.job.Paused {
@@ -123,7 +123,7 @@ func (q *inquiry) nobody() string {
 	return "; no process is seen that works on this database"
 }
 
-// somebody answers what starts an evaluator, or "" if one is there: of a private
+// somebody returns what starts an evaluator, or "" if one is there: of a private
 // job it is what brings its owner back, too.
 func (q *inquiry) somebody() string {
 	switch {
@@ -149,7 +149,7 @@ func (q *inquiry) about() pawl.Reason {
 	return r
 }
 
-// pending answers what keeps a job from being started.
+// pending returns what keeps a job from being started.
 func (q *inquiry) pending() ([]pawl.Reason, error) {
 	var reasons []pawl.Reason
 	add := func(r *pawl.Reason) {
@@ -194,7 +194,7 @@ func (q *inquiry) pending() ([]pawl.Reason, error) {
 	return reasons, nil
 }
 
-// first answers the nodes that workers have to serve before the job starts. One
+// first returns the nodes that workers have to serve before the job starts. One
 // that continues another may begin anywhere.
 func (q *inquiry) first() []int {
 	if q.job.Continues != 0 {
@@ -223,7 +223,7 @@ func (q *inquiry) unserved(nodes []int) *pawl.Reason {
 	return &r
 }
 
-// routeName answers queue/handler of a node.
+// routeName returns queue/handler of a node.
 func (q *inquiry) routeName(n int) string {
 	node := q.def.Node(n)
 	return node.Queue + "/" + node.Handler
@@ -271,7 +271,7 @@ func (q *inquiry) serve(routes []string) string {
 	return command
 }
 
-// workspace answers the flag that names the job's workspace, if it takes one.
+// workspace returns the flag that names the job's workspace, if it takes one.
 func (q *inquiry) workspace() string {
 	if q.job.Workspace == pawl.DefaultWorkspace {
 		return ""
@@ -279,7 +279,7 @@ func (q *inquiry) workspace() string {
 	return " --workspace " + q.job.Workspace
 }
 
-// raise answers the command that raises a quota.
+// raise returns the command that raises a quota.
 func (q *inquiry) raise(name string, slots int) string {
 	return fmt.Sprintf("pawl quota set %s %d%s", name, slots, q.workspace())
 }
@@ -331,7 +331,7 @@ func (q *inquiry) concurrency(d demand, used int) (pawl.Reason, error) {
 	return r, err
 }
 
-// holders answers at most so many of the jobs that hold the job's concurrency
+// holders returns at most so many of the jobs that hold the job's concurrency
 // key, newest first. It looks at a bounded number of running jobs.
 func (q *inquiry) holders(most int) (ids []string, err error) {
 	f := store.JobFilter{Workspace: q.job.Workspace, States: []machine.State{lifecycle.JobRunning}, Workflow: q.job.Workflow, Limit: whyHolders}

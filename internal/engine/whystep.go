@@ -18,12 +18,12 @@ func (q *inquiry) stepReason(s *pawl.Step, kind pawl.ReasonKind, format string, 
 	return pawl.Reason{Job: q.id, Step: q.def.Key(s.Ord), Status: s.State, Kind: kind, Text: fmt.Sprintf(format, args...)}
 }
 
-// command answers what an operator types about a step.
+// command returns what an operator types about a step.
 func (q *inquiry) command(verb string, s *pawl.Step) string {
 	return "pawl step " + verb + " " + q.id + " " + q.def.Key(s.Ord)
 }
 
-// ofStep answers why a step is where it is, all of it. Every step has been read.
+// ofStep returns why a step is where it is, all of it. Every step has been read.
 func (q *inquiry) ofStep(s *pawl.Step) (r pawl.Reason, err error) {
 	r = q.shallow(s)
 	switch r.Kind {
@@ -59,7 +59,7 @@ func (q *inquiry) forSlot(r *pawl.Reason) {
 	r.Text = fmt.Sprintf("all %s of the job are in use: %s", number(q.job.WorkerCount, "slot", "slots"), listed(q.active, q.taken))
 }
 
-// shallow answers why a step is where it is as far as the step, its fan-out and
+// shallow returns why a step is where it is as far as the step, its fan-out and
 // the scene tell. It reads nothing: it is asked for thousands of instances.
 func (q *inquiry) shallow(s *pawl.Step) pawl.Reason {
 	switch s.State {
@@ -229,7 +229,7 @@ func (q *inquiry) limited(s *pawl.Step, r *pawl.Reason) error {
 	return nil
 }
 
-// stepUnderway answers what a step in progress waits for, if it does.
+// stepUnderway returns what a step in progress waits for, if it does.
 func (q *inquiry) stepUnderway(s *pawl.Step) pawl.Reason {
 	node := q.def.Node(s.Ord.Node())
 	fan := node.Fans() && s.Ord.Instance() == 0
@@ -291,7 +291,7 @@ func waitIn(s *pawl.Step) (w pawl.Wait) {
 	return w
 }
 
-// wait answers what a step waits for that the engine owns.
+// wait returns what a step waits for that the engine owns.
 func (q *inquiry) wait(s *pawl.Step, node *workflow.Node) (r pawl.Reason) {
 	w := waitIn(s)
 	switch node.Kind {

@@ -392,7 +392,7 @@ func (c *claim) take(t *tx, w *pawl.Worker, k pawl.StepKey) error {
 	return nil
 }
 
-// slot takes a slot of the step's queue, if that has a limit: it answers the pool,
+// slot takes a slot of the step's queue, if that has a limit: it returns the pool,
 // or 0, and false if there is none free. Private jobs have no queues.
 func (c *claim) slot(t *tx, j *pawl.Job, n *workflow.Node) (pool int64, free bool) {
 	if c.quotas.none() {

@@ -107,7 +107,7 @@ func (e *Engine) Workers(ctx context.Context, q pawl.WorkerQuery) ([]pawl.Worker
 	}
 }
 
-// Worker answers a worker with its history.
+// Worker returns a worker with its history.
 func (e *Engine) Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, error) {
 	w, err := e.findWorker(ctx, id)
 	if err != nil {
@@ -175,7 +175,7 @@ func (e *Engine) workerEnd(ctx context.Context, key int64) (end link.WorkerEnd, 
 // Where they do not, a worker has to ask for work.
 func (e *Engine) Hears() bool { return e.store.Hears() }
 
-// interrupted answers what becomes of a step whose worker was terminated: it is
+// interrupted returns what becomes of a step whose worker was terminated: it is
 // pending again, and has lost no attempt (T1).
 func interrupted(w *pawl.Worker, note workflow.Note) workflow.Report {
 	f := &pawl.Failure{Class: "interrupted", Message: "its worker " + w.ID.Public(pawl.WorkerPrefix) + " was terminated: " + note.Reason}

@@ -45,7 +45,7 @@ func cycles() uint32 {
 	return after.NumGC - before.NumGC
 }
 
-// goals answers, for several heaps in use, when the next collection, or the limit, is not in
+// goals returns, for several heaps in use, when the next collection, or the limit, is not in
 // proportion.
 func goals() (faults []string) {
 	for _, tt := range []struct{ live, least, most, limit int }{{8, 32, 48, 150}, {64, 120, 150, 192}, {128, 155, 180, 320}, {256, 300, 340, 576}, {4, 30, 48, 150}} {

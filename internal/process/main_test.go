@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// program answers what one of programsOfTests is started from.
+// program returns what one of programsOfTests is started from.
 func program(name string, args ...string) Spec {
 	self, err := os.Executable()
 	if err != nil {
@@ -47,7 +47,7 @@ func program(name string, args ...string) Spec {
 	return Spec{Path: self, Args: append([]string{self, "program", name}, args...), Env: os.Environ()}
 }
 
-// shell answers what a script is started from.
+// shell returns what a script is started from.
 func shell(script string, env ...string) Spec {
 	return Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: append(os.Environ(), env...)}
 }

@@ -26,7 +26,7 @@ func say(args []string) {
 	}
 }
 
-// shortDir answers a folder whose name leaves room for that of a socket.
+// shortDir returns a folder whose name leaves room for that of a socket.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "n")

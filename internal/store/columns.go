@@ -293,7 +293,7 @@ func DerivedColumn[R any](name string, from func(*R) int64) *Column[R] {
 	return &Column[R]{Name: name, Role: Derived, From: from}
 }
 
-// EncodeFailure answers f as stores keep it, JSON; nil for nil.
+// EncodeFailure returns f as stores keep it, JSON; nil for nil.
 func EncodeFailure(f *pawl.Failure) ([]byte, error) {
 	if f == nil {
 		return nil, nil

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Damaged answers the error of a record that is there and cannot be decoded.
+// Damaged returns the error of a record that is there and cannot be decoded.
 func Damaged(kind string, key int64) error {
 	return pawl.Errorf(pawl.Internal, "%s %d is damaged: what is stored of it cannot be decoded", kind, key)
 }

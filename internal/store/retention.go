@@ -27,7 +27,7 @@ type Retention interface {
 	// It reads every record from before that time.
 	Prospects(ctx context.Context, before int64) ([]pawl.Prospect, error)
 
-	// Anchors answers what was removed, by kind and sequence.
+	// Anchors returns what was removed, by kind and sequence.
 	Anchors(ctx context.Context) ([]audit.Anchor, error)
 }
 
@@ -58,7 +58,7 @@ type Removed struct {
 // retained are the kinds of entities that retention removes, in its order.
 var retained = []string{lifecycle.Job.Name, lifecycle.Worker.Name, lifecycle.Schedule.Name}
 
-// Settled answers the place with its kind, which the zero Place leaves open.
+// Settled returns the place with its kind, which the zero Place leaves open.
 func (p Place) Settled() Place {
 	if p.Kind == "" {
 		p.Kind = retained[0]
@@ -66,7 +66,7 @@ func (p Place) Settled() Place {
 	return p
 }
 
-// Past answers the step that found nothing more of a kind.
+// Past returns the step that found nothing more of a kind.
 func Past(kind string) Removed {
 	r := Removed{Kind: kind, Done: kind == retained[len(retained)-1]}
 	for i, k := range retained[:len(retained)-1] {
@@ -77,13 +77,13 @@ func Past(kind string) Removed {
 	return r
 }
 
-// Day answers when the UTC day began on which the record of that key was made,
+// Day returns when the UTC day began on which the record of that key was made,
 // in microseconds.
 func Day(key int64) int64 {
 	return pawl.Micros(pawl.KeyTime(key).Truncate(24 * time.Hour))
 }
 
-// NextAnchor answers the anchor that takes the entity of that key in, and the
+// NextAnchor returns the anchor that takes the entity of that key in, and the
 // hash of the one before it. Newest are the last two anchors of the kind, the
 // last one first, as far as there are any. The last one is continued if it is
 // of the same day, of smaller keys, and either of the same policy or open: not

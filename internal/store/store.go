@@ -84,7 +84,7 @@ type Ledger interface {
 	Hold(ctx context.Context, name string, note []byte) (release func(), err error)
 
 	// Beat says that a process and its worker are alive, in tables or files of
-	// their own, never behind a transaction of Do, and answers what the worker
+	// their own, never behind a transaction of Do, and returns what the worker
 	// has to know. On a server that is one statement.
 	Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error)
 
@@ -397,7 +397,7 @@ type Views interface {
 	// InFlight counts the steps enqueued by route, and in progress by worker
 	// (0: owned by the engine).
 	InFlight(ctx context.Context) (enqueued, running map[int64]int, err error)
-	// Usage answers the slots of the pools that are taken.
+	// Usage returns the slots of the pools that are taken.
 	Usage(ctx context.Context, pools []Pool) (map[Pool]int, error)
 	// PendingIn returns pending jobs, not paused, with that Pool, by (rank, id): at most
 	// limit, behind a place. The zero value is before the first.
@@ -585,7 +585,7 @@ const (
 
 // A Migrator brings the schema up and down.
 type Migrator interface {
-	// Version answers the schema's version (0 if empty) and the newest known.
+	// Version returns the schema's version (0 if empty) and the newest known.
 	Version(ctx context.Context) (current, newest int, err error)
 	// Fits returns nil if this program works on the schema as it is: of its own
 	// version, or of one next to it if the change between is rolling. If not, the
@@ -593,6 +593,6 @@ type Migrator interface {
 	Fits(ctx context.Context) error
 	// Migrate moves to the version, up or down.
 	Migrate(ctx context.Context, to int) error
-	// Plan answers the SQL that Migrate would run, in order.
+	// Plan returns the SQL that Migrate would run, in order.
 	Plan(ctx context.Context, to int) ([]string, error)
 }

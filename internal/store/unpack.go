@@ -103,7 +103,7 @@ func (r *unpacker) past(c byte) bool {
 	return r.err == nil
 }
 
-// upTo answers what comes before the end, and goes on behind it.
+// upTo returns what comes before the end, and goes on behind it.
 func (r *unpacker) upTo(end int, then byte) []byte {
 	if end < 0 || r.err != nil {
 		r.fail(errors.New("a value has no end"))
@@ -147,7 +147,7 @@ func (r *unpacker) text(then byte) string {
 	return unescaped(v)
 }
 
-// closing answers where the quote is that ends a string, or -1.
+// closing returns where the quote is that ends a string, or -1.
 func closing(b []byte) int {
 	for i := 0; i < len(b); i++ {
 		switch b[i] {

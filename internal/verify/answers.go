@@ -53,7 +53,7 @@ func (w *world) answer(a *workflow.Answers, s *pawl.Step) {
 	}
 }
 
-// scope answers what the expressions of s see, of which the given nodes are named.
+// scope returns what the expressions of s see, of which the given nodes are named.
 func (w *world) scope(s *pawl.Step, named []int) *workflow.Scope {
 	scope := &workflow.Scope{Inputs: w.inputs, Outputs: map[int]json.RawMessage{}, Statuses: map[int]machine.State{},
 		JobID: w.job.ID.Public(pawl.JobPrefix), Workflow: w.def.Name}
@@ -78,7 +78,7 @@ func (w *world) scope(s *pawl.Step, named []int) *workflow.Scope {
 	return scope
 }
 
-// item answers the item of an instance, counted from 1.
+// item returns the item of an instance, counted from 1.
 func (w *world) item(node, instance int) json.RawMessage {
 	if len(w.def.Node(node).Matrix) > 0 {
 		return w.def.MatrixItem(node, instance)
@@ -174,7 +174,7 @@ func (w *world) render(s *pawl.Step) error {
 	return nil
 }
 
-// gathered answers the output of a fan-out.
+// gathered returns the output of a fan-out.
 func (w *world) gathered(p *pawl.Step) json.RawMessage {
 	n, matrix := p.Ord.Node(), len(w.def.Node(p.Ord.Node()).Matrix) > 0
 	if !w.def.Node(n).Gathers {
@@ -203,7 +203,7 @@ func orNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// output answers what the job's own output comes to.
+// output returns what the job's own output comes to.
 func (w *world) output() *workflow.GatherAnswer {
 	if !w.def.HasOutput() {
 		return &workflow.GatherAnswer{}

@@ -85,7 +85,7 @@ func (v *verification) times(n int) {
 	}
 }
 
-// backoff answers how long the retries of a step wait together, at most.
+// backoff returns how long the retries of a step wait together, at most.
 func (v *verification) backoff(r workflow.Retry) time.Duration {
 	const most = 10_000 // attempts that are added up
 	sum := time.Duration(0)
@@ -95,7 +95,7 @@ func (v *verification) backoff(r workflow.Retry) time.Duration {
 	return sum
 }
 
-// sleep answers how long a step sleeps, or 0 if that is not written out.
+// sleep returns how long a step sleeps, or 0 if that is not written out.
 func (v *verification) sleep(n int) time.Duration {
 	d, err := time.ParseDuration(strings.TrimSpace(v.steps[n].Sleep))
 	if err != nil || v.def.Node(n).Kind != workflow.KindSleep {
@@ -145,7 +145,7 @@ func (v *verification) width(n int) {
 	v.add(f)
 }
 
-// written answers the file as it was written.
+// written returns the file as it was written.
 func (v *verification) written() *workflow.File { return &v.reading.file }
 
 // private reports whether the work of a step sees only what its expressions hand

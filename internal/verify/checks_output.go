@@ -170,7 +170,7 @@ func (v *verification) childInput(n int, e *expr) {
 	}
 }
 
-// typeOf answers the type of an expression that is a path and no more, or "".
+// typeOf returns the type of an expression that is a path and no more, or "".
 func (v *verification) typeOf(e *expr) workflow.InputType {
 	root, fields, _ := path(e.tree)
 	switch {

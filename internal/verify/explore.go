@@ -65,7 +65,7 @@ func newExplorer(r *reading) *explorer {
 	return x
 }
 
-// nodes answers the steps that an expression names.
+// nodes returns the steps that an expression names.
 func (e *expr) nodes() []int {
 	var nodes []int
 	for _, ref := range e.outs {

@@ -11,7 +11,7 @@ import (
 // candidates are texts that patterns of real files tend to ask for.
 var candidates = []string{"made up", "x", "a", "1", "10", "1s", "2026-01-31", "2026-01-31T12:00:00Z", "12:00", "main", "v1.2.3", "https://example.org/", "http://example.org/", "someone@example.org", "example.org", "abc123", "ABC", "00000000"}
 
-// values answers what a declared value may be, the plainest first: its default,
+// values returns what a declared value may be, the plainest first: its default,
 // the values of its enum, and what expressions compare it with.
 func values(in *workflow.Input, s *shape) []any {
 	var list []any
@@ -56,7 +56,7 @@ func ofType(t workflow.InputType, s *shape) []any {
 	return s.around()
 }
 
-// fitting answers the values that a declared value may be: those that make a
+// fitting returns the values that a declared value may be: those that make a
 // difference or, if none of them is allowed, one of the candidates.
 func fitting(in *workflow.Input, s *shape) []any {
 	good := bindable(in, values(in, s))
@@ -71,7 +71,7 @@ func fitting(in *workflow.Input, s *shape) []any {
 	return good
 }
 
-// inputs answers the sets of inputs that are worth trying, the plainest first, at
+// inputs returns the sets of inputs that are worth trying, the plainest first, at
 // most limit: those that conditions depend on vary. It is an error if a value
 // that is required cannot be made up.
 func (r *reading) inputs(given map[string]any, limit int) ([]json.RawMessage, error) {
@@ -116,7 +116,7 @@ func each(sets []map[string]any, name string, v any) {
 	}
 }
 
-// times answers each set with each value, as far as the limit allows; past it
+// times returns each set with each value, as far as the limit allows; past it
 // every value is still there once.
 func times(sets []map[string]any, name string, list []any, limit int) []map[string]any {
 	var next []map[string]any
@@ -135,7 +135,7 @@ func times(sets []map[string]any, name string, list []any, limit int) []map[stri
 	return next
 }
 
-// bindable answers those of the values that an input allows, each once; nil, not
+// bindable returns those of the values that an input allows, each once; nil, not
 // giving it, is one if it is optional.
 func bindable(in *workflow.Input, list []any) []any {
 	var good []any
@@ -181,7 +181,7 @@ func schemaOf(in *workflow.Input) workflow.InputSchema {
 	return s
 }
 
-// forms answers what a person may fill in for an approval, the plainest first.
+// forms returns what a person may fill in for an approval, the plainest first.
 func (r *reading) forms(n int, all bool) []json.RawMessage {
 	approval := r.def.Node(n).Approval
 	s := r.shapes.outputs[n]
@@ -218,7 +218,7 @@ func (r *reading) forms(n int, all bool) []json.RawMessage {
 	return forms
 }
 
-// results answers what a step may come to, the plainest first: all that make a
+// results returns what a step may come to, the plainest first: all that make a
 // difference, or one.
 func (r *reading) results(n int, instance, all bool) []json.RawMessage {
 	key := resultKey{n, instance, all}

@@ -77,7 +77,7 @@ func (r *reading) bothWays(node int, e *expr) bool {
 	return seen[0] && seen[1]
 }
 
-// whole answers what the output of a node may be; that of a fan-out is a list.
+// whole returns what the output of a node may be; that of a fan-out is a list.
 func (r *reading) whole(n int) []json.RawMessage {
 	if !r.def.Node(n).Fans() {
 		return r.results(n, false, true)

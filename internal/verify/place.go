@@ -23,7 +23,7 @@ func (r *Report) Locate(src []byte) {
 	r.sort()
 }
 
-// locate follows a key as far as the file has it, and answers the place of the
+// locate follows a key as far as the file has it, and returns the place of the
 // last value, or key, that there is.
 func locate(node ast.Node, key string) (line, column int) {
 	for _, part := range parts(key) {

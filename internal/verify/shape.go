@@ -95,7 +95,7 @@ type learner struct {
 	pointer *shape // of the predicate around
 }
 
-// walk answers the shape of what n is taken from, or nil.
+// walk returns the shape of what n is taken from, or nil.
 func (w *learner) walk(n ast.Node) *shape {
 	s := w.of(n)
 	if s != nil && w.decides {
@@ -228,7 +228,7 @@ func (s *shape) learn(operator string, other ast.Node, right bool) {
 	}
 }
 
-// literals answers the constants that are written there.
+// literals returns the constants that are written there.
 func literals(n ast.Node) []any {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -292,7 +292,7 @@ func (w *learner) builtin(n *ast.BuiltinNode) *shape {
 // maxVariants bounds how many values of one output are tried.
 const maxVariants = 6
 
-// variants answers values of the shape, the plainest first: as many as make a
+// variants returns values of the shape, the plainest first: as many as make a
 // difference to what depends on them, maxVariants at most. Without all there is
 // one.
 func (s *shape) variants(all bool) []any {
@@ -368,7 +368,7 @@ func (s *shape) scalars() []any {
 	return []any{"made up"}
 }
 
-// around answers the literals, and what lies beside them.
+// around returns the literals, and what lies beside them.
 func (s *shape) around() []any {
 	var list []any
 	add := func(v any) {
@@ -401,7 +401,7 @@ func (s *shape) around() []any {
 	return list
 }
 
-// outputs answers what step n may come to, the plainest first.
+// outputs returns what step n may come to, the plainest first.
 func (k *shapes) variants(n int, instance, all bool) []any {
 	node, s := k.r.def.Node(n), k.outputs[n]
 	if instance && s.element != nil {
@@ -458,7 +458,7 @@ func textOf(v any) string {
 	return "made up"
 }
 
-// response answers the output of a request.
+// response returns the output of a request.
 func (k *shapes) response(s *shape, all bool) []any {
 	var list []any
 	body := s.fields["body"]

@@ -166,7 +166,7 @@ func (s *simulation) within(d time.Duration) time.Duration {
 	return time.Duration(s.rng.Int64N(int64(d))).Round(time.Millisecond)
 }
 
-// lasting answers a duration around a mean: mostly less, sometimes much more.
+// lasting returns a duration around a mean: mostly less, sometimes much more.
 func (s *simulation) lasting(mean time.Duration) time.Duration {
 	d := time.Duration(float64(mean) * math.Min(s.rng.ExpFloat64(), 8))
 	return max(d, 50*time.Millisecond).Round(time.Millisecond)
@@ -177,7 +177,7 @@ func (s *simulation) chance(rate float64) bool { return s.rng.Float64() < rate }
 // with is chance where a fault is asked for, or else never.
 func (s *simulation) with(f Fault, rate float64) bool { return s.faults[f] && s.chance(rate) }
 
-// run lets happen what is going to, until the job has ended. It answers the
+// run lets happen what is going to, until the job has ended. It returns the
 // invariant that did not hold.
 func (s *simulation) run(root *world) error {
 	for range maxEvents {
@@ -202,7 +202,7 @@ func (s *simulation) run(root *world) error {
 	return fmt.Errorf("job %s has not ended after %d events", root.def.Name, maxEvents)
 }
 
-// upcoming answers what happens next: something on the agenda, or a deadline.
+// upcoming returns what happens next: something on the agenda, or a deadline.
 func (s *simulation) upcoming() (at int64, do func() error) {
 	for _, w := range s.worlds {
 		if w.job.State == lifecycle.JobRunning && w.job.DueAt > 0 && (do == nil || w.job.DueAt < at) {

@@ -211,7 +211,7 @@ func (s *simulation) signal(w *world, n int, words string) error {
 	return w.settle()
 }
 
-// instances answers 1 for a step that has some, or 0.
+// instances returns 1 for a step that has some, or 0.
 func instances(node *workflow.Node) int {
 	if node.Fans() {
 		return 1

@@ -31,7 +31,7 @@ func (x *explorer) condition(w *world, node int, scope *workflow.Scope, truth bo
 	return truth, nil
 }
 
-// suppose answers what a condition comes to that cannot be known: either, and
+// suppose returns what a condition comes to that cannot be known: either, and
 // from then on the same.
 func (x *explorer) suppose(w *world, text string) bool {
 	bare, negated := strings.CutPrefix(text, "!")
@@ -74,7 +74,7 @@ func (r *reading) gone(at use, node int, scope *workflow.Scope) bool {
 	return false
 }
 
-// absent answers the references of an expression to outputs that there are not;
+// absent returns the references of an expression to outputs that there are not;
 // those that it copes with only if all are wanted.
 func absent(e *expr, scope *workflow.Scope, all bool) []outputRef {
 	var refs []outputRef

@@ -89,7 +89,7 @@ func (t Timeline) String() string {
 	return b.String()
 }
 
-// timeline answers the rows of a world.
+// timeline returns the rows of a world.
 func (w *world) timeline() Timeline {
 	var rows Timeline
 	for e := w.trail; e != nil; e = e.before {

@@ -257,7 +257,7 @@ func (c *refs) binary(n *ast.BinaryNode) {
 	}
 }
 
-// words answers the texts that a literal, or a list of them, holds.
+// words returns the texts that a literal, or a list of them, holds.
 func words(n ast.Node) []string {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -272,7 +272,7 @@ func words(n ast.Node) []string {
 	return nil
 }
 
-// path answers the variable and the fields of a path: an element by its place
+// path returns the variable and the fields of a path: an element by its place
 // is "[]". Anything else has no root.
 func path(n ast.Node) (root string, fields []string, optional bool) {
 	switch n := n.(type) {
@@ -324,7 +324,7 @@ func split(s string) []piece {
 	return pieces
 }
 
-// closing answers where the "}}" stands that ends an expression: outside quotes
+// closing returns where the "}}" stands that ends an expression: outside quotes
 // and braces.
 func closing(s string) int {
 	depth, quote := 0, byte(0)

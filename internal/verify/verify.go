@@ -46,7 +46,7 @@ type Report struct {
 	Endings  map[machine.State]int `json:"endings"`  // how many paths end how
 }
 
-// Count answers how many findings are of a severity.
+// Count returns how many findings are of a severity.
 func (r *Report) Count(s Severity) int {
 	n := 0
 	for _, f := range r.Findings {
@@ -173,7 +173,7 @@ func (v *verification) add(f Finding) {
 	}
 }
 
-// on answers a finding about a step, at a key of it ("" is all of it).
+// on returns a finding about a step, at a key of it ("" is all of it).
 func (v *verification) on(n int, severity Severity, rule, key string) Finding {
 	path := v.paths[n]
 	if key != "" {

@@ -73,7 +73,7 @@ func (x *explorer) take(w *world, s *pawl.Step) error {
 	return nil
 }
 
-// actor answers the first step that something can happen to.
+// actor returns the first step that something can happen to.
 func actor(w *world) *pawl.Step {
 	for _, s := range w.steps {
 		switch {
@@ -103,7 +103,7 @@ func (x *explorer) stops(w *world) (ways []way) {
 	return ways
 }
 
-// waysOf answers what can become of a step.
+// waysOf returns what can become of a step.
 func (x *explorer) waysOf(w *world, s *pawl.Step) []way {
 	ord, n := s.Ord, s.Ord.Node()
 	node := w.def.Node(n)
@@ -162,7 +162,7 @@ func failure(class, message string, permanent bool) *pawl.Failure {
 	return &pawl.Failure{Class: class, Message: message, Permanent: permanent}
 }
 
-// results answers what the step at ord may come to. Of the instances of a
+// results returns what the step at ord may come to. Of the instances of a
 // fan-out the first alone varies.
 func (x *explorer) results(ord pawl.Ord) []json.RawMessage {
 	return x.r.results(ord.Node(), ord.Instance() > 0, ord.Instance() <= 1)

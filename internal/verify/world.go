@@ -41,9 +41,9 @@ type world struct {
 
 // A mind settles what cannot be known before a job runs.
 type mind interface {
-	// condition answers what an `if` comes to, given what evaluating it said.
+	// condition returns what an `if` comes to, given what evaluating it said.
 	condition(w *world, node int, scope *workflow.Scope, truth bool, err error) (bool, error)
-	// items answers the list of a foreach, given what evaluating it said.
+	// items returns the list of a foreach, given what evaluating it said.
 	items(w *world, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error)
 	// failed is told of any other expression that fails; nil goes on without it.
 	failed(w *world, at use, node int, scope *workflow.Scope, err error) error
@@ -68,7 +68,7 @@ func newWorld(def *workflow.Definition, inputs json.RawMessage, m mind) *world {
 	return w
 }
 
-// clone answers a copy that can be changed without changing w.
+// clone returns a copy that can be changed without changing w.
 func (w *world) clone() *world {
 	c := *w
 	arena := make([]pawl.Step, len(w.steps))
@@ -115,7 +115,7 @@ func (w *world) step(ord pawl.Ord) *pawl.Step {
 	return nil
 }
 
-// Job answers the job.
+// Job returns the job.
 func (w *world) Job() *pawl.Job { return &w.job }
 
 // Step returns the step at ord, if it is in sight.
@@ -308,7 +308,7 @@ func (w *world) isFan(s *pawl.Step) bool {
 	return s.Ord.Instance() == 0 && w.def.Node(s.Ord.Node()).Fans()
 }
 
-// check answers which invariant of a job is broken, or nil.
+// check returns which invariant of a job is broken, or nil.
 func (w *world) check() error {
 	active := 0
 	for _, s := range w.steps {

@@ -91,7 +91,7 @@ func checkProblems(t *testing.T, err error) {
 	}
 }
 
-// compare compares what Parse answers.
+// compare compares what Parse returns.
 var compare = cmp.Comparer(func(a, b *regexp.Regexp) bool {
 	return a == b || a != nil && b != nil && a.String() == b.String()
 })

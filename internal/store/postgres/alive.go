@@ -52,7 +52,7 @@ func programOf(application string) int {
 	return version
 }
 
-// Version answers the schema's version and the newest known, on the session of
+// Version returns the schema's version and the newest known, on the session of
 // the handle, so that it can be asked often.
 func (db *DB) Version(ctx context.Context) (current, newest int, err error) {
 	v, err := db.at(ctx)

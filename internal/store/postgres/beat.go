@@ -20,7 +20,7 @@ import (
 // worker reads so.
 const tookAway = "-"
 
-// beat says and answers all in one statement: a row for each stop, one for each claim
+// beat says and returns all in one statement: a row for each stop, one for each claim
 // that was taken, and one for the rest.
 var beat = `with said as (
   insert into beat (worker, at) select $1::bigint, ` + clock + ` where $1::bigint <> 0

@@ -64,7 +64,7 @@ var (
 	}
 )
 
-// alone answers the statements that the parts are by themselves.
+// alone returns the statements that the parts are by themselves.
 func alone(parts ...*part) (list []*statement) {
 	for _, p := range parts {
 		list = append(list, p.alone)
@@ -140,7 +140,7 @@ type briefs struct {
 	all map[[maxParts]*part]*statement
 }
 
-// of answers the statement of these parts, or nil if there are too many.
+// of returns the statement of these parts, or nil if there are too many.
 func (b *briefs) of(calls []call) *statement {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -181,7 +181,7 @@ func brief(calls []call) string {
 		strings.Join(with, ", "), clock, len(found), strings.Join(found, " union all "))
 }
 
-// latePrepared answers what was prepared late on a connection.
+// latePrepared returns what was prepared late on a connection.
 func latePrepared(conn *pgconn.PgConn) map[string]bool {
 	const key = "pawl prepared"
 	m, ok := conn.CustomData()[key].(map[string]bool)

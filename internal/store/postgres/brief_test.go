@@ -26,7 +26,7 @@ func (p *pair) report(f *store.Facts, d *draft) {
 	d.Jobs = append(d.Jobs, store.Update[*pawl.Job]{Record: j, Was: j.Seq})
 }
 
-// state answers all that the transactions of a pair may change.
+// state returns all that the transactions of a pair may change.
 func (p *pair) state() (rows []string) {
 	p.Helper()
 	for _, sql := range []string{

@@ -70,7 +70,7 @@ const (
 	claimsSeen         // the last row
 )
 
-// claimSQL answers rows of a step and of its job, and what each is. A pending job is
+// claimSQL returns rows of a step and of its job, and what each is. A pending job is
 // locked; its steps are not, since whoever changes one has the job locked, or makes
 // the update stale. The job of a step that was enqueued is read without a lock. A
 // job's bodies come with the first of its steps only.
@@ -236,7 +236,7 @@ func (r *reading) withBodies(j *pawl.Job) {
 	r.Jobs[key] = j
 }
 
-// changed answers a job without the bodies that are stored as they are: they
+// changed returns a job without the bodies that are stored as they are: they
 // came with a claim, and need not travel back.
 func (r *reading) changed(j *pawl.Job) *pawl.Job {
 	stored := r.read[j.Key()]

@@ -197,7 +197,7 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// Stats answers what was written through this handle.
+// Stats returns what was written through this handle.
 func (db *DB) Stats(context.Context) (store.Stats, error) {
 	return store.Stats{
 		Commits: db.counts.commits.Load(), Inserts: db.counts.inserts.Load(), Updates: db.counts.updates.Load(),

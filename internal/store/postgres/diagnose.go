@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// made lists what the migrations make, one line each, as catalogSQL answers it
+// made lists what the migrations make, one line each, as catalogSQL returns it
 // of a database that is brought up. A test writes it anew (-update).
 //
 //go:embed schema.txt
@@ -288,7 +288,7 @@ order by n_dead_tup desc`, func(rows pgx.Rows) error {
 	})
 }
 
-// catalogSQL answers the tables, columns, views, constraints, indexes and domains of
+// catalogSQL returns the tables, columns, views, constraints, indexes and domains of
 // the schema but for partitions, one line each, a domain with its checks, and with
 // "invalid" after an index that is. What differs between versions of PostgreSQL is
 // not in it.
@@ -348,7 +348,7 @@ func (d *diagnosis) catalog() error {
 	return nil
 }
 
-// indexOf answers the name of the index that a line of the catalogue is of, or "".
+// indexOf returns the name of the index that a line of the catalogue is of, or "".
 func indexOf(line string) string {
 	rest, _ := strings.CutPrefix(line, "index ")
 	name, _, _ := strings.Cut(rest, " on ")
@@ -360,7 +360,7 @@ func indexOf(line string) string {
 
 var createIndex = regexp.MustCompile(`(?m)^create (unique )?index (\w+) (on [^;]+;)`)
 
-// remake answers the statement of the last migration that makes an index, so that
+// remake returns the statement of the last migration that makes an index, so that
 // writers need not wait, or "" for that of a primary key.
 func remake(name string) (sql string) {
 	for _, m := range migrations() {
@@ -373,7 +373,7 @@ func remake(name string) (sql string) {
 	return sql
 }
 
-// partOf answers the table that a line of the catalogue is a part of.
+// partOf returns the table that a line of the catalogue is a part of.
 func partOf(line string) string {
 	kind, rest, _ := strings.Cut(line, " ")
 	switch kind {

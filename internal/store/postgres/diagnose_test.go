@@ -51,12 +51,12 @@ func TestSchemaList(t *testing.T) {
 	}
 }
 
-// find answers the findings of a check that are worse than ok.
+// find returns the findings of a check that are worse than ok.
 func find(all []health.Finding, check string) []health.Finding {
 	return slices.DeleteFunc(slices.Clone(all), func(f health.Finding) bool { return f.Check != check || f.Severity == health.OK })
 }
 
-// faults answers the names of the checks that find something.
+// faults returns the names of the checks that find something.
 func faults(all []health.Finding) []string {
 	var names []string
 	for _, f := range all {

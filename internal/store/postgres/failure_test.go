@@ -123,7 +123,7 @@ func TestSettleFindsWhatWasCommitted(t *testing.T) {
 	}
 }
 
-// await polls until the query answers true.
+// await polls until the query returns true.
 func await(t testing.TB, db *DB, sql string, args ...any) {
 	conn, err := pgx.Connect(context.Background(), db.cfg.URL)
 	if err != nil {

@@ -102,7 +102,7 @@ func (h *horizon) found(g glimpse) (before bool) {
 	return true
 }
 
-// known answers where a beat looks from: never from the beginning, where there may be any
+// known returns where a beat looks from: never from the beginning, where there may be any
 // number of dead entries. A look moves the horizon of what nobody claims from.
 func (h *horizon) known() sight {
 	from := h.begin().from
@@ -186,7 +186,7 @@ func (l *lookout) work() {
 	}
 }
 
-// next answers the horizon that has waited longest, or nil when the goroutine ends.
+// next returns the horizon that has waited longest, or nil when the goroutine ends.
 func (l *lookout) next() (h *horizon) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,7 +206,7 @@ func (l *lookout) stop() {
 	l.over.Wait()
 }
 
-// foremost answers the first ranks of what stands in the queues, and when it looked.
+// foremost returns the first ranks of what stands in the queues, and when it looked.
 const foremost = `select
   coalesce((select min(h.rank) from unnest($1::bigint[]) r(route) cross join lateral
     (select rank from step s where s.line = 1 and s.route = r.route order by rank, job, ord limit 1) h), $2::bigint),

@@ -159,7 +159,7 @@ func (r *reading) foundStep(c *cursor) *pawl.Step {
 	return s
 }
 
-// moveJobs writes the lean updates of jobs, and answers the others.
+// moveJobs writes the lean updates of jobs, and returns the others.
 func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (others []store.Update[*pawl.Job]) {
 	moved, counted := moveJobs.collect(f, len(updates)), countJobs.collect(f, len(updates))
 	apart := f.countedApart(updates)
@@ -211,7 +211,7 @@ const (
 	oneByOne = 2
 )
 
-// moveSteps writes the lean updates of steps, and answers the others.
+// moveSteps writes the lean updates of steps, and returns the others.
 func (w *writing) moveSteps(f *reading, updates []store.Update[*pawl.Step]) (others []store.Update[*pawl.Step]) {
 	taken, ended := takeSteps.collect(f, len(updates)), endSteps.collect(f, len(updates))
 	moved := moveSteps.collect(f, min(len(updates), fewRows))

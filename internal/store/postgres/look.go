@@ -95,7 +95,7 @@ func (db *DB) look(ctx context.Context, q store.LookQuery) (*store.Agenda, error
 	return a, nil
 }
 
-// lookParams answers the parameters of the agenda.
+// lookParams returns the parameters of the agenda.
 func lookParams(q *store.LookQuery) [][]byte {
 	until := func(at int64) []byte {
 		if at == 0 {

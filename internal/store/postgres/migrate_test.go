@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// versionOne answers a database that version 1 of Pawl has made and filled, and
+// versionOne returns a database that version 1 of Pawl has made and filled, and
 // its schema.
 func versionOne(t *testing.T) (string, *Schema) {
 	t.Helper()
@@ -51,7 +51,7 @@ func onURL(t *testing.T, url string, f func(*pgx.Conn) error) {
 	}
 }
 
-// dump answers the rows of version 1's tables as text, without what newer versions have and
+// dump returns the rows of version 1's tables as text, without what newer versions have and
 // a way down to older ones loses: lines, times of marks, and trees.
 func dump(t *testing.T, url string) map[string][]string {
 	t.Helper()

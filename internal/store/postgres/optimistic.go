@@ -16,7 +16,7 @@ import (
 // only if every row is still as it was known. Rows that change say so by their lean
 // update; the others are looked at, and locked until the commit, as they would be if
 // they had been read. What is sent in one go is a transaction by itself: the server
-// commits at its end, if there was no error, and answers only then.
+// commits at its end, if there was no error, and returns only then.
 
 // verify locks rows that have to be the version that is known.
 func verify(table string, all []column) string {
@@ -35,7 +35,7 @@ var (
 	verifyJobs    = &statement{"verify_jobs", verify("job", verifyOne)}
 	verifySteps   = &statement{"verify_steps", verify("step", verifyStep)}
 
-	// stamp answers the version that the rows of this transaction get.
+	// stamp returns the version that the rows of this transaction get.
 	stamped = &statement{"stamp", "select pg_current_xact_id(), " + clock}
 )
 
@@ -49,7 +49,7 @@ type stamp struct {
 
 func (s *stamp) read(c *cursor) { s.xid, s.now, s.at = c.xid(), c.num(), time.Now() }
 
-// tryOptimistic runs a transaction on what is known. It answers false if that turned out
+// tryOptimistic runs a transaction on what is known. It returns false if that turned out
 // to be outdated, or does not do: nothing has happened then.
 func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.Facts) (*store.Changes, error)) (done bool, err error) {
 	surely := len(r.jobs)+len(r.steps)+len(r.workers) == 0 // there is nothing that could be outdated

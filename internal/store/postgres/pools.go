@@ -18,7 +18,7 @@ var (
 	countPools = &statement{"count_pools", slotsTaken}
 )
 
-// slotsTaken answers kind, key and the slots taken of each pool.
+// slotsTaken returns kind, key and the slots taken of each pool.
 const slotsTaken = `select u.kind, u.key, coalesce(case u.kind
   when 1 then (select count(*) from job where line = 3 and pool <> 0 and pool = u.key)
   when 2 then (select sum(worker_count) from job where line = 3 and quota <> 0 and quota = u.key)
@@ -43,7 +43,7 @@ func (db *DB) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int
 	return taken, err
 }
 
-// PendingIn answers pending jobs of a pool.
+// PendingIn returns pending jobs of a pool.
 func (db *DB) PendingIn(ctx context.Context, pool int64, after store.Ranked, limit int) (jobs []store.Ranked, err error) {
 	if after == (store.Ranked{}) {
 		after.Rank = math.MinInt64
@@ -54,7 +54,7 @@ func (db *DB) PendingIn(ctx context.Context, pool int64, after store.Ranked, lim
 	return jobs, err
 }
 
-// poolColumns answers each pool once, as two columns.
+// poolColumns returns each pool once, as two columns.
 func poolColumns(pools []store.Pool) (kinds, keys []int64) {
 	seen := make(map[store.Pool]bool, len(pools))
 	for _, p := range pools {

@@ -67,7 +67,7 @@ select ` + names("s", stepTable.plain) + `, place from (select job, ord from k o
   (select *, xmin as xid from step where step.job = u.job order by ord limit ` + strconv.Itoa(maxCachedSteps) + `) s where state = 'pending'`}
 
 	// A racing insert of the same key waits here until the other is over. The
-	// second statement answers the keys that the first one did not take.
+	// second statement returns the keys that the first one did not take.
 	takeKeys = &statement{"take_keys", `insert into idempotency (workspace, key, endpoint, request_hash, status, created_at, expires_at)
 select u.workspace, u.key, '', ''::bytea, 0, ` + clock + `, 0 from unnest($1::text[], $2::text[]) as u(workspace, key) order by 1, 2
 on conflict (workspace, key) do update set status = 0, expires_at = 0, created_at = excluded.created_at

@@ -27,7 +27,7 @@ func (c *rowCache) reserve(ctx context.Context, jobs []int64) error {
 	}
 }
 
-// enqueue answers nil if nobody is in the way of the jobs.
+// enqueue returns nil if nobody is in the way of the jobs.
 func (c *rowCache) enqueue(jobs []int64) *reservation {
 	c.mu.Lock()
 	defer c.mu.Unlock()

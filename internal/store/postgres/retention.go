@@ -102,7 +102,7 @@ type retaining struct {
 
 func dayName(day time.Time) string { return day.Format(time.DateOnly) }
 
-// keys answers the keys of the day: the first, and the first of the day after.
+// keys returns the keys of the day: the first, and the first of the day after.
 func (r *retaining) keys() (from, to int64) {
 	return pawl.KeyAt(r.day), pawl.KeyAt(r.day.AddDate(0, 0, 1))
 }
@@ -209,7 +209,7 @@ type old struct {
 	trails              []audit.Stored
 }
 
-// ended answers the first jobs of the day after the place, locked, up to the first one that has
+// ended returns the first jobs of the day after the place, locked, up to the first one that has
 // to stay, and whether there were any.
 func (r *retaining) ended(ctx context.Context) (ended []old, any bool, err error) {
 	from, to := r.keys()
@@ -329,7 +329,7 @@ func (c *cursor) anchor() audit.Anchor {
 	return a
 }
 
-// newest answers the last two anchors of the kind, the last one first.
+// newest returns the last two anchors of the kind, the last one first.
 func (r *retaining) newest(ctx context.Context, kind string) (newest []audit.Anchor, err error) {
 	err = r.query(ctx, "select "+anchorColumns+" from anchor where kind = $1 order by seq desc limit 2", func(c *cursor) {
 		newest = append(newest, c.anchor())
@@ -507,7 +507,7 @@ func (r *retaining) query(ctx context.Context, sql string, row func(*cursor), ar
 	return err
 }
 
-// Anchors answers what was removed; see store.Retention.
+// Anchors returns what was removed; see store.Retention.
 func (db *DB) Anchors(ctx context.Context) ([]audit.Anchor, error) {
 	var anchors []audit.Anchor
 	err := db.query(ctx, "read anchors", "select "+anchorColumns+" from anchor order by kind, seq", func(c *cursor) {

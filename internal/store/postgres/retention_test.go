@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// past answers noon of the day so many days ago, and makes its partitions.
+// past returns noon of the day so many days ago, and makes its partitions.
 func past(t *testing.T, db *DB, ago int) int64 {
 	t.Helper()
 	noon := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -ago)
@@ -60,7 +60,7 @@ func month() *store.Policy {
 }
 
 // retain goes one step after the other until there is none, or others are at it,
-// and answers how many entities were removed.
+// and returns how many entities were removed.
 func retain(t *testing.T, db *DB, each func(store.Removed)) (total int64) {
 	t.Helper()
 	return retainBy(t, db, month(), each)

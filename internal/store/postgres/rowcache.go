@@ -66,7 +66,7 @@ func plainly(q *store.Query) bool {
 		len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held)+len(q.Claims) == 0
 }
 
-// find answers the facts for a query from what is known, or nil if that is not
+// find returns the facts for a query from what is known, or nil if that is not
 // enough. The records are copies.
 func (c *rowCache) find(q *store.Query) *reading {
 	if !plainly(q) {
@@ -86,7 +86,7 @@ func (c *rowCache) find(q *store.Query) *reading {
 	return nil
 }
 
-// distinct answers about how many different keys there are: of equal ones nearly all
+// distinct returns about how many different keys there are: of equal ones nearly all
 // follow one another.
 func distinct[K comparable](keys []K) (n int) {
 	for i, key := range keys {
@@ -153,7 +153,7 @@ func (c *rowCache) findWorkers(r *reading) bool {
 	return true
 }
 
-// unread answers the jobs of a query of which more is worth reading than it asks for:
+// unread returns the jobs of a query of which more is worth reading than it asks for:
 // the steps that others have written. Most jobs have few, and one that goes on for long
 // needs them all.
 func (c *rowCache) unread(q *store.Query) (jobs []int64) {

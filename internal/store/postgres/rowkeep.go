@@ -94,7 +94,7 @@ func (c *rowCache) save(j *cachedJob) {
 	}
 }
 
-// blank answers what is to hold a job.
+// blank returns what is to hold a job.
 func (c *rowCache) blank() *cachedJob {
 	n := len(c.spare)
 	if n == 0 {

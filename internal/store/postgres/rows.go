@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// arrayOID answers the type of the elements of an array, by the type's name.
+// arrayOID returns the type of the elements of an array, by the type's name.
 var arrayOID = map[string]uint32{"bool": 16, "bytea": 17, "bigint": 20, "text": 25, "uuid": 2950, "tid": 27, "xid": 28}
 
 // rows collects records column by column, in PostgreSQL's binary form of
@@ -60,7 +60,7 @@ func (r *rows) open() {
 	}
 }
 
-// width answers about how many bytes an element takes, its length included.
+// width returns about how many bytes an element takes, its length included.
 func width(c column) int {
 	switch c.typ {
 	case "bigint":
@@ -78,7 +78,7 @@ func width(c column) int {
 	return 20
 }
 
-// len answers how many rows there are.
+// len returns how many rows there are.
 func (r *rows) len() int {
 	switch {
 	case r.cols == nil:
@@ -143,7 +143,7 @@ func (r *rows) blob(b []byte) {
 
 func (r *rows) null() { r.next().null() }
 
-// params answers one array per column.
+// params returns one array per column.
 func (r *rows) params() [][]byte {
 	if r.cols == nil {
 		r.open()
@@ -206,7 +206,7 @@ func (a *array) finish() []byte {
 	return a.buf
 }
 
-// nums answers one bigint[] parameter.
+// nums returns one bigint[] parameter.
 func nums[N ~int64](vs []N) []byte {
 	a := array{oid: arrayOID["bigint"], n: len(vs), buf: make([]byte, arrayHeader, arrayHeader+len(vs)*width(column{typ: "bigint"}))}
 	for _, v := range vs {
@@ -215,7 +215,7 @@ func nums[N ~int64](vs []N) []byte {
 	return a.finish()
 }
 
-// texts answers one text[] parameter.
+// texts returns one text[] parameter.
 func texts[S ~string](vs []S) []byte {
 	a := array{oid: arrayOID["text"], n: len(vs), buf: make([]byte, arrayHeader, arrayHeader+len(vs)*width(column{typ: "text"}))}
 	for _, v := range vs {
@@ -224,7 +224,7 @@ func texts[S ~string](vs []S) []byte {
 	return a.finish()
 }
 
-// truth answers one bool parameter.
+// truth returns one bool parameter.
 func truth(v bool) []byte {
 	if v {
 		return []byte{1}
@@ -232,7 +232,7 @@ func truth(v bool) []byte {
 	return []byte{0}
 }
 
-// num answers one bigint parameter.
+// num returns one bigint parameter.
 func num(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
 
 // PostgreSQL's text holds neither NUL nor bytes that are not UTF-8. A string

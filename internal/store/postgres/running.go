@@ -64,7 +64,7 @@ const (
 		" cross join lateral (select worker from step where step.job = k.job and state = 'in_progress' and worker > 0 offset 0) s)"
 )
 
-// heldBy answers the steps of one worker, said in the words of a statement. Only its own
+// heldBy returns the steps of one worker, said in the words of a statement. Only its own
 // rows are looked at.
 func heldBy(worker string) string {
 	return "select s.job, s.ord from (select distinct unnest(jobs) as job from running r where r.worker = " + worker + ") k" +
@@ -198,7 +198,7 @@ func (r *runningRows) end(job int64) {
 	delete(r.of, job)
 }
 
-// take answers the rows to be deleted, once.
+// take returns the rows to be deleted, once.
 func (r *runningRows) take() []int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -108,7 +108,7 @@ func TestOrphansAreFoundByTheirWorkers(t *testing.T) {
 	}
 }
 
-// newWorkerIn makes a worker in a state, and answers its key.
+// newWorkerIn makes a worker in a state, and returns its key.
 func newWorkerIn(t testing.TB, db *DB, state machine.State) (key int64) {
 	t.Helper()
 	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {

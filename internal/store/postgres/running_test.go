@@ -27,7 +27,7 @@ func checkLines(t testing.TB, db *DB) {
 	}
 }
 
-// listed answers the rows of the table of what runs: how many jobs are in them.
+// listed returns the rows of the table of what runs: how many jobs are in them.
 func listed(t testing.TB, db *DB) (rows, jobs int) {
 	t.Helper()
 	err := db.pool.QueryRow(t.Context(), "select count(*), coalesce(sum(cardinality(jobs)), 0) from running").Scan(&rows, &jobs)

@@ -47,7 +47,7 @@ func OpenSchema(ctx context.Context, cfg Config) (*Schema, error) {
 	return s, s.with(ctx, func(conn *pgx.Conn) error { return s.inspect(ctx, conn) })
 }
 
-// channelOf answers the channel of hints.
+// channelOf returns the channel of hints.
 func channelOf(schema string) string { return "pawl_" + schema }
 
 // with runs f on a connection of its own.
@@ -103,7 +103,7 @@ func (s *Schema) ready(ctx context.Context) error {
 // changes returns all migrations that this program knows.
 func (s *Schema) changes() []store.SchemaChange { return append(migrations(), s.cfg.Ahead...) }
 
-// Version answers the schema's version (0 if empty) and the newest known.
+// Version returns the schema's version (0 if empty) and the newest known.
 func (s *Schema) Version(ctx context.Context) (current, newest int, err error) {
 	v, err := s.at(ctx)
 	return v.Current, len(s.changes()), err
@@ -138,7 +138,7 @@ func (s *Schema) Migrate(ctx context.Context, to int) error {
 	})
 }
 
-// Plan answers the SQL that Migrate would run, in order.
+// Plan returns the SQL that Migrate would run, in order.
 func (s *Schema) Plan(ctx context.Context, to int) ([]string, error) {
 	var sql []string
 	err := s.with(ctx, func(conn *pgx.Conn) error {
@@ -262,7 +262,7 @@ func (m *move) run(ctx context.Context, on beginner) error {
 	})
 }
 
-// path answers the moves between two versions.
+// path returns the moves between two versions.
 func path(all []store.SchemaChange, from, to int) ([]move, error) {
 	if to < 0 || to > len(all) {
 		return nil, pawl.Errorf(pawl.Invalid, "schema version %d: want 0 to %d", to, len(all))
@@ -289,7 +289,7 @@ func path(all []store.SchemaChange, from, to int) ([]move, error) {
 	return moves, nil
 }
 
-// migrations answers the embedded pairs, by version from 1 on. The files are
+// migrations returns the embedded pairs, by version from 1 on. The files are
 // part of the program: a missing half is a fault that a test finds.
 func migrations() []store.SchemaChange {
 	names, _ := fs.Glob(files, "migrations/*.up.sql")

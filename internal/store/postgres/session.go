@@ -196,7 +196,7 @@ func (db *DB) dial(ctx context.Context) (*pgx.Conn, error) {
 // lockKey is the advisory lock of a name; names of other schemas differ.
 const lockKey = "hashtextextended(current_schema() || '/' || $1::text, 7061776)"
 
-// take takes the lock of a name, or answers a *store.HeldError.
+// take takes the lock of a name, or returns a *store.HeldError.
 func (db *DB) take(ctx context.Context, conn *pgx.Conn, name string, note []byte) error {
 	var ok bool
 	if err := conn.QueryRow(ctx, "select pg_try_advisory_lock("+lockKey+")", storable(name)).Scan(&ok); err != nil {

@@ -38,7 +38,7 @@ func awaitAnswer(conn net.Conn, limit time.Duration) {
 	})
 }
 
-// socket answers what is below a connection, or nil if that is no socket.
+// socket returns what is below a connection, or nil if that is no socket.
 func socket(conn net.Conn) (syscall.RawConn, error) {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()

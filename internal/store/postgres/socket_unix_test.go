@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ends answers both ends of a connection.
+// ends returns both ends of a connection.
 func ends(t *testing.T) (client, server net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -43,7 +43,7 @@ func TestStore(t *testing.T) {
 // listColumn is the column of lists in the words of the tests of all stores.
 var listColumn = regexp.MustCompile(`\bmore\b`)
 
-// query answers the names of the columns and the rows as text.
+// query returns the names of the columns and the rows as text.
 func query(ctx context.Context, url, statement string) (columns []string, list [][]string, err error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {

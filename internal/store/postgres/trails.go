@@ -83,7 +83,7 @@ func (db *DB) History(ctx context.Context, job int64, after store.HistoryPlace, 
 // their trails: that of the kind's name with _audit.
 func longLived(kind string) bool { return kind == kindWorker || kind == kindSchedule }
 
-// publicID answers the id of an entity, or none if its record is gone.
+// publicID returns the id of an entity, or none if its record is gone.
 func (db *DB) publicID(ctx context.Context, k store.EntityKey) (string, error) {
 	sql := "select uuid from job where id = $1"
 	if longLived(k.Kind) {

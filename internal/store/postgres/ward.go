@@ -27,7 +27,7 @@ union all select 'evaluation', 'jobs', count(*), min(updated_at) from job where 
 union all select 'evaluation', 'steps', count(*), min(s.updated_at) from step s join job j on j.id = s.job where s.mark_at > 0 and j.private = 0`
 )
 
-// Ward answers the work in the database and the processes on it.
+// Ward returns the work in the database and the processes on it.
 func (db *DB) Ward(ctx context.Context) (*health.Snapshot, error) {
 	w := new(health.Snapshot)
 	for _, q := range []struct {

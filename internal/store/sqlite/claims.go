@@ -18,7 +18,7 @@ func compareCandidates(a, b candidate) int {
 	return cmp.Or(cmp.Compare(a.rank, b.rank), compareKeys(a.key, b.key))
 }
 
-// claims answers the claim queries. What one was answered, a later one of the
+// claims returns the claim queries. What one was answered, a later one of the
 // same transaction is not.
 func (r *reading) claims(q *store.Query) error {
 	given := map[pawl.StepKey]bool{}
@@ -63,7 +63,7 @@ func (r *reading) claim(q *store.ClaimQuery, given map[pawl.StepKey]bool) (store
 	return facts, nil
 }
 
-// candidates answers the first limit of the routes together that were not given
+// candidates returns the first limit of the routes together that were not given
 // before, and gives them.
 func (r *reading) candidates(s statement, routes []int64, limit int, given map[pawl.StepKey]bool) ([]candidate, error) {
 	if limit <= 0 {

@@ -41,7 +41,7 @@ const (
 // keptText bounds the texts that are remembered as bound.
 const keptText = 64
 
-// next goes to the next parameter and answers what is bound to it.
+// next goes to the next parameter and returns what is bound to it.
 func (r *row) next() *value {
 	if r.n == len(r.bound) {
 		r.bound = append(r.bound, value{})
@@ -130,7 +130,7 @@ type columns struct {
 	fault error
 }
 
-// finish answers the fault of this row and forgets it.
+// finish returns the fault of this row and forgets it.
 func (c *columns) finish() error {
 	err := c.fault
 	c.fault = nil
@@ -255,7 +255,7 @@ func update[R any](c *conn, s statement, t *table[R], list []*store.Column[R], u
 	})
 }
 
-// place answers whose the step is: of its worker while it is in progress, else
+// place returns whose the step is: of its worker while it is in progress, else
 // of whoever serves its route.
 func place(s *pawl.Step) int64 {
 	if s.State == lifecycle.StepInProgress {

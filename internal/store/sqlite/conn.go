@@ -70,7 +70,7 @@ func configure(c *sqlite.Conn, path, synchronous string, cacheKiB int) error {
 	return nil
 }
 
-// prep answers a prepared statement, ready to be bound. It stays the
+// prep returns a prepared statement, ready to be bound. It stays the
 // connection's. SQLite is told that it stays, or it would take the memory for it
 // from the little that it has for what passes.
 func (c *conn) prep(s statement) (*prepared, error) {
@@ -85,7 +85,7 @@ func (c *conn) prep(s statement) (*prepared, error) {
 	return c.prepared[s], nil
 }
 
-// run executes a statement that answers no rows.
+// run executes a statement that returns no rows.
 func (c *conn) run(s statement, bind func(*row)) error {
 	p, err := c.prep(s)
 	if err != nil {

@@ -175,7 +175,7 @@ func (db *DB) Close() error {
 	return errors.Join(err, db.logs.close())
 }
 
-// now answers the database's clock.
+// now returns the database's clock.
 func (db *DB) now() int64 { return pawl.Micros(db.cfg.Clock()) }
 
 // Stats says what was written through this handle since it was opened.

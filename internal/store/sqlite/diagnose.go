@@ -252,7 +252,7 @@ func (d *diagnosis) catalog() error {
 	return nil
 }
 
-// reference answers the catalogue of a new database, and the statements that make
+// reference returns the catalogue of a new database, and the statements that make
 // its indexes.
 func reference() (lines []string, indexes map[string]string, err error) {
 	m, err := sqlite.OpenConn(memory, sqlite.OpenReadWrite|sqlite.OpenCreate)
@@ -276,7 +276,7 @@ func reference() (lines []string, indexes map[string]string, err error) {
 	return lines, indexes, err
 }
 
-// indexOf answers the name of the index that a line of the catalogue is of, or "".
+// indexOf returns the name of the index that a line of the catalogue is of, or "".
 func indexOf(line string) string {
 	words := strings.Fields(line)
 	if len(words) < 3 || words[0] != "index" {
@@ -285,7 +285,7 @@ func indexOf(line string) string {
 	return words[2]
 }
 
-// catalog answers tables, columns, indexes and views, one line each: first what
+// catalog returns tables, columns, indexes and views, one line each: first what
 // it is, and what of, after a table's name.
 func (c *conn) catalog() ([]string, error) {
 	var lines []string
@@ -301,7 +301,7 @@ ORDER BY 1`, nil, func(cols *columns) { lines = append(lines, strings.Join(strin
 	return lines, nil
 }
 
-// partOf answers the table that a line of the catalogue is a part of.
+// partOf returns the table that a line of the catalogue is a part of.
 func partOf(line string) string {
 	_, rest, _ := strings.Cut(line, " ")
 	table, _, _ := strings.Cut(rest, " ")

@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/health"
 )
 
-// faultsOf answers the checks that find something, with how bad the first is.
+// faultsOf returns the checks that find something, with how bad the first is.
 func faultsOf(all []health.Finding) map[string]health.Severity {
 	got := map[string]health.Severity{}
 	for _, f := range all {
@@ -28,7 +28,7 @@ func faultsOf(all []health.Finding) map[string]health.Severity {
 	return got
 }
 
-// newFile answers the path of a database that was brought up and closed.
+// newFile returns the path of a database that was brought up and closed.
 func newFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pawl.db")

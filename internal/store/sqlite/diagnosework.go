@@ -17,7 +17,7 @@ const (
 
 const askPage = "SELECT coalesce(min(id), 0), count(*) FROM (SELECT id FROM job WHERE id < ?1 ORDER BY id DESC LIMIT ?2)"
 
-// askDoubled answers the entries of the jobs with keys from one to the other that are
+// askDoubled returns the entries of the jobs with keys from one to the other that are
 // stored more than once, be it in rows of their own or in lists of others.
 var askDoubled = fmt.Sprintf(`SELECT j.uuid, t.ord, t.seq, count(*) FROM trail t JOIN job j ON j.id = t.job
 WHERE t.job >= ?1 AND t.job < ?2 GROUP BY t.job, t.ord, t.seq HAVING count(*) > 1 ORDER BY t.job, t.ord, t.seq LIMIT %d`, maxDoubles)

@@ -43,7 +43,7 @@ func judge(magic int64) (string, health.Severity) {
 	return "", health.OK
 }
 
-// freeSpace answers the bytes that are left on the disk of a folder.
+// freeSpace returns the bytes that are left on the disk of a folder.
 func freeSpace(dir string) (free int64, known bool, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

@@ -80,7 +80,7 @@ func noRoom(err error) error {
 	return err
 }
 
-// translate answers err as a user may see it, with what was attempted.
+// translate returns err as a user may see it, with what was attempted.
 func translate(what string, err error) error {
 	var known *pawl.Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -230,7 +230,7 @@ func (r *reading) step(k pawl.StepKey) error {
 	})
 }
 
-// steps reads the steps that s answers and their keys in order.
+// steps reads the steps that s returns and their keys in order.
 func (r *reading) steps(s statement, args ...int64) ([]pawl.StepKey, error) {
 	var keys []pawl.StepKey
 	err := r.c.each(s, func(b *row) { b.ints(args...) }, func(c *columns) error {

@@ -19,7 +19,7 @@ type holds interface {
 	hold(name string, note []byte) (release func(), err error)
 	// beat notes the time at a name that is held.
 	beat(name string) error
-	// alive answers whether a name is held, and when its holder last beat.
+	// alive reports whether a name is held, and when its holder last beat.
 	alive(name string) (held bool, beat time.Time, err error)
 }
 

@@ -31,7 +31,7 @@ func leanly[R any](t *table[R], list string) *store.Narrow[R] {
 	return t.Narrow(strings.Fields(list)...)
 }
 
-// jobUpdate answers the statement that writes j, and its columns.
+// jobUpdate returns the statement that writes j, and its columns.
 func (k *rowCache) jobUpdate(j *pawl.Job) (statement, []*store.Column[pawl.Job]) {
 	if known := k.jobs[j.Key()]; known != nil {
 		switch was := &known.job; {
@@ -49,7 +49,7 @@ func (k *rowCache) jobUpdate(j *pawl.Job) (statement, []*store.Column[pawl.Job])
 	return updateJob, jobTable.moving
 }
 
-// stepUpdate answers the statement that writes s, and its columns.
+// stepUpdate returns the statement that writes s, and its columns.
 func (k *rowCache) stepUpdate(s *pawl.Step) (statement, []*store.Column[pawl.Step]) {
 	if was := k.steps[s.StepKey]; was != nil {
 		switch {

@@ -44,7 +44,7 @@ func newFileHolds(dir string, database fs.FileInfo, clock func() time.Time) (*fi
 	return h, nil
 }
 
-// file answers the lock file of a name.
+// file returns the lock file of a name.
 func (h *fileHolds) file(name string) string {
 	file := url.PathEscape(name) + ".lock"
 	if len(file) > maxFileName {

@@ -72,7 +72,7 @@ func lookMarked(c *conn, a *store.Agenda, q *store.LookQuery) error {
 	return nil
 }
 
-// follow walks an index from one distinct value to the next: f answers the value
+// follow walks an index from one distinct value to the next: f returns the value
 // of the row and whether to go on.
 func (c *conn) follow(s statement, f func(*columns) (int64, bool)) error {
 	for at, more := int64(0), true; more; {

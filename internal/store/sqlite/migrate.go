@@ -95,7 +95,7 @@ func unpackVersion(n int) store.SchemaVersion {
 	return v
 }
 
-// Version answers the schema's version and the newest that this program knows.
+// Version returns the schema's version and the newest that this program knows.
 func (db *DB) Version(ctx context.Context) (current, newestKnown int, err error) {
 	v, err := db.at(ctx)
 	return v.Current, len(db.cfg.changes()), err
@@ -165,7 +165,7 @@ func (c *conn) script(m *migration) error {
 	return nil
 }
 
-// Plan answers the SQL that Migrate would run.
+// Plan returns the SQL that Migrate would run.
 func (db *DB) Plan(ctx context.Context, to int) ([]string, error) {
 	from, _, err := db.Version(ctx)
 	if err != nil {

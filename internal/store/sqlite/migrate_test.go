@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// version1 answers a database of version 1, opened for migration, with the rows
+// version1 returns a database of version 1, opened for migration, with the rows
 // of testdata/version1.sql.
 func version1(t *testing.T) (path string, db *sqlite.DB) {
 	t.Helper()
@@ -48,7 +48,7 @@ func migrate(t *testing.T, db *sqlite.DB, to int) {
 // tables are those of version 1.
 var tables = []string{"worker", "worker_audit", "definition", "job", "step", "audit", "idempotency", "refusal"}
 
-// content answers the rows of the tables and views of version 1, and how they are
+// content returns the rows of the tables and views of version 1, and how they are
 // declared.
 func content(t *testing.T, db *sqlite.DB) map[string][][]string {
 	t.Helper()
@@ -202,7 +202,7 @@ func listJobs(t *testing.T, db *sqlite.DB, f store.JobFilter) []*pawl.Job {
 	return jobs
 }
 
-// see answers facts, and changes nothing.
+// see returns facts, and changes nothing.
 func see(t *testing.T, db *sqlite.DB, q *store.Query) *store.Facts {
 	t.Helper()
 	var facts *store.Facts

@@ -123,7 +123,7 @@ func openOnce(t *testing.T, path string) {
 	}
 }
 
-// add stores jobs of one step each, and answers them.
+// add stores jobs of one step each, and returns them.
 func add(t *testing.T, db store.Store, n int) (jobs []*pawl.Job) {
 	t.Helper()
 	mint := storetest.NewMint()

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// explain answers how SQLite would run a query.
+// explain returns how SQLite would run a query.
 func explain(t *testing.T, db *DB, query string) string {
 	t.Helper()
 	var lines []string

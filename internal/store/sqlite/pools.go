@@ -51,7 +51,7 @@ func (db *DB) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int
 	return counts, err
 }
 
-// PendingIn answers pending jobs of a pool.
+// PendingIn returns pending jobs of a pool.
 func (db *DB) PendingIn(ctx context.Context, pool int64, after store.Ranked, limit int) (jobs []store.Ranked, err error) {
 	if after == (store.Ranked{}) {
 		after.Rank = math.MinInt64

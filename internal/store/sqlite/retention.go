@@ -218,7 +218,7 @@ func (c *columns) stored() (t audit.Stored) {
 	return t
 }
 
-// keysBefore answers the key below which everything was created before a time.
+// keysBefore returns the key below which everything was created before a time.
 func keysBefore(at int64) int64 { return pawl.KeyAt(pawl.Time(at)) + 1<<32 }
 
 // removeHolds removes the lock files, which hold the beats, of workers that were
@@ -376,7 +376,7 @@ func (c *conn) newestAnchors(kind string) (newest []audit.Anchor, err error) {
 	return newest, err
 }
 
-// Anchors answers what was removed; see store.Retention.
+// Anchors returns what was removed; see store.Retention.
 func (db *DB) Anchors(ctx context.Context) ([]audit.Anchor, error) {
 	var anchors []audit.Anchor
 	err := db.read(ctx, "read anchors", func(c *conn) error {

@@ -67,7 +67,7 @@ func (k *rowCache) job(key int64) *pawl.Job {
 	return &j
 }
 
-// jobInputs answers a job with its inputs and metadata, or nil.
+// jobInputs returns a job with its inputs and metadata, or nil.
 func (k *rowCache) jobInputs(key int64) *pawl.Job {
 	known := k.jobs[key]
 	if known == nil || !known.bodies {

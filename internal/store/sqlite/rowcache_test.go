@@ -243,7 +243,7 @@ func TestEveryFieldIsWritten(t *testing.T) {
 	}
 }
 
-// fields answers the fields of a record that may change, embedded ones too.
+// fields returns the fields of a record that may change, embedded ones too.
 func fields(of reflect.Type, kind string) (paths [][2]string) {
 	for _, f := range reflect.VisibleFields(of) {
 		if !f.Anonymous && !slices.Contains(fixed, f.Name) {

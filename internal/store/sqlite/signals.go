@@ -16,7 +16,7 @@ func (c *columns) signal() *pawl.Signal {
 	return s
 }
 
-// signals answers the signals that s reads.
+// signals returns the signals that s reads.
 func (c *conn) signals(s statement, args ...int64) ([]*pawl.Signal, error) {
 	var signals []*pawl.Signal
 	err := c.each(s, func(b *row) { b.ints(args...) }, func(cols *columns) error {

@@ -51,7 +51,7 @@ func onFile(synchronous string) func(*testing.T) storetest.Database {
 	}
 }
 
-// query answers the names of the columns and the rows as text.
+// query returns the names of the columns and the rows as text.
 func query(c *zombie.Conn, statement string) (columns []string, rows [][]string, err error) {
 	s, _, err := c.PrepareTransient(statement)
 	if err != nil {

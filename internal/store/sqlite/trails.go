@@ -105,7 +105,7 @@ func rowsFor(limit int) int64 {
 	return int64(limit) + 1
 }
 
-// publicID answers the public id of an entity, empty if it is gone.
+// publicID returns the public id of an entity, empty if it is gone.
 func (c *conn) publicID(k store.EntityKey) (string, error) {
 	s, name := selectJobID, func(id pawl.ID) string { return nameOf(id, k.Ord) }
 	switch k.Kind {
@@ -170,7 +170,7 @@ func (db *DB) Trails(ctx context.Context, job int64, f func(store.TrailOf) error
 }
 
 // trailsAfter hands over the trails of the first entity after a key, if it is
-// only or only is 0. It answers its key, 0 if there is none.
+// only or only is 0. It returns its key, 0 if there is none.
 func (db *DB) trailsAfter(ctx context.Context, s series, after, only int64, f func(store.TrailOf) error) (int64, error) {
 	var key int64
 	var trails []store.TrailOf

@@ -28,7 +28,7 @@ func (db *DB) Job(ctx context.Context, key int64) (*pawl.Job, error) {
 	return found(job, err, "job", key)
 }
 
-// fullJob reads a job with its bodies, or answers nil if it cannot be decoded.
+// fullJob reads a job with its bodies, or returns nil if it cannot be decoded.
 func (db *DB) fullJob(c *columns) *pawl.Job {
 	j := jobTable.readWhole(c)
 	if !decoded(db.log, c, lifecycle.Job.Name, j.Key()) {
@@ -37,7 +37,7 @@ func (db *DB) fullJob(c *columns) *pawl.Job {
 	return j
 }
 
-// found answers r, or ErrNotFound if there is none.
+// found returns r, or ErrNotFound if there is none.
 func found[R any](r *R, err error, kind string, key int64) (*R, error) {
 	if err == nil && r == nil {
 		err = fmt.Errorf("%s %d: %w", kind, key, store.ErrNotFound)
@@ -76,7 +76,7 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 	return jobs, err
 }
 
-// jobsQuery answers the query of a filter, and what binds its values. States are
+// jobsQuery returns the query of a filter, and what binds its values. States are
 // part of the text, for only then can the index of open jobs be used.
 func jobsQuery(f store.JobFilter) (text string, bind func(*row)) {
 	where := []string{"id < ?"}
@@ -144,7 +144,7 @@ func within(states []machine.State, of ...machine.State) bool {
 	return true
 }
 
-// bound answers a LIMIT: -1, which is none, for 0.
+// bound returns a LIMIT: -1, which is none, for 0.
 func bound(limit int) int64 {
 	if limit == 0 {
 		return -1

@@ -123,7 +123,7 @@ func bindEntries(r *row, p store.Packed) {
 	r.body(p.More)
 }
 
-// insertAll inserts the records, many at once. It answers how many were written
+// insertAll inserts the records, many at once. It returns how many were written
 // before an error; the record after them, or one of the few that follow it, is to
 // blame.
 func insertAll[E any](c *conn, bulks []bulk, records []E, bind func(*row, E)) (written int, err error) {
@@ -184,7 +184,7 @@ func writeAnswers(c *conn, f *store.Facts, ch *store.Changes) error {
 	return c.run(sweepAnswers, func(r *row) { r.ints(f.Now, sweepLimit) })
 }
 
-// inserted answers the error of an insertion: ErrStale if the row exists.
+// inserted returns the error of an insertion: ErrStale if the row exists.
 func inserted(err error, kind string, key any) error {
 	if exists(err) {
 		return fmt.Errorf("%s %v exists: %w", kind, key, store.ErrStale)
@@ -192,7 +192,7 @@ func inserted(err error, kind string, key any) error {
 	return fmt.Errorf("insert %s %v: %w", kind, key, err)
 }
 
-// updated answers the error of an update: ErrStale if it met no row.
+// updated returns the error of an update: ErrStale if it met no row.
 func (c *conn) updated(err error, kind string, key any, was int64) error {
 	if err != nil {
 		return fmt.Errorf("update %s %v: %w", kind, key, err)
@@ -203,7 +203,7 @@ func (c *conn) updated(err error, kind string, key any, was int64) error {
 	return nil
 }
 
-// sorted answers the elements in order, leaving list as it is.
+// sorted returns the elements in order, leaving list as it is.
 func sorted[E any](list []E, order func(a, b E) int) []E {
 	if slices.IsSortedFunc(list, order) {
 		return list

@@ -106,7 +106,7 @@ func (w *writer) rest(f func()) {
 	f()
 }
 
-// commit ends the transaction. It answers ErrUnknown if nobody can tell whether
+// commit ends the transaction. It returns ErrUnknown if nobody can tell whether
 // it happened.
 func (w *writer) commit() error {
 	err := w.conn.run(commit, nil)

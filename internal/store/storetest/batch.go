@@ -16,14 +16,14 @@ import (
 // A Mint makes ids that rise. Those of two mints do not meet in practice.
 type Mint struct{ n atomic.Uint32 }
 
-// NewMint answers a mint that starts anywhere.
+// NewMint returns a mint that starts anywhere.
 func NewMint() *Mint {
 	m := &Mint{}
 	m.n.Store(rand.Uint32N(1 << 30))
 	return m
 }
 
-// ID answers an id made at the time now, in microseconds.
+// ID returns an id made at the time now, in microseconds.
 func (m *Mint) ID(now int64) pawl.ID {
 	return pawl.MakeID(pawl.Time(now), m.n.Add(1), rand.Uint64())
 }
@@ -40,7 +40,7 @@ type Batch struct {
 	schedules map[int64]bool
 }
 
-// NewBatch answers an empty batch whose entries are of the time now.
+// NewBatch returns an empty batch whose entries are of the time now.
 func NewBatch(now int64) *Batch {
 	return &Batch{now: now, jobs: map[int64]bool{}, steps: map[pawl.StepKey]bool{}, workers: map[int64]bool{},
 		schedules: map[int64]bool{}}

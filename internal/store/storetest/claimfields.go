@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// claimedFields: a claim answers jobs and steps with all their fields, and finds those
+// claimedFields: a claim returns jobs and steps with all their fields, and finds those
 // that came to be claimable by whichever statement.
 func claimedFields(e *env) error {
 	if err := claimedAsAdded(e); err != nil {

@@ -154,7 +154,7 @@ func (e *env) contend(handles ...store.Store) {
 	e.verify(0)
 }
 
-// claimAll takes up to five things and answers their jobs.
+// claimAll takes up to five things and returns their jobs.
 func (e *env) claimAll(st store.Store, worker int64) ([]int64, error) {
 	var taken []int64
 	err := e.try(st, &store.Query{Claims: []store.ClaimQuery{claim(5, 10)}}, func(f *store.Facts, b *Batch) {

@@ -68,7 +68,7 @@ func Chances(seed uint64, before, after, unknown float64) func() Fault {
 	}
 }
 
-// Count answers how many transactions met the fault.
+// Count returns how many transactions met the fault.
 func (f *Faulty) Count(fault Fault) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -41,7 +41,7 @@ var ledgerTests = []test{
 	{name: "ViewsWhileDeciding", run: viewsWhileDeciding},
 }
 
-// full answers a job, a step and a worker with a value in every field.
+// full returns a job, a step and a worker with a value in every field.
 func (e *env) full(now int64) (*pawl.Job, *pawl.Step, *pawl.Worker) {
 	j := &pawl.Job{ID: e.mint.ID(now), Workspace: "ws", Definition: 11, Workflow: "flow", Description: "what \"it\" does\n",
 		Version: 17, Parent: 12, ParentStep: pawl.MakeOrd(4, 2), Continues: 13, Schedule: 18, Depth: 5, WorkerCount: 3, Private: 19,

@@ -15,7 +15,7 @@ var registryTests = []test{
 	{name: "Registry/Empty", run: emptyRegistry},
 }
 
-// register stores a version and answers it.
+// register stores a version and returns it.
 func (e *env) register(workspace, name string, version int) *pawl.Version {
 	e.Helper()
 	v := &pawl.Version{Workspace: workspace, Name: name, Version: version, Definition: 1<<62 + int64(version), Dir: "/srv/" + decimal(int64(version)), At: e.now(),

@@ -28,7 +28,7 @@ var retentionTests = []test{
 	{name: "K6/Retention/Killed", run: retainerKilled, shared: true},
 }
 
-// days answers noon of so many UTC days ago, as of the first call.
+// days returns noon of so many UTC days ago, as of the first call.
 func (e *env) days(ago int) int64 {
 	e.Helper()
 	if e.noon.IsZero() {
@@ -157,7 +157,7 @@ func (e *env) retain(st store.Store, p *store.Policy) map[string]int64 {
 	}
 }
 
-// ends answers the hashes with which the trails of a kind end, as an export has
+// ends returns the hashes with which the trails of a kind end, as an export has
 // them, by entity and in its order.
 func (e *env) ends(kinds ...string) (entities []string, heads map[string]audit.Hash) {
 	e.Helper()

@@ -33,7 +33,7 @@ func (e *env) sameSchedule(want *pawl.Schedule) {
 }
 
 // changeSchedule moves a schedule by one event, after change has seen it, and
-// answers it as it is then.
+// returns it as it is then.
 func (e *env) changeSchedule(key int64, event machine.Event, change func(*pawl.Schedule)) *pawl.Schedule {
 	e.Helper()
 	var s *pawl.Schedule

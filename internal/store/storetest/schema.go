@@ -175,7 +175,7 @@ func everyState() []machine.State {
 	return slices.Concat(lifecycle.Job.States, lifecycle.Step.States, lifecycle.Worker.States, lifecycle.Schedule.States)
 }
 
-// sql answers the rows of a query.
+// sql returns the rows of a query.
 func (e *env) sql(query string) [][]string {
 	e.Helper()
 	_, rows, err := e.db.SQL(e.ctx, query)

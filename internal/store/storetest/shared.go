@@ -70,7 +70,7 @@ func (e *env) written(common made, n int) {
 	e.verify(0)
 }
 
-// heard listens on a handle, and answers what it hears until it is stopped.
+// heard listens on a handle, and returns what it hears until it is stopped.
 func (e *env) heard(st store.Store) <-chan store.Topic {
 	topics := make(chan store.Topic, 1024) // more than a test sends
 	ctx, stop := context.WithCancel(e.ctx)
@@ -87,7 +87,7 @@ func (e *env) heard(st store.Store) <-chan store.Topic {
 	return topics
 }
 
-// wakeUntil wakes until the listener hears the topic, and answers what it heard
+// wakeUntil wakes until the listener hears the topic, and returns what it heard
 // before that. A hint may be lost, and nobody tells when a listener is ready.
 func (e *env) wakeUntil(st store.Store, topics <-chan store.Topic, t store.Topic) []store.Topic {
 	e.Helper()
@@ -137,7 +137,7 @@ func listenEnds(e *env) {
 	}
 }
 
-// closedHandle: a closed handle answers errors, and may be closed again.
+// closedHandle: a closed handle returns errors, and may be closed again.
 func closedHandle(e *env) {
 	e.ok(e.st.Close())
 	if _, err := e.st.Jobs(context.Background(), store.JobFilter{}); err == nil {

@@ -17,7 +17,7 @@ var signalTests = []test{
 	{name: "Signals/Sizes", run: signalSizes},
 }
 
-// signal tells the job of an event, with data, and answers what was stored.
+// signal tells the job of an event, with data, and returns what was stored.
 func (e *env) signal(j *pawl.Job, name, data string) *pawl.Signal {
 	e.Helper()
 	var s *pawl.Signal
@@ -32,7 +32,7 @@ func (e *env) signal(j *pawl.Job, name, data string) *pawl.Signal {
 	return s
 }
 
-// signals answers the signals of jobs that no step has taken.
+// signals returns the signals of jobs that no step has taken.
 func (e *env) signals(jobs ...int64) map[int64][]*pawl.Signal {
 	e.Helper()
 	return e.see(&store.Query{Signals: jobs}).Signals
@@ -113,7 +113,7 @@ func signalSizes(e *env) {
 	}
 }
 
-// bare answers signals as the view has them, without data.
+// bare returns signals as the view has them, without data.
 func bare(signals ...*pawl.Signal) (list []*pawl.Signal) {
 	for _, s := range signals {
 		b := *s

@@ -21,12 +21,12 @@ type Database struct {
 	// in memory: what needs two is left out.
 	Name string
 
-	// SQL runs a statement beside the store and answers the names of its
+	// SQL runs a statement beside the store and returns the names of its
 	// columns and its rows as text, "NULL" for NULL.
 	SQL func(ctx context.Context, statement string) (columns []string, rows [][]string, err error)
 }
 
-// Run runs the suite. fresh answers a new database, which goes with the test.
+// Run runs the suite. fresh returns a new database, which goes with the test.
 // The package of the test needs a TestMain; see Main.
 func Run(t *testing.T, fresh func(t *testing.T) Database) {
 	t.Helper()
@@ -122,7 +122,7 @@ func (e *env) do(q *store.Query, decide func(*store.Facts, *Batch)) {
 	e.ok(e.try(e.st, q, decide))
 }
 
-// see answers facts, and changes nothing.
+// see returns facts, and changes nothing.
 func (e *env) see(q *store.Query) *store.Facts {
 	e.Helper()
 	var facts *store.Facts
@@ -133,7 +133,7 @@ func (e *env) see(q *store.Query) *store.Facts {
 	return facts
 }
 
-// now answers the database's clock.
+// now returns the database's clock.
 func (e *env) now() int64 {
 	e.Helper()
 	return e.see(&store.Query{}).Now
@@ -225,7 +225,7 @@ func (e *env) addSchedule(name string, change func(*pawl.Schedule)) *pawl.Schedu
 	return s
 }
 
-// schedule answers a schedule with a value in every field.
+// schedule returns a schedule with a value in every field.
 func (e *env) schedule(now int64, name string) *pawl.Schedule {
 	s := &pawl.Schedule{ID: e.mint.ID(now), Workspace: "w", Name: name, Workflow: "flow@3", Inputs: []byte(`{"in":1}`),
 		Cron: "*/5 * * * *", TimeZone: "Europe/Berlin", CatchUp: 90 * time.Minute, Overlap: "queue", Priority: -4,

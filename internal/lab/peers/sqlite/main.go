@@ -70,7 +70,7 @@ var aims = []contest.Aim{
 	{Workload: bench.Starts, Measure: contest.P99, Against: tunedRiver, AtMost: 1},
 }
 
-// entrants answers who takes part. River at its defaults does a part: it waits
+// entrants returns who takes part. River at its defaults does a part: it waits
 // most of the time.
 func entrants(p *contest.Program, target bench.SQLite, dir string) []contest.Entrant {
 	sizes := p.Scaled(bench.Sizes{Jobs: 10_000, Graphs: 200, Samples: 100, Idle: 20 * time.Millisecond})

@@ -68,7 +68,7 @@ func with(durable bool, args []string) (int, error) {
 	return command(args, append(os.Environ(), pgtest.Variable+"="+cluster.URL), signals)
 }
 
-// command runs a program, hands signals on to it, and answers its exit code.
+// command runs a program, hands signals on to it, and returns its exit code.
 func command(args, env []string, signals <-chan os.Signal) (int, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
