@@ -24,7 +24,37 @@ BUBBLES = supervisor
 
 OTHERS = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(PURE) $(BUBBLES)),$(shell $(GO) list ./...))
 
-.PHONY: help build demo test race lint generate verify bench bench-supervise peers supervisors chaos soak clean
+# What `make check` leaves out, to take less than 90 seconds on two cores; `make test`
+# runs all of it. With PAWL_TEST_POSTGRES=none a test that needs PostgreSQL and is
+# not named here fails, so nothing is skipped unnoticed.
+#
+# Packages: PostgreSQL's own; pgtest, which starts clusters; and the programs that
+# load, kill and compare whole databases.
+UNCHECKED = internal/store/postgres internal/lab/bench internal/lab/chaos internal/lab/contest internal/lab/pgtest internal/lab/pgtest/run internal/lab/soak
+
+# Tests that need PostgreSQL, by name, and then any subtest "postgres". In a -skip the
+# shorter paths come first: a path that goes deeper than a name ends the search.
+POSTGRES_TESTS = Postgre|^Test(AHalfOpenConnectionReleasesNothing|ALostSessionReleasesNothing|AWorkerLooksAgainForWhatWasLocked|AnOutageOfTheDatabaseLosesNoStep|ConnectionsExhaustedAfterARestart|EveryConnectionInUse|IsolatedCommandsAreKilled|IsolatedStepsNeverOverlap|LanesNeedConnections|NobodyRestsBesideABacklog)$$
+subtests = /^($(1))$$|//^($(1))$$|///^($(1))$$
+
+# internal/store/sqlite runs the suite of the contract once, on a file with
+# synchronous=normal, and without its long lists and its mutants.
+SQLITE_LARGE = ^TestSuite(Full|Memory)$$|^TestForgottenColumns$$|//Pages$$
+
+# internal/engine runs on SQLite in memory and not on files, which is the same code
+# but for the disk, and without the tests of megabytes and thousands of steps.
+ENGINE_LARGE = HeavySubmissions|ReadInPages|WideFanOut
+
+# workflow compares fewer random jobs with its twin, and does not try read sets with
+# each part left out. cmd/pawl runs the scripts of the commands that people use first.
+# The others, and the tests that kill processes, take minutes.
+SCRIPTS = ^TestScripts$$/^(hello|json|exitcodes|resume|cancel|steps|retry|signal|verify|why|audit|redact)$$
+
+CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) workflow internal/store/sqlite internal/engine cmd/pawl),$(shell $(GO) list ./...))
+
+check: export PAWL_TEST_POSTGRES = none
+
+.PHONY: help build demo check test race lint generate verify bench bench-supervise peers supervisors chaos soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -34,6 +64,15 @@ build: ## build bin/pawl
 
 demo: build ## run the main example: statistics of the Go standard library
 	$(BIN) run examples/gostats/gostats.yaml
+
+check: ## the inner loop: gofmt, vet, and the fast tests, on SQLite; without PostgreSQL and the race detector
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(call subtests,postgres)' $(CHECKED)
+	$(GO) test -vet=off -skip ReadSetsAreNotTooLarge ./workflow -twin.cases 2000
+	$(GO) test -vet=off -skip '$(SQLITE_LARGE)' ./internal/store/sqlite
+	$(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(ENGINE_LARGE)|$(call subtests,postgres|sqlite)' ./internal/engine
+	$(GO) test -vet=off -run '$(SCRIPTS)' ./cmd/pawl
 
 test: ## run every test, on SQLite and on a throw-away PostgreSQL; with the race detector where there is a C compiler
 	$(WITH_POSTGRES) $(GO) test $(RACE) -vet=off -timeout 20m $(OTHERS)

@@ -192,6 +192,9 @@ func (c *Cluster) remove() error {
 // Binaries returns the folder of PostgreSQL's programs: the newest below
 // /usr/lib/postgresql, else where the PATH has initdb.
 func Binaries() (string, error) {
+	if os.Getenv(Variable) == Without {
+		return "", errWithout
+	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	best, newest := "", 0
 	for _, path := range found {
@@ -210,7 +213,10 @@ func Binaries() (string, error) {
 	return filepath.Dir(path), nil
 }
 
-var errMissing = errors.New("PostgreSQL is not installed; run: sudo apt-get install -y --no-install-recommends postgresql")
+var (
+	errMissing = errors.New("PostgreSQL is not installed; run: sudo apt-get install -y --no-install-recommends postgresql")
+	errWithout = errors.New(Variable + " is " + Without + ", so there is no PostgreSQL here; run: make test, or name this test in POSTGRES_TESTS of the Makefile")
+)
 
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -21,6 +21,10 @@ import (
 // tests may create databases.
 const Variable = "PAWL_TEST_POSTGRES"
 
+// Without is the value of Variable with which nobody finds PostgreSQL: `make check`
+// sets it, so that a test that needs a server fails and does not start one.
+const Without = "none"
+
 // Durable names the environment variable that, set to 1, makes the throw-away
 // cluster write every commit to the disk.
 const Durable = "PAWL_TEST_POSTGRES_DURABLE"
@@ -56,7 +60,7 @@ func Server(t testing.TB) string {
 	defer server.Unlock()
 	if server.url == "" && server.err == nil {
 		server.url = os.Getenv(Variable)
-		if server.url == "" {
+		if server.url == "" || server.url == Without {
 			server.cluster, server.err = Start(context.Background(), os.Getenv(Durable) == "1")
 			if server.err == nil {
 				server.url = server.cluster.URL
