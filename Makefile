@@ -48,7 +48,7 @@ ENGINE_LARGE = HeavySubmissions|ReadInPages|WideFanOut
 # workflow compares fewer random jobs with its twin, and does not try read sets with
 # each part left out. cmd/pawl runs the scripts of the commands that people use first.
 # The others, and the tests that kill processes, take minutes.
-SCRIPTS = ^TestScripts$$/^(hello|json|exitcodes|resume|cancel|steps|retry|signal|verify|why|audit|redact)$$
+SCRIPTS = ^TestScripts$$/^(hello|json|exitcodes|resume|steps|verify)$$
 
 CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) workflow internal/store/sqlite internal/engine cmd/pawl),$(shell $(GO) list ./...))
 
