@@ -50,7 +50,7 @@ type drawing struct {
 	scale  axis
 }
 
-// chartOf answers the chart: a bar for each of the top packages.
+// chartOf returns the chart: a bar for each of the top packages.
 func chartOf(s summary) []byte {
 	d := &drawing{bottom: plotTop + rowHeight*len(s.Top), scale: axis{step: 1, end: 1}}
 	if len(s.Top) > 0 {
@@ -129,7 +129,7 @@ func (d *drawing) textf(x, y, size int, anchor, look, format string, args ...any
 		look, x, y, size, anchor, html.EscapeString(fmt.Sprintf(format, args...)))
 }
 
-// x answers where a number of lines is on the axis.
+// x returns where a number of lines is on the axis.
 func (d *drawing) x(lines int) int {
 	return plotLeft + int(math.Round(float64(lines)/float64(d.scale.end)*(plotRight-plotLeft)))
 }
@@ -137,7 +137,7 @@ func (d *drawing) x(lines int) int {
 // An axis goes from 0 to end, a multiple of step.
 type axis struct{ step, end int }
 
-// axisFor answers the axis for numbers up to most: in at most eight steps
+// axisFor returns the axis for numbers up to most: in at most eight steps
 // of 1, 2 or 5 times a power of ten.
 func axisFor(most int) axis {
 	most = max(most, 1)

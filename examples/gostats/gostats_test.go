@@ -47,7 +47,7 @@ func small(t *testing.T) string {
 	})
 }
 
-// try runs a subcommand with the environment and answers what it printed.
+// try runs a subcommand with the environment and returns what it printed.
 func try(env map[string]string, args ...string) (string, error) {
 	var out strings.Builder
 	err := run(call{args, func(name string) string { return env[name] }, &out})

@@ -23,7 +23,7 @@ func list(c call) error {
 	return err
 }
 
-// packagesOf answers the import paths of the packages below goroot/src that
+// packagesOf returns the import paths of the packages below goroot/src that
 // this machine can build: without commands, vendored and internal packages.
 func packagesOf(goroot string) ([]string, error) {
 	src := filepath.Join(goroot, "src")
@@ -72,6 +72,6 @@ func buildable(dir string) (bool, error) {
 	return err == nil && p.Name != "main" && len(sourcesOf(p)) > 0, err
 }
 
-// sourcesOf answers the files that make up a package on this machine, without
+// sourcesOf returns the files that make up a package on this machine, without
 // its tests.
 func sourcesOf(p *build.Package) []string { return slices.Concat(p.GoFiles, p.CgoFiles) }

@@ -82,7 +82,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// exactly answers the arguments of a subcommand that takes no flags.
+// exactly returns the arguments of a subcommand that takes no flags.
 func exactly(c call, names ...string) ([]string, error) {
 	if len(c.args) != len(names) {
 		return nil, usage("want %d arguments %v, got %d", len(names), names, len(c.args))

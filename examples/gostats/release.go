@@ -40,7 +40,7 @@ func release(c call) error {
 	return err
 }
 
-// releaseOf answers the first line of the tree's VERSION file. A tree built from
+// releaseOf returns the first line of the tree's VERSION file. A tree built from
 // a checkout has none.
 func releaseOf(goroot string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(goroot, "VERSION"))

@@ -13,7 +13,7 @@ const (
 // report writes the report, in Markdown, and prints its path.
 func report(c call) error { return publish(c, reportName, reportOf) }
 
-// reportOf answers the report. It has no date in it: the same tree has the same
+// reportOf returns the report. It has no date in it: the same tree has the same
 // report, however often the step was run.
 func reportOf(s summary) []byte {
 	var b bytes.Buffer

@@ -8,7 +8,7 @@ import (
 	"go/token"
 )
 
-// countFile answers the numbers of one Go file.
+// countFile returns the numbers of one Go file.
 func countFile(name string, src []byte) (numbers, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
@@ -84,7 +84,7 @@ func eachToken(src []byte, f func(first, last, kind int)) {
 	}
 }
 
-// height answers how many lines below its first one the token at the start of
+// height returns how many lines below its first one the token at the start of
 // src reaches. It reads the source, since the scanner's text lacks carriage
 // returns and so has another length.
 func height(tok token.Token, src []byte) int {
@@ -112,7 +112,7 @@ func (n *numbers) countFunc(d *ast.FuncDecl) {
 	}
 }
 
-// receiverName answers the name of a receiver's type: T of T, *T and *T[K, V].
+// receiverName returns the name of a receiver's type: T of T, *T and *T[K, V].
 func receiverName(recv *ast.FieldList) *ast.Ident {
 	if len(recv.List) == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// publish writes what draw answers to the file name in the folder that c names,
+// publish writes what draw returns to the file name in the folder that c names,
 // and prints the file's path.
 func publish(c call, name string, draw func(summary) []byte) error {
 	args, err := exactly(c, "OUT")
