@@ -143,7 +143,8 @@ func (c *committer) enter(g *group) ([]*group, error) {
 	return c.take(), nil
 }
 
-// one commits a single command and returns its error.
+// one commits a single command and returns its error. With that of ctx the command may
+// still be on its way, so what it has found is read only if there is no error.
 func (c *committer) one(ctx context.Context, cmd command) error {
 	errs, err := c.do(ctx, cmd)
 	if err != nil {

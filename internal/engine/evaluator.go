@@ -603,8 +603,10 @@ func (v *evaluator) startJob(ctx context.Context, key int64) (started bool, err 
 		return false, err
 	}
 	s := &startJob{e: v.e, job: v.e.jobs.put(j, def), limits: q, demands: demands, reads: def.StartReads(j)}
-	err = v.e.committer.one(ctx, s)
-	return s.started, err
+	if err := v.e.committer.one(ctx, s); err != nil {
+		return false, err
+	}
+	return s.started, nil
 }
 
 // full reports whether a pool has too few slots at this moment. It saves the

@@ -38,8 +38,10 @@ func (e *Engine) MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bo
 	if dryRun {
 		r = nil
 	}
-	if done, err := r.replay(ctx, fromJSON(&moved)); done || err != nil {
-		return moved, err
+	if done, err := r.replay(ctx, fromJSON(&moved)); err != nil {
+		return nil, err
+	} else if done {
+		return moved, nil
 	}
 	v, def, err := e.Lookup(ctx, pawl.WorkflowName{Workspace: j.Workspace, Name: j.Workflow}, version)
 	if err != nil {
@@ -62,14 +64,15 @@ func (e *Engine) moveTo(ctx context.Context, id pawl.ID, m *move, r *request) (*
 		}
 		cmd := r.once(m, asJSON(&m.moved), fromJSON(&m.moved))
 		err := e.committer.one(ctx, cmd)
+		if err != nil && !errors.Is(err, errDryRun) {
+			return nil, err
+		}
 		if k, ok := cmd.(*keyed); ok && k.replayed {
-			return m.moved, err
+			return m.moved, nil
 		}
 		switch {
 		case m.stale:
 			continue
-		case err != nil && !errors.Is(err, errDryRun):
-			return nil, err
 		case err == nil:
 			e.jobs.put(&m.job, m.passage.To)
 			if m.job.State == lifecycle.JobPending {

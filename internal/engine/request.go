@@ -85,8 +85,10 @@ func (r *request) replay(ctx context.Context, take func(body []byte) error) (don
 		return false, nil
 	}
 	k := &keyed{request: r, take: take}
-	err = r.e.committer.one(ctx, k)
-	return k.replayed, err
+	if err := r.e.committer.one(ctx, k); err != nil {
+		return false, err
+	}
+	return k.replayed, nil
 }
 
 // once makes a command that is done once for its request. body is asked for the answer

@@ -33,8 +33,10 @@ func (e *Engine) RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.
 		return pawl.ID{}, err
 	}
 	p := &retry{e: e, old: old, change: c, private: r.Private}
-	if done, err := again.replay(ctx, jobID(&p.id)); done || err != nil {
-		return p.id, err
+	if done, err := again.replay(ctx, jobID(&p.id)); err != nil {
+		return pawl.ID{}, err
+	} else if done {
+		return p.id, nil
 	}
 	if err := p.prepare(ctx, &r); err != nil {
 		return pawl.ID{}, err

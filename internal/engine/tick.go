@@ -194,8 +194,10 @@ func (e *Engine) TriggerSchedule(ctx context.Context, n pawl.ScheduleName, c paw
 		return pawl.ID{}, err
 	}
 	cmd := &trigger{note: noteOf(c)}
-	if done, err := r.replay(ctx, jobID(&cmd.made)); done || err != nil {
-		return cmd.made, err
+	if done, err := r.replay(ctx, jobID(&cmd.made)); err != nil {
+		return pawl.ID{}, err
+	} else if done {
+		return cmd.made, nil
 	}
 	s, err := e.findSchedule(ctx, n)
 	if err != nil {
@@ -204,8 +206,10 @@ func (e *Engine) TriggerSchedule(ctx context.Context, n pawl.ScheduleName, c paw
 	if cmd.mold, err = e.mold(ctx, s); err != nil {
 		return pawl.ID{}, err
 	}
-	err = e.committer.one(ctx, r.once(cmd, func() []byte { return []byte(cmd.made.Public(pawl.JobPrefix)) }, jobID(&cmd.made)))
-	return cmd.made, err
+	if err := e.committer.one(ctx, r.once(cmd, func() []byte { return []byte(cmd.made.Public(pawl.JobPrefix)) }, jobID(&cmd.made))); err != nil {
+		return pawl.ID{}, err
+	}
+	return cmd.made, nil
 }
 
 type trigger struct {

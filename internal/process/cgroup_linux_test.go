@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -52,7 +53,8 @@ func TestCgroupHoldsWhatNobodyElseFinds(t *testing.T) {
 	pollUntil(ctx.Done(), func() bool {
 		b, _ := os.ReadFile(file)
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(b)))
-		return pid != 0
+		members, _ := os.ReadFile(filepath.Join(c.path, procsFile))
+		return pid != 0 && bytes.Count(members, []byte("\n")) == 2 // mv has ended, and env, sh and setsid are one
 	})
 	if err := c.Close(); err != nil {
 		t.Errorf("closed while it is in use: %v", err)
