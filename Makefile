@@ -75,7 +75,7 @@ check: ## the inner loop: gofmt, vet, and the fast tests, on SQLite; without Pos
 	$(GO) test -vet=off -run '$(SCRIPTS)' ./cmd/pawl
 
 test: ## run every test, on SQLite and on a throw-away PostgreSQL; with the race detector where there is a C compiler
-	$(WITH_POSTGRES) $(GO) test $(RACE) -vet=off -timeout 20m $(OTHERS)
+	$(WITH_POSTGRES) $(GO) test $(RACE) -vet=off -timeout 40m $(OTHERS)
 	$(GO) test -vet=off $(addprefix ./,$(PURE) $(BUBBLES))
 	$(GO) test $(RACE) -vet=off -run Concurrent ./workflow
 	$(GO) test $(RACE) -vet=off -run 'Example|(Memory|File)Journal' ./supervisor
