@@ -1,14 +1,83 @@
-// Package engine runs jobs: it submits them, weighs outcomes, dispatches steps,
-// keeps deadlines and releases what dead processes held. It has no opinion on
-// what is legal (package lifecycle) or on what follows from what (package
-// workflow): it reads facts, has them decided, and commits.
+// Package engine runs jobs on a database: it submits them, hands their steps to workers,
+// stores what comes of each step, and carries out what follows from that. It decides
+// neither which moves are legal (package lifecycle) nor what follows from an outcome
+// (package workflow): it reads facts, has them decided, and commits.
 //
-// Every change passes the committer, a group commit without a timer: it takes
-// whatever commands wait, reads their facts in one transaction, decides each in
-// turn over what the earlier ones changed, and writes once. A refused command
-// fails alone.
+// Any number of engines work on one database. There is no leader. Each may be killed at
+// any moment, and the others find what it was about to do by the marks and deadlines in
+// the database.
 //
-// Any number of engines may work on one database. None leads, each may be
-// killed at any moment, and what it was about to do is found by the others from
-// marks and deadlines in the database.
+// # The way of a change
+//
+//	Submit, Exchange,           evaluator: marks, deadlines,
+//	verbs of operators          dead workers, schedules
+//	        │                           │
+//	        ▼                           ▼
+//	    command ───────────────────► committer          a group commit without a timer
+//	    query: what it must see         │
+//	                                    ▼
+//	                            store.Ledger.Do         one transaction for the group
+//	                   reads  │                 ▲
+//	                   Facts  ▼                 │  Changes
+//	                            tx ─ command.decide ─ tx.changes
+//	                            (workflow.Decision on a board, lifecycle tables, audit)
+//	                                    │
+//	                                    ▼
+//	                    after the commit: wake workers, evaluator and other processes
+//
+// A command (committer.go) says what it must see (query) and, once that has been read and
+// locked, changes a tx (decide). The committer takes the commands that wait, decides each
+// in turn over what the earlier ones changed, and writes once. A refused command is undone
+// and fails alone. A tx that is asked for what its query did not name refuses the command
+// with an error that names it, so "there is none" and "was not asked for" are never
+// confused; what a decision asks for comes from its read set (reads.go).
+//
+// # Types
+//
+//   - Engine has the methods of link.Engine and link.Worker, which packages client and
+//     worker call. A file each: submit.go, work.go (claims and reports), operator.go,
+//     cancel.go, retry.go, move.go, schedules.go, limits.go, redact.go.
+//   - committer and tx are described above. The records of a tx are moved by moveJob,
+//     moveStep and their kind only, which apply a row of a table and add an audit entry.
+//   - evaluator (evaluator.go) evaluates what marked jobs wait for, outside of any
+//     transaction, and then commits a decision that has more in sight (attend.go). It
+//     starts pending jobs that no claim starts, applies deadlines (tick.go), and releases
+//     what dead workers held (release.go).
+//   - Offer (offer.go) lends the free slots of a worker in this process to what is
+//     submitted in it: the job then begins in the commit that makes it.
+//   - sweeper (sweep.go) looks for waits whose cause has ended. In a healthy system it
+//     finds nothing.
+//   - views.go, why*.go, past.go and history.go answer questions and change nothing.
+//
+// # Marks
+//
+// A decision that needs more than it has in sight, or an expression evaluated, leaves a
+// mark on the record: the time from which on the evaluator looks at it. Each try clears
+// the mark, puts it off (putoff.go) or turns it into a wait for another commit, which sets
+// it again when it ends the wait. A mark is all that has to survive a crash.
+//
+// # Locks
+//
+// In the database: pools, schedules, workers, jobs, steps, each by key. In memory:
+// committer.mu, then offers.mu, then Offer.mu. All others are leaves: whoever holds one
+// takes no other. Only limits.mu is held while the store is asked, since all who need the
+// quotas wait for the same read. A decision asks the store for nothing; the store of the
+// tests panics if one does.
+//
+// # Failures
+//
+//   - A command that meets another writer is decided anew, 8 times at most. Its decide may
+//     therefore run several times, and sets whatever it reports each time.
+//   - A commit without an answer is settled: its first audit entry is looked up. Until then
+//     its commands wait. A caller whose context ends returns at once and reads nothing of
+//     its command, which may still be decided.
+//   - A panic in a decision is the error of that command. One in a loop ends a managed
+//     engine's part, which its host starts again (parts.go).
+//   - What cannot be done now (a database that is away, a definition that cannot be read)
+//     is tried again later and later, and holds up nothing else.
+//
+// # Where to begin
+//
+// Read work.go from Exchange on, then committer.go and tx.go; then evaluator.go and
+// attend.go.
 package engine

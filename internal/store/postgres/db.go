@@ -1,9 +1,3 @@
-// Package postgres is the store on PostgreSQL 15 or newer: for many processes
-// and hosts on one database.
-//
-// A write transaction is two round trips: one pipeline reads and locks, one
-// writes and commits. Where what it asks for is known, it is one. Records travel as one array per column, so a commit of
-// five hundred records is as many statements as a commit of one.
 package postgres
 
 import (

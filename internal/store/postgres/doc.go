@@ -1,0 +1,76 @@
+// Package postgres is the store on PostgreSQL 15 or newer: one database for many processes
+// and hosts. It implements store.Store.
+//
+// # A write transaction
+//
+//	                  Do(query, decide)
+//	                         │
+//	        all rows asked for are in the row cache?
+//	          │ yes                          │ no, or outdated
+//	          ▼                              ▼
+//	optimistic (optimistic.go)      pipeline 1: begin, lock, read (do.go, read.go)
+//	decide on what is known         decide
+//	          │                              │
+//	          ▼                              ▼
+//	encode the changes: one array per column (write.go), narrow updates (lean.go)
+//	          │                              │
+//	          ▼                              ▼
+//	one pipeline or statement:      pipeline 2: write, compare
+//	verify, write (brief.go)        row counts, commit
+//	          │                              │
+//	          └──────────────┬───────────────┘
+//	                         ▼
+//	       keep the rows that were written, with the
+//	       transaction that made them (rowcache.go)
+//
+// So a commit is two round trips at most, whatever the number of its records, and one
+// where nobody else was at the rows meanwhile. A row in the cache is known by its xmin:
+// an optimistic transaction writes only if each row is still that version. Otherwise
+// nothing has happened, the rows are read, and the decision is made anew.
+//
+// # Types
+//
+//   - DB is a handle: a pool for transactions, one for what is read outside of them
+//     (views.go, trails.go), a session, a wire and a listener. Schema is the tables of a
+//     database of any version, for migrations (schema.go).
+//   - statement (statements.go) is SQL that each connection prepares once. pipe sends
+//     several in one round trip. cursor reads results in binary form, by column order.
+//   - reading holds the Facts of a query and what its rows are known by; writing holds
+//     Changes in the form that the server takes.
+//   - session (session.go) is the connection that holds the advisory locks by which others
+//     see that this process lives, and sends its beats. It never waits behind a transaction.
+//   - wire sends hints (NOTIFY) after commits, and the listener receives those of others
+//     (wake.go). A NOTIFY within a transaction would serialize commits.
+//
+// # What finds work
+//
+// No index is on a state, so that an update that changes states alone is HOT. A job or
+// step has a line while it has to be found by what it is, and partial indexes are on that
+// (claim.go). What runs is found by the table running (running.go). Claims begin at a
+// horizon, the first rank that an earlier claim saw (horizon.go), so that dead index
+// entries at the front cost nothing; a background look finds what comes before it. The
+// evaluator's agenda is one statement (look.go).
+//
+// # Locks
+//
+// Within a transaction rows are locked in the order pools, schedules, workers, jobs, steps, each
+// by key; claims skip locked rows. Transactions of one handle on the same job wait for each
+// other before they begin (reserve.go). The mutexes in memory are leaves; session.mu is held
+// while its connection is used.
+//
+// # Failures
+//
+//   - A deadlock, a serialization failure or a connection that turned out to be dead, while
+//     reading: the transaction begins anew, 8 times at most.
+//   - A row that is not the version that was read: store.ErrStale; the engine decides anew.
+//   - A commit that was not answered: store.ErrUnknown. Settle waits until the server process
+//     is gone and looks the first audit entry up (settle.go).
+//   - A connection that says nothing is given up after 30 s by a transaction, and after a third
+//     of the silence by a beat. A process that stands still within a transaction
+//     loses it after 5 s.
+//   - The server is away: errors of kind Unavailable.
+//
+// # Where to begin
+//
+// Read do.go, then read.go and write.go; then optimistic.go with rowcache.go, and claim.go.
+package postgres
