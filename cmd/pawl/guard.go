@@ -111,5 +111,5 @@ func (a *app) unused(ctx context.Context, m store.Migrator, word string, to int)
 		shown += fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	return &pawl.Error{Kind: pawl.Conflict, Message: "processes use the database that do not work with that version: " + shown,
-		Hint: fmt.Sprintf("stop them first; or migrate all the same, and they stop by themselves: pawl migrate %s --force%s", word, a.given)}
+		Hint: fmt.Sprintf("stop them first; or migrate all the same, and they stop by themselves: pawl migrate %s --to %d --force%s", word, to, a.given)}
 }

@@ -68,10 +68,13 @@ func scripts(t *testing.T, database string) testscript.Params {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Condition: func(name string) (bool, error) {
-			if name != "cgroup" {
-				return false, fmt.Errorf("want linux or cgroup")
+			switch name {
+			case "cgroup":
+				return mayConfine(t), nil
+			case "sqlite":
+				return database == "", nil
 			}
-			return mayConfine(t), nil
+			return false, fmt.Errorf("want linux, cgroup or sqlite")
 		},
 		Setup: func(e *testscript.Env) error {
 			name := database

@@ -1,3 +1,8 @@
+-- What the way down from version 8 kept for the way up does not fit any more.
+drop table if exists kept_entry;
+drop table if exists kept_anchor;
+drop table if exists kept_tree;
+
 drop index step_ready, step_pool, step_stop, job_open, job_pool, job_quota;
 drop table running;
 alter table step drop column line, set (fillfactor = 80);

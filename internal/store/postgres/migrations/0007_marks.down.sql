@@ -1,8 +1,3 @@
--- What the way down from the next version kept for the way up.
-drop table if exists kept_entry;
-drop table if exists kept_anchor;
-drop table if exists kept_tree;
-
 drop index step_mark, step_mark_at, job_mark_at;
 alter table step drop column mark_at, drop column mark_tries;
 alter table job drop column mark_at, drop column mark_tries;

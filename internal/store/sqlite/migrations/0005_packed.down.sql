@@ -1,3 +1,8 @@
+-- What the way down from version 7 kept for the way up does not fit any more.
+DROP TABLE IF EXISTS kept_entry;
+DROP TABLE IF EXISTS kept_anchor;
+DROP TABLE IF EXISTS kept_tree;
+
 -- Each entry gets a row of its own again, in a new table: what is read and written at
 -- once would be in memory meanwhile.
 DROP VIEW job_state_transitions;

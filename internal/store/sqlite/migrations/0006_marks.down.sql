@@ -1,8 +1,3 @@
--- What the way down from the next version kept for the way up.
-DROP TABLE IF EXISTS kept_entry;
-DROP TABLE IF EXISTS kept_anchor;
-DROP TABLE IF EXISTS kept_tree;
-
 -- When a mark is to be looked at is lost: all of them are looked at in the order of keys.
 
 DROP VIEW job_state_transitions;
