@@ -15,7 +15,7 @@ export GORACE ?= atexit_sleep_ms=100
 
 # The packages that start no goroutine (arch_test.go): `make test` runs them without
 # the detector, but for what uses them from many.
-PURE = audit internal/document internal/programs/spec internal/schedule internal/verify lifecycle machine machine/machinetest workflow
+PURE = audit internal/decide internal/document internal/programs/spec internal/schedule internal/verify lifecycle machine machine/machinetest workflow
 
 # The packages whose tests are mostly bubbles of testing/synctest: with thousands of
 # them the detector itself fails now and then (golang/go#78156). Those tests run
@@ -45,12 +45,12 @@ SQLITE_LARGE = ^TestSuite(Full|Memory)$$|^TestForgottenColumns$$|//Pages$$
 # but for the disk, and without the tests of megabytes and thousands of steps.
 ENGINE_LARGE = HeavySubmissions|ReadInPages|WideFanOut
 
-# workflow compares fewer random jobs with its twin, and does not try read sets with
+# internal/decide compares fewer random jobs with its twin, and does not try read sets with
 # each part left out. cmd/pawl runs the scripts of the commands that people use first.
 # The others, and the tests that kill processes, take minutes.
 SCRIPTS = ^TestScripts$$/^(hello|json|exitcodes|resume|steps|verify)$$
 
-CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) workflow internal/store/sqlite internal/engine cmd/pawl),$(shell $(GO) list ./...))
+CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) internal/decide internal/store/sqlite internal/engine cmd/pawl),$(shell $(GO) list ./...))
 
 check: export PAWL_TEST_POSTGRES = none
 
@@ -69,7 +69,7 @@ check: ## the inner loop: gofmt, vet, and the fast tests, on SQLite; without Pos
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(call subtests,postgres)' $(CHECKED)
-	$(GO) test -vet=off -skip ReadSetsAreNotTooLarge ./workflow -twin.cases 2000
+	$(GO) test -vet=off -skip ReadSetsAreNotTooLarge ./internal/decide -twin.cases 2000
 	$(GO) test -vet=off -skip '$(SQLITE_LARGE)' ./internal/store/sqlite
 	$(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(ENGINE_LARGE)|$(call subtests,postgres|sqlite)' ./internal/engine
 	$(GO) test -vet=off -run '$(SCRIPTS)' ./cmd/pawl
@@ -97,7 +97,7 @@ verify: ## the long property tests: a million decisions, fuzzing, all the random
 	$(WITH_POSTGRES) $(GO) test ./internal/engine ./cmd/pawl -run 'Random|TenThousand|WideFanOut|Killed' -timeout 60m
 	$(WITH_POSTGRES) $(GO) test ./internal/engine -run InstancesVerify -instances 100000 -timeout 60m
 	$(WITH_POSTGRES) $(GO) test ./internal/engine -run ManyThatWait -waiting 1000000 -timeout 60m
-	$(GO) test ./workflow -run Twin -twin.cases 1000000 -timeout 60m
+	$(GO) test ./internal/decide -run Twin -twin.cases 1000000 -timeout 60m
 	$(GO) test ./supervisor -run RandomSchedules -schedule.cases 1000000 -timeout 180m
 	$(GO) test ./workflow -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./internal/programs/spec -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x

@@ -45,7 +45,7 @@ func (s *Workflows) PlanMoves(ctx context.Context, def *workflow.Definition) (*w
 
 // Move lets an unfinished job go on as another version of its workflow; 0 is the newest. A
 // dry run changes nothing and returns the same. An error of kind Conflict says with
-// workflow.Obstacles what is in the way.
+// decide.Obstacles what is in the way.
 func (s *Workflows) Move(ctx context.Context, job pawl.ID, version int, dryRun bool, c pawl.Change) (*workflow.Moved, error) {
 	return s.engine.MoveJob(ctx, job, version, dryRun, s.by(c))
 }

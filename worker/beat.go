@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // News is what a beat has told, of the worker with that key.
@@ -236,7 +236,7 @@ func (w *Worker) spare(key int64, state machine.State) {
 
 // moveSelf reports whether the worker's record was moved.
 func (w *Worker) moveSelf(key int64, event machine.Event, reason string) bool {
-	err := w.link.MoveWorker(w.life, key, event, workflow.Note{Actor: w.ID(), Reason: reason})
+	err := w.link.MoveWorker(w.life, key, event, decide.Note{Actor: w.ID(), Reason: reason})
 	if err != nil && w.life.Err() == nil {
 		w.log.Warn("the worker could not "+string(event)+" itself; it is tried again", "error", err)
 	}

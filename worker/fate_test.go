@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -50,7 +51,7 @@ func TestAStepLearnsTheFateOfItsWorker(t *testing.T) { // J1
 	workers := make(chan *Worker, 1)
 	h := func(ctx context.Context, _ *Task) Result {
 		w := <-workers
-		if err := e.Terminate(ctx, w.key(), workflow.Note{Actor: "ann", Reason: "enough"}); err != nil {
+		if err := e.Terminate(ctx, w.key(), decide.Note{Actor: "ann", Reason: "enough"}); err != nil {
 			t.Error(err)
 		}
 		drain := func() { w.once.Do(func() { close(w.drain) }) }

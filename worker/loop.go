@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -571,7 +572,7 @@ func (w *Worker) finish() {
 	self, release, offer := w.self, w.release, w.offer
 	w.mu.Unlock()
 	offer.Withdraw()
-	note := workflow.Note{Actor: self.ID.Public(pawl.WorkerPrefix), Reason: "drained"}
+	note := decide.Note{Actor: self.ID.Public(pawl.WorkerPrefix), Reason: "drained"}
 	err := w.link.MoveWorker(ctx, self.Key(), lifecycle.WorkerCompleteTasks, note)
 	if pawl.KindOf(err) == pawl.Conflict && err != nil { // it has never had a task, or was ended
 		err = w.link.Terminate(ctx, self.Key(), note)
@@ -678,7 +679,7 @@ func (w *Worker) attempt(ctx context.Context, c *claim, r *link.Report) {
 	}
 	if brief.Reused != nil {
 		*r = reportOf(ctx, Result{Output: brief.Reused})
-		r.Note.Reason = workflow.Reused
+		r.Note.Reason = decide.Reused
 		return
 	}
 	limit := brief.Node.Timeout
@@ -769,7 +770,7 @@ func (w *Worker) closeLog(t *Task) {
 
 // reportOf judges a result into an event of the step's table (T6).
 func reportOf(ctx context.Context, r Result) link.Report {
-	return link.Report{Report: workflow.Report{Event: eventOf(ctx, r.Failure), Output: r.Output, Failure: r.Failure}}
+	return link.Report{Report: decide.Report{Event: eventOf(ctx, r.Failure), Output: r.Output, Failure: r.Failure}}
 }
 
 func eventOf(ctx context.Context, f *pawl.Failure) machine.Event {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
@@ -87,7 +88,7 @@ func TestWhatComesTooLateForAWorkerIsNotRun(t *testing.T) { // J1, T3
 		answered <- a[0]
 	}()
 	<-s.entered
-	if err := e.Terminate(t.Context(), w.key(), workflow.Note{Reason: "taken for dead"}); err != nil {
+	if err := e.Terminate(t.Context(), w.key(), decide.Note{Reason: "taken for dead"}); err != nil {
 		t.Fatal(err)
 	}
 	<-started // by the worker under its new name

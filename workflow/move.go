@@ -19,18 +19,18 @@ type Passage struct {
 	// where there are none, and the numbers are its own.
 	To *Definition
 
-	gone      []int           // nodes that are not in the new version, ascending
-	changed   map[string]bool // ids
-	wanted    map[string]bool // ids of steps whose output the new version uses, and the old one does not keep
-	returning []string        // ids that the job had left behind before
+	Gone      []int           // nodes that are not in the new version, ascending
+	Changed   map[string]bool // ids
+	Wanted    map[string]bool // ids of steps whose output the new version uses, and the old one does not keep
+	Returning []string        // ids that the job had left behind before
 }
 
 // Misses returns the ids of the steps whose output the new version uses, and the old one
 // does not keep.
 func (p *Passage) Misses() []string {
 	var ids []string
-	for _, id := range sortedKeys(p.wanted) {
-		if p.wanted[id] {
+	for _, id := range sortedKeys(p.Wanted) {
+		if p.Wanted[id] {
 			ids = append(ids, id)
 		}
 	}
@@ -40,9 +40,9 @@ func (p *Passage) Misses() []string {
 // Passage returns the way from d to another version. The error is of kind
 // Conflict: the two together do not fit into one definition.
 func (d *Definition) Passage(to *Definition) (*Passage, error) {
-	p := &Passage{Diff: d.DiffTo(to), changed: make(map[string]bool), wanted: make(map[string]bool)}
+	p := &Passage{Diff: d.DiffTo(to), Changed: make(map[string]bool), Wanted: make(map[string]bool)}
 	for _, c := range p.Diff.Steps {
-		p.changed[c.Step] = c.Change == Changed
+		p.Changed[c.Step] = c.Change == Changed
 	}
 	was := d.outline()
 	order := make([]string, 0, len(d.Nodes))
@@ -51,11 +51,11 @@ func (d *Definition) Passage(to *Definition) (*Passage, error) {
 		order = append(order, id)
 		switch n := to.NodeByID(id); {
 		case n == 0:
-			p.gone = append(p.gone, i+1)
+			p.Gone = append(p.Gone, i+1)
 		case was.vacant(id):
-			p.returning = append(p.returning, id)
+			p.Returning = append(p.Returning, id)
 		default:
-			p.wanted[id] = to.Nodes[n-1].misses(&d.Nodes[i])
+			p.Wanted[id] = to.Nodes[n-1].misses(&d.Nodes[i])
 		}
 	}
 	for i := range to.Nodes {

@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // TestResolveWaitsForWeighing resolves a step in the moment after its failure: it is done once an
@@ -21,10 +21,10 @@ func TestResolveWaitsForWeighing(t *testing.T) {
 	defer w.close()
 	a := w.held["one"]
 	_, err := w.engine.Exchange(t.Context(), link.Exchange{Worker: w.worker,
-		Reports: []link.Report{{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "test", Report: workflow.Report{Event: lifecycle.StepFailPermanently, Failure: &pawl.Failure{Class: "broken", Message: "broken", Permanent: true}}}}})
+		Reports: []link.Report{{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "test", Report: decide.Report{Event: lifecycle.StepFailPermanently, Failure: &pawl.Failure{Class: "broken", Message: "broken", Permanent: true}}}}})
 	w.check(err)
 	err = w.engine.ResolveStep(t.Context(), w.id, "one", nil, byTester)
-	if !errors.Is(err, workflow.ErrUnweighed) || pawl.KindOf(err) != pawl.Conflict {
+	if !errors.Is(err, decide.ErrUnweighed) || pawl.KindOf(err) != pawl.Conflict {
 		t.Fatalf("with no engine: %v, want a conflict that is ErrUnweighed", err)
 	}
 	done := make(chan error)

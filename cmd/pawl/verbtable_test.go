@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -228,9 +229,9 @@ type world struct {
 	held   map[string]link.Assignment // by key
 }
 
-var succeeded = workflow.Report{Event: lifecycle.StepSuccess, Output: json.RawMessage("1")}
+var succeeded = decide.Report{Event: lifecycle.StepSuccess, Output: json.RawMessage("1")}
 
-var failed = workflow.Report{Event: lifecycle.StepFail, Failure: &pawl.Failure{Class: "exit_1", Message: "exit status 1"}}
+var failed = decide.Report{Event: lifecycle.StepFail, Failure: &pawl.Failure{Class: "exit_1", Message: "exit status 1"}}
 
 const childOf = "name: child\nsteps:\n  - {id: one, event: {name: news}}\n"
 
@@ -308,7 +309,7 @@ func (w *world) claimAll(keys ...string) {
 	}
 }
 
-func (w *world) report(key string, r workflow.Report) {
+func (w *world) report(key string, r decide.Report) {
 	w.t.Helper()
 	a := w.held[key]
 	delete(w.held, key)

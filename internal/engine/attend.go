@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -23,9 +24,9 @@ type attendance struct {
 	facts   *jobFacts
 	seen    map[pawl.Ord]seenMark // what is marked; the job itself is 0
 	lives   map[pawl.Ord]int64    // the child jobs that have not ended, of steps that are marked
-	reads   workflow.ReadSet
+	reads   decide.ReadSet
 	more    bool // not all that is marked fits into one commit
-	answers workflow.Answers
+	answers decide.Answers
 	erase   bool // the job has ended, and is being redacted
 }
 
@@ -62,8 +63,8 @@ func (a *attendance) prepare(ctx context.Context) error {
 		return err
 	}
 	a.facts, a.lives = e.jobs.put(job, def), make(map[pawl.Ord]int64)
-	a.answers = workflow.Answers{Starts: make(map[pawl.Ord]workflow.StartAnswer), Gathers: make(map[pawl.Ord]workflow.GatherAnswer),
-		Errors: make(map[pawl.Ord]*pawl.Failure), Ends: make(map[pawl.Ord]workflow.ChildEnd), Lives: make(map[pawl.Ord]bool)}
+	a.answers = decide.Answers{Starts: make(map[pawl.Ord]decide.StartAnswer), Gathers: make(map[pawl.Ord]decide.GatherAnswer),
+		Errors: make(map[pawl.Ord]*pawl.Failure), Ends: make(map[pawl.Ord]decide.ChildEnd), Lives: make(map[pawl.Ord]bool)}
 	p := &preparation{e: e, ctx: ctx, job: job, def: def, attendance: a}
 	a.more = len(marked) == store.MaxMarked
 	rows := 0 // of child jobs to be made
@@ -82,7 +83,7 @@ func (a *attendance) prepare(ctx context.Context) error {
 	if job.Mark == pawl.Attention {
 		err = p.whole()
 	}
-	a.reads = def.AttendReads(job, p.listening, &a.answers)
+	a.reads = decide.AttendReads(def, job, p.listening, &a.answers)
 	return err
 }
 
@@ -168,14 +169,14 @@ func (p *preparation) step(s *pawl.Step) error {
 		return p.fanOut(s)
 	case s.State == lifecycle.StepInProgress && node.Kind == workflow.KindWorkflow:
 		return p.child(s)
-	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && p.def.Exhausted(s) != "":
+	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && decide.Exhausted(p.def, s) != "":
 		return p.failure(s)
 	}
 	return nil
 }
 
 // start evaluates `if` and `foreach` of a step, or what it is to wait for.
-func (p *preparation) start(s *pawl.Step, node *workflow.Node) (workflow.StartAnswer, error) {
+func (p *preparation) start(s *pawl.Step, node *workflow.Node) (decide.StartAnswer, error) {
 	n, instance := s.Ord.Node(), s.Ord.Instance() > 0
 	var needs []int
 	if !instance {
@@ -187,12 +188,12 @@ func (p *preparation) start(s *pawl.Step, node *workflow.Node) (workflow.StartAn
 	}
 	scope, err := p.scope(needs)
 	if err != nil {
-		return workflow.StartAnswer{}, err
+		return decide.StartAnswer{}, err
 	}
-	answer := workflow.StartAnswer{If: true}
+	answer := decide.StartAnswer{If: true}
 	if node.HasIf && !instance {
 		if answer.If, err = p.def.EvalIf(n, scope); err != nil {
-			return workflow.StartAnswer{Failure: expressionFailure("if", err)}, nil
+			return decide.StartAnswer{Failure: expressionFailure("if", err)}, nil
 		}
 	}
 	switch {
@@ -207,16 +208,16 @@ func (p *preparation) start(s *pawl.Step, node *workflow.Node) (workflow.StartAn
 }
 
 // items evaluates a foreach.
-func (p *preparation) items(n int, scope *workflow.Scope) (workflow.StartAnswer, error) {
+func (p *preparation) items(n int, scope *workflow.Scope) (decide.StartAnswer, error) {
 	items, err := p.def.EvalForeach(n, scope)
 	if err != nil {
-		return workflow.StartAnswer{Failure: expressionFailure("foreach", err)}, nil
+		return decide.StartAnswer{Failure: expressionFailure("foreach", err)}, nil
 	}
 	raw, err := json.Marshal(items)
 	if err != nil {
-		return workflow.StartAnswer{Failure: expressionFailure("foreach", err)}, nil
+		return decide.StartAnswer{Failure: expressionFailure("foreach", err)}, nil
 	}
-	return workflow.StartAnswer{If: true, Items: raw, Count: len(items)}, nil
+	return decide.StartAnswer{If: true, Items: raw, Count: len(items)}, nil
 }
 
 // expressionFailure is why a key could not be evaluated. An error of an expression says
@@ -238,7 +239,7 @@ func (p *preparation) fanOut(s *pawl.Step) error {
 		return nil
 	}
 	if !p.def.Node(s.Ord.Node()).Gathers {
-		p.answers.Gathers[s.Ord] = workflow.GatherAnswer{Output: orNull(nil)}
+		p.answers.Gathers[s.Ord] = decide.GatherAnswer{Output: orNull(nil)}
 		return nil
 	}
 	answer, err := p.gather(s)
@@ -250,16 +251,16 @@ func (p *preparation) fanOut(s *pawl.Step) error {
 const gatherPage = 500
 
 // gather makes the list of the instances' outputs, in order.
-func (p *preparation) gather(s *pawl.Step) (workflow.GatherAnswer, error) {
+func (p *preparation) gather(s *pawl.Step) (decide.GatherAnswer, error) {
 	list := []byte{'['}
 	last := pawl.MakeOrd(s.Ord.Node(), s.Total)
 	for after := s.Ord; after < last; {
 		page, err := p.e.store.Steps(p.ctx, s.Job, after, gatherPage)
 		if err != nil {
-			return workflow.GatherAnswer{}, err
+			return decide.GatherAnswer{}, err
 		}
 		if len(page) == 0 {
-			return workflow.GatherAnswer{}, pawl.Errorf(pawl.Internal, "step %s: an instance is missing after %d", p.def.Key(s.Ord), after.Instance())
+			return decide.GatherAnswer{}, pawl.Errorf(pawl.Internal, "step %s: an instance is missing after %d", p.def.Key(s.Ord), after.Instance())
 		}
 		for _, inst := range page {
 			if after = inst.Ord; after > last {
@@ -272,10 +273,10 @@ func (p *preparation) gather(s *pawl.Step) (workflow.GatherAnswer, error) {
 		}
 		if len(list) > MaxOutput {
 			what := fmt.Sprintf("the list of the outputs has %d bytes with %d of its %d items", len(list), min(after, last).Instance(), s.Total)
-			return workflow.GatherAnswer{Failure: pawl.TooLarge(what, MaxOutput, "let each instance put out less")}, nil
+			return decide.GatherAnswer{Failure: pawl.TooLarge(what, MaxOutput, "let each instance put out less")}, nil
 		}
 	}
-	return workflow.GatherAnswer{Output: append(list, ']')}, nil
+	return decide.GatherAnswer{Output: append(list, ']')}, nil
 }
 
 // gathered returns what an instance adds to the list: of a matrix, its values too.
@@ -308,9 +309,9 @@ func (p *preparation) failure(s *pawl.Step) error {
 }
 
 // output evaluates the job's output.
-func (p *preparation) output() (*workflow.GatherAnswer, error) {
+func (p *preparation) output() (*decide.GatherAnswer, error) {
 	if !p.def.HasOutput() {
-		return &workflow.GatherAnswer{}, nil
+		return &decide.GatherAnswer{}, nil
 	}
 	scope, err := p.scope(p.def.OutputNeeds())
 	if err != nil {
@@ -318,9 +319,9 @@ func (p *preparation) output() (*workflow.GatherAnswer, error) {
 	}
 	out, err := p.def.EvalOutput(scope)
 	if err != nil { // it is too large, perhaps
-		return &workflow.GatherAnswer{Failure: expressionFailure("output", err)}, nil
+		return &decide.GatherAnswer{Failure: expressionFailure("output", err)}, nil
 	}
-	return &workflow.GatherAnswer{Output: out}, nil
+	return &decide.GatherAnswer{Output: out}, nil
 }
 
 func (p *preparation) scope(nodes []int) (*workflow.Scope, error) {

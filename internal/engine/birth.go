@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -30,7 +31,7 @@ type birth struct {
 	parentStep  pawl.Ord
 	continues   int64
 	schedule    int64
-	note        workflow.Note
+	note        decide.Note
 }
 
 // concurrencyKey evaluates the key of a job's concurrency.
@@ -51,7 +52,7 @@ func (e *Engine) bear(t *tx, b *birth) error {
 		t.definitions = append(t.definitions, &pawl.Definition{Key: job.Definition, Hash: b.def.Hash(), Name: b.def.Name, Source: b.def.Canonical(), CreatedAt: t.now})
 	}
 	job.Rank = pawl.RankAt(t.now, job.Priority)
-	if err := t.moveJob(job, lifecycle.JobValidate, workflow.Note{}); err != nil {
+	if err := t.moveJob(job, lifecycle.JobValidate, decide.Note{}); err != nil {
 		return err
 	}
 	for n := range b.def.Nodes {
@@ -100,7 +101,7 @@ func firstRoute(def *workflow.Definition, j *pawl.Job) int64 {
 	}
 	route := int64(0)
 	for _, n := range def.Roots() {
-		r := def.Route(j, n)
+		r := decide.Route(def, j, n)
 		if route != 0 && r != route || def.Node(n).Kind.Waits() {
 			return 0
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -13,7 +14,7 @@ type board struct {
 	key int64
 }
 
-var _ workflow.Board = board{}
+var _ decide.Board = board{}
 
 func (b board) Job() *pawl.Job { return b.t.job(b.key) }
 
@@ -25,11 +26,11 @@ func (b board) Steps(f func(*pawl.Step)) {
 
 func (b board) Make(ord pawl.Ord) *pawl.Step { return b.t.makeStep(b.Job(), ord) }
 
-func (b board) Move(s *pawl.Step, event machine.Event, note workflow.Note) error {
+func (b board) Move(s *pawl.Step, event machine.Event, note decide.Note) error {
 	return b.t.moveStep(b.Job(), s, event, note)
 }
 
-func (b board) MoveJob(event machine.Event, note workflow.Note) error {
+func (b board) MoveJob(event machine.Event, note decide.Note) error {
 	return b.t.moveJob(b.Job(), event, note)
 }
 
@@ -48,7 +49,7 @@ func (b board) Spawn(s *pawl.Step, child *workflow.Born) (string, error) {
 	err := b.e.bear(b.t, &birth{
 		id: id, def: child.Definition, workspace: j.Workspace, version: child.Version, inputs: child.Inputs,
 		metadata: child.Metadata, private: j.Private, priority: j.Priority, parent: j, parentStep: s.Ord, key: child.Key,
-		note: workflow.Note{Metadata: []byte(`{"parent":"` + j.ID.Step(s.Ord).Public(pawl.StepPrefix) + `"}`)},
+		note: decide.Note{Metadata: []byte(`{"parent":"` + j.ID.Step(s.Ord).Public(pawl.StepPrefix) + `"}`)},
 	})
 	return id.Public(pawl.JobPrefix), err
 }

@@ -4,16 +4,16 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // Cancel ends a job as CANCELED: what has not started never will, and workers
 // are asked to stop what runs; the job is CANCELED when they have, or after
-// workflow.CancelGrace. A job that has ended refuses with a *machine.Refusal.
+// decide.CancelGrace. A job that has ended refuses with a *machine.Refusal.
 func (e *Engine) Cancel(ctx context.Context, id pawl.ID, c pawl.Change) error {
 	if c.Reason == "" {
 		c.Reason = "canceled"
@@ -32,11 +32,11 @@ func (e *Engine) Cancel(ctx context.Context, id pawl.ID, c pawl.Change) error {
 type cancelJob struct {
 	e     *Engine
 	job   *jobFacts
-	note  workflow.Note
+	note  decide.Note
 	spare bool // hooks that run are left alone
 }
 
-func (c *cancelJob) query(q *store.Query) { c.job.ask(q, workflow.CancelReads()) }
+func (c *cancelJob) query(q *store.Query) { c.job.ask(q, decide.CancelReads()) }
 
 func (c *cancelJob) decide(t *tx) error {
 	j := t.job(c.job.id.Key())
@@ -46,7 +46,7 @@ func (c *cancelJob) decide(t *tx) error {
 	if c.spare && j.Hooks != pawl.HooksNotYet {
 		return nil
 	}
-	d, err := c.e.decision(t, j.Key(), workflow.Answers{})
+	d, err := c.e.decision(t, j.Key(), decide.Answers{})
 	if err != nil {
 		return err
 	}
@@ -66,14 +66,14 @@ type fire struct {
 
 func (f *fire) query(q *store.Query) {
 	if f.due.Kind == lifecycle.Job.Name {
-		f.job.ask(q, workflow.CancelReads())
+		f.job.ask(q, decide.CancelReads())
 		return
 	}
-	f.job.ask(q, f.job.def.FireReads(f.due.Ord, f.job.slots))
+	f.job.ask(q, decide.FireReads(f.job.def, f.due.Ord, f.job.slots))
 }
 
 func (f *fire) decide(t *tx) error {
-	d, err := f.e.decision(t, f.due.Job, workflow.Answers{})
+	d, err := f.e.decision(t, f.due.Job, decide.Answers{})
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func stands(r *pawl.Record, due store.Due, now int64) bool {
 
 // Terminate ends a worker and releases what it held: its steps are lost, and
 // tried again by others (J9, T1).
-func (e *Engine) Terminate(ctx context.Context, worker int64, note workflow.Note) error {
+func (e *Engine) Terminate(ctx context.Context, worker int64, note decide.Note) error {
 	r := &release{worker: worker, note: note, end: true}
 	return e.release(ctx, r, r)
 }
@@ -132,8 +132,8 @@ func (e *Engine) Takeover(ctx context.Context, gone func(*pawl.Worker) bool) err
 
 // blindly returns a decision about s that stores an outcome and leaves it to be
 // weighed: it sees neither the job nor its definition.
-func blindly(t *tx, s *pawl.Step, j *pawl.Job) *workflow.Decision {
-	return &workflow.Decision{Board: unlocked{board{t: t, key: s.Job}, j}, Now: t.now}
+func blindly(t *tx, s *pawl.Step, j *pawl.Job) *decide.Decision {
+	return &decide.Decision{Board: unlocked{board{t: t, key: s.Job}, j}, Now: t.now}
 }
 
 // unlocked is a board whose job is not locked: a decision cannot weigh there,
@@ -145,6 +145,6 @@ type unlocked struct {
 
 func (unlocked) Job() *pawl.Job { return nil }
 
-func (u unlocked) Move(s *pawl.Step, event machine.Event, note workflow.Note) error {
+func (u unlocked) Move(s *pawl.Step, event machine.Event, note decide.Note) error {
 	return u.t.moveStep(u.job, s, event, note)
 }

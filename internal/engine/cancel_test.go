@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/worker"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 func TestCancelFromAnotherEngine(t *testing.T) { // T1, J2
@@ -33,7 +33,7 @@ func TestCancelFromAnotherEngine(t *testing.T) { // T1, J2
 			t.Errorf("canceling twice: %v; want a conflict (K3)", err)
 		}
 		v := other.wait(id)
-		if took := time.Since(asked); took > workflow.CancelGrace/2 {
+		if took := time.Since(asked); took > decide.CancelGrace/2 {
 			t.Errorf("the handler was stopped after %s; want it asked at once", took)
 		}
 		a, b := steps(v)["a"], steps(v)["b"]
@@ -60,7 +60,7 @@ func TestCancelOfADeafHandler(t *testing.T) { // T1, T5, K8
 		if v := p.job(id); v.Status != lifecycle.JobRunning || v.Ending != lifecycle.JobCanceled {
 			t.Errorf("status %s, ending %s; want it RUNNING until its worker has stopped", v.Status, v.Ending)
 		}
-		db.elapse(workflow.CancelGrace)
+		db.elapse(decide.CancelGrace)
 		if v := p.wait(id); v.Status != lifecycle.JobCanceled || steps(v)["a"].Status != lifecycle.StepCancelled {
 			t.Errorf("status %s, step %+v; want it cancelled without its worker", v.Status, steps(v)["a"])
 		}

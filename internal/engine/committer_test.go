@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
@@ -67,12 +68,12 @@ func TestAFailedDecisionLeavesNothing(t *testing.T) { // K5
 	spoil := func(end func() error) *script {
 		return &script{q: store.Query{Jobs: []int64{one.Key()}}, f: func(t *tx) error {
 			j := t.job(one.Key())
-			if err := t.moveJob(j, lifecycle.JobPause, workflow.Note{Reason: "spoiled"}); err != nil {
+			if err := t.moveJob(j, lifecycle.JobPause, decide.Note{Reason: "spoiled"}); err != nil {
 				return err
 			}
 			j.Paused, j.Priority = true, 77
 			t.makeStep(j, pawl.MakeOrd(1, 9))
-			t.makeWorker(&pawl.Worker{ID: e.NewID(), Workspace: "w"}, workflow.Note{})
+			t.makeWorker(&pawl.Worker{ID: e.NewID(), Workspace: "w"}, decide.Note{})
 			t.answer(store.IdempotencyKey{Workspace: "w", Key: "k"}, &store.Answer{})
 			t.refusals = append(t.refusals, pawl.Refusal{StepKey: pawl.StepKey{Job: one.Key(), Ord: 1}})
 			t.enqueued = append(t.enqueued, pawl.StepKey{Job: one.Key(), Ord: 1})
@@ -81,7 +82,7 @@ func TestAFailedDecisionLeavesNothing(t *testing.T) { // K5
 	}
 	pause := func(id pawl.ID) *script {
 		return &script{q: store.Query{Jobs: []int64{id.Key()}}, f: func(t *tx) error {
-			return t.moveJob(t.job(id.Key()), lifecycle.JobPause, workflow.Note{Reason: "stands"})
+			return t.moveJob(t.job(id.Key()), lifecycle.JobPause, decide.Note{Reason: "stands"})
 		}}
 	}
 	errs, err := e.committer.do(t.Context(), pause(one), spoil(func() error { panic("no") }), pause(two), spoil(func() error { return refusal }), pause(one))

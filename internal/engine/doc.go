@@ -20,7 +20,7 @@
 //	                   reads  │                 ▲
 //	                   Facts  ▼                 │  Changes
 //	                            tx ─ command.decide ─ tx.changes
-//	                            (workflow.Decision on a board, lifecycle tables, audit)
+//	                            (decide.Decision on a board, lifecycle tables, audit)
 //	                                    │
 //	                                    ▼
 //	                    after the commit: wake workers, evaluator and other processes

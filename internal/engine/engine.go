@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -377,7 +378,7 @@ func (e *Engine) wake(work, marks, stops bool) {
 
 // decision returns a Decision for one job of the transaction, and its
 // definition. The job must be in sight, and the definition in memory.
-func (e *Engine) decision(t *tx, job int64, answers workflow.Answers) (*workflow.Decision, error) {
+func (e *Engine) decision(t *tx, job int64, answers decide.Answers) (*decide.Decision, error) {
 	j := t.job(job)
 	if j == nil {
 		return nil, pawl.Errorf(pawl.NotFound, "there is no job with key %d", job)
@@ -390,6 +391,6 @@ func (e *Engine) decision(t *tx, job int64, answers workflow.Answers) (*workflow
 }
 
 // decisionBy returns a Decision for a job that has this definition.
-func (e *Engine) decisionBy(t *tx, job int64, def *workflow.Definition, answers workflow.Answers) *workflow.Decision {
-	return &workflow.Decision{Definition: def, Board: board{e: e, t: t, key: job}, Now: t.now, Jitter: e.cfg.Jitter, Answers: answers}
+func (e *Engine) decisionBy(t *tx, job int64, def *workflow.Definition, answers decide.Answers) *decide.Decision {
+	return &decide.Decision{Definition: def, Board: board{e: e, t: t, key: job}, Now: t.now, Jitter: e.cfg.Jitter, Answers: answers}
 }

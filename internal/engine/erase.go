@@ -10,10 +10,10 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // What the trail of a job withholds goes in bounded steps. Until all of it has gone the
@@ -227,7 +227,7 @@ func (x *erasure) name(ctx context.Context) error {
 type naming struct {
 	*erasure
 	by     *audit.Withheld
-	note   workflow.Note
+	note   decide.Note
 	taken  map[int64]bool // signals that redacted steps have taken
 	failed bool           // the error of the job is that of a redacted step
 	list   []audit.Named
@@ -240,7 +240,7 @@ func (n *naming) begin(e *audit.Entry) error {
 	n.by.Note(e)
 	n.old = n.old || e.Sequence == 1 && e.Version != audit.Version2
 	if e.Event == lifecycle.JobRedact {
-		n.note = workflow.Note{Actor: e.Actor, Reason: e.Reason}
+		n.note = decide.Note{Actor: e.Actor, Reason: e.Reason}
 	}
 	return nil
 }

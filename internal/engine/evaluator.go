@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -555,7 +556,7 @@ func (v *evaluator) reap(ctx context.Context, judge *health.Judge, r *health.Rep
 
 func (v *evaluator) bury(ctx context.Context, dead []health.Death) {
 	for _, d := range dead {
-		r := &release{worker: d.Worker, note: workflow.Note{Reason: d.Reason(), Metadata: endNote(d)},
+		r := &release{worker: d.Worker, note: decide.Note{Reason: d.Reason(), Metadata: endNote(d)},
 			end: d.Cause != health.Ended, interrupt: !d.Counts, quiet: d.Quiet}
 		err := v.e.release(ctx, r, r)
 		if err != nil && pawl.KindOf(err) != pawl.Conflict && ctx.Err() == nil {
@@ -602,7 +603,7 @@ func (v *evaluator) startJob(ctx context.Context, key int64) (started bool, err 
 	if served, err := v.served(ctx, def, j); err != nil || !served {
 		return false, err
 	}
-	s := &startJob{e: v.e, job: v.e.jobs.put(j, def), limits: q, demands: demands, reads: def.StartReads(j)}
+	s := &startJob{e: v.e, job: v.e.jobs.put(j, def), limits: q, demands: demands, reads: decide.StartReads(def, j)}
 	if err := v.e.committer.one(ctx, s); err != nil {
 		return false, err
 	}
@@ -638,7 +639,7 @@ func (v *evaluator) served(ctx context.Context, def *workflow.Definition, j *paw
 	var routes []int64
 	for _, n := range def.Roots() {
 		if node := def.Node(n); !node.Kind.Waits() {
-			routes = append(routes, def.Route(j, n))
+			routes = append(routes, decide.Route(def, j, n))
 		}
 	}
 	if len(routes) == 0 {
@@ -667,7 +668,7 @@ type startJob struct {
 	job     *jobFacts
 	limits  *quotas
 	demands []demand
-	reads   workflow.ReadSet
+	reads   decide.ReadSet
 
 	started bool
 }
@@ -701,7 +702,7 @@ func (s *startJob) decide(t *tx) error {
 			j.Quota, j.WorkerCount = d.pool.Key, d.takes
 		}
 	}
-	if err := s.e.decisionBy(t, key, s.job.def, workflow.Answers{}).Start(workflow.Note{}); err != nil {
+	if err := s.e.decisionBy(t, key, s.job.def, decide.Answers{}).Start(decide.Note{}); err != nil {
 		return err
 	}
 	s.e.jobs.put(j, s.job.def) // with the slots that it has by now

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
@@ -94,7 +95,7 @@ func (e *Engine) claimOne(t *testing.T) (*pawl.Worker, link.Assignment) {
 }
 
 func success(a link.Assignment, output string) link.Report {
-	return link.Report{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "test", Report: workflow.Report{Event: lifecycle.StepSuccess, Output: json.RawMessage(output)}}
+	return link.Report{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "test", Report: decide.Report{Event: lifecycle.StepSuccess, Output: json.RawMessage(output)}}
 }
 
 func (e *Engine) stepOf(t *testing.T, k pawl.StepKey) *pawl.Step {
@@ -114,19 +115,19 @@ func TestARefusedOutputIsNotRemembered(t *testing.T) { // T5
 	e, s := interposedEngine(t)
 	w, a := e.claimOne(t)
 	first := true
-	s.do = func(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+	s.do = func(ctx context.Context, q *store.Query, judge func(*store.Facts) (*store.Changes, error)) error {
 		if !first {
-			return s.Store.Do(ctx, q, decide)
+			return s.Store.Do(ctx, q, judge)
 		}
 		first = false
 		err := s.Store.Do(ctx, q, func(f *store.Facts) (*store.Changes, error) {
-			_, err := decide(f)
+			_, err := judge(f)
 			return nil, errors.Join(err, store.ErrStale)
 		})
 		// Another process takes the step away before the second try.
 		other := New(Config{Store: s.Store, Passive: true})
 		defer other.Close()
-		if err := other.Terminate(ctx, w.Key(), workflow.Note{Reason: "in between"}); err != nil {
+		if err := other.Terminate(ctx, w.Key(), decide.Note{Reason: "in between"}); err != nil {
 			t.Error(err)
 		}
 		return err
@@ -184,7 +185,7 @@ func TestWhatCannotBeWrittenFailsAlone(t *testing.T) { // K5
 	pause := func(id pawl.ID, f *pawl.Failure) *group {
 		cmd := &script{q: store.Query{Jobs: []int64{id.Key()}}, f: func(t *tx) error {
 			t.job(id.Key()).Error = f
-			return t.moveJob(t.job(id.Key()), lifecycle.JobPause, workflow.Note{})
+			return t.moveJob(t.job(id.Key()), lifecycle.JobPause, decide.Note{})
 		}}
 		return &group{cmds: []command{cmd}, errs: make([]error, 1), done: make(chan struct{})}
 	}
@@ -346,7 +347,7 @@ func TestAnUnknownOutcomeIsSettled(t *testing.T) { // K5
 		return store.ErrUnknown
 	}
 	pause := &script{q: store.Query{Jobs: []int64{id.Key()}}, f: func(t *tx) error {
-		return t.moveJob(t.job(id.Key()), lifecycle.JobPause, workflow.Note{})
+		return t.moveJob(t.job(id.Key()), lifecycle.JobPause, decide.Note{})
 	}}
 	tries := 0
 	s.settle = func() error {

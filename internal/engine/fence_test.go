@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // A gate is a handler that says that it runs and waits to be let through,
@@ -70,7 +70,7 @@ func TestALateResultIsRefused(t *testing.T) { // T5, J1, J9
 		g.wait(t)
 		second := startProcess(t, open(), map[string]worker.Handler{"h": echo})
 		before := first.worker.ID()
-		if err := second.engine.Terminate(t.Context(), first.workerKey(), workflow.Note{Reason: "it hangs"}); err != nil {
+		if err := second.engine.Terminate(t.Context(), first.workerKey(), decide.Note{Reason: "it hangs"}); err != nil {
 			t.Fatal(err)
 		}
 		v := second.wait(id)
@@ -108,7 +108,7 @@ func TestATerminatedWorkerInterruptsItsHandlers(t *testing.T) { // J1, J9
 		g.wait(t)
 		before := p.worker.ID()
 		other := startProcess(t, open(), nil)
-		if err := other.engine.Terminate(t.Context(), p.workerKey(), workflow.Note{Reason: "go on"}); err != nil {
+		if err := other.engine.Terminate(t.Context(), p.workerKey(), decide.Note{Reason: "go on"}); err != nil {
 			t.Fatal(err)
 		}
 		if task := g.wait(t); task.Claim != 2 || task.Attempt != 1 {
@@ -132,7 +132,7 @@ func TestThreeLossesArePermanent(t *testing.T) { // T7
 		for range 3 {
 			h := p.hand("h")
 			h.claim(1)
-			if err := p.engine.Terminate(t.Context(), h.worker.Key(), workflow.Note{Reason: "killed"}); err != nil {
+			if err := p.engine.Terminate(t.Context(), h.worker.Key(), decide.Note{Reason: "killed"}); err != nil {
 				t.Fatal(err)
 			}
 			until(t, "the loss is weighed", func() bool { return steps(p.job(id))["a"].Status != lifecycle.StepRetryableError })

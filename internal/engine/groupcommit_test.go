@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -59,7 +60,7 @@ func (h *hand) exchange(free int, reports ...link.Report) []link.Assignment {
 // success reports that the assignment went well.
 func success(a link.Assignment) link.Report {
 	return link.Report{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "hand",
-		Report: workflow.Report{Event: lifecycle.StepSuccess, Output: json.RawMessage("1")}}
+		Report: decide.Report{Event: lifecycle.StepSuccess, Output: json.RawMessage("1")}}
 }
 
 const oneStep = "name: one\nsteps: [{id: a, handler: h}]\n"

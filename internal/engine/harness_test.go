@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/internal/link"
@@ -406,4 +407,4 @@ func steps(v *pawl.JobView) map[string]pawl.StepView {
 func note(reason string) pawl.Change { return pawl.Change{Actor: "test", Reason: reason} }
 
 // workerNote is note for moves of workers.
-func workerNote(reason string) workflow.Note { return workflow.Note{Actor: "test", Reason: reason} }
+func workerNote(reason string) decide.Note { return decide.Note{Actor: "test", Reason: reason} }

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/worker"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // limit sets quotas: "depth/0", 2, "queue/slow", 1 and so on.
@@ -227,7 +227,7 @@ func TestSlotsComeBack(t *testing.T) { // J7, J9, T1
 				cancels.Go(func() { cancelLater(t, procs[(i+1)%3], id, after) })
 			}
 			if i == 20 || i == 40 {
-				must(t, p.engine.Terminate(t.Context(), procs[1].workerKey(), workflow.Note{Reason: "taken for dead"}))
+				must(t, p.engine.Terminate(t.Context(), procs[1].workerKey(), decide.Note{Reason: "taken for dead"}))
 			}
 		}
 		cancels.Wait()

@@ -7,10 +7,10 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 var (
@@ -49,7 +49,7 @@ func (e *Engine) Register(ctx context.Context, r link.Registration) (w *pawl.Wor
 // dead though it lives have not lost a worker: the losses that were counted for that are
 // given back (T7). A step that has ended meanwhile stays as it is.
 func (e *Engine) enroll(ctx context.Context, r *link.Registration) (*pawl.Worker, error) {
-	cmd := &register{worker: r.Worker, note: workflow.Note{Actor: r.Actor}}
+	cmd := &register{worker: r.Worker, note: decide.Note{Actor: r.Actor}}
 	if r.Before != nil {
 		if err := e.succeed(ctx, cmd, r.Before); err != nil {
 			return nil, err

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // losses returns how often the step has lost its worker, and how often it was
@@ -50,7 +50,7 @@ func TestALossOfALivingWorkerIsGivenBack(t *testing.T) {
 		for range health.MaxLosses + 1 {
 			g.wait(t)
 			before := p.worker.ID()
-			if err := p.engine.Terminate(t.Context(), p.workerKey(), workflow.Note{Reason: "taken for dead"}); err != nil {
+			if err := p.engine.Terminate(t.Context(), p.workerKey(), decide.Note{Reason: "taken for dead"}); err != nil {
 				t.Fatal(err)
 			}
 			until(t, "the worker registers anew", func() bool { return p.worker.ID() != before })

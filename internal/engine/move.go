@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -18,7 +19,7 @@ import (
 // workflow of its name (J2, T12). Steps that have begun have to be the same in
 // both; the others may have changed, come or gone, and those that are gone end
 // as skipped. A dry run changes nothing, and returns the same, or the same error:
-// of kind Conflict with workflow.Obstacles where the job is in the way.
+// of kind Conflict with decide.Obstacles where the job is in the way.
 func (e *Engine) MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bool, c pawl.Change) (*workflow.Moved, error) {
 	if err := checkChange(c); err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ type move struct {
 	version int
 	next    *workflow.Definition
 	dryRun  bool
-	note    workflow.Note
+	note    decide.Note
 
 	old     *pawl.Job // as it was prepared
 	passage *workflow.Passage
@@ -123,7 +124,7 @@ func (m *move) prepare(ctx context.Context) (err error) {
 func (m *move) weight() int { return 1 + len(m.passage.To.Nodes)/heavyRows }
 
 func (m *move) query(q *store.Query) {
-	ask(q, m.id.Key(), parentOf(m.old), workflow.MoveReads())
+	ask(q, m.id.Key(), parentOf(m.old), decide.MoveReads())
 }
 
 func (m *move) decide(t *tx) error {
@@ -135,13 +136,13 @@ func (m *move) decide(t *tx) error {
 	if m.stale = j.Definition != m.old.Definition || j.Version != m.old.Version; m.stale {
 		return nil
 	}
-	d, err := m.e.decision(t, j.Key(), workflow.Answers{})
+	d, err := m.e.decision(t, j.Key(), decide.Answers{})
 	if err != nil {
 		return err
 	}
 	m.moved = &workflow.Moved{JobID: m.id.Public(pawl.JobPrefix), DryRun: m.dryRun, Diff: m.passage.Diff,
 		From: workflow.Pin{Version: j.Version, Hash: d.Definition.HashString()}, To: workflow.Pin{Version: m.version, Hash: m.passage.To.HashString()}}
-	inputs, err := d.MoveTo(&workflow.Move{Passage: m.passage, From: j.Version, Version: m.version, Inputs: m.old.Inputs}, m.note)
+	inputs, err := d.MoveTo(&decide.Move{Passage: m.passage, From: j.Version, Version: m.version, Inputs: m.old.Inputs}, m.note)
 	if err != nil {
 		return err
 	}
@@ -293,7 +294,7 @@ func (e *Engine) planMove(ctx context.Context, j *pawl.Job, version int, def *wo
 	}
 	p := &workflow.MovePlan{JobID: j.ID.Public(pawl.JobPrefix), Status: j.State, Pinned: workflow.Pin{Version: j.Version, Hash: has.HashString()}, Diff: has.DiffTo(def), Why: []string{}}
 	_, err = e.moveTo(ctx, j.ID, &move{e: e, id: j.ID, version: version, next: def, dryRun: true}, nil)
-	var obstacles workflow.Obstacles
+	var obstacles decide.Obstacles
 	switch p.Movable = err == nil; {
 	case errors.As(err, &obstacles):
 		p.Why = obstacles

@@ -8,10 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // addVersion makes a workflow the next version of its name.
@@ -241,7 +241,7 @@ func TestMoveRaces(t *testing.T) {
 		}
 		moves := 0
 		for range 3 {
-			var why workflow.Obstacles
+			var why decide.Obstacles
 			if err := <-errs; err == nil {
 				moves++
 			} else if pawl.KindOf(err) != pawl.Conflict || errors.As(err, &why) {

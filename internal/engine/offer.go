@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -383,10 +384,10 @@ func (e *Engine) handOver(t *tx, o *Offer, j *pawl.Job, def *workflow.Definition
 			o.giveBack()
 		}
 	}()
-	d := &workflow.Decision{Definition: def, Board: board{e: e, t: t, key: j.Key()}, Now: t.now, Jitter: e.cfg.Jitter}
+	d := &decide.Decision{Definition: def, Board: board{e: e, t: t, key: j.Key()}, Now: t.now, Jitter: e.cfg.Jitter}
 	facts := e.jobs.put(j, def)
 	before, given := len(t.enqueued), len(t.gifts)
-	if err := d.Start(workflow.Note{}); err != nil {
+	if err := d.Start(decide.Note{}); err != nil {
 		return err
 	}
 	for _, k := range t.enqueued[before:] {
@@ -416,7 +417,7 @@ func (t *tx) startTask(w *pawl.Worker) error {
 	if w.State != lifecycle.WorkerIdle {
 		return nil
 	}
-	return t.moveWorker(w, lifecycle.WorkerStartTask, workflow.Note{Actor: w.ID.Public(pawl.WorkerPrefix)})
+	return t.moveWorker(w, lifecycle.WorkerStartTask, decide.Note{Actor: w.ID.Public(pawl.WorkerPrefix)})
 }
 
 // offerFor finds the offer that a job of the definition could go to.

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -20,14 +21,14 @@ import (
 type intervention struct {
 	e    *Engine
 	job  *jobFacts
-	step pawl.Ord         // 0: the job itself
-	read workflow.Answers // what is known of steps beside their rows
-	do   func(d *workflow.Decision, s *pawl.Step) error
+	step pawl.Ord       // 0: the job itself
+	read decide.Answers // what is known of steps beside their rows
+	do   func(d *decide.Decision, s *pawl.Step) error
 }
 
 // intervene applies an intervention, once for its request; key names the step, or is
 // empty.
-func (e *Engine) intervene(ctx context.Context, id pawl.ID, key string, r *request, do func(*workflow.Decision, *pawl.Step) error) error {
+func (e *Engine) intervene(ctx context.Context, id pawl.ID, key string, r *request, do func(*decide.Decision, *pawl.Step) error) error {
 	now, err := e.current(ctx, id)
 	if err != nil {
 		return err
@@ -46,7 +47,7 @@ func (e *Engine) intervene(ctx context.Context, id pawl.ID, key string, r *reque
 
 // around reads what an intervention in a step may have to know: what was asked,
 // of an approval, and why other steps have failed.
-func (e *Engine) around(ctx context.Context, id pawl.ID, ord pawl.Ord, def *workflow.Definition) (a workflow.Answers, err error) {
+func (e *Engine) around(ctx context.Context, id pawl.ID, ord pawl.Ord, def *workflow.Definition) (a decide.Answers, err error) {
 	if n := def.Node(ord.Node()); n.Kind == workflow.KindApproval && (ord.Instance() > 0 || !n.Fans()) {
 		w, err := e.waitOf(ctx, pawl.StepKey{Job: id.Key(), Ord: ord})
 		if err != nil {
@@ -86,7 +87,7 @@ func (e *Engine) failures(ctx context.Context, id pawl.ID, def *workflow.Definit
 // fewBodies is of how many steps bodies are read at once of which little is kept.
 const fewBodies = 8
 
-func (i *intervention) query(q *store.Query) { i.job.ask(q, workflow.OperateReads(i.step)) }
+func (i *intervention) query(q *store.Query) { i.job.ask(q, decide.OperateReads(i.step)) }
 
 func (i *intervention) decide(t *tx) error {
 	j := t.job(i.job.id.Key())
@@ -109,8 +110,8 @@ func (i *intervention) decide(t *tx) error {
 	return d.Refill()
 }
 
-func noteOf(c pawl.Change) workflow.Note {
-	return workflow.Note{Actor: c.Actor, Reason: c.Reason, RequestID: c.RequestID}
+func noteOf(c pawl.Change) decide.Note {
+	return decide.Note{Actor: c.Actor, Reason: c.Reason, RequestID: c.RequestID}
 }
 
 // MaxReason bounds the reason that an operator gives, in bytes.
@@ -126,12 +127,12 @@ func checkChange(c pawl.Change) error {
 // PauseJob lets nothing of a job be enqueued until it is resumed: what runs goes
 // on, and so do deadlines (J2).
 func (e *Engine) PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error {
-	return e.operate(ctx, id, c, "pause", func(d *workflow.Decision) error { return d.Pause(noteOf(c)) })
+	return e.operate(ctx, id, c, "pause", func(d *decide.Decision) error { return d.Pause(noteOf(c)) })
 }
 
 // ResumeJob ends a pause.
 func (e *Engine) ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error {
-	err := e.operate(ctx, id, c, "resume", func(d *workflow.Decision) error { return d.Resume(noteOf(c)) })
+	err := e.operate(ctx, id, c, "resume", func(d *decide.Decision) error { return d.Resume(noteOf(c)) })
 	if err == nil {
 		e.evaluator.pending(id.Key()) // if it has not started
 		e.wake(true, true, false)
@@ -141,13 +142,13 @@ func (e *Engine) ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error
 
 // RetryStep lets the next attempt of a step that waits for its backoff begin now.
 func (e *Engine) RetryStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
-	return e.operateStep(ctx, id, step, c, verb{"retry", nil}, func(d *workflow.Decision, s *pawl.Step) error { return d.Retry(s, noteOf(c)) })
+	return e.operateStep(ctx, id, step, c, verb{"retry", nil}, func(d *decide.Decision, s *pawl.Step) error { return d.Retry(s, noteOf(c)) })
 }
 
 // SkipStep ends a step as skipped, and what depends on it as for a false
 // condition.
 func (e *Engine) SkipStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
-	return e.operateStep(ctx, id, step, c, verb{"skip", nil}, func(d *workflow.Decision, s *pawl.Step) error { return d.Skip(s, noteOf(c)) })
+	return e.operateStep(ctx, id, step, c, verb{"skip", nil}, func(d *decide.Decision, s *pawl.Step) error { return d.Skip(s, noteOf(c)) })
 }
 
 // weighing bounds how long a verb waits for an engine to decide what follows from a failure.
@@ -155,26 +156,26 @@ const weighing = 2 * time.Second
 
 // ResolveStep ends a step as resolved_manually with the given output (JSON); what
 // depends on it goes on. In the moment after a failure it waits, for 2 s at most, until an
-// engine has decided what follows, and returns a workflow.ErrUnweighed if none has.
+// engine has decided what follows, and returns a decide.ErrUnweighed if none has.
 func (e *Engine) ResolveStep(ctx context.Context, id pawl.ID, step string, output json.RawMessage, c pawl.Change) error {
 	output, err := checkData("output", output)
 	if err != nil {
 		return err
 	}
 	return e.onceWeighed(ctx, id, func() error {
-		return e.operateStep(ctx, id, step, c, verb{"resolve", output}, func(d *workflow.Decision, s *pawl.Step) error { return d.Resolve(s, output, noteOf(c)) })
+		return e.operateStep(ctx, id, step, c, verb{"resolve", output}, func(d *decide.Decision, s *pawl.Step) error { return d.Resolve(s, output, noteOf(c)) })
 	})
 }
 
 // onceWeighed does something to a job, and repeats it after each change of the job while the
-// error is workflow.ErrUnweighed.
+// error is decide.ErrUnweighed.
 func (e *Engine) onceWeighed(ctx context.Context, id pawl.ID, do func() error) error {
 	wait, cancel := context.WithTimeout(ctx, weighing)
 	defer cancel()
 	var done error
 	_ = e.Watch(wait, id, func() (bool, error) { // it ends with wait, or with what done says
 		done = do()
-		return errors.Is(done, workflow.ErrUnweighed), nil
+		return errors.Is(done, decide.ErrUnweighed), nil
 	})
 	return done
 }
@@ -182,7 +183,7 @@ func (e *Engine) onceWeighed(ctx context.Context, id pawl.ID, do func() error) e
 // Approve returns the approval that a step waits for. The form is as the step
 // declares it, by name; what is not given takes its default.
 func (e *Engine) Approve(ctx context.Context, id pawl.ID, step string, form map[string]any, c pawl.Change) error {
-	return e.operateStep(ctx, id, step, c, verb{"approve", form}, func(d *workflow.Decision, s *pawl.Step) error {
+	return e.operateStep(ctx, id, step, c, verb{"approve", form}, func(d *decide.Decision, s *pawl.Step) error {
 		if d.Definition.Node(s.Ord.Node()).Kind != workflow.KindApproval {
 			return d.Approve(s, nil, noteOf(c)) // which refuses
 		}
@@ -199,7 +200,7 @@ func (e *Engine) Approve(ctx context.Context, id pawl.ID, step string, form map[
 
 // Reject refuses the approval that a step waits for: the step fails for good.
 func (e *Engine) Reject(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
-	return e.operateStep(ctx, id, step, c, verb{"reject", nil}, func(d *workflow.Decision, s *pawl.Step) error {
+	return e.operateStep(ctx, id, step, c, verb{"reject", nil}, func(d *decide.Decision, s *pawl.Step) error {
 		if err := inTime(d, s); err != nil {
 			return err
 		}
@@ -209,7 +210,7 @@ func (e *Engine) Reject(ctx context.Context, id pawl.ID, step string, c pawl.Cha
 
 // inTime refuses to decide an approval whose time is over, though no engine has
 // noticed yet.
-func inTime(d *workflow.Decision, s *pawl.Step) error {
+func inTime(d *decide.Decision, s *pawl.Step) error {
 	asked := s.State == lifecycle.StepInProgress && d.Definition.Node(s.Ord.Node()).Kind == workflow.KindApproval
 	if asked && s.DueAt != 0 && s.DueAt <= d.Now {
 		return pawl.Errorf(pawl.Conflict, "the approval of step %s has expired", d.Definition.Key(s.Ord))
@@ -217,7 +218,7 @@ func inTime(d *workflow.Decision, s *pawl.Step) error {
 	return nil
 }
 
-func (e *Engine) operate(ctx context.Context, id pawl.ID, c pawl.Change, verb string, do func(*workflow.Decision) error) error {
+func (e *Engine) operate(ctx context.Context, id pawl.ID, c pawl.Change, verb string, do func(*decide.Decision) error) error {
 	if err := checkChange(c); err != nil {
 		return err
 	}
@@ -225,7 +226,7 @@ func (e *Engine) operate(ctx context.Context, id pawl.ID, c pawl.Change, verb st
 	if done || err != nil {
 		return err
 	}
-	return e.intervene(ctx, id, "", r, func(d *workflow.Decision, _ *pawl.Step) error { return do(d) })
+	return e.intervene(ctx, id, "", r, func(d *decide.Decision, _ *pawl.Step) error { return do(d) })
 }
 
 // A verb is what is done to a step, and with what, which has a form in JSON.
@@ -234,7 +235,7 @@ type verb struct {
 	with any
 }
 
-func (e *Engine) operateStep(ctx context.Context, id pawl.ID, step string, c pawl.Change, v verb, do func(*workflow.Decision, *pawl.Step) error) error {
+func (e *Engine) operateStep(ctx context.Context, id pawl.ID, step string, c pawl.Change, v verb, do func(*decide.Decision, *pawl.Step) error) error {
 	if err := checkChange(c); err != nil {
 		return err
 	}
@@ -299,7 +300,7 @@ type signal struct {
 	id   pawl.ID
 	name string
 	data json.RawMessage
-	note workflow.Note
+	note decide.Note
 }
 
 func (s *signal) query(q *store.Query) {

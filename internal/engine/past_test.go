@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/worker"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 func (p *process) past(id pawl.ID, at pawl.Moment) *pawl.JobView {
@@ -304,7 +304,7 @@ func TestThePastOfATakenStep(t *testing.T) { // K6, T5, J9
 	p := startProcess(t, db.open(), map[string]worker.Handler{"h": g.run})
 	id := p.submit(define(t, oneStep), "")
 	g.wait(t)
-	if err := p.engine.Terminate(t.Context(), p.workerKey(), workflow.Note{Reason: "on purpose"}); err != nil {
+	if err := p.engine.Terminate(t.Context(), p.workerKey(), decide.Note{Reason: "on purpose"}); err != nil {
 		t.Fatal(err)
 	}
 	g.wait(t) // by the worker that was registered anew

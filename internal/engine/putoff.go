@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // Every try at a mark ends with a commit that clears it, perhaps because the record
@@ -80,7 +80,7 @@ func (v *evaluator) putOff(ctx context.Context, a *attendance, err error, found 
 type putOff struct{ *attendance }
 
 func (p *putOff) query(q *store.Query) {
-	var marked workflow.ReadSet
+	var marked decide.ReadSet
 	for ord := range p.seen {
 		if ord != 0 {
 			marked.Steps = append(marked.Steps, ord)

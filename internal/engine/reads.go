@@ -5,13 +5,13 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // ask adds what a decision about a job has to have in sight to a query. The parent
 // is the step that waits for the job, if it is a child.
-func ask(q *store.Query, job int64, parent pawl.StepKey, r workflow.ReadSet) {
+func ask(q *store.Query, job int64, parent pawl.StepKey, r decide.ReadSet) {
 	q.Jobs = append(q.Jobs, job)
 	for _, ord := range r.Steps {
 		q.Steps = append(q.Steps, pawl.StepKey{Job: job, Ord: ord})
@@ -37,7 +37,7 @@ func ask(q *store.Query, job int64, parent pawl.StepKey, r workflow.ReadSet) {
 func askSteps(q *store.Query, keys ...pawl.StepKey) { q.Steps = append(q.Steps, keys...) }
 
 // ask adds what a decision about the job has to have in sight to a query.
-func (f *jobFacts) ask(q *store.Query, r workflow.ReadSet) { ask(q, f.id.Key(), f.parent, r) }
+func (f *jobFacts) ask(q *store.Query, r decide.ReadSet) { ask(q, f.id.Key(), f.parent, r) }
 
 // asked is what the query of a transaction asks for. It is looked at only for what
 // is missing, so that "there is none" is told from "nobody asked".
@@ -76,7 +76,7 @@ func (t *tx) isAnswered(job int64) bool {
 // refused with that error, whatever it makes of nil.
 func (t *tx) missed(field, format string, args ...any) {
 	if t.fault == nil {
-		t.fault = &workflow.NotAskedError{What: fmt.Sprintf(format, args...), Field: field}
+		t.fault = &decide.NotAskedError{What: fmt.Sprintf(format, args...), Field: field}
 	}
 }
 
@@ -87,7 +87,7 @@ func (t *tx) isMade(job int64) bool {
 	return h != nil && h.made
 }
 
-// Step implements workflow.Board.
+// Step implements decide.Board.
 func (b board) Step(ord pawl.Ord) (*pawl.Step, error) {
 	k := pawl.StepKey{Job: b.key, Ord: ord}
 	if s := b.t.stepInSight(k); s != nil {
@@ -96,27 +96,27 @@ func (b board) Step(ord pawl.Ord) (*pawl.Step, error) {
 	if b.t.isMade(b.key) || b.t.asked.step(k) {
 		return nil, nil
 	}
-	return nil, workflow.StepNotAsked(ord)
+	return nil, decide.StepNotAsked(ord)
 }
 
-// Open implements workflow.Board. Where rows cannot be read, not all is in sight.
+// Open implements decide.Board. Where rows cannot be read, not all is in sight.
 func (b board) Open() error {
 	switch {
 	case b.t.isMade(b.key):
 		return nil
 	case !slices.Contains(b.t.asked.q.Open, b.key):
-		return workflow.OpenNotAsked()
+		return decide.OpenNotAsked()
 	case b.t.facts.Spoiled > 0:
 		return pawl.Errorf(pawl.Internal, "rows of this transaction cannot be read: %d", b.t.facts.Spoiled)
 	}
 	return nil
 }
 
-// Waiting implements workflow.Board.
+// Waiting implements decide.Board.
 func (b board) Waiting() ([]pawl.Ord, error) {
 	waiting := b.t.facts.Waiting[b.key]
 	if len(waiting) == 0 && !b.t.isMade(b.key) && !b.t.asked.waiting(b.key) {
-		return nil, workflow.WaitingNotAsked()
+		return nil, decide.WaitingNotAsked()
 	}
 	ords := make([]pawl.Ord, len(waiting))
 	for i, k := range waiting {
@@ -125,7 +125,7 @@ func (b board) Waiting() ([]pawl.Ord, error) {
 	return ords, nil
 }
 
-// Parent implements workflow.Board.
+// Parent implements decide.Board.
 func (b board) Parent() (*pawl.Step, error) {
 	j := b.Job()
 	if j.Parent == 0 {
@@ -138,13 +138,13 @@ func (b board) Parent() (*pawl.Step, error) {
 	if b.t.asked.step(k) {
 		return nil, nil
 	}
-	return nil, workflow.ParentNotAsked()
+	return nil, decide.ParentNotAsked()
 }
 
-// Signals implements workflow.Board.
+// Signals implements decide.Board.
 func (b board) Signals() ([]*pawl.Signal, error) {
 	if !b.t.isMade(b.key) && !slices.Contains(b.t.asked.q.Signals, b.key) {
-		return nil, workflow.SignalsNotAsked()
+		return nil, decide.SignalsNotAsked()
 	}
 	return b.t.signals(b.key), nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -53,7 +54,7 @@ func TestWhatWasNotAskedForIsAnError(t *testing.T) {
 				t.Errorf("asked for, and there is none: %v", err)
 			}
 			err := e.committer.one(t.Context(), &asking{script{f: read}, func(*store.Query) {}})
-			var unasked *workflow.NotAskedError
+			var unasked *decide.NotAskedError
 			if !errors.As(err, &unasked) || unasked.Field != r.field {
 				t.Errorf("not asked for: %v; want an error that names %s", err, r.field)
 			}
@@ -74,25 +75,25 @@ func TestABoardTellsNoneFromNotAsked(t *testing.T) {
 	key := e.submitOne(t).Key()
 	ord := pawl.MakeOrd(1, 3)
 	reads := map[string]struct {
-		set  workflow.ReadSet
+		set  decide.ReadSet
 		read func(board) error
 	}{
-		"Steps":   {workflow.ReadSet{Steps: []pawl.Ord{ord}}, func(b board) error { _, err := b.Step(ord); return err }},
-		"Open":    {workflow.ReadSet{Open: true}, board.Open},
-		"Waiting": {workflow.ReadSet{Waiting: 1}, func(b board) error { _, err := b.Waiting(); return err }},
-		"Signals": {workflow.ReadSet{Signals: true}, func(b board) error { _, err := b.Signals(); return err }},
-		"Parent":  {workflow.ReadSet{Parent: true}, func(b board) error { b.Job().Parent = 8; _, err := b.Parent(); return err }},
+		"Steps":   {decide.ReadSet{Steps: []pawl.Ord{ord}}, func(b board) error { _, err := b.Step(ord); return err }},
+		"Open":    {decide.ReadSet{Open: true}, board.Open},
+		"Waiting": {decide.ReadSet{Waiting: 1}, func(b board) error { _, err := b.Waiting(); return err }},
+		"Signals": {decide.ReadSet{Signals: true}, func(b board) error { _, err := b.Signals(); return err }},
+		"Parent":  {decide.ReadSet{Parent: true}, func(b board) error { b.Job().Parent = 8; _, err := b.Parent(); return err }},
 	}
 	for field, r := range reads {
-		do := func(set workflow.ReadSet) error {
+		do := func(set decide.ReadSet) error {
 			return e.committer.one(t.Context(), &asking{script{f: func(t *tx) error { return r.read(board{e: e, t: t, key: key}) }},
 				func(q *store.Query) { ask(q, key, pawl.StepKey{Job: 8}, set) }})
 		}
 		if err := do(r.set); err != nil {
 			t.Errorf("%s was asked for: %v", field, err)
 		}
-		var unasked *workflow.NotAskedError
-		if err := do(workflow.ReadSet{}); !errors.As(err, &unasked) || unasked.Field != field {
+		var unasked *decide.NotAskedError
+		if err := do(decide.ReadSet{}); !errors.As(err, &unasked) || unasked.Field != field {
 			t.Errorf("%s was not asked for: %v", field, err)
 		}
 	}
@@ -109,7 +110,7 @@ func TestABoardTellsNoneFromNotAsked(t *testing.T) {
 }
 
 // TestQueriesAboutJobsComeFromReadSets: what of a job a transaction reads is said
-// by package workflow alone (workflow.ReadSet), so no command names it.
+// by package workflow alone (decide.ReadSet), so no command names it.
 func TestQueriesAboutJobsComeFromReadSets(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -126,7 +127,7 @@ func noNode(def *workflow.Definition, step string) error {
 type redact struct {
 	id    pawl.ID
 	scope audit.Scope
-	note  workflow.Note
+	note  decide.Note
 }
 
 func (r *redact) query(q *store.Query) { q.Jobs = append(q.Jobs, r.id.Key()) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -23,7 +24,7 @@ import (
 // stays with its ended worker, and every look at the living finds it there again.
 type release struct {
 	worker int64
-	note   workflow.Note
+	note   decide.Note
 	end    bool // terminate the worker, unless it has ended
 
 	interrupt bool          // the steps are interrupted, and not lost: somebody wants it so, or they cannot be the cause
@@ -114,7 +115,7 @@ func (r *release) lose(t *tx, w *pawl.Worker, k pawl.StepKey) error {
 		return blindly(t, s, j).Report(s, interrupted(w, r.note))
 	}
 	f := &pawl.Failure{Class: "lost", Message: "its worker " + w.ID.Public(pawl.WorkerPrefix) + " ended: " + r.note.Reason}
-	return blindly(t, s, j).Report(s, workflow.Report{Event: lifecycle.StepLost, Failure: f, Note: workflow.Note{Reason: r.note.Reason}})
+	return blindly(t, s, j).Report(s, decide.Report{Event: lifecycle.StepLost, Failure: f, Note: decide.Note{Reason: r.note.Reason}})
 }
 
 // mayOverlap reports whether the step must not overlap with itself, and its worker may

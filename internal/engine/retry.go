@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -212,13 +213,13 @@ func (p *retry) decide(t *tx) error {
 		id: p.id, def: p.def, workspace: p.old.Workspace, version: p.old.Version, inputs: p.inputs, description: p.old.Description,
 		metadata: folders{Dir: dirOf(p.old.Metadata), Rerun: p.from}.json(), private: private, priority: p.old.Priority,
 		continues: p.old.Key(), key: p.key,
-		note: workflow.Note{Actor: p.change.Actor, Reason: p.change.Reason, RequestID: p.change.RequestID,
+		note: decide.Note{Actor: p.change.Actor, Reason: p.change.Reason, RequestID: p.change.RequestID,
 			Metadata: []byte(`{"continues":"` + p.old.ID.Public(pawl.JobPrefix) + `"}`)},
 	})
 	if err != nil {
 		return err
 	}
-	d := p.e.decisionBy(t, p.id.Key(), p.def, workflow.Answers{})
+	d := p.e.decisionBy(t, p.id.Key(), p.def, decide.Answers{})
 	for n := 1; n <= len(p.def.Nodes); n++ {
 		s, err := d.Board.Step(pawl.MakeOrd(n, 0))
 		if err == nil {
@@ -231,7 +232,7 @@ func (p *retry) decide(t *tx) error {
 	return nil
 }
 
-func (p *retry) settle(d *workflow.Decision, s *pawl.Step, n int) error {
+func (p *retry) settle(d *decide.Decision, s *pawl.Step, n int) error {
 	if output, ok := p.preset[n]; ok {
 		return d.Preset(s, output, noteOf(p.change))
 	}

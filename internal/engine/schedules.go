@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/schedule"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -100,7 +101,7 @@ type putSchedule struct {
 	plan    pawl.SchedulePlan
 	cron    *schedule.Cron
 	replace bool
-	note    workflow.Note
+	note    decide.Note
 }
 
 func (p *putSchedule) renew() { p.id = p.e.NewID() }
@@ -130,7 +131,7 @@ func (p *putSchedule) decide(t *tx) error {
 }
 
 // noted returns the note of the change, with all of the plan but its inputs.
-func (p *putSchedule) noted() workflow.Note {
+func (p *putSchedule) noted() decide.Note {
 	n := p.note
 	n.Metadata, _ = json.Marshal(map[string]any{"workflow": p.plan.Workflow, "cron": p.plan.Cron, "timezone": p.plan.TimeZone,
 		"catch_up": p.plan.CatchUp.String(), "overlap": p.plan.Overlap, "priority": p.plan.Priority})
@@ -191,7 +192,7 @@ func (e *Engine) MoveSchedule(ctx context.Context, n pawl.ScheduleName, event ma
 type moveSchedule struct {
 	name  pawl.ScheduleName
 	event machine.Event
-	note  workflow.Note
+	note  decide.Note
 }
 
 func (m *moveSchedule) query(q *store.Query) { q.Scheduled = append(q.Scheduled, m.name) }

@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // maxSpoiled bounds the rows at the head of a worker's queues that cannot be
@@ -56,13 +56,13 @@ func unreadable(err error) bool { return err != nil && pawl.KindOf(err) != pawl.
 // decision returns the decision of a step, or of a pending job. It is nil if that
 // cannot be claimed here: it is left in its queue, which is said once. It is nil too if
 // its definition has to be read first; then all of the claim is made again.
-func (c *claim) decision(t *tx, k pawl.StepKey) *workflow.Decision {
+func (c *claim) decision(t *tx, k pawl.StepKey) *decide.Decision {
 	j := t.job(k.Job)
 	if j != nil && c.broken[j.Definition] {
 		c.spoiled++
 		return nil
 	}
-	d, err := c.e.decision(t, k.Job, workflow.Answers{})
+	d, err := c.e.decision(t, k.Job, decide.Answers{})
 	var n *need
 	switch {
 	case err == nil:

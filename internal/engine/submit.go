@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -175,7 +176,7 @@ func (s *submit) make(t *tx, route int64) error {
 	err := s.e.bear(t, &birth{
 		id: s.id, def: s.def, workspace: s.sub.Workspace, version: s.sub.Version, inputs: s.sub.Inputs, description: s.sub.Description,
 		metadata: metadataOf(s.sub.Dir), private: s.private(), priority: s.sub.Priority, key: s.pool,
-		note: workflow.Note{Actor: s.sub.Actor, RequestID: s.sub.RequestID},
+		note: decide.Note{Actor: s.sub.Actor, RequestID: s.sub.RequestID},
 	})
 	if err != nil {
 		return err

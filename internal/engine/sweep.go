@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
 // The sweep goes through all that runs for waits whose cause has ended though nothing
-// marks them (workflow.Stall), and through schedules (schedule.Stall) and jobs that are to
+// marks them (decide.Stall), and through schedules (schedule.Stall) and jobs that are to
 // be started (sweeppending.go). There are none unless a program has a defect, or somebody
 // has changed the database by hand. So it is slow: it reads 500 rows a minute, by key.
 // Servers begin at different places, and go round.
@@ -173,7 +174,7 @@ func unavailable(err error) error {
 
 // mend has what is stalled go on, and reports it.
 func (s *sweeper) mend(ctx context.Context, m *mend) error {
-	if len(m.steps) == 0 && workflow.Stalled(m.seen) == "" {
+	if len(m.steps) == 0 && decide.StalledJob(m.seen) == "" {
 		return nil
 	}
 	if err := s.e.committer.one(ctx, m); err != nil {
@@ -200,7 +201,7 @@ type mend struct {
 	steps    []pawl.Ord         // that are suspected
 	children map[pawl.Ord]int64 // the child jobs of these
 
-	found map[pawl.Ord]workflow.Stall
+	found map[pawl.Ord]decide.Stall
 }
 
 func (m *mend) signals(ctx context.Context) (rows int, err error) {
@@ -217,9 +218,9 @@ func (m *mend) signals(ctx context.Context) (rows int, err error) {
 func (m *mend) suspect(ctx context.Context, steps []*pawl.Step) (rows int, err error) {
 	var waiting []pawl.StepKey
 	for _, s := range steps {
-		if m.job.def.Stalled(m.seen, s, m.told[m.job.def.Node(s.Ord.Node()).Event]) != "" {
+		if decide.StalledStep(m.job.def, m.seen, s, m.told[m.job.def.Node(s.Ord.Node()).Event]) != "" {
 			m.steps = append(m.steps, s.Ord)
-		} else if s.Mark == pawl.Clear && m.job.def.Awaits(s) == workflow.KindWorkflow {
+		} else if s.Mark == pawl.Clear && decide.Awaits(m.job.def, s) == workflow.KindWorkflow {
 			waiting = append(waiting, s.StepKey)
 		}
 	}
@@ -258,7 +259,7 @@ func (m *mend) await(ord pawl.Ord, child int64) {
 }
 
 func (m *mend) query(q *store.Query) {
-	m.job.ask(q, m.job.def.MendReads(m.steps, m.job.slots))
+	m.job.ask(q, decide.MendReads(m.job.def, m.steps, m.job.slots))
 	for _, child := range m.children {
 		q.Jobs = append(q.Jobs, child)
 	}
@@ -269,7 +270,7 @@ func (m *mend) decide(t *tx) error {
 	if t.job(m.seen.Key()) == nil || m.e.outdated(t, m.seen.Key(), m.job) {
 		return nil
 	}
-	d, err := m.e.decision(t, m.seen.Key(), workflow.Answers{})
+	d, err := m.e.decision(t, m.seen.Key(), decide.Answers{})
 	if err != nil {
 		return err
 	}

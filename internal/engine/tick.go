@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/schedule"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -48,12 +49,12 @@ func (m *mold) birth(s *pawl.Schedule, due int64) (*birth, error) {
 	return &birth{
 		id: m.e.NewID(), def: m.def, workspace: s.Workspace, version: m.v.Version, inputs: inputs, priority: s.Priority, schedule: s.Key(), key: key,
 		description: fmt.Sprintf("schedule %s, due %s", s.Name, rfc3339(due)),
-		note:        workflow.Note{Actor: "schedule " + s.Name},
+		note:        decide.Note{Actor: "schedule " + s.Name},
 	}, nil
 }
 
 // bear makes a job of the schedule, which is its last one from then on.
-func (m *mold) bear(t *tx, s *pawl.Schedule, b *birth, due int64, note workflow.Note) error {
+func (m *mold) bear(t *tx, s *pawl.Schedule, b *birth, due int64, note decide.Note) error {
 	if err := m.e.bear(t, b); err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (k *tick) query(q *store.Query) {
 	}
 	q.Jobs = append(q.Jobs, k.seen.LastJob)
 	if k.seen.Overlap == schedule.CancelOld {
-		ask(q, k.seen.LastJob, pawl.StepKey{}, workflow.CancelReads()) // it is nobody's child
+		ask(q, k.seen.LastJob, pawl.StepKey{}, decide.CancelReads()) // it is nobody's child
 	}
 }
 
@@ -145,24 +146,24 @@ func (k *tick) decide(t *tx) error {
 
 func (k *tick) act(t *tx, s *pawl.Schedule, act schedule.Act) error {
 	if act.Event != lifecycle.ScheduleFire {
-		return pass(t, s, act, workflow.Note{Reason: act.Reason})
+		return pass(t, s, act, decide.Note{Reason: act.Reason})
 	}
 	b, err := k.birth(s, act.Due)
 	if err != nil {
 		act.Event = lifecycle.ScheduleSkip
 		f := &pawl.Failure{Class: "inputs", Message: "there can be no job: " + err.Error(), Permanent: true} // of what is payload, perhaps
-		return pass(t, s, act, workflow.Note{Failure: f})
+		return pass(t, s, act, decide.Note{Failure: f})
 	}
 	if act.CancelOld {
 		if err := k.cancel(t, s, act.Due); err != nil {
 			return err
 		}
 	}
-	return k.bear(t, s, b, act.Due, workflow.Note{})
+	return k.bear(t, s, b, act.Due, decide.Note{})
 }
 
 // pass notes that a time makes no job, or none yet.
-func pass(t *tx, s *pawl.Schedule, act schedule.Act, note workflow.Note) error {
+func pass(t *tx, s *pawl.Schedule, act schedule.Act, note decide.Note) error {
 	note.Metadata, _ = json.Marshal(map[string]string{"due": rfc3339(act.Due)})
 	return t.moveSchedule(s, act.Event, note)
 }
@@ -170,11 +171,11 @@ func pass(t *tx, s *pawl.Schedule, act schedule.Act, note workflow.Note) error {
 // cancel ends the job of the time before. One that is ending already is left
 // alone.
 func (k *tick) cancel(t *tx, s *pawl.Schedule, due int64) error {
-	d, err := k.e.decision(t, s.LastJob, workflow.Answers{})
+	d, err := k.e.decision(t, s.LastJob, decide.Answers{})
 	if err != nil {
 		return err
 	}
-	err = d.Cancel(workflow.Note{Actor: "schedule " + s.Name, Reason: "the next time of its schedule has come: " + rfc3339(due)})
+	err = d.Cancel(decide.Note{Actor: "schedule " + s.Name, Reason: "the next time of its schedule has come: " + rfc3339(due)})
 	if pawl.KindOf(err) == pawl.Conflict {
 		return nil
 	}
@@ -214,7 +215,7 @@ func (e *Engine) TriggerSchedule(ctx context.Context, n pawl.ScheduleName, c paw
 
 type trigger struct {
 	mold
-	note workflow.Note
+	note decide.Note
 
 	made pawl.ID
 }

@@ -3,9 +3,9 @@ package engine
 import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // Entries are sealed when all commands of a transaction have been decided: instances,
@@ -15,8 +15,8 @@ import (
 type draft struct {
 	record *pawl.Record
 	span   *span
-	tree   **pawl.Tree    // of a job or a step
-	note   *workflow.Note // with payload; mostly nil
+	tree   **pawl.Tree  // of a job or a step
+	note   *decide.Note // with payload; mostly nil
 }
 
 // A span is which entries of the transaction are those of a record, without those of

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -268,7 +269,7 @@ func (t *tx) schedule(key int64) *pawl.Schedule {
 }
 
 // makeJob adds a new job; its creation is its first audit row.
-func (t *tx) makeJob(j *pawl.Job, note workflow.Note) error {
+func (t *tx) makeJob(j *pawl.Job, note decide.Note) error {
 	k := j.Key()
 	if t.jobs[k] != nil {
 		return fmt.Errorf("job key %d is taken: %w", k, store.ErrStale)
@@ -286,11 +287,11 @@ func (t *tx) makeStep(j *pawl.Job, ord pawl.Ord) *pawl.Step {
 	t.steps[s.StepKey] = h
 	t.ofJob[s.Job] = append(t.ofJob[s.Job], h)
 	t.journal.madeSteps = append(t.journal.madeSteps, s.StepKey)
-	t.create(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, span: &h.span, tree: &s.Tree}, workflow.Note{})
+	t.create(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, span: &h.span, tree: &s.Tree}, decide.Note{})
 	return s
 }
 
-func (t *tx) makeWorker(w *pawl.Worker, note workflow.Note) {
+func (t *tx) makeWorker(w *pawl.Worker, note decide.Note) {
 	k := w.Key()
 	h := &held[pawl.Worker]{record: w, made: true, dirty: true, command: t.command}
 	t.workers[k] = h
@@ -298,7 +299,7 @@ func (t *tx) makeWorker(w *pawl.Worker, note workflow.Note) {
 	t.create(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, draft{record: &w.Record, span: &h.span}, note)
 }
 
-func (t *tx) makeSchedule(s *pawl.Schedule, note workflow.Note) {
+func (t *tx) makeSchedule(s *pawl.Schedule, note decide.Note) {
 	k := s.Key()
 	if t.schedules == nil {
 		t.schedules = make(map[int64]*held[pawl.Schedule])
@@ -309,13 +310,13 @@ func (t *tx) makeSchedule(s *pawl.Schedule, note workflow.Note) {
 	t.create(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, draft{record: &s.Record, span: &h.span}, note)
 }
 
-func (t *tx) create(k store.EntityKey, id string, m *machine.Machine, d draft, note workflow.Note) {
+func (t *tx) create(k store.EntityKey, id string, m *machine.Machine, d draft, note decide.Note) {
 	d.record.State, d.record.CreatedAt = m.Initial, t.now
 	t.append(k, id, d, audit.Entry{To: m.Initial, Event: m.Create}, note)
 }
 
 // move applies an event to a record by its table, and appends the audit row.
-func (t *tx) move(k store.EntityKey, id string, m *machine.Machine, d draft, event machine.Event, note workflow.Note) error {
+func (t *tx) move(k store.EntityKey, id string, m *machine.Machine, d draft, event machine.Event, note decide.Note) error {
 	to, err := m.Next(d.record.State, event)
 	if err != nil {
 		if refusal, ok := err.(*machine.Refusal); ok {
@@ -330,7 +331,7 @@ func (t *tx) move(k store.EntityKey, id string, m *machine.Machine, d draft, eve
 }
 
 // append adds an entry, which is sealed with all others of the transaction.
-func (t *tx) append(k store.EntityKey, id string, d draft, e audit.Entry, note workflow.Note) {
+func (t *tx) append(k store.EntityKey, id string, d draft, e audit.Entry, note decide.Note) {
 	r := d.record
 	e.Version, e.Entity, e.Sequence, e.At = audit.Version2, id, r.Seq+1, max(t.now, r.UpdatedAt)
 	e.Reason, e.Actor, e.RequestID, e.Metadata = note.Reason, note.Actor, note.RequestID, note.Metadata
@@ -339,19 +340,19 @@ func (t *tx) append(k store.EntityKey, id string, d draft, e audit.Entry, note w
 	}
 	r.Seq, r.UpdatedAt = e.Sequence, e.At
 	if note.Failure != nil || note.Data != nil {
-		d.note = &workflow.Note{Failure: note.Failure, Data: note.Data}
+		d.note = &decide.Note{Failure: note.Failure, Data: note.Data}
 	}
 	t.entries, t.drafts = append(t.entries, store.Entry{EntityKey: k, Entry: e}), append(t.drafts, d)
 }
 
-func (t *tx) moveJob(j *pawl.Job, event machine.Event, note workflow.Note) error {
+func (t *tx) moveJob(j *pawl.Job, event machine.Event, note decide.Note) error {
 	k := j.Key()
 	h := t.jobs[k]
 	h.dirty = true
 	return t.move(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, draft{record: &j.Record, span: &h.span, tree: &j.Tree}, event, note)
 }
 
-func (t *tx) moveStep(j *pawl.Job, s *pawl.Step, event machine.Event, note workflow.Note) error {
+func (t *tx) moveStep(j *pawl.Job, s *pawl.Step, event machine.Event, note decide.Note) error {
 	h := t.steps[s.StepKey]
 	h.dirty = true
 	if event == lifecycle.StepEnqueue {
@@ -364,14 +365,14 @@ func (t *tx) moveStep(j *pawl.Job, s *pawl.Step, event machine.Event, note workf
 	return err
 }
 
-func (t *tx) moveWorker(w *pawl.Worker, event machine.Event, note workflow.Note) error {
+func (t *tx) moveWorker(w *pawl.Worker, event machine.Event, note decide.Note) error {
 	k := w.Key()
 	h := t.workers[k]
 	h.dirty = true
 	return t.move(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, draft{record: &w.Record, span: &h.span}, event, note)
 }
 
-func (t *tx) moveSchedule(s *pawl.Schedule, event machine.Event, note workflow.Note) error {
+func (t *tx) moveSchedule(s *pawl.Schedule, event machine.Event, note decide.Note) error {
 	k := s.Key()
 	h := t.schedules[k]
 	h.dirty = true

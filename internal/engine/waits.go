@@ -7,33 +7,34 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
 // wait evaluates what a step, or an instance of it, is to wait for.
-func (p *preparation) wait(s *pawl.Step, scope *workflow.Scope) (workflow.StartAnswer, error) {
+func (p *preparation) wait(s *pawl.Step, scope *workflow.Scope) (decide.StartAnswer, error) {
 	n := s.Ord.Node()
 	if s.Ord.Instance() > 0 {
 		if err := p.e.instance(p.ctx, p.def, s.StepKey, scope); err != nil {
-			return workflow.StartAnswer{}, err
+			return decide.StartAnswer{}, err
 		}
 	}
 	reused, err := p.e.reusable(p.ctx, p.job.Key(), p.def, s.Ord, scope)
 	if err != nil || reused != nil {
-		return workflow.StartAnswer{If: true, Reused: reused}, err
+		return decide.StartAnswer{If: true, Reused: reused}, err
 	}
 	w, err := p.def.EvalWait(n, scope)
 	if err != nil {
-		return workflow.StartAnswer{Failure: expressionFailure(string(p.def.Node(n).Kind), err)}, nil
+		return decide.StartAnswer{Failure: expressionFailure(string(p.def.Node(n).Kind), err)}, nil
 	}
 	if w.Child != nil {
 		if f, err := p.born(w.Child, p.def.Node(n).Child); f != nil || err != nil {
-			return workflow.StartAnswer{Failure: f}, err
+			return decide.StartAnswer{Failure: f}, err
 		}
 	}
-	return workflow.StartAnswer{If: true, Waiting: w}, nil
+	return decide.StartAnswer{If: true, Waiting: w}, nil
 }
 
 // born completes a child job in the making: its definition, its inputs and the
@@ -152,22 +153,22 @@ func (p *preparation) child(s *pawl.Step) error {
 	if err != nil {
 		return err
 	}
-	err = p.e.committer.one(p.ctx, &cancelJob{e: p.e, job: job, note: workflow.Note{Reason: "its parent job is ending"}, spare: true})
+	err = p.e.committer.one(p.ctx, &cancelJob{e: p.e, job: job, note: decide.Note{Reason: "its parent job is ending"}, spare: true})
 	if pawl.KindOf(err) == pawl.Conflict {
 		return nil // it is ending already
 	}
 	return err
 }
 
-func childEnd(child *pawl.Job) workflow.ChildEnd {
+func childEnd(child *pawl.Job) decide.ChildEnd {
 	if child.State == lifecycle.JobCompleted {
-		return workflow.ChildEnd{Output: orNull(child.Output)}
+		return decide.ChildEnd{Output: orNull(child.Output)}
 	}
 	f := &pawl.Failure{Class: "child", Permanent: true, Message: "child job " + child.ID.Public(pawl.JobPrefix) + " is " + string(child.State)}
 	if child.Error != nil {
 		f.Message += ": " + child.Error.Message
 	}
-	return workflow.ChildEnd{Failure: f}
+	return decide.ChildEnd{Failure: f}
 }
 
 // waitOf reads what a step waits for.

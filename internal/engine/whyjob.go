@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -207,7 +208,7 @@ func (q *inquiry) first() []int {
 func (q *inquiry) unserved(nodes []int) *pawl.Reason {
 	var missing []string
 	for _, n := range nodes {
-		if name := q.routeName(n); len(q.serving(q.def.Route(q.job, n))) == 0 && !slices.Contains(missing, name) {
+		if name := q.routeName(n); len(q.serving(decide.Route(q.def, q.job, n))) == 0 && !slices.Contains(missing, name) {
 			missing = append(missing, name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -19,7 +20,7 @@ func (e *Engine) NewID() pawl.ID { return e.mint.next(e.cfg.Clock()) }
 
 type register struct {
 	worker pawl.Worker
-	note   workflow.Note
+	note   decide.Note
 
 	predecessor string         // the public id of the worker as it was registered before, or empty
 	acquitted   []pawl.StepKey // steps that lost it, though it lives
@@ -39,14 +40,14 @@ func (r *register) decide(t *tx) error {
 
 // MoveWorker applies an event of the worker's table: complete_tasks when it has
 // drained, pause, resume, error_unrecoverable. To end one, see Terminate.
-func (e *Engine) MoveWorker(ctx context.Context, key int64, event machine.Event, note workflow.Note) error {
+func (e *Engine) MoveWorker(ctx context.Context, key int64, event machine.Event, note decide.Note) error {
 	return e.committer.one(ctx, &moveWorker{key: key, event: event, note: note})
 }
 
 type moveWorker struct {
 	key   int64
 	event machine.Event
-	note  workflow.Note
+	note  decide.Note
 }
 
 func (m *moveWorker) query(q *store.Query) { q.Workers = append(q.Workers, m.key) }
@@ -148,10 +149,10 @@ func (r *report) weight() int { return r.r.Weight() }
 
 func (r *report) query(q *store.Query) {
 	if r.job, _ = r.e.jobs.get(r.r.Step.Job); r.job == nil {
-		ask(q, r.r.Step.Job, pawl.StepKey{}, workflow.StepReads(r.r.Step.Ord)) // the outcome is stored with a mark, and weighed by the evaluator
+		ask(q, r.r.Step.Job, pawl.StepKey{}, decide.StepReads(r.r.Step.Ord)) // the outcome is stored with a mark, and weighed by the evaluator
 		return
 	}
-	r.job.ask(q, r.job.def.ReportReads(r.r.Step.Ord, r.job.slots))
+	r.job.ask(q, decide.ReportReads(r.job.def, r.r.Step.Ord, r.job.slots))
 }
 
 func (r *report) decide(t *tx) error {
@@ -189,7 +190,7 @@ func (r *report) apply(t *tx, s *pawl.Step, blind bool) error {
 	if blind {
 		return blindly(t, s, t.job(s.Job)).Report(s, rep)
 	}
-	d := r.e.decisionBy(t, s.Job, r.job.def, workflow.Answers{})
+	d := r.e.decisionBy(t, s.Job, r.job.def, decide.Answers{})
 	if err := d.Report(s, rep); err != nil {
 		return err
 	}
@@ -341,10 +342,10 @@ func (c *claim) start(t *tx, w *pawl.Worker, job int64) error {
 		return nil
 	}
 	c.moved = true
-	if err := d.Start(workflow.Note{}); err != nil {
+	if err := d.Start(decide.Note{}); err != nil {
 		c.e.log.Error("a pending job cannot be started and is paused", "job", job, "error", err)
 		j.Paused = true
-		return t.moveJob(j, lifecycle.JobPause, workflow.Note{Reason: "it cannot be started: " + err.Error()})
+		return t.moveJob(j, lifecycle.JobPause, decide.Note{Reason: "it cannot be started: " + err.Error()})
 	}
 	return c.takeAll(t, w, t.enqueued[before:])
 }

@@ -8,11 +8,11 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // PauseWorker lets a running worker claim nothing more until it is resumed; what
@@ -177,7 +177,7 @@ func (e *Engine) Hears() bool { return e.store.Hears() }
 
 // interrupted returns what becomes of a step whose worker was terminated: it is
 // pending again, and has lost no attempt (T1).
-func interrupted(w *pawl.Worker, note workflow.Note) workflow.Report {
+func interrupted(w *pawl.Worker, note decide.Note) decide.Report {
 	f := &pawl.Failure{Class: "interrupted", Message: "its worker " + w.ID.Public(pawl.WorkerPrefix) + " was terminated: " + note.Reason}
-	return workflow.Report{Event: lifecycle.StepInterrupt, Failure: f, Note: workflow.Note{Actor: note.Actor, Reason: f.Message}}
+	return decide.Report{Event: lifecycle.StepInterrupt, Failure: f, Note: decide.Note{Actor: note.Actor, Reason: f.Message}}
 }

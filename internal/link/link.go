@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/machine"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // Worker is what a worker asks of an engine. It is safe for concurrent use. An error of
@@ -47,10 +47,10 @@ type Worker interface {
 	// MoveWorker applies an event of the worker's table: complete_tasks when it has
 	// drained, pause, resume. One that the worker's state does not allow is an error of
 	// kind Conflict.
-	MoveWorker(ctx context.Context, worker int64, event machine.Event, note workflow.Note) error
+	MoveWorker(ctx context.Context, worker int64, event machine.Event, note decide.Note) error
 
 	// Terminate ends a worker in whatever state it is, and gives what it runs to others.
-	Terminate(ctx context.Context, worker int64, note workflow.Note) error
+	Terminate(ctx context.Context, worker int64, note decide.Note) error
 
 	// WorkerEnd returns who has ended a worker, and why.
 	WorkerEnd(ctx context.Context, worker int64) (WorkerEnd, error)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -29,7 +30,7 @@ type Report struct {
 	Step  pawl.StepKey
 	Claim int // the fence (T5)
 	Actor string
-	workflow.Report
+	decide.Report
 }
 
 // Weight returns how much the report counts towards MaxWeight.

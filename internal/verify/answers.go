@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -12,9 +13,9 @@ import (
 
 // answers evaluates what marked steps ask for. It reports whether there is
 // anything to attend to.
-func (w *world) answers() (workflow.Answers, bool, error) {
-	a := workflow.Answers{Starts: map[pawl.Ord]workflow.StartAnswer{}, Gathers: map[pawl.Ord]workflow.GatherAnswer{},
-		Errors: map[pawl.Ord]*pawl.Failure{}, Ends: map[pawl.Ord]workflow.ChildEnd{}}
+func (w *world) answers() (decide.Answers, bool, error) {
+	a := decide.Answers{Starts: map[pawl.Ord]decide.StartAnswer{}, Gathers: map[pawl.Ord]decide.GatherAnswer{},
+		Errors: map[pawl.Ord]*pawl.Failure{}, Ends: map[pawl.Ord]decide.ChildEnd{}}
 	any := w.job.Mark == pawl.Attention
 	for _, s := range w.steps {
 		if s.Mark != pawl.Attention {
@@ -38,7 +39,7 @@ func (w *world) answers() (workflow.Answers, bool, error) {
 	return a, any, nil
 }
 
-func (w *world) answer(a *workflow.Answers, s *pawl.Step) {
+func (w *world) answer(a *decide.Answers, s *pawl.Step) {
 	switch {
 	case s.State == lifecycle.StepPending && s.Claims == 0 && s.Unmet == 0:
 		a.Starts[s.Ord] = w.startAnswer(s)
@@ -46,9 +47,9 @@ func (w *world) answer(a *workflow.Answers, s *pawl.Step) {
 		if s.DueEvent == lifecycle.StepFailPermanently {
 			a.Errors[s.Ord] = s.Error
 		} else if s.Made == s.Total && s.Live == 0 {
-			a.Gathers[s.Ord] = workflow.GatherAnswer{Output: w.gathered(s)}
+			a.Gathers[s.Ord] = decide.GatherAnswer{Output: w.gathered(s)}
 		}
-	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && w.def.Exhausted(s) != "":
+	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && decide.Exhausted(w.def, s) != "":
 		a.Errors[s.Ord] = s.Error
 	}
 }
@@ -101,16 +102,16 @@ func expression(err error) *pawl.Failure {
 	return &pawl.Failure{Class: "expression", Message: err.Error(), Permanent: true}
 }
 
-func (w *world) startAnswer(s *pawl.Step) workflow.StartAnswer {
+func (w *world) startAnswer(s *pawl.Step) decide.StartAnswer {
 	n := s.Ord.Node()
 	node := w.def.Node(n)
-	answer := workflow.StartAnswer{If: true}
+	answer := decide.StartAnswer{If: true}
 	if node.HasIf && s.Ord.Instance() == 0 {
 		scope := w.scope(s, w.def.IfNeeds(n))
 		truth, err := w.def.EvalIf(n, scope)
 		w.mind.read(w, useIf, n, scope, err)
 		if answer.If, err = w.mind.condition(w, n, scope, truth, err); err != nil {
-			return workflow.StartAnswer{Failure: expression(err)}
+			return decide.StartAnswer{Failure: expression(err)}
 		}
 		if !answer.If {
 			return answer
@@ -128,14 +129,14 @@ func (w *world) startAnswer(s *pawl.Step) workflow.StartAnswer {
 	return answer
 }
 
-func (w *world) fanAnswer(n int, scope *workflow.Scope) workflow.StartAnswer {
+func (w *world) fanAnswer(n int, scope *workflow.Scope) decide.StartAnswer {
 	items, err := w.def.EvalForeach(n, scope)
 	w.mind.read(w, useForeach, n, scope, err)
 	if items, err = w.mind.items(w, n, scope, items, err); err != nil {
-		return workflow.StartAnswer{Failure: expression(err)}
+		return decide.StartAnswer{Failure: expression(err)}
 	}
 	raw := append(append([]byte("["), bytes.Join(raws(items), []byte(","))...), ']')
-	return workflow.StartAnswer{If: true, Items: raw, Count: len(items)}
+	return decide.StartAnswer{If: true, Items: raw, Count: len(items)}
 }
 
 func raws(items []json.RawMessage) [][]byte {
@@ -146,20 +147,20 @@ func raws(items []json.RawMessage) [][]byte {
 	return list
 }
 
-func (w *world) waitAnswer(n int, scope *workflow.Scope) workflow.StartAnswer {
+func (w *world) waitAnswer(n int, scope *workflow.Scope) decide.StartAnswer {
 	node := w.def.Node(n)
 	waiting, err := w.def.EvalWait(n, scope)
 	w.mind.read(w, useWait, n, scope, err)
 	if err != nil {
 		if err = w.mind.failed(w, useWait, n, scope, err); err != nil {
-			return workflow.StartAnswer{Failure: expression(err)}
+			return decide.StartAnswer{Failure: expression(err)}
 		}
 		waiting = &workflow.Waiting{Wait: pawl.Wait{Kind: string(node.Kind), Event: node.Event}, For: node.Expires}
 		if node.Kind == workflow.KindWorkflow {
 			waiting.Child = &workflow.Born{Name: node.Child.Name}
 		}
 	}
-	return workflow.StartAnswer{If: true, Waiting: waiting}
+	return decide.StartAnswer{If: true, Waiting: waiting}
 }
 
 // render writes out the work of s as its worker would, for what that says.
@@ -204,18 +205,18 @@ func orNull(raw json.RawMessage) json.RawMessage {
 }
 
 // output returns what the job's own output comes to.
-func (w *world) output() *workflow.GatherAnswer {
+func (w *world) output() *decide.GatherAnswer {
 	if !w.def.HasOutput() {
-		return &workflow.GatherAnswer{}
+		return &decide.GatherAnswer{}
 	}
 	scope := w.scope(nil, w.def.OutputNeeds())
 	raw, err := w.def.EvalOutput(scope)
 	w.mind.read(w, useOutput, 0, scope, err)
 	if err != nil {
 		if err = w.mind.failed(w, useOutput, 0, scope, err); err != nil {
-			return &workflow.GatherAnswer{Failure: expression(err)}
+			return &decide.GatherAnswer{Failure: expression(err)}
 		}
 		raw = json.RawMessage("null")
 	}
-	return &workflow.GatherAnswer{Output: raw}
+	return &decide.GatherAnswer{Output: raw}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -254,14 +255,14 @@ func (s *simulation) wake(w *world) error {
 	if _, told := w.parent.ends[w.parentStep]; told || p.State != lifecycle.StepInProgress {
 		return nil
 	}
-	end := workflow.ChildEnd{Output: orNull(w.job.Output)}
+	end := decide.ChildEnd{Output: orNull(w.job.Output)}
 	if w.job.State != lifecycle.JobCompleted {
 		end.Failure = failure("child", "its child job is "+string(w.job.State), true)
 	}
 	return s.endChild(w.parent, w.parentStep, end)
 }
 
-func (s *simulation) endChild(w *world, ord pawl.Ord, end workflow.ChildEnd) error {
+func (s *simulation) endChild(w *world, ord pawl.Ord, end decide.ChildEnd) error {
 	step := w.step(ord)
 	if step.State != lifecycle.StepInProgress {
 		return nil

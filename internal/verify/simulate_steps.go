@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -53,7 +54,7 @@ func (s *simulation) claim(w *world, ord pawl.Ord, claims int) error {
 		s.refuse(w, ord, "the claim arrives twice")
 	}
 	if err := w.render(step); err != nil {
-		return w.report(step, workflow.Report{Event: lifecycle.StepFailPermanently, Failure: expression(err), Note: workflow.Note{Reason: err.Error()}})
+		return w.report(step, decide.Report{Event: lifecycle.StepFailPermanently, Failure: expression(err), Note: decide.Note{Reason: err.Error()}})
 	}
 	s.arrangeEnd(w, step)
 	return nil
@@ -84,21 +85,21 @@ func (s *simulation) arrangeEnd(w *world, step *pawl.Step) {
 	switch {
 	case s.with(Kill, rateKill):
 		reason := "its worker died"
-		s.end(w, step, took+notice, workflow.Report{Event: lifecycle.StepLost, Failure: failure("lost", reason, false), Note: workflow.Note{Reason: reason}})
+		s.end(w, step, took+notice, decide.Report{Event: lifecycle.StepLost, Failure: failure("lost", reason, false), Note: decide.Note{Reason: reason}})
 	case s.with(Slow, rateSlow), s.chance(rateTimeout):
 		reason := fmt.Sprintf("it took longer than %s", limit)
-		s.end(w, step, limit, workflow.Report{Event: lifecycle.StepTimeout, Failure: failure("timeout", reason, false), Note: workflow.Note{Reason: reason}})
+		s.end(w, step, limit, decide.Report{Event: lifecycle.StepTimeout, Failure: failure("timeout", reason, false), Note: decide.Note{Reason: reason}})
 	case s.chance(rateFatal):
 		s.end(w, step, took, failing(lifecycle.StepFailPermanently, "it failed for good"))
 	case s.chance(rateFail):
 		s.end(w, step, took, failing(lifecycle.StepFail, "it failed"))
 	default:
-		s.end(w, step, took, workflow.Report{Event: lifecycle.StepSuccess, Output: s.madeUp(w, step.Ord)})
+		s.end(w, step, took, decide.Report{Event: lifecycle.StepSuccess, Output: s.madeUp(w, step.Ord)})
 	}
 }
 
 // end reports how an attempt ended, if it is still that claim's to say.
-func (s *simulation) end(w *world, step *pawl.Step, in time.Duration, r workflow.Report) {
+func (s *simulation) end(w *world, step *pawl.Step, in time.Duration, r decide.Report) {
 	ord, claim := step.Ord, step.Claims
 	deliver := func() error {
 		now := w.step(ord)
@@ -140,7 +141,7 @@ func (s *simulation) arrangeStop(w *world, step *pawl.Step, node *workflow.Node)
 		if now.State != lifecycle.StepInProgress || now.Claims != claim {
 			return nil
 		}
-		return w.report(now, workflow.Report{Event: lifecycle.StepCancel, Note: workflow.Note{Reason: "its worker stopped it"}})
+		return w.report(now, decide.Report{Event: lifecycle.StepCancel, Note: decide.Note{Reason: "its worker stopped it"}})
 	})
 }
 
@@ -156,7 +157,7 @@ func (s *simulation) arrangePerson(w *world, step *pawl.Step) {
 		if now.State != lifecycle.StepInProgress {
 			return nil
 		}
-		note := workflow.Note{Actor: "somebody"}
+		note := decide.Note{Actor: "somebody"}
 		if reject {
 			note.Reason = "somebody rejects it"
 			return w.reject(now, note)
@@ -230,9 +231,9 @@ func (s *simulation) spawn(w *world, step *pawl.Step, child *workflow.Born) (str
 		s.open(child.Definition, child.Inputs, w, ord)
 		return "", nil
 	}
-	end := workflow.ChildEnd{Output: s.madeUp(w, ord)}
+	end := decide.ChildEnd{Output: s.madeUp(w, ord)}
 	if s.chance(rateChild) {
-		end = workflow.ChildEnd{Failure: failure("child", "its child job failed", true)}
+		end = decide.ChildEnd{Failure: failure("child", "its child job failed", true)}
 	}
 	s.after(s.lasting(3*meanWork), func() error { return s.endChild(w, ord, end) })
 	return "", nil
@@ -250,12 +251,12 @@ func (s *simulation) stopChild(w *world, ord pawl.Ord) {
 			}
 			return child.cancel("the parent's step was cancelled")
 		}
-		return s.endChild(w, ord, workflow.ChildEnd{Failure: failure("canceled", "its child job was canceled", true)})
+		return s.endChild(w, ord, decide.ChildEnd{Failure: failure("canceled", "its child job was canceled", true)})
 	})
 }
 
-func failing(event machine.Event, reason string) workflow.Report {
-	return workflow.Report{Event: event, Failure: failure("exit", reason, event == lifecycle.StepFailPermanently), Note: workflow.Note{Reason: reason}}
+func failing(event machine.Event, reason string) decide.Report {
+	return decide.Report{Event: event, Failure: failure("exit", reason, event == lifecycle.StepFailPermanently), Note: decide.Note{Reason: reason}}
 }
 
 var _ mind = (*simulation)(nil)

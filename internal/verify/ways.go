@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -68,7 +69,7 @@ func (x *explorer) take(w *world, s *pawl.Step) error {
 	}
 	s = w.step(ord)
 	if err := w.render(s); err != nil {
-		return w.report(s, workflow.Report{Event: lifecycle.StepFailPermanently, Failure: expression(err)})
+		return w.report(s, decide.Report{Event: lifecycle.StepFailPermanently, Failure: expression(err)})
 	}
 	return nil
 }
@@ -112,7 +113,7 @@ func (x *explorer) waysOf(w *world, s *pawl.Step) []way {
 	if node.Kind.Waits() && s.DueAt == 0 && x.endless[n] == nil {
 		x.endless[n] = w.timeline().brief()
 	}
-	reports := func(words string, r workflow.Report) way {
+	reports := func(words string, r decide.Report) way {
 		if r.Failure != nil {
 			r.Note.Reason = r.Failure.Message
 		}
@@ -124,13 +125,13 @@ func (x *explorer) waysOf(w *world, s *pawl.Step) []way {
 	case node.Kind == workflow.KindWorkflow:
 		return x.childWays(w, s)
 	case s.DueEvent == lifecycle.StepCancel:
-		return []way{reports("", workflow.Report{Event: lifecycle.StepCancel}), reports("it ends before it is told to stop", workflow.Report{Event: lifecycle.StepSuccess, Output: x.results(ord)[0]})}
+		return []way{reports("", decide.Report{Event: lifecycle.StepCancel}), reports("it ends before it is told to stop", decide.Report{Event: lifecycle.StepSuccess, Output: x.results(ord)[0]})}
 	case node.Kind == workflow.KindApproval:
 		return x.approvalWays(s)
 	}
 	var ways []way
 	for _, output := range x.results(ord) {
-		ways = append(ways, reports("", workflow.Report{Event: lifecycle.StepSuccess, Output: output}))
+		ways = append(ways, reports("", decide.Report{Event: lifecycle.StepSuccess, Output: output}))
 	}
 	if node.Kind == workflow.KindEvent {
 		for i := range ways {
@@ -141,18 +142,18 @@ func (x *explorer) waysOf(w *world, s *pawl.Step) []way {
 		}
 		return ways
 	}
-	ways = append(ways, reports("", workflow.Report{Event: lifecycle.StepFailPermanently, Failure: failure("exit", "it failed for good", true)}))
+	ways = append(ways, reports("", decide.Report{Event: lifecycle.StepFailPermanently, Failure: failure("exit", "it failed for good", true)}))
 	if first {
 		x.ways[n] = true
-		for _, again := range []workflow.Report{
-			{Event: lifecycle.StepFail, Failure: failure("exit", "it failed", false), Note: workflow.Note{Reason: "it failed"}},
-			{Event: lifecycle.StepTimeout, Failure: failure("timeout", "it took too long", false), Note: workflow.Note{Reason: "it took too long"}},
-			{Event: lifecycle.StepLost, Failure: failure("lost", "its worker died", false), Note: workflow.Note{Reason: "its worker died"}},
+		for _, again := range []decide.Report{
+			{Event: lifecycle.StepFail, Failure: failure("exit", "it failed", false), Note: decide.Note{Reason: "it failed"}},
+			{Event: lifecycle.StepTimeout, Failure: failure("timeout", "it took too long", false), Note: decide.Note{Reason: "it took too long"}},
+			{Event: lifecycle.StepLost, Failure: failure("lost", "its worker died", false), Note: decide.Note{Reason: "its worker died"}},
 		} {
 			ways = append(ways, way{do: func(w *world) error { return x.exhaust(w, ord, again, 1000) }})
 		}
 		ways = append(ways, way{do: func(w *world) error {
-			return x.exhaust(w, ord, workflow.Report{Event: lifecycle.StepInterrupt}, 1)
+			return x.exhaust(w, ord, decide.Report{Event: lifecycle.StepInterrupt}, 1)
 		}})
 	}
 	return ways
@@ -169,7 +170,7 @@ func (x *explorer) results(ord pawl.Ord) []json.RawMessage {
 }
 
 func (x *explorer) approvalWays(s *pawl.Step) []way {
-	ord, note := s.Ord, workflow.Note{Actor: "somebody"}
+	ord, note := s.Ord, decide.Note{Actor: "somebody"}
 	var ways []way
 	for _, form := range x.r.results(ord.Node(), ord.Instance() > 0, true) {
 		ways = append(ways, way{"somebody approves: " + string(form), func(w *world) error {
@@ -188,7 +189,7 @@ func (x *explorer) approvalWays(s *pawl.Step) []way {
 
 func (x *explorer) childWays(w *world, s *pawl.Step) []way {
 	ord := s.Ord
-	end := func(words string, e workflow.ChildEnd) way {
+	end := func(words string, e decide.ChildEnd) way {
 		return way{words, func(w *world) error {
 			child := w.step(ord)
 			w.ends[ord] = e
@@ -198,13 +199,13 @@ func (x *explorer) childWays(w *world, s *pawl.Step) []way {
 		}}
 	}
 	if s.DueEvent == lifecycle.StepCancel {
-		return []way{end("its child job is canceled", workflow.ChildEnd{Failure: failure("canceled", "the child job was canceled", true)})}
+		return []way{end("its child job is canceled", decide.ChildEnd{Failure: failure("canceled", "the child job was canceled", true)})}
 	}
 	var ways []way
 	for _, output := range x.results(ord) {
-		ways = append(ways, end("its child job completes", workflow.ChildEnd{Output: output}))
+		ways = append(ways, end("its child job completes", decide.ChildEnd{Output: output}))
 	}
-	return append(ways, end("its child job fails", workflow.ChildEnd{Failure: failure("child", "the child job failed", true)}))
+	return append(ways, end("its child job fails", decide.ChildEnd{Failure: failure("child", "the child job failed", true)}))
 }
 
 // fire lets the deadline of a step come.
@@ -216,7 +217,7 @@ func (x *explorer) fire(w *world, ord pawl.Ord) error {
 
 // exhaust has a step end in the same way as often as it is tried, or so many
 // times.
-func (x *explorer) exhaust(w *world, ord pawl.Ord, r workflow.Report, times int) error {
+func (x *explorer) exhaust(w *world, ord pawl.Ord, r decide.Report, times int) error {
 	for range times {
 		if s := w.step(ord); s.State != lifecycle.StepInProgress || s.DueEvent == lifecycle.StepCancel {
 			return nil

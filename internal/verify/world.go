@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -20,13 +21,13 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 // what the engine would have in sight. It is not safe for concurrent use.
 type world struct {
 	def     *workflow.Definition
-	sight   *workflow.Sight // of the decision at hand
+	sight   *decide.Sight // of the decision at hand
 	job     pawl.Job
 	inputs  json.RawMessage
 	steps   []*pawl.Step // ascending
 	touched map[pawl.Ord]bool
 	signals []*pawl.Signal // that no step has taken
-	ends    map[pawl.Ord]workflow.ChildEnd
+	ends    map[pawl.Ord]decide.ChildEnd
 	lists   map[string][]json.RawMessage // the items of what is fanned out, shared by clones
 	now     int64
 	jitter  func() float64
@@ -52,12 +53,12 @@ type mind interface {
 	read(w *world, at use, node int, scope *workflow.Scope, err error)
 }
 
-var _ workflow.Board = (*world)(nil)
+var _ decide.Board = (*world)(nil)
 
 // newWorld makes a job that is about to start.
 func newWorld(def *workflow.Definition, inputs json.RawMessage, m mind) *world {
 	w := &world{def: def, inputs: inputs, mind: m, now: epoch, jitter: func() float64 { return 0.5 },
-		touched: map[pawl.Ord]bool{}, ends: map[pawl.Ord]workflow.ChildEnd{}, lists: map[string][]json.RawMessage{}}
+		touched: map[pawl.Ord]bool{}, ends: map[pawl.Ord]decide.ChildEnd{}, lists: map[string][]json.RawMessage{}}
 	w.job = pawl.Job{ID: pawl.MakeID(pawl.Time(epoch), 1, 1), Workflow: def.Name, WorkerCount: def.Workers, Open: len(def.Nodes) - len(def.Hooks)}
 	w.job.State = lifecycle.JobPending
 	for n := range def.Nodes {
@@ -153,7 +154,7 @@ func (w *world) Make(ord pawl.Ord) *pawl.Step {
 }
 
 // Move applies an event to a step.
-func (w *world) Move(s *pawl.Step, event machine.Event, note workflow.Note) error {
+func (w *world) Move(s *pawl.Step, event machine.Event, note decide.Note) error {
 	to, err := lifecycle.Step.Next(s.State, event)
 	if err != nil {
 		return fmt.Errorf("%s: %w", w.def.Key(s.Ord), err)
@@ -167,7 +168,7 @@ func (w *world) Move(s *pawl.Step, event machine.Event, note workflow.Note) erro
 func (w *world) Fold(*pawl.Step) {}
 
 // MoveJob applies an event to the job.
-func (w *world) MoveJob(event machine.Event, note workflow.Note) error {
+func (w *world) MoveJob(event machine.Event, note decide.Note) error {
 	to, err := lifecycle.Job.Next(w.job.State, event)
 	if err != nil {
 		return err
@@ -208,14 +209,14 @@ func (w *world) Take(signal *pawl.Signal, s *pawl.Step) {
 	w.touched[s.Ord] = true
 }
 
-func (w *world) decision(reads workflow.ReadSet, a workflow.Answers) *workflow.Decision {
+func (w *world) decision(reads decide.ReadSet, a decide.Answers) *decide.Decision {
 	w.sight = reads.Sight(w.steps)
-	return &workflow.Decision{Definition: w.def, Board: w, Now: w.now, Jitter: w.jitter, Answers: a}
+	return &decide.Decision{Definition: w.def, Board: w, Now: w.now, Jitter: w.jitter, Answers: a}
 }
 
 // do runs one decision and all that follows from it by itself.
-func (w *world) do(reads workflow.ReadSet, f func(*workflow.Decision) error) error {
-	d := w.decision(reads, workflow.Answers{})
+func (w *world) do(reads decide.ReadSet, f func(*decide.Decision) error) error {
+	d := w.decision(reads, decide.Answers{})
 	if err := f(d); err != nil {
 		return err
 	}
@@ -226,43 +227,43 @@ func (w *world) do(reads workflow.ReadSet, f func(*workflow.Decision) error) err
 }
 
 func (w *world) start() error {
-	if err := w.decision(w.def.StartReads(&w.job), workflow.Answers{}).Start(workflow.Note{}); err != nil {
+	if err := w.decision(decide.StartReads(w.def, &w.job), decide.Answers{}).Start(decide.Note{}); err != nil {
 		return err
 	}
 	return w.settle()
 }
 
 func (w *world) claim(s *pawl.Step, worker *pawl.Worker) error {
-	return w.decision(workflow.StepReads(s.Ord), workflow.Answers{}).Claim(s, worker)
+	return w.decision(decide.StepReads(s.Ord), decide.Answers{}).Claim(s, worker)
 }
 
-func (w *world) report(s *pawl.Step, r workflow.Report) error {
-	return w.do(w.def.ReportReads(s.Ord, w.job.WorkerCount), func(d *workflow.Decision) error { return d.Report(s, r) })
+func (w *world) report(s *pawl.Step, r decide.Report) error {
+	return w.do(decide.ReportReads(w.def, s.Ord, w.job.WorkerCount), func(d *decide.Decision) error { return d.Report(s, r) })
 }
 
 func (w *world) fire(s *pawl.Step) error {
-	return w.do(w.def.FireReads(s.Ord, w.job.WorkerCount), func(d *workflow.Decision) error { return d.Fire(s) })
+	return w.do(decide.FireReads(w.def, s.Ord, w.job.WorkerCount), func(d *decide.Decision) error { return d.Fire(s) })
 }
 
 func (w *world) cancel(reason string) error {
-	return w.stop(func(d *workflow.Decision) error { return d.Cancel(workflow.Note{Reason: reason}) })
+	return w.stop(func(d *decide.Decision) error { return d.Cancel(decide.Note{Reason: reason}) })
 }
 
-func (w *world) timeOut() error { return w.stop((*workflow.Decision).TimeOut) }
+func (w *world) timeOut() error { return w.stop((*decide.Decision).TimeOut) }
 
-func (w *world) stop(f func(*workflow.Decision) error) error {
-	if err := f(w.decision(workflow.CancelReads(), workflow.Answers{})); err != nil {
+func (w *world) stop(f func(*decide.Decision) error) error {
+	if err := f(w.decision(decide.CancelReads(), decide.Answers{})); err != nil {
 		return err
 	}
 	return w.settle()
 }
 
-func (w *world) approve(s *pawl.Step, form json.RawMessage, note workflow.Note) error {
-	return w.do(workflow.OperateReads(s.Ord), func(d *workflow.Decision) error { return d.Approve(s, form, note) })
+func (w *world) approve(s *pawl.Step, form json.RawMessage, note decide.Note) error {
+	return w.do(decide.OperateReads(s.Ord), func(d *decide.Decision) error { return d.Approve(s, form, note) })
 }
 
-func (w *world) reject(s *pawl.Step, note workflow.Note) error {
-	return w.do(workflow.OperateReads(s.Ord), func(d *workflow.Decision) error { return d.Reject(s, note) })
+func (w *world) reject(s *pawl.Step, note decide.Note) error {
+	return w.do(decide.OperateReads(s.Ord), func(d *decide.Decision) error { return d.Reject(s, note) })
 }
 
 func (w *world) ended() bool { return lifecycle.Job.Ended(w.job.State) }
@@ -277,7 +278,7 @@ func (w *world) settle() error {
 		if err != nil || !any {
 			return err
 		}
-		d := w.decision(w.def.AttendReads(&w.job, w.listeners(), &answers), answers)
+		d := w.decision(decide.AttendReads(w.def, &w.job, w.listeners(), &answers), answers)
 		if err := d.Attend(); err != nil {
 			return err
 		}

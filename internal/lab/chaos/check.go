@@ -15,9 +15,9 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // An effect is what a script did, as it says itself.
@@ -179,7 +179,7 @@ func (r *run) checkJob(o *outcome, j *job, record *pawl.Job) error {
 // often that it was not tried again.
 func (o *outcome) givenUp(key int64) bool {
 	for _, s := range o.byJob[key] {
-		if s.Losses >= workflow.MaxLosses {
+		if s.Losses >= decide.MaxLosses {
 			return true
 		}
 	}

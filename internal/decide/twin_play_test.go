@@ -1,4 +1,4 @@
-package workflow_test
+package decide_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -39,8 +40,8 @@ func (p *play) preset() error {
 		if node := &p.def.Nodes[n]; len(node.Needs) > 0 || node.Hook != workflow.NoHook || !p.roll.one(2) {
 			continue
 		}
-		err := p.operate(ord, func(d *workflow.Decision, s *pawl.Step) error {
-			return d.Preset(s, json.RawMessage(`"known"`), workflow.Note{Actor: "ann"})
+		err := p.operate(ord, func(d *decide.Decision, s *pawl.Step) error {
+			return d.Preset(s, json.RawMessage(`"known"`), decide.Note{Actor: "ann"})
 		})
 		if err != nil {
 			return err
@@ -134,12 +135,12 @@ func (p *play) waits(add func(string, func() error)) {
 		switch {
 		case n.Kind == workflow.KindApproval && fails && p.roll.one(2): // else it expires
 			add("reject "+key, func() error {
-				return p.operate(ord, func(d *workflow.Decision, s *pawl.Step) error { return d.Reject(s, workflow.Note{Actor: "ann"}) })
+				return p.operate(ord, func(d *decide.Decision, s *pawl.Step) error { return d.Reject(s, decide.Note{Actor: "ann"}) })
 			})
 		case n.Kind == workflow.KindApproval && !fails:
 			add("approve "+key, func() error {
-				return p.operate(ord, func(d *workflow.Decision, s *pawl.Step) error {
-					return d.Approve(s, json.RawMessage(`{}`), workflow.Note{Actor: "ann"})
+				return p.operate(ord, func(d *decide.Decision, s *pawl.Step) error {
+					return d.Approve(s, json.RawMessage(`{}`), decide.Note{Actor: "ann"})
 				})
 			})
 		case n.Kind == workflow.KindWorkflow && p.children[ord].end == nil:
@@ -167,11 +168,11 @@ func (p *play) wants(n int) bool {
 	return sent < most
 }
 
-func (p *play) childEnd(ord pawl.Ord, fails bool) workflow.ChildEnd {
+func (p *play) childEnd(ord pawl.Ord, fails bool) decide.ChildEnd {
 	if fails || p.children[ord].asked {
-		return workflow.ChildEnd{Failure: &pawl.Failure{Class: "child", Message: "the child failed", Permanent: true}}
+		return decide.ChildEnd{Failure: &pawl.Failure{Class: "child", Message: "the child failed", Permanent: true}}
 	}
-	return workflow.ChildEnd{Output: json.RawMessage(`1`)}
+	return decide.ChildEnd{Output: json.RawMessage(`1`)}
 }
 
 // meddle adds what an operator does to steps, when that is legal (T13).
@@ -186,14 +187,14 @@ func (p *play) meddle(add func(string, func() error)) {
 
 // intervene settles a step, and tells the twin. A refusal changes nothing.
 func (p *play) intervene(verb string, ord pawl.Ord) error {
-	err := p.operate(ord, func(d *workflow.Decision, s *pawl.Step) error {
+	err := p.operate(ord, func(d *decide.Decision, s *pawl.Step) error {
 		switch verb {
 		case "skip":
-			return d.Skip(s, workflow.Note{Actor: "ann"})
+			return d.Skip(s, decide.Note{Actor: "ann"})
 		case "resolve":
-			return d.Resolve(s, json.RawMessage(`"resolved"`), workflow.Note{Actor: "ann"})
+			return d.Resolve(s, json.RawMessage(`"resolved"`), decide.Note{Actor: "ann"})
 		}
-		return d.Retry(s, workflow.Note{Actor: "ann"})
+		return d.Retry(s, decide.Note{Actor: "ann"})
 	})
 	switch {
 	case err != nil && pawl.KindOf(err) == pawl.Conflict:
@@ -259,7 +260,7 @@ func (p *play) outcome(add func(string, func() error), s *pawl.Step) {
 	}
 	if asked {
 		add("stopped "+key, func() error {
-			return p.report(p.roll.one(2), outcome{ord: s.Ord, blind: p.roll.one(4), Report: workflow.Report{Event: lifecycle.StepCancel}})
+			return p.report(p.roll.one(2), outcome{ord: s.Ord, blind: p.roll.one(4), Report: decide.Report{Event: lifecycle.StepCancel}})
 		})
 	}
 	if r, ok := p.reportOf(s); ok {

@@ -1,4 +1,4 @@
-package workflow
+package decide
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // Steps that wait are in progress and owned by the engine: they hold no worker
@@ -29,15 +30,15 @@ func (d *Decision) wait(s *pawl.Step, answer StartAnswer) error {
 	if err := d.take(s); err != nil {
 		return err
 	}
-	if w.For > 0 || n.Kind == KindSleep {
+	if w.For > 0 || n.Kind == workflow.KindSleep {
 		s.DueAt, s.DueEvent = d.Now+w.For.Microseconds(), lifecycle.StepFailPermanently
-		if n.Kind == KindSleep {
+		if n.Kind == workflow.KindSleep {
 			s.DueEvent = lifecycle.StepSuccess
 		}
 	}
 	told := w.Wait
 	told.Kind, told.Until = string(n.Kind), pawl.Timestamp(s.DueAt)
-	if n.Kind == KindWorkflow {
+	if n.Kind == workflow.KindWorkflow {
 		id, err := d.Board.Spawn(s, w.Child)
 		if err != nil {
 			return err
@@ -79,7 +80,7 @@ func (d *Decision) deliver() error {
 	}
 	var waiting []*pawl.Step
 	d.Board.Steps(func(s *pawl.Step) {
-		if s.State == lifecycle.StepInProgress && d.waits(s) && d.node(s.Ord).Kind == KindEvent {
+		if s.State == lifecycle.StepInProgress && d.waits(s) && d.node(s.Ord).Kind == workflow.KindEvent {
 			waiting = append(waiting, s)
 		}
 	})
@@ -158,7 +159,7 @@ func (d *Decision) Reject(s *pawl.Step, note Note) error {
 // decided stores who decided an approval, beside what was asked.
 func (d *Decision) decided(s *pawl.Step, note Note) error {
 	w := d.Answers.Waits[s.Ord]
-	w.Kind, w.By, w.Reason = string(KindApproval), note.Actor, note.Reason
+	w.Kind, w.By, w.Reason = string(workflow.KindApproval), note.Actor, note.Reason
 	return d.tell(s, w)
 }
 
@@ -166,7 +167,7 @@ func (d *Decision) decided(s *pawl.Step, note Note) error {
 func (d *Decision) asked(s *pawl.Step) error {
 	key := d.Definition.Key(s.Ord)
 	switch {
-	case d.node(s.Ord).Kind != KindApproval || d.isFan(s):
+	case d.node(s.Ord).Kind != workflow.KindApproval || d.isFan(s):
 		return pawl.Errorf(pawl.Conflict, "step %s is not an approval", key)
 	case s.State != lifecycle.StepInProgress:
 		return pawl.Errorf(pawl.Conflict, "step %s does not wait for an approval: it is %s", key, s.State)
@@ -186,7 +187,7 @@ func (d *Decision) waited(s *pawl.Step) error {
 	f := &pawl.Failure{Class: "expired", Permanent: true}
 	waited := time.Duration(d.Now-s.StartedAt) * time.Microsecond
 	switch n.Kind {
-	case KindApproval:
+	case workflow.KindApproval:
 		f.Message = fmt.Sprintf("nobody approved or rejected it within %s", n.Expires)
 	default:
 		f.Message = fmt.Sprintf("the signal %s did not come within %s", n.Event, n.Expires)
@@ -229,7 +230,7 @@ func (d *Decision) childEnded(s *pawl.Step) error {
 
 // came reports whether a signal for s came in time, and is yet to be delivered.
 func (d *Decision) came(s *pawl.Step) (bool, error) {
-	if d.node(s.Ord).Kind != KindEvent {
+	if d.node(s.Ord).Kind != workflow.KindEvent {
 		return false, nil
 	}
 	signals, err := d.Board.Signals()

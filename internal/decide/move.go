@@ -1,4 +1,4 @@
-package workflow
+package decide
 
 import (
 	"encoding/json"
@@ -7,14 +7,15 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // A Move takes a job to another version of its workflow.
 type Move struct {
-	*Passage        // from the definition that the job has
-	From     int    // the version that it has, or 0
-	Version  int    // of the registered workflow that it is to have
-	Inputs   []byte // of the job, as JSON; the new version binds them
+	*workflow.Passage        // from the definition that the job has
+	From              int    // the version that it has, or 0
+	Version           int    // of the registered workflow that it is to have
+	Inputs            []byte // of the job, as JSON; the new version binds them
 }
 
 // Obstacles are the reasons for which a job cannot move, each naming the step
@@ -60,7 +61,7 @@ func (d *Decision) MoveTo(m *Move, note Note) (inputs json.RawMessage, err error
 	if err != nil {
 		return nil, err
 	}
-	if err := d.proceed(waiting, m.changed); err != nil {
+	if err := d.proceed(waiting, m.Changed); err != nil {
 		return nil, err
 	}
 	return inputs, d.finish()
@@ -93,7 +94,7 @@ func (d *Decision) obstacles(m *Move) (inputs json.RawMessage, why Obstacles, er
 		why = append(why, "inputs: "+fault.Error())
 	}
 	left := make(map[int]bool)
-	for _, n := range m.gone {
+	for _, n := range m.Gone {
 		left[n] = true
 	}
 	for n := 1; n <= len(d.Definition.Nodes); n++ {
@@ -105,7 +106,7 @@ func (d *Decision) obstacles(m *Move) (inputs json.RawMessage, why Obstacles, er
 			why = append(why, fault)
 		}
 	}
-	for _, id := range m.returning {
+	for _, id := range m.Returning {
 		why = append(why, fmt.Sprintf("step %s was skipped when the job left it behind, and the new version has it again", id))
 	}
 	return inputs, why, nil
@@ -119,9 +120,9 @@ func (m *Move) obstacle(s *pawl.Step, id string, gone bool) string {
 		return ""
 	case gone:
 		return fmt.Sprintf("step %s has begun (it is %s), and the new version does not have it", id, s.State)
-	case m.changed[id]:
+	case m.Changed[id]:
 		return fmt.Sprintf("step %s has begun (it is %s), and is another one in the new version: %s", id, s.State, m.keysOf(id))
-	case m.wanted[id] && (s.State == lifecycle.StepInProgress || s.State == lifecycle.StepComplete):
+	case m.Wanted[id] && (s.State == lifecycle.StepInProgress || s.State == lifecycle.StepComplete):
 		return fmt.Sprintf("step %s has begun (it is %s), and does not keep its output, which the new version uses", id, s.State)
 	}
 	return ""
@@ -159,7 +160,7 @@ func (d *Decision) relimit() {
 // leave skips the steps that are not in the new version. Nothing that goes on
 // needs them.
 func (d *Decision) leave(m *Move) error {
-	for _, n := range m.gone {
+	for _, n := range m.Gone {
 		s, err := d.nodeStep(n)
 		if err != nil {
 			return err
@@ -189,7 +190,7 @@ func (d *Decision) recount() (waiting []*pawl.Step, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if node.Hook != NoHook {
+		if node.Hook != workflow.NoHook {
 			s.Mark, s.Unmet, s.Skipped = pawl.Clear, 0, false // it may have been a step
 			d.Board.Save(s)
 			continue
@@ -214,7 +215,7 @@ func (d *Decision) recount() (waiting []*pawl.Step, err error) {
 
 // needsOf returns how many needs of a node have not ended well, and whether one
 // was skipped. What has an outcome that nobody has weighed has not ended.
-func (d *Decision) needsOf(n *Node) (unmet int, skipped bool, err error) {
+func (d *Decision) needsOf(n *workflow.Node) (unmet int, skipped bool, err error) {
 	for _, need := range n.Needs {
 		s, err := d.nodeStep(need)
 		switch {

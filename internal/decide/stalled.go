@@ -1,8 +1,9 @@
-package workflow
+package decide
 
 import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // A Stall is why something of a running job would wait for ever: what it waits for has
@@ -21,8 +22,8 @@ const (
 	StallSignal    Stall = "its signal has come"
 )
 
-// Stalled returns why a running job itself would wait for ever, or "".
-func Stalled(j *pawl.Job) Stall {
+// StalledJob returns why a running job itself would wait for ever, or "".
+func StalledJob(j *pawl.Job) Stall {
 	switch {
 	case j.State != lifecycle.JobRunning:
 	case j.Mark == pawl.Attention && j.MarkAt == 0:
@@ -34,8 +35,8 @@ func Stalled(j *pawl.Job) Stall {
 }
 
 // MendReads is for Decision.Mend about these steps, of a job with so many slots.
-func (d *Definition) MendReads(steps []pawl.Ord, slots int) ReadSet {
-	return ReadSet{Steps: steps, Waiting: d.waiting(slots), Signals: d.Events}
+func MendReads(d *workflow.Definition, steps []pawl.Ord, slots int) ReadSet {
+	return ReadSet{Steps: steps, Waiting: waiting(d, slots), Signals: d.Events}
 }
 
 // Mend has everything go on that is stalled: the job, and of its steps those that are
@@ -53,7 +54,7 @@ func (d *Decision) Mend(suspects []pawl.Ord, ended map[pawl.Ord]bool) (map[pawl.
 	}
 	var marked []*pawl.Step
 	slot, again := false, false
-	if stall := Stalled(j); stall != "" {
+	if stall := StalledJob(j); stall != "" {
 		found[0], again = stall, true
 	}
 	for _, ord := range suspects {
@@ -61,7 +62,7 @@ func (d *Decision) Mend(suspects []pawl.Ord, ended map[pawl.Ord]bool) (map[pawl.
 		if err != nil {
 			return nil, err
 		}
-		switch stall := d.Definition.Stalled(j, s, ended[ord] || told[d.node(ord).Event]); stall {
+		switch stall := StalledStep(d.Definition, j, s, ended[ord] || told[d.node(ord).Event]); stall {
 		case "":
 			continue
 		case StallSlot:
@@ -89,18 +90,18 @@ func (d *Decision) Mend(suspects []pawl.Ord, ended map[pawl.Ord]bool) (map[pawl.
 
 // Awaits returns the kind of what s waits for, if that is a child job or a signal, else
 // "".
-func (d *Definition) Awaits(s *pawl.Step) Kind {
+func Awaits(d *workflow.Definition, s *pawl.Step) workflow.Kind {
 	n := &d.Nodes[s.Ord.Node()-1]
 	fan := s.Ord.Instance() == 0 && n.Fans()
-	if s.State == lifecycle.StepInProgress && !fan && (n.Kind == KindWorkflow || n.Kind == KindEvent) {
+	if s.State == lifecycle.StepInProgress && !fan && (n.Kind == workflow.KindWorkflow || n.Kind == workflow.KindEvent) {
 		return n.Kind
 	}
 	return ""
 }
 
-// Stalled returns why a step of a running job would wait for ever, or "". Came reports
+// StalledStep returns why a step of a running job would wait for ever, or "". Came reports
 // whether what it Awaits has come.
-func (d *Definition) Stalled(j *pawl.Job, s *pawl.Step, came bool) Stall {
+func StalledStep(d *workflow.Definition, j *pawl.Job, s *pawl.Step, came bool) Stall {
 	n := &d.Nodes[s.Ord.Node()-1]
 	switch {
 	case j.State != lifecycle.JobRunning:
@@ -113,27 +114,27 @@ func (d *Definition) Stalled(j *pawl.Job, s *pawl.Step, came bool) Stall {
 			return StallSlot
 		}
 	case s.Mark == pawl.Blocked, s.DueAt != 0:
-		if came && d.Awaits(s) == KindEvent && j.Mark != pawl.Attention {
+		if came && Awaits(d, s) == workflow.KindEvent && j.Mark != pawl.Attention {
 			return StallSignal
 		}
 	default:
-		return d.stalled(n, j, s, came)
+		return stalledUnmarked(d, n, j, s, came)
 	}
 	return ""
 }
 
-// stalled is Stalled for a step that neither has a mark nor a deadline.
-func (d *Definition) stalled(n *Node, j *pawl.Job, s *pawl.Step, came bool) Stall {
+// stalledUnmarked is StalledStep for a step that neither has a mark nor a deadline.
+func stalledUnmarked(d *workflow.Definition, n *workflow.Node, j *pawl.Job, s *pawl.Step, came bool) Stall {
 	switch {
 	case s.State == lifecycle.StepRetryableError:
 		return StallOutcome
-	case s.State == lifecycle.StepPending && s.Unmet == 0 && s.Claims == 0 && n.Hook == NoHook:
+	case s.State == lifecycle.StepPending && s.Unmet == 0 && s.Claims == 0 && n.Hook == workflow.NoHook:
 		return StallReady
 	case s.State == lifecycle.StepInProgress && s.Ord.Instance() == 0 && n.Fans() && s.Live == 0:
 		return StallInstances
-	case came && d.Awaits(s) == KindWorkflow:
+	case came && Awaits(d, s) == workflow.KindWorkflow:
 		return StallChild
-	case came && d.Awaits(s) == KindEvent && j.Mark != pawl.Attention:
+	case came && Awaits(d, s) == workflow.KindEvent && j.Mark != pawl.Attention:
 		return StallSignal
 	}
 	return ""

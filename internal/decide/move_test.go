@@ -1,4 +1,4 @@
-package workflow_test
+package decide_test
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -24,10 +25,10 @@ func (w *trial) move(next *workflow.Definition, version int) error {
 	if err != nil {
 		return err
 	}
-	b := w.desk("move", workflow.MoveReads())
+	b := w.desk("move", decide.MoveReads())
 	was := w.def
-	err = w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
-		if _, err := d.MoveTo(&workflow.Move{Passage: p, From: version - 1, Version: version}, workflow.Note{Actor: "ann"}); err != nil {
+	err = w.do(b, decide.Answers{}, func(d *decide.Decision) error {
+		if _, err := d.MoveTo(&decide.Move{Passage: p, From: version - 1, Version: version}, decide.Note{Actor: "ann"}); err != nil {
 			return err
 		}
 		w.def = p.To
@@ -419,7 +420,7 @@ func TestMoveTwinShrinks(t *testing.T) {
 // T12: a refusal names every step that is in the way, and says why.
 func TestMoveObstacles(t *testing.T) {
 	t.Parallel()
-	w := newTrial(flow(t, "a; b; c; d a"), nil)
+	w := newTrial(parsed(t, "name: flow\nsteps: [{id: a, handler: h}, {id: b, handler: h}, {id: c, handler: h}, {id: d, handler: h, needs: [a]}]\n"), nil)
 	for _, err := range []error{w.start(), w.claim(pawl.MakeOrd(1, 0), pawl.MakeOrd(2, 0))} {
 		if err != nil {
 			t.Fatal(err)
@@ -433,11 +434,11 @@ func TestMoveObstacles(t *testing.T) {
 	}
 	trail := len(w.trail)
 	err = w.move(next, 2)
-	var why workflow.Obstacles
+	var why decide.Obstacles
 	if pawl.KindOf(err) != pawl.Conflict || !errors.As(err, &why) {
 		t.Fatalf("error %v, want a conflict with its reasons", err)
 	}
-	want := workflow.Obstacles{
+	want := decide.Obstacles{
 		`inputs: input "day" is required: want a string`,
 		"step a has begun (it is in_progress), and is another one in the new version: with",
 		"step b has begun (it is in_progress), and the new version does not have it",
@@ -465,7 +466,7 @@ func TestMoveToAVersionThatUsesWhatWasNotKept(t *testing.T) { // T13
 		return d
 	}
 	a, b := command("a", ""), command("b", "", "a")
-	for use, want := range map[string]workflow.Obstacles{
+	for use, want := range map[string]decide.Obstacles{
 		"steps.a.output": {"step a has begun (it is in_progress), and does not keep its output, which the new version uses"},
 		"steps.a.status": nil,
 		"steps.b.output": nil,
@@ -476,7 +477,7 @@ func TestMoveToAVersionThatUsesWhatWasNotKept(t *testing.T) { // T13
 				t.Fatal(err)
 			}
 		}
-		var why workflow.Obstacles
+		var why decide.Obstacles
 		err := w.move(build(a, b, command("c", "${{ "+use+" }}", "b")), 2)
 		if errors.As(err, &why); !slices.Equal(why, want) {
 			t.Errorf("with %s: %v, want %v", use, err, want)

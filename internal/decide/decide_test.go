@@ -1,4 +1,4 @@
-package workflow_test
+package decide_test
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -32,22 +33,22 @@ type trial struct {
 	signals  []*pawl.Signal
 	leaves   func(*pawl.Step) bool // what workers leave in the queue
 
-	length map[pawl.Ord]int                                          // of the trails of steps
-	folded map[pawl.Ord]int                                          // how long they were when they were counted out
-	narrow func(command string, r workflow.ReadSet) workflow.ReadSet // of what a command asks for; nil: all of it
+	length map[pawl.Ord]int                                      // of the trails of steps
+	folded map[pawl.Ord]int                                      // how long they were when they were counted out
+	narrow func(command string, r decide.ReadSet) decide.ReadSet // of what a command asks for; nil: all of it
 }
 
 // A child is the child job of a step.
 type child struct {
-	end   *workflow.ChildEnd // nil while it runs
-	asked bool               // to be cancelled
+	end   *decide.ChildEnd // nil while it runs
+	asked bool             // to be cancelled
 }
 
 // A judge returns what expressions come to.
 type judge interface {
-	start(pawl.Ord) workflow.StartAnswer
-	gather(pawl.Ord) workflow.GatherAnswer
-	output() *workflow.GatherAnswer
+	start(pawl.Ord) decide.StartAnswer
+	gather(pawl.Ord) decide.GatherAnswer
+	output() *decide.GatherAnswer
 }
 
 // A move is one row of the trail.
@@ -55,7 +56,7 @@ type move struct {
 	ord      pawl.Ord // 0: the job
 	from, to machine.State
 	event    machine.Event
-	note     workflow.Note
+	note     decide.Note
 }
 
 var trialWorker = pawl.Worker{ID: pawl.MakeID(time.Unix(1767225600, 0), 7, 7)}
@@ -82,7 +83,7 @@ func newTrial(def *workflow.Definition, j judge) *trial {
 // as the store reads them, and only of the steps in sight.
 type desk struct {
 	of       *trial
-	sight    *workflow.Sight
+	sight    *decide.Sight
 	job      pawl.Job
 	unlocked bool // Job answers nil, and the job must stay as it is
 	jobSaved bool
@@ -97,10 +98,10 @@ type desk struct {
 	folded   map[pawl.Ord]int
 }
 
-var _ workflow.Board = (*desk)(nil)
+var _ decide.Board = (*desk)(nil)
 
 // desk returns the board of a command that asks for what is in reads.
-func (w *trial) desk(command string, reads ...workflow.ReadSet) *desk {
+func (w *trial) desk(command string, reads ...decide.ReadSet) *desk {
 	r := merge(reads...)
 	if w.narrow != nil {
 		r = w.narrow(command, r)
@@ -127,7 +128,7 @@ func (w *trial) desk(command string, reads ...workflow.ReadSet) *desk {
 }
 
 // merge returns what several commands of one transaction ask for.
-func merge(reads ...workflow.ReadSet) (all workflow.ReadSet) {
+func merge(reads ...decide.ReadSet) (all decide.ReadSet) {
 	for _, r := range reads {
 		all.Steps = append(all.Steps, r.Steps...)
 		all.Waiting = max(all.Waiting, r.Waiting)
@@ -174,7 +175,7 @@ func (b *desk) Make(ord pawl.Ord) *pawl.Step {
 	return s
 }
 
-func (b *desk) Move(s *pawl.Step, event machine.Event, note workflow.Note) error {
+func (b *desk) Move(s *pawl.Step, event machine.Event, note decide.Note) error {
 	to, err := lifecycle.Step.Next(s.State, event)
 	if err != nil {
 		return fmt.Errorf("%s: %w", b.of.def.Key(s.Ord), err)
@@ -201,7 +202,7 @@ func (b *desk) Fold(s *pawl.Step) {
 	}
 }
 
-func (b *desk) MoveJob(event machine.Event, note workflow.Note) error {
+func (b *desk) MoveJob(event machine.Event, note decide.Note) error {
 	to, err := lifecycle.Job.Next(b.job.State, event)
 	if err != nil {
 		return err
@@ -336,8 +337,8 @@ func jobRow(j *pawl.Job) row {
 }
 
 // do runs one transaction.
-func (w *trial) do(b *desk, answers workflow.Answers, f func(*workflow.Decision) error) error {
-	d := &workflow.Decision{Definition: w.def, Board: b, Now: w.now, Jitter: func() float64 { return 0.5 }, Answers: answers}
+func (w *trial) do(b *desk, answers decide.Answers, f func(*decide.Decision) error) error {
+	d := &decide.Decision{Definition: w.def, Board: b, Now: w.now, Jitter: func() float64 { return 0.5 }, Answers: answers}
 	if err := f(d); err != nil {
 		return err
 	}
@@ -346,11 +347,11 @@ func (w *trial) do(b *desk, answers workflow.Answers, f func(*workflow.Decision)
 
 // blindly stores an outcome without the job and its definition, as who does not
 // know them does.
-func (b *desk) blindly(s *pawl.Step, r workflow.Report) error {
+func (b *desk) blindly(s *pawl.Step, r decide.Report) error {
 	saved := b.jobSaved
 	b.unlocked, b.jobSaved = true, false
 	defer func() { b.unlocked, b.jobSaved = false, saved }()
-	err := (&workflow.Decision{Board: b, Now: b.of.now}).Report(s, r)
+	err := (&decide.Decision{Board: b, Now: b.of.now}).Report(s, r)
 	if err == nil && b.jobSaved {
 		err = fmt.Errorf("the job was changed without its lock")
 	}
@@ -394,17 +395,17 @@ func (w *trial) isRunning(s *pawl.Step) bool {
 }
 
 func (w *trial) start() error {
-	return w.do(w.desk("start", w.def.StartReads(&w.job)), workflow.Answers{}, func(d *workflow.Decision) error { return d.Start(workflow.Note{}) })
+	return w.do(w.desk("start", decide.StartReads(w.def, &w.job)), decide.Answers{}, func(d *decide.Decision) error { return d.Start(decide.Note{}) })
 }
 
 // claim takes enqueued steps, with the job not locked.
 func (w *trial) claim(ords ...pawl.Ord) error {
-	var reads []workflow.ReadSet
+	var reads []decide.ReadSet
 	for _, ord := range ords {
-		reads = append(reads, workflow.StepReads(ord))
+		reads = append(reads, decide.StepReads(ord))
 	}
 	b := w.desk("claim", reads...)
-	return w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
+	return w.do(b, decide.Answers{}, func(d *decide.Decision) error {
 		for _, ord := range ords {
 			s, err := b.Step(ord)
 			if err == nil {
@@ -426,22 +427,22 @@ func (w *trial) claim(ords ...pawl.Ord) error {
 type outcome struct {
 	ord   pawl.Ord
 	blind bool
-	workflow.Report
+	decide.Report
 }
 
 // report is an exchange of a worker: outcomes and, if it takes more, what is
 // enqueued in sight, in one transaction.
 func (w *trial) report(take bool, outcomes ...outcome) error {
-	var reads []workflow.ReadSet
+	var reads []decide.ReadSet
 	for _, o := range outcomes {
 		if o.blind {
-			reads = append(reads, workflow.StepReads(o.ord))
+			reads = append(reads, decide.StepReads(o.ord))
 		} else {
-			reads = append(reads, w.def.ReportReads(o.ord, w.job.WorkerCount))
+			reads = append(reads, decide.ReportReads(w.def, o.ord, w.job.WorkerCount))
 		}
 	}
 	b := w.desk("report", reads...)
-	return w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
+	return w.do(b, decide.Answers{}, func(d *decide.Decision) error {
 		for _, o := range outcomes {
 			if err := b.report(d, o); err != nil {
 				return err
@@ -458,7 +459,7 @@ func (w *trial) report(take bool, outcomes ...outcome) error {
 	})
 }
 
-func (b *desk) report(d *workflow.Decision, o outcome) error {
+func (b *desk) report(d *decide.Decision, o outcome) error {
 	s, err := b.Step(o.ord)
 	switch {
 	case err != nil || s.State != lifecycle.StepInProgress:
@@ -474,21 +475,21 @@ func (b *desk) report(d *workflow.Decision, o outcome) error {
 
 // lose takes a step from a dead worker, with the job not locked.
 func (w *trial) lose(ord pawl.Ord) error {
-	b := w.desk("lose", workflow.StepReads(ord))
+	b := w.desk("lose", decide.StepReads(ord))
 	f := &pawl.Failure{Class: "lost", Message: "its worker ended"}
-	return w.do(b, workflow.Answers{}, func(*workflow.Decision) error {
+	return w.do(b, decide.Answers{}, func(*decide.Decision) error {
 		s, err := b.Step(ord)
 		if err != nil {
 			return err
 		}
-		return b.blindly(s, workflow.Report{Event: lifecycle.StepLost, Failure: f})
+		return b.blindly(s, decide.Report{Event: lifecycle.StepLost, Failure: f})
 	})
 }
 
 // An attendance is what was read and evaluated before the transaction.
 type attendance struct {
-	reads   workflow.ReadSet
-	answers workflow.Answers
+	reads   decide.ReadSet
+	answers decide.Answers
 }
 
 // maxMarked is how many marked steps one attendance takes.
@@ -501,8 +502,8 @@ func (w *trial) prepare() *attendance {
 	if len(marked) == 0 && w.job.Mark != pawl.Attention {
 		return nil
 	}
-	a := &attendance{answers: workflow.Answers{Marked: marked, Starts: make(map[pawl.Ord]workflow.StartAnswer), Gathers: make(map[pawl.Ord]workflow.GatherAnswer),
-		Errors: make(map[pawl.Ord]*pawl.Failure), Ends: make(map[pawl.Ord]workflow.ChildEnd)}}
+	a := &attendance{answers: decide.Answers{Marked: marked, Starts: make(map[pawl.Ord]decide.StartAnswer), Gathers: make(map[pawl.Ord]decide.GatherAnswer),
+		Errors: make(map[pawl.Ord]*pawl.Failure), Ends: make(map[pawl.Ord]decide.ChildEnd)}}
 	for _, ord := range marked {
 		a.step(w, w.steps[ord])
 	}
@@ -516,7 +517,7 @@ func (w *trial) prepare() *attendance {
 			a.answers.Output = w.judge.output()
 		}
 	}
-	a.reads = w.def.AttendReads(&w.job, listeners, &a.answers)
+	a.reads = decide.AttendReads(w.def, &w.job, listeners, &a.answers)
 	return a
 }
 
@@ -544,13 +545,13 @@ func (a *attendance) step(w *trial, s *pawl.Step) {
 		} else if s.DueEvent == lifecycle.StepCancel {
 			c.asked = true
 		}
-	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && w.def.Exhausted(s) != "":
+	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && decide.Exhausted(w.def, s) != "":
 		a.answers.Errors[s.Ord] = s.Error
 	}
 }
 
 func (w *trial) attend(a *attendance) error {
-	return w.do(w.desk("attend", a.reads), a.answers, func(d *workflow.Decision) error {
+	return w.do(w.desk("attend", a.reads), a.answers, func(d *decide.Decision) error {
 		if err := d.Attend(); err != nil {
 			return err
 		}
@@ -560,8 +561,8 @@ func (w *trial) attend(a *attendance) error {
 
 // fire applies the deadline of a step.
 func (w *trial) fire(ord pawl.Ord) error {
-	b := w.desk("fire", w.def.FireReads(ord, w.job.WorkerCount))
-	return w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
+	b := w.desk("fire", decide.FireReads(w.def, ord, w.job.WorkerCount))
+	return w.do(b, decide.Answers{}, func(d *decide.Decision) error {
 		s, err := b.Step(ord)
 		if err != nil {
 			return err
@@ -574,19 +575,19 @@ func (w *trial) fire(ord pawl.Ord) error {
 }
 
 func (w *trial) cancel(reason string) error {
-	return w.do(w.desk("cancel", workflow.CancelReads()), workflow.Answers{}, func(d *workflow.Decision) error {
-		return d.Cancel(workflow.Note{Reason: reason})
+	return w.do(w.desk("cancel", decide.CancelReads()), decide.Answers{}, func(d *decide.Decision) error {
+		return d.Cancel(decide.Note{Reason: reason})
 	})
 }
 
 func (w *trial) timeOut() error {
-	return w.do(w.desk("cancel", workflow.CancelReads()), workflow.Answers{}, (*workflow.Decision).TimeOut)
+	return w.do(w.desk("cancel", decide.CancelReads()), decide.Answers{}, (*decide.Decision).TimeOut)
 }
 
 // operate is what an operator does to the step at ord, or to the job if that is 0.
-func (w *trial) operate(ord pawl.Ord, do func(d *workflow.Decision, s *pawl.Step) error) error {
-	b := w.desk("operate", workflow.OperateReads(ord))
-	return w.do(b, workflow.Answers{}, func(d *workflow.Decision) error {
+func (w *trial) operate(ord pawl.Ord, do func(d *decide.Decision, s *pawl.Step) error) error {
+	b := w.desk("operate", decide.OperateReads(ord))
+	return w.do(b, decide.Answers{}, func(d *decide.Decision) error {
 		var s *pawl.Step
 		if ord != 0 {
 			var err error
@@ -603,11 +604,11 @@ func (w *trial) operate(ord pawl.Ord, do func(d *workflow.Decision, s *pawl.Step
 
 // pause keeps anything new from being enqueued, and resume ends that.
 func (w *trial) pause(paused bool) error {
-	return w.operate(0, func(d *workflow.Decision, _ *pawl.Step) error {
+	return w.operate(0, func(d *decide.Decision, _ *pawl.Step) error {
 		if paused {
-			return d.Pause(workflow.Note{})
+			return d.Pause(decide.Note{})
 		}
-		return d.Resume(workflow.Note{})
+		return d.Resume(decide.Note{})
 	})
 }
 
@@ -625,7 +626,7 @@ func (w *trial) signal(name, data string) error {
 }
 
 // endChild ends the child job of a step, which marks the step.
-func (w *trial) endChild(ord pawl.Ord, end workflow.ChildEnd) {
+func (w *trial) endChild(ord pawl.Ord, end decide.ChildEnd) {
 	w.children[ord].end = &end
 	w.steps[ord].Mark = pawl.Attention
 }
@@ -647,26 +648,26 @@ func (w *trial) stopping() bool {
 
 type manyItems struct{ judge }
 
-func (manyItems) start(pawl.Ord) workflow.StartAnswer {
-	return workflow.StartAnswer{If: true, Count: workflow.FanOutPage + 100}
+func (manyItems) start(pawl.Ord) decide.StartAnswer {
+	return decide.StartAnswer{If: true, Count: decide.FanOutPage + 100}
 }
 
 // T7: a fan-out is made in pages; one that goes on is marked until it is made.
 func TestFanOutPages(t *testing.T) {
 	t.Parallel()
 	def := *shells(t)[0]
-	def.Workers = 2 * workflow.FanOutPage
+	def.Workers = 2 * decide.FanOutPage
 	def.Nodes = []workflow.Node{{ID: "each", HasForeach: true}}
 	w := newTrial(&def, manyItems{})
 	if err := w.start(); err != nil {
 		t.Fatal(err)
 	}
 	fan := pawl.MakeOrd(1, 0)
-	for _, want := range []int{workflow.FanOutPage, workflow.FanOutPage + 100} {
+	for _, want := range []int{decide.FanOutPage, decide.FanOutPage + 100} {
 		if err := w.attend(w.prepare()); err != nil {
 			t.Fatal(err)
 		}
-		if s := w.steps[fan]; s.Made != want || s.Live != want || isMarked(s) != (want == workflow.FanOutPage) {
+		if s := w.steps[fan]; s.Made != want || s.Live != want || isMarked(s) != (want == decide.FanOutPage) {
 			t.Errorf("made %d, live %d, mark %d, want %d of each", s.Made, s.Live, s.Mark, want)
 		}
 		if err := w.check(); err != nil {
@@ -692,7 +693,7 @@ func TestCancelRefused(t *testing.T) {
 			t.Errorf("cancel of a job %s: %v, want a refusal that names it", when, err)
 		}
 		if when == "being cancelled" {
-			if err := w.report(false, outcome{ord: pawl.MakeOrd(1, 0), Report: workflow.Report{Event: lifecycle.StepCancel}}); err != nil {
+			if err := w.report(false, outcome{ord: pawl.MakeOrd(1, 0), Report: decide.Report{Event: lifecycle.StepCancel}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,4 +1,4 @@
-package workflow
+package decide
 
 import (
 	"encoding/json"
@@ -6,10 +6,11 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // Exhausted returns why a step in retryable_error gets no further attempt, or "".
-func (d *Definition) Exhausted(s *pawl.Step) string {
+func Exhausted(d *workflow.Definition, s *pawl.Step) string {
 	if s.Losses >= MaxLosses {
 		return fmt.Sprintf("its worker died %d times", s.Losses)
 	}
@@ -28,7 +29,7 @@ func (d *Decision) retry(s *pawl.Step) error {
 	if d.stopping() {
 		return d.cancel(s, Note{Reason: "the job is ending"})
 	}
-	if why := d.Definition.Exhausted(s); why != "" {
+	if why := Exhausted(d.Definition, s); why != "" {
 		last := *d.lastFailure(s)
 		last.Permanent, last.Reason, last.Delay = true, why, 0
 		s.Error, s.CompletedAt, s.DueAt, s.DueEvent = &last, d.Now, 0, ""
@@ -80,7 +81,7 @@ func (d *Decision) ended(s *pawl.Step) error {
 	if s.Ord.Instance() != 0 {
 		return d.instanceEnded(s)
 	}
-	if d.node(s.Ord).Hook != NoHook {
+	if d.node(s.Ord).Hook != workflow.NoHook {
 		return d.hookEnded(s)
 	}
 	d.countOut(s)
@@ -194,11 +195,11 @@ func (d *Decision) failed(s *pawl.Step) error {
 	if s.Ord.Instance() != 0 {
 		return d.instanceFailed(s, f)
 	}
-	if d.node(s.Ord).Hook != NoHook {
+	if d.node(s.Ord).Hook != workflow.NoHook {
 		return d.hookEnded(s)
 	}
 	d.countOut(s)
-	if d.Definition.OnError == Halt || d.stopping() {
+	if d.Definition.OnError == workflow.Halt || d.stopping() {
 		return d.End(lifecycle.JobFailed, f, Note{Reason: reasonOf(f)})
 	}
 	d.blame(f)
@@ -293,7 +294,7 @@ func (d *Decision) instanceFailed(s *pawl.Step, f *pawl.Failure) error {
 	}
 	d.Board.Save(p)
 	d.Board.Fold(s)
-	if d.Definition.OnError == Drain {
+	if d.Definition.OnError == workflow.Drain {
 		d.blame(f)
 	} else if err := d.End(lifecycle.JobFailed, f, Note{Reason: reasonOf(f)}); err != nil {
 		return err
@@ -397,7 +398,7 @@ func (d *Decision) attend(s *pawl.Step) error {
 		s.Mark = pawl.Clear
 		d.Board.Save(s)
 		return d.advance(s)
-	case s.State == lifecycle.StepInProgress && d.node(s.Ord).Kind == KindWorkflow:
+	case s.State == lifecycle.StepInProgress && d.node(s.Ord).Kind == workflow.KindWorkflow:
 		return d.childEnded(s)
 	case s.State == lifecycle.StepInProgress || s.State == lifecycle.StepEnqueued:
 		s.Mark = pawl.Clear
@@ -413,7 +414,7 @@ func (d *Decision) Refill() error {
 	if d.held() {
 		return nil
 	}
-	if d.Definition.MayWait(d.job().WorkerCount) {
+	if MayWait(d.Definition, d.job().WorkerCount) {
 		if err := d.refillWaiting(); err != nil {
 			return err
 		}

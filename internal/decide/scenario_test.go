@@ -1,4 +1,4 @@
-package workflow_test
+package decide_test
 
 import (
 	"encoding/json"
@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -50,16 +49,7 @@ func TestDecideScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := playScenario(t, string(src))
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(src), got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", path, diff)
-			}
+			golden(t, path, playScenario(t, string(src)))
 		})
 	}
 }
@@ -109,9 +99,9 @@ func (s *scenario) scope(nodes []int) *workflow.Scope {
 	return scope
 }
 
-func (s *scenario) start(ord pawl.Ord) workflow.StartAnswer {
+func (s *scenario) start(ord pawl.Ord) decide.StartAnswer {
 	n := ord.Node()
-	answer := workflow.StartAnswer{If: true}
+	answer := decide.StartAnswer{If: true}
 	var err error
 	if s.def.Node(n).HasIf && ord.Instance() == 0 {
 		answer.If, err = s.def.EvalIf(n, s.scope(s.def.IfNeeds(n)))
@@ -125,7 +115,7 @@ func (s *scenario) start(ord pawl.Ord) workflow.StartAnswer {
 		answer.Waiting, err = s.def.EvalWait(n, s.instance(ord))
 	}
 	if err != nil {
-		return workflow.StartAnswer{Failure: &pawl.Failure{Class: "expression", Message: "it does not evaluate", Permanent: true}}
+		return decide.StartAnswer{Failure: &pawl.Failure{Class: "expression", Message: "it does not evaluate", Permanent: true}}
 	}
 	return answer
 }
@@ -148,22 +138,22 @@ func (s *scenario) instance(ord pawl.Ord) *workflow.Scope {
 	return scope
 }
 
-func (s *scenario) gather(ord pawl.Ord) workflow.GatherAnswer {
+func (s *scenario) gather(ord pawl.Ord) decide.GatherAnswer {
 	var outputs []string
 	for _, o := range s.ords {
 		if o.Parent() == ord && o != ord {
 			outputs = append(outputs, string(s.steps[o].Output))
 		}
 	}
-	return workflow.GatherAnswer{Output: json.RawMessage("[" + strings.Join(outputs, ",") + "]")}
+	return decide.GatherAnswer{Output: json.RawMessage("[" + strings.Join(outputs, ",") + "]")}
 }
 
-func (s *scenario) output() *workflow.GatherAnswer {
+func (s *scenario) output() *decide.GatherAnswer {
 	out, err := s.def.EvalOutput(s.scope(s.def.OutputNeeds()))
 	if err != nil {
-		return &workflow.GatherAnswer{Failure: &pawl.Failure{Class: "expression", Message: "the output does not evaluate", Permanent: true}}
+		return &decide.GatherAnswer{Failure: &pawl.Failure{Class: "expression", Message: "the output does not evaluate", Permanent: true}}
 	}
-	return &workflow.GatherAnswer{Output: out}
+	return &decide.GatherAnswer{Output: out}
 }
 
 // play returns the rows that a command brings.
@@ -240,16 +230,16 @@ func (s *scenario) command(verb string, args []string) error {
 
 // person plays what ann does to a step.
 func (s *scenario) person(verb string, ord pawl.Ord, text string) error {
-	note := workflow.Note{Actor: "ann"}
-	do, ok := map[string]func(*workflow.Decision, *pawl.Step) error{
-		"approve": func(d *workflow.Decision, step *pawl.Step) error { return d.Approve(step, json.RawMessage(text), note) },
-		"reject": func(d *workflow.Decision, step *pawl.Step) error {
+	note := decide.Note{Actor: "ann"}
+	do, ok := map[string]func(*decide.Decision, *pawl.Step) error{
+		"approve": func(d *decide.Decision, step *pawl.Step) error { return d.Approve(step, json.RawMessage(text), note) },
+		"reject": func(d *decide.Decision, step *pawl.Step) error {
 			note.Reason = text
 			return d.Reject(step, note)
 		},
-		"skip":    func(d *workflow.Decision, step *pawl.Step) error { return d.Skip(step, note) },
-		"resolve": func(d *workflow.Decision, step *pawl.Step) error { return d.Resolve(step, json.RawMessage(text), note) },
-		"retry":   func(d *workflow.Decision, step *pawl.Step) error { return d.Retry(step, note) },
+		"skip":    func(d *decide.Decision, step *pawl.Step) error { return d.Skip(step, note) },
+		"resolve": func(d *decide.Decision, step *pawl.Step) error { return d.Resolve(step, json.RawMessage(text), note) },
+		"retry":   func(d *decide.Decision, step *pawl.Step) error { return d.Retry(step, note) },
 	}[verb]
 	if !ok {
 		return fmt.Errorf("%q is not a command", verb)
@@ -264,9 +254,9 @@ func (s *scenario) endOne(ord pawl.Ord, output string) error {
 	case c == nil:
 		return fmt.Errorf("step %s has no child job", s.def.Key(ord))
 	case output == "failed":
-		s.endChild(ord, workflow.ChildEnd{Failure: &pawl.Failure{Class: "child", Message: "the child job failed", Permanent: true}})
+		s.endChild(ord, decide.ChildEnd{Failure: &pawl.Failure{Class: "child", Message: "the child job failed", Permanent: true}})
 	default:
-		s.endChild(ord, workflow.ChildEnd{Output: json.RawMessage(output)})
+		s.endChild(ord, decide.ChildEnd{Output: json.RawMessage(output)})
 	}
 	return nil
 }
@@ -317,7 +307,7 @@ func (s *scenario) reportOne(ord pawl.Ord, args []string) error {
 	if state := s.steps[ord].State; state != lifecycle.StepInProgress {
 		return fmt.Errorf("too late: the step is %s", state)
 	}
-	o := outcome{ord: ord, Report: workflow.Report{Event: machine.Event(args[0])}}
+	o := outcome{ord: ord, Report: decide.Report{Event: machine.Event(args[0])}}
 	switch o.Event {
 	case lifecycle.StepSuccess:
 		o.Output = json.RawMessage("null")

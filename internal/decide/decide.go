@@ -1,4 +1,4 @@
-package workflow
+package decide
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // Limits of a decision.
@@ -45,7 +46,7 @@ type Board interface {
 	SaveJob()
 
 	// Spawn makes the child job that s waits for, and returns its public id.
-	Spawn(s *pawl.Step, child *Born) (id string, err error)
+	Spawn(s *pawl.Step, child *workflow.Born) (id string, err error)
 	// Take gives a signal to a step.
 	Take(*pawl.Signal, *pawl.Step)
 }
@@ -72,7 +73,7 @@ type Note struct {
 // in sight where that may be too little (ReadSet), it leaves marked
 // (pawl.Attention), and it is asked again.
 type Decision struct {
-	Definition *Definition
+	Definition *workflow.Definition
 	Board      Board
 	Now        int64          // microseconds
 	Jitter     func() float64 // in [0,1)
@@ -97,11 +98,11 @@ type Answers struct {
 // to wait for.
 type StartAnswer struct {
 	If      bool
-	Items   json.RawMessage // a list
-	Count   int             // of Items
-	Waiting *Waiting        // of a step that waits, or an instance of it
-	Reused  json.RawMessage // the output of the job that this one continues: there is nothing to wait for
-	Failure *pawl.Failure   // an expression failed
+	Items   json.RawMessage   // a list
+	Count   int               // of Items
+	Waiting *workflow.Waiting // of a step that waits, or an instance of it
+	Reused  json.RawMessage   // the output of the job that this one continues: there is nothing to wait for
+	Failure *pawl.Failure     // an expression failed
 }
 
 // A ChildEnd is how a child job ended.
@@ -126,7 +127,7 @@ type Report struct {
 
 func (d *Decision) job() *pawl.Job { return d.Board.Job() }
 
-func (d *Decision) node(ord pawl.Ord) *Node { return &d.Definition.Nodes[ord.Node()-1] }
+func (d *Decision) node(ord pawl.Ord) *workflow.Node { return &d.Definition.Nodes[ord.Node()-1] }
 
 // isFan reports whether s is the node of a fan-out, and not an instance.
 func (d *Decision) isFan(s *pawl.Step) bool {
@@ -143,7 +144,7 @@ func (d *Decision) stopping() bool {
 	if j.Hooks != pawl.HooksNotYet {
 		return j.Hooks == pawl.HooksCancelled
 	}
-	return j.Ending == lifecycle.JobCanceled || j.Ending == lifecycle.JobFailed && d.Definition.OnError == Halt
+	return j.Ending == lifecycle.JobCanceled || j.Ending == lifecycle.JobFailed && d.Definition.OnError == workflow.Halt
 }
 
 // Start takes a pending job into RUNNING and starts the steps that have no
@@ -173,7 +174,7 @@ func (d *Decision) Start(note Note) error {
 func (d *Decision) first() (steps []*pawl.Step, err error) {
 	for n := range d.Definition.Nodes {
 		node := &d.Definition.Nodes[n]
-		if node.Hook != NoHook || len(node.Needs) > 0 && d.job().Continues == 0 {
+		if node.Hook != workflow.NoHook || len(node.Needs) > 0 && d.job().Continues == 0 {
 			continue
 		}
 		s, err := d.nodeStep(n + 1)
@@ -248,15 +249,15 @@ func (d *Decision) enqueue(s *pawl.Step) error {
 }
 
 func (d *Decision) route(s *pawl.Step) int64 {
-	return d.Definition.Route(d.job(), s.Ord.Node())
+	return Route(d.Definition, d.job(), s.Ord.Node())
 }
 
 // Route returns the route of a node's steps in the job.
-func (d *Definition) Route(j *pawl.Job, node int) int64 {
+func Route(d *workflow.Definition, j *pawl.Job, node int) int64 {
 	n := &d.Nodes[node-1]
 	queue := n.Queue
 	if j.Private != 0 {
-		queue = DefaultQueue // one process serves them all
+		queue = workflow.DefaultQueue // one process serves them all
 	}
 	return pawl.Route(j.Workspace, queue, n.Handler, j.Private)
 }
@@ -439,17 +440,17 @@ func (d *Decision) canWeigh(s *pawl.Step) (bool, error) {
 		return false, nil
 	}
 	tried := s.State == lifecycle.StepRetryableError
-	if s.State != lifecycle.StepPermanentError && !tried || tried && (d.stopping() || d.Definition.Exhausted(s) == "") {
+	if s.State != lifecycle.StepPermanentError && !tried || tried && (d.stopping() || Exhausted(d.Definition, s) == "") {
 		return true, nil
 	}
 	if knows, err := d.knowsWhy(s); err != nil || !knows {
 		return false, err
 	}
-	if d.node(s.Ord).Hook != NoHook || d.stopping() {
+	if d.node(s.Ord).Hook != workflow.NoHook || d.stopping() {
 		return true, nil
 	}
 	var unseen error
-	if d.Definition.OnError == Drain {
+	if d.Definition.OnError == workflow.Drain {
 		unseen = d.inSight(d.Definition.Descendants(s.Ord.Node()))
 	} else {
 		unseen = d.openInSight(s)
@@ -509,7 +510,7 @@ func (d *Decision) openInSight(self *pawl.Step) error {
 	nodes, instances, live := 0, 0, 0 // of those that Open counts
 	d.Board.Steps(func(s *pawl.Step) {
 		over := s != self && s.Mark != pawl.Attention && lifecycle.Step.Ended(s.State)
-		if over || s.Mark == pawl.Blocked || d.node(s.Ord).Hook != NoHook {
+		if over || s.Mark == pawl.Blocked || d.node(s.Ord).Hook != workflow.NoHook {
 			return
 		}
 		if s.Ord.Instance() != 0 {

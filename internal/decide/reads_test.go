@@ -1,4 +1,4 @@
-package workflow_test
+package decide_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -18,9 +19,9 @@ import (
 // are enough. Here they are made too small, which has to be noticed.
 
 // everything brings all there is into sight.
-func everything(w *trial) func(string, workflow.ReadSet) workflow.ReadSet {
-	return func(string, workflow.ReadSet) workflow.ReadSet {
-		return workflow.ReadSet{Steps: w.ords, Nodes: true, Open: true, Waiting: 1000, Signals: true, Parent: true}
+func everything(w *trial) func(string, decide.ReadSet) decide.ReadSet {
+	return func(string, decide.ReadSet) decide.ReadSet {
+		return decide.ReadSet{Steps: w.ords, Nodes: true, Open: true, Waiting: 1000, Signals: true, Parent: true}
 	}
 }
 
@@ -42,16 +43,16 @@ func TestTwinSeesEverything(t *testing.T) {
 type field struct {
 	name string // in errors
 	part string
-	has  func(*workflow.Definition, *workflow.ReadSet) bool
-	drop func(*workflow.Definition, *workflow.ReadSet)
+	has  func(*workflow.Definition, *decide.ReadSet) bool
+	drop func(*workflow.Definition, *decide.ReadSet)
 }
 
 // without drops the places for which f holds.
 func without(part string, f func(d *workflow.Definition, first, ord pawl.Ord) bool) field {
-	drop := func(d *workflow.Definition, r *workflow.ReadSet) {
+	drop := func(d *workflow.Definition, r *decide.ReadSet) {
 		r.Steps = slices.DeleteFunc(slices.Clone(r.Steps), func(ord pawl.Ord) bool { return f(d, r.Steps[0], ord) })
 	}
-	return field{"Steps", part, func(d *workflow.Definition, r *workflow.ReadSet) bool {
+	return field{"Steps", part, func(d *workflow.Definition, r *decide.ReadSet) bool {
 		was := len(r.Steps)
 		less := *r
 		if was > 0 {
@@ -71,19 +72,19 @@ var fields = []field{
 		return len(n.Needs) > 0 && ord.Instance() == 0 && !n.Fans()
 	}),
 	without("hooks", func(d *workflow.Definition, _, ord pawl.Ord) bool { return d.Node(ord.Node()).Hook != workflow.NoHook }),
-	{"Steps", "all nodes", func(_ *workflow.Definition, r *workflow.ReadSet) bool { return r.Nodes },
-		func(_ *workflow.Definition, r *workflow.ReadSet) { r.Nodes = false }},
-	{"Open", "open steps", func(_ *workflow.Definition, r *workflow.ReadSet) bool { return r.Open },
-		func(_ *workflow.Definition, r *workflow.ReadSet) { r.Open = false }},
-	{"Waiting", "waiting steps", func(_ *workflow.Definition, r *workflow.ReadSet) bool { return r.Waiting > 0 },
-		func(_ *workflow.Definition, r *workflow.ReadSet) { r.Waiting = 0 }},
-	{"Waiting", "waiting steps by the slots of the definition", func(d *workflow.Definition, r *workflow.ReadSet) bool {
-		return r.Waiting > 0 && !d.MayWait(d.Workers)
-	}, func(_ *workflow.Definition, r *workflow.ReadSet) { r.Waiting = 0 }},
-	{"Signals", "signals", func(_ *workflow.Definition, r *workflow.ReadSet) bool { return r.Signals },
-		func(_ *workflow.Definition, r *workflow.ReadSet) { r.Signals = false }},
-	{"Parent", "the parent step", func(_ *workflow.Definition, r *workflow.ReadSet) bool { return r.Parent },
-		func(_ *workflow.Definition, r *workflow.ReadSet) { r.Parent = false }},
+	{"Steps", "all nodes", func(_ *workflow.Definition, r *decide.ReadSet) bool { return r.Nodes },
+		func(_ *workflow.Definition, r *decide.ReadSet) { r.Nodes = false }},
+	{"Open", "open steps", func(_ *workflow.Definition, r *decide.ReadSet) bool { return r.Open },
+		func(_ *workflow.Definition, r *decide.ReadSet) { r.Open = false }},
+	{"Waiting", "waiting steps", func(_ *workflow.Definition, r *decide.ReadSet) bool { return r.Waiting > 0 },
+		func(_ *workflow.Definition, r *decide.ReadSet) { r.Waiting = 0 }},
+	{"Waiting", "waiting steps by the slots of the definition", func(d *workflow.Definition, r *decide.ReadSet) bool {
+		return r.Waiting > 0 && !decide.MayWait(d, d.Workers)
+	}, func(_ *workflow.Definition, r *decide.ReadSet) { r.Waiting = 0 }},
+	{"Signals", "signals", func(_ *workflow.Definition, r *decide.ReadSet) bool { return r.Signals },
+		func(_ *workflow.Definition, r *decide.ReadSet) { r.Signals = false }},
+	{"Parent", "the parent step", func(_ *workflow.Definition, r *decide.ReadSet) bool { return r.Parent },
+		func(_ *workflow.Definition, r *decide.ReadSet) { r.Parent = false }},
 }
 
 // A mutant is a command that asks for less.
@@ -97,7 +98,7 @@ func (m mutant) String() string {
 }
 
 // played plays a job of that seed, every fourth of which moves.
-func played(t testing.TB, seed uint64, shells [2]*workflow.Definition, narrow func(*trial) func(string, workflow.ReadSet) workflow.ReadSet) error {
+func played(t testing.TB, seed uint64, shells [2]*workflow.Definition, narrow func(*trial) func(string, decide.ReadSet) decide.ReadSet) error {
 	if seed%4 != 0 {
 		g := newPlay(seeded(seed), shells, quiet)
 		g.narrow = narrow(g.trial)
@@ -120,8 +121,8 @@ func TestReadSetsAreNotTooLarge(t *testing.T) {
 	found := make(map[mutant][]uint64) // seeds whose jobs ask for that
 	for seed := uint64(1); seed <= seeds; seed++ {
 		asked := make(map[mutant]bool)
-		err := played(t, seed, shells, func(w *trial) func(string, workflow.ReadSet) workflow.ReadSet {
-			return func(command string, r workflow.ReadSet) workflow.ReadSet {
+		err := played(t, seed, shells, func(w *trial) func(string, decide.ReadSet) decide.ReadSet {
+			return func(command string, r decide.ReadSet) decide.ReadSet {
 				for i, f := range fields {
 					if f.has(w.def, &r) {
 						asked[mutant{command, i}] = true
@@ -148,8 +149,8 @@ func TestReadSetsAreNotTooLarge(t *testing.T) {
 
 func (m mutant) mustBeCaught(t *testing.T, shells [2]*workflow.Definition, seeds []uint64) {
 	f := fields[m.field]
-	narrow := func(w *trial) func(string, workflow.ReadSet) workflow.ReadSet {
-		return func(command string, r workflow.ReadSet) workflow.ReadSet {
+	narrow := func(w *trial) func(string, decide.ReadSet) decide.ReadSet {
+		return func(command string, r decide.ReadSet) decide.ReadSet {
 			if command == m.command && f.has(w.def, &r) {
 				f.drop(w.def, &r)
 			}
@@ -160,7 +161,7 @@ func (m mutant) mustBeCaught(t *testing.T, shells [2]*workflow.Definition, seeds
 	for ; caught < 3 && tried < len(seeds); tried++ {
 		seed := seeds[tried]
 		err := played(t, seed, shells, narrow)
-		var unasked *workflow.NotAskedError
+		var unasked *decide.NotAskedError
 		switch {
 		case err == nil:
 		case !errors.As(err, &unasked) || unasked.Field != f.name:

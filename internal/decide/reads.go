@@ -1,4 +1,4 @@
-package workflow
+package decide
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // A ReadSet is what of one job, beside the job itself, has to be in sight for
@@ -70,7 +71,7 @@ func StepReads(ord pawl.Ord) ReadSet { return ReadSet{Steps: []pawl.Ord{ord}} }
 
 // StartReads is for Decision.Start. A job that continues another may start
 // anywhere.
-func (d *Definition) StartReads(j *pawl.Job) ReadSet {
+func StartReads(d *workflow.Definition, j *pawl.Job) ReadSet {
 	if j.Continues != 0 {
 		return ReadSet{Nodes: true, Parent: true}
 	}
@@ -79,15 +80,15 @@ func (d *Definition) StartReads(j *pawl.Job) ReadSet {
 
 // ReportReads is for Decision.Report about the step at ord, of a job with so many
 // slots.
-func (d *Definition) ReportReads(ord pawl.Ord, slots int) ReadSet {
-	return ReadSet{Steps: d.Reach(ord, false), Waiting: d.waiting(slots), Parent: true}
+func ReportReads(d *workflow.Definition, ord pawl.Ord, slots int) ReadSet {
+	return ReadSet{Steps: Reach(d, ord, false), Waiting: waiting(d, slots), Parent: true}
 }
 
 // FireReads is for Decision.Fire about the step at ord, of a job with so many
 // slots.
-func (d *Definition) FireReads(ord pawl.Ord, slots int) ReadSet {
-	r := d.ReportReads(ord, slots)
-	r.Signals = d.Nodes[ord.Node()-1].Kind == KindEvent
+func FireReads(d *workflow.Definition, ord pawl.Ord, slots int) ReadSet {
+	r := ReportReads(d, ord, slots)
+	r.Signals = d.Nodes[ord.Node()-1].Kind == workflow.KindEvent
 	return r
 }
 
@@ -109,14 +110,14 @@ func MoveReads() ReadSet { return OperateReads(0) }
 
 // AttendReads is for Decision.Attend with these answers; listeners wait for
 // signals that have come.
-func (d *Definition) AttendReads(j *pawl.Job, listeners []pawl.Ord, a *Answers) ReadSet {
-	r := ReadSet{Waiting: d.waiting(j.WorkerCount), Signals: d.Events, Parent: true}
+func AttendReads(d *workflow.Definition, j *pawl.Job, listeners []pawl.Ord, a *Answers) ReadSet {
+	r := ReadSet{Waiting: waiting(d, j.WorkerCount), Signals: d.Events, Parent: true}
 	for _, ord := range a.Marked {
-		r.Steps = append(r.Steps, d.Reach(ord, true)...)
-		r.Open = r.Open || d.OnError == Halt && a.fails(ord)
+		r.Steps = append(r.Steps, Reach(d, ord, true)...)
+		r.Open = r.Open || d.OnError == workflow.Halt && a.fails(ord)
 	}
 	for _, ord := range listeners {
-		r.Steps = append(r.Steps, d.Reach(ord, false)...)
+		r.Steps = append(r.Steps, Reach(d, ord, false)...)
 	}
 	if a.Ending {
 		r.Open, r.Steps = true, append(r.Steps, ords(d.Hooks)...)
@@ -131,8 +132,8 @@ func (a *Answers) fails(ord pawl.Ord) bool {
 }
 
 // waiting is how many steps may get the slots that become free in a job.
-func (d *Definition) waiting(slots int) int {
-	if d.MayWait(slots) {
+func waiting(d *workflow.Definition, slots int) int {
+	if MayWait(d, slots) {
 		return slots
 	}
 	return 0
@@ -140,7 +141,7 @@ func (d *Definition) waiting(slots int) int {
 
 // MayWait reports whether steps of a job with so many slots can ever wait for one
 // while it is not paused.
-func (d *Definition) MayWait(slots int) bool {
+func MayWait(d *workflow.Definition, slots int) bool {
 	if len(d.Nodes) > slots {
 		return true
 	}
@@ -154,11 +155,11 @@ func (d *Definition) MayWait(slots int) bool {
 
 // Reach returns the steps that a decision about the step at ord may touch: its
 // fan-out and itself, and its dependents; or, if deep, all that descend from it.
-func (d *Definition) Reach(ord pawl.Ord, deep bool) []pawl.Ord {
+func Reach(d *workflow.Definition, ord pawl.Ord, deep bool) []pawl.Ord {
 	n := &d.Nodes[ord.Node()-1]
 	next := n.Dependents
 	switch {
-	case n.Hook != NoHook:
+	case n.Hook != workflow.NoHook:
 		next = d.Hooks
 	case deep:
 		next = d.Descendants(ord.Node())

@@ -1,4 +1,4 @@
-package workflow
+package decide
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // What operators do to a job and its steps (T13). Whether it is legal is for the
@@ -63,7 +64,7 @@ func (d *Decision) Retry(s *pawl.Step, note Note) error {
 
 // retryUnweighed retries a step whose outcome nobody has weighed yet.
 func (d *Decision) retryUnweighed(s *pawl.Step, note Note) error {
-	if why := d.Definition.Exhausted(s); why != "" {
+	if why := Exhausted(d.Definition, s); why != "" {
 		return pawl.Errorf(pawl.Conflict, "step %s gets no further attempt: %s", d.Definition.Key(s.Ord), why)
 	}
 	d.giveBack(s)
@@ -129,7 +130,7 @@ func (d *Decision) settleStep(s *pawl.Step, event machine.Event, output json.Raw
 // once its end has begun.
 func (d *Decision) running(s *pawl.Step) error {
 	j := d.job()
-	hook := d.node(s.Ord).Hook != NoHook
+	hook := d.node(s.Ord).Hook != workflow.NoHook
 	switch {
 	case lifecycle.Step.Ended(s.State) && s.State != lifecycle.StepPermanentError:
 		return nil // the table refuses it, and says more
@@ -158,7 +159,7 @@ func (d *Decision) resolveFailed(s *pawl.Step, output json.RawMessage, note Note
 	if err := d.running(s); err != nil {
 		return err
 	}
-	if d.node(s.Ord).Hook != NoHook {
+	if d.node(s.Ord).Hook != workflow.NoHook {
 		return pawl.Errorf(pawl.Conflict, "hook %s has failed, and nothing waits for it", d.Definition.Key(s.Ord))
 	}
 	if s.Ord.Instance() != 0 {

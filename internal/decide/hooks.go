@@ -1,9 +1,10 @@
-package workflow
+package decide
 
 import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // Hooks run one after another when it is certain how the job ends (T7). What
@@ -49,12 +50,12 @@ func (d *Decision) nextHook() error {
 }
 
 // notFor says why a kind of hooks is not for the way in which the job ends, or nothing.
-func (d *Decision) notFor(kind Hook) string {
+func (d *Decision) notFor(kind workflow.Hook) string {
 	ending := d.job().Ending
 	switch {
-	case kind == HookOnFailure && ending != lifecycle.JobFailed && !d.timedOut():
+	case kind == workflow.HookOnFailure && ending != lifecycle.JobFailed && !d.timedOut():
 		return "the job did not fail"
-	case kind == HookOnCancel && (ending != lifecycle.JobCanceled || d.timedOut()):
+	case kind == workflow.HookOnCancel && (ending != lifecycle.JobCanceled || d.timedOut()):
 		return "the job was not canceled"
 	}
 	return ""

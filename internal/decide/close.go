@@ -1,9 +1,10 @@
-package workflow
+package decide
 
 import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // End begins the end of a running job, as FAILED or CANCELED, and ends it at
@@ -98,7 +99,7 @@ func (d *Decision) cancelOpen(note Note) error {
 	d.Board.Steps(func(s *pawl.Step) {
 		switch {
 		case lifecycle.Step.Ended(s.State):
-		case d.node(s.Ord).Hook != NoHook && d.job().State == lifecycle.JobRunning:
+		case d.node(s.Ord).Hook != workflow.NoHook && d.job().State == lifecycle.JobRunning:
 		case d.isFan(s):
 			parents = append(parents, s)
 		default:
@@ -131,7 +132,7 @@ func (d *Decision) cancel(s *pawl.Step, note Note) error {
 	}
 	if s.State == lifecycle.StepInProgress && !d.isFan(s) {
 		switch n := d.node(s.Ord); {
-		case n.Kind == KindWorkflow:
+		case n.Kind == workflow.KindWorkflow:
 			return d.cancelChild(s, note)
 		case !n.Kind.Waits():
 			return d.askToStop(s, note)

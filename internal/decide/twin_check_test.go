@@ -1,10 +1,11 @@
-package workflow_test
+package decide_test
 
 import (
 	"fmt"
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -77,7 +78,7 @@ func (w *trial) checkStep(s *pawl.Step) error {
 		return fmt.Errorf("it has ended after %d moves, and was counted out after %d (K6)", w.length[s.Ord], folded)
 	case !isWeighed(s) && folded != 0:
 		return fmt.Errorf("it has not ended, and was counted out (K6)")
-	case s.Attempts < 0 || s.Attempts > max(n.Retry.MaxAttempts, 1) || s.Losses > workflow.MaxLosses || s.Attempts > s.Claims && n.QueueTimeout == 0:
+	case s.Attempts < 0 || s.Attempts > max(n.Retry.MaxAttempts, 1) || s.Losses > decide.MaxLosses || s.Attempts > s.Claims && n.QueueTimeout == 0:
 		return fmt.Errorf("%d attempts of %d, %d claims, %d losses", s.Attempts, n.Retry.MaxAttempts, s.Claims, s.Losses)
 	case lifecycle.Job.Ended(w.job.State) && !isWeighed(s):
 		return fmt.Errorf("it has not ended, and its job has")

@@ -1,4 +1,4 @@
-package workflow_test
+package decide_test
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -71,12 +72,12 @@ type nodePlan struct {
 	reused      bool // of a step that waits: there is an output already
 }
 
-func (p *plan) start(ord pawl.Ord) workflow.StartAnswer {
+func (p *plan) start(ord pawl.Ord) decide.StartAnswer {
 	n := p.nodes[ord.Node()-1]
 	if n.startFails {
-		return workflow.StartAnswer{Failure: &pawl.Failure{Class: "expression", Message: "it does not evaluate", Permanent: true}}
+		return decide.StartAnswer{Failure: &pawl.Failure{Class: "expression", Message: "it does not evaluate", Permanent: true}}
 	}
-	answer := workflow.StartAnswer{If: !n.isFalse || ord.Instance() > 0, Count: n.items, Items: json.RawMessage(fmt.Sprintf("[%d]", n.items))}
+	answer := decide.StartAnswer{If: !n.isFalse || ord.Instance() > 0, Count: n.items, Items: json.RawMessage(fmt.Sprintf("[%d]", n.items))}
 	if answer.Waiting = (&workflow.Waiting{Child: &workflow.Born{}}); n.fails {
 		answer.Waiting.For = time.Hour
 	}
@@ -86,18 +87,18 @@ func (p *plan) start(ord pawl.Ord) workflow.StartAnswer {
 	return answer
 }
 
-func (p *plan) gather(ord pawl.Ord) workflow.GatherAnswer {
+func (p *plan) gather(ord pawl.Ord) decide.GatherAnswer {
 	if p.nodes[ord.Node()-1].gatherFails {
-		return workflow.GatherAnswer{Failure: &pawl.Failure{Class: "gather", Message: "the list is too large", Permanent: true}}
+		return decide.GatherAnswer{Failure: &pawl.Failure{Class: "gather", Message: "the list is too large", Permanent: true}}
 	}
-	return workflow.GatherAnswer{Output: json.RawMessage(`["gathered"]`)}
+	return decide.GatherAnswer{Output: json.RawMessage(`["gathered"]`)}
 }
 
-func (p *plan) output() *workflow.GatherAnswer {
+func (p *plan) output() *decide.GatherAnswer {
 	if p.outputFails {
-		return &workflow.GatherAnswer{Failure: &pawl.Failure{Class: "output", Message: "it does not evaluate", Permanent: true}}
+		return &decide.GatherAnswer{Failure: &pawl.Failure{Class: "output", Message: "it does not evaluate", Permanent: true}}
 	}
-	return &workflow.GatherAnswer{Output: json.RawMessage(`"the output"`)}
+	return &decide.GatherAnswer{Output: json.RawMessage(`"the output"`)}
 }
 
 // shells are definitions of no steps, without and with an output.

@@ -1,0 +1,46 @@
+// Package decide works out what follows from what happened to one job: which steps become
+// ready, are retried, cancelled or blocked, what a fan-out makes next, and when and how
+// the job ends. It is pure: no clock, no I/O, no randomness. The engine commits what it
+// decides; the simulator (package verify) and the tests play it in memory.
+//
+//	  what happened                 Decision                 what follows
+//	┌───────────────────┐    ┌───────────────────────┐    ┌──────────────────────────┐
+//	│ Start   Claim     │    │ Definition  the graph │    │ Board.Move, MoveJob      │
+//	│ Report  Fire      │───►│ Board       the job   │───►│ Board.Make, Spawn, Take  │
+//	│ Attend  End       │    │ Now, Jitter           │    │ Board.Save: counters,    │
+//	│ Cancel  Pause ... │    │ Answers  what was     │    │   deadlines and marks    │
+//	└───────────────────┘    │          evaluated    │    └──────────────────────────┘
+//	                         └───────────────────────┘
+//
+// # Types
+//
+// A [Decision] has a method for each thing that can happen to a job. It reads and moves
+// the job through a [Board], which whoever commits the moves implements. Its work is in
+// proportion to what changed: the outcome, the steps that depend on it, and the counters of
+// the job (open and active steps), of each step (unmet needs) and of a fan-out (instances
+// made and live). It never goes through the whole graph.
+//
+// A [ReadSet] says what must be in sight for one of these methods; the functions that
+// return read sets (reads.go) are the only source of that. To read beyond it is a
+// [NotAskedError]. What was asked for and does not exist is nil.
+//
+// # Marks
+//
+// Some things cannot be decided at once: an expression has to be evaluated first (if,
+// foreach, an output), or what a failure touches is out of sight. The decision then stores
+// the outcome and marks the record (pawl.Attention). The engine evaluates outside of any
+// transaction, and calls Attend with the [Answers] and the steps in sight. A mark is all
+// that has to survive a crash; [StalledJob] and [StalledStep] find a wait without one.
+//
+// # Ends
+//
+// A job whose last open node has ended first settles how it ends, then runs its hooks, and
+// then moves to its last state (close.go, hooks.go). A failed step cancels what runs, or,
+// with on_error: drain, blocks what is behind it until all else has ended (end.go).
+//
+// # Where to begin
+//
+// Read Decision.Report in decide.go and what it calls: Weigh, follow, finish. A retry is
+// decided in retry (end.go). The scenarios in testdata/decide show every case with the
+// trail that it leads to.
+package decide
