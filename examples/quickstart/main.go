@@ -12,30 +12,24 @@ import (
 
 func main() {
 	ctx := context.Background()
-	c, err := local.Open(ctx, "pawl.db", local.Config{})
-	check(err)
+	c := must(local.Open(ctx, "pawl.db", local.Config{}))
 	defer c.Close()
-
-	w, err := worker.New(c, worker.Config{})
-	check(err)
+	w := must(worker.New(c, worker.Config{}))
 	worker.Handle(w, "double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
 	worker.Handle(w, "say", func(_ context.Context, n int) (string, error) { return fmt.Sprint("it is ", n), nil })
 	go w.Run(ctx)
 
-	def, err := workflow.File{Name: "twice", Steps: []workflow.Step{
+	def := must(workflow.File{Name: "twice", Steps: []workflow.Step{
 		{ID: "double", Handler: "double", With: 21},
 		{ID: "say", Needs: []string{"double"}, Handler: "say", With: "${{ steps.double.output }}"},
-	}, Output: "${{ steps.say.output }}"}.Build()
-	check(err)
-	id, err := c.Jobs.Submit(ctx, def, nil)
-	check(err)
-	job, err := c.Jobs.Wait(ctx, id)
-	check(err)
+	}, Output: "${{ steps.say.output }}"}.Build())
+	job := must(c.Jobs.Wait(ctx, must(c.Jobs.Submit(ctx, def, nil))))
 	fmt.Println(string(job.Output))
 }
 
-func check(err error) {
+func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}
+	return v
 }
