@@ -15,7 +15,11 @@ import (
 // and nothing is passed over at the end of a page.
 func payloadPages(e *env) {
 	const many, length = 7, 1 << 20
-	body := func(i int) []byte { return fmt.Appendf(nil, `"%d%s"`, i, strings.Repeat("x", length)) }
+	var bodies [many][]byte
+	for i := range bodies {
+		bodies[i] = fmt.Appendf(nil, `"%d%s"`, i, strings.Repeat("x", length))
+	}
+	body := func(i int) []byte { return bodies[i] }
 	m := e.add(many, func(m made, b *Batch) {
 		for i, s := range m.steps {
 			s.Output = body(i)
