@@ -53,8 +53,8 @@ func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	for i, c := range p.Claims {
 		jobs[i], ords[i], claims[i] = c.Job, int64(c.Ord), int64(c.Claim)
 	}
-	horizon := db.lookout.horizon(p.Routes)
-	from, found := horizon.known(), nowhere
+	claimCursor := db.lookback.claimCursor(p.Routes)
+	from, found := claimCursor.known(), nowhere
 	err := db.session.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		answer = new(link.Pulsed)
 		return db.queryOn(ctx, conn, "beat", beat, func(c *cursor) {
@@ -73,8 +73,8 @@ func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 			answer.Work = found != nowhere
 		}, p.Worker, n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, p.Routes, from.steps, from.jobs, int64(math.MaxInt64), jobs, ords, claims)
 	})
-	if horizon.idle() {
-		db.lookout.want(horizon)
+	if claimCursor.idle() {
+		db.lookback.want(claimCursor)
 	}
 	if err == nil {
 		db.dropEnded(ctx)

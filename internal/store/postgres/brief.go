@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A brief transaction is a single statement: it verifies, writes, and tells its stamp.
+// A fused transaction is a single statement: it verifies, writes, and tells its stamp.
 // That is what the report of one step is, and a submission to a known worker, and as one
 // it costs the server a quarter less. Which parts there are, and so the statement,
 // differs; each is made, and prepared on a connection, when it is first used.
@@ -21,14 +21,14 @@ const (
 	// here costs the server less than arrays.
 	fewEntries = 6
 
-	// maxParts of a brief statement: more are too rarely the same to be kept.
+	// maxParts of a fused statement: more are too rarely the same to be kept.
 	maxParts = 5 + oneByOne
 
-	maxBriefs     = 64 // statements of a handle: what comes later goes in parts
-	roomForValues = 96 // of most brief statements
+	maxFused      = 64 // statements of a handle: what comes later goes in parts
+	roomForValues = 96 // of most fused statements
 )
 
-// A part is a statement that may become part of a brief one.
+// A part is a statement that may become part of a fused one.
 type part struct {
 	alone *statement
 	sql   string // with its parameters counted from $1
@@ -113,8 +113,8 @@ func (w *writing) addPart(p *part, params ...[]byte) {
 	w.calls = append(w.calls, call{statement: p.alone, part: p, params: w.values[from:]})
 }
 
-// condense makes one statement of all, if they are the parts of a brief one.
-func (w *writing) condense(b *briefs) {
+// condense makes one statement of all, if they are the parts of a fused one.
+func (w *writing) condense(b *fusedStatements) {
 	finds := 0
 	for i := range w.calls {
 		c := &w.calls[i]
@@ -129,41 +129,41 @@ func (w *writing) condense(b *briefs) {
 		return
 	}
 	if s := b.of(w.calls); s != nil {
-		w.brief = true
+		w.fused = true
 		w.calls = append(w.calls[:0], call{statement: s, late: true, params: w.values, row: w.stamp.read})
 	}
 }
 
-// A briefs is the brief statements that were used so far.
-type briefs struct {
+// fusedStatements are those that were used so far.
+type fusedStatements struct {
 	mu  sync.Mutex
 	all map[[maxParts]*part]*statement
 }
 
 // of returns the statement of these parts, or nil if there are too many.
-func (b *briefs) of(calls []call) *statement {
+func (b *fusedStatements) of(calls []call) *statement {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var parts [maxParts]*part
 	for i := range calls {
 		parts[i] = calls[i].part
 	}
-	if s := b.all[parts]; s != nil || len(b.all) == maxBriefs {
+	if s := b.all[parts]; s != nil || len(b.all) == maxFused {
 		return s
 	}
 	if b.all == nil {
 		b.all = make(map[[maxParts]*part]*statement)
 	}
-	s := &statement{fmt.Sprintf("brief_%d", len(b.all)), brief(calls)}
+	s := &statement{fmt.Sprintf("fused_%d", len(b.all)), fused(calls)}
 	b.all[parts] = s
 	return s
 }
 
 var param = regexp.MustCompile(`\$\d+`)
 
-// brief puts parts together. Those that find rows are run in their order, and nothing
+// fused puts parts together. Those that find rows are run in their order, and nothing
 // is inserted unless all have.
-func brief(calls []call) string {
+func fused(calls []call) string {
 	var with, found []string
 	params := 0
 	for i := range calls {

@@ -44,13 +44,13 @@ func (p *pair) state() (rows []string) {
 	return rows
 }
 
-// TestBriefReport: the report of a step is one statement, which writes all of it.
-func TestBriefReport(t *testing.T) {
+// TestFusedReport: the report of a step is one statement, which writes all of it.
+func TestFusedReport(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	before := len(p.a.briefs.all)
+	before := len(p.a.fusedStatements.all)
 	do(t, p.a, p.q, p.report)
-	if len(p.a.briefs.all) != before+1 {
+	if len(p.a.fusedStatements.all) != before+1 {
 		t.Fatal("it was not a statement of its own")
 	}
 	if n := p.look(p.a); n != 1 {
@@ -75,16 +75,16 @@ func TestBriefReport(t *testing.T) {
 	}
 }
 
-// TestBriefIsBounded: only so many statements are made; what comes later goes in parts.
-func TestBriefIsBounded(t *testing.T) {
+// TestFusedIsBounded: only so many statements are made; what comes later goes in parts.
+func TestFusedIsBounded(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	p.a.briefs.all = make(map[[maxParts]*part]*statement)
-	for range maxBriefs {
-		p.a.briefs.all[[maxParts]*part{new(part)}] = new(statement)
+	p.a.fusedStatements.all = make(map[[maxParts]*part]*statement)
+	for range maxFused {
+		p.a.fusedStatements.all[[maxParts]*part{new(part)}] = new(statement)
 	}
-	if n := p.look(p.a); n != 1 || len(p.a.briefs.all) != maxBriefs {
-		t.Errorf("decided %d times, %d statements; want once, and %d", n, len(p.a.briefs.all), maxBriefs)
+	if n := p.look(p.a); n != 1 || len(p.a.fusedStatements.all) != maxFused {
+		t.Errorf("decided %d times, %d statements; want once, and %d", n, len(p.a.fusedStatements.all), maxFused)
 	}
 	do(t, p.a, p.q, p.report)
 	p.q.Steps = []pawl.StepKey{p.second} // the first has ended
@@ -93,9 +93,9 @@ func TestBriefIsBounded(t *testing.T) {
 	}
 }
 
-// TestBriefLeavesNothing (K5): a report that meets a row which is not as it was known
+// TestFusedLeavesNothing (K5): a report that meets a row which is not as it was known
 // writes nothing at all, whichever row that is, and is decided anew.
-func TestBriefLeavesNothing(t *testing.T) {
+func TestFusedLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
 		"the job":              "update job set active = active",
@@ -129,9 +129,9 @@ func TestBriefLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestBriefWaits (K5): a report waits for who changes one of its rows, whichever that is,
+// TestFusedWaits (K5): a report waits for who changes one of its rows, whichever that is,
 // and then sees it: the statement compares the row that it finds once it has waited.
-func TestBriefWaits(t *testing.T) {
+func TestFusedWaits(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
 		"the job":              "update job set blocked = 9",
@@ -182,7 +182,7 @@ func TestOptimisticCommitFails(t *testing.T) {
 		"cut":      {"perform pg_terminate_backend(pg_backend_pid()); perform pg_sleep(1)", store.ErrUnknown},
 		"disabled": {"raise exception 'no' using errcode = '25006'", nil},
 	} {
-		for _, kind := range []string{"brief", "long"} {
+		for _, kind := range []string{"fused", "long"} {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				t.Parallel()
 				p := newPair(t)
@@ -222,12 +222,12 @@ func TestOptimisticCommitFails(t *testing.T) {
 	}
 }
 
-// TestBriefSubmission: a job with its steps, handed over to a worker that is known, is
+// TestFusedSubmission: a job with its steps, handed over to a worker that is known, is
 // one statement.
-func TestBriefSubmission(t *testing.T) {
+func TestFusedSubmission(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	before := len(p.a.briefs.all)
+	before := len(p.a.fusedStatements.all)
 	var j *pawl.Job
 	do(t, p.a, &store.Query{Watched: []int64{p.worker.Key()}}, func(_ *store.Facts, d *draft) {
 		j = d.newJob(1)
@@ -235,7 +235,7 @@ func TestBriefSubmission(t *testing.T) {
 			d.newStep(j, n+1, 1)
 		}
 	})
-	if len(p.a.briefs.all) != before+1 {
+	if len(p.a.fusedStatements.all) != before+1 {
 		t.Error("it was not a statement of its own")
 	}
 	steps, err := p.b.Steps(t.Context(), j.Key(), 0, 0)

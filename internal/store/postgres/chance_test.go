@@ -26,7 +26,7 @@ type chances struct {
 }
 
 // add makes jobs that have waited for so long, some with their step enqueued. Only those are counted whose transaction was
-// shorter than the horizon lies back.
+// shorter than the claim cursor lies back.
 func (c *chances) add(n int, age time.Duration, routes ...int64) {
 	begun := time.Now()
 	var keys []int64
@@ -48,7 +48,7 @@ func (c *chances) add(n int, age time.Duration, routes ...int64) {
 		c.t.Error(err)
 		return
 	}
-	if time.Since(begun) < horizonLag/2 {
+	if time.Since(begun) < cursorLag/2 {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, k := range keys {

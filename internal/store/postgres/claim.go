@@ -109,11 +109,11 @@ type claimGroup struct {
 	steps   []pawl.StepKey
 	starts  []int64
 
-	horizon *horizon
-	glimpse glimpse
-	highest int  // priority of what was found
-	more    bool // it found as many as it was to
-	skipped bool // it found fewer, and others have locked more
+	claimCursor *claimCursor
+	glimpse     glimpse
+	highest     int  // priority of what was found
+	more        bool // it found as many as it was to
+	skipped     bool // it found fewer, and others have locked more
 }
 
 func (r *reading) queueClaims(p *pipe) {
@@ -133,8 +133,8 @@ func (r *reading) queueClaims(p *pipe) {
 			continue
 		}
 		group.limit = limit
-		group.horizon = r.horizon(group.routes)
-		group.glimpse = group.horizon.begin()
+		group.claimCursor = r.claimCursor(group.routes)
+		group.glimpse = group.claimCursor.begin()
 		more := [][]byte{num(int64(limit)), num(group.glimpse.from.steps), num(group.glimpse.from.jobs), num(int64(group.atLeast))}
 		if len(group.routes) == 1 {
 			p.add(claimOne, r.claimed(group), append([][]byte{num(group.routes[0])}, more...)...)

@@ -20,8 +20,8 @@ func TestForgottenColumns(t *testing.T) { // not parallel: see storetest.RunMuta
 	}
 	storetest.RunMutants(t, fresh, slices.Concat(
 		forgotten(jobTable), forgotten(stepTable), forgotten(workerTable), forgotten(scheduleTable),
-		leanMutants("move_jobs", moveJobs), leanMutants("count_jobs", countJobs),
-		leanMutants("take_steps", takeSteps), leanMutants("end_steps", endSteps), leanMutants("move_steps", moveSteps),
+		narrowMutants("move_jobs", moveJobs), narrowMutants("count_jobs", countJobs),
+		narrowMutants("take_steps", takeSteps), narrowMutants("end_steps", endSteps), narrowMutants("move_steps", moveSteps),
 	))
 }
 
@@ -31,6 +31,6 @@ func forgotten[R any](t *table[R]) []storetest.Mutant {
 		storetest.Forgotten("reading bodies of a "+t.Name, t.bodiesOf), storetest.Forgotten("changing a "+t.Name, t.changesOf))
 }
 
-func leanMutants[R any](where string, l *leanOf[R]) []storetest.Mutant {
+func narrowMutants[R any](where string, l *narrowOf[R]) []storetest.Mutant {
 	return append(storetest.Forgotten(where, l.Columns), storetest.Overlooked(where, l.Narrow)...)
 }

@@ -49,28 +49,28 @@ type Config struct {
 // A DB is a handle on one database. It is safe for concurrent use.
 type DB struct {
 	*Schema
-	pool     *pgxpool.Pool // for transactions
-	lookups  *pgxpool.Pool // for what is read outside of them
-	log      *slog.Logger
-	handle   string // of this DB, to tell its own hints from others'
-	channel  string
-	session  *session
-	wire     *wire
-	hears    atomic.Bool
-	lost     lost
-	faults   store.Faults
-	counts   counts
-	lookout  lookout
-	ears     ears
-	life     context.Context // of what is done for nobody in particular
-	die      context.CancelFunc
-	cache    rowCache
-	running  runningRows
-	briefs   briefs
-	silence  time.Duration // see Config.Silence
-	spare    bool          // a processor may wait for the server
-	awaiting atomic.Bool   // one does
-	patience time.Duration // with one reading half
+	pool            *pgxpool.Pool // for transactions
+	lookups         *pgxpool.Pool // for what is read outside of them
+	log             *slog.Logger
+	handle          string // of this DB, to tell its own hints from others'
+	channel         string
+	session         *session
+	wire            *wire
+	hears           atomic.Bool
+	lost            lost
+	faults          store.Faults
+	counts          counts
+	lookback        lookback
+	ears            ears
+	life            context.Context // of what is done for nobody in particular
+	die             context.CancelFunc
+	cache           rowCache
+	running         runningRows
+	fusedStatements fusedStatements
+	silence         time.Duration // see Config.Silence
+	spare           bool          // a processor may wait for the server
+	awaiting        atomic.Bool   // one does
+	patience        time.Duration // with one reading half
 
 	retainRecords int // of a step of retention; fewer in tests
 	close         sync.Once
@@ -103,7 +103,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		return nil, err
 	}
 	db.life, db.die = context.WithCancel(context.Background())
-	db.lookout.db = db
+	db.lookback.db = db
 	db.session = newSession(db)
 	db.wire = newWire(db)
 	if err := db.Maintain(ctx); err != nil {
@@ -184,7 +184,7 @@ func (db *DB) Close() error {
 			db.session.stop()
 		}
 		db.die()
-		db.lookout.stop()
+		db.lookback.stop()
 		db.pool.Close()
 		db.lookups.Close()
 	})

@@ -148,7 +148,7 @@ func (db *DB) commit(ctx context.Context, conn *pgxpool.Conn, w *writing, limit 
 	if !w.optimistic {
 		p.addTagged(commit, &tag)
 	}
-	if w.brief && db.spare {
+	if w.fused && db.spare {
 		p.soon = &db.awaiting
 	}
 	begun := time.Now()

@@ -12,11 +12,11 @@
 //	decide on what is known         decide
 //	          │                              │
 //	          ▼                              ▼
-//	encode the changes: one array per column (write.go), narrow updates (lean.go)
+//	encode the changes: one array per column (write.go), narrow updates (narrow.go)
 //	          │                              │
 //	          ▼                              ▼
 //	one pipeline or statement:      pipeline 2: write, compare
-//	verify, write (brief.go)        row counts, commit
+//	verify, write (fused.go)        row counts, commit
 //	          │                              │
 //	          └──────────────┬───────────────┘
 //	                         ▼
@@ -47,7 +47,7 @@
 // No index is on a state, so that an update that changes states alone is HOT. A job or
 // step has a line while it has to be found by what it is, and partial indexes are on that
 // (claim.go). What runs is found by the table running (running.go). Claims begin at a
-// horizon, the first rank that an earlier claim saw (horizon.go), so that dead index
+// claim cursor, the first rank that an earlier claim saw (claimcursor.go), so that dead index
 // entries at the front cost nothing; a background look finds what comes before it. The
 // evaluator's agenda is one statement (look.go).
 //

@@ -14,12 +14,12 @@ import (
 
 // While somebody holds an old snapshot, the index entries of what was claimed cannot be
 // removed, and pile up at the beginning of the queues; so do they until the next vacuum.
-// Claims therefore begin at a horizon, before which an earlier claim has seen nothing, and
+// Claims therefore begin at a claim cursor, before which an earlier claim has seen nothing, and
 // which stays a fixed lag behind the clock. That claim need not have taken what it saw: a
 // row that another transaction has locked, that was left, or that cannot be read keeps the
-// horizon before it, whatever becomes of it.
+// claim cursor before it, whatever becomes of it.
 //
-// Little comes to stand before the horizon: what a transaction enqueues that is open for
+// Little comes to stand before the claim cursor: what a transaction enqueues that is open for
 // longer than the lag, the first job of a higher priority than any seen, a job that was
 // paused. It is found by a look from the beginning, in the background, which follows every
 // claim. No transaction and no beat waits for one, however many dead entries it walks over.
@@ -31,7 +31,7 @@ func (s sight) min(t sight) sight { return sight{min(s.steps, t.steps), min(s.jo
 func (s sight) max(t sight) sight { return sight{max(s.steps, t.steps), max(s.jobs, t.jobs)} }
 
 const (
-	horizonLag = 2 * time.Second
+	cursorLag  = 2 * time.Second
 	lookGap    = 50 * time.Millisecond // between two looks from the beginning, at the least
 	maxLookGap = 5 * time.Second       // and at the most
 	lookShare  = 50                    // between, they take a 50th of the time
@@ -44,10 +44,10 @@ var (
 	nowhere   = sight{math.MaxInt64, math.MaxInt64}
 )
 
-// A horizon is where claims from a set of routes begin.
-type horizon struct {
+// A claimCursor is where claims from a set of routes begin.
+type claimCursor struct {
 	routes []int64
-	wanted bool // a look from the beginning; the lookout's
+	wanted bool // a look from the beginning; the lookback's
 
 	mu       sync.Mutex
 	from     sight
@@ -59,38 +59,38 @@ type horizon struct {
 // A glimpse is what one look at the queues has seen, of a claim or from the beginning.
 type glimpse struct {
 	from     sight // where it began, or claims did at the time
-	setBacks int   // of the horizon, until then
+	setBacks int   // of the claim cursor, until then
 	at       int64 // when, by the database's clock
 	first    sight // of all that stands there, whoever has it locked
 }
 
 // begin begins to look.
-func (h *horizon) begin() glimpse {
+func (h *claimCursor) begin() glimpse {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return glimpse{from: h.from, setBacks: h.setBacks, first: nowhere}
 }
 
-// claimed moves the horizon on to what a claim has seen first.
-func (h *horizon) claimed(g glimpse, priority int) {
+// claimed moves the claim cursor on to what a claim has seen first.
+func (h *claimCursor) claimed(g glimpse, priority int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.priority = max(h.priority, priority)
 	h.moveOn(g)
 }
 
-// moveOn has the lock. What came to stand before the horizon while g was taken, g may
+// moveOn has the lock. What came to stand before the claim cursor while g was taken, g may
 // not have seen.
-func (h *horizon) moveOn(g glimpse) {
+func (h *claimCursor) moveOn(g glimpse) {
 	if g.setBacks == h.setBacks {
-		reach := pawl.RankAt(g.at-horizonLag.Microseconds(), h.priority)
+		reach := pawl.RankAt(g.at-cursorLag.Microseconds(), h.priority)
 		h.from = h.from.max(g.first.min(sight{reach, reach}))
 	}
 }
 
 // found takes what a look from the beginning has seen first, and reports whether that
 // stands before where claims began.
-func (h *horizon) found(g glimpse) (before bool) {
+func (h *claimCursor) found(g glimpse) (before bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if g.first.steps >= g.from.steps && g.first.jobs >= g.from.jobs {
@@ -103,8 +103,8 @@ func (h *horizon) found(g glimpse) (before bool) {
 }
 
 // known returns where a beat looks from: never from the beginning, where there may be any
-// number of dead entries. A look moves the horizon of what nobody claims from.
-func (h *horizon) known() sight {
+// number of dead entries. A look moves the claim cursor of what nobody claims from.
+func (h *claimCursor) known() sight {
 	from := h.begin().from
 	if from.steps == beginning.steps {
 		from.steps = nowhere.steps
@@ -116,29 +116,29 @@ func (h *horizon) known() sight {
 }
 
 // idle reports whether there was no look from the beginning for long.
-func (h *horizon) idle() bool {
+func (h *claimCursor) idle() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return time.Since(h.looked) >= idleLook
 }
 
-// A lookout keeps the horizons of a handle, and makes the looks from the beginning: one
+// A lookback keeps the claim cursors of a handle, and makes the looks from the beginning: one
 // at a time.
-type lookout struct {
+type lookback struct {
 	db   *DB
 	over sync.WaitGroup // its goroutine
 
 	mu     sync.Mutex
-	all    map[string]*horizon // by routes
-	queue  []*horizon          // to look before
-	active bool                // there is a goroutine
+	all    map[string]*claimCursor // by routes
+	queue  []*claimCursor          // to look before
+	active bool                    // there is a goroutine
 	closed bool
 }
 
-// maxHorizons bounds how many are kept.
-const maxHorizons = 1000
+// maxClaimCursors bounds how many are kept.
+const maxClaimCursors = 1000
 
-func (l *lookout) horizon(routes []int64) *horizon {
+func (l *lookback) claimCursor(routes []int64) *claimCursor {
 	routes = slices.Compact(slices.Sorted(slices.Values(routes)))
 	key := make([]byte, 0, 8*len(routes))
 	for _, r := range routes {
@@ -146,17 +146,17 @@ func (l *lookout) horizon(routes []int64) *horizon {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all == nil || len(l.all) > maxHorizons {
-		l.all = make(map[string]*horizon)
+	if l.all == nil || len(l.all) > maxClaimCursors {
+		l.all = make(map[string]*claimCursor)
 	}
 	if l.all[string(key)] == nil {
-		l.all[string(key)] = &horizon{routes: routes, from: beginning}
+		l.all[string(key)] = &claimCursor{routes: routes, from: beginning}
 	}
 	return l.all[string(key)]
 }
 
 // want has a look made that begins after now.
-func (l *lookout) want(h *horizon) {
+func (l *lookback) want(h *claimCursor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h.wanted || l.closed || len(h.routes) == 0 {
@@ -171,7 +171,7 @@ func (l *lookout) want(h *horizon) {
 }
 
 // work makes the looks that are wanted, and rests after each.
-func (l *lookout) work() {
+func (l *lookback) work() {
 	for {
 		h := l.next()
 		if h == nil {
@@ -186,8 +186,8 @@ func (l *lookout) work() {
 	}
 }
 
-// next returns the horizon that has waited longest, or nil when the goroutine ends.
-func (l *lookout) next() (h *horizon) {
+// next returns the claim cursor that has waited longest, or nil when the goroutine ends.
+func (l *lookback) next() (h *claimCursor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.active = len(l.queue) > 0 && !l.closed; !l.active {
@@ -199,7 +199,7 @@ func (l *lookout) next() (h *horizon) {
 }
 
 // stop ends the goroutine; the life of the handle is over.
-func (l *lookout) stop() {
+func (l *lookback) stop() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
@@ -215,8 +215,8 @@ const foremost = `select
   (extract(epoch from statement_timestamp()) * 1000000)::bigint`
 
 // look looks from the beginning. The workers of this process learn of what it finds
-// before the horizon as from another process.
-func (l *lookout) look(h *horizon) {
+// before the claim cursor as from another process.
+func (l *lookback) look(h *claimCursor) {
 	ctx, cancel := context.WithTimeout(l.db.life, longLook)
 	defer cancel()
 	h.mu.Lock()

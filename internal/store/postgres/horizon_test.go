@@ -16,11 +16,11 @@ import (
 )
 
 // blind ends the looks from the beginning: claims find what they find by themselves.
-func blind(db *DB) { db.lookout.stop() }
+func blind(db *DB) { db.lookback.stop() }
 
-// ahead puts the horizon of a route behind everything that is there.
-func ahead(db *DB, route int64) *horizon {
-	h := db.lookout.horizon([]int64{route})
+// ahead puts the claim cursor of a route behind everything that is there.
+func ahead(db *DB, route int64) *claimCursor {
+	h := db.lookback.claimCursor([]int64{route})
 	later := pawl.RankAt(pawl.Micros(time.Now().Add(time.Hour)), 0)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,44 +51,44 @@ func eventually(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// TestHorizon: claims begin at what an earlier one has seen first, and a fixed lag ago at
+// TestClaimCursor: claims begin at what an earlier one has seen first, and a fixed lag ago at
 // the latest.
-func TestHorizon(t *testing.T) {
+func TestClaimCursor(t *testing.T) {
 	t.Parallel()
 	const minute = int64(time.Minute / time.Microsecond)
 	now := 1000 * minute
-	reach := now - horizonLag.Microseconds()
+	reach := now - cursorLag.Microseconds()
 	seen := func(steps, jobs int64) glimpse { return glimpse{at: now, first: sight{steps, jobs}} }
 	for name, tt := range map[string]struct {
-		do   func(h *horizon)
+		do   func(h *claimCursor)
 		want sight
 	}{
-		"nothing is there":                  {func(h *horizon) { h.claimed(seen(math.MaxInt64, math.MaxInt64), 0) }, sight{reach, reach}},
-		"something is":                      {func(h *horizon) { h.claimed(seen(5, 7), 0) }, sight{5, 7}},
-		"it has just come":                  {func(h *horizon) { h.claimed(seen(now, now), 0) }, sight{reach, reach}},
-		"a queue that was not looked at":    {func(h *horizon) { h.claimed(seen(5, math.MinInt64), 0) }, sight{5, math.MinInt64}},
-		"what is urgent may have come late": {func(h *horizon) { h.claimed(seen(math.MaxInt64, 7), 10) }, sight{reach - 10*minute, 7}},
-		"an older glimpse": {func(h *horizon) {
+		"nothing is there":                  {func(h *claimCursor) { h.claimed(seen(math.MaxInt64, math.MaxInt64), 0) }, sight{reach, reach}},
+		"something is":                      {func(h *claimCursor) { h.claimed(seen(5, 7), 0) }, sight{5, 7}},
+		"it has just come":                  {func(h *claimCursor) { h.claimed(seen(now, now), 0) }, sight{reach, reach}},
+		"a queue that was not looked at":    {func(h *claimCursor) { h.claimed(seen(5, math.MinInt64), 0) }, sight{5, math.MinInt64}},
+		"what is urgent may have come late": {func(h *claimCursor) { h.claimed(seen(math.MaxInt64, 7), 10) }, sight{reach - 10*minute, 7}},
+		"an older glimpse": {func(h *claimCursor) {
 			h.claimed(seen(9, 9), 0)
 			h.claimed(seen(5, 5), 0)
 		}, sight{9, 9}},
-		"a look that finds nothing": {func(h *horizon) {
+		"a look that finds nothing": {func(h *claimCursor) {
 			h.claimed(seen(9, 9), 0)
 			if g := h.begin(); h.found(glimpse{from: g.from, setBacks: g.setBacks, at: now, first: sight{9, 11}}) {
-				t.Error("what stands behind the horizon is reported")
+				t.Error("what stands behind the claim cursor is reported")
 			}
 		}, sight{9, 11}},
-		"a look that finds something": {func(h *horizon) {
+		"a look that finds something": {func(h *claimCursor) {
 			h.claimed(seen(9, 9), 0)
 			claim, look := h.begin(), h.begin()
 			look.at, look.first = now, sight{20, 3}
 			if !h.found(look) {
-				t.Error("what stands before the horizon is not reported")
+				t.Error("what stands before the claim cursor is not reported")
 			}
 			claim.at, claim.first = now, sight{50, 50} // it has not seen that
 			h.claimed(claim, 0)
 		}, sight{9, 3}},
-		"claims after that": {func(h *horizon) {
+		"claims after that": {func(h *claimCursor) {
 			h.claimed(seen(9, 9), 0)
 			look := h.begin()
 			look.at, look.first = now, sight{20, 3}
@@ -98,16 +98,16 @@ func TestHorizon(t *testing.T) {
 			h.claimed(claim, 0)
 		}, sight{50, 50}},
 	} {
-		h := &horizon{from: beginning}
+		h := &claimCursor{from: beginning}
 		if tt.do(h); h.from != tt.want {
 			t.Errorf("%s: claims begin at %v; want %v", name, h.from, tt.want)
 		}
 	}
 }
 
-// TestLookBeforeTheHorizon: what lies before the horizon is found by a look that is
+// TestLookBeforeTheClaimCursor: what lies before the claim cursor is found by a look that is
 // not a claim's, and claimed then; who listens is told, and so is a beat (T5, J4).
-func TestLookBeforeTheHorizon(t *testing.T) {
+func TestLookBeforeTheClaimCursor(t *testing.T) {
 	t.Parallel()
 	for _, enqueued := range []bool{false, true} {
 		db := fresh(t)
@@ -119,7 +119,7 @@ func TestLookBeforeTheHorizon(t *testing.T) {
 		}
 		ahead(db, 1)
 		if n := finds(t, db, 1); n != 0 {
-			t.Fatalf("a claim has found %d before its horizon", n)
+			t.Fatalf("a claim has found %d before its claim cursor", n)
 		}
 		if topic := <-told; topic != store.TopicWork {
 			t.Fatalf("told of %v; want %v", topic, store.TopicWork)
@@ -130,9 +130,9 @@ func TestLookBeforeTheHorizon(t *testing.T) {
 	}
 }
 
-// TestBeatsLookBeforeTheHorizon: a worker that rests has its beats ask for a look now and
+// TestBeatsLookBeforeTheClaimCursor: a worker that rests has its beats ask for a look now and
 // then: a hint may be lost (T10).
-func TestBeatsLookBeforeTheHorizon(t *testing.T) {
+func TestBeatsLookBeforeTheClaimCursor(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
 	submit(t, db, 1, 1)
@@ -142,7 +142,7 @@ func TestBeatsLookBeforeTheHorizon(t *testing.T) {
 	}
 	h := ahead(db, 1)
 	if work() || h.wanted {
-		t.Fatal("a beat has looked before the horizon soon after another look")
+		t.Fatal("a beat has looked before the claim cursor soon after another look")
 	}
 	h.mu.Lock()
 	h.looked = time.Now().Add(-idleLook)
@@ -152,12 +152,12 @@ func TestBeatsLookBeforeTheHorizon(t *testing.T) {
 
 // TestBeatsOfWhatNobodyClaims: a beat never looks from the beginning, where there may be
 // any number of dead entries: it would be given up, and the worker taken for dead. Where no
-// claim moves the horizon of its routes on, a look in the background does (T10).
+// claim moves the claim cursor of its routes on, a look in the background does (T10).
 func TestBeatsOfWhatNobodyClaims(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
 	submit(t, db, 1, 1)
-	h := db.lookout.horizon([]int64{1})
+	h := db.lookback.claimCursor([]int64{1})
 	if from := h.known(); from != nowhere {
 		t.Fatalf("a beat looks from %v; want nowhere", from)
 	}
@@ -166,22 +166,22 @@ func TestBeatsOfWhatNobodyClaims(t *testing.T) {
 		return err == nil && answer.Work
 	})
 	if from := h.known(); from == nowhere {
-		t.Error("the horizon is at the beginning after a look")
+		t.Error("the claim cursor is at the beginning after a look")
 	}
 }
 
-// TestARouteTwice: a worker whose queues are named twice has the horizon that its claims
+// TestARouteTwice: a worker whose queues are named twice has the claim cursor that its claims
 // move, and not one for its beats that stays at the beginning (T10).
 func TestARouteTwice(t *testing.T) {
 	t.Parallel()
-	all := new(lookout)
-	if all.horizon([]int64{2, 1, 2}) != all.horizon([]int64{1, 2}) {
-		t.Error("the same routes have two horizons")
+	all := new(lookback)
+	if all.claimCursor([]int64{2, 1, 2}) != all.claimCursor([]int64{1, 2}) {
+		t.Error("the same routes have two claim cursors")
 	}
 }
 
 // TestALongTransaction: what was enqueued by a transaction that stayed open for longer than
-// the horizon lies back is claimed as soon as that has ended (T5, T10).
+// the claim cursor lies back is claimed as soon as that has ended (T5, T10).
 func TestALongTransaction(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
@@ -199,7 +199,7 @@ func TestALongTransaction(t *testing.T) {
 }
 
 // TestWhatIsUrgent: the first job of a priority that was never seen, and a pending job that
-// was paused, come before the horizon; no beat is needed to find them (T9, J4).
+// was paused, come before the claim cursor; no beat is needed to find them (T9, J4).
 func TestWhatIsUrgent(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
@@ -339,8 +339,8 @@ func TestClosingEndsALook(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "set local idle_in_transaction_session_timeout = 0; lock table job in access exclusive mode"); err != nil {
 		t.Fatal(err)
 	}
-	h := db.lookout.horizon([]int64{1})
-	db.lookout.want(h)
+	h := db.lookback.claimCursor([]int64{1})
+	db.lookback.want(h)
 	eventually(t, "the look begins", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return !h.looked.IsZero() })
 	closed := make(chan error)
 	go func() { closed <- db.Close() }()

@@ -53,7 +53,7 @@ func TestManyKnownRowsAreComparedAgain(t *testing.T) {
 	if err != nil || j.Open != 9 || j.Seq != 4 {
 		t.Errorf("the job is %+v, %v; want what the other has written in it, and one more move", j, err)
 	}
-	for _, l := range []*lean{moveJobs.lean, countJobs.lean, takeSteps.lean, moveSteps.lean, endSteps.lean} {
+	for _, l := range []*narrow{moveJobs.narrow, countJobs.narrow, takeSteps.narrow, moveSteps.narrow, endSteps.narrow} {
 		err := p.a.pool.AcquireFunc(t.Context(), func(conn *pgxpool.Conn) error {
 			plan := explain(t, conn, l.known)
 			if strings.Count(plan, "xmin = u.xid") < 2 {

@@ -11,7 +11,7 @@ import (
 )
 
 // Most moves change few columns of a record that this very transaction has read.
-// They are written by lean statements: only the columns that such moves change,
+// They are written by narrow statements: only the columns that such moves change,
 // and found by the place of the row, without an index. That costs the server
 // about half. Every other change goes by key, with all columns.
 
@@ -24,50 +24,50 @@ type place [6]byte
 const moved = "state seq head due_at due_event updated_at line mark "
 
 var (
-	moveJobs  = leanly("move_jobs", jobTable, moved+"ending open blocked active tree started_at completed_at output")
-	countJobs = leanly("count_jobs", jobTable, "open blocked active tree") // which is all that the report of most steps changes
+	moveJobs  = narrowly("move_jobs", jobTable, moved+"ending open blocked active tree started_at completed_at output")
+	countJobs = narrowly("count_jobs", jobTable, "open blocked active tree") // which is all that the report of most steps changes
 
 	// Of a step that is enqueued and claimed, of one that ends, and of both.
-	takeSteps = leanly("take_steps", stepTable, moved+taken)
-	endSteps  = leanly("end_steps", stepTable, moved+"folded completed_at output")
-	moveSteps = leanly("move_steps", stepTable, moved+taken+" folded completed_at output")
+	takeSteps = narrowly("take_steps", stepTable, moved+taken)
+	endSteps  = narrowly("end_steps", stepTable, moved+"folded completed_at output")
+	moveSteps = narrowly("move_steps", stepTable, moved+taken+" folded completed_at output")
 )
 
 const taken = "unmet attempts claims worker route rank enqueued_at started_at"
 
-// A lean update has two forms: for rows that the transaction has read and locked, and
+// A narrow update has two forms: for rows that the transaction has read and locked, and
 // for those that it only knows, which have to be the version that is known still; of
 // these, next to none go one by one. The version is compared with the row that is
 // updated, and not only with the one that was found: an update that had to wait for
 // another meets a newer row, and servers before 15.15, 16.11, 17.7 and 18.1 do not
 // compare its place again.
-type lean struct {
+type narrow struct {
 	read, known               *statement
 	alone                     *part
 	readColumns, knownColumns []column
 }
 
-// A leanOf is a lean update of records of one kind.
-type leanOf[R any] struct {
-	*lean
+// A narrowOf is a narrow update of records of one kind.
+type narrowOf[R any] struct {
+	*narrow
 	*store.Narrow[R]
 	key []*store.Column[R]
 }
 
-// leanly makes the lean update of these columns.
-func leanly[R any](name string, t *table[R], list string) *leanOf[R] {
+// narrowly makes the narrow update of these columns.
+func narrowly[R any](name string, t *table[R], list string) *narrowOf[R] {
 	n := t.Narrow(strings.Fields(list)...)
 	plain, bodies := n.Columns, []*store.Column[R](nil)
 	if i := slices.IndexFunc(n.Columns, func(c *store.Column[R]) bool { return c.Role == store.Body }); i >= 0 {
 		plain, bodies = n.Columns[:i], n.Columns[i:]
 	}
-	return &leanOf[R]{newLean(name, t.Name, t.key, typed(plain), typed(bodies)), n, t.keyOf}
+	return &narrowOf[R]{newNarrow(name, t.Name, t.key, typed(plain), typed(bodies)), n, t.keyOf}
 }
 
-func newLean(name, table string, key, moving, bodies []column) *lean {
+func newNarrow(name, table string, key, moving, bodies []column) *narrow {
 	rest := join(key, wasColumn, moving, bodies)
-	l := &lean{readColumns: join(columns("tid place"), rest), knownColumns: join(columns("xid xid"), rest)}
-	l.read = &statement{name, narrow(table, l.readColumns, key, moving, bodies)}
+	l := &narrow{readColumns: join(columns("tid place"), rest), knownColumns: join(columns("xid xid"), rest)}
+	l.read = &statement{name, updateByPlace(table, l.readColumns, key, moving, bodies)}
 	l.known = &statement{"known_" + name, exactly(len(l.knownColumns)+1, fmt.Sprintf("update %s t set %s from %s",
 		table, assign(moving, bodies), found(table, l.knownColumns, key, "k.xmin = u.xid and k.seq = u.was")+" and t.xmin = u.xid and t.seq = u.was"))}
 	l.alone = single("alone_"+name, l.knownColumns, fmt.Sprintf("update %s t set %s where t.xmin = u.xid%s and t.seq = u.was returning 1",
@@ -75,8 +75,8 @@ func newLean(name, table string, key, moving, bodies []column) *lean {
 	return l
 }
 
-// narrow writes columns of the rows at places, which are still what key and was say.
-func narrow(table string, all, key, moving, bodies []column) string {
+// updateByPlace writes columns of the rows at places, which are still what key and was say.
+func updateByPlace(table string, all, key, moving, bodies []column) string {
 	return exactly(len(all)+1, fmt.Sprintf("update %s t set %s from %s u where t.ctid = u.place%s and t.seq = u.was",
 		table, assign(moving, bodies), given(all), matching(key, "t")))
 }
@@ -101,25 +101,25 @@ func one(sql string, all []column) string {
 	})
 }
 
-// A leanRows is the rows of a lean update.
-type leanRows struct {
+// A narrowRows is the rows of a narrow update.
+type narrowRows struct {
 	*rows
-	lean       *lean
+	narrow     *narrow
 	optimistic bool
 }
 
-func (l *lean) collect(f *reading, n int) leanRows {
+func (l *narrow) collect(f *reading, n int) narrowRows {
 	switch {
 	case f.optimistic && n <= oneByOne:
-		return leanRows{collectFlat(l.knownColumns, 1), l, true} // mostly
+		return narrowRows{collectFlat(l.knownColumns, 1), l, true} // mostly
 	case f.optimistic:
-		return leanRows{collect(l.knownColumns, n), l, true}
+		return narrowRows{collect(l.knownColumns, n), l, true}
 	}
-	return leanRows{collect(l.readColumns, n), l, false}
+	return narrowRows{collect(l.readColumns, n), l, false}
 }
 
 // at begins a row: where it is, or which.
-func (r leanRows) at(p place, v xid) {
+func (r narrowRows) at(p place, v xid) {
 	if r.optimistic {
 		r.xid(v)
 		return
@@ -135,7 +135,7 @@ type foundRow[R any] struct {
 }
 
 // add adds an update, unless it changes more than the columns of l.
-func (l *leanOf[R]) add(w *writing, r leanRows, f *foundRow[R], u store.Update[*R]) bool {
+func (l *narrowOf[R]) add(w *writing, r narrowRows, f *foundRow[R], u store.Update[*R]) bool {
 	if !l.Covers(&f.was, u.Record) {
 		return false
 	}
@@ -159,7 +159,7 @@ func (r *reading) foundStep(c *cursor) *pawl.Step {
 	return s
 }
 
-// moveJobs writes the lean updates of jobs, and returns the others.
+// moveJobs writes the narrow updates of jobs, and returns the others.
 func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (others []store.Update[*pawl.Job]) {
 	moved, counted := moveJobs.collect(f, len(updates)), countJobs.collect(f, len(updates))
 	apart := f.countedApart(updates)
@@ -211,7 +211,7 @@ const (
 	oneByOne = 2
 )
 
-// moveSteps writes the lean updates of steps, and returns the others.
+// moveSteps writes the narrow updates of steps, and returns the others.
 func (w *writing) moveSteps(f *reading, updates []store.Update[*pawl.Step]) (others []store.Update[*pawl.Step]) {
 	taken, ended := takeSteps.collect(f, len(updates)), endSteps.collect(f, len(updates))
 	moved := moveSteps.collect(f, min(len(updates), fewRows))
@@ -241,15 +241,15 @@ func (w *writing) moveSteps(f *reading, updates []store.Update[*pawl.Step]) (oth
 }
 
 // updateAny queues an update unless there are no rows for it.
-func (w *writing) updateAny(r leanRows) {
+func (w *writing) updateAny(r narrowRows) {
 	switch n := r.len(); {
 	case n == 0:
 	case !r.optimistic:
-		w.update(r.lean.read, r.rows, n)
+		w.update(r.narrow.read, r.rows, n)
 	case !r.flat:
-		w.update(r.lean.known, r.rows, n)
+		w.update(r.narrow.known, r.rows, n)
 	default:
-		w.addParts(r.lean.alone, r.rows, 1)
+		w.addParts(r.narrow.alone, r.rows, 1)
 		w.updates += int64(n)
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // An optimistic transaction is one round trip. It decides on what is known, and writes
-// only if every row is still as it was known. Rows that change say so by their lean
+// only if every row is still as it was known. Rows that change say so by their narrow
 // update; the others are looked at, and locked until the commit, as they would be if
 // they had been read. What is sent in one go is a transaction by itself: the server
 // commits at its end, if there was no error, and returns only then.
@@ -75,7 +75,7 @@ func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.
 	if !quiet(conn.Conn().PgConn().Conn()) {
 		return false, nil // the outcome of a commit that is sent to a server that is gone would have to be found out
 	}
-	w.condense(&db.briefs)
+	w.condense(&db.fusedStatements)
 	// Like a reading half: it may have to wait for locks, and on a silent connection.
 	if err = db.commit(ctx, conn, w, db.patience); err == nil {
 		db.cache.put(r, ch, &w.stamp)
@@ -87,7 +87,7 @@ func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.
 }
 
 // verifyTheWorkers, of jobs and of steps queue the statements that make sure of the rows
-// that no lean update of this writing looks at.
+// that no narrow update of this writing looks at.
 func (w *writing) verifyTheWorkers(f *reading) {
 	if !f.optimistic {
 		return

@@ -41,7 +41,7 @@ const answerSoon = 5 * time.Millisecond
 
 type call struct {
 	statement *statement
-	part      *part // what the statement is in a brief one; nil: nothing
+	part      *part // what the statement is in a fused one; nil: nothing
 	late      bool  // the statement is prepared by the first call of each connection
 	params    [][]byte
 	row       func(*cursor) // nil: rows are dropped

@@ -183,9 +183,9 @@ func TestAStretchReadsWhatItReturns(t *testing.T) {
 	}
 }
 
-// TestBriefPlansUseIndexes: so do the brief statements, each row by its key, in their
+// TestFusedPlansUseIndexes: so do the fused statements, each row by its key, in their
 // order.
-func TestBriefPlansUseIndexes(t *testing.T) {
+func TestFusedPlansUseIndexes(t *testing.T) {
 	t.Parallel()
 	parts := []*part{verifyWorker, moveJobs.alone, takeSteps.alone, endSteps.alone, newFewEntries[fewEntries]}
 	var calls []call
@@ -210,7 +210,7 @@ func TestBriefPlansUseIndexes(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Release()
-			s := db.briefs.of(calls)
+			s := db.fusedStatements.of(calls)
 			if err := prepare(t.Context(), conn.Conn().PgConn(), []*statement{s}); err != nil {
 				t.Fatal(err)
 			}

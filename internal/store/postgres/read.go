@@ -80,17 +80,17 @@ where idempotency.expires_at <= ` + clock + ` returning workspace, key`}
 // A reading collects the facts of one transaction.
 type reading struct {
 	*store.Facts
-	q          *store.Query
-	order      []*pawl.Step // as locked, by key
-	groups     []*claimGroup
-	read       map[int64]*pawl.Job // the bodies of jobs, as they are stored
-	jobs       map[int64]*foundRow[pawl.Job]
-	horizon    func(routes []int64) *horizon
-	steps      map[pawl.StepKey]*foundRow[pawl.Step]
-	workers    map[int64]xid
-	ahead      []int64      // jobs of which steps are read for later transactions,
-	later      []cachedStep // these
-	optimistic bool         // from what is known: nothing was read, and nothing is locked
+	q           *store.Query
+	order       []*pawl.Step // as locked, by key
+	groups      []*claimGroup
+	read        map[int64]*pawl.Job // the bodies of jobs, as they are stored
+	jobs        map[int64]*foundRow[pawl.Job]
+	claimCursor func(routes []int64) *claimCursor
+	steps       map[pawl.StepKey]*foundRow[pawl.Step]
+	workers     map[int64]xid
+	ahead       []int64      // jobs of which steps are read for later transactions,
+	later       []cachedStep // these
+	optimistic  bool         // from what is known: nothing was read, and nothing is locked
 }
 
 func newReading(q *store.Query) *reading {
@@ -106,16 +106,16 @@ func newReading(q *store.Query) *reading {
 // read begins a transaction and reads what q asks for, in one round trip.
 func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*reading, error) {
 	r := newReading(q)
-	r.horizon, r.ahead = db.lookout.horizon, db.cache.unread(q)
+	r.claimCursor, r.ahead = db.lookback.claimCursor, db.cache.unread(q)
 	p := &pipe{conn: conn, log: db.log, faults: &db.faults}
 	r.queue(p)
 	if err := p.run(ctx); err != nil {
 		return nil, err
 	}
 	for _, g := range r.groups {
-		if g.horizon != nil {
-			g.horizon.claimed(g.glimpse, g.highest)
-			db.lookout.want(g.horizon)
+		if g.claimCursor != nil {
+			g.claimCursor.claimed(g.glimpse, g.highest)
+			db.lookback.want(g.claimCursor)
 		}
 	}
 	r.Spoiled = p.spoiled

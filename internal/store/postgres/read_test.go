@@ -49,7 +49,7 @@ func TestNothingIsSentForWhatIsNotAsked(t *testing.T) {
 			t.Parallel()
 			var p pipe
 			r := newReading(&tt.q)
-			r.horizon = new(lookout).horizon
+			r.claimCursor = new(lookback).claimCursor
 			r.queue(&p)
 			want := []string{begin.name}
 			for _, s := range tt.want {

@@ -65,7 +65,7 @@ func TestSilentConnections(t *testing.T) {
 // decided again. Settle finds what was committed.
 func TestUnansweredCommits(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"brief", "long"} {
+	for _, kind := range []string{"fused", "long"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			h, url := pgtest.Dig(t, pgtest.URL(t))
@@ -93,8 +93,8 @@ func TestUnansweredCommits(t *testing.T) {
 				}
 				entry = d.Entries[0]
 			})
-			if !errors.Is(err, store.ErrUnknown) || decided != 1 || len(p.a.briefs.all) != map[string]int{"brief": 1}[kind] {
-				t.Fatalf("decided %d times, %d brief statements, %v; want once, and an unknown outcome", decided, len(p.a.briefs.all), err)
+			if !errors.Is(err, store.ErrUnknown) || decided != 1 || len(p.a.fusedStatements.all) != map[string]int{"fused": 1}[kind] {
+				t.Fatalf("decided %d times, %d fused statements, %v; want once, and an unknown outcome", decided, len(p.a.fusedStatements.all), err)
 			}
 			p.a.patience = time.Minute
 			if got, err := p.a.Settle(t.Context(), entry.EntityKey, &entry.Entry); err != nil || !got {

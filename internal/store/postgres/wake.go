@@ -176,7 +176,7 @@ func (e *ears) tell(t store.Topic) {
 }
 
 // Listen calls f with each topic that another process woke, one at a time, until ctx ends;
-// and with TopicWork when work is found before the horizon of claims (horizon.go). After
+// and with TopicWork when work is found before the claim cursor (claimcursor.go). After
 // every connection but the first f is called with all topics, since hints may have been lost.
 func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
 	var calls sync.Mutex

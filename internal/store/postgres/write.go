@@ -34,7 +34,7 @@ var (
 type writing struct {
 	calls                     []call
 	optimistic                bool     // nothing has been begun
-	brief                     bool     // it is one statement, which tells the stamp
+	fused                     bool     // it is one statement, which tells the stamp
 	values                    [][]byte // the parameters of the parts
 	stamp                     stamp
 	begun                     []runningRow
@@ -76,7 +76,7 @@ func (w *writing) complete(ch *store.Changes) error {
 // queue hands the statements to a pipe, and what tells the stamp.
 func (w *writing) queue(p *pipe) {
 	p.calls = w.calls
-	if !w.brief {
+	if !w.fused {
 		p.add(stamped, w.stamp.read)
 	}
 }

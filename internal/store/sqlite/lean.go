@@ -8,7 +8,7 @@ import (
 )
 
 // Most moves change few columns of a record that this very process knows. They
-// are written by lean statements, which name those columns alone: SQLite then
+// are written by narrow statements, which name those columns alone: SQLite then
 // leaves the indexes and the conditions of the others as they are. Every other
 // change is written with all columns.
 
@@ -18,16 +18,16 @@ const (
 )
 
 var (
-	jobCounts = leanly(jobTable, "open blocked active tree")
-	jobMove   = leanly(jobTable, moved+"open blocked active tree started_at completed_at ending")
-	jobEnd    = leanly(jobTable, moved+"open blocked active tree started_at completed_at ending output")
+	jobCounts = narrowly(jobTable, "open blocked active tree")
+	jobMove   = narrowly(jobTable, moved+"open blocked active tree started_at completed_at ending")
+	jobEnd    = narrowly(jobTable, moved+"open blocked active tree started_at completed_at ending output")
 
 	// Of a step that is enqueued and claimed, and of one that ends.
-	stepTake = leanly(stepTable, moved+"place "+taken)
-	stepEnd  = leanly(stepTable, moved+"place folded completed_at output")
+	stepTake = narrowly(stepTable, moved+"place "+taken)
+	stepEnd  = narrowly(stepTable, moved+"place folded completed_at output")
 )
 
-func leanly[R any](t *table[R], list string) *store.Narrow[R] {
+func narrowly[R any](t *table[R], list string) *store.Narrow[R] {
 	return t.Narrow(strings.Fields(list)...)
 }
 

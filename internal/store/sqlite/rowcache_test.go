@@ -203,7 +203,7 @@ var fixed = []string{"ID", "Workspace", "Workflow", "Description", "Parent", "Pa
 	"Private", "CreatedAt", "Job", "Ord", "Step"}
 
 // Whichever field changes, alone or with a move, known or not, is in the database
-// afterwards: no lean statement leaves it out.
+// afterwards: no narrow statement leaves it out.
 func TestEveryFieldIsWritten(t *testing.T) {
 	t.Parallel()
 	d, db := newDesk(t)
