@@ -101,9 +101,9 @@ func (w *Worker) learn(n news) {
 	case n.worker != w.key():
 	case lifecycle.Worker.Ended(n.state):
 		w.ended()
-		w.hungry = true
+		w.poll = true
 	case n.work && n.state != lifecycle.WorkerPaused:
-		w.hungry = true
+		w.poll = true
 	}
 }
 

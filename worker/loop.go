@@ -138,7 +138,7 @@ type Worker struct {
 
 	turn    sync.Mutex // of whoever visits the engine: held for as long; guards what follows
 	outbox  []link.Report
-	hungry  bool           // there may be something in the queue
+	poll    bool           // there may be something in the queue
 	trouble error          // of the last visit, for the loop to deal with before the next
 	owed    int            // steps that were claimed since the queue went first
 	late    []link.Claimed // reported when the worker had been ended
@@ -181,7 +181,7 @@ func New(l Linker, c Config) (*Worker, error) {
 	}
 	w := &Worker{config: c, link: l.Link(), log: c.Log, drain: make(chan struct{}), over: make(chan struct{}),
 		results: make(chan link.Report, c.Capacity), // one for each slot: a handler that ends never waits
-		news:    make(chan news, 1), look: make(chan struct{}, 1), hungry: true,
+		news:    make(chan news, 1), look: make(chan struct{}, 1), poll: true,
 		running: make(map[claimKey]occupant), handlers: make(map[string]Handler)}
 	maps.Copy(w.handlers, c.Handlers)
 	w.slots = w.free
@@ -363,7 +363,7 @@ func (w *Worker) loop() {
 		case <-w.offer.Bell():
 		case <-w.offer.Work(): // heard in its turn
 		case <-poll.C:
-			w.hunger(!w.link.Hears())
+			w.askToPoll(!w.link.Hears())
 		case n := <-w.news:
 			w.learn(n)
 		case <-w.drainOnce(draining):
@@ -371,10 +371,10 @@ func (w *Worker) loop() {
 	}
 }
 
-func (w *Worker) hunger(hungry bool) {
+func (w *Worker) askToPoll(poll bool) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
-	w.hungry = w.hungry || hungry
+	w.poll = w.poll || poll
 }
 
 // visitAll visits for as long as there is a reason to. It reports whether a worker that
@@ -399,16 +399,16 @@ func (w *Worker) mend() {
 	case errors.Is(err, link.ErrWorkerEnded):
 		w.ended()
 	case err != nil:
-		w.bear(err)
+		w.backOff(err)
 	}
 }
 
-// bear waits before what could not be reported is reported again, or gives it up.
-func (w *Worker) bear(err error) {
+// backOff waits before what could not be reported is reported again, or gives it up.
+func (w *Worker) backOff(err error) {
 	w.warnOfDatabase(err)
 	if w.givesUp() {
 		w.log.Error("the worker stops while the database is away; what it had to report will be run again", "reports", len(w.outbox))
-		w.outbox, w.hungry = nil, false
+		w.outbox, w.poll = nil, false
 		return
 	}
 	w.rest()
@@ -418,9 +418,9 @@ func (w *Worker) bear(err error) {
 // is free is offered.
 func (w *Worker) due(draining bool) bool {
 	w.collect()
-	w.hungry = w.offer.Hear() || w.hungry
+	w.poll = w.offer.Hear() || w.poll
 	free := w.unreserved(draining)
-	if len(w.outbox) > 0 || w.hungry && free > 0 {
+	if len(w.outbox) > 0 || w.poll && free > 0 {
 		return true
 	}
 	w.offer.Add(free)
@@ -430,7 +430,7 @@ func (w *Worker) due(draining bool) bool {
 // unreserved returns the slots that are the visitor's to use. It closes the offer of a
 // worker that goes to the queue, so that nobody is overtaken, or takes nothing.
 func (w *Worker) unreserved(draining bool) int {
-	if w.hungry || draining || w.free() == 0 {
+	if w.poll || draining || w.free() == 0 {
 		w.offer.Close()
 	}
 	return w.offer.Unreserved(w.slots)
@@ -484,12 +484,12 @@ func (w *Worker) busy() int {
 // wide job must not hold up all others.
 const queueEvery = 4
 
-// visit reports, and claims: what the reports make ready, and if the worker is hungry
+// visit reports, and claims: what the reports make ready, and if it is to poll
 // what waits in the queue. The trouble it may meet is that the worker has ended, or that
 // the reports have to be sent again. Of what a visit leaves that does not look, its
 // commit rings.
 func (w *Worker) visit(draining bool) []link.Assignment {
-	now, looks := link.Portion(w.outbox), w.hungry
+	now, looks := link.Portion(w.outbox), w.poll
 	free := max(w.unreserved(draining)-len(w.outbox[now:]), 0) // what is held back keeps its slot
 	if !looks {                                                // what the reports make ready needs about as many slots
 		share := min(free, now)
@@ -499,8 +499,8 @@ func (w *Worker) visit(draining bool) []link.Assignment {
 	w.mu.Lock()
 	self := w.self
 	w.mu.Unlock()
-	assigned, err := w.link.Exchange(context.Background(), link.Exchange{Worker: self, Reports: w.outbox[:now], Free: free, Sated: !looks, Queued: w.owed / queueEvery})
-	w.hungry = looks && len(assigned) == free
+	assigned, err := w.link.Exchange(context.Background(), link.Exchange{Worker: self, Reports: w.outbox[:now], Free: free, SkipQueue: !looks, Queued: w.owed / queueEvery})
+	w.poll = looks && len(assigned) == free
 	again := link.Retryable(err)
 	if errors.Is(err, link.ErrWorkerEnded) {
 		w.late = append(w.late, claimsOf(w.outbox[:now])...)
@@ -509,7 +509,7 @@ func (w *Worker) visit(draining bool) []link.Assignment {
 		w.outbox = slices.Delete(w.outbox, 0, now)
 	}
 	if again || errors.Is(err, link.ErrWorkerEnded) {
-		w.hungry, w.trouble = true, err
+		w.poll, w.trouble = true, err
 		return nil
 	}
 	if err != nil {

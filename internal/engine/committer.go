@@ -95,7 +95,7 @@ type committer struct {
 func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store.Query, *store.Facts) *tx, after func(*tx)) *committer {
 	c := &committer{store: s, log: log, begin: begin, after: after, pause: settlePause, free: lanes,
 		admit: func(later, _ []*group) int { return len(later) }}
-	c.again = time.AfterFunc(minLull, c.ask)
+	c.again = time.AfterFunc(minIdle, c.ask)
 	return c
 }
 
@@ -254,7 +254,7 @@ func (c *committer) ready(batch []*group) int {
 	}
 	n := c.admit(c.later, batch)
 	if n < len(c.later) {
-		c.again.Reset(minLull)
+		c.again.Reset(minIdle)
 	}
 	return n
 }
@@ -336,7 +336,7 @@ func (c *committer) attempt(batch []*group) error {
 	var t *tx
 	err := c.store.Do(context.Background(), q, func(f *store.Facts) (*store.Changes, error) {
 		if t != nil {
-			t.settle(t.gifts, false) // what it saw was outdated
+			t.settle(t.handoffs, false) // what it saw was outdated
 		}
 		t = c.begin(q, f)
 		for _, g := range batch {
@@ -353,7 +353,7 @@ func (c *committer) attempt(batch []*group) error {
 	if err == nil {
 		c.after(t)
 	} else if t != nil {
-		t.settle(t.gifts, false)
+		t.settle(t.handoffs, false)
 	}
 	return err
 }

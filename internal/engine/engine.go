@@ -99,22 +99,22 @@ func (c Config) withDefaults() Config {
 
 // An Engine runs jobs on one database. It is safe for concurrent use.
 type Engine struct {
-	cfg       Config
-	store     store.Store
-	log       *slog.Logger
-	committer *committer
-	defs      *definitions
-	jobs      *memory
-	mint      mint
-	evaluator *evaluator
-	watches   watches
-	limits    limits
-	offers    offers
-	spoiled   spoiled
-	shelf     shelf
-	erasures  erasures
-	stops     *bell // rung when a running step may have been asked to stop
-	schema    *bell // rung when the schema may have been migrated
+	cfg             Config
+	store           store.Store
+	log             *slog.Logger
+	committer       *committer
+	defs            *definitions
+	jobs            *memory
+	mint            mint
+	evaluator       *evaluator
+	watches         watches
+	limits          limits
+	offers          offers
+	unreadableSteps unreadableSteps
+	entryPool       entryPool
+	erasures        erasures
+	stops           *bell // rung when a running step may have been asked to stop
+	schema          *bell // rung when the schema may have been migrated
 
 	parts   []Part
 	cancel  context.CancelFunc
@@ -243,7 +243,7 @@ func (b *bell) ring() {
 // begin returns a transaction, which committed ends.
 func (e *Engine) begin(q *store.Query, f *store.Facts) *tx {
 	t := newTx(q, f)
-	l := e.shelf.take()
+	l := e.entryPool.take()
 	t.known, t.salt = e.defs.known, e.cfg.Salt
 	t.entries, t.drafts, t.counted, t.seals, t.salts = l.entries, l.drafts, l.counted, l.seals, l.salts
 	return t
@@ -255,7 +255,7 @@ func (e *Engine) begin(q *store.Query, f *store.Facts) *tx {
 func (e *Engine) committed(t *tx) {
 	var work, marks, stops bool
 	waiting := e.unclaimed(t)
-	t.settle(t.gifts, true)
+	t.settle(t.handoffs, true)
 	for _, s := range t.spare {
 		s.of.Add(s.slots)
 	}
@@ -314,7 +314,7 @@ func (e *Engine) committed(t *tx) {
 	}
 	e.offers.enqueued(waiting)
 	e.wake(work || waiting > 0, marks, stops)
-	e.shelf.put(list{t.entries, t.drafts, t.counted, t.seals, t.salts})
+	e.entryPool.put(list{t.entries, t.drafts, t.counted, t.seals, t.salts})
 	t.entries, t.drafts, t.counted, t.seals, t.salts = nil, nil, nil, nil, nil
 }
 

@@ -55,7 +55,7 @@ func TestALimitHoldsForWhatWasPrepared(t *testing.T) { // J7
 		}
 		got := w.visit(t, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1})
 		s.beforeCommit(func(q *store.Query) bool { return len(q.Jobs) > 0 }, func() { set(t, w.e, "queue/default") })
-		if got = w.visit(t, link.Exchange{Reports: []link.Report{success(got[0], "1")}, Free: 1, Sated: true}); len(got) != 0 {
+		if got = w.visit(t, link.Exchange{Reports: []link.Report{success(got[0], "1")}, Free: 1, SkipQueue: true}); len(got) != 0 {
 			t.Errorf("%d steps were claimed in a queue of no slots", len(got))
 		}
 		if !w.offer.Hear() {

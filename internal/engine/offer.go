@@ -36,17 +36,17 @@ type Offer struct {
 	bell   *bell
 	work   *bell
 
-	mu        sync.Mutex
-	slots     int  // that may be taken
-	taken     int  // by commits under way
-	rung      bool // the work bell, which the worker has not heard yet
-	unsure    bool // its last look passed over what others had locked
-	pause     time.Duration
-	again     *time.Timer // rings the work bell when that pause is over; nil until the first
-	withdrawn bool
-	visiting  bool          // with free slots
-	active    time.Time     // when its visit began or ended, or it was given something
-	lull      time.Duration // for which it is expected back after that
+	mu           sync.Mutex
+	slots        int  // that may be taken
+	taken        int  // by commits under way
+	rung         bool // the work bell, which the worker has not heard yet
+	unsure       bool // its last look passed over what others had locked
+	pause        time.Duration
+	again        *time.Timer // rings the work bell when that pause is over; nil until the first
+	withdrawn    bool
+	visiting     bool          // with free slots
+	active       time.Time     // when its visit began or ended, or it was given something
+	expectedIdle time.Duration // for which it is expected back after that
 }
 
 // offers are those of the workers of this process.
@@ -240,9 +240,9 @@ func (o *Offer) open() bool {
 	return o.slots > 0
 }
 
-// A gift is a step that was claimed for an offer, in a transaction that is not
+// A handoff is a step that was claimed for an offer, in a transaction that is not
 // committed yet.
-type gift struct {
+type handoff struct {
 	to   *Offer
 	what link.Assignment
 }
@@ -364,12 +364,12 @@ func (t *tx) serves(o *Offer, route int64) bool {
 }
 
 // settle hands over what was claimed for offers, or takes it back.
-func (t *tx) settle(gifts []gift, committed bool) {
-	for i := range gifts {
+func (t *tx) settle(handoffs []handoff, committed bool) {
+	for i := range handoffs {
 		if committed {
-			gifts[i].to.give(&gifts[i].what)
+			handoffs[i].to.give(&handoffs[i].what)
 		} else {
-			gifts[i].to.giveBack()
+			handoffs[i].to.giveBack()
 		}
 	}
 }
@@ -386,7 +386,7 @@ func (e *Engine) handOver(t *tx, o *Offer, j *pawl.Job, def *workflow.Definition
 	}()
 	d := &decide.Decision{Definition: def, Board: board{e: e, t: t, key: j.Key()}, Now: t.now, Jitter: e.cfg.Jitter}
 	facts := e.jobs.put(j, def)
-	before, given := len(t.enqueued), len(t.gifts)
+	before, given := len(t.enqueued), len(t.handoffs)
 	if err := d.Start(decide.Note{}); err != nil {
 		return err
 	}
@@ -404,9 +404,9 @@ func (e *Engine) handOver(t *tx, o *Offer, j *pawl.Job, def *workflow.Definition
 			return err
 		}
 		reserved = false
-		t.gifts = append(t.gifts, gift{to: o, what: assignment(s, facts, def)})
+		t.handoffs = append(t.handoffs, handoff{to: o, what: assignment(s, facts, def)})
 	}
-	if len(t.gifts) == given {
+	if len(t.handoffs) == given {
 		return nil // its first step waits for something else
 	}
 	return t.startTask(w)

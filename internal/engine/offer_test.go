@@ -107,7 +107,7 @@ func TestASubmissionTakesWhatItsCommitFrees(t *testing.T) {
 	<-entered
 	all.Go(func() { w.e.submitOne(t) })
 	all.Go(func() {
-		w.visit(t, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1, Sated: true})
+		w.visit(t, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1, SkipQueue: true})
 	})
 	for queued, later := 0, 0; queued < 1 || later < 1; {
 		w.e.committer.mu.Lock()
@@ -182,7 +182,7 @@ func TestWhatIsInTheQueueClosesOffers(t *testing.T) { // T3
 	w.offer.Add(2)
 	e.hint(store.TopicWork) // of another process
 	e.submitOne(t)
-	w.visit(t, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1, Sated: true})
+	w.visit(t, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1, SkipQueue: true})
 	w.offer.Add(1)
 	if n, reserved := len(w.handed()), w.offer.Reserved(); n != 0 || reserved != 0 {
 		t.Errorf("%d jobs came, %d slots are reserved, before the worker has looked at the queue", n, reserved)

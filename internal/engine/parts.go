@@ -146,7 +146,7 @@ func (e *Engine) survive(err *error) {
 		return
 	}
 	*err = pawl.Errorf(pawl.Internal, "panic: %v", v)
-	if e.spoiled.faults.New((*err).Error()) {
+	if e.unreadableSteps.faults.New((*err).Error()) {
 		e.log.Error("a part of the engine panicked; it goes on", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 	}
 }

@@ -21,8 +21,8 @@ const (
 // Bounds of how long a worker is expected back that was given something: for as long as
 // its last visit took, which is what is saved.
 const (
-	minLull = 5 * time.Millisecond
-	maxLull = 100 * time.Millisecond
+	minIdle = 5 * time.Millisecond
+	maxIdle = 100 * time.Millisecond
 )
 
 // admit returns how many of the groups that submit go with the batch into its commit.
@@ -76,7 +76,7 @@ func (s *offers) prospect(route int64, batch []*group) (p prospect) {
 func (o *Offer) expect() (slots int, due bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.slots, o.visiting || time.Since(o.active) < o.lull
+	return o.slots, o.visiting || time.Since(o.active) < o.expectedIdle
 }
 
 // visit notes that a visit begins, or has ended.
@@ -89,7 +89,7 @@ func (s *offers) visit(x *link.Exchange, begins bool) {
 	defer o.mu.Unlock()
 	now := time.Now()
 	if !begins {
-		o.lull = min(max(now.Sub(o.active), minLull), maxLull)
+		o.expectedIdle = min(max(now.Sub(o.active), minIdle), maxIdle)
 	}
 	o.visiting, o.active = begins, now
 }

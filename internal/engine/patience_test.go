@@ -67,7 +67,7 @@ func TestASubmissionWaitsForAVisit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, s := waitingWorker(t)
-		v := w.hold(t, s, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1, Sated: true})
+		v := w.hold(t, s, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1, SkipQueue: true})
 		var all sync.WaitGroup
 		all.Go(func() { w.e.submitOne(t) })
 		time.Sleep(patience / 2)
@@ -91,7 +91,7 @@ func TestWhatIsInTheQueueGoesFirst(t *testing.T) {
 		var after pawl.ID
 		var all sync.WaitGroup
 		all.Go(func() { after = w.e.submitOne(t) })
-		time.Sleep(minLull)
+		time.Sleep(minIdle)
 		got := v.letGo()
 		if len(got) != 1 || got[0].Step.Job != before.Key() || len(w.handed()) != 0 {
 			t.Fatalf("claimed %v, and %v came; want the job that was in the queue", got, w.handed())

@@ -106,8 +106,8 @@ func (b board) Open() error {
 		return nil
 	case !slices.Contains(b.t.asked.q.Open, b.key):
 		return decide.OpenNotAsked()
-	case b.t.facts.Spoiled > 0:
-		return pawl.Errorf(pawl.Internal, "rows of this transaction cannot be read: %d", b.t.facts.Spoiled)
+	case b.t.facts.Unreadable > 0:
+		return pawl.Errorf(pawl.Internal, "rows of this transaction cannot be read: %d", b.t.facts.Unreadable)
 	}
 	return nil
 }

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	shelved     = 4       // lists that are kept
-	mostShelved = 8 << 10 // entries of a list that is kept: about 2 MiB
+	pooledLists = 4       // lists that are kept
+	mostPooled  = 8 << 10 // entries of a list that is kept: about 2 MiB
 )
 
-// A shelf keeps the lists of audit entries of transactions that are over, for those
+// An entryPool keeps the lists of audit entries of transactions that are over, for those
 // that follow: they are long, and grow entry by entry.
-type shelf struct {
+type entryPool struct {
 	mu    sync.Mutex
 	lists []list
 }
@@ -29,7 +29,7 @@ type list struct {
 }
 
 // take returns an empty list.
-func (s *shelf) take() list {
+func (s *entryPool) take() list {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := len(s.lists)
@@ -42,8 +42,8 @@ func (s *shelf) take() list {
 }
 
 // put keeps a list that nobody uses any more.
-func (s *shelf) put(l list) {
-	if cap(l.entries) > mostShelved {
+func (s *entryPool) put(l list) {
+	if cap(l.entries) > mostPooled {
 		return
 	}
 	clear(l.entries)
@@ -52,7 +52,7 @@ func (s *shelf) put(l list) {
 	clear(l.salts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.lists) < shelved {
+	if len(s.lists) < pooledLists {
 		s.lists = append(s.lists, list{l.entries[:0], l.drafts[:0], l.counted[:0], l.seals[:0], l.salts[:0]})
 	}
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// maxSpoiled bounds the rows at the head of a worker's queues that cannot be
+// maxUnreadable bounds the rows at the head of a worker's queues that cannot be
 // read and are passed over. Behind more of them nothing is found.
-const maxSpoiled = 1000
+const maxUnreadable = 1000
 
-// spoiled counts what stands at the head of queues and cannot be claimed here:
+// unreadableSteps counts what stands at the head of queues and cannot be claimed here:
 // rows that are damaged, and steps whose definition is missing, damaged or of a
 // newer version. They stay where they are, for another process may read them,
 // and each claim asks for as many rows more. A claim that meets more of them than
 // the one before looks further at once.
-type spoiled struct {
+type unreadableSteps struct {
 	faults store.Faults
 
 	mu   sync.Mutex
@@ -27,17 +27,17 @@ type spoiled struct {
 }
 
 // limit returns how many rows a claim has to ask for to get as many as are free.
-func (s *spoiled) limit(worker int64, free int) int {
+func (s *unreadableSteps) limit(worker int64, free int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return free + min(2*s.rows[worker], maxSpoiled)
+	return free + min(2*s.rows[worker], maxUnreadable)
 }
 
 // met notes what a claim has met, and reports whether there may be more behind.
-func (s *spoiled) met(worker int64, n int) (more bool) {
+func (s *unreadableSteps) met(worker int64, n int) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	more = n > s.rows[worker] && s.rows[worker] < maxSpoiled
+	more = n > s.rows[worker] && s.rows[worker] < maxUnreadable
 	if n == 0 {
 		delete(s.rows, worker)
 		return false
@@ -59,7 +59,7 @@ func unreadable(err error) bool { return err != nil && pawl.KindOf(err) != pawl.
 func (c *claim) decision(t *tx, k pawl.StepKey) *decide.Decision {
 	j := t.job(k.Job)
 	if j != nil && c.broken[j.Definition] {
-		c.spoiled++
+		c.unreadableSteps++
 		return nil
 	}
 	d, err := c.e.decision(t, k.Job, decide.Answers{})
@@ -71,10 +71,10 @@ func (c *claim) decision(t *tx, k pawl.StepKey) *decide.Decision {
 		c.needs = append(c.needs, n.definitions...)
 		return nil
 	}
-	if c.spoiled++; j != nil {
+	if c.unreadableSteps++; j != nil {
 		c.broken[j.Definition] = true
 	}
-	if c.e.spoiled.faults.New(fmt.Sprint(k, err)) {
+	if c.e.unreadableSteps.faults.New(fmt.Sprint(k, err)) {
 		c.e.log.Error("a step or a pending job cannot be claimed, and is passed over", "key", k.String(), "error", err)
 	}
 	return nil

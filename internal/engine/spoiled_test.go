@@ -69,7 +69,7 @@ func loggedProcess(t *testing.T, db *database, log *slog.Logger, handlers map[st
 	return p
 }
 
-const spoiledCount = 6
+const unreadableCount = 6
 
 // queued brings a database to where steps and pending jobs of a workflow wait at
 // the head of a queue that nobody serves yet, and as many of another behind them.
@@ -86,7 +86,7 @@ func queued(t *testing.T, db *database) (bad, good []pawl.ID) {
 		}
 		chain := define(t, "name: "+name+"\nsteps:\n  - {id: a, handler: first}\n  - {id: b, handler: second, needs: [a]}")
 		single := define(t, "name: "+name+"\nsteps:\n  - {id: b, handler: second}")
-		for range spoiledCount {
+		for range unreadableCount {
 			*of = append(*of, p.submit(chain, ""), p.submit(single, ""))
 		}
 		until(t, "the steps of "+name+" are enqueued", func() bool {

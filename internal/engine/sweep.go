@@ -124,7 +124,7 @@ func (s *sweeper) through(ctx context.Context, j *pawl.Job, limit int) (rows int
 	}
 	def, err := s.e.defs.get(ctx, j.Definition)
 	if err != nil {
-		return 0, s.spoiled(j, err), unavailable(err)
+		return 0, s.faulty(j, err), unavailable(err)
 	}
 	m := &mend{e: s.e, job: s.e.jobs.put(j, def), seen: j}
 	if def.Events {
@@ -150,13 +150,13 @@ func (s *sweeper) through(ctx context.Context, j *pawl.Job, limit int) (rows int
 		}
 	}
 	if err := s.mend(ctx, m); err != nil {
-		return rows, done && s.spoiled(j, err), unavailable(err)
+		return rows, done && s.faulty(j, err), unavailable(err)
 	}
 	return rows, done, nil
 }
 
-// spoiled reports whether an error is the fault of the job, and says so if it is.
-func (s *sweeper) spoiled(j *pawl.Job, err error) bool {
+// faulty reports whether an error is the fault of the job, and says so if it is.
+func (s *sweeper) faulty(j *pawl.Job, err error) bool {
 	if unavailable(err) != nil {
 		return false
 	}

@@ -23,7 +23,7 @@ func (s *sweeper) pending(ctx context.Context) error {
 		if err := s.unqueued(ctx, &page[i]); unavailable(err) != nil {
 			return err
 		} else if err != nil {
-			s.spoiled(page[i].Job, err)
+			s.faulty(page[i].Job, err)
 		}
 	}
 	s.unstarted = last

@@ -54,7 +54,7 @@ type tx struct {
 	newSignals  []*pawl.Signal
 	taken       []*pawl.Signal
 	slots       []store.Pool // taken by this transaction, one entry for each
-	gifts       []gift
+	handoffs    []handoff
 	spare       []spare
 	full        []int64 // routes for which a submission has found no slot
 
@@ -95,7 +95,7 @@ type journal struct {
 	answered                      []store.IdempotencyKey
 	entries, refusals, defs, enqs int
 
-	versions, quotas, signals, taken, slots, gifts, counted int
+	versions, quotas, signals, taken, slots, handoffs, counted int
 }
 
 // definition returns a definition that is in memory. The error is a *need if it is not,
@@ -150,7 +150,7 @@ func (t *tx) open() {
 		madeJobs: t.journal.madeJobs[:0], madeSteps: t.journal.madeSteps[:0], madeWorkers: t.journal.madeWorkers[:0],
 		schedules: t.journal.schedules[:0], madeSchedules: t.journal.madeSchedules[:0],
 		entries: len(t.entries), refusals: len(t.refusals), defs: len(t.definitions), enqs: len(t.enqueued),
-		versions: len(t.versions), quotas: len(t.quotas), signals: len(t.newSignals), taken: len(t.taken), slots: len(t.slots), gifts: len(t.gifts), counted: len(t.counted),
+		versions: len(t.versions), quotas: len(t.quotas), signals: len(t.newSignals), taken: len(t.taken), slots: len(t.slots), handoffs: len(t.handoffs), counted: len(t.counted),
 	}
 }
 
@@ -178,8 +178,8 @@ func (t *tx) undo() {
 	for _, s := range t.taken[j.taken:] {
 		s.Taken = 0
 	}
-	t.settle(t.gifts[j.gifts:], false)
-	t.gifts = t.gifts[:j.gifts]
+	t.settle(t.handoffs[j.handoffs:], false)
+	t.handoffs = t.handoffs[:j.handoffs]
 	t.versions, t.quotas, t.slots = t.versions[:j.versions], t.quotas[:j.quotas], t.slots[:j.slots]
 	t.newSignals, t.taken = t.newSignals[:j.signals], t.taken[:j.taken]
 	for _, k := range j.answered {
@@ -218,7 +218,7 @@ func (t *tx) job(key int64) *pawl.Job {
 	if h := t.jobs[key]; h != nil {
 		return touch(t, h, &t.journal.jobs)
 	}
-	if t.facts.Spoiled == 0 && !slices.Contains(t.asked.q.Jobs, key) && !t.isAnswered(key) {
+	if t.facts.Unreadable == 0 && !slices.Contains(t.asked.q.Jobs, key) && !t.isAnswered(key) {
 		t.missed("Jobs", "job %d", key)
 	}
 	return nil
@@ -226,7 +226,7 @@ func (t *tx) job(key int64) *pawl.Job {
 
 func (t *tx) step(key pawl.StepKey) *pawl.Step {
 	s := t.stepInSight(key)
-	if s == nil && t.facts.Spoiled == 0 && !t.asked.step(key) {
+	if s == nil && t.facts.Unreadable == 0 && !t.asked.step(key) {
 		t.missed("Steps", "step %s", key)
 	}
 	return s
@@ -243,7 +243,7 @@ func (t *tx) stepInSight(key pawl.StepKey) *pawl.Step {
 
 func (t *tx) worker(key int64) *pawl.Worker {
 	w := t.workerInSight(key)
-	if w == nil && t.facts.Spoiled == 0 && !slices.Contains(t.asked.q.Workers, key) && !slices.Contains(t.asked.q.Watched, key) {
+	if w == nil && t.facts.Unreadable == 0 && !slices.Contains(t.asked.q.Workers, key) && !slices.Contains(t.asked.q.Watched, key) {
 		t.missed("Workers", "worker %d", key)
 	}
 	return w
@@ -262,7 +262,7 @@ func (t *tx) schedule(key int64) *pawl.Schedule {
 	if h := t.schedules[key]; h != nil {
 		return touch(t, h, &t.journal.schedules)
 	}
-	if t.facts.Spoiled == 0 && !slices.Contains(t.asked.q.Schedules, key) {
+	if t.facts.Unreadable == 0 && !slices.Contains(t.asked.q.Schedules, key) {
 		t.missed("Schedules", "schedule %d", key)
 	}
 	return nil

@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// A lull is a database with a server and workers that never look by themselves: whatever
+// A quietDatabase is a database with a server and workers that never look by themselves: whatever
 // goes on does so because a commit marked it, moved it, or told of it.
-type lull struct {
+type quietDatabase struct {
 	*testing.T
 	db     *database
 	server *process // evaluates
@@ -25,8 +25,8 @@ type lull struct {
 
 const never = 24 * time.Hour
 
-func newLull(t *testing.T, db *database) *lull {
-	l := &lull{T: t, db: db, held: newGate(false)}
+func newQuietDatabase(t *testing.T, db *database) *quietDatabase {
+	l := &quietDatabase{T: t, db: db, held: newGate(false)}
 	open := func(passive bool) *process {
 		p := &process{t: t, store: db.open()}
 		p.engine = engine.New(engine.Config{Store: p.store, Poll: never, Silence: 3 * never, Passive: passive, Jitter: func() float64 { return 0 }})
@@ -40,7 +40,7 @@ func newLull(t *testing.T, db *database) *lull {
 }
 
 // staff starts a worker of the other process.
-func (l *lull) staff(capacity int, handlers map[string]worker.Handler) {
+func (l *quietDatabase) staff(capacity int, handlers map[string]worker.Handler) {
 	l.Helper()
 	w, err := worker.Start(l.Context(), l.other.engine, worker.Config{Handlers: handlers, Capacity: capacity, Poll: never, Beat: never})
 	must(l.T, err)
@@ -52,45 +52,45 @@ func (l *lull) staff(capacity int, handlers map[string]worker.Handler) {
 }
 
 // usual are a worker's handlers: one that waits until the test lets it go on.
-func (l *lull) usual() map[string]worker.Handler {
+func (l *quietDatabase) usual() map[string]worker.Handler {
 	return map[string]worker.Handler{"h": nop, "block": l.held.run}
 }
 
 // submit submits a job to the other process.
-func (l *lull) submit(source string) pawl.ID { return l.other.submit(define(l.T, source), "") }
+func (l *quietDatabase) submit(source string) pawl.ID { return l.other.submit(define(l.T, source), "") }
 
-func (l *lull) state(id pawl.ID) machine.State { return l.server.job(id).Status }
+func (l *quietDatabase) state(id pawl.ID) machine.State { return l.server.job(id).Status }
 
-func (l *lull) stepIs(id pawl.ID, step string, state machine.State) func() bool {
+func (l *quietDatabase) stepIs(id pawl.ID, step string, state machine.State) func() bool {
 	return func() bool { return steps(l.server.job(id))[step].Status == state }
 }
 
-func (l *lull) jobIs(id pawl.ID, state machine.State) func() bool {
+func (l *quietDatabase) jobIs(id pawl.ID, state machine.State) func() bool {
 	return func() bool { return l.state(id) == state }
 }
 
 // waits are the kinds of waits. Each brings one about, and returns what ends its cause and
 // what tells that the wait is over.
-var waits = map[string]func(l *lull) (end func(), over func() bool){
-	"a slot of the job": func(l *lull) (func(), func() bool) {
+var waits = map[string]func(l *quietDatabase) (end func(), over func() bool){
+	"a slot of the job": func(l *quietDatabase) (func(), func() bool) {
 		l.staff(5, l.usual())
 		id := l.submit("name: w\nworkers: 1\nsteps: [{id: o, handler: h}, {id: a, needs: [o], handler: block}, {id: b, needs: [o], handler: h}]\n")
 		l.held.wait(l.T)
 		until(l.T, "it waits", l.stepIs(id, "b", lifecycle.StepPending))
 		return l.held.release, l.stepIs(id, "b", lifecycle.StepComplete)
 	},
-	"a worker's turn": func(l *lull) (func(), func() bool) {
+	"a worker's turn": func(l *quietDatabase) (func(), func() bool) {
 		l.staff(1, l.usual())
 		l.submit("name: w\nsteps: [{id: a, handler: block}]\n")
 		l.held.wait(l.T)
 		id := l.submit("name: w\nsteps: [{id: a, handler: h}]\n")
 		return l.held.release, l.jobIs(id, lifecycle.JobCompleted)
 	},
-	"a worker": func(l *lull) (func(), func() bool) {
+	"a worker": func(l *quietDatabase) (func(), func() bool) {
 		id := l.submit("name: w\nsteps: [{id: a, handler: h}, {id: b, handler: other}]\n")
 		return func() { l.staff(2, map[string]worker.Handler{"h": nop, "other": nop}) }, l.jobIs(id, lifecycle.JobCompleted)
 	},
-	"a slot of a queue": func(l *lull) (func(), func() bool) {
+	"a slot of a queue": func(l *quietDatabase) (func(), func() bool) {
 		l.server.limit("queue/default", 1)
 		l.staff(5, l.usual())
 		l.submit("name: w\nsteps: [{id: a, handler: block}]\n")
@@ -98,13 +98,13 @@ var waits = map[string]func(l *lull) (end func(), over func() bool){
 		id := l.submit("name: w\nsteps: [{id: a, handler: h}]\n")
 		return l.held.release, l.jobIs(id, lifecycle.JobCompleted)
 	},
-	"a quota that is raised": func(l *lull) (func(), func() bool) {
+	"a quota that is raised": func(l *quietDatabase) (func(), func() bool) {
 		l.server.limit("queue/default", 0)
 		l.staff(5, l.usual())
 		id := l.submit("name: w\nsteps: [{id: a, handler: h}]\n")
 		return func() { l.other.limit("queue/default", 1) }, l.jobIs(id, lifecycle.JobCompleted)
 	},
-	"slots of a depth": func(l *lull) (func(), func() bool) {
+	"slots of a depth": func(l *quietDatabase) (func(), func() bool) {
 		l.server.limit("depth/0", 1)
 		l.staff(5, l.usual())
 		first := l.submit("name: w\nworkers: 1\nsteps: [{id: a, handler: block}]\n")
@@ -113,7 +113,7 @@ var waits = map[string]func(l *lull) (end func(), over func() bool){
 		until(l.T, "the first runs", l.jobIs(first, lifecycle.JobRunning))
 		return l.held.release, l.jobIs(id, lifecycle.JobCompleted)
 	},
-	"a concurrency key": func(l *lull) (func(), func() bool) {
+	"a concurrency key": func(l *quietDatabase) (func(), func() bool) {
 		l.staff(5, l.usual())
 		const source = "name: keyed\nconcurrency: {limit: 1}\nsteps: [{id: a, handler: block}]\n"
 		l.submit(source)
@@ -121,27 +121,27 @@ var waits = map[string]func(l *lull) (end func(), over func() bool){
 		id := l.submit(source)
 		return l.held.release, l.jobIs(id, lifecycle.JobCompleted)
 	},
-	"what a step needs": func(l *lull) (func(), func() bool) {
+	"what a step needs": func(l *quietDatabase) (func(), func() bool) {
 		l.staff(5, l.usual())
 		id := l.submit("name: w\nsteps: [{id: a, handler: block}, {id: b, needs: [a], if: true, handler: h}]\n")
 		l.held.wait(l.T)
 		return l.held.release, l.jobIs(id, lifecycle.JobCompleted)
 	},
-	"instances": func(l *lull) (func(), func() bool) {
+	"instances": func(l *quietDatabase) (func(), func() bool) {
 		l.staff(5, l.usual())
 		id := l.submit("name: w\nsteps: [{id: a, matrix: {x: [1, 2]}, handler: block}]\n")
 		l.held.wait(l.T)
 		l.held.wait(l.T)
 		return l.held.release, l.jobIs(id, lifecycle.JobCompleted)
 	},
-	"a child job": func(l *lull) (func(), func() bool) {
+	"a child job": func(l *quietDatabase) (func(), func() bool) {
 		l.staff(5, l.usual())
 		l.server.register(define(l.T, "name: leaf\nsteps: [{id: a, handler: block}]\n"))
 		id := l.submit("name: w\nsteps: [{id: down, workflow: leaf}]\n")
 		l.held.wait(l.T)
 		return l.held.release, l.jobIs(id, lifecycle.JobCompleted)
 	},
-	"the end of a cancelled child": func(l *lull) (func(), func() bool) {
+	"the end of a cancelled child": func(l *quietDatabase) (func(), func() bool) {
 		l.staff(5, l.usual())
 		l.server.register(define(l.T, "name: leaf\nsteps: [{id: nap, sleep: 24h}]\nhooks: {always: [{id: a, handler: block}]}\n"))
 		id := l.submit("name: w\nsteps: [{id: down, workflow: leaf}]\n")
@@ -150,17 +150,17 @@ var waits = map[string]func(l *lull) (end func(), over func() bool){
 		l.held.wait(l.T)
 		return l.held.release, l.jobIs(id, lifecycle.JobCanceled)
 	},
-	"a signal": func(l *lull) (func(), func() bool) {
+	"a signal": func(l *quietDatabase) (func(), func() bool) {
 		id := l.submit("name: w\nsteps: [{id: told, event: {name: go_on}}]\n")
 		until(l.T, "it waits", l.stepIs(id, "told", lifecycle.StepInProgress))
 		return func() { must(l.T, l.other.engine.Signal(l.Context(), id, "go_on", nil, ann)) }, l.jobIs(id, lifecycle.JobCompleted)
 	},
-	"an approval": func(l *lull) (func(), func() bool) {
+	"an approval": func(l *quietDatabase) (func(), func() bool) {
 		id := l.submit("name: w\nsteps: [{id: asked, approval: {prompt: Well?}}, {id: then, needs: [asked], if: true, approval: {prompt: Sure?}}]\n")
 		until(l.T, "it waits", l.stepIs(id, "asked", lifecycle.StepInProgress))
 		return func() { must(l.T, l.other.engine.Approve(l.Context(), id, "asked", nil, ann)) }, l.stepIs(id, "then", lifecycle.StepInProgress)
 	},
-	"a pause": func(l *lull) (func(), func() bool) {
+	"a pause": func(l *quietDatabase) (func(), func() bool) {
 		l.staff(5, l.usual())
 		id := l.submit("name: w\nsteps: [{id: a, handler: block}, {id: b, needs: [a], handler: h}, {id: c, needs: [a], if: true, handler: h}]\n")
 		l.held.wait(l.T)
@@ -171,7 +171,7 @@ var waits = map[string]func(l *lull) (end func(), over func() bool){
 		})
 		return func() { must(l.T, l.other.engine.ResumeJob(l.Context(), id, ann)) }, l.jobIs(id, lifecycle.JobCompleted)
 	},
-	"a delay that an operator ends": func(l *lull) (func(), func() bool) {
+	"a delay that an operator ends": func(l *quietDatabase) (func(), func() bool) {
 		first := true
 		l.staff(5, map[string]worker.Handler{"h": func(ctx context.Context, task *worker.Task) worker.Result {
 			if first {
@@ -184,11 +184,11 @@ var waits = map[string]func(l *lull) (end func(), over func() bool){
 		until(l.T, "it waits", func() bool { return steps(l.server.job(id))["a"].NotBefore != 0 })
 		return func() { must(l.T, l.other.engine.RetryStep(l.Context(), id, "a", ann)) }, l.jobIs(id, lifecycle.JobCompleted)
 	},
-	"a deadline": func(l *lull) (func(), func() bool) { // which is its own end
+	"a deadline": func(l *quietDatabase) (func(), func() bool) { // which is its own end
 		id := l.submit("name: w\nsteps: [{id: nap, sleep: 100ms}]\n")
 		return func() {}, l.jobIs(id, lifecycle.JobCompleted)
 	},
-	"the job of the time before": func(l *lull) (func(), func() bool) {
+	"the job of the time before": func(l *quietDatabase) (func(), func() bool) {
 		l.staff(5, l.usual())
 		l.server.register(define(l.T, "name: slow\nsteps: [{id: a, handler: block}]\n"))
 		name := pawl.ScheduleName{Workspace: pawl.DefaultWorkspace, Name: "s"}
@@ -201,7 +201,7 @@ var waits = map[string]func(l *lull) (end func(), over func() bool){
 	},
 }
 
-func (l *lull) schedule() *pawl.Schedule {
+func (l *quietDatabase) schedule() *pawl.Schedule {
 	all, err := l.server.store.Schedules(l.Context(), pawl.ScheduleName{Workspace: pawl.DefaultWorkspace}, pawl.ScheduleName{}, 0)
 	must(l.T, err)
 	if len(all) == 0 {
@@ -216,7 +216,7 @@ func TestACommitEndsEachWait(t *testing.T) { // K8, T2, T3, J7
 	for name, wait := range waits {
 		t.Run(name, func(t *testing.T) {
 			onShared(t, func(t *testing.T, db *database) {
-				l := newLull(t, db)
+				l := newQuietDatabase(t, db)
 				end, over := wait(l)
 				end()
 				until(t, "it goes on", over)

@@ -45,7 +45,7 @@ func TestWhoWaitsIsToldWhatIsStored(t *testing.T) {
 			told <- j
 		}()
 		synctest.Wait()
-		w.visit(t, link.Exchange{Reports: []link.Report{success(step, `"done"`)}, Free: 1, Sated: true})
+		w.visit(t, link.Exchange{Reports: []link.Report{success(step, `"done"`)}, Free: 1, SkipQueue: true})
 		got, reads := <-told, s.jobs.Load()-before
 		stored, err := e.store.Job(t.Context(), id.Key())
 		if err != nil || !reflect.DeepEqual(got, stored) || got.State != lifecycle.JobCompleted || len(got.Metadata) == 0 {

@@ -74,7 +74,7 @@ func (e *Engine) Exchange(ctx context.Context, x link.Exchange) ([]link.Assignme
 	for i := range x.Reports {
 		cmds = append(cmds, e.newReport(&x.Reports[i]))
 	}
-	take := &claim{e: e, worker: x.Worker, free: x.Free, sated: x.Sated, queued: min(x.Queued, x.Free)}
+	take := &claim{e: e, worker: x.Worker, free: x.Free, skipQueue: x.SkipQueue, queued: min(x.Queued, x.Free)}
 	if x.Free > 0 {
 		cmds = append(cmds, take)
 		if err := take.prepare(ctx); err != nil {
@@ -106,7 +106,7 @@ func (e *Engine) Exchange(ctx context.Context, x link.Exchange) ([]link.Assignme
 		}
 		return nil, errors.Join(errs...)
 	}
-	if x.Free > 0 && !x.Sated {
+	if x.Free > 0 && !x.SkipQueue {
 		e.looked(take)
 	}
 	return take.assigned, errors.Join(errs...)
@@ -117,7 +117,7 @@ func (e *Engine) Exchange(ctx context.Context, x link.Exchange) ([]link.Assignme
 func (e *Engine) looked(c *claim) {
 	worker, short := c.worker.Key(), len(c.assigned) < c.free
 	e.offers.found(c.found, c.emptied())
-	further := e.spoiled.met(worker, c.spoiled) && short
+	further := e.unreadableSteps.met(worker, c.unreadableSteps) && short
 	if c.passed || further {
 		e.offers.ring() // there may be steps behind those of a full queue, or those that cannot be read
 	}
@@ -222,25 +222,25 @@ func (r *report) refusal(t *tx, why string) pawl.Refusal {
 // A claim takes steps for a worker: those that this very commit has enqueued,
 // then those of the queue, then those of pending jobs that it starts.
 type claim struct {
-	e      *Engine
-	worker *pawl.Worker
-	free   int
-	sated  bool
-	queued int
+	e         *Engine
+	worker    *pawl.Worker
+	free      int
+	skipQueue bool
+	queued    int
 
 	quotas *quotas
 	routes []int64      // of the worker, without those of full queues
 	pools  []store.Pool // of the queues that have limits
 
-	assigned []link.Assignment
-	found    int            // in the queue
-	more     bool           // there may be more than was found
-	skipped  bool           // others had some locked
-	moved    bool           // something of what was found has left the queue
-	passed   bool           // a step was passed over because its queue is full, or all because the limits have changed
-	needs    []int64        // definitions that are not in memory
-	spoiled  int            // rows that were passed over because they cannot be read
-	broken   map[int64]bool // definitions that cannot
+	assigned        []link.Assignment
+	found           int            // in the queue
+	more            bool           // there may be more than was found
+	skipped         bool           // others had some locked
+	moved           bool           // something of what was found has left the queue
+	passed          bool           // a step was passed over because its queue is full, or all because the limits have changed
+	needs           []int64        // definitions that are not in memory
+	unreadableSteps int            // rows that were passed over because they cannot be read
+	broken          map[int64]bool // definitions that cannot
 }
 
 func (c *claim) prepare(ctx context.Context) (err error) {
@@ -254,17 +254,17 @@ func (c *claim) prepare(ctx context.Context) (err error) {
 func (c *claim) query(q *store.Query) {
 	c.e.offers.watch(q, c.worker.Key())
 	q.Pools = append(q.Pools, c.pools...)
-	if c.sated {
+	if c.skipQueue {
 		return
 	}
 	c.e.offers.look(c.worker.Key())
-	q.Claims = append(q.Claims, store.ClaimQuery{Worker: c.worker.Key(), Routes: c.routes, Limit: c.e.spoiled.limit(c.worker.Key(), c.free), Starts: c.queued})
+	q.Claims = append(q.Claims, store.ClaimQuery{Worker: c.worker.Key(), Routes: c.routes, Limit: c.e.unreadableSteps.limit(c.worker.Key(), c.free), Starts: c.queued})
 }
 
 func (c *claim) decide(t *tx) error {
-	c.assigned, c.passed, c.moved, c.spoiled, c.broken, c.needs = c.assigned[:0], false, false, t.facts.Spoiled, make(map[int64]bool), nil
+	c.assigned, c.passed, c.moved, c.unreadableSteps, c.broken, c.needs = c.assigned[:0], false, false, t.facts.Unreadable, make(map[int64]bool), nil
 	facts := new(store.ClaimFacts)
-	if !c.sated {
+	if !c.skipQueue {
 		facts = &t.facts.Claims[t.claims]
 		t.claims++
 		c.found, c.more, c.skipped = len(facts.Steps)+len(facts.Starts), facts.More, facts.Skipped
@@ -322,7 +322,7 @@ func (c *claim) decide(t *tx) error {
 
 // emptied reports whether the queue has nothing more for the worker, as far as is known.
 func (c *claim) emptied() bool {
-	return c.sated || !c.passed && c.spoiled == 0 && !c.more && !c.skipped && c.found < c.free
+	return c.skipQueue || !c.passed && c.unreadableSteps == 0 && !c.more && !c.skipped && c.found < c.free
 }
 
 // start starts a pending job and takes its first steps. A job that cannot be

@@ -18,11 +18,11 @@ const (
 // An Exchange is one visit of a worker: what it has finished, and how much it
 // can take on.
 type Exchange struct {
-	Worker  *pawl.Worker
-	Reports []Report
-	Free    int  // slots free, those of the reports included; 0 takes nothing
-	Sated   bool // the queue was found empty: only what this very commit enqueues is taken
-	Queued  int  // of the free slots, those for which the queue goes before what this commit enqueues
+	Worker    *pawl.Worker
+	Reports   []Report
+	Free      int  // slots free, those of the reports included; 0 takes nothing
+	SkipQueue bool // the queue was found empty: only what this very commit enqueues is taken
+	Queued    int  // of the free slots, those for which the queue goes before what this commit enqueues
 }
 
 // A Report is what became of a step that a worker had claimed.

@@ -185,22 +185,22 @@ type ClaimQuery struct {
 // Facts are what a transaction saw. The records are the caller's to change; the
 // store takes what to write from Changes alone.
 type Facts struct {
-	Now       int64                               // the database's clock
-	Keys      map[IdempotencyKey]*Answer          // every key asked for; see Answer
-	Pools     map[Pool]int                        // slots taken, of every pool asked for
-	Versions  map[pawl.WorkflowName]*pawl.Version // of the names that are registered
-	Schedules map[int64]*pawl.Schedule
-	Signals   map[int64][]*pawl.Signal // with data
-	Untaken   map[int64]Untaken
-	Workers   map[int64]*pawl.Worker
-	Jobs      map[int64]*pawl.Job
-	Steps     map[pawl.StepKey]*pawl.Step
-	Waiting   map[int64][]pawl.StepKey // into Steps, in order
-	Open      map[int64][]pawl.StepKey
-	Nodes     map[int64][]pawl.StepKey
-	Held      map[int64][]pawl.StepKey
-	Claims    []ClaimFacts // one for each ClaimQuery
-	Spoiled   int          // rows that cannot be decoded: they are left out, and stand in the place of others in a limit
+	Now        int64                               // the database's clock
+	Keys       map[IdempotencyKey]*Answer          // every key asked for; see Answer
+	Pools      map[Pool]int                        // slots taken, of every pool asked for
+	Versions   map[pawl.WorkflowName]*pawl.Version // of the names that are registered
+	Schedules  map[int64]*pawl.Schedule
+	Signals    map[int64][]*pawl.Signal // with data
+	Untaken    map[int64]Untaken
+	Workers    map[int64]*pawl.Worker
+	Jobs       map[int64]*pawl.Job
+	Steps      map[pawl.StepKey]*pawl.Step
+	Waiting    map[int64][]pawl.StepKey // into Steps, in order
+	Open       map[int64][]pawl.StepKey
+	Nodes      map[int64][]pawl.StepKey
+	Held       map[int64][]pawl.StepKey
+	Claims     []ClaimFacts // one for each ClaimQuery
+	Unreadable int          // rows that cannot be decoded: they are left out, and stand in the place of others in a limit
 }
 
 // Untaken says how many signals of a job no step has taken, at most MaxSignals, and how

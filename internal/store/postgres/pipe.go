@@ -25,12 +25,12 @@ var inBinary = []int16{1}
 // A pipe sends several statements in one go and reads their answers in order:
 // one round trip, whatever their number.
 type pipe struct {
-	conn    *pgconn.PgConn
-	log     *slog.Logger
-	faults  *store.Faults
-	calls   []call
-	spoiled int          // rows that could not be decoded
-	soon    *atomic.Bool // not nil: the answer is expected soon; true while somebody awaits one
+	conn            *pgconn.PgConn
+	log             *slog.Logger
+	faults          *store.Faults
+	calls           []call
+	unreadableSteps int          // rows that could not be decoded
+	soon            *atomic.Bool // not nil: the answer is expected soon; true while somebody awaits one
 }
 
 // answerSoon is how long an answer that is expected soon is awaited by a thread of its
@@ -136,7 +136,7 @@ func (p *pipe) read(c *call, cur *cursor) {
 	if cur.err == nil {
 		return
 	}
-	p.spoiled++
+	p.unreadableSteps++
 	first := cursor{vals: cur.vals}
 	if key := first.num(); p.faults.New(fmt.Sprint(c.statement.name, cur.vals[0], cur.err)) {
 		p.log.Error("row left out", "statement", c.statement.name, "key", key, "error", cur.err)

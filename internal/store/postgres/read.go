@@ -118,7 +118,7 @@ func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*r
 			db.lookback.want(g.claimCursor)
 		}
 	}
-	r.Spoiled = p.spoiled
+	r.Unreadable = p.unreadableSteps
 	r.sort()
 	r.handOut()
 	return r, r.jobsOfHeld(ctx, p)

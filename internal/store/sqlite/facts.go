@@ -261,7 +261,7 @@ func (r *reading) decoded(c *columns, kind string, key any) bool {
 	if err == nil {
 		return true
 	}
-	r.f.Spoiled++
+	r.f.Unreadable++
 	if r.faults.New(fmt.Sprint(kind, key, err)) {
 		leftOut(r.log, kind, key, err)
 	}
