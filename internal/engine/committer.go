@@ -103,8 +103,8 @@ func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store
 var errClosed = &pawl.Error{Kind: pawl.Unavailable, Message: "the engine is closed"}
 
 // together commits the commands in one transaction and returns the error of each; see
-// do. Whoever waits in any case, and finds a free lane, commits in it himself: to have
-// others do it and to be woken by them takes longer than to decide.
+// do. A caller that waits in any case, and finds a free lane, commits in it by itself: to
+// have another goroutine do so, and to be woken by it, takes longer than to decide.
 func (c *committer) together(ctx context.Context, cmds []command, faults map[int64]error) ([]error, error) {
 	g := &group{cmds: cmds, faults: faults, errs: make([]error, len(cmds)), came: time.Now(), done: make(chan struct{})}
 	batch, err := c.enter(g)

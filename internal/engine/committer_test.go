@@ -267,7 +267,7 @@ func TestAFaultOfACommitEndsTheProcess(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsInAnyCaseCommits: a caller that nothing cuts short commits himself if a
+// TestWhoWaitsInAnyCaseCommits: a caller that nothing cuts short commits by itself if a
 // lane is free, and takes nobody else's time after that.
 func TestWhoWaitsInAnyCaseCommits(t *testing.T) { // K5
 	t.Parallel()

@@ -192,8 +192,8 @@ func TestWhatIsInTheQueueClosesOffers(t *testing.T) { // T3
 	}
 }
 
-// TestABellIsHeardInTurn: who is woken by the bell has not heard it: until he does,
-// nothing is offered, so that no report overtakes him that is made meanwhile.
+// TestABellIsHeardInTurn: a worker woken by the bell has not heard it. Until it does,
+// nothing is offered, so that no report made meanwhile overtakes it.
 func TestABellIsHeardInTurn(t *testing.T) { // T3
 	t.Parallel()
 	e, _ := interposedEngine(t)

@@ -9,7 +9,7 @@ import (
 )
 
 // A job that is handed over costs half of one that goes through the queue, and whoever
-// submits as fast as he is answered is always a little ahead of the workers. So a
+// submits as fast as it gets replies is always a little ahead of the workers. So a
 // submission for which there are too few slots waits for the visits that free them,
 // while the workers of this process are at it. Only who waits depends on what is here,
 // and nobody waits for long: for as many commits, and should one hang, for that time.

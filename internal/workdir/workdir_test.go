@@ -193,7 +193,7 @@ func asNobody(t *testing.T) {
 	}
 }
 
-// TestEnterDuringRemoval: whoever has entered a folder has it until he leaves, whatever
+// TestEnterDuringRemoval: a process that has entered a folder has it until it leaves, whatever
 // others remove in the meantime, and finds nothing of one that was removed.
 func TestEnterDuringRemoval(t *testing.T) {
 	t.Parallel()

@@ -68,7 +68,7 @@ func TestBeatsAreOfTheClock(t *testing.T) {
 	}
 }
 
-// Lock files do not pile up: who lets go removes his.
+// Lock files do not pile up: an owner removes its file when it releases the lock.
 func TestLockFilesGo(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pawl.db")
