@@ -96,14 +96,14 @@ func (a *app) diagnose(ctx context.Context, integrity time.Duration) ([]health.F
 	return append(found, work...), nil
 }
 
-// A ward is a store that answers what the doctor asks of it.
-type ward interface {
-	Ward(ctx context.Context) (*health.Snapshot, error)
+// A snapshotter is a store that can tell the doctor of the work in it.
+type snapshotter interface {
+	WorkSnapshot(ctx context.Context) (*health.Snapshot, error)
 }
 
 var (
-	_ ward = (*postgres.DB)(nil)
-	_ ward = (*sqlite.DB)(nil)
+	_ snapshotter = (*postgres.DB)(nil)
+	_ snapshotter = (*sqlite.DB)(nil)
 )
 
 // Of the jobs of which nothing moves, so many are looked at.
@@ -122,7 +122,7 @@ func (a *app) examine(ctx context.Context) (found []health.Finding, err error) {
 			err = e
 		}
 	}()
-	w, err := l.store.(ward).Ward(ctx)
+	w, err := l.store.(snapshotter).WorkSnapshot(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -139,7 +139,7 @@ func (r *Diagnosis) server(s *Snapshot) {
 	}
 	evaluates := func(n *pawl.Node) bool { return n.Role == "server" || n.Role == "dev" }
 	if s.Open > 0 && !slices.ContainsFunc(s.alive(), evaluates) {
-		r.Say("server", Problem, "", "no process that evaluates is alive, and %d jobs are unfinished", s.Open)
+		r.Say("server", Problem, "", "no server is alive, and %d jobs are unfinished", s.Open)
 	}
 }
 

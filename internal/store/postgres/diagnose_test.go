@@ -332,13 +332,13 @@ func TestWard(t *testing.T) {
 		d.moveJob(j, lifecycle.JobRunning, lifecycle.JobAllocateResources)
 	})
 	execute(t, db, "insert into node values (1, 'worker', 'h/1', 'h', 1, 'v1', 1, "+clock+", 5000000), (2, 'server', 'h/2', 'h', 2, 'v2', 1, "+clock+" - 60000000, 0)")
-	w, err := db.Ward(t.Context())
+	w, err := db.WorkSnapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(w.Waiting) != 2 || w.Waiting[0].Jobs != 2 || w.Waiting[0].Steps != 1 || w.Waiting[0].Job != jobs[0].ID || w.Waiting[1].Jobs != 2 ||
 		w.Open != 5 || len(w.Late) != 2 || len(w.Nodes) != 2 {
-		t.Fatalf("ward %+v", w)
+		t.Fatalf("snapshot %+v", w)
 	}
 	if diff := cmp.Diff([]string{"clocks", "deadlines", "routes", "server"}, faults(health.Examine(w, nil))); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)

@@ -89,7 +89,7 @@ func (d *diagnosis) doubles() error {
 			if err := rows.Scan(&uuid, &ord, &seq, &times); err != nil {
 				return err
 			}
-			d.Say("audit_doubles", health.Problem, entityName(uuid, ord), "entry %d of its trail stands %d times", seq, times)
+			d.Say("audit_doubles", health.Problem, entityName(uuid, ord), "entry %d of its trail is stored %d times", seq, times)
 			found++
 			return nil
 		}, from, before)

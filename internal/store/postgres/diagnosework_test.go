@@ -67,7 +67,7 @@ func TestDiagnoseDoubles(t *testing.T) {
 	})
 	found := find(Diagnose(t.Context(), db.cfg), "audit_doubles")
 	want := "job " + jobs[0].ID.Public(pawl.JobPrefix)
-	if len(found) != 1 || found[0].Severity != health.Problem || found[0].Subject != want || found[0].Measured != "entry 1 of its trail stands 2 times" {
+	if len(found) != 1 || found[0].Severity != health.Problem || found[0].Subject != want || found[0].Measured != "entry 1 of its trail is stored 2 times" {
 		t.Errorf("found %+v, want entry 1 of %s", found, want)
 	}
 }

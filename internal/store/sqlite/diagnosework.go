@@ -40,7 +40,7 @@ func (d *diagnosis) doubles() error {
 			if ord != 0 {
 				kind = "step "
 			}
-			d.Say("audit_doubles", health.Problem, kind+nameOf(id, ord), "entry %d of its trail stands %d times", seq, times)
+			d.Say("audit_doubles", health.Problem, kind+nameOf(id, ord), "entry %d of its trail is stored %d times", seq, times)
 			found++
 		})
 		if err != nil {

@@ -37,7 +37,7 @@ func TestDiagnoseDoubles(t *testing.T) {
 		t.Fatal(err, c.Changes())
 	}
 	found, want := doubles(), "job "+oldest.ID.Public(pawl.JobPrefix)
-	if len(found) != 1 || found[0].Severity != health.Problem || found[0].Subject != want || found[0].Measured != "entry 1 of its trail stands 2 times" {
+	if len(found) != 1 || found[0].Severity != health.Problem || found[0].Subject != want || found[0].Measured != "entry 1 of its trail is stored 2 times" {
 		t.Errorf("found %+v, want entry 1 of %s", found, want)
 	}
 }

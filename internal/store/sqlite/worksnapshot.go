@@ -22,8 +22,8 @@ UNION ALL SELECT 'evaluation', 'jobs', count(*), min(updated_at) FROM job WHERE 
 UNION ALL SELECT 'evaluation', 'steps', count(*), min(s.updated_at) FROM step s JOIN job j ON j.id = s.job WHERE s.mark_at > 0 AND j.private = 0`
 )
 
-// Ward returns the work in the database and the processes on it.
-func (db *DB) Ward(ctx context.Context) (*health.Snapshot, error) {
+// WorkSnapshot returns the work in the database and the processes on it.
+func (db *DB) WorkSnapshot(ctx context.Context) (*health.Snapshot, error) {
 	w := &health.Snapshot{Now: db.now()}
 	err := db.read(ctx, "look at the work", func(c *conn) error {
 		if err := c.ask(askWaiting, nil, func(cols *columns) {

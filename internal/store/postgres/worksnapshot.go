@@ -27,8 +27,8 @@ union all select 'evaluation', 'jobs', count(*), min(updated_at) from job where 
 union all select 'evaluation', 'steps', count(*), min(s.updated_at) from step s join job j on j.id = s.job where s.mark_at > 0 and j.private = 0`
 )
 
-// Ward returns the work in the database and the processes on it.
-func (db *DB) Ward(ctx context.Context) (*health.Snapshot, error) {
+// WorkSnapshot returns the work in the database and the processes on it.
+func (db *DB) WorkSnapshot(ctx context.Context) (*health.Snapshot, error) {
 	w := new(health.Snapshot)
 	for _, q := range []struct {
 		doing, sql string
@@ -58,7 +58,7 @@ func (db *DB) Ward(ctx context.Context) (*health.Snapshot, error) {
 	return w, db.staff(ctx, w)
 }
 
-// staff adds the processes to a ward.
+// staff adds the processes to a snapshot.
 func (db *DB) staff(ctx context.Context, w *health.Snapshot) (err error) {
 	if w.Nodes, err = db.Nodes(ctx); err != nil {
 		return err
