@@ -3,7 +3,9 @@
 //
 // New makes a worker, Handle gives it Go functions by the names of their handlers, and Run
 // works until its context ends. A function of Handle gets the with of a step as a Go value
-// and returns another one, the output. It finds its Task by TaskOf.
+// and returns another one, the output. It finds its Task by TaskOf. An error has the step
+// tried again, as its retries say; Permanent makes it final, and Snooze is for a step that
+// has to wait.
 //
 // Below that, a Handler runs one attempt of one step, which reaches it as a Task. Command
 // runs programs and scripts, HTTP sends requests, Func wraps a Go function, and
@@ -70,6 +72,7 @@
 //	invalid_work         permanent  argv, env or request cannot be used
 //	invalid_input        permanent  a with that is not what the function of Handle takes
 //	invalid_output       permanent  output that is not the JSON it has to be
+//	invalid_snooze       permanent  a Snooze that is not of 1ms to 366 days
 //	output_too_large     permanent  output over Limits.Output
 //	http_N               T1         an unexpected status: 408, 425, 429 and 5xx retryable, others permanent
 //	network              retryable  no answer, or half of one

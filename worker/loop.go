@@ -720,7 +720,9 @@ func checked(r Result, t *Task) Result {
 	}
 	switch {
 	case r.Failure != nil:
-		r.Output = nil
+		r = Result{Failure: r.Failure}
+	case r.Snooze != 0:
+		r = snoozed(r.Snooze)
 	case len(r.Output) == 0:
 		r.Output = json.RawMessage("null")
 	case len(r.Output) > limit:
@@ -768,8 +770,15 @@ func (w *Worker) closeLog(t *Task) {
 	}
 }
 
-// reportOf judges a result into an event of the step's table (T6).
+// reportOf judges a result into an event of the step's table (T6). The end of ctx goes
+// before a snooze.
 func reportOf(ctx context.Context, r Result) link.Report {
+	if r.Snooze > 0 && ctx.Err() == nil {
+		return link.Report{Report: decide.Report{Event: lifecycle.StepInterrupt, Snooze: r.Snooze}}
+	}
+	if r.Snooze > 0 {
+		r = Result{Failure: stopped(ctx)}
+	}
 	return link.Report{Report: decide.Report{Event: eventOf(ctx, r.Failure), Output: r.Output, Failure: r.Failure}}
 }
 

@@ -79,7 +79,8 @@ func (l Limits) withDefaults() Limits {
 // A Result is how an attempt ended.
 type Result struct {
 	Output  json.RawMessage // of a success: never nil, null at least
-	Failure *pawl.Failure   // nil is success
+	Failure *pawl.Failure   // nil is success, unless there is a Snooze
+	Snooze  time.Duration   // not 0, without a Failure: the step is tried again after it; see the function Snooze
 }
 
 // A Handler runs one attempt. It returns soon after ctx has ended, and is safe
@@ -89,11 +90,14 @@ type Handler func(ctx context.Context, t *Task) Result
 
 // Func makes a Handler of a Go function. Its value is the output, written as
 // JSON and held to Limits.Output, unless the step has `output: none`. An error that is, or wraps, a *pawl.Failure is
-// that failure; any other is retryable, of class "error" (T6). If ctx has ended,
-// an error is what the end of ctx says.
+// that failure, and one of Snooze none; any other is retryable, of class "error" (T6). If
+// ctx has ended, an error is what the end of ctx says.
 func Func(f func(ctx context.Context, t *Task) (any, error)) Handler {
 	return func(ctx context.Context, t *Task) Result {
 		value, err := f(ctx, t)
+		if s, ok := errors.AsType[*snoozeError](err); ok && ctx.Err() == nil {
+			return snoozed(s.after)
+		}
 		if err != nil {
 			return Result{Failure: failureOf(ctx, err)}
 		}

@@ -13,6 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -73,6 +76,10 @@ func TestFunc(t *testing.T) {
 		"too large":     {strings.Repeat("x", 9), nil, Result{Failure: tooLarge("the result has 11 bytes as JSON", 10)}},
 		"not for JSON":  {make(chan int), nil, Result{Failure: permanent("invalid_output", "the result cannot be written as JSON: json: unsupported type: chan int")}},
 		"not for <HTML": {"<", nil, Result{Output: []byte(`"<"`)}},
+		"snooze":        {1, fmt.Errorf("not there: %w", Snooze(time.Minute)), Result{Snooze: time.Minute}},
+		"no snooze":     {1, Snooze(0), Result{Failure: permanent("invalid_snooze", "Snooze: 0s: want 1ms to 8784h0m0s")}},
+		"short snooze":  {1, Snooze(-time.Second), Result{Failure: permanent("invalid_snooze", "Snooze: -1s: want 1ms to 8784h0m0s")}},
+		"long snooze":   {1, Snooze(decide.MaxSnooze + 1), Result{Failure: permanent("invalid_snooze", "Snooze: 8784h0m0.000000001s: want 1ms to 8784h0m0s")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,4 +107,41 @@ func TestFuncStopped(t *testing.T) {
 		})(ctx, &Task{})
 		wantFailure(t, r, "timeout", false)
 	})
+}
+
+// (T6) what a handler returns that snoozes: its end, a failure and the limits go before.
+func TestSnoozeOfAHandler(t *testing.T) {
+	t.Parallel()
+	failure := retryable("own", "no")
+	for name, tt := range map[string]struct {
+		result Result
+		cause  error // why the context has ended
+		event  machine.Event
+		class  string
+		snooze time.Duration
+	}{
+		"good":         {Result{Snooze: time.Minute, Output: []byte("1")}, nil, lifecycle.StepInterrupt, "", time.Minute},
+		"out of range": {Result{Snooze: -1}, nil, lifecycle.StepFailPermanently, "invalid_snooze", 0},
+		"failed":       {Result{Snooze: time.Minute, Failure: failure}, nil, lifecycle.StepFail, "own", 0},
+		"timed out":    {Result{Snooze: time.Minute}, ErrTimeout, lifecycle.StepTimeout, "timeout", 0},
+		"canceled":     {Result{Snooze: time.Minute}, ErrCanceled, lifecycle.StepCancel, "canceled", 0},
+		"interrupted":  {Result{Snooze: time.Minute}, ErrInterrupted, lifecycle.StepInterrupt, "interrupted", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			if tt.cause != nil {
+				cancel(tt.cause)
+			}
+			r := reportOf(ctx, checked(tt.result, &Task{Work: &workflow.Work{}}))
+			class := ""
+			if r.Failure != nil {
+				class = r.Failure.Class
+			}
+			if r.Event != tt.event || class != tt.class || r.Snooze != tt.snooze || r.Output != nil {
+				t.Errorf("%s, failure %q, snooze %s, output %s; want %s, %q, %s and none", r.Event, class, r.Snooze, r.Output, tt.event, tt.class, tt.snooze)
+			}
+		})
+	}
 }

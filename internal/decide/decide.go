@@ -122,6 +122,7 @@ type Report struct {
 	Event   machine.Event // success, fail, fail_permanently, timeout, interrupt, cancel, lost
 	Output  json.RawMessage
 	Failure *pawl.Failure
+	Snooze  time.Duration // of an interrupt that its handler wants: not before it has passed; 0: at once
 	Note    Note
 }
 
@@ -376,6 +377,10 @@ func (d *Decision) Report(s *pawl.Step, r Report) error {
 		s.DueAt, s.DueEvent = d.Now, lost // tried again at once
 	case lifecycle.StepInterrupt:
 		s.Attempts--
+		if r.Snooze > 0 {
+			s.DueAt, s.DueEvent = d.Now+r.Snooze.Microseconds(), lifecycle.StepRetry
+			r.Note.Reason, r.Note.Metadata = Snoozed, retryNote(s.DueAt)
+		}
 	}
 	if r.Failure != nil {
 		r.Note = failureNote(s, r.Failure, r.Note)
@@ -427,8 +432,8 @@ func (d *Decision) follow(s *pawl.Step) error {
 		return d.retry(s)
 	case lifecycle.StepPermanentError:
 		return d.failed(s)
-	case lifecycle.StepPending: // interrupted
-		return d.again(s)
+	case lifecycle.StepPending:
+		return d.interrupted(s)
 	}
 	return d.ended(s)
 }

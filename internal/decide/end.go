@@ -3,6 +3,7 @@ package decide
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -66,6 +67,28 @@ func (d *Decision) notBefore(s *pawl.Step) int64 {
 
 func retryNote(due int64) []byte {
 	return []byte(`{"not_before":"` + pawl.Time(due).Format("2006-01-02T15:04:05.000000Z") + `"}`)
+}
+
+// Limits of a snooze.
+const (
+	MinSnooze = time.Millisecond
+	MaxSnooze = workflow.MaxTimeout
+)
+
+// Snoozed is the reason of an interrupt that the step's handler asked for.
+const Snoozed = "snoozed"
+
+// interrupted enqueues a step again whose attempt does not count, or lets it snooze
+// until its time. It fires as a backoff does.
+func (d *Decision) interrupted(s *pawl.Step) error {
+	due := s.DueAt
+	s.DueAt, s.DueEvent = 0, ""
+	if due <= d.Now || d.stopping() {
+		return d.again(s)
+	}
+	s.DueAt, s.DueEvent = due, lifecycle.StepEnqueue
+	d.Board.Save(s)
+	return nil
 }
 
 // again enqueues a step that had been started before.

@@ -48,7 +48,7 @@ func (d *Decision) Retry(s *pawl.Step, note Note) error {
 	if err := d.allowsStep(s, lifecycle.StepRetry); err != nil {
 		return err
 	}
-	if s.State == lifecycle.StepRetryableError {
+	if s.State == lifecycle.StepRetryableError || s.DueEvent == lifecycle.StepRetry { // it has failed, or snoozed
 		return d.retryUnweighed(s, note)
 	}
 	if s.DueEvent != lifecycle.StepEnqueue {

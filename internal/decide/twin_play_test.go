@@ -299,6 +299,8 @@ func (p *play) reportOf(s *pawl.Step) (outcome, bool) {
 		o.Event = lifecycle.StepFailPermanently
 	case isInterrupted:
 		o.Event, o.Failure = lifecycle.StepInterrupt, nil
+	case snoozes:
+		o.Event, o.Failure, o.Snooze = lifecycle.StepInterrupt, nil, time.Second
 	case timesOut:
 		o.Event = lifecycle.StepTimeout
 	default:

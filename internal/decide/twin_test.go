@@ -44,6 +44,7 @@ const (
 	failsForGood
 	isLost
 	isInterrupted
+	snoozes
 	timesOut
 	inQueue // nobody takes it in time, if there is a time
 	endings
@@ -332,7 +333,7 @@ func run(n *workflow.Node, endings []int) fate {
 			if f.attempts == most {
 				return f
 			}
-		case isInterrupted:
+		case isInterrupted, snoozes:
 			f.attempts--
 		case isLost:
 			f.attempts--

@@ -284,8 +284,11 @@ func (f *fold) entry(e *audit.Entry) {
 	switch e.Event {
 	case lifecycle.StepClaim:
 		f.claim(e)
-	case lifecycle.StepLost, lifecycle.StepInterrupt:
+	case lifecycle.StepLost:
 		s.Attempts--
+	case lifecycle.StepInterrupt:
+		s.Attempts--
+		f.retry(e) // it may have snoozed
 	case lifecycle.StepQueueTimeout:
 		s.Attempts++
 		f.worker = ""

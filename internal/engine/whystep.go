@@ -34,7 +34,7 @@ func (q *inquiry) ofStep(s *pawl.Step) (r pawl.Reason, err error) {
 			err = q.limited(s, &r)
 		}
 	case pawl.ReasonBackoff:
-		err = q.lastError(s, &r)
+		err = q.lastAttempt(s, &r)
 	case pawl.ReasonChild:
 		err = q.ofChild(s, &r)
 	case pawl.ReasonFanOut:
@@ -187,6 +187,20 @@ func (q *inquiry) backoff(s *pawl.Step) pawl.Reason {
 		r.Text += "; the last one failed: " + s.Error.Message
 	}
 	return r
+}
+
+// lastAttempt says how the last attempt ended: by a failure, or by a snooze.
+func (q *inquiry) lastAttempt(s *pawl.Step, r *pawl.Reason) error {
+	last, err := q.e.store.Trail(q.ctx, store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, s.Seq-1, 1)
+	if err != nil {
+		return err
+	}
+	if len(last) == 0 || last[0].Event != lifecycle.StepInterrupt {
+		return q.lastError(s, r)
+	}
+	r.Text = fmt.Sprintf("it snoozes until %s, as its handler asked (attempt %d of %d)", q.clock(s.DueAt), r.Attempt, q.def.Node(s.Ord.Node()).Retry.MaxAttempts)
+	q.unfired(r)
+	return nil
 }
 
 // lastError adds the error of the last attempt where it was not read along.
