@@ -5,9 +5,15 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"math"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store/address"
@@ -55,7 +61,7 @@ func Open(ctx context.Context, name string, c Config) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := engine.Open(engine.Config{Store: s, Lanes: at.Lanes(), Passive: c.Passive, Retention: c.Retention, Silence: c.Silence, Log: c.Log})
+	e, err := engine.Open(engine.Config{Store: s, Lanes: at.Lanes(), Passive: c.Passive, Node: node(c.Passive), Retention: c.Retention, Silence: c.Silence, Log: c.Log})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -63,4 +69,30 @@ func Open(ctx context.Context, name string, c Config) (*client.Client, error) {
 		e.Close()
 		return s.Close()
 	}), nil
+}
+
+// node returns what this process says of itself to others on the database, under a number
+// made anew: an engine that is not passive is a server to them.
+func node(passive bool) pawl.Node {
+	host, _ := os.Hostname()
+	n := pawl.Node{ID: 1 + rand.Int64N(math.MaxInt64), Role: engine.RoleServer, Host: host, PID: os.Getpid()}
+	n.Name = fmt.Sprintf("%s/%d", host, n.PID)
+	if passive {
+		n.Role = engine.RoleWorker
+	}
+	n.Version = version()
+	return n
+}
+
+// version returns that of Pawl in this program.
+func version() string {
+	const module = "github.com/pawl-dev/pawl"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range append(info.Deps, &info.Main) {
+			if m.Path == module && m.Version != "" {
+				return m.Version
+			}
+		}
+	}
+	return "devel"
 }

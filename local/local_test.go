@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -224,4 +225,29 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%q: %v, %v; want an error with %q", name, c, err, want)
 		}
 	}
+}
+
+// (T10) a worker on a passive client sees whether another process on the database follows
+// deadlines, and an engine that is not passive is one that does.
+func TestFollowed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	passive := open(t, path, local.Config{Passive: true})
+	serve(t, passive, func(_ context.Context, n int) (int, error) { return n, nil })
+	followed := func(c *client.Client, want bool) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		for tick := time.Tick(5 * time.Millisecond); ; {
+			got, err := c.Schedules.Followed(ctx)
+			must(t, err)
+			if got == want {
+				return
+			}
+			<-tick
+		}
+	}
+	followed(passive, false)
+	followed(open(t, path, local.Config{}), true)
+	followed(passive, true)
 }

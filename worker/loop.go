@@ -43,7 +43,7 @@ type Config struct {
 	Beat    time.Duration // how often it says that it lives, and learns of work that no hint told of; default 2 s
 	Silence time.Duration // by which the servers take it for dead, at most; see Isolation. Default 6 s, and three Beats at least
 	Poll    time.Duration // how often to ask for work while no hints are heard; default 1 s
-	Node    pawl.Node     // the process, to be said with each beat; default: none
+	Node    pawl.Node     // the process, to be said with each beat; default: as the client was opened
 	Log     *slog.Logger  // default: discarded
 
 	// Scarce returns why there is too little memory or disk to go on, or "". It is
@@ -131,7 +131,7 @@ type Worker struct {
 	results chan link.Report
 	paused  bool           // by itself; the heartbeat's alone
 	news    chan news      // 1: what the last beat has told
-	beats   sync.WaitGroup // the goroutines of the heartbeat and of the folders
+	beats   sync.WaitGroup // the goroutines of the heartbeat, of follow and of the folders
 	look    chan struct{}  // 1: the loop is to look what there is to do
 	slots   func() int     // free, made once
 	folders *folders       // of jobs; nil: there are none
@@ -191,6 +191,9 @@ func New(l Linker, c Config) (*Worker, error) {
 // Run registers the worker and works until ctx ends, then drains it: it claims nothing
 // more, and returns when what runs has ended. See Config.DrainTimeout. The error is nil
 // then, and a *TerminatedError if an operator has ended the worker. A worker runs once.
+//
+// A worker fires no deadline, retry or schedule. While nobody is seen on the database who
+// does, which is a server or an engine that is not passive, the log has a warning.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.start(ctx); err != nil {
 		return err
@@ -239,6 +242,7 @@ func (w *Worker) start(ctx context.Context) error {
 		return err
 	}
 	w.beats.Go(w.beat)
+	w.beats.Go(w.follow)
 	w.beats.Go(func() { w.folders.tidy(w.life) })
 	go w.loop()
 	return nil

@@ -44,8 +44,8 @@ type Config struct {
 	// its caller.
 	Managed bool
 
-	// Node is this process, if it has no worker that says so: every 10 s it says
-	// that it lives. The zero value: it does not.
+	// Node is this process. Every 10 s it says that it lives, unless it is passive; and
+	// so do the beats of its workers that name no process. The zero value: it does not.
 	Node pawl.Node
 
 	// Retention is for how long what has ended is kept (K6). Default 0: for ever.

@@ -63,8 +63,12 @@ func (e *Engine) enroll(ctx context.Context, r *link.Registration) (*pawl.Worker
 	return cmd.made, nil
 }
 
-// Beat says that a process and its worker live; see store.Ledger.
+// Beat says that a process and its worker live; see store.Ledger. A process that it does
+// not name is that of the engine.
 func (e *Engine) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
+	if p.Node.ID == 0 {
+		p.Node = e.cfg.Node
+	}
 	return e.store.Beat(ctx, p)
 }
 

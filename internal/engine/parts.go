@@ -75,7 +75,7 @@ func (e *Engine) newParts() []*part {
 	v, heard := e.evaluator, newPart(Part{Name: "hints", Doc: "takes hints from other processes", Patience: roundPatience}, 1, e.listen)
 	heard.Seen = func() Progress { return e.heard(heard.rounds) }
 	parts := []*part{heard}
-	if e.cfg.Node.ID != 0 {
+	if e.cfg.Node.ID != 0 && !e.cfg.Passive {
 		parts = append(parts, newPart(Part{Name: "beat", Doc: "says that this process lives", Every: nodeBeat, Patience: roundPatience}, 1, e.live))
 	}
 	if e.cfg.Passive {

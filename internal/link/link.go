@@ -52,6 +52,10 @@ type Worker interface {
 	// Terminate ends a worker in whatever state it is, and gives what it runs to others.
 	Terminate(ctx context.Context, worker int64, note decide.Note) error
 
+	// Followed reports whether anybody is seen who evaluates jobs, fires deadlines and
+	// follows schedules: a worker does not.
+	Followed(ctx context.Context) (bool, error)
+
 	// WorkerEnd returns who has ended a worker, and why.
 	WorkerEnd(ctx context.Context, worker int64) (WorkerEnd, error)
 

@@ -85,9 +85,6 @@ type Schedules interface {
 	Schedules(ctx context.Context, workspace string, next int, f func(*pawl.ScheduleView) error) error
 	Schedule(ctx context.Context, n pawl.ScheduleName, next int) (*pawl.ScheduleView, error)
 	ScheduleHistory(ctx context.Context, n pawl.ScheduleName, f func(pawl.Transition) error) error
-
-	// Followed reports whether anybody evaluates jobs and follows schedules.
-	Followed(ctx context.Context) (bool, error)
 }
 
 // Queues limits queues and depths of jobs.

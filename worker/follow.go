@@ -1,0 +1,29 @@
+package worker
+
+import "time"
+
+// When a worker looks for somebody who follows deadlines: not before servers have had the
+// time for a beat, and then so seldom that it costs nothing.
+const (
+	followFirst = 10 * time.Second
+	followEvery = 5 * time.Minute
+)
+
+// follow warns while nobody is seen who evaluates jobs and fires deadlines, until the
+// worker is over.
+func (w *Worker) follow() {
+	tick := time.NewTimer(followFirst)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-w.life.Done():
+			return
+		}
+		if followed, err := w.link.Followed(w.life); err == nil && !followed {
+			w.log.Warn("no server is heard of: what waits for a deadline, a retry, a schedule or an expression stands still",
+				"hint", "start one with: pawl server, or open an engine that is not passive")
+		}
+		tick.Reset(followEvery)
+	}
+}
