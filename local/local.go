@@ -1,5 +1,10 @@
 // Package local runs Pawl in this process: it opens a database, SQLite or PostgreSQL, and
 // an engine on it, and returns the client to speak to it.
+//
+// Open takes the name of the database, and OpenPool a pgxpool.Pool. There is none for a
+// *sql.DB. A SQLite file is opened by its path: the program's own *sql.DB on that file goes
+// on beside it, by whatever driver, and must not hold a write transaction open for long. A
+// *sql.DB on PostgreSQL is mostly over a pgxpool.Pool (stdlib.OpenDBFromPool of pgx).
 package local
 
 import (
@@ -13,10 +18,14 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
+	"github.com/pawl-dev/pawl/internal/store/postgres"
 )
 
 // Config says how the engine works. The zero value is ready to use.
@@ -61,7 +70,35 @@ func Open(ctx context.Context, name string, c Config) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := engine.Open(engine.Config{Store: s, Lanes: at.Lanes(), Passive: c.Passive, Node: node(c.Passive), Retention: c.Retention, Silence: c.Silence, Log: c.Log})
+	return run(s, at.Lanes(), c)
+}
+
+// OpenPool is Open for the PostgreSQL database that a pool is connected to: by its servers,
+// user, password and TLS, its dialer and its BeforeConnect. The engine has connections of
+// its own, eleven at most, since it keeps locks, listeners and prepared statements in their
+// sessions. The pool is asked once, is left as it is, and stays open when the client is
+// closed.
+//
+// The other hooks of the pool are not called for the engine, nor is its tracer. A pool whose hooks set another
+// role or search_path is refused, and so is one whose DefaultQueryExecMode is for poolers
+// that keep no session.
+func OpenPool(ctx context.Context, pool *pgxpool.Pool, c Config) (*client.Client, error) {
+	if pool == nil {
+		return nil, pawl.Errorf(pawl.Invalid, "pool: nil: want one that is open")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	s, err := postgres.Open(ctx, postgres.Config{Pool: pool, Silence: c.Silence, Log: c.Log})
+	if err != nil {
+		return nil, err
+	}
+	return run(s, address.PostgresLanes, c)
+}
+
+// run runs an engine on a store.
+func run(s store.Store, lanes int, c Config) (*client.Client, error) {
+	e, err := engine.Open(engine.Config{Store: s, Lanes: lanes, Passive: c.Passive, Node: node(c.Passive), Retention: c.Retention, Silence: c.Silence, Log: c.Log})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -10,17 +10,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/local"
 	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// withServer ends the PostgreSQL server of the tests after them.
+type withServer struct{ *testing.M }
+
+func (m withServer) Run() int { return pgtest.Main(m.M) }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(withServer{m}) }
 
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
@@ -105,6 +112,15 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// waits returns when the first step of a job waits for somebody.
+func waits(t *testing.T, c *client.Client, id pawl.ID) {
+	t.Helper()
+	must(t, c.Jobs.Watch(t.Context(), id, func() (bool, error) {
+		v, err := c.Jobs.Get(t.Context(), id)
+		return err == nil && v.Steps[0].Status != lifecycle.StepInProgress, err
+	}))
+}
+
 // (J2, T7, K5) a job is submitted, waits for somebody, is approved on behalf of the client's
 // actor, fails for good, and is continued with another input.
 func TestServices(t *testing.T) {
@@ -119,14 +135,7 @@ func TestServices(t *testing.T) {
 	})
 	id, err := c.Jobs.Submit(ctx, flow(t), map[string]any{"n": -1})
 	must(t, err)
-	waits := func() {
-		t.Helper()
-		must(t, c.Jobs.Watch(ctx, id, func() (bool, error) {
-			v, err := c.Jobs.Get(ctx, id)
-			return err == nil && v.Steps[0].Status != lifecycle.StepInProgress, err
-		}))
-	}
-	waits()
+	waits(t, c, id)
 	reasons, err := c.Inspect.Why(ctx, id, "")
 	must(t, err)
 	if len(reasons) == 0 {
@@ -250,4 +259,39 @@ func TestFollowed(t *testing.T) {
 	followed(passive, false)
 	followed(open(t, path, local.Config{}), true)
 	followed(passive, true)
+}
+
+// An engine on the pool of a program runs jobs beside the program's own statements, and
+// leaves it open.
+func TestPostgreSQLPool(t *testing.T) {
+	t.Parallel()
+	pool, err := pgxpool.New(t.Context(), pgtest.URL(t))
+	must(t, err)
+	defer pool.Close()
+	c, err := local.OpenPool(t.Context(), pool, local.Config{})
+	must(t, err)
+	t.Run("run", func(t *testing.T) {
+		serve(t, c, func(ctx context.Context, n int) (answer int, err error) {
+			return answer, pool.QueryRow(ctx, "select $1::int + 1", n).Scan(&answer)
+		})
+		id, err := c.Jobs.Submit(t.Context(), flow(t), map[string]any{"n": 41})
+		must(t, err)
+		waits(t, c, id)
+		must(t, c.Approvals.Approve(t.Context(), id, "ask", nil, pawl.Change{}))
+		r, err := c.Jobs.Wait(t.Context(), id)
+		must(t, err)
+		var n int
+		if err := r.Decode(&n); err != nil || n != 42 {
+			t.Errorf("got %d, %v; want 42", n, err)
+		}
+	})
+	must(t, c.Close())
+	must(t, pool.Ping(t.Context()))
+}
+
+func TestOpenPoolRefuses(t *testing.T) {
+	t.Parallel()
+	if c, err := local.OpenPool(t.Context(), nil, local.Config{}); pawl.KindOf(err) != pawl.Invalid {
+		t.Errorf("%v, %v; want an error about a pool that is nil", c, err)
+	}
 }

@@ -126,7 +126,10 @@ func (a Address) Open(ctx context.Context, silence time.Duration, log *slog.Logg
 // Lanes returns how many commits of an engine pay on this database at once.
 func (a Address) Lanes() int {
 	if a.Postgres != "" {
-		return 2
+		return PostgresLanes
 	}
 	return 1
 }
+
+// PostgresLanes is Lanes of a PostgreSQL database.
+const PostgresLanes = 2

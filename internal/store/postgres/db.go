@@ -28,6 +28,11 @@ type Config struct {
 	// give. Tables live in the first schema of its search_path that exists.
 	URL string
 
+	// Pool, in place of URL, is a pool whose connections go to the database. The handle
+	// makes its own in the same way, BeforeConnect included, and calls none of the other
+	// hooks. It leaves the pool as it is, and open.
+	Pool *pgxpool.Pool
+
 	// MaxConns is the most connections that transactions and lookups use at
 	// once: a half each, so that neither waits for the other. A handle uses up to
 	// three more for locks and beats, for hints to others and for hints from
@@ -132,9 +137,9 @@ func (db *DB) Transactions() int { return (db.cfg.conns() + 1) / 2 }
 
 // connect makes a pool of so many connections, and the first of them.
 func (db *DB) connect(ctx context.Context, cfg Config, conns int) (*pgxpool.Pool, error) {
-	pc, err := pgxpool.ParseConfig(cfg.URL)
+	pc, err := cfg.settings()
 	if err != nil {
-		return nil, badURL(err)
+		return nil, err
 	}
 	pc.MaxConns = int32(conns)
 	db.tune(pc.ConnConfig)
@@ -157,7 +162,6 @@ func (db *DB) connect(ctx context.Context, cfg Config, conns int) (*pgxpool.Pool
 // only ever reached through their indexes: a plan that was made while a table
 // was empty must not read all of it when it has grown.
 func (db *DB) tune(c *pgx.ConnConfig) {
-	reach(&c.Config)
 	for k, v := range map[string]string{
 		"application_name": db.application(),
 		"timezone":         "UTC",

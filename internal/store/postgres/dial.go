@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"net"
 	"time"
 
@@ -28,4 +29,22 @@ func reach(c *pgconn.Config) {
 	}
 	d := &net.Dialer{Timeout: c.ConnectTimeout, KeepAliveConfig: tcp, Control: impatient}
 	c.DialFunc = d.DialContext
+}
+
+// reachBy is reach where somebody else dials.
+func reachBy(c *pgconn.Config, dial pgconn.DialFunc) {
+	reach(c)
+	if dial == nil {
+		return
+	}
+	c.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if t, ok := conn.(*net.TCPConn); ok && err == nil {
+			_ = t.SetKeepAliveConfig(tcp)
+			if raw, err := t.SyscallConn(); err == nil {
+				_ = impatient(network, address, raw)
+			}
+		}
+		return conn, err
+	}
 }

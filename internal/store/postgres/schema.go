@@ -44,7 +44,12 @@ func OpenSchema(ctx context.Context, cfg Config) (*Schema, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	return s, s.with(ctx, func(conn *pgx.Conn) error { return s.inspect(ctx, conn) })
+	return s, s.with(ctx, func(conn *pgx.Conn) error {
+		if err := s.inspect(ctx, conn); err != nil {
+			return err
+		}
+		return s.cfg.sameTarget(ctx, conn)
+	})
 }
 
 // channelOf returns the channel of hints.
@@ -52,15 +57,9 @@ func channelOf(schema string) string { return "pawl_" + schema }
 
 // with runs f on a connection of its own.
 func (s *Schema) with(ctx context.Context, f func(*pgx.Conn) error) error {
-	pc, err := pgx.ParseConfig(s.cfg.URL)
+	conn, err := s.cfg.one(ctx, func(c *pgx.ConnConfig) { c.RuntimeParams["application_name"] = "pawl schema" })
 	if err != nil {
-		return badURL(err)
-	}
-	reach(&pc.Config)
-	pc.RuntimeParams["application_name"] = "pawl schema"
-	conn, err := pgx.ConnectConfig(ctx, pc)
-	if err != nil {
-		return connectError(err)
+		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	return f(conn)

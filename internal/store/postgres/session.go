@@ -180,17 +180,10 @@ func (s *session) stop() {
 // dial opens a connection beside the pool. Its small writes do not wait for the
 // disk: a beat or a note that is lost in a crash is written again.
 func (db *DB) dial(ctx context.Context) (*pgx.Conn, error) {
-	pc, err := pgx.ParseConfig(db.cfg.URL)
-	if err != nil {
-		return nil, badURL(err)
-	}
-	db.tune(pc)
-	pc.RuntimeParams["synchronous_commit"] = "off"
-	conn, err := pgx.ConnectConfig(ctx, pc)
-	if err != nil {
-		return nil, connectError(err)
-	}
-	return conn, nil
+	return db.cfg.one(ctx, func(c *pgx.ConnConfig) {
+		db.tune(c)
+		c.RuntimeParams["synchronous_commit"] = "off"
+	})
 }
 
 // lockKey is the advisory lock of a name; names of other schemas differ.
