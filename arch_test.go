@@ -48,6 +48,7 @@ var order = [][]string{
 	{"internal/store/address"},
 	{"internal/engine"},
 	{"local"},
+	{"pawltest"},
 	{"supervisor"},
 	{"internal/programs/spec"},
 	{"internal/control"},
@@ -61,10 +62,10 @@ var order = [][]string{
 }
 
 // importable are the packages that users import, and machinetest for who writes machines.
-var importable = []string{".", "audit", "client", "lifecycle", "local", "machine", "machine/machinetest", "supervisor", "worker", "workflow"}
+var importable = []string{".", "audit", "client", "lifecycle", "local", "machine", "machine/machinetest", "pawltest", "supervisor", "worker", "workflow"}
 
 // testOnly are the packages that only tests import.
-var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/lab/pgtest"}
+var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/lab/pgtest", "pawltest"}
 
 // pure are the packages without clock, randomness and I/O: now, ids and jitter
 // arrive with the command. The first of them uses the standard library only.

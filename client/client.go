@@ -6,7 +6,7 @@
 //
 //	c, err := local.Open(ctx, "pawl.db", local.Config{})
 //
-// local.OpenPool does so on the PostgreSQL database of a pool.
+// local.OpenPool does so on the PostgreSQL database of a pool, and package pawltest in a test.
 //
 // Its services have the verbs of the command line: what "pawl job cancel" does is
 // c.Jobs.Cancel. Errors are those of package pawl: pawl.KindOf tells what kind one is of.

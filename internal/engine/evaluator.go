@@ -479,7 +479,7 @@ func (v *evaluator) deal(ctx context.Context, a *store.Agenda) time.Duration {
 // fire applies deadlines that have passed. One that fails is tried again later and
 // later: it returns how soon the first of them is.
 func (v *evaluator) fire(ctx context.Context, due []store.Due) time.Duration {
-	again, now := maxDelay, time.Now()
+	again, now := max(maxDelay, v.pace()), time.Now()
 	failed := func(d store.Due, err error) {
 		again = min(again, v.delays.failed(d.EntityKey, d.At, now, v.e.cfg.Jitter()))
 		v.e.log.Error("a deadline could not be applied; it is tried again", "of", d.Kind, "key", d.Job, "deadline", d.Event, "error", err)
