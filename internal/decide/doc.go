@@ -41,6 +41,6 @@
 // # Where to begin
 //
 // Read Decision.Report in decide.go and what it calls: Weigh, follow, finish. A retry is
-// decided in retry (end.go). The scenarios in testdata/decide show every case with the
+// decided in retry.go. The scenarios in testdata/decide show every case with the
 // trail that it leads to.
 package decide
