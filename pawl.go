@@ -47,7 +47,7 @@ type Mark int8
 // The marks.
 const (
 	Clear     Mark = 0 // nothing to do
-	Attention Mark = 1 // the evaluator has to look: an outcome to weigh, an expression to evaluate
+	Attention Mark = 1 // the evaluator has to look: an outcome to apply, an expression to evaluate
 	Waiting   Mark = 2 // ready, and waiting for a slot of its own job, or for the job to be resumed
 	Blocked   Mark = 3 // behind a failed step, in a job that drains: cancelled with the job's end
 )

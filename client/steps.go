@@ -23,7 +23,7 @@ func (s *Steps) Skip(ctx context.Context, job pawl.ID, step string, c pawl.Chang
 
 // Resolve ends a failed step with an output that was made by hand, and what depends on it
 // goes on. Just after a failure it waits, for 2 s at most, until an engine has decided what
-// follows; see decide.ErrUnweighed.
+// follows; see decide.ErrNotApplied.
 func (s *Steps) Resolve(ctx context.Context, job pawl.ID, step string, output json.RawMessage, c pawl.Change) error {
 	return s.engine.ResolveStep(ctx, job, step, output, s.by(c))
 }

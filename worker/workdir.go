@@ -23,7 +23,7 @@ const (
 	tidyJobs = 500
 
 	// tidyLeft is for how long a job is looked at with each beat after a step of it has
-	// ended here: the outcome is yet to be reported, and weighed.
+	// ended here: the outcome is yet to be reported, and applied.
 	tidyLeft = 10 * time.Second
 
 	// lastTidy bounds the last look of a worker that ends.

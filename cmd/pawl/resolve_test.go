@@ -24,8 +24,8 @@ func TestResolveWaitsForWeighing(t *testing.T) {
 		Reports: []link.Report{{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "test", Report: decide.Report{Event: lifecycle.StepFailPermanently, Failure: &pawl.Failure{Class: "broken", Message: "broken", Permanent: true}}}}})
 	w.check(err)
 	err = w.engine.ResolveStep(t.Context(), w.id, "one", nil, byTester)
-	if !errors.Is(err, decide.ErrUnweighed) || pawl.KindOf(err) != pawl.Conflict {
-		t.Fatalf("with no engine: %v, want a conflict that is ErrUnweighed", err)
+	if !errors.Is(err, decide.ErrNotApplied) || pawl.KindOf(err) != pawl.Conflict {
+		t.Fatalf("with no engine: %v, want a conflict that is ErrNotApplied", err)
 	}
 	done := make(chan error)
 	go func() { done <- w.engine.ResolveStep(t.Context(), w.id, "one", nil, byTester) }()

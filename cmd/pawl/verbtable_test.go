@@ -206,7 +206,7 @@ func stepSituations() []situation {
 		{name: "in_progress, a child job", source: childFile, step: "one", arrange: begun},
 		{name: "complete, its job runs", source: plainFile, step: "one", arrange: func(w *world) { w.succeed("one"); w.claim("two") }},
 		{name: "complete, its job has ended", source: queueFile, step: "one", arrange: func(w *world) { w.claimAll("one", "two"); w.report("one", succeeded); w.report("two", succeeded) }},
-		{name: "retryable_error, not yet weighed", source: twice(), step: "one", arrange: func(w *world) { w.claim("one"); w.freeze(); w.report("one", failed) }},
+		{name: "retryable_error, not yet applied", source: twice(), step: "one", arrange: func(w *world) { w.claim("one"); w.freeze(); w.report("one", failed) }},
 		{name: "permanent_error, its job drains", source: drainFile, step: "one", arrange: drained},
 		{name: "permanent_error, an instance of a foreach", source: fanFile, step: "one[0]", arrange: func(w *world) { w.claimAll("one[0]", "one[1]"); w.report("one[0]", failed) }},
 		{name: "permanent_error, its job has FAILED", source: once(), step: "one", arrange: func(w *world) { w.fail("one") }},

@@ -22,12 +22,12 @@ func (d *Decision) End(as machine.State, f *pawl.Failure, note Note) error {
 	if f != nil && f.Class == pawl.ClassTimeout {
 		j.DueEvent = lifecycle.JobCancel // see timedOut
 	}
-	d.Board.SaveJob()
+	d.JobTx.SaveJob()
 	if err := d.cancelOpen(note); err != nil {
 		return err
 	}
 	if j.Open > 0 {
-		return d.Board.MoveJob(lifecycle.JobHalt, note)
+		return d.JobTx.MoveJob(lifecycle.JobHalt, note)
 	}
 	return nil // finish follows
 }
@@ -69,7 +69,7 @@ func (d *Decision) cancelUnstarted(f *pawl.Failure, note Note) error {
 	if err := d.allows(lifecycle.JobCancel); err != nil {
 		return err
 	}
-	if err := d.Board.Open(); err != nil {
+	if err := d.JobTx.Open(); err != nil {
 		return err // hooks are among them, which nothing counts yet
 	}
 	j.Ending, j.Error = lifecycle.JobCanceled, f
@@ -96,7 +96,7 @@ func (d *Decision) cancelOpen(note Note) error {
 		return err
 	}
 	var open, parents []*pawl.Step
-	d.Board.Steps(func(s *pawl.Step) {
+	d.JobTx.Steps(func(s *pawl.Step) {
 		switch {
 		case lifecycle.Step.Ended(s.State):
 		case d.node(s.Ord).Hook != workflow.NoHook && d.job().State == lifecycle.JobRunning:
@@ -123,7 +123,7 @@ func (d *Decision) cancel(s *pawl.Step, note Note) error {
 	if d.isFan(s) && s.Live > 0 {
 		if s.Mark == pawl.Waiting {
 			s.Mark = pawl.Clear
-			d.Board.Save(s)
+			d.JobTx.Save(s)
 		}
 		return nil
 	}
@@ -143,7 +143,7 @@ func (d *Decision) cancel(s *pawl.Step, note Note) error {
 		d.unblock(s)
 	}
 	s.Mark, s.DueAt, s.DueEvent, s.CompletedAt = pawl.Clear, 0, "", d.Now
-	if err := d.Board.Move(s, lifecycle.StepCancel, note); err != nil {
+	if err := d.JobTx.Move(s, lifecycle.StepCancel, note); err != nil {
 		return err
 	}
 	return d.ended(s)
@@ -155,7 +155,7 @@ func (d *Decision) askToStop(s *pawl.Step, note Note) error {
 		return nil
 	}
 	s.DueAt, s.DueEvent = d.Now+CancelGrace.Microseconds(), lifecycle.StepCancel
-	return d.Board.Move(s, lifecycle.StepCancelRequested, note)
+	return d.JobTx.Move(s, lifecycle.StepCancelRequested, note)
 }
 
 // finish ends a job whose nodes have all ended: it settles how, runs the hooks,
@@ -166,7 +166,7 @@ func (d *Decision) finish() error {
 	if j.Open > 0 || j.State != lifecycle.JobRunning {
 		return nil
 	}
-	d.Board.SaveJob()
+	d.JobTx.SaveJob()
 	if j.Hooks != pawl.HooksNotYet {
 		return d.close(Note{})
 	}
@@ -194,7 +194,7 @@ func (d *Decision) endInSight() error {
 		return err
 	}
 	if d.job().Blocked > 0 && len(d.blocked()) < d.job().Blocked {
-		return d.Board.Open()
+		return d.JobTx.Open()
 	}
 	return nil
 }
@@ -235,16 +235,16 @@ func (d *Decision) close(note Note) error {
 	if note.Reason == "" && j.Error != nil && j.Ending != lifecycle.JobCompleted {
 		note.Reason = reasonOf(j.Error)
 	}
-	if err := d.Board.MoveJob(closings[j.Ending], note); err != nil {
+	if err := d.JobTx.MoveJob(closings[j.Ending], note); err != nil {
 		return err
 	}
-	p, err := d.Board.Parent()
+	p, err := d.JobTx.Parent()
 	if err != nil {
 		return err
 	}
 	if p != nil && p.State == lifecycle.StepInProgress {
 		p.MarkNow()
-		d.Board.Save(p)
+		d.JobTx.Save(p)
 	}
 	return nil
 }

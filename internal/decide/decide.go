@@ -21,13 +21,13 @@ const (
 	StopGrace   = 10 * time.Second // what a worker has to stop a timed-out step before the engine does
 )
 
-// A Board is one job as a decision sees and moves it. Whoever commits the moves
+// A JobTx is one job as a decision sees and moves it. Whoever commits the moves
 // implements it. A record that a decision changes without a move is given to
 // Save; a move saves its record too.
 //
 // What is read of it and was not asked for (ReadSet) is a *NotAskedError. What was
 // asked for and does not exist is nil, without an error.
-type Board interface {
+type JobTx interface {
 	Job() *pawl.Job                    // nil: it is not locked, and outcomes are stored with a mark
 	Step(pawl.Ord) (*pawl.Step, error) // nil, nil: there is none
 	Steps(func(*pawl.Step))            // all in sight, in any order
@@ -74,7 +74,7 @@ type Note struct {
 // (pawl.Attention), and it is asked again.
 type Decision struct {
 	Definition *workflow.Definition
-	Board      Board
+	JobTx      JobTx
 	Now        int64          // microseconds
 	Jitter     func() float64 // in [0,1)
 	Answers    Answers
@@ -126,7 +126,7 @@ type Report struct {
 	Note    Note
 }
 
-func (d *Decision) job() *pawl.Job { return d.Board.Job() }
+func (d *Decision) job() *pawl.Job { return d.JobTx.Job() }
 
 func (d *Decision) node(ord pawl.Ord) *workflow.Node { return &d.Definition.Nodes[ord.Node()-1] }
 
@@ -156,7 +156,7 @@ func (d *Decision) Start(note Note) error {
 	if err != nil {
 		return err
 	}
-	if err := d.Board.MoveJob(lifecycle.JobAllocateResources, note); err != nil {
+	if err := d.JobTx.MoveJob(lifecycle.JobAllocateResources, note); err != nil {
 		return err
 	}
 	j.StartedAt = d.Now
@@ -225,7 +225,7 @@ func (d *Decision) hasIf(s *pawl.Step) bool { return d.node(s.Ord).HasIf && s.Or
 // mark leaves a step to the evaluator.
 func (d *Decision) mark(s *pawl.Step) error {
 	s.MarkNow()
-	d.Board.Save(s)
+	d.JobTx.Save(s)
 	return nil
 }
 
@@ -235,18 +235,18 @@ func (d *Decision) enqueue(s *pawl.Step) error {
 	s.Priority = j.Priority + n.Priority
 	if j.Paused || j.Active >= j.WorkerCount {
 		s.Mark = pawl.Waiting
-		d.Board.Save(s)
+		d.JobTx.Save(s)
 		return nil
 	}
 	j.Active++
-	d.Board.SaveJob()
+	d.JobTx.SaveJob()
 	s.Mark, s.Route, s.EnqueuedAt = pawl.Clear, d.route(s), d.Now
 	s.Rank = pawl.RankAt(d.Now, s.Priority)
 	s.DueAt, s.DueEvent = 0, ""
 	if n.QueueTimeout > 0 {
 		s.DueAt, s.DueEvent = d.Now+n.QueueTimeout.Microseconds(), lifecycle.StepQueueTimeout
 	}
-	return d.Board.Move(s, lifecycle.StepEnqueue, Note{})
+	return d.JobTx.Move(s, lifecycle.StepEnqueue, Note{})
 }
 
 func (d *Decision) route(s *pawl.Step) int64 {
@@ -273,7 +273,7 @@ func (d *Decision) Claim(s *pawl.Step, worker *pawl.Worker) error {
 	if t := d.node(s.Ord).Timeout; t > 0 {
 		s.DueAt, s.DueEvent = d.Now+(t+StopGrace).Microseconds(), lifecycle.StepTimeout
 	}
-	return d.Board.Move(s, lifecycle.StepClaim, Note{Actor: worker.ID.Public(pawl.WorkerPrefix), Metadata: claimNote(s)})
+	return d.JobTx.Move(s, lifecycle.StepClaim, Note{Actor: worker.ID.Public(pawl.WorkerPrefix), Metadata: claimNote(s)})
 }
 
 func claimNote(s *pawl.Step) []byte {
@@ -288,12 +288,12 @@ func claimNote(s *pawl.Step) []byte {
 // slot (T1).
 func (d *Decision) take(s *pawl.Step) error {
 	s.Mark, s.Worker, s.EnqueuedAt, s.StartedAt = pawl.Clear, 0, d.Now, d.Now
-	if err := d.Board.Move(s, lifecycle.StepEnqueue, Note{}); err != nil {
+	if err := d.JobTx.Move(s, lifecycle.StepEnqueue, Note{}); err != nil {
 		return err
 	}
 	s.Claims++
 	s.Attempts++
-	return d.Board.Move(s, lifecycle.StepClaim, Note{Metadata: claimNote(s)})
+	return d.JobTx.Move(s, lifecycle.StepClaim, Note{Metadata: claimNote(s)})
 }
 
 // fan makes s the parent of its instances and makes the first of them.
@@ -305,7 +305,7 @@ func (d *Decision) fan(s *pawl.Step, answer StartAnswer) error {
 	if n := d.node(s.Ord); !n.HasForeach {
 		s.Total = n.Combinations()
 	}
-	d.Board.Save(s)
+	d.JobTx.Save(s)
 	if s.Total == 0 {
 		return d.succeed(s, json.RawMessage("[]"))
 	}
@@ -328,7 +328,7 @@ func (d *Decision) spread(p *pawl.Step) error {
 		}
 		p.Made++
 		p.Live++
-		instance := d.Board.Make(pawl.MakeOrd(p.Ord.Node(), p.Made))
+		instance := d.JobTx.Make(pawl.MakeOrd(p.Ord.Node(), p.Made))
 		start := d.enqueue
 		if n.Kind.Waits() {
 			start = d.mark
@@ -337,11 +337,11 @@ func (d *Decision) spread(p *pawl.Step) error {
 			return err
 		}
 	}
-	d.Board.Save(p)
+	d.JobTx.Save(p)
 	return nil
 }
 
-// Report applies what became of a claim and weighs it. The caller has checked
+// Report stores what became of a claim and applies the outcome. The caller has checked
 // the fence.
 func (d *Decision) Report(s *pawl.Step, r Report) error {
 	event := r.Event
@@ -363,7 +363,7 @@ func (d *Decision) Report(s *pawl.Step, r Report) error {
 		s.Attempts++     // as if it had failed, or it would be tried for ever
 		s.Worker = 0     // and it holds no slot any more
 		d.job().Active-- // a deadline is applied with its job in sight
-		d.Board.SaveJob()
+		d.JobTx.SaveJob()
 		s.Error = orUnknown(r.Failure)
 	case lifecycle.StepFail, lifecycle.StepTimeout:
 		s.Error = orUnknown(r.Failure)
@@ -385,10 +385,10 @@ func (d *Decision) Report(s *pawl.Step, r Report) error {
 	if r.Failure != nil {
 		r.Note = failureNote(s, r.Failure, r.Note)
 	}
-	if err := d.Board.Move(s, event, r.Note); err != nil {
+	if err := d.JobTx.Move(s, event, r.Note); err != nil {
 		return err
 	}
-	return d.Weigh(s)
+	return d.ApplyOutcome(s)
 }
 
 // failureNote adds why an attempt failed to a note: in the clear what is no payload.
@@ -406,19 +406,19 @@ func failureNote(s *pawl.Step, f *pawl.Failure, n Note) Note {
 	return n
 }
 
-// Weigh works out what follows from the outcome of s (T7), all of it or, when
+// ApplyOutcome works out what follows from the outcome of s (T7), all of it or, when
 // something it takes is out of sight, nothing but a mark.
-func (d *Decision) Weigh(s *pawl.Step) error {
-	if can, err := d.canWeigh(s); err != nil {
+func (d *Decision) ApplyOutcome(s *pawl.Step) error {
+	if can, err := d.canApply(s); err != nil {
 		return err
 	} else if !can {
 		return d.mark(s)
 	}
 	s.Mark = pawl.Clear
-	d.Board.Save(s)
+	d.JobTx.Save(s)
 	if s.Worker != 0 {
 		d.job().Active--
-		d.Board.SaveJob()
+		d.JobTx.SaveJob()
 	}
 	if err := d.follow(s); err != nil {
 		return err
@@ -438,9 +438,9 @@ func (d *Decision) follow(s *pawl.Step) error {
 	return d.ended(s)
 }
 
-// canWeigh reports whether what follows from the outcome of s can be decided now.
+// canApply reports whether what follows from the outcome of s can be decided now.
 // What a failure touches may be out of sight, unless s was prepared to fail.
-func (d *Decision) canWeigh(s *pawl.Step) (bool, error) {
+func (d *Decision) canApply(s *pawl.Step) (bool, error) {
 	if d.job() == nil {
 		return false, nil
 	}
@@ -468,7 +468,7 @@ func (d *Decision) canWeigh(s *pawl.Step) (bool, error) {
 
 // knowsWhy reports whether it is known why s failed, as far as that is going to be
 // stored with s, its job or its fan-out. The error of a marked step is not in sight,
-// and an attendance that was prepared before the step failed has not read it.
+// and an evaluation that was prepared before the step failed has not read it.
 func (d *Decision) knowsWhy(s *pawl.Step) (bool, error) {
 	told := d.job().Ending != "" && s.State == lifecycle.StepPermanentError // a hook's failure is not told to the job at all
 	if s.Ord.Instance() != 0 {
@@ -484,7 +484,7 @@ func (d *Decision) knowsWhy(s *pawl.Step) (bool, error) {
 
 // step returns a step that has to be there.
 func (d *Decision) step(ord pawl.Ord) (*pawl.Step, error) {
-	s, err := d.Board.Step(ord)
+	s, err := d.JobTx.Step(ord)
 	if s == nil && err == nil {
 		err = pawl.Errorf(pawl.Internal, "step %s is missing, or cannot be read", d.Definition.Key(ord))
 	}
@@ -497,7 +497,7 @@ func (d *Decision) nodeStep(n int) (*pawl.Step, error) { return d.step(pawl.Make
 // inSight returns nil if the given nodes are in sight, or why not.
 func (d *Decision) inSight(nodes []int) error {
 	for _, n := range nodes {
-		if _, err := d.Board.Step(pawl.MakeOrd(n, 0)); err != nil {
+		if _, err := d.JobTx.Step(pawl.MakeOrd(n, 0)); err != nil {
 			return err
 		}
 	}
@@ -506,14 +506,14 @@ func (d *Decision) inSight(nodes []int) error {
 
 // openInSight returns nil if every open step is in sight, self among them, because
 // they were asked for, or because as many are in sight as there are. Open are
-// those that have not ended, and those whose outcome has not been weighed.
+// those that have not ended, and those whose outcome has not been applied.
 func (d *Decision) openInSight(self *pawl.Step) error {
-	unasked := d.Board.Open()
+	unasked := d.JobTx.Open()
 	if unasked == nil {
 		return nil
 	}
 	nodes, instances, live := 0, 0, 0 // of those that Open counts
-	d.Board.Steps(func(s *pawl.Step) {
+	d.JobTx.Steps(func(s *pawl.Step) {
 		over := s != self && s.Mark != pawl.Attention && lifecycle.Step.Ended(s.State)
 		if over || s.Mark == pawl.Blocked || d.node(s.Ord).Hook != workflow.NoHook {
 			return
@@ -532,7 +532,7 @@ func (d *Decision) openInSight(self *pawl.Step) error {
 }
 
 // byOrd sorts steps by their place, so that a decision is the same whatever the
-// order in which its board holds them.
+// order in which its JobTx holds them.
 func byOrd(steps []*pawl.Step) []*pawl.Step {
 	slices.SortFunc(steps, func(a, b *pawl.Step) int { return cmp.Compare(a.Ord, b.Ord) })
 	return steps

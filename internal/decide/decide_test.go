@@ -79,7 +79,7 @@ func newTrial(def *workflow.Definition, j judge) *trial {
 	return w
 }
 
-// A desk is the board of one transaction. It holds copies without their bodies,
+// A desk is the JobTx of one transaction. It holds copies without their bodies,
 // as the store reads them, and only of the steps in sight.
 type desk struct {
 	of       *trial
@@ -90,7 +90,7 @@ type desk struct {
 	steps    []*pawl.Step // in the order in which they came into sight
 	saved    map[pawl.Ord]bool
 	moves    []move
-	fault    error // of how the board was used
+	fault    error // of how the desk was used
 
 	parent   *pawl.Step // nil: there is none
 	children []pawl.Ord // that were made
@@ -98,9 +98,9 @@ type desk struct {
 	folded   map[pawl.Ord]int
 }
 
-var _ decide.Board = (*desk)(nil)
+var _ decide.JobTx = (*desk)(nil)
 
-// desk returns the board of a command that asks for what is in reads.
+// desk returns the JobTx of a command that asks for what is in reads.
 func (w *trial) desk(command string, reads ...decide.ReadSet) *desk {
 	r := merge(reads...)
 	if w.narrow != nil {
@@ -338,7 +338,7 @@ func jobRow(j *pawl.Job) row {
 
 // do runs one transaction.
 func (w *trial) do(b *desk, answers decide.Answers, f func(*decide.Decision) error) error {
-	d := &decide.Decision{Definition: w.def, Board: b, Now: w.now, Jitter: func() float64 { return 0.5 }, Answers: answers}
+	d := &decide.Decision{Definition: w.def, JobTx: b, Now: w.now, Jitter: func() float64 { return 0.5 }, Answers: answers}
 	if err := f(d); err != nil {
 		return err
 	}
@@ -351,7 +351,7 @@ func (b *desk) blindly(s *pawl.Step, r decide.Report) error {
 	saved := b.jobSaved
 	b.unlocked, b.jobSaved = true, false
 	defer func() { b.unlocked, b.jobSaved = false, saved }()
-	err := (&decide.Decision{Board: b, Now: b.of.now}).Report(s, r)
+	err := (&decide.Decision{JobTx: b, Now: b.of.now}).Report(s, r)
 	if err == nil && b.jobSaved {
 		err = fmt.Errorf("the job was changed without its lock")
 	}
@@ -517,7 +517,7 @@ func (w *trial) prepare() *attendance {
 			a.answers.Output = w.judge.output()
 		}
 	}
-	a.reads = decide.AttendReads(w.def, &w.job, listeners, &a.answers)
+	a.reads = decide.EvaluateReads(w.def, &w.job, listeners, &a.answers)
 	return a
 }
 
@@ -552,7 +552,7 @@ func (a *attendance) step(w *trial, s *pawl.Step) {
 
 func (w *trial) attend(a *attendance) error {
 	return w.do(w.desk("attend", a.reads), a.answers, func(d *decide.Decision) error {
-		if err := d.Attend(); err != nil {
+		if err := d.Evaluate(); err != nil {
 			return err
 		}
 		return d.Refill()

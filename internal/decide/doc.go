@@ -5,9 +5,9 @@
 //
 //	  what happened                 Decision                 what follows
 //	┌───────────────────┐    ┌───────────────────────┐    ┌──────────────────────────┐
-//	│ Start   Claim     │    │ Definition  the graph │    │ Board.Move, MoveJob      │
-//	│ Report  Fire      │───►│ Board       the job   │───►│ Board.Make, Spawn, Take  │
-//	│ Attend  End       │    │ Now, Jitter           │    │ Board.Save: counters,    │
+//	│ Start   Claim     │    │ Definition  the graph │    │ JobTx.Move, MoveJob      │
+//	│ Report  Fire      │───►│ JobTx       the job   │───►│ JobTx.Make, Spawn, Take  │
+//	│ Evaluate  End     │    │ Now, Jitter           │    │ JobTx.Save: counters,    │
 //	│ Cancel  Pause ... │    │ Answers  what was     │    │   deadlines and marks    │
 //	└───────────────────┘    │          evaluated    │    └──────────────────────────┘
 //	                         └───────────────────────┘
@@ -15,7 +15,7 @@
 // # Types
 //
 // A [Decision] has a method for each thing that can happen to a job. It reads and moves
-// the job through a [Board], which whoever commits the moves implements. Its work is in
+// the job through a [JobTx], which whoever commits the moves implements. Its work is in
 // proportion to what changed: the outcome, the steps that depend on it, and the counters of
 // the job (open and active steps), of each step (unmet needs) and of a fan-out (instances
 // made and live). It never goes through the whole graph.
@@ -29,7 +29,7 @@
 // Some things cannot be decided at once: an expression has to be evaluated first (if,
 // foreach, an output), or what a failure touches is out of sight. The decision then stores
 // the outcome and marks the record (pawl.Attention). The engine evaluates outside of any
-// transaction, and calls Attend with the [Answers] and the steps in sight. A mark is all
+// transaction, and calls Evaluate with the [Answers] and the steps in sight. A mark is all
 // that has to survive a crash; [StalledJob] and [StalledStep] find a wait without one.
 //
 // # Ends
@@ -40,7 +40,7 @@
 //
 // # Where to begin
 //
-// Read Decision.Report in decide.go and what it calls: Weigh, follow, finish. A retry is
+// Read Decision.Report in decide.go and what it calls: ApplyOutcome, follow, finish. A retry is
 // decided in retry.go. The scenarios in testdata/decide show every case with the
 // trail that it leads to.
 package decide

@@ -28,7 +28,7 @@ func (d *Decision) ended(s *pawl.Step) error {
 		}
 		next.Unmet--
 		next.Skipped = next.Skipped || s.State == lifecycle.StepSkipped
-		d.Board.Save(next)
+		d.JobTx.Save(next)
 		if next.Unmet > 0 || next.State != lifecycle.StepPending {
 			continue
 		}
@@ -46,16 +46,16 @@ func (d *Decision) instanceEnded(s *pawl.Step) error {
 		return err
 	}
 	p.Live--
-	d.Board.Save(p)
-	d.Board.Fold(s)
+	d.JobTx.Save(p)
+	d.JobTx.Fold(s)
 	return d.advance(p)
 }
 
 // countOut takes a node from those that are open.
 func (d *Decision) countOut(s *pawl.Step) {
 	d.job().Open--
-	d.Board.SaveJob()
-	d.Board.Fold(s)
+	d.JobTx.SaveJob()
+	d.JobTx.Fold(s)
 }
 
 // advance makes the next instances of the fan-out p or, when there are no more
@@ -91,7 +91,7 @@ func (d *Decision) gather(p *pawl.Step) error {
 // succeed completes a step that the engine owns.
 func (d *Decision) succeed(s *pawl.Step, output json.RawMessage) error {
 	s.Output, s.CompletedAt, s.Mark = output, d.Now, pawl.Clear
-	if err := d.Board.Move(s, lifecycle.StepSuccess, Note{}); err != nil {
+	if err := d.JobTx.Move(s, lifecycle.StepSuccess, Note{}); err != nil {
 		return err
 	}
 	return d.ended(s)
@@ -107,19 +107,19 @@ func (d *Decision) skip(s *pawl.Step, why string) error {
 		return d.mark(s)
 	}
 	s.Mark, s.CompletedAt = pawl.Clear, d.Now
-	if err := d.Board.Move(s, lifecycle.StepSkip, Note{Reason: why}); err != nil {
+	if err := d.JobTx.Move(s, lifecycle.StepSkip, Note{Reason: why}); err != nil {
 		return err
 	}
 	return d.ended(s)
 }
 
-// Attend looks at the marked steps that were prepared, as far as they still are
+// Evaluate looks at the marked steps that were prepared, as far as they still are
 // marked, and at the job itself.
-func (d *Decision) Attend() error {
+func (d *Decision) Evaluate() error {
 	for _, ord := range d.Answers.Marked {
 		s, err := d.step(ord)
 		if err == nil && s.Mark == pawl.Attention { // else it was dealt with
-			err = d.attend(s)
+			err = d.evaluateStep(s)
 		}
 		if err != nil {
 			return err
@@ -133,26 +133,26 @@ func (d *Decision) Attend() error {
 	} else if !unheard {
 		d.job().Mark = pawl.Clear
 	}
-	d.Board.SaveJob()
+	d.JobTx.SaveJob()
 	return d.finish()
 }
 
-func (d *Decision) attend(s *pawl.Step) error {
+func (d *Decision) evaluateStep(s *pawl.Step) error {
 	switch {
 	case s.State == lifecycle.StepPending && s.Claims == 0: // else it was interrupted
 		return d.begin(s)
 	case s.State == lifecycle.StepInProgress && d.isFan(s):
 		s.Mark = pawl.Clear
-		d.Board.Save(s)
+		d.JobTx.Save(s)
 		return d.advance(s)
 	case s.State == lifecycle.StepInProgress && d.node(s.Ord).Kind == workflow.KindWorkflow:
 		return d.childEnded(s)
 	case s.State == lifecycle.StepInProgress || s.State == lifecycle.StepEnqueued:
 		s.Mark = pawl.Clear
-		d.Board.Save(s)
+		d.JobTx.Save(s)
 		return nil
 	}
-	return d.Weigh(s)
+	return d.ApplyOutcome(s)
 }
 
 // Refill starts waiting steps while the job has slots: those that had waited, in
@@ -167,7 +167,7 @@ func (d *Decision) Refill() error {
 		}
 	}
 	var rest []*pawl.Step
-	d.Board.Steps(func(s *pawl.Step) {
+	d.JobTx.Steps(func(s *pawl.Step) {
 		if s.Mark == pawl.Waiting {
 			rest = append(rest, s)
 		}
@@ -181,7 +181,7 @@ func (d *Decision) Refill() error {
 }
 
 func (d *Decision) refillWaiting() error {
-	waiting, err := d.Board.Waiting()
+	waiting, err := d.JobTx.Waiting()
 	if err != nil {
 		return err
 	}
@@ -228,10 +228,10 @@ func (d *Decision) fire(s *pawl.Step) error {
 	switch s.DueEvent {
 	case lifecycle.StepEnqueue:
 		s.DueAt, s.DueEvent = 0, ""
-		d.Board.Save(s)
+		d.JobTx.Save(s)
 		return d.again(s)
 	case lifecycle.StepRetry, lost:
-		return d.Weigh(s)
+		return d.ApplyOutcome(s)
 	case lifecycle.StepQueueTimeout:
 		return d.overdue(s, fmt.Sprintf("no worker took it within %s", d.node(s.Ord).QueueTimeout))
 	case lifecycle.StepSuccess, lifecycle.StepFailPermanently:

@@ -20,10 +20,10 @@ func (d *Decision) failPermanently(s *pawl.Step, f *pawl.Failure) error {
 	if f != nil {
 		note = failureNote(s, f, note)
 	}
-	if err := d.Board.Move(s, lifecycle.StepFailPermanently, note); err != nil {
+	if err := d.JobTx.Move(s, lifecycle.StepFailPermanently, note); err != nil {
 		return err
 	}
-	if can, err := d.canWeigh(s); err != nil {
+	if can, err := d.canApply(s); err != nil {
 		return err
 	} else if !can {
 		return d.mark(s)
@@ -79,25 +79,25 @@ func (d *Decision) behind(failed ...int) (map[int]*pawl.Step, error) {
 // drained: an operator may still resolve what failed (T7, T13).
 func (d *Decision) block(s *pawl.Step) {
 	s.Mark = pawl.Blocked
-	d.Board.Save(s)
+	d.JobTx.Save(s)
 	d.job().Open--
 	d.job().Blocked++
-	d.Board.SaveJob()
+	d.JobTx.SaveJob()
 }
 
 // unblock takes back what block did.
 func (d *Decision) unblock(s *pawl.Step) {
 	s.Mark = pawl.Clear
-	d.Board.Save(s)
+	d.JobTx.Save(s)
 	d.job().Open++
 	d.job().Blocked--
-	d.Board.SaveJob()
+	d.JobTx.SaveJob()
 }
 
 // blocked returns the steps in sight that are behind failed ones, ascending.
 func (d *Decision) blocked() []*pawl.Step {
 	var blocked []*pawl.Step
-	d.Board.Steps(func(s *pawl.Step) {
+	d.JobTx.Steps(func(s *pawl.Step) {
 		if s.Mark == pawl.Blocked {
 			blocked = append(blocked, s)
 		}
@@ -119,7 +119,7 @@ func (d *Decision) cancelBlocked() error {
 func (d *Decision) blame(f *pawl.Failure) {
 	if j := d.job(); j.Ending == "" {
 		j.Ending, j.Error = lifecycle.JobFailed, f
-		d.Board.SaveJob()
+		d.JobTx.SaveJob()
 	}
 }
 
@@ -134,8 +134,8 @@ func (d *Decision) instanceFailed(s *pawl.Step, f *pawl.Failure) error {
 	if p.State == lifecycle.StepInProgress && p.DueEvent == "" {
 		p.DueEvent, p.Error = lifecycle.StepFailPermanently, f
 	}
-	d.Board.Save(p)
-	d.Board.Fold(s)
+	d.JobTx.Save(p)
+	d.JobTx.Fold(s)
 	if d.Definition.OnError == workflow.Drain {
 		d.blame(f)
 	} else if err := d.End(lifecycle.JobFailed, f, Note{Reason: reasonOf(f)}); err != nil {

@@ -17,7 +17,7 @@ func (d *Decision) startHooks() error {
 	if !d.timedOut() {
 		j.DueAt, j.DueEvent = 0, ""
 	}
-	if err := d.Board.MoveJob(lifecycle.JobHooks, Note{Metadata: endingNote(j.Ending)}); err != nil {
+	if err := d.JobTx.MoveJob(lifecycle.JobHooks, Note{Metadata: endingNote(j.Ending)}); err != nil {
 		return err
 	}
 	if err := d.nextHook(); err != nil {
@@ -72,7 +72,7 @@ func (d *Decision) timedOut() bool {
 func (d *Decision) hookEnded(s *pawl.Step) error {
 	j := d.job()
 	if j.Hooks == pawl.HooksNotYet {
-		d.Board.Fold(s) // cancelled with a job that never ran, and not among the open nodes
+		d.JobTx.Fold(s) // cancelled with a job that never ran, and not among the open nodes
 		return nil
 	}
 	d.countOut(s)
@@ -84,13 +84,13 @@ func (d *Decision) hookEnded(s *pawl.Step) error {
 
 // cancelHooks cancels the hooks that have not ended.
 func (d *Decision) cancelHooks(note Note) error {
-	if err := d.Board.Open(); err != nil {
+	if err := d.JobTx.Open(); err != nil {
 		return err
 	}
 	d.job().Hooks = pawl.HooksCancelled
-	d.Board.SaveJob()
+	d.JobTx.SaveJob()
 	var open []*pawl.Step
-	d.Board.Steps(func(s *pawl.Step) {
+	d.JobTx.Steps(func(s *pawl.Step) {
 		if !lifecycle.Step.Ended(s.State) {
 			open = append(open, s)
 		}
@@ -101,7 +101,7 @@ func (d *Decision) cancelHooks(note Note) error {
 		}
 	}
 	if d.job().Open > 0 {
-		return d.Board.MoveJob(lifecycle.JobHalt, note)
+		return d.JobTx.MoveJob(lifecycle.JobHalt, note)
 	}
 	return nil
 }

@@ -45,14 +45,14 @@ func (d *Decision) MoveTo(m *Move, note Note) (inputs json.RawMessage, err error
 	if note.Metadata, err = d.moveNote(m); err != nil {
 		return nil, err
 	}
-	if err := d.Board.MoveJob(lifecycle.JobMove, note); err != nil {
+	if err := d.JobTx.MoveJob(lifecycle.JobMove, note); err != nil {
 		return nil, err
 	}
 	old := len(d.Definition.Nodes)
 	d.Definition = m.To
 	d.relimit()
 	for n := old + 1; n <= len(m.To.Nodes); n++ {
-		d.Board.Make(pawl.MakeOrd(n, 0))
+		d.JobTx.Make(pawl.MakeOrd(n, 0))
 	}
 	if err := d.leave(m); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (d *Decision) relimit() {
 			j.DueAt, j.DueEvent = j.StartedAt+t.Microseconds(), lifecycle.JobCancel
 		}
 	}
-	d.Board.SaveJob()
+	d.JobTx.SaveJob()
 }
 
 // leave skips the steps that are not in the new version. Nothing that goes on
@@ -166,15 +166,15 @@ func (d *Decision) leave(m *Move) error {
 			return err
 		}
 		s.Unmet, s.Skipped = 0, false
-		d.Board.Save(s)
+		d.JobTx.Save(s)
 		if s.State != lifecycle.StepPending {
 			continue
 		}
 		s.Mark, s.CompletedAt = pawl.Clear, d.Now
-		if err := d.Board.Move(s, lifecycle.StepSkip, Note{Reason: fmt.Sprintf("not in version %d", m.Version)}); err != nil {
+		if err := d.JobTx.Move(s, lifecycle.StepSkip, Note{Reason: fmt.Sprintf("not in version %d", m.Version)}); err != nil {
 			return err
 		}
-		d.Board.Fold(s) // recount leaves it out
+		d.JobTx.Fold(s) // recount leaves it out
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (d *Decision) recount() (waiting []*pawl.Step, err error) {
 		}
 		if node.Hook != workflow.NoHook {
 			s.Mark, s.Unmet, s.Skipped = pawl.Clear, 0, false // it may have been a step
-			d.Board.Save(s)
+			d.JobTx.Save(s)
 			continue
 		}
 		if !lifecycle.Step.Ended(s.State) || s.Mark == pawl.Attention {
@@ -204,17 +204,17 @@ func (d *Decision) recount() (waiting []*pawl.Step, err error) {
 		if s.Unmet, s.Skipped, err = d.needsOf(node); err != nil {
 			return nil, err
 		}
-		d.Board.Save(s)
+		d.JobTx.Save(s)
 		if !begun(s) {
 			waiting = append(waiting, s)
 		}
 	}
-	d.Board.SaveJob()
+	d.JobTx.SaveJob()
 	return waiting, nil
 }
 
 // needsOf returns how many needs of a node have not ended well, and whether one
-// was skipped. What has an outcome that nobody has weighed has not ended.
+// was skipped. What has an outcome that was not applied has not ended.
 func (d *Decision) needsOf(n *workflow.Node) (unmet int, skipped bool, err error) {
 	for _, need := range n.Needs {
 		s, err := d.nodeStep(need)

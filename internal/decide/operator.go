@@ -13,9 +13,9 @@ import (
 // What operators do to a job and its steps (T13). Whether it is legal is for the
 // tables to say; these add what a table cannot know.
 
-// ErrUnweighed is returned for a step that has failed, as long as no engine has decided what
+// ErrNotApplied is returned for a step that has failed, as long as no engine has decided what
 // follows from that, which takes one a moment.
-var ErrUnweighed = errors.New("what follows is not decided yet")
+var ErrNotApplied = errors.New("what follows is not decided yet")
 
 // Pause lets nothing be enqueued from now on (J2). What runs goes on.
 func (d *Decision) Pause(note Note) error {
@@ -27,7 +27,7 @@ func (d *Decision) Pause(note Note) error {
 		return pawl.Errorf(pawl.Conflict, "job %s is already paused", j.ID.Public(pawl.JobPrefix))
 	}
 	j.Paused = true
-	return d.Board.MoveJob(lifecycle.JobPause, note)
+	return d.JobTx.MoveJob(lifecycle.JobPause, note)
 }
 
 // Resume ends a pause. The caller refills.
@@ -40,7 +40,7 @@ func (d *Decision) Resume(note Note) error {
 		return pawl.Errorf(pawl.Conflict, "job %s is not paused", j.ID.Public(pawl.JobPrefix))
 	}
 	j.Paused = false
-	return d.Board.MoveJob(lifecycle.JobResume, note)
+	return d.JobTx.MoveJob(lifecycle.JobResume, note)
 }
 
 // Retry lets the next attempt of a step that waits for its backoff begin now.
@@ -49,39 +49,39 @@ func (d *Decision) Retry(s *pawl.Step, note Note) error {
 		return err
 	}
 	if s.State == lifecycle.StepRetryableError || s.DueEvent == lifecycle.StepRetry { // it has failed, or snoozed
-		return d.retryUnweighed(s, note)
+		return d.retryNotApplied(s, note)
 	}
 	if s.DueEvent != lifecycle.StepEnqueue {
 		return pawl.Errorf(pawl.Conflict, "step %s does not wait for another attempt", d.Definition.Key(s.Ord))
 	}
 	s.DueAt, s.DueEvent = 0, ""
 	note.Metadata = retryNote(d.Now)
-	if err := d.Board.Move(s, lifecycle.StepRetry, note); err != nil {
+	if err := d.JobTx.Move(s, lifecycle.StepRetry, note); err != nil {
 		return err
 	}
 	return d.again(s)
 }
 
-// retryUnweighed retries a step whose outcome nobody has weighed yet.
-func (d *Decision) retryUnweighed(s *pawl.Step, note Note) error {
+// retryNotApplied retries a step whose outcome was not applied yet.
+func (d *Decision) retryNotApplied(s *pawl.Step, note Note) error {
 	if why := Exhausted(d.Definition, s); why != "" {
 		return pawl.Errorf(pawl.Conflict, "step %s gets no further attempt: %s", d.Definition.Key(s.Ord), why)
 	}
 	d.giveBack(s)
 	s.Mark, s.DueAt, s.DueEvent = pawl.Clear, 0, ""
 	note.Metadata = retryNote(d.Now)
-	if err := d.Board.Move(s, lifecycle.StepRetry, note); err != nil {
+	if err := d.JobTx.Move(s, lifecycle.StepRetry, note); err != nil {
 		return err
 	}
 	return d.again(s)
 }
 
 // giveBack takes the slot of its job from a step that an operator ends while it
-// is enqueued, or before its outcome is weighed.
+// is enqueued, or before its outcome is applied.
 func (d *Decision) giveBack(s *pawl.Step) {
 	if s.State == lifecycle.StepEnqueued || s.Mark == pawl.Attention && s.Worker != 0 {
 		d.job().Active--
-		d.Board.SaveJob()
+		d.JobTx.SaveJob()
 	}
 }
 
@@ -112,7 +112,7 @@ func (d *Decision) settleStep(s *pawl.Step, event machine.Event, output json.Raw
 		d.unblock(s)
 	}
 	s.Mark, s.DueAt, s.DueEvent, s.CompletedAt, s.Output = pawl.Clear, 0, "", d.Now, output
-	if err := d.Board.Move(s, event, note); err != nil {
+	if err := d.JobTx.Move(s, event, note); err != nil {
 		return err
 	}
 	if d.job().Blocked > 0 {
@@ -167,10 +167,10 @@ func (d *Decision) resolveFailed(s *pawl.Step, output json.RawMessage, note Note
 		return &pawl.Error{Kind: pawl.Conflict, Message: "step " + d.Definition.Key(s.Ord) + " is an instance that has failed", Hint: "resolve the whole step once it has failed: " + parent}
 	}
 	if s.Mark == pawl.Attention {
-		return &pawl.Error{Kind: pawl.Conflict, Message: "step " + d.Definition.Key(s.Ord) + " has failed at this moment", Hint: "try again", Err: ErrUnweighed}
+		return &pawl.Error{Kind: pawl.Conflict, Message: "step " + d.Definition.Key(s.Ord) + " has failed at this moment", Hint: "try again", Err: ErrNotApplied}
 	}
 	s.Output, s.CompletedAt = output, d.Now
-	if err := d.Board.Move(s, lifecycle.StepResolve, note); err != nil {
+	if err := d.JobTx.Move(s, lifecycle.StepResolve, note); err != nil {
 		return err
 	}
 	failing, err := d.failingNodes()
@@ -186,14 +186,14 @@ func (d *Decision) resolveFailed(s *pawl.Step, output json.RawMessage, note Note
 		return err
 	}
 	d.job().Open++ // what ended counts down
-	d.Board.SaveJob()
+	d.JobTx.SaveJob()
 	if err := d.ended(s); err != nil {
 		return err
 	}
 	return d.finish()
 }
 
-// failedNodes returns the nodes that have failed, as far as that was weighed.
+// failedNodes returns the nodes that have failed, as far as that was applied.
 func (d *Decision) failedNodes() ([]int, error) {
 	return d.nodesThat(func(s *pawl.Step) bool { return s.State == lifecycle.StepPermanentError && s.Mark != pawl.Attention })
 }
@@ -270,7 +270,7 @@ func (d *Decision) Preset(s *pawl.Step, output json.RawMessage, note Note) error
 
 func (d *Decision) preset(s *pawl.Step, event machine.Event, output json.RawMessage, note Note) error {
 	s.Output, s.CompletedAt = output, d.Now
-	if err := d.Board.Move(s, event, note); err != nil {
+	if err := d.JobTx.Move(s, event, note); err != nil {
 		return err
 	}
 	d.countOut(s)
@@ -280,7 +280,7 @@ func (d *Decision) preset(s *pawl.Step, event machine.Event, output json.RawMess
 			return err
 		}
 		next.Unmet--
-		d.Board.Save(next)
+		d.JobTx.Save(next)
 	}
 	return nil
 }

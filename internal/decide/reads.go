@@ -17,7 +17,7 @@ import (
 // is none". There are four things that a decision may find out of sight, because
 // they are seldom needed and expensive: what a failure touches, what a skipped
 // step hands on, the hooks, and what is blocked. It then leaves a mark, and
-// Attend is asked with all of that in sight.
+// Evaluate is asked with all of that in sight.
 type ReadSet struct {
 	Steps   []pawl.Ord // these, as far as they exist
 	Nodes   bool       // every step that is not an instance
@@ -48,21 +48,21 @@ const (
 )
 
 // StepNotAsked, OpenNotAsked, WaitingNotAsked, SignalsNotAsked and ParentNotAsked
-// are the errors of a Board.
+// are the errors of a JobTx.
 func StepNotAsked(ord pawl.Ord) error {
 	return &NotAskedError{fmt.Sprintf("step %d.%d", ord.Node(), ord.Instance()), fieldSteps}
 }
 
-// OpenNotAsked is the error of Board.Open.
+// OpenNotAsked is the error of JobTx.Open.
 func OpenNotAsked() error { return &NotAskedError{"every open step", fieldOpen} }
 
-// WaitingNotAsked is the error of Board.Waiting.
+// WaitingNotAsked is the error of JobTx.Waiting.
 func WaitingNotAsked() error { return &NotAskedError{"what waits for a slot", fieldWaiting} }
 
-// SignalsNotAsked is the error of Board.Signals.
+// SignalsNotAsked is the error of JobTx.Signals.
 func SignalsNotAsked() error { return &NotAskedError{"the list of signals", fieldSignals} }
 
-// ParentNotAsked is the error of Board.Parent.
+// ParentNotAsked is the error of JobTx.Parent.
 func ParentNotAsked() error { return &NotAskedError{"the parent step", fieldParent} }
 
 // StepReads is for a step alone: to claim it, or to store an outcome by who does
@@ -108,9 +108,9 @@ func OperateReads(ord pawl.Ord) ReadSet {
 // MoveReads is for Decision.MoveTo.
 func MoveReads() ReadSet { return OperateReads(0) }
 
-// AttendReads is for Decision.Attend with these answers; listeners wait for
+// EvaluateReads is for Decision.Evaluate with these answers; listeners wait for
 // signals that have come.
-func AttendReads(d *workflow.Definition, j *pawl.Job, listeners []pawl.Ord, a *Answers) ReadSet {
+func EvaluateReads(d *workflow.Definition, j *pawl.Job, listeners []pawl.Ord, a *Answers) ReadSet {
 	r := ReadSet{Waiting: waiting(d, j.WorkerCount), Signals: d.Events, Parent: true}
 	for _, ord := range a.Marked {
 		r.Steps = append(r.Steps, Reach(d, ord, true)...)
@@ -231,7 +231,7 @@ func (s *Sight) Step(ord pawl.Ord) error {
 	return StepNotAsked(ord)
 }
 
-// Open is Board.Open.
+// Open is JobTx.Open.
 func (s *Sight) Open() error {
 	if s.reads.Open {
 		return nil
@@ -239,7 +239,7 @@ func (s *Sight) Open() error {
 	return OpenNotAsked()
 }
 
-// Waiting is Board.Waiting.
+// Waiting is JobTx.Waiting.
 func (s *Sight) Waiting() ([]pawl.Ord, error) {
 	if s.reads.Waiting == 0 {
 		return nil, WaitingNotAsked()

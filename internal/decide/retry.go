@@ -24,7 +24,7 @@ func Exhausted(d *workflow.Definition, s *pawl.Step) string {
 // once, whatever its attempts.
 const lost = lifecycle.StepLost
 
-// retry weighs a retryable error: another attempt, now or later, or none (T7).
+// retry applies a retryable error: another attempt, now or later, or none (T7).
 func (d *Decision) retry(s *pawl.Step) error {
 	if d.stopping() {
 		return d.cancel(s, Note{Reason: "the job is ending"})
@@ -33,7 +33,7 @@ func (d *Decision) retry(s *pawl.Step) error {
 		last := *d.lastFailure(s)
 		last.Permanent, last.Reason, last.Delay = true, why, 0
 		s.Error, s.CompletedAt, s.DueAt, s.DueEvent = &last, d.Now, 0, ""
-		if err := d.Board.Move(s, lifecycle.StepExhaust, Note{Reason: why}); err != nil {
+		if err := d.JobTx.Move(s, lifecycle.StepExhaust, Note{Reason: why}); err != nil {
 			return err
 		}
 		return d.failed(s)
@@ -43,7 +43,7 @@ func (d *Decision) retry(s *pawl.Step) error {
 	if due > d.Now {
 		s.DueAt, s.DueEvent = due, lifecycle.StepEnqueue
 	}
-	if err := d.Board.Move(s, lifecycle.StepRetry, Note{Metadata: retryNote(due)}); err != nil {
+	if err := d.JobTx.Move(s, lifecycle.StepRetry, Note{Metadata: retryNote(due)}); err != nil {
 		return err
 	}
 	if due > d.Now {
@@ -86,7 +86,7 @@ func (d *Decision) interrupted(s *pawl.Step) error {
 		return d.again(s)
 	}
 	s.DueAt, s.DueEvent = due, lifecycle.StepEnqueue
-	d.Board.Save(s)
+	d.JobTx.Save(s)
 	return nil
 }
 

@@ -16,7 +16,7 @@ const (
 	StallMark      Stall = "it is marked, but for no time"
 	StallReady     Stall = "all that it needs has ended"
 	StallSlot      Stall = "its job has a free slot"
-	StallOutcome   Stall = "its outcome was not weighed"
+	StallOutcome   Stall = "its outcome was not applied"
 	StallInstances Stall = "all its instances have ended"
 	StallChild     Stall = "its child job has ended"
 	StallSignal    Stall = "its signal has come"
@@ -80,7 +80,7 @@ func (d *Decision) Mend(suspects []pawl.Ord, ended map[pawl.Ord]bool) (map[pawl.
 	}
 	if again {
 		j.MarkNow()
-		d.Board.SaveJob()
+		d.JobTx.SaveJob()
 	}
 	if slot {
 		return found, d.Refill()

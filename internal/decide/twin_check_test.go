@@ -125,7 +125,7 @@ func (w *trial) isBehindFailed(s *pawl.Step) bool {
 }
 
 // isStopping holds of the steps of a job that is ending: ended, or about to be
-// weighed, or asked to stop, or the parent of such.
+// applied, or asked to stop, or the parent of such.
 func (w *trial) isStopping(s *pawl.Step) bool {
 	if w.isHook(s) && w.job.Hooks == pawl.HooksNotYet && w.job.State == lifecycle.JobRunning {
 		return s.State == lifecycle.StepPending // it is still to come

@@ -19,7 +19,7 @@ import (
 func (d *Decision) wait(s *pawl.Step, answer StartAnswer) error {
 	if d.job().Paused {
 		s.Mark = pawl.Waiting // and is evaluated anew when the job is resumed
-		d.Board.Save(s)
+		d.JobTx.Save(s)
 		return nil
 	}
 	if answer.Reused != nil {
@@ -39,7 +39,7 @@ func (d *Decision) wait(s *pawl.Step, answer StartAnswer) error {
 	told := w.Wait
 	told.Kind, told.Until = string(n.Kind), pawl.Timestamp(s.DueAt)
 	if n.Kind == workflow.KindWorkflow {
-		id, err := d.Board.Spawn(s, w.Child)
+		id, err := d.JobTx.Spawn(s, w.Child)
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (d *Decision) tell(s *pawl.Step, w pawl.Wait) error {
 		return fmt.Errorf("step %s: write what it waits for: %w", d.Definition.Key(s.Ord), err)
 	}
 	s.Input = raw
-	d.Board.Save(s)
+	d.JobTx.Save(s)
 	return nil
 }
 
@@ -79,7 +79,7 @@ func (d *Decision) deliver() error {
 		return err
 	}
 	var waiting []*pawl.Step
-	d.Board.Steps(func(s *pawl.Step) {
+	d.JobTx.Steps(func(s *pawl.Step) {
 		if s.State == lifecycle.StepInProgress && d.waits(s) && d.node(s.Ord).Kind == workflow.KindEvent {
 			waiting = append(waiting, s)
 		}
@@ -101,7 +101,7 @@ func (d *Decision) signals() ([]*pawl.Signal, error) {
 	if !d.Definition.Events {
 		return nil, nil
 	}
-	return d.Board.Signals()
+	return d.JobTx.Signals()
 }
 
 // unheard reports whether a signal came after the listeners were looked for.
@@ -113,7 +113,7 @@ func (d *Decision) unheard() (bool, error) {
 // hear gives s the oldest signal of its name, if there is one.
 func (d *Decision) hear(s *pawl.Step) error {
 	n := d.node(s.Ord)
-	signals, err := d.Board.Signals()
+	signals, err := d.JobTx.Signals()
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (d *Decision) hear(s *pawl.Step) error {
 		if signal.Name != n.Event || d.job().Mark == pawl.Attention && signal.Seq > d.Answers.Heard {
 			continue // of another name, or who has waited longer for it may be out of sight
 		}
-		d.Board.Take(signal, s)
+		d.JobTx.Take(signal, s)
 		if err := d.tell(s, pawl.Wait{Kind: string(n.Kind), Event: n.Event, By: signal.Actor}); err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func (d *Decision) cancelChild(s *pawl.Step, note Note) error {
 	}
 	s.DueAt, s.DueEvent = 0, lifecycle.StepCancel
 	s.MarkNow()
-	return d.Board.Move(s, lifecycle.StepCancelRequested, note)
+	return d.JobTx.Move(s, lifecycle.StepCancelRequested, note)
 }
 
 // childEnded ends a step whose child job has ended. One whose child lives just waits:
@@ -218,7 +218,7 @@ func (d *Decision) childEnded(s *pawl.Step) error {
 		return nil
 	}
 	s.Mark = pawl.Clear
-	d.Board.Save(s)
+	d.JobTx.Save(s)
 	if !ok {
 		return nil
 	}
@@ -233,7 +233,7 @@ func (d *Decision) came(s *pawl.Step) (bool, error) {
 	if d.node(s.Ord).Kind != workflow.KindEvent {
 		return false, nil
 	}
-	signals, err := d.Board.Signals()
+	signals, err := d.JobTx.Signals()
 	return d.job().Mark == pawl.Attention && slices.ContainsFunc(signals, func(g *pawl.Signal) bool {
 		return g.Name == d.node(s.Ord).Event && g.At < s.DueAt
 	}), err

@@ -131,15 +131,15 @@ func (e *Engine) Takeover(ctx context.Context, gone func(*pawl.Worker) bool) err
 }
 
 // blindly returns a decision about s that stores an outcome and leaves it to be
-// weighed: it sees neither the job nor its definition.
+// applied: it sees neither the job nor its definition.
 func blindly(t *tx, s *pawl.Step, j *pawl.Job) *decide.Decision {
-	return &decide.Decision{Board: unlocked{board{t: t, key: s.Job}, j}, Now: t.now}
+	return &decide.Decision{JobTx: unlocked{jobTx{t: t, key: s.Job}, j}, Now: t.now}
 }
 
-// unlocked is a board whose job is not locked: a decision cannot weigh there,
+// unlocked is a jobTx whose job is not locked: a decision cannot apply an outcome there,
 // and leaves a mark.
 type unlocked struct {
-	board
+	jobTx
 	job *pawl.Job
 }
 

@@ -20,7 +20,7 @@
 //	                   reads  │                 ▲
 //	                   Facts  ▼                 │  Changes
 //	                            tx ─ command.decide ─ tx.changes
-//	                            (decide.Decision on a board, lifecycle tables, audit)
+//	                            (decide.Decision on a jobTx, lifecycle tables, audit)
 //	                                    │
 //	                                    ▼
 //	                    after the commit: wake workers, evaluator and other processes
@@ -40,7 +40,7 @@
 //   - committer and tx are described above. The records of a tx are moved by moveJob,
 //     moveStep and their kind only, which apply a row of a table and add an audit entry.
 //   - evaluator (evaluator.go) evaluates what marked jobs wait for, outside of any
-//     transaction, and then commits a decision that has more in sight (attend.go). It
+//     transaction, and then commits a decision that has more in sight (evaluation.go). It
 //     starts pending jobs that no claim starts, applies deadlines (tick.go), and releases
 //     what dead workers held (release.go).
 //   - Offer (offer.go) lends the free slots of a worker in this process to what is
@@ -79,5 +79,5 @@
 // # Where to begin
 //
 // Read work.go from Exchange on, then committer.go and tx.go; then evaluator.go and
-// attend.go.
+// evaluation.go.
 package engine

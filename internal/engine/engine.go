@@ -328,7 +328,7 @@ func (e *Engine) marked(t *tx, job int64, mark pawl.Mark, at int64) bool {
 		e.evaluator.due(at)
 		return false
 	}
-	e.evaluator.attend(job)
+	e.evaluator.request(job)
 	return true
 }
 
@@ -392,5 +392,5 @@ func (e *Engine) decision(t *tx, job int64, answers decide.Answers) (*decide.Dec
 
 // decisionBy returns a Decision for a job that has this definition.
 func (e *Engine) decisionBy(t *tx, job int64, def *workflow.Definition, answers decide.Answers) *decide.Decision {
-	return &decide.Decision{Definition: def, Board: board{e: e, t: t, key: job}, Now: t.now, Jitter: e.cfg.Jitter, Answers: answers}
+	return &decide.Decision{Definition: def, JobTx: jobTx{e: e, t: t, key: job}, Now: t.now, Jitter: e.cfg.Jitter, Answers: answers}
 }

@@ -361,6 +361,6 @@ func (v *evaluator) erase(ctx context.Context, job int64) error {
 		}
 	}
 	v.e.erasures.put(job, x)
-	v.attend(job)
+	v.request(job)
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 // lookLimit is how much of each kind one look at the database brings.
 const lookLimit = 200
 
-// An evaluator does what marks and deadlines in the database ask for: it weighs
+// An evaluator does what marks and deadlines in the database ask for: it applies
 // outcomes, evaluates expressions, fires deadlines, starts jobs that no worker
 // starts by itself, and releases what dead workers held. Hints tell it at once;
 // a periodic look at the database finds what no hint told (level-triggered).
@@ -54,9 +54,9 @@ func newEvaluator(e *Engine) *evaluator {
 	return v
 }
 
-// attend asks for a look at a job. Asking twice is asking once; asking while it
+// request asks for a look at a job. Asking twice is asking once; asking while it
 // is being looked at is asking for another look.
-func (v *evaluator) attend(job int64) { v.ask(job, false) }
+func (v *evaluator) request(job int64) { v.ask(job, false) }
 
 // pending asks for a pending job to be started.
 func (v *evaluator) pending(job int64) { v.ask(job, true) }
@@ -82,7 +82,7 @@ func (v *evaluator) ask(job int64, start bool) {
 	}
 }
 
-// marked is attend for a job that a look has found. If that finds nothing to do, it is
+// marked is request for a job that a look has found. If that finds nothing to do, it is
 // put off: what is marked cannot be read.
 func (v *evaluator) marked(m store.Marked) {
 	if !v.delays.ready(jobEntity(m.Job), m.At, time.Now()) {
@@ -282,7 +282,7 @@ func (v *evaluator) work(ctx context.Context, r *rounds) {
 //
 // What fails is put off, so that it holds up nothing and is not tried all the time.
 func (v *evaluator) try(ctx context.Context, job int64, start bool, found int64) (err error) {
-	a := &attendance{e: v.e, job: job}
+	a := &evaluation{e: v.e, job: job}
 	defer func() {
 		switch {
 		case ctx.Err() != nil:
@@ -340,7 +340,7 @@ func (v *evaluator) done(job int64) {
 	delete(v.running, job)
 	v.mu.Unlock()
 	if again {
-		v.attend(job)
+		v.request(job)
 	}
 }
 
@@ -566,7 +566,7 @@ func (v *evaluator) bury(ctx context.Context, dead []health.Death) {
 }
 
 // evaluate does all that is marked in a job, and starts it if it is pending.
-func (v *evaluator) evaluate(ctx context.Context, a *attendance, start bool) error {
+func (v *evaluator) evaluate(ctx context.Context, a *evaluation, start bool) error {
 	if start {
 		if _, err := v.startJob(ctx, a.job); err != nil {
 			return err

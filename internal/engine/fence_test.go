@@ -135,7 +135,7 @@ func TestThreeLossesArePermanent(t *testing.T) { // T7
 			if err := p.engine.Terminate(t.Context(), h.worker.Key(), decide.Note{Reason: "killed"}); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "the loss is weighed", func() bool { return steps(p.job(id))["a"].Status != lifecycle.StepRetryableError })
+			until(t, "the loss is applied", func() bool { return steps(p.job(id))["a"].Status != lifecycle.StepRetryableError })
 		}
 		v := p.wait(id)
 		s := steps(v)["a"]

@@ -98,7 +98,7 @@ func TestOthersLossesAreNotGivenBack(t *testing.T) {
 			if err := p.engine.Terminate(t.Context(), h.worker.Key(), workerNote("killed")); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "the loss is weighed", func() bool { return steps(p.job(id))["a"].Status != lifecycle.StepRetryableError })
+			until(t, "the loss is applied", func() bool { return steps(p.job(id))["a"].Status != lifecycle.StepRetryableError })
 		}
 		again := func(h *hand, claims ...link.Claimed) {
 			t.Helper()

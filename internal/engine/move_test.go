@@ -94,7 +94,7 @@ output: ${{ steps.x.output.inputs.extra }}
 )
 
 // T12: an engine whose memory has the job as it was before another engine moved
-// it does no harm: what it reports is weighed as the new version has it, steps
+// it does no harm: what it reports is applied as the new version has it, steps
 // that wait for a slot get it, and new inputs are seen.
 func TestMoveBehindTheBackOfAnotherEngine(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {

@@ -384,7 +384,7 @@ func (e *Engine) handOver(t *tx, o *Offer, j *pawl.Job, def *workflow.Definition
 			o.giveBack()
 		}
 	}()
-	d := &decide.Decision{Definition: def, Board: board{e: e, t: t, key: j.Key()}, Now: t.now, Jitter: e.cfg.Jitter}
+	d := &decide.Decision{Definition: def, JobTx: jobTx{e: e, t: t, key: j.Key()}, Now: t.now, Jitter: e.cfg.Jitter}
 	facts := e.jobs.put(j, def)
 	before, given := len(t.enqueued), len(t.handoffs)
 	if err := d.Start(decide.Note{}); err != nil {

@@ -151,12 +151,12 @@ func (e *Engine) SkipStep(ctx context.Context, id pawl.ID, step string, c pawl.C
 	return e.operateStep(ctx, id, step, c, verb{"skip", nil}, func(d *decide.Decision, s *pawl.Step) error { return d.Skip(s, noteOf(c)) })
 }
 
-// weighing bounds how long a verb waits for an engine to decide what follows from a failure.
-const weighing = 2 * time.Second
+// applyWait bounds how long a verb waits for an engine to decide what follows from a failure.
+const applyWait = 2 * time.Second
 
 // ResolveStep ends a step as resolved_manually with the given output (JSON); what
 // depends on it goes on. In the moment after a failure it waits, for 2 s at most, until an
-// engine has decided what follows, and returns a decide.ErrUnweighed if none has.
+// engine has decided what follows, and returns a decide.ErrNotApplied if none has.
 func (e *Engine) ResolveStep(ctx context.Context, id pawl.ID, step string, output json.RawMessage, c pawl.Change) error {
 	output, err := checkData("output", output)
 	if err != nil {
@@ -168,14 +168,14 @@ func (e *Engine) ResolveStep(ctx context.Context, id pawl.ID, step string, outpu
 }
 
 // onceWeighed does something to a job, and repeats it after each change of the job while the
-// error is decide.ErrUnweighed.
+// error is decide.ErrNotApplied.
 func (e *Engine) onceWeighed(ctx context.Context, id pawl.ID, do func() error) error {
-	wait, cancel := context.WithTimeout(ctx, weighing)
+	wait, cancel := context.WithTimeout(ctx, applyWait)
 	defer cancel()
 	var done error
 	_ = e.Watch(wait, id, func() (bool, error) { // it ends with wait, or with what done says
 		done = do()
-		return errors.Is(done, decide.ErrUnweighed), nil
+		return errors.Is(done, decide.ErrNotApplied), nil
 	})
 	return done
 }

@@ -240,7 +240,7 @@ func TestASubmissionIsBegunInItsOrder(t *testing.T) {
 }
 
 // TestAReportOnWhatIsOutdated: a report that was first decided on a job as it was before
-// a move is decided anew on the job as it is, and weighed (K5, T13).
+// a move is decided anew on the job as it is, and applied (K5, T13).
 func TestAReportOnWhatIsOutdated(t *testing.T) {
 	t.Parallel()
 	e, s := interposedEngine(t)
@@ -263,6 +263,6 @@ func TestAReportOnWhatIsOutdated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if j, err := e.store.Job(t.Context(), a.Step.Job); err != nil || j.State != lifecycle.JobCompleted {
-		t.Errorf("the job is %v, %v; want it weighed, and ended", j, err)
+		t.Errorf("the job is %v, %v; want the outcome applied, and the job ended", j, err)
 	}
 }

@@ -22,7 +22,7 @@ type seenMark struct {
 
 // same returns what is marked still as it was prepared for. What the commit was too
 // small for is out of sight.
-func (a *attendance) same(t *tx) (same []pawl.Ord) {
+func (a *evaluation) same(t *tx) (same []pawl.Ord) {
 	for ord, seen := range a.seen {
 		if ord == 0 {
 			if j := t.job(a.job); j != nil && j.Mark == pawl.Attention && j.MarkAt == seen.at {
@@ -38,7 +38,7 @@ func (a *attendance) same(t *tx) (same []pawl.Ord) {
 }
 
 // delay puts off what is marked still, though it was tried.
-func (a *attendance) delay(t *tx, same []pawl.Ord) {
+func (a *evaluation) delay(t *tx, same []pawl.Ord) {
 	for _, ord := range same {
 		seen := a.seen[ord]
 		if ord == 0 {
@@ -62,7 +62,7 @@ func (e *Engine) postpone(t *tx, at *int64, tries *int, before int) {
 
 // putOff puts off what a job is marked for, after it could not be evaluated because of
 // err. If not even that can be done, it is put off in memory.
-func (v *evaluator) putOff(ctx context.Context, a *attendance, err error, found int64) {
+func (v *evaluator) putOff(ctx context.Context, a *evaluation, err error, found int64) {
 	if pawl.KindOf(err) == pawl.Unavailable {
 		return // that is not the job's fault
 	}
@@ -77,7 +77,7 @@ func (v *evaluator) putOff(ctx context.Context, a *attendance, err error, found 
 	}
 }
 
-type putOff struct{ *attendance }
+type putOff struct{ *evaluation }
 
 func (p *putOff) query(q *store.Query) {
 	var marked decide.ReadSet

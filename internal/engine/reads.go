@@ -87,8 +87,8 @@ func (t *tx) isMade(job int64) bool {
 	return h != nil && h.made
 }
 
-// Step implements decide.Board.
-func (b board) Step(ord pawl.Ord) (*pawl.Step, error) {
+// Step implements decide.JobTx.
+func (b jobTx) Step(ord pawl.Ord) (*pawl.Step, error) {
 	k := pawl.StepKey{Job: b.key, Ord: ord}
 	if s := b.t.stepInSight(k); s != nil {
 		return s, nil
@@ -99,8 +99,8 @@ func (b board) Step(ord pawl.Ord) (*pawl.Step, error) {
 	return nil, decide.StepNotAsked(ord)
 }
 
-// Open implements decide.Board. Where rows cannot be read, not all is in sight.
-func (b board) Open() error {
+// Open implements decide.JobTx. Where rows cannot be read, not all is in sight.
+func (b jobTx) Open() error {
 	switch {
 	case b.t.isMade(b.key):
 		return nil
@@ -112,8 +112,8 @@ func (b board) Open() error {
 	return nil
 }
 
-// Waiting implements decide.Board.
-func (b board) Waiting() ([]pawl.Ord, error) {
+// Waiting implements decide.JobTx.
+func (b jobTx) Waiting() ([]pawl.Ord, error) {
 	waiting := b.t.facts.Waiting[b.key]
 	if len(waiting) == 0 && !b.t.isMade(b.key) && !b.t.asked.waiting(b.key) {
 		return nil, decide.WaitingNotAsked()
@@ -125,8 +125,8 @@ func (b board) Waiting() ([]pawl.Ord, error) {
 	return ords, nil
 }
 
-// Parent implements decide.Board.
-func (b board) Parent() (*pawl.Step, error) {
+// Parent implements decide.JobTx.
+func (b jobTx) Parent() (*pawl.Step, error) {
 	j := b.Job()
 	if j.Parent == 0 {
 		return nil, nil
@@ -141,8 +141,8 @@ func (b board) Parent() (*pawl.Step, error) {
 	return nil, decide.ParentNotAsked()
 }
 
-// Signals implements decide.Board.
-func (b board) Signals() ([]*pawl.Signal, error) {
+// Signals implements decide.JobTx.
+func (b jobTx) Signals() ([]*pawl.Signal, error) {
 	if !b.t.isMade(b.key) && !slices.Contains(b.t.asked.q.Signals, b.key) {
 		return nil, decide.SignalsNotAsked()
 	}

@@ -76,17 +76,17 @@ func TestABoardTellsNoneFromNotAsked(t *testing.T) {
 	ord := pawl.MakeOrd(1, 3)
 	reads := map[string]struct {
 		set  decide.ReadSet
-		read func(board) error
+		read func(jobTx) error
 	}{
-		"Steps":   {decide.ReadSet{Steps: []pawl.Ord{ord}}, func(b board) error { _, err := b.Step(ord); return err }},
-		"Open":    {decide.ReadSet{Open: true}, board.Open},
-		"Waiting": {decide.ReadSet{Waiting: 1}, func(b board) error { _, err := b.Waiting(); return err }},
-		"Signals": {decide.ReadSet{Signals: true}, func(b board) error { _, err := b.Signals(); return err }},
-		"Parent":  {decide.ReadSet{Parent: true}, func(b board) error { b.Job().Parent = 8; _, err := b.Parent(); return err }},
+		"Steps":   {decide.ReadSet{Steps: []pawl.Ord{ord}}, func(b jobTx) error { _, err := b.Step(ord); return err }},
+		"Open":    {decide.ReadSet{Open: true}, jobTx.Open},
+		"Waiting": {decide.ReadSet{Waiting: 1}, func(b jobTx) error { _, err := b.Waiting(); return err }},
+		"Signals": {decide.ReadSet{Signals: true}, func(b jobTx) error { _, err := b.Signals(); return err }},
+		"Parent":  {decide.ReadSet{Parent: true}, func(b jobTx) error { b.Job().Parent = 8; _, err := b.Parent(); return err }},
 	}
 	for field, r := range reads {
 		do := func(set decide.ReadSet) error {
-			return e.committer.one(t.Context(), &asking{script{f: func(t *tx) error { return r.read(board{e: e, t: t, key: key}) }},
+			return e.committer.one(t.Context(), &asking{script{f: func(t *tx) error { return r.read(jobTx{e: e, t: t, key: key}) }},
 				func(q *store.Query) { ask(q, key, pawl.StepKey{Job: 8}, set) }})
 		}
 		if err := do(r.set); err != nil {
@@ -98,7 +98,7 @@ func TestABoardTellsNoneFromNotAsked(t *testing.T) {
 		}
 	}
 	err := e.committer.one(t.Context(), &asking{script{f: func(t *tx) error {
-		s, err := board{e: e, t: t, key: key}.Step(pawl.MakeOrd(3, 2))
+		s, err := jobTx{e: e, t: t, key: key}.Step(pawl.MakeOrd(3, 2))
 		if s != nil {
 			t.missed("", "it is there")
 		}

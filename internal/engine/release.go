@@ -16,7 +16,7 @@ import (
 )
 
 // A release takes the steps of a worker that is dead or has ended away from it.
-// It does not touch their jobs: it leaves the outcomes to be weighed.
+// It does not touch their jobs: it leaves the outcomes to be applied.
 //
 // A step that is not to overlap with itself, as its definition or its worker says, is
 // taken only when the whole silence has passed since the worker was heard of, by the

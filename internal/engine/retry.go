@@ -221,7 +221,7 @@ func (p *retry) decide(t *tx) error {
 	}
 	d := p.e.decisionBy(t, p.id.Key(), p.def, decide.Answers{})
 	for n := 1; n <= len(p.def.Nodes); n++ {
-		s, err := d.Board.Step(pawl.MakeOrd(n, 0))
+		s, err := d.JobTx.Step(pawl.MakeOrd(n, 0))
 		if err == nil {
 			err = p.settle(d, s, n)
 		}

@@ -80,7 +80,7 @@ var strands = map[string]struct {
 		source: "steps: [{id: a, matrix: {x: [1, 2, 3]}, handler: h}]",
 		lose:   "update step set mark = 0, mark_at = 0 where job = %[1]d and mark = 1",
 	},
-	"a failure was not weighed": {
+	"a failure was not applied": {
 		source: "steps: [{id: o, handler: h}, {id: a, needs: [o], handler: fail, retry: {max_attempts: 1}}, {id: b, needs: [o], handler: block}]",
 		lose:   "update step set mark = 0, mark_at = 0 where job = %[1]d and mark = 1",
 		ends:   lifecycle.JobFailed,

@@ -70,7 +70,7 @@ func (q *inquiry) shallow(s *pawl.Step) pawl.Reason {
 	case lifecycle.StepInProgress:
 		return q.stepUnderway(s)
 	case lifecycle.StepRetryableError:
-		return q.evaluation(s, "it has failed, and waits for an evaluator to weigh that")
+		return q.evaluation(s, "it has failed, and waits for a server to apply that")
 	}
 	r := q.stepReason(s, pawl.ReasonEnded, "it ended at %s", q.clock(s.CompletedAt))
 	if s.Error != nil && s.State != lifecycle.StepComplete {
@@ -169,7 +169,7 @@ func (q *inquiry) needs(s *pawl.Step) pawl.Reason {
 	return r
 }
 
-// metBy reports whether a need is met by that step's end, if that is weighed.
+// metBy reports whether a need is met by that step's end, if that was applied.
 func metBy(s *pawl.Step) bool {
 	switch s.State {
 	case lifecycle.StepComplete, lifecycle.StepSkipped, lifecycle.StepResolvedManually:

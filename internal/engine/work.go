@@ -65,7 +65,7 @@ func assignment(s *pawl.Step, job *jobFacts, def *workflow.Definition) link.Assi
 }
 
 // Exchange reports and claims in one commit (T3): the outcomes are stored and
-// weighed, and what they make ready may be among the assignments. A report that
+// applied, and what they make ready may be among the assignments. A report that
 // came too late is kept as a refused fact and answered with no error. When the
 // worker has ended, the reports are kept the same way and the error is
 // link.ErrWorkerEnded.
@@ -126,7 +126,7 @@ func (e *Engine) looked(c *claim) {
 	}
 }
 
-// A report stores and weighs one outcome.
+// A report stores and applies one outcome.
 type report struct {
 	e     *Engine
 	r     *link.Report
@@ -149,7 +149,7 @@ func (r *report) weight() int { return r.r.Weight() }
 
 func (r *report) query(q *store.Query) {
 	if r.job, _ = r.e.jobs.get(r.r.Step.Job); r.job == nil {
-		ask(q, r.r.Step.Job, pawl.StepKey{}, decide.StepReads(r.r.Step.Ord)) // the outcome is stored with a mark, and weighed by the evaluator
+		ask(q, r.r.Step.Job, pawl.StepKey{}, decide.StepReads(r.r.Step.Ord)) // the outcome is stored with a mark, and applied by the evaluator
 		return
 	}
 	r.job.ask(q, decide.ReportReads(r.job.def, r.r.Step.Ord, r.job.slots))
@@ -173,13 +173,13 @@ func (r *report) decide(t *tx) error {
 	}
 	// What follows cannot be decided now. The outcome is stored all the same,
 	// with a mark; otherwise the step would be in progress for ever.
-	r.e.log.Error("an outcome could not be weighed; it is marked", "step", r.r.Step.String(), "error", err)
+	r.e.log.Error("an outcome could not be applied; it is marked", "step", r.r.Step.String(), "error", err)
 	t.undo()
 	t.open()
 	return r.apply(t, t.step(r.r.Step), true)
 }
 
-// apply stores the outcome and weighs it; if blind, it leaves that to be done,
+// apply stores the outcome and applies it; if blind, it leaves that to be done,
 // and takes no definition.
 func (r *report) apply(t *tx, s *pawl.Step, blind bool) error {
 	rep := r.r.Report

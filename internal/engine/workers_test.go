@@ -113,7 +113,7 @@ func TestOperatorsTerminateWorkers(t *testing.T) { // J1, J9, T1, T5
 	})
 }
 
-// TestAWorkerAlone: a worker whose engine is passive weighs what it reports, and
+// TestAWorkerAlone: a worker whose engine is passive applies what it reports, and
 // enqueues and claims what follows, in the same commit; nobody else is there.
 func TestAWorkerAlone(t *testing.T) { // T10, T3
 	onStores(t, func(t *testing.T, open func() store.Store) {

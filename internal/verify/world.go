@@ -17,7 +17,7 @@ import (
 // epoch is when every simulated job begins, in microseconds.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// A world is one job in memory: the board on which decisions are made. They see
+// A world is one job in memory: the JobTx on which decisions are made. They see
 // what the engine would have in sight. It is not safe for concurrent use.
 type world struct {
 	def     *workflow.Definition
@@ -53,7 +53,7 @@ type mind interface {
 	read(w *world, at use, node int, scope *workflow.Scope, err error)
 }
 
-var _ decide.Board = (*world)(nil)
+var _ decide.JobTx = (*world)(nil)
 
 // newWorld makes a job that is about to start.
 func newWorld(def *workflow.Definition, inputs json.RawMessage, m mind) *world {
@@ -211,7 +211,7 @@ func (w *world) Take(signal *pawl.Signal, s *pawl.Step) {
 
 func (w *world) decision(reads decide.ReadSet, a decide.Answers) *decide.Decision {
 	w.sight = reads.Sight(w.steps)
-	return &decide.Decision{Definition: w.def, Board: w, Now: w.now, Jitter: w.jitter, Answers: a}
+	return &decide.Decision{Definition: w.def, JobTx: w, Now: w.now, Jitter: w.jitter, Answers: a}
 }
 
 // do runs one decision and all that follows from it by itself.
@@ -278,8 +278,8 @@ func (w *world) settle() error {
 		if err != nil || !any {
 			return err
 		}
-		d := w.decision(decide.AttendReads(w.def, &w.job, w.listeners(), &answers), answers)
-		if err := d.Attend(); err != nil {
+		d := w.decision(decide.EvaluateReads(w.def, &w.job, w.listeners(), &answers), answers)
+		if err := d.Evaluate(); err != nil {
 			return err
 		}
 		if err := d.Refill(); err != nil {

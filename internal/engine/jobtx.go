@@ -7,43 +7,43 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A board is one job of a transaction as a decision sees it.
-type board struct {
+// A jobTx is one job of a transaction as a decision sees it.
+type jobTx struct {
 	e   *Engine
 	t   *tx
 	key int64
 }
 
-var _ decide.Board = board{}
+var _ decide.JobTx = jobTx{}
 
-func (b board) Job() *pawl.Job { return b.t.job(b.key) }
+func (b jobTx) Job() *pawl.Job { return b.t.job(b.key) }
 
-func (b board) Steps(f func(*pawl.Step)) {
+func (b jobTx) Steps(f func(*pawl.Step)) {
 	for _, h := range b.t.ofJob[b.key] {
 		f(b.t.step(h.record.StepKey))
 	}
 }
 
-func (b board) Make(ord pawl.Ord) *pawl.Step { return b.t.makeStep(b.Job(), ord) }
+func (b jobTx) Make(ord pawl.Ord) *pawl.Step { return b.t.makeStep(b.Job(), ord) }
 
-func (b board) Move(s *pawl.Step, event machine.Event, note decide.Note) error {
+func (b jobTx) Move(s *pawl.Step, event machine.Event, note decide.Note) error {
 	return b.t.moveStep(b.Job(), s, event, note)
 }
 
-func (b board) MoveJob(event machine.Event, note decide.Note) error {
+func (b jobTx) MoveJob(event machine.Event, note decide.Note) error {
 	return b.t.moveJob(b.Job(), event, note)
 }
 
-func (b board) Fold(s *pawl.Step) { b.t.fold(b.Job(), s) }
+func (b jobTx) Fold(s *pawl.Step) { b.t.fold(b.Job(), s) }
 
-func (b board) Save(s *pawl.Step) { b.t.steps[s.StepKey].dirty = true }
+func (b jobTx) Save(s *pawl.Step) { b.t.steps[s.StepKey].dirty = true }
 
-func (b board) SaveJob() { b.t.jobs[b.key].dirty = true }
+func (b jobTx) SaveJob() { b.t.jobs[b.key].dirty = true }
 
 // parentOf returns the key of the step that waits for a child job.
 func parentOf(j *pawl.Job) pawl.StepKey { return pawl.StepKey{Job: j.Parent, Ord: j.ParentStep} }
 
-func (b board) Spawn(s *pawl.Step, child *workflow.Born) (string, error) {
+func (b jobTx) Spawn(s *pawl.Step, child *workflow.Born) (string, error) {
 	j := b.Job()
 	id := b.e.NewID()
 	err := b.e.bear(b.t, &birth{
@@ -54,4 +54,4 @@ func (b board) Spawn(s *pawl.Step, child *workflow.Born) (string, error) {
 	return id.Public(pawl.JobPrefix), err
 }
 
-func (b board) Take(signal *pawl.Signal, s *pawl.Step) { b.t.takeSignal(signal, s.Ord) }
+func (b jobTx) Take(signal *pawl.Signal, s *pawl.Step) { b.t.takeSignal(signal, s.Ord) }

@@ -16,9 +16,9 @@ import (
 // MaxOutput is the most bytes of an output, in JSON (T8).
 const MaxOutput = 1 << 20
 
-// An attendance is everything marked in a job, with what had to be evaluated
+// An evaluation is everything marked in a job, with what had to be evaluated
 // outside the transaction.
-type attendance struct {
+type evaluation struct {
 	e       *Engine
 	job     int64
 	facts   *jobFacts
@@ -34,7 +34,7 @@ type attendance struct {
 // takes. If nothing is, nothing is seen. What it reads of steps does not
 // change while their marks stand, so that it holds in the transaction that follows;
 // what the job may have become meanwhile, the decision sees.
-func (a *attendance) prepare(ctx context.Context) error {
+func (a *evaluation) prepare(ctx context.Context) error {
 	e := a.e
 	marked, err := e.store.Marked(ctx, a.job) // first, so that the job is not older than its marks
 	if err != nil {
@@ -65,7 +65,7 @@ func (a *attendance) prepare(ctx context.Context) error {
 	a.facts, a.lives = e.jobs.put(job, def), make(map[pawl.Ord]int64)
 	a.answers = decide.Answers{Starts: make(map[pawl.Ord]decide.StartAnswer), Gathers: make(map[pawl.Ord]decide.GatherAnswer),
 		Errors: make(map[pawl.Ord]*pawl.Failure), Ends: make(map[pawl.Ord]decide.ChildEnd), Lives: make(map[pawl.Ord]bool)}
-	p := &preparation{e: e, ctx: ctx, job: job, def: def, attendance: a}
+	p := &preparation{e: e, ctx: ctx, job: job, def: def, evaluation: a}
 	a.more = len(marked) == store.MaxMarked
 	rows := 0 // of child jobs to be made
 	for _, s := range marked {
@@ -83,46 +83,46 @@ func (a *attendance) prepare(ctx context.Context) error {
 	if job.Mark == pawl.Attention {
 		err = p.whole()
 	}
-	a.reads = decide.AttendReads(def, job, p.listening, &a.answers)
+	a.reads = decide.EvaluateReads(def, job, p.listening, &a.answers)
 	return err
 }
 
-func (a *attendance) query(q *store.Query) {
+func (a *evaluation) query(q *store.Query) {
 	a.facts.ask(q, a.reads)
 	for _, child := range a.lives {
 		q.Jobs = append(q.Jobs, child)
 	}
 }
 
-func (a *attendance) decide(t *tx) error {
+func (a *evaluation) decide(t *tx) error {
 	if t.job(a.job) == nil {
 		return pawl.Errorf(pawl.NotFound, "there is no job with key %d", a.job)
 	}
 	if a.e.outdated(t, a.job, a.facts) {
-		a.e.evaluator.attend(a.job) // what was evaluated is of another version
+		a.e.evaluator.request(a.job) // what was evaluated is of another version
 		return nil
 	}
 	same := a.same(t)
 	a.children(t)
 	d := a.e.decisionBy(t, a.job, a.facts.def, a.answers)
-	if err := d.Attend(); err != nil {
+	if err := d.Evaluate(); err != nil {
 		return err
 	}
 	a.delay(t, same)
 	if a.more {
-		a.e.evaluator.attend(a.job)
+		a.e.evaluator.request(a.job)
 	}
 	return d.Refill()
 }
 
 // children tells the decision which child jobs live. They are in sight, locked: one
 // that ends from now on marks the step that waits for it after this commit.
-func (a *attendance) children(t *tx) {
+func (a *evaluation) children(t *tx) {
 	for ord, key := range a.lives {
 		child := t.job(key)
 		a.answers.Lives[ord] = child != nil && !lifecycle.Job.Ended(child.State)
 		if !a.answers.Lives[ord] {
-			a.e.evaluator.attend(a.job) // it has ended since it was looked at
+			a.e.evaluator.request(a.job) // it has ended since it was looked at
 		}
 	}
 }
@@ -145,14 +145,14 @@ func (p *preparation) whole() (err error) {
 	return err
 }
 
-// A preparation is an attendance in the making.
+// A preparation is an evaluation in the making.
 type preparation struct {
 	e         *Engine
 	ctx       context.Context
 	job       *pawl.Job
 	def       *workflow.Definition
 	listening []pawl.Ord // to signals that have come
-	*attendance
+	*evaluation
 }
 
 // step prepares one marked step.
