@@ -40,6 +40,7 @@ var (
 // A Store is one database.
 type Store interface {
 	Ledger
+	Joiner
 	Views
 	Logs
 	Wakeups
@@ -91,6 +92,25 @@ type Ledger interface {
 	// Observe reports on the workers in a living state: their last beats, and how
 	// the lock of "worker/KEY" was found. It judges nobody.
 	Observe(ctx context.Context) (*health.Report, error)
+}
+
+// Joiner writes in transactions that are not the store's own.
+type Joiner interface {
+	// DoIn is Do within tx, a transaction of a user on this database: what decide answers
+	// exists exactly if that is committed. tx is of a type of the driver that the user
+	// works with; for any other, and for a transaction on another database, the error is
+	// of kind Invalid and nothing was done.
+	//
+	// Of q it reads Keys and Steps, and locks them; Facts.Jobs has the jobs of those steps,
+	// which are not locked and must not be changed. It writes new definitions, jobs and
+	// steps, changes of the steps, entries of these and answers; anything else is an error
+	// (see CheckJoined). It locks no other row that is there. A definition may stay when tx
+	// is rolled back: it is of no use without a job, and does no harm.
+	//
+	// Where the database can do so, its commit wakes all who listen, this process
+	// included, about the topics. Decide runs once. After an error tx has to be rolled
+	// back.
+	DoIn(ctx context.Context, tx any, q *Query, wake []Topic, decide func(*Facts) (*Changes, error)) error
 }
 
 // A Query names what a transaction has to see. Records named by several fields

@@ -57,7 +57,8 @@ type DB struct {
 	pool            *pgxpool.Pool // for transactions
 	lookups         *pgxpool.Pool // for what is read outside of them
 	log             *slog.Logger
-	handle          string // of this DB, to tell its own hints from others'
+	handle          string                 // of this DB, to tell its own hints from others'
+	own             atomic.Pointer[string] // see whichDatabase; nil until it was asked for
 	channel         string
 	session         *session
 	wire            *wire

@@ -41,6 +41,8 @@
 //     see that this process lives, and sends its beats. It never waits behind a transaction.
 //   - wire sends hints (NOTIFY) after commits, and the listener receives those of others
 //     (wake.go). A NOTIFY within a transaction would serialize commits.
+//   - joined (joined.go) writes in a transaction of a user, by the same statements through
+//     the user's driver. There NOTIFY is part of the transaction, unless that is switched off.
 //
 // # What finds work
 //

@@ -26,12 +26,14 @@ const (
 	codeNoTable       = "42P01"
 	codeLockTimeout   = "55P03"
 	codeNoRight       = "42501"
+	codeFailed        = "25P02" // the transaction has failed before
 )
 
+// code returns the SQLSTATE of an error, of whatever driver, or "".
 func code(err error) string {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		return pg.Code
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) {
+		return coded.SQLState()
 	}
 	return ""
 }

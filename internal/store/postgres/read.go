@@ -184,9 +184,7 @@ func (r *reading) queueKeys(p *pipe) {
 		workspaces[i], keys[i] = k.Workspace, k.Key
 	}
 	w, k := texts(workspaces), texts(keys)
-	p.add(takeKeys, func(c *cursor) {
-		r.Keys[store.IdempotencyKey{Workspace: c.text(), Key: c.text()}] = &store.Answer{New: true}
-	}, w, k)
+	p.add(takeKeys, r.taken, w, k)
 	p.add(readKeys, r.answer, w, k)
 }
 
@@ -196,6 +194,10 @@ func (r *reading) distinctKeys() []store.IdempotencyKey {
 		return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Key, b.Key))
 	})
 	return slices.Compact(keys)
+}
+
+func (r *reading) taken(c *cursor) {
+	r.Keys[store.IdempotencyKey{Workspace: c.text(), Key: c.text()}] = &store.Answer{New: true}
 }
 
 func (r *reading) answer(c *cursor) {

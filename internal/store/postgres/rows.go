@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -206,6 +207,58 @@ func (a *array) finish() []byte {
 	return a.buf
 }
 
+// literals returns one array per column, as the server reads them from text.
+func (r *rows) literals() []any {
+	if r.cols == nil {
+		r.open()
+	}
+	list := make([]any, len(r.cols), len(r.cols)+1)
+	for i := range r.cols {
+		list[i] = r.cols[i].literal()
+	}
+	return list
+}
+
+// literal writes the elements as text.
+func (a *array) literal() string {
+	b := []byte{'{'}
+	for at := arrayHeader; at < len(a.buf); {
+		if at > arrayHeader {
+			b = append(b, ',')
+		}
+		size := int32(binary.BigEndian.Uint32(a.buf[at:]))
+		if at += 4; size < 0 {
+			b = append(b, "NULL"...)
+			continue
+		}
+		b = appendElement(b, a.oid, a.buf[at:at+int(size)])
+		at += int(size)
+	}
+	return string(append(b, '}'))
+}
+
+// appendElement writes an element of an array of a type as text.
+func appendElement(b []byte, oid uint32, v []byte) []byte {
+	switch oid {
+	case arrayOID["bigint"]:
+		return strconv.AppendInt(b, int64(binary.BigEndian.Uint64(v)), 10)
+	case arrayOID["bool"]:
+		return strconv.AppendBool(b, v[0] != 0)
+	case arrayOID["uuid"]:
+		return hex.AppendEncode(b, v)
+	case arrayOID["bytea"]:
+		return append(hex.AppendEncode(append(b, `"\\x`...), v), '"')
+	}
+	b = append(b, '"')
+	for _, c := range v {
+		if c == '"' || c == '\\' {
+			b = append(b, '\\')
+		}
+		b = append(b, c)
+	}
+	return append(b, '"')
+}
+
 // nums returns one bigint[] parameter.
 func nums[N ~int64](vs []N) []byte {
 	a := array{oid: arrayOID["bigint"], n: len(vs), buf: make([]byte, arrayHeader, arrayHeader+len(vs)*width(column{typ: "bigint"}))}
@@ -216,12 +269,14 @@ func nums[N ~int64](vs []N) []byte {
 }
 
 // texts returns one text[] parameter.
-func texts[S ~string](vs []S) []byte {
-	a := array{oid: arrayOID["text"], n: len(vs), buf: make([]byte, arrayHeader, arrayHeader+len(vs)*width(column{typ: "text"}))}
+func texts[S ~string](vs []S) []byte { return textsOf(vs).finish() }
+
+func textsOf[S ~string](vs []S) *array {
+	a := &array{oid: arrayOID["text"], n: len(vs), buf: make([]byte, arrayHeader, arrayHeader+len(vs)*width(column{typ: "text"}))}
 	for _, v := range vs {
 		a.text(string(v))
 	}
-	return a.finish()
+	return a
 }
 
 // truth returns one bool parameter.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -36,8 +37,29 @@ func TestStore(t *testing.T) {
 			SQL: func(ctx context.Context, statement string) ([]string, [][]string, error) {
 				return query(ctx, url, listColumn.ReplaceAllString(statement, more))
 			},
+			Begin: []storetest.Begin{
+				func(ctx context.Context) (storetest.Outer, error) { return beginPgx(ctx, t, url) },
+				storetest.BeginSQL(t, "pgx", url),
+			},
+			CommitWakes: true,
 		}
 	})
+}
+
+// beginPgx begins a transaction of a user of pgx.
+func beginPgx(ctx context.Context, t *testing.T, url string) (storetest.Outer, error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return storetest.Outer{}, err
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	tx, err := conn.Begin(ctx)
+	return storetest.Outer{Tx: tx, End: func(commit bool) error {
+		if commit {
+			return tx.Commit(ctx)
+		}
+		return tx.Rollback(ctx)
+	}}, err
 }
 
 // listColumn is the column of lists in the words of the tests of all stores.

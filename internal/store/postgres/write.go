@@ -205,11 +205,7 @@ func (w *writing) trail(entries []store.Entry) {
 		}
 	}
 	rows := store.Pack(packed)
-	r := collect(trailColumns, len(rows))
-	r.flat = len(rows) <= fewEntries
-	for i := range rows {
-		r.entries(rows[i])
-	}
+	r := packedRows(rows, len(rows) <= fewEntries)
 	switch {
 	case !r.flat:
 		w.addRows(newEntries, r)
@@ -219,6 +215,16 @@ func (w *writing) trail(entries []store.Entry) {
 	w.addRows(newWorkerRows, workers)
 	w.addRows(newScheduleRows, schedules)
 	w.entries = int64(len(entries))
+}
+
+// packedRows collects rows of the trail of jobs and steps.
+func packedRows(packed []store.Packed, flat bool) *rows {
+	r := collect(trailColumns, len(packed))
+	r.flat = flat
+	for i := range packed {
+		r.entries(packed[i])
+	}
+	return r
 }
 
 func (w *writing) refusals(list []pawl.Refusal) {
@@ -239,8 +245,16 @@ func (w *writing) refusals(list []pawl.Refusal) {
 // answers stores the answers to new keys, and forgets the new keys that got
 // none.
 func (w *writing) answers(f *reading, answers map[store.IdempotencyKey]*store.Answer) {
-	r := collect(answerColumns, len(answers))
-	var workspaces, keys []string
+	r, workspaces, keys := answerRows(f.Facts, answers)
+	w.addRows(setAnswers, r)
+	if len(keys) > 0 {
+		w.add(dropKeys, texts(workspaces), texts(keys))
+	}
+}
+
+// answerRows collects the answers to new keys, and lists the new keys that got none.
+func answerRows(f *store.Facts, answers map[store.IdempotencyKey]*store.Answer) (r *rows, workspaces, keys []string) {
+	r = collect(answerColumns, len(answers))
 	for k, known := range f.Keys {
 		a := answers[k]
 		switch {
@@ -257,8 +271,5 @@ func (w *writing) answers(f *reading, answers map[store.IdempotencyKey]*store.An
 			r.num(a.ExpiresAt)
 		}
 	}
-	w.addRows(setAnswers, r)
-	if len(keys) > 0 {
-		w.add(dropKeys, texts(workspaces), texts(keys))
-	}
+	return r, workspaces, keys
 }

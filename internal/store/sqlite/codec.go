@@ -15,6 +15,7 @@ import (
 // A row binds the parameters of a statement in their order.
 type row struct {
 	s     *sqlite.Stmt
+	args  []any // without a statement, they are collected
 	n     int
 	bound []value // what is bound already
 	fault error   // a value that cannot be bound
@@ -53,6 +54,10 @@ func (r *row) next() *value {
 func (r *row) int(v int64) {
 	if was := r.next(); was.is != integer || was.n != v {
 		*was = value{is: integer, n: v}
+		if r.s == nil {
+			r.args = append(r.args, v)
+			return
+		}
 		r.s.BindInt64(r.n, v)
 	}
 }
@@ -80,11 +85,19 @@ func (r *row) text(v string) {
 	if len(v) <= keptText {
 		*was = value{is: text, text: v}
 	}
+	if r.s == nil {
+		r.args = append(r.args, v)
+		return
+	}
 	r.s.BindText(r.n, v)
 }
 
 func (r *row) blob(v []byte) {
 	r.next().is = unknown
+	if r.s == nil {
+		r.args = append(r.args, append([]byte{}, v...)) // never nil, which would be NULL
+		return
+	}
 	r.s.BindBytes(r.n, v)
 }
 
@@ -118,6 +131,10 @@ func (r *row) body(v []byte) {
 func (r *row) null() {
 	if was := r.next(); was.is != null {
 		*was = value{is: null}
+		if r.s == nil {
+			r.args = append(r.args, nil)
+			return
+		}
 		r.s.BindNull(r.n)
 	}
 }
@@ -126,6 +143,7 @@ func (r *row) null() {
 // be is kept as the first fault.
 type columns struct {
 	s     *sqlite.Stmt
+	vals  values // without a statement
 	n     int
 	fault error
 }
@@ -145,6 +163,9 @@ func (c *columns) fail(what string, err error) {
 
 func (c *columns) int() int64 {
 	c.n++
+	if c.s == nil {
+		return c.vals.int(c.n - 1)
+	}
 	return c.s.ColumnInt64(c.n - 1)
 }
 
@@ -152,11 +173,17 @@ func (c *columns) bool() bool { return c.int() != 0 }
 
 func (c *columns) text() string {
 	c.n++
+	if c.s == nil {
+		return string(c.vals.bytes(c.n - 1))
+	}
 	return c.s.ColumnText(c.n - 1)
 }
 
 func (c *columns) blob() []byte {
 	c.n++
+	if c.s == nil {
+		return c.vals.bytes(c.n - 1)
+	}
 	b := make([]byte, c.s.ColumnLen(c.n-1))
 	c.s.ColumnBytes(c.n-1, b)
 	return b
@@ -164,6 +191,14 @@ func (c *columns) blob() []byte {
 
 // fixed reads a blob of exactly the length of into.
 func (c *columns) fixed(into []byte) {
+	if c.s == nil {
+		if b := c.blob(); len(b) == len(into) {
+			copy(into, b)
+		} else {
+			c.fail("blob", fmt.Errorf("%d bytes, want %d", len(b), len(into)))
+		}
+		return
+	}
 	c.n++
 	if n := c.s.ColumnLen(c.n - 1); n != len(into) {
 		c.fail("blob", fmt.Errorf("%d bytes, want %d", n, len(into)))
@@ -174,11 +209,19 @@ func (c *columns) fixed(into []byte) {
 
 // body reads text, nil if it is NULL.
 func (c *columns) body() []byte {
-	if c.s.ColumnType(c.n) == sqlite.TypeNull {
+	if c.null() {
 		c.n++
 		return nil
 	}
 	return c.blob()
+}
+
+// null reports whether the next column is NULL, and stays before it.
+func (c *columns) null() bool {
+	if c.s == nil {
+		return c.vals[c.n] == nil
+	}
+	return c.s.ColumnType(c.n) == sqlite.TypeNull
 }
 
 // writeColumns binds the columns of a record.

@@ -17,12 +17,13 @@ const (
 	logSizeLimit    = 64 << 20 // bytes that the -wal file shrinks back to
 )
 
-// A conn is a connection with its prepared statements. One goroutine at a time
-// uses it.
+// A conn is a connection with its prepared statements, or a transaction of a user. One
+// goroutine at a time uses it.
 type conn struct {
 	*sqlite.Conn
 	prepared [statementCount]*prepared
 	cache    *rowCache // of a connection that writes
+	outer    *outer    // the transaction of a user; the fields above but cache are empty
 }
 
 // A prepared statement, and what it is bound to.
@@ -87,6 +88,9 @@ func (c *conn) prep(s statement) (*prepared, error) {
 
 // run executes a statement that returns no rows.
 func (c *conn) run(s statement, bind func(*row)) error {
+	if c.outer != nil {
+		return c.outer.run(texts[s], bind)
+	}
 	p, err := c.prep(s)
 	if err != nil {
 		return err
@@ -105,12 +109,23 @@ func (c *conn) run(s statement, bind func(*row)) error {
 
 // each executes a statement and hands its rows to f, until f fails.
 func (c *conn) each(s statement, bind func(*row), f func(*columns) error) error {
+	if c.outer != nil {
+		return c.outer.each(texts[s], bind, f)
+	}
 	p, err := c.prep(s)
 	if err != nil {
 		return err
 	}
 	p.bind(bind)
 	return p.rows(f)
+}
+
+// Changes returns how many rows the last statement has changed.
+func (c *conn) Changes() int {
+	if c.outer != nil {
+		return c.outer.changed
+	}
+	return c.Conn.Changes()
 }
 
 func (p *prepared) bind(f func(*row)) {

@@ -96,6 +96,7 @@ func (c Config) validate() error {
 type DB struct {
 	cfg     Config
 	log     *slog.Logger
+	file    fs.FileInfo // nil in memory
 	writer  *writer
 	readers *readers // nil in memory: reads share the writer's connection
 	logs    logs
@@ -156,7 +157,7 @@ func (db *DB) besideFile(c *conn) error {
 	if err != nil {
 		return err
 	}
-	db.holds = files
+	db.holds, db.file = files, info
 	db.logs.path, db.logs.mode = path+"-logs", modeBeside(info)
 	db.wakeups = newWakeups(path, len(db.cfg.changes()), db.log)
 	db.writer = newWriter(c, files)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	_ "modernc.org/sqlite"
 	zombie "zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
@@ -47,6 +48,7 @@ func onFile(synchronous string) func(*testing.T) storetest.Database {
 				columns, rows, err := query(c, statement)
 				return columns, rows, errors.Join(err, c.Close())
 			},
+			Begin: []storetest.Begin{storetest.BeginSQL(t, "sqlite", "file:"+cfg.Path+"?_txlock=immediate&_pragma=busy_timeout(30000)")},
 		}
 	}
 }

@@ -24,6 +24,11 @@ type Database struct {
 	// SQL runs a statement beside the store and returns the names of its
 	// columns and its rows as text, "NULL" for NULL.
 	SQL func(ctx context.Context, statement string) (columns []string, rows [][]string, err error)
+
+	// Begin begins transactions of users: one of each type that the store takes, at least
+	// one where the database has a Name. CommitWakes says that their commits wake.
+	Begin       []Begin
+	CommitWakes bool
 }
 
 // Run runs the suite. fresh returns a new database, which goes with the test.
@@ -32,7 +37,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 	t.Helper()
 	for _, part := range [][]test{
 		ledgerTests, factTests, claimTests, poolTests, lookTests, registryTests, scheduleTests, signalTests,
-		holdTests, viewTests, logTests, retentionTests, schemaTests, packedTests, columnTests, sharedTests, runningTests, pageTests,
+		holdTests, viewTests, logTests, retentionTests, schemaTests, packedTests, columnTests, sharedTests, runningTests, pageTests, joinedTests,
 	} {
 		for _, tt := range part {
 			t.Run(tt.name, func(t *testing.T) {

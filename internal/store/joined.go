@@ -1,0 +1,28 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// NotJoined is the error of DoIn for a tx of a type that the store does not take. want
+// says which it takes.
+func NotJoined(tx any, want string) error {
+	return pawl.Errorf(pawl.Invalid, "transaction: %T: want %s", tx, want)
+}
+
+// CheckJoined returns an error if the changes have something that DoIn does not write.
+func CheckJoined(c *Changes) error {
+	others := len(c.NewWorkers) + len(c.Workers) + len(c.Jobs) + len(c.Refusals) + len(c.NewSchedules) + len(c.Schedules) +
+		len(c.Versions) + len(c.Quotas) + len(c.NewSignals) + len(c.Taken)
+	strange := slices.ContainsFunc(c.Entries, func(e Entry) bool {
+		return e.Kind != lifecycle.Job.Name && e.Kind != lifecycle.Step.Name
+	})
+	if others > 0 || strange {
+		return fmt.Errorf("in a transaction of a user only jobs and steps are written, and %d other records were to be", others)
+	}
+	return nil
+}
