@@ -11,6 +11,37 @@
 // Its services have the verbs of the command line: what "pawl job cancel" does is
 // c.Jobs.Cancel. Errors are those of package pawl: pawl.KindOf tells what kind one is of.
 // A Client and its services are safe for concurrent use.
+//
+// # Transactions
+//
+// SubmitTx of Jobs submits in a transaction of yours, so that a job exists exactly if your
+// rows do:
+//
+//	tx, err := pool.Begin(ctx)
+//	_, err = tx.Exec(ctx, "insert into orders ...")
+//	_, err = c.Jobs.SubmitTx(ctx, tx, client.Submission{Workflow: charge, Inputs: order})
+//	err = tx.Commit(ctx)
+//
+// On PostgreSQL the transaction is a pgx.Tx, of any pool or connection, or a *sql.Tx of
+// any driver; on SQLite a *sql.Tx on the same file. It has to be on the database of the
+// client, and the rows of its earlier queries have to be closed. On SQLite use a driver that is built on modernc.org/sqlite, as Pawl is: two
+// copies of SQLite in one process break each other's locks.
+//
+// What is written are new rows only. No row that is there is locked, so a transaction may
+// stay open for long and holds up nobody. (On SQLite whoever writes holds up all who
+// write.) Two exceptions wait for its end, as they must: a transaction that submits with
+// the same request id, and then returns the same job; and what is submitted with that id
+// in any other way. Under REPEATABLE READ and SERIALIZABLE the second of two such
+// transactions fails, and is to be run again, as is usual there.
+//
+// A job begins its life when it is committed: until then no Get, Wait or List knows it. Its
+// time of creation is that of SubmitTx. It is started by whoever evaluates jobs ("pawl
+// server", or a client that is not Passive), in a commit of its own.
+//
+// On PostgreSQL the commit wakes it, by NOTIFY. PostgreSQL lets transactions that notify
+// commit one after the other; if that is too slow for you, set local.Config.QuietTx and
+// call Hint after the commit. On SQLite always call Hint. Without it the job starts within
+// the 3 seconds of a poll.
 package client
 
 import (
@@ -62,6 +93,11 @@ func (c *Client) Close() error {
 	}
 	return c.close()
 }
+
+// Hint has the database looked at now for what transactions have committed in which
+// SubmitTx was called. It returns at once. Where the commit itself wakes those who look,
+// and where somebody polls, it only saves time.
+func (c *Client) Hint() { c.engine.Hint() }
 
 // Link returns what a worker on this client speaks to; see worker.New.
 func (c *Client) Link() link.Worker { return c.engine }

@@ -44,6 +44,21 @@ func (s *Jobs) Submit(ctx context.Context, def *workflow.Definition, inputs any)
 // SubmitAll submits jobs, many in one commit. The outcome of each is at its place: one
 // that is refused harms none of the others. The error is of what concerns all of them.
 func (s *Jobs) SubmitAll(ctx context.Context, subs ...Submission) ([]pawl.Submitted, error) {
+	return s.submit(ctx, subs, s.engine.Submit)
+}
+
+// SubmitTx submits jobs within a transaction of the caller: they exist exactly if that is
+// committed, as the caller's own rows do. See "Transactions" in the package's
+// documentation for what tx may be, and for when the jobs start. An error that is not in
+// the outcome of a single job leaves the transaction to be rolled back.
+func (s *Jobs) SubmitTx(ctx context.Context, tx any, subs ...Submission) ([]pawl.Submitted, error) {
+	return s.submit(ctx, subs, func(ctx context.Context, valid ...pawl.Submission) ([]pawl.Submitted, error) {
+		return s.engine.SubmitTx(ctx, tx, valid...)
+	})
+}
+
+// submit submits those of the submissions that are valid.
+func (s *Jobs) submit(ctx context.Context, subs []Submission, to func(context.Context, ...pawl.Submission) ([]pawl.Submitted, error)) ([]pawl.Submitted, error) {
 	all, valid, at := make([]pawl.Submitted, len(subs)), []pawl.Submission{}, []int{}
 	for i := range subs {
 		sub, err := s.submission(ctx, &subs[i])
@@ -56,7 +71,7 @@ func (s *Jobs) SubmitAll(ctx context.Context, subs ...Submission) ([]pawl.Submit
 	if len(valid) == 0 {
 		return all, nil
 	}
-	done, err := s.engine.Submit(ctx, valid...)
+	done, err := to(ctx, valid...)
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,11 @@ type Config struct {
 	// to other processes on the database: "pawl server", or an engine that is not passive.
 	Passive bool
 
+	// QuietTx keeps transactions in which SubmitTx was called from
+	// notifying on PostgreSQL: there, such transactions commit one after the other. Call
+	// Hint after the commit instead.
+	QuietTx bool
+
 	// Retention is how long what has ended is kept; at least an hour. 0 is for ever.
 	Retention time.Duration
 
@@ -98,7 +103,7 @@ func OpenPool(ctx context.Context, pool *pgxpool.Pool, c Config) (*client.Client
 
 // run runs an engine on a store.
 func run(s store.Store, lanes int, c Config) (*client.Client, error) {
-	e, err := engine.Open(engine.Config{Store: s, Lanes: lanes, Passive: c.Passive, Node: node(c.Passive), Retention: c.Retention, Silence: c.Silence, Log: c.Log})
+	e, err := engine.Open(engine.Config{Store: s, Lanes: lanes, Passive: c.Passive, QuietTx: c.QuietTx, Node: node(c.Passive), Retention: c.Retention, Silence: c.Silence, Log: c.Log})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -73,13 +73,16 @@ func flow(t *testing.T) *workflow.Definition {
 }
 
 // serve runs a worker until the test ends.
-func serve(t *testing.T, c *client.Client, work func(context.Context, int) (int, error)) {
+func serve(t *testing.T, c *client.Client, work func(context.Context, int) (int, error), more ...func(*worker.Worker)) {
 	t.Helper()
 	w, err := worker.New(c, worker.Config{Name: "tester"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	worker.Handle(w, "work", work)
+	for _, f := range more {
+		f(w)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	drained := make(chan error, 1)
 	go func() { drained <- w.Run(ctx) }()

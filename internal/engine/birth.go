@@ -31,6 +31,7 @@ type birth struct {
 	parentStep  pawl.Ord
 	continues   int64
 	schedule    int64
+	unrouted    bool // an evaluator starts it, and no claim
 	note        decide.Note
 }
 
@@ -75,7 +76,9 @@ func (b *birth) job() *pawl.Job {
 	if b.def.Concurrency > 0 {
 		j.Pool = concurrencyPool(b.workspace, b.def, b.key)
 	}
-	j.Route = firstRoute(b.def, j)
+	if !b.unrouted {
+		j.Route = firstRoute(b.def, j)
+	}
 	return j
 }
 

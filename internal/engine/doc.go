@@ -45,6 +45,8 @@
 //     what dead workers held (release.go).
 //   - Offer (offer.go) lends the free slots of a worker in this process to what is
 //     submitted in it: the job then begins in the commit that makes it.
+//   - joined.go writes in transactions of users, past the committer: it keeps nothing of
+//     what it wrote in memory, and leaves what follows to the evaluator.
 //   - sweeper (sweep.go) looks for waits whose cause has ended. In a healthy system it
 //     finds nothing.
 //   - views.go, why*.go, past.go and history.go answer questions and change nothing.

@@ -52,6 +52,10 @@ type Config struct {
 	// A passive engine removes nothing.
 	Retention time.Duration
 
+	// QuietTx keeps SubmitTx from waking other processes by the commit of
+	// the user's transaction. See Hint.
+	QuietTx bool
+
 	// Evaluators is how many jobs are evaluated at once. Default 2.
 	Evaluators int
 
@@ -314,6 +318,11 @@ func (e *Engine) committed(t *tx) {
 	}
 	e.offers.enqueued(waiting)
 	e.wake(work || waiting > 0, marks, stops)
+	e.recycle(t)
+}
+
+// recycle keeps the lists of a transaction that is over for another one.
+func (e *Engine) recycle(t *tx) {
 	e.entryPool.put(list{t.entries, t.drafts, t.counted, t.seals, t.salts})
 	t.entries, t.drafts, t.counted, t.seals, t.salts = nil, nil, nil, nil, nil
 }

@@ -26,6 +26,14 @@ type Engine interface {
 // Jobs submits jobs and changes them as a whole.
 type Jobs interface {
 	Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Submitted, error)
+
+	// SubmitTx submits within a transaction of the user: the jobs exist exactly if that is
+	// committed.
+	SubmitTx(ctx context.Context, tx any, subs ...pawl.Submission) ([]pawl.Submitted, error)
+
+	// Hint has the database looked at now for what transactions of users have committed.
+	Hint()
+
 	Watch(ctx context.Context, id pawl.ID, f func() (more bool, err error)) error
 	Wait(ctx context.Context, id pawl.ID) (*pawl.Job, error)
 	Cancel(ctx context.Context, id pawl.ID, c pawl.Change) error

@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// What the engine writes in a transaction of a user bypasses the committer. The engine does
+// not learn when that transaction ends, nor whether it is committed. So it locks nothing
+// that others need, keeps nothing of what it wrote in memory, and leaves what follows to
+// the evaluator, which finds it by a look at the database: a job is among those that no
+// worker starts by itself, and its steps get their place in the queue when it starts.
+
+// SubmitTx makes jobs within a transaction of the user, each with its own answer: they
+// exist exactly if that is committed. Submitting with a request id that was used for the
+// same submission returns the job that exists (J8, J12).
+func (e *Engine) SubmitTx(ctx context.Context, outer any, subs ...pawl.Submission) ([]pawl.Submitted, error) {
+	answers := make([]pawl.Submitted, len(subs))
+	cmds := make([]*submit, len(subs)) // nil for those that are refused already
+	q := new(store.Query)
+	for i := range subs {
+		cmd, err := e.newSubmit(&subs[i], nil)
+		if err != nil {
+			answers[i].Err = err
+			continue
+		}
+		if err := e.recognize(ctx, cmd.def.Hash()); err != nil {
+			return nil, err
+		}
+		cmd.unrouted = true
+		cmd.query(q)
+		cmds[i] = cmd
+	}
+	err := e.doIn(ctx, outer, q, func(t *tx) error {
+		for i, cmd := range cmds {
+			if cmd == nil {
+				continue
+			}
+			err := e.committer.decide(t, cmd)
+			answers[i] = pawl.Submitted{ID: cmd.answered, Replayed: cmd.replayed, Err: err}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answers, nil
+}
+
+// recognize looks whether a definition is in the database, unless that is known. Nobody
+// learns it from a transaction of a user, which may be rolled back with the definition.
+func (e *Engine) recognize(ctx context.Context, hash [32]byte) error {
+	key := definitionKey(hash)
+	if e.defs.isStored(key) {
+		return nil
+	}
+	_, err := e.store.Definition(ctx, key)
+	if err == nil {
+		e.defs.markStored(key)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// doIn decides and writes within a transaction of the user.
+func (e *Engine) doIn(ctx context.Context, outer any, q *store.Query, decide func(*tx) error) error {
+	var t *tx
+	var wake []store.Topic
+	if !e.cfg.QuietTx {
+		wake = []store.Topic{store.TopicMarks}
+	}
+	err := e.store.DoIn(ctx, outer, q, wake, func(f *store.Facts) (*store.Changes, error) {
+		t = e.begin(q, f)
+		if err := decide(t); err != nil {
+			return nil, err
+		}
+		return t.changes()
+	})
+	if t != nil {
+		e.recycle(t)
+	}
+	return err
+}
+
+// Hint has the database looked at now, here and by other processes, for what
+// transactions of users have committed.
+func (e *Engine) Hint() {
+	e.evaluator.look()
+	e.wake(false, true, false)
+}
