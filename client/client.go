@@ -42,6 +42,8 @@
 // commit one after the other; if that is too slow for you, set local.Config.QuietTx and
 // call Hint after the commit. On SQLite always call Hint. Without it the job starts within
 // the 3 seconds of a poll.
+//
+// For a step whose effects are in the same database see worker.CompleteTx.
 package client
 
 import (

@@ -37,7 +37,7 @@ type Config struct {
 	// to other processes on the database: "pawl server", or an engine that is not passive.
 	Passive bool
 
-	// QuietTx keeps transactions in which SubmitTx was called from
+	// QuietTx keeps transactions in which SubmitTx or worker.CompleteTx was called from
 	// notifying on PostgreSQL: there, such transactions commit one after the other. Call
 	// Hint after the commit instead.
 	QuietTx bool

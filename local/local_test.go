@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,7 +28,12 @@ type withServer struct{ *testing.M }
 
 func (m withServer) Run() int { return pgtest.Main(m.M) }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(withServer{m}) }
+func TestMain(m *testing.M) {
+	if what := os.Getenv(victimVariable); what != "" {
+		victim(what)
+	}
+	goleak.VerifyTestMain(withServer{m})
+}
 
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())

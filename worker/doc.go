@@ -59,6 +59,35 @@
 // value of a response of a JSON content type, else a string; with lines a list of
 // strings; with json it has to be JSON. With none the whole output is null.
 //
+// # Transactions
+//
+// A step may run more than once: its worker may die after the effect and before the
+// report. A handler whose effects are in the database of Pawl makes them happen exactly
+// once by completing the step in the same transaction:
+//
+//	worker.Handle(w, "book", func(ctx context.Context, order Order) (struct{}, error) {
+//		tx, err := pool.Begin(ctx)
+//		if err != nil {
+//			return struct{}{}, err
+//		}
+//		defer tx.Rollback(ctx)
+//		if _, err := tx.Exec(ctx, "update stock ..."); err != nil {
+//			return struct{}{}, err
+//		}
+//		if err := worker.CompleteTx(ctx, tx, worker.TaskOf(ctx), booked); err != nil {
+//			return struct{}{}, err
+//		}
+//		return struct{}{}, tx.Commit(ctx)
+//	})
+//
+// Call it last, and end the transaction before the handler returns. Until it ends the step
+// is locked: whoever cancels the job waits, and so do the reports of this worker. What
+// follows from the step is worked out after the commit.
+//
+// A handler that returns nil though its transaction was not committed fails, with the class
+// not_committed. One that returns an error has the outcome of that error, unless the
+// transaction was committed: then the step is complete.
+//
 // # Classes of failures
 //
 // What a Failure's Class says, and whether it is permanent:
@@ -81,6 +110,7 @@
 //	timeout              retryable  the context ended with ErrTimeout or its deadline
 //	canceled             retryable  ... with ErrCanceled or plainly
 //	interrupted          retryable  ... with ErrInterrupted
+//	not_committed        retryable  nil was returned, but the transaction of CompleteTx was not committed
 //	panic                retryable  the handler panicked, or ended its goroutine
 //	error                retryable  an error without a class (T6)
 package worker

@@ -692,7 +692,7 @@ func (w *Worker) attempt(ctx context.Context, c *claim, r *link.Report) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError(limit))
 	defer cancel()
-	t := w.task(a, brief)
+	t := w.task(c, brief)
 	if c.isolated {
 		t.Limits.Grace = max(health.Grace(w.config.Silence, t.Limits.withDefaults().Grace), time.Millisecond)
 	}
@@ -712,7 +712,10 @@ func (w *Worker) attempt(ctx context.Context, c *claim, r *link.Report) {
 		return
 	}
 	defer leave()
-	contain(ctx, h, t, func(result Result) { *r = reportOf(ctx, checked(result, t)) })
+	contain(ctx, h, t, func(result Result) {
+		*r = reportOf(ctx, checked(result, t))
+		t.settle(r)
+	})
 }
 
 // checked holds what a handler returns to what may be stored: JSON of a size
@@ -750,10 +753,12 @@ func (w *Worker) brief(ctx context.Context, a *link.Assignment) (*link.StepInput
 	}
 }
 
-func (w *Worker) task(a *link.Assignment, b *link.StepInput) *Task {
+func (w *Worker) task(c *claim, b *link.StepInput) *Task {
+	a := &c.Assignment
 	t := &Task{JobID: b.JobID, StepID: b.StepID, Key: b.Key, Workflow: b.Workflow, Attempt: a.Step.Attempts, Claim: a.Step.Claims,
 		Work: b.Work, Input: b.Input, Output: b.Node.Output, PermanentExitCodes: b.Node.Retry.PermanentExitCodes,
-		BaseDir: b.Dir, Limits: w.config.Limits}
+		BaseDir: b.Dir, Limits: w.config.Limits,
+		completion: completion{link: w.link, step: a.Step.StepKey, actor: c.actor}}
 	lc := LogConfig{Step: a.Step.StepKey, Claim: a.Step.Claims, Sink: w.link.AppendLogs}
 	if w.config.Tee != nil {
 		lc.Tee = func(stream string, p []byte) { w.config.Tee(t, stream, p) }

@@ -47,6 +47,8 @@ type Task struct {
 	Log                *Log // where output goes; nil drops it
 
 	ownDir bool // BaseDir was made for the job
+
+	completion // by CompleteTx
 }
 
 // Limits bound one attempt. Zero fields have the default.

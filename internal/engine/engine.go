@@ -52,7 +52,7 @@ type Config struct {
 	// A passive engine removes nothing.
 	Retention time.Duration
 
-	// QuietTx keeps SubmitTx from waking other processes by the commit of
+	// QuietTx keeps SubmitTx and CompleteTx from waking other processes by the commit of
 	// the user's transaction. See Hint.
 	QuietTx bool
 

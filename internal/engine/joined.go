@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -12,7 +13,8 @@ import (
 // not learn when that transaction ends, nor whether it is committed. So it locks nothing
 // that others need, keeps nothing of what it wrote in memory, and leaves what follows to
 // the evaluator, which finds it by a look at the database: a job is among those that no
-// worker starts by itself, and its steps get their place in the queue when it starts.
+// worker starts by itself, and its steps get their place in the queue when it starts; a
+// step has a mark.
 
 // SubmitTx makes jobs within a transaction of the user, each with its own answer: they
 // exist exactly if that is committed. Submitting with a request id that was used for the
@@ -67,6 +69,33 @@ func (e *Engine) recognize(ctx context.Context, hash [32]byte) error {
 	return err
 }
 
+// CompleteTx stores the success of a claim within a transaction of the user, with a mark
+// (T3, T5). It touches the step and nothing else of the job.
+func (e *Engine) CompleteTx(ctx context.Context, outer any, r link.Report) error {
+	cmd := &completion{r: &r}
+	q := new(store.Query)
+	cmd.query(q)
+	return e.doIn(ctx, outer, q, func(t *tx) error { return e.committer.decide(t, cmd) })
+}
+
+// A completion stores one success, to be weighed by the evaluator.
+type completion struct{ r *link.Report }
+
+func (c *completion) query(q *store.Query) { q.Steps = append(q.Steps, c.r.Step) }
+
+func (c *completion) decide(t *tx) error {
+	s := t.step(c.r.Step)
+	if s == nil {
+		return pawl.Errorf(pawl.NotFound, "there is no step %s", c.r.Step)
+	}
+	if why := stale(c.r, s); why != "" {
+		return &pawl.Error{Kind: pawl.Conflict, Message: "the claim is lost: " + why, Hint: "roll the transaction back: whoever has the step now does its work"}
+	}
+	report := c.r.Report
+	report.Note.Actor = c.r.Actor
+	return blindly(t, s, t.job(s.Job)).Report(s, report)
+}
+
 // doIn decides and writes within a transaction of the user.
 func (e *Engine) doIn(ctx context.Context, outer any, q *store.Query, decide func(*tx) error) error {
 	var t *tx
@@ -91,5 +120,12 @@ func (e *Engine) doIn(ctx context.Context, outer any, q *store.Query, decide fun
 // transactions of users have committed.
 func (e *Engine) Hint() {
 	e.evaluator.look()
+	e.wake(false, true, false)
+}
+
+// settled has a job weighed whose step a transaction of its handler has completed.
+func (e *Engine) settled(job int64) {
+	e.evaluator.request(job)
+	e.watches.ring(job)
 	e.wake(false, true, false)
 }

@@ -94,7 +94,12 @@ func (e *Engine) Exchange(ctx context.Context, x link.Exchange) ([]link.Assignme
 		return nil, errs[0] // as all of them: they were one commit
 	}
 	for i, err := range errs {
-		if r, ok := cmds[i].(*report); ok && err == nil && r.taken {
+		r, ok := cmds[i].(*report)
+		switch {
+		case !ok || err != nil:
+		case r.settled:
+			e.settled(r.r.Step.Job)
+		case r.taken:
 			e.jobs.putOutput(r.r.Step, r.r.Output)
 		}
 	}
@@ -132,6 +137,8 @@ type report struct {
 	r     *link.Report
 	job   *jobFacts // nil: they are not in memory, so that only the step is in sight
 	taken bool      // it completed a node, whose output others may need
+
+	settled bool // a transaction of the handler has completed the step
 }
 
 // newReport returns the command for a report. Metadata of a failure that is not
@@ -156,12 +163,15 @@ func (r *report) query(q *store.Query) {
 }
 
 func (r *report) decide(t *tx) error {
-	r.taken = false // whatever an earlier try has decided
+	r.taken, r.settled = false, false // whatever an earlier try has decided
 	s := t.step(r.r.Step)
 	if s == nil || t.job(s.Job) == nil {
 		return pawl.Errorf(pawl.NotFound, "there is no step %s", r.r.Step)
 	}
-	if why := r.stale(s); why != "" {
+	if r.settled = r.r.Settled && s.Claims == r.r.Claim && s.State == lifecycle.StepComplete; r.settled {
+		return nil
+	}
+	if why := stale(r.r, s); why != "" {
 		t.refusals = append(t.refusals, r.refusal(t, why))
 		return nil
 	}
@@ -197,10 +207,10 @@ func (r *report) apply(t *tx, s *pawl.Step, blind bool) error {
 	return d.Refill()
 }
 
-// stale returns why the report comes too late, or "".
-func (r *report) stale(s *pawl.Step) string {
+// stale returns why a report comes too late, or "".
+func stale(r *link.Report, s *pawl.Step) string {
 	switch {
-	case s.Claims != r.r.Claim:
+	case s.Claims != r.Claim:
 		return "the step has been claimed again since"
 	case s.State != lifecycle.StepInProgress:
 		return "the step is " + string(s.State) + " by now"

@@ -22,6 +22,13 @@
 // that is not of the step's last claim, or of a step that is not in progress any more, is
 // kept as a refused fact and is no error: whoever has the step now is not disturbed.
 //
+// # Transactions of users
+//
+// A handler may store its success in a transaction of its own, together with its effects
+// (CompleteTx). Whether that was committed, only the database can tell. So the worker
+// reports such a step as failed, and says that it is Settled: the failure counts only if
+// the step is still in progress.
+//
 // # Failures
 //
 // Exchange is one commit. An error that is Retryable says that the commit failed as a

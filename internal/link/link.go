@@ -25,6 +25,11 @@ type Worker interface {
 	// that nothing was decided and the same reports are to be sent again.
 	Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 
+	// CompleteTx stores the success that a report brings within a transaction of the user.
+	// If the claim is lost, the error is of kind Conflict. When the handler has returned,
+	// the worker reports a failure that is Settled.
+	CompleteTx(ctx context.Context, tx any, r Report) error
+
 	// StepInput returns what running an assignment takes. A failure is the step's: its
 	// expressions do not evaluate.
 	StepInput(ctx context.Context, a *Assignment) (*StepInput, *pawl.Failure, error)

@@ -31,6 +31,10 @@ type Report struct {
 	Claim int // the fence (T5)
 	Actor string
 	decide.Report
+
+	// Settled says that the handler has called CompleteTx. If the step is complete by this
+	// claim, that is its outcome; the report is for when the transaction was rolled back.
+	Settled bool
 }
 
 // Weight returns how much the report counts towards MaxWeight.
