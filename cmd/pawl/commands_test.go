@@ -265,7 +265,7 @@ func TestHistoryMarksRefusals(t *testing.T) { // T5
 	t.Parallel()
 	from, held := lifecycle.StepInProgress, pawl.Duration(1500*time.Millisecond)
 	var b strings.Builder
-	rows := historyRows(&b, formText, nil)
+	rows := historyRows(&b, false, nil)
 	for _, row := range []pawl.Transition{
 		{Step: "load[3]", From: &from, To: lifecycle.StepPending, Event: lifecycle.StepInterrupt, Actor: "w_1", At: after(0), Took: &held},
 		{Step: "load[3]", Event: lifecycle.StepSuccess, Actor: "w_1", Reason: "the step has been claimed again since", At: after(0), Refused: true},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func (a *app) doctor(ctx context.Context, integrity time.Duration, form string) 
 	case form == formJSON:
 		err = writeJSON(a.stdout, found)
 	default:
-		err = a.showFindings(found)
+		err = showFindings(a.stdout, found)
 	}
 	if err == nil && health.Worst(found) == health.Problem {
 		return exit{codeFailed}
@@ -143,7 +144,7 @@ func ended(pid int) bool {
 
 // showFindings writes what is well in a line each, and the rest with what to do,
 // worst last, where people look.
-func (a *app) showFindings(found []health.Finding) error {
+func showFindings(w io.Writer, found []health.Finding) error {
 	var b strings.Builder
 	counts := map[health.Severity]int{}
 	for _, severity := range []health.Severity{health.OK, health.Warning, health.Problem} {
@@ -164,6 +165,6 @@ func (a *app) showFindings(found []health.Finding) error {
 		}
 	}
 	fmt.Fprintf(&b, "%s, %s, %d ok\n", plural(int64(counts[health.Problem]), "problem"), plural(int64(counts[health.Warning]), "warning"), counts[health.OK])
-	_, err := fmt.Fprint(a.stdout, b.String())
+	_, err := fmt.Fprint(w, b.String())
 	return err
 }

@@ -51,7 +51,7 @@ func newJobHistory(a *app) *cobra.Command {
 				return usage("", "--limit %d: want 0 or more; 0 is no limit", limit)
 			}
 			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				rows := historyRows(a.stdout, form, a.outZone())
+				rows := historyRows(a.stdout, form == formJSON, a.outZone())
 				last := &tail[pawl.Transition]{limit: limit, f: rows.add}
 				err := cl.Inspect.History(c.Context(), id, func(t pawl.Transition) error {
 					if !isOf(&t, step) {
@@ -90,7 +90,7 @@ func noMoves(ctx context.Context, cl *client.Client, id pawl.ID, step string) er
 	return pawl.Errorf(pawl.NotFound, "job %s has no step %s yet", id.Public(pawl.JobPrefix), step)
 }
 
-func historyRows(w io.Writer, form string, zone *time.Location) *listing[pawl.Transition] {
+func historyRows(w io.Writer, json bool, zone *time.Location) *listing[pawl.Transition] {
 	row := func(r *pawl.Transition) []string {
 		of := r.Step
 		if of == "" {
@@ -102,7 +102,7 @@ func historyRows(w io.Writer, form string, zone *time.Location) *listing[pawl.Tr
 		}
 		return []string{stamp(r.At.Time(), zone), of, move(r), string(r.Event), lasted, r.Actor, r.Reason}
 	}
-	return &listing[pawl.Transition]{w: w, form: form, head: []string{"AT", "OF", "MOVE", "EVENT", "TOOK", "BY", "WHY"}, row: row}
+	return &listing[pawl.Transition]{w: w, json: json, head: []string{"AT", "OF", "MOVE", "EVENT", "TOOK", "BY", "WHY"}, row: row}
 }
 
 func move(r *pawl.Transition) string {

@@ -13,7 +13,7 @@ const blockRows = 1000
 // writes, and holds a block of rows at most.
 type listing[T any] struct {
 	w    io.Writer
-	form string
+	json bool
 	head []string
 	row  func(*T) []string
 	rows [][]string
@@ -22,7 +22,7 @@ type listing[T any] struct {
 
 func (l *listing[T]) add(v *T) error {
 	l.n++
-	if l.form != formJSON {
+	if !l.json {
 		if l.n == 1 {
 			l.rows = append(l.rows, l.head)
 		}
@@ -47,7 +47,7 @@ func (l *listing[T]) add(v *T) error {
 // end writes what is left. It is not called after an error.
 func (l *listing[T]) end() error {
 	switch {
-	case l.form != formJSON:
+	case !l.json:
 		return l.block()
 	case l.n == 0:
 		fmt.Fprint(l.w, "[")

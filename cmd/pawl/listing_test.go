@@ -17,7 +17,7 @@ func TestListingIsAJSONList(t *testing.T) { // T8
 		if err := writeJSON(&want, rows); err != nil {
 			t.Fatal(err)
 		}
-		l := &listing[row]{w: &got, form: formJSON}
+		l := &listing[row]{w: &got, json: true}
 		for i := range rows {
 			if err := l.add(&rows[i]); err != nil {
 				t.Fatal(err)
@@ -34,7 +34,7 @@ func TestListingIsAJSONList(t *testing.T) { // T8
 func TestListingHoldsABlock(t *testing.T) { // T8
 	t.Parallel()
 	var b strings.Builder
-	l := &listing[int]{w: &b, form: formText, head: []string{"N"}, row: func(*int) []string { return []string{"x"} }}
+	l := &listing[int]{w: &b, head: []string{"N"}, row: func(*int) []string { return []string{"x"} }}
 	for n := range 2*blockRows + 10 {
 		if err := l.add(&n); err != nil {
 			t.Fatal(err)

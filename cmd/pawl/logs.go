@@ -31,10 +31,11 @@ func newJobLogs(a *app) *cobra.Command {
 			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
 				p := newPrinter(a.stdout, step)
 				defer p.close()
+				print := func() error { return cl.Inspect.Logs(c.Context(), id, step, p.print) }
 				if followed {
-					return p.follow(c.Context(), cl, id)
+					return untilEnded(c.Context(), cl, id, print)
 				}
-				return p.print(c.Context(), cl, id)
+				return print()
 			})
 		},
 	}
@@ -54,32 +55,30 @@ func newPrinter(w io.Writer, step string) *printer {
 	return &printer{w: w, step: step, seen: make(map[source]int64), prefix: newPrefixer(w)}
 }
 
-// print writes what has come since it was called last.
-func (p *printer) print(ctx context.Context, cl *client.Client, id pawl.ID) error {
-	return cl.Inspect.Logs(ctx, id, p.step, func(l pawl.LogLine) error {
-		s := source{l.Step, l.Stream, l.Claim}
-		if l.Offset < p.seen[s] {
-			return nil
-		}
-		p.seen[s] = l.Offset + int64(max(1, len(l.Text)))
-		if p.step == "" {
-			p.prefix.write(l.Step, l.Stream, l.Claim, l.Text)
-			return nil
-		}
-		_, err := fmt.Fprint(p.w, l.Text)
-		return err
-	})
+// print writes a piece, unless it has been written.
+func (p *printer) print(l pawl.LogLine) error {
+	s := source{l.Step, l.Stream, l.Claim}
+	if l.Offset < p.seen[s] {
+		return nil
+	}
+	p.seen[s] = l.Offset + int64(max(1, len(l.Text)))
+	if p.step == "" {
+		p.prefix.write(l.Step, l.Stream, l.Claim, l.Text)
+		return nil
+	}
+	_, err := fmt.Fprint(p.w, l.Text)
+	return err
 }
 
 func (p *printer) close() { p.prefix.flush() }
 
-// follow prints until the job has ended.
-func (p *printer) follow(ctx context.Context, cl *client.Client, id pawl.ID) error {
+// untilEnded calls print whenever a job may have printed something, until it has ended.
+func untilEnded(ctx context.Context, cl *client.Client, id pawl.ID, print func() error) error {
 	return cl.Jobs.Watch(ctx, id, func() (bool, error) {
 		v, err := cl.Jobs.Get(ctx, id)
 		if err != nil {
 			return false, err
 		}
-		return !lifecycle.Job.Ended(v.Status), p.print(ctx, cl, id)
+		return !lifecycle.Job.Ended(v.Status), print()
 	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -43,7 +44,8 @@ func newJobMove(a *app) *cobra.Command {
 				if form == formJSON {
 					return writeJSON(a.stdout, m)
 				}
-				return a.showMoved(m)
+				showMoved(a.stdout, m)
+				return nil
 			})
 		},
 	}
@@ -54,22 +56,21 @@ func newJobMove(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) showMoved(m *workflow.Moved) error {
+func showMoved(w io.Writer, m *workflow.Moved) {
 	verb := "moved"
 	if m.DryRun {
 		verb = "would move"
 	}
-	fmt.Fprintf(a.stdout, "job %s %s from %s to %s\n", m.JobID, verb, pinText(m.From), pinText(m.To))
-	a.showDiff(&m.Diff)
-	return nil
+	fmt.Fprintf(w, "job %s %s from %s to %s\n", m.JobID, verb, pinText(m.From), pinText(m.To))
+	showDiff(w, &m.Diff)
 }
 
-func (a *app) showDiff(d *workflow.Diff) {
+func showDiff(w io.Writer, d *workflow.Diff) {
 	for _, line := range d.Lines() {
-		fmt.Fprintln(a.stdout, "  "+printable(line))
+		fmt.Fprintln(w, "  "+printable(line))
 	}
 	if d.Empty() {
-		fmt.Fprintln(a.stdout, "  nothing differs")
+		fmt.Fprintln(w, "  nothing differs")
 	}
 }
 
@@ -104,38 +105,40 @@ func (a *app) planAgainst(ctx context.Context, def *workflow.Definition, against
 		if form == formJSON {
 			return writeJSON(a.stdout, p)
 		}
-		return a.showMovePlans(p)
+		showMovePlans(a.stdout, p, a.workspace, a.given)
+		return nil
 	})
 }
 
-func (a *app) showMovePlans(p *workflow.MovePlans) error {
+// showMovePlans writes how the unfinished jobs of a workflow stand to a version. given are
+// the global flags that a command needs which is shown.
+func showMovePlans(w io.Writer, p *workflow.MovePlans, workspace, given string) {
 	is := "would be version"
 	if p.Registered {
 		is = "is version"
 	}
-	fmt.Fprintf(a.stdout, "%s (%s) %s %d in workspace %s\n", p.Workflow, shortHash(p.Hash), is, p.Version, a.workspace)
+	fmt.Fprintf(w, "%s (%s) %s %d in workspace %s\n", p.Workflow, shortHash(p.Hash), is, p.Version, workspace)
 	if len(p.Jobs) == 0 {
-		fmt.Fprintf(a.stdout, "no job of %s is unfinished\n", p.Workflow)
+		fmt.Fprintf(w, "no job of %s is unfinished\n", p.Workflow)
 	}
 	for i := range p.Jobs {
-		a.showMovePlan(p, &p.Jobs[i])
+		showMovePlan(w, p, &p.Jobs[i], given)
 	}
-	return nil
 }
 
-func (a *app) showMovePlan(all *workflow.MovePlans, p *workflow.MovePlan) {
-	fmt.Fprintf(a.stdout, "\njob %s %s stays on %s\n", p.JobID, p.Status, pinText(p.Pinned))
-	a.showDiff(&p.Diff)
-	move := fmt.Sprintf("pawl job move %s --to %d%s", p.JobID, all.Version, a.given)
+func showMovePlan(w io.Writer, all *workflow.MovePlans, p *workflow.MovePlan, given string) {
+	fmt.Fprintf(w, "\njob %s %s stays on %s\n", p.JobID, p.Status, pinText(p.Pinned))
+	showDiff(w, &p.Diff)
+	move := fmt.Sprintf("pawl job move %s --to %d%s", p.JobID, all.Version, given)
 	switch {
 	case p.Diff.Empty() && all.Registered && p.Pinned.Version == all.Version:
 	case !p.Movable:
 		for _, why := range p.Why {
-			fmt.Fprintln(a.stdout, "  cannot be moved: "+printable(why))
+			fmt.Fprintln(w, "  cannot be moved: "+printable(why))
 		}
 	case all.Registered:
-		fmt.Fprintln(a.stdout, "  can be moved with: "+move)
+		fmt.Fprintln(w, "  can be moved with: "+move)
 	default:
-		fmt.Fprintln(a.stdout, "  can be moved, once the file is registered, with: "+move)
+		fmt.Fprintln(w, "  can be moved, once the file is registered, with: "+move)
 	}
 }

@@ -168,6 +168,9 @@ func outliveReaders() (stop func()) {
 // colours reports whether talk may be coloured.
 func (p *process) colours() bool { return p.screen.terminal && p.getenv("NO_COLOR") == "" }
 
+// tame returns what the screen is shown of a line that a step or a program printed.
+func (p *process) tame(line string) string { return tame(line, p.colours()) }
+
 // actor returns who is at the keyboard, for the audit trail.
 func (p *process) actor() string {
 	name := p.getenv("USER")

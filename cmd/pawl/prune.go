@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -86,7 +87,7 @@ func (a *app) prune(ctx context.Context, cl *client.Client, older time.Duration,
 	if form == formJSON {
 		return writeJSON(a.stdout, p)
 	}
-	return a.showPruned(&p)
+	return showPruned(a.stdout, a.stderr, &p)
 }
 
 // progressEvery is how often people are told how far a pruning is.
@@ -123,7 +124,7 @@ func whatIsLeft(prospects []pawl.Prospect, dry bool) []left {
 	return list
 }
 
-func (a *app) showPruned(p *pruned) error {
+func showPruned(out, talk io.Writer, p *pruned) error {
 	r := &p.Removed
 	verb, rows := "removed", fmt.Sprintf(", with %s and %d rows of the audit trail", plural(r.Steps, lifecycle.Step.Name), r.Entries)
 	if p.DryRun {
@@ -132,16 +133,16 @@ func (a *app) showPruned(p *pruned) error {
 	if r.Jobs+r.Workers+r.Schedules == 0 {
 		rows = ""
 	}
-	if _, err := fmt.Fprintf(a.stdout, "%s %s%s\n", verb, strings.Join([]string{
+	if _, err := fmt.Fprintf(out, "%s %s%s\n", verb, strings.Join([]string{
 		plural(r.Jobs, lifecycle.Job.Name), plural(r.Workers, lifecycle.Worker.Name), plural(r.Schedules, lifecycle.Schedule.Name),
 	}, ", "), rows); err != nil {
 		return err
 	}
 	for _, l := range p.Left {
-		fmt.Fprintf(a.stdout, "left %s: %s\n", plural(l.Count, l.Kind), l.Why)
+		fmt.Fprintf(out, "left %s: %s\n", plural(l.Count, l.Kind), l.Why)
 	}
 	for _, busy := range r.Busy {
-		say(a.stderr, "note", busy+"; the rest is removed the next time")
+		say(talk, "note", busy+"; the rest is removed the next time")
 	}
 	return nil
 }

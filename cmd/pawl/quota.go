@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -60,11 +61,15 @@ func (a *app) quotas(ctx context.Context, cl *client.Client, form string) error 
 		fmt.Fprintln(a.stderr, "no quotas in workspace "+a.workspace)
 		return nil
 	}
+	return writeTable(a.stdout, quotaRows(quotas, a.outZone()))
+}
+
+func quotaRows(quotas []pawl.QuotaView, zone *time.Location) [][]string {
 	rows := [][]string{{"NAME", "SLOTS", "USED", "SET", "BY", "WHY"}}
 	for _, q := range quotas {
-		rows = append(rows, []string{q.Name, strconv.Itoa(q.Slots), strconv.Itoa(q.Used), second(q.SetAt, a.outZone()), q.Actor, q.Reason})
+		rows = append(rows, []string{q.Name, strconv.Itoa(q.Slots), strconv.Itoa(q.Used), second(q.SetAt, zone), q.Actor, q.Reason})
 	}
-	return writeTable(a.stdout, rows)
+	return rows
 }
 
 func newQuotaSet(a *app) *cobra.Command {

@@ -194,7 +194,7 @@ func (a *app) attend(ctx context.Context, s *session, path string, shape shape) 
 		if a.screen.terminal {
 			p.tame = a.tame
 		}
-		s.tee = p.tee
+		s.tee = teeTo(p)
 	}
 	f := a.follower(shape)
 	if s.resumed {
@@ -217,9 +217,11 @@ func (a *app) interrupted(id pawl.ID, path string) {
 	say(a.stderr, "hint", fmt.Sprintf("continue it with: pawl run %s --resume=%s%s", shell(path), public, a.given))
 }
 
-// tee shows what steps print, each line behind the step's key.
-func (p *prefixer) tee(t *worker.Task, stream string, b []byte) {
-	if stream != worker.Notes {
-		p.write(t.Key, stream, t.Claim, strings.ToValidUTF8(string(b), "\uFFFD"))
+// teeTo shows what steps print, each line behind the step's key.
+func teeTo(p *prefixer) func(*worker.Task, string, []byte) {
+	return func(t *worker.Task, stream string, b []byte) {
+		if stream != worker.Notes {
+			p.write(t.Key, stream, t.Claim, strings.ToValidUTF8(string(b), "\uFFFD"))
+		}
 	}
 }

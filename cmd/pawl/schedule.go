@@ -230,7 +230,7 @@ func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(*c
 			return writeJSON(a.stdout, v)
 		}
 		fmt.Fprintf(a.stdout, "schedule %s is %s\n", v.Name, map[bool]string{false: "added", true: "changed"}[replace])
-		if err := a.showTimes(v); err != nil {
+		if err := showTimes(a.stdout, v); err != nil {
 			return err
 		}
 		return a.hintUnfollowed(ctx, cl)

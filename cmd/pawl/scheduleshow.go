@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // showTimes writes the next times of a schedule, in its time zone and in UTC.
-func (a *app) showTimes(v *pawl.ScheduleView) error {
+func showTimes(w io.Writer, v *pawl.ScheduleView) error {
 	if len(v.Next) == 0 {
 		return nil
 	}
@@ -27,7 +28,7 @@ func (a *app) showTimes(v *pawl.ScheduleView) error {
 	for _, at := range v.Next {
 		times = append(times, at.Time().In(zone))
 	}
-	return writeTable(a.stdout, timeRows(times))
+	return writeTable(w, timeRows(times))
 }
 
 func timeRows(times []time.Time) [][]string {
@@ -66,7 +67,7 @@ func newScheduleList(a *app) *cobra.Command {
 }
 
 func (a *app) schedules(ctx context.Context, cl *client.Client, form string) error {
-	rows := a.scheduleRows(form)
+	rows := scheduleRows(a.stdout, form == formJSON, a.outZone())
 	if err := cl.Schedules.List(ctx, 1, rows.add); err != nil {
 		return err
 	}
@@ -80,8 +81,7 @@ func (a *app) schedules(ctx context.Context, cl *client.Client, form string) err
 	return a.hintUnfollowed(ctx, cl)
 }
 
-func (a *app) scheduleRows(form string) *listing[pawl.ScheduleView] {
-	zone := a.outZone()
+func scheduleRows(w io.Writer, json bool, zone *time.Location) *listing[pawl.ScheduleView] {
 	row := func(v *pawl.ScheduleView) []string {
 		next := ""
 		if len(v.Next) > 0 {
@@ -90,7 +90,7 @@ func (a *app) scheduleRows(form string) *listing[pawl.ScheduleView] {
 		return []string{v.Name, string(v.Status), v.Cron, v.TimeZone, v.Workflow, next, second(v.LastDue, zone), lastJob(v)}
 	}
 	head := []string{"NAME", "STATUS", "CRON", "ZONE", "WORKFLOW", "NEXT", "LAST", "LAST JOB"}
-	return &listing[pawl.ScheduleView]{w: a.stdout, form: form, head: head, row: row}
+	return &listing[pawl.ScheduleView]{w: w, json: json, head: head, row: row}
 }
 
 func lastJob(v *pawl.ScheduleView) string {
@@ -139,7 +139,7 @@ func newScheduleShow(a *app) *cobra.Command {
 						History []pawl.Transition `json:"history"`
 					}{v, moves})
 				}
-				if err := a.showSchedule(v, moves); err != nil {
+				if err := showSchedule(a.stdout, v, moves, a.outZone()); err != nil {
 					return err
 				}
 				return a.hintUnfollowed(c.Context(), cl)
@@ -162,10 +162,10 @@ func checkTimes(flag string, n, least int) error {
 	return nil
 }
 
-func (a *app) showSchedule(v *pawl.ScheduleView, moves []pawl.Transition) error {
+func showSchedule(w io.Writer, v *pawl.ScheduleView, moves []pawl.Transition, zone *time.Location) error {
 	waiting := ""
 	if v.Waiting != 0 {
-		waiting = "the job of " + second(v.Waiting, a.outZone()) + ", until the last one has ended"
+		waiting = "the job of " + second(v.Waiting, zone) + ", until the last one has ended"
 	}
 	for _, fact := range [][2]string{
 		{"schedule", v.Name + " (" + v.ID + ")"},
@@ -178,25 +178,25 @@ func (a *app) showSchedule(v *pawl.ScheduleView, moves []pawl.Transition) error 
 		{"overlap", v.Overlap},
 		{"priority", fmt.Sprint(v.Priority)},
 		{"waiting", waiting},
-		{"last due", second(v.LastDue, a.outZone())},
+		{"last due", second(v.LastDue, zone)},
 		{"last job", lastJob(v)},
 	} {
 		if fact[1] != "" {
-			fmt.Fprintf(a.stdout, "%-12s %s\n", fact[0], printable(fact[1]))
+			fmt.Fprintf(w, "%-12s %s\n", fact[0], printable(fact[1]))
 		}
 	}
-	fmt.Fprintln(a.stdout)
+	fmt.Fprintln(w)
 	if len(v.Next) > 0 {
-		if err := a.showTimes(v); err != nil {
+		if err := showTimes(w, v); err != nil {
 			return err
 		}
-		fmt.Fprintln(a.stdout)
+		fmt.Fprintln(w)
 	}
-	return a.showMoves(moves)
+	return showMoves(w, moves, zone)
 }
 
 // showMoves writes what a schedule did, and what was done to it.
-func (a *app) showMoves(history []pawl.Transition) error {
+func showMoves(w io.Writer, history []pawl.Transition, zone *time.Location) error {
 	rows := [][]string{{"AT", "EVENT", "DUE", "BY", "JOB", "WHY"}}
 	for i := range history {
 		h := &history[i]
@@ -211,11 +211,11 @@ func (a *app) showMoves(history []pawl.Transition) error {
 		}
 		due := ""
 		if about.Due != 0 {
-			due = in(about.Due.Time(), a.outZone()).Format(time.RFC3339)
+			due = in(about.Due.Time(), zone).Format(time.RFC3339)
 		}
-		rows = append(rows, []string{stamp(h.At.Time(), a.outZone()), string(h.Event), due, h.Actor, about.Job, h.Reason})
+		rows = append(rows, []string{stamp(h.At.Time(), zone), string(h.Event), due, h.Actor, about.Job, h.Reason})
 	}
-	return writeTable(a.stdout, rows)
+	return writeTable(w, rows)
 }
 
 const scheduleNextLong = `Show the next times of a cron expression, in its time zone and in UTC. No

@@ -59,8 +59,7 @@ func TestFit(t *testing.T) {
 func TestTerminalIsSpared(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	a := &app{process: &process{getenv: func(string) string { return "" }}}
-	w := &tamer{w: &out, tame: a.tame}
+	w := &tamer{w: &out, tame: func(line string) string { return tame(line, false) }}
 	for _, piece := range []string{"\x1b[2Jcl", "ear\r\nnext\x1b]0;ti", "tle\x07\n50%\r100%\n", "end"} {
 		if _, err := io.WriteString(w, piece); err != nil {
 			t.Fatal(err)

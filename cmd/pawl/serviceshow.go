@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -60,15 +61,20 @@ func (a *app) showService(_ context.Context, s *found, form string) error {
 	if form == formJSON {
 		return writeJSON(a.stdout, s.Service)
 	}
-	now := time.Now()
+	writeService(a.stdout, &s.Service, fmt.Sprintf("%s (%s, pid %d)", s.host.Name(), s.host.About.Role, s.host.About.PID), time.Now(), a.outZone())
+	return nil
+}
+
+// writeService writes a service for people; host says who has it.
+func writeService(w io.Writer, s *control.Service, host string, now time.Time, zone *time.Location) {
 	facts := [][2]string{
 		{"service", s.ID},
-		{"host", fmt.Sprintf("%s (%s, pid %d)", s.host.Name(), s.host.About.Role, s.host.About.PID)},
+		{"host", host},
 		{"state", s.State + " for " + length(now.Sub(s.Since))},
 		{"reason", s.Reason},
-		{"wanted", wantedBy(&s.Service)},
+		{"wanted", wantedBy(s)},
 		{"pid", number(s.PID)},
-		{"started", joined(moment(s.StartedAt, a.outZone()), plural(int64(s.Starts), "time"))},
+		{"started", joined(moment(s.StartedAt, zone), plural(int64(s.Starts), "time"))},
 		{"last exit", s.Exit},
 		{"needs", strings.Join(s.Needs, ", ")},
 		{"says", s.Status},
@@ -76,18 +82,17 @@ func (a *app) showService(_ context.Context, s *found, form string) error {
 		{"log", s.Log},
 		{"unrecorded", unrecordedText(s.Unrecorded)},
 	}
-	for _, w := range s.Why {
-		facts = append(facts, [2]string{"why", w})
+	for _, why := range s.Why {
+		facts = append(facts, [2]string{"why", why})
 	}
 	for i := range s.Probes {
 		facts = append(facts, [2]string{s.Probes[i].Kind, probeText(&s.Probes[i], now)})
 	}
 	for _, fact := range facts {
 		if fact[1] != "" {
-			fmt.Fprintf(a.stdout, "%-10s %s\n", fact[0], oneLine(fact[1]))
+			fmt.Fprintf(w, "%-10s %s\n", fact[0], oneLine(fact[1]))
 		}
 	}
-	return nil
 }
 
 func wantedBy(s *control.Service) string {
@@ -131,20 +136,25 @@ func (a *app) whyService(_ context.Context, s *found, form string) error {
 	if form == formJSON {
 		return writeJSON(a.stdout, serviceWhy{s.ID, s.host.Name(), s.State, s.Wanted, append([]string{}, s.Why...), s.Unrecorded})
 	}
+	writeWhy(a.stdout, &s.Service)
+	return nil
+}
+
+// writeWhy writes why a service is as it is.
+func writeWhy(w io.Writer, s *control.Service) {
 	lines := s.Why
 	if len(lines) == 0 {
-		lines = []string{fmt.Sprintf("it is as it is wanted: %s", wantedBy(&s.Service))}
+		lines = []string{fmt.Sprintf("it is as it is wanted: %s", wantedBy(s))}
 	}
 	if text := unrecordedText(s.Unrecorded); text != "" {
 		lines = append(slices.Clip(lines), text)
 	}
 	for _, line := range lines {
-		fmt.Fprintf(a.stdout, "%s  %s: %s\n", s.ID, s.State, oneLine(line))
+		fmt.Fprintf(w, "%s  %s: %s\n", s.ID, s.State, oneLine(line))
 	}
 	if s.Exit != "" && s.PID == 0 && !strings.Contains(strings.Join(lines, "\n"), s.Exit) {
-		fmt.Fprintf(a.stdout, "  last exit: %s\n", oneLine(s.Exit))
+		fmt.Fprintf(w, "  last exit: %s\n", oneLine(s.Exit))
 	}
-	return nil
 }
 
 // unrecordedText says what the history of a service lacks.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -144,7 +145,7 @@ func (a *app) simulateMany(def *workflow.Definition, cfg verify.Config, f *simul
 	}
 	slices.Sort(took)
 	o.Median, o.Longest = took[len(took)/2], took[len(took)-1]
-	if err := a.tellOutlook(&o, f.form); err != nil {
+	if err := tellOutlook(a.stdout, a.stderr, &o, f.form == formJSON); err != nil {
 		return err
 	}
 	if len(o.Broken) > 0 {
@@ -153,9 +154,9 @@ func (a *app) simulateMany(def *workflow.Definition, cfg verify.Config, f *simul
 	return nil
 }
 
-func (a *app) tellOutlook(o *outlook, form string) error {
-	if form == formJSON {
-		return writeJSON(a.stdout, o)
+func tellOutlook(out, talk io.Writer, o *outlook, json bool) error {
+	if json {
+		return writeJSON(out, o)
 	}
 	rows := [][]string{{"END", "JOBS", "FIRST SEED"}}
 	for _, state := range lifecycle.Job.States {
@@ -163,12 +164,12 @@ func (a *app) tellOutlook(o *outlook, form string) error {
 			rows = append(rows, []string{string(state), fmt.Sprint(n), fmt.Sprint(o.Example[state])})
 		}
 	}
-	if err := writeTable(a.stdout, rows); err != nil {
+	if err := writeTable(out, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "half of them took at most %s, and the longest %s\n", time.Duration(o.Median).Round(time.Second), time.Duration(o.Longest).Round(time.Second))
+	_, err := fmt.Fprintf(out, "half of them took at most %s, and the longest %s\n", time.Duration(o.Median).Round(time.Second), time.Duration(o.Longest).Round(time.Second))
 	for _, seed := range o.Broken {
-		say(a.stderr, "error", fmt.Sprintf("the job of seed %d could not end", seed))
+		say(talk, "error", fmt.Sprintf("the job of seed %d could not end", seed))
 	}
 	return err
 }

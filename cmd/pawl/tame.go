@@ -17,19 +17,19 @@ var sequence = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|[]PX^_][^\x07\x1b]*
 // tame returns what a terminal is shown of a line that a step printed: its last
 // state, where the line was written over, and its colours where colours are
 // wanted, but nothing that moves the cursor or outlasts the line.
-func (a *app) tame(line string) string {
+func tame(line string, colours bool) string {
 	line = line[strings.LastIndexByte(line, '\r')+1:]
 	var b strings.Builder
 	at := 0
 	for _, m := range sgr.FindAllStringIndex(line, -1) {
 		b.WriteString(plain(line[at:m[0]]))
-		if a.colours() {
+		if colours {
 			b.WriteString(line[m[0]:m[1]])
 		}
 		at = m[1]
 	}
 	b.WriteString(plain(line[at:]))
-	if at > 0 && a.colours() {
+	if at > 0 && colours {
 		b.WriteString("\x1b[0m")
 	}
 	return b.String()

@@ -20,10 +20,9 @@ func TestTame(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for noColor, want := range map[string]string{"": c.coloured, "1": c.plain} {
-				a := &app{process: &process{screen: screen{terminal: true}, getenv: func(string) string { return noColor }}}
-				if got := a.tame(c.line); got != want {
-					t.Errorf("NO_COLOR=%q: %q, want %q", noColor, got, want)
+			for colours, want := range map[bool]string{true: c.coloured, false: c.plain} {
+				if got := tame(c.line, colours); got != want {
+					t.Errorf("colours %v: %q, want %q", colours, got, want)
 				}
 			}
 		})

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,12 +117,16 @@ func (a *app) workers(ctx context.Context, cl *client.Client, q pawl.WorkerQuery
 		fmt.Fprintln(a.stderr, "no workers in workspace "+a.workspace)
 		return nil
 	}
+	return writeTable(a.stdout, workerRows(workers, a.outZone()))
+}
+
+func workerRows(workers []pawl.WorkerView, zone *time.Location) [][]string {
 	rows := [][]string{{"ID", "NAME", "STATUS", "RUNS", "QUEUES", "SINCE", "REGISTERED"}}
 	for i := range workers {
 		w := &workers[i]
-		rows = append(rows, []string{w.ID, w.Name, string(w.Status), runs(w), strings.Join(queuesOf(w), ","), second(w.UpdatedAt, a.outZone()), second(w.CreatedAt, a.outZone())})
+		rows = append(rows, []string{w.ID, w.Name, string(w.Status), runs(w), strings.Join(queuesOf(w), ","), second(w.UpdatedAt, zone), second(w.CreatedAt, zone)})
 	}
-	return writeTable(a.stdout, rows)
+	return rows
 }
 
 func runs(w *pawl.WorkerView) string { return strconv.Itoa(w.Running) + "/" + strconv.Itoa(w.Capacity) }
@@ -155,7 +160,8 @@ func newWorkerShow(a *app) *cobra.Command {
 				if form == formJSON {
 					return writeJSON(a.stdout, v)
 				}
-				return a.showWorker(v)
+				showWorker(a.stdout, v, time.Now(), a.outZone())
+				return nil
 			})
 		},
 	}
@@ -163,7 +169,7 @@ func newWorkerShow(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) showWorker(v *pawl.WorkerView) error {
+func showWorker(w io.Writer, v *pawl.WorkerView, now time.Time, zone *time.Location) {
 	last := pawl.Transition{}
 	if n := len(v.StateHistory); n > 0 {
 		last = v.StateHistory[n-1]
@@ -173,17 +179,24 @@ func (a *app) showWorker(v *pawl.WorkerView) error {
 		{"name", v.Name},
 		{"process", fmt.Sprintf("%d on %s", v.PID, v.Host)},
 		{"workspace", v.Workspace},
-		{"status", fmt.Sprintf("%s for %s, by %s", v.Status, took(last.At, 0, time.Now()), last.Actor)},
+		{"status", fmt.Sprintf("%s for %s, by %s", v.Status, took(last.At, 0, now), last.Actor)},
 		{"reason", last.Reason},
 		{"runs", runs(v)},
 		{"serves", strings.Join(v.Handlers, ", ")},
-		{"registered", exactly(v.CreatedAt, a.outZone())},
+		{"registered", exactly(v.CreatedAt, zone)},
 	} {
 		if fact[1] != "" {
-			fmt.Fprintf(a.stdout, "%-12s %s\n", fact[0], printable(fact[1]))
+			fmt.Fprintf(w, "%-12s %s\n", fact[0], printable(fact[1]))
 		}
 	}
-	return nil
+}
+
+// workerMoves are the rows of the history of a worker.
+func workerMoves(w io.Writer, json bool, zone *time.Location) *listing[pawl.Transition] {
+	row := func(m *pawl.Transition) []string {
+		return []string{stamp(m.At.Time(), zone), move(m), string(m.Event), m.Actor, m.Reason}
+	}
+	return &listing[pawl.Transition]{w: w, json: json, head: []string{"AT", "MOVE", "EVENT", "BY", "WHY"}, row: row}
 }
 
 func newWorkerHistory(a *app) *cobra.Command {
@@ -198,10 +211,7 @@ func newWorkerHistory(a *app) *cobra.Command {
 				return err
 			}
 			return a.withWorker(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				zone := a.outZone()
-				rows := &listing[pawl.Transition]{w: a.stdout, form: form, head: []string{"AT", "MOVE", "EVENT", "BY", "WHY"}, row: func(m *pawl.Transition) []string {
-					return []string{stamp(m.At.Time(), zone), move(m), string(m.Event), m.Actor, m.Reason}
-				}}
+				rows := workerMoves(a.stdout, form == formJSON, a.outZone())
 				if err := cl.Workers.History(c.Context(), id, func(t pawl.Transition) error { return rows.add(&t) }); err != nil {
 					return err
 				}

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -41,10 +43,10 @@ type registered struct {
 	Made      *bool          `json:"made,omitempty"` // by this command; else it was there
 }
 
-// versionOf completes what is known of a version by its hash.
 // referenceOf returns how a version is named on the command line.
 func referenceOf(v *pawl.Version) string { return fmt.Sprintf("%s@%d", v.Name, v.Version) }
 
+// versionOf completes what is known of a version by its hash.
 func versionOf(ctx context.Context, cl *client.Client, v *pawl.Version) (*registered, error) {
 	_, def, err := cl.Workflows.Get(ctx, referenceOf(v))
 	if err != nil {
@@ -57,10 +59,7 @@ func versionOf(ctx context.Context, cl *client.Client, v *pawl.Version) (*regist
 // listVersions writes the versions that read hands over as a table, or as JSON. It writes
 // none of an empty table.
 func (a *app) listVersions(ctx context.Context, cl *client.Client, form string, read func(func(*pawl.Version) error) error) (n int, err error) {
-	zone := a.outZone()
-	rows := &listing[registered]{w: a.stdout, form: form, head: []string{"NAME", "VERSION", "DEFINITION", "REGISTERED", "BY", "REASON"}, row: func(r *registered) []string {
-		return []string{r.Name, fmt.Sprint(r.Version), shortHash(r.Hash), second(r.At, zone), r.Actor, r.Reason}
-	}}
+	rows := versionRows(a.stdout, form == formJSON, a.outZone())
 	err = read(func(v *pawl.Version) error {
 		r, err := versionOf(ctx, cl, v)
 		if err != nil {
@@ -72,6 +71,13 @@ func (a *app) listVersions(ctx context.Context, cl *client.Client, form string, 
 		return rows.n, err
 	}
 	return rows.n, rows.end()
+}
+
+func versionRows(w io.Writer, json bool, zone *time.Location) *listing[registered] {
+	row := func(r *registered) []string {
+		return []string{r.Name, fmt.Sprint(r.Version), shortHash(r.Hash), second(r.At, zone), r.Actor, r.Reason}
+	}
+	return &listing[registered]{w: w, json: json, head: []string{"NAME", "VERSION", "DEFINITION", "REGISTERED", "BY", "REASON"}, row: row}
 }
 
 // shortHash returns enough of a hash to tell definitions from one another.
@@ -230,7 +236,8 @@ func newWorkflowShow(a *app) *cobra.Command {
 				case form != formText:
 					return a.plan(def, form)
 				}
-				return a.showVersion(v, def)
+				showVersion(a.stdout, v, def, a.outZone())
+				return nil
 			})
 		},
 	}
@@ -238,23 +245,22 @@ func newWorkflowShow(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) showVersion(v *pawl.Version, def *workflow.Definition) error {
-	fmt.Fprintf(a.stdout, "%s\n", def.Tree())
+func showVersion(w io.Writer, v *pawl.Version, def *workflow.Definition, zone *time.Location) {
+	fmt.Fprintf(w, "%s\n", def.Tree())
 	for _, fact := range [][2]string{
 		{"description", def.Description},
 		{"version", fmt.Sprint(v.Version)},
 		{"workspace", v.Workspace},
 		{"definition", def.HashString()},
 		{"folder", v.Dir},
-		{"registered", exactly(pawl.Timestamp(v.At), a.outZone())},
+		{"registered", exactly(pawl.Timestamp(v.At), zone)},
 		{"by", v.Actor},
 		{"reason", v.Reason},
 	} {
 		if fact[1] != "" {
-			fmt.Fprintf(a.stdout, "%-12s %s\n", fact[0], printable(fact[1]))
+			fmt.Fprintf(w, "%-12s %s\n", fact[0], printable(fact[1]))
 		}
 	}
-	return nil
 }
 
 // isFile reports whether a word of the command line means a workflow file, and
