@@ -11,7 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
-	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -99,7 +99,7 @@ func (a *app) asking(ctx context.Context, cl *client.Client, id pawl.ID, verb st
 	}
 	var asked []*pawl.StepView
 	for i := range v.Steps {
-		if s := &v.Steps[i]; waitsFor(s, workflow.KindApproval) {
+		if s := &v.Steps[i]; console.WaitsFor(s, workflow.KindApproval) {
 			asked = append(asked, s)
 		}
 	}
@@ -112,15 +112,10 @@ func (a *app) asking(ctx context.Context, cl *client.Client, id pawl.ID, verb st
 	}
 	var words []string
 	for _, s := range asked {
-		words = append(words, fmt.Sprintf("%s (%s)", s.Key, oneLine(s.Wait.Prompt)))
+		words = append(words, fmt.Sprintf("%s (%s)", s.Key, console.OneLine(s.Wait.Prompt)))
 	}
-	return "", usage(fmt.Sprintf("name one of them: pawl %s %s %s%s", verb, v.ID, shell(asked[0].Key), a.given),
+	return "", usage(fmt.Sprintf("name one of them: pawl %s %s %s%s", verb, v.ID, console.Shell(asked[0].Key), a.given),
 		"job %s waits for %d approvals: %s", v.ID, len(asked), strings.Join(words, ", "))
-}
-
-// waitsFor reports whether a step waits, at this moment, for that kind of thing.
-func waitsFor(s *pawl.StepView, kind workflow.Kind) bool {
-	return s.Wait != nil && s.Status == lifecycle.StepInProgress && s.Wait.Kind == string(kind)
 }
 
 // form returns what the command line says of the form of an approval.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -142,7 +143,7 @@ func missingRecord(kind string, trail []audit.Entry, anchors []audit.Anchor) str
 	if len(trail) == 0 {
 		return "a trail has no record"
 	}
-	text := fmt.Sprintf("the trail of %d entries that begins at %s has no record", len(trail), stamp(time.UnixMicro(trail[0].At), nil))
+	text := fmt.Sprintf("the trail of %d entries that begins at %s has no record", len(trail), console.Stamp(time.UnixMicro(trail[0].At), nil))
 	if kind == lifecycle.Step.Name {
 		kind = lifecycle.Job.Name
 	}
@@ -212,7 +213,7 @@ func (a *app) verifyFile(path string) (verdict, error) {
 // judge says what a check found.
 func (a *app) judge(v verdict, form string) error {
 	if form == formJSON {
-		if err := writeJSON(a.stdout, v); err != nil {
+		if err := console.JSON(a.stdout, v); err != nil {
 			return err
 		}
 	}
@@ -224,7 +225,7 @@ func (a *app) judge(v verdict, form string) error {
 		case f.Code != codeLine:
 			where = string(f.Code) + ": "
 		}
-		say(a.stderr, "error", "the audit trail is broken: "+where+f.Message)
+		console.Say(a.stderr, "error", "the audit trail is broken: "+where+f.Message)
 		return exit{codeFailed}
 	}
 	if form == formText {
@@ -234,7 +235,7 @@ func (a *app) judge(v verdict, form string) error {
 		}
 		for _, r := range v.Removed {
 			fmt.Fprintf(a.stdout, "anchors: %s of %s, created %s to %s, removed by retention\n",
-				plural(r.Count, r.Kind), plural(int64(r.Days), "day"), r.From, r.Until)
+				console.Plural(r.Count, r.Kind), console.Plural(int64(r.Days), "day"), r.From, r.Until)
 		}
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl/internal/console"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -218,7 +220,7 @@ func TestBadCommands(t *testing.T) {
 			if lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n"); !strings.HasPrefix(lines[0], "error: ") {
 				t.Errorf("the first line is no error: %s", lines[0])
 			}
-			golden(t, "badcommands/"+name+".golden", fmt.Sprintf("$ pawl %s\n%sexit %d\n", printable(strings.ToValidUTF8(strings.Join(args, " "), "\uFFFD")), stderr, code))
+			golden(t, "badcommands/"+name+".golden", fmt.Sprintf("$ pawl %s\n%sexit %d\n", console.Printable(strings.ToValidUTF8(strings.Join(args, " "), "\uFFFD")), stderr, code))
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/lab/bench"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
@@ -120,13 +121,13 @@ func (b *benchCommand) run(ctx context.Context) error {
 		return err
 	}
 	if b.format == "json" {
-		return writeJSON(b.stdout, report)
+		return console.JSON(b.stdout, report)
 	}
-	if err := writeTable(b.stdout, benchTable(report.Results)); err != nil || len(report.Transitions) == 0 {
+	if err := console.Table(b.stdout, benchTable(report.Results)); err != nil || len(report.Transitions) == 0 {
 		return err
 	}
 	fmt.Fprintln(b.stdout)
-	return writeTable(b.stdout, transitionsTable(report.Transitions))
+	return console.Table(b.stdout, transitionsTable(report.Transitions))
 }
 
 func (b *benchCommand) check() error {

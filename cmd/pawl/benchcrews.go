@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/lab/bench"
 	"github.com/pawl-dev/pawl/internal/lab/contest"
 )
@@ -61,7 +62,7 @@ func (b *benchCommand) runCrews(ctx context.Context, dir string) error {
 		outcomes = append(outcomes, o)
 	}
 	if b.format == "json" {
-		return writeJSON(b.stdout, outcomes)
+		return console.JSON(b.stdout, outcomes)
 	}
 	for i, o := range outcomes {
 		if i > 0 {

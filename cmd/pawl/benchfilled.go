@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/lab/bench"
 	"github.com/pawl-dev/pawl/internal/lab/contest"
 )
@@ -32,7 +33,7 @@ func (b *benchCommand) runFilled(ctx context.Context, dir string) error {
 		outcomes = append(outcomes, o)
 	}
 	if b.format == "json" {
-		return writeJSON(b.stdout, outcomes)
+		return console.JSON(b.stdout, outcomes)
 	}
 	for i, o := range outcomes {
 		if i > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -200,7 +201,7 @@ func (a *app) tellDifferences(ctx context.Context, c *store.Comparison, form str
 	}
 	r.OK, r.Same, r.Checked, r.WentOn, r.Added, r.Removed = r.Count == 0, c.Same, c.Checked, c.WentOn, c.Added, c.Removed
 	if form == formJSON {
-		if err := writeJSON(a.stdout, r); err != nil {
+		if err := console.JSON(a.stdout, r); err != nil {
 			return err
 		}
 	} else if r.OK {

@@ -1,82 +1,12 @@
 package main
 
-import (
-	"fmt"
-	"time"
-
-	"github.com/pawl-dev/pawl"
-)
-
-// took returns how long something has taken, for people: until its end, or
-// until now while it has none. It is "" if it has not begun.
-func took(from, to pawl.Timestamp, now time.Time) string {
-	if from == 0 {
-		return ""
-	}
-	end := now
-	if to != 0 {
-		end = to.Time()
-	}
-	return length(end.Sub(from.Time()))
-}
-
-// length writes a duration with as many digits as a person wants.
-func length(d time.Duration) string {
-	switch d = max(d, 0); {
-	case d < time.Second:
-		return fmt.Sprintf("%dms", d.Milliseconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	}
-	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-}
-
-// in returns a time in a zone; nil is UTC.
-func in(t time.Time, zone *time.Location) time.Time {
-	if zone == nil {
-		zone = time.UTC
-	}
-	return t.In(zone)
-}
-
-// stamp writes a time for a line of plain text: RFC 3339 with milliseconds.
-func stamp(t time.Time, zone *time.Location) string {
-	return in(t, zone).Format("2006-01-02T15:04:05.000Z07:00")
-}
-
-// second writes a time for a table, or "" if there is none.
-func second(t pawl.Timestamp, zone *time.Location) string {
-	if t == 0 {
-		return ""
-	}
-	return in(t.Time(), zone).Format(secondLayout)
-}
-
-const secondLayout = "2006-01-02 15:04:05Z07:00"
-
-// moment is second for a time of Go's.
-func moment(t time.Time, zone *time.Location) string {
-	if t.IsZero() {
-		return ""
-	}
-	return second(pawl.Timestamp(t.UnixMicro()), zone)
-}
-
-// exactly writes a time as it is stored, or "" if there is none.
-func exactly(t pawl.Timestamp, zone *time.Location) string {
-	if t == 0 {
-		return ""
-	}
-	return in(t.Time(), zone).Format("2006-01-02T15:04:05.000000Z07:00")
-}
+import "time"
 
 // outZone is the zone of the times that stdout shows to people.
 func (a *app) outZone() *time.Location { return a.zone(a.width() > 0) }
 
 // talkZone is the zone of the times that stderr shows to people.
-func (a *app) talkZone() *time.Location { return a.zone(a.screen.terminal) }
+func (a *app) talkZone() *time.Location { return a.zone(a.screen.Terminal) }
 
 // zone is that of people at a terminal, unless they want UTC. What is not a terminal gets UTC.
 func (a *app) zone(terminal bool) *time.Location {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 )
 
 // TestZones shows times as those of the terminal's owner, or else in UTC.
@@ -22,7 +22,7 @@ func TestZones(t *testing.T) {
 		p := &process{
 			args: append(args, db), stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" },
 			exit:   func(int) { panic("exit") },
-			screen: screen{terminal: terminal, size: func() (int, int) { return 80, 24 }}, signals: make(chan os.Signal, 2),
+			screen: console.Screen{Terminal: terminal, Size: func() (int, int) { return 80, 24 }}, signals: make(chan os.Signal, 2),
 			local: time.FixedZone("there", 19800), // 5 h 30 min
 		}
 		if terminal {
@@ -57,25 +57,6 @@ func TestZones(t *testing.T) {
 			if tt.lacks == nil && local.MatchString(out) {
 				t.Errorf("%v %v: JSON has local times:\n%s", args, tt.flag, out)
 			}
-		}
-	}
-}
-
-// TestTimesAsText writes the same moment in two zones.
-func TestTimesAsText(t *testing.T) {
-	t.Parallel()
-	at, there := pawl.Timestamp(pawl.Micros(time.Date(2026, 1, 31, 23, 30, 0, 250e6, time.UTC))), time.FixedZone("", 3600)
-	for _, tt := range []struct{ got, want string }{
-		{stamp(at.Time(), nil), "2026-01-31T23:30:00.250Z"},
-		{stamp(at.Time(), there), "2026-02-01T00:30:00.250+01:00"},
-		{second(at, nil), "2026-01-31 23:30:00Z"},
-		{second(at, there), "2026-02-01 00:30:00+01:00"},
-		{exactly(at, nil), at.String()},
-		{exactly(at, there), "2026-02-01T00:30:00.250000+01:00"},
-		{second(0, there) + exactly(0, there) + moment(time.Time{}, there), ""},
-	} {
-		if tt.got != tt.want {
-			t.Errorf("got %s, want %s", tt.got, tt.want)
 		}
 	}
 }

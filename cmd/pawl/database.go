@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
@@ -81,7 +82,7 @@ func (a *app) existing() error {
 		}
 		hint = "name another one with --database or PAWL_DATABASE; pawl run, pawl submit and pawl dev make a new one"
 	}
-	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no database " + shell(db.Path), Hint: hint}
+	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no database " + console.Shell(db.Path), Hint: hint}
 }
 
 // openExisting opens a database that exists. The caller closes it.

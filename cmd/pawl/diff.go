@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -43,7 +44,7 @@ func newJobDiff(a *app) *cobra.Command {
 				}
 				d := compareJobs(jobs[0], jobs[1])
 				if form == formJSON {
-					return writeJSON(a.stdout, d)
+					return console.JSON(a.stdout, d)
 				}
 				return d.show(a.stdout, all)
 			})
@@ -220,7 +221,7 @@ func compareSteps(was, is []pawl.StepView) []stepDiff {
 
 func sideOf(s *pawl.StepView) *stepSide {
 	return &stepSide{Status: s.Status, Attempts: s.Attempts, Took: lasted(s.StartedAt, s.CompletedAt), Made: s.Instances,
-		Output: shortened(s.Output), Error: message(s.Error), whole: s.Output}
+		Output: shortened(s.Output), Error: console.Message(s.Error), whole: s.Output}
 }
 
 func (d *stepDiff) differing() []string {

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -39,7 +40,7 @@ func (d *jobDiff) show(w io.Writer, all bool) error {
 	if d.Definition != nil {
 		fmt.Fprintf(&b, "\ndefinition\n- %s\n+ %s\n", d.Jobs[0].Definition, d.Jobs[1].Definition)
 		for _, line := range d.Definition.Lines() {
-			b.WriteString("  " + printable(line) + "\n")
+			b.WriteString("  " + console.Printable(line) + "\n")
 		}
 	}
 	for i := range d.Inputs {
@@ -67,10 +68,10 @@ func amount(n int, noun string) string {
 func (r *runSide) summary() string {
 	text := string(r.Status)
 	if r.Took != nil {
-		text += " in " + length(time.Duration(*r.Took))
+		text += " in " + console.Length(time.Duration(*r.Took))
 	}
 	if r.Error != nil {
-		text += " (" + printable(r.Error.Text()) + ")"
+		text += " (" + console.Printable(r.Error.Text()) + ")"
 	}
 	return text
 }
@@ -78,7 +79,7 @@ func (r *runSide) summary() string {
 func (v *valueDiff) show(b *strings.Builder, name string) {
 	for i, raw := range []json.RawMessage{v.Was, v.Is} {
 		if text := shortened(raw); text != "" {
-			fmt.Fprintf(b, "%s %s%s\n", []string{"-", "+"}[i], name, printable(text))
+			fmt.Fprintf(b, "%s %s%s\n", []string{"-", "+"}[i], name, console.Printable(text))
 		}
 	}
 }
@@ -109,7 +110,7 @@ func (d *stepDiff) show(b *strings.Builder) {
 		if len(d.Differing) == 0 {
 			line = " " + line[1:]
 		}
-		b.WriteString(printable(line) + "\n")
+		b.WriteString(console.Printable(line) + "\n")
 	}
 }
 
@@ -122,7 +123,7 @@ func (s *stepSide) facts() string {
 		facts = append(facts, amount(s.Made.Total, "instance"))
 	}
 	if s.Took != nil && lifecycle.Step.Ended(s.Status) {
-		facts = append(facts, length(time.Duration(*s.Took)))
+		facts = append(facts, console.Length(time.Duration(*s.Took)))
 	}
 	if s.Error != "" {
 		facts = append(facts, s.Error)

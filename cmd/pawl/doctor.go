@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
@@ -58,9 +57,9 @@ func (a *app) doctor(ctx context.Context, integrity time.Duration, form string) 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case form == formJSON:
-		err = writeJSON(a.stdout, found)
+		err = console.JSON(a.stdout, found)
 	default:
-		err = showFindings(a.stdout, found)
+		err = console.Findings(a.stdout, found)
 	}
 	if err == nil && health.Worst(found) == health.Problem {
 		return exit{codeFailed}
@@ -140,31 +139,4 @@ func (a *app) examine(ctx context.Context) (found []health.Finding, err error) {
 func ended(pid int) bool {
 	p, err := os.FindProcess(pid)
 	return err == nil && errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
-}
-
-// showFindings writes what is well in a line each, and the rest with what to do,
-// worst last, where people look.
-func showFindings(w io.Writer, found []health.Finding) error {
-	var b strings.Builder
-	counts := map[health.Severity]int{}
-	for _, severity := range []health.Severity{health.OK, health.Warning, health.Problem} {
-		for i := range found {
-			f := &found[i]
-			if f.Severity != severity {
-				continue
-			}
-			counts[severity]++
-			what := f.Measured
-			if f.Subject != "" {
-				what = f.Subject + ": " + what
-			}
-			fmt.Fprintf(&b, "%-8s %-22s %s\n", severity, f.Check, printable(what))
-			if severity != health.OK {
-				fmt.Fprintf(&b, "%31s threshold: %s\n%31s to do: %s\n", "", f.Threshold, "", printable(f.Cure))
-			}
-		}
-	}
-	fmt.Fprintf(&b, "%s, %s, %d ok\n", plural(int64(counts[health.Problem]), "problem"), plural(int64(counts[health.Warning]), "warning"), counts[health.OK])
-	_, err := fmt.Fprint(w, b.String())
-	return err
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
@@ -175,7 +176,7 @@ func (a *app) pass(_ *worker.Task, stream string, p []byte) {
 // settled runs the job to its end. One that is interrupted is canceled, since
 // nobody could continue it.
 func (a *app) settled(ctx context.Context, s *session) error {
-	v, err := s.run(ctx, silent{})
+	v, err := s.run(ctx, console.Silent{})
 	public := s.id.Public(pawl.JobPrefix)
 	switch {
 	case ctx.Err() != nil:
@@ -188,7 +189,7 @@ func (a *app) settled(ctx context.Context, s *session) error {
 	case err != nil:
 		return err
 	case v.Status != lifecycle.JobCompleted:
-		say(a.stderr, "error", fmt.Sprintf("job %s %s: %s", public, strings.ToLower(string(v.Status)), message(v.Error)))
+		console.Say(a.stderr, "error", fmt.Sprintf("job %s %s: %s", public, strings.ToLower(string(v.Status)), console.Message(v.Error)))
 		return exit{commandCode(v)}
 	}
 	return nil

@@ -4,10 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"unicode"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -68,8 +67,8 @@ func complain(w io.Writer, err error) int {
 	case errors.As(err, &problems):
 		complainOf(w, problems)
 	default:
-		say(w, "error", err.Error())
-		say(w, "hint", hintOf(err))
+		console.Say(w, "error", err.Error())
+		console.Say(w, "hint", hintOf(err))
 	}
 	return codeOf(err)
 }
@@ -79,19 +78,8 @@ func complainOf(w io.Writer, problems workflow.Problems) {
 	for _, p := range problems {
 		hint := p.Hint
 		p.Hint = ""
-		say(w, "error", p.String())
-		say(w, "hint", hint)
-	}
-}
-
-// say writes one line of talk for each line of the text.
-func say(w io.Writer, tag, text string) {
-	last := ""
-	for _, line := range strings.Split(text, "\n") {
-		if line = strings.TrimSpace(line); line != "" && line != last {
-			fmt.Fprintf(w, "%s: %s\n", tag, printable(line))
-		}
-		last = line
+		console.Say(w, "error", p.String())
+		console.Say(w, "hint", hint)
 	}
 }
 
@@ -103,15 +91,4 @@ func hintOf(err error) string {
 		}
 	}
 	return ""
-}
-
-// printable replaces what would move the cursor, change the terminal, or show letters
-// in another order than they have.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0x2028 || r == 0x2029 || unicode.Is(unicode.Bidi_Control, r) {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
 }

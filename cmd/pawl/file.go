@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -33,7 +34,7 @@ func parseWorkflow(path string, src []byte) (*workflow.Definition, error) {
 		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it has more than %d bytes", path, workflow.MaxSource)
 	}
 	if servicesKey.Match(src) && !stepsKey.Match(src) {
-		return nil, &pawl.Error{Kind: pawl.Invalid, Message: path + " is a file of services, and no workflow", Hint: "keep them running with: pawl supervise " + shell(path)}
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: path + " is a file of services, and no workflow", Hint: "keep them running with: pawl supervise " + console.Shell(path)}
 	}
 	return workflow.ParseWith(path, src, openChild)
 }
@@ -47,7 +48,7 @@ func openChild(from, path string) (string, []byte, error) {
 		known = filepath.Join(filepath.Dir(from), path)
 	}
 	if info, err := os.Stat(known); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return known, nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it is not a regular file", shell(known))
+		return known, nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it is not a regular file", console.Shell(known))
 	}
 	src, err := readFile(known, workflow.MaxSource)
 	return known, src, err
@@ -73,7 +74,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 // already, as <(...) and /dev/stdin are, and for /dev/null.
 func openFile(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !isOpen(path) {
-		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it is %s, and not a regular file", shell(path), sort(info.Mode()))
+		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it is %s, and not a regular file", console.Shell(path), sort(info.Mode()))
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -107,7 +108,7 @@ func fileError(path string, err error) error {
 	if errors.As(err, &detail) {
 		err = detail.Err
 	}
-	return pawl.Errorf(kindOfFile(err), "cannot read %s: %v", shell(path), err)
+	return pawl.Errorf(kindOfFile(err), "cannot read %s: %v", console.Shell(path), err)
 }
 
 // kindOfFile returns what kind of error it is that a file cannot be had.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
 )
@@ -35,15 +36,15 @@ func (s *shape) bind(c *cobra.Command) {
 func (s *shape) check() error { return oneOf("output", s.form, formText, formJSON, formQuiet) }
 
 // follower returns who shows a job in this shape.
-func (a *app) follower(s shape) follower {
+func (a *app) follower(s shape) console.Follower {
 	switch {
 	case s.form == formQuiet:
-		return silent{}
-	case a.screen.terminal && !s.verbose:
-		return newDrawing(newLive(a.stderr, a.screen, frame{paint: a.colours(), given: a.given, zone: a.talkZone()}), a.logs)
+		return console.Silent{}
+	case a.screen.Terminal && !s.verbose:
+		return console.NewDrawing(console.NewLive(a.stderr, a.screen, console.Frame{Paint: a.colours(), Given: a.given, Zone: a.talkZone()}), a.logs)
 	}
-	t := newTeller(a.stderr, time.Now)
-	t.given, t.zone = a.given, a.talkZone()
+	t := console.NewTeller(a.stderr, time.Now)
+	t.Given, t.Zone = a.given, a.talkZone()
 	return t
 }
 
@@ -52,8 +53,8 @@ const maxRest = time.Second
 
 // follow shows a job until it has ended, and returns it. A job of very many
 // steps is looked at less often than it changes.
-func follow(ctx context.Context, cl *client.Client, id pawl.ID, f follower) (*pawl.JobView, error) {
-	defer f.close()
+func follow(ctx context.Context, cl *client.Client, id pawl.ID, f console.Follower) (*pawl.JobView, error) {
+	defer f.Close()
 	var last *pawl.JobView
 	err := cl.Jobs.Watch(ctx, id, func() (bool, error) {
 		began := time.Now()
@@ -62,7 +63,7 @@ func follow(ctx context.Context, cl *client.Client, id pawl.ID, f follower) (*pa
 			return false, err
 		}
 		last = v
-		f.show(v)
+		f.Show(v)
 		if lifecycle.Job.Ended(v.Status) {
 			return false, nil
 		}
@@ -88,11 +89,11 @@ func rest(ctx context.Context, d time.Duration) bool {
 func (a *app) conclude(ctx context.Context, cl *client.Client, v *pawl.JobView, s shape) error {
 	switch {
 	case s.form == formJSON:
-		if err := writeJSON(a.stdout, v); err != nil {
+		if err := console.JSON(a.stdout, v); err != nil {
 			return err
 		}
 	case v.Status == lifecycle.JobCompleted:
-		if err := writeOutput(a.stdout, v.Output); err != nil {
+		if err := console.Output(a.stdout, v.Output); err != nil {
 			return err
 		}
 	}
@@ -141,15 +142,15 @@ func (a *app) blame(ctx context.Context, cl *client.Client, v *pawl.JobView) {
 			why += ": " + f.Text()
 		}
 	}
-	say(a.stderr, "error", "job "+v.ID+" "+why)
+	console.Say(a.stderr, "error", "job "+v.ID+" "+why)
 	if step == "" {
 		return
 	}
 	if command := v.Error.Resolve(v.ID); command != "" {
-		say(a.stderr, "hint", "give its output yourself, and go on from there: "+command+a.given)
+		console.Say(a.stderr, "hint", "give its output yourself, and go on from there: "+command+a.given)
 	}
 	if id, err := pawl.ParseID(pawl.JobPrefix, v.ID); err == nil && a.lastWords(ctx, cl, id, step) {
-		say(a.stderr, "hint", fmt.Sprintf("see all that it printed with: pawl job logs %s %s%s", v.ID, shell(step), a.given))
+		console.Say(a.stderr, "hint", fmt.Sprintf("see all that it printed with: pawl job logs %s %s%s", v.ID, console.Shell(step), a.given))
 	}
 }
 
@@ -183,7 +184,7 @@ func (a *app) lastWords(ctx context.Context, cl *client.Client, id pawl.ID, step
 	}
 	lines := strings.Split(text, "\n")
 	for _, l := range lines[max(0, len(lines)-maxLastWords):] {
-		fmt.Fprintf(a.stderr, "  | %s\n", printable(strings.TrimRight(l, "\r")))
+		fmt.Fprintf(a.stderr, "  | %s\n", console.Printable(strings.TrimRight(l, "\r")))
 	}
 	return printed
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"testing"
+
+	"github.com/pawl-dev/pawl/internal/console"
 )
 
 func TestColours(t *testing.T) {
@@ -18,7 +20,7 @@ func TestColours(t *testing.T) {
 		{"NO_COLOR", true, "1", false},
 		{"elsewhere", false, "", false},
 	} {
-		p := &process{screen: screen{terminal: tt.terminal}, getenv: func(string) string { return tt.noColor }}
+		p := &process{screen: console.Screen{Terminal: tt.terminal}, getenv: func(string) string { return tt.noColor }}
 		if got := p.colours(); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}
@@ -33,16 +35,16 @@ func TestFollowerOfShape(t *testing.T) {
 		shape    shape
 		want     string
 	}{
-		{"terminal", true, shape{form: formText}, "main.drawing"},
-		{"terminal, json", true, shape{form: formJSON}, "main.drawing"},
-		{"terminal, verbose", true, shape{form: formText, verbose: true}, "*main.teller"},
-		{"elsewhere", false, shape{form: formText}, "*main.teller"},
-		{"quiet", true, shape{form: formQuiet}, "main.silent"},
+		{"terminal", true, shape{form: formText}, "console.Drawing"},
+		{"terminal, json", true, shape{form: formJSON}, "console.Drawing"},
+		{"terminal, verbose", true, shape{form: formText, verbose: true}, "*console.Teller"},
+		{"elsewhere", false, shape{form: formText}, "*console.Teller"},
+		{"quiet", true, shape{form: formQuiet}, "console.Silent"},
 	} {
-		a := &app{logs: &spout{w: io.Discard}, process: &process{stderr: io.Discard, getenv: func(string) string { return "" },
-			screen: screen{terminal: tt.terminal, size: func() (int, int) { return 80, 24 }}}}
+		a := &app{logs: &console.Spout{W: io.Discard}, process: &process{stderr: io.Discard, getenv: func(string) string { return "" },
+			screen: console.Screen{Terminal: tt.terminal, Size: func() (int, int) { return 80, 24 }}}}
 		f := a.follower(tt.shape)
-		f.close()
+		f.Close()
 		if got := fmt.Sprintf("%T", f); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}

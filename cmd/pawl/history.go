@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 )
 
 const historyLong = `Show every move of a job and of its steps in the order of time: when, of what,
@@ -23,15 +21,12 @@ itself. --limit shows the last moves only. A long history is printed as it is re
 columns aligned for 1,000 lines each. In JSON, "took" is a duration such as
 "1m30.5s", absent where a move leaves no state.`
 
-// ofJob is how --step names the job itself.
-const ofJob = "job"
-
 // isOf reports whether a move is of a step: an instance is of its fan-out too.
 func isOf(t *pawl.Transition, step string) bool {
 	switch step {
 	case "", t.Step:
 		return true
-	case ofJob:
+	case console.OfJob:
 		return t.Step == ""
 	}
 	return strings.HasPrefix(t.Step, step+"[")
@@ -51,24 +46,24 @@ func newJobHistory(a *app) *cobra.Command {
 				return usage("", "--limit %d: want 0 or more; 0 is no limit", limit)
 			}
 			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				rows := historyRows(a.stdout, form == formJSON, a.outZone())
-				last := &tail[pawl.Transition]{limit: limit, f: rows.add}
+				rows := console.History(a.stdout, form == formJSON, a.outZone())
+				last := &console.Tail[pawl.Transition]{Limit: limit, F: rows.Add}
 				err := cl.Inspect.History(c.Context(), id, func(t pawl.Transition) error {
 					if !isOf(&t, step) {
 						return nil
 					}
-					return last.add(t)
+					return last.Add(t)
 				})
 				if err == nil {
-					err = last.end()
+					err = last.End()
 				}
-				if err == nil && rows.n == 0 {
+				if err == nil && rows.N == 0 {
 					err = noMoves(c.Context(), cl, id, step)
 				}
 				if err != nil {
 					return err
 				}
-				return rows.end()
+				return rows.End()
 			})
 		},
 	}
@@ -88,31 +83,4 @@ func noMoves(ctx context.Context, cl *client.Client, id pawl.ID, step string) er
 		return err
 	}
 	return pawl.Errorf(pawl.NotFound, "job %s has no step %s yet", id.Public(pawl.JobPrefix), step)
-}
-
-func historyRows(w io.Writer, json bool, zone *time.Location) *listing[pawl.Transition] {
-	row := func(r *pawl.Transition) []string {
-		of := r.Step
-		if of == "" {
-			of = ofJob
-		}
-		lasted := ""
-		if r.Took != nil {
-			lasted = length(time.Duration(*r.Took))
-		}
-		return []string{stamp(r.At.Time(), zone), of, move(r), string(r.Event), lasted, r.Actor, r.Reason}
-	}
-	return &listing[pawl.Transition]{w: w, json: json, head: []string{"AT", "OF", "MOVE", "EVENT", "TOOK", "BY", "WHY"}, row: row}
-}
-
-func move(r *pawl.Transition) string {
-	switch {
-	case r.Refused:
-		return "REFUSED"
-	case r.From == nil:
-		return string(r.To)
-	case *r.From == r.To:
-		return fmt.Sprintf("%s (stays)", r.To)
-	}
-	return fmt.Sprintf("%s -> %s", *r.From, r.To)
 }

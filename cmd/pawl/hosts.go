@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 )
 
@@ -89,7 +90,7 @@ func (a *app) serviceOf(ctx context.Context, only, text string) (*found, error) 
 	case len(fit) == 1:
 		return &all[at], nil
 	case len(fit) > 1:
-		return nil, usage("say which: "+alternatives(fit), "service %s: %d supervisors have one of that name", text, len(fit))
+		return nil, usage("say which: "+console.Alternatives(fit), "service %s: %d supervisors have one of that name", text, len(fit))
 	case err != nil:
 		return nil, err
 	}

@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 )
 
 func newJob(a *app) *cobra.Command {
@@ -51,75 +49,13 @@ func newJobShow(a *app) *cobra.Command {
 					return err
 				}
 				if form == formJSON {
-					return writeJSON(a.stdout, v)
+					return console.JSON(a.stdout, v)
 				}
-				return showJob(a.stdout, v, frame{now: asOf(v, time.Now()), given: a.given, zone: a.outZone()})
+				return console.Job(a.stdout, v, console.Frame{Now: console.AsOf(v, time.Now()), Given: a.given, Zone: a.outZone()})
 			})
 		},
 	}
 	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: the job")
 	past.add(c)
 	return c
-}
-
-// shownChildren is how many child jobs the text names.
-const shownChildren = 5
-
-func listChildren(ids []string) string {
-	if len(ids) <= shownChildren {
-		return strings.Join(ids, ", ")
-	}
-	return fmt.Sprintf("%s and %d more; see -o json", strings.Join(ids[:shownChildren], ", "), len(ids)-shownChildren)
-}
-
-// showJob writes a job for people.
-func showJob(w io.Writer, v *pawl.JobView, f frame) error {
-	if v.AsOf != 0 {
-		fmt.Fprintf(w, "as of %s\n\n", exactly(v.AsOf, f.zone))
-	}
-	for _, line := range drawTree(v, f) {
-		fmt.Fprintln(w, line)
-	}
-	fmt.Fprintln(w)
-	for _, fact := range [][2]string{
-		{"description", oneLine(v.Description)},
-		{"workspace", v.Workspace},
-		{"continues", deref(v.Continues)},
-		{"parent", deref(v.ParentJobID)},
-		{"children", listChildren(v.ChildJobs)},
-		{"version", versionText(v.Version)},
-		{"definition", v.DefinitionHash},
-		{"created", exactly(v.CreatedAt, f.zone)},
-		{"started", exactly(v.StartedAt, f.zone)},
-		{"completed", exactly(v.CompletedAt, f.zone)},
-		{"inputs", compact(string(v.Inputs), "{}")},
-		{"error", printable(message(v.Error))},
-	} {
-		if fact[1] != "" {
-			fmt.Fprintf(w, "%-12s %s\n", fact[0], fact[1])
-		}
-	}
-	if v.Redacted {
-		fmt.Fprintf(w, "%-12s %s\n", "redacted", "inputs, output, error and metadata, and those of all steps")
-	}
-	if len(v.Output) == 0 || string(v.Output) == "null" {
-		return nil
-	}
-	fmt.Fprintln(w, "output")
-	return writeOutput(w, v.Output)
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-// compact returns a text, or nothing where it says nothing.
-func compact(text, nothing string) string {
-	if text == nothing {
-		return ""
-	}
-	return text
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -92,7 +93,7 @@ func badStatus(word string) error {
 	if near := nearestState(word, names); near != "" {
 		hint = "did you mean: --status " + near
 	}
-	return usage(hint, "--status %q: want %s", word, alternatives(names))
+	return usage(hint, "--status %q: want %s", word, console.Alternatives(names))
 }
 
 // nearestState is nearest for names that are not in lower case.
@@ -111,13 +112,13 @@ func (a *app) jobs(ctx context.Context, q pawl.JobQuery, form string) error {
 			return err
 		}
 		if form == formJSON {
-			return writeJSON(a.stdout, jobs)
+			return console.JSON(a.stdout, jobs)
 		}
 		if len(jobs) == 0 {
 			fmt.Fprintln(a.stderr, "no jobs in workspace "+a.workspace)
 			return nil
 		}
-		return writeTable(a.stdout, jobRows(jobs, time.Now(), a.outZone()))
+		return console.Table(a.stdout, console.JobRows(jobs, time.Now(), a.outZone()))
 	})
 }
 
@@ -138,57 +139,14 @@ func (a *app) stuck(ctx context.Context, q pawl.JobQuery, still time.Duration, f
 			return err
 		}
 		if form == formJSON {
-			return writeJSON(a.stdout, jobs)
+			return console.JSON(a.stdout, jobs)
 		}
 		if len(jobs) == 0 {
 			fmt.Fprintln(a.stderr, "no stuck jobs in workspace "+a.workspace)
 			return nil
 		}
-		return writeTable(a.stdout, stuckRows(jobs, time.Now()))
+		return console.Table(a.stdout, console.StuckRows(jobs, time.Now()))
 	})
-}
-
-func stuckRows(jobs []pawl.StuckJob, now time.Time) [][]string {
-	rows := [][]string{{"ID", "WORKFLOW", "STATUS", "STILL", "WHY"}}
-	for i := range jobs {
-		j := &jobs[i]
-		rows = append(rows, []string{j.ID, j.Workflow, string(j.Status), took(j.Still, 0, now), mainWhy(j.Reason)})
-	}
-	return rows
-}
-
-func mainWhy(r *pawl.Reason) string {
-	switch {
-	case r == nil:
-		return ""
-	case r.Step != "":
-		return r.Step + ": " + r.Text
-	}
-	return r.Text
-}
-
-func jobRows(jobs []pawl.JobView, now time.Time, zone *time.Location) [][]string {
-	rows := [][]string{{"ID", "WORKFLOW", "STATUS", "STEPS", "CREATED", "TOOK"}}
-	for i := range jobs {
-		j := &jobs[i]
-		rows = append(rows, []string{
-			j.ID, j.Workflow, string(j.Status), stepsOf(j.StepCounts),
-			second(j.CreatedAt, zone), took(j.StartedAt, j.CompletedAt, now),
-		})
-	}
-	return rows
-}
-
-// stepsOf says how many steps have ended, of those there are.
-func stepsOf(counts map[machine.State]int) string {
-	ended, all := 0, 0
-	for state, n := range counts {
-		all += n
-		if lifecycle.Step.Ended(state) {
-			ended += n
-		}
-	}
-	return fmt.Sprintf("%d/%d", ended, all)
 }
 
 // completedJobs is how many jobs the shell is offered.

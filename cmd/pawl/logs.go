@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -29,9 +28,9 @@ func newJobLogs(a *app) *cobra.Command {
 				step = args[1]
 			}
 			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				p := newPrinter(a.stdout, step)
-				defer p.close()
-				print := func() error { return cl.Inspect.Logs(c.Context(), id, step, p.print) }
+				p := console.NewPrinter(a.stdout, step)
+				defer p.Close()
+				print := func() error { return cl.Inspect.Logs(c.Context(), id, step, p.Print) }
 				if followed {
 					return untilEnded(c.Context(), cl, id, print)
 				}
@@ -42,35 +41,6 @@ func newJobLogs(a *app) *cobra.Command {
 	c.Flags().BoolVarP(&followed, "follow", "f", false, "go on until the job has ended")
 	return c
 }
-
-// A printer writes the log of a job, each piece once.
-type printer struct {
-	w      io.Writer
-	step   string // empty: all
-	seen   map[source]int64
-	prefix *prefixer
-}
-
-func newPrinter(w io.Writer, step string) *printer {
-	return &printer{w: w, step: step, seen: make(map[source]int64), prefix: newPrefixer(w)}
-}
-
-// print writes a piece, unless it has been written.
-func (p *printer) print(l pawl.LogLine) error {
-	s := source{l.Step, l.Stream, l.Claim}
-	if l.Offset < p.seen[s] {
-		return nil
-	}
-	p.seen[s] = l.Offset + int64(max(1, len(l.Text)))
-	if p.step == "" {
-		p.prefix.write(l.Step, l.Stream, l.Claim, l.Text)
-		return nil
-	}
-	_, err := fmt.Fprint(p.w, l.Text)
-	return err
-}
-
-func (p *printer) close() { p.prefix.flush() }
 
 // untilEnded calls print whenever a job may have printed something, until it has ended.
 func untilEnded(ctx context.Context, cl *client.Client, id pawl.ID, print func() error) error {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -30,7 +31,7 @@ func newMachineList(a *app) *cobra.Command {
 			for _, m := range lifecycle.All() {
 				rows = append(rows, []string{m.Name, fmt.Sprint(len(m.States)), fmt.Sprint(len(m.Transitions())), m.Doc})
 			}
-			return writeTable(a.stdout, rows)
+			return console.Table(a.stdout, rows)
 		},
 	}
 }
@@ -40,7 +41,7 @@ func newMachineShow(a *app) *cobra.Command {
 	names := machineNames()
 	c := &cobra.Command{
 		Use: "show NAME", Short: "Show one state machine",
-		Long:    "Show one state machine as a matrix (for each event and state where it leads, \"-\"\nwhere it is refused), a Mermaid or Graphviz diagram, a Markdown table or JSON.\nNAME is " + alternatives(names) + ".",
+		Long:    "Show one state machine as a matrix (for each event and state where it leads, \"-\"\nwhere it is refused), a Mermaid or Graphviz diagram, a Markdown table or JSON.\nNAME is " + console.Alternatives(names) + ".",
 		Example: "  pawl machine show step\n  pawl machine show job -o mermaid",
 		Args:    want(1, 1, "a NAME"), ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -71,13 +72,13 @@ func noMachine(name string, names []string) error {
 	if near := nearest(name, names); near != "" {
 		hint = "did you mean: pawl machine show " + near
 	}
-	return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no machine %q: want %s", name, alternatives(names)), Hint: hint}
+	return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no machine %q: want %s", name, console.Alternatives(names)), Hint: hint}
 }
 
 func (a *app) showMachine(m *machine.Machine, form string) (err error) {
 	switch form {
 	case formJSON:
-		return writeJSON(a.stdout, m)
+		return console.JSON(a.stdout, m)
 	case "mermaid":
 		_, err = fmt.Fprint(a.stdout, m.Mermaid())
 	case "dot":

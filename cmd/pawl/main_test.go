@@ -18,6 +18,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	proc "github.com/pawl-dev/pawl/internal/process"
 )
@@ -294,7 +295,7 @@ func here(env map[string]string, args ...string) (code int, stdout, stderr strin
 		args: args, stdin: strings.NewReader(""), stdout: &out, stderr: &errs,
 		getenv:  func(key string) string { return env[key] },
 		exit:    func(code int) { panic(fmt.Sprint("exit ", code)) },
-		screen:  screen{size: func() (int, int) { return 80, 24 }},
+		screen:  console.Screen{Size: func() (int, int) { return 80, 24 }},
 		signals: make(chan os.Signal, 2),
 	}
 	code = p.main()

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -42,9 +41,9 @@ func newJobMove(a *app) *cobra.Command {
 					return err
 				}
 				if form == formJSON {
-					return writeJSON(a.stdout, m)
+					return console.JSON(a.stdout, m)
 				}
-				showMoved(a.stdout, m)
+				console.Moved(a.stdout, m)
 				return nil
 			})
 		},
@@ -54,39 +53,6 @@ func newJobMove(a *app) *cobra.Command {
 	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: from where to where, and what differs")
 	bindReason(c, &reason)
 	return c
-}
-
-func showMoved(w io.Writer, m *workflow.Moved) {
-	verb := "moved"
-	if m.DryRun {
-		verb = "would move"
-	}
-	fmt.Fprintf(w, "job %s %s from %s to %s\n", m.JobID, verb, pinText(m.From), pinText(m.To))
-	showDiff(w, &m.Diff)
-}
-
-func showDiff(w io.Writer, d *workflow.Diff) {
-	for _, line := range d.Lines() {
-		fmt.Fprintln(w, "  "+printable(line))
-	}
-	if d.Empty() {
-		fmt.Fprintln(w, "  nothing differs")
-	}
-}
-
-// pinText says what a job is made of: a version, or a definition that is none.
-func pinText(p workflow.Pin) string {
-	if p.Version > 0 {
-		return "version " + versionText(p.Version)
-	}
-	return "no version (" + shortHash(p.Hash) + ")"
-}
-
-func versionText(version int) string {
-	if version == 0 {
-		return ""
-	}
-	return fmt.Sprint(version)
 }
 
 // planAgainst says how the unfinished jobs of a workflow stand to a file.
@@ -103,42 +69,9 @@ func (a *app) planAgainst(ctx context.Context, def *workflow.Definition, against
 			return err
 		}
 		if form == formJSON {
-			return writeJSON(a.stdout, p)
+			return console.JSON(a.stdout, p)
 		}
-		showMovePlans(a.stdout, p, a.workspace, a.given)
+		console.MovePlans(a.stdout, p, a.workspace, a.given)
 		return nil
 	})
-}
-
-// showMovePlans writes how the unfinished jobs of a workflow stand to a version. given are
-// the global flags that a command needs which is shown.
-func showMovePlans(w io.Writer, p *workflow.MovePlans, workspace, given string) {
-	is := "would be version"
-	if p.Registered {
-		is = "is version"
-	}
-	fmt.Fprintf(w, "%s (%s) %s %d in workspace %s\n", p.Workflow, shortHash(p.Hash), is, p.Version, workspace)
-	if len(p.Jobs) == 0 {
-		fmt.Fprintf(w, "no job of %s is unfinished\n", p.Workflow)
-	}
-	for i := range p.Jobs {
-		showMovePlan(w, p, &p.Jobs[i], given)
-	}
-}
-
-func showMovePlan(w io.Writer, all *workflow.MovePlans, p *workflow.MovePlan, given string) {
-	fmt.Fprintf(w, "\njob %s %s stays on %s\n", p.JobID, p.Status, pinText(p.Pinned))
-	showDiff(w, &p.Diff)
-	move := fmt.Sprintf("pawl job move %s --to %d%s", p.JobID, all.Version, given)
-	switch {
-	case p.Diff.Empty() && all.Registered && p.Pinned.Version == all.Version:
-	case !p.Movable:
-		for _, why := range p.Why {
-			fmt.Fprintln(w, "  cannot be moved: "+printable(why))
-		}
-	case all.Registered:
-		fmt.Fprintln(w, "  can be moved with: "+move)
-	default:
-		fmt.Fprintln(w, "  can be moved, once the file is registered, with: "+move)
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 )
 
 // instantLayouts are how a time of today is written, in UTC.
@@ -21,7 +22,7 @@ func parseInstant(text string, now time.Time) (time.Time, error) {
 	case !ok:
 		return at, usage("", "--at %q: want a time such as 2026-01-31T10:00:00Z, one of today in UTC such as 10:00:00, or a duration ago such as 10m", text)
 	case at.After(now):
-		return at, usage("", "--at %q: %s is in the future", text, stamp(at, nil))
+		return at, usage("", "--at %q: %s is in the future", text, console.Stamp(at, nil))
 	}
 	return at, nil
 }
@@ -30,7 +31,7 @@ func instant(text string, now time.Time) (time.Time, bool) {
 	if ago, err := time.ParseDuration(strings.TrimSuffix(text, " ago")); err == nil && ago >= 0 {
 		return now.Add(-ago), true
 	}
-	for _, layout := range []string{time.RFC3339Nano, secondLayout} {
+	for _, layout := range []string{time.RFC3339Nano, console.SecondLayout} {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at, true
 		}
@@ -86,12 +87,4 @@ func (f *momentFlags) moment(given func(string) bool, now time.Time) (pawl.Momen
 	}
 	at, err := parseInstant(f.at, now)
 	return pawl.Moment{Time: pawl.Timestamp(pawl.Micros(at))}, err
-}
-
-// asOf returns until when what has not ended has taken time.
-func asOf(v *pawl.JobView, now time.Time) time.Time {
-	if v.AsOf != 0 {
-		return v.AsOf.Time()
-	}
-	return now
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 )
 
 // A process is what the program sees of the world around it.
@@ -26,17 +27,11 @@ type process struct {
 	stderr  io.Writer
 	getenv  func(string) string
 	exit    func(code int)
-	screen  screen
+	screen  console.Screen
 	columns func() int     // of the terminal that stdout is, or 0; nil: it is none
 	local   *time.Location // of whoever sits there; nil: UTC
 	signals chan os.Signal // 2: the second one must not be lost while the first is dealt with
 	hurry   atomic.Pointer[func()]
-}
-
-// A screen is the terminal that talk goes to.
-type screen struct {
-	terminal bool                       // stderr is one that can be redrawn
-	size     func() (width, height int) // in characters
 }
 
 func processOf(args []string) *process {
@@ -44,9 +39,9 @@ func processOf(args []string) *process {
 	return &process{
 		columns: stdoutColumns, local: time.Local,
 		args: args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, exit: os.Exit,
-		screen: screen{
-			terminal: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
-			size: func() (int, int) {
+		screen: console.Screen{
+			Terminal: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
+			Size: func() (int, int) {
 				w, h, err := term.GetSize(fd)
 				if err != nil || w == 0 || h == 0 {
 					return 80, 24
@@ -92,7 +87,7 @@ func (p *process) main() int {
 // execute runs the command. A fault of the program is an error as any other; its
 // stack is logged for those who ask for it.
 func (p *process) execute(ctx context.Context) (err error) {
-	a := &app{process: p, logs: &spout{w: p.stderr}, log: slog.New(slog.DiscardHandler)}
+	a := &app{process: p, logs: &console.Spout{W: p.stderr}, log: slog.New(slog.DiscardHandler)}
 	defer func() {
 		if fault := recover(); fault != nil {
 			a.log.Debug("the program has a fault", "panic", fault, "stack", string(debug.Stack()))
@@ -166,10 +161,10 @@ func outliveReaders() (stop func()) {
 }
 
 // colours reports whether talk may be coloured.
-func (p *process) colours() bool { return p.screen.terminal && p.getenv("NO_COLOR") == "" }
+func (p *process) colours() bool { return p.screen.Terminal && p.getenv("NO_COLOR") == "" }
 
 // tame returns what the screen is shown of a line that a step or a program printed.
-func (p *process) tame(line string) string { return tame(line, p.colours()) }
+func (p *process) tame(line string) string { return console.Sanitize(line, p.colours()) }
 
 // actor returns who is at the keyboard, for the audit trail.
 func (p *process) actor() string {

@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
-	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/internal/console"
 )
 
 const pruneLong = `Remove what ended longer ago than --older-than, in every workspace: jobs with their
@@ -55,22 +53,8 @@ func newPrune(a *app) *cobra.Command {
 	return c
 }
 
-// pruned is what was removed, or would be, and what stays.
-type pruned struct {
-	DryRun  bool         `json:"dry_run"`
-	Removed pawl.Pruning `json:"removed"`
-	Left    []left       `json:"left"`
-}
-
-// left are entities that were made long enough ago, and stay.
-type left struct {
-	Kind  string `json:"kind"`
-	Count int64  `json:"count"`
-	Why   string `json:"why"`
-}
-
 func (a *app) prune(ctx context.Context, cl *client.Client, older time.Duration, dry bool, reason, form string) (err error) {
-	p := pruned{DryRun: dry, Removed: pawl.Pruning{Busy: []string{}}}
+	p := console.Pruned{DryRun: dry, Removed: pawl.Pruning{Busy: []string{}}}
 	if !dry {
 		if p.Removed, err = cl.Audit.Prune(ctx, older, a.change(reason), a.pruneProgress()); err != nil {
 			return err
@@ -83,11 +67,11 @@ func (a *app) prune(ctx context.Context, cl *client.Client, older time.Duration,
 	if dry {
 		p.Removed.Jobs, p.Removed.Workers, p.Removed.Schedules = prospects[0].Goes, prospects[1].Goes, prospects[2].Goes
 	}
-	p.Left = whatIsLeft(prospects, dry)
+	p.Left = console.WhatIsLeft(prospects, dry)
 	if form == formJSON {
-		return writeJSON(a.stdout, p)
+		return console.JSON(a.stdout, p)
 	}
-	return showPruned(a.stdout, a.stderr, &p)
+	return console.ShowPruned(a.stdout, a.stderr, &p)
 }
 
 // progressEvery is how often people are told how far a pruning is.
@@ -101,55 +85,4 @@ func (a *app) pruneProgress() func(pawl.Pruning) {
 			fmt.Fprintf(a.stderr, "%d jobs removed so far\n", p.Jobs)
 		}
 	}
-}
-
-func whatIsLeft(prospects []pawl.Prospect, dry bool) []left {
-	list := []left{}
-	add := func(kind string, count int64, why string) {
-		if count > 0 {
-			list = append(list, left{kind, count, why})
-		}
-	}
-	for _, p := range prospects {
-		if p.Kind != lifecycle.Job.Name {
-			continue // workers that live and schedules that are kept surprise nobody
-		}
-		add(p.Kind, p.Open, "not ended")
-		add(p.Kind, p.Needed, "needed by a job that has not ended")
-		add(p.Kind, p.Beside, "created on the same day as one that stays, or on a day that is too young")
-		if !dry {
-			add(p.Kind, p.Goes, "others were at it; removed the next time")
-		}
-	}
-	return list
-}
-
-func showPruned(out, talk io.Writer, p *pruned) error {
-	r := &p.Removed
-	verb, rows := "removed", fmt.Sprintf(", with %s and %d rows of the audit trail", plural(r.Steps, lifecycle.Step.Name), r.Entries)
-	if p.DryRun {
-		verb, rows = "would remove", ""
-	}
-	if r.Jobs+r.Workers+r.Schedules == 0 {
-		rows = ""
-	}
-	if _, err := fmt.Fprintf(out, "%s %s%s\n", verb, strings.Join([]string{
-		plural(r.Jobs, lifecycle.Job.Name), plural(r.Workers, lifecycle.Worker.Name), plural(r.Schedules, lifecycle.Schedule.Name),
-	}, ", "), rows); err != nil {
-		return err
-	}
-	for _, l := range p.Left {
-		fmt.Fprintf(out, "left %s: %s\n", plural(l.Count, l.Kind), l.Why)
-	}
-	for _, busy := range r.Busy {
-		say(talk, "note", busy+"; the rest is removed the next time")
-	}
-	return nil
-}
-
-func plural(n int64, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }

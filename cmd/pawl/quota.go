@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/engine"
 )
 
@@ -55,21 +55,13 @@ func (a *app) quotas(ctx context.Context, cl *client.Client, form string) error 
 		return err
 	}
 	if form == formJSON {
-		return writeJSON(a.stdout, quotas)
+		return console.JSON(a.stdout, quotas)
 	}
 	if len(quotas) == 0 {
 		fmt.Fprintln(a.stderr, "no quotas in workspace "+a.workspace)
 		return nil
 	}
-	return writeTable(a.stdout, quotaRows(quotas, a.outZone()))
-}
-
-func quotaRows(quotas []pawl.QuotaView, zone *time.Location) [][]string {
-	rows := [][]string{{"NAME", "SLOTS", "USED", "SET", "BY", "WHY"}}
-	for _, q := range quotas {
-		rows = append(rows, []string{q.Name, strconv.Itoa(q.Slots), strconv.Itoa(q.Used), second(q.SetAt, zone), q.Actor, q.Reason})
-	}
-	return rows
+	return console.Table(a.stdout, console.QuotaRows(quotas, a.outZone()))
 }
 
 func newQuotaSet(a *app) *cobra.Command {
@@ -82,7 +74,7 @@ func newQuotaSet(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			slots, err := strconv.Atoi(args[1])
 			if err != nil || slots < 0 {
-				return usage("take a quota away with: pawl quota clear "+shell(args[0]), "SLOTS %q: want 0 to %d", args[1], engine.MaxSlots)
+				return usage("take a quota away with: pawl quota clear "+console.Shell(args[0]), "SLOTS %q: want 0 to %d", args[1], engine.MaxSlots)
 			}
 			return a.setQuotas(c.Context(), reason, pawl.Quota{Name: args[0], Slots: slots})
 		},

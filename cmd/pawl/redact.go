@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 )
 
 const redactLong = `Withhold what a job that has ended was given and has made, for good: its inputs,
@@ -67,17 +68,17 @@ func (a *app) redact(ctx context.Context, cl *client.Client, id pawl.ID, step st
 		return err
 	}
 	if form == formJSON {
-		return writeJSON(a.stdout, r)
+		return console.JSON(a.stdout, r)
 	}
 	what := "job " + r.Job
 	if step != "" {
 		what = "step " + step + " of " + what
 	}
 	if r.Advice != "" {
-		say(a.stderr, "note", r.Advice)
+		console.Say(a.stderr, "note", r.Advice)
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s is redacted: %s, %s of the audit trail, %d signals, refused facts and pieces of logs\n",
-		what, plural(r.Records, "record"), plural(r.Entries, "row"), r.Beside)
+		what, console.Plural(r.Records, "record"), console.Plural(r.Entries, "row"), r.Beside)
 	return err
 }
 

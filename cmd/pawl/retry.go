@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -151,7 +152,7 @@ func (a *app) retryOne(ctx context.Context, l *ledger, text string, f *retryFlag
 		if err != nil {
 			return err
 		}
-		return writeJSON(a.stdout, v)
+		return console.JSON(a.stdout, v)
 	}
 	_, err = fmt.Fprintln(a.stdout, again.Public(pawl.JobPrefix))
 	return err

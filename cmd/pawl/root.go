@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 )
 
 // An app is one run of the program: the process and its global flags.
@@ -18,7 +19,7 @@ type app struct {
 	logLevel  string
 	logFormat string
 	log       *slog.Logger
-	logs      *spout
+	logs      *console.Spout
 	given     string // the global flags that a hint has to repeat
 	utc       bool   // show times in UTC on a terminal, too
 
@@ -138,10 +139,10 @@ func (a *app) repeated() string {
 		if db, err := parseDatabase(name, ""); err == nil && db.Postgres != "" {
 			name = db.String()
 		}
-		words += " --database " + shell(name)
+		words += " --database " + console.Shell(name)
 	}
 	if a.workspace != "" {
-		words += " --workspace " + shell(a.workspace)
+		words += " --workspace " + console.Shell(a.workspace)
 	}
 	return words
 }
@@ -158,7 +159,7 @@ func (a *app) settle() error {
 	if a.workspace == "" {
 		a.workspace = pawl.DefaultWorkspace
 	}
-	if w := a.workspace; !utf8.ValidString(w) || printable(w) != w {
+	if w := a.workspace; !utf8.ValidString(w) || console.Printable(w) != w {
 		return usage("", "--workspace %q: want text without control characters", w)
 	}
 	var level slog.Level

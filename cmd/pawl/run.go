@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
@@ -158,7 +159,7 @@ func (a *app) start(ctx context.Context, r *resumption, f *runFlags) (id pawl.ID
 	}
 	if f.requestID == "" {
 		if hint := r.hint(ctx, inputs); hint != "" && f.form != formQuiet {
-			say(a.stderr, "hint", hint)
+			console.Say(a.stderr, "hint", hint)
 		}
 	}
 	done, err := submitOne(ctx, r.ledger.client, sub)
@@ -190,15 +191,15 @@ func (a *app) attend(ctx context.Context, s *session, path string, shape shape) 
 		return a.conclude(ctx, s.ledger.client, was, shape)
 	}
 	if shape.verbose {
-		p := newPrefixer(a.stderr)
-		if a.screen.terminal {
-			p.tame = a.tame
+		p := console.NewPrefixer(a.stderr)
+		if a.screen.Terminal {
+			p.Sanitize = a.tame
 		}
 		s.tee = teeTo(p)
 	}
 	f := a.follower(shape)
 	if s.resumed {
-		f.since(was)
+		f.Since(was)
 	}
 	v, err := s.run(ctx, f)
 	if ctx.Err() != nil {
@@ -214,14 +215,14 @@ func (a *app) attend(ctx context.Context, s *session, path string, shape shape) 
 func (a *app) interrupted(id pawl.ID, path string) {
 	public := id.Public(pawl.JobPrefix)
 	fmt.Fprintf(a.stderr, "interrupted: job %s is unfinished\n", public)
-	say(a.stderr, "hint", fmt.Sprintf("continue it with: pawl run %s --resume=%s%s", shell(path), public, a.given))
+	console.Say(a.stderr, "hint", fmt.Sprintf("continue it with: pawl run %s --resume=%s%s", console.Shell(path), public, a.given))
 }
 
 // teeTo shows what steps print, each line behind the step's key.
-func teeTo(p *prefixer) func(*worker.Task, string, []byte) {
+func teeTo(p *console.Prefixer) func(*worker.Task, string, []byte) {
 	return func(t *worker.Task, stream string, b []byte) {
 		if stream != worker.Notes {
-			p.write(t.Key, stream, t.Claim, strings.ToValidUTF8(string(b), "\uFFFD"))
+			p.Write(t.Key, stream, t.Claim, strings.ToValidUTF8(string(b), "\uFFFD"))
 		}
 	}
 }

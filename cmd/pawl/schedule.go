@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/schedule"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -227,10 +228,10 @@ func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(*c
 			return err
 		}
 		if f.form == formJSON {
-			return writeJSON(a.stdout, v)
+			return console.JSON(a.stdout, v)
 		}
 		fmt.Fprintf(a.stdout, "schedule %s is %s\n", v.Name, map[bool]string{false: "added", true: "changed"}[replace])
-		if err := showTimes(a.stdout, v); err != nil {
+		if err := console.Times(a.stdout, v); err != nil {
 			return err
 		}
 		return a.hintUnfollowed(ctx, cl)
@@ -263,7 +264,7 @@ func newScheduleTrigger(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return writeJSON(a.stdout, v)
+				return console.JSON(a.stdout, v)
 			})
 		},
 	}
@@ -313,5 +314,5 @@ func (a *app) moveSchedule(ctx context.Context, cl *client.Client, name string, 
 	} else {
 		v.Status, v.Next = lifecycle.ScheduleRemoved, []pawl.Timestamp{}
 	}
-	return writeJSON(a.stdout, v)
+	return console.JSON(a.stdout, v)
 }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -12,38 +10,15 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/schedule"
 )
-
-// showTimes writes the next times of a schedule, in its time zone and in UTC.
-func showTimes(w io.Writer, v *pawl.ScheduleView) error {
-	if len(v.Next) == 0 {
-		return nil
-	}
-	zone, err := time.LoadLocation(v.TimeZone)
-	if err != nil {
-		return err
-	}
-	var times []time.Time
-	for _, at := range v.Next {
-		times = append(times, at.Time().In(zone))
-	}
-	return writeTable(w, timeRows(times))
-}
-
-func timeRows(times []time.Time) [][]string {
-	rows := [][]string{{"NEXT", "UTC"}}
-	for _, at := range times {
-		rows = append(rows, []string{at.Format("Mon 2006-01-02 15:04:05 -07:00 MST"), at.UTC().Format("Mon 2006-01-02 15:04:05Z")})
-	}
-	return rows
-}
 
 // hintUnfollowed says so if nobody is there to follow schedules.
 func (a *app) hintUnfollowed(ctx context.Context, cl *client.Client) error {
 	followed, err := cl.Schedules.Followed(ctx)
 	if err == nil && !followed {
-		say(a.stderr, "hint", "nobody follows schedules at this moment; start an engine with: pawl dev"+a.given)
+		console.Say(a.stderr, "hint", "nobody follows schedules at this moment; start an engine with: pawl dev"+a.given)
 	}
 	return err
 }
@@ -67,37 +42,18 @@ func newScheduleList(a *app) *cobra.Command {
 }
 
 func (a *app) schedules(ctx context.Context, cl *client.Client, form string) error {
-	rows := scheduleRows(a.stdout, form == formJSON, a.outZone())
-	if err := cl.Schedules.List(ctx, 1, rows.add); err != nil {
+	rows := console.Schedules(a.stdout, form == formJSON, a.outZone())
+	if err := cl.Schedules.List(ctx, 1, rows.Add); err != nil {
 		return err
 	}
-	if rows.n == 0 && form != formJSON {
+	if rows.N == 0 && form != formJSON {
 		fmt.Fprintln(a.stderr, "no schedules in workspace "+a.workspace)
 		return nil
 	}
-	if err := rows.end(); err != nil || form == formJSON {
+	if err := rows.End(); err != nil || form == formJSON {
 		return err
 	}
 	return a.hintUnfollowed(ctx, cl)
-}
-
-func scheduleRows(w io.Writer, json bool, zone *time.Location) *listing[pawl.ScheduleView] {
-	row := func(v *pawl.ScheduleView) []string {
-		next := ""
-		if len(v.Next) > 0 {
-			next = second(v.Next[0], zone)
-		}
-		return []string{v.Name, string(v.Status), v.Cron, v.TimeZone, v.Workflow, next, second(v.LastDue, zone), lastJob(v)}
-	}
-	head := []string{"NAME", "STATUS", "CRON", "ZONE", "WORKFLOW", "NEXT", "LAST", "LAST JOB"}
-	return &listing[pawl.ScheduleView]{w: w, json: json, head: head, row: row}
-}
-
-func lastJob(v *pawl.ScheduleView) string {
-	if v.LastJob == nil {
-		return ""
-	}
-	return *v.LastJob + " " + string(v.LastState)
 }
 
 // shownMoves is how many moves of a schedule are shown.
@@ -126,20 +82,20 @@ func newScheduleShow(a *app) *cobra.Command {
 					return err
 				}
 				moves := []pawl.Transition{}
-				last := &tail[pawl.Transition]{limit: limit, f: func(t *pawl.Transition) error { moves = append(moves, *t); return nil }}
-				if err := cl.Schedules.History(c.Context(), args[0], last.add); err != nil {
+				last := &console.Tail[pawl.Transition]{Limit: limit, F: func(t *pawl.Transition) error { moves = append(moves, *t); return nil }}
+				if err := cl.Schedules.History(c.Context(), args[0], last.Add); err != nil {
 					return err
 				}
-				if err := last.end(); err != nil {
+				if err := last.End(); err != nil {
 					return err
 				}
 				if form == formJSON {
-					return writeJSON(a.stdout, struct {
+					return console.JSON(a.stdout, struct {
 						*pawl.ScheduleView
 						History []pawl.Transition `json:"history"`
 					}{v, moves})
 				}
-				if err := showSchedule(a.stdout, v, moves, a.outZone()); err != nil {
+				if err := console.Schedule(a.stdout, v, moves, a.outZone()); err != nil {
 					return err
 				}
 				return a.hintUnfollowed(c.Context(), cl)
@@ -160,62 +116,6 @@ func checkTimes(flag string, n, least int) error {
 		return usage("", "%s %d: want %d to %d", flag, n, least, maxTimes)
 	}
 	return nil
-}
-
-func showSchedule(w io.Writer, v *pawl.ScheduleView, moves []pawl.Transition, zone *time.Location) error {
-	waiting := ""
-	if v.Waiting != 0 {
-		waiting = "the job of " + second(v.Waiting, zone) + ", until the last one has ended"
-	}
-	for _, fact := range [][2]string{
-		{"schedule", v.Name + " (" + v.ID + ")"},
-		{"status", string(v.Status)},
-		{"workflow", v.Workflow},
-		{"inputs", string(v.Inputs)},
-		{"cron", v.Cron},
-		{"timezone", v.TimeZone},
-		{"catch-up", time.Duration(v.CatchUp).String()},
-		{"overlap", v.Overlap},
-		{"priority", fmt.Sprint(v.Priority)},
-		{"waiting", waiting},
-		{"last due", second(v.LastDue, zone)},
-		{"last job", lastJob(v)},
-	} {
-		if fact[1] != "" {
-			fmt.Fprintf(w, "%-12s %s\n", fact[0], printable(fact[1]))
-		}
-	}
-	fmt.Fprintln(w)
-	if len(v.Next) > 0 {
-		if err := showTimes(w, v); err != nil {
-			return err
-		}
-		fmt.Fprintln(w)
-	}
-	return showMoves(w, moves, zone)
-}
-
-// showMoves writes what a schedule did, and what was done to it.
-func showMoves(w io.Writer, history []pawl.Transition, zone *time.Location) error {
-	rows := [][]string{{"AT", "EVENT", "DUE", "BY", "JOB", "WHY"}}
-	for i := range history {
-		h := &history[i]
-		var about struct {
-			Due pawl.Timestamp
-			Job string
-		}
-		if len(h.Metadata) > 0 {
-			if err := json.Unmarshal(h.Metadata, &about); err != nil {
-				return err
-			}
-		}
-		due := ""
-		if about.Due != 0 {
-			due = in(about.Due.Time(), zone).Format(time.RFC3339)
-		}
-		rows = append(rows, []string{stamp(h.At.Time(), zone), string(h.Event), due, h.Actor, about.Job, h.Reason})
-	}
-	return writeTable(w, rows)
 }
 
 const scheduleNextLong = `Show the next times of a cron expression, in its time zone and in UTC. No
@@ -241,9 +141,9 @@ func newScheduleNext(a *app) *cobra.Command {
 			}
 			times := schedule.Upcoming(cron, time.Now(), n)
 			if form == formJSON {
-				return writeJSON(a.stdout, times)
+				return console.JSON(a.stdout, times)
 			}
-			return writeTable(a.stdout, timeRows(times))
+			return console.Table(a.stdout, console.TimeRows(times))
 		},
 	}
 	c.Flags().StringVar(&zone, "timezone", zone, "of the expression: an IANA name such as Europe/Berlin")

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/worker"
@@ -83,7 +84,7 @@ func (s *service) check(c *cobra.Command) error {
 		return s.checkIsolation()
 	case checkListen(s.listen) != nil:
 		return checkListen(s.listen)
-	case printable(s.name) != s.name:
+	case console.Printable(s.name) != s.name:
 		return usage("", "--name %q: want text without control characters", s.name)
 	}
 	for _, q := range s.queues {
@@ -159,7 +160,7 @@ func (a *app) work(ctx context.Context, l *ledger, s *service) error {
 		w.ID(), strings.Join(slices.Sorted(maps.Keys(handlers)), ", "), a.workspace, s.capacity)
 	fmt.Fprintf(a.stderr, "database %s; stop with Ctrl-C\n", l.database)
 	if !followed {
-		say(a.stderr, "hint", "no server is heard of, which evaluates what workers leave; start one with: pawl server"+a.given)
+		console.Say(a.stderr, "hint", "no server is heard of, which evaluates what workers leave; start one with: pawl server"+a.given)
 	}
 	select {
 	case <-ctx.Done():

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 )
 
@@ -71,12 +72,12 @@ func (a *app) services(ctx context.Context, host, form string) error {
 		for i := range all {
 			list = append(list, all[i].Service)
 		}
-		err = writeJSON(a.stdout, list)
+		err = console.JSON(a.stdout, list)
 	case len(all) > 0:
-		err = writeTable(a.stdout, fit(serviceRows(all, a.outZone()), a.width()))
+		err = console.Table(a.stdout, console.Fit(serviceRows(all, a.outZone()), a.width()))
 	case deaf == nil && len(hosts) == 0:
 		fmt.Fprintln(a.stderr, "no supervisor runs in "+control.Dir(a.getenv))
-		say(a.stderr, "hint", hintOf(a.nobody("")))
+		console.Say(a.stderr, "hint", hintOf(a.nobody("")))
 	case deaf == nil:
 		fmt.Fprintln(a.stderr, "no services")
 	}
@@ -90,33 +91,7 @@ func serviceRows(all []found, zone *time.Location) [][]string {
 	rows := [][]string{{"HOST", "SERVICE", "STATE", "SINCE", "PID", "STARTS", "NOTE"}}
 	for i := range all {
 		s := &all[i]
-		rows = append(rows, []string{s.host.Name(), s.ID, s.State, moment(s.Since, zone), number(s.PID), strconv.Itoa(s.Starts), noteOf(&s.Service)})
+		rows = append(rows, []string{s.host.Name(), s.ID, s.State, console.Moment(s.Since, zone), console.Number(s.PID), strconv.Itoa(s.Starts), console.NoteOf(&s.Service)})
 	}
 	return rows
-}
-
-func number(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
-}
-
-// noteOf returns what matters most about a service beside its state.
-func noteOf(s *control.Service) string {
-	if u := s.Unrecorded; u != nil && u.Moves > 0 {
-		return joined(plural(int64(u.Moves), "move")+" not recorded", aboutOf(s))
-	}
-	return aboutOf(s)
-}
-
-// aboutOf returns why a service is as it is, or what it says of itself.
-func aboutOf(s *control.Service) string {
-	switch {
-	case len(s.Why) > 0:
-		return oneLine(s.Why[0])
-	case s.Status != "":
-		return oneLine(s.Status)
-	}
-	return oneLine(s.Reason)
 }

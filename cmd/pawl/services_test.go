@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -54,7 +53,7 @@ func (h *standIn) Order(_ context.Context, id string, o control.Order) error {
 	}
 	s.Wanted, s.State, s.Phase, s.Since = "stopped", "stopped", lifecycle.ServiceStopped, s.Since.Add(time.Second)
 	if o.Verb != control.Stop {
-		s.Wanted, s.State, s.Phase, s.Starts = "running", running, lifecycle.ServiceRunning, s.Starts+1
+		s.Wanted, s.State, s.Phase, s.Starts = "running", console.Running, lifecycle.ServiceRunning, s.Starts+1
 	}
 	return nil
 }
@@ -81,7 +80,7 @@ func stand(t *testing.T, hosts map[string][]string) map[string]string {
 	for name, ids := range hosts {
 		h := &standIn{}
 		for _, id := range ids {
-			h.services = append(h.services, control.Service{ID: id, Host: name, State: running, Phase: lifecycle.ServiceRunning, Since: time.Unix(1, 0).UTC(), Wanted: "running", PID: 7, Starts: 1})
+			h.services = append(h.services, control.Service{ID: id, Host: name, State: console.Running, Phase: lifecycle.ServiceRunning, Since: time.Unix(1, 0).UTC(), Wanted: "running", PID: 7, Starts: 1})
 		}
 		l, err := control.Listen(env["PAWL_RUNTIME_DIR"], control.About{Name: name, Role: roleSupervisor})
 		if err != nil {
@@ -153,7 +152,7 @@ func TestServicesOfSeveralHosts(t *testing.T) {
 func TestJudged(t *testing.T) {
 	t.Parallel()
 	at := func(state string, since int64, change func(*control.Service)) *control.Service {
-		phase, ok := map[string]string{completed: "stopped", starting: "trying_to_start"}[state]
+		phase, ok := map[string]string{console.Completed: "stopped", console.Starting: "trying_to_start"}[state]
 		if !ok {
 			phase = state
 		}
@@ -177,78 +176,27 @@ func TestJudged(t *testing.T) {
 		done        bool
 		failure     string
 	}{
-		{"started", control.Start, at("stopped", 1, stopped), at(running, 2, nil), true, ""},
-		{"it runs already", control.Start, at(running, 1, nil), at(running, 1, nil), true, ""},
-		{"it runs, and badly", control.Start, at(running, 1, nil), at("degraded", 2, nil), true, ""},
-		{"starting", control.Start, at("stopped", 1, stopped), at(starting, 2, nil), false, ""},
+		{"started", control.Start, at("stopped", 1, stopped), at(console.Running, 2, nil), true, ""},
+		{"it runs already", control.Start, at(console.Running, 1, nil), at(console.Running, 1, nil), true, ""},
+		{"it runs, and badly", control.Start, at(console.Running, 1, nil), at("degraded", 2, nil), true, ""},
+		{"starting", control.Start, at("stopped", 1, stopped), at(console.Starting, 2, nil), false, ""},
 		{"failed before", control.Start, at("failed", 1, nil), at("failed", 1, nil), false, ""},
 		{"failed again", control.Start, at("failed", 1, nil), at("failed", 2, nil), true, "exit code 1"},
-		{"completed again", control.Start, at(completed, 1, nil), at(completed, 2, nil), true, ""},
-		{"completed before", control.Start, at(completed, 1, nil), at(completed, 1, nil), false, ""},
+		{"completed again", control.Start, at(console.Completed, 1, nil), at(console.Completed, 2, nil), true, ""},
+		{"completed before", control.Start, at(console.Completed, 1, nil), at(console.Completed, 1, nil), false, ""},
 		{"stopped meanwhile", control.Start, at("stopped", 1, stopped), at("stopped", 2, stopped), true, "somebody has stopped it"},
-		{"not restarted yet", control.Restart, at(running, 1, nil), at(running, 1, nil), false, ""},
-		{"on its way", control.Restart, at(running, 1, nil), at("stopped", 2, nil), false, ""},
-		{"restarted", control.Restart, at(running, 1, nil), at(running, 2, again), true, ""},
-		{"restarted within one moment", control.Restart, at(running, 1, nil), at(running, 1, again), true, ""},
-		{"stopping", control.Stop, at(running, 1, nil), at("trying_to_stop", 2, stopped), false, ""},
-		{"stopped", control.Stop, at(running, 1, nil), at("stopped", 2, stopped), true, ""},
+		{"not restarted yet", control.Restart, at(console.Running, 1, nil), at(console.Running, 1, nil), false, ""},
+		{"on its way", control.Restart, at(console.Running, 1, nil), at("stopped", 2, nil), false, ""},
+		{"restarted", control.Restart, at(console.Running, 1, nil), at(console.Running, 2, again), true, ""},
+		{"restarted within one moment", control.Restart, at(console.Running, 1, nil), at(console.Running, 1, again), true, ""},
+		{"stopping", control.Stop, at(console.Running, 1, nil), at("trying_to_stop", 2, stopped), false, ""},
+		{"stopped", control.Stop, at(console.Running, 1, nil), at("stopped", 2, stopped), true, ""},
 		{"it was stopped", control.Stop, at("stopped", 1, stopped), at("stopped", 1, stopped), true, ""},
-		{"started meanwhile", control.Stop, at(running, 1, nil), at(running, 2, nil), true, "somebody wants it to run again"},
+		{"started meanwhile", control.Stop, at(console.Running, 1, nil), at(console.Running, 2, nil), true, "somebody wants it to run again"},
 	} {
 		done, failure := judged(tt.verb, tt.before, tt.now)
 		if done != tt.done || failure != tt.failure {
 			t.Errorf("%s: %t, %q; want %t, %q", tt.name, done, failure, tt.done, tt.failure)
 		}
-	}
-}
-
-// The table of services has one line each, cut to the terminal; what is well goes
-// first where there is no room.
-func TestBoard(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1000, 0)
-	service := func(id, state string, phase string, change func(*control.Service)) control.Service {
-		s := control.Service{ID: id, State: state, Since: now.Add(-90 * time.Second)}
-		for _, p := range lifecycle.Service.States {
-			if string(p) == phase {
-				s.Phase = p
-			}
-		}
-		if change != nil {
-			change(&s)
-		}
-		return s
-	}
-	b := &board{name: "shop", services: func() []control.Service {
-		return []control.Service{
-			service("api", running, "running", func(s *control.Service) { s.PID, s.Starts = 70, 3 }),
-			service("bad", "failed", "failed", func(s *control.Service) { s.Why = []string{"exit code 1\nand more"} }),
-			service("once", completed, "stopped", func(s *control.Service) { s.Reason = "exit code 0" }),
-			service("web", "waiting", "trying_to_start", func(s *control.Service) { s.Why = []string{"needs api ready: api is starting, and will be for long"} }),
-		}
-	}}
-	for name, tt := range map[string]struct {
-		f    frame
-		want string
-	}{
-		"whole": {frame{width: 60, height: 24, now: now}, `
-shop  1 of 4 run
-✓ api   running      1m30s  pid 70  3 starts
-✗ bad   failed       1m30s  exit code 1 and more
-✓ once  completed    1m30s  exit code 0
-▸ web   waiting      1m30s  needs api ready: api is startin…`},
-		"low": {frame{width: 60, height: 5, now: now}, `
-shop  1 of 4 run
-✗ bad   failed       1m30s  exit code 1 and more
-▸ web   waiting      1m30s  needs api ready: api is startin…
-   2 more`},
-	} {
-		if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), strings.Join(b.draw(tt.f), "\n")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-	b.busy = func() bool { return true }
-	if b.draw(frame{}) != nil {
-		t.Error("it is drawn though nobody sees it")
 	}
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 )
 
@@ -59,57 +57,10 @@ func newServiceShow(a *app) *cobra.Command {
 
 func (a *app) showService(_ context.Context, s *found, form string) error {
 	if form == formJSON {
-		return writeJSON(a.stdout, s.Service)
+		return console.JSON(a.stdout, s.Service)
 	}
-	writeService(a.stdout, &s.Service, fmt.Sprintf("%s (%s, pid %d)", s.host.Name(), s.host.About.Role, s.host.About.PID), time.Now(), a.outZone())
+	console.Service(a.stdout, &s.Service, fmt.Sprintf("%s (%s, pid %d)", s.host.Name(), s.host.About.Role, s.host.About.PID), time.Now(), a.outZone())
 	return nil
-}
-
-// writeService writes a service for people; host says who has it.
-func writeService(w io.Writer, s *control.Service, host string, now time.Time, zone *time.Location) {
-	facts := [][2]string{
-		{"service", s.ID},
-		{"host", host},
-		{"state", s.State + " for " + length(now.Sub(s.Since))},
-		{"reason", s.Reason},
-		{"wanted", wantedBy(s)},
-		{"pid", number(s.PID)},
-		{"started", joined(moment(s.StartedAt, zone), plural(int64(s.Starts), "time"))},
-		{"last exit", s.Exit},
-		{"needs", strings.Join(s.Needs, ", ")},
-		{"says", s.Status},
-		{"action", s.Action},
-		{"log", s.Log},
-		{"unrecorded", unrecordedText(s.Unrecorded)},
-	}
-	for _, why := range s.Why {
-		facts = append(facts, [2]string{"why", why})
-	}
-	for i := range s.Probes {
-		facts = append(facts, [2]string{s.Probes[i].Kind, probeText(&s.Probes[i], now)})
-	}
-	for _, fact := range facts {
-		if fact[1] != "" {
-			fmt.Fprintf(w, "%-10s %s\n", fact[0], oneLine(fact[1]))
-		}
-	}
-}
-
-func wantedBy(s *control.Service) string {
-	if s.By != "" {
-		return s.Wanted + ", by " + s.By
-	}
-	return s.Wanted
-}
-
-func probeText(p *control.Probe, now time.Time) string {
-	switch {
-	case p.At.IsZero():
-		return p.What + ": not asked yet"
-	case p.OK:
-		return fmt.Sprintf("%s: ok, %d in a row, %s ago", p.What, p.Streak, length(now.Sub(p.At)))
-	}
-	return fmt.Sprintf("%s: failed, %d in a row, %s ago: %s", p.What, p.Streak, length(now.Sub(p.At)), p.Error)
 }
 
 func newServiceWhy(a *app) *cobra.Command {
@@ -134,39 +85,10 @@ type serviceWhy struct {
 
 func (a *app) whyService(_ context.Context, s *found, form string) error {
 	if form == formJSON {
-		return writeJSON(a.stdout, serviceWhy{s.ID, s.host.Name(), s.State, s.Wanted, append([]string{}, s.Why...), s.Unrecorded})
+		return console.JSON(a.stdout, serviceWhy{s.ID, s.host.Name(), s.State, s.Wanted, append([]string{}, s.Why...), s.Unrecorded})
 	}
-	writeWhy(a.stdout, &s.Service)
+	console.ServiceWhy(a.stdout, &s.Service)
 	return nil
-}
-
-// writeWhy writes why a service is as it is.
-func writeWhy(w io.Writer, s *control.Service) {
-	lines := s.Why
-	if len(lines) == 0 {
-		lines = []string{fmt.Sprintf("it is as it is wanted: %s", wantedBy(s))}
-	}
-	if text := unrecordedText(s.Unrecorded); text != "" {
-		lines = append(slices.Clip(lines), text)
-	}
-	for _, line := range lines {
-		fmt.Fprintf(w, "%s  %s: %s\n", s.ID, s.State, oneLine(line))
-	}
-	if s.Exit != "" && s.PID == 0 && !strings.Contains(strings.Join(lines, "\n"), s.Exit) {
-		fmt.Fprintf(w, "  last exit: %s\n", oneLine(s.Exit))
-	}
-}
-
-// unrecordedText says what the history of a service lacks.
-func unrecordedText(u *control.Unrecorded) string {
-	var parts []string
-	if u != nil && u.Moves > 0 {
-		parts = append(parts, fmt.Sprintf("%s not in its history yet, and written when that is possible: %s", plural(int64(u.Moves), "move"), u.Error))
-	}
-	if u != nil && u.LeftOut > 0 {
-		parts = append(parts, plural(int64(u.LeftOut), "move")+" left out of its history, since it could not be written for too long")
-	}
-	return strings.Join(parts, "; ")
 }
 
 const serviceLogsLong = `Print what the program of a service has printed, on stdout: the last 100 lines, or as
@@ -204,6 +126,6 @@ func (a *app) serviceLogs(ctx context.Context, s *found, q control.LogQuery) err
 	if a.width() == 0 {
 		return s.host.Logs(ctx, s.ID, q, a.stdout)
 	}
-	t := &tamer{w: a.stdout, tame: a.tame}
-	return errors.Join(s.host.Logs(ctx, s.ID, q, t), t.flush())
+	t := &console.Sanitizer{W: a.stdout, Sanitize: a.tame}
+	return errors.Join(s.host.Logs(ctx, s.ID, q, t), t.Flush())
 }

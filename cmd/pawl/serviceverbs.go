@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -148,7 +149,7 @@ func (v *serviceVerb) unfinished(ctx context.Context, a *app, errands []*errand)
 	}
 	for _, e := range errands {
 		fmt.Fprintf(a.stderr, "service %s is %s; the order to %s stands\n", e.ID, e.last.State, v.verb)
-		say(a.stderr, "why", strings.Join(e.last.Why, "\n"))
+		console.Say(a.stderr, "why", strings.Join(e.last.Why, "\n"))
 	}
 	return exit{code}
 }
@@ -165,7 +166,7 @@ func (v *serviceVerb) look(ctx context.Context, a *app, e *errand) (done bool, e
 	switch {
 	case !done && now.State != e.told && (!now.Since.Equal(e.Since) || onTheWay(&now)):
 		e.told = now.State
-		fmt.Fprintln(a.stderr, stateLine(in(now.Since, a.talkZone()), e.ID, now.State, progressOf(&now)))
+		fmt.Fprintln(a.stderr, console.StateLine(console.In(now.Since, a.talkZone()), e.ID, now.State, progressOf(&now)))
 		return false, nil
 	case !done:
 		return false, nil
@@ -193,26 +194,10 @@ func wentWrong(s *control.Service, why string) error {
 // progressOf says what a service waits for, or why it is in its state.
 func progressOf(s *control.Service) string {
 	if s.Phase == lifecycle.ServiceTryingToStart {
-		return noteOf(s)
+		return console.NoteOf(s)
 	}
 	return s.Reason
 }
-
-// stateLine says that something has come into a state, as a line of plain text with the
-// time in its own zone.
-func stateLine(at time.Time, id, state, more string) string {
-	if more != "" {
-		more = " (" + oneLine(more) + ")"
-	}
-	return stamp(at, at.Location()) + " " + id + " " + state + more
-}
-
-// States of a service that its phase does not tell.
-const (
-	starting  = "starting"  // it runs, and is not ready
-	running   = "running"   // and ready
-	completed = "completed" // it has done its work
-)
 
 // judged holds a service against what was asked of it, and how it was before, and
 // says whether that is decided, and what went wrong.
@@ -229,7 +214,7 @@ func judged(verb control.Verb, before, now *control.Service) (done bool, failure
 		return true, "somebody has stopped it"
 	case now.Phase == lifecycle.ServiceFailed && moved:
 		return true, cmp.Or(now.Reason, strings.Join(now.Why, "; "))
-	case now.State == completed && moved:
+	case now.State == console.Completed && moved:
 		return true, ""
 	}
 	return fresh && (now.Phase == lifecycle.ServiceRunning || now.Phase == lifecycle.ServiceDegraded), ""
@@ -259,7 +244,7 @@ func newServiceReload(a *app) *cobra.Command {
 				return err
 			}
 			if form == formJSON {
-				return writeJSON(a.stdout, differences)
+				return console.JSON(a.stdout, differences)
 			}
 			return showDifferences(a, differences)
 		},
@@ -289,7 +274,7 @@ func (a *app) supervisorOf(ctx context.Context, args []string) (*control.Client,
 	for _, h := range hosts {
 		names = append(names, h.Name())
 	}
-	return nil, usage("say which: "+alternatives(names), "%d supervisors run", len(hosts))
+	return nil, usage("say which: "+console.Alternatives(names), "%d supervisors run", len(hosts))
 }
 
 func showDifferences(a *app, differences []control.Difference) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/worker"
 )
@@ -28,23 +29,23 @@ type session struct {
 
 // run returns the job once it has ended. When ctx ends first, what runs is
 // interrupted, the job stays unfinished, and the error is that of ctx.
-func (s *session) run(ctx context.Context, f follower) (*pawl.JobView, error) {
+func (s *session) run(ctx context.Context, f console.Follower) (*pawl.JobView, error) {
 	release, err := s.ledger.hold(ctx, s.id)
 	if err != nil {
-		f.close()
+		f.Close()
 		return nil, err
 	}
 	defer release()
 	defer outliveReaders()()
 	if s.resumed {
 		if err := s.ledger.engine.Takeover(ctx, deadHere); err != nil {
-			f.close()
+			f.Close()
 			return nil, err
 		}
 	}
 	w, err := worker.Start(ctx, s.ledger.engine, s.worker())
 	if err != nil {
-		f.close()
+		f.Close()
 		return nil, err
 	}
 	working, stop := whileWorking(ctx, w)

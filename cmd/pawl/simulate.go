@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/verify"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -105,9 +106,9 @@ func (a *app) simulate(path string, f *simulateFlags) error {
 		return err
 	}
 	if f.form == formJSON {
-		err = writeJSON(a.stdout, result)
+		err = console.JSON(a.stdout, result)
 	} else {
-		_, err = fmt.Fprint(a.stdout, tidy(result.Text()))
+		_, err = fmt.Fprint(a.stdout, console.Tidy(result.Text()))
 	}
 	if err == nil && result.Broken != "" {
 		err = exit{codeFailed}
@@ -156,7 +157,7 @@ func (a *app) simulateMany(def *workflow.Definition, cfg verify.Config, f *simul
 
 func tellOutlook(out, talk io.Writer, o *outlook, json bool) error {
 	if json {
-		return writeJSON(out, o)
+		return console.JSON(out, o)
 	}
 	rows := [][]string{{"END", "JOBS", "FIRST SEED"}}
 	for _, state := range lifecycle.Job.States {
@@ -164,23 +165,14 @@ func tellOutlook(out, talk io.Writer, o *outlook, json bool) error {
 			rows = append(rows, []string{string(state), fmt.Sprint(n), fmt.Sprint(o.Example[state])})
 		}
 	}
-	if err := writeTable(out, rows); err != nil {
+	if err := console.Table(out, rows); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "half of them took at most %s, and the longest %s\n", time.Duration(o.Median).Round(time.Second), time.Duration(o.Longest).Round(time.Second))
 	for _, seed := range o.Broken {
-		say(talk, "error", fmt.Sprintf("the job of seed %d could not end", seed))
+		console.Say(talk, "error", fmt.Sprintf("the job of seed %d could not end", seed))
 	}
 	return err
-}
-
-// tidy makes a text of several lines harmless to a terminal.
-func tidy(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = printable(lines[i])
-	}
-	return strings.Join(lines, "\n")
 }
 
 // parsed returns the inputs that the command line gives, each by its type. They

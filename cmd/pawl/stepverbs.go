@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -53,7 +54,7 @@ func (a *app) instead(ctx context.Context, cl *client.Client, id pawl.ID, step s
 	hint := ""
 	for i := range v.Steps {
 		if v.Steps[i].Key == step {
-			if command := answer(&v.Steps[i], v.ID, a.given); command != "" {
+			if command := console.Answer(&v.Steps[i], v.ID, a.given); command != "" {
 				hint = "answer the approval with: " + command
 			}
 		}

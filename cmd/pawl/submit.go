@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 )
 
 const submitLong = `Submit a workflow as a job that any worker of the workspace runs, such as "pawl
@@ -92,7 +93,7 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 			if err != nil {
 				return err
 			}
-			return writeJSON(a.stdout, v)
+			return console.JSON(a.stdout, v)
 		}
 		_, err = fmt.Fprintln(a.stdout, done.ID.Public(pawl.JobPrefix))
 		return err
@@ -146,7 +147,7 @@ func (a *app) completeSubmit(c *cobra.Command, args []string, begun string) ([]s
 func (a *app) wait(ctx context.Context, cl *client.Client, id pawl.ID, s shape) error {
 	v, err := follow(ctx, cl, id, a.follower(s))
 	if ctx.Err() != nil {
-		say(a.stderr, "hint", fmt.Sprintf("the job goes on; see it with: pawl job show %s%s", id.Public(pawl.JobPrefix), a.given))
+		console.Say(a.stderr, "hint", fmt.Sprintf("the job goes on; see it with: pawl job show %s%s", id.Public(pawl.JobPrefix), a.given))
 		return exit{codeInterrupted}
 	}
 	if err != nil {

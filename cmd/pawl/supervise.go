@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/metrics"
 	proc "github.com/pawl-dev/pawl/internal/process"
@@ -123,7 +124,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 		}
 		defer end()
 	}
-	fmt.Fprintf(a.logs, "supervisor %s keeps %s of %s; stop with Ctrl-C\n", s.name, plural(int64(len(f.Programs)), "service"), path)
+	fmt.Fprintf(a.logs, "supervisor %s keeps %s of %s; stop with Ctrl-C\n", s.name, console.Plural(int64(len(f.Programs)), "service"), path)
 	fmt.Fprintf(a.logs, "logs and history in %s, socket %s; ask with: pawl service list\n", state, l.Path())
 	return s.run(ctx, f, l, o)
 }
@@ -132,7 +133,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 func (s *supervision) unready(context.Context) []string {
 	var reasons []string
 	for _, v := range s.Services() {
-		if len(v.Why) > 0 && v.Wanted == "running" && v.State != completed {
+		if len(v.Why) > 0 && v.Wanted == "running" && v.State != console.Completed {
 			reasons = append(reasons, v.ID+" is "+v.State+": "+v.Why[0])
 		}
 	}
@@ -143,13 +144,13 @@ func (s *supervision) config(state string, journal supervisor.Journal, verbose b
 	a := s.app
 	c := programs.Config{Name: s.name, State: state, Journal: journal, Log: a.log, Load: s.load}
 	c.Hooks = s.metrics.Hooks()
-	if a.screen.terminal && !verbose {
+	if a.screen.Terminal && !verbose {
 		return c
 	}
 	counted := c.Hooks.Transition
 	c.Hooks.Transition = func(id supervisor.Identity, t supervisor.Transition) {
 		counted(id, t)
-		fmt.Fprintln(a.logs, stateLine(in(t.At, a.talkZone()), id.ID, t.To, s.moveText(id.ID, &t)))
+		fmt.Fprintln(a.logs, console.StateLine(console.In(t.At, a.talkZone()), id.ID, t.To, s.moveText(id.ID, &t)))
 	}
 	if verbose {
 		c.Printed = func(id, _ string, line []byte) { fmt.Fprintf(a.logs, "%s | %s\n", id, a.shown(string(line))) }
@@ -159,7 +160,7 @@ func (s *supervision) config(state string, journal supervisor.Journal, verbose b
 
 // shown returns what this screen is shown of a line that a program prints.
 func (a *app) shown(line string) string {
-	if a.screen.terminal {
+	if a.screen.Terminal {
 		return a.tame(line)
 	}
 	return line
@@ -167,7 +168,7 @@ func (a *app) shown(line string) string {
 
 // moveText says what there is to say of a change of state.
 func (s *supervision) moveText(id string, t *supervisor.Transition) string {
-	if t.From != starting || t.To != running {
+	if t.From != console.Starting || t.To != console.Running {
 		return t.Reason
 	}
 	v, err := s.Service(id)
@@ -176,7 +177,7 @@ func (s *supervision) moveText(id string, t *supervisor.Transition) string {
 	}
 	for i := range v.Probes {
 		if v.Probes[i].Kind == "ready" && t.At.After(v.StartedAt) {
-			return fmt.Sprintf("ready after %s, pid %d", length(t.At.Sub(v.StartedAt)), v.PID)
+			return fmt.Sprintf("ready after %s, pid %d", console.Length(t.At.Sub(v.StartedAt)), v.PID)
 		}
 	}
 	return fmt.Sprintf("pid %d", v.PID)
@@ -264,23 +265,23 @@ func (s *supervision) hurrying(ctx context.Context, end func()) (stop func()) {
 // drawn shows the services as a table until the end, on a terminal.
 func (s *supervision) drawn(verbose bool) (stop func()) {
 	a := s.app
-	if !a.screen.terminal || verbose {
+	if !a.screen.Terminal || verbose {
 		return func() {}
 	}
-	b := &board{name: s.name, services: s.Services}
-	if r, ok := a.logs.w.(*relay); ok {
-		b.busy = r.behind
+	b := &console.Board{Name: s.name, Services: s.Services}
+	if r, ok := a.logs.W.(*console.Relay); ok {
+		b.Busy = r.Behind
 	}
-	d := newDrawing(startLive(a.logs.w, a.screen, frame{paint: a.colours()}, 200*time.Millisecond), a.logs)
-	d.paint(b.draw)
-	return d.close
+	d := console.NewDrawing(console.StartLive(a.logs.W, a.screen, console.Frame{Paint: a.colours()}, 200*time.Millisecond), a.logs)
+	d.Paint(b.Draw)
+	return d.Close
 }
 
 // left says what a stop has left behind.
 func (s *supervision) left(r supervisor.Report) error {
 	a := s.app
 	for _, l := range r.Left {
-		say(a.logs, "error", fmt.Sprintf("service %s is left %s: %s", l.ID, l.State, l.Why))
+		console.Say(a.logs, "error", fmt.Sprintf("service %s is left %s: %s", l.ID, l.State, l.Why))
 	}
 	if len(r.Left) > 0 {
 		return exit{codeFailed}
@@ -292,12 +293,12 @@ func (s *supervision) left(r supervisor.Report) error {
 // relayed puts a relay between the talk of this process and its reader, so that
 // nothing here ever waits for a terminal.
 func (a *app) relayed() (stop func()) {
-	to := a.logs.w
-	r := newRelay(to)
-	a.logs.w = r
+	to := a.logs.W
+	r := console.NewRelay(to)
+	a.logs.W = r
 	return func() {
-		r.close()
-		a.logs.w = to
+		r.Close()
+		a.logs.W = to
 	}
 }
 

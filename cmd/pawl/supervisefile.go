@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/document"
 	"github.com/pawl-dev/pawl/internal/programs/spec"
@@ -22,7 +23,7 @@ func parsePrograms(path string, src []byte) (*spec.File, error) {
 		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it has more than %d bytes", path, spec.MaxSource)
 	}
 	if stepsKey.Match(src) && !servicesKey.Match(src) {
-		return nil, &pawl.Error{Kind: pawl.Invalid, Message: path + " is a workflow, and no file of services", Hint: "run it with: pawl run " + shell(path)}
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: path + " is a workflow, and no file of services", Hint: "run it with: pawl run " + console.Shell(path)}
 	}
 	full, err := filepath.Abs(path)
 	if err != nil {

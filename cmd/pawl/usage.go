@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
 )
 
 // usage returns the error of a command line that is wrong by itself.
@@ -149,25 +150,5 @@ func oneOf(flag, value string, allowed ...string) error {
 	if near := nearest(value, allowed); near != "" {
 		hint = fmt.Sprintf("did you mean: --%s %s", flag, near)
 	}
-	return usage(hint, "--%s %q: want %s", flag, value, alternatives(allowed))
-}
-
-// alternatives lists words as "a, b or c".
-func alternatives(words []string) string {
-	last := len(words) - 1
-	if last < 1 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
-// shell writes a word so that a shell reads it as it is.
-func shell(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=@%+,", r)
-	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return usage(hint, "--%s %q: want %s", flag, value, console.Alternatives(allowed))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/programs/spec"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -46,7 +47,7 @@ func validated(path string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%s, %s", f.Name, plural(int64(len(f.Programs)), "service")), nil
+		return fmt.Sprintf("%s, %s", f.Name, console.Plural(int64(len(f.Programs)), "service")), nil
 	}
 	def, err := parseWorkflow(path, src)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/verify"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -64,9 +65,9 @@ func (a *app) verifyWorkflow(ctx context.Context, path string, in *inputFlags, f
 	}
 	report.Locate(src)
 	if form == formJSON {
-		err = writeJSON(a.stdout, report)
+		err = console.JSON(a.stdout, report)
 	} else {
-		_, err = fmt.Fprint(a.stdout, tidy(report.Text(path)))
+		_, err = fmt.Fprint(a.stdout, console.Tidy(report.Text(path)))
 	}
 	if err != nil {
 		return err

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"fmt"
-	"io"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 )
 
 const whyLong = `Say why a job does not go on: what the job itself waits for, then each step that has
@@ -39,30 +36,12 @@ func newJobWhy(a *app) *cobra.Command {
 					return err
 				}
 				if form == formJSON {
-					return writeJSON(a.stdout, reasons)
+					return console.JSON(a.stdout, reasons)
 				}
-				return showReasons(a.stdout, reasons)
+				return console.Reasons(a.stdout, reasons)
 			})
 		},
 	}
 	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of reasons")
 	return c
-}
-
-// showReasons writes reasons for people, one block each.
-func showReasons(w io.Writer, reasons []pawl.Reason) error {
-	var b strings.Builder
-	for i := range reasons {
-		r := &reasons[i]
-		of := r.Step
-		if of == "" {
-			of = "job"
-		}
-		fmt.Fprintf(&b, "%s  %s: %s\n", printable(of), r.Status, printable(r.Text))
-		if r.Hint != "" {
-			fmt.Fprintf(&b, "  unblock: %s\n", printable(r.Hint))
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -111,34 +110,13 @@ func (a *app) workers(ctx context.Context, cl *client.Client, q pawl.WorkerQuery
 		return err
 	}
 	if form == formJSON {
-		return writeJSON(a.stdout, workers)
+		return console.JSON(a.stdout, workers)
 	}
 	if len(workers) == 0 {
 		fmt.Fprintln(a.stderr, "no workers in workspace "+a.workspace)
 		return nil
 	}
-	return writeTable(a.stdout, workerRows(workers, a.outZone()))
-}
-
-func workerRows(workers []pawl.WorkerView, zone *time.Location) [][]string {
-	rows := [][]string{{"ID", "NAME", "STATUS", "RUNS", "QUEUES", "SINCE", "REGISTERED"}}
-	for i := range workers {
-		w := &workers[i]
-		rows = append(rows, []string{w.ID, w.Name, string(w.Status), runs(w), strings.Join(queuesOf(w), ","), second(w.UpdatedAt, zone), second(w.CreatedAt, zone)})
-	}
-	return rows
-}
-
-func runs(w *pawl.WorkerView) string { return strconv.Itoa(w.Running) + "/" + strconv.Itoa(w.Capacity) }
-
-func queuesOf(w *pawl.WorkerView) []string {
-	var queues []string
-	for _, h := range w.Handlers {
-		queue, _, _ := strings.Cut(h, "/")
-		queues = append(queues, queue)
-	}
-	slices.Sort(queues)
-	return slices.Compact(queues)
+	return console.Table(a.stdout, console.WorkerRows(workers, a.outZone()))
 }
 
 func newWorkerShow(a *app) *cobra.Command {
@@ -158,45 +136,15 @@ func newWorkerShow(a *app) *cobra.Command {
 					return err
 				}
 				if form == formJSON {
-					return writeJSON(a.stdout, v)
+					return console.JSON(a.stdout, v)
 				}
-				showWorker(a.stdout, v, time.Now(), a.outZone())
+				console.Worker(a.stdout, v, time.Now(), a.outZone())
 				return nil
 			})
 		},
 	}
 	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: the worker")
 	return c
-}
-
-func showWorker(w io.Writer, v *pawl.WorkerView, now time.Time, zone *time.Location) {
-	last := pawl.Transition{}
-	if n := len(v.StateHistory); n > 0 {
-		last = v.StateHistory[n-1]
-	}
-	for _, fact := range [][2]string{
-		{"worker", v.ID},
-		{"name", v.Name},
-		{"process", fmt.Sprintf("%d on %s", v.PID, v.Host)},
-		{"workspace", v.Workspace},
-		{"status", fmt.Sprintf("%s for %s, by %s", v.Status, took(last.At, 0, now), last.Actor)},
-		{"reason", last.Reason},
-		{"runs", runs(v)},
-		{"serves", strings.Join(v.Handlers, ", ")},
-		{"registered", exactly(v.CreatedAt, zone)},
-	} {
-		if fact[1] != "" {
-			fmt.Fprintf(w, "%-12s %s\n", fact[0], printable(fact[1]))
-		}
-	}
-}
-
-// workerMoves are the rows of the history of a worker.
-func workerMoves(w io.Writer, json bool, zone *time.Location) *listing[pawl.Transition] {
-	row := func(m *pawl.Transition) []string {
-		return []string{stamp(m.At.Time(), zone), move(m), string(m.Event), m.Actor, m.Reason}
-	}
-	return &listing[pawl.Transition]{w: w, json: json, head: []string{"AT", "MOVE", "EVENT", "BY", "WHY"}, row: row}
 }
 
 func newWorkerHistory(a *app) *cobra.Command {
@@ -211,11 +159,11 @@ func newWorkerHistory(a *app) *cobra.Command {
 				return err
 			}
 			return a.withWorker(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				rows := workerMoves(a.stdout, form == formJSON, a.outZone())
-				if err := cl.Workers.History(c.Context(), id, func(t pawl.Transition) error { return rows.add(&t) }); err != nil {
+				rows := console.WorkerHistory(a.stdout, form == formJSON, a.outZone())
+				if err := cl.Workers.History(c.Context(), id, func(t pawl.Transition) error { return rows.Add(&t) }); err != nil {
 					return err
 				}
-				return rows.end()
+				return rows.End()
 			})
 		},
 	}

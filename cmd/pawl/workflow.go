@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -65,27 +66,19 @@ func (a *app) listVersions(ctx context.Context, cl *client.Client, form string, 
 		if err != nil {
 			return err
 		}
-		return rows.add(r)
+		return rows.Add(r)
 	})
 	if err != nil {
-		return rows.n, err
+		return rows.N, err
 	}
-	return rows.n, rows.end()
+	return rows.N, rows.End()
 }
 
-func versionRows(w io.Writer, json bool, zone *time.Location) *listing[registered] {
+func versionRows(w io.Writer, json bool, zone *time.Location) *console.Listing[registered] {
 	row := func(r *registered) []string {
-		return []string{r.Name, fmt.Sprint(r.Version), shortHash(r.Hash), second(r.At, zone), r.Actor, r.Reason}
+		return []string{r.Name, fmt.Sprint(r.Version), console.ShortHash(r.Hash), console.Second(r.At, zone), r.Actor, r.Reason}
 	}
-	return &listing[registered]{w: w, json: json, head: []string{"NAME", "VERSION", "DEFINITION", "REGISTERED", "BY", "REASON"}, row: row}
-}
-
-// shortHash returns enough of a hash to tell definitions from one another.
-func shortHash(hash string) string {
-	if rest, ok := strings.CutPrefix(hash, "sha256:"); ok && len(rest) > 12 {
-		return "sha256:" + rest[:12]
-	}
-	return hash
+	return &console.Listing[registered]{W: w, JSON: json, Head: []string{"NAME", "VERSION", "DEFINITION", "REGISTERED", "BY", "REASON"}, Row: row}
 }
 
 const registerLong = `Register workflow files, each as the next version of the workflow of its name. A
@@ -147,7 +140,7 @@ func (a *app) register(ctx context.Context, paths []string, reason, form string)
 			}
 		}
 		if form == formJSON {
-			return writeJSON(a.stdout, list)
+			return console.JSON(a.stdout, list)
 		}
 		return nil
 	})
@@ -236,31 +229,13 @@ func newWorkflowShow(a *app) *cobra.Command {
 				case form != formText:
 					return a.plan(def, form)
 				}
-				showVersion(a.stdout, v, def, a.outZone())
+				console.Version(a.stdout, v, def, a.outZone())
 				return nil
 			})
 		},
 	}
 	c.Flags().StringVarP(&form, "output", "o", formText, "text; mermaid: a flowchart; json: the definition")
 	return c
-}
-
-func showVersion(w io.Writer, v *pawl.Version, def *workflow.Definition, zone *time.Location) {
-	fmt.Fprintf(w, "%s\n", def.Tree())
-	for _, fact := range [][2]string{
-		{"description", def.Description},
-		{"version", fmt.Sprint(v.Version)},
-		{"workspace", v.Workspace},
-		{"definition", def.HashString()},
-		{"folder", v.Dir},
-		{"registered", exactly(pawl.Timestamp(v.At), zone)},
-		{"by", v.Actor},
-		{"reason", v.Reason},
-	} {
-		if fact[1] != "" {
-			fmt.Fprintf(w, "%-12s %s\n", fact[0], printable(fact[1]))
-		}
-	}
 }
 
 // isFile reports whether a word of the command line means a workflow file, and
@@ -277,7 +252,7 @@ func isFile(word string) bool {
 func runnable(path string) (*workflow.Definition, error) {
 	def, err := readWorkflow(path)
 	if _, _, fault := workflow.ParseReference(path); fault == nil && pawl.KindOf(err) == pawl.NotFound {
-		return nil, &pawl.Error{Kind: pawl.NotFound, Message: err.Error(), Hint: "pawl run takes a FILE; a registered workflow is run with: pawl submit " + shell(path)}
+		return nil, &pawl.Error{Kind: pawl.NotFound, Message: err.Error(), Hint: "pawl run takes a FILE; a registered workflow is run with: pawl submit " + console.Shell(path)}
 	}
 	return def, err
 }

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ type crowd struct {
 
 // crowds finds the large fan-outs by the key of their step, and tells of those that have passed
 // another tenth.
-func (t *teller) crowds(steps []pawl.StepView) map[string]*crowd {
+func (t *Teller) crowds(steps []pawl.StepView) map[string]*crowd {
 	all := make(map[string]*crowd)
 	for i := range steps {
 		s := &steps[i]
@@ -63,12 +63,12 @@ func done(s *pawl.StepView) bool {
 
 // remarkable reports whether an instance of a crowd is reported by itself: it has failed, is tried
 // again, or waits for somebody.
-func (t *teller) remarkable(s *pawl.StepView) bool {
+func (t *Teller) remarkable(s *pawl.StepView) bool {
 	switch s.Status {
 	case lifecycle.StepComplete, lifecycle.StepCancelled, lifecycle.StepSkipped:
 		return false
 	case lifecycle.StepInProgress:
-		return s.Attempts > 1 || answer(s, t.id, t.given) != ""
+		return s.Attempts > 1 || Answer(s, t.id, t.Given) != ""
 	}
 	return true
 }

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -45,8 +45,8 @@ const told = `2026-01-31T12:00:00.000Z nightly pending
 2026-01-31T12:00:08.000Z nightly completed (8.0s)
 `
 
-func newTestTeller(b *strings.Builder) *teller {
-	return newTeller(b, func() time.Time { return noon.Add(3 * time.Second) })
+func newTestTeller(b *strings.Builder) *Teller {
+	return NewTeller(b, func() time.Time { return noon.Add(3 * time.Second) })
 }
 
 func TestTeller(t *testing.T) {
@@ -54,7 +54,7 @@ func TestTeller(t *testing.T) {
 	var b strings.Builder
 	teller := newTestTeller(&b)
 	for _, v := range stages() {
-		teller.show(v)
+		teller.Show(v)
 	}
 	if diff := cmp.Diff(told, b.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -70,11 +70,11 @@ func TestTellerTellsOnce(t *testing.T) {
 		teller := newTestTeller(&b)
 		for _, v := range all[:3] {
 			for range rapid.IntRange(0, 3).Draw(t, "looks") {
-				teller.show(v)
+				teller.Show(v)
 			}
 		}
 		for range rapid.IntRange(1, 3).Draw(t, "looks at the end") {
-			teller.show(all[3])
+			teller.Show(all[3])
 		}
 		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 		seen := map[string]bool{}
@@ -96,12 +96,12 @@ func TestTellerSince(t *testing.T) {
 	var b strings.Builder
 	teller := newTestTeller(&b)
 	all := stages()
-	teller.since(all[2])
-	teller.show(all[2])
+	teller.Since(all[2])
+	teller.Show(all[2])
 	if b.Len() > 0 {
 		t.Errorf("told of the past: %s", b.String())
 	}
-	teller.show(all[3])
+	teller.Show(all[3])
 	if want := strings.Join(strings.SplitAfter(told, "\n")[3:], ""); b.String() != want {
 		t.Errorf("got %s, want %s", b.String(), want)
 	}
@@ -112,7 +112,7 @@ func TestPrefixer(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var b strings.Builder
-		p := newPrefixer(&b)
+		p := NewPrefixer(&b)
 		texts := map[string]string{"load[0]": "one\ntwo\nthree", "load[1]": "\nuno\n\ndos\n"}
 		want := map[string][]string{"load[0]": {"one", "two", "three"}, "load[1]": {"", "uno", "", "dos"}}
 		for len(texts) > 0 {
@@ -122,7 +122,7 @@ func TestPrefixer(t *testing.T) {
 				continue
 			}
 			n := rapid.IntRange(1, len(text)).Draw(t, "bytes")
-			p.write(step, "stdout", 1, text[:n])
+			p.Write(step, "stdout", 1, text[:n])
 			if texts[step] = text[n:]; text[n:] == "" {
 				delete(texts, step)
 			}
@@ -146,9 +146,9 @@ func TestPrefixer(t *testing.T) {
 func TestPrefixerBoundsLines(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	p := newPrefixer(&b)
+	p := NewPrefixer(&b)
 	for range 5 {
-		p.write("s", "stdout", 1, strings.Repeat("x", maxPartial))
+		p.Write("s", "stdout", 1, strings.Repeat("x", maxPartial))
 	}
 	if len(p.partial) != 0 || b.Len() < 5*maxPartial {
 		t.Errorf("%d bytes written, %d lines kept", b.Len(), len(p.partial))
@@ -159,7 +159,7 @@ func TestPrefixerBoundsLines(t *testing.T) {
 func TestTellerOfWhatIsOver(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	newTestTeller(&b).show(&pawl.JobView{Workflow: "empty", Status: lifecycle.JobCompleted, CreatedAt: after(0), StartedAt: after(0), CompletedAt: after(time.Second)})
+	newTestTeller(&b).Show(&pawl.JobView{Workflow: "empty", Status: lifecycle.JobCompleted, CreatedAt: after(0), StartedAt: after(0), CompletedAt: after(time.Second)})
 	if want := "2026-01-31T12:00:01.000Z empty completed (1.0s)\n"; b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
@@ -192,7 +192,7 @@ func tellFanned(total int, looks ...int) string {
 		if n == total {
 			v.Steps[0].Status, v.Steps[0].CompletedAt = lifecycle.StepComplete, after(time.Duration(total)*time.Second)
 		}
-		teller.show(v)
+		teller.Show(v)
 	}
 	return b.String()
 }
@@ -204,7 +204,7 @@ func TestTellerCountsLargeFanOut(t *testing.T) {
 	for n := range 177 {
 		looks = append(looks, n)
 	}
-	golden(t, "golden/plain-fanout.txt", tellFanned(176, looks...))
+	golden(t, "plain-fanout.txt", tellFanned(176, looks...))
 	if got, want := strings.Count(tellFanned(176, 0, 5, 90, 91, 176), " of 176 done"), 2; got != want {
 		t.Errorf("%d lines of progress, want %d", got, want)
 	}
@@ -219,7 +219,7 @@ func TestTellerTellsFailuresOfLargeFanOut(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	teller := newTestTeller(&b)
-	teller.since(fanned(20, 3))
+	teller.Since(fanned(20, 3))
 	v := fanned(20, 3)
 	failure := &pawl.Failure{Class: "exit_1", Message: "exit status 1"}
 	s := v.Steps[1:]
@@ -233,7 +233,7 @@ func TestTellerTellsFailuresOfLargeFanOut(t *testing.T) {
 	for i := 9; i < 20; i++ {
 		s[i].Status, s[i].CompletedAt = lifecycle.StepCancelled, after(8*time.Second)
 	}
-	teller.show(v)
-	teller.show(v)
-	golden(t, "golden/plain-fanout-failures.txt", b.String())
+	teller.Show(v)
+	teller.Show(v)
+	golden(t, "plain-fanout-failures.txt", b.String())
 }

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -13,14 +13,14 @@ import (
 func TestRelay(t *testing.T) {
 	t.Parallel()
 	reader, terminal := io.Pipe()
-	r := newRelay(terminal)
+	r := NewRelay(terminal)
 	line := strings.Repeat("x", 1023) + "\n"
 	for i := range 3 * maxPending / len(line) { // nobody reads
 		if _, err := fmt.Fprint(r, line); err != nil {
 			t.Fatalf("line %d: %v", i, err)
 		}
 	}
-	if !r.behind() {
+	if !r.Behind() {
 		t.Error("the reader is not behind")
 	}
 	read := make(chan []byte)
@@ -28,7 +28,7 @@ func TestRelay(t *testing.T) {
 		b, _ := io.ReadAll(reader)
 		read <- b
 	}()
-	r.close()
+	r.Close()
 	fmt.Fprintln(r, "after the end")
 	_ = terminal.Close()
 	got := <-read
@@ -46,9 +46,9 @@ func TestRelay(t *testing.T) {
 func TestRelayOfNobody(t *testing.T) {
 	t.Parallel()
 	reader, terminal := io.Pipe()
-	r := newRelay(terminal)
+	r := NewRelay(terminal)
 	fmt.Fprintln(r, "nobody reads this")
-	r.close()
+	r.Close()
 	_ = reader.Close()
 	<-r.over
 }

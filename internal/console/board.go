@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -10,12 +10,12 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A board draws services as a table: a sign, the id, the state and for how long, the
+// A Board draws services as a table: a sign, the id, the state and for how long, the
 // process, and what else there is to know.
-type board struct {
-	name     string // of the supervisor
-	services func() []control.Service
-	busy     func() bool // nobody would see the drawing; nil: never
+type Board struct {
+	Name     string // of the supervisor
+	Services func() []control.Service
+	Busy     func() bool // nobody would see the drawing; nil: never
 }
 
 // boardSigns are the pictures of the phases of a service.
@@ -31,11 +31,11 @@ var boardTints = map[machine.State]machine.State{
 	lifecycle.ServiceTryingToStop: lifecycle.JobRunning, lifecycle.ServiceFailed: lifecycle.JobFailed,
 }
 
-func (b *board) draw(f frame) []string {
-	if b.busy != nil && b.busy() {
+func (b *Board) Draw(f Frame) []string {
+	if b.Busy != nil && b.Busy() {
 		return nil
 	}
-	all := b.services()
+	all := b.Services()
 	up, wideID, wideState := 0, 0, 0
 	for i := range all {
 		wideID, wideState = max(wideID, utf8.RuneCountInString(all[i].ID)), max(wideState, len(all[i].State))
@@ -43,12 +43,12 @@ func (b *board) draw(f frame) []string {
 			up++
 		}
 	}
-	lines := []string{fmt.Sprintf("%s  %d of %d run", b.name, up, len(all))}
+	lines := []string{fmt.Sprintf("%s  %d of %d run", b.Name, up, len(all))}
 	for i := range all {
 		s := &all[i]
 		state := f.state(fmt.Sprintf("%-*s", wideState, s.State), boardTints[s.Phase])
 		sign := boardSigns[s.Phase]
-		if s.State == completed {
+		if s.State == Completed {
 			sign = boardSigns[lifecycle.ServiceRunning]
 		}
 		lines = append(lines, fmt.Sprintf("%s %-*s  %s  %s", f.state(sign, boardTints[s.Phase]), wideID, s.ID, state, f.serviceFacts(s)))
@@ -61,13 +61,13 @@ func (b *board) draw(f frame) []string {
 }
 
 // serviceFacts says what there is to know of a service beside its state.
-func (f frame) serviceFacts(s *control.Service) string {
-	facts := []string{fmt.Sprintf("%7s", length(f.now.Sub(s.Since)))}
+func (f Frame) serviceFacts(s *control.Service) string {
+	facts := []string{fmt.Sprintf("%7s", Length(f.Now.Sub(s.Since)))}
 	if s.PID != 0 {
 		facts = append(facts, fmt.Sprintf("pid %d", s.PID))
 	}
 	if s.Starts > 1 {
 		facts = append(facts, fmt.Sprintf("%d starts", s.Starts))
 	}
-	return strings.Join(append(facts, noteOf(s)), "  ")
+	return strings.Join(append(facts, NoteOf(s)), "  ")
 }

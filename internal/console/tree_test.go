@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -50,17 +50,17 @@ func busy() *pawl.JobView {
 func TestDrawTree(t *testing.T) {
 	t.Parallel()
 	now := noon.Add(5 * time.Second)
-	for name, f := range map[string]frame{
-		"plain":    {now: now},
-		"coloured": {now: now, paint: true, width: 80, height: 24, spin: 3},
-		"narrow":   {now: now, paint: true, width: 24, height: 24},
-		"low":      {now: now, width: 80, height: 8},
+	for name, f := range map[string]Frame{
+		"plain":    {Now: now},
+		"coloured": {Now: now, Paint: true, width: 80, height: 24, spin: 3},
+		"narrow":   {Now: now, Paint: true, width: 24, height: 24},
+		"low":      {Now: now, width: 80, height: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text := strings.Join(drawTree(busy(), f), "\n") + "\n"
 			text = clockTime.ReplaceAllString(text, "at HH:MM:SS") // of the zone of whoever looks
-			golden(t, "golden/tree-"+name+".txt", strings.ReplaceAll(text, "\x1b", "ESC"))
+			golden(t, "tree-"+name+".txt", strings.ReplaceAll(text, "\x1b", "ESC"))
 		})
 	}
 }
@@ -73,7 +73,7 @@ func TestDrawTreeFits(t *testing.T) {
 	t.Parallel()
 	escapes := regexp.MustCompile("\x1b\\[[0-9;]*m")
 	rapid.Check(t, func(t *rapid.T) {
-		f := frame{now: noon, paint: rapid.Bool().Draw(t, "paint"), width: rapid.IntRange(5, 200).Draw(t, "width"), height: rapid.IntRange(4, 60).Draw(t, "height")}
+		f := Frame{Now: noon, Paint: rapid.Bool().Draw(t, "paint"), width: rapid.IntRange(5, 200).Draw(t, "width"), height: rapid.IntRange(4, 60).Draw(t, "height")}
 		v := busy()
 		for i := range rapid.IntRange(0, 80).Draw(t, "steps") {
 			s := pawl.StepView{Key: fmt.Sprintf("more%d", i), Status: rapid.SampledFrom(lifecycle.Step.States).Draw(t, "state")}
@@ -90,7 +90,7 @@ func TestDrawTreeFits(t *testing.T) {
 			if n := utf8.RuneCountInString(escapes.ReplaceAllString(l, "")); n > f.width {
 				t.Fatalf("%d characters on a terminal of %d: %q", n, f.width, l)
 			}
-			if strings.ContainsAny(l, "\n\r") || !f.paint && strings.Contains(l, "\x1b") {
+			if strings.ContainsAny(l, "\n\r") || !f.Paint && strings.Contains(l, "\x1b") {
 				t.Fatalf("%q moves the cursor", l)
 			}
 		}
@@ -100,7 +100,7 @@ func TestDrawTreeFits(t *testing.T) {
 // What a step's error says cannot change the terminal.
 func TestPrintable(t *testing.T) {
 	t.Parallel()
-	if got := printable("a\x1b[2Jb\nc\u009b1md\te"); got != "a\uFFFD[2Jb\uFFFDc\uFFFD1md\te" {
+	if got := Printable("a\x1b[2Jb\nc\u009b1md\te"); got != "a\uFFFD[2Jb\uFFFDc\uFFFD1md\te" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -109,7 +109,7 @@ func TestPrintable(t *testing.T) {
 func TestShowJobTamesTheDescription(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := showJob(&b, &pawl.JobView{Description: "a\x1b[31mb\nstarted now"}, frame{}); err != nil {
+	if err := Job(&b, &pawl.JobView{Description: "a\x1b[31mb\nstarted now"}, Frame{}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "description  a\uFFFD[31mb started now\n"; !strings.Contains(b.String(), want) {
@@ -132,14 +132,14 @@ func (s *shared) Write(p []byte) (int, error) {
 func TestLiveReplacesItsLastDrawing(t *testing.T) {
 	t.Parallel()
 	var w shared
-	l := newLive(&w, screen{terminal: true, size: func() (int, int) { return 80, 24 }}, frame{})
+	l := NewLive(&w, Screen{Terminal: true, Size: func() (int, int) { return 80, 24 }}, Frame{})
 	v := busy()
 	v.Steps = v.Steps[:2]
-	l.show(v)
+	l.Show(v)
 	done := *v
 	done.Status, done.CompletedAt = lifecycle.JobCompleted, after(time.Minute)
-	l.show(&done)
-	l.close()
+	l.Show(&done)
+	l.Close()
 	text := w.b.String()
 	if !strings.Contains(text, "\x1b[3A\r\x1b[2Knightly") {
 		t.Errorf("the second drawing does not begin where the first did: %q", text)
@@ -153,13 +153,13 @@ func TestLiveReplacesItsLastDrawing(t *testing.T) {
 func TestLogLinesAboveTheDrawing(t *testing.T) {
 	t.Parallel()
 	var w shared
-	logs := &spout{w: &w}
-	d := newDrawing(newLive(&w, screen{terminal: true, size: func() (int, int) { return 80, 24 }}, frame{}), logs)
+	logs := &Spout{W: &w}
+	d := NewDrawing(NewLive(&w, Screen{Terminal: true, Size: func() (int, int) { return 80, 24 }}, Frame{}), logs)
 	v := busy()
 	v.Steps = v.Steps[:1]
-	d.show(v)
+	d.Show(v)
 	fmt.Fprintln(logs, "level=WARN msg=trouble")
-	d.close()
+	d.Close()
 	fmt.Fprintln(logs, "level=WARN msg=later")
 	if text := w.b.String(); !strings.Contains(text, "\x1b[2A\r\x1b[Jlevel=WARN msg=trouble\n\r\x1b[2Knightly") {
 		t.Errorf("the line is not above a new drawing: %q", text)

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -14,10 +14,10 @@ var sgr = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 // sequence, or a text for the terminal itself such as its title.
 var sequence = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|[]PX^_][^\x07\x1b]*(\x07|\x1b\\\\)?|[ -/]*[0-~])")
 
-// tame returns what a terminal is shown of a line that a step printed: its last
+// Sanitize returns what a terminal is shown of a line that a step printed: its last
 // state, where the line was written over, and its colours where colours are
 // wanted, but nothing that moves the cursor or outlasts the line.
-func tame(line string, colours bool) string {
+func Sanitize(line string, colours bool) string {
 	line = line[strings.LastIndexByte(line, '\r')+1:]
 	var b strings.Builder
 	at := 0
@@ -35,16 +35,16 @@ func tame(line string, colours bool) string {
 	return b.String()
 }
 
-func plain(s string) string { return printable(sequence.ReplaceAllString(s, "")) }
+func plain(s string) string { return Printable(sequence.ReplaceAllString(s, "")) }
 
-// A tamer tames what goes to a terminal, line by line.
-type tamer struct {
-	w    io.Writer
-	tame func(line string) string
-	part []byte // of a line that has not ended
+// A Sanitizer tames what goes to a terminal, line by line.
+type Sanitizer struct {
+	W        io.Writer
+	Sanitize func(line string) string
+	part     []byte // of a line that has not ended
 }
 
-func (t *tamer) Write(p []byte) (int, error) {
+func (t *Sanitizer) Write(p []byte) (int, error) {
 	t.part = append(t.part, p...)
 	for {
 		line, rest, whole := bytes.Cut(t.part, []byte("\n"))
@@ -58,13 +58,13 @@ func (t *tamer) Write(p []byte) (int, error) {
 	}
 }
 
-func (t *tamer) line(line []byte) error {
-	_, err := io.WriteString(t.w, t.tame(strings.TrimSuffix(string(line), "\r"))+"\n")
+func (t *Sanitizer) line(line []byte) error {
+	_, err := io.WriteString(t.W, t.Sanitize(strings.TrimSuffix(string(line), "\r"))+"\n")
 	return err
 }
 
-// flush writes the line that never ended.
-func (t *tamer) flush() error {
+// Flush writes the line that never ended.
+func (t *Sanitizer) Flush() error {
 	if len(t.part) == 0 {
 		return nil
 	}

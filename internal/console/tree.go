@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -11,16 +11,16 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A frame is what a drawing of a job depends on beside the job.
-type frame struct {
+// A Frame is what a drawing of a job depends on beside the job.
+type Frame struct {
 	width  int // 0: lines are not cut
 	height int // 0: all lines are drawn
-	now    time.Time
-	paint  bool   // with colours
+	Now    time.Time
+	Paint  bool   // with colours
 	spin   int    // which of the spinner's pictures
-	given  string // the global flags that a command needs which is shown
+	Given  string // the global flags that a command needs which is shown
 	job    string // its id
-	zone   *time.Location
+	Zone   *time.Location
 }
 
 // A branch is a step with the instances that are worth a line.
@@ -56,8 +56,8 @@ func remarkable(s *pawl.StepView) bool {
 }
 
 // drawTree draws a job and its steps, one line each.
-func drawTree(v *pawl.JobView, f frame) []string {
-	head := fmt.Sprintf("%s  %s  %s  %s", v.Workflow, v.ID, f.state(string(v.Status), v.Status), took(v.StartedAt, v.CompletedAt, f.now))
+func drawTree(v *pawl.JobView, f Frame) []string {
+	head := fmt.Sprintf("%s  %s  %s  %s", v.Workflow, v.ID, f.state(string(v.Status), v.Status), took(v.StartedAt, v.CompletedAt, f.Now))
 	if v.Paused && !lifecycle.Job.Ended(v.Status) {
 		head += "  paused"
 	}
@@ -74,7 +74,7 @@ func drawTree(v *pawl.JobView, f frame) []string {
 	return lines
 }
 
-func (f frame) branch(b *branch, last bool) []string {
+func (f Frame) branch(b *branch, last bool) []string {
 	joint, bar := "├─ ", "│  "
 	if last {
 		joint, bar = "└─ ", "   "
@@ -91,20 +91,20 @@ func (f frame) branch(b *branch, last bool) []string {
 }
 
 // lines draws one step, and below it the command that it waits for.
-func (f frame) lines(s *pawl.StepView, joint, bar string) []string {
+func (f Frame) lines(s *pawl.StepView, joint, bar string) []string {
 	lines := []string{joint + f.step(s)}
-	if command := answer(s, f.job, f.given); command != "" {
+	if command := Answer(s, f.job, f.Given); command != "" {
 		lines = append(lines, bar+"  "+command)
 	}
 	return lines
 }
 
 // step draws one step: its sign, its key, and what there is to know.
-func (f frame) step(s *pawl.StepView) string {
+func (f Frame) step(s *pawl.StepView) string {
 	return strings.TrimRight(fmt.Sprintf("%s %s  %s", f.sign(s), s.Key, strings.Join(f.facts(s), "  ")), " ")
 }
 
-func (f frame) facts(s *pawl.StepView) []string {
+func (f Frame) facts(s *pawl.StepView) []string {
 	var facts []string
 	add := func(format string, args ...any) { facts = append(facts, fmt.Sprintf(format, args...)) }
 	if n := s.Instances; n != nil {
@@ -113,7 +113,7 @@ func (f frame) facts(s *pawl.StepView) []string {
 	switch s.Status {
 	case lifecycle.StepPending:
 		if s.NotBefore != 0 {
-			add("attempt %d at %s", s.Attempts+1, in(s.NotBefore.Time(), f.zone).Format(time.TimeOnly))
+			add("attempt %d at %s", s.Attempts+1, In(s.NotBefore.Time(), f.Zone).Format(time.TimeOnly))
 		}
 	case lifecycle.StepEnqueued:
 		add("queued")
@@ -121,8 +121,8 @@ func (f frame) facts(s *pawl.StepView) []string {
 		if s.Attempts > 1 {
 			add("attempt %d", s.Attempts)
 		}
-		add("%s", took(s.StartedAt, s.CompletedAt, f.now))
-		if text := awaits(s, f.zone); text != "" {
+		add("%s", took(s.StartedAt, s.CompletedAt, f.Now))
+		if text := awaits(s, f.Zone); text != "" {
 			add("%s", text)
 		}
 	default:
@@ -134,9 +134,9 @@ func (f frame) facts(s *pawl.StepView) []string {
 	switch s.Status {
 	case lifecycle.StepComplete, lifecycle.StepCancelled:
 	case lifecycle.StepInProgress:
-		add("after %s", printable(s.Error.Message))
+		add("after %s", Printable(s.Error.Message))
 	default:
-		add("%s", printable(s.Error.Text()))
+		add("%s", Printable(s.Error.Text()))
 	}
 	return facts
 }
@@ -156,7 +156,7 @@ var signs = map[machine.State]string{
 
 const spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
-func (f frame) sign(s *pawl.StepView) string {
+func (f Frame) sign(s *pawl.StepView) string {
 	sign := signs[s.Status]
 	switch {
 	case s.Status == lifecycle.StepPending && s.NotBefore != 0:
@@ -175,8 +175,8 @@ var tints = map[machine.State]int{
 	lifecycle.StepSkipped: 90, lifecycle.StepResolvedManually: 32,
 }
 
-func (f frame) state(text string, s machine.State) string {
-	if tint := tints[s]; f.paint && tint != 0 {
+func (f Frame) state(text string, s machine.State) string {
+	if tint := tints[s]; f.Paint && tint != 0 {
 		return fmt.Sprintf("\x1b[%dm%s\x1b[0m", tint, text)
 	}
 	return text
@@ -184,7 +184,7 @@ func (f frame) state(text string, s machine.State) string {
 
 // fold leaves lines out of the middle of a drawing that is higher than the
 // terminal, those of ended steps first.
-func (f frame) fold(lines []string) []string {
+func (f Frame) fold(lines []string) []string {
 	room := f.height - 2 // a line says what was left out, and the cursor has one
 	if f.height == 0 || len(lines) <= room+1 || room < 1 {
 		return lines
@@ -208,7 +208,7 @@ func (f frame) fold(lines []string) []string {
 
 // cut shortens a line to the width of the terminal. Colours take no room, and
 // what was begun is ended.
-func (f frame) cut(line string) string {
+func (f Frame) cut(line string) string {
 	if f.width == 0 || utf8.RuneCountInString(line) <= f.width {
 		return line
 	}
@@ -221,7 +221,7 @@ func (f frame) cut(line string) string {
 		case escape:
 			escape = r != 'm'
 		case room == 0:
-			if f.paint {
+			if f.Paint {
 				b.WriteString("\x1b[0m")
 			}
 			return b.String() + "…"

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ func TestServiceMoves(t *testing.T) {
 	t.Parallel()
 	up := lifecycle.ServiceTryingToStart
 	var got []string
-	for _, row := range serviceMoves([]pawl.Transition{
+	for _, row := range ServiceHistory([]pawl.Transition{
 		{To: lifecycle.ServiceStopped, Event: "add", Metadata: json.RawMessage(`{"state":"stopped"}`)},
 		{From: &[]machine.State{lifecycle.ServiceStopped}[0], To: up, Event: "start", Metadata: json.RawMessage(`{"state":"waiting"}`)},
 		{From: &up, To: up, Event: lifecycle.ServiceAct, Metadata: json.RawMessage(`{"state":"waiting","action":{"in_progress":true,"action_name":"start"}}`)},
@@ -43,13 +43,13 @@ func TestFit(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("n", 100)
 	rows := func() [][]string { return [][]string{{"A", "NOTE"}, {"four", long}} }
-	if got := fit(rows(), 0)[1][1]; got != long {
+	if got := Fit(rows(), 0)[1][1]; got != long {
 		t.Errorf("no terminal: %q", got)
 	}
-	if got, want := fit(rows(), 50)[1][1], long[:43]+"…"; got != want {
+	if got, want := Fit(rows(), 50)[1][1], long[:43]+"…"; got != want {
 		t.Errorf("50 columns: %q, want %q", got, want)
 	}
-	if got, want := fit(rows(), 5)[1][1], long[:leastNote-1]+"…"; got != want {
+	if got, want := Fit(rows(), 5)[1][1], long[:leastNote-1]+"…"; got != want {
 		t.Errorf("5 columns: %q, want %q", got, want)
 	}
 }
@@ -59,17 +59,17 @@ func TestFit(t *testing.T) {
 func TestTerminalIsSpared(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w := &tamer{w: &out, tame: func(line string) string { return tame(line, false) }}
+	w := &Sanitizer{W: &out, Sanitize: func(line string) string { return Sanitize(line, false) }}
 	for _, piece := range []string{"\x1b[2Jcl", "ear\r\nnext\x1b]0;ti", "tle\x07\n50%\r100%\n", "end"} {
 		if _, err := io.WriteString(w, piece); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.flush(); err != nil || out.String() != "clear\nnext\n100%\nend\n" {
+	if err := w.Flush(); err != nil || out.String() != "clear\nnext\n100%\nend\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	s := control.Service{Status: "a\u202eb\x1b[2J\u2028c\x9b"}
-	if got := noteOf(&s); strings.ContainsAny(got, "\u202e\x1b\u2028\u009b") {
+	if got := NoteOf(&s); strings.ContainsAny(got, "\u202e\x1b\u2028\u009b") {
 		t.Errorf("note %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"strings"
@@ -38,13 +38,13 @@ func awaits(s *pawl.StepView, zone *time.Location) string {
 		text = "sleeps"
 	}
 	if w.Until != 0 {
-		text += ", until " + in(w.Until.Time(), zone).Format(time.RFC3339)
+		text += ", until " + In(w.Until.Time(), zone).Format(time.RFC3339)
 	}
-	return oneLine(text)
+	return OneLine(text)
 }
 
-// oneLine writes what people have written as one line that can be shown.
-func oneLine(text string) string { return printable(strings.Join(strings.Fields(text), " ")) }
+// OneLine writes what people have written as one line that can be shown.
+func OneLine(text string) string { return Printable(strings.Join(strings.Fields(text), " ")) }
 
 func decided(kind workflow.Kind, w *pawl.Wait) string {
 	text := "by " + w.By
@@ -54,14 +54,19 @@ func decided(kind workflow.Kind, w *pawl.Wait) string {
 	if w.Reason != "" {
 		text += ": " + w.Reason
 	}
-	return oneLine(text)
+	return OneLine(text)
 }
 
-// answer is the command that ends the wait of an approval, or "". Given are the
+// Answer is the command that ends the wait of an approval, or "". Given are the
 // global flags that it needs.
-func answer(s *pawl.StepView, job, given string) string {
-	if !waitsFor(s, workflow.KindApproval) {
+func Answer(s *pawl.StepView, job, given string) string {
+	if !WaitsFor(s, workflow.KindApproval) {
 		return ""
 	}
-	return "pawl approve " + job + " " + shell(s.Key) + s.Wait.Blanks() + given
+	return "pawl approve " + job + " " + Shell(s.Key) + s.Wait.Blanks() + given
+}
+
+// WaitsFor reports whether a step waits, at this moment, for that kind of thing.
+func WaitsFor(s *pawl.StepView, kind workflow.Kind) bool {
+	return s.Wait != nil && s.Status == lifecycle.StepInProgress && s.Wait.Kind == string(kind)
 }

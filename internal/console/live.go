@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -11,47 +11,47 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// A follower shows a job as it goes. What since is given is known already: it
+// A Follower shows a job as it goes. What since is given is known already: it
 // comes before the first show, if at all. Close comes last.
-type follower interface {
-	since(v *pawl.JobView)
-	show(v *pawl.JobView)
-	close()
+type Follower interface {
+	Since(v *pawl.JobView)
+	Show(v *pawl.JobView)
+	Close()
 }
 
-// silent shows nothing.
-type silent struct{}
+// Silent shows nothing.
+type Silent struct{}
 
-func (silent) since(*pawl.JobView) {}
-func (silent) show(*pawl.JobView)  {}
-func (silent) close()              {}
+func (Silent) Since(*pawl.JobView) {}
+func (Silent) Show(*pawl.JobView)  {}
+func (Silent) Close()              {}
 
-// live draws what changes in place, again and again: a job as a tree, or services as
+// Live draws what changes in place, again and again: a job as a tree, or services as
 // a table.
-type live struct {
+type Live struct {
 	w      io.Writer
-	screen screen
-	frame  frame         // of each drawing, but for the terminal and the moment
+	screen Screen
+	frame  Frame         // of each drawing, but for the terminal and the moment
 	every  time.Duration // from one drawing to the next
 
 	stop chan struct{}
 	over chan struct{}
 
 	mu      sync.Mutex           // guards what follows
-	picture func(frame) []string // nil: there is nothing to draw; nil lines: not now
+	picture func(Frame) []string // nil: there is nothing to draw; nil lines: not now
 	drawn   int                  // lines on the terminal that the next drawing replaces
 	spin    int
 }
 
-func newLive(w io.Writer, s screen, f frame) *live { return startLive(w, s, f, 100*time.Millisecond) }
+func NewLive(w io.Writer, s Screen, f Frame) *Live { return StartLive(w, s, f, 100*time.Millisecond) }
 
-func startLive(w io.Writer, s screen, f frame, every time.Duration) *live {
-	l := &live{w: w, screen: s, frame: f, every: every, stop: make(chan struct{}), over: make(chan struct{})}
+func StartLive(w io.Writer, s Screen, f Frame, every time.Duration) *Live {
+	l := &Live{w: w, screen: s, frame: f, every: every, stop: make(chan struct{}), over: make(chan struct{})}
 	go l.loop()
 	return l
 }
 
-func (l *live) loop() {
+func (l *Live) loop() {
 	defer close(l.over)
 	tick := time.NewTicker(l.every)
 	defer tick.Stop()
@@ -68,10 +68,10 @@ func (l *live) loop() {
 	}
 }
 
-func (l *live) since(*pawl.JobView) {}
+func (l *Live) Since(*pawl.JobView) {}
 
-func (l *live) show(v *pawl.JobView) {
-	l.paint(func(f frame) []string {
+func (l *Live) Show(v *pawl.JobView) {
+	l.Paint(func(f Frame) []string {
 		if lifecycle.Job.Ended(v.Status) {
 			f.height = 0 // the last drawing may scroll
 		}
@@ -79,16 +79,16 @@ func (l *live) show(v *pawl.JobView) {
 	})
 }
 
-// paint draws another picture from now on.
-func (l *live) paint(picture func(frame) []string) {
+// Paint draws another picture from now on.
+func (l *Live) Paint(picture func(Frame) []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.picture = picture
 	l.draw()
 }
 
-// close draws for the last time and leaves the cursor below.
-func (l *live) close() {
+// Close draws for the last time and leaves the cursor below.
+func (l *Live) Close() {
 	close(l.stop)
 	<-l.over
 	l.mu.Lock()
@@ -97,7 +97,7 @@ func (l *live) close() {
 }
 
 // above writes text where the drawing stood, and draws again below it.
-func (l *live) above(text []byte) (int, error) {
+func (l *Live) above(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.drawn > 0 {
@@ -110,13 +110,13 @@ func (l *live) above(text []byte) (int, error) {
 }
 
 // draw replaces the last drawing, in one write.
-func (l *live) draw() {
+func (l *Live) draw() {
 	if l.picture == nil {
 		return
 	}
 	f := l.frame
-	f.width, f.height = l.screen.size()
-	f.now, f.spin = time.Now(), l.spin
+	f.width, f.height = l.screen.Size()
+	f.Now, f.spin = time.Now(), l.spin
 	lines := l.picture(f)
 	if lines == nil {
 		return
@@ -134,21 +134,21 @@ func (l *live) draw() {
 	_, _ = l.w.Write(b.Bytes())
 }
 
-// A spout is where log lines go. While a drawing is shown they come out above
+// A Spout is where log lines go. While a drawing is shown they come out above
 // it, so that neither tears the other. It may be used from several goroutines.
-type spout struct {
-	w io.Writer
+type Spout struct {
+	W io.Writer
 
 	mu   sync.Mutex // guards what follows
-	live *live      // nil: nothing is drawn
+	live *Live      // nil: nothing is drawn
 }
 
 // Write takes whole lines.
-func (s *spout) Write(p []byte) (int, error) {
+func (s *Spout) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.live == nil {
-		return s.w.Write(p)
+		return s.W.Write(p)
 	}
 	if _, err := s.live.above(p); err != nil {
 		return 0, err
@@ -156,24 +156,30 @@ func (s *spout) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (s *spout) lead(l *live) {
+func (s *Spout) lead(l *Live) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live = l
 }
 
-// A drawing is a live tree that log lines come out above of.
-type drawing struct {
-	*live
-	logs *spout
+// A Drawing is a live tree that log lines come out above of.
+type Drawing struct {
+	*Live
+	logs *Spout
 }
 
-func newDrawing(l *live, logs *spout) drawing {
+func NewDrawing(l *Live, logs *Spout) Drawing {
 	logs.lead(l)
-	return drawing{l, logs}
+	return Drawing{l, logs}
 }
 
-func (d drawing) close() {
+func (d Drawing) Close() {
 	d.logs.lead(nil)
-	d.live.close()
+	d.Live.Close()
+}
+
+// A Screen is the terminal that talk goes to.
+type Screen struct {
+	Terminal bool                       // stderr is one that can be redrawn
+	Size     func() (width, height int) // in characters
 }

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -12,21 +12,21 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A teller follows a job as plain lines, one for each change of a step's state:
+// A Teller follows a job as plain lines, one for each change of a step's state:
 //
 //	2026-01-31T10:00:00.123Z extract in_progress
 //	2026-01-31T10:00:01.456Z extract complete (1.3s)
 //
 // A change that bears no time of its own has the time at which it was seen. The instances of a
 // large fan-out are counted; see crowd.
-type teller struct {
+type Teller struct {
 	w     io.Writer
 	now   func() time.Time
 	seen  map[string]pawl.StepView // by key
 	job   machine.State
 	id    string // of the job
-	given string // the global flags that a command needs which is shown
-	zone  *time.Location
+	Given string // the global flags that a command needs which is shown
+	Zone  *time.Location
 	lines []change // of one show
 }
 
@@ -36,22 +36,22 @@ type change struct {
 	text string
 }
 
-func newTeller(w io.Writer, now func() time.Time) *teller {
-	return &teller{w: w, now: now, seen: make(map[string]pawl.StepView)}
+func NewTeller(w io.Writer, now func() time.Time) *Teller {
+	return &Teller{w: w, now: now, seen: make(map[string]pawl.StepView)}
 }
 
-// since takes note of what was so before.
-func (t *teller) since(v *pawl.JobView) {
+// Since takes note of what was so before.
+func (t *Teller) Since(v *pawl.JobView) {
 	t.job = v.Status
 	for _, s := range v.Steps {
 		t.seen[s.Key] = s
 	}
 }
 
-func (t *teller) close() {}
+func (t *Teller) Close() {}
 
-// show tells what has changed since it was called last, in the order of time.
-func (t *teller) show(v *pawl.JobView) {
+// Show tells what has changed since it was called last, in the order of time.
+func (t *Teller) Show(v *pawl.JobView) {
 	t.id = v.ID
 	if t.job == "" && !lifecycle.Job.Ended(v.Status) {
 		t.line(v.CreatedAt.Time(), v.Workflow, v.Status, "")
@@ -70,14 +70,14 @@ func (t *teller) show(v *pawl.JobView) {
 	t.job = v.Status
 	slices.SortStableFunc(t.lines, func(a, b change) int { return a.at.Compare(b.at) })
 	for _, l := range t.lines {
-		fmt.Fprintln(t.w, stamp(l.at, t.zone)+" "+l.text)
+		fmt.Fprintln(t.w, Stamp(l.at, t.Zone)+" "+l.text)
 	}
 	t.lines = t.lines[:0]
 }
 
 // step tells of one step. A start that came and went between two looks is told
 // all the same, unless it is the first of an instance that is counted.
-func (t *teller) step(s *pawl.StepView, counted bool) {
+func (t *Teller) step(s *pawl.StepView, counted bool) {
 	was, known := t.seen[s.Key]
 	if known && was.Status == s.Status && was.Claims == s.Claims && was.NotBefore == s.NotBefore {
 		return
@@ -95,24 +95,24 @@ func (t *teller) step(s *pawl.StepView, counted bool) {
 	case lifecycle.StepInProgress, lifecycle.StepEnqueued:
 	case lifecycle.StepPending:
 		if s.NotBefore != 0 {
-			t.line(end, s.Key, s.Status, fmt.Sprintf("attempt %d at %s: %s", s.Attempts+1, stamp(s.NotBefore.Time(), t.zone), message(s.Error)))
+			t.line(end, s.Key, s.Status, fmt.Sprintf("attempt %d at %s: %s", s.Attempts+1, Stamp(s.NotBefore.Time(), t.Zone), Message(s.Error)))
 		} else if s.Claims > 0 {
 			t.line(end, s.Key, s.Status, "")
 		}
 	case lifecycle.StepComplete:
-		t.line(end, s.Key, s.Status, joined(took(s.StartedAt, s.CompletedAt, time.Time{}), awaits(s, t.zone)))
+		t.line(end, s.Key, s.Status, joined(took(s.StartedAt, s.CompletedAt, time.Time{}), awaits(s, t.Zone)))
 	default:
-		t.line(end, s.Key, s.Status, message(s.Error))
+		t.line(end, s.Key, s.Status, Message(s.Error))
 	}
 }
 
 // doing says what is to be known of a step in progress.
-func (t *teller) doing(s *pawl.StepView) string {
+func (t *Teller) doing(s *pawl.StepView) string {
 	if s.Status != lifecycle.StepInProgress { // it came and went
 		return attempt(s)
 	}
-	text := joined(attempt(s), awaits(s, t.zone))
-	if command := answer(s, t.id, t.given); command != "" {
+	text := joined(attempt(s), awaits(s, t.Zone))
+	if command := Answer(s, t.id, t.Given); command != "" {
 		text += "; approve it with: " + command
 	}
 	return text
@@ -129,16 +129,16 @@ func attempt(s *pawl.StepView) string {
 	return ""
 }
 
-func message(f *pawl.Failure) string {
+func Message(f *pawl.Failure) string {
 	if f == nil {
 		return ""
 	}
 	return f.Text()
 }
 
-func (t *teller) line(at time.Time, what string, state machine.State, more string) {
+func (t *Teller) line(at time.Time, what string, state machine.State, more string) {
 	if more != "" {
-		more = " (" + printable(more) + ")"
+		more = " (" + Printable(more) + ")"
 	}
 	t.lines = append(t.lines, change{at, what + " " + strings.ToLower(string(state)) + more})
 }

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -14,10 +14,10 @@ const (
 	lastWait   = 2 * time.Second // that a relay which ends waits for the reader
 )
 
-// A relay hands text on to a writer that may take its time, such as a terminal that
+// A Relay hands text on to a writer that may take its time, such as a terminal that
 // is held with Ctrl-S: whoever writes to the relay never waits for it. What does not
 // fit is left out, and a line says so. It may be used from several goroutines.
-type relay struct {
+type Relay struct {
 	w    io.Writer
 	more chan struct{} // there is text, or the end
 	over chan struct{}
@@ -28,14 +28,14 @@ type relay struct {
 	ended bool
 }
 
-func newRelay(w io.Writer) *relay {
-	r := &relay{w: w, more: make(chan struct{}, 1), over: make(chan struct{})}
+func NewRelay(w io.Writer) *Relay {
+	r := &Relay{w: w, more: make(chan struct{}, 1), over: make(chan struct{})}
 	go r.loop()
 	return r
 }
 
 // Write takes whole lines.
-func (r *relay) Write(p []byte) (int, error) {
+func (r *Relay) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -50,21 +50,21 @@ func (r *relay) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (r *relay) wake() {
+func (r *Relay) wake() {
 	select {
 	case r.more <- struct{}{}:
 	default:
 	}
 }
 
-// behind reports whether the reader is far behind.
-func (r *relay) behind() bool {
+// Behind reports whether the reader is far behind.
+func (r *Relay) Behind() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.text) > maxBehind
 }
 
-func (r *relay) loop() {
+func (r *Relay) loop() {
 	defer close(r.over)
 	for range r.more {
 		text, ended := r.take()
@@ -76,7 +76,7 @@ func (r *relay) loop() {
 	}
 }
 
-func (r *relay) take() (text []byte, ended bool) {
+func (r *Relay) take() (text []byte, ended bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	text, r.text = r.text, nil
@@ -87,9 +87,9 @@ func (r *relay) take() (text []byte, ended bool) {
 	return text, r.ended
 }
 
-// close waits for what was written, but not for long. What comes after it goes
+// Close waits for what was written, but not for long. What comes after it goes
 // straight through.
-func (r *relay) close() {
+func (r *Relay) Close() {
 	r.mu.Lock()
 	r.ended = true
 	r.wake()

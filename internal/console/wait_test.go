@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"encoding/json"
@@ -36,15 +36,15 @@ func waiting() *pawl.JobView {
 
 func TestDrawWaits(t *testing.T) {
 	t.Parallel()
-	lines := drawTree(waiting(), frame{now: noon.Add(5 * time.Second), given: " --workspace it"})
-	golden(t, "golden/tree-waits.txt", strings.Join(lines, "\n")+"\n")
+	lines := drawTree(waiting(), Frame{Now: noon.Add(5 * time.Second), Given: " --workspace it"})
+	golden(t, "tree-waits.txt", strings.Join(lines, "\n")+"\n")
 }
 
 func TestTellWaits(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	told := newTeller(&b, func() time.Time { return noon })
-	told.given = " --workspace it"
-	told.show(waiting())
-	golden(t, "golden/plain-waits.txt", b.String())
+	told := NewTeller(&b, func() time.Time { return noon })
+	told.Given = " --workspace it"
+	told.Show(waiting())
+	golden(t, "plain-waits.txt", b.String())
 }

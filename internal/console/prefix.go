@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -15,25 +15,25 @@ type source struct {
 	claim  int
 }
 
-// A prefixer writes lines of several sources, each whole and behind the key of
+// A Prefixer writes lines of several sources, each whole and behind the key of
 // its step. It may be used from several goroutines.
-type prefixer struct {
-	w    io.Writer
-	tame func(line string) string // what a terminal is shown of a line; nil: all
+type Prefixer struct {
+	w        io.Writer
+	Sanitize func(line string) string // what a terminal is shown of a line; nil: all
 
 	mu      sync.Mutex // guards what follows, and w
 	partial map[source]string
 }
 
-func newPrefixer(w io.Writer) *prefixer {
-	return &prefixer{w: w, partial: make(map[source]string)}
+func NewPrefixer(w io.Writer) *Prefixer {
+	return &Prefixer{w: w, partial: make(map[source]string)}
 }
 
 // maxPartial bounds what is kept of a line that does not end, in bytes.
 const maxPartial = 64 << 10
 
-// write takes a piece of output. A line is written once it is whole.
-func (p *prefixer) write(step, stream string, claim int, text string) {
+// Write takes a piece of output. A line is written once it is whole.
+func (p *Prefixer) Write(step, stream string, claim int, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := source{step, stream, claim}
@@ -51,16 +51,16 @@ func (p *prefixer) write(step, stream string, claim int, text string) {
 	}
 }
 
-func (p *prefixer) line(s source, text string) {
+func (p *Prefixer) line(s source, text string) {
 	text = strings.TrimSuffix(text, "\r")
-	if p.tame != nil {
-		text = p.tame(text)
+	if p.Sanitize != nil {
+		text = p.Sanitize(text)
 	}
 	fmt.Fprintf(p.w, "%s | %s\n", s.step, text)
 }
 
 // flush writes the lines that never ended.
-func (p *prefixer) flush() {
+func (p *Prefixer) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var left []source

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -12,18 +12,18 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// writeJSON writes v, indented, as it is: no letter is escaped but where JSON
+// JSON writes v, indented, as it is: no letter is escaped but where JSON
 // needs it.
-func writeJSON(w io.Writer, v any) error {
+func JSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
 
-// writeOutput writes the output of a job for people: a text as it is, anything
+// Output writes the output of a job for people: a text as it is, anything
 // else as indented JSON, and nothing for null.
-func writeOutput(w io.Writer, output json.RawMessage) error {
+func Output(w io.Writer, output json.RawMessage) error {
 	if len(output) == 0 || string(output) == "null" {
 		return nil
 	}
@@ -40,12 +40,12 @@ func writeOutput(w io.Writer, output json.RawMessage) error {
 	return err
 }
 
-// writeTable writes rows in columns, the first row as their heads.
-func writeTable(w io.Writer, rows [][]string) error {
+// Table writes rows in columns, the first row as their heads.
+func Table(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i := range row {
-			row[i] = printable(row[i])
+			row[i] = Printable(row[i])
 		}
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
@@ -55,9 +55,9 @@ func writeTable(w io.Writer, rows [][]string) error {
 // leastNote is how much of the last column of a table is shown at least.
 const leastNote = 20
 
-// fit cuts the last column of a table so that a row is a line of a terminal. A width
+// Fit cuts the last column of a table so that a row is a line of a terminal. A width
 // of 0 is no terminal, and everything is shown.
-func fit(rows [][]string, width int) [][]string {
+func Fit(rows [][]string, width int) [][]string {
 	if width == 0 {
 		return rows
 	}
@@ -69,7 +69,7 @@ func fit(rows [][]string, width int) [][]string {
 		}
 		width -= wide + 2
 	}
-	f := frame{width: max(width, leastNote)}
+	f := Frame{width: max(width, leastNote)}
 	for _, row := range rows {
 		row[last] = f.cut(row[last])
 	}

@@ -1,4 +1,4 @@
-package main
+package console
 
 import "testing"
 
@@ -21,7 +21,7 @@ func TestTame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for colours, want := range map[bool]string{true: c.coloured, false: c.plain} {
-				if got := tame(c.line, colours); got != want {
+				if got := Sanitize(c.line, colours); got != want {
 					t.Errorf("colours %v: %q, want %q", colours, got, want)
 				}
 			}

@@ -1,0 +1,73 @@
+package console
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// took returns how long something has taken, for people: until its end, or
+// until now while it has none. It is "" if it has not begun.
+func took(from, to pawl.Timestamp, now time.Time) string {
+	if from == 0 {
+		return ""
+	}
+	end := now
+	if to != 0 {
+		end = to.Time()
+	}
+	return Length(end.Sub(from.Time()))
+}
+
+// Length writes a duration with as many digits as a person wants.
+func Length(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Truncate(100*time.Millisecond).Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// In returns a time in a zone; nil is UTC.
+func In(t time.Time, zone *time.Location) time.Time {
+	if zone == nil {
+		zone = time.UTC
+	}
+	return t.In(zone)
+}
+
+// Stamp writes a time for a line of plain text: RFC 3339 with milliseconds.
+func Stamp(t time.Time, zone *time.Location) string {
+	return In(t, zone).Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// Second writes a time for a table, or "" if there is none.
+func Second(t pawl.Timestamp, zone *time.Location) string {
+	if t == 0 {
+		return ""
+	}
+	return In(t.Time(), zone).Format(SecondLayout)
+}
+
+const SecondLayout = "2006-01-02 15:04:05Z07:00"
+
+// Moment is second for a time of Go's.
+func Moment(t time.Time, zone *time.Location) string {
+	if t.IsZero() {
+		return ""
+	}
+	return Second(pawl.Timestamp(t.UnixMicro()), zone)
+}
+
+// exactly writes a time as it is stored, or "" if there is none.
+func exactly(t pawl.Timestamp, zone *time.Location) string {
+	if t == 0 {
+		return ""
+	}
+	return In(t.Time(), zone).Format("2006-01-02T15:04:05.000000Z07:00")
+}

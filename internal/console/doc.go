@@ -1,0 +1,40 @@
+// Package console writes what people read on a terminal or in a pipe: jobs, steps,
+// workers, schedules, services, histories, findings. It takes views, which others have
+// fetched, and an io.Writer. It knows neither flags nor a database.
+//
+// # Types
+//
+// A [Follower] shows one job as it changes. There are three: [Live] draws the job as a tree
+// in place, again and again; a [Teller] writes a line for each change; [Silent] shows
+// nothing. A [Frame] is what a drawing depends on beside the job: the size of the terminal,
+// colours, the moment, the time zone. Live also draws a [Board], the table of the services of
+// a supervisor.
+//
+// Whatever is printed beside a drawing goes through a [Spout], which puts it above the
+// drawing; a [Relay] before a slow terminal keeps writers from waiting. Output of steps goes
+// through a [Prefixer], which keeps lines of several sources whole, or a [Printer], which
+// writes the log of a job and each piece once.
+//
+// Long lists are written by a [Listing], as a table in blocks of rows or as a JSON list, so
+// that a list of any length needs little memory. The other functions write one view each.
+//
+// # Text of others
+//
+// What a step printed, or a user wrote, must not change the terminal. [Printable] and
+// [OneLine] replace control characters in a text that stands in a line of ours; [Sanitize]
+// keeps the colours of a line that a step printed and removes all other sequences.
+//
+// # Times
+//
+// A zone of nil is UTC. [Stamp] writes a time for a line, [Second] for a table.
+//
+// # Failures
+//
+// Functions return the error of their writer. A drawing is the exception: a terminal that
+// is gone must not stop a job, so Live ignores it.
+//
+// # Where to begin
+//
+// Read tree.go, the drawing of a job; then live.go, which repeats it, and plain.go, which
+// tells the same as lines.
+package console

@@ -1,0 +1,39 @@
+package console
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// OfJob is how --step names the job itself.
+const OfJob = "job"
+
+func History(w io.Writer, json bool, zone *time.Location) *Listing[pawl.Transition] {
+	row := func(r *pawl.Transition) []string {
+		of := r.Step
+		if of == "" {
+			of = OfJob
+		}
+		lasted := ""
+		if r.Took != nil {
+			lasted = Length(time.Duration(*r.Took))
+		}
+		return []string{Stamp(r.At.Time(), zone), of, move(r), string(r.Event), lasted, r.Actor, r.Reason}
+	}
+	return &Listing[pawl.Transition]{W: w, JSON: json, Head: []string{"AT", "OF", "MOVE", "EVENT", "TOOK", "BY", "WHY"}, Row: row}
+}
+
+func move(r *pawl.Transition) string {
+	switch {
+	case r.Refused:
+		return "REFUSED"
+	case r.From == nil:
+		return string(r.To)
+	case *r.From == r.To:
+		return fmt.Sprintf("%s (stays)", r.To)
+	}
+	return fmt.Sprintf("%s -> %s", *r.From, r.To)
+}

@@ -1,0 +1,182 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/supervisor"
+)
+
+// ServiceHistory are the rows of a history, in the service's own states.
+func ServiceHistory(moves []pawl.Transition, zone *time.Location) [][]string {
+	rows, was := [][]string{{"AT", "MOVE", "EVENT", "BY", "WHY"}}, ""
+	for i := range moves {
+		m := &moves[i]
+		var more struct {
+			State  string                  `json:"state"`
+			Action supervisor.ActionStatus `json:"action"`
+		}
+		_ = json.Unmarshal(m.Metadata, &more) // a move without is shown by the table's states
+		rows = append(rows, []string{Stamp(m.At.Time(), zone), serviceMove(m, was, more.State, &more.Action), string(m.Event), m.Actor, m.Reason})
+		was = more.State
+	}
+	return rows
+}
+
+// serviceMove says what a move of a service was, in its own states.
+func serviceMove(m *pawl.Transition, was, now string, a *supervisor.ActionStatus) string {
+	switch {
+	case m.Refused || now == "":
+		return move(m)
+	case m.Event == lifecycle.ServiceAct && a.ActionName != "":
+		return a.ActionName + " accepted"
+	case m.Event == lifecycle.ServiceSettle && a.ActionName != "":
+		return a.ActionName + " " + outcomeOf(a)
+	case was == now:
+		return now + " (stays)"
+	case was == "":
+		return now
+	}
+	return was + " -> " + now
+}
+
+// outcomeOf says how an attempt of an action has ended.
+func outcomeOf(a *supervisor.ActionStatus) string {
+	switch {
+	case a.Succeeded:
+		return "succeeded"
+	case a.Failed:
+		return "failed"
+	case a.Kind == supervisor.KindRetriable:
+		return "is to be retried"
+	case a.Kind == supervisor.KindTimeout:
+		return "timed out"
+	}
+	return string(a.Kind)
+}
+
+func Number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// NoteOf returns what matters most about a service beside its state.
+func NoteOf(s *control.Service) string {
+	if u := s.Unrecorded; u != nil && u.Moves > 0 {
+		return joined(Plural(int64(u.Moves), "move")+" not recorded", aboutOf(s))
+	}
+	return aboutOf(s)
+}
+
+// aboutOf returns why a service is as it is, or what it says of itself.
+func aboutOf(s *control.Service) string {
+	switch {
+	case len(s.Why) > 0:
+		return OneLine(s.Why[0])
+	case s.Status != "":
+		return OneLine(s.Status)
+	}
+	return OneLine(s.Reason)
+}
+
+// Service writes a service for people; host says who has it.
+func Service(w io.Writer, s *control.Service, host string, now time.Time, zone *time.Location) {
+	facts := [][2]string{
+		{"service", s.ID},
+		{"host", host},
+		{"state", s.State + " for " + Length(now.Sub(s.Since))},
+		{"reason", s.Reason},
+		{"wanted", wantedBy(s)},
+		{"pid", Number(s.PID)},
+		{"started", joined(Moment(s.StartedAt, zone), Plural(int64(s.Starts), "time"))},
+		{"last exit", s.Exit},
+		{"needs", strings.Join(s.Needs, ", ")},
+		{"says", s.Status},
+		{"action", s.Action},
+		{"log", s.Log},
+		{"unrecorded", unrecordedText(s.Unrecorded)},
+	}
+	for _, why := range s.Why {
+		facts = append(facts, [2]string{"why", why})
+	}
+	for i := range s.Probes {
+		facts = append(facts, [2]string{s.Probes[i].Kind, probeText(&s.Probes[i], now)})
+	}
+	for _, fact := range facts {
+		if fact[1] != "" {
+			fmt.Fprintf(w, "%-10s %s\n", fact[0], OneLine(fact[1]))
+		}
+	}
+}
+
+func wantedBy(s *control.Service) string {
+	if s.By != "" {
+		return s.Wanted + ", by " + s.By
+	}
+	return s.Wanted
+}
+
+func probeText(p *control.Probe, now time.Time) string {
+	switch {
+	case p.At.IsZero():
+		return p.What + ": not asked yet"
+	case p.OK:
+		return fmt.Sprintf("%s: ok, %d in a row, %s ago", p.What, p.Streak, Length(now.Sub(p.At)))
+	}
+	return fmt.Sprintf("%s: failed, %d in a row, %s ago: %s", p.What, p.Streak, Length(now.Sub(p.At)), p.Error)
+}
+
+// ServiceWhy writes why a service is as it is.
+func ServiceWhy(w io.Writer, s *control.Service) {
+	lines := s.Why
+	if len(lines) == 0 {
+		lines = []string{fmt.Sprintf("it is as it is wanted: %s", wantedBy(s))}
+	}
+	if text := unrecordedText(s.Unrecorded); text != "" {
+		lines = append(slices.Clip(lines), text)
+	}
+	for _, line := range lines {
+		fmt.Fprintf(w, "%s  %s: %s\n", s.ID, s.State, OneLine(line))
+	}
+	if s.Exit != "" && s.PID == 0 && !strings.Contains(strings.Join(lines, "\n"), s.Exit) {
+		fmt.Fprintf(w, "  last exit: %s\n", OneLine(s.Exit))
+	}
+}
+
+// unrecordedText says what the history of a service lacks.
+func unrecordedText(u *control.Unrecorded) string {
+	var parts []string
+	if u != nil && u.Moves > 0 {
+		parts = append(parts, fmt.Sprintf("%s not in its history yet, and written when that is possible: %s", Plural(int64(u.Moves), "move"), u.Error))
+	}
+	if u != nil && u.LeftOut > 0 {
+		parts = append(parts, Plural(int64(u.LeftOut), "move")+" left out of its history, since it could not be written for too long")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// StateLine says that something has come into a state, as a line of plain text with the
+// time in its own zone.
+func StateLine(at time.Time, id, state, more string) string {
+	if more != "" {
+		more = " (" + OneLine(more) + ")"
+	}
+	return Stamp(at, at.Location()) + " " + id + " " + state + more
+}
+
+// States of a service that its phase does not tell.
+const (
+	Starting  = "starting"  // it runs, and is not ready
+	Running   = "running"   // and ready
+	Completed = "completed" // it has done its work
+)
