@@ -37,7 +37,7 @@ type bulk struct {
 	workflow string
 }
 
-// A candidate is what --all has to know of a job.
+// A candidate is what whoever selects jobs has to know of one.
 type candidate struct {
 	id, parent string
 	paused     bool
@@ -183,14 +183,7 @@ func (a *app) filtered(ctx context.Context, cl *client.Client, b *bulk) ([]strin
 			return nil, err
 		}
 	}
-	var all []candidate
-	err := page(ctx, cl, q, func(v *pawl.JobView) {
-		c := candidate{id: v.ID, paused: v.Paused}
-		if v.ParentJobID != nil {
-			c.parent = *v.ParentJobID
-		}
-		all = append(all, c)
-	})
+	all, err := candidates(ctx, cl, q)
 	if err != nil {
 		return nil, err
 	}
@@ -202,6 +195,18 @@ func (a *app) filtered(ctx context.Context, cl *client.Client, b *bulk) ([]strin
 		jobs = append(jobs, c.id)
 	}
 	return jobs, nil
+}
+
+// candidates returns the jobs that a query selects, newest first.
+func candidates(ctx context.Context, cl *client.Client, q pawl.JobQuery) (all []candidate, err error) {
+	err = page(ctx, cl, q, func(v *pawl.JobView) {
+		c := candidate{id: v.ID, paused: v.Paused}
+		if v.ParentJobID != nil {
+			c.parent = *v.ParentJobID
+		}
+		all = append(all, c)
+	})
+	return all, err
 }
 
 // listPage is how many jobs or workers are read at once.

@@ -35,18 +35,21 @@ func newJobDiff(a *app) *cobra.Command {
 				return err
 			}
 			return a.with(c.Context(), func(cl *client.Client) error {
-				var jobs [2]*ran
+				var jobs [2]pawl.ID
 				for i, text := range args {
 					var err error
-					if jobs[i], err = a.ran(c.Context(), cl, text); err != nil {
+					if jobs[i], err = a.jobOf(c.Context(), cl, text); err != nil {
 						return err
 					}
 				}
-				d := compareJobs(jobs[0], jobs[1])
+				d, err := compareJobs(c.Context(), cl, jobs[0], jobs[1])
+				if err != nil {
+					return err
+				}
 				if form == formJSON {
 					return console.JSON(a.stdout, d)
 				}
-				return d.show(a.stdout, all)
+				return showJobDiff(a.stdout, d, all)
 			})
 		},
 	}
@@ -61,11 +64,7 @@ type ran struct {
 	def  *workflow.Definition
 }
 
-func (a *app) ran(ctx context.Context, cl *client.Client, text string) (*ran, error) {
-	id, err := a.jobOf(ctx, cl, text)
-	if err != nil {
-		return nil, err
-	}
+func ranOf(ctx context.Context, cl *client.Client, id pawl.ID) (*ran, error) {
 	v, err := cl.Jobs.Get(ctx, id)
 	if err != nil {
 		return nil, err
@@ -127,7 +126,20 @@ type stepSide struct {
 	whole json.RawMessage
 }
 
-func compareJobs(was, is *ran) *jobDiff {
+// compareJobs compares two jobs.
+func compareJobs(ctx context.Context, cl *client.Client, was, is pawl.ID) (*jobDiff, error) {
+	first, err := ranOf(ctx, cl, was)
+	if err != nil {
+		return nil, err
+	}
+	second, err := ranOf(ctx, cl, is)
+	if err != nil {
+		return nil, err
+	}
+	return diffOf(first, second), nil
+}
+
+func diffOf(was, is *ran) *jobDiff {
 	d := &jobDiff{Jobs: [2]runSide{total(was.view), total(is.view)}, Inputs: compareInputs(was.view.Inputs, is.view.Inputs)}
 	if was.def.Hash() != is.def.Hash() {
 		diff := was.def.DiffTo(is.def)
@@ -220,8 +232,12 @@ func compareSteps(was, is []pawl.StepView) []stepDiff {
 }
 
 func sideOf(s *pawl.StepView) *stepSide {
-	return &stepSide{Status: s.Status, Attempts: s.Attempts, Took: lasted(s.StartedAt, s.CompletedAt), Made: s.Instances,
-		Output: shortened(s.Output), Error: console.Message(s.Error), whole: s.Output}
+	side := &stepSide{Status: s.Status, Attempts: s.Attempts, Took: lasted(s.StartedAt, s.CompletedAt), Made: s.Instances,
+		Output: shortened(s.Output), whole: s.Output}
+	if s.Error != nil {
+		side.Error = s.Error.Text()
+	}
+	return side
 }
 
 func (d *stepDiff) differing() []string {

@@ -29,12 +29,12 @@ func shortened(raw json.RawMessage) string {
 	return string([]rune(text)[:maxShown-1]) + "…"
 }
 
-// show writes the comparison for people.
-func (d *jobDiff) show(w io.Writer, all bool) error {
+// showJobDiff writes a comparison for people.
+func showJobDiff(w io.Writer, d *jobDiff, all bool) error {
 	var b strings.Builder
 	signs := [2]string{"-", "+"}
 	for i := range d.Jobs {
-		b.WriteString(strings.TrimRight(fmt.Sprintf("%s %s  %s  %s  %s, %s", signs[i], d.Jobs[i].ID, d.Jobs[i].Workflow, d.Jobs[i].summary(),
+		b.WriteString(strings.TrimRight(fmt.Sprintf("%s %s  %s  %s  %s, %s", signs[i], d.Jobs[i].ID, d.Jobs[i].Workflow, summaryOf(&d.Jobs[i]),
 			amount(d.Jobs[i].Steps, "step"), amount(d.Jobs[i].Attempts, "attempt")), " ") + "\n")
 	}
 	if d.Definition != nil {
@@ -47,12 +47,12 @@ func (d *jobDiff) show(w io.Writer, all bool) error {
 		if i == 0 {
 			b.WriteString("\ninputs\n")
 		}
-		d.Inputs[i].show(&b, d.Inputs[i].Name+": ")
+		writeValues(&b, d.Inputs[i].Name+": ", &d.Inputs[i].valueDiff)
 	}
-	d.showSteps(&b, all)
+	writeSteps(&b, d, all)
 	if d.Output != nil {
 		b.WriteString("\noutput\n")
-		d.Output.show(&b, "")
+		writeValues(&b, "", d.Output)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -65,7 +65,7 @@ func amount(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func (r *runSide) summary() string {
+func summaryOf(r *runSide) string {
 	text := string(r.Status)
 	if r.Took != nil {
 		text += " in " + console.Length(time.Duration(*r.Took))
@@ -76,7 +76,7 @@ func (r *runSide) summary() string {
 	return text
 }
 
-func (v *valueDiff) show(b *strings.Builder, name string) {
+func writeValues(b *strings.Builder, name string, v *valueDiff) {
 	for i, raw := range []json.RawMessage{v.Was, v.Is} {
 		if text := shortened(raw); text != "" {
 			fmt.Fprintf(b, "%s %s%s\n", []string{"-", "+"}[i], name, console.Printable(text))
@@ -84,7 +84,7 @@ func (v *valueDiff) show(b *strings.Builder, name string) {
 	}
 }
 
-func (d *jobDiff) showSteps(b *strings.Builder, all bool) {
+func writeSteps(b *strings.Builder, d *jobDiff, all bool) {
 	head, alike := "\nsteps\n", 0
 	for i := range d.Steps {
 		s := &d.Steps[i]
@@ -94,19 +94,19 @@ func (d *jobDiff) showSteps(b *strings.Builder, all bool) {
 		}
 		b.WriteString(head)
 		head = ""
-		s.show(b)
+		writeStep(b, s)
 	}
 	if alike > 0 {
 		fmt.Fprintf(b, "\n%s alike\n", amount(alike, "step"))
 	}
 }
 
-func (d *stepDiff) show(b *strings.Builder) {
+func writeStep(b *strings.Builder, d *stepDiff) {
 	for i, side := range []*stepSide{d.Was, d.Is} {
 		if side == nil {
 			continue
 		}
-		line := fmt.Sprintf("%s %s  %s", []string{"-", "+"}[i], d.Step, side.facts())
+		line := fmt.Sprintf("%s %s  %s", []string{"-", "+"}[i], d.Step, sideFacts(side))
 		if len(d.Differing) == 0 {
 			line = " " + line[1:]
 		}
@@ -114,7 +114,7 @@ func (d *stepDiff) show(b *strings.Builder) {
 	}
 }
 
-func (s *stepSide) facts() string {
+func sideFacts(s *stepSide) string {
 	facts := []string{string(s.Status)}
 	if s.Attempts > 1 {
 		facts = append(facts, amount(s.Attempts, "attempt"))

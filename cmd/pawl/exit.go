@@ -83,6 +83,11 @@ func complainOf(w io.Writer, problems workflow.Problems) {
 	}
 }
 
+// hinted returns an error of a library with what to do on the command line.
+func hinted(err error, hint string) error {
+	return &pawl.Error{Kind: pawl.KindOf(err), Message: err.Error(), Hint: hint}
+}
+
 // hintOf returns the hint of the first error in the chain that has one.
 func hintOf(err error) string {
 	for e := (*pawl.Error)(nil); errors.As(err, &e); err = e.Err {

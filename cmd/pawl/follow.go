@@ -51,10 +51,9 @@ func (a *app) follower(s shape) console.Follower {
 // maxRest bounds how long a job of very many steps is not looked at.
 const maxRest = time.Second
 
-// follow shows a job until it has ended, and returns it. A job of very many
+// follow has a job shown until it has ended, and returns it. A job of very many
 // steps is looked at less often than it changes.
-func follow(ctx context.Context, cl *client.Client, id pawl.ID, f console.Follower) (*pawl.JobView, error) {
-	defer f.Close()
+func follow(ctx context.Context, cl *client.Client, id pawl.ID, show func(*pawl.JobView)) (*pawl.JobView, error) {
 	var last *pawl.JobView
 	err := cl.Jobs.Watch(ctx, id, func() (bool, error) {
 		began := time.Now()
@@ -63,7 +62,7 @@ func follow(ctx context.Context, cl *client.Client, id pawl.ID, f console.Follow
 			return false, err
 		}
 		last = v
-		f.Show(v)
+		show(v)
 		if lifecycle.Job.Ended(v.Status) {
 			return false, nil
 		}
@@ -149,7 +148,15 @@ func (a *app) blame(ctx context.Context, cl *client.Client, v *pawl.JobView) {
 	if command := v.Error.Resolve(v.ID); command != "" {
 		console.Say(a.stderr, "hint", "give its output yourself, and go on from there: "+command+a.given)
 	}
-	if id, err := pawl.ParseID(pawl.JobPrefix, v.ID); err == nil && a.lastWords(ctx, cl, id, step) {
+	id, err := pawl.ParseID(pawl.JobPrefix, v.ID)
+	if err != nil {
+		return
+	}
+	lines, printed := lastWords(ctx, cl, id, step)
+	for _, l := range lines {
+		fmt.Fprintf(a.stderr, "  | %s\n", console.Printable(strings.TrimRight(l, "\r")))
+	}
+	if printed {
 		console.Say(a.stderr, "hint", fmt.Sprintf("see all that it printed with: pawl job logs %s %s%s", v.ID, console.Shell(step), a.given))
 	}
 }
@@ -160,9 +167,9 @@ const maxLastWords = 10
 // maxLastBytes bounds the bytes of stderr that these are taken of.
 const maxLastBytes = 64 << 10
 
-// lastWords writes the end of what a step wrote to its standard error, and reports whether
-// it has printed anything.
-func (a *app) lastWords(ctx context.Context, cl *client.Client, id pawl.ID, step string) (printed bool) {
+// lastWords returns the last lines of what the last attempt of a step wrote to its standard
+// error, and whether the step has printed anything.
+func lastWords(ctx context.Context, cl *client.Client, id pawl.ID, step string) (lines []string, printed bool) {
 	claim, last := 0, "" // of the last attempt: claims rise
 	err := cl.Inspect.Logs(ctx, id, step, func(l pawl.LogLine) error {
 		printed = true
@@ -175,16 +182,10 @@ func (a *app) lastWords(ctx context.Context, cl *client.Client, id pawl.ID, step
 		}
 		return nil
 	})
-	if err != nil {
-		return printed // the job's own error matters more
-	}
 	text := strings.TrimRight(last, "\n")
-	if text == "" {
-		return printed
+	if err != nil || text == "" { // of an error: why the job has failed matters more
+		return nil, printed
 	}
-	lines := strings.Split(text, "\n")
-	for _, l := range lines[max(0, len(lines)-maxLastWords):] {
-		fmt.Fprintf(a.stderr, "  | %s\n", console.Printable(strings.TrimRight(l, "\r")))
-	}
-	return printed
+	lines = strings.Split(text, "\n")
+	return lines[max(0, len(lines)-maxLastWords):], printed
 }

@@ -22,6 +22,20 @@ func newJob(a *app) *cobra.Command {
 	return c
 }
 
+// jobOf reads the JOB of a command line.
+func (a *app) jobOf(ctx context.Context, cl *client.Client, text string) (pawl.ID, error) {
+	id, err := findJob(ctx, cl, a.workspace, text)
+	switch {
+	case err == nil || hintOf(err) != "":
+		return id, err
+	case pawl.KindOf(err) == pawl.NotFound:
+		return id, hinted(err, "list the jobs with: pawl jobs"+a.given)
+	case pawl.KindOf(err) == pawl.Invalid:
+		return id, hinted(err, "list the jobs with: pawl jobs")
+	}
+	return id, err
+}
+
 // withJob reaches the orchestrator, and the job that the command line names.
 func (a *app) withJob(ctx context.Context, text string, f func(*client.Client, pawl.ID) error) error {
 	return a.with(ctx, func(cl *client.Client) error {

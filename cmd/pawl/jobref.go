@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/lifecycle"
 )
 
 const (
@@ -22,44 +23,45 @@ const refLast = "last"
 
 const jobRefs = "want j_ and 32 digits, its last 4 digits or more, its first 6 or more, last, or last:WORKFLOW"
 
-// jobOf reads the JOB of a command line.
-func (a *app) jobOf(ctx context.Context, cl *client.Client, text string) (pawl.ID, error) {
+// findJob returns the job of a workspace that a text means: an id, some of its digits, or
+// the newest one.
+func findJob(ctx context.Context, cl *client.Client, workspace, text string) (pawl.ID, error) {
 	if text == refLast {
-		return a.newestJob(ctx, cl, "", func(j *pawl.Job) bool { return j.Parent == 0 })
+		return newestJob(ctx, cl, workspace, "", func(j *pawl.Job) bool { return j.Parent == 0 })
 	}
 	if name, ok := strings.CutPrefix(text, refLast+":"); ok && name != "" {
-		return a.newestJob(ctx, cl, " of workflow "+name, func(j *pawl.Job) bool { return j.Workflow == name })
+		return newestJob(ctx, cl, workspace, " of workflow "+name, func(j *pawl.Job) bool { return j.Workflow == name })
 	}
 	digits := strings.TrimPrefix(text, pawl.JobPrefix)
 	if len(digits) == 32 {
 		return pawl.ParseID(pawl.JobPrefix, pawl.JobPrefix+digits)
 	}
 	if !isHex(digits) || len(digits) < minLast || len(digits) > 32 {
-		return pawl.ID{}, usage("list the jobs with: pawl jobs", "job %q: %s", text, jobRefs)
+		return pawl.ID{}, pawl.Errorf(pawl.Invalid, "job %q: %s", text, jobRefs)
 	}
-	return a.pickJob(ctx, cl, digits)
+	return pickJob(ctx, cl, workspace, digits)
 }
 
 // newestJob returns the newest job that is meant; which says so in the error if there is none.
-func (a *app) newestJob(ctx context.Context, cl *client.Client, which string, meant func(*pawl.Job) bool) (id pawl.ID, err error) {
+func newestJob(ctx context.Context, cl *client.Client, workspace, which string, meant func(*pawl.Job) bool) (id pawl.ID, err error) {
 	found := false
-	err = cl.Inspect.Recent(ctx, a.workspace, refWithin, func(j *pawl.Job) bool {
+	err = cl.Inspect.Recent(ctx, workspace, refWithin, func(j *pawl.Job) bool {
 		if found = meant(j); found {
 			id = j.ID
 		}
 		return !found
 	})
 	if err == nil && !found {
-		err = a.noJob(which)
+		err = noJob(workspace, which)
 	}
 	return id, err
 }
 
 // pickJob returns the one job that has these digits.
-func (a *app) pickJob(ctx context.Context, cl *client.Client, digits string) (pawl.ID, error) {
+func pickJob(ctx context.Context, cl *client.Client, workspace, digits string) (pawl.ID, error) {
 	var found []*pawl.Job
 	seen := 0
-	err := cl.Inspect.Recent(ctx, a.workspace, refWithin, func(j *pawl.Job) bool {
+	err := cl.Inspect.Recent(ctx, workspace, refWithin, func(j *pawl.Job) bool {
 		seen++
 		if hasDigits(j.ID.Public(""), digits) {
 			found = append(found, j)
@@ -70,14 +72,14 @@ func (a *app) pickJob(ctx context.Context, cl *client.Client, digits string) (pa
 	case err != nil:
 		return pawl.ID{}, err
 	case len(found) == 0:
-		return pawl.ID{}, a.noJob(" " + digits)
+		return pawl.ID{}, noJob(workspace, " "+digits)
 	case len(found) == 1 && seen == refWithin && len(digits) < sureLast:
-		return pawl.ID{}, usage(fmt.Sprintf("give %d digits, such as %s", sureLast, lastOf(found[0], sureLast)),
+		return pawl.ID{}, unclear(fmt.Sprintf("give %d digits, such as %s", sureLast, lastOf(found[0], sureLast)),
 			"job %s: there are more than %d jobs, and one of the older ones may have these digits, too", digits, refWithin)
 	case len(found) == 1:
 		return found[0].ID, nil
 	}
-	return pawl.ID{}, usage("give more of its digits; the last ones tell jobs of one day apart", "job %s: %d jobs have these digits: %s", digits, len(found), named(found))
+	return pawl.ID{}, unclear("give more of its digits; the last ones tell jobs of one day apart", "job %s: %d jobs have these digits: %s", digits, len(found), named(found))
 }
 
 // lastOf returns the last n digits of a job's id.
@@ -86,12 +88,13 @@ func lastOf(j *pawl.Job, n int) string {
 	return id[len(id)-n:]
 }
 
-func (a *app) noJob(which string) error {
-	return &pawl.Error{
-		Kind:    pawl.NotFound,
-		Message: fmt.Sprintf("there is no job%s among the newest %d of workspace %s", which, refWithin, a.workspace),
-		Hint:    "list the jobs with: pawl jobs" + a.given,
-	}
+func noJob(workspace, which string) error {
+	return pawl.Errorf(pawl.NotFound, "there is no job%s among the newest %d of workspace %s", which, refWithin, workspace)
+}
+
+// unclear is the error of a reference that may mean several things.
+func unclear(hint, format string, args ...any) error {
+	return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // hasDigits reports whether an id is meant by some of its digits.
@@ -110,6 +113,34 @@ func named(jobs []*pawl.Job) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
+}
+
+// findWorker returns the worker of a workspace that a text means: an id, enough of its
+// first or last digits, or the name of one that lives.
+func findWorker(ctx context.Context, cl *client.Client, workspace, text string) (pawl.ID, error) {
+	digits := strings.TrimPrefix(text, pawl.WorkerPrefix)
+	if len(digits) == 32 && isHex(digits) {
+		return pawl.ParseID(pawl.WorkerPrefix, pawl.WorkerPrefix+digits)
+	}
+	all, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: workspace, Statuses: lifecycle.Worker.States, Limit: listPage})
+	if err != nil {
+		return pawl.ID{}, err
+	}
+	var found []string
+	for _, w := range all {
+		id := w.ID[len(pawl.WorkerPrefix):]
+		short := len(digits) >= minFirst && (strings.HasPrefix(id, digits) || strings.HasSuffix(id, digits))
+		if short || w.Name == text && !lifecycle.Worker.Ended(w.Status) {
+			found = append(found, w.ID)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return pawl.ID{}, pawl.Errorf(pawl.NotFound, "there is no worker %s in workspace %s", text, workspace)
+	case 1:
+		return pawl.ParseID(pawl.WorkerPrefix, found[0])
+	}
+	return pawl.ID{}, unclear("give its id", "worker %s: %d workers are called so, such as %s and %s", text, len(found), found[0], found[1])
 }
 
 func isHex(s string) bool {

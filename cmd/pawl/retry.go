@@ -85,9 +85,11 @@ func (a *app) retry(ctx context.Context, args []string, f *retryFlags) (err erro
 	if single {
 		return a.retryOne(ctx, l, text, f)
 	}
-	done, err := retried(ctx, l.client, a.workspace, &f.bulk)
-	if err != nil {
-		return err
+	done := lineage{}
+	if f.all {
+		if done, err = retried(ctx, l.client, a.workspace, f.workflow); err != nil {
+			return err
+		}
 	}
 	f.spare = func(all []candidate) []candidate { return done.without(eldest(all)) }
 	return a.apply(ctx, l.client, &f.bulk, args, func(id pawl.ID) error {
@@ -113,13 +115,10 @@ func (l lineage) without(all []candidate) []candidate {
 	return rest
 }
 
-// retried returns the jobs that have been retried already, for --all.
-func retried(ctx context.Context, cl *client.Client, workspace string, b *bulk) (lineage, error) {
+// retried returns the jobs that have been retried already: of a workflow, or of all.
+func retried(ctx context.Context, cl *client.Client, workspace, workflow string) (lineage, error) {
 	known := make(lineage)
-	if !b.all {
-		return known, nil
-	}
-	return known, page(ctx, cl, pawl.JobQuery{Workspace: workspace, Workflow: b.workflow}, func(v *pawl.JobView) {
+	return known, page(ctx, cl, pawl.JobQuery{Workspace: workspace, Workflow: workflow}, func(v *pawl.JobView) {
 		if v.Continues != nil {
 			known[*v.Continues] = true
 		}

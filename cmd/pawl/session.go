@@ -50,7 +50,8 @@ func (s *session) run(ctx context.Context, f console.Follower) (*pawl.JobView, e
 	}
 	working, stop := whileWorking(ctx, w)
 	defer stop()
-	v, err := follow(working, s.ledger.client, s.id, f)
+	v, err := follow(working, s.ledger.client, s.id, f.Show)
+	f.Close()
 	if working.Err() != nil && ctx.Err() == nil {
 		return v, s.app.drain(w, 0)
 	}

@@ -145,7 +145,9 @@ func (a *app) completeSubmit(c *cobra.Command, args []string, begun string) ([]s
 
 // wait shows a job that others run until it has ended.
 func (a *app) wait(ctx context.Context, cl *client.Client, id pawl.ID, s shape) error {
-	v, err := follow(ctx, cl, id, a.follower(s))
+	f := a.follower(s)
+	v, err := follow(ctx, cl, id, f.Show)
+	f.Close()
 	if ctx.Err() != nil {
 		console.Say(a.stderr, "hint", fmt.Sprintf("the job goes on; see it with: pawl job show %s%s", id.Public(pawl.JobPrefix), a.given))
 		return exit{codeInterrupted}

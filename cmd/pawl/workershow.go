@@ -15,32 +15,13 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// workerOf reads the WORKER of a command line: an id, enough of its first or last
-// digits, or its name.
+// workerOf reads the WORKER of a command line.
 func (a *app) workerOf(ctx context.Context, cl *client.Client, text string) (pawl.ID, error) {
-	digits := strings.TrimPrefix(text, pawl.WorkerPrefix)
-	if len(digits) == 32 && isHex(digits) {
-		return pawl.ParseID(pawl.WorkerPrefix, pawl.WorkerPrefix+digits)
+	id, err := findWorker(ctx, cl, a.workspace, text)
+	if pawl.KindOf(err) == pawl.NotFound && hintOf(err) == "" {
+		return id, hinted(err, "list the workers with: pawl worker list")
 	}
-	all, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: lifecycle.Worker.States, Limit: listPage})
-	if err != nil {
-		return pawl.ID{}, err
-	}
-	var found []string
-	for _, w := range all {
-		id := w.ID[len(pawl.WorkerPrefix):]
-		short := len(digits) >= minFirst && (strings.HasPrefix(id, digits) || strings.HasSuffix(id, digits))
-		if short || w.Name == text && !lifecycle.Worker.Ended(w.Status) {
-			found = append(found, w.ID)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return pawl.ID{}, &pawl.Error{Kind: pawl.NotFound, Message: "there is no worker " + text + " in workspace " + a.workspace, Hint: "list the workers with: pawl worker list"}
-	case 1:
-		return pawl.ParseID(pawl.WorkerPrefix, found[0])
-	}
-	return pawl.ID{}, usage("give its id", "worker %s: %d workers are called so, such as %s and %s", text, len(found), found[0], found[1])
+	return id, err
 }
 
 func (a *app) withWorker(ctx context.Context, text string, f func(*client.Client, pawl.ID) error) error {
