@@ -56,6 +56,7 @@ var order = [][]string{
 	{"internal/programs"},
 	{"internal/metrics"},
 	{"internal/verify"},
+	{"internal/inspect"},
 	{"internal/console"},
 	{"internal/lab/bench"},
 	{"internal/lab/contest", "internal/lab/pgtest"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/machine"
 )
 
@@ -27,20 +28,14 @@ highest of them all.`
 // A bulk is a verb that takes several jobs: those on the command line, on stdin,
 // or all that a filter selects.
 type bulk struct {
-	verb     string                            // as in: retry 12 jobs?
-	done     string                            // as in: 12 of 12 jobs retried
-	statuses []machine.State                   // that --all selects without --status
-	spare    func(all []candidate) []candidate // what --all leaves out beside; nil: nothing
+	verb     string                                            // as in: retry 12 jobs?
+	done     string                                            // as in: 12 of 12 jobs retried
+	statuses []machine.State                                   // that --all selects without --status
+	spare    func(all []inspect.Candidate) []inspect.Candidate // what --all leaves out beside; nil: nothing
 	all      bool
 	yes      bool
 	status   string
 	workflow string
-}
-
-// A candidate is what whoever selects jobs has to know of one.
-type candidate struct {
-	id, parent string
-	paused     bool
 }
 
 func (b *bulk) bind(c *cobra.Command, a *app) {
@@ -183,7 +178,7 @@ func (a *app) filtered(ctx context.Context, cl *client.Client, b *bulk) ([]strin
 			return nil, err
 		}
 	}
-	all, err := candidates(ctx, cl, q)
+	all, err := inspect.Select(ctx, cl, q)
 	if err != nil {
 		return nil, err
 	}
@@ -192,52 +187,9 @@ func (a *app) filtered(ctx context.Context, cl *client.Client, b *bulk) ([]strin
 	}
 	var jobs []string
 	for _, c := range slices.Backward(all) {
-		jobs = append(jobs, c.id)
+		jobs = append(jobs, c.ID)
 	}
 	return jobs, nil
-}
-
-// candidates returns the jobs that a query selects, newest first.
-func candidates(ctx context.Context, cl *client.Client, q pawl.JobQuery) (all []candidate, err error) {
-	err = page(ctx, cl, q, func(v *pawl.JobView) {
-		c := candidate{id: v.ID, paused: v.Paused}
-		if v.ParentJobID != nil {
-			c.parent = *v.ParentJobID
-		}
-		all = append(all, c)
-	})
-	return all, err
-}
-
-// listPage is how many jobs or workers are read at once.
-const listPage = 1000
-
-// page calls f with every job that a query selects, newest first.
-func page(ctx context.Context, cl *client.Client, q pawl.JobQuery, f func(*pawl.JobView)) error {
-	q.Limit = listPage
-	for {
-		jobs, err := cl.Jobs.List(ctx, q)
-		if err != nil {
-			return err
-		}
-		for i := range jobs {
-			f(&jobs[i])
-		}
-		if len(jobs) == 0 {
-			return nil
-		}
-		q.Before = jobs[len(jobs)-1].ID
-	}
-}
-
-// eldest leaves out the jobs whose parents are there too: what is done to the
-// parent reaches them.
-func eldest(all []candidate) []candidate {
-	there := make(map[string]bool)
-	for _, c := range all {
-		there[c.id] = true
-	}
-	return slices.DeleteFunc(all, func(c candidate) bool { return there[c.parent] })
 }
 
 // sure asks whether what --all does is really meant, unless that was said.

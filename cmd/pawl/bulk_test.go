@@ -39,14 +39,3 @@ func TestReadJobs(t *testing.T) {
 		}
 	}
 }
-
-// What is done to a parent reaches its children; a job that was retried is not
-// retried again.
-func TestWhatAllLeavesOut(t *testing.T) {
-	t.Parallel()
-	all := []candidate{{id: "c", parent: "b"}, {id: "b", parent: "a"}, {id: "a"}, {id: "x", parent: "gone"}, {id: "y"}}
-	rest := lineage{"y": true}.without(eldest(all))
-	if diff := cmp.Diff([]candidate{{id: "a"}, {id: "x", parent: "gone"}}, rest, cmp.AllowUnexported(candidate{})); diff != "" {
-		t.Error(diff)
-	}
-}

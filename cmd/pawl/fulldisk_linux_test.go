@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
@@ -141,7 +142,7 @@ func TestSuperviseOnAFullDisk(t *testing.T) {
 					return s
 				}
 			}
-			if !rest(ctx, 50*time.Millisecond) {
+			if !inspect.Rest(ctx, 50*time.Millisecond) {
 				t.Fatalf("service %s is not %s: %+v\n%s", id, what, s, toldBy(told))
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/inspect"
 )
 
 func newJob(a *app) *cobra.Command {
@@ -24,7 +25,7 @@ func newJob(a *app) *cobra.Command {
 
 // jobOf reads the JOB of a command line.
 func (a *app) jobOf(ctx context.Context, cl *client.Client, text string) (pawl.ID, error) {
-	id, err := findJob(ctx, cl, a.workspace, text)
+	id, err := inspect.Job(ctx, cl, a.workspace, text)
 	switch {
 	case err == nil || hintOf(err) != "":
 		return id, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -18,8 +19,8 @@ import (
 func newJobPause(a *app) *cobra.Command {
 	reason := ""
 	b := &bulk{verb: "pause", done: "paused", statuses: []machine.State{lifecycle.JobPending, lifecycle.JobRunning},
-		spare: func(all []candidate) []candidate {
-			return slices.DeleteFunc(all, func(c candidate) bool { return c.paused })
+		spare: func(all []inspect.Candidate) []inspect.Candidate {
+			return slices.DeleteFunc(all, func(c inspect.Candidate) bool { return c.Paused })
 		}}
 	c := &cobra.Command{
 		Short:   "Let nothing more of a job begin",
@@ -44,8 +45,8 @@ func newJobPause(a *app) *cobra.Command {
 func newJobResume(a *app) *cobra.Command {
 	reason := ""
 	b := &bulk{verb: "resume", done: "resumed", statuses: []machine.State{lifecycle.JobPending, lifecycle.JobRunning},
-		spare: func(all []candidate) []candidate {
-			return slices.DeleteFunc(all, func(c candidate) bool { return !c.paused })
+		spare: func(all []inspect.Candidate) []inspect.Candidate {
+			return slices.DeleteFunc(all, func(c inspect.Candidate) bool { return !c.Paused })
 		}}
 	c := &cobra.Command{
 		Short:   "End the pause of a job",
@@ -75,7 +76,7 @@ func (a *app) tell(id pawl.ID, what string) error {
 
 func newJobCancel(a *app) *cobra.Command {
 	reason := ""
-	b := &bulk{verb: "cancel", done: "canceled", statuses: []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}, spare: eldest}
+	b := &bulk{verb: "cancel", done: "canceled", statuses: []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}, spare: inspect.Eldest}
 	c := &cobra.Command{
 		Short: "Cancel a job",
 		Long: "Cancel a job: what has not started never will, and what runs is asked to stop and\n" +

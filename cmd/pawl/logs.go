@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
-	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/internal/inspect"
 )
 
 const logsLong = `Print what the steps of a job printed, on stdout: of all steps, each line behind
@@ -32,7 +30,7 @@ func newJobLogs(a *app) *cobra.Command {
 				defer p.Close()
 				print := func() error { return cl.Inspect.Logs(c.Context(), id, step, p.Print) }
 				if followed {
-					return untilEnded(c.Context(), cl, id, print)
+					return inspect.UntilEnded(c.Context(), cl, id, print)
 				}
 				return print()
 			})
@@ -40,15 +38,4 @@ func newJobLogs(a *app) *cobra.Command {
 	}
 	c.Flags().BoolVarP(&followed, "follow", "f", false, "go on until the job has ended")
 	return c
-}
-
-// untilEnded calls print whenever a job may have printed something, until it has ended.
-func untilEnded(ctx context.Context, cl *client.Client, id pawl.ID, print func() error) error {
-	return cl.Jobs.Watch(ctx, id, func() (bool, error) {
-		v, err := cl.Jobs.Get(ctx, id)
-		if err != nil {
-			return false, err
-		}
-		return !lifecycle.Job.Ended(v.Status), print()
-	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -48,7 +48,7 @@ type retryFlags struct {
 }
 
 func newJobRetry(a *app) *cobra.Command {
-	f := retryFlags{bulk: bulk{verb: "retry", done: "retried", statuses: []machine.State{lifecycle.JobFailed, lifecycle.JobCanceled}, spare: eldest}}
+	f := retryFlags{bulk: bulk{verb: "retry", done: "retried", statuses: []machine.State{lifecycle.JobFailed, lifecycle.JobCanceled}, spare: inspect.Eldest}}
 	c := &cobra.Command{
 		Short: "Continue a job that failed, with a new one", Long: retryLong,
 		Example: "  pawl job retry last --reason \"the disk is there again\"\n  pawl job retry last --from load --set day=2026-02-01 --resolve extract=@files.json\n" +
@@ -85,13 +85,13 @@ func (a *app) retry(ctx context.Context, args []string, f *retryFlags) (err erro
 	if single {
 		return a.retryOne(ctx, l, text, f)
 	}
-	done := lineage{}
+	done := inspect.Lineage{}
 	if f.all {
-		if done, err = retried(ctx, l.client, a.workspace, f.workflow); err != nil {
+		if done, err = inspect.Retried(ctx, l.client, a.workspace, f.workflow); err != nil {
 			return err
 		}
 	}
-	f.spare = func(all []candidate) []candidate { return done.without(eldest(all)) }
+	f.spare = func(all []inspect.Candidate) []inspect.Candidate { return done.Without(inspect.Eldest(all)) }
 	return a.apply(ctx, l.client, &f.bulk, args, func(id pawl.ID) error {
 		again, _, err := a.continued(ctx, l, id, f, false)
 		if err != nil {
@@ -99,29 +99,6 @@ func (a *app) retry(ctx context.Context, args []string, f *retryFlags) (err erro
 		}
 		_, err = fmt.Fprintf(a.stdout, "%s  continues %s\n", again.Public(pawl.JobPrefix), id.Public(pawl.JobPrefix))
 		return err
-	})
-}
-
-// A lineage are the jobs that others continue.
-type lineage map[string]bool
-
-func (l lineage) without(all []candidate) []candidate {
-	var rest []candidate
-	for _, c := range all {
-		if !l[c.id] {
-			rest = append(rest, c)
-		}
-	}
-	return rest
-}
-
-// retried returns the jobs that have been retried already: of a workflow, or of all.
-func retried(ctx context.Context, cl *client.Client, workspace, workflow string) (lineage, error) {
-	known := make(lineage)
-	return known, page(ctx, cl, pawl.JobQuery{Workspace: workspace, Workflow: workflow}, func(v *pawl.JobView) {
-		if v.Continues != nil {
-			known[*v.Continues] = true
-		}
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -135,7 +136,7 @@ func (v *serviceVerb) await(ctx context.Context, a *app, errands []*errand) []er
 		if len(errands) == 0 {
 			return errs
 		}
-		if !rest(within, lookAgain) {
+		if !inspect.Rest(within, lookAgain) {
 			return append(errs, v.unfinished(ctx, a, errands))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/worker"
 )
@@ -50,7 +51,7 @@ func (s *session) run(ctx context.Context, f console.Follower) (*pawl.JobView, e
 	}
 	working, stop := whileWorking(ctx, w)
 	defer stop()
-	v, err := follow(working, s.ledger.client, s.id, f.Show)
+	v, err := inspect.Follow(working, s.ledger.client, s.id, f.Show)
 	f.Close()
 	if working.Err() != nil && ctx.Err() == nil {
 		return v, s.app.drain(w, 0)

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/inspect"
 )
 
 const submitLong = `Submit a workflow as a job that any worker of the workspace runs, such as "pawl
@@ -146,7 +147,7 @@ func (a *app) completeSubmit(c *cobra.Command, args []string, begun string) ([]s
 // wait shows a job that others run until it has ended.
 func (a *app) wait(ctx context.Context, cl *client.Client, id pawl.ID, s shape) error {
 	f := a.follower(s)
-	v, err := follow(ctx, cl, id, f.Show)
+	v, err := inspect.Follow(ctx, cl, id, f.Show)
 	f.Close()
 	if ctx.Err() != nil {
 		console.Say(a.stderr, "hint", fmt.Sprintf("the job goes on; see it with: pawl job show %s%s", id.Public(pawl.JobPrefix), a.given))

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/document"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/internal/programs/spec"
 )
 
@@ -101,7 +102,7 @@ const lookAtFile = time.Second
 // may not have written all of it the first time.
 func (s *supervision) watch(ctx context.Context) {
 	last := s.known()
-	for rest(ctx, lookAtFile) {
+	for inspect.Rest(ctx, lookAtFile) {
 		_, now, _ := s.look()
 		if now == last && now != s.known() {
 			_, _ = s.Reload(ctx, pawl.Change{Actor: "watch", Reason: filepath.Base(s.path) + " has changed"}) // it has told of its error

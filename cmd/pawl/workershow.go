@@ -12,12 +12,13 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
 // workerOf reads the WORKER of a command line.
 func (a *app) workerOf(ctx context.Context, cl *client.Client, text string) (pawl.ID, error) {
-	id, err := findWorker(ctx, cl, a.workspace, text)
+	id, err := inspect.Worker(ctx, cl, a.workspace, text)
 	if pawl.KindOf(err) == pawl.NotFound && hintOf(err) == "" {
 		return id, hinted(err, "list the workers with: pawl worker list")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -91,7 +92,7 @@ func (v *workerVerb) check(c *cobra.Command, args []string) error {
 // apply does it to each worker that is meant, and goes on after a refusal.
 func (v *workerVerb) apply(ctx context.Context, a *app, cl *client.Client, args []string) error {
 	if v.all {
-		workers, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: v.from, Limit: listPage})
+		workers, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: v.from, Limit: inspect.ListPage})
 		if err != nil {
 			return err
 		}

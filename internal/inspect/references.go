@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"context"
@@ -23,9 +23,9 @@ const refLast = "last"
 
 const jobRefs = "want j_ and 32 digits, its last 4 digits or more, its first 6 or more, last, or last:WORKFLOW"
 
-// findJob returns the job of a workspace that a text means: an id, some of its digits, or
+// Job returns the job of a workspace that a text means: an id, some of its digits, or
 // the newest one.
-func findJob(ctx context.Context, cl *client.Client, workspace, text string) (pawl.ID, error) {
+func Job(ctx context.Context, cl *client.Client, workspace, text string) (pawl.ID, error) {
 	if text == refLast {
 		return newestJob(ctx, cl, workspace, "", func(j *pawl.Job) bool { return j.Parent == 0 })
 	}
@@ -115,14 +115,14 @@ func named(jobs []*pawl.Job) string {
 	return text
 }
 
-// findWorker returns the worker of a workspace that a text means: an id, enough of its
+// Worker returns the worker of a workspace that a text means: an id, enough of its
 // first or last digits, or the name of one that lives.
-func findWorker(ctx context.Context, cl *client.Client, workspace, text string) (pawl.ID, error) {
+func Worker(ctx context.Context, cl *client.Client, workspace, text string) (pawl.ID, error) {
 	digits := strings.TrimPrefix(text, pawl.WorkerPrefix)
 	if len(digits) == 32 && isHex(digits) {
 		return pawl.ParseID(pawl.WorkerPrefix, pawl.WorkerPrefix+digits)
 	}
-	all, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: workspace, Statuses: lifecycle.Worker.States, Limit: listPage})
+	all, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: workspace, Statuses: lifecycle.Worker.States, Limit: ListPage})
 	if err != nil {
 		return pawl.ID{}, err
 	}

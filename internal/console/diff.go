@@ -1,36 +1,18 @@
-package main
+package console
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// maxShown is how many letters of a value a comparison shows.
-const maxShown = 60
-
-// shortened writes a value in one line, cut where it is long; "" for null.
-func shortened(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if len(raw) == 0 || string(raw) == "null" || json.Compact(&b, raw) != nil {
-		return ""
-	}
-	text := b.String()
-	if utf8.RuneCountInString(text) <= maxShown {
-		return text
-	}
-	return string([]rune(text)[:maxShown-1]) + "…"
-}
-
-// showJobDiff writes a comparison for people.
-func showJobDiff(w io.Writer, d *jobDiff, all bool) error {
+// JobDiff writes a comparison for people.
+func JobDiff(w io.Writer, d *inspect.Diff, all bool) error {
 	var b strings.Builder
 	signs := [2]string{"-", "+"}
 	for i := range d.Jobs {
@@ -40,14 +22,14 @@ func showJobDiff(w io.Writer, d *jobDiff, all bool) error {
 	if d.Definition != nil {
 		fmt.Fprintf(&b, "\ndefinition\n- %s\n+ %s\n", d.Jobs[0].Definition, d.Jobs[1].Definition)
 		for _, line := range d.Definition.Lines() {
-			b.WriteString("  " + console.Printable(line) + "\n")
+			b.WriteString("  " + Printable(line) + "\n")
 		}
 	}
 	for i := range d.Inputs {
 		if i == 0 {
 			b.WriteString("\ninputs\n")
 		}
-		writeValues(&b, d.Inputs[i].Name+": ", &d.Inputs[i].valueDiff)
+		writeValues(&b, d.Inputs[i].Name+": ", &d.Inputs[i].ValueDiff)
 	}
 	writeSteps(&b, d, all)
 	if d.Output != nil {
@@ -65,26 +47,26 @@ func amount(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func summaryOf(r *runSide) string {
+func summaryOf(r *inspect.RunSide) string {
 	text := string(r.Status)
 	if r.Took != nil {
-		text += " in " + console.Length(time.Duration(*r.Took))
+		text += " in " + Length(time.Duration(*r.Took))
 	}
 	if r.Error != nil {
-		text += " (" + console.Printable(r.Error.Text()) + ")"
+		text += " (" + Printable(r.Error.Text()) + ")"
 	}
 	return text
 }
 
-func writeValues(b *strings.Builder, name string, v *valueDiff) {
+func writeValues(b *strings.Builder, name string, v *inspect.ValueDiff) {
 	for i, raw := range []json.RawMessage{v.Was, v.Is} {
-		if text := shortened(raw); text != "" {
-			fmt.Fprintf(b, "%s %s%s\n", []string{"-", "+"}[i], name, console.Printable(text))
+		if text := inspect.Shortened(raw); text != "" {
+			fmt.Fprintf(b, "%s %s%s\n", []string{"-", "+"}[i], name, Printable(text))
 		}
 	}
 }
 
-func writeSteps(b *strings.Builder, d *jobDiff, all bool) {
+func writeSteps(b *strings.Builder, d *inspect.Diff, all bool) {
 	head, alike := "\nsteps\n", 0
 	for i := range d.Steps {
 		s := &d.Steps[i]
@@ -101,8 +83,8 @@ func writeSteps(b *strings.Builder, d *jobDiff, all bool) {
 	}
 }
 
-func writeStep(b *strings.Builder, d *stepDiff) {
-	for i, side := range []*stepSide{d.Was, d.Is} {
+func writeStep(b *strings.Builder, d *inspect.StepDiff) {
+	for i, side := range []*inspect.StepSide{d.Was, d.Is} {
 		if side == nil {
 			continue
 		}
@@ -110,11 +92,11 @@ func writeStep(b *strings.Builder, d *stepDiff) {
 		if len(d.Differing) == 0 {
 			line = " " + line[1:]
 		}
-		b.WriteString(console.Printable(line) + "\n")
+		b.WriteString(Printable(line) + "\n")
 	}
 }
 
-func sideFacts(s *stepSide) string {
+func sideFacts(s *inspect.StepSide) string {
 	facts := []string{string(s.Status)}
 	if s.Attempts > 1 {
 		facts = append(facts, amount(s.Attempts, "attempt"))
@@ -123,7 +105,7 @@ func sideFacts(s *stepSide) string {
 		facts = append(facts, amount(s.Made.Total, "instance"))
 	}
 	if s.Took != nil && lifecycle.Step.Ended(s.Status) {
-		facts = append(facts, console.Length(time.Duration(*s.Took)))
+		facts = append(facts, Length(time.Duration(*s.Took)))
 	}
 	if s.Error != "" {
 		facts = append(facts, s.Error)

@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func TestJobReferences(t *testing.T) {
 		"last:x": "there is no job of workflow x among the newest 10000 of workspace default",
 		"last:":  `job "last:": want `, "2c3": `job "2c3": want `, "LAST": `job "LAST": want `, "lastly": `job "lastly": want `,
 	} {
-		id, err := findJob(t.Context(), client.Over(&recent{jobs: jobs}, client.Config{}, nil), "default", text)
+		id, err := Job(t.Context(), client.Over(&recent{jobs: jobs}, client.Config{}, nil), "default", text)
 		got := id.Public("")
 		if err != nil {
 			got = err.Error()
@@ -72,18 +72,18 @@ func TestJobReferencesAreBounded(t *testing.T) {
 	}
 	r.jobs[refWithin].ID[15] = 0xbd // the last digits of this one are its own, but it is too old
 	var e *pawl.Error
-	if _, err := findJob(t.Context(), client.Over(r, client.Config{}, nil), "default", "0abd"); !errors.As(err, &e) || e.Kind != pawl.NotFound || r.seen != refWithin {
+	if _, err := Job(t.Context(), client.Over(r, client.Config{}, nil), "default", "0abd"); !errors.As(err, &e) || e.Kind != pawl.NotFound || r.seen != refWithin {
 		t.Errorf("%v after %d jobs", err, r.seen)
 	}
 	r.jobs[7].ID[15] = 0xcd // alone with its digits among the newest, but perhaps not among all
-	if _, err := findJob(t.Context(), client.Over(r, client.Config{}, nil), "default", "0acd"); err == nil || !strings.Contains(err.Error(), "one of the older ones may have these digits, too") {
+	if _, err := Job(t.Context(), client.Over(r, client.Config{}, nil), "default", "0acd"); err == nil || !strings.Contains(err.Error(), "one of the older ones may have these digits, too") {
 		t.Errorf("4 digits of one of many: %v", err)
 	}
-	if id, err := findJob(t.Context(), client.Over(r, client.Config{}, nil), "default", lastOf(r.jobs[7], sureLast)); err != nil || id != r.jobs[7].ID {
+	if id, err := Job(t.Context(), client.Over(r, client.Config{}, nil), "default", lastOf(r.jobs[7], sureLast)); err != nil || id != r.jobs[7].ID {
 		t.Errorf("%d digits of one of many: %v", sureLast, err)
 	}
 	r.jobs[7].ID[15] = 0xbc
-	if _, err := findJob(t.Context(), client.Over(r, client.Config{}, nil), "default", "0abc"); err == nil || !strings.HasSuffix(err.Error(), " and 9995 more") || len(err.Error()) > 400 {
+	if _, err := Job(t.Context(), client.Over(r, client.Config{}, nil), "default", "0abc"); err == nil || !strings.HasSuffix(err.Error(), " and 9995 more") || len(err.Error()) > 400 {
 		t.Errorf("got %v", err)
 	}
 }

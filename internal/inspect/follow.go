@@ -1,0 +1,101 @@
+package inspect
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/worker"
+)
+
+// maxRest bounds how long a job of very many steps is not looked at.
+const maxRest = time.Second
+
+// Follow has a job shown until it has ended, and returns it. A job of very many
+// steps is looked at less often than it changes.
+func Follow(ctx context.Context, cl *client.Client, id pawl.ID, show func(*pawl.JobView)) (*pawl.JobView, error) {
+	var last *pawl.JobView
+	err := cl.Jobs.Watch(ctx, id, func() (bool, error) {
+		began := time.Now()
+		v, err := cl.Jobs.Get(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		last = v
+		show(v)
+		if lifecycle.Job.Ended(v.Status) {
+			return false, nil
+		}
+		return Rest(ctx, min(4*time.Since(began), maxRest)), ctx.Err()
+	})
+	return last, err
+}
+
+// Rest waits, and reports whether there is a reason to go on.
+func Rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// TimedOut reports whether the job was canceled by its own deadline, and not by
+// somebody who says so.
+func TimedOut(v *pawl.JobView) bool {
+	if v.Status != lifecycle.JobCanceled {
+		return false
+	}
+	for _, t := range v.StateHistory {
+		if t.Actor == "engine" && strings.HasPrefix(t.Reason, "timeout:") {
+			return true
+		}
+	}
+	return false
+}
+
+// maxLastWords bounds the lines of stderr that are shown of a failed step.
+const maxLastWords = 10
+
+// maxLastBytes bounds the bytes of stderr that these are taken of.
+const maxLastBytes = 64 << 10
+
+// LastWords returns the last lines of what the last attempt of a step wrote to its standard
+// error, and whether the step has printed anything.
+func LastWords(ctx context.Context, cl *client.Client, id pawl.ID, step string) (lines []string, printed bool) {
+	claim, last := 0, "" // of the last attempt: claims rise
+	err := cl.Inspect.Logs(ctx, id, step, func(l pawl.LogLine) error {
+		printed = true
+		if l.Claim > claim {
+			claim, last = l.Claim, ""
+		}
+		if l.Stream == worker.Stderr {
+			last += l.Text
+			last = last[max(0, len(last)-maxLastBytes):]
+		}
+		return nil
+	})
+	text := strings.TrimRight(last, "\n")
+	if err != nil || text == "" { // of an error: why the job has failed matters more
+		return nil, printed
+	}
+	lines = strings.Split(text, "\n")
+	return lines[max(0, len(lines)-maxLastWords):], printed
+}
+
+// UntilEnded calls print whenever a job may have printed something, until it has ended.
+func UntilEnded(ctx context.Context, cl *client.Client, id pawl.ID, print func() error) error {
+	return cl.Jobs.Watch(ctx, id, func() (bool, error) {
+		v, err := cl.Jobs.Get(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		return !lifecycle.Job.Ended(v.Status), print()
+	})
+}
