@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -127,16 +125,10 @@ func (a *app) examine(ctx context.Context) (found []health.Finding, err error) {
 		return nil, err
 	}
 	host, _ := os.Hostname()
-	w.Nodes = slices.DeleteFunc(w.Nodes, func(n *pawl.Node) bool { return n.Host == host && ended(n.PID) })
+	w.Nodes = slices.DeleteFunc(w.Nodes, func(n *pawl.Node) bool { return n.Host == host && gone(n.PID) })
 	stuck, err := l.client.Inspect.Stuck(ctx, pawl.JobQuery{Limit: stuckLimit}, stuckFor)
 	if err != nil {
 		return nil, err
 	}
 	return health.Examine(w, stuck), nil
-}
-
-// ended reports whether there is no process of that number on this machine.
-func ended(pid int) bool {
-	p, err := os.FindProcess(pid)
-	return err == nil && errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }

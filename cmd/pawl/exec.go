@@ -83,7 +83,8 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) (err error)
 	if err != nil {
 		return err
 	}
-	s := &session{app: a, ledger: l, id: done.ID, capacity: 1, tee: a.pass, command: worker.CommandConfig{Pass: []string{"*"}, Stdin: a.input()}}
+	s := a.session(l, done.ID, 1, false)
+	s.worker.Handlers = handlers(worker.CommandConfig{Pass: []string{"*"}, Stdin: a.input()})
 	return a.settled(ctx, s)
 }
 
@@ -176,11 +177,12 @@ func (a *app) pass(_ *worker.Task, stream string, p []byte) {
 // settled runs the job to its end. One that is interrupted is canceled, since
 // nobody could continue it.
 func (a *app) settled(ctx context.Context, s *session) error {
-	v, err := s.run(ctx, console.Silent{})
+	s.worker.Tee = a.pass
+	v, err := a.ran(ctx, s, console.Silent{})
 	public := s.id.Public(pawl.JobPrefix)
 	switch {
 	case ctx.Err() != nil:
-		err := s.ledger.client.Jobs.Cancel(context.WithoutCancel(ctx), s.id, pawl.Change{Actor: a.actor(), Reason: "interrupted"})
+		err := s.client.Jobs.Cancel(context.WithoutCancel(ctx), s.id, pawl.Change{Actor: a.actor(), Reason: "interrupted"})
 		if err != nil {
 			return err
 		}

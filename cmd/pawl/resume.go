@@ -9,19 +9,22 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A resumption looks for the job that a file and inputs continue.
-type resumption struct {
-	app    *app
-	ledger *ledger
-	path   string
-	def    *workflow.Definition
-	inputs *inputFlags
+// A search looks for the job that a file and inputs continue.
+type search struct {
+	store     store.Store
+	client    *client.Client
+	workspace string
+	file      string // for people
+	def       *workflow.Definition
+	inputs    func() (json.RawMessage, error) // as the definition binds them
+	given     bool                            // there are inputs that a job has to have
 }
 
 // unfinished are the states of a job that can be continued.
@@ -32,10 +35,10 @@ const privatePage = 50
 
 // private calls f with the unfinished jobs of the same workflow that only their
 // owner runs, newest first, page by page, until it has found what it looks for.
-func (r *resumption) private(ctx context.Context, f func(*pawl.Job) (found bool, err error)) error {
-	filter := store.JobFilter{Workspace: r.app.workspace, States: unfinished, Workflow: r.def.Name, Limit: privatePage}
+func (r *search) private(ctx context.Context, f func(*pawl.Job) (found bool, err error)) error {
+	filter := store.JobFilter{Workspace: r.workspace, States: unfinished, Workflow: r.def.Name, Limit: privatePage}
 	for {
-		page, err := r.ledger.store.Jobs(ctx, filter)
+		page, err := r.store.Jobs(ctx, filter)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -52,8 +55,8 @@ func (r *resumption) private(ctx context.Context, f func(*pawl.Job) (found bool,
 }
 
 // newest returns the newest job that the file and the inputs continue.
-func (r *resumption) newest(ctx context.Context) (pawl.ID, error) {
-	inputs, err := r.inputs.of(r.def)
+func (r *search) newest(ctx context.Context) (pawl.ID, error) {
+	inputs, err := r.inputs()
 	if err != nil {
 		return pawl.ID{}, err
 	}
@@ -83,56 +86,72 @@ func (r *resumption) newest(ctx context.Context) (pawl.ID, error) {
 	return pawl.ID{}, r.nothing(newest, closest, inputs)
 }
 
-// named returns the job of --resume=JOB, if the file and the inputs are still
-// those that it was made of.
-func (r *resumption) named(ctx context.Context, text string) (pawl.ID, error) {
-	id, err := r.app.jobOf(ctx, r.ledger.client, text)
-	if err != nil {
-		return id, err
-	}
-	v, err := r.ledger.client.Jobs.Get(ctx, id)
-	if err != nil {
-		return id, err
-	}
-	j, err := r.ledger.store.Job(ctx, id.Key())
-	if err != nil {
-		return id, err
-	}
-	return id, r.fits(j, v)
+// A mismatch is a reason why a job cannot be continued.
+type mismatch int
+
+// What does not fit.
+const (
+	isEnded mismatch = iota
+	isSubmitted
+	otherWorkspace
+	otherWorkflow
+	otherDefinition
+	otherInputs
+	noneUnfinished
+)
+
+// A mismatchError says why a job cannot be continued, or that there is none. It is of kind
+// Conflict or NotFound.
+type mismatchError struct {
+	why       mismatch
+	workspace string // of the job, or in which none was found
+	err       *pawl.Error
 }
 
-// fits says why the job cannot be continued with this file and these inputs.
-func (r *resumption) fits(j *pawl.Job, v *pawl.JobView) error {
-	refuse := func(hint, format string, args ...any) error {
-		return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("job %s ", v.ID) + fmt.Sprintf(format, args...), Hint: hint}
+func (e *mismatchError) Error() string { return e.err.Error() }
+func (e *mismatchError) Unwrap() error { return e.err }
+
+// fits returns a mismatchError if a job cannot be continued: the file and the inputs are
+// no longer those that it was made of, or it is not one that its owner runs.
+func (r *search) fits(ctx context.Context, id pawl.ID) error {
+	v, err := r.client.Jobs.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	j, err := r.store.Job(ctx, id.Key())
+	if err != nil {
+		return err
+	}
+	refuse := func(why mismatch, format string, args ...any) error {
+		return &mismatchError{why, j.Workspace, pawl.Errorf(pawl.Conflict, "job %s %s", v.ID, fmt.Sprintf(format, args...))}
 	}
 	switch {
 	case lifecycle.Job.Ended(j.State):
-		return refuse("start another job by leaving --resume out", "cannot be continued: it is %s", j.State)
+		return refuse(isEnded, "cannot be continued: it is %s", j.State)
 	case j.Private != j.Key():
-		return refuse("run a worker for it with: pawl dev"+r.app.given, "was submitted for workers to run")
-	case j.Workspace != r.app.workspace:
-		return refuse("name it with --workspace "+j.Workspace, "is in workspace %s, not in %s", j.Workspace, r.app.workspace)
+		return refuse(isSubmitted, "was submitted for workers to run")
+	case j.Workspace != r.workspace:
+		return refuse(otherWorkspace, "is in workspace %s, not in %s", j.Workspace, r.workspace)
 	case j.Workflow != r.def.Name:
-		return refuse("give the file that it was made of", "is of workflow %s, and %s holds %s", j.Workflow, r.path, r.def.Name)
+		return refuse(otherWorkflow, "is of workflow %s, and %s holds %s", j.Workflow, r.file, r.def.Name)
 	case v.DefinitionHash != r.def.HashString():
-		return refuse("bring the old file back, from git say, or start another job by leaving --resume out", "was made of another version of %s: the file has changed since", r.path)
+		return refuse(otherDefinition, "was made of another version of %s: the file has changed since", r.file)
 	}
-	if !r.inputs.given() {
+	if !r.given {
 		return nil
 	}
-	inputs, err := r.inputs.of(r.def)
+	inputs, err := r.inputs()
 	if err != nil {
 		return err
 	}
 	if !equalJSON(j.Inputs, inputs) {
-		return refuse("leave the inputs out to continue with those that it has", "has other inputs: %s", differences(j.Inputs, inputs))
+		return refuse(otherInputs, "has other inputs: %s", differences(j.Inputs, inputs))
 	}
 	return nil
 }
 
-func (r *resumption) same(ctx context.Context, j *pawl.Job) (bool, error) {
-	d, err := r.ledger.store.Definition(ctx, j.Definition)
+func (r *search) same(ctx context.Context, j *pawl.Job) (bool, error) {
+	d, err := r.store.Definition(ctx, j.Definition)
 	if err != nil {
 		return false, err
 	}
@@ -141,9 +160,8 @@ func (r *resumption) same(ctx context.Context, j *pawl.Job) (bool, error) {
 
 // nothing says that there is no job to continue, and what is different about
 // the one that comes closest: the newest with the same file, else the newest.
-func (r *resumption) nothing(newest, closest *pawl.Job, inputs json.RawMessage) error {
-	e := &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no unfinished job of %s with these inputs in workspace %s", r.path, r.app.workspace),
-		Hint: "start one by leaving --resume out"}
+func (r *search) nothing(newest, closest *pawl.Job, inputs json.RawMessage) *mismatchError {
+	e := &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no unfinished job of %s with these inputs in workspace %s", r.file, r.workspace)}
 	switch {
 	case closest != nil:
 		e.Hint = fmt.Sprintf("unfinished job %s has other inputs: %s", closest.ID.Public(pawl.JobPrefix), differences(closest.Inputs, inputs))
@@ -153,29 +171,24 @@ func (r *resumption) nothing(newest, closest *pawl.Job, inputs json.RawMessage) 
 			e.Hint += ", with other inputs: " + differences(newest.Inputs, inputs)
 		}
 	}
-	return e
+	return &mismatchError{noneUnfinished, r.workspace, e}
 }
 
-// hint mentions an unfinished job that could be continued instead: one whose
-// owner is gone.
-func (r *resumption) hint(ctx context.Context, inputs json.RawMessage) string {
-	hint := ""
+// abandoned returns an unfinished job that could be continued: one whose owner is gone.
+func (r *search) abandoned(ctx context.Context, inputs json.RawMessage) (id pawl.ID, ok bool) {
 	err := r.private(ctx, func(j *pawl.Job) (bool, error) {
 		if same, err := r.same(ctx, j); err != nil || !same || !equalJSON(j.Inputs, inputs) {
 			return false, nil
 		}
-		release, err := r.ledger.hold(ctx, j.ID)
+		release, err := hold(ctx, r.store, j.ID)
 		if err != nil {
 			return false, nil // its owner lives
 		}
 		release()
-		hint = fmt.Sprintf("job %s of this file and these inputs is unfinished; --resume would continue it", j.ID.Public(pawl.JobPrefix))
+		id = j.ID
 		return true, nil
 	})
-	if err != nil {
-		return ""
-	}
-	return hint
+	return id, err == nil && id != pawl.ID{}
 }
 
 func equalJSON(a, b json.RawMessage) bool { return reflect.DeepEqual(decoded(a), decoded(b)) }

@@ -174,9 +174,9 @@ func (f *retryFlags) outputs() (map[string]json.RawMessage, error) {
 func (a *app) runAgain(ctx context.Context, l *ledger, id pawl.ID, def *workflow.Definition, s shape) error {
 	a.announce(id, s)
 	if commanded(def) {
-		return a.settled(ctx, &session{app: a, ledger: l, id: id, capacity: 1, tee: a.pass})
+		return a.settled(ctx, a.session(l, id, 1, false))
 	}
-	return a.attend(ctx, &session{app: a, ledger: l, id: id, capacity: retryWorkers}, "FILE", s)
+	return a.attend(ctx, a.session(l, id, retryWorkers, false), "FILE", s)
 }
 
 // retryWorkers is how many steps run at once: as many as "pawl run" runs.

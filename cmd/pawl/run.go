@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -104,13 +105,14 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	r := &resumption{app: a, ledger: l, path: path, def: def, inputs: &f.inputs}
+	r := &search{store: l.store, client: l.client, workspace: a.workspace, file: path, def: def, given: f.inputs.given(),
+		inputs: func() (json.RawMessage, error) { return f.inputs.of(def) }}
 	id, resumed, err := a.choose(ctx, r, f)
 	if err != nil {
 		return err
 	}
 	a.announce(id, f.shape)
-	return a.attend(ctx, &session{app: a, ledger: l, id: id, capacity: f.workers, resumed: resumed}, path, f.shape)
+	return a.attend(ctx, a.session(l, id, f.workers, resumed), path, f.shape)
 }
 
 // served refuses a workflow that would wait for ever: it has a step for a handler
@@ -134,35 +136,55 @@ func served(path string, def *workflow.Definition) error {
 }
 
 // choose finds the job to continue, or makes one.
-func (a *app) choose(ctx context.Context, r *resumption, f *runFlags) (id pawl.ID, resumed bool, err error) {
+func (a *app) choose(ctx context.Context, r *search, f *runFlags) (id pawl.ID, resumed bool, err error) {
 	switch f.resume {
 	case "":
 		return a.start(ctx, r, f)
 	case newest:
 		id, err = r.newest(ctx)
+		err = a.unfit(err)
 	default:
-		id, err = r.named(ctx, f.resume)
+		if id, err = a.jobOf(ctx, r.client, f.resume); err == nil {
+			err = a.unfit(r.fits(ctx, id))
+		}
 	}
 	return id, true, err
 }
 
+// unfit says what to do about a job that cannot be continued.
+func (a *app) unfit(err error) error {
+	var no *mismatchError
+	if !errors.As(err, &no) || hintOf(err) != "" {
+		return err
+	}
+	return hinted(err, map[mismatch]string{
+		isEnded:         "start another job by leaving --resume out",
+		isSubmitted:     "run a worker for it with: pawl dev" + a.given,
+		otherWorkspace:  "name it with --workspace " + no.workspace,
+		otherWorkflow:   "give the file that it was made of",
+		otherDefinition: "bring the old file back, from git say, or start another job by leaving --resume out",
+		otherInputs:     "leave the inputs out to continue with those that it has",
+		noneUnfinished:  "start one by leaving --resume out",
+	}[no.why])
+}
+
 // start submits a private job. One that a request id has made before is
 // continued.
-func (a *app) start(ctx context.Context, r *resumption, f *runFlags) (id pawl.ID, resumed bool, err error) {
-	inputs, err := f.inputs.of(r.def)
+func (a *app) start(ctx context.Context, r *search, f *runFlags) (id pawl.ID, resumed bool, err error) {
+	inputs, err := r.inputs()
 	if err != nil {
 		return id, false, err
 	}
 	sub := client.Submission{Workflow: r.def, Inputs: inputs, Private: true, RequestID: f.requestID, Description: f.description}
-	if sub.Dir, err = folderOf(r.path); err != nil {
+	if sub.Dir, err = folderOf(r.file); err != nil {
 		return id, false, err
 	}
 	if f.requestID == "" {
-		if hint := r.hint(ctx, inputs); hint != "" && f.form != formQuiet {
-			console.Say(a.stderr, "hint", hint)
+		if id, ok := r.abandoned(ctx, inputs); ok && f.form != formQuiet {
+			console.Say(a.stderr, "hint", fmt.Sprintf("job %s of this file and these inputs is unfinished; --resume would continue it", id.Public(pawl.JobPrefix)))
 		}
 	}
-	done, err := submitOne(ctx, r.ledger.client, sub)
+	done, err := submitOne(ctx, r.client, sub)
 	return done.ID, done.Replayed, err
 }
 
@@ -181,27 +203,41 @@ func (a *app) announce(id pawl.ID, s shape) {
 	}
 }
 
+// session makes what runs a private job in this process.
+func (a *app) session(l *ledger, id pawl.ID, capacity int, resumed bool) *session {
+	return &session{store: l.store, engine: l.engine, client: l.client, id: id, resumed: resumed,
+		worker:   worker.Config{Workspace: a.workspace, Actor: a.actor(), Capacity: capacity, Handlers: handlers(worker.CommandConfig{}), Log: a.log},
+		stopping: func() { fmt.Fprintln(a.stderr, "stopping what runs; Ctrl-C again leaves at once") }}
+}
+
+// ran runs a job to its end, even if nobody reads any more what it prints.
+func (a *app) ran(ctx context.Context, s *session, f follower) (*pawl.JobView, error) {
+	defer outliveReaders()()
+	v, err := s.run(ctx, f)
+	return v, terminated(err)
+}
+
 // attend runs a job, shows it, and says how it ended.
 func (a *app) attend(ctx context.Context, s *session, path string, shape shape) error {
-	was, err := s.ledger.client.Jobs.Get(ctx, s.id)
+	was, err := s.client.Jobs.Get(ctx, s.id)
 	if err != nil {
 		return err
 	}
 	if lifecycle.Job.Ended(was.Status) { // of a request id: it is over already
-		return a.conclude(ctx, s.ledger.client, was, shape)
+		return a.conclude(ctx, s.client, was, shape)
 	}
 	if shape.verbose {
 		p := console.NewPrefixer(a.stderr)
 		if a.screen.Terminal {
 			p.Sanitize = a.tame
 		}
-		s.tee = teeTo(p)
+		s.worker.Tee = teeTo(p)
 	}
 	f := a.follower(shape)
 	if s.resumed {
 		f.Since(was)
 	}
-	v, err := s.run(ctx, f)
+	v, err := a.ran(ctx, s, f)
 	if ctx.Err() != nil {
 		a.interrupted(s.id, path)
 		return exit{codeInterrupted}
@@ -209,7 +245,7 @@ func (a *app) attend(ctx context.Context, s *session, path string, shape shape) 
 	if err != nil {
 		return err
 	}
-	return a.conclude(ctx, s.ledger.client, v, shape)
+	return a.conclude(ctx, s.client, v, shape)
 }
 
 func (a *app) interrupted(id pawl.ID, path string) {
@@ -225,4 +261,10 @@ func teeTo(p *console.Prefixer) func(*worker.Task, string, []byte) {
 			p.Write(t.Key, stream, t.Claim, strings.ToValidUTF8(string(b), "\uFFFD"))
 		}
 	}
+}
+
+// handlers are the kinds of steps that every worker of this program serves.
+func handlers(c worker.CommandConfig) map[string]worker.Handler {
+	command := worker.Command(c)
+	return map[string]worker.Handler{"command": command, "run": command, "http": worker.HTTP(worker.HTTPConfig{})}
 }

@@ -10,57 +10,64 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/worker"
 )
 
+// A follower is shown a job as it changes, and told when there is no more to come.
+type follower interface {
+	Show(v *pawl.JobView)
+	Close()
+}
+
 // A session runs one private job in this process, to its end or until it is
 // interrupted.
 type session struct {
-	app      *app
-	ledger   *ledger
+	store    store.Store
+	engine   *engine.Engine
+	client   *client.Client
 	id       pawl.ID
-	capacity int
-	resumed  bool // another process may have died with it
-	tee      func(t *worker.Task, stream string, p []byte)
-	command  worker.CommandConfig
+	resumed  bool          // another process may have died with it
+	worker   worker.Config // of the worker that runs it; its Job is set here
+	stopping func()        // is called when ctx has ended and what runs is interrupted
 }
 
 // run returns the job once it has ended. When ctx ends first, what runs is
 // interrupted, the job stays unfinished, and the error is that of ctx.
-func (s *session) run(ctx context.Context, f console.Follower) (*pawl.JobView, error) {
-	release, err := s.ledger.hold(ctx, s.id)
+func (s *session) run(ctx context.Context, f follower) (*pawl.JobView, error) {
+	release, err := hold(ctx, s.store, s.id)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	defer release()
-	defer outliveReaders()()
 	if s.resumed {
-		if err := s.ledger.engine.Takeover(ctx, deadHere); err != nil {
+		if err := s.engine.Takeover(ctx, deadHere); err != nil {
 			f.Close()
 			return nil, err
 		}
 	}
-	w, err := worker.Start(ctx, s.ledger.engine, s.worker())
+	s.worker.Job = s.id.Key()
+	w, err := worker.Start(ctx, s.engine, s.worker)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	working, stop := whileWorking(ctx, w)
 	defer stop()
-	v, err := inspect.Follow(working, s.ledger.client, s.id, f.Show)
+	v, err := inspect.Follow(working, s.client, s.id, f.Show)
 	f.Close()
-	if working.Err() != nil && ctx.Err() == nil {
-		return v, s.app.drain(w, 0)
-	}
-	if ctx.Err() != nil {
-		fmt.Fprintln(s.app.stderr, "stopping what runs; Ctrl-C again leaves at once")
-	}
 	over, cancel := context.WithCancel(context.Background())
 	cancel() // what still runs is interrupted at once
+	if working.Err() != nil && ctx.Err() == nil {
+		return v, w.Drain(over)
+	}
+	if ctx.Err() != nil {
+		s.stopping()
+	}
 	return v, errors.Join(err, w.Drain(over))
 }
 
@@ -77,19 +84,6 @@ func whileWorking(ctx context.Context, w *worker.Worker) (context.Context, conte
 	return ctx, cancel
 }
 
-func (s *session) worker() worker.Config {
-	return worker.Config{
-		Workspace: s.app.workspace, Actor: s.app.actor(),
-		Capacity: s.capacity, Handlers: handlers(s.command), Job: s.id.Key(), Log: s.app.log, Tee: s.tee,
-	}
-}
-
-// handlers are the kinds of steps that every worker of this program serves.
-func handlers(c worker.CommandConfig) map[string]worker.Handler {
-	command := worker.Command(c)
-	return map[string]worker.Handler{"command": command, "run": command, "http": worker.HTTP(worker.HTTPConfig{})}
-}
-
 // A holder is what the owner of a private job says of itself.
 type holder struct {
 	PID  int    `json:"pid"`
@@ -101,7 +95,7 @@ func holdName(id pawl.ID) string { return fmt.Sprintf("job/%d", id.Key()) }
 
 // hold makes this process the owner of a private job. It is refused, with the
 // owner's pid, while another one lives.
-func (l *ledger) hold(ctx context.Context, id pawl.ID) (release func(), err error) {
+func hold(ctx context.Context, s store.Store, id pawl.ID) (release func(), err error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -111,7 +105,7 @@ func (l *ledger) hold(ctx context.Context, id pawl.ID) (release func(), err erro
 		return nil, err
 	}
 	for begun := time.Now(); ; {
-		release, err = l.store.Hold(ctx, holdName(id), note)
+		release, err = s.Hold(ctx, holdName(id), note)
 		var held *store.HeldError
 		if !errors.As(err, &held) {
 			return release, err

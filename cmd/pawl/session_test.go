@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 )
 
@@ -30,12 +31,12 @@ func TestALockThatOutlivesItsProcessIsWaitedFor(t *testing.T) { // J9, T10
 		pid   int
 		taken bool
 	}{{"dead", ended.Process.Pid, true}, {"alive", os.Getpid(), false}} {
-		release, err := theirs.store.Hold(t.Context(), holdName(id), holderNote(t, c.pid))
+		release, err := theirs.Hold(t.Context(), holdName(id), holderNote(t, c.pid))
 		if err != nil {
 			t.Fatal(err)
 		}
 		freed := time.AfterFunc(20*holdAgain, release)
-		free, err := ours.hold(t.Context(), id)
+		free, err := hold(t.Context(), ours, id)
 		if (err == nil) != c.taken {
 			t.Errorf("%s: got %v, want it taken: %v", c.name, err, c.taken)
 		}
@@ -61,12 +62,12 @@ func holderNote(t *testing.T, pid int) []byte {
 	return note
 }
 
-func openHolds(t *testing.T, path string) *ledger {
+func openHolds(t *testing.T, path string) store.Store {
 	t.Helper()
 	db, err := sqlite.Open(context.Background(), sqlite.Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return &ledger{store: db}
+	return db
 }
