@@ -57,6 +57,7 @@ var order = [][]string{
 	{"internal/metrics"},
 	{"internal/verify"},
 	{"internal/inspect"},
+	{"internal/privatejob"},
 	{"internal/console"},
 	{"internal/lab/bench"},
 	{"internal/lab/contest", "internal/lab/pgtest"},

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/privatejob"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 )
@@ -125,7 +126,7 @@ func (a *app) examine(ctx context.Context) (found []health.Finding, err error) {
 		return nil, err
 	}
 	host, _ := os.Hostname()
-	w.Nodes = slices.DeleteFunc(w.Nodes, func(n *pawl.Node) bool { return n.Host == host && gone(n.PID) })
+	w.Nodes = slices.DeleteFunc(w.Nodes, func(n *pawl.Node) bool { return n.Host == host && privatejob.Gone(n.PID) })
 	stuck, err := l.client.Inspect.Stuck(ctx, pawl.JobQuery{Limit: stuckLimit}, stuckFor)
 	if err != nil {
 		return nil, err

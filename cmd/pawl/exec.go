@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/privatejob"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
@@ -84,7 +85,7 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) (err error)
 		return err
 	}
 	s := a.session(l, done.ID, 1, false)
-	s.worker.Handlers = handlers(worker.CommandConfig{Pass: []string{"*"}, Stdin: a.input()})
+	s.Worker.Handlers = handlers(worker.CommandConfig{Pass: []string{"*"}, Stdin: a.input()})
 	return a.settled(ctx, s)
 }
 
@@ -176,13 +177,13 @@ func (a *app) pass(_ *worker.Task, stream string, p []byte) {
 
 // settled runs the job to its end. One that is interrupted is canceled, since
 // nobody could continue it.
-func (a *app) settled(ctx context.Context, s *session) error {
-	s.worker.Tee = a.pass
+func (a *app) settled(ctx context.Context, s *privatejob.Session) error {
+	s.Worker.Tee = a.pass
 	v, err := a.ran(ctx, s, console.Silent{})
-	public := s.id.Public(pawl.JobPrefix)
+	public := s.ID.Public(pawl.JobPrefix)
 	switch {
 	case ctx.Err() != nil:
-		err := s.client.Jobs.Cancel(context.WithoutCancel(ctx), s.id, pawl.Change{Actor: a.actor(), Reason: "interrupted"})
+		err := s.Client.Jobs.Cancel(context.WithoutCancel(ctx), s.ID, pawl.Change{Actor: a.actor(), Reason: "interrupted"})
 		if err != nil {
 			return err
 		}

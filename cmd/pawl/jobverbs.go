@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/inspect"
+	"github.com/pawl-dev/pawl/internal/privatejob"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -120,7 +121,7 @@ func (a *app) ends(ctx context.Context, l *ledger, jobs []pawl.ID) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	if err := l.engine.Takeover(ctx, deadHere); err != nil {
+	if err := l.engine.Takeover(ctx, privatejob.DeadHere); err != nil {
 		return err
 	}
 	moment, done := context.WithTimeout(ctx, time.Second)

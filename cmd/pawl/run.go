@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/privatejob"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
@@ -105,8 +106,8 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	r := &search{store: l.store, client: l.client, workspace: a.workspace, file: path, def: def, given: f.inputs.given(),
-		inputs: func() (json.RawMessage, error) { return f.inputs.of(def) }}
+	r := &privatejob.Search{Store: l.store, Client: l.client, Workspace: a.workspace, File: path, Definition: def, Given: f.inputs.given(),
+		Inputs: func() (json.RawMessage, error) { return f.inputs.of(def) }}
 	id, resumed, err := a.choose(ctx, r, f)
 	if err != nil {
 		return err
@@ -136,16 +137,16 @@ func served(path string, def *workflow.Definition) error {
 }
 
 // choose finds the job to continue, or makes one.
-func (a *app) choose(ctx context.Context, r *search, f *runFlags) (id pawl.ID, resumed bool, err error) {
+func (a *app) choose(ctx context.Context, r *privatejob.Search, f *runFlags) (id pawl.ID, resumed bool, err error) {
 	switch f.resume {
 	case "":
 		return a.start(ctx, r, f)
 	case newest:
-		id, err = r.newest(ctx)
+		id, err = r.Newest(ctx)
 		err = a.unfit(err)
 	default:
-		if id, err = a.jobOf(ctx, r.client, f.resume); err == nil {
-			err = a.unfit(r.fits(ctx, id))
+		if id, err = a.jobOf(ctx, r.Client, f.resume); err == nil {
+			err = a.unfit(r.Fits(ctx, id))
 		}
 	}
 	return id, true, err
@@ -153,38 +154,38 @@ func (a *app) choose(ctx context.Context, r *search, f *runFlags) (id pawl.ID, r
 
 // unfit says what to do about a job that cannot be continued.
 func (a *app) unfit(err error) error {
-	var no *mismatchError
+	var no *privatejob.MismatchError
 	if !errors.As(err, &no) || hintOf(err) != "" {
 		return err
 	}
-	return hinted(err, map[mismatch]string{
-		isEnded:         "start another job by leaving --resume out",
-		isSubmitted:     "run a worker for it with: pawl dev" + a.given,
-		otherWorkspace:  "name it with --workspace " + no.workspace,
-		otherWorkflow:   "give the file that it was made of",
-		otherDefinition: "bring the old file back, from git say, or start another job by leaving --resume out",
-		otherInputs:     "leave the inputs out to continue with those that it has",
-		noneUnfinished:  "start one by leaving --resume out",
-	}[no.why])
+	return hinted(err, map[privatejob.Mismatch]string{
+		privatejob.IsEnded:         "start another job by leaving --resume out",
+		privatejob.IsSubmitted:     "run a worker for it with: pawl dev" + a.given,
+		privatejob.OtherWorkspace:  "name it with --workspace " + no.Workspace,
+		privatejob.OtherWorkflow:   "give the file that it was made of",
+		privatejob.OtherDefinition: "bring the old file back, from git say, or start another job by leaving --resume out",
+		privatejob.OtherInputs:     "leave the inputs out to continue with those that it has",
+		privatejob.NoneUnfinished:  "start one by leaving --resume out",
+	}[no.Why])
 }
 
 // start submits a private job. One that a request id has made before is
 // continued.
-func (a *app) start(ctx context.Context, r *search, f *runFlags) (id pawl.ID, resumed bool, err error) {
-	inputs, err := r.inputs()
+func (a *app) start(ctx context.Context, r *privatejob.Search, f *runFlags) (id pawl.ID, resumed bool, err error) {
+	inputs, err := r.Inputs()
 	if err != nil {
 		return id, false, err
 	}
-	sub := client.Submission{Workflow: r.def, Inputs: inputs, Private: true, RequestID: f.requestID, Description: f.description}
-	if sub.Dir, err = folderOf(r.file); err != nil {
+	sub := client.Submission{Workflow: r.Definition, Inputs: inputs, Private: true, RequestID: f.requestID, Description: f.description}
+	if sub.Dir, err = folderOf(r.File); err != nil {
 		return id, false, err
 	}
 	if f.requestID == "" {
-		if id, ok := r.abandoned(ctx, inputs); ok && f.form != formQuiet {
+		if id, ok := r.Abandoned(ctx, inputs); ok && f.form != formQuiet {
 			console.Say(a.stderr, "hint", fmt.Sprintf("job %s of this file and these inputs is unfinished; --resume would continue it", id.Public(pawl.JobPrefix)))
 		}
 	}
-	done, err := submitOne(ctx, r.client, sub)
+	done, err := submitOne(ctx, r.Client, sub)
 	return done.ID, done.Replayed, err
 }
 
@@ -204,48 +205,48 @@ func (a *app) announce(id pawl.ID, s shape) {
 }
 
 // session makes what runs a private job in this process.
-func (a *app) session(l *ledger, id pawl.ID, capacity int, resumed bool) *session {
-	return &session{store: l.store, engine: l.engine, client: l.client, id: id, resumed: resumed,
-		worker:   worker.Config{Workspace: a.workspace, Actor: a.actor(), Capacity: capacity, Handlers: handlers(worker.CommandConfig{}), Log: a.log},
-		stopping: func() { fmt.Fprintln(a.stderr, "stopping what runs; Ctrl-C again leaves at once") }}
+func (a *app) session(l *ledger, id pawl.ID, capacity int, resumed bool) *privatejob.Session {
+	return &privatejob.Session{Store: l.store, Engine: l.engine, Client: l.client, ID: id, Resumed: resumed,
+		Worker:   worker.Config{Workspace: a.workspace, Actor: a.actor(), Capacity: capacity, Handlers: handlers(worker.CommandConfig{}), Log: a.log},
+		Stopping: func() { fmt.Fprintln(a.stderr, "stopping what runs; Ctrl-C again leaves at once") }}
 }
 
 // ran runs a job to its end, even if nobody reads any more what it prints.
-func (a *app) ran(ctx context.Context, s *session, f follower) (*pawl.JobView, error) {
+func (a *app) ran(ctx context.Context, s *privatejob.Session, f privatejob.Follower) (*pawl.JobView, error) {
 	defer outliveReaders()()
-	v, err := s.run(ctx, f)
+	v, err := s.Run(ctx, f)
 	return v, terminated(err)
 }
 
 // attend runs a job, shows it, and says how it ended.
-func (a *app) attend(ctx context.Context, s *session, path string, shape shape) error {
-	was, err := s.client.Jobs.Get(ctx, s.id)
+func (a *app) attend(ctx context.Context, s *privatejob.Session, path string, shape shape) error {
+	was, err := s.Client.Jobs.Get(ctx, s.ID)
 	if err != nil {
 		return err
 	}
 	if lifecycle.Job.Ended(was.Status) { // of a request id: it is over already
-		return a.conclude(ctx, s.client, was, shape)
+		return a.conclude(ctx, s.Client, was, shape)
 	}
 	if shape.verbose {
 		p := console.NewPrefixer(a.stderr)
 		if a.screen.Terminal {
 			p.Sanitize = a.tame
 		}
-		s.worker.Tee = teeTo(p)
+		s.Worker.Tee = teeTo(p)
 	}
 	f := a.follower(shape)
-	if s.resumed {
+	if s.Resumed {
 		f.Since(was)
 	}
 	v, err := a.ran(ctx, s, f)
 	if ctx.Err() != nil {
-		a.interrupted(s.id, path)
+		a.interrupted(s.ID, path)
 		return exit{codeInterrupted}
 	}
 	if err != nil {
 		return err
 	}
-	return a.conclude(ctx, s.client, v, shape)
+	return a.conclude(ctx, s.Client, v, shape)
 }
 
 func (a *app) interrupted(id pawl.ID, path string) {

@@ -1,4 +1,4 @@
-package main
+package privatejob
 
 import (
 	"context"
@@ -17,48 +17,48 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// A follower is shown a job as it changes, and told when there is no more to come.
-type follower interface {
+// A Follower is shown a job as it changes, and told when there is no more to come.
+type Follower interface {
 	Show(v *pawl.JobView)
 	Close()
 }
 
-// A session runs one private job in this process, to its end or until it is
+// A Session runs one private job in this process, to its end or until it is
 // interrupted.
-type session struct {
-	store    store.Store
-	engine   *engine.Engine
-	client   *client.Client
-	id       pawl.ID
-	resumed  bool          // another process may have died with it
-	worker   worker.Config // of the worker that runs it; its Job is set here
-	stopping func()        // is called when ctx has ended and what runs is interrupted
+type Session struct {
+	Store    store.Store
+	Engine   *engine.Engine
+	Client   *client.Client
+	ID       pawl.ID
+	Resumed  bool          // another process may have died with it
+	Worker   worker.Config // of the worker that runs it; its Job is set here
+	Stopping func()        // is called when ctx has ended and what runs is interrupted
 }
 
-// run returns the job once it has ended. When ctx ends first, what runs is
+// Run returns the job once it has ended. When ctx ends first, what runs is
 // interrupted, the job stays unfinished, and the error is that of ctx.
-func (s *session) run(ctx context.Context, f follower) (*pawl.JobView, error) {
-	release, err := hold(ctx, s.store, s.id)
+func (s *Session) Run(ctx context.Context, f Follower) (*pawl.JobView, error) {
+	release, err := Hold(ctx, s.Store, s.ID)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	defer release()
-	if s.resumed {
-		if err := s.engine.Takeover(ctx, deadHere); err != nil {
+	if s.Resumed {
+		if err := s.Engine.Takeover(ctx, DeadHere); err != nil {
 			f.Close()
 			return nil, err
 		}
 	}
-	s.worker.Job = s.id.Key()
-	w, err := worker.Start(ctx, s.engine, s.worker)
+	s.Worker.Job = s.ID.Key()
+	w, err := worker.Start(ctx, s.Engine, s.Worker)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	working, stop := whileWorking(ctx, w)
 	defer stop()
-	v, err := inspect.Follow(working, s.client, s.id, f.Show)
+	v, err := inspect.Follow(working, s.Client, s.ID, f.Show)
 	f.Close()
 	over, cancel := context.WithCancel(context.Background())
 	cancel() // what still runs is interrupted at once
@@ -66,7 +66,7 @@ func (s *session) run(ctx context.Context, f follower) (*pawl.JobView, error) {
 		return v, w.Drain(over)
 	}
 	if ctx.Err() != nil {
-		s.stopping()
+		s.Stopping()
 	}
 	return v, errors.Join(err, w.Drain(over))
 }
@@ -93,9 +93,9 @@ type holder struct {
 // holdName is the name that the owner of a private job holds for its life.
 func holdName(id pawl.ID) string { return fmt.Sprintf("job/%d", id.Key()) }
 
-// hold makes this process the owner of a private job. It is refused, with the
+// Hold makes this process the owner of a private job. It is refused, with the
 // owner's pid, while another one lives.
-func hold(ctx context.Context, s store.Store, id pawl.ID) (release func(), err error) {
+func Hold(ctx context.Context, s store.Store, id pawl.ID) (release func(), err error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -111,7 +111,7 @@ func hold(ctx context.Context, s store.Store, id pawl.ID) (release func(), err e
 			return release, err
 		}
 		h := holderOf(held)
-		if h.Host != host || !gone(h.PID) || time.Since(begun) > forkTime {
+		if h.Host != host || !Gone(h.PID) || time.Since(begun) > forkTime {
 			return nil, h.refusal(id)
 		}
 		select {
@@ -129,12 +129,12 @@ const (
 	holdAgain = 10 * time.Millisecond
 )
 
-func gone(pid int) bool { return pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+func Gone(pid int) bool { return pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-// deadHere reports whether a worker was a process of this machine that is no more.
-func deadHere(w *pawl.Worker) bool {
+// DeadHere reports whether a worker was a process of this machine that is no more.
+func DeadHere(w *pawl.Worker) bool {
 	host, err := os.Hostname()
-	return err == nil && w.Host == host && gone(w.PID)
+	return err == nil && w.Host == host && Gone(w.PID)
 }
 
 func holderOf(held *store.HeldError) (h holder) {

@@ -1,4 +1,4 @@
-package main
+package privatejob
 
 import (
 	"context"
@@ -16,29 +16,29 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A search looks for the job that a file and inputs continue.
-type search struct {
-	store     store.Store
-	client    *client.Client
-	workspace string
-	file      string // for people
-	def       *workflow.Definition
-	inputs    func() (json.RawMessage, error) // as the definition binds them
-	given     bool                            // there are inputs that a job has to have
+// A Search looks for the job that a file and inputs continue.
+type Search struct {
+	Store      store.Store
+	Client     *client.Client
+	Workspace  string
+	File       string // for people
+	Definition *workflow.Definition
+	Inputs     func() (json.RawMessage, error) // as the definition binds them
+	Given      bool                            // there are inputs that a job has to have
 }
 
 // unfinished are the states of a job that can be continued.
 var unfinished = []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}
 
-// privatePage is how many unfinished jobs are read at once.
-const privatePage = 50
+// unfinishedPage is how many unfinished jobs are read at once.
+const unfinishedPage = 50
 
-// private calls f with the unfinished jobs of the same workflow that only their
+// eachUnfinished calls f with the unfinished jobs of the same workflow that only their
 // owner runs, newest first, page by page, until it has found what it looks for.
-func (r *search) private(ctx context.Context, f func(*pawl.Job) (found bool, err error)) error {
-	filter := store.JobFilter{Workspace: r.workspace, States: unfinished, Workflow: r.def.Name, Limit: privatePage}
+func (r *Search) eachUnfinished(ctx context.Context, f func(*pawl.Job) (found bool, err error)) error {
+	filter := store.JobFilter{Workspace: r.Workspace, States: unfinished, Workflow: r.Definition.Name, Limit: unfinishedPage}
 	for {
-		page, err := r.store.Jobs(ctx, filter)
+		page, err := r.Store.Jobs(ctx, filter)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -54,14 +54,14 @@ func (r *search) private(ctx context.Context, f func(*pawl.Job) (found bool, err
 	}
 }
 
-// newest returns the newest job that the file and the inputs continue.
-func (r *search) newest(ctx context.Context) (pawl.ID, error) {
-	inputs, err := r.inputs()
+// Newest returns the newest job that the file and the inputs continue.
+func (r *Search) Newest(ctx context.Context) (pawl.ID, error) {
+	inputs, err := r.Inputs()
 	if err != nil {
 		return pawl.ID{}, err
 	}
 	var found, newest, closest *pawl.Job // closest: the newest with the same file
-	err = r.private(ctx, func(j *pawl.Job) (bool, error) {
+	err = r.eachUnfinished(ctx, func(j *pawl.Job) (bool, error) {
 		same, err := r.same(ctx, j)
 		if err != nil {
 			return false, err
@@ -86,82 +86,82 @@ func (r *search) newest(ctx context.Context) (pawl.ID, error) {
 	return pawl.ID{}, r.nothing(newest, closest, inputs)
 }
 
-// A mismatch is a reason why a job cannot be continued.
-type mismatch int
+// A Mismatch is a reason why a job cannot be continued.
+type Mismatch int
 
 // What does not fit.
 const (
-	isEnded mismatch = iota
-	isSubmitted
-	otherWorkspace
-	otherWorkflow
-	otherDefinition
-	otherInputs
-	noneUnfinished
+	IsEnded Mismatch = iota
+	IsSubmitted
+	OtherWorkspace
+	OtherWorkflow
+	OtherDefinition
+	OtherInputs
+	NoneUnfinished
 )
 
-// A mismatchError says why a job cannot be continued, or that there is none. It is of kind
+// A MismatchError says why a job cannot be continued, or that there is none. It is of kind
 // Conflict or NotFound.
-type mismatchError struct {
-	why       mismatch
-	workspace string // of the job, or in which none was found
+type MismatchError struct {
+	Why       Mismatch
+	Workspace string // of the job, or in which none was found
 	err       *pawl.Error
 }
 
-func (e *mismatchError) Error() string { return e.err.Error() }
-func (e *mismatchError) Unwrap() error { return e.err }
+func (e *MismatchError) Error() string { return e.err.Error() }
+func (e *MismatchError) Unwrap() error { return e.err }
 
-// fits returns a mismatchError if a job cannot be continued: the file and the inputs are
+// Fits returns a mismatchError if a job cannot be continued: the file and the inputs are
 // no longer those that it was made of, or it is not one that its owner runs.
-func (r *search) fits(ctx context.Context, id pawl.ID) error {
-	v, err := r.client.Jobs.Get(ctx, id)
+func (r *Search) Fits(ctx context.Context, id pawl.ID) error {
+	v, err := r.Client.Jobs.Get(ctx, id)
 	if err != nil {
 		return err
 	}
-	j, err := r.store.Job(ctx, id.Key())
+	j, err := r.Store.Job(ctx, id.Key())
 	if err != nil {
 		return err
 	}
-	refuse := func(why mismatch, format string, args ...any) error {
-		return &mismatchError{why, j.Workspace, pawl.Errorf(pawl.Conflict, "job %s %s", v.ID, fmt.Sprintf(format, args...))}
+	refuse := func(why Mismatch, format string, args ...any) error {
+		return &MismatchError{why, j.Workspace, pawl.Errorf(pawl.Conflict, "job %s %s", v.ID, fmt.Sprintf(format, args...))}
 	}
 	switch {
 	case lifecycle.Job.Ended(j.State):
-		return refuse(isEnded, "cannot be continued: it is %s", j.State)
+		return refuse(IsEnded, "cannot be continued: it is %s", j.State)
 	case j.Private != j.Key():
-		return refuse(isSubmitted, "was submitted for workers to run")
-	case j.Workspace != r.workspace:
-		return refuse(otherWorkspace, "is in workspace %s, not in %s", j.Workspace, r.workspace)
-	case j.Workflow != r.def.Name:
-		return refuse(otherWorkflow, "is of workflow %s, and %s holds %s", j.Workflow, r.file, r.def.Name)
-	case v.DefinitionHash != r.def.HashString():
-		return refuse(otherDefinition, "was made of another version of %s: the file has changed since", r.file)
+		return refuse(IsSubmitted, "was submitted for workers to run")
+	case j.Workspace != r.Workspace:
+		return refuse(OtherWorkspace, "is in workspace %s, not in %s", j.Workspace, r.Workspace)
+	case j.Workflow != r.Definition.Name:
+		return refuse(OtherWorkflow, "is of workflow %s, and %s holds %s", j.Workflow, r.File, r.Definition.Name)
+	case v.DefinitionHash != r.Definition.HashString():
+		return refuse(OtherDefinition, "was made of another version of %s: the file has changed since", r.File)
 	}
-	if !r.given {
+	if !r.Given {
 		return nil
 	}
-	inputs, err := r.inputs()
+	inputs, err := r.Inputs()
 	if err != nil {
 		return err
 	}
 	if !equalJSON(j.Inputs, inputs) {
-		return refuse(otherInputs, "has other inputs: %s", differences(j.Inputs, inputs))
+		return refuse(OtherInputs, "has other inputs: %s", differences(j.Inputs, inputs))
 	}
 	return nil
 }
 
-func (r *search) same(ctx context.Context, j *pawl.Job) (bool, error) {
-	d, err := r.store.Definition(ctx, j.Definition)
+func (r *Search) same(ctx context.Context, j *pawl.Job) (bool, error) {
+	d, err := r.Store.Definition(ctx, j.Definition)
 	if err != nil {
 		return false, err
 	}
-	return d.Hash == r.def.Hash(), nil
+	return d.Hash == r.Definition.Hash(), nil
 }
 
 // nothing says that there is no job to continue, and what is different about
 // the one that comes closest: the newest with the same file, else the newest.
-func (r *search) nothing(newest, closest *pawl.Job, inputs json.RawMessage) *mismatchError {
-	e := &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no unfinished job of %s with these inputs in workspace %s", r.file, r.workspace)}
+func (r *Search) nothing(newest, closest *pawl.Job, inputs json.RawMessage) *MismatchError {
+	e := &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no unfinished job of %s with these inputs in workspace %s", r.File, r.Workspace)}
 	switch {
 	case closest != nil:
 		e.Hint = fmt.Sprintf("unfinished job %s has other inputs: %s", closest.ID.Public(pawl.JobPrefix), differences(closest.Inputs, inputs))
@@ -171,16 +171,16 @@ func (r *search) nothing(newest, closest *pawl.Job, inputs json.RawMessage) *mis
 			e.Hint += ", with other inputs: " + differences(newest.Inputs, inputs)
 		}
 	}
-	return &mismatchError{noneUnfinished, r.workspace, e}
+	return &MismatchError{NoneUnfinished, r.Workspace, e}
 }
 
-// abandoned returns an unfinished job that could be continued: one whose owner is gone.
-func (r *search) abandoned(ctx context.Context, inputs json.RawMessage) (id pawl.ID, ok bool) {
-	err := r.private(ctx, func(j *pawl.Job) (bool, error) {
+// Abandoned returns an unfinished job that could be continued: one whose owner is gone.
+func (r *Search) Abandoned(ctx context.Context, inputs json.RawMessage) (id pawl.ID, ok bool) {
+	err := r.eachUnfinished(ctx, func(j *pawl.Job) (bool, error) {
 		if same, err := r.same(ctx, j); err != nil || !same || !equalJSON(j.Inputs, inputs) {
 			return false, nil
 		}
-		release, err := hold(ctx, r.store, j.ID)
+		release, err := Hold(ctx, r.Store, j.ID)
 		if err != nil {
 			return false, nil // its owner lives
 		}
