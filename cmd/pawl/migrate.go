@@ -8,7 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/postgres"
+	"github.com/pawl-dev/pawl/internal/store/sqlite"
 )
 
 func newMigrate(a *app) *cobra.Command {
@@ -112,6 +115,7 @@ func (a *app) migrate(ctx context.Context, m store.Migrator, from, to int) error
 	_, err := fmt.Fprintf(a.stdout, "version %d -> %d\n", from, to)
 	return err
 }
+
 func (a *app) showPlan(ctx context.Context, m store.Migrator, to int) error {
 	plan, err := m.Plan(ctx, to)
 	if err != nil {
@@ -132,4 +136,31 @@ func (a *app) withSchema(ctx context.Context, f func(store.Migrator, database) e
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	return f(m, db)
+}
+
+// A living schema can say who uses the database.
+type living interface {
+	// Unfit names those whose programs would not work while it is migrated to a
+	// version, or after that.
+	Unfit(ctx context.Context, to int) ([]string, error)
+}
+
+var (
+	_ living = (*postgres.Schema)(nil)
+	_ living = (*sqlite.DB)(nil)
+)
+
+// unused refuses to migrate a database that processes use which that would stop.
+func (a *app) unused(ctx context.Context, m store.Migrator, word string, to int) error {
+	names, err := m.(living).Unfit(ctx, to)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	const most = 3
+	shown := strings.Join(names[:min(len(names), most)], ", ")
+	if len(names) > most {
+		shown += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return &pawl.Error{Kind: pawl.Conflict, Message: "processes use the database that do not work with that version: " + shown,
+		Hint: fmt.Sprintf("stop them first; or migrate all the same, and they stop by themselves: pawl migrate %s --to %d --force%s", word, to, a.given)}
 }

@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/metrics"
 	"github.com/pawl-dev/pawl/internal/server"
 )
 
@@ -24,25 +19,6 @@ const (
 	readyLimit = 2 * time.Second // for what /readyz asks
 	portGrace  = 2 * time.Second // for answers under way when the port is closed
 )
-
-// bindListen adds the flag --listen of a process that answers HTTP.
-func bindListen(c *cobra.Command, address *string) {
-	c.Flags().StringVar(address, "listen", "", "answer /metrics, /healthz and /readyz over HTTP on this loopback address, 127.0.0.1:9464 say; without it nothing is answered")
-}
-
-// checkListen tells what is wrong with the flag --listen.
-func checkListen(address string) error {
-	if address == "" {
-		return nil
-	}
-	host, port, err := net.SplitHostPort(address)
-	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
-		return usage("", "--listen %q: want a host and a port of 0 to 65535, 127.0.0.1:9464 say", address)
-	} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return usage("elsewhere it takes TLS or a token, which there is not yet; put a proxy that has them before it", "--listen %q: want an address of the loopback interface, 127.0.0.1:%d say", address, n)
-	}
-	return nil
-}
 
 // A port answers HTTP about this process: one part of it.
 type port struct {
@@ -54,17 +30,16 @@ type port struct {
 	last    atomic.Int64 // nanoseconds
 }
 
-// openPort opens a port at an address that checkListen has found good. Its first run
-// serves it, later ones open it anew.
+// openPort opens a port at an address of the loopback interface. Its first run serves it,
+// later ones open it anew.
 func openPort(address string, log *slog.Logger) (*port, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "cannot listen on " + address, Err: err,
-			Hint: "another process may have that port: name another one with --listen, or port 0 for any that is free"}
+		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "cannot listen on " + address, Err: err}
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 		_ = l.Close() // nobody was told of it
-		return nil, usage("", "--listen %q: it leads to %s: want an address of the loopback interface", address, l.Addr())
+		return nil, pawl.Errorf(pawl.Invalid, "it leads to %s: want an address of the loopback interface", l.Addr())
 	}
 	p := &port{log: log, address: l.Addr().String()}
 	p.opened.Store(&l)
@@ -73,7 +48,7 @@ func openPort(address string, log *slog.Logger) (*port, error) {
 
 // answer says what is answered: metrics, and what keeps the process from doing its
 // work.
-func (p *port) answer(m *metrics.Metrics, unready func(context.Context) []string) {
+func (p *port) answer(m http.Handler, unready func(context.Context) []string) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -87,11 +62,6 @@ func (p *port) answer(m *metrics.Metrics, unready func(context.Context) []string
 		fmt.Fprintln(w, "ok")
 	})
 	p.handler = mux
-}
-
-// announce says where it answers.
-func (p *port) announce(w io.Writer) {
-	fmt.Fprintf(w, "http://%s answers /metrics, /healthz and /readyz\n", p.address)
 }
 
 // ServeHTTP counts what is asked.
@@ -150,19 +120,13 @@ func (p *port) close() {
 	}
 }
 
-// answered has a port answer about this process until end is called, beside services
-// that are not its parts.
-func (a *app) answered(ctx context.Context, address string, m *metrics.Metrics, unready func(context.Context) []string) (end func(), err error) {
-	p, err := openPort(address, a.log)
-	if err != nil {
-		return nil, err
-	}
-	p.answer(m, unready)
-	p.announce(a.logs)
-	host, err := server.New(server.Config{Name: "http", Components: []server.Component{p.component()}, Log: a.log})
+// served has a port answer about this process until end is called, beside services that
+// are not its parts.
+func (p *port) served(ctx context.Context) (end func(), err error) {
+	host, err := server.New(server.Config{Name: "http", Components: []server.Component{p.component()}, Log: p.log})
 	if err != nil {
 		p.close()
 		return nil, err
 	}
-	return a.attended(ctx, host), nil
+	return attended(ctx, host, p.log), nil
 }

@@ -20,17 +20,16 @@ type socket struct {
 	opened    atomic.Pointer[control.Listener] // and not served yet
 }
 
-// openSocket opens the socket of this process. Nil: there is none, which keeps nobody
-// from working. The host is asked for when the socket is served.
-func (a *app) openSocket(name string, host func() control.Host) *socket {
-	s := &socket{dir: control.Dir(a.getenv), name: name, log: a.log, host: host}
+// openSocket opens the socket of a process in a folder of sockets. The host is asked for when
+// the socket is served.
+func openSocket(dir, name string, log *slog.Logger, host func() control.Host) (*socket, error) {
+	s := &socket{dir: dir, name: name, log: log, host: host}
 	l, err := s.listen()
 	if err != nil {
-		a.log.Warn("pawl service does not reach this process", "error", err, "hint", hintOf(err))
-		return nil
+		return nil, err
 	}
 	s.opened.Store(l)
-	return s
+	return s, nil
 }
 
 func (s *socket) listen() (*control.Listener, error) {

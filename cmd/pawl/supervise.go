@@ -118,7 +118,12 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 	}
 	s.metrics.Watch(s.Stats, nil)
 	if o.listen != "" {
-		end, err := a.answered(ctx, o.listen, s.metrics, s.unready)
+		p, err := a.openPort(o.listen, a.logs)
+		if err != nil {
+			return err
+		}
+		p.answer(s.metrics, s.unready)
+		end, err := p.served(ctx)
 		if err != nil {
 			return err
 		}
