@@ -55,6 +55,7 @@ var order = [][]string{
 	{"internal/server"},
 	{"internal/programs"},
 	{"internal/metrics"},
+	{"internal/daemon"},
 	{"internal/verify"},
 	{"internal/inspect"},
 	{"internal/privatejob"},

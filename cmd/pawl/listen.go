@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/daemon"
 )
 
 // bindListen adds the flag --listen of a process that answers HTTP.
@@ -36,11 +37,11 @@ func checkListen(address string) error {
 
 // openPort opens the port at an address that checkListen has found good, and says where it
 // answers. Nil: no address is given.
-func (a *app) openPort(address string, w io.Writer) (*port, error) {
+func (a *app) openPort(address string, w io.Writer) (*daemon.Port, error) {
 	if address == "" {
 		return nil, nil
 	}
-	p, err := openPort(address, a.log)
+	p, err := daemon.OpenPort(address, a.log)
 	switch pawl.KindOf(err) {
 	case pawl.Unavailable:
 		return nil, hinted(err, "another process may have that port: name another one with --listen, or port 0 for any that is free")
@@ -48,7 +49,7 @@ func (a *app) openPort(address string, w io.Writer) (*port, error) {
 		return nil, usage("", "--listen %q: %s", address, err)
 	}
 	if err == nil {
-		fmt.Fprintf(w, "http://%s answers /metrics, /healthz and /readyz\n", p.address)
+		fmt.Fprintf(w, "http://%s answers /metrics, /healthz and /readyz\n", p.Address)
 	}
 	return p, err
 }
@@ -59,10 +60,10 @@ func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context
 	if err != nil {
 		return err
 	}
-	return (&staff{role: s.role, version: version(), engine: l.engine, store: l.store, sockets: control.Dir(a.getenv), port: p, log: a.log,
-		deaf: func(err error) {
+	return (&daemon.Daemon{Role: s.role, Version: version(), Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log,
+		Unreachable: func(err error) {
 			a.log.Warn("pawl service does not reach this process", "error", err, "hint", hintOf(err))
-		}}).run(ctx, f)
+		}}).Run(ctx, f)
 }
 
 // How often a process looks whether the schema is still its own. On PostgreSQL a hint tells
@@ -74,21 +75,21 @@ const (
 
 // guarded runs f until the schema is of a version that this program does not work on.
 func (a *app) guarded(ctx context.Context, l *ledger, f func(context.Context) error) error {
-	g := &guard{store: l.store, migrated: l.engine.Migrated(), every: guardPostgres, log: a.log,
-		leave: func(err error) { a.exit(complain(a.stderr, outdated(err))) }}
+	g := &daemon.Guard{Store: l.store, Migrated: l.engine.Migrated(), Every: guardPostgres, Log: a.log,
+		Leave: func(err error) { a.exit(complain(a.stderr, outdated(err))) }}
 	if l.database.Postgres == "" {
-		g.every = guardSQLite
+		g.Every = guardSQLite
 	}
-	return outdated(g.run(ctx, f))
+	return outdated(g.Run(ctx, f))
 }
 
 // outdated says what to do about a schema that is not of this program.
 func outdated(err error) error {
-	var moved *migratedError
+	var moved *daemon.MigratedError
 	switch {
 	case !errors.As(err, &moved):
 		return err
-	case moved.current < moved.newest:
+	case moved.Current < moved.Newest:
 		return hinted(err, "run pawl migrate up, and start it again")
 	}
 	return hinted(err, "start the newer pawl")

@@ -122,8 +122,8 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 		if err != nil {
 			return err
 		}
-		p.answer(s.metrics, s.unready)
-		end, err := p.served(ctx)
+		p.Answer(s.metrics, s.unready)
+		end, err := p.Served(ctx)
 		if err != nil {
 			return err
 		}

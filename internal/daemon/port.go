@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -20,19 +20,19 @@ const (
 	portGrace  = 2 * time.Second // for answers under way when the port is closed
 )
 
-// A port answers HTTP about this process: one part of it.
-type port struct {
+// A Port answers HTTP about this process: one part of it.
+type Port struct {
 	log     *slog.Logger
 	handler http.Handler
-	address string                       // that it has, once it was opened
+	Address string                       // that it has, once it was opened
 	opened  atomic.Pointer[net.Listener] // and not served yet
 	asked   atomic.Uint64
 	last    atomic.Int64 // nanoseconds
 }
 
-// openPort opens a port at an address of the loopback interface. Its first run serves it,
+// OpenPort opens a port at an address of the loopback interface. Its first run serves it,
 // later ones open it anew.
-func openPort(address string, log *slog.Logger) (*port, error) {
+func OpenPort(address string, log *slog.Logger) (*Port, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "cannot listen on " + address, Err: err}
@@ -41,14 +41,14 @@ func openPort(address string, log *slog.Logger) (*port, error) {
 		_ = l.Close() // nobody was told of it
 		return nil, pawl.Errorf(pawl.Invalid, "it leads to %s: want an address of the loopback interface", l.Addr())
 	}
-	p := &port{log: log, address: l.Addr().String()}
+	p := &Port{log: log, Address: l.Addr().String()}
 	p.opened.Store(&l)
 	return p, nil
 }
 
-// answer says what is answered: metrics, and what keeps the process from doing its
+// Answer says what is answered: metrics, and what keeps the process from doing its
 // work.
-func (p *port) answer(m http.Handler, unready func(context.Context) []string) {
+func (p *Port) Answer(m http.Handler, unready func(context.Context) []string) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -65,15 +65,15 @@ func (p *port) answer(m http.Handler, unready func(context.Context) []string) {
 }
 
 // ServeHTTP counts what is asked.
-func (p *port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *Port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.asked.Add(1)
 	p.last.Store(time.Now().UnixNano())
 	p.handler.ServeHTTP(w, r)
 }
 
 // component is the port as a component of the process.
-func (p *port) component() server.Component {
-	return server.Component{Name: "http", Doc: "answers at http://" + p.address, Run: p.run, Progress: func() server.Progress {
+func (p *Port) component() server.Component {
+	return server.Component{Name: "http", Doc: "answers at http://" + p.Address, Run: p.run, Progress: func() server.Progress {
 		seen := server.Progress{Rounds: p.asked.Load()}
 		if last := p.last.Load(); last != 0 {
 			seen.At = time.Unix(0, last)
@@ -83,7 +83,7 @@ func (p *port) component() server.Component {
 }
 
 // run serves until ctx ends; answers under way may then take some time.
-func (p *port) run(ctx context.Context) error {
+func (p *Port) run(ctx context.Context) error {
 	l, err := p.listener()
 	if err != nil {
 		return err
@@ -106,27 +106,27 @@ func (p *port) run(ctx context.Context) error {
 	return err
 }
 
-func (p *port) listener() (net.Listener, error) {
+func (p *Port) listener() (net.Listener, error) {
 	if l := p.opened.Swap(nil); l != nil {
 		return *l, nil
 	}
-	return net.Listen("tcp", p.address)
+	return net.Listen("tcp", p.Address)
 }
 
 // close closes a port that was never served.
-func (p *port) close() {
+func (p *Port) close() {
 	if l := p.opened.Swap(nil); l != nil {
 		_ = (*l).Close() // nobody was answered
 	}
 }
 
-// served has a port answer about this process until end is called, beside services that
+// Served has a port answer about this process until end is called, beside services that
 // are not its parts.
-func (p *port) served(ctx context.Context) (end func(), err error) {
+func (p *Port) Served(ctx context.Context) (end func(), err error) {
 	host, err := server.New(server.Config{Name: "http", Components: []server.Component{p.component()}, Log: p.log})
 	if err != nil {
 		p.close()
 		return nil, err
 	}
-	return attended(ctx, host, p.log), nil
+	return superviseHost(ctx, host, p.log), nil
 }

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -15,52 +15,52 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A staff is what runs in a process that stays, beside its work.
-type staff struct {
-	role    string // engine.RoleServer or RoleDev
-	version string // of the program
-	engine  *engine.Engine
-	store   store.Store
-	sockets string // the folder of sockets
-	port    *port  // nil: the process answers no HTTP
-	log     *slog.Logger
-	deaf    func(error) // is called if there is no socket, which keeps nobody from working
+// A Daemon is what runs in a process that stays, beside its work.
+type Daemon struct {
+	Role        string // engine.RoleServer or RoleDev
+	Version     string // of the program
+	Engine      *engine.Engine
+	Store       store.Store
+	Sockets     string // the folder of sockets
+	Port        *Port  // nil: the process answers no HTTP
+	Log         *slog.Logger
+	Unreachable func(error) // is called if there is no socket, which keeps nobody from working
 }
 
-// run runs f while the parts of a managed engine, and what answers about this process, run
+// Run runs f while the parts of a managed engine, and what answers about this process, run
 // beside it as services. They end after f.
-func (s *staff) run(ctx context.Context, f func(context.Context) error) error {
-	m := metrics.New(s.version)
+func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
+	m := metrics.New(d.Version)
 	var components []server.Component
-	for _, p := range s.engine.Parts() {
+	for _, p := range d.Engine.Parts() {
 		components = append(components, componentOf(p))
 	}
 	var host *server.Host
-	name := fmt.Sprintf("%s-%d", s.role, os.Getpid())
-	if socket, err := openSocket(s.sockets, name, s.log, func() control.Host { return host }); err != nil {
-		s.deaf(err)
+	name := fmt.Sprintf("%s-%d", d.Role, os.Getpid())
+	if socket, err := openSocket(d.Sockets, name, d.Log, func() control.Host { return host }); err != nil {
+		d.Unreachable(err)
 	} else {
 		defer socket.close()
 		components = append(components, socket.component())
 	}
-	if s.port != nil {
-		defer s.port.close()
-		components = append(components, s.port.component())
+	if d.Port != nil {
+		defer d.Port.close()
+		components = append(components, d.Port.component())
 	}
 	var err error
-	if host, err = server.New(server.Config{Name: name, Components: components, Hooks: m.Hooks(), Log: s.log}); err != nil {
+	if host, err = server.New(server.Config{Name: name, Components: components, Hooks: m.Hooks(), Log: d.Log}); err != nil {
 		return err
 	}
 	m.Watch(host.Stats, host.Counts)
-	if s.port != nil {
-		s.port.answer(m, func(ctx context.Context) []string { return append(unready(ctx, s.store), host.Unready()...) })
+	if d.Port != nil {
+		d.Port.Answer(m, func(ctx context.Context) []string { return append(unready(ctx, d.Store), host.Unready()...) })
 	}
-	defer attended(ctx, host, s.log)()
+	defer superviseHost(ctx, host, d.Log)()
 	return f(ctx)
 }
 
-// attended has a host run until end is called.
-func attended(ctx context.Context, host *server.Host, log *slog.Logger) (end func()) {
+// superviseHost runs a host until end is called.
+func superviseHost(ctx context.Context, host *server.Host, log *slog.Logger) (end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() {

@@ -1,0 +1,89 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// partLimit is how long it may take to stop when the schema is not this program's any
+// more: what it says to the database may fail for ever. It leaves then, as if it were
+// killed.
+const partLimit = 3 * time.Second
+
+// A Guard ends what works on a database once its schema is of a version that this program
+// does not work on.
+type Guard struct {
+	Store    store.Store
+	Migrated <-chan struct{} // tells at once that the schema was migrated
+	Every    time.Duration   // from one look to the next
+	Log      *slog.Logger
+	Leave    func(error) // ends the process, when it takes too long to stop
+}
+
+// Run runs f until the schema is of a version that this program does not work on: its
+// context ends then, and the error is a migratedError.
+func (g *Guard) Run(ctx context.Context, f func(context.Context) error) error {
+	ctx, end := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { g.watch(ctx, end) })
+	err := f(ctx)
+	end(nil)
+	watching.Wait()
+	var moved *MigratedError
+	if errors.As(context.Cause(ctx), &moved) {
+		if err != nil {
+			g.Log.Warn("stopping failed after the schema was migrated", "error", err)
+		}
+		return moved
+	}
+	return err
+}
+
+func (g *Guard) watch(ctx context.Context, end context.CancelCauseFunc) {
+	tick := time.NewTicker(g.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-g.Migrated:
+		}
+		var moved *MigratedError
+		if err := fits(ctx, g.Store); errors.As(err, &moved) { // else it is out of reach; whoever needs it says so
+			time.AfterFunc(partLimit, func() { g.Leave(moved) })
+			end(moved)
+			return
+		}
+	}
+}
+
+// A MigratedError says that this program no longer works on the schema. It is of kind
+// Conflict.
+type MigratedError struct{ Current, Newest int }
+
+func (e *MigratedError) Error() string { return e.Unwrap().Error() }
+
+func (e *MigratedError) Unwrap() error {
+	return pawl.Errorf(pawl.Conflict, "the database was migrated to schema version %d, and this process needs %d: it has stopped", e.Current, e.Newest)
+}
+
+// fits returns a migratedError if the schema was migrated to a version that this program
+// does not work on.
+func fits(ctx context.Context, s store.Store) error {
+	err := s.Fits(ctx)
+	if pawl.KindOf(err) != pawl.Conflict {
+		return err
+	}
+	current, newest, err := s.Version(ctx)
+	if err != nil {
+		return err
+	}
+	return &MigratedError{current, newest}
+}
