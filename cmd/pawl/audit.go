@@ -56,22 +56,42 @@ func newAuditVerify(a *app) *cobra.Command {
 			if file != "" && len(args) > 0 {
 				return usage("", "--file goes without a JOB")
 			}
-			var v verdict
-			var err error
-			if file != "" {
-				v, err = a.verifyFile(file)
-			} else {
-				v, err = a.verifyStore(c.Context(), args)
-			}
+			v, err := a.verified(c.Context(), file, args)
 			if err != nil {
 				return err
 			}
-			return a.judge(v, form)
+			if err := showVerdict(a.stdout, a.stderr, v, form == formJSON); err != nil {
+				return err
+			}
+			if v.Fault != nil {
+				return exit{codeFailed}
+			}
+			return nil
 		},
 	}
 	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: {ok, entities, entries, fault, refused, removed}")
 	c.Flags().StringVar(&file, "file", "", "check this export (JSON lines; - is standard input) and no database")
 	return c
+}
+
+// verified checks an exported trail, or that of the database or of a job in it.
+func (a *app) verified(ctx context.Context, file string, args []string) (v *verdict, err error) {
+	switch file {
+	case "":
+		err = a.withTrails(ctx, args, func(s store.Store, job int64) (err error) {
+			v, err = verifyTrails(ctx, s, job)
+			return err
+		})
+		return v, err
+	case "-":
+		return verifyExport(a.stdin), nil
+	}
+	f, err := openFile(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return verifyExport(f), nil
 }
 
 // A verdict is what a check of the trail found.
@@ -105,10 +125,19 @@ type removed struct {
 // errStop ends a walk over trails that has found what it looked for.
 var errStop = errors.New("found")
 
-func (a *app) verifyStore(ctx context.Context, args []string) (verdict, error) {
-	v := verdict{OK: true}
-	var anchors []audit.Anchor
-	check := &store.Verifier{}
+// verifyTrails checks the trails of a store, or those of a job and its steps.
+func verifyTrails(ctx context.Context, s store.Store, job int64) (*verdict, error) {
+	v := &verdict{OK: true}
+	err := v.trails(ctx, s, job)
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	return v, err
+}
+
+func (v *verdict) trails(ctx context.Context, s store.Store, job int64) (err error) {
+	check := &store.Verifier{Views: s}
+	defer func() { v.Entities, v.Entries = check.Entities, check.Entries }()
 	found := func(f *audit.Fault, err error) error {
 		if f == nil || err != nil {
 			return err
@@ -116,25 +145,24 @@ func (a *app) verifyStore(ctx context.Context, args []string) (verdict, error) {
 		v.OK, v.Fault = false, faultOf(f)
 		return errStop
 	}
-	err := a.trails(ctx, args, func(s store.Store, job int64) (err error) {
-		check.Views = s
-		if v.Refused, err = s.Refused(ctx, job); err != nil {
-			return err
-		}
-		anchors, err = v.anchors(ctx, s)
+	if v.Refused, err = s.Refused(ctx, job); err != nil {
 		return err
-	}, func(t store.TrailOf) error {
+	}
+	anchors, err := v.anchors(ctx, s)
+	if err != nil {
+		return err
+	}
+	err = s.Trails(ctx, job, func(t store.TrailOf) error {
 		if t.ID == "" {
 			v.OK, v.Fault = false, &fault{Sequence: 1, Code: audit.FaultRecord, Message: missingRecord(t.Kind, t.Entries, anchors)}
 			return errStop
 		}
 		return found(check.Take(ctx, t))
-	}, func() error { return found(check.End(ctx)) })
-	v.Entities, v.Entries = check.Entities, check.Entries
-	if errors.Is(err, errStop) {
-		err = nil
+	})
+	if err != nil {
+		return err
 	}
-	return v, err
+	return found(check.End(ctx))
 }
 
 // missingRecord speaks of a trail whose record was removed, and its id with it:
@@ -143,7 +171,7 @@ func missingRecord(kind string, trail []audit.Entry, anchors []audit.Anchor) str
 	if len(trail) == 0 {
 		return "a trail has no record"
 	}
-	text := fmt.Sprintf("the trail of %d entries that begins at %s has no record", len(trail), console.Stamp(time.UnixMicro(trail[0].At), nil))
+	text := fmt.Sprintf("the trail of %d entries that begins at %s has no record", len(trail), time.UnixMicro(trail[0].At).UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 	if kind == lifecycle.Step.Name {
 		kind = lifecycle.Job.Name
 	}
@@ -184,18 +212,10 @@ const codeLine audit.Code = "line"
 
 func faultOf(f *audit.Fault) *fault { return &fault{f.Entity, f.Sequence, f.Code, f.Message} }
 
-func (a *app) verifyFile(path string) (verdict, error) {
-	lines := a.stdin
-	if path != "-" {
-		f, err := openFile(path)
-		if err != nil {
-			return verdict{}, err
-		}
-		defer f.Close()
-		lines = f
-	}
+// verifyExport checks an exported trail.
+func verifyExport(lines io.Reader) *verdict {
 	replayed, err := audit.VerifyLines(lines)
-	v := verdict{OK: err == nil, Entities: len(replayed)}
+	v := &verdict{OK: err == nil, Entities: len(replayed)}
 	for _, r := range replayed {
 		v.Entries += r.Seq
 	}
@@ -207,13 +227,13 @@ func (a *app) verifyFile(path string) (verdict, error) {
 	default:
 		v.Fault = &fault{Code: codeLine, Message: err.Error()}
 	}
-	return v, nil
+	return v
 }
 
-// judge says what a check found.
-func (a *app) judge(v verdict, form string) error {
-	if form == formJSON {
-		if err := console.JSON(a.stdout, v); err != nil {
+// showVerdict writes what a check found: what is well to out, and what is broken to talk.
+func showVerdict(out, talk io.Writer, v *verdict, json bool) error {
+	if json {
+		if err := console.JSON(out, v); err != nil {
 			return err
 		}
 	}
@@ -225,18 +245,19 @@ func (a *app) judge(v verdict, form string) error {
 		case f.Code != codeLine:
 			where = string(f.Code) + ": "
 		}
-		console.Say(a.stderr, "error", "the audit trail is broken: "+where+f.Message)
-		return exit{codeFailed}
+		console.Say(talk, "error", "the audit trail is broken: "+where+f.Message)
+		return nil
 	}
-	if form == formText {
-		fmt.Fprintf(a.stdout, "ok: %d entries of %d entities\n", v.Entries, v.Entities)
-		if v.Refused > 0 {
-			fmt.Fprintf(a.stdout, "refused facts: %d, which are in no trail\n", v.Refused)
-		}
-		for _, r := range v.Removed {
-			fmt.Fprintf(a.stdout, "anchors: %s of %s, created %s to %s, removed by retention\n",
-				console.Plural(r.Count, r.Kind), console.Plural(int64(r.Days), "day"), r.From, r.Until)
-		}
+	if json {
+		return nil
+	}
+	fmt.Fprintf(out, "ok: %d entries of %d entities\n", v.Entries, v.Entities)
+	if v.Refused > 0 {
+		fmt.Fprintf(out, "refused facts: %d, which are in no trail\n", v.Refused)
+	}
+	for _, r := range v.Removed {
+		fmt.Fprintf(out, "anchors: %s of %s, created %s to %s, removed by retention\n",
+			console.Plural(r.Count, r.Kind), console.Plural(int64(r.Days), "day"), r.From, r.Until)
 	}
 	return nil
 }
@@ -254,12 +275,13 @@ func newAuditExport(a *app) *cobra.Command {
 }
 
 func (a *app) export(ctx context.Context, args []string, w io.Writer) error {
-	return a.trails(ctx, args, nil, func(t store.TrailOf) error { return audit.WriteLines(w, t.Entries) }, nil)
+	return a.withTrails(ctx, args, func(s store.Store, job int64) error {
+		return s.Trails(ctx, job, func(t store.TrailOf) error { return audit.WriteLines(w, t.Entries) })
+	})
 }
 
-// trails hands the trails of all, or of the job that is named, to f. First, if not
-// nil, sees the database and the key of that job before; last, if not nil, comes after.
-func (a *app) trails(ctx context.Context, args []string, first func(store.Store, int64) error, f func(store.TrailOf) error, last func() error) (err error) {
+// withTrails hands a database that exists to f, with the key of the job that is named; 0: all.
+func (a *app) withTrails(ctx context.Context, args []string, f func(s store.Store, job int64) error) (err error) {
 	s, err := a.openExisting(ctx)
 	if err != nil {
 		return err
@@ -271,15 +293,7 @@ func (a *app) trails(ctx context.Context, args []string, first func(store.Store,
 			return err
 		}
 	}
-	if first != nil {
-		if err := first(s, key); err != nil {
-			return err
-		}
-	}
-	if err := s.Trails(ctx, key, f); err != nil || last == nil {
-		return err
-	}
-	return last()
+	return f(s, key)
 }
 
 // jobKey returns the key of the job that is named. The engine that looks it up

@@ -181,37 +181,56 @@ func openCheckpoint(path string) (*checkpointFile, error) {
 	return &checkpointFile{r, f}, nil
 }
 
-func (a *app) tellDifferences(ctx context.Context, c *store.Comparison, form string) error {
-	r := compared{Differences: []store.Difference{}}
+// runComparison compares two checkpoints, and hands each difference to found.
+func runComparison(ctx context.Context, c *store.Comparison, found func(store.Difference)) (*compared, error) {
+	r := &compared{Differences: []store.Difference{}}
 	c.Found = func(d store.Difference) {
-		if r.Count++; form == formJSON {
-			if len(r.Differences) < maxDifferences {
-				r.Differences = append(r.Differences, d)
-			}
-			return
+		if r.Count++; len(r.Differences) < maxDifferences {
+			r.Differences = append(r.Differences, d)
 		}
-		who := d.Entity
-		if who != "" {
-			who += ": "
-		}
-		fmt.Fprintf(a.stdout, "%s%s: %s\n", who, d.Kind, d.Message)
+		found(d)
 	}
 	if err := c.Run(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	r.OK, r.Same, r.Checked, r.WentOn, r.Added, r.Removed = r.Count == 0, c.Same, c.Checked, c.WentOn, c.Added, c.Removed
-	if form == formJSON {
+	return r, nil
+}
+
+func (a *app) tellDifferences(ctx context.Context, c *store.Comparison, form string) error {
+	r, err := runComparison(ctx, c, func(d store.Difference) {
+		if form != formJSON {
+			showDifference(a.stdout, &d)
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case form == formJSON:
 		if err := console.JSON(a.stdout, r); err != nil {
 			return err
 		}
-	} else if r.OK {
-		fmt.Fprintf(a.stdout, "ok; the same: %d, gone on: %d, added: %d, removed by retention: %d\n", r.Same, r.Checked+r.WentOn, r.Added, r.Removed)
-		if r.WentOn > 0 {
-			fmt.Fprintf(a.stdout, "of those that went on, %d could not be checked: compare the old checkpoint with the database\n", r.WentOn)
-		}
+	case r.OK:
+		showAgreement(a.stdout, r)
 	}
 	if !r.OK {
 		return exit{codeFailed}
 	}
 	return nil
+}
+
+func showDifference(w io.Writer, d *store.Difference) {
+	who := d.Entity
+	if who != "" {
+		who += ": "
+	}
+	fmt.Fprintf(w, "%s%s: %s\n", who, d.Kind, d.Message)
+}
+
+// showAgreement writes that nothing differs, and what was compared.
+func showAgreement(w io.Writer, r *compared) {
+	fmt.Fprintf(w, "ok; the same: %d, gone on: %d, added: %d, removed by retention: %d\n", r.Same, r.Checked+r.WentOn, r.Added, r.Removed)
+	if r.WentOn > 0 {
+		fmt.Fprintf(w, "of those that went on, %d could not be checked: compare the old checkpoint with the database\n", r.WentOn)
+	}
 }

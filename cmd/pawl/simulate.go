@@ -99,7 +99,17 @@ func (a *app) simulate(path string, f *simulateFlags) error {
 		return err
 	}
 	if f.runs > 1 {
-		return a.simulateMany(def, cfg, f)
+		o, err := simulateMany(def, cfg, f.runs)
+		if err != nil {
+			return err
+		}
+		if err := tellOutlook(a.stdout, a.stderr, o, f.form == formJSON); err != nil {
+			return err
+		}
+		if len(o.Broken) > 0 {
+			return exit{codeFailed}
+		}
+		return nil
 	}
 	result, err := verify.Simulate(def, cfg)
 	if err != nil {
@@ -127,14 +137,15 @@ type outlook struct {
 	Broken  []uint64                 `json:"broken"` // the seeds whose job could not end
 }
 
-func (a *app) simulateMany(def *workflow.Definition, cfg verify.Config, f *simulateFlags) error {
-	o := outlook{Runs: f.runs, Seed: cfg.Seed, Ends: map[machine.State]int{}, Example: map[machine.State]uint64{}, Broken: []uint64{}}
+// simulateMany simulates as many jobs as runs says, of the seed of cfg and those after it.
+func simulateMany(def *workflow.Definition, cfg verify.Config, runs int) (*outlook, error) {
+	o := &outlook{Runs: runs, Seed: cfg.Seed, Ends: map[machine.State]int{}, Example: map[machine.State]uint64{}, Broken: []uint64{}}
 	var took []pawl.Duration
-	for i := range uint64(f.runs) {
+	for i := range uint64(runs) {
 		cfg.Seed = o.Seed + i
 		result, err := verify.Simulate(def, cfg)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if result.Broken != "" {
 			o.Broken = append(o.Broken, cfg.Seed)
@@ -146,13 +157,7 @@ func (a *app) simulateMany(def *workflow.Definition, cfg verify.Config, f *simul
 	}
 	slices.Sort(took)
 	o.Median, o.Longest = took[len(took)/2], took[len(took)-1]
-	if err := tellOutlook(a.stdout, a.stderr, &o, f.form == formJSON); err != nil {
-		return err
-	}
-	if len(o.Broken) > 0 {
-		return exit{codeFailed}
-	}
-	return nil
+	return o, nil
 }
 
 func tellOutlook(out, talk io.Writer, o *outlook, json bool) error {
