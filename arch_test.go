@@ -57,6 +57,7 @@ var order = [][]string{
 	{"internal/metrics"},
 	{"internal/daemon"},
 	{"internal/verify"},
+	{"internal/trail"},
 	{"internal/inspect"},
 	{"internal/privatejob"},
 	{"internal/console"},

@@ -3,18 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/internal/trail"
 )
 
 func newAudit(a *app) *cobra.Command {
@@ -60,7 +57,7 @@ func newAuditVerify(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := showVerdict(a.stdout, a.stderr, v, form == formJSON); err != nil {
+			if err := console.Verdict(a.stdout, a.stderr, v, form == formJSON); err != nil {
 				return err
 			}
 			if v.Fault != nil {
@@ -75,191 +72,23 @@ func newAuditVerify(a *app) *cobra.Command {
 }
 
 // verified checks an exported trail, or that of the database or of a job in it.
-func (a *app) verified(ctx context.Context, file string, args []string) (v *verdict, err error) {
+func (a *app) verified(ctx context.Context, file string, args []string) (v *trail.Verdict, err error) {
 	switch file {
 	case "":
 		err = a.withTrails(ctx, args, func(s store.Store, job int64) (err error) {
-			v, err = verifyTrails(ctx, s, job)
+			v, err = trail.Verify(ctx, s, job)
 			return err
 		})
 		return v, err
 	case "-":
-		return verifyExport(a.stdin), nil
+		return trail.VerifyExport(a.stdin), nil
 	}
 	f, err := openFile(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return verifyExport(f), nil
-}
-
-// A verdict is what a check of the trail found.
-type verdict struct {
-	OK       bool   `json:"ok"`
-	Entities int    `json:"entities"`
-	Entries  int64  `json:"entries"`
-	Fault    *fault `json:"fault"`
-	Refused  int64  `json:"refused"` // facts that came too late; they are in no trail
-
-	Removed []removed `json:"removed,omitempty"` // by retention
-}
-
-// A fault is the first row that breaks.
-type fault struct {
-	Entity   string     `json:"entity"`
-	Sequence int64      `json:"sequence"`
-	Code     audit.Code `json:"code"`
-	Message  string     `json:"message"`
-}
-
-// A removed is what retention has removed of a kind.
-type removed struct {
-	Kind  string         `json:"kind"`
-	Count int64          `json:"count"`
-	Days  int            `json:"days"` // of their creation
-	From  pawl.Timestamp `json:"from"` // when the first one was created
-	Until pawl.Timestamp `json:"until"`
-}
-
-// errStop ends a walk over trails that has found what it looked for.
-var errStop = errors.New("found")
-
-// verifyTrails checks the trails of a store, or those of a job and its steps.
-func verifyTrails(ctx context.Context, s store.Store, job int64) (*verdict, error) {
-	v := &verdict{OK: true}
-	err := v.trails(ctx, s, job)
-	if errors.Is(err, errStop) {
-		err = nil
-	}
-	return v, err
-}
-
-func (v *verdict) trails(ctx context.Context, s store.Store, job int64) (err error) {
-	check := &store.Verifier{Views: s}
-	defer func() { v.Entities, v.Entries = check.Entities, check.Entries }()
-	found := func(f *audit.Fault, err error) error {
-		if f == nil || err != nil {
-			return err
-		}
-		v.OK, v.Fault = false, faultOf(f)
-		return errStop
-	}
-	if v.Refused, err = s.Refused(ctx, job); err != nil {
-		return err
-	}
-	anchors, err := v.anchors(ctx, s)
-	if err != nil {
-		return err
-	}
-	err = s.Trails(ctx, job, func(t store.TrailOf) error {
-		if t.ID == "" {
-			v.OK, v.Fault = false, &fault{Sequence: 1, Code: audit.FaultRecord, Message: missingRecord(t.Kind, t.Entries, anchors)}
-			return errStop
-		}
-		return found(check.Take(ctx, t))
-	})
-	if err != nil {
-		return err
-	}
-	return found(check.End(ctx))
-}
-
-// missingRecord speaks of a trail whose record was removed, and its id with it:
-// when it began is all there is to find it by.
-func missingRecord(kind string, trail []audit.Entry, anchors []audit.Anchor) string {
-	if len(trail) == 0 {
-		return "a trail has no record"
-	}
-	text := fmt.Sprintf("the trail of %d entries that begins at %s has no record", len(trail), time.UnixMicro(trail[0].At).UTC().Format("2006-01-02T15:04:05.000Z07:00"))
-	if kind == lifecycle.Step.Name {
-		kind = lifecycle.Job.Name
-	}
-	if audit.Anchored(anchors, kind, trail[0].At) {
-		text += ", though retention removed what it took of that day whole"
-	}
-	return text
-}
-
-// anchors checks what retention wrote down, and counts it.
-func (v *verdict) anchors(ctx context.Context, s store.Store) ([]audit.Anchor, error) {
-	anchors, err := s.Anchors(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if f := audit.VerifyAnchors(anchors); f != nil {
-		v.OK, v.Fault = false, faultOf(f)
-		return nil, errStop
-	}
-	days := map[string]map[int64]bool{}
-	for i := range anchors {
-		n := &anchors[i]
-		if days[n.Kind] == nil {
-			days[n.Kind] = map[int64]bool{}
-			v.Removed = append(v.Removed, removed{Kind: n.Kind, From: pawl.Timestamp(n.FirstCreated)})
-		}
-		r := &v.Removed[len(v.Removed)-1]
-		days[n.Kind][n.Day] = true
-		r.Count, r.Days = r.Count+n.Count, len(days[n.Kind])
-		r.From, r.Until = min(r.From, pawl.Timestamp(n.FirstCreated)), max(r.Until, pawl.Timestamp(n.LastCreated))
-	}
-	return anchors, nil
-}
-
-// codeLine is the code of a line of an export that is no row at all. The message
-// has its number.
-const codeLine audit.Code = "line"
-
-func faultOf(f *audit.Fault) *fault { return &fault{f.Entity, f.Sequence, f.Code, f.Message} }
-
-// verifyExport checks an exported trail.
-func verifyExport(lines io.Reader) *verdict {
-	replayed, err := audit.VerifyLines(lines)
-	v := &verdict{OK: err == nil, Entities: len(replayed)}
-	for _, r := range replayed {
-		v.Entries += r.Seq
-	}
-	var broken *audit.Fault
-	switch {
-	case err == nil:
-	case errors.As(err, &broken):
-		v.Fault = faultOf(broken)
-	default:
-		v.Fault = &fault{Code: codeLine, Message: err.Error()}
-	}
-	return v
-}
-
-// showVerdict writes what a check found: what is well to out, and what is broken to talk.
-func showVerdict(out, talk io.Writer, v *verdict, json bool) error {
-	if json {
-		if err := console.JSON(out, v); err != nil {
-			return err
-		}
-	}
-	if f := v.Fault; f != nil {
-		where := ""
-		switch {
-		case f.Entity != "":
-			where = fmt.Sprintf("%s: entry %d: %s: ", f.Entity, f.Sequence, f.Code)
-		case f.Code != codeLine:
-			where = string(f.Code) + ": "
-		}
-		console.Say(talk, "error", "the audit trail is broken: "+where+f.Message)
-		return nil
-	}
-	if json {
-		return nil
-	}
-	fmt.Fprintf(out, "ok: %d entries of %d entities\n", v.Entries, v.Entities)
-	if v.Refused > 0 {
-		fmt.Fprintf(out, "refused facts: %d, which are in no trail\n", v.Refused)
-	}
-	for _, r := range v.Removed {
-		fmt.Fprintf(out, "anchors: %s of %s, created %s to %s, removed by retention\n",
-			console.Plural(r.Count, r.Kind), console.Plural(int64(r.Days), "day"), r.From, r.Until)
-	}
-	return nil
+	return trail.VerifyExport(f), nil
 }
 
 func newAuditExport(a *app) *cobra.Command {

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trail"
 )
 
 const checkpointLong = `Write the ends of the trails of all jobs, workers and schedules, in every workspace: a
@@ -106,21 +107,6 @@ func newAuditCompare(a *app) *cobra.Command {
 	return c
 }
 
-// compared is what a comparison found.
-type compared struct {
-	OK          bool               `json:"ok"`
-	Same        int64              `json:"same"`
-	Checked     int64              `json:"checked"` // went on since, and had the same row
-	WentOn      int64              `json:"went_on"` // went on since, and could not be checked
-	Added       int64              `json:"added"`
-	Removed     int64              `json:"removed"` // by retention
-	Count       int64              `json:"differences_count"`
-	Differences []store.Difference `json:"differences"` // the first 1000
-}
-
-// maxDifferences bounds those that JSON lists.
-const maxDifferences = 1000
-
 func (a *app) compare(ctx context.Context, args []string, form string) (err error) {
 	old, err := openCheckpoint(args[0])
 	if err != nil {
@@ -181,26 +167,10 @@ func openCheckpoint(path string) (*checkpointFile, error) {
 	return &checkpointFile{r, f}, nil
 }
 
-// runComparison compares two checkpoints, and hands each difference to found.
-func runComparison(ctx context.Context, c *store.Comparison, found func(store.Difference)) (*compared, error) {
-	r := &compared{Differences: []store.Difference{}}
-	c.Found = func(d store.Difference) {
-		if r.Count++; len(r.Differences) < maxDifferences {
-			r.Differences = append(r.Differences, d)
-		}
-		found(d)
-	}
-	if err := c.Run(ctx); err != nil {
-		return nil, err
-	}
-	r.OK, r.Same, r.Checked, r.WentOn, r.Added, r.Removed = r.Count == 0, c.Same, c.Checked, c.WentOn, c.Added, c.Removed
-	return r, nil
-}
-
 func (a *app) tellDifferences(ctx context.Context, c *store.Comparison, form string) error {
-	r, err := runComparison(ctx, c, func(d store.Difference) {
+	r, err := trail.Compare(ctx, c, func(d store.Difference) {
 		if form != formJSON {
-			showDifference(a.stdout, &d)
+			console.Difference(a.stdout, &d)
 		}
 	})
 	switch {
@@ -211,26 +181,10 @@ func (a *app) tellDifferences(ctx context.Context, c *store.Comparison, form str
 			return err
 		}
 	case r.OK:
-		showAgreement(a.stdout, r)
+		console.Agreement(a.stdout, r)
 	}
 	if !r.OK {
 		return exit{codeFailed}
 	}
 	return nil
-}
-
-func showDifference(w io.Writer, d *store.Difference) {
-	who := d.Entity
-	if who != "" {
-		who += ": "
-	}
-	fmt.Fprintf(w, "%s%s: %s\n", who, d.Kind, d.Message)
-}
-
-// showAgreement writes that nothing differs, and what was compared.
-func showAgreement(w io.Writer, r *compared) {
-	fmt.Fprintf(w, "ok; the same: %d, gone on: %d, added: %d, removed by retention: %d\n", r.Same, r.Checked+r.WentOn, r.Added, r.Removed)
-	if r.WentOn > 0 {
-		fmt.Fprintf(w, "of those that went on, %d could not be checked: compare the old checkpoint with the database\n", r.WentOn)
-	}
 }

@@ -2,18 +2,13 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/verify"
-	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -99,11 +94,11 @@ func (a *app) simulate(path string, f *simulateFlags) error {
 		return err
 	}
 	if f.runs > 1 {
-		o, err := simulateMany(def, cfg, f.runs)
+		o, err := verify.SimulateMany(def, cfg, f.runs)
 		if err != nil {
 			return err
 		}
-		if err := tellOutlook(a.stdout, a.stderr, o, f.form == formJSON); err != nil {
+		if err := console.Outlook(a.stdout, a.stderr, o, f.form == formJSON); err != nil {
 			return err
 		}
 		if len(o.Broken) > 0 {
@@ -122,60 +117,6 @@ func (a *app) simulate(path string, f *simulateFlags) error {
 	}
 	if err == nil && result.Broken != "" {
 		err = exit{codeFailed}
-	}
-	return err
-}
-
-// An outlook is how the jobs of several seeds ended.
-type outlook struct {
-	Runs    int                      `json:"runs"`
-	Seed    uint64                   `json:"seed"` // the first
-	Ends    map[machine.State]int    `json:"ends"`
-	Example map[machine.State]uint64 `json:"example"` // the first seed of each
-	Median  pawl.Duration            `json:"median"`  // of the time that jobs took
-	Longest pawl.Duration            `json:"longest"`
-	Broken  []uint64                 `json:"broken"` // the seeds whose job could not end
-}
-
-// simulateMany simulates as many jobs as runs says, of the seed of cfg and those after it.
-func simulateMany(def *workflow.Definition, cfg verify.Config, runs int) (*outlook, error) {
-	o := &outlook{Runs: runs, Seed: cfg.Seed, Ends: map[machine.State]int{}, Example: map[machine.State]uint64{}, Broken: []uint64{}}
-	var took []pawl.Duration
-	for i := range uint64(runs) {
-		cfg.Seed = o.Seed + i
-		result, err := verify.Simulate(def, cfg)
-		if err != nil {
-			return nil, err
-		}
-		if result.Broken != "" {
-			o.Broken = append(o.Broken, cfg.Seed)
-		}
-		if o.Ends[result.Status]++; o.Ends[result.Status] == 1 {
-			o.Example[result.Status] = cfg.Seed
-		}
-		took = append(took, result.Took)
-	}
-	slices.Sort(took)
-	o.Median, o.Longest = took[len(took)/2], took[len(took)-1]
-	return o, nil
-}
-
-func tellOutlook(out, talk io.Writer, o *outlook, json bool) error {
-	if json {
-		return console.JSON(out, o)
-	}
-	rows := [][]string{{"END", "JOBS", "FIRST SEED"}}
-	for _, state := range lifecycle.Job.States {
-		if n := o.Ends[state]; n > 0 {
-			rows = append(rows, []string{string(state), fmt.Sprint(n), fmt.Sprint(o.Example[state])})
-		}
-	}
-	if err := console.Table(out, rows); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(out, "half of them took at most %s, and the longest %s\n", time.Duration(o.Median).Round(time.Second), time.Duration(o.Longest).Round(time.Second))
-	for _, seed := range o.Broken {
-		console.Say(talk, "error", fmt.Sprintf("the job of seed %d could not end", seed))
 	}
 	return err
 }

@@ -1,0 +1,150 @@
+package trail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// A Verdict is what a check of the trail found.
+type Verdict struct {
+	OK       bool   `json:"ok"`
+	Entities int    `json:"entities"`
+	Entries  int64  `json:"entries"`
+	Fault    *Fault `json:"fault"`
+	Refused  int64  `json:"refused"` // facts that came too late; they are in no trail
+
+	Removed []Removed `json:"removed,omitempty"` // by retention
+}
+
+// A Fault is the first row that breaks.
+type Fault struct {
+	Entity   string     `json:"entity"`
+	Sequence int64      `json:"sequence"`
+	Code     audit.Code `json:"code"`
+	Message  string     `json:"message"`
+}
+
+// A Removed is what retention has removed of a kind.
+type Removed struct {
+	Kind  string         `json:"kind"`
+	Count int64          `json:"count"`
+	Days  int            `json:"days"` // of their creation
+	From  pawl.Timestamp `json:"from"` // when the first one was created
+	Until pawl.Timestamp `json:"until"`
+}
+
+// errStop ends a walk over trails that has found what it looked for.
+var errStop = errors.New("found")
+
+// Verify checks the trails of a store, or those of a job and its steps.
+func Verify(ctx context.Context, s store.Store, job int64) (*Verdict, error) {
+	v := &Verdict{OK: true}
+	err := v.trails(ctx, s, job)
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	return v, err
+}
+
+func (v *Verdict) trails(ctx context.Context, s store.Store, job int64) (err error) {
+	check := &store.Verifier{Views: s}
+	defer func() { v.Entities, v.Entries = check.Entities, check.Entries }()
+	found := func(f *audit.Fault, err error) error {
+		if f == nil || err != nil {
+			return err
+		}
+		v.OK, v.Fault = false, faultOf(f)
+		return errStop
+	}
+	if v.Refused, err = s.Refused(ctx, job); err != nil {
+		return err
+	}
+	anchors, err := v.anchors(ctx, s)
+	if err != nil {
+		return err
+	}
+	err = s.Trails(ctx, job, func(t store.TrailOf) error {
+		if t.ID == "" {
+			v.OK, v.Fault = false, &Fault{Sequence: 1, Code: audit.FaultRecord, Message: missingRecord(t.Kind, t.Entries, anchors)}
+			return errStop
+		}
+		return found(check.Take(ctx, t))
+	})
+	if err != nil {
+		return err
+	}
+	return found(check.End(ctx))
+}
+
+// missingRecord speaks of a trail whose record was removed, and its id with it:
+// when it began is all there is to find it by.
+func missingRecord(kind string, trail []audit.Entry, anchors []audit.Anchor) string {
+	if len(trail) == 0 {
+		return "a trail has no record"
+	}
+	text := fmt.Sprintf("the trail of %d entries that begins at %s has no record", len(trail), time.UnixMicro(trail[0].At).UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+	if kind == lifecycle.Step.Name {
+		kind = lifecycle.Job.Name
+	}
+	if audit.Anchored(anchors, kind, trail[0].At) {
+		text += ", though retention removed what it took of that day whole"
+	}
+	return text
+}
+
+// anchors checks what retention wrote down, and counts it.
+func (v *Verdict) anchors(ctx context.Context, s store.Store) ([]audit.Anchor, error) {
+	anchors, err := s.Anchors(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if f := audit.VerifyAnchors(anchors); f != nil {
+		v.OK, v.Fault = false, faultOf(f)
+		return nil, errStop
+	}
+	days := map[string]map[int64]bool{}
+	for i := range anchors {
+		n := &anchors[i]
+		if days[n.Kind] == nil {
+			days[n.Kind] = map[int64]bool{}
+			v.Removed = append(v.Removed, Removed{Kind: n.Kind, From: pawl.Timestamp(n.FirstCreated)})
+		}
+		r := &v.Removed[len(v.Removed)-1]
+		days[n.Kind][n.Day] = true
+		r.Count, r.Days = r.Count+n.Count, len(days[n.Kind])
+		r.From, r.Until = min(r.From, pawl.Timestamp(n.FirstCreated)), max(r.Until, pawl.Timestamp(n.LastCreated))
+	}
+	return anchors, nil
+}
+
+// CodeLine is the code of a line of an export that is no row at all. The message
+// has its number.
+const CodeLine audit.Code = "line"
+
+func faultOf(f *audit.Fault) *Fault { return &Fault{f.Entity, f.Sequence, f.Code, f.Message} }
+
+// VerifyExport checks an exported trail.
+func VerifyExport(lines io.Reader) *Verdict {
+	replayed, err := audit.VerifyLines(lines)
+	v := &Verdict{OK: err == nil, Entities: len(replayed)}
+	for _, r := range replayed {
+		v.Entries += r.Seq
+	}
+	var broken *audit.Fault
+	switch {
+	case err == nil:
+	case errors.As(err, &broken):
+		v.Fault = faultOf(broken)
+	default:
+		v.Fault = &Fault{Code: CodeLine, Message: err.Error()}
+	}
+	return v
+}
