@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/supervisor"
@@ -135,7 +134,7 @@ func TestSuperviseOnAFullDisk(t *testing.T) {
 				if err := json.Unmarshal(out, &s); err != nil {
 					t.Fatal(err)
 				}
-				if s.State == console.Running && s.PID == 0 {
+				if s.State == control.Running && s.PID == 0 {
 					t.Errorf("it is listed as running and does not: %+v", s)
 				}
 				if is(s) {
@@ -147,7 +146,7 @@ func TestSuperviseOnAFullDisk(t *testing.T) {
 			}
 		}
 	}
-	runs := func(s control.Service) bool { return s.State == console.Running && s.PID != 0 }
+	runs := func(s control.Service) bool { return s.State == control.Running && s.PID != 0 }
 	web := await("running", "web", runs)
 	await("running", "idle", runs)
 

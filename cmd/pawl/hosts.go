@@ -23,6 +23,16 @@ type found struct {
 // name tells the service from those of other hosts.
 func (f *found) name() string { return f.host.Name() + "/" + f.ID }
 
+// meant returns the services that a text names: an id, or HOST/ID.
+func meant(all []found, text string) (fit []*found) {
+	for i := range all {
+		if all[i].ID == text || all[i].name() == text {
+			fit = append(fit, &all[i])
+		}
+	}
+	return fit
+}
+
 // hosts returns the hosts that live, or the one that is named. The error is about
 // those that live and do not answer; there may be others all the same.
 func (a *app) hosts(ctx context.Context, only string) ([]*control.Client, error) {
@@ -78,21 +88,20 @@ func (a *app) serviceOf(ctx context.Context, only, text string) (*found, error) 
 		return nil, err
 	}
 	all, err := servicesOf(ctx, hosts)
-	var fit, names []string
-	at := 0
-	for i := range all {
-		names = append(names, all[i].ID)
-		if all[i].ID == text || all[i].name() == text {
-			fit, at = append(fit, all[i].name()), i
-		}
-	}
-	switch {
+	var names []string
+	switch fit := meant(all, text); {
 	case len(fit) == 1:
-		return &all[at], nil
+		return fit[0], nil
 	case len(fit) > 1:
-		return nil, usage("say which: "+console.Alternatives(fit), "service %s: %d supervisors have one of that name", text, len(fit))
+		for _, f := range fit {
+			names = append(names, f.name())
+		}
+		return nil, usage("say which: "+console.Alternatives(names), "service %s: %d supervisors have one of that name", text, len(fit))
 	case err != nil:
 		return nil, err
+	}
+	for i := range all {
+		names = append(names, all[i].ID)
 	}
 	e := &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no service %.100q", text), Hint: "list the services with: pawl service list"}
 	if near := nearest(text, names); near != "" {

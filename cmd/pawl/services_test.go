@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -53,7 +52,7 @@ func (h *standIn) Order(_ context.Context, id string, o control.Order) error {
 	}
 	s.Wanted, s.State, s.Phase, s.Since = "stopped", "stopped", lifecycle.ServiceStopped, s.Since.Add(time.Second)
 	if o.Verb != control.Stop {
-		s.Wanted, s.State, s.Phase, s.Starts = "running", console.Running, lifecycle.ServiceRunning, s.Starts+1
+		s.Wanted, s.State, s.Phase, s.Starts = "running", control.Running, lifecycle.ServiceRunning, s.Starts+1
 	}
 	return nil
 }
@@ -80,7 +79,7 @@ func stand(t *testing.T, hosts map[string][]string) map[string]string {
 	for name, ids := range hosts {
 		h := &standIn{}
 		for _, id := range ids {
-			h.services = append(h.services, control.Service{ID: id, Host: name, State: console.Running, Phase: lifecycle.ServiceRunning, Since: time.Unix(1, 0).UTC(), Wanted: "running", PID: 7, Starts: 1})
+			h.services = append(h.services, control.Service{ID: id, Host: name, State: control.Running, Phase: lifecycle.ServiceRunning, Since: time.Unix(1, 0).UTC(), Wanted: "running", PID: 7, Starts: 1})
 		}
 		l, err := control.Listen(env["PAWL_RUNTIME_DIR"], control.About{Name: name, Role: roleSupervisor})
 		if err != nil {
@@ -152,7 +151,7 @@ func TestServicesOfSeveralHosts(t *testing.T) {
 func TestJudged(t *testing.T) {
 	t.Parallel()
 	at := func(state string, since int64, change func(*control.Service)) *control.Service {
-		phase, ok := map[string]string{console.Completed: "stopped", console.Starting: "trying_to_start"}[state]
+		phase, ok := map[string]string{control.Completed: "stopped", control.Starting: "trying_to_start"}[state]
 		if !ok {
 			phase = state
 		}
@@ -176,23 +175,23 @@ func TestJudged(t *testing.T) {
 		done        bool
 		failure     string
 	}{
-		{"started", control.Start, at("stopped", 1, stopped), at(console.Running, 2, nil), true, ""},
-		{"it runs already", control.Start, at(console.Running, 1, nil), at(console.Running, 1, nil), true, ""},
-		{"it runs, and badly", control.Start, at(console.Running, 1, nil), at("degraded", 2, nil), true, ""},
-		{"starting", control.Start, at("stopped", 1, stopped), at(console.Starting, 2, nil), false, ""},
+		{"started", control.Start, at("stopped", 1, stopped), at(control.Running, 2, nil), true, ""},
+		{"it runs already", control.Start, at(control.Running, 1, nil), at(control.Running, 1, nil), true, ""},
+		{"it runs, and badly", control.Start, at(control.Running, 1, nil), at("degraded", 2, nil), true, ""},
+		{"starting", control.Start, at("stopped", 1, stopped), at(control.Starting, 2, nil), false, ""},
 		{"failed before", control.Start, at("failed", 1, nil), at("failed", 1, nil), false, ""},
 		{"failed again", control.Start, at("failed", 1, nil), at("failed", 2, nil), true, "exit code 1"},
-		{"completed again", control.Start, at(console.Completed, 1, nil), at(console.Completed, 2, nil), true, ""},
-		{"completed before", control.Start, at(console.Completed, 1, nil), at(console.Completed, 1, nil), false, ""},
+		{"completed again", control.Start, at(control.Completed, 1, nil), at(control.Completed, 2, nil), true, ""},
+		{"completed before", control.Start, at(control.Completed, 1, nil), at(control.Completed, 1, nil), false, ""},
 		{"stopped meanwhile", control.Start, at("stopped", 1, stopped), at("stopped", 2, stopped), true, "somebody has stopped it"},
-		{"not restarted yet", control.Restart, at(console.Running, 1, nil), at(console.Running, 1, nil), false, ""},
-		{"on its way", control.Restart, at(console.Running, 1, nil), at("stopped", 2, nil), false, ""},
-		{"restarted", control.Restart, at(console.Running, 1, nil), at(console.Running, 2, again), true, ""},
-		{"restarted within one moment", control.Restart, at(console.Running, 1, nil), at(console.Running, 1, again), true, ""},
-		{"stopping", control.Stop, at(console.Running, 1, nil), at("trying_to_stop", 2, stopped), false, ""},
-		{"stopped", control.Stop, at(console.Running, 1, nil), at("stopped", 2, stopped), true, ""},
+		{"not restarted yet", control.Restart, at(control.Running, 1, nil), at(control.Running, 1, nil), false, ""},
+		{"on its way", control.Restart, at(control.Running, 1, nil), at("stopped", 2, nil), false, ""},
+		{"restarted", control.Restart, at(control.Running, 1, nil), at(control.Running, 2, again), true, ""},
+		{"restarted within one moment", control.Restart, at(control.Running, 1, nil), at(control.Running, 1, again), true, ""},
+		{"stopping", control.Stop, at(control.Running, 1, nil), at("trying_to_stop", 2, stopped), false, ""},
+		{"stopped", control.Stop, at(control.Running, 1, nil), at("stopped", 2, stopped), true, ""},
 		{"it was stopped", control.Stop, at("stopped", 1, stopped), at("stopped", 1, stopped), true, ""},
-		{"started meanwhile", control.Stop, at(console.Running, 1, nil), at(console.Running, 2, nil), true, "somebody wants it to run again"},
+		{"started meanwhile", control.Stop, at(control.Running, 1, nil), at(control.Running, 2, nil), true, "somebody wants it to run again"},
 	} {
 		done, failure := judged(tt.verb, tt.before, tt.now)
 		if done != tt.done || failure != tt.failure {

@@ -215,7 +215,7 @@ func judged(verb control.Verb, before, now *control.Service) (done bool, failure
 		return true, "somebody has stopped it"
 	case now.Phase == lifecycle.ServiceFailed && moved:
 		return true, cmp.Or(now.Reason, strings.Join(now.Why, "; "))
-	case now.State == console.Completed && moved:
+	case now.State == control.Completed && moved:
 		return true, ""
 	}
 	return fresh && (now.Phase == lifecycle.ServiceRunning || now.Phase == lifecycle.ServiceDegraded), ""

@@ -138,7 +138,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 func (s *supervision) unready(context.Context) []string {
 	var reasons []string
 	for _, v := range s.Services() {
-		if len(v.Why) > 0 && v.Wanted == "running" && v.State != console.Completed {
+		if len(v.Why) > 0 && v.Wanted == "running" && v.State != control.Completed {
 			reasons = append(reasons, v.ID+" is "+v.State+": "+v.Why[0])
 		}
 	}
@@ -173,7 +173,7 @@ func (a *app) shown(line string) string {
 
 // moveText says what there is to say of a change of state.
 func (s *supervision) moveText(id string, t *supervisor.Transition) string {
-	if t.From != console.Starting || t.To != console.Running {
+	if t.From != control.Starting || t.To != control.Running {
 		return t.Reason
 	}
 	v, err := s.Service(id)

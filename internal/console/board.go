@@ -48,7 +48,7 @@ func (b *Board) Draw(f Frame) []string {
 		s := &all[i]
 		state := f.state(fmt.Sprintf("%-*s", wideState, s.State), boardTints[s.Phase])
 		sign := boardSigns[s.Phase]
-		if s.State == Completed {
+		if s.State == control.Completed {
 			sign = boardSigns[lifecycle.ServiceRunning]
 		}
 		lines = append(lines, fmt.Sprintf("%s %-*s  %s  %s", f.state(sign, boardTints[s.Phase]), wideID, s.ID, state, f.serviceFacts(s)))

@@ -30,9 +30,9 @@ func TestBoard(t *testing.T) {
 	}
 	b := &Board{Name: "shop", Services: func() []control.Service {
 		return []control.Service{
-			service("api", Running, "running", func(s *control.Service) { s.PID, s.Starts = 70, 3 }),
+			service("api", control.Running, "running", func(s *control.Service) { s.PID, s.Starts = 70, 3 }),
 			service("bad", "failed", "failed", func(s *control.Service) { s.Why = []string{"exit code 1\nand more"} }),
-			service("once", Completed, "stopped", func(s *control.Service) { s.Reason = "exit code 0" }),
+			service("once", control.Completed, "stopped", func(s *control.Service) { s.Reason = "exit code 0" }),
 			service("web", "waiting", "trying_to_start", func(s *control.Service) { s.Why = []string{"needs api ready: api is starting, and will be for long"} }),
 		}
 	}}

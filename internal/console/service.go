@@ -173,10 +173,3 @@ func StateLine(at time.Time, id, state, more string) string {
 	}
 	return Stamp(at, at.Location()) + " " + id + " " + state + more
 }
-
-// States of a service that its phase does not tell.
-const (
-	Starting  = "starting"  // it runs, and is not ready
-	Running   = "running"   // and ready
-	Completed = "completed" // it has done its work
-)

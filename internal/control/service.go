@@ -121,3 +121,10 @@ func (d Difference) String() string {
 	}
 	return text
 }
+
+// States of a service that its phase does not tell.
+const (
+	Starting  = "starting"  // it runs, and is not ready
+	Running   = "running"   // and ready
+	Completed = "completed" // it has done its work
+)
