@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -123,11 +122,11 @@ func (b *benchCommand) run(ctx context.Context) error {
 	if b.format == "json" {
 		return console.JSON(b.stdout, report)
 	}
-	if err := console.Table(b.stdout, benchTable(report.Results)); err != nil || len(report.Transitions) == 0 {
+	if err := console.Table(b.stdout, bench.ResultRows(report.Results)); err != nil || len(report.Transitions) == 0 {
 		return err
 	}
 	fmt.Fprintln(b.stdout)
-	return console.Table(b.stdout, transitionsTable(report.Transitions))
+	return console.Table(b.stdout, bench.TransitionRows(report.Transitions))
 }
 
 func (b *benchCommand) check() error {
@@ -208,33 +207,4 @@ func (b *benchCommand) targets(ctx context.Context, dir, name string) (list []be
 		return nil, nil, usage("is the server running, and may you connect?", "--postgres: %v", err)
 	}
 	return append(list, p), func() { p.Close(ctx) }, nil
-}
-
-func benchTable(results []bench.Result) [][]string {
-	rows := [][]string{{"STORE", "WORKLOAD", "JOBS/S", "STEPS/S", "P50 MS", "P99 MS", "COMMITS/JOB", "ROLLBACKS", "INSERTS", "UPDATES", "AUDIT", "WAL KB", "WRITTEN KB", "DEAD", "INDEXED", "ALLOC KB"}}
-	for _, r := range results {
-		c := r.PerJob
-		rows = append(rows, []string{r.Store, r.Workload, figure(0, r.JobRate), figure(0, r.StepRate), figure(2, float64(r.P50)), figure(2, float64(r.P99)),
-			figure(3, c.Commits), figure(3, c.Rollbacks), figure(1, c.Inserts), figure(1, c.Updates), figure(1, c.Audit),
-			figure(1, c.WAL/1000), figure(1, c.Written/1000), figure(1, c.Dead), figure(1, c.Indexed), figure(1, c.Allocated/1000)})
-	}
-	most := bench.Budget
-	return append(rows, []string{"budget", "a no-op job", "", "", "", "", fmt.Sprintf("%.0f, not shared", most.Commits), "",
-		figure(1, most.Inserts), figure(1, most.Updates), figure(1, most.Audit), "", "", "", "", ""})
-}
-
-func transitionsTable(list []bench.Transitions) [][]string {
-	rows := [][]string{{"TRANSITIONS", "ENGINE/S", fmt.Sprintf("BARE DATABASE/S, BATCHES OF %d", bench.BareBatch), "RATIO", "AIM"}}
-	for _, t := range list {
-		rows = append(rows, []string{t.Store, figure(0, t.Engine), figure(0, t.Bare), figure(2, t.Ratio), "at least " + figure(2, t.Aim)})
-	}
-	return rows
-}
-
-// figure writes a number for a table, and nothing as -.
-func figure(decimals int, v float64) string {
-	if v == 0 {
-		return "-"
-	}
-	return strconv.FormatFloat(v, 'f', decimals, 64)
 }

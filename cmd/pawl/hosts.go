@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,25 +12,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 )
-
-// A found is a service, and the host that has it.
-type found struct {
-	host *control.Client
-	control.Service
-}
-
-// name tells the service from those of other hosts.
-func (f *found) name() string { return f.host.Name() + "/" + f.ID }
-
-// meant returns the services that a text names: an id, or HOST/ID.
-func meant(all []found, text string) (fit []*found) {
-	for i := range all {
-		if all[i].ID == text || all[i].name() == text {
-			fit = append(fit, &all[i])
-		}
-	}
-	return fit
-}
 
 // hosts returns the hosts that live, or the one that is named. The error is about
 // those that live and do not answer; there may be others all the same.
@@ -67,34 +47,20 @@ func (a *app) someHosts(ctx context.Context, only string) ([]*control.Client, er
 	return all, nil
 }
 
-// servicesOf returns the services of hosts, by host and id.
-func servicesOf(ctx context.Context, hosts []*control.Client) ([]found, error) {
-	var all []found
-	var errs []error
-	for _, h := range hosts {
-		services, err := h.Services(ctx)
-		errs = append(errs, err)
-		for _, s := range services {
-			all = append(all, found{h, s})
-		}
-	}
-	return all, errors.Join(errs...)
-}
-
 // serviceOf reads the SERVICE of a command line: an id, or HOST/ID.
-func (a *app) serviceOf(ctx context.Context, only, text string) (*found, error) {
+func (a *app) serviceOf(ctx context.Context, only, text string) (*control.Found, error) {
 	hosts, err := a.someHosts(ctx, only)
 	if err != nil {
 		return nil, err
 	}
-	all, err := servicesOf(ctx, hosts)
+	all, err := control.ServicesOf(ctx, hosts)
 	var names []string
-	switch fit := meant(all, text); {
+	switch fit := control.Match(all, text); {
 	case len(fit) == 1:
 		return fit[0], nil
 	case len(fit) > 1:
 		for _, f := range fit {
-			names = append(names, f.name())
+			names = append(names, f.Name())
 		}
 		return nil, usage("say which: "+console.Alternatives(names), "service %s: %d supervisors have one of that name", text, len(fit))
 	case err != nil:
@@ -138,7 +104,7 @@ func (a *app) completeServices(c *cobra.Command, args []string, begun string) ([
 		only = f.Value.String()
 	}
 	hosts, _ := a.hosts(c.Context(), only)
-	all, _ := servicesOf(c.Context(), hosts)
+	all, _ := control.ServicesOf(c.Context(), hosts)
 	several := map[string]int{}
 	for i := range all {
 		several[all[i].ID]++
@@ -147,7 +113,7 @@ func (a *app) completeServices(c *cobra.Command, args []string, begun string) ([
 	for i := range all {
 		word := all[i].ID
 		if several[word] > 1 {
-			word = all[i].name()
+			word = all[i].Name()
 		}
 		if strings.HasPrefix(word, begun) && !slices.Contains(args, word) {
 			words = append(words, word+"\t"+all[i].State)

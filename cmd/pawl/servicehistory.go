@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/control"
 )
 
 func newServiceHistory(a *app) *cobra.Command {
-	v := &serviceCommand{show: func(ctx context.Context, s *found, form string) error {
-		moves, err := s.host.History(ctx, s.ID)
+	v := &serviceCommand{show: func(ctx context.Context, s *control.Found, form string) error {
+		moves, err := s.Client.History(ctx, s.ID)
 		if err != nil {
 			return err
 		}

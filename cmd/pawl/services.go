@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +62,7 @@ func (a *app) services(ctx context.Context, host, form string) error {
 	if len(hosts) == 0 && deaf == nil && host != "" {
 		return a.nobody(host)
 	}
-	all, err := servicesOf(ctx, hosts)
+	all, err := control.ServicesOf(ctx, hosts)
 	deaf = errors.Join(deaf, err)
 	switch err = nil; {
 	case form == formJSON:
@@ -74,7 +72,7 @@ func (a *app) services(ctx context.Context, host, form string) error {
 		}
 		err = console.JSON(a.stdout, list)
 	case len(all) > 0:
-		err = console.Table(a.stdout, console.Fit(serviceRows(all, a.outZone()), a.width()))
+		err = console.Table(a.stdout, console.Fit(console.ServiceRows(all, a.outZone()), a.width()))
 	case deaf == nil && len(hosts) == 0:
 		fmt.Fprintln(a.stderr, "no supervisor runs in "+control.Dir(a.getenv))
 		console.Say(a.stderr, "hint", hintOf(a.nobody("")))
@@ -85,13 +83,4 @@ func (a *app) services(ctx context.Context, host, form string) error {
 		return err
 	}
 	return deaf
-}
-
-func serviceRows(all []found, zone *time.Location) [][]string {
-	rows := [][]string{{"HOST", "SERVICE", "STATE", "SINCE", "PID", "STARTS", "NOTE"}}
-	for i := range all {
-		s := &all[i]
-		rows = append(rows, []string{s.host.Name(), s.ID, s.State, console.Moment(s.Since, zone), console.Number(s.PID), strconv.Itoa(s.Starts), console.NoteOf(&s.Service)})
-	}
-	return rows
 }

@@ -16,7 +16,7 @@ import (
 type serviceCommand struct {
 	host, form string
 	check      func() error // nil: there is nothing more to check
-	show       func(ctx context.Context, s *found, form string) error
+	show       func(ctx context.Context, s *control.Found, form string) error
 }
 
 // bind completes a command. what says what its JSON is; "" is a command without.
@@ -55,11 +55,11 @@ func newServiceShow(a *app) *cobra.Command {
 	}, "the service")
 }
 
-func (a *app) showService(_ context.Context, s *found, form string) error {
+func (a *app) showService(_ context.Context, s *control.Found, form string) error {
 	if form == formJSON {
 		return console.JSON(a.stdout, s.Service)
 	}
-	console.Service(a.stdout, &s.Service, fmt.Sprintf("%s (%s, pid %d)", s.host.Name(), s.host.About.Role, s.host.About.PID), time.Now(), a.outZone())
+	console.Service(a.stdout, &s.Service, fmt.Sprintf("%s (%s, pid %d)", s.Client.Name(), s.Client.About.Role, s.Client.About.PID), time.Now(), a.outZone())
 	return nil
 }
 
@@ -83,9 +83,9 @@ type serviceWhy struct {
 	Unrecorded *control.Unrecorded `json:"unrecorded,omitempty"`
 }
 
-func (a *app) whyService(_ context.Context, s *found, form string) error {
+func (a *app) whyService(_ context.Context, s *control.Found, form string) error {
 	if form == formJSON {
-		return console.JSON(a.stdout, serviceWhy{s.ID, s.host.Name(), s.State, s.Wanted, append([]string{}, s.Why...), s.Unrecorded})
+		return console.JSON(a.stdout, serviceWhy{s.ID, s.Client.Name(), s.State, s.Wanted, append([]string{}, s.Why...), s.Unrecorded})
 	}
 	console.ServiceWhy(a.stdout, &s.Service)
 	return nil
@@ -105,10 +105,10 @@ func newServiceLogs(a *app) *cobra.Command {
 		}
 		return nil
 	}
-	v.show = func(ctx context.Context, s *found, _ string) error {
+	v.show = func(ctx context.Context, s *control.Found, _ string) error {
 		err := a.serviceLogs(ctx, s, q)
 		if err == nil && q.Follow && ctx.Err() == nil {
-			fmt.Fprintf(a.stderr, "%s %s has ended\n", s.host.About.Role, s.host.Name())
+			fmt.Fprintf(a.stderr, "%s %s has ended\n", s.Client.About.Role, s.Client.Name())
 		}
 		return err
 	}
@@ -122,10 +122,10 @@ func newServiceLogs(a *app) *cobra.Command {
 }
 
 // serviceLogs writes what a service has printed, and spares a terminal its commands.
-func (a *app) serviceLogs(ctx context.Context, s *found, q control.LogQuery) error {
+func (a *app) serviceLogs(ctx context.Context, s *control.Found, q control.LogQuery) error {
 	if a.width() == 0 {
-		return s.host.Logs(ctx, s.ID, q, a.stdout)
+		return s.Client.Logs(ctx, s.ID, q, a.stdout)
 	}
 	t := &console.Sanitizer{W: a.stdout, Sanitize: a.tame}
-	return errors.Join(s.host.Logs(ctx, s.ID, q, t), t.Flush())
+	return errors.Join(s.Client.Logs(ctx, s.ID, q, t), t.Flush())
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/inspect"
-	"github.com/pawl-dev/pawl/lifecycle"
 )
 
 const serviceVerbLong = `
@@ -67,9 +65,9 @@ func newServiceVerb(a *app, verb control.Verb) *cobra.Command {
 
 // An errand is an order that was accepted.
 type errand struct {
-	*found                 // as it was before
-	last   control.Service // how it was seen last
-	told   string          // the state that was told last
+	*control.Found                 // as it was before
+	last           control.Service // how it was seen last
+	told           string          // the state that was told last
 }
 
 // do gives the orders, and waits for what becomes of them. The exit code is the
@@ -80,13 +78,13 @@ func (v *serviceVerb) do(ctx context.Context, a *app, names []string) error {
 	for _, name := range names {
 		s, err := a.serviceOf(ctx, v.host, name)
 		if err == nil {
-			_, err = s.host.Order(ctx, s.ID, control.Order{Verb: v.verb, Change: a.change(v.reason)})
+			_, err = s.Client.Order(ctx, s.ID, control.Order{Verb: v.verb, Change: a.change(v.reason)})
 		}
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		errands = append(errands, &errand{found: s, last: s.Service})
+		errands = append(errands, &errand{Found: s, last: s.Service})
 	}
 	if v.hasty {
 		for _, e := range errands {
@@ -158,16 +156,16 @@ func (v *serviceVerb) unfinished(ctx context.Context, a *app, errands []*errand)
 // look looks at one service, tells of its state if that is news, and reports
 // whether there is nothing more to wait for.
 func (v *serviceVerb) look(ctx context.Context, a *app, e *errand) (done bool, err error) {
-	now, err := e.host.Service(ctx, e.ID)
+	now, err := e.Client.Service(ctx, e.ID)
 	if err != nil {
 		return true, err
 	}
 	e.last = now
-	done, failure := judged(v.verb, &e.Service, &now)
+	done, failure := control.Judge(v.verb, &e.Service, &now)
 	switch {
-	case !done && now.State != e.told && (!now.Since.Equal(e.Since) || onTheWay(&now)):
+	case !done && now.State != e.told && (!now.Since.Equal(e.Since) || control.OnTheWay(&now)):
 		e.told = now.State
-		fmt.Fprintln(a.stderr, console.StateLine(console.In(now.Since, a.talkZone()), e.ID, now.State, progressOf(&now)))
+		fmt.Fprintln(a.stderr, console.StateLine(console.In(now.Since, a.talkZone()), e.ID, now.State, console.ProgressOf(&now)))
 		return false, nil
 	case !done:
 		return false, nil
@@ -178,11 +176,6 @@ func (v *serviceVerb) look(ctx context.Context, a *app, e *errand) (done bool, e
 	return true, err
 }
 
-// onTheWay reports whether a service is not to stay as it is.
-func onTheWay(s *control.Service) bool {
-	return s.Phase == lifecycle.ServiceTryingToStart || s.Phase == lifecycle.ServiceTryingToStop
-}
-
 // wentWrong is the error of a service that does not become what was asked for.
 func wentWrong(s *control.Service, why string) error {
 	e := &pawl.Error{Kind: pawl.Internal, Message: fmt.Sprintf("service %s is %s: %s", s.ID, s.State, why)}
@@ -190,35 +183,6 @@ func wentWrong(s *control.Service, why string) error {
 		e.Hint = "see what it printed with: pawl service logs " + s.ID
 	}
 	return e
-}
-
-// progressOf says what a service waits for, or why it is in its state.
-func progressOf(s *control.Service) string {
-	if s.Phase == lifecycle.ServiceTryingToStart {
-		return console.NoteOf(s)
-	}
-	return s.Reason
-}
-
-// judged holds a service against what was asked of it, and how it was before, and
-// says whether that is decided, and what went wrong.
-func judged(verb control.Verb, before, now *control.Service) (done bool, failure string) {
-	moved := !now.Since.Equal(before.Since)
-	fresh := verb != control.Restart || now.Starts != before.Starts || !now.StartedAt.Equal(before.StartedAt)
-	stays := now.Wanted == "stopped"
-	switch {
-	case verb == control.Stop && !stays:
-		return true, "somebody wants it to run again"
-	case verb == control.Stop:
-		return now.Phase == lifecycle.ServiceStopped, ""
-	case stays && moved:
-		return true, "somebody has stopped it"
-	case now.Phase == lifecycle.ServiceFailed && moved:
-		return true, cmp.Or(now.Reason, strings.Join(now.Why, "; "))
-	case now.State == control.Completed && moved:
-		return true, ""
-	}
-	return fresh && (now.Phase == lifecycle.ServiceRunning || now.Phase == lifecycle.ServiceDegraded), ""
 }
 
 const serviceReloadLong = `Have a supervisor read its file again, and tell what that changes: services that are

@@ -173,3 +173,20 @@ func StateLine(at time.Time, id, state, more string) string {
 	}
 	return Stamp(at, at.Location()) + " " + id + " " + state + more
 }
+
+func ServiceRows(all []control.Found, zone *time.Location) [][]string {
+	rows := [][]string{{"HOST", "SERVICE", "STATE", "SINCE", "PID", "STARTS", "NOTE"}}
+	for i := range all {
+		s := &all[i]
+		rows = append(rows, []string{s.Client.Name(), s.ID, s.State, Moment(s.Since, zone), Number(s.PID), strconv.Itoa(s.Starts), NoteOf(&s.Service)})
+	}
+	return rows
+}
+
+// ProgressOf says what a service waits for, or why it is in its state.
+func ProgressOf(s *control.Service) string {
+	if s.Phase == lifecycle.ServiceTryingToStart {
+		return NoteOf(s)
+	}
+	return s.Reason
+}

@@ -1,0 +1,39 @@
+package control
+
+import (
+	"context"
+	"errors"
+)
+
+// A Found is a service, and the host that has it.
+type Found struct {
+	Client *Client
+	Service
+}
+
+// Name tells the service from those of other hosts.
+func (f *Found) Name() string { return f.Client.Name() + "/" + f.ID }
+
+// Match returns the services that a text names: an id, or HOST/ID.
+func Match(all []Found, text string) (fit []*Found) {
+	for i := range all {
+		if all[i].ID == text || all[i].Name() == text {
+			fit = append(fit, &all[i])
+		}
+	}
+	return fit
+}
+
+// ServicesOf returns the services of hosts, by host and id.
+func ServicesOf(ctx context.Context, hosts []*Client) ([]Found, error) {
+	var all []Found
+	var errs []error
+	for _, h := range hosts {
+		services, err := h.Services(ctx)
+		errs = append(errs, err)
+		for _, s := range services {
+			all = append(all, Found{h, s})
+		}
+	}
+	return all, errors.Join(errs...)
+}
