@@ -47,9 +47,6 @@ func newAuditVerify(a *app) *cobra.Command {
 		Example: "  pawl audit verify\n  pawl audit verify last -o json\n  pawl audit verify --file trail.jsonl",
 		Args:    want(0, 1, "one JOB at most"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			if file != "" && len(args) > 0 {
 				return usage("", "--file goes without a JOB")
 			}
@@ -66,7 +63,7 @@ func newAuditVerify(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: {ok, entities, entries, fault, refused, removed}")
+	bindForm(c, &form, "{ok, entities, entries, fault, refused, removed}")
 	c.Flags().StringVar(&file, "file", "", "check this export (JSON lines; - is standard input) and no database")
 	return c
 }

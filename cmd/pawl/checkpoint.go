@@ -97,13 +97,10 @@ func newAuditCompare(a *app) *cobra.Command {
 		Example: "  pawl audit compare /mnt/elsewhere/2026-01-31.jsonl\n  pawl audit compare january.jsonl february.jsonl -o json",
 		Args:    want(1, 2, "an OLD checkpoint, and a NEW one at most"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			return a.compare(c.Context(), args, form)
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: {ok, same, checked, went_on, added, removed, differences_count, differences}")
+	bindForm(c, &form, "{ok, same, checked, went_on, added, removed, differences_count, differences}")
 	return c
 }
 

@@ -22,9 +22,6 @@ func newJobDiff(a *app) *cobra.Command {
 		Example: "  pawl job diff a1b2c3 last\n  pawl job diff a1b2c3 last -o json",
 		Args:    want(2, 2, "two JOBs"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			return a.with(c.Context(), func(cl *client.Client) error {
 				var jobs [2]pawl.ID
 				for i, text := range args {
@@ -44,7 +41,7 @@ func newJobDiff(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: everything that is compared")
+	bindForm(c, &form, "everything that is compared")
 	c.Flags().BoolVar(&all, "all", false, "tell of steps that are alike, too")
 	return c
 }

@@ -34,16 +34,13 @@ func newDoctor(a *app) *cobra.Command {
 		Example: "  pawl doctor\n  pawl doctor -o json\n  pawl doctor --integrity 10m",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			if integrity < 0 {
 				return usage("", "--integrity %s: want a duration of 0 or more", integrity)
 			}
 			return a.doctor(c.Context(), integrity, form)
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of findings")
+	bindForm(c, &form, "a list of findings")
 	c.Flags().DurationVar(&integrity, "integrity", integrity, "how long a SQLite file is checked at most; 0: not at all")
 	return c
 }

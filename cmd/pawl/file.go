@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -144,19 +145,17 @@ func (in *inputFlags) of(def *workflow.Definition) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, pair := range in.pairs {
-		key, text, ok := strings.Cut(pair, "=")
-		if !ok || key == "" {
-			return nil, usage("write -i day=2026-01-31", "--input %q: want key=value", pair)
-		}
-		if !utf8.ValidString(pair) {
-			return nil, usage("", "--input %q: want text in UTF-8", pair)
-		}
-		if given[key], err = def.ParseInput(key, text); err != nil {
-			return nil, err
-		}
+	pairs, err := in.values(def)
+	if err != nil {
+		return nil, err
 	}
+	maps.Copy(given, pairs)
 	return def.BindInputs(given)
+}
+
+// values reads the values of -i, each by the type of its input.
+func (in *inputFlags) values(def *workflow.Definition) (map[string]any, error) {
+	return valuesOf("--input", "write -i day=2026-01-31", in.pairs, def.ParseInput)
 }
 
 func (in *inputFlags) object() (map[string]any, error) {

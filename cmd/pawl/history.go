@@ -39,9 +39,6 @@ func newJobHistory(a *app) *cobra.Command {
 		Example: "  pawl job history last\n  pawl job history last --step load --limit 20\n  pawl job history last -o json",
 		Args:    want(1, 1, "a JOB"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			if limit < 0 {
 				return usage("", "--limit %d: want 0 or more; 0 is no limit", limit)
 			}
@@ -67,7 +64,7 @@ func newJobHistory(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of moves")
+	bindForm(c, &form, "a list of moves")
 	c.Flags().StringVar(&step, "step", "", "only the moves of this step, or of the job itself: job")
 	c.Flags().IntVar(&limit, "limit", 0, "only so many of the last moves; 0 is all")
 	return c

@@ -55,9 +55,6 @@ func newJobShow(a *app) *cobra.Command {
 		Example: "  pawl job show last\n  pawl job show j_019a3c7e5b7a7c1d8000000040a1b2c3 -o json\n  pawl job show last --at 10m",
 		Args:    want(1, 1, "a JOB"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
 				v, err := past.job(c, cl, id)
 				if err != nil {
@@ -70,7 +67,7 @@ func newJobShow(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: the job")
+	bindForm(c, &form, "the job")
 	past.add(c)
 	return c
 }

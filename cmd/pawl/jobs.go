@@ -35,9 +35,6 @@ func newJobs(a *app) *cobra.Command {
 		Example: "  pawl jobs\n  pawl jobs --status failed,timed-out --workflow nightly --limit 10\n  pawl jobs --stuck --for 1h\n  pawl jobs -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			if q.Statuses, q.TimedOut, err = parseStatuses(statuses); err != nil {
 				return err
 			}
@@ -59,7 +56,7 @@ func newJobs(a *app) *cobra.Command {
 	c.Flags().IntVar(&q.Limit, "limit", 50, "at most so many, 1 to 1000")
 	c.Flags().BoolVar(&stuck, "stuck", false, "only unfinished jobs of which nothing moves, with the reason")
 	c.Flags().DurationVar(&still, "for", still, "with --stuck: for how long nothing has moved")
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of jobs")
+	bindForm(c, &form, "a list of jobs")
 	return c
 }
 
@@ -154,24 +151,16 @@ const completedJobs = 50
 
 // completeJobs offers the newest jobs to the shell, if the database is there.
 func (a *app) completeJobs(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 || a.settle() != nil {
+	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	if db, err := a.named(); err != nil || db.Postgres == "" && !exists(db.Path) {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var ids []string
-	err := a.with(c.Context(), func(cl *client.Client) error {
-		jobs, err := cl.Jobs.List(c.Context(), pawl.JobQuery{Workspace: a.workspace, Limit: completedJobs})
+	return a.completed(c, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
+		jobs, err := cl.Jobs.List(ctx, pawl.JobQuery{Workspace: a.workspace, Limit: completedJobs})
 		for i := range jobs {
-			ids = append(ids, jobs[i].ID+"\t"+jobs[i].Workflow+" "+string(jobs[i].Status))
+			offer(jobs[i].ID, jobs[i].Workflow+" "+string(jobs[i].Status))
 		}
 		return err
 	})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, begun) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 func exists(path string) bool {

@@ -29,9 +29,6 @@ func newJobMove(a *app) *cobra.Command {
 		Example: "  pawl job move a1b2c3 --to 4 --dry-run\n  pawl job move a1b2c3 --to 4 --reason \"the report was wrong\"",
 		Args:    want(1, 1, "a JOB"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			if version < 1 || version > workflow.MaxVersion {
 				return usage("list the versions with: pawl workflow versions NAME", "--to %d: want the number of a version, from 1", version)
 			}
@@ -50,7 +47,7 @@ func newJobMove(a *app) *cobra.Command {
 	}
 	c.Flags().IntVar(&version, "to", 0, "the version to move to")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would happen, and change nothing")
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: from where to where, and what differs")
+	bindForm(c, &form, "from where to where, and what differs")
 	bindReason(c, &reason)
 	return c
 }

@@ -32,9 +32,6 @@ func newPrune(a *app) *cobra.Command {
 		Example: "  pawl prune --older-than 30d --dry-run\n  pawl prune --older-than 30d --reason \"as agreed\"",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			if older == 0 {
 				return usage("write pawl prune --older-than 30d", "--older-than is missing")
 			}
@@ -48,7 +45,7 @@ func newPrune(a *app) *cobra.Command {
 	}
 	c.Flags().Var(&older, "older-than", "how long ago it has to have ended: 30d or 12h say, 1h or more")
 	c.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed, and remove nothing")
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: {dry_run, removed, left}")
+	bindForm(c, &form, "{dry_run, removed, left}")
 	bindReason(c, &reason)
 	return c
 }

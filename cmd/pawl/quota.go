@@ -39,13 +39,10 @@ func newQuotaList(a *app) *cobra.Command {
 		Example: "  pawl quota list\n  pawl quota list -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			return a.with(c.Context(), func(cl *client.Client) error { return a.quotas(c.Context(), cl, form) })
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of quotas")
+	bindForm(c, &form, "a list of quotas")
 	return c
 }
 

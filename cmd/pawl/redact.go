@@ -38,9 +38,6 @@ func newJobRedact(a *app) *cobra.Command {
 		Example: "  pawl job redact a1b2c3 --reason \"a token in its inputs\"\n  pawl job redact a1b2c3 load --reason \"personal data\" -o json",
 		Args:    want(1, 2, "a JOB and one STEP at most"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			if reason == "" {
 				return usage(`write --reason "a token in its inputs"`, "--reason is missing")
 			}
@@ -56,7 +53,7 @@ func newJobRedact(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: {job, step, records, entries, beside, advice}")
+	bindForm(c, &form, "{job, step, records, entries, beside, advice}")
 	bindReason(c, &reason)
 	bindRequestID(c, &request, "entry of the audit trail")
 	return c

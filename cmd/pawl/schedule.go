@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 	_ "time/tzdata" // time zones of schedules, on hosts that have no database of them
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -72,11 +70,6 @@ func (f *scheduleFlags) bind(c *cobra.Command, a *app) {
 	})
 }
 
-// bindForm adds the flag --output.
-func bindForm(c *cobra.Command, form *string, what string) {
-	c.Flags().StringVarP(form, "output", "o", formText, "text, or json: "+what)
-}
-
 // merge returns the old plan with what the command line has changed of it.
 func (f *scheduleFlags) merge(c *cobra.Command, old pawl.SchedulePlan) pawl.SchedulePlan {
 	for flag, take := range map[string]func(){
@@ -105,7 +98,7 @@ func (f *scheduleFlags) given(def *workflow.Definition, old json.RawMessage) (js
 	if err != nil {
 		return nil, err
 	}
-	changed, err := pairsOf(def, f.inputs.pairs)
+	changed, err := valuesOf("--input", "write -i region=eu", f.inputs.pairs, def.ParseInput)
 	if err != nil {
 		return nil, err
 	}
@@ -115,26 +108,6 @@ func (f *scheduleFlags) given(def *workflow.Definition, old json.RawMessage) (js
 	enc.SetEscapeHTML(false)
 	err = enc.Encode(given)
 	return bytes.TrimSpace(b.Bytes()), err
-}
-
-// pairsOf reads values of -i, each by the type of its input.
-func pairsOf(def *workflow.Definition, pairs []string) (map[string]any, error) {
-	given := make(map[string]any)
-	for _, pair := range pairs {
-		name, text, ok := strings.Cut(pair, "=")
-		if !ok || name == "" {
-			return nil, usage("write -i region=eu", "--input %q: want key=value", pair)
-		}
-		if !utf8.ValidString(pair) {
-			return nil, usage("", "--input %q: want text in UTF-8", pair)
-		}
-		v, err := def.ParseInput(name, text)
-		if err != nil {
-			return nil, err
-		}
-		given[name] = v
-	}
-	return given, nil
 }
 
 const scheduleAddLong = `Add a schedule, and show its next three times. The workflow has to be registered,
@@ -201,9 +174,6 @@ const addedTimes = 3
 
 // putSchedule adds or changes a schedule, and shows it.
 func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(*client.Client) (pawl.SchedulePlan, error), replace bool) error {
-	if err := oneOf("output", f.form, formText, formJSON); err != nil {
-		return err
-	}
 	return a.withNew(ctx, func(cl *client.Client) error {
 		plan, err := planned(cl)
 		if err != nil {
@@ -246,9 +216,6 @@ func newScheduleTrigger(a *app) *cobra.Command {
 		Example: "  pawl schedule trigger nightly --reason \"the report was lost\"",
 		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeSchedules,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			change := a.change(reason)
 			change.RequestID = requestID
 			return a.with(c.Context(), func(cl *client.Client) error {
@@ -282,9 +249,6 @@ func newScheduleMove(a *app, event machine.Event, done, short, long string) *cob
 		Example: "  pawl schedule " + string(event) + " nightly --reason \"holidays\"",
 		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeSchedules,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			return a.with(c.Context(), func(cl *client.Client) error {
 				return a.moveSchedule(c.Context(), cl, args[0], event, done, reason, form)
 			})

@@ -31,9 +31,6 @@ func newScheduleList(a *app) *cobra.Command {
 		Example: "  pawl schedule list\n  pawl schedule list -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			return a.with(c.Context(), func(cl *client.Client) error { return a.schedules(c.Context(), cl, form) })
 		},
 	}
@@ -67,9 +64,6 @@ func newScheduleShow(a *app) *cobra.Command {
 		Example: "  pawl schedule show nightly\n  pawl schedule show nightly --next 10 --limit 0 -o json",
 		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeSchedules,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			if limit < 0 {
 				return usage("", "--limit %d: want 0 or more; 0 is all", limit)
 			}
@@ -129,9 +123,6 @@ func newScheduleNext(a *app) *cobra.Command {
 		Example: "  pawl schedule next \"30 2 * * MON-FRI\" --timezone Europe/Berlin\n  pawl schedule next @every 90s -n 3 -o json",
 		Args:    want(1, -1, "an EXPR"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			if err := checkTimes("-n", n, 1); err != nil {
 				return err
 			}
@@ -154,23 +145,13 @@ func newScheduleNext(a *app) *cobra.Command {
 
 // completeSchedules offers the schedules to the shell.
 func (a *app) completeSchedules(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 || a.settle() != nil {
+	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	if db, err := a.named(); err != nil || db.Postgres == "" && !exists(db.Path) {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	err := a.with(c.Context(), func(cl *client.Client) error {
-		return cl.Schedules.List(c.Context(), 0, func(v *pawl.ScheduleView) error {
-			if strings.HasPrefix(v.Name, begun) {
-				names = append(names, v.Name+"\t"+v.Workflow+" "+v.Cron)
-			}
+	return a.completed(c, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
+		return cl.Schedules.List(ctx, 0, func(v *pawl.ScheduleView) error {
+			offer(v.Name, v.Workflow+" "+v.Cron)
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -45,14 +45,11 @@ func newServiceList(a *app) *cobra.Command {
 		Example: "  pawl service list\n  pawl service list --host shop -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			return a.services(c.Context(), host, form)
 		},
 	}
 	a.bindHost(c, &host)
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of services")
+	bindForm(c, &form, "a list of services")
 	return c
 }
 

@@ -197,9 +197,6 @@ func newServiceReload(a *app) *cobra.Command {
 		Example: "  pawl service reload\n  pawl service reload shop -o json",
 		Args:    want(0, 1, "a HOST"), ValidArgsFunction: a.completeHosts,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			host, err := a.supervisorOf(c.Context(), args)
 			if err != nil {
 				return err
@@ -215,7 +212,7 @@ func newServiceReload(a *app) *cobra.Command {
 		},
 	}
 	bindReason(c, &reason)
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of differences")
+	bindForm(c, &form, "a list of differences")
 	return c
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -128,15 +129,11 @@ func (in *inputFlags) parsed(def *workflow.Definition) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, pair := range in.pairs {
-		key, text, ok := strings.Cut(pair, "=")
-		if !ok || key == "" {
-			return nil, usage("write -i day=2026-01-31", "--input %q: want key=value", pair)
-		}
-		if given[key], err = def.ParseInput(key, text); err != nil {
-			return nil, err
-		}
+	pairs, err := in.values(def)
+	if err != nil {
+		return nil, err
 	}
+	maps.Copy(given, pairs)
 	for _, key := range sortedNames(given) {
 		if !slices.ContainsFunc(def.Inputs, func(i workflow.Input) bool { return i.Name == key }) {
 			_, err := def.ParseInput(key, "")

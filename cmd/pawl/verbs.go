@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -12,6 +13,12 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 )
+
+// bindForm adds the flag --output of a command that writes text or JSON, and has it checked.
+func bindForm(c *cobra.Command, form *string, what string) {
+	c.Flags().StringVarP(form, "output", "o", formText, "text, or json: "+what)
+	c.PreRunE = func(*cobra.Command, []string) error { return oneOf("output", *form, formText, formJSON) }
+}
 
 // bindReason adds the flag --reason.
 func bindReason(c *cobra.Command, reason *string) {
@@ -60,14 +67,20 @@ func dataOf(c *cobra.Command) (json.RawMessage, error) {
 // setOf reads the values of --set, each by the type that parse knows its name to
 // have.
 func setOf(pairs []string, parse func(name, text string) (any, error)) (map[string]any, error) {
+	return valuesOf("--set", "write --set day=2026-01-31", pairs, parse)
+}
+
+// valuesOf reads the pairs of a flag, each value by the type that parse knows its name to
+// have.
+func valuesOf(flag, hint string, pairs []string, parse func(name, text string) (any, error)) (map[string]any, error) {
 	set := make(map[string]any)
 	for _, pair := range pairs {
 		name, text, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, usage("write --set day=2026-01-31", "--set %q: want key=value", pair)
+			return nil, usage(hint, "%s %q: want key=value", flag, pair)
 		}
 		if !utf8.ValidString(pair) {
-			return nil, usage("", "--set %q: want text in UTF-8", pair)
+			return nil, usage("", "%s %q: want text in UTF-8", flag, pair)
 		}
 		v, err := parse(name, text)
 		if err != nil {
@@ -78,35 +91,55 @@ func setOf(pairs []string, parse func(name, text string) (any, error)) (map[stri
 	return set, nil
 }
 
-// completeSteps offers jobs to the shell, and then the steps of the job that has
-// been named which have not ended.
-func (a *app) completeSteps(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return a.completeJobs(c, args, begun)
-	}
-	if len(args) > 1 || a.settle() != nil {
+// completed offers words of the database to the shell, if the database is there: those that
+// begin with what was typed.
+func (a *app) completed(c *cobra.Command, begun string, list func(ctx context.Context, cl *client.Client, offer func(word, about string)) error) ([]string, cobra.ShellCompDirective) {
+	if a.settle() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	if db, err := a.named(); err != nil || db.Postgres == "" && !exists(db.Path) {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var keys []string
-	err := a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-		v, err := cl.Jobs.Get(c.Context(), id)
-		if err != nil {
-			return err
-		}
-		for i := range v.Steps {
-			if s := &v.Steps[i]; s.CompletedAt == 0 && strings.HasPrefix(s.Key, begun) {
-				keys = append(keys, s.Key+"\t"+string(s.Status))
+	var words []string
+	err := a.with(c.Context(), func(cl *client.Client) error {
+		return list(c.Context(), cl, func(word, about string) {
+			if strings.HasPrefix(word, begun) {
+				words = append(words, word+"\t"+about)
 			}
-		}
-		return nil
+		})
 	})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	return keys, cobra.ShellCompDirectiveNoFileComp
+	return words, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeSteps offers jobs to the shell, and then the steps of the job that has
+// been named which have not ended.
+func (a *app) completeSteps(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return a.completeJobs(c, args, begun)
+	case 1:
+	default:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completed(c, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
+		id, err := a.jobOf(ctx, cl, args[0])
+		if err != nil {
+			return err
+		}
+		v, err := cl.Jobs.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		for i := range v.Steps {
+			if s := &v.Steps[i]; s.CompletedAt == 0 {
+				offer(s.Key, string(s.Status))
+			}
+		}
+		return nil
+	})
 }
 
 // completeMoreJobs offers jobs that have not been named yet.

@@ -34,14 +34,11 @@ func newVerify(a *app) *cobra.Command {
 		Example: "  pawl verify nightly.yaml\n  pawl verify nightly.yaml --strict -o json",
 		Args:    want(1, 1, "a FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			return a.verifyWorkflow(c.Context(), args[0], &in, form, strict)
 		},
 	}
 	in.bind(c)
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: {workflow, findings, states, outcomes, all, ends, endings}")
+	bindForm(c, &form, "{workflow, findings, states, outcomes, all, ends, endings}")
 	c.Flags().BoolVar(&strict, "strict", false, "exit code 1 for warnings, too")
 	return c
 }

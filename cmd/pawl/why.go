@@ -23,9 +23,6 @@ func newJobWhy(a *app) *cobra.Command {
 		Example: "  pawl job why last\n  pawl job why last load[3]\n  pawl job why last -o json",
 		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			step := ""
 			if len(args) > 1 {
 				step = args[1]
@@ -42,6 +39,6 @@ func newJobWhy(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of reasons")
+	bindForm(c, &form, "a list of reasons")
 	return c
 }

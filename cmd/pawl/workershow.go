@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,26 +36,15 @@ func (a *app) withWorker(ctx context.Context, text string, f func(*client.Client
 
 // completeWorkers offers the workers that live to the shell.
 func (a *app) completeWorkers(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	if a.settle() != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	if db, err := a.named(); err != nil || db.Postgres == "" && !exists(db.Path) {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var ids []string
-	err := a.with(c.Context(), func(cl *client.Client) error {
-		workers, err := cl.Workers.List(c.Context(), pawl.WorkerQuery{Workspace: a.workspace})
+	return a.completed(c, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
+		workers, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: a.workspace})
 		for _, w := range workers {
-			if strings.HasPrefix(w.ID, begun) && !slices.Contains(args, w.ID) {
-				ids = append(ids, w.ID+"\t"+w.Name+" "+string(w.Status))
+			if !slices.Contains(args, w.ID) {
+				offer(w.ID, w.Name+" "+string(w.Status))
 			}
 		}
 		return err
 	})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
 func newWorkerList(a *app) *cobra.Command {
@@ -67,9 +55,6 @@ func newWorkerList(a *app) *cobra.Command {
 		Example: "  pawl worker list\n  pawl worker list --all --limit 10 -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			if limit < 1 || limit > 1000 {
 				return usage("", "--limit %d: want 1 to 1000", limit)
 			}
@@ -82,7 +67,7 @@ func newWorkerList(a *app) *cobra.Command {
 	}
 	c.Flags().BoolVar(&all, "all", false, "those too that have ended")
 	c.Flags().IntVar(&limit, "limit", 50, "at most so many, 1 to 1000")
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of workers")
+	bindForm(c, &form, "a list of workers")
 	return c
 }
 
@@ -109,9 +94,6 @@ func newWorkerShow(a *app) *cobra.Command {
 		Example: "  pawl worker show rack1\n  pawl worker show c0ffd1 -o json",
 		Args:    want(1, 1, "a WORKER"), ValidArgsFunction: a.completeWorkers,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			return a.withWorker(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
 				v, err := cl.Workers.Get(c.Context(), id)
 				if err != nil {
@@ -125,7 +107,7 @@ func newWorkerShow(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: the worker")
+	bindForm(c, &form, "the worker")
 	return c
 }
 
@@ -137,9 +119,6 @@ func newWorkerHistory(a *app) *cobra.Command {
 		Example: "  pawl worker history rack1\n  pawl worker history c0ffd1 -o json",
 		Args:    want(1, 1, "a WORKER"), ValidArgsFunction: a.completeWorkers,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			return a.withWorker(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
 				rows := console.WorkerHistory(a.stdout, form == formJSON, a.outZone())
 				if err := cl.Workers.History(c.Context(), id, func(t pawl.Transition) error { return rows.Add(&t) }); err != nil {
@@ -149,6 +128,6 @@ func newWorkerHistory(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of moves")
+	bindForm(c, &form, "a list of moves")
 	return c
 }

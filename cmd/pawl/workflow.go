@@ -94,14 +94,11 @@ func newWorkflowRegister(a *app) *cobra.Command {
 		Example: "  pawl workflow register nightly.yaml --reason \"load before the report\"\n  pawl workflow register workflows/*.yaml -o json",
 		Args:    want(1, -1, "a FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			return a.register(c.Context(), args, reason, form)
 		},
 	}
 	bindReason(c, &reason)
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of versions")
+	bindForm(c, &form, "a list of versions")
 	return c
 }
 
@@ -162,9 +159,6 @@ func newWorkflowList(a *app) *cobra.Command {
 		Example: "  pawl workflow list\n  pawl workflow list -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			return a.with(c.Context(), func(cl *client.Client) error {
 				n, err := a.listVersions(c.Context(), cl, form, func(f func(*pawl.Version) error) error {
 					return cl.Workflows.List(c.Context(), f)
@@ -176,7 +170,7 @@ func newWorkflowList(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of versions")
+	bindForm(c, &form, "a list of versions")
 	return c
 }
 
@@ -188,9 +182,6 @@ func newWorkflowVersions(a *app) *cobra.Command {
 		Example: "  pawl workflow versions nightly",
 		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeWorkflows,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf("output", form, formText, formJSON); err != nil {
-				return err
-			}
 			name, version, err := workflow.ParseReference(args[0])
 			if err != nil {
 				return err
@@ -206,7 +197,7 @@ func newWorkflowVersions(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVarP(&form, "output", "o", formText, "text, or json: a list of versions")
+	bindForm(c, &form, "a list of versions")
 	return c
 }
 
@@ -259,23 +250,13 @@ func runnable(path string) (*workflow.Definition, error) {
 
 // completeWorkflows offers the registered workflows to the shell.
 func (a *app) completeWorkflows(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 || a.settle() != nil {
+	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	if db, err := a.named(); err != nil || db.Postgres == "" && !exists(db.Path) {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	err := a.with(c.Context(), func(cl *client.Client) error {
-		return cl.Workflows.List(c.Context(), func(v *pawl.Version) error {
-			if strings.HasPrefix(v.Name, begun) {
-				names = append(names, fmt.Sprintf("%s\tversion %d", v.Name, v.Version))
-			}
+	return a.completed(c, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
+		return cl.Workflows.List(ctx, func(v *pawl.Version) error {
+			offer(v.Name, fmt.Sprintf("version %d", v.Version))
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
