@@ -2,13 +2,18 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
@@ -125,4 +130,113 @@ func (a *app) openSchema(ctx context.Context) (m store.Migrator, db database, do
 		return nil, db, nil, fmt.Errorf("open the database for migration: %w", err)
 	}
 	return s, db, s.Close, nil
+}
+
+// A ledger is the database and an engine on it, in this process.
+type ledger struct {
+	store    store.Store
+	engine   *engine.Engine
+	client   *client.Client // of the engine
+	database database
+}
+
+// openLedger opens the database and starts an engine on it. The caller closes
+// it. A passive engine leaves all work to other processes.
+func (a *app) openLedger(ctx context.Context, passive bool) (*ledger, error) {
+	return a.openEngine(ctx, engine.Config{Passive: passive})
+}
+
+// openEngine opens the database and starts an engine on it as c says.
+func (a *app) openEngine(ctx context.Context, c engine.Config) (*ledger, error) {
+	s, db, err := a.openStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.Store, c.Log = s, a.log
+	c.Lanes = db.Lanes()
+	e, err := engine.Open(c)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return &ledger{store: s, engine: e, client: a.client(e), database: db}, nil
+}
+
+// client returns a client of an engine on behalf of who calls this command.
+func (a *app) client(e *engine.Engine) *client.Client {
+	return client.Over(e, client.Config{Workspace: a.workspace, Actor: a.actor()}, nil)
+}
+
+func (l *ledger) close() error {
+	l.engine.Close()
+	return l.store.Close()
+}
+
+// with reaches a database that exists, for the length of f.
+func (a *app) with(ctx context.Context, f func(*client.Client) error) error {
+	if err := a.existing(); err != nil {
+		return err
+	}
+	return a.withNew(ctx, f)
+}
+
+// withNew is with for commands that may be the first on their database.
+func (a *app) withNew(ctx context.Context, f func(*client.Client) error) (err error) {
+	l, err := a.openLedger(ctx, true)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := l.close(); err == nil {
+			err = e
+		}
+	}()
+	return f(l.client)
+}
+
+// A workdir says where submitted jobs have their folders, and for how long.
+type workdir struct {
+	root string // empty: in the folder of what this user's programs keep
+	keep bool
+}
+
+func (w *workdir) bind(c *cobra.Command) {
+	c.Flags().StringVar(&w.root, "workdir", "",
+		"where submitted jobs get their folders; default ~/.local/state/pawl/work")
+	c.Flags().BoolVar(&w.keep, "keep-workdir", false, "keep the folders of jobs that have ended")
+}
+
+// of returns the folder in which the jobs of a database have theirs: no two databases
+// share one.
+func (w *workdir) of(a *app, db database) (string, error) {
+	root := w.root
+	if root == "" {
+		state := a.stateHome()
+		if !filepath.IsAbs(state) {
+			return "", usage("name a folder with --workdir", "neither XDG_STATE_HOME nor HOME says where jobs get their folders")
+		}
+		root = filepath.Join(state, "pawl", "work")
+	}
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return "", fmt.Errorf("find --workdir: %w", err)
+	}
+	label, err := db.label()
+	return filepath.Join(root, label), err
+}
+
+// label names the database as a folder, and tells it from others.
+func (d database) label() (string, error) {
+	kind, place, err := "sqlite", d.Path, error(nil)
+	switch {
+	case d.Postgres != "":
+		kind = "postgres"
+		place, err = postgres.Place(d.Postgres)
+	case !d.Memory():
+		place, err = filepath.EvalSymlinks(d.Path)
+		if err == nil {
+			place, err = filepath.Abs(place)
+		}
+	}
+	sum := sha256.Sum256([]byte(place))
+	return fmt.Sprintf("%s-%x", kind, sum[:8]), err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,5 +70,257 @@ func newJobShow(a *app) *cobra.Command {
 	}
 	bindForm(c, &form, "the job")
 	past.add(c)
+	return c
+}
+
+// instantLayouts are how a time of today is written, in UTC.
+var instantLayouts = []string{"15:04:05", "15:04", "15:04:05Z", "15:04Z"}
+
+// parseInstant reads a time of the past: as Pawl shows it, a time of today in UTC, or a
+// duration, which is so long ago.
+func parseInstant(text string, now time.Time) (time.Time, error) {
+	at, ok := instant(strings.TrimSpace(text), now.UTC())
+	switch {
+	case !ok:
+		return at, usage("", "--at %q: want a time such as 2026-01-31T10:00:00Z, one of today in UTC such as 10:00:00, or a duration ago such as 10m", text)
+	case at.After(now):
+		return at, usage("", "--at %q: %s is in the future", text, console.Stamp(at, nil))
+	}
+	return at, nil
+}
+
+func instant(text string, now time.Time) (time.Time, bool) {
+	if ago, err := time.ParseDuration(strings.TrimSuffix(text, " ago")); err == nil && ago >= 0 {
+		return now.Add(-ago), true
+	}
+	for _, layout := range []string{time.RFC3339Nano, console.SecondLayout} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, true
+		}
+	}
+	for _, layout := range instantLayouts {
+		if at, err := time.Parse(layout, text); err == nil {
+			midnight := now.Truncate(24 * time.Hour)
+			return midnight.Add(at.Sub(at.Truncate(24 * time.Hour))), true
+		}
+	}
+	return now, false
+}
+
+const showLong = `Show a job: its state, its steps, its output or why it failed. With -o json it is
+the job as "pawl run -o json" prints it.
+
+--at shows the job as it was at that time: 2026-01-31T10:00:00Z, 10:00:00 of today in
+UTC, or 10m for so long ago. --seq N shows it as it was after the Nth move in its own
+trail, with its steps as they were at the time of that move. Both rebuild the job from
+the audit trail; outputs are those of the steps that had ended by then.`
+
+// momentFlags are --at and --seq.
+type momentFlags struct {
+	at  string
+	seq int
+}
+
+func (f *momentFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.at, "at", "", "as it was at that time: RFC 3339, a time of today in UTC, or a duration ago")
+	c.Flags().IntVar(&f.seq, "seq", 0, "as it was after that move in the job's own trail, from 1")
+}
+
+// job returns the job as it is, or as it was at the moment that is given.
+func (f *momentFlags) job(c *cobra.Command, cl *client.Client, id pawl.ID) (*pawl.JobView, error) {
+	if !c.Flags().Changed("at") && !c.Flags().Changed("seq") {
+		return cl.Jobs.Get(c.Context(), id)
+	}
+	at, err := f.moment(c.Flags().Changed, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return cl.Inspect.At(c.Context(), id, at)
+}
+
+func (f *momentFlags) moment(given func(string) bool, now time.Time) (pawl.Moment, error) {
+	switch {
+	case given("at") && given("seq"):
+		return pawl.Moment{}, usage("", "--at and --seq name two moments: want one of them")
+	case given("seq") && f.seq < 1:
+		return pawl.Moment{}, usage("", "--seq %d: want 1 or more", f.seq)
+	case given("seq"):
+		return pawl.Moment{Sequence: int64(f.seq)}, nil
+	}
+	at, err := parseInstant(f.at, now)
+	return pawl.Moment{Time: pawl.Timestamp(pawl.Micros(at))}, err
+}
+
+const historyLong = `Show every move of a job and of its steps in the order of time: when, of what,
+from which state to which, by which event, who, and why. TOOK is how long the state
+lasted that the move leaves. A line marked REFUSED is a fact that came too late, such
+as the result of a worker whose step had been taken away; it changed nothing.
+
+--step shows one step only: load with all its instances, load[3], or job for the job
+itself. --limit shows the last moves only. A long history is printed as it is read, its
+columns aligned for 1,000 lines each. In JSON, "took" is a duration such as
+"1m30.5s", absent where a move leaves no state.`
+
+// isOf reports whether a move is of a step: an instance is of its fan-out too.
+func isOf(t *pawl.Transition, step string) bool {
+	switch step {
+	case "", t.Step:
+		return true
+	case console.OfJob:
+		return t.Step == ""
+	}
+	return strings.HasPrefix(t.Step, step+"[")
+}
+
+func newJobHistory(a *app) *cobra.Command {
+	form, step, limit := formText, "", 0
+	c := &cobra.Command{
+		Use: "history JOB", Short: "Show every move of a job and its steps", Long: historyLong,
+		Example: "  pawl job history last\n  pawl job history last --step load --limit 20\n  pawl job history last -o json",
+		Args:    want(1, 1, "a JOB"), ValidArgsFunction: a.completeJobs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if limit < 0 {
+				return usage("", "--limit %d: want 0 or more; 0 is no limit", limit)
+			}
+			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+				rows := console.History(a.stdout, form == formJSON, a.outZone())
+				last := &console.Tail[pawl.Transition]{Limit: limit, F: rows.Add}
+				err := cl.Inspect.History(c.Context(), id, func(t pawl.Transition) error {
+					if !isOf(&t, step) {
+						return nil
+					}
+					return last.Add(t)
+				})
+				if err == nil {
+					err = last.End()
+				}
+				if err == nil && rows.N == 0 {
+					err = noMoves(c.Context(), cl, id, step)
+				}
+				if err != nil {
+					return err
+				}
+				return rows.End()
+			})
+		},
+	}
+	bindForm(c, &form, "a list of moves")
+	c.Flags().StringVar(&step, "step", "", "only the moves of this step, or of the job itself: job")
+	c.Flags().IntVar(&limit, "limit", 0, "only so many of the last moves; 0 is all")
+	return c
+}
+
+// noMoves says why there is nothing to show of a step.
+func noMoves(ctx context.Context, cl *client.Client, id pawl.ID, step string) error {
+	def, err := cl.Inspect.Definition(ctx, id)
+	if err != nil {
+		return err
+	}
+	if _, err := def.OrdOf(step); err != nil {
+		return err
+	}
+	return pawl.Errorf(pawl.NotFound, "job %s has no step %s yet", id.Public(pawl.JobPrefix), step)
+}
+
+const whyLong = `Say why a job does not go on: what the job itself waits for, then each step that has
+not ended and does not run on a worker, with what would unblock it. Of the instances
+of a fan-out the first are told one by one, and all of them with the fan-out. With a
+STEP (load, or load[3] for an instance) it answers for that step, whatever its state.
+Times are in UTC.
+
+With -o json it is a list of reasons; a program goes by their "kind".`
+
+func newJobWhy(a *app) *cobra.Command {
+	form := formText
+	c := &cobra.Command{
+		Use: "why JOB [STEP]", Short: "Say why a job does not go on", Long: whyLong,
+		Example: "  pawl job why last\n  pawl job why last load[3]\n  pawl job why last -o json",
+		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeJobs,
+		RunE: func(c *cobra.Command, args []string) error {
+			step := ""
+			if len(args) > 1 {
+				step = args[1]
+			}
+			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+				reasons, err := cl.Inspect.Why(c.Context(), id, step)
+				if err != nil {
+					return err
+				}
+				if form == formJSON {
+					return console.JSON(a.stdout, reasons)
+				}
+				return console.Reasons(a.stdout, reasons)
+			})
+		},
+	}
+	bindForm(c, &form, "a list of reasons")
+	return c
+}
+
+const diffLong = `Compare two jobs, of one workflow as a rule: their definitions, inputs, outputs and
+how long they took, and of every step its state, attempts, time, output and error.
+A line of the first job begins with -, one of the second with +; a step is told of if
+its state, attempts, output or error differ, and --all tells of every one. Long
+values are cut. A fan-out is compared as a whole, with its instances counted.`
+
+func newJobDiff(a *app) *cobra.Command {
+	form, all := formText, false
+	c := &cobra.Command{
+		Use: "diff JOB JOB", Short: "Compare two jobs", Long: diffLong,
+		Example: "  pawl job diff a1b2c3 last\n  pawl job diff a1b2c3 last -o json",
+		Args:    want(2, 2, "two JOBs"), ValidArgsFunction: a.completeJobs,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c.Context(), func(cl *client.Client) error {
+				var jobs [2]pawl.ID
+				for i, text := range args {
+					var err error
+					if jobs[i], err = a.jobOf(c.Context(), cl, text); err != nil {
+						return err
+					}
+				}
+				d, err := inspect.Compare(c.Context(), cl, jobs[0], jobs[1])
+				if err != nil {
+					return err
+				}
+				if form == formJSON {
+					return console.JSON(a.stdout, d)
+				}
+				return console.JobDiff(a.stdout, d, all)
+			})
+		},
+	}
+	bindForm(c, &form, "everything that is compared")
+	c.Flags().BoolVar(&all, "all", false, "tell of steps that are alike, too")
+	return c
+}
+
+const logsLong = `Print what the steps of a job printed, on stdout: of all steps, each line behind
+the key of its step, or of one STEP (load, or load[3] of a fan-out) as it was.
+--follow goes on until the job has ended; it is a matter of a second at most.
+Of an attempt that printed very much the middle is left out, and a line says so.`
+
+func newJobLogs(a *app) *cobra.Command {
+	followed := false
+	c := &cobra.Command{
+		Use: "logs JOB [STEP]", Short: "Print what the steps of a job printed", Long: logsLong,
+		Example: "  pawl job logs last\n  pawl job logs last load[3] --follow",
+		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeJobs,
+		RunE: func(c *cobra.Command, args []string) error {
+			step := ""
+			if len(args) == 2 {
+				step = args[1]
+			}
+			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+				p := console.NewPrinter(a.stdout, step)
+				defer p.Close()
+				print := func() error { return cl.Inspect.Logs(c.Context(), id, step, p.Print) }
+				if followed {
+					return inspect.UntilEnded(c.Context(), cl, id, print)
+				}
+				return print()
+			})
+		},
+	}
+	c.Flags().BoolVarP(&followed, "follow", "f", false, "go on until the job has ended")
 	return c
 }

@@ -11,10 +11,12 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/internal/privatejob"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 func newJobPause(a *app) *cobra.Command {
@@ -143,4 +145,175 @@ func (a *app) ends(ctx context.Context, l *ledger, jobs []pawl.ID) error {
 		}
 	}
 	return nil
+}
+
+const moveLong = `Let an unfinished job go on as another version of its registered workflow.
+
+Steps that have begun have to be the same in both, their needs included; that is
+checked, and one that is not makes the move a conflict (exit 5) that names it.
+Steps that have not begun may have changed. New ones are added, and those that the
+version does not have end as skipped. The inputs of the job have to suit the new
+version. Limits (workers, timeout, on_error, env, hooks) are those of the new
+version from now on. The commands start in the folder in which they did before.
+
+--dry-run does all of that but keeps nothing of it, and prints what would happen.`
+
+func newJobMove(a *app) *cobra.Command {
+	version, dryRun, reason, form := 0, false, "", formText
+	c := &cobra.Command{
+		Use: "move JOB --to VERSION", Short: "Let a job go on as another version of its workflow", Long: moveLong,
+		Example: "  pawl job move a1b2c3 --to 4 --dry-run\n  pawl job move a1b2c3 --to 4 --reason \"the report was wrong\"",
+		Args:    want(1, 1, "a JOB"), ValidArgsFunction: a.completeJobs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if version < 1 || version > workflow.MaxVersion {
+				return usage("list the versions with: pawl workflow versions NAME", "--to %d: want the number of a version, from 1", version)
+			}
+			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+				m, err := cl.Workflows.Move(c.Context(), id, version, dryRun, a.change(reason))
+				if err != nil {
+					return err
+				}
+				if form == formJSON {
+					return console.JSON(a.stdout, m)
+				}
+				console.Moved(a.stdout, m)
+				return nil
+			})
+		},
+	}
+	c.Flags().IntVar(&version, "to", 0, "the version to move to")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would happen, and change nothing")
+	bindForm(c, &form, "from where to where, and what differs")
+	bindReason(c, &reason)
+	return c
+}
+
+// planAgainst says how the unfinished jobs of a workflow stand to a file.
+func (a *app) planAgainst(ctx context.Context, def *workflow.Definition, against, form string) error {
+	if err := oneOf("against", against, "running"); err != nil {
+		return err
+	}
+	if form == "mermaid" {
+		return usage("", "--against goes with -o text and -o json only")
+	}
+	return a.with(ctx, func(cl *client.Client) error {
+		p, err := cl.Workflows.PlanMoves(ctx, def)
+		if err != nil {
+			return err
+		}
+		if form == formJSON {
+			return console.JSON(a.stdout, p)
+		}
+		console.MovePlans(a.stdout, p, a.workspace, a.given)
+		return nil
+	})
+}
+
+const redactLong = `Withhold what a job that has ended was given and has made, for good: its inputs,
+metadata, output and error, those of all its steps, the data of its signals and of
+facts that were refused, its logs, and why attempts failed. With a STEP, that of the
+step with all its instances, its logs, the signals that it took, and the error of the
+job if it is that step's. Steps and states, times and who did what stay, and so do
+reasons that people gave. There is no way back.
+
+The audit trail says first who withheld what, and why (--reason, which is not
+withheld); its hashes stay as they are, and "pawl audit verify" accepts what is
+missing for that alone. The command returns when all is gone. If it is killed, a
+server goes on, or the same command again.
+
+A job that another job needs which has not ended is refused: its parent, or one that
+continues it. What others made of the values stays: child jobs and jobs that continue
+this one are redacted by themselves; of a STEP also what other steps and the output of
+the job made of it. The workflow and the description of the job stay. Of a SQLite file
+the bytes are overwritten; on PostgreSQL the tables are vacuumed. See docs/audit.md
+for backups, replicas and files that workers keep.`
+
+func newJobRedact(a *app) *cobra.Command {
+	form, reason, request := formText, "", ""
+	c := &cobra.Command{
+		Use: "redact JOB [STEP]", Short: "Withhold the inputs, outputs, errors and logs of an ended job", Long: redactLong,
+		Example: "  pawl job redact a1b2c3 --reason \"a token in its inputs\"\n  pawl job redact a1b2c3 load --reason \"personal data\" -o json",
+		Args:    want(1, 2, "a JOB and one STEP at most"), ValidArgsFunction: a.completeJobs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if reason == "" {
+				return usage(`write --reason "a token in its inputs"`, "--reason is missing")
+			}
+			change, step := a.change(reason), ""
+			change.RequestID = request
+			if len(args) > 1 {
+				if step = args[1]; step == "" {
+					return usage("leave it out to redact the whole job", "STEP is empty")
+				}
+			}
+			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+				return a.redact(c.Context(), cl, id, step, change, form)
+			})
+		},
+	}
+	bindForm(c, &form, "{job, step, records, entries, beside, advice}")
+	bindReason(c, &reason)
+	bindRequestID(c, &request, "entry of the audit trail")
+	return c
+}
+
+func (a *app) redact(ctx context.Context, cl *client.Client, id pawl.ID, step string, change pawl.Change, form string) error {
+	r, err := cl.Audit.Redact(ctx, id, step, change, a.redactProgress())
+	if err != nil {
+		return err
+	}
+	if form == formJSON {
+		return console.JSON(a.stdout, r)
+	}
+	what := "job " + r.Job
+	if step != "" {
+		what = "step " + step + " of " + what
+	}
+	if r.Advice != "" {
+		console.Say(a.stderr, "note", r.Advice)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s is redacted: %s, %s of the audit trail, %d signals, refused facts and pieces of logs\n",
+		what, console.Plural(r.Records, "record"), console.Plural(r.Entries, "row"), r.Beside)
+	return err
+}
+
+func (a *app) redactProgress() func(pawl.Redaction) {
+	last := time.Now()
+	return func(r pawl.Redaction) {
+		if time.Since(last) > progressEvery {
+			last = time.Now()
+			fmt.Fprintf(a.stderr, "%d records and %d rows of the audit trail redacted so far\n", r.Records, r.Entries)
+		}
+	}
+}
+
+const signalLong = `Tell a job of an event. The oldest step that waits for the NAME takes it, or the
+next one that will: an event that comes early is kept for it. The step's output is
+the data. A NAME that no step of the workflow waits for is refused (exit 2).`
+
+func newJobSignal(a *app) *cobra.Command {
+	reason, data, requestID := "", "", ""
+	c := &cobra.Command{
+		Use: "signal JOB NAME", Short: "Tell a job of an event", Long: signalLong,
+		Example: "  pawl job signal last payment_received --data @payment.json",
+		Args:    want(2, 2, "a JOB and the NAME of an event"), ValidArgsFunction: a.completeJobs,
+		RunE: func(c *cobra.Command, args []string) error {
+			raw, err := dataOf(c)
+			if err != nil {
+				return err
+			}
+			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+				change := a.change(reason)
+				change.RequestID = requestID
+				if err := cl.Approvals.Signal(c.Context(), id, args[1], raw, change); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(a.stdout, "job %s is told of %s\n", id.Public(pawl.JobPrefix), args[1])
+				return err
+			})
+		},
+	}
+	bindReason(c, &reason)
+	bindRequestID(c, &requestID, "signal")
+	c.Flags().StringVar(&data, "data", "", "what the event brings, as JSON or @FILE of it; default null")
+	return c
 }

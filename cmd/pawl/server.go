@@ -1,13 +1,32 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/daemon"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/worker"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 const serverLong = `Run an engine until Ctrl-C or SIGTERM: it evaluates what workers leave to be
@@ -57,4 +76,326 @@ func (a *app) server(ctx context.Context, s *service) (err error) {
 			return nil
 		})
 	})
+}
+
+const devLong = `Run an engine and a worker in this process until Ctrl-C. Jobs that are submitted
+to the same database and workspace, by "pawl submit" say, run here.
+
+--capacity is how many steps run at once, 10 by default. --queue names a queue to
+serve, and may be repeated; without it that is the queue "default". --retention
+removes what ended so long ago, as "pawl prune" does. --listen answers Prometheus,
+and whoever asks whether it is ready, over HTTP. Ctrl-C (or SIGTERM)
+stops the steps that run; they are pending again, for the next worker. The exit
+code is then 0. A second Ctrl-C leaves at once.`
+
+func newDev(a *app) *cobra.Command {
+	s := &service{role: engine.RoleDev}
+	c := &cobra.Command{
+		Use: "dev", Short: "Run an engine and a worker until Ctrl-C", Long: devLong,
+		Example: "  pawl dev\n  pawl dev --capacity 50 --queue default --queue billing",
+		Args:    want(0, 0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := s.check(c); err != nil {
+				return err
+			}
+			return a.dev(c.Context(), s)
+		},
+	}
+	s.bindName(c)
+	s.bindWorker(c)
+	s.bindSilence(c)
+	bindRetention(c, &s.retention)
+	bindListen(c, &s.listen)
+	return c
+}
+
+func (a *app) dev(ctx context.Context, s *service) (err error) {
+	l, err := a.openService(ctx, s, engine.Config{Managed: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	defer outliveReaders()()
+	return a.staffed(ctx, l, s, func(ctx context.Context) error {
+		return a.guarded(ctx, l, func(ctx context.Context) error { return a.work(ctx, l, s) })
+	})
+}
+
+// A service is what a process that stays says of itself, and how it works.
+type service struct {
+	role      string // engine.RoleServer, RoleWorker or RoleDev
+	name      string
+	silence   time.Duration // after which it takes a worker for dead
+	retention age           // of what has ended
+	capacity  int
+	queues    []string
+	drain     time.Duration // how long what runs may take to end
+	beat      time.Duration // how often its worker says that it lives
+	isolation string        // of all that its worker runs: run or stop
+	floor     float64       // of memory and disk, in percent
+	folders   workdir       // of the jobs that its worker runs
+	listen    string        // the address where it answers HTTP; empty: nowhere
+}
+
+const (
+	minBeat  = 100 * time.Millisecond
+	maxBeat  = time.Minute
+	maxDrain = 24 * time.Hour
+	maxFloor = 90
+
+	beatsInSilence = 3 // for a worker that is told how often to beat
+)
+
+func (s *service) bindName(c *cobra.Command) {
+	c.Flags().StringVar(&s.name, "name", "", "what it is called, for people; default host/pid")
+}
+
+func (s *service) bindSilence(c *cobra.Command) {
+	c.Flags().DurationVar(&s.silence, "silence", health.Silence, "how long a worker may be silent before its steps go to others, 2s or more")
+}
+
+func (s *service) bindWorker(c *cobra.Command) {
+	c.Flags().IntVar(&s.capacity, "capacity", 10, "steps that run at once, 1 to 1000")
+	c.Flags().StringArrayVar(&s.queues, "queue", nil, "a queue to serve; may be repeated; default default")
+	c.Flags().StringVar(&s.isolation, "on-isolation", string(workflow.IsolationRun), "what becomes of what runs when this worker is cut off from the database: run goes on, stop ends it before others are given it")
+	s.folders.bind(c)
+	c.Flags().Float64Var(&s.floor, "floor", 5, "percent of memory and disk below which the worker pauses itself; 0 is never")
+}
+
+// check tells what is wrong with the flags that the command has.
+func (s *service) check(c *cobra.Command) error {
+	has := func(name string) bool { return c.Flags().Lookup(name) != nil }
+	given := c.Flags().Changed
+	switch {
+	case has("capacity") && (s.capacity < 1 || s.capacity > 1000):
+		return usage("", "--capacity %d: want 1 to 1000", s.capacity)
+	case given("silence") && s.silence < health.MinSilence:
+		return usage("", "--silence %s: want %s or more", s.silence, health.MinSilence)
+	case has("drain-timeout") && (s.drain < 0 || s.drain > maxDrain):
+		return usage("", "--drain-timeout %s: want 0s to %s", s.drain, maxDrain)
+	case given("beat") && (s.beat < minBeat || s.beat > maxBeat):
+		return usage("", "--beat %s: want %s to %s", s.beat, minBeat, maxBeat)
+	case has("floor") && (s.floor < 0 || s.floor > maxFloor):
+		return usage("", "--floor %g: want 0 to %d", s.floor, maxFloor)
+	case s.checkIsolation() != nil:
+		return s.checkIsolation()
+	case checkListen(s.listen) != nil:
+		return checkListen(s.listen)
+	case console.Printable(s.name) != s.name:
+		return usage("", "--name %q: want text without control characters", s.name)
+	}
+	for _, q := range s.queues {
+		if !workflow.IsID(q) {
+			return usage("", "--queue %q: want an id: a-z first, then a-z, 0-9 and _", q)
+		}
+	}
+	return nil
+}
+
+// checkIsolation tells what is wrong with how a worker reckons when it is cut off.
+func (s *service) checkIsolation() error {
+	stop := s.isolation == string(workflow.IsolationStop)
+	switch {
+	case s.isolation != "" && !stop && s.isolation != string(workflow.IsolationRun):
+		return usage("", "--on-isolation %q: want %s or %s", s.isolation, workflow.IsolationRun, workflow.IsolationStop)
+	case stop && s.reckoned() < health.IsolationSilence:
+		return usage("of that time a step needs the last 2s to be ended in, and two beats before",
+			"--silence %s: with --on-isolation stop want %s or more", s.reckoned(), health.IsolationSilence)
+	case s.silence > 0 && s.beat > s.silence/beatsInSilence:
+		return usage("", "--beat %s: want a third of --silence %s, or less", s.beat, s.silence)
+	}
+	return nil
+}
+
+// reckoned returns the silence by which the process's own worker reckons.
+func (s *service) reckoned() time.Duration {
+	return cmp.Or(s.silence, max(health.Silence, beatsInSilence*s.beat))
+}
+
+// beats returns how often a worker says that it lives: where it is known how
+// long it may be silent, often enough.
+func (s *service) beats() time.Duration {
+	return cmp.Or(s.beat, health.Beat(s.reckoned()))
+}
+
+// node returns what the process says of itself, under a number made anew.
+func (s *service) node() pawl.Node {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	n := pawl.Node{ID: 1 + rand.Int64N(math.MaxInt64), Role: s.role, Name: s.name, Host: host, PID: os.Getpid(), Version: version()}
+	if n.Name == "" {
+		n.Name = fmt.Sprintf("%s/%d", host, n.PID)
+	}
+	return n
+}
+
+// work runs a worker on the ledger until ctx ends, and then as long as what runs
+// may take to end.
+func (a *app) work(ctx context.Context, l *ledger, s *service) error {
+	handlers, node := handlers(worker.CommandConfig{}), s.node()
+	folder, err := s.folders.of(a, l.database)
+	if err != nil {
+		return err
+	}
+	followed, err := l.client.Schedules.Followed(ctx) // before this one is taken for somebody who evaluates
+	if err != nil {
+		return err
+	}
+	w, err := worker.Start(ctx, l.engine, worker.Config{
+		Workspace: a.workspace, Name: node.Name, Actor: a.actor(), Node: node,
+		Capacity: s.capacity, Handlers: handlers, Queues: s.queues, Beat: s.beats(), Log: a.log,
+		Silence: s.reckoned(), Isolation: workflow.Isolation(s.isolation),
+		WorkDir: folder, KeepWorkDirs: s.folders.keep,
+		Scarce: worker.Floor{Percent: s.floor, Folders: append(foldersOf(l.database), folder)}.Scarce,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "worker %s serves %s of workspace %s, %d at once\n",
+		w.ID(), strings.Join(slices.Sorted(maps.Keys(handlers)), ", "), a.workspace, s.capacity)
+	fmt.Fprintf(a.stderr, "database %s; stop with Ctrl-C\n", l.database)
+	if !followed {
+		console.Say(a.stderr, "hint", "no server is heard of, which evaluates what workers leave; start one with: pawl server"+a.given)
+	}
+	select {
+	case <-ctx.Done():
+	case <-w.Over():
+	}
+	err = a.drain(w, s.drain)
+	fmt.Fprintf(a.stderr, "worker %s has stopped\n", w.ID())
+	return err
+}
+
+// foldersOf are those on whose disks a worker needs room.
+func foldersOf(db database) []string {
+	folders := []string{os.TempDir()}
+	if db.Postgres == "" && !db.Memory() {
+		folders = append(folders, filepath.Dir(db.Path))
+	}
+	return folders
+}
+
+// drain ends a worker: what runs may end within the limit, or until a second
+// signal comes.
+func (a *app) drain(w *worker.Worker, limit time.Duration) error {
+	over, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if limit > 0 && !isClosed(w.Over()) {
+		hurried, stop := a.hurried()
+		defer stop()
+		context.AfterFunc(hurried, func() {
+			if !isClosed(w.Over()) {
+				fmt.Fprintln(a.stderr, "what runs is interrupted")
+			}
+			cancel()
+		})
+		fmt.Fprintf(a.stderr, "worker %s claims nothing more; what runs may take %s to end; Ctrl-C again interrupts it\n", w.ID(), limit)
+	}
+	return terminated(w.Drain(over))
+}
+
+// terminated says what to do about a worker that an operator has ended.
+func terminated(err error) error {
+	var end *worker.TerminatedError
+	if errors.As(err, &end) {
+		return &pawl.Error{Kind: pawl.Internal, Message: end.Error(), Hint: "see its moves with: pawl worker history " + end.Worker}
+	}
+	return err
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// openService opens the database with an engine as the service wants it.
+func (a *app) openService(ctx context.Context, s *service, c engine.Config) (*ledger, error) {
+	a.silence = s.reckoned()
+	c.Silence, c.Retention = s.silence, time.Duration(s.retention)
+	return a.openEngine(ctx, c)
+}
+
+// bindListen adds the flag --listen of a process that answers HTTP.
+func bindListen(c *cobra.Command, address *string) {
+	c.Flags().StringVar(address, "listen", "", "answer /metrics, /healthz and /readyz over HTTP on this loopback address, 127.0.0.1:9464 say; without it nothing is answered")
+}
+
+// checkListen tells what is wrong with the flag --listen.
+func checkListen(address string) error {
+	if address == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(address)
+	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+		return usage("", "--listen %q: want a host and a port of 0 to 65535, 127.0.0.1:9464 say", address)
+	} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return usage("elsewhere it takes TLS or a token, which there is not yet; put a proxy that has them before it", "--listen %q: want an address of the loopback interface, 127.0.0.1:%d say", address, n)
+	}
+	return nil
+}
+
+// openPort opens the port at an address that checkListen has found good, and says where it
+// answers. Nil: no address is given.
+func (a *app) openPort(address string, w io.Writer) (*daemon.Port, error) {
+	if address == "" {
+		return nil, nil
+	}
+	p, err := daemon.OpenPort(address, a.log)
+	switch pawl.KindOf(err) {
+	case pawl.Unavailable:
+		return nil, hinted(err, "another process may have that port: name another one with --listen, or port 0 for any that is free")
+	case pawl.Invalid:
+		return nil, usage("", "--listen %q: %s", address, err)
+	}
+	if err == nil {
+		fmt.Fprintf(w, "http://%s answers /metrics, /healthz and /readyz\n", p.Address)
+	}
+	return p, err
+}
+
+// staffed runs f beside the parts of the engine of a process that stays.
+func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context.Context) error) error {
+	p, err := a.openPort(s.listen, a.stderr)
+	if err != nil {
+		return err
+	}
+	return (&daemon.Daemon{Role: s.role, Version: version(), Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log,
+		Unreachable: func(err error) {
+			a.log.Warn("pawl service does not reach this process", "error", err, "hint", hintOf(err))
+		}}).Run(ctx, f)
+}
+
+// How often a process looks whether the schema is still its own. On PostgreSQL a hint tells
+// it at once.
+const (
+	guardSQLite   = 2 * time.Second
+	guardPostgres = 2 * time.Minute
+)
+
+// guarded runs f until the schema is of a version that this program does not work on.
+func (a *app) guarded(ctx context.Context, l *ledger, f func(context.Context) error) error {
+	g := &daemon.Guard{Store: l.store, Migrated: l.engine.Migrated(), Every: guardPostgres, Log: a.log,
+		Leave: func(err error) { a.exit(complain(a.stderr, outdated(err))) }}
+	if l.database.Postgres == "" {
+		g.Every = guardSQLite
+	}
+	return outdated(g.Run(ctx, f))
+}
+
+// outdated says what to do about a schema that is not of this program.
+func outdated(err error) error {
+	var moved *daemon.MigratedError
+	switch {
+	case !errors.As(err, &moved):
+		return err
+	case moved.Current < moved.Newest:
+		return hinted(err, "run pawl migrate up, and start it again")
+	}
+	return hinted(err, "start the newer pawl")
 }

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/programs/spec"
+	"github.com/pawl-dev/pawl/internal/verify"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -106,4 +111,207 @@ func (a *app) plan(def *workflow.Definition, form string) (err error) {
 		_, err = fmt.Fprint(a.stdout, def.Tree())
 	}
 	return err
+}
+
+const verifyFileLong = `Find what is wrong with a workflow that is valid by itself, without running it:
+paths that wait for ever, steps that can never run, outputs that are used and may
+not be there, timeouts that come too soon, and more.
+
+The engine's own decisions are gone through with every step ending in every way:
+well, failed for good, out of attempts, timed out, rejected, with its worker dead,
+or cancelled with its job. Conditions are evaluated where it is known what they
+name, and are both true and false where it is not. That is exhaustive up to 20000
+states (fewer of a very large workflow), and at random beyond; the output says
+which. Of a finding of that kind the shortest way to it that was found is shown.
+
+Inputs that are given are fixed; the others vary. Nothing is stored and no
+database is needed. Exit codes: 0 no errors, 1 errors (with --strict: warnings,
+too), 2 the file is not valid, 3 it is not there, 130 interrupted.`
+
+func newVerify(a *app) *cobra.Command {
+	var in inputFlags
+	form, strict := formText, false
+	c := &cobra.Command{
+		Use: "verify FILE", Short: "Find faults of a valid workflow file", Long: verifyFileLong,
+		Example: "  pawl verify nightly.yaml\n  pawl verify nightly.yaml --strict -o json",
+		Args:    want(1, 1, "a FILE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.verifyWorkflow(c.Context(), args[0], &in, form, strict)
+		},
+	}
+	in.bind(c)
+	bindForm(c, &form, "{workflow, findings, states, outcomes, all, ends, endings}")
+	c.Flags().BoolVar(&strict, "strict", false, "exit code 1 for warnings, too")
+	return c
+}
+
+func (a *app) verifyWorkflow(ctx context.Context, path string, in *inputFlags, form string, strict bool) error {
+	def, err := readWorkflow(path)
+	if err != nil {
+		return err
+	}
+	given, err := in.parsed(def)
+	if err != nil {
+		return err
+	}
+	report, err := verify.Verify(ctx, def, given)
+	if err != nil {
+		return err
+	}
+	src, err := readFile(path, workflow.MaxSource)
+	if err != nil {
+		return err
+	}
+	report.Locate(src)
+	if form == formJSON {
+		err = console.JSON(a.stdout, report)
+	} else {
+		_, err = fmt.Fprint(a.stdout, console.Tidy(report.Text(path)))
+	}
+	if err != nil {
+		return err
+	}
+	if report.Count(verify.Err) > 0 || strict && len(report.Findings) > 0 {
+		return exit{codeFailed}
+	}
+	return nil
+}
+
+const simulateLong = `Run a workflow on a clock of its own, with made-up outcomes, and show what
+happens: no step is run. The engine's own decisions are made, and expressions are
+evaluated; durations, failures, outputs, approvals and signals come from --seed. The
+same seed gives the same output, to the byte.
+
+--faults adds what goes wrong beside the steps themselves: kill (workers die in
+the middle of a step), slow (they are late, and steps run into their timeouts),
+duplicate (messages arrive twice, and are refused).
+
+Inputs that are required and not given are made up. --runs N runs as many seeds
+from --seed on, and shows how their jobs ended. Exit codes: 0 the simulated job
+ended, however; 1 it could not, or broke an invariant; 2 the file is not valid.`
+
+type simulateFlags struct {
+	inputs inputFlags
+	form   string
+	seed   int
+	runs   int
+	faults string // with commas between
+}
+
+func newSimulate(a *app) *cobra.Command {
+	f := simulateFlags{form: formText}
+	c := &cobra.Command{
+		Use: "simulate FILE", Short: "Run a workflow file on a simulated clock", Long: simulateLong,
+		Example: "  pawl simulate nightly.yaml --seed 7\n  pawl simulate nightly.yaml --seed 7 --faults kill,slow\n  pawl simulate nightly.yaml --runs 100",
+		Args:    want(1, 1, "a FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return a.simulate(args[0], &f)
+		},
+	}
+	f.inputs.bind(c)
+	c.Flags().StringVarP(&f.form, "output", "o", formText, "text: the timeline, and how the job ended; json")
+	c.Flags().IntVar(&f.seed, "seed", 1, "what everything is made up from: a whole number from 0")
+	c.Flags().IntVar(&f.runs, "runs", 1, "how many seeds, from --seed on; of more than one the ends are shown, 1 to 10000")
+	c.Flags().StringVar(&f.faults, "faults", "", "kill, slow, duplicate: one or several with commas between; default none")
+	return c
+}
+
+// named returns the faults that are asked for.
+func (f *simulateFlags) named() []verify.Fault {
+	var faults []verify.Fault
+	for _, word := range strings.Split(f.faults, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			faults = append(faults, verify.Fault(word))
+		}
+	}
+	return faults
+}
+
+func (f *simulateFlags) check() error {
+	if f.seed < 0 {
+		return usage("", "--seed %d: want 0 or more", f.seed)
+	}
+	if f.runs < 1 || f.runs > 10_000 {
+		return usage("", "--runs %d: want 1 to 10000", f.runs)
+	}
+	var known []string
+	for _, fault := range verify.Faults {
+		known = append(known, string(fault))
+	}
+	for _, fault := range f.named() {
+		if err := oneOf("faults", string(fault), known...); err != nil {
+			return err
+		}
+	}
+	return oneOf("output", f.form, formText, formJSON)
+}
+
+func (a *app) simulate(path string, f *simulateFlags) error {
+	def, err := readWorkflow(path)
+	if err != nil {
+		return err
+	}
+	cfg := verify.Config{Seed: uint64(f.seed), Faults: f.named()}
+	if cfg.Inputs, err = f.inputs.parsed(def); err != nil {
+		return err
+	}
+	if f.runs > 1 {
+		o, err := verify.SimulateMany(def, cfg, f.runs)
+		if err != nil {
+			return err
+		}
+		if err := console.Outlook(a.stdout, a.stderr, o, f.form == formJSON); err != nil {
+			return err
+		}
+		if len(o.Broken) > 0 {
+			return exit{codeFailed}
+		}
+		return nil
+	}
+	result, err := verify.Simulate(def, cfg)
+	if err != nil {
+		return err
+	}
+	if f.form == formJSON {
+		err = console.JSON(a.stdout, result)
+	} else {
+		_, err = fmt.Fprint(a.stdout, console.Tidy(result.Text()))
+	}
+	if err == nil && result.Broken != "" {
+		err = exit{codeFailed}
+	}
+	return err
+}
+
+// parsed returns the inputs that the command line gives, each by its type. They
+// need not be all that a job needs.
+func (in *inputFlags) parsed(def *workflow.Definition) (map[string]any, error) {
+	given, err := in.object()
+	if err != nil {
+		return nil, err
+	}
+	pairs, err := in.values(def)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(given, pairs)
+	for _, key := range sortedNames(given) {
+		if !slices.ContainsFunc(def.Inputs, func(i workflow.Input) bool { return i.Name == key }) {
+			_, err := def.ParseInput(key, "")
+			return nil, err
+		}
+	}
+	return given, nil
+}
+
+func sortedNames(m map[string]any) []string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }

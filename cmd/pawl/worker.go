@@ -3,11 +3,19 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/inspect"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
 )
 
 const workerLong = `Run a worker until Ctrl-C or SIGTERM: it claims steps and runs them. What it
@@ -57,4 +65,242 @@ func (a *app) worker(ctx context.Context, s *service) (err error) {
 	defer func() { err = errors.Join(err, l.close()) }()
 	defer outliveReaders()()
 	return a.guarded(ctx, l, func(ctx context.Context) error { return a.work(ctx, l, s) })
+}
+
+// workerOf reads the WORKER of a command line.
+func (a *app) workerOf(ctx context.Context, cl *client.Client, text string) (pawl.ID, error) {
+	id, err := inspect.Worker(ctx, cl, a.workspace, text)
+	if pawl.KindOf(err) == pawl.NotFound && hintOf(err) == "" {
+		return id, hinted(err, "list the workers with: pawl worker list")
+	}
+	return id, err
+}
+
+func (a *app) withWorker(ctx context.Context, text string, f func(*client.Client, pawl.ID) error) error {
+	return a.with(ctx, func(cl *client.Client) error {
+		id, err := a.workerOf(ctx, cl, text)
+		if err != nil {
+			return err
+		}
+		return f(cl, id)
+	})
+}
+
+// completeWorkers offers the workers that live to the shell.
+func (a *app) completeWorkers(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return a.completed(c, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
+		workers, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: a.workspace})
+		for _, w := range workers {
+			if !slices.Contains(args, w.ID) {
+				offer(w.ID, w.Name+" "+string(w.Status))
+			}
+		}
+		return err
+	})
+}
+
+func newWorkerList(a *app) *cobra.Command {
+	form, all, limit := formText, false, 50
+	c := &cobra.Command{
+		Use: "list", Short: "List the workers of the workspace",
+		Long:    "List the workers of the workspace that live, newest first, or with --all those too that\nhave ended. RUNS is how many steps run there, of so many at once; SINCE is when it came\ninto its state.",
+		Example: "  pawl worker list\n  pawl worker list --all --limit 10 -o json",
+		Args:    want(0, 0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if limit < 1 || limit > 1000 {
+				return usage("", "--limit %d: want 1 to 1000", limit)
+			}
+			q := pawl.WorkerQuery{Workspace: a.workspace, Limit: limit}
+			if all {
+				q.Statuses = lifecycle.Worker.States
+			}
+			return a.with(c.Context(), func(cl *client.Client) error { return a.workers(c.Context(), cl, q, form) })
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "those too that have ended")
+	c.Flags().IntVar(&limit, "limit", 50, "at most so many, 1 to 1000")
+	bindForm(c, &form, "a list of workers")
+	return c
+}
+
+func (a *app) workers(ctx context.Context, cl *client.Client, q pawl.WorkerQuery, form string) error {
+	workers, err := cl.Workers.List(ctx, q)
+	if err != nil {
+		return err
+	}
+	if form == formJSON {
+		return console.JSON(a.stdout, workers)
+	}
+	if len(workers) == 0 {
+		fmt.Fprintln(a.stderr, "no workers in workspace "+a.workspace)
+		return nil
+	}
+	return console.Table(a.stdout, console.WorkerRows(workers, a.outZone()))
+}
+
+func newWorkerShow(a *app) *cobra.Command {
+	form := formText
+	c := &cobra.Command{
+		Use: "show WORKER", Short: "Show a worker",
+		Long:    "Show a worker: what it serves, how much it runs, and since when it is in its state.\nWORKER is an id (w_ and 32 digits), six or more of its first or last digits, or the name\nof one that lives.",
+		Example: "  pawl worker show rack1\n  pawl worker show c0ffd1 -o json",
+		Args:    want(1, 1, "a WORKER"), ValidArgsFunction: a.completeWorkers,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withWorker(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+				v, err := cl.Workers.Get(c.Context(), id)
+				if err != nil {
+					return err
+				}
+				if form == formJSON {
+					return console.JSON(a.stdout, v)
+				}
+				console.Worker(a.stdout, v, time.Now(), a.outZone())
+				return nil
+			})
+		},
+	}
+	bindForm(c, &form, "the worker")
+	return c
+}
+
+func newWorkerHistory(a *app) *cobra.Command {
+	form := formText
+	c := &cobra.Command{
+		Use: "history WORKER", Short: "Show every move of a worker",
+		Long:    "Show every move of a worker: when, from which state to which, by which event, who, and\nwhy.",
+		Example: "  pawl worker history rack1\n  pawl worker history c0ffd1 -o json",
+		Args:    want(1, 1, "a WORKER"), ValidArgsFunction: a.completeWorkers,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withWorker(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+				rows := console.WorkerHistory(a.stdout, form == formJSON, a.outZone())
+				if err := cl.Workers.History(c.Context(), id, func(t pawl.Transition) error { return rows.Add(&t) }); err != nil {
+					return err
+				}
+				return rows.End()
+			})
+		},
+	}
+	bindForm(c, &form, "a list of moves")
+	return c
+}
+
+const workersLong = `
+
+Several workers may be named. --all takes every worker of the workspace that it can
+be done to, and asks before it begins; --yes answers it. After a refusal the others
+are gone on with; the exit code is the highest of them all.`
+
+// A workerVerb is what an operator does to workers.
+type workerVerb struct {
+	verb, done string
+	from       []machine.State // what --all takes
+	do         func(w *client.Workers, ctx context.Context, id pawl.ID, c pawl.Change) error
+	reasoned   bool // it wants a reason
+
+	all, yes bool
+	reason   string
+}
+
+func newWorkerPause(a *app) *cobra.Command {
+	v := &workerVerb{verb: "pause", done: "paused", from: []machine.State{lifecycle.WorkerRunning}, do: (*client.Workers).Pause}
+	return v.bind(a, &cobra.Command{
+		Short:   "Let a worker claim nothing more",
+		Long:    "Pause a worker: it claims nothing more until it is resumed; what it runs ends. One that\nhas never had a task is IDLE, and cannot be paused (exit 5).",
+		Example: "  pawl worker pause rack1 --reason \"new disk\"\n  pawl worker pause --all --yes",
+	})
+}
+
+func newWorkerResume(a *app) *cobra.Command {
+	v := &workerVerb{verb: "resume", done: "resumed", from: []machine.State{lifecycle.WorkerPaused}, do: (*client.Workers).Resume}
+	return v.bind(a, &cobra.Command{
+		Short:   "End the pause of a worker",
+		Long:    "Resume a worker that was paused. One that paused itself because there was too little\nmemory or disk pauses again as long as that is so.",
+		Example: "  pawl worker resume rack1\n  pawl worker resume --all --yes",
+	})
+}
+
+func newWorkerTerminate(a *app) *cobra.Command {
+	v := &workerVerb{verb: "terminate", done: "terminated", reasoned: true, do: (*client.Workers).Terminate,
+		from: []machine.State{lifecycle.WorkerIdle, lifecycle.WorkerRunning, lifecycle.WorkerPaused}}
+	return v.bind(a, &cobra.Command{
+		Short:   "End a worker for good",
+		Long:    "Terminate a worker: what it runs is interrupted and pending again, for others, at once,\nand its process ends with exit code 1 and says who wanted it and why.",
+		Example: "  pawl worker terminate rack1 --reason \"it is sold\"\n  pawl worker terminate w_019a3c7e5b7a7c1d8000000040a1b2c3 --reason \"it hangs\"",
+	})
+}
+
+func (v *workerVerb) bind(a *app, c *cobra.Command) *cobra.Command {
+	c.Use = v.verb + " WORKER..."
+	c.Long += workersLong
+	c.ValidArgsFunction = a.completeWorkers
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := v.check(c, args); err != nil {
+			return err
+		}
+		return a.with(c.Context(), func(cl *client.Client) error { return v.apply(c.Context(), a, cl, args) })
+	}
+	c.Flags().BoolVar(&v.all, "all", false, "every worker of the workspace that it can be done to")
+	c.Flags().BoolVar(&v.yes, "yes", false, "do not ask before --all begins")
+	bindReason(c, &v.reason)
+	return c
+}
+
+func (v *workerVerb) check(c *cobra.Command, args []string) error {
+	hint := "usage: " + c.UseLine()
+	switch {
+	case v.all && len(args) > 0:
+		return usage(hint, "--all goes without a WORKER, and got %q", args[0])
+	case !v.all && len(args) == 0:
+		return usage(hint, "%s needs a WORKER or --all", c.CommandPath())
+	case !v.all && v.yes:
+		return usage("", "--yes goes with --all")
+	case v.reasoned && v.reason == "":
+		return usage("say why, for the audit trail: --reason \"it hangs\"", "%s needs a --reason", c.CommandPath())
+	}
+	return nil
+}
+
+// apply does it to each worker that is meant, and goes on after a refusal.
+func (v *workerVerb) apply(ctx context.Context, a *app, cl *client.Client, args []string) error {
+	if v.all {
+		workers, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: v.from, Limit: inspect.ListPage})
+		if err != nil {
+			return err
+		}
+		if len(workers) == 0 {
+			fmt.Fprintln(a.stderr, "no workers to "+v.verb)
+			return nil
+		}
+		if err := a.sure(ctx, fmt.Sprintf("%s %d workers", v.verb, len(workers)), v.yes); err != nil {
+			return err
+		}
+		for _, w := range workers {
+			args = append(args, w.ID)
+		}
+	}
+	if len(args) == 1 {
+		return v.one(ctx, a, cl, args[0])
+	}
+	worst := codeOK
+	for _, text := range unique(args) {
+		if err := v.one(ctx, a, cl, text); err != nil {
+			worst = max(worst, complain(a.stderr, err))
+		}
+	}
+	if worst != codeOK {
+		return exit{worst}
+	}
+	return nil
+}
+
+func (v *workerVerb) one(ctx context.Context, a *app, cl *client.Client, text string) error {
+	id, err := a.workerOf(ctx, cl, text)
+	if err != nil {
+		return err
+	}
+	if err := v.do(cl.Workers, ctx, id, a.change(v.reason)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "worker %s is %s\n", id.Public(pawl.WorkerPrefix), v.done)
+	return err
 }

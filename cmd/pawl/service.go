@@ -1,0 +1,576 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/inspect"
+)
+
+const serviceLong = `Look at the services of the supervisors and servers of this user on this machine, and
+tell them what to do. They answer on sockets in $PAWL_RUNTIME_DIR, else in
+$XDG_RUNTIME_DIR/pawl, else in pawl-UID in the folder for temporary files; only their
+own user gets there.
+
+A SERVICE is an id, or HOST/ID where several supervisors have one of that id. --host
+narrows it to one of them.
+
+Exit codes: 2 it is not said which service, 3 there is none like that, 4 it is refused,
+5 its state does not allow it, 6 no supervisor runs, or it does not answer.`
+
+func newService(a *app) *cobra.Command {
+	c := group(&cobra.Command{
+		Use: "service", Short: "Look at the services of supervisors, and start or stop them", Long: serviceLong,
+		Example: "  pawl service list\n  pawl service why web\n  pawl service restart web --reason \"new certificate\"\n  pawl service logs web -f",
+	})
+	c.AddCommand(newServiceList(a), newServiceShow(a), newServiceWhy(a), newServiceLogs(a), newServiceHistory(a),
+		newServiceVerb(a, control.Start), newServiceVerb(a, control.Stop), newServiceVerb(a, control.Restart), newServiceReload(a))
+	return c
+}
+
+const serviceListLong = `List the services of all supervisors and servers of this user that run, by host and id.
+SINCE is when it came into its state; STARTS is how often its program was started
+since its supervisor was; NOTE says why it does not run, or what it says of
+itself; on a terminal it is cut to the width, and "pawl service why" says it in full.
+That none runs is no error.`
+
+func newServiceList(a *app) *cobra.Command {
+	form, host := formText, ""
+	c := &cobra.Command{
+		Use: "list", Short: "List services", Long: serviceListLong,
+		Example: "  pawl service list\n  pawl service list --host shop -o json",
+		Args:    want(0, 0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.services(c.Context(), host, form)
+		},
+	}
+	a.bindHost(c, &host)
+	bindForm(c, &form, "a list of services")
+	return c
+}
+
+// services lists what answers, and ends with the error of what does not.
+func (a *app) services(ctx context.Context, host, form string) error {
+	hosts, deaf := a.hosts(ctx, host)
+	if len(hosts) == 0 && deaf == nil && host != "" {
+		return a.nobody(host)
+	}
+	all, err := control.ServicesOf(ctx, hosts)
+	deaf = errors.Join(deaf, err)
+	switch err = nil; {
+	case form == formJSON:
+		list := make([]control.Service, 0, len(all))
+		for i := range all {
+			list = append(list, all[i].Service)
+		}
+		err = console.JSON(a.stdout, list)
+	case len(all) > 0:
+		err = console.Table(a.stdout, console.Fit(console.ServiceRows(all, a.outZone()), a.width()))
+	case deaf == nil && len(hosts) == 0:
+		fmt.Fprintln(a.stderr, "no supervisor runs in "+control.Dir(a.getenv))
+		console.Say(a.stderr, "hint", hintOf(a.nobody("")))
+	case deaf == nil:
+		fmt.Fprintln(a.stderr, "no services")
+	}
+	if err != nil {
+		return err
+	}
+	return deaf
+}
+
+// hosts returns the hosts that live, or the one that is named. The error is about
+// those that live and do not answer; there may be others all the same.
+func (a *app) hosts(ctx context.Context, only string) ([]*control.Client, error) {
+	all, err := control.Hosts(ctx, control.Dir(a.getenv))
+	if only != "" {
+		all = slices.DeleteFunc(all, func(c *control.Client) bool { return c.Name() != only })
+	}
+	return all, err
+}
+
+// nobody is the error of hosts that are asked for something while none runs.
+func (a *app) nobody(only string) error {
+	e := &pawl.Error{Kind: pawl.Unavailable, Message: "no supervisor runs in " + control.Dir(a.getenv), Hint: "start one with: pawl supervise FILE"}
+	if only != "" {
+		e.Message, e.Hint = fmt.Sprintf("no supervisor %.100q runs", only), "list what runs with: pawl service list"
+	}
+	return e
+}
+
+// someHosts returns one host at least. Those that do not answer are told of.
+func (a *app) someHosts(ctx context.Context, only string) ([]*control.Client, error) {
+	all, err := a.hosts(ctx, only)
+	switch {
+	case len(all) == 0 && err != nil:
+		return nil, err
+	case len(all) == 0:
+		return nil, a.nobody(only)
+	}
+	if err != nil && only == "" {
+		complain(a.stderr, err)
+	}
+	return all, nil
+}
+
+// serviceOf reads the SERVICE of a command line: an id, or HOST/ID.
+func (a *app) serviceOf(ctx context.Context, only, text string) (*control.Found, error) {
+	hosts, err := a.someHosts(ctx, only)
+	if err != nil {
+		return nil, err
+	}
+	all, err := control.ServicesOf(ctx, hosts)
+	var names []string
+	switch fit := control.Match(all, text); {
+	case len(fit) == 1:
+		return fit[0], nil
+	case len(fit) > 1:
+		for _, f := range fit {
+			names = append(names, f.Name())
+		}
+		return nil, usage("say which: "+console.Alternatives(names), "service %s: %d supervisors have one of that name", text, len(fit))
+	case err != nil:
+		return nil, err
+	}
+	for i := range all {
+		names = append(names, all[i].ID)
+	}
+	e := &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no service %.100q", text), Hint: "list the services with: pawl service list"}
+	if near := nearest(text, names); near != "" {
+		e.Hint = "did you mean: " + near
+	}
+	return nil, e
+}
+
+// bindHost adds the flag --host.
+func (a *app) bindHost(c *cobra.Command, host *string) {
+	c.Flags().StringVar(host, "host", "", "only services of this supervisor or server")
+	_ = c.RegisterFlagCompletionFunc("host", func(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return a.completeHosts(c, nil, begun)
+	}) // it fails for a flag that does not exist
+}
+
+// completeHosts offers the hosts that live to the shell.
+func (a *app) completeHosts(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	hosts, _ := a.hosts(c.Context(), "") // those that answer
+	var names []string
+	for _, h := range hosts {
+		if len(args) == 0 && strings.HasPrefix(h.Name(), begun) {
+			names = append(names, h.Name()+"\t"+h.About.Role)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeServices offers services to the shell that have not been named yet:
+// those of several hosts as HOST/ID.
+func (a *app) completeServices(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	only := ""
+	if f := c.Flags().Lookup("host"); f != nil {
+		only = f.Value.String()
+	}
+	hosts, _ := a.hosts(c.Context(), only)
+	all, _ := control.ServicesOf(c.Context(), hosts)
+	several := map[string]int{}
+	for i := range all {
+		several[all[i].ID]++
+	}
+	var words []string
+	for i := range all {
+		word := all[i].ID
+		if several[word] > 1 {
+			word = all[i].Name()
+		}
+		if strings.HasPrefix(word, begun) && !slices.Contains(args, word) {
+			words = append(words, word+"\t"+all[i].State)
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeOneService offers services where one is wanted.
+func (a *app) completeOneService(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeServices(c, args, begun)
+}
+
+// A serviceCommand is one that shows something of one service.
+type serviceCommand struct {
+	host, form string
+	check      func() error // nil: there is nothing more to check
+	show       func(ctx context.Context, s *control.Found, form string) error
+}
+
+// bind completes a command. what says what its JSON is; "" is a command without.
+func (v *serviceCommand) bind(a *app, c *cobra.Command, what string) *cobra.Command {
+	c.Use = c.Name() + " SERVICE"
+	c.Args, c.ValidArgsFunction = want(1, 1, "a SERVICE"), a.completeOneService
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := oneOf("output", v.form, formText, formJSON); err != nil {
+			return err
+		}
+		if v.check != nil {
+			if err := v.check(); err != nil {
+				return err
+			}
+		}
+		s, err := a.serviceOf(c.Context(), v.host, args[0])
+		if err != nil {
+			return err
+		}
+		return v.show(c.Context(), s, v.form)
+	}
+	a.bindHost(c, &v.host)
+	v.form = formText
+	if what != "" {
+		c.Flags().StringVarP(&v.form, "output", "o", formText, "text, or json: "+what)
+	}
+	return c
+}
+
+func newServiceShow(a *app) *cobra.Command {
+	v := &serviceCommand{show: a.showService}
+	return v.bind(a, &cobra.Command{
+		Use: "show", Short: "Show a service",
+		Long:    "Show a service: its state and why, who wanted it so, its process, its probes and where its\nlog is.",
+		Example: "  pawl service show web\n  pawl service show shop/web -o json",
+	}, "the service")
+}
+
+func (a *app) showService(_ context.Context, s *control.Found, form string) error {
+	if form == formJSON {
+		return console.JSON(a.stdout, s.Service)
+	}
+	console.Service(a.stdout, &s.Service, fmt.Sprintf("%s (%s, pid %d)", s.Client.Name(), s.Client.About.Role, s.Client.About.PID), time.Now(), a.outZone())
+	return nil
+}
+
+func newServiceWhy(a *app) *cobra.Command {
+	v := &serviceCommand{show: a.whyService}
+	return v.bind(a, &cobra.Command{
+		Use: "why", Short: "Say why a service does not run, or is not ready",
+		Long:    "Say why a service does not run, or runs and is not ready, and what would change it. Of one\nthat is as it should be it says so.",
+		Example: "  pawl service why web\n  pawl service why web -o json",
+	}, "its state, and a list of reasons")
+}
+
+// A serviceWhy is why a service is as it is, as JSON shows it.
+type serviceWhy struct {
+	ID     string   `json:"id"`
+	Host   string   `json:"host"`
+	State  string   `json:"state"`
+	Wanted string   `json:"wanted"`
+	Why    []string `json:"why"`
+
+	Unrecorded *control.Unrecorded `json:"unrecorded,omitempty"`
+}
+
+func (a *app) whyService(_ context.Context, s *control.Found, form string) error {
+	if form == formJSON {
+		return console.JSON(a.stdout, serviceWhy{s.ID, s.Client.Name(), s.State, s.Wanted, append([]string{}, s.Why...), s.Unrecorded})
+	}
+	console.ServiceWhy(a.stdout, &s.Service)
+	return nil
+}
+
+const serviceLogsLong = `Print what the program of a service has printed, on stdout: the last 100 lines, or as
+many as --tail says; -1 is all that is kept. --follow goes on, over restarts too, until
+Ctrl-C or the end of the supervisor. A terminal is shown colours, but nothing else that
+would change it; to a file or a pipe everything goes as it was printed.`
+
+func newServiceLogs(a *app) *cobra.Command {
+	q := control.LogQuery{}
+	v := &serviceCommand{}
+	v.check = func() error {
+		if q.Tail < -1 {
+			return usage("", "--tail %d: want -1 or more; -1 is all", q.Tail)
+		}
+		return nil
+	}
+	v.show = func(ctx context.Context, s *control.Found, _ string) error {
+		err := a.serviceLogs(ctx, s, q)
+		if err == nil && q.Follow && ctx.Err() == nil {
+			fmt.Fprintf(a.stderr, "%s %s has ended\n", s.Client.About.Role, s.Client.Name())
+		}
+		return err
+	}
+	c := v.bind(a, &cobra.Command{
+		Use: "logs", Short: "Print what a service has printed", Long: serviceLogsLong,
+		Example: "  pawl service logs web\n  pawl service logs web -n 20 -f",
+	}, "")
+	c.Flags().IntVarP(&q.Tail, "tail", "n", 100, "the last so many lines; -1 is all that is kept")
+	c.Flags().BoolVarP(&q.Follow, "follow", "f", false, "go on until Ctrl-C")
+	return c
+}
+
+// serviceLogs writes what a service has printed, and spares a terminal its commands.
+func (a *app) serviceLogs(ctx context.Context, s *control.Found, q control.LogQuery) error {
+	if a.width() == 0 {
+		return s.Client.Logs(ctx, s.ID, q, a.stdout)
+	}
+	t := &console.Sanitizer{W: a.stdout, Sanitize: a.tame}
+	return errors.Join(s.Client.Logs(ctx, s.ID, q, t), t.Flush())
+}
+
+func newServiceHistory(a *app) *cobra.Command {
+	v := &serviceCommand{show: func(ctx context.Context, s *control.Found, form string) error {
+		moves, err := s.Client.History(ctx, s.ID)
+		if err != nil {
+			return err
+		}
+		if form == formJSON {
+			return console.JSON(a.stdout, moves)
+		}
+		return console.Table(a.stdout, console.ServiceHistory(moves, a.outZone()))
+	}}
+	return v.bind(a, &cobra.Command{
+		Use: "history", Short: "Show every move of a service",
+		Long:    "Show every move of a service, over the restarts of its supervisor too: when, from which\nstate to which or what became of an action, by which event, who, and why. In JSON the\nstates are those of the table \"service\" (pawl machine show service), and the\nservice's own state is in \"metadata\".",
+		Example: "  pawl service history web\n  pawl service history web -o json",
+	}, "a list of moves")
+}
+
+const serviceVerbLong = `
+
+Several services may be named: each is told, and then waited for. What they wait for is
+told on stderr, and each change of state on the way. --no-wait returns when the orders
+are accepted; --timeout bounds the waiting, and what was ordered stands all the same.
+
+Exit codes: 0 all are as was asked, 1 one has failed, 2 it is not said which, 3 one is
+not there, 4 one is refused, 5 its state does not allow it, 6 no supervisor answers, 124
+the time is up, 130 Ctrl-C. Of several, the highest.`
+
+// A serviceVerb is an order to services.
+type serviceVerb struct {
+	verb         control.Verb
+	reason, host string
+	hasty        bool
+	timeout      time.Duration
+}
+
+func newServiceVerb(a *app, verb control.Verb) *cobra.Command {
+	v := &serviceVerb{verb: verb}
+	about := map[control.Verb][2]string{
+		control.Start: {"Start services, and wait until they are ready",
+			"Have services run: what they need has to run first. One that has failed is tried anew,\nand one that waits for its next attempt is started at once."},
+		control.Stop: {"Stop services, and wait until nothing of them is left",
+			"Have services not run any more, until they are started again: the stop signal, and\nSIGKILL after the grace."},
+		control.Restart: {"Stop services and start them again",
+			"Stop services as \"pawl service stop\" does, and start them again."},
+	}[verb]
+	word := string(verb)
+	c := &cobra.Command{
+		Use: word + " SERVICE...", Short: about[0], Long: about[1] + serviceVerbLong,
+		Example: fmt.Sprintf("  pawl service %s web\n  pawl service %s web worker --timeout 30s --reason \"new disk\"", word, word),
+		Args:    want(1, -1, "a SERVICE"), ValidArgsFunction: a.completeServices,
+		RunE: func(c *cobra.Command, args []string) error {
+			if v.timeout < 0 {
+				return usage("", "--timeout %s: want 0s or more; 0s is no limit", v.timeout)
+			}
+			return v.do(c.Context(), a, unique(args))
+		},
+	}
+	a.bindHost(c, &v.host)
+	bindReason(c, &v.reason)
+	c.Flags().BoolVar(&v.hasty, "no-wait", false, "return when the orders are accepted")
+	c.Flags().DurationVar(&v.timeout, "timeout", 2*time.Minute, "how long to wait; 0s is no limit")
+	return c
+}
+
+// An errand is an order that was accepted.
+type errand struct {
+	*control.Found                 // as it was before
+	last           control.Service // how it was seen last
+	told           string          // the state that was told last
+}
+
+// do gives the orders, and waits for what becomes of them. The exit code is the
+// highest of them all.
+func (v *serviceVerb) do(ctx context.Context, a *app, names []string) error {
+	var errands []*errand
+	var errs []error
+	for _, name := range names {
+		s, err := a.serviceOf(ctx, v.host, name)
+		if err == nil {
+			_, err = s.Client.Order(ctx, s.ID, control.Order{Verb: v.verb, Change: a.change(v.reason)})
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		errands = append(errands, &errand{Found: s, last: s.Service})
+	}
+	if v.hasty {
+		for _, e := range errands {
+			fmt.Fprintf(a.stdout, "service %s was told to %s\n", e.ID, v.verb)
+		}
+	} else {
+		errs = append(errs, v.await(ctx, a, errands)...)
+	}
+	return a.worst(errs)
+}
+
+// worst tells of errors, and returns one with the highest exit code of them.
+func (a *app) worst(errs []error) error {
+	if errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) == 1 {
+		return errs[0]
+	}
+	code := codeOK
+	for _, err := range errs {
+		code = max(code, complain(a.stderr, err))
+	}
+	if code != codeOK {
+		return exit{code}
+	}
+	return nil
+}
+
+// lookAgain is how long services are not looked at while they are waited for.
+const lookAgain = 100 * time.Millisecond
+
+// await waits until every errand is done, has failed, or the time is up.
+func (v *serviceVerb) await(ctx context.Context, a *app, errands []*errand) []error {
+	within, cancel := ctx, context.CancelFunc(func() {})
+	if v.timeout > 0 {
+		within, cancel = context.WithTimeout(ctx, v.timeout)
+	}
+	defer cancel()
+	var errs []error
+	for {
+		errands = slices.DeleteFunc(errands, func(e *errand) bool {
+			done, err := v.look(within, a, e)
+			if err != nil && within.Err() != nil {
+				return false
+			}
+			errs = append(errs, err)
+			return done
+		})
+		if len(errands) == 0 {
+			return errs
+		}
+		if !inspect.Rest(within, lookAgain) {
+			return append(errs, v.unfinished(ctx, a, errands))
+		}
+	}
+}
+
+// unfinished tells of errands that nobody waits for any longer.
+func (v *serviceVerb) unfinished(ctx context.Context, a *app, errands []*errand) error {
+	code := codeTimedOut
+	if ctx.Err() != nil {
+		code = codeInterrupted
+	}
+	for _, e := range errands {
+		fmt.Fprintf(a.stderr, "service %s is %s; the order to %s stands\n", e.ID, e.last.State, v.verb)
+		console.Say(a.stderr, "why", strings.Join(e.last.Why, "\n"))
+	}
+	return exit{code}
+}
+
+// look looks at one service, tells of its state if that is news, and reports
+// whether there is nothing more to wait for.
+func (v *serviceVerb) look(ctx context.Context, a *app, e *errand) (done bool, err error) {
+	now, err := e.Client.Service(ctx, e.ID)
+	if err != nil {
+		return true, err
+	}
+	e.last = now
+	done, failure := control.Judge(v.verb, &e.Service, &now)
+	switch {
+	case !done && now.State != e.told && (!now.Since.Equal(e.Since) || control.OnTheWay(&now)):
+		e.told = now.State
+		fmt.Fprintln(a.stderr, console.StateLine(console.In(now.Since, a.talkZone()), e.ID, now.State, console.ProgressOf(&now)))
+		return false, nil
+	case !done:
+		return false, nil
+	case failure != "":
+		return true, wentWrong(&now, failure)
+	}
+	_, err = fmt.Fprintf(a.stdout, "service %s is %s\n", e.ID, now.State)
+	return true, err
+}
+
+// wentWrong is the error of a service that does not become what was asked for.
+func wentWrong(s *control.Service, why string) error {
+	e := &pawl.Error{Kind: pawl.Internal, Message: fmt.Sprintf("service %s is %s: %s", s.ID, s.State, why)}
+	if !s.StartedAt.IsZero() {
+		e.Hint = "see what it printed with: pawl service logs " + s.ID
+	}
+	return e
+}
+
+const serviceReloadLong = `Have a supervisor read its file again, and tell what that changes: services that are
+new are started, changed ones are started again if what changed is of the running
+program, and those that are no longer in it are stopped. A file that is invalid changes
+nothing (exit 2). HOST may be left out where only one supervisor runs.`
+
+func newServiceReload(a *app) *cobra.Command {
+	form, reason := formText, ""
+	c := &cobra.Command{
+		Use: "reload [HOST]", Short: "Have a supervisor read its file again", Long: serviceReloadLong,
+		Example: "  pawl service reload\n  pawl service reload shop -o json",
+		Args:    want(0, 1, "a HOST"), ValidArgsFunction: a.completeHosts,
+		RunE: func(c *cobra.Command, args []string) error {
+			host, err := a.supervisorOf(c.Context(), args)
+			if err != nil {
+				return err
+			}
+			differences, err := host.Reload(c.Context(), a.change(reason))
+			if err != nil {
+				return err
+			}
+			if form == formJSON {
+				return console.JSON(a.stdout, differences)
+			}
+			return showDifferences(a, differences)
+		},
+	}
+	bindReason(c, &reason)
+	bindForm(c, &form, "a list of differences")
+	return c
+}
+
+// supervisorOf returns the host that is named, or the only supervisor.
+func (a *app) supervisorOf(ctx context.Context, args []string) (*control.Client, error) {
+	only := strings.Join(args, "")
+	hosts, err := a.someHosts(ctx, only)
+	if err != nil {
+		return nil, err
+	}
+	if only == "" {
+		hosts = slices.DeleteFunc(hosts, func(c *control.Client) bool { return c.About.Role != roleSupervisor })
+	}
+	switch len(hosts) {
+	case 0:
+		return nil, a.nobody("")
+	case 1:
+		return hosts[0], nil
+	}
+	var names []string
+	for _, h := range hosts {
+		names = append(names, h.Name())
+	}
+	return nil, usage("say which: "+console.Alternatives(names), "%d supervisors run", len(hosts))
+}
+
+func showDifferences(a *app, differences []control.Difference) error {
+	if len(differences) == 0 {
+		fmt.Fprintln(a.stderr, "nothing has changed")
+	}
+	var err error
+	for _, d := range differences {
+		_, e := fmt.Fprintln(a.stdout, d)
+		err = errors.Join(err, e)
+	}
+	return err
+}
