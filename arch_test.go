@@ -38,7 +38,7 @@ var order = [][]string{
 	{"internal/health"},
 	{"internal/link"},
 	{"client"},
-	{"internal/private", "internal/heap"},
+	{"internal/private", "internal/heap", "internal/sleep"},
 	{"internal/workdir"},
 	{"internal/process"},
 	{"worker"},

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pawl-dev/pawl/internal/control"
-	"github.com/pawl-dev/pawl/internal/inspect"
+	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
@@ -141,7 +141,7 @@ func TestSuperviseOnAFullDisk(t *testing.T) {
 					return s
 				}
 			}
-			if !inspect.Rest(ctx, 50*time.Millisecond) {
+			if !sleep.For(ctx, 50*time.Millisecond) {
 				t.Fatalf("service %s is not %s: %+v\n%s", id, what, s, toldBy(told))
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
-	"github.com/pawl-dev/pawl/internal/inspect"
+	"github.com/pawl-dev/pawl/internal/sleep"
 )
 
 const serviceLong = `Look at the services of the supervisors and servers of this user on this machine, and
@@ -458,7 +458,7 @@ func (v *serviceVerb) await(ctx context.Context, a *app, errands []*errand) []er
 		if len(errands) == 0 {
 			return errs
 		}
-		if !inspect.Rest(within, lookAgain) {
+		if !sleep.For(within, lookAgain) {
 			return append(errs, v.unfinished(ctx, a, errands))
 		}
 	}

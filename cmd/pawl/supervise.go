@@ -20,11 +20,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/document"
-	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/internal/metrics"
 	proc "github.com/pawl-dev/pawl/internal/process"
 	"github.com/pawl-dev/pawl/internal/programs"
 	"github.com/pawl-dev/pawl/internal/programs/spec"
+	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
@@ -423,7 +423,7 @@ const lookAtFile = time.Second
 // may not have written all of it the first time.
 func (s *supervision) watch(ctx context.Context) {
 	last := s.known()
-	for inspect.Rest(ctx, lookAtFile) {
+	for sleep.For(ctx, lookAtFile) {
 		_, now, _ := s.look()
 		if now == last && now != s.known() {
 			_, _ = s.Reload(ctx, pawl.Change{Actor: "watch", Reason: filepath.Base(s.path) + " has changed"}) // it has told of its error

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -47,7 +48,7 @@ func (e *Engine) eraseAll(ctx context.Context, job int64, total *pawl.Redaction,
 			if each != nil {
 				each(plusErased(*total, x))
 			}
-			if more && !rest(ctx, time.Since(begun)/2) {
+			if more && !sleep.For(ctx, time.Since(begun)/2) {
 				return ctx.Err()
 			}
 		}

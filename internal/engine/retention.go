@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -52,19 +53,9 @@ func (e *Engine) Prune(ctx context.Context, age time.Duration, c pawl.Change, ea
 		if from = r.Next; r.Done {
 			return total, nil
 		}
-		if !rest(ctx, time.Since(begun)) {
+		if !sleep.For(ctx, time.Since(begun)) {
 			return total, ctx.Err()
 		}
-	}
-}
-
-// rest leaves the database to others for as long as a step has had it.
-func rest(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -97,7 +88,7 @@ const retainEvery = 10 * time.Minute
 // retain removes what has ended long ago, until ctx ends.
 func (e *Engine) retain(ctx context.Context, r *rounds) {
 	wait := time.Duration(e.cfg.Jitter() * float64(time.Minute)) // not all processes at once
-	for rest(ctx, wait) {
+	for sleep.For(ctx, wait) {
 		wait = time.Duration((0.5 + e.cfg.Jitter()) * float64(retainEvery))
 		r.begin()
 		c := pawl.Change{Actor: "retention", Reason: "older than " + e.cfg.Retention.String()}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
 )
@@ -29,21 +30,9 @@ func Follow(ctx context.Context, cl *client.Client, id pawl.ID, show func(*pawl.
 		if lifecycle.Job.Ended(v.Status) {
 			return false, nil
 		}
-		return Rest(ctx, min(4*time.Since(began), maxRest)), ctx.Err()
+		return sleep.For(ctx, min(4*time.Since(began), maxRest)), ctx.Err()
 	})
 	return last, err
-}
-
-// Rest waits, and reports whether there is a reason to go on.
-func Rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // TimedOut reports whether the job was canceled by its own deadline, and not by

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/programs/spec"
+	"github.com/pawl-dev/pawl/internal/sleep"
 )
 
 // The kinds of probes.
@@ -157,7 +158,7 @@ func (prog *program) checkFunc(r *run, probe *probe) func(context.Context) error
 // poll is the goroutine that polls a probe.
 func (prog *program) poll(probeCtx context.Context, r *run, p *probe, check func(context.Context) error) {
 	for pause := time.Duration(0); ; pause = p.spec.Interval {
-		if !sleep(probeCtx, pause) {
+		if !sleep.For(probeCtx, pause) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(probeCtx, p.spec.Timeout)
@@ -170,18 +171,6 @@ func (prog *program) poll(probeCtx context.Context, r *run, p *probe, check func
 			return
 		}
 		prog.recordResult(r, p, err)
-	}
-}
-
-// sleep waits for d, and reports whether ctx is still alive then.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
 	}
 }
 

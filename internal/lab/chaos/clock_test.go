@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -125,9 +126,9 @@ func aClockThatIsSetKillsNobody(t *testing.T, binary string) {
 	defer cl.close()
 	for range 8 {
 		db.clock().step(time.Hour)
-		pause(t.Context(), 400*time.Millisecond)
+		sleep.For(t.Context(), 400*time.Millisecond)
 		db.clock().step(-30 * time.Minute)
-		pause(t.Context(), 200*time.Millisecond)
+		sleep.For(t.Context(), 200*time.Millisecond)
 	}
 	workers, err := cl.store.Workers(t.Context(), store.WorkerFilter{})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -106,7 +107,7 @@ func (cl *cluster) up(ctx context.Context) error {
 		if all {
 			return nil
 		}
-		if !pause(ctx, 50*time.Millisecond) {
+		if !sleep.For(ctx, 50*time.Millisecond) {
 			return context.Cause(ctx)
 		}
 	}

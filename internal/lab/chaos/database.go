@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
@@ -101,7 +102,7 @@ func (d *postgresDatabase) close() error { return nil }
 // crash kills PostgreSQL and starts it again on the same data.
 func (d *postgresDatabase) crash(ctx context.Context, away time.Duration) error {
 	d.cluster.Kill()
-	pause(ctx, away)
+	sleep.For(ctx, away)
 	var err error
 	for range 5 { // what it shared with its dead processes may not be free yet
 		if err = d.cluster.Restart(ctx); err == nil || ctx.Err() != nil {
@@ -154,20 +155,8 @@ func eventually(ctx context.Context, do func() error) error {
 		if err == nil || final(err) {
 			return err
 		}
-		if !pause(ctx, 50*time.Millisecond) {
+		if !sleep.For(ctx, 50*time.Millisecond) {
 			return errors.Join(ctx.Err(), err)
 		}
-	}
-}
-
-// pause waits, and reports whether ctx let it.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/sleep"
 )
 
 // harm applies a fault to whom it befalls, for as long as it lasts.
@@ -27,7 +29,7 @@ func (r *run) harm(ctx context.Context, f fault) error {
 		if err := disk.fill(); err != nil {
 			return fmt.Errorf("fill the disk: %w", err)
 		}
-		pause(ctx, f.For)
+		sleep.For(ctx, f.For)
 		return disk.free()
 	case cutAllFault:
 		at := time.Now()
@@ -59,7 +61,7 @@ func (r *run) harm(ctx context.Context, f fault) error {
 func (r *run) jump(ctx context.Context, f fault, h *host) {
 	h.step(f.Step)
 	if f.Kind == slipFault {
-		pause(ctx, f.For)
+		sleep.For(ctx, f.For)
 		h.step(-f.Step)
 	}
 }
@@ -73,7 +75,7 @@ func (r *run) befall(ctx context.Context, f fault, m *member) error {
 	case killFault:
 		m.kill()
 		r.hurtProcess(ctx, f, at, pid)
-		pause(ctx, f.For)
+		sleep.For(ctx, f.For)
 		return m.start()
 	case restartFault, rollFault:
 		if err := m.stop(30 * time.Second); err != nil {
@@ -83,7 +85,7 @@ func (r *run) befall(ctx context.Context, f fault, m *member) error {
 	case pauseFault, freezeFault:
 		m.signal(syscall.SIGSTOP)
 		r.hurtProcess(ctx, f, at, pid)
-		pause(ctx, f.For-time.Since(at))
+		sleep.For(ctx, f.For-time.Since(at))
 		m.signal(syscall.SIGCONT)
 	case cutFault:
 		m.proxy.cut()
@@ -105,7 +107,7 @@ func (r *run) storm(ctx context.Context, f fault, m *member, w weather) {
 	at := time.Now()
 	m.proxy.set(w)
 	r.hurtProcess(ctx, f, at, m.pid())
-	pause(ctx, f.For-time.Since(at))
+	sleep.For(ctx, f.For-time.Since(at))
 	m.proxy.set(weather{})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -104,7 +105,7 @@ func (r *run) operate(ctx context.Context, f fault) error {
 		return r.ask(ctx, "cancel", func() error { return o.Cancel(ctx, j.id, pawl.Change{Actor: actor}) })
 	case pauseVerb:
 		err := r.ask(ctx, "pause", func() error { return o.PauseJob(ctx, j.id, change) })
-		pause(ctx, f.For)
+		sleep.For(ctx, f.For)
 		change.RequestID += "-resume"
 		return errors.Join(err, r.ask(ctx, "resume", func() error { return o.ResumeJob(ctx, j.id, change) }))
 	}
@@ -136,7 +137,7 @@ func (r *run) operator() operator {
 
 // answer gives jobs what they wait for from outside, until ctx ends.
 func (r *run) answer(ctx context.Context) error {
-	for pause(ctx, 200*time.Millisecond) {
+	for sleep.For(ctx, 200*time.Millisecond) {
 		r.mu.Lock()
 		jobs := append([]*job{}, r.jobs...)
 		r.mu.Unlock()

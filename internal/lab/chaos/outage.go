@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -70,11 +71,11 @@ func (r *run) outage(ctx context.Context, f fault) error {
 		r.report.away(time.Since(at))
 	case stoppedOutage:
 		db.cluster.Pause()
-		pause(ctx, f.For)
+		sleep.For(ctx, f.For)
 		db.cluster.Resume()
 	case cutOffOutage:
 		r.weather(weather{down: true})
-		pause(ctx, f.For)
+		sleep.For(ctx, f.For)
 		r.weather(weather{})
 	}
 	r.hurt(f, at, held)

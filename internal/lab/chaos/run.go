@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -97,7 +98,7 @@ func (r *run) round(ctx context.Context, p round) error {
 	errs := make([]error, len(p.Faults))
 	for i, f := range p.Faults {
 		all.Go(func() {
-			pause(ctx, f.After-time.Since(begun))
+			sleep.For(ctx, f.After-time.Since(begun))
 			r.report.count(f)
 			if f.Kind == cancelVerb || f.Kind == pauseVerb || f.Kind == retryVerb {
 				errs[i] = r.operate(ctx, f)
@@ -174,7 +175,7 @@ func (r *run) until(ctx context.Context, holds func() (bool, error)) error {
 		if ok {
 			return nil
 		}
-		if !pause(ctx, 25*time.Millisecond) {
+		if !sleep.For(ctx, 25*time.Millisecond) {
 			return errors.Join(ctx.Err(), err)
 		}
 	}
