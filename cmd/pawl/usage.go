@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/document"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -97,7 +98,7 @@ func unknownFlag(c *cobra.Command, missing *pflag.NotExistError, hint string) er
 func nearest(word string, names []string) string {
 	best, least := "", max(2, len(word)/3)+1
 	for _, n := range slices.Sorted(slices.Values(names)) {
-		if d := distance(strings.ToLower(word), n); d < least {
+		if d := document.Distance(strings.ToLower(word), n); d < least {
 			best, least = n, d
 		}
 	}
@@ -105,26 +106,6 @@ func nearest(word string, names []string) string {
 		return ""
 	}
 	return best
-}
-
-// distance returns how many letters have to be added, dropped or changed.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }
 
 // want returns the check that a command gets as many arguments as it names,

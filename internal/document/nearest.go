@@ -14,7 +14,7 @@ func Nearest(name string, known []string) string {
 	}
 	plain := plainName(name)
 	for _, k := range known {
-		d := distance(plain, plainName(k))
+		d := Distance(plain, plainName(k))
 		if d < least {
 			best, least = k, d
 		}
@@ -32,9 +32,9 @@ func plainName(s string) string {
 	}, strings.ToLower(s))
 }
 
-// distance is the edit distance of a and b, a swap of neighbours being one
+// Distance returns the edit distance of a and b, a swap of neighbours being one
 // edit.
-func distance(a, b string) int {
+func Distance(a, b string) int {
 	two, one, now := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range one {
 		one[j] = j
