@@ -225,8 +225,8 @@ func TestRepeatedFlags(t *testing.T) {
 
 func TestOutcome(t *testing.T) {
 	t.Parallel()
-	timeout := []pawl.Transition{{Event: lifecycle.JobHalt, Actor: "engine", Reason: "timeout: it took longer than 1s"}}
-	said := []pawl.Transition{{Event: lifecycle.JobCancel, Actor: "cli:me", Reason: "timeout: I say"}}
+	timeout := &pawl.Failure{Class: pawl.ClassTimeout, Message: "it took longer than 1s"}
+	said := &pawl.Failure{Class: "canceled", Message: "timeout: I say"}
 	for _, tt := range []struct {
 		name string
 		view pawl.JobView
@@ -234,9 +234,9 @@ func TestOutcome(t *testing.T) {
 	}{
 		{"completed", pawl.JobView{Status: lifecycle.JobCompleted}, codeOK},
 		{"failed", pawl.JobView{Status: lifecycle.JobFailed}, codeFailed},
-		{"canceled", pawl.JobView{Status: lifecycle.JobCanceled, StateHistory: said}, codeFailed},
-		{"timed out", pawl.JobView{Status: lifecycle.JobCanceled, StateHistory: timeout}, codeTimedOut},
-		{"failed at its timeout", pawl.JobView{Status: lifecycle.JobFailed, StateHistory: timeout}, codeFailed},
+		{"canceled", pawl.JobView{Status: lifecycle.JobCanceled, Error: said}, codeFailed},
+		{"timed out", pawl.JobView{Status: lifecycle.JobCanceled, Error: timeout}, codeTimedOut},
+		{"failed at its timeout", pawl.JobView{Status: lifecycle.JobFailed, Error: timeout}, codeFailed},
 	} {
 		if got := outcome(&tt.view); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)

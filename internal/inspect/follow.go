@@ -35,18 +35,9 @@ func Follow(ctx context.Context, cl *client.Client, id pawl.ID, show func(*pawl.
 	return last, err
 }
 
-// TimedOut reports whether the job was canceled by its own deadline, and not by
-// somebody who says so.
+// TimedOut reports whether the job was canceled by its own timeout, and not by somebody.
 func TimedOut(v *pawl.JobView) bool {
-	if v.Status != lifecycle.JobCanceled {
-		return false
-	}
-	for _, t := range v.StateHistory {
-		if t.Actor == "engine" && strings.HasPrefix(t.Reason, "timeout:") {
-			return true
-		}
-	}
-	return false
+	return v.Status == lifecycle.JobCanceled && v.Error != nil && v.Error.Class == pawl.ClassTimeout
 }
 
 // maxLastWords bounds the lines of stderr that are shown of a failed step.
