@@ -20,7 +20,7 @@ import (
 
 func newTestRoot() *cobra.Command {
 	p := &process{getenv: func(string) string { return "" }}
-	return newRoot(&app{process: p, logs: &console.Spout{}})
+	return newRoot(&app{process: p, logs: &console.LogWriter{}})
 }
 
 // every calls f with each command of the program, from the root on.

@@ -123,7 +123,7 @@ func (a *app) examine(ctx context.Context) (found []health.Finding, err error) {
 		return nil, err
 	}
 	host, _ := os.Hostname()
-	w.Nodes = slices.DeleteFunc(w.Nodes, func(n *pawl.Node) bool { return n.Host == host && privatejob.Gone(n.PID) })
+	w.Nodes = slices.DeleteFunc(w.Nodes, func(n *pawl.Node) bool { return n.Host == host && privatejob.ProcessGone(n.PID) })
 	stuck, err := l.client.Inspect.Stuck(ctx, pawl.JobQuery{Limit: stuckLimit}, stuckFor)
 	if err != nil {
 		return nil, err

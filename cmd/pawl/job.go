@@ -311,7 +311,7 @@ func newJobLogs(a *app) *cobra.Command {
 				step = args[1]
 			}
 			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				p := console.NewPrinter(a.stdout, step)
+				p := console.NewLogPrinter(a.stdout, step)
 				defer p.Close()
 				print := func() error { return cl.Inspect.Logs(c.Context(), id, step, p.Print) }
 				if followed {

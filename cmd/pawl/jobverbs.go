@@ -79,7 +79,7 @@ func (a *app) tell(id pawl.ID, what string) error {
 
 func newJobCancel(a *app) *cobra.Command {
 	reason := ""
-	b := &bulk{verb: "cancel", done: "canceled", statuses: []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}, spare: inspect.Eldest}
+	b := &bulk{verb: "cancel", done: "canceled", statuses: []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}, spare: inspect.WithoutChildren}
 	c := &cobra.Command{
 		Short: "Cancel a job",
 		Long: "Cancel a job: what has not started never will, and what runs is asked to stop and\n" +

@@ -87,7 +87,7 @@ func (p *process) main() int {
 // execute runs the command. A fault of the program is an error as any other; its
 // stack is logged for those who ask for it.
 func (p *process) execute(ctx context.Context) (err error) {
-	a := &app{process: p, logs: &console.Spout{W: p.stderr}, log: slog.New(slog.DiscardHandler)}
+	a := &app{process: p, logs: &console.LogWriter{W: p.stderr}, log: slog.New(slog.DiscardHandler)}
 	defer func() {
 		if fault := recover(); fault != nil {
 			a.log.Debug("the program has a fault", "panic", fault, "stack", string(debug.Stack()))
@@ -163,8 +163,8 @@ func outliveReaders() (stop func()) {
 // colours reports whether talk may be coloured.
 func (p *process) colours() bool { return p.screen.Terminal && p.getenv("NO_COLOR") == "" }
 
-// tame returns what the screen is shown of a line that a step or a program printed.
-func (p *process) tame(line string) string { return console.Sanitize(line, p.colours()) }
+// sanitize returns what the screen is shown of a line that a step or a program printed.
+func (p *process) sanitize(line string) string { return console.Sanitize(line, p.colours()) }
 
 // actor returns who is at the keyboard, for the audit trail.
 func (p *process) actor() string {

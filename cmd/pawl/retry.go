@@ -48,7 +48,7 @@ type retryFlags struct {
 }
 
 func newJobRetry(a *app) *cobra.Command {
-	f := retryFlags{bulk: bulk{verb: "retry", done: "retried", statuses: []machine.State{lifecycle.JobFailed, lifecycle.JobCanceled}, spare: inspect.Eldest}}
+	f := retryFlags{bulk: bulk{verb: "retry", done: "retried", statuses: []machine.State{lifecycle.JobFailed, lifecycle.JobCanceled}, spare: inspect.WithoutChildren}}
 	c := &cobra.Command{
 		Short: "Continue a job that failed, with a new one", Long: retryLong,
 		Example: "  pawl job retry last --reason \"the disk is there again\"\n  pawl job retry last --from load --set day=2026-02-01 --resolve extract=@files.json\n" +
@@ -91,7 +91,7 @@ func (a *app) retry(ctx context.Context, args []string, f *retryFlags) (err erro
 			return err
 		}
 	}
-	f.spare = func(all []inspect.Candidate) []inspect.Candidate { return done.Without(inspect.Eldest(all)) }
+	f.spare = func(all []inspect.Candidate) []inspect.Candidate { return done.Without(inspect.WithoutChildren(all)) }
 	return a.apply(ctx, l.client, &f.bulk, args, func(id pawl.ID) error {
 		again, _, err := a.continued(ctx, l, id, f, false)
 		if err != nil {

@@ -22,7 +22,7 @@ type app struct {
 	logLevel  string
 	logFormat string
 	log       *slog.Logger
-	logs      *console.Spout
+	logs      *console.LogWriter
 	given     string // the global flags that a hint has to repeat
 	utc       bool   // show times in UTC on a terminal, too
 

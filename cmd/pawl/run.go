@@ -232,7 +232,7 @@ func (a *app) attend(ctx context.Context, s *privatejob.Session, path string, sh
 	if shape.verbose {
 		p := console.NewPrefixer(a.stderr)
 		if a.screen.Terminal {
-			p.Sanitize = a.tame
+			p.Sanitize = a.sanitize
 		}
 		s.Worker.Tee = teeTo(p)
 	}
@@ -300,7 +300,7 @@ func (a *app) follower(s shape) console.Follower {
 	case a.screen.Terminal && !s.verbose:
 		return console.NewDrawing(console.NewLive(a.stderr, a.screen, console.Frame{Paint: a.colours(), Given: a.given, Zone: a.talkZone()}), a.logs)
 	}
-	t := console.NewTeller(a.stderr, time.Now)
+	t := console.NewTranscript(a.stderr, time.Now)
 	t.Given, t.Zone = a.given, a.talkZone()
 	return t
 }
@@ -360,7 +360,7 @@ func (a *app) blame(ctx context.Context, cl *client.Client, v *pawl.JobView) {
 	if err != nil {
 		return
 	}
-	lines, printed := inspect.LastWords(ctx, cl, id, step)
+	lines, printed := inspect.StderrTail(ctx, cl, id, step)
 	for _, l := range lines {
 		fmt.Fprintf(a.stderr, "  | %s\n", console.Printable(strings.TrimRight(l, "\r")))
 	}

@@ -37,11 +37,11 @@ func TestFollowerOfShape(t *testing.T) {
 	}{
 		{"terminal", true, shape{form: formText}, "console.Drawing"},
 		{"terminal, json", true, shape{form: formJSON}, "console.Drawing"},
-		{"terminal, verbose", true, shape{form: formText, verbose: true}, "*console.Teller"},
-		{"elsewhere", false, shape{form: formText}, "*console.Teller"},
+		{"terminal, verbose", true, shape{form: formText, verbose: true}, "*console.Transcript"},
+		{"elsewhere", false, shape{form: formText}, "*console.Transcript"},
 		{"quiet", true, shape{form: formQuiet}, "console.Silent"},
 	} {
-		a := &app{logs: &console.Spout{W: io.Discard}, process: &process{stderr: io.Discard, getenv: func(string) string { return "" },
+		a := &app{logs: &console.LogWriter{W: io.Discard}, process: &process{stderr: io.Discard, getenv: func(string) string { return "" },
 			screen: console.Screen{Terminal: tt.terminal, Size: func() (int, int) { return 80, 24 }}}}
 		f := a.follower(tt.shape)
 		f.Close()

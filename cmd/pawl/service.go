@@ -318,7 +318,7 @@ func (a *app) serviceLogs(ctx context.Context, s *control.Found, q control.LogQu
 	if a.width() == 0 {
 		return s.Client.Logs(ctx, s.ID, q, a.stdout)
 	}
-	t := &console.Sanitizer{W: a.stdout, Sanitize: a.tame}
+	t := &console.Sanitizer{W: a.stdout, Sanitize: a.sanitize}
 	return errors.Join(s.Client.Logs(ctx, s.ID, q, t), t.Flush())
 }
 

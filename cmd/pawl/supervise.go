@@ -117,7 +117,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 	defer func() { err = errors.Join(err, journal.Close()) }()
 	defer outliveReaders()()
 	defer outliveLimit()()
-	defer a.relayed()()
+	defer a.buffered()()
 	if s.Manager, err = programs.New(s.config(state, journal, o.verbose)); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (s *supervision) config(state string, journal supervisor.Journal, verbose b
 // shown returns what this screen is shown of a line that a program prints.
 func (a *app) shown(line string) string {
 	if a.screen.Terminal {
-		return a.tame(line)
+		return a.sanitize(line)
 	}
 	return line
 }
@@ -187,7 +187,7 @@ func (s *supervision) moveText(id string, t *supervisor.Transition) string {
 	}
 	for i := range v.Probes {
 		if v.Probes[i].Kind == "ready" && t.At.After(v.StartedAt) {
-			return fmt.Sprintf("ready after %s, pid %d", console.Length(t.At.Sub(v.StartedAt)), v.PID)
+			return fmt.Sprintf("ready after %s, pid %d", console.Duration(t.At.Sub(v.StartedAt)), v.PID)
 		}
 	}
 	return fmt.Sprintf("pid %d", v.PID)
@@ -278,8 +278,8 @@ func (s *supervision) drawn(verbose bool) (stop func()) {
 	if !a.screen.Terminal || verbose {
 		return func() {}
 	}
-	b := &console.Board{Name: s.name, Services: s.Services}
-	if r, ok := a.logs.W.(*console.Relay); ok {
+	b := &console.ServiceTable{Name: s.name, Services: s.Services}
+	if r, ok := a.logs.W.(*console.AsyncWriter); ok {
 		b.Busy = r.Behind
 	}
 	d := console.NewDrawing(console.StartLive(a.logs.W, a.screen, console.Frame{Paint: a.colours()}, 200*time.Millisecond), a.logs)
@@ -300,11 +300,11 @@ func (s *supervision) left(r supervisor.Report) error {
 	return nil
 }
 
-// relayed puts a relay between the talk of this process and its reader, so that
+// buffered puts a buffer between what this process says and its reader, so that
 // nothing here ever waits for a terminal.
-func (a *app) relayed() (stop func()) {
+func (a *app) buffered() (stop func()) {
 	to := a.logs.W
-	r := console.NewRelay(to)
+	r := console.NewAsyncWriter(to)
 	a.logs.W = r
 	return func() {
 		r.Close()
@@ -379,7 +379,7 @@ func (s *supervision) look() ([]byte, digest, error) {
 	return src, sha256.Sum256(src), nil
 }
 
-// load reads the file anew, for the keeper.
+// load reads the file again.
 func (s *supervision) load() (*spec.File, error) {
 	src, sum, err := s.look()
 	s.mu.Lock()
@@ -395,7 +395,7 @@ func (s *supervision) load() (*spec.File, error) {
 	return f, err
 }
 
-// Reload is the keeper's, and says what comes of it.
+// Reload reloads the programs, and says what has changed.
 func (s *supervision) Reload(ctx context.Context, c pawl.Change) ([]control.Difference, error) {
 	differences, err := s.Manager.Reload(ctx, c)
 	s.mu.Lock()

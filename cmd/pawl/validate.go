@@ -166,7 +166,7 @@ func (a *app) verifyWorkflow(ctx context.Context, path string, in *inputFlags, f
 	if form == formJSON {
 		err = console.JSON(a.stdout, report)
 	} else {
-		_, err = fmt.Fprint(a.stdout, console.Tidy(report.Text(path)))
+		_, err = fmt.Fprint(a.stdout, console.PrintableLines(report.Text(path)))
 	}
 	if err != nil {
 		return err
@@ -278,7 +278,7 @@ func (a *app) simulate(path string, f *simulateFlags) error {
 	if f.form == formJSON {
 		err = console.JSON(a.stdout, result)
 	} else {
-		_, err = fmt.Fprint(a.stdout, console.Tidy(result.Text()))
+		_, err = fmt.Fprint(a.stdout, console.PrintableLines(result.Text()))
 	}
 	if err == nil && result.Broken != "" {
 		err = exit{codeFailed}

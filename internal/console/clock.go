@@ -7,9 +7,9 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// took returns how long something has taken, for people: until its end, or
+// elapsed returns how long something has taken, for people: until its end, or
 // until now while it has none. It is "" if it has not begun.
-func took(from, to pawl.Timestamp, now time.Time) string {
+func elapsed(from, to pawl.Timestamp, now time.Time) string {
 	if from == 0 {
 		return ""
 	}
@@ -17,11 +17,11 @@ func took(from, to pawl.Timestamp, now time.Time) string {
 	if to != 0 {
 		end = to.Time()
 	}
-	return Length(end.Sub(from.Time()))
+	return Duration(end.Sub(from.Time()))
 }
 
-// Length writes a duration with as many digits as a person wants.
-func Length(d time.Duration) string {
+// Duration writes a duration with as many digits as a person wants.
+func Duration(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Second:
 		return fmt.Sprintf("%dms", d.Milliseconds())

@@ -50,7 +50,7 @@ func amount(n int, noun string) string {
 func summaryOf(r *inspect.RunSide) string {
 	text := string(r.Status)
 	if r.Took != nil {
-		text += " in " + Length(time.Duration(*r.Took))
+		text += " in " + Duration(time.Duration(*r.Took))
 	}
 	if r.Error != nil {
 		text += " (" + Printable(r.Error.Text()) + ")"
@@ -105,7 +105,7 @@ func sideFacts(s *inspect.StepSide) string {
 		facts = append(facts, amount(s.Made.Total, "instance"))
 	}
 	if s.Took != nil && lifecycle.Step.Ended(s.Status) {
-		facts = append(facts, Length(time.Duration(*s.Took)))
+		facts = append(facts, Duration(time.Duration(*s.Took)))
 	}
 	if s.Error != "" {
 		facts = append(facts, s.Error)

@@ -5,14 +5,14 @@
 // # Types
 //
 // A [Follower] shows one job as it changes. There are three: [Live] draws the job as a tree
-// in place, again and again; a [Teller] writes a line for each change; [Silent] shows
+// in place, again and again; a [Transcript] writes a line for each change; [Silent] shows
 // nothing. A [Frame] is what a drawing depends on beside the job: the size of the terminal,
-// colours, the moment, the time zone. Live also draws a [Board], the table of the services of
+// colours, the moment, the time zone. Live also draws a [ServiceTable], the table of the services of
 // a supervisor.
 //
-// Whatever is printed beside a drawing goes through a [Spout], which puts it above the
-// drawing; a [Relay] before a slow terminal keeps writers from waiting. Output of steps goes
-// through a [Prefixer], which keeps lines of several sources whole, or a [Printer], which
+// Whatever is printed beside a drawing goes through a [LogWriter], which puts it above the
+// drawing; an [AsyncWriter] before a slow terminal keeps writers from waiting. Output of steps goes
+// through a [Prefixer], which keeps lines of several sources whole, or a [LogPrinter], which
 // writes the log of a job and each piece once.
 //
 // Long lists are written by a [Listing], as a table in blocks of rows or as a JSON list, so
@@ -35,6 +35,6 @@
 //
 // # Where to begin
 //
-// Read tree.go, the drawing of a job; then live.go, which repeats it, and plain.go, which
+// Read tree.go, the drawing of a job; then live.go, which repeats it, and transcript.go, which
 // tells the same as lines.
 package console

@@ -19,7 +19,7 @@ func History(w io.Writer, json bool, zone *time.Location) *Listing[pawl.Transiti
 		}
 		lasted := ""
 		if r.Took != nil {
-			lasted = Length(time.Duration(*r.Took))
+			lasted = Duration(time.Duration(*r.Took))
 		}
 		return []string{Stamp(r.At.Time(), zone), of, move(r), string(r.Event), lasted, r.Actor, r.Reason}
 	}

@@ -77,7 +77,7 @@ func StuckRows(jobs []pawl.StuckJob, now time.Time) [][]string {
 	rows := [][]string{{"ID", "WORKFLOW", "STATUS", "STILL", "WHY"}}
 	for i := range jobs {
 		j := &jobs[i]
-		rows = append(rows, []string{j.ID, j.Workflow, string(j.Status), took(j.Still, 0, now), mainWhy(j.Reason)})
+		rows = append(rows, []string{j.ID, j.Workflow, string(j.Status), elapsed(j.Still, 0, now), mainWhy(j.Reason)})
 	}
 	return rows
 }
@@ -98,7 +98,7 @@ func JobRows(jobs []pawl.JobView, now time.Time, zone *time.Location) [][]string
 		j := &jobs[i]
 		rows = append(rows, []string{
 			j.ID, j.Workflow, string(j.Status), stepsOf(j.StepCounts),
-			Second(j.CreatedAt, zone), took(j.StartedAt, j.CompletedAt, now),
+			Second(j.CreatedAt, zone), elapsed(j.StartedAt, j.CompletedAt, now),
 		})
 	}
 	return rows

@@ -134,9 +134,9 @@ func (l *Live) draw() {
 	_, _ = l.w.Write(b.Bytes())
 }
 
-// A Spout is where log lines go. While a drawing is shown they come out above
+// A LogWriter is where log lines go. While a drawing is shown they come out above
 // it, so that neither tears the other. It may be used from several goroutines.
-type Spout struct {
+type LogWriter struct {
 	W io.Writer
 
 	mu   sync.Mutex // guards what follows
@@ -144,7 +144,7 @@ type Spout struct {
 }
 
 // Write takes whole lines.
-func (s *Spout) Write(p []byte) (int, error) {
+func (s *LogWriter) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.live == nil {
@@ -156,7 +156,7 @@ func (s *Spout) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (s *Spout) lead(l *Live) {
+func (s *LogWriter) lead(l *Live) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live = l
@@ -165,10 +165,10 @@ func (s *Spout) lead(l *Live) {
 // A Drawing is a live tree that log lines come out above of.
 type Drawing struct {
 	*Live
-	logs *Spout
+	logs *LogWriter
 }
 
-func NewDrawing(l *Live, logs *Spout) Drawing {
+func NewDrawing(l *Live, logs *LogWriter) Drawing {
 	logs.lead(l)
 	return Drawing{l, logs}
 }

@@ -37,7 +37,7 @@ func Sanitize(line string, colours bool) string {
 
 func plain(s string) string { return Printable(sequence.ReplaceAllString(s, "")) }
 
-// A Sanitizer tames what goes to a terminal, line by line.
+// A Sanitizer sanitizes what goes to a terminal, line by line.
 type Sanitizer struct {
 	W        io.Writer
 	Sanitize func(line string) string

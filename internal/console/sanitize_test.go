@@ -2,9 +2,9 @@ package console
 
 import "testing"
 
-// TestTame has a line that a step printed neither move the cursor nor colour what
+// TestSanitize has a line that a step printed neither move the cursor nor colour what
 // comes after it.
-func TestTame(t *testing.T) {
+func TestSanitize(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ line, coloured, plain string }{
 		"text":             {"grüß\tGott", "grüß\tGott", "grüß\tGott"},

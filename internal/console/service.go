@@ -94,7 +94,7 @@ func Service(w io.Writer, s *control.Service, host string, now time.Time, zone *
 	facts := [][2]string{
 		{"service", s.ID},
 		{"host", host},
-		{"state", s.State + " for " + Length(now.Sub(s.Since))},
+		{"state", s.State + " for " + Duration(now.Sub(s.Since))},
 		{"reason", s.Reason},
 		{"wanted", wantedBy(s)},
 		{"pid", Number(s.PID)},
@@ -131,9 +131,9 @@ func probeText(p *control.Probe, now time.Time) string {
 	case p.At.IsZero():
 		return p.What + ": not asked yet"
 	case p.OK:
-		return fmt.Sprintf("%s: ok, %d in a row, %s ago", p.What, p.Streak, Length(now.Sub(p.At)))
+		return fmt.Sprintf("%s: ok, %d in a row, %s ago", p.What, p.Streak, Duration(now.Sub(p.At)))
 	}
-	return fmt.Sprintf("%s: failed, %d in a row, %s ago: %s", p.What, p.Streak, Length(now.Sub(p.At)), p.Error)
+	return fmt.Sprintf("%s: failed, %d in a row, %s ago: %s", p.What, p.Streak, Duration(now.Sub(p.At)), p.Error)
 }
 
 // ServiceWhy writes why a service is as it is.

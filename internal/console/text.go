@@ -36,8 +36,8 @@ func Plural(n int64, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// Tidy makes a text of several lines harmless to a terminal.
-func Tidy(text string) string {
+// PrintableLines makes a text of several lines harmless to a terminal.
+func PrintableLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {
 		lines[i] = Printable(lines[i])

@@ -57,7 +57,7 @@ func remarkable(s *pawl.StepView) bool {
 
 // drawTree draws a job and its steps, one line each.
 func drawTree(v *pawl.JobView, f Frame) []string {
-	head := fmt.Sprintf("%s  %s  %s  %s", v.Workflow, v.ID, f.state(string(v.Status), v.Status), took(v.StartedAt, v.CompletedAt, f.Now))
+	head := fmt.Sprintf("%s  %s  %s  %s", v.Workflow, v.ID, f.state(string(v.Status), v.Status), elapsed(v.StartedAt, v.CompletedAt, f.Now))
 	if v.Paused && !lifecycle.Job.Ended(v.Status) {
 		head += "  paused"
 	}
@@ -121,7 +121,7 @@ func (f Frame) facts(s *pawl.StepView) []string {
 		if s.Attempts > 1 {
 			add("attempt %d", s.Attempts)
 		}
-		add("%s", took(s.StartedAt, s.CompletedAt, f.Now))
+		add("%s", elapsed(s.StartedAt, s.CompletedAt, f.Now))
 		if text := awaits(s, f.Zone); text != "" {
 			add("%s", text)
 		}

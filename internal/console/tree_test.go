@@ -106,7 +106,7 @@ func TestPrintable(t *testing.T) {
 }
 
 // Nor can what somebody said that a job is for, nor does it look like another line.
-func TestShowJobTamesTheDescription(t *testing.T) {
+func TestJobSanitizesTheDescription(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	if err := Job(&b, &pawl.JobView{Description: "a\x1b[31mb\nstarted now"}, Frame{}); err != nil {
@@ -153,7 +153,7 @@ func TestLiveReplacesItsLastDrawing(t *testing.T) {
 func TestLogLinesAboveTheDrawing(t *testing.T) {
 	t.Parallel()
 	var w shared
-	logs := &Spout{W: &w}
+	logs := &LogWriter{W: &w}
 	d := NewDrawing(NewLive(&w, Screen{Terminal: true, Size: func() (int, int) { return 80, 24 }}, Frame{}), logs)
 	v := busy()
 	v.Steps = v.Steps[:1]

@@ -43,7 +43,7 @@ func TestDrawWaits(t *testing.T) {
 func TestTellWaits(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	told := NewTeller(&b, func() time.Time { return noon })
+	told := NewTranscript(&b, func() time.Time { return noon })
 	told.Given = " --workspace it"
 	told.Show(waiting())
 	golden(t, "plain-waits.txt", b.String())

@@ -42,7 +42,7 @@ func Worker(w io.Writer, v *pawl.WorkerView, now time.Time, zone *time.Location)
 		{"name", v.Name},
 		{"process", fmt.Sprintf("%d on %s", v.PID, v.Host)},
 		{"workspace", v.Workspace},
-		{"status", fmt.Sprintf("%s for %s, by %s", v.Status, took(last.At, 0, now), last.Actor)},
+		{"status", fmt.Sprintf("%s for %s, by %s", v.Status, elapsed(last.At, 0, now), last.Actor)},
 		{"reason", last.Reason},
 		{"runs", runs(v)},
 		{"serves", strings.Join(v.Handlers, ", ")},

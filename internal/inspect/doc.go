@@ -10,13 +10,13 @@
 // that may mean several.
 //
 // [Follow] calls back with each state of a job until it has ended; [UntilEnded] calls back
-// without one. [LastWords] returns the end of what a failed step wrote to its standard error,
+// without one. [StderrTail] returns the end of what a failed step wrote to its standard error,
 // [TimedOut] reports whether a job was canceled by its own deadline.
 //
 // [Compare] returns the [Diff] of two jobs, which marshals to JSON as a whole.
 //
 // [Select] returns the jobs of a query as candidates for a verb that is applied to many:
-// [Eldest] leaves out those that their parents reach, [Lineage.Without] those that have been
+// [WithoutChildren] leaves out those that their parents reach, [Lineage.Without] those that have been
 // retried before. [EachJob] pages through a query of any length.
 //
 // # Failures

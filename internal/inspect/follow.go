@@ -40,15 +40,15 @@ func TimedOut(v *pawl.JobView) bool {
 	return v.Status == lifecycle.JobCanceled && v.Error != nil && v.Error.Class == pawl.ClassTimeout
 }
 
-// maxLastWords bounds the lines of stderr that are shown of a failed step.
-const maxLastWords = 10
+// maxTailLines bounds the lines of stderr that are shown of a failed step.
+const maxTailLines = 10
 
-// maxLastBytes bounds the bytes of stderr that these are taken of.
-const maxLastBytes = 64 << 10
+// maxTailBytes bounds the bytes of stderr that these are taken of.
+const maxTailBytes = 64 << 10
 
-// LastWords returns the last lines of what the last attempt of a step wrote to its standard
+// StderrTail returns the last lines of what the last attempt of a step wrote to its standard
 // error, and whether the step has printed anything.
-func LastWords(ctx context.Context, cl *client.Client, id pawl.ID, step string) (lines []string, printed bool) {
+func StderrTail(ctx context.Context, cl *client.Client, id pawl.ID, step string) (lines []string, printed bool) {
 	claim, last := 0, "" // of the last attempt: claims rise
 	err := cl.Inspect.Logs(ctx, id, step, func(l pawl.LogLine) error {
 		printed = true
@@ -57,7 +57,7 @@ func LastWords(ctx context.Context, cl *client.Client, id pawl.ID, step string) 
 		}
 		if l.Stream == worker.Stderr {
 			last += l.Text
-			last = last[max(0, len(last)-maxLastBytes):]
+			last = last[max(0, len(last)-maxTailBytes):]
 		}
 		return nil
 	})
@@ -66,7 +66,7 @@ func LastWords(ctx context.Context, cl *client.Client, id pawl.ID, step string) 
 		return nil, printed
 	}
 	lines = strings.Split(text, "\n")
-	return lines[max(0, len(lines)-maxLastWords):], printed
+	return lines[max(0, len(lines)-maxTailLines):], printed
 }
 
 // UntilEnded calls print whenever a job may have printed something, until it has ended.

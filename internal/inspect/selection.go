@@ -47,9 +47,9 @@ func EachJob(ctx context.Context, cl *client.Client, q pawl.JobQuery, f func(*pa
 	}
 }
 
-// Eldest leaves out the jobs whose parents are there too: what is done to the
+// WithoutChildren leaves out the jobs whose parents are there too: what is done to the
 // parent reaches them.
-func Eldest(all []Candidate) []Candidate {
+func WithoutChildren(all []Candidate) []Candidate {
 	there := make(map[string]bool)
 	for _, c := range all {
 		there[c.ID] = true

@@ -111,7 +111,7 @@ func Hold(ctx context.Context, s store.Store, id pawl.ID) (release func(), err e
 			return release, err
 		}
 		h := holderOf(held)
-		if h.Host != host || !Gone(h.PID) || time.Since(begun) > forkTime {
+		if h.Host != host || !ProcessGone(h.PID) || time.Since(begun) > forkTime {
 			return nil, h.refusal(id)
 		}
 		select {
@@ -129,12 +129,13 @@ const (
 	holdAgain = 10 * time.Millisecond
 )
 
-func Gone(pid int) bool { return pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+// ProcessGone reports whether there is no process of that number on this machine.
+func ProcessGone(pid int) bool { return pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 // DeadHere reports whether a worker was a process of this machine that is no more.
 func DeadHere(w *pawl.Worker) bool {
 	host, err := os.Hostname()
-	return err == nil && w.Host == host && Gone(w.PID)
+	return err == nil && w.Host == host && ProcessGone(w.PID)
 }
 
 func holderOf(held *store.HeldError) (h holder) {

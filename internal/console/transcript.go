@@ -12,14 +12,14 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Teller follows a job as plain lines, one for each change of a step's state:
+// A Transcript follows a job as plain lines, one for each change of a step's state:
 //
 //	2026-01-31T10:00:00.123Z extract in_progress
 //	2026-01-31T10:00:01.456Z extract complete (1.3s)
 //
 // A change that bears no time of its own has the time at which it was seen. The instances of a
-// large fan-out are counted; see crowd.
-type Teller struct {
+// large fan-out are counted; see fanOut.
+type Transcript struct {
 	w     io.Writer
 	now   func() time.Time
 	seen  map[string]pawl.StepView // by key
@@ -36,36 +36,36 @@ type change struct {
 	text string
 }
 
-func NewTeller(w io.Writer, now func() time.Time) *Teller {
-	return &Teller{w: w, now: now, seen: make(map[string]pawl.StepView)}
+func NewTranscript(w io.Writer, now func() time.Time) *Transcript {
+	return &Transcript{w: w, now: now, seen: make(map[string]pawl.StepView)}
 }
 
 // Since takes note of what was so before.
-func (t *Teller) Since(v *pawl.JobView) {
+func (t *Transcript) Since(v *pawl.JobView) {
 	t.job = v.Status
 	for _, s := range v.Steps {
 		t.seen[s.Key] = s
 	}
 }
 
-func (t *Teller) Close() {}
+func (t *Transcript) Close() {}
 
 // Show tells what has changed since it was called last, in the order of time.
-func (t *Teller) Show(v *pawl.JobView) {
+func (t *Transcript) Show(v *pawl.JobView) {
 	t.id = v.ID
 	if t.job == "" && !lifecycle.Job.Ended(v.Status) {
 		t.line(v.CreatedAt.Time(), v.Workflow, v.Status, "")
 	}
-	crowds := t.crowds(v.Steps)
+	fanOuts := t.fanOuts(v.Steps)
 	for _, s := range v.Steps {
 		node, _, instance := strings.Cut(s.Key, "[")
-		if counted := instance && crowds[node] != nil; !counted || t.remarkable(&s) {
+		if counted := instance && fanOuts[node] != nil; !counted || t.remarkable(&s) {
 			t.step(&s, counted)
 		}
 		t.seen[s.Key] = s
 	}
 	if v.Status != t.job && lifecycle.Job.Ended(v.Status) {
-		t.line(v.CompletedAt.Time(), v.Workflow, v.Status, took(v.StartedAt, v.CompletedAt, time.Time{}))
+		t.line(v.CompletedAt.Time(), v.Workflow, v.Status, elapsed(v.StartedAt, v.CompletedAt, time.Time{}))
 	}
 	t.job = v.Status
 	slices.SortStableFunc(t.lines, func(a, b change) int { return a.at.Compare(b.at) })
@@ -77,7 +77,7 @@ func (t *Teller) Show(v *pawl.JobView) {
 
 // step tells of one step. A start that came and went between two looks is told
 // all the same, unless it is the first of an instance that is counted.
-func (t *Teller) step(s *pawl.StepView, counted bool) {
+func (t *Transcript) step(s *pawl.StepView, counted bool) {
 	was, known := t.seen[s.Key]
 	if known && was.Status == s.Status && was.Claims == s.Claims && was.NotBefore == s.NotBefore {
 		return
@@ -100,14 +100,14 @@ func (t *Teller) step(s *pawl.StepView, counted bool) {
 			t.line(end, s.Key, s.Status, "")
 		}
 	case lifecycle.StepComplete:
-		t.line(end, s.Key, s.Status, joined(took(s.StartedAt, s.CompletedAt, time.Time{}), awaits(s, t.Zone)))
+		t.line(end, s.Key, s.Status, joined(elapsed(s.StartedAt, s.CompletedAt, time.Time{}), awaits(s, t.Zone)))
 	default:
 		t.line(end, s.Key, s.Status, Message(s.Error))
 	}
 }
 
 // doing says what is to be known of a step in progress.
-func (t *Teller) doing(s *pawl.StepView) string {
+func (t *Transcript) doing(s *pawl.StepView) string {
 	if s.Status != lifecycle.StepInProgress { // it came and went
 		return attempt(s)
 	}
@@ -136,7 +136,7 @@ func Message(f *pawl.Failure) string {
 	return f.Text()
 }
 
-func (t *Teller) line(at time.Time, what string, state machine.State, more string) {
+func (t *Transcript) line(at time.Time, what string, state machine.State, more string) {
 	if more != "" {
 		more = " (" + Printable(more) + ")"
 	}

@@ -7,20 +7,20 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// A Printer writes the log of a job, each piece once.
-type Printer struct {
+// A LogPrinter writes the log of a job, each piece once.
+type LogPrinter struct {
 	w      io.Writer
 	step   string // empty: all
 	seen   map[source]int64
 	prefix *Prefixer
 }
 
-func NewPrinter(w io.Writer, step string) *Printer {
-	return &Printer{w: w, step: step, seen: make(map[source]int64), prefix: NewPrefixer(w)}
+func NewLogPrinter(w io.Writer, step string) *LogPrinter {
+	return &LogPrinter{w: w, step: step, seen: make(map[source]int64), prefix: NewPrefixer(w)}
 }
 
 // Print writes a piece, unless it has been written.
-func (p *Printer) Print(l pawl.LogLine) error {
+func (p *LogPrinter) Print(l pawl.LogLine) error {
 	s := source{l.Step, l.Stream, l.Claim}
 	if l.Offset < p.seen[s] {
 		return nil
@@ -34,4 +34,4 @@ func (p *Printer) Print(l pawl.LogLine) error {
 	return err
 }
 
-func (p *Printer) Close() { p.prefix.flush() }
+func (p *LogPrinter) Close() { p.prefix.flush() }

@@ -10,10 +10,10 @@ import (
 
 // Nobody who writes waits for a terminal that is held; what was left out is told
 // when it goes on (S14).
-func TestRelay(t *testing.T) {
+func TestAsyncWriter(t *testing.T) {
 	t.Parallel()
 	reader, terminal := io.Pipe()
-	r := NewRelay(terminal)
+	r := NewAsyncWriter(terminal)
 	line := strings.Repeat("x", 1023) + "\n"
 	for i := range 3 * maxPending / len(line) { // nobody reads
 		if _, err := fmt.Fprint(r, line); err != nil {
@@ -43,10 +43,10 @@ func TestRelay(t *testing.T) {
 }
 
 // A reader who never reads does not keep the process from ending.
-func TestRelayOfNobody(t *testing.T) {
+func TestAsyncWriterWithoutReader(t *testing.T) {
 	t.Parallel()
 	reader, terminal := io.Pipe()
-	r := NewRelay(terminal)
+	r := NewAsyncWriter(terminal)
 	fmt.Fprintln(r, "nobody reads this")
 	r.Close()
 	_ = reader.Close()

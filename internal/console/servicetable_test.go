@@ -13,7 +13,7 @@ import (
 
 // The table of services has one line each, cut to the terminal; what is well goes
 // first where there is no room.
-func TestBoard(t *testing.T) {
+func TestServiceTable(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	service := func(id, state string, phase string, change func(*control.Service)) control.Service {
@@ -28,7 +28,7 @@ func TestBoard(t *testing.T) {
 		}
 		return s
 	}
-	b := &Board{Name: "shop", Services: func() []control.Service {
+	b := &ServiceTable{Name: "shop", Services: func() []control.Service {
 		return []control.Service{
 			service("api", control.Running, "running", func(s *control.Service) { s.PID, s.Starts = 70, 3 }),
 			service("bad", "failed", "failed", func(s *control.Service) { s.Why = []string{"exit code 1\nand more"} }),

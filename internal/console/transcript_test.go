@@ -45,16 +45,16 @@ const told = `2026-01-31T12:00:00.000Z nightly pending
 2026-01-31T12:00:08.000Z nightly completed (8.0s)
 `
 
-func newTestTeller(b *strings.Builder) *Teller {
-	return NewTeller(b, func() time.Time { return noon.Add(3 * time.Second) })
+func newTestTranscript(b *strings.Builder) *Transcript {
+	return NewTranscript(b, func() time.Time { return noon.Add(3 * time.Second) })
 }
 
-func TestTeller(t *testing.T) {
+func TestTranscript(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	teller := newTestTeller(&b)
+	script := newTestTranscript(&b)
 	for _, v := range stages() {
-		teller.Show(v)
+		script.Show(v)
 	}
 	if diff := cmp.Diff(told, b.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -62,19 +62,19 @@ func TestTeller(t *testing.T) {
 }
 
 // However often the job is looked at, nothing is told twice, and the end is told.
-func TestTellerTellsOnce(t *testing.T) {
+func TestTranscriptWritesOnce(t *testing.T) {
 	t.Parallel()
 	all := stages()
 	rapid.Check(t, func(t *rapid.T) {
 		var b strings.Builder
-		teller := newTestTeller(&b)
+		script := newTestTranscript(&b)
 		for _, v := range all[:3] {
 			for range rapid.IntRange(0, 3).Draw(t, "looks") {
-				teller.Show(v)
+				script.Show(v)
 			}
 		}
 		for range rapid.IntRange(1, 3).Draw(t, "looks at the end") {
-			teller.Show(all[3])
+			script.Show(all[3])
 		}
 		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 		seen := map[string]bool{}
@@ -91,17 +91,17 @@ func TestTellerTellsOnce(t *testing.T) {
 }
 
 // A job that is continued does not tell its past.
-func TestTellerSince(t *testing.T) {
+func TestTranscriptSince(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	teller := newTestTeller(&b)
+	script := newTestTranscript(&b)
 	all := stages()
-	teller.Since(all[2])
-	teller.Show(all[2])
+	script.Since(all[2])
+	script.Show(all[2])
 	if b.Len() > 0 {
 		t.Errorf("told of the past: %s", b.String())
 	}
-	teller.Show(all[3])
+	script.Show(all[3])
 	if want := strings.Join(strings.SplitAfter(told, "\n")[3:], ""); b.String() != want {
 		t.Errorf("got %s, want %s", b.String(), want)
 	}
@@ -155,11 +155,11 @@ func TestPrefixerBoundsLines(t *testing.T) {
 	}
 }
 
-// TestTellerOfWhatIsOver tells of a job that had ended before the first look once.
-func TestTellerOfWhatIsOver(t *testing.T) {
+// TestTranscriptOfAnEndedJob tells of a job that had ended before the first look once.
+func TestTranscriptOfAnEndedJob(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	newTestTeller(&b).Show(&pawl.JobView{Workflow: "empty", Status: lifecycle.JobCompleted, CreatedAt: after(0), StartedAt: after(0), CompletedAt: after(time.Second)})
+	newTestTranscript(&b).Show(&pawl.JobView{Workflow: "empty", Status: lifecycle.JobCompleted, CreatedAt: after(0), StartedAt: after(0), CompletedAt: after(time.Second)})
 	if want := "2026-01-31T12:00:01.000Z empty completed (1.0s)\n"; b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
@@ -186,19 +186,19 @@ func fanned(total, n int) *pawl.JobView {
 // tellFanned returns what is told of a fan-out at each of these numbers of complete instances.
 func tellFanned(total int, looks ...int) string {
 	var b strings.Builder
-	teller := newTestTeller(&b)
+	script := newTestTranscript(&b)
 	for _, n := range looks {
 		v := fanned(total, n)
 		if n == total {
 			v.Steps[0].Status, v.Steps[0].CompletedAt = lifecycle.StepComplete, after(time.Duration(total)*time.Second)
 		}
-		teller.Show(v)
+		script.Show(v)
 	}
 	return b.String()
 }
 
-// TestTellerCountsLargeFanOut tells of each tenth of a fan-out once, and of no instance by itself.
-func TestTellerCountsLargeFanOut(t *testing.T) {
+// TestTranscriptCountsLargeFanOut tells of each tenth of a fan-out once, and of no instance by itself.
+func TestTranscriptCountsLargeFanOut(t *testing.T) {
 	t.Parallel()
 	var looks []int
 	for n := range 177 {
@@ -213,13 +213,13 @@ func TestTellerCountsLargeFanOut(t *testing.T) {
 	}
 }
 
-// TestTellerTellsFailuresOfLargeFanOut tells of an instance that fails, is tried again or waits for
+// TestTranscriptOfFailuresInLargeFanOut tells of an instance that fails, is tried again or waits for
 // somebody, and counts no canceled one as done.
-func TestTellerTellsFailuresOfLargeFanOut(t *testing.T) {
+func TestTranscriptOfFailuresInLargeFanOut(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	teller := newTestTeller(&b)
-	teller.Since(fanned(20, 3))
+	script := newTestTranscript(&b)
+	script.Since(fanned(20, 3))
 	v := fanned(20, 3)
 	failure := &pawl.Failure{Class: "exit_1", Message: "exit status 1"}
 	s := v.Steps[1:]
@@ -233,7 +233,7 @@ func TestTellerTellsFailuresOfLargeFanOut(t *testing.T) {
 	for i := 9; i < 20; i++ {
 		s[i].Status, s[i].CompletedAt = lifecycle.StepCancelled, after(8*time.Second)
 	}
-	teller.Show(v)
-	teller.Show(v)
+	script.Show(v)
+	script.Show(v)
 	golden(t, "plain-fanout-failures.txt", b.String())
 }

@@ -11,19 +11,19 @@ import (
 // fewInstances is how many instances a fan-out may have for each to be reported by itself.
 const fewInstances = 10
 
-// A crowd is the progress of a fan-out of more than fewInstances between two looks. It is told of
+// A fanOut is the progress of a fan-out of more than fewInstances between two looks. It is told of
 // in tenths, and of its instances only what is remarkable.
-type crowd struct {
+type fanOut struct {
 	total  int
 	before int // done at the last look
 	done   int
 	at     pawl.Timestamp // when the last of them was done
 }
 
-// crowds finds the large fan-outs by the key of their step, and tells of those that have passed
+// fanOuts finds the large fan-outs by the key of their step, and tells of those that have passed
 // another tenth.
-func (t *Teller) crowds(steps []pawl.StepView) map[string]*crowd {
-	all := make(map[string]*crowd)
+func (t *Transcript) fanOuts(steps []pawl.StepView) map[string]*fanOut {
+	all := make(map[string]*fanOut)
 	for i := range steps {
 		s := &steps[i]
 		node, _, instance := strings.Cut(s.Key, "[")
@@ -31,7 +31,7 @@ func (t *Teller) crowds(steps []pawl.StepView) map[string]*crowd {
 		case c != nil && instance:
 			c.count(t.seen[s.Key], s)
 		case s.Instances != nil && s.Instances.Total > fewInstances:
-			all[node] = &crowd{total: s.Instances.Total}
+			all[node] = &fanOut{total: s.Instances.Total}
 		}
 	}
 	for node, c := range all {
@@ -42,7 +42,7 @@ func (t *Teller) crowds(steps []pawl.StepView) map[string]*crowd {
 	return all
 }
 
-func (c *crowd) count(was pawl.StepView, s *pawl.StepView) {
+func (c *fanOut) count(was pawl.StepView, s *pawl.StepView) {
 	if done(&was) {
 		c.before++
 	}
@@ -61,9 +61,9 @@ func done(s *pawl.StepView) bool {
 	return false
 }
 
-// remarkable reports whether an instance of a crowd is reported by itself: it has failed, is tried
+// remarkable reports whether an instance of a fanOut is reported by itself: it has failed, is tried
 // again, or waits for somebody.
-func (t *Teller) remarkable(s *pawl.StepView) bool {
+func (t *Transcript) remarkable(s *pawl.StepView) bool {
 	switch s.Status {
 	case lifecycle.StepComplete, lifecycle.StepCancelled, lifecycle.StepSkipped:
 		return false

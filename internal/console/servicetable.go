@@ -10,28 +10,28 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Board draws services as a table: a sign, the id, the state and for how long, the
+// A ServiceTable draws services as a table: a sign, the id, the state and for how long, the
 // process, and what else there is to know.
-type Board struct {
+type ServiceTable struct {
 	Name     string // of the supervisor
 	Services func() []control.Service
 	Busy     func() bool // nobody would see the drawing; nil: never
 }
 
-// boardSigns are the pictures of the phases of a service.
-var boardSigns = map[machine.State]string{
+// phaseSigns are the pictures of the phases of a service.
+var phaseSigns = map[machine.State]string{
 	lifecycle.ServiceStopped: "·", lifecycle.ServiceTryingToStart: "▸", lifecycle.ServiceRunning: "✓",
 	lifecycle.ServiceDegraded: "!", lifecycle.ServiceTryingToStop: "▸", lifecycle.ServiceFailed: "✗",
 }
 
-// boardTints are the phases of jobs that have the colours of those of a service.
-var boardTints = map[machine.State]machine.State{
+// phaseTints are the phases of jobs that have the colours of those of a service.
+var phaseTints = map[machine.State]machine.State{
 	lifecycle.ServiceStopped: lifecycle.StepPending, lifecycle.ServiceTryingToStart: lifecycle.JobRunning,
 	lifecycle.ServiceRunning: lifecycle.JobCompleted, lifecycle.ServiceDegraded: lifecycle.JobCanceled,
 	lifecycle.ServiceTryingToStop: lifecycle.JobRunning, lifecycle.ServiceFailed: lifecycle.JobFailed,
 }
 
-func (b *Board) Draw(f Frame) []string {
+func (b *ServiceTable) Draw(f Frame) []string {
 	if b.Busy != nil && b.Busy() {
 		return nil
 	}
@@ -46,12 +46,12 @@ func (b *Board) Draw(f Frame) []string {
 	lines := []string{fmt.Sprintf("%s  %d of %d run", b.Name, up, len(all))}
 	for i := range all {
 		s := &all[i]
-		state := f.state(fmt.Sprintf("%-*s", wideState, s.State), boardTints[s.Phase])
-		sign := boardSigns[s.Phase]
+		state := f.state(fmt.Sprintf("%-*s", wideState, s.State), phaseTints[s.Phase])
+		sign := phaseSigns[s.Phase]
 		if s.State == control.Completed {
-			sign = boardSigns[lifecycle.ServiceRunning]
+			sign = phaseSigns[lifecycle.ServiceRunning]
 		}
-		lines = append(lines, fmt.Sprintf("%s %-*s  %s  %s", f.state(sign, boardTints[s.Phase]), wideID, s.ID, state, f.serviceFacts(s)))
+		lines = append(lines, fmt.Sprintf("%s %-*s  %s  %s", f.state(sign, phaseTints[s.Phase]), wideID, s.ID, state, f.serviceFacts(s)))
 	}
 	lines = f.fold(lines)
 	for i := range lines {
@@ -62,7 +62,7 @@ func (b *Board) Draw(f Frame) []string {
 
 // serviceFacts says what there is to know of a service beside its state.
 func (f Frame) serviceFacts(s *control.Service) string {
-	facts := []string{fmt.Sprintf("%7s", Length(f.Now.Sub(s.Since)))}
+	facts := []string{fmt.Sprintf("%7s", Duration(f.Now.Sub(s.Since)))}
 	if s.PID != 0 {
 		facts = append(facts, fmt.Sprintf("pid %d", s.PID))
 	}

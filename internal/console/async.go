@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	maxPending = 1 << 20         // bytes that a relay keeps for a reader who does not read
+	maxPending = 1 << 20         // bytes that are kept for a reader who does not read
 	maxBehind  = 32 << 10        // bytes of them with which it is worth drawing
-	lastWait   = 2 * time.Second // that a relay which ends waits for the reader
+	lastWait   = 2 * time.Second // that Close waits for the reader
 )
 
-// A Relay hands text on to a writer that may take its time, such as a terminal that
-// is held with Ctrl-S: whoever writes to the relay never waits for it. What does not
+// An AsyncWriter hands text on to a writer that may take its time, such as a terminal that
+// is held with Ctrl-S: whoever writes to it never waits for it. What does not
 // fit is left out, and a line says so. It may be used from several goroutines.
-type Relay struct {
+type AsyncWriter struct {
 	w    io.Writer
 	more chan struct{} // there is text, or the end
 	over chan struct{}
@@ -28,14 +28,14 @@ type Relay struct {
 	ended bool
 }
 
-func NewRelay(w io.Writer) *Relay {
-	r := &Relay{w: w, more: make(chan struct{}, 1), over: make(chan struct{})}
+func NewAsyncWriter(w io.Writer) *AsyncWriter {
+	r := &AsyncWriter{w: w, more: make(chan struct{}, 1), over: make(chan struct{})}
 	go r.loop()
 	return r
 }
 
 // Write takes whole lines.
-func (r *Relay) Write(p []byte) (int, error) {
+func (r *AsyncWriter) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -50,7 +50,7 @@ func (r *Relay) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (r *Relay) wake() {
+func (r *AsyncWriter) wake() {
 	select {
 	case r.more <- struct{}{}:
 	default:
@@ -58,17 +58,17 @@ func (r *Relay) wake() {
 }
 
 // Behind reports whether the reader is far behind.
-func (r *Relay) Behind() bool {
+func (r *AsyncWriter) Behind() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.text) > maxBehind
 }
 
-func (r *Relay) loop() {
+func (r *AsyncWriter) loop() {
 	defer close(r.over)
 	for range r.more {
 		text, ended := r.take()
-		// A reader who is gone takes nothing with him: what runs here goes on.
+		// A reader that is gone does not stop what runs here.
 		_, _ = r.w.Write(text)
 		if ended {
 			return
@@ -76,7 +76,7 @@ func (r *Relay) loop() {
 	}
 }
 
-func (r *Relay) take() (text []byte, ended bool) {
+func (r *AsyncWriter) take() (text []byte, ended bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	text, r.text = r.text, nil
@@ -89,7 +89,7 @@ func (r *Relay) take() (text []byte, ended bool) {
 
 // Close waits for what was written, but not for long. What comes after it goes
 // straight through.
-func (r *Relay) Close() {
+func (r *AsyncWriter) Close() {
 	r.mu.Lock()
 	r.ended = true
 	r.wake()
