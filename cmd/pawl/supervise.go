@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -81,13 +82,24 @@ func newSupervise(a *app) *cobra.Command {
 	return c
 }
 
-// A supervision is one run of the command: a programs.Manager that reports what it does.
+// A supervision keeps the programs of a file running, reads the file again when it has
+// changed, and says what happens: it is a programs.Manager that reports what it does.
 type supervision struct {
 	*programs.Manager
-	app     *app
 	path    string
-	name    string
+	name    string                                               // what it is called; "": what the file says
+	source  func(path string) ([]byte, error)                    // reads the file
+	parse   func(path string, source []byte) (*spec.File, error) // what it says
 	metrics *metrics.Metrics
+	log     *slog.Logger
+
+	// Where and how it says what happens.
+	talk     *console.LogWriter
+	complain func(error)
+	screen   console.Screen
+	colours  bool
+	zone     *time.Location
+	verbose  bool // what the programs print is shown, and no table
 
 	mu      sync.Mutex // guards what follows
 	read    digest     // of the file as it was read last
@@ -95,7 +107,10 @@ type supervision struct {
 }
 
 func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err error) {
-	s := &supervision{app: a, path: path, name: o.name, metrics: metrics.New(version())}
+	s := &supervision{path: path, name: o.name, parse: parsePrograms, metrics: metrics.New(version()), log: a.log,
+		source: func(path string) ([]byte, error) { return readFile(path, spec.MaxSource) },
+		talk:   a.logs, complain: func(err error) { complain(a.logs, err) },
+		screen: a.screen, colours: a.colours(), zone: a.talkZone(), verbose: o.verbose}
 	f, err := s.load()
 	if err != nil {
 		return err
@@ -118,7 +133,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 	defer outliveReaders()()
 	defer outliveLimit()()
 	defer a.buffered()()
-	if s.Manager, err = programs.New(s.config(state, journal, o.verbose)); err != nil {
+	if s.Manager, err = programs.New(s.config(state, journal)); err != nil {
 		return err
 	}
 	s.metrics.Watch(s.Stats, nil)
@@ -136,7 +151,21 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 	}
 	fmt.Fprintf(a.logs, "supervisor %s keeps %s of %s; stop with Ctrl-C\n", s.name, console.Plural(int64(len(f.Programs)), "service"), path)
 	fmt.Fprintf(a.logs, "logs and history in %s, socket %s; ask with: pawl service list\n", state, l.Path())
-	return s.run(ctx, f, l, o)
+	reaped, err := proc.BecomeSubreaper()
+	if err != nil {
+		return err
+	}
+	defer reaped()
+	hurried, done := a.hurried()
+	defer done()
+	report, err := s.run(ctx, hurried, f, l, a.change(""), o.watch)
+	if err != nil {
+		return err
+	}
+	if len(report.Left) > 0 {
+		return exit{codeFailed}
+	}
+	return nil
 }
 
 // unready says which programs that are wanted do not run, or are not ready, and why.
@@ -150,28 +179,27 @@ func (s *supervision) unready(context.Context) []string {
 	return reasons
 }
 
-func (s *supervision) config(state string, journal supervisor.Journal, verbose bool) programs.Config {
-	a := s.app
-	c := programs.Config{Name: s.name, State: state, Journal: journal, Log: a.log, Load: s.load}
+func (s *supervision) config(state string, journal supervisor.Journal) programs.Config {
+	c := programs.Config{Name: s.name, State: state, Journal: journal, Log: s.log, Load: s.load}
 	c.Hooks = s.metrics.Hooks()
-	if a.screen.Terminal && !verbose {
+	if s.screen.Terminal && !s.verbose {
 		return c
 	}
 	counted := c.Hooks.Transition
 	c.Hooks.Transition = func(id supervisor.Identity, t supervisor.Transition) {
 		counted(id, t)
-		fmt.Fprintln(a.logs, console.StateLine(console.In(t.At, a.talkZone()), id.ID, t.To, s.moveText(id.ID, &t)))
+		fmt.Fprintln(s.talk, console.StateLine(console.In(t.At, s.zone), id.ID, t.To, s.moveText(id.ID, &t)))
 	}
-	if verbose {
-		c.Printed = func(id, _ string, line []byte) { fmt.Fprintf(a.logs, "%s | %s\n", id, a.shown(string(line))) }
+	if s.verbose {
+		c.Printed = func(id, _ string, line []byte) { fmt.Fprintf(s.talk, "%s | %s\n", id, s.shown(string(line))) }
 	}
 	return c
 }
 
-// shown returns what this screen is shown of a line that a program prints.
-func (a *app) shown(line string) string {
-	if a.screen.Terminal {
-		return a.sanitize(line)
+// shown returns what the screen is shown of a line that a program prints.
+func (s *supervision) shown(line string) string {
+	if s.screen.Terminal {
+		return console.Sanitize(line, s.colours)
 	}
 	return line
 }
@@ -193,16 +221,11 @@ func (s *supervision) moveText(id string, t *supervisor.Transition) string {
 	return fmt.Sprintf("pid %d", v.PID)
 }
 
-// run keeps the programs until ctx ends, and says what it leaves behind.
-func (s *supervision) run(ctx context.Context, f *spec.File, l *control.Listener, o superviseFlags) error {
-	a := s.app
-	reaped, err := proc.BecomeSubreaper()
-	if err != nil {
-		return err
-	}
-	defer reaped()
-	if _, err := s.Apply(ctx, f, a.change("")); err != nil {
-		return err
+// run keeps the programs of a file until ctx ends, and returns what it leaves behind. When
+// hurried ends what is left is killed. Whoever asks at the listener is answered.
+func (s *supervision) run(ctx, hurried context.Context, f *spec.File, l *control.Listener, c pawl.Change, watch bool) (supervisor.Report, error) {
+	if _, err := s.Apply(ctx, f, c); err != nil {
+		return supervisor.Report{}, err
 	}
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -211,21 +234,31 @@ func (s *supervision) run(ctx context.Context, f *spec.File, l *control.Listener
 	kept, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	beside.Go(func() {
-		if err := l.Serve(asked, s, a.log); err != nil {
-			a.log.Error("nobody can ask for services any more", "error", err)
+		if err := l.Serve(asked, s, s.log); err != nil {
+			s.log.Error("nobody can ask for services any more", "error", err)
 		}
 	})
-	if o.watch {
+	if watch {
 		beside.Go(func() { s.watch(kept) })
 	}
-	defer s.drawn(o.verbose)()
-	defer s.hurrying(ctx, stop)()
+	defer s.drawn()()
+	defer s.hurrying(ctx, hurried, stop)()
 	report, err := s.Run(kept)
-	if err != nil {
-		return err
+	if err == nil {
+		s.orphans()
+		s.left(report)
 	}
-	s.orphans()
-	return s.left(report)
+	return report, err
+}
+
+// left says what a stop has left behind.
+func (s *supervision) left(r supervisor.Report) {
+	for _, l := range r.Left {
+		console.Say(s.talk, "error", fmt.Sprintf("service %s is left %s: %s", l.ID, l.State, l.Why))
+	}
+	if len(r.Left) == 0 {
+		fmt.Fprintf(s.talk, "supervisor %s has stopped\n", s.name)
+	}
 }
 
 // outliveLimit has a file that may not grow any more (ulimit -f) be an error, as a full
@@ -245,59 +278,41 @@ func (s *supervision) orphans() {
 	defer cancel()
 	n, err := proc.KillOrphans(ctx)
 	if err != nil {
-		s.app.log.Error("processes that had left their services still run", "error", err)
+		s.log.Error("processes that had left their services still run", "error", err)
 	}
 	if n > 0 {
-		s.app.log.Warn("processes that had left their services were killed", "processes", n)
+		s.log.Warn("processes that had left their services were killed", "processes", n)
 	}
 }
 
-// hurrying has the first signal told, and then end everything, and the second one
-// kill what is left.
-func (s *supervision) hurrying(ctx context.Context, end func()) (stop func()) {
-	a := s.app
-	hurried, done := a.hurried()
+// hurrying says when everything ends, and kills what is left when hurried ends.
+func (s *supervision) hurrying(ctx, hurried context.Context, end func()) (stop func()) {
 	first := context.AfterFunc(ctx, func() {
-		fmt.Fprintln(a.logs, "stopping everything in order; Ctrl-C again kills at once what is left")
+		fmt.Fprintln(s.talk, "stopping everything in order; Ctrl-C again kills at once what is left")
 		end()
 	})
 	second := context.AfterFunc(hurried, func() {
-		fmt.Fprintln(a.logs, "what is left is killed")
+		fmt.Fprintln(s.talk, "what is left is killed")
 		s.Force()
 	})
 	return func() {
 		first()
 		second()
-		done()
 	}
 }
 
 // drawn shows the services as a table until the end, on a terminal.
-func (s *supervision) drawn(verbose bool) (stop func()) {
-	a := s.app
-	if !a.screen.Terminal || verbose {
+func (s *supervision) drawn() (stop func()) {
+	if !s.screen.Terminal || s.verbose {
 		return func() {}
 	}
 	b := &console.ServiceTable{Name: s.name, Services: s.Services}
-	if r, ok := a.logs.W.(*console.AsyncWriter); ok {
+	if r, ok := s.talk.W.(*console.AsyncWriter); ok {
 		b.Busy = r.Behind
 	}
-	d := console.NewDrawing(console.StartLive(a.logs.W, a.screen, console.Frame{Paint: a.colours()}, 200*time.Millisecond), a.logs)
+	d := console.NewDrawing(console.StartLive(s.talk.W, s.screen, console.Frame{Paint: s.colours}, 200*time.Millisecond), s.talk)
 	d.Paint(b.Draw)
 	return d.Close
-}
-
-// left says what a stop has left behind.
-func (s *supervision) left(r supervisor.Report) error {
-	a := s.app
-	for _, l := range r.Left {
-		console.Say(a.logs, "error", fmt.Sprintf("service %s is left %s: %s", l.ID, l.State, l.Why))
-	}
-	if len(r.Left) > 0 {
-		return exit{codeFailed}
-	}
-	fmt.Fprintf(a.logs, "supervisor %s has stopped\n", s.name)
-	return nil
 }
 
 // buffered puts a buffer between what this process says and its reader, so that
@@ -372,7 +387,7 @@ type digest = [sha256.Size]byte
 
 // look reads the file.
 func (s *supervision) look() ([]byte, digest, error) {
-	src, err := readFile(s.path, spec.MaxSource)
+	src, err := s.source(s.path)
 	if err != nil {
 		return nil, sha256.Sum256([]byte("error: " + err.Error())), err
 	}
@@ -388,7 +403,7 @@ func (s *supervision) load() (*spec.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := parsePrograms(s.path, src)
+	f, err := s.parse(s.path, src)
 	if err == nil {
 		f.Name = cmp.Or(s.name, f.Name) // once it has one, others know it by that
 	}
@@ -400,11 +415,11 @@ func (s *supervision) Reload(ctx context.Context, c pawl.Change) ([]control.Diff
 	differences, err := s.Manager.Reload(ctx, c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := s.app.logs
+	out := s.talk
 	switch {
 	case err != nil && ctx.Err() != nil: // everything stops
 	case err != nil:
-		complain(out, err)
+		s.complain(err)
 		fmt.Fprintf(out, "%s was not applied; everything stays as it is\n", s.path)
 	case len(differences) == 0 && s.refused:
 		fmt.Fprintf(out, "%s is as it was before\n", s.path)
