@@ -175,22 +175,31 @@ func (a *app) checkpoint(ctx context.Context, path string) (err error) {
 		_, err := store.WriteCheckpoint(ctx, s, time.Now(), a.stdout, "")
 		return err
 	}
+	head, err := writeCheckpoint(ctx, s, path)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stderr, "%d leaves, digest %s\n", head.Leaves, head.Digest)
+	return err
+}
+
+// writeCheckpoint writes a checkpoint of a store to a file, whole or not at all.
+func writeCheckpoint(ctx context.Context, s store.Store, path string) (*store.CheckpointHead, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".pawl-checkpoint-*")
 	if err != nil {
-		return fileError(path, err)
+		return nil, fileError(path, err)
 	}
 	defer os.Remove(f.Name()) // which is not there any more if all went well
 	head, err := writeBuffered(f, func(w io.Writer) (*store.CheckpointHead, error) {
 		return store.WriteCheckpoint(ctx, s, time.Now(), w, filepath.Dir(path))
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
-		return fileError(path, err)
+		return nil, fileError(path, err)
 	}
-	_, err = fmt.Fprintf(a.stderr, "%d leaves, digest %s\n", head.Leaves, head.Digest)
-	return err
+	return head, nil
 }
 
 // writeBuffered writes a file that is on the disk when it returns.
@@ -252,17 +261,7 @@ func (a *app) compare(ctx context.Context, args []string, form string) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	f, err := os.CreateTemp("", "pawl-checkpoint-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if _, err := writeBuffered(f, func(w io.Writer) (*store.CheckpointHead, error) {
-		return store.WriteCheckpoint(ctx, s, time.Now(), w, "")
-	}); err != nil {
-		return err
-	}
-	is, err := openCheckpoint(f.Name())
+	is, err := currentCheckpoint(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -271,11 +270,28 @@ func (a *app) compare(ctx context.Context, args []string, form string) (err erro
 	return a.tellDifferences(ctx, c, form)
 }
 
+// currentCheckpoint writes a checkpoint of a store to a temporary file, and opens it.
+func currentCheckpoint(ctx context.Context, s store.Store) (*checkpointFile, error) {
+	f, err := os.CreateTemp("", "pawl-checkpoint-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(f.Name()) // it is open by then
+	if _, err := writeBuffered(f, func(w io.Writer) (*store.CheckpointHead, error) {
+		return store.WriteCheckpoint(ctx, s, time.Now(), w, "")
+	}); err != nil {
+		return nil, err
+	}
+	return openCheckpoint(f.Name())
+}
+
+// A checkpointFile is a checkpoint that is read.
 type checkpointFile struct {
 	*store.CheckpointReader
 	io.Closer
 }
 
+// openCheckpoint opens the file of a checkpoint.
 func openCheckpoint(path string) (*checkpointFile, error) {
 	f, err := openFile(path)
 	if err != nil {

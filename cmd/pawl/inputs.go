@@ -198,7 +198,7 @@ func folderOf(path string) (string, error) {
 // textual refuses a folder that could not be stored as it is.
 func textual(dir string) (string, error) {
 	if !utf8.ValidString(dir) {
-		return "", usage("", "the name of the folder %q is not text in UTF-8", dir)
+		return "", pawl.Errorf(pawl.Invalid, "the name of the folder %q is not text in UTF-8", dir)
 	}
 	return dir, nil
 }
