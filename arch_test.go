@@ -61,6 +61,7 @@ var order = [][]string{
 	{"internal/inspect"},
 	{"internal/privatejob"},
 	{"internal/console"},
+	{"internal/files"},
 	{"internal/supervise"},
 	{"internal/lab/bench"},
 	{"internal/lab/contest", "internal/lab/pgtest"},

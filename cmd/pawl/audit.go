@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/trail"
 )
@@ -86,7 +87,7 @@ func (a *app) verified(ctx context.Context, file string, args []string) (v *trai
 	case "-":
 		return trail.VerifyExport(a.stdin), nil
 	}
-	f, err := openFile(file)
+	f, err := files.Open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +188,7 @@ func (a *app) checkpoint(ctx context.Context, path string) (err error) {
 func writeCheckpoint(ctx context.Context, s store.Store, path string) (*store.CheckpointHead, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".pawl-checkpoint-*")
 	if err != nil {
-		return nil, fileError(path, err)
+		return nil, files.Error(path, err)
 	}
 	defer os.Remove(f.Name()) // which is not there any more if all went well
 	head, err := writeBuffered(f, func(w io.Writer) (*store.CheckpointHead, error) {
@@ -197,7 +198,7 @@ func writeCheckpoint(ctx context.Context, s store.Store, path string) (*store.Ch
 		return nil, err
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
-		return nil, fileError(path, err)
+		return nil, files.Error(path, err)
 	}
 	return head, nil
 }
@@ -293,7 +294,7 @@ type checkpointFile struct {
 
 // openCheckpoint opens the file of a checkpoint.
 func openCheckpoint(path string) (*checkpointFile, error) {
-	f, err := openFile(path)
+	f, err := files.Open(path)
 	if err != nil {
 		return nil, err
 	}

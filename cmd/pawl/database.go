@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
@@ -62,7 +63,7 @@ func (a *app) named() (database, error) {
 func (d database) prepare() error {
 	if d.fallback {
 		if err := os.MkdirAll(filepath.Dir(d.Path), 0o700); err != nil {
-			return &pawl.Error{Kind: kindOfFile(err), Message: fmt.Sprintf("cannot make the folder of the database: %v", err), Hint: "name another database with --database or PAWL_DATABASE"}
+			return &pawl.Error{Kind: files.KindOf(err), Message: fmt.Sprintf("cannot make the folder of the database: %v", err), Hint: "name another database with --database or PAWL_DATABASE"}
 		}
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/privatejob"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
@@ -159,7 +160,7 @@ func (f *execFlags) folder() (string, error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return "", pawl.Errorf(pawl.NotFound, "--dir: there is no folder %s", dir)
 	}
-	return textual(dir)
+	return files.Textual(dir)
 }
 
 // pass hands what the command prints on as it is.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/files"
 )
 
 // bindForm adds the flag --output of a command that writes text or JSON, and has it checked.
@@ -40,7 +41,7 @@ func (a *app) change(reason string) pawl.Change {
 func jsonOf(flag, text string) (json.RawMessage, error) {
 	raw := []byte(text)
 	if path, ok := strings.CutPrefix(text, "@"); ok {
-		b, err := readFile(path, maxInputFile)
+		b, err := files.Read(path, maxInputFile)
 		if err != nil {
 			return nil, err
 		}

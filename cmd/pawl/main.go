@@ -1,6 +1,6 @@
 // Command pawl runs workflows as durable jobs, shows what became of them, and
-// checks their audit trail. Flags, environment and files are read here and
-// nowhere else.
+// checks their audit trail. Flags and environment are read here and nowhere else;
+// what is shown is written by package console.
 package main
 
 import (

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/internal/privatejob"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -179,7 +180,7 @@ func (a *app) start(ctx context.Context, r *privatejob.Search, f *runFlags) (id 
 		return id, false, err
 	}
 	sub := client.Submission{Workflow: r.Definition, Inputs: inputs, Private: true, RequestID: f.requestID, Description: f.description}
-	if sub.Dir, err = folderOf(r.File); err != nil {
+	if sub.Dir, err = files.FolderOf(r.File); err != nil {
 		return id, false, err
 	}
 	if f.requestID == "" {

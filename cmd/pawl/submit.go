@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/inspect"
 )
 
@@ -110,7 +111,7 @@ func (f *submitFlags) folder() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find --dir: %w", err)
 	}
-	return textual(dir)
+	return files.Textual(dir)
 }
 
 // ofFile asks for a job of a workflow file.

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/document"
+	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/metrics"
 	proc "github.com/pawl-dev/pawl/internal/process"
 	"github.com/pawl-dev/pawl/internal/programs"
@@ -79,7 +80,7 @@ func newSupervise(a *app) *cobra.Command {
 
 func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err error) {
 	s := &supervise.Supervision{Path: path, Name: o.name, Parse: parsePrograms, Metrics: metrics.New(version()), Log: a.log,
-		Source: func(path string) ([]byte, error) { return readFile(path, spec.MaxSource) },
+		Source: func(path string) ([]byte, error) { return files.Read(path, spec.MaxSource) },
 		Out:    a.logs, Complain: func(err error) { complain(a.logs, err) },
 		Screen: a.screen, Colours: a.colours(), Zone: a.talkZone(), Verbose: o.verbose}
 	f, err := s.Load()

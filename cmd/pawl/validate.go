@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/programs/spec"
 	"github.com/pawl-dev/pawl/internal/verify"
 	"github.com/pawl-dev/pawl/workflow"
@@ -43,7 +44,7 @@ func (a *app) validate(paths []string) error {
 
 // validated returns what is in a valid file.
 func validated(path string) (string, error) {
-	src, err := readFile(path, max(workflow.MaxSource, spec.MaxSource))
+	src, err := files.Read(path, max(workflow.MaxSource, spec.MaxSource))
 	if err != nil {
 		return "", err
 	}
@@ -158,7 +159,7 @@ func (a *app) verifyWorkflow(ctx context.Context, path string, in *inputFlags, f
 	if err != nil {
 		return err
 	}
-	src, err := readFile(path, workflow.MaxSource)
+	src, err := files.Read(path, workflow.MaxSource)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -147,7 +148,7 @@ func checkFile(path string) (f checkedFile, err error) {
 	if f.def, err = readWorkflow(path); err != nil {
 		return f, err
 	}
-	f.dir, err = folderOf(path)
+	f.dir, err = files.FolderOf(path)
 	return f, err
 }
 

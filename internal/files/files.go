@@ -1,0 +1,117 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// OpenChild reads the file of a child workflow: by its path from the folder of the
+// parent's file, or by an absolute one. Whoever wrote the parent named it, so that a pipe is refused: it
+// could be waited for for ever.
+func OpenChild(from, path string) (string, []byte, error) {
+	known := path
+	if !filepath.IsAbs(path) {
+		known = filepath.Join(filepath.Dir(from), path)
+	}
+	if info, err := os.Stat(known); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return known, nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it is not a regular file", console.Shell(known))
+	}
+	src, err := Read(known, workflow.MaxSource)
+	return known, src, err
+}
+
+// Read reads a file of at most limit bytes. One byte more is read, so that
+// whoever has the same limit refuses it.
+func Read(path string, limit int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, Error(path, err)
+	}
+	return b, nil
+}
+
+// Open opens a file to be read. What is no regular file is refused before it is opened,
+// as a pipe without a writer could be waited for forever; but for what the caller has open
+// already, as <(...) and /dev/stdin are, and for /dev/null.
+func Open(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !isOpen(path) {
+		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it is %s, and not a regular file", console.Shell(path), sort(info.Mode()))
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, Error(path, err)
+	}
+	return f, nil
+}
+
+// isOpen reports whether reading a path waits for nobody but the caller.
+func isOpen(path string) bool {
+	return path == "/dev/stdin" || path == os.DevNull || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/")
+}
+
+// sort says what sort of file it is that is no regular one.
+func sort(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "something else"
+}
+
+func Error(path string, err error) error {
+	var detail *fs.PathError
+	if errors.As(err, &detail) {
+		err = detail.Err
+	}
+	return pawl.Errorf(KindOf(err), "cannot read %s: %v", console.Shell(path), err)
+}
+
+// KindOf returns what kind of error it is that a file cannot be had.
+func KindOf(err error) pawl.Kind {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return pawl.NotFound
+	case errors.Is(err, fs.ErrPermission):
+		return pawl.Refused
+	}
+	return pawl.Invalid
+}
+
+// FolderOf returns the absolute folder of a workflow file: where its commands
+// start.
+func FolderOf(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("find the folder of %s: %w", path, err)
+	}
+	return Textual(filepath.Dir(abs))
+}
+
+// Textual refuses a folder that could not be stored as it is.
+func Textual(dir string) (string, error) {
+	if !utf8.ValidString(dir) {
+		return "", pawl.Errorf(pawl.Invalid, "the name of the folder %q is not text in UTF-8", dir)
+	}
+	return dir, nil
+}
