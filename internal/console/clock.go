@@ -56,8 +56,8 @@ func Second(t pawl.Timestamp, zone *time.Location) string {
 
 const SecondLayout = "2006-01-02 15:04:05Z07:00"
 
-// Moment is second for a time of Go's.
-func Moment(t time.Time, zone *time.Location) string {
+// moment is second for a time of Go's.
+func moment(t time.Time, zone *time.Location) string {
 	if t.IsZero() {
 		return ""
 	}

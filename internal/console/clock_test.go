@@ -18,7 +18,7 @@ func TestTimesAsText(t *testing.T) {
 		{Second(at, there), "2026-02-01 00:30:00+01:00"},
 		{exactly(at, nil), at.String()},
 		{exactly(at, there), "2026-02-01T00:30:00.250000+01:00"},
-		{Second(0, there) + exactly(0, there) + Moment(time.Time{}, there), ""},
+		{Second(0, there) + exactly(0, there) + moment(time.Time{}, there), ""},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("got %s, want %s", tt.got, tt.want)

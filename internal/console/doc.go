@@ -4,25 +4,27 @@
 //
 // # Types
 //
-// A [Follower] shows one job as it changes. There are three: [Live] draws the job as a tree
-// in place, again and again; a [Transcript] writes a line for each change; [Silent] shows
-// nothing. A [Frame] is what a drawing depends on beside the job: the size of the terminal,
-// colours, the moment, the time zone. Live also draws a [ServiceTable], the table of the services of
-// a supervisor.
+// A [Follower] shows one job as it changes. There are three: [Live] draws the job as a
+// tree in place, again and again; a [Transcript] writes a line for each change; [Silent]
+// shows nothing. A [Frame] is what a drawing depends on beside the job: the size of the
+// terminal, colours, the moment, the time zone. Live also draws a [ServiceTable], the
+// table of the services of a supervisor.
 //
-// Whatever is printed beside a drawing goes through a [LogWriter], which puts it above the
-// drawing; an [AsyncWriter] before a slow terminal keeps writers from waiting. Output of steps goes
-// through a [Prefixer], which keeps lines of several sources whole, or a [LogPrinter], which
-// writes the log of a job and each piece once.
+// Whatever is printed beside a drawing goes through a [LogWriter], which puts it above
+// the drawing; an [AsyncWriter] before a slow terminal keeps writers from waiting. Output
+// of steps goes through a [Prefixer], which keeps lines of several sources whole, or a
+// [LogPrinter], which writes the log of a job and each piece once.
 //
-// Long lists are written by a [Listing], as a table in blocks of rows or as a JSON list, so
-// that a list of any length needs little memory. The other functions write one view each.
+// Long lists are written by a [Listing], as a table in blocks of rows or as a JSON list,
+// so that a list of any length needs little memory. The other functions write one view
+// each.
 //
 // # Text of others
 //
 // What a step printed, or a user wrote, must not change the terminal. [Printable] and
-// [OneLine] replace control characters in a text that stands in a line of ours; [Sanitize]
-// keeps the colours of a line that a step printed and removes all other sequences.
+// [OneLine] replace control characters in a text that stands in a line of ours;
+// [Sanitize] keeps the colours of a line that a step printed and removes all other
+// sequences.
 //
 // # Times
 //
@@ -35,6 +37,6 @@
 //
 // # Where to begin
 //
-// Read tree.go, the drawing of a job; then live.go, which repeats it, and transcript.go, which
-// tells the same as lines.
+// Read tree.go, the drawing of a job; then live.go, which repeats it, and transcript.go,
+// which tells the same as lines.
 package console

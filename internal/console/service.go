@@ -63,15 +63,15 @@ func outcomeOf(a *supervisor.ActionStatus) string {
 	return string(a.Kind)
 }
 
-func Number(n int) string {
+func number(n int) string {
 	if n == 0 {
 		return ""
 	}
 	return strconv.Itoa(n)
 }
 
-// NoteOf returns what matters most about a service beside its state.
-func NoteOf(s *control.Service) string {
+// noteOf returns what matters most about a service beside its state.
+func noteOf(s *control.Service) string {
 	if u := s.Unrecorded; u != nil && u.Moves > 0 {
 		return joined(Plural(int64(u.Moves), "move")+" not recorded", aboutOf(s))
 	}
@@ -97,8 +97,8 @@ func Service(w io.Writer, s *control.Service, host string, now time.Time, zone *
 		{"state", s.State + " for " + Duration(now.Sub(s.Since))},
 		{"reason", s.Reason},
 		{"wanted", wantedBy(s)},
-		{"pid", Number(s.PID)},
-		{"started", joined(Moment(s.StartedAt, zone), Plural(int64(s.Starts), "time"))},
+		{"pid", number(s.PID)},
+		{"started", joined(moment(s.StartedAt, zone), Plural(int64(s.Starts), "time"))},
 		{"last exit", s.Exit},
 		{"needs", strings.Join(s.Needs, ", ")},
 		{"says", s.Status},
@@ -178,7 +178,7 @@ func ServiceRows(all []control.Found, zone *time.Location) [][]string {
 	rows := [][]string{{"HOST", "SERVICE", "STATE", "SINCE", "PID", "STARTS", "NOTE"}}
 	for i := range all {
 		s := &all[i]
-		rows = append(rows, []string{s.Client.Name(), s.ID, s.State, Moment(s.Since, zone), Number(s.PID), strconv.Itoa(s.Starts), NoteOf(&s.Service)})
+		rows = append(rows, []string{s.Client.Name(), s.ID, s.State, moment(s.Since, zone), number(s.PID), strconv.Itoa(s.Starts), noteOf(&s.Service)})
 	}
 	return rows
 }
@@ -186,7 +186,7 @@ func ServiceRows(all []control.Found, zone *time.Location) [][]string {
 // ProgressOf says what a service waits for, or why it is in its state.
 func ProgressOf(s *control.Service) string {
 	if s.Phase == lifecycle.ServiceTryingToStart {
-		return NoteOf(s)
+		return noteOf(s)
 	}
 	return s.Reason
 }

@@ -69,7 +69,7 @@ func TestTerminalIsSpared(t *testing.T) {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	s := control.Service{Status: "a\u202eb\x1b[2J\u2028c\x9b"}
-	if got := NoteOf(&s); strings.ContainsAny(got, "\u202e\x1b\u2028\u009b") {
+	if got := noteOf(&s); strings.ContainsAny(got, "\u202e\x1b\u2028\u009b") {
 		t.Errorf("note %q", got)
 	}
 }

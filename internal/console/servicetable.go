@@ -69,5 +69,5 @@ func (f Frame) serviceFacts(s *control.Service) string {
 	if s.Starts > 1 {
 		facts = append(facts, fmt.Sprintf("%d starts", s.Starts))
 	}
-	return strings.Join(append(facts, NoteOf(s)), "  ")
+	return strings.Join(append(facts, noteOf(s)), "  ")
 }

@@ -1,14 +1,15 @@
 // Package daemon holds together what runs in a process that stays, such as those of "pawl
-// server" and "pawl dev": the parts of its engine, the port that answers HTTP, the socket for
-// "pawl service", and the guard of the schema. Package server supervises them; this package
-// says which there are.
+// server" and "pawl dev": the parts of its engine, the port that answers HTTP, the socket
+// for "pawl service", and the guard of the schema. Package server supervises them; this
+// package says which there are.
 //
 // # Types
 //
 // A [Daemon] runs the components of a process beside its work, as services of one
-// server.Host. A [Port] answers /metrics, /healthz and /readyz on an address of the loopback
-// interface; a supervisor of programs uses one by itself ([Port.Served]). A [Guard] stops the
-// work when somebody migrates the schema to a version that this program does not work on.
+// server.Host. A [Port] answers /metrics, /healthz and /readyz on an address of the
+// loopback interface; a supervisor of programs uses one by itself ([Port.Served]). A
+// [Guard] stops the work when somebody migrates the schema to a version that this program
+// does not work on.
 //
 // # Failures
 //
@@ -17,9 +18,9 @@
 // socket that cannot be opened is reported by a callback and keeps nobody from working. A
 // later run opens either anew.
 //
-// A migrated schema ends the context of the work with a [MigratedError]. What does not stop
-// within three seconds is left: what it says to the database may fail for ever. Errors name
-// no flags and no commands; the command line adds what to do.
+// A migrated schema ends the context of the work with a [MigratedError]. What does not
+// stop within three seconds is left: what it says to the database may fail for ever.
+// Errors name no flags and no commands; the command line adds what to do.
 //
 // A database that hangs is reported as not ready: the question is asked in a goroutine of
 // its own, which may outlive the answer.

@@ -16,7 +16,7 @@ type Candidate struct {
 
 // Select returns the jobs that a query selects, newest first.
 func Select(ctx context.Context, cl *client.Client, q pawl.JobQuery) (all []Candidate, err error) {
-	err = EachJob(ctx, cl, q, func(v *pawl.JobView) {
+	err = eachJob(ctx, cl, q, func(v *pawl.JobView) {
 		c := Candidate{ID: v.ID, Paused: v.Paused}
 		if v.ParentJobID != nil {
 			c.Parent = *v.ParentJobID
@@ -29,8 +29,8 @@ func Select(ctx context.Context, cl *client.Client, q pawl.JobQuery) (all []Cand
 // ListPage is how many jobs or workers are read at once.
 const ListPage = 1000
 
-// EachJob calls f with every job that a query selects, newest first.
-func EachJob(ctx context.Context, cl *client.Client, q pawl.JobQuery, f func(*pawl.JobView)) error {
+// eachJob calls f with every job that a query selects, newest first.
+func eachJob(ctx context.Context, cl *client.Client, q pawl.JobQuery, f func(*pawl.JobView)) error {
 	q.Limit = ListPage
 	for {
 		jobs, err := cl.Jobs.List(ctx, q)
@@ -74,7 +74,7 @@ func (l Lineage) Without(all []Candidate) []Candidate {
 // Retried returns the jobs that have been retried already: of a workflow, or of all.
 func Retried(ctx context.Context, cl *client.Client, workspace, workflow string) (Lineage, error) {
 	known := make(Lineage)
-	return known, EachJob(ctx, cl, pawl.JobQuery{Workspace: workspace, Workflow: workflow}, func(v *pawl.JobView) {
+	return known, eachJob(ctx, cl, pawl.JobQuery{Workspace: workspace, Workflow: workflow}, func(v *pawl.JobView) {
 		if v.Continues != nil {
 			known[*v.Continues] = true
 		}

@@ -180,7 +180,7 @@ func (r *Search) Abandoned(ctx context.Context, inputs json.RawMessage) (id pawl
 		if same, err := r.same(ctx, j); err != nil || !same || !equalJSON(j.Inputs, inputs) {
 			return false, nil
 		}
-		release, err := Hold(ctx, r.Store, j.ID)
+		release, err := hold(ctx, r.Store, j.ID)
 		if err != nil {
 			return false, nil // its owner lives
 		}

@@ -38,7 +38,7 @@ type Session struct {
 // Run returns the job once it has ended. When ctx ends first, what runs is
 // interrupted, the job stays unfinished, and the error is that of ctx.
 func (s *Session) Run(ctx context.Context, f Follower) (*pawl.JobView, error) {
-	release, err := Hold(ctx, s.Store, s.ID)
+	release, err := hold(ctx, s.Store, s.ID)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -93,9 +93,9 @@ type holder struct {
 // holdName is the name that the owner of a private job holds for its life.
 func holdName(id pawl.ID) string { return fmt.Sprintf("job/%d", id.Key()) }
 
-// Hold makes this process the owner of a private job. It is refused, with the
+// hold makes this process the owner of a private job. It is refused, with the
 // owner's pid, while another one lives.
-func Hold(ctx context.Context, s store.Store, id pawl.ID) (release func(), err error) {
+func hold(ctx context.Context, s store.Store, id pawl.ID) (release func(), err error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"

@@ -36,7 +36,7 @@ func TestALockThatOutlivesItsProcessIsWaitedFor(t *testing.T) { // J9, T10
 			t.Fatal(err)
 		}
 		freed := time.AfterFunc(20*holdAgain, release)
-		free, err := Hold(t.Context(), ours, id)
+		free, err := hold(t.Context(), ours, id)
 		if (err == nil) != c.taken {
 			t.Errorf("%s: got %v, want it taken: %v", c.name, err, c.taken)
 		}

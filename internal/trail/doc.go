@@ -1,6 +1,7 @@
-// Package trail checks the audit trail as a whole: that of a database, one that was exported,
-// and two checkpoints against each other. How an entry, an anchor and a trail are checked is
-// in packages audit and store; this package goes through all of them and says what it found.
+// Package trail checks the audit trail as a whole: that of a database, one that was
+// exported, and two checkpoints against each other. How an entry, an anchor and a trail
+// are checked is in packages audit and store; this package goes through all of them and
+// says what it found.
 //
 // # Types
 //
