@@ -46,7 +46,7 @@ func parentOf(j *pawl.Job) pawl.StepKey { return pawl.StepKey{Job: j.Parent, Ord
 func (b jobTx) Spawn(s *pawl.Step, child *workflow.Born) (string, error) {
 	j := b.Job()
 	id := b.e.NewID()
-	err := b.e.bear(b.t, &birth{
+	err := b.e.createJob(b.t, &creation{
 		id: id, def: child.Definition, workspace: j.Workspace, version: child.Version, inputs: child.Inputs,
 		metadata: child.Metadata, private: j.Private, priority: j.Priority, parent: j, parentStep: s.Ord, key: child.Key,
 		note: decide.Note{Metadata: []byte(`{"parent":"` + j.ID.Step(s.Ord).Public(pawl.StepPrefix) + `"}`)},

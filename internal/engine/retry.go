@@ -209,7 +209,7 @@ func (p *retry) decide(t *tx) error {
 	if p.private {
 		private = p.id.Key()
 	}
-	err := p.e.bear(t, &birth{
+	err := p.e.createJob(t, &creation{
 		id: p.id, def: p.def, workspace: p.old.Workspace, version: p.old.Version, inputs: p.inputs, description: p.old.Description,
 		metadata: folders{Dir: dirOf(p.old.Metadata), Rerun: p.from}.json(), private: private, priority: p.old.Priority,
 		continues: p.old.Key(), key: p.key,

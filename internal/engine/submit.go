@@ -73,7 +73,7 @@ type submit struct {
 	key  store.IdempotencyKey
 	hash [32]byte // of the request
 
-	unrouted bool // see birth
+	unrouted bool // see creation
 
 	limits *quotas
 	route  int64  // of its first steps, if it may be handed over
@@ -175,7 +175,7 @@ func (s *submit) make(t *tx, route int64) error {
 			return err
 		}
 	}
-	err := s.e.bear(t, &birth{
+	err := s.e.createJob(t, &creation{
 		id: s.id, def: s.def, workspace: s.sub.Workspace, version: s.sub.Version, inputs: s.sub.Inputs, description: s.sub.Description,
 		metadata: metadataOf(s.sub.Dir), private: s.private(), priority: s.sub.Priority, key: s.pool, unrouted: s.unrouted,
 		note: decide.Note{Actor: s.sub.Actor, RequestID: s.sub.RequestID},

@@ -37,8 +37,8 @@ func (e *Engine) mold(ctx context.Context, s *pawl.Schedule) (mold, error) {
 	return m, err
 }
 
-// birth returns the job of a due time, or why there can be none.
-func (m *mold) birth(s *pawl.Schedule, due int64) (*birth, error) {
+// creation returns the job of a due time, or why there can be none.
+func (m *mold) creation(s *pawl.Schedule, due int64) (*creation, error) {
 	if m.why != nil {
 		return nil, m.why
 	}
@@ -46,16 +46,16 @@ func (m *mold) birth(s *pawl.Schedule, due int64) (*birth, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &birth{
+	return &creation{
 		id: m.e.NewID(), def: m.def, workspace: s.Workspace, version: m.v.Version, inputs: inputs, priority: s.Priority, schedule: s.Key(), key: key,
 		description: fmt.Sprintf("schedule %s, due %s", s.Name, rfc3339(due)),
 		note:        decide.Note{Actor: "schedule " + s.Name},
 	}, nil
 }
 
-// bear makes a job of the schedule, which is its last one from then on.
-func (m *mold) bear(t *tx, s *pawl.Schedule, b *birth, due int64, note decide.Note) error {
-	if err := m.e.bear(t, b); err != nil {
+// createJob makes a job of the schedule, which is its last one from then on.
+func (m *mold) createJob(t *tx, s *pawl.Schedule, b *creation, due int64, note decide.Note) error {
+	if err := m.e.createJob(t, b); err != nil {
 		return err
 	}
 	s.LastJob, s.Due = b.id.Key(), due
@@ -148,7 +148,7 @@ func (k *tick) act(t *tx, s *pawl.Schedule, act schedule.Act) error {
 	if act.Event != lifecycle.ScheduleFire {
 		return pass(t, s, act, decide.Note{Reason: act.Reason})
 	}
-	b, err := k.birth(s, act.Due)
+	b, err := k.creation(s, act.Due)
 	if err != nil {
 		act.Event = lifecycle.ScheduleSkip
 		f := &pawl.Failure{Class: "inputs", Message: "there can be no job: " + err.Error(), Permanent: true} // of what is payload, perhaps
@@ -159,7 +159,7 @@ func (k *tick) act(t *tx, s *pawl.Schedule, act schedule.Act) error {
 			return err
 		}
 	}
-	return k.bear(t, s, b, act.Due, decide.Note{})
+	return k.createJob(t, s, b, act.Due, decide.Note{})
 }
 
 // pass notes that a time makes no job, or none yet.
@@ -230,11 +230,11 @@ func (g *trigger) decide(t *tx) error {
 	case s.Workflow != g.seen.Workflow:
 		return &pawl.Error{Kind: pawl.Conflict, Message: "schedule " + s.Name + " was changed at this moment", Hint: "try again"}
 	}
-	b, err := g.birth(s, t.now)
+	b, err := g.creation(s, t.now)
 	if err != nil {
 		return err
 	}
 	b.note.Actor, b.note.Reason = g.note.Actor, g.note.Reason
 	g.made = b.id
-	return g.bear(t, s, b, t.now, g.note)
+	return g.createJob(t, s, b, t.now, g.note)
 }

@@ -14,9 +14,9 @@ import (
 // MaxDepth is how deep jobs may lie below one another (J6).
 const MaxDepth = 5
 
-// A birth is a job in the making: by a submission, a step, a schedule or an
+// A creation is a job in the making: by a submission, a step, a schedule or an
 // operator who retries another.
-type birth struct {
+type creation struct {
 	id          pawl.ID
 	def         *workflow.Definition
 	workspace   string
@@ -43,8 +43,8 @@ func concurrencyKey(def *workflow.Definition, inputs json.RawMessage) (string, e
 	return def.EvalConcurrency(&workflow.Scope{Inputs: inputs, Workflow: def.Name})
 }
 
-// bear makes a job with its steps, PENDING.
-func (e *Engine) bear(t *tx, b *birth) error {
+// createJob makes a job with its steps, PENDING.
+func (e *Engine) createJob(t *tx, b *creation) error {
 	job := b.job()
 	if err := t.makeJob(job, b.note); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (e *Engine) bear(t *tx, b *birth) error {
 }
 
 // job returns the new job as its creation leaves it to the table.
-func (b *birth) job() *pawl.Job {
+func (b *creation) job() *pawl.Job {
 	j := &pawl.Job{
 		ID: b.id, Workspace: b.workspace, Definition: definitionKey(b.def.Hash()), Workflow: b.def.Name, Version: b.version,
 		Description: b.description, WorkerCount: b.def.Workers, Private: b.private, Priority: b.priority,
