@@ -50,3 +50,10 @@ func (s *Inspect) Definition(ctx context.Context, job pawl.ID) (*workflow.Defini
 func (s *Inspect) Recent(ctx context.Context, workspace string, limit int, f func(*pawl.Job) (more bool)) error {
 	return s.engine.RecentJobs(ctx, s.workspace(workspace), limit, f)
 }
+
+// Watch calls f when it begins and then whenever the job may have changed, at most every
+// 50 ms, until f returns false or an error, or ctx ends. Changes by other processes are
+// seen within a second.
+func (s *Inspect) Watch(ctx context.Context, id pawl.ID, f func() (more bool, err error)) error {
+	return s.engine.Watch(ctx, id, f)
+}

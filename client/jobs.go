@@ -128,13 +128,6 @@ func (s *Jobs) List(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error
 	return s.engine.Jobs(ctx, q)
 }
 
-// Watch calls f when it begins and then whenever the job may have changed, at most every
-// 50 ms, until f returns false or an error, or ctx ends. Changes by other processes are
-// seen within a second.
-func (s *Jobs) Watch(ctx context.Context, id pawl.ID, f func() (more bool, err error)) error {
-	return s.engine.Watch(ctx, id, f)
-}
-
 // A Result is how a job ended.
 type Result struct {
 	State   machine.State // lifecycle.JobCompleted, JobFailed or JobCanceled

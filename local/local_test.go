@@ -124,7 +124,7 @@ func must(t *testing.T, err error) {
 // waits returns when the first step of a job waits for somebody.
 func waits(t *testing.T, c *client.Client, id pawl.ID) {
 	t.Helper()
-	must(t, c.Jobs.Watch(t.Context(), id, func() (bool, error) {
+	must(t, c.Inspect.Watch(t.Context(), id, func() (bool, error) {
 		v, err := c.Jobs.Get(t.Context(), id)
 		return err == nil && v.Steps[0].Status != lifecycle.StepInProgress, err
 	}))

@@ -19,7 +19,7 @@ const maxRest = time.Second
 // steps is looked at less often than it changes.
 func Follow(ctx context.Context, cl *client.Client, id pawl.ID, show func(*pawl.JobView)) (*pawl.JobView, error) {
 	var last *pawl.JobView
-	err := cl.Jobs.Watch(ctx, id, func() (bool, error) {
+	err := cl.Inspect.Watch(ctx, id, func() (bool, error) {
 		began := time.Now()
 		v, err := cl.Jobs.Get(ctx, id)
 		if err != nil {
@@ -71,7 +71,7 @@ func StderrTail(ctx context.Context, cl *client.Client, id pawl.ID, step string)
 
 // UntilEnded calls print whenever a job may have printed something, until it has ended.
 func UntilEnded(ctx context.Context, cl *client.Client, id pawl.ID, print func() error) error {
-	return cl.Jobs.Watch(ctx, id, func() (bool, error) {
+	return cl.Inspect.Watch(ctx, id, func() (bool, error) {
 		v, err := cl.Jobs.Get(ctx, id)
 		if err != nil {
 			return false, err
