@@ -20,8 +20,8 @@ import (
 // folderPattern names the folders of attempts.
 const folderPattern = "pawl-attempt-*"
 
-// sweepPatience bounds the wait for processes that were killed to be gone.
-const sweepPatience = 5 * time.Second
+// sweepLimit bounds the wait for processes that were killed to be gone.
+const sweepLimit = 5 * time.Second
 
 // A folder is the temporary folder of one attempt, for its user's eyes only. It
 // is locked for as long as its process lives, so that others can tell a folder
@@ -104,7 +104,7 @@ func sweepOne(path string) {
 	if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		return // its process lives
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), sweepPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), sweepLimit)
 	defer cancel()
 	_, _ = process.Sweep(ctx, "PAWL_OUTPUT="+path+"/")
 	_ = os.RemoveAll(path) // another sweep tries again

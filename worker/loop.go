@@ -149,7 +149,7 @@ type Worker struct {
 	self    *pawl.Worker
 	actor   string // its public id
 	release func() // of the name that tells its life
-	offer   link.Offer
+	offer   link.Slots
 	running map[claimKey]occupant
 	lease   lease
 	hurried bool  // what runs is interrupted, and so is what a visit under way still brings
@@ -283,7 +283,7 @@ func (w *Worker) register(ctx context.Context, before *link.Predecessor) error {
 	if err != nil {
 		return err
 	}
-	offer := w.link.Offer(self, w.run)
+	offer := w.link.LendSlots(self, w.run)
 	w.mu.Lock()
 	w.self, w.actor, w.release, w.offer = self, self.ID.Public(pawl.WorkerPrefix), release, offer
 	w.mu.Unlock()

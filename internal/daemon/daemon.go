@@ -79,7 +79,7 @@ func superviseHost(ctx context.Context, host *server.Host, log *slog.Logger) (en
 }
 
 func componentOf(p engine.Part) server.Component {
-	return server.Component{Name: p.Name, Doc: p.Doc, Run: p.Run, Every: p.Every, StuckAfter: p.Patience,
+	return server.Component{Name: p.Name, Doc: p.Doc, Run: p.Run, Every: p.Every, StuckAfter: p.StuckAfter,
 		Progress: func() server.Progress { return server.Progress(p.Seen()) }}
 }
 

@@ -43,7 +43,7 @@
 //     transaction, and then commits a decision that has more in sight (evaluation.go). It
 //     starts pending jobs that no claim starts, applies deadlines (tick.go), and releases
 //     what dead workers held (release.go).
-//   - Offer (offer.go) lends the free slots of a worker in this process to what is
+//   - Slots (slots.go) are the free slots of a worker, lent in this process to what is
 //     submitted in it: the job then begins in the commit that makes it.
 //   - joined.go writes in transactions of users, past the committer: it keeps nothing of
 //     what it wrote in memory, and leaves what follows to the evaluator.
@@ -61,7 +61,7 @@
 // # Locks
 //
 // In the database: pools, schedules, workers, jobs, steps, each by key. In memory:
-// committer.mu, then offers.mu, then Offer.mu. All others are leaves: whoever holds one
+// committer.mu, then offers.mu, then Slots.mu. All others are leaves: whoever holds one
 // takes no other. Only limits.mu is held while the store is asked, since all who need the
 // quotas wait for the same read. A decision asks the store for nothing; the store of the
 // tests panics if one does.

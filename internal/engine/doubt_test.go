@@ -84,7 +84,7 @@ func TestDoubt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := new(offers)
-		o := &Offer{worker: &pawl.Worker{}, offers: s, bell: newBell(), work: newBell()}
+		o := &Slots{worker: &pawl.Worker{}, offers: s, bell: newBell(), work: newBell()}
 		s.list = append(s.list, o)
 		pause := func() time.Duration {
 			begun := time.Now()

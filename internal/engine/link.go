@@ -15,7 +15,7 @@ import (
 
 var (
 	_ link.Worker = (*Engine)(nil)
-	_ link.Offer  = (*Offer)(nil)
+	_ link.Slots  = (*Slots)(nil)
 )
 
 // Link returns the engine as the workers of its process see it.

@@ -21,8 +21,8 @@ type Part struct {
 	// events.
 	Every time.Duration
 
-	// Patience is how long a round takes at most when all is well.
-	Patience time.Duration
+	// StuckAfter is how long a round takes at most when all is well; see server.Component.
+	StuckAfter time.Duration
 
 	// Run works until ctx ends, or the engine is closed. A panic is its error. What
 	// was under way is in the database or in the engine's memory, so that nothing is
@@ -43,11 +43,11 @@ type Progress struct {
 	Found    uint64    // of the sweep: waits whose cause had ended, and that nothing marked
 }
 
-// roundPatience is that of parts whose rounds are short, heavyPatience that of those
+// roundLimit is that of parts whose rounds are short, heavyRoundLimit that of those
 // that may rewrite much of the database.
 const (
-	roundPatience = time.Minute
-	heavyPatience = 10 * time.Minute
+	roundLimit      = time.Minute
+	heavyRoundLimit = 10 * time.Minute
 )
 
 // Parts returns the parts of an engine whose Config is Managed, the same ones each
@@ -72,25 +72,25 @@ func newPart(p Part, loops int, loop func(context.Context, *rounds)) *part {
 
 // newParts returns what the engine does beside answering.
 func (e *Engine) newParts() []*part {
-	v, heard := e.evaluator, newPart(Part{Name: "hints", Doc: "takes hints from other processes", Patience: roundPatience}, 1, e.listen)
+	v, heard := e.evaluator, newPart(Part{Name: "hints", Doc: "takes hints from other processes", StuckAfter: roundLimit}, 1, e.listen)
 	heard.Seen = func() Progress { return e.heard(heard.rounds) }
 	parts := []*part{heard}
 	if e.cfg.Node.ID != 0 && !e.cfg.Passive {
-		parts = append(parts, newPart(Part{Name: "beat", Doc: "says that this process lives", Every: nodeBeat, Patience: roundPatience}, 1, e.live))
+		parts = append(parts, newPart(Part{Name: "beat", Doc: "says that this process lives", Every: nodeBeat, StuckAfter: roundLimit}, 1, e.live))
 	}
 	if e.cfg.Passive {
-		return append(parts, newPart(Part{Name: "slots", Doc: "passes on slots that its own commits have freed", Patience: roundPatience}, 1, v.passOn))
+		return append(parts, newPart(Part{Name: "slots", Doc: "passes on slots that its own commits have freed", StuckAfter: roundLimit}, 1, v.passOn))
 	}
 	parts = append(parts,
-		newPart(Part{Name: "evaluator", Doc: "evaluates what marked jobs wait for", Patience: roundPatience}, e.cfg.Evaluators, v.work),
-		newPart(Part{Name: "deadlines", Doc: "looks for deadlines, schedules, marks and dead workers", Every: v.pace(), Patience: roundPatience}, 1, v.watch),
-		newPart(Part{Name: "upkeep", Doc: "keeps the database in order", Every: maintainEvery, Patience: heavyPatience}, 1, v.maintain))
+		newPart(Part{Name: "evaluator", Doc: "evaluates what marked jobs wait for", StuckAfter: roundLimit}, e.cfg.Evaluators, v.work),
+		newPart(Part{Name: "deadlines", Doc: "looks for deadlines, schedules, marks and dead workers", Every: v.pace(), StuckAfter: roundLimit}, 1, v.watch),
+		newPart(Part{Name: "upkeep", Doc: "keeps the database in order", Every: maintainEvery, StuckAfter: heavyRoundLimit}, 1, v.maintain))
 	sweeper := &sweeper{e: e}
-	swept := newPart(Part{Name: "sweep", Doc: "looks for waits whose cause has ended, 500 rows a minute", Every: sweepEvery, Patience: roundPatience}, 1, sweeper.run)
+	swept := newPart(Part{Name: "sweep", Doc: "looks for waits whose cause has ended, 500 rows a minute", Every: sweepEvery, StuckAfter: roundLimit}, 1, sweeper.run)
 	swept.Seen = func() Progress { return sweeper.progress(swept.rounds) }
 	parts = append(parts, swept)
 	if e.cfg.Retention > 0 {
-		parts = append(parts, newPart(Part{Name: "retention", Doc: "removes what ended long ago", Every: retainEvery * 3 / 2, Patience: heavyPatience}, 1, e.retain))
+		parts = append(parts, newPart(Part{Name: "retention", Doc: "removes what ended long ago", Every: retainEvery * 3 / 2, StuckAfter: heavyRoundLimit}, 1, e.retain))
 	}
 	return parts
 }

@@ -116,8 +116,8 @@ func TestPartsAreHandedOut(t *testing.T) {
 		var names []string
 		for _, p := range g.engine.Parts() {
 			names = append(names, p.Name)
-			if p.Doc == "" || p.Patience == 0 || p.Seen() != (engine.Progress{}) && p.Name != "hints" {
-				t.Errorf("part %s: %q, patience %s, seen %+v", p.Name, p.Doc, p.Patience, p.Seen())
+			if p.Doc == "" || p.StuckAfter == 0 || p.Seen() != (engine.Progress{}) && p.Name != "hints" {
+				t.Errorf("part %s: %q, patience %s, seen %+v", p.Name, p.Doc, p.StuckAfter, p.Seen())
 			}
 		}
 		if want := []string{"hints", "beat", "evaluator", "deadlines", "upkeep", "sweep", "retention"}; !slices.Equal(names, want) {

@@ -77,7 +77,7 @@ type submit struct {
 
 	limits *quotas
 	route  int64  // of its first steps, if it may be handed over
-	offer  *Offer // or nil
+	offer  *Slots // or nil
 
 	answered pawl.ID
 	replayed bool

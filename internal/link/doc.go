@@ -13,7 +13,7 @@
 // work. A worker that drains ends its record with MoveWorker, or with Terminate if it has
 // never had a task, and then releases its name.
 //
-// Slots for which there was nothing to claim are lent (Offer): a job that is submitted in
+// Slots for which there was nothing to claim are lent (LendSlots): a job that is submitted in
 // the worker's own process then begins in the commit that makes it.
 //
 // # Fencing

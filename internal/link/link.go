@@ -15,10 +15,10 @@ type Worker interface {
 	// this process lives, or until release.
 	Register(ctx context.Context, r Registration) (w *pawl.Worker, release func(), err error)
 
-	// Offer lends the free slots of a registered worker to what is submitted in this
+	// LendSlots lends the free slots of a registered worker to what is submitted in this
 	// process. Each step that is claimed for it is handed to run, which must neither
 	// block nor use the offer.
-	Offer(w *pawl.Worker, run func(*Assignment)) Offer
+	LendSlots(w *pawl.Worker, run func(*Assignment)) Slots
 
 	// Exchange reports and claims in one commit (T3). A report that came too late is no
 	// error. ErrWorkerEnded says that the worker has ended; an error that is Retryable,
@@ -69,10 +69,10 @@ type Worker interface {
 	EndedJobs(ctx context.Context, jobs []int64) ([]int64, error)
 }
 
-// An Offer is the free slots of a worker that has found nothing to claim. Each slot is in
+// Slots are the free slots of a worker that has found nothing to claim. Each slot is in
 // one hand: offered, taken by a commit under way, running, or the worker's own, which
 // uses what is not Reserved.
-type Offer interface {
+type Slots interface {
 	// Add offers so many slots more, unless the worker has yet to look at the queue.
 	Add(slots int)
 

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// An Offer is the free slots of a worker of this process that has found nothing
+// Slots are the free slots of a worker of this process that has found nothing
 // to claim. A job that is submitted to this engine goes to it in the commit that
 // makes the job: every row of its tables is passed, and nobody is overtaken, since
 // nobody waits.
@@ -29,7 +29,7 @@ import (
 //
 // Each slot is in one hand: offered, taken by a commit under way, running, or the
 // loop's, which uses what is not Reserved.
-type Offer struct {
+type Slots struct {
 	worker *pawl.Worker
 	offers *offers
 	run    func(*link.Assignment)
@@ -52,7 +52,7 @@ type Offer struct {
 // offers are those of the workers of this process.
 type offers struct {
 	mu      sync.Mutex
-	list    []*Offer
+	list    []*Slots
 	busy    map[int64]bool // workers that have had a task
 	waiting int            // what this process has left in the queue, as far as it knows; negative: others have, too
 }
@@ -79,14 +79,14 @@ func (s *offers) note(w *pawl.Worker) {
 	if s.busy == nil {
 		s.busy = make(map[int64]bool)
 	}
-	s.busy[w.Key()] = slices.ContainsFunc(s.list, func(o *Offer) bool { return o.worker.Key() == w.Key() })
+	s.busy[w.Key()] = slices.ContainsFunc(s.list, func(o *Slots) bool { return o.worker.Key() == w.Key() })
 }
 
-// Offer registers a worker of this process, with no slots. What is committed for it
+// LendSlots registers a worker of this process, with no slots. What is committed for it
 // is handed to run, which must neither block nor use the offer. The caller withdraws
 // the offer when the worker has ended.
-func (e *Engine) Offer(w *pawl.Worker, run func(*link.Assignment)) link.Offer {
-	o := &Offer{worker: w, offers: &e.offers, run: run, bell: newBell(), work: newBell()}
+func (e *Engine) LendSlots(w *pawl.Worker, run func(*link.Assignment)) link.Slots {
+	o := &Slots{worker: w, offers: &e.offers, run: run, bell: newBell(), work: newBell()}
 	e.offers.mu.Lock()
 	defer e.offers.mu.Unlock()
 	e.offers.list = append(e.offers.list, o)
@@ -95,7 +95,7 @@ func (e *Engine) Offer(w *pawl.Worker, run func(*link.Assignment)) link.Offer {
 
 // Withdraw ends the offer: nothing is handed over any more. What commits under way
 // have taken goes with the worker, and whoever has ended that has it done again.
-func (o *Offer) Withdraw() {
+func (o *Slots) Withdraw() {
 	o.mu.Lock()
 	o.slots, o.withdrawn = 0, true
 	if o.again != nil {
@@ -104,12 +104,12 @@ func (o *Offer) Withdraw() {
 	o.mu.Unlock()
 	o.offers.mu.Lock()
 	defer o.offers.mu.Unlock()
-	o.offers.list = slices.DeleteFunc(o.offers.list, func(x *Offer) bool { return x == o })
+	o.offers.list = slices.DeleteFunc(o.offers.list, func(x *Slots) bool { return x == o })
 	delete(o.offers.busy, o.worker.Key())
 }
 
 // Add offers so many slots more, unless the worker has yet to look at the queue.
-func (o *Offer) Add(slots int) {
+func (o *Slots) Add(slots int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.rung && !o.unsure {
@@ -118,7 +118,7 @@ func (o *Offer) Add(slots int) {
 }
 
 // Close lets nothing more be taken, until Add.
-func (o *Offer) Close() {
+func (o *Slots) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.slots = 0
@@ -126,7 +126,7 @@ func (o *Offer) Close() {
 
 // Reserved returns how many slots are not the worker's to use: those that are
 // offered, and those that commits under way may use.
-func (o *Offer) Reserved() int {
+func (o *Slots) Reserved() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.slots + o.taken
@@ -134,7 +134,7 @@ func (o *Offer) Reserved() int {
 
 // Unreserved returns how many of the free slots are the worker's to use. While free
 // counts them nothing is handed over, so that each slot is in one hand.
-func (o *Offer) Unreserved(free func() int) int {
+func (o *Slots) Unreserved(free func() int) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return max(free()-o.slots-o.taken, 0)
@@ -142,10 +142,10 @@ func (o *Offer) Unreserved(free func() int) int {
 
 // Work returns the worker's own bell for what there may be to claim. Whoever waits for it
 // has not heard it before Hear: until then nothing is offered.
-func (o *Offer) Work() <-chan struct{} { return o.work.c }
+func (o *Slots) Work() <-chan struct{} { return o.work.c }
 
 // Hear reports whether the bell has rung since it was last heard.
-func (o *Offer) Hear() bool {
+func (o *Slots) Hear() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	rung := o.rung
@@ -154,9 +154,9 @@ func (o *Offer) Hear() bool {
 }
 
 // Bell rings when a slot that was taken came back.
-func (o *Offer) Bell() <-chan struct{} { return o.bell.c }
+func (o *Slots) Bell() <-chan struct{} { return o.bell.c }
 
-func (o *Offer) take() bool {
+func (o *Slots) take() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.slots == 0 {
@@ -169,7 +169,7 @@ func (o *Offer) take() bool {
 
 // lend takes a slot that the worker's own visit has left in this transaction, unless
 // something has come into the queue.
-func (o *Offer) lend() bool {
+func (o *Slots) lend() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.rung || o.unsure {
@@ -180,7 +180,7 @@ func (o *Offer) lend() bool {
 }
 
 // give hands over what was committed.
-func (o *Offer) give(a *link.Assignment) {
+func (o *Slots) give(a *link.Assignment) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.taken--
@@ -193,7 +193,7 @@ func (o *Offer) give(a *link.Assignment) {
 }
 
 // giveBack gives a slot back that was taken for nothing.
-func (o *Offer) giveBack() {
+func (o *Slots) giveBack() {
 	o.mu.Lock()
 	o.taken--
 	o.mu.Unlock()
@@ -210,7 +210,7 @@ func (s *offers) ring() {
 	}
 }
 
-func (o *Offer) ring() {
+func (o *Slots) ring() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.slots, o.rung = 0, true
@@ -218,7 +218,7 @@ func (o *Offer) ring() {
 }
 
 // find returns an offer with a slot for the route, or nil. Offers take turns.
-func (s *offers) find(route int64) *Offer {
+func (s *offers) find(route int64) *Slots {
 	if route == 0 {
 		return nil
 	}
@@ -234,7 +234,7 @@ func (s *offers) find(route int64) *Offer {
 	return nil
 }
 
-func (o *Offer) open() bool {
+func (o *Slots) open() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.slots > 0
@@ -243,7 +243,7 @@ func (o *Offer) open() bool {
 // A handoff is a step that was claimed for an offer, in a transaction that is not
 // committed yet.
 type handoff struct {
-	to   *Offer
+	to   *Slots
 	what link.Assignment
 }
 
@@ -251,7 +251,7 @@ type handoff struct {
 // found nothing in the queue for them. What is submitted in the same commit may take
 // them, and once it is committed they are offered.
 type spare struct {
-	of    *Offer
+	of    *Slots
 	slots int
 }
 
@@ -301,7 +301,7 @@ func (s *offers) saw(worker int64, more, skipped bool) {
 
 // doubt rings the work bell after a pause, which is twice as long each time in a row.
 // Until then nothing is offered: it would overtake what has been passed over.
-func (o *Offer) doubt() {
+func (o *Slots) doubt() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.slots, o.unsure = 0, true
@@ -316,17 +316,17 @@ func (o *Offer) doubt() {
 }
 
 // of returns the offer of a worker, or nil.
-func (s *offers) of(worker int64) *Offer {
+func (s *offers) of(worker int64) *Slots {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.IndexFunc(s.list, func(o *Offer) bool { return o.worker.Key() == worker }); i >= 0 {
+	if i := slices.IndexFunc(s.list, func(o *Slots) bool { return o.worker.Key() == worker }); i >= 0 {
 		return s.list[i]
 	}
 	return nil
 }
 
 // takeSlot takes a slot of an offer, one that is spare in this transaction if it can.
-func (t *tx) takeSlot(o *Offer) bool {
+func (t *tx) takeSlot(o *Slots) bool {
 	for i := range t.spare {
 		if s := &t.spare[i]; s.of == o && s.slots > 0 && o.lend() {
 			s.slots--
@@ -339,7 +339,7 @@ func (t *tx) takeSlot(o *Offer) bool {
 // findSlot takes a slot for the route, of the first offer or else of another one whose
 // worker is in sight. It returns nil from the first time on that it finds none: what is
 // submitted in one commit is begun in its order.
-func (t *tx) findSlot(s *offers, first *Offer, route int64) *Offer {
+func (t *tx) findSlot(s *offers, first *Slots, route int64) *Slots {
 	if route == 0 || slices.Contains(t.full, route) {
 		return nil
 	}
@@ -358,7 +358,7 @@ func (t *tx) findSlot(s *offers, first *Offer, route int64) *Offer {
 }
 
 // serves reports whether the offer's worker may be given a step of the route.
-func (t *tx) serves(o *Offer, route int64) bool {
+func (t *tx) serves(o *Slots, route int64) bool {
 	w := t.workerInSight(o.worker.Key())
 	return w != nil && !lifecycle.Worker.Ended(w.State) && w.State != lifecycle.WorkerPaused && slices.Contains(w.Routes, route)
 }
@@ -376,7 +376,7 @@ func (t *tx) settle(handoffs []handoff, committed bool) {
 
 // handOver starts a job that this transaction has made, and claims its first
 // steps for the offer, of which a slot was taken, while it has more of them.
-func (e *Engine) handOver(t *tx, o *Offer, j *pawl.Job, def *workflow.Definition) error {
+func (e *Engine) handOver(t *tx, o *Slots, j *pawl.Job, def *workflow.Definition) error {
 	w := t.worker(o.worker.Key())
 	reserved := true // the slot is nobody's yet
 	defer func() {

@@ -17,7 +17,7 @@ import (
 type offering struct {
 	e     *Engine
 	self  *pawl.Worker
-	offer *Offer
+	offer *Slots
 	first link.Assignment // claimed from the queue
 
 	mu   sync.Mutex
@@ -28,11 +28,11 @@ func newOffering(t *testing.T, e *Engine) *offering {
 	t.Helper()
 	w := &offering{e: e}
 	w.self, w.first = w.e.claimOne(t)
-	w.offer = w.e.Offer(w.self, func(a *link.Assignment) {
+	w.offer = w.e.LendSlots(w.self, func(a *link.Assignment) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.runs = append(w.runs, *a)
-	}).(*Offer)
+	}).(*Slots)
 	t.Cleanup(w.offer.Withdraw)
 	return w
 }

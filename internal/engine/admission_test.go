@@ -70,7 +70,7 @@ func TestASubmissionWaitsForAVisit(t *testing.T) {
 		v := w.hold(t, s, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1, SkipQueue: true})
 		var all sync.WaitGroup
 		all.Go(func() { w.e.submitOne(t) })
-		time.Sleep(patience / 2)
+		time.Sleep(admissionLimit / 2)
 		v.letGo()
 		all.Wait()
 		if n, reserved := len(w.handed()), w.offer.Reserved(); n != 1 || reserved != 0 {
@@ -118,8 +118,8 @@ func TestASubmissionWaitsNotForLong(t *testing.T) {
 		v := w.hold(t, s, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1})
 		begun = time.Now()
 		w.e.submitOne(t)
-		if d := time.Since(begun); d < patience || d > 2*patience {
-			t.Errorf("a submission waited %v for a visit that hangs; want %v", d, patience)
+		if d := time.Since(begun); d < admissionLimit || d > 2*admissionLimit {
+			t.Errorf("a submission waited %v for a visit that hangs; want %v", d, admissionLimit)
 		}
 		got := v.letGo()
 		for i := range 2 {
@@ -159,7 +159,7 @@ func TestWhoIsAdmitted(t *testing.T) { // T3
 	} {
 		e := new(Engine)
 		worker := &pawl.Worker{Capacity: 10, Routes: []int64{route}}
-		e.offers.list = []*Offer{{worker: worker, slots: tt.world.slots, visiting: !tt.world.away}}
+		e.offers.list = []*Slots{{worker: worker, slots: tt.world.slots, visiting: !tt.world.away}}
 		e.offers.waiting = tt.world.waiting
 		batch := []*group{{cmds: []command{&claim{worker: worker, free: tt.world.freed}}}}
 		var later []*group

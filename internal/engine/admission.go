@@ -14,8 +14,8 @@ import (
 // while the workers of this process are at it. Only who waits depends on what is here,
 // and nobody waits for long: for as many commits, and should one hang, for that time.
 const (
-	maxPassed = 8
-	patience  = time.Second
+	maxPassed      = 8
+	admissionLimit = time.Second
 )
 
 // Bounds of how long a worker is expected back that was given something: for as long as
@@ -37,7 +37,7 @@ func (e *Engine) admit(later, batch []*group) (ready int) {
 			route, p = s.route, e.offers.prospect(s.route, batch)
 		}
 		ahead += min(len(g.cmds), p.capacity)
-		if !p.more || ahead <= p.slots || s.sub.Priority > least || g.passed >= maxPassed || now.Sub(g.came) >= patience {
+		if !p.more || ahead <= p.slots || s.sub.Priority > least || g.passed >= maxPassed || now.Sub(g.came) >= admissionLimit {
 			ready = i + 1
 		}
 		least = min(least, s.sub.Priority)
@@ -73,7 +73,7 @@ func (s *offers) prospect(route int64, batch []*group) (p prospect) {
 
 // expect returns the slots that may be taken, and whether the worker is on a visit, or
 // likely to come soon.
-func (o *Offer) expect() (slots int, due bool) {
+func (o *Slots) expect() (slots int, due bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.slots, o.visiting || time.Since(o.active) < o.expectedIdle
