@@ -140,8 +140,17 @@ func onShared(t *testing.T, f func(t *testing.T, db *database)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		f(t, &database{t: t, kind: "postgres", where: pgtest.URL(t)})
+		f(t, &database{t: t, kind: "postgres", where: pgtest.Copy(t, migrated)})
 	})
+}
+
+// migrated brings an empty database up to the newest schema.
+func migrated(url string) error {
+	s, err := postgres.Open(context.Background(), postgres.Config{URL: url})
+	if err != nil {
+		return err
+	}
+	return s.Close()
 }
 
 // onStores is onDatabases for tests that only open.

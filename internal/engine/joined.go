@@ -78,10 +78,10 @@ func (e *Engine) CompleteTx(ctx context.Context, outer any, r link.Report) error
 	return e.doIn(ctx, outer, q, func(t *tx) error { return e.committer.decide(t, cmd) })
 }
 
-// A completion stores one success, to be weighed by the evaluator.
+// A completion stores one success, to be applied by the evaluator.
 type completion struct{ r *link.Report }
 
-func (c *completion) query(q *store.Query) { q.Steps = append(q.Steps, c.r.Step) }
+func (c *completion) query(q *store.Query) { askSteps(q, c.r.Step) }
 
 func (c *completion) decide(t *tx) error {
 	s := t.step(c.r.Step)
@@ -123,7 +123,7 @@ func (e *Engine) Hint() {
 	e.wake(false, true, false)
 }
 
-// settled has a job weighed whose step a transaction of its handler has completed.
+// settled has a job evaluated whose step a transaction of its handler has completed.
 func (e *Engine) settled(job int64) {
 	e.evaluator.request(job)
 	e.watches.ring(job)

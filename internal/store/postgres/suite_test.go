@@ -30,7 +30,7 @@ func (w withServer) Run() int { return pgtest.Main(w.m) }
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Database {
-		url := pgtest.URL(t)
+		url := pgtest.Copy(t, migrated)
 		return storetest.Database{
 			Name: url,
 			Open: func(t testing.TB) store.Store { return open(t, url) },

@@ -37,7 +37,16 @@ func openOf(t testing.TB, url string, conns int) *DB {
 
 func fresh(t testing.TB) *DB { return freshOf(t, 0) }
 
-func freshOf(t testing.TB, conns int) *DB { return openOf(t, pgtest.URL(t), conns) }
+func freshOf(t testing.TB, conns int) *DB { return openOf(t, pgtest.Copy(t, migrated), conns) }
+
+// migrated brings an empty database up to the newest schema.
+func migrated(url string) error {
+	db, err := Open(context.Background(), Config{URL: url})
+	if err != nil {
+		return err
+	}
+	return db.Close()
+}
 
 var counter atomic.Uint32
 
