@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/pawl-dev/pawl/internal/document"
 )
@@ -289,8 +288,3 @@ func (d *Definition) WaitNeeds(n int) []int { return d.nodesOf(d.Nodes[n-1].wait
 // OutputNeeds returns the nodes whose output or status the workflow's output
 // names.
 func (d *Definition) OutputNeeds() []int { return d.nodesOf(d.output.each) }
-
-// expressionText shows an expression in an error.
-func expressionText(p *program) string {
-	return "${{ " + document.Shorten(strings.TrimSpace(p.text)) + " }}"
-}

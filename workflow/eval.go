@@ -177,7 +177,17 @@ func (v *evaluation) run(path string, p *program) (any, error) {
 	message = strings.ReplaceAll(message, "<nil>", "null")
 	message = strings.ReplaceAll(message, "workflow.largeInteger", typeName(largeInteger{}))
 	message = strings.ReplaceAll(message, "memory budget exceeded", "the expression makes lists that are too large")
-	return nil, pawl.Errorf(pawl.Invalid, "%s: %s: %s", v.d.describePath(path), expressionText(p), message)
+	return nil, v.fault(path, &ExpressionError{Text: strings.TrimSpace(p.text), Message: message})
+}
+
+// An ExpressionError says why an expression has no value, or not one that can be used.
+type ExpressionError struct {
+	Text    string // of the expression, without ${{ }}
+	Message string
+}
+
+func (e *ExpressionError) Error() string {
+	return "${{ " + document.Shorten(e.Text) + " }}: " + e.Message
 }
 
 // describePath names a place by the id of its step: "step load: env.FILE".
@@ -256,7 +266,7 @@ func (v *evaluation) text(t *template) (string, error) {
 }
 
 func (v *evaluation) fault(path string, err error) error {
-	return pawl.Errorf(pawl.Invalid, "%s: %v", v.d.describePath(path), err)
+	return &pawl.Error{Kind: pawl.Invalid, Message: v.d.describePath(path), Err: err}
 }
 
 // json evaluates a template and writes it as JSON.
@@ -290,7 +300,7 @@ func (d *Definition) EvalIf(n int, s *Scope) (bool, error) {
 	}
 	truth, ok := out.(bool)
 	if !ok {
-		return false, v.fault(path, fmt.Errorf("%s: want true or false, got %s", expressionText(p), describe(out)))
+		return false, v.fault(path, &ExpressionError{Text: strings.TrimSpace(p.text), Message: "want true or false, got " + describe(out)})
 	}
 	return truth, nil
 }

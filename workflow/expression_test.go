@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -277,6 +278,10 @@ func TestIf(t *testing.T) {
 			got, err := build(t, f).EvalIf(2, exampleScope(exampleOutput))
 			if c.fails != "" {
 				checkFailure(t, err, "step skipped_one: if: ", c.fails)
+				var failed *workflow.ExpressionError
+				if !errors.As(err, &failed) || !strings.Contains(c.text, failed.Text) {
+					t.Errorf("%v: want an ExpressionError with the text of the expression", err)
+				}
 				return
 			}
 			if err != nil || got != c.want {

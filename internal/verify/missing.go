@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,8 +16,10 @@ const ruleMissing = "missing-output"
 // read looks at expressions that have just been evaluated for outputs that there
 // are not.
 func (x *explorer) read(w *world, at use, node int, scope *workflow.Scope, err error) {
+	var failed *workflow.ExpressionError
+	errors.As(err, &failed)
 	for _, e := range x.r.byUse[site{at, node}] {
-		mine := err != nil && strings.Contains(err.Error(), e.text[:min(len(e.text), 30)])
+		mine := failed != nil && failed.Text == e.text
 		for _, ref := range absent(e, scope, mine) {
 			switch {
 			case mine:
