@@ -37,7 +37,7 @@ may run on one database: none leads, and each may be killed at any moment.
 --silence is how long a worker may be silent before it is taken for dead and its
 steps go to others: 6s by default, and 2s at least. It has to be three times the
 --beat of the workers, or more. --retention removes what ended so long ago, as
-"pawl prune" does. --listen answers Prometheus, and whoever asks whether the server
+"pawl prune" does. --listen serves Prometheus, and whoever asks whether the server
 is ready, over HTTP. Its parts are services: see "pawl service list".`
 
 func newServer(a *app) *cobra.Command {
@@ -83,7 +83,7 @@ to the same database and workspace, by "pawl submit" say, run here.
 
 --capacity is how many steps run at once, 10 by default. --queue names a queue to
 serve, and may be repeated; without it that is the queue "default". --retention
-removes what ended so long ago, as "pawl prune" does. --listen answers Prometheus,
+removes what ended so long ago, as "pawl prune" does. --listen serves Prometheus,
 and whoever asks whether it is ready, over HTTP. Ctrl-C (or SIGTERM)
 stops the steps that run; they are pending again, for the next worker. The exit
 code is then 0. A second Ctrl-C leaves at once.`
@@ -134,7 +134,7 @@ type service struct {
 	isolation string        // of all that its worker runs: run or stop
 	floor     float64       // of memory and disk, in percent
 	folders   workdir       // of the jobs that its worker runs
-	listen    string        // the address where it answers HTTP; empty: nowhere
+	listen    string        // the address on which it serves HTTP; empty: none
 }
 
 const (
@@ -321,9 +321,9 @@ func (a *app) openService(ctx context.Context, s *service, c engine.Config) (*le
 	return a.openEngine(ctx, c)
 }
 
-// bindListen adds the flag --listen of a process that answers HTTP.
+// bindListen adds the flag --listen of a process that serves HTTP.
 func bindListen(c *cobra.Command, address *string) {
-	c.Flags().StringVar(address, "listen", "", "answer /metrics, /healthz and /readyz over HTTP on this loopback address, 127.0.0.1:9464 say; without it nothing is answered")
+	c.Flags().StringVar(address, "listen", "", "serve /metrics, /healthz and /readyz over HTTP on this loopback address, 127.0.0.1:9464 say; without it no port is open")
 }
 
 // checkListen tells what is wrong with the flag --listen.
@@ -354,7 +354,7 @@ func (a *app) openPort(address string, w io.Writer) (*daemon.Port, error) {
 		return nil, usage("", "--listen %q: %s", address, err)
 	}
 	if err == nil {
-		fmt.Fprintf(w, "http://%s answers /metrics, /healthz and /readyz\n", p.Address)
+		fmt.Fprintf(w, "http://%s serves /metrics, /healthz and /readyz\n", p.Address)
 	}
 	return p, err
 }

@@ -24,7 +24,7 @@ type serverProcess struct {
 	*exec.Cmd
 	t    *testing.T
 	dir  string
-	url  string // where it answers HTTP
+	url  string // where it serves HTTP
 	host *control.Client
 }
 

@@ -58,7 +58,7 @@ func newServiceList(a *app) *cobra.Command {
 	return c
 }
 
-// services lists what answers, and ends with the error of what does not.
+// services lists the services of all hosts that reply, and ends with the error of one that does not.
 func (a *app) services(ctx context.Context, host, form string) error {
 	hosts, deaf := a.hosts(ctx, host)
 	if len(hosts) == 0 && deaf == nil && host != "" {
@@ -88,7 +88,7 @@ func (a *app) services(ctx context.Context, host, form string) error {
 }
 
 // hosts returns the hosts that live, or the one that is named. The error is about
-// those that live and do not answer; there may be others all the same.
+// those that are alive and do not reply; there may be others all the same.
 func (a *app) hosts(ctx context.Context, only string) ([]*control.Client, error) {
 	all, err := control.Hosts(ctx, control.Dir(a.getenv))
 	if only != "" {
@@ -106,7 +106,7 @@ func (a *app) nobody(only string) error {
 	return e
 }
 
-// someHosts returns one host at least. Those that do not answer are told of.
+// someHosts returns one host at least. Those that do not reply are reported.
 func (a *app) someHosts(ctx context.Context, only string) ([]*control.Client, error) {
 	all, err := a.hosts(ctx, only)
 	switch {
@@ -160,7 +160,7 @@ func (a *app) bindHost(c *cobra.Command, host *string) {
 
 // completeHosts offers the hosts that live to the shell.
 func (a *app) completeHosts(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	hosts, _ := a.hosts(c.Context(), "") // those that answer
+	hosts, _ := a.hosts(c.Context(), "") // those that reply
 	var names []string
 	for _, h := range hosts {
 		if len(args) == 0 && strings.HasPrefix(h.Name(), begun) {

@@ -27,7 +27,7 @@ type Daemon struct {
 	Unreachable func(error) // is called if there is no socket, which keeps nobody from working
 }
 
-// Run runs f while the parts of a managed engine, and what answers about this process, run
+// Run runs f while the parts of a managed engine, and what serves questions about this process, run
 // beside it as services. They end after f.
 func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 	m := metrics.New(d.Version)

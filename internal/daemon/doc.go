@@ -1,12 +1,12 @@
 // Package daemon holds together what runs in a process that stays, such as those of "pawl
-// server" and "pawl dev": the parts of its engine, the port that answers HTTP, the socket
+// server" and "pawl dev": the parts of its engine, the port that serves HTTP, the socket
 // for "pawl service", and the guard of the schema. Package server supervises them; this
 // package says which there are.
 //
 // # Types
 //
 // A [Daemon] runs the components of a process beside its work, as services of one
-// server.Host. A [Port] answers /metrics, /healthz and /readyz on an address of the
+// server.Host. A [Port] serves /metrics, /healthz and /readyz on an address of the
 // loopback interface; a supervisor of programs uses one by itself ([Port.Served]). A
 // [Guard] stops the work when somebody migrates the schema to a version that this program
 // does not work on.

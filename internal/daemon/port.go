@@ -20,7 +20,7 @@ const (
 	portGrace  = 2 * time.Second // for answers under way when the port is closed
 )
 
-// A Port answers HTTP about this process: one part of it.
+// A Port serves HTTP about this process, as one component of it.
 type Port struct {
 	log     *slog.Logger
 	handler http.Handler
@@ -73,7 +73,7 @@ func (p *Port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // component is the port as a component of the process.
 func (p *Port) component() server.Component {
-	return server.Component{Name: "http", Doc: "answers at http://" + p.Address, Run: p.run, Progress: func() server.Progress {
+	return server.Component{Name: "http", Doc: "serves http://" + p.Address, Run: p.run, Progress: func() server.Progress {
 		seen := server.Progress{Rounds: p.asked.Load()}
 		if last := p.last.Load(); last != 0 {
 			seen.At = time.Unix(0, last)
