@@ -65,6 +65,10 @@ func (p *pipe) run(ctx context.Context) error {
 	calls := p.calls
 	p.calls = nil
 	line := p.conn.StartPipeline(ctx)
+	buffer := writeBufferOf(p.conn)
+	if ctx.Err() == nil { // else nothing is sent
+		buffer.lend(p.conn, calls)
+	}
 	unprepared := p.prepareLate(line, calls)
 	for i := range calls {
 		line.SendQueryStatement(&pgconn.StatementDescription{Name: calls[i].statement.name, Fields: undescribed}, calls[i].params, inBinary, inBinary)
@@ -72,6 +76,7 @@ func (p *pipe) run(ctx context.Context) error {
 	if err := line.Sync(); err != nil {
 		return errors.Join(err, line.Close())
 	}
+	buffer.takeBack(p.conn)
 	if p.soon != nil && p.soon.CompareAndSwap(false, true) {
 		awaitAnswer(p.conn.Conn(), answerSoon)
 		p.soon.Store(false)
