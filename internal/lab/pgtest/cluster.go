@@ -121,7 +121,11 @@ func (c *Cluster) serve(ctx context.Context) error {
 		c.server = nil
 		return fmt.Errorf("start postgres: %w", err)
 	}
-	return c.await(ctx)
+	if err := c.await(ctx); err != nil {
+		c.Kill() // a server that is still recovering keeps the next one from starting
+		return err
+	}
+	return nil
 }
 
 func settings(data string, port int, durable bool) []string {
@@ -141,9 +145,12 @@ func settings(data string, port int, durable bool) []string {
 	return args
 }
 
+// startLimit bounds how long a server may take to recover and respond.
+const startLimit = 2 * time.Minute
+
 // await waits until the server responds, dies or ctx ends.
 func (c *Cluster) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -156,7 +163,7 @@ func (c *Cluster) await(ctx context.Context) error {
 		case <-c.exited:
 			return fmt.Errorf("postgres did not start: %s", c.log())
 		case <-ctx.Done():
-			return fmt.Errorf("postgres does not answer: %w: %s", err, c.log())
+			return fmt.Errorf("postgres does not respond: %w: %s", err, c.log())
 		case <-tick.C:
 		}
 	}

@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"context"
 	"os"
 	"testing"
 
@@ -66,6 +67,25 @@ func TestACommitOutlivesTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := admin(c.URL, "insert into kept select n from kept where n = 7"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestARestartThatIsGivenUpLeavesNoServer: the next one starts a server on the same data.
+func TestARestartThatIsGivenUpLeavesNoServer(t *testing.T) {
+	t.Parallel()
+	c, err := Start(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Stop()
+	c.Kill()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Restart(ended); err == nil {
+		t.Fatal("a restart in a context that has ended succeeded")
+	}
+	if err := c.Restart(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
