@@ -71,9 +71,9 @@ var workflowShape = &document.Shape{Kind: document.ShapeObject, Also: with(alsoW
 	{Name: "description", Shape: &document.Shape{Kind: document.ShapeText, Max: MaxDescription},
 		Doc: "What the workflow is for."},
 	{Name: "inputs", Elsewhere: []string{"params", "parameters"}, Shape: &document.Shape{Kind: document.ShapeMap, Max: MaxEntries, Key: idShape, Elem: inputShape},
-		Doc: "The values that a job is given, by name; expressions see them as inputs.NAME."},
+		Doc: "The values that a job gets, by name; expressions see them as inputs.NAME."},
 	{Name: "workers", Shape: &document.Shape{Kind: document.ShapeInteger, Min: 1, Max: MaxWorkers},
-		Doc: "How many steps of the job run at once, at most. Without it the ceiling, 10. Steps that wait do not count."},
+		Doc: "How many steps of the job run at once, at most. Default 10, the ceiling. Steps that wait do not count."},
 	{Name: "timeout", Shape: durationShape,
 		Doc: "The limit of a whole job: one that takes longer is canceled, and runs its failure hooks. Without it there is none."},
 	{Name: "on_error", Default: string(Halt), Shape: &document.Shape{Kind: document.ShapeText, Words: []string{string(Halt), string(Drain)}},
@@ -81,7 +81,7 @@ var workflowShape = &document.Shape{Kind: document.ShapeObject, Also: with(alsoW
 	{Name: "env", Shape: envShape,
 		Doc: "Environment variables of every step. Expressions may use inputs and job."},
 	{Name: "steps", Required: true, Keep: true, Elsewhere: []string{"jobs", "tasks", "stages"}, Shape: &document.Shape{Kind: document.ShapeList, Max: pawl.MaxNodes, Elem: stepShape},
-		Doc: "The steps. Their order has no meaning; needs has."},
+		Doc: "The steps. Their order has no meaning; needs orders them."},
 	{Name: "schedule", Shape: anyShape, Barred: &document.Judgement{Message: "a workflow file has no schedule",
 		Hint: "register the workflow, and give it one with: pawl schedule add NAME --workflow WORKFLOW --cron '0 3 * * *'"}},
 	{Name: "hooks", Elsewhere: []string{"handlers"}, Shape: hooksShape,
@@ -116,7 +116,7 @@ var inputShape = &document.Shape{Kind: document.ShapeObject, Also: with(alsoInpu
 	{Name: "description", Shape: &document.Shape{Kind: document.ShapeText, Max: MaxDescription},
 		Doc: "What the value is for."},
 	{Name: "required", Default: false, Shape: &document.Shape{Kind: document.ShapeBoolean},
-		Doc: "Whether a job has to be given the value. One that is neither given nor has a default is null."},
+		Doc: "Whether the value has to be given. A value that is not given and has no default is null."},
 	{Name: "default", Shape: anyShape,
 		Doc: "The value when none is given."},
 	{Name: "pattern", Shape: &document.Shape{Kind: document.ShapeText, Min: 1, Max: 1000},
@@ -131,9 +131,9 @@ var stepShape = &document.Shape{Kind: document.ShapeObject, OneOf: stepKinds, Ap
 	{Name: "needs", Elsewhere: []string{"depends", "depends_on", "dependsOn", "after"}, Shape: &document.Shape{Kind: document.ShapeList, Max: MaxEntries, Elem: idShape},
 		Doc: "The steps that have to be complete first."},
 	{Name: "if", Elsewhere: []string{"when", "condition"}, Shape: &document.Shape{Kind: document.ShapeOwn, Own: conditionOwn, Min: 1},
-		Doc: "An expression, with or without ${{ }}, that comes to true or false. When it is false the step is skipped."},
+		Doc: "An expression, with or without ${{ }}, whose value is true or false. If it is false the step is skipped."},
 	{Name: "foreach", Elsewhere: []string{"for_each", "with_items", "loop"}, Shape: &document.Shape{Kind: document.ShapeOwn, Own: itemsOwn},
-		Doc: "A list, or an expression that comes to one: the step runs once for each item. Expressions of the step see item and index; its output is the list of the outputs, in order."},
+		Doc: "A list, or an expression whose value is one: the step runs once for each item. Expressions of the step see item and index; its output is the list of the outputs, in order."},
 	{Name: "matrix", Shape: &document.Shape{Kind: document.ShapeOwn, Own: matrixOwn, Min: 1, Max: MaxAxes},
 		Doc: "Lists of values, by name: the step runs once for each combination. Expressions of the step see matrix.NAME and index; its output is the list of {matrix, output}, the last name varying fastest."},
 	{Name: "parallel", Shape: &document.Shape{Kind: document.ShapeInteger, Min: 1, Max: MaxParallel},
@@ -141,9 +141,9 @@ var stepShape = &document.Shape{Kind: document.ShapeObject, OneOf: stepKinds, Ap
 	{Name: "env", Shape: envShape,
 		Doc: "Environment variables of the step, on top of the workflow's. Of command and run only."},
 	{Name: "dir", Elsewhere: []string{"working-directory", "working_dir", "workdir", "cwd"}, Shape: textShape,
-		Doc: "The working directory of command and run, from that of the job; see What a command gets. Without it, that of the job."},
+		Doc: "The working directory of command and run, relative to that of the job; see What a command gets. Without it, that of the job."},
 	{Name: "output", Shape: &document.Shape{Kind: document.ShapeText, Words: []string{string(OutputNone), string(OutputText), string(OutputLines), string(OutputJSON)}},
-		Doc: "How standard output, or the body of a response, becomes the output: none, text (the trailing newline cut), lines, or json. Default text where an expression of the file uses it, else none; of a handler json."},
+		Doc: "How standard output, or the body of a response, becomes the output: none, text (the trailing newline cut), lines, or json. Default text if an expression of the file uses the output, else none; for a handler json."},
 	{Name: "timeout", Shape: durationShape,
 		Doc: "The limit of one attempt. Without it 24h."},
 	{Name: "retry", Fill: true, Shape: retryShape,
@@ -161,21 +161,21 @@ var stepShape = &document.Shape{Kind: document.ShapeObject, OneOf: stepKinds, Ap
 	{Name: "approval", Keep: true, Shape: approvalShape,
 		Doc: "Waits for a person to approve."},
 	{Name: "sleep", Keep: true, Shape: &document.Shape{Kind: document.ShapeOwn, Own: pauseOwn, Max: MaxText, Least: 0, Most: MaxTimeout},
-		Doc: "Waits for a time: a duration, or text with expressions that comes to one."},
+		Doc: "Waits for a time: a duration, or text with expressions that gives one."},
 	{Name: "event", Keep: true, Shape: eventShape,
 		Doc: "Waits for a signal to the job. Its data is the output."},
 	{Name: "workflow", Elsewhere: []string{"uses"}, Keep: true, Shape: childShape,
 		Doc: "Runs a child job, and waits for it. Its output is the step's."},
 	{Name: "inputs", Shape: &document.Shape{Kind: document.ShapeMap, Max: MaxEntries, Key: idShape, Elem: anyShape},
-		Doc: "The inputs of the child job, by name: any values, with expressions in their strings. One that comes to null is not given."},
+		Doc: "The inputs of the child job, by name: any values, with expressions in their strings. One whose value is null is not given."},
 	{Name: "queue", Default: DefaultQueue, Shape: idShape,
 		Doc: "The queue in which the step waits for a worker that serves it."},
 	{Name: "priority", Default: 0, Shape: &document.Shape{Kind: document.ShapeInteger, Min: pawl.MinPriority, Max: pawl.MaxPriority},
 		Doc: "Which steps of a queue go first, on top of the job's priority: each point is worth a minute of waiting."},
 	{Name: "queue_timeout", Shape: durationShape,
-		Doc: "The limit of the time in the queue; one that passes counts as an attempt. Without it there is none."},
+		Doc: "The longest time in the queue; when it has passed, that counts as an attempt. Without it there is no limit."},
 	{Name: "isolation", Shape: &document.Shape{Kind: document.ShapeText, Words: []string{string(IsolationRun), string(IsolationStop)}},
-		Doc: "What becomes of the step when its worker is cut off from the database: run goes on, so that another worker may run it meanwhile; stop ends it before any other worker is given it. Default run, unless the worker says otherwise."},
+		Doc: "What happens to the step when its worker is cut off from the database: with run it continues, and another worker may run it meanwhile; with stop it is ended before another worker gets it. Default run, unless the worker was started with stop."},
 }}
 
 // hookKeys are the keys of a step that a hook has too.
@@ -183,8 +183,8 @@ var hookKeys = []string{
 	"id", "if", "env", "dir", "output", "timeout", "retry", "command", "run", "http", "handler", "with", "queue", "priority", "queue_timeout", "isolation",
 }
 
-// hookShape is a step that is run when all others have ended: nothing is left
-// to wait for, and nobody to gather the outputs of instances.
+// hookShape is a step that runs when all others have ended: it has nothing to wait for,
+// and nothing would gather the outputs of instances.
 var hookShape = func() *document.Shape {
 	s := *stepShape
 	s.OneOf, s.Apart, s.Fields = workKinds, nil, slices.Clone(stepShape.Fields)
@@ -210,9 +210,9 @@ var approvalShape = &document.Shape{Kind: document.ShapeObject, Also: with(alsoA
 	{Name: "prompt", Required: true, Shape: textShape,
 		Doc: "What the person is asked."},
 	{Name: "form", Shape: &document.Shape{Kind: document.ShapeMap, Max: MaxFields, Key: idShape, Elem: inputShape},
-		Doc: "What the person fills in, by name: fields are declared as inputs are. The output is the object of them."},
+		Doc: "The fields that the person fills in, by name, declared like inputs. The output is the object of their values."},
 	{Name: "expires", Shape: durationShape,
-		Doc: "After this time without an answer the step fails for good. Without it, it waits for ever."},
+		Doc: "After this time without a decision the step fails for good. Without it, it waits for ever."},
 }}
 
 var eventShape = &document.Shape{Kind: document.ShapeObject, Fields: []document.Field{
@@ -230,7 +230,7 @@ var childShape = &document.Shape{Kind: document.ShapeOwn, Own: childOwn, Max: Ma
 	{Name: "version", Shape: &document.Shape{Kind: document.ShapeInteger, Min: 1, Max: MaxVersion},
 		Doc: "Its version. Without it the newest, when the step starts."},
 	{Name: "file", Shape: fileShape,
-		Doc: "A file beside this one: a path from the folder of this file, or an absolute one."},
+		Doc: "The file of a workflow: a path relative to the folder of this file, or an absolute one."},
 	{Name: "definition", Stored: true, Shape: &document.Shape{Kind: document.ShapeOwn, Own: definitionOwn}},
 }}
 
@@ -244,7 +244,7 @@ var retryShape = &document.Shape{Kind: document.ShapeObject, Also: with(alsoRetr
 	{Name: "cap", Default: "1m0s", Shape: &document.Shape{Kind: document.ShapeDuration, Least: 0, Most: MaxTimeout},
 		Doc: "The longest delay."},
 	{Name: "jitter", Default: string(FullJitter), Shape: &document.Shape{Kind: document.ShapeText, Words: []string{string(FullJitter), string(NoJitter)}},
-		Doc: "full spreads the delay evenly between nothing and its length; none does not."},
+		Doc: "full draws the delay evenly between zero and its length; none does not."},
 	{Name: "permanent_exit_codes", Default: []any{}, Shape: &document.Shape{Kind: document.ShapeList, Max: 255, Elem: &document.Shape{Kind: document.ShapeInteger, Min: 1, Max: 255}},
 		Doc: "Exit codes of command and run after which the step is not tried again."},
 }}
@@ -269,5 +269,5 @@ var stepKinds = slices.Concat(workKinds, []string{"approval", "sleep", "event", 
 // workKinds are those that a worker runs. A hook is one of them.
 var workKinds = []string{"command", "run", "http", "handler"}
 
-// reservedHandlers are the names of what Pawl runs itself, now or later.
+// reservedHandlers are names of what Pawl runs itself, now or later.
 var reservedHandlers = []string{"command", "run", "http", "handler", "approval", "sleep", "event", "workflow", "crew", "load"}

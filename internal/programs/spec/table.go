@@ -78,31 +78,31 @@ var serviceShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {com
 		Doc: "A script for `/bin/sh -e`. End it with `exec PROGRAM`, so that the program gets the signals itself."},
 	{Name: "dir", Shape: &document.Shape{Kind: document.ShapeText, Min: 1, Max: MaxPath, Pattern: pathPattern, PatternDoc: "the path of a folder, on one line"},
 		Elsewhere: []string{"working_dir", "workdir", "cwd", "directory"},
-		Doc:       "The working directory, from the folder of the file. Default that folder."},
+		Doc:       "The working directory, relative to the folder of the file. Default that folder."},
 	{Name: "env", Shape: envShape, Elsewhere: []string{"environment"},
 		Doc: "Environment variables, on top of those of the file."},
 	{Name: "pass", Shape: &document.Shape{Kind: document.ShapeList, Max: MaxEnv, Elem: passShape},
 		Doc: "Names of the supervisor's own variables that the program gets besides the usual ones. `NAME*` stands for all that begin with NAME, `*` for all."},
 	{Name: "user", Shape: userShape,
-		Doc: "The user that the program runs as, by name or number. Default that of the supervisor; another one takes root."},
+		Doc: "The user that the program runs as, by name or number. Default that of the supervisor; another one needs root."},
 	{Name: "group", Shape: userShape,
 		Doc: "The group, likewise. Default the user's."},
 	{Name: "autostart", Default: true, Shape: boolShape,
-		Doc: "Whether the service is started with the supervisor. One that is not waits for an order."},
+		Doc: "Whether the service is started with the supervisor. If not, it waits for an order."},
 	{Name: "needs", Shape: &document.Shape{Kind: document.ShapeOwn, Own: needsOwn}, Elsewhere: []string{"depends_on", "requires", "after"},
-		Doc: "The services that have to be ready first, or by id how far each has to have come: started, ready or completed."},
+		Doc: "The services that have to be ready first; or, by id, the condition of each: started, ready or completed."},
 	{Name: "ready", Shape: readyShape, Elsewhere: []string{"readiness_probe", "readiness"},
-		Doc: "How to find out that the service is ready. Without it, it is when it has started."},
+		Doc: "How to find out whether the service is ready. Without it, the service is ready when it has started."},
 	{Name: "alive", Shape: aliveShape, Elsewhere: []string{"liveness_probe", "liveness", "healthcheck", "health_check"},
-		Doc: "How to find out that the service still works. Without it, it does while it runs."},
+		Doc: "How to find out whether the service still works. Without it, the service is alive while it runs."},
 	{Name: "start", Fill: true, Shape: startShape,
 		Doc: "How long it may take to become ready."},
 	{Name: "restart", Fill: true, Shape: restartShape, Elsewhere: []string{"availability"},
-		Doc: "When, and how often, it is started again."},
+		Doc: "When, and how often, it is restarted."},
 	{Name: "stop", Fill: true, Shape: stopShape, Elsewhere: []string{"shutdown"},
 		Doc: "How it is stopped."},
 	{Name: "log", Fill: true, Shape: logShape, Elsewhere: []string{"logs", "logging", "stdout", "log_location"},
-		Doc: "Where what it prints is kept."},
+		Doc: "Where its output is kept."},
 	{Name: "limits", Shape: limitsShape, Elsewhere: []string{"ulimits", "resources"},
 		Doc: "Limits of each of its processes."},
 }}
@@ -114,43 +114,43 @@ var passShape = &document.Shape{Kind: document.ShapeText, Min: 1, Max: 4 * MaxID
 
 var startShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {timeout: TIME}", Fields: []document.Field{
 	{Name: "timeout", Default: "0s", Shape: delayShape,
-		Doc: "Then it is stopped, which counts as a failure. 0s is as long as it takes."},
+		Doc: "The longest time; then it is stopped, which counts as a failure. 0s: no limit."},
 }}
 
 var restartShape = &document.Shape{Kind: document.ShapeObject, Also: alsoRestart, Hint: "write {policy: POLICY}", Fields: []document.Field{
 	{Name: "policy", Default: string(Always), Shape: &document.Shape{Kind: document.ShapeText, Words: []string{string(Always), string(OnFailure), string(Never)}},
-		Doc: "always; on_failure: unless it has ended with exit code 0; never."},
+		Doc: "When it is restarted: always; on_failure, unless it ended with exit code 0; or never."},
 	{Name: "base", Default: "1s", Shape: delayShape,
 		Doc: "The delay before the first restart. It doubles with each further one."},
 	{Name: "cap", Default: "1m0s", Shape: delayShape,
 		Doc: "The longest delay."},
 	{Name: "jitter", Default: "full", Shape: &document.Shape{Kind: document.ShapeText, Words: []string{"full", "none"}},
-		Doc: "full spreads the delay evenly between nothing and its length; none does not."},
+		Doc: "full draws the delay evenly between zero and its length; none does not."},
 	{Name: "burst", Default: 5, Shape: &document.Shape{Kind: document.ShapeInteger, Max: MaxBurst},
 		Elsewhere: []string{"max_restarts", "start_limit_burst"},
-		Doc:       "How many restarts there may be within `window`; with one more the service has failed. 0 is any number."},
+		Doc:       "How many restarts there may be within `window`; with one more the service has failed. 0: no limit."},
 	{Name: "window", Default: "5m0s", Shape: timeShape,
 		Doc: "See `burst`."},
 	{Name: "reset", Default: "1m0s", Shape: timeShape,
-		Doc: "When it has been ready for so long, the delay begins anew, and so does the burst."},
+		Doc: "After it has been ready for this time, the delay starts at `base` again, and earlier restarts no longer count."},
 	{Name: "permanent_exit_codes", Default: []any{}, Shape: &document.Shape{Kind: document.ShapeList, Max: 255, Elem: &document.Shape{Kind: document.ShapeInteger, Min: 1, Max: 255}},
-		Doc: "Exit codes with which it has failed at once."},
+		Doc: "Exit codes after which it has failed at once."},
 }}
 
 var stopShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {signal: SIGNAL, grace: TIME}", Fields: []document.Field{
 	{Name: "signal", Default: "SIGTERM", Shape: &document.Shape{Kind: document.ShapeOwn, Own: signalOwn},
-		Doc: "What its processes are sent first."},
+		Doc: "The signal that its processes get first."},
 	{Name: "grace", Default: "10s", Shape: delayShape, Elsewhere: []string{"timeout"},
-		Doc: "What still runs after it is killed."},
+		Doc: "What still runs after this time is killed."},
 }}
 
 var logShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {file: PATH}", Fields: []document.Field{
 	{Name: "file", Shape: &document.Shape{Kind: document.ShapeText, Min: 1, Max: MaxPath, Pattern: filePattern, PatternDoc: "the path of a file, on one line"},
-		Doc: "The file, from the folder of this one. Default `ID.log` in the supervisor's own folder."},
+		Doc: "The file, relative to the folder of this one. Default `ID.log` in the supervisor's own folder."},
 	{Name: "max_size", Default: "10MB", Shape: sizeShape(MinLogSize, MaxLogSize),
-		Doc: "The size at which it is set aside and a new one begun."},
+		Doc: "The size at which the file is rotated."},
 	{Name: "max_files", Default: 5, Shape: &document.Shape{Kind: document.ShapeInteger, Max: MaxLogFiles},
-		Doc: "How many that were set aside are kept."},
+		Doc: "How many rotated files are kept."},
 }}
 
 var limitsShape = &document.Shape{Kind: document.ShapeObject, Fields: []document.Field{
@@ -167,7 +167,7 @@ var limitsShape = &document.Shape{Kind: document.ShapeObject, Fields: []document
 	{Name: "cpu_time", Shape: &document.Shape{Kind: document.ShapeDuration, Least: time.Second, Most: MaxDuration},
 		Doc: "Time on a processor. Fractions of a second are not counted."},
 	{Name: "nice", Shape: &document.Shape{Kind: document.ShapeInteger, Min: -20, Max: 19},
-		Doc: "Its priority, 19 being the lowest. Below the supervisor's own takes root."},
+		Doc: "Its priority, 19 being the lowest. A priority higher than the supervisor's needs root."},
 }}
 
 // withHint returns a shape like s, with a hint for a lone value in its place.
