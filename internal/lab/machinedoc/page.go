@@ -21,8 +21,8 @@ func pages(machines []*machine.Machine) map[string]string {
 func index(machines []*machine.Machine) string {
 	var b strings.Builder
 	b.WriteString(notice)
-	b.WriteString("# Machines\n\nWhat is legal in Pawl is legal because a row of one of these tables says so (K1).\n\n")
-	b.WriteString("| machine | what lives this life | states | events | rows | ends |\n")
+	b.WriteString("# Machines\n\nA move is legal in Pawl only if a row of one of these tables allows it (K1).\n\n")
+	b.WriteString("| machine | what it describes | states | events | rows | ends |\n")
 	b.WriteString("| --- | --- | --- | --- | --- | --- |\n")
 	for _, m := range machines {
 		fmt.Fprintf(&b, "| [%s](%s.md) | %s | %d | %d | %d | %s |\n",
@@ -53,8 +53,8 @@ func page(m *machine.Machine) string {
 	fmt.Fprintf(&b, "```mermaid\n%s```\n\n", m.Mermaid())
 	fmt.Fprintf(&b, "## Transitions\n\nEnds are in bold.\n\n%s\n", m.Markdown())
 	b.WriteString("## Handled and refused\n\n")
-	b.WriteString("A cell is the state that the event leads to; `already` where the event is refused because the\n")
-	b.WriteString("instance is there already; `-` where it is refused (K3).\n\n")
+	b.WriteString("A cell is the state that the event leads to. `already` means that the event is refused because the\n")
+	b.WriteString("instance is in that state already; `-` means that it is refused (K3).\n\n")
 	b.WriteString(m.Matrix())
 	return b.String()
 }
