@@ -15,9 +15,9 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-var update = flag.Bool("update", false, "write docs/doctor.md anew")
+var update = flag.Bool("update", false, "rewrite docs/doctor.md")
 
-// TestDocument: the document is what the catalogue says.
+// TestDocument: the document is current with the catalogue.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	const path = "../../docs/doctor.md"
@@ -31,31 +31,31 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(document(), string(got)); diff != "" {
-		t.Errorf("write it anew with go test ./doctor -update (-catalogue +document):\n%s", diff)
+		t.Errorf("rewrite it with go test ./internal/health -run TestDocument -update (-catalogue +document):\n%s", diff)
 	}
 }
 
 func document() string {
 	var b strings.Builder
-	b.WriteString("# What the doctor looks at\n\n`pawl doctor` says of each check whether it is ok, a warning or a problem, what was measured, and what to do.\n" +
-		"It ends with exit code 1 if there is a problem. This document is written by a test from the catalogue in `internal/health/checks.go`.\n")
+	b.WriteString("# What pawl doctor checks\n\n`pawl doctor` reports for each check whether it is ok, a warning or a problem, what was measured, and what to do.\n" +
+		"It ends with exit code 1 if there is a problem. A test generates this document from the catalogue in `internal/health/checks.go`.\n")
 	for _, c := range Checks {
 		where := ""
 		if c.Store != "" {
 			where = " (" + map[string]string{"postgres": "PostgreSQL", "sqlite": "SQLite"}[c.Store] + ")"
 		}
-		fmt.Fprintf(&b, "\n## %s%s\n\n- looks at: %s\n- threshold: %s\n- what it means: %s\n- what to do: %s\n", c.Name, where, c.What, c.Threshold(), c.Means, c.Cure)
+		fmt.Fprintf(&b, "\n## %s%s\n\n- checks: %s\n- threshold: %s\n- what it means: %s\n- what to do: %s\n", c.Name, where, c.What, c.Threshold(), c.Means, c.Cure)
 	}
 	return b.String()
 }
 
-// TestChecks: every check says all that there is to say, and no name comes twice.
+// TestChecks: every check has all its texts, and names are unique.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, c := range Checks {
 		if seen[c.Name] || c.Name == "" || c.What == "" || c.Healthy == "" || c.Threshold() == "" || c.Means == "" || c.Cure == "" {
-			t.Errorf("check %+v is not complete, or comes twice", c)
+			t.Errorf("check %+v is incomplete, or a duplicate", c)
 		}
 		seen[c.Name] = true
 	}
