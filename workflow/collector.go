@@ -10,12 +10,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// A collector walks an expression and notes what it names. Nodes come children
-// first, so an identifier is noted before it is known to be part of a path.
+// A collector walks an expression and records the names in it. Children come before
+// their parents, so an identifier is recorded before it is known to be part of a path.
 type collector struct {
 	text   string
 	refs   references
-	locals map[string]bool // names that let declares
+	locals map[string]bool // names declared by let
 	idents []*ast.IdentifierNode
 	whole  map[*ast.IdentifierNode]bool // identifiers that a full path has consumed
 	partly []*ast.MemberNode            // steps.ID without a field, so far
@@ -23,7 +23,7 @@ type collector struct {
 	fault  *exprError
 }
 
-// Visit notes one node; it changes nothing.
+// Visit records one node; it changes nothing.
 func (c *collector) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
@@ -47,8 +47,7 @@ func (c *collector) member(n *ast.MemberNode) {
 	}
 }
 
-// memberOfVariable notes inputs.NAME and its like, and the first half of
-// steps.ID.
+// memberOfVariable records inputs.NAME and the like, and the first half of steps.ID.
 func (c *collector) memberOfVariable(n *ast.MemberNode, base *ast.IdentifierNode, name *ast.StringNode, literal bool) {
 	switch {
 	case base.Value == "steps" && literal:
@@ -66,8 +65,8 @@ func (c *collector) memberOfVariable(n *ast.MemberNode, base *ast.IdentifierNode
 	}
 }
 
-// fieldOfStep notes steps.ID.output and steps.ID.status, and what is taken of the
-// former.
+// fieldOfStep records steps.ID.output and steps.ID.status, and which field of the
+// output is used.
 func (c *collector) fieldOfStep(n, base *ast.MemberNode, name *ast.StringNode, literal bool) {
 	if i, ok := c.fields[base]; ok && literal {
 		c.refs.steps[i].field = name.Value
@@ -89,7 +88,7 @@ func (c *collector) fieldOfStep(n, base *ast.MemberNode, name *ast.StringNode, l
 	c.refs.steps = append(c.refs.steps, stepRef{id: id, status: name.Value == "status", at: c.offset(root)})
 }
 
-// unchained looks through the marks of optional chaining.
+// unchained removes optional chaining.
 func unchained(n ast.Node) ast.Node {
 	for {
 		chain, ok := n.(*ast.ChainNode)

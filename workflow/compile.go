@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// nodeWork is what Render writes out.
+// nodeWork is the compiled form of what Render returns.
 type nodeWork struct {
 	env     []namedTemplate
 	dir     *template
@@ -53,15 +53,15 @@ type compilation struct {
 	ancestors []nodeSet // by node - 1
 }
 
-// A source is where a node stands in the file.
+// A source is the place of a node in the file.
 type source struct {
 	*Step
 	path string // steps[3], or hooks.failure[0]
 	hook Hook
 }
 
-// compile compiles canonical JSON. Problems are reported to e; the definition
-// is of use only when there are none.
+// compile compiles canonical JSON. Problems are reported to e; the definition is usable
+// only if there are none.
 func (e *examiner) compile(canonical []byte) (*Definition, error) {
 	c := &compilation{e: e, programs: map[programKey]*program{}, d: &Definition{canonical: canonical, hash: sha256.Sum256(canonical)}}
 	if err := json.Unmarshal(canonical, &c.file); err != nil {
@@ -80,7 +80,7 @@ func (e *examiner) compile(canonical []byte) (*Definition, error) {
 	return c.d, nil
 }
 
-// prepare works out once what is asked for again and again and never changes.
+// prepare computes what is needed repeatedly and never changes.
 func (c *compilation) prepare() {
 	c.d.roots = c.d.Roots()
 	for i := range c.d.Nodes {
@@ -92,7 +92,7 @@ func (c *compilation) prepare() {
 	}
 }
 
-// isFixed reports whether the work of a node is written without programs.
+// isFixed reports whether the work of a node has no programs.
 func (d *Definition) isFixed(n *Node) bool {
 	fixed := true
 	n.work.each(func(*program) { fixed = false })
@@ -117,8 +117,8 @@ func (c *compilation) head() {
 	c.variables = variableTypes(inputTypes(d.Inputs))
 }
 
-// nodes makes the nodes: the steps as the file has them, then the hooks, or in
-// the order that a canonical form says.
+// nodes makes the nodes: the steps in the order of the file, then the hooks; or in the
+// order that a canonical form gives.
 func (c *compilation) nodes() {
 	add := func(list []Step, path string, hook Hook) {
 		for i := range list {
@@ -146,8 +146,8 @@ func (c *compilation) nodes() {
 	}
 }
 
-// reorder numbers the nodes as order has their ids. It has to name each of them
-// once.
+// reorder numbers the nodes by the position of their ids in order, which has to name
+// each of them once.
 func (c *compilation) reorder(order []string) {
 	var sources []source
 	for i, id := range order {

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// nodeWait is what EvalWait writes out.
+// nodeWait is the compiled form of what EvalWait returns.
 type nodeWait struct {
 	prompt *template
 	form   json.RawMessage
@@ -43,7 +43,7 @@ func (c *compilation) wait(path func(string) string, s *Step, n *Node, ctx conte
 	}
 }
 
-// formOf writes the fields of a form as their file has them.
+// formOf writes the fields of a form as in the file.
 func formOf(form map[string]InputSchema) json.RawMessage {
 	if len(form) == 0 {
 		return nil
@@ -59,8 +59,8 @@ func formOf(form map[string]InputSchema) json.RawMessage {
 	return canonicalNumber(v)
 }
 
-// childInputs holds the inputs of a child against its declarations, as far as
-// they are known.
+// childInputs checks the inputs of a child against its declarations, as far as they are
+// known.
 func (c *compilation) childInputs(path func(string) string, n *Node) {
 	child := n.Child.Definition
 	for i, name := range n.wait.inputs.keys {
@@ -84,8 +84,8 @@ func (c *compilation) childInputs(path func(string) string, n *Node) {
 	}
 }
 
-// fits returns why a value that is known now, or the kind of which is, is not
-// allowed as an input.
+// fits returns why a value is not allowed as an input, as far as the value or its kind
+// is known now.
 func (c *compilation) fits(in *Input, t *template) error {
 	open := false
 	t.each(func(*program) { open = true })

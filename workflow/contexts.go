@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// A context says what the expressions of one place in the file may name.
+// A context lists what the expressions of one place in the file may use.
 type context struct {
 	where string   // in an error: "of `if`"
 	steps *nodeSet // those whose output and status are known; nil: none
@@ -135,8 +135,8 @@ func (c *compilation) fault(path string, p piece, err *exprError) {
 	c.e.Report(c.e.expressionPlace(path, p, err.at), path, err.message, err.hint)
 }
 
-// references checks what an expression names against what is known there, and
-// reports whether all of it is.
+// references checks whether the names in an expression are known in its place, and
+// reports whether all are.
 func (c *compilation) references(path string, p piece, prog *program, ctx *context) bool {
 	before := len(c.e.Problems)
 	fault := func(at int, hint, format string, args ...any) {
@@ -157,7 +157,7 @@ func (c *compilation) references(path string, p piece, prog *program, ctx *conte
 // A faultFunc reports what is wrong at a byte of an expression.
 type faultFunc func(at int, hint, format string, args ...any)
 
-// nameReference checks a name that stands behind a variable.
+// nameReference checks a name that follows a variable.
 func (c *compilation) nameReference(ref nameRef, ctx *context, fault faultFunc) {
 	switch ref.root {
 	case "inputs":

@@ -41,7 +41,7 @@ func (k Kind) Waits() bool {
 	return k == KindApproval || k == KindSleep || k == KindEvent || k == KindWorkflow
 }
 
-// Hook says when a node runs that is a hook.
+// Hook says when a hook runs.
 type Hook string
 
 // The kinds of hooks. They run when all other steps have ended, one after
@@ -56,8 +56,8 @@ const (
 // hookKinds are the kinds of hooks in the order in which they run.
 var hookKinds = []Hook{HookOnFailure, HookOnCancel, HookAlways}
 
-// OutputMode is what becomes of what a step wrote to its standard output, or
-// of the body of a response.
+// OutputMode says how the standard output of a step, or the body of a response, becomes
+// its output.
 type OutputMode string
 
 // The output modes.
@@ -68,13 +68,13 @@ const (
 	OutputJSON  OutputMode = "json"  // the JSON value that was written
 )
 
-// Isolation is what becomes of a step whose worker is cut off from the database.
+// Isolation says what happens to a step whose worker is cut off from the database.
 type Isolation string
 
 // The kinds of isolation.
 const (
-	IsolationRun  Isolation = "run"  // it goes on, though another worker may be given it
-	IsolationStop Isolation = "stop" // it has ended before another worker is given it
+	IsolationRun  Isolation = "run"  // it continues, though another worker may get it
+	IsolationStop Isolation = "stop" // it has ended before another worker gets it
 )
 
 // DefaultQueue is the queue of every step that names none.
@@ -87,10 +87,10 @@ type Definition struct {
 	Description string
 	Inputs      []Input       // by name
 	Workers     int           // at most this many steps at once, 1 to MaxWorkers
-	AnyWorkers  bool          // the file does not say so: Workers is the ceiling, and a quota may bring it down
+	AnyWorkers  bool          // the file sets no limit: Workers is the ceiling, which a quota may lower
 	Timeout     time.Duration // of a job; 0 is none
 	OnError     OnError
-	Concurrency int    // at most so many jobs of one key run at once; 0 is no limit
+	Concurrency int    // how many jobs of one key run at once, at most; 0: no limit
 	Nodes       []Node // node n is Nodes[n-1]; hooks are among them
 	Hooks       []int  // the nodes that are hooks, in the order in which they run
 	Events      bool   // there is a node that waits for a signal
@@ -102,7 +102,7 @@ type Definition struct {
 	hash      [sha256.Size]byte
 	byID      map[string]int
 	inputs    map[string]*Input
-	roots     []int // see Roots; nil: not worked out
+	roots     []int // see Roots; nil: not computed yet
 	height    int   // levels of children below
 	programs  int   // different expressions, the children's included
 }
@@ -119,8 +119,8 @@ type Node struct {
 	HasIf      bool
 	HasForeach bool
 	Matrix     []Axis        // of a matrix, in the order of the file
-	Parallel   int           // of a fan-out: at most so many instances at once; 0 is no limit of its own
-	Timeout    time.Duration // of one attempt; 0 is none set: DefaultTimeout
+	Parallel   int           // of a fan-out: how many instances run at once, at most; 0: no limit of its own
+	Timeout    time.Duration // of one attempt; 0: DefaultTimeout
 	Retry      Retry
 	Output     OutputMode
 	Gathers    bool // of a fan-out: its output is the list of its instances' outputs, and not null
@@ -134,7 +134,7 @@ type Node struct {
 	Expires  time.Duration // of an approval or an event: how long it waits; 0 is for ever
 	Child    *Child        // of a workflow
 
-	path      string // where it stands in the file
+	path      string // its place in the file
 	used      bool   // an expression names its output
 	condition *program
 	foreach   *template
@@ -153,8 +153,8 @@ type Approval struct {
 	Form []Input // the fields to fill in, by name
 }
 
-// A Child is the workflow of a child job: a registered name, or the definition
-// itself, which came from a file beside.
+// A Child is the workflow of a child job: a registered name, or the definition itself,
+// read from another file.
 type Child struct {
 	Name       string // of a registered workflow
 	Version    int    // of it; 0 is the newest when the step starts
@@ -180,9 +180,9 @@ func (n *Node) Combinations() int {
 // DefaultTimeout is the limit of an attempt of a step that sets none.
 const DefaultTimeout = 24 * time.Hour
 
-// Canonical returns the canonical JSON of the definition: its whole meaning,
-// defaults written out, keys sorted, comments and layout left out. The caller
-// must not change it.
+// Canonical returns the canonical JSON of the definition: its whole meaning, with
+// defaults written out and keys sorted, without comments and layout. The caller must
+// not change it.
 func (d *Definition) Canonical() []byte { return d.canonical }
 
 // Hash returns the SHA-256 of Canonical.
@@ -191,11 +191,10 @@ func (d *Definition) Hash() [sha256.Size]byte { return d.hash }
 // HashString returns the hash for people: "sha256:" and 64 digits.
 func (d *Definition) HashString() string { return "sha256:" + hex.EncodeToString(d.hash[:]) }
 
-// Ordered returns the same workflow with its nodes numbered as ids has them: the
-// ids of all steps and hooks. A job that moves to another version of its
-// workflow keeps the numbers of its nodes that way. The order is part of the
-// canonical form and of the hash; a file cannot state it. The error is of type
-// Problems.
+// Ordered returns the same workflow with its nodes numbered in the order of ids: those
+// of all steps and hooks. A job that moves to another version of its workflow keeps the
+// numbers of its nodes that way. The order is part of the canonical form and of the
+// hash; a file cannot state it. The error is of type Problems.
 func (d *Definition) Ordered(ids []string) (*Definition, error) {
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal(d.canonical, &parts); err != nil {

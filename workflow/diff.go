@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// How a step of one definition is in another.
+// How a step differs between two definitions.
 const (
 	Added   = "added"
 	Removed = "removed"
@@ -17,11 +17,11 @@ const (
 // A Diff is how a definition differs from an older one of the same workflow. The
 // order of the steps has no meaning and is not compared, that of the hooks is.
 type Diff struct {
-	Keys  []string     `json:"keys"`  // of the workflow itself, by name
-	Steps []StepChange `json:"steps"` // as the new one has them, then those that are removed
+	Keys  []string     `json:"keys"`  // of the workflow itself that differ, by name
+	Steps []StepChange `json:"steps"` // in the order of the new definition, then the removed ones
 }
 
-// A StepChange is what became of one step, or hook.
+// A StepChange is the change of one step or hook.
 type StepChange struct {
 	Change string   `json:"change"` // added, removed or changed
 	Step   string   `json:"step"`
@@ -61,8 +61,8 @@ func (c *StepChange) noun() string {
 	return "step"
 }
 
-// DiffTo returns how newer differs from d. A step that d holds only for the sake
-// of a number, since the job had left it behind, counts as not there.
+// DiffTo returns how newer differs from d. A vacancy of d, a step that is there only to
+// keep its number, counts as missing.
 func (d *Definition) DiffTo(newer *Definition) Diff {
 	was, is := d.outline(), newer.outline()
 	diff := Diff{Keys: differing(was.keys, is.keys), Steps: []StepChange{}}
@@ -87,7 +87,7 @@ func (d *Definition) DiffTo(newer *Definition) Diff {
 	return diff
 }
 
-// An outline is a canonical form taken apart.
+// An outline is a canonical form split into its parts.
 type outline struct {
 	keys    keyed // of the root, but for the steps, the hooks and their order
 	ids     []string
@@ -104,8 +104,7 @@ type written struct {
 	hook Hook
 }
 
-// outline takes the canonical form apart, which cannot fail: it has been read
-// before.
+// outline splits the canonical form, which cannot fail: it has been read before.
 func (d *Definition) outline() *outline {
 	var list struct {
 		Steps []keyed
@@ -148,7 +147,7 @@ func (o *outline) hooksAlsoIn(other *outline) []string {
 	return ids
 }
 
-// differs returns the keys that differ; of the needs only which they are.
+// differs returns the keys that differ. The order of needs does not count.
 func (w written) differs(other written) []string {
 	keys := differing(w.keys, other.keys)
 	if i := slices.Index(keys, "needs"); i >= 0 && slices.Equal(w.needs(), other.needs()) {

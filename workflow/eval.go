@@ -14,10 +14,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// MaxItems is the longest list that a foreach may come to.
+// MaxItems is the length of the longest list of a foreach.
 const MaxItems = 100_000
 
-// An evaluation is the running of the expressions of one place in the file.
+// An evaluation runs the expressions of one place in the file.
 type evaluation struct {
 	d     *Definition
 	scope *Scope
@@ -97,8 +97,7 @@ func (v *evaluation) decode(name string, raw json.RawMessage) error {
 	return nil
 }
 
-// output decodes the output of a node, and keeps it until the scope is given
-// another one.
+// output decodes the output of a node, and keeps it until the scope gets another one.
 func (s *Scope) output(n int) (any, error) {
 	raw := s.Outputs[n]
 	if len(raw) == 0 {
@@ -118,7 +117,7 @@ func (s *Scope) output(n int) (any, error) {
 	return value, nil
 }
 
-// environment evaluates the workflow's env and makes it known.
+// environment evaluates the workflow's env and adds it to the variables.
 func (v *evaluation) environment() (map[string]any, error) {
 	if have, ok := v.vars["env"].(map[string]any); ok {
 		return have, nil
@@ -150,7 +149,8 @@ func (v *evaluation) texts(list []namedTemplate, m map[string]any) (map[string]a
 	return m, nil
 }
 
-// bind adds what every expression may use. Most steps have none.
+// bind adds the functions and variables that every expression may use. It is called
+// late, since most steps have no expression.
 func (v *evaluation) bind() {
 	if v.bound {
 		return
@@ -180,7 +180,7 @@ func (v *evaluation) run(path string, p *program) (any, error) {
 	return nil, v.fault(path, &ExpressionError{Text: strings.TrimSpace(p.text), Message: message})
 }
 
-// An ExpressionError says why an expression has no value, or not one that can be used.
+// An ExpressionError says why an expression has no value, or no usable one.
 type ExpressionError struct {
 	Text    string // of the expression, without ${{ }}
 	Message string
@@ -282,8 +282,8 @@ func (v *evaluation) json(t *template) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// EvalIf returns what the `if` of node n comes to; a node without one is true.
-// The error is of kind Invalid.
+// EvalIf returns the value of the `if` of node n; without one it is true. The error is
+// of kind Invalid.
 func (d *Definition) EvalIf(n int, s *Scope) (bool, error) {
 	p := d.Nodes[n-1].condition
 	if p == nil {

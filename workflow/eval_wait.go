@@ -34,8 +34,8 @@ func (d *Definition) EvalWait(n int, s *Scope) (*Waiting, error) {
 	return w, nil
 }
 
-// pause returns how long a step sleeps: at least a microsecond, since nothing
-// would be for ever.
+// pause returns how long a step sleeps: at least a microsecond, since 0 would mean for
+// ever.
 func (v *evaluation) pause(t *template) (time.Duration, error) {
 	text, err := v.text(t)
 	if err != nil {
@@ -48,8 +48,7 @@ func (v *evaluation) pause(t *template) (time.Duration, error) {
 	return max(d, time.Microsecond), nil
 }
 
-// born returns the child job of a step. An input that comes to null is not
-// given.
+// born returns the child job of a step. An input whose value is null is not given.
 func (v *evaluation) born(node *Node) (*Born, error) {
 	t, child := node.wait.inputs, node.Child
 	raw, err := v.json(t)
@@ -75,9 +74,8 @@ func (v *evaluation) born(node *Node) (*Born, error) {
 	return b, nil
 }
 
-// EvalConcurrency returns the key that a job shares its limit with, from the
-// inputs and the name of the workflow: empty, unless the file has one. The error
-// is of kind Invalid.
+// EvalConcurrency returns the concurrency key of a job, from the inputs and the name of
+// the workflow. It is empty if the file has none. The error is of kind Invalid.
 func (d *Definition) EvalConcurrency(s *Scope) (string, error) {
 	if d.key == nil {
 		return "", nil
@@ -93,9 +91,9 @@ func (d *Definition) EvalConcurrency(s *Scope) (string, error) {
 	return key, err
 }
 
-// BindForm checks what a person filled in for node n, an approval, and applies
-// the defaults. It returns the output of the step: a JSON object with sorted
-// keys. The error, of kind Invalid, names everything that is wrong.
+// BindForm checks what a person filled in for node n, an approval, and applies the
+// defaults. It returns the output of the step: a JSON object with sorted keys. The
+// error is of kind Invalid and names every fault.
 func (d *Definition) BindForm(n int, given map[string]any) (json.RawMessage, error) {
 	form, err := d.form(n)
 	if err != nil {
@@ -104,9 +102,8 @@ func (d *Definition) BindForm(n int, given map[string]any) (json.RawMessage, err
 	return form.bindAll(given)
 }
 
-// ParseForm reads the text of a command line, key=text, by the type that the
-// field has. The error, of kind Invalid, names the nearest field when there is
-// none of that name.
+// ParseForm reads the text of a command line, key=text, by the type of the field. The
+// error is of kind Invalid; for an unknown field it names the nearest one.
 func (d *Definition) ParseForm(n int, key, text string) (any, error) {
 	form, err := d.form(n)
 	if err != nil {

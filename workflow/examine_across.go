@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// alsoWorkflow checks how many nodes there are. What is empty is left out.
+// alsoWorkflow checks the number of nodes, and removes what is empty.
 func alsoWorkflow(e *examiner, _ string, _ *document.Value, m map[string]any) {
 	steps, _ := m["steps"].([]any)
 	hooks, _ := m["hooks"].(map[string]any)
@@ -32,7 +32,7 @@ func alsoHooks(_ *examiner, _ string, _ *document.Value, m map[string]any) { del
 
 func alsoApproval(_ *examiner, _ string, _ *document.Value, m map[string]any) { deleteEmpty(m) }
 
-// deleteEmpty leaves out lists and mappings that hold nothing, as Go does.
+// deleteEmpty removes empty lists and mappings, as Go does.
 func deleteEmpty(m map[string]any) {
 	for key, v := range m {
 		list, isList := v.([]any)
@@ -81,7 +81,7 @@ func (e *examiner) inputPattern(path string, in *Input) {
 	}
 }
 
-// alsoStep checks that a step has one kind, and the keys that go with it.
+// alsoStep checks that a step has one kind, and only keys of that kind.
 func alsoStep(e *examiner, path string, v *document.Value, m map[string]any) {
 	kinds, meant := kindsOf(v)
 	switch len(kinds) {
@@ -127,8 +127,8 @@ func (e *examiner) fanOut(path string, v *document.Value) {
 	}
 }
 
-// kindsOf returns the keys of a step that say what it does; meant is true when
-// another key looks like one, by a slip.
+// kindsOf returns the keys of a step that say what it does; meant is true if another
+// key is a misspelt one.
 func kindsOf(v *document.Value) (kinds []string, meant bool) {
 	for _, entry := range v.Entries {
 		switch {
@@ -141,8 +141,9 @@ func kindsOf(v *document.Value) (kinds []string, meant bool) {
 	return kinds, meant
 }
 
-// companions checks the keys that only some kinds have, and writes the default
-// of a handler's output. That of the others depends on who uses it (outputs.go).
+// companions checks the keys that only some kinds have, and writes the default of a
+// handler's output. The default of the others depends on which expressions use the
+// output (outputs.go).
 func (e *examiner) companions(path string, v *document.Value, kind Kind, m map[string]any) {
 	process := kind == KindCommand || kind == KindRun
 	only := func(key string, allowed bool, hint string) {
@@ -179,7 +180,7 @@ func (e *examiner) companions(path string, v *document.Value, kind Kind, m map[s
 	}
 }
 
-// ownLimit says what the kinds that wait have in place of a timeout.
+// ownLimit says what the kinds that wait have instead of a timeout.
 var ownLimit = map[Kind]string{
 	KindApproval: "it has expires, inside approval",
 	KindSleep:    "it ends by itself",
@@ -199,7 +200,7 @@ func (e *examiner) outputMode(path string, kind Kind, m map[string]any) {
 	}
 }
 
-// script refuses expressions inside scripts: what they come to would be run.
+// script refuses expressions inside scripts: their values would be executed.
 func (e *examiner) script(path string, m map[string]any) {
 	text, _ := m["run"].(string)
 	if !hasExpression(text) {
@@ -256,7 +257,7 @@ func sortedInts(list any) []any {
 	return out
 }
 
-// checkURL checks an address. With open set, expressions may still stand in it.
+// checkURL checks an address. If open is set, it may contain expressions.
 func checkURL(url string, open bool) error {
 	if open && strings.HasPrefix(url, "${{") {
 		return nil

@@ -98,8 +98,8 @@ func (e *examiner) completed(path string, m map[string]any) (any, *document.Judg
 	return m, nil
 }
 
-// opened returns the workflow of a file. Its own problems are kept for the
-// whole; the judgement is of the reference to it.
+// opened returns the workflow of a file. Its own problems are added to those of the
+// whole; the judgement is about the reference to it.
 func (e *examiner) opened(file string) (*Definition, *document.Judgement) {
 	if e.family.open == nil {
 		return nil, &document.Judgement{Message: fmt.Sprintf("the file %s of a child workflow cannot be opened here", document.Shorten(file)), Hint: "register the workflow, and write its name"}
@@ -128,7 +128,7 @@ func (e *examiner) opened(file string) (*Definition, *document.Judgement) {
 	return d, nil
 }
 
-// embedded examines a definition that stands inside of this one.
+// embedded examines a definition inside this one.
 func (e *examiner) embedded(path string, v *document.Value) (any, *document.Judgement) {
 	if v.Kind != document.Object {
 		return nil, document.WrongKind("a mapping", v)
@@ -150,7 +150,7 @@ func (e *examiner) embedded(path string, v *document.Value) (any, *document.Judg
 	return json.RawMessage(d.canonical), nil
 }
 
-// keep takes over the problems of a child.
+// keep adds the problems of a child.
 func (e *examiner) keep(err error) {
 	var problems Problems
 	if errors.As(err, &problems) {
@@ -160,7 +160,7 @@ func (e *examiner) keep(err error) {
 	}
 }
 
-// adopt makes a definition the child whose canonical form stands at path.
+// adopt makes a definition the child whose canonical form is at path.
 func (e *examiner) adopt(path string, d *Definition) *document.Judgement {
 	if len(e.chain)+d.height > MaxChildren {
 		return tooManyLevels()

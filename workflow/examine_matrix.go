@@ -10,8 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// axisShape is an axis as it stands in canonical forms; a file writes its name
-// as the key of its values.
+// axisShape is an axis in canonical forms; in a file its name is the key of its values.
 var axisShape = &document.Shape{Kind: document.ShapeObject, Fields: []document.Field{
 	{Name: "name", Required: true, Shape: idShape, Doc: "The name of the axis."},
 	{Name: "values", Required: true, Shape: axisValues, Doc: "Its values."},
@@ -19,7 +18,7 @@ var axisShape = &document.Shape{Kind: document.ShapeObject, Fields: []document.F
 
 var axisValues = &document.Shape{Kind: document.ShapeList, Min: 1, Max: MaxAxisValues, Elem: &document.Shape{Kind: document.ShapeOwn, Own: atomOwn, Max: MaxAxisText}}
 
-// judgeAtom takes a scalar as the value that it is.
+// judgeAtom accepts a scalar and keeps its type.
 func judgeAtom(v *document.Value, s *document.Shape) (any, *document.Judgement) {
 	switch v.Kind {
 	case document.Text:
@@ -39,7 +38,7 @@ func judgeAtom(v *document.Value, s *document.Shape) (any, *document.Judgement) 
 	return nil, document.WrongKind("text, a number or a boolean", v)
 }
 
-// judgePause takes text with expressions as it is, and anything else for a
+// judgePause accepts text with expressions as it is, and reads anything else as a
 // duration.
 func judgePause(v *document.Value, s *document.Shape) (any, *document.Judgement) {
 	pieces, fault := splitTemplate(v.Text)
@@ -50,7 +49,7 @@ func judgePause(v *document.Value, s *document.Shape) (any, *document.Judgement)
 	return document.JudgeDuration(v, s)
 }
 
-// matrix returns the axes as a list, whichever way they are written.
+// matrix returns the axes as a list, however they are written.
 func (e *examiner) matrix(path string, v *document.Value, s *document.Shape) (any, *document.Judgement) {
 	n := len(v.Entries) + len(v.Items)
 	switch {
@@ -197,7 +196,7 @@ func (d *Definition) matrixInstance(n int, key string) (int, bool) {
 	return 0, false
 }
 
-// pause reads the duration that a sleep comes to.
+// pause reads the duration of a sleep.
 func pause(text string) (time.Duration, error) {
 	normal, fault := document.JudgeDuration(&document.Value{Kind: document.Text, Text: strings.TrimSpace(text)}, &document.Shape{Least: 0, Most: MaxTimeout})
 	if fault != nil {

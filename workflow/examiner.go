@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// An examiner holds a value against the table of keys of the workflow file, and
-// compiles what it comes to.
+// An examiner checks a value against the table of keys of the workflow file, and
+// compiles the result.
 type examiner struct {
 	*document.Examiner
 	source string // for places inside of strings; may be empty
@@ -21,7 +21,7 @@ type examiner struct {
 	programs int                    // different expressions of the children
 	height   int                    // levels of children below
 	below    Problems               // of the children
-	refused  bool                   // a child was, which has been reported
+	refused  bool                   // a child was refused, which has been reported
 }
 
 func newExaminer(file, source string, open Open) *examiner {
@@ -44,14 +44,14 @@ var hints = document.Hints{
 	Tag:     "quote the text if it begins with !, or write it as ${{ }}",
 }
 
-// with makes a check of the table one that works for an examiner of workflows.
+// with adapts a check of the table to an examiner of workflows.
 func with(also func(e *examiner, path string, v *document.Value, m map[string]any)) func(*document.Examiner, string, *document.Value, map[string]any) {
 	return func(e *document.Examiner, path string, v *document.Value, m map[string]any) {
 		also(e.Owner.(*examiner), path, v, m)
 	}
 }
 
-// The shapes of values that only workflows have.
+// Shapes that only workflows have.
 var (
 	// conditionOwn is an expression, or true or false.
 	conditionOwn = &document.Own{

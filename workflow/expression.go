@@ -29,7 +29,7 @@ type program struct {
 	refs references
 }
 
-// references are what an expression names.
+// references are the names in an expression.
 type references struct {
 	steps []stepRef
 	names []nameRef // inputs.NAME, env.NAME, matrix.NAME and job.NAME
@@ -39,7 +39,7 @@ type references struct {
 type stepRef struct {
 	id     string
 	status bool   // or the output
-	field  string // that is taken of the output, if it is known
+	field  string // of the output that is used, if known
 	at     int
 }
 
@@ -61,9 +61,9 @@ type exprError struct {
 
 func (e *exprError) Error() string { return e.message }
 
-// compileExpression checks the expression against the variables and compiles
-// it. With wantBool, an expression that cannot be a boolean is refused. The
-// program knows what it refers to even when there is an error.
+// compileExpression checks the expression against the variables and compiles it. With
+// wantBool, an expression that cannot be a boolean is refused. The program has its
+// references even if there is an error.
 func compileExpression(text string, variables types.Map, wantBool bool) (*program, *exprError) {
 	p := &program{text: text}
 	if len(text) > MaxExpression {
@@ -124,8 +124,8 @@ func byteOffset(text string, runes int) int {
 	return len(text)
 }
 
-// languageOptions fix the language: which builtins there are, and that what is
-// compiled is what was written.
+// languageOptions fix the language: which builtins exist, and that the compiler changes
+// nothing.
 var languageOptions = func() []expr.Option {
 	options := []expr.Option{expr.Optimize(false), expr.MaxNodes(maxNodes)}
 	for _, name := range slices.Concat(clockFunctions, replacedFunctions) {
@@ -134,8 +134,8 @@ var languageOptions = func() []expr.Option {
 	return options
 }()
 
-// variableNames are the names that every expression may speak of; where each
-// is allowed is checked with the step.
+// variableNames are the variables of expressions; whether one is allowed is checked
+// with the step.
 var variableNames = []string{"inputs", "steps", "item", "index", "job", "env", "matrix"}
 
 // variableTypes returns the types of the variables, given those of the inputs.

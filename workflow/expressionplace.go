@@ -7,9 +7,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// expressionPlace returns where in the source the byte at stands of the
-// expression p within the string at path. Where the source writes the string
-// in a way that cannot be followed, it is the place of the string.
+// expressionPlace returns the place in the source of the byte at of expression p,
+// within the string at path. If the source writes the string in a way that cannot be
+// followed, it is the place of the string.
 func (e *examiner) expressionPlace(path string, p piece, at int) document.Place {
 	start := e.PlaceOf(path)
 	text, ok := e.sourceFrom(start)
@@ -41,8 +41,8 @@ func (e *examiner) expressionPlace(path string, p piece, at int) document.Place 
 	return advance(start, text[:i])
 }
 
-// follow returns where in the source the byte at of text stands, line by line,
-// since the source indents and joins lines as it likes.
+// follow returns the offset in the source of the byte at of text. It goes line by line,
+// since the source may indent and join lines.
 func follow(source, text string, at int) (int, bool) {
 	offset := 0
 	for _, line := range strings.SplitAfter(text, "\n") {

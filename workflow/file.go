@@ -10,9 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// A File is a workflow as it is written: in YAML, or as a Go literal. The two
-// have the same keys, meaning, checks and hash. What is zero is not written,
-// and takes the default that docs/workflow.md states.
+// A File is a workflow as it is written: in YAML, or as a Go literal. The two have the
+// same keys, meaning, checks and hash. A zero field takes the default that
+// docs/workflow.md states.
 type File struct {
 	Name        string                 `json:"name,omitempty"`
 	Description string                 `json:"description,omitempty"`
@@ -29,10 +29,10 @@ type File struct {
 	order []string // the ids by the number of their node; see Definition.Ordered
 }
 
-// Hooks are steps that run when all others have ended (T7), one after another:
-// those on failure, if the job fails or takes longer than its timeout, or those on
-// cancel, if it is canceled; then those for always. They have no needs and are not
-// fanned out. What becomes of a hook does not change how its job ends.
+// Hooks are steps that run when all others have ended (T7), one after another: those on
+// failure, if the job fails or takes longer than its timeout, or those on cancel, if it
+// is canceled; then those for always. They have no needs and are not fanned out. The
+// outcome of a hook does not change how its job ends.
 type Hooks struct {
 	Failure []Step `json:"failure,omitempty"`
 	Cancel  []Step `json:"cancel,omitempty"`
@@ -98,7 +98,7 @@ type Step struct {
 // ApprovalStep asks a person.
 type ApprovalStep struct {
 	Prompt  string                 `json:"prompt,omitempty"` // (e)
-	Form    map[string]InputSchema `json:"form,omitempty"`   // what is filled in is the output, an object
+	Form    map[string]InputSchema `json:"form,omitempty"`   // the values are the output, as an object
 	Expires time.Duration          `json:"-"`                // default never
 }
 
@@ -108,8 +108,8 @@ type EventStep struct {
 	Timeout time.Duration `json:"-"` // default none
 }
 
-// ChildStep names the workflow of a child job: a registered one by its Name, and
-// its Version unless the newest is meant, or one from a file.
+// ChildStep names the workflow of a child job: a registered workflow by its Name, and
+// its Version unless you want the newest, or a workflow from a file.
 type ChildStep struct {
 	Name       string          `json:"name,omitempty"`
 	Version    int             `json:"version,omitempty"`
@@ -136,15 +136,15 @@ func (f File) Build() (*Definition, error) {
 	return fromJSONSource(raw)
 }
 
-// Parse reads a workflow file, one YAML document of at most MaxSource bytes.
-// The name stands in front of the errors and has no meaning. The error is of
-// type Problems: everything that is wrong, in the order of the file. A step that
-// names the file of another workflow is an error; see ParseWith.
+// Parse reads a workflow file, one YAML document of at most MaxSource bytes. The name
+// is the prefix of errors and has no other meaning. The error is of type Problems: all
+// faults, in the order of the file. A step that names the file of another workflow is
+// an error; see ParseWith.
 func Parse(name string, src []byte) (*Definition, error) { return ParseWith(name, src, nil) }
 
-// Open reads the file of a child workflow: path as it stands in the file from. It
-// returns the path by which that file is known, for errors and for what it opens
-// in turn.
+// Open reads the file of a child workflow: path as it is written in the file from. It
+// returns the path by which that file is known, in errors and as from for its own
+// children.
 type Open func(from, path string) (known string, src []byte, err error)
 
 // ParseWith is Parse for files that name the files of other workflows, which
@@ -154,8 +154,8 @@ func ParseWith(name string, src []byte, open Open) (*Definition, error) {
 	return e.definition(document.Read(e.Examiner, src, hints))
 }
 
-// Load reads what Definition.Canonical answered. A definition that this version
-// of Pawl does not accept is an error of type Problems.
+// Load reads what Definition.Canonical returned. A definition that this version of Pawl
+// does not accept is an error of type Problems.
 func Load(canonical []byte) (*Definition, error) { return fromJSONSource(canonical) }
 
 func fromJSONSource(raw []byte) (*Definition, error) {
@@ -175,7 +175,7 @@ func fromJSONSource(raw []byte) (*Definition, error) {
 // defaults written out.
 const maxCanonical = 8 << 20
 
-// definition examines the root and compiles what it comes to.
+// definition examines the root and compiles the result.
 func (e *examiner) definition(root *document.Value) (*Definition, error) {
 	if root == nil {
 		return nil, e.Problems

@@ -22,9 +22,8 @@ var clockFunctions = []string{"now", "date", "duration", "timezone"}
 // A function of the expression language. It panics with an error to fail.
 type function func(m *meter, args []any) any
 
-// functions are Pawl's own: those that the expression language lacks, and those
-// that replace a builtin whose answer has no fixed order or whose cost has no
-// bound.
+// functions are Pawl's own: those that the expression language lacks, and those that
+// replace a builtin whose result has no fixed order or whose cost has no bound.
 var functions = map[string]function{
 	"toJSON":    toJSON,
 	"fromJSON":  fromJSON,
@@ -95,7 +94,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// toInt cuts the fraction of a number off, and reads a whole number from text.
+// toInt truncates a number, and reads an integer from text.
 func toInt(_ *meter, args []any) any {
 	switch v := args[0].(type) {
 	case int:
@@ -331,8 +330,8 @@ func numbers(m *meter, name string, args []any) []any {
 	return args
 }
 
-// extreme returns the first value than which none is further in the direction
-// of sign; null when there is none.
+// extreme returns the first of the smallest values, or of the largest, by sign; null if
+// there are none.
 func extreme(m *meter, name string, args []any, sign int) any {
 	var best any
 	for _, v := range numbers(m, name, args) {

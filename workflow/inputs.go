@@ -42,7 +42,7 @@ func inputOf(name string, m map[string]any) Input {
 	return in
 }
 
-// check returns why the value, as decodeJSON returns values, is not allowed.
+// check returns why a value, in the form of decodeJSON, is not allowed.
 func (in *Input) check(v any) error {
 	if !in.Type.has(v) {
 		return fmt.Errorf("want %s, got %s", in.Type.noun(), describe(v))
@@ -103,10 +103,9 @@ func describe(v any) string {
 	return typeName(v) + " " + document.Shorten(string(raw))
 }
 
-// BindInputs checks what a job is given and applies the defaults. It returns a
-// JSON object with sorted keys. Inputs that were neither given nor have a
-// default are not in it, and are null in expressions. The error, of kind
-// Invalid, names everything that is wrong.
+// BindInputs checks the inputs of a job and applies the defaults. It returns a JSON
+// object with sorted keys. Inputs that were not given and have no default are not in
+// it, and are null in expressions. The error is of kind Invalid and names every fault.
 func (d *Definition) BindInputs(given map[string]any) (json.RawMessage, error) {
 	return d.declaredInputs().bindAll(given)
 }
@@ -135,10 +134,10 @@ func (d *Definition) declaredInputs() declared {
 	return declared{"input", "this workflow has no inputs", d.Inputs}
 }
 
-// declared are the values that somebody may give, and how they are spoken of.
+// declared are the values that may be given, and the words for them in errors.
 type declared struct {
 	noun string // input, field
-	none string // what to say when there are none
+	none string // the error text if nothing is declared
 	list []Input
 }
 
@@ -212,7 +211,7 @@ func (s declared) bind(name string, given any) (any, error) {
 	return v, nil
 }
 
-// parse reads text by the type that the value of that name has.
+// parse reads text by the declared type of a name.
 func (s declared) parse(name, text string) (any, error) {
 	in, err := s.find(name)
 	if err != nil {
@@ -225,9 +224,9 @@ func (s declared) parse(name, text string) (any, error) {
 	return v, nil
 }
 
-// ParseInput reads the text of a command line as a value of the type: a string
-// as it is, everything else as JSON. The value is right for BindInputs. The
-// error is of kind Invalid.
+// ParseInput reads the text of a command line as a value of the type: a string as it
+// is, everything else as JSON. The value can be passed to BindInputs. The error is of
+// kind Invalid.
 func ParseInput(t InputType, text string) (any, error) {
 	if t == TypeString {
 		return text, nil
@@ -243,9 +242,8 @@ func ParseInput(t InputType, text string) (any, error) {
 	return v, nil
 }
 
-// ParseInput reads the text of a command line, `-i name=text`, by the type that
-// the input has. The error, of kind Invalid, names the nearest input when there
-// is none of that name.
+// ParseInput reads the text of a command line, `-i name=text`, by the type of the
+// input. The error is of kind Invalid; for an unknown input it names the nearest one.
 func (d *Definition) ParseInput(name, text string) (any, error) {
 	return d.declaredInputs().parse(name, text)
 }

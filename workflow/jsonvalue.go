@@ -18,7 +18,7 @@ import (
 
 // Limits of values.
 const (
-	MaxValue = 1 << 20 // bytes of JSON that an expression or a template comes to
+	MaxValue = 1 << 20 // bytes of JSON of the value of an expression or a template
 )
 
 var (
@@ -26,13 +26,12 @@ var (
 	errTooDeep  = fmt.Errorf("the value is nested deeper than %d", MaxDepth)
 )
 
-// A largeInteger is an integer that does not fit 64 bits, as it was written. Expressions
-// hand it on and compare it with its like; they cannot compute with it.
+// A largeInteger is an integer that does not fit 64 bits, as it was written.
+// Expressions pass it on and compare it with its like; they cannot compute with it.
 type largeInteger struct{ digits string }
 
-// decodeJSON reads one JSON value as expressions see it: integers that fit 64
-// bits as int, larger ones as largeInteger, other numbers as float64. Nothing at all is
-// nil.
+// decodeJSON reads one JSON value as expressions see it: integers that fit 64 bits as
+// int, larger ones as largeInteger, other numbers as float64. An empty input is nil.
 func decodeJSON(raw []byte) (any, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil, nil
@@ -242,8 +241,8 @@ func appendFloat(out []byte, f float64) ([]byte, error) {
 	return strconv.AppendFloat(out, f, 'e', -1, 64), nil
 }
 
-// asText writes a value inside other text: strings as they are, null as
-// nothing, lists and objects as compact JSON.
+// asText writes a value inside other text: strings as they are, null as empty text,
+// lists and objects as compact JSON.
 func asText(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:
@@ -259,8 +258,8 @@ func asText(v any) (string, error) {
 	return string(b), err
 }
 
-// CheckJSON returns why expressions could not read a value that came from outside:
-// a number that is too large, say.
+// CheckJSON returns why expressions could not read a value that came from outside, for
+// example a number that is too large.
 func CheckJSON(raw []byte) error {
 	if _, err := decodeJSON(raw); err != nil {
 		return errors.New(document.Shorten(err.Error()))

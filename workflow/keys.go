@@ -11,8 +11,8 @@ import (
 // IsID reports whether s can be the id of a step, an input or a queue.
 func IsID(s string) bool { return len(s) <= MaxID && idPattern.MatchString(s) }
 
-// Key returns how people know a step: load, load[3] for an instance (which count
-// from 0), or test[linux,arm64] for one of a matrix.
+// Key returns the name of a step for people: load, load[3] for an instance (counted
+// from 0), or test[linux,arm64] for an instance of a matrix.
 func (d *Definition) Key(ord pawl.Ord) string {
 	n, i := ord.Node(), ord.Instance()
 	id := d.Nodes[n-1].ID
@@ -25,8 +25,8 @@ func (d *Definition) Key(ord pawl.Ord) string {
 	return fmt.Sprintf("%s[%d]", id, i-1)
 }
 
-// OrdOf returns the place of the step that people know by that key: load,
-// load[3] or test[linux,arm64].
+// OrdOf returns the place of the step with that key: load, load[3] or
+// test[linux,arm64].
 func (d *Definition) OrdOf(key string) (pawl.Ord, error) {
 	id, rest, instance := strings.Cut(key, "[")
 	n := d.NodeByID(id)

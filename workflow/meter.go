@@ -11,12 +11,11 @@ import (
 	"github.com/expr-lang/expr/types"
 )
 
-// The rewriter changes the syntax tree so that every piece of work whose size
-// depends on data is counted, and an evaluation ends when its budget does:
-// each turn of a predicate ticks, operands of functions and of operators that
-// look at whole values are charged by their size, and the operators that make
-// or compare values are Pawl's own. The meaning stays the same, but that
-// integers do not wrap around.
+// The rewriter changes the syntax tree so that all work whose size depends on data is
+// counted, and an evaluation ends when its budget is used up: each call of a predicate
+// is counted, operands of functions and operators that read whole values are charged by
+// their size, and the operators that make or compare values are Pawl's own. The meaning
+// stays the same, except that integers do not wrap around.
 type rewriter struct{}
 
 // The names that only the rewriter uses.
@@ -86,7 +85,7 @@ func charged(n ast.Node) ast.Node {
 	return call(nameCost, n, n)
 }
 
-// call makes a call that stands where at stands.
+// call makes a call in the place of at.
 func call(name string, at ast.Node, args ...ast.Node) ast.Node {
 	callee := &ast.IdentifierNode{Value: name}
 	callee.SetLocation(at.Location())
@@ -113,7 +112,7 @@ func (m *meter) spend(n int) {
 	m.left -= n
 }
 
-// charge spends what a value costs to look at once.
+// charge spends the cost of reading a value once.
 func (m *meter) charge(v any) { m.spend(1 + sizeOf(v)) }
 
 // sizeOf returns the size of a value without what is nested in it: elements,
@@ -151,7 +150,7 @@ func (m *meter) environment() map[string]any {
 	return env
 }
 
-// meteredEnv is what rewritten expressions are compiled against.
+// meteredEnv is the environment against which rewritten expressions are compiled.
 var meteredEnv = func() types.Map {
 	env := types.Map{}
 	for _, name := range variableNames {

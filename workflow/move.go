@@ -8,15 +8,15 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// A Passage is the way of jobs from one definition to another version of their
-// workflow. The numbers of nodes are keys of what is stored and never change: the
-// steps of the old definition keep theirs, and the new ones come after them.
+// A Passage takes jobs from one definition to another version of their workflow. The
+// numbers of nodes are keys of what is stored and never change: the steps of the old
+// definition keep theirs, and the new ones come after them.
 type Passage struct {
 	Diff Diff
 
-	// To is what a job is pinned to that went this way: the new version, with the
-	// steps that are not in it kept as vacancies. It is the new version itself
-	// where there are none, and the numbers are its own.
+	// To is the definition that a moved job is pinned to: the new version, with a
+	// vacancy for each step that it lacks. It is the new version itself if there are
+	// none and the numbers are the same.
 	To *Definition
 
 	Gone      []int           // nodes that are not in the new version, ascending
@@ -37,8 +37,8 @@ func (p *Passage) Misses() []string {
 	return ids
 }
 
-// Passage returns the way from d to another version. The error is of kind
-// Conflict: the two together do not fit into one definition.
+// Passage returns the passage from d to another version. The error is of kind Conflict:
+// the two together do not fit into one definition.
 func (d *Definition) Passage(to *Definition) (*Passage, error) {
 	p := &Passage{Diff: d.DiffTo(to), Changed: make(map[string]bool), Wanted: make(map[string]bool)}
 	for _, c := range p.Diff.Steps {
@@ -68,8 +68,8 @@ func (d *Definition) Passage(to *Definition) (*Passage, error) {
 	return p, err
 }
 
-// holding returns the definition with its nodes numbered as ids has them, and
-// with a vacancy for each id that it does not have.
+// holding returns the definition with its nodes numbered in the order of ids, and with
+// a vacancy for each id that it lacks.
 func (d *Definition) holding(ids []string) (*Definition, error) {
 	if slices.EqualFunc(ids, d.Nodes, func(id string, n Node) bool { return id == n.ID }) {
 		return d, nil
@@ -85,8 +85,7 @@ func (d *Definition) holding(ids []string) (*Definition, error) {
 	return held, nil
 }
 
-// withVacancies returns the canonical form with a vacancy for each of the ids
-// that is not there.
+// withVacancies returns the canonical form with a vacancy for each id that it lacks.
 func (d *Definition) withVacancies(ids []string) ([]byte, error) {
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal(d.canonical, &parts); err != nil {
@@ -108,8 +107,8 @@ func (d *Definition) withVacancies(ids []string) ([]byte, error) {
 	return json.Marshal(parts)
 }
 
-// A vacancy holds the number of a step that the job has left behind. It has
-// ended as skipped, needs nothing, takes no worker and would do nothing.
+// A vacancy keeps the number of a step that the job has left behind. It has ended as
+// skipped, needs nothing, takes no worker and would do nothing.
 const (
 	vacantIf    = "false"
 	vacantSleep = "0s"

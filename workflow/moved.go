@@ -17,22 +17,22 @@ type Moved struct {
 	Diff   Diff   `json:"diff"`
 }
 
-// MovePlans say how the unfinished jobs of a workflow stand to a definition.
+// MovePlans say what a definition would mean for the unfinished jobs of its workflow.
 type MovePlans struct {
 	Workflow   string     `json:"workflow"`
 	Hash       string     `json:"definition_hash"`
-	Version    int        `json:"version"`    // that it is, or would be
+	Version    int        `json:"version"`    // of the definition, or the one that it would get
 	Registered bool       `json:"registered"` // it is
 	Jobs       []MovePlan `json:"jobs"`       // newest first, at most 1000
 }
 
-// A MovePlan says what an unfinished job has to do with a definition: it stays as
-// it is, and may be moved.
+// A MovePlan says what a definition means for an unfinished job: the job stays as it
+// is, and may be moved.
 type MovePlan struct {
 	JobID   string        `json:"job_id"`
 	Status  machine.State `json:"status"`
 	Pinned  Pin           `json:"pinned"` // what it has, and keeps
 	Diff    Diff          `json:"diff"`   // of the definition to that
 	Movable bool          `json:"movable"`
-	Why     []string      `json:"why"` // it is not movable
+	Why     []string      `json:"why"` // it cannot be moved
 }

@@ -1,14 +1,14 @@
 package workflow
 
-// outputs settles, where the file does not say so, what steps put out: text, if an
-// expression uses it, else nothing. It also settles which fan-outs make a list of what
-// their instances put out.
+// outputs decides the output mode of steps without one in the file: text if an
+// expression uses the output, else none. It also decides which fan-outs list the
+// outputs of their instances.
 func (c *compilation) outputs() {
 	used := c.used()
 	for i := range c.d.Nodes {
 		n := &c.d.Nodes[i]
 		n.used = used.has(i + 1)
-		written := n.Output != "" && n.Output != OutputNone && n.Kind != KindHandler // that of a handler is filled in
+		written := n.Output != "" && n.Output != OutputNone && n.Kind != KindHandler // the mode of a handler is a default
 		n.Gathers = n.Fans() && (written || n.used || c.d.handsOn(n))
 		switch {
 		case n.Kind.Waits() || n.Output != "":
@@ -34,7 +34,7 @@ func (c *compilation) used() *nodeSet {
 }
 
 // handsOn reports whether the output of n is in the input of a program or a handler
-// that needs it directly, which may read it.
+// that needs it directly, and so may read it.
 func (d *Definition) handsOn(n *Node) bool {
 	for _, next := range n.Dependents {
 		switch d.Nodes[next-1].Kind {
@@ -45,7 +45,7 @@ func (d *Definition) handsOn(n *Node) bool {
 	return false
 }
 
-// misses reports whether an expression uses an output of n which the same step of an
+// misses reports whether an expression uses an output of n that the same step of an
 // older version does not keep.
 func (n *Node) misses(older *Node) bool {
 	return n.used && (n.Output != older.Output || n.Gathers != older.Gathers)

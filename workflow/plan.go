@@ -64,7 +64,7 @@ func (d *Definition) Tree() string {
 	return b.String()
 }
 
-// title says in one line what there is, and what limits it.
+// title returns a line with the numbers of steps and hooks and the limits.
 func (d *Definition) title() string {
 	parts := []string{counted(len(d.Nodes)-len(d.Hooks), "step")}
 	if n := len(d.Hooks); n > 0 {

@@ -2,9 +2,9 @@ package workflow
 
 import "github.com/pawl-dev/pawl/internal/document"
 
-// A Problem is one thing that is wrong with a workflow file.
+// A Problem is one fault of a workflow file.
 type Problem = document.Problem
 
-// Problems is the error of a workflow that is refused: all that is wrong, in
-// the order of the file. It is of kind pawl.Invalid.
+// Problems is the error of a workflow that is refused: all its faults, in the order of
+// the file. It is of kind pawl.Invalid.
 type Problems = document.Problems

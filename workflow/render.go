@@ -107,8 +107,7 @@ func (v *evaluation) request(work *nodeWork) (*Request, error) {
 	return r, v.body(work.body, r)
 }
 
-// body writes text as it is and everything else as JSON, of which a header
-// then tells.
+// body writes text as it is and everything else as JSON, with a Content-Type.
 func (v *evaluation) body(t *template, r *Request) error {
 	if t == nil {
 		return nil

@@ -20,7 +20,7 @@ type Jitter string
 
 // The jitters.
 const (
-	FullJitter Jitter = "full" // anything from nothing up to the delay
+	FullJitter Jitter = "full" // anywhere from 0 to the delay
 	NoJitter   Jitter = "none"
 )
 
@@ -34,9 +34,9 @@ type Retry struct {
 	PermanentExitCodes []int // exit codes after which there is no further attempt, ascending
 }
 
-// Delay returns how long to wait after attempt, counted from 1, has failed.
-// The jitter, in [0, 1), is used where the policy has one. The answer is never
-// negative and never above Cap.
+// Delay returns how long to wait after attempt, counted from 1, has failed. The jitter,
+// in [0, 1), is used where the policy has one. The result is never negative and never
+// above Cap.
 func (r Retry) Delay(attempt int, jitter float64) time.Duration {
 	d := min(r.grown(max(attempt, 1)), r.Cap)
 	if r.Jitter == NoJitter {
@@ -45,7 +45,7 @@ func (r Retry) Delay(attempt int, jitter float64) time.Duration {
 	return min(times(d, max(jitter, 0)), d)
 }
 
-// grown returns the delay before cap and jitter; what would overflow is the
+// grown returns the delay before cap and jitter. Instead of overflowing it is the
 // longest Duration.
 func (r Retry) grown(attempt int) time.Duration {
 	switch r.Backoff {

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// SchemaID is where the JSON Schema of the workflow file is published.
+// SchemaID is the address at which the JSON Schema of the workflow file is published.
 const SchemaID = "https://raw.githubusercontent.com/pawl-dev/pawl/main/docs/workflow.schema.json"
 
 // Schema returns the JSON Schema (2020-12) of the workflow file, made from the
@@ -14,7 +14,7 @@ const SchemaID = "https://raw.githubusercontent.com/pawl-dev/pawl/main/docs/work
 // what steps and expressions mean together.
 func Schema() []byte { return document.Schema(workflowShape, SchemaID, "Pawl workflow") }
 
-// matrixSchema is of the form that people write, or of that in canonical forms.
+// matrixSchema is the schema of the form that people write, or of the canonical form.
 func matrixSchema(m map[string]any, s *document.Shape) {
 	m["type"] = []string{"object", "array"}
 	m["minProperties"] = s.Min

@@ -6,12 +6,12 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Scope is what expressions may see. A Scope is not safe for concurrent use:
-// it keeps what it has decoded, so that one Scope serves many instances by a
-// change of Item and Index.
+// A Scope has the values that expressions may use. It is not safe for concurrent use:
+// it keeps what it has decoded, so that one Scope serves many instances if Item and
+// Index are changed.
 type Scope struct {
-	Inputs    json.RawMessage         // what BindInputs answered
-	Outputs   map[int]json.RawMessage // by node; what is missing is null
+	Inputs    json.RawMessage         // as BindInputs returns them
+	Outputs   map[int]json.RawMessage // by node; a missing one is null
 	Statuses  map[int]machine.State   // by node
 	Item      json.RawMessage         // of an instance; of a matrix what MatrixItem returns
 	Index     int                     // of an instance, from 0

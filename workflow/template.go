@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// A template is a value of the file in which expressions may stand: a scalar, a
-// list or an object.
+// A template is a value of the file that may contain expressions: a scalar, a list or
+// an object.
 type template struct {
 	path  string
-	value any          // what is written where parts is nil: a scalar
+	value any          // a scalar, if parts is nil
 	parts []part       // of a string with expressions
 	list  []*template  // of a list
 	keys  []string     // of an object, sorted
@@ -47,11 +47,10 @@ type piece struct {
 	text       string
 	expression bool
 	at         int // of an expression: its byte offset in the string, behind ${{
-	ordinal    int // of an expression: how many ${{ stand before it, escaped ones included
+	ordinal    int // of an expression: the number of ${{ before it, escaped ones included
 }
 
-// splitTemplate cuts a string into text and expressions. "$${{" stands for
-// "${{".
+// splitTemplate splits a string into text and expressions. "$${{" means "${{".
 func splitTemplate(s string) ([]piece, *exprError) {
 	var pieces []piece
 	var text strings.Builder
@@ -87,8 +86,8 @@ func splitTemplate(s string) ([]piece, *exprError) {
 	return pieces, nil
 }
 
-// expressionLength returns where the "}}" stands that ends an expression:
-// outside quotes and braces.
+// expressionLength returns the offset of the "}}" that ends an expression: outside
+// quotes and braces.
 func expressionLength(s string) (int, bool) {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -124,10 +123,11 @@ func quoteEnd(s string, quote byte) int {
 	return -1
 }
 
-// hasExpression reports whether ${{ stands in s.
+// hasExpression reports whether s contains ${{.
 func hasExpression(s string) bool { return strings.Contains(s, "${{") }
 
-// wholeExpression returns the expression that s is, but for space around it.
+// wholeExpression returns the expression that s consists of, except for space around
+// it.
 func wholeExpression(s string) (piece, bool) {
 	trimmed := strings.TrimSpace(s)
 	pieces, err := splitTemplate(trimmed)
@@ -156,7 +156,7 @@ func (t *template) each(do func(*program)) {
 	}
 }
 
-// A programKey tells programs apart.
+// A programKey identifies a program.
 type programKey struct {
 	text     string
 	wantBool bool
@@ -216,8 +216,8 @@ func (c *templateCompiler) parts(path, s string) []part {
 	return parts
 }
 
-// expression compiles one expression. The program that it answers for one that
-// does not compile, which has been reported, cannot be run.
+// expression compiles one expression. If it does not compile, that is reported, and the
+// returned program cannot be run.
 func (c *templateCompiler) expression(path string, p piece, wantBool bool) *program {
 	key := programKey{p.text, wantBool}
 	if prog := c.programs[key]; prog != nil {

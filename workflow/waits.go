@@ -8,16 +8,15 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// A Waiting is what a step is going to wait for, with every expression written
-// out.
+// A Waiting is what a step is going to wait for, with all expressions evaluated.
 type Waiting struct {
 	Wait  pawl.Wait
 	For   time.Duration // until it ends by itself; 0 is for ever
 	Child *Born         // of a workflow
 }
 
-// A Born is a child job in the making. Where the workflow is a registered one,
-// whoever makes it looks it up, and binds the inputs.
+// A Born is a child job that is to be made. If its workflow is a registered one, the
+// maker looks it up and binds the inputs.
 type Born struct {
 	Name       string
 	Version    int
@@ -28,7 +27,7 @@ type Born struct {
 	Metadata   json.RawMessage // of the job
 }
 
-// Hears reports whether a node waits for a signal of that name.
+// Hears reports whether some node waits for a signal of that name.
 func (d *Definition) Hears(name string) bool {
 	return slices.ContainsFunc(d.Nodes, func(n Node) bool { return n.Kind == KindEvent && n.Event == name })
 }

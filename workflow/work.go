@@ -2,8 +2,8 @@ package workflow
 
 import "encoding/json"
 
-// Work is what a worker executes: a step, or an instance of one, with every
-// expression written out.
+// Work is what a worker executes: a step, or an instance of one, with all expressions
+// evaluated.
 type Work struct {
 	Kind    Kind
 	Argv    []string          // of a command
