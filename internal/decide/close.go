@@ -32,8 +32,8 @@ func (d *Decision) End(as machine.State, f *pawl.Failure, note Note) error {
 	return nil // finish follows
 }
 
-// Cancel ends a job that somebody wants canceled. Once its hooks run it is certain
-// how it ends, and only they are cancelled.
+// Cancel ends a job as CANCELED. Once its hooks run, its ending is settled, and only
+// the hooks are cancelled.
 func (d *Decision) Cancel(note Note) error { return d.cancelJob("canceled", note) }
 
 // TimeOut ends a job that takes longer than its timeout: as CANCELED, with the hooks
@@ -62,8 +62,8 @@ func (d *Decision) cancelJob(class string, note Note) error {
 	return d.finish()
 }
 
-// cancelUnstarted cancels a job that is not running. The table refuses it before
-// its steps are touched, if it has to.
+// cancelUnstarted cancels a job that is not running. A refusal of the table comes
+// before its steps are touched.
 func (d *Decision) cancelUnstarted(f *pawl.Failure, note Note) error {
 	j := d.job()
 	if err := d.allows(lifecycle.JobCancel); err != nil {
@@ -158,9 +158,8 @@ func (d *Decision) askToStop(s *pawl.Step, note Note) error {
 	return d.JobTx.Move(s, lifecycle.StepCancelRequested, note)
 }
 
-// finish ends a job whose nodes have all ended: it settles how, runs the hooks,
-// and closes it. What that takes may be out of sight, unless it was prepared: the
-// job is marked then.
+// finish ends a job whose nodes have all ended: it settles the ending, runs the hooks,
+// and closes the job. If what that needs is out of sight, it marks the job.
 func (d *Decision) finish() error {
 	j := d.job()
 	if j.Open > 0 || j.State != lifecycle.JobRunning {
@@ -188,7 +187,8 @@ func (d *Decision) finish() error {
 	return d.close(Note{})
 }
 
-// endInSight returns nil if the hooks and what is blocked are in sight, or why not.
+// endInSight returns nil if the hooks and the blocked steps are in sight, else an error
+// that says what is not.
 func (d *Decision) endInSight() error {
 	if err := d.inSight(d.Definition.Hooks); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (d *Decision) endInSight() error {
 	return nil
 }
 
-// settle makes certain how the job ends.
+// settle decides how the job ends.
 func (d *Decision) settle() (bool, error) {
 	j := d.job()
 	if j.Blocked > 0 {
@@ -227,8 +227,8 @@ var closings = map[machine.State]machine.Event{
 	lifecycle.JobCanceled:  lifecycle.JobCancel,
 }
 
-// close ends a job as is certain by now, and wakes the step of the parent job
-// that waits for it.
+// close ends a job with the ending that was settled, and wakes the step of the parent
+// job that waits for it.
 func (d *Decision) close(note Note) error {
 	j := d.job()
 	j.Mark, j.DueAt, j.DueEvent, j.CompletedAt = pawl.Clear, 0, "", d.Now

@@ -16,31 +16,31 @@ import (
 // Limits of a decision.
 const (
 	FanOutPage  = 500              // instances made in one commit
-	MaxLosses   = 3                // deaths of its worker that a step survives, less one (T7)
+	MaxLosses   = 3                // deaths of its worker at which a step is given up (T7)
 	CancelGrace = 10 * time.Second // after it a cancelled step ends without its worker (T1)
 	StopGrace   = 10 * time.Second // what a worker has to stop a timed-out step before the engine does
 )
 
-// A JobTx is one job as a decision sees and moves it. Whoever commits the moves
-// implements it. A record that a decision changes without a move is given to
-// Save; a move saves its record too.
+// A JobTx is one job as a decision sees and moves it. The package that commits the
+// moves implements it. A record that a decision changes without a move is passed to
+// Save; a move saves its record, too.
 //
-// What is read of it and was not asked for (ReadSet) is a *NotAskedError. What was
-// asked for and does not exist is nil, without an error.
+// Reading what was not asked for (ReadSet) returns a *NotAskedError. What was asked for
+// and does not exist is nil, without an error.
 type JobTx interface {
-	Job() *pawl.Job                    // nil: it is not locked, and outcomes are stored with a mark
+	Job() *pawl.Job                    // nil: the job is not locked, and outcomes are stored with a mark
 	Step(pawl.Ord) (*pawl.Step, error) // nil, nil: there is none
 	Steps(func(*pawl.Step))            // all in sight, in any order
 	Open() error                       // nil: every step that has not ended is in sight
-	Waiting() ([]pawl.Ord, error)      // what waits for a slot, in the order in which it gets one
+	Waiting() ([]pawl.Ord, error)      // the steps that wait for a slot, in the order in which they get one
 	Parent() (*pawl.Step, error)       // the step of the parent job that waits for this job; nil, nil: there is none
 	Signals() ([]*pawl.Signal, error)  // those that no step has taken, oldest first
 
 	Make(pawl.Ord) *pawl.Step // a new step, pending
 	Move(*pawl.Step, machine.Event, Note) error
 	MoveJob(machine.Event, Note) error
-	// Fold counts a step out: of its job, or an instance of its fan-out. Its trail
-	// ends there, unless what makes it longer counts it out again.
+	// Fold counts a step out of its job, or an instance out of its fan-out. The trail
+	// of the step ends there, unless a later move counts it out again.
 	Fold(*pawl.Step)
 	Save(*pawl.Step)
 	SaveJob()
@@ -51,27 +51,25 @@ type JobTx interface {
 	Take(*pawl.Signal, *pawl.Step)
 }
 
-// A Note is what an audit entry says beside the move itself.
+// A Note is what an audit entry says besides the move itself.
 type Note struct {
 	Reason    string
 	Actor     string // empty: the engine
 	RequestID string
 	Metadata  []byte // compact JSON object, or nil
 
-	// Payload, which is sealed in the entry and not part of it. What a program
-	// says, or an error, belongs here and into no other field.
+	// Payload, which is sealed in the entry and not part of it. Output of a program,
+	// and errors, belong only here.
 	Failure *pawl.Failure   // kept beside the entry
 	Data    json.RawMessage // of a signal
 }
 
-// A Decision works out what follows from what happened to one job. It has no
-// clock, no I/O and no randomness, and its work is in proportion to what
-// changed: it looks at the outcome, at the steps that depend on it, and at the
-// job's counters, never at the whole graph.
+// A Decision decides the consequences of what happened to one job. It has no clock, no
+// I/O and no randomness. Its work is proportional to what changed: it reads the
+// outcome, the steps that depend on it, and the job's counters, never the whole graph.
 //
-// What it cannot decide before an expression has been evaluated, or with what is
-// in sight where that may be too little (ReadSet), it leaves marked
-// (pawl.Attention), and it is asked again.
+// If it needs an expression evaluated first, or something that is out of sight
+// (ReadSet), it leaves a mark (pawl.Attention), and Evaluate decides again.
 type Decision struct {
 	Definition *workflow.Definition
 	JobTx      JobTx
@@ -82,7 +80,7 @@ type Decision struct {
 
 // Answers are what was evaluated outside the transaction.
 type Answers struct {
-	Marked  []pawl.Ord                 // the marked steps that they are about, ascending
+	Marked  []pawl.Ord                 // the marked steps that they concern, ascending
 	Starts  map[pawl.Ord]StartAnswer   // of marked steps that are pending
 	Gathers map[pawl.Ord]GatherAnswer  // of marked fan-outs whose instances have ended
 	Errors  map[pawl.Ord]*pawl.Failure // of marked steps that have failed for good, or are going to
@@ -90,12 +88,12 @@ type Answers struct {
 	Lives   map[pawl.Ord]bool          // the marked steps whose child job has not, and is locked
 	Waits   map[pawl.Ord]pawl.Wait     // what approvals wait for
 	Heard   int64                      // the Seq of the last signal whose listeners were brought into sight
-	Ending  bool                       // no node is open: what the end of the job takes was asked for
+	Ending  bool                       // no node is open: what the end of the job needs was asked for
 	Output  *GatherAnswer              // of the job
 }
 
-// A StartAnswer is what `if` and `foreach` of a step came to, or what it is going
-// to wait for.
+// A StartAnswer has the values of `if` and `foreach` of a step, or what the step is
+// going to wait for.
 type StartAnswer struct {
 	If      bool
 	Items   json.RawMessage   // a list
@@ -117,12 +115,12 @@ type GatherAnswer struct {
 	Failure *pawl.Failure
 }
 
-// A Report is what became of a claim (T3, T6).
+// A Report is the outcome of a claim (T3, T6).
 type Report struct {
 	Event   machine.Event // success, fail, fail_permanently, timeout, interrupt, cancel, lost
 	Output  json.RawMessage
 	Failure *pawl.Failure
-	Snooze  time.Duration // of an interrupt that its handler wants: not before it has passed; 0: at once
+	Snooze  time.Duration // of an interrupt that the handler asked for: how long the step waits at least; 0: not at all
 	Note    Note
 }
 
@@ -135,7 +133,7 @@ func (d *Decision) isFan(s *pawl.Step) bool {
 	return s.Ord.Instance() == 0 && d.node(s.Ord).Fans()
 }
 
-// waits reports whether s waits for something else than a worker.
+// waits reports whether s waits for something other than a worker.
 func (d *Decision) waits(s *pawl.Step) bool { return d.node(s.Ord).Kind.Waits() && !d.isFan(s) }
 
 // stopping reports whether the job's end has begun and nothing new may start;
@@ -148,8 +146,9 @@ func (d *Decision) stopping() bool {
 	return j.Ending == lifecycle.JobCanceled || j.Ending == lifecycle.JobFailed && d.Definition.OnError == workflow.Halt
 }
 
-// Start takes a pending job into RUNNING and starts the steps that have no
-// needs, or none that are left of a job that continues another (J2, T2).
+// Start moves a pending job to RUNNING and starts the steps without needs. In a job
+// that continues another, these are the steps whose needs have results already (J2,
+// T2).
 func (d *Decision) Start(note Note) error {
 	j := d.job()
 	first, err := d.first()
@@ -189,8 +188,8 @@ func (d *Decision) first() (steps []*pawl.Step, err error) {
 	return steps, nil
 }
 
-// begin starts a step whose needs are met: skips it, fans it out, or enqueues
-// it; or marks it when that takes an expression or steps out of sight.
+// begin starts a step whose needs are met: it skips it, fans it out, or enqueues it. If
+// that needs an expression, or steps out of sight, it marks the step.
 func (d *Decision) begin(s *pawl.Step) error {
 	if d.stopping() {
 		return d.cancel(s, Note{Reason: "the job is ending"})
@@ -222,7 +221,7 @@ func (d *Decision) asks(s *pawl.Step) bool {
 // hasIf reports whether s has a condition. Instances have none of their own.
 func (d *Decision) hasIf(s *pawl.Step) bool { return d.node(s.Ord).HasIf && s.Ord.Instance() == 0 }
 
-// mark leaves a step to the evaluator.
+// mark leaves a step for the evaluator.
 func (d *Decision) mark(s *pawl.Step) error {
 	s.MarkNow()
 	d.JobTx.Save(s)
@@ -341,8 +340,8 @@ func (d *Decision) spread(p *pawl.Step) error {
 	return nil
 }
 
-// Report stores what became of a claim and applies the outcome. The caller has checked
-// the fence.
+// Report stores the outcome of a claim and applies it. The caller has checked the
+// fence.
 func (d *Decision) Report(s *pawl.Step, r Report) error {
 	event := r.Event
 	if s.DueEvent == lifecycle.StepCancel && event != lifecycle.StepSuccess {
@@ -360,7 +359,7 @@ func (d *Decision) Report(s *pawl.Step, r Report) error {
 	case lifecycle.StepCancel:
 		s.Error, s.CompletedAt = r.Failure, d.Now
 	case lifecycle.StepQueueTimeout:
-		s.Attempts++     // as if it had failed, or it would be tried for ever
+		s.Attempts++     // as if it had failed; otherwise it would be tried for ever
 		s.Worker = 0     // and it holds no slot any more
 		d.job().Active-- // a deadline is applied with its job in sight
 		d.JobTx.SaveJob()
@@ -391,7 +390,7 @@ func (d *Decision) Report(s *pawl.Step, r Report) error {
 	return d.ApplyOutcome(s)
 }
 
-// failureNote adds why an attempt failed to a note: in the clear what is no payload.
+// failureNote adds to a note why an attempt failed: as a reason what is not payload.
 func failureNote(s *pawl.Step, f *pawl.Failure, n Note) Note {
 	b, err := json.Marshal(struct {
 		Claim     int           `json:"claim"`
@@ -406,8 +405,8 @@ func failureNote(s *pawl.Step, f *pawl.Failure, n Note) Note {
 	return n
 }
 
-// ApplyOutcome works out what follows from the outcome of s (T7), all of it or, when
-// something it takes is out of sight, nothing but a mark.
+// ApplyOutcome applies the outcome of s (T7): all of it or, if something that it needs
+// is out of sight, only a mark.
 func (d *Decision) ApplyOutcome(s *pawl.Step) error {
 	if can, err := d.canApply(s); err != nil {
 		return err
@@ -438,8 +437,8 @@ func (d *Decision) follow(s *pawl.Step) error {
 	return d.ended(s)
 }
 
-// canApply reports whether what follows from the outcome of s can be decided now.
-// What a failure touches may be out of sight, unless s was prepared to fail.
+// canApply reports whether the outcome of s can be applied now. What a failure touches
+// may be out of sight, unless s was prepared to fail.
 func (d *Decision) canApply(s *pawl.Step) (bool, error) {
 	if d.job() == nil {
 		return false, nil
@@ -466,11 +465,11 @@ func (d *Decision) canApply(s *pawl.Step) (bool, error) {
 	return unseen == nil, nil
 }
 
-// knowsWhy reports whether it is known why s failed, as far as that is going to be
+// knowsWhy reports whether the reason for which s failed is known, if it is going to be
 // stored with s, its job or its fan-out. The error of a marked step is not in sight,
 // and an evaluation that was prepared before the step failed has not read it.
 func (d *Decision) knowsWhy(s *pawl.Step) (bool, error) {
-	told := d.job().Ending != "" && s.State == lifecycle.StepPermanentError // a hook's failure is not told to the job at all
+	told := d.job().Ending != "" && s.State == lifecycle.StepPermanentError // a hook's failure is not stored with the job
 	if s.Ord.Instance() != 0 {
 		p, err := d.step(s.Ord.Parent())
 		if err != nil {
@@ -482,7 +481,7 @@ func (d *Decision) knowsWhy(s *pawl.Step) (bool, error) {
 	return told || read || s.Error != nil, nil
 }
 
-// step returns a step that has to be there.
+// step returns a step that has to exist.
 func (d *Decision) step(ord pawl.Ord) (*pawl.Step, error) {
 	s, err := d.JobTx.Step(ord)
 	if s == nil && err == nil {

@@ -1,7 +1,7 @@
-// Package decide works out what follows from what happened to one job: which steps become
-// ready, are retried, cancelled or blocked, what a fan-out makes next, and when and how
-// the job ends. It is pure: no clock, no I/O, no randomness. The engine commits what it
-// decides; the simulator (package verify) and the tests play it in memory.
+// Package decide decides the consequences of what happened to one job: which steps
+// become ready, are retried, cancelled or blocked, what a fan-out makes next, and when
+// and how the job ends. It is pure: no clock, no I/O, no randomness. The engine commits
+// what it decides; the simulator (package verify) and the tests play it in memory.
 //
 //	  what happened                 Decision                 what follows
 //	┌───────────────────┐    ┌───────────────────────┐    ┌──────────────────────────┐
@@ -15,14 +15,14 @@
 // # Types
 //
 // A [Decision] has a method for each thing that can happen to a job. It reads and moves
-// the job through a [JobTx], which whoever commits the moves implements. Its work is in
-// proportion to what changed: the outcome, the steps that depend on it, and the counters of
-// the job (open and active steps), of each step (unmet needs) and of a fan-out (instances
-// made and live). It never goes through the whole graph.
+// the job through a [JobTx], which the engine implements, and the simulator. Its work
+// is proportional to what changed: the outcome, the steps that depend on it, and the
+// counters of the job (open and active steps), of each step (unmet needs) and of a
+// fan-out (instances made and live). It never goes through the whole graph.
 //
-// A [ReadSet] says what must be in sight for one of these methods; the functions that
-// return read sets (reads.go) are the only source of that. To read beyond it is a
-// [NotAskedError]. What was asked for and does not exist is nil.
+// A [ReadSet] says what must be in sight for one of these methods; only the functions
+// in reads.go define read sets. Reading beyond one is a [NotAskedError]. What was asked
+// for and does not exist is nil.
 //
 // # Marks
 //

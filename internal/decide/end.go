@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// ended passes on that a step has ended and did not fail.
+// ended passes on the end of a step that did not fail.
 func (d *Decision) ended(s *pawl.Step) error {
 	if s.Ord.Instance() != 0 {
 		return d.instanceEnded(s)
@@ -19,7 +19,7 @@ func (d *Decision) ended(s *pawl.Step) error {
 	}
 	d.countOut(s)
 	if s.State == lifecycle.StepCancelled || d.stopping() {
-		return nil // what depends on it is cancelled by whatever ends the job
+		return nil // the end of the job cancels what depends on it
 	}
 	for _, n := range d.node(s.Ord).Dependents {
 		next, err := d.nodeStep(n)
@@ -51,7 +51,7 @@ func (d *Decision) instanceEnded(s *pawl.Step) error {
 	return d.advance(p)
 }
 
-// countOut takes a node from those that are open.
+// countOut takes a node from the open nodes.
 func (d *Decision) countOut(s *pawl.Step) {
 	d.job().Open--
 	d.JobTx.SaveJob()
@@ -97,8 +97,8 @@ func (d *Decision) succeed(s *pawl.Step, output json.RawMessage) error {
 	return d.ended(s)
 }
 
-// skip ends a step that is not to run, and passes that on. What it passes that on
-// to may be out of sight, unless s was prepared to start.
+// skip ends a step that is not to run, and passes that on to its dependants. They may
+// be out of sight, unless s was prepared to start.
 func (d *Decision) skip(s *pawl.Step, why string) error {
 	if unseen := d.inSight(d.node(s.Ord).Dependents); unseen != nil {
 		if _, prepared := d.Answers.Starts[s.Ord]; prepared {
@@ -113,12 +113,12 @@ func (d *Decision) skip(s *pawl.Step, why string) error {
 	return d.ended(s)
 }
 
-// Evaluate looks at the marked steps that were prepared, as far as they still are
-// marked, and at the job itself.
+// Evaluate decides about the prepared steps that are still marked, and about the job
+// itself.
 func (d *Decision) Evaluate() error {
 	for _, ord := range d.Answers.Marked {
 		s, err := d.step(ord)
-		if err == nil && s.Mark == pawl.Attention { // else it was dealt with
+		if err == nil && s.Mark == pawl.Attention { // else it was handled
 			err = d.evaluateStep(s)
 		}
 		if err != nil {

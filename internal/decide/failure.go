@@ -54,8 +54,8 @@ func (d *Decision) failed(s *pawl.Step) error {
 	return err
 }
 
-// behind returns the nodes that cannot begin because the given ones have failed:
-// what needs them, and what needs that, as far as nobody has settled it.
+// behind returns the nodes that cannot begin because the given ones have failed: those
+// that need them, directly or through others, unless an operator has settled them.
 func (d *Decision) behind(failed ...int) (map[int]*pawl.Step, error) {
 	found := make(map[int]*pawl.Step)
 	for len(failed) > 0 {
@@ -115,7 +115,7 @@ func (d *Decision) cancelBlocked() error {
 	return nil
 }
 
-// blame notes the first failure of a job that goes on to drain.
+// blame stores the first failure of a job that drains.
 func (d *Decision) blame(f *pawl.Failure) {
 	if j := d.job(); j.Ending == "" {
 		j.Ending, j.Error = lifecycle.JobFailed, f
@@ -173,18 +173,18 @@ func permanent(f *pawl.Failure) *pawl.Failure {
 	return &final
 }
 
-// reasonOf says in the clear why a job fails: its message is payload.
+// reasonOf returns why a job fails, without its message, which is payload.
 func reasonOf(f *pawl.Failure) string {
 	switch {
 	case f.Step != "":
 		return "step " + f.Step + " failed"
 	case f.Class == "canceled" || f.Class == pawl.ClassTimeout:
-		return f.Message // of whoever canceled it
+		return f.Message // of the operator who canceled it
 	}
 	return "it failed: " + f.Class
 }
 
-// orUnknown is f or, if a step does not say why it failed, that.
+// orUnknown returns f or, if f is nil, a failure without a known reason.
 func orUnknown(f *pawl.Failure) *pawl.Failure {
 	if f != nil {
 		return f

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Hooks run one after another when it is certain how the job ends (T7). What
-// becomes of them does not change that.
+// Hooks run one after another when the ending of the job is settled (T7). Their
+// outcomes do not change it.
 
 // startHooks begins the hooks, with the job's deadline lifted.
 func (d *Decision) startHooks() error {
@@ -28,8 +28,8 @@ func (d *Decision) startHooks() error {
 
 func endingNote(ending machine.State) []byte { return []byte(`{"ending":"` + string(ending) + `"}`) }
 
-// nextHook begins the first hook that is left, unless one is on. Those that are for
-// another end are skipped.
+// nextHook begins the first remaining hook, unless one runs. It skips hooks for another
+// ending.
 func (d *Decision) nextHook() error {
 	for _, n := range d.Definition.Hooks {
 		s, err := d.nodeStep(n)
@@ -49,7 +49,7 @@ func (d *Decision) nextHook() error {
 	return nil
 }
 
-// notFor says why a kind of hooks is not for the way in which the job ends, or nothing.
+// notFor returns why a kind of hooks does not run for the ending of the job, or "".
 func (d *Decision) notFor(kind workflow.Hook) string {
 	ending := d.job().Ending
 	switch {
@@ -68,7 +68,7 @@ func (d *Decision) timedOut() bool {
 	return j.DueAt == 0 && j.DueEvent == lifecycle.JobCancel
 }
 
-// hookEnded goes on to the next hook.
+// hookEnded begins the next hook.
 func (d *Decision) hookEnded(s *pawl.Step) error {
 	j := d.job()
 	if j.Hooks == pawl.HooksNotYet {

@@ -18,18 +18,16 @@ type Move struct {
 	Inputs            []byte // of the job, as JSON; the new version binds them
 }
 
-// Obstacles are the reasons for which a job cannot move, each naming the step
-// that it is about.
+// Obstacles are the reasons why a job cannot move, each with the step that it concerns.
 type Obstacles []string
 
 func (o Obstacles) Error() string { return strings.Join(o, "; ") }
 
-// MoveTo lets an unfinished job go on as another version of its workflow. What
-// has begun has to be the same in both; the rest is as the new one has it. It
-// returns the inputs as the new version binds them;
-// from here on the decision is one of the new definition, to which the caller
-// pins the job. The error is a refusal of the table, or of kind Conflict with
-// Obstacles.
+// MoveTo moves an unfinished job to another version of its workflow. Steps that have
+// begun have to be the same in both versions; the others become those of the new one.
+// It returns the inputs as the new version binds them. From here on the decision uses
+// the new definition, to which the caller pins the job. The error is a refusal of the
+// table, or of kind Conflict with Obstacles.
 func (d *Decision) MoveTo(m *Move, note Note) (inputs json.RawMessage, err error) {
 	if err := d.allows(lifecycle.JobMove); err != nil {
 		return nil, err
@@ -79,8 +77,8 @@ func (d *Decision) moveNote(m *Move) ([]byte, error) {
 	}{pin{d.Definition.HashString(), m.From}, pin{m.To.HashString(), m.Version}})
 }
 
-// obstacles returns the inputs as the new version binds them, and why the job
-// cannot move, all of it.
+// obstacles returns the inputs as the new version binds them, and all reasons why the
+// job cannot move.
 func (d *Decision) obstacles(m *Move) (inputs json.RawMessage, why Obstacles, err error) {
 	j := d.job()
 	if j.Ending != "" {
@@ -142,7 +140,7 @@ func begun(s *pawl.Step) bool {
 	return s.State != lifecycle.StepPending || s.Claims > 0 || s.Attempts > 0 || s.Losses > 0 || s.Made > 0
 }
 
-// relimit takes over what limits the job as a whole.
+// relimit takes the limits of the whole job from the new version.
 func (d *Decision) relimit() {
 	j := d.job()
 	if j.Quota == 0 || !d.Definition.AnyWorkers {
@@ -157,8 +155,7 @@ func (d *Decision) relimit() {
 	d.JobTx.SaveJob()
 }
 
-// leave skips the steps that are not in the new version. Nothing that goes on
-// needs them.
+// leave skips the steps that are not in the new version. No remaining step needs them.
 func (d *Decision) leave(m *Move) error {
 	for _, n := range m.Gone {
 		s, err := d.nodeStep(n)
@@ -179,8 +176,8 @@ func (d *Decision) leave(m *Move) error {
 	return nil
 }
 
-// recount counts the job's open nodes and the unmet needs of its steps anew. It
-// returns the steps that nothing has begun, ascending.
+// recount recounts the job's open nodes and the unmet needs of its steps. It returns
+// the steps that nothing has begun, ascending.
 func (d *Decision) recount() (waiting []*pawl.Step, err error) {
 	j := d.job()
 	j.Open = 0
@@ -233,8 +230,9 @@ func (d *Decision) needsOf(n *workflow.Node) (unmet int, skipped bool, err error
 	return unmet, skipped, nil
 }
 
-// proceed begins what is ready and takes back what is not any more. What was
-// ready before, and is the same, goes on to wait for a slot or the evaluator.
+// proceed begins the steps that are ready and takes back those that no longer are. A
+// step that was ready before, and is the same, keeps waiting for a slot or the
+// evaluator.
 func (d *Decision) proceed(steps []*pawl.Step, changed map[string]bool) error {
 	var ready []*pawl.Step
 	for _, s := range steps {

@@ -10,14 +10,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// What operators do to a job and its steps (T13). Whether it is legal is for the
-// tables to say; these add what a table cannot know.
+// What operators do to a job and its steps (T13). The tables define what is legal;
+// these methods check what a table cannot know.
 
-// ErrNotApplied is returned for a step that has failed, as long as no engine has decided what
-// follows from that, which takes one a moment.
+// ErrNotApplied is returned for a step that has failed and whose outcome no engine has
+// applied yet. An engine does that within a moment.
 var ErrNotApplied = errors.New("what follows is not decided yet")
 
-// Pause lets nothing be enqueued from now on (J2). What runs goes on.
+// Pause stops enqueueing steps (J2). Running steps continue.
 func (d *Decision) Pause(note Note) error {
 	j := d.job()
 	if err := d.allows(lifecycle.JobPause); err != nil {
@@ -85,14 +85,13 @@ func (d *Decision) giveBack(s *pawl.Step) {
 	}
 }
 
-// Skip ends a step as skipped, and what depends on it as for a condition that is
-// false.
+// Skip ends a step as skipped, with the same consequences as a condition that is false.
 func (d *Decision) Skip(s *pawl.Step, note Note) error {
 	return d.settleStep(s, lifecycle.StepSkip, nil, note)
 }
 
 // Resolve ends a step as resolved_manually, with an output; what depends on it
-// goes on. A step that has failed can be resolved as long as its job drains.
+// continues. A step that has failed can be resolved as long as its job drains.
 func (d *Decision) Resolve(s *pawl.Step, output json.RawMessage, note Note) error {
 	if s.State == lifecycle.StepPermanentError {
 		return d.resolveFailed(s, output, note)
@@ -116,7 +115,7 @@ func (d *Decision) settleStep(s *pawl.Step, event machine.Event, output json.Raw
 		return err
 	}
 	if d.job().Blocked > 0 {
-		if err := d.release(); err != nil { // what only this step kept behind a failed one
+		if err := d.release(); err != nil { // the steps that only this one kept blocked
 			return err
 		}
 	}
@@ -126,8 +125,7 @@ func (d *Decision) settleStep(s *pawl.Step, event machine.Event, output json.Raw
 	return d.finish()
 }
 
-// running refuses what can be done to the steps of a running job only, and not
-// once its end has begun.
+// running returns an error unless the job is running and its end has not begun.
 func (d *Decision) running(s *pawl.Step) error {
 	j := d.job()
 	hook := d.node(s.Ord).Hook != workflow.NoHook
@@ -153,8 +151,8 @@ func (d *Decision) allowsStep(s *pawl.Step, event machine.Event) error {
 	return err
 }
 
-// resolveFailed resolves a step that has failed, in a job that drains: what is
-// behind it and behind no other failed step goes on.
+// resolveFailed resolves a step that has failed, in a job that drains: steps that are
+// behind it and behind no other failed step continue.
 func (d *Decision) resolveFailed(s *pawl.Step, output json.RawMessage, note Note) error {
 	if err := d.running(s); err != nil {
 		return err
@@ -193,7 +191,7 @@ func (d *Decision) resolveFailed(s *pawl.Step, output json.RawMessage, note Note
 	return d.finish()
 }
 
-// failedNodes returns the nodes that have failed, as far as that was applied.
+// failedNodes returns the failed nodes whose outcome has been applied.
 func (d *Decision) failedNodes() ([]int, error) {
 	return d.nodesThat(func(s *pawl.Step) bool { return s.State == lifecycle.StepPermanentError && s.Mark != pawl.Attention })
 }
@@ -219,7 +217,7 @@ func (d *Decision) nodesThat(f func(*pawl.Step) bool) (found []int, err error) {
 	return found, nil
 }
 
-// failureOf returns why a node has failed, as far as that was read.
+// failureOf returns why a node has failed, or nil if that was not read.
 func (d *Decision) failureOf(n int) *pawl.Failure {
 	key := d.Definition.Nodes[n-1].ID
 	f := pawl.Failure{Class: "step", Message: "step " + key + " failed", Permanent: true}

@@ -9,20 +9,19 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A ReadSet is what of one job, beside the job itself, has to be in sight for
-// what a decision is asked. It is the only place that says so: the engine makes
-// its queries of it, and so do the simulator and the tests.
+// A ReadSet says what has to be in sight for a decision, besides the job itself. It is
+// the only definition of that: the engine makes its queries from it, and so do the
+// simulator and the tests.
 //
-// What a decision reads beyond it is an error (*NotAskedError), and never "there
-// is none". There are four things that a decision may find out of sight, because
-// they are seldom needed and expensive: what a failure touches, what a skipped
-// step hands on, the hooks, and what is blocked. It then leaves a mark, and
-// Evaluate is asked with all of that in sight.
+// Reading beyond it is an error (*NotAskedError), and never "there is none". Four
+// things may be out of sight, because they are seldom needed and expensive: what a
+// failure touches, what a skipped step passes on, the hooks, and what is blocked. The
+// decision then leaves a mark, and Evaluate decides with all of that in sight.
 type ReadSet struct {
 	Steps   []pawl.Ord // these, as far as they exist
 	Nodes   bool       // every step that is not an instance
 	Open    bool       // every step that has not ended
-	Waiting int        // so many of the steps marked Waiting, by (priority descending, ord); 0 asks for none
+	Waiting int        // how many of the steps marked Waiting, by (priority descending, ord); 0: none
 	Signals bool       // those that no step has taken
 	Parent  bool       // the step of the parent job that waits for this one, if it is a child
 }
@@ -65,8 +64,7 @@ func SignalsNotAsked() error { return &NotAskedError{"the list of signals", fiel
 // ParentNotAsked is the error of JobTx.Parent.
 func ParentNotAsked() error { return &NotAskedError{"the parent step", fieldParent} }
 
-// StepReads is for a step alone: to claim it, or to store an outcome by who does
-// not know its job.
+// StepReads is for a step alone: to claim it, or to store an outcome without its job.
 func StepReads(ord pawl.Ord) ReadSet { return ReadSet{Steps: []pawl.Ord{ord}} }
 
 // StartReads is for Decision.Start. A job that continues another may start
@@ -108,8 +106,8 @@ func OperateReads(ord pawl.Ord) ReadSet {
 // MoveReads is for Decision.MoveTo.
 func MoveReads() ReadSet { return OperateReads(0) }
 
-// EvaluateReads is for Decision.Evaluate with these answers; listeners wait for
-// signals that have come.
+// EvaluateReads is for Decision.Evaluate with these answers; listeners are the steps
+// that wait for signals that have come.
 func EvaluateReads(d *workflow.Definition, j *pawl.Job, listeners []pawl.Ord, a *Answers) ReadSet {
 	r := ReadSet{Waiting: waiting(d, j.WorkerCount), Signals: d.Events, Parent: true}
 	for _, ord := range a.Marked {
@@ -185,15 +183,15 @@ func ords(nodes []int) []pawl.Ord {
 	return list
 }
 
-// A Sight is what a store returns for a read set, of a job that is in memory as a
-// whole.
+// A Sight is what a store would return for a read set, taken from a job that is in
+// memory as a whole.
 type Sight struct {
 	reads   ReadSet
 	seen    map[pawl.Ord]bool
 	waiting []pawl.Ord
 }
 
-// Sight returns what the read set brings of all steps of a job, ascending.
+// Sight returns what the read set selects from all steps of a job, ascending.
 func (r ReadSet) Sight(steps []*pawl.Step) *Sight {
 	s := &Sight{reads: r, seen: make(map[pawl.Ord]bool, len(r.Steps))}
 	for _, ord := range r.Steps {

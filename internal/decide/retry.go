@@ -52,8 +52,8 @@ func (d *Decision) retry(s *pawl.Step) error {
 	return d.again(s)
 }
 
-// notBefore returns when a step may be tried again: what its handler asked for,
-// else its backoff.
+// notBefore returns when a step may be tried again: the time that its handler asked
+// for, else that of its backoff.
 func (d *Decision) notBefore(s *pawl.Step) int64 {
 	switch s.DueEvent {
 	case lifecycle.StepRetry:

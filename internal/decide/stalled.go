@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A Stall is why something of a running job would wait for ever: what it waits for has
-// come, and nothing marks it. No commit leaves one.
+// A Stall is why a job or a step would wait for ever: what it waits for has come, and
+// nothing marks it. No commit leaves a stall.
 type Stall string
 
 // The stalls.
@@ -39,9 +39,9 @@ func MendReads(d *workflow.Definition, steps []pawl.Ord, slots int) ReadSet {
 	return ReadSet{Steps: steps, Waiting: waiting(d, slots), Signals: d.Events}
 }
 
-// Mend has everything go on that is stalled: the job, and of its steps those that are
-// suspected. Ended are those whose child job has. It returns what it found; the job
-// itself is 0.
+// Mend lets everything continue that is stalled: the job, and the suspected steps.
+// Ended are the steps whose child job has ended. It returns the stalls that it found;
+// the job itself is 0.
 func (d *Decision) Mend(suspects []pawl.Ord, ended map[pawl.Ord]bool) (map[pawl.Ord]Stall, error) {
 	j, found := d.job(), make(map[pawl.Ord]Stall)
 	signals, err := d.signals()
@@ -88,8 +88,7 @@ func (d *Decision) Mend(suspects []pawl.Ord, ended map[pawl.Ord]bool) (map[pawl.
 	return found, nil
 }
 
-// Awaits returns the kind of what s waits for, if that is a child job or a signal, else
-// "".
+// Awaits returns the kind of s if s waits for a child job or a signal, else "".
 func Awaits(d *workflow.Definition, s *pawl.Step) workflow.Kind {
 	n := &d.Nodes[s.Ord.Node()-1]
 	fan := s.Ord.Instance() == 0 && n.Fans()

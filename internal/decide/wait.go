@@ -48,7 +48,7 @@ func (d *Decision) wait(s *pawl.Step, answer StartAnswer) error {
 	return d.tell(s, told) // a signal that came early is delivered with the others
 }
 
-// tell stores what s waits for, or how that ended.
+// tell stores what s waits for, or how the wait ended.
 func (d *Decision) tell(s *pawl.Step, w pawl.Wait) error {
 	raw, err := json.Marshal(w)
 	if err != nil {
@@ -71,9 +71,8 @@ func (d *Decision) reuse(s *pawl.Step, output json.RawMessage) error {
 // Reused is the reason in the trail of a step that was not run.
 const Reused = "its result in the job that this one continues is used"
 
-// deliver hands signals to the steps in sight that wait for them, in the order of
-// their coming; of several steps that wait for one name the one that began first
-// takes it.
+// deliver gives signals to the steps in sight that wait for them, in the order in which
+// they came. If several steps wait for one name, the one that began first takes it.
 func (d *Decision) deliver() error {
 	if signals, err := d.signals(); err != nil || len(signals) == 0 {
 		return err
@@ -95,8 +94,8 @@ func (d *Decision) deliver() error {
 	return nil
 }
 
-// signals returns those that no step has taken. Of a job that waits for none
-// nothing is asked.
+// signals returns those that no step has taken, or none if no step of the job can wait
+// for one.
 func (d *Decision) signals() ([]*pawl.Signal, error) {
 	if !d.Definition.Events {
 		return nil, nil
@@ -104,7 +103,7 @@ func (d *Decision) signals() ([]*pawl.Signal, error) {
 	return d.JobTx.Signals()
 }
 
-// unheard reports whether a signal came after the listeners were looked for.
+// unheard reports whether a signal came after the listeners were searched.
 func (d *Decision) unheard() (bool, error) {
 	signals, err := d.signals()
 	return len(signals) > 0 && signals[len(signals)-1].Seq > d.Answers.Heard, err
@@ -119,7 +118,7 @@ func (d *Decision) hear(s *pawl.Step) error {
 	}
 	for _, signal := range signals {
 		if signal.Name != n.Event || d.job().Mark == pawl.Attention && signal.Seq > d.Answers.Heard {
-			continue // of another name, or who has waited longer for it may be out of sight
+			continue // of another name, or a step that has waited longer for it may be out of sight
 		}
 		d.JobTx.Take(signal, s)
 		if err := d.tell(s, pawl.Wait{Kind: string(n.Kind), Event: n.Event, By: signal.Actor}); err != nil {
@@ -130,7 +129,7 @@ func (d *Decision) hear(s *pawl.Step) error {
 	return nil
 }
 
-// Approve returns an approval that waits: form is what BindForm answered.
+// Approve completes an approval that waits. Form is what BindForm returned.
 func (d *Decision) Approve(s *pawl.Step, form json.RawMessage, note Note) error {
 	if err := d.asked(s); err != nil {
 		return err
@@ -182,7 +181,7 @@ func (d *Decision) waited(s *pawl.Step) error {
 		return d.Report(s, Report{Event: lifecycle.StepSuccess, Output: json.RawMessage("null")})
 	}
 	if came, err := d.came(s); came || err != nil {
-		return err // whoever looks at the job hands it over; the deadline stands until then
+		return err // the evaluator delivers it; the deadline stays until then
 	}
 	f := &pawl.Failure{Class: "expired", Permanent: true}
 	waited := time.Duration(d.Now-s.StartedAt) * time.Microsecond
@@ -198,7 +197,7 @@ func (d *Decision) waited(s *pawl.Step) error {
 	return d.Report(s, Report{Event: lifecycle.StepFailPermanently, Failure: f, Note: Note{Reason: f.Message}})
 }
 
-// cancelChild asks for the child job of s to be cancelled. The step ends when the
+// cancelChild requests the cancellation of the child job of s. The step ends when the
 // child has; it is marked until the child is known to be ending.
 func (d *Decision) cancelChild(s *pawl.Step, note Note) error {
 	if s.DueEvent == lifecycle.StepCancel {
@@ -209,9 +208,9 @@ func (d *Decision) cancelChild(s *pawl.Step, note Note) error {
 	return d.JobTx.Move(s, lifecycle.StepCancelRequested, note)
 }
 
-// childEnded ends a step whose child job has ended. One whose child lives just waits:
-// the commit that ends the child marks it. Else the mark stays: whoever set it knows
-// more than whoever looked.
+// childEnded ends a step whose child job has ended. If the child lives, the step waits:
+// the commit that ends the child marks it. Otherwise the mark stays, since the commit
+// that set it knows more than the evaluation.
 func (d *Decision) childEnded(s *pawl.Step) error {
 	end, ok := d.Answers.Ends[s.Ord]
 	if !ok && !d.Answers.Lives[s.Ord] {
