@@ -2,8 +2,8 @@ package verify
 
 import "container/heap"
 
-// An agenda holds what is going to happen, earliest first; of what happens at the
-// same time, what was put there first.
+// An agenda holds what is going to happen, earliest first. Items of the same time keep
+// the order in which they were added.
 type agenda struct {
 	items []item
 	seq   int
@@ -20,7 +20,7 @@ func (a *agenda) put(at int64, do func() error) {
 	heap.Push((*items)(&a.items), item{at, a.seq, do})
 }
 
-// next takes the first one out.
+// next removes and returns the first item.
 func (a *agenda) next() item { return heap.Pop((*items)(&a.items)).(item) }
 
 type items []item

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// answers evaluates what marked steps ask for. It reports whether there is
-// anything to attend to.
+// answers evaluates the expressions that marked steps need. It reports whether there is
+// anything to do.
 func (w *world) answers() (decide.Answers, bool, error) {
 	a := decide.Answers{Starts: map[pawl.Ord]decide.StartAnswer{}, Gathers: map[pawl.Ord]decide.GatherAnswer{},
 		Errors: map[pawl.Ord]*pawl.Failure{}, Ends: map[pawl.Ord]decide.ChildEnd{}}
@@ -54,7 +54,8 @@ func (w *world) answer(a *decide.Answers, s *pawl.Step) {
 	}
 }
 
-// scope returns what the expressions of s see, of which the given nodes are named.
+// scope returns what the expressions of s see, with the outputs and statuses of the
+// named nodes.
 func (w *world) scope(s *pawl.Step, named []int) *workflow.Scope {
 	scope := &workflow.Scope{Inputs: w.inputs, Outputs: map[int]json.RawMessage{}, Statuses: map[int]machine.State{},
 		JobID: w.job.ID.Public(pawl.JobPrefix), Workflow: w.def.Name}
@@ -163,7 +164,7 @@ func (w *world) waitAnswer(n int, scope *workflow.Scope) decide.StartAnswer {
 	return decide.StartAnswer{If: true, Waiting: waiting}
 }
 
-// render writes out the work of s as its worker would, for what that says.
+// render evaluates the work of s as its worker would, for the errors in it.
 func (w *world) render(s *pawl.Step) error {
 	n := s.Ord.Node()
 	scope := w.scope(s, w.def.RenderNeeds(n))
@@ -204,7 +205,7 @@ func orNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// output returns what the job's own output comes to.
+// output returns the value of the job's own output.
 func (w *world) output() *decide.GatherAnswer {
 	if !w.def.HasOutput() {
 		return &decide.GatherAnswer{}

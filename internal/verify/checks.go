@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// check looks at the definition itself.
+// check checks the definition itself.
 func (v *verification) check() {
 	for n := 1; n <= len(v.def.Nodes); n++ {
 		v.endless(n)
@@ -29,8 +29,8 @@ func (v *verification) check() {
 	}
 }
 
-// endless names what waits for ever if nobody comes. A timeout of the job ends
-// that, too.
+// endless reports steps that may wait for ever. A timeout of the job ends such a wait,
+// too.
 func (v *verification) endless(n int) {
 	node := v.def.Node(n)
 	if node.Expires > 0 || v.def.Timeout > 0 && node.Hook == workflow.NoHook {
@@ -56,7 +56,7 @@ func (v *verification) endless(n int) {
 // The rule of waits that do not end by themselves.
 const ruleEndless = "waits-for-ever"
 
-// times holds the durations of a step against the job's timeout.
+// times compares the durations of a step with the job's timeout.
 func (v *verification) times(n int) {
 	node, limit := v.def.Node(n), v.def.Timeout
 	if limit == 0 || node.Hook != workflow.NoHook {
@@ -95,7 +95,7 @@ func (v *verification) backoff(r workflow.Retry) time.Duration {
 	return sum
 }
 
-// sleep returns how long a step sleeps, or 0 if that is not written out.
+// sleep returns how long a step sleeps, or 0 if that is not a constant.
 func (v *verification) sleep(n int) time.Duration {
 	d, err := time.ParseDuration(strings.TrimSpace(v.steps[n].Sleep))
 	if err != nil || v.def.Node(n).Kind != workflow.KindSleep {
@@ -104,8 +104,8 @@ func (v *verification) sleep(n int) time.Duration {
 	return d
 }
 
-// wayThrough adds up the sleeps that follow each other. Steps with a condition
-// may be skipped, and do not count.
+// wayThrough adds up consecutive sleeps. Steps with a condition may be skipped, and do
+// not count.
 func (v *verification) wayThrough() {
 	if v.def.Timeout == 0 {
 		return
@@ -119,7 +119,7 @@ func (v *verification) wayThrough() {
 			}
 			own := v.sleep(n)
 			if node.HasIf || own >= v.def.Timeout {
-				own = 0 // that has been named
+				own = 0 // already reported
 			}
 			took[n] = before + own
 			if took[n] < v.def.Timeout || before >= v.def.Timeout {
@@ -133,7 +133,7 @@ func (v *verification) wayThrough() {
 	}
 }
 
-// width holds the instances of a fan-out against the slots of the job.
+// width compares the instances of a fan-out with the slots of the job.
 func (v *verification) width(n int) {
 	node := v.def.Node(n)
 	if node.Parallel <= v.def.Workers || node.Kind.Waits() || v.written().Workers == 0 {
@@ -148,8 +148,8 @@ func (v *verification) width(n int) {
 // written returns the file as it was written.
 func (v *verification) written() *workflow.File { return &v.reading.file }
 
-// private reports whether the work of a step sees only what its expressions hand
-// to it. Commands and handlers can read all of it.
+// private reports whether the work of a step sees only what its expressions pass to it.
+// Commands and handlers can read all inputs.
 func (v *verification) private(n int) bool {
 	node, s := v.def.Node(n), v.steps[n]
 	return node.Kind == workflow.KindHTTP || node.Kind.Waits() || node.Kind == workflow.KindRun && !strings.Contains(s.Run, "PAWL_INPUT") && !strings.Contains(s.Run, "./")
@@ -175,7 +175,7 @@ func (v *verification) unusedAxes(n int) {
 	}
 }
 
-// unusedInputs names inputs that nobody can look at.
+// unusedInputs reports inputs that nothing can read.
 func (v *verification) unusedInputs() {
 	for n := 1; n <= len(v.def.Nodes); n++ {
 		if !v.private(n) {
@@ -196,7 +196,7 @@ func (v *verification) unusedInputs() {
 	}
 }
 
-// sharedSignals names steps that may wait for the same signal at the same time.
+// sharedSignals reports steps that may wait for the same signal at the same time.
 func (v *verification) sharedSignals() {
 	var waits []int
 	before := map[int][]int{}
@@ -223,7 +223,7 @@ func (v *verification) sharedSignals() {
 // hooks see every state in which a step ends.
 var beforeSteps = []machine.State{lifecycle.StepComplete, lifecycle.StepSkipped, lifecycle.StepResolvedManually}
 
-// statusWords looks at the words that a status is compared with.
+// statusWords checks the words that a status is compared with.
 func (v *verification) statusWords(e *expr) {
 	possible, where := beforeSteps, "when the step begins"
 	switch {

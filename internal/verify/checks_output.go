@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// outputFields holds what an expression takes of an output against what the step
-// can have.
+// outputFields checks the fields that an expression uses of an output against those
+// that the step can have.
 func (v *verification) outputFields(e *expr) {
 	for _, ref := range e.outs {
 		node := v.def.Node(ref.node)
@@ -43,7 +43,7 @@ func (v *verification) wrong(e *expr, severity Severity, rule, why, hint, format
 
 const failsAlways = "the expression fails whenever it is evaluated"
 
-// listField names a field that is taken of the list of a fan-out.
+// listField reports a field that is used of the list of a fan-out.
 func (v *verification) listField(e *expr, ref outputRef, node *workflow.Node) {
 	if len(ref.fields) > 0 && ref.fields[0] != "[]" {
 		v.wrong(e, Err, "output-field", failsAlways, fmt.Sprintf("take an element first: steps.%s.output[0], or map(steps.%s.output, ...)", node.ID, node.ID),
@@ -51,7 +51,7 @@ func (v *verification) listField(e *expr, ref outputRef, node *workflow.Node) {
 	}
 }
 
-// nothing reports whether a step has no output at all.
+// nothing returns why a step has no output at all, or "".
 func nothing(node *workflow.Node) string {
 	switch {
 	case node.Kind == workflow.KindSleep:
@@ -64,7 +64,7 @@ func nothing(node *workflow.Node) string {
 	return ""
 }
 
-// fieldOf names fields that the output of a step cannot have.
+// fieldOf reports fields that the output of a step cannot have.
 func (v *verification) fieldOf(e *expr, node *workflow.Node, fields []string) {
 	if why := nothing(node); why != "" {
 		severity := Warn
@@ -88,7 +88,7 @@ func (v *verification) fieldOf(e *expr, node *workflow.Node, fields []string) {
 	}
 }
 
-// listOf names a foreach over what is no list.
+// listOf reports a foreach over something that is not a list.
 func (v *verification) listOf(e *expr, node *workflow.Node) {
 	root, _, _ := path(e.tree)
 	if e.use != useForeach || root != "steps" || !e.whole || e.path != v.paths[e.node]+".foreach" {
@@ -107,7 +107,7 @@ func (v *verification) listOf(e *expr, node *workflow.Node) {
 	}
 }
 
-// child looks at a child workflow.
+// child checks a child workflow.
 func (v *verification) child(n int) {
 	node := v.def.Node(n)
 	if node.Child == nil {
@@ -123,7 +123,7 @@ func (v *verification) child(n int) {
 	}
 }
 
-// calledAgain names a child that is a workflow that waits for it.
+// calledAgain reports a child that is a workflow that waits for it.
 func (v *verification) calledAgain(n int, name string, limit int) {
 	node := v.def.Node(n)
 	for _, def := range append(slices.Clone(v.above), v.def) {
@@ -152,7 +152,7 @@ func (v *verification) calledAgain(n int, name string, limit int) {
 	}
 }
 
-// childInput holds an input that is handed on against the type that the child
+// childInput checks an input that is passed on against the type that the child
 // declares.
 func (v *verification) childInput(n int, e *expr) {
 	child := v.def.Node(n).Child.Definition
@@ -170,7 +170,7 @@ func (v *verification) childInput(n int, e *expr) {
 	}
 }
 
-// typeOf returns the type of an expression that is a path and no more, or "".
+// typeOf returns the type of an expression that is only a path, or "".
 func (v *verification) typeOf(e *expr) workflow.InputType {
 	root, fields, _ := path(e.tree)
 	switch {

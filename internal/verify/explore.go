@@ -12,29 +12,29 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Limits of an exploration. Past them it goes on at random.
+// Limits of an exploration. Beyond them it continues at random.
 const (
 	MaxStates  = 20_000
-	maxWork    = 1_000_000 // steps looked at
+	maxWork    = 1_000_000 // steps that are visited
 	randomRuns = 300
 	randomWork = 500_000
 	inputSets  = 16 // of inputs that are tried
 )
 
-// An explorer goes through what can become of a job. From each state it lets the
-// first step that is in progress end in every way that makes a difference, and
-// goes on from each; states that differ in nothing that matters from there on
-// are one. That is enough, since what becomes of two independent steps does not
-// depend on which of them ends first. How a step fails matters to nobody else:
-// every way is tried where the step first runs, and from then on they are one.
+// An explorer goes through everything that can happen to a job. From each state it lets
+// the first step in progress end in every way that makes a difference, and continues
+// from each. States that differ only in what no longer matters count as one. That is
+// enough, since the outcomes of two independent steps do not depend on which of them
+// ends first. How a step fails does not matter to other steps: every way of failing is
+// tried where the step first runs, and later they count as one.
 type explorer struct {
 	r        *reading
 	pick     func(n int) int
-	actor    func(w *world) *pawl.Step // whose turn it is
+	actor    func(w *world) *pawl.Step // returns the step whose turn it is
 	seen     map[[16]byte]bool
 	ways     map[int]bool    // nodes whose ways of failing were tried
 	began    map[int]bool    // nodes that have run
-	truths   map[int][2]bool // what conditions came to: false, true
+	truths   map[int][2]bool // values that conditions had: false, true
 	opaques  map[int]bool
 	readers  map[int][]int // nodes whose expressions name the output or status of one
 	named    map[int]bool  // nodes that the job's output names
@@ -43,10 +43,10 @@ type explorer struct {
 	outcomes int
 	endings  map[machine.State]int
 	cut      bool             // a limit was reached
-	endless  map[int]Timeline // how a job gets to a wait that does not end by itself
+	endless  map[int]Timeline // the path to a wait that does not end by itself
 	report   func(Finding, *world)
 	fault    error
-	stop     <-chan struct{} // closed when nobody wants to know any more
+	stop     <-chan struct{} // closed to stop the exploration
 	buffer   []byte          // of key
 }
 
@@ -77,7 +77,8 @@ func (e *expr) nodes() []int {
 	return nodes
 }
 
-// run explores everything, or what the limits allow, and then some at random.
+// run explores everything, or as much as the limits allow and then some paths at
+// random.
 func (x *explorer) run(sets []json.RawMessage) {
 	var queue []*world
 	for _, set := range sets {
@@ -98,7 +99,7 @@ func (x *explorer) run(sets []json.RawMessage) {
 	}
 }
 
-// over reports whether the exploration has to stop where it is.
+// over reports whether the exploration has to stop.
 func (x *explorer) over() bool {
 	select {
 	case <-x.stop:
@@ -108,7 +109,7 @@ func (x *explorer) over() bool {
 	}
 }
 
-// follow does something to a world in every way in which it can go, and answers
+// follow does something to a world in every way in which it can turn out, and returns
 // the worlds that are new and have not ended.
 func (x *explorer) follow(origin *world, do func(*world) error) []*world {
 	var next []*world
@@ -141,7 +142,7 @@ func (x *explorer) follow(origin *world, do func(*world) error) []*world {
 	}
 }
 
-// arrived looks at a world after a step, and reports whether to go on from it.
+// arrived records a world after a step, and reports whether to continue from it.
 func (x *explorer) arrived(w *world, err error) bool {
 	if err == nil {
 		err = w.check()
@@ -169,7 +170,7 @@ func (x *explorer) random(sets []json.RawMessage) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	x.pick = func(n int) int {
 		if n > 1 && rng.IntN(3) > 0 {
-			return 0 // or hardly a job would get far
+			return 0 // otherwise few jobs would get far
 		}
 		return rng.IntN(n)
 	}
@@ -187,7 +188,7 @@ func (x *explorer) random(sets []json.RawMessage) {
 	}
 }
 
-// key identifies what matters of a world from here on.
+// key identifies what still matters of a world.
 func (x *explorer) key(w *world) [16]byte {
 	b := x.buffer[:0]
 	text := func(parts ...string) {
@@ -230,8 +231,7 @@ func (x *explorer) key(w *world) [16]byte {
 	return [16]byte(sum[:16])
 }
 
-// matters reports whether anything will still look at the output or the status of
-// a node.
+// matters reports whether anything will still read the output or the status of a node.
 func (x *explorer) matters(w *world, n int) bool {
 	if x.named[n] && w.job.Ending == "" {
 		return true

@@ -8,11 +8,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// candidates are texts that patterns of real files tend to ask for.
+// candidates are texts that match many patterns of real files.
 var candidates = []string{"made up", "x", "a", "1", "10", "1s", "2026-01-31", "2026-01-31T12:00:00Z", "12:00", "main", "v1.2.3", "https://example.org/", "http://example.org/", "someone@example.org", "example.org", "abc123", "ABC", "00000000"}
 
-// values returns what a declared value may be, the plainest first: its default,
-// the values of its enum, and what expressions compare it with.
+// values returns possible values of a declared value, the simplest first: its default,
+// those of its enum, and those that expressions compare it with.
 func values(in *workflow.Input, s *shape) []any {
 	var list []any
 	add := func(raw json.RawMessage) {
@@ -56,8 +56,8 @@ func ofType(t workflow.InputType, s *shape) []any {
 	return s.around()
 }
 
-// fitting returns the values that a declared value may be: those that make a
-// difference or, if none of them is allowed, one of the candidates.
+// fitting returns the allowed values of a declared value: those that make a difference
+// or, if none of them is allowed, one of the candidates.
 func fitting(in *workflow.Input, s *shape) []any {
 	good := bindable(in, values(in, s))
 	if len(good) > 0 && good[0] != nil || in.Type != workflow.TypeString {
@@ -71,9 +71,9 @@ func fitting(in *workflow.Input, s *shape) []any {
 	return good
 }
 
-// inputs returns the sets of inputs that are worth trying, the plainest first, at
-// most limit: those that conditions depend on vary. It is an error if a value
-// that is required cannot be made up.
+// inputs returns the sets of inputs that are worth trying, the simplest first, at most
+// limit. Inputs that conditions depend on vary. It is an error if a value that is
+// required cannot be made up.
 func (r *reading) inputs(given map[string]any, limit int) ([]json.RawMessage, error) {
 	sets := []map[string]any{{}}
 	for i := range r.def.Inputs {
@@ -116,8 +116,8 @@ func each(sets []map[string]any, name string, v any) {
 	}
 }
 
-// times returns each set with each value, as far as the limit allows; past it
-// every value is still there once.
+// times returns each set with each value, as far as the limit allows; beyond it each
+// value still occurs once.
 func times(sets []map[string]any, name string, list []any, limit int) []map[string]any {
 	var next []map[string]any
 	for i, v := range list {
@@ -135,8 +135,8 @@ func times(sets []map[string]any, name string, list []any, limit int) []map[stri
 	return next
 }
 
-// bindable returns those of the values that an input allows, each once; nil, not
-// giving it, is one if it is optional.
+// bindable returns the values that an input allows, each once. For an optional input
+// nil, which means not given, is one of them.
 func bindable(in *workflow.Input, list []any) []any {
 	var good []any
 	var seen []string
@@ -158,8 +158,8 @@ func textOfJSON(v any) string {
 	return string(raw)
 }
 
-// allows reports whether a declared value may be v. The check is that of a
-// workflow which declares nothing else.
+// allows reports whether a declared value may be v. It checks with a workflow that
+// declares nothing else.
 func allows(in *workflow.Input, v any) bool {
 	file := workflow.File{Name: "one", Inputs: map[string]workflow.InputSchema{in.Name: schemaOf(in)}, Steps: []workflow.Step{}}
 	def, err := file.Build()
@@ -181,7 +181,7 @@ func schemaOf(in *workflow.Input) workflow.InputSchema {
 	return s
 }
 
-// forms returns what a person may fill in for an approval, the plainest first.
+// forms returns the values that a person may give for an approval, the simplest first.
 func (r *reading) forms(n int, all bool) []json.RawMessage {
 	approval := r.def.Node(n).Approval
 	s := r.shapes.outputs[n]
@@ -218,7 +218,7 @@ func (r *reading) forms(n int, all bool) []json.RawMessage {
 	return forms
 }
 
-// results returns what a step may come to, the plainest first: all that make a
+// results returns possible outputs of a step, the simplest first: all that make a
 // difference, or one.
 func (r *reading) results(n int, instance, all bool) []json.RawMessage {
 	key := resultKey{n, instance, all}

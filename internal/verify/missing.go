@@ -10,11 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// The rule of outputs that may not be there.
+// The rule about outputs that may be missing.
 const ruleMissing = "missing-output"
 
-// read looks at expressions that have just been evaluated for outputs that there
-// are not.
+// read checks expressions that have just been evaluated for missing outputs.
 func (x *explorer) read(w *world, at use, node int, scope *workflow.Scope, err error) {
 	var failed *workflow.ExpressionError
 	errors.As(err, &failed)
@@ -32,7 +31,7 @@ func (x *explorer) read(w *world, at use, node int, scope *workflow.Scope, err e
 }
 
 // printed reports whether an expression writes an output into text, where null is
-// nothing.
+// empty.
 func (e *expr) printed() bool {
 	root, _, _ := path(e.tree)
 	if root != "steps" || !e.whole {

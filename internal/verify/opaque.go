@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// judgeOpaque reports whether the values that are tried do not tell all that the
-// condition of a node may come to.
+// judgeOpaque reports whether the tried values may not cover all values of the
+// condition of a node.
 func (r *reading) judgeOpaque(node int, e *expr) bool {
 	if e.names["env"] || e.names["job.id"] || e.names["job.error"] && !strings.Contains(e.text, "nil") {
 		return true
@@ -23,8 +23,8 @@ func (r *reading) judgeOpaque(node int, e *expr) bool {
 	return len(e.outs) > 0 && !r.bothWays(node, e)
 }
 
-// opaqueInput reports whether not all values of an input that make a difference
-// are tried.
+// opaqueInput reports whether some values of an input that make a difference are not
+// tried.
 func (r *reading) opaqueInput(name string) bool {
 	s := r.shapes.inputs[name]
 	for i := range r.def.Inputs {
@@ -38,8 +38,7 @@ func (r *reading) opaqueInput(name string) bool {
 // maxTries bounds how many combinations bothWays evaluates.
 const maxTries = 200
 
-// bothWays reports whether the outputs that are tried bring a condition to true
-// and to false.
+// bothWays reports whether a condition is both true and false for the tried outputs.
 func (r *reading) bothWays(node int, e *expr) bool {
 	scopes := []map[int]json.RawMessage{{}}
 	for _, ref := range e.outs {
@@ -77,7 +76,7 @@ func (r *reading) bothWays(node int, e *expr) bool {
 	return seen[0] && seen[1]
 }
 
-// whole returns what the output of a node may be; that of a fan-out is a list.
+// whole returns possible outputs of a node; that of a fan-out is a list.
 func (r *reading) whole(n int) []json.RawMessage {
 	if !r.def.Node(n).Fans() {
 		return r.results(n, false, true)

@@ -19,7 +19,7 @@ type Outlook struct {
 	Broken  []uint64                 `json:"broken"` // the seeds whose job could not end
 }
 
-// SimulateMany simulates as many jobs as runs says, of the seed of cfg and those after it.
+// SimulateMany simulates runs jobs, with the seed of cfg and those after it.
 func SimulateMany(def *workflow.Definition, cfg Config, runs int) (*Outlook, error) {
 	o := &Outlook{Runs: runs, Seed: cfg.Seed, Ends: map[machine.State]int{}, Example: map[machine.State]uint64{}, Broken: []uint64{}}
 	var took []pawl.Duration

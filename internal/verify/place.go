@@ -8,9 +8,9 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Locate finds the lines of the findings about a file, and puts all findings into
-// the order of the file. Findings about its child workflows keep none; a key that
-// is not written out, a default, is where its step is.
+// Locate finds the lines of the findings about a file, and sorts all findings by the
+// order of the file. Findings about its child workflows get no line. A key that is not
+// in the file, a default, has the line of its step.
 func (r *Report) Locate(src []byte) {
 	file, err := parser.ParseBytes(src, 0)
 	if err == nil && len(file.Docs) > 0 {
@@ -23,8 +23,8 @@ func (r *Report) Locate(src []byte) {
 	r.sort()
 }
 
-// locate follows a key as far as the file has it, and returns the place of the
-// last value, or key, that there is.
+// locate follows a key as far as the file has it, and returns the place of the last
+// value or key that exists.
 func locate(node ast.Node, key string) (line, column int) {
 	for _, part := range parts(key) {
 		next := inside(node, part)
@@ -58,7 +58,7 @@ func place(node ast.Node) (line, column int) {
 	return token.Position.Line, token.Position.Column
 }
 
-// parts cuts a key: steps[2].env.FILE is steps, 2, env and FILE.
+// parts splits a key: steps[2].env.FILE is steps, 2, env and FILE.
 func parts(key string) []string {
 	return strings.FieldsFunc(key, func(r rune) bool { return r == '.' || r == '[' || r == ']' })
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Text writes a finding for people: where it is, what is wrong, why it matters,
-// what to do about it, and how a job gets there.
+// Text formats a finding for people: where it is, what is wrong, why it matters, what
+// to do about it, and the path to it.
 func (f Finding) Text(name string) string {
 	var b strings.Builder
 	if f.File != "" {
@@ -36,7 +36,7 @@ func (f Finding) Text(name string) string {
 	return b.String()
 }
 
-// Text writes a report for people. The name is that of the file.
+// Text formats a report for people. The name is that of the file.
 func (r *Report) Text(name string) string {
 	var b strings.Builder
 	for _, f := range r.Findings {

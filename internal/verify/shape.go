@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A shape is what the expressions of a file take a value for.
+// A shape is what the expressions of a file assume about a value.
 type shape struct {
 	fields   map[string]*shape
 	element  *shape // of a list
@@ -19,7 +19,7 @@ type shape struct {
 	text     bool
 	literals []any // that it is compared with
 	decides  bool  // a condition or a foreach depends on it
-	opaque   bool  // it is computed with, so that its literals do not tell all
+	opaque   bool  // expressions compute with it, so its literals do not cover all cases
 }
 
 func (s *shape) field(name string) *shape {
@@ -48,8 +48,8 @@ type shapes struct {
 	items   map[int]*shape // of the items of a foreach
 }
 
-// newShapes learns from every expression. What a foreach makes its items of is
-// learnt first.
+// newShapes learns from every expression. The sources of the items of a foreach come
+// first.
 func newShapes(r *reading) *shapes {
 	k := &shapes{r: r, outputs: map[int]*shape{}, inputs: map[string]*shape{}, items: map[int]*shape{}}
 	for n := 1; n <= len(r.def.Nodes); n++ {
@@ -208,7 +208,7 @@ func (w *learner) binary(n *ast.BinaryNode) *shape {
 	return nil
 }
 
-// learn notes what an operator tells of its operand.
+// learn records what an operator shows about its operand.
 func (s *shape) learn(operator string, other ast.Node, right bool) {
 	s.literals = append(s.literals, literals(other)...)
 	switch operator {
@@ -228,7 +228,7 @@ func (s *shape) learn(operator string, other ast.Node, right bool) {
 	}
 }
 
-// literals returns the constants that are written there.
+// literals returns the constants of a literal, or of a list of them.
 func literals(n ast.Node) []any {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -292,9 +292,8 @@ func (w *learner) builtin(n *ast.BuiltinNode) *shape {
 // maxVariants bounds how many values of one output are tried.
 const maxVariants = 6
 
-// variants returns values of the shape, the plainest first: as many as make a
-// difference to what depends on them, maxVariants at most. Without all there is
-// one.
+// variants returns values of the shape, the simplest first: as many as make a
+// difference to what depends on them, maxVariants at most. Without all it returns one.
 func (s *shape) variants(all bool) []any {
 	var list []any
 	switch {
@@ -325,7 +324,7 @@ func (s *shape) lists(all bool) []any {
 	return lists
 }
 
-// objects vary one field at a time, and all of them together where that is few.
+// objects varies one field at a time, and all fields together if that gives few values.
 func (s *shape) objects(all bool) []any {
 	names := sortedKeys(s.fields)
 	objects := []map[string]any{{}}
@@ -368,7 +367,7 @@ func (s *shape) scalars() []any {
 	return []any{"made up"}
 }
 
-// around returns the literals, and what lies beside them.
+// around returns the literals, and values close to them.
 func (s *shape) around() []any {
 	var list []any
 	add := func(v any) {
@@ -401,7 +400,7 @@ func (s *shape) around() []any {
 	return list
 }
 
-// outputs returns what step n may come to, the plainest first.
+// variants returns possible outputs of step n, the simplest first.
 func (k *shapes) variants(n int, instance, all bool) []any {
 	node, s := k.r.def.Node(n), k.outputs[n]
 	if instance && s.element != nil {
@@ -421,7 +420,7 @@ func (k *shapes) variants(n int, instance, all bool) []any {
 	return s.variants(all)
 }
 
-// written holds values against an output mode.
+// written returns the values in the form of an output mode.
 func written(mode workflow.OutputMode, values []any) []any {
 	var list []any
 	for _, v := range values {

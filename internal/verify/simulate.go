@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A Fault is something that goes wrong beside the steps themselves.
+// A Fault is something that goes wrong outside of the steps themselves.
 type Fault string
 
 // The faults.
@@ -26,17 +26,17 @@ const (
 	Duplicate Fault = "duplicate" // messages arrive twice
 )
 
-// Faults are all that there are.
+// Faults are all faults.
 var Faults = []Fault{Kill, Slow, Duplicate}
 
 // A Config says what to simulate.
 type Config struct {
 	Seed   uint64
 	Faults []Fault        // default none
-	Inputs map[string]any // what is required and not given is made up
+	Inputs map[string]any // required inputs that are not given are made up
 }
 
-// A Result is what came of a simulated job.
+// A Result is the outcome of a simulated job.
 type Result struct {
 	Workflow string                `json:"workflow"`
 	Seed     uint64                `json:"seed"`
@@ -52,8 +52,7 @@ type Result struct {
 	Timeline Timeline              `json:"timeline"`
 }
 
-// Rates of what happens. Those behind a fault take its place where it is asked
-// for.
+// Probabilities of events. Those of a fault apply only if the fault is requested.
 const (
 	rateFail      = 0.10 // an attempt fails, and may be tried again
 	rateFatal     = 0.02 // it fails for good
@@ -62,8 +61,8 @@ const (
 	rateKill      = 0.20 // with Kill
 	rateDuplicate = 0.25 // with Duplicate
 	rateReject    = 0.10 // of approvals
-	rateNever     = 0.15 // nobody comes, where that ends by itself
-	rateEarly     = 0.25 // a signal comes before anybody waits for it
+	rateNever     = 0.15 // no decision or signal comes, for a wait that ends by itself
+	rateEarly     = 0.25 // a signal comes before a step waits for it
 	rateChild     = 0.15 // a child job of a registered workflow fails
 )
 
@@ -91,8 +90,8 @@ type simulation struct {
 	worker uint32
 }
 
-// A stage is how far a step was when the simulation last looked: what it has
-// arranged for is arranged once.
+// A stage is how far a step was when the simulation last saw it, so that what follows
+// is arranged once.
 type stage struct {
 	state  machine.State
 	claims int
@@ -104,9 +103,9 @@ type logged struct {
 	e *entry
 }
 
-// Simulate runs a definition on a clock of its own, with outcomes that are made up
-// from the seed. The same definition, inputs, faults and seed give the same
-// result. The error is of kind Invalid if the inputs are not right.
+// Simulate runs a definition on a clock of its own, with outcomes that are made up from
+// the seed. The same definition, inputs, faults and seed give the same result. The
+// error is of kind Invalid if the inputs are wrong.
 func Simulate(def *workflow.Definition, cfg Config) (*Result, error) {
 	s := &simulation{rng: rand.New(rand.NewPCG(cfg.Seed, 0x7061776c)), faults: map[Fault]bool{}, now: epoch,
 		minds: map[*workflow.Definition]*reading{}, seen: map[*world]map[pawl.Ord]stage{}, sent: map[*world]map[string]int{}}
@@ -175,11 +174,11 @@ func (s *simulation) lasting(mean time.Duration) time.Duration {
 
 func (s *simulation) chance(rate float64) bool { return s.rng.Float64() < rate }
 
-// with is chance where a fault is asked for, or else never.
+// with is chance if the fault is requested, and false otherwise.
 func (s *simulation) with(f Fault, rate float64) bool { return s.faults[f] && s.chance(rate) }
 
-// run lets happen what is going to, until the job has ended. It returns the
-// invariant that did not hold.
+// run processes the agenda until the job has ended. It returns the invariant that did
+// not hold.
 func (s *simulation) run(root *world) error {
 	for range maxEvents {
 		if err := s.arrange(); err != nil {
@@ -222,9 +221,8 @@ func (s *simulation) upcoming() (at int64, do func() error) {
 	return at, do
 }
 
-// arrange looks at every job for what has changed, collects what was said, and
-// puts on the agenda what follows. Children come first, since their end is news
-// for their parents.
+// arrange finds what has changed in each job, collects new trail entries, and puts what
+// follows on the agenda. Children come first, since their end matters to their parents.
 func (s *simulation) arrange() error {
 	for _, w := range slices.Backward(s.worlds) {
 		s.collect(w)
@@ -246,7 +244,7 @@ func (s *simulation) arrange() error {
 	return nil
 }
 
-// wake tells the parent of a job that has ended.
+// wake informs the parent of a job that has ended.
 func (s *simulation) wake(w *world) error {
 	if w.parent == nil || !w.ended() {
 		return nil
@@ -272,7 +270,7 @@ func (s *simulation) endChild(w *world, ord pawl.Ord, end decide.ChildEnd) error
 	return w.settle()
 }
 
-// collect takes over what a world has told since it was last asked.
+// collect takes the new trail entries of a world.
 func (s *simulation) collect(w *world) {
 	var fresh []logged
 	for e := w.trail; e != nil; e = e.before {
@@ -309,7 +307,7 @@ func (s *simulation) conclude(root *world, broken error) {
 	}
 }
 
-// Text writes a result for people: the timeline, how the job ended, and what it
+// Text formats a result for people: the timeline, how the job ended, and how long it
 // took.
 func (r *Result) Text() string {
 	var b strings.Builder

@@ -13,8 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// arrangeStep puts on the agenda what follows from the state that a step has come
-// to.
+// arrangeStep puts on the agenda what follows from the state of a step.
 func (s *simulation) arrangeStep(w *world, step *pawl.Step) {
 	node := w.def.Node(step.Ord.Node())
 	switch {
@@ -30,7 +29,7 @@ func (s *simulation) arrangeStep(w *world, step *pawl.Step) {
 	}
 }
 
-// arrangeClaim has a worker take a step.
+// arrangeClaim arranges for a worker to take a step.
 func (s *simulation) arrangeClaim(w *world, step *pawl.Step, node *workflow.Node) {
 	ord, claims := step.Ord, step.Claims
 	delay := s.within(claimWithin)
@@ -60,7 +59,7 @@ func (s *simulation) claim(w *world, ord pawl.Ord, claims int) error {
 	return nil
 }
 
-// refuse says that a message was refused, and by what.
+// refuse records that a message was refused, and why.
 func (s *simulation) refuse(w *world, ord pawl.Ord, what string) {
 	step := w.step(ord)
 	event := lifecycle.StepClaim
@@ -98,7 +97,7 @@ func (s *simulation) arrangeEnd(w *world, step *pawl.Step) {
 	}
 }
 
-// end reports how an attempt ended, if it is still that claim's to say.
+// end reports how an attempt ended, unless the step has another claim by then.
 func (s *simulation) end(w *world, step *pawl.Step, in time.Duration, r decide.Report) {
 	ord, claim := step.Ord, step.Claims
 	deliver := func() error {
@@ -126,7 +125,7 @@ func (s *simulation) madeUp(w *world, ord pawl.Ord) json.RawMessage {
 	return list[s.rng.IntN(len(list))]
 }
 
-// arrangeStop has a worker that is asked to stop do so, or not in time.
+// arrangeStop arranges for a worker that is asked to stop to do so, or not in time.
 func (s *simulation) arrangeStop(w *world, step *pawl.Step, node *workflow.Node) {
 	ord, claim := step.Ord, step.Claims
 	if node.Kind == workflow.KindWorkflow {
@@ -145,7 +144,7 @@ func (s *simulation) arrangeStop(w *world, step *pawl.Step, node *workflow.Node)
 	})
 }
 
-// arrangePerson has somebody decide about an approval, or nobody.
+// arrangePerson arranges for a person to decide about an approval, or for none.
 func (s *simulation) arrangePerson(w *world, step *pawl.Step) {
 	ord := step.Ord
 	if step.DueAt > 0 && s.chance(rateNever) {
@@ -167,7 +166,7 @@ func (s *simulation) arrangePerson(w *world, step *pawl.Step) {
 	})
 }
 
-// early sends some signals before anybody waits for them.
+// early sends some signals before a step waits for them.
 func (s *simulation) early(w *world) {
 	for n := 1; n <= len(w.def.Nodes); n++ {
 		if node := w.def.Node(n); node.Kind == workflow.KindEvent && s.chance(rateEarly) {
@@ -188,7 +187,7 @@ func (s *simulation) arrangeSignal(w *world, step *pawl.Step, node *workflow.Nod
 	default:
 		s.after(s.lasting(meanPerson), func() error { return s.signal(w, n, "the signal %s comes") })
 	}
-	if step.DueAt == 0 { // whatever is taken by others, this one gets one in the end
+	if step.DueAt == 0 { // this step gets one in the end, even if others take some
 		s.after(24*time.Hour, func() error {
 			if w.step(step.Ord).State != lifecycle.StepInProgress {
 				return nil
@@ -220,8 +219,7 @@ func instances(node *workflow.Node) int {
 	return 0
 }
 
-// spawn makes a child job. Of a registered workflow nothing is known but that it
-// ends.
+// spawn makes a child job. Of a registered workflow only its end is simulated.
 func (s *simulation) spawn(w *world, step *pawl.Step, child *workflow.Born) (string, error) {
 	ord := step.Ord
 	if child.Definition != nil && child.Inputs != nil {
@@ -261,7 +259,7 @@ func failing(event machine.Event, reason string) decide.Report {
 
 var _ mind = (*simulation)(nil)
 
-// condition takes an `if` for true that made-up values do not evaluate.
+// condition treats an `if` as true if it cannot be evaluated with the made-up values.
 func (s *simulation) condition(w *world, node int, scope *workflow.Scope, truth bool, err error) (bool, error) {
 	if err == nil || s.minds[w.def].gone(useIf, node, scope) {
 		return truth, err

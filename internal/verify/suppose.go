@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// What an explorer makes of expressions.
+// How an explorer evaluates expressions.
 
 var _ mind = (*explorer)(nil)
 
@@ -31,8 +31,8 @@ func (x *explorer) condition(w *world, node int, scope *workflow.Scope, truth bo
 	return truth, nil
 }
 
-// suppose returns what a condition comes to that cannot be known: either, and
-// from then on the same.
+// suppose returns a value for a condition whose value cannot be known: both are tried,
+// and on each path it stays the same.
 func (x *explorer) suppose(w *world, text string) bool {
 	bare, negated := strings.CutPrefix(text, "!")
 	if known, ok := w.facts[bare]; ok {
@@ -63,8 +63,7 @@ func (x *explorer) failed(_ *world, at use, node int, scope *workflow.Scope, err
 	return nil // what was made up may be to blame
 }
 
-// gone reports whether an expression of the place names an output that there is
-// not.
+// gone reports whether an expression of the place uses a missing output.
 func (r *reading) gone(at use, node int, scope *workflow.Scope) bool {
 	for _, e := range r.byUse[site{at, node}] {
 		if len(absent(e, scope, true)) > 0 {
@@ -74,8 +73,8 @@ func (r *reading) gone(at use, node int, scope *workflow.Scope) bool {
 	return false
 }
 
-// absent returns the references of an expression to outputs that there are not;
-// those that it copes with only if all are wanted.
+// absent returns the references of an expression to missing outputs; those that it
+// handles are included only if all is set.
 func absent(e *expr, scope *workflow.Scope, all bool) []outputRef {
 	var refs []outputRef
 	for _, ref := range e.outs {
@@ -87,8 +86,8 @@ func absent(e *expr, scope *workflow.Scope, all bool) []outputRef {
 	return refs
 }
 
-// opaque reports whether a condition may come to what none of the tried values
-// brings it to.
+// opaque reports whether a condition may have a value that it has for none of the tried
+// values.
 func (x *explorer) opaque(node int, e *expr) bool {
 	if known, ok := x.opaques[node]; ok {
 		return known

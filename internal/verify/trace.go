@@ -10,8 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// An entry is one row of a timeline as it is kept: the rows of a path share what
-// came before.
+// An entry is one row of a timeline as it is stored: paths share their common rows.
 type entry struct {
 	ord      pawl.Ord // 0: the job
 	from, to machine.State
@@ -27,13 +26,12 @@ func (w *world) tell(e entry) {
 	w.trail = &e
 }
 
-// say notes what happened beside the moves.
+// say records an event that is not a move.
 func (w *world) say(ord pawl.Ord, format string, args ...any) {
 	w.tell(entry{ord: ord, said: fmt.Sprintf(format, args...)})
 }
 
-// A Row is one line of a timeline: a move of a step or of the job, or something
-// that was said.
+// A Row is one line of a timeline: a move of a step or of the job, or another event.
 type Row struct {
 	At    pawl.Duration `json:"at"`            // since the job was submitted
 	Job   string        `json:"job,omitempty"` // of a child job: the step that waits for it
@@ -68,7 +66,7 @@ func (r Row) String() string {
 	return line
 }
 
-// clock writes a time since the beginning; milliseconds where it is not whole.
+// clock formats a time since the beginning, with milliseconds if it is no whole second.
 func clock(d time.Duration) string {
 	d = d.Round(time.Millisecond)
 	text := fmt.Sprintf("T+%02d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)
@@ -122,8 +120,8 @@ func (w *world) path() string {
 	return key
 }
 
-// brief leaves out of a timeline what goes without saying: that a step was
-// enqueued and claimed.
+// brief leaves the obvious rows out of a timeline: that a step was enqueued and
+// claimed.
 func (t Timeline) brief() Timeline {
 	return slices.DeleteFunc(slices.Clone(t), func(r Row) bool {
 		return r.Step != "" && (r.To == "enqueued" || r.Event == "claim" || r.Event == "cancel_requested")

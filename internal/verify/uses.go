@@ -13,8 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A use is what the expressions of a step are for; each use is evaluated in one
-// go.
+// A use is the purpose of some expressions of a step, which are evaluated together.
 type use string
 
 // The uses of expressions.
@@ -42,9 +41,9 @@ type expr struct {
 // An outputRef is a step whose output an expression names.
 type outputRef struct {
 	node    int
-	fields  []string // that are taken of it, as far as they are written out
-	index   bool     // the first thing that is taken of it is an element
-	guarded bool     // the expression copes with its being null
+	fields  []string // that are used of it, as far as they are constant
+	index   bool     // the first thing that is used of it is an element
+	guarded bool     // the expression handles null
 }
 
 // A statusRef is a step whose status an expression compares with words.
@@ -53,7 +52,7 @@ type statusRef struct {
 	words []string
 }
 
-// A reading is a definition with its expressions in sight.
+// A reading is a definition with its expressions.
 type reading struct {
 	def    *workflow.Definition
 	file   workflow.File
@@ -161,7 +160,7 @@ func (r *reading) value(n int, u use, path string, v any) {
 
 func (r *reading) add(n int, u use, path, text string, whole bool) {
 	e := &expr{node: n, use: u, path: path, text: strings.TrimSpace(text), whole: whole, tree: &ast.NilNode{}, names: map[string]bool{}}
-	if tree, err := parser.Parse(text); err == nil { // else there is nothing to be said about it: it has been compiled
+	if tree, err := parser.Parse(text); err == nil { // cannot fail: it has been compiled
 		e.tree = tree.Node
 	}
 	c := &refs{r: r, e: e, optional: map[int]bool{}}
@@ -173,7 +172,7 @@ func (r *reading) add(n int, u use, path, text string, whole bool) {
 	r.exprs = append(r.exprs, e)
 }
 
-// refs collects what one expression names.
+// refs collects the names in one expression.
 type refs struct {
 	r        *reading
 	e        *expr
@@ -184,11 +183,11 @@ func (c *refs) walk(n ast.Node) {
 	ast.Walk(&n, outermost{c})
 }
 
-// outermost visits nodes children first, and notes each path when it is whole:
-// the last member node of a path replaces those before it.
+// outermost visits children before their parents, and records each path when it is
+// complete: the last member node of a path replaces those before it.
 type outermost struct{ c *refs }
 
-// Visit notes one node.
+// Visit records one node.
 func (o outermost) Visit(node *ast.Node) {
 	c := o.c
 	switch n := (*node).(type) {
@@ -234,8 +233,7 @@ func (c *refs) stepMember(fields []string, optional bool) {
 	c.e.outs = append(c.e.outs, ref)
 }
 
-// binary notes the words that a status is compared with, and where null is
-// expected.
+// binary records the words that a status is compared with, and where null is expected.
 func (c *refs) binary(n *ast.BinaryNode) {
 	for _, side := range [][2]ast.Node{{n.Left, n.Right}, {n.Right, n.Left}} {
 		root, fields, _ := path(side[0])
@@ -257,7 +255,7 @@ func (c *refs) binary(n *ast.BinaryNode) {
 	}
 }
 
-// words returns the texts that a literal, or a list of them, holds.
+// words returns the texts in a literal, or in a list of literals.
 func words(n ast.Node) []string {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -272,8 +270,8 @@ func words(n ast.Node) []string {
 	return nil
 }
 
-// path returns the variable and the fields of a path: an element by its place
-// is "[]". Anything else has no root.
+// path returns the variable and the fields of a path; an element by index is "[]".
+// Other expressions have no root.
 func path(n ast.Node) (root string, fields []string, optional bool) {
 	switch n := n.(type) {
 	case *ast.ChainNode:
@@ -301,7 +299,7 @@ type piece struct {
 	code bool
 }
 
-// split cuts a string at its expressions.
+// split splits a string at its expressions.
 func split(s string) []piece {
 	var pieces []piece
 	for s != "" {
@@ -324,8 +322,8 @@ func split(s string) []piece {
 	return pieces
 }
 
-// closing returns where the "}}" stands that ends an expression: outside quotes
-// and braces.
+// closing returns the offset of the "}}" that ends an expression: outside quotes and
+// braces.
 func closing(s string) int {
 	depth, quote := 0, byte(0)
 	for i := 0; i < len(s); i++ {

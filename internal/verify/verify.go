@@ -17,10 +17,10 @@ type Severity string
 // The severities.
 const (
 	Err  Severity = "error"   // it goes wrong, or waits for ever
-	Warn Severity = "warning" // it is hardly what was meant
+	Warn Severity = "warning" // it is probably a mistake
 )
 
-// A Finding is one thing that is wrong with a valid definition.
+// A Finding is one fault of a valid definition.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Rule     string   `json:"rule"`           // its name: missing-output
@@ -32,7 +32,7 @@ type Finding struct {
 	Message  string   `json:"message"`
 	Why      string   `json:"why"`             // it matters
 	Hint     string   `json:"hint,omitempty"`  // what to do about it
-	Trace    Timeline `json:"trace,omitempty"` // the shortest way to it that was found
+	Trace    Timeline `json:"trace,omitempty"` // the shortest path to it that was found
 }
 
 // A Report is what Verify found and proved.
@@ -42,7 +42,7 @@ type Report struct {
 	States   int                   `json:"states"`   // different ones
 	Outcomes int                   `json:"outcomes"` // of steps that were gone through
 	All      bool                  `json:"all"`      // nothing is left out
-	Ends     bool                  `json:"ends"`     // every path that was gone through ends
+	Ends     bool                  `json:"ends"`     // every path that was tried ends
 	Endings  map[machine.State]int `json:"endings"`  // how many paths end how
 }
 
@@ -57,7 +57,7 @@ func (r *Report) Count(s Severity) int {
 	return n
 }
 
-// Summary says in one line what was gone through.
+// Summary returns a line that says how much was tried.
 func (r *Report) Summary() string {
 	how := "all of them"
 	if !r.All {
@@ -74,7 +74,7 @@ func (r *Report) Summary() string {
 	return fmt.Sprintf("%s: %s explored (%s), %s", ends, count(r.Outcomes, "outcome"), how, count(r.States, "state"))
 }
 
-// A verification is the verifying of one definition.
+// A verification verifies one definition.
 type verification struct {
 	*reading
 	file     string
@@ -82,14 +82,13 @@ type verification struct {
 	findings map[string]*Finding
 	order    []string
 	above    []*workflow.Definition // the definitions whose child this is
-	fixed    bool                   // inputs were given, so that what never happens with them may with others
+	fixed    bool                   // inputs were given; what never happens with them may happen with others
 }
 
-// Verify looks for what is wrong with a definition, its child workflows from
-// files included. The given inputs are fixed; the others vary. Nothing but the
-// definition and the inputs makes a difference to the report. The error is of
-// kind Invalid if an input that is required cannot be made up, and that of ctx as
-// soon as ctx ends.
+// Verify finds faults of a definition, including its child workflows from files. The
+// given inputs are fixed; the others vary. The report depends only on the definition
+// and the inputs. The error is of kind Invalid if an input that is required cannot be
+// made up, and that of ctx as soon as ctx ends.
 func Verify(ctx context.Context, def *workflow.Definition, given map[string]any) (*Report, error) {
 	report := &Report{Workflow: def.Name, All: true, Ends: true, Endings: map[machine.State]int{}, Findings: []Finding{}}
 	if err := verify(ctx, def, "", nil, given, report, map[*workflow.Definition]bool{}); err != nil {
@@ -112,7 +111,7 @@ func verify(ctx context.Context, def *workflow.Definition, file string, above []
 	if err != nil && file == "" {
 		return err
 	}
-	report.All = report.All && err == nil // a child's inputs are its parent's to give
+	report.All = report.All && err == nil // the parent gives the inputs of a child
 	if err := v.explore(ctx, sets, report); err != nil {
 		return err
 	}
@@ -157,7 +156,7 @@ func (v *verification) explore(ctx context.Context, sets []json.RawMessage, repo
 	return nil
 }
 
-// add keeps a finding; of those that are alike the worst, else the first.
+// add keeps a finding: of equal ones the worst, else the first.
 func (v *verification) add(f Finding) {
 	f.File = v.file
 	key := f.Rule + " " + f.Key + " " + f.Message
@@ -182,7 +181,7 @@ func (v *verification) on(n int, severity Severity, rule, key string) Finding {
 	return Finding{Severity: severity, Rule: rule, Key: path, Step: v.def.Node(n).ID}
 }
 
-// unreached names steps that no path runs, and conditions that are always true.
+// unreached reports steps that no path runs, and conditions that are always true.
 func (v *verification) unreached() {
 	x := v.explorer
 	for n := 1; n <= len(v.def.Nodes); n++ {
@@ -210,7 +209,7 @@ func (v *verification) unreached() {
 func (v *verification) alwaysTrue(n int) {
 	e := v.byUse[site{useIf, n}][0]
 	if len(e.stats) > 0 || len(e.outs) > 0 || e.text == "true" && len(v.def.Node(n).Needs) > 0 {
-		return // it may stand there to have the step run after skipped ones
+		return // it may be there to run the step after skipped ones
 	}
 	for name := range e.names {
 		if strings.HasPrefix(name, "job") || strings.HasPrefix(name, "env") {
@@ -224,8 +223,7 @@ func (v *verification) alwaysTrue(n int) {
 	v.add(f)
 }
 
-// sort puts the findings into the order of files, and of the lines where they are
-// known.
+// sort sorts the findings by file, and by line where it is known.
 func (r *Report) sort() {
 	files := map[string]int{}
 	for _, f := range r.Findings {

@@ -14,7 +14,7 @@ import (
 
 // A way is one thing that can happen next.
 type way struct {
-	words string // what is said of it in a timeline, or ""
+	words string // its text in a timeline, or ""
 	do    func(w *world) error
 }
 
@@ -59,8 +59,8 @@ func (x *explorer) claim(w *world) (bool, error) {
 
 var worker = pawl.Worker{ID: pawl.MakeID(time.Unix(1767225600, 0), 7, 7)}
 
-// take gives one enqueued step to a worker, which fails it if it cannot be
-// written out.
+// take gives one enqueued step to a worker, which fails it if its work cannot be
+// evaluated.
 func (x *explorer) take(w *world, s *pawl.Step) error {
 	ord := s.Ord
 	x.began[ord.Node()] = true
@@ -88,8 +88,8 @@ func actor(w *world) *pawl.Step {
 }
 
 // stops are the ways in which a job ends before it is done: it takes too long, if it
-// has a timeout, or an operator cancels it. Without one, or without a hook for what is
-// canceled, the one stands for the other.
+// has a timeout, or an operator cancels it. If there is no timeout, or no hook for a
+// cancel, one of the two is enough.
 func (x *explorer) stops(w *world) (ways []way) {
 	late := w.job.DueEvent == lifecycle.JobCancel
 	if late {
@@ -104,7 +104,7 @@ func (x *explorer) stops(w *world) (ways []way) {
 	return ways
 }
 
-// waysOf returns what can become of a step.
+// waysOf returns the ways in which a step can continue.
 func (x *explorer) waysOf(w *world, s *pawl.Step) []way {
 	ord, n := s.Ord, s.Ord.Node()
 	node := w.def.Node(n)
@@ -163,8 +163,8 @@ func failure(class, message string, permanent bool) *pawl.Failure {
 	return &pawl.Failure{Class: class, Message: message, Permanent: permanent}
 }
 
-// results returns what the step at ord may come to. Of the instances of a
-// fan-out the first alone varies.
+// results returns possible outputs of the step at ord. Of the instances of a fan-out
+// only the first varies.
 func (x *explorer) results(ord pawl.Ord) []json.RawMessage {
 	return x.r.results(ord.Node(), ord.Instance() > 0, ord.Instance() <= 1)
 }
@@ -208,15 +208,14 @@ func (x *explorer) childWays(w *world, s *pawl.Step) []way {
 	return append(ways, end("its child job fails", decide.ChildEnd{Failure: failure("child", "the child job failed", true)}))
 }
 
-// fire lets the deadline of a step come.
+// fire applies the deadline of a step.
 func (x *explorer) fire(w *world, ord pawl.Ord) error {
 	s := w.step(ord)
 	w.now = max(w.now, s.DueAt)
 	return w.fire(s)
 }
 
-// exhaust has a step end in the same way as often as it is tried, or so many
-// times.
+// exhaust ends a step in the same way in each of its attempts, or that many times.
 func (x *explorer) exhaust(w *world, ord pawl.Ord, r decide.Report, times int) error {
 	for range times {
 		if s := w.step(ord); s.State != lifecycle.StepInProgress || s.DueEvent == lifecycle.StepCancel {

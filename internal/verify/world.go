@@ -17,8 +17,8 @@ import (
 // epoch is when every simulated job begins, in microseconds.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// A world is one job in memory: the JobTx on which decisions are made. They see
-// what the engine would have in sight. It is not safe for concurrent use.
+// A world is one job in memory: the JobTx on which decisions are made. They see what
+// they would see in the engine. It is not safe for concurrent use.
 type world struct {
 	def     *workflow.Definition
 	sight   *decide.Sight // of the decision at hand
@@ -33,23 +33,24 @@ type world struct {
 	jitter  func() float64
 	mind    mind
 	trail   *entry          // newest first
-	facts   map[string]bool // what conditions came to that cannot be known, by their text
+	facts   map[string]bool // values of conditions that cannot be known, by their text
 
 	parent     *world // of a child job
 	parentStep pawl.Ord
 	spawn      func(w *world, s *pawl.Step, child *workflow.Born) (string, error)
 }
 
-// A mind settles what cannot be known before a job runs.
+// A mind decides what cannot be known before a job runs.
 type mind interface {
-	// condition returns what an `if` comes to, given what evaluating it said.
+	// condition returns the value of an `if`, given the result of evaluating it.
 	condition(w *world, node int, scope *workflow.Scope, truth bool, err error) (bool, error)
-	// items returns the list of a foreach, given what evaluating it said.
+	// items returns the list of a foreach, given the result of evaluating it.
 	items(w *world, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error)
-	// failed is told of any other expression that fails; nil goes on without it.
+	// failed is called for any other expression that fails; if it returns nil, the job
+	// continues without the value.
 	failed(w *world, at use, node int, scope *workflow.Scope, err error) error
-	// read is told that the expressions of a place have been evaluated, and what
-	// came of it.
+	// read is called after the expressions of a place have been evaluated, with the
+	// error if there is one.
 	read(w *world, at use, node int, scope *workflow.Scope, err error)
 }
 
@@ -85,7 +86,7 @@ func (w *world) clone() *world {
 	return &c
 }
 
-// compact shares with the world that w is a clone of what has not changed since.
+// compact shares what has not changed with origin, of which w is a clone.
 func (w *world) compact(origin *world) {
 	for i, s := range w.steps {
 		if was := origin.step(s.Ord); was != nil && !w.touched[s.Ord] {
@@ -164,7 +165,7 @@ func (w *world) Move(s *pawl.Step, event machine.Event, note decide.Note) error 
 	return nil
 }
 
-// Fold counts a step out, which a rehearsal does not keep.
+// Fold does nothing: a rehearsal keeps no digests.
 func (w *world) Fold(*pawl.Step) {}
 
 // MoveJob applies an event to the job.
@@ -178,7 +179,7 @@ func (w *world) MoveJob(event machine.Event, note decide.Note) error {
 	return nil
 }
 
-// Save notes that a step has changed.
+// Save records that a step has changed.
 func (w *world) Save(s *pawl.Step) { w.touched[s.Ord] = true }
 
 // SaveJob does nothing: the job is changed in place.
@@ -214,7 +215,7 @@ func (w *world) decision(reads decide.ReadSet, a decide.Answers) *decide.Decisio
 	return &decide.Decision{Definition: w.def, JobTx: w, Now: w.now, Jitter: w.jitter, Answers: a}
 }
 
-// do runs one decision and all that follows from it by itself.
+// do runs one decision and everything that follows from it by itself.
 func (w *world) do(reads decide.ReadSet, f func(*decide.Decision) error) error {
 	d := w.decision(reads, decide.Answers{})
 	if err := f(d); err != nil {
@@ -268,10 +269,10 @@ func (w *world) reject(s *pawl.Step, note decide.Note) error {
 
 func (w *world) ended() bool { return lifecycle.Job.Ended(w.job.State) }
 
-// maxRounds bounds how often marks are looked at in one go.
+// maxRounds bounds how often settle evaluates marks.
 const maxRounds = 10_000
 
-// settle evaluates what is marked until nothing is left that can be.
+// settle evaluates marked steps until none is left that can be.
 func (w *world) settle() error {
 	for range maxRounds {
 		answers, any, err := w.answers()
