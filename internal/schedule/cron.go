@@ -24,7 +24,7 @@ type Cron struct {
 
 	minute, hour, day, month, weekday set
 
-	eitherDay bool // day and weekday are both restricted: one of them is enough
+	eitherDay bool // day and weekday are both restricted: a match of either is enough
 	hourly    bool // it has every hour
 	recurs    bool // it has every hour, or * or a step in its minute or its hour
 }
@@ -62,8 +62,8 @@ func Parse(expr, zone string) (*Cron, error) {
 	return c, nil
 }
 
-// locate returns the time zone of an IANA name. It is the one place that reads
-// the zone database.
+// locate returns the time zone of an IANA name. Only this function reads the zone
+// database.
 func locate(zone string) (*time.Location, error) {
 	if zone != "Local" {
 		if location, err := time.LoadLocation(zone); err == nil {
@@ -73,7 +73,7 @@ func locate(zone string) (*time.Location, error) {
 	return nil, pawl.Errorf(pawl.Invalid, "time zone %.64q: want an IANA name such as Europe/Berlin, or UTC", zone)
 }
 
-// read reads the words of an expression. The hint goes with the error.
+// read reads the words of an expression. The hint belongs to the error.
 func (c *Cron) read(words []string) (hint string, err error) {
 	switch {
 	case len(words) == 0:

@@ -11,19 +11,18 @@ import (
 
 // Limits of a decision.
 const (
-	// Grace is how late the newest time may be looked at and still count,
-	// whatever the schedule says about catching up.
+	// Grace is how late the newest time may be decided and still count, whatever the
+	// catch-up of the schedule.
 	Grace = time.Minute
-	// Poll is how long a schedule with a waiting time leaves its last job until
-	// it looks at it again.
+	// Poll is how often a schedule with a waiting time checks whether its last job has
+	// ended.
 	Poll = time.Second
-	// MaxActs is how many due times one decision takes. What is left over is
-	// due at once again.
+	// MaxActs is how many due times one decision takes. The rest are due again at once.
 	MaxActs = 100
 )
 
-// A Decision is what to do with a schedule that is due: Acts, in their order and
-// in one transaction, after which the schedule has the rest as its fields.
+// A Decision is what to do with a schedule that is due: Acts, in order and in one
+// transaction; the other fields are the new values of the schedule.
 type Decision struct {
 	Acts    []Act
 	DueAt   int64 // when to decide again; later than before
@@ -32,8 +31,8 @@ type Decision struct {
 }
 
 // An Act is one event of a schedule. ScheduleFire makes the job of the time Due.
-// ScheduleQueue lets it wait. ScheduleSkip stands for every time that no act
-// before it has dealt with, up to Due; Reason says from when.
+// ScheduleQueue lets it wait. ScheduleSkip covers every time up to Due that no earlier
+// act has handled; Reason says since when.
 type Act struct {
 	Event     machine.Event
 	Due       int64 // in microseconds
@@ -41,19 +40,19 @@ type Act struct {
 	CancelOld bool // of ScheduleFire: the job before this one is cancelled
 }
 
-// Decide returns what to do with the schedule s, whose times are those of c, at
-// now, in microseconds. Whether the job s.LastJob runs is the caller's to know:
-// running is its public id if it does, else "". Nothing is to be done before
-// s.DueAt, unless a time waits and the job has ended.
+// Decide returns what to do with the schedule s, whose times are those of c, at now, in
+// microseconds. The caller passes whether the job s.LastJob runs: running is its public
+// id if it does, else "". There is nothing to do before s.DueAt, unless a time waits
+// and the job has ended.
 //
-// Times are looked at oldest first. One counts if it is at most s.CatchUp ago;
-// the newest also if it is less than Grace ago. Others were missed, and are
-// skipped. Each one that counts makes a job, unless the job before it runs: then
-// s.Overlap says what happens. Only CancelOld makes several jobs at once.
+// Times are handled oldest first. A time counts if it is at most s.CatchUp ago; the
+// newest also if it is less than Grace ago. Others were missed, and are skipped. Each
+// one that counts makes a job, unless the job before it runs: then s.Overlap says what
+// happens. Only CancelOld makes several jobs at once.
 //
-// While s.Waiting is set, s.DueAt is Poll after the decision before, and no time
-// of c. A caller that creates, updates or resumes s sets s.DueAt to the next time
-// from now on, or to Poll from now if a time waits.
+// While s.Waiting is set, s.DueAt is Poll after the last decision, and not a time of c.
+// A caller that creates, updates or resumes s sets s.DueAt to the next time from now
+// on, or to Poll from now if a time waits.
 func Decide(s *pawl.Schedule, c *Cron, now int64, running string) Decision {
 	d := &decider{
 		Decision: Decision{DueAt: s.DueAt, Due: s.Due, Waiting: s.Waiting},
@@ -85,7 +84,7 @@ type decider struct {
 	last    string // what runs, if running
 }
 
-// waiting takes the time that waits, unless it has to go on waiting.
+// waiting takes the time that waits, unless it has to keep waiting.
 func (d *decider) waiting() {
 	if due := d.Waiting; !d.running || d.overlap != Queue {
 		d.Waiting = 0
@@ -123,8 +122,8 @@ func (d *decider) oldest(first, newest int64, catchUp time.Duration) int64 {
 	return due
 }
 
-// take deals with a time that counts, and returns the last time dealt with: if
-// it has to be skipped, so have all until newest.
+// take handles a time that counts, and returns the last time that is handled: if this
+// one has to be skipped, so have all until newest.
 func (d *decider) take(due, newest int64) int64 {
 	switch {
 	case !d.running || d.overlap == CancelOld:
@@ -151,8 +150,8 @@ func (d *decider) skip(first, newest int64, reason string) {
 // after is Next in microseconds.
 func (c *Cron) after(t int64) int64 { return pawl.Micros(c.Next(pawl.Time(t))) }
 
-// latest returns the newest due time until the given one, of which first is
-// one. It halves the time between them, so that a long one costs little.
+// latest returns the newest due time from first, which is due, to until. It is a binary
+// search, so that a long time costs little.
 func (c *Cron) latest(first, until int64) int64 {
 	for until-first >= time.Second.Microseconds() {
 		middle := first + (until-first)/2

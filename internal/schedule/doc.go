@@ -1,7 +1,7 @@
-// Package schedule says when a schedule is due, and what is to be done then.
-// It reads cron expressions, computes their times across every change of the
-// clocks, and decides between making a job, letting one wait and skipping. It
-// has no clock: now is always an argument.
+// Package schedule decides when a schedule is due, and what it does then. It reads cron
+// expressions, computes their times across every change of the clocks, and decides
+// between making a job, letting one wait and skipping. It has no clock: now is always
+// an argument.
 //
 // # Expressions
 //
@@ -18,36 +18,35 @@
 // a list of these (0,30). A step begins anew in each round of its field. Case
 // does not matter in names.
 //
-// Where both the day of the month and the weekday are restricted, a day that
-// either of them names is enough, as ever in cron. A field that begins with *
-// counts as unrestricted for this: of */2 and MON, both have to agree.
+// If both the day of the month and the weekday are restricted, a match of either is
+// enough, as always in cron. A field that begins with * counts as unrestricted for
+// this: of */2 and MON, both have to agree.
 //
-// These stand for whole expressions: @hourly, @daily and @midnight, @weekly (on
-// Sunday), @monthly, @yearly and @annually.
+// These replace whole expressions: @hourly, @daily and @midnight, @weekly (on Sunday),
+// @monthly, @yearly and @annually.
 //
-// @every and a duration (@every 90s, @every 1h30m) is due at the multiples of
-// the duration since the Unix epoch, in UTC, whatever the time zone, so that
-// every process means the same times by it. The duration is whole seconds, from
-// MinEvery to MaxEvery.
+// @every and a duration (@every 90s, @every 1h30m) is due at the multiples of the
+// duration since the Unix epoch, in UTC, whatever the time zone, so that it means the
+// same times in every process. The duration is whole seconds, from MinEvery to
+// MaxEvery.
 //
 // # When the clocks change
 //
-// The time zone is an IANA name, by default UTC. An expression speaks of times
-// on the wall of its zone, and these have holes and come twice:
+// The time zone is an IANA name, by default UTC. The times of an expression are local
+// times of its zone, some of which are skipped or occur twice:
 //
-//   - A time that the clocks leave out is due at the first instant after the
-//     hole. If the hole swallows several times of an expression, they are due
-//     there once.
-//   - A time that comes twice is due once: the first time.
+//   - A time that the clocks skip is due at the first instant after the gap. If a gap
+//     contains several times of an expression, they are due once.
+//   - A time that occurs twice is due once: the first time.
 //
-// Two exceptions let what recurs go by real time:
+// Two exceptions make recurring times go by real time:
 //
-//   - An expression of every hour (hour *, 0-23, */1) has nothing to make good:
-//     the next hour comes. So "30 * * * *" runs 23 times on a day of 23 hours.
-//   - An expression of every hour, or with * or a step in its minute or its hour,
-//     is due in both rounds of an hour that comes twice. So "30 * * * *" runs 25
-//     times on a day of 25 hours, and "*/10 1-3 * * *" does not pause for an hour.
+//   - An expression of every hour (hour *, 0-23, */1) is not due after a gap: the next
+//     hour comes. So "30 * * * *" runs 23 times on a day of 23 hours.
+//   - An expression of every hour, or with * or a step in its minute or its hour, is
+//     due in both rounds of an hour that occurs twice. So "30 * * * *" runs 25 times on
+//     a day of 25 hours, and "*/10 1-3 * * *" does not pause for an hour.
 //
-// All of it holds for every kind of change: of half an hour, at midnight, or
-// over a whole day.
+// All of this holds for every kind of change: of half an hour, at midnight, or of a
+// whole day.
 package schedule

@@ -27,10 +27,10 @@ var fields = []field{
 	{name: weekday, min: 0, max: 6, names: []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}},
 }
 
-// weekday is the field that has a second number for a value: 7 for Sunday.
+// weekday is the field in which Sunday has two numbers: 0 and 7.
 const weekday = "weekday"
 
-// parse reads a list of items. The error says what is wrong with which item.
+// parse reads a list of items. The error names the item and its fault.
 func (f *field) parse(text string) (set, error) {
 	var all set
 	for item := range strings.SplitSeq(text, ",") {
@@ -88,7 +88,7 @@ func (f *field) span(text string, stepped bool) (low, high int, ok bool) {
 
 func (f *field) size() int { return f.max - f.min + 1 }
 
-// turn returns the value that v, which may be above max, comes to.
+// turn returns the value of v, which may be above max.
 func (f *field) turn(v int) int { return (v-f.min)%f.size() + f.min }
 
 // value reads a name or a number.

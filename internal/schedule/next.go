@@ -2,8 +2,8 @@ package schedule
 
 import "time"
 
-// horizon is how far ahead a time is looked for, in years. A 29 February on one
-// of a few weekdays may be 40 years away, and nothing is further.
+// horizon is how far ahead Next searches, in years. A 29 February on one of a few
+// weekdays may be 40 years away, and nothing is further.
 const horizon = 50
 
 // Next returns the first due time after the given one, in the time zone of c.
@@ -42,8 +42,8 @@ func (c *Cron) nextMultiple(after time.Time) time.Time {
 	return time.Unix(after.Unix()-past+every, 0).In(c.zone)
 }
 
-// A period is a time between two changes of the clocks. Times on the wall are
-// written as if they were UTC, so that a day has 24 hours.
+// A period is a time between two changes of the clocks. Local times are represented as
+// if they were UTC, so that a day has 24 hours.
 type period struct {
 	start, end time.Time     // end is not part of it
 	ahead      time.Duration // of UTC
@@ -69,7 +69,7 @@ func ahead(t time.Time) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// wall returns what the wall shows at t.
+// wall returns the local time at t.
 func (p *period) wall(t time.Time) time.Time { return t.UTC().Add(p.ahead) }
 
 // firstIn returns the first due time of p that is not before from.
@@ -89,8 +89,8 @@ func (c *Cron) firstIn(p period, from time.Time) (time.Time, bool) {
 	return due.Add(-p.ahead).In(c.zone), ok
 }
 
-// match returns the first time on the wall that the fields name, not before
-// from, and before until.
+// match returns the first local time that matches the fields, not before from, and
+// before until.
 func (c *Cron) match(from, until time.Time) (time.Time, bool) {
 	t := from.Truncate(time.Minute)
 	if t.Before(from) {
@@ -114,7 +114,7 @@ func (c *Cron) match(from, until time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// onDay reports whether the fields name the day of a month that is a weekday.
+// onDay reports whether a day of the month and its weekday match the fields.
 func (c *Cron) onDay(day int, weekday time.Weekday) bool {
 	byDay, byWeekday := c.day.has(day), c.weekday.has(int(weekday))
 	if c.eitherDay {

@@ -9,7 +9,7 @@ const (
 	CancelOld = "cancel_old" // that one is cancelled, and a job made at once
 )
 
-// DefaultOverlap is for schedules that do not say.
+// DefaultOverlap is the overlap of schedules without one.
 const DefaultOverlap = Skip
 
 // CheckOverlap returns an error of kind Invalid unless word is Skip, Queue or

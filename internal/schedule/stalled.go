@@ -5,8 +5,8 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// A Stall is why an active schedule would make no job any more, or not when it should,
-// though nothing says so. No decision leaves one.
+// A Stall is why an active schedule would never again make a job, or not when it
+// should. No decision leaves one.
 type Stall string
 
 // The stalls.
@@ -16,8 +16,8 @@ const (
 )
 
 // Stalled returns why the schedule would wait for ever at now, in microseconds, or "".
-// Whether its last job runs is the caller's to know. A time that has passed, however long
-// ago, is none: it is due, and found like all that is.
+// The caller passes whether its last job runs. A time that has passed, however long
+// ago, is no stall: it is due, and will be found.
 func Stalled(s *pawl.Schedule, now int64, running bool) Stall {
 	switch {
 	case s.State != lifecycle.ScheduleActive:
