@@ -149,7 +149,7 @@ func byName(raw json.RawMessage) map[string]json.RawMessage {
 	return inputs
 }
 
-// sameValue reports whether two pieces of JSON mean the same; nothing is null.
+// sameValue reports whether two JSON values are equal; an empty one is null.
 func sameValue(a, b json.RawMessage) bool {
 	return bytes.Equal(a, b) || reflect.DeepEqual(valueOf(a), valueOf(b))
 }
@@ -163,7 +163,7 @@ func valueOf(raw json.RawMessage) (v any) {
 	return v
 }
 
-// nodesOf returns the steps of a job without the instances of fan-outs.
+// nodesOf returns the steps of a job without instances of fan-outs.
 func nodesOf(v *pawl.JobView) []pawl.StepView {
 	return slices.DeleteFunc(slices.Clone(v.Steps), func(s pawl.StepView) bool { return strings.Contains(s.Key, "[") })
 }
@@ -223,10 +223,10 @@ func instancesOf(s *StepSide) int {
 	return s.Made.Total
 }
 
-// maxShown is how many letters of a value a comparison shows.
+// maxShown is how many characters of a value a comparison shows.
 const maxShown = 60
 
-// Shortened writes a value in one line, cut where it is long; "" for null.
+// Shortened returns a value in one line, truncated if it is long; "" for null.
 func Shortened(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if len(raw) == 0 || string(raw) == "null" || json.Compact(&b, raw) != nil {

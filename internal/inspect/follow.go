@@ -12,11 +12,11 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// maxRest bounds how long a job of very many steps is not looked at.
+// maxRest is the longest pause between two reads of a job of very many steps.
 const maxRest = time.Second
 
-// Follow has a job shown until it has ended, and returns it. A job of very many
-// steps is looked at less often than it changes.
+// Follow calls show with each state of a job until it has ended, and returns the job. A
+// job of very many steps is read less often than it changes.
 func Follow(ctx context.Context, cl *client.Client, id pawl.ID, show func(*pawl.JobView)) (*pawl.JobView, error) {
 	var last *pawl.JobView
 	err := cl.Inspect.Watch(ctx, id, func() (bool, error) {
@@ -35,7 +35,8 @@ func Follow(ctx context.Context, cl *client.Client, id pawl.ID, show func(*pawl.
 	return last, err
 }
 
-// TimedOut reports whether the job was canceled by its own timeout, and not by somebody.
+// TimedOut reports whether the job was canceled by its own timeout, and not by an
+// operator.
 func TimedOut(v *pawl.JobView) bool {
 	return v.Status == lifecycle.JobCanceled && v.Error != nil && v.Error.Class == pawl.ClassTimeout
 }
@@ -43,7 +44,7 @@ func TimedOut(v *pawl.JobView) bool {
 // maxTailLines bounds the lines of stderr that are shown of a failed step.
 const maxTailLines = 10
 
-// maxTailBytes bounds the bytes of stderr that these are taken of.
+// maxTailBytes bounds the bytes of stderr that these are taken from.
 const maxTailBytes = 64 << 10
 
 // StderrTail returns the last lines of what the last attempt of a step wrote to its standard

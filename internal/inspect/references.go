@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	minFirst  = 6      // first digits that stand for an id
-	minLast   = 4      // last digits that do
-	sureLast  = 8      // digits that do where there are more than refWithin jobs
-	refWithin = 10_000 // newest jobs among which a job is looked for
-	shownOf   = 5      // of several jobs that a reference may mean
+	minFirst  = 6      // how many first digits identify a job
+	minLast   = 4      // how many last digits do
+	sureLast  = 8      // how many last digits do if there are more than refWithin jobs
+	refWithin = 10_000 // how many of the newest jobs are searched
+	shownOf   = 5      // how many jobs the error for an ambiguous reference names
 )
 
-// refLast is what the newest job is called. It is no id: these are hexadecimal.
+// refLast refers to the newest job. It is no id: ids are hexadecimal.
 const refLast = "last"
 
 const jobRefs = "want j_ and 32 digits, its last 4 digits or more, its first 6 or more, last, or last:WORKFLOW"
@@ -42,7 +42,8 @@ func Job(ctx context.Context, cl *client.Client, workspace, text string) (pawl.I
 	return pickJob(ctx, cl, workspace, digits)
 }
 
-// newestJob returns the newest job that is meant; which says so in the error if there is none.
+// newestJob returns the newest job that is meant. If there is none, the error describes
+// it by which.
 func newestJob(ctx context.Context, cl *client.Client, workspace, which string, meant func(*pawl.Job) bool) (id pawl.ID, err error) {
 	found := false
 	err = cl.Inspect.Recent(ctx, workspace, refWithin, func(j *pawl.Job) bool {
@@ -92,7 +93,7 @@ func noJob(workspace, which string) error {
 	return pawl.Errorf(pawl.NotFound, "there is no job%s among the newest %d of workspace %s", which, refWithin, workspace)
 }
 
-// unclear is the error of a reference that may mean several things.
+// unclear is the error for an ambiguous reference.
 func unclear(hint, format string, args ...any) error {
 	return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf(format, args...), Hint: hint}
 }

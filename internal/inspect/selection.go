@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/client"
 )
 
-// A Candidate is what whoever selects jobs has to know of one.
+// A Candidate has what a selection needs to know of a job.
 type Candidate struct {
 	ID, Parent string
 	Paused     bool
@@ -47,8 +47,8 @@ func eachJob(ctx context.Context, cl *client.Client, q pawl.JobQuery, f func(*pa
 	}
 }
 
-// WithoutChildren leaves out the jobs whose parents are there too: what is done to the
-// parent reaches them.
+// WithoutChildren leaves out the jobs whose parents are included, since what is done to
+// a parent reaches its children.
 func WithoutChildren(all []Candidate) []Candidate {
 	there := make(map[string]bool)
 	for _, c := range all {

@@ -1,10 +1,11 @@
 // Package workdir keeps the working directories of jobs: folders below a root, one for
-// each job, for the eyes of one user only. Several processes may share a root.
+// each job, that only one user may enter. Several processes may share a root.
 //
-// Whoever works in a folder holds a shared lock on it (flock). A folder is removed only
-// by whoever has the exclusive lock, and is renamed before anything in it is deleted: so
-// nobody enters a folder that is half removed, and what a killed process left of a
-// removal is known by its name. The root lies on a local disk, where such locks hold.
+// A process that works in a folder holds a shared lock on it (flock). Removing a folder
+// takes the exclusive lock, and renames the folder before anything in it is deleted. So
+// no process enters a folder that is half removed, and what a killed process left of a
+// removal is recognized by its name. The root has to be on a local disk, where such
+// locks work.
 package workdir
 
 import (
