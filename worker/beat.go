@@ -12,15 +12,15 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// News is what a beat has told, of the worker with that key.
+// News is the reply to a beat of the worker with that key.
 type news struct {
 	worker int64
 	state  machine.State
 	work   bool
 }
 
-// beat says that the worker lives, stops what was asked to stop, and tells the
-// loop the rest.
+// beat sends beats, stops the claims that the replies name, and passes the rest to the
+// loop.
 func (w *Worker) beat() {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
@@ -45,8 +45,8 @@ func (w *Worker) beat() {
 	}
 }
 
-// beatAgain is how soon a heartbeat is tried again that failed. Its attempts are bounded
-// by the store, so that several have room in the silence.
+// beatAgain is the pause before a failed heartbeat is tried again. The store bounds
+// each attempt, so that the silence has time for several.
 const beatAgain = 200 * time.Millisecond
 
 func (w *Worker) beatOnce() error {
@@ -65,8 +65,8 @@ func (w *Worker) beatOnce() error {
 	return nil
 }
 
-// pulse returns what is to be said now. Routes are named only while the worker can
-// take something on.
+// pulse returns the content of a beat. It has routes only while the worker has a free
+// slot.
 func (w *Worker) pulse() link.Pulse {
 	free := w.free()
 	w.mu.Lock()
@@ -81,7 +81,7 @@ func (w *Worker) pulse() link.Pulse {
 	return p
 }
 
-// tell hands news to the loop. News that it has not seen yet give way.
+// tell passes news to the loop, in place of news that the loop has not read yet.
 func (w *Worker) tell(n news) {
 	for {
 		select {
@@ -92,8 +92,9 @@ func (w *Worker) tell(n news) {
 	}
 }
 
-// learn takes news of what there may be to claim. A worker without a free slot asks
-// the engine for nothing, and learns only so that it was ended.
+// learn handles news: that there may be something to claim, or that the worker was
+// ended. A worker without a free slot does not visit the engine, and learns of its end
+// only from here.
 func (w *Worker) learn(n news) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
@@ -117,7 +118,7 @@ func (w *Worker) stop(stops []link.Stop, cause error) {
 	}
 }
 
-// A TerminatedError is why a worker has ended that an operator has terminated.
+// A TerminatedError is returned when an operator has terminated the worker.
 type TerminatedError struct{ Worker, Actor, Reason string }
 
 func (e *TerminatedError) Error() string {
@@ -126,13 +127,13 @@ func (e *TerminatedError) Error() string {
 
 var errEnded = errors.New("the worker was ended")
 
-// ended drops everything: somebody has ended this worker though it lives. What its
-// handlers still answer is reported like anything else, and kept as refused facts
-// (T5). If an operator has ended it, it stops for good; else it was taken for
-// dead, and registers anew (J1). The loop calls it, in its turn.
+// ended drops everything, since this worker was ended though it lives. Results of its
+// handlers are still reported, and kept as refused facts (T5). If an operator has ended
+// it, it stops for good; otherwise it was taken for dead, and registers anew (J1). The
+// loop calls it, with turn held.
 func (w *Worker) ended() {
-	w.trouble = nil    // of a life that is over
-	w.offer.Withdraw() // from here on nothing begins that would not be stopped
+	w.trouble = nil    // of the old record
+	w.offer.Withdraw() // from here on no step begins that would not be stopped
 	held := append(w.held(), w.late...)
 	w.late = nil
 	w.stopAll(errEnded)
@@ -149,7 +150,7 @@ func (w *Worker) ended() {
 	}
 }
 
-// obey ends the worker as an operator wants it.
+// obey ends the worker because an operator has terminated it.
 func (w *Worker) obey(end *TerminatedError) {
 	w.mu.Lock()
 	w.fate = end
@@ -190,7 +191,7 @@ func (w *Worker) reincarnate(reason string, held []link.Claimed) {
 			return
 		}
 		if errors.Is(err, link.ErrUnknown) {
-			before.Claims = nil // what they lost may be given back already
+			before.Claims = nil // their losses may have been taken back already
 		}
 		w.log.Warn("registering anew failed; it is tried again", "error", err)
 		w.rest()

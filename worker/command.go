@@ -16,17 +16,17 @@ import (
 
 // CommandConfig is what Command needs. The zero value is usable.
 type CommandConfig struct {
-	// Pass names variables of this process's environment that commands get
-	// besides those that the package comment lists. A name that ends in * stands
-	// for all that begin so.
+	// Pass names variables of this process's environment that commands get besides
+	// those that the package comment lists. A name that ends in * means all names with
+	// that beginning.
 	Pass []string
 
 	// Environ returns this process's environment; default os.Environ.
 	Environ func() []string
 
 	// Stdin is what commands read, each from where the one before it stopped; nil is
-	// /dev/null. It is for a worker that runs one command: nothing of it is stored, so that
-	// a retry gets none of what was read.
+	// /dev/null. It is for a worker that runs one command: it is not stored, so a retry
+	// gets nothing that was read before.
 	Stdin *os.File
 
 	// TempDir is where the folder of an attempt is made; default os.TempDir. What
@@ -67,7 +67,7 @@ func (c CommandConfig) run(ctx context.Context, t *Task) Result {
 	return r.output()
 }
 
-// build returns what the program of a task is started from, or why it cannot be run.
+// build returns the process.Spec of a task, or why the task cannot be run.
 func (c CommandConfig) build(t *Task, f *folder) (s process.Spec, failure *pawl.Failure) {
 	argv := t.Work.Argv
 	if t.Work.Kind == workflow.KindRun {
@@ -153,7 +153,7 @@ func lastLine(text string) string {
 	return ": " + bounded(line, maxMessage)
 }
 
-// output returns what a command that succeeded has put out.
+// output returns the output of a command that succeeded.
 func (r *run) output() Result {
 	mode := r.task.Output
 	s, written, failure := r.folder.result(r.limits.Output)

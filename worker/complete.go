@@ -41,7 +41,7 @@ func CompleteTx(ctx context.Context, tx any, t *Task, output any) error {
 	return nil
 }
 
-// output encodes what a step came to, and holds it to the limit (T8).
+// output encodes the output of a step, and checks its size (T8).
 func (t *Task) output(value any) (json.RawMessage, error) {
 	if t.Output == workflow.OutputNone {
 		return json.RawMessage("null"), nil
@@ -53,8 +53,8 @@ func (t *Task) output(value any) (json.RawMessage, error) {
 	return r.Output, nil
 }
 
-// A completion is what CompleteTx needs of a worker, and whether it was called. What
-// became of the transaction only the database can tell.
+// A completion has what CompleteTx needs of a worker, and whether it was called. Only
+// the database knows the outcome of the transaction.
 type completion struct {
 	link   link.Worker // nil: no worker runs the task
 	step   pawl.StepKey

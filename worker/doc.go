@@ -1,34 +1,33 @@
-// Package worker is the worker: it claims steps, runs what they say, and reports
-// how it went.
+// Package worker claims steps, runs them, and reports their outcomes.
 //
-// New makes a worker, Handle gives it Go functions by the names of their handlers, and Run
-// works until its context ends. A function of Handle gets the with of a step as a Go value
-// and returns another one, the output. It finds its Task by TaskOf. An error has the step
-// tried again, as its retries say; Permanent makes it final, and Snooze is for a step that
-// has to wait.
+// New makes a worker, Handle gives it Go functions by the names of their handlers, and
+// Run works until its context ends. A function of Handle gets the with of a step as a
+// Go value and returns another one, the output. It finds its Task by TaskOf. After an
+// error the step is tried again, as its retry policy says; Permanent makes an error
+// final, and Snooze is for a step that has to wait.
 //
-// Below that, a Handler runs one attempt of one step, which reaches it as a Task. Command
-// runs programs and scripts, HTTP sends requests, Func wraps a Go function, and
+// Below that, a Handler runs one attempt of one step, which reaches it as a Task.
+// Command runs programs and scripts, HTTP sends requests, Func wraps a Go function, and
 // Safely contains a handler that panics; these are named in Config.Handlers, and
 // Config.Middleware wraps all of them. Handlers know neither engine nor store, and the
-// worker knows its engine by package link alone.
+// worker uses its engine only through package link.
 //
 // # Commands
 //
-// A command is run without a shell, a script by sh -e from a file, in which no
-// expression was ever pasted. Either gets
+// A command is run without a shell, a script by sh -e from a file, into which no
+// expression is ever pasted. Both get
 //
-//   - a process group of its own, and standard input from /dev/null, or CommandConfig.Stdin;
-//   - of this process's environment only PATH, HOME, USER, LOGNAME, SHELL, LANG,
-//     LC_*, TZ and TMPDIR (and what CommandConfig.Pass names), then the step's
-//     env, then PAWL_JOB_ID, PAWL_STEP_ID, PAWL_ATTEMPT, PAWL_CLAIM (the
-//     fence: it only rises, also where an attempt is refunded), PAWL_INPUT and
-//     PAWL_OUTPUT;
-//   - at PAWL_INPUT a JSON file: inputs, the outputs of what it needs, item and
-//     matrix;
-//   - at PAWL_OUTPUT the path of a file that does not exist yet. JSON that is
-//     written there is the output, whatever the step's output mode is. A file
-//     that is missing or empty leaves the output to stdout.
+//   - a process group of its own, and standard input from /dev/null, or
+//     CommandConfig.Stdin;
+//   - of this process's environment only PATH, HOME, USER, LOGNAME, SHELL, LANG, LC_*,
+//     TZ and TMPDIR (and what CommandConfig.Pass names), then the step's env, then
+//     PAWL_JOB_ID, PAWL_STEP_ID, PAWL_ATTEMPT, PAWL_CLAIM (the fence: it only rises,
+//     also where an attempt is refunded), PAWL_INPUT and PAWL_OUTPUT;
+//   - at PAWL_INPUT a JSON file: inputs, the outputs of the steps that it needs, item
+//     and matrix;
+//   - at PAWL_OUTPUT the path of a file that does not exist yet. JSON that is written
+//     there is the output, whatever the step's output mode is. A file that is missing
+//     or empty leaves the output to stdout.
 //
 // Both files are in a temporary folder of the attempt, which is removed at its
 // end. A worker that is killed leaves it behind, and perhaps descendants of the
@@ -80,9 +79,9 @@
 //		return struct{}{}, tx.Commit(ctx)
 //	})
 //
-// Call it last, and end the transaction before the handler returns. Until it ends the step
-// is locked: whoever cancels the job waits, and so do the reports of this worker. What
-// follows from the step is worked out after the commit.
+// Call it last, and end the transaction before the handler returns. Until it ends the
+// step is locked: a cancellation of the job waits, and so do the reports of this
+// worker. The outcome is applied after the commit.
 //
 // A handler that returns nil though its transaction was not committed fails, with the class
 // not_committed. One that returns an error has the outcome of that error, unless the

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/process"
 )
 
-// environment returns the environment of a command: what is passed on of parent,
-// then the step's, then Pawl's own, which nobody overrides.
+// environment returns the environment of a command: what is passed on of parent, then
+// the step's variables, then Pawl's own, which nothing overrides.
 func environment(parent, pass []string, t *Task, f *folder) map[string]string {
 	env := process.Environment(parent, pass)
 	for name, value := range t.Work.Env {
@@ -24,7 +24,7 @@ func environment(parent, pass []string, t *Task, f *folder) map[string]string {
 	return env
 }
 
-// checkWork refuses what no process can be given.
+// checkWork refuses arguments and variables that no process can have.
 func checkWork(argv []string, env map[string]string) *pawl.Failure {
 	if len(argv) == 0 || argv[0] == "" {
 		return permanent("invalid_work", "command: no program is named")

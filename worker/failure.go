@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Limits of what a failure tells, in bytes.
+// Limits of the texts in a failure, in bytes.
 const (
 	maxMessage = 1 << 10
 	maxExcerpt = 4 << 10 // of stderr, of a response's body
@@ -27,7 +27,7 @@ func permanent(class, format string, args ...any) *pawl.Failure {
 	return f
 }
 
-// stopped says why ctx ended.
+// stopped returns the failure for the end of ctx.
 func stopped(ctx context.Context) *pawl.Failure {
 	cause := context.Cause(ctx)
 	switch {
@@ -44,7 +44,7 @@ func stopped(ctx context.Context) *pawl.Failure {
 	}
 }
 
-// bounded cuts s to at most limit bytes, and writes what is not UTF-8 as "?".
+// bounded truncates s to at most limit bytes, and replaces what is not UTF-8 by "?".
 func bounded(s string, limit int) string {
 	if len(s) > limit {
 		s = s[:limit-len("...")] + "..."
@@ -52,8 +52,7 @@ func bounded(s string, limit int) string {
 	return strings.ToValidUTF8(s, "?")
 }
 
-// metadata writes the data of a failure, which is always such that JSON can
-// hold it.
+// metadata encodes the data of a failure, which JSON can always represent.
 func metadata(fields map[string]any) json.RawMessage {
 	b, err := marshal(fields)
 	if err != nil {

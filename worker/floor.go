@@ -2,13 +2,13 @@ package worker
 
 import "fmt"
 
-// A Floor is how much memory and disk has to be free for a worker to go on (J9).
-// What cannot be measured, as on other systems than Linux, is taken to be enough.
+// A Floor is how much memory and disk has to be free for a worker to run steps (J9).
+// What cannot be measured, as on systems other than Linux, counts as enough.
 type Floor struct {
-	Percent float64  // of the memory and of each folder's disk; 0: it is never too little
-	Folders []string // on whose disks there has to be room
+	Percent float64  // of the memory and of each folder's disk; 0: no limit
+	Folders []string // whose disks need free space
 
-	// Probe returns what there is. nil asks the system.
+	// Probe returns what is free. nil asks the system.
 	Probe func(folders []string) []Room
 }
 
@@ -18,7 +18,7 @@ type Room struct {
 	Free, Whole uint64 // bytes
 }
 
-// Scarce returns what there is too little of, or "".
+// Scarce returns what is below the floor, or "".
 func (f Floor) Scarce() string {
 	if f.Percent <= 0 {
 		return ""

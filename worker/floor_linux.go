@@ -23,12 +23,12 @@ func measure(folders []string) []Room {
 }
 
 func machineMemory() Room {
-	text, _ := os.ReadFile("/proc/meminfo") // nothing is known without it
+	text, _ := os.ReadFile("/proc/meminfo") // on an error nothing is known
 	return Room{"the memory", field(text, "MemAvailable:"), field(text, "MemTotal:")}
 }
 
-// groupMemory reads the control group's limit (version 2). Its cache can be given
-// up, and is free.
+// groupMemory reads the control group's limit (version 2). Its cache can be reclaimed,
+// so it counts as free.
 func groupMemory() Room {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	path, found := strings.CutPrefix(strings.TrimSpace(string(own)), "0::")
@@ -39,7 +39,7 @@ func groupMemory() Room {
 	limit, used := number(dir, "memory.max"), number(dir, "memory.current")
 	stat, err := os.ReadFile(filepath.Join(dir, "memory.stat"))
 	if err != nil || limit == 0 {
-		return Room{} // no limit, or not to be seen
+		return Room{} // no limit, or not readable
 	}
 	used -= min(used, field(stat, "inactive_file"))
 	return Room{"the memory of its control group", limit - min(limit, used), limit}

@@ -23,8 +23,8 @@ const folderPattern = "pawl-attempt-*"
 // sweepLimit bounds the wait for processes that were killed to be gone.
 const sweepLimit = 5 * time.Second
 
-// A folder is the temporary folder of one attempt, for its user's eyes only. It
-// is locked for as long as its process lives, so that others can tell a folder
+// A folder is the temporary folder of one attempt, which only its user may enter. It is
+// locked for as long as its process lives, so that other processes recognize a folder
 // that was left behind. See sweep.
 type folder struct {
 	path   string
@@ -53,7 +53,7 @@ func makeFolder(parent string, t *Task) (*folder, error) {
 	return f, nil
 }
 
-// lockedFolder makes a folder and locks it. One that a sweep took in between is
+// lockedFolder makes a folder and locks it. If a sweep has removed it in between, it is
 // made again.
 func lockedFolder(parent string) (path string, lock *os.File, err error) {
 	for {
@@ -92,7 +92,7 @@ func sweep(parent string) {
 }
 
 func sweepOne(path string) {
-	// Whoever may write to the parent can make links and pipes of that name.
+	// Any user who may write to the parent can make links and pipes with such a name.
 	lock, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return
@@ -134,7 +134,7 @@ func (f *folder) remove(log *Log) {
 // result reads what was written to PAWL_OUTPUT, at most limit bytes. It is not
 // written if the file is missing or empty.
 func (f *folder) result(limit int) (s source, written bool, failure *pawl.Failure) {
-	// Not to wait for a writer, should it be a pipe.
+	// O_NONBLOCK: it may be a pipe without a writer.
 	file, err := os.OpenFile(f.out, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return source{}, false, nil

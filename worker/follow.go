@@ -2,15 +2,15 @@ package worker
 
 import "time"
 
-// When a worker looks for somebody who follows deadlines: not before servers have had the
-// time for a beat, and then so seldom that it costs nothing.
+// When a worker checks whether a server runs: not before servers have had time for a
+// beat, and then so seldom that it costs nothing.
 const (
 	followFirst = 10 * time.Second
 	followEvery = 5 * time.Minute
 )
 
-// follow warns while nobody is seen who evaluates jobs and fires deadlines, until the
-// worker is over.
+// follow warns while no process on the database evaluates jobs and fires deadlines,
+// until the worker has ended.
 func (w *Worker) follow() {
 	tick := time.NewTimer(followFirst)
 	defer tick.Stop()

@@ -11,11 +11,11 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Handle has the worker run steps with that handler by h, before Run. The step's with is
-// decoded into In, strictly: an unknown field and a value of another type are permanent
-// failures of class invalid_input. A step without it has the zero value. What h returns is
-// encoded as JSON and is the output of the step; of its error see Func. Handle panics if
-// the name is taken, or the worker has begun.
+// Handle makes the worker run steps with that handler by h. Call it before Run. The
+// step's with is decoded into In, strictly: an unknown field and a value of another
+// type are permanent failures of class invalid_input. A step without it has the zero
+// value. The result of h is encoded as JSON and is the output of the step; for its
+// error see Func. Handle panics if the name is taken, or the worker has begun.
 func Handle[In, Out any](w *Worker, name string, h func(ctx context.Context, in In) (Out, error)) {
 	if h == nil {
 		panic("worker: Handle of " + name + " with a nil function")
@@ -45,14 +45,14 @@ func (w *Worker) handle(name string, h Handler) {
 
 type taskKey struct{}
 
-// TaskOf returns the task that a function of Handle was called for: its ids, its attempt,
-// where its log goes. It returns nil for any other context.
+// TaskOf returns the task that a function of Handle was called for, with its ids, its
+// attempt and its log. It returns nil for any other context.
 func TaskOf(ctx context.Context) *Task {
 	t, _ := ctx.Value(taskKey{}).(*Task)
 	return t
 }
 
-// Permanent returns an error with which a step fails at once, whatever attempts it has
+// Permanent returns an error that fails a step at once, however many attempts it has
 // left. It returns nil for nil.
 func Permanent(err error) error {
 	if err == nil {
@@ -87,7 +87,7 @@ func decode(handler string, with json.RawMessage, into any) *pawl.Failure {
 // maxValue bounds the bytes of a value in a message.
 const maxValue = 200
 
-// valueAt returns the value that is wrong, or of a list or an object that it is one.
+// valueAt returns the wrong value; for a list or an object it only says that it is one.
 func valueAt(doc []byte, wrong *json.UnmarshalTypeError) string {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	for from := int64(0); ; from = d.InputOffset() {

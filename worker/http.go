@@ -23,7 +23,8 @@ type HTTPConfig struct {
 	// is NewTransport().
 	Transport http.RoundTripper
 
-	// Redirects is how many are followed before the request fails; default 10.
+	// Redirects is how many redirects are followed before the request fails; default
+	// 10.
 	Redirects int
 
 	Now func() time.Time // for Retry-After; default time.Now
@@ -32,9 +33,9 @@ type HTTPConfig struct {
 // DefaultRedirects is how many redirects of a request are followed.
 const DefaultRedirects = 10
 
-// NewTransport returns the transport that HTTP uses. It asks no proxy, whatever
-// the environment says; its Proxy may be set before it is used. An idle
-// connection is closed after 30 s.
+// NewTransport returns the transport that HTTP uses. It ignores proxies in the
+// environment; its Proxy may be set before it is used. An idle connection is closed
+// after 30 s.
 func NewTransport() *http.Transport {
 	return &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -46,8 +47,8 @@ func NewTransport() *http.Transport {
 	}
 }
 
-// HTTP makes the Handler that sends requests. The package comment says what
-// their output is. A limit on time is the context's.
+// HTTP makes the Handler that sends requests. The package comment says what their
+// output is. The context limits the time.
 func HTTP(c HTTPConfig) Handler {
 	if c.Transport == nil {
 		c.Transport = NewTransport()
@@ -88,7 +89,7 @@ type request struct {
 	limit   int // bytes of the output
 	request *http.Request
 	url     *url.URL // as it was given
-	name    string   // what error texts and logs call it: without user, query and fragment
+	name    string   // for error texts and logs: without user, query and fragment
 }
 
 func (c HTTPConfig) newRequest(ctx context.Context, t *Task) (*request, *pawl.Failure) {
@@ -111,8 +112,8 @@ func (c HTTPConfig) newRequest(ctx context.Context, t *Task) (*request, *pawl.Fa
 	return r, r.setHeaders(work.Headers)
 }
 
-// setHeaders sets the headers of the step. A user in the URL becomes a header
-// like any other, so that it is guarded like one.
+// setHeaders sets the headers of the step. A user in the URL becomes a header, so that
+// it is protected like one.
 func (r *request) setHeaders(given map[string]string) *pawl.Failure {
 	h := r.request.Header
 	h.Set("User-Agent", "pawl")
@@ -136,7 +137,7 @@ func (r *request) setHeaders(given map[string]string) *pawl.Failure {
 	return nil
 }
 
-// shown writes a URL without what may be a secret.
+// shown formats a URL without what may be a secret.
 func shown(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
@@ -152,9 +153,9 @@ type redirectError struct{ to, why, do string }
 
 func (e *redirectError) Error() string { return "redirect to " + e.to + ": " + e.why }
 
-// redirect follows a redirect unless its status is an expected one. To another
-// origin it takes neither a body nor headers of the step, and it never goes from
-// https to http; nobody gets a Referer: all of them may hold secrets.
+// redirect follows a redirect unless its status is an expected one. To another origin
+// it follows none with a body or headers of the step, and it never follows one from
+// https to http. It sends no Referer. All of these may hold secrets.
 func (r *request) redirect(next *http.Request, via []*http.Request) error {
 	if len(r.task.Work.HTTP.Expect) > 0 && r.expects(next.Response.StatusCode) {
 		return http.ErrUseLastResponse
@@ -179,8 +180,8 @@ func (r *request) redirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// hasHeaders reports whether the step sets headers, but for what says of the body what
-// it is, and goes with it.
+// hasHeaders reports whether the step sets headers other than those that describe the
+// body, which are sent with the body only.
 func (r *request) hasHeaders() bool {
 	for name := range r.task.Work.HTTP.Headers {
 		if !strings.EqualFold(name, "Content-Type") {
@@ -209,7 +210,7 @@ func (r *request) expects(code int) bool {
 	return slices.Contains(expect, code)
 }
 
-// broken judges a request that got no answer, or half of one.
+// broken judges a request that got no response, or an incomplete one.
 func (r *request) broken(ctx context.Context, err error) *pawl.Failure {
 	if ctx.Err() != nil {
 		return stopped(ctx)
@@ -230,7 +231,7 @@ func (r *request) broken(ctx context.Context, err error) *pawl.Failure {
 	return retryable("network", "%s: %s", r.name, bounded(r.redact(err.Error()), maxMessage))
 }
 
-// unexpected judges an answer of a status that is not expected (T1, T6).
+// unexpected judges a response with an unexpected status (T1, T6).
 func (r *request) unexpected(response *http.Response) *pawl.Failure {
 	code := response.StatusCode
 	f := permanent(fmt.Sprintf("http_%d", code), "%s: answered %s", r.name, status(code))
@@ -238,14 +239,14 @@ func (r *request) unexpected(response *http.Response) *pawl.Failure {
 		f.Permanent = false
 		f.Delay = pawl.Duration(retryAfter(response.Header.Get("Retry-After"), r.config.Now()))
 	}
-	// More than is shown, so that nothing to be redacted is cut in two; as much
-	// as there is.
+	// More than is shown, so that no secret to be redacted is cut in two. An error
+	// leaves what was read.
 	excerpt, _ := io.ReadAll(io.LimitReader(response.Body, 2*maxExcerpt))
 	f.Metadata = metadata(map[string]any{"status": code, "body": bounded(r.redact(string(excerpt)), maxExcerpt)})
 	return f
 }
 
-// transient tells the statuses that a later attempt may not meet (T1).
+// transient reports whether a later attempt may get another status (T1).
 func transient(code int) bool {
 	return code == http.StatusRequestTimeout || code == http.StatusTooEarly ||
 		code == http.StatusTooManyRequests || code >= 500
@@ -253,7 +254,7 @@ func transient(code int) bool {
 
 func status(code int) string { return strings.TrimSpace(fmt.Sprint(code, " ", http.StatusText(code))) }
 
-// output makes the output of an answer that was expected.
+// output makes the output of an expected response.
 func (r *request) output(ctx context.Context, response *http.Response) Result {
 	if r.task.Output == workflow.OutputNone {
 		return Result{Output: json.RawMessage("null")}

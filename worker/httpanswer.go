@@ -18,8 +18,8 @@ type answer struct {
 	Body    json.RawMessage   `json:"body"`
 }
 
-// headers writes headers as an output has them. Cookies are left out: results
-// are kept and shown.
+// headers returns headers in the form of an output. Cookies are left out, since outputs
+// are stored and shown.
 func headers(h http.Header) map[string]string {
 	m := make(map[string]string, len(h))
 	for name, values := range h {
@@ -30,8 +30,8 @@ func headers(h http.Header) map[string]string {
 	return m
 }
 
-// bodyMode returns how a body is read: text is JSON where the response says so
-// and it is, as the empty body and broken JSON are not.
+// bodyMode returns how a body is read: text becomes JSON if the response says so and
+// the body is valid JSON.
 func bodyMode(mode workflow.OutputMode, response *http.Response, body []byte) workflow.OutputMode {
 	if mode != workflow.OutputText && mode != "" {
 		return mode
@@ -47,7 +47,7 @@ func isJSON(contentType string) bool {
 	return media == "application/json" || strings.HasSuffix(media, "+json")
 }
 
-// isToken tells what the name of a header may be.
+// isToken reports whether s can be the name of a header.
 func isToken(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(c rune) bool {
 		return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)
@@ -61,8 +61,8 @@ func isHeaderValue(value string) bool {
 // maxRetryAfter is the longest wait that a server may ask for (T6).
 const maxRetryAfter = time.Hour
 
-// retryAfter reads the header of that name: seconds, or an HTTP date. It answers
-// 0, which leaves the wait to the backoff, if it is neither or has passed.
+// retryAfter reads the header of that name: seconds, or an HTTP date. It returns 0,
+// which leaves the wait to the backoff, if it is neither or has passed.
 func retryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	if value != "" && strings.Trim(value, "0123456789") == "" {
@@ -79,17 +79,17 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return min(max(at.Sub(now), 0), maxRetryAfter)
 }
 
-// notSecret are the request headers whose values may stand in error texts.
+// notSecret are the request headers whose values may be in error texts.
 var notSecret = map[string]bool{
 	"Accept": true, "Accept-Encoding": true, "Accept-Language": true,
 	"Content-Type": true, "Host": true, "User-Agent": true,
 }
 
-// minSecret is the length from which on a value is looked for in texts.
+// minSecret is the least length of a value that is redacted in texts.
 const minSecret = 4
 
-// redact takes out of a text what the request carried and might be a secret: a
-// server may send back what it was sent.
+// redact removes from a text what the request carried and might be a secret: a server
+// may echo a request.
 func (r *request) redact(text string) string {
 	for name, values := range r.request.Header {
 		for _, value := range values {

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// errCutOff is why a step ends that must not overlap: its worker cannot tell any more
-// whether others have been given it. It is an interruption.
+// errCutOff ends a step that must not overlap when its worker no longer knows whether
+// another worker has it. It is an interruption.
 var errCutOff error = cutOffError{}
 
 type cutOffError struct{}
@@ -23,29 +23,29 @@ func (cutOffError) Unwrap() error { return ErrInterrupted }
 // never is longer than any worker lives.
 const never = 100 * 365 * 24 * time.Hour
 
-// A lease is how long a worker may still run what must not overlap. Its times carry
-// monotonic clock readings: a wall clock that is set changes nothing.
+// A lease is how long a worker may still run what must not overlap. Its times have
+// monotonic clock readings, so setting the wall clock does not affect it.
 type lease struct {
-	until time.Time   // zero: nothing was answered yet
-	fuse  *time.Timer // goes off then
+	until time.Time   // zero: there was no reply yet
+	fuse  *time.Timer // fires then
 }
 
 func (l *lease) over() bool { return !l.until.IsZero() && !time.Now().Before(l.until) }
 
-// renew notes a beat of a worker, or its registration, that was sent at that time, and
-// answered with its being alive.
+// renew extends the lease for a beat of a worker, or its registration, that was sent at
+// that time and whose reply says that the worker lives.
 func (w *Worker) renew(worker int64, sent time.Time) {
 	until := health.Deadline(sent, w.config.Silence, w.config.Limits.withDefaults().Grace)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.self.Key() != worker {
-		return // of a life that is over
+		return // of an earlier record
 	}
 	w.lease.until = until
 	w.lease.fuse.Reset(time.Until(until))
 }
 
-// cutOff ends what must not overlap, unless a beat was answered just now.
+// cutOff ends what must not overlap, unless a beat has just got a reply.
 func (w *Worker) cutOff() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,8 +18,7 @@ const (
 	Notes  = "pawl" // what Pawl itself says
 )
 
-// LogConfig says what a Log is of and where it goes. Zero fields have the
-// default.
+// LogConfig configures a Log. Zero fields have the default.
 type LogConfig struct {
 	Step  pawl.StepKey
 	Claim int
@@ -27,16 +26,16 @@ type LogConfig struct {
 	Head  int           // bytes of each stream kept from its beginning, and shown live; default 512 KiB
 	Tail  int           // bytes of each stream kept from its end, written at the end; default 512 KiB
 	Chunk int           // bytes of the largest chunk, and how many waiting ones are written at once; default 64 KiB
-	Every time.Duration // how long a byte waits to be written at the most; default 200 ms
+	Every time.Duration // how long a byte waits to be written, at most; default 200 ms
 
-	// Sink stores chunks. It is called by one goroutine, returns soon after its
-	// context has ended, and must not keep the chunks. A batch it fails is
-	// offered again, unchanged: step, claim, stream and offset tell a chunk that
-	// it has already. nil keeps nothing.
+	// Sink stores chunks. It is called by one goroutine, returns soon after its context
+	// has ended, and must not keep the chunks. A batch that fails is passed again,
+	// unchanged: step, claim, stream and offset identify a chunk that is stored
+	// already. nil keeps nothing.
 	Sink func(ctx context.Context, batch []pawl.Chunk) error
 
-	// Tee is handed all output as it comes, uncut, one call at a time. A Tee that
-	// blocks holds up the program that writes. nil is none.
+	// Tee gets all output as it comes, without limits, one call at a time. A Tee that
+	// blocks delays the program that writes. nil is none.
 	Tee func(stream string, p []byte)
 
 	Now func() time.Time // default time.Now
@@ -61,10 +60,10 @@ func (c LogConfig) withDefaults() LogConfig {
 	return c
 }
 
-// A Log collects what one attempt prints, bounded (T8). Of each stream the head
-// is written to the sink as it comes and the tail at the end; what lies between
-// is dropped, and a chunk in its place says so. The sink never holds up whoever
-// writes, and its errors are its own: what waits for it is bounded by the heads.
+// A Log collects what one attempt prints, bounded (T8). Of each stream the head is
+// written to the sink as it comes and the tail at the end; what lies between is
+// dropped, and a chunk in its place says so. The sink never delays the writers, and its
+// errors do not reach them: what waits for it is bounded by the heads.
 //
 // It may be written from several goroutines. A nil Log drops everything.
 type Log struct {
@@ -98,7 +97,7 @@ func NewLog(c LogConfig) *Log {
 // never fails; what comes after Close is dropped.
 func (l *Log) Stream(name string) io.Writer { return logWriter{l, name} }
 
-// Notef adds a line of Pawl's own.
+// Notef adds a line of text from Pawl itself.
 func (l *Log) Notef(format string, args ...any) {
 	line := strings.TrimSuffix(fmt.Sprintf(format, args...), "\n") + "\n"
 	l.write(Notes, []byte(line))
@@ -183,7 +182,7 @@ func (l *Log) keep(name string, p []byte) {
 	s.size += int64(len(p))
 }
 
-// finish puts the tails behind what waits.
+// finish queues the tails.
 func (l *Log) finish() {
 	for _, name := range []string{Stdout, Stderr, Notes} {
 		if s := l.streams[name]; s != nil {
@@ -214,8 +213,8 @@ func (l *Log) stream(name string) *stream {
 	return s
 }
 
-// stamp returns the time of a new chunk: no two are the same, so that time alone
-// tells their order.
+// stamp returns the time of a new chunk. No two are the same, so time alone gives their
+// order.
 func (l *Log) stamp() int64 {
 	l.last = max(l.last+1, pawl.Micros(l.config.Now()))
 	return l.last

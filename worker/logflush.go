@@ -14,7 +14,7 @@ const (
 	lastTries   = 3 // of a batch once the log is closed; before that there is no limit
 )
 
-// A flusher is the goroutine that hands the chunks of a log to its sink.
+// A flusher is the goroutine that passes the chunks of a log to its sink.
 type flusher struct {
 	log     *Log
 	kick    chan struct{} // something waits
@@ -29,7 +29,8 @@ type flusher struct {
 	mark *pawl.Chunk // says what was lost; nil if nothing was, or if it was written
 }
 
-// start begins with the first byte: most steps print nothing.
+// start starts the goroutine. It is called with the first byte, since most steps print
+// nothing.
 func (f *flusher) start(l *Log) {
 	f.log = l
 	f.kick, f.full = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -39,7 +40,7 @@ func (f *flusher) start(l *Log) {
 	go f.run(ctx)
 }
 
-// wake says that something waits to be written. It never blocks.
+// wake signals that something waits to be written. It never blocks.
 func (f *flusher) wake(full bool) {
 	poke(f.kick)
 	if full {
@@ -79,8 +80,8 @@ func (f *flusher) run(ctx context.Context) {
 	}
 }
 
-// wait lasts until it is time to write: a chunk's worth waits, or something has
-// waited for Every. It returns false when the log is closed.
+// wait returns when it is time to write: a chunk's worth waits, or something has waited
+// for Every. It returns false when the log is closed.
 func (f *flusher) wait() bool {
 	select {
 	case <-f.kick:
@@ -98,8 +99,8 @@ func (f *flusher) wait() bool {
 	return true
 }
 
-// write hands a batch to the sink, unchanged, until it takes it; once the log is
-// closed, only so often.
+// write passes a batch to the sink, unchanged, until it is accepted; once the log is
+// closed, at most lastTries times.
 func (f *flusher) write(ctx context.Context, batch []pawl.Chunk) {
 	offer := batch
 	if f.mark != nil {
@@ -131,7 +132,7 @@ func (f *flusher) closed() bool {
 	}
 }
 
-// rest lasts for Every, or until ctx ends.
+// rest waits for Every, or until ctx ends.
 func (f *flusher) rest(ctx context.Context) {
 	timer := time.NewTimer(f.log.config.Every)
 	defer timer.Stop()
@@ -141,8 +142,8 @@ func (f *flusher) rest(ctx context.Context) {
 	}
 }
 
-// giveUp drops a batch. The mark, in the place of the first chunk that was lost,
-// goes out with the next batch.
+// giveUp drops a batch. The mark, in the place of the first chunk that was lost, is
+// written with the next batch.
 func (f *flusher) giveUp(batch []pawl.Chunk) {
 	for _, c := range batch {
 		f.lost += int64(len(c.Data))

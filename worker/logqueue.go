@@ -2,21 +2,19 @@ package worker
 
 import "github.com/pawl-dev/pawl"
 
-// maxRuns is how many chunks may wait before bytes of a stream are put to the
-// last chunk of that stream, though another stream was written to in between.
-// Below it the order between streams is kept; above it, order matters less than
-// the number of chunks.
+// maxRuns is how many chunks may wait before bytes of a stream are appended to the last
+// chunk of that stream even if another stream was written in between. Below it the
+// order between streams is kept; above it the number of chunks matters more.
 const maxRuns = 64
 
-// A queue is the chunks that wait to be written, by time.
+// A queue holds the chunks that wait to be written, by time.
 type queue struct {
 	limit  int // bytes of a chunk
 	chunks []pawl.Chunk
 	bytes  int
 }
 
-// add puts p behind what waits of its stream, in the chunk that was begun if it
-// can.
+// add appends p to its stream, in the last chunk if it fits.
 func (q *queue) add(stream string, offset int64, p []byte, stamp func() int64) {
 	c := q.open(stream)
 	if c == nil {
@@ -29,7 +27,7 @@ func (q *queue) add(stream string, offset int64, p []byte, stamp func() int64) {
 	q.put(stream, offset+int64(n), p[n:], stamp)
 }
 
-// open returns the chunk that bytes of the stream can be put to, or nil.
+// open returns the chunk to which bytes of the stream can be appended, or nil.
 func (q *queue) open(stream string) *pawl.Chunk {
 	for i := len(q.chunks) - 1; i >= 0; i-- {
 		c := &q.chunks[i]
@@ -72,7 +70,7 @@ func (q *queue) take(max int) []pawl.Chunk {
 	batch := q.chunks[:n:n]
 	q.chunks = q.chunks[n:]
 	if len(q.chunks) == 0 {
-		q.chunks = nil // and let go of what was taken
+		q.chunks = nil // release what was taken
 	}
 	q.bytes -= size
 	return batch

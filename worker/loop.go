@@ -27,42 +27,45 @@ type Config struct {
 	Name      string             // for people; default host/pid
 	Actor     string             // who starts it, for the audit trail; default Name
 	Capacity  int                // steps at once; default 10
-	Handlers  map[string]Handler // by name, beside those of Handle; commands, scripts and requests are served if "command", "run" and "http" are among them (see Command and HTTP)
+	Handlers  map[string]Handler // by name, besides those of Handle; commands, scripts and requests are served if "command", "run" and "http" are among them (see Command and HTTP)
 	Queues    []string           // default workflow.DefaultQueue alone
-	Job       int64              // 0, or the key of a private job: it and its child jobs alone are served, whatever their queues
+	Job       int64              // 0, or the key of a private job: only it and its child jobs are served, whatever their queues
 	Limits    Limits
 
-	// Middleware wraps every handler. The first is the outermost. It meets no panic: that
-	// is contained around it.
+	// Middleware wraps every handler. The first is the outermost. Its own panics are
+	// contained, like those of handlers.
 	Middleware []func(next Handler) Handler
 
-	// DrainTimeout is for how long Run lets what runs end once its context has ended. What
-	// still runs then is interrupted, and run again elsewhere. Default: for as long as it takes.
+	// DrainTimeout is how long running steps may take to end once the context of Run
+	// has ended. After it they are interrupted, and run again elsewhere. Default: no
+	// limit.
 	DrainTimeout time.Duration
 
-	Beat    time.Duration // how often it says that it lives, and learns of work that no hint told of; default 2 s
-	Silence time.Duration // by which the servers take it for dead, at most; see Isolation. Default 6 s, and three Beats at least
-	Poll    time.Duration // how often to ask for work while no hints are heard; default 1 s
-	Node    pawl.Node     // the process, to be said with each beat; default: as the client was opened
+	Beat    time.Duration // how often it sends a beat, which also finds work that no hint announced; default 2 s
+	Silence time.Duration // that of the servers, after which they take it for dead; see Isolation. Default 6 s, and at least three Beats
+	Poll    time.Duration // how often to poll while no hints arrive; default 1 s
+	Node    pawl.Node     // the process, sent with each beat; default: as the client was opened
 	Log     *slog.Logger  // default: discarded
 
-	// Scarce returns why there is too little memory or disk to go on, or "". It is
-	// asked with each beat. While there is, the worker pauses itself (J9). nil: never.
+	// Scarce returns why there is too little memory or disk to run steps, or "". It is
+	// called with each beat. While it returns a reason, the worker pauses itself (J9).
+	// nil: never.
 	Scarce func() string
 
-	// WorkDir is the folder in which each job gets a folder for its commands, unless it
-	// says where they start. It is made at the first step that runs here, shared with
-	// the workers that have the same WorkDir, and removed when the job has ended. It is
-	// of one database only. Default: such commands start in the current folder.
+	// WorkDir is the folder in which each job gets a folder for its commands, unless
+	// the job names one. The job's folder is made for its first step that runs here,
+	// shared with workers that have the same WorkDir, and removed when the job has
+	// ended. A WorkDir belongs to one database. Default: such commands start in the
+	// current folder.
 	WorkDir string
 
-	// KeepWorkDirs has this worker remove none of these folders.
+	// KeepWorkDirs keeps this worker from removing these folders.
 	KeepWorkDirs bool
 
-	// Isolation is what becomes of everything that runs here when no beat is answered:
-	// workflow.IsolationRun, the default, goes on, but for steps whose definition says
-	// stop; workflow.IsolationStop ends all of it so early that it is over before the
-	// Silence is. A handler that does not heed its context cannot be ended.
+	// Isolation says what happens to running steps when beats get no reply. With
+	// workflow.IsolationRun, the default, they continue, except for steps whose
+	// definition says stop. With workflow.IsolationStop all are ended before the
+	// Silence is over. A handler that ignores its context cannot be ended.
 	Isolation workflow.Isolation
 
 	// Tee sees what steps print, live. nil is none. See LogConfig.Tee.
@@ -121,40 +124,40 @@ type Worker struct {
 	config   Config
 	link     link.Worker
 	log      *slog.Logger
-	handlers map[string]Handler // not changed any more once the worker has begun
+	handlers map[string]Handler // not changed once the worker has begun
 
-	life    context.Context // ends when the worker is over
+	life    context.Context // ends when the worker has ended
 	end     context.CancelFunc
 	drain   chan struct{} // closed: claim nothing more
 	once    sync.Once
 	over    chan struct{} // closed: the loop has ended
 	results chan link.Report
-	paused  bool           // by itself; the heartbeat's alone
-	news    chan news      // 1: what the last beat has told
+	paused  bool           // by itself; used by the heartbeat only
+	news    chan news      // buffer 1: the reply to the last beat
 	beats   sync.WaitGroup // the goroutines of the heartbeat, of follow and of the folders
-	look    chan struct{}  // 1: the loop is to look what there is to do
-	slots   func() int     // free, made once
+	look    chan struct{}  // buffer 1: the loop is to check for work
+	slots   func() int     // the method free, bound once
 	folders *folders       // of jobs; nil: there are none
 
-	turn    sync.Mutex // of whoever visits the engine: held for as long; guards what follows
+	turn    sync.Mutex // held by the goroutine that visits the engine; guards what follows
 	outbox  []link.Report
 	poll    bool           // there may be something in the queue
-	trouble error          // of the last visit, for the loop to deal with before the next
+	trouble error          // of the last visit, for the loop to handle before the next
 	owed    int            // steps that were claimed since the queue went first
-	late    []link.Claimed // reported when the worker had been ended
-	warned  time.Time      // when it last complained of the database
+	late    []link.Claimed // reported after the worker had been ended
+	warned  time.Time      // when it last warned about the database
 
-	mu      sync.Mutex // guards what follows, and is taken after turn
-	begun   bool       // no handler comes any more
+	mu      sync.Mutex // guards what follows; locked after turn
+	begun   bool       // no handler may be added
 	self    *pawl.Worker
 	actor   string // its public id
-	release func() // of the name that tells its life
+	release func() // releases the name by which others see that it lives
 	offer   link.Slots
 	running map[claimKey]occupant
 	lease   lease
-	hurried bool  // what runs is interrupted, and so is what a visit under way still brings
-	scarce  bool  // the same, for as long as there is too little memory or disk
-	fate    error // why the worker has ended, if that was not asked of it here
+	hurried bool  // running steps are interrupted, and so are those that a visit under way still returns
+	scarce  bool  // the same, while there is too little memory or disk
+	fate    error // why the worker has ended, unless it was drained
 }
 
 // An occupant is a claim that runs here.
@@ -163,7 +166,7 @@ type occupant struct {
 	isolated bool // it must not overlap with another claim of the step
 }
 
-// A claimKey tells the claims of a step apart.
+// A claimKey identifies a claim of a step.
 type claimKey struct {
 	pawl.StepKey
 	claim int
@@ -192,8 +195,8 @@ func New(l Linker, c Config) (*Worker, error) {
 // more, and returns when what runs has ended. See Config.DrainTimeout. The error is nil
 // then, and a *TerminatedError if an operator has ended the worker. A worker runs once.
 //
-// A worker fires no deadline, retry or schedule. While nobody is seen on the database who
-// does, which is a server or an engine that is not passive, the log has a warning.
+// A worker fires no deadline, retry or schedule: a server does, or an engine that is
+// not passive. While there is none on the database, the log has a warning.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.start(ctx); err != nil {
 		return err
@@ -223,7 +226,7 @@ func Start(ctx context.Context, l Linker, c Config) (*Worker, error) {
 	return w, nil
 }
 
-// start registers the worker and lets it work.
+// start registers the worker and starts its goroutines.
 func (w *Worker) start(ctx context.Context) error {
 	if err := w.begins(); err != nil {
 		return err
@@ -265,8 +268,8 @@ func (w *Worker) begins() error {
 	return nil
 }
 
-// register takes the name that tells the worker's life, and makes its record. A worker
-// that was taken for dead names who it was.
+// register takes the name by which others see that the worker lives, and makes its
+// record. A worker that was taken for dead names its predecessor.
 func (w *Worker) register(ctx context.Context, before *link.Predecessor) error {
 	c := w.config
 	host, _ := os.Hostname()
@@ -301,11 +304,12 @@ func (w *Worker) ID() string {
 // Over returns a channel that is closed when the worker has ended.
 func (w *Worker) Over() <-chan struct{} { return w.over }
 
-// Drain claims nothing more, waits for what runs and ends the worker. When ctx
-// ends, what still runs is interrupted: it goes back to pending, for others to
-// run; and while the database is away, what was done is given up, and run again
-// too. A handler that does not heed its context is waited for. Draining twice is
-// fine, and so is draining a worker that was never started. The error is a *TerminatedError if an operator has ended the worker.
+// Drain claims nothing more, waits for what runs and ends the worker. When ctx ends,
+// what still runs is interrupted: it goes back to pending, for others to run; and if
+// the database is unreachable, results that were not reported are dropped, and their
+// steps run again, too. Drain waits for a handler that ignores its context. Draining
+// twice is fine, and so is draining a worker that was never started. The error is a
+// *TerminatedError if an operator has ended the worker.
 func (w *Worker) Drain(ctx context.Context) error {
 	w.once.Do(func() { close(w.drain) })
 	if !w.hasBegun() {
@@ -365,7 +369,7 @@ func (w *Worker) loop() {
 			w.turn.Unlock()
 		case <-w.look:
 		case <-w.offer.Bell():
-		case <-w.offer.Work(): // heard in its turn
+		case <-w.offer.Work(): // read with turn held
 		case <-poll.C:
 			w.askToPoll(!w.link.Hears())
 		case n := <-w.news:
@@ -375,7 +379,8 @@ func (w *Worker) loop() {
 	}
 }
 
-// drainOnce is the bell for the beginning of the drain, and silent after it.
+// drainOnce returns the channel that is closed when the drain begins, or nil after
+// that.
 func (w *Worker) drainOnce(draining bool) <-chan struct{} {
 	if draining {
 		return nil
@@ -390,7 +395,7 @@ func (w *Worker) finished(r link.Report) link.Report {
 	return r
 }
 
-// free returns how many steps more the worker can take on now.
+// free returns how many more steps the worker can take now.
 func (w *Worker) free() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -406,7 +411,7 @@ func (w *Worker) busy() int {
 	return len(w.running)
 }
 
-// warnEvery is how often a database that is away is complained about.
+// warnEvery is how often the worker warns about an unreachable database.
 const warnEvery = 30 * time.Second
 
 // warnOfDatabase is called by the loop alone.
@@ -426,7 +431,7 @@ func (w *Worker) stopAll(cause error) {
 	}
 }
 
-// interrupt stops what runs and whatever is assigned from now on.
+// interrupt stops running steps, and those that are assigned from now on.
 func (w *Worker) interrupt() {
 	w.mu.Lock()
 	w.hurried = true
@@ -480,8 +485,8 @@ func (w *Worker) begin(a *link.Assignment) *claim {
 	return c
 }
 
-// run runs one assignment in a goroutine of its own, and in it what the report of
-// that brings.
+// run runs an assignment in a goroutine of its own, followed by the assignments that
+// its report returns.
 func (w *Worker) run(a *link.Assignment) {
 	c := w.begin(a)
 	go func() {
@@ -491,7 +496,7 @@ func (w *Worker) run(a *link.Assignment) {
 	}()
 }
 
-// perform runs a step and returns what became of it.
+// perform runs a step and returns its report.
 func (w *Worker) perform(c *claim) (r link.Report) {
 	ended := true // a handler may end the goroutine
 	defer func() {
@@ -506,9 +511,10 @@ func (w *Worker) perform(c *claim) (r link.Report) {
 	return r
 }
 
-// report reports what became of a step, and returns what is to be run next. With several
-// at work the loop does both: it gathers. What runs alone goes on in one goroutine from
-// step to step, as to wake others takes longer than a short step.
+// report reports the outcome of a step, and returns what to run next. If several steps
+// run, it leaves both to the loop, which gathers reports. A step that runs alone is
+// followed by the next in the same goroutine, since waking another goroutine takes
+// longer than a short step.
 func (w *Worker) report(r link.Report) (next *claim) {
 	if w.busy() > 1 || w.draining() || !w.turn.TryLock() {
 		w.results <- r
@@ -528,18 +534,18 @@ func (w *Worker) report(r link.Report) (next *claim) {
 	}
 	if w.trouble != nil || w.due(false) {
 		select {
-		case w.look <- struct{}{}: // the loop goes on
+		case w.look <- struct{}{}: // the loop visits
 		default:
 		}
 	}
 	return next
 }
 
-// attempt runs a handler and leaves in r what became of it.
+// attempt runs a handler and stores the outcome in r.
 func (w *Worker) attempt(ctx context.Context, c *claim, r *link.Report) {
 	a := &c.Assignment
 	brief, failure, err := w.brief(ctx, a)
-	*a = link.Assignment{Step: a.Step} // without the job's inputs, which the brief holds as far as they are needed
+	*a = link.Assignment{Step: a.Step} // without the job's inputs, which the step input has as far as they are needed
 	if err != nil {
 		failure = &pawl.Failure{Class: "brief", Message: "what the step needs could not be read: " + err.Error()}
 	}
@@ -568,7 +574,7 @@ func (w *Worker) attempt(ctx context.Context, c *claim, r *link.Report) {
 		*r = reportOf(ctx, Result{Failure: &pawl.Failure{Class: "no_handler", Message: "this worker has no handler " + brief.Node.Handler}})
 		return
 	}
-	if ctx.Err() != nil { // nothing is begun that is to end at once
+	if ctx.Err() != nil { // do not begin what is to end at once
 		*r = reportOf(ctx, Result{Failure: stopped(ctx)})
 		return
 	}
@@ -584,8 +590,8 @@ func (w *Worker) attempt(ctx context.Context, c *claim, r *link.Report) {
 	})
 }
 
-// checked holds what a handler returns to what may be stored: JSON of a size
-// within the limit (T8).
+// checked checks that the result of a handler may be stored: JSON within the limit
+// (T8).
 func checked(r Result, t *Task) Result {
 	limit := t.Limits.withDefaults().Output
 	if t.Work.Kind == workflow.KindHandler && t.Output == workflow.OutputNone {
@@ -606,8 +612,8 @@ func checked(r Result, t *Task) Result {
 	return r
 }
 
-// brief reads what the step needs, again and again while the database is away:
-// that is not the step's fault, and costs no attempt.
+// brief reads the input of the step, and retries while the database is unreachable,
+// since that must not cost an attempt.
 func (w *Worker) brief(ctx context.Context, a *link.Assignment) (*link.StepInput, *pawl.Failure, error) {
 	for {
 		b, failure, err := w.link.StepInput(ctx, a)
@@ -645,8 +651,8 @@ func (w *Worker) closeLog(t *Task) {
 	}
 }
 
-// reportOf judges a result into an event of the step's table (T6). The end of ctx goes
-// before a snooze.
+// reportOf turns a result into an event of the step's table (T6). The end of ctx takes
+// precedence over a snooze.
 func reportOf(ctx context.Context, r Result) link.Report {
 	if r.Snooze > 0 && ctx.Err() == nil {
 		return link.Report{Report: decide.Report{Event: lifecycle.StepInterrupt, Snooze: r.Snooze}}

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A capture keeps what is written to it up to a limit, and goes on accepting.
+// A capture keeps what is written to it up to a limit, and drops the rest.
 type capture struct {
 	limit int
 	buf   []byte
@@ -25,18 +25,17 @@ func (c *capture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A source is bytes that an output is taken from, at most limit of them, and what they
-// are called.
+// A source is the bytes from which an output is made, at most limit of them, with a
+// name for errors.
 type source struct {
 	name  string
 	bytes []byte
-	size  int64 // of all that there was
+	size  int64 // of everything, including what was dropped
 	least bool  // there may have been more than size
 	limit int
 }
 
-// output makes the output of the mode. The note is what the log should say of
-// it, or empty.
+// output makes the output of the mode. The note is a line for the log, or empty.
 func (s source) output(mode workflow.OutputMode) (r Result, note string) {
 	if mode == workflow.OutputNone {
 		return Result{Output: json.RawMessage("null")}, ""
@@ -69,7 +68,7 @@ func (s source) json(text []byte) Result {
 		return Result{Failure: permanent("invalid_output", "%s is empty; want one JSON value", s.name)}
 	}
 	var value json.RawMessage
-	if err := json.Unmarshal(text, &value); err != nil { // Compact would not say where
+	if err := json.Unmarshal(text, &value); err != nil { // the error of Compact has no offset
 		return Result{Failure: invalidJSON(s.name, text, err)}
 	}
 	var b bytes.Buffer
@@ -88,7 +87,7 @@ func invalidJSON(name string, text []byte, err error) *pawl.Failure {
 	return permanent("invalid_output", "%s is not JSON: line %d, column %d: %v", name, line, column, syntax)
 }
 
-// lines writes the list itself, line by line.
+// lines makes a list of the lines. It encodes them one by one.
 func (s source) lines(text []byte) Result {
 	b := bytes.NewBufferString("[")
 	e := json.NewEncoder(b)

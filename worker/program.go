@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/process"
 )
 
-// workingDir returns the folder that a command runs in, absolute: its dir as it stands
-// relative to where the commands of the job start.
+// workingDir returns the absolute path of the folder that a command runs in: its dir,
+// relative to the folder in which commands of the job start.
 func workingDir(t *Task) (string, *pawl.Failure) {
 	path, what, hint := t.Work.Dir, "dir:", inOwnDir(t)
 	if !filepath.IsAbs(path) {
@@ -47,7 +47,8 @@ func thisHost() string {
 	return name
 }
 
-// inOwnDir is a hint for what is not found in the folder that was made for a job.
+// inOwnDir returns a hint for a file that is missing in the folder that was made for a
+// job.
 func inOwnDir(t *Task) string {
 	if !t.ownDir {
 		return ""
@@ -69,7 +70,7 @@ func findProgram(t *Task, name, dir, searchPath string) (string, *pawl.Failure) 
 	return path, nil
 }
 
-// startFailure says why a program did not start, though its file was there.
+// startFailure returns why a program did not start although its file exists.
 func startFailure(name string, err error) *pawl.Failure {
 	switch {
 	case errors.Is(err, syscall.ENOENT):

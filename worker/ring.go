@@ -1,7 +1,6 @@
 package worker
 
-// A ring keeps the last limit bytes that were written to it. It takes memory as
-// it fills.
+// A ring keeps the last limit bytes that were written to it. It allocates as it fills.
 type ring struct {
 	limit int
 	buf   []byte

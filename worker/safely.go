@@ -19,7 +19,7 @@ func Safely(h Handler) Handler {
 	}
 }
 
-// contain runs h and hands its result to done, whatever h does. It does not return
+// contain runs h and calls done with its result, even if h panics. It does not return
 // if h ends the goroutine.
 func contain(ctx context.Context, h Handler, t *Task, done func(Result)) {
 	result := Result{}
@@ -34,7 +34,7 @@ func contain(ctx context.Context, h Handler, t *Task, done func(Result)) {
 	returned = true
 }
 
-// panicked is called while the stack of the panic still stands. A nil value is
+// panicked is called while the stack of the panic still exists. A nil value means
 // runtime.Goexit, since panic(nil) recovers as an error.
 func panicked(value any) *pawl.Failure {
 	f := retryable("panic", "the handler ended its goroutine with runtime.Goexit")

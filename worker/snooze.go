@@ -7,11 +7,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/decide"
 )
 
-// Snooze returns an error with which a function has its step tried again after d, though
-// nothing has failed: what it looks for is not there yet, say. The attempt does not count
-// against the retries of the step, and holds no slot while it waits. The step's timeout is
-// that of each attempt; how often a step snoozes is limited by the timeout of its job
-// alone. A d outside of 1ms to 366 days is a permanent failure of class invalid_snooze.
+// Snooze returns an error with which a function asks for its step to be tried again
+// after d, although nothing has failed: for example because what it needs does not
+// exist yet. The attempt does not count against the retries of the step, and holds no
+// slot while it waits. The step's timeout applies to each attempt; only the timeout of
+// its job limits how often it snoozes. A d outside of 1ms to 366 days is a permanent
+// failure of class invalid_snooze.
 func Snooze(d time.Duration) error { return &snoozeError{d} }
 
 type snoozeError struct{ after time.Duration }

@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Why the context of a task was ended; to be given to its cancel function as
-// the cause. A context that ends of itself by its deadline counts as ErrTimeout,
-// one canceled without a cause as ErrCanceled.
+// Causes for the end of a task's context, to be passed to its cancel function. A
+// context that ends by its deadline counts as ErrTimeout, one that is canceled without
+// a cause as ErrCanceled.
 var (
 	ErrCanceled    = errors.New("canceled")
 	ErrTimeout     = errors.New("timed out")
@@ -42,7 +42,7 @@ type Task struct {
 	Output workflow.OutputMode // empty is text
 
 	PermanentExitCodes []int  // of commands
-	BaseDir            string // where a command starts, and its dir is looked for; empty is the current folder
+	BaseDir            string // where a command starts, and to which its dir is relative; empty is the current folder
 	Limits             Limits
 	Log                *Log // where output goes; nil drops it
 
@@ -53,7 +53,7 @@ type Task struct {
 
 // Limits bound one attempt. Zero fields have the default.
 type Limits struct {
-	Output int           // bytes of the output as JSON, and of what it is taken from; default 1 MiB
+	Output int           // bytes of the output as JSON, and of what it is made from; default 1 MiB
 	Grace  time.Duration // from SIGTERM to SIGKILL; default 5 s
 	Drain  time.Duration // how long output is still read after the program has ended; default 1 s
 }
@@ -82,18 +82,19 @@ func (l Limits) withDefaults() Limits {
 type Result struct {
 	Output  json.RawMessage // of a success: never nil, null at least
 	Failure *pawl.Failure   // nil is success, unless there is a Snooze
-	Snooze  time.Duration   // not 0, without a Failure: the step is tried again after it; see the function Snooze
+	Snooze  time.Duration   // if not 0, without a Failure: the step is tried again after it; see the function Snooze
 }
 
-// A Handler runs one attempt. It returns soon after ctx has ended, and is safe
-// for concurrent use. Its goroutine may go on with another step afterwards: a handler
-// that locks its thread unlocks it.
+// A Handler runs one attempt. It returns soon after ctx has ended, and is safe for
+// concurrent use. Its goroutine may run another step afterwards, so a handler that
+// locks its thread has to unlock it.
 type Handler func(ctx context.Context, t *Task) Result
 
-// Func makes a Handler of a Go function. Its value is the output, written as
-// JSON and held to Limits.Output, unless the step has `output: none`. An error that is, or wraps, a *pawl.Failure is
-// that failure, and one of Snooze none; any other is retryable, of class "error" (T6). If
-// ctx has ended, an error is what the end of ctx says.
+// Func makes a Handler of a Go function. Its value is the output, encoded as JSON and
+// limited by Limits.Output, unless the step has `output: none`. An error that is, or
+// wraps, a *pawl.Failure is that failure, and one of Snooze is no failure; any other is
+// retryable, of class "error" (T6). If ctx has ended, its cause decides instead of the
+// error.
 func Func(f func(ctx context.Context, t *Task) (any, error)) Handler {
 	return func(ctx context.Context, t *Task) Result {
 		value, err := f(ctx, t)

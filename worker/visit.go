@@ -15,8 +15,8 @@ func (w *Worker) askToPoll(poll bool) {
 	w.poll = w.poll || poll
 }
 
-// visitAll visits for as long as there is a reason to. It reports whether a worker that
-// drains is over.
+// visitAll visits for as long as there is a reason to. It reports whether a draining
+// worker has finished.
 func (w *Worker) visitAll(draining bool) (over bool) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
@@ -26,10 +26,10 @@ func (w *Worker) visitAll(draining bool) (over bool) {
 			w.run(&assigned[i])
 		}
 	}
-	return draining && w.offer.Reserved()+w.busy() == 0 // in this order: what is reserved may be handed over
+	return draining && w.offer.Reserved()+w.busy() == 0 // in this order: a reserved slot may become a running step
 }
 
-// mend deals with why the last visit has failed, if it has.
+// mend handles the error of the last visit, if there is one.
 func (w *Worker) mend() {
 	err := w.trouble
 	w.trouble = nil
@@ -41,7 +41,7 @@ func (w *Worker) mend() {
 	}
 }
 
-// backOff waits before what could not be reported is reported again, or gives it up.
+// backOff waits before the next attempt to report, or drops the reports.
 func (w *Worker) backOff(err error) {
 	w.warnOfDatabase(err)
 	if w.givesUp() {
@@ -52,8 +52,8 @@ func (w *Worker) backOff(err error) {
 	w.rest()
 }
 
-// due collects what there is to do, and reports whether that is anything. If not, what
-// is free is offered.
+// due collects what there is to do, and reports whether there is anything. If not, it
+// lends the free slots.
 func (w *Worker) due(draining bool) bool {
 	w.collect()
 	w.poll = w.offer.Hear() || w.poll
@@ -65,8 +65,9 @@ func (w *Worker) due(draining bool) bool {
 	return false
 }
 
-// unreserved returns the slots that are the visitor's to use. It closes the offer of a
-// worker that goes to the queue, so that nobody is overtaken, or takes nothing.
+// unreserved returns the slots that the visitor may use. It closes the offer of a
+// worker that polls the queue, so that no queued step is overtaken, and that of a
+// worker that takes nothing.
 func (w *Worker) unreserved(draining bool) int {
 	if w.poll || draining || w.free() == 0 {
 		w.offer.Close()
@@ -86,18 +87,17 @@ func (w *Worker) collect() {
 	}
 }
 
-// queueEvery is of how many slots one is for who has waited longest in the queue,
-// before what the worker's own reports make ready: what has begun is to go on, and a
+// Of every queueEvery slots one is for the step that has waited longest in the queue,
+// before what the worker's own reports make ready: begun jobs should continue, but a
 // wide job must not hold up all others.
 const queueEvery = 4
 
-// visit reports, and claims: what the reports make ready, and if it is to poll
-// what waits in the queue. The trouble it may meet is that the worker has ended, or that
-// the reports have to be sent again. Of what a visit leaves that does not look, its
-// commit rings.
+// visit reports, and claims what the reports make ready and, if it polls, what waits in
+// the queue. It sets trouble if the worker has ended, or if the reports have to be sent
+// again. If a visit that does not poll leaves something, its commit rings the bell.
 func (w *Worker) visit(draining bool) []link.Assignment {
 	now, looks := link.Portion(w.outbox), w.poll
-	free := max(w.unreserved(draining)-len(w.outbox[now:]), 0) // what is held back keeps its slot
+	free := max(w.unreserved(draining)-len(w.outbox[now:]), 0) // reports that are held back keep their slots
 	if !looks {                                                // what the reports make ready needs about as many slots
 		share := min(free, now)
 		w.offer.Add(free - share)
@@ -136,7 +136,7 @@ func (w *Worker) givesUp() bool {
 	return w.hurried
 }
 
-// rest keeps a worker whose database is away from asking too often.
+// rest pauses a worker whose database is unreachable.
 func (w *Worker) rest() {
 	t := time.NewTimer(200 * time.Millisecond)
 	defer t.Stop()

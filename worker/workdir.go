@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// tidyEvery is how often all folders are looked at. Those of jobs that have just
-	// run a step here are looked at with the next beat.
+	// tidyEvery is how often all folders are checked. Folders of jobs that have just
+	// run a step here are checked with the next beat.
 	tidyEvery = time.Minute
 
 	// tidyJobs is how many jobs are asked for at once.
 	tidyJobs = 500
 
-	// tidyLeft is for how long a job is looked at with each beat after a step of it has
-	// ended here: the outcome is yet to be reported, and applied.
+	// tidyLeft is how long a job is checked with each beat after a step of it has ended
+	// here: its outcome still has to be reported and applied.
 	tidyLeft = 10 * time.Second
 
-	// lastTidy bounds the last look of a worker that ends.
+	// lastTidy bounds the last check of a worker that ends.
 	lastTidy = 2 * time.Second
 )
 
@@ -39,7 +39,7 @@ type folders struct {
 	beat time.Duration
 
 	mu   sync.Mutex           // guards what follows
-	left map[string]time.Time // when a step of a job has last ended here, if that is not long ago
+	left map[string]time.Time // when a step of a job last ended here, for recent ones
 }
 
 // openFolders prepares the worker's WorkDir, if it has one.
@@ -61,8 +61,8 @@ func (w *Worker) openFolders() error {
 	return nil
 }
 
-// enter gives a command whose job does not say where it starts the folder of the job,
-// until leave is called.
+// enter gives a command the folder of its job, unless the job names one, until leave is
+// called.
 func (f *folders) enter(t *Task, b *link.StepInput) (leave func(), failure *pawl.Failure) {
 	command := b.Node.Kind == workflow.KindCommand || b.Node.Kind == workflow.KindRun
 	if f == nil || b.Dir != "" || !command || filepath.IsAbs(t.Work.Dir) {
@@ -84,7 +84,7 @@ func (f *folders) enter(t *Task, b *link.StepInput) (leave func(), failure *pawl
 	}, nil
 }
 
-// close removes the root if there is nothing in it.
+// close removes the root if it is empty.
 func (f *folders) close() {
 	if f != nil {
 		f.root.Close()
@@ -117,7 +117,7 @@ func (f *folders) tidy(ctx context.Context) {
 	}
 }
 
-// lookAtLeft looks at the folders of jobs that have just run a step here.
+// lookAtLeft checks the folders of jobs that have just run a step here.
 func (f *folders) lookAtLeft(ctx context.Context) {
 	f.mu.Lock()
 	var names []string
@@ -131,8 +131,8 @@ func (f *folders) lookAtLeft(ctx context.Context) {
 	f.look(ctx, names)
 }
 
-// lookAtAll looks at every folder: of jobs that have ended elsewhere, and those that
-// killed workers have left behind.
+// lookAtAll checks every folder: those of jobs that have ended elsewhere, and those
+// that killed workers have left behind.
 func (f *folders) lookAtAll(ctx context.Context) {
 	names, err := f.root.Names()
 	if err := errors.Join(err, f.root.Clear()); err != nil {
@@ -141,7 +141,7 @@ func (f *folders) lookAtAll(ctx context.Context) {
 	f.look(ctx, names)
 }
 
-// look removes the folders of those jobs that have ended, or are no more.
+// look removes the folders of the jobs that have ended, or no longer exist.
 func (f *folders) look(ctx context.Context, names []string) {
 	for len(names) > 0 && ctx.Err() == nil {
 		now := names[:min(len(names), tidyJobs)]
@@ -155,7 +155,7 @@ func (f *folders) look(ctx context.Context, names []string) {
 			case err == nil:
 				f.forget(name)
 			case !errors.Is(err, workdir.ErrInUse):
-				f.forget(name) // the next look at all tries again
+				f.forget(name) // the next check of all folders tries again
 				f.log.Warn("the folder of a job that has ended was not removed; that is tried again", "job", name, "error", err)
 			}
 			if ctx.Err() != nil {
@@ -165,15 +165,15 @@ func (f *folders) look(ctx context.Context, names []string) {
 	}
 }
 
-// forget leaves a job to the next look at all folders.
+// forget leaves a job to the next check of all folders.
 func (f *folders) forget(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.left, name)
 }
 
-// over returns the names of the jobs that will not run again: they have ended, or are no
-// more. Names that are not job ids are never returned.
+// over returns the names of the jobs that will not run again: they have ended, or no
+// longer exist. Names that are not job ids are never returned.
 func (f *folders) over(ctx context.Context, names []string) ([]string, error) {
 	named := make(map[int64]string, len(names))
 	jobs := make([]int64, 0, len(names))
