@@ -1,16 +1,17 @@
-// Package client is how a program speaks to Pawl: submit jobs, wait for them, decide what
-// waits for a person, operate, and read what happened and why.
+// Package client is Pawl for Go programs: it submits jobs and waits for them, decides
+// approvals, operates jobs and workers, and reads what happened and why.
 //
 // A Client comes from package local, which opens a database and runs the engine in this
 // process:
 //
 //	c, err := local.Open(ctx, "pawl.db", local.Config{})
 //
-// local.OpenPool does so on the PostgreSQL database of a pool, and package pawltest in a test.
+// local.OpenPool does the same on the PostgreSQL database of a pool, and package
+// pawltest in a test.
 //
-// Its services have the verbs of the command line: what "pawl job cancel" does is
-// c.Jobs.Cancel. Errors are those of package pawl: pawl.KindOf tells what kind one is of.
-// A Client and its services are safe for concurrent use.
+// Its services have the verbs of the command line: "pawl job cancel" is c.Jobs.Cancel.
+// Errors are those of package pawl: pawl.KindOf returns the kind of one. A Client and
+// its services are safe for concurrent use.
 //
 // # Transactions
 //
@@ -24,24 +25,24 @@
 //
 // On PostgreSQL the transaction is a pgx.Tx, of any pool or connection, or a *sql.Tx of
 // any driver; on SQLite a *sql.Tx on the same file. It has to be on the database of the
-// client, and the rows of its earlier queries have to be closed. On SQLite use a driver that is built on modernc.org/sqlite, as Pawl is: two
-// copies of SQLite in one process break each other's locks.
+// client, and the rows of its earlier queries have to be closed. On SQLite use a driver
+// that is built on modernc.org/sqlite, as Pawl is: two copies of SQLite in one process
+// break each other's locks.
 //
-// What is written are new rows only. No row that is there is locked, so a transaction may
-// stay open for long and holds up nobody. (On SQLite whoever writes holds up all who
-// write.) Two exceptions wait for its end, as they must: a transaction that submits with
-// the same request id, and then returns the same job; and what is submitted with that id
-// in any other way. Under REPEATABLE READ and SERIALIZABLE the second of two such
-// transactions fails, and is to be run again, as is usual there.
+// SubmitTx writes new rows only and locks no existing row, so a transaction may stay
+// open for long and delays no other. (On SQLite a writer delays all other writers.)
+// Only submissions with the same request id, in a transaction or not, wait for its end,
+// as they must, and then return the same job. Under REPEATABLE READ and SERIALIZABLE
+// the second of two such transactions fails and has to be run again, as is usual there.
 //
-// A job begins its life when it is committed: until then no Get, Wait or List knows it. Its
-// time of creation is that of SubmitTx. It is started by whoever evaluates jobs ("pawl
-// server", or a client that is not Passive), in a commit of its own.
+// A job exists once it is committed: until then no Get, Wait or List knows it. Its time
+// of creation is that of SubmitTx. A process that evaluates jobs ("pawl server", or a
+// client that is not Passive) starts it, in a commit of its own.
 //
-// On PostgreSQL the commit wakes it, by NOTIFY. PostgreSQL lets transactions that notify
-// commit one after the other; if that is too slow for you, set local.Config.QuietTx and
-// call Hint after the commit. On SQLite always call Hint. Without it the job starts within
-// the 3 seconds of a poll.
+// On PostgreSQL the commit wakes it, by NOTIFY. PostgreSQL commits transactions that
+// notify one after the other; if that is too slow for you, set local.Config.QuietTx and
+// call Hint after the commit. On SQLite always call Hint. Without it the job starts
+// within the 3 seconds of a poll.
 //
 // For a step whose effects are in the same database see worker.CompleteTx.
 package client
@@ -54,23 +55,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/link"
 )
 
-// Config says on whose behalf a client asks. The zero value is ready to use.
+// Config has the defaults for the requests of a client. The zero value is ready to use.
 type Config struct {
-	Workspace string // of what names none; default pawl.DefaultWorkspace
-	Actor     string // for the audit trail, of what names none; default "client"
+	Workspace string // of requests that name none; default pawl.DefaultWorkspace
+	Actor     string // for the audit trail, of requests that name none; default "client"
 }
 
-// A Client speaks to one engine.
+// A Client uses one engine.
 type Client struct {
 	Jobs      *Jobs      // submit and change jobs
 	Steps     *Steps     // change single steps
-	Approvals *Approvals // decide what waits for somebody outside
+	Approvals *Approvals // decide approvals, and send signals
 	Inspect   *Inspect   // what happened, and why
 	Workflows *Workflows // the registered workflows
 	Schedules *Schedules // jobs at the times of a cron expression
 	Queues    *Queues    // limits
-	Workers   *Workers   // who runs steps
-	Audit     *Audit     // what is kept, and for how long
+	Workers   *Workers   // the processes that run steps
+	Audit     *Audit     // remove old records, and withhold payload
 
 	engine link.Engine
 	close  func() error
@@ -87,8 +88,8 @@ func Over(e link.Engine, c Config, close func() error) *Client {
 	}
 }
 
-// Close ends the client, and the engine that was opened for it. What runs is picked up by
-// the next engine on the database.
+// Close ends the client, and the engine that was opened for it. The next engine on the
+// database continues what runs.
 func (c *Client) Close() error {
 	if c.close == nil {
 		return nil
@@ -96,15 +97,15 @@ func (c *Client) Close() error {
 	return c.close()
 }
 
-// Hint has the database looked at now for what transactions have committed in which
-// SubmitTx was called. It returns at once. Where the commit itself wakes those who look,
-// and where somebody polls, it only saves time.
+// Hint makes the engines look at once for what was committed by transactions in which
+// SubmitTx was called. It returns at once. It only saves time: engines also poll, and
+// on PostgreSQL the commit itself wakes them.
 func (c *Client) Hint() { c.engine.Hint() }
 
-// Link returns what a worker on this client speaks to; see worker.New.
+// Link returns the engine for a worker on this client; see worker.New.
 func (c *Client) Link() link.Worker { return c.engine }
 
-// base is what each service has.
+// base is the common part of the services.
 type base struct {
 	engine link.Engine
 	config Config
@@ -121,9 +122,9 @@ func (b *base) workspace(named string) string { return cmp.Or(named, b.config.Wo
 // Queues limits how much of a queue, or of a depth of jobs, runs at once.
 type Queues struct{ base }
 
-// Limit sets limits, all or none; a negative number of slots takes a limit away. Names are
-// queue/NAME, for steps in progress, and depth/0 to depth/5, for the slots of running jobs
-// of that depth. What runs already goes on.
+// Limit sets limits, all or none; a negative number of slots removes a limit. Names are
+// queue/NAME, for steps in progress, and depth/0 to depth/5, for the slots of running
+// jobs of that depth. What already runs continues.
 func (q *Queues) Limit(ctx context.Context, set []pawl.Quota, c pawl.Change) error {
 	limits := make([]pawl.Quota, len(set))
 	for i, l := range set {

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Inspect tells what happened to jobs, and why they are where they are. It changes
+// Inspect reads what happened to jobs, and why they are in their states. It changes
 // nothing.
 type Inspect struct{ base }
 
@@ -23,13 +23,13 @@ func (s *Inspect) At(ctx context.Context, job pawl.ID, at pawl.Moment) (*pawl.Jo
 	return s.engine.Past(ctx, job, at)
 }
 
-// Why returns what a job waits for, or one of its steps, and what would unblock it.
+// Why returns what a job, or one of its steps, waits for, and what would unblock it.
 func (s *Inspect) Why(ctx context.Context, job pawl.ID, step string) ([]pawl.Reason, error) {
 	return s.engine.Why(ctx, job, step)
 }
 
-// Stuck returns the jobs that have not moved for so long, and that nothing but somebody
-// outside can move, each with the reason.
+// Stuck returns the jobs that have not moved for at least still, and that move only if
+// a person acts, each with the reason.
 func (s *Inspect) Stuck(ctx context.Context, q pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error) {
 	return s.engine.Stuck(ctx, q, still)
 }

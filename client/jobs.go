@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A Submission asks for a job. One of Workflow and Name is required.
+// A Submission is a request for a job. One of Workflow and Name is required.
 type Submission struct {
-	Workflow *workflow.Definition // what is run; or
+	Workflow *workflow.Definition // the workflow; or
 	Name     string               // NAME or NAME@VERSION of a registered workflow
 	Inputs   any                  // encoded as a JSON object, a json.RawMessage as it is; nil: none
 	Dir      string               // the folder in which commands start, absolute; empty: one of the job, which the worker makes
@@ -30,9 +30,9 @@ type Submission struct {
 // Jobs submits jobs and changes them.
 type Jobs struct{ base }
 
-// Submit submits a job of a workflow and returns its id. The inputs are encoded as a JSON
-// object; nil is none. The job has been committed when Submit returns. For a request id, a
-// priority or a registered workflow see SubmitAll.
+// Submit submits a job of a workflow and returns its id. The inputs are encoded as a
+// JSON object; nil means none. When Submit returns, the job is committed. For a request
+// id, a priority or a registered workflow see SubmitAll.
 func (s *Jobs) Submit(ctx context.Context, def *workflow.Definition, inputs any) (pawl.ID, error) {
 	done, err := s.SubmitAll(ctx, Submission{Workflow: def, Inputs: inputs})
 	if err != nil {
@@ -41,16 +41,16 @@ func (s *Jobs) Submit(ctx context.Context, def *workflow.Definition, inputs any)
 	return done[0].ID, done[0].Err
 }
 
-// SubmitAll submits jobs, many in one commit. The outcome of each is at its place: one
-// that is refused harms none of the others. The error is of what concerns all of them.
+// SubmitAll submits jobs, many in one commit. The outcome of each is at its index; one
+// that is refused does not affect the others. The error concerns all of them.
 func (s *Jobs) SubmitAll(ctx context.Context, subs ...Submission) ([]pawl.Submitted, error) {
 	return s.submit(ctx, subs, s.engine.Submit)
 }
 
-// SubmitTx submits jobs within a transaction of the caller: they exist exactly if that is
-// committed, as the caller's own rows do. See "Transactions" in the package's
-// documentation for what tx may be, and for when the jobs start. An error that is not in
-// the outcome of a single job leaves the transaction to be rolled back.
+// SubmitTx submits jobs within a transaction of the caller: they exist exactly if it is
+// committed, like the caller's own rows. See "Transactions" in the package's
+// documentation for what tx may be, and for when the jobs start. After an error that is
+// not in the outcome of a single job, the transaction has to be rolled back.
 func (s *Jobs) SubmitTx(ctx context.Context, tx any, subs ...Submission) ([]pawl.Submitted, error) {
 	return s.submit(ctx, subs, func(ctx context.Context, valid ...pawl.Submission) ([]pawl.Submitted, error) {
 		return s.engine.SubmitTx(ctx, tx, valid...)
@@ -135,8 +135,8 @@ type Result struct {
 	Failure *pawl.Failure // why it did not complete
 }
 
-// Wait waits until the job has ended. The error is of waiting: that the job failed is in
-// the Result.
+// Wait waits until the job has ended. The error is about waiting; the failure of a job
+// is in the Result.
 func (s *Jobs) Wait(ctx context.Context, id pawl.ID) (*Result, error) {
 	j, err := s.engine.Wait(ctx, id)
 	if err != nil {
@@ -145,8 +145,8 @@ func (s *Jobs) Wait(ctx context.Context, id pawl.ID) (*Result, error) {
 	return &Result{j.State, j.Output, j.Error}, nil
 }
 
-// Err returns nil if the job completed, and else why it did not: the *pawl.Failure, if
-// there is one.
+// Err returns nil if the job completed, else an error that says why it did not: the
+// *pawl.Failure, if there is one.
 func (r *Result) Err() error {
 	switch {
 	case r.State == lifecycle.JobCompleted:
@@ -157,7 +157,7 @@ func (r *Result) Err() error {
 	return errors.New("the job is " + string(r.State))
 }
 
-// Decode decodes the output of a completed job into v, as json.Unmarshal does. Of any
+// Decode decodes the output of a completed job into v, as json.Unmarshal does. For any
 // other job it returns Err.
 func (r *Result) Decode(v any) error {
 	if err := r.Err(); err != nil {
@@ -166,12 +166,12 @@ func (r *Result) Decode(v any) error {
 	return json.Unmarshal(r.Output, v)
 }
 
-// Cancel asks for the end of a job. Its hooks on a cancel run before it is CANCELED.
+// Cancel requests the end of a job. Its cancel hooks run before it is CANCELED.
 func (s *Jobs) Cancel(ctx context.Context, id pawl.ID, c pawl.Change) error {
 	return s.engine.Cancel(ctx, id, s.by(c))
 }
 
-// Pause keeps a job from beginning further steps. What runs goes on.
+// Pause keeps a job from beginning further steps. Running steps continue.
 func (s *Jobs) Pause(ctx context.Context, id pawl.ID, c pawl.Change) error {
 	return s.engine.PauseJob(ctx, id, s.by(c))
 }
@@ -181,8 +181,8 @@ func (s *Jobs) Resume(ctx context.Context, id pawl.ID, c pawl.Change) error {
 	return s.engine.ResumeJob(ctx, id, s.by(c))
 }
 
-// Retry makes a job that continues one that has ended without completing, and returns its
-// id: what was complete is not run again (J2).
+// Retry makes a job that continues one that has ended without completing, and returns
+// its id: complete steps are not run again (J2).
 func (s *Jobs) Retry(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.ID, error) {
 	return s.engine.RetryJob(ctx, id, r, s.by(c))
 }

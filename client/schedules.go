@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Schedules makes jobs at the times of cron expressions. A schedule is known by its name
-// in the client's workspace.
+// Schedules makes jobs at the times of cron expressions. A schedule is identified by
+// its name in the client's workspace.
 type Schedules struct{ base }
 
 func (s *Schedules) named(name string) pawl.ScheduleName {
@@ -33,7 +33,7 @@ func (s *Schedules) Pause(ctx context.Context, name string, c pawl.Change) error
 	return s.Move(ctx, name, lifecycle.SchedulePause, c)
 }
 
-// Resume ends a pause. What was missed is made up for as far as the plan says.
+// Resume ends a pause. Times that passed meanwhile make no jobs.
 func (s *Schedules) Resume(ctx context.Context, name string, c pawl.Change) error {
 	return s.Move(ctx, name, lifecycle.ScheduleResume, c)
 }
@@ -48,13 +48,13 @@ func (s *Schedules) Trigger(ctx context.Context, name string, c pawl.Change) (pa
 	return s.engine.TriggerSchedule(ctx, s.named(name), s.by(c))
 }
 
-// List calls f with the schedules, by name, each with so many of its next times. It ends
-// with the first error of f.
+// List calls f with the schedules, by name, each with its next times, of which next is
+// the number. It ends with the first error of f.
 func (s *Schedules) List(ctx context.Context, next int, f func(*pawl.ScheduleView) error) error {
 	return s.engine.Schedules(ctx, s.config.Workspace, next, f)
 }
 
-// Get returns a schedule with so many of its next times.
+// Get returns a schedule with its next times, of which next is the number.
 func (s *Schedules) Get(ctx context.Context, name string, next int) (*pawl.ScheduleView, error) {
 	return s.engine.Schedule(ctx, s.named(name), next)
 }
@@ -64,6 +64,6 @@ func (s *Schedules) History(ctx context.Context, name string, f func(pawl.Transi
 	return s.engine.ScheduleHistory(ctx, s.named(name), f)
 }
 
-// Followed reports whether anybody fires schedules and evaluates jobs at the moment: this
-// engine, or a server on the same database.
+// Followed reports whether an engine fires schedules and evaluates jobs at the moment:
+// this one, or that of a server on the same database.
 func (s *Schedules) Followed(ctx context.Context) (bool, error) { return s.engine.Followed(ctx) }

@@ -16,34 +16,34 @@ func (s *Steps) Retry(ctx context.Context, job pawl.ID, step string, c pawl.Chan
 	return s.engine.RetryStep(ctx, job, step, s.by(c))
 }
 
-// Skip ends a step as skipped; what depends on it is decided as after a false condition.
+// Skip ends a step as skipped, with the same consequences as a false condition.
 func (s *Steps) Skip(ctx context.Context, job pawl.ID, step string, c pawl.Change) error {
 	return s.engine.SkipStep(ctx, job, step, s.by(c))
 }
 
-// Resolve ends a failed step with an output that was made by hand, and what depends on it
-// goes on. Just after a failure it waits, for 2 s at most, until an engine has decided what
-// follows; see decide.ErrNotApplied.
+// Resolve ends a failed step with an output that was made by hand, and what depends on
+// it continues. Just after a failure it waits, for 2 s at most, until an engine has
+// applied the outcome; see decide.ErrNotApplied.
 func (s *Steps) Resolve(ctx context.Context, job pawl.ID, step string, output json.RawMessage, c pawl.Change) error {
 	return s.engine.ResolveStep(ctx, job, step, output, s.by(c))
 }
 
-// Approvals decides what waits for somebody outside.
+// Approvals decides approvals and sends signals.
 type Approvals struct{ base }
 
-// Approve lets an approval succeed, with the fields of its form, by name. What is not given
-// takes its default.
+// Approve completes an approval, with the fields of its form, by name. A field that is
+// not given has its default.
 func (a *Approvals) Approve(ctx context.Context, job pawl.ID, step string, form map[string]any, c pawl.Change) error {
 	return a.engine.Approve(ctx, job, step, form, a.by(c))
 }
 
-// Reject lets an approval fail for good, for the reason of the change.
+// Reject fails an approval for good, with the reason of the change.
 func (a *Approvals) Reject(ctx context.Context, job pawl.ID, step string, c pawl.Change) error {
 	return a.engine.Reject(ctx, job, step, a.by(c))
 }
 
-// Signal tells a job of an event: the oldest step that waits for the name takes it, or the
-// next one that will. nil data is null.
+// Signal sends a signal to a job: the step that has waited longest for the name takes
+// it, or the next one that waits for it. nil data is null.
 func (a *Approvals) Signal(ctx context.Context, job pawl.ID, name string, data json.RawMessage, c pawl.Change) error {
 	return a.engine.Signal(ctx, job, name, data, a.by(c))
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Workers tells who runs steps, and lets operators pause and end workers.
+// Workers lists the workers, and pauses and ends them for operators.
 type Workers struct{ base }
 
 // List returns workers, newest first.
@@ -25,7 +25,7 @@ func (s *Workers) History(ctx context.Context, id pawl.ID, f func(pawl.Transitio
 	return s.engine.WorkerHistory(ctx, id, f)
 }
 
-// Pause keeps a worker from claiming steps. What it runs goes on.
+// Pause keeps a worker from claiming steps. Its running steps continue.
 func (s *Workers) Pause(ctx context.Context, id pawl.ID, c pawl.Change) error {
 	return s.engine.PauseWorker(ctx, id, s.by(c))
 }
@@ -35,7 +35,7 @@ func (s *Workers) Resume(ctx context.Context, id pawl.ID, c pawl.Change) error {
 	return s.engine.ResumeWorker(ctx, id, s.by(c))
 }
 
-// Terminate ends a worker. What it runs is interrupted and given to others; the steps lose
+// Terminate ends a worker. Its steps are interrupted and go to other workers; they lose
 // no attempt.
 func (s *Workers) Terminate(ctx context.Context, id pawl.ID, c pawl.Change) error {
 	return s.engine.TerminateWorker(ctx, id, s.by(c))

@@ -10,9 +10,9 @@ import (
 // Workflows registers workflows by name. Their versions never change.
 type Workflows struct{ base }
 
-// Register makes a definition the next version of the workflow of its name. One that is
-// the newest version already stays that, and made is false. The folder is that of its
-// file, in which child jobs of "pawl run" start commands; it may be empty.
+// Register makes a definition the next version of the workflow with its name. If it is
+// the newest version already, nothing changes, and made is false. The folder is that of
+// its file, in which child jobs of "pawl run" start commands; it may be empty.
 func (s *Workflows) Register(ctx context.Context, def *workflow.Definition, folder string, c pawl.Change) (v *pawl.Version, made bool, err error) {
 	return s.engine.RegisterWorkflow(ctx, s.config.Workspace, def.Canonical(), folder, s.by(c))
 }
@@ -37,15 +37,16 @@ func (s *Workflows) Versions(ctx context.Context, name string, f func(*pawl.Vers
 	return s.engine.Versions(ctx, pawl.WorkflowName{Workspace: s.config.Workspace, Name: name}, f)
 }
 
-// PlanMoves returns how the unfinished jobs of a workflow stand to a definition that is, or
-// is going to be, a version of it: newest first, at most 1,000. It changes nothing.
+// PlanMoves returns what a definition, which is or will be a version of a workflow,
+// means for the unfinished jobs of that workflow: newest first, at most 1,000. It
+// changes nothing.
 func (s *Workflows) PlanMoves(ctx context.Context, def *workflow.Definition) (*workflow.MovePlans, error) {
 	return s.engine.PlanMoves(ctx, s.config.Workspace, def.Canonical())
 }
 
-// Move lets an unfinished job go on as another version of its workflow; 0 is the newest. A
-// dry run changes nothing and returns the same. An error of kind Conflict says with
-// decide.Obstacles what is in the way.
+// Move moves an unfinished job to another version of its workflow; 0 is the newest. A
+// dry run changes nothing and returns the same. If the job cannot move, the error is of
+// kind Conflict and wraps decide.Obstacles.
 func (s *Workflows) Move(ctx context.Context, job pawl.ID, version int, dryRun bool, c pawl.Change) (*workflow.Moved, error) {
 	return s.engine.MoveJob(ctx, job, version, dryRun, s.by(c))
 }

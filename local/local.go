@@ -1,10 +1,11 @@
-// Package local runs Pawl in this process: it opens a database, SQLite or PostgreSQL, and
-// an engine on it, and returns the client to speak to it.
+// Package local runs Pawl in this process: it opens a database, SQLite or PostgreSQL,
+// and an engine on it, and returns a client of it.
 //
-// Open takes the name of the database, and OpenPool a pgxpool.Pool. There is none for a
-// *sql.DB. A SQLite file is opened by its path: the program's own *sql.DB on that file goes
-// on beside it, by whatever driver, and must not hold a write transaction open for long. A
-// *sql.DB on PostgreSQL is mostly over a pgxpool.Pool (stdlib.OpenDBFromPool of pgx).
+// Open takes the name of the database, and OpenPool a pgxpool.Pool. There is no
+// function for a *sql.DB. Open a SQLite file by its path: the program may use its own
+// *sql.DB on that file at the same time, with any driver, but must not hold a write
+// transaction open for long. A *sql.DB on PostgreSQL is mostly over a pgxpool.Pool
+// (stdlib.OpenDBFromPool of pgx).
 package local
 
 import (
@@ -28,38 +29,39 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 )
 
-// Config says how the engine works. The zero value is ready to use.
+// Config configures the engine. The zero value is ready to use.
 type Config struct {
-	// Client says on whose behalf the client asks.
+	// Client has the defaults for the requests of the client.
 	Client client.Config
 
-	// Passive leaves evaluating jobs, deadlines, schedules and the steps of dead workers
-	// to other processes on the database: "pawl server", or an engine that is not passive.
+	// Passive leaves the evaluation of jobs, deadlines, schedules and the steps of dead
+	// workers to other processes on the database: "pawl server", or an engine that is
+	// not passive.
 	Passive bool
 
-	// QuietTx keeps transactions in which SubmitTx or worker.CompleteTx was called from
-	// notifying on PostgreSQL: there, such transactions commit one after the other. Call
-	// Hint after the commit instead.
+	// QuietTx turns off the notification in transactions in which SubmitTx or
+	// worker.CompleteTx was called, since PostgreSQL commits transactions that notify
+	// one after the other. Call Hint after the commit instead.
 	QuietTx bool
 
-	// Retention is how long what has ended is kept; at least an hour. 0 is for ever.
+	// Retention is how long what has ended is kept; at least an hour. 0: for ever.
 	Retention time.Duration
 
 	// Silence is how long a worker may be silent before it is taken for dead. All
 	// processes on a database should have the same. Default 6 s.
 	Silence time.Duration
 
-	// Log is where the engine says what went wrong. Default: nowhere.
+	// Log gets the engine's log. Default: none.
 	Log *slog.Logger
 }
 
-// Open opens a database and runs an engine on it, until the client is closed. The name is
-// a path, "sqlite:///path?synchronous=normal", "sqlite::memory:", or a PostgreSQL URL. A
-// database that is not there, or is empty, is made; one of another schema version is an
-// error that names the command for it.
+// Open opens a database and runs an engine on it, until the client is closed. The name
+// is a path, "sqlite:///path?synchronous=normal", "sqlite::memory:", or a PostgreSQL
+// URL. A missing or empty database is created; a database of another schema version is
+// an error that names the command for it.
 //
-// Several processes may open the same database. Each evaluates jobs and watches over
-// deadlines, unless it is passive. What runs steps is a worker; see package worker.
+// Several processes may open the same database. Each evaluates jobs and fires
+// deadlines, unless it is passive. Steps are run by a worker; see package worker.
 func Open(ctx context.Context, name string, c Config) (*client.Client, error) {
 	at, err := address.Parse(name)
 	if err != nil {
@@ -78,15 +80,15 @@ func Open(ctx context.Context, name string, c Config) (*client.Client, error) {
 	return run(s, at.Lanes(), c)
 }
 
-// OpenPool is Open for the PostgreSQL database that a pool is connected to: by its servers,
-// user, password and TLS, its dialer and its BeforeConnect. The engine has connections of
-// its own, eleven at most, since it keeps locks, listeners and prepared statements in their
-// sessions. The pool is asked once, is left as it is, and stays open when the client is
-// closed.
+// OpenPool is Open for the PostgreSQL database that a pool connects to: with its
+// servers, user, password and TLS, its dialer and its BeforeConnect. The engine has
+// connections of its own, eleven at most, since it keeps locks, listeners and prepared
+// statements in their sessions. OpenPool uses one connection of the pool once, does not
+// change the pool, and Close leaves it open.
 //
-// The other hooks of the pool are not called for the engine, nor is its tracer. A pool whose hooks set another
-// role or search_path is refused, and so is one whose DefaultQueryExecMode is for poolers
-// that keep no session.
+// The other hooks of the pool are not called for the engine, nor is its tracer. A pool
+// whose hooks set another role or search_path is refused, and so is one whose
+// DefaultQueryExecMode is for poolers that keep no session.
 func OpenPool(ctx context.Context, pool *pgxpool.Pool, c Config) (*client.Client, error) {
 	if pool == nil {
 		return nil, pawl.Errorf(pawl.Invalid, "pool: nil: want one that is open")
@@ -113,8 +115,8 @@ func run(s store.Store, lanes int, c Config) (*client.Client, error) {
 	}), nil
 }
 
-// node returns what this process says of itself to others on the database, under a number
-// made anew: an engine that is not passive is a server to them.
+// node returns what other processes on the database see of this one, with a new id: an
+// engine that is not passive counts as a server.
 func node(passive bool) pawl.Node {
 	host, _ := os.Hostname()
 	n := pawl.Node{ID: 1 + rand.Int64N(math.MaxInt64), Role: engine.RoleServer, Host: host, PID: os.Getpid()}
@@ -126,7 +128,7 @@ func node(passive bool) pawl.Node {
 	return n
 }
 
-// version returns that of Pawl in this program.
+// version returns the version of Pawl in this program.
 func version() string {
 	const module = "github.com/pawl-dev/pawl"
 	if info, ok := debug.ReadBuildInfo(); ok {
