@@ -13,10 +13,10 @@ const (
 	AgentAborted        machine.State = "ABORTED"
 )
 
-// The events of a load agent's run. Messages are judged first: a config is
-// valid or not, a start time is accepted, past or too far ahead. An accepted
-// start (AgentStartAccepted) ends the deadline of READY and leaves the run
-// there; AgentStart is that its time has come (L3).
+// The events of a load agent's run. Messages are judged first: a config is valid or
+// not, a start time is accepted, past or too far ahead. An accepted start
+// (AgentStartAccepted) ends the deadline of READY and leaves the run there; AgentStart
+// means that its time has come (L3).
 const (
 	AgentConnect         machine.Event = "connect"
 	AgentConfig          machine.Event = "config"

@@ -1,6 +1,5 @@
-// Package lifecycle holds the tables: one file, one machine, names and rows and
-// nothing else. Whatever is legal in Pawl is legal because a row here says so
-// (K1).
+// Package lifecycle holds the tables: one file per machine, with names and rows and
+// nothing else. A move is legal in Pawl only if a row here allows it (K1).
 package lifecycle
 
 import "github.com/pawl-dev/pawl/machine"

@@ -16,11 +16,11 @@ const (
 
 // The events of a crew member.
 //
-// An attempt that fails is judged first: MemberAttemptFailed while attempts are
-// left, MemberMaxAttempts when that was the last, MemberWorkFailed when another
-// could not help. Back from STALE, the event says where the member had been:
-// MemberSetupRecovered in ASSIGNED, MemberRecovered in WORKING, MemberResolved
-// in IN_REVIEW.
+// An attempt that fails is judged first: MemberAttemptFailed while attempts are left,
+// MemberMaxAttempts when that was the last, MemberWorkFailed when another could not
+// help. Back from STALE, the event depends on where the member had been:
+// MemberSetupRecovered in ASSIGNED, MemberRecovered in WORKING, MemberResolved in
+// IN_REVIEW.
 const (
 	MemberSpawn            machine.Event = "spawn"
 	MemberAssign           machine.Event = "assign_task"

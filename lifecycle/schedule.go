@@ -9,9 +9,9 @@ const (
 	ScheduleRemoved machine.State = "removed"
 )
 
-// The events of a schedule. ScheduleFire makes a job, ScheduleSkip lets a time
-// pass without one: it was missed, or the job of the time before still runs.
-// ScheduleUpdate changes what it runs, and when.
+// The events of a schedule. ScheduleFire makes a job. ScheduleSkip lets a time pass
+// without one: it was missed, or the job of the time before still runs. ScheduleUpdate
+// changes what it runs, and when.
 const (
 	ScheduleCreate machine.Event = "create"
 	ScheduleFire   machine.Event = "fire"

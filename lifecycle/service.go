@@ -13,10 +13,9 @@ const (
 	ServiceRemoved       machine.State = "removed"
 )
 
-// The events of a service. ServiceStop asks for the end, ServiceHasStopped is
-// that it came. Act, settle and shift keep the state: an action was accepted, an
-// action has an outcome, and the service went to another of the states of its own
-// that stand for this one.
+// The events of a service. ServiceStop requests the end, ServiceHasStopped records it.
+// Act, settle and shift keep the state: an action was accepted, an action has an
+// outcome, and the service moved to another of its own states that stand for this one.
 const (
 	ServiceAdd        machine.Event = "add"
 	ServiceStart      machine.Event = "start"

@@ -15,9 +15,9 @@ const (
 	StepResolvedManually machine.State = "resolved_manually"
 )
 
-// The events of a step. StepRetry brings a step back to pending with a time
-// before which it is not enqueued; in pending it moves that time, as an operator
-// does who wants the next attempt now (T13).
+// The events of a step. StepRetry brings a step back to pending with a time before
+// which it is not enqueued. In pending it changes that time, for example when an
+// operator wants the next attempt now (T13).
 const (
 	StepCreate          machine.Event = "create"
 	StepEnqueue         machine.Event = "enqueue"
@@ -50,8 +50,8 @@ var Step = &machine.Machine{
 		StepPending, StepEnqueued, StepInProgress, StepComplete, StepRetryableError,
 		StepPermanentError, StepCancelled, StepSkipped, StepResolvedManually,
 	},
-	// A permanent error may still be resolved while its job drains, so it has
-	// an exit; it is an end all the same: nothing has to happen after it.
+	// A permanent error may still be resolved while its job drains, so it has an exit.
+	// It is still an end: nothing has to happen after it.
 	Ends: []machine.State{StepComplete, StepPermanentError, StepCancelled, StepSkipped, StepResolvedManually},
 	Table: machine.Table{
 		StepPending: {

@@ -30,8 +30,8 @@ var Worker = &machine.Machine{
 	Create:  WorkerRegister,
 	Initial: WorkerIdle,
 	States:  []machine.State{WorkerIdle, WorkerRunning, WorkerPaused, WorkerCompleted, WorkerFailed, WorkerTerminated},
-	// terminate is legal from every state but TERMINATED, so COMPLETED and
-	// FAILED have that one exit; they are ends all the same.
+	// terminate is legal from every state but TERMINATED, so COMPLETED and FAILED have
+	// that one exit; they are still ends.
 	Ends: []machine.State{WorkerCompleted, WorkerFailed, WorkerTerminated},
 	Table: machine.Table{
 		WorkerIdle: {

@@ -1,6 +1,6 @@
-// Package machine says what a state machine is: a table of legal moves, and
-// nothing else. A table is data. It is examined by tests (machinetest), drawn
-// as diagrams, and asked for the next state; it never acts.
+// Package machine defines state machines as tables of legal moves. A table is data:
+// tests examine it (machinetest), diagrams are drawn from it, and Next returns the next
+// state. It never acts.
 //
 // The package is pure and uses the standard library only.
 package machine
@@ -23,12 +23,12 @@ type Table map[State]map[Event]State
 // from any number of goroutines.
 type Machine struct {
 	Name     string  // "job", "step", ...
-	Doc      string  // one line: what lives this life
+	Doc      string  // one line: what the machine describes
 	Create   Event   // the event of the first audit row, from nothing to Initial
 	Initial  State   // the state an instance is created in
 	States   []State // every state, in the order of the specification
-	Ends     []State // states in which an instance's life is over
-	Resident bool    // true when the machine is meant to have no end
+	Ends     []State // states in which an instance has ended
+	Resident bool    // whether the machine is meant to have no end
 	Table    Table
 }
 
@@ -121,5 +121,5 @@ func (m *Machine) creation() Transition { return Transition{Event: m.Create, To:
 // Has reports whether s is a state of the machine.
 func (m *Machine) Has(s State) bool { return slices.Contains(m.States, s) }
 
-// Ended reports whether an instance in state s has come to its end.
+// Ended reports whether an instance in state s has ended.
 func (m *Machine) Ended(s State) bool { return slices.Contains(m.Ends, s) }

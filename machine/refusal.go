@@ -13,9 +13,9 @@ type Refusal struct {
 	State   State   // the state the entity is in
 	Event   Event   // the event that was refused
 	Allowed []Event // the events that are legal in State, sorted
-	Already bool    // the event leads to State, where the entity is already
+	Already bool    // the event leads to State, in which the entity is already
 	Unknown bool    // the machine has no such state
-	Final   bool    // nothing leads to another state from it
+	Final   bool    // no event leads from it to another state
 }
 
 // Error names the entity, the state, the event and the events allowed.
@@ -31,7 +31,7 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s: event %s is not allowed in state %s (allowed: %s)", r.subject(), r.Event, r.State, join(r.Allowed))
 }
 
-// subject is the machine and, where it is known, the entity.
+// subject returns the machine and, if known, the entity.
 func (r *Refusal) subject() string {
 	if r.Entity == "" {
 		return r.Machine

@@ -7,7 +7,7 @@ import (
 )
 
 // Mermaid draws the machine as a Mermaid stateDiagram-v2 (K4): one line per row,
-// creation first, ends last. The same machine is always drawn alike.
+// creation first, ends last. The same machine always gives the same text.
 func (m *Machine) Mermaid() string {
 	var b strings.Builder
 	b.WriteString("stateDiagram-v2\n")

@@ -19,9 +19,9 @@ func Check(t testing.TB, m *machine.Machine) {
 	}
 }
 
-// Examine returns the faults of m, none if it is sound. Each one names the
-// machine and the culprit. A state that answers an event twice is not among
-// them: written as a map literal, it does not compile.
+// Examine returns the faults of m, none if it is sound. Each one names the machine and
+// the culprit. A state that handles an event twice is not among them: as a map literal,
+// it does not compile.
 func Examine(m *machine.Machine) []error {
 	e := &examination{m: m}
 	e.names()
@@ -41,8 +41,7 @@ func (e *examination) fault(format string, args ...any) {
 	e.faults = append(e.faults, fmt.Errorf("machine %s: "+format, append([]any{e.m.Name}, args...)...))
 }
 
-// word is how names are spelled, so that they stand unquoted in diagrams, SQL
-// and URLs.
+// word matches names that need no quotes in diagrams, SQL and URLs.
 var word = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 
 func (e *examination) names() {
@@ -67,7 +66,7 @@ func (e *examination) names() {
 	}
 }
 
-// states holds what is said of states against the list of them.
+// states checks the states that the machine names against its list of states.
 func (e *examination) states() {
 	for i, s := range e.m.States {
 		if slices.Contains(e.m.States[:i], s) {
@@ -93,7 +92,7 @@ func (e *examination) states() {
 	}
 }
 
-// rows looks at each row of the table, those of unlisted states included.
+// rows checks each row of the table, including those of unlisted states.
 func (e *examination) rows() {
 	for _, from := range sources(e.m) {
 		if !e.m.Has(from) {
@@ -117,7 +116,7 @@ func (e *examination) row(t machine.Transition) {
 	}
 }
 
-// reach finds the states that no instance can come to.
+// reach finds the states that no instance can reach.
 func (e *examination) reach() {
 	reached := closure([]machine.State{e.m.Initial}, forward(e.m))
 	for _, s := range e.m.States {
@@ -127,8 +126,8 @@ func (e *examination) reach() {
 	}
 }
 
-// lives finds the states from which an instance cannot come to an end. A
-// resident machine needs none, but none of its states may be a trap.
+// lives finds the states from which an instance cannot reach an end. A resident machine
+// needs none, but none of its states may be a trap.
 func (e *examination) lives() {
 	ending := closure(e.m.Ends, backward(e.m))
 	for _, s := range e.m.States {
@@ -183,7 +182,7 @@ func backward(m *machine.Machine) edges {
 	return next
 }
 
-// closure returns the states that can be come to from start, start included.
+// closure returns the states that can be reached from start, including start.
 func closure(start []machine.State, next edges) map[machine.State]bool {
 	seen := map[machine.State]bool{}
 	todo := slices.Clone(start)
