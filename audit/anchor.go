@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// An Anchor says what retention removed of one kind of entity and one day of
-// creation (K6): how many, of what times, and a digest over the ends of their
-// trails. The anchors of a kind are a chain of their own: each carries the
-// SHA-256 of its content and of the anchor before it.
+// An Anchor records what retention removed of one kind of entity and one day of
+// creation (K6): how many, their times, and a digest over the ends of their trails. The
+// anchors of a kind are a chain of their own: each carries the SHA-256 of its content
+// and of the anchor before it.
 //
-// Digest is made anew from an export that was written before the removal: it
-// begins as 32 zero bytes, and each trail, in the order of the export (a job
-// before its steps), makes it the SHA-256 of itself and of the hash of that
-// trail's last row. Those are the trails of the entities of Kind, with the steps
-// of jobs, that an export after the removal no longer has. A job whose first row is of
-// version 2 seals its steps by its last row: of it that alone is folded, so that a
-// checkpoint is enough. Sealed says how many those are; in an anchor that is older than
-// that it is -1, and all trails of all jobs are folded.
+// Digest can be computed from an export that was written before the removal: it begins
+// as 32 zero bytes, and each trail, in the order of the export (a job before its
+// steps), makes it the SHA-256 of itself and of the hash of that trail's last row.
+// Those are the trails of the entities of Kind, with the steps of jobs, that an export
+// after the removal no longer has. A job whose first row is of version 2 seals its
+// steps by its last row: only its own trail is folded, so that a checkpoint is enough.
+// Sealed is the number of such jobs; in older anchors it is -1, and all trails of all
+// jobs are folded.
 type Anchor struct {
 	Kind         string // name of the machine: job (with its steps), worker, schedule
 	Sequence     int64  // 1 for the first of the kind, then without a gap
@@ -35,11 +35,11 @@ type Anchor struct {
 	Actor        string
 	Reason       string
 	Hash         Hash
-	Sealed       int64 // jobs of which the digest has the own trail alone; -1: the anchor is older than that
+	Sealed       int64 // jobs of which the digest covers only their own trail; -1: the anchor is older than that
 }
 
-// Add counts an entity in: its key, when it was created and ended, and the ends
-// of its trails in their order. Sealed says that the first of them seals the others.
+// Add counts an entity in: its key, when it was created and ended, and the ends of its
+// trails in their order. Sealed means that the first of them seals the others.
 func (a *Anchor) Add(key, created, ended int64, sealed bool, trails ...Stored) {
 	if a.Count == 0 {
 		a.FirstCreated, a.LastCreated, a.FirstEnded, a.LastEnded = created, created, ended, ended
@@ -88,10 +88,10 @@ func (a *Anchor) digest(prev Hash) Hash {
 	return sha256.Sum256(b)
 }
 
-// VerifyAnchors checks anchors, by kind and sequence, and returns the first fault
-// or nil: that none is missing before another, and that each is as it was sealed.
-// It cannot tell that the last ones of a kind were removed; for that, keep the
-// last hash elsewhere.
+// VerifyAnchors checks anchors, by kind and sequence, and returns the first fault or
+// nil: that none is missing before another, and that each is as it was sealed. It
+// cannot find that the last ones of a kind were removed; for that, keep the last hash
+// elsewhere.
 func VerifyAnchors(anchors []Anchor) *Fault {
 	var last Anchor
 	for i := range anchors {

@@ -9,13 +9,13 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Cut is where a trail was cut off at its beginning: what its last entry that is
-// gone had said. In a file it is a line of its own, a JSON object, before the first
-// entry of the trail that is left.
+// A Cut is where the beginning of a trail was cut off: it has what the last dropped
+// entry had. In a file it is a line of its own, a JSON object, before the first entry
+// that is left.
 //
-// It proves nothing by itself. The first entry that is left follows it or does not,
-// by hash, state and time; and an older copy of the file that has the entry says
-// whether the hash is that one's.
+// It proves nothing by itself. Hash, state and time show whether the first entry that
+// is left follows it; and an older copy of the file that has the dropped entry shows
+// whether the hash is right.
 type Cut struct {
 	Entity    string        `json:"cut"`
 	Sequence  int64         `json:"sequence"`
@@ -25,13 +25,12 @@ type Cut struct {
 	Hash      Hash          `json:"hash"`
 }
 
-// cutLine is how the line of a Cut begins.
+// cutLine is the beginning of the line of a Cut.
 var cutLine = []byte(`{"cut":`)
 
-// VerifyCut checks lines as [VerifyLines] does, where trails may have been cut off at
-// their beginning: those go on from their Cut, which comes before all their entries.
-// It tells each, if that is not nil, of every cut and entry that is in order, with
-// the length of its line.
+// VerifyCut checks lines as [VerifyLines] does, but accepts trails whose beginning was
+// cut off: they continue from their Cut, which comes before all their entries. It calls
+// each, if not nil, with every valid cut and entry, and the length of its line.
 func VerifyCut(r io.Reader, each func(c *Cut, e *Entry, size int)) (map[string]Replayed, error) {
 	if each == nil {
 		each = func(*Cut, *Entry, int) {}
@@ -46,7 +45,7 @@ func VerifyCut(r io.Reader, each func(c *Cut, e *Entry, size int)) (map[string]R
 	return f.replayed(), err
 }
 
-// cut takes the line of a Cut.
+// cut reads the line of a Cut.
 func (f *file) cut(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

@@ -11,13 +11,12 @@
 //
 //	entity, sequence, from, to, event, reason, actor, request id, metadata, at
 //
-// Each field is the number of its bytes in decimal, a colon, and its bytes. The
-// bytes of a text are its UTF-8. Those of sequence and at are the number in
-// decimal ASCII, with a minus sign when negative, no plus sign and no leading
-// zero; at is in microseconds since the Unix epoch. Those of metadata are the
-// bytes of the JSON object as it is stored, none when there is no metadata. From
-// is empty in the creation. So "0:" stands for an empty field, and two different
-// entries never have the same form.
+// Each field is the number of its bytes in decimal, a colon, and its bytes. The bytes
+// of a text are its UTF-8. Those of sequence and at are the number in decimal ASCII,
+// with a minus sign when negative, no plus sign and no leading zero; at is in
+// microseconds since the Unix epoch. Those of metadata are the bytes of the JSON object
+// as it is stored, none when there is no metadata. From is empty in the creation. So an
+// empty field is "0:", and two different entries never have the same form.
 //
 // The creation of a job is, as one line without line breaks,
 //
@@ -26,58 +25,56 @@
 // and its hash, being the first of its trail, is the SHA-256 of 32 zero bytes
 // and this line. The example of [Entry.Seal] shows the result.
 //
-// That is version 1. An entry of version 2 has the version in front, "1:2", then the
-// ten fields, then, written in the same way: how many trails were counted out of it and
+// That is version 1. An entry of version 2 begins with the version, "1:2", followed by
+// the ten fields and then, in the same form: how many trails were counted out of it and
 // their digest, if the row ends a job or the node of a fan-out (two empty fields if
 // not); the number by which the trail had been counted out before this row made it
-// longer, 0 if it had not; the number of its seals; and of each its field and its sum.
-// Digests and sums are the 32 bytes. Each entry says its version, and a trail may have
+// longer, 0 if it had not; the number of its seals; and the field and the sum of each.
+// Digests and sums are the 32 bytes. Each entry has its version, and a trail may have
 // both: old rows are verified as they were sealed.
 //
 // # Payload
 //
-// What people and programs put in, and what comes out, is not in the trail: inputs,
-// outputs, errors and the data of signals are sealed by it. A [Seal] is the SHA-256 of
-// 16 random bytes and of the payload as it is stored. Payload and random bytes are kept
-// beside the entry, or in the record. So an edited output does not fit its seal, and a
-// secret can be deleted, with its random bytes, without breaking the chain. A record
-// that has {} in a field has nothing there, and needs no seal for it.
+// Inputs, outputs, errors and the data of signals are not in the trail, but sealed by
+// it. A [Seal] is the SHA-256 of 16 random bytes and of the payload as it is stored.
+// Payload and random bytes are kept beside the entry, or in the record. So an edited
+// output does not fit its seal, and a secret can be deleted, with its random bytes,
+// without breaking the chain. A field of a record that is {} is empty, and needs no
+// seal.
 //
 // # The tree
 //
 // A job counts its steps out as they end, and a fan-out its instances: each is folded,
 // as [Branch] says, into a digest, and the row that ends the job or the fan-out seals
-// the digest and the count ([Tree]). The number of a step in that order is kept with its
-// record, and is in exports ("folded") with the last row that was there. A step that is
-// resolved after it had failed, and had been counted out, is counted out again: its row
-// says as which number it had been before, and the one that is higher counts. So a step
-// that is missing with all its rows is told by the job's own trail.
+// the digest and the count ([Tree]). The number of a step in that order is kept with
+// its record, and is in exports ("folded") with the last row that was there. A step
+// that is resolved after it had failed, and had been counted out, is counted out again:
+// its row has its earlier number, and the higher one counts. So the job's own trail
+// shows that a step is missing with all its rows.
 //
 // # What an entry may hold
 //
-// Entity, From, To and Event are what the program itself says: valid UTF-8
-// without NUL. Reason, Actor and RequestID come from elsewhere: [Entry.Seal]
-// replaces what is not valid UTF-8 in them, and NUL, by U+FFFD, so that every
-// database keeps them. Metadata is empty or one compact JSON object: no white
-// space outside of strings. Its bytes are hashed as they are, therefore a store
-// gives back exactly the bytes that it was given (a column type that orders keys
-// or drops duplicates will not do). [CanonicalMetadata] brings any JSON object
-// into a form that also passes through json.Marshal unchanged.
+// Entity, From, To and Event come from the program itself: valid UTF-8 without NUL.
+// Reason, Actor and RequestID come from elsewhere: [Entry.Seal] replaces what is not
+// valid UTF-8 in them, and NUL, by U+FFFD, so that every database keeps them. Metadata
+// is empty or one compact JSON object: no white space outside of strings. Its bytes are
+// hashed as they are, so a store has to return exactly the bytes that it was given (a
+// column type that orders keys or drops duplicates does not work). [CanonicalMetadata]
+// brings any JSON object into a form that also passes through json.Marshal unchanged.
 //
 // # The exported form
 //
-// An exported trail is JSON Lines: one entry per line, an object with exactly the
-// keys entity, sequence, from (null for the creation), to, event, reason, actor,
-// request_id, metadata (an object, or null when empty), at (RFC 3339 in UTC, with
-// exactly six digits of a second and Z) and hash (64 lower-case hexadecimal
-// digits). An entry of version 2 has the key version besides, and as far as there is
-// something to say: seals (a list of {field, sum}), tree ({n, acc}), again, and folded,
-// which is not hashed. Lines of one entity are in the order of their sequence; lines of
-// different entities may be mixed.
+// An exported trail is JSON Lines: one entry per line, an object with exactly the keys
+// entity, sequence, from (null for the creation), to, event, reason, actor, request_id,
+// metadata (an object, or null when empty), at (RFC 3339 in UTC, with exactly six
+// digits of a second and Z) and hash (64 lower-case hexadecimal digits). An entry of
+// version 2 also has the key version and, unless they are empty: seals (a list of
+// {field, sum}), tree ({n, acc}), again, and folded, which is not hashed. Lines of one
+// entity are in the order of their sequence; lines of different entities may be mixed.
 //
 // To check a hash from a line, take the texts as they are after unescaping, at as
-// microseconds, and the text of the metadata as it stands in the line, without
-// white space outside of its strings but with its escapes untouched. [WriteLines]
-// writes such lines, [VerifyLines] checks them without a database. A file that lets go
-// of old entries has other lines too: see [Cut].
+// microseconds, and the text of the metadata as it is in the line, without white space
+// outside of its strings but with its escapes unchanged. [WriteLines] writes such
+// lines, [VerifyLines] checks them without a database. A file from which old entries
+// are dropped has other lines, too: see [Cut].
 package audit

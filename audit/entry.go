@@ -45,8 +45,8 @@ type Entry struct {
 	At        int64  // microseconds since the Unix epoch, UTC
 	Hash      Hash
 
-	// Version is that of the canonical form: 2, or 0 for the first one. What
-	// follows is of version 2 alone.
+	// Version is that of the canonical form: 2, or 0 for the first one. The following
+	// fields belong to version 2.
 	Version int
 	Seals   []Seal // of payload, by field, each field once at most
 	Tree    *Tree  // of the row that ends a job or the node of a fan-out: of what was counted out of it
@@ -60,10 +60,10 @@ type Entry struct {
 // Version2 is the newest version of the canonical form.
 const Version2 = 2
 
-// Seal sets the entry's hash to the digest of prev, the hash of the entry
-// before it (zero for the first), and of the entry's canonical form (K6). First
-// it replaces, in Reason, Actor and RequestID, NUL and what is not UTF-8 by
-// U+FFFD. It does not look into Metadata.
+// Seal sets the entry's hash to the digest of prev, the hash of the entry before it
+// (zero for the first), and of the entry's canonical form (K6). First it replaces, in
+// Reason, Actor and RequestID, NUL and what is not UTF-8 by U+FFFD. It does not change
+// Metadata.
 //
 // Seal does not allocate, unless there is something to replace or the canonical
 // form is longer than 4 KiB.
@@ -80,14 +80,14 @@ func (e *Entry) Seal(prev Hash) {
 	e.Hash = e.digest(prev)
 }
 
-// storable reports whether every database can keep s, and JSON show it, as it is.
+// storable reports whether every database and JSON can represent s as it is.
 func storable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 
 func repaired(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 }
 
-// overhead bounds what a hash, the ten lengths and the two numbers take.
+// overhead bounds the size of a hash, the ten lengths and the two numbers.
 const overhead = sha256.Size + 10*21 + 2*20
 
 // size bounds the length of the hash before the entry and its canonical form.
@@ -100,8 +100,8 @@ func (e *Entry) size() int {
 		len(e.Reason) + len(e.Actor) + len(e.RequestID) + len(e.Metadata)
 }
 
-// digest keeps what it hashes on the stack, in the smallest buffer that does:
-// a larger one costs its clearing on every call.
+// digest keeps what it hashes on the stack, in the smallest buffer that is large
+// enough: a larger one has to be cleared on every call.
 func (e *Entry) digest(prev Hash) Hash {
 	switch n := e.size(); {
 	case n <= 768:
@@ -171,8 +171,8 @@ func number(b []byte, n int64) []byte {
 	return append(length(b, len(d)), d...)
 }
 
-// length appends a length and a colon. Nearly all have one digit or two, for which
-// strconv takes several times as long.
+// length appends a length and a colon. Nearly all lengths have one or two digits, for
+// which strconv takes several times as long.
 func length(b []byte, n int) []byte {
 	switch {
 	case n < 10:

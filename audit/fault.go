@@ -2,30 +2,29 @@ package audit
 
 import "fmt"
 
-// A Code says in one word what is wrong with a trail.
+// A Code is the kind of a fault.
 type Code string
 
-// The codes. Where one row breaks several rules, the first in this order is
-// told.
+// The codes. If one row breaks several rules, the first in this order is reported.
 const (
-	FaultEntity  Code = "entity"  // the row is of another entity, or of one that no machine is known for
+	FaultEntity  Code = "entity"  // the row is of another entity, or of one without a known machine
 	FaultGap     Code = "gap"     // a row is missing before this one
-	FaultOrder   Code = "order"   // rows are out of order, or one is there twice
+	FaultOrder   Code = "order"   // rows are out of order, or duplicated
 	FaultHash    Code = "hash"    // the row is not what was sealed, or does not follow the row before it
 	FaultCreate  Code = "create"  // the first row is not the creation
 	FaultFrom    Code = "from"    // the row does not start where the row before it led
 	FaultIllegal Code = "illegal" // the table does not have this move, or not this state
 	FaultTime    Code = "time"    // the row is older than the row before it
 	FaultTail    Code = "tail"    // the trail ends before the record does
-	FaultRecord  Code = "record"  // the record is not what its trail says
+	FaultRecord  Code = "record"  // the record does not match its trail
 	FaultPayload Code = "payload" // what is kept beside a row, or in the record, is not what the row seals
-	FaultTree    Code = "tree"    // a step is missing, or there, that was not when the job or its fan-out counted it out
+	FaultTree    Code = "tree"    // the steps are not those that the job or its fan-out counted out
 )
 
-// A Fault is the first thing that is wrong with a trail (K6).
+// A Fault is the first fault of a trail (K6).
 type Fault struct {
 	Entity   string // public id; empty only if neither trail nor caller names one
-	Sequence int64  // of the first row that breaks; of the row that should be there, for gap and tail
+	Sequence int64  // of the first row with a fault; for gap and tail, of the missing row
 	Code     Code
 	Message  string // for people: lower case, no full stop; without entity and sequence
 }

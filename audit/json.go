@@ -126,9 +126,9 @@ func compactObject(b []byte) ([]byte, error) {
 }
 
 // CanonicalMetadata returns a JSON object as Entry.Metadata should hold it: as
-// json.Marshal writes it, compact and with <, >, &, U+2028 and U+2029 escaped;
-// keys stay in their order. Nothing, and null, are no metadata: nil. Anything
-// else is an error. What json.Marshal wrote, of a map or struct, needs no call.
+// json.Marshal writes it, compact and with <, >, &, U+2028 and U+2029 escaped; keys
+// stay in their order. An empty text, and null, are no metadata: nil. Anything else is
+// an error. The output of json.Marshal for a map or struct needs no call.
 func CanonicalMetadata(raw []byte) ([]byte, error) {
 	trimmed := bytes.TrimSpace(raw)
 	if len(trimmed) == 0 || string(trimmed) == "null" {
@@ -144,9 +144,9 @@ func CanonicalMetadata(raw []byte) ([]byte, error) {
 }
 
 // UnmarshalJSON reads the entry from an exported line. Every key has to be there
-// exactly once, as it is written, and no other; white space does not matter. The
-// keys of version 2 are there as far as they say something. The
-// hash is read, not checked. On error the entry is left as it was.
+// exactly once, as it is written, and no other; white space does not matter. The keys
+// of version 2 are there unless they are empty. The hash is read, not checked. On error
+// the entry is left as it was.
 func (e *Entry) UnmarshalJSON(b []byte) error {
 	if !utf8.Valid(b) {
 		return errors.New("entry: want valid UTF-8")
@@ -159,8 +159,8 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// fields reads an entry key by key: encoding/json by itself takes unknown keys,
-// keys in the wrong case and keys that come twice, and a verifier must not.
+// fields reads an entry key by key: encoding/json accepts unknown keys, keys in the
+// wrong case and duplicate keys, and a verifier must not.
 type fields struct {
 	entry Entry
 	seen  []string
@@ -191,7 +191,7 @@ func (f *fields) read(b []byte) error {
 	return f.complete()
 }
 
-// complete names the first key that did not come.
+// complete names the first missing key.
 func (f *fields) complete() error {
 	for _, k := range keys {
 		if !f.has(k) {

@@ -40,23 +40,20 @@ func lineEncoder(w io.Writer) *json.Encoder {
 	return enc
 }
 
-// VerifyLines checks exported lines without a database (K6), and returns by
-// entity where the trails lead. It checks every entry as [Verify] does; the
-// machine is known by the prefix of the entity's id, as [MachineOf] has it. An
-// entity's lines have to be in the order of their sequence, and those of
-// different entities may be mixed. White space around values and escapes in
-// strings do not matter.
+// VerifyLines checks exported lines without a database (K6), and returns where the
+// trails lead, by entity. It checks every entry as [Verify] does; the machine is known
+// by the prefix of the entity's id, as [MachineOf] has it. An entity's lines have to be
+// in the order of their sequence, and those of different entities may be mixed. White
+// space around values and escapes in strings do not matter.
 //
-// The error names the line, counted from 1. It wraps the first *Fault, if the
-// line was an entry at all. What was replayed before the error is answered with
-// it.
+// The error names the line, counted from 1. It wraps the first *Fault, if the line was
+// an entry at all. What was replayed before the error is returned with it.
 //
 // A trail has to be whole: see [VerifyCut] for those that are not.
 //
-// Of a job that has ended, all steps have to be there as it sealed them. A file
-// cannot say what else it never had: that a trail was cut at its end, or a job left
-// out as a whole, shows only when the answer is compared with the heads of the
-// records.
+// A job that has ended needs all its steps as it sealed them. Other omissions do not
+// show in a file: that a trail was cut at its end, or that a whole job is missing,
+// shows only if the result is compared with the heads of the records.
 func VerifyLines(r io.Reader) (map[string]Replayed, error) {
 	f := file{walks: make(map[string]*walk)}
 	err := f.read(r)
@@ -71,7 +68,7 @@ func VerifyLines(r io.Reader) (map[string]Replayed, error) {
 	return f.replayed(), err
 }
 
-// trees checks what the jobs sealed against the steps that are there.
+// trees checks what the jobs sealed against the steps in the file.
 func (f *file) trees() *Fault {
 	type of struct {
 		job   *walk
@@ -113,8 +110,8 @@ func (f *file) trees() *Fault {
 	return nil
 }
 
-// jobOf takes the id of a job or a step apart: what is of its job, and of a step its
-// place in the last 30 bits; nothing of others.
+// jobOf splits the id of a job or a step: the part of its job and, for a step, its
+// place in the last 30 bits. For other ids it returns nothing.
 func jobOf(entity string) (job string, ord int64, step bool) {
 	id, step := strings.CutPrefix(entity, "st_")
 	if !step {
@@ -189,7 +186,7 @@ func (f *file) take(text []byte) error {
 	return nil
 }
 
-// walk returns where the trail of an entity is.
+// walk returns the walk of an entity's trail.
 func (f *file) walk(entity string, sequence int64) (*walk, error) {
 	w := f.walks[entity]
 	if w == nil {

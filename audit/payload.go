@@ -10,9 +10,9 @@ import (
 // record has, against what the entries seal, and returns the first fault or nil. The
 // trail itself was verified.
 //
-// Bodies are the fields that records of the kind have, as they are stored: nil is
-// nothing. Owed is the seal of an error that no entry has yet, or nil. What stands in a
-// record is what the last seal of its field says; an entry of an entity that is older
+// Bodies are the fields that records of the kind have, as they are stored; nil means
+// empty. Owed is the seal of an error that no entry has yet, or nil. A field of the
+// record has to fit the last seal of that field; an entry of an entity that is older
 // than seals need not have sealed it. What is covered may be missing, with its random
 // bytes or before them; nil covers nothing.
 func VerifyPayload(entries []Entry, bodies map[string][]byte, owed *Seal, covered func(*Entry) bool) *Fault {
@@ -34,7 +34,7 @@ func VerifyPayload(entries []Entry, bodies map[string][]byte, owed *Seal, covere
 					return f
 				}
 				if field = FieldError; e.From == e.To || e.Event == interrupt {
-					continue // it is not the record's own
+					continue // it is not a field of the record
 				}
 			}
 			last[field] = sealed{s, e}
@@ -81,7 +81,7 @@ func (e *Entry) beside(s *Seal, covered func(*Entry) bool) *Fault {
 	return nil
 }
 
-// nobody is said of payload that is missing as if it had been redacted.
+// nobody is the message for payload that is missing as if it had been redacted.
 const nobody = "no redact entry of its job says so"
 
 func covers(covered func(*Entry) bool, e *Entry) bool { return covered != nil && covered(e) }
@@ -90,9 +90,10 @@ func (e *Entry) payloadFault(format string, args ...any) *Fault {
 	return &Fault{Entity: e.Entity, Sequence: e.Sequence, Code: FaultPayload, Message: fmt.Sprintf(format, args...)}
 }
 
-// VerifyData checks the data of the signals of a job against its trail, or a part of it:
-// data are those that are stored, by the sequence of the entry that tells of them. Signals that are
-// older than seals are not checked. What is covered may be missing, as in [VerifyPayload].
+// VerifyData checks the data of the signals of a job against its trail, or a part of
+// it: data are the stored ones, by the sequence of the entry that records the signal.
+// Signals that are older than seals are not checked. What is covered may be missing, as
+// in [VerifyPayload].
 func VerifyData(entries []Entry, data map[int64][]byte, covered func(*Entry) bool) *Fault {
 	for i := range entries {
 		e := &entries[i]

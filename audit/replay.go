@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Replayed is what a trail says of its entity. The zero value is what an empty
-// trail says.
+// Replayed is the state of an entity by its trail. The zero value is that of an empty
+// trail.
 type Replayed struct {
 	State     machine.State
 	Seq       int64 // of the last entry; 0 if there is none
@@ -19,9 +19,9 @@ type Replayed struct {
 // Replay walks a trail, from the creation on, and returns where it leads (K6).
 // The entries are those of one entity, by sequence.
 //
-// The error is nil or the first *Fault in the trail: see [Verify] for what is
-// checked. What was replayed before the fault is answered with it. An empty trail
-// is replayed without a fault.
+// The error is nil or the first *Fault in the trail: see [Verify] for what is checked.
+// What was replayed before the fault is returned with it. An empty trail is replayed
+// without a fault.
 func Replay(m *machine.Machine, entries []Entry) (Replayed, error) {
 	w := walk{machine: m}
 	if f := w.all(entries); f != nil {
@@ -30,7 +30,7 @@ func Replay(m *machine.Machine, entries []Entry) (Replayed, error) {
 	return w.Replayed, nil
 }
 
-// A walk stands at an entry of a trail, and everything up to it was in order.
+// A walk is at an entry of a trail, and everything up to it is valid.
 type walk struct {
 	Replayed
 	machine *machine.Machine
@@ -65,7 +65,7 @@ func (w *walk) misplaced(f *Fault, rest []Entry) *Fault {
 	return f
 }
 
-// take goes on to the next entry, unless it breaks a rule.
+// take moves to the next entry, unless it breaks a rule.
 func (w *walk) take(e *Entry) *Fault {
 	for _, rule := range rules {
 		if f := rule(w, e); f != nil {
@@ -81,8 +81,8 @@ func (w *walk) take(e *Entry) *Fault {
 	return nil
 }
 
-// rules are what an entry has to keep, in the order in which faults are told.
-// What a row says is believed only once its hash is right.
+// rules are the rules for an entry, in the order in which faults are reported. The
+// content of a row is trusted only once its hash is right.
 var rules = []func(*walk, *Entry) *Fault{
 	(*walk).sameEntity,
 	(*walk).nextSequence,

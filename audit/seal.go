@@ -9,22 +9,22 @@ import (
 	"slices"
 )
 
-// SaltSize is how many random bytes go before what is sealed.
+// SaltSize is how many random bytes precede what is sealed.
 const SaltSize = 16
 
-// A Salt is the random bytes of a seal. Whoever does not have them cannot guess
-// what was sealed, were it a mere yes or no.
+// A Salt is the random bytes of a seal. Without them even a yes or no that was sealed
+// cannot be guessed.
 type Salt [SaltSize]byte
 
-// A Seal binds payload to an entry without being it: the SHA-256 of the salt and
-// of the bytes as they are stored. Field and Sum are hashed with the entry; the
-// salt and the payload are kept beside it and can be withheld, which leaves the
-// chain as it is.
+// A Seal binds payload to an entry without containing it: the SHA-256 of the salt and
+// of the bytes as they are stored. Field and Sum are hashed with the entry; the salt
+// and the payload are kept beside it and can be withheld, which leaves the chain as it
+// is.
 type Seal struct {
 	Field   string // one of Fields
 	Sum     Hash
 	Salt    *Salt  // nil: withheld
-	Payload []byte // nil: it stands in the record, or was withheld
+	Payload []byte // nil: it is in the record, or was withheld
 }
 
 // The fields that are sealed: those of records; why an attempt failed, which is kept
@@ -39,15 +39,15 @@ const (
 	FieldData     = "data"
 )
 
-// Fields are the fields that are sealed. What a store keeps of a seal has the place
-// of its field in this list.
+// Fields are the fields that are sealed. A store keeps the index of a seal's field in
+// this list.
 var Fields = []string{FieldInputs, FieldMetadata, FieldInput, FieldOutput, FieldError, FieldFailure, FieldData}
 
 // maxField bounds the length of a field's name.
 const maxField = 8
 
-// Empty reports whether a record has nothing in a field that has to be sealed: it is not
-// there, or an object without members.
+// Empty reports whether a field of a record needs no seal: it is missing, or an object
+// without members.
 func Empty(payload []byte) bool { return payload == nil || string(payload) == "{}" }
 
 // Sum returns the sum of a seal.
@@ -83,7 +83,7 @@ func (e *Entry) SealOf(field string) *Seal {
 	return nil
 }
 
-// Payload returns what is kept beside the entry of a field, or nil.
+// Payload returns the payload of a field that is kept beside the entry, or nil.
 func (e *Entry) Payload(field string) []byte {
 	if s := e.SealOf(field); s != nil {
 		return s.Payload
@@ -96,7 +96,7 @@ func (e *Entry) Withheld() bool {
 	return slices.ContainsFunc(e.Seals, func(s Seal) bool { return s.Salt == nil })
 }
 
-// What the bytes of AppendExtra say.
+// The meaning of the bytes of AppendExtra.
 const (
 	extraTree  = 1 << 0
 	extraAgain = 1 << 1
@@ -107,12 +107,12 @@ const (
 	sealPayload  = 2
 )
 
-// AppendExtra appends what an entry has beside the columns of version 1, as stores
-// keep it: nothing for version 1; for version 2 its number as a byte and, unless
-// there is nothing more, flags, then as they say N and Acc of the tree, Again and
-// the seals. Numbers are unsigned varints. A seal is the place of its field in
-// Fields, a byte that says what is kept beside it, its sum, then the salt, then the
-// length of the payload and the payload.
+// AppendExtra appends what an entry has besides the columns of version 1, in the form
+// of stores: nothing for version 1; for version 2 its number as a byte and, if there is
+// more, flags, then, as the flags say, N and Acc of the tree, Again and the seals.
+// Numbers are unsigned varints. A seal is the index of its field in Fields, a byte that
+// says what is kept beside it, its sum, then the salt, then the length of the payload
+// and the payload.
 func (e *Entry) AppendExtra(b []byte) []byte {
 	if e.Version != Version2 {
 		return b
@@ -192,7 +192,7 @@ func (e *Entry) ReadExtra(b []byte) error {
 	return r.err
 }
 
-// An extraReader takes parts from its rest until one is not there.
+// An extraReader reads parts from its rest until one is missing.
 type extraReader struct {
 	rest []byte
 	err  error

@@ -9,8 +9,8 @@ import (
 )
 
 // A Tree is what was counted out of a job, or of the node of a fan-out: how many
-// trails, and a digest over their ends in the order of counting. It is folded, not
-// built: each trail changes the two values, and nothing is read for it.
+// trails, and a digest over their ends in the order of counting. Each trail is folded
+// into the two values, which needs no reading.
 type Tree struct {
 	N   int64
 	Acc Hash
@@ -34,7 +34,7 @@ type leaf struct {
 	head        Hash
 }
 
-// A Member is what the trail of a job or a step says of the job's trees.
+// A Member is what the trail of a job or a step has about the job's trees.
 type Member struct {
 	Entity string
 	Ord    int64 // of the step: the node times 1<<20, and the instance; 0 is the job
@@ -45,7 +45,7 @@ type Member struct {
 	seq     int64
 	head    Hash
 	sealed  *Tree  // by the row that ended it
-	earlier []leaf // as which it was counted out before it grew
+	earlier []leaf // with which it was counted out before it grew
 }
 
 const instanceBits = 20
@@ -61,12 +61,12 @@ func place(ord int64) string {
 	return fmt.Sprintf("step %d", nodeOf(ord))
 }
 
-// Trees checks the trees of one job: that nothing that was counted out is missing,
-// nothing is there that was not, and each trail ends as it did then. The zero value
-// is ready. The job comes first, then its steps by ord.
+// Trees checks the trees of one job: the steps are those that were counted out, and
+// each trail ends as it did then. The zero value is ready. The job comes first, then
+// its steps by ord.
 type Trees struct {
 	job       Member
-	now       *Tree // what the record of the job says; nil: not known
+	now       *Tree // that of the job's record; nil: not known
 	leaves    []leaf
 	uncounted *Member // the first step that was not counted out
 
@@ -81,8 +81,8 @@ type Trees struct {
 // not known.
 func (t *Trees) Job(m Member, now *Tree) { *t = Trees{job: m, now: now} }
 
-// Step goes on with a step, and returns the first fault or nil. Now is the tree that
-// the record of the step has, or nil.
+// Step adds a step, and returns the first fault or nil. Now is the tree that the record
+// of the step has, or nil.
 func (t *Trees) Step(m Member, now *Tree) *Fault {
 	if t.job.first != Version2 {
 		return nil // made before there were trees
@@ -173,8 +173,8 @@ func (t *Trees) closeNode() *Fault {
 	return nil
 }
 
-// match compares leaves with a tree. Next is where the first step would be that is
-// not there, if the last ones are missing.
+// match compares leaves with a tree. Next is the place of the first missing step, if
+// the last ones are missing.
 func (t *Trees) match(leaves []leaf, tree *Tree, next int64) *Fault {
 	slices.SortFunc(leaves, func(a, b leaf) int { return cmp.Compare(a.n, b.n) })
 	var acc Hash
@@ -203,8 +203,8 @@ func (t *Trees) fault(format string, args ...any) *Fault {
 	return &Fault{Entity: t.job.Entity, Sequence: t.job.seq, Code: FaultTree, Message: fmt.Sprintf(format, args...)}
 }
 
-// note goes on to the next entry of the member's trail, which follows a row of the
-// hash prev.
+// note records the next entry of the member's trail, which follows a row with the hash
+// prev.
 func (m *Member) note(e *Entry, prev Hash, ended bool) {
 	if e.Again != 0 {
 		m.earlier = append(m.earlier, leaf{n: e.Again, seq: e.Sequence - 1, head: prev})

@@ -7,10 +7,10 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Stored is what the record of an entity says, as the store has it. A record
-// that is gone has Seq 0; its State and Head are not looked at.
+// Stored is the record of an entity, as the store has it. A missing record has Seq 0;
+// its State and Head are ignored.
 type Stored struct {
-	Entity string // public id; may be empty, then the first entry's is believed
+	Entity string // public id; if empty, that of the first entry counts
 	State  machine.State
 	Seq    int64 // of its last audit entry
 	Head   Hash  // of its last audit entry
@@ -28,22 +28,22 @@ type Stored struct {
 // table says; and that it is not older than the entry before it (it may have the
 // same time).
 //
-// At the end, the record has to be at the sequence, state and hash of the last
-// entry. An entry that the record does not know is a fault, a record whose trail
-// ends earlier is one (FaultTail), and so is a record without any entries, and
-// are entries without a record. No entries and no record are in order: the
-// entity was removed, with its whole trail.
+// At the end, the record has to be at the sequence, state and hash of the last entry.
+// These are faults: an entry beyond the record, a record whose trail ends earlier
+// (FaultTail), a record without entries, and entries without a record. No entries and
+// no record is no fault: the entity was removed, with its whole trail.
 //
-// What Verify cannot tell is a trail and a record that were both rewritten, by
-// somebody who can compute hashes, into another legal life; for that, keep heads
-// elsewhere (an export does).
+// Verify cannot find that a trail and its record were both rewritten, with new hashes,
+// into another legal history; for that, keep heads elsewhere (in an export, for
+// example).
 func Verify(m *machine.Machine, entries []Entry, rec Stored) *Fault {
 	_, f := Check(m, entries, rec, nil)
 	return f
 }
 
-// Check is Verify of an entity of which its job says what was withheld, and returns
-// besides what the trail says of the trees of its job. A job says it itself.
+// Check is Verify for an entity of which payload may be withheld, as its job's trail
+// says (a job's own trail, for a job). It also returns what the trail has about the
+// trees of the job.
 func Check(m *machine.Machine, entries []Entry, rec Stored, by *Withheld) (Member, *Fault) {
 	if by == nil && m == lifecycle.Job {
 		by = WithheldBy(entries)
@@ -78,7 +78,7 @@ func (w *walk) settle(rec Stored) *Fault {
 	return nil
 }
 
-// prefixes are the first letters of public ids, and whose they are.
+// prefixes are the prefixes of public ids, with their machines.
 var prefixes = []struct {
 	prefix  string
 	machine *machine.Machine

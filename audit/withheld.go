@@ -26,21 +26,21 @@ type Named struct {
 	Entity   string `json:"entity"`
 	Sequence int64  `json:"sequence"`
 	Hash     Hash   `json:"hash"`           // as it was sealed
-	Left     *Hash  `json:"left,omitempty"` // of version 1: the hash that it would have with what is left of it
+	Left     *Hash  `json:"left,omitempty"` // of version 1: the hash of what is left of it
 }
 
 // Metadata returns the metadata of a redact entry.
 func (s *Scope) Metadata() []byte {
 	b, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // the type has nothing that JSON cannot say
+		panic(err) // cannot happen: JSON can represent the type
 	}
 	return b
 }
 
 // Withheld is what the redact entries of a job withhold. The zero value is nothing.
 type Withheld struct {
-	Seq int64 // of the last entry of the job that was looked at
+	Seq int64 // of the last entry of the job that was read
 
 	job   bool
 	nodes map[int64]bool
@@ -52,8 +52,8 @@ type nameKey struct {
 	sequence int64
 }
 
-// WithheldBy reads what the redact entries of a job's own trail withhold. Whether they
-// are what was sealed, whoever verifies that trail finds out.
+// WithheldBy reads what the redact entries of a job's own trail withhold. It does not
+// verify the trail.
 func WithheldBy(trail []Entry) *Withheld {
 	w := &Withheld{}
 	for i := range trail {
@@ -62,7 +62,7 @@ func WithheldBy(trail []Entry) *Withheld {
 	return w
 }
 
-// Note takes in what the next entry of the trail withholds.
+// Note adds what the next entry of the trail withholds.
 func (w *Withheld) Note(e *Entry) {
 	w.Seq = e.Sequence
 	var s Scope
@@ -121,8 +121,8 @@ func (w *Withheld) Names(e *Entry) bool {
 	return ok && n.Hash == e.Hash
 }
 
-// leaves reports whether an entry of version 1 with another digest than its hash is what
-// was left of one that was redacted.
+// leaves reports whether an entry of version 1 whose digest differs from its hash is
+// what is left of a redacted one.
 func (w *Withheld) leaves(e *Entry, digest Hash) bool {
 	if w == nil {
 		return false
@@ -131,7 +131,7 @@ func (w *Withheld) leaves(e *Entry, digest Hash) bool {
 	return ok && n.Hash == e.Hash && n.Left != nil && *n.Left == digest
 }
 
-// blank is what an entry of version 1 has in place of its metadata once it was redacted.
+// blank replaces the metadata of an entry of version 1 that was redacted.
 const blank = `{"redacted":true}`
 
 // Redacted reports whether payload of the entry is gone: it was withheld.
@@ -142,8 +142,8 @@ func (e *Entry) blanked() bool {
 }
 
 // HoldsPayload reports whether an entry of version 1 may hold payload: the failure of a
-// step in its metadata, or its text as the reason. In that version what an operator gave
-// as a reason cannot be told from it.
+// step in its metadata, or its text as the reason. In that version the reason that an
+// operator gave cannot be distinguished from it.
 func (e *Entry) HoldsPayload() bool {
 	if e.Version == Version2 || e.blanked() {
 		return false
@@ -167,9 +167,9 @@ func (e *Entry) Name(prev Hash) Named {
 	return n
 }
 
-// Withhold takes the payload of the entry away, and reports whether there was any: what
-// is kept beside it and the random bytes of its seals or, in version 1, its reason and
-// its metadata. Its hash stays.
+// Withhold removes the payload of the entry, and reports whether there was any: what is
+// kept beside it and the random bytes of its seals or, in version 1, its reason and its
+// metadata. Its hash stays.
 func (e *Entry) Withhold() bool {
 	if e.Version != Version2 {
 		there := e.HoldsPayload()
@@ -187,7 +187,7 @@ func (e *Entry) Withhold() bool {
 	return there
 }
 
-// Take takes the payload of an entry of the job away if it is withheld, and reports
+// Take removes the payload of an entry of the job if it is withheld, and reports
 // whether there was any. The entry is of the step at that place, or of the job at 0.
 func (w *Withheld) Take(ord int64, e *Entry) bool {
 	if e.Version == Version2 && w.Covers(ord, e) || w.Names(e) {
@@ -203,14 +203,14 @@ type claim struct {
 	line   int
 }
 
-// looksRedacted believes an entry until all lines were read: the trail of its job may
+// looksRedacted accepts an entry until all lines are read: the trail of its job may
 // come later.
 func (f *file) looksRedacted(e *Entry, digest Hash) bool {
 	f.claims = append(f.claims, claim{*e, digest, f.lines})
 	return true
 }
 
-// redacts takes what a redact entry withholds.
+// redacts records what a redact entry withholds.
 func (f *file) redacts(e *Entry) {
 	if e.Event != lifecycle.JobRedact {
 		return
@@ -235,5 +235,5 @@ func (f *file) claimed() error {
 	return nil
 }
 
-// unnamed is said of an entry that looks redacted.
+// unnamed is the message for an entry that looks redacted and is not.
 const unnamed = "it looks redacted, and no redact entry of its job names it as it is"
