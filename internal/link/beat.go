@@ -5,21 +5,21 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Pulse is what a process says of itself with a beat.
+// A Pulse is the content of a beat.
 type Pulse struct {
 	Node   pawl.Node // what it is; no row is written where its ID is 0. The store sets its times and skew
 	Clock  int64     // the time by the process's own clock
 	Worker int64     // the key of its worker, or 0
-	Routes []int64   // on which the worker could take something on
+	Routes []int64   // of which the worker could take steps
 	Claims []Stop    // that the worker runs
 }
 
-// A Pulsed is the answer to a beat.
+// A Pulsed is the reply to a beat.
 type Pulsed struct {
 	State machine.State // of the worker; empty if there is none
 	Stops []Stop        // claims of the worker that are asked to stop (a cancel was requested)
-	Taken []Stop        // of the claims in the Pulse, those that the worker does not have any more
-	Work  bool          // there may be something to claim on the routes; of routes that are new to the store, a later beat may be the first to tell
+	Taken []Stop        // of the claims in the Pulse, those that the worker no longer has
+	Work  bool          // there may be something to claim on the routes; for routes that are new to the store it may be set only by a later beat
 }
 
 // A Stop is a claim that is to stop, or may have to.

@@ -10,7 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Engine is everything that a client, and the workers on it, ask of an engine. It is safe for concurrent use.
+// Engine is the engine as a client, and the workers on it, use it. It is safe for
+// concurrent use.
 type Engine interface {
 	Jobs
 	Steps
@@ -31,7 +32,8 @@ type Jobs interface {
 	// committed.
 	SubmitTx(ctx context.Context, tx any, subs ...pawl.Submission) ([]pawl.Submitted, error)
 
-	// Hint has the database looked at now for what transactions of users have committed.
+	// Hint makes the engines look at once for what transactions of users have
+	// committed.
 	Hint()
 
 	Watch(ctx context.Context, id pawl.ID, f func() (more bool, err error)) error
@@ -43,7 +45,7 @@ type Jobs interface {
 	MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bool, c pawl.Change) (*workflow.Moved, error)
 }
 
-// Steps changes single steps, and decides those that wait for somebody outside.
+// Steps changes single steps, and decides approvals and signals.
 type Steps interface {
 	RetryStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
 	SkipStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
@@ -75,7 +77,7 @@ type Workflows interface {
 	PlanMoves(ctx context.Context, workspace string, canonical []byte) (*workflow.MovePlans, error)
 }
 
-// Workers reads workers, and changes their states as an operator does.
+// Workers reads workers, and changes their states for operators.
 type Workers interface {
 	Workers(ctx context.Context, q pawl.WorkerQuery) ([]pawl.WorkerView, error)
 	Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, error)

@@ -9,31 +9,31 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Limits of one visit. What weighs more is reported with the next one; see Portion.
+// Limits of one visit. What exceeds them is reported with the next one; see Portion.
 const (
 	MaxWeight  = 1024     // of the reports of a visit
 	HeavyBytes = 16 << 10 // of an output weigh as much as a report
 )
 
-// An Exchange is one visit of a worker: what it has finished, and how much it
-// can take on.
+// An Exchange is one visit of a worker: what it has finished, and how much it can take.
 type Exchange struct {
 	Worker    *pawl.Worker
 	Reports   []Report
-	Free      int  // slots free, those of the reports included; 0 takes nothing
+	Free      int  // free slots, including those of the reports; 0 takes nothing
 	SkipQueue bool // the queue was found empty: only what this very commit enqueues is taken
-	Queued    int  // of the free slots, those for which the queue goes before what this commit enqueues
+	Queued    int  // of the free slots, how many take from the queue before what this commit enqueues
 }
 
-// A Report is what became of a step that a worker had claimed.
+// A Report is the outcome of a step that a worker had claimed.
 type Report struct {
 	Step  pawl.StepKey
 	Claim int // the fence (T5)
 	Actor string
 	decide.Report
 
-	// Settled says that the handler has called CompleteTx. If the step is complete by this
-	// claim, that is its outcome; the report is for when the transaction was rolled back.
+	// Settled means that the handler has called CompleteTx. If the step is complete by
+	// this claim, that is its outcome; the report counts if the transaction was rolled
+	// back.
 	Settled bool
 }
 
@@ -56,7 +56,7 @@ func Portion(reports []Report) int {
 type Assignment struct {
 	Step       Claimed
 	Definition *workflow.Definition
-	Known      any // what the engine that assigned the step knows of its job; the worker only hands it back
+	Known      any // what the engine that assigned the step knows of its job; the worker only passes it back
 }
 
 // Claimed is a step in the hands of a worker.
@@ -66,7 +66,7 @@ type Claimed struct {
 	Attempts int
 }
 
-// A StepInput is all that running an assignment takes.
+// A StepInput has everything that is needed to run an assignment.
 type StepInput struct {
 	Work     *workflow.Work
 	Input    json.RawMessage // the document of PAWL_INPUT: inputs, needs, item or matrix, index
@@ -83,16 +83,15 @@ type StepInput struct {
 // it lives. It drops what it holds and registers anew (J1).
 var ErrWorkerEnded = &pawl.Error{Kind: pawl.Conflict, Message: "this worker has been ended"}
 
-// A CommitError is why a whole commit failed; what it was asked to do was not at
-// fault.
+// A CommitError is why a whole commit failed, through no fault of what it contained.
 type CommitError struct{ Err error }
 
 func (e *CommitError) Error() string { return e.Err.Error() }
 
 func (e *CommitError) Unwrap() error { return e.Err }
 
-// Retryable reports whether err is of a commit that failed as a whole and may
-// be asked for again, and not of a decision.
+// Retryable reports whether err is that of a commit that failed as a whole and may be
+// repeated, and not that of a decision.
 func Retryable(err error) bool {
 	var c *CommitError
 	return errors.As(err, &c)

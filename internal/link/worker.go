@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A Registration is a worker that asks for its record. The Worker has no id yet.
+// A Registration is the request of a worker for its record. The Worker has no id yet.
 type Registration struct {
 	Worker pawl.Worker
 	Actor  string
@@ -18,7 +18,8 @@ type Registration struct {
 }
 
 // ErrUnknown is returned by Register when the outcome of its commit is not known: the
-// worker may be registered, and what its predecessor lost may be given back already.
+// worker may be registered, and the losses of its predecessor may have been taken back
+// already.
 var ErrUnknown = errors.New("it is not known whether the worker was registered")
 
 // A Predecessor is a worker as it was registered before it was taken for dead, and what
@@ -28,13 +29,14 @@ type Predecessor struct {
 	Claims []Claimed
 }
 
-// A Declaration is what a worker says of itself when it registers, in its metadata.
+// A Declaration has the settings that a worker puts into its metadata when it
+// registers.
 type Declaration struct {
 	Isolation workflow.Isolation `json:"isolation,omitempty"` // of all that it runs; empty is run
-	Silence   pawl.Duration      `json:"silence,omitzero"`    // by which it reckons when it is cut off; 0 is health.Silence
+	Silence   pawl.Duration      `json:"silence,omitzero"`    // by which it goes when it is cut off; 0 is health.Silence
 }
 
-// Metadata returns the declaration as a worker's record holds it; nil for the default.
+// Metadata returns the declaration as metadata of a worker; nil for the default.
 func (d Declaration) Metadata() json.RawMessage {
 	if d.Isolation == workflow.IsolationRun {
 		d.Isolation = ""
@@ -49,7 +51,7 @@ func (d Declaration) Metadata() json.RawMessage {
 	return b
 }
 
-// A WorkerEnd is how a worker has come to its end.
+// A WorkerEnd says how a worker ended.
 type WorkerEnd struct {
 	Operator bool // not the engine, which takes a worker for dead that is silent, nor the worker itself
 	Actor    string
