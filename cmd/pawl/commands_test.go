@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -138,6 +140,12 @@ func TestComplain(t *testing.T) {
 		{"told already", exit{1}, ""},
 		{"hint", &pawl.Error{Message: "outer", Hint: "do this"}, "error: outer\nhint: do this\n"},
 		{"hint of the cause", fmt.Errorf("open: %w", &pawl.Error{Message: "outer", Err: inner}), "error: open: outer: inner\nhint: the hint of the cause\n"},
+		{"supervisor that runs", &control.TakenError{Role: roleSupervisor, Name: "shop", PID: 7},
+			"error: supervisor shop already runs, pid 7\nhint: see it with: pawl service list --host shop; for another file, give another --name\n"},
+		{"server that runs", fmt.Errorf("listen: %w", &control.TakenError{Role: "server", Name: "a"}),
+			"error: listen: server a already runs\nhint: see it with: pawl service list --host a\n"},
+		{"host that is gone", &pawl.Error{Message: "shop ended during the request", Err: &control.GoneError{Err: io.EOF}},
+			"error: shop ended during the request: EOF\nhint: list what runs with: pawl service list\n"},
 		{"two at once", errors.Join(errors.New("one"), errors.New("two")), "error: one\nerror: two\n"},
 		{"several lines", errors.New("one:\n\ttwo\n\ttwo\n"), "error: one:\nerror: two\n"},
 		{"escapes", errors.New("\x1b[2J"), "error: \uFFFD[2J\n"},

@@ -97,11 +97,13 @@ func (a *app) hosts(ctx context.Context, only string) ([]*control.Client, error)
 	return all, err
 }
 
+const listHint = "list what runs with: pawl service list"
+
 // nobody is the error of hosts that are asked for something while none runs.
 func (a *app) nobody(only string) error {
 	e := &pawl.Error{Kind: pawl.Unavailable, Message: "no supervisor runs in " + control.Dir(a.getenv), Hint: "start one with: pawl supervise FILE"}
 	if only != "" {
-		e.Message, e.Hint = fmt.Sprintf("no supervisor %.100q runs", only), "list what runs with: pawl service list"
+		e.Message, e.Hint = fmt.Sprintf("no supervisor %.100q runs", only), listHint
 	}
 	return e
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/document"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/workflow"
@@ -217,9 +218,28 @@ func hinted(err error, hint string) error {
 // hintOf returns the hint of the first error in the chain that has one.
 func hintOf(err error) string {
 	for e := (*pawl.Error)(nil); errors.As(err, &e); err = e.Err {
-		if e.Hint != "" || e.Err == nil {
+		if e.Hint != "" {
 			return e.Hint
 		}
+		if e.Err == nil {
+			break
+		}
+	}
+	return hostHint(err)
+}
+
+// hostHint returns what to do about a supervisor or a server that runs already, or does not
+// run.
+func hostHint(err error) string {
+	var taken *control.TakenError
+	var gone *control.GoneError
+	switch {
+	case errors.As(err, &taken) && taken.Role == roleSupervisor:
+		return "see it with: pawl service list --host " + taken.Name + "; for another file, give another --name"
+	case errors.As(err, &taken):
+		return "see it with: pawl service list --host " + taken.Name
+	case errors.As(err, &gone):
+		return listHint
 	}
 	return ""
 }

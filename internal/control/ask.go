@@ -84,18 +84,25 @@ func (r request) of(ctx context.Context) (*http.Request, error) {
 	return http.NewRequestWithContext(ctx, http.MethodPost, host+r.path, bytes.NewReader(text))
 }
 
-// A goneError replaces the text of an error of a socket that no process listens on.
-type goneError struct{ error }
+// A GoneError is the cause of an error about a host that does not run, or that has ended
+// during the request.
+type GoneError struct{ Err error } // of the socket
 
-func (goneError) Error() string   { return "no process listens on its socket" }
-func (e goneError) Unwrap() error { return e.error }
+func (e *GoneError) Error() string {
+	if isGone(e.Err) {
+		return "no process listens on its socket"
+	}
+	return e.Err.Error()
+}
+
+func (e *GoneError) Unwrap() error { return e.Err }
 
 // failed converts an error of a request to a pawl.Error.
 func (c *Client) failed(err error) error {
 	e := &pawl.Error{Kind: pawl.Unavailable, Err: err}
 	switch {
 	case isGone(err):
-		e.Message, e.Err, e.Hint = c.name+" does not run", goneError{err}, "list what runs with: pawl service list"
+		e.Message, e.Err = c.name+" does not run", &GoneError{err}
 	case errors.Is(err, fs.ErrPermission):
 		e.Kind, e.Message = pawl.Refused, "the socket of "+c.name+" may not be used"
 	case errors.Is(err, context.DeadlineExceeded):
@@ -104,7 +111,7 @@ func (c *Client) failed(err error) error {
 			e.Hint += fmt.Sprintf(": pid %d", holder.PID)
 		}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		e.Message, e.Hint = c.name+" ended during the request", "list what runs with: pawl service list"
+		e.Message, e.Err = c.name+" ended during the request", &GoneError{err}
 	default:
 		e.Message = c.name + " gave an invalid response"
 	}

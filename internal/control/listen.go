@@ -41,8 +41,8 @@ type Listener struct {
 }
 
 // Listen creates the socket of the host in dir; Close removes it. Name and Role must be
-// set; the process is this one. A name that another process holds is an error of kind
-// Conflict that names its pid. The socket of a dead process is replaced.
+// set; the process is this one. A name that another process holds is a *TakenError. The
+// socket of a dead process is replaced.
 func Listen(dir string, about About) (*Listener, error) {
 	about.PID, about.StartedAt = os.Getpid(), time.Now()
 	path, err := socketOf(dir, about.Name)
@@ -132,16 +132,29 @@ func (l *Listener) hold() error {
 	return nil
 }
 
+// A TakenError is returned by Listen for a name that another process holds. It is of kind
+// Conflict.
+type TakenError struct {
+	Role, Name string
+	PID        int // of the holder; 0: not known
+}
+
+func (e *TakenError) Error() string { return e.Unwrap().Error() }
+
+func (e *TakenError) Unwrap() error {
+	err := pawl.Errorf(pawl.Conflict, "%s %s already runs", e.Role, e.Name)
+	if e.PID != 0 {
+		err.Message += fmt.Sprintf(", pid %d", e.PID)
+	}
+	return err
+}
+
 // taken is the error for a name that another process holds.
 func taken(file string, wanted About) error {
-	e := &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("%s %s already runs", wanted.Role, wanted.Name), Hint: "see it with: pawl service list --host " + wanted.Name}
-	if wanted.Role == "supervisor" {
-		e.Hint += "; for another file, give another --name"
-	}
 	if holder, ok := holderOf(file); ok {
-		e.Message = fmt.Sprintf("%s %s already runs, pid %d", holder.Role, holder.Name, holder.PID)
+		return &TakenError{holder.Role, holder.Name, holder.PID}
 	}
-	return e
+	return &TakenError{wanted.Role, wanted.Name, 0}
 }
 
 // lockOf returns the path of the lock that belongs to a socket.

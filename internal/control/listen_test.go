@@ -25,7 +25,8 @@ func TestSecondProcess(t *testing.T) {
 	_, stop := serve(t, dir, &fake{})
 	_, err := Listen(dir, About{Name: "shop", Role: "supervisor"})
 	want := fmt.Sprintf("supervisor shop already runs, pid %d", os.Getpid())
-	if pawl.KindOf(err) != pawl.Conflict || err.Error() != want {
+	var taken *TakenError
+	if pawl.KindOf(err) != pawl.Conflict || err.Error() != want || !errors.As(err, &taken) || taken.Name != "shop" {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	other, err := Listen(dir, About{Name: "shop2", Role: "server"})
@@ -39,7 +40,8 @@ func TestSecondProcess(t *testing.T) {
 	serve(t, dir, &fake{})
 }
 
-// What a process that was killed leaves, socket and lock, is in nobody's way (S14).
+// The socket and the lock that a killed process leaves do not keep the next one from
+// listening (S14).
 func TestStaleSocket(t *testing.T) {
 	if dir := os.Getenv("PAWL_TEST_LISTEN"); dir != "" {
 		l, err := Listen(dir, About{Name: "shop", Role: "supervisor"})
@@ -80,11 +82,12 @@ func TestStaleSocket(t *testing.T) {
 	says("asked")
 	_ = c.Process.Kill()
 	_ = c.Wait()
-	if err := <-asked; pawl.KindOf(err) != pawl.Unavailable {
-		t.Errorf("it died while it was asked: %v; want an error of kind Unavailable", err)
+	var gone *GoneError
+	if err := <-asked; pawl.KindOf(err) != pawl.Unavailable || !errors.As(err, &gone) {
+		t.Errorf("it died while it was asked: %v; want a GoneError of kind Unavailable", err)
 	}
 	_, err = hosts[0].Services(t.Context())
-	if pawl.KindOf(err) != pawl.Unavailable || !strings.Contains(err.Error(), "does not run") {
+	if pawl.KindOf(err) != pawl.Unavailable || !errors.As(err, &gone) || !strings.Contains(err.Error(), "does not run") {
 		t.Errorf("it is dead: %v", err)
 	}
 	if hosts, err := Hosts(t.Context(), dir); len(hosts) != 0 || err != nil {

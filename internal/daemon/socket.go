@@ -37,7 +37,7 @@ func (s *socket) listen() (*control.Listener, error) {
 }
 
 func (s *socket) component() server.Component {
-	return server.Component{Name: "socket", Doc: "answers pawl service", Run: s.run, Optional: true}
+	return server.Component{Name: "socket", Doc: "serves pawl service", Run: s.run, Optional: true}
 }
 
 // run serves until ctx ends.

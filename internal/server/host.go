@@ -275,7 +275,7 @@ func (h *Host) Order(_ context.Context, id string, o control.Order) error {
 	case control.Start, control.Restart:
 	case control.Stop:
 		return &pawl.Error{Kind: pawl.Refused, Message: "service " + id + " is a part of " + h.name + ", which cannot be stopped by itself",
-			Hint: fmt.Sprintf("stop the whole process: kill -TERM %d; or restart the part: pawl service restart %s", os.Getpid(), id)}
+			Hint: fmt.Sprintf("stop the whole process, pid %d, or restart the part", os.Getpid())}
 	default:
 		return pawl.Errorf(pawl.Invalid, "order %.50q: want start or restart", string(o.Verb))
 	}
