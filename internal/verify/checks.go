@@ -49,7 +49,7 @@ func (v *verification) endless(n int) {
 	default:
 		return
 	}
-	f.Why, f.Trace = "its job stays RUNNING, and nobody is told", v.explorer.endless[n]
+	f.Why, f.Trace = "its job stays RUNNING, and no one is notified", v.explorer.endless[n]
 	v.add(f)
 }
 
@@ -73,10 +73,10 @@ func (v *verification) times(n int) {
 	}
 	if node.Expires >= limit {
 		key := map[workflow.Kind]string{workflow.KindApproval: "approval.expires", workflow.KindEvent: "event.timeout"}[node.Kind]
-		late(Warn, key, "the wait", node.Expires, "the job is canceled first, so that it never ends by itself")
+		late(Warn, key, "the wait", node.Expires, "the job is canceled first, so it never ends by itself")
 	}
 	if node.Timeout >= limit && !node.Kind.Waits() {
-		late(Warn, "timeout", "the timeout", node.Timeout, "the job is canceled first, so that it never passes")
+		late(Warn, "timeout", "the timeout", node.Timeout, "the job is canceled first, so it never passes")
 	}
 	if node.Retry.MaxAttempts > 1 && !node.Kind.Waits() {
 		if d := v.backoff(node.Retry); d >= limit {
@@ -127,7 +127,7 @@ func (v *verification) wayThrough() {
 			}
 			f := Finding{Severity: Err, Rule: "job-timeout", Key: "timeout", Step: node.ID}
 			f.Message = fmt.Sprintf("the sleeps up to step %s take %s, and the job's timeout is %s", node.ID, took[n], v.def.Timeout)
-			f.Why, f.Hint = "no job can get to its end in time", "give the job more time"
+			f.Why, f.Hint = "no job can end in time", "give the job more time"
 			v.add(f)
 		}
 	}
@@ -169,7 +169,7 @@ func (v *verification) unusedAxes(n int) {
 		}
 		f := v.on(n, Warn, "unused", "matrix."+axis.Name)
 		f.Message = fmt.Sprintf("nothing in step %s depends on matrix.%s", node.ID, axis.Name)
-		f.Why = fmt.Sprintf("each of its %d values does the same again", len(axis.Values))
+		f.Why = fmt.Sprintf("the step does the same for each of its %d values", len(axis.Values))
 		f.Hint = "use it, or take it out of the matrix"
 		v.add(f)
 	}
@@ -191,7 +191,7 @@ func (v *verification) unusedInputs() {
 		}
 		f := Finding{Severity: Warn, Rule: "unused", Key: "inputs." + in.Name}
 		f.Message = fmt.Sprintf("the input %s is never used", in.Name)
-		f.Why, f.Hint = "whoever gives it expects that it makes a difference", "use it, or leave it out"
+		f.Why, f.Hint = "users who set it expect an effect", "use it, or leave it out"
 		v.add(f)
 	}
 }
@@ -213,7 +213,7 @@ func (v *verification) sharedSignals() {
 			}
 			f := v.on(b, Warn, "shared-signal", "event.name")
 			f.Message = fmt.Sprintf("steps %s and %s may wait for the signal %s at the same time", x.ID, y.ID, x.Event)
-			f.Why, f.Hint = "one signal is taken by one step: the other goes on waiting", "give the signals different names, or let one of the steps need the other"
+			f.Why, f.Hint = "only one step takes a signal: the other keeps waiting", "give the signals different names, or let one of the steps need the other"
 			v.add(f)
 		}
 	}
@@ -242,11 +242,11 @@ func (v *verification) statusWords(e *expr) {
 			case !lifecycle.Step.Has(machine.State(word)):
 				f.Severity, f.Rule = Err, "no-such-status"
 				f.Message = fmt.Sprintf("steps.%s.status is compared with %q, which is no status of a step", id, word)
-				f.Why, f.Hint = "it is never equal to that", "the statuses here are "+list(possible)
+				f.Why, f.Hint = "the status never has that value", "the statuses here are "+list(possible)
 			case !slices.Contains(possible, machine.State(word)):
 				f.Severity, f.Rule = Warn, "never-that-status"
 				f.Message = fmt.Sprintf("steps.%s.status is compared with %q, which it never is %s", id, word, where)
-				f.Why, f.Hint = "a step does not begin after one that failed: failures are for hooks", "the statuses here are "+list(possible)
+				f.Why, f.Hint = "a step does not start after a failed one: only hooks see failures", "the statuses here are "+list(possible)
 			default:
 				continue
 			}

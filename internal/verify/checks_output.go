@@ -71,7 +71,7 @@ func (v *verification) fieldOf(e *expr, node *workflow.Node, fields []string) {
 		if len(fields) > 0 || e.use == useForeach {
 			severity = Err
 		}
-		v.wrong(e, severity, "no-output", "the expression sees null, always", "let the step have an output, or do not use it", "the output of %s is used, and it never has one: %s", node.ID, why)
+		v.wrong(e, severity, "no-output", "the expression always gets null", "give the step an output, or do not use it", "the output of %s is used, and it never has one: %s", node.ID, why)
 		return
 	}
 	if len(fields) == 0 {
@@ -84,7 +84,7 @@ func (v *verification) fieldOf(e *expr, node *workflow.Node, fields []string) {
 	case command && node.Output == workflow.OutputLines && field != "[]":
 		v.wrong(e, Err, "output-field", failsAlways, fmt.Sprintf("give %s `output: json`", node.ID), "the output of %s is a list of lines, and has no field %q", node.ID, field)
 	case node.Kind == workflow.KindHTTP && !slices.Contains([]string{"status", "headers", "body", "[]"}, field):
-		v.wrong(e, Err, "output-field", "it is null, always", fmt.Sprintf("what the server answered is steps.%s.output.body", node.ID), "the output of %s has status, headers and body, and no field %q", node.ID, field)
+		v.wrong(e, Err, "output-field", "it is always null", fmt.Sprintf("the body of the response is steps.%s.output.body", node.ID), "the output of %s has status, headers and body, and no field %q", node.ID, field)
 	}
 }
 
@@ -134,13 +134,13 @@ func (v *verification) calledAgain(n int, name string, limit int) {
 		switch {
 		case limit > 0 || node.Child.Definition == nil && def.Concurrency > 0:
 			f.Rule = "waits-for-itself"
-			f.Message = fmt.Sprintf("the child job of step %s is of workflow %s, whose concurrency its parent's job counts against", node.ID, name)
+			f.Message = fmt.Sprintf("the child job of step %s runs workflow %s, and its parent's job counts against the concurrency of that workflow", node.ID, name)
 			f.Why = "the child waits for a slot that its parent holds until the child has ended; it is refused when the step starts"
 			f.Hint = "give the child a name of its own, or lift the limit"
 		case node.Child.Definition == nil:
 			f.Message = fmt.Sprintf("step %s starts a job of workflow %s, which is this workflow", node.ID, name)
 			f.Why = "each job starts another one, until one is too deep and fails"
-			f.Hint = "let the step have an `if` that ends that, or call another workflow"
+			f.Hint = "give the step an `if` that ends the recursion, or call another workflow"
 			if node.HasIf {
 				f.Severity = Warn
 			}

@@ -64,13 +64,13 @@ func (x *explorer) missing(w *world, e *expr, ref outputRef, scope *workflow.Sco
 		who = "step " + f.Step
 	}
 	f.Message = fmt.Sprintf("%s uses the output of %s in ${{ %s }}, and there may be none: here %s %s", who, id, e.text, id, because)
-	f.Why = "the output is null then, and the expression is written as nothing"
+	f.Why = "the output is null then, and the expression becomes empty text"
 	if severity == Err {
 		f.Why = "the output is null then, the expression fails, and " + who + " with it"
 	}
-	f.Hint = fmt.Sprintf("ask for steps.%s.status == \"complete\" first, or write steps.%s.output ?? a default", id, id)
+	f.Hint = fmt.Sprintf("check steps.%s.status == \"complete\" first, or write steps.%s.output ?? a default", id, id)
 	if len(ref.fields) > 0 && ref.fields[0] != "[]" {
-		f.Hint = fmt.Sprintf("ask for steps.%s.status == \"complete\" first, or write steps.%s.output?.%s ?? a default", id, id, ref.fields[0])
+		f.Hint = fmt.Sprintf("check steps.%s.status == \"complete\" first, or write steps.%s.output?.%s ?? a default", id, id, ref.fields[0])
 	}
 	x.report(f, w)
 }

@@ -28,7 +28,7 @@ func (f Finding) Text(name string) string {
 	line("why", f.Why)
 	line("hint", f.Hint)
 	if len(f.Trace) > 0 {
-		b.WriteString("  how it comes to that:\n")
+		b.WriteString("  a path that leads to it:\n")
 		for _, r := range f.Trace {
 			b.WriteString("    " + r.String() + "\n")
 		}

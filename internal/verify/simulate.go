@@ -189,7 +189,7 @@ func (s *simulation) run(root *world) error {
 			if root.ended() {
 				return nil
 			}
-			return fmt.Errorf("job %s is %s, and nothing will ever happen", root.def.Name, root.job.State)
+			return fmt.Errorf("job %s is %s, and nothing more can happen", root.def.Name, root.job.State)
 		}
 		s.now = max(s.now, at)
 		for _, w := range s.worlds {

@@ -264,7 +264,7 @@ func (s *simulation) condition(w *world, node int, scope *workflow.Scope, truth 
 	if err == nil || s.minds[w.def].gone(useIf, node, scope) {
 		return truth, err
 	}
-	w.say(pawl.MakeOrd(node, 0), "its condition cannot be evaluated with made-up values, and is taken for true")
+	w.say(pawl.MakeOrd(node, 0), "its condition cannot be evaluated with made-up values, and is taken as true")
 	return true, nil
 }
 
@@ -272,7 +272,7 @@ func (s *simulation) items(w *world, node int, scope *workflow.Scope, items []js
 	if err == nil || s.minds[w.def].gone(useForeach, node, scope) {
 		return items, err
 	}
-	w.say(pawl.MakeOrd(node, 0), "its foreach cannot be evaluated with made-up values, and is taken for two items")
+	w.say(pawl.MakeOrd(node, 0), "its foreach cannot be evaluated with made-up values, and is taken as two items")
 	return []json.RawMessage{json.RawMessage("null"), json.RawMessage("null")}, nil
 }
 

@@ -69,7 +69,7 @@ func (r *Report) Summary() string {
 	case !r.Ends:
 		ends = "not every path ends"
 	case slices.ContainsFunc(r.Findings, waits):
-		ends = "every path ends once somebody has come for what waits for ever"
+		ends = "every path ends once a person or a signal has ended the endless waits"
 	}
 	return fmt.Sprintf("%s: %s explored (%s), %s", ends, count(r.Outcomes, "outcome"), how, count(r.States, "state"))
 }
@@ -218,7 +218,7 @@ func (v *verification) alwaysTrue(n int) {
 	}
 	f := v.on(n, Warn, "always-true", "if")
 	f.Message = fmt.Sprintf("the condition of step %s is always true", v.def.Node(n).ID)
-	f.Why = "it looks as if the step ran only sometimes"
+	f.Why = "readers expect that the step runs only sometimes"
 	f.Hint = "leave the `if` out, or correct it"
 	v.add(f)
 }

@@ -220,14 +220,14 @@ func TestVerifyGiven(t *testing.T) {
 	}
 }
 
-// A job in which nothing will ever happen is told of, and so is one whose counts
+// A job in which nothing more can happen is an error, and so is one whose counts
 // are wrong.
-func TestStuckIsTold(t *testing.T) {
+func TestStuckIsAnError(t *testing.T) {
 	t.Parallel()
 	def, _ := load(t, "../../examples/hello.yaml")
 	explored, simulated, miscounted := verify.Stuck(def)
 	for _, err := range []error{explored, simulated} {
-		if err == nil || !strings.Contains(err.Error(), "nothing will ever happen") {
+		if err == nil || !strings.Contains(err.Error(), "nothing more can happen") {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -29,7 +29,7 @@ func (x *explorer) advance(w *world) error {
 		if w.ended() {
 			return nil
 		}
-		return fmt.Errorf("the job is %s, and nothing will ever happen", w.job.State)
+		return fmt.Errorf("the job is %s, and nothing more can happen", w.job.State)
 	}
 	ways := x.waysOf(w, s)
 	if w.job.Ending == "" && w.job.Hooks == pawl.HooksNotYet {
@@ -125,7 +125,7 @@ func (x *explorer) waysOf(w *world, s *pawl.Step) []way {
 	case node.Kind == workflow.KindWorkflow:
 		return x.childWays(w, s)
 	case s.DueEvent == lifecycle.StepCancel:
-		return []way{reports("", decide.Report{Event: lifecycle.StepCancel}), reports("it ends before it is told to stop", decide.Report{Event: lifecycle.StepSuccess, Output: x.results(ord)[0]})}
+		return []way{reports("", decide.Report{Event: lifecycle.StepCancel}), reports("it ends before it is asked to stop", decide.Report{Event: lifecycle.StepSuccess, Output: x.results(ord)[0]})}
 	case node.Kind == workflow.KindApproval:
 		return x.approvalWays(s)
 	}
