@@ -85,11 +85,11 @@ type Run struct {
 // ActionStatus describes the last action of a service (S8). The supervisor sets it in
 // every snapshot; that of the next action replaces it as a whole.
 //
-// At most one of InProgress, Succeeded and Failed is true. None is before the first
-// action, between two attempts (NotBefore is set), and after an action was cancelled or
-// interrupted. Failed means that the action is not tried again until the state or the
-// desired state changes; after such a change snapshots have it false, and Kind and
-// ErrorMessage keep the last failure.
+// At most one of InProgress, Succeeded and Failed is true. None is true before the
+// first action, between two attempts (NotBefore is set), and after an action was
+// cancelled or interrupted. Failed means that the action is not tried again until the
+// state or the desired state changes; after such a change snapshots have it false, and
+// Kind and ErrorMessage keep the last failure.
 type ActionStatus struct {
 	InProgress   bool      `json:"in_progress,omitzero"`
 	Succeeded    bool      `json:"succeeded,omitzero"`
@@ -125,9 +125,9 @@ const (
 // retriable reports whether an attempt that ended like this may be retried.
 func (k ErrorKind) retriable() bool { return k == KindRetriable || k == KindTimeout }
 
-// An ActionExecutor runs the attempts of actions (S1), anywhere it likes. Execute returns
-// when the attempt has ended. It is called in a goroutine of the attempt's own; the
-// supervisor keeps the deadline, the slot and the retries.
+// An ActionExecutor runs the attempts of actions (S1), in this process or elsewhere.
+// Execute returns when the attempt has ended. It is called in a goroutine of the
+// attempt's own; the supervisor keeps the deadline, the slot and the retries.
 type ActionExecutor interface {
 	Execute(ctx context.Context, service Identity, a Action, run Run) error
 }

@@ -170,9 +170,9 @@ func (u *service) collected(m *message) {
 	}
 }
 
-// A deadline is a context whose Deadline is when it is going to be cancelled. The timer of
-// the shard cancels it, so that no call needs a timer of its own: its Err is
-// context.Canceled, and context.Cause says why.
+// A deadline is a context whose Deadline is the time at which the timer of the shard
+// cancels it, so that no call needs a timer of its own. Its Err is context.Canceled,
+// and context.Cause says why.
 type deadline struct {
 	context.Context
 	at time.Time

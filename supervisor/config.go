@@ -19,7 +19,7 @@ const (
 	maxPast        = 8  // intents of a service that are remembered besides the last one
 	maxRepeats     = 8  // successful attempts in a row at one intent, each within Collector.Interval of the one before
 	maxTurns       = 64 // turns of a shard before it reads its inbox
-	slot           = 10 * time.Millisecond
+	timeStep       = 10 * time.Millisecond
 )
 
 // Config configures a Supervisor. The zero value is valid.

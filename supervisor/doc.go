@@ -37,13 +37,13 @@
 // changes nothing, and the slot stays taken until the goroutine ends, unless the action
 // allows an overlap.
 //
-// A retry is another decision, on a fresh snapshot: Next asks for the same action again,
-// and the supervisor starts it when its backoff has passed: after 1 s, 2 s, 4 s, at most
-// 60 s, with jitter. After 4 attempts or a permanent error the action has failed: it is
-// not started again until the state or the desired state changes. Other actions in
-// between make no difference: up to 8 intents that did not succeed are remembered besides
-// the last one. So Next may ask for an action as long as it wants it, and look at
-// [ActionStatus]:
+// A retry is another decision, on a fresh snapshot: Next asks for the same action
+// again, and the supervisor starts it when its backoff has passed: after 1 s, 2 s, 4 s,
+// at most 60 s, with jitter. After 4 attempts or a permanent error the action has
+// failed: it is not started again until the state or the desired state changes. Other
+// actions in between make no difference: up to 8 intents that did not succeed are
+// remembered besides the last one. So Next may ask for an action as long as it wants
+// it, and decide by [ActionStatus]:
 //
 //	case n.Observed.Up:
 //		return supervisor.Go(running)
@@ -77,13 +77,14 @@
 //
 // # Dependencies
 //
-// A service starts after those that it depends on ([Options].DependsOn) and stops before
-// them: a decision that starts it, from a state that stands for stopped or failed, waits
-// until all of them run. One that goes down later stops no dependant, and does not keep
-// one that has ended by itself from restarting; Next sees it in Facts.Dependencies. A
-// service whose start has another condition, a dependency that has completed for example,
-// sets Options.StartsByItself and decides by Facts.Dependencies. A parent is stopped after
-// its children, and plays no part in their start.
+// A service starts after those that it depends on ([Options].DependsOn) and stops
+// before them: a decision that starts it, from a state that stands for stopped or
+// failed, waits until all of them run. A dependency that goes down later stops no
+// dependant, and does not keep one that has ended by itself from restarting; Next sees
+// it in Facts.Dependencies. A service whose start has another condition, a dependency
+// that has completed for example, sets Options.StartsByItself and decides by
+// Facts.Dependencies. A parent is stopped after its children, and plays no part in
+// their start.
 //
 // # Shutdown
 //
@@ -108,12 +109,13 @@
 //
 // # Journal
 //
-// With a [Journal] every transition, action and outcome is an entry of package audit, and
-// takes effect when that is committed: one commit for a state and its action. A failed
-// commit changes nothing, and is tried again, every second while a stop waits for it.
-// Until then the service makes no other change: on a full disk what runs keeps running,
-// nothing is started or stopped, and a stop reports all of it as left. A [FileJournal]
-// continues when there is room again, and keeps the last entries of each trail ([Keep]).
+// With a [Journal] every transition, action and outcome is an entry of package audit,
+// and takes effect when that is committed: one commit for a state and its action. A
+// failed commit changes nothing, and is tried again, every second while a stop waits
+// for it. Until then the service makes no other change: on a full disk what runs keeps
+// running, nothing is started or stopped, and a stop reports all of it as left. A
+// [FileJournal] continues when the disk has space again, and keeps the last entries of
+// each trail ([Keep]).
 //
 // A restart of the supervisor continues from the last entry; an action that was running is
 // reported as interrupted ([KindInterrupted]), and its intent keeps its [Run] ID. Without

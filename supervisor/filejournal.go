@@ -24,8 +24,8 @@ import (
 // deleted entry, by which an earlier copy still proves to be the same trail. Of deleted
 // lives only the number of the next one is left.
 //
-// An entry that cannot be written is an error, and leaves the journal as it was: after a
-// full disk it continues once there is room.
+// An entry that cannot be written is an error, and leaves the journal as it was: after
+// a full disk it continues once there is space.
 type FileJournal struct {
 	path string // without symbolic links
 	keep Keep
@@ -36,7 +36,7 @@ type FileJournal struct {
 	entries   int                   // on the disk
 	needed    int                   // of them that Keep keeps, when that was last counted
 	gathering *batch                // or nil
-	writing   *batch                // or nil: then nobody has the right to write
+	writing   *batch                // the batch that is being written, or nil
 	free      *sync.Cond            // writing is nil again, or a batch has failed
 
 	// Used by the goroutine that writes. file is replaced with mu held.

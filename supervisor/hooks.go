@@ -37,7 +37,7 @@ type Hooks struct {
 	// Panicked is called after a panic in "Next", "CollectObservedState" or "Execute".
 	Panicked func(id Identity, where string, value any, stack []byte)
 
-	// Escalated is called when a person has to look: for SignalEscalate, restarts beyond
+	// Escalated is called when a person has to act: for SignalEscalate, restarts beyond
 	// their limit, a restart that does not come to rest, a journal with another writer,
 	// and collections that ignore their context.
 	Escalated func(id Identity, reason string)

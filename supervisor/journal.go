@@ -17,8 +17,8 @@ import (
 )
 
 // A Journal records the trails of services (S3, S12). A change is one entry of package
-// audit, and so one commit: it holds the transition, the name of the user's state and the
-// status of the action. The last entry of a trail is all that a restart needs.
+// audit, and so one commit: it holds the transition, the name of the user's state and
+// the status of the action. A restart needs only the last entry of a trail.
 //
 // Its methods are called from many goroutines and may block: only services whose entry is
 // being written wait for it.

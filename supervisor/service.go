@@ -41,7 +41,7 @@ type service struct {
 	since      time.Time
 	desired    any
 	generation uint64
-	answered   uint64 // the generation that Next has last decided on
+	answered   uint64 // the generation of the last decision of Next
 
 	observed   any
 	seen       Observation
@@ -285,7 +285,7 @@ func (u *service) refuse(err error) {
 // Escalates is the log message of an escalation.
 const Escalates = "service escalates"
 
-// escalate reports that a person has to look, once until something changes.
+// escalate reports that a person has to act, once until something changes.
 func (u *service) escalate(reason string) {
 	if u.escalation != nil {
 		return

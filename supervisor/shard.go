@@ -193,21 +193,21 @@ func (sh *shard) turns(now time.Time) {
 	}
 }
 
-// rest returns how long there is nothing to do. Times are rounded up to slots, so that
-// many services share a wake-up of the timer.
+// rest returns how long there is nothing to do. Times are rounded up to timeStep, so
+// that many services share a wake-up of the timer.
 func (sh *shard) rest() time.Duration {
 	if len(sh.times) == 0 {
 		return time.Hour
 	}
 	due := sh.times[0].due.Sub(sh.sup.began)
-	due = (due + slot - 1).Truncate(slot)
+	due = (due + timeStep - 1).Truncate(timeStep)
 	return max(0, time.Until(sh.sup.began.Add(due)))
 }
 
 // times is a heap of services by the time of their next turn.
 type times []*service
 
-// place moves a service to where its time belongs, or takes it out.
+// place moves a service to its position by time, or removes it.
 func (t *times) place(u *service) {
 	switch {
 	case u.due.IsZero() && u.place >= 0:

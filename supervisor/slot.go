@@ -129,10 +129,10 @@ func (u *service) recent(a *attempt) bool {
 		u.seen.Started.Sub(a.status.FinishedAt) <= u.opt.Collector.Interval
 }
 
-// effectPending reports whether an attempt has just succeeded and what is observed has not
-// changed, so that its effect may still be to come. It is not started again then, whatever
-// states were entered meanwhile (S2). Where what is observed changes all the time, that
-// also holds after maxRepeats attempts in a row.
+// effectPending reports whether an attempt has just succeeded and what is observed has
+// not changed, so that its effect may still be to come. It is not started again then,
+// whichever states were entered meanwhile (S2). If observations differ all the time,
+// that also holds after maxRepeats attempts in a row.
 func (u *service) effectPending(a *attempt) bool {
 	return u.recent(a) && (!a.shown || a.repeats >= maxRepeats)
 }

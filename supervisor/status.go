@@ -104,7 +104,7 @@ func (a *attempt) name() string {
 
 // Stats are numbers of one moment, for gauges.
 type Stats struct {
-	Services       map[machine.State]int // by what their states stand for
+	Services       map[machine.State]int // by the state of the table
 	Running        map[string]Running    // by the name of the action
 	Abandoned      int                   // actions that ignored their cancellation and still run
 	LostCollection int                   // collections likewise

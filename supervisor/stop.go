@@ -137,7 +137,7 @@ func (s *Supervisor) stop() Report {
 func (s *Supervisor) waitShards() []Left {
 	timeout := s.config.Defaults.StopTimeout
 	if s.forced.Err() != nil {
-		timeout = 10 * slot
+		timeout = 10 * timeStep
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -210,9 +210,9 @@ func (s *Supervisor) grace(set []*service) time.Duration {
 
 func (u *service) grace() time.Duration {
 	if u.act != nil && u.act.live {
-		return max(u.act.limits.Grace, u.opt.Action.Grace) + 10*slot
+		return max(u.act.limits.Grace, u.opt.Action.Grace) + 10*timeStep
 	}
-	return u.opt.Action.Grace + 10*slot
+	return u.opt.Action.Grace + 10*timeStep
 }
 
 // report names the services that are not ok.

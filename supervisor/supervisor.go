@@ -64,8 +64,8 @@ func New(c Config) (*Supervisor, error) {
 	return s, nil
 }
 
-// random returns a number in [0, 1), whatever Config.Random does. It is called without a
-// lock.
+// random returns a number in [0, 1), even if Config.Random does not. It is called
+// without a lock.
 func (s *Supervisor) random() float64 {
 	n := 0.5
 	if p := guard(func() { n = s.config.Random() }); p != nil {

@@ -48,15 +48,15 @@ type State[O, D any] interface {
 	// Reason says, for people, why the service is in this state. It may be empty.
 	Reason() string
 
-	// Phase is the state of the table in package lifecycle (ServiceStopped and so
-	// on) that this one stands for (S15). A decision moves by one row of that
-	// table at most: from trying_to_start and degraded, say, there is no way to stopped
-	// but by trying_to_stop.
+	// Phase is the state of the table in package lifecycle (ServiceStopped and so on)
+	// that this one stands for (S15). A decision moves by one row of that table at
+	// most: from trying_to_start and degraded, for example, only trying_to_stop leads
+	// to stopped.
 	Phase() machine.State
 }
 
-// NewState returns a state that calls a function. It has no reason of its own: that of the
-// decision which leads to it is shown.
+// NewState returns a state that calls a function. It has no reason of its own: the
+// reason of the decision that leads to it is shown.
 func NewState[O, D any](name string, phase machine.State, next func(Snapshot[O, D]) Decision[O, D]) State[O, D] {
 	return funcState[O, D]{name, phase, next}
 }
@@ -72,7 +72,7 @@ func (s funcState[O, D]) Reason() string                       { return "" }
 func (s funcState[O, D]) Phase() machine.State                 { return s.phase }
 func (s funcState[O, D]) Next(n Snapshot[O, D]) Decision[O, D] { return s.next(n) }
 
-// A Snapshot is all that Next sees.
+// A Snapshot is everything that Next sees.
 type Snapshot[O, D any] struct {
 	Facts
 	Observed O // the zero value while Seen.Sequence is 0
@@ -95,7 +95,7 @@ type Facts struct {
 	Children     []Peer // the services that name this one as their parent, by id
 }
 
-// DependenciesRun reports whether every dependency is running, if only degraded.
+// DependenciesRun reports whether every dependency is running or degraded.
 func (f Facts) DependenciesRun() bool { return len(f.missing()) == 0 }
 
 // missing returns the ids of the dependencies that do not run.
@@ -142,7 +142,7 @@ const (
 	SignalNone         Signal = iota
 	SignalNeedsRemoval        // stop, then remove the service and all that depends on it
 	SignalNeedsRestart        // stop within Options.StopTimeout, then begin again in the initial state, with the same Worker and its fields; see Options.Restarts
-	SignalEscalate            // a person has to look: Hooks.Escalated is called
+	SignalEscalate            // a person has to act: Hooks.Escalated is called
 )
 
 // A Decision is the result of Next. The zero value means: stay, and wait.
@@ -166,7 +166,7 @@ func Stay[O, D any](reason string) Decision[O, D] { return Decision[O, D]{Reason
 // Go returns the decision to change to another state.
 func Go[O, D any](s State[O, D]) Decision[O, D] { return Decision[O, D]{State: s} }
 
-// Runs reports whether the peer is running, if only degraded.
+// Runs reports whether the peer is running or degraded.
 func (p Peer) Runs() bool {
 	return p.Phase == lifecycle.ServiceRunning || p.Phase == lifecycle.ServiceDegraded
 }
