@@ -11,7 +11,7 @@ type Found struct {
 	Service
 }
 
-// Name tells the service from those of other hosts.
+// Name is unique among the services of all hosts: HOST/ID.
 func (f *Found) Name() string { return f.Client.Name() + "/" + f.ID }
 
 // Match returns the services that a text names: an id, or HOST/ID.

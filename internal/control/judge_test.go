@@ -43,7 +43,7 @@ func TestJudged(t *testing.T) {
 		{"failed again", Start, at("failed", 1, nil), at("failed", 2, nil), true, "exit code 1"},
 		{"completed again", Start, at(Completed, 1, nil), at(Completed, 2, nil), true, ""},
 		{"completed before", Start, at(Completed, 1, nil), at(Completed, 1, nil), false, ""},
-		{"stopped meanwhile", Start, at("stopped", 1, stopped), at("stopped", 2, stopped), true, "somebody has stopped it"},
+		{"stopped meanwhile", Start, at("stopped", 1, stopped), at("stopped", 2, stopped), true, "another order stopped it"},
 		{"not restarted yet", Restart, at(Running, 1, nil), at(Running, 1, nil), false, ""},
 		{"on its way", Restart, at(Running, 1, nil), at("stopped", 2, nil), false, ""},
 		{"restarted", Restart, at(Running, 1, nil), at(Running, 2, again), true, ""},
@@ -51,7 +51,7 @@ func TestJudged(t *testing.T) {
 		{"stopping", Stop, at(Running, 1, nil), at("trying_to_stop", 2, stopped), false, ""},
 		{"stopped", Stop, at(Running, 1, nil), at("stopped", 2, stopped), true, ""},
 		{"it was stopped", Stop, at("stopped", 1, stopped), at("stopped", 1, stopped), true, ""},
-		{"started meanwhile", Stop, at(Running, 1, nil), at(Running, 2, nil), true, "somebody wants it to run again"},
+		{"started meanwhile", Stop, at(Running, 1, nil), at(Running, 2, nil), true, "another order started it again"},
 	} {
 		done, failure := Judge(tt.verb, tt.before, tt.now)
 		if done != tt.done || failure != tt.failure {

@@ -26,9 +26,9 @@ type About struct {
 	State     string    `json:"state,omitempty"` // the folder of its logs and its journal
 }
 
-// checkInterval is how often it is checked that the socket still exists: cleaners of
-// temporary folders remove it, and so does the end of the login session that the folder
-// belongs to.
+// checkInterval is how often the listener checks that the socket still exists: cleaners
+// of temporary folders remove it, and so does the end of the login session that the
+// folder belongs to.
 const checkInterval = time.Minute
 
 // A Listener is the socket of a host, and the lock on its name.

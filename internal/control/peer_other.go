@@ -4,5 +4,5 @@ package control
 
 import "net"
 
-// checkPeer lets everybody in: the folder of the socket keeps others out.
+// checkPeer accepts every peer: the folder of the socket keeps others out.
 func checkPeer(net.Conn) error { return nil }

@@ -97,7 +97,7 @@ type Order struct {
 
 // A LogQuery selects lines of a log.
 type LogQuery struct {
-	Tail   int  `json:"tail"` // the last so many lines; -1: all that is kept
+	Tail   int  `json:"tail"` // how many of the last lines; -1: all
 	Follow bool `json:"follow"`
 }
 
@@ -122,9 +122,9 @@ func (d Difference) String() string {
 	return text
 }
 
-// States of a service that its phase does not tell.
+// States of a service that its phase does not distinguish.
 const (
 	Starting  = "starting"  // it runs, and is not ready
-	Running   = "running"   // and ready
+	Running   = "running"   // it runs, and is ready
 	Completed = "completed" // it has done its work
 )
