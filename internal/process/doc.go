@@ -18,9 +18,9 @@
 // descendant that had left the group when Stop was called and whose parents were still
 // alive. Done is closed when they have ended, or after 5 s if the kernel cannot end one.
 //
-// When this process dies, in whatever way, the kernel kills the program itself, but not
-// its children (Linux). [Sweep] finds the rest by their mark; call it before the programs
-// are started again.
+// When this process dies, for any reason, the kernel kills the program itself, but not
+// its children (Linux). [Sweep] finds the rest by their mark; call it before the
+// programs are started again.
 //
 // A process without the mark (env -i, or an overwritten environment) that has left the
 // group and whose parents are dead cannot be attributed to the program.
@@ -29,9 +29,9 @@
 // [KillCgroup] kills all processes of one. A process of another user, which this one may
 // not kill (sudo), is caught only by a container.
 //
-// No other process is ever killed. The pid of a group is not reused before its leader is
-// reaped, which happens last; strays are held by a pidfd. Before Linux 5.3 there is none,
-// and for the moment between a look and the signal the pid could be reused.
+// No other process is ever killed. The pid of a group is not reused before its leader
+// is reaped, which happens last; strays are held by a pidfd. Before Linux 5.3 there is
+// none, and in the moment between the check and the signal the pid could be reused.
 //
 // # Locks
 //

@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// Find returns the path of a program. A name with a slash is relative to dir; any other is
-// looked up in searchPath, the PATH that the program itself will have. Entries of it that
-// are not absolute are skipped. The error wraps fs.ErrNotExist, or fs.ErrPermission if
-// what is there cannot be executed.
+// Find returns the path of a program. A name with a slash is relative to dir; any other
+// is searched in searchPath, the PATH that the program itself will have. Entries of it
+// that are not absolute are skipped. The error wraps fs.ErrNotExist, or
+// fs.ErrPermission if what is there cannot be executed.
 func Find(name, dir, searchPath string) (string, error) {
 	if strings.Contains(name, "/") {
 		path := name

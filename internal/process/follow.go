@@ -40,9 +40,9 @@ func (l *LogFile) Follow(ctx context.Context, w io.Writer, n int) error {
 	}
 }
 
-// nextStep returns what a follower does next: wait on a channel that is closed when there
-// is more, go on to the next file, or end (done). With none of these, there is more to
-// read already.
+// nextStep returns what a follower does next: wait on a channel that is closed when
+// there is more, continue with the next file, or end (done). With none of these, there
+// is more to read already.
 func (l *LogFile) nextStep(f *follower) (wait <-chan struct{}, next *part, done bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,7 +145,7 @@ func (f *follower) copy(ctx context.Context) error {
 	return err
 }
 
-// advance goes on to the next file, after the last of this one.
+// advance continues with the next file, after the end of this one.
 func (f *follower) advance(ctx context.Context, next *part) error {
 	if err := f.copy(ctx); err != nil {
 		next.file.Close()

@@ -21,10 +21,10 @@ type LogConfig struct {
 	MaxFiles int   // rotated files that are kept, as Path.1 (the newest), Path.2 and so on
 }
 
-// A LogFile writes to a file and rotates it. A Write neither fails nor waits until the
-// disk has room: what cannot be written is counted, a line in the file says so as soon as
-// possible, and every Write tries again. The file never grows beyond MaxSize. If another
-// program removed or renamed it, it is created again.
+// A LogFile writes to a file and rotates it. A Write neither fails nor waits for space
+// on the disk: what cannot be written is counted, a line in the file says so as soon as
+// possible, and every Write tries again. The file never grows beyond MaxSize. If
+// another program removed or renamed it, it is created again.
 //
 // A LogFile is safe for concurrent use. A path must have one LogFile at a time.
 type LogFile struct {
@@ -154,7 +154,7 @@ func (l *LogFile) check() error {
 
 // open opens the file, and creates its folder if need be.
 func (l *LogFile) open() error {
-	// O_NONBLOCK: do not wait for a reader, should it be a pipe.
+	// O_NONBLOCK: it may be a pipe without a reader.
 	const flags = os.O_APPEND | os.O_CREATE | os.O_WRONLY | syscall.O_NONBLOCK
 	file, err := os.OpenFile(l.config.Path, flags, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -31,8 +31,8 @@ type NotifyConfig struct {
 	// process's user: messages of others are ignored. nil: all of these are accepted.
 	Accept func(pid int) bool
 
-	// OnNotice is called with each message, from one goroutine. The socket's buffer is all
-	// that holds messages meanwhile.
+	// OnNotice is called with each message, from one goroutine. Meanwhile messages wait
+	// in the socket's buffer only.
 	OnNotice func(Notice)
 }
 
@@ -44,8 +44,8 @@ type Notify struct {
 	done sync.WaitGroup
 }
 
-// ListenNotify opens the socket. The folder has to exist and should be private: where the
-// system does not report the sender, it is all that keeps other users out.
+// ListenNotify opens the socket. The folder has to exist and should be private: where
+// the system does not report the sender, only the folder keeps other users out.
 func ListenNotify(c NotifyConfig) (*Notify, error) {
 	if limit := len(syscall.RawSockaddrUnix{}.Path) - 1; len(c.Path) > limit {
 		return nil, fmt.Errorf("the path of the notify socket has %d bytes, at most %d are allowed: %s", len(c.Path), limit, c.Path)

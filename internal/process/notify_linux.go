@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// credentialSpace is the room for the sender's credentials and nothing else: the kernel
-// closes passed files that have no room.
+// credentialSpace has the size of the sender's credentials: the kernel closes passed
+// files that do not fit.
 var credentialSpace = syscall.CmsgLen(syscall.SizeofUcred)
 
 // enableCredentials makes the kernel report the sender of each message.

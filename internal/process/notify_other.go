@@ -4,7 +4,7 @@ package process
 
 import "net"
 
-// Senders are not told apart here.
+// Senders are not known here.
 const credentialSpace = 0
 
 func enableCredentials(*net.UnixConn) error { return nil }

@@ -85,8 +85,8 @@ func (p *pipe) pump(w io.Writer) {
 	}
 }
 
-// drain copies what is in the pipe already: a slow w must not lose it. It returns false if
-// another process may still write to the pipe.
+// drain copies what is in the pipe already, so that a slow w does not lose it. It
+// returns false if another process may still write to the pipe.
 func (p *pipe) drain(w io.Writer, buf []byte) (end bool) {
 	_ = p.r.SetReadDeadline(time.Time{})
 	raw, err := p.r.SyscallConn()

@@ -164,8 +164,8 @@ func (p *Process) launch() error {
 	return err
 }
 
-// killStrays kills what has left the group, and waits until all that was killed is gone.
-// What the kernel cannot end within killTimeout is left.
+// killStrays kills what has left the group, and waits until all killed processes are
+// gone. Those that the kernel cannot end within killTimeout are left.
 func (p *Process) killStrays() {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
@@ -197,8 +197,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // follows.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Done is closed when the program has ended, all that it left running is killed, and its
-// output is written.
+// Done is closed when the program has ended, everything that it left running is killed,
+// and its output is written.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Exit returns how the program ended. It is valid once Done is closed.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// children are started and waited for directly: nothing else reaps here.
+// children are started and reaped directly: nothing else reaps here.
 var children childTable
 
 type childTable struct{}

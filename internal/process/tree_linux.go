@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Owns reports whether a process belongs to the program: it is in its group, or bears its
-// mark. One that has ended, of which that cannot be found out, counts as the program's.
+// Owns reports whether a process belongs to the program: it is in its group, or bears
+// its mark. One that has ended, so that this is unknown, counts as the program's.
 func (p *Process) Owns(pid int) bool {
 	s, ok := statOf(pid)
 	if !ok || s.group == p.PID() || s.state == 'Z' {

@@ -119,8 +119,9 @@ func (p *plan) cycle(id string, path []string) []string {
 	return nil
 }
 
-// execute makes the changes. Needs that go are taken away first and new ones given last,
-// so that there is no cycle in between, and nothing that stays depends on what is removed.
+// execute makes the changes. Old needs are removed first and new ones added last, so
+// that there is no cycle in between, and no remaining program depends on one that is
+// removed.
 func (p *plan) execute(ctx context.Context) error {
 	for _, d := range p.diffsOf(spec.Changed) {
 		prog := p.manager.program(d.ID)

@@ -145,9 +145,9 @@ func (d *deferredTrail) renumber(e *audit.Entry) {
 	}
 }
 
-// compact drops, from the older half, transitions that led back to a state on the way, so
-// that what is left is a trail without a gap. The first entry stays, since it may be in an
-// Append, and so does the newer half: a restart goes on from its last entry.
+// compact drops, from the older half, transitions that led back to a state on the way,
+// so that what is left is a trail without a gap. The first entry stays, since it may be
+// in an Append, and so does the newer half: a restart continues from its last entry.
 func (d *deferredTrail) compact() {
 	half := len(d.entries) / 2
 	path := slices.Clone(d.entries[:1])

@@ -42,7 +42,7 @@ type observed struct {
 	Unready    string    // the error of the ready probe, if it fails
 	Unhealthy  string    // why it has to be ended: its alive probe fails
 	Exit       *exit     // how the last attempt ended; nil: it runs, or there was none
-	Failures   int       // exits in a row that nobody ordered
+	Failures   int       // exits in a row without an order
 	Restarts   []time.Time
 }
 
@@ -68,7 +68,7 @@ func (e *exit) String() string {
 	return e.Text
 }
 
-// A verdict is what follows from an exit that nobody ordered.
+// A verdict is what follows from an exit without an order.
 type verdict struct {
 	state string // the name of the state: completed, failed or backoff
 	cause string
@@ -84,7 +84,7 @@ func (v verdict) reason(now time.Time) string {
 	return v.cause + "; next start in " + short(max(0, v.at.Sub(now))) + v.count
 }
 
-// judge applies the restart policy to an exit that nobody ordered.
+// judge applies the restart policy to an exit without an order.
 func judge(r spec.Restart, o observed) verdict {
 	e := o.Exit
 	recent := within(o.Restarts, e.At, r.Window)
@@ -112,7 +112,7 @@ func judge(r spec.Restart, o observed) verdict {
 // together.
 func delay(r spec.Restart, failures int, draw float64) time.Duration {
 	if r.Base <= 0 || r.Cap <= 0 {
-		return 0 // which Backoff would take for its default
+		return 0 // Backoff takes 0 for its default
 	}
 	d := supervisor.Backoff{Base: r.Base, Max: r.Cap, Exact: true}.Delay(failures, 0)
 	if r.Jitter {

@@ -14,7 +14,7 @@
 // the next state, the restart policy included (desired.go). The actions start and stop
 // (actions.go) carry them out (run.go).
 //
-// Whatever happens to a process (it ends, a probe has a result, it sends a message to its
+// Every event of a process (it ends, a probe has a result, it sends a message to its
 // notify socket) is recorded in its run and wakes the service; the decision is made in
 // the turn of the service. Orders and [Manager.Apply] only change the desired state.
 //

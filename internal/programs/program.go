@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
-// A program is the supervisor.Worker of one service: what is desired of it, and what is
-// known of its process. Whatever happens to the process is recorded here and wakes the
+// A program is the supervisor.Worker of one service: its desired state, and what is
+// known of its process. Every event of the process is recorded here and wakes the
 // service, so that an observation only reads memory.
 type program struct {
 	id      string
@@ -27,7 +27,7 @@ type program struct {
 	run       *run // the last attempt, or nil
 	attempts  int
 	starts    int         // attempts that started a process
-	failures  int         // exits in a row that nobody ordered
+	failures  int         // exits in a row without an order
 	restarts  []time.Time // automatic restarts within the restart window
 }
 

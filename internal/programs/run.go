@@ -198,8 +198,8 @@ var canceled = func() context.Context {
 	return ctx
 }()
 
-// terminate stops the process, if it runs, and all that belongs to it. With an empty cause
-// it was ordered, and is no failure.
+// terminate stops the process, if it runs, and everything that belongs to it. With an
+// empty cause it was ordered, and is no failure.
 func (prog *program) terminate(ctx context.Context, s spec.Stop, cause string) error {
 	prog.mu.Lock()
 	r := prog.run

@@ -246,7 +246,7 @@ func (s state) nextStopping(n snapshot) decision {
 	return s.to(stopped, s.reason)
 }
 
-// ended decides what follows when the program has ended and no state has asked for that.
+// ended decides what follows when the program has ended by itself.
 func (s state) ended(n snapshot) decision {
 	o := n.Observed
 	switch {

@@ -10,7 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// alsoService checks that a service has one program, and names that are Pawl's.
+// alsoService checks that a service has one program, and that it sets no variable of
+// Pawl's.
 func alsoService(e *document.Examiner, path string, v *document.Value, m map[string]any) {
 	exactlyOne(e, path, v, workKeys, "the service runs nothing")
 	if c := v.Find("command"); c != nil {
@@ -19,8 +20,8 @@ func alsoService(e *document.Examiner, path string, v *document.Value, m map[str
 	ownNames(e, document.JoinPath(path, "env"), m["env"])
 }
 
-// exactlyOne checks that an object has one of the keys. A key that looks like one,
-// by a slip, has been reported.
+// exactlyOne checks that an object has one of the keys. A misspelt key has been
+// reported already.
 func exactlyOne(e *document.Examiner, path string, v *document.Value, keys []string, none string) (kind string) {
 	var found []string
 	meant := false
@@ -50,7 +51,7 @@ func named(e *document.Examiner, path string, c *document.Value) {
 	}
 }
 
-// ownNames reports variables of an environment that are Pawl's to set.
+// ownNames reports variables of an environment that only Pawl may set.
 func ownNames(e *document.Examiner, path string, env any) {
 	variables, _ := env.(map[string]any)
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC"} {
@@ -96,7 +97,7 @@ func alsoAlive(e *document.Examiner, path string, v *document.Value, m map[strin
 	}
 }
 
-// silence is the default of the longest silence of a program that says that it is
+// silence is the default of the longest silence of a program that reports that it is
 // alive.
 const silence = "30s"
 
@@ -114,7 +115,7 @@ func (p probing) report(key, message, hint string) {
 	p.e.ReportAt(document.JoinPath(p.path, key), message, hint)
 }
 
-// check checks the keys that say what is asked.
+// check checks the keys that say how the probe works.
 func (p probing) check() {
 	if c := p.v.Find("command"); c != nil {
 		named(p.e, document.JoinPath(p.path, "command"), c)

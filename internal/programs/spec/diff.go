@@ -13,7 +13,7 @@ const (
 	Removed = "removed"
 )
 
-// A Difference is one service that is not the same in two files.
+// A Difference is a service that differs between two files.
 type Difference struct {
 	ID      string
 	What    string   // Added, Changed or Removed

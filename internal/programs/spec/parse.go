@@ -21,10 +21,10 @@ var hints = document.Hints{
 	Tag:     "quote the text if it begins with !",
 }
 
-// Parse parses a file, one YAML document of at most MaxSource bytes. Relative paths in it
-// are relative to the folder of path, so that Path, Dir and Log.File are absolute if path
-// is. The error is of type document.Problems: everything that is wrong, in the order of
-// the file, each with path in front.
+// Parse parses a file, one YAML document of at most MaxSource bytes. Relative paths in
+// it are relative to the folder of path, so that Path, Dir and Log.File are absolute if
+// path is. The error is of type document.Problems: all faults, in the order of the
+// file, each prefixed with path.
 func Parse(path string, src []byte) (*File, error) {
 	e := document.NewExaminer(path)
 	root := document.Read(e, src, hints)
@@ -139,7 +139,7 @@ func limitsOf(m map[string]any) Limits {
 	return l
 }
 
-// What follows reads normalised values; one that is not there is zero.
+// What follows reads normalised values; a missing one is zero.
 
 func text(m map[string]any, key string) string {
 	s, _ := m[key].(string)

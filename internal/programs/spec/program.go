@@ -1,6 +1,6 @@
-// Package spec is the file of "pawl supervise": what it says of the programs
-// that are to be kept running, and what differs between two versions of it. It
-// starts nothing.
+// Package spec is the file of "pawl supervise": the programs that are kept running,
+// with their settings, and the differences between two versions of it. It starts
+// nothing.
 package spec
 
 import (
@@ -22,7 +22,7 @@ type Program struct {
 	Command     []string          // program and arguments, run without a shell; a script is /bin/sh -e -c SCRIPT
 	Dir         string            // absolute; default the folder of the file
 	Env         map[string]string // the file's, then its own
-	Pass        []string          // names of variables passed on besides the usual ones; NAME* stands for all that begin so, * for all
+	Pass        []string          // names of variables passed on besides the usual ones; NAME* means all that begin with NAME, * all
 	User        string            // name or number; empty: that of the supervisor
 	Group       string            // likewise; empty: the user's
 	Autostart   bool              // default true
@@ -51,7 +51,7 @@ type Need struct {
 	Condition Condition
 }
 
-// A Condition is how far a service has to have come.
+// A Condition is what a service has to have reached.
 type Condition string
 
 // The conditions.
@@ -65,7 +65,7 @@ const (
 // set.
 type Probe struct {
 	Command []string       // succeeds with exit code 0; it has the program's folder, environment and user
-	HTTP    string         // a URL that answers 200 to 399
+	HTTP    string         // a URL whose response has a status from 200 to 399
 	TCP     string         // host:port that accepts a connection
 	Log     *regexp.Regexp // matches a line that the program has printed since its start; of Ready only
 	Notify  bool           // the program sends READY=1 (Ready) or WATCHDOG=1 (Alive) to $NOTIFY_SOCKET
@@ -73,7 +73,7 @@ type Probe struct {
 	Interval  time.Duration // from the end of one to the next; default 1s of Ready, 10s of Alive
 	Timeout   time.Duration // of one; default 1s; of Alive by Notify the longest silence, default 30s
 	Successes int           // in a row, to be ready; default 1
-	Failures  int           // in a row, to be ready or alive no more; default 3; of Alive by Notify 1
+	Failures  int           // in a row, to be no longer ready or alive; default 3; of Alive by Notify 1
 }
 
 // Start limits how long a program may take to become ready.
@@ -96,11 +96,11 @@ type Restart struct {
 	Policy             Policy        // default always
 	Base               time.Duration // the delay before the first restart; it doubles with each; default 1s
 	Cap                time.Duration // the longest; default 1m
-	Jitter             bool          // spread between nothing and the delay; default true (full), else none
+	Jitter             bool          // drawn between 0 and the delay; default true (full), else none
 	Burst              int           // restarts within Window, after which it has failed; default 5; 0: no limit
 	Window             time.Duration // default 5m
 	Reset              time.Duration // how long it has to be ready for delay and burst to be reset; default 1m
-	PermanentExitCodes []int         // with which it fails without a restart
+	PermanentExitCodes []int         // after which it fails without a restart
 }
 
 // Stop says how a program is stopped: by a signal to its process group, and by SIGKILL to
