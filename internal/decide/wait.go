@@ -187,7 +187,7 @@ func (d *Decision) waited(s *pawl.Step) error {
 	waited := time.Duration(d.Now-s.StartedAt) * time.Microsecond
 	switch n.Kind {
 	case workflow.KindApproval:
-		f.Message = fmt.Sprintf("nobody approved or rejected it within %s", n.Expires)
+		f.Message = fmt.Sprintf("it was neither approved nor rejected within %s", n.Expires)
 	default:
 		f.Message = fmt.Sprintf("the signal %s did not come within %s", n.Event, n.Expires)
 	}

@@ -197,7 +197,7 @@ func TestApproveAtTheLastMoment(t *testing.T) { // T1, K8
 			ends[v.Status]++
 			switch gate := steps(v)["gate"]; {
 			case err == nil && v.Status == lifecycle.JobCompleted:
-			case pawl.KindOf(err) == pawl.Conflict && err != nil && v.Status == lifecycle.JobFailed && gate.Error.Message == "nobody approved or rejected it within 20ms":
+			case pawl.KindOf(err) == pawl.Conflict && err != nil && v.Status == lifecycle.JobFailed && gate.Error.Message == "it was neither approved nor rejected within 20ms":
 			default:
 				t.Errorf("approve: %v, and the job is %s by %v", err, v.Status, gate.Error)
 			}

@@ -40,7 +40,7 @@ func (v *verification) endless(n int) {
 	switch node.Kind {
 	case workflow.KindApproval:
 		f = v.on(n, Warn, ruleEndless, "approval")
-		f.Message = fmt.Sprintf("step %s waits for ever if nobody approves or rejects it", node.ID)
+		f.Message = fmt.Sprintf("step %s waits for ever if it is neither approved nor rejected", node.ID)
 		f.Hint = "set approval.expires, or a timeout of the job"
 	case workflow.KindEvent:
 		f = v.on(n, Warn, ruleEndless, "event")

@@ -28,7 +28,7 @@ func ExampleVerify() {
 		fmt.Printf("%s: %s\n", f.Severity, f.Message)
 	}
 	// Output:
-	// warning: step ask waits for ever if nobody approves or rejects it
+	// warning: step ask waits for ever if it is neither approved nor rejected
 }
 
 // The same seed makes up the same job.

@@ -158,10 +158,10 @@ func (s *simulation) arrangePerson(w *world, step *pawl.Step) {
 		}
 		note := decide.Note{Actor: "somebody"}
 		if reject {
-			note.Reason = "somebody rejects it"
+			note.Reason = "a person rejects it"
 			return w.reject(now, note)
 		}
-		note.Reason = "somebody approves it: " + string(form)
+		note.Reason = "a person approves it: " + string(form)
 		return w.approve(now, form, note)
 	})
 }

@@ -173,11 +173,11 @@ func (x *explorer) approvalWays(s *pawl.Step) []way {
 	ord, note := s.Ord, decide.Note{Actor: "somebody"}
 	var ways []way
 	for _, form := range x.r.results(ord.Node(), ord.Instance() > 0, true) {
-		ways = append(ways, way{"somebody approves: " + string(form), func(w *world) error {
+		ways = append(ways, way{"a person approves: " + string(form), func(w *world) error {
 			return w.approve(w.step(ord), form, note)
 		}})
 	}
-	ways = append(ways, way{"somebody rejects it", func(w *world) error {
+	ways = append(ways, way{"a person rejects it", func(w *world) error {
 		return w.reject(w.step(ord), note)
 	}})
 	if s.DueAt > 0 && !x.ways[ord.Node()] {
