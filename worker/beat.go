@@ -37,7 +37,7 @@ func (w *Worker) beat() {
 			failed = false
 		} else {
 			if w.life.Err() == nil && !failed {
-				w.log.Warn("a heartbeat failed; it is tried again until one is answered", "error", err)
+				w.log.Warn("a heartbeat failed; it is tried again until one succeeds", "error", err)
 			}
 			failed, next = true, min(next, beatAgain)
 		}
@@ -215,9 +215,9 @@ func (w *Worker) spare(key int64, state machine.State) {
 	}
 	switch {
 	case why != "" && !was:
-		w.log.Warn("the worker pauses itself; what it runs goes to others", "reason", why)
+		w.log.Warn("the worker pauses itself; its steps go to other workers", "reason", why)
 	case why == "" && was:
-		w.log.Warn("the worker goes on: there is enough again")
+		w.log.Warn("the worker resumes: there is enough memory and disk again")
 	}
 	switch {
 	case why != "" && state == lifecycle.WorkerRunning:

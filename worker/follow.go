@@ -21,8 +21,8 @@ func (w *Worker) follow() {
 			return
 		}
 		if followed, err := w.link.Followed(w.life); err == nil && !followed {
-			w.log.Warn("no server is heard of: what waits for a deadline, a retry, a schedule or an expression stands still",
-				"hint", "start one with: pawl server, or open an engine that is not passive")
+			w.log.Warn("no server was found: deadlines, retries, schedules and expressions stand still",
+				"hint", "start a server, or open an engine that is not passive")
 		}
 		tick.Reset(followEvery)
 	}

@@ -75,7 +75,7 @@ func (c HTTPConfig) run(ctx context.Context, t *Task) Result {
 		return Result{Failure: r.broken(ctx, err)}
 	}
 	defer response.Body.Close()
-	t.Log.Notef("%s: answered %s", r.name, status(response.StatusCode))
+	t.Log.Notef("%s: responded %s", r.name, status(response.StatusCode))
 	if !r.expects(response.StatusCode) {
 		return Result{Failure: r.unexpected(response)}
 	}
@@ -234,7 +234,7 @@ func (r *request) broken(ctx context.Context, err error) *pawl.Failure {
 // unexpected judges a response with an unexpected status (T1, T6).
 func (r *request) unexpected(response *http.Response) *pawl.Failure {
 	code := response.StatusCode
-	f := permanent(fmt.Sprintf("http_%d", code), "%s: answered %s", r.name, status(code))
+	f := permanent(fmt.Sprintf("http_%d", code), "%s: responded %s", r.name, status(code))
 	if transient(code) {
 		f.Permanent = false
 		f.Delay = pawl.Duration(retryAfter(response.Header.Get("Retry-After"), r.config.Now()))

@@ -228,7 +228,7 @@ func TestHTTPFailureHasNoSecrets(t *testing.T) {
 		Headers: map[string]string{"X-Api-Key": "k3yk3y", "Cookie": "session=c00kie"},
 	}
 	f := wantFailure(t, send(t, context.Background(), httpTask(t, request)), "http_400", true)
-	if want := "GET " + u + "/path: answered 400 Bad Request"; f.Message != want {
+	if want := "GET " + u + "/path: responded 400 Bad Request"; f.Message != want {
 		t.Errorf("got %q, want %q", f.Message, want)
 	}
 	text := f.Message + string(f.Metadata)
