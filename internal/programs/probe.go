@@ -31,7 +31,7 @@ func newProbe(kind string, of *spec.Probe) *probe {
 	if of == nil {
 		return nil
 	}
-	return &probe{control.Probe{Kind: kind, What: probeText(of), Error: "it has not answered yet"}, of, false}
+	return &probe{control.Probe{Kind: kind, What: probeText(of), Error: "it has no result yet"}, of, false}
 }
 
 // probeText describes a probe, for people.
@@ -164,7 +164,7 @@ func (prog *program) poll(probeCtx context.Context, r *run, p *probe, check func
 		ctx, cancel := context.WithTimeout(probeCtx, p.spec.Timeout)
 		err := check(ctx)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			err = fmt.Errorf("no answer within %s", short(p.spec.Timeout))
+			err = fmt.Errorf("no response within %s", short(p.spec.Timeout))
 		}
 		cancel()
 		if probeCtx.Err() != nil {

@@ -150,7 +150,7 @@ func TestProbes(t *testing.T) {
 		t.Errorf("status: %q", s.Status)
 	}
 	s := h.until("hangs", "late", func(s control.Service) bool { return len(s.Probes) > 0 && s.Probes[0].Streak > 1 })
-	if s.State != starting || s.Probes[0].Error != "no answer within 100ms" {
+	if s.State != starting || s.Probes[0].Error != "no response within 100ms" {
 		t.Errorf("hangs: %+v", s)
 	}
 	if s := h.until("mute", "mute", func(s control.Service) bool { return s.Status == "mute" }); s.State != starting {
