@@ -126,7 +126,7 @@ var (
 
 func judgeItems(e *document.Examiner, path string, v *document.Value, _ *document.Shape) (any, *document.Judgement) {
 	if v.Kind != document.List && v.Kind != document.Text {
-		return nil, document.Refused("want a list, or an expression ${{ }} that comes to one, got %s", v.Kind)
+		return nil, document.Refused("want a list, or an expression ${{ }} whose value is one, got %s", v.Kind)
 	}
 	return e.Any(path, v)
 }
