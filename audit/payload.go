@@ -101,7 +101,7 @@ func VerifyData(entries []Entry, data map[int64][]byte, covered func(*Entry) boo
 		stored, there := data[e.Sequence]
 		switch {
 		case s == nil && stored != nil && e.Version == Version2:
-			return e.payloadFault("a signal is stored for it, and it tells of none")
+			return e.payloadFault("a signal is stored for it, and it records none")
 		case s == nil:
 		case !there:
 			return e.payloadFault("its signal is missing")

@@ -121,7 +121,7 @@ var Checks = []Check{
 	},
 	{
 		Name: "server", What: "whether a server is alive while there are unfinished jobs", Healthy: "a server is alive, or there is nothing to do", Rule: "problem if there is none",
-		Means: "Jobs whose next step needs an expression, a deadline or a wait do not go on, and dead workers are not released.", Cure: "start one: pawl server, or pawl dev",
+		Means: "Jobs whose next step needs an expression, a deadline or a wait stand still, and dead workers are not released.", Cure: "start one: pawl server, or pawl dev",
 	},
 	{
 		Name: "workers", What: "dead workers that have not been released", Healthy: "every worker is alive", Rule: "warning for each",
