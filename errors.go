@@ -7,8 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Kind says what sort of failure an error is. Exit codes and HTTP statuses
-// are derived from it at the edge.
+// A Kind is the kind of an error. Exit codes and HTTP statuses are derived from it.
 type Kind int
 
 // The kinds of errors.
@@ -16,12 +15,12 @@ const (
 	Internal    Kind = iota // a fault of the program or of its store
 	Invalid                 // the request is wrong by itself
 	NotFound                // what it names does not exist
-	Conflict                // the state of things does not allow it
+	Conflict                // the current state does not allow it
 	Refused                 // the caller may not do it
 	Unavailable             // busy or out of reach; try again
 )
 
-// An Error is what Pawl returns when it cannot do what was asked.
+// An Error is returned when Pawl cannot do what was requested.
 type Error struct {
 	Kind    Kind
 	Message string // lower case, no full stop; names field, value and what is allowed

@@ -11,9 +11,9 @@ import (
 // An ID is a UUIDv7, time-ordered, shown in hex behind a prefix (J5): j_ for
 // jobs, w_ for workers, st_ for steps.
 //
-// It carries the integer key by which stores know the record: the second of
-// its making and a counter of 32 bits. So a public id leads to its row, and to
-// the day of its making, without an index.
+// It contains the integer key of the record in stores: the second in which it was made
+// and a counter of 32 bits. So a public id leads to its row, and to the day on which it
+// was made, without an index.
 type ID [16]byte
 
 // Prefixes of public ids.
@@ -23,12 +23,11 @@ const (
 	StepPrefix   = "st_"
 )
 
-// keyEpoch is 2024-01-01T00:00:00Z in Unix seconds. Keys reach until 2092.
+// keyEpoch is 2024-01-01T00:00:00Z in Unix seconds. Keys last until 2092.
 const keyEpoch = 1704067200
 
-// MakeID returns the id made at the time at from a counter and 42 bits of
-// entropy (the rest of entropy is not used). The counter tells ids of one
-// second apart.
+// MakeID returns the id made at the time at from a counter and 42 bits of entropy (the
+// rest of entropy is not used). The counter distinguishes ids of one second.
 func MakeID(at time.Time, counter uint32, entropy uint64) ID {
 	return assemble(uint64(at.UnixMilli()), uint16(entropy>>30)&0xfff, counter, uint32(entropy)&(1<<30-1))
 }
@@ -70,14 +69,14 @@ func (id ID) Step(ord Ord) ID {
 // StepKey returns the key of the step that id names.
 func (id ID) StepKey() StepKey { return StepKey{Job: id.Key(), Ord: Ord(id.low())} }
 
-// Public renders id behind the prefix of what it names.
+// Public returns the id with the prefix of the kind that it names.
 func (id ID) Public(prefix string) string {
 	b := append(make([]byte, 0, 40), prefix...) // stays on the stack
 	return string(hex.AppendEncode(b, id[:]))
 }
 
-// ParseID reads a public id with the given prefix. The error names what is
-// allowed and is of kind Invalid.
+// ParseID reads a public id with the given prefix. The error is of kind Invalid and
+// names what is allowed.
 func ParseID(prefix, s string) (ID, error) {
 	var id ID
 	if len(s) != len(prefix)+32 || s[:len(prefix)] != prefix {
@@ -120,8 +119,8 @@ func (o Ord) Instance() int { return int(o & MaxInstances) }
 // Parent returns the place of the node that an instance belongs to.
 func (o Ord) Parent() Ord { return o &^ MaxInstances }
 
-// A StepKey is how stores know a step. Ord 0 stands for the job itself where
-// both share a table, as in the audit trail.
+// A StepKey is the key of a step in stores. Ord 0 means the job itself where both share
+// a table, as in the audit trail.
 type StepKey struct {
 	Job int64
 	Ord Ord

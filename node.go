@@ -1,7 +1,7 @@
 package pawl
 
-// A Node is a process that works on a database, as it last said of itself. Times
-// are microseconds since the Unix epoch, by the database's clock.
+// A Node is a process that works on a database, as of its last beat. Times are
+// microseconds since the Unix epoch, by the database's clock.
 type Node struct {
 	ID        int64  // of the process, made anew with each start
 	Role      string // server, worker or dev
@@ -10,6 +10,6 @@ type Node struct {
 	PID       int
 	Version   string // of the program
 	StartedAt int64
-	BeatAt    int64 // when it was last heard of
+	BeatAt    int64 // time of the last beat
 	Skew      int64 // microseconds that its clock is ahead of the database's
 }

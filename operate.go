@@ -7,18 +7,18 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Retry says how a job that has ended is to be continued (J2).
+// A Retry says how to continue a job that has ended (J2).
 type Retry struct {
-	From    []string                   // steps to run again, with all that depends on them, though they are complete
-	Set     map[string]any             // inputs that change, as BindInputs takes them; results that are there stay
-	Resolve map[string]json.RawMessage // outputs of steps that are not to run
+	From    []string                   // complete steps to run again, with all that depends on them
+	Set     map[string]any             // inputs that change, as BindInputs takes them; existing results stay
+	Resolve map[string]json.RawMessage // outputs for steps, which then do not run
 	Private bool                       // only this process runs the new job
 }
 
 // A ScheduleName is the name of a schedule.
 type ScheduleName struct{ Workspace, Name string }
 
-// A SchedulePlan is a schedule as it is asked for.
+// A SchedulePlan is a requested schedule.
 type SchedulePlan struct {
 	Workspace string          // empty: default
 	Name      string          // letters, 0-9, . _ and -, no sign first, at most 128
@@ -26,7 +26,7 @@ type SchedulePlan struct {
 	Inputs    json.RawMessage // object; bound when a job is made. None: {}
 	Cron      string          // see package schedule
 	TimeZone  string          // IANA name; empty: UTC
-	CatchUp   time.Duration   // times missed by less are made up for; 0: none; at most MaxCatchUp
+	CatchUp   time.Duration   // times missed by at most this are caught up with; 0: none; at most MaxCatchUp
 	Overlap   string          // skip (the default), queue or cancel_old
 	Priority  int             // MinPriority to MaxPriority
 }
@@ -45,7 +45,7 @@ type ScheduleView struct {
 	Overlap   string          `json:"overlap"`
 	Priority  int             `json:"priority"`
 	Next      []Timestamp     `json:"next"`     // none while it is paused
-	Waiting   Timestamp       `json:"waiting"`  // the time whose job waits for the last one to end
+	Waiting   Timestamp       `json:"waiting"`  // the time whose job waits for the last job to end
 	LastDue   Timestamp       `json:"last_due"` // when the last job was due
 	LastJob   *string         `json:"last_job"` // none if it was removed
 	LastState machine.State   `json:"last_status,omitempty"`
@@ -61,33 +61,33 @@ type QuotaView struct {
 	Reason string    `json:"reason"`
 }
 
-// A Redaction is how far a redaction has come, counted by this process.
+// A Redaction is the progress of a redaction, as counted by this process.
 type Redaction struct {
 	Job     string `json:"job"`
 	Step    string `json:"step,omitempty"`
-	Records int64  `json:"records"` // the job and steps whose bodies are gone
-	Entries int64  `json:"entries"` // rows of the trail whose payload is gone
+	Records int64  `json:"records"` // the job and steps whose bodies were removed
+	Entries int64  `json:"entries"` // rows of the trail whose payload was removed
 	Beside  int64  `json:"beside"`  // signals, refused facts and pieces of logs
 
-	// Advice is what is left to do by hand for the bytes to be gone, or empty.
+	// Advice is what has to be done by hand to remove the old bytes, or empty.
 	Advice string `json:"advice,omitempty"`
 }
 
-// A Pruning is what has been removed so far, and what could not be.
+// A Pruning is what was removed so far, and what could not be.
 type Pruning struct {
 	Jobs      int64    `json:"jobs"`
 	Steps     int64    `json:"steps"`
 	Workers   int64    `json:"workers"`
 	Schedules int64    `json:"schedules"`
 	Entries   int64    `json:"entries"` // rows of trails
-	Busy      []string `json:"busy"`    // what others were at; the next pruning finds it
+	Busy      []string `json:"busy"`    // what other processes had locked; the next pruning finds it
 }
 
-// A Prospect says what would become of the entities of a kind.
+// A Prospect says what would happen to the entities of a kind.
 type Prospect struct {
 	Kind   string
 	Goes   int64 // ended before the time, and would be removed
 	Open   int64 // created before the time, and not ended
 	Needed int64 // ended before the time, and needed by what has not ended
-	Beside int64 // could go, if others of the same day could
+	Beside int64 // could be removed if others of the same day could
 }

@@ -1,10 +1,10 @@
-// Package pawl is the vocabulary of Pawl, a durable orchestrator: jobs, steps,
-// workers, definitions and errors, as every other package speaks of them. It is
-// pure: no clock, no I/O, no randomness.
+// Package pawl is the vocabulary of Pawl, a durable orchestrator: the jobs, steps,
+// workers, definitions and errors that all other packages share. It is pure: no clock,
+// no I/O, no randomness.
 //
 // A job is one run of a workflow; a step is one node of its graph; a worker is a
-// process that claims steps. Each of them lives the life that its table in
-// package lifecycle allows, and every move is one row of the audit trail.
+// process that claims steps. Each moves only as its table in package lifecycle allows,
+// and every move is one row of the audit trail.
 package pawl
 
 import (
@@ -26,7 +26,7 @@ func Micros(t time.Time) int64 { return t.UnixMicro() }
 // Time returns the time of us microseconds since the Unix epoch, in UTC.
 func Time(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// A Record is what every audited entity has.
+// A Record has the fields of every audited entity.
 type Record struct {
 	State     machine.State
 	Seq       int64      // of its last audit entry; the version for compare-and-swap
@@ -37,17 +37,18 @@ type Record struct {
 	UpdatedAt int64
 }
 
-// A Mark says that a record needs more than was decided, and what. Marks are what
-// survives the loss of every message. Attention is due at a time (MarkAt): the
-// evaluator finds the oldest first by a partial index, and puts off what it could do
-// nothing about. MarkNow leaves MarkAt at 0: the commit sets it to its time. What waits for something else than the
-// evaluator is not marked Attention: the commit that ends the wait marks it.
+// A Mark says that something about a record is still to be decided. Marks survive the
+// loss of every message. Attention is due at a time (MarkAt): the evaluator finds the
+// oldest first by a partial index, and puts off a mark that it cannot act on. MarkNow
+// leaves MarkAt at 0: the commit sets it to its time. A record that waits for something
+// other than the evaluator is not marked Attention: the commit that ends the wait marks
+// it.
 type Mark int8
 
 // The marks.
 const (
 	Clear     Mark = 0 // nothing to do
-	Attention Mark = 1 // the evaluator has to look: an outcome to apply, an expression to evaluate
+	Attention Mark = 1 // for the evaluator: an outcome to apply, an expression to evaluate
 	Waiting   Mark = 2 // ready, and waiting for a slot of its own job, or for the job to be resumed
 	Blocked   Mark = 3 // behind a failed step, in a job that drains: cancelled with the job's end
 )
@@ -68,7 +69,7 @@ type Job struct {
 	Schedule    int64 // the key of the schedule that made it, or 0
 	Depth       int
 	WorkerCount int   // the most steps in progress at once
-	Private     int64 // the key of the job whose process alone runs it (itself, or an ancestor), or 0
+	Private     int64 // the key of the job (itself, or an ancestor) whose process is the only one to run it, or 0
 	Route       int64 // the route of its first steps, or 0 if the evaluator has to start it
 	Priority    int
 	Rank        int64 // its place among pending jobs; see RankAt
@@ -78,7 +79,7 @@ type Job struct {
 	Mark        Mark
 	MarkAt      int64         // of Attention: when the evaluator looks; else 0. See Mark
 	MarkTries   int           // how often in a row it has looked in vain
-	Ending      machine.State // COMPLETED, FAILED or CANCELED once that is certain, else empty
+	Ending      machine.State // COMPLETED, FAILED or CANCELED once that is settled, else empty
 	Hooks       HookPhase
 	Open        int   // nodes that have not ended and are not blocked; of the hooks, once they run
 	Blocked     int   // nodes marked Blocked
@@ -108,14 +109,14 @@ func (t *Tree) Equal(u *Tree) bool {
 	return t == u || t.Tree == u.Tree && (t.Owed == u.Owed || t.Owed != nil && u.Owed != nil && *t.Owed == *u.Owed)
 }
 
-// Owed is a seal of an error that was stored when there was no audit entry to carry
-// it, in a commit in which the record itself made no move: the next one does.
+// Owed is the seal of an error that was stored in a commit in which the record made no
+// move, so that no audit entry has it yet: the next one does.
 type Owed struct {
 	Sum  audit.Hash
 	Salt audit.Salt
 }
 
-// A HookPhase says how far the hooks of a job are.
+// A HookPhase is the progress of the hooks of a job.
 type HookPhase int8
 
 // The phases of hooks.
@@ -161,7 +162,7 @@ type Step struct {
 	StartedAt   int64
 	CompletedAt int64
 
-	Input  json.RawMessage // of a fan-out's node: the list of items; of one that waits: a Wait
+	Input  json.RawMessage // of a fan-out's node: the list of items; of a step that waits: a Wait
 	Output json.RawMessage
 	Error  *Failure // of the last attempt that failed
 }
@@ -199,7 +200,8 @@ const ClassTimeout = "timeout"
 // ClassTooLarge is the class of the failure of a step whose output is over the limit (T8).
 const ClassTooLarge = "output_too_large"
 
-// A Failure is what a handler, the engine or an operator says went wrong (T6).
+// A Failure is why a step or a job failed: reported by a handler, the engine or an
+// operator (T6).
 type Failure struct {
 	Class     string          `json:"class"`
 	Message   string          `json:"message"`
@@ -211,15 +213,15 @@ type Failure struct {
 }
 
 // TooLarge returns the permanent failure of an output of more than limit bytes. What
-// says what is too large, and how large it is; instead, what can be done besides keeping
-// the data elsewhere.
+// names the output and its size; instead is what can be done besides keeping the data
+// elsewhere.
 func TooLarge(what string, limit int, instead string) *Failure {
 	return &Failure{Class: ClassTooLarge, Permanent: true,
 		Message: fmt.Sprintf("%s, and an output has at most %d: keep the data in a file and put out its path, or %s", what, limit, instead)}
 }
 
-// Resolve returns the command that gives the output of a job's step that was too large, or
-// "" for another failure.
+// Resolve returns the command that gives an output to a job's step whose own was too
+// large, or "" for another failure.
 func (f *Failure) Resolve(job string) string {
 	if f == nil || f.Class != ClassTooLarge || f.Step == "" {
 		return ""
@@ -238,7 +240,7 @@ func (f *Failure) Text() string {
 	return f.Message + " (" + f.Reason + ")"
 }
 
-// Redacted returns the failure that is shown where one was redacted.
+// Redacted returns the failure that is shown in place of a redacted one.
 func Redacted() *Failure {
 	return &Failure{Class: "redacted", Message: "it was redacted", Permanent: true}
 }
@@ -256,8 +258,8 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return err
 }
 
-// A Refusal is a fact that came too late and was not applied: the result of a
-// worker whose step had been taken away, say (T5). It is kept to be seen.
+// A Refusal is a fact that came too late and was not applied, for example the result of
+// a worker that no longer had the step (T5). It is kept for inspection.
 type Refusal struct {
 	StepKey
 	ID    int64 // of those of one time, the later one has the higher; given by the store
@@ -273,7 +275,7 @@ type Refusal struct {
 type Chunk struct {
 	StepKey
 	Claim  int
-	Stream string // stdout, stderr, or pawl for what Pawl itself says
+	Stream string // stdout, stderr, or pawl for messages of Pawl itself
 	Offset int64  // of its first byte in the stream
 	At     int64
 	Data   []byte

@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 )
 
-// Route returns the key under which steps wait for a worker: a digest of
-// workspace, queue and handler, so that any process computes it alike and no
-// table has to hold it. Job is 0, or the key of a private job, whose steps only
-// the process that holds it serves. A route is never 0.
+// Route returns the key under which steps wait for a worker: a digest of workspace,
+// queue and handler, so that every process computes the same and no table is needed.
+// Job is 0, or the key of a private job, whose steps only the process that owns it
+// serves. A route is never 0.
 func Route(workspace, queue, handler string, job int64) int64 {
 	b := make([]byte, 0, 128) // enough for most, and on the stack
 	for _, s := range [...]string{workspace, queue, handler} {

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Submission asks for one job.
+// A Submission is a request for one job.
 type Submission struct {
 	Workspace   string          // empty: default
 	Definition  []byte          // canonical JSON of the workflow
@@ -23,14 +23,14 @@ type Submission struct {
 	Version     int    // of the registered workflow that the definition is, or 0
 }
 
-// A Submitted is the answer to a Submission.
+// A Submitted is the reply to a Submission.
 type Submitted struct {
 	ID       ID
-	Replayed bool  // the answer was stored before
+	Replayed bool  // the reply was stored before
 	Err      error // why there is no job
 }
 
-// DefaultWorkspace is the workspace of those who name none.
+// DefaultWorkspace is the workspace of requests that name none.
 const DefaultWorkspace = "default"
 
 // A JobView is a job as JSON shows it. Times are RFC 3339 in UTC with
@@ -43,7 +43,7 @@ type JobView struct {
 	Description    string                `json:"task_description"`
 	Status         machine.State         `json:"status"`
 	Version        int                   `json:"version,omitempty"` // of the registered workflow
-	Ending         machine.State         `json:"ending,omitempty"`  // how it is going to end, once that is certain
+	Ending         machine.State         `json:"ending,omitempty"`  // how it is going to end, once that is settled
 	Inputs         json.RawMessage       `json:"inputs"`
 	Output         json.RawMessage       `json:"output"`
 	Error          *Failure              `json:"error"`
@@ -76,10 +76,10 @@ type StepView struct {
 	Claims      int             `json:"claims"`
 	WorkerID    *string         `json:"worker_id"`
 	Instances   *Instances      `json:"instances,omitempty"`
-	Wait        *Wait           `json:"wait,omitempty"` // of a step that waits for something else than a worker
+	Wait        *Wait           `json:"wait,omitempty"` // of a step that waits for something other than a worker
 	Output      json.RawMessage `json:"output"`
 	Error       *Failure        `json:"error"`
-	Omitted     bool            `json:"omitted,omitempty"`   // output, error and wait are left out: those of the steps before come to 16 MiB
+	Omitted     bool            `json:"omitted,omitempty"`   // output, error and wait are left out: those of the steps before have 16 MiB already
 	Redacted    bool            `json:"redacted,omitempty"`  // output and error were withheld
 	NotBefore   Timestamp       `json:"not_before,omitzero"` // of a step that waits for its next attempt
 	StartedAt   Timestamp       `json:"started_at"`
@@ -89,7 +89,7 @@ type StepView struct {
 	Claim int `json:"-"`
 }
 
-// Instances says how far a fan-out is.
+// Instances is the progress of a fan-out.
 type Instances struct {
 	Total int `json:"total"`
 	Made  int `json:"made"`
@@ -134,8 +134,8 @@ func TransitionOf(e *audit.Entry) Transition {
 	return t
 }
 
-// withFailure returns metadata with what is kept beside the entry, or with what there
-// is left of it.
+// withFailure returns metadata with the failure that is kept beside the entry, or with
+// what is left of it.
 func withFailure(metadata, failure json.RawMessage) json.RawMessage {
 	if failure == nil {
 		failure = json.RawMessage(`"redacted"`)
@@ -225,7 +225,7 @@ type JobQuery struct {
 	Limit     int    // 1 to 1000; 0 is 50
 }
 
-// A Change is who asks for what an operator does, and why.
+// A Change says who requests an operation, and why.
 type Change struct {
 	Actor     string
 	Reason    string
@@ -236,7 +236,7 @@ type Change struct {
 type LogLine struct {
 	Step   string    `json:"step"` // the step's key
 	Claim  int       `json:"claim"`
-	Stream string    `json:"stream"` // stdout, stderr, or pawl for what Pawl itself says
+	Stream string    `json:"stream"` // stdout, stderr, or pawl for messages of Pawl itself
 	At     Timestamp `json:"at"`
 	Offset int64     `json:"offset"`
 	Text   string    `json:"text"`

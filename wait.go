@@ -13,8 +13,8 @@ import (
 	"crypto/sha256"
 )
 
-// A Wait is what a step waits for that the engine owns: a person, a time, a
-// signal or a child job (T1). It is the step's Input.
+// A Wait is what a step that the engine owns waits for: a person, a time, a signal or a
+// child job (T1). It is the step's Input.
 type Wait struct {
 	Kind   string          `json:"kind"`             // approval, sleep, event or workflow
 	Prompt string          `json:"prompt,omitempty"` // of an approval
@@ -23,11 +23,11 @@ type Wait struct {
 	Until  Timestamp       `json:"until,omitzero"`   // when it ends by itself
 	Job    string          `json:"job,omitempty"`    // the child
 	By     string          `json:"by,omitempty"`     // who decided, or sent the signal
-	Reason string          `json:"reason,omitempty"` // what they said
+	Reason string          `json:"reason,omitempty"` // the reason that they gave
 }
 
-// Blanks returns, each after a blank, the flags of "pawl approve" for what has to
-// be filled in of the form: " --set n=INTEGER".
+// Blanks returns the flags of "pawl approve" for the required fields of the form, each
+// after a blank: " --set n=INTEGER".
 func (w *Wait) Blanks() string {
 	var fields map[string]struct {
 		Type     string `json:"type"`
@@ -45,10 +45,10 @@ func (w *Wait) Blanks() string {
 	return b.String()
 }
 
-// A Signal is an event that somebody told a job of. It is taken by one step.
+// A Signal is an event that was sent to a job. One step takes it.
 type Signal struct {
 	Job   int64
-	Seq   int64 // of the job's audit entry that tells of it
+	Seq   int64 // of the job's audit entry that records it
 	Name  string
 	Data  json.RawMessage
 	At    int64
@@ -94,18 +94,18 @@ type Schedule struct {
 	Inputs    json.RawMessage
 	Cron      string
 	TimeZone  string        // IANA name
-	CatchUp   time.Duration // times missed by less than this are made up for; 0: none
+	CatchUp   time.Duration // times missed by at most this are caught up with; 0: none
 	Overlap   string        // skip, queue or cancel_old
 	Priority  int
 	Due       int64 // of the last time: when it was due
 	LastJob   int64 // the key of the job of the last time, or 0
-	Waiting   int64 // of overlap queue: the time whose job waits for the last one to end, or 0
+	Waiting   int64 // of overlap queue: the time whose job waits for the last job to end, or 0
 }
 
 // Key returns the integer key of the schedule.
 func (s *Schedule) Key() int64 { return s.ID.Key() }
 
-// SchedulePrefix stands in front of the public ids of schedules.
+// SchedulePrefix is the prefix of the public ids of schedules.
 const SchedulePrefix = "sc_"
 
 // Priorities of jobs and steps.
@@ -114,12 +114,12 @@ const (
 	MaxPriority = 1000
 )
 
-// priorityWorth is how much longer something of a lower priority has to wait
-// until it goes first: priorities age, and nobody starves.
+// priorityWorth is how much longer a step or job waits for each point of lower
+// priority: priorities age, so nothing starves.
 const priorityWorth = int64(time.Minute / time.Microsecond)
 
-// RankAt returns the place in a queue of what came at the time at, in
-// microseconds: the lower goes first.
+// RankAt returns the rank of what was enqueued at the time at, in microseconds. Lower
+// ranks go first.
 func RankAt(at int64, priority int) int64 { return at - int64(priority)*priorityWorth }
 
 // PoolKey returns the key of a pool of slots in a workspace: "depth" and its

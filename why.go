@@ -2,28 +2,28 @@ package pawl
 
 import "github.com/pawl-dev/pawl/machine"
 
-// A Reason says why a job, or one of its steps, is where it is at this moment,
-// and what would let it go on (T9).
+// A Reason says why a job, or one of its steps, is in its current state, and what would
+// let it continue (T9).
 type Reason struct {
 	Job    string        `json:"job_id"`
 	Step   string        `json:"step,omitempty"` // the step's key; empty for the job itself
 	Status machine.State `json:"status"`
 	Kind   ReasonKind    `json:"kind"`
 	Text   string        `json:"text"`           // for people: lower case, no full stop
-	Hint   string        `json:"hint,omitempty"` // what would unblock it: a command line, or words; empty: time alone
+	Hint   string        `json:"hint,omitempty"` // what would unblock it: a command line, or words; empty: only time
 
 	Until   Timestamp     `json:"until,omitzero"`    // when it ends by itself
 	Attempt int           `json:"attempt,omitempty"` // the next one, of a backoff
-	Names   []string      `json:"names,omitempty"`   // what the kind says: steps, jobs, routes, an event
+	Names   []string      `json:"names,omitempty"`   // depends on the kind: steps, jobs, routes, an event
 	Needs   []Need        `json:"needs,omitempty"`   // the steps that have not ended well yet
 	Workers []WorkerLoad  `json:"workers,omitempty"` // that live and matter here
-	Slots   *Slots        `json:"slots,omitempty"`   // what there are too few of
+	Slots   *Slots        `json:"slots,omitempty"`   // the slots that are short
 	Count   int           `json:"count,omitempty"`   // of a group of instances: how many share the reason
 	Because []Reason      `json:"because,omitempty"` // of a child job: its own reasons; of a fan-out: its instances, grouped
-	Change  *ReasonChange `json:"change,omitempty"`  // of a pause: whose it is
+	Change  *ReasonChange `json:"change,omitempty"`  // of a pause: who ordered it
 }
 
-// A ReasonKind tells reasons apart. What Names are is said with each.
+// A ReasonKind is the kind of a reason. The comment of each says what Names are.
 type ReasonKind string
 
 // The kinds of reasons.
@@ -32,16 +32,16 @@ const (
 	ReasonRunning       ReasonKind = "running"        // it runs; of a job: the steps that do
 	ReasonUnreadable    ReasonKind = "unreadable"     // what is stored of it, or its definition, is missing, damaged or of a newer version
 	ReasonPaused        ReasonKind = "paused"         // the job is paused
-	ReasonOwner         ReasonKind = "owner"          // the process that alone runs the job is not alive; the job that it holds
+	ReasonOwner         ReasonKind = "owner"          // the only process that runs the job is not alive; the job that it owns
 	ReasonNoWorker      ReasonKind = "no_worker"      // no live worker serves it; the routes, as workspace/queue/handler
 	ReasonWorkersPaused ReasonKind = "workers_paused" // every worker that serves it is paused
 	ReasonWorkersBusy   ReasonKind = "workers_busy"   // every worker that serves it is full
-	ReasonWorkerLost    ReasonKind = "worker_lost"    // its worker has died, and nobody has released it yet
+	ReasonWorkerLost    ReasonKind = "worker_lost"    // its worker has died, and no server has released it yet
 	ReasonQuota         ReasonKind = "quota"          // the quota of its depth is full
 	ReasonConcurrency   ReasonKind = "concurrency"    // its concurrency key is taken; the jobs that hold it
 	ReasonQueueLimit    ReasonKind = "queue_limit"    // the limit of its queue is reached
-	ReasonReady         ReasonKind = "ready"          // nothing: somebody is about to take it
-	ReasonEvaluation    ReasonKind = "evaluation"     // an evaluator has to look at it
+	ReasonReady         ReasonKind = "ready"          // nothing: it is about to be taken
+	ReasonEvaluation    ReasonKind = "evaluation"     // an evaluator has to evaluate it
 	ReasonUnstarted     ReasonKind = "job_pending"    // the job has not started
 	ReasonNeeds         ReasonKind = "needs"          // steps that it needs have not ended
 	ReasonBackoff       ReasonKind = "backoff"        // the time of its next attempt has not come
@@ -57,7 +57,7 @@ const (
 	ReasonEnding        ReasonKind = "ending"         // the job is ending
 )
 
-// A Need is a step that another one needs, and how far it is.
+// A Need is a step that another one needs, and its state.
 type Need struct {
 	Step   string        `json:"step"`
 	Status machine.State `json:"status"`
@@ -81,15 +81,15 @@ type Slots struct {
 	Slots int    `json:"slots"`
 }
 
-// A ReasonChange is who brought something about, when and why.
+// A ReasonChange says who changed something, when and why.
 type ReasonChange struct {
 	At     Timestamp `json:"at"`
 	Actor  string    `json:"actor"`
 	Reason string    `json:"reason"`
 }
 
-// blocking are the kinds of reasons, the most blocking first: what only
-// somebody outside can change, then what is short, then what time changes.
+// blocking are the kinds of reasons, the most blocking first: those that only a person
+// can change, then shortages, then those that pass with time.
 var blocking = []ReasonKind{
 	ReasonUnreadable, ReasonPaused, ReasonOwner, ReasonNoWorker, ReasonWorkersPaused, ReasonWorkerLost, ReasonQuota, ReasonConcurrency,
 	ReasonApproval, ReasonEvent, ReasonQueueLimit, ReasonWorkersBusy, ReasonStopping, ReasonEvaluation,
@@ -126,16 +126,15 @@ func firstOf(reasons []Reason, kind ReasonKind) *Reason {
 	return nil
 }
 
-// A StuckJob is an unfinished job of which nothing has moved for some time.
+// A StuckJob is an unfinished job in which nothing has moved for some time.
 type StuckJob struct {
 	JobView
 	Still  Timestamp `json:"still_since"` // when it, or one of its steps, moved last
 	Reason *Reason   `json:"reason"`      // the most blocking one
 }
 
-// A Moment is a time in the life of a job: a time, or a sequence of the job's
-// own trail, and with it everything that was committed until then. One of them
-// is set.
+// A Moment is a moment of a job: a time, or a sequence of the job's own trail, which
+// includes everything that was committed until then. One of them is set.
 type Moment struct {
 	Time     Timestamp
 	Sequence int64
@@ -145,7 +144,7 @@ type Moment struct {
 // history in the order of time.
 type Measure struct{ entered map[string]Timestamp }
 
-// NewMeasure returns one that has seen no row yet.
+// NewMeasure returns a Measure that has seen no row yet.
 func NewMeasure() *Measure { return &Measure{make(map[string]Timestamp)} }
 
 // Took sets how long the row's entity had been in the state that the row leaves.
