@@ -1,7 +1,7 @@
-// Package document reads the YAML that people write, strictly: every value with its
-// place, everything that is wrong at once, and one table of shapes from which a
-// file is examined, its JSON Schema is made and its keys are documented. What a
-// kind of files means is its own package's: workflow, program.
+// Package document reads the YAML that people write, strictly: every value has its
+// place, all faults are reported at once, and one table of shapes is used to examine a
+// file, to make its JSON Schema and to document its keys. The meaning of a kind of file
+// is defined elsewhere: in packages workflow and programs/spec.
 //
 // The package is pure: no clock, no I/O, no randomness.
 package document

@@ -8,25 +8,24 @@ import (
 	"strings"
 )
 
-// An Examiner holds a value against the table of keys. It reports everything
-// that is wrong, and returns the normalised value: defaults written out,
-// scalars in one form.
+// An Examiner checks a value against the table of keys. It reports all faults, and
+// returns the normalised value: with defaults, and scalars in one form.
 type Examiner struct {
 	File     string
 	Problems Problems
 
-	suggested int // names looked for so far; see Suggest
+	suggested int // names searched so far; see Suggest
 
 	places map[string]Place // of values, by path
 	Keys   map[string]Place // of keys, by path
 
 	Stored bool   // it is a canonical form, which has more keys than a file
-	Prefix string // of the keys in problems: where in another document this one stands
+	Prefix string // of the keys in problems: the place of this document in another
 
-	Owner any // what Own.Judge and Also work for
+	Owner any // for Own.Judge and Also
 }
 
-// NewExaminer returns an examiner of a file, or of what has none.
+// NewExaminer returns an examiner of a file, or of a value without one.
 func NewExaminer(file string) *Examiner {
 	return &Examiner{File: file, places: map[string]Place{}, Keys: map[string]Place{}}
 }
@@ -51,8 +50,8 @@ func (e *Examiner) ReportKey(path, message, hint string) {
 	e.Report(at, path, message, hint)
 }
 
-// maxSuggestions bounds the search for names that are near: a file with more
-// mistakes than that is not one with slips of the pen.
+// maxSuggestions bounds the search for near names: a file with more mistakes has not
+// just typing errors.
 const maxSuggestions = 200
 
 // Suggest returns the hint that names the nearest known name, or "".
@@ -78,8 +77,8 @@ func (e *Examiner) PlaceOf(path string) Place {
 	}
 }
 
-// Examine returns the normalised value. When ok is false a problem has been
-// reported, and the value is a harmless stand-in.
+// Examine returns the normalised value. If ok is false, a problem has been reported,
+// and the value is a placeholder.
 func (e *Examiner) Examine(path string, v *Value, s *Shape) (normal any, ok bool) {
 	e.places[path] = v.Place
 	if v.Kind == Broken {
@@ -240,7 +239,7 @@ func (e *Examiner) mapping(path string, v *Value, s *Shape) (any, *Judgement) {
 	return m, nil
 }
 
-// Object examines an object as Examine does, whatever the kind of its shape is.
+// Object examines an object as Examine does, for any kind of shape.
 func (e *Examiner) Object(path string, v *Value, s *Shape) (any, *Judgement) {
 	if v.Kind != Object {
 		j := WrongKind("a mapping", v)
@@ -277,8 +276,7 @@ func (e *Examiner) key(path string, entry Entry, s *Shape, m map[string]any) {
 	}
 }
 
-// absent writes the default of a key that is not there, or reports that it has
-// to be.
+// absent writes the default of a missing key, or reports that it is required.
 func (e *Examiner) absent(path string, v *Value, f *Field, m map[string]any) {
 	if v.Find(f.Name) != nil || f.Barred != nil {
 		return

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// A Judgement is why a value is refused; an empty message means that it has
-// been reported in detail.
+// A Judgement is why a value is refused. An empty message means that it was reported
+// already.
 type Judgement struct{ Message, Hint string }
 
 // Err returns the judgement as an error.
@@ -25,7 +25,7 @@ func Refused(format string, args ...any) *Judgement {
 	return &Judgement{Message: fmt.Sprintf(format, args...)}
 }
 
-// WrongKind says that a value is not of the kind that is wanted.
+// WrongKind returns the judgement of a value that is not of the wanted kind.
 func WrongKind(want string, v *Value) *Judgement {
 	j := Refused("want %s, got %s", want, got(v))
 	if v.Kind == Boolean || v.Kind == Number {
@@ -78,7 +78,7 @@ func judgeScalar(v *Value, s *Shape) (any, *Judgement) {
 	return CheckText(v.Text, s)
 }
 
-// CheckText holds text against the words, the length and the pattern of a shape.
+// CheckText checks text against the words, the length and the pattern of a shape.
 func CheckText(text string, s *Shape) (any, *Judgement) {
 	if len(s.Words) > 0 {
 		for _, w := range s.Words {
@@ -103,7 +103,8 @@ func CheckText(text string, s *Shape) (any, *Judgement) {
 	return text, nil
 }
 
-// mismatch says what text should look like, and offers what would.
+// mismatch returns the judgement of text that does not match, with a suggestion that
+// does.
 func (s *Shape) mismatch(text string) *Judgement {
 	j := Refused("%q is not %s", Shorten(text), s.PatternDoc)
 	lower := strings.ToLower(text)

@@ -2,8 +2,8 @@ package document
 
 import "strings"
 
-// Nearest returns the known name that looks most like name, or "" when none
-// is near enough to be meant.
+// Nearest returns the known name that is most similar to name, or "" if none is similar
+// enough.
 func Nearest(name string, known []string) string {
 	if len(name) > 64 {
 		return ""
@@ -22,7 +22,7 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// plainName leaves out what people get wrong first: case and separators.
+// plainName drops what is mistyped most often: case and separators.
 func plainName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r == ' ' {

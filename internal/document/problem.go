@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// A Problem is one thing that is wrong with a file.
+// A Problem is one fault of a file.
 type Problem struct {
 	File    string // as it was given; empty for what was built in Go
 	Line    int    // from 1; 0 where there is no source
@@ -42,8 +42,8 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Problems is the error of a file that is refused: all that is wrong, in
-// the order of the file. It is of kind pawl.Invalid.
+// Problems is the error of a file that is refused: all its faults, in the order of the
+// file. It is of kind pawl.Invalid.
 type Problems []Problem
 
 // maxShown bounds the text of Problems; the list itself has them all.

@@ -19,12 +19,12 @@ func Schema(root *Shape, id, title string) []byte {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(m); err != nil {
-		panic(err) // the table holds nothing that JSON cannot
+		panic(err) // cannot happen: JSON can represent the table
 	}
 	return b.Bytes()
 }
 
-// durationForm is what time.ParseDuration takes, but for the bare zero.
+// durationForm matches what time.ParseDuration accepts, except a bare zero.
 const durationForm = `^[-+]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`
 
 // SchemaOf returns the schema of a shape; doc describes it.
@@ -89,7 +89,7 @@ func textSchema(m map[string]any, s *Shape) {
 	}
 }
 
-// ObjectSchema writes into m what the fields of a shape say.
+// ObjectSchema writes the schema of a shape's fields into m.
 func ObjectSchema(m map[string]any, s *Shape) {
 	properties := map[string]any{}
 	var required []string
@@ -118,7 +118,7 @@ func ObjectSchema(m map[string]any, s *Shape) {
 	}
 }
 
-// oneOf says that exactly one of the keys is there.
+// oneOf returns the schema for exactly one of the keys.
 func oneOf(keys []string) []any {
 	var out []any
 	for _, k := range keys {
@@ -155,7 +155,7 @@ func row(f *Field) string {
 	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.Name, f.Shape.summary(), def, strings.ReplaceAll(f.Doc, "|", `\|`))
 }
 
-// summary says in a few words what values a shape has.
+// summary describes the values of a shape in a few words.
 func (s *Shape) summary() string {
 	switch s.Kind {
 	case ShapeText:

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A Shape says what a value of the file looks like. A table of keys is made of
-// shapes; the examiner, the JSON Schema and the reference read the same one.
+// A Shape describes a value of the file. A table of keys is made of shapes; the
+// examiner, the JSON Schema and the reference read the same one.
 type Shape struct {
 	Kind ShapeKind
 
@@ -21,7 +21,7 @@ type Shape struct {
 	Elem   *Shape  // of a list or a mapping
 	Key    *Shape  // of a mapping
 	Fields []Field // of an object
-	Hint   string  // of what is made of several values: when one stands in its place, alone
+	Hint   string  // of a shape for several values: the hint for a single value in its place
 
 	OneOf []string // of an object: the keys of which it has exactly one, for the JSON Schema
 	Apart []string // keys that it does not have all of, likewise
@@ -37,10 +37,10 @@ type Own struct {
 	// Judge examines a value that is neither null nor broken, as Examine does.
 	Judge func(e *Examiner, path string, v *Value, s *Shape) (any, *Judgement)
 
-	Schema  func(m map[string]any, s *Shape) // writes into m what the JSON Schema says
+	Schema  func(m map[string]any, s *Shape) // writes the JSON Schema into m
 	Summary func(s *Shape) string            // its values in a few words, for the reference
 	StandIn func() any                       // see standIn; nil: it is nil
-	Empty   string                           // the hint for a value that is not there
+	Empty   string                           // the hint for a missing value
 }
 
 // A Field is one key of an object.
@@ -50,12 +50,12 @@ type Field struct {
 	Doc      string
 	Default  any        // the normalised default; nil is none
 	Required bool       // has to be there
-	Fill     bool       // an object that is written out with its defaults when it is not there
-	Keep     bool       // stays, as a stand-in, when it is wrong: others refer to it
-	Stored   bool       // stands in canonical forms only: a file does not have it
-	Barred   *Judgement // why it is refused here, where others have it; nil: it is not
+	Fill     bool       // a missing object is filled in with its defaults
+	Keep     bool       // a wrong value stays, as a placeholder, since others refer to it
+	Stored   bool       // in canonical forms only, not in files
+	Barred   *Judgement // why it is refused here though other files have it; nil: it is not refused
 
-	Elsewhere []string // what other tools call it
+	Elsewhere []string // its names in other tools
 }
 
 // A ShapeKind is the kind of a shape.

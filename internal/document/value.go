@@ -15,12 +15,12 @@ import (
 // A Place is a position in a source: line and column from 1, 0 for none.
 type Place struct{ Line, Column int }
 
-// A Value is one value of a document before it has been examined, wherever it
-// came from: YAML, canonical JSON or a Go literal.
+// A Value is one value of a document before it is examined, from YAML, canonical JSON
+// or a Go literal.
 type Value struct {
 	Place
 	Kind    Kind
-	Text    string // of a scalar, as it was written; of a string, what it says
+	Text    string // of a scalar, as it was written; of a string, its content
 	Items   []*Value
 	Entries []Entry
 }
@@ -32,7 +32,7 @@ type Entry struct {
 	Value *Value
 }
 
-// A Kind is what sort of value one is, as an error calls it.
+// A Kind is the kind of a value, in the words of errors.
 type Kind string
 
 // The kinds of values.
@@ -83,8 +83,8 @@ func ValueOf(v any) *Value {
 	panic(fmt.Sprintf("document: %T does not come out of a JSON decoder", v))
 }
 
-// floatText marks an integer of JSON that does not fit 64 bits as the float that
-// Go wrote it for.
+// floatText writes an integer of JSON that does not fit 64 bits as the float that it
+// was in Go.
 func floatText(text string) string {
 	if _, err := strconv.ParseInt(text, 10, 64); err != nil && integerText.MatchString(text) {
 		return text + "e0"

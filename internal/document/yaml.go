@@ -21,15 +21,15 @@ const (
 	MaxMapping = 10_000  // entries of one mapping
 )
 
-// Hints are what errors in the YAML of a kind of files suggest.
+// Hints are the hints for errors in the YAML of a kind of file.
 type Hints struct {
 	Empty   string // the file holds nothing
 	Several string // it holds several documents
 	Tag     string // a value begins with !
 }
 
-// readYAML reads one document into a value. What is wrong with the YAML itself
-// is reported to e; the value is nil when there is nothing to examine.
+// Read reads one document into a value. Faults of the YAML itself are reported to e;
+// the value is nil if there is nothing to examine.
 func Read(e *Examiner, src []byte, hints Hints) *Value {
 	if len(src) > MaxSource {
 		e.Report(Place{}, "", fmt.Sprintf("the file is %d bytes large; at most %d are allowed", len(src), MaxSource), "")
@@ -57,7 +57,8 @@ func Read(e *Examiner, src []byte, hints Hints) *Value {
 	return r.read("", docs[0].Body)
 }
 
-// badByte returns where the source stops being printable UTF-8, and what is wrong there.
+// badByte returns the place of the first byte that is not printable UTF-8, and its
+// fault.
 func badByte(src []byte) (Place, string) {
 	at := Place{1, 1}
 	for len(src) > 0 {
@@ -249,8 +250,7 @@ func looksNumeric(s string) bool {
 	return floatForm.MatchString(s) && (err == nil || errors.Is(err, errNumberSize))
 }
 
-// mapping reads the entries; a key that stands twice is reported, and the
-// first one counts.
+// mapping reads the entries; a duplicate key is reported, and the first one counts.
 func (r *yamlReader) mapping(path string, v *Value, values []*ast.MappingValueNode) {
 	v.Kind = Object
 	seen := map[string]Place{}
@@ -273,8 +273,8 @@ func (r *yamlReader) mapping(path string, v *Value, values []*ast.MappingValueNo
 	}
 }
 
-// keyText returns what a key says; numbers, booleans and null are keys as they
-// are written.
+// keyText returns the text of a key; numbers, booleans and null are keys as they are
+// written.
 func keyText(key ast.MapKeyNode) (string, bool) {
 	switch k := key.(type) {
 	case *ast.StringNode:
