@@ -1,6 +1,6 @@
-// Package pawltest runs workflows in tests: an engine in memory, a worker with the handlers
-// under test, and a clock that moves only as the test lets it. Nothing waits in fact, so that
-// a test of a month of retries, sleeps and reminders takes milliseconds.
+// Package pawltest runs workflows in tests: an engine in memory, a worker with the
+// handlers under test, and a clock that only the test moves. No real time passes, so a
+// test of a month of retries, sleeps and reminders takes milliseconds.
 //
 // The clock is that of testing/synctest, in whose bubble an Engine lives. So it is also the
 // clock of the handlers: their timers, their contexts' deadlines and time.Now move with it.
@@ -24,11 +24,11 @@
 //		})
 //	}
 //
-// RunUntilIdle lets happen what can happen now, Advance what happens within a time, and Wait
-// whatever it takes for a job to end. Wait fails a test whose job does not end by itself,
-// and says why. A backoff with jitter lasts as long as it can.
+// RunUntilIdle runs what can run now, Advance what is due within a time, and Wait
+// everything until a job ends. Wait fails a test whose job does not end by itself, and
+// says why. A backoff with jitter takes its longest delay.
 //
-// A handler that waits for what is outside of the bubble (a network, a file, a program) holds
-// the clock for as long. What is left of such connections when the test ends fails it; see
-// testing/synctest.
+// While a handler waits for something outside of the bubble (a network, a file, a
+// program) the clock stands still. Connections of that kind that are still open when
+// the test ends fail it; see testing/synctest.
 package pawltest

@@ -22,27 +22,27 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// Config says what runs. The zero value runs no handler.
+// Config configures an Engine. The zero value has no handlers.
 type Config struct {
-	// Handle gives the worker its handlers before it begins, by worker.Handle. nil: those
-	// of Worker alone.
+	// Handle adds handlers to the worker before it begins, by worker.Handle. nil: only
+	// those of Worker.
 	Handle func(*worker.Worker)
 
 	// Worker is the configuration of the worker. Its Beat, Silence and Poll have no effect.
 	Worker worker.Config
 
-	// Client says on whose behalf Engine.Client asks.
+	// Client has the defaults for the requests of Engine.Client.
 	Client client.Config
 
 	// Limit is how far Wait and RunUntilIdle let the clock move. Default 31 days.
 	Limit time.Duration
 
-	// Log is where engine and worker say what went wrong. Default: nowhere.
+	// Log gets the log of engine and worker. Default: none.
 	Log *slog.Logger
 }
 
-// An Engine is an engine and a worker in the bubble of a test. Its methods fail the test,
-// and are called in the test's own goroutine.
+// An Engine is an engine and a worker in the bubble of a test. Its methods fail the
+// test on an error. Call them in the test's own goroutine.
 type Engine struct {
 	Client *client.Client
 
@@ -52,8 +52,8 @@ type Engine struct {
 	order atomic.Int64 // touched by the test before the clock moves, and by each handler that begins
 }
 
-// The engine is told of everything, and looks for nothing by itself: a clock that moves by
-// days would keep it looking.
+// The engine gets a hint of everything and does not poll: a clock that moves by days
+// would keep it polling.
 const (
 	beat    = 12 * time.Hour
 	poll    = 12 * time.Hour
@@ -63,8 +63,8 @@ const (
 // latest is the jitter that makes a backoff the longest.
 var latest = math.Nextafter(1, 0)
 
-// New starts an engine on a database in memory, and a worker, which end with the test. It is
-// called in a bubble of testing/synctest.
+// New starts an engine on a database in memory, and a worker, which end with the test.
+// Call it in a bubble of testing/synctest.
 func New(t testing.TB, c Config) *Engine {
 	t.Helper()
 	if !inBubble() {
@@ -95,8 +95,8 @@ func inBubble() (in bool) {
 	return
 }
 
-// follow has the engine evaluate jobs, and apply deadlines, until the test ends. What else an
-// engine does beside is for databases that last.
+// follow makes the engine evaluate jobs, and apply deadlines, until the test ends. The
+// other parts of an engine are for databases that last.
 func follow(t testing.TB, e *engine.Engine) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var parts sync.WaitGroup
@@ -140,8 +140,8 @@ func (e *Engine) work(c Config) {
 	})
 }
 
-// ordered has what the test did before the clock moved happen before what a handler does
-// that begins then: the race detector does not know that a clock orders anything.
+// ordered makes what the test did before the clock moved happen before what a handler
+// does that begins then: the race detector does not know that the clock orders them.
 func (e *Engine) ordered(next worker.Handler) worker.Handler {
 	return func(ctx context.Context, t *worker.Task) worker.Result {
 		e.order.Add(1)
@@ -155,11 +155,11 @@ func (e *Engine) sleep(d time.Duration) {
 	time.Sleep(d)
 }
 
-// moment is longer than the pauses in which an engine gathers commits and looks again.
+// moment is longer than the pauses in which an engine gathers commits and polls.
 const moment = 100 * time.Millisecond
 
-// RunUntilIdle returns when there is nothing left to do before more time passes: what can
-// run has run, or waits. The clock moves by some tenths of a second.
+// RunUntilIdle returns when there is nothing left to do until more time passes:
+// everything that can run has run. The clock moves by some tenths of a second.
 func (e *Engine) RunUntilIdle() {
 	e.t.Helper()
 	for was, end := int64(-1), time.Now().Add(e.limit); ; {
@@ -178,9 +178,9 @@ func (e *Engine) RunUntilIdle() {
 	}
 }
 
-// Advance moves the clock by d, and lets everything happen that is due by then, each at its
-// own time: retries, sleeps, snoozes, timeouts, schedules. It returns when nothing is left to
-// do, as RunUntilIdle does.
+// Advance moves the clock by d, and runs everything that becomes due, each at its own
+// time: retries, sleeps, snoozes, timeouts, schedules. It returns when nothing is left
+// to do, as RunUntilIdle does.
 func (e *Engine) Advance(d time.Duration) {
 	e.t.Helper()
 	if d < 0 {
@@ -190,8 +190,8 @@ func (e *Engine) Advance(d time.Duration) {
 	e.RunUntilIdle()
 }
 
-// Wait moves the clock as far as it takes for the job to end, and returns how it ended. It
-// fails the test if the job waits for somebody outside, or does not end within Config.Limit,
+// Wait moves the clock until the job has ended, and returns its result. It fails the
+// test if the job waits for a person or a signal, or does not end within Config.Limit,
 // and says what the job waits for.
 func (e *Engine) Wait(id pawl.ID) *client.Result {
 	e.t.Helper()
@@ -217,8 +217,8 @@ func (e *Engine) Wait(id pawl.ID) *client.Result {
 	}
 }
 
-// next returns for how long nothing happens by itself; 0: nothing does any more. While
-// handlers run nobody knows that, and it is a pause at most.
+// next returns how long nothing happens by itself; 0: nothing will. While handlers run
+// that is unknown, and the result is at most a pause.
 func (e *Engine) next(pause time.Duration) time.Duration {
 	e.t.Helper()
 	agenda, err := e.store.Look(context.Background(), store.LookQuery{Limit: 1})
@@ -229,7 +229,7 @@ func (e *Engine) next(pause time.Duration) time.Duration {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	delete(running, 0) // what waits without a worker
+	delete(running, 0) // steps that wait without a worker
 	next := time.Duration(0)
 	if agenda.NextDue > 0 {
 		next = time.Duration(agenda.NextDue-agenda.Now) * time.Microsecond

@@ -9,13 +9,13 @@ import (
 	"runtime/metrics"
 )
 
-// A heap that is mostly garbage and a few MiB large is collected many times a
-// second at Go's percentages, for a fifth of the processor's time. What costs is
-// the collection, so what is fixed is the room between two of them, and a large
-// heap is not multiplied. The limit is for a heap that grows faster than the
-// percentage is adjusted, and for giving back what a burst has taken: it follows
-// what is in use, too, as a process that needs more than a fixed one would collect
-// without end. A ballast would stand in all figures of the heap.
+// A heap that is mostly garbage and a few MiB large is collected many times a second at
+// Go's percentages, for a fifth of the processor's time. The collections cost, so the
+// amount between two of them is fixed, and a large heap is not multiplied. The limit is
+// for a heap that grows faster than the percentage is adjusted, and for giving back
+// what a burst has taken: it follows what is in use, too, since a process that needs
+// more than a fixed limit would collect without end. A ballast would show in all
+// figures of the heap.
 const (
 	room  = 32 << 20  // of free heap in any case
 	spare = 150 << 20 // up to which the heap may grow to twice what is in use

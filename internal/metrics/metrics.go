@@ -1,6 +1,6 @@
-// Package metrics tells Prometheus about the services of a process (K7, S12): what
-// happens to them, by the supervisor's hooks, and how they are when somebody asks. No
-// label has an id in it. docs/metrics.md lists what there is.
+// Package metrics exports Prometheus metrics of the services of a process (K7, S12):
+// their events, from the supervisor's hooks, and their states at each scrape. No label
+// has an id in it. docs/metrics.md lists what there is.
 package metrics
 
 import (
