@@ -229,7 +229,7 @@ func BenchmarkStuck(b *testing.B) {
 				all[with][0] = append(all[with][0], float64(p50.Nanoseconds())/1000)
 				all[with][1] = append(all[with][1], float64(p99.Nanoseconds())/1000)
 			}
-			close(over) // and now they go on, and leave
+			close(over) // and now they continue, and end
 			for _, id := range []string{"action", "look", "journal"} {
 				if _, err := c.s.Remove(context.Background(), id); err != nil {
 					b.Fatal(err)

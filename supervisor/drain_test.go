@@ -119,8 +119,8 @@ func TestStopSaysWhatItWaitsFor(t *testing.T) {
 	})
 }
 
-// S10: a removal and a stop of everything, one in the middle of the other, keep the order
-// together, and both come to their end.
+// S10: a removal and a stop of everything, one in the middle of the other, keep the
+// order together, and both end.
 func TestStopInTheMiddleOfARemoval(t *testing.T) {
 	bubble(t, supervisor.Config{}, func(h *hall) {
 		h.add(&plant{id: "db"}, supervisor.Options{})

@@ -63,7 +63,7 @@ func openKeeping(t *testing.T, path string, k supervisor.Keep) *supervisor.FileJ
 	return j
 }
 
-// S12: a journal is bounded while it is written and when it is opened, goes on, and
+// S12: a journal is bounded while it is written and when it is opened, continues, and
 // what is left proves itself.
 func TestFileJournalIsBounded(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestFileJournalIsBounded(t *testing.T) {
 	if first != 3 || last != 4 || err != nil {
 		t.Errorf("lives %d to %d, %v: want the last two", first, last, err)
 	}
-	fillTrail(t, j, "sv_web", 3) // it goes on
+	fillTrail(t, j, "sv_web", 3) // it continues
 	if _, err := supervisor.OpenFileJournal(path); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("the lock was lost: %v", err)
 	}
@@ -184,8 +184,8 @@ func TestFileJournalCannotShrink(t *testing.T) {
 	}
 }
 
-// S12: who asked for it is in the trail, all lives are answered in order, and a life
-// whose beginnings are gone goes on with a higher fence.
+// S12: the trail has who asked for it, all lives are returned in order, and a life
+// whose beginnings are gone continues with a higher fence.
 func TestTrailsAndActors(t *testing.T) {
 	j := &supervisor.MemoryJournal{}
 	var actors []string
@@ -228,7 +228,7 @@ func TestTrailsAndActors(t *testing.T) {
 	})
 }
 
-// S12: a service whose first lives are no longer in the journal goes on with the next
+// S12: a service whose first lives are no longer in the journal continues with the next
 // number and a higher fence.
 func TestFencesOutliveTheirLives(t *testing.T) {
 	t.Parallel()

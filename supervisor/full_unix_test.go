@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
-// A file journal on a disk that is full says so, and goes on once there is room. The
-// limit of a file's size stands for the disk, in a process of its own.
+// A file journal on a full disk returns an error, and continues once there is space.
+// The limit of a file's size stands for the disk, in a process of its own.
 func TestFileJournalOnAFullDisk(t *testing.T) {
 	if os.Getenv("PAWL_TEST_FULL_DISK") != "" {
 		fullDisk(t)

@@ -315,7 +315,7 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 }
 
-// sloppy panics where it should answer.
+// sloppy panics where it should return.
 type sloppy struct{ *plant }
 
 func (sloppy) DeriveDesiredState(want) (want, error) { panic("boom") }

@@ -30,7 +30,7 @@ import (
 
 var scheduleCases = flag.Int("schedule.cases", 2_000, "random schedules that a service is held to its promises on")
 
-// What an attempt comes to.
+// The outcomes of an attempt.
 const (
 	succeeds = iota
 	fails
@@ -311,8 +311,8 @@ func (p *play) begins(ctx context.Context, id supervisor.Identity, r supervisor.
 	return ctx, nil
 }
 
-// asked keeps when Next was first told of the shutdown, holds it to the order, and
-// asks for restarts.
+// asked records when Next first saw the shutdown, checks the order, and asks for
+// restarts.
 func (x *thing) asked(_ string, n snapshot) (d *decision) {
 	if n.Shutdown && n.Generation == 1 { // by Add: a shutdown is another generation
 		return nil
@@ -400,7 +400,7 @@ func (x *thing) look(dead <-chan struct{}) func(context.Context, *plant) error {
 	}
 }
 
-// take takes the time of a run, and comes to its end.
+// take takes the time of a run, and ends it.
 func (p *play) take(ctx context.Context, r run, dead <-chan struct{}) error {
 	for range 2 { // a deaf one stays twice its time
 		var cancelled <-chan struct{}
@@ -520,7 +520,7 @@ func (x *thing) converged(needs bool) bool {
 	return runs
 }
 
-// stops holds the supervisor to its shutdown: Next is told at once, it is bounded,
+// stops checks the shutdown of the supervisor: Next is called at once, it is bounded,
 // and nothing is left if nothing goes wrong.
 func (p *play) stops(calm bool) {
 	began := time.Now()

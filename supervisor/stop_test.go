@@ -101,7 +101,8 @@ func TestRestartHasABudget(t *testing.T) {
 	})
 }
 
-// S11: one that is deaf is abandoned, and told of; the restart goes on when it is gone.
+// S11: an action that is deaf is abandoned, and reported; the restart continues when it
+// has ended.
 func TestRestartOfADeafOne(t *testing.T) {
 	var escalated []string
 	c := supervisor.Config{Hooks: supervisor.Hooks{Escalated: func(_ supervisor.Identity, reason string) { escalated = append(escalated, reason) }}}
@@ -260,7 +261,7 @@ func TestWaitForTheGone(t *testing.T) {
 	})
 }
 
-// sick panics in what the supervisor asks besides Next, once it is told to.
+// sick panics in the methods besides Next, once that is switched on.
 type sick struct {
 	*plant
 	states, first bool
@@ -282,8 +283,8 @@ func (s *sick) GetInitialState() state {
 	return s.plant.GetInitialState()
 }
 
-// S10: a panic in States or GetInitialState refuses the service or stays in it, and
-// one in Config.Random, or nonsense from it, harms nobody.
+// S10: a panic in States or GetInitialState refuses the service or stays in it, and one
+// in Config.Random, or nonsense from it, affects no service.
 func TestPanicsInTheRest(t *testing.T) {
 	var calls atomic.Int64
 	random := func() float64 {

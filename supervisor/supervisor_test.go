@@ -33,7 +33,7 @@ func TestConfigNamesTheFirstFault(t *testing.T) {
 	}
 }
 
-// odd is a plant with states that somebody got wrong.
+// odd is a plant with invalid states.
 type odd struct {
 	*plant
 	states []state

@@ -142,7 +142,7 @@ func (s own) Next(n snapshot) decision {
 		switch {
 		case !down && n.DependenciesRun():
 			return s.to(lifecycle.ServiceTryingToStart)
-		case down && n.Seen.Fresh && n.Observed.Up: // somebody else started it
+		case down && n.Seen.Fresh && n.Observed.Up: // it was started from outside
 			return s.act("stop", s.p.stop, false)
 		}
 	case lifecycle.ServiceTryingToStart:
@@ -236,7 +236,7 @@ func (d *deed) Execute(ctx context.Context, run supervisor.Run) error {
 	return nil
 }
 
-// quiet is a log that nobody reads.
+// quiet is a log that is discarded.
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
 // A hall is a supervisor in a bubble of fake time, with plants.
