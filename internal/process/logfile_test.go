@@ -51,7 +51,7 @@ func tail(t *testing.T, path string, n int) string {
 }
 
 // TestRotation: files are set aside at line ends where they can be, the oldest is
-// removed, and a restart goes on where the last one ended.
+// removed, and a restart continues where the last one ended.
 func TestRotation(t *testing.T) { // S14
 	t.Parallel()
 	path := t.TempDir() + "/folder/log"
@@ -103,7 +103,7 @@ func TestRotationUnderOthers(t *testing.T) { // S14
 }
 
 // TestFullDisk: what there is no room for is counted, and a line says so as soon as
-// there is; whoever writes never notices.
+// there is; the writers never notice.
 func TestFullDisk(t *testing.T) { // S14
 	t.Parallel()
 	path := t.TempDir() + "/log"
@@ -132,8 +132,8 @@ func TestFullDisk(t *testing.T) { // S14
 	}
 }
 
-// TestTroubledFile: whatever becomes of file and folder, writing goes on, and is kept
-// again when it can be.
+// TestTroubledFile: whatever happens to file and folder, writing continues, and output
+// is kept again when it can be.
 func TestTroubledFile(t *testing.T) { // S14
 	t.Parallel()
 	dir := t.TempDir() + "/folder"
@@ -294,7 +294,8 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
-// TestFollowSlowly: a reader that is overtaken is told so, and goes on with what there is.
+// TestFollowSlowly: a reader that is overtaken gets a note, and continues with what is
+// left.
 func TestFollowSlowly(t *testing.T) { // S14
 	t.Parallel()
 	l := openLog(t, LogConfig{Path: t.TempDir() + "/log", MaxSize: 10, MaxFiles: 1})
@@ -318,7 +319,7 @@ func TestFollowSlowly(t *testing.T) { // S14
 	}
 }
 
-// A gatedScreen holds up its first writer.
+// A gatedScreen blocks its first writer.
 type gatedScreen struct {
 	*screen
 	once          sync.Once

@@ -64,7 +64,7 @@ func deaf(args []string) {
 	select {}
 }
 
-// daemon leaves a deaf process that has a session of its own and nobody's child:
+// daemon leaves a deaf process in a session of its own, without a parent of ours:
 // args[0] is its named pipe, args[1] how many more times to fork.
 func daemon(args []string) {
 	next := program("deaf", args[0])
@@ -178,7 +178,7 @@ func namedPipe(t *testing.T) (path string, r *os.File) {
 	return path, r
 }
 
-// wantDead waits until nobody holds the named pipe open for writing.
+// wantDead waits until no process holds the named pipe open for writing.
 func wantDead(t *testing.T, r *os.File) {
 	t.Helper()
 	_ = r.SetReadDeadline(time.Now().Add(patience))
@@ -187,7 +187,7 @@ func wantDead(t *testing.T, r *os.File) {
 	}
 }
 
-// wantAlive checks that somebody holds it open.
+// wantAlive checks that a process holds it open.
 func wantAlive(t *testing.T, r *os.File) {
 	t.Helper()
 	_ = r.SetReadDeadline(time.Now().Add(time.Millisecond))

@@ -128,7 +128,7 @@ func TestNotifySenders(t *testing.T) { // S14
 func TestNotifyUser(t *testing.T) { // S14
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		return // nobody can be another user
+		return // the test cannot be another user
 	}
 	dir := shortDir(t)
 	if err := os.Chmod(dir, 0o755); err != nil {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// TestOutputHeldOpen: somebody out of reach who holds the output open holds up nobody.
+// TestOutputHeldOpen: a process out of reach that holds the output open blocks nothing.
 func TestOutputHeldOpen(t *testing.T) { // S14
 	t.Parallel()
 	fifo, r := namedPipe(t)
@@ -57,8 +57,8 @@ func TestMarked(t *testing.T) { // S14
 	wantDead(t, r)
 }
 
-// TestStopFindsDescendants: what has left the group and bears no mark is killed as
-// long as its parents tell whose it is.
+// TestStopFindsDescendants: what has left the group and bears no mark is killed as long
+// as its parents show whose it is.
 func TestStopFindsDescendants(t *testing.T) { // S14
 	t.Parallel()
 	fifo, r := namedPipe(t)
@@ -199,7 +199,7 @@ func zombies() (n int) {
 	return n
 }
 
-// TestSubreaper: orphans are reaped, nobody else's child is, and those without a
+// TestSubreaper: orphans are reaped, children of others are not, and those without a
 // mark die at the end.
 func TestSubreaper(t *testing.T) { // S14
 	t.Parallel()
@@ -267,7 +267,7 @@ func TestLimitsRefused(t *testing.T) { // S14
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &own); err != nil {
 		t.Fatal(err)
 	}
-	most := ^uint64(0) - 1 // the kernel refuses it to everybody
+	most := ^uint64(0) - 1 // the kernel always refuses it
 	s := shell("echo >ran")
 	s.Dir, s.Limits.OpenFiles = dir, &most
 	_, err := Start(s)

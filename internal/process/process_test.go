@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestExit: how a program ended, and what it printed, is told.
+// TestExit: the exit says how a program ended, and its output is complete.
 func TestExit(t *testing.T) { // S14
 	t.Parallel()
 	for _, tt := range []struct {
@@ -150,8 +150,8 @@ func TestStop(t *testing.T) { // S14
 	}
 }
 
-// TestStopForced: the end of the context ends the grace; the least patient of two
-// stops counts, and both answer the same.
+// TestStopForced: the end of the context ends the grace; the least patient of two stops
+// counts, and both return the same.
 func TestStopForced(t *testing.T) { // S14
 	t.Parallel()
 	fifo, r := namedPipe(t)
@@ -207,8 +207,7 @@ func TestLeavesNothing(t *testing.T) { // S14
 	wantDead(t, r)
 }
 
-// TestSlowWriter: whoever is slow to take what is printed gets all of it, also when
-// the program has long ended.
+// TestSlowWriter: a slow writer gets all output, also when the program has long ended.
 func TestSlowWriter(t *testing.T) { // S14
 	t.Parallel()
 	const size = 64 << 10 // what a pipe holds

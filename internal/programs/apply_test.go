@@ -9,7 +9,7 @@ import (
 )
 
 // (S14) a definition changes, again and again, while its probe is asked and its program
-// is started: the probe goes on, with the newest definition.
+// is started: the probe continues, with the newest definition.
 func TestApplyWhileProbed(t *testing.T) {
 	t.Parallel()
 	version := func(burst int) *spec.Program {

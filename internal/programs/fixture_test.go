@@ -103,7 +103,7 @@ func (h *fixture) apply(programs ...*spec.Program) []control.Difference {
 // until waits until ok of the service.
 func (h *fixture) until(id string, what string, ok func(control.Service) bool) control.Service {
 	h.Helper()
-	deadline, ticks := time.NewTimer(testTimeout), time.NewTicker(20*time.Millisecond) // a streak wakes nobody
+	deadline, ticks := time.NewTimer(testTimeout), time.NewTicker(20*time.Millisecond) // a streak wakes no waiter
 	defer deadline.Stop()
 	defer ticks.Stop()
 	for {

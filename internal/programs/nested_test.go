@@ -12,7 +12,7 @@ import (
 )
 
 // (S12, S14) a manager whose folder is within that of another, or begins with its name,
-// has other programs, and nobody ends them but itself.
+// has other programs, which only it ends.
 func TestNestedFolders(t *testing.T) {
 	t.Parallel()
 	state := folder(t)

@@ -48,7 +48,7 @@ func quick(p spec.Probe) *spec.Probe {
 	return &p
 }
 
-// alive reports whether there is a process, other than one that nobody has waited for.
+// alive reports whether there is a process that is not a zombie.
 func alive(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, os.ErrNotExist) {
@@ -319,7 +319,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// (S14) PostgreSQL itself: made by a program that completes, ready when it answers,
+// (S14) PostgreSQL itself: made by a program that completes, ready when it responds,
 // back after it was killed, and stopped by the signal that it wants.
 func TestPostgreSQL(t *testing.T) {
 	t.Parallel()
