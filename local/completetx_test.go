@@ -181,7 +181,7 @@ const (
 	hasCompleted = "has completed" // and committed, but the handler has not returned
 )
 
-// victim does what it is told, says so on standard output, and never ends.
+// victim does what its arguments say, reports it on standard output, and never ends.
 func victim(what string) {
 	if err := tryVictim(what); err != nil {
 		fmt.Println(err)

@@ -15,9 +15,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// An order and the job that ships it are committed together, and so are the shipping and
-// what it takes from the stock: neither can be there without the other, whoever is killed
-// and when.
+// An order and the job that ships it are committed together, and so are the shipping
+// and what it takes from the stock: neither can be there without the other, whatever is
+// killed and when.
 func Example_transaction() {
 	ctx, stop := context.WithCancel(context.Background())
 	dir, err := os.MkdirTemp("", "orders")
@@ -64,7 +64,7 @@ func Example_transaction() {
 	check(err)
 	check(jobs[0].Err)
 	check(tx.Commit())
-	c.Hint() // SQLite tells nobody
+	c.Hint() // SQLite sends no notification
 
 	job, err := c.Jobs.Wait(ctx, jobs[0].ID)
 	check(err)

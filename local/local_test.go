@@ -121,7 +121,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// waits returns when the first step of a job waits for somebody.
+// waits returns when the first step of a job waits for a person.
 func waits(t *testing.T, c *client.Client, id pawl.ID) {
 	t.Helper()
 	must(t, c.Inspect.Watch(t.Context(), id, func() (bool, error) {
@@ -130,8 +130,8 @@ func waits(t *testing.T, c *client.Client, id pawl.ID) {
 	}))
 }
 
-// (J2, T7, K5) a job is submitted, waits for somebody, is approved on behalf of the client's
-// actor, fails for good, and is continued with another input.
+// (J2, T7, K5) a job is submitted, waits for a person, is approved on behalf of the
+// client's actor, fails for good, and is continued with another input.
 func TestServices(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -168,8 +168,8 @@ func TestSubmitTxOfMany(t *testing.T) {
 }
 
 // (J12, J7) while a transaction that has submitted is open, other jobs of the same
-// workflow, queue and key go on; and when it is committed long after, the job begins,
-// though many of a later time have been claimed since.
+// workflow, queue and key continue; and when it is committed long after, the job
+// begins, though many of a later time have been claimed since.
 func TestAnOpenTransactionHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	onUsers(t, func(t *testing.T, u *user) {
@@ -195,7 +195,7 @@ func TestAnOpenTransactionHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// (J12) nobody needs to be told: a look at the database finds the job.
+// (J12) no hint is needed: a scan of the database finds the job.
 func TestSubmitTxWithoutAHint(t *testing.T) {
 	t.Parallel()
 	onUsers(t, func(t *testing.T, u *user) {

@@ -48,7 +48,7 @@ func TestAStepGoesOnWithTheNext(t *testing.T) { // T3
 }
 
 // TestAHandlerMayEndWhatGoesOn: a handler that ends its goroutine, be it in the middle
-// of a chain, ends no other step, and the loop goes on with the chain.
+// of a chain, ends no other step, and the loop continues the chain.
 func TestAHandlerMayEndWhatGoesOn(t *testing.T) { // J9
 	t.Parallel()
 	s := newSite(t, 4, map[string]worker.Handler{"h": func(_ context.Context, task *worker.Task) worker.Result {
@@ -63,8 +63,8 @@ func TestAHandlerMayEndWhatGoesOn(t *testing.T) { // J9
 	}
 }
 
-// TestAChainOutlastsTheDatabase: what goes on by itself comes back to the loop while
-// the database is away, and is reported when it is there again.
+// TestAChainOutlastsTheDatabase: what runs alone returns to the loop while the database
+// is away, and is reported when it is there again.
 func TestAChainOutlastsTheDatabase(t *testing.T) { // T10
 	t.Parallel()
 	var s *site

@@ -25,7 +25,7 @@ func (d *deaf) Listen(ctx context.Context, _ func(store.Topic)) error {
 
 func (d *deaf) Hears() bool { return !d.knows }
 
-// TestLostHints: work that no hint told of is found by the next beat; a worker that
+// TestLostHints: work that no hint announced is found by the next beat; a worker that
 // knows that it hears nothing asks for it.
 func TestLostHints(t *testing.T) { // T10, T4
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A doorway holds the first transaction that claims until it is told to go on.
+// A doorway holds the first transaction that claims until it is opened.
 type doorway struct {
 	store.Store
 	once    sync.Once

@@ -35,7 +35,7 @@ func (s *interposed) Beat(context.Context, link.Pulse) (*link.Pulsed, error) {
 }
 
 // TestAStepLearnsTheFateOfItsWorker: that an operator has ended the worker, and only a
-// step's own report brings to light while the drain begins, is what the drain answers.
+// step's own report shows while the drain begins, is what the drain returns.
 func TestAStepLearnsTheFateOfItsWorker(t *testing.T) { // J1
 	t.Parallel()
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "pawl.db")})

@@ -46,8 +46,8 @@ func TestFloorOfThisMachine(t *testing.T) { // J9
 	}
 }
 
-// TestScarceWorker: a worker pauses itself while there is too little memory, what
-// it runs goes back, its attempt refunded, and it goes on by itself.
+// TestScarceWorker: a worker pauses itself while there is too little memory, what it
+// runs goes back, its attempt refunded, and it resumes by itself.
 func TestScarceWorker(t *testing.T) { // J9, J1
 	t.Parallel()
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "pawl.db")})

@@ -45,8 +45,8 @@ func TestSweep(t *testing.T) {
 }
 
 // TestSweepOfStrangeNames: a pipe or a link with the name of a folder of an attempt,
-// which others can make in a folder for temporary files, neither holds up a worker
-// nor leads it to a folder of its user.
+// which others can make in a folder for temporary files, neither blocks a worker nor
+// leads it to a folder of its user.
 func TestSweepOfStrangeNames(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()

@@ -33,8 +33,8 @@ func (c *counter) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// TestAWorkerAloneWarns: a worker that sees nobody who follows deadlines says so after 10 s,
-// and again every five minutes; one that does, or cannot tell, says nothing.
+// TestAWorkerAloneWarns: a worker without a server warns after 10 s, and again every
+// five minutes; one that sees a server, or does not know, does not warn.
 func TestAWorkerAloneWarns(t *testing.T) {
 	t.Parallel()
 	type turn struct {

@@ -26,7 +26,7 @@ func newServer(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// answering serves one answer. Headers are NAME, VALUE.
+// answering serves one response. Headers are NAME, VALUE.
 func answering(t *testing.T, code int, body string, headers ...string) string {
 	return newServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(headers); i += 2 {
@@ -251,7 +251,7 @@ func TestHTTPFailureIsBounded(t *testing.T) {
 	}
 }
 
-// (T1) no answer, or half of one, may be met again.
+// (T1) no response, or half of one, is retryable.
 func TestHTTPNetworkErrors(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -433,7 +433,7 @@ func TestHTTPAsksNoProxy(t *testing.T) {
 	}
 }
 
-// (T1) the context ends a request, before the answer and in its midst.
+// (T1) the context ends a request, before the response and in the middle of it.
 func TestHTTPStopped(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]bool{"before the answer": false, "in the answer": true} {

@@ -194,8 +194,8 @@ func joined(chunks []pawl.Chunk, stream string) string {
 	return text
 }
 
-// A sink that hangs or fails holds nobody up; once it takes chunks again,
-// nothing is missing.
+// A sink that hangs or fails delays nothing; once it takes chunks again, nothing is
+// missing.
 func TestLogSinkRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

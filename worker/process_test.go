@@ -16,7 +16,7 @@ import (
 // does not.
 const patience = 30 * time.Second
 
-// wantDead waits until nobody holds the named pipe open for writing.
+// wantDead waits until no process holds the named pipe open for writing.
 func wantDead(t *testing.T, r *os.File) {
 	t.Helper()
 	_ = r.SetReadDeadline(time.Now().Add(patience))
@@ -131,8 +131,7 @@ func TestCommandLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// A process that left the group and holds the output open does not hold up the
-// step.
+// A process that left the group and holds the output open does not delay the step.
 func TestCommandOutputHeldOpen(t *testing.T) {
 	t.Parallel()
 	p := newPrintout(t)

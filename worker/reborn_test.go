@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A slowAnswer is a store that holds the answer to the first transaction that has made
+// A slowAnswer is a store that delays the reply to the first transaction that has made
 // a job, when that is committed.
 type slowAnswer struct {
 	store.Store
@@ -45,8 +45,8 @@ func (s *slowAnswer) Do(ctx context.Context, q *store.Query, decide func(*store.
 }
 
 // TestWhatComesTooLateForAWorkerIsNotRun: a step that was committed for a worker that
-// has been taken for dead since is run by whoever has claimed it again, and by nobody
-// beside it.
+// has been taken for dead since is run by the worker that has claimed it again, and by
+// no one beside it.
 func TestWhatComesTooLateForAWorkerIsNotRun(t *testing.T) { // J1, T3
 	t.Parallel()
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "pawl.db")})

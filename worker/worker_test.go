@@ -339,8 +339,8 @@ func TestDrainOfAnIdleWorker(t *testing.T) { // J1
 	}
 }
 
-// TestAHandlerThatEndsItsGoroutine: a step whose handler panics, or ends its
-// goroutine, fails (J9), and the worker goes on.
+// TestAHandlerThatEndsItsGoroutine: a step whose handler panics, or ends its goroutine,
+// fails (J9), and the worker continues.
 func TestAHandlerThatEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, map[string]worker.Handler{
