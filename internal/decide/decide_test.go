@@ -44,7 +44,7 @@ type child struct {
 	asked bool             // to be cancelled
 }
 
-// A judge returns what expressions come to.
+// A judge returns the values of expressions.
 type judge interface {
 	start(pawl.Ord) decide.StartAnswer
 	gather(pawl.Ord) decide.GatherAnswer
@@ -85,7 +85,7 @@ type desk struct {
 	of       *trial
 	sight    *decide.Sight
 	job      pawl.Job
-	unlocked bool // Job answers nil, and the job must stay as it is
+	unlocked bool // Job returns nil, and the job must not change
 	jobSaved bool
 	steps    []*pawl.Step // in the order in which they came into sight
 	saved    map[pawl.Ord]bool
@@ -612,7 +612,7 @@ func (w *trial) pause(paused bool) error {
 	})
 }
 
-// signal tells the job of an event.
+// signal sends an event to the job.
 func (w *trial) signal(name, data string) error {
 	if _, err := lifecycle.Job.Next(w.job.State, lifecycle.JobSignal); err != nil {
 		return err
@@ -652,7 +652,7 @@ func (manyItems) start(pawl.Ord) decide.StartAnswer {
 	return decide.StartAnswer{If: true, Count: decide.FanOutPage + 100}
 }
 
-// T7: a fan-out is made in pages; one that goes on is marked until it is made.
+// T7: a fan-out is made in pages; an unfinished one is marked until it is made.
 func TestFanOutPages(t *testing.T) {
 	t.Parallel()
 	def := *shells(t)[0]

@@ -213,7 +213,7 @@ type mover struct {
 	tries int
 }
 
-// travel goes on until nothing can happen any more.
+// travel continues until nothing more can happen.
 func (m *mover) travel() error {
 	for turn := 0; ; turn++ {
 		if m.tries < 4 && m.roll.one(6) {
@@ -417,7 +417,7 @@ func TestMoveTwinShrinks(t *testing.T) {
 	})
 }
 
-// T12: a refusal names every step that is in the way, and says why.
+// T12: a refusal names every step that prevents the move, and says why.
 func TestMoveObstacles(t *testing.T) {
 	t.Parallel()
 	w := newTrial(parsed(t, "name: flow\nsteps: [{id: a, handler: h}, {id: b, handler: h}, {id: c, handler: h}, {id: d, handler: h, needs: [a]}]\n"), nil)

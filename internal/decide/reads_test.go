@@ -25,7 +25,7 @@ func everything(w *trial) func(string, decide.ReadSet) decide.ReadSet {
 	}
 }
 
-// T7: with all of the job in sight every job comes to the same, which is what the
+// T7: with all of the job in sight every job has the same outcome, which is what the
 // twin says.
 func TestTwinSeesEverything(t *testing.T) {
 	t.Parallel()
@@ -212,8 +212,8 @@ func TestManyFailAtOnce(t *testing.T) {
 	}
 }
 
-// J7: a job in which steps wait for slots that are free, as earlier versions left
-// some, goes on when it is paused and resumed.
+// J7: a job in which steps wait for slots that are free, as earlier versions left some,
+// continues when it is paused and resumed.
 func TestResumingGivesFreeSlots(t *testing.T) {
 	t.Parallel()
 	def := *shells(t)[0]

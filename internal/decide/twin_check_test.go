@@ -112,8 +112,8 @@ func (w *trial) exhausted(s *pawl.Step) string {
 	return ""
 }
 
-// isBehindFailed holds of what a draining job keeps back: a step of its needs, or
-// of theirs, has failed, and nobody has settled what lies between.
+// isBehindFailed holds of what a draining job keeps back: a step of its needs, or of
+// theirs, has failed, and no operator has settled a step in between.
 func (w *trial) isBehindFailed(s *pawl.Step) bool {
 	if s.State != lifecycle.StepPending || w.def.OnError != workflow.Drain || s.Ord.Instance() > 0 {
 		return false

@@ -57,10 +57,10 @@ type act struct {
 	do   func() error
 }
 
-// maxTurns is far beyond what the largest job takes: whoever gets there is stuck.
+// maxTurns is far more than the largest job takes: a job that gets there is stuck.
 const maxTurns = 5000
 
-// play goes on until nothing can happen any more.
+// play continues until nothing more can happen.
 func (p *play) play() error {
 	if p.plan.continues {
 		if err := p.preset(); err != nil {
@@ -185,7 +185,7 @@ func (p *play) meddle(add func(string, func() error)) {
 	add(fmt.Sprintf("%s %s", verb, p.def.Key(s.Ord)), func() error { return p.intervene(verb, s.Ord) })
 }
 
-// intervene settles a step, and tells the twin. A refusal changes nothing.
+// intervene settles a step, and does the same in the twin. A refusal changes nothing.
 func (p *play) intervene(verb string, ord pawl.Ord) error {
 	err := p.operate(ord, func(d *decide.Decision, s *pawl.Step) error {
 		switch verb {
@@ -268,7 +268,7 @@ func (p *play) outcome(add func(string, func() error), s *pawl.Step) {
 	}
 }
 
-// ending returns what the attempt comes to that is on, or is going to be.
+// ending returns the outcome of the current or the next attempt.
 func (p *play) ending(s *pawl.Step) int {
 	turn := s.Claims + p.queued[s.Ord]
 	if s.State == lifecycle.StepInProgress {

@@ -36,7 +36,7 @@ func (d dice) one(in int) bool { return d(in) == 0 }
 
 func seeded(seed uint64) dice { return rand.New(rand.NewPCG(seed, 1)).IntN }
 
-// What an attempt comes to.
+// The outcomes of an attempt.
 const (
 	succeeds = iota
 	fails
@@ -46,14 +46,14 @@ const (
 	isInterrupted
 	snoozes
 	timesOut
-	inQueue // nobody takes it in time, if there is a time
+	inQueue // no worker takes it in time, if there is a limit
 	endings
 )
 
 // A plan is all that a job does not decide by itself.
 type plan struct {
 	nodes       []nodePlan
-	runs        map[pawl.Ord][]int // what the attempts come to; the next one succeeds
+	runs        map[pawl.Ord][]int // outcomes of the attempts; the next one succeeds
 	outputFails bool
 	pauses      bool
 	meddles     bool // an operator settles steps now and then

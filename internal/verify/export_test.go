@@ -50,8 +50,8 @@ func Walk(def *workflow.Definition, seed uint64) (machine.State, []Finding, erro
 	return w.job.State, findings, err
 }
 
-// Stuck lets a job go on in which nothing can happen any more, and returns what is
-// said of it then, and of one that counts wrong.
+// Stuck continues a job in which nothing more can happen, and returns what is said of
+// it then, and of one that counts wrong.
 func Stuck(def *workflow.Definition) (explored, simulated, miscounted error) {
 	r, err := read(def)
 	if err != nil {
@@ -67,8 +67,8 @@ func Stuck(def *workflow.Definition) (explored, simulated, miscounted error) {
 	return explored, simulated, w.check()
 }
 
-// Halted explores what nobody wants to know any more, and returns how many
-// outcomes it goes through all the same.
+// Halted explores after a stop, and returns how many outcomes it goes through all the
+// same.
 func Halted(def *workflow.Definition) (outcomes int, err error) {
 	r, err := read(def)
 	if err != nil {

@@ -109,7 +109,7 @@ func TestResultJSON(t *testing.T) {
 	}
 }
 
-// An input that nobody could make up is asked for.
+// An input for which no value can be made up has to be given.
 func TestInputIsAskedFor(t *testing.T) {
 	t.Parallel()
 	file := workflow.File{Name: "asks", Inputs: map[string]workflow.InputSchema{"code": {Required: true, Pattern: "^[A-F]{7}-[0-9]{5}$"}}, Steps: []workflow.Step{}}
@@ -242,8 +242,7 @@ func build(t *rapid.T) *workflow.Definition {
 	return def
 }
 
-// Whatever the workflow, a simulated job comes to its end, and no invariant of it
-// breaks on the way.
+// For any workflow, a simulated job ends, and no invariant of it breaks on the way.
 func TestSimulatedJobsEndProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -263,8 +262,7 @@ func TestSimulatedJobsEndProperty(t *testing.T) {
 	})
 }
 
-// Whatever the workflow, its verification comes to an end, and says that each path
-// does.
+// For any workflow, the verification ends, and says that each path does.
 func TestVerifyProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

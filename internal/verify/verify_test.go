@@ -264,7 +264,7 @@ func TestVerifyWide(t *testing.T) {
 	}
 }
 
-// Once nobody wants to know any more, it ends where it is.
+// When its context ends, the verification stops.
 func TestVerifyStops(t *testing.T) {
 	t.Parallel()
 	def, _ := load(t, "testdata/faults/skipped_field.yaml")
