@@ -16,7 +16,7 @@ const (
 	start   = 1_763_719_200_123_456 // 2025-11-21T10:00:00.123456Z
 )
 
-// reseal gives the entries the hashes of a chain, as somebody can who knows how
+// reseal gives the entries the hashes of a chain, as an attacker can who knows how
 // hashes are made.
 func reseal(entries []audit.Entry) []audit.Entry {
 	var head audit.Hash

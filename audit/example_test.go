@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// A row that somebody removed from the trail is named.
+// A row that was removed from the trail is named.
 func ExampleVerify() {
 	entries := jobTrail()
 	record := audit.Stored{State: lifecycle.JobCompleted, Seq: 6, Head: entries[5].Hash}

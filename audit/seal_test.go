@@ -147,7 +147,7 @@ func TestVersion2Lines(t *testing.T) {
 	}
 }
 
-// K6: an edit, a removal or an addition of payload is told, with its field.
+// K6: an edit, a removal or an addition of payload is reported, with its field.
 func TestK6VerifyPayload(t *testing.T) {
 	t.Parallel()
 	trail := func() []audit.Entry {

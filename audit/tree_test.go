@@ -114,8 +114,8 @@ func TestK6TreesOfAnExport(t *testing.T) {
 	})
 }
 
-// K6: a step that is missing with its whole trail is told, and so is one too many, one
-// that was exchanged, made shorter or longer, or has another number.
+// K6: a step that is missing with its whole trail is reported, and so is one too many,
+// one that was exchanged, made shorter or longer, or has another number.
 func TestK6TamperedTrees(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -30,7 +30,7 @@ func checkFault(t *testing.T, f *audit.Fault, w want) {
 	}
 }
 
-// K6: whoever changes one field of one row is told of at that row.
+// K6: a change of one field of one row is reported at that row.
 func TestK6VerifyFindsAnEditedField(t *testing.T) {
 	t.Parallel()
 	edits := map[string]func(*audit.Entry){
@@ -116,8 +116,8 @@ func TestK6VerifyFindsTamperedRows(t *testing.T) {
 	}
 }
 
-// K6: with right hashes, and a record that agrees, a life that is not legal is
-// told of all the same.
+// K6: with right hashes, and a record that agrees, a life that is not legal is reported
+// as well.
 func TestK6VerifyFindsIllegalLives(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

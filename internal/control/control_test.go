@@ -128,7 +128,7 @@ func wants(t *testing.T, what string, err error, want *pawl.Error) {
 	}
 }
 
-// What is no proper request is refused, and the next one is answered.
+// An invalid request is refused, and the next one is served.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// An order is done, has failed or goes on: what was before it does not count.
+// An order is done, has failed or continues: what was before it does not count.
 func TestJudged(t *testing.T) {
 	t.Parallel()
 	at := func(state string, since int64, change func(*Service)) *Service {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Another user is refused even where the folder lets everybody in.
+// Another user is refused even where the folder is open to all.
 func TestStranger(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)

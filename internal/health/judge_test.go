@@ -13,11 +13,11 @@ import (
 // A stage is one observer with a database of its own, on a clock that the test sets.
 type stage struct {
 	judge *Judge
-	begun time.Time     // of the observer's clock, which nobody sets
+	begun time.Time     // of the observer's clock, which is never set
 	now   time.Duration // since then
 	clock int64         // of the database
 	since int64         // when its server was started
-	lag   time.Duration // between question and answer
+	lag   time.Duration // between request and reply
 	seen  map[int64]Sighting
 	order []int64
 }
@@ -215,7 +215,7 @@ func TestTheDeadAreFoundInTime(t *testing.T) {
 }
 
 // TestNobodyWhoBeatsIsDead: whatever becomes of the database, its clock, the observer
-// and connections, no worker dies that beats whenever the database answers (T10).
+// and connections, no worker dies that beats whenever the database responds (T10).
 func TestNobodyWhoBeatsIsDead(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -196,8 +196,8 @@ func (tt verdict) run(t *testing.T) {
 	}
 }
 
-// One decision is bounded, and the next one goes on where it left off, with not
-// a time lost. However long the process was down, looking costs little.
+// One decision is bounded, and the next one continues from there, with not a time lost.
+// However long the process was down, looking costs little.
 func TestDecisionIsBounded(t *testing.T) {
 	t.Parallel()
 	c := parse(t, "@every 1s", "")

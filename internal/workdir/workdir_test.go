@@ -131,7 +131,8 @@ func TestMounted(t *testing.T) {
 	}
 }
 
-// TestClear: a removal that was cut off is completed, unless it goes on elsewhere.
+// TestClear: a removal that was cut off is completed, unless another process continues
+// it.
 func TestClear(t *testing.T) {
 	t.Parallel()
 	r := newRoot(t)
@@ -235,7 +236,7 @@ func TestEnterDuringRemoval(t *testing.T) {
 	wantGone(t, r)
 }
 
-// stay works in the folder for a moment, and tells if it is taken away.
+// stay works in the folder for a moment, and reports if it is removed.
 func stay(r *Root, who string, round int) error {
 	s, err := r.Enter("j")
 	if err != nil {
