@@ -104,7 +104,7 @@ func TestHash(t *testing.T) {
 		"name: h\nsteps: []\nhooks: {always: [{id: a, command: [x]}]}\n",
 		"name: h\nworkers: 10\nsteps:\n  - id: a\n    command: [x]\n", // a ceiling may be lower one day, or higher
 		"name: h\nsteps:\n  - id: a\n    command: [x]\n    queue: q\n",
-		"name: h\nsteps:\n  - id: a\n    command: [x]\n    output: text\n", // kept though nobody uses it
+		"name: h\nsteps:\n  - id: a\n    command: [x]\n    output: text\n", // kept though nothing uses it
 		"name: h\nconcurrency: {}\nsteps:\n  - id: a\n    command: [x]\n",
 	} {
 		if got := parse(t, other).HashString(); got == want {
