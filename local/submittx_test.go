@@ -195,6 +195,41 @@ func TestAnOpenTransactionHoldsUpNobody(t *testing.T) {
 	})
 }
 
+// (J8, J12) a request id that an open transaction has used refuses the same request at once,
+// and holds up no other command; once the transaction has ended, the request has its answer.
+func TestARequestOfAnOpenTransactionPostgres(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	where := pgtest.URL(t)
+	c := open(t, where, passive)
+	u, err := openUser(ctx, "pgx", where)
+	must(t, err)
+	t.Cleanup(func() { must(t, u.close()) })
+	for _, commits := range []bool{true, false} {
+		sub := submission(plain(t), 1)
+		sub.RequestID = fmt.Sprint("commits ", commits)
+		submit := func() pawl.Submitted {
+			done, err := c.Jobs.SubmitAll(ctx, sub, submission(plain(t), 2))
+			must(t, err)
+			must(t, done[1].Err)
+			return done[0]
+		}
+		tx := u.open(t)
+		held := one2(t)(c.Jobs.SubmitTx(ctx, tx.tx, sub))
+		holds(t, submit().Err, pawl.Unavailable, "is used by a transaction that is still open")
+		end := tx.rollback
+		if commits {
+			end = tx.commit
+		}
+		must(t, end())
+		done := submit()
+		must(t, done.Err)
+		if done.Replayed != commits || commits != (done.ID == held.ID) {
+			t.Errorf("commits %t: the transaction made %s, and the request has %+v", commits, held.ID, done)
+		}
+	}
+}
+
 // (J12) no hint is needed: a scan of the database finds the job.
 func TestSubmitTxWithoutAHint(t *testing.T) {
 	t.Parallel()

@@ -155,6 +155,10 @@ func (t *tx) replay(key store.IdempotencyKey, hash [32]byte) (body []byte, done 
 	if a.New {
 		return nil, false, nil
 	}
+	if a.Held {
+		return nil, false, &pawl.Error{Kind: pawl.Unavailable, Message: fmt.Sprintf("request_id %q is used by a transaction that is still open", key.Key),
+			Hint: "give the same request again when that transaction has ended"}
+	}
 	if a.RequestHash != hash {
 		return nil, false, pawl.Errorf(pawl.Invalid, "request_id %q was used for another request", key.Key)
 	}

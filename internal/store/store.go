@@ -287,9 +287,11 @@ type IdempotencyKey struct {
 
 // An Answer is the stored answer to a request. In Facts, one with New set stands
 // for a key that nobody has used (or whose entry has expired): decide must then
-// put an answer into Changes, or the key is not stored.
+// put an answer into Changes, or the key is not stored. Held stands for a key that a
+// transaction of a user has used and that is still open: nothing is known of it.
 type Answer struct {
 	New         bool
+	Held        bool
 	Endpoint    string
 	RequestHash [32]byte
 	Status      int

@@ -224,7 +224,10 @@ func (j *joined) keys(list []store.IdempotencyKey) error {
 		k.text(key.Workspace)
 		k.text(key.Key)
 	}
-	if err := j.rows(takeKeys.sql, r.taken, k.literals()...); err != nil {
+	if err := j.rows(lockKeys.sql, func(*cursor) {}, k.literals()...); err != nil {
+		return err
+	}
+	if err := j.rows(takeLocked.sql, r.taken, k.literals()...); err != nil {
 		return err
 	}
 	return j.rows(readKeys.sql, r.answer, k.literals()...)

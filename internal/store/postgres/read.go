@@ -68,14 +68,38 @@ select ` + names("s", stepTable.plain) + `, place from (select job, ord from k o
 
 	// A racing insert of the same key waits here until the other is over. The
 	// second statement returns the keys that the first one did not take.
-	takeKeys = &statement{"take_keys", `insert into idempotency (workspace, key, endpoint, request_hash, status, created_at, expires_at)
-select u.workspace, u.key, '', ''::bytea, 0, ` + clock + `, 0 from unnest($1::text[], $2::text[]) as u(workspace, key) order by 1, 2
-on conflict (workspace, key) do update set status = 0, expires_at = 0, created_at = excluded.created_at
-where idempotency.expires_at <= ` + clock + ` returning workspace, key`}
+	takeKeys = &statement{"take_keys", `with u as materialized (
+  select workspace, key, case when pg_try_advisory_lock_shared(` + keyLock + `) then pg_advisory_unlock_shared(` + keyLock + `) else false end as free
+  from ` + someKeys + ` order by 1, 2
+), taken as (
+  ` + takeFrom("u where free") + `
+)
+select * from taken union all select workspace, key, false from u where not free`}
+
+	// lockKeys locks keys for a transaction of a user, which may stay open for long. Without
+	// the lock, takeKeys would wait for its end, and with it all commands of that commit.
+	lockKeys = &statement{"lock_keys", "select pg_advisory_xact_lock(" + keyLock + ") from " + someKeys + " order by workspace, key"}
+
+	// takeLocked takes keys that the transaction has locked.
+	takeLocked = &statement{"take_locked", takeFrom(someKeys + " order by 1, 2")}
+
 	readKeys = &statement{"read_keys", "select " + names("i", answerColumns) + ` from
   (select unnest($1::text[]) as workspace, unnest($2::text[]) as key) u cross join lateral
   (select * from idempotency t where t.workspace = u.workspace and t.key = u.key and t.expires_at > 0 offset 0) i`}
 )
+
+const (
+	keyLock  = "hashtextextended(workspace || chr(1) || key, 7017151)" // the number of a key's advisory lock
+	someKeys = "unnest($1::text[], $2::text[]) as u(workspace, key)"
+)
+
+// takeFrom takes keys that are new or have expired.
+func takeFrom(keys string) string {
+	return `insert into idempotency (workspace, key, endpoint, request_hash, status, created_at, expires_at)
+  select workspace, key, '', ''::bytea, 0, ` + clock + `, 0 from ` + keys + `
+  on conflict (workspace, key) do update set status = 0, expires_at = 0, created_at = excluded.created_at
+  where idempotency.expires_at <= ` + clock + ` returning workspace, key, true`
+}
 
 // A reading collects the facts of one transaction.
 type reading struct {
@@ -197,7 +221,9 @@ func (r *reading) distinctKeys() []store.IdempotencyKey {
 }
 
 func (r *reading) taken(c *cursor) {
-	r.Keys[store.IdempotencyKey{Workspace: c.text(), Key: c.text()}] = &store.Answer{New: true}
+	k := store.IdempotencyKey{Workspace: c.text(), Key: c.text()}
+	free := c.flag()
+	r.Keys[k] = &store.Answer{New: free, Held: !free}
 }
 
 func (r *reading) answer(c *cursor) {
@@ -207,7 +233,7 @@ func (r *reading) answer(c *cursor) {
 	a.Status = c.int()
 	a.Body = c.blob()
 	a.ExpiresAt = c.num()
-	if c.err == nil {
+	if c.err == nil && r.Keys[k] == nil { // else it has expired, and a transaction holds it
 		r.Keys[k] = a
 	}
 }
