@@ -30,6 +30,7 @@ var order = [][]string{
 	{"machine/machinetest"},
 	{"lifecycle"},
 	{"audit"},
+	{"internal/rowkey"},
 	{"."},
 	{"internal/document"},
 	{"workflow"},
@@ -76,7 +77,7 @@ var testOnly = []string{"machine/machinetest", "internal/store/storetest", "inte
 
 // pure are the packages without clock, randomness and I/O: now, ids and jitter
 // arrive with the command. The first of them uses the standard library only.
-var pure = []string{"machine", "lifecycle", "audit", ".", "internal/document", "workflow", "internal/decide", "internal/schedule", "internal/programs/spec", "internal/health"}
+var pure = []string{"machine", "lifecycle", "audit", "internal/rowkey", ".", "internal/document", "workflow", "internal/decide", "internal/schedule", "internal/programs/spec", "internal/health"}
 
 // impureImports are not imported by pure packages, nor is what is below them but
 // for pureImports.

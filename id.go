@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // An ID is a UUIDv7, time-ordered, shown in hex behind a prefix (J5): j_ for
@@ -41,10 +43,16 @@ func assemble(ms uint64, a uint16, counter, low uint32) ID {
 	return id
 }
 
-// Key returns the integer key of the record that id names.
-func (id ID) Key() int64 {
-	return (int64(id.millis()/1000)-keyEpoch)<<32 | int64(id.counter())
-}
+// JobKey returns the key of the job that id names.
+func (id ID) JobKey() rowkey.Job { return rowkey.Job(id.key()) }
+
+// WorkerKey returns the key of the worker that id names.
+func (id ID) WorkerKey() rowkey.Worker { return rowkey.Worker(id.key()) }
+
+// ScheduleKey returns the key of the schedule that id names.
+func (id ID) ScheduleKey() rowkey.Schedule { return rowkey.Schedule(id.key()) }
+
+func (id ID) key() int64 { return (int64(id.millis()/1000)-keyEpoch)<<32 | int64(id.counter()) }
 
 // Time returns when the id was made, in milliseconds.
 func (id ID) Time() time.Time { return time.UnixMilli(int64(id.millis())).UTC() }
@@ -67,7 +75,7 @@ func (id ID) Step(ord Ord) ID {
 }
 
 // StepKey returns the key of the step that id names.
-func (id ID) StepKey() StepKey { return StepKey{Job: id.Key(), Ord: Ord(id.low())} }
+func (id ID) StepKey() StepKey { return StepKey{Job: id.JobKey(), Ord: Ord(id.low())} }
 
 // Public returns the id with the prefix of the kind that it names.
 func (id ID) Public(prefix string) string {
@@ -122,7 +130,7 @@ func (o Ord) Parent() Ord { return o &^ MaxInstances }
 // A StepKey is the key of a step in stores. Ord 0 means the job itself where both share
 // a table, as in the audit trail.
 type StepKey struct {
-	Job int64
+	Job rowkey.Job
 	Ord Ord
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/machine"
 )
 
@@ -59,22 +60,22 @@ type Job struct {
 	Record
 	ID          ID
 	Workspace   string
-	Definition  int64 // the key of its definition
+	Definition  rowkey.Definition
 	Workflow    string
 	Description string
-	Version     int   // of its workflow, if that is registered, or 0
-	Parent      int64 // the key of the parent job, or 0
-	ParentStep  Ord   // the step of the parent that waits for it
-	Continues   int64 // the key of the job that this one continues, or 0
-	Schedule    int64 // the key of the schedule that made it, or 0
+	Version     int             // of its workflow, if that is registered, or 0
+	Parent      rowkey.Job      // the parent job, or 0
+	ParentStep  Ord             // the step of the parent that waits for it
+	Continues   rowkey.Job      // the job that this one continues, or 0
+	Schedule    rowkey.Schedule // the one that made it, or 0
 	Depth       int
-	WorkerCount int   // the most steps in progress at once
-	Private     int64 // the key of the job (itself, or an ancestor) whose process is the only one to run it, or 0
-	Route       int64 // the route of its first steps, or 0 if the evaluator has to start it
+	WorkerCount int        // the most steps in progress at once
+	Private     rowkey.Job // the job (itself, or an ancestor) whose process is the only one to run it, or 0
+	Route       int64      // the route of its first steps, or 0 if the evaluator has to start it
 	Priority    int
-	Rank        int64 // its place among pending jobs; see RankAt
-	Pool        int64 // the pool of its concurrency key, of which it takes one slot while it runs, or 0
-	Quota       int64 // the pool of which it took WorkerCount slots when it started, or 0
+	Rank        int64       // its place among pending jobs; see RankAt
+	Pool        rowkey.Pool // the pool of its concurrency key, of which it takes one slot while it runs, or 0
+	Quota       rowkey.Pool // the pool of which it took WorkerCount slots when it started, or 0
 	Paused      bool
 	Mark        Mark
 	MarkAt      int64         // of Attention: when the evaluator looks; else 0. See Mark
@@ -126,8 +127,8 @@ const (
 	HooksCancelled HookPhase = 2 // those that have not ended are being cancelled
 )
 
-// Key returns the integer key of the job.
-func (j *Job) Key() int64 { return j.ID.Key() }
+// Key returns the key of the job.
+func (j *Job) Key() rowkey.Job { return j.ID.JobKey() }
 
 // MarkNow marks the job for the evaluator, as soon as that is committed.
 func (j *Job) MarkNow() { j.Mark, j.MarkAt, j.MarkTries = Attention, 0, 0 }
@@ -148,16 +149,16 @@ type Step struct {
 	Attempts    int   // an interrupt refunds one
 	Claims      int   // the fence: it only rises
 	Losses      int   // how often its worker died
-	Worker      int64
+	Worker      rowkey.Worker
 	Route       int64
 	Priority    int
-	Rank        int64 // its place in the queue; see RankAt
-	Pool        int64 // the pool of its queue, of which it holds a slot while it is in progress, or 0
-	Total       int   // of a fan-out's node: the instances there will be
-	Made        int   // of a fan-out's node: the instances made so far
-	Live        int   // of a fan-out's node: the instances that have not ended
-	Tree        *Tree // of a fan-out's node: of the instances that were counted out; nil is the zero value
-	Folded      int64 // the number by which it was counted out of its job or fan-out, or 0
+	Rank        int64       // its place in the queue; see RankAt
+	Pool        rowkey.Pool // the pool of its queue, of which it holds a slot while it is in progress, or 0
+	Total       int         // of a fan-out's node: the instances there will be
+	Made        int         // of a fan-out's node: the instances made so far
+	Live        int         // of a fan-out's node: the instances that have not ended
+	Tree        *Tree       // of a fan-out's node: of the instances that were counted out; nil is the zero value
+	Folded      int64       // the number by which it was counted out of its job or fan-out, or 0
 	EnqueuedAt  int64
 	StartedAt   int64
 	CompletedAt int64
@@ -181,13 +182,13 @@ type Worker struct {
 	Metadata  json.RawMessage
 }
 
-// Key returns the integer key of the worker.
-func (w *Worker) Key() int64 { return w.ID.Key() }
+// Key returns the key of the worker.
+func (w *Worker) Key() rowkey.Worker { return w.ID.WorkerKey() }
 
 // A Definition is a workflow as it was when a job was submitted. It never
 // changes; its key is taken from its hash.
 type Definition struct {
-	Key       int64
+	Key       rowkey.Definition
 	Hash      [32]byte
 	Name      string
 	Source    []byte // canonical JSON; what the hash is of

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"crypto/sha256"
+
+	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // A Wait is what a step that the engine owns waits for: a person, a time, a signal or a
@@ -47,7 +49,7 @@ func (w *Wait) Blanks() string {
 
 // A Signal is an event that was sent to a job. One step takes it.
 type Signal struct {
-	Job   int64
+	Job   rowkey.Job
 	Seq   int64 // of the job's audit entry that records it
 	Name  string
 	Data  json.RawMessage
@@ -61,7 +63,7 @@ type Version struct {
 	Workspace  string
 	Name       string
 	Version    int // from 1
-	Definition int64
+	Definition rowkey.Definition
 	Dir        string // the folder of the file that it was registered from
 	At         int64
 	Actor      string
@@ -97,13 +99,13 @@ type Schedule struct {
 	CatchUp   time.Duration // times missed by at most this are caught up with; 0: none
 	Overlap   string        // skip, queue or cancel_old
 	Priority  int
-	Due       int64 // of the last time: when it was due
-	LastJob   int64 // the key of the job of the last time, or 0
-	Waiting   int64 // of overlap queue: the time whose job waits for the last job to end, or 0
+	Due       int64      // of the last time: when it was due
+	LastJob   rowkey.Job // the job of the last time, or 0
+	Waiting   int64      // of overlap queue: the time whose job waits for the last job to end, or 0
 }
 
-// Key returns the integer key of the schedule.
-func (s *Schedule) Key() int64 { return s.ID.Key() }
+// Key returns the key of the schedule.
+func (s *Schedule) Key() rowkey.Schedule { return s.ID.ScheduleKey() }
 
 // SchedulePrefix is the prefix of the public ids of schedules.
 const SchedulePrefix = "sc_"
@@ -124,12 +126,12 @@ func RankAt(at int64, priority int) int64 { return at - int64(priority)*priority
 
 // PoolKey returns the key of a pool of slots in a workspace: "depth" and its
 // number, "queue" and its name, "key" and the workflow with the key.
-func PoolKey(workspace string, parts ...string) int64 {
+func PoolKey(workspace string, parts ...string) rowkey.Pool {
 	var b []byte
 	for _, s := range append([]string{workspace}, parts...) {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
 	sum := sha256.Sum256(b)
-	return int64(binary.BigEndian.Uint64(sum[:8])>>1) | 1
+	return rowkey.Pool(binary.BigEndian.Uint64(sum[:8])>>1) | 1
 }

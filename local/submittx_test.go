@@ -187,7 +187,7 @@ func TestAnOpenTransactionHoldsUpNobody(t *testing.T) {
 				}
 			}
 			// As if it had been open for an hour.
-			must(t, tx.exec(ctx, fmt.Sprintf("update job set rank = rank - 3600000000 where id = %d", late.ID.Key())))
+			must(t, tx.exec(ctx, fmt.Sprintf("update job set rank = rank - 3600000000 where id = %d", late.ID.JobKey())))
 			must(t, tx.commit())
 			c.Hint()
 			completes(t, c, late.ID, 7)

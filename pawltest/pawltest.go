@@ -199,7 +199,7 @@ func (e *Engine) Wait(id pawl.ID) *client.Result {
 	pause := time.Second
 	for end := time.Now().Add(e.limit); ; {
 		e.RunUntilIdle()
-		job, err := e.store.Job(ctx, id.Key())
+		job, err := e.store.Job(ctx, id.JobKey())
 		if err != nil {
 			e.t.Fatalf("pawltest: job %s: %v", id.Public(pawl.JobPrefix), err)
 		}

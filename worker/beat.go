@@ -8,13 +8,14 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
 
 // News is the reply to a beat of the worker with that key.
 type news struct {
-	worker int64
+	worker rowkey.Worker
 	state  machine.State
 	work   bool
 }
@@ -201,7 +202,7 @@ func (w *Worker) reincarnate(reason string, held []link.Claimed) {
 // spare pauses the worker while there is too little memory or disk, and resumes it
 // when that is over (J9). A worker that has never had a task cannot be paused, and
 // claims nothing all the same.
-func (w *Worker) spare(key int64, state machine.State) {
+func (w *Worker) spare(key rowkey.Worker, state machine.State) {
 	if w.config.Scarce == nil {
 		return
 	}
@@ -236,7 +237,7 @@ func (w *Worker) spare(key int64, state machine.State) {
 }
 
 // moveSelf reports whether the worker's record was moved.
-func (w *Worker) moveSelf(key int64, event machine.Event, reason string) bool {
+func (w *Worker) moveSelf(key rowkey.Worker, event machine.Event, reason string) bool {
 	err := w.link.MoveWorker(w.life, key, event, decide.Note{Actor: w.ID(), Reason: reason})
 	if err != nil && w.life.Err() == nil {
 		w.log.Warn("the worker could not "+string(event)+" itself; it is tried again", "error", err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -34,7 +35,7 @@ func (l *lease) over() bool { return !l.until.IsZero() && !time.Now().Before(l.u
 
 // renew extends the lease for a beat of a worker, or its registration, that was sent at
 // that time and whose reply says that the worker lives.
-func (w *Worker) renew(worker int64, sent time.Time) {
+func (w *Worker) renew(worker rowkey.Worker, sent time.Time) {
 	until := health.Deadline(sent, w.config.Silence, w.config.Limits.withDefaults().Grace)
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -29,7 +30,7 @@ type Config struct {
 	Capacity  int                // steps at once; default 10
 	Handlers  map[string]Handler // by name, besides those of Handle; commands, scripts and requests are served if "command", "run" and "http" are among them (see Command and HTTP)
 	Queues    []string           // default workflow.DefaultQueue alone
-	Job       int64              // 0, or the key of a private job: only it and its child jobs are served, whatever their queues
+	Job       rowkey.Job         // 0, or the key of a private job: only it and its child jobs are served, whatever their queues
 	Limits    Limits
 
 	// Middleware wraps every handler. The first is the outermost. Its own panics are
@@ -332,7 +333,7 @@ func (w *Worker) hasBegun() bool {
 	return w.begun
 }
 
-func (w *Worker) key() int64 {
+func (w *Worker) key() rowkey.Worker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.self.Key()

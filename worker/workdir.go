@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/workdir"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -175,12 +176,12 @@ func (f *folders) forget(name string) {
 // over returns the names of the jobs that will not run again: they have ended, or no
 // longer exist. Names that are not job ids are never returned.
 func (f *folders) over(ctx context.Context, names []string) ([]string, error) {
-	named := make(map[int64]string, len(names))
-	jobs := make([]int64, 0, len(names))
+	named := make(map[rowkey.Job]string, len(names))
+	jobs := make([]rowkey.Job, 0, len(names))
 	for _, name := range names {
 		if id, err := pawl.ParseID(pawl.JobPrefix, name); err == nil {
-			named[id.Key()] = name
-			jobs = append(jobs, id.Key())
+			named[id.JobKey()] = name
+			jobs = append(jobs, id.JobKey())
 		}
 	}
 	ended, err := f.link.EndedJobs(ctx, jobs)

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -69,7 +70,7 @@ func (s *switched) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.St
 	return s.Store.Bodies(ctx, keys)
 }
 
-func (s *switched) Job(ctx context.Context, key int64) (*pawl.Job, error) {
+func (s *switched) Job(ctx context.Context, key rowkey.Job) (*pawl.Job, error) {
 	if err := s.fails(); err != nil {
 		return nil, err
 	}

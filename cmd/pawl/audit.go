@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/files"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/trail"
 )
@@ -79,7 +80,7 @@ func newAuditVerify(a *app) *cobra.Command {
 func (a *app) verified(ctx context.Context, file string, args []string) (v *trail.Verdict, err error) {
 	switch file {
 	case "":
-		err = a.withTrails(ctx, args, func(s store.Store, job int64) (err error) {
+		err = a.withTrails(ctx, args, func(s store.Store, job rowkey.Job) (err error) {
 			v, err = trail.Verify(ctx, s, job)
 			return err
 		})
@@ -108,19 +109,19 @@ func newAuditExport(a *app) *cobra.Command {
 }
 
 func (a *app) export(ctx context.Context, args []string, w io.Writer) error {
-	return a.withTrails(ctx, args, func(s store.Store, job int64) error {
+	return a.withTrails(ctx, args, func(s store.Store, job rowkey.Job) error {
 		return s.Trails(ctx, job, func(t store.TrailOf) error { return audit.WriteLines(w, t.Entries) })
 	})
 }
 
 // withTrails hands a database that exists to f, with the key of the job that is named; 0: all.
-func (a *app) withTrails(ctx context.Context, args []string, f func(s store.Store, job int64) error) (err error) {
+func (a *app) withTrails(ctx context.Context, args []string, f func(s store.Store, job rowkey.Job) error) (err error) {
 	s, err := a.openExisting(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	key := int64(0)
+	key := rowkey.Job(0)
 	if len(args) == 1 {
 		if key, err = a.jobKey(ctx, s, args[0]); err != nil {
 			return err
@@ -131,7 +132,7 @@ func (a *app) withTrails(ctx context.Context, args []string, f func(s store.Stor
 
 // jobKey returns the key of the job that is named. The engine that looks it up
 // is gone before the trail is read.
-func (a *app) jobKey(ctx context.Context, s store.Store, text string) (int64, error) {
+func (a *app) jobKey(ctx context.Context, s store.Store, text string) (rowkey.Job, error) {
 	e := engine.New(engine.Config{Store: s, Passive: true, Log: a.log})
 	defer e.Close()
 	cl := a.client(e)
@@ -140,7 +141,7 @@ func (a *app) jobKey(ctx context.Context, s store.Store, text string) (int64, er
 		return 0, err
 	}
 	_, err = cl.Jobs.Get(ctx, id)
-	return id.Key(), err
+	return id.JobKey(), err
 }
 
 const checkpointLong = `Write the ends of the trails of all jobs, workers and schedules, in every workspace: a

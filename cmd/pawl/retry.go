@@ -108,7 +108,7 @@ func (a *app) retryOne(ctx context.Context, l *ledger, text string, f *retryFlag
 	if err != nil {
 		return err
 	}
-	old, err := l.store.Job(ctx, id.Key())
+	old, err := l.store.Job(ctx, id.JobKey())
 	if err != nil && !errors.Is(err, store.ErrNotFound) { // the engine says it better
 		return err
 	}

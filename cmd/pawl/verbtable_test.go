@@ -319,7 +319,7 @@ func (w *world) report(key string, r decide.Report) {
 		return // nobody weighs it
 	}
 	w.until("the report is weighed", func(v *pawl.JobView) bool {
-		j, err := w.store.Job(w.t.Context(), w.id.Key())
+		j, err := w.store.Job(w.t.Context(), w.id.JobKey())
 		w.check(err)
 		return j.Mark == pawl.Clear
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -320,7 +321,8 @@ type row struct {
 	mark                                               pawl.Mark
 	skipped                                            bool
 	unmet, attempts, claims, losses, total, made, live int
-	worker, route, enqueuedAt, startedAt, completedAt  int64
+	worker                                             rowkey.Worker
+	route, enqueuedAt, startedAt, completedAt          int64
 	open, active, blocked                              int
 	paused                                             bool
 	hooks                                              pawl.HookPhase

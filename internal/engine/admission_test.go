@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -93,12 +94,12 @@ func TestWhatIsInTheQueueGoesFirst(t *testing.T) {
 		all.Go(func() { after = w.e.submitOne(t) })
 		time.Sleep(minIdle)
 		got := v.letGo()
-		if len(got) != 1 || got[0].Step.Job != before.Key() || len(w.handed()) != 0 {
+		if len(got) != 1 || got[0].Step.Job != before.JobKey() || len(w.handed()) != 0 {
 			t.Fatalf("claimed %v, and %v came; want the job that was in the queue", got, w.handed())
 		}
 		w.visit(t, link.Exchange{Reports: []link.Report{success(got[0], "1")}, Free: 1})
 		all.Wait()
-		if handed := w.handed(); len(handed) != 1 || handed[0].Step.Job != after.Key() {
+		if handed := w.handed(); len(handed) != 1 || handed[0].Step.Job != after.JobKey() {
 			t.Errorf("%v came; want the job that waited", handed)
 		}
 	})
@@ -225,12 +226,12 @@ func TestASubmissionIsBegunInItsOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	given := make(map[int64]bool)
+	given := make(map[rowkey.Job]bool)
 	for _, x := range slices.Concat(a.handed(), b.handed()) {
 		given[x.Step.Job] = true
 	}
 	for i, answer := range answers {
-		if want := i < 4; given[answer.ID.Key()] != want {
+		if want := i < 4; given[answer.ID.JobKey()] != want {
 			t.Errorf("job %d: handed over: %v; want %v", i, !want, want)
 		}
 	}

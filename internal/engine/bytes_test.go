@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
@@ -21,7 +22,7 @@ type metered struct {
 	bytes atomic.Int64
 }
 
-func (w *metered) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+func (w *metered) Steps(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error) {
 	page, err := w.Store.Steps(ctx, job, after, limit)
 	for _, s := range page {
 		w.bytes.Add(int64(len(s.Output)))
@@ -38,7 +39,7 @@ func TestGatheringStopsAtTheLimit(t *testing.T) { // T8
 		p := startProcess(t, w, map[string]worker.Handler{"large": worker.Func(func(context.Context, *worker.Task) (any, error) { return large, nil })})
 		id := p.submit(define(t, "name: w\nsteps: [{id: each, foreach: [1, 2, 3, 4, 5, 6, 7, 8], handler: large}]\noutput: ${{ steps.each.output }}\n"), "")
 		until(t, "the job ends", func() bool { // a view of it reads outputs, too
-			j, err := w.Job(t.Context(), id.Key())
+			j, err := w.Job(t.Context(), id.JobKey())
 			must(t, err)
 			return lifecycle.Job.Ended(j.State)
 		})

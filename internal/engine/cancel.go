@@ -6,6 +6,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -39,7 +40,7 @@ type cancelJob struct {
 func (c *cancelJob) query(q *store.Query) { c.job.ask(q, decide.CancelReads()) }
 
 func (c *cancelJob) decide(t *tx) error {
-	j := t.job(c.job.id.Key())
+	j := t.job(c.job.id.JobKey())
 	if j == nil || j.ID != c.job.id {
 		return noJob(c.job.id)
 	}
@@ -100,7 +101,7 @@ func stands(r *pawl.Record, due store.Due, now int64) bool {
 
 // Terminate ends a worker and releases what it held: its steps are lost, and
 // tried again by others (J9, T1).
-func (e *Engine) Terminate(ctx context.Context, worker int64, note decide.Note) error {
+func (e *Engine) Terminate(ctx context.Context, worker rowkey.Worker, note decide.Note) error {
 	r := &release{worker: worker, note: note, end: true}
 	return e.release(ctx, r, r)
 }
@@ -117,7 +118,7 @@ func (e *Engine) Takeover(ctx context.Context, gone func(*pawl.Worker) bool) err
 	if err != nil {
 		return err
 	}
-	dead := make(map[int64]bool)
+	dead := make(map[rowkey.Worker]bool)
 	for _, w := range workers {
 		dead[w.Key()] = gone != nil && gone(w)
 	}

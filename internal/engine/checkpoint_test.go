@@ -89,12 +89,12 @@ func TestK6Checkpoint(t *testing.T) {
 			{"hashed anew, and gone on", store.DifferenceChanged, waiting, []string{"update audit set hash = " + other + " where job = %d and ord = 0"}},
 			{"its row removed, and gone on", store.DifferenceMissing, waiting, []string{"delete from audit where job = %d and ord = 0"}},
 		} {
-			l.unpack(x.of.Key())
+			l.unpack(x.of.JobKey())
 			for _, table := range []string{"job", "step", "audit"} {
 				db.sql("create table was_" + table + " as select * from " + table)
 			}
 			for _, sql := range x.sql {
-				db.sql(fmt.Sprintf(sql, x.of.Key()))
+				db.sql(fmt.Sprintf(sql, x.of.JobKey()))
 			}
 			_, found := compare(t, old, checkpoint(t, p.store), p.store)
 			if len(found) != 1 || found[0].Kind != x.kind || found[0].Entity != x.of.Public(pawl.JobPrefix) {

@@ -202,7 +202,7 @@ func TestChildrenOfAPrivateJob(t *testing.T) { // J6, WORKFLOW.md: running
 		p.register(define(t, "name: middle\nsteps: [{id: a, handler: h}, {id: b, workflow: leaf}]\n"))
 		id := p.submission(pawl.Submission{Definition: define(t, "name: top\nsteps: [{id: down, workflow: middle}]\n").Canonical(), Private: true})
 		var here atomic.Int64
-		p.serve(worker.Config{Job: id.Key(), Capacity: 1, Handlers: map[string]worker.Handler{"h": func(ctx context.Context, task *worker.Task) worker.Result {
+		p.serve(worker.Config{Job: id.JobKey(), Capacity: 1, Handlers: map[string]worker.Handler{"h": func(ctx context.Context, task *worker.Task) worker.Result {
 			here.Add(1)
 			return nop(ctx, task)
 		}}})

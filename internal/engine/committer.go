@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -57,9 +58,9 @@ func weightOf(cmd command) int {
 type group struct {
 	cmds   []command
 	errs   []error
-	came   time.Time       // when it began to wait
-	passed int             // commits that it was left out of since, if it is late
-	faults map[int64]error // of definitions that cannot be read
+	came   time.Time                   // when it began to wait
+	passed int                         // commits that it was left out of since, if it is late
+	faults map[rowkey.Definition]error // of definitions that cannot be read
 	done   chan struct{}
 }
 
@@ -79,7 +80,7 @@ type committer struct {
 	begin  func(*store.Query, *store.Facts) *tx
 	after  func(*tx)                       // called once for each commit, before its commands are answered
 	admit  func(later, batch []*group) int // how many of the late groups go with the batch; the others wait
-	supply func(ctx context.Context, definitions []int64, faults map[int64]error) error
+	supply func(ctx context.Context, definitions []rowkey.Definition, faults map[rowkey.Definition]error) error
 	pause  time.Duration
 
 	mu     sync.Mutex
@@ -105,7 +106,7 @@ var errClosed = &pawl.Error{Kind: pawl.Unavailable, Message: "the engine is clos
 // together commits the commands in one transaction and returns the error of each; see
 // do. A caller that waits in any case, and finds a free lane, commits in it by itself: to
 // have another goroutine do so, and to be woken by it, takes longer than to decide.
-func (c *committer) together(ctx context.Context, cmds []command, faults map[int64]error) ([]error, error) {
+func (c *committer) together(ctx context.Context, cmds []command, faults map[rowkey.Definition]error) ([]error, error) {
 	g := &group{cmds: cmds, faults: faults, errs: make([]error, len(cmds)), came: time.Now(), done: make(chan struct{})}
 	batch, err := c.enter(g)
 	switch {

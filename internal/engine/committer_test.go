@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -66,8 +67,8 @@ func TestAFailedDecisionLeavesNothing(t *testing.T) { // K5
 	one, two := e.submitOne(t), e.submitOne(t)
 	refusal := errors.New("refused")
 	spoil := func(end func() error) *script {
-		return &script{q: store.Query{Jobs: []int64{one.Key()}}, f: func(t *tx) error {
-			j := t.job(one.Key())
+		return &script{q: store.Query{Jobs: []rowkey.Job{one.JobKey()}}, f: func(t *tx) error {
+			j := t.job(one.JobKey())
 			if err := t.moveJob(j, lifecycle.JobPause, decide.Note{Reason: "spoiled"}); err != nil {
 				return err
 			}
@@ -75,14 +76,14 @@ func TestAFailedDecisionLeavesNothing(t *testing.T) { // K5
 			t.makeStep(j, pawl.MakeOrd(1, 9))
 			t.makeWorker(&pawl.Worker{ID: e.NewID(), Workspace: "w"}, decide.Note{})
 			t.answer(store.IdempotencyKey{Workspace: "w", Key: "k"}, &store.Answer{})
-			t.refusals = append(t.refusals, pawl.Refusal{StepKey: pawl.StepKey{Job: one.Key(), Ord: 1}})
-			t.enqueued = append(t.enqueued, pawl.StepKey{Job: one.Key(), Ord: 1})
+			t.refusals = append(t.refusals, pawl.Refusal{StepKey: pawl.StepKey{Job: one.JobKey(), Ord: 1}})
+			t.enqueued = append(t.enqueued, pawl.StepKey{Job: one.JobKey(), Ord: 1})
 			return end()
 		}}
 	}
 	pause := func(id pawl.ID) *script {
-		return &script{q: store.Query{Jobs: []int64{id.Key()}}, f: func(t *tx) error {
-			return t.moveJob(t.job(id.Key()), lifecycle.JobPause, decide.Note{Reason: "stands"})
+		return &script{q: store.Query{Jobs: []rowkey.Job{id.JobKey()}}, f: func(t *tx) error {
+			return t.moveJob(t.job(id.JobKey()), lifecycle.JobPause, decide.Note{Reason: "stands"})
 		}}
 	}
 	errs, err := e.committer.do(t.Context(), pause(one), spoil(func() error { panic("no") }), pause(two), spoil(func() error { return refusal }), pause(one))
@@ -98,18 +99,18 @@ func TestAFailedDecisionLeavesNothing(t *testing.T) { // K5
 	if errs[3] != refusal {
 		t.Errorf("the refusal: %v", errs[3])
 	}
-	j, err := e.store.Job(t.Context(), one.Key())
+	j, err := e.store.Job(t.Context(), one.JobKey())
 	if err != nil || j.Seq != 4 || j.Paused || j.Priority != 0 {
 		t.Errorf("the job: seq %d, paused %v, priority %d, %v; want its creation, validation and two pauses", j.Seq, j.Paused, j.Priority, err)
 	}
-	steps, err := e.store.Steps(t.Context(), one.Key(), 0, 0)
+	steps, err := e.store.Steps(t.Context(), one.JobKey(), 0, 0)
 	if err != nil || len(steps) != 1 {
 		t.Errorf("%d steps, %v; want the one that the submission made", len(steps), err)
 	}
 	if workers, err := e.store.Workers(t.Context(), store.WorkerFilter{}); err != nil || len(workers) != 0 {
 		t.Errorf("workers %v, %v; want none", workers, err)
 	}
-	if late, err := e.store.Refusals(t.Context(), one.Key(), store.RefusalPlace{}, 0); err != nil || len(late) != 0 {
+	if late, err := e.store.Refusals(t.Context(), one.JobKey(), store.RefusalPlace{}, 0); err != nil || len(late) != 0 {
 		t.Errorf("refused facts %v, %v; want none", late, err)
 	}
 }

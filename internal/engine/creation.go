@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -24,13 +25,13 @@ type creation struct {
 	inputs      json.RawMessage
 	description string
 	metadata    json.RawMessage
-	private     int64
+	private     rowkey.Job
 	priority    int
 	key         string // of its concurrency
 	parent      *pawl.Job
 	parentStep  pawl.Ord
-	continues   int64
-	schedule    int64
+	continues   rowkey.Job
+	schedule    rowkey.Schedule
 	unrouted    bool // an evaluator starts it, and no claim
 	note        decide.Note
 }
@@ -82,7 +83,7 @@ func (b *creation) job() *pawl.Job {
 	return j
 }
 
-func concurrencyPool(workspace string, def *workflow.Definition, key string) int64 {
+func concurrencyPool(workspace string, def *workflow.Definition, key string) rowkey.Pool {
 	return pawl.PoolKey(workspace, "key", def.Name, key)
 }
 

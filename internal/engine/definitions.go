@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -24,19 +25,21 @@ type definitions struct {
 // known is the definitions in memory, which are all that a transaction knows of.
 type known struct {
 	mu     sync.Mutex
-	byKey  map[int64]*workflow.Definition
-	stored map[int64]bool // known to be in the database
+	byKey  map[rowkey.Definition]*workflow.Definition
+	stored map[rowkey.Definition]bool // known to be in the database
 }
 
 func newDefinitions(v store.Views) *definitions {
-	return &definitions{v, &known{byKey: make(map[int64]*workflow.Definition), stored: make(map[int64]bool)}}
+	return &definitions{v, &known{byKey: make(map[rowkey.Definition]*workflow.Definition), stored: make(map[rowkey.Definition]bool)}}
 }
 
 // definitionKey returns the key of the definition with that hash.
-func definitionKey(hash [32]byte) int64 { return int64(binary.BigEndian.Uint64(hash[:8]) >> 1) }
+func definitionKey(hash [32]byte) rowkey.Definition {
+	return rowkey.Definition(binary.BigEndian.Uint64(hash[:8]) >> 1)
+}
 
 // get returns a stored definition.
-func (d *definitions) get(ctx context.Context, key int64) (*workflow.Definition, error) {
+func (d *definitions) get(ctx context.Context, key rowkey.Definition) (*workflow.Definition, error) {
 	def := d.of(key)
 	if def != nil {
 		return def, nil
@@ -72,13 +75,13 @@ func (d *definitions) load(source []byte) (*workflow.Definition, error) {
 }
 
 // of returns the definition with that key, or nil if it is not in memory.
-func (d *known) of(key int64) *workflow.Definition {
+func (d *known) of(key rowkey.Definition) *workflow.Definition {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.byKey[key]
 }
 
-func (d *known) keep(key int64, def *workflow.Definition) {
+func (d *known) keep(key rowkey.Definition, def *workflow.Definition) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.byKey) >= maxDefinitions {
@@ -88,13 +91,13 @@ func (d *known) keep(key int64, def *workflow.Definition) {
 	d.byKey[key] = def
 }
 
-func (d *known) markStored(key int64) {
+func (d *known) markStored(key rowkey.Definition) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stored[key] = true
 }
 
-func (d *known) isStored(key int64) bool {
+func (d *known) isStored(key rowkey.Definition) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.stored[key]

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -329,7 +330,7 @@ func (e *Engine) recycle(t *tx) {
 
 // marked has a job looked at that was marked, or when that is due, and reports
 // whether others have to be told.
-func (e *Engine) marked(t *tx, job int64, mark pawl.Mark, at int64) bool {
+func (e *Engine) marked(t *tx, job rowkey.Job, mark pawl.Mark, at int64) bool {
 	switch {
 	case mark != pawl.Attention:
 		return false
@@ -387,7 +388,7 @@ func (e *Engine) wake(work, marks, stops bool) {
 
 // decision returns a Decision for one job of the transaction, and its
 // definition. The job must be in sight, and the definition in memory.
-func (e *Engine) decision(t *tx, job int64, answers decide.Answers) (*decide.Decision, error) {
+func (e *Engine) decision(t *tx, job rowkey.Job, answers decide.Answers) (*decide.Decision, error) {
 	j := t.job(job)
 	if j == nil {
 		return nil, pawl.Errorf(pawl.NotFound, "there is no job with key %d", job)
@@ -400,6 +401,6 @@ func (e *Engine) decision(t *tx, job int64, answers decide.Answers) (*decide.Dec
 }
 
 // decisionBy returns a Decision for a job that has this definition.
-func (e *Engine) decisionBy(t *tx, job int64, def *workflow.Definition, answers decide.Answers) *decide.Decision {
+func (e *Engine) decisionBy(t *tx, job rowkey.Job, def *workflow.Definition, answers decide.Answers) *decide.Decision {
 	return &decide.Decision{Definition: def, JobTx: jobTx{e: e, t: t, key: job}, Now: t.now, Jitter: e.cfg.Jitter, Answers: answers}
 }

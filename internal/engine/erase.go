@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -34,7 +35,7 @@ func hold(t *tx, j *pawl.Job) {
 }
 
 // eraseAll goes on with the redaction of a job until all has gone.
-func (e *Engine) eraseAll(ctx context.Context, job int64, total *pawl.Redaction, each func(pawl.Redaction)) error {
+func (e *Engine) eraseAll(ctx context.Context, job rowkey.Job, total *pawl.Redaction, each func(pawl.Redaction)) error {
 	for {
 		x, err := e.beginErasure(ctx, job)
 		if x == nil || err != nil {
@@ -75,7 +76,7 @@ type erasure struct {
 }
 
 // beginErasure returns nil if nothing is left to do.
-func (e *Engine) beginErasure(ctx context.Context, job int64) (*erasure, error) {
+func (e *Engine) beginErasure(ctx context.Context, job rowkey.Job) (*erasure, error) {
 	j, err := e.store.Job(ctx, job)
 	if isNotFound(err) || err == nil && (j.Mark != pawl.Attention || !lifecycle.Job.Ended(j.State)) {
 		return nil, nil
@@ -110,7 +111,7 @@ func (x *erasure) hold(ctx context.Context) error {
 
 // A marking changes the mark of a job that is being redacted.
 type marking struct {
-	job int64
+	job rowkey.Job
 	do  func(*tx, *pawl.Job)
 }
 
@@ -126,7 +127,7 @@ func (m *marking) decide(t *tx) error {
 
 // own calls f with the entries of the trail of the job.
 func (x *erasure) own(ctx context.Context, f func(*audit.Entry) error) error {
-	return store.EachEntry(ctx, x.e.store, jobEntity(x.job.Key()), f)
+	return store.EachEntry(ctx, x.e.store, store.JobEntity(x.job.Key()), f)
 }
 
 // plan lists what is to go.
@@ -327,10 +328,10 @@ func (n *naming) commit(ctx context.Context) error {
 // erasures are those that evaluators have begun and not ended.
 type erasures struct {
 	mu sync.Mutex
-	of map[int64]*erasure
+	of map[rowkey.Job]*erasure
 }
 
-func (s *erasures) take(job int64) *erasure {
+func (s *erasures) take(job rowkey.Job) *erasure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.of[job]
@@ -338,17 +339,17 @@ func (s *erasures) take(job int64) *erasure {
 	return x
 }
 
-func (s *erasures) put(job int64, x *erasure) {
+func (s *erasures) put(job rowkey.Job, x *erasure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {
-		s.of = make(map[int64]*erasure)
+		s.of = make(map[rowkey.Job]*erasure)
 	}
 	s.of[job] = x
 }
 
 // erase goes on with the redaction of a job for a while.
-func (v *evaluator) erase(ctx context.Context, job int64) error {
+func (v *evaluator) erase(ctx context.Context, job rowkey.Job) error {
 	x := v.e.erasures.take(job)
 	if x == nil {
 		var err error

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -20,10 +21,10 @@ const MaxOutput = 1 << 20
 // outside the transaction.
 type evaluation struct {
 	e       *Engine
-	job     int64
+	job     rowkey.Job
 	facts   *jobFacts
-	seen    map[pawl.Ord]seenMark // what is marked; the job itself is 0
-	lives   map[pawl.Ord]int64    // the child jobs that have not ended, of steps that are marked
+	seen    map[pawl.Ord]seenMark   // what is marked; the job itself is 0
+	lives   map[pawl.Ord]rowkey.Job // the child jobs that have not ended, of steps that are marked
 	reads   decide.ReadSet
 	more    bool // not all that is marked fits into one commit
 	answers decide.Answers
@@ -62,7 +63,7 @@ func (a *evaluation) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.facts, a.lives = e.jobs.put(job, def), make(map[pawl.Ord]int64)
+	a.facts, a.lives = e.jobs.put(job, def), make(map[pawl.Ord]rowkey.Job)
 	a.answers = decide.Answers{Starts: make(map[pawl.Ord]decide.StartAnswer), Gathers: make(map[pawl.Ord]decide.GatherAnswer),
 		Errors: make(map[pawl.Ord]*pawl.Failure), Ends: make(map[pawl.Ord]decide.ChildEnd), Lives: make(map[pawl.Ord]bool)}
 	p := &preparation{e: e, ctx: ctx, job: job, def: def, evaluation: a}

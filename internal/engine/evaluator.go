@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -27,12 +28,12 @@ type evaluator struct {
 
 	mu      sync.Mutex
 	wake    *sync.Cond
-	queue   []int64 // jobs to evaluate
-	queued  map[int64]bool
-	running map[int64]bool  // being evaluated; true: and asked for again
-	starts  map[int64]bool  // of queue: pending jobs to be started
-	found   map[int64]int64 // of queue: jobs that a look found marked, and for when; 0 if a hint told since
-	short   bool            // a look left marks in the database until the queue is short
+	queue   []rowkey.Job // jobs to evaluate
+	queued  map[rowkey.Job]bool
+	running map[rowkey.Job]bool  // being evaluated; true: and asked for again
+	starts  map[rowkey.Job]bool  // of queue: pending jobs to be started
+	found   map[rowkey.Job]int64 // of queue: jobs that a look found marked, and for when; 0 if a hint told since
+	short   bool                 // a look left marks in the database until the queue is short
 
 	delays delays
 
@@ -42,26 +43,26 @@ type evaluator struct {
 	dues    *bell
 
 	poolMu sync.Mutex
-	pools  map[int64]bool // that have free slots since they were looked at
-	fronts map[int64]front
-	lasts  map[int64]bool // schedules whose last job has perhaps ended
+	pools  map[rowkey.Pool]bool // that have free slots since they were looked at
+	fronts map[rowkey.Pool]front
+	lasts  map[rowkey.Schedule]bool // schedules whose last job has perhaps ended
 	frees  *bell
 }
 
 func newEvaluator(e *Engine) *evaluator {
-	v := &evaluator{e: e, looks: newBell(), dues: newBell(), frees: newBell(), pools: make(map[int64]bool), queued: make(map[int64]bool), found: make(map[int64]int64), running: make(map[int64]bool), starts: make(map[int64]bool)}
+	v := &evaluator{e: e, looks: newBell(), dues: newBell(), frees: newBell(), pools: make(map[rowkey.Pool]bool), queued: make(map[rowkey.Job]bool), found: make(map[rowkey.Job]int64), running: make(map[rowkey.Job]bool), starts: make(map[rowkey.Job]bool)}
 	v.wake = sync.NewCond(&v.mu)
 	return v
 }
 
 // request asks for a look at a job. Asking twice is asking once; asking while it
 // is being looked at is asking for another look.
-func (v *evaluator) request(job int64) { v.ask(job, false) }
+func (v *evaluator) request(job rowkey.Job) { v.ask(job, false) }
 
 // pending asks for a pending job to be started.
-func (v *evaluator) pending(job int64) { v.ask(job, true) }
+func (v *evaluator) pending(job rowkey.Job) { v.ask(job, true) }
 
-func (v *evaluator) ask(job int64, start bool) {
+func (v *evaluator) ask(job rowkey.Job, start bool) {
 	if v.e.cfg.Passive {
 		return // another process evaluates
 	}
@@ -85,7 +86,7 @@ func (v *evaluator) ask(job int64, start bool) {
 // marked is request for a job that a look has found. If that finds nothing to do, it is
 // put off: what is marked cannot be read.
 func (v *evaluator) marked(m store.Marked) {
-	if !v.delays.ready(jobEntity(m.Job), m.At, time.Now()) {
+	if !v.delays.ready(store.JobEntity(m.Job), m.At, time.Now()) {
 		return
 	}
 	v.mu.Lock()
@@ -139,7 +140,7 @@ func (v *evaluator) endLook(seen int64) int64 {
 
 // freed tells of a slot of a concurrency key. Looking for the jobs of that pool
 // alone keeps an ended job from having all that wait looked at.
-func (v *evaluator) freed(pool int64) {
+func (v *evaluator) freed(pool rowkey.Pool) {
 	v.poolMu.Lock()
 	v.pools[pool] = true
 	v.poolMu.Unlock()
@@ -147,10 +148,10 @@ func (v *evaluator) freed(pool int64) {
 }
 
 // ended tells of the end of a job that a schedule has made: a time of it may wait.
-func (v *evaluator) ended(schedule int64) {
+func (v *evaluator) ended(schedule rowkey.Schedule) {
 	v.poolMu.Lock()
 	if v.lasts == nil {
-		v.lasts = make(map[int64]bool)
+		v.lasts = make(map[rowkey.Schedule]bool)
 	}
 	v.lasts[schedule] = true
 	v.poolMu.Unlock()
@@ -180,7 +181,7 @@ const maxFronts = 10_000
 // A front is who waits first for the slots of a pool, and how far those behind it were
 // tried since it waits there: so that one that cannot start holds up nobody who can.
 type front struct {
-	first int64
+	first rowkey.Job
 	tried store.Ranked
 }
 
@@ -212,10 +213,10 @@ func (v *evaluator) startFreed(ctx context.Context) {
 }
 
 // waitFreed returns who may have waited for slots that have become free.
-func (v *evaluator) waitFreed(ctx context.Context) (waiting []int64) {
+func (v *evaluator) waitFreed(ctx context.Context) (waiting []rowkey.Job) {
 	v.poolMu.Lock()
 	pools := v.pools
-	v.pools = make(map[int64]bool)
+	v.pools = make(map[rowkey.Pool]bool)
 	v.poolMu.Unlock()
 	for pool := range pools {
 		jobs, err := v.waitIn(ctx, pool)
@@ -229,7 +230,7 @@ func (v *evaluator) waitFreed(ctx context.Context) (waiting []int64) {
 
 // waitIn returns who waits first for slots of a pool and, if the same job was first the
 // last time, some of those behind.
-func (v *evaluator) waitIn(ctx context.Context, pool int64) (waiting []int64, err error) {
+func (v *evaluator) waitIn(ctx context.Context, pool rowkey.Pool) (waiting []rowkey.Job, err error) {
 	v.poolMu.Lock()
 	was := v.fronts[pool]
 	v.poolMu.Unlock()
@@ -248,7 +249,7 @@ func (v *evaluator) waitIn(ctx context.Context, pool int64) (waiting []int64, er
 	v.poolMu.Lock()
 	defer v.poolMu.Unlock()
 	if v.fronts == nil || len(v.fronts) >= maxFronts {
-		v.fronts = make(map[int64]front)
+		v.fronts = make(map[rowkey.Pool]front)
 	}
 	if v.fronts[pool] = now; now.first == 0 {
 		delete(v.fronts, pool)
@@ -281,7 +282,7 @@ func (v *evaluator) work(ctx context.Context, r *rounds) {
 // other; in the engine of a command it ends the process, which says where it was.
 //
 // What fails is put off, so that it holds up nothing and is not tried all the time.
-func (v *evaluator) try(ctx context.Context, job int64, start bool, found int64) (err error) {
+func (v *evaluator) try(ctx context.Context, job rowkey.Job, start bool, found int64) (err error) {
 	a := &evaluation{e: v.e, job: job}
 	defer func() {
 		switch {
@@ -289,9 +290,9 @@ func (v *evaluator) try(ctx context.Context, job int64, start bool, found int64)
 		case err != nil:
 			v.putOff(ctx, a, err, found)
 		case found != 0 && len(a.seen) == 0:
-			v.delays.failed(jobEntity(job), found, time.Now(), v.e.cfg.Jitter())
+			v.delays.failed(store.JobEntity(job), found, time.Now(), v.e.cfg.Jitter())
 		case found != 0:
-			v.delays.done(jobEntity(job))
+			v.delays.done(store.JobEntity(job))
 		}
 		v.done(job)
 		if ctx.Err() != nil {
@@ -311,7 +312,7 @@ func (v *evaluator) rouse() {
 	v.wake.Broadcast()
 }
 
-func (v *evaluator) next(ctx context.Context) (job int64, start bool, found int64, ok bool) {
+func (v *evaluator) next(ctx context.Context) (job rowkey.Job, start bool, found int64, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for len(v.queue) == 0 && ctx.Err() == nil {
@@ -334,7 +335,7 @@ func (v *evaluator) next(ctx context.Context) (job int64, start bool, found int6
 	return job, start, found, true
 }
 
-func (v *evaluator) done(job int64) {
+func (v *evaluator) done(job rowkey.Job) {
 	v.mu.Lock()
 	again := v.running[job]
 	delete(v.running, job)
@@ -583,7 +584,7 @@ func (v *evaluator) evaluate(ctx context.Context, a *evaluation, start bool) err
 
 // startJob starts a pending job whose first steps are of several kinds, when
 // living workers serve them all (J7). It reports whether it has.
-func (v *evaluator) startJob(ctx context.Context, key int64) (started bool, err error) {
+func (v *evaluator) startJob(ctx context.Context, key rowkey.Job) (started bool, err error) {
 	j, err := v.e.store.Job(ctx, key)
 	if err != nil || j.State != lifecycle.JobPending || j.Paused {
 		return false, err
@@ -682,7 +683,7 @@ func (s *startJob) query(q *store.Query) {
 
 func (s *startJob) decide(t *tx) error {
 	s.started = false // whatever an earlier try has decided
-	key := s.job.id.Key()
+	key := s.job.id.JobKey()
 	j := t.job(key)
 	if j == nil || j.State != lifecycle.JobPending || j.Paused {
 		return nil

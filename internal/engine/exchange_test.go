@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -25,7 +26,7 @@ import (
 type interposed struct {
 	store.Store
 	do         func(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error
-	definition func(key int64) error
+	definition func(key rowkey.Definition) error
 	settle     func() error
 	jobs       atomic.Int32 // reads of single ones
 }
@@ -37,12 +38,12 @@ func (s *interposed) Do(ctx context.Context, q *store.Query, decide func(*store.
 	return s.Store.Do(ctx, q, decide)
 }
 
-func (s *interposed) Job(ctx context.Context, key int64) (*pawl.Job, error) {
+func (s *interposed) Job(ctx context.Context, key rowkey.Job) (*pawl.Job, error) {
 	s.jobs.Add(1)
 	return s.Store.Job(ctx, key)
 }
 
-func (s *interposed) Definition(ctx context.Context, key int64) (*pawl.Definition, error) {
+func (s *interposed) Definition(ctx context.Context, key rowkey.Definition) (*pawl.Definition, error) {
 	if s.definition != nil {
 		if err := s.definition(key); err != nil {
 			return nil, err
@@ -150,7 +151,7 @@ func TestAnOutcomeIsStoredWithoutItsDefinition(t *testing.T) { // T3
 	e, s := interposedEngine(t)
 	w, a := e.claimOne(t)
 	e.defs, e.jobs = newDefinitions(s), newMemory() // as if much else had been worked on since
-	s.definition = func(int64) error { return &pawl.Error{Kind: pawl.Unavailable, Message: "away"} }
+	s.definition = func(rowkey.Definition) error { return &pawl.Error{Kind: pawl.Unavailable, Message: "away"} }
 	if _, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Reports: []link.Report{success(a, "1")}}); err != nil {
 		t.Errorf("report: %v; want it stored", err)
 	}
@@ -183,9 +184,9 @@ func TestWhatCannotBeWrittenFailsAlone(t *testing.T) { // K5
 	e, _ := interposedEngine(t)
 	good, bad := e.submitOne(t), e.submitOne(t)
 	pause := func(id pawl.ID, f *pawl.Failure) *group {
-		cmd := &script{q: store.Query{Jobs: []int64{id.Key()}}, f: func(t *tx) error {
-			t.job(id.Key()).Error = f
-			return t.moveJob(t.job(id.Key()), lifecycle.JobPause, decide.Note{})
+		cmd := &script{q: store.Query{Jobs: []rowkey.Job{id.JobKey()}}, f: func(t *tx) error {
+			t.job(id.JobKey()).Error = f
+			return t.moveJob(t.job(id.JobKey()), lifecycle.JobPause, decide.Note{})
 		}}
 		return &group{cmds: []command{cmd}, errs: make([]error, 1), done: make(chan struct{})}
 	}
@@ -281,7 +282,7 @@ func TestDeadlinesThatFailAreNotTriedWithoutPause(t *testing.T) { // K8
 	e, _ := interposedEngine(t)
 	a := &store.Agenda{Due: make([]store.Due, lookLimit)}
 	for i := range a.Due {
-		a.Due[i] = store.Due{EntityKey: jobEntity(int64(i + 1)), At: 1, Event: lifecycle.JobCancel} // no such jobs
+		a.Due[i] = store.Due{EntityKey: store.JobEntity(rowkey.Job(i + 1)), At: 1, Event: lifecycle.JobCancel} // no such jobs
 	}
 	if wait := e.evaluator.until(a, e.evaluator.deal(t.Context(), a), false); wait < firstDelay {
 		t.Errorf("the next look is after %s; want %s", wait, firstDelay)
@@ -346,8 +347,8 @@ func TestAnUnknownOutcomeIsSettled(t *testing.T) { // K5
 		}
 		return store.ErrUnknown
 	}
-	pause := &script{q: store.Query{Jobs: []int64{id.Key()}}, f: func(t *tx) error {
-		return t.moveJob(t.job(id.Key()), lifecycle.JobPause, decide.Note{})
+	pause := &script{q: store.Query{Jobs: []rowkey.Job{id.JobKey()}}, f: func(t *tx) error {
+		return t.moveJob(t.job(id.JobKey()), lifecycle.JobPause, decide.Note{})
 	}}
 	tries := 0
 	s.settle = func() error {
@@ -429,7 +430,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 	kept := 0
-	for _, generation := range []map[int64]*remembered{m.young, m.old} {
+	for _, generation := range []map[rowkey.Job]*remembered{m.young, m.old} {
 		for _, r := range generation {
 			for _, out := range r.outputs {
 				kept += len(out)

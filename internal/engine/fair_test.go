@@ -43,7 +43,7 @@ func TestAWideFanOutStarvesNobody(t *testing.T) {
 		for _, id := range ids {
 			p.wait(id)
 		}
-		if j, err := p.store.Job(t.Context(), wide.Key()); err != nil || j.CompletedAt != 0 {
+		if j, err := p.store.Job(t.Context(), wide.JobKey()); err != nil || j.CompletedAt != 0 {
 			t.Fatalf("the wide job has ended (%v), so that nothing was seen", err)
 		}
 		mu.Lock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -38,7 +39,7 @@ func (m *moody) fails() error {
 	return nil
 }
 
-func (m *moody) Job(ctx context.Context, key int64) (*pawl.Job, error) {
+func (m *moody) Job(ctx context.Context, key rowkey.Job) (*pawl.Job, error) {
 	if err := m.fails(); err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func (m *moody) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepK
 	return m.Faulty.Bodies(ctx, keys)
 }
 
-func (m *moody) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
+func (m *moody) Marked(ctx context.Context, job rowkey.Job) ([]*pawl.Step, error) {
 	if err := m.fails(); err != nil {
 		return nil, err
 	}

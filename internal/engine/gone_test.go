@@ -31,7 +31,7 @@ func TestACallerThatHasLeft(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, e *Engine, job pawl.ID) (call func(ctx context.Context) error){
 		"start": func(t *testing.T, e *Engine, job pawl.ID) func(ctx context.Context) error {
 			return func(ctx context.Context) error {
-				_, err := e.evaluator.startJob(ctx, job.Key())
+				_, err := e.evaluator.startJob(ctx, job.JobKey())
 				return err
 			}
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -116,7 +117,7 @@ func TestARefusedSubmissionHarmsNoOther(t *testing.T) { // K5, J8
 				t.Fatalf("submission %d: %v, id %v; want a job of its own", i, a.Err, a.ID)
 			}
 			seen[a.ID] = true
-			if _, err := p.store.Job(t.Context(), a.ID.Key()); err != nil {
+			if _, err := p.store.Job(t.Context(), a.ID.JobKey()); err != nil {
 				t.Fatalf("submission %d: %v", i, err)
 			}
 		}
@@ -144,7 +145,7 @@ func TestAStaleReportHarmsNoOther(t *testing.T) { // K5, T5
 		for i, id := range ids {
 			j := p.job(id)
 			switch {
-			case id.Key() == assigned[77].Step.Job:
+			case id.JobKey() == assigned[77].Step.Job:
 				late = id
 				if j.Status != lifecycle.JobRunning {
 					t.Errorf("the job of the stale report is %s; want RUNNING", j.Status)
@@ -272,7 +273,7 @@ func TestAReportOfAJobThatIsGone(t *testing.T) { // K5
 			t.Errorf("reports of jobs that are gone: %v; want not found, and not to be tried again", err)
 		}
 		for _, id := range ids {
-			if id.Key() == assigned[2].Step.Job {
+			if id.JobKey() == assigned[2].Step.Job {
 				if j := p.wait(id); j.Status != lifecycle.JobCompleted {
 					t.Errorf("the job that is there: %s; want COMPLETED", j.Status)
 				}
@@ -293,11 +294,11 @@ func TestARowThatDoesNotDecode(t *testing.T) { // K5
 		p := startProcess(t, db.open(), nil)
 		ids := p.submitMany(define(t, oneStep), 6)
 		bytes := map[string]string{"sqlite": "x'00'", "postgres": "'\\x00'::bytea"}[db.kind]
-		db.sql(fmt.Sprintf("update job set head = %s where id = %d", bytes, ids[0].Key()))
-		db.sql(fmt.Sprintf("update step set head = %s where job = %d", bytes, ids[1].Key()))
-		db.sql(fmt.Sprintf("update job set inputs = 'no json' where id = %d", ids[2].Key()))
+		db.sql(fmt.Sprintf("update job set head = %s where id = %d", bytes, ids[0].JobKey()))
+		db.sql(fmt.Sprintf("update step set head = %s where job = %d", bytes, ids[1].JobKey()))
+		db.sql(fmt.Sprintf("update job set inputs = 'no json' where id = %d", ids[2].JobKey()))
 		h := p.hand("h")
-		taken := make(map[int64]bool)
+		taken := make(map[rowkey.Job]bool)
 		for range 3 {
 			got, err := p.engine.Exchange(t.Context(), link.Exchange{Worker: h.worker, Free: 6})
 			if err != nil {
@@ -308,7 +309,7 @@ func TestARowThatDoesNotDecode(t *testing.T) { // K5
 			}
 		}
 		for _, id := range ids[3:] {
-			if !taken[id.Key()] {
+			if !taken[id.JobKey()] {
 				t.Errorf("job %v was not claimed beside rows that do not decode", id)
 			}
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
@@ -222,13 +223,13 @@ func (p *process) stop() {
 }
 
 // workerKey returns the key of the process's worker as it is registered now.
-func (p *process) workerKey() int64 {
+func (p *process) workerKey() rowkey.Worker {
 	p.t.Helper()
 	id, err := pawl.ParseID(pawl.WorkerPrefix, p.worker.ID())
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return id.Key()
+	return id.WorkerKey()
 }
 
 func define(t testing.TB, src string) *workflow.Definition {
@@ -285,7 +286,7 @@ func (p *process) waitFor(id pawl.ID, limit time.Duration) *pawl.JobView {
 	if err != nil {
 		p.t.Fatalf("job %s did not end: %v\n%s", id.Public(pawl.JobPrefix), err, p.dump(id))
 	}
-	if stored, err := p.store.Job(ctx, id.Key()); err != nil || !sameEnd(got, stored) {
+	if stored, err := p.store.Job(ctx, id.JobKey()); err != nil || !sameEnd(got, stored) {
 		p.t.Errorf("who waited was told %+v; stored is %+v, %v", got, stored, err)
 	}
 	return p.job(id)
@@ -316,7 +317,7 @@ func (p *process) dump(id pawl.ID) string {
 		return err.Error()
 	}
 	v.StateHistory = nil
-	record, _ := p.store.Job(context.Background(), id.Key())
+	record, _ := p.store.Job(context.Background(), id.JobKey())
 	b, _ := json.MarshalIndent(v, "", "  ")
 	return fmt.Sprintf("%s\nrecord: %+v", b, record)
 }
@@ -345,7 +346,7 @@ func verify(t *testing.T, s store.Store) {
 }
 
 // verified returns what is wrong with the trail of a job, or of all, with what it seals.
-func verified(s store.Store, job int64) (*audit.Fault, error) {
+func verified(s store.Store, job rowkey.Job) (*audit.Fault, error) {
 	ctx := context.Background()
 	v := store.Verifier{Views: s}
 	var fault *audit.Fault
@@ -365,14 +366,14 @@ func verified(s store.Store, job int64) (*audit.Fault, error) {
 // no mark, no deadline (T7).
 func (p *process) settled(id pawl.ID) {
 	p.t.Helper()
-	j, err := p.store.Job(p.t.Context(), id.Key())
+	j, err := p.store.Job(p.t.Context(), id.JobKey())
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	if j.Open != 0 || j.Active != 0 || j.Mark != pawl.Clear || j.DueAt != 0 {
 		p.t.Errorf("job %s %s: open %d, active %d, mark %d, due %d; want nothing left", j.Workflow, j.State, j.Open, j.Active, j.Mark, j.DueAt)
 	}
-	steps, err := p.store.Steps(p.t.Context(), id.Key(), 0, 0)
+	steps, err := p.store.Steps(p.t.Context(), id.JobKey(), 0, 0)
 	if err != nil {
 		p.t.Fatal(err)
 	}

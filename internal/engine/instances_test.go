@@ -43,7 +43,7 @@ func TestInstancesVerify(t *testing.T) {
 			}
 			return err
 		}
-		must(t, s.Trails(t.Context(), id.Key(), func(trail store.TrailOf) error {
+		must(t, s.Trails(t.Context(), id.JobKey(), func(trail store.TrailOf) error {
 			if n++; n%(*instances/8) == 0 {
 				peak = max(peak, heap()-before)
 			}
@@ -57,9 +57,9 @@ func TestInstancesVerify(t *testing.T) {
 
 		gone := int64(pawl.MakeOrd(1, *instances/2))
 		for _, table := range []string{"step", "audit"} {
-			db.sql(fmt.Sprintf("delete from %s where job = %d and ord = %d", table, id.Key(), gone))
+			db.sql(fmt.Sprintf("delete from %s where job = %d and ord = %d", table, id.JobKey(), gone))
 		}
-		if f, err := verified(s, id.Key()); err != nil || f == nil {
+		if f, err := verified(s, id.JobKey()); err != nil || f == nil {
 			t.Errorf("an instance was removed: %v, %v", f, err)
 		}
 	})

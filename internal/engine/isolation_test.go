@@ -237,7 +237,7 @@ func TestIsolatedStepsWaitForTheWholeSilence(t *testing.T) {
 				beat := r.Workers[0].Beat
 				end(t, p, h)
 				taken := func(ord int) int64 { // when, by the clock of the database
-					trail, err := p.store.Trail(t.Context(), store.EntityKey{Kind: lifecycle.Step.Name, StepKey: pawl.StepKey{Job: id.Key(), Ord: pawl.MakeOrd(ord, 0)}}, 0, 0)
+					trail, err := p.store.Trail(t.Context(), store.StepEntity(pawl.StepKey{Job: id.JobKey(), Ord: pawl.MakeOrd(ord, 0)}), 0, 0)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -297,7 +297,7 @@ func TestAWorkerThatIsBackEndsWhatWasTaken(t *testing.T) { // J9, T5
 		})
 		m.set(true)
 		// The engine's own deadline for a step whose worker says nothing.
-		err := p.store.Do(t.Context(), &store.Query{Steps: []pawl.StepKey{{Job: id.Key(), Ord: pawl.MakeOrd(1, 0)}}}, func(f *store.Facts) (*store.Changes, error) {
+		err := p.store.Do(t.Context(), &store.Query{Steps: []pawl.StepKey{{Job: id.JobKey(), Ord: pawl.MakeOrd(1, 0)}}}, func(f *store.Facts) (*store.Changes, error) {
 			for _, s := range f.Steps {
 				s.DueAt, s.DueEvent = f.Now-1, lifecycle.StepTimeout
 				return &store.Changes{Steps: []store.Update[*pawl.Step]{{Record: s, Was: s.Seq}}}, nil

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -11,7 +12,7 @@ import (
 type jobTx struct {
 	e   *Engine
 	t   *tx
-	key int64
+	key rowkey.Job
 }
 
 var _ decide.JobTx = jobTx{}

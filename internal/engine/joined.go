@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -124,7 +125,7 @@ func (e *Engine) Hint() {
 }
 
 // settled has a job evaluated whose step a transaction of its handler has completed.
-func (e *Engine) settled(job int64) {
+func (e *Engine) settled(job rowkey.Job) {
 	e.evaluator.request(job)
 	e.watches.ring(job)
 	e.wake(false, true, false)

@@ -414,7 +414,7 @@ steps:
 		for key, minutes := range map[string]int{"old": 4, "old_low": 4} {
 			ord, err := def.OrdOf(key)
 			must(t, err)
-			db.sql(fmt.Sprintf("update step set rank = rank - %d where job = %d and ord = %d", minutes*60_000_000, id.Key(), ord))
+			db.sql(fmt.Sprintf("update step set rank = rank - %d where job = %d and ord = %d", minutes*60_000_000, id.JobKey(), ord))
 		}
 		p.serve(worker.Config{Handlers: map[string]worker.Handler{"h": h}, Capacity: 1})
 		p.wait(id)

@@ -71,7 +71,7 @@ func TestALimitHoldsForWhatWasPrepared(t *testing.T) { // J7
 		})
 		id := w.e.submitOne(t)
 		if got := w.handed(); len(got) != 0 {
-			t.Errorf("%d steps of job %d were handed over in a queue of no slots", len(got), id.Key())
+			t.Errorf("%d steps of job %d were handed over in a queue of no slots", len(got), id.JobKey())
 		}
 	})
 	t.Run("a job that is started", func(t *testing.T) {
@@ -86,10 +86,10 @@ func TestALimitHoldsForWhatWasPrepared(t *testing.T) { // J7
 			t.Fatal(a, err)
 		}
 		s.beforeCommit(func(q *store.Query) bool { return len(q.Jobs) > 0 }, func() { set(t, e, "depth/0") })
-		if _, err := e.evaluator.startJob(t.Context(), a[0].ID.Key()); err != nil {
+		if _, err := e.evaluator.startJob(t.Context(), a[0].ID.JobKey()); err != nil {
 			t.Fatal(err)
 		}
-		if j, err := e.store.Job(t.Context(), a[0].ID.Key()); err != nil || j.State != lifecycle.JobPending {
+		if j, err := e.store.Job(t.Context(), a[0].ID.JobKey()); err != nil || j.State != lifecycle.JobPending {
 			t.Errorf("the job is %v, %v; want it pending, as there is no slot for it", j.State, err)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -79,7 +80,7 @@ func (e *Engine) AppendLogs(ctx context.Context, chunks []pawl.Chunk) error {
 
 // EndedJobs returns those of the jobs that will not run again: they have ended, or do not
 // exist any more. One that cannot be read may run again.
-func (e *Engine) EndedJobs(ctx context.Context, jobs []int64) (over []int64, err error) {
+func (e *Engine) EndedJobs(ctx context.Context, jobs []rowkey.Job) (over []rowkey.Job, err error) {
 	if len(jobs) == 0 {
 		return nil, nil
 	}
@@ -87,7 +88,7 @@ func (e *Engine) EndedJobs(ctx context.Context, jobs []int64) (over []int64, err
 	if err != nil {
 		return nil, err
 	}
-	ended := make(map[int64]bool, len(listed))
+	ended := make(map[rowkey.Job]bool, len(listed))
 	for _, j := range listed {
 		ended[j.Key()] = lifecycle.Job.Ended(j.State)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -14,12 +15,12 @@ import (
 type partly struct {
 	store.Store
 	listed []*pawl.Job
-	others map[int64]error
+	others map[rowkey.Job]error
 }
 
 func (p *partly) Jobs(context.Context, store.JobFilter) ([]*pawl.Job, error) { return p.listed, nil }
 
-func (p *partly) Job(_ context.Context, key int64) (*pawl.Job, error) { return nil, p.others[key] }
+func (p *partly) Job(_ context.Context, key rowkey.Job) (*pawl.Job, error) { return nil, p.others[key] }
 
 // TestEndedJobs: those that have ended, and those that are no more; not one that is
 // listed nowhere since it cannot be read.
@@ -36,10 +37,10 @@ func TestEndedJobs(t *testing.T) { // T8
 	damaged, gone := id("j_019a3c7e5b7a7c1d8000000140a1b2c3"), id("j_019a3c7e5b7a7c1d80000001c0a1b2c3")
 	listed := []*pawl.Job{{ID: open}, {ID: ended}}
 	listed[0].State, listed[1].State = lifecycle.JobRunning, lifecycle.JobFailed
-	e := &Engine{store: &partly{listed: listed, others: map[int64]error{
-		damaged.Key(): pawl.Errorf(pawl.Internal, "it cannot be read"), gone.Key(): store.ErrNotFound}}}
-	over, err := e.EndedJobs(t.Context(), []int64{open.Key(), ended.Key(), damaged.Key(), gone.Key()})
-	if want := []int64{ended.Key(), gone.Key()}; err != nil || !slices.Equal(over, want) {
+	e := &Engine{store: &partly{listed: listed, others: map[rowkey.Job]error{
+		damaged.JobKey(): pawl.Errorf(pawl.Internal, "it cannot be read"), gone.JobKey(): store.ErrNotFound}}}
+	over, err := e.EndedJobs(t.Context(), []rowkey.Job{open.JobKey(), ended.JobKey(), damaged.JobKey(), gone.JobKey()})
+	if want := []rowkey.Job{ended.JobKey(), gone.JobKey()}; err != nil || !slices.Equal(over, want) {
 		t.Errorf("%d, %v; want %d", over, err, want)
 	}
 }

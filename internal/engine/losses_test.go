@@ -22,8 +22,8 @@ import (
 // interrupted.
 func (p *process) losses(id pawl.ID) (lost, interrupted int) {
 	p.t.Helper()
-	key := pawl.StepKey{Job: id.Key(), Ord: pawl.MakeOrd(1, 0)}
-	trail, err := p.store.Trail(p.t.Context(), store.EntityKey{Kind: lifecycle.Step.Name, StepKey: key}, 0, 0)
+	key := pawl.StepKey{Job: id.JobKey(), Ord: pawl.MakeOrd(1, 0)}
+	trail, err := p.store.Trail(p.t.Context(), store.StepEntity(key), 0, 0)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func (p *process) losses(id pawl.ID) (lost, interrupted int) {
 			interrupted++
 		}
 	}
-	stored, err := p.store.Steps(p.t.Context(), id.Key(), 0, 0)
+	stored, err := p.store.Steps(p.t.Context(), id.JobKey(), 0, 0)
 	if err != nil {
 		p.t.Fatal(err)
 	}

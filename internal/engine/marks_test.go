@@ -78,7 +78,7 @@ func TestWhatFailsIsPutOff(t *testing.T) { // K8
 		other := startPassive(t, db.open(), map[string]worker.Handler{"h": nop})
 		id := other.submit(define(t, "name: w\nsteps: [{id: a, handler: h}, {id: b, needs: [a], if: true, handler: h}]\n"), "")
 		marked := func() *pawl.Step {
-			list, err := other.store.Marked(t.Context(), id.Key())
+			list, err := other.store.Marked(t.Context(), id.JobKey())
 			must(t, err)
 			if len(list) == 0 {
 				return nil

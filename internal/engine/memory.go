@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -19,7 +20,7 @@ const maxRemembered = 16 << 20
 // generations: what was not used for a generation is gone.
 type memory struct {
 	mu         sync.Mutex
-	young, old map[int64]*remembered
+	young, old map[rowkey.Job]*remembered
 	bytes      int // of young
 }
 
@@ -37,15 +38,15 @@ type jobFacts struct {
 	def    *workflow.Definition
 	slots  int          // how many of its steps run at once: the definition, or a quota, says so
 	parent pawl.StepKey // the step that waits for the job, if it is a child
-	old    int64        // the job that it continues
+	old    rowkey.Job   // the job that it continues
 	meta   json.RawMessage
 	inputs json.RawMessage // nil: not known
 }
 
-func newMemory() *memory { return &memory{young: make(map[int64]*remembered)} }
+func newMemory() *memory { return &memory{young: make(map[rowkey.Job]*remembered)} }
 
 // find returns what is known of a job, making it young again. The lock is held.
-func (m *memory) find(job int64) *remembered {
+func (m *memory) find(job rowkey.Job) *remembered {
 	if r := m.young[job]; r != nil {
 		return r
 	}
@@ -59,27 +60,27 @@ func (m *memory) find(job int64) *remembered {
 
 // add makes a job one of the young. If they are too many by that, they are old
 // now, but for this job, of which only what is small is kept.
-func (m *memory) add(job int64, r *remembered) {
+func (m *memory) add(job rowkey.Job, r *remembered) {
 	m.young[job] = r
 	if m.bytes += r.size; m.bytes <= maxRemembered {
 		return
 	}
 	delete(m.young, job)
 	r.outputs, r.items, r.size = nil, nil, r.least()
-	m.old, m.young, m.bytes = m.young, map[int64]*remembered{job: r}, r.size
+	m.old, m.young, m.bytes = m.young, map[rowkey.Job]*remembered{job: r}, r.size
 }
 
 // least is the size of a job without outputs and items.
 func (r *remembered) least() int { return 512 + len(r.inputs) + len(r.meta) }
 
 // grow makes a young job larger.
-func (m *memory) grow(job int64, r *remembered, size int) {
+func (m *memory) grow(job rowkey.Job, r *remembered, size int) {
 	m.bytes -= r.size
 	r.size += size
 	m.add(job, r)
 }
 
-func (m *memory) get(job int64) (*jobFacts, bool) {
+func (m *memory) get(job rowkey.Job) (*jobFacts, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.find(job); r != nil {
@@ -121,7 +122,7 @@ func (m *memory) put(j *pawl.Job, def *workflow.Definition) *jobFacts {
 func (m *memory) keep(f *jobFacts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := f.id.Key()
+	key := f.id.JobKey()
 	if m.find(key) == nil {
 		r := &remembered{jobFacts: f}
 		r.size = r.least()
@@ -130,7 +131,7 @@ func (m *memory) keep(f *jobFacts) {
 }
 
 // forget drops a job that has ended, and returns what was known of it, or nil.
-func (m *memory) forget(job int64) *jobFacts {
+func (m *memory) forget(job rowkey.Job) *jobFacts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.young[job]

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -77,7 +78,7 @@ func (e *Engine) moveTo(ctx context.Context, id pawl.ID, m *move, r *request) (*
 		case err == nil:
 			e.jobs.put(&m.job, m.passage.To)
 			if m.job.State == lifecycle.JobPending {
-				e.evaluator.pending(id.Key())
+				e.evaluator.pending(id.JobKey())
 				e.wake(true, true, false)
 			}
 		}
@@ -124,12 +125,12 @@ func (m *move) prepare(ctx context.Context) (err error) {
 func (m *move) weight() int { return 1 + len(m.passage.To.Nodes)/heavyRows }
 
 func (m *move) query(q *store.Query) {
-	ask(q, m.id.Key(), parentOf(m.old), decide.MoveReads())
+	ask(q, m.id.JobKey(), parentOf(m.old), decide.MoveReads())
 }
 
 func (m *move) decide(t *tx) error {
 	m.stale = false // whatever an earlier try has found
-	j := t.job(m.id.Key())
+	j := t.job(m.id.JobKey())
 	if j == nil || j.ID != m.id {
 		return noJob(m.id)
 	}
@@ -214,7 +215,7 @@ func (m *move) metadata() (json.RawMessage, error) {
 // moved, or was started under a quota. What it has now is remembered, so that the
 // command chooses right when it comes again; if the definition is not in memory, the
 // job is forgotten, and read by whoever needs it next.
-func (e *Engine) outdated(t *tx, job int64, by *jobFacts) bool {
+func (e *Engine) outdated(t *tx, job rowkey.Job, by *jobFacts) bool {
 	j := t.job(job)
 	if j == nil || by.slots == j.WorkerCount && j.Definition == definitionKey(by.def.Hash()) {
 		return false

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // A decision reads nothing: it is made under row locks, on one of the few connections
@@ -20,7 +21,7 @@ import (
 const maxNeeds = 8
 
 // A need is the refusal of a command whose definitions are not in memory.
-type need struct{ definitions []int64 }
+type need struct{ definitions []rowkey.Definition }
 
 func (n *need) Error() string {
 	return fmt.Sprintf("the definitions %d are not in memory", n.definitions)
@@ -31,7 +32,7 @@ func (n *need) Error() string {
 // are committed again when these have been read; the others stand.
 func (c *committer) do(ctx context.Context, cmds ...command) ([]error, error) {
 	errs, err := c.together(ctx, cmds, nil)
-	faults := make(map[int64]error)
+	faults := make(map[rowkey.Definition]error)
 	for range maxNeeds {
 		again, keys := needy(errs)
 		if err != nil || len(again) == 0 {
@@ -67,7 +68,7 @@ func refuse(errs []error, some []int, err error) []error {
 }
 
 // needy returns the commands that need definitions, and which.
-func needy(errs []error) (commands []int, keys []int64) {
+func needy(errs []error) (commands []int, keys []rowkey.Definition) {
 	for i, err := range errs {
 		var n *need
 		if errors.As(err, &n) {
@@ -80,7 +81,7 @@ func needy(errs []error) (commands []int, keys []int64) {
 
 // supply reads definitions into memory. One that cannot be read is a fault: the
 // commands are decided without it. An error means that the database is away.
-func (e *Engine) supply(ctx context.Context, keys []int64, faults map[int64]error) error {
+func (e *Engine) supply(ctx context.Context, keys []rowkey.Definition, faults map[rowkey.Definition]error) error {
 	for _, key := range keys {
 		switch _, err := e.defs.get(ctx, key); {
 		case err == nil:

@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -80,12 +81,12 @@ type process struct {
 
 // living returns the workers that live, and of those that nobody has released yet
 // how it seems that they are dead.
-func (e *Engine) living(ctx context.Context) ([]*pawl.Worker, map[int64]string, error) {
+func (e *Engine) living(ctx context.Context) ([]*pawl.Worker, map[rowkey.Worker]string, error) {
 	seen, err := e.store.Observe(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	dead := make(map[int64]string)
+	dead := make(map[rowkey.Worker]string)
 	for _, d := range health.Glance(seen, e.cfg.Silence) {
 		dead[d.Worker] = d.Reason()
 	}

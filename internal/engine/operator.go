@@ -49,7 +49,7 @@ func (e *Engine) intervene(ctx context.Context, id pawl.ID, key string, r *reque
 // of an approval, and why other steps have failed.
 func (e *Engine) around(ctx context.Context, id pawl.ID, ord pawl.Ord, def *workflow.Definition) (a decide.Answers, err error) {
 	if n := def.Node(ord.Node()); n.Kind == workflow.KindApproval && (ord.Instance() > 0 || !n.Fans()) {
-		w, err := e.waitOf(ctx, pawl.StepKey{Job: id.Key(), Ord: ord})
+		w, err := e.waitOf(ctx, pawl.StepKey{Job: id.JobKey(), Ord: ord})
 		if err != nil {
 			return a, err
 		}
@@ -67,7 +67,7 @@ func (e *Engine) failures(ctx context.Context, id pawl.ID, def *workflow.Definit
 	}
 	var keys []pawl.StepKey
 	for n := range def.Nodes {
-		keys = append(keys, pawl.StepKey{Job: id.Key(), Ord: pawl.MakeOrd(n+1, 0)})
+		keys = append(keys, pawl.StepKey{Job: id.JobKey(), Ord: pawl.MakeOrd(n+1, 0)})
 	}
 	why := make(map[pawl.Ord]*pawl.Failure)
 	for few := range slices.Chunk(keys, fewBodies) {
@@ -90,7 +90,7 @@ const fewBodies = 8
 func (i *intervention) query(q *store.Query) { i.job.ask(q, decide.OperateReads(i.step)) }
 
 func (i *intervention) decide(t *tx) error {
-	j := t.job(i.job.id.Key())
+	j := t.job(i.job.id.JobKey())
 	if j == nil || j.ID != i.job.id {
 		return noJob(i.job.id)
 	}
@@ -134,7 +134,7 @@ func (e *Engine) PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error 
 func (e *Engine) ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error {
 	err := e.operate(ctx, id, c, "resume", func(d *decide.Decision) error { return d.Resume(noteOf(c)) })
 	if err == nil {
-		e.evaluator.pending(id.Key()) // if it has not started
+		e.evaluator.pending(id.JobKey()) // if it has not started
 		e.wake(true, true, false)
 	}
 	return err
@@ -304,14 +304,14 @@ type signal struct {
 }
 
 func (s *signal) query(q *store.Query) {
-	q.Jobs = append(q.Jobs, s.id.Key())
-	q.Untaken = append(q.Untaken, s.id.Key())
+	q.Jobs = append(q.Jobs, s.id.JobKey())
+	q.Untaken = append(q.Untaken, s.id.JobKey())
 }
 
 func (s *signal) weight() int { return 1 + len(s.data)/heavyBytes }
 
 func (s *signal) decide(t *tx) error {
-	j := t.job(s.id.Key())
+	j := t.job(s.id.JobKey())
 	if j == nil || j.ID != s.id {
 		return noJob(s.id)
 	}

@@ -146,7 +146,7 @@ func (p *plant) unharmed(id pawl.ID) {
 	if v.Status != lifecycle.JobCompleted {
 		p.t.Errorf("the job is %s: %v", v.Status, v.Error)
 	}
-	stored, err := p.server.store.Steps(p.t.Context(), id.Key(), 0, 0)
+	stored, err := p.server.store.Steps(p.t.Context(), id.JobKey(), 0, 0)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -24,7 +25,7 @@ func TestTheFrontOfAPoolHidesNobody(t *testing.T) { // J7, K8
 	t.Parallel()
 	e, _ := interposedEngine(t)
 	mint := storetest.NewMint()
-	var all []int64
+	var all []rowkey.Job
 	err := e.store.Do(t.Context(), &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
 		b := storetest.NewBatch(f.Now)
 		for i := range 35 {
@@ -38,7 +39,7 @@ func TestTheFrontOfAPoolHidesNobody(t *testing.T) { // J7, K8
 	if err != nil {
 		t.Fatal(err)
 	}
-	tried := make(map[int64]bool)
+	tried := make(map[rowkey.Job]bool)
 	for round := range 4 {
 		got, err := e.evaluator.waitIn(t.Context(), 9)
 		if err != nil || !slices.Equal(got[:perPool], all[:perPool]) {
@@ -119,7 +120,7 @@ func TestLogsAreReadInPages(t *testing.T) { // T8
 	ord := pawl.MakeOrd(1, 0)
 	var chunks []pawl.Chunk
 	for i := range 1200 {
-		chunks = append(chunks, pawl.Chunk{StepKey: pawl.StepKey{Job: id.Key(), Ord: ord}, Claim: 1 + i%2, Stream: "stdout", Offset: int64(i), At: int64(i / 7), Data: fmt.Appendf(nil, "%04d", i)})
+		chunks = append(chunks, pawl.Chunk{StepKey: pawl.StepKey{Job: id.JobKey(), Ord: ord}, Claim: 1 + i%2, Stream: "stdout", Offset: int64(i), At: int64(i / 7), Data: fmt.Appendf(nil, "%04d", i)})
 	}
 	if err := s.AppendLogs(t.Context(), chunks); err != nil {
 		t.Fatal(err)
@@ -143,13 +144,13 @@ func TestLogsAreReadInPages(t *testing.T) { // T8
 func (e *Engine) longHistory(t *testing.T, id pawl.ID, times, size int) {
 	t.Helper()
 	reason := strings.Repeat("r", size)
-	err := e.store.Do(t.Context(), &store.Query{Jobs: []int64{id.Key()}}, func(f *store.Facts) (*store.Changes, error) {
+	err := e.store.Do(t.Context(), &store.Query{Jobs: []rowkey.Job{id.JobKey()}}, func(f *store.Facts) (*store.Changes, error) {
 		b := storetest.NewBatch(f.Now)
 		b.Reason = func() string { return reason }
-		j := f.Jobs[id.Key()]
+		j := f.Jobs[id.JobKey()]
 		for range times {
 			b.MoveJob(j, lifecycle.JobPause, lifecycle.JobResume)
-			b.Refusals = append(b.Refusals, pawl.Refusal{StepKey: pawl.StepKey{Job: id.Key(), Ord: pawl.MakeOrd(1, 0)}, At: f.Now, Event: lifecycle.StepSuccess, Why: "late"})
+			b.Refusals = append(b.Refusals, pawl.Refusal{StepKey: pawl.StepKey{Job: id.JobKey(), Ord: pawl.MakeOrd(1, 0)}, At: f.Now, Event: lifecycle.StepSuccess, Why: "late"})
 		}
 		return &b.Changes, nil
 	})

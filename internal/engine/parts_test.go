@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
@@ -32,9 +33,9 @@ type mine struct {
 	read atomic.Pointer[func(what string, job int64)] // is told of a read before it happens
 }
 
-func (m *mine) step(what string, job int64) {
+func (m *mine) step(what string, job rowkey.Job) {
 	if f := m.read.Load(); f != nil {
-		(*f)(what, job)
+		(*f)(what, int64(job))
 	}
 }
 
@@ -45,7 +46,7 @@ func (m *mine) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, erro
 	return m.Store.Look(ctx, q)
 }
 
-func (m *mine) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
+func (m *mine) Marked(ctx context.Context, job rowkey.Job) ([]*pawl.Step, error) {
 	m.step("marked", job)
 	return m.Store.Marked(ctx, job)
 }

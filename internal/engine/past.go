@@ -36,7 +36,7 @@ func (e *Engine) Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.Jo
 	}
 	p := &past{j: j, v: v, def: def, at: at, until: int64(at.Time), by: &audit.Withheld{}}
 	p.begin()
-	err = store.EachEntry(ctx, e.store, jobEntity(j.Key()), func(e *audit.Entry) error { p.own(e); return nil })
+	err = store.EachEntry(ctx, e.store, store.JobEntity(j.Key()), func(e *audit.Entry) error { p.own(e); return nil })
 	if err == nil {
 		err = p.there()
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -58,7 +59,7 @@ func (p *pure) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, erro
 	return p.outside().Look(ctx, q)
 }
 
-func (p *pure) Job(ctx context.Context, key int64) (*pawl.Job, error) {
+func (p *pure) Job(ctx context.Context, key rowkey.Job) (*pawl.Job, error) {
 	return p.outside().Job(ctx, key)
 }
 
@@ -66,7 +67,7 @@ func (p *pure) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error)
 	return p.outside().Jobs(ctx, f)
 }
 
-func (p *pure) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+func (p *pure) Steps(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error) {
 	return p.outside().Steps(ctx, job, after, limit)
 }
 
@@ -74,15 +75,15 @@ func (p *pure) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKe
 	return p.outside().Bodies(ctx, keys)
 }
 
-func (p *pure) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
+func (p *pure) Marked(ctx context.Context, job rowkey.Job) ([]*pawl.Step, error) {
 	return p.outside().Marked(ctx, job)
 }
 
-func (p *pure) StepCounts(ctx context.Context, job int64) (map[machine.State]int, error) {
+func (p *pure) StepCounts(ctx context.Context, job rowkey.Job) (map[machine.State]int, error) {
 	return p.outside().StepCounts(ctx, job)
 }
 
-func (p *pure) Worker(ctx context.Context, key int64) (*pawl.Worker, error) {
+func (p *pure) Worker(ctx context.Context, key rowkey.Worker) (*pawl.Worker, error) {
 	return p.outside().Worker(ctx, key)
 }
 
@@ -94,7 +95,7 @@ func (p *pure) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]in
 	return p.outside().Usage(ctx, pools)
 }
 
-func (p *pure) PendingIn(ctx context.Context, pool int64, after store.Ranked, limit int) ([]store.Ranked, error) {
+func (p *pure) PendingIn(ctx context.Context, pool rowkey.Pool, after store.Ranked, limit int) ([]store.Ranked, error) {
 	return p.outside().PendingIn(ctx, pool, after, limit)
 }
 
@@ -102,11 +103,11 @@ func (p *pure) Running(ctx context.Context, from store.Spot, limit int) ([]store
 	return p.outside().Running(ctx, from, limit)
 }
 
-func (p *pure) Unstarted(ctx context.Context, after int64, limit int) ([]store.Unstarted, int64, error) {
+func (p *pure) Unstarted(ctx context.Context, after rowkey.Job, limit int) ([]store.Unstarted, rowkey.Job, error) {
 	return p.outside().Unstarted(ctx, after, limit)
 }
 
-func (p *pure) HeldSchedules(ctx context.Context, after int64, limit int) ([]int64, error) {
+func (p *pure) HeldSchedules(ctx context.Context, after rowkey.Schedule, limit int) ([]rowkey.Schedule, error) {
 	return p.outside().HeldSchedules(ctx, after, limit)
 }
 
@@ -114,7 +115,7 @@ func (p *pure) SpotAt(ctx context.Context, share float64) (store.Spot, error) {
 	return p.outside().SpotAt(ctx, share)
 }
 
-func (p *pure) Bare(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+func (p *pure) Bare(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error) {
 	return p.outside().Bare(ctx, job, after, limit)
 }
 
@@ -122,11 +123,11 @@ func (p *pure) Quotas(ctx context.Context, workspace string, after pawl.Workflow
 	return p.outside().Quotas(ctx, workspace, after, limit)
 }
 
-func (p *pure) Signals(ctx context.Context, job int64) ([]*pawl.Signal, error) {
+func (p *pure) Signals(ctx context.Context, job rowkey.Job) ([]*pawl.Signal, error) {
 	return p.outside().Signals(ctx, job)
 }
 
-func (p *pure) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) {
+func (p *pure) Schedule(ctx context.Context, key rowkey.Schedule) (*pawl.Schedule, error) {
 	return p.outside().Schedule(ctx, key)
 }
 
@@ -142,11 +143,11 @@ func (p *pure) Workflows(ctx context.Context, workspace string, after pawl.Workf
 	return p.outside().Workflows(ctx, workspace, after, limit)
 }
 
-func (p *pure) History(ctx context.Context, job int64, after store.HistoryPlace, limit int) ([]store.Entry, store.HistoryPlace, error) {
+func (p *pure) History(ctx context.Context, job rowkey.Job, after store.HistoryPlace, limit int) ([]store.Entry, store.HistoryPlace, error) {
 	return p.outside().History(ctx, job, after, limit)
 }
 
-func (p *pure) Refusals(ctx context.Context, job int64, after store.RefusalPlace, limit int) ([]pawl.Refusal, error) {
+func (p *pure) Refusals(ctx context.Context, job rowkey.Job, after store.RefusalPlace, limit int) ([]pawl.Refusal, error) {
 	return p.outside().Refusals(ctx, job, after, limit)
 }
 
@@ -154,7 +155,7 @@ func (p *pure) RegisteredVersion(ctx context.Context, n pawl.WorkflowName, versi
 	return p.outside().RegisteredVersion(ctx, n, version)
 }
 
-func (p *pure) Definition(ctx context.Context, key int64) (*pawl.Definition, error) {
+func (p *pure) Definition(ctx context.Context, key rowkey.Definition) (*pawl.Definition, error) {
 	return p.outside().Definition(ctx, key)
 }
 

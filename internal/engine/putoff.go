@@ -67,7 +67,7 @@ func (v *evaluator) putOff(ctx context.Context, a *evaluation, err error, found 
 		return // that is not the job's fault
 	}
 	if found != 0 {
-		v.delays.failed(jobEntity(a.job), found, time.Now(), v.e.cfg.Jitter())
+		v.delays.failed(store.JobEntity(a.job), found, time.Now(), v.e.cfg.Jitter())
 	}
 	if len(a.seen) == 0 {
 		return

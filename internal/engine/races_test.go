@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
@@ -26,7 +27,7 @@ func TestPrivateJobsKnowNoQueues(t *testing.T) { // J7
 		def := define(t, "name: w\nsteps: [{id: a, handler: h}]\n")
 		answers, err := p.engine.Submit(t.Context(), pawl.Submission{Definition: def.Canonical(), Actor: "test", Private: true})
 		must(t, err)
-		p.serve(worker.Config{Handlers: map[string]worker.Handler{"h": nop}, Job: answers[0].ID.Key()})
+		p.serve(worker.Config{Handlers: map[string]worker.Handler{"h": nop}, Job: answers[0].ID.JobKey()})
 		if v := p.wait(answers[0].ID); v.Status != lifecycle.JobCompleted {
 			t.Errorf("the job is %s", v.Status)
 		}
@@ -78,7 +79,7 @@ type slyStore struct {
 	then  func()
 }
 
-func (s *slyStore) Job(ctx context.Context, key int64) (*pawl.Job, error) {
+func (s *slyStore) Job(ctx context.Context, key rowkey.Job) (*pawl.Job, error) {
 	j, err := s.Store.Job(ctx, key)
 	if s.armed.CompareAndSwap(true, false) {
 		s.then()

@@ -6,12 +6,13 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // ask adds what a decision about a job has to have in sight to a query. The parent
 // is the step that waits for the job, if it is a child.
-func ask(q *store.Query, job int64, parent pawl.StepKey, r decide.ReadSet) {
+func ask(q *store.Query, job rowkey.Job, parent pawl.StepKey, r decide.ReadSet) {
 	q.Jobs = append(q.Jobs, job)
 	for _, ord := range r.Steps {
 		q.Steps = append(q.Steps, pawl.StepKey{Job: job, Ord: ord})
@@ -37,7 +38,7 @@ func ask(q *store.Query, job int64, parent pawl.StepKey, r decide.ReadSet) {
 func askSteps(q *store.Query, keys ...pawl.StepKey) { q.Steps = append(q.Steps, keys...) }
 
 // ask adds what a decision about the job has to have in sight to a query.
-func (f *jobFacts) ask(q *store.Query, r decide.ReadSet) { ask(q, f.id.Key(), f.parent, r) }
+func (f *jobFacts) ask(q *store.Query, r decide.ReadSet) { ask(q, f.id.JobKey(), f.parent, r) }
 
 // asked is what the query of a transaction asks for. It is looked at only for what
 // is missing, so that "there is none" is told from "nobody asked".
@@ -56,13 +57,13 @@ func (a *asked) step(k pawl.StepKey) bool {
 	return a.steps[k] || k.Ord.Instance() == 0 && slices.Contains(a.q.Nodes, k.Job)
 }
 
-func (a *asked) waiting(job int64) bool {
+func (a *asked) waiting(job rowkey.Job) bool {
 	return slices.ContainsFunc(a.q.Waiting, func(l store.JobLimit) bool { return l.Job == job })
 }
 
 // isAnswered reports whether the job is that of a step that a worker holds, or may
 // claim: these come along, if they are there.
-func (t *tx) isAnswered(job int64) bool {
+func (t *tx) isAnswered(job rowkey.Job) bool {
 	of := func(k pawl.StepKey) bool { return k.Job == job }
 	for _, held := range t.facts.Held {
 		if slices.ContainsFunc(held, of) {
@@ -82,7 +83,7 @@ func (t *tx) missed(field, format string, args ...any) {
 
 // isMade reports whether this transaction makes the job, so that all of it is in
 // sight.
-func (t *tx) isMade(job int64) bool {
+func (t *tx) isMade(job rowkey.Job) bool {
 	h := t.jobs[job]
 	return h != nil && h.made
 }

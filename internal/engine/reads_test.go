@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -23,13 +24,13 @@ var readings = []struct {
 	ask         func(*store.Query)
 	read        func(*tx)
 }{
-	{"a job", "Jobs", func(q *store.Query) { q.Jobs = []int64{7} }, func(t *tx) { t.job(7) }},
+	{"a job", "Jobs", func(q *store.Query) { q.Jobs = []rowkey.Job{7} }, func(t *tx) { t.job(7) }},
 	{"a step", "Steps", func(q *store.Query) { q.Steps = []pawl.StepKey{{Job: 7, Ord: 9}} }, func(t *tx) { t.step(pawl.StepKey{Job: 7, Ord: 9}) }},
-	{"a worker", "Workers", func(q *store.Query) { q.Workers = []int64{7} }, func(t *tx) { t.worker(7) }},
-	{"a worker that is watched", "Workers", func(q *store.Query) { q.Watched = []int64{7} }, func(t *tx) { t.worker(7) }},
-	{"a schedule", "Schedules", func(q *store.Query) { q.Schedules = []int64{7} }, func(t *tx) { t.schedule(7) }},
+	{"a worker", "Workers", func(q *store.Query) { q.Workers = []rowkey.Worker{7} }, func(t *tx) { t.worker(7) }},
+	{"a worker that is watched", "Workers", func(q *store.Query) { q.Watched = []rowkey.Worker{7} }, func(t *tx) { t.worker(7) }},
+	{"a schedule", "Schedules", func(q *store.Query) { q.Schedules = []rowkey.Schedule{7} }, func(t *tx) { t.schedule(7) }},
 	{"a workflow", "Names", func(q *store.Query) { q.Names = []pawl.WorkflowName{{Name: "w"}} }, func(t *tx) { t.newest(pawl.WorkflowName{Name: "w"}) }},
-	{"what a worker holds", "Held", func(q *store.Query) { q.Held = []int64{7} }, func(t *tx) { t.held(7) }},
+	{"what a worker holds", "Held", func(q *store.Query) { q.Held = []rowkey.Worker{7} }, func(t *tx) { t.held(7) }},
 	{"a pool", "Pools", func(q *store.Query) { q.Pools = []store.Pool{{Kind: store.PoolJobs, Key: 7}} }, func(t *tx) { t.used(store.Pool{Kind: store.PoolJobs, Key: 7}) }},
 	{"an answer", "Keys", func(q *store.Query) { q.Keys = []store.IdempotencyKey{{Workspace: "w", Key: "k"}} }, func(t *tx) { t.answered(store.IdempotencyKey{Workspace: "w", Key: "k"}) }},
 }
@@ -72,7 +73,7 @@ func TestWhatWasNotAskedForIsAnError(t *testing.T) {
 // was asked for is an error, one by one.
 func TestABoardTellsNoneFromNotAsked(t *testing.T) {
 	e := testEngine(t)
-	key := e.submitOne(t).Key()
+	key := e.submitOne(t).JobKey()
 	ord := pawl.MakeOrd(1, 3)
 	reads := map[string]struct {
 		set  decide.ReadSet
@@ -103,7 +104,7 @@ func TestABoardTellsNoneFromNotAsked(t *testing.T) {
 			t.missed("", "it is there")
 		}
 		return err
-	}}, func(q *store.Query) { q.Jobs = []int64{key} }})
+	}}, func(q *store.Query) { q.Jobs = []rowkey.Job{key} }})
 	if want := "step 3.2 was read, but the query did not ask for it (Steps)"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

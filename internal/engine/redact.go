@@ -43,7 +43,7 @@ func (e *Engine) RedactJob(ctx context.Context, id pawl.ID, step string, c pawl.
 			return done, err
 		}
 	}
-	return done, e.eraseAll(ctx, id.Key(), &done, each)
+	return done, e.eraseAll(ctx, id.JobKey(), &done, each)
 }
 
 // redact prepares the command that begins a redaction.
@@ -130,12 +130,12 @@ type redact struct {
 	note  decide.Note
 }
 
-func (r *redact) query(q *store.Query) { q.Jobs = append(q.Jobs, r.id.Key()) }
+func (r *redact) query(q *store.Query) { q.Jobs = append(q.Jobs, r.id.JobKey()) }
 
 func (r *redact) weight() int { return 1 + len(r.scope.Entries)/10 }
 
 func (r *redact) decide(t *tx) error {
-	j := t.job(r.id.Key())
+	j := t.job(r.id.JobKey())
 	if j == nil || j.ID != r.id {
 		return noJob(r.id)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
@@ -97,12 +98,12 @@ func newSecretive(t *testing.T, db *database, size int, end string) *secretive {
 	s.waiting(s.job, "gate")
 	must(t, s.engine.Approve(t.Context(), s.job, "gate", map[string]any{"note": secret(size)}, ann)) // the job ends
 	s.wait(s.job)
-	children, err := s.store.Jobs(t.Context(), store.JobFilter{Parent: s.job.Key()})
+	children, err := s.store.Jobs(t.Context(), store.JobFilter{Parent: s.job.JobKey()})
 	must(t, err)
 	s.child = children[0].ID
 	for _, ord := range s.ords {
-		db.sql(fmt.Sprintf("insert into refusal (job, ord, at, claim, event, actor, why, data) values (%d, %d, 1, 1, 'success', 'w', 'it came late', '{\"output\":\"%s\"}')", s.job.Key(), ord, marker))
-		must(t, s.store.AppendLogs(t.Context(), []pawl.Chunk{{StepKey: pawl.StepKey{Job: s.job.Key(), Ord: ord}, Claim: 1, Stream: "stdout", At: 1, Data: []byte(secret(size))}}))
+		db.sql(fmt.Sprintf("insert into refusal (job, ord, at, claim, event, actor, why, data) values (%d, %d, 1, 1, 'success', 'w', 'it came late', '{\"output\":\"%s\"}')", s.job.JobKey(), ord, marker))
+		must(t, s.store.AppendLogs(t.Context(), []pawl.Chunk{{StepKey: pawl.StepKey{Job: s.job.JobKey(), Ord: ord}, Claim: 1, Stream: "stdout", At: 1, Data: []byte(secret(size))}}))
 	}
 	return s
 }
@@ -298,7 +299,7 @@ func TestK6RedactStep(t *testing.T) {
 				t.Errorf("after %s: %v", step, v.Error)
 			}
 			must(t, noLogs(ctx, s.engine, id, step))
-			trail, err := s.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Step.Name, StepKey: pawl.StepKey{Job: id.Key(), Ord: ord}}, 0, 0)
+			trail, err := s.store.Trail(ctx, store.StepEntity(pawl.StepKey{Job: id.JobKey(), Ord: ord}), 0, 0)
 			must(t, err)
 			for k := range trail {
 				if len(trail[k].Seals) > 0 && !trail[k].Withheld() {
@@ -306,7 +307,7 @@ func TestK6RedactStep(t *testing.T) {
 				}
 			}
 		}
-		data, _, err := s.store.SignalData(ctx, id.Key(), 0)
+		data, _, err := s.store.SignalData(ctx, id.JobKey(), 0)
 		must(t, err)
 		gone := 0
 		for _, d := range data {
@@ -317,7 +318,7 @@ func TestK6RedactStep(t *testing.T) {
 		if gone != 1 {
 			t.Errorf("the data of %d signals is gone, want 1: %v", gone, data)
 		}
-		if j, err := s.store.Job(ctx, id.Key()); err != nil || j.Error != nil || j.Inputs == nil {
+		if j, err := s.store.Job(ctx, id.JobKey()); err != nil || j.Error != nil || j.Inputs == nil {
 			t.Errorf("the job has the error %v and the inputs %s, %v", j.Error, j.Inputs, err)
 		}
 		_, err = s.engine.RetryJob(ctx, id, pawl.Retry{}, ann)
@@ -343,7 +344,7 @@ func TestK6RedactRefused(t *testing.T) {
 			return err
 		}
 		conflicts(t, redact(id, "", "x"), "is RUNNING: only a job that has ended can be redacted")
-		children, err := p.store.Jobs(t.Context(), store.JobFilter{Parent: id.Key()})
+		children, err := p.store.Jobs(t.Context(), store.JobFilter{Parent: id.JobKey()})
 		must(t, err)
 		must(t, p.engine.Cancel(t.Context(), children[0].ID, note("enough")))
 		p.wait(id)
@@ -396,7 +397,7 @@ func TestK6WithheldByHand(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
 		l := newLedger(t, db)
-		key, ctx := l.job.Key(), t.Context()
+		key, ctx := l.job.JobKey(), t.Context()
 		l.unpack(key)
 		l.unpack(l.child)
 		must(t, l.store.Trails(ctx, key, func(trail store.TrailOf) error {
@@ -469,7 +470,7 @@ func (d *dying) Redact(ctx context.Context, r *store.Redaction, from store.Redac
 	return done, err
 }
 
-func (d *dying) Scrub(ctx context.Context, job int64) (string, error) {
+func (d *dying) Scrub(ctx context.Context, job rowkey.Job) (string, error) {
 	if d.left--; d.left < 0 {
 		return "", errKilled
 	}
@@ -520,7 +521,7 @@ func TestK6RedactGoesOn(t *testing.T) {
 		db.sql("update job set mark_at = 1 where mark_at > 0") // whoever was at it is dead
 		again := start(t, db.open(), setup{})
 		until(t, "the redaction is finished", func() bool {
-			j, err := again.store.Job(t.Context(), id.Key())
+			j, err := again.store.Job(t.Context(), id.JobKey())
 			return err == nil && j.Mark == pawl.Clear
 		})
 		s := &secretive{process: again, db: db, job: id}
@@ -544,7 +545,7 @@ func TestK6RedactOld(t *testing.T) {
 			s.sound("redacted")
 			var export bytes.Buffer
 			blanked, left := 0, 0
-			must(t, s.store.Trails(t.Context(), s.job.Key(), func(trail store.TrailOf) error {
+			must(t, s.store.Trails(t.Context(), s.job.JobKey(), func(trail store.TrailOf) error {
 				for i := range trail.Entries {
 					if e := &trail.Entries[i]; e.Redacted() {
 						blanked++
@@ -575,13 +576,13 @@ func TestK6RedactOld(t *testing.T) {
 				if where := s.found(); where != "" {
 					t.Errorf("the marker is left in\n%s", where)
 				}
-				db.sql(fmt.Sprintf("update audit set actor = 'nobody' where job = %d and ord = %d and event = 'fail'", s.job.Key(), s.ords["shaky"]))
+				db.sql(fmt.Sprintf("update audit set actor = 'nobody' where job = %d and ord = %d and event = 'fail'", s.job.JobKey(), s.ords["shaky"]))
 				if f, err := verified(s.store, 0); err != nil || f == nil || f.Code != audit.FaultHash {
 					t.Errorf("a blank entry was edited: %v, %v", f, err)
 				}
-				db.sql(fmt.Sprintf("delete from audit where job = %d", s.job.Key()))
-				db.sql(fmt.Sprintf("delete from step where job = %d", s.job.Key()))
-				db.sql(fmt.Sprintf("delete from job where id = %d", s.job.Key()))
+				db.sql(fmt.Sprintf("delete from audit where job = %d", s.job.JobKey()))
+				db.sql(fmt.Sprintf("delete from step where job = %d", s.job.JobKey()))
+				db.sql(fmt.Sprintf("delete from job where id = %d", s.job.JobKey()))
 			}
 			s.stop()
 			s.purge()
@@ -605,7 +606,7 @@ func (s *secretive) purge() {
 func (s *secretive) age(id pawl.ID) {
 	s.t.Helper()
 	l := &ledger{T: s.t, db: s.db, store: s.store}
-	key := id.Key()
+	key := id.JobKey()
 	var statements []string
 	must(s.t, s.store.Trails(s.t.Context(), key, func(t store.TrailOf) error {
 		var prev audit.Hash

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -23,7 +24,7 @@ import (
 // worker's reckoning too: by then it has ended the step itself. Until then the step
 // stays with its ended worker, and every look at the living finds it there again.
 type release struct {
-	worker int64
+	worker rowkey.Worker
 	note   decide.Note
 	end    bool // terminate the worker, unless it has ended
 
@@ -31,10 +32,10 @@ type release struct {
 	quiet     time.Duration // for so long nothing was heard of the worker
 
 	declared link.Declaration
-	silence  time.Duration                    // the longest by which anybody reckons
-	defs     map[int64]*workflow.Definition   // of the steps held, by key; nil: it cannot be read
-	known    func(int64) *workflow.Definition // from memory, or nil
-	unread   []int64                          // of those, what is not there yet
+	silence  time.Duration                                // the longest by which anybody reckons
+	defs     map[rowkey.Definition]*workflow.Definition   // of the steps held, by key; nil: it cannot be read
+	known    func(rowkey.Definition) *workflow.Definition // from memory, or nil
+	unread   []rowkey.Definition                          // of those, what is not there yet
 }
 
 // release commits a release, at first as cmd, which holds it. Definitions that are not
@@ -59,7 +60,7 @@ func (e *Engine) release(ctx context.Context, r *release, cmd command) error {
 }
 
 func (e *Engine) prepareRelease(ctx context.Context, r *release) error {
-	r.silence, r.defs = max(e.cfg.Silence, health.Silence), make(map[int64]*workflow.Definition)
+	r.silence, r.defs = max(e.cfg.Silence, health.Silence), make(map[rowkey.Definition]*workflow.Definition)
 	r.known = e.defs.of
 	w, err := e.store.Worker(ctx, r.worker)
 	if errors.Is(err, store.ErrNotFound) {

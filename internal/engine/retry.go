@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -205,9 +206,9 @@ func (p *retry) decide(t *tx) error {
 	case old.Seq != p.old.Seq:
 		return &pawl.Error{Kind: pawl.Conflict, Message: "job " + p.old.ID.Public(pawl.JobPrefix) + " was redacted at this moment", Hint: "try again"}
 	}
-	private := int64(0)
+	private := rowkey.Job(0)
 	if p.private {
-		private = p.id.Key()
+		private = p.id.JobKey()
 	}
 	err := p.e.createJob(t, &creation{
 		id: p.id, def: p.def, workspace: p.old.Workspace, version: p.old.Version, inputs: p.inputs, description: p.old.Description,
@@ -219,7 +220,7 @@ func (p *retry) decide(t *tx) error {
 	if err != nil {
 		return err
 	}
-	d := p.e.decisionBy(t, p.id.Key(), p.def, decide.Answers{})
+	d := p.e.decisionBy(t, p.id.JobKey(), p.def, decide.Answers{})
 	for n := 1; n <= len(p.def.Nodes); n++ {
 		s, err := d.JobTx.Step(pawl.MakeOrd(n, 0))
 		if err == nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -26,21 +27,21 @@ func TestDelays(t *testing.T) { // K8
 		}
 	}
 	var d delays
-	k, now := jobEntity(1), time.Unix(1000, 0)
+	k, now := store.JobEntity(1), time.Unix(1000, 0)
 	for tries := range 3 {
 		wait := d.failed(k, 7, now, 0)
 		if want := delay(tries, 0); wait != want || d.ready(k, 7, now.Add(wait-1)) || !d.ready(k, 7, now.Add(wait)) {
 			t.Errorf("after failure %d: ready after %s, want %s", tries+1, wait, want)
 		}
 	}
-	if !d.ready(k, 8, now) || !d.ready(jobEntity(2), 7, now) {
+	if !d.ready(k, 8, now) || !d.ready(store.JobEntity(2), 7, now) {
 		t.Error("another mark of the job, or one of another job, waits too")
 	}
 	if wait := d.failed(k, 8, now, 0); wait != firstDelay {
 		t.Errorf("another mark waits for %s, want %s", wait, firstDelay)
 	}
-	for i := range int64(2 * maxDelays) {
-		d.failed(jobEntity(i), 1, now, 0)
+	for i := range rowkey.Job(2 * maxDelays) {
+		d.failed(store.JobEntity(i), 1, now, 0)
 	}
 	if len(d.of) > maxDelays {
 		t.Errorf("%d failures are remembered, want at most %d", len(d.of), maxDelays)
@@ -55,8 +56,8 @@ func TestScanRounds(t *testing.T) { // K8
 		a := &store.Agenda{Now: 5000}
 		for i := range lookLimit {
 			at := int64(from + i)
-			a.Marked = append(a.Marked, store.Marked{At: at, Job: at})
-			a.Due = append(a.Due, store.Due{EntityKey: jobEntity(at), At: at, Event: lifecycle.JobCancel})
+			a.Marked = append(a.Marked, store.Marked{At: at, Job: rowkey.Job(at)})
+			a.Due = append(a.Due, store.Due{EntityKey: store.JobEntity(rowkey.Job(at)), At: at, Event: lifecycle.JobCancel})
 		}
 		return a
 	}
@@ -70,7 +71,7 @@ func TestScanRounds(t *testing.T) { // K8
 	}
 	q = s.next(0)
 	want := store.LookQuery{Limit: lookLimit, Marked: store.Marked{At: lookLimit, Job: lookLimit}, MarkedUntil: 5000,
-		Due: store.Due{EntityKey: jobEntity(lookLimit), At: lookLimit, Event: lifecycle.JobCancel}, DueUntil: 5000}
+		Due: store.Due{EntityKey: store.JobEntity(lookLimit), At: lookLimit, Event: lifecycle.JobCancel}, DueUntil: 5000}
 	if d := cmp.Diff(want, q); d != "" {
 		t.Errorf("the second look (-want +got):\n%s", d)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/schedule"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -279,7 +280,7 @@ type reading struct {
 	reads atomic.Int64
 }
 
-func (r *reading) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) {
+func (r *reading) Schedule(ctx context.Context, key rowkey.Schedule) (*pawl.Schedule, error) {
 	r.reads.Add(1)
 	return r.Store.Schedule(ctx, key)
 }

@@ -43,7 +43,7 @@ func (e *Engine) ScheduleHistory(ctx context.Context, n pawl.ScheduleName, f fun
 	if err != nil {
 		return err
 	}
-	return e.moves(ctx, store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: s.Key()}}, f)
+	return e.moves(ctx, store.ScheduleEntity(s.Key()), f)
 }
 
 func (e *Engine) findSchedule(ctx context.Context, n pawl.ScheduleName) (*pawl.Schedule, error) {

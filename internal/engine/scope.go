@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -18,7 +19,7 @@ import (
 )
 
 // know returns what hardly ever changes of a job, its inputs perhaps left out.
-func (e *Engine) know(ctx context.Context, key int64) (*jobFacts, error) {
+func (e *Engine) know(ctx context.Context, key rowkey.Job) (*jobFacts, error) {
 	if r, ok := e.jobs.get(key); ok {
 		return r, nil
 	}
@@ -27,7 +28,7 @@ func (e *Engine) know(ctx context.Context, key int64) (*jobFacts, error) {
 
 // recallID is recall for a public id.
 func (e *Engine) recallID(ctx context.Context, id pawl.ID) (*jobFacts, error) {
-	r, err := e.recall(ctx, id.Key())
+	r, err := e.recall(ctx, id.JobKey())
 	if err == nil && r.id != id || pawl.KindOf(err) == pawl.NotFound && err != nil {
 		return nil, noJob(id)
 	}
@@ -35,7 +36,7 @@ func (e *Engine) recallID(ctx context.Context, id pawl.ID) (*jobFacts, error) {
 }
 
 // recall returns what never changes of a job, its inputs included.
-func (e *Engine) recall(ctx context.Context, key int64) (*jobFacts, error) {
+func (e *Engine) recall(ctx context.Context, key rowkey.Job) (*jobFacts, error) {
 	if r, ok := e.jobs.get(key); ok && r.inputs != nil {
 		return r, nil
 	}
@@ -58,7 +59,7 @@ func (e *Engine) recall(ctx context.Context, key int64) (*jobFacts, error) {
 
 // scope returns what expressions that refer to the given nodes may see. The
 // nodes have ended, so that what it reads does not change.
-func (e *Engine) scope(ctx context.Context, key int64, nodes []int) (*workflow.Scope, error) {
+func (e *Engine) scope(ctx context.Context, key rowkey.Job, nodes []int) (*workflow.Scope, error) {
 	r, err := e.recall(ctx, key)
 	if err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func (e *Engine) scopeOf(ctx context.Context, r *jobFacts, nodes []int) (*workfl
 		return s, nil
 	}
 	s.Outputs, s.Statuses = make(map[int]json.RawMessage, len(nodes)), make(map[int]machine.State, len(nodes))
-	key := r.id.Key()
+	key := r.id.JobKey()
 	var missing []pawl.StepKey
 	for _, n := range nodes {
 		k := pawl.StepKey{Job: key, Ord: pawl.MakeOrd(n, 0)}

@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -53,13 +54,13 @@ type Slots struct {
 type offers struct {
 	mu      sync.Mutex
 	list    []*Slots
-	busy    map[int64]bool // workers that have had a task
-	waiting int            // what this process has left in the queue, as far as it knows; negative: others have, too
+	busy    map[rowkey.Worker]bool // workers that have had a task
+	waiting int                    // what this process has left in the queue, as far as it knows; negative: others have, too
 }
 
 // watch asks for a worker that is to take a step. Its first task changes its state;
 // with all others it has to stay as it is, and commits need not wait for each other.
-func (s *offers) watch(q *store.Query, worker int64) {
+func (s *offers) watch(q *store.Query, worker rowkey.Worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.busy[worker] {
@@ -77,7 +78,7 @@ func (s *offers) note(w *pawl.Worker) {
 		return
 	}
 	if s.busy == nil {
-		s.busy = make(map[int64]bool)
+		s.busy = make(map[rowkey.Worker]bool)
 	}
 	s.busy[w.Key()] = slices.ContainsFunc(s.list, func(o *Slots) bool { return o.worker.Key() == w.Key() })
 }
@@ -256,7 +257,7 @@ type spare struct {
 }
 
 // spare leaves slots of a worker of this process to what is submitted in the same commit.
-func (e *Engine) spare(t *tx, worker int64, slots int) {
+func (e *Engine) spare(t *tx, worker rowkey.Worker, slots int) {
 	if o := e.offers.of(worker); o != nil && slots > 0 {
 		t.spare = append(t.spare, spare{o, slots})
 	}
@@ -264,7 +265,7 @@ func (e *Engine) spare(t *tx, worker int64, slots int) {
 
 // look is for a worker whose next transaction looks at the queue: it sees what its bell
 // has rung for until now.
-func (s *offers) look(worker int64) {
+func (s *offers) look(worker rowkey.Worker) {
 	if o := s.of(worker); o != nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -284,7 +285,7 @@ const (
 
 // saw has a worker that has slots left after a look at the queue look again: at once if
 // there was more, in a while if others had it locked. Else it may rest.
-func (s *offers) saw(worker int64, more, skipped bool) {
+func (s *offers) saw(worker rowkey.Worker, more, skipped bool) {
 	o := s.of(worker)
 	switch {
 	case o == nil:
@@ -316,7 +317,7 @@ func (o *Slots) doubt() {
 }
 
 // of returns the offer of a worker, or nil.
-func (s *offers) of(worker int64) *Slots {
+func (s *offers) of(worker rowkey.Worker) *Slots {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.IndexFunc(s.list, func(o *Slots) bool { return o.worker.Key() == worker }); i >= 0 {

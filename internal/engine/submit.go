@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -184,7 +185,7 @@ func (s *submit) make(t *tx, route int64) error {
 		return err
 	}
 	if o := t.findSlot(&s.e.offers, s.offer, route); o != nil {
-		if err := s.e.handOver(t, o, t.job(s.id.Key()), s.def); err != nil {
+		if err := s.e.handOver(t, o, t.job(s.id.JobKey()), s.def); err != nil {
 			return err
 		}
 	}
@@ -205,9 +206,9 @@ func (s *submit) replay(t *tx) (done bool, err error) {
 	return done, err
 }
 
-func (s *submit) private() int64 {
+func (s *submit) private() rowkey.Job {
 	if s.sub.Private {
-		return s.id.Key()
+		return s.id.JobKey()
 	}
 	return 0
 }

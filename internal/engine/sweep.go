@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -34,12 +35,12 @@ const (
 type sweeper struct {
 	e     *Engine
 	begun bool
-	at    store.Spot // until where all was gone through
-	job   int64      // one behind that, if it was gone through in part
-	ord   pawl.Ord   // the last of its steps that was
-	held  int64      // the last schedule that was
+	at    store.Spot      // until where all was gone through
+	job   rowkey.Job      // one behind that, if it was gone through in part
+	ord   pawl.Ord        // the last of its steps that was
+	held  rowkey.Schedule // the last schedule that was
 
-	unstarted int64 // until where jobs that are to be started were gone through
+	unstarted rowkey.Job // until where jobs that are to be started were gone through
 	found     atomic.Uint64
 }
 
@@ -81,7 +82,7 @@ func (s *sweeper) step(ctx context.Context) (rows int, err error) {
 		}
 		s.begun = true
 	}
-	seen := make(map[int64]bool)
+	seen := make(map[rowkey.Job]bool)
 	for rows < sweepRows {
 		limit := min(sweepPage, sweepRows-rows)
 		page, err := s.e.store.Running(ctx, s.at, limit)
@@ -197,9 +198,9 @@ type mend struct {
 	e        *Engine
 	job      *jobFacts
 	seen     *pawl.Job
-	told     map[string]bool    // the names of signals that no step has taken
-	steps    []pawl.Ord         // that are suspected
-	children map[pawl.Ord]int64 // the child jobs of these
+	told     map[string]bool         // the names of signals that no step has taken
+	steps    []pawl.Ord              // that are suspected
+	children map[pawl.Ord]rowkey.Job // the child jobs of these
 
 	found map[pawl.Ord]decide.Stall
 }
@@ -231,14 +232,14 @@ func (m *mend) suspect(ctx context.Context, steps []*pawl.Step) (rows int, err e
 	if err != nil {
 		return 0, err
 	}
-	of, keys := make(map[int64]pawl.Ord, len(bodies)), make([]int64, 0, len(bodies))
+	of, keys := make(map[rowkey.Job]pawl.Ord, len(bodies)), make([]rowkey.Job, 0, len(bodies))
 	for k, s := range bodies {
 		var w pawl.Wait
 		if json.Unmarshal(s.Input, &w) != nil {
 			continue // the evaluator reports it when the child has ended
 		}
 		if id, err := pawl.ParseID(pawl.JobPrefix, w.Job); err == nil {
-			of[id.Key()], keys = k.Ord, append(keys, id.Key())
+			of[id.JobKey()], keys = k.Ord, append(keys, id.JobKey())
 		}
 	}
 	children, err := m.e.store.Jobs(ctx, store.JobFilter{Keys: keys, Bare: true})
@@ -251,9 +252,9 @@ func (m *mend) suspect(ctx context.Context, steps []*pawl.Step) (rows int, err e
 }
 
 // await suspects a step whose child job has ended.
-func (m *mend) await(ord pawl.Ord, child int64) {
+func (m *mend) await(ord pawl.Ord, child rowkey.Job) {
 	if m.children == nil {
-		m.children = make(map[pawl.Ord]int64)
+		m.children = make(map[pawl.Ord]rowkey.Job)
 	}
 	m.steps, m.children[ord] = append(m.steps, ord), child
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -136,7 +137,7 @@ func TestTheSweepFindsWhatIsStranded(t *testing.T) { // K8
 					g.release()
 				}
 				until(t, "the wait is there", func() bool { return quiet.sees(id, strand.seen) })
-				db.sql(fmt.Sprintf(strand.lose, id.Key()))
+				db.sql(fmt.Sprintf(strand.lose, id.JobKey()))
 
 				p := startProcess(t, db.open(), nil)
 				p.wait(quiet.submit(define(t, "name: other\nsteps: [{id: a, handler: h, if: true}]\n"), ""))
@@ -163,12 +164,12 @@ func TestTheSweepFindsWhatIsStranded(t *testing.T) { // K8
 
 // sees reports whether a step or the job is as f says; nil: marked.
 func (p *process) sees(id pawl.ID, f func(*pawl.Job, *pawl.Step) bool) bool {
-	j, err := p.store.Job(p.t.Context(), id.Key())
+	j, err := p.store.Job(p.t.Context(), id.JobKey())
 	must(p.t, err)
 	if f == nil {
 		f = func(j *pawl.Job, s *pawl.Step) bool { return s.MarkAt != 0 || j.MarkAt != 0 }
 	}
-	steps, err := p.store.Steps(p.t.Context(), id.Key(), 0, 0)
+	steps, err := p.store.Steps(p.t.Context(), id.JobKey(), 0, 0)
 	must(p.t, err)
 	return slices.ContainsFunc(steps, func(s *pawl.Step) bool { return f(j, s) })
 }
@@ -226,9 +227,9 @@ hooks: {always: [{id: hook, handler: h}]}
 
 // rows returns the job and its steps as they are stored.
 func (p *process) rows(id pawl.ID) (all []any) {
-	j, err := p.store.Job(p.t.Context(), id.Key())
+	j, err := p.store.Job(p.t.Context(), id.JobKey())
 	must(p.t, err)
-	steps, err := p.store.Steps(p.t.Context(), id.Key(), 0, 0)
+	steps, err := p.store.Steps(p.t.Context(), id.JobKey(), 0, 0)
 	must(p.t, err)
 	for _, s := range steps {
 		all = append(all, *s)
@@ -240,7 +241,7 @@ func (p *process) rows(id pawl.ID) (all []any) {
 func TestServersSweepFromDifferentPlaces(t *testing.T) { // K8
 	onShared(t, func(t *testing.T, db *database) {
 		s, mint := db.open(), storetest.NewMint()
-		all := make(map[int64]bool)
+		all := make(map[rowkey.Job]bool)
 		for range 40 {
 			must(t, s.Do(t.Context(), &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
 				b := storetest.NewBatch(f.Now)
@@ -251,11 +252,11 @@ func TestServersSweepFromDifferentPlaces(t *testing.T) { // K8
 				return &b.Changes, nil
 			}))
 		}
-		firsts := make(map[int64]bool)
+		firsts := make(map[rowkey.Job]bool)
 		for node := range int64(8) {
 			at, err := s.SpotAt(t.Context(), engine.StartOf(node+1))
 			must(t, err)
-			seen, first := make(map[int64]bool), int64(0)
+			seen, first := make(map[rowkey.Job]bool), rowkey.Job(0)
 			for _, from := range []store.Spot{at, {}} {
 				for page := []store.Passed{{At: from}}; len(page) > 0; {
 					page, err = s.Running(t.Context(), page[len(page)-1].At, 7)

@@ -49,7 +49,7 @@ func (db *database) holds(id pawl.ID, state machine.State, line int) {
 	if db.kind == "postgres" {
 		set += fmt.Sprintf(", line = %d", line)
 	}
-	db.sql(fmt.Sprintf("update job set %s where id = %d and pool <> 0", set, id.Key()))
+	db.sql(fmt.Sprintf("update job set %s where id = %d and pool <> 0", set, id.JobKey()))
 }
 
 // TestTheSweepFindsPendingJobs that stand in no queue, and no others.
@@ -68,7 +68,7 @@ func TestTheSweepFindsPendingJobs(t *testing.T) { // K8
 				id, paused := quiet.submit(def, ""), quiet.submit(def, "")
 				must(t, quiet.engine.PauseJob(t.Context(), paused, why))
 				unserved := quiet.submit(define(t, "name: unserved\nsteps: [{id: a, handler: nobody}]\n"), "")
-				db.sql(fmt.Sprintf(lose, id.Key()))
+				db.sql(fmt.Sprintf(lose, id.JobKey()))
 
 				p := startProcess(t, db.open(), map[string]worker.Handler{"h": nop})
 				p.wait(p.submit(define(t, "name: beside\nsteps: [{id: a, handler: h}]\n"), ""))

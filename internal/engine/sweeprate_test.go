@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
@@ -23,7 +24,7 @@ type readMeter struct {
 	store.Store
 	mu   sync.Mutex
 	rows int
-	seen map[int64]bool // jobs of which steps were read
+	seen map[rowkey.Job]bool // jobs of which steps were read
 }
 
 func (m *readMeter) count(n int) {
@@ -45,7 +46,7 @@ func (m *readMeter) Running(ctx context.Context, from store.Spot, limit int) ([]
 	return page, err
 }
 
-func (m *readMeter) Bare(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+func (m *readMeter) Bare(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error) {
 	page, err := m.Store.Bare(ctx, job, after, limit)
 	m.count(len(page))
 	m.mu.Lock()
@@ -107,7 +108,7 @@ func TestASweepReads500RowsAMinute(t *testing.T) { // K8
 					t.Fatal(err)
 				}
 				waitingJobs(t, db, def, shape.jobs, shape.instances)
-				m := &readMeter{Store: db, seen: make(map[int64]bool)}
+				m := &readMeter{Store: db, seen: make(map[rowkey.Job]bool)}
 				e := New(Config{Store: m, Passive: true})
 				ctx, cancel := context.WithCancel(t.Context())
 				var over sync.WaitGroup

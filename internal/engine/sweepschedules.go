@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/schedule"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -34,7 +35,7 @@ func (s *sweeper) schedules(ctx context.Context) error {
 }
 
 // schedule has a schedule go on, if it is stalled.
-func (s *sweeper) schedule(ctx context.Context, key int64) error {
+func (s *sweeper) schedule(ctx context.Context, key rowkey.Schedule) error {
 	seen, err := s.e.store.Schedule(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
@@ -37,10 +38,10 @@ type ledger struct {
 	db    *database
 	store store.Store
 	job   pawl.ID
-	child int64
+	child rowkey.Job
 	ords  map[string]pawl.Ord
 
-	worker, schedule int64
+	worker, schedule rowkey.Job
 }
 
 func newLedger(t *testing.T, db *database) *ledger {
@@ -69,7 +70,7 @@ func newLedger(t *testing.T, db *database) *ledger {
 		t.Fatal(p.dump(l.job))
 	}
 	p.stop()
-	children, err := s.Jobs(t.Context(), store.JobFilter{Parent: l.job.Key()})
+	children, err := s.Jobs(t.Context(), store.JobFilter{Parent: l.job.JobKey()})
 	must(t, err)
 	l.child = children[0].Key()
 	for i, id := range []string{"gate", "shaky", "each", "told", "sub", "tidy"} {
@@ -133,7 +134,7 @@ func (l *ledger) tampered(what string, code audit.Code, statements ...string) *a
 }
 
 // unpack gives each entry of a job a row of its own, which is as good.
-func (l *ledger) unpack(job int64) {
+func (l *ledger) unpack(job rowkey.Job) {
 	l.Helper()
 	var rows []string
 	must(l.T, l.store.Trails(l.Context(), job, func(t store.TrailOf) error {
@@ -168,11 +169,11 @@ func TestK6TamperedRows(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
 		l := newLedger(t, db)
-		key := l.job.Key()
+		key := l.job.JobKey()
 		l.packed(key)
 		l.unpack(key)
 		l.unpack(l.child)
-		of := func(job int64, ord pawl.Ord) string { return fmt.Sprintf("job = %d and ord = %d", job, ord) }
+		of := func(job rowkey.Job, ord pawl.Ord) string { return fmt.Sprintf("job = %d and ord = %d", job, ord) }
 		entities := map[string][2]string{ // the table of the trail, and which rows
 			"job": {"audit", of(key, 0)}, "step of the child": {"audit", of(l.child, pawl.MakeOrd(1, 0))},
 			"worker": {"worker_audit", fmt.Sprint("worker = ", l.worker)}, "schedule": {"schedule_audit", fmt.Sprint("schedule = ", l.schedule)},
@@ -217,7 +218,7 @@ func (l *ledger) rows(name, table, where string) {
 }
 
 // packed tampers with lists of entries.
-func (l *ledger) packed(job int64) {
+func (l *ledger) packed(job rowkey.Job) {
 	l.Helper()
 	more := "more"
 	if l.db.kind == "postgres" {
@@ -237,7 +238,7 @@ func TestK6TamperedPayload(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
 		l := newLedger(t, db)
-		key := l.job.Key()
+		key := l.job.JobKey()
 		job := fmt.Sprintf(" where id = %d", key)
 		step := func(id string) string { return fmt.Sprintf(" where job = %d and ord = %d", key, l.ords[id]) }
 		id := func(name string) string { return l.job.Step(l.ords[name]).Public(pawl.StepPrefix) }
@@ -270,7 +271,7 @@ func TestK6RemovedStep(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
 		l := newLedger(t, db)
-		key := l.job.Key()
+		key := l.job.JobKey()
 		l.unpack(key)
 		for name, ord := range l.ords {
 			of := fmt.Sprintf(" where job = %d and ord = %d", key, ord)
@@ -294,7 +295,7 @@ func TestK6RemovedStep(t *testing.T) {
 }
 
 // copyRow copies the rows of a step to the place ORD.
-func copyRow(l *ledger, table string, job int64, ord pawl.Ord) string {
+func copyRow(l *ledger, table string, job rowkey.Job, ord pawl.Ord) string {
 	list := "job, seq, state, event, reason, actor, request_id, metadata, at, hash, seals"
 	if table == "step" {
 		var names []string

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/schedule"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -58,7 +59,7 @@ func (m *mold) createJob(t *tx, s *pawl.Schedule, b *creation, due int64, note d
 	if err := m.e.createJob(t, b); err != nil {
 		return err
 	}
-	s.LastJob, s.Due = b.id.Key(), due
+	s.LastJob, s.Due = b.id.JobKey(), due
 	note.Metadata, _ = json.Marshal(map[string]string{"due": rfc3339(due), "job": b.id.Public(pawl.JobPrefix)})
 	return t.moveSchedule(s, lifecycle.ScheduleFire, note)
 }
@@ -75,7 +76,7 @@ type tick struct {
 }
 
 func (e *Engine) tick(ctx context.Context, due store.Due) (*tick, error) {
-	s, err := e.store.Schedule(ctx, due.Job)
+	s, err := e.store.Schedule(ctx, due.Schedule())
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func (e *Engine) tick(ctx context.Context, due store.Due) (*tick, error) {
 }
 
 // lastEnded has a schedule looked at whose last job has ended, if a time waits for that.
-func (e *Engine) lastEnded(ctx context.Context, key int64) error {
+func (e *Engine) lastEnded(ctx context.Context, key rowkey.Schedule) error {
 	s, err := e.store.Schedule(ctx, key)
 	if errors.Is(err, store.ErrNotFound) || err == nil && s.Waiting == 0 {
 		return nil
@@ -96,7 +97,7 @@ func (e *Engine) lastEnded(ctx context.Context, key int64) error {
 	if err != nil {
 		return err
 	}
-	k, err := e.tick(ctx, store.Due{EntityKey: store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: key}}})
+	k, err := e.tick(ctx, store.Due{EntityKey: store.ScheduleEntity(key)})
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (k *tick) weight() int {
 }
 
 func (k *tick) query(q *store.Query) {
-	q.Schedules = append(q.Schedules, k.due.Job)
+	q.Schedules = append(q.Schedules, k.due.Schedule())
 	if k.seen.LastJob == 0 {
 		return
 	}
@@ -123,7 +124,7 @@ func (k *tick) query(q *store.Query) {
 }
 
 func (k *tick) decide(t *tx) error {
-	s := t.schedule(k.due.Job)
+	s := t.schedule(k.due.Schedule())
 	if s == nil || s.Seq != k.seen.Seq || s.State != lifecycle.ScheduleActive || !k.ended && !stands(&s.Record, k.due, t.now) {
 		return nil
 	}

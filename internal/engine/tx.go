@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -30,14 +31,14 @@ type tx struct {
 	fault error // what the command at hand has missed
 	now   int64
 
-	known  *known          // definitions
-	faults map[int64]error // of definitions that cannot be read
+	known  *known                      // definitions
+	faults map[rowkey.Definition]error // of definitions that cannot be read
 
-	jobs      map[int64]*held[pawl.Job]
+	jobs      map[rowkey.Job]*held[pawl.Job]
 	steps     map[pawl.StepKey]*held[pawl.Step]
-	workers   map[int64]*held[pawl.Worker]
-	schedules map[int64]*held[pawl.Schedule]
-	ofJob     map[int64][]*held[pawl.Step] // steps in sight, by job
+	workers   map[rowkey.Worker]*held[pawl.Worker]
+	schedules map[rowkey.Schedule]*held[pawl.Schedule]
+	ofJob     map[rowkey.Job][]*held[pawl.Step] // steps in sight, by job
 
 	salt        func() audit.Salt
 	entries     []store.Entry
@@ -87,11 +88,11 @@ type journal struct {
 	jobs                          []touched[pawl.Job]
 	steps                         []touched[pawl.Step]
 	workers                       []touched[pawl.Worker]
-	madeJobs                      []int64
+	madeJobs                      []rowkey.Job
 	madeSteps                     []pawl.StepKey
-	madeWorkers                   []int64
+	madeWorkers                   []rowkey.Worker
 	schedules                     []touched[pawl.Schedule]
-	madeSchedules                 []int64
+	madeSchedules                 []rowkey.Schedule
 	answered                      []store.IdempotencyKey
 	entries, refusals, defs, enqs int
 
@@ -100,23 +101,23 @@ type journal struct {
 
 // definition returns a definition that is in memory. The error is a *need if it is not,
 // and nobody has found yet that it cannot be read.
-func (t *tx) definition(key int64) (*workflow.Definition, error) {
+func (t *tx) definition(key rowkey.Definition) (*workflow.Definition, error) {
 	if def := t.known.of(key); def != nil {
 		return def, nil
 	}
 	if err := t.faults[key]; err != nil {
 		return nil, err
 	}
-	return nil, &need{[]int64{key}}
+	return nil, &need{[]rowkey.Definition{key}}
 }
 
 func newTx(q *store.Query, f *store.Facts) *tx {
 	t := &tx{
 		facts: f, asked: asked{q: q}, now: f.Now,
-		jobs:    make(map[int64]*held[pawl.Job], len(f.Jobs)),
+		jobs:    make(map[rowkey.Job]*held[pawl.Job], len(f.Jobs)),
 		steps:   make(map[pawl.StepKey]*held[pawl.Step], len(f.Steps)),
-		workers: make(map[int64]*held[pawl.Worker], len(f.Workers)),
-		ofJob:   make(map[int64][]*held[pawl.Step], len(f.Jobs)),
+		workers: make(map[rowkey.Worker]*held[pawl.Worker], len(f.Workers)),
+		ofJob:   make(map[rowkey.Job][]*held[pawl.Step], len(f.Jobs)),
 	}
 	jobs, steps := make([]held[pawl.Job], 0, len(f.Jobs)), make([]held[pawl.Step], 0, len(f.Steps))
 	for k, j := range f.Jobs {
@@ -134,7 +135,7 @@ func newTx(q *store.Query, f *store.Facts) *tx {
 	}
 	for k, s := range f.Schedules {
 		if t.schedules == nil {
-			t.schedules = make(map[int64]*held[pawl.Schedule], len(f.Schedules))
+			t.schedules = make(map[rowkey.Schedule]*held[pawl.Schedule], len(f.Schedules))
 		}
 		t.schedules[k] = &held[pawl.Schedule]{record: s, was: s.Seq, loaded: [2]json.RawMessage{s.Inputs}}
 	}
@@ -214,7 +215,7 @@ func (h *held[R]) public(id pawl.ID, prefix string) string {
 	return h.id
 }
 
-func (t *tx) job(key int64) *pawl.Job {
+func (t *tx) job(key rowkey.Job) *pawl.Job {
 	if h := t.jobs[key]; h != nil {
 		return touch(t, h, &t.journal.jobs)
 	}
@@ -241,7 +242,7 @@ func (t *tx) stepInSight(key pawl.StepKey) *pawl.Step {
 	return nil
 }
 
-func (t *tx) worker(key int64) *pawl.Worker {
+func (t *tx) worker(key rowkey.Worker) *pawl.Worker {
 	w := t.workerInSight(key)
 	if w == nil && t.facts.Unreadable == 0 && !slices.Contains(t.asked.q.Workers, key) && !slices.Contains(t.asked.q.Watched, key) {
 		t.missed("Workers", "worker %d", key)
@@ -251,14 +252,14 @@ func (t *tx) worker(key int64) *pawl.Worker {
 
 // workerInSight returns a worker that some command of the transaction has asked
 // for, or nil.
-func (t *tx) workerInSight(key int64) *pawl.Worker {
+func (t *tx) workerInSight(key rowkey.Worker) *pawl.Worker {
 	if h := t.workers[key]; h != nil {
 		return touch(t, h, &t.journal.workers)
 	}
 	return nil
 }
 
-func (t *tx) schedule(key int64) *pawl.Schedule {
+func (t *tx) schedule(key rowkey.Schedule) *pawl.Schedule {
 	if h := t.schedules[key]; h != nil {
 		return touch(t, h, &t.journal.schedules)
 	}
@@ -277,7 +278,7 @@ func (t *tx) makeJob(j *pawl.Job, note decide.Note) error {
 	h := &held[pawl.Job]{record: j, made: true, dirty: true, command: t.command}
 	t.jobs[k] = h
 	t.journal.madeJobs = append(t.journal.madeJobs, k)
-	t.create(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, draft{record: &j.Record, span: &h.span, tree: &j.Tree}, note)
+	t.create(store.JobEntity(k), h.public(j.ID, pawl.JobPrefix), lifecycle.Job, draft{record: &j.Record, span: &h.span, tree: &j.Tree}, note)
 	return nil
 }
 
@@ -287,7 +288,7 @@ func (t *tx) makeStep(j *pawl.Job, ord pawl.Ord) *pawl.Step {
 	t.steps[s.StepKey] = h
 	t.ofJob[s.Job] = append(t.ofJob[s.Job], h)
 	t.journal.madeSteps = append(t.journal.madeSteps, s.StepKey)
-	t.create(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, span: &h.span, tree: &s.Tree}, decide.Note{})
+	t.create(store.StepEntity(s.StepKey), h.public(j.ID.Step(ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, span: &h.span, tree: &s.Tree}, decide.Note{})
 	return s
 }
 
@@ -296,18 +297,18 @@ func (t *tx) makeWorker(w *pawl.Worker, note decide.Note) {
 	h := &held[pawl.Worker]{record: w, made: true, dirty: true, command: t.command}
 	t.workers[k] = h
 	t.journal.madeWorkers = append(t.journal.madeWorkers, k)
-	t.create(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, draft{record: &w.Record, span: &h.span}, note)
+	t.create(store.WorkerEntity(k), h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, draft{record: &w.Record, span: &h.span}, note)
 }
 
 func (t *tx) makeSchedule(s *pawl.Schedule, note decide.Note) {
 	k := s.Key()
 	if t.schedules == nil {
-		t.schedules = make(map[int64]*held[pawl.Schedule])
+		t.schedules = make(map[rowkey.Schedule]*held[pawl.Schedule])
 	}
 	h := &held[pawl.Schedule]{record: s, made: true, dirty: true, command: t.command}
 	t.schedules[k] = h
 	t.journal.madeSchedules = append(t.journal.madeSchedules, k)
-	t.create(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, draft{record: &s.Record, span: &h.span}, note)
+	t.create(store.ScheduleEntity(k), h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, draft{record: &s.Record, span: &h.span}, note)
 }
 
 func (t *tx) create(k store.EntityKey, id string, m *machine.Machine, d draft, note decide.Note) {
@@ -349,7 +350,7 @@ func (t *tx) moveJob(j *pawl.Job, event machine.Event, note decide.Note) error {
 	k := j.Key()
 	h := t.jobs[k]
 	h.dirty = true
-	return t.move(store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: k}}, h.public(j.ID, pawl.JobPrefix), lifecycle.Job, draft{record: &j.Record, span: &h.span, tree: &j.Tree}, event, note)
+	return t.move(store.JobEntity(k), h.public(j.ID, pawl.JobPrefix), lifecycle.Job, draft{record: &j.Record, span: &h.span, tree: &j.Tree}, event, note)
 }
 
 func (t *tx) moveStep(j *pawl.Job, s *pawl.Step, event machine.Event, note decide.Note) error {
@@ -358,7 +359,7 @@ func (t *tx) moveStep(j *pawl.Job, s *pawl.Step, event machine.Event, note decid
 	if event == lifecycle.StepEnqueue {
 		t.enqueued = append(t.enqueued, s.StepKey)
 	}
-	err := t.move(store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, h.public(j.ID.Step(s.Ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, span: &h.span, tree: &s.Tree}, event, note)
+	err := t.move(store.StepEntity(s.StepKey), h.public(j.ID.Step(s.Ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, span: &h.span, tree: &s.Tree}, event, note)
 	if err == nil && s.Folded != 0 {
 		t.entries[len(t.entries)-1].Again, s.Folded = s.Folded, 0
 	}
@@ -369,18 +370,18 @@ func (t *tx) moveWorker(w *pawl.Worker, event machine.Event, note decide.Note) e
 	k := w.Key()
 	h := t.workers[k]
 	h.dirty = true
-	return t.move(store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: k}}, h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, draft{record: &w.Record, span: &h.span}, event, note)
+	return t.move(store.WorkerEntity(k), h.public(w.ID, pawl.WorkerPrefix), lifecycle.Worker, draft{record: &w.Record, span: &h.span}, event, note)
 }
 
 func (t *tx) moveSchedule(s *pawl.Schedule, event machine.Event, note decide.Note) error {
 	k := s.Key()
 	h := t.schedules[k]
 	h.dirty = true
-	return t.move(store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: k}}, h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, draft{record: &s.Record, span: &h.span}, event, note)
+	return t.move(store.ScheduleEntity(k), h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, draft{record: &s.Record, span: &h.span}, event, note)
 }
 
 // signals returns what no step has taken, oldest first.
-func (t *tx) signals(job int64) []*pawl.Signal {
+func (t *tx) signals(job rowkey.Job) []*pawl.Signal {
 	var free []*pawl.Signal
 	for _, s := range slices.Concat(t.facts.Signals[job], t.newSignals) {
 		if s.Taken == 0 && s.Job == job {
@@ -391,7 +392,7 @@ func (t *tx) signals(job int64) []*pawl.Signal {
 }
 
 // untaken returns how many signals of a job no step has taken, and how large they are.
-func (t *tx) untaken(job int64) store.Untaken {
+func (t *tx) untaken(job rowkey.Job) store.Untaken {
 	if !slices.Contains(t.asked.q.Untaken, job) {
 		t.missed("Untaken", "the number of signals of job %d", job)
 	}
@@ -428,7 +429,7 @@ func (t *tx) newest(n pawl.WorkflowName) *pawl.Version {
 }
 
 // held returns the steps in progress that a worker holds.
-func (t *tx) held(worker int64) []pawl.StepKey {
+func (t *tx) held(worker rowkey.Worker) []pawl.StepKey {
 	if !slices.Contains(t.asked.q.Held, worker) {
 		t.missed("Held", "what worker %d holds", worker)
 	}

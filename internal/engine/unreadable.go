@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -23,18 +24,18 @@ type unreadableSteps struct {
 	faults store.Faults
 
 	mu   sync.Mutex
-	rows map[int64]int // that the last claim of a worker met
+	rows map[rowkey.Worker]int // that the last claim of a worker met
 }
 
 // limit returns how many rows a claim has to ask for to get as many as are free.
-func (s *unreadableSteps) limit(worker int64, free int) int {
+func (s *unreadableSteps) limit(worker rowkey.Worker, free int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return free + min(2*s.rows[worker], maxUnreadable)
 }
 
 // met notes what a claim has met, and reports whether there may be more behind.
-func (s *unreadableSteps) met(worker int64, n int) (more bool) {
+func (s *unreadableSteps) met(worker rowkey.Worker, n int) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	more = n > s.rows[worker] && s.rows[worker] < maxUnreadable
@@ -43,7 +44,7 @@ func (s *unreadableSteps) met(worker int64, n int) (more bool) {
 		return false
 	}
 	if s.rows == nil {
-		s.rows = make(map[int64]int)
+		s.rows = make(map[rowkey.Worker]int)
 	}
 	s.rows[worker] = n
 	return more

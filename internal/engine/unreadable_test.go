@@ -158,7 +158,7 @@ func TestADefinitionThatCannotBeReadHoldsUpNoQueue(t *testing.T) {
 				db.sql(strings.ReplaceAll(statement, "BYTES", db.bytes("7b")))
 				p := passedOver(t, db, good, 2) // definitions
 				for i, id := range bad {
-					j, err := p.store.Job(t.Context(), id.Key())
+					j, err := p.store.Job(t.Context(), id.JobKey())
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -36,7 +37,7 @@ func (e *Engine) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, err
 		if err != nil {
 			return nil, err
 		}
-		f.Before = id.Key()
+		f.Before = id.JobKey()
 	}
 	views := make([]pawl.JobView, 0, f.Limit)
 	err := e.list(ctx, f, func(j *pawl.Job) error {
@@ -106,7 +107,7 @@ func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 	if err := e.children(ctx, j, v); err != nil {
 		return nil, err
 	}
-	workers := make(map[int64]string)
+	workers := make(map[rowkey.Worker]string)
 	err = e.eachStep(ctx, j.Key(), func(s *pawl.Step, bare bool) {
 		if _, known := workers[s.Worker]; !known && s.Worker != 0 {
 			if w, err := e.store.Worker(ctx, s.Worker); err == nil {
@@ -122,7 +123,7 @@ func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 	}
 	var own lastMoves
 	by := &audit.Withheld{}
-	err = store.EachEntry(ctx, e.store, jobEntity(j.Key()), func(entry *audit.Entry) error {
+	err = store.EachEntry(ctx, e.store, store.JobEntity(j.Key()), func(entry *audit.Entry) error {
 		by.Note(entry)
 		own.add(ownMove(entry))
 		return nil
@@ -140,7 +141,7 @@ func ownMove(e *audit.Entry) pawl.Transition {
 }
 
 // eachStep calls f with the steps of a job, by ord; see stepPages.
-func (e *Engine) eachStep(ctx context.Context, job int64, f func(s *pawl.Step, bare bool)) error {
+func (e *Engine) eachStep(ctx context.Context, job rowkey.Job, f func(s *pawl.Step, bare bool)) error {
 	for r := (&stepPages{e: e, job: job}); ; {
 		s, err := r.next(ctx)
 		if err != nil || s == nil {
@@ -154,7 +155,7 @@ func (e *Engine) eachStep(ctx context.Context, job int64, f func(s *pawl.Step, b
 // come to maxListBytes, the others are bare.
 type stepPages struct {
 	e     *Engine
-	job   int64
+	job   rowkey.Job
 	after pawl.Ord
 	page  []*pawl.Step
 	size  int
@@ -180,15 +181,11 @@ func (r *stepPages) next(ctx context.Context) (s *pawl.Step, err error) {
 
 // find reads a job by its public id.
 func (e *Engine) find(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
-	j, err := e.store.Job(ctx, id.Key())
+	j, err := e.store.Job(ctx, id.JobKey())
 	if errors.Is(err, store.ErrNotFound) || err == nil && j.ID != id {
 		return nil, noJob(id)
 	}
 	return j, err
-}
-
-func jobEntity(key int64) store.EntityKey {
-	return store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: key}}
 }
 
 // whole is view for those who cannot do without the definition.
@@ -235,13 +232,13 @@ func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflo
 // family names the jobs around a job.
 func (e *Engine) family(ctx context.Context, j *pawl.Job, v *pawl.JobView) error {
 	for _, other := range []struct {
-		key  int64
+		key  rowkey.Job
 		name **string
 	}{{j.Parent, &v.ParentJobID}, {j.Continues, &v.Continues}} {
 		if other.key == 0 {
 			continue
 		}
-		jobs, err := e.store.Jobs(ctx, store.JobFilter{Keys: []int64{other.key}, Bare: true})
+		jobs, err := e.store.Jobs(ctx, store.JobFilter{Keys: []rowkey.Job{other.key}, Bare: true})
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -47,7 +48,7 @@ func TestManyThatWaitDelayNothing(t *testing.T) { // K8
 			t.Errorf("the new job is %s", v.Status)
 		}
 		p.engine.Close()
-		if n := seen.others(id.Key()); n != 0 {
+		if n := seen.others(id.JobKey()); n != 0 {
 			t.Errorf("%d jobs that wait were looked at", n)
 		}
 	})
@@ -57,17 +58,17 @@ func TestManyThatWaitDelayNothing(t *testing.T) { // K8
 type counted struct {
 	store.Store
 	mu  sync.Mutex
-	all []int64
+	all []rowkey.Job
 }
 
-func (c *counted) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
+func (c *counted) Marked(ctx context.Context, job rowkey.Job) ([]*pawl.Step, error) {
 	c.mu.Lock()
 	c.all = append(c.all, job)
 	c.mu.Unlock()
 	return c.Store.Marked(ctx, job)
 }
 
-func (c *counted) others(job int64) (n int) {
+func (c *counted) others(job rowkey.Job) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, key := range c.all {
@@ -111,14 +112,14 @@ func TestNoEndOfAChildIsMissed(t *testing.T) { // J6, K8
 				end := func() {
 					g.release()
 					until(t, "the child has ended", func() bool {
-						j, err := other.store.Job(context.Background(), child.Key())
+						j, err := other.store.Job(context.Background(), child.JobKey())
 						return err == nil && lifecycle.Job.Ended(j.State)
 					})
 				}
 				if early {
 					var once sync.Once
 					hook := func(q *store.Query) {
-						if slices.Contains(q.Jobs, id.Key()) && slices.Contains(q.Jobs, child.Key()) {
+						if slices.Contains(q.Jobs, id.JobKey()) && slices.Contains(q.Jobs, child.JobKey()) {
 							once.Do(end) // so what was prepared is outdated
 						}
 					}
@@ -127,7 +128,7 @@ func TestNoEndOfAChildIsMissed(t *testing.T) { // J6, K8
 				must(t, p.engine.Cancel(t.Context(), id, note("enough")))
 				if !early {
 					until(t, "the step waits", func() bool {
-						list, err := p.store.Steps(t.Context(), id.Key(), 0, 1)
+						list, err := p.store.Steps(t.Context(), id.JobKey(), 0, 1)
 						must(t, err)
 						return list[0].Mark == pawl.Clear && list[0].DueEvent == lifecycle.StepCancel
 					})

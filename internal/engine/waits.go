@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -134,7 +135,7 @@ func (p *preparation) child(s *pawl.Step) error {
 	if err != nil {
 		return err
 	}
-	child, err := p.e.store.Job(p.ctx, id.Key())
+	child, err := p.e.store.Job(p.ctx, id.JobKey())
 	if err != nil {
 		return err
 	}
@@ -250,7 +251,7 @@ func hookScope(s *workflow.Scope, j *pawl.Job) {
 
 // reusable returns the output that an instance has in the job that its own one
 // continues, if that is to be used; else nil.
-func (e *Engine) reusable(ctx context.Context, job int64, def *workflow.Definition, ord pawl.Ord, scope *workflow.Scope) (json.RawMessage, error) {
+func (e *Engine) reusable(ctx context.Context, job rowkey.Job, def *workflow.Definition, ord pawl.Ord, scope *workflow.Scope) (json.RawMessage, error) {
 	if ord.Instance() == 0 {
 		return nil, nil
 	}

@@ -281,7 +281,10 @@ output: ${{ steps.each.output }}
 		for i := range 3 {
 			p.signal(id, "f", fmt.Sprint(i))
 		}
-		until(t, "the signals are looked at", func() bool { j, err := p.store.Job(t.Context(), id.Key()); return err == nil && j.Mark == pawl.Clear })
+		until(t, "the signals are looked at", func() bool {
+			j, err := p.store.Job(t.Context(), id.JobKey())
+			return err == nil && j.Mark == pawl.Clear
+		})
 		v := p.job(id)
 		for _, key := range []string{"nap", "sub", "work"} {
 			if s := steps(v)[key]; s.Status != lifecycle.StepPending {

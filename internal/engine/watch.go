@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -14,7 +15,7 @@ import (
 // watches ring bells of those who follow a job.
 type watches struct {
 	mu    sync.Mutex
-	bells map[int64][]*watch
+	bells map[rowkey.Job][]*watch
 }
 
 // A watch is a bell for changes of a job, or for its end alone.
@@ -24,18 +25,18 @@ type watch struct {
 	last atomic.Pointer[pawl.Job] // as this process has ended it, if all of it is known
 }
 
-func (w *watches) add(job int64, end bool) *watch {
+func (w *watches) add(job rowkey.Job, end bool) *watch {
 	b := &watch{bell: newBell(), end: end}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.bells == nil {
-		w.bells = make(map[int64][]*watch)
+		w.bells = make(map[rowkey.Job][]*watch)
 	}
 	w.bells[job] = append(w.bells[job], b)
 	return b
 }
 
-func (w *watches) remove(job int64, b *watch) {
+func (w *watches) remove(job rowkey.Job, b *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var rest []*watch
@@ -49,7 +50,7 @@ func (w *watches) remove(job int64, b *watch) {
 	}
 }
 
-func (w *watches) ring(job int64) {
+func (w *watches) ring(job rowkey.Job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, b := range w.bells[job] {
@@ -86,8 +87,8 @@ const watchPoll = time.Second
 // most every 50 ms, until f returns false or ctx ends. Changes by other
 // processes are seen within a second.
 func (e *Engine) Watch(ctx context.Context, id pawl.ID, f func() (more bool, err error)) error {
-	b := e.watches.add(id.Key(), false)
-	defer e.watches.remove(id.Key(), b)
+	b := e.watches.add(id.JobKey(), false)
+	defer e.watches.remove(id.JobKey(), b)
 	poll := time.NewTicker(min(e.cfg.Poll, watchPoll))
 	defer poll.Stop()
 	for {
@@ -113,9 +114,9 @@ const endsSoon = 50 * time.Millisecond
 
 // Wait returns the job once it has ended.
 func (e *Engine) Wait(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
-	b := e.watches.add(id.Key(), true)
-	defer e.watches.remove(id.Key(), b)
-	_, here := e.jobs.get(id.Key())
+	b := e.watches.add(id.JobKey(), true)
+	defer e.watches.remove(id.JobKey(), b)
+	_, here := e.jobs.get(id.JobKey())
 	look := time.NewTimer(0)
 	if here {
 		look.Reset(endsSoon)
@@ -131,7 +132,7 @@ func (e *Engine) Wait(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
 		if j := b.last.Load(); j != nil {
 			return j, nil
 		}
-		j, err := e.store.Job(ctx, id.Key())
+		j, err := e.store.Job(ctx, id.JobKey())
 		if err != nil {
 			return nil, err
 		}

@@ -47,7 +47,7 @@ func TestWhoWaitsIsToldWhatIsStored(t *testing.T) {
 		synctest.Wait()
 		w.visit(t, link.Exchange{Reports: []link.Report{success(step, `"done"`)}, Free: 1, SkipQueue: true})
 		got, reads := <-told, s.jobs.Load()-before
-		stored, err := e.store.Job(t.Context(), id.Key())
+		stored, err := e.store.Job(t.Context(), id.JobKey())
 		if err != nil || !reflect.DeepEqual(got, stored) || got.State != lifecycle.JobCompleted || len(got.Metadata) == 0 {
 			t.Errorf("told %+v; stored is %+v, %v", got, stored, err)
 		}
@@ -67,7 +67,7 @@ func TestWhoWaitsLooksSoon(t *testing.T) {
 		id, step := handedOver(t, w)
 		other := New(Config{Store: s.Store, Passive: true})
 		defer other.Close()
-		if _, err := other.recall(t.Context(), id.Key()); err != nil { // else it leaves the end to others
+		if _, err := other.recall(t.Context(), id.JobKey()); err != nil { // else it leaves the end to others
 			t.Fatal(err)
 		}
 		if _, err := other.Exchange(t.Context(), link.Exchange{Worker: w.self, Reports: []link.Report{success(step, `"done"`)}}); err != nil {

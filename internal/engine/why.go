@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -63,9 +64,9 @@ func (e *Engine) Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reaso
 type scene struct {
 	now      int64 // the database's clock
 	workers  []*pawl.Worker
-	dead     map[int64]string // workers that nobody has released yet, and how that is known
-	enqueued map[int64]int    // steps, by route
-	running  map[int64]int    // steps, by worker
+	dead     map[rowkey.Worker]string // workers that nobody has released yet, and how that is known
+	enqueued map[int64]int            // steps, by route
+	running  map[rowkey.Worker]int    // steps, by worker
 	quotas   *quotas
 	idle     bool // nobody is seen to evaluate
 }
@@ -353,7 +354,7 @@ func (e *Engine) Stuck(ctx context.Context, query pawl.JobQuery, still time.Dura
 		if err != nil {
 			return nil, err
 		}
-		f.Before = id.Key()
+		f.Before = id.JobKey()
 	}
 	sc, err := e.survey(ctx)
 	if err != nil {

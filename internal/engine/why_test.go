@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -157,7 +158,7 @@ func TestWhyAPrivateJob(t *testing.T) { // T9
 	t.Cleanup(e.Close)
 	p.engine.Close()
 	q := &process{t: t, engine: e}
-	route := pawl.Route(pawl.DefaultWorkspace, workflow.DefaultQueue, "command", id.Key())
+	route := pawl.Route(pawl.DefaultWorkspace, workflow.DefaultQueue, "command", id.JobKey())
 	w, release, err := e.Register(t.Context(), link.Registration{Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Capacity: 1, Routes: []int64{route}}, Actor: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -462,7 +463,7 @@ type counting struct {
 	pages, largest, writes int
 }
 
-func (c *counting) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+func (c *counting) Steps(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error) {
 	page, err := c.Store.Steps(ctx, job, after, limit)
 	c.pages, c.largest = c.pages+1, max(c.largest, len(page))
 	return page, err
@@ -521,7 +522,7 @@ func TestStuck(t *testing.T) { // T9, J4
 		t.Errorf("reason %+v; want the approval", r)
 	}
 	moved := int64(0)
-	recorded, err := p.store.Steps(t.Context(), id.Key(), 0, 0)
+	recorded, err := p.store.Steps(t.Context(), id.JobKey(), 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func (q *inquiry) ofJob() ([]pawl.Reason, error) {
 func (q *inquiry) paused() (pawl.Reason, error) {
 	r := q.reason(pawl.ReasonPaused, "the job is paused")
 	r.Hint = "pawl job resume " + q.id
-	err := store.EachEntry(q.ctx, q.e.store, jobEntity(q.job.Key()), func(e *audit.Entry) error {
+	err := store.EachEntry(q.ctx, q.e.store, store.JobEntity(q.job.Key()), func(e *audit.Entry) error {
 		if e.Event == lifecycle.JobPause { // the last one counts
 			r.Change = &pawl.ReasonChange{At: pawl.Timestamp(e.At), Actor: e.Actor, Reason: e.Reason}
 			r.Text = fmt.Sprintf("paused by %s at %s", e.Actor, q.clock(e.At))

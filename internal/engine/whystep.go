@@ -191,7 +191,7 @@ func (q *inquiry) backoff(s *pawl.Step) pawl.Reason {
 
 // lastAttempt says how the last attempt ended: by a failure, or by a snooze.
 func (q *inquiry) lastAttempt(s *pawl.Step, r *pawl.Reason) error {
-	last, err := q.e.store.Trail(q.ctx, store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}, s.Seq-1, 1)
+	last, err := q.e.store.Trail(q.ctx, store.StepEntity(s.StepKey), s.Seq-1, 1)
 	if err != nil {
 		return err
 	}
@@ -336,7 +336,7 @@ func (q *inquiry) ofChild(s *pawl.Step, r *pawl.Reason) error {
 	if err != nil || q.child {
 		return nil // it is named, and that is all
 	}
-	job, err := q.e.store.Job(q.ctx, id.Key())
+	job, err := q.e.store.Job(q.ctx, id.JobKey())
 	if errors.Is(err, store.ErrNotFound) {
 		r.Text += ", which is gone"
 		return nil

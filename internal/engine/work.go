@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -40,12 +41,12 @@ func (r *register) decide(t *tx) error {
 
 // MoveWorker applies an event of the worker's table: complete_tasks when it has
 // drained, pause, resume, error_unrecoverable. To end one, see Terminate.
-func (e *Engine) MoveWorker(ctx context.Context, key int64, event machine.Event, note decide.Note) error {
+func (e *Engine) MoveWorker(ctx context.Context, key rowkey.Worker, event machine.Event, note decide.Note) error {
 	return e.committer.one(ctx, &moveWorker{key: key, event: event, note: note})
 }
 
 type moveWorker struct {
-	key   int64
+	key   rowkey.Worker
 	event machine.Event
 	note  decide.Note
 }
@@ -243,14 +244,14 @@ type claim struct {
 	pools  []store.Pool // of the queues that have limits
 
 	assigned        []link.Assignment
-	found           int            // in the queue
-	more            bool           // there may be more than was found
-	skipped         bool           // others had some locked
-	moved           bool           // something of what was found has left the queue
-	passed          bool           // a step was passed over because its queue is full, or all because the limits have changed
-	needs           []int64        // definitions that are not in memory
-	unreadableSteps int            // rows that were passed over because they cannot be read
-	broken          map[int64]bool // definitions that cannot
+	found           int                        // in the queue
+	more            bool                       // there may be more than was found
+	skipped         bool                       // others had some locked
+	moved           bool                       // something of what was found has left the queue
+	passed          bool                       // a step was passed over because its queue is full, or all because the limits have changed
+	needs           []rowkey.Definition        // definitions that are not in memory
+	unreadableSteps int                        // rows that were passed over because they cannot be read
+	broken          map[rowkey.Definition]bool // definitions that cannot
 }
 
 func (c *claim) prepare(ctx context.Context) (err error) {
@@ -272,7 +273,7 @@ func (c *claim) query(q *store.Query) {
 }
 
 func (c *claim) decide(t *tx) error {
-	c.assigned, c.passed, c.moved, c.unreadableSteps, c.broken, c.needs = c.assigned[:0], false, false, t.facts.Unreadable, make(map[int64]bool), nil
+	c.assigned, c.passed, c.moved, c.unreadableSteps, c.broken, c.needs = c.assigned[:0], false, false, t.facts.Unreadable, make(map[rowkey.Definition]bool), nil
 	facts := new(store.ClaimFacts)
 	if !c.skipQueue {
 		facts = &t.facts.Claims[t.claims]
@@ -337,7 +338,7 @@ func (c *claim) emptied() bool {
 
 // start starts a pending job and takes its first steps. A job that cannot be
 // started is paused, which says so in its trail: it must not hold up the others.
-func (c *claim) start(t *tx, w *pawl.Worker, job int64) error {
+func (c *claim) start(t *tx, w *pawl.Worker, job rowkey.Job) error {
 	j := t.job(job)
 	if j == nil || j.State != lifecycle.JobPending || j.Paused {
 		return nil
@@ -405,7 +406,7 @@ func (c *claim) take(t *tx, w *pawl.Worker, k pawl.StepKey) error {
 
 // slot takes a slot of the step's queue, if that has a limit: it returns the pool,
 // or 0, and false if there is none free. Private jobs have no queues.
-func (c *claim) slot(t *tx, j *pawl.Job, n *workflow.Node) (pool int64, free bool) {
+func (c *claim) slot(t *tx, j *pawl.Job, n *workflow.Node) (pool rowkey.Pool, free bool) {
 	if c.quotas.none() {
 		return 0, true
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -42,7 +43,7 @@ func (e *Engine) operateWorker(ctx context.Context, id pawl.ID, c pawl.Change, e
 	if err != nil {
 		return err
 	}
-	return e.committer.one(ctx, r.once(&moveWorker{key: id.Key(), event: event, note: noteOf(c)}, nil, nil))
+	return e.committer.one(ctx, r.once(&moveWorker{key: id.WorkerKey(), event: event, note: noteOf(c)}, nil, nil))
 }
 
 // TerminateWorker ends a worker for good: what it runs is interrupted, and pending
@@ -66,14 +67,14 @@ func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change)
 		return err
 	}
 	if _, err := lifecycle.Worker.Next(w.State, lifecycle.WorkerTerminate); err != nil {
-		return e.MoveWorker(ctx, id.Key(), lifecycle.WorkerTerminate, noteOf(c)) // which refuses
+		return e.MoveWorker(ctx, id.WorkerKey(), lifecycle.WorkerTerminate, noteOf(c)) // which refuses
 	}
-	end := &release{worker: id.Key(), note: noteOf(c), end: true, interrupt: true}
+	end := &release{worker: id.WorkerKey(), note: noteOf(c), end: true, interrupt: true}
 	return e.release(ctx, end, r.once(end, nil, nil))
 }
 
 func (e *Engine) findWorker(ctx context.Context, id pawl.ID) (*pawl.Worker, error) {
-	w, err := e.store.Worker(ctx, id.Key())
+	w, err := e.store.Worker(ctx, id.WorkerKey())
 	if errors.Is(err, store.ErrNotFound) || err == nil && w.ID != id {
 		return nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no worker " + id.Public(pawl.WorkerPrefix), Hint: "list the workers with: pawl worker list"}
 	}
@@ -130,11 +131,11 @@ func (e *Engine) WorkerHistory(ctx context.Context, id pawl.ID, f func(pawl.Tran
 	if _, err := e.findWorker(ctx, id); err != nil {
 		return err
 	}
-	return e.workerMoves(ctx, id.Key(), f)
+	return e.workerMoves(ctx, id.WorkerKey(), f)
 }
 
-func (e *Engine) workerMoves(ctx context.Context, key int64, f func(pawl.Transition) error) error {
-	return e.moves(ctx, store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: key}}, func(t pawl.Transition) error {
+func (e *Engine) workerMoves(ctx context.Context, key rowkey.Worker, f func(pawl.Transition) error) error {
+	return e.moves(ctx, store.WorkerEntity(key), func(t pawl.Transition) error {
 		t.Entity = ""
 		return f(t)
 	})
@@ -149,13 +150,13 @@ func workerView(w *pawl.Worker, running int) pawl.WorkerView {
 }
 
 // WorkerEnd returns who has ended a worker, and why.
-func (e *Engine) WorkerEnd(ctx context.Context, key int64) (link.WorkerEnd, error) {
+func (e *Engine) WorkerEnd(ctx context.Context, key rowkey.Worker) (link.WorkerEnd, error) {
 	end, _, err := e.workerEnd(ctx, key)
 	return end, err
 }
 
 // workerEnd is WorkerEnd, and reports whether the worker's steps have lost nothing by it.
-func (e *Engine) workerEnd(ctx context.Context, key int64) (end link.WorkerEnd, spared bool, err error) {
+func (e *Engine) workerEnd(ctx context.Context, key rowkey.Worker) (end link.WorkerEnd, spared bool, err error) {
 	w, err := e.store.Worker(ctx, key)
 	if err != nil {
 		return end, false, err

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // A Lock is the observed state of the lock of a worker's name.
@@ -19,7 +21,7 @@ const (
 // A Sighting is what a store observed of one worker. Times are microseconds of the clock
 // of the database.
 type Sighting struct {
-	Worker int64
+	Worker rowkey.Worker
 	Beat   int64 // the last one, or the registration if that is later
 	Lock   Lock
 }
@@ -44,7 +46,7 @@ const (
 
 // A Death is the verdict on a worker that no longer lives.
 type Death struct {
-	Worker int64
+	Worker rowkey.Worker
 	Cause  Cause
 	Quiet  time.Duration // how long it has been silent
 	Counts bool          // it counts as a loss of the steps that the worker held
@@ -79,7 +81,7 @@ type Judge struct {
 	now      int64     // the clock of the database at that query
 	open     time.Time // when the first query since then was sent; zero: there is none
 
-	seen map[int64]seen
+	seen map[rowkey.Worker]seen
 }
 
 // seen is what a judge remembers of a worker.
@@ -91,7 +93,7 @@ type seen struct {
 
 // NewJudge returns a judge for an observer that queries at least every interval.
 func NewJudge(silence, every time.Duration) *Judge {
-	return &Judge{silence: silence, every: every, seen: make(map[int64]seen)}
+	return &Judge{silence: silence, every: every, seen: make(map[rowkey.Worker]seen)}
 }
 
 // Failed records a query that was sent at that time and failed.
@@ -129,7 +131,7 @@ func (j *Judge) broken(now int64, asked, answered time.Time) bool {
 // in the order of the report, followed by those that had ended before.
 func (j *Judge) Look(r *Report, asked, answered time.Time) (dead []Death) {
 	j.Heard(r.Now, asked, answered)
-	now := make(map[int64]seen, len(r.Workers))
+	now := make(map[rowkey.Worker]seen, len(r.Workers))
 	look := func(w Sighting) (seen, time.Duration) {
 		s := j.seen[w.Worker].next(w, asked, answered)
 		now[w.Worker] = s
@@ -190,7 +192,7 @@ func (j *Judge) cause(lock Lock, quiet time.Duration, confirmed bool) Cause {
 }
 
 // others reports whether another worker has beaten recently.
-func others(r *Report, worker int64, silence time.Duration) bool {
+func others(r *Report, worker rowkey.Worker, silence time.Duration) bool {
 	return slices.ContainsFunc(r.Workers, func(w Sighting) bool {
 		age := micros(r.Now - w.Beat)
 		return w.Worker != worker && w.Lock == Held && age >= 0 && age < 2*Beat(silence)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // A stage is one observer with a database of its own, on a clock that the test sets.
@@ -18,12 +20,12 @@ type stage struct {
 	clock int64         // of the database
 	since int64         // when its server was started
 	lag   time.Duration // between request and reply
-	seen  map[int64]Sighting
-	order []int64
+	seen  map[rowkey.Worker]Sighting
+	order []rowkey.Worker
 }
 
 func newStage(silence time.Duration) *stage {
-	return &stage{judge: NewJudge(silence, Apart(silence)), begun: time.Unix(1e9, 0), clock: 1e15, since: 1e15 - 3600e6, seen: map[int64]Sighting{}}
+	return &stage{judge: NewJudge(silence, Apart(silence)), begun: time.Unix(1e9, 0), clock: 1e15, since: 1e15 - 3600e6, seen: map[rowkey.Worker]Sighting{}}
 }
 
 func (s *stage) time() time.Time { return s.begun.Add(s.now) }
@@ -33,7 +35,7 @@ func (s *stage) pass(d time.Duration) {
 	s.clock += d.Microseconds()
 }
 
-func (s *stage) beat(workers ...int64) {
+func (s *stage) beat(workers ...rowkey.Worker) {
 	for _, w := range workers {
 		if _, known := s.seen[w]; !known {
 			s.order = append(s.order, w)
@@ -42,7 +44,7 @@ func (s *stage) beat(workers ...int64) {
 	}
 }
 
-func (s *stage) lock(worker int64, l Lock) {
+func (s *stage) lock(worker rowkey.Worker, l Lock) {
 	w := s.seen[worker]
 	w.Lock = l
 	s.seen[worker] = w
@@ -76,7 +78,7 @@ const none = "[]"
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	second := time.Second
-	step := func(s *stage, d time.Duration, beats ...int64) string {
+	step := func(s *stage, d time.Duration, beats ...rowkey.Worker) string {
 		s.pass(d)
 		s.beat(beats...)
 		return s.look()
@@ -230,7 +232,7 @@ func TestNobodyWhoBeatsIsDead(t *testing.T) {
 		}
 		look := time.Duration(0)
 		for range rapid.IntRange(10, 80).Draw(t, "events") {
-			connected := func(w int64) bool { return s.seen[w].Lock == Held } // who is on the way back is not thrown back again
+			connected := func(w rowkey.Worker) bool { return s.seen[w].Lock == Held } // who is on the way back is not thrown back again
 			switch rapid.IntRange(0, 16).Draw(t, "fault") {
 			case 0: // an outage, in which the server is restarted or stands still
 				if !connected(1) || !connected(2) {
@@ -240,12 +242,12 @@ func TestNobodyWhoBeatsIsDead(t *testing.T) {
 				if rapid.Bool().Draw(t, "restarted") {
 					s.since = s.clock + (away - s.now).Microseconds()
 				}
-				for w := int64(1); w <= 2; w++ {
+				for w := rowkey.Worker(1); w <= 2; w++ {
 					s.lock(w, Lost)
 					late[w], next[w] = away+span("until it is back", Beat(silence)), 0
 				}
 			case 1: // one connection is lost
-				w := rapid.Int64Range(1, 2).Draw(t, "worker")
+				w := rowkey.Worker(rapid.Int64Range(1, 2).Draw(t, "worker"))
 				if !connected(w) {
 					break
 				}
@@ -258,7 +260,7 @@ func TestNobodyWhoBeatsIsDead(t *testing.T) {
 			}
 			s.lag = span("lag", Beat(silence)/4)
 			s.pass(span("time", Beat(silence)/4))
-			for w := int64(1); w <= 2; w++ {
+			for w := rowkey.Worker(1); w <= 2; w++ {
 				if s.now >= away && s.now >= late[w] && s.now >= next[w] {
 					s.beat(w)
 					next[w] = s.now + span("until the next beat", Beat(silence))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -45,8 +46,8 @@ type Late struct {
 const silentAfter = 30 * time.Second
 
 // dead returns why workers seem dead, by key.
-func (s *Snapshot) dead() map[int64]string {
-	dead := make(map[int64]string)
+func (s *Snapshot) dead() map[rowkey.Worker]string {
+	dead := make(map[rowkey.Worker]string)
 	if s.Living != nil {
 		for _, d := range Glance(s.Living, Silence) {
 			dead[d.Worker] = d.Reason()

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // recent is an engine that has these jobs, newest first.
@@ -28,7 +29,7 @@ func (r *recent) RecentJobs(_ context.Context, _ string, limit int, f func(*pawl
 	return nil
 }
 
-func job(t *testing.T, id, workflow string, parent int64) *pawl.Job {
+func job(t *testing.T, id, workflow string, parent rowkey.Job) *pawl.Job {
 	t.Helper()
 	parsed, err := pawl.ParseID(pawl.JobPrefix, "j_"+id)
 	if err != nil {

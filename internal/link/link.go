@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/machine"
 )
 
@@ -52,21 +53,21 @@ type Worker interface {
 	// MoveWorker applies an event of the worker's table: complete_tasks when it has
 	// drained, pause, resume. One that the worker's state does not allow is an error of
 	// kind Conflict.
-	MoveWorker(ctx context.Context, worker int64, event machine.Event, note decide.Note) error
+	MoveWorker(ctx context.Context, worker rowkey.Worker, event machine.Event, note decide.Note) error
 
 	// Terminate ends a worker in any state, and gives its steps to others.
-	Terminate(ctx context.Context, worker int64, note decide.Note) error
+	Terminate(ctx context.Context, worker rowkey.Worker, note decide.Note) error
 
 	// Followed reports whether some process on the database evaluates jobs and fires
 	// deadlines and schedules: a worker does not.
 	Followed(ctx context.Context) (bool, error)
 
 	// WorkerEnd returns who has ended a worker, and why.
-	WorkerEnd(ctx context.Context, worker int64) (WorkerEnd, error)
+	WorkerEnd(ctx context.Context, worker rowkey.Worker) (WorkerEnd, error)
 
 	// EndedJobs returns the jobs that will not run again: they have ended, or no longer
 	// exist. With an error it returns those that it has found.
-	EndedJobs(ctx context.Context, jobs []int64) ([]int64, error)
+	EndedJobs(ctx context.Context, jobs []rowkey.Job) ([]rowkey.Job, error)
 }
 
 // Slots are the free slots of a worker that has found nothing to claim. Each slot is

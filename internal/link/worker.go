@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -25,7 +26,7 @@ var ErrUnknown = errors.New("it is not known whether the worker was registered")
 // A Predecessor is a worker as it was registered before it was taken for dead, and what
 // it still ran when it found that out.
 type Predecessor struct {
-	Worker int64
+	Worker rowkey.Worker
 	Claims []Claimed
 }
 

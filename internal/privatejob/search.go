@@ -118,7 +118,7 @@ func (r *Search) Fits(ctx context.Context, id pawl.ID) error {
 	if err != nil {
 		return err
 	}
-	j, err := r.Store.Job(ctx, id.Key())
+	j, err := r.Store.Job(ctx, id.JobKey())
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (s *Session) Run(ctx context.Context, f Follower) (*pawl.JobView, error) {
 			return nil, err
 		}
 	}
-	s.Worker.Job = s.ID.Key()
+	s.Worker.Job = s.ID.JobKey()
 	w, err := worker.Start(ctx, s.Engine, s.Worker)
 	if err != nil {
 		f.Close()
@@ -91,7 +91,7 @@ type holder struct {
 }
 
 // holdName is the name that the owner of a private job holds for its life.
-func holdName(id pawl.ID) string { return fmt.Sprintf("job/%d", id.Key()) }
+func holdName(id pawl.ID) string { return fmt.Sprintf("job/%d", id.JobKey()) }
 
 // hold makes this process the owner of a private job. It is refused, with the
 // owner's pid, while another one lives.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 )
 
@@ -183,7 +182,7 @@ func (c *Comparison) found(kind string, l *Leaf, format string, args ...any) {
 // RowOf returns what Comparison.Row is for a database.
 func RowOf(s Store) func(context.Context, *Leaf) (audit.Hash, bool, error) {
 	return func(ctx context.Context, was *Leaf) (audit.Hash, bool, error) {
-		page, err := s.Trail(ctx, EntityKey{Kind: was.Kind, StepKey: pawl.StepKey{Job: was.Key}}, was.Sequence-1, 1)
+		page, err := s.Trail(ctx, EntityOf(was.Kind, was.Key), was.Sequence-1, 1)
 		if err != nil {
 			return audit.Hash{}, false, err
 		}

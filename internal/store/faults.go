@@ -7,7 +7,7 @@ import (
 )
 
 // Damaged returns the error of a record that is there and cannot be decoded.
-func Damaged(kind string, key int64) error {
+func Damaged[K ~int64](kind string, key K) error {
 	return pawl.Errorf(pawl.Internal, "%s %d is damaged: what is stored of it cannot be decoded", kind, key)
 }
 

@@ -6,13 +6,13 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
-	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // A HistoryPage gathers a page of a job's history (Views.History) from its rows, in their
 // order.
 type HistoryPage struct {
-	Job  int64
+	Job  rowkey.Job
 	Last HistoryPlace // of the last row
 
 	entries []Entry
@@ -26,11 +26,7 @@ func (p *HistoryPage) Row() (add func(pawl.Ord, audit.Entry)) {
 		if first {
 			p.Last, first = HistoryPlace{e.At, ord, e.Sequence}, false
 		}
-		k := EntityKey{Kind: lifecycle.Step.Name, StepKey: pawl.StepKey{Job: p.Job, Ord: ord}}
-		if ord == 0 {
-			k.Kind = lifecycle.Job.Name
-		}
-		p.entries = append(p.entries, Entry{k, e})
+		p.entries = append(p.entries, Entry{StepEntity(pawl.StepKey{Job: p.Job, Ord: ord}), e})
 		p.bytes += TrailBytes(&e)
 	}
 }

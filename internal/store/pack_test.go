@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -18,7 +19,7 @@ func drawEntries(t *rapid.T) (list []*store.Entry) {
 		`say "no" \\ or C:\new\u0041`, `\`, `"`, "<a> & b\u2028\u2029", "\x7f\ufeff\u0085", "\xff\x00", "two\nlines", strings.Repeat("x", 650), strings.Repeat("y\"", 400_000),
 	}))
 	for k := range rapid.MapOfN(rapid.Custom(func(t *rapid.T) pawl.StepKey {
-		return pawl.StepKey{Job: rapid.Int64Range(1, 3).Draw(t, "job"), Ord: pawl.Ord(rapid.Int64Range(0, 20).Draw(t, "ord"))}
+		return pawl.StepKey{Job: rowkey.Job(rapid.Int64Range(1, 3).Draw(t, "job")), Ord: pawl.Ord(rapid.Int64Range(0, 20).Draw(t, "ord"))}
 	}), rapid.Int64Range(1, 1<<62), 0, 40).Draw(t, "entities") {
 		for seq := range rapid.Int64Range(1, 4).Draw(t, "entries") {
 			e := &store.Entry{}

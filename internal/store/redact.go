@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // A Redactor takes payload away for good, of jobs that have ended (K6). It decides
@@ -18,18 +19,18 @@ type Redactor interface {
 
 	// Taken returns the sequences of the signals of a job that steps from one to another
 	// have taken.
-	Taken(ctx context.Context, job int64, from, to pawl.Ord) ([]int64, error)
+	Taken(ctx context.Context, job rowkey.Job, from, to pawl.Ord) ([]int64, error)
 
 	// Scrub overwrites, as far as it can, what the database still holds of values that
 	// were removed or replaced. It returns what is left for an operator to do, or
 	// nothing.
-	Scrub(ctx context.Context, job int64) (advice string, err error)
+	Scrub(ctx context.Context, job rowkey.Job) (advice string, err error)
 }
 
 // A Redaction says what of a job goes: the bodies of records, the data of signals and
 // refused facts, logs, and what Entry takes away.
 type Redaction struct {
-	Job      int64
+	Job      rowkey.Job
 	From, To pawl.Ord // of the steps; From 0 is the job itself, with all of them
 	Error    bool     // of the job, though the job itself stays
 

@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -120,18 +121,18 @@ type Query struct {
 	Keys      []IdempotencyKey
 	Pools     []Pool              // locked: no two transactions that name a pool overlap
 	Names     []pawl.WorkflowName // their newest versions
-	Schedules []int64             // locked, with inputs
+	Schedules []rowkey.Schedule   // locked, with inputs
 	Scheduled []pawl.ScheduleName // the schedules of that name that are not removed, locked, with inputs
-	Workers   []int64             // locked
-	Watched   []int64             // workers that will not be changed: they stay as they are until the end, however many transactions watch them
-	Jobs      []int64             // locked until the end of the transaction
+	Workers   []rowkey.Worker     // locked
+	Watched   []rowkey.Worker     // workers that will not be changed: they stay as they are until the end, however many transactions watch them
+	Jobs      []rowkey.Job        // locked until the end of the transaction
 	Steps     []pawl.StepKey      // locked; a step without its job is locked all the same
-	Signals   []int64             // of these jobs, the signals that no step has taken, by seq, at most MaxSignals
-	Untaken   []int64             // of these jobs, how many such signals there are, and how large
+	Signals   []rowkey.Job        // of these jobs, the signals that no step has taken, by seq, at most MaxSignals
+	Untaken   []rowkey.Job        // of these jobs, how many such signals there are, and how large
 	Waiting   []JobLimit          // of these jobs, the steps marked Waiting, locked, by (priority desc, ord)
-	Open      []int64             // of these jobs, every step that has not ended, locked
-	Nodes     []int64             // of these jobs, every step of instance 0, locked
-	Held      []int64             // the steps in progress that these workers hold, locked
+	Open      []rowkey.Job        // of these jobs, every step that has not ended, locked
+	Nodes     []rowkey.Job        // of these jobs, every step of instance 0, locked
+	Held      []rowkey.Worker     // the steps in progress that these workers hold, locked
 	Claims    []ClaimQuery        // one answer each, in this order
 }
 
@@ -167,7 +168,7 @@ func (p *Page) Full() bool { return p.Limit > 0 && (p.rows >= p.Limit || p.bytes
 // taken is counted and not stored, so that no slot can leak. See Facts.Pools.
 type Pool struct {
 	Kind PoolKind
-	Key  int64 // see pawl.PoolKey
+	Key  rowkey.Pool
 }
 
 // A PoolKind says what takes slots of a pool.
@@ -182,7 +183,7 @@ const (
 
 // JobLimit asks for at most Limit things of a job.
 type JobLimit struct {
-	Job   int64
+	Job   rowkey.Job
 	Limit int
 }
 
@@ -196,7 +197,7 @@ type JobLimit struct {
 // of Claims with inputs and metadata. Where Query.Jobs does not name them they
 // are read without a lock, and must not be changed.
 type ClaimQuery struct {
-	Worker int64
+	Worker rowkey.Worker
 	Routes []int64
 	Limit  int
 	Starts int // at most Limit
@@ -209,16 +210,16 @@ type Facts struct {
 	Keys       map[IdempotencyKey]*Answer          // every key asked for; see Answer
 	Pools      map[Pool]int                        // slots taken, of every pool asked for
 	Versions   map[pawl.WorkflowName]*pawl.Version // of the names that are registered
-	Schedules  map[int64]*pawl.Schedule
-	Signals    map[int64][]*pawl.Signal // with data
-	Untaken    map[int64]Untaken
-	Workers    map[int64]*pawl.Worker
-	Jobs       map[int64]*pawl.Job
+	Schedules  map[rowkey.Schedule]*pawl.Schedule
+	Signals    map[rowkey.Job][]*pawl.Signal // with data
+	Untaken    map[rowkey.Job]Untaken
+	Workers    map[rowkey.Worker]*pawl.Worker
+	Jobs       map[rowkey.Job]*pawl.Job
 	Steps      map[pawl.StepKey]*pawl.Step
-	Waiting    map[int64][]pawl.StepKey // into Steps, in order
-	Open       map[int64][]pawl.StepKey
-	Nodes      map[int64][]pawl.StepKey
-	Held       map[int64][]pawl.StepKey
+	Waiting    map[rowkey.Job][]pawl.StepKey // into Steps, in order
+	Open       map[rowkey.Job][]pawl.StepKey
+	Nodes      map[rowkey.Job][]pawl.StepKey
+	Held       map[rowkey.Worker][]pawl.StepKey
 	Claims     []ClaimFacts // one for each ClaimQuery
 	Unreadable int          // rows that cannot be decoded: they are left out, and stand in the place of others in a limit
 }
@@ -232,7 +233,7 @@ type Untaken struct{ Count, Bytes int }
 // routes when it was read; should the store have overlooked something, Listen tells.
 type ClaimFacts struct {
 	Steps   []pawl.StepKey
-	Starts  []int64
+	Starts  []rowkey.Job
 	More    bool // it ended by its limit: there may be more behind that
 	Skipped bool // it passed over rows that other transactions had locked, or were just changing; what they leave is found by another look, soon
 }
@@ -271,6 +272,39 @@ type EntityKey struct {
 	Kind         string // name of the machine: job, step, worker, schedule
 	pawl.StepKey        // Job alone for jobs; for workers and schedules Job is their key
 }
+
+// JobEntity returns the key of a job among entities of any kind.
+func JobEntity(key rowkey.Job) EntityKey {
+	return EntityKey{lifecycle.Job.Name, pawl.StepKey{Job: key}}
+}
+
+// StepEntity returns the key of a step among entities of any kind, or that of its
+// job if the Ord is 0.
+func StepEntity(key pawl.StepKey) EntityKey {
+	if key.Ord == 0 {
+		return JobEntity(key.Job)
+	}
+	return EntityKey{lifecycle.Step.Name, key}
+}
+
+// WorkerEntity returns the key of a worker among entities of any kind.
+func WorkerEntity(key rowkey.Worker) EntityKey { return EntityOf(lifecycle.Worker.Name, int64(key)) }
+
+// ScheduleEntity returns the key of a schedule among entities of any kind.
+func ScheduleEntity(key rowkey.Schedule) EntityKey {
+	return EntityOf(lifecycle.Schedule.Name, int64(key))
+}
+
+// EntityOf returns the key of an entity of a kind that is not step.
+func EntityOf(kind string, key int64) EntityKey {
+	return EntityKey{kind, pawl.StepKey{Job: rowkey.Job(key)}}
+}
+
+// Worker returns the key of the worker that k names.
+func (k EntityKey) Worker() rowkey.Worker { return rowkey.Worker(k.Job) }
+
+// Schedule returns the key of the schedule that k names.
+func (k EntityKey) Schedule() rowkey.Schedule { return rowkey.Schedule(k.Job) }
 
 // An Entry is an audit entry and whose it is. Its From is the To of the entry
 // before; its Entity need not be stored, since it follows from the key's id.
@@ -327,7 +361,7 @@ type Agenda struct {
 // A Marked is a job that is marked Attention, or that has steps that are.
 type Marked struct {
 	At  int64 // when the mark is due
-	Job int64
+	Job rowkey.Job
 }
 
 // Compare orders marks: the oldest first.
@@ -336,7 +370,10 @@ func (m Marked) Compare(o Marked) int {
 }
 
 // A Ranked is a pending job and its place in the queue.
-type Ranked struct{ Rank, Job int64 }
+type Ranked struct {
+	Rank int64
+	Job  rowkey.Job
+}
 
 // A Due is a record whose deadline has passed.
 type Due struct {
@@ -383,14 +420,14 @@ func (e *HeldError) Error() string { return e.Name + " is held by " + string(e.N
 type Views interface {
 	// Job reads a job with its bodies. ErrNotFound if there is none; one that
 	// cannot be decoded is an error of kind Internal.
-	Job(ctx context.Context, key int64) (*pawl.Job, error)
+	Job(ctx context.Context, key rowkey.Job) (*pawl.Job, error)
 	// Jobs lists jobs, newest first. With a limit it is a page; see PageBytes.
 	Jobs(ctx context.Context, f JobFilter) ([]*pawl.Job, error)
 	// Steps reads steps of a job with their bodies, by ord, from after on: all, or a page
 	// of at most limit; see PageBytes.
-	Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error)
+	Steps(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error)
 	// Bare reads steps of a job without bodies, by ord, from after on, at most limit.
-	Bare(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error)
+	Bare(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error)
 	// Running goes through the jobs that are RUNNING, in an order of the store's own, from a
 	// place on: it reads at most limit, without bodies. A job may come several times. What
 	// begins to run, or is moved, while somebody goes through them may be passed over. Fewer
@@ -399,45 +436,45 @@ type Views interface {
 	// Unstarted goes through so many jobs behind a key, in order, and returns those of them
 	// that are PENDING and not paused, without bodies, and the last key. That is 0 if there
 	// were no more jobs.
-	Unstarted(ctx context.Context, after int64, limit int) (found []Unstarted, last int64, err error)
+	Unstarted(ctx context.Context, after rowkey.Job, limit int) (found []Unstarted, last rowkey.Job, err error)
 	// SpotAt returns a place behind about a share, of 0 to 1, of the jobs that are RUNNING.
 	SpotAt(ctx context.Context, share float64) (Spot, error)
 	// Bodies reads the state, input, output and error of the steps that exist.
 	Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error)
 	// Marked reads the steps of a job marked Attention, without bodies, at most
 	// MaxMarked, by (mark_at, ord).
-	Marked(ctx context.Context, job int64) ([]*pawl.Step, error)
+	Marked(ctx context.Context, job rowkey.Job) ([]*pawl.Step, error)
 	// StepCounts counts the steps of a job by state.
-	StepCounts(ctx context.Context, job int64) (map[machine.State]int, error)
+	StepCounts(ctx context.Context, job rowkey.Job) (map[machine.State]int, error)
 	// Worker reads a worker; Workers lists them, newest first. With a limit it is a page;
 	// see PageBytes.
-	Worker(ctx context.Context, key int64) (*pawl.Worker, error)
+	Worker(ctx context.Context, key rowkey.Worker) (*pawl.Worker, error)
 	Workers(ctx context.Context, f WorkerFilter) ([]*pawl.Worker, error)
 	// Nodes reads the processes that were heard of within NodeMemory, the oldest
 	// first.
 	Nodes(ctx context.Context) ([]*pawl.Node, error)
 	// InFlight counts the steps enqueued by route, and in progress by worker
 	// (0: owned by the engine).
-	InFlight(ctx context.Context) (enqueued, running map[int64]int, err error)
+	InFlight(ctx context.Context) (enqueued map[int64]int, running map[rowkey.Worker]int, err error)
 	// Usage returns the slots of the pools that are taken.
 	Usage(ctx context.Context, pools []Pool) (map[Pool]int, error)
 	// PendingIn returns pending jobs, not paused, with that Pool, by (rank, id): at most
 	// limit, behind a place. The zero value is before the first.
-	PendingIn(ctx context.Context, pool int64, after Ranked, limit int) ([]Ranked, error)
+	PendingIn(ctx context.Context, pool rowkey.Pool, after Ranked, limit int) ([]Ranked, error)
 	// Quotas reads the limits of a workspace, or of all if it is empty, by name, those beyond
 	// after: all, or a page of at most limit; see PageBytes.
 	Quotas(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Quota, error)
 	// Signals reads the signals of a job that no step has taken, by seq, without data, at
 	// most MaxSignals.
-	Signals(ctx context.Context, job int64) ([]*pawl.Signal, error)
+	Signals(ctx context.Context, job rowkey.Job) ([]*pawl.Signal, error)
 	// Schedule reads a schedule; Schedules lists those that are not removed, by name: of
 	// one workspace, and with one name, unless these are empty; those beyond after: all, or
 	// a page of at most limit; see PageBytes.
-	Schedule(ctx context.Context, key int64) (*pawl.Schedule, error)
+	Schedule(ctx context.Context, key rowkey.Schedule) (*pawl.Schedule, error)
 	Schedules(ctx context.Context, n, after pawl.ScheduleName, limit int) ([]*pawl.Schedule, error)
 	// HeldSchedules returns the keys of active schedules that have no deadline or let a
 	// time wait for their last job, in order: at most limit, behind a key.
-	HeldSchedules(ctx context.Context, after int64, limit int) ([]int64, error)
+	HeldSchedules(ctx context.Context, after rowkey.Schedule, limit int) ([]rowkey.Schedule, error)
 	// Registered reads the versions of a registered workflow, newest first, those below
 	// one (0 is no bound): all, or a page of at most limit; see PageBytes.
 	Registered(ctx context.Context, n pawl.WorkflowName, below, limit int) ([]*pawl.Version, error)
@@ -447,12 +484,12 @@ type Views interface {
 	// RegisteredVersion reads one; version 0 is the newest. ErrNotFound if there is none.
 	RegisteredVersion(ctx context.Context, n pawl.WorkflowName, version int) (*pawl.Version, error)
 	// Definition reads a definition.
-	Definition(ctx context.Context, key int64) (*pawl.Definition, error)
+	Definition(ctx context.Context, key rowkey.Definition) (*pawl.Definition, error)
 	// History reads the trail of a job and of its steps in the order of time, and those of one
 	// time by (ord, sequence), without what is not stored of an entry: whole rows behind a
 	// place, at most limit and TrailPageBytes, and the place of the last one. What is
 	// committed while somebody goes through the pages may come or not. An empty page is the end.
-	History(ctx context.Context, job int64, after HistoryPlace, limit int) ([]Entry, HistoryPlace, error)
+	History(ctx context.Context, job rowkey.Job, after HistoryPlace, limit int) ([]Entry, HistoryPlace, error)
 	// Trail reads the audit entries of one entity, by sequence, those beyond after: all, or
 	// a page of at most limit; see PageBytes, and EachEntry.
 	Trail(ctx context.Context, k EntityKey, after int64, limit int) ([]audit.Entry, error)
@@ -463,7 +500,7 @@ type Views interface {
 	// no transaction is open while it runs. Of a long job a page is in memory at
 	// once (LongTrail); one that retention removes meanwhile is an error of kind
 	// Unavailable.
-	Trails(ctx context.Context, job int64, f func(TrailOf) error) error
+	Trails(ctx context.Context, job rowkey.Job, f func(TrailOf) error) error
 	// Payloads reads what records have that their trails seal: of jobs, steps or
 	// schedules, of those that exist. It begins with the first key, stops behind the one
 	// with which there are PayloadPageBytes, and returns how many keys it went through.
@@ -471,12 +508,12 @@ type Views interface {
 	// SignalData reads the data of signals of a job, by the sequence of the entry that
 	// tells of each: of those after an entry, until there are PayloadPageBytes. It
 	// reports whether there may be more.
-	SignalData(ctx context.Context, job, after int64) (data map[int64][]byte, more bool, err error)
+	SignalData(ctx context.Context, job rowkey.Job, after int64) (data map[int64][]byte, more bool, err error)
 	// Refusals reads the refused facts of a job, by (at, id), those beyond a place: all, or a
 	// page of at most limit; see PageBytes. Refused counts those of a job, or of all if it
 	// is 0.
-	Refusals(ctx context.Context, job int64, after RefusalPlace, limit int) ([]pawl.Refusal, error)
-	Refused(ctx context.Context, job int64) (int64, error)
+	Refusals(ctx context.Context, job rowkey.Job, after RefusalPlace, limit int) ([]pawl.Refusal, error)
+	Refused(ctx context.Context, job rowkey.Job) (int64, error)
 	// Stats says what the database has written since it was opened.
 	Stats(ctx context.Context) (Stats, error)
 }
@@ -524,14 +561,14 @@ type JobFilter struct {
 	States     []machine.State
 	TimedOut   bool // those that were CANCELED by their timeout, too; see TimedOut
 	Workflow   string
-	Definition int64
-	Parent     int64   // only children of this job
-	Continues  int64   // only jobs that continue this one
-	Still      int64   // only jobs of which neither the record nor a step was changed at or after this time
-	Before     int64   // keys below this one only; 0 is no bound
-	Keys       []int64 // only these; nil is no bound
-	Limit      int     // 0: no limit
-	Bare       bool    // without bodies
+	Definition rowkey.Definition
+	Parent     rowkey.Job   // only children of this job
+	Continues  rowkey.Job   // only jobs that continue this one
+	Still      int64        // only jobs of which neither the record nor a step was changed at or after this time
+	Before     rowkey.Job   // keys below this one only; 0 is no bound
+	Keys       []rowkey.Job // only these; nil is no bound
+	Limit      int          // 0: no limit
+	Bare       bool         // without bodies
 }
 
 // TimedOut is the condition, in SQL, that a job was CANCELED by its timeout: a failure is
@@ -540,9 +577,9 @@ const TimedOut = "(state = '" + string(lifecycle.JobCanceled) + `' and error lik
 
 // A WorkerFilter selects workers. The zero value selects all.
 type WorkerFilter struct {
-	Living bool  // only those in a living state
-	Before int64 // keys below this one only; 0 is no bound
-	Limit  int   // 0: no limit
+	Living bool          // only those in a living state
+	Before rowkey.Worker // keys below this one only; 0 is no bound
+	Limit  int           // 0: no limit
 }
 
 // Stats counts what was written through this handle.
@@ -561,7 +598,7 @@ type Logs interface {
 	AppendLogs(ctx context.Context, chunks []pawl.Chunk) error
 	// Logs reads a page of the chunks of a job, of one step if ord is not 0, in the order
 	// of (ord, claim, at, offset, stream), behind a place: at most limit; see PageBytes.
-	Logs(ctx context.Context, job int64, ord pawl.Ord, after LogPlace, limit int) ([]pawl.Chunk, error)
+	Logs(ctx context.Context, job rowkey.Job, ord pawl.Ord, after LogPlace, limit int) ([]pawl.Chunk, error)
 }
 
 // A LogPlace is that of a chunk in the order in which logs are read. The zero value is

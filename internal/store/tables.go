@@ -2,8 +2,10 @@ package store
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // The tables of the records. A new field of a record is one line here and a
@@ -12,28 +14,28 @@ import (
 // Jobs are the columns of jobs.
 var Jobs = tableOf("job",
 	as(Fixed, uuid("uuid", func(j *pawl.Job) []byte { return j.ID[:] })),
-	as(Key, computed("id", (*pawl.Job).Key)),
+	as(Key, computed("id", func(j *pawl.Job) int64 { return int64(j.Key()) })),
 	as(Fixed,
 		text("workspace", func(j *pawl.Job) *string { return &j.Workspace }),
 		text("workflow", func(j *pawl.Job) *string { return &j.Workflow }),
 		text("description", func(j *pawl.Job) *string { return &j.Description }),
-		long("parent", func(j *pawl.Job) *int64 { return &j.Parent }),
-		long("parent_step", func(j *pawl.Job) *int64 { return (*int64)(&j.ParentStep) }),
-		long("continues", func(j *pawl.Job) *int64 { return &j.Continues }),
-		long("schedule", func(j *pawl.Job) *int64 { return &j.Schedule }),
+		long("parent", func(j *pawl.Job) *rowkey.Job { return &j.Parent }),
+		long("parent_step", func(j *pawl.Job) *pawl.Ord { return &j.ParentStep }),
+		long("continues", func(j *pawl.Job) *rowkey.Job { return &j.Continues }),
+		long("schedule", func(j *pawl.Job) *rowkey.Schedule { return &j.Schedule }),
 		number("depth", func(j *pawl.Job) *int { return &j.Depth }),
-		long("private", func(j *pawl.Job) *int64 { return &j.Private }),
+		long("private", func(j *pawl.Job) *rowkey.Job { return &j.Private }),
 	),
 	recordColumns(func(j *pawl.Job) *pawl.Record { return &j.Record }),
 	as(Moving,
-		long("definition", func(j *pawl.Job) *int64 { return &j.Definition }),
+		long("definition", func(j *pawl.Job) *rowkey.Definition { return &j.Definition }),
 		number("version", func(j *pawl.Job) *int { return &j.Version }),
 		number("worker_count", func(j *pawl.Job) *int { return &j.WorkerCount }),
 		long("route", func(j *pawl.Job) *int64 { return &j.Route }),
 		number("priority", func(j *pawl.Job) *int { return &j.Priority }),
 		long("rank", func(j *pawl.Job) *int64 { return &j.Rank }),
-		long("pool", func(j *pawl.Job) *int64 { return &j.Pool }),
-		long("quota", func(j *pawl.Job) *int64 { return &j.Quota }),
+		long("pool", func(j *pawl.Job) *rowkey.Pool { return &j.Pool }),
+		long("quota", func(j *pawl.Job) *rowkey.Pool { return &j.Quota }),
 		boolean("paused", func(j *pawl.Job) *bool { return &j.Paused }),
 		short("mark", func(j *pawl.Job) *int8 { return (*int8)(&j.Mark) }),
 		long("mark_at", func(j *pawl.Job) *int64 { return &j.MarkAt }),
@@ -58,8 +60,8 @@ var Jobs = tableOf("job",
 // Steps are the columns of steps.
 var Steps = tableOf("step",
 	as(Key,
-		long("job", func(s *pawl.Step) *int64 { return &s.Job }),
-		long("ord", func(s *pawl.Step) *int64 { return (*int64)(&s.Ord) }),
+		long("job", func(s *pawl.Step) *rowkey.Job { return &s.Job }),
+		long("ord", func(s *pawl.Step) *pawl.Ord { return &s.Ord }),
 	),
 	recordColumns(func(s *pawl.Step) *pawl.Record { return &s.Record }),
 	as(Moving,
@@ -71,11 +73,11 @@ var Steps = tableOf("step",
 		number("attempts", func(s *pawl.Step) *int { return &s.Attempts }),
 		number("claims", func(s *pawl.Step) *int { return &s.Claims }),
 		number("losses", func(s *pawl.Step) *int { return &s.Losses }),
-		long("worker", func(s *pawl.Step) *int64 { return &s.Worker }),
+		long("worker", func(s *pawl.Step) *rowkey.Worker { return &s.Worker }),
 		long("route", func(s *pawl.Step) *int64 { return &s.Route }),
 		number("priority", func(s *pawl.Step) *int { return &s.Priority }),
 		long("rank", func(s *pawl.Step) *int64 { return &s.Rank }),
-		long("pool", func(s *pawl.Step) *int64 { return &s.Pool }),
+		long("pool", func(s *pawl.Step) *rowkey.Pool { return &s.Pool }),
 		number("total", func(s *pawl.Step) *int { return &s.Total }),
 		number("made", func(s *pawl.Step) *int { return &s.Made }),
 		number("live", func(s *pawl.Step) *int { return &s.Live }),
@@ -95,7 +97,7 @@ var Steps = tableOf("step",
 // Workers are the columns of workers.
 var Workers = tableOf("worker",
 	as(Fixed, uuid("uuid", func(w *pawl.Worker) []byte { return w.ID[:] })),
-	as(Key, computed("id", (*pawl.Worker).Key)),
+	as(Key, computed("id", func(w *pawl.Worker) int64 { return int64(w.Key()) })),
 	as(Fixed,
 		text("workspace", func(w *pawl.Worker) *string { return &w.Workspace }),
 		text("name", func(w *pawl.Worker) *string { return &w.Name }),
@@ -114,7 +116,7 @@ var Workers = tableOf("worker",
 // Schedules are the columns of schedules.
 var Schedules = tableOf("schedule",
 	as(Fixed, uuid("uuid", func(s *pawl.Schedule) []byte { return s.ID[:] })),
-	as(Key, computed("id", (*pawl.Schedule).Key)),
+	as(Key, computed("id", func(s *pawl.Schedule) int64 { return int64(s.Key()) })),
 	as(Fixed,
 		text("workspace", func(s *pawl.Schedule) *string { return &s.Workspace }),
 		text("name", func(s *pawl.Schedule) *string { return &s.Name }),
@@ -124,11 +126,11 @@ var Schedules = tableOf("schedule",
 		text("workflow", func(s *pawl.Schedule) *string { return &s.Workflow }),
 		text("cron", func(s *pawl.Schedule) *string { return &s.Cron }),
 		text("time_zone", func(s *pawl.Schedule) *string { return &s.TimeZone }),
-		long("catch_up", func(s *pawl.Schedule) *int64 { return (*int64)(&s.CatchUp) }),
+		long("catch_up", func(s *pawl.Schedule) *time.Duration { return &s.CatchUp }),
 		text("overlap", func(s *pawl.Schedule) *string { return &s.Overlap }),
 		number("priority", func(s *pawl.Schedule) *int { return &s.Priority }),
 		long("due", func(s *pawl.Schedule) *int64 { return &s.Due }),
-		long("last_job", func(s *pawl.Schedule) *int64 { return &s.LastJob }),
+		long("last_job", func(s *pawl.Schedule) *rowkey.Job { return &s.LastJob }),
 		long("waiting", func(s *pawl.Schedule) *int64 { return &s.Waiting }),
 	),
 	as(Body, raw("inputs", func(s *pawl.Schedule) *json.RawMessage { return &s.Inputs })),
@@ -159,7 +161,7 @@ func computed[R any](name string, from func(*R) int64) *Column[R] {
 	return &Column[R]{Name: name, From: from}
 }
 
-func long[R any](name string, at func(*R) *int64) *Column[R] {
+func long[R any, N ~int64](name string, at func(*R) *N) *Column[R] {
 	return columnOf(name, KindNumber, int64Field, at)
 }
 

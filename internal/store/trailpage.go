@@ -5,9 +5,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
-	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // A TrailPage gathers a page of the trail of one entity (Views.Trail) from the entries
@@ -86,9 +85,9 @@ func EachEntry(ctx context.Context, v Views, k EntityKey, f func(*audit.Entry) e
 }
 
 // WithheldOf reads what the trail of a job withholds.
-func WithheldOf(ctx context.Context, v Views, job int64) (*audit.Withheld, error) {
+func WithheldOf(ctx context.Context, v Views, job rowkey.Job) (*audit.Withheld, error) {
 	by := &audit.Withheld{}
-	k := EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: job}}
+	k := JobEntity(job)
 	err := EachEntry(ctx, v, k, func(e *audit.Entry) error { by.Note(e); return nil })
 	return by, err
 }

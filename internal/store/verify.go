@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -46,7 +47,7 @@ type Verifier struct {
 	Entities int
 	Entries  int64
 
-	job   int64           // whose steps are being taken; 0: none
+	job   rowkey.Job      // whose steps are being taken; 0: none
 	by    *audit.Withheld // its own trail
 	trees audit.Trees
 	page  []taken

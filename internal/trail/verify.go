@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -45,7 +46,7 @@ type Removed struct {
 var errStop = errors.New("found")
 
 // Verify checks the trails of a store, or those of a job and its steps.
-func Verify(ctx context.Context, s store.Store, job int64) (*Verdict, error) {
+func Verify(ctx context.Context, s store.Store, job rowkey.Job) (*Verdict, error) {
 	v := &Verdict{OK: true}
 	err := v.trails(ctx, s, job)
 	if errors.Is(err, errStop) {
@@ -54,7 +55,7 @@ func Verify(ctx context.Context, s store.Store, job int64) (*Verdict, error) {
 	return v, err
 }
 
-func (v *Verdict) trails(ctx context.Context, s store.Store, job int64) (err error) {
+func (v *Verdict) trails(ctx context.Context, s store.Store, job rowkey.Job) (err error) {
 	check := &store.Verifier{Views: s}
 	defer func() { v.Entities, v.Entries = check.Entities, check.Entries }()
 	found := func(f *audit.Fault, err error) error {

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -27,7 +28,7 @@ type Target interface {
 	Bare(ctx context.Context, n int) (float64, error)
 	// Copy adds n copies of a job and its steps, without a trail, as if they had
 	// been made at that time. No handle is open, and no other job is of that second.
-	Copy(ctx context.Context, job int64, n int, at time.Time) error
+	Copy(ctx context.Context, job rowkey.Job, n int, at time.Time) error
 	// Tidy has the database do what it would have done in the days since then.
 	Tidy(ctx context.Context) error
 }

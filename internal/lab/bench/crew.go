@@ -117,7 +117,7 @@ func (p *Pawl) Gap(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 		for _, j := range jobs {
-			if page.Before = j.ID.Key(); page.Before >= p.first {
+			if page.Before = j.ID.JobKey(); page.Before >= p.first {
 				ends = append(ends, j.CompletedAt)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -44,7 +45,7 @@ func told(progress func(string), kind string) func(done, all int) {
 }
 
 // models makes a job of each kind that is wanted and returns their keys.
-func (f Fill) models(ctx context.Context, t Target) (finished, waiting int64, err error) {
+func (f Fill) models(ctx context.Context, t Target) (finished, waiting rowkey.Job, err error) {
 	p, err := t.Open(ctx, Crew{})
 	if err != nil {
 		return 0, 0, err
@@ -72,11 +73,11 @@ func (f Fill) models(ctx context.Context, t Target) (finished, waiting int64, er
 }
 
 // newest waits for a job in that state and returns the key of the newest.
-func (p *Pawl) newest(ctx context.Context, state machine.State) (key int64, err error) {
+func (p *Pawl) newest(ctx context.Context, state machine.State) (key rowkey.Job, err error) {
 	err = Poll(ctx, func() (bool, error) {
 		jobs, err := p.config.Store.Jobs(ctx, store.JobFilter{States: []machine.State{state}, Limit: 1})
 		if len(jobs) > 0 {
-			key = jobs[0].ID.Key()
+			key = jobs[0].ID.JobKey()
 		}
 		return len(jobs) > 0, err
 	})
@@ -91,7 +92,7 @@ func (p *Pawl) newest(ctx context.Context, state machine.State) (key int64, err 
 const pourBatch = 100_000
 
 // pour makes n jobs of one.
-func pour(ctx context.Context, t Target, model int64, n int, at time.Time, progress func(done, all int)) error {
+func pour(ctx context.Context, t Target, model rowkey.Job, n int, at time.Time, progress func(done, all int)) error {
 	for done := min(n, 1); done < n; {
 		size := min(n-done, pourBatch-done%pourBatch)
 		if err := t.Copy(ctx, model, size, at); err != nil {
@@ -132,7 +133,7 @@ func selected(columns []string, at time.Time, uuid string) string {
 func prefix(at time.Time) string { return pawl.MakeID(at.Truncate(time.Second), 0, 0).Public("")[:16] }
 
 // Copy implements Target.
-func (p *Postgres) Copy(ctx context.Context, job int64, n int, at time.Time) error {
+func (p *Postgres) Copy(ctx context.Context, job rowkey.Job, n int, at time.Time) error {
 	uuid := fmt.Sprintf("('%s' || to_hex((1::bigint << 63) | (i << 30)))::uuid", prefix(at))
 	for _, c := range copied {
 		rows, err := p.conn.Query(ctx, "select column_name::text from information_schema.columns where table_schema = $1 and table_name = $2", p.schema, c.table)
@@ -164,7 +165,7 @@ func (p *Postgres) Tidy(ctx context.Context) error {
 
 // Copy implements Target. What a crash would leave of it is of no use to anybody,
 // so it is not synced.
-func (s SQLite) Copy(ctx context.Context, job int64, n int, at time.Time) (err error) {
+func (s SQLite) Copy(ctx context.Context, job rowkey.Job, n int, at time.Time) (err error) {
 	c, err := s.open(ctx, "pragma synchronous = off")
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -55,8 +56,8 @@ type Pawl struct {
 	hands   processes
 	begin   atomic.Pointer[func(time.Time)]
 	ran     atomic.Int64
-	due     int64 // runs that the jobs submitted come to
-	first   int64 // key of the first job submitted
+	due     int64      // runs that the jobs submitted come to
+	first   rowkey.Job // key of the first job submitted
 	last    pawl.ID
 	drained bool
 }
@@ -132,7 +133,7 @@ func (p *Pawl) Submit(ctx context.Context, s Shape, n int) error {
 			if a.Err != nil {
 				return a.Err
 			}
-			p.first, p.last = min(p.first, a.ID.Key()), a.ID
+			p.first, p.last = min(p.first, a.ID.JobKey()), a.ID
 		}
 		n -= len(subs)
 	}
@@ -175,7 +176,7 @@ func (p *Pawl) still(ctx context.Context) (bool, error) {
 func (p *Pawl) ended(ctx context.Context) error {
 	open := store.JobFilter{States: []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}, Limit: 1}
 	jobs, err := p.config.Store.Jobs(ctx, open)
-	if err == nil && len(jobs) > 0 && jobs[0].ID.Key() >= p.first {
+	if err == nil && len(jobs) > 0 && jobs[0].ID.JobKey() >= p.first {
 		err = fmt.Errorf("job %s is %s though nothing is left to do", jobs[0].ID.Public(pawl.JobPrefix), jobs[0].State)
 	}
 	return err

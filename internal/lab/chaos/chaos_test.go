@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -109,10 +110,10 @@ func TestShapesAreWorkflows(t *testing.T) {
 // made is an outcome of one job with one step that is as it should be.
 func made() *outcome {
 	id := pawl.MakeID(time.UnixMilli(1e12), 1, 2)
-	s := &pawl.Step{StepKey: pawl.StepKey{Job: id.Key(), Ord: pawl.MakeOrd(1, 0)}, Claims: 2, Worker: 5}
+	s := &pawl.Step{StepKey: pawl.StepKey{Job: id.JobKey(), Ord: pawl.MakeOrd(1, 0)}, Claims: 2, Worker: 5}
 	s.State = lifecycle.StepComplete
 	o := &outcome{
-		records: map[int64]*pawl.Job{id.Key(): {ID: id}}, steps: map[pawl.StepKey]*pawl.Step{s.StepKey: s},
+		records: map[rowkey.Job]*pawl.Job{id.JobKey(): {ID: id}}, steps: map[pawl.StepKey]*pawl.Step{s.StepKey: s},
 		trails: map[pawl.StepKey][]audit.Entry{s.StepKey: {{Event: lifecycle.StepClaim}, {Event: lifecycle.StepLost}, {Event: lifecycle.StepClaim}}},
 	}
 	o.effects = map[effect]int{{id.Public(pawl.JobPrefix), id.Step(s.Ord).Public(pawl.StepPrefix), 2}: 1}

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -28,11 +29,11 @@ type effect struct {
 
 // An outcome is what the database knows of a run that is over.
 type outcome struct {
-	records map[int64]*pawl.Job
+	records map[rowkey.Job]*pawl.Job
 	steps   map[pawl.StepKey]*pawl.Step
 	trails  map[pawl.StepKey][]audit.Entry // of steps; of jobs at ord 0
 	effects map[effect]int
-	byJob   map[int64][]*pawl.Step
+	byJob   map[rowkey.Job][]*pawl.Step
 	tables  []*table
 }
 
@@ -81,7 +82,7 @@ func (r *run) checkRefused(ctx context.Context, j *pawl.Job) error {
 }
 
 func (r *run) outcome(ctx context.Context) (*outcome, error) {
-	o := &outcome{records: map[int64]*pawl.Job{}, steps: map[pawl.StepKey]*pawl.Step{}, trails: map[pawl.StepKey][]audit.Entry{}, byJob: map[int64][]*pawl.Step{}}
+	o := &outcome{records: map[rowkey.Job]*pawl.Job{}, steps: map[pawl.StepKey]*pawl.Step{}, trails: map[pawl.StepKey][]audit.Entry{}, byJob: map[rowkey.Job][]*pawl.Step{}}
 	jobs, err := r.store.Jobs(ctx, store.JobFilter{})
 	if err != nil {
 		return nil, err
@@ -140,10 +141,10 @@ func readEffects(path string) (map[effect]int, error) {
 // should.
 func (r *run) checkJobs(o *outcome) error {
 	var errs []error
-	known := map[int64]bool{}
+	known := map[rowkey.Job]bool{}
 	for _, j := range r.jobs {
-		known[j.id.Key()] = true
-		record := o.records[j.id.Key()]
+		known[j.id.JobKey()] = true
+		record := o.records[j.id.JobKey()]
 		if record == nil {
 			errs = append(errs, fmt.Errorf("job %s (%s) was acknowledged and is not there", j.id.Public(pawl.JobPrefix), j.shape.name))
 			continue
@@ -177,7 +178,7 @@ func (r *run) checkJob(o *outcome, j *job, record *pawl.Job) error {
 
 // givenUp reports whether a step of the job, or of one below, lost its worker so
 // often that it was not tried again.
-func (o *outcome) givenUp(key int64) bool {
+func (o *outcome) givenUp(key rowkey.Job) bool {
 	for _, s := range o.byJob[key] {
 		if s.Losses >= decide.MaxLosses {
 			return true
@@ -276,7 +277,7 @@ func (r *run) checkLimits(o *outcome) error {
 	var errs []error
 	byKey := map[int][]span{}
 	for _, j := range r.jobs {
-		if record := o.records[j.id.Key()]; record != nil && j.shape.name == "keyed" && record.StartedAt != 0 {
+		if record := o.records[j.id.JobKey()]; record != nil && j.shape.name == "keyed" && record.StartedAt != 0 {
 			byKey[j.key] = append(byKey[j.key], r.spans(span{record.StartedAt, record.CompletedAt})...)
 		}
 	}

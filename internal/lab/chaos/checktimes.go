@@ -49,7 +49,7 @@ func (r *run) checkWaits(o *outcome) error {
 		if !ok || j.canceled || j.retried || j.at.Before(setBack) { // times of a trail stand still until they are reached again
 			continue
 		}
-		if took := waited(o.trails[pawl.StepKey{Job: j.id.Key(), Ord: w.ord}]); took < w.least {
+		if took := waited(o.trails[pawl.StepKey{Job: j.id.JobKey(), Ord: w.ord}]); took < w.least {
 			errs = append(errs, fmt.Errorf("job %s (%s) waited for %s, want %s at least", j.id.Public(pawl.JobPrefix), j.shape.name, took, w.least))
 		}
 	}

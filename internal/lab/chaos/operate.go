@@ -76,7 +76,7 @@ func (r *run) pick(ctx context.Context, f fault, ended bool) *job {
 	r.mu.Unlock()
 	var found []*job
 	for _, j := range jobs {
-		record, err := r.store.Job(ctx, j.id.Key())
+		record, err := r.store.Job(ctx, j.id.JobKey())
 		if err == nil && lifecycle.Job.Ended(record.State) == ended && (!ended || record.State != lifecycle.JobCompleted) {
 			found = append(found, j)
 		}
@@ -97,7 +97,7 @@ func (r *run) operate(ctx context.Context, f fault) error {
 	r.operated++
 	change := pawl.Change{Actor: actor, Reason: "at random", RequestID: fmt.Sprintf("verb-%d", r.operated)}
 	j.canceled = j.canceled || f.Kind == cancelVerb
-	r.touched[j.id.Key()] = true
+	r.touched[j.id.JobKey()] = true
 	r.mu.Unlock()
 	o := r.operator()
 	switch f.Kind {

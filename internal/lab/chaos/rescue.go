@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -24,7 +25,7 @@ func (cl *cluster) held(ctx context.Context) (map[int][]hand, error) {
 	if err != nil {
 		return nil, err
 	}
-	pids := map[int64]int{}
+	pids := map[rowkey.Worker]int{}
 	for _, w := range workers {
 		pids[w.Key()] = w.PID
 	}
@@ -56,7 +57,7 @@ type wound struct {
 
 // healed returns how long it took until the step was claimed again, or ended.
 func (cl *cluster) healed(ctx context.Context, w wound) (time.Duration, bool, error) {
-	trail, err := cl.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Step.Name, StepKey: w.step}, w.seq, 0)
+	trail, err := cl.store.Trail(ctx, store.StepEntity(w.step), w.seq, 0)
 	if err != nil {
 		return 0, false, err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
 )
@@ -26,8 +27,8 @@ type run struct {
 	mu       sync.Mutex // guards what follows
 	operated int
 	jobs     []*job
-	touched  map[int64]bool // jobs that an operator touched in this round
-	wounds   []wound        // of this round
+	touched  map[rowkey.Job]bool // jobs that an operator touched in this round
+	wounds   []wound             // of this round
 }
 
 // play runs the rounds of one seed. The folder is kept if it fails.
@@ -46,7 +47,7 @@ func play(ctx context.Context, c *config, seed uint64, rounds int) (_ *report, e
 		return nil, fmt.Errorf("start the processes: %w", err)
 	}
 	defer cl.close()
-	r := &run{cluster: cl, seed: seed, report: newReport(), touched: map[int64]bool{}}
+	r := &run{cluster: cl, seed: seed, report: newReport(), touched: map[rowkey.Job]bool{}}
 	plan := c.draw(seed, rounds, db)
 	if err := r.rounds(ctx, plan); err != nil {
 		return r.report, r.explain(ctx, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/schedule"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -18,7 +19,7 @@ import (
 // A table is what became of a timetable.
 type table struct {
 	timetable
-	key   int64
+	key   rowkey.Schedule
 	trail []audit.Entry
 	jobs  map[string]*pawl.Job // that it made, by their public ids
 	clock *host
@@ -50,7 +51,7 @@ func (r *run) tables(ctx context.Context) (tables []*table, err error) {
 		return nil, fmt.Errorf("%d schedules were added, and %d are there", len(timetables), len(tables))
 	}
 	for _, t := range tables {
-		if t.trail, err = r.store.Trail(ctx, store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: t.key}}, 0, 0); err != nil {
+		if t.trail, err = r.store.Trail(ctx, store.ScheduleEntity(t.key), 0, 0); err != nil {
 			return nil, err
 		}
 	}

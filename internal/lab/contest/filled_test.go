@@ -131,11 +131,11 @@ func list(t *testing.T, db store.Store, states ...machine.State) []*pawl.Job {
 // leads checks that the id of a job leads to it, and to one step in that state.
 func leads(t *testing.T, db store.Store, j *pawl.Job, state machine.State) {
 	t.Helper()
-	found, err := db.Job(t.Context(), j.ID.Key())
+	found, err := db.Job(t.Context(), j.ID.JobKey())
 	if err != nil || found.ID != j.ID {
 		t.Fatalf("job %s: %v, %v", j.ID, found, err)
 	}
-	steps, err := db.Steps(t.Context(), j.ID.Key(), 0, 0)
+	steps, err := db.Steps(t.Context(), j.ID.JobKey(), 0, 0)
 	if err != nil || len(steps) != 1 || steps[0].State != state {
 		t.Fatalf("job %s has the steps %v, %v; want one that is %s", j.ID, steps, err, state)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -53,11 +54,11 @@ var batches = map[string]func(i int, j *pawl.Job, s *pawl.Step){
 		}
 	},
 	"of two workflows": func(i int, j *pawl.Job, s *pawl.Step) {
-		j.Workflow, j.Definition, s.Priority = fmt.Sprint("w", i%2), int64(i%2), i%2
+		j.Workflow, j.Definition, s.Priority = fmt.Sprint("w", i%2), rowkey.Definition(i%2), i%2
 	},
 	"in two states": func(i int, j *pawl.Job, s *pawl.Step) { j.Active, s.Attempts = i/9, i%3 },
 	"of all kinds": func(i int, j *pawl.Job, s *pawl.Step) {
-		j.Workspace, j.Open, s.Route, s.Pool = fmt.Sprint(i), i, int64(i), int64(i)
+		j.Workspace, j.Open, s.Route, s.Pool = fmt.Sprint(i), i, int64(i), rowkey.Pool(i)
 	},
 	"in what is rare": func(i int, j *pawl.Job, s *pawl.Step) { j.Depth, s.Losses = i%2, i%3 },
 }
@@ -77,7 +78,7 @@ func writeBatch(t *testing.T, db *DB, ids []pawl.ID, from int, change func(int, 
 		}
 	})
 	for _, id := range ids {
-		q.Jobs, q.Steps = append(q.Jobs, id.Key()), append(q.Steps, pawl.StepKey{Job: id.Key(), Ord: pawl.MakeOrd(1, 0)})
+		q.Jobs, q.Steps = append(q.Jobs, id.JobKey()), append(q.Steps, pawl.StepKey{Job: id.JobKey(), Ord: pawl.MakeOrd(1, 0)})
 	}
 	for round := range 4 {
 		if round%2 == 0 {

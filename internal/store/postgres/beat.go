@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -51,7 +52,7 @@ func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	n := &p.Node
 	jobs, ords, claims := make([]int64, len(p.Claims)), make([]int64, len(p.Claims)), make([]int64, len(p.Claims))
 	for i, c := range p.Claims {
-		jobs[i], ords[i], claims[i] = c.Job, int64(c.Ord), int64(c.Claim)
+		jobs[i], ords[i], claims[i] = int64(c.Job), int64(c.Ord), int64(c.Claim)
 	}
 	claimCursor := db.lookback.claimCursor(p.Routes)
 	from, found := claimCursor.known(), nowhere
@@ -59,7 +60,7 @@ func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 		answer = new(link.Pulsed)
 		return db.queryOn(ctx, conn, "beat", beat, func(c *cursor) {
 			a, b, claim := c.num(), c.num(), c.int()
-			stop := link.Stop{StepKey: pawl.StepKey{Job: a, Ord: pawl.Ord(b)}, Claim: claim}
+			stop := link.Stop{StepKey: pawl.StepKey{Job: rowkey.Job(a), Ord: pawl.Ord(b)}, Claim: claim}
 			if c.null() {
 				answer.Stops = append(answer.Stops, stop)
 				return
@@ -71,7 +72,7 @@ func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 			}
 			found, answer.State = sight{a, b}, machine.State(text)
 			answer.Work = found != nowhere
-		}, p.Worker, n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, p.Routes, from.steps, from.jobs, int64(math.MaxInt64), jobs, ords, claims)
+		}, int64(p.Worker), n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, p.Routes, from.steps, from.jobs, int64(math.MaxInt64), jobs, ords, claims)
 	})
 	if claimCursor.idle() {
 		db.lookback.want(claimCursor)
@@ -141,5 +142,5 @@ func (db *DB) Observe(ctx context.Context) (*health.Report, error) {
 }
 
 func sighting(c *cursor) health.Sighting {
-	return health.Sighting{Worker: c.num(), Beat: c.num(), Lock: health.Lock(c.num())}
+	return health.Sighting{Worker: rowkey.Worker(c.num()), Beat: c.num(), Lock: health.Lock(c.num())}
 }

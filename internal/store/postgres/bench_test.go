@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -61,7 +62,7 @@ func noopJobs(b *testing.B, db *DB, n int, route int64) {
 			keys = append(keys, k)
 			d.moveJob(j, lifecycle.JobRunning, lifecycle.JobAllocateResources)
 			s := f.Steps[k]
-			s.Claims, s.Attempts, s.Worker, s.StartedAt, s.DueAt = 1, 1, route, f.Now, f.Now+60e6
+			s.Claims, s.Attempts, s.Worker, s.StartedAt, s.DueAt = 1, 1, rowkey.Worker(route), f.Now, f.Now+60e6
 			d.moveStep(j.ID, s, lifecycle.StepEnqueue, lifecycle.StepEnqueued, lifecycle.StepClaim, lifecycle.StepInProgress)
 		}
 	})

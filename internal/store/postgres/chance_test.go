@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -19,7 +20,7 @@ type chances struct {
 	t      *testing.T
 	db     *DB // of those who make the jobs and count what is there
 	mu     sync.Mutex
-	there  map[int64]bool // jobs whose commit has been answered
+	there  map[rowkey.Job]bool // jobs whose commit has been answered
 	missed int
 	short  int
 	claims int
@@ -29,7 +30,7 @@ type chances struct {
 // shorter than the claim cursor lies back.
 func (c *chances) add(n int, age time.Duration, routes ...int64) {
 	begun := time.Now()
-	var keys []int64
+	var keys []rowkey.Job
 	err := try(c.db, &store.Query{}, func(f *store.Facts, d *draft) {
 		keys = keys[:0]
 		for range n {
@@ -60,7 +61,7 @@ func (c *chances) add(n int, age time.Duration, routes ...int64) {
 // claim takes some of what it finds, or nothing, and sometimes fails.
 func (c *chances) claim(db *DB, limit int, routes []int64) {
 	c.mu.Lock()
-	before := make([]int64, 0, len(c.there))
+	before := make([]rowkey.Job, 0, len(c.there))
 	for k := range c.there {
 		before = append(before, k)
 	}
@@ -92,14 +93,14 @@ func (c *chances) claim(db *DB, limit int, routes []int64) {
 }
 
 // judge counts what a claim has missed that says that there is nothing else.
-func (c *chances) judge(before []int64, got store.ClaimFacts, limit int, routes []int64) {
+func (c *chances) judge(before []rowkey.Job, got store.ClaimFacts, limit int, routes []int64) {
 	c.mu.Lock()
 	c.claims++
 	c.mu.Unlock()
 	if len(got.Steps)+len(got.Starts) >= limit || got.More || got.Skipped {
 		return
 	}
-	var taken []int64
+	var taken []rowkey.Job
 	for _, k := range got.Steps {
 		taken = append(taken, k.Job)
 	}
@@ -108,7 +109,7 @@ func (c *chances) judge(before []int64, got store.ClaimFacts, limit int, routes 
 	err := c.db.query(c.t.Context(), "count what is there", `select count(*) from (
   select id as job from job where line = 1 and not paused and route = any($1::bigint[])
   union all select job from step where line = 1 and route = any($1::bigint[])) x
-where job = any($2::bigint[]) and job <> all($3::bigint[])`, func(cur *cursor) { missed = cur.int() }, routes, before, append(taken, 0))
+where job = any($2::bigint[]) and job <> all($3::bigint[])`, func(cur *cursor) { missed = cur.int() }, routes, bigints(before), bigints(append(taken, 0)))
 	if err != nil {
 		c.t.Error(err)
 	}
@@ -126,7 +127,7 @@ where job = any($2::bigint[]) and job <> all($3::bigint[])`, func(cur *cursor) {
 // that it may take is pending (T3, T5). No look from the beginning helps.
 func TestNoChanceIsMissed(t *testing.T) {
 	t.Parallel()
-	c := &chances{t: t, db: fresh(t), there: map[int64]bool{}}
+	c := &chances{t: t, db: fresh(t), there: map[rowkey.Job]bool{}}
 	blind(c.db)
 	c.add(1000, time.Hour, 1, 2, 3)
 	var makers, claimers sync.WaitGroup

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -107,7 +108,7 @@ type claimGroup struct {
 	limit   int
 	atLeast int // pending jobs
 	steps   []pawl.StepKey
-	starts  []int64
+	starts  []rowkey.Job
 
 	claimCursor *claimCursor
 	glimpse     glimpse

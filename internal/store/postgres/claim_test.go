@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -23,8 +24,8 @@ func firsts(jobs []*pawl.Job) []pawl.StepKey {
 	return keys
 }
 
-func keysOf(jobs []*pawl.Job) []int64 {
-	var keys []int64
+func keysOf(jobs []*pawl.Job) []rowkey.Job {
+	var keys []rowkey.Job
 	for _, j := range jobs {
 		keys = append(keys, j.Key())
 	}
@@ -164,7 +165,7 @@ func TestRank(t *testing.T) {
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
-	want := map[int64][]pawl.StepKey{}
+	want := map[rowkey.Job][]pawl.StepKey{}
 	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {
 		for _, nodes := range [][]int{{1, 2, 5, 1000}, {3}, {1}, {}} {
 			j := d.newJob(0)
@@ -208,16 +209,16 @@ func TestStepsFoundByWhatTheyAre(t *testing.T) {
 		}
 		return keys
 	}
-	one := []int64{j.Key()}
-	q := &store.Query{Jobs: one, Waiting: []store.JobLimit{{Job: j.Key(), Limit: 2}}, Open: one, Held: []int64{77}, Steps: append(k(6, 6), pawl.StepKey{Job: 3, Ord: 3})}
+	one := []rowkey.Job{j.Key()}
+	q := &store.Query{Jobs: one, Waiting: []store.JobLimit{{Job: j.Key(), Limit: 2}}, Open: one, Held: []rowkey.Worker{77}, Steps: append(k(6, 6), pawl.StepKey{Job: 3, Ord: 3})}
 	do(t, db, q, func(f *store.Facts, _ *draft) {
-		if diff := cmp.Diff(map[int64][]pawl.StepKey{j.Key(): k(3, 2)}, f.Waiting); diff != "" {
+		if diff := cmp.Diff(map[rowkey.Job][]pawl.StepKey{j.Key(): k(3, 2)}, f.Waiting); diff != "" {
 			t.Errorf("waiting:\n%s", diff)
 		}
-		if diff := cmp.Diff(map[int64][]pawl.StepKey{j.Key(): k(2, 3, 4, 5)}, f.Open); diff != "" {
+		if diff := cmp.Diff(map[rowkey.Job][]pawl.StepKey{j.Key(): k(2, 3, 4, 5)}, f.Open); diff != "" {
 			t.Errorf("open:\n%s", diff)
 		}
-		if diff := cmp.Diff(map[int64][]pawl.StepKey{77: k(5)}, f.Held); diff != "" {
+		if diff := cmp.Diff(map[rowkey.Worker][]pawl.StepKey{77: k(5)}, f.Held); diff != "" {
 			t.Errorf("held:\n%s", diff)
 		}
 		if len(f.Steps) != 5 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -205,7 +206,7 @@ func TestWhatIsUrgent(t *testing.T) {
 	db := fresh(t)
 	paused := submit(t, db, 1, 1)[0]
 	setPaused := func(p bool) {
-		do(t, db, &store.Query{Jobs: []int64{paused.Key()}}, func(f *store.Facts, d *draft) {
+		do(t, db, &store.Query{Jobs: []rowkey.Job{paused.Key()}}, func(f *store.Facts, d *draft) {
 			j := f.Jobs[paused.Key()]
 			j.Paused = p
 			d.moveJob(j, lifecycle.JobPending, lifecycle.JobPause)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -19,7 +20,7 @@ func TestJobsAreLockedInOrder(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			p := newPair(t)
-			q := &store.Query{Jobs: []int64{p.job.Key()}}
+			q := &store.Query{Jobs: []rowkey.Job{p.job.Key()}}
 			for range n - 1 {
 				q.Jobs = append(q.Jobs, running(t, p.a).Key())
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -108,7 +109,7 @@ func TestDiagnoseHealthy(t *testing.T) {
 func churn(t testing.TB, db *DB, n int) {
 	for _, made := range submit(t, db, n, 1) {
 		k := first(made)
-		do(t, db, &store.Query{Jobs: []int64{k.Job}, Steps: []pawl.StepKey{k}}, func(f *store.Facts, d *draft) {
+		do(t, db, &store.Query{Jobs: []rowkey.Job{k.Job}, Steps: []pawl.StepKey{k}}, func(f *store.Facts, d *draft) {
 			j := f.Jobs[k.Job]
 			d.moveJob(j, lifecycle.JobRunning, lifecycle.JobAllocateResources)
 			d.moveStep(j.ID, f.Steps[k], lifecycle.StepEnqueue, lifecycle.StepEnqueued, lifecycle.StepClaim, lifecycle.StepInProgress)
@@ -325,7 +326,7 @@ func TestWard(t *testing.T) {
 	db := fresh(t)
 	jobs := submit(t, db, 3, 1)
 	submit(t, db, 2, 2)
-	do(t, db, &store.Query{Jobs: []int64{jobs[0].Key()}, Steps: []pawl.StepKey{first(jobs[0])}}, func(f *store.Facts, d *draft) {
+	do(t, db, &store.Query{Jobs: []rowkey.Job{jobs[0].Key()}, Steps: []pawl.StepKey{first(jobs[0])}}, func(f *store.Facts, d *draft) {
 		j, s := f.Jobs[jobs[0].Key()], f.Steps[first(jobs[0])]
 		s.EnqueuedAt, s.DueAt, s.Mark, s.MarkAt = f.Now-60e6, f.Now-20e6, pawl.Attention, f.Now
 		d.moveStep(j.ID, s, lifecycle.StepEnqueue, lifecycle.StepEnqueued)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -68,7 +69,7 @@ func TestRecordsComeBackAsWritten(t *testing.T) {
 	}}, bodies, err)
 
 	// An update without bodies leaves them; the rest comes back changed.
-	q := &store.Query{Jobs: []int64{job.Key()}, Steps: []pawl.StepKey{step.StepKey}, Workers: []int64{worker.Key()}}
+	q := &store.Query{Jobs: []rowkey.Job{job.Key()}, Steps: []pawl.StepKey{step.StepKey}, Workers: []rowkey.Worker{worker.Key()}}
 	do(t, db, q, func(f *store.Facts, d *draft) {
 		j, s, w := f.Jobs[job.Key()], f.Steps[step.StepKey], f.Workers[worker.Key()]
 		j.Active, s.Live, w.Capacity = 99, 98, 97
@@ -113,7 +114,7 @@ func TestStale(t *testing.T) {
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := try(db, &store.Query{Jobs: []int64{j.Key()}}, func(f *store.Facts, d *draft) {
+			err := try(db, &store.Query{Jobs: []rowkey.Job{j.Key()}}, func(f *store.Facts, d *draft) {
 				d.newJob(5) // must not be written either
 				change(f, d)
 			})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -195,7 +196,7 @@ func TestDeadlocksAreTriedAgain(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		// Takes a, waits for b.
-		done <- db.Do(ctx, &store.Query{Jobs: []int64{a, b}}, func(*store.Facts) (*store.Changes, error) { return nil, nil })
+		done <- db.Do(ctx, &store.Query{Jobs: []rowkey.Job{a, b}}, func(*store.Facts) (*store.Changes, error) { return nil, nil })
 	}()
 	await(t, db, "select exists (select 1 from pg_locks where not granted)")
 	// This one waits for a, and does not look for deadlocks itself.
@@ -324,7 +325,7 @@ func TestAnUndecodableRowIsLeftOut(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
 	jobs := submit(t, db, 2, 1)
-	execute(t, db, "update job set head = 'short' where id = $1", jobs[0].Key())
+	execute(t, db, "update job set head = 'short' where id = $1", int64(jobs[0].Key()))
 	do(t, db, &store.Query{Jobs: keysOf(jobs)}, func(f *store.Facts, d *draft) {
 		if f.Jobs[jobs[0].Key()] != nil || f.Jobs[jobs[1].Key()] == nil {
 			t.Errorf("jobs %v", f.Jobs)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"testing"
 
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -15,7 +16,7 @@ func TestAFrozenProcessFreesItsLocks(t *testing.T) {
 	frozen := fresh(t)
 	other := open(t, frozen.cfg.URL)
 	job := submit(t, frozen, 1, 1)[0].Key()
-	q := &store.Query{Jobs: []int64{job}}
+	q := &store.Query{Jobs: []rowkey.Job{job}}
 	locked, thawed, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		over <- try(frozen, q, func(f *store.Facts, d *draft) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -229,7 +230,7 @@ func TestFusedSubmission(t *testing.T) {
 	p := newPair(t)
 	before := len(p.a.fusedStatements.all)
 	var j *pawl.Job
-	do(t, p.a, &store.Query{Watched: []int64{p.worker.Key()}}, func(_ *store.Facts, d *draft) {
+	do(t, p.a, &store.Query{Watched: []rowkey.Worker{p.worker.Key()}}, func(_ *store.Facts, d *draft) {
 		j = d.newJob(1)
 		for n := range 9 {
 			d.newStep(j, n+1, 1)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -23,7 +24,7 @@ func TestUpdatesOfCountersTouchNoIndex(t *testing.T) {
 	})
 	const updates = 8
 	for i := range updates {
-		do(t, db, &store.Query{Jobs: []int64{key.Job}, Steps: []pawl.StepKey{key}}, func(f *store.Facts, d *draft) {
+		do(t, db, &store.Query{Jobs: []rowkey.Job{key.Job}, Steps: []pawl.StepKey{key}}, func(f *store.Facts, d *draft) {
 			j, s := f.Jobs[key.Job], f.Steps[key]
 			j.Open, j.Active, j.Blocked, j.Hooks = i, i, i, pawl.HooksRun
 			s.Live, s.Made, s.Attempts = i, i, i

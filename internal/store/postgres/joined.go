@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -162,7 +163,7 @@ type joined struct {
 // begin sets the search path, reads the clock, and makes sure that the transaction is on
 // the database of the handle.
 func (j *joined) begin() error {
-	j.facts = &store.Facts{Keys: map[store.IdempotencyKey]*store.Answer{}, Jobs: map[int64]*pawl.Job{}, Steps: map[pawl.StepKey]*pawl.Step{}}
+	j.facts = &store.Facts{Keys: map[store.IdempotencyKey]*store.Answer{}, Jobs: map[rowkey.Job]*pawl.Job{}, Steps: map[pawl.StepKey]*pawl.Step{}}
 	var which string
 	err := j.rows(joinTx, func(c *cursor) { j.path, j.facts.Now, which = c.word(), c.num(), c.word() },
 		pgx.Identifier{j.db.name}.Sanitize()+", pg_temp")
@@ -205,7 +206,7 @@ func (j *joined) read(q *store.Query) error {
 	}
 	k := collect(stepTable.key, len(q.Steps))
 	for _, s := range q.Steps {
-		k.num(s.Job)
+		k.num(int64(s.Job))
 		k.num(int64(s.Ord))
 	}
 	return j.rows(readReported, func(c *cursor) {

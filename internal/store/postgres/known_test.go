@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -17,7 +18,7 @@ import (
 func TestManyKnownRowsAreComparedAgain(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	jobs := []int64{p.job.Key()}
+	jobs := []rowkey.Job{p.job.Key()}
 	for range oneByOne {
 		jobs = append(jobs, running(t, p.a).Key())
 	}

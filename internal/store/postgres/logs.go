@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -38,7 +39,7 @@ func chunkRows(chunks []pawl.Chunk) [][]byte {
 	r := collect(chunkColumns, len(chunks))
 	for i := range chunks {
 		c := &chunks[i]
-		r.num(c.Job)
+		r.num(int64(c.Job))
 		r.num(int64(c.Ord))
 		r.num(int64(c.Claim))
 		r.text(c.Stream)
@@ -57,7 +58,7 @@ var logPage = `select ` + names("", chunkColumns) + ` from (
 ) t where coalesce(bytes, 0) < $9 order by ord, claim, at, off, stream`
 
 // Logs reads a page of the chunks of a job, of one step if ord is not 0.
-func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord, after store.LogPlace, limit int) ([]pawl.Chunk, error) {
+func (db *DB) Logs(ctx context.Context, job rowkey.Job, ord pawl.Ord, after store.LogPlace, limit int) ([]pawl.Chunk, error) {
 	last := ord
 	if ord == 0 {
 		last = math.MaxInt64
@@ -67,7 +68,7 @@ func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord, after store.Log
 	var chunks []pawl.Chunk
 	err := db.query(ctx, "read logs", logPage, func(c *cursor) {
 		var k pawl.Chunk
-		k.Job = c.num()
+		k.Job = rowkey.Job(c.num())
 		k.Ord = pawl.Ord(c.num())
 		k.Claim = c.int()
 		k.Stream = c.text()
@@ -77,6 +78,6 @@ func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord, after store.Log
 		if c.err == nil {
 			chunks = append(chunks, k)
 		}
-	}, job, int64(last), int64(after.Ord), after.Claim, after.At, after.Offset, after.Stream, limit, store.PageBytes)
+	}, int64(job), int64(last), int64(after.Ord), after.Claim, after.At, after.Offset, after.Stream, limit, store.PageBytes)
 	return chunks, err
 }

@@ -5,13 +5,14 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // A longTrail is that of a job that is longer than a page.
 type longTrail struct {
 	db  *DB
-	job int64
+	job rowkey.Job
 	id  pawl.ID
 }
 
@@ -20,7 +21,7 @@ var _ store.LongTrail = (*longTrail)(nil)
 func (l *longTrail) Records(ctx context.Context) ([]store.TrailOf, error) {
 	w, err := l.db.walkAsOf(ctx, func(w *walk) error {
 		w.of(jobKey(l.job, 0))
-		if err := w.query(ctx, "select uuid from job where id = $1", func(c *cursor) { c.fixed(l.id[:]) }, l.job); err != nil {
+		if err := w.query(ctx, "select uuid from job where id = $1", func(c *cursor) { c.fixed(l.id[:]) }, int64(l.job)); err != nil {
 			return err
 		}
 		return w.jobRecords(ctx, l.job, l.job)
@@ -36,8 +37,8 @@ func (l *longTrail) Without(ord pawl.Ord) store.TrailOf {
 
 func (l *longTrail) Rows(ctx context.Context, after store.TrailRow, f func(pawl.Ord, audit.Entry)) (last store.TrailRow, more bool, err error) {
 	_, err = l.db.walkAsOf(ctx, func(w *walk) error {
-		place := []any{l.job, after.Ord, after.Seq}
-		more, err = w.rows(ctx, "job = $1 and (ord, seq) > ($2, $3)", place, func(_ int64, at store.TrailRow, ord pawl.Ord, e audit.Entry) {
+		place := []any{int64(l.job), int64(after.Ord), after.Seq}
+		more, err = w.rows(ctx, "job = $1 and (ord, seq) > ($2, $3)", place, func(_ rowkey.Job, at store.TrailRow, ord pawl.Ord, e audit.Entry) {
 			last = at
 			f(ord, e)
 		})
@@ -49,6 +50,6 @@ func (l *longTrail) Rows(ctx context.Context, after store.TrailRow, f func(pawl.
 func (l *longTrail) Seqs(ctx context.Context, ords []pawl.Ord) (map[pawl.Ord]int64, error) {
 	now := make(map[pawl.Ord]int64, len(ords))
 	err := l.db.query(ctx, "read trails", "select 0::bigint, seq from job where id = $1 union all select ord, seq from step where job = $1 and ord = any($2)",
-		func(c *cursor) { now[pawl.Ord(c.num())] = c.num() }, l.job, ords)
+		func(c *cursor) { now[pawl.Ord(c.num())] = c.num() }, int64(l.job), bigints(ords))
 	return now, err
 }

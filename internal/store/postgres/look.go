@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -113,9 +114,9 @@ func lookParams(q *store.LookQuery) [][]byte {
 	}
 	job, step, worker, schedule := behind[0], behind[1], behind[2], behind[3]
 	return [][]byte{
-		num(int64(q.Limit)), num(rank), texts(lifecycle.Worker.Ends), truth(q.Living), num(q.Pending.Job),
-		num(q.Marked.At), num(q.Marked.Job), until(q.MarkedUntil),
-		num(q.Due.At), until(q.DueUntil), num(job.Job), num(step.Job), num(int64(step.Ord)), num(worker.Job), num(schedule.Job),
+		num(int64(q.Limit)), num(rank), texts(lifecycle.Worker.Ends), truth(q.Living), num(int64(q.Pending.Job)),
+		num(q.Marked.At), num(int64(q.Marked.Job)), until(q.MarkedUntil),
+		num(q.Due.At), until(q.DueUntil), num(int64(job.Job)), num(int64(step.Job)), num(int64(step.Ord)), num(int64(worker.Job)), num(int64(schedule.Job)),
 	}
 }
 
@@ -128,16 +129,16 @@ func note(a *store.Agenda, c *cursor) (untidy bool) {
 			a.Living.Now, a.Living.Started = a.Now, c.num()
 		}
 	case 1:
-		a.Marked = append(a.Marked, store.Marked{At: c.num(), Job: c.num()})
+		a.Marked = append(a.Marked, store.Marked{At: c.num(), Job: rowkey.Job(c.num())})
 	case 2:
 		a.NextDue = c.num() // null is 0
 	case 3:
 		a.Due = append(a.Due, due(c))
 	case 4:
-		job := c.num()
+		job := rowkey.Job(c.num())
 		a.Pending = append(a.Pending, store.Ranked{Rank: c.num(), Job: job})
 	case 5:
-		a.Living.Ended = append(a.Living.Ended, health.Sighting{Worker: c.num(), Beat: c.num()})
+		a.Living.Ended = append(a.Living.Ended, health.Sighting{Worker: rowkey.Worker(c.num()), Beat: c.num()})
 	case 6:
 		a.Living.Workers = append(a.Living.Workers, sighting(c))
 	case 7:
@@ -148,8 +149,8 @@ func note(a *store.Agenda, c *cursor) (untidy bool) {
 
 func due(c *cursor) store.Due {
 	var d store.Due
-	d.Kind = store.DueKinds[c.num()]
-	d.Job = c.num()
+	kind := store.DueKinds[c.num()]
+	d.EntityKey = store.EntityOf(kind, c.num())
 	d.Ord = pawl.Ord(c.num())
 	d.At = c.num()
 	d.Event = machine.Event(c.text())

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -33,8 +34,8 @@ func TestDue(t *testing.T) {
 		d.newSchedule("later").DueAt = future
 		want = []store.Due{
 			{EntityKey: jobKey(s.Job, s.Ord), At: s.DueAt, Event: "timeout"},
-			{EntityKey: workerKey(w.Key()), At: w.DueAt, Event: "terminate"},
-			{EntityKey: longKey(kindSchedule, sc.Key()), At: sc.DueAt, Event: "fire"},
+			{EntityKey: store.WorkerEntity(w.Key()), At: w.DueAt, Event: "terminate"},
+			{EntityKey: store.ScheduleEntity(sc.Key()), At: sc.DueAt, Event: "fire"},
 			{EntityKey: jobKey(j.Key(), 0), At: j.DueAt, Event: "cancel"},
 		}
 	})
@@ -112,10 +113,10 @@ func TestLifeOfAWorker(t *testing.T) {
 	}
 	seen("its connection was lost", 0, health.Lost)
 	// An ended worker that holds a step is an orphan's owner, and not reaped.
-	do(t, db, &store.Query{Workers: []int64{w.Key()}}, func(f *store.Facts, d *draft) {
+	do(t, db, &store.Query{Workers: []rowkey.Worker{w.Key()}}, func(f *store.Facts, d *draft) {
 		r := f.Workers[w.Key()]
 		was := r.Seq
-		d.entry(workerKey(w.Key()), &r.Record, "", r.State, lifecycle.WorkerTerminated, lifecycle.WorkerTerminate)
+		d.entry(store.WorkerEntity(w.Key()), &r.Record, "", r.State, lifecycle.WorkerTerminated, lifecycle.WorkerTerminate)
 		d.Workers = append(d.Workers, store.Update[*pawl.Worker]{Record: r, Was: was})
 	})
 	a, err := db.Look(t.Context(), store.LookQuery{Limit: 5, Living: true})
@@ -222,7 +223,7 @@ func TestTrails(t *testing.T) {
 			w = d.newWorker()
 		}
 	})
-	do(t, db, &store.Query{Schedules: []int64{sc.Key()}}, func(f *store.Facts, d *draft) {
+	do(t, db, &store.Query{Schedules: []rowkey.Schedule{sc.Key()}}, func(f *store.Facts, d *draft) {
 		d.moveSchedule(f.Schedules[sc.Key()], lifecycle.SchedulePaused, lifecycle.SchedulePause)
 	})
 	// A job whose record is gone, and a record whose trail is gone.
@@ -252,8 +253,8 @@ func TestTrails(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := 2*len(jobs) + trailPage + 3 + 1
-	if len(seen) != want || seen[0] != keyOf(jobs[0]) || seen[1].StepKey != first(jobs[0]) || seen[want-2] != workerKey(w.Key()) ||
-		seen[want-1] != longKey(kindSchedule, sc.Key()) {
+	if len(seen) != want || seen[0] != keyOf(jobs[0]) || seen[1].StepKey != first(jobs[0]) || seen[want-2] != store.WorkerEntity(w.Key()) ||
+		seen[want-1] != store.ScheduleEntity(sc.Key()) {
 		t.Errorf("%d trails, want %d: %v", len(seen), want, seen)
 	}
 	for _, k := range seen[want-2:] {

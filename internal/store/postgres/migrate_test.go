@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -167,7 +168,7 @@ func TestDownWithWhatIsNew(t *testing.T) {
 		d.Quotas = []*pawl.Quota{{Workspace: "w", Name: "n", Slots: 1}}
 		d.NewSignals = []*pawl.Signal{{Job: j.Key(), Seq: 1}}
 	})
-	do(t, db, &store.Query{Jobs: []int64{j.Key()}}, func(f *store.Facts, d *draft) {
+	do(t, db, &store.Query{Jobs: []rowkey.Job{j.Key()}}, func(f *store.Facts, d *draft) {
 		j = f.Jobs[j.Key()]
 		d.moveJob(j, lifecycle.JobRunning, lifecycle.JobAllocateResources)
 	})

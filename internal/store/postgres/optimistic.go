@@ -96,7 +96,7 @@ func (w *writing) verifyTheWorkers(f *reading) {
 	r.flat = len(f.workers) == 1
 	for _, key := range slices.Sorted(maps.Keys(f.workers)) {
 		r.xid(f.workers[key])
-		r.num(key)
+		r.num(int64(key))
 	}
 	if r.flat {
 		w.addParts(verifyWorker, r, 1)
@@ -112,7 +112,7 @@ func (w *writing) verifyTheJobs(f *reading) {
 	r := collect(verifyOne, len(f.jobs))
 	for _, key := range slices.Sorted(maps.Keys(f.jobs)) {
 		r.xid(f.jobs[key].xid)
-		r.num(key)
+		r.num(int64(key))
 	}
 	w.verify(verifyJobs, r)
 }
@@ -124,7 +124,7 @@ func (w *writing) verifyTheSteps(f *reading) {
 	r := collect(verifyStep, len(f.steps))
 	for _, key := range slices.SortedFunc(maps.Keys(f.steps), pawl.StepKey.Compare) {
 		r.xid(f.steps[key].xid)
-		r.num(key.Job)
+		r.num(int64(key.Job))
 		r.num(int64(key.Ord))
 	}
 	w.verify(verifySteps, r)

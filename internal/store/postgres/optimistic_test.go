@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -31,7 +32,7 @@ func newPair(t *testing.T) *pair {
 	do(t, p.a, &store.Query{}, func(_ *store.Facts, d *draft) { p.worker = d.newWorker() })
 	p.job = running(t, p.a)
 	p.first, p.second = pawl.StepKey{Job: p.job.Key(), Ord: pawl.MakeOrd(1, 0)}, pawl.StepKey{Job: p.job.Key(), Ord: pawl.MakeOrd(2, 0)}
-	p.q = &store.Query{Jobs: []int64{p.job.Key()}, Steps: []pawl.StepKey{p.first, p.second}, Watched: []int64{p.worker.Key()}}
+	p.q = &store.Query{Jobs: []rowkey.Job{p.job.Key()}, Steps: []pawl.StepKey{p.first, p.second}, Watched: []rowkey.Worker{p.worker.Key()}}
 	p.look(p.a) // reads the worker
 	return p
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -44,13 +45,13 @@ func (db *DB) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int
 }
 
 // PendingIn returns pending jobs of a pool.
-func (db *DB) PendingIn(ctx context.Context, pool int64, after store.Ranked, limit int) (jobs []store.Ranked, err error) {
+func (db *DB) PendingIn(ctx context.Context, pool rowkey.Pool, after store.Ranked, limit int) (jobs []store.Ranked, err error) {
 	if after == (store.Ranked{}) {
 		after.Rank = math.MinInt64
 	}
 	err = db.query(ctx, "find pending jobs of a pool",
 		"select rank, id from job where line = 1 and pool <> 0 and pool = $1 and not paused and (rank, id) > ($2, $3) order by rank, id limit $4",
-		func(c *cursor) { jobs = append(jobs, store.Ranked{Rank: c.num(), Job: c.num()}) }, pool, after.Rank, after.Job, limit)
+		func(c *cursor) { jobs = append(jobs, store.Ranked{Rank: c.num(), Job: rowkey.Job(c.num())}) }, int64(pool), after.Rank, int64(after.Job), limit)
 	return jobs, err
 }
 
@@ -60,7 +61,7 @@ func poolColumns(pools []store.Pool) (kinds, keys []int64) {
 	for _, p := range pools {
 		if !seen[p] {
 			seen[p] = true
-			kinds, keys = append(kinds, int64(p.Kind)), append(keys, p.Key)
+			kinds, keys = append(kinds, int64(p.Kind)), append(keys, int64(p.Key))
 		}
 	}
 	return kinds, keys
@@ -68,7 +69,7 @@ func poolColumns(pools []store.Pool) (kinds, keys []int64) {
 
 func slotsInto(taken map[store.Pool]int) func(*cursor) {
 	return func(c *cursor) {
-		p := store.Pool{Kind: store.PoolKind(c.num()), Key: c.num()}
+		p := store.Pool{Kind: store.PoolKind(c.num()), Key: rowkey.Pool(c.num())}
 		taken[p] = c.int()
 	}
 }

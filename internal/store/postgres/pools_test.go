@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -57,7 +58,7 @@ func TestPoolsDoNotOverlap(t *testing.T) {
 	pool := store.Pool{Kind: store.PoolJobs, Key: 5}
 	a, b := submit(t, db, 1, 1)[0], submit(t, db, 1, 1)[0]
 	start := func(j *pawl.Job, meanwhile func()) (before int) {
-		q := &store.Query{Pools: []store.Pool{{Kind: store.PoolSteps, Key: 5}, pool}, Jobs: []int64{j.Key()}}
+		q := &store.Query{Pools: []store.Pool{{Kind: store.PoolSteps, Key: 5}, pool}, Jobs: []rowkey.Job{j.Key()}}
 		err := try(db, q, func(f *store.Facts, d *draft) {
 			before = f.Pools[pool]
 			meanwhile()
@@ -73,7 +74,7 @@ func TestPoolsDoNotOverlap(t *testing.T) {
 	first := start(a, func() {
 		go func() { second <- start(b, func() {}) }()
 		await(t, db, "select exists (select from pg_stat_activity where datname = current_database() and wait_event = 'advisory')")
-		q := &store.Query{Pools: []store.Pool{{Kind: store.PoolJobs, Key: 6}, {Kind: store.PoolQuota, Key: 5}}, Jobs: []int64{b.Key()}}
+		q := &store.Query{Pools: []store.Pool{{Kind: store.PoolJobs, Key: 6}, {Kind: store.PoolQuota, Key: 5}}, Jobs: []rowkey.Job{b.Key()}}
 		do(t, db, q, func(*store.Facts, *draft) {}) // of other pools
 	})
 	if then := <-second; first != 0 || then != 1 {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -107,23 +108,23 @@ type reading struct {
 	q           *store.Query
 	order       []*pawl.Step // as locked, by key
 	groups      []*claimGroup
-	read        map[int64]*pawl.Job // the bodies of jobs, as they are stored
-	jobs        map[int64]*foundRow[pawl.Job]
+	read        map[rowkey.Job]*pawl.Job // the bodies of jobs, as they are stored
+	jobs        map[rowkey.Job]*foundRow[pawl.Job]
 	claimCursor func(routes []int64) *claimCursor
 	steps       map[pawl.StepKey]*foundRow[pawl.Step]
-	workers     map[int64]xid
-	ahead       []int64      // jobs of which steps are read for later transactions,
+	workers     map[rowkey.Worker]xid
+	ahead       []rowkey.Job // jobs of which steps are read for later transactions,
 	later       []cachedStep // these
 	optimistic  bool         // from what is known: nothing was read, and nothing is locked
 }
 
 func newReading(q *store.Query) *reading {
-	return &reading{q: q, read: map[int64]*pawl.Job{}, jobs: map[int64]*foundRow[pawl.Job]{}, steps: map[pawl.StepKey]*foundRow[pawl.Step]{}, workers: map[int64]xid{}, Facts: &store.Facts{
+	return &reading{q: q, read: map[rowkey.Job]*pawl.Job{}, jobs: map[rowkey.Job]*foundRow[pawl.Job]{}, steps: map[pawl.StepKey]*foundRow[pawl.Step]{}, workers: map[rowkey.Worker]xid{}, Facts: &store.Facts{
 		Keys: map[store.IdempotencyKey]*store.Answer{}, Pools: map[store.Pool]int{}, Versions: map[pawl.WorkflowName]*pawl.Version{},
-		Schedules: map[int64]*pawl.Schedule{}, Signals: map[int64][]*pawl.Signal{}, Untaken: map[int64]store.Untaken{},
-		Workers: map[int64]*pawl.Worker{}, Jobs: map[int64]*pawl.Job{},
-		Steps: map[pawl.StepKey]*pawl.Step{}, Waiting: map[int64][]pawl.StepKey{},
-		Open: map[int64][]pawl.StepKey{}, Nodes: map[int64][]pawl.StepKey{}, Held: map[int64][]pawl.StepKey{},
+		Schedules: map[rowkey.Schedule]*pawl.Schedule{}, Signals: map[rowkey.Job][]*pawl.Signal{}, Untaken: map[rowkey.Job]store.Untaken{},
+		Workers: map[rowkey.Worker]*pawl.Worker{}, Jobs: map[rowkey.Job]*pawl.Job{},
+		Steps: map[pawl.StepKey]*pawl.Step{}, Waiting: map[rowkey.Job][]pawl.StepKey{},
+		Open: map[rowkey.Job][]pawl.StepKey{}, Nodes: map[rowkey.Job][]pawl.StepKey{}, Held: map[rowkey.Worker][]pawl.StepKey{},
 	}}
 }
 
@@ -169,7 +170,7 @@ func (r *reading) queue(p *pipe) {
 		p.add(readSignals, r.signal, nums(q.Signals), num(store.MaxSignals))
 	}
 	if len(q.Untaken) > 0 {
-		p.add(countSignals, func(c *cursor) { r.Untaken[c.num()] = store.Untaken{Count: c.int(), Bytes: c.int()} }, nums(q.Untaken), num(store.MaxSignals))
+		p.add(countSignals, func(c *cursor) { r.Untaken[rowkey.Job(c.num())] = store.Untaken{Count: c.int(), Bytes: c.int()} }, nums(q.Untaken), num(store.MaxSignals))
 	}
 	r.queueNames(p)
 	r.queueSteps(p)
@@ -183,7 +184,7 @@ func (r *reading) queue(p *pipe) {
 
 // jobsOfHeld reads the jobs of held steps that were not locked.
 func (r *reading) jobsOfHeld(ctx context.Context, p *pipe) error {
-	missing := map[int64]bool{}
+	missing := map[rowkey.Job]bool{}
 	for _, steps := range r.Held {
 		for _, k := range steps {
 			if r.Jobs[k.Job] == nil {
@@ -269,7 +270,7 @@ func (r *reading) aheadStep(c *cursor) {
 
 func (r *reading) queueSteps(p *pipe) {
 	q := r.q
-	jobs, ords := make([]int64, len(q.Steps)), make([]pawl.Ord, len(q.Steps))
+	jobs, ords := make([]rowkey.Job, len(q.Steps)), make([]pawl.Ord, len(q.Steps))
 	seen := make(map[pawl.StepKey]bool, len(q.Steps))
 	n := 0
 	for _, k := range q.Steps {
@@ -286,7 +287,7 @@ func (r *reading) queueSteps(p *pipe) {
 		}
 		return
 	}
-	waiting, most := make([]int64, len(q.Waiting)), make([]int64, len(q.Waiting))
+	waiting, most := make([]rowkey.Job, len(q.Waiting)), make([]int64, len(q.Waiting))
 	for i, w := range q.Waiting {
 		waiting[i], most[i] = w.Job, int64(w.Limit)
 	}
@@ -315,7 +316,7 @@ func (r *reading) sortWaiting() {
 	if len(r.q.Waiting) == 0 {
 		return
 	}
-	limit := map[int64]int{}
+	limit := map[rowkey.Job]int{}
 	for _, w := range r.q.Waiting {
 		limit[w.Job] = max(limit[w.Job], w.Limit)
 	}
@@ -328,11 +329,11 @@ func (r *reading) sortWaiting() {
 	}
 }
 
-func set(keys []int64) map[int64]bool {
+func set[K comparable](keys []K) map[K]bool {
 	if len(keys) == 0 {
 		return nil
 	}
-	m := make(map[int64]bool, len(keys))
+	m := make(map[K]bool, len(keys))
 	for _, k := range keys {
 		m[k] = true
 	}

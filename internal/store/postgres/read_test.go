@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -13,13 +14,13 @@ import (
 // in the order of the locks, and no other.
 func TestNothingIsSentForWhatIsNotAsked(t *testing.T) {
 	t.Parallel()
-	one := []int64{1}
+	job, worker, schedule := []rowkey.Job{1}, []rowkey.Worker{1}, []rowkey.Schedule{1}
 	steps := []pawl.StepKey{{Job: 1, Ord: 1}}
 	pools := []store.Pool{{Kind: store.PoolJobs, Key: 1}}
 	keys := []store.IdempotencyKey{{Workspace: "w", Key: "k"}}
 	names := []pawl.WorkflowName{{Workspace: "w", Name: "n"}}
 	scheduled := []pawl.ScheduleName{{Workspace: "w", Name: "n"}}
-	claims := []store.ClaimQuery{{Routes: one, Limit: 1}}
+	claims := []store.ClaimQuery{{Routes: []int64{1}, Limit: 1}}
 	tests := map[string]struct {
 		q    store.Query
 		want []*statement
@@ -28,18 +29,18 @@ func TestNothingIsSentForWhatIsNotAsked(t *testing.T) {
 		"pools":     {store.Query{Pools: pools}, []*statement{lockPools, countPools}},
 		"keys":      {store.Query{Keys: keys}, []*statement{takeKeys, readKeys}},
 		"names":     {store.Query{Names: names}, []*statement{readVersions}},
-		"schedules": {store.Query{Schedules: one}, []*statement{readSchedules}},
+		"schedules": {store.Query{Schedules: schedule}, []*statement{readSchedules}},
 		"scheduled": {store.Query{Scheduled: scheduled}, []*statement{readSchedules}},
-		"workers":   {store.Query{Workers: one}, []*statement{readWorkers}},
-		"jobs":      {store.Query{Jobs: one}, []*statement{readJobs}},
-		"signals":   {store.Query{Signals: one}, []*statement{readSignals}},
+		"workers":   {store.Query{Workers: worker}, []*statement{readWorkers}},
+		"jobs":      {store.Query{Jobs: job}, []*statement{readJobs}},
+		"signals":   {store.Query{Signals: job}, []*statement{readSignals}},
 		"steps":     {store.Query{Steps: steps}, []*statement{readNamed}},
-		"nodes":     {store.Query{Nodes: one}, []*statement{readSteps}},
+		"nodes":     {store.Query{Nodes: job}, []*statement{readSteps}},
 		"claims":    {store.Query{Claims: claims}, []*statement{claimOne}},
 		"all": {
 			store.Query{
-				Keys: keys, Pools: pools, Names: names, Schedules: one, Scheduled: scheduled, Workers: one, Jobs: one, Steps: steps,
-				Signals: one, Waiting: []store.JobLimit{{Job: 1, Limit: 1}}, Open: one, Nodes: one, Held: one, Claims: claims,
+				Keys: keys, Pools: pools, Names: names, Schedules: schedule, Scheduled: scheduled, Workers: worker, Jobs: job, Steps: steps,
+				Signals: job, Waiting: []store.JobLimit{{Job: 1, Limit: 1}}, Open: job, Nodes: job, Held: worker, Claims: claims,
 			},
 			[]*statement{lockPools, countPools, takeKeys, readKeys, readSchedules, readWorkers, readJobs, readSignals, readVersions, readSteps, claimOne},
 		},

@@ -89,7 +89,7 @@ func (t *table[R]) addChange(r *rows, v *R, was int64) error {
 }
 
 func (r *rows) entries(p store.Packed) {
-	r.num(p.Job)
+	r.num(int64(p.Job))
 	r.num(int64(p.Ord))
 	r.entryRest(p.Entry)
 	if p.More == nil {
@@ -101,7 +101,7 @@ func (r *rows) entries(p store.Packed) {
 
 // longEntry writes an entry of a worker or a schedule.
 func (r *rows) longEntry(e *store.Entry) {
-	r.num(e.Job)
+	r.num(int64(e.Job))
 	r.entryRest(e)
 }
 

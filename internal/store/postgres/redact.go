@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -21,7 +22,7 @@ func (db *DB) Redact(ctx context.Context, r *store.Redaction, from store.RedactP
 	err := pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
 		u.tx, u.done = tx, store.Redacted{}
 		there := false
-		err := u.query(ctx, "select id from job where id = $1 for update", func(*cursor) { there = true }, r.Job)
+		err := u.query(ctx, "select id from job where id = $1 for update", func(*cursor) { there = true }, int64(r.Job))
 		if err != nil || !there {
 			u.done.Done = true // retention was faster
 			return err
@@ -32,9 +33,9 @@ func (db *DB) Redact(ctx context.Context, r *store.Redaction, from store.RedactP
 }
 
 // Taken returns the signals that steps have taken; see store.Redactor.
-func (db *DB) Taken(ctx context.Context, job int64, from, to pawl.Ord) (seqs []int64, err error) {
+func (db *DB) Taken(ctx context.Context, job rowkey.Job, from, to pawl.Ord) (seqs []int64, err error) {
 	err = db.query(ctx, "read signals", "select seq from signal where job = $1 and taken between $2 and $3 order by seq",
-		func(c *cursor) { seqs = append(seqs, c.num()) }, job, int64(from), int64(to))
+		func(c *cursor) { seqs = append(seqs, c.num()) }, int64(job), int64(from), int64(to))
 	return seqs, err
 }
 
@@ -107,12 +108,12 @@ func (u *redacting) records(ctx context.Context) error {
 	const which = " where job = $1 and ord > $2 and ord <= $3 and (input is not null or output is not null or error is not null)"
 	after := int64(u.from.Ord)
 	last, full, err := u.page(ctx, "select ord, coalesce(octet_length(input), 0) + coalesce(octet_length(output), 0) + coalesce(octet_length(error), 0) from step"+which+
-		" order by ord", u.Job, after, int64(u.To))
+		" order by ord", int64(u.Job), after, int64(u.To))
 	if err != nil {
 		return err
 	}
 	u.next(full, store.RedactPlace{Stage: store.RedactRecords, Ord: pawl.Ord(last)})
-	n, err := u.exec(ctx, "update step set input = null, output = null, error = null"+which, u.Job, after, last)
+	n, err := u.exec(ctx, "update step set input = null, output = null, error = null"+which, int64(u.Job), after, last)
 	u.done.Records += n
 	return err
 }
@@ -127,7 +128,7 @@ func (u *redacting) job(ctx context.Context) error {
 		}
 		sql = "update job set error = null where id = $1 and error is not null"
 	}
-	n, err := u.exec(ctx, sql, u.Job)
+	n, err := u.exec(ctx, sql, int64(u.Job))
 	u.done.Records += n
 	return err
 }
@@ -136,7 +137,7 @@ func (u *redacting) job(ctx context.Context) error {
 // whole job, or of steps.
 func (u *redacting) beside(ctx context.Context, table, key, ord string) error {
 	which := fmt.Sprintf(" where job = $1 and %[1]s > $2 and %[1]s <= $3 and ($4::bigint = 0 or %[2]s between $4 and $5) and data is not null", key, ord)
-	args := func(to int64) []any { return []any{u.Job, u.from.Seq, to, int64(u.From), int64(u.To)} }
+	args := func(to int64) []any { return []any{int64(u.Job), u.from.Seq, to, int64(u.From), int64(u.To)} }
 	last, full, err := u.page(ctx, "select "+key+", octet_length(data) from "+table+which+" order by "+key, args(math.MaxInt64)...)
 	if err != nil {
 		return err
@@ -150,7 +151,7 @@ func (u *redacting) beside(ctx context.Context, table, key, ord string) error {
 func (u *redacting) logs(ctx context.Context) error {
 	n, err := u.exec(ctx, fmt.Sprintf(`delete from log l using (select job, ord, claim, stream, off from log
 where job = $1 and ord between $2 and $3 order by ord, claim, stream, off limit %d) k
-where l.job = $1 and l.ord = k.ord and l.claim = k.claim and l.stream = k.stream and l.off = k.off`, store.RedactRows), u.Job, int64(u.From), int64(u.To))
+where l.job = $1 and l.ord = k.ord and l.claim = k.claim and l.stream = k.stream and l.off = k.off`, store.RedactRows), int64(u.Job), int64(u.From), int64(u.To))
 	u.done.Beside += n
 	u.next(n == store.RedactRows, u.from)
 	return err
@@ -170,7 +171,7 @@ func (u *redacting) entries(ctx context.Context) error {
 		r := store.RedactRow{Ord: pawl.Ord(c.num()), Entry: c.entry(), More: c.blob()}
 		full = page.Take(int64(store.TrailBytes(&r.Entry) + len(r.More)))
 		rows = append(rows, r)
-	}, u.Job, int64(u.from.Ord), u.from.Seq, int64(u.To))
+	}, int64(u.Job), int64(u.from.Ord), u.from.Seq, int64(u.To))
 	if err != nil || len(rows) == 0 {
 		u.next(false, u.from)
 		return err
@@ -185,7 +186,7 @@ func (u *redacting) entries(ctx context.Context) error {
 		if n > 0 {
 			u.done.Entries += n
 			batch.Queue("update audit set reason = $4, metadata = $5, seals = $6, further = $7 where job = $1 and ord = $2 and seq = $3",
-				u.Job, int64(r.Ord), r.Entry.Sequence, storable(r.Entry.Reason), r.Entry.Metadata, r.Entry.AppendExtra(nil), textOrNull(r.More))
+				int64(u.Job), int64(r.Ord), r.Entry.Sequence, storable(r.Entry.Reason), r.Entry.Metadata, r.Entry.AppendExtra(nil), textOrNull(r.More))
 		}
 	}
 	last := &rows[len(rows)-1]
@@ -206,8 +207,8 @@ const scrubLimit = 30 * time.Second
 
 // Scrub vacuums the tables that hold something of a job, if the user may and it does not
 // take long; see store.Redactor.
-func (db *DB) Scrub(ctx context.Context, job int64) (advice string, err error) {
-	day := pawl.KeyTime(job).Format("20060102")
+func (db *DB) Scrub(ctx context.Context, job rowkey.Job) (advice string, err error) {
+	day := pawl.KeyTime(int64(job)).Format("20060102")
 	var own, others []string
 	err = db.query(ctx, "look for what is to be vacuumed", `select c.oid::regclass::text, pg_has_role(c.relowner, 'usage') from pg_class c
 where c.relkind = 'r' and c.relnamespace = (select oid from pg_namespace where nspname = current_schema()) and c.relname = any($1) order by 1`, func(c *cursor) {

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -23,7 +24,7 @@ var (
 
 func (c *cursor) version() *pawl.Version {
 	return &pawl.Version{
-		Workspace: c.text(), Name: c.text(), Version: c.int(), Definition: c.num(), Dir: c.text(), At: c.num(), Actor: c.text(), Reason: c.text(),
+		Workspace: c.text(), Name: c.text(), Version: c.int(), Definition: rowkey.Definition(c.num()), Dir: c.text(), At: c.num(), Actor: c.text(), Reason: c.text(),
 	}
 }
 
@@ -52,7 +53,7 @@ func (w *writing) versions(list []*pawl.Version) {
 		r.text(v.Workspace)
 		r.text(v.Name)
 		r.num(int64(v.Version))
-		r.num(v.Definition)
+		r.num(int64(v.Definition))
 		r.text(v.Dir)
 		r.num(v.At)
 		r.text(v.Actor)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -15,7 +16,7 @@ func TestRegistered(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
 	version := func(workspace, name string, n int) *pawl.Version {
-		return &pawl.Version{Workspace: workspace, Name: name, Version: n, Definition: int64(-n), At: 5, Actor: "who", Reason: "why\x00"}
+		return &pawl.Version{Workspace: workspace, Name: name, Version: n, Definition: rowkey.Definition(-n), At: 5, Actor: "who", Reason: "why\x00"}
 	}
 	a1, a2, b1, other := version("ws", "a", 1), version("ws", "a", 2), version("ws", "B", 1), version("other", "a", 1)
 	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) { d.Versions = []*pawl.Version{a2, a1, b1, other} })
@@ -88,7 +89,7 @@ func TestQuotas(t *testing.T) {
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
-	signal := func(job, seq int64) *pawl.Signal {
+	signal := func(job rowkey.Job, seq int64) *pawl.Signal {
 		return &pawl.Signal{Job: job, Seq: seq, Name: "n", Data: json.RawMessage(`{"a" : 1}`), At: 4, Actor: "who"}
 	}
 	var all []*pawl.Signal
@@ -114,8 +115,8 @@ func TestSignals(t *testing.T) {
 	if !errors.Is(err, store.ErrStale) {
 		t.Errorf("a second one: %v, want ErrStale", err)
 	}
-	do(t, db, &store.Query{Signals: []int64{2, 1, 1, 3}}, func(f *store.Facts, _ *draft) {
-		want := map[int64][]*pawl.Signal{1: all[1 : store.MaxSignals+1], 2: {bare}}
+	do(t, db, &store.Query{Signals: []rowkey.Job{2, 1, 1, 3}}, func(f *store.Facts, _ *draft) {
+		want := map[rowkey.Job][]*pawl.Signal{1: all[1 : store.MaxSignals+1], 2: {bare}}
 		if diff := cmp.Diff(want, f.Signals); diff != "" {
 			t.Errorf("facts (-want +got):\n%s", diff)
 		}

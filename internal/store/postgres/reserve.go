@@ -3,17 +3,19 @@ package postgres
 import (
 	"context"
 	"slices"
+
+	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // A reservation is what a transaction waits for.
 type reservation struct {
-	jobs    []int64
+	jobs    []rowkey.Job
 	granted chan struct{} // closed when they are reserved
 }
 
 // reserve waits until no transaction of this handle is at the jobs: two at once
 // would only outdate each other. Who comes first is first.
-func (c *rowCache) reserve(ctx context.Context, jobs []int64) error {
+func (c *rowCache) reserve(ctx context.Context, jobs []rowkey.Job) error {
 	w := c.enqueue(jobs)
 	if w == nil {
 		return nil
@@ -28,11 +30,11 @@ func (c *rowCache) reserve(ctx context.Context, jobs []int64) error {
 }
 
 // enqueue returns nil if nobody is in the way of the jobs.
-func (c *rowCache) enqueue(jobs []int64) *reservation {
+func (c *rowCache) enqueue(jobs []rowkey.Job) *reservation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.busy == nil {
-		c.busy = make(map[int64]bool)
+		c.busy = make(map[rowkey.Job]bool)
 	}
 	if len(c.waiting) == 0 && !c.anyBusy(jobs) {
 		c.occupy(jobs)
@@ -44,11 +46,11 @@ func (c *rowCache) enqueue(jobs []int64) *reservation {
 	return w
 }
 
-func (c *rowCache) anyBusy(jobs []int64) bool {
-	return slices.ContainsFunc(jobs, func(j int64) bool { return c.busy[j] })
+func (c *rowCache) anyBusy(jobs []rowkey.Job) bool {
+	return slices.ContainsFunc(jobs, func(j rowkey.Job) bool { return c.busy[j] })
 }
 
-func (c *rowCache) occupy(jobs []int64) {
+func (c *rowCache) occupy(jobs []rowkey.Job) {
 	for _, j := range jobs {
 		c.busy[j] = true
 	}
@@ -57,9 +59,9 @@ func (c *rowCache) occupy(jobs []int64) {
 // admit grants what neither is busy nor wanted by one who came before. The lock is
 // held.
 func (c *rowCache) admit() {
-	wanted := make(map[int64]bool)
+	wanted := make(map[rowkey.Job]bool)
 	c.waiting = slices.DeleteFunc(c.waiting, func(w *reservation) bool {
-		if c.anyBusy(w.jobs) || slices.ContainsFunc(w.jobs, func(j int64) bool { return wanted[j] }) {
+		if c.anyBusy(w.jobs) || slices.ContainsFunc(w.jobs, func(j rowkey.Job) bool { return wanted[j] }) {
 			for _, j := range w.jobs {
 				wanted[j] = true
 			}
@@ -83,13 +85,13 @@ func (c *rowCache) leave(w *reservation) {
 	c.vacate(w.jobs)
 }
 
-func (c *rowCache) release(jobs []int64) {
+func (c *rowCache) release(jobs []rowkey.Job) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.vacate(jobs)
 }
 
-func (c *rowCache) vacate(jobs []int64) {
+func (c *rowCache) vacate(jobs []rowkey.Job) {
 	for _, j := range jobs {
 		delete(c.busy, j)
 	}

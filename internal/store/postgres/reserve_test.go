@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"testing"
+
+	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // TestReservationsAreGrantedInOrder: nobody who comes later is let in before one who
@@ -21,28 +23,28 @@ func TestReservationsAreGrantedInOrder(t *testing.T) {
 			return false
 		}
 	}
-	if !granted(c.enqueue([]int64{1, 2, 2})) {
+	if !granted(c.enqueue([]rowkey.Job{1, 2, 2})) {
 		t.Fatal("nobody is in the way")
 	}
-	wide, narrow, beside := c.enqueue([]int64{2, 3}), c.enqueue([]int64{3}), c.enqueue([]int64{4})
+	wide, narrow, beside := c.enqueue([]rowkey.Job{2, 3}), c.enqueue([]rowkey.Job{3}), c.enqueue([]rowkey.Job{4})
 	if granted(wide) || granted(narrow) || !granted(beside) {
 		t.Errorf("granted: %v, %v, %v; want only the one who wants nothing of the others'", granted(wide), granted(narrow), granted(beside))
 	}
-	c.release([]int64{1, 2, 2})
+	c.release([]rowkey.Job{1, 2, 2})
 	if !granted(wide) || granted(narrow) {
 		t.Errorf("granted: %v, %v; want the first of the two", granted(wide), granted(narrow))
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := c.reserve(ended, []int64{2}); err != context.Canceled {
+	if err := c.reserve(ended, []rowkey.Job{2}); err != context.Canceled {
 		t.Errorf("a context that has ended: %v", err)
 	}
-	c.release([]int64{2, 3})
+	c.release([]rowkey.Job{2, 3})
 	if !granted(narrow) {
 		t.Error("nobody is in the way any more")
 	}
-	c.release([]int64{3})
-	c.release([]int64{4})
+	c.release([]rowkey.Job{3})
+	c.release([]rowkey.Job{4})
 	if len(c.busy)+len(c.waiting) > 0 {
 		t.Errorf("busy are %v, and %d wait", c.busy, len(c.waiting))
 	}

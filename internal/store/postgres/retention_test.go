@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -309,7 +310,7 @@ func TestAHugeJobIsRemovedInSteps(t *testing.T) {
 		at := past(t, db, 40)
 		small := oldJobs(t, db, at, 3, true)
 		huge := oldJobs(t, db, at, 1, true)[0]
-		do(t, db, &store.Query{Jobs: []int64{huge.Key()}}, func(f *store.Facts, d *draft) {
+		do(t, db, &store.Query{Jobs: []rowkey.Job{huge.Key()}}, func(f *store.Facts, d *draft) {
 			d.now = at
 			for i := range 333 {
 				d.newStep(f.Jobs[huge.Key()], i+2, 0)

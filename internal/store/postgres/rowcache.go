@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -31,13 +32,13 @@ const (
 // A rowCache is what this handle knows of the rows of jobs under way.
 type rowCache struct {
 	mu      sync.Mutex
-	jobs    map[int64]*cachedJob
-	workers map[int64]cachedWorker
-	busy    map[int64]bool // jobs that a transaction of this handle is at
-	waiting []*reservation // in the order in which they came
-	spare   []*cachedJob   // of jobs that are not kept any more
-	now     int64          // the database's clock,
-	at      time.Time      // at this moment of ours
+	jobs    map[rowkey.Job]*cachedJob
+	workers map[rowkey.Worker]cachedWorker
+	busy    map[rowkey.Job]bool // jobs that a transaction of this handle is at
+	waiting []*reservation      // in the order in which they came
+	spare   []*cachedJob        // of jobs that are not kept any more
+	now     int64               // the database's clock,
+	at      time.Time           // at this moment of ours
 }
 
 // A cachedJob never leaves the cache, nor what it points to: others get copies.
@@ -99,7 +100,7 @@ func distinct[K comparable](keys []K) (n int) {
 
 func (c *rowCache) findJobs(r *reading) bool {
 	n := distinct(r.q.Jobs)
-	r.Jobs, r.jobs = make(map[int64]*pawl.Job, n), make(map[int64]*foundRow[pawl.Job], n)
+	r.Jobs, r.jobs = make(map[rowkey.Job]*pawl.Job, n), make(map[rowkey.Job]*foundRow[pawl.Job], n)
 	for _, key := range r.q.Jobs {
 		if r.Jobs[key] != nil {
 			continue
@@ -156,7 +157,7 @@ func (c *rowCache) findWorkers(r *reading) bool {
 // unread returns the jobs of a query of which more is worth reading than it asks for:
 // the steps that others have written. Most jobs have few, and one that goes on for long
 // needs them all.
-func (c *rowCache) unread(q *store.Query) (jobs []int64) {
+func (c *rowCache) unread(q *store.Query) (jobs []rowkey.Job) {
 	if !plainly(q) {
 		return nil
 	}

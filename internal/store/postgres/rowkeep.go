@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -17,7 +18,7 @@ func (c *rowCache) put(r *reading, ch *store.Changes, s *stamp) {
 	c.hear(s)
 	v := s.xid
 	if c.jobs == nil {
-		c.jobs, c.workers = make(map[int64]*cachedJob), make(map[int64]cachedWorker)
+		c.jobs, c.workers = make(map[rowkey.Job]*cachedJob), make(map[rowkey.Worker]cachedWorker)
 	}
 	for key, found := range r.workers {
 		c.workers[key] = cachedWorker{*r.Workers[key], found}

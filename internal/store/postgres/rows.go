@@ -268,6 +268,15 @@ func nums[N ~int64](vs []N) []byte {
 	return a.finish()
 }
 
+// bigints returns keys as the driver encodes them without reflection.
+func bigints[N ~int64](keys []N) []int64 {
+	list := make([]int64, len(keys))
+	for i, k := range keys {
+		list[i] = int64(k)
+	}
+	return list
+}
+
 // texts returns one text[] parameter.
 func texts[S ~string](vs []S) []byte { return textsOf(vs).finish() }
 

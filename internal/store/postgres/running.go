@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -97,7 +98,10 @@ const dropRunning = `delete from running where ctid = any (array(
   select ctid from running where id = any($1) for update skip locked))`
 
 // A holding is a worker and a job of which it holds a step.
-type holding struct{ worker, job int64 }
+type holding struct {
+	worker rowkey.Worker
+	job    rowkey.Job
+}
 
 // running adds what begins to run: to which worker a step is given, and which jobs are
 // begun without that. A worker that has just held a step of the job is in a row with it.
@@ -108,9 +112,9 @@ func (w *writing) running(f *reading, ch *store.Changes) {
 			held[holding{found.was.Worker, u.Record.Job}] = true
 		}
 	}
-	begun := make(map[int64][]int64) // the jobs by worker
-	named := make(map[int64]bool)
-	add := func(worker, job int64) {
+	begun := make(map[rowkey.Worker][]rowkey.Job) // the jobs by worker
+	named := make(map[rowkey.Job]bool)
+	add := func(worker rowkey.Worker, job rowkey.Job) {
 		if h := (holding{worker, job}); !held[h] {
 			held[h], named[job] = true, true
 			begun[worker] = append(begun[worker], job)
@@ -144,7 +148,7 @@ func (w *writing) running(f *reading, ch *store.Changes) {
 	}
 	for _, worker := range slices.Sorted(maps.Keys(begun)) {
 		row := runningRow{id: rand.Int64(), jobs: begun[worker]}
-		w.addPart(newRunning, num(row.id), num(worker), nums(row.jobs))
+		w.addPart(newRunning, num(row.id), num(int64(worker)), nums(row.jobs))
 		w.begun = append(w.begun, row)
 	}
 }
@@ -152,7 +156,7 @@ func (w *writing) running(f *reading, ch *store.Changes) {
 // A runningRow is a row of the table.
 type runningRow struct {
 	id   int64
-	jobs []int64
+	jobs []rowkey.Job
 	left int // jobs that have not ended
 }
 
@@ -160,8 +164,8 @@ type runningRow struct {
 // end. What it does not see is tidied up.
 type runningRows struct {
 	mu   sync.Mutex
-	of   map[int64][]*runningRow // by job
-	gone []int64                 // rows to be deleted
+	of   map[rowkey.Job][]*runningRow // by job
+	gone []int64                      // rows to be deleted
 }
 
 const maxRunning = 100_000 // jobs that are watched; beyond them all are forgotten
@@ -171,7 +175,7 @@ func (r *runningRows) see(w *writing, ch *store.Changes) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.of == nil {
-		r.of = make(map[int64][]*runningRow)
+		r.of = make(map[rowkey.Job][]*runningRow)
 	}
 	for i := range w.begun {
 		row := &w.begun[i]
@@ -189,7 +193,7 @@ func (r *runningRows) see(w *writing, ch *store.Changes) {
 	}
 }
 
-func (r *runningRows) end(job int64) {
+func (r *runningRows) end(job rowkey.Job) {
 	for _, row := range r.of[job] {
 		if row.left--; row.left == 0 {
 			r.gone = append(r.gone, row.id)

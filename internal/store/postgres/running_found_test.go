@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -28,8 +29,8 @@ func TestALostEndIsStillListed(t *testing.T) {
 	keys := beginJobs(t, db, 2, 7)
 	finish(t, db, keys...)
 	db.session.conn.Close(t.Context())
-	execute(t, db, "update step set state = 'in_progress' where job = $1", keys[0].Job)
-	execute(t, db, "update job set state = 'RUNNING' where id = $1", keys[0].Job)
+	execute(t, db, "update step set state = 'in_progress' where job = $1", int64(keys[0].Job))
+	execute(t, db, "update job set state = 'RUNNING' where id = $1", int64(keys[0].Job))
 	db.dropEnded(t.Context())
 	checkLines(t, db)
 }
@@ -59,13 +60,13 @@ func TestForgettingWaitsForNobody(t *testing.T) {
 func TestWhatOthersEndIsForgotten(t *testing.T) {
 	t.Parallel()
 	var r runningRows
-	begin := func(row int64, jobs ...int64) {
+	begin := func(row int64, jobs ...rowkey.Job) {
 		r.see(&writing{begun: []runningRow{{id: row, jobs: jobs}}}, new(store.Changes))
 	}
 	for row := range int64(maxRunning / 1000) {
-		var jobs []int64
-		for job := range int64(1000) {
-			jobs = append(jobs, 1000*row+job)
+		var jobs []rowkey.Job
+		for job := range rowkey.Job(1000) {
+			jobs = append(jobs, rowkey.Job(1000*row)+job)
 		}
 		begin(row, jobs...)
 	}
@@ -109,7 +110,7 @@ func TestOrphansAreFoundByTheirWorkers(t *testing.T) {
 }
 
 // newWorkerIn makes a worker in a state, and returns its key.
-func newWorkerIn(t testing.TB, db *DB, state machine.State) (key int64) {
+func newWorkerIn(t testing.TB, db *DB, state machine.State) (key rowkey.Worker) {
 	t.Helper()
 	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {
 		w := d.newWorker()

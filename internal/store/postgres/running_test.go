@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -38,7 +39,7 @@ func listed(t testing.TB, db *DB) (rows, jobs int) {
 }
 
 // beginJobs makes jobs that run, each with a step that the worker holds.
-func beginJobs(t testing.TB, db *DB, n int, worker int64) (keys []pawl.StepKey) {
+func beginJobs(t testing.TB, db *DB, n int, worker rowkey.Worker) (keys []pawl.StepKey) {
 	t.Helper()
 	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {
 		for range n {
@@ -62,7 +63,7 @@ func finish(t testing.TB, db *DB, keys ...pawl.StepKey) {
 	})
 }
 
-func jobsOf(keys []pawl.StepKey) (jobs []int64) {
+func jobsOf(keys []pawl.StepKey) (jobs []rowkey.Job) {
 	for _, k := range keys {
 		jobs = append(jobs, k.Job)
 	}
@@ -105,7 +106,7 @@ func TestTidying(t *testing.T) {
 	beginJobs(t, db, 1, 8)
 	finish(t, other, keys[:3]...)
 	// This one runs on, and nobody holds a step of it.
-	do(t, other, &store.Query{Jobs: []int64{keys[3].Job}, Steps: keys[3:4]}, func(f *store.Facts, d *draft) {
+	do(t, other, &store.Query{Jobs: []rowkey.Job{keys[3].Job}, Steps: keys[3:4]}, func(f *store.Facts, d *draft) {
 		s := f.Steps[keys[3]]
 		s.Worker = 0
 		d.moveStep(f.Jobs[keys[3].Job].ID, s, lifecycle.StepLost, lifecycle.StepInProgress)
@@ -193,7 +194,7 @@ func TestNothingIsOverlooked(t *testing.T) {
 func shuffleJob(t testing.TB, db *DB, keys []pawl.StepKey) {
 	t.Helper()
 	held := []machine.State{lifecycle.StepInProgress, lifecycle.StepInProgress, lifecycle.StepPending, lifecycle.StepEnqueued}
-	err := try(db, &store.Query{Jobs: []int64{keys[0].Job}, Steps: keys}, func(f *store.Facts, d *draft) {
+	err := try(db, &store.Query{Jobs: []rowkey.Job{keys[0].Job}, Steps: keys}, func(f *store.Facts, d *draft) {
 		j := f.Jobs[keys[0].Job]
 		end := rand.IntN(5) == 0
 		for _, k := range keys {
@@ -202,7 +203,7 @@ func shuffleJob(t testing.TB, db *DB, keys []pawl.StepKey) {
 				to = lifecycle.StepComplete
 			}
 			if to == lifecycle.StepInProgress { // otherwise it keeps who held it last
-				s.Worker = 7 + rand.Int64N(2)
+				s.Worker = 7 + rowkey.Worker(rand.Int64N(2))
 			}
 			d.moveStep(j.ID, s, lifecycle.StepClaim, to)
 		}

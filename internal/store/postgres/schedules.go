@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -52,10 +53,10 @@ func (w *writing) schedules(ch *store.Changes) {
 }
 
 // Schedule reads a schedule.
-func (db *DB) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) {
+func (db *DB) Schedule(ctx context.Context, key rowkey.Schedule) (*pawl.Schedule, error) {
 	var found *pawl.Schedule
 	err := db.query(ctx, "read a schedule", "select "+names("", scheduleTable.whole)+" from schedule where id = $1",
-		scheduleInto(func(s *pawl.Schedule) { found = s }), key)
+		scheduleInto(func(s *pawl.Schedule) { found = s }), int64(key))
 	return found, missing(err, found == nil)
 }
 
@@ -83,9 +84,9 @@ const nameOrder = `name collate "C", workspace collate "C"`
 
 // HeldSchedules goes through the schedules that wait for more than their next time. They
 // are few, and in no index.
-func (db *DB) HeldSchedules(ctx context.Context, after int64, limit int) (keys []int64, err error) {
+func (db *DB) HeldSchedules(ctx context.Context, after rowkey.Schedule, limit int) (keys []rowkey.Schedule, err error) {
 	const sql = "select id from schedule where state = 'active' and (due_at <= 0 or waiting <> 0) and id > $1 order by id limit $2"
-	err = db.query(ctx, "look for schedules that are held back", sql, func(c *cursor) { keys = append(keys, c.num()) }, after, limit)
+	err = db.query(ctx, "look for schedules that are held back", sql, func(c *cursor) { keys = append(keys, rowkey.Schedule(c.num())) }, int64(after), limit)
 	return keys, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -32,8 +33,8 @@ func TestScheduleComesBackAsWritten(t *testing.T) {
 	}
 	check("new")
 	inputs := s.Inputs
-	do(t, db, &store.Query{Schedules: []int64{s.Key(), 1}}, func(f *store.Facts, d *draft) {
-		if diff := cmp.Diff(map[int64]*pawl.Schedule{s.Key(): s}, f.Schedules); diff != "" {
+	do(t, db, &store.Query{Schedules: []rowkey.Schedule{s.Key(), 1}}, func(f *store.Facts, d *draft) {
+		if diff := cmp.Diff(map[rowkey.Schedule]*pawl.Schedule{s.Key(): s}, f.Schedules); diff != "" {
 			t.Errorf("facts (-want +got):\n%s", diff)
 		}
 		s = f.Schedules[s.Key()]
@@ -62,7 +63,7 @@ func TestSchedulesByName(t *testing.T) {
 	if err := twice(); !errors.Is(err, store.ErrStale) {
 		t.Errorf("a second of the name: %v, want ErrStale", err)
 	}
-	do(t, db, &store.Query{Schedules: []int64{old.Key()}}, func(f *store.Facts, d *draft) {
+	do(t, db, &store.Query{Schedules: []rowkey.Schedule{old.Key()}}, func(f *store.Facts, d *draft) {
 		d.moveSchedule(f.Schedules[old.Key()], lifecycle.ScheduleRemoved, lifecycle.ScheduleRemove)
 	})
 	stale := try(db, &store.Query{}, func(_ *store.Facts, d *draft) { d.moveSchedule(old, lifecycle.SchedulePaused, lifecycle.SchedulePause) })
@@ -72,7 +73,7 @@ func TestSchedulesByName(t *testing.T) {
 	if err := twice(); err != nil {
 		t.Fatal(err)
 	}
-	keys := func(list []*pawl.Schedule, err error) (keys []int64) {
+	keys := func(list []*pawl.Schedule, err error) (keys []rowkey.Schedule) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -86,10 +87,10 @@ func TestSchedulesByName(t *testing.T) {
 	if len(own) != 2 || own[0] != b.Key() || own[1] == old.Key() {
 		t.Errorf("schedules %v", own)
 	}
-	if diff := cmp.Diff([]int64{b.Key(), own[1], other.Key()}, keys(db.Schedules(t.Context(), pawl.ScheduleName{}, pawl.ScheduleName{}, 0))); diff != "" {
+	if diff := cmp.Diff([]rowkey.Schedule{b.Key(), own[1], other.Key()}, keys(db.Schedules(t.Context(), pawl.ScheduleName{}, pawl.ScheduleName{}, 0))); diff != "" {
 		t.Errorf("of all workspaces:\n%s", diff)
 	}
-	q := &store.Query{Schedules: []int64{old.Key()}, Scheduled: []pawl.ScheduleName{{Workspace: "default", Name: "a"}, {Workspace: "other", Name: "B"}}}
+	q := &store.Query{Schedules: []rowkey.Schedule{old.Key()}, Scheduled: []pawl.ScheduleName{{Workspace: "default", Name: "a"}, {Workspace: "other", Name: "B"}}}
 	do(t, db, q, func(f *store.Facts, _ *draft) {
 		if len(f.Schedules) != 2 || f.Schedules[old.Key()] == nil || f.Schedules[own[1]] == nil {
 			t.Errorf("facts %v, want the removed one by its key and the other by its name", f.Schedules)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -25,7 +26,7 @@ const readUntaken = "select job, seq, name, null::text, at, actor, taken from si
 
 func (c *cursor) signal() *pawl.Signal {
 	return &pawl.Signal{
-		Job: c.num(), Seq: c.num(), Name: c.text(), Data: c.body(), At: c.num(), Actor: c.text(), Taken: pawl.Ord(c.num()),
+		Job: rowkey.Job(c.num()), Seq: c.num(), Name: c.text(), Data: c.body(), At: c.num(), Actor: c.text(), Taken: pawl.Ord(c.num()),
 	}
 }
 
@@ -38,7 +39,7 @@ func (r *reading) signal(c *cursor) {
 func (w *writing) signals(ch *store.Changes) {
 	r := collect(signalColumns, len(ch.NewSignals))
 	for _, s := range ch.NewSignals {
-		r.num(s.Job)
+		r.num(int64(s.Job))
 		r.num(s.Seq)
 		r.text(s.Name)
 		r.body(s.Data)
@@ -50,7 +51,7 @@ func (w *writing) signals(ch *store.Changes) {
 	if len(ch.Taken) > 0 {
 		r := collect(takenColumns, len(ch.Taken))
 		for _, s := range ch.Taken {
-			r.num(s.Job)
+			r.num(int64(s.Job))
 			r.num(s.Seq)
 			r.num(int64(s.Taken))
 		}
@@ -59,12 +60,12 @@ func (w *writing) signals(ch *store.Changes) {
 }
 
 // Signals reads the signals of a job that no step has taken, by seq, without data.
-func (db *DB) Signals(ctx context.Context, job int64) ([]*pawl.Signal, error) {
+func (db *DB) Signals(ctx context.Context, job rowkey.Job) ([]*pawl.Signal, error) {
 	var list []*pawl.Signal
 	err := db.query(ctx, "read signals", readUntaken, func(c *cursor) {
 		if s := c.signal(); c.err == nil {
 			list = append(list, s)
 		}
-	}, job, store.MaxSignals)
+	}, int64(job), store.MaxSignals)
 	return list, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -73,7 +74,7 @@ func TestUnansweredCommits(t *testing.T) {
 			defer h.Close()
 			do(t, p.a, &store.Query{}, func(_ *store.Facts, d *draft) { p.worker = d.newWorker() })
 			p.job = running(t, p.a)
-			p.q = &store.Query{Jobs: []int64{p.job.Key()}, Watched: []int64{p.worker.Key()}}
+			p.q = &store.Query{Jobs: []rowkey.Job{p.job.Key()}, Watched: []rowkey.Worker{p.worker.Key()}}
 			p.look(p.a)
 			if !p.knows(p.a) {
 				t.Fatal("it would not be optimistic")

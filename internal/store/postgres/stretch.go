@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -40,22 +41,22 @@ func (db *DB) SpotAt(_ context.Context, share float64) (store.Spot, error) {
 }
 
 // Bare reads steps of a job without bodies.
-func (db *DB) Bare(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+func (db *DB) Bare(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error) {
 	var steps []*pawl.Step
 	sql := "select " + names("", stepTable.plain) + " from step where job = $1 and ord > $2 and " + jobThere + " order by ord limit $3"
 	err := db.query(ctx, "read steps", sql, func(c *cursor) {
 		if s := stepTable.read(c); c.err == nil {
 			steps = append(steps, s)
 		}
-	}, job, int64(after), limit)
+	}, int64(job), int64(after), limit)
 	return steps, err
 }
 
 // Unstarted goes through the table of jobs by its primary key. A job in another line than
 // its state's is lost.
-func (db *DB) Unstarted(ctx context.Context, after int64, limit int) (found []store.Unstarted, last int64, err error) {
+func (db *DB) Unstarted(ctx context.Context, after rowkey.Job, limit int) (found []store.Unstarted, last rowkey.Job, err error) {
 	const end = "select coalesce(max(id), 0) from (select id from job where id > $1 order by id limit $2) j"
-	err = db.query(ctx, "go through what is to be started", end, func(c *cursor) { last = c.num() }, after, limit)
+	err = db.query(ctx, "go through what is to be started", end, func(c *cursor) { last = rowkey.Job(c.num()) }, int64(after), limit)
 	if err != nil || last == 0 {
 		return nil, 0, err
 	}
@@ -65,6 +66,6 @@ func (db *DB) Unstarted(ctx context.Context, after int64, limit int) (found []st
 		if j := jobTable.read(c); c.err == nil {
 			found = append(found, store.Unstarted{Job: j, Lost: lost})
 		}
-	}, after, last)
+	}, int64(after), int64(last))
 	return found, last, err
 }

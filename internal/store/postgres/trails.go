@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -62,20 +63,20 @@ func trailRows(k store.EntityKey, after int64, limit int) (sql string, args []an
 		sql = "select " + names("", trailColumns[1:]) + ` from audit where job = $1 and ord = 0
   and seq >= coalesce((select max(seq) from audit where job = $1 and ord = 0 and seq <= $2), 0) order by seq`
 	default:
-		return "select " + names("", trailColumns[1:]) + " from audit where job = $1 and ord <= $2", []any{k.Job, int64(k.Ord)}
+		return "select " + names("", trailColumns[1:]) + " from audit where job = $1 and ord <= $2", []any{int64(k.Job), int64(k.Ord)}
 	}
-	return sql + limited(rows), []any{k.Job, after}
+	return sql + limited(rows), []any{int64(k.Job), after}
 }
 
 // History reads a page of the trail of a job and of its steps in the order of time.
-func (db *DB) History(ctx context.Context, job int64, after store.HistoryPlace, limit int) ([]store.Entry, store.HistoryPlace, error) {
+func (db *DB) History(ctx context.Context, job rowkey.Job, after store.HistoryPlace, limit int) ([]store.Entry, store.HistoryPlace, error) {
 	page := &store.HistoryPage{Job: job, Last: after}
 	sql := "select " + names("", trailColumns[1:]) + " from audit where job = $1 and (at, ord, seq) > ($2, $3, $4) order by at, ord, seq" + limited(limit)
 	err := db.query(ctx, "read a history", sql, func(c *cursor) {
 		if !page.Full() {
 			c.entries(page.Row())
 		}
-	}, job, after.At, int64(after.Ord), after.Seq)
+	}, int64(job), after.At, int64(after.Ord), after.Seq)
 	return page.Entries(), page.Last, err
 }
 
@@ -94,7 +95,7 @@ func (db *DB) publicID(ctx context.Context, k store.EntityKey) (string, error) {
 		var u pawl.ID
 		c.fixed(u[:])
 		id = public(k, u)
-	}, k.Job)
+	}, int64(k.Job))
 	return id, err
 }
 
@@ -122,7 +123,7 @@ func (t *trail) read(c *cursor) {
 
 // Trails hands every trail to f; see store.Views. It reads them in pages, each as of
 // one moment and before f has any of it, so that f may take as long as it likes.
-func (db *DB) Trails(ctx context.Context, job int64, f func(store.TrailOf) error) error {
+func (db *DB) Trails(ctx context.Context, job rowkey.Job, f func(store.TrailOf) error) error {
 	if job != 0 {
 		return db.jobTrails(ctx, job, job, f)
 	}
@@ -136,9 +137,9 @@ func (db *DB) Trails(ctx context.Context, job int64, f func(store.TrailOf) error
 }
 
 // jobTrails hands out the trails of the jobs with keys from one to the other.
-func (db *DB) jobTrails(ctx context.Context, from, to int64, f func(store.TrailOf) error) error {
+func (db *DB) jobTrails(ctx context.Context, from, to rowkey.Job, f func(store.TrailOf) error) error {
 	for {
-		var last int64
+		var last rowkey.Job
 		long := false
 		w, err := db.walkAsOf(ctx, func(w *walk) (err error) {
 			last, long, err = w.jobs(ctx, from, to)
@@ -233,12 +234,14 @@ func (w *walk) upTo(ctx context.Context, table string, from, to int64, page int)
 
 // jobs reads the trails of jobs, from a key on, and returns the last key that it has
 // read. If already the first job is longer than a page, it reports that instead.
-func (w *walk) jobs(ctx context.Context, from, to int64) (last int64, long bool, err error) {
-	if last, err = w.upTo(ctx, kindJob, from, to, trailPage); err != nil {
+func (w *walk) jobs(ctx context.Context, from, to rowkey.Job) (last rowkey.Job, long bool, err error) {
+	end, err := w.upTo(ctx, kindJob, int64(from), int64(to), trailPage)
+	if err != nil {
 		return 0, false, err
 	}
-	var job int64
-	more, err := w.rows(ctx, "job between $1 and $2", []any{from, last}, func(key int64, _ store.TrailRow, ord pawl.Ord, e audit.Entry) {
+	last = rowkey.Job(end)
+	var job rowkey.Job
+	more, err := w.rows(ctx, "job between $1 and $2", []any{int64(from), end}, func(key rowkey.Job, _ store.TrailRow, ord pawl.Ord, e audit.Entry) {
 		job = key
 		t := w.of(jobKey(job, ord))
 		t.Entries = append(t.Entries, e)
@@ -258,7 +261,7 @@ func (w *walk) jobs(ctx context.Context, from, to int64) (last int64, long bool,
 
 // rows hands the entries of a page of rows to f, each with its job and the place of
 // its row. It reports whether there may be more rows.
-func (w *walk) rows(ctx context.Context, which string, args []any, f func(job int64, at store.TrailRow, ord pawl.Ord, e audit.Entry)) (more bool, err error) {
+func (w *walk) rows(ctx context.Context, which string, args []any, f func(job rowkey.Job, at store.TrailRow, ord pawl.Ord, e audit.Entry)) (more bool, err error) {
 	which, args = w.kept("audit", which, args)
 	sql := fmt.Sprintf("select %s from audit where %s order by job, ord, seq limit %d", names("", trailColumns), which, store.TrailPageRows)
 	n, bytes := 0, 0
@@ -266,7 +269,7 @@ func (w *walk) rows(ctx context.Context, which string, args []any, f func(job in
 		if n++; bytes > store.TrailPageBytes {
 			return
 		}
-		job, at, first := c.num(), store.TrailRow{}, true
+		job, at, first := rowkey.Job(c.num()), store.TrailRow{}, true
 		c.entries(func(ord pawl.Ord, e audit.Entry) {
 			bytes += store.TrailBytes(&e)
 			if first {
@@ -279,22 +282,22 @@ func (w *walk) rows(ctx context.Context, which string, args []any, f func(job in
 }
 
 // jobRecords reads the records of jobs and of their steps.
-func (w *walk) jobRecords(ctx context.Context, from, to int64) error {
-	ids := map[int64]pawl.ID{}
+func (w *walk) jobRecords(ctx context.Context, from, to rowkey.Job) error {
+	ids := map[rowkey.Job]pawl.ID{}
 	err := w.query(ctx, "select id, uuid, tree, "+names("", recordColumns)+" from job where id between $1 and $2", func(c *cursor) {
-		k := jobKey(c.num(), 0)
+		k := jobKey(rowkey.Job(c.num()), 0)
 		var id pawl.ID
 		c.fixed(id[:])
 		ids[k.Job] = id
 		w.counted(k, c)
 		w.record(k, c)
-	}, from, to)
+	}, int64(from), int64(to))
 	if err != nil {
 		return err
 	}
-	which, args := w.kept("step", "job between $1 and $2", []any{from, to})
+	which, args := w.kept("step", "job between $1 and $2", []any{int64(from), int64(to)})
 	err = w.query(ctx, "select job, ord, tree, folded, "+names("", recordColumns)+" from step where "+which, func(c *cursor) {
-		k := jobKey(c.num(), pawl.Ord(c.num()))
+		k := jobKey(rowkey.Job(c.num()), pawl.Ord(c.num()))
 		w.counted(k, c)
 		w.of(k).Folded = c.num()
 		w.record(k, c)
@@ -309,7 +312,7 @@ func (w *walk) jobRecords(ctx context.Context, from, to int64) error {
 // other.
 func (w *walk) longLived(ctx context.Context, kind string, from, to int64) error {
 	err := w.query(ctx, fmt.Sprintf("select id, uuid, %s from %s where id between $1 and $2", names("", recordColumns), kind), func(c *cursor) {
-		k := longKey(kind, c.num())
+		k := store.EntityOf(kind, c.num())
 		var id pawl.ID
 		c.fixed(id[:])
 		w.of(k).name(k, id)
@@ -320,20 +323,12 @@ func (w *walk) longLived(ctx context.Context, kind string, from, to int64) error
 	}
 	sql := "select %[2]s, %[1]s from %[2]s_audit where %[2]s between $1 and $2 order by %[2]s, seq"
 	return w.query(ctx, fmt.Sprintf(sql, names("", entryColumns[2:]), kind), func(c *cursor) {
-		w.of(longKey(kind, c.num())).read(c)
+		w.of(store.EntityOf(kind, c.num())).read(c)
 	}, from, to)
 }
 
-func jobKey(job int64, ord pawl.Ord) store.EntityKey {
-	k := store.EntityKey{Kind: kindJob, StepKey: pawl.StepKey{Job: job, Ord: ord}}
-	if ord != 0 {
-		k.Kind = kindStep
-	}
-	return k
-}
-
-func longKey(kind string, key int64) store.EntityKey {
-	return store.EntityKey{Kind: kind, StepKey: pawl.StepKey{Job: key}}
+func jobKey(job rowkey.Job, ord pawl.Ord) store.EntityKey {
+	return store.StepEntity(pawl.StepKey{Job: job, Ord: ord})
 }
 
 // of returns the trail of an entity.

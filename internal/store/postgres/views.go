@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -61,11 +62,11 @@ func (db *DB) queryOn(ctx context.Context, on querier, doing, sql string, row fu
 }
 
 // Job reads a job with its bodies.
-func (db *DB) Job(ctx context.Context, key int64) (*pawl.Job, error) {
+func (db *DB) Job(ctx context.Context, key rowkey.Job) (*pawl.Job, error) {
 	var found *pawl.Job
 	there := false
 	read := jobInto(func(j *pawl.Job) { found = j })
-	err := db.query(ctx, "read a job", "select "+jobWhole+" from job where id = $1", func(c *cursor) { there = true; read(c) }, key)
+	err := db.query(ctx, "read a job", "select "+jobWhole+" from job where id = $1", func(c *cursor) { there = true; read(c) }, int64(key))
 	if err == nil && there && found == nil {
 		return nil, store.Damaged(lifecycle.Job.Name, key)
 	}
@@ -99,22 +100,22 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 		w.add("workflow = $%d", storable(f.Workflow))
 	}
 	if f.Definition != 0 {
-		w.add("definition = $%d", f.Definition)
+		w.add("definition = $%d", int64(f.Definition))
 	}
 	if f.Parent != 0 {
-		w.add("parent = $%d and parent <> 0", f.Parent)
+		w.add("parent = $%d and parent <> 0", int64(f.Parent))
 	}
 	if f.Continues != 0 {
-		w.add("continues = $%d and continues <> 0", f.Continues)
+		w.add("continues = $%d and continues <> 0", int64(f.Continues))
 	}
 	if f.Still != 0 {
 		w.add("updated_at < $%[1]d and not exists (select from step where step.job = job.id and step.updated_at >= $%[1]d)", f.Still)
 	}
 	if f.Keys != nil {
-		w.add("id = any($%d)", f.Keys)
+		w.add("id = any($%d)", bigints(f.Keys))
 	}
 	if f.Before != 0 {
-		w.add("id < $%d", f.Before)
+		w.add("id < $%d", int64(f.Before))
 	}
 	var jobs []*pawl.Job
 	if f.Bare {
@@ -163,10 +164,10 @@ func (w *where) String() string {
 const jobThere = "exists (select from job where id = $1)"
 
 // Steps reads steps of a job with their bodies, by ord.
-func (db *DB) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+func (db *DB) Steps(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error) {
 	sql := stepTable.page("ord", "select * from step where job = $1 and ord > $2 and "+jobThere, limit)
 	var steps []*pawl.Step
-	err := db.query(ctx, "read steps", sql, stepInto(func(s *pawl.Step) { steps = append(steps, s) }), job, int64(after))
+	err := db.query(ctx, "read steps", sql, stepInto(func(s *pawl.Step) { steps = append(steps, s) }), int64(job), int64(after))
 	return steps, err
 }
 
@@ -208,12 +209,12 @@ from (select unnest($1::bigint[]) as job, unnest($2::bigint[]) as ord) u cross j
 func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error) {
 	jobs, ords := make([]int64, len(keys)), make([]int64, len(keys))
 	for i, k := range keys {
-		jobs[i], ords[i] = k.Job, int64(k.Ord)
+		jobs[i], ords[i] = int64(k.Job), int64(k.Ord)
 	}
 	found := make(map[pawl.StepKey]*pawl.Step, len(keys))
 	err := db.query(ctx, "read results", readBodies, func(c *cursor) {
 		s := new(pawl.Step)
-		s.Job = c.num()
+		s.Job = rowkey.Job(c.num())
 		s.Ord = pawl.Ord(c.num())
 		s.State = machine.State(c.word())
 		readColumns(c, stepTable.bodiesOf, s)
@@ -225,23 +226,23 @@ func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey
 }
 
 // Marked reads the steps of a job marked Attention, without bodies.
-func (db *DB) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
+func (db *DB) Marked(ctx context.Context, job rowkey.Job) ([]*pawl.Step, error) {
 	var steps []*pawl.Step
 	sql := "select " + names("", stepTable.plain) + fmt.Sprintf(" from step where mark = 1 and job = $1 order by mark_at, ord limit %d", store.MaxMarked)
 	err := db.query(ctx, "read marked steps", sql, func(c *cursor) {
 		if s := stepTable.read(c); c.err == nil {
 			steps = append(steps, s)
 		}
-	}, job)
+	}, int64(job))
 	return steps, err
 }
 
 // StepCounts counts the steps of a job by state.
-func (db *DB) StepCounts(ctx context.Context, job int64) (map[machine.State]int, error) {
+func (db *DB) StepCounts(ctx context.Context, job rowkey.Job) (map[machine.State]int, error) {
 	counts := map[machine.State]int{}
 	err := db.query(ctx, "count steps", "select state, count(*) from step where job = $1 and "+jobThere+" group by state", func(c *cursor) {
 		counts[machine.State(c.word())] = c.int()
-	}, job)
+	}, int64(job))
 	return counts, err
 }
 
@@ -251,23 +252,23 @@ union all select true, worker, count(*) from ` + heldSteps + ` h group by worker
 union all select true, 0, count(*) from step where line = 2 and worker = 0 having count(*) > 0`
 
 // InFlight counts the steps enqueued by route, and in progress by worker.
-func (db *DB) InFlight(ctx context.Context) (enqueued, running map[int64]int, err error) {
-	enqueued, running = map[int64]int{}, map[int64]int{}
+func (db *DB) InFlight(ctx context.Context) (enqueued map[int64]int, running map[rowkey.Worker]int, err error) {
+	enqueued, running = map[int64]int{}, map[rowkey.Worker]int{}
 	err = db.query(ctx, "count steps in flight", inFlightSteps, func(c *cursor) {
-		counts := enqueued
-		if c.flag() {
-			counts = running
+		ofWorker, key, n := c.flag(), c.num(), c.int()
+		if ofWorker {
+			running[rowkey.Worker(key)] = n
+		} else {
+			enqueued[key] = n
 		}
-		key := c.num()
-		counts[key] = c.int()
 	})
 	return enqueued, running, err
 }
 
 // Worker reads a worker.
-func (db *DB) Worker(ctx context.Context, key int64) (*pawl.Worker, error) {
+func (db *DB) Worker(ctx context.Context, key rowkey.Worker) (*pawl.Worker, error) {
 	var found *pawl.Worker
-	err := db.query(ctx, "read a worker", "select "+workerWhole+" from worker where id = $1", workerInto(func(w *pawl.Worker) { found = w }), key)
+	err := db.query(ctx, "read a worker", "select "+workerWhole+" from worker where id = $1", workerInto(func(w *pawl.Worker) { found = w }), int64(key))
 	return found, missing(err, found == nil)
 }
 
@@ -278,7 +279,7 @@ func (db *DB) Workers(ctx context.Context, f store.WorkerFilter) ([]*pawl.Worker
 		w.list = append(w.list, livingWorker)
 	}
 	if f.Before != 0 {
-		w.add("id < $%d", f.Before)
+		w.add("id < $%d", int64(f.Before))
 	}
 	var workers []*pawl.Worker
 	err := db.query(ctx, "list workers", workerTable.page("id desc", "select * from worker"+w.String(), f.Limit),
@@ -295,21 +296,21 @@ func workerInto(f func(*pawl.Worker)) func(*cursor) {
 }
 
 // Definition reads a definition.
-func (db *DB) Definition(ctx context.Context, key int64) (*pawl.Definition, error) {
+func (db *DB) Definition(ctx context.Context, key rowkey.Definition) (*pawl.Definition, error) {
 	var found *pawl.Definition
 	err := db.query(ctx, "read a definition", "select "+names("", definitionColumns)+" from definition where id = $1", func(c *cursor) {
-		d := &pawl.Definition{Key: c.num()}
+		d := &pawl.Definition{Key: rowkey.Definition(c.num())}
 		c.fixed(d.Hash[:])
 		d.Name = c.text()
 		d.Source = c.blob()
 		d.CreatedAt = c.num()
 		found = d
-	}, key)
+	}, int64(key))
 	return found, missing(err, found == nil)
 }
 
 // Refusals reads the refused facts of a job, by time.
-func (db *DB) Refusals(ctx context.Context, job int64, after store.RefusalPlace, limit int) ([]pawl.Refusal, error) {
+func (db *DB) Refusals(ctx context.Context, job rowkey.Job, after store.RefusalPlace, limit int) ([]pawl.Refusal, error) {
 	var list []pawl.Refusal
 	page := store.Page{Limit: limit}
 	sql := "select id, " + names("", refusalColumns) + " from refusal where job = $1 and (at, id) > ($2, $3) order by at, id" + limited(limit)
@@ -319,7 +320,7 @@ func (db *DB) Refusals(ctx context.Context, job int64, after store.RefusalPlace,
 		}
 		var f pawl.Refusal
 		f.ID = c.num()
-		f.Job = c.num()
+		f.Job = rowkey.Job(c.num())
 		f.Ord = pawl.Ord(c.num())
 		f.At = c.num()
 		f.Claim = c.int()
@@ -331,7 +332,7 @@ func (db *DB) Refusals(ctx context.Context, job int64, after store.RefusalPlace,
 			list = append(list, f)
 			page.Add(len(f.Actor) + len(f.Why) + len(f.Data))
 		}
-	}, job, after.At, after.ID)
+	}, int64(job), after.At, after.ID)
 	return list, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -26,10 +27,10 @@ func TestJobFilters(t *testing.T) {
 	})
 	// When job and step were changed; the fifth has no step.
 	for i, at := range [][2]int64{{50, 50}, {50, 60}, {60, 50}, {59, 59}} {
-		execute(t, db, "update job set updated_at = $2 where id = $1", jobs[i].Key(), at[0])
-		execute(t, db, "update step set updated_at = $2 where job = $1", jobs[i].Key(), at[1])
+		execute(t, db, "update job set updated_at = $2 where id = $1", int64(jobs[i].Key()), at[0])
+		execute(t, db, "update step set updated_at = $2 where job = $1", int64(jobs[i].Key()), at[1])
 	}
-	execute(t, db, "update job set updated_at = 1 where id = $1", jobs[4].Key())
+	execute(t, db, "update job set updated_at = 1 where id = $1", int64(jobs[4].Key()))
 	tests := map[string]struct {
 		filter store.JobFilter
 		want   []*pawl.Job
@@ -54,22 +55,22 @@ func TestJobFilters(t *testing.T) {
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
-	check := func(enqueued, running map[int64]int) {
+	check := func(enqueued map[int64]int, running map[rowkey.Worker]int) {
 		t.Helper()
 		e, r, err := db.InFlight(t.Context())
 		if err != nil || !cmp.Equal(e, enqueued) || !cmp.Equal(r, running) {
 			t.Errorf("enqueued %v, running %v, %v; want %v and %v", e, r, err, enqueued, running)
 		}
 	}
-	check(map[int64]int{}, map[int64]int{})
+	check(map[int64]int{}, map[rowkey.Worker]int{})
 	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {
 		j := d.newJob(1)
 		for i, state := range lifecycle.Step.States {
-			for n, worker := range []int64{0, 7, 7, 8} {
-				s := d.newStep(j, 4*i+n+1, 1+worker%7)
+			for n, worker := range []rowkey.Worker{0, 7, 7, 8} {
+				s := d.newStep(j, 4*i+n+1, 1+int64(worker%7))
 				s.State, s.Worker = state, worker
 			}
 		}
 	})
-	check(map[int64]int{1: 3, 2: 1}, map[int64]int{0: 1, 7: 2, 8: 1})
+	check(map[int64]int{1: 3, 2: 1}, map[rowkey.Worker]int{0: 1, 7: 2, 8: 1})
 }

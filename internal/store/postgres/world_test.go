@@ -65,8 +65,6 @@ func (d *draft) entry(k store.EntityKey, r *pawl.Record, entity string, from, to
 	d.Entries = append(d.Entries, store.Entry{EntityKey: k, Entry: e})
 }
 
-func workerKey(key int64) store.EntityKey { return longKey(kindWorker, key) }
-
 func keyOf(j *pawl.Job) store.EntityKey { return jobKey(j.Key(), 0) }
 
 func (d *draft) newJob(route int64) *pawl.Job { return d.newJobOf(newID(), route) }
@@ -95,7 +93,7 @@ func (d *draft) newStepAt(j *pawl.Job, ord pawl.Ord, route int64) *pawl.Step {
 func (d *draft) newWorker() *pawl.Worker {
 	w := &pawl.Worker{ID: newID(), Workspace: "default", Name: "w", Host: "h", PID: 1, Capacity: 4, Routes: []int64{1, 2}, Handlers: []string{"default/echo"}, Metadata: []byte(`{"zone": "a"}`)}
 	w.CreatedAt = d.now
-	d.entry(workerKey(w.Key()), &w.Record, w.ID.Public(pawl.WorkerPrefix), "", lifecycle.WorkerIdle, lifecycle.WorkerRegister)
+	d.entry(store.WorkerEntity(w.Key()), &w.Record, w.ID.Public(pawl.WorkerPrefix), "", lifecycle.WorkerIdle, lifecycle.WorkerRegister)
 	d.NewWorkers = append(d.NewWorkers, w)
 	return w
 }
@@ -103,14 +101,14 @@ func (d *draft) newWorker() *pawl.Worker {
 func (d *draft) newSchedule(name string) *pawl.Schedule {
 	s := &pawl.Schedule{ID: newID(), Workspace: "default", Name: name, Workflow: "noop", Cron: "* * * * *", TimeZone: "UTC", Overlap: "skip"}
 	s.CreatedAt = d.now
-	d.entry(longKey(kindSchedule, s.Key()), &s.Record, s.ID.Public(pawl.SchedulePrefix), "", lifecycle.ScheduleActive, lifecycle.ScheduleCreate)
+	d.entry(store.ScheduleEntity(s.Key()), &s.Record, s.ID.Public(pawl.SchedulePrefix), "", lifecycle.ScheduleActive, lifecycle.ScheduleCreate)
 	d.NewSchedules = append(d.NewSchedules, s)
 	return s
 }
 
 func (d *draft) moveSchedule(s *pawl.Schedule, to machine.State, event machine.Event) {
 	was := s.Seq
-	d.entry(longKey(kindSchedule, s.Key()), &s.Record, s.ID.Public(pawl.SchedulePrefix), s.State, to, event)
+	d.entry(store.ScheduleEntity(s.Key()), &s.Record, s.ID.Public(pawl.SchedulePrefix), s.State, to, event)
 	d.Schedules = append(d.Schedules, store.Update[*pawl.Schedule]{Record: s, Was: was})
 }
 

@@ -110,7 +110,7 @@ func (w *writing) check(err error) {
 func (w *writing) definitions(list []*pawl.Definition) {
 	r := collect(definitionColumns, len(list))
 	for _, d := range list {
-		r.num(d.Key)
+		r.num(int64(d.Key))
 		r.blob(d.Hash[:])
 		r.text(d.Name)
 		r.blob(d.Source)
@@ -230,7 +230,7 @@ func packedRows(packed []store.Packed, flat bool) *rows {
 func (w *writing) refusals(list []pawl.Refusal) {
 	r := collect(refusalColumns, len(list))
 	for _, f := range list {
-		r.num(f.Job)
+		r.num(int64(f.Job))
 		r.num(int64(f.Ord))
 		r.num(f.At)
 		r.num(int64(f.Claim))

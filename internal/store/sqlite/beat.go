@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -48,15 +49,15 @@ func answerPulse(c *conn, p link.Pulse, answer *link.Pulsed) error {
 	if p.Worker == 0 {
 		return nil
 	}
-	err := c.each(selectWorkerState, func(b *row) { b.int(p.Worker) }, func(cols *columns) error {
+	err := c.each(selectWorkerState, func(b *row) { b.int(int64(p.Worker)) }, func(cols *columns) error {
 		answer.State = machine.State(cols.text())
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	err = c.each(selectStops, func(b *row) { b.int(p.Worker) }, func(cols *columns) error {
-		k := pawl.StepKey{Job: cols.int(), Ord: pawl.Ord(cols.int())}
+	err = c.each(selectStops, func(b *row) { b.int(int64(p.Worker)) }, func(cols *columns) error {
+		k := pawl.StepKey{Job: rowkey.Job(cols.int()), Ord: pawl.Ord(cols.int())}
 		answer.Stops = append(answer.Stops, link.Stop{StepKey: k, Claim: int(cols.int())})
 		return nil
 	})
@@ -65,7 +66,7 @@ func answerPulse(c *conn, p link.Pulse, answer *link.Pulsed) error {
 			return err
 		}
 		held := false
-		err = c.each(selectClaimed, func(b *row) { b.ints(claim.Job, int64(claim.Ord), int64(claim.Claim), p.Worker) }, func(*columns) error {
+		err = c.each(selectClaimed, func(b *row) { b.ints(int64(claim.Job), int64(claim.Ord), int64(claim.Claim), int64(p.Worker)) }, func(*columns) error {
 			held = true
 			return nil
 		})

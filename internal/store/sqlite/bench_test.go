@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
@@ -70,7 +71,7 @@ func (n *noop) submit() {
 }
 
 func (n *noop) claim() *store.Query {
-	worker := int64(1)
+	worker := rowkey.Worker(1)
 	q := &store.Query{Claims: []store.ClaimQuery{{Worker: worker, Routes: []int64{n.route}, Limit: benchBatch}}}
 	next := &store.Query{}
 	n.do(q, func(f *store.Facts, b *storetest.Batch) {

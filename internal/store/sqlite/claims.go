@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -72,7 +73,7 @@ func (r *reading) candidates(s statement, routes []int64, limit int, given map[p
 	var list []candidate
 	for _, route := range slices.Compact(slices.Sorted(slices.Values(routes))) {
 		err := r.c.each(s, func(b *row) { b.ints(route, int64(limit+len(given))) }, func(c *columns) error {
-			found := candidate{rank: c.int(), key: pawl.StepKey{Job: c.int()}}
+			found := candidate{rank: c.int(), key: pawl.StepKey{Job: rowkey.Job(c.int())}}
 			if s == selectReady {
 				found.key.Ord = pawl.Ord(c.int())
 			}
@@ -102,10 +103,10 @@ func (r *reading) ready(k pawl.StepKey) error {
 }
 
 // start reads a job that may be started, and the steps that need nothing.
-func (r *reading) start(job int64) error {
+func (r *reading) start(job rowkey.Job) error {
 	if err := r.jobInputs(job); err != nil {
 		return err
 	}
-	_, err := r.steps(selectRootSteps, job)
+	_, err := r.steps(selectRootSteps, int64(job))
 	return err
 }

@@ -302,7 +302,7 @@ func update[R any](c *conn, s statement, t *table[R], list []*store.Column[R], u
 // of whoever serves its route.
 func place(s *pawl.Step) int64 {
 	if s.State == lifecycle.StepInProgress {
-		return s.Worker
+		return int64(s.Worker)
 	}
 	return s.Route
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -16,24 +17,24 @@ type reading struct {
 	f      *store.Facts
 	log    *slog.Logger
 	faults *store.Faults
-	inputs map[int64]bool // jobs whose inputs have been read
+	inputs map[rowkey.Job]bool // jobs whose inputs have been read
 }
 
 func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
-	r := &reading{c: c, log: db.log, faults: &db.faults, inputs: map[int64]bool{}, f: &store.Facts{
+	r := &reading{c: c, log: db.log, faults: &db.faults, inputs: map[rowkey.Job]bool{}, f: &store.Facts{
 		Now:       db.now(),
 		Keys:      make(map[store.IdempotencyKey]*store.Answer, len(q.Keys)),
 		Versions:  make(map[pawl.WorkflowName]*pawl.Version, len(q.Names)),
-		Schedules: make(map[int64]*pawl.Schedule, len(q.Schedules)),
-		Signals:   make(map[int64][]*pawl.Signal, len(q.Signals)),
-		Untaken:   make(map[int64]store.Untaken, len(q.Untaken)),
-		Workers:   make(map[int64]*pawl.Worker, len(q.Workers)),
-		Jobs:      make(map[int64]*pawl.Job, len(q.Jobs)),
+		Schedules: make(map[rowkey.Schedule]*pawl.Schedule, len(q.Schedules)),
+		Signals:   make(map[rowkey.Job][]*pawl.Signal, len(q.Signals)),
+		Untaken:   make(map[rowkey.Job]store.Untaken, len(q.Untaken)),
+		Workers:   make(map[rowkey.Worker]*pawl.Worker, len(q.Workers)),
+		Jobs:      make(map[rowkey.Job]*pawl.Job, len(q.Jobs)),
 		Steps:     make(map[pawl.StepKey]*pawl.Step, len(q.Steps)),
-		Waiting:   make(map[int64][]pawl.StepKey, len(q.Waiting)),
-		Open:      make(map[int64][]pawl.StepKey, len(q.Open)),
-		Nodes:     make(map[int64][]pawl.StepKey, len(q.Nodes)),
-		Held:      make(map[int64][]pawl.StepKey, len(q.Held)),
+		Waiting:   make(map[rowkey.Job][]pawl.StepKey, len(q.Waiting)),
+		Open:      make(map[rowkey.Job][]pawl.StepKey, len(q.Open)),
+		Nodes:     make(map[rowkey.Job][]pawl.StepKey, len(q.Nodes)),
+		Held:      make(map[rowkey.Worker][]pawl.StepKey, len(q.Held)),
 	}}
 	if err := c.cache.refresh(c); err != nil {
 		return nil, err
@@ -97,12 +98,12 @@ func (r *reading) named(q *store.Query) error {
 // found reads the steps of jobs that are in some condition.
 func (r *reading) found(q *store.Query) (err error) {
 	for _, l := range q.Waiting {
-		if r.f.Waiting[l.Job], err = r.steps(selectWaiting, l.Job, int64(l.Limit)); err != nil {
+		if r.f.Waiting[l.Job], err = r.steps(selectWaiting, int64(l.Job), int64(l.Limit)); err != nil {
 			return err
 		}
 	}
 	for _, k := range q.Open {
-		if r.f.Open[k], err = r.steps(selectOpenSteps, k); err != nil {
+		if r.f.Open[k], err = r.steps(selectOpenSteps, int64(k)); err != nil {
 			return err
 		}
 	}
@@ -116,11 +117,11 @@ func (r *reading) found(q *store.Query) (err error) {
 
 // nodes reads the steps of instance 0. It leaps over the instances of each node,
 // of which there may be many.
-func (r *reading) nodes(job int64) ([]pawl.StepKey, error) {
+func (r *reading) nodes(job rowkey.Job) ([]pawl.StepKey, error) {
 	var keys []pawl.StepKey
 	for from, more := pawl.Ord(0), true; more; {
 		more = false
-		err := r.c.each(selectNextNode, func(b *row) { b.ints(job, int64(from)) }, func(c *columns) error {
+		err := r.c.each(selectNextNode, func(b *row) { b.ints(int64(job), int64(from)) }, func(c *columns) error {
 			k, ok := r.addStep(c)
 			if ok && k.Ord.Instance() == 0 {
 				keys = append(keys, k)
@@ -137,7 +138,7 @@ func (r *reading) nodes(job int64) ([]pawl.StepKey, error) {
 
 func (r *reading) held(q *store.Query) (err error) {
 	for _, k := range q.Held {
-		if r.f.Held[k], err = r.steps(selectHeld, k); err != nil {
+		if r.f.Held[k], err = r.steps(selectHeld, int64(k)); err != nil {
 			return err
 		}
 		for _, s := range r.f.Held[k] {
@@ -149,7 +150,7 @@ func (r *reading) held(q *store.Query) (err error) {
 	return nil
 }
 
-func (r *reading) worker(k int64) error {
+func (r *reading) worker(k rowkey.Worker) error {
 	if r.f.Workers[k] != nil {
 		return nil
 	}
@@ -157,7 +158,7 @@ func (r *reading) worker(k int64) error {
 		r.f.Workers[k] = w
 		return nil
 	}
-	return r.c.each(selectWorker, func(b *row) { b.int(k) }, func(c *columns) error {
+	return r.c.each(selectWorker, func(b *row) { b.int(int64(k)) }, func(c *columns) error {
 		w := workerTable.readWhole(c)
 		w.Metadata = nil
 		if r.decoded(c, "worker", k) {
@@ -168,7 +169,7 @@ func (r *reading) worker(k int64) error {
 	})
 }
 
-func (r *reading) job(k int64) error {
+func (r *reading) job(k rowkey.Job) error {
 	if r.f.Jobs[k] != nil {
 		return nil
 	}
@@ -176,7 +177,7 @@ func (r *reading) job(k int64) error {
 		r.f.Jobs[k] = j
 		return nil
 	}
-	return r.c.each(selectJob, func(b *row) { b.int(k) }, func(c *columns) error {
+	return r.c.each(selectJob, func(b *row) { b.int(int64(k)) }, func(c *columns) error {
 		if j := jobTable.readPlain(c); r.decoded(c, "job", k) {
 			r.f.Jobs[k] = j
 			r.c.cache.keepJob(j, false)
@@ -187,7 +188,7 @@ func (r *reading) job(k int64) error {
 
 // jobInputs reads a job with its inputs and metadata, or these of one that was
 // read.
-func (r *reading) jobInputs(k int64) error {
+func (r *reading) jobInputs(k rowkey.Job) error {
 	if r.inputs[k] {
 		return nil
 	}
@@ -196,7 +197,7 @@ func (r *reading) jobInputs(k int64) error {
 		r.addJob(j)
 		return nil
 	}
-	return r.c.each(selectJobInputs, func(b *row) { b.int(k) }, func(c *columns) error {
+	return r.c.each(selectJobInputs, func(b *row) { b.int(int64(k)) }, func(c *columns) error {
 		j := jobTable.readPlain(c)
 		j.Inputs, j.Metadata = c.body(), c.body()
 		if r.decoded(c, "job", k) {
@@ -224,7 +225,7 @@ func (r *reading) step(k pawl.StepKey) error {
 		r.f.Steps[k] = s
 		return nil
 	}
-	return r.c.each(selectStep, func(b *row) { b.ints(k.Job, int64(k.Ord)) }, func(c *columns) error {
+	return r.c.each(selectStep, func(b *row) { b.ints(int64(k.Job), int64(k.Ord)) }, func(c *columns) error {
 		r.addStep(c)
 		return nil
 	})

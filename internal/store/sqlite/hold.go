@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -24,7 +25,7 @@ type holds interface {
 }
 
 // workerName is the name that a worker's process holds.
-func workerName(key int64) string { return "worker/" + strconv.FormatInt(key, 10) }
+func workerName(key rowkey.Worker) string { return "worker/" + strconv.FormatInt(int64(key), 10) }
 
 // Hold takes the name until release or the death of this process, whichever is
 // first; see store.Ledger. Closing the database does not release it.

@@ -39,7 +39,7 @@ func TestBeatsAreOfTheClock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			release, err := db.Hold(t.Context(), "worker/"+decimal(w.Key()), nil)
+			release, err := db.Hold(t.Context(), "worker/"+decimal(int64(w.Key())), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

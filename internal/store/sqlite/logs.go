@@ -9,6 +9,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -89,7 +90,7 @@ func (db *DB) AppendLogs(ctx context.Context, chunks []pawl.Chunk) error {
 		for i := range chunks {
 			h := &chunks[i]
 			err := c.run(insertChunk, func(r *row) {
-				r.ints(h.Job, int64(h.Ord), int64(h.Claim))
+				r.ints(int64(h.Job), int64(h.Ord), int64(h.Claim))
 				r.text(h.Stream)
 				r.ints(h.Offset, h.At)
 				r.blob(h.Data)
@@ -104,7 +105,7 @@ func (db *DB) AppendLogs(ctx context.Context, chunks []pawl.Chunk) error {
 
 // Logs reads a page of the chunks of a job, or of one step of it: first where they are, in
 // order, then the data of as many as fit.
-func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord, after store.LogPlace, limit int) ([]pawl.Chunk, error) {
+func (db *DB) Logs(ctx context.Context, job rowkey.Job, ord pawl.Ord, after store.LogPlace, limit int) ([]pawl.Chunk, error) {
 	w, err := db.logs.open(ctx)
 	if err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func (db *DB) Logs(ctx context.Context, job int64, ord pawl.Ord, after store.Log
 	return chunks, translate("read logs", err)
 }
 
-func logPageOf(c *conn, job int64, ord pawl.Ord, after store.LogPlace, limit int) (chunks []pawl.Chunk, err error) {
+func logPageOf(c *conn, job rowkey.Job, ord pawl.Ord, after store.LogPlace, limit int) (chunks []pawl.Chunk, err error) {
 	last := ord
 	if ord == 0 {
 		last = math.MaxInt64
@@ -132,7 +133,7 @@ func logPageOf(c *conn, job int64, ord pawl.Ord, after store.LogPlace, limit int
 		after = store.LogPlace{Ord: ord}
 	}
 	err = c.each(selectChunks, func(b *row) {
-		b.ints(job, int64(last), int64(after.Ord), int64(after.Claim), after.At, after.Offset)
+		b.ints(int64(job), int64(last), int64(after.Ord), int64(after.Claim), after.At, after.Offset)
 		b.text(after.Stream)
 		b.int(int64(limit))
 	}, func(cols *columns) error {
@@ -145,7 +146,7 @@ func logPageOf(c *conn, job int64, ord pawl.Ord, after store.LogPlace, limit int
 	for i, bytes := 0, 0; i < len(chunks) && err == nil; i++ {
 		h := &chunks[i]
 		err = c.each(selectChunk, func(b *row) {
-			b.ints(job, int64(h.Ord), int64(h.Claim))
+			b.ints(int64(job), int64(h.Ord), int64(h.Claim))
 			b.text(h.Stream)
 			b.int(h.Offset)
 		}, func(cols *columns) error {
@@ -163,13 +164,13 @@ func logPageOf(c *conn, job int64, ord pawl.Ord, after store.LogPlace, limit int
 const logPage = 500
 
 // jobs returns the first jobs after a key, up to another, that have logs.
-func (l *logs) jobs(ctx context.Context, after, to int64) (jobs []int64, err error) {
+func (l *logs) jobs(ctx context.Context, after, to rowkey.Job) (jobs []rowkey.Job, err error) {
 	err = l.change(ctx, func(c *conn) error {
 		jobs = nil
 		for more := true; more && len(jobs) < logPage; {
 			more = false
-			err := c.each(selectNextLog, func(b *row) { b.ints(after, to) }, func(cols *columns) error {
-				after, more = cols.int(), true
+			err := c.each(selectNextLog, func(b *row) { b.ints(int64(after), int64(to)) }, func(cols *columns) error {
+				after, more = rowkey.Job(cols.int()), true
 				jobs = append(jobs, after)
 				return cols.finish()
 			})
@@ -183,11 +184,11 @@ func (l *logs) jobs(ctx context.Context, after, to int64) (jobs []int64, err err
 }
 
 // remove removes the logs of jobs, in transactions of so many chunks at most.
-func (l *logs) remove(ctx context.Context, jobs []int64) error {
+func (l *logs) remove(ctx context.Context, jobs []rowkey.Job) error {
 	for len(jobs) > 0 {
 		err := l.change(ctx, func(c *conn) error {
 			for left := retainRows; left > 0 && len(jobs) > 0; {
-				if err := c.run(removeChunks, func(b *row) { b.ints(jobs[0], int64(left)) }); err != nil {
+				if err := c.run(removeChunks, func(b *row) { b.ints(int64(jobs[0]), int64(left)) }); err != nil {
 					return err
 				}
 				if left -= c.Changes(); left > 0 {

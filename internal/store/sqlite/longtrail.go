@@ -5,13 +5,14 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // A longTrail is that of a job that is longer than a page.
 type longTrail struct {
 	db  *DB
-	job int64
+	job rowkey.Job
 	id  pawl.ID
 }
 
@@ -41,9 +42,9 @@ func (l *longTrail) Seqs(ctx context.Context, ords []pawl.Ord) (map[pawl.Ord]int
 	now := make(map[pawl.Ord]int64, len(ords))
 	err := l.db.read(ctx, "read trails", func(c *conn) error {
 		for _, ord := range ords {
-			s, bind := selectStepSeq, func(b *row) { b.ints(l.job, int64(ord)) }
+			s, bind := selectStepSeq, func(b *row) { b.ints(int64(l.job), int64(ord)) }
 			if ord == 0 {
-				s, bind = selectJobSeq, func(b *row) { b.int(l.job) }
+				s, bind = selectJobSeq, func(b *row) { b.int(int64(l.job)) }
 			}
 			err := c.each(s, bind, func(cols *columns) error {
 				now[ord] = cols.int()

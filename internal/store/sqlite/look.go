@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -49,17 +50,17 @@ func until(a *store.Agenda, at int64) int64 {
 func lookMarked(c *conn, a *store.Agenda, q *store.LookQuery) error {
 	last := until(a, q.MarkedUntil)
 	add := func(cols *columns) error {
-		a.Marked = append(a.Marked, store.Marked{At: cols.int(), Job: cols.int()})
+		a.Marked = append(a.Marked, store.Marked{At: cols.int(), Job: rowkey.Job(cols.int())})
 		return nil
 	}
-	err := c.each(selectMarkedJobs, func(b *row) { b.ints(last, q.Marked.At, q.Marked.Job, int64(q.Limit)) }, add)
+	err := c.each(selectMarkedJobs, func(b *row) { b.ints(last, q.Marked.At, int64(q.Marked.Job), int64(q.Limit)) }, add)
 	if err != nil {
 		return err
 	}
 	jobs := len(a.Marked)
 	for at, found := q.Marked, -1; found < len(a.Marked) && len(a.Marked)-jobs < q.Limit; { // one probe for all that a job has of one time
 		found = len(a.Marked)
-		if err := c.each(selectNextMarkedStep, func(b *row) { b.ints(last, at.At, at.Job) }, add); err != nil {
+		if err := c.each(selectNextMarkedStep, func(b *row) { b.ints(last, at.At, int64(at.Job)) }, add); err != nil {
 			return err
 		}
 		if len(a.Marked) > found {
@@ -93,9 +94,9 @@ func lookDue(c *conn, a *store.Agenda, q *store.LookQuery) error {
 	for i, s := range [len(store.DueKinds)]statement{selectDueJobs, selectDueSteps, selectDueWorkers, selectDueSchedules} {
 		kind := store.DueKinds[i]
 		behind := q.Due.Behind(kind)
-		err := c.each(s, func(b *row) { b.ints(last, q.Due.At, behind.Job, int64(behind.Ord), int64(q.Limit)) }, func(cols *columns) error {
-			d := store.Due{At: cols.int(), Event: machine.Event(cols.text()), EntityKey: store.EntityKey{Kind: kind}}
-			if d.Job = cols.int(); s == selectDueSteps {
+		err := c.each(s, func(b *row) { b.ints(last, q.Due.At, int64(behind.Job), int64(behind.Ord), int64(q.Limit)) }, func(cols *columns) error {
+			d := store.Due{At: cols.int(), Event: machine.Event(cols.text())}
+			if d.EntityKey = store.EntityOf(kind, cols.int()); s == selectDueSteps {
 				d.Ord = pawl.Ord(cols.int())
 			}
 			a.Due = append(a.Due, d)
@@ -118,8 +119,8 @@ func lookPending(c *conn, a *store.Agenda, q *store.LookQuery) error {
 	if behind.Job == 0 {
 		behind.Rank = math.MinInt64
 	}
-	return c.each(selectUnrouted, func(b *row) { b.ints(behind.Rank, behind.Job, int64(q.Limit)) }, func(cols *columns) error {
-		a.Pending = append(a.Pending, store.Ranked{Rank: cols.int(), Job: cols.int()})
+	return c.each(selectUnrouted, func(b *row) { b.ints(behind.Rank, int64(behind.Job), int64(q.Limit)) }, func(cols *columns) error {
+		a.Pending = append(a.Pending, store.Ranked{Rank: cols.int(), Job: rowkey.Job(cols.int())})
 		return nil
 	})
 }
@@ -130,12 +131,12 @@ func (db *DB) ended(ctx context.Context, limit int) (found []health.Sighting, er
 	err = db.read(ctx, "look for steps of workers that have ended", func(c *conn) error {
 		found = nil
 		return c.follow(selectNextHolder, func(cols *columns) (int64, bool) {
-			worker := cols.int()
+			worker := rowkey.Worker(cols.int())
 			gone := cols.s.ColumnType(1) == sqlite.TypeNull
 			if !gone && lifecycle.Worker.Ended(machine.State(cols.text())) {
 				found = append(found, health.Sighting{Worker: worker, Beat: cols.int()})
 			}
-			return worker, len(found) < limit
+			return int64(worker), len(found) < limit
 		})
 	})
 	for i := range found {

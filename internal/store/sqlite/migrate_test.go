@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -138,7 +139,7 @@ func checkVersion1(t *testing.T, db *sqlite.DB) {
 		}
 	}
 	queued, fan, failing, ended := byWorkflow["queued"], byWorkflow["fan"][0], byWorkflow["failing"][0], byWorkflow["ended"]
-	for i, want := range []int64{0, queued[1].Key(), 0} {
+	for i, want := range []rowkey.Job{0, queued[1].Key(), 0} {
 		if queued[i].Private != want {
 			t.Errorf("job %d is private to %d, want %d", i, queued[i].Private, want)
 		}
@@ -148,9 +149,9 @@ func checkVersion1(t *testing.T, db *sqlite.DB) {
 	}
 	f := see(t, db, &store.Query{
 		Claims: []store.ClaimQuery{{Worker: 1, Routes: []int64{5}, Limit: 9}}, Waiting: []store.JobLimit{{Job: fan.Key(), Limit: 5}},
-		Nodes: []int64{fan.Key()}, Keys: []store.IdempotencyKey{{Workspace: "default", Key: "r-1"}},
+		Nodes: []rowkey.Job{fan.Key()}, Keys: []store.IdempotencyKey{{Workspace: "default", Key: "r-1"}},
 	})
-	want := store.ClaimFacts{Steps: []pawl.StepKey{{Job: fan.Key(), Ord: pawl.MakeOrd(2, 2)}}, Starts: []int64{queued[1].Key(), queued[0].Key()}}
+	want := store.ClaimFacts{Steps: []pawl.StepKey{{Job: fan.Key(), Ord: pawl.MakeOrd(2, 2)}}, Starts: []rowkey.Job{queued[1].Key(), queued[0].Key()}}
 	if diff := cmp.Diff(want, f.Claims[0]); diff != "" {
 		t.Errorf("claims (-want +got):\n%s", diff)
 	}

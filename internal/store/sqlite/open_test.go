@@ -18,6 +18,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
@@ -158,9 +159,9 @@ func TestUndecodableRows(t *testing.T) {
 			db := open(t, sqlite.Config{Path: path, Log: slog.New(slog.NewTextHandler(&log, nil))})
 			defer db.Close()
 			jobs := add(t, db, 3)
-			raw(t, path, damage+decimal(jobs[1].Key()))
-			var got []int64
-			err := db.Do(t.Context(), &store.Query{Jobs: []int64{jobs[0].Key(), jobs[1].Key(), jobs[2].Key()}},
+			raw(t, path, damage+decimal(int64(jobs[1].Key())))
+			var got []rowkey.Job
+			err := db.Do(t.Context(), &store.Query{Jobs: []rowkey.Job{jobs[0].Key(), jobs[1].Key(), jobs[2].Key()}},
 				func(f *store.Facts) (*store.Changes, error) {
 					for _, j := range jobs {
 						if f.Jobs[j.Key()] != nil {
@@ -172,7 +173,7 @@ func TestUndecodableRows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]int64{jobs[0].Key(), jobs[2].Key()}, got); diff != "" {
+			if diff := cmp.Diff([]rowkey.Job{jobs[0].Key(), jobs[2].Key()}, got); diff != "" {
 				t.Errorf("jobs (-want +got):\n%s", diff)
 			}
 			if listed, err := db.Jobs(t.Context(), store.JobFilter{}); err != nil || len(listed) != 2 {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -24,7 +25,7 @@ func (db *DB) Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (f
 			}
 			through++
 			err := c.each(payloads[kind], func(b *row) {
-				if b.int(k.Job); kind == lifecycle.Step.Name {
+				if b.int(int64(k.Job)); kind == lifecycle.Step.Name {
 					b.int(int64(k.Ord))
 				}
 			}, func(cols *columns) error {
@@ -53,9 +54,9 @@ func (db *DB) Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (f
 }
 
 // Refused counts refused facts; see store.Views.
-func (db *DB) Refused(ctx context.Context, job int64) (n int64, err error) {
+func (db *DB) Refused(ctx context.Context, job rowkey.Job) (n int64, err error) {
 	err = db.read(ctx, "count refused facts", func(c *conn) error {
-		return c.each(countRefusals, func(b *row) { b.int(job) }, func(cols *columns) error {
+		return c.each(countRefusals, func(b *row) { b.int(int64(job)) }, func(cols *columns) error {
 			n = cols.int()
 			return nil
 		})
@@ -64,12 +65,12 @@ func (db *DB) Refused(ctx context.Context, job int64) (n int64, err error) {
 }
 
 // SignalData reads the data of signals of a job; see store.Views.
-func (db *DB) SignalData(ctx context.Context, job, after int64) (data map[int64][]byte, more bool, err error) {
+func (db *DB) SignalData(ctx context.Context, job rowkey.Job, after int64) (data map[int64][]byte, more bool, err error) {
 	data = make(map[int64][]byte)
 	err = db.read(ctx, "read the data of signals", func(c *conn) error {
 		bytes := 0
 		return c.each(selectSignalData, func(b *row) {
-			b.int(job)
+			b.int(int64(job))
 			b.int(after)
 		}, func(cols *columns) error {
 			if more = bytes >= store.PayloadPageBytes; more {

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -25,7 +26,7 @@ func (c *conn) taken(pools []store.Pool) (map[store.Pool]int, error) {
 		if !ok {
 			return nil, fmt.Errorf("kind %d of pool %d: want %d, %d or %d", p.Kind, p.Key, store.PoolJobs, store.PoolQuota, store.PoolSteps)
 		}
-		err := c.each(s, func(b *row) { b.int(p.Key) }, func(cols *columns) error {
+		err := c.each(s, func(b *row) { b.int(int64(p.Key)) }, func(cols *columns) error {
 			counts[p] = int(cols.int()) // NULL, the sum of nothing, reads as 0
 			return nil
 		})
@@ -52,14 +53,14 @@ func (db *DB) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int
 }
 
 // PendingIn returns pending jobs of a pool.
-func (db *DB) PendingIn(ctx context.Context, pool int64, after store.Ranked, limit int) (jobs []store.Ranked, err error) {
+func (db *DB) PendingIn(ctx context.Context, pool rowkey.Pool, after store.Ranked, limit int) (jobs []store.Ranked, err error) {
 	if after == (store.Ranked{}) {
 		after.Rank = math.MinInt64
 	}
 	err = db.read(ctx, "find pending jobs of a pool", func(c *conn) error {
 		jobs = nil
-		return c.each(selectPoolPending, func(b *row) { b.ints(pool, after.Rank, after.Job, int64(limit)) }, func(cols *columns) error {
-			jobs = append(jobs, store.Ranked{Rank: cols.int(), Job: cols.int()})
+		return c.each(selectPoolPending, func(b *row) { b.ints(int64(pool), after.Rank, int64(after.Job), int64(limit)) }, func(cols *columns) error {
+			jobs = append(jobs, store.Ranked{Rank: cols.int(), Job: rowkey.Job(cols.int())})
 			return nil
 		})
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -48,10 +49,10 @@ func (c *conn) zeroing(f func() error) (err error) {
 }
 
 // Taken returns the signals that steps have taken; see store.Redactor.
-func (db *DB) Taken(ctx context.Context, job int64, from, to pawl.Ord) (seqs []int64, err error) {
+func (db *DB) Taken(ctx context.Context, job rowkey.Job, from, to pawl.Ord) (seqs []int64, err error) {
 	err = db.read(ctx, "read signals", func(c *conn) error {
 		seqs = nil
-		return c.ask("SELECT seq FROM signal WHERE job = ? AND taken BETWEEN ? AND ? ORDER BY seq", func(b *row) { b.ints(job, int64(from), int64(to)) },
+		return c.ask("SELECT seq FROM signal WHERE job = ? AND taken BETWEEN ? AND ? ORDER BY seq", func(b *row) { b.ints(int64(job), int64(from), int64(to)) },
 			func(cols *columns) { seqs = append(seqs, cols.int()) })
 	})
 	return seqs, err
@@ -93,13 +94,13 @@ func (u *redacting) records() error {
 	}
 	after := u.from.Ord
 	last, full, err := u.page("SELECT ord, "+stepSize+" FROM step WHERE job = ? AND ord > ? AND ord <= ? AND "+stepBodies+" ORDER BY ord LIMIT ?",
-		u.Job, int64(after), int64(u.To), store.RedactRows)
+		int64(u.Job), int64(after), int64(u.To), store.RedactRows)
 	if err != nil {
 		return err
 	}
 	u.done.Records += int64(last.Rows)
 	u.next(full, store.RedactPlace{Stage: store.RedactRecords, Ord: pawl.Ord(last.key)})
-	return u.exec("UPDATE step SET input = NULL, output = NULL, error = NULL WHERE job = ? AND ord > ? AND ord <= ? AND "+stepBodies, u.Job, int64(after), last.key)
+	return u.exec("UPDATE step SET input = NULL, output = NULL, error = NULL WHERE job = ? AND ord > ? AND ord <= ? AND "+stepBodies, int64(u.Job), int64(after), last.key)
 }
 
 // job redacts the record of the job.
@@ -111,7 +112,7 @@ func (u *redacting) job() error {
 		}
 		set, which = "error = NULL", "error IS NOT NULL"
 	}
-	if err := u.exec("UPDATE job SET "+set+" WHERE id = ? AND "+which, u.Job); err != nil {
+	if err := u.exec("UPDATE job SET "+set+" WHERE id = ? AND "+which, int64(u.Job)); err != nil {
 		return err
 	}
 	u.done.Records += int64(u.Changes())
@@ -123,7 +124,7 @@ func (u *redacting) job() error {
 func (u *redacting) beside(table, key, ord, data, which, change string) error {
 	where := " WHERE job = ? AND " + key + " > ? AND " + key + " <= ? AND (? = 0 OR " + ord + " BETWEEN ? AND ?) AND " + which
 	args := func(to int64) []int64 {
-		return []int64{u.Job, u.from.Seq, to, int64(u.From), int64(u.From), int64(u.To)}
+		return []int64{int64(u.Job), u.from.Seq, to, int64(u.From), int64(u.From), int64(u.To)}
 	}
 	last, full, err := u.page("SELECT "+key+", octet_length("+data+") FROM "+table+where+" ORDER BY "+key+" LIMIT "+strconv.Itoa(store.RedactRows), args(math.MaxInt64)...)
 	if err != nil {
@@ -137,7 +138,7 @@ func (u *redacting) beside(table, key, ord, data, which, change string) error {
 func (u *redacting) logs() error {
 	n, size := 0, int64(0)
 	err := u.ask("SELECT octet_length(data) FROM chunk WHERE job = ? AND ord BETWEEN ? AND ? ORDER BY ord, claim, stream, off LIMIT ?", func(b *row) {
-		b.ints(u.Job, int64(u.From), int64(u.To), store.RedactRows)
+		b.ints(int64(u.Job), int64(u.From), int64(u.To), store.RedactRows)
 	}, func(cols *columns) {
 		if size < store.RedactBytes {
 			n++
@@ -151,7 +152,7 @@ func (u *redacting) logs() error {
 	u.next(n == store.RedactRows || size >= store.RedactBytes, u.from)
 	return u.exec("DELETE FROM chunk WHERE (job, ord, claim, stream, off) IN"+
 		" (SELECT job, ord, claim, stream, off FROM chunk WHERE job = ? AND ord BETWEEN ? AND ? ORDER BY ord, claim, stream, off LIMIT ?)",
-		u.Job, int64(u.From), int64(u.To), int64(n))
+		int64(u.Job), int64(u.From), int64(u.To), int64(n))
 }
 
 // entries redacts a page of rows of the trail. A row has entries of its own ord and of
@@ -161,7 +162,7 @@ func (u *redacting) entries() error {
 	page := store.RedactPage{}
 	full := false
 	err := u.ask("SELECT "+trailColumns+" FROM audit WHERE job = ? AND (ord, seq) > (?, ?) AND ord <= ? ORDER BY ord, seq LIMIT ?", func(b *row) {
-		b.ints(u.Job, int64(u.from.Ord), u.from.Seq, int64(u.To), store.RedactRows)
+		b.ints(int64(u.Job), int64(u.from.Ord), u.from.Seq, int64(u.To), store.RedactRows)
 	}, func(cols *columns) {
 		if full {
 			return
@@ -201,7 +202,7 @@ func (u *redacting) rewrite(r *store.RedactRow) error {
 		b.body(r.Entry.Metadata)
 		b.bytes(r.Entry.AppendExtra(nil))
 		b.body(r.More)
-		b.ints(u.Job, int64(r.Ord), r.Entry.Sequence)
+		b.ints(int64(u.Job), int64(r.Ord), r.Entry.Sequence)
 	})
 	return p.rows(func(*columns) error { return nil })
 }
@@ -243,7 +244,7 @@ const maxVacuum = 256 << 20
 
 // Scrub writes the files anew, for pages may hold copies of rows as they were before they
 // were changed or moved, and empties their logs; see store.Redactor.
-func (db *DB) Scrub(ctx context.Context, _ int64) (advice string, err error) {
+func (db *DB) Scrub(ctx context.Context, _ rowkey.Job) (advice string, err error) {
 	if db.cfg.Path == memory {
 		return "", nil
 	}

@@ -7,12 +7,13 @@ import (
 	"math"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
 func (c *columns) version() *pawl.Version {
 	v := &pawl.Version{Workspace: c.text(), Name: c.text()}
-	v.Version, v.Definition, v.Dir = int(c.int()), c.int(), c.text()
+	v.Version, v.Definition, v.Dir = int(c.int()), rowkey.Definition(c.int()), c.text()
 	v.At, v.Actor, v.Reason = c.int(), c.text(), c.text()
 	return v
 }
@@ -41,7 +42,7 @@ func writeVersions(c *conn, _ *store.Facts, ch *store.Changes) error {
 		err := c.run(insertVersion, func(r *row) {
 			r.text(v.Workspace)
 			r.text(v.Name)
-			r.ints(int64(v.Version), v.Definition)
+			r.ints(int64(v.Version), int64(v.Definition))
 			r.text(v.Dir)
 			r.int(v.At)
 			r.text(v.Actor)

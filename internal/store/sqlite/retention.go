@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -74,7 +75,7 @@ func (db *DB) retain(ctx context.Context, m *removal, p *store.Policy, from stor
 
 // goOn removes a part of what is left of a job, and reports whether there was one.
 func (db *DB) goOn(ctx context.Context) (begun bool, err error) {
-	var job int64
+	var job rowkey.Job
 	err = db.read(ctx, "look for what was removed in part", func(c *conn) (err error) {
 		job, err = c.removing(0, math.MaxInt64)
 		return err
@@ -90,19 +91,19 @@ func (db *DB) goOn(ctx context.Context) (begun bool, err error) {
 		if err != nil || n == retainRows {
 			return err
 		}
-		return c.run(removeRemoval, func(b *row) { b.int(job) })
+		return c.run(removeRemoval, func(b *row) { b.int(int64(job)) })
 	})
 	return true, translate("remove what has ended", err)
 }
 
 // removing returns the first job with a key from one to another of which retention has
 // removed the record, but not yet all the rest; 0 if there is none.
-func (c *conn) removing(from, to int64) (job int64, err error) {
+func (c *conn) removing(from, to rowkey.Job) (job rowkey.Job, err error) {
 	if known, err := c.knowsRemovals(); err != nil || !known {
 		return 0, err
 	}
-	err = c.each(selectRemoval, func(b *row) { b.ints(from, to) }, func(cols *columns) error {
-		job = cols.int()
+	err = c.each(selectRemoval, func(b *row) { b.ints(int64(from), int64(to)) }, func(cols *columns) error {
+		job = rowkey.Job(cols.int())
 		return cols.finish()
 	})
 	return job, err
@@ -114,12 +115,12 @@ func (c *conn) knowsRemovals() (bool, error) {
 }
 
 // clear removes at most so many rows of a job whose record is removed, and returns how many.
-func (c *conn) clear(job int64, limit int) (n int, err error) {
+func (c *conn) clear(job rowkey.Job, limit int) (n int, err error) {
 	for _, s := range leftovers {
 		if n == limit {
 			break
 		}
-		if err := c.run(s, func(b *row) { b.ints(job, int64(limit-n)) }); err != nil {
+		if err := c.run(s, func(b *row) { b.ints(int64(job), int64(limit-n)) }); err != nil {
 			return n, err
 		}
 		n += c.Changes()
@@ -144,8 +145,9 @@ func (db *DB) remove(ctx context.Context, m *removal, p *store.Policy, from stor
 	return r, db.removeBeside(ctx, m.kind, from.Key, r.Next.Key)
 }
 
-// An old is an entity that may go, with the ends of its trails, its own first. They
-// grow no more: what has been added to its own since makes it too young.
+// An old is an entity of the removal's kind that may go, with the ends of its
+// trails, its own first. They grow no more: what has been added to its own since
+// makes it too young.
 type old struct {
 	key    int64
 	trails []audit.Stored
@@ -225,7 +227,7 @@ func keysBefore(at int64) int64 { return pawl.KeyAt(pawl.Time(at)) + 1<<32 }
 // killed. A process that lives keeps its own.
 func (db *DB) removeHolds(workers []old) {
 	for i := range workers {
-		if free, err := db.holds.hold(workerName(workers[i].key), nil); err == nil {
+		if free, err := db.holds.hold(workerName(rowkey.Worker(workers[i].key)), nil); err == nil {
 			free() // which removes the file
 		}
 	}
@@ -239,11 +241,11 @@ func (db *DB) removeBeside(ctx context.Context, kind string, after, to int64) er
 		return nil
 	}
 	for after < to {
-		jobs, err := db.logs.jobs(ctx, after, to)
+		jobs, err := db.logs.jobs(ctx, rowkey.Job(after), rowkey.Job(to))
 		if err != nil || len(jobs) == 0 {
 			return err
 		}
-		after = jobs[len(jobs)-1]
+		after = int64(jobs[len(jobs)-1])
 		if jobs, err = db.gone(ctx, jobs); err != nil {
 			return err
 		}
@@ -255,12 +257,12 @@ func (db *DB) removeBeside(ctx context.Context, kind string, after, to int64) er
 }
 
 // gone returns those of the jobs that are not there.
-func (db *DB) gone(ctx context.Context, jobs []int64) (gone []int64, err error) {
+func (db *DB) gone(ctx context.Context, jobs []rowkey.Job) (gone []rowkey.Job, err error) {
 	err = db.read(ctx, "look for what was removed", func(c *conn) error {
 		gone = nil
 		for _, job := range jobs {
 			there := false
-			if err := c.each(selectJobSeq, func(b *row) { b.int(job) }, func(*columns) error { there = true; return nil }); err != nil {
+			if err := c.each(selectJobSeq, func(b *row) { b.int(int64(job)) }, func(*columns) error { there = true; return nil }); err != nil {
 				return err
 			}
 			if !there {
@@ -335,11 +337,11 @@ func (u *unit) remove(k *old, created, ended int64) error {
 		u.left -= int(k.rows())
 		return nil
 	}
-	return u.clear(k.key)
+	return u.clear(rowkey.Job(k.key))
 }
 
 // clear removes what goes with a job, and notes the job if some of that is left.
-func (u *unit) clear(job int64) error {
+func (u *unit) clear(job rowkey.Job) error {
 	bounded, err := u.c.knowsRemovals()
 	if err != nil {
 		return err
@@ -353,7 +355,7 @@ func (u *unit) clear(job int64) error {
 	if err != nil || n < limit {
 		return err
 	}
-	return u.c.run(insertRemoval, func(b *row) { b.int(job) })
+	return u.c.run(insertRemoval, func(b *row) { b.int(int64(job)) })
 }
 
 // sealed reports whether a job seals its steps.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -33,13 +34,13 @@ func newPast(t *testing.T) *past {
 }
 
 // job adds a job that is CANCELED, or open and continues another.
-func (p *past) job(at, continues int64) int64 {
+func (p *past) job(at int64, continues rowkey.Job) rowkey.Job {
 	p.Helper()
 	return p.wide(at, continues, 0)
 }
 
 // wide is job with so many steps.
-func (p *past) wide(at, continues int64, steps int) int64 {
+func (p *past) wide(at int64, continues rowkey.Job, steps int) rowkey.Job {
 	p.Helper()
 	j := &pawl.Job{ID: p.mint.ID(at), Workspace: "w", Workflow: "flow", WorkerCount: 1, Continues: continues, Inputs: []byte("{}"), Metadata: []byte("{}")}
 	err := p.db.Do(p.Context(), &store.Query{}, func(*store.Facts) (*store.Changes, error) {
@@ -71,7 +72,7 @@ func (p *past) candidates() []old {
 	return keys
 }
 
-func (p *past) hasLogs(job int64) bool {
+func (p *past) hasLogs(job rowkey.Job) bool {
 	p.Helper()
 	chunks, err := p.db.Logs(p.Context(), job, 0, store.LogPlace{}, 100)
 	if err != nil {
@@ -102,7 +103,7 @@ func TestLogsOfAJobThatStays(t *testing.T) {
 func TestLogsOfARemovedJob(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
-	var gone, stay []int64
+	var gone, stay []rowkey.Job
 	for range 3 {
 		gone = append(gone, p.job(p.at, 0))
 	}
@@ -213,7 +214,7 @@ func TestARemovalOfAJobThatIsThere(t *testing.T) {
 	p := newPast(t)
 	job := p.wide(pawl.Micros(time.Now()), 0, 3)
 	if err := p.db.writer.transact(t.Context(), func(c *conn) error {
-		return c.run(insertRemoval, func(b *row) { b.int(job) })
+		return c.run(insertRemoval, func(b *row) { b.int(int64(job)) })
 	}); err != nil {
 		t.Fatal(err)
 	}

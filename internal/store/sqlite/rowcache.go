@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -22,9 +23,9 @@ const (
 // happened.
 type rowCache struct {
 	version int64 // of the data, as this connection sees it
-	jobs    map[int64]*cachedJob
+	jobs    map[rowkey.Job]*cachedJob
 	steps   map[pawl.StepKey]*pawl.Step
-	workers map[int64]*pawl.Worker
+	workers map[rowkey.Worker]*pawl.Worker
 }
 
 type cachedJob struct {
@@ -33,7 +34,7 @@ type cachedJob struct {
 }
 
 func newRowCache() *rowCache {
-	return &rowCache{jobs: map[int64]*cachedJob{}, steps: map[pawl.StepKey]*pawl.Step{}, workers: map[int64]*pawl.Worker{}}
+	return &rowCache{jobs: map[rowkey.Job]*cachedJob{}, steps: map[pawl.StepKey]*pawl.Step{}, workers: map[rowkey.Worker]*pawl.Worker{}}
 }
 
 func (k *rowCache) forget() {
@@ -57,7 +58,7 @@ func (k *rowCache) refresh(c *conn) error {
 	return err
 }
 
-func (k *rowCache) job(key int64) *pawl.Job {
+func (k *rowCache) job(key rowkey.Job) *pawl.Job {
 	known := k.jobs[key]
 	if known == nil {
 		return nil
@@ -68,7 +69,7 @@ func (k *rowCache) job(key int64) *pawl.Job {
 }
 
 // jobInputs returns a job with its inputs and metadata, or nil.
-func (k *rowCache) jobInputs(key int64) *pawl.Job {
+func (k *rowCache) jobInputs(key rowkey.Job) *pawl.Job {
 	known := k.jobs[key]
 	if known == nil || !known.bodies {
 		return nil
@@ -87,7 +88,7 @@ func (k *rowCache) step(key pawl.StepKey) *pawl.Step {
 	return &s
 }
 
-func (k *rowCache) worker(key int64) *pawl.Worker {
+func (k *rowCache) worker(key rowkey.Worker) *pawl.Worker {
 	known := k.workers[key]
 	if known == nil {
 		return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -23,7 +24,7 @@ type desk struct {
 	t    *testing.T
 	path string
 	mint *storetest.Mint
-	job  int64
+	job  rowkey.Job
 	step pawl.StepKey
 }
 
@@ -70,7 +71,7 @@ func try(t *testing.T, db *DB, q *store.Query, decide func(*store.Facts, *storet
 }
 
 func (d *desk) both() *store.Query {
-	return &store.Query{Jobs: []int64{d.job}, Steps: []pawl.StepKey{d.step}}
+	return &store.Query{Jobs: []rowkey.Job{d.job}, Steps: []pawl.StepKey{d.step}}
 }
 
 // bump raises the counters of the job and its step, which shows who has seen what.
@@ -167,7 +168,7 @@ func TestKnownForgetsOtherWrites(t *testing.T) {
 	t.Parallel()
 	d, db := newDesk(t)
 	err := db.writer.transact(t.Context(), func(c *conn) error {
-		return c.run(removeJob, func(r *row) { r.int(d.job) })
+		return c.run(removeJob, func(r *row) { r.int(int64(d.job)) })
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +184,7 @@ func TestKnownForgetsOtherWrites(t *testing.T) {
 func TestKnownIsBounded(t *testing.T) {
 	t.Parallel()
 	d, db := newDesk(t)
-	for key := range int64(maxCached) {
+	for key := range rowkey.Job(maxCached) {
 		db.writer.conn.cache.jobs[key] = &cachedJob{}
 	}
 	d.want(db, 0)

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -17,7 +18,7 @@ func (db *DB) Running(ctx context.Context, from store.Spot, limit int) ([]store.
 		passed = nil
 		return c.each(selectRunning, func(b *row) { b.ints(from[:]...); b.int(int64(limit)) }, func(cols *columns) error {
 			j := jobTable.readPlain(cols)
-			p := store.Passed{At: store.Spot{j.Route, 0, j.Rank, j.Key()}}
+			p := store.Passed{At: store.Spot{j.Route, 0, j.Rank, int64(j.Key())}}
 			if j.Paused {
 				p.At[1] = 1
 			}
@@ -63,11 +64,11 @@ func (c *conn) ranksAt(spot *store.Spot, share float64) error {
 }
 
 // Bare reads steps of a job without bodies.
-func (db *DB) Bare(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+func (db *DB) Bare(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error) {
 	var steps []*pawl.Step
 	err := db.read(ctx, "read steps", func(c *conn) error {
 		steps = nil
-		return c.each(selectStepsBare, func(b *row) { b.ints(job, int64(after), int64(limit)) }, func(cols *columns) error {
+		return c.each(selectStepsBare, func(b *row) { b.ints(int64(job), int64(after), int64(limit)) }, func(cols *columns) error {
 			if s := stepTable.readPlain(cols); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
 				steps = append(steps, s)
 			}
@@ -79,17 +80,17 @@ func (db *DB) Bare(ctx context.Context, job int64, after pawl.Ord, limit int) ([
 
 // Unstarted goes through the table of jobs, not an index. The indexes are on what a job is,
 // so none is lost.
-func (db *DB) Unstarted(ctx context.Context, after int64, limit int) (found []store.Unstarted, last int64, err error) {
+func (db *DB) Unstarted(ctx context.Context, after rowkey.Job, limit int) (found []store.Unstarted, last rowkey.Job, err error) {
 	err = db.read(ctx, "go through what is to be started", func(c *conn) error {
 		found = nil
-		err := c.each(selectKeyAfter, func(b *row) { b.ints(after, int64(limit)) }, func(cols *columns) error {
-			last = cols.int() // NULL reads as 0
+		err := c.each(selectKeyAfter, func(b *row) { b.ints(int64(after), int64(limit)) }, func(cols *columns) error {
+			last = rowkey.Job(cols.int()) // NULL reads as 0
 			return nil
 		})
 		if err != nil || last == 0 {
 			return err
 		}
-		return c.each(selectUnstarted, func(b *row) { b.ints(after, last) }, func(cols *columns) error {
+		return c.each(selectUnstarted, func(b *row) { b.ints(int64(after), int64(last)) }, func(cols *columns) error {
 			if j := jobTable.readPlain(cols); decoded(db.log, cols, lifecycle.Job.Name, j.Key()) {
 				found = append(found, store.Unstarted{Job: j})
 			}

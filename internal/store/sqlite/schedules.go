@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -11,7 +12,7 @@ import (
 // schedules reads the schedules that the query names by key or by name.
 func (r *reading) schedules(q *store.Query) error {
 	for _, k := range q.Schedules {
-		if err := r.schedule(selectSchedule, func(b *row) { b.int(k) }); err != nil {
+		if err := r.schedule(selectSchedule, func(b *row) { b.int(int64(k)) }); err != nil {
 			return err
 		}
 	}
@@ -53,8 +54,8 @@ func writeSchedules(c *conn, _ *store.Facts, ch *store.Changes) error {
 }
 
 // Schedule reads a schedule.
-func (db *DB) Schedule(ctx context.Context, key int64) (*pawl.Schedule, error) {
-	schedules, err := db.listSchedules(ctx, selectSchedule, 0, func(b *row) { b.int(key) })
+func (db *DB) Schedule(ctx context.Context, key rowkey.Schedule) (*pawl.Schedule, error) {
+	schedules, err := db.listSchedules(ctx, selectSchedule, 0, func(b *row) { b.int(int64(key)) })
 	if len(schedules) == 0 {
 		return found[pawl.Schedule](nil, err, lifecycle.Schedule.Name, key)
 	}
@@ -74,11 +75,11 @@ func (db *DB) Schedules(ctx context.Context, n, after pawl.ScheduleName, limit i
 
 // HeldSchedules goes through the schedules that wait for more than their next time. They
 // are few, and in no index.
-func (db *DB) HeldSchedules(ctx context.Context, after int64, limit int) (keys []int64, err error) {
+func (db *DB) HeldSchedules(ctx context.Context, after rowkey.Schedule, limit int) (keys []rowkey.Schedule, err error) {
 	err = db.read(ctx, "look for schedules that are held back", func(c *conn) error {
 		keys = nil
-		return c.each(selectHeldSchedules, func(b *row) { b.ints(after, int64(limit)) }, func(cols *columns) error {
-			keys = append(keys, cols.int())
+		return c.each(selectHeldSchedules, func(b *row) { b.ints(int64(after), int64(limit)) }, func(cols *columns) error {
+			keys = append(keys, rowkey.Schedule(cols.int()))
 			return cols.finish()
 		})
 	})

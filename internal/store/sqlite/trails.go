@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -51,9 +52,9 @@ func (db *DB) Trail(ctx context.Context, k store.EntityKey, after int64, limit i
 // trailIn reads the rows that may have entries of a page. The row of the entry before it is
 // one of them.
 func (db *DB) trailIn(c *conn, k store.EntityKey, p *store.TrailPage) error {
-	s, bind := bookOf(k.Kind).trail, func(b *row) { b.ints(k.Job, p.After, rowsFor(p.Limit)) }
+	s, bind := bookOf(k.Kind).trail, func(b *row) { b.ints(int64(k.Job), p.After, rowsFor(p.Limit)) }
 	if k.Ord != 0 {
-		s, bind = selectStepTrail, func(b *row) { b.ints(k.Job, int64(k.Ord)) }
+		s, bind = selectStepTrail, func(b *row) { b.ints(int64(k.Job), int64(k.Ord)) }
 	}
 	packed := bookOf(k.Kind) == mainBook
 	err := c.each(s, bind, func(cols *columns) error {
@@ -79,10 +80,10 @@ func (db *DB) trailIn(c *conn, k store.EntityKey, p *store.TrailPage) error {
 }
 
 // History reads a page of the trail of a job and of its steps in the order of time.
-func (db *DB) History(ctx context.Context, job int64, after store.HistoryPlace, limit int) ([]store.Entry, store.HistoryPlace, error) {
+func (db *DB) History(ctx context.Context, job rowkey.Job, after store.HistoryPlace, limit int) ([]store.Entry, store.HistoryPlace, error) {
 	page := &store.HistoryPage{Job: job, Last: after}
 	err := db.read(ctx, "read a history", func(c *conn) error {
-		return c.each(selectHistory, func(b *row) { b.ints(job, after.At, int64(after.Ord), after.Seq, int64(limit)) }, func(cols *columns) error {
+		return c.each(selectHistory, func(b *row) { b.ints(int64(job), after.At, int64(after.Ord), after.Seq, int64(limit)) }, func(cols *columns) error {
 			cols.entries(page.Row())
 			decoded(db.log, cols, "audit entries of job", job)
 			if page.Full() {
@@ -115,7 +116,7 @@ func (c *conn) publicID(k store.EntityKey) (string, error) {
 		s, name = selectScheduleID, scheduleID
 	}
 	public := ""
-	err := c.each(s, func(b *row) { b.int(k.Job) }, func(cols *columns) error {
+	err := c.each(s, func(b *row) { b.int(int64(k.Job)) }, func(cols *columns) error {
 		var id pawl.ID
 		cols.fixed(id[:])
 		public = name(id)
@@ -148,10 +149,10 @@ var errLong = errors.New("a long trail")
 // snapshot, and so is each worker and each schedule, so that no read lasts long, but
 // for a job that is longer than a page. f runs while nothing is locked, and may use
 // the database.
-func (db *DB) Trails(ctx context.Context, job int64, f func(store.TrailOf) error) error {
+func (db *DB) Trails(ctx context.Context, job rowkey.Job, f func(store.TrailOf) error) error {
 	jobs := series{selectNextJob, db.trailsOfJob}
 	if job != 0 {
-		_, err := db.trailsAfter(ctx, jobs, job-1, job, f)
+		_, err := db.trailsAfter(ctx, jobs, int64(job)-1, int64(job), f)
 		return err
 	}
 	for _, s := range []series{jobs, {selectNextWorker, db.trailOfWorker}, {selectNextSchedule, db.trailOfSchedule}} {
@@ -185,7 +186,7 @@ func (db *DB) trailsAfter(ctx context.Context, s series, after, only int64, f fu
 		return err
 	})
 	if errors.Is(err, errLong) {
-		return key, store.Walk(ctx, &longTrail{db: db, job: key}, f)
+		return key, store.Walk(ctx, &longTrail{db: db, job: rowkey.Job(key)}, f)
 	}
 	if err != nil {
 		return 0, err
@@ -201,21 +202,22 @@ func (db *DB) trailsAfter(ctx context.Context, s series, after, only int64, f fu
 // trailsOfJob reads a job and its steps, each with its trail, by ord. It merges
 // records and entries, for either may lack the other.
 func (db *DB) trailsOfJob(c *conn, key int64) ([]store.TrailOf, error) {
+	job := rowkey.Job(key)
 	entries := map[pawl.Ord][]audit.Entry{}
-	_, more, err := db.trailRows(c, key, store.TrailRow{Ord: -1}, func(ord pawl.Ord, e audit.Entry) { entries[ord] = append(entries[ord], e) })
+	_, more, err := db.trailRows(c, job, store.TrailRow{Ord: -1}, func(ord pawl.Ord, e audit.Entry) { entries[ord] = append(entries[ord], e) })
 	if more {
 		return nil, errLong
 	}
 	if err != nil {
 		return nil, err
 	}
-	id, trails, err := db.recordsOfJob(c, key)
+	id, trails, err := db.recordsOfJob(c, job)
 	for i := range trails {
 		trails[i].Entries = entries[trails[i].Ord]
 		delete(entries, trails[i].Ord)
 	}
 	for ord, rest := range entries {
-		t := trailNamed(pawl.StepKey{Job: key, Ord: ord}, id)
+		t := trailNamed(pawl.StepKey{Job: job, Ord: ord}, id)
 		t.Entries = rest
 		trails = append(trails, t)
 	}
@@ -229,9 +231,9 @@ func (db *DB) trailsOfJob(c *conn, key int64) ([]store.TrailOf, error) {
 // recordsOfJob reads a job and its steps, by ord, without their entries, and the id
 // of the job, which is empty if it is gone. Of what retention has left of a job it reads
 // nothing.
-func (db *DB) recordsOfJob(c *conn, key int64) (id pawl.ID, trails []store.TrailOf, err error) {
+func (db *DB) recordsOfJob(c *conn, key rowkey.Job) (id pawl.ID, trails []store.TrailOf, err error) {
 	var job pawl.Job
-	err = c.each(selectJob, func(b *row) { b.int(key) }, func(cols *columns) error {
+	err = c.each(selectJob, func(b *row) { b.int(int64(key)) }, func(cols *columns) error {
 		j := jobTable.readPlain(cols)
 		if id = j.ID; decoded(db.log, cols, lifecycle.Job.Name, key) {
 			job = *j
@@ -246,7 +248,7 @@ func (db *DB) recordsOfJob(c *conn, key int64) (id pawl.ID, trails []store.Trail
 	if removing, err := c.removing(key, key); err != nil || removing != 0 {
 		return id, trails, err
 	}
-	err = c.each(selectStepsHot, func(b *row) { b.int(key) }, func(cols *columns) error {
+	err = c.each(selectStepsHot, func(b *row) { b.int(int64(key)) }, func(cols *columns) error {
 		if s := stepTable.readPlain(cols); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
 			t := trailNamed(s.StepKey, id)
 			t.Of(&s.Record, s.Tree, s.Folded)
@@ -260,13 +262,13 @@ func (db *DB) recordsOfJob(c *conn, key int64) (id pawl.ID, trails []store.Trail
 // trailRows hands the entries of a page of rows of a job to f, by the place of the
 // row. It returns the last place, and whether there may be more. What retention has
 // left of a job is none.
-func (db *DB) trailRows(c *conn, job int64, after store.TrailRow, f func(pawl.Ord, audit.Entry)) (last store.TrailRow, more bool, err error) {
+func (db *DB) trailRows(c *conn, job rowkey.Job, after store.TrailRow, f func(pawl.Ord, audit.Entry)) (last store.TrailRow, more bool, err error) {
 	last = after
 	if removing, err := c.removing(job, job); err != nil || removing != 0 {
 		return last, false, err
 	}
 	n, bytes := 0, 0
-	err = c.each(selectTrailPage, func(b *row) { b.ints(job, int64(after.Ord), after.Seq, store.TrailPageRows) }, func(cols *columns) error {
+	err = c.each(selectTrailPage, func(b *row) { b.ints(int64(job), int64(after.Ord), after.Seq, store.TrailPageRows) }, func(cols *columns) error {
 		if bytes > store.TrailPageBytes {
 			return errLong
 		}
@@ -291,40 +293,32 @@ func (db *DB) trailRows(c *conn, job int64, after store.TrailRow, f func(pawl.Or
 // trailNamed returns the trail of a job or a step, whose id is empty if that of the
 // job is.
 func trailNamed(k pawl.StepKey, job pawl.ID) store.TrailOf {
-	t := store.TrailOf{EntityKey: entityOf(k)}
+	t := store.TrailOf{EntityKey: store.StepEntity(k)}
 	if job != (pawl.ID{}) {
 		t.ID = nameOf(job, k.Ord)
 	}
 	return t
 }
 
-func entityOf(k pawl.StepKey) store.EntityKey {
-	kind := lifecycle.Step.Name
-	if k.Ord == 0 {
-		kind = lifecycle.Job.Name
-	}
-	return store.EntityKey{Kind: kind, StepKey: k}
-}
-
 func (db *DB) trailOfWorker(c *conn, key int64) ([]store.TrailOf, error) {
-	return db.trailOf(c, lifecycle.Worker.Name, selectWorker, key, func(cols *columns) (string, pawl.Record) {
+	return db.trailOf(c, store.WorkerEntity(rowkey.Worker(key)), selectWorker, func(cols *columns) (string, pawl.Record) {
 		w := workerTable.readWhole(cols)
 		return workerID(w.ID), w.Record
 	})
 }
 
 func (db *DB) trailOfSchedule(c *conn, key int64) ([]store.TrailOf, error) {
-	return db.trailOf(c, lifecycle.Schedule.Name, selectSchedule, key, func(cols *columns) (string, pawl.Record) {
+	return db.trailOf(c, store.ScheduleEntity(rowkey.Schedule(key)), selectSchedule, func(cols *columns) (string, pawl.Record) {
 		s := scheduleTable.readWhole(cols)
 		return scheduleID(s.ID), s.Record
 	})
 }
 
 // trailOf reads the trail of an entity that has no parts, and its record with s.
-func (db *DB) trailOf(c *conn, kind string, s statement, key int64, read func(*columns) (string, pawl.Record)) ([]store.TrailOf, error) {
-	t := store.TrailOf{EntityKey: store.EntityKey{Kind: kind, StepKey: pawl.StepKey{Job: key}}}
-	err := c.each(s, func(b *row) { b.int(key) }, func(cols *columns) error {
-		if id, record := read(cols); decoded(db.log, cols, kind, key) {
+func (db *DB) trailOf(c *conn, k store.EntityKey, s statement, read func(*columns) (string, pawl.Record)) ([]store.TrailOf, error) {
+	t := store.TrailOf{EntityKey: k}
+	err := c.each(s, func(b *row) { b.int(int64(k.Job)) }, func(cols *columns) error {
+		if id, record := read(cols); decoded(db.log, cols, k.Kind, k.Job) {
 			t.ID, t.Record = id, record
 		}
 		return nil
@@ -333,7 +327,7 @@ func (db *DB) trailOf(c *conn, kind string, s statement, key int64, read func(*c
 		return nil, err
 	}
 	page := &store.TrailPage{}
-	err = db.trailIn(c, t.EntityKey, page)
+	err = db.trailIn(c, k, page)
 	t.Entries = page.Entries(t.ID)
 	return []store.TrailOf{t}, err
 }

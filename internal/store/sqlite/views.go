@@ -9,16 +9,17 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
 
 // Job reads a job with its bodies.
-func (db *DB) Job(ctx context.Context, key int64) (*pawl.Job, error) {
+func (db *DB) Job(ctx context.Context, key rowkey.Job) (*pawl.Job, error) {
 	var job *pawl.Job
 	err := db.read(ctx, "read job", func(c *conn) error {
-		return c.each(selectJobAll, func(b *row) { b.int(key) }, func(cols *columns) error {
+		return c.each(selectJobAll, func(b *row) { b.int(int64(key)) }, func(cols *columns) error {
 			if job = db.fullJob(cols); job == nil {
 				return store.Damaged(lifecycle.Job.Name, key)
 			}
@@ -38,7 +39,7 @@ func (db *DB) fullJob(c *columns) *pawl.Job {
 }
 
 // found returns r, or ErrNotFound if there is none.
-func found[R any](r *R, err error, kind string, key int64) (*R, error) {
+func found[R any, K ~int64](r *R, err error, kind string, key K) (*R, error) {
 	if err == nil && r == nil {
 		err = fmt.Errorf("%s %d: %w", kind, key, store.ErrNotFound)
 	}
@@ -80,7 +81,7 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 // part of the text, for only then can the index of open jobs be used.
 func jobsQuery(f store.JobFilter) (text string, bind func(*row)) {
 	where := []string{"id < ?"}
-	values := []any{f.Before}
+	values := []any{int64(f.Before)}
 	if f.Before == 0 {
 		values[0] = int64(math.MaxInt64)
 	}
@@ -94,15 +95,15 @@ func jobsQuery(f store.JobFilter) (text string, bind func(*row)) {
 	and(len(f.States) > 0 && !f.TimedOut && within(f.States, lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning), jobsOpen)
 	and(f.Workspace != "", "workspace = ?", f.Workspace)
 	and(f.Workflow != "", "workflow = ?", f.Workflow)
-	and(f.Definition != 0, "definition = ?", f.Definition)
-	and(f.Parent != 0, "parent <> 0 AND parent = ?", f.Parent)
+	and(f.Definition != 0, "definition = ?", int64(f.Definition))
+	and(f.Parent != 0, "parent <> 0 AND parent = ?", int64(f.Parent))
 	if f.Keys != nil {
 		where = append(where, "id IN ("+strings.TrimSuffix(strings.Repeat("?, ", len(f.Keys)), ", ")+")")
 		for _, k := range f.Keys {
-			values = append(values, k)
+			values = append(values, int64(k))
 		}
 	}
-	and(f.Continues != 0, "continues <> 0 AND continues = ?", f.Continues)
+	and(f.Continues != 0, "continues <> 0 AND continues = ?", int64(f.Continues))
 	and(f.Still != 0, "updated_at < ? AND NOT EXISTS (SELECT 1 FROM step WHERE step.job = job.id AND step.updated_at >= ?)", f.Still, f.Still)
 	columns := jobWhole
 	if f.Bare {
@@ -153,11 +154,11 @@ func bound(limit int) int64 {
 }
 
 // Steps reads steps of a job with their bodies, by ord, those beyond after.
-func (db *DB) Steps(ctx context.Context, job int64, after pawl.Ord, limit int) ([]*pawl.Step, error) {
+func (db *DB) Steps(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error) {
 	var steps []*pawl.Step
 	err := db.read(ctx, "read steps", func(c *conn) error {
 		page := page[pawl.Step]{of: stepTable.bodies, at: len(stepTable.read), limit: limit}
-		return page.end(c.each(selectStepsAll, func(b *row) { b.ints(job, int64(after), bound(limit)) }, func(cols *columns) error {
+		return page.end(c.each(selectStepsAll, func(b *row) { b.ints(int64(job), int64(after), bound(limit)) }, func(cols *columns) error {
 			s := stepTable.readWhole(cols)
 			if decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
 				steps = append(steps, s)
@@ -220,7 +221,7 @@ func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey
 	steps := make(map[pawl.StepKey]*pawl.Step, len(keys))
 	err := db.read(ctx, "read steps", func(c *conn) error {
 		for _, k := range keys {
-			err := c.each(selectStepBodies, func(b *row) { b.ints(k.Job, int64(k.Ord)) }, func(cols *columns) error {
+			err := c.each(selectStepBodies, func(b *row) { b.ints(int64(k.Job), int64(k.Ord)) }, func(cols *columns) error {
 				s := stepTable.readWhole(cols)
 				if decoded(db.log, cols, lifecycle.Step.Name, k) {
 					steps[k] = s
@@ -237,10 +238,10 @@ func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey
 }
 
 // Marked reads the steps of a job marked Attention, without bodies.
-func (db *DB) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
+func (db *DB) Marked(ctx context.Context, job rowkey.Job) ([]*pawl.Step, error) {
 	var steps []*pawl.Step
 	err := db.read(ctx, "read marked steps", func(c *conn) error {
-		return c.each(selectMarked, func(b *row) { b.ints(job, store.MaxMarked) }, func(cols *columns) error {
+		return c.each(selectMarked, func(b *row) { b.ints(int64(job), store.MaxMarked) }, func(cols *columns) error {
 			if s := stepTable.readPlain(cols); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
 				steps = append(steps, s)
 			}
@@ -251,10 +252,10 @@ func (db *DB) Marked(ctx context.Context, job int64) ([]*pawl.Step, error) {
 }
 
 // StepCounts counts the steps of a job by state.
-func (db *DB) StepCounts(ctx context.Context, job int64) (map[machine.State]int, error) {
+func (db *DB) StepCounts(ctx context.Context, job rowkey.Job) (map[machine.State]int, error) {
 	counts := map[machine.State]int{}
 	err := db.read(ctx, "count steps", func(c *conn) error {
-		return c.each(selectStepCounts, func(b *row) { b.int(job) }, func(cols *columns) error {
+		return c.each(selectStepCounts, func(b *row) { b.int(int64(job)) }, func(cols *columns) error {
 			counts[machine.State(cols.text())] = int(cols.int())
 			return nil
 		})
@@ -263,16 +264,16 @@ func (db *DB) StepCounts(ctx context.Context, job int64) (map[machine.State]int,
 }
 
 // InFlight counts the steps enqueued by route, and in progress by worker.
-func (db *DB) InFlight(ctx context.Context) (enqueued, running map[int64]int, err error) {
-	enqueued, running = map[int64]int{}, map[int64]int{}
+func (db *DB) InFlight(ctx context.Context) (enqueued map[int64]int, running map[rowkey.Worker]int, err error) {
+	enqueued, running = map[int64]int{}, map[rowkey.Worker]int{}
 	err = db.read(ctx, "count steps in flight", func(c *conn) error {
 		return c.each(selectInFlight, nil, func(cols *columns) error {
-			of := enqueued
-			if machine.State(cols.text()) == lifecycle.StepInProgress {
-				of = running
+			state, key, n := machine.State(cols.text()), cols.int(), int(cols.int())
+			if state == lifecycle.StepInProgress {
+				running[rowkey.Worker(key)] = n
+			} else {
+				enqueued[key] = n
 			}
-			place := cols.int()
-			of[place] = int(cols.int())
 			return nil
 		})
 	})
@@ -280,10 +281,10 @@ func (db *DB) InFlight(ctx context.Context) (enqueued, running map[int64]int, er
 }
 
 // Worker reads a worker.
-func (db *DB) Worker(ctx context.Context, key int64) (*pawl.Worker, error) {
+func (db *DB) Worker(ctx context.Context, key rowkey.Worker) (*pawl.Worker, error) {
 	var worker *pawl.Worker
 	err := db.read(ctx, "read worker", func(c *conn) error {
-		return c.each(selectWorker, func(b *row) { b.int(key) }, func(cols *columns) error {
+		return c.each(selectWorker, func(b *row) { b.int(int64(key)) }, func(cols *columns) error {
 			if w := workerTable.readWhole(cols); decoded(db.log, cols, lifecycle.Worker.Name, key) {
 				worker = w
 			}
@@ -303,7 +304,7 @@ func (db *DB) Workers(ctx context.Context, f store.WorkerFilter) ([]*pawl.Worker
 	before := cmp.Or(f.Before, math.MaxInt64)
 	err := db.read(ctx, "list workers", func(c *conn) error {
 		page := page[pawl.Worker]{of: workerTable.bodies, at: len(workerTable.read), limit: f.Limit}
-		return page.end(c.each(s, func(b *row) { b.ints(before, bound(f.Limit)) }, func(cols *columns) error {
+		return page.end(c.each(s, func(b *row) { b.ints(int64(before), bound(f.Limit)) }, func(cols *columns) error {
 			if w := workerTable.readWhole(cols); decoded(db.log, cols, lifecycle.Worker.Name, w.Key()) {
 				workers = append(workers, w)
 			}
@@ -314,11 +315,11 @@ func (db *DB) Workers(ctx context.Context, f store.WorkerFilter) ([]*pawl.Worker
 }
 
 // Definition reads a definition.
-func (db *DB) Definition(ctx context.Context, key int64) (*pawl.Definition, error) {
+func (db *DB) Definition(ctx context.Context, key rowkey.Definition) (*pawl.Definition, error) {
 	var definition *pawl.Definition
 	err := db.read(ctx, "read definition", func(c *conn) error {
-		return c.each(selectDefinition, func(b *row) { b.int(key) }, func(cols *columns) error {
-			d := &pawl.Definition{Key: cols.int()}
+		return c.each(selectDefinition, func(b *row) { b.int(int64(key)) }, func(cols *columns) error {
+			d := &pawl.Definition{Key: rowkey.Definition(cols.int())}
 			cols.fixed(d.Hash[:])
 			d.Name, d.Source, d.CreatedAt = cols.text(), cols.blob(), cols.int()
 			if decoded(db.log, cols, "definition", key) {
@@ -331,11 +332,11 @@ func (db *DB) Definition(ctx context.Context, key int64) (*pawl.Definition, erro
 }
 
 // Refusals reads the refused facts of a job, by time.
-func (db *DB) Refusals(ctx context.Context, job int64, after store.RefusalPlace, limit int) ([]pawl.Refusal, error) {
+func (db *DB) Refusals(ctx context.Context, job rowkey.Job, after store.RefusalPlace, limit int) ([]pawl.Refusal, error) {
 	var refusals []pawl.Refusal
 	err := db.read(ctx, "read refusals", func(c *conn) error {
-		return c.page(selectRefusals, limit, func(b *row) { b.ints(job, after.At, after.ID, bound(limit)) }, func(cols *columns) int {
-			f := pawl.Refusal{ID: cols.int(), StepKey: pawl.StepKey{Job: cols.int(), Ord: pawl.Ord(cols.int())}}
+		return c.page(selectRefusals, limit, func(b *row) { b.ints(int64(job), after.At, after.ID, bound(limit)) }, func(cols *columns) int {
+			f := pawl.Refusal{ID: cols.int(), StepKey: pawl.StepKey{Job: rowkey.Job(cols.int()), Ord: pawl.Ord(cols.int())}}
 			f.At, f.Claim = cols.int(), int(cols.int())
 			f.Event = machine.Event(cols.text())
 			f.Actor, f.Why = cols.text(), cols.text()

@@ -31,7 +31,7 @@ func write(c *conn, f *store.Facts, ch *store.Changes) error {
 func writeDefinitions(c *conn, _ *store.Facts, ch *store.Changes) error {
 	for _, d := range ch.Definitions {
 		err := c.run(insertDefinition, func(r *row) {
-			r.int(d.Key)
+			r.int(int64(d.Key))
 			r.blob(d.Hash[:])
 			r.text(d.Name)
 			r.blob(d.Source)
@@ -101,7 +101,7 @@ func writeEntries(c *conn, _ *store.Facts, ch *store.Changes) error {
 			continue
 		}
 		err := c.run(book.insert, func(r *row) {
-			r.int(e.Job)
+			r.int(int64(e.Job))
 			r.entry(&e.Entry)
 		})
 		if err != nil {
@@ -118,7 +118,7 @@ func writeEntries(c *conn, _ *store.Facts, ch *store.Changes) error {
 const entryOf = "audit entry of"
 
 func bindEntries(r *row, p store.Packed) {
-	r.ints(p.Job, int64(p.Ord))
+	r.ints(int64(p.Job), int64(p.Ord))
 	r.entry(&p.Entry.Entry)
 	r.body(p.More)
 }
@@ -146,7 +146,7 @@ func writeRefusals(c *conn, _ *store.Facts, ch *store.Changes) error {
 	for i := range ch.Refusals {
 		f := &ch.Refusals[i]
 		err := c.run(insertRefusal, func(r *row) {
-			r.ints(f.Job, int64(f.Ord), f.At, int64(f.Claim))
+			r.ints(int64(f.Job), int64(f.Ord), f.At, int64(f.Claim))
 			r.text(string(f.Event))
 			r.text(f.Actor)
 			r.text(f.Why)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -34,16 +35,16 @@ type Batch struct {
 	store.Changes
 	Reason    func() string // of each entry; nil: a usual one for some
 	now       int64
-	jobs      map[int64]bool // new or updated already
+	jobs      map[rowkey.Job]bool // new or updated already
 	steps     map[pawl.StepKey]bool
-	workers   map[int64]bool
-	schedules map[int64]bool
+	workers   map[rowkey.Worker]bool
+	schedules map[rowkey.Schedule]bool
 }
 
 // NewBatch returns an empty batch whose entries are of the time now.
 func NewBatch(now int64) *Batch {
-	return &Batch{now: now, jobs: map[int64]bool{}, steps: map[pawl.StepKey]bool{}, workers: map[int64]bool{},
-		schedules: map[int64]bool{}}
+	return &Batch{now: now, jobs: map[rowkey.Job]bool{}, steps: map[pawl.StepKey]bool{}, workers: map[rowkey.Worker]bool{},
+		schedules: map[rowkey.Schedule]bool{}}
 }
 
 // AddJob adds a new job, SUBMITTED.
@@ -151,20 +152,20 @@ func (b *Batch) append(k store.EntityKey, id string, r *pawl.Record, e audit.Ent
 
 // JobKey names the entity that a job is.
 func JobKey(j *pawl.Job) store.EntityKey {
-	return store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: j.Key()}}
+	return store.JobEntity(j.Key())
 }
 
 // StepKey names the entity that a step is.
 func StepKey(s *pawl.Step) store.EntityKey {
-	return store.EntityKey{Kind: lifecycle.Step.Name, StepKey: s.StepKey}
+	return store.StepEntity(s.StepKey)
 }
 
 // WorkerKey names the entity that a worker is.
 func WorkerKey(w *pawl.Worker) store.EntityKey {
-	return store.EntityKey{Kind: lifecycle.Worker.Name, StepKey: pawl.StepKey{Job: w.Key()}}
+	return store.WorkerEntity(w.Key())
 }
 
 // ScheduleKey names the entity that a schedule is.
 func ScheduleKey(s *pawl.Schedule) store.EntityKey {
-	return store.EntityKey{Kind: lifecycle.Schedule.Name, StepKey: pawl.StepKey{Job: s.Key()}}
+	return store.ScheduleEntity(s.Key())
 }

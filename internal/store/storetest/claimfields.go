@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -131,7 +132,7 @@ func enqueuedBy(e *env, route int64, n int, way func(*pawl.Step)) error {
 	err := e.st.Do(e.ctx, &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
 		ch := new(store.Changes)
 		for _, s := range steps.base(e, f.Now, n, ch) {
-			s.Route, s.Worker, s.Rank, keys = route, route, f.Now+later, append(keys, s.StepKey)
+			s.Route, s.Worker, s.Rank, keys = route, rowkey.Worker(route), f.Now+later, append(keys, s.StepKey)
 		}
 		return ch, nil
 	})
@@ -162,12 +163,12 @@ func enqueuedBy(e *env, route int64, n int, way func(*pawl.Step)) error {
 			return fmt.Errorf("%s: %w", to.state, err)
 		}
 	}
-	return e.holds(route, keys)
+	return e.holds(rowkey.Worker(route), keys)
 }
 
 // holds is an error unless the worker is known to hold the steps, and no others.
-func (e *env) holds(worker int64, keys []pawl.StepKey) error {
-	return e.st.Do(e.ctx, &store.Query{Held: []int64{worker}}, func(f *store.Facts) (*store.Changes, error) {
+func (e *env) holds(worker rowkey.Worker, keys []pawl.StepKey) error {
+	return e.st.Do(e.ctx, &store.Query{Held: []rowkey.Worker{worker}}, func(f *store.Facts) (*store.Changes, error) {
 		if d := cmp.Diff(keys, f.Held[worker]); d != "" {
 			return nil, fmt.Errorf("steps that a worker holds (-want +got):\n%s", d)
 		}

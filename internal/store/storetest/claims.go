@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -60,7 +61,7 @@ func claimStarts(e *env) {
 	})
 	last := e.add(1, pending(10, 5))
 	f := e.see(&store.Query{Claims: []store.ClaimQuery{claim(3, 10)}})
-	e.diff("claims", store.ClaimFacts{Steps: keysOf(ready.steps...), Starts: []int64{first.key(), second.key()}, More: true}, f.Claims[0])
+	e.diff("claims", store.ClaimFacts{Steps: keysOf(ready.steps...), Starts: []rowkey.Job{first.key(), second.key()}, More: true}, f.Claims[0])
 	if j := f.Jobs[first.key()]; string(j.Inputs) != `{"in":1}` || string(j.Metadata) != `{}` {
 		e.Errorf("inputs %s and metadata %s of a job to start", j.Inputs, j.Metadata)
 	}
@@ -84,8 +85,8 @@ func claimsAreDisjoint(e *env) {
 	f := e.see(&store.Query{Claims: []store.ClaimQuery{claim(2, 10), claim(4, 10), claim(3, 10), claim(1, 99)}})
 	e.diff("claims", []store.ClaimFacts{
 		{Steps: keysOf(m.steps[:2]...), More: true},
-		{Steps: keysOf(m.steps[2:]...), Starts: []int64{p[0].key()}, More: true},
-		{Starts: []int64{p[1].key()}},
+		{Steps: keysOf(m.steps[2:]...), Starts: []rowkey.Job{p[0].key()}, More: true},
+		{Starts: []rowkey.Job{p[1].key()}},
 		{},
 	}, f.Claims)
 }
@@ -122,17 +123,17 @@ func noDoubleClaimByTwo(e *env) { e.contend(e.st, e.open()) }
 // contend has eight claimers, on the handles in turn, take all there is; each
 // step is taken once and each job started once.
 func (e *env) contend(handles ...store.Store) {
-	var want []int64
+	var want []rowkey.Job
 	for range 60 {
 		want = append(want, e.add(1, enqueued(10, 0)).key(), e.add(1, pending(10, 0)).key())
 	}
 	var mu sync.Mutex
-	var got []int64
+	var got []rowkey.Job
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for {
-				taken, err := e.claimAll(handles[i%len(handles)], int64(i+1))
+				taken, err := e.claimAll(handles[i%len(handles)], rowkey.Worker(i+1))
 				if err != nil {
 					e.Errorf("claim: %v", err)
 					return
@@ -155,8 +156,8 @@ func (e *env) contend(handles ...store.Store) {
 }
 
 // claimAll takes up to five things and returns their jobs.
-func (e *env) claimAll(st store.Store, worker int64) ([]int64, error) {
-	var taken []int64
+func (e *env) claimAll(st store.Store, worker rowkey.Worker) ([]rowkey.Job, error) {
+	var taken []rowkey.Job
 	err := e.try(st, &store.Query{Claims: []store.ClaimQuery{claim(5, 10)}}, func(f *store.Facts, b *Batch) {
 		taken = nil
 		for _, k := range f.Claims[0].Steps {

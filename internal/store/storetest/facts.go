@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -29,7 +30,7 @@ func keysOf(steps ...*pawl.Step) []pawl.StepKey {
 func factsNamed(e *env) {
 	m, w := e.add(2, nil), e.addWorker()
 	f := e.see(&store.Query{
-		Jobs: []int64{m.key(), 5, m.key()}, Workers: []int64{w.Key(), 6},
+		Jobs: []rowkey.Job{m.key(), 5, m.key()}, Workers: []rowkey.Worker{w.Key(), 6},
 		Steps: []pawl.StepKey{m.steps[1].StepKey, {Job: m.key(), Ord: 1}},
 	})
 	if len(f.Jobs) != 1 || len(f.Workers) != 1 || len(f.Steps) != 1 {
@@ -89,7 +90,7 @@ func factsOpen(e *env) {
 		b.MoveStep(m.job, m.steps[6], lifecycle.StepCancel)
 		b.MoveStep(m.job, m.steps[7], lifecycle.StepResolve)
 	})
-	f := e.see(&store.Query{Open: []int64{m.key()}})
+	f := e.see(&store.Query{Open: []rowkey.Job{m.key()}})
 	e.diff("open", keysOf(m.steps[0], m.steps[1], m.steps[3]), f.Open[m.key()])
 }
 
@@ -104,7 +105,7 @@ func factsNodes(e *env) {
 		}
 	})
 	e.add(1, nil)
-	f := e.see(&store.Query{Nodes: []int64{m.key(), 5}})
+	f := e.see(&store.Query{Nodes: []rowkey.Job{m.key(), 5}})
 	e.diff("nodes", keysOf(m.steps...), f.Nodes[m.key()])
 	if len(f.Nodes[5]) != 0 || len(f.Steps) != 3 || len(f.Jobs) != 0 {
 		e.Errorf("%d nodes of a job that is not there, %d steps and %d jobs; want the 3 steps alone", len(f.Nodes[5]), len(f.Steps), len(f.Jobs))
@@ -119,7 +120,7 @@ func factsHeld(e *env) {
 		m.steps[1].Worker = 78
 		b.MoveStep(m.job, m.steps[2], lifecycle.StepSuccess)
 	})
-	f := e.see(&store.Query{Held: []int64{77, 79}})
+	f := e.see(&store.Query{Held: []rowkey.Worker{77, 79}})
 	e.diff("held", keysOf(m.steps[0]), f.Held[77])
 	if len(f.Held[79]) != 0 {
 		e.Errorf("held %v by a worker that holds nothing", f.Held[79])
@@ -135,7 +136,7 @@ func factsOneRecord(e *env) {
 		claimed(77)(m, b)
 		m.steps[0].Mark = pawl.Attention
 	})
-	f := e.see(&store.Query{Jobs: []int64{m.key()}, Steps: keysOf(m.steps...), Open: []int64{m.key()}, Nodes: []int64{m.key()}, Held: []int64{77}})
+	f := e.see(&store.Query{Jobs: []rowkey.Job{m.key()}, Steps: keysOf(m.steps...), Open: []rowkey.Job{m.key()}, Nodes: []rowkey.Job{m.key()}, Held: []rowkey.Worker{77}})
 	if len(f.Steps) != 1 || len(f.Jobs) != 1 {
 		e.Fatalf("%d steps and %d jobs, want one of each", len(f.Steps), len(f.Jobs))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -130,7 +131,7 @@ func beatAnswersState(e *env) {
 	w := e.addWorker()
 	e.hold(e.st, workerName(w), "")
 	e.diff("state", lifecycle.WorkerIdle, e.beat(link.Pulse{Worker: w.Key()}).State)
-	e.do(&store.Query{Workers: []int64{w.Key()}}, func(f *store.Facts, b *Batch) {
+	e.do(&store.Query{Workers: []rowkey.Worker{w.Key()}}, func(f *store.Facts, b *Batch) {
 		b.MoveWorker(f.Workers[w.Key()], lifecycle.WorkerTerminate)
 	})
 	e.diff("state", lifecycle.WorkerTerminated, e.beat(link.Pulse{Worker: w.Key()}).State)
@@ -205,14 +206,14 @@ func nodes(e *env) {
 const slack = 1e6
 
 // observed returns what is seen of each living worker.
-func (e *env) observed(st store.Store) map[int64]health.Sighting {
+func (e *env) observed(st store.Store) map[rowkey.Worker]health.Sighting {
 	e.Helper()
 	r, err := st.Observe(e.ctx)
 	e.ok(err)
 	if now := e.now(); r.Now > now+slack || r.Now < now-10e6 || r.Started > now {
 		e.Errorf("observed at %d, of a server started at %d; it is %d", r.Now, r.Started, now)
 	}
-	seen := map[int64]health.Sighting{}
+	seen := map[rowkey.Worker]health.Sighting{}
 	for _, w := range r.Workers {
 		seen[w.Worker] = w
 	}
@@ -248,15 +249,15 @@ func observeLocks(e *env) {
 	held, released, never, ended := e.addWorker(), e.addWorker(), e.addWorker(), e.addWorker()
 	e.hold(e.st, workerName(held), "")
 	e.hold(e.st, workerName(released), "")()
-	e.do(&store.Query{Workers: []int64{ended.Key()}}, func(f *store.Facts, b *Batch) {
+	e.do(&store.Query{Workers: []rowkey.Worker{ended.Key()}}, func(f *store.Facts, b *Batch) {
 		b.MoveWorker(f.Workers[ended.Key()], lifecycle.WorkerTerminate)
 	})
-	locks := map[int64]health.Lock{}
+	locks := map[rowkey.Worker]health.Lock{}
 	for worker, s := range e.observed(e.st) {
 		locks[worker] = s.Lock
 	}
-	e.diff("locks", map[int64]health.Lock{held.Key(): health.Held, released.Key(): health.Free, never.Key(): health.Free}, locks)
+	e.diff("locks", map[rowkey.Worker]health.Lock{held.Key(): health.Held, released.Key(): health.Free, never.Key(): health.Free}, locks)
 }
 
 // workerName is the name that the process of a worker holds.
-func workerName(w *pawl.Worker) string { return "worker/" + decimal(w.Key()) }
+func workerName(w *pawl.Worker) string { return "worker/" + decimal(int64(w.Key())) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -109,7 +110,7 @@ func insertsComeBack(e *env) {
 
 func updatesComeBack(e *env) {
 	j, s, w := e.addFull()
-	e.do(&store.Query{Jobs: []int64{j.Key()}, Steps: []pawl.StepKey{s.StepKey}, Workers: []int64{w.Key()}}, func(f *store.Facts, b *Batch) {
+	e.do(&store.Query{Jobs: []rowkey.Job{j.Key()}, Steps: []pawl.StepKey{s.StepKey}, Workers: []rowkey.Worker{w.Key()}}, func(f *store.Facts, b *Batch) {
 		id := j.ID
 		*j = *f.Jobs[j.Key()]
 		e.diff("id", id, j.ID)
@@ -134,7 +135,7 @@ func updatesComeBack(e *env) {
 
 func nilBodiesStay(e *env) {
 	j, s, w := e.addFull()
-	e.do(&store.Query{Jobs: []int64{j.Key()}, Steps: []pawl.StepKey{s.StepKey}, Workers: []int64{w.Key()}}, func(f *store.Facts, b *Batch) {
+	e.do(&store.Query{Jobs: []rowkey.Job{j.Key()}, Steps: []pawl.StepKey{s.StepKey}, Workers: []rowkey.Worker{w.Key()}}, func(f *store.Facts, b *Batch) {
 		job, step, worker := f.Jobs[j.Key()], f.Steps[s.StepKey], f.Workers[w.Key()]
 		if job.Inputs != nil || job.Output != nil || job.Error != nil || job.Metadata != nil || step.Input != nil || step.Output != nil || step.Error != nil {
 			e.Errorf("facts have bodies: %+v, %+v", job, step)
@@ -147,7 +148,7 @@ func nilBodiesStay(e *env) {
 	})
 	e.compare(j, s, w)
 	// One body alone: the others stay.
-	e.do(&store.Query{Jobs: []int64{j.Key()}, Steps: []pawl.StepKey{s.StepKey}}, func(f *store.Facts, b *Batch) {
+	e.do(&store.Query{Jobs: []rowkey.Job{j.Key()}, Steps: []pawl.StepKey{s.StepKey}}, func(f *store.Facts, b *Batch) {
 		job, step := f.Jobs[j.Key()], f.Steps[s.StepKey]
 		job.Output, step.Output = json.RawMessage(`"new"`), json.RawMessage(`"new"`)
 		b.MoveJob(job, lifecycle.JobPause)
@@ -160,7 +161,7 @@ func nilBodiesStay(e *env) {
 // stale: whatever was changed or made by another refuses the whole transaction.
 func stale(e *env) {
 	j, s, w := e.addFull()
-	query := &store.Query{Jobs: []int64{j.Key()}, Steps: []pawl.StepKey{s.StepKey}, Workers: []int64{w.Key()}}
+	query := &store.Query{Jobs: []rowkey.Job{j.Key()}, Steps: []pawl.StepKey{s.StepKey}, Workers: []rowkey.Worker{w.Key()}}
 	for name, change := range map[string]func(f *store.Facts, b *Batch){
 		"job version":    func(_ *store.Facts, b *Batch) { b.MoveJob(j, lifecycle.JobValidate); b.Jobs[0].Was-- },
 		"step version":   func(_ *store.Facts, b *Batch) { b.MoveStep(j, s, lifecycle.StepEnqueue); b.Steps[0].Was++ },
@@ -210,7 +211,7 @@ func allOrNothing(e *env) {
 }
 
 // absent checks that nothing of the job is stored.
-func (e *env) absent(job int64) {
+func (e *env) absent(job rowkey.Job) {
 	e.Helper()
 	if _, err := e.st.Job(e.ctx, job); !errors.Is(err, store.ErrNotFound) {
 		e.Errorf("job: error %v, want ErrNotFound", err)
@@ -289,7 +290,7 @@ func racers(e *env) {
 	for range goroutines {
 		wg.Go(func() {
 			for range rounds {
-				err := e.try(e.st, &store.Query{Jobs: []int64{m.key()}}, func(f *store.Facts, b *Batch) {
+				err := e.try(e.st, &store.Query{Jobs: []rowkey.Job{m.key()}}, func(f *store.Facts, b *Batch) {
 					b.MoveJob(f.Jobs[m.key()], lifecycle.JobPause)
 				})
 				if err != nil {
@@ -308,7 +309,7 @@ func racers(e *env) {
 }
 
 // verify checks every trail of a job against its record.
-func (e *env) verify(job int64) {
+func (e *env) verify(job rowkey.Job) {
 	e.Helper()
 	e.ok(e.st.Trails(e.ctx, job, func(t store.TrailOf) error {
 		var head audit.Hash
@@ -492,9 +493,9 @@ func stats(e *env) {
 	before, err := e.st.Stats(e.ctx)
 	e.ok(err)
 	m := e.add(2, nil)
-	e.do(&store.Query{Jobs: []int64{m.key()}}, func(f *store.Facts, b *Batch) { b.MoveJob(f.Jobs[m.key()], lifecycle.JobPause) })
+	e.do(&store.Query{Jobs: []rowkey.Job{m.key()}}, func(f *store.Facts, b *Batch) { b.MoveJob(f.Jobs[m.key()], lifecycle.JobPause) })
 	s := e.addSchedule("s", nil)
-	e.do(&store.Query{Schedules: []int64{s.Key()}}, func(f *store.Facts, b *Batch) {
+	e.do(&store.Query{Schedules: []rowkey.Schedule{s.Key()}}, func(f *store.Facts, b *Batch) {
 		b.MoveSchedule(f.Schedules[s.Key()], lifecycle.SchedulePause)
 	})
 	e.see(&store.Query{})
@@ -508,7 +509,7 @@ func stats(e *env) {
 // viewsWhileDeciding: a decision may read what is committed.
 func viewsWhileDeciding(e *env) {
 	m := e.add(1, nil)
-	e.do(&store.Query{Jobs: []int64{m.key()}}, func(_ *store.Facts, b *Batch) {
+	e.do(&store.Query{Jobs: []rowkey.Job{m.key()}}, func(_ *store.Facts, b *Batch) {
 		j, err := e.st.Job(e.ctx, m.key())
 		if err != nil || j.Seq != m.job.Seq {
 			e.Errorf("job %+v, %v", j, err)

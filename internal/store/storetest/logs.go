@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -20,7 +21,7 @@ func chunk(ord pawl.Ord, claim int, stream string, offset, at int64, data string
 	return pawl.Chunk{StepKey: pawl.StepKey{Job: 5, Ord: ord}, Claim: claim, Stream: stream, Offset: offset, At: at, Data: []byte(data)}
 }
 
-func (e *env) logs(job int64, ord pawl.Ord) []pawl.Chunk {
+func (e *env) logs(job rowkey.Job, ord pawl.Ord) []pawl.Chunk {
 	e.Helper()
 	var all []pawl.Chunk
 	for after := (store.LogPlace{}); ; {

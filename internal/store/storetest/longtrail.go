@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -32,7 +33,7 @@ func trailsOfALongJob(e *env) {
 	}
 	cancel := func() { // the first step, which is in a page of its own by now, and the last, in one row
 		first, last := m.steps[0].StepKey, m.steps[len(m.steps)-1].StepKey
-		e.do(&store.Query{Jobs: []int64{m.key()}, Steps: []pawl.StepKey{first, last}}, func(f *store.Facts, b *Batch) {
+		e.do(&store.Query{Jobs: []rowkey.Job{m.key()}, Steps: []pawl.StepKey{first, last}}, func(f *store.Facts, b *Batch) {
 			for _, k := range []pawl.StepKey{first, last} {
 				b.MoveStep(f.Jobs[m.key()], f.Steps[k], lifecycle.StepCancel)
 			}
@@ -40,7 +41,7 @@ func trailsOfALongJob(e *env) {
 		})
 	}
 	got := map[store.EntityKey]int64{}
-	var jobs []int64
+	var jobs []rowkey.Job
 	e.ok(e.st.Trails(e.ctx, 0, func(t store.TrailOf) error {
 		f := audit.Verify(lifecycle.ByName(t.Kind), t.Entries, audit.Stored{Entity: t.ID, State: t.Record.State, Seq: t.Record.Seq, Head: t.Record.Head})
 		if f != nil {
@@ -57,7 +58,7 @@ func trailsOfALongJob(e *env) {
 		return nil
 	}))
 	e.diff("the trails of the long job", want, got)
-	e.diff("jobs", []int64{before.key(), m.key(), after.key()}, jobs)
+	e.diff("jobs", []rowkey.Job{before.key(), m.key(), after.key()}, jobs)
 	e.verify(0)
 	e.verify(m.key())
 }

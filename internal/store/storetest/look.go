@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -139,7 +140,7 @@ func dueRounds(e *env) {
 	})
 	for i := range 3 {
 		w := e.addWorker()
-		e.do(&store.Query{Workers: []int64{w.Key()}}, func(f *store.Facts, b *Batch) {
+		e.do(&store.Query{Workers: []rowkey.Worker{w.Key()}}, func(f *store.Facts, b *Batch) {
 			w := f.Workers[w.Key()]
 			b.MoveWorker(w, lifecycle.WorkerStartTask)
 			add(WorkerKey(w), &w.Record, now-int64(1+i), lifecycle.WorkerTerminate)
@@ -174,7 +175,7 @@ func lookDue(e *env) {
 		m.job.DueAt, m.job.DueEvent = now-2e6, lifecycle.JobCancel
 	})
 	w := e.addWorker()
-	e.do(&store.Query{Workers: []int64{w.Key()}}, func(f *store.Facts, b *Batch) {
+	e.do(&store.Query{Workers: []rowkey.Worker{w.Key()}}, func(f *store.Facts, b *Batch) {
 		w = f.Workers[w.Key()]
 		b.MoveWorker(w, lifecycle.WorkerStartTask)
 		w.DueAt, w.DueEvent = now-1e6, lifecycle.WorkerTerminate
@@ -231,7 +232,7 @@ func lookOrphans(e *env) {
 	e.add(2, claimed(live.Key()))
 	e.add(2, claimed(dead.Key()))
 	e.add(1, claimed(0)) // the engine's own
-	e.do(&store.Query{Workers: []int64{dead.Key()}}, func(f *store.Facts, b *Batch) {
+	e.do(&store.Query{Workers: []rowkey.Worker{dead.Key()}}, func(f *store.Facts, b *Batch) {
 		b.MoveWorker(f.Workers[dead.Key()], lifecycle.WorkerTerminate)
 	})
 	seen := e.look(10).Living.Ended
@@ -257,7 +258,7 @@ func lookLimit(e *env) {
 			b.MoveJob(m.job)
 		})
 		e.add(1, nil)
-		e.do(&store.Query{Workers: []int64{w.Key()}}, func(f *store.Facts, b *Batch) {
+		e.do(&store.Query{Workers: []rowkey.Worker{w.Key()}}, func(f *store.Facts, b *Batch) {
 			b.MoveWorker(f.Workers[w.Key()], lifecycle.WorkerTerminate)
 		})
 	}

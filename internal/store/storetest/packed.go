@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -24,7 +24,7 @@ var oddReasons = []string{"", `say "no" \ or C:\new`, "ünïcode 日本 \U0001F6
 
 // packed adds jobs, in two commits each, with odd reasons in every place, and answers
 // them with all their entries.
-func (e *env) packed(jobs, steps int) (ids []int64, entries []store.Entry) {
+func (e *env) packed(jobs, steps int) (ids []rowkey.Job, entries []store.Entry) {
 	e.Helper()
 	n := 0
 	odd := func(b *Batch) {
@@ -65,7 +65,7 @@ func packedTrail(e *env) {
 	want, shown := map[store.EntityKey][]audit.Entry{}, [][]string{}
 	for _, n := range entries {
 		want[n.EntityKey] = append(want[n.EntityKey], n.Entry)
-		shown = append(shown, []string{decimal(n.Job), decimal(int64(n.Ord)), decimal(n.Sequence), string(n.To), string(n.Event), n.RequestID, n.Actor, decimal(n.At)})
+		shown = append(shown, []string{decimal(int64(n.Job)), decimal(int64(n.Ord)), decimal(n.Sequence), string(n.To), string(n.Event), n.RequestID, n.Actor, decimal(n.At)})
 	}
 	got := map[store.EntityKey][]audit.Entry{}
 	e.ok(e.st.Trails(e.ctx, 0, func(t store.TrailOf) error { got[t.EntityKey] = t.Entries; return nil }))
@@ -121,7 +121,7 @@ func packedDamaged(e *env) {
 	ids, _ := e.packed(2, 2)
 	_, _, err := e.db.SQL(e.ctx, fmt.Sprintf("update audit set more = '[[1,2]]' where more is not null and job = %d", ids[0]))
 	e.ok(err)
-	whole := map[int64]bool{}
+	whole := map[rowkey.Job]bool{}
 	e.ok(e.st.Trails(e.ctx, 0, func(t store.TrailOf) error {
 		if t.Record.Seq == int64(len(t.Entries)) {
 			whole[t.Job] = true
@@ -131,7 +131,7 @@ func packedDamaged(e *env) {
 	if whole[ids[0]] || !whole[ids[1]] {
 		e.Errorf("trails are whole: %v; want those of the second job alone", whole)
 	}
-	if _, err := e.st.Trail(e.ctx, store.EntityKey{Kind: lifecycle.Job.Name, StepKey: pawl.StepKey{Job: ids[0]}}, 0, 0); err != nil {
+	if _, err := e.st.Trail(e.ctx, store.JobEntity(ids[0]), 0, 0); err != nil {
 		e.Error(err)
 	}
 }
@@ -167,7 +167,7 @@ func packedTampered(e *env) {
 }
 
 // faulty reports whether a trail of the job has a fault.
-func (e *env) faulty(job int64) (found bool) {
+func (e *env) faulty(job rowkey.Job) (found bool) {
 	e.ok(e.st.Trails(e.ctx, job, func(t store.TrailOf) error {
 		f := audit.Verify(lifecycle.ByName(t.Kind), t.Entries, audit.Stored{Entity: t.ID, State: t.Record.State, Seq: t.Record.Seq, Head: t.Record.Head})
 		found = found || f != nil

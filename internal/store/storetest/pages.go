@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -59,7 +60,7 @@ func trailPages(e *env) {
 	const rounds = 6
 	m, w, s := e.add(3, enqueued(1, 0)), e.addWorker(), e.addSchedule("s", nil)
 	step := m.steps[2].StepKey
-	q := &store.Query{Jobs: []int64{m.key()}, Steps: []pawl.StepKey{step}, Workers: []int64{w.Key()}, Schedules: []int64{s.Key()}}
+	q := &store.Query{Jobs: []rowkey.Job{m.key()}, Steps: []pawl.StepKey{step}, Workers: []rowkey.Worker{w.Key()}, Schedules: []rowkey.Schedule{s.Key()}}
 	for i := range 2 * rounds {
 		e.do(q, func(f *store.Facts, b *Batch) {
 			if i < rounds { // the others are short, and packed
@@ -123,7 +124,7 @@ func historyPages(e *env) {
 	other := e.add(2, nil)
 	for i := range 20 {
 		k := m.steps[39-i].StepKey
-		e.do(&store.Query{Jobs: []int64{m.key()}, Steps: []pawl.StepKey{k}}, func(f *store.Facts, b *Batch) {
+		e.do(&store.Query{Jobs: []rowkey.Job{m.key()}, Steps: []pawl.StepKey{k}}, func(f *store.Facts, b *Batch) {
 			b.MoveStep(f.Jobs[m.key()], f.Steps[k], lifecycle.StepClaim, lifecycle.StepSuccess)
 			b.MoveJob(f.Jobs[m.key()], lifecycle.JobPause, lifecycle.JobResume)
 		})

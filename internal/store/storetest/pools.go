@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -43,11 +44,11 @@ func (e *env) taken(want map[store.Pool]int) {
 
 // poolCounts: what runs takes slots, what waits or has ended does not.
 func poolCounts(e *env) {
-	running := func(workers int, pool, quota int64) made {
+	running := func(workers int, pool, quota rowkey.Pool) made {
 		return e.add(3, func(m made, b *Batch) {
 			m.job.Pool, m.job.Quota, m.job.WorkerCount = pool, quota, workers
 			for i, s := range m.steps {
-				s.Pool = []int64{stepPool.Key, stepPool.Key, 9}[i]
+				s.Pool = []rowkey.Pool{stepPool.Key, stepPool.Key, 9}[i]
 			}
 			claimed(1)(m, b)
 		})
@@ -71,7 +72,7 @@ func poolCounts(e *env) {
 
 // pendingIn: those that wait for a slot of a pool, in the order of their ranks.
 func pendingIn(e *env) {
-	waiting := func(pool, rank int64, paused bool) int64 {
+	waiting := func(pool rowkey.Pool, rank int64, paused bool) rowkey.Job {
 		return e.add(1, func(m made, _ *Batch) { m.job.Pool, m.job.Rank, m.job.Paused = pool, rank, paused }).key()
 	}
 	second, first := waiting(jobPool.Key, 20, false), waiting(jobPool.Key, 10, false)
@@ -82,8 +83,8 @@ func pendingIn(e *env) {
 		claimed(1)(m, b)
 	})
 	third := waiting(jobPool.Key, 20, false)
-	for limit, want := range map[int][]int64{1: {first, second, third}, 2: {first, second, third}, 10: {first, second, third}} {
-		var got []int64
+	for limit, want := range map[int][]rowkey.Job{1: {first, second, third}, 2: {first, second, third}, 10: {first, second, third}} {
+		var got []rowkey.Job
 		for after, more := (store.Ranked{}), true; more; {
 			page, err := e.st.PendingIn(e.ctx, jobPool.Key, after, limit)
 			e.ok(err)
@@ -106,7 +107,7 @@ func poolsFollow(e *env) {
 		m.job.Pool, m.job.Quota, m.steps[0].Pool = jobPool.Key, quotaPool.Key, stepPool.Key
 	})
 	move := func(event, step machine.Event) {
-		e.do(&store.Query{Jobs: []int64{m.key()}, Steps: keysOf(m.steps...)}, func(f *store.Facts, b *Batch) {
+		e.do(&store.Query{Jobs: []rowkey.Job{m.key()}, Steps: keysOf(m.steps...)}, func(f *store.Facts, b *Batch) {
 			j, s := f.Jobs[m.key()], f.Steps[m.steps1()]
 			if event != "" {
 				b.MoveJob(j, event)
@@ -166,7 +167,7 @@ func (e *env) serialise(handles ...store.Store) {
 
 // startIn starts a job and claims its step if nothing of the pool is taken.
 func (e *env) startIn(st store.Store, p store.Pool, m made, inside, won *atomic.Int32) error {
-	q := &store.Query{Pools: []store.Pool{p}, Jobs: []int64{m.key()}, Steps: keysOf(m.steps...)}
+	q := &store.Query{Pools: []store.Pool{p}, Jobs: []rowkey.Job{m.key()}, Steps: keysOf(m.steps...)}
 	return st.Do(e.ctx, q, func(f *store.Facts) (*store.Changes, error) {
 		if inside.Add(1) != 1 {
 			return nil, fmt.Errorf("two transactions that name pool %v overlap", p)

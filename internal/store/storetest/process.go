@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -71,10 +72,11 @@ const childRounds = 100
 
 // writeRounds runs n rounds, or rounds without end.
 func (e *env) writeRounds(n int) error {
-	common, err := strconv.ParseInt(os.Getenv(commonVariable), 10, 64)
+	key, err := strconv.ParseInt(os.Getenv(commonVariable), 10, 64)
 	if err != nil {
 		return err
 	}
+	common := rowkey.Job(key)
 	fmt.Println("ready")
 	for i := 0; i != n; i++ {
 		if err := e.round(e.st, common); err != nil {
@@ -156,7 +158,7 @@ func (w testWriter) Write(b []byte) (int, error) {
 // none is ever told that the database is busy.
 func writersProcesses(e *env) {
 	common := e.add(0, nil)
-	children := []*process{e.start("write", common.key()), e.start("write", common.key())}
+	children := []*process{e.start("write", int64(common.key())), e.start("write", int64(common.key()))}
 	for range childRounds {
 		e.ok(e.round(e.st, common.key()))
 	}
@@ -172,7 +174,7 @@ func writersProcesses(e *env) {
 // transactions only, and nobody waits for it.
 func writerKilled(e *env) {
 	common := e.add(0, nil)
-	c := e.start("loop", common.key())
+	c := e.start("loop", int64(common.key()))
 	c.line()
 	for e.seq(common.key()) < common.job.Seq+20 {
 		e.ok(e.round(e.st, common.key()))
@@ -182,7 +184,7 @@ func writerKilled(e *env) {
 	e.written(common, int(e.seq(common.key())-common.job.Seq))
 }
 
-func (e *env) seq(job int64) int64 {
+func (e *env) seq(job rowkey.Job) int64 {
 	e.Helper()
 	j, err := e.st.Job(e.ctx, job)
 	e.ok(err)
@@ -193,9 +195,9 @@ func (e *env) seq(job int64) int64 {
 // the last beat of its worker (J9).
 func holderKilled(e *env) {
 	c := e.start("hold", 0)
-	key, err := strconv.ParseInt(c.line(), 10, 64)
+	n, err := strconv.ParseInt(c.line(), 10, 64)
 	e.ok(err)
-	name := "worker/" + decimal(key)
+	key, name := rowkey.Worker(n), "worker/"+decimal(n)
 	e.held(e.st, name, `{"child":1}`)
 	if got := e.observed(e.st)[key].Lock; got != health.Held {
 		e.Errorf("its lock is found as %d while its process lives; want %d", got, health.Held)

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -18,7 +19,7 @@ var registryTests = []test{
 // register stores a version and returns it.
 func (e *env) register(workspace, name string, version int) *pawl.Version {
 	e.Helper()
-	v := &pawl.Version{Workspace: workspace, Name: name, Version: version, Definition: 1<<62 + int64(version), Dir: "/srv/" + decimal(int64(version)), At: e.now(),
+	v := &pawl.Version{Workspace: workspace, Name: name, Version: version, Definition: 1<<62 + rowkey.Definition(version), Dir: "/srv/" + decimal(int64(version)), At: e.now(),
 		Actor: "someone", Reason: "because"}
 	e.ok(e.tryRegister(v))
 	return v
@@ -101,7 +102,7 @@ func versionRacers(e *env) {
 	errs := make(chan error, n) // one of each
 	for i := range n {
 		go func() {
-			errs <- e.tryRegister(&pawl.Version{Workspace: "w", Name: "flow", Version: 1, Definition: int64(i)})
+			errs <- e.tryRegister(&pawl.Version{Workspace: "w", Name: "flow", Version: 1, Definition: rowkey.Definition(i)})
 		}()
 	}
 	won := 0

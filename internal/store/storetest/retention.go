@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -79,7 +80,7 @@ func unfinished(made, *Batch) {}
 var ofJobs = []string{"job.id", "step.job", "trail.job", "signal.job", "refusal.job"}
 
 // rows counts the rows of a job, by table; logs too.
-func (e *env) rows(job int64) map[string]string {
+func (e *env) rows(job rowkey.Job) map[string]string {
 	e.Helper()
 	counts := map[string]string{"log": decimal(int64(len(e.logs(job, 0))))}
 	var parts []string
@@ -194,7 +195,7 @@ func wholeOrGone(e *env) {
 	}
 	e.gone(slices.Concat(first, second)...)
 	e.whole(young[0])
-	e.diff("jobs", []int64{young[1].key(), young[0].key()}, e.jobs(store.JobFilter{}))
+	e.diff("jobs", []rowkey.Job{young[1].key(), young[0].key()}, e.jobs(store.JobFilter{}))
 	if left := e.retain(e.st, p); left["job"] != 0 {
 		e.Errorf("%v left to be removed", left)
 	}
@@ -219,9 +220,9 @@ func wholeOrGone(e *env) {
 			}
 		}
 		want := audit.Anchor{Kind: "job", Sequence: int64(i + 1), Day: at - 12*3600e6, Count: int64(3 - i), Entries: entries, FirstCreated: at, LastCreated: at,
-			FirstEnded: at, LastEnded: at, Last: max(first[2].key(), a.Last), Digest: digest, At: a.At, Actor: "retention", Reason: "older than 30d", Hash: a.Hash}
+			FirstEnded: at, LastEnded: at, Last: max(int64(first[2].key()), a.Last), Digest: digest, At: a.At, Actor: "retention", Reason: "older than 30d", Hash: a.Hash}
 		if i == 0 {
-			want.LastCreated, want.LastEnded, want.Last = at+7e6, at+7e6, first[2].key()
+			want.LastCreated, want.LastEnded, want.Last = at+7e6, at+7e6, int64(first[2].key())
 		}
 		e.diff("anchor", want, a)
 	}
@@ -270,7 +271,7 @@ func whatIsNeededStays(e *env) {
 	e.diff("removed", int64(0), e.retain(e.st, e.policy(30))["job"])
 	e.whole(continued, parent, waiting, child)
 	for _, m := range []made{waiting, needing} {
-		e.do(&store.Query{Jobs: []int64{m.key()}}, func(f *store.Facts, b *Batch) { b.MoveJob(f.Jobs[m.key()], lifecycle.JobCancel) })
+		e.do(&store.Query{Jobs: []rowkey.Job{m.key()}}, func(f *store.Facts, b *Batch) { b.MoveJob(f.Jobs[m.key()], lifecycle.JobCancel) })
 	}
 	e.diff("removed later", int64(3), e.retain(e.st, e.policy(30))["job"])
 	e.gone(continued, parent, child)
@@ -424,7 +425,7 @@ func (e *env) unseen(m made) {
 		e.Errorf("the trail of %s %d is shown", t.Kind, t.Ord)
 		return nil
 	}))
-	if f := e.see(&store.Query{Jobs: []int64{m.key()}}); f.Jobs[m.key()] != nil {
+	if f := e.see(&store.Query{Jobs: []rowkey.Job{m.key()}}); f.Jobs[m.key()] != nil {
 		e.Error("a retry finds the job")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -19,9 +20,9 @@ var runningTests = []test{
 }
 
 // through goes through what runs, from a place to the end, and returns the jobs.
-func (e *env) through(from store.Spot, limit int) map[int64]bool {
+func (e *env) through(from store.Spot, limit int) map[rowkey.Job]bool {
 	e.Helper()
-	found := make(map[int64]bool)
+	found := make(map[rowkey.Job]bool)
 	for {
 		page, err := e.st.Running(e.ctx, from, limit)
 		e.ok(err)
@@ -45,8 +46,8 @@ func (e *env) through(from store.Spot, limit int) map[int64]bool {
 }
 
 // mixed adds jobs that run, some of which are paused or on other routes, and others.
-func (e *env) mixed() map[int64]bool {
-	want := make(map[int64]bool)
+func (e *env) mixed() map[rowkey.Job]bool {
+	want := make(map[rowkey.Job]bool)
 	for i := range 12 {
 		m := e.add(1, func(m made, b *Batch) {
 			m.job.Route, m.job.Rank, m.job.Paused = int64(i%3)<<60, int64(i), i%4 == 0
@@ -82,7 +83,7 @@ func runningJobs(e *env) {
 func runningFromAnywhere(e *env) {
 	at, err := e.st.SpotAt(e.ctx, 0.5)
 	e.ok(err)
-	e.diff("jobs that run, of none", map[int64]bool{}, e.through(at, 3))
+	e.diff("jobs that run, of none", map[rowkey.Job]bool{}, e.through(at, 3))
 	want := e.mixed()
 	for _, share := range []float64{0, 0.1, 0.5, 0.999} {
 		at, err := e.st.SpotAt(e.ctx, share)
@@ -122,18 +123,18 @@ func bareSteps(e *env) {
 
 // jobsByKey: a filter that names jobs.
 func jobsByKey(e *env) {
-	one := func() int64 { return e.add(1, func(made, *Batch) {}).job.Key() }
+	one := func() rowkey.Job { return e.add(1, func(made, *Batch) {}).job.Key() }
 	a, _, c := one(), one(), one()
-	got := e.jobs(store.JobFilter{Keys: []int64{a, c, 1}, Bare: true})
+	got := e.jobs(store.JobFilter{Keys: []rowkey.Job{a, c, 1}, Bare: true})
 	slices.Sort(got)
-	e.diff("jobs of these keys", []int64{a, c}, got)
-	e.diff("jobs of no key", 0, len(e.jobs(store.JobFilter{Keys: []int64{}})))
+	e.diff("jobs of these keys", []rowkey.Job{a, c}, got)
+	e.diff("jobs of no key", 0, len(e.jobs(store.JobFilter{Keys: []rowkey.Job{}})))
 	e.diff("jobs", 3, len(e.jobs(store.JobFilter{})))
 }
 
 // unstarted goes through all jobs in pages, and returns those that are to be started.
 func unstarted(e *env) {
-	var want []int64
+	var want []rowkey.Job
 	for i := range 5 {
 		want = append(want, e.add(1, nil).key())
 		e.add(1, enqueued(1, 0))
@@ -144,8 +145,8 @@ func unstarted(e *env) {
 			}
 		})
 	}
-	var got []int64
-	for after, pages := int64(0), 0; ; pages++ {
+	var got []rowkey.Job
+	for after, pages := rowkey.Job(0), 0; ; pages++ {
 		page, last, err := e.st.Unstarted(e.ctx, after, 4)
 		e.ok(err)
 		for _, u := range page {
@@ -170,10 +171,10 @@ func heldSchedules(e *env) {
 	idle := e.addSchedule("idle", func(s *pawl.Schedule) { s.DueAt, s.Waiting = 0, 0 })
 	e.addSchedule("calm", func(s *pawl.Schedule) { s.Waiting = 0 })
 	paused := e.addSchedule("paused", func(s *pawl.Schedule) { s.DueAt = 0 })
-	e.do(&store.Query{Schedules: []int64{paused.Key()}}, func(f *store.Facts, b *Batch) {
+	e.do(&store.Query{Schedules: []rowkey.Schedule{paused.Key()}}, func(f *store.Facts, b *Batch) {
 		b.MoveSchedule(f.Schedules[paused.Key()], lifecycle.SchedulePause)
 	})
-	want := []int64{held.Key(), idle.Key()}
+	want := []rowkey.Schedule{held.Key(), idle.Key()}
 	slices.Sort(want)
 	got, err := e.st.HeldSchedules(e.ctx, 0, 10)
 	e.ok(err)

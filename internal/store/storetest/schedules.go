@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -34,10 +35,10 @@ func (e *env) sameSchedule(want *pawl.Schedule) {
 
 // changeSchedule moves a schedule by one event, after change has seen it, and
 // returns it as it is then.
-func (e *env) changeSchedule(key int64, event machine.Event, change func(*pawl.Schedule)) *pawl.Schedule {
+func (e *env) changeSchedule(key rowkey.Schedule, event machine.Event, change func(*pawl.Schedule)) *pawl.Schedule {
 	e.Helper()
 	var s *pawl.Schedule
-	e.do(&store.Query{Schedules: []int64{key}}, func(f *store.Facts, b *Batch) {
+	e.do(&store.Query{Schedules: []rowkey.Schedule{key}}, func(f *store.Facts, b *Batch) {
 		s = f.Schedules[key]
 		if change != nil {
 			change(s)
@@ -88,7 +89,7 @@ func scheduleStale(e *env) {
 		},
 	} {
 		var m made
-		err := e.try(e.st, &store.Query{Schedules: []int64{s.Key()}}, func(f *store.Facts, b *Batch) {
+		err := e.try(e.st, &store.Query{Schedules: []rowkey.Schedule{s.Key()}}, func(f *store.Facts, b *Batch) {
 			m = e.build(f.Now, 1, b, nil)
 			change(f, b)
 		})
@@ -106,8 +107,8 @@ func scheduleFacts(e *env) {
 	s, paused, removed := e.addSchedule("a", nil), e.addSchedule("b", nil), e.addSchedule("c", nil)
 	paused = e.changeSchedule(paused.Key(), "pause", nil)
 	removed = e.changeSchedule(removed.Key(), "remove", nil)
-	keyed := func(list ...*pawl.Schedule) map[int64]*pawl.Schedule {
-		m := map[int64]*pawl.Schedule{}
+	keyed := func(list ...*pawl.Schedule) map[rowkey.Schedule]*pawl.Schedule {
+		m := map[rowkey.Schedule]*pawl.Schedule{}
 		for _, s := range list {
 			m[s.Key()] = s
 		}
@@ -121,14 +122,14 @@ func scheduleFacts(e *env) {
 	}
 	for what, tt := range map[string]struct {
 		q    store.Query
-		want map[int64]*pawl.Schedule
+		want map[rowkey.Schedule]*pawl.Schedule
 	}{
-		"by key":            {store.Query{Schedules: []int64{s.Key(), removed.Key(), 5}}, keyed(s, removed)},
+		"by key":            {store.Query{Schedules: []rowkey.Schedule{s.Key(), removed.Key(), 5}}, keyed(s, removed)},
 		"by name":           {store.Query{Scheduled: named("w", "a", "b", "c", "d")}, keyed(s, paused)},
 		"of another":        {store.Query{Scheduled: named("other", "a")}, keyed()},
-		"by key and name":   {store.Query{Schedules: []int64{s.Key()}, Scheduled: named("w", "a")}, keyed(s)},
+		"by key and name":   {store.Query{Schedules: []rowkey.Schedule{s.Key()}, Scheduled: named("w", "a")}, keyed(s)},
 		"not asked for":     {store.Query{}, keyed()},
-		"key and name of 2": {store.Query{Schedules: []int64{removed.Key()}, Scheduled: named("w", "b")}, keyed(removed, paused)},
+		"key and name of 2": {store.Query{Schedules: []rowkey.Schedule{removed.Key()}, Scheduled: named("w", "b")}, keyed(removed, paused)},
 	} {
 		got := e.see(&tt.q).Schedules
 		if got == nil {
@@ -195,7 +196,7 @@ func scheduleNameFree(e *env) {
 	old = e.changeSchedule(old.Key(), "remove", nil)
 	second := e.addSchedule("nightly", nil)
 	f := e.see(&store.Query{Scheduled: []pawl.ScheduleName{{Workspace: "w", Name: "nightly"}}})
-	e.diff("by name", map[int64]*pawl.Schedule{second.Key(): second}, f.Schedules)
+	e.diff("by name", map[rowkey.Schedule]*pawl.Schedule{second.Key(): second}, f.Schedules)
 	e.sameSchedule(old)
 	e.changeSchedule(second.Key(), "remove", nil)
 	e.addSchedule("nightly", nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -57,7 +58,7 @@ func downAndUp(e *env) {
 		e.Errorf("%d jobs came back from nothing", len(jobs))
 	}
 	m := e.add(1, nil)
-	e.diff("jobs", []int64{m.key()}, e.jobs(store.JobFilter{}))
+	e.diff("jobs", []rowkey.Job{m.key()}, e.jobs(store.JobFilter{}))
 }
 
 // downOneAndUp: what both versions can say survives the way down and up, and every
@@ -98,7 +99,7 @@ func downOneAndUp(e *env) {
 	e.diff("job", job, gotJob)
 	e.diff("steps", []*pawl.Step{step}, gotSteps)
 	e.diff("worker", w, gotWorker)
-	e.diff("jobs", []int64{last.key(), job.Key()}, e.jobs(store.JobFilter{}))
+	e.diff("jobs", []rowkey.Job{last.key(), job.Key()}, e.jobs(store.JobFilter{}))
 	if got := e.see(&store.Query{Claims: []store.ClaimQuery{claim(5, 1)}}).Claims[0].Steps; len(got) != 2 {
 		e.Errorf("claims %v, want both steps that are enqueued", got)
 	}
@@ -224,7 +225,7 @@ func viewOfJobs(e *env) {
 
 func viewOfWorkers(e *env) {
 	w := e.addWorker()
-	e.do(&store.Query{Workers: []int64{w.Key()}}, func(f *store.Facts, b *Batch) {
+	e.do(&store.Query{Workers: []rowkey.Worker{w.Key()}}, func(f *store.Facts, b *Batch) {
 		b.MoveWorker(f.Workers[w.Key()], lifecycle.WorkerStartTask)
 	})
 	id := w.ID.Public(pawl.WorkerPrefix)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -49,8 +50,8 @@ func (e *env) write(handles ...store.Store) {
 }
 
 // round adds a job of one step and pauses the common job once more.
-func (e *env) round(st store.Store, common int64) error {
-	return e.try(st, &store.Query{Jobs: []int64{common}}, func(f *store.Facts, b *Batch) {
+func (e *env) round(st store.Store, common rowkey.Job) error {
+	return e.try(st, &store.Query{Jobs: []rowkey.Job{common}}, func(f *store.Facts, b *Batch) {
 		e.build(f.Now, 1, b, nil)
 		b.MoveJob(f.Jobs[common], "pause")
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -21,7 +22,7 @@ var signalTests = []test{
 func (e *env) signal(j *pawl.Job, name, data string) *pawl.Signal {
 	e.Helper()
 	var s *pawl.Signal
-	e.do(&store.Query{Jobs: []int64{j.Key()}}, func(f *store.Facts, b *Batch) {
+	e.do(&store.Query{Jobs: []rowkey.Job{j.Key()}}, func(f *store.Facts, b *Batch) {
 		b.MoveJob(f.Jobs[j.Key()], lifecycle.JobSignal)
 		s = &pawl.Signal{Job: j.Key(), Seq: f.Jobs[j.Key()].Seq, Name: name, At: f.Now, Actor: "someone"}
 		if data != "" {
@@ -33,14 +34,14 @@ func (e *env) signal(j *pawl.Job, name, data string) *pawl.Signal {
 }
 
 // signals returns the signals of jobs that no step has taken.
-func (e *env) signals(jobs ...int64) map[int64][]*pawl.Signal {
+func (e *env) signals(jobs ...rowkey.Job) map[rowkey.Job][]*pawl.Signal {
 	e.Helper()
 	return e.see(&store.Query{Signals: jobs}).Signals
 }
 
 // take stores that the step of the job took the signal.
 func (e *env) take(s *pawl.Signal, by pawl.Ord) error {
-	return e.try(e.st, &store.Query{Jobs: []int64{s.Job}}, func(_ *store.Facts, b *Batch) {
+	return e.try(e.st, &store.Query{Jobs: []rowkey.Job{s.Job}}, func(_ *store.Facts, b *Batch) {
 		taken := *s
 		taken.Taken = by
 		b.Taken = append(b.Taken, &taken)
@@ -107,7 +108,7 @@ func signalSizes(e *env) {
 		e.signal(m.job, "go", data)
 	}
 	e.ok(e.take(e.signal(m.job, "go", `1`), 1))
-	got := e.see(&store.Query{Untaken: []int64{m.key(), none.key(), m.key()}}).Untaken
+	got := e.see(&store.Query{Untaken: []rowkey.Job{m.key(), none.key(), m.key()}}).Untaken
 	if got[m.key()] != (store.Untaken{Count: 3, Bytes: 9}) || got[none.key()] != (store.Untaken{}) {
 		e.Errorf("untaken %+v, want 3 of 9 bytes, and none", got)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -29,7 +30,7 @@ var jobs = &species[pawl.Job]{
 	},
 	key: keyOfJob,
 	query: func(keys []pawl.StepKey) *store.Query {
-		return &store.Query{Jobs: jobsOf(keys)}
+		return &store.Query{Jobs: keysIn[rowkey.Job](keys)}
 	},
 	fact:   func(f *store.Facts, k pawl.StepKey) *pawl.Job { return f.Jobs[k.Job] },
 	update: func(ch *store.Changes, u store.Update[*pawl.Job]) { ch.Jobs = append(ch.Jobs, u) },
@@ -54,7 +55,7 @@ var steps = &species[pawl.Step]{
 	fixed:  []string{"CreatedAt", "Job", "Ord"},
 	bodies: []string{"Input", "Output", "Error"},
 	base: func(e *env, now int64, n int, ch *store.Changes) (list []*pawl.Step) {
-		var job int64
+		var job rowkey.Job
 		for i := range n {
 			if i%stepsEach == 0 {
 				ch.NewJobs = append(ch.NewJobs, jobs.base(e, now, 1, new(store.Changes))...)
@@ -73,7 +74,7 @@ var steps = &species[pawl.Step]{
 	},
 	key: func(s *pawl.Step) pawl.StepKey { return s.StepKey },
 	query: func(keys []pawl.StepKey) *store.Query {
-		return &store.Query{Jobs: jobsOf(keys), Steps: keys}
+		return &store.Query{Jobs: keysIn[rowkey.Job](keys), Steps: keys}
 	},
 	fact:   func(f *store.Facts, k pawl.StepKey) *pawl.Step { return f.Steps[k] },
 	update: func(ch *store.Changes, u store.Update[*pawl.Step]) { ch.Steps = append(ch.Steps, u) },
@@ -81,7 +82,7 @@ var steps = &species[pawl.Step]{
 	views: []func(*env, store.Store, []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error){
 		func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error) {
 			all := map[pawl.StepKey]*pawl.Step{}
-			for _, job := range jobsOf(keys) {
+			for _, job := range keysIn[rowkey.Job](keys) {
 				list, err := st.Steps(e.ctx, job, 0, 0)
 				if err != nil {
 					return nil, err
@@ -110,9 +111,9 @@ var workers = &species[pawl.Worker]{
 	},
 	key: keyOfWorker,
 	query: func(keys []pawl.StepKey) *store.Query {
-		return &store.Query{Workers: jobsOf(keys)}
+		return &store.Query{Workers: keysIn[rowkey.Worker](keys)}
 	},
-	fact:   func(f *store.Facts, k pawl.StepKey) *pawl.Worker { return f.Workers[k.Job] },
+	fact:   func(f *store.Facts, k pawl.StepKey) *pawl.Worker { return f.Workers[rowkey.Worker(k.Job)] },
 	update: func(ch *store.Changes, u store.Update[*pawl.Worker]) { ch.Workers = append(ch.Workers, u) },
 	record: func(w *pawl.Worker) *pawl.Record { return &w.Record },
 	views: []func(*env, store.Store, []pawl.StepKey) (map[pawl.StepKey]*pawl.Worker, error){
@@ -120,12 +121,12 @@ var workers = &species[pawl.Worker]{
 			return byKey(keyOfWorker)(st.Workers(e.ctx, store.WorkerFilter{}))
 		},
 		func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Worker, error) {
-			return each(keys, func(k pawl.StepKey) (*pawl.Worker, error) { return st.Worker(e.ctx, k.Job) })
+			return each(keys, func(k pawl.StepKey) (*pawl.Worker, error) { return st.Worker(e.ctx, rowkey.Worker(k.Job)) })
 		},
 	},
 }
 
-func keyOfWorker(w *pawl.Worker) pawl.StepKey { return pawl.StepKey{Job: w.Key()} }
+func keyOfWorker(w *pawl.Worker) pawl.StepKey { return store.WorkerEntity(w.Key()).StepKey }
 
 var schedules = &species[pawl.Schedule]{
 	kind:   lifecycle.Schedule.Name,
@@ -143,26 +144,26 @@ var schedules = &species[pawl.Schedule]{
 	},
 	key: keyOfSchedule,
 	query: func(keys []pawl.StepKey) *store.Query {
-		return &store.Query{Schedules: jobsOf(keys)}
+		return &store.Query{Schedules: keysIn[rowkey.Schedule](keys)}
 	},
-	fact:   func(f *store.Facts, k pawl.StepKey) *pawl.Schedule { return f.Schedules[k.Job] },
+	fact:   func(f *store.Facts, k pawl.StepKey) *pawl.Schedule { return f.Schedules[rowkey.Schedule(k.Job)] },
 	facts:  []string{"Inputs"},
 	update: func(ch *store.Changes, u store.Update[*pawl.Schedule]) { ch.Schedules = append(ch.Schedules, u) },
 	record: func(s *pawl.Schedule) *pawl.Record { return &s.Record },
 	views: []func(*env, store.Store, []pawl.StepKey) (map[pawl.StepKey]*pawl.Schedule, error){
 		func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Schedule, error) {
-			return each(keys, func(k pawl.StepKey) (*pawl.Schedule, error) { return st.Schedule(e.ctx, k.Job) })
+			return each(keys, func(k pawl.StepKey) (*pawl.Schedule, error) { return st.Schedule(e.ctx, rowkey.Schedule(k.Job)) })
 		},
 	},
 }
 
-func keyOfSchedule(s *pawl.Schedule) pawl.StepKey { return pawl.StepKey{Job: s.Key()} }
+func keyOfSchedule(s *pawl.Schedule) pawl.StepKey { return store.ScheduleEntity(s.Key()).StepKey }
 
-// jobsOf returns the keys of the jobs, each once; of other records, theirs.
-func jobsOf(keys []pawl.StepKey) (list []int64) {
+// keysIn returns the keys of the jobs, each once; of other records, theirs.
+func keysIn[K ~int64](keys []pawl.StepKey) (list []K) {
 	for i, k := range keys {
 		if i == 0 || k.Job != keys[i-1].Job {
-			list = append(list, k.Job)
+			list = append(list, K(k.Job))
 		}
 	}
 	return list

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -150,7 +151,7 @@ type made struct {
 	steps []*pawl.Step
 }
 
-func (m made) key() int64 { return m.job.Key() }
+func (m made) key() rowkey.Job { return m.job.Key() }
 
 func (m made) steps1() pawl.StepKey { return m.steps[0].StepKey }
 
@@ -193,7 +194,7 @@ func enqueued(route, rank int64) func(made, *Batch) {
 }
 
 // claimed is a change of add: the worker holds every step.
-func claimed(worker int64) func(made, *Batch) {
+func claimed(worker rowkey.Worker) func(made, *Batch) {
 	return func(m made, b *Batch) {
 		enqueued(1, 0)(m, b)
 		for _, s := range m.steps {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -56,11 +57,11 @@ func viewsNotFound(e *env) {
 	}
 }
 
-func (e *env) jobs(f store.JobFilter) []int64 {
+func (e *env) jobs(f store.JobFilter) []rowkey.Job {
 	e.Helper()
 	jobs, err := e.st.Jobs(e.ctx, f)
 	e.ok(err)
-	keys := []int64{}
+	keys := []rowkey.Job{}
 	for _, j := range jobs {
 		keys = append(keys, j.Key())
 	}
@@ -76,8 +77,8 @@ func jobFilters(e *env) {
 		m.job.Parent, m.job.Continues, m.job.Depth = b.key(), a.key(), 1
 		batch.MoveJob(m.job, lifecycle.JobCancel)
 	})
-	keys := func(list ...made) []int64 {
-		out := []int64{}
+	keys := func(list ...made) []rowkey.Job {
+		out := []rowkey.Job{}
 		for _, m := range list {
 			out = append(out, m.key())
 		}
@@ -85,7 +86,7 @@ func jobFilters(e *env) {
 	}
 	for name, tt := range map[string]struct {
 		filter store.JobFilter
-		want   []int64
+		want   []rowkey.Job
 	}{
 		"all":              {store.JobFilter{}, keys(next, child, c, b, a)},
 		"workspace":        {store.JobFilter{Workspace: "a"}, keys(a)},
@@ -125,20 +126,20 @@ func stillJobs(e *env) {
 	changed(100, 80, 200, 90) // a step moves
 	changed(200, 80)
 	bare := changed(140)
-	for still, want := range map[int64][]int64{150: {bare.key(), quiet.key()}, 140: {quiet.key()}, 101: {quiet.key()}, 100: {}, 91: {}} {
+	for still, want := range map[int64][]rowkey.Job{150: {bare.key(), quiet.key()}, 140: {quiet.key()}, 101: {quiet.key()}, 100: {}, 91: {}} {
 		e.diff(decimal(still), want, e.jobs(store.JobFilter{Still: still, States: []machine.State{lifecycle.JobRunning}}))
 	}
-	e.diff("pending", []int64{}, e.jobs(store.JobFilter{Still: 150, States: []machine.State{lifecycle.JobPending}}))
+	e.diff("pending", []rowkey.Job{}, e.jobs(store.JobFilter{Still: 150, States: []machine.State{lifecycle.JobPending}}))
 }
 
 func jobPages(e *env) {
-	var want []int64
+	var want []rowkey.Job
 	for range 7 {
 		want = append(want, e.add(0, nil).key())
 	}
 	slices.Reverse(want)
-	var got []int64
-	for before := int64(0); ; {
+	var got []rowkey.Job
+	for before := rowkey.Job(0); ; {
 		page := e.jobs(store.JobFilter{Before: before, Limit: 3})
 		if len(page) == 0 {
 			break
@@ -184,7 +185,7 @@ func pageBytes(e *env) {
 	e.diff("behind the last", keysOf(), steps(m.steps[6].Ord, 100))
 	e.diff("all", keysOf(m.steps...), steps(0, 0))
 
-	var want []int64
+	var want []rowkey.Job
 	for range 6 {
 		want = append(want, e.add(0, func(m made, _ *Batch) { m.job.Workflow, m.job.Inputs = "large", body(quarter) }).key())
 	}
@@ -244,12 +245,12 @@ func inFlight(e *env) {
 	enqueued, running, err := e.st.InFlight(e.ctx)
 	e.ok(err)
 	e.diff("enqueued", map[int64]int{7: 3, 8: 1}, enqueued)
-	e.diff("running", map[int64]int{0: 1, 70: 2, 71: 1}, running)
+	e.diff("running", map[rowkey.Worker]int{0: 1, 70: 2, 71: 1}, running)
 }
 
 func viewWorkers(e *env) {
 	live, dead := e.addWorker(), e.addWorker()
-	e.do(&store.Query{Workers: []int64{dead.Key()}}, func(f *store.Facts, b *Batch) {
+	e.do(&store.Query{Workers: []rowkey.Worker{dead.Key()}}, func(f *store.Facts, b *Batch) {
 		b.MoveWorker(f.Workers[dead.Key()], lifecycle.WorkerTerminate)
 		dead.Record = f.Workers[dead.Key()].Record
 	})
@@ -302,7 +303,7 @@ func trails(e *env) {
 	s := e.addSchedule("s", nil)
 	w := e.addWorker()
 	a, b := e.add(2, nil), e.add(1, nil)
-	collect := func(job int64) []store.EntityKey {
+	collect := func(job rowkey.Job) []store.EntityKey {
 		var keys []store.EntityKey
 		e.ok(e.st.Trails(e.ctx, job, func(t store.TrailOf) error {
 			if t.Record.Seq != int64(len(t.Entries)) || t.Record.Head != t.Entries[len(t.Entries)-1].Hash || t.ID != t.Entries[0].Entity {
