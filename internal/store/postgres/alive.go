@@ -42,7 +42,7 @@ where datname = current_database() and application_name like 'pawl %' and applic
 // schema that the program is made for.
 func (db *DB) application() string { return fmt.Sprintf("pawl %s v%d", db.handle, len(db.changes())) }
 
-// programOf reads that version; 0 of programs that did not say it.
+// programOf reads that version; 0 of programs that do not name it.
 func programOf(application string) int {
 	_, text, _ := strings.Cut(application, " v")
 	version, err := strconv.Atoi(text)

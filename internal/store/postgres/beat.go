@@ -21,7 +21,7 @@ import (
 // worker reads so.
 const tookAway = "-"
 
-// beat says and returns all in one statement: a row for each stop, one for each claim
+// beat writes and returns all in one statement: a row for each stop, one for each claim
 // that was taken, and one for the rest.
 var beat = `with said as (
   insert into beat (worker, at) select $1::bigint, ` + clock + ` where $1::bigint <> 0
@@ -46,7 +46,7 @@ select
     (select rank from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank >= $11::bigint order by rank, id limit 1) h), $12::bigint), 0,
   coalesce((select state from worker where id = $1), '')`
 
-// Beat says that a process and its worker are alive; see store.Ledger.
+// Beat records that a process and its worker are alive; see store.Ledger.
 func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	var answer *link.Pulsed
 	n := &p.Node
@@ -98,11 +98,11 @@ where at > `+clock+` - $1::bigint order by started_at, id`, func(c *cursor) {
 }
 
 // livingWorker says in the words of the index worker_living that a worker lives,
-// so that those who have ended are not read.
+// so that those that have ended are not read.
 var livingWorker = "state in ('" + strings.Join(words(living(lifecycle.Worker)), "', '") + "')"
 
 // lockFound says how the lock of a worker's name is, as health.Lock numbers it: held,
-// lost with a connection, or released by its owner, who takes the row of the name along.
+// lost with a connection, or released by its owner, which removes the row of the name with it.
 // The server shows the key of an advisory lock in two halves.
 func lockFound(worker string) string {
 	return "case when exists (select 1 from locked where key = hashtextextended(current_schema() || '/' || 'worker/' || " + worker + ", 7061776)) then " + lockNumber(health.Held) +
@@ -128,7 +128,7 @@ from worker w left join beat b on b.worker = w.id where w.` + livingWorker + ` o
 
 var observe = "select true, " + clock + ", " + startOfServer + ", 0 union all select false, l.* from (" + readLiving + ") l"
 
-// Observe reports on the workers that live by their record; see store.Ledger.
+// Observe returns the workers that live by their record; see store.Ledger.
 func (db *DB) Observe(ctx context.Context) (*health.Report, error) {
 	r := new(health.Report)
 	err := db.query(ctx, "look for dead workers", observe, func(c *cursor) {

@@ -13,14 +13,13 @@ import (
 
 // Claims are read by one statement: enqueued steps first, and for what is
 // missing up to the limit, pending jobs with their first steps. With one route
-// the index gives the order, and exactly what is answered is locked. With
+// the index gives the order, and exactly what is returned is locked. With
 // several, the heads of their queues are merged before the locks are taken;
 // spare rows stand in for those that others have locked.
 //
-// A last row tells what the statement saw in its snapshot, locked or not: the
-// first rank of each queue, and how many rows it came across. Where it answers
-// fewer than it was to, and has come across more, others had them locked, or have
-// changed them since.
+// A last row has what the statement saw in its snapshot, locked or not: the
+// first rank of each queue, and how many rows it met. If it returns fewer than
+// the limit, and has met more, others had them locked, or have changed them since.
 //
 // What the heads name is read by its primary key: line + 0 keeps the planner from an
 // index of the queues, which it takes to be empty and of which it reads all for each row.
@@ -72,8 +71,8 @@ const (
 )
 
 // claimSQL returns rows of a step and of its job, and what each is. A pending job is
-// locked; its steps are not, since whoever changes one has the job locked, or makes
-// the update stale. The job of a step that was enqueued is read without a lock. A
+// locked; its steps are not, since a transaction that changes one has the job locked, or
+// makes the update stale. The job of a step that was enqueued is read without a lock. A
 // job's bodies come with the first of its steps only.
 func claimSQL(heads, ready, jobHeads, pending, steps, jobs string) string {
 	return fmt.Sprintf(`with %sc as materialized (%s),
@@ -200,7 +199,7 @@ func (g *claimGroup) see(c *cursor) {
 		return
 	}
 	sought := max(g.limit-steps, g.atLeast)
-	if sought == 0 { // that queue was not looked at
+	if sought == 0 { // that queue was not read
 		first.jobs = beginning.jobs
 	}
 	g.more = steps == g.limit || sought > 0 && starts == sought

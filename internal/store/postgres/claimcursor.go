@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// While somebody holds an old snapshot, the index entries of what was claimed cannot be
+// While a transaction holds an old snapshot, the index entries of what was claimed cannot be
 // removed, and pile up at the beginning of the queues; so do they until the next vacuum.
 // Claims therefore begin at a claim cursor, before which an earlier claim has seen nothing, and
 // which stays a fixed lag behind the clock. That claim need not have taken what it saw: a
@@ -21,7 +21,7 @@ import (
 //
 // Little comes to stand before the claim cursor: what a transaction enqueues that is open for
 // longer than the lag, the first job of a higher priority than any seen, a job that was
-// paused. It is found by a look from the beginning, in the background, which follows every
+// paused. It is found by a scan from the beginning, in the background, which follows every
 // claim. No transaction and no beat waits for one, however many dead entries it walks over.
 
 // A sight is a rank in the queue of steps and one in that of pending jobs.
@@ -32,11 +32,11 @@ func (s sight) max(t sight) sight { return sight{max(s.steps, t.steps), max(s.jo
 
 const (
 	cursorLag  = 2 * time.Second
-	lookGap    = 50 * time.Millisecond // between two looks from the beginning, at the least
+	lookGap    = 50 * time.Millisecond // between two scans from the beginning, at the least
 	maxLookGap = 5 * time.Second       // and at the most
 	lookShare  = 50                    // between, they take a 50th of the time
 	longLook   = time.Minute           // after which one is given up
-	idleLook   = 30 * time.Second      // between the looks that beats ask for
+	idleLook   = 30 * time.Second      // between the scans that beats ask for
 )
 
 var (
@@ -47,24 +47,24 @@ var (
 // A claimCursor is where claims from a set of routes begin.
 type claimCursor struct {
 	routes []int64
-	wanted bool // a look from the beginning; the lookback's
+	wanted bool // a scan from the beginning; the lookback's
 
 	mu       sync.Mutex
 	from     sight
 	setBacks int       // what was seen before the last one does not move it on
 	priority int       // the highest seen
-	looked   time.Time // when the last look from the beginning began
+	looked   time.Time // when the last scan from the beginning began
 }
 
-// A glimpse is what one look at the queues has seen, of a claim or from the beginning.
+// A glimpse is what one scan of the queues has seen, by a claim or from the beginning.
 type glimpse struct {
 	from     sight // where it began, or claims did at the time
 	setBacks int   // of the claim cursor, until then
 	at       int64 // when, by the database's clock
-	first    sight // of all that stands there, whoever has it locked
+	first    sight // of all that stands there, locked or not
 }
 
-// begin begins to look.
+// begin begins a scan.
 func (h *claimCursor) begin() glimpse {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -88,7 +88,7 @@ func (h *claimCursor) moveOn(g glimpse) {
 	}
 }
 
-// found takes what a look from the beginning has seen first, and reports whether that
+// found takes what a scan from the beginning has seen first, and reports whether that
 // stands before where claims began.
 func (h *claimCursor) found(g glimpse) (before bool) {
 	h.mu.Lock()
@@ -102,8 +102,8 @@ func (h *claimCursor) found(g glimpse) (before bool) {
 	return true
 }
 
-// known returns where a beat looks from: never from the beginning, where there may be any
-// number of dead entries. A look moves the claim cursor of what nobody claims from.
+// known returns where a beat scans from: never from the beginning, where there may be any
+// number of dead entries. A scan moves the claim cursor of routes without claims.
 func (h *claimCursor) known() sight {
 	from := h.begin().from
 	if from.steps == beginning.steps {
@@ -115,14 +115,14 @@ func (h *claimCursor) known() sight {
 	return from
 }
 
-// idle reports whether there was no look from the beginning for long.
+// idle reports whether the last scan from the beginning was long ago.
 func (h *claimCursor) idle() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return time.Since(h.looked) >= idleLook
 }
 
-// A lookback keeps the claim cursors of a handle, and makes the looks from the beginning: one
+// A lookback keeps the claim cursors of a handle, and scans from the beginning: one
 // at a time.
 type lookback struct {
 	db   *DB
@@ -130,7 +130,7 @@ type lookback struct {
 
 	mu     sync.Mutex
 	all    map[string]*claimCursor // by routes
-	queue  []*claimCursor          // to look before
+	queue  []*claimCursor          // to scan before
 	active bool                    // there is a goroutine
 	closed bool
 }
@@ -155,7 +155,7 @@ func (l *lookback) claimCursor(routes []int64) *claimCursor {
 	return l.all[string(key)]
 }
 
-// want has a look made that begins after now.
+// want orders a scan that begins after now.
 func (l *lookback) want(h *claimCursor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +170,7 @@ func (l *lookback) want(h *claimCursor) {
 	}
 }
 
-// work makes the looks that are wanted, and rests after each.
+// work makes the scans that are wanted, and rests after each.
 func (l *lookback) work() {
 	for {
 		h := l.next()
@@ -206,7 +206,7 @@ func (l *lookback) stop() {
 	l.over.Wait()
 }
 
-// foremost returns the first ranks of what stands in the queues, and when it looked.
+// foremost returns the first ranks of what stands in the queues, and when it was read.
 const foremost = `select
   coalesce((select min(h.rank) from unnest($1::bigint[]) r(route) cross join lateral
     (select rank from step s where s.line = 1 and s.route = r.route order by rank, job, ord limit 1) h), $2::bigint),
@@ -214,7 +214,7 @@ const foremost = `select
     (select rank from job j where j.line = 1 and j.route = r.route and not j.paused order by rank, id limit 1) h), $2::bigint),
   (extract(epoch from statement_timestamp()) * 1000000)::bigint`
 
-// look looks from the beginning. The workers of this process learn of what it finds
+// look scans from the beginning. The workers of this process learn of what it finds
 // before the claim cursor as from another process.
 func (l *lookback) look(h *claimCursor) {
 	ctx, cancel := context.WithTimeout(l.db.life, longLook)

@@ -147,7 +147,7 @@ func given(cs []column) string {
 }
 
 // few is a limit that is none, but lets the planner expect next to no rows: so
-// it looks each one up by key, and does not read a table that was small when
+// it looks up each one by key, and does not read a table that was small when
 // it was last analyzed.
 const few = " limit (select 1000000000)"
 
@@ -181,7 +181,7 @@ func exactly(param int, statement string) string {
 	return fmt.Sprintf("with done as (\n  %s returning 1\n) select 1 / (count(*) = $%d)::int from done", statement, param)
 }
 
-// found looks the rows of a table up that the parameters name by key, and
+// found looks up the rows of a table that the parameters name by key, and
 // joins them by their place. A join by key could also be done by reading all
 // of the table, which the planner prefers while it believes it all but empty.
 func found(table string, all, key []column, more string) string {

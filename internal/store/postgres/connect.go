@@ -25,7 +25,7 @@ func (c *Config) settings() (*pgxpool.Config, error) {
 }
 
 // ownSettings makes the settings of a user's pool those of connections of the handle: what
-// says where the server is and who asks stays, and so does BeforeConnect, which may fetch
+// says where the server is and which user connects stays, and so does BeforeConnect, which may fetch
 // a password. What is for the user's own statements goes.
 func ownSettings(pc *pgxpool.Config) (*pgxpool.Config, error) {
 	conn := pc.ConnConfig

@@ -68,7 +68,7 @@ type DB struct {
 	counts          counts
 	lookback        lookback
 	ears            ears
-	life            context.Context // of what is done for nobody in particular
+	life            context.Context // of what is done for no particular caller
 	die             context.CancelFunc
 	cache           rowCache
 	running         runningRows

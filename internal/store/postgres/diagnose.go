@@ -43,7 +43,7 @@ func diagnose(ctx context.Context, cfg Config, later time.Duration) []health.Fin
 	return d.Findings
 }
 
-// A diagnosis is one look at a database, on a connection of its own.
+// A diagnosis is one examination of a database, on a connection of its own.
 type diagnosis struct {
 	*health.Diagnosis
 	ctx    context.Context
@@ -205,7 +205,7 @@ from pg_prepared_xacts where database = current_database() order by prepared lim
 	})
 }
 
-// replication looks at slots, and at standbys that send feedback. A physical
+// replication checks slots, and standbys that send feedback. A physical
 // slot holds back the vacuum of every database, a logical one that of its own.
 func (d *diagnosis) replication() error {
 	return d.rows(`select 'slot ' || slot_name || case when active then '' else ' (inactive)' end,
@@ -311,7 +311,7 @@ union all select 'domain ' || typname || ' as ' || format_type(typbasetype, typt
 order by 1`
 
 // catalog compares the schema with what the migrations make. Indexes, columns
-// and views that somebody added are theirs.
+// and views that were added by hand are ignored.
 func (d *diagnosis) catalog() error {
 	known := strings.Split(strings.TrimSpace(made), "\n")
 	there, indexes := map[string]bool{}, map[string]bool{}
@@ -388,9 +388,9 @@ func partOf(line string) string {
 	return ""
 }
 
-// partitions looks for those of today and of the next two days: there are three
-// ahead while somebody makes them every hour. Before the first job there is no
-// need of any.
+// partitions checks those of today and of the next two days: there are three
+// ahead as long as a process makes them every hour. Before the first job none is
+// needed.
 func (d *diagnosis) partitions() error {
 	return d.rows(`select to_char(day, 'YYYYMMDD'), ahead from generate_series(0, 2) ahead,
   lateral (select (clock_timestamp() at time zone 'UTC')::date + ahead as day) x

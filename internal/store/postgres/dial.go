@@ -31,7 +31,7 @@ func reach(c *pgconn.Config) {
 	c.DialFunc = d.DialContext
 }
 
-// reachBy is reach where somebody else dials.
+// reachBy is reach with another dialer.
 func reachBy(c *pgconn.Config, dial pgconn.DialFunc) {
 	reach(c)
 	if dial == nil {

@@ -24,7 +24,7 @@
 //	       transaction that made them (rowcache.go)
 //
 // So a commit is two round trips at most, whatever the number of its records, and one
-// where nobody else was at the rows meanwhile. A row in the cache is known by its xmin:
+// where no other process has touched the rows meanwhile. A row in the cache is known by its xmin:
 // an optimistic transaction writes only if each row is still that version. Otherwise
 // nothing has happened, the rows are read, and the decision is made anew.
 //
@@ -50,7 +50,7 @@
 // step has a line while it has to be found by what it is, and partial indexes are on that
 // (claim.go). What runs is found by the table running (running.go). Claims begin at a
 // claim cursor, the first rank that an earlier claim saw (claimcursor.go), so that dead index
-// entries at the front cost nothing; a background look finds what comes before it. The
+// entries at the front cost nothing; a background scan finds what comes before it. The
 // evaluator's agenda is one statement (look.go).
 //
 // # Locks
@@ -65,8 +65,8 @@
 //   - A deadlock, a serialization failure or a connection that turned out to be dead, while
 //     reading: the transaction begins anew, 8 times at most.
 //   - A row that is not the version that was read: store.ErrStale; the engine decides anew.
-//   - A commit that was not answered: store.ErrUnknown. Settle waits until the server process
-//     is gone and looks the first audit entry up (settle.go).
+//   - A commit that was not confirmed: store.ErrUnknown. Settle waits until the server process
+//     is gone and looks up the first audit entry (settle.go).
 //   - A connection that says nothing is given up after 30 s by a transaction, and after a third
 //     of the silence by a beat. A process that stands still within a transaction
 //     loses it after 5 s.

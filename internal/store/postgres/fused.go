@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A fused transaction is a single statement: it verifies, writes, and tells its stamp.
+// A fused transaction is a single statement: it verifies, writes, and returns its stamp.
 // That is what the report of one step is, and a submission to a known worker, and as one
 // it costs the server a quarter less. Which parts there are, and so the statement,
 // differs; each is made, and prepared on a connection, when it is first used.
@@ -203,7 +203,7 @@ func (p *pipe) prepareLate(line *pgconn.Pipeline, calls []call) (unprepared []st
 	return unprepared
 }
 
-// prepared reads the answers to prepareLate.
+// prepared reads the results of prepareLate.
 func (p *pipe) prepared(line *pgconn.Pipeline, unprepared []string) error {
 	for _, name := range unprepared {
 		if _, err := line.GetResults(); err != nil {

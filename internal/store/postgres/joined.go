@@ -31,7 +31,7 @@ const (
 	joinTx = "with was as materialized (select current_setting('search_path') as path) select path, " + clock + ", " + whichDatabase +
 		", set_config('search_path', $1::text, true) from was"
 
-	// leaveTx gives the search path back, and wakes those who listen with the commit.
+	// leaveTx restores the search path, and wakes the listeners with the commit.
 	leaveTx = "select set_config('search_path', $1::text, true), (select count(pg_notify($2::text, p)::text) from unnest($3::text[]) p)"
 
 	// whichDatabase tells databases of all servers apart.
@@ -216,7 +216,7 @@ func (j *joined) read(q *store.Query) error {
 	}, k.literals()...)
 }
 
-// keys takes keys that nobody has used, and reads the answers to the others.
+// keys takes the keys that are unused, and reads the answers to the others.
 func (j *joined) keys(list []store.IdempotencyKey) error {
 	r := newReading(&store.Query{Keys: list})
 	r.Facts = j.facts
@@ -274,7 +274,7 @@ func (j *joined) write(ch *store.Changes) error {
 	return nil
 }
 
-// end gives the search path back and wakes those who listen, with the commit.
+// end restores the search path, and wakes the listeners with the commit.
 func (j *joined) end(wake []store.Topic) error {
 	payloads := make([]string, len(wake))
 	for i, topic := range wake {

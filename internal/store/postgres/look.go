@@ -15,7 +15,7 @@ import (
 
 // The agenda is one statement, since a poll that finds nothing is all that an idle
 // system does: every part walks a partial index on what is in flight, and stops at
-// the limit. What each row is, its first column says.
+// the limit. The first column of a row says what it is.
 var agenda = &statement{"agenda", `with recursive t as materialized (select ` + clock + ` as now),
 -- Jobs that have marked steps: one probe of the index per job and time, however many
 -- of its steps were marked at once.

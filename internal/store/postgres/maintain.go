@@ -12,7 +12,7 @@ import (
 )
 
 // Days around today for which the trail and the logs have partitions: the jobs of a clock
-// that is behind, and of a database that nobody maintained for a while.
+// that is behind, and of a database that was not maintained for a while.
 const (
 	daysBehind = 1
 	daysAhead  = 3
@@ -63,7 +63,7 @@ func (db *DB) partitions(ctx context.Context) error {
 }
 
 // partition makes a table's partition of one day unless it is there. It waits a
-// short while only for the writers, who would wait behind it.
+// short while only for the writers, which would wait behind it.
 func (db *DB) partition(ctx context.Context, table string, day time.Time) error {
 	name := table + "_" + day.Format("20060102")
 	var there bool

@@ -15,9 +15,9 @@ import (
 // and found by the place of the row, without an index. That costs the server
 // about half. Every other change goes by key, with all columns.
 
-// A place is where a row was when it was read: its ctid. Whoever changes the row
-// moves it, so a place that is outdated finds nothing, or a row of another key or
-// version, and the change is stale.
+// A place is where a row was when it was read: its ctid. Every change moves the row,
+// so a place that is outdated finds nothing, or a row of another key or version, and
+// the change is stale.
 type place [6]byte
 
 // Columns that every move of a job or a step changes, or may change.

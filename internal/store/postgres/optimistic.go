@@ -14,7 +14,7 @@ import (
 
 // An optimistic transaction is one round trip. It decides on what is known, and writes
 // only if every row is still as it was known. Rows that change say so by their narrow
-// update; the others are looked at, and locked until the commit, as they would be if
+// update; the others are verified, and locked until the commit, as they would be if
 // they had been read. What is sent in one go is a transaction by itself: the server
 // commits at its end, if there was no error, and returns only then.
 
@@ -39,7 +39,7 @@ var (
 	stamped = &statement{"stamp", "select pg_current_xact_id(), " + clock}
 )
 
-// A stamp is what a commit tells of itself.
+// A stamp is what a commit reports of itself.
 type stamp struct {
 	xid  xid
 	now  int64         // the database's clock
@@ -87,7 +87,7 @@ func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.
 }
 
 // verifyTheWorkers, of jobs and of steps queue the statements that make sure of the rows
-// that no narrow update of this writing looks at.
+// that no narrow update of this writing verifies.
 func (w *writing) verifyTheWorkers(f *reading) {
 	if !f.optimistic {
 		return

@@ -22,7 +22,7 @@ type statement struct {
 // inBinary is the format of every parameter and every result.
 var inBinary = []int16{1}
 
-// A pipe sends several statements in one go and reads their answers in order:
+// A pipe sends several statements in one go and reads their results in order:
 // one round trip, whatever their number.
 type pipe struct {
 	conn            *pgconn.PgConn
@@ -30,7 +30,7 @@ type pipe struct {
 	faults          *store.Faults
 	calls           []call
 	unreadableSteps int          // rows that could not be decoded
-	soon            *atomic.Bool // not nil: the answer is expected soon; true while somebody awaits one
+	soon            *atomic.Bool // not nil: the answer is expected soon; true while a caller awaits one
 }
 
 // answerSoon is how long an answer that is expected soon is awaited by a thread of its
@@ -48,8 +48,8 @@ type call struct {
 	tag       *pgconn.CommandTag
 }
 
-// add queues a statement. row is called with each row of its answer; what the
-// row could not decode it leaves in the cursor's err, is logged once and left out.
+// add queues a statement. row is called with each row of its result. A row that it could
+// not decode leaves its fault in the cursor's err, is logged once and left out.
 func (p *pipe) add(s *statement, row func(*cursor), params ...[]byte) {
 	p.calls = append(p.calls, call{statement: s, params: params, row: row})
 }
@@ -59,7 +59,7 @@ func (p *pipe) addTagged(s *statement, tag *pgconn.CommandTag, params ...[]byte)
 	p.calls = append(p.calls, call{statement: s, params: params, tag: tag})
 }
 
-// run sends what was queued and reads the answers. After an error of one
+// run sends what was queued and reads the results. After an error of one
 // statement, those behind it were not run.
 func (p *pipe) run(ctx context.Context) error {
 	calls := p.calls
@@ -106,7 +106,7 @@ func (p *pipe) runWithin(limit time.Duration) error {
 	return err
 }
 
-// undescribed are the columns of any answer, as far as they are told to the driver:
+// undescribed are the columns of any result, as far as the driver knows them:
 // rows are read by position, and a driver that knows the columns does not have the
 // server describe them with each statement.
 var undescribed = make([]pgconn.FieldDescription, 1)

@@ -11,7 +11,7 @@ import (
 var (
 	// The lock of a pool has two keys, those of names (session.go) have one: the
 	// server keeps the two apart. They are taken in the order of the keys
-	// themselves, and before any row is locked, so that nobody waits in a circle.
+	// themselves, and before any row is locked, so that no transactions wait for each other in a circle.
 	lockPools = &statement{"lock_pools", `select pg_advisory_xact_lock((k >> 32)::int, ((k << 32) >> 32)::int) from
   (select distinct hashtextextended(current_schema() || '/' || kind || '/' || key, 7061776) as k
    from (select unnest($1::bigint[]) as kind, unnest($2::bigint[]) as key) u order by 1) k`}

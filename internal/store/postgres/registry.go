@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// What people have registered: versions of workflows, and quotas.
+// What users have registered: versions of workflows, and quotas.
 var (
 	readVersions = &statement{"read_versions", "select " + names("v", versionColumns) + ` from
   (select unnest($1::text[]) as workspace, unnest($2::text[]) as name) u cross join lateral

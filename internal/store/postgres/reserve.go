@@ -14,7 +14,7 @@ type reservation struct {
 }
 
 // reserve waits until no transaction of this handle is at the jobs: two at once
-// would only outdate each other. Who comes first is first.
+// would only outdate each other. They run in the order in which they came.
 func (c *rowCache) reserve(ctx context.Context, jobs []rowkey.Job) error {
 	w := c.enqueue(jobs)
 	if w == nil {
@@ -29,7 +29,7 @@ func (c *rowCache) reserve(ctx context.Context, jobs []rowkey.Job) error {
 	}
 }
 
-// enqueue returns nil if nobody is in the way of the jobs.
+// enqueue returns nil if no other transaction has or awaits the jobs.
 func (c *rowCache) enqueue(jobs []rowkey.Job) *reservation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +56,7 @@ func (c *rowCache) occupy(jobs []rowkey.Job) {
 	}
 }
 
-// admit grants what neither is busy nor wanted by one who came before. The lock is
+// admit grants what is neither busy nor wanted by an earlier reservation. The lock is
 // held.
 func (c *rowCache) admit() {
 	wanted := make(map[rowkey.Job]bool)

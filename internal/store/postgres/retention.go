@@ -25,7 +25,7 @@ import (
 // without jobs, are those of removed jobs. So a transaction may leave steps of the
 // jobs that it removes to the next ones. Then the partitions of that day are dropped, and the anchor is
 // pending no more. Each step is a transaction, and the next one is found from the
-// database alone, by whoever asks.
+// database alone, by any process.
 
 // Bounds of one step of retention.
 const (
@@ -35,7 +35,7 @@ const (
 )
 
 // dropWait bounds how long the writers may stand behind a partition that is to be
-// dropped and that somebody reads. It is tried again another time.
+// dropped and that is being read. It is tried again another time.
 const dropWait = "150ms"
 
 // dayLength is a day in microseconds.
@@ -227,7 +227,7 @@ func (r *retaining) ended(ctx context.Context) (ended []old, any bool, err error
 	if err != nil || len(ended) == 0 {
 		return nil, any, err
 	}
-	// Only now: who continues a job has locked it.
+	// Only now: a transaction that continues a job has locked it.
 	err = r.query(ctx, "select o.id from job o where o.id = any($1) and "+needed+" order by o.id limit 1", func(c *cursor) {
 		key := c.num()
 		for i := range ended {
@@ -393,7 +393,7 @@ func (r *retaining) drop(ctx context.Context) error {
 
 // tidy drops a partition of a day without jobs, of which Maintain makes one when
 // there was nothing to do on a day. One of the trail that has rows all the same is
-// left to be found by who verifies.
+// left for verification to find.
 func (r *retaining) tidy(ctx context.Context) error {
 	r.over = true
 	var tables []string

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Mostly it is the process that claimed a step that reports it, and nobody else has
+// A step is mostly reported by the process that claimed it, and no other process has
 // touched the job meanwhile. What a transaction has written of the jobs under way, and
 // the steps of a job that is read for the first time, are therefore kept, each row with
 // the transaction that made it (its xmin): that names one version of the row. The next transaction that asks for these rows alone
@@ -186,7 +186,7 @@ func (c *rowCache) invalidate(q *store.Query) {
 	defer c.mu.Unlock()
 	for _, key := range q.Jobs {
 		if j := c.jobs[key]; j != nil {
-			j.row, j.steps, j.read = nil, nil, false // its version tells who has changed it, when it is read
+			j.row, j.steps, j.read = nil, nil, false // its version shows whether another process has changed it, when it is read
 		}
 	}
 	for _, key := range slices.Concat(q.Workers, q.Watched) {

@@ -55,8 +55,8 @@ func (c *rowCache) hear(s *stamp) {
 	}
 }
 
-// compare looks at the jobs that a transaction has read. Of one that was not as it was
-// known, another process is at it too.
+// compare checks the jobs that a transaction has read. One that differs from the cached
+// row is being worked on by another process too.
 func (c *rowCache) compare(r *reading) {
 	if r.optimistic {
 		return

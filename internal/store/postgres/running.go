@@ -21,7 +21,7 @@ import (
 // record stands in a line while it has to be found by what it is, and leaves it when it
 // is run. What runs is found by the table running: a commit that begins jobs, or claims
 // steps, adds a row with all of them, which stays for a while when they have ended. So
-// the table has more than what runs, never less, and whoever reads it looks at the
+// the table has more than what runs, never less, and its readers check the
 // records.
 
 // The lines of jobs and of steps. Indexes and statements say the numbers.
@@ -65,8 +65,8 @@ const (
 		" cross join lateral (select worker from step where step.job = k.job and state = 'in_progress' and worker > 0 offset 0) s)"
 )
 
-// heldBy returns the steps of one worker, said in the words of a statement. Only its own
-// rows are looked at.
+// heldBy returns the query of the steps of one worker, which is given as an expression.
+// Only its own rows are read.
 func heldBy(worker string) string {
 	return "select s.job, s.ord from (select distinct unnest(jobs) as job from running r where r.worker = " + worker + ") k" +
 		" cross join lateral (select job, ord from step where step.job = k.job and step.worker = " + worker + " and state = 'in_progress' offset 0) s"
@@ -76,8 +76,8 @@ var (
 	newRunning = inserting("new_running", "running", []column{{"id", "bigint"}, {"worker", "bigint"}, {"jobs", "bigint[]"}}, 1)
 
 	// tidy takes rows that are due. It sees them and the records as they were at one
-	// moment: what begins later adds a row of its own. Of a wide job the last steps are
-	// looked at first: those before them have ended.
+	// moment: what begins later adds a row of its own. The last steps of a wide job are
+	// read first: those before them have ended.
 	tidy = &statement{"tidy", `with old as (
   delete from running where ctid = any (array(
     select ctid from running where due_at <= ` + clock + ` limit 1000 for update skip locked)) returning worker, jobs, wait
@@ -93,7 +93,7 @@ select worker, array_agg(job), wait, ` + clock + ` + wait
 from (select *, (row_number() over (partition by worker, wait order by job) - 1) / 1000 as n from still) s group by worker, wait, n`}
 )
 
-// dropRunning waits for nobody: it runs where the beats do.
+// dropRunning waits for no lock: it runs where the beats do.
 const dropRunning = `delete from running where ctid = any (array(
   select ctid from running where id = any($1) for update skip locked))`
 

@@ -174,7 +174,7 @@ func (s *Schema) migrate(ctx context.Context, conn *pgx.Conn, to int, fromEmpty 
 	if current.Current > 0 {
 		return s.walk(ctx, conn, steps)
 	}
-	// Nobody is to see a new schema half way up, nor find one after a crash.
+	// A new schema must not be seen half way up, nor be left so by a crash.
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return s.walk(ctx, tx, steps) })
 }
 
@@ -195,7 +195,7 @@ func (s *Schema) walk(ctx context.Context, on beginner, steps []move) error {
 }
 
 // version creates nothing: a schema without the table is empty. Before the first change
-// that was rolling, the table does not say whom it serves.
+// that was rolling, the table does not say which programs it serves.
 func version(ctx context.Context, conn *pgx.Conn) (v store.SchemaVersion, err error) {
 	var there bool
 	if err := conn.QueryRow(ctx, "select to_regclass(quote_ident(current_schema()) || '.migration') is not null").Scan(&there); err != nil {

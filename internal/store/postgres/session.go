@@ -37,7 +37,7 @@ type session struct {
 	conn *pgx.Conn  // nil until first used, and after it broke
 	held map[string][]byte
 	gone bool
-	used time.Time // when the server last answered
+	used time.Time // when the server last replied
 
 	lacking map[string]bool // held names whose lock was lost with a connection
 }
@@ -78,7 +78,7 @@ func (s *session) tend() {
 	}
 }
 
-// needy reports whether names are held and may be lost, or nobody knows.
+// needy reports whether names are held and may be lost, as far as is known.
 func (s *session) needy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,7 +20,7 @@ const (
 // settlePoll is how often Settle asks whether a lost transaction is over.
 const settlePoll = 10 * time.Millisecond
 
-// lost remembers the server processes whose commit was not answered.
+// lost remembers the server processes that did not confirm a commit.
 type lost struct {
 	mu   sync.Mutex
 	pids map[uint32]bool
@@ -53,8 +53,8 @@ func (l *lost) forget(pids []int32) {
 	}
 }
 
-// Settle tells whether an entry was committed, after ErrUnknown. It ends the
-// server processes that may still be at it, and waits until they are gone. It
+// Settle reports whether an entry was committed, after ErrUnknown. It ends the
+// server processes that may still be committing, and waits until they are gone. It
 // fails while the server cannot be reached.
 func (db *DB) Settle(ctx context.Context, k store.EntityKey, e *audit.Entry) (bool, error) {
 	if err := db.bury(ctx, db.lost.list()); err != nil {

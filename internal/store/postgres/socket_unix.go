@@ -34,7 +34,7 @@ func awaitAnswer(conn net.Conn, limit time.Duration) {
 		return
 	}
 	_ = raw.Control(func(fd uintptr) {
-		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds())) // whoever reads finds out
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds())) // the reader finds out
 	})
 }
 

@@ -35,7 +35,7 @@ func (db *DB) Running(ctx context.Context, from store.Spot, limit int) ([]store.
 // maxRunningKey is the end of the keys that rows of the table running have by default.
 const maxRunningKey = 9e18
 
-// SpotAt needs no look: the keys of the rows are random.
+// SpotAt reads nothing: the keys of the rows are random.
 func (db *DB) SpotAt(_ context.Context, share float64) (store.Spot, error) {
 	return store.Spot{int64(share * maxRunningKey)}, nil
 }

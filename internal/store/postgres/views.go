@@ -20,7 +20,7 @@ var (
 	workerWhole = names("", workerTable.whole)
 )
 
-// query hands every row of an answer to row. One that cannot be decoded is
+// query hands every row of a result to row. One that cannot be decoded is
 // logged and left out.
 func (db *DB) query(ctx context.Context, doing, sql string, row func(*cursor), args ...any) error {
 	return db.again(ctx, func() (begun bool, err error) {
