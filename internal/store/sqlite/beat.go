@@ -28,8 +28,8 @@ type notes struct {
 	at map[int64]int64
 }
 
-// Beat says that a worker is alive by touching its lock file, answers what it has
-// to know, and now and then notes the process; see store.Ledger.
+// Beat records that a worker is alive by touching its lock file, returns what it has
+// to know, and now and then writes the row of the process; see store.Ledger.
 func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	if p.Worker != 0 {
 		if err := db.holds.beat(workerName(p.Worker)); err != nil {

@@ -19,8 +19,8 @@ func compareCandidates(a, b candidate) int {
 	return cmp.Or(cmp.Compare(a.rank, b.rank), compareKeys(a.key, b.key))
 }
 
-// claims returns the claim queries. What one was answered, a later one of the
-// same transaction is not.
+// claims runs the claim queries. What one was given, a later one of the same
+// transaction is not.
 func (r *reading) claims(q *store.Query) error {
 	given := map[pawl.StepKey]bool{}
 	for i := range q.Claims {

@@ -298,8 +298,8 @@ func update[R any](c *conn, s statement, t *table[R], list []*store.Column[R], u
 	})
 }
 
-// place returns whose the step is: of its worker while it is in progress, else
-// of whoever serves its route.
+// place returns the key under which the step is found: its worker while it is in
+// progress, else its route.
 func place(s *pawl.Step) int64 {
 	if s.State == lifecycle.StepInProgress {
 		return int64(s.Worker)

@@ -2,9 +2,9 @@
 // Go, and any number of processes of one machine may open the same file.
 //
 // A process has one connection that writes and a few that read. Writers of
-// several processes take turns: whoever meets a busy file tries again at once
-// and with jitter, and whoever writes in a tight loop lets the others in between.
-// So "busy" reaches nobody, unless another process writes for 30 seconds.
+// several processes take turns: one that meets a busy file tries again at once
+// and with jitter, and one that writes in a tight loop lets the others in between.
+// So no caller sees "busy", unless another process writes for 30 seconds.
 //
 // The file is in WAL mode: readers never wait for writers. Beside it lie
 // NAME-wal and NAME-shm (SQLite's own), NAME-logs (what steps print, a second
@@ -64,7 +64,7 @@ type Config struct {
 	// Clock is the database's clock. Default time.Now.
 	Clock func() time.Time
 
-	// Log is told of rows that cannot be decoded, and of hints that cannot be
+	// Log receives the rows that cannot be decoded, and the hints that cannot be
 	// sent. Default: discarded.
 	Log *slog.Logger
 }
@@ -179,7 +179,7 @@ func (db *DB) Close() error {
 // now returns the database's clock.
 func (db *DB) now() int64 { return pawl.Micros(db.cfg.Clock()) }
 
-// Stats says what was written through this handle since it was opened.
+// Stats returns what was written through this handle since it was opened.
 func (db *DB) Stats(context.Context) (store.Stats, error) {
 	return store.Stats{
 		Commits:  db.stats.commits.Load(),

@@ -29,7 +29,7 @@ func Diagnose(ctx context.Context, cfg Config, integrity time.Duration) []health
 	return d.Findings
 }
 
-// A diagnosis is one look at a file, on a connection of its own.
+// A diagnosis is one examination of a file, on a connection of its own.
 type diagnosis struct {
 	*health.Diagnosis
 	ctx  context.Context
@@ -136,7 +136,7 @@ func (d *diagnosis) walSize() error {
 	return err
 }
 
-// modes looks at who may read the files: inputs, outputs and logs are in them.
+// modes checks which users may read the files: inputs, outputs and logs are in them.
 func (d *diagnosis) modes() error {
 	path, err := filepath.EvalSymlinks(d.cfg.Path)
 	if err != nil {
@@ -223,7 +223,7 @@ func (d *diagnosis) integrity(limit time.Duration) error {
 }
 
 // catalog compares the schema with one that the migrations make in memory.
-// Indexes, columns and views that somebody added are theirs.
+// Indexes, columns and views that were added by hand are ignored.
 func (d *diagnosis) catalog() error {
 	made, statements, err := reference()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // shares are the file systems on which SQLite's locks do not work, by the magic
-// number that statfs(2) answers.
+// number that statfs(2) returns.
 var shares = map[int64]string{
 	unix.NFS_SUPER_MAGIC:   "NFS",
 	unix.SMB_SUPER_MAGIC:   "SMB",

@@ -10,7 +10,7 @@ import (
 
 // Do runs one write transaction; see store.Ledger. Transactions of one process
 // run in the order in which they were asked for. Once decide has been called,
-// ctx is looked at once more, before anything is written.
+// ctx is checked once more, before anything is written.
 func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
 	c, err := db.writer.begin(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func (db *DB) count(c *store.Changes) {
 	db.stats.entries.Add(int64(len(c.Entries)))
 }
 
-// Settle tells whether the entry was committed. The lost transaction is over
+// Settle reports whether the entry was committed. The lost transaction is over
 // when Do has returned.
 func (db *DB) Settle(ctx context.Context, k store.EntityKey, e *audit.Entry) (bool, error) {
 	page, err := db.Trail(ctx, k, e.Sequence-1, 1)

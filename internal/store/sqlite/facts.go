@@ -11,7 +11,7 @@ import (
 )
 
 // A reading gathers the facts of one query. A row that cannot be decoded is
-// logged and left out, so that it harms nobody else.
+// logged and left out, so that it does not stop the others.
 type reading struct {
 	c      *conn
 	f      *store.Facts

@@ -43,9 +43,9 @@ func (db *DB) Hold(ctx context.Context, name string, note []byte) (release func(
 	return sync.OnceFunc(free), nil
 }
 
-// Observe reports on the workers that live by their record; see store.Ledger. Their
-// locks are of the kernel, which frees one only when its process has died or let go of
-// it: so a lock that nobody holds is proof.
+// Observe returns the workers that live by their record; see store.Ledger. Their
+// locks are those of the kernel, which frees one only when its process has died or let go of
+// it: so a lock that is free is proof.
 func (db *DB) Observe(ctx context.Context) (*health.Report, error) {
 	workers, err := db.Workers(ctx, store.WorkerFilter{Living: true})
 	if err != nil {

@@ -17,7 +17,7 @@ const joinedNames = "a *sql.Tx on the SQLite file of this client"
 
 // DoIn writes within a transaction of the user, through the user's driver; see
 // store.Joiner. SQLite has one writer at a time, so from then on all others wait for the
-// end of the transaction. Its commit wakes nobody.
+// end of the transaction. Its commit wakes no process.
 func (db *DB) DoIn(ctx context.Context, tx any, q *store.Query, _ []store.Topic, decide func(*store.Facts) (*store.Changes, error)) error {
 	out, ok := tx.(*sql.Tx)
 	switch {

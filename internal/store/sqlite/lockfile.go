@@ -19,8 +19,8 @@ import (
 // maxFileName bounds a lock file's name; a longer one is replaced by a digest.
 const maxFileName = 200
 
-// lookers is how many tries of a millisecond a name that seems taken gets, for
-// a look at its lock (alive) takes it for a moment.
+// lookers is how many tries of a millisecond a name that seems taken gets, since
+// alive takes its lock for a moment.
 const lookers = 5
 
 // waitingFile is locked, shared, by the processes that wait to write.
@@ -115,12 +115,12 @@ func (h *fileHolds) beat(name string) error {
 	now := h.clock()
 	err := os.Chtimes(h.file(name), now, now)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // nobody holds it: that is for Reap to find
+		return nil // it is free: that is for Reap to find
 	}
 	return err
 }
 
-// alive looks at a lock by asking for a shared one, and lets go at once.
+// alive tests a lock by asking for a shared one, and releases it at once.
 func (h *fileHolds) alive(name string) (held bool, beat time.Time, err error) {
 	path := h.file(name)
 	info, err := os.Stat(path)

@@ -39,7 +39,7 @@ func (db *DB) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, error
 	return a, nil
 }
 
-// until returns the end of a look: now, or before.
+// until returns the end of a scan: now, or before.
 func until(a *store.Agenda, at int64) int64 {
 	if at == 0 {
 		return a.Now
@@ -125,8 +125,8 @@ func lookPending(c *conn, a *store.Agenda, q *store.LookQuery) error {
 	})
 }
 
-// ended returns the workers that have ended and still hold steps, and when they were
-// heard of last, which is not after their end unless they live.
+// ended returns the workers that have ended and still hold steps, with the times of their
+// last beats, which are not after their end unless they live.
 func (db *DB) ended(ctx context.Context, limit int) (found []health.Sighting, err error) {
 	err = db.read(ctx, "look for steps of workers that have ended", func(c *conn) error {
 		found = nil

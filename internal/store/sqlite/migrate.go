@@ -149,7 +149,7 @@ func (c *conn) migrate(all []store.SchemaChange, from, to int) (more bool, err e
 	if from > 0 {
 		return len(steps) > 1, c.script(&steps[0])
 	}
-	for i := range steps { // nobody is to see a new file half way up
+	for i := range steps { // a new file must not be seen half way up
 		if err := c.script(&steps[i]); err != nil {
 			return false, err
 		}

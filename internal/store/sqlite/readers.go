@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// maxReaders is how many views are answered at once; more wait.
+// maxReaders is how many views read at once; more wait.
 const maxReaders = 4
 
 // readers is a pool of connections that read.

@@ -13,8 +13,8 @@ import (
 
 // A job goes with all that it has in one transaction, if that has retainRows rows at
 // most. Of a larger one that transaction removes the record, with the anchor that
-// counts it, and notes the job in the table removal; what is left, which nobody sees
-// any more, goes in the next steps, by whoever asks.
+// counts it, and notes the job in the table removal; what is left is no longer visible,
+// and goes in the next steps, of any process.
 
 // Bounds of one step of retention.
 const (
@@ -46,7 +46,7 @@ var removals = []removal{
 var leftovers = []statement{removeTrails, removeSignals, removeRefusals, removeSteps}
 
 // Retain goes one step of retention; see store.Retention. Candidates are found
-// beside the writer, and looked at again in the transaction that removes them.
+// beside the writer, and checked again in the transaction that removes them.
 func (db *DB) Retain(ctx context.Context, p *store.Policy, from store.Place) (store.Removed, error) {
 	from = from.Settled()
 	for i := range removals {

@@ -18,7 +18,7 @@ const (
 
 // A rowCache is what the connection that writes knows of records as they are in the
 // database, so that what this process has read or written is not read again. It
-// holds until another connection commits, which SQLite tells, or this one does
+// holds until another connection commits, which SQLite reports, or this one does
 // outside Do. Its records are handed out as copies, and change when a commit has
 // happened.
 type rowCache struct {
@@ -44,7 +44,7 @@ func (k *rowCache) forget() {
 }
 
 // refresh forgets what others may have changed. A write transaction must be
-// under way, so that nobody changes it from now on.
+// under way, so that it does not change from now on.
 func (k *rowCache) refresh(c *conn) error {
 	var version int64
 	err := c.each(dataVersion, nil, func(cols *columns) error {

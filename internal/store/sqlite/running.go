@@ -32,7 +32,7 @@ func (db *DB) Running(ctx context.Context, from store.Spot, limit int) ([]store.
 	return passed, err
 }
 
-// SpotAt looks for a route in that share of all routes there may be, and for that share
+// SpotAt finds a route at that share of all possible routes, and a place at that share
 // of its jobs by rank, which is mostly when they were made.
 func (db *DB) SpotAt(ctx context.Context, share float64) (spot store.Spot, err error) {
 	err = db.read(ctx, "find a place in what runs", func(c *conn) error {

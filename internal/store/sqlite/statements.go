@@ -283,7 +283,7 @@ const (
 	statementCount
 )
 
-// A bound limit is written "? + 0": SQLite looks at a bare one when it plans, and
+// A bound limit is written "? + 0": SQLite takes the value of a bare one into account when it plans, and
 // would prepare the statement anew for each binding.
 var texts = [statementCount]string{
 	begin:     "BEGIN IMMEDIATE",

@@ -35,8 +35,8 @@ var codes = map[store.Topic]byte{store.TopicWork: 'w', store.TopicMarks: 'm', st
 
 // wakeups carry hints between the processes of one user on one file: each that
 // listens has a datagram socket in a folder that all of them derive from the file's
-// path, and that nobody else may enter. Processes of other users poll.
-// The zero value, which a database in memory has, reaches nobody.
+// path, and that no other user may enter. Processes of other users poll.
+// The zero value, which a database in memory has, reaches no process.
 type wakeups struct {
 	dir     string
 	program int // the version of the schema that the program is made for
@@ -112,11 +112,11 @@ func (w *wakeups) send() {
 	}
 }
 
-// sockets returns the sockets of this user in the folder; none, if somebody else
+// sockets returns the sockets of this user in the folder; none, if another user
 // may have put something there.
 func (w *wakeups) sockets() (paths []string) {
 	if private.Check(w.dir) != nil {
-		return nil // mostly, nobody has ever listened
+		return nil // mostly, no process has ever listened
 	}
 	files, err := os.ReadDir(w.dir)
 	if err != nil {
@@ -142,7 +142,7 @@ func deliver(path string, hint []byte) error {
 	return err
 }
 
-// clean removes the sockets that dead processes have left, which nobody has bound.
+// clean removes the sockets that dead processes have left, which no process has bound.
 func (w *wakeups) clean() {
 	for _, path := range w.sockets() {
 		if errors.Is(deliver(path, nil), syscall.ECONNREFUSED) {
@@ -199,7 +199,7 @@ func topicOf(code byte) (store.Topic, bool) {
 	return "", false
 }
 
-// idle waits where nobody can be heard.
+// idle waits where no process can be heard.
 func (w *wakeups) idle(ctx context.Context) error {
 	<-ctx.Done()
 	return nil

@@ -13,7 +13,7 @@ const (
   SELECT route, 1 AS jobs, 0 AS steps, created_at AS since, id AS job FROM job WHERE state = 'PENDING' AND paused = 0 AND route <> 0 AND private = 0
   UNION ALL
   SELECT s.route, 0, 1, s.enqueued_at, s.job FROM (SELECT route, enqueued_at, job FROM step WHERE ` + inFlight + ` AND state = 'enqueued') s JOIN job j ON j.id = s.job WHERE j.private = 0
-) w GROUP BY w.route ORDER BY w.route` // of min(), SQLite answers the other columns of the same row
+) w GROUP BY w.route ORDER BY w.route` // with min(), SQLite returns the other columns of the same row
 	askOpen = `SELECT count(*) FROM job WHERE ` + jobsOpen + ` AND paused = 0 AND private = 0`
 	askLate = `SELECT 'deadlines', 'jobs', count(*), min(due_at) FROM job WHERE due_at > 0 AND due_at <= ?1 AND private = 0
 UNION ALL SELECT 'deadlines', 'steps', count(*), min(s.due_at) FROM step s JOIN job j ON j.id = s.job WHERE s.due_at > 0 AND s.due_at <= ?1 AND j.private = 0

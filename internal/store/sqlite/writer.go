@@ -38,7 +38,7 @@ func newWriter(c *conn, q queue) *writer {
 const yield = 2 * firstPause
 
 // tight is what lies between transactions of a tight loop at most, and between
-// two looks for others, which cost as much as a small transaction's statement.
+// two checks for others, which cost as much as a small transaction's statement.
 const tight = time.Millisecond
 
 // acquire takes a place in ch.
@@ -106,7 +106,7 @@ func (w *writer) rest(f func()) {
 	f()
 }
 
-// commit ends the transaction. It returns ErrUnknown if nobody can tell whether
+// commit ends the transaction. It returns ErrUnknown if it is not known whether
 // it happened.
 func (w *writer) commit() error {
 	err := w.conn.run(commit, nil)
