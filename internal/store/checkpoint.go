@@ -175,8 +175,8 @@ func ReadCheckpoint(r io.Reader) (*CheckpointReader, error) {
 	return c, nil
 }
 
-// Next returns the next leaf, or nil after the last one. A line that is none, or that is
-// not what the header says, is an error of kind Invalid.
+// Next returns the next leaf, or nil after the last one. A line that is no leaf, or that
+// contradicts the header, is an error of kind Invalid.
 func (c *CheckpointReader) Next() (*Leaf, error) {
 	if !c.lines.Scan() {
 		if err := c.lines.Err(); err != nil {

@@ -37,8 +37,8 @@ const (
 )
 
 // A Column is a field of the record R as it is stored, or computed by From where there
-// is no such field. Records are written and read column by column, so a column knows how
-// far into a record its field is, and asks nobody.
+// is no such field. Records are written and read column by column, so a column has the
+// offset of its field, and no call is needed to find it.
 type Column[R any] struct {
 	Name string
 	Role Role
@@ -79,8 +79,8 @@ func columnOf[R, F any](name string, kind Kind, f field, at func(*R) *F) *Column
 	return &Column[R]{Name: name, Kind: kind, field: f, offset: offset}
 }
 
-// Elsewhere returns a column like c which is of another record than the one at hand: one
-// that somebody has forgotten, for tests.
+// Elsewhere returns a column like c that reads and writes another record than it is
+// given: for tests, a column that was forgotten.
 func (c *Column[R]) Elsewhere() *Column[R] {
 	b := *c
 	b.elsewhere = true
@@ -268,8 +268,8 @@ func (t *Table[R]) Narrow(names ...string) *Narrow[R] {
 	return n
 }
 
-// Covers reports whether nothing but the columns of n has to be written, so that
-// a stored record that was like this becomes like that.
+// Covers reports whether writing the columns of n alone turns a stored record that
+// equals was into is.
 func (n *Narrow[R]) Covers(was, is *R) bool {
 	for _, c := range n.Others {
 		if c.Role == Body {

@@ -20,7 +20,7 @@ type Comparison struct {
 	// gone on is not Checked.
 	Row func(context.Context, *Leaf) (audit.Hash, bool, error)
 
-	// Found is told of each difference that nothing explains.
+	// Found is called with each difference that nothing explains.
 	Found func(Difference)
 
 	Same, Checked, WentOn, Added, Removed int64 // entities; those that went on and could not be checked are WentOn
@@ -111,7 +111,7 @@ func (l *Leaf) removal() removal {
 	return removal{l.Kind, dayOf(l.Key)}
 }
 
-// gone takes an entity that is not there any more. Anchors come before entities.
+// gone takes an entity that no longer exists. Anchors come before entities.
 func (c *Comparison) gone(was *Leaf) {
 	if was.Removed != nil {
 		c.found(DifferenceMissing, was, "it is missing")

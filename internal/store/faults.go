@@ -14,15 +14,15 @@ func Damaged[K ~int64](kind string, key K) error {
 // maxFaults bounds the faults that are remembered.
 const maxFaults = 1000
 
-// Faults are those of which the log was told, so that one that is met at every
-// look is told once. The zero value is ready. It is safe for concurrent use.
+// Faults are those that were logged, so that a row that every scan finds is logged
+// once. The zero value is ready. It is safe for concurrent use.
 type Faults struct {
 	mu   sync.Mutex
 	told map[string]bool
 }
 
-// New reports whether the fault was not told yet, and takes it for told from now
-// on. Too many are forgotten all at once, and are then told again.
+// New reports whether the fault was not logged yet, and counts it as logged from now
+// on. If there are too many, all are forgotten, and are logged again.
 func (f *Faults) New(fault string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

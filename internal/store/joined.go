@@ -9,7 +9,7 @@ import (
 )
 
 // NotJoined is the error of DoIn for a tx of a type that the store does not take. want
-// says which it takes.
+// names those that it takes.
 func NotJoined(tx any, want string) error {
 	return pawl.Errorf(pawl.Invalid, "transaction: %T: want %s", tx, want)
 }

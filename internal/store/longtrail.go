@@ -120,8 +120,8 @@ func (w *longWalk) take(ctx context.Context, until pawl.Ord) ([]TrailOf, error) 
 	return page, err
 }
 
-// cut takes away what was added after the records had been read. An entry that its
-// record does not know now either stays: somebody has tampered with it.
+// cut removes what was added after the records had been read. An entry that its
+// record does not know even now stays: it was tampered with.
 func (w *longWalk) cut(ctx context.Context, page []TrailOf) ([]TrailOf, error) {
 	ords := []pawl.Ord{0}
 	for i := range page {

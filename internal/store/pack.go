@@ -133,7 +133,7 @@ func appendText[T string | []byte](b []byte, s T) []byte {
 	return append(append(b, s[from:]...), '"')
 }
 
-// Chain sorts the entries of one entity and says where each came from.
+// Chain sorts the entries of one entity and sets the state that each came from.
 func Chain(id string, entries []audit.Entry) {
 	slices.SortStableFunc(entries, func(a, b audit.Entry) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	from := machine.State("")

@@ -8,12 +8,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
-// A Redactor takes payload away for good, of jobs that have ended (K6). It decides
-// nothing: what may go, the trail of the job says, before any of it does.
+// A Redactor removes payload of ended jobs for good (K6). It decides nothing: the trail
+// of the job says what may go, before any of it does.
 type Redactor interface {
 	// Redact goes one bounded step from a place: one transaction, with the record of the
 	// job locked. The caller goes on from Redacted.Next until it is Done, and may stop
-	// anywhere, or die: what is left is found by whoever begins anew. Many processes may
+	// anywhere, or die: the next redaction finds what is left. Many processes may
 	// call it at once.
 	Redact(ctx context.Context, r *Redaction, from RedactPlace) (Redacted, error)
 
@@ -22,8 +22,7 @@ type Redactor interface {
 	Taken(ctx context.Context, job rowkey.Job, from, to pawl.Ord) ([]int64, error)
 
 	// Scrub overwrites, as far as it can, what the database still holds of values that
-	// were removed or replaced. It returns what is left for an operator to do, or
-	// nothing.
+	// were removed or replaced. It returns what is left for an operator to do, or "".
 	Scrub(ctx context.Context, job rowkey.Job) (advice string, err error)
 }
 
@@ -34,7 +33,7 @@ type Redaction struct {
 	From, To pawl.Ord // of the steps; From 0 is the job itself, with all of them
 	Error    bool     // of the job, though the job itself stays
 
-	// Entry takes the payload of an entry away that has no Entity, and reports whether
+	// Entry removes the payload of an entry, which has no Entity, and reports whether
 	// there was any.
 	Entry func(ord pawl.Ord, e *audit.Entry) bool
 }
@@ -103,7 +102,7 @@ type RedactRow struct {
 	More  []byte
 }
 
-// Take takes the payload of the entries of a row away, and returns how many had some.
+// Take removes the payload of the entries of a row, and returns how many had some.
 func (r *Redaction) Take(row *RedactRow) (n int64, err error) {
 	if r.Entry(row.Ord, &row.Entry) {
 		n++

@@ -19,11 +19,11 @@ import (
 type Retention interface {
 	// Retain goes one bounded step from a place: it removes some entities in one
 	// transaction, or finds that there are none there. The caller goes on from
-	// Removed.Next until it is Done, and may stop anywhere, or die: what is left
-	// is found by whoever begins anew. Many processes may call it at once.
+	// Removed.Next until it is Done, and may stop anywhere, or die: the next
+	// retention finds what is left. Many processes may call it at once.
 	Retain(ctx context.Context, p *Policy, from Place) (Removed, error)
 
-	// Prospects says of each kind what Retain would remove, and what would stay.
+	// Prospects returns, for each kind, what Retain would remove and what would stay.
 	// It reads every record from before that time.
 	Prospects(ctx context.Context, before int64) ([]pawl.Prospect, error)
 
@@ -50,7 +50,7 @@ type Removed struct {
 	Count   int64  // of the entities; 0 if the step found none, or tidied up
 	Steps   int64  // of removed jobs
 	Entries int64  // audit rows
-	Busy    string // what could not be done now, for others are at it; or empty
+	Busy    string // what could not be done now, since others are working on it; or empty
 	Next    Place
 	Done    bool // there is nothing after this
 }
@@ -77,8 +77,8 @@ func Past(kind string) Removed {
 	return r
 }
 
-// Day returns when the UTC day began on which the record of that key was made,
-// in microseconds.
+// Day returns the beginning of the UTC day on which the record of that key was
+// created, in microseconds.
 func Day(key int64) int64 {
 	return pawl.Micros(pawl.KeyTime(key).Truncate(24 * time.Hour))
 }

@@ -25,9 +25,8 @@ import (
 
 // Errors that stores return.
 var (
-	// ErrUnknown is returned by Do when the connection was lost while the
-	// commit was on its way: it may or may not have happened. Ledger.Settle
-	// tells.
+	// ErrUnknown is returned by Do when the connection was lost during the
+	// commit, which may or may not have happened. Ledger.Settle finds out.
 	ErrUnknown = errors.New("outcome of the commit is unknown")
 
 	// ErrStale is returned by Do when a record was not at the version that
@@ -55,68 +54,67 @@ type Store interface {
 // Ledger is the write side.
 type Ledger interface {
 	// Do runs one write transaction: it reads what q asks for, locked in one
-	// order (pools, schedules, workers, jobs, steps; each by key), hands it to decide, and writes
-	// the changes that decide answers, all or nothing. An error of decide rolls
-	// back and is returned as it is; nil changes roll back and return nil.
-	// decide must not keep the records it is given after Do has returned with
-	// an error. Decide runs again, with other
-	// facts, when it turns out that what it saw was outdated; what it answered before
-	// counts for nothing then. Do is safe for concurrent use.
+	// order (pools, schedules, workers, jobs, steps; each by key), hands it to decide,
+	// and writes the changes that decide returns, all or nothing. An error of decide
+	// rolls back and is returned as it is; nil changes roll back and return nil.
+	// decide must not keep the records it is given after Do has returned an error. It
+	// runs again, with other facts, if those that it saw were outdated; its earlier
+	// result is then discarded. Do is safe for concurrent use.
 	Do(ctx context.Context, q *Query, decide func(*Facts) (*Changes, error)) error
 
 	// Transactions returns how many transactions of Do can be under way at once; more
-	// wait. 0 means that there is no bound to keep.
+	// wait. 0 means that there is no limit.
 	Transactions() int
 
-	// Settle tells whether the entry e of the record k was committed, after
+	// Settle reports whether the entry e of the record k was committed, after
 	// ErrUnknown. It waits for the lost transaction to be over.
 	Settle(ctx context.Context, k EntityKey, e *audit.Entry) (bool, error)
 
-	// Look finds what needs the evaluator. It takes no lock, and may answer what is
+	// Look finds what needs the evaluator. It takes no lock, and may return what is
 	// being dealt with already.
 	Look(ctx context.Context, q LookQuery) (*Agenda, error)
 
-	// Maintain does what is due now and then: it forgets expired answers and
-	// silent processes, and makes room for the days to come. Many processes may call it at once.
+	// Maintain does the periodic work: it deletes expired answers and silent processes,
+	// and makes room for the days to come. Many processes may call it at once.
 	Maintain(ctx context.Context) error
 
-	// Hold takes the name for the life of this process, or until release. The
-	// note (JSON) can be read by whoever is refused with a *HeldError. A name
-	// is free as soon as its holder has died.
+	// Hold takes the name for the life of this process, or until release. A caller that
+	// is refused gets the note (JSON) with its *HeldError. A name is free as soon as its
+	// holder has died.
 	Hold(ctx context.Context, name string, note []byte) (release func(), err error)
 
-	// Beat says that a process and its worker are alive, in tables or files of
+	// Beat records that a process and its worker are alive, in tables or files of
 	// their own, never behind a transaction of Do, and returns what the worker
 	// has to know. On a server that is one statement.
 	Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error)
 
-	// Observe reports on the workers in a living state: their last beats, and how
-	// the lock of "worker/KEY" was found. It judges nobody.
+	// Observe returns the last beats of the workers in a living state, and how the lock
+	// of "worker/KEY" was found. It draws no conclusion.
 	Observe(ctx context.Context) (*health.Report, error)
 }
 
 // Joiner writes in transactions that are not the store's own.
 type Joiner interface {
-	// DoIn is Do within tx, a transaction of a user on this database: what decide answers
-	// exists exactly if that is committed. tx is of a type of the driver that the user
+	// DoIn is Do within tx, a transaction of a user on this database: what decide returns
+	// exists exactly if tx is committed. tx is of a type of the driver that the user
 	// works with; for any other, and for a transaction on another database, the error is
 	// of kind Invalid and nothing was done.
 	//
 	// Of q it reads Keys and Steps, and locks them; Facts.Jobs has the jobs of those steps,
 	// which are not locked and must not be changed. It writes new definitions, jobs and
 	// steps, changes of the steps, entries of these and answers; anything else is an error
-	// (see CheckJoined). It locks no other row that is there. A definition may stay when tx
+	// (see CheckJoined). It locks no other existing row. A definition may stay when tx
 	// is rolled back: it is of no use without a job, and does no harm.
 	//
-	// Where the database can do so, its commit wakes all who listen, this process
-	// included, about the topics. Decide runs once. After an error tx has to be rolled
+	// Where the database can do so, its commit wakes every listener, in this process
+	// too, about the topics. Decide runs once. After an error tx has to be rolled
 	// back.
 	DoIn(ctx context.Context, tx any, q *Query, wake []Topic, decide func(*Facts) (*Changes, error)) error
 }
 
 // A Query names what a transaction has to see. Records named by several fields
-// are read once. Names of records that do not exist are simply not answered.
-// No body (inputs, items, output, error, metadata) is read but where said.
+// are read once. Records that do not exist are missing from the Facts. No body
+// (inputs, items, output, error, metadata) is read unless a field says so.
 type Query struct {
 	Keys      []IdempotencyKey
 	Pools     []Pool              // locked: no two transactions that name a pool overlap
@@ -133,7 +131,7 @@ type Query struct {
 	Open      []rowkey.Job        // of these jobs, every step that has not ended, locked
 	Nodes     []rowkey.Job        // of these jobs, every step of instance 0, locked
 	Held      []rowkey.Worker     // the steps in progress that these workers hold, locked
-	Claims    []ClaimQuery        // one answer each, in this order
+	Claims    []ClaimQuery        // one ClaimFacts each, in this order
 }
 
 // MaxMarked bounds the marked steps of one job that are read at once (Views.Marked).
@@ -187,14 +185,15 @@ type JobLimit struct {
 	Limit int
 }
 
-// A ClaimQuery asks for work that a worker may take: at most Limit steps that
-// are enqueued on one of its routes, by (rank, job, ord); and when there are
-// fewer, and Starts of them in any case, pending jobs (not paused) on those routes, by (rank, id), with their inputs and metadata, and their steps of no unmet needs.
-// Rows that another transaction has locked are passed over. No two claim queries
-// of one transaction are answered the same row.
+// A ClaimQuery asks for work that a worker may take: at most Limit steps that are
+// enqueued on one of its routes, by (rank, job, ord). If there are fewer, pending jobs
+// (not paused) on those routes make up the number, by (rank, id), of which Starts are
+// returned in any case. A job comes with its inputs, its metadata, and its steps without
+// unmet needs. Rows that another transaction has locked are skipped. Two claim queries of
+// one transaction never get the same row.
 //
-// The jobs of the steps that Claims and Held answer are in Facts.Jobs too, those
-// of Claims with inputs and metadata. Where Query.Jobs does not name them they
+// The jobs of the steps in Facts.Claims and Facts.Held are in Facts.Jobs too, those of
+// Claims with inputs and metadata. Where Query.Jobs does not name them they
 // are read without a lock, and must not be changed.
 type ClaimQuery struct {
 	Worker rowkey.Worker
@@ -224,18 +223,19 @@ type Facts struct {
 	Unreadable int          // rows that cannot be decoded: they are left out, and stand in the place of others in a limit
 }
 
-// Untaken says how many signals of a job no step has taken, at most MaxSignals, and how
-// large their data is.
+// Untaken is the number of signals of a job that no step has taken, at most MaxSignals,
+// and the size of their data.
 type Untaken struct{ Count, Bytes int }
 
-// ClaimFacts is the answer to a ClaimQuery: keys into Steps and Jobs. If it holds fewer
+// ClaimFacts is the result of a ClaimQuery: keys into Steps and Jobs. If it holds fewer
 // than were asked for, and neither More nor Skipped is set, there was nothing else on the
-// routes when it was read; should the store have overlooked something, Listen tells.
+// routes when it was read. If the store finds that it has overlooked something, Listen
+// reports TopicWork.
 type ClaimFacts struct {
 	Steps   []pawl.StepKey
 	Starts  []rowkey.Job
 	More    bool // it ended by its limit: there may be more behind that
-	Skipped bool // it passed over rows that other transactions had locked, or were just changing; what they leave is found by another look, soon
+	Skipped bool // it skipped rows that other transactions had locked or were changing; another claim soon finds what they leave
 }
 
 // Changes are what a transaction writes.
@@ -320,7 +320,7 @@ type IdempotencyKey struct {
 }
 
 // An Answer is the stored answer to a request. In Facts, one with New set stands
-// for a key that nobody has used (or whose entry has expired): decide must then
+// for a key that is unused (or whose entry has expired): decide must then
 // put an answer into Changes, or the key is not stored. Held stands for a key that a
 // transaction of a user has used and that is still open: nothing is known of it.
 type Answer struct {
@@ -333,9 +333,9 @@ type Answer struct {
 	ExpiresAt   int64
 }
 
-// A LookQuery says where a look begins and how far it goes. A round of looks begins
-// each one behind the last of what the one before has found, so that nothing that
-// stays hides what comes behind it.
+// A LookQuery says where a scan begins and how far it goes. Each scan of a round begins
+// after the last row that the one before has found, so that rows which stay do not hide
+// those behind them.
 type LookQuery struct {
 	Limit   int    // at most so many of each kind; each is a few integers
 	Marked  Marked // only marks behind this one; the zero value begins with the oldest
@@ -404,7 +404,7 @@ func (d Due) Behind(kind string) pawl.StepKey {
 	return d.StepKey
 }
 
-// NodeMemory is how long a process that is silent is remembered.
+// NodeMemory is how long a silent process is remembered.
 const NodeMemory = 10 * time.Minute
 
 // A HeldError is returned by Hold when the name is taken.
@@ -430,8 +430,8 @@ type Views interface {
 	Bare(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error)
 	// Running goes through the jobs that are RUNNING, in an order of the store's own, from a
 	// place on: it reads at most limit, without bodies. A job may come several times. What
-	// begins to run, or is moved, while somebody goes through them may be passed over. Fewer
-	// than the limit are the last ones.
+	// begins to run, or is moved, between two calls may be missed. Fewer than the limit are
+	// the last ones.
 	Running(ctx context.Context, from Spot, limit int) ([]Passed, error)
 	// Unstarted goes through so many jobs behind a key, in order, and returns those of them
 	// that are PENDING and not paused, without bodies, and the last key. That is 0 if there
@@ -488,7 +488,7 @@ type Views interface {
 	// History reads the trail of a job and of its steps in the order of time, and those of one
 	// time by (ord, sequence), without what is not stored of an entry: whole rows behind a
 	// place, at most limit and TrailPageBytes, and the place of the last one. What is
-	// committed while somebody goes through the pages may come or not. An empty page is the end.
+	// committed between two pages may be in a later one or not. An empty page is the end.
 	History(ctx context.Context, job rowkey.Job, after HistoryPlace, limit int) ([]Entry, HistoryPlace, error)
 	// Trail reads the audit entries of one entity, by sequence, those beyond after: all, or
 	// a page of at most limit; see PageBytes, and EachEntry.
@@ -514,14 +514,14 @@ type Views interface {
 	// is 0.
 	Refusals(ctx context.Context, job rowkey.Job, after RefusalPlace, limit int) ([]pawl.Refusal, error)
 	Refused(ctx context.Context, job rowkey.Job) (int64, error)
-	// Stats says what the database has written since it was opened.
+	// Stats returns what was written through this handle since it was opened.
 	Stats(ctx context.Context) (Stats, error)
 }
 
-// An Unstarted is a job that waits to be started.
+// An Unstarted is a pending job that has to be started.
 type Unstarted struct {
 	*pawl.Job
-	Lost bool // no look and no claim comes across it
+	Lost bool // neither a scan nor a claim finds it
 }
 
 // A HistoryPlace is that of a row in the order in which a history is read. The zero value
@@ -532,7 +532,7 @@ type HistoryPlace struct {
 	Seq int64
 }
 
-// A RefusalPlace is that of a refused fact of a job, likewise.
+// A RefusalPlace is that of a refused fact of a job. The zero value is before the first.
 type RefusalPlace struct{ At, ID int64 }
 
 // A Spot is a place in the store's own order of the jobs that run. The zero value is
@@ -624,7 +624,7 @@ type Wakeups interface {
 	// with TopicWork.
 	Listen(ctx context.Context, f func(Topic)) error
 	// Hears reports whether hints of others reach a Listen at this moment, as far
-	// as is known. Where it does not, the database has to be asked more often.
+	// as is known. If not, the database has to be polled more often.
 	Hears() bool
 }
 
@@ -637,12 +637,12 @@ const (
 	TopicMarks Topic = "marks" // there may be something to evaluate
 	TopicStops Topic = "stops" // a running step may have been asked to stop
 
-	// TopicSchema: the schema was migrated. On PostgreSQL alone, since to ask for
-	// its version is dear there.
+	// TopicSchema: the schema was migrated. On PostgreSQL alone, where reading the
+	// version is expensive.
 	TopicSchema Topic = "schema"
 )
 
-// A Migrator brings the schema up and down.
+// A Migrator moves the schema up and down.
 type Migrator interface {
 	// Version returns the schema's version (0 if empty) and the newest known.
 	Version(ctx context.Context) (current, newest int, err error)

@@ -21,7 +21,7 @@ type TrailPage struct {
 	bytes   int
 }
 
-// Add takes an entry of the entity in, without its Entity and From.
+// Add adds an entry of the entity, without its Entity and From.
 func (p *TrailPage) Add(e audit.Entry) {
 	switch {
 	case e.Sequence == p.After:
@@ -42,7 +42,7 @@ func (p *TrailPage) full(times int) bool {
 	return p.Limit > 0 && (len(p.entries) >= times*p.Limit || p.bytes >= times*PageBytes)
 }
 
-// cut leaves what is of the page.
+// cut drops what is not on the page.
 func (p *TrailPage) cut() {
 	slices.SortStableFunc(p.entries, func(a, b audit.Entry) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	all := p.entries

@@ -212,7 +212,7 @@ func (v *Verifier) signals(ctx context.Context, t *taken) (*audit.Fault, error) 
 			n := slices.Max(slices.Collect(maps.Keys(data))) - rest[0].Sequence + 1
 			part = rest[:min(n, int64(len(rest)))]
 		}
-		// It may have heard of more since.
+		// The job may have received more since.
 		maps.DeleteFunc(data, func(seq int64, _ []byte) bool { return seq > int64(len(t.Entries)) })
 		if f := audit.VerifyData(part, data, t.covers); f != nil {
 			return f, nil
@@ -266,7 +266,7 @@ func (v *Verifier) newly(ctx context.Context, t *taken) (bool, error) {
 	return was == nil || t.by.Seq > was.Seq, nil
 }
 
-// Of says what the record of a job or a step has.
+// Of sets what the record of a job or a step has.
 func (t *TrailOf) Of(r *pawl.Record, tree *pawl.Tree, folded int64) {
 	t.Record, t.Folded = *r, folded
 	if r.Seq > 0 {
@@ -274,7 +274,8 @@ func (t *TrailOf) Of(r *pawl.Record, tree *pawl.Tree, folded int64) {
 	}
 }
 
-// TreeOf returns what was counted out of a record; nil if it is older than trees.
+// TreeOf returns the tree of what was counted out of a record; nil if the record is older
+// than trees.
 func TreeOf(t *pawl.Tree) *audit.Tree {
 	switch {
 	case t == nil:
@@ -285,8 +286,8 @@ func TreeOf(t *pawl.Tree) *audit.Tree {
 	return &t.Tree
 }
 
-// Complete sorts the entries of a trail, and says of the last one as which number it
-// was counted out.
+// Complete sorts the entries of a trail, and sets the number by which the last one was
+// counted out.
 func (t *TrailOf) Complete() {
 	Chain(t.ID, t.Entries)
 	if n := len(t.Entries); n > 0 && t.Entries[n-1].Sequence == t.Record.Seq {

@@ -27,7 +27,7 @@ func claim(limit int, routes ...int64) store.ClaimQuery {
 func claimOrder(e *env) {
 	last := e.add(2, enqueued(10, 9))
 	first := e.add(2, enqueued(11, -5))
-	e.add(1, enqueued(12, -9)) // a route nobody serves
+	e.add(1, enqueued(12, -9)) // a route without workers
 	second := e.add(1, enqueued(10, -5))
 	f := e.see(&store.Query{Claims: []store.ClaimQuery{claim(4, 11, 10, 11)}})
 	e.diff("claims", keysOf(first.steps[0], first.steps[1], second.steps[0], last.steps[0]), f.Claims[0].Steps)
@@ -77,8 +77,8 @@ func claimStarts(e *env) {
 	}
 }
 
-// claimsAreDisjoint: what one claim query is answered, a later one of the same
-// transaction is not.
+// claimsAreDisjoint: what one claim query returns, a later one of the same
+// transaction does not.
 func claimsAreDisjoint(e *env) {
 	m := e.add(5, enqueued(10, 0))
 	p := []made{e.add(1, pending(10, 0)), e.add(1, pending(10, 0))}

@@ -26,7 +26,7 @@ func keysOf(steps ...*pawl.Step) []pawl.StepKey {
 	return keys
 }
 
-// factsNamed: what exists is answered, what does not is left out.
+// factsNamed: what exists is returned, what does not is left out.
 func factsNamed(e *env) {
 	m, w := e.add(2, nil), e.addWorker()
 	f := e.see(&store.Query{

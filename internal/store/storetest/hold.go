@@ -243,8 +243,8 @@ func observeBeats(e *env) {
 	}
 }
 
-// observeLocks: whoever has released its name is known to be gone, whoever has ended is
-// not reported on.
+// observeLocks: a worker that has released its name is known to be gone, one that has
+// ended is not reported.
 func observeLocks(e *env) {
 	held, released, never, ended := e.addWorker(), e.addWorker(), e.addWorker(), e.addWorker()
 	e.hold(e.st, workerName(held), "")

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A Mutant is a column that somebody has forgotten somewhere, until undone.
+// A Mutant is a column that is forgotten somewhere, until undone.
 type Mutant struct {
 	Name  string
 	apply func() (undo func())

@@ -22,7 +22,7 @@ var packedTests = []test{
 // oddReasons are texts that a list of entries has to keep as they are.
 var oddReasons = []string{"", `say "no" \ or C:\new`, "ünïcode 日本 \U0001F600", "two\nlines\tand a bell\a", "\x01\"quoted\"", "</script>&\u2028"}
 
-// packed adds jobs, in two commits each, with odd reasons in every place, and answers
+// packed adds jobs, in two commits each, with odd reasons in every place, and returns
 // them with all their entries.
 func (e *env) packed(jobs, steps int) (ids []rowkey.Job, entries []store.Entry) {
 	e.Helper()
@@ -115,8 +115,8 @@ func packedDownAndUp(e *env) {
 	e.verify(ids[0])
 }
 
-// packedDamaged: a row whose list cannot be read is left out, and keeps nobody from
-// reading the others.
+// packedDamaged: a row whose list cannot be read is left out, and does not
+// hide the others.
 func packedDamaged(e *env) {
 	ids, _ := e.packed(2, 2)
 	_, _, err := e.db.SQL(e.ctx, fmt.Sprintf("update audit set more = '[[1,2]]' where more is not null and job = %d", ids[0]))

@@ -171,7 +171,7 @@ func writersProcesses(e *env) {
 }
 
 // writerKilled: a process killed in the middle of writing leaves whole
-// transactions only, and nobody waits for it.
+// transactions only, and no process waits for it.
 func writerKilled(e *env) {
 	common := e.add(0, nil)
 	c := e.start("loop", int64(common.key()))

@@ -62,7 +62,7 @@ func downAndUp(e *env) {
 }
 
 // downOneAndUp: what both versions can say survives the way down and up, and every
-// trail of it verifies. The rest may be lost, but stands in nobody's way.
+// trail of it verifies. The rest may be lost, but does no harm.
 func downOneAndUp(e *env) {
 	_, newest := e.version()
 	var job *pawl.Job

@@ -89,7 +89,7 @@ func (e *env) heard(st store.Store) <-chan store.Topic {
 }
 
 // wakeUntil wakes until the listener hears the topic, and returns what it heard
-// before that. A hint may be lost, and nobody tells when a listener is ready.
+// before that. A hint may be lost, and nothing shows when a listener is ready.
 func (e *env) wakeUntil(st store.Store, topics <-chan store.Topic, t store.Topic) []store.Topic {
 	e.Helper()
 	again := time.NewTicker(5 * time.Millisecond)
@@ -129,7 +129,7 @@ func listenEnds(e *env) {
 		defer close(done)
 		e.st.Listen(ctx, func(store.Topic) {})
 	}()
-	e.st.Wake(store.TopicWork) // nobody has to hear it
+	e.st.Wake(store.TopicWork) // it need not be heard
 	stop()
 	select {
 	case <-done:
