@@ -69,9 +69,9 @@ type Job struct {
 	Continues   rowkey.Job      // the job that this one continues, or 0
 	Schedule    rowkey.Schedule // the one that made it, or 0
 	Depth       int
-	WorkerCount int        // the most steps in progress at once
-	Private     rowkey.Job // the job (itself, or an ancestor) whose process is the only one to run it, or 0
-	Route       int64      // the route of its first steps, or 0 if the evaluator has to start it
+	WorkerCount int          // the most steps in progress at once
+	Private     rowkey.Job   // the job (itself, or an ancestor) whose process is the only one to run it, or 0
+	Route       rowkey.Route // the route of its first steps, or 0 if the evaluator has to start it
 	Priority    int
 	Rank        int64       // its place among pending jobs; see RankAt
 	Pool        rowkey.Pool // the pool of its concurrency key, of which it takes one slot while it runs, or 0
@@ -150,7 +150,7 @@ type Step struct {
 	Claims      int   // the fence: it only rises
 	Losses      int   // how often its worker died
 	Worker      rowkey.Worker
-	Route       int64
+	Route       rowkey.Route
 	Priority    int
 	Rank        int64       // its place in the queue; see RankAt
 	Pool        rowkey.Pool // the pool of its queue, of which it holds a slot while it is in progress, or 0
@@ -177,8 +177,8 @@ type Worker struct {
 	Host      string
 	PID       int
 	Capacity  int
-	Routes    []int64  // what it serves; see Route
-	Handlers  []string // what it serves, in words: queue/handler
+	Routes    []rowkey.Route // what it serves; see Route
+	Handlers  []string       // what it serves, in words: queue/handler
 	Metadata  json.RawMessage
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -282,7 +283,7 @@ func (w *world) hands() *pawl.Worker {
 	route := pawl.Route(pawl.DefaultWorkspace, workflow.DefaultQueue, "hand", 0)
 	var err error
 	w.worker, _, err = w.engine.Register(w.t.Context(), link.Registration{Actor: "test", Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Capacity: 2,
-		Routes: []int64{route}, Handlers: []string{workflow.DefaultQueue + "/hand"}}})
+		Routes: []rowkey.Route{route}, Handlers: []string{workflow.DefaultQueue + "/hand"}}})
 	w.check(err)
 	return w.worker
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -248,12 +249,12 @@ func (d *Decision) enqueue(s *pawl.Step) error {
 	return d.JobTx.Move(s, lifecycle.StepEnqueue, Note{})
 }
 
-func (d *Decision) route(s *pawl.Step) int64 {
+func (d *Decision) route(s *pawl.Step) rowkey.Route {
 	return Route(d.Definition, d.job(), s.Ord.Node())
 }
 
 // Route returns the route of a node's steps in the job.
-func Route(d *workflow.Definition, j *pawl.Job, node int) int64 {
+func Route(d *workflow.Definition, j *pawl.Job, node int) rowkey.Route {
 	n := &d.Nodes[node-1]
 	queue := n.Queue
 	if j.Private != 0 {

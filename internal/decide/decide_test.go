@@ -322,7 +322,8 @@ type row struct {
 	skipped                                            bool
 	unmet, attempts, claims, losses, total, made, live int
 	worker                                             rowkey.Worker
-	route, enqueuedAt, startedAt, completedAt          int64
+	route                                              rowkey.Route
+	enqueuedAt, startedAt, completedAt                 int64
 	open, active, blocked                              int
 	paused                                             bool
 	hooks                                              pawl.HookPhase

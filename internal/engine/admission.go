@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // A job that is handed over costs half of one that goes through the queue, and whoever
@@ -30,7 +31,7 @@ const (
 // so they do with one that the queue would put before them.
 func (e *Engine) admit(later, batch []*group) (ready int) {
 	var p prospect
-	route, ahead, least, now := int64(0), 0, pawl.MaxPriority, time.Now()
+	route, ahead, least, now := rowkey.Route(0), 0, pawl.MaxPriority, time.Now()
 	for i, g := range later {
 		s := g.cmds[0].(*submit)
 		if s.route != route {
@@ -52,7 +53,7 @@ type prospect struct {
 	more     bool // there are likely to be more soon
 }
 
-func (s *offers) prospect(route int64, batch []*group) (p prospect) {
+func (s *offers) prospect(route rowkey.Route, batch []*group) (p prospect) {
 	for _, g := range batch {
 		if c, ok := g.cmds[len(g.cmds)-1].(*claim); ok && slices.Contains(c.worker.Routes, route) {
 			p.slots += c.free

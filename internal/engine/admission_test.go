@@ -159,7 +159,7 @@ func TestWhoIsAdmitted(t *testing.T) { // T3
 		{"passed over often enough", world{passed: maxPassed}, []int{5}, 1},
 	} {
 		e := new(Engine)
-		worker := &pawl.Worker{Capacity: 10, Routes: []int64{route}}
+		worker := &pawl.Worker{Capacity: 10, Routes: []rowkey.Route{route}}
 		e.offers.list = []*Slots{{worker: worker, slots: tt.world.slots, visiting: !tt.world.away}}
 		e.offers.waiting = tt.world.waiting
 		batch := []*group{{cmds: []command{&claim{worker: worker, free: tt.world.freed}}}}

@@ -99,11 +99,11 @@ func queuePool(workspace, queue string) store.Pool {
 
 // firstRoute returns the route that all first steps of the job share, so that a
 // worker that serves it may start the job; or 0, and the evaluator starts it.
-func firstRoute(def *workflow.Definition, j *pawl.Job) int64 {
+func firstRoute(def *workflow.Definition, j *pawl.Job) rowkey.Route {
 	if j.Pool != 0 || j.Continues != 0 {
 		return 0
 	}
-	route := int64(0)
+	route := rowkey.Route(0)
 	for _, n := range def.Roots() {
 		r := decide.Route(def, j, n)
 		if route != 0 && r != route || def.Node(n).Kind.Waits() {

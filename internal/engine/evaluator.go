@@ -637,7 +637,7 @@ func (v *evaluator) served(ctx context.Context, def *workflow.Definition, j *paw
 	if j.Continues != 0 {
 		return true, nil // it need not begin at the beginning
 	}
-	var routes []int64
+	var routes []rowkey.Route
 	for _, n := range def.Roots() {
 		if node := def.Node(n); !node.Kind.Waits() {
 			routes = append(routes, decide.Route(def, j, n))
@@ -650,7 +650,7 @@ func (v *evaluator) served(ctx context.Context, def *workflow.Definition, j *paw
 	if err != nil {
 		return false, err
 	}
-	serve := make(map[int64]bool)
+	serve := make(map[rowkey.Route]bool)
 	for _, w := range workers {
 		for _, r := range w.Routes {
 			serve[r] = true

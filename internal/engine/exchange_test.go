@@ -83,7 +83,7 @@ func (e *Engine) claimOne(t *testing.T) (*pawl.Worker, link.Assignment) {
 	t.Helper()
 	e.submitOne(t)
 	route := pawl.Route(pawl.DefaultWorkspace, workflow.DefaultQueue, "nobody", 0)
-	w, release, err := e.Register(t.Context(), link.Registration{Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Capacity: 1, Routes: []int64{route}}, Actor: "test"})
+	w, release, err := e.Register(t.Context(), link.Registration{Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Capacity: 1, Routes: []rowkey.Route{route}}, Actor: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

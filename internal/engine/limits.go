@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -220,8 +221,8 @@ type demand struct {
 }
 
 // queuesOf returns the queues that a worker serves, by route.
-func queuesOf(w *pawl.Worker) map[int64]string {
-	queues := make(map[int64]string, len(w.Routes))
+func queuesOf(w *pawl.Worker) map[rowkey.Route]string {
+	queues := make(map[rowkey.Route]string, len(w.Routes))
 	for i, r := range w.Routes {
 		if i < len(w.Handlers) {
 			queue, handler, _ := strings.Cut(w.Handlers[i], "/")
@@ -235,7 +236,7 @@ func queuesOf(w *pawl.Worker) map[int64]string {
 
 // open returns the routes of a worker without those of full queues, and the
 // pools of its limited queues.
-func (e *Engine) open(ctx context.Context, w *pawl.Worker, q *quotas) (routes []int64, pools []store.Pool, err error) {
+func (e *Engine) open(ctx context.Context, w *pawl.Worker, q *quotas) (routes []rowkey.Route, pools []store.Pool, err error) {
 	if q.none() {
 		return w.Routes, nil, nil
 	}
@@ -257,7 +258,7 @@ func (e *Engine) open(ctx context.Context, w *pawl.Worker, q *quotas) (routes []
 		return nil, nil, err
 	}
 	routes = slices.Clone(w.Routes)
-	return slices.DeleteFunc(routes, func(r int64) bool {
+	return slices.DeleteFunc(routes, func(r rowkey.Route) bool {
 		p, ok := limited[queues[r]]
 		slots, _ := q.queue(w.Workspace, queues[r])
 		return ok && used[p] >= slots

@@ -219,7 +219,7 @@ func (o *Slots) ring() {
 }
 
 // find returns an offer with a slot for the route, or nil. Offers take turns.
-func (s *offers) find(route int64) *Slots {
+func (s *offers) find(route rowkey.Route) *Slots {
 	if route == 0 {
 		return nil
 	}
@@ -340,7 +340,7 @@ func (t *tx) takeSlot(o *Slots) bool {
 // findSlot takes a slot for the route, of the first offer or else of another one whose
 // worker is in sight. It returns nil from the first time on that it finds none: what is
 // submitted in one commit is begun in its order.
-func (t *tx) findSlot(s *offers, first *Slots, route int64) *Slots {
+func (t *tx) findSlot(s *offers, first *Slots, route rowkey.Route) *Slots {
 	if route == 0 || slices.Contains(t.full, route) {
 		return nil
 	}
@@ -359,7 +359,7 @@ func (t *tx) findSlot(s *offers, first *Slots, route int64) *Slots {
 }
 
 // serves reports whether the offer's worker may be given a step of the route.
-func (t *tx) serves(o *Slots, route int64) bool {
+func (t *tx) serves(o *Slots, route rowkey.Route) bool {
 	w := t.workerInSight(o.worker.Key())
 	return w != nil && !lifecycle.Worker.Ended(w.State) && w.State != lifecycle.WorkerPaused && slices.Contains(w.Routes, route)
 }

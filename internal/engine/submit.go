@@ -77,8 +77,8 @@ type submit struct {
 	unrouted bool // see creation
 
 	limits *quotas
-	route  int64  // of its first steps, if it may be handed over
-	offer  *Slots // or nil
+	route  rowkey.Route // of its first steps, if it may be handed over
+	offer  *Slots       // or nil
 
 	answered pawl.ID
 	replayed bool
@@ -169,7 +169,7 @@ func (s *submit) decide(t *tx) error {
 }
 
 // make makes the job, and hands it over if there is a slot for the route.
-func (s *submit) make(t *tx, route int64) error {
+func (s *submit) make(t *tx, route rowkey.Route) error {
 	s.replayed = false // whatever an earlier try has decided
 	if s.key.Key != "" {
 		if done, err := s.replay(t); done || err != nil {

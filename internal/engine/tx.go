@@ -57,7 +57,7 @@ type tx struct {
 	slots       []store.Pool // taken by this transaction, one entry for each
 	handoffs    []handoff
 	spare       []spare
-	full        []int64 // routes for which a submission has found no slot
+	full        []rowkey.Route // routes for which a submission has found no slot
 
 	command int // counts commands, to tell whose touch of a record is first
 	journal journal

@@ -65,7 +65,7 @@ type scene struct {
 	now      int64 // the database's clock
 	workers  []*pawl.Worker
 	dead     map[rowkey.Worker]string // workers that nobody has released yet, and how that is known
-	enqueued map[int64]int            // steps, by route
+	enqueued map[rowkey.Route]int     // steps, by route
 	running  map[rowkey.Worker]int    // steps, by worker
 	quotas   *quotas
 	idle     bool // nobody is seen to evaluate
@@ -95,7 +95,7 @@ func (e *Engine) survey(ctx context.Context) (*scene, error) {
 }
 
 // serving returns the live workers that serve a route.
-func (sc *scene) serving(route int64) []*pawl.Worker {
+func (sc *scene) serving(route rowkey.Route) []*pawl.Worker {
 	var serving []*pawl.Worker
 	for _, w := range sc.workers {
 		if slices.Contains(w.Routes, route) {

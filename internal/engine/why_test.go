@@ -159,7 +159,7 @@ func TestWhyAPrivateJob(t *testing.T) { // T9
 	p.engine.Close()
 	q := &process{t: t, engine: e}
 	route := pawl.Route(pawl.DefaultWorkspace, workflow.DefaultQueue, "command", id.JobKey())
-	w, release, err := e.Register(t.Context(), link.Registration{Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Capacity: 1, Routes: []int64{route}}, Actor: "test"})
+	w, release, err := e.Register(t.Context(), link.Registration{Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Capacity: 1, Routes: []rowkey.Route{route}}, Actor: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +381,7 @@ func TestWhyNobodyIsThere(t *testing.T) { // T9, J9
 	p := &process{t: t, engine: e}
 	lost := p.submit(define(t, oneStep), "")
 	route := pawl.Route(pawl.DefaultWorkspace, workflow.DefaultQueue, "h", 0)
-	w, release, err := e.Register(t.Context(), link.Registration{Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Capacity: 1, Routes: []int64{route}}, Actor: "test"}) // whose name nobody holds
+	w, release, err := e.Register(t.Context(), link.Registration{Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Capacity: 1, Routes: []rowkey.Route{route}}, Actor: "test"}) // whose name nobody holds
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -379,7 +380,7 @@ func (q *inquiry) queueLimit(n int) (*pawl.Reason, error) {
 
 // crowded says why none of the workers that serve a route takes anything of it,
 // or is nil. There is at least one such worker.
-func (q *inquiry) crowded(route int64) *pawl.Reason {
+func (q *inquiry) crowded(route rowkey.Route) *pawl.Reason {
 	serving := q.serving(route)
 	working := slices.DeleteFunc(slices.Clone(serving), func(w *pawl.Worker) bool { return w.State == lifecycle.WorkerPaused })
 	if len(working) == 0 {

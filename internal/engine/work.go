@@ -240,8 +240,8 @@ type claim struct {
 	queued    int
 
 	quotas *quotas
-	routes []int64      // of the worker, without those of full queues
-	pools  []store.Pool // of the queues that have limits
+	routes []rowkey.Route // of the worker, without those of full queues
+	pools  []store.Pool   // of the queues that have limits
 
 	assigned        []link.Assignment
 	found           int                        // in the queue

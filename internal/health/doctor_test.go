@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -108,7 +109,7 @@ func healthy() *Snapshot {
 	}
 	return &Snapshot{
 		Now: now, Nodes: []*pawl.Node{node(1, "server"), node(2, "worker")}, Open: 7,
-		Workers: []*pawl.Worker{{ID: pawl.ID{1}, Name: "a", Routes: []int64{7}, Record: pawl.Record{State: lifecycle.WorkerRunning}}},
+		Workers: []*pawl.Worker{{ID: pawl.ID{1}, Name: "a", Routes: []rowkey.Route{7}, Record: pawl.Record{State: lifecycle.WorkerRunning}}},
 		Waiting: []Waiting{{Route: 7, Jobs: 3, Oldest: now - 5*second}},
 		Late:    []Late{{Check: "deadlines", What: "jobs", Count: 1, Since: now - second}, {Check: "evaluation", What: "steps", Count: 1, Since: now - second}},
 	}

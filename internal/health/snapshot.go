@@ -26,7 +26,7 @@ type Snapshot struct {
 
 // Waiting is the work of one route that waits for a worker.
 type Waiting struct {
-	Route  int64
+	Route  rowkey.Route
 	Jobs   int     // pending
 	Steps  int     // enqueued
 	Oldest int64   // since when the oldest waits
@@ -174,7 +174,7 @@ func (r *Diagnosis) routes(s *Snapshot) {
 }
 
 // served reports whether a live worker serves the route.
-func (s *Snapshot) served(route int64) bool {
+func (s *Snapshot) served(route rowkey.Route) bool {
 	dead := s.dead()
 	return slices.ContainsFunc(s.Workers, func(x *pawl.Worker) bool {
 		return dead[x.Key()] == "" && x.State != lifecycle.WorkerPaused && slices.Contains(x.Routes, route)

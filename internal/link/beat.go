@@ -8,11 +8,11 @@ import (
 
 // A Pulse is the content of a beat.
 type Pulse struct {
-	Node   pawl.Node     // what it is; no row is written where its ID is 0. The store sets its times and skew
-	Clock  int64         // the time by the process's own clock
-	Worker rowkey.Worker // the key of its worker, or 0
-	Routes []int64       // of which the worker could take steps
-	Claims []Stop        // that the worker runs
+	Node   pawl.Node      // what it is; no row is written where its ID is 0. The store sets its times and skew
+	Clock  int64          // the time by the process's own clock
+	Worker rowkey.Worker  // the key of its worker, or 0
+	Routes []rowkey.Route // of which the worker could take steps
+	Claims []Stop         // that the worker runs
 }
 
 // A Pulsed is the reply to a beat.

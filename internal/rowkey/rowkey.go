@@ -22,4 +22,8 @@ type (
 
 	// Pool is the key of a pool of slots, taken from its workspace and name.
 	Pool int64
+
+	// Route is the key under which steps wait for a worker, taken from their queue
+	// and handler. There is no record of it.
+	Route int64
 )

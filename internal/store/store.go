@@ -197,7 +197,7 @@ type JobLimit struct {
 // are read without a lock, and must not be changed.
 type ClaimQuery struct {
 	Worker rowkey.Worker
-	Routes []int64
+	Routes []rowkey.Route
 	Limit  int
 	Starts int // at most Limit
 }
@@ -455,7 +455,7 @@ type Views interface {
 	Nodes(ctx context.Context) ([]*pawl.Node, error)
 	// InFlight counts the steps enqueued by route, and in progress by worker
 	// (0: owned by the engine).
-	InFlight(ctx context.Context) (enqueued map[int64]int, running map[rowkey.Worker]int, err error)
+	InFlight(ctx context.Context) (enqueued map[rowkey.Route]int, running map[rowkey.Worker]int, err error)
 	// Usage returns the slots of the pools that are taken.
 	Usage(ctx context.Context, pools []Pool) (map[Pool]int, error)
 	// PendingIn returns pending jobs, not paused, with that Pool, by (rank, id): at most

@@ -31,7 +31,7 @@ var Jobs = tableOf("job",
 		long("definition", func(j *pawl.Job) *rowkey.Definition { return &j.Definition }),
 		number("version", func(j *pawl.Job) *int { return &j.Version }),
 		number("worker_count", func(j *pawl.Job) *int { return &j.WorkerCount }),
-		long("route", func(j *pawl.Job) *int64 { return &j.Route }),
+		long("route", func(j *pawl.Job) *rowkey.Route { return &j.Route }),
 		number("priority", func(j *pawl.Job) *int { return &j.Priority }),
 		long("rank", func(j *pawl.Job) *int64 { return &j.Rank }),
 		long("pool", func(j *pawl.Job) *rowkey.Pool { return &j.Pool }),
@@ -74,7 +74,7 @@ var Steps = tableOf("step",
 		number("claims", func(s *pawl.Step) *int { return &s.Claims }),
 		number("losses", func(s *pawl.Step) *int { return &s.Losses }),
 		long("worker", func(s *pawl.Step) *rowkey.Worker { return &s.Worker }),
-		long("route", func(s *pawl.Step) *int64 { return &s.Route }),
+		long("route", func(s *pawl.Step) *rowkey.Route { return &s.Route }),
 		number("priority", func(s *pawl.Step) *int { return &s.Priority }),
 		long("rank", func(s *pawl.Step) *int64 { return &s.Rank }),
 		long("pool", func(s *pawl.Step) *rowkey.Pool { return &s.Pool }),
@@ -107,7 +107,7 @@ var Workers = tableOf("worker",
 	recordColumns(func(w *pawl.Worker) *pawl.Record { return &w.Record }),
 	as(Moving,
 		number("capacity", func(w *pawl.Worker) *int { return &w.Capacity }),
-		numbers("routes", func(w *pawl.Worker) *[]int64 { return &w.Routes }),
+		numbers("routes", func(w *pawl.Worker) *[]rowkey.Route { return &w.Routes }),
 		texts("handlers", func(w *pawl.Worker) *[]string { return &w.Handlers }),
 	),
 	as(Body, raw("metadata", func(w *pawl.Worker) *json.RawMessage { return &w.Metadata })),
@@ -203,7 +203,7 @@ func failure[R any](name string, at func(*R) **pawl.Failure) *Column[R] {
 	return columnOf(name, KindJSON, failureField, at)
 }
 
-func numbers[R any](name string, at func(*R) *[]int64) *Column[R] {
+func numbers[R any, N ~int64](name string, at func(*R) *[]N) *Column[R] {
 	return columnOf(name, KindJSON, numbersField, at)
 }
 

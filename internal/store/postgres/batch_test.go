@@ -58,7 +58,7 @@ var batches = map[string]func(i int, j *pawl.Job, s *pawl.Step){
 	},
 	"in two states": func(i int, j *pawl.Job, s *pawl.Step) { j.Active, s.Attempts = i/9, i%3 },
 	"of all kinds": func(i int, j *pawl.Job, s *pawl.Step) {
-		j.Workspace, j.Open, s.Route, s.Pool = fmt.Sprint(i), i, int64(i), rowkey.Pool(i)
+		j.Workspace, j.Open, s.Route, s.Pool = fmt.Sprint(i), i, rowkey.Route(i), rowkey.Pool(i)
 	},
 	"in what is rare": func(i int, j *pawl.Job, s *pawl.Step) { j.Depth, s.Losses = i%2, i%3 },
 }

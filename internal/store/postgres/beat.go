@@ -72,7 +72,7 @@ func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 			}
 			found, answer.State = sight{a, b}, machine.State(text)
 			answer.Work = found != nowhere
-		}, int64(p.Worker), n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, p.Routes, from.steps, from.jobs, int64(math.MaxInt64), jobs, ords, claims)
+		}, int64(p.Worker), n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, bigints(p.Routes), from.steps, from.jobs, int64(math.MaxInt64), jobs, ords, claims)
 	})
 	if claimCursor.idle() {
 		db.lookback.want(claimCursor)

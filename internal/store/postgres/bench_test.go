@@ -37,7 +37,7 @@ func BenchmarkNoopJobs(b *testing.B) {
 	for w := range writers {
 		wg.Go(func() {
 			for i := w; i < b.N; i += writers {
-				noopJobs(b, db, batch, int64(w+1))
+				noopJobs(b, db, batch, rowkey.Route(w+1))
 			}
 		})
 	}
@@ -46,7 +46,7 @@ func BenchmarkNoopJobs(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-func noopJobs(b *testing.B, db *DB, n int, route int64) {
+func noopJobs(b *testing.B, db *DB, n int, route rowkey.Route) {
 	do(b, db, &store.Query{}, func(f *store.Facts, d *draft) {
 		for range n {
 			j := d.newJob(route)
@@ -55,7 +55,7 @@ func noopJobs(b *testing.B, db *DB, n int, route int64) {
 		}
 	})
 	var keys []pawl.StepKey
-	do(b, db, &store.Query{Claims: []store.ClaimQuery{{Routes: []int64{route}, Limit: n}}}, func(f *store.Facts, d *draft) {
+	do(b, db, &store.Query{Claims: []store.ClaimQuery{{Routes: []rowkey.Route{route}, Limit: n}}}, func(f *store.Facts, d *draft) {
 		keys = keys[:0]
 		for _, key := range f.Claims[0].Starts {
 			j, k := f.Jobs[key], pawl.StepKey{Job: key, Ord: pawl.MakeOrd(1, 0)}

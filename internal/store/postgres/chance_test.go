@@ -28,7 +28,7 @@ type chances struct {
 
 // add makes jobs that have waited for so long, some with their step enqueued. Only those are counted whose transaction was
 // shorter than the claim cursor lies back.
-func (c *chances) add(n int, age time.Duration, routes ...int64) {
+func (c *chances) add(n int, age time.Duration, routes ...rowkey.Route) {
 	begun := time.Now()
 	var keys []rowkey.Job
 	err := try(c.db, &store.Query{}, func(f *store.Facts, d *draft) {
@@ -59,7 +59,7 @@ func (c *chances) add(n int, age time.Duration, routes ...int64) {
 }
 
 // claim takes some of what it finds, or nothing, and sometimes fails.
-func (c *chances) claim(db *DB, limit int, routes []int64) {
+func (c *chances) claim(db *DB, limit int, routes []rowkey.Route) {
 	c.mu.Lock()
 	before := make([]rowkey.Job, 0, len(c.there))
 	for k := range c.there {
@@ -93,7 +93,7 @@ func (c *chances) claim(db *DB, limit int, routes []int64) {
 }
 
 // judge counts what a claim has missed that says that there is nothing else.
-func (c *chances) judge(before []rowkey.Job, got store.ClaimFacts, limit int, routes []int64) {
+func (c *chances) judge(before []rowkey.Job, got store.ClaimFacts, limit int, routes []rowkey.Route) {
 	c.mu.Lock()
 	c.claims++
 	c.mu.Unlock()
@@ -109,7 +109,7 @@ func (c *chances) judge(before []rowkey.Job, got store.ClaimFacts, limit int, ro
 	err := c.db.query(c.t.Context(), "count what is there", `select count(*) from (
   select id as job from job where line = 1 and not paused and route = any($1::bigint[])
   union all select job from step where line = 1 and route = any($1::bigint[])) x
-where job = any($2::bigint[]) and job <> all($3::bigint[])`, func(cur *cursor) { missed = cur.int() }, routes, bigints(before), bigints(append(taken, 0)))
+where job = any($2::bigint[]) and job <> all($3::bigint[])`, func(cur *cursor) { missed = cur.int() }, bigints(routes), bigints(before), bigints(append(taken, 0)))
 	if err != nil {
 		c.t.Error(err)
 	}
@@ -148,7 +148,7 @@ func TestNoChanceIsMissed(t *testing.T) {
 		for range 2 {
 			claimers.Go(func() {
 				for range 60 {
-					routes := slices.Clone([][]int64{{1}, {2}, {3}, {1, 2}, {1, 2, 3}}[rand.N(5)])
+					routes := slices.Clone([][]rowkey.Route{{1}, {2}, {3}, {1, 2}, {1, 2, 3}}[rand.N(5)])
 					c.claim(db, []int{1, 3, 20, 100}[rand.N(4)], routes)
 				}
 			})

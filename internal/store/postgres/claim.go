@@ -103,7 +103,7 @@ func nulls(cs []column) string { return strings.TrimSuffix(strings.Repeat("null,
 // this transaction has locked already is not passed over by SKIP LOCKED, so
 // queries that share a route ask for as much more as those before them want.
 type claimGroup struct {
-	routes  []int64
+	routes  []rowkey.Route
 	limit   int
 	atLeast int // pending jobs
 	steps   []pawl.StepKey
@@ -125,7 +125,7 @@ func (r *reading) queueClaims(p *pipe) {
 	for i, group := range r.groups {
 		limit := group.limit
 		for _, before := range r.groups[:i] {
-			if slices.ContainsFunc(before.routes, func(x int64) bool { return slices.Contains(group.routes, x) }) {
+			if slices.ContainsFunc(before.routes, func(x rowkey.Route) bool { return slices.Contains(group.routes, x) }) {
 				limit += before.limit
 			}
 		}
@@ -137,14 +137,14 @@ func (r *reading) queueClaims(p *pipe) {
 		group.glimpse = group.claimCursor.begin()
 		more := [][]byte{num(int64(limit)), num(group.glimpse.from.steps), num(group.glimpse.from.jobs), num(int64(group.atLeast))}
 		if len(group.routes) == 1 {
-			p.add(claimOne, r.claimed(group), append([][]byte{num(group.routes[0])}, more...)...)
+			p.add(claimOne, r.claimed(group), append([][]byte{num(int64(group.routes[0]))}, more...)...)
 		} else {
 			p.add(claimMany, r.claimed(group), append([][]byte{nums(group.routes)}, more...)...)
 		}
 	}
 }
 
-func (r *reading) groupOf(routes []int64) *claimGroup {
+func (r *reading) groupOf(routes []rowkey.Route) *claimGroup {
 	routes = slices.Clone(routes)
 	slices.Sort(routes)
 	routes = slices.Compact(routes)

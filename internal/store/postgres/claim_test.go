@@ -50,14 +50,14 @@ func TestClaims(t *testing.T) {
 		claims []store.ClaimQuery
 		want   []store.ClaimFacts
 	}{
-		"one route":       {[]store.ClaimQuery{{Routes: []int64{1}, Limit: 2}}, []store.ClaimFacts{{Steps: firsts(a[:2]), More: true}}},
+		"one route":       {[]store.ClaimQuery{{Routes: []rowkey.Route{1}, Limit: 2}}, []store.ClaimFacts{{Steps: firsts(a[:2]), More: true}}},
 		"no route":        {[]store.ClaimQuery{{Limit: 2}}, []store.ClaimFacts{{}}},
-		"no limit":        {[]store.ClaimQuery{{Routes: []int64{1}}}, []store.ClaimFacts{{More: true}}},
-		"starts fill up":  {[]store.ClaimQuery{{Routes: []int64{2}, Limit: 4}}, []store.ClaimFacts{{Steps: firsts(b), Starts: keysOf(pending[:2]), More: true}}},
-		"several routes":  {[]store.ClaimQuery{{Routes: []int64{2, 1, 9, 1}, Limit: 4}}, []store.ClaimFacts{{Steps: firsts(append(a[:3:3], b[0])), More: true}}},
-		"all there is":    {[]store.ClaimQuery{{Routes: []int64{2, 1}, Limit: 50}}, []store.ClaimFacts{{Steps: firsts(append(a[:3:3], b...)), Starts: keysOf(pending)}}},
-		"two of the same": {[]store.ClaimQuery{{Routes: []int64{1}, Limit: 1}, {Routes: []int64{1}, Limit: 5}}, []store.ClaimFacts{{Steps: firsts(a[:1]), More: true}, {Steps: firsts(a[1:])}}},
-		"overlapping": {[]store.ClaimQuery{{Routes: []int64{1, 2}, Limit: 4}, {Routes: []int64{2}, Limit: 3}},
+		"no limit":        {[]store.ClaimQuery{{Routes: []rowkey.Route{1}}}, []store.ClaimFacts{{More: true}}},
+		"starts fill up":  {[]store.ClaimQuery{{Routes: []rowkey.Route{2}, Limit: 4}}, []store.ClaimFacts{{Steps: firsts(b), Starts: keysOf(pending[:2]), More: true}}},
+		"several routes":  {[]store.ClaimQuery{{Routes: []rowkey.Route{2, 1, 9, 1}, Limit: 4}}, []store.ClaimFacts{{Steps: firsts(append(a[:3:3], b[0])), More: true}}},
+		"all there is":    {[]store.ClaimQuery{{Routes: []rowkey.Route{2, 1}, Limit: 50}}, []store.ClaimFacts{{Steps: firsts(append(a[:3:3], b...)), Starts: keysOf(pending)}}},
+		"two of the same": {[]store.ClaimQuery{{Routes: []rowkey.Route{1}, Limit: 1}, {Routes: []rowkey.Route{1}, Limit: 5}}, []store.ClaimFacts{{Steps: firsts(a[:1]), More: true}, {Steps: firsts(a[1:])}}},
+		"overlapping": {[]store.ClaimQuery{{Routes: []rowkey.Route{1, 2}, Limit: 4}, {Routes: []rowkey.Route{2}, Limit: 3}},
 			[]store.ClaimFacts{{Steps: firsts(append(a[:3:3], b[0])), More: true}, {Steps: firsts(b[1:]), Starts: keysOf(pending[:2]), More: true}}},
 	}
 	for name, tt := range tests {
@@ -86,7 +86,7 @@ func TestClaims(t *testing.T) {
 func TestClaimsPassOverWhatIsLocked(t *testing.T) {
 	t.Parallel()
 	db := freshOf(t, 10) // five transactions, one in the other
-	for _, routes := range [][]int64{{1}, {2, 3}} {
+	for _, routes := range [][]rowkey.Route{{1}, {2, 3}} {
 		a := submit(t, db, 4, routes[0])
 		enqueue(t, db, a[:2])
 		q := &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 1}}}
@@ -127,7 +127,7 @@ func TestRank(t *testing.T) {
 		}
 	})
 	order := []*pawl.Job{jobs[1], jobs[3], jobs[0], jobs[2]}
-	for _, routes := range [][]int64{{1}, {1, 2}} {
+	for _, routes := range [][]rowkey.Route{{1}, {1, 2}} {
 		do(t, db, &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 9}}}, func(f *store.Facts, _ *draft) {
 			if diff := cmp.Diff(keysOf(order), f.Claims[0].Starts); diff != "" {
 				t.Errorf("starts (-want +got):\n%s", diff)
@@ -152,7 +152,7 @@ func TestRank(t *testing.T) {
 	}
 	enqueue(t, db, jobs)
 	db = open(t, db.cfg.URL) // which has not seen yet that there is nothing so old
-	for _, routes := range [][]int64{{1}, {1, 2}} {
+	for _, routes := range [][]rowkey.Route{{1}, {1, 2}} {
 		do(t, db, &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 3}}}, func(f *store.Facts, _ *draft) {
 			if diff := cmp.Diff(firsts(order[:3]), f.Claims[0].Steps); diff != "" {
 				t.Errorf("steps (-want +got):\n%s", diff)

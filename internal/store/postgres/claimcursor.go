@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -46,7 +47,7 @@ var (
 
 // A claimCursor is where claims from a set of routes begin.
 type claimCursor struct {
-	routes []int64
+	routes []rowkey.Route
 	wanted bool // a scan from the beginning; the lookback's
 
 	mu       sync.Mutex
@@ -138,7 +139,7 @@ type lookback struct {
 // maxClaimCursors bounds how many are kept.
 const maxClaimCursors = 1000
 
-func (l *lookback) claimCursor(routes []int64) *claimCursor {
+func (l *lookback) claimCursor(routes []rowkey.Route) *claimCursor {
 	routes = slices.Compact(slices.Sorted(slices.Values(routes)))
 	key := make([]byte, 0, 8*len(routes))
 	for _, r := range routes {
@@ -225,7 +226,7 @@ func (l *lookback) look(h *claimCursor) {
 	g := h.begin()
 	err := l.db.query(ctx, "look for what can be claimed", foremost, func(c *cursor) {
 		g.first, g.at = sight{c.num(), c.num()}, c.num()
-	}, h.routes, int64(math.MaxInt64))
+	}, bigints(h.routes), int64(math.MaxInt64))
 	switch {
 	case err == nil && h.found(g):
 		l.db.ears.tell(store.TopicWork)

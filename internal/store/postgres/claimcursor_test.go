@@ -20,8 +20,8 @@ import (
 func blind(db *DB) { db.lookback.stop() }
 
 // ahead puts the claim cursor of a route behind everything that is there.
-func ahead(db *DB, route int64) *claimCursor {
-	h := db.lookback.claimCursor([]int64{route})
+func ahead(db *DB, route rowkey.Route) *claimCursor {
+	h := db.lookback.claimCursor([]rowkey.Route{route})
 	later := pawl.RankAt(pawl.Micros(time.Now().Add(time.Hour)), 0)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -30,9 +30,9 @@ func ahead(db *DB, route int64) *claimCursor {
 }
 
 // finds reports how much a claim from the route finds. It takes nothing.
-func finds(t *testing.T, db *DB, route int64) (n int) {
+func finds(t *testing.T, db *DB, route rowkey.Route) (n int) {
 	t.Helper()
-	q := &store.Query{Claims: []store.ClaimQuery{{Routes: []int64{route}, Limit: 5}}}
+	q := &store.Query{Claims: []store.ClaimQuery{{Routes: []rowkey.Route{route}, Limit: 5}}}
 	err := db.Do(t.Context(), q, func(f *store.Facts) (*store.Changes, error) {
 		n = len(f.Claims[0].Steps) + len(f.Claims[0].Starts)
 		return nil, nil
@@ -138,7 +138,7 @@ func TestBeatsLookBeforeTheClaimCursor(t *testing.T) {
 	db := fresh(t)
 	submit(t, db, 1, 1)
 	work := func() bool {
-		answer, err := db.Beat(t.Context(), link.Pulse{Routes: []int64{1}})
+		answer, err := db.Beat(t.Context(), link.Pulse{Routes: []rowkey.Route{1}})
 		return err == nil && answer.Work
 	}
 	h := ahead(db, 1)
@@ -158,12 +158,12 @@ func TestBeatsOfWhatNobodyClaims(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
 	submit(t, db, 1, 1)
-	h := db.lookback.claimCursor([]int64{1})
+	h := db.lookback.claimCursor([]rowkey.Route{1})
 	if from := h.known(); from != nowhere {
 		t.Fatalf("a beat looks from %v; want nowhere", from)
 	}
 	eventually(t, "a beat tells of work", func() bool {
-		answer, err := db.Beat(t.Context(), link.Pulse{Routes: []int64{1}})
+		answer, err := db.Beat(t.Context(), link.Pulse{Routes: []rowkey.Route{1}})
 		return err == nil && answer.Work
 	})
 	if from := h.known(); from == nowhere {
@@ -176,7 +176,7 @@ func TestBeatsOfWhatNobodyClaims(t *testing.T) {
 func TestARouteTwice(t *testing.T) {
 	t.Parallel()
 	all := new(lookback)
-	if all.claimCursor([]int64{2, 1, 2}) != all.claimCursor([]int64{1, 2}) {
+	if all.claimCursor([]rowkey.Route{2, 1, 2}) != all.claimCursor([]rowkey.Route{1, 2}) {
 		t.Error("the same routes have two claim cursors")
 	}
 }
@@ -283,16 +283,16 @@ func TestClaimsTellOfWhatTheyPassedOver(t *testing.T) {
 			if tt.jobs > 0 {
 				submit(t, db, tt.jobs, 1)
 			}
-			claim := func(routes ...int64) (got store.ClaimFacts) {
+			claim := func(routes ...rowkey.Route) (got store.ClaimFacts) {
 				do(t, db, &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 2}}}, func(f *store.Facts, _ *draft) { got = f.Claims[0] })
 				return got
 			}
 			locked(t, db, 1, tt.lockedSteps, tt.lockedJobs, func() {
 				for range 2 { // the second one begins where the first has seen something
 					for _, x := range []struct {
-						routes []int64
+						routes []rowkey.Route
 						found  int
-					}{{[]int64{1}, tt.found}, {[]int64{1, 2}, tt.ofSeveral}} {
+					}{{[]rowkey.Route{1}, tt.found}, {[]rowkey.Route{1, 2}, tt.ofSeveral}} {
 						got := claim(x.routes...)
 						if n := len(got.Steps) + len(got.Starts); n != x.found || got.More != tt.more || got.Skipped != tt.skipped {
 							t.Errorf("routes %v: %d found, more %v, skipped %v; want %d, %v, %v", x.routes, n, got.More, got.Skipped, x.found, tt.more, tt.skipped)
@@ -301,7 +301,7 @@ func TestClaimsTellOfWhatTheyPassedOver(t *testing.T) {
 				}
 			})
 			// They are left as they were, and found by the next claim: no look is needed.
-			for _, routes := range [][]int64{{1}, {1, 2}} {
+			for _, routes := range [][]rowkey.Route{{1}, {1, 2}} {
 				if got, want := claim(routes...), min(2, tt.steps+tt.jobs); len(got.Steps)+len(got.Starts) != want || got.Skipped {
 					t.Errorf("routes %v: %d found when nothing is locked any more, skipped %v; want %d", routes, len(got.Steps)+len(got.Starts), got.Skipped, want)
 				}
@@ -316,7 +316,7 @@ func TestClaimsOfOneTransactionTell(t *testing.T) {
 	db := fresh(t)
 	blind(db)
 	enqueue(t, db, submit(t, db, 4, 1))
-	q := &store.Query{Claims: []store.ClaimQuery{{Routes: []int64{1}, Limit: 2}, {Routes: []int64{1, 2}, Limit: 3}, {Routes: []int64{2}, Limit: 1}, {Limit: 1}}}
+	q := &store.Query{Claims: []store.ClaimQuery{{Routes: []rowkey.Route{1}, Limit: 2}, {Routes: []rowkey.Route{1, 2}, Limit: 3}, {Routes: []rowkey.Route{2}, Limit: 1}, {Limit: 1}}}
 	locked(t, db, 1, 1, 0, func() {
 		do(t, db, q, func(f *store.Facts, _ *draft) {
 			want := []store.ClaimFacts{{More: true, Skipped: true}, {Skipped: true}, {}, {}}
@@ -340,7 +340,7 @@ func TestClosingEndsALook(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "set local idle_in_transaction_session_timeout = 0; lock table job in access exclusive mode"); err != nil {
 		t.Fatal(err)
 	}
-	h := db.lookback.claimCursor([]int64{1})
+	h := db.lookback.claimCursor([]rowkey.Route{1})
 	db.lookback.want(h)
 	eventually(t, "the look begins", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return !h.looked.IsZero() })
 	closed := make(chan error)

@@ -37,7 +37,7 @@ func TestRecordsComeBackAsWritten(t *testing.T) {
 	}
 	step.State = lifecycle.StepInProgress
 	worker := &pawl.Worker{
-		Record: rec(300), ID: newID(), Workspace: "ws", Name: "n", Host: "h", PID: 4, Capacity: 5, Routes: []int64{1, -2}, Handlers: []string{"q/h", `"{`},
+		Record: rec(300), ID: newID(), Workspace: "ws", Name: "n", Host: "h", PID: 4, Capacity: 5, Routes: []rowkey.Route{1, -2}, Handlers: []string{"q/h", `"{`},
 		Metadata: json.RawMessage(`{"k": "v"}`),
 	}
 	worker.State = lifecycle.WorkerPaused
@@ -157,7 +157,7 @@ func TestFiveHundredJobsInOneTransaction(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
 	submit(t, db, 500, 3)
-	q := &store.Query{Claims: []store.ClaimQuery{{Routes: []int64{3}, Limit: 500}}}
+	q := &store.Query{Claims: []store.ClaimQuery{{Routes: []rowkey.Route{3}, Limit: 500}}}
 	do(t, db, q, func(f *store.Facts, d *draft) {
 		if n := len(f.Claims[0].Starts); n != 500 {
 			t.Fatalf("%d starts, want 500", n)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -61,7 +62,7 @@ func blocks(t testing.TB, db *DB) (n int64) {
 }
 
 func visits(t testing.TB, db *DB) map[string]func() error {
-	claim := func(routes ...int64) func() error {
+	claim := func(routes ...rowkey.Route) func() error {
 		return func() error {
 			q := &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 10}}}
 			return db.Do(t.Context(), q, func(f *store.Facts) (*store.Changes, error) {

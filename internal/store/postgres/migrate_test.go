@@ -125,7 +125,7 @@ func checkVersionOne(t *testing.T, db *DB) {
 	if err != nil || len(children) != 1 || children[0].Key() != failed.Key() {
 		t.Errorf("children %v, %v", children, err)
 	}
-	do(t, db, &store.Query{Claims: []store.ClaimQuery{{Routes: []int64{1}, Limit: 9}}}, func(f *store.Facts, _ *draft) {
+	do(t, db, &store.Query{Claims: []store.ClaimQuery{{Routes: []rowkey.Route{1}, Limit: 9}}}, func(f *store.Facts, _ *draft) {
 		want := store.ClaimFacts{Steps: firsts([]*pawl.Job{running}), Starts: keysOf([]*pawl.Job{high, low})}
 		if diff := cmp.Diff(want, f.Claims[0]); diff != "" {
 			t.Errorf("claims (-want +got):\n%s", diff)

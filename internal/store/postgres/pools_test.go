@@ -94,7 +94,7 @@ func TestRacingForSlots(t *testing.T) {
 	for range 6 {
 		wg.Go(func() {
 			for range 5 {
-				q := &store.Query{Claims: []store.ClaimQuery{{Routes: []int64{1}, Limit: 1}}}
+				q := &store.Query{Claims: []store.ClaimQuery{{Routes: []rowkey.Route{1}, Limit: 1}}}
 				for _, i := range rand.Perm(len(pools)) {
 					q.Pools = append(q.Pools, pools[i])
 				}

@@ -110,7 +110,7 @@ type reading struct {
 	groups      []*claimGroup
 	read        map[rowkey.Job]*pawl.Job // the bodies of jobs, as they are stored
 	jobs        map[rowkey.Job]*foundRow[pawl.Job]
-	claimCursor func(routes []int64) *claimCursor
+	claimCursor func(routes []rowkey.Route) *claimCursor
 	steps       map[pawl.StepKey]*foundRow[pawl.Step]
 	workers     map[rowkey.Worker]xid
 	ahead       []rowkey.Job // jobs of which steps are read for later transactions,

@@ -20,7 +20,7 @@ func TestNothingIsSentForWhatIsNotAsked(t *testing.T) {
 	keys := []store.IdempotencyKey{{Workspace: "w", Key: "k"}}
 	names := []pawl.WorkflowName{{Workspace: "w", Name: "n"}}
 	scheduled := []pawl.ScheduleName{{Workspace: "w", Name: "n"}}
-	claims := []store.ClaimQuery{{Routes: []int64{1}, Limit: 1}}
+	claims := []store.ClaimQuery{{Routes: []rowkey.Route{1}, Limit: 1}}
 	tests := map[string]struct {
 		q    store.Query
 		want []*statement

@@ -252,14 +252,14 @@ union all select true, worker, count(*) from ` + heldSteps + ` h group by worker
 union all select true, 0, count(*) from step where line = 2 and worker = 0 having count(*) > 0`
 
 // InFlight counts the steps enqueued by route, and in progress by worker.
-func (db *DB) InFlight(ctx context.Context) (enqueued map[int64]int, running map[rowkey.Worker]int, err error) {
-	enqueued, running = map[int64]int{}, map[rowkey.Worker]int{}
+func (db *DB) InFlight(ctx context.Context) (enqueued map[rowkey.Route]int, running map[rowkey.Worker]int, err error) {
+	enqueued, running = map[rowkey.Route]int{}, map[rowkey.Worker]int{}
 	err = db.query(ctx, "count steps in flight", inFlightSteps, func(c *cursor) {
 		ofWorker, key, n := c.flag(), c.num(), c.int()
 		if ofWorker {
 			running[rowkey.Worker(key)] = n
 		} else {
-			enqueued[key] = n
+			enqueued[rowkey.Route(key)] = n
 		}
 	})
 	return enqueued, running, err

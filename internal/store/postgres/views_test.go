@@ -55,22 +55,22 @@ func TestJobFilters(t *testing.T) {
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
-	check := func(enqueued map[int64]int, running map[rowkey.Worker]int) {
+	check := func(enqueued map[rowkey.Route]int, running map[rowkey.Worker]int) {
 		t.Helper()
 		e, r, err := db.InFlight(t.Context())
 		if err != nil || !cmp.Equal(e, enqueued) || !cmp.Equal(r, running) {
 			t.Errorf("enqueued %v, running %v, %v; want %v and %v", e, r, err, enqueued, running)
 		}
 	}
-	check(map[int64]int{}, map[rowkey.Worker]int{})
+	check(map[rowkey.Route]int{}, map[rowkey.Worker]int{})
 	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {
 		j := d.newJob(1)
 		for i, state := range lifecycle.Step.States {
 			for n, worker := range []rowkey.Worker{0, 7, 7, 8} {
-				s := d.newStep(j, 4*i+n+1, 1+int64(worker%7))
+				s := d.newStep(j, 4*i+n+1, 1+rowkey.Route(worker%7))
 				s.State, s.Worker = state, worker
 			}
 		}
 	})
-	check(map[int64]int{1: 3, 2: 1}, map[rowkey.Worker]int{0: 1, 7: 2, 8: 1})
+	check(map[rowkey.Route]int{1: 3, 2: 1}, map[rowkey.Worker]int{0: 1, 7: 2, 8: 1})
 }

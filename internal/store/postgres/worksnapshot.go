@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -35,7 +36,7 @@ func (db *DB) WorkSnapshot(ctx context.Context) (*health.Snapshot, error) {
 		row        func(*cursor)
 	}{
 		{"count what waits", readWaiting, func(c *cursor) {
-			x := health.Waiting{Route: c.num(), Jobs: c.int(), Steps: c.int(), Oldest: c.num()}
+			x := health.Waiting{Route: rowkey.Route(c.num()), Jobs: c.int(), Steps: c.int(), Oldest: c.num()}
 			c.fixed(x.Job[:])
 			w.Waiting = append(w.Waiting, x)
 		}},

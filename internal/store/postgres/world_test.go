@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -67,9 +68,9 @@ func (d *draft) entry(k store.EntityKey, r *pawl.Record, entity string, from, to
 
 func keyOf(j *pawl.Job) store.EntityKey { return jobKey(j.Key(), 0) }
 
-func (d *draft) newJob(route int64) *pawl.Job { return d.newJobOf(newID(), route) }
+func (d *draft) newJob(route rowkey.Route) *pawl.Job { return d.newJobOf(newID(), route) }
 
-func (d *draft) newJobOf(id pawl.ID, route int64) *pawl.Job {
+func (d *draft) newJobOf(id pawl.ID, route rowkey.Route) *pawl.Job {
 	j := &pawl.Job{ID: id, Workspace: "default", Workflow: "noop", WorkerCount: 1, Route: route, Open: 1, Inputs: []byte(`{"n":1}`)}
 	j.CreatedAt = d.now
 	d.entry(keyOf(j), &j.Record, j.ID.Public(pawl.JobPrefix), "", lifecycle.JobSubmitted, lifecycle.JobSubmit)
@@ -78,11 +79,11 @@ func (d *draft) newJobOf(id pawl.ID, route int64) *pawl.Job {
 	return j
 }
 
-func (d *draft) newStep(j *pawl.Job, node int, route int64) *pawl.Step {
+func (d *draft) newStep(j *pawl.Job, node int, route rowkey.Route) *pawl.Step {
 	return d.newStepAt(j, pawl.MakeOrd(node, 0), route)
 }
 
-func (d *draft) newStepAt(j *pawl.Job, ord pawl.Ord, route int64) *pawl.Step {
+func (d *draft) newStepAt(j *pawl.Job, ord pawl.Ord, route rowkey.Route) *pawl.Step {
 	s := &pawl.Step{StepKey: pawl.StepKey{Job: j.Key(), Ord: ord}, Route: route}
 	s.CreatedAt = d.now
 	d.entry(jobKey(s.Job, s.Ord), &s.Record, j.ID.Step(s.Ord).Public(pawl.StepPrefix), "", lifecycle.StepPending, lifecycle.StepCreate)
@@ -91,7 +92,7 @@ func (d *draft) newStepAt(j *pawl.Job, ord pawl.Ord, route int64) *pawl.Step {
 }
 
 func (d *draft) newWorker() *pawl.Worker {
-	w := &pawl.Worker{ID: newID(), Workspace: "default", Name: "w", Host: "h", PID: 1, Capacity: 4, Routes: []int64{1, 2}, Handlers: []string{"default/echo"}, Metadata: []byte(`{"zone": "a"}`)}
+	w := &pawl.Worker{ID: newID(), Workspace: "default", Name: "w", Host: "h", PID: 1, Capacity: 4, Routes: []rowkey.Route{1, 2}, Handlers: []string{"default/echo"}, Metadata: []byte(`{"zone": "a"}`)}
 	w.CreatedAt = d.now
 	d.entry(store.WorkerEntity(w.Key()), &w.Record, w.ID.Public(pawl.WorkerPrefix), "", lifecycle.WorkerIdle, lifecycle.WorkerRegister)
 	d.NewWorkers = append(d.NewWorkers, w)
@@ -144,7 +145,7 @@ func try(db *DB, q *store.Query, decide func(*store.Facts, *draft)) error {
 }
 
 // submit stores n jobs of one step on a route.
-func submit(t testing.TB, db *DB, n int, route int64) []*pawl.Job {
+func submit(t testing.TB, db *DB, n int, route rowkey.Route) []*pawl.Job {
 	t.Helper()
 	var jobs []*pawl.Job
 	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {

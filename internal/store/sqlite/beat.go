@@ -79,7 +79,7 @@ func answerPulse(c *conn, p link.Pulse, answer *link.Pulsed) error {
 			if err != nil || answer.Work {
 				return err
 			}
-			err = c.each(s, func(b *row) { b.ints(route, 1) }, func(*columns) error {
+			err = c.each(s, func(b *row) { b.ints(int64(route), 1) }, func(*columns) error {
 				answer.Work = true
 				return nil
 			})

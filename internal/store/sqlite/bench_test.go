@@ -44,7 +44,7 @@ type noop struct {
 	b     *testing.B
 	db    *sqlite.DB
 	mint  *storetest.Mint
-	route int64
+	route rowkey.Route
 }
 
 func (n *noop) do(q *store.Query, decide func(*store.Facts, *storetest.Batch)) {
@@ -72,7 +72,7 @@ func (n *noop) submit() {
 
 func (n *noop) claim() *store.Query {
 	worker := rowkey.Worker(1)
-	q := &store.Query{Claims: []store.ClaimQuery{{Worker: worker, Routes: []int64{n.route}, Limit: benchBatch}}}
+	q := &store.Query{Claims: []store.ClaimQuery{{Worker: worker, Routes: []rowkey.Route{n.route}, Limit: benchBatch}}}
 	next := &store.Query{}
 	n.do(q, func(f *store.Facts, b *storetest.Batch) {
 		for _, key := range f.Claims[0].Starts {

@@ -66,13 +66,13 @@ func (r *reading) claim(q *store.ClaimQuery, given map[pawl.StepKey]bool) (store
 
 // candidates returns the first limit of the routes together that were not given
 // before, and gives them.
-func (r *reading) candidates(s statement, routes []int64, limit int, given map[pawl.StepKey]bool) ([]candidate, error) {
+func (r *reading) candidates(s statement, routes []rowkey.Route, limit int, given map[pawl.StepKey]bool) ([]candidate, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
 	var list []candidate
 	for _, route := range slices.Compact(slices.Sorted(slices.Values(routes))) {
-		err := r.c.each(s, func(b *row) { b.ints(route, int64(limit+len(given))) }, func(c *columns) error {
+		err := r.c.each(s, func(b *row) { b.ints(int64(route), int64(limit+len(given))) }, func(c *columns) error {
 			found := candidate{rank: c.int(), key: pawl.StepKey{Job: rowkey.Job(c.int())}}
 			if s == selectReady {
 				found.key.Ord = pawl.Ord(c.int())

@@ -304,7 +304,7 @@ func place(s *pawl.Step) int64 {
 	if s.State == lifecycle.StepInProgress {
 		return int64(s.Worker)
 	}
-	return s.Route
+	return int64(s.Route)
 }
 
 func (r *row) entry(e *audit.Entry) {

@@ -148,7 +148,7 @@ func checkVersion1(t *testing.T, db *sqlite.DB) {
 		t.Errorf("jobs %+v and %+v", failing, ended[0])
 	}
 	f := see(t, db, &store.Query{
-		Claims: []store.ClaimQuery{{Worker: 1, Routes: []int64{5}, Limit: 9}}, Waiting: []store.JobLimit{{Job: fan.Key(), Limit: 5}},
+		Claims: []store.ClaimQuery{{Worker: 1, Routes: []rowkey.Route{5}, Limit: 9}}, Waiting: []store.JobLimit{{Job: fan.Key(), Limit: 5}},
 		Nodes: []rowkey.Job{fan.Key()}, Keys: []store.IdempotencyKey{{Workspace: "default", Key: "r-1"}},
 	})
 	want := store.ClaimFacts{Steps: []pawl.StepKey{{Job: fan.Key(), Ord: pawl.MakeOrd(2, 2)}}, Starts: []rowkey.Job{queued[1].Key(), queued[0].Key()}}

@@ -150,7 +150,7 @@ func TestKnownIsNobodyElses(t *testing.T) {
 	})
 	j.Active, s.Unmet = 7, 7
 	d.want(db, 1)
-	claim := &store.Query{Claims: []store.ClaimQuery{{Worker: 1, Routes: []int64{5}, Limit: 1}}}
+	claim := &store.Query{Claims: []store.ClaimQuery{{Worker: 1, Routes: []rowkey.Route{5}, Limit: 1}}}
 	d.do(db, d.both(), func(f *store.Facts, b *storetest.Batch) { b.MoveJob(f.Jobs[d.job], lifecycle.JobValidate) })
 	for range 2 {
 		d.do(db, claim, func(f *store.Facts, _ *storetest.Batch) {

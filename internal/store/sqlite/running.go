@@ -18,7 +18,7 @@ func (db *DB) Running(ctx context.Context, from store.Spot, limit int) ([]store.
 		passed = nil
 		return c.each(selectRunning, func(b *row) { b.ints(from[:]...); b.int(int64(limit)) }, func(cols *columns) error {
 			j := jobTable.readPlain(cols)
-			p := store.Passed{At: store.Spot{j.Route, 0, j.Rank, int64(j.Key())}}
+			p := store.Passed{At: store.Spot{int64(j.Route), 0, j.Rank, int64(j.Key())}}
 			if j.Paused {
 				p.At[1] = 1
 			}

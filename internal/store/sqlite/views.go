@@ -264,15 +264,15 @@ func (db *DB) StepCounts(ctx context.Context, job rowkey.Job) (map[machine.State
 }
 
 // InFlight counts the steps enqueued by route, and in progress by worker.
-func (db *DB) InFlight(ctx context.Context) (enqueued map[int64]int, running map[rowkey.Worker]int, err error) {
-	enqueued, running = map[int64]int{}, map[rowkey.Worker]int{}
+func (db *DB) InFlight(ctx context.Context) (enqueued map[rowkey.Route]int, running map[rowkey.Worker]int, err error) {
+	enqueued, running = map[rowkey.Route]int{}, map[rowkey.Worker]int{}
 	err = db.read(ctx, "count steps in flight", func(c *conn) error {
 		return c.each(selectInFlight, nil, func(cols *columns) error {
 			state, key, n := machine.State(cols.text()), cols.int(), int(cols.int())
 			if state == lifecycle.StepInProgress {
 				running[rowkey.Worker(key)] = n
 			} else {
-				enqueued[key] = n
+				enqueued[rowkey.Route(key)] = n
 			}
 			return nil
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -27,7 +28,7 @@ func (db *DB) WorkSnapshot(ctx context.Context) (*health.Snapshot, error) {
 	w := &health.Snapshot{Now: db.now()}
 	err := db.read(ctx, "look at the work", func(c *conn) error {
 		if err := c.ask(askWaiting, nil, func(cols *columns) {
-			x := health.Waiting{Route: cols.int(), Jobs: int(cols.int()), Steps: int(cols.int()), Oldest: cols.int()}
+			x := health.Waiting{Route: rowkey.Route(cols.int()), Jobs: int(cols.int()), Steps: int(cols.int()), Oldest: cols.int()}
 			cols.fixed(x.Job[:])
 			w.Waiting = append(w.Waiting, x)
 		}); err != nil {

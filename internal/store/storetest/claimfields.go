@@ -44,7 +44,7 @@ func claimedFields(e *env) error {
 }
 
 // newRoute returns a route that nothing was on.
-func (e *env) newRoute() int64 {
+func (e *env) newRoute() rowkey.Route {
 	e.routes++
 	return 1000 + e.routes
 }
@@ -100,13 +100,13 @@ func claimedAsAdded(e *env) error {
 }
 
 // claim looks for work on a route, and changes nothing.
-func (e *env) claim(st store.Store, route int64, look func(*store.Facts) error) error {
-	q := &store.Query{Claims: []store.ClaimQuery{{Worker: 1, Routes: []int64{route}, Limit: 100}}}
+func (e *env) claim(st store.Store, route rowkey.Route, look func(*store.Facts) error) error {
+	q := &store.Query{Claims: []store.ClaimQuery{{Worker: 1, Routes: []rowkey.Route{route}, Limit: 100}}}
 	return st.Do(e.ctx, q, func(f *store.Facts) (*store.Changes, error) { return nil, look(f) })
 }
 
 // claimable is an error unless a claim finds so many steps and starts.
-func (e *env) claimable(route int64, steps, starts int) error {
+func (e *env) claimable(route rowkey.Route, steps, starts int) error {
 	handles := []store.Store{e.st}
 	if e.db.Name != "" {
 		handles = append(handles, e.another())
@@ -127,7 +127,7 @@ func (e *env) claimable(route int64, steps, starts int) error {
 
 // enqueuedBy changes pending steps into enqueued ones, and these into steps that a worker
 // holds. A claim finds them when they are enqueued, and not before or after.
-func enqueuedBy(e *env, route int64, n int, way func(*pawl.Step)) error {
+func enqueuedBy(e *env, route rowkey.Route, n int, way func(*pawl.Step)) error {
 	var keys []pawl.StepKey
 	err := e.st.Do(e.ctx, &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
 		ch := new(store.Changes)
@@ -177,7 +177,7 @@ func (e *env) holds(worker rowkey.Worker, keys []pawl.StepKey) error {
 }
 
 // pendingBy changes running jobs into pending ones, which a claim finds.
-func pendingBy(e *env, route int64, n int, way func(*pawl.Job)) error {
+func pendingBy(e *env, route rowkey.Route, n int, way func(*pawl.Job)) error {
 	var keys []pawl.StepKey
 	err := e.st.Do(e.ctx, &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
 		ch := new(store.Changes)

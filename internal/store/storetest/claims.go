@@ -19,7 +19,7 @@ var claimTests = []test{
 	{name: "T5/NoDoubleClaimByTwoHandles", run: noDoubleClaimByTwo, shared: true},
 }
 
-func claim(limit int, routes ...int64) store.ClaimQuery {
+func claim(limit int, routes ...rowkey.Route) store.ClaimQuery {
 	return store.ClaimQuery{Worker: 1, Routes: routes, Limit: limit}
 }
 
@@ -44,7 +44,7 @@ func claimOrder(e *env) {
 
 // pending is a change of add: the job waits for a worker on the route. As with
 // enqueued, the higher rank has the higher priority.
-func pending(route, rank int64) func(made, *Batch) {
+func pending(route rowkey.Route, rank int64) func(made, *Batch) {
 	return func(m made, _ *Batch) { m.job.Route, m.job.Rank, m.job.Priority = route, rank, int(rank) }
 }
 
@@ -105,9 +105,9 @@ func claimsTellIfThereIsMore(e *env) {
 	}{
 		{claim(1, 10), 1, true}, {claim(2, 10), 2, true}, {claim(3, 10), 3, true}, {claim(4, 10), 3, false},
 		{claim(4, 10, 11), 4, true}, {claim(5, 10, 11), 5, true}, {claim(6, 10, 11), 5, false}, {claim(1, 12), 0, false}, {claim(1), 0, false},
-		{store.ClaimQuery{Worker: 1, Routes: []int64{10, 11}, Limit: 3, Starts: 3}, 5, true}, // of steps
-		{store.ClaimQuery{Worker: 1, Routes: []int64{10, 11}, Limit: 4, Starts: 2}, 5, true}, // of starts
-		{store.ClaimQuery{Worker: 1, Routes: []int64{10, 11}, Limit: 4, Starts: 3}, 5, false},
+		{store.ClaimQuery{Worker: 1, Routes: []rowkey.Route{10, 11}, Limit: 3, Starts: 3}, 5, true}, // of steps
+		{store.ClaimQuery{Worker: 1, Routes: []rowkey.Route{10, 11}, Limit: 4, Starts: 2}, 5, true}, // of starts
+		{store.ClaimQuery{Worker: 1, Routes: []rowkey.Route{10, 11}, Limit: 4, Starts: 3}, 5, false},
 	} {
 		f := e.see(&store.Query{Claims: []store.ClaimQuery{x.q}}).Claims[0]
 		if n := len(f.Steps) + len(f.Starts); n != x.n || f.More != x.more || f.Skipped {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -334,8 +335,8 @@ func vary[R any](kind string, r *R, name string) {
 			tree.Owed = &pawl.Owed{Sum: tree.Acc, Salt: audit.Salt{15: 1}}
 		}
 		v.Set(reflect.ValueOf(tree))
-	case []int64:
-		v.Set(reflect.ValueOf(append(slices.Clone(old), n)))
+	case []rowkey.Route:
+		v.Set(reflect.ValueOf(append(slices.Clone(old), rowkey.Route(n))))
 	case []string:
 		v.Set(reflect.ValueOf(append(slices.Clone(old), name)))
 	default:

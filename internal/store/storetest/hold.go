@@ -142,7 +142,7 @@ func beatAnswersState(e *env) {
 // beatAnswersWork: what a claim on the routes would find is told, by the first beat or a
 // later one, and nothing else is.
 func beatAnswersWork(e *env) {
-	work := func(routes ...int64) bool { return e.beat(link.Pulse{Routes: routes, Worker: 1}).Work }
+	work := func(routes ...rowkey.Route) bool { return e.beat(link.Pulse{Routes: routes, Worker: 1}).Work }
 	e.add(1, func(m made, b *Batch) {
 		pending(1, 0)(m, b)
 		m.job.Paused = true
@@ -152,7 +152,7 @@ func beatAnswersWork(e *env) {
 	}
 	e.add(1, enqueued(2, 0))
 	e.add(1, pending(3, 0))
-	for _, route := range []int64{2, 3} {
+	for _, route := range []rowkey.Route{2, 3} {
 		late := time.NewTimer(10 * time.Second)
 		for told := work(route, 9); !told; told = work(route, 9) {
 			select {
@@ -163,7 +163,7 @@ func beatAnswersWork(e *env) {
 		}
 		late.Stop()
 	}
-	for _, route := range []int64{1, 4} {
+	for _, route := range []rowkey.Route{1, 4} {
 		if work(route, 9) {
 			e.Errorf("work is told of on route %d, and there is none", route)
 		}

@@ -56,7 +56,7 @@ func (e *env) full(now int64) (*pawl.Job, *pawl.Step, *pawl.Worker) {
 		Input: json.RawMessage(`"item"`), Output: json.RawMessage(`null`), Error: failure("step")}
 	s.DueAt, s.DueEvent = 1<<60+1, lifecycle.StepTimeout
 	w := &pawl.Worker{ID: e.mint.ID(now), Workspace: "ws", Name: "h-1", Host: "h", PID: 77, Capacity: 8,
-		Routes: []int64{5, 1 << 62}, Handlers: []string{"q/a", "q/b"}, Metadata: json.RawMessage(`{"w":3}`)}
+		Routes: []rowkey.Route{5, 1 << 62}, Handlers: []string{"q/a", "q/b"}, Metadata: json.RawMessage(`{"w":3}`)}
 	w.DueAt, w.DueEvent = 1<<60+2, lifecycle.WorkerTerminate
 	return j, s, w
 }
@@ -128,7 +128,7 @@ func updatesComeBack(e *env) {
 		s.Rank, s.Pool = 1<<61, 65
 		s.Total, s.Made, s.Live, s.EnqueuedAt, s.StartedAt, s.CompletedAt, s.DueAt, s.DueEvent = 58, 59, 60, 61, 62, 63, 64, "x"
 		s.Input, s.Output, s.Error = json.RawMessage(`1`), json.RawMessage(`2`), failure("third")
-		w.DueAt, w.DueEvent, w.Capacity, w.Routes, w.Handlers, w.Metadata = 71, "y", 72, []int64{73}, []string{"74"}, json.RawMessage(`{}`)
+		w.DueAt, w.DueEvent, w.Capacity, w.Routes, w.Handlers, w.Metadata = 71, "y", 72, []rowkey.Route{73}, []string{"74"}, json.RawMessage(`{}`)
 	})
 	e.compare(j, s, w)
 }

@@ -50,7 +50,7 @@ func (e *env) mixed() map[rowkey.Job]bool {
 	want := make(map[rowkey.Job]bool)
 	for i := range 12 {
 		m := e.add(1, func(m made, b *Batch) {
-			m.job.Route, m.job.Rank, m.job.Paused = int64(i%3)<<60, int64(i), i%4 == 0
+			m.job.Route, m.job.Rank, m.job.Paused = rowkey.Route(i%3)<<60, int64(i), i%4 == 0
 			switch i % 5 {
 			case 0: // it waits
 				return

@@ -72,8 +72,8 @@ type env struct {
 	ctx  context.Context
 	noon time.Time // of the first day that a test of the past asked for
 
-	second store.Store // see another
-	routes int64       // that were used; see newRoute
+	second store.Store  // see another
+	routes rowkey.Route // that were used; see newRoute
 }
 
 func newEnv(t *testing.T, db Database) *env {
@@ -183,7 +183,7 @@ func (e *env) build(now int64, n int, b *Batch, change func(m made, b *Batch)) m
 
 // enqueued is a change of add: the job runs, its steps are enqueued. Those of a
 // higher rank have the higher priority, so that the two cannot be mixed up.
-func enqueued(route, rank int64) func(made, *Batch) {
+func enqueued(route rowkey.Route, rank int64) func(made, *Batch) {
 	return func(m made, b *Batch) {
 		b.MoveJob(m.job, "allocate_resources")
 		for _, s := range m.steps {
@@ -210,7 +210,7 @@ func (e *env) addWorker() *pawl.Worker {
 	var w *pawl.Worker
 	e.do(&store.Query{}, func(f *store.Facts, b *Batch) {
 		w = &pawl.Worker{ID: e.mint.ID(f.Now), Workspace: "w", Name: "host-1", Host: "host", PID: 1, Capacity: 4,
-			Routes: []int64{1, 2}, Handlers: []string{"default/noop"}, Metadata: []byte(`{"v":1}`)}
+			Routes: []rowkey.Route{1, 2}, Handlers: []string{"default/noop"}, Metadata: []byte(`{"v":1}`)}
 		b.AddWorker(w)
 	})
 	return w

@@ -244,7 +244,7 @@ func inFlight(e *env) {
 	e.add(3, nil)
 	enqueued, running, err := e.st.InFlight(e.ctx)
 	e.ok(err)
-	e.diff("enqueued", map[int64]int{7: 3, 8: 1}, enqueued)
+	e.diff("enqueued", map[rowkey.Route]int{7: 3, 8: 1}, enqueued)
 	e.diff("running", map[rowkey.Worker]int{0: 1, 70: 2, 71: 1}, running)
 }
 
