@@ -38,7 +38,7 @@ var order = [][]string{
 	{"internal/health"},
 	{"internal/link"},
 	{"client"},
-	{"internal/private", "internal/heap", "internal/sleep"},
+	{"internal/private", "internal/heap", "internal/sleep", "internal/signals"},
 	{"internal/workdir"},
 	{"internal/process"},
 	{"worker"},

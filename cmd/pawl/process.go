@@ -6,17 +6,15 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"os/user"
 	"runtime/debug"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/term"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/signals"
 )
 
 // A process is what the program sees of the world around it.
@@ -30,8 +28,7 @@ type process struct {
 	screen  console.Screen
 	columns func() int     // of the terminal that stdout is, or 0; nil: it is none
 	local   *time.Location // of whoever sits there; nil: UTC
-	signals chan os.Signal // 2: the second one must not be lost while the first is dealt with
-	hurry   atomic.Pointer[func()]
+	signals *signals.Handler
 }
 
 func processOf(args []string) *process {
@@ -49,7 +46,7 @@ func processOf(args []string) *process {
 				return w, h
 			},
 		},
-		signals: make(chan os.Signal, 2),
+		signals: signals.New(func() { os.Exit(codeInterrupted) }),
 	}
 }
 
@@ -75,7 +72,7 @@ func (p *process) width() int {
 
 // main runs the command line and returns the exit code.
 func (p *process) main() int {
-	ctx, stop := p.interruptible(context.Background())
+	ctx, stop := p.signals.First(context.Background())
 	defer stop()
 	err := p.execute(ctx)
 	if ctx.Err() != nil && err != nil && !isExit(err) {
@@ -98,66 +95,6 @@ func (p *process) execute(ctx context.Context) (err error) {
 	addCompletion(root)
 	root.SetArgs(p.args)
 	return root.ExecuteContext(ctx)
-}
-
-// echo is how long a further signal is taken for the first one come twice, as it
-// does where timeout(1), or whoever else stands in the same process group, sends it
-// on.
-const echo = 200 * time.Millisecond
-
-// interruptible returns a context that ends with the first SIGINT or SIGTERM, or
-// with SIGHUP unless whoever started the process had that ignored, as nohup(1)
-// does. The next one ends the process at once, or hurries it; see hurried.
-func (p *process) interruptible(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	signal.Notify(p.signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(p.signals, syscall.SIGHUP)
-	}
-	go func() {
-		if _, ok := <-p.signals; !ok {
-			return
-		}
-		cancel()
-		first := time.Now()
-		for range p.signals {
-			if time.Since(first) <= echo {
-				continue
-			}
-			if f := p.hurry.Swap(nil); f != nil {
-				(*f)()
-				first = time.Now()
-				continue
-			}
-			p.exit(codeInterrupted)
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(p.signals)
-		close(p.signals)
-		cancel()
-	}
-}
-
-// hurried returns a context that ends with the second signal, which then does
-// not end the process: the third one does.
-func (p *process) hurried() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	hurry := func() { cancel() }
-	p.hurry.Store(&hurry)
-	return ctx, func() {
-		p.hurry.CompareAndSwap(&hurry, nil)
-		cancel()
-	}
-}
-
-// outliveReaders keeps this process from dying, as it would, when it writes to a
-// stdout or stderr that nobody reads any more: what runs here goes on. Programs
-// that it starts are not touched by it.
-func outliveReaders() (stop func()) {
-	gone := make(chan os.Signal, 1)
-	signal.Notify(gone, syscall.SIGPIPE)
-	return func() { signal.Stop(gone) }
 }
 
 // colours reports whether talk may be coloured.

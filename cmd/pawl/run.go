@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/internal/privatejob"
+	"github.com/pawl-dev/pawl/internal/signals"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
@@ -216,7 +217,7 @@ func (a *app) session(l *ledger, id pawl.ID, capacity int, resumed bool) *privat
 
 // ran runs a job to its end, even if nobody reads any more what it prints.
 func (a *app) ran(ctx context.Context, s *privatejob.Session, f privatejob.Follower) (*pawl.JobView, error) {
-	defer outliveReaders()()
+	defer signals.IgnoreClosedPipes()()
 	v, err := s.Run(ctx, f)
 	return v, terminated(err)
 }

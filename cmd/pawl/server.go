@@ -25,6 +25,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/daemon"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/signals"
 	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -67,7 +68,7 @@ func (a *app) server(ctx context.Context, s *service) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	defer outliveReaders()()
+	defer signals.IgnoreClosedPipes()()
 	fmt.Fprintf(a.stderr, "server %s evaluates; database %s; stop with Ctrl-C\n", node.Name, l.database)
 	return a.staffed(ctx, l, s, func(ctx context.Context) error {
 		return a.guarded(ctx, l, func(ctx context.Context) error {
@@ -115,7 +116,7 @@ func (a *app) dev(ctx context.Context, s *service) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	defer outliveReaders()()
+	defer signals.IgnoreClosedPipes()()
 	return a.staffed(ctx, l, s, func(ctx context.Context) error {
 		return a.guarded(ctx, l, func(ctx context.Context) error { return a.work(ctx, l, s) })
 	})
@@ -283,7 +284,7 @@ func (a *app) drain(w *worker.Worker, limit time.Duration) error {
 	over, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if limit > 0 && !isClosed(w.Over()) {
-		hurried, stop := a.hurried()
+		hurried, stop := a.signals.Second()
 		defer stop()
 		context.AfterFunc(hurried, func() {
 			if !isClosed(w.Over()) {

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +19,7 @@ import (
 	proc "github.com/pawl-dev/pawl/internal/process"
 	"github.com/pawl-dev/pawl/internal/programs"
 	"github.com/pawl-dev/pawl/internal/programs/spec"
+	"github.com/pawl-dev/pawl/internal/signals"
 	"github.com/pawl-dev/pawl/internal/supervise"
 	"github.com/pawl-dev/pawl/supervisor"
 )
@@ -102,8 +101,8 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
-	defer outliveReaders()()
-	defer outliveLimit()()
+	defer signals.IgnoreClosedPipes()()
+	defer signals.IgnoreFileLimit()()
 	defer a.buffered()()
 	if s.Manager, err = programs.New(s.Config(state, journal)); err != nil {
 		return err
@@ -128,7 +127,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 		return err
 	}
 	defer reaped()
-	hurried, done := a.hurried()
+	hurried, done := a.signals.Second()
 	defer done()
 	report, err := s.Keep(ctx, hurried, f, l, a.change(""), o.watch)
 	if err != nil {
@@ -138,14 +137,6 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 		return exit{codeFailed}
 	}
 	return nil
-}
-
-// outliveLimit has a file that may not grow any more (ulimit -f) be an error, as a full
-// disk is, and not the end of this process.
-func outliveLimit() (stop func()) {
-	c := make(chan os.Signal, 1) // nobody reads it
-	signal.Notify(c, syscall.SIGXFSZ)
-	return func() { signal.Stop(c) }
 }
 
 // buffered puts a buffer between what this process says and its reader, so that

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/inspect"
+	"github.com/pawl-dev/pawl/internal/signals"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -63,7 +64,7 @@ func (a *app) worker(ctx context.Context, s *service) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	defer outliveReaders()()
+	defer signals.IgnoreClosedPipes()()
 	return a.guarded(ctx, l, func(ctx context.Context) error { return a.work(ctx, l, s) })
 }
 
