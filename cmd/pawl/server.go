@@ -7,13 +7,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
-	"math/rand/v2"
-	"net"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -61,21 +56,12 @@ func newServer(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) server(ctx context.Context, s *service) (err error) {
-	node := s.node()
-	l, err := a.openService(ctx, s, engine.Config{Node: node, Managed: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	defer signals.IgnoreClosedPipes()()
-	fmt.Fprintf(a.stderr, "server %s evaluates; database %s; stop with Ctrl-C\n", node.Name, l.database)
-	return a.staffed(ctx, l, s, func(ctx context.Context) error {
-		return a.guarded(ctx, l, func(ctx context.Context) error {
-			<-ctx.Done()
-			fmt.Fprintf(a.stderr, "server %s has stopped\n", node.Name)
-			return nil
-		})
+func (a *app) server(ctx context.Context, s *service) error {
+	node := daemon.Node(s.role, s.name, version())
+	return a.serve(ctx, s, engine.Config{Node: node, Managed: true}, func(ctx context.Context, _ *ledger) error {
+		<-ctx.Done()
+		fmt.Fprintf(a.stderr, "server %s has stopped\n", node.Name)
+		return nil
 	})
 }
 
@@ -99,7 +85,7 @@ func newDev(a *app) *cobra.Command {
 			if err := s.check(c); err != nil {
 				return err
 			}
-			return a.dev(c.Context(), s)
+			return a.serve(c.Context(), s, engine.Config{Managed: true}, func(ctx context.Context, l *ledger) error { return a.work(ctx, l, s) })
 		},
 	}
 	s.bindName(c)
@@ -108,18 +94,6 @@ func newDev(a *app) *cobra.Command {
 	bindRetention(c, &s.retention)
 	bindListen(c, &s.listen)
 	return c
-}
-
-func (a *app) dev(ctx context.Context, s *service) (err error) {
-	l, err := a.openService(ctx, s, engine.Config{Managed: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	defer signals.IgnoreClosedPipes()()
-	return a.staffed(ctx, l, s, func(ctx context.Context) error {
-		return a.guarded(ctx, l, func(ctx context.Context) error { return a.work(ctx, l, s) })
-	})
 }
 
 // A service is what a process that stays says of itself, and how it works.
@@ -219,82 +193,59 @@ func (s *service) beats() time.Duration {
 	return cmp.Or(s.beat, health.Beat(s.reckoned()))
 }
 
-// node returns what the process says of itself, under a number made anew.
-func (s *service) node() pawl.Node {
-	host, err := os.Hostname()
+// serve opens the database as the service wants it and runs f on it, until ctx ends or the
+// schema is of a version that this program does not work on.
+func (a *app) serve(ctx context.Context, s *service, c engine.Config, f func(context.Context, *ledger) error) (err error) {
+	a.silence = s.reckoned()
+	c.Silence, c.Retention = s.silence, time.Duration(s.retention)
+	l, err := a.openEngine(ctx, c)
 	if err != nil {
-		host = "unknown"
+		return err
 	}
-	n := pawl.Node{ID: 1 + rand.Int64N(math.MaxInt64), Role: s.role, Name: s.name, Host: host, PID: os.Getpid(), Version: version()}
-	if n.Name == "" {
-		n.Name = fmt.Sprintf("%s/%d", host, n.PID)
+	defer func() { err = errors.Join(err, l.close()) }()
+	defer signals.IgnoreClosedPipes()()
+	guarded := func(ctx context.Context) error {
+		return a.guarded(ctx, l, func(ctx context.Context) error { return f(ctx, l) })
 	}
-	return n
+	switch s.role {
+	case engine.RoleWorker:
+		return guarded(ctx)
+	case engine.RoleServer:
+		fmt.Fprintf(a.stderr, "server %s evaluates; database %s; stop with Ctrl-C\n", c.Node.Name, l.database)
+	}
+	return a.staffed(ctx, l, s, guarded)
 }
 
-// work runs a worker on the ledger until ctx ends, and then as long as what runs
-// may take to end.
+// work runs a worker until ctx ends, and then as long as what runs may take to end.
 func (a *app) work(ctx context.Context, l *ledger, s *service) error {
-	handlers, node := handlers(worker.CommandConfig{}), s.node()
+	handlers, node := handlers(worker.CommandConfig{}), daemon.Node(s.role, s.name, version())
 	folder, err := s.folders.of(a, l.database)
 	if err != nil {
 		return err
 	}
-	followed, err := l.client.Schedules.Followed(ctx) // before this one is taken for somebody who evaluates
+	followed, err := l.client.Schedules.Followed(ctx) // before this process counts as one that evaluates
 	if err != nil {
 		return err
 	}
-	w, err := worker.Start(ctx, l.engine, worker.Config{
+	room := []string{os.TempDir()}
+	if f := l.database.Folder(); f != "" {
+		room = append(room, f)
+	}
+	work := daemon.Work{Engine: l.engine, Drain: s.drain, Hurried: a.signals.Second, Out: a.stderr, Worker: worker.Config{
 		Workspace: a.workspace, Name: node.Name, Actor: a.actor(), Node: node,
 		Capacity: s.capacity, Handlers: handlers, Queues: s.queues, Beat: s.beats(), Log: a.log,
 		Silence: s.reckoned(), Isolation: workflow.Isolation(s.isolation),
 		WorkDir: folder, KeepWorkDirs: s.folders.keep,
-		Scarce: worker.Floor{Percent: s.floor, Folders: append(foldersOf(l.database), folder)}.Scarce,
-	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(a.stderr, "worker %s serves %s of workspace %s, %d at once\n",
-		w.ID(), strings.Join(slices.Sorted(maps.Keys(handlers)), ", "), a.workspace, s.capacity)
-	fmt.Fprintf(a.stderr, "database %s; stop with Ctrl-C\n", l.database)
-	if !followed {
-		console.Say(a.stderr, "hint", "no server is heard of, which evaluates what workers leave; start one with: pawl server"+a.given)
-	}
-	select {
-	case <-ctx.Done():
-	case <-w.Over():
-	}
-	err = a.drain(w, s.drain)
-	fmt.Fprintf(a.stderr, "worker %s has stopped\n", w.ID())
-	return err
-}
-
-// foldersOf are those on whose disks a worker needs room.
-func foldersOf(db database) []string {
-	folders := []string{os.TempDir()}
-	if db.Postgres == "" && !db.Memory() {
-		folders = append(folders, filepath.Dir(db.Path))
-	}
-	return folders
-}
-
-// drain ends a worker: what runs may end within the limit, or until a second
-// signal comes.
-func (a *app) drain(w *worker.Worker, limit time.Duration) error {
-	over, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	if limit > 0 && !isClosed(w.Over()) {
-		hurried, stop := a.signals.Second()
-		defer stop()
-		context.AfterFunc(hurried, func() {
-			if !isClosed(w.Over()) {
-				fmt.Fprintln(a.stderr, "what runs is interrupted")
-			}
-			cancel()
-		})
-		fmt.Fprintf(a.stderr, "worker %s claims nothing more; what runs may take %s to end; Ctrl-C again interrupts it\n", w.ID(), limit)
-	}
-	return terminated(w.Drain(over))
+		Scarce: worker.Floor{Percent: s.floor, Folders: append(room, folder)}.Scarce,
+	}}
+	return terminated(work.Run(ctx, func(id string) {
+		fmt.Fprintf(a.stderr, "worker %s serves %s of workspace %s, %d at once\n",
+			id, strings.Join(slices.Sorted(maps.Keys(handlers)), ", "), a.workspace, s.capacity)
+		fmt.Fprintf(a.stderr, "database %s; stop with Ctrl-C\n", l.database)
+		if !followed {
+			console.Say(a.stderr, "hint", "no server is heard of, which evaluates what workers leave; start one with: pawl server"+a.given)
+		}
+	}))
 }
 
 // terminated says what to do about a worker that an operator has ended.
@@ -304,22 +255,6 @@ func terminated(err error) error {
 		return &pawl.Error{Kind: pawl.Internal, Message: end.Error(), Hint: "see its moves with: pawl worker history " + end.Worker}
 	}
 	return err
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// openService opens the database with an engine as the service wants it.
-func (a *app) openService(ctx context.Context, s *service, c engine.Config) (*ledger, error) {
-	a.silence = s.reckoned()
-	c.Silence, c.Retention = s.silence, time.Duration(s.retention)
-	return a.openEngine(ctx, c)
 }
 
 // bindListen adds the flag --listen of a process that serves HTTP.
@@ -332,11 +267,8 @@ func checkListen(address string) error {
 	if address == "" {
 		return nil
 	}
-	host, port, err := net.SplitHostPort(address)
-	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
-		return usage("", "--listen %q: want a host and a port of 0 to 65535, 127.0.0.1:9464 say", address)
-	} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return usage("elsewhere it takes TLS or a token, which there is not yet; put a proxy that has them before it", "--listen %q: want an address of the loopback interface, 127.0.0.1:%d say", address, n)
+	if err := daemon.CheckAddress(address); err != nil {
+		return usage(hintOf(err), "--listen %q: %s", address, err)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/inspect"
-	"github.com/pawl-dev/pawl/internal/signals"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -46,7 +44,7 @@ func newWorker(a *app) *cobra.Command {
 			if err := s.check(c); err != nil {
 				return err
 			}
-			return a.worker(c.Context(), s)
+			return a.serve(c.Context(), s, engine.Config{Passive: true}, func(ctx context.Context, l *ledger) error { return a.work(ctx, l, s) })
 		},
 	}
 	s.bindName(c)
@@ -56,16 +54,6 @@ func newWorker(a *app) *cobra.Command {
 	c.Flags().DurationVar(&s.drain, "drain-timeout", 30*time.Second, "how long what runs may take to end after the first signal; 0s interrupts it at once")
 	c.AddCommand(newWorkerList(a), newWorkerShow(a), newWorkerHistory(a), newWorkerPause(a), newWorkerResume(a), newWorkerTerminate(a))
 	return c
-}
-
-func (a *app) worker(ctx context.Context, s *service) (err error) {
-	l, err := a.openService(ctx, s, engine.Config{Passive: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	defer signals.IgnoreClosedPipes()()
-	return a.guarded(ctx, l, func(ctx context.Context) error { return a.work(ctx, l, s) })
 }
 
 // workerOf reads the WORKER of a command line.

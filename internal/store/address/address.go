@@ -90,6 +90,14 @@ func (a Address) String() string {
 // Memory reports whether the database is in the memory of this process alone.
 func (a Address) Memory() bool { return a.Path == ":memory:" }
 
+// Folder returns the folder of a SQLite file, or "" if there is no file.
+func (a Address) Folder() string {
+	if a.Postgres != "" || a.Memory() {
+		return ""
+	}
+	return filepath.Dir(a.Path)
+}
+
 // Check returns an error if a SQLite file cannot be there: its folder does not exist, or
 // it is a folder itself.
 func (a Address) Check() error {
