@@ -9,31 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/workflow"
 )
-
-// readWorkflow reads and checks a workflow file.
-func readWorkflow(path string) (*workflow.Definition, error) {
-	src, err := files.Read(path, workflow.MaxSource)
-	if err != nil {
-		return nil, err
-	}
-	return parseWorkflow(path, src)
-}
-
-// parseWorkflow checks a workflow file.
-func parseWorkflow(path string, src []byte) (*workflow.Definition, error) {
-	if len(src) > workflow.MaxSource {
-		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it has more than %d bytes", path, workflow.MaxSource)
-	}
-	if servicesKey.Match(src) && !stepsKey.Match(src) {
-		return nil, &pawl.Error{Kind: pawl.Invalid, Message: path + " is a file of services, and no workflow", Hint: "keep them running with: pawl supervise " + console.Shell(path)}
-	}
-	return workflow.ParseWith(path, src, files.OpenChild)
-}
 
 // An inputFlags holds what the command line says of a job's inputs.
 type inputFlags struct {

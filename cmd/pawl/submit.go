@@ -69,7 +69,7 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 	if err != nil {
 		return err
 	}
-	file := isFile(what)
+	file := files.IsWorkflow(what)
 	if file {
 		if sub, err = a.ofFile(what, &f.inputs); err != nil {
 			return err
@@ -116,7 +116,7 @@ func (f *submitFlags) folder() (string, error) {
 
 // ofFile asks for a job of a workflow file.
 func (a *app) ofFile(path string, in *inputFlags) (sub client.Submission, err error) {
-	def, err := readWorkflow(path)
+	def, err := files.ReadWorkflow(path)
 	if err != nil {
 		return sub, err
 	}

@@ -6,19 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
-	"github.com/pawl-dev/pawl/internal/document"
-	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/metrics"
 	proc "github.com/pawl-dev/pawl/internal/process"
 	"github.com/pawl-dev/pawl/internal/programs"
-	"github.com/pawl-dev/pawl/internal/programs/spec"
 	"github.com/pawl-dev/pawl/internal/signals"
 	"github.com/pawl-dev/pawl/internal/supervise"
 	"github.com/pawl-dev/pawl/supervisor"
@@ -78,9 +74,8 @@ func newSupervise(a *app) *cobra.Command {
 }
 
 func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err error) {
-	s := &supervise.Supervision{Path: path, Name: o.name, Parse: parsePrograms, Metrics: metrics.New(version()), Log: a.log,
-		Source: func(path string) ([]byte, error) { return files.Read(path, spec.MaxSource) },
-		Out:    a.logs, Complain: func(err error) { complain(a.logs, err) },
+	s := &supervise.Supervision{Path: path, Name: o.name, Metrics: metrics.New(version()), Log: a.log,
+		Out: a.logs, Complain: func(err error) { complain(a.logs, err) },
 		Screen: a.screen, Colours: a.colours(), Zone: a.talkZone(), Verbose: o.verbose}
 	f, err := s.Load()
 	if err != nil {
@@ -177,31 +172,3 @@ func openJournal(state string) (*supervisor.FileJournal, error) {
 	}
 	return j, nil
 }
-
-// parsePrograms checks what the file at path says, which means its own folder.
-func parsePrograms(path string, src []byte) (*spec.File, error) {
-	if len(src) > spec.MaxSource {
-		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it has more than %d bytes", path, spec.MaxSource)
-	}
-	if stepsKey.Match(src) && !servicesKey.Match(src) {
-		return nil, &pawl.Error{Kind: pawl.Invalid, Message: path + " is a workflow, and no file of services", Hint: "run it with: pawl run " + console.Shell(path)}
-	}
-	full, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	f, err := spec.Parse(full, src)
-	var problems document.Problems
-	if errors.As(err, &problems) {
-		for i := range problems {
-			problems[i].File = path // as it was called
-		}
-	}
-	return f, err
-}
-
-// servicesKey is in a file of services, and in no workflow.
-var servicesKey = regexp.MustCompile(`(?m)^services[ \t]*:`)
-
-// stepsKey is in a workflow, and in no file of services.
-var stepsKey = regexp.MustCompile(`(?m)^steps[ \t]*:`)

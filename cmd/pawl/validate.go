@@ -11,7 +11,6 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
-	"github.com/pawl-dev/pawl/internal/programs/spec"
 	"github.com/pawl-dev/pawl/internal/verify"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -29,7 +28,7 @@ func newValidate(a *app) *cobra.Command {
 func (a *app) validate(paths []string) error {
 	worst := codeOK
 	for _, path := range paths {
-		what, err := validated(path)
+		what, err := files.Check(path)
 		if err != nil {
 			worst = max(worst, complain(a.stderr, err))
 			continue
@@ -40,26 +39,6 @@ func (a *app) validate(paths []string) error {
 		return exit{worst}
 	}
 	return nil
-}
-
-// validated returns what is in a valid file.
-func validated(path string) (string, error) {
-	src, err := files.Read(path, max(workflow.MaxSource, spec.MaxSource))
-	if err != nil {
-		return "", err
-	}
-	if servicesKey.Match(src) {
-		f, err := parsePrograms(path, src)
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("%s, %s", f.Name, console.Plural(int64(len(f.Programs)), "service")), nil
-	}
-	def, err := parseWorkflow(path, src)
-	if err != nil {
-		return "", err
-	}
-	return def.Name + ", " + def.HashString(), nil
 }
 
 const planLong = `Show what a workflow would do, without doing it: its steps level by level, each
@@ -81,7 +60,7 @@ func newPlan(a *app) *cobra.Command {
 			if err := oneOf("output", form, formText, "mermaid", formJSON); err != nil {
 				return err
 			}
-			def, err := readWorkflow(args[0])
+			def, err := files.ReadWorkflow(args[0])
 			if err != nil {
 				return err
 			}
@@ -147,7 +126,7 @@ func newVerify(a *app) *cobra.Command {
 }
 
 func (a *app) verifyWorkflow(ctx context.Context, path string, in *inputFlags, form string, strict bool) error {
-	def, err := readWorkflow(path)
+	def, err := files.ReadWorkflow(path)
 	if err != nil {
 		return err
 	}
@@ -251,7 +230,7 @@ func (f *simulateFlags) check() error {
 }
 
 func (a *app) simulate(path string, f *simulateFlags) error {
-	def, err := readWorkflow(path)
+	def, err := files.ReadWorkflow(path)
 	if err != nil {
 		return err
 	}
@@ -299,20 +278,11 @@ func (in *inputFlags) parsed(def *workflow.Definition) (map[string]any, error) {
 		return nil, err
 	}
 	maps.Copy(given, pairs)
-	for _, key := range sortedNames(given) {
+	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if !slices.ContainsFunc(def.Inputs, func(i workflow.Input) bool { return i.Name == key }) {
 			_, err := def.ParseInput(key, "")
 			return nil, err
 		}
 	}
 	return given, nil
-}
-
-func sortedNames(m map[string]any) []string {
-	var names []string
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

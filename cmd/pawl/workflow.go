@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -103,27 +101,22 @@ func newWorkflowRegister(a *app) *cobra.Command {
 	return c
 }
 
-// A checkedFile is a file that has passed every check.
-type checkedFile struct {
-	def *workflow.Definition
-	dir string
-}
-
 func (a *app) register(ctx context.Context, paths []string, reason, form string) error {
-	var files []checkedFile
-	worst := codeOK
-	for _, path := range paths {
-		f, err := checkFile(path)
+	defs, dirs, worst := make([]*workflow.Definition, len(paths)), make([]string, len(paths)), codeOK
+	for i, path := range paths {
+		var err error
+		if defs[i], err = files.ReadWorkflow(path); err == nil {
+			dirs[i], err = files.FolderOf(path)
+		}
 		worst = max(worst, complain(a.stderr, err))
-		files = append(files, f)
 	}
 	if worst != codeOK {
 		return exit{worst}
 	}
 	return a.withNew(ctx, func(cl *client.Client) error {
-		list := make([]*registered, 0, len(files))
-		for _, f := range files {
-			v, made, err := cl.Workflows.Register(ctx, f.def, f.dir, a.change(reason))
+		list := make([]*registered, 0, len(defs))
+		for i, def := range defs {
+			v, made, err := cl.Workflows.Register(ctx, def, dirs[i], a.change(reason))
 			if err != nil {
 				return err
 			}
@@ -142,14 +135,6 @@ func (a *app) register(ctx context.Context, paths []string, reason, form string)
 		}
 		return nil
 	})
-}
-
-func checkFile(path string) (f checkedFile, err error) {
-	if f.def, err = readWorkflow(path); err != nil {
-		return f, err
-	}
-	f.dir, err = files.FolderOf(path)
-	return f, err
 }
 
 func newWorkflowList(a *app) *cobra.Command {
@@ -230,19 +215,9 @@ func newWorkflowShow(a *app) *cobra.Command {
 	return c
 }
 
-// isFile reports whether a word of the command line means a workflow file, and
-// not the name of a registered workflow.
-func isFile(word string) bool {
-	if strings.HasSuffix(word, ".yaml") || strings.HasSuffix(word, ".yml") {
-		return true
-	}
-	info, err := os.Stat(word)
-	return err == nil && !info.IsDir()
-}
-
 // runnable reads the file of "pawl run", which takes nothing else.
 func runnable(path string) (*workflow.Definition, error) {
-	def, err := readWorkflow(path)
+	def, err := files.ReadWorkflow(path)
 	if _, _, fault := workflow.ParseReference(path); fault == nil && pawl.KindOf(err) == pawl.NotFound {
 		return nil, &pawl.Error{Kind: pawl.NotFound, Message: err.Error(), Hint: "pawl run takes a FILE; a registered workflow is run with: pawl submit " + console.Shell(path)}
 	}

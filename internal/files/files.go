@@ -79,6 +79,7 @@ func sort(m fs.FileMode) string {
 	return "something else"
 }
 
+// Error returns the error of a file that cannot be had.
 func Error(path string, err error) error {
 	var detail *fs.PathError
 	if errors.As(err, &detail) {

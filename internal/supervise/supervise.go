@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/metrics"
 	proc "github.com/pawl-dev/pawl/internal/process"
 	"github.com/pawl-dev/pawl/internal/programs"
@@ -26,9 +27,7 @@ import (
 type Supervision struct {
 	*programs.Manager
 	Path    string
-	Name    string                                               // what it is called; "": what the file says
-	Source  func(path string) ([]byte, error)                    // reads the file
-	Parse   func(path string, source []byte) (*spec.File, error) // what it says
+	Name    string // what it is called; "": what the file says
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
 
@@ -56,6 +55,7 @@ func (s *Supervision) Unready(context.Context) []string {
 	return reasons
 }
 
+// Config returns the configuration of the manager, with its state in a folder.
 func (s *Supervision) Config(state string, journal supervisor.Journal) programs.Config {
 	c := programs.Config{Name: s.Name, State: state, Journal: journal, Log: s.Log, Load: s.Load}
 	c.Hooks = s.Metrics.Hooks()
@@ -189,7 +189,7 @@ type digest = [sha256.Size]byte
 
 // look reads the file.
 func (s *Supervision) look() ([]byte, digest, error) {
-	src, err := s.Source(s.Path)
+	src, err := files.ReadPrograms(s.Path)
 	if err != nil {
 		return nil, sha256.Sum256([]byte("error: " + err.Error())), err
 	}
@@ -205,7 +205,7 @@ func (s *Supervision) Load() (*spec.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.Parse(s.Path, src)
+	f, err := files.ParsePrograms(s.Path, src)
 	if err == nil {
 		f.Name = cmp.Or(s.Name, f.Name) // once it has one, others know it by that
 	}
