@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/engine"
@@ -176,44 +173,15 @@ func (a *app) checkpoint(ctx context.Context, path string) (err error) {
 		_, err := store.WriteCheckpoint(ctx, s, time.Now(), a.stdout, "")
 		return err
 	}
-	head, err := writeCheckpoint(ctx, s, path)
-	if err != nil {
+	var head *store.CheckpointHead
+	if err := files.Replace(path, func(w io.Writer) (err error) {
+		head, err = store.WriteCheckpoint(ctx, s, time.Now(), w, filepath.Dir(path))
+		return err
+	}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stderr, "%d leaves, digest %s\n", head.Leaves, head.Digest)
 	return err
-}
-
-// writeCheckpoint writes a checkpoint of a store to a file, whole or not at all.
-func writeCheckpoint(ctx context.Context, s store.Store, path string) (*store.CheckpointHead, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".pawl-checkpoint-*")
-	if err != nil {
-		return nil, files.Error(path, err)
-	}
-	defer os.Remove(f.Name()) // which is not there any more if all went well
-	head, err := writeBuffered(f, func(w io.Writer) (*store.CheckpointHead, error) {
-		return store.WriteCheckpoint(ctx, s, time.Now(), w, filepath.Dir(path))
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return nil, files.Error(path, err)
-	}
-	return head, nil
-}
-
-// writeBuffered writes a file that is on the disk when it returns.
-func writeBuffered(f *os.File, write func(io.Writer) (*store.CheckpointHead, error)) (*store.CheckpointHead, error) {
-	b := bufio.NewWriter(f)
-	head, err := write(b)
-	if err == nil {
-		err = b.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	return head, errors.Join(err, f.Close())
 }
 
 const compareLong = `Compare a checkpoint with a newer one, or with the database. Named are entities that
@@ -262,7 +230,7 @@ func (a *app) compare(ctx context.Context, args []string, form string) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	is, err := currentCheckpoint(ctx, s)
+	is, err := trail.Current(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -271,38 +239,13 @@ func (a *app) compare(ctx context.Context, args []string, form string) (err erro
 	return a.tellDifferences(ctx, c, form)
 }
 
-// currentCheckpoint writes a checkpoint of a store to a temporary file, and opens it.
-func currentCheckpoint(ctx context.Context, s store.Store) (*checkpointFile, error) {
-	f, err := os.CreateTemp("", "pawl-checkpoint-*")
-	if err != nil {
-		return nil, err
-	}
-	defer os.Remove(f.Name()) // it is open by then
-	if _, err := writeBuffered(f, func(w io.Writer) (*store.CheckpointHead, error) {
-		return store.WriteCheckpoint(ctx, s, time.Now(), w, "")
-	}); err != nil {
-		return nil, err
-	}
-	return openCheckpoint(f.Name())
-}
-
-// A checkpointFile is a checkpoint that is read.
-type checkpointFile struct {
-	*store.CheckpointReader
-	io.Closer
-}
-
 // openCheckpoint opens the file of a checkpoint.
-func openCheckpoint(path string) (*checkpointFile, error) {
+func openCheckpoint(path string) (*trail.Checkpoint, error) {
 	f, err := files.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	r, err := store.ReadCheckpoint(bufio.NewReader(f))
-	if err != nil {
-		return nil, errors.Join(&pawl.Error{Kind: pawl.Invalid, Message: path + ": " + err.Error()}, f.Close())
-	}
-	return &checkpointFile{r, f}, nil
+	return trail.OpenCheckpoint(f, path)
 }
 
 func (a *app) tellDifferences(ctx context.Context, c *store.Comparison, form string) error {

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -115,4 +116,28 @@ func Textual(dir string) (string, error) {
 		return "", pawl.Errorf(pawl.Invalid, "the name of the folder %q is not text in UTF-8", dir)
 	}
 	return dir, nil
+}
+
+// Replace writes a file, whole or not at all: write gets a new file in the same folder,
+// which takes the place of the old one once it is on the disk.
+func Replace(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".pawl-*")
+	if err != nil {
+		return Error(path, err)
+	}
+	defer os.Remove(f.Name()) // which is not there any more if all went well
+	b := bufio.NewWriter(f)
+	if err = write(b); err == nil {
+		err = b.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return Error(path, err)
+	}
+	return nil
 }
