@@ -65,6 +65,7 @@ var order = [][]string{
 	{"internal/supervise"},
 	{"internal/lab/bench"},
 	{"internal/lab/contest", "internal/lab/pgtest"},
+	{"internal/lab/measure"},
 	{"cmd/pawl"},
 }
 
