@@ -260,7 +260,7 @@ func (v *workerVerb) apply(ctx context.Context, a *app, cl *client.Client, args 
 			fmt.Fprintln(a.stderr, "no workers to "+v.verb)
 			return nil
 		}
-		if err := a.sure(ctx, fmt.Sprintf("%s %d workers", v.verb, len(workers)), v.yes); err != nil {
+		if err := a.confirmed(ctx, fmt.Sprintf("%s %d workers", v.verb, len(workers)), v.yes); err != nil {
 			return err
 		}
 		for _, w := range workers {

@@ -8,7 +8,7 @@
 // [ReadWorkflow] reads and checks a workflow, [ReadPrograms] and [ParsePrograms] a file of
 // services, and [Check] one of either kind. A file of the other kind is an error that
 // names the command for it. [OpenChild] reads the file of a child workflow by its path
-// from that of its parent.
+// from that of its parent. [ReadJobs] reads a list of jobs from stdin.
 //
 // Errors are pawl.Errors: NotFound, Refused where permissions are missing, else Invalid;
 // see [KindOf]. Mistakes in a workflow or a file of services are document.Problems.

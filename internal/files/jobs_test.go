@@ -1,4 +1,4 @@
-package main
+package files
 
 import (
 	"strings"
@@ -20,7 +20,7 @@ func TestReadJobs(t *testing.T) {
 	}{
 		{"nothing", " \n", nil, ""},
 		{"a table", "ID  WORKFLOW\n" + one + "  nightly  FAILED\n  " + two + " other\n", []string{one, two}, ""},
-		{"one twice", one + "\n" + two + "\n" + one + "\n", []string{one, two}, ""},
+		{"one twice", one + "\n" + two + "\n" + one + "\n", []string{one, two, one}, ""},
 		{"an id further on", "job " + one + "\n" + two + "\n", []string{two}, ""},
 		{"no id", "ID  WORKFLOW\n", nil, "there is no id of a job on stdin: want j_ and 32 digits as the first word of a line"},
 		{"an empty list", "[]", nil, ""},
@@ -29,7 +29,7 @@ func TestReadJobs(t *testing.T) {
 		{"not JSON", `[{"id": `, nil, "stdin: want a list of jobs in JSON: unexpected EOF"},
 		{"no jobs", `[{"name": "x"}]`, nil, `stdin: want jobs in JSON, each with its id: id ""`},
 	} {
-		got, err := readJobs(strings.NewReader(tt.text))
+		got, err := ReadJobs(strings.NewReader(tt.text))
 		said := ""
 		if err != nil {
 			said = err.Error()
