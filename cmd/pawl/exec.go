@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -102,8 +101,7 @@ func (a *app) input() *os.File {
 // maxRetries is one less than the attempts that a step may have.
 const maxRetries = 999
 
-// definition builds the workflow of one command. Nothing in it is an
-// expression.
+// definition builds the workflow of the command.
 func (f *execFlags) definition(argv []string) (*workflow.Definition, error) {
 	if f.timeout < 0 {
 		return nil, usage("", "--timeout %s: want more than 0", f.timeout)
@@ -111,13 +109,12 @@ func (f *execFlags) definition(argv []string) (*workflow.Definition, error) {
 	if f.retry < 0 || f.retry > maxRetries {
 		return nil, usage("", "--retry %d: want 0 to %d", f.retry, maxRetries)
 	}
-	step := workflow.Step{ID: "command", Env: map[string]string{}, Output: workflow.OutputNone, Retry: workflow.Retry{MaxAttempts: f.retry + 1}}
 	for i, arg := range argv {
 		if !utf8.ValidString(arg) {
 			return nil, usage("", "COMMAND[%d]: %q: want text in UTF-8", i, arg)
 		}
-		step.Command = append(step.Command, literal(arg))
 	}
+	env := map[string]string{}
 	for _, pair := range f.env {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
@@ -126,17 +123,17 @@ func (f *execFlags) definition(argv []string) (*workflow.Definition, error) {
 		if !utf8.ValidString(pair) {
 			return nil, usage("", "--env %q: want text in UTF-8", pair)
 		}
-		step.Env[key] = literal(value)
+		env[key] = value
 	}
-	def, err := workflow.File{Name: "exec", Timeout: f.timeout, Steps: []workflow.Step{step}}.Build()
+	c := privatejob.Command{Argv: argv, Env: env, Timeout: f.timeout, Retries: f.retry}
+	def, err := c.Definition()
 	return def, asTyped(err)
 }
 
 // typed says what was typed for a part of the workflow.
 var typed = strings.NewReplacer("steps[0].command", "COMMAND", "steps[0].env.", "--env ", "steps[0].env", "--env", "timeout", "--timeout")
 
-// asTyped names what is wrong as it stands on the command line: there is no file
-// of the workflow to look into.
+// asTyped names what is wrong as it was typed: there is no workflow file to look into.
 func asTyped(err error) error {
 	var problems workflow.Problems
 	if !errors.As(err, &problems) {
@@ -148,9 +145,6 @@ func asTyped(err error) error {
 	}
 	return named
 }
-
-// literal writes a text so that no expression is found in it.
-func literal(s string) string { return strings.ReplaceAll(s, "${{", "$${{") }
 
 func (f *execFlags) folder() (string, error) {
 	dir, err := filepath.Abs(f.dir)
@@ -172,12 +166,12 @@ func (a *app) pass(_ *worker.Task, stream string, p []byte) {
 	case worker.Notes:
 		return
 	}
-	// A reader that has gone away does not stop the command.
+	// A closed pipe does not stop the command.
 	_, _ = w.Write(p)
 }
 
-// settled runs the job to its end. One that is interrupted is canceled, since
-// nobody could continue it.
+// settled runs the job to its end. One that is interrupted is canceled, since nothing
+// could continue it.
 func (a *app) settled(ctx context.Context, s *privatejob.Session) error {
 	s.Worker.Tee = a.pass
 	v, err := a.ran(ctx, s, console.Silent{})
@@ -194,22 +188,10 @@ func (a *app) settled(ctx context.Context, s *privatejob.Session) error {
 		return err
 	case v.Status != lifecycle.JobCompleted:
 		console.Say(a.stderr, "error", fmt.Sprintf("job %s %s: %s", public, strings.ToLower(string(v.Status)), console.Message(v.Error)))
-		return exit{commandCode(v)}
+		if code, ok := privatejob.CommandCode(v); ok {
+			return exit{code}
+		}
+		return exit{outcome(v)}
 	}
 	return nil
-}
-
-// commandCode is the exit code for a job of one command that has not succeeded: that of
-// the command, as a shell has it, if there is one.
-func commandCode(v *pawl.JobView) int {
-	if f := v.Error; f != nil && v.Status == lifecycle.JobFailed {
-		for prefix, base := range map[string]int{"exit_": 0, "signal_": 128} {
-			if text, ok := strings.CutPrefix(f.Class, prefix); ok {
-				if n, err := strconv.Atoi(text); err == nil {
-					return base + n
-				}
-			}
-		}
-	}
-	return outcome(v)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/inspect"
+	"github.com/pawl-dev/pawl/internal/privatejob"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -173,17 +174,11 @@ func (f *retryFlags) outputs() (map[string]json.RawMessage, error) {
 // runAgain runs a job that continues a private one, to its end.
 func (a *app) runAgain(ctx context.Context, l *ledger, id pawl.ID, def *workflow.Definition, s shape) error {
 	a.announce(id, s)
-	if commanded(def) {
+	if privatejob.IsCommand(def) {
 		return a.settled(ctx, a.session(l, id, 1, false))
 	}
-	return a.attend(ctx, a.session(l, id, retryWorkers, false), "FILE", s)
+	return a.follow(ctx, a.session(l, id, retryWorkers, false), "FILE", s)
 }
 
 // retryWorkers is how many steps run at once: as many as "pawl run" runs.
 const retryWorkers = 10
-
-// commanded reports whether a definition is of "pawl exec", which has no file to
-// be continued with.
-func commanded(def *workflow.Definition) bool {
-	return def.Name == "exec" && len(def.Nodes) == 1 && def.Nodes[0].ID == "command"
-}

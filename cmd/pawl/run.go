@@ -117,27 +117,18 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 		return err
 	}
 	a.announce(id, f.shape)
-	return a.attend(ctx, a.session(l, id, f.workers, resumed), path, f.shape)
+	return a.follow(ctx, a.session(l, id, f.workers, resumed), path, f.shape)
 }
 
 // served refuses a workflow that would wait for ever: it has a step for a handler
 // that this program does not have.
 func served(path string, def *workflow.Definition) error {
 	known := handlers(worker.CommandConfig{})
-	for _, n := range def.Nodes {
-		if n.Kind.Waits() {
-			if n.Child != nil && n.Child.Definition != nil {
-				if err := served(n.Child.File, n.Child.Definition); err != nil {
-					return err
-				}
-			}
-			continue
-		}
-		if known[n.Handler] == nil {
-			return usage("submit it with pawl submit to a worker that has the handler", "%s: step %s needs the handler %s, which pawl run does not have", path, n.ID, n.Handler)
-		}
+	step, handler, file := privatejob.Unserved(path, def, func(handler string) bool { return known[handler] != nil })
+	if step == "" {
+		return nil
 	}
-	return nil
+	return usage("submit it with pawl submit to a worker that has the handler", "%s: step %s needs the handler %s, which pawl run does not have", file, step, handler)
 }
 
 // choose finds the job to continue, or makes one.
@@ -215,15 +206,15 @@ func (a *app) session(l *ledger, id pawl.ID, capacity int, resumed bool) *privat
 		Stopping: func() { fmt.Fprintln(a.stderr, "stopping what runs; Ctrl-C again leaves at once") }}
 }
 
-// ran runs a job to its end, even if nobody reads any more what it prints.
+// ran runs a job to its end, even if the reader of its output is gone.
 func (a *app) ran(ctx context.Context, s *privatejob.Session, f privatejob.Follower) (*pawl.JobView, error) {
 	defer signals.IgnoreClosedPipes()()
 	v, err := s.Run(ctx, f)
 	return v, terminated(err)
 }
 
-// attend runs a job, shows it, and says how it ended.
-func (a *app) attend(ctx context.Context, s *privatejob.Session, path string, shape shape) error {
+// follow runs a job, shows it, and says how it ended.
+func (a *app) follow(ctx context.Context, s *privatejob.Session, path string, shape shape) error {
 	was, err := s.Client.Jobs.Get(ctx, s.ID)
 	if err != nil {
 		return err
@@ -294,7 +285,7 @@ func (s *shape) bind(c *cobra.Command) {
 
 func (s *shape) check() error { return oneOf("output", s.form, formText, formJSON, formQuiet) }
 
-// follower returns who shows a job in this shape.
+// follower returns what shows a job in this shape.
 func (a *app) follower(s shape) console.Follower {
 	switch {
 	case s.form == formQuiet:
@@ -323,7 +314,8 @@ func (a *app) conclude(ctx context.Context, cl *client.Client, v *pawl.JobView, 
 	if v.Status == lifecycle.JobCompleted {
 		return nil
 	}
-	a.blame(ctx, cl, v)
+	id, _ := pawl.ParseID(pawl.JobPrefix, v.ID) // of a view it is an id
+	console.JobFailure(a.stderr, v, func(step string) ([]string, bool) { return inspect.StderrTail(ctx, cl, id, step) }, a.given)
 	return exit{outcome(v)}
 }
 
@@ -336,37 +328,4 @@ func outcome(v *pawl.JobView) int {
 		return codeTimedOut
 	}
 	return codeFailed
-}
-
-// blame says why a job did not complete, with the last words of the step that
-// failed.
-func (a *app) blame(ctx context.Context, cl *client.Client, v *pawl.JobView) {
-	why := strings.ToLower(string(v.Status))
-	step := ""
-	if f := v.Error; f != nil {
-		if step = f.Step; step != "" && !strings.HasPrefix(f.Message, "step "+step+":") {
-			why += ": step " + step
-		}
-		if f.Message != why { // "canceled" without a reason is its own
-			why += ": " + f.Text()
-		}
-	}
-	console.Say(a.stderr, "error", "job "+v.ID+" "+why)
-	if step == "" {
-		return
-	}
-	if command := v.Error.Resolve(v.ID); command != "" {
-		console.Say(a.stderr, "hint", "give its output yourself, and go on from there: "+command+a.given)
-	}
-	id, err := pawl.ParseID(pawl.JobPrefix, v.ID)
-	if err != nil {
-		return
-	}
-	lines, printed := inspect.StderrTail(ctx, cl, id, step)
-	for _, l := range lines {
-		fmt.Fprintf(a.stderr, "  | %s\n", console.Printable(strings.TrimRight(l, "\r")))
-	}
-	if printed {
-		console.Say(a.stderr, "hint", fmt.Sprintf("see all that it printed with: pawl job logs %s %s%s", v.ID, console.Shell(step), a.given))
-	}
 }
