@@ -13,7 +13,6 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
-	"github.com/pawl-dev/pawl/internal/sleep"
 )
 
 const serviceLong = `Look at the services of the supervisors and servers of this user on this machine, and
@@ -181,16 +180,8 @@ func (a *app) completeServices(c *cobra.Command, args []string, begun string) ([
 	}
 	hosts, _ := a.hosts(c.Context(), only)
 	all, _ := control.ServicesOf(c.Context(), hosts)
-	several := map[string]int{}
-	for i := range all {
-		several[all[i].ID]++
-	}
 	var words []string
-	for i := range all {
-		word := all[i].ID
-		if several[word] > 1 {
-			word = all[i].Name()
-		}
+	for i, word := range control.Names(all) {
 		if strings.HasPrefix(word, begun) && !slices.Contains(args, word) {
 			words = append(words, word+"\t"+all[i].State)
 		}
@@ -266,20 +257,9 @@ func newServiceWhy(a *app) *cobra.Command {
 	}, "its state, and a list of reasons")
 }
 
-// A serviceWhy is why a service is as it is, as JSON shows it.
-type serviceWhy struct {
-	ID     string   `json:"id"`
-	Host   string   `json:"host"`
-	State  string   `json:"state"`
-	Wanted string   `json:"wanted"`
-	Why    []string `json:"why"`
-
-	Unrecorded *control.Unrecorded `json:"unrecorded,omitempty"`
-}
-
 func (a *app) whyService(_ context.Context, s *control.Found, form string) error {
 	if form == formJSON {
-		return console.JSON(a.stdout, serviceWhy{s.ID, s.Client.Name(), s.State, s.Wanted, append([]string{}, s.Why...), s.Unrecorded})
+		return console.JSON(a.stdout, s.Reasons())
 	}
 	console.ServiceWhy(a.stdout, &s.Service)
 	return nil
@@ -389,17 +369,10 @@ func newServiceVerb(a *app, verb control.Verb) *cobra.Command {
 	return c
 }
 
-// An errand is an order that was accepted.
-type errand struct {
-	*control.Found                 // as it was before
-	last           control.Service // how it was seen last
-	told           string          // the state that was told last
-}
-
 // do gives the orders, and waits for what becomes of them. The exit code is the
 // highest of them all.
 func (v *serviceVerb) do(ctx context.Context, a *app, names []string) error {
-	var errands []*errand
+	var errands []*control.Errand
 	var errs []error
 	for _, name := range names {
 		s, err := a.serviceOf(ctx, v.host, name)
@@ -410,7 +383,7 @@ func (v *serviceVerb) do(ctx context.Context, a *app, names []string) error {
 			errs = append(errs, err)
 			continue
 		}
-		errands = append(errands, &errand{Found: s, last: s.Service})
+		errands = append(errands, &control.Errand{Found: s, Last: s.Service})
 	}
 	if v.hasty {
 		for _, e := range errands {
@@ -437,69 +410,42 @@ func (a *app) worst(errs []error) error {
 	return nil
 }
 
-// lookAgain is how long services are not looked at while they are waited for.
-const lookAgain = 100 * time.Millisecond
-
 // await waits until every errand is done, has failed, or the time is up.
-func (v *serviceVerb) await(ctx context.Context, a *app, errands []*errand) []error {
+func (v *serviceVerb) await(ctx context.Context, a *app, errands []*control.Errand) (errs []error) {
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if v.timeout > 0 {
 		within, cancel = context.WithTimeout(ctx, v.timeout)
 	}
 	defer cancel()
-	var errs []error
-	for {
-		errands = slices.DeleteFunc(errands, func(e *errand) bool {
-			done, err := v.look(within, a, e)
-			if err != nil && within.Err() != nil {
-				return false
-			}
-			errs = append(errs, err)
-			return done
-		})
-		if len(errands) == 0 {
-			return errs
+	left := control.Await(within, v.verb, errands, func(e *control.Errand) {
+		fmt.Fprintln(a.stderr, console.StateLine(console.In(e.Last.Since, a.talkZone()), e.ID, e.Last.State, console.ProgressOf(&e.Last)))
+	}, func(e *control.Errand) {
+		err := e.Err
+		switch {
+		case err == nil && e.Failure != "":
+			err = wentWrong(&e.Last, e.Failure)
+		case err == nil:
+			_, err = fmt.Fprintf(a.stdout, "service %s is %s\n", e.ID, e.Last.State)
 		}
-		if !sleep.For(within, lookAgain) {
-			return append(errs, v.unfinished(ctx, a, errands))
-		}
+		errs = append(errs, err)
+	})
+	if len(left) > 0 {
+		errs = append(errs, v.unfinished(ctx, a, left))
 	}
+	return errs
 }
 
-// unfinished tells of errands that nobody waits for any longer.
-func (v *serviceVerb) unfinished(ctx context.Context, a *app, errands []*errand) error {
+// unfinished says how the errands stand that are not waited for any longer.
+func (v *serviceVerb) unfinished(ctx context.Context, a *app, errands []*control.Errand) error {
 	code := codeTimedOut
 	if ctx.Err() != nil {
 		code = codeInterrupted
 	}
 	for _, e := range errands {
-		fmt.Fprintf(a.stderr, "service %s is %s; the order to %s stands\n", e.ID, e.last.State, v.verb)
-		console.Say(a.stderr, "why", strings.Join(e.last.Why, "\n"))
+		fmt.Fprintf(a.stderr, "service %s is %s; the order to %s stands\n", e.ID, e.Last.State, v.verb)
+		console.Say(a.stderr, "why", strings.Join(e.Last.Why, "\n"))
 	}
 	return exit{code}
-}
-
-// look looks at one service, tells of its state if that is news, and reports
-// whether there is nothing more to wait for.
-func (v *serviceVerb) look(ctx context.Context, a *app, e *errand) (done bool, err error) {
-	now, err := e.Client.Service(ctx, e.ID)
-	if err != nil {
-		return true, err
-	}
-	e.last = now
-	done, failure := control.Judge(v.verb, &e.Service, &now)
-	switch {
-	case !done && now.State != e.told && (!now.Since.Equal(e.Since) || control.OnTheWay(&now)):
-		e.told = now.State
-		fmt.Fprintln(a.stderr, console.StateLine(console.In(now.Since, a.talkZone()), e.ID, now.State, console.ProgressOf(&now)))
-		return false, nil
-	case !done:
-		return false, nil
-	case failure != "":
-		return true, wentWrong(&now, failure)
-	}
-	_, err = fmt.Fprintf(a.stdout, "service %s is %s\n", e.ID, now.State)
-	return true, err
 }
 
 // wentWrong is the error of a service that does not become what was asked for.

@@ -37,3 +37,35 @@ func ServicesOf(ctx context.Context, hosts []*Client) ([]Found, error) {
 	}
 	return all, errors.Join(errs...)
 }
+
+// Names returns for each service what names it alone: its id, or HOST/ID if several hosts
+// have one of that id.
+func Names(all []Found) []string {
+	hosts := map[string]int{}
+	for i := range all {
+		hosts[all[i].ID]++
+	}
+	names := make([]string, len(all))
+	for i := range all {
+		if names[i] = all[i].ID; hosts[all[i].ID] > 1 {
+			names[i] = all[i].Name()
+		}
+	}
+	return names
+}
+
+// Reasons is why a service is in its state.
+type Reasons struct {
+	ID     string   `json:"id"`
+	Host   string   `json:"host"`
+	State  string   `json:"state"`
+	Wanted string   `json:"wanted"`
+	Why    []string `json:"why"`
+
+	Unrecorded *Unrecorded `json:"unrecorded,omitempty"`
+}
+
+// Reasons returns why the service is in its state.
+func (f *Found) Reasons() Reasons {
+	return Reasons{f.ID, f.Client.Name(), f.State, f.Wanted, append([]string{}, f.Why...), f.Unrecorded}
+}
