@@ -46,16 +46,16 @@ func (b *bulk) bind(c *cobra.Command, a *app) {
 	c.Args = b.args
 	c.Flags().BoolVar(&b.all, "all", false, "every job of the workspace that --status and --workflow select")
 	c.Flags().BoolVar(&b.yes, "yes", false, "do not ask before --all begins")
-	c.Flags().StringVar(&b.status, "status", "", "of --all: only jobs in these states, with commas; default "+words(b.statuses))
+	c.Flags().StringVar(&b.status, "status", "", "of --all: only jobs in these states, with commas; default "+strings.Join(words(b.statuses), ","))
 	c.Flags().StringVar(&b.workflow, "workflow", "", "of --all: only jobs of this workflow")
 }
 
-func words(states []machine.State) string {
+func words(states []machine.State) []string {
 	var names []string
 	for _, s := range states {
 		names = append(names, string(s))
 	}
-	return strings.Join(names, ",")
+	return names
 }
 
 func (b *bulk) args(c *cobra.Command, args []string) error {

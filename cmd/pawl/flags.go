@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
 )
 
@@ -20,6 +22,61 @@ func bindForm(c *cobra.Command, form *string, what string) {
 	c.Flags().StringVarP(form, "output", "o", formText, "text, or json: "+what)
 	c.PreRunE = func(*cobra.Command, []string) error { return oneOf("output", *form, formText, formJSON) }
 }
+
+// show writes a value as JSON, or has text write it for people.
+func (a *app) show(form string, v any, text func() error) error {
+	if form == formJSON {
+		return console.JSON(a.stdout, v)
+	}
+	return text()
+}
+
+// showList writes a list as JSON or as a table. Of an empty one it says what there is none of.
+func showList[T any](a *app, form string, list []T, what string, rows func([]T) [][]string) error {
+	return a.show(form, list, func() error {
+		if len(list) == 0 {
+			fmt.Fprintln(a.stderr, "no "+what+" in workspace "+a.workspace)
+			return nil
+		}
+		return console.Table(a.stdout, rows(list))
+	})
+}
+
+// on runs f on a database that exists, with the arguments of a command.
+func (a *app) on(f func(ctx context.Context, cl *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		return a.with(c.Context(), func(cl *client.Client) error { return f(c.Context(), cl, args) })
+	}
+}
+
+// onJob runs f on the job that the first argument of a command names, with the others.
+func (a *app) onJob(f func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) error) func(*cobra.Command, []string) error {
+	return a.on(func(ctx context.Context, cl *client.Client, args []string) error {
+		id, err := a.jobOf(ctx, cl, args[0])
+		if err != nil {
+			return err
+		}
+		return f(ctx, cl, id, args[1:])
+	})
+}
+
+// all calls f with each name, goes on after an error, which it prints, and returns the
+// highest exit code.
+func (a *app) all(names []string, f func(name string) error) error {
+	worst := codeOK
+	for _, name := range names {
+		if err := f(name); err != nil {
+			worst = max(worst, complain(a.stderr, err))
+		}
+	}
+	if worst != codeOK {
+		return exit{worst}
+	}
+	return nil
+}
+
+// optional returns the first of the arguments that may be left out, or "".
+func optional(args []string) string { return strings.Join(args[:min(len(args), 1)], "") }
 
 // bindReason adds the flag --reason.
 func bindReason(c *cobra.Command, reason *string) {

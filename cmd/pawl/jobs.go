@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -81,25 +80,12 @@ func parseStatuses(text string) (states []machine.State, timedOut bool, err erro
 }
 
 func badStatus(word string) error {
-	var names []string
-	for _, s := range lifecycle.Job.States {
-		names = append(names, string(s))
-	}
-	names = append(names, statusTimedOut)
+	names := append(words(lifecycle.Job.States), statusTimedOut)
 	hint := ""
-	if near := nearestState(word, names); near != "" {
+	if near := nearest(word, names); near != "" {
 		hint = "did you mean: --status " + near
 	}
 	return usage(hint, "--status %q: want %s", word, console.Alternatives(names))
-}
-
-// nearestState is nearest for names that are not in lower case.
-func nearestState(word string, names []string) string {
-	lower := make([]string, len(names))
-	for i, n := range names {
-		lower[i] = strings.ToLower(n)
-	}
-	return strings.ToUpper(nearest(word, lower))
 }
 
 func (a *app) jobs(ctx context.Context, q pawl.JobQuery, form string) error {
@@ -108,14 +94,7 @@ func (a *app) jobs(ctx context.Context, q pawl.JobQuery, form string) error {
 		if err != nil {
 			return err
 		}
-		if form == formJSON {
-			return console.JSON(a.stdout, jobs)
-		}
-		if len(jobs) == 0 {
-			fmt.Fprintln(a.stderr, "no jobs in workspace "+a.workspace)
-			return nil
-		}
-		return console.Table(a.stdout, console.JobRows(jobs, time.Now(), a.outZone()))
+		return showList(a, form, jobs, "jobs", func(jobs []pawl.JobView) [][]string { return console.JobRows(jobs, time.Now(), a.outZone()) })
 	})
 }
 
@@ -135,14 +114,7 @@ func (a *app) stuck(ctx context.Context, q pawl.JobQuery, still time.Duration, f
 		if err != nil {
 			return err
 		}
-		if form == formJSON {
-			return console.JSON(a.stdout, jobs)
-		}
-		if len(jobs) == 0 {
-			fmt.Fprintln(a.stderr, "no stuck jobs in workspace "+a.workspace)
-			return nil
-		}
-		return console.Table(a.stdout, console.StuckRows(jobs, time.Now()))
+		return showList(a, form, jobs, "stuck jobs", func(jobs []pawl.StuckJob) [][]string { return console.StuckRows(jobs, time.Now()) })
 	})
 }
 

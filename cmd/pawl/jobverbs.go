@@ -19,56 +19,40 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-func newJobPause(a *app) *cobra.Command {
+// newPausing makes the command that pauses or resumes jobs: those of which paused is true.
+func newPausing(a *app, verb, done string, paused bool, do func(*client.Jobs, context.Context, pawl.ID, pawl.Change) error, c *cobra.Command) *cobra.Command {
 	reason := ""
-	b := &bulk{verb: "pause", done: "paused", statuses: []machine.State{lifecycle.JobPending, lifecycle.JobRunning},
+	b := &bulk{verb: verb, done: done, statuses: []machine.State{lifecycle.JobPending, lifecycle.JobRunning},
 		spare: func(all []inspect.Candidate) []inspect.Candidate {
-			return slices.DeleteFunc(all, func(c inspect.Candidate) bool { return c.Paused })
+			return slices.DeleteFunc(all, func(c inspect.Candidate) bool { return c.Paused != paused })
 		}}
-	c := &cobra.Command{
-		Short:   "Let nothing more of a job begin",
-		Long:    "Pause a job: nothing of it begins until it is resumed. What runs goes on to its end, and so\ndo the deadlines of the job.",
-		Example: "  pawl job pause a1b2c3 --reason \"the disk is full\"\n  pawl job pause --all --workflow nightly",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), func(cl *client.Client) error {
-				return a.apply(c.Context(), cl, b, args, func(id pawl.ID) error {
-					if err := cl.Jobs.Pause(c.Context(), id, a.change(reason)); err != nil {
-						return err
-					}
-					return a.tell(id, "paused")
-				})
-			})
-		},
-	}
+	c.RunE = a.on(func(ctx context.Context, cl *client.Client, args []string) error {
+		return a.apply(ctx, cl, b, args, func(id pawl.ID) error {
+			if err := do(cl.Jobs, ctx, id, a.change(reason)); err != nil {
+				return err
+			}
+			return a.tell(id, done)
+		})
+	})
 	b.bind(c, a)
 	bindReason(c, &reason)
 	return c
 }
 
+func newJobPause(a *app) *cobra.Command {
+	return newPausing(a, "pause", "paused", false, (*client.Jobs).Pause, &cobra.Command{
+		Short:   "Let nothing more of a job begin",
+		Long:    "Pause a job: nothing of it begins until it is resumed. What runs goes on to its end, and so\ndo the deadlines of the job.",
+		Example: "  pawl job pause a1b2c3 --reason \"the disk is full\"\n  pawl job pause --all --workflow nightly",
+	})
+}
+
 func newJobResume(a *app) *cobra.Command {
-	reason := ""
-	b := &bulk{verb: "resume", done: "resumed", statuses: []machine.State{lifecycle.JobPending, lifecycle.JobRunning},
-		spare: func(all []inspect.Candidate) []inspect.Candidate {
-			return slices.DeleteFunc(all, func(c inspect.Candidate) bool { return !c.Paused })
-		}}
-	c := &cobra.Command{
+	return newPausing(a, "resume", "resumed", true, (*client.Jobs).Resume, &cobra.Command{
 		Short:   "End the pause of a job",
 		Long:    "Resume a job that was paused. A job of \"pawl run\" whose process is gone is continued with\n\"pawl run FILE --resume\" instead.",
 		Example: "  pawl job resume a1b2c3\n  pawl job resume --all --yes",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), func(cl *client.Client) error {
-				return a.apply(c.Context(), cl, b, args, func(id pawl.ID) error {
-					if err := cl.Jobs.Resume(c.Context(), id, a.change(reason)); err != nil {
-						return err
-					}
-					return a.tell(id, "resumed")
-				})
-			})
-		},
-	}
-	b.bind(c, a)
-	bindReason(c, &reason)
-	return c
+	})
 }
 
 // tell says what a job is now.
@@ -93,8 +77,8 @@ func newJobCancel(a *app) *cobra.Command {
 	return c
 }
 
-// cancel cancels with an engine of its own: the process that ran a job may be
-// dead, and then nobody else would end it.
+// cancel cancels with an engine of its own: the process that ran a job may be dead, and
+// then nothing else would end it.
 func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string) (err error) {
 	if err := a.existing(); err != nil {
 		return err
@@ -173,11 +157,10 @@ func newJobMove(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if form == formJSON {
-					return console.JSON(a.stdout, m)
-				}
-				console.Moved(a.stdout, m)
-				return nil
+				return a.show(form, m, func() error {
+					console.Moved(a.stdout, m)
+					return nil
+				})
 			})
 		},
 	}
@@ -201,11 +184,10 @@ func (a *app) planAgainst(ctx context.Context, def *workflow.Definition, against
 		if err != nil {
 			return err
 		}
-		if form == formJSON {
-			return console.JSON(a.stdout, p)
-		}
-		console.MovePlans(a.stdout, p, a.workspace, a.given)
-		return nil
+		return a.show(form, p, func() error {
+			console.MovePlans(a.stdout, p, a.workspace, a.given)
+			return nil
+		})
 	})
 }
 
@@ -257,33 +239,16 @@ func newJobRedact(a *app) *cobra.Command {
 }
 
 func (a *app) redact(ctx context.Context, cl *client.Client, id pawl.ID, step string, change pawl.Change, form string) error {
-	r, err := cl.Audit.Redact(ctx, id, step, change, a.redactProgress())
+	r, err := cl.Audit.Redact(ctx, id, step, change, progress(a, func(r pawl.Redaction) string {
+		return fmt.Sprintf("%d records and %d rows of the audit trail redacted", r.Records, r.Entries)
+	}))
 	if err != nil {
 		return err
 	}
 	if form == formJSON {
 		return console.JSON(a.stdout, r)
 	}
-	what := "job " + r.Job
-	if step != "" {
-		what = "step " + step + " of " + what
-	}
-	if r.Advice != "" {
-		console.Say(a.stderr, "note", r.Advice)
-	}
-	_, err = fmt.Fprintf(a.stdout, "%s is redacted: %s, %s of the audit trail, %d signals, refused facts and pieces of logs\n",
-		what, console.Plural(r.Records, "record"), console.Plural(r.Entries, "row"), r.Beside)
-	return err
-}
-
-func (a *app) redactProgress() func(pawl.Redaction) {
-	last := time.Now()
-	return func(r pawl.Redaction) {
-		if time.Since(last) > progressEvery {
-			last = time.Now()
-			fmt.Fprintf(a.stderr, "%d records and %d rows of the audit trail redacted so far\n", r.Records, r.Entries)
-		}
-	}
+	return console.Redacted(a.stdout, a.stderr, r, step)
 }
 
 const signalLong = `Tell a job of an event. The oldest step that waits for the NAME takes it, or the

@@ -56,7 +56,7 @@ func newPrune(a *app) *cobra.Command {
 func (a *app) prune(ctx context.Context, cl *client.Client, older time.Duration, dry bool, reason, form string) (err error) {
 	p := console.Pruned{DryRun: dry, Removed: pawl.Pruning{Busy: []string{}}}
 	if !dry {
-		if p.Removed, err = cl.Audit.Prune(ctx, older, a.change(reason), a.pruneProgress()); err != nil {
+		if p.Removed, err = cl.Audit.Prune(ctx, older, a.change(reason), progress(a, func(p pawl.Pruning) string { return fmt.Sprintf("%d jobs removed", p.Jobs) })); err != nil {
 			return err
 		}
 	}
@@ -68,21 +68,19 @@ func (a *app) prune(ctx context.Context, cl *client.Client, older time.Duration,
 		p.Removed.Jobs, p.Removed.Workers, p.Removed.Schedules = prospects[0].Goes, prospects[1].Goes, prospects[2].Goes
 	}
 	p.Left = console.WhatIsLeft(prospects, dry)
-	if form == formJSON {
-		return console.JSON(a.stdout, p)
-	}
-	return console.ShowPruned(a.stdout, a.stderr, &p)
+	return a.show(form, p, func() error { return console.ShowPruned(a.stdout, a.stderr, &p) })
 }
 
-// progressEvery is how often people are told how far a pruning is.
+// progressEvery is the pause between two lines of progress.
 const progressEvery = 2 * time.Second
 
-func (a *app) pruneProgress() func(pawl.Pruning) {
+// progress returns what says from time to time how far something has come.
+func progress[T any](a *app, text func(T) string) func(T) {
 	last := time.Now()
-	return func(p pawl.Pruning) {
+	return func(so T) {
 		if time.Since(last) > progressEvery {
 			last = time.Now()
-			fmt.Fprintf(a.stderr, "%d jobs removed so far\n", p.Jobs)
+			fmt.Fprintf(a.stderr, "%s so far\n", text(so))
 		}
 	}
 }

@@ -95,11 +95,11 @@ func unknownFlag(c *cobra.Command, missing *pflag.NotExistError, hint string) er
 	return usage(hint, "unknown flag --%s for %s", name, c.CommandPath())
 }
 
-// nearest returns the name that a slip of the keyboard away from word, or "".
+// nearest returns the name that word is a misspelling of, or "".
 func nearest(word string, names []string) string {
 	best, least := "", max(2, len(word)/3)+1
 	for _, n := range slices.Sorted(slices.Values(names)) {
-		if d := document.Distance(strings.ToLower(word), n); d < least {
+		if d := document.Distance(strings.ToLower(word), strings.ToLower(n)); d < least {
 			best, least = n, d
 		}
 	}

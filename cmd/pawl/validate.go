@@ -26,19 +26,13 @@ func newValidate(a *app) *cobra.Command {
 }
 
 func (a *app) validate(paths []string) error {
-	worst := codeOK
-	for _, path := range paths {
+	return a.all(paths, func(path string) error {
 		what, err := files.Check(path)
-		if err != nil {
-			worst = max(worst, complain(a.stderr, err))
-			continue
+		if err == nil {
+			fmt.Fprintf(a.stdout, "%s: valid (%s)\n", path, what)
 		}
-		fmt.Fprintf(a.stdout, "%s: valid (%s)\n", path, what)
-	}
-	if worst != codeOK {
-		return exit{worst}
-	}
-	return nil
+		return err
+	})
 }
 
 const planLong = `Show what a workflow would do, without doing it: its steps level by level, each

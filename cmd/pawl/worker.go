@@ -117,14 +117,7 @@ func (a *app) workers(ctx context.Context, cl *client.Client, q pawl.WorkerQuery
 	if err != nil {
 		return err
 	}
-	if form == formJSON {
-		return console.JSON(a.stdout, workers)
-	}
-	if len(workers) == 0 {
-		fmt.Fprintln(a.stderr, "no workers in workspace "+a.workspace)
-		return nil
-	}
-	return console.Table(a.stdout, console.WorkerRows(workers, a.outZone()))
+	return showList(a, form, workers, "workers", func(w []pawl.WorkerView) [][]string { return console.WorkerRows(w, a.outZone()) })
 }
 
 func newWorkerShow(a *app) *cobra.Command {
@@ -140,11 +133,10 @@ func newWorkerShow(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if form == formJSON {
-					return console.JSON(a.stdout, v)
-				}
-				console.Worker(a.stdout, v, time.Now(), a.outZone())
-				return nil
+				return a.show(form, v, func() error {
+					console.Worker(a.stdout, v, time.Now(), a.outZone())
+					return nil
+				})
 			})
 		},
 	}
@@ -249,7 +241,7 @@ func (v *workerVerb) check(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// apply does it to each worker that is meant, and goes on after a refusal.
+// apply does it to each worker of the command line, and goes on after a refusal.
 func (v *workerVerb) apply(ctx context.Context, a *app, cl *client.Client, args []string) error {
 	if v.all {
 		workers, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: v.from, Limit: inspect.ListPage})
@@ -270,16 +262,7 @@ func (v *workerVerb) apply(ctx context.Context, a *app, cl *client.Client, args 
 	if len(args) == 1 {
 		return v.one(ctx, a, cl, args[0])
 	}
-	worst := codeOK
-	for _, text := range unique(args) {
-		if err := v.one(ctx, a, cl, text); err != nil {
-			worst = max(worst, complain(a.stderr, err))
-		}
-	}
-	if worst != codeOK {
-		return exit{worst}
-	}
-	return nil
+	return a.all(unique(args), func(text string) error { return v.one(ctx, a, cl, text) })
 }
 
 func (v *workerVerb) one(ctx context.Context, a *app, cl *client.Client, text string) error {

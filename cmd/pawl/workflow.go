@@ -102,16 +102,18 @@ func newWorkflowRegister(a *app) *cobra.Command {
 }
 
 func (a *app) register(ctx context.Context, paths []string, reason, form string) error {
-	defs, dirs, worst := make([]*workflow.Definition, len(paths)), make([]string, len(paths)), codeOK
-	for i, path := range paths {
-		var err error
-		if defs[i], err = files.ReadWorkflow(path); err == nil {
-			dirs[i], err = files.FolderOf(path)
+	var defs []*workflow.Definition
+	var dirs []string
+	if err := a.all(paths, func(path string) error {
+		def, err := files.ReadWorkflow(path)
+		if err != nil {
+			return err
 		}
-		worst = max(worst, complain(a.stderr, err))
-	}
-	if worst != codeOK {
-		return exit{worst}
+		dir, err := files.FolderOf(path)
+		defs, dirs = append(defs, def), append(dirs, dir)
+		return err
+	}); err != nil {
+		return err
 	}
 	return a.withNew(ctx, func(cl *client.Client) error {
 		list := make([]*registered, 0, len(defs))

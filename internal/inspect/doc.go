@@ -13,6 +13,8 @@
 // to its standard error, [TimedOut] reports whether a job was canceled by its own
 // deadline.
 //
+// [History] calls back with the moves of a job, or of one of its steps.
+//
 // [Compare] returns the [Diff] of two jobs, which marshals to JSON as a whole.
 //
 // [Select] returns the jobs of a query as candidates for a verb that is applied to many:
