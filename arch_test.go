@@ -60,6 +60,7 @@ var order = [][]string{
 	{"internal/trail"},
 	{"internal/inspect"},
 	{"internal/privatejob"},
+	{"internal/doctor"},
 	{"internal/console"},
 	{"internal/files"},
 	{"internal/supervise"},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -17,8 +16,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
-	"github.com/pawl-dev/pawl/internal/store/postgres"
-	"github.com/pawl-dev/pawl/internal/store/sqlite"
 )
 
 // A database is where the jobs are, as the flag or the environment names it.
@@ -78,7 +75,7 @@ func (d database) prepare() error {
 // who reads, or changes what is there, makes none.
 func (a *app) existing() error {
 	db, err := a.named()
-	if err != nil || db.Postgres != "" || db.Memory() || exists(db.Path) {
+	if err != nil || db.Exists() {
 		return err
 	}
 	hint := "pawl run, pawl submit and pawl dev make it"
@@ -111,26 +108,6 @@ func (a *app) openStore(ctx context.Context) (store.Store, database, error) {
 	}
 	s, err := db.Open(ctx, a.silence, a.log)
 	return s, db, err
-}
-
-// openSchema opens the database for migrations, whatever its version. The
-// caller calls done.
-func (a *app) openSchema(ctx context.Context) (m store.Migrator, db database, done func() error, err error) {
-	if db, err = a.named(); err != nil {
-		return nil, db, nil, err
-	}
-	if err := db.prepare(); err != nil {
-		return nil, db, nil, err
-	}
-	if db.Postgres != "" {
-		s, err := postgres.OpenSchema(ctx, postgres.Config{URL: db.Postgres, Log: a.log})
-		return s, db, func() error { return nil }, err
-	}
-	s, err := sqlite.Open(ctx, sqlite.Config{Path: db.Path, Synchronous: db.Synchronous, AnyVersion: true, Log: a.log})
-	if err != nil {
-		return nil, db, nil, fmt.Errorf("open the database for migration: %w", err)
-	}
-	return s, db, s.Close, nil
 }
 
 // A ledger is the database and an engine on it, in this process.
@@ -221,23 +198,6 @@ func (w *workdir) of(a *app, db database) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find --workdir: %w", err)
 	}
-	label, err := db.label()
+	label, err := db.Label()
 	return filepath.Join(root, label), err
-}
-
-// label names the database as a folder, and tells it from others.
-func (d database) label() (string, error) {
-	kind, place, err := "sqlite", d.Path, error(nil)
-	switch {
-	case d.Postgres != "":
-		kind = "postgres"
-		place, err = postgres.Place(d.Postgres)
-	case !d.Memory():
-		place, err = filepath.EvalSymlinks(d.Path)
-		if err == nil {
-			place, err = filepath.Abs(place)
-		}
-	}
-	sum := sha256.Sum256([]byte(place))
-	return fmt.Sprintf("%s-%x", kind, sum[:8]), err
 }

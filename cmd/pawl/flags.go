@@ -155,7 +155,7 @@ func (a *app) completed(c *cobra.Command, begun string, list func(ctx context.Co
 	if a.settle() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	if db, err := a.named(); err != nil || db.Postgres == "" && !exists(db.Path) {
+	if db, err := a.named(); err != nil || !db.Exists() {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var words []string

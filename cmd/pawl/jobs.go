@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -133,9 +132,4 @@ func (a *app) completeJobs(c *cobra.Command, args []string, begun string) ([]str
 		}
 		return err
 	})
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
