@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -111,19 +110,17 @@ func (a *app) export(ctx context.Context, args []string, w io.Writer) error {
 }
 
 // withTrails hands a database that exists to f, with the key of the job that is named; 0: all.
-func (a *app) withTrails(ctx context.Context, args []string, f func(s store.Store, job int64) error) (err error) {
-	s, err := a.openExisting(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	key := int64(0)
-	if len(args) == 1 {
-		if key, err = a.jobKey(ctx, s, args[0]); err != nil {
+func (a *app) withTrails(ctx context.Context, args []string, f func(s store.Store, job int64) error) error {
+	return a.withStore(ctx, func(s store.Store) error {
+		if len(args) == 0 {
+			return f(s, 0)
+		}
+		key, err := a.jobKey(ctx, s, args[0])
+		if err != nil {
 			return err
 		}
-	}
-	return f(s, key)
+		return f(s, key)
+	})
 }
 
 // jobKey returns the key of the job that is named. The engine that looks it up
@@ -163,25 +160,22 @@ func newAuditCheckpoint(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) checkpoint(ctx context.Context, path string) (err error) {
-	s, err := a.openExisting(ctx)
-	if err != nil {
+func (a *app) checkpoint(ctx context.Context, path string) error {
+	return a.withStore(ctx, func(s store.Store) error {
+		if path == "" {
+			_, err := store.WriteCheckpoint(ctx, s, time.Now(), a.stdout, "")
+			return err
+		}
+		var head *store.CheckpointHead
+		err := files.Replace(path, func(w io.Writer) (err error) {
+			head, err = store.WriteCheckpoint(ctx, s, time.Now(), w, filepath.Dir(path))
+			return err
+		})
+		if err == nil {
+			_, err = fmt.Fprintf(a.stderr, "%d leaves, digest %s\n", head.Leaves, head.Digest)
+		}
 		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	if path == "" {
-		_, err := store.WriteCheckpoint(ctx, s, time.Now(), a.stdout, "")
-		return err
-	}
-	var head *store.CheckpointHead
-	if err := files.Replace(path, func(w io.Writer) (err error) {
-		head, err = store.WriteCheckpoint(ctx, s, time.Now(), w, filepath.Dir(path))
-		return err
-	}); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(a.stderr, "%d leaves, digest %s\n", head.Leaves, head.Digest)
-	return err
+	})
 }
 
 const compareLong = `Compare a checkpoint with a newer one, or with the database. Named are entities that
@@ -206,37 +200,34 @@ func newAuditCompare(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) compare(ctx context.Context, args []string, form string) (err error) {
+func (a *app) compare(ctx context.Context, args []string, form string) error {
 	old, err := openCheckpoint(args[0])
 	if err != nil {
 		return err
 	}
 	defer old.Close()
 	c := &store.Comparison{Old: old.CheckpointReader}
-	if len(args) == 2 {
-		is, err := openCheckpoint(args[1])
-		if err != nil {
-			return err
-		}
-		defer is.Close()
-		if is.Head.At < old.Head.At {
-			return usage("give the older one first", "%s is of %s, and %s of %s", args[0], old.Head.At, args[1], is.Head.At)
-		}
-		c.New = is.CheckpointReader
-		return a.tellDifferences(ctx, c, form)
+	if len(args) == 1 {
+		return a.withStore(ctx, func(s store.Store) error {
+			is, err := trail.Current(ctx, s)
+			if err != nil {
+				return err
+			}
+			defer is.Close()
+			c.New, c.Row = is.CheckpointReader, store.RowOf(s)
+			return a.showDifferences(ctx, c, form)
+		})
 	}
-	s, err := a.openExisting(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	is, err := trail.Current(ctx, s)
+	is, err := openCheckpoint(args[1])
 	if err != nil {
 		return err
 	}
 	defer is.Close()
-	c.New, c.Row = is.CheckpointReader, store.RowOf(s)
-	return a.tellDifferences(ctx, c, form)
+	if is.Head.At < old.Head.At {
+		return usage("give the older one first", "%s is of %s, and %s of %s", args[0], old.Head.At, args[1], is.Head.At)
+	}
+	c.New = is.CheckpointReader
+	return a.showDifferences(ctx, c, form)
 }
 
 // openCheckpoint opens the file of a checkpoint.
@@ -248,7 +239,7 @@ func openCheckpoint(path string) (*trail.Checkpoint, error) {
 	return trail.OpenCheckpoint(f, path)
 }
 
-func (a *app) tellDifferences(ctx context.Context, c *store.Comparison, form string) error {
+func (a *app) showDifferences(ctx context.Context, c *store.Comparison, form string) error {
 	r, err := trail.Compare(ctx, c, func(d store.Difference) {
 		if form != formJSON {
 			console.Difference(a.stdout, &d)

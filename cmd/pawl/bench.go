@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,44 +109,37 @@ func (b *benchCommand) run(ctx context.Context) error {
 	return report.WriteTable(b.stdout)
 }
 
+// maxBenchJobs bounds each number of jobs.
+const maxBenchJobs = 10_000_000
+
 func (b *benchCommand) check() error {
-	if err := oneOf("output", b.format, formText, formJSON); err != nil {
+	err := cmp.Or(oneOf("output", b.format, formText, formJSON),
+		inRange("--jobs", b.Sizes.Jobs, 1, maxBenchJobs),
+		inRange("--chains", b.Sizes.Graphs, 1, maxBenchJobs),
+		inRange("--samples", b.Sizes.Samples, 1, maxBenchJobs),
+		inRange("--finished", b.Fill.Finished, 0, maxBenchJobs),
+		inRange("--waiting", b.Fill.Waiting, 0, maxBenchJobs),
+		inRange("--rounds", b.Rounds, 1, 1000),
+		inRange("--rate", b.Sizes.Rate, 1, 100_000))
+	if err == nil && len(bench.Select(b.Only...)) == 0 {
+		err = usage("pawl bench --help says what is measured", "--only %s: no workload has this in its name", strings.Join(b.Only, ","))
+	}
+	if err = cmp.Or(err, b.checkCrews()); err != nil {
 		return err
 	}
-	for flag, n := range map[string]int{"--jobs": b.Sizes.Jobs, "--chains": b.Sizes.Graphs, "--samples": b.Sizes.Samples} {
-		if n < 1 || n > 10_000_000 {
-			return usage("", "%s %d: want 1 to 10000000", flag, n)
-		}
-	}
-	for flag, n := range map[string]int{"--finished": b.Fill.Finished, "--waiting": b.Fill.Waiting} {
-		if n < 0 || n > 10_000_000 {
-			return usage("", "%s %d: want 0 to 10000000", flag, n)
-		}
-	}
-	if b.Rounds < 1 || b.Rounds > 1000 {
-		return usage("", "--rounds %d: want 1 to 1000", b.Rounds)
-	}
-	if !(b.Sizes.Rate >= 1 && b.Sizes.Rate <= 100_000) {
-		return usage("", "--rate %v: want 1 to 100000", b.Sizes.Rate)
-	}
-	if len(bench.Select(b.Only...)) == 0 {
-		return usage("pawl bench --help says what is measured", "--only %s: no workload has this in its name", strings.Join(b.Only, ","))
-	}
-	if err := b.checkCrews(); err != nil {
-		return err
-	}
+	return b.checkStores()
+}
+
+func (b *benchCommand) checkStores() error {
 	for _, s := range b.Stores {
 		if !slices.Contains(measure.Stores, s) {
 			return usage("", "--stores %q: want %s", s, strings.Join(measure.Stores, ", "))
 		}
 	}
-	if b.URL != "" {
-		return nil
-	}
-	if slices.Contains(b.Stores, measure.Postgres) {
+	switch {
+	case b.URL == "" && slices.Contains(b.Stores, measure.Postgres):
 		return usage("name one with --postgres", "--stores postgres: there is no PostgreSQL to measure")
-	}
-	if len(b.Stores) == 0 {
+	case b.URL == "" && len(b.Stores) == 0:
 		fmt.Fprintln(b.stderr, "PostgreSQL is not measured: name one with --postgres")
 	}
 	return nil
@@ -162,8 +156,8 @@ func (b *benchCommand) checkCrews() error {
 		return nil
 	}
 	for _, n := range b.Workers {
-		if n < 1 || n > maxCrew {
-			return usage("", "--workers %d: want 1 to %d", n, maxCrew)
+		if err := inRange("--workers", n, 1, maxCrew); err != nil {
+			return err
 		}
 	}
 	if w := bench.Select(b.Only...); len(w) != 1 || w[0].Name != bench.Drained {

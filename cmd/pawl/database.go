@@ -88,13 +88,17 @@ func (a *app) existing() error {
 	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no database " + console.Shell(db.Path), Hint: hint}
 }
 
-// openExisting opens a database that exists. The caller closes it.
-func (a *app) openExisting(ctx context.Context) (store.Store, error) {
+// withStore runs f on the store of a database that exists.
+func (a *app) withStore(ctx context.Context, f func(store.Store) error) (err error) {
 	if err := a.existing(); err != nil {
-		return nil, err
+		return err
 	}
 	s, _, err := a.openStore(ctx)
-	return s, err
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return f(s)
 }
 
 // openStore opens the database that was named, or makes it. The caller closes it.
@@ -147,6 +151,16 @@ func (a *app) client(e *engine.Engine) *client.Client {
 func (l *ledger) close() error {
 	l.engine.Close()
 	return l.store.Close()
+}
+
+// onLedger runs f on the database with an engine that works; see openLedger.
+func (a *app) onLedger(ctx context.Context, f func(*ledger) error) (err error) {
+	l, err := a.openLedger(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	return f(l)
 }
 
 // with reaches a database that exists, for the length of f.

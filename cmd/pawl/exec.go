@@ -66,7 +66,7 @@ func newExec(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) exec(ctx context.Context, argv []string, f *execFlags) (err error) {
+func (a *app) exec(ctx context.Context, argv []string, f *execFlags) error {
 	def, err := f.definition(argv)
 	if err != nil {
 		return err
@@ -75,18 +75,15 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) (err error)
 	if sub.Dir, err = f.folder(); err != nil {
 		return err
 	}
-	l, err := a.openLedger(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	done, err := submitOne(ctx, l.client, sub)
-	if err != nil {
-		return err
-	}
-	s := a.session(l, done.ID, 1, false)
-	s.Worker.Handlers = handlers(worker.CommandConfig{Pass: []string{"*"}, Stdin: a.input()})
-	return a.settled(ctx, s)
+	return a.onLedger(ctx, func(l *ledger) error {
+		done, err := submitOne(ctx, l.client, sub)
+		if err != nil {
+			return err
+		}
+		s := a.session(l, done.ID, 1, false)
+		s.Worker.Handlers = handlers(worker.CommandConfig{Pass: []string{"*"}, Stdin: a.input()})
+		return a.settled(ctx, s)
+	})
 }
 
 // input is what the command reads, or nil. It is not a terminal, which would stop the command,

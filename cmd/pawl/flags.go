@@ -96,21 +96,30 @@ func (a *app) change(reason string) pawl.Change {
 // jsonOf reads the JSON of a text, or of the file that it names behind an @. It is
 // the value of a flag.
 func jsonOf(flag, text string) (json.RawMessage, error) {
-	raw := []byte(text)
-	if path, ok := strings.CutPrefix(text, "@"); ok {
-		b, err := files.Read(path, maxInputFile)
-		if err != nil {
-			return nil, err
-		}
-		if len(b) > maxInputFile {
-			return nil, usage("", "%s: %s has more than %d bytes", flag, path, maxInputFile)
-		}
-		raw = b
+	raw, err := textOf(flag, text)
+	if err != nil {
+		return nil, err
 	}
 	if !json.Valid(raw) || !utf8.Valid(raw) {
 		return nil, usage("a text is written with its quotes: '\"yes\"'; @FILE reads it from a file", "%s: want JSON, or @FILE of it", flag)
 	}
 	return bytes.TrimSpace(raw), nil
+}
+
+// maxInputFile bounds the file that the value of a flag names, in bytes.
+const maxInputFile = 1 << 20
+
+// textOf returns the value of a flag, or of the file that it names behind an @.
+func textOf(flag, text string) ([]byte, error) {
+	path, ok := strings.CutPrefix(text, "@")
+	if !ok {
+		return []byte(text), nil
+	}
+	b, err := files.Read(path, maxInputFile)
+	if err == nil && len(b) > maxInputFile {
+		err = usage("", "%s: %s has more than %d bytes", flag, path, maxInputFile)
+	}
+	return b, err
 }
 
 // dataOf reads the flag --data. One that was not given is nil.
@@ -170,6 +179,14 @@ func (a *app) completed(c *cobra.Command, begun string, list func(ctx context.Co
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return words, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completedFirst is completed for the first argument of a command, and offers no other.
+func (a *app) completedFirst(c *cobra.Command, args []string, begun string, list func(ctx context.Context, cl *client.Client, offer func(word, about string)) error) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completed(c, begun, list)
 }
 
 // completeSteps offers jobs to the shell, and then the steps of the job that has

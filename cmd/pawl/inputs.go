@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -25,9 +23,6 @@ func (in *inputFlags) bind(c *cobra.Command) {
 }
 
 func (in *inputFlags) given() bool { return len(in.pairs) > 0 || in.whole != "" }
-
-// maxInputFile bounds the file that --inputs names, in bytes.
-const maxInputFile = 1 << 20
 
 // of returns the inputs as the definition binds them.
 func (in *inputFlags) of(def *workflow.Definition) (json.RawMessage, error) {
@@ -53,16 +48,9 @@ func (in *inputFlags) object() (map[string]any, error) {
 	if in.whole == "" {
 		return given, nil
 	}
-	text := []byte(in.whole)
-	if path, ok := strings.CutPrefix(in.whole, "@"); ok {
-		b, err := files.Read(path, maxInputFile)
-		if err != nil {
-			return nil, err
-		}
-		if len(b) > maxInputFile {
-			return nil, usage("", "--inputs: %s has more than %d bytes", path, maxInputFile)
-		}
-		text = b
+	text, err := textOf("--inputs", in.whole)
+	if err != nil {
+		return nil, err
 	}
 	if !utf8.Valid(text) {
 		return nil, usage("", "--inputs: want text in UTF-8")

@@ -122,10 +122,7 @@ const completedJobs = 50
 
 // completeJobs offers the newest jobs to the shell, if the database is there.
 func (a *app) completeJobs(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.completed(c, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
+	return a.completedFirst(c, args, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
 		jobs, err := cl.Jobs.List(ctx, pawl.JobQuery{Workspace: a.workspace, Limit: completedJobs})
 		for i := range jobs {
 			offer(jobs[i].ID, jobs[i].Workflow+" "+string(jobs[i].Status))

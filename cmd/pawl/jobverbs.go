@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -79,27 +78,24 @@ func newJobCancel(a *app) *cobra.Command {
 
 // cancel cancels with an engine of its own: the process that ran a job may be dead, and
 // then nothing else would end it.
-func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string) (err error) {
+func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string) error {
 	if err := a.existing(); err != nil {
 		return err
 	}
-	l, err := a.openLedger(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	var asked []pawl.ID
-	refused := a.apply(ctx, l.client, b, args, func(id pawl.ID) error {
-		err := l.client.Jobs.Cancel(ctx, id, pawl.Change{Actor: a.actor(), Reason: reason})
-		if err == nil {
-			asked = append(asked, id)
+	return a.onLedger(ctx, func(l *ledger) error {
+		var asked []pawl.ID
+		refused := a.apply(ctx, l.client, b, args, func(id pawl.ID) error {
+			err := l.client.Jobs.Cancel(ctx, id, a.change(reason))
+			if err == nil {
+				asked = append(asked, id)
+			}
+			return err
+		})
+		if err := a.ends(ctx, l, asked); err != nil {
+			return err
 		}
-		return err
+		return refused
 	})
-	if err := a.ends(ctx, l, asked); err != nil {
-		return err
-	}
-	return refused
 }
 
 // ends says what became of jobs that were cancelled, after a second at most.

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/internal/privatejob"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -67,7 +66,7 @@ func newJobRetry(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) retry(ctx context.Context, args []string, f *retryFlags) (err error) {
+func (a *app) retry(ctx context.Context, args []string, f *retryFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -78,14 +77,16 @@ func (a *app) retry(ctx context.Context, args []string, f *retryFlags) (err erro
 	if err := a.existing(); err != nil {
 		return err
 	}
-	l, err := a.openLedger(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	if single {
-		return a.retryOne(ctx, l, text, f)
-	}
+	return a.onLedger(ctx, func(l *ledger) error {
+		if single {
+			return a.retryOne(ctx, l, text, f)
+		}
+		return a.retryAll(ctx, l, args, f)
+	})
+}
+
+// retryAll continues several jobs, and runs none of them here.
+func (a *app) retryAll(ctx context.Context, l *ledger, args []string, f *retryFlags) (err error) {
 	done := inspect.Lineage{}
 	if f.all {
 		if done, err = inspect.Retried(ctx, l.client, a.workspace, f.workflow); err != nil {
@@ -124,15 +125,8 @@ func (a *app) retryOne(ctx context.Context, l *ledger, text string, f *retryFlag
 	case f.wait:
 		a.announce(again, f.shape)
 		return a.wait(ctx, l.client, again, f.shape)
-	case f.form == formJSON:
-		v, err := l.client.Jobs.Get(ctx, again)
-		if err != nil {
-			return err
-		}
-		return console.JSON(a.stdout, v)
 	}
-	_, err = fmt.Fprintln(a.stdout, again.Public(pawl.JobPrefix))
-	return err
+	return a.showNew(ctx, l.client, again, f.form)
 }
 
 // continued makes the job that continues another.

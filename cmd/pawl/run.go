@@ -85,8 +85,8 @@ func newRun(a *app) *cobra.Command {
 }
 
 func (f *runFlags) check() error {
-	if f.workers < 1 || f.workers > 1000 {
-		return usage("", "--workers %d: want 1 to 1000", f.workers)
+	if err := inRange("--workers", f.workers, 1, 1000); err != nil {
+		return err
 	}
 	if f.resume != "" && (f.requestID != "" || f.description != "") {
 		return usage("leave them out: the job has its own", "--resume goes with neither --request-id nor --description")
@@ -94,7 +94,7 @@ func (f *runFlags) check() error {
 	return f.shape.check()
 }
 
-func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
+func (a *app) run(ctx context.Context, path string, f *runFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -105,19 +105,16 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 	if err := served(path, def); err != nil {
 		return err
 	}
-	l, err := a.openLedger(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	r := &privatejob.Search{Store: l.store, Client: l.client, Workspace: a.workspace, File: path, Definition: def, Given: f.inputs.given(),
-		Inputs: func() (json.RawMessage, error) { return f.inputs.of(def) }}
-	id, resumed, err := a.choose(ctx, r, f)
-	if err != nil {
-		return err
-	}
-	a.announce(id, f.shape)
-	return a.follow(ctx, a.session(l, id, f.workers, resumed), path, f.shape)
+	return a.onLedger(ctx, func(l *ledger) error {
+		r := &privatejob.Search{Store: l.store, Client: l.client, Workspace: a.workspace, File: path, Definition: def, Given: f.inputs.given(),
+			Inputs: func() (json.RawMessage, error) { return f.inputs.of(def) }}
+		id, resumed, err := a.choose(ctx, r, f)
+		if err != nil {
+			return err
+		}
+		a.announce(id, f.shape)
+		return a.follow(ctx, a.session(l, id, f.workers, resumed), path, f.shape)
+	})
 }
 
 // served refuses a workflow that would wait for ever: it has a step for a handler

@@ -59,12 +59,12 @@ func newServiceList(a *app) *cobra.Command {
 
 // services lists the services of all hosts that reply, and ends with the error of one that does not.
 func (a *app) services(ctx context.Context, host, form string) error {
-	hosts, deaf := a.hosts(ctx, host)
-	if len(hosts) == 0 && deaf == nil && host != "" {
-		return a.nobody(host)
+	hosts, silent := a.hosts(ctx, host)
+	if len(hosts) == 0 && silent == nil && host != "" {
+		return a.noHost(host)
 	}
 	all, err := control.ServicesOf(ctx, hosts)
-	deaf = errors.Join(deaf, err)
+	silent = errors.Join(silent, err)
 	switch err = nil; {
 	case form == formJSON:
 		list := make([]control.Service, 0, len(all))
@@ -74,32 +74,27 @@ func (a *app) services(ctx context.Context, host, form string) error {
 		err = console.JSON(a.stdout, list)
 	case len(all) > 0:
 		err = console.Table(a.stdout, console.Fit(console.ServiceRows(all, a.outZone()), a.width()))
-	case deaf == nil && len(hosts) == 0:
+	case silent == nil && len(hosts) == 0:
 		fmt.Fprintln(a.stderr, "no supervisor runs in "+control.Dir(a.getenv))
-		console.Say(a.stderr, "hint", hintOf(a.nobody("")))
-	case deaf == nil:
+		console.Say(a.stderr, "hint", hintOf(a.noHost("")))
+	case silent == nil:
 		fmt.Fprintln(a.stderr, "no services")
 	}
 	if err != nil {
 		return err
 	}
-	return deaf
+	return silent
 }
 
-// hosts returns the hosts that live, or the one that is named. The error is about
-// those that are alive and do not reply; there may be others all the same.
+// hosts returns the hosts that are alive, or the one that is named; see control.Alive.
 func (a *app) hosts(ctx context.Context, only string) ([]*control.Client, error) {
-	all, err := control.Hosts(ctx, control.Dir(a.getenv))
-	if only != "" {
-		all = slices.DeleteFunc(all, func(c *control.Client) bool { return c.Name() != only })
-	}
-	return all, err
+	return control.Alive(ctx, control.Dir(a.getenv), only)
 }
 
 const listHint = "list what runs with: pawl service list"
 
-// nobody is the error of hosts that are asked for something while none runs.
-func (a *app) nobody(only string) error {
+// noHost is the error of a command that needs a host while none runs.
+func (a *app) noHost(only string) error {
 	e := &pawl.Error{Kind: pawl.Unavailable, Message: "no supervisor runs in " + control.Dir(a.getenv), Hint: "start one with: pawl supervise FILE"}
 	if only != "" {
 		e.Message, e.Hint = fmt.Sprintf("no supervisor %.100q runs", only), listHint
@@ -114,7 +109,7 @@ func (a *app) someHosts(ctx context.Context, only string) ([]*control.Client, er
 	case len(all) == 0 && err != nil:
 		return nil, err
 	case len(all) == 0:
-		return nil, a.nobody(only)
+		return nil, a.noHost(only)
 	}
 	if err != nil && only == "" {
 		complain(a.stderr, err)
@@ -128,24 +123,16 @@ func (a *app) serviceOf(ctx context.Context, only, text string) (*control.Found,
 	if err != nil {
 		return nil, err
 	}
-	all, err := control.ServicesOf(ctx, hosts)
-	var names []string
-	switch fit := control.Match(all, text); {
-	case len(fit) == 1:
-		return fit[0], nil
-	case len(fit) > 1:
-		for _, f := range fit {
-			names = append(names, f.Name())
-		}
-		return nil, usage("say which: "+console.Alternatives(names), "service %s: %d supervisors have one of that name", text, len(fit))
-	case err != nil:
-		return nil, err
+	s, err := control.Find(ctx, hosts, text)
+	var no *control.MatchError
+	switch {
+	case !errors.As(err, &no):
+		return s, err
+	case !no.None:
+		return nil, usage("say which: "+console.Alternatives(no.Names), "%s", no)
 	}
-	for i := range all {
-		names = append(names, all[i].ID)
-	}
-	e := &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no service %.100q", text), Hint: "list the services with: pawl service list"}
-	if near := nearest(text, names); near != "" {
+	e := &pawl.Error{Kind: pawl.NotFound, Message: no.Error(), Hint: "list the services with: pawl service list"}
+	if near := nearest(text, no.Names); near != "" {
 		e.Hint = "did you mean: " + near
 	}
 	return nil, e
@@ -159,7 +146,7 @@ func (a *app) bindHost(c *cobra.Command, host *string) {
 	}) // it fails for a flag that does not exist
 }
 
-// completeHosts offers the hosts that live to the shell.
+// completeHosts offers the hosts that are alive to the shell.
 func (a *app) completeHosts(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	hosts, _ := a.hosts(c.Context(), "") // those that reply
 	var names []string
@@ -241,11 +228,10 @@ func newServiceShow(a *app) *cobra.Command {
 }
 
 func (a *app) showService(_ context.Context, s *control.Found, form string) error {
-	if form == formJSON {
-		return console.JSON(a.stdout, s.Service)
-	}
-	console.Service(a.stdout, &s.Service, fmt.Sprintf("%s (%s, pid %d)", s.Client.Name(), s.Client.About.Role, s.Client.About.PID), time.Now(), a.outZone())
-	return nil
+	return a.show(form, s.Service, func() error {
+		console.Service(a.stdout, &s.Service, fmt.Sprintf("%s (%s, pid %d)", s.Client.Name(), s.Client.About.Role, s.Client.About.PID), time.Now(), a.outZone())
+		return nil
+	})
 }
 
 func newServiceWhy(a *app) *cobra.Command {
@@ -258,11 +244,10 @@ func newServiceWhy(a *app) *cobra.Command {
 }
 
 func (a *app) whyService(_ context.Context, s *control.Found, form string) error {
-	if form == formJSON {
-		return console.JSON(a.stdout, s.Reasons())
-	}
-	console.ServiceWhy(a.stdout, &s.Service)
-	return nil
+	return a.show(form, s.Reasons(), func() error {
+		console.ServiceWhy(a.stdout, &s.Service)
+		return nil
+	})
 }
 
 const serviceLogsLong = `Print what the program of a service has printed, on stdout: the last 100 lines, or as
@@ -310,10 +295,7 @@ func newServiceHistory(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if form == formJSON {
-			return console.JSON(a.stdout, moves)
-		}
-		return console.Table(a.stdout, console.ServiceHistory(moves, a.outZone()))
+		return a.show(form, moves, func() error { return console.Table(a.stdout, console.ServiceHistory(moves, a.outZone())) })
 	}}
 	return v.bind(a, &cobra.Command{
 		Use: "history", Short: "Show every move of a service",
@@ -336,7 +318,7 @@ the time is up, 130 Ctrl-C. Of several, the highest.`
 type serviceVerb struct {
 	verb         control.Verb
 	reason, host string
-	hasty        bool
+	noWait       bool
 	timeout      time.Duration
 }
 
@@ -364,7 +346,7 @@ func newServiceVerb(a *app, verb control.Verb) *cobra.Command {
 	}
 	a.bindHost(c, &v.host)
 	bindReason(c, &v.reason)
-	c.Flags().BoolVar(&v.hasty, "no-wait", false, "return when the orders are accepted")
+	c.Flags().BoolVar(&v.noWait, "no-wait", false, "return when the orders are accepted")
 	c.Flags().DurationVar(&v.timeout, "timeout", 2*time.Minute, "how long to wait; 0s is no limit")
 	return c
 }
@@ -385,7 +367,7 @@ func (v *serviceVerb) do(ctx context.Context, a *app, names []string) error {
 		}
 		errands = append(errands, &control.Errand{Found: s, Last: s.Service})
 	}
-	if v.hasty {
+	if v.noWait {
 		for _, e := range errands {
 			fmt.Fprintf(a.stdout, "service %s was told to %s\n", e.ID, v.verb)
 		}
@@ -435,7 +417,7 @@ func (v *serviceVerb) await(ctx context.Context, a *app, errands []*control.Erra
 	return errs
 }
 
-// unfinished says how the errands stand that are not waited for any longer.
+// unfinished says how the errands stand whose wait is over.
 func (v *serviceVerb) unfinished(ctx context.Context, a *app, errands []*control.Errand) error {
 	code := codeTimedOut
 	if ctx.Err() != nil {
@@ -477,10 +459,7 @@ func newServiceReload(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if form == formJSON {
-				return console.JSON(a.stdout, differences)
-			}
-			return showDifferences(a, differences)
+			return a.show(form, differences, func() error { return showChanges(a, differences) })
 		},
 	}
 	bindReason(c, &reason)
@@ -500,7 +479,7 @@ func (a *app) supervisorOf(ctx context.Context, args []string) (*control.Client,
 	}
 	switch len(hosts) {
 	case 0:
-		return nil, a.nobody("")
+		return nil, a.noHost("")
 	case 1:
 		return hosts[0], nil
 	}
@@ -511,7 +490,7 @@ func (a *app) supervisorOf(ctx context.Context, args []string) (*control.Client,
 	return nil, usage("say which: "+console.Alternatives(names), "%d supervisors run", len(hosts))
 }
 
-func showDifferences(a *app, differences []control.Difference) error {
+func showChanges(a *app, differences []control.Difference) error {
 	if len(differences) == 0 {
 		fmt.Fprintln(a.stderr, "nothing has changed")
 	}

@@ -90,16 +90,21 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 			a.announce(done.ID, f.shape)
 			return a.wait(ctx, cl, done.ID, f.shape)
 		}
-		if f.form == formJSON {
-			v, err := cl.Jobs.Get(ctx, done.ID)
-			if err != nil {
-				return err
-			}
-			return console.JSON(a.stdout, v)
-		}
-		_, err = fmt.Fprintln(a.stdout, done.ID.Public(pawl.JobPrefix))
-		return err
+		return a.showNew(ctx, cl, done.ID, f.form)
 	})
+}
+
+// showNew shows a job that was made: its id, or the job as JSON.
+func (a *app) showNew(ctx context.Context, cl *client.Client, id pawl.ID, form string) error {
+	if form != formJSON {
+		_, err := fmt.Fprintln(a.stdout, id.Public(pawl.JobPrefix))
+		return err
+	}
+	v, err := cl.Jobs.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	return console.JSON(a.stdout, v)
 }
 
 // folder returns where the commands of the job start, or "" if the worker is to say.

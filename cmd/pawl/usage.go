@@ -138,6 +138,14 @@ func oneOf(flag, value string, allowed ...string) error {
 	return usage(hint, "--%s %q: want %s", flag, value, console.Alternatives(allowed))
 }
 
+// inRange checks the number of a flag.
+func inRange[T int | float64](flag string, n, least, most T) error {
+	if n >= least && n <= most { // and so it is not NaN
+		return nil
+	}
+	return usage("", "%s %v: want %v to %v", flag, n, least, most)
+}
+
 // Exit codes.
 const (
 	codeOK          = 0

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -208,19 +209,15 @@ func (f *simulateFlags) check() error {
 	if f.seed < 0 {
 		return usage("", "--seed %d: want 0 or more", f.seed)
 	}
-	if f.runs < 1 || f.runs > 10_000 {
-		return usage("", "--runs %d: want 1 to 10000", f.runs)
+	known := make([]string, len(verify.Faults))
+	for i, fault := range verify.Faults {
+		known[i] = string(fault)
 	}
-	var known []string
-	for _, fault := range verify.Faults {
-		known = append(known, string(fault))
-	}
+	err := inRange("--runs", f.runs, 1, 10_000)
 	for _, fault := range f.named() {
-		if err := oneOf("faults", string(fault), known...); err != nil {
-			return err
-		}
+		err = cmp.Or(err, oneOf("faults", string(fault), known...))
 	}
-	return oneOf("output", f.form, formText, formJSON)
+	return cmp.Or(err, oneOf("output", f.form, formText, formJSON))
 }
 
 func (a *app) simulate(path string, f *simulateFlags) error {

@@ -65,13 +65,14 @@ func (a *app) workerOf(ctx context.Context, cl *client.Client, text string) (paw
 	return id, err
 }
 
-func (a *app) withWorker(ctx context.Context, text string, f func(*client.Client, pawl.ID) error) error {
-	return a.with(ctx, func(cl *client.Client) error {
-		id, err := a.workerOf(ctx, cl, text)
+// onWorker runs f on the worker that the first argument of a command names.
+func (a *app) onWorker(f func(ctx context.Context, cl *client.Client, id pawl.ID) error) func(*cobra.Command, []string) error {
+	return a.on(func(ctx context.Context, cl *client.Client, args []string) error {
+		id, err := a.workerOf(ctx, cl, args[0])
 		if err != nil {
 			return err
 		}
-		return f(cl, id)
+		return f(ctx, cl, id)
 	})
 }
 
@@ -127,18 +128,16 @@ func newWorkerShow(a *app) *cobra.Command {
 		Long:    "Show a worker: what it serves, how much it runs, and since when it is in its state.\nWORKER is an id (w_ and 32 digits), six or more of its first or last digits, or the name\nof one that lives.",
 		Example: "  pawl worker show rack1\n  pawl worker show c0ffd1 -o json",
 		Args:    want(1, 1, "a WORKER"), ValidArgsFunction: a.completeWorkers,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withWorker(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				v, err := cl.Workers.Get(c.Context(), id)
-				if err != nil {
-					return err
-				}
-				return a.show(form, v, func() error {
-					console.Worker(a.stdout, v, time.Now(), a.outZone())
-					return nil
-				})
+		RunE: a.onWorker(func(ctx context.Context, cl *client.Client, id pawl.ID) error {
+			v, err := cl.Workers.Get(ctx, id)
+			if err != nil {
+				return err
+			}
+			return a.show(form, v, func() error {
+				console.Worker(a.stdout, v, time.Now(), a.outZone())
+				return nil
 			})
-		},
+		}),
 	}
 	bindForm(c, &form, "the worker")
 	return c
@@ -151,15 +150,13 @@ func newWorkerHistory(a *app) *cobra.Command {
 		Long:    "Show every move of a worker: when, from which state to which, by which event, who, and\nwhy.",
 		Example: "  pawl worker history rack1\n  pawl worker history c0ffd1 -o json",
 		Args:    want(1, 1, "a WORKER"), ValidArgsFunction: a.completeWorkers,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withWorker(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				rows := console.WorkerHistory(a.stdout, form == formJSON, a.outZone())
-				if err := cl.Workers.History(c.Context(), id, func(t pawl.Transition) error { return rows.Add(&t) }); err != nil {
-					return err
-				}
-				return rows.End()
-			})
-		},
+		RunE: a.onWorker(func(ctx context.Context, cl *client.Client, id pawl.ID) error {
+			rows := console.WorkerHistory(a.stdout, form == formJSON, a.outZone())
+			if err := cl.Workers.History(ctx, id, func(t pawl.Transition) error { return rows.Add(&t) }); err != nil {
+				return err
+			}
+			return rows.End()
+		}),
 	}
 	bindForm(c, &form, "a list of moves")
 	return c

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,36 +28,23 @@ func newWorkflow(a *app) *cobra.Command {
 	return c
 }
 
-// A registered is a version of a workflow as JSON shows it.
-type registered struct {
-	Workspace string         `json:"workspace_id"`
-	Name      string         `json:"name"`
-	Version   int            `json:"version"`
-	Hash      string         `json:"definition_hash"`
-	Dir       string         `json:"dir"` // of its file
-	At        pawl.Timestamp `json:"registered_at"`
-	Actor     string         `json:"actor"`
-	Reason    string         `json:"reason"`
-	Made      *bool          `json:"made,omitempty"` // by this command; else it was there
-}
-
 // referenceOf returns how a version is named on the command line.
 func referenceOf(v *pawl.Version) string { return fmt.Sprintf("%s@%d", v.Name, v.Version) }
 
 // versionOf completes what is known of a version by its hash.
-func versionOf(ctx context.Context, cl *client.Client, v *pawl.Version) (*registered, error) {
+func versionOf(ctx context.Context, cl *client.Client, v *pawl.Version) (*console.Registered, error) {
 	_, def, err := cl.Workflows.Get(ctx, referenceOf(v))
 	if err != nil {
 		return nil, err
 	}
-	return &registered{Workspace: v.Workspace, Name: v.Name, Version: v.Version, Hash: def.HashString(), Dir: v.Dir,
+	return &console.Registered{Workspace: v.Workspace, Name: v.Name, Version: v.Version, Hash: def.HashString(), Dir: v.Dir,
 		At: pawl.Timestamp(v.At), Actor: v.Actor, Reason: v.Reason}, nil
 }
 
 // listVersions writes the versions that read hands over as a table, or as JSON. It writes
 // none of an empty table.
 func (a *app) listVersions(ctx context.Context, cl *client.Client, form string, read func(func(*pawl.Version) error) error) (n int, err error) {
-	rows := versionRows(a.stdout, form == formJSON, a.outZone())
+	rows := console.Versions(a.stdout, form == formJSON, a.outZone())
 	err = read(func(v *pawl.Version) error {
 		r, err := versionOf(ctx, cl, v)
 		if err != nil {
@@ -71,13 +56,6 @@ func (a *app) listVersions(ctx context.Context, cl *client.Client, form string, 
 		return rows.N, err
 	}
 	return rows.N, rows.End()
-}
-
-func versionRows(w io.Writer, json bool, zone *time.Location) *console.Listing[registered] {
-	row := func(r *registered) []string {
-		return []string{r.Name, fmt.Sprint(r.Version), console.ShortHash(r.Hash), console.Second(r.At, zone), r.Actor, r.Reason}
-	}
-	return &console.Listing[registered]{W: w, JSON: json, Head: []string{"NAME", "VERSION", "DEFINITION", "REGISTERED", "BY", "REASON"}, Row: row}
 }
 
 const registerLong = `Register workflow files, each as the next version of the workflow of its name. A
@@ -116,7 +94,7 @@ func (a *app) register(ctx context.Context, paths []string, reason, form string)
 		return err
 	}
 	return a.withNew(ctx, func(cl *client.Client) error {
-		list := make([]*registered, 0, len(defs))
+		list := make([]*console.Registered, 0, len(defs))
 		for i, def := range defs {
 			v, made, err := cl.Workflows.Register(ctx, def, dirs[i], a.change(reason))
 			if err != nil {
@@ -228,10 +206,7 @@ func runnable(path string) (*workflow.Definition, error) {
 
 // completeWorkflows offers the registered workflows to the shell.
 func (a *app) completeWorkflows(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.completed(c, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
+	return a.completedFirst(c, args, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
 		return cl.Workflows.List(ctx, func(v *pawl.Version) error {
 			offer(v.Name, fmt.Sprintf("version %d", v.Version))
 			return nil

@@ -84,6 +84,28 @@ func ShortHash(hash string) string {
 	return hash
 }
 
+// Registered is a version of a workflow, as JSON shows it.
+type Registered struct {
+	Workspace string         `json:"workspace_id"`
+	Name      string         `json:"name"`
+	Version   int            `json:"version"`
+	Hash      string         `json:"definition_hash"`
+	Dir       string         `json:"dir"` // of its file
+	At        pawl.Timestamp `json:"registered_at"`
+	Actor     string         `json:"actor"`
+	Reason    string         `json:"reason"`
+	Made      *bool          `json:"made,omitempty"` // by this command; else it was there
+}
+
+// Versions lists versions of workflows.
+func Versions(w io.Writer, json bool, zone *time.Location) *Listing[Registered] {
+	row := func(r *Registered) []string {
+		return []string{r.Name, fmt.Sprint(r.Version), ShortHash(r.Hash), Second(r.At, zone), r.Actor, r.Reason}
+	}
+	return &Listing[Registered]{W: w, JSON: json, Head: []string{"NAME", "VERSION", "DEFINITION", "REGISTERED", "BY", "REASON"}, Row: row}
+}
+
+// Version writes a version of a workflow and the steps of its definition.
 func Version(w io.Writer, v *pawl.Version, def *workflow.Definition, zone *time.Location) {
 	fmt.Fprintf(w, "%s\n", def.Tree())
 	for _, fact := range [][2]string{
