@@ -47,6 +47,7 @@ var order = [][]string{
 	{"internal/store/sqlite", "internal/store/postgres"},
 	{"internal/store/address"},
 	{"internal/engine"},
+	{"internal/age"},
 	{"local"},
 	{"pawltest"},
 	{"supervisor"},

@@ -98,15 +98,11 @@ func newAuditExport(a *app) *cobra.Command {
 		Example: "  pawl audit export > trail.jsonl\n  pawl audit export last",
 		Args:    want(0, 1, "one JOB at most"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.export(c.Context(), args, a.stdout)
+			return a.withTrails(c.Context(), args, func(s store.Store, job int64) error {
+				return s.Trails(c.Context(), job, func(t store.TrailOf) error { return audit.WriteLines(a.stdout, t.Entries) })
+			})
 		},
 	}
-}
-
-func (a *app) export(ctx context.Context, args []string, w io.Writer) error {
-	return a.withTrails(ctx, args, func(s store.Store, job int64) error {
-		return s.Trails(ctx, job, func(t store.TrailOf) error { return audit.WriteLines(w, t.Entries) })
-	})
 }
 
 // withTrails hands a database that exists to f, with the key of the job that is named; 0: all.

@@ -128,7 +128,7 @@ func (a *app) each(ctx context.Context, b *bulk, jobs []string, do func(text str
 		}
 		complain(a.stderr, err)
 	}
-	fmt.Fprintf(a.stderr, "%d of %s %s\n", done, countJobs(len(jobs)), b.done)
+	fmt.Fprintf(a.stderr, "%d of %s %s\n", done, console.Plural(int64(len(jobs)), "job"), b.done)
 	if ctx.Err() != nil {
 		return exit{codeInterrupted}
 	}
@@ -136,13 +136,6 @@ func (a *app) each(ctx context.Context, b *bulk, jobs []string, do func(text str
 		return exit{worst}
 	}
 	return nil
-}
-
-func countJobs(jobs int) string {
-	if jobs == 1 {
-		return "1 job"
-	}
-	return fmt.Sprintf("%d jobs", jobs)
 }
 
 // selected returns the jobs of a command line that may name many.
@@ -153,7 +146,7 @@ func (a *app) selected(ctx context.Context, cl *client.Client, b *bulk, args []s
 		if err != nil || len(jobs) == 0 {
 			return nil, err
 		}
-		return jobs, a.confirmed(ctx, b.verb+" "+countJobs(len(jobs)), b.yes)
+		return jobs, a.confirmed(ctx, b.verb+" "+console.Plural(int64(len(jobs)), "job"), b.yes)
 	case args[0] == "-":
 		jobs, err := files.ReadJobs(a.stdin)
 		return unique(jobs), err

@@ -37,20 +37,24 @@ func parseDatabase(name, stateDir string) (database, error) {
 	return database{Address: db}, err
 }
 
-// stateHome returns the folder of what this user's programs keep, or a path that is
-// not absolute if nothing says where that is.
-func (a *app) stateHome() string {
+// stateHome returns the folder of what this user's programs keep. If nothing says where
+// that is, the error says what has no place, and has the hint.
+func (a *app) stateHome(hint, what string) (string, error) {
 	if state := a.getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
-		return state
+		return state, nil
 	}
-	return filepath.Join(a.getenv("HOME"), ".local", "state")
+	state := filepath.Join(a.getenv("HOME"), ".local", "state")
+	if !filepath.IsAbs(state) {
+		return "", usage(hint, "neither XDG_STATE_HOME nor HOME says where %s", what)
+	}
+	return state, nil
 }
 
 // named returns the database that the flags and the environment name.
 func (a *app) named() (database, error) {
-	state := a.stateHome()
-	if a.database == "" && !filepath.IsAbs(state) {
-		return database{}, usage("name a database with --database or PAWL_DATABASE", "neither XDG_STATE_HOME nor HOME says where the database is")
+	state, err := a.stateHome("name a database with --database or PAWL_DATABASE", "the database is")
+	if a.database == "" && err != nil {
+		return database{}, err
 	}
 	return parseDatabase(a.database, state)
 }
@@ -153,9 +157,9 @@ func (l *ledger) close() error {
 	return l.store.Close()
 }
 
-// onLedger runs f on the database with an engine that works; see openLedger.
-func (a *app) onLedger(ctx context.Context, f func(*ledger) error) (err error) {
-	l, err := a.openLedger(ctx, false)
+// onLedger runs f on the database with an engine; see openLedger.
+func (a *app) onLedger(ctx context.Context, passive bool, f func(*ledger) error) (err error) {
+	l, err := a.openLedger(ctx, passive)
 	if err != nil {
 		return err
 	}
@@ -172,17 +176,8 @@ func (a *app) with(ctx context.Context, f func(*client.Client) error) error {
 }
 
 // withNew is with for commands that may be the first on their database.
-func (a *app) withNew(ctx context.Context, f func(*client.Client) error) (err error) {
-	l, err := a.openLedger(ctx, true)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if e := l.close(); err == nil {
-			err = e
-		}
-	}()
-	return f(l.client)
+func (a *app) withNew(ctx context.Context, f func(*client.Client) error) error {
+	return a.onLedger(ctx, true, func(l *ledger) error { return f(l.client) })
 }
 
 // A workdir says where submitted jobs have their folders, and for how long.
@@ -202,9 +197,9 @@ func (w *workdir) bind(c *cobra.Command) {
 func (w *workdir) of(a *app, db database) (string, error) {
 	root := w.root
 	if root == "" {
-		state := a.stateHome()
-		if !filepath.IsAbs(state) {
-			return "", usage("name a folder with --workdir", "neither XDG_STATE_HOME nor HOME says where jobs get their folders")
+		state, err := a.stateHome("name a folder with --workdir", "jobs get their folders")
+		if err != nil {
+			return "", err
 		}
 		root = filepath.Join(state, "pawl", "work")
 	}

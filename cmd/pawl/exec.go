@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -75,7 +74,7 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) error {
 	if sub.Dir, err = f.folder(); err != nil {
 		return err
 	}
-	return a.onLedger(ctx, func(l *ledger) error {
+	return a.onLedger(ctx, false, func(l *ledger) error {
 		done, err := submitOne(ctx, l.client, sub)
 		if err != nil {
 			return err
@@ -103,8 +102,8 @@ func (f *execFlags) definition(argv []string) (*workflow.Definition, error) {
 	if f.timeout < 0 {
 		return nil, usage("", "--timeout %s: want more than 0", f.timeout)
 	}
-	if f.retry < 0 || f.retry > maxRetries {
-		return nil, usage("", "--retry %d: want 0 to %d", f.retry, maxRetries)
+	if err := inRange("--retry", f.retry, 0, maxRetries); err != nil {
+		return nil, err
 	}
 	for i, arg := range argv {
 		if !utf8.ValidString(arg) {
@@ -144,14 +143,14 @@ func asTyped(err error) error {
 }
 
 func (f *execFlags) folder() (string, error) {
-	dir, err := filepath.Abs(f.dir)
+	dir, err := files.Folder(f.dir)
 	if err != nil {
-		return "", fmt.Errorf("find the folder to start in: %w", err)
+		return "", err
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return "", pawl.Errorf(pawl.NotFound, "--dir: there is no folder %s", dir)
 	}
-	return files.Textual(dir)
+	return dir, nil
 }
 
 // pass hands what the command prints on as it is.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -26,27 +27,43 @@ func (in *inputFlags) given() bool { return len(in.pairs) > 0 || in.whole != "" 
 
 // of returns the inputs as the definition binds them.
 func (in *inputFlags) of(def *workflow.Definition) (json.RawMessage, error) {
+	given, err := in.values(def)
+	if err != nil {
+		return nil, err
+	}
+	return def.BindInputs(given)
+}
+
+// values returns the inputs that the command line gives, those of -i by their types. They
+// need not be all that a job needs.
+func (in *inputFlags) values(def *workflow.Definition) (map[string]any, error) {
 	given, err := in.object()
 	if err != nil {
 		return nil, err
 	}
-	pairs, err := in.values(def)
+	pairs, err := valuesOf("--input", "write -i day=2026-01-31", in.pairs, def.ParseInput)
+	maps.Copy(given, pairs)
+	return given, err
+}
+
+// known returns the values, and an error if the workflow has no input of a name.
+func (in *inputFlags) known(def *workflow.Definition) (map[string]any, error) {
+	given, err := in.values(def)
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(given, pairs)
-	return def.BindInputs(given)
-}
-
-// values reads the values of -i, each by the type of its input.
-func (in *inputFlags) values(def *workflow.Definition) (map[string]any, error) {
-	return valuesOf("--input", "write -i day=2026-01-31", in.pairs, def.ParseInput)
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if !slices.ContainsFunc(def.Inputs, func(i workflow.Input) bool { return i.Name == key }) {
+			_, err := def.ParseInput(key, "")
+			return nil, err
+		}
+	}
+	return given, nil
 }
 
 func (in *inputFlags) object() (map[string]any, error) {
-	given := map[string]any{}
 	if in.whole == "" {
-		return given, nil
+		return map[string]any{}, nil
 	}
 	text, err := textOf("--inputs", in.whole)
 	if err != nil {
@@ -55,10 +72,17 @@ func (in *inputFlags) object() (map[string]any, error) {
 	if !utf8.Valid(text) {
 		return nil, usage("", "--inputs: want text in UTF-8")
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if err := d.Decode(&given); err != nil || given == nil || d.More() {
+	given, ok := objectOf(text)
+	if !ok {
 		return nil, usage(`write --inputs '{"day": "2026-01-31"}' or --inputs @FILE`, "--inputs: want one JSON object")
 	}
 	return given, nil
+}
+
+// objectOf decodes one JSON object. Its numbers stay as they are written.
+func objectOf(text []byte) (object map[string]any, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	err := d.Decode(&object)
+	return object, err == nil && object != nil && !d.More()
 }

@@ -28,7 +28,7 @@ func newJob(a *app) *cobra.Command {
 func (a *app) jobOf(ctx context.Context, cl *client.Client, text string) (pawl.ID, error) {
 	id, err := inspect.Job(ctx, cl, a.workspace, text)
 	switch {
-	case err == nil || hintOf(err) != "":
+	case err == nil || console.Hint(err) != "":
 		return id, err
 	case pawl.KindOf(err) == pawl.NotFound:
 		return id, hinted(err, "list the jobs with: pawl jobs"+a.given)
@@ -36,17 +36,6 @@ func (a *app) jobOf(ctx context.Context, cl *client.Client, text string) (pawl.I
 		return id, hinted(err, "list the jobs with: pawl jobs")
 	}
 	return id, err
-}
-
-// withJob reaches the orchestrator, and the job that the command line names.
-func (a *app) withJob(ctx context.Context, text string, f func(*client.Client, pawl.ID) error) error {
-	return a.with(ctx, func(cl *client.Client) error {
-		id, err := a.jobOf(ctx, cl, text)
-		if err != nil {
-			return err
-		}
-		return f(cl, id)
-	})
 }
 
 func newJobShow(a *app) *cobra.Command {
@@ -144,17 +133,17 @@ func newJobHistory(a *app) *cobra.Command {
 			if limit < 0 {
 				return usage("", "--limit %d: want 0 or more; 0 is no limit", limit)
 			}
-			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+			return a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, _ []string) error {
 				rows := console.History(a.stdout, form == formJSON, a.outZone())
 				last := &console.Tail[pawl.Transition]{Limit: limit, F: rows.Add}
-				if err := inspect.History(c.Context(), cl, id, step, last.Add); err != nil {
+				if err := inspect.History(ctx, cl, id, step, last.Add); err != nil {
 					return err
 				}
 				if err := last.End(); err != nil {
 					return err
 				}
 				return rows.End()
-			})
+			})(c, args)
 		},
 	}
 	bindForm(c, &form, "a list of moves")

@@ -36,8 +36,8 @@ func newJobs(a *app) *cobra.Command {
 			if q.Statuses, q.TimedOut, err = parseStatuses(statuses); err != nil {
 				return err
 			}
-			if q.Limit < 1 || q.Limit > 1000 {
-				return usage("", "--limit %d: want 1 to 1000", q.Limit)
+			if err := inRange("--limit", q.Limit, 1, 1000); err != nil {
+				return err
 			}
 			q.Workspace = a.workspace
 			if stuck {

@@ -54,7 +54,7 @@ func newJobResume(a *app) *cobra.Command {
 	})
 }
 
-// tell says what a job is now.
+// tell prints what a job is now.
 func (a *app) tell(id pawl.ID, what string) error {
 	_, err := fmt.Fprintf(a.stdout, "job %s is %s\n", id.Public(pawl.JobPrefix), what)
 	return err
@@ -82,7 +82,7 @@ func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string)
 	if err := a.existing(); err != nil {
 		return err
 	}
-	return a.onLedger(ctx, func(l *ledger) error {
+	return a.onLedger(ctx, false, func(l *ledger) error {
 		var asked []pawl.ID
 		refused := a.apply(ctx, l.client, b, args, func(id pawl.ID) error {
 			err := l.client.Jobs.Cancel(ctx, id, a.change(reason))
@@ -98,33 +98,14 @@ func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string)
 	})
 }
 
-// ends says what became of jobs that were cancelled, after a second at most.
+// ends says what became of jobs that were canceled, after a second at most.
 func (a *app) ends(ctx context.Context, l *ledger, jobs []pawl.ID) error {
-	if len(jobs) == 0 {
-		return nil
-	}
-	if err := l.engine.Takeover(ctx, privatejob.DeadHere); err != nil {
-		return err
-	}
-	moment, done := context.WithTimeout(ctx, time.Second)
-	defer done()
-	for _, id := range jobs {
-		if _, err := l.client.Jobs.Wait(moment, id); err != nil && moment.Err() == nil {
-			return err
-		}
-		v, err := l.client.Jobs.Get(ctx, id)
-		if err != nil {
-			return err
-		}
-		state := string(v.Status)
+	return privatejob.Settle(ctx, l.engine, l.client, jobs, time.Second, func(id pawl.ID, v *pawl.JobView) error {
 		if v.Ending != "" {
-			state += ", about to be " + string(v.Ending)
+			return a.tell(id, fmt.Sprintf("%s, about to be %s", v.Status, v.Ending))
 		}
-		if err := a.tell(id, state); err != nil {
-			return err
-		}
-	}
-	return nil
+		return a.tell(id, string(v.Status))
+	})
 }
 
 const moveLong = `Let an unfinished job go on as another version of its registered workflow.
@@ -148,8 +129,8 @@ func newJobMove(a *app) *cobra.Command {
 			if version < 1 || version > workflow.MaxVersion {
 				return usage("list the versions with: pawl workflow versions NAME", "--to %d: want the number of a version, from 1", version)
 			}
-			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				m, err := cl.Workflows.Move(c.Context(), id, version, dryRun, a.change(reason))
+			return a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, _ []string) error {
+				m, err := cl.Workflows.Move(ctx, id, version, dryRun, a.change(reason))
 				if err != nil {
 					return err
 				}
@@ -157,7 +138,7 @@ func newJobMove(a *app) *cobra.Command {
 					console.Moved(a.stdout, m)
 					return nil
 				})
-			})
+			})(c, args)
 		},
 	}
 	c.Flags().IntVar(&version, "to", 0, "the version to move to")
@@ -223,9 +204,9 @@ func newJobRedact(a *app) *cobra.Command {
 					return usage("leave it out to redact the whole job", "STEP is empty")
 				}
 			}
-			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				return a.redact(c.Context(), cl, id, step, change, form)
-			})
+			return a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, _ []string) error {
+				return a.redact(ctx, cl, id, step, change, form)
+			})(c, args)
 		},
 	}
 	bindForm(c, &form, "{job, step, records, entries, beside, advice}")
@@ -262,15 +243,15 @@ func newJobSignal(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+			return a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) error {
 				change := a.change(reason)
 				change.RequestID = requestID
-				if err := cl.Approvals.Signal(c.Context(), id, args[1], raw, change); err != nil {
+				if err := cl.Approvals.Signal(ctx, id, rest[0], raw, change); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(a.stdout, "job %s is told of %s\n", id.Public(pawl.JobPrefix), args[1])
+				_, err := fmt.Fprintf(a.stdout, "job %s is told of %s\n", id.Public(pawl.JobPrefix), rest[0])
 				return err
-			})
+			})(c, args)
 		},
 	}
 	bindReason(c, &reason)

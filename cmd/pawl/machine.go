@@ -75,18 +75,10 @@ func noMachine(name string, names []string) error {
 	return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no machine %q: want %s", name, console.Alternatives(names)), Hint: hint}
 }
 
-func (a *app) showMachine(m *machine.Machine, form string) (err error) {
-	switch form {
-	case formJSON:
-		return console.JSON(a.stdout, m)
-	case "mermaid":
-		_, err = fmt.Fprint(a.stdout, m.Mermaid())
-	case "dot":
-		_, err = fmt.Fprint(a.stdout, m.DOT())
-	case "markdown":
-		_, err = fmt.Fprint(a.stdout, m.Markdown())
-	default:
-		_, err = fmt.Fprint(a.stdout, m.Matrix())
-	}
-	return err
+func (a *app) showMachine(m *machine.Machine, form string) error {
+	return a.show(form, m, func() error {
+		text := map[string]func() string{"matrix": m.Matrix, "mermaid": m.Mermaid, "dot": m.DOT, "markdown": m.Markdown}
+		_, err := fmt.Fprint(a.stdout, text[form]())
+		return err
+	})
 }

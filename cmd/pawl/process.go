@@ -10,14 +10,12 @@ import (
 	"runtime/debug"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/signals"
 )
 
-// A process is what the program sees of the world around it.
+// A process is the world around the program.
 type process struct {
 	args    []string
 	stdin   io.Reader
@@ -27,39 +25,16 @@ type process struct {
 	exit    func(code int)
 	screen  console.Screen
 	columns func() int     // of the terminal that stdout is, or 0; nil: it is none
-	local   *time.Location // of whoever sits there; nil: UTC
+	local   *time.Location // the time zone of the terminal; nil: UTC
 	signals *signals.Handler
 }
 
 func processOf(args []string) *process {
-	fd := int(os.Stderr.Fd())
 	return &process{
-		columns: stdoutColumns, local: time.Local,
+		columns: func() int { return console.Columns(os.Stdout) }, local: time.Local,
 		args: args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, exit: os.Exit,
-		screen: console.Screen{
-			Terminal: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
-			Size: func() (int, int) {
-				w, h, err := term.GetSize(fd)
-				if err != nil || w == 0 || h == 0 {
-					return 80, 24
-				}
-				return w, h
-			},
-		},
-		signals: signals.New(func() { os.Exit(codeInterrupted) }),
+		screen: console.ScreenOf(os.Stderr), signals: signals.New(func() { os.Exit(codeInterrupted) }),
 	}
-}
-
-// stdoutColumns returns the width of the terminal that stdout is, or 0.
-func stdoutColumns() int {
-	fd := int(os.Stdout.Fd())
-	if !term.IsTerminal(fd) {
-		return 0
-	}
-	if w, _, err := term.GetSize(fd); err == nil && w > 0 {
-		return w
-	}
-	return 80
 }
 
 // width is that of the terminal that output goes to; 0: it goes elsewhere.
@@ -81,8 +56,7 @@ func (p *process) main() int {
 	return complain(p.stderr, err)
 }
 
-// execute runs the command. A fault of the program is an error as any other; its
-// stack is logged for those who ask for it.
+// execute runs the command. A panic becomes an error; its stack is logged at level debug.
 func (p *process) execute(ctx context.Context) (err error) {
 	a := &app{process: p, logs: &console.LogWriter{W: p.stderr}, log: slog.New(slog.DiscardHandler)}
 	defer func() {
@@ -103,7 +77,7 @@ func (p *process) colours() bool { return p.screen.Terminal && p.getenv("NO_COLO
 // sanitize returns what the screen is shown of a line that a step or a program printed.
 func (p *process) sanitize(line string) string { return console.Sanitize(line, p.colours()) }
 
-// actor returns who is at the keyboard, for the audit trail.
+// actor returns the user of this process, for the audit trail.
 func (p *process) actor() string {
 	name := p.getenv("USER")
 	if u, err := user.Current(); err == nil {

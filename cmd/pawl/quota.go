@@ -92,28 +92,24 @@ func newQuotaClear(a *app) *cobra.Command {
 		Long:    "Take a quota of the workspace away: there is no limit then. One that is not set is not\nfound (exit 3).",
 		Example: "  pawl quota clear queue/billing",
 		Args:    want(1, 1, "a NAME"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), func(cl *client.Client) error { return a.clearQuota(c.Context(), cl, args[0], reason) })
-		},
+		RunE: a.on(func(ctx context.Context, cl *client.Client, args []string) error {
+			quotas, err := cl.Queues.Limits(ctx, a.workspace)
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(quotas, func(q pawl.QuotaView) bool { return q.Name == args[0] }) {
+				return &pawl.Error{Kind: pawl.NotFound, Message: "there is no quota " + args[0] + " in workspace " + a.workspace, Hint: "list them with: pawl quota list"}
+			}
+			none := []pawl.Quota{{Workspace: a.workspace, Name: args[0], Slots: -1}}
+			if err := cl.Queues.Limit(ctx, none, a.change(reason)); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "quota %s of workspace %s is cleared\n", args[0], a.workspace)
+			return err
+		}),
 	}
 	bindReason(c, &reason)
 	return c
-}
-
-func (a *app) clearQuota(ctx context.Context, cl *client.Client, name, reason string) error {
-	quotas, err := cl.Queues.Limits(ctx, a.workspace)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(quotas, func(q pawl.QuotaView) bool { return q.Name == name }) {
-		return &pawl.Error{Kind: pawl.NotFound, Message: "there is no quota " + name + " in workspace " + a.workspace, Hint: "list them with: pawl quota list"}
-	}
-	none := []pawl.Quota{{Workspace: a.workspace, Name: name, Slots: -1}}
-	if err := cl.Queues.Limit(ctx, none, a.change(reason)); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(a.stdout, "quota %s of workspace %s is cleared\n", name, a.workspace)
-	return err
 }
 
 func newQuotaPreset(a *app) *cobra.Command {

@@ -105,7 +105,7 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) error {
 	if err := served(path, def); err != nil {
 		return err
 	}
-	return a.onLedger(ctx, func(l *ledger) error {
+	return a.onLedger(ctx, false, func(l *ledger) error {
 		r := &privatejob.Search{Store: l.store, Client: l.client, Workspace: a.workspace, File: path, Definition: def, Given: f.inputs.given(),
 			Inputs: func() (json.RawMessage, error) { return f.inputs.of(def) }}
 		id, resumed, err := a.choose(ctx, r, f)
@@ -147,7 +147,7 @@ func (a *app) choose(ctx context.Context, r *privatejob.Search, f *runFlags) (id
 // unfit says what to do about a job that cannot be continued.
 func (a *app) unfit(err error) error {
 	var no *privatejob.MismatchError
-	if !errors.As(err, &no) || hintOf(err) != "" {
+	if !errors.As(err, &no) || console.Hint(err) != "" {
 		return err
 	}
 	return hinted(err, map[privatejob.Mismatch]string{
@@ -232,19 +232,15 @@ func (a *app) follow(ctx context.Context, s *privatejob.Session, path string, sh
 	}
 	v, err := a.ran(ctx, s, f)
 	if ctx.Err() != nil {
-		a.interrupted(s.ID, path)
+		public := s.ID.Public(pawl.JobPrefix)
+		fmt.Fprintf(a.stderr, "interrupted: job %s is unfinished\n", public)
+		console.Say(a.stderr, "hint", fmt.Sprintf("continue it with: pawl run %s --resume=%s%s", console.Shell(path), public, a.given))
 		return exit{codeInterrupted}
 	}
 	if err != nil {
 		return err
 	}
 	return a.conclude(ctx, s.Client, v, shape)
-}
-
-func (a *app) interrupted(id pawl.ID, path string) {
-	public := id.Public(pawl.JobPrefix)
-	fmt.Fprintf(a.stderr, "interrupted: job %s is unfinished\n", public)
-	console.Say(a.stderr, "hint", fmt.Sprintf("continue it with: pawl run %s --resume=%s%s", console.Shell(path), public, a.given))
 }
 
 // teeTo shows what steps print, each line behind the step's key.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/age"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/daemon"
@@ -42,27 +43,11 @@ func newServer(a *app) *cobra.Command {
 		Use: "server", Short: "Run an engine, without a worker, until Ctrl-C", Long: serverLong,
 		Example: "  pawl server --database postgres://pawl@db.example/pawl\n  pawl server --silence 15s --name rack1",
 		Args:    want(0, 0, "no argument"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := s.check(c); err != nil {
-				return err
-			}
-			return a.server(c.Context(), s)
-		},
+		RunE:    func(c *cobra.Command, _ []string) error { return a.serve(c, s) },
 	}
 	s.bindName(c)
-	s.bindSilence(c)
-	bindRetention(c, &s.retention)
-	bindListen(c, &s.listen)
+	s.bindEngine(c)
 	return c
-}
-
-func (a *app) server(ctx context.Context, s *service) error {
-	node := daemon.Node(s.role, s.name, version())
-	return a.serve(ctx, s, engine.Config{Node: node, Managed: true}, func(ctx context.Context, _ *ledger) error {
-		<-ctx.Done()
-		fmt.Fprintf(a.stderr, "server %s has stopped\n", node.Name)
-		return nil
-	})
 }
 
 const devLong = `Run an engine and a worker in this process until Ctrl-C. Jobs that are submitted
@@ -81,18 +66,11 @@ func newDev(a *app) *cobra.Command {
 		Use: "dev", Short: "Run an engine and a worker until Ctrl-C", Long: devLong,
 		Example: "  pawl dev\n  pawl dev --capacity 50 --queue default --queue billing",
 		Args:    want(0, 0, "no argument"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := s.check(c); err != nil {
-				return err
-			}
-			return a.serve(c.Context(), s, engine.Config{Managed: true}, func(ctx context.Context, l *ledger) error { return a.work(ctx, l, s) })
-		},
+		RunE:    func(c *cobra.Command, _ []string) error { return a.serve(c, s) },
 	}
 	s.bindName(c)
 	s.bindWorker(c)
-	s.bindSilence(c)
-	bindRetention(c, &s.retention)
-	bindListen(c, &s.listen)
+	s.bindEngine(c)
 	return c
 }
 
@@ -100,12 +78,12 @@ func newDev(a *app) *cobra.Command {
 type service struct {
 	role      string // engine.RoleServer, RoleWorker or RoleDev
 	name      string
-	silence   time.Duration // after which it takes a worker for dead
-	retention age           // of what has ended
+	silence   time.Duration // after which a worker counts as dead
+	retention age.Age       // of what has ended
 	capacity  int
 	queues    []string
 	drain     time.Duration // how long what runs may take to end
-	beat      time.Duration // how often its worker says that it lives
+	beat      time.Duration // how often its worker sends a beat
 	isolation string        // of all that its worker runs: run or stop
 	floor     float64       // of memory and disk, in percent
 	folders   workdir       // of the jobs that its worker runs
@@ -125,8 +103,10 @@ func (s *service) bindName(c *cobra.Command) {
 	c.Flags().StringVar(&s.name, "name", "", "what it is called, for people; default host/pid")
 }
 
-func (s *service) bindSilence(c *cobra.Command) {
+func (s *service) bindEngine(c *cobra.Command) {
 	c.Flags().DurationVar(&s.silence, "silence", health.Silence, "how long a worker may be silent before its steps go to others, 2s or more")
+	bindRetention(c, &s.retention)
+	bindListen(c, &s.listen)
 }
 
 func (s *service) bindWorker(c *cobra.Command) {
@@ -137,7 +117,7 @@ func (s *service) bindWorker(c *cobra.Command) {
 	c.Flags().Float64Var(&s.floor, "floor", 5, "percent of memory and disk below which the worker pauses itself; 0 is never")
 }
 
-// check tells what is wrong with the flags that the command has.
+// check returns an error if a flag that the command has is wrong.
 func (s *service) check(c *cobra.Command) error {
 	has := func(name string) bool { return c.Flags().Lookup(name) != nil }
 	given := c.Flags().Changed
@@ -167,7 +147,7 @@ func (s *service) check(c *cobra.Command) error {
 	return nil
 }
 
-// checkIsolation tells what is wrong with how a worker reckons when it is cut off.
+// checkIsolation returns an error if a worker that is cut off could not stop in time.
 func (s *service) checkIsolation() error {
 	stop := s.isolation == string(workflow.IsolationStop)
 	switch {
@@ -182,43 +162,55 @@ func (s *service) checkIsolation() error {
 	return nil
 }
 
-// reckoned returns the silence by which the process's own worker reckons.
+// reckoned returns the silence after which the process's own worker counts as dead.
 func (s *service) reckoned() time.Duration {
 	return cmp.Or(s.silence, max(health.Silence, beatsInSilence*s.beat))
 }
 
-// beats returns how often a worker says that it lives: where it is known how
-// long it may be silent, often enough.
+// beats returns how often a worker sends a beat: often enough for its silence.
 func (s *service) beats() time.Duration {
 	return cmp.Or(s.beat, health.Beat(s.reckoned()))
 }
 
-// serve opens the database as the service wants it and runs f on it, until ctx ends or the
-// schema is of a version that this program does not work on.
-func (a *app) serve(ctx context.Context, s *service, c engine.Config, f func(context.Context, *ledger) error) (err error) {
+// serve runs a process that stays, until its context ends or the schema is of a version
+// that this program does not work on.
+func (a *app) serve(c *cobra.Command, s *service) (err error) {
+	if err := s.check(c); err != nil {
+		return err
+	}
+	ctx, node := c.Context(), daemon.Node(s.role, s.name, version())
 	a.silence = s.reckoned()
-	c.Silence, c.Retention = s.silence, time.Duration(s.retention)
-	l, err := a.openEngine(ctx, c)
+	config := engine.Config{Managed: true, Silence: s.silence, Retention: time.Duration(s.retention)}
+	switch s.role {
+	case engine.RoleServer:
+		config.Node = node
+	case engine.RoleWorker:
+		config.Managed, config.Passive = false, true
+	}
+	l, err := a.openEngine(ctx, config)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
 	defer signals.IgnoreClosedPipes()()
-	guarded := func(ctx context.Context) error {
-		return a.guarded(ctx, l, func(ctx context.Context) error { return f(ctx, l) })
-	}
+	work := func(ctx context.Context) error { return a.work(ctx, l, s, node) }
 	switch s.role {
 	case engine.RoleWorker:
-		return guarded(ctx)
+		return a.guarded(ctx, l, work)
 	case engine.RoleServer:
-		fmt.Fprintf(a.stderr, "server %s evaluates; database %s; stop with Ctrl-C\n", c.Node.Name, l.database)
+		fmt.Fprintf(a.stderr, "server %s evaluates; database %s; stop with Ctrl-C\n", node.Name, l.database)
+		work = func(ctx context.Context) error {
+			<-ctx.Done()
+			fmt.Fprintf(a.stderr, "server %s has stopped\n", node.Name)
+			return nil
+		}
 	}
-	return a.staffed(ctx, l, s, guarded)
+	return a.staffed(ctx, l, s, func(ctx context.Context) error { return a.guarded(ctx, l, work) })
 }
 
 // work runs a worker until ctx ends, and then as long as what runs may take to end.
-func (a *app) work(ctx context.Context, l *ledger, s *service) error {
-	handlers, node := handlers(worker.CommandConfig{}), daemon.Node(s.role, s.name, version())
+func (a *app) work(ctx context.Context, l *ledger, s *service, node pawl.Node) error {
+	handlers := handlers(worker.CommandConfig{})
 	folder, err := s.folders.of(a, l.database)
 	if err != nil {
 		return err
@@ -248,7 +240,7 @@ func (a *app) work(ctx context.Context, l *ledger, s *service) error {
 	}))
 }
 
-// terminated says what to do about a worker that an operator has ended.
+// terminated adds to the error of a worker that an operator has ended what to do about it.
 func terminated(err error) error {
 	var end *worker.TerminatedError
 	if errors.As(err, &end) {
@@ -262,19 +254,19 @@ func bindListen(c *cobra.Command, address *string) {
 	c.Flags().StringVar(address, "listen", "", "serve /metrics, /healthz and /readyz over HTTP on this loopback address, 127.0.0.1:9464 say; without it no port is open")
 }
 
-// checkListen tells what is wrong with the flag --listen.
+// checkListen returns an error if the flag --listen is wrong.
 func checkListen(address string) error {
 	if address == "" {
 		return nil
 	}
 	if err := daemon.CheckAddress(address); err != nil {
-		return usage(hintOf(err), "--listen %q: %s", address, err)
+		return usage(console.Hint(err), "--listen %q: %s", address, err)
 	}
 	return nil
 }
 
-// openPort opens the port at an address that checkListen has found good, and says where it
-// answers. Nil: no address is given.
+// openPort opens the port at an address that checkListen has accepted, and prints its URL.
+// Of an empty address it returns nil.
 func (a *app) openPort(address string, w io.Writer) (*daemon.Port, error) {
 	if address == "" {
 		return nil, nil
@@ -300,12 +292,11 @@ func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context
 	}
 	return (&daemon.Daemon{Role: s.role, Version: version(), Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log,
 		Unreachable: func(err error) {
-			a.log.Warn("pawl service does not reach this process", "error", err, "hint", hintOf(err))
+			a.log.Warn("pawl service does not reach this process", "error", err, "hint", console.Hint(err))
 		}}).Run(ctx, f)
 }
 
-// How often a process looks whether the schema is still its own. On PostgreSQL a hint tells
-// it at once.
+// How often a process checks the version of the schema. On PostgreSQL a hint comes at once.
 const (
 	guardSQLite   = 2 * time.Second
 	guardPostgres = 2 * time.Minute
@@ -321,7 +312,7 @@ func (a *app) guarded(ctx context.Context, l *ledger, f func(context.Context) er
 	return outdated(g.Run(ctx, f))
 }
 
-// outdated says what to do about a schema that is not of this program.
+// outdated adds to the error of a migrated schema what to do about it.
 func outdated(err error) error {
 	var moved *daemon.MigratedError
 	switch {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,14 +77,11 @@ func (a *app) services(ctx context.Context, host, form string) error {
 		err = console.Table(a.stdout, console.Fit(console.ServiceRows(all, a.outZone()), a.width()))
 	case silent == nil && len(hosts) == 0:
 		fmt.Fprintln(a.stderr, "no supervisor runs in "+control.Dir(a.getenv))
-		console.Say(a.stderr, "hint", hintOf(a.noHost("")))
+		console.Say(a.stderr, "hint", console.Hint(a.noHost("")))
 	case silent == nil:
 		fmt.Fprintln(a.stderr, "no services")
 	}
-	if err != nil {
-		return err
-	}
-	return silent
+	return cmp.Or(err, silent)
 }
 
 // hosts returns the hosts that are alive, or the one that is named; see control.Alive.

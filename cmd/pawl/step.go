@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,8 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
-	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/internal/inspect"
 )
 
 const stepLong = `Retry, skip or resolve one step of a job that runs. Each is refused (exit 5) where
@@ -50,28 +48,17 @@ func (a *app) newStepVerb(done string, do func(s *client.Steps, ctx context.Cont
 
 // instead adds to a refusal what can be done in its place.
 func (a *app) instead(ctx context.Context, cl *client.Client, id pawl.ID, step string, refusal error) error {
-	if pawl.KindOf(refusal) != pawl.Conflict || hintOf(refusal) != "" {
+	if pawl.KindOf(refusal) != pawl.Conflict || console.Hint(refusal) != "" {
 		return refusal
 	}
 	v, err := cl.Jobs.Get(ctx, id)
 	if err != nil {
 		return refusal
 	}
-	hint := ""
-	for i := range v.Steps {
-		if v.Steps[i].Key == step {
-			if command := console.Answer(&v.Steps[i], v.ID, a.given); command != "" {
-				hint = "answer the approval with: " + command
-			}
-		}
+	if hint := console.Instead(v, step, a.given); hint != "" {
+		return hinted(refusal, hint)
 	}
-	if v.Status == lifecycle.JobFailed || v.Status == lifecycle.JobCanceled {
-		hint = "continue the job with a new one: pawl job retry " + v.ID + a.given
-	}
-	if hint == "" {
-		return refusal
-	}
-	return &pawl.Error{Kind: pawl.Conflict, Message: refusal.Error(), Hint: hint}
+	return refusal
 }
 
 func newStepRetry(a *app) *cobra.Command {
@@ -136,7 +123,7 @@ func newApprove(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.decide(c.Context(), "approve", args, func(cl *client.Client, id pawl.ID, step string) error {
+			return a.decide(c, "approve", args, func(cl *client.Client, id pawl.ID, step string) error {
 				form, err := f.form(c.Context(), cl, id, step, data)
 				if err != nil {
 					return err
@@ -158,7 +145,7 @@ func newReject(a *app) *cobra.Command {
 		Example: "  pawl reject last gate --reason \"the numbers are of last week\"",
 		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeSteps,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.decide(c.Context(), "reject", args, func(cl *client.Client, id pawl.ID, step string) error {
+			return a.decide(c, "reject", args, func(cl *client.Client, id pawl.ID, step string) error {
 				return cl.Approvals.Reject(c.Context(), id, step, a.change(reason))
 			})
 		},
@@ -168,11 +155,10 @@ func newReject(a *app) *cobra.Command {
 }
 
 // decide approves or rejects, and says so.
-func (a *app) decide(ctx context.Context, verb string, args []string, do func(cl *client.Client, id pawl.ID, step string) error) error {
-	return a.withJob(ctx, args[0], func(cl *client.Client, id pawl.ID) error {
-		step := optional(args[1:])
-		if len(args) == 1 {
-			var err error
+func (a *app) decide(c *cobra.Command, verb string, args []string, do func(cl *client.Client, id pawl.ID, step string) error) error {
+	return a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) (err error) {
+		step := optional(rest)
+		if len(rest) == 0 {
 			if step, err = a.asking(ctx, cl, id, verb); err != nil {
 				return err
 			}
@@ -181,9 +167,9 @@ func (a *app) decide(ctx context.Context, verb string, args []string, do func(cl
 			return err
 		}
 		done := map[string]string{"approve": "approved", "reject": "rejected"}[verb]
-		_, err := fmt.Fprintf(a.stdout, "step %s of job %s is %s\n", step, id.Public(pawl.JobPrefix), done)
+		_, err = fmt.Fprintf(a.stdout, "step %s of job %s is %s\n", step, id.Public(pawl.JobPrefix), done)
 		return err
-	})
+	})(c, args)
 }
 
 // asking returns the one approval that a job waits for.
@@ -192,12 +178,7 @@ func (a *app) asking(ctx context.Context, cl *client.Client, id pawl.ID, verb st
 	if err != nil {
 		return "", err
 	}
-	var asked []*pawl.StepView
-	for i := range v.Steps {
-		if s := &v.Steps[i]; console.WaitsFor(s, workflow.KindApproval) {
-			asked = append(asked, s)
-		}
-	}
+	asked := inspect.Approvals(v)
 	switch len(asked) {
 	case 0:
 		return "", &pawl.Error{Kind: pawl.Conflict, Message: "job " + v.ID + " waits for no approval: it is " + string(v.Status),
@@ -217,9 +198,8 @@ func (a *app) asking(ctx context.Context, cl *client.Client, id pawl.ID, verb st
 func (f *formFlags) form(ctx context.Context, cl *client.Client, id pawl.ID, step string, data json.RawMessage) (map[string]any, error) {
 	form := make(map[string]any)
 	if data != nil {
-		d := json.NewDecoder(bytes.NewReader(data))
-		d.UseNumber()
-		if err := d.Decode(&form); err != nil || form == nil {
+		var ok bool
+		if form, ok = objectOf(data); !ok {
 			return nil, usage(`write --data '{"note": "looks good"}' or --data @FILE`, "--data: want one JSON object")
 		}
 	}

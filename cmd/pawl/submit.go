@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -65,9 +64,10 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 		return err
 	}
 	var sub client.Submission
-	dir, err := f.folder()
-	if err != nil {
-		return err
+	if f.dir != "" { // else the worker makes a folder
+		if f.dir, err = files.Folder(f.dir); err != nil {
+			return err
+		}
 	}
 	file := files.IsWorkflow(what)
 	if file {
@@ -81,7 +81,7 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 				return err
 			}
 		}
-		sub.RequestID, sub.Description, sub.Priority, sub.Dir = f.requestID, f.description, f.priority, dir
+		sub.RequestID, sub.Description, sub.Priority, sub.Dir = f.requestID, f.description, f.priority, f.dir
 		done, err := submitOne(ctx, cl, sub)
 		if err != nil {
 			return err
@@ -107,18 +107,6 @@ func (a *app) showNew(ctx context.Context, cl *client.Client, id pawl.ID, form s
 	return console.JSON(a.stdout, v)
 }
 
-// folder returns where the commands of the job start, or "" if the worker is to say.
-func (f *submitFlags) folder() (string, error) {
-	if f.dir == "" {
-		return "", nil
-	}
-	dir, err := filepath.Abs(f.dir)
-	if err != nil {
-		return "", fmt.Errorf("find --dir: %w", err)
-	}
-	return files.Textual(dir)
-}
-
 // ofFile asks for a job of a workflow file.
 func (a *app) ofFile(path string, in *inputFlags) (sub client.Submission, err error) {
 	def, err := files.ReadWorkflow(path)
@@ -136,7 +124,7 @@ func (a *app) ofName(ctx context.Context, cl *client.Client, name string, in *in
 	if err != nil {
 		return sub, err
 	}
-	sub = client.Submission{Name: referenceOf(v)}
+	sub = client.Submission{Name: inspect.Reference(v)}
 	sub.Inputs, err = in.of(def)
 	return sub, err
 }

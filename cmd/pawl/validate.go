@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -76,15 +74,9 @@ func newPlan(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) plan(def *workflow.Definition, form string) (err error) {
-	switch form {
-	case "mermaid":
-		_, err = fmt.Fprint(a.stdout, def.Mermaid())
-	case formJSON:
-		_, err = fmt.Fprintf(a.stdout, "%s\n", def.Canonical())
-	default:
-		_, err = fmt.Fprint(a.stdout, def.Tree())
-	}
+func (a *app) plan(def *workflow.Definition, form string) error {
+	text := map[string]func() string{formText: def.Tree, "mermaid": def.Mermaid, formJSON: func() string { return string(def.Canonical()) + "\n" }}
+	_, err := fmt.Fprint(a.stdout, text[form]())
 	return err
 }
 
@@ -125,7 +117,7 @@ func (a *app) verifyWorkflow(ctx context.Context, path string, in *inputFlags, f
 	if err != nil {
 		return err
 	}
-	given, err := in.parsed(def)
+	given, err := in.known(def)
 	if err != nil {
 		return err
 	}
@@ -138,12 +130,10 @@ func (a *app) verifyWorkflow(ctx context.Context, path string, in *inputFlags, f
 		return err
 	}
 	report.Locate(src)
-	if form == formJSON {
-		err = console.JSON(a.stdout, report)
-	} else {
-		_, err = fmt.Fprint(a.stdout, console.PrintableLines(report.Text(path)))
-	}
-	if err != nil {
+	if err := a.show(form, report, func() error {
+		_, err := fmt.Fprint(a.stdout, console.PrintableLines(report.Text(path)))
+		return err
+	}); err != nil {
 		return err
 	}
 	if report.Count(verify.Err) > 0 || strict && len(report.Findings) > 0 {
@@ -226,7 +216,7 @@ func (a *app) simulate(path string, f *simulateFlags) error {
 		return err
 	}
 	cfg := verify.Config{Seed: uint64(f.seed), Faults: f.named()}
-	if cfg.Inputs, err = f.inputs.parsed(def); err != nil {
+	if cfg.Inputs, err = f.inputs.known(def); err != nil {
 		return err
 	}
 	if f.runs > 1 {
@@ -246,34 +236,12 @@ func (a *app) simulate(path string, f *simulateFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.form == formJSON {
-		err = console.JSON(a.stdout, result)
-	} else {
-		_, err = fmt.Fprint(a.stdout, console.PrintableLines(result.Text()))
-	}
+	err = a.show(f.form, result, func() error {
+		_, err := fmt.Fprint(a.stdout, console.PrintableLines(result.Text()))
+		return err
+	})
 	if err == nil && result.Broken != "" {
 		err = exit{codeFailed}
 	}
 	return err
-}
-
-// parsed returns the inputs that the command line gives, each by its type. They
-// need not be all that a job needs.
-func (in *inputFlags) parsed(def *workflow.Definition) (map[string]any, error) {
-	given, err := in.object()
-	if err != nil {
-		return nil, err
-	}
-	pairs, err := in.values(def)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(given, pairs)
-	for _, key := range slices.Sorted(maps.Keys(given)) {
-		if !slices.ContainsFunc(def.Inputs, func(i workflow.Input) bool { return i.Name == key }) {
-			_, err := def.ParseInput(key, "")
-			return nil, err
-		}
-	}
-	return given, nil
 }

@@ -41,10 +41,7 @@ func newWorker(a *app) *cobra.Command {
 			if len(args) > 0 {
 				return unknownCommand(c, args[0])
 			}
-			if err := s.check(c); err != nil {
-				return err
-			}
-			return a.serve(c.Context(), s, engine.Config{Passive: true}, func(ctx context.Context, l *ledger) error { return a.work(ctx, l, s) })
+			return a.serve(c, s)
 		},
 	}
 	s.bindName(c)
@@ -59,7 +56,7 @@ func newWorker(a *app) *cobra.Command {
 // workerOf reads the WORKER of a command line.
 func (a *app) workerOf(ctx context.Context, cl *client.Client, text string) (pawl.ID, error) {
 	id, err := inspect.Worker(ctx, cl, a.workspace, text)
-	if pawl.KindOf(err) == pawl.NotFound && hintOf(err) == "" {
+	if pawl.KindOf(err) == pawl.NotFound && console.Hint(err) == "" {
 		return id, hinted(err, "list the workers with: pawl worker list")
 	}
 	return id, err
@@ -97,28 +94,26 @@ func newWorkerList(a *app) *cobra.Command {
 		Example: "  pawl worker list\n  pawl worker list --all --limit 10 -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if limit < 1 || limit > 1000 {
-				return usage("", "--limit %d: want 1 to 1000", limit)
+			if err := inRange("--limit", limit, 1, 1000); err != nil {
+				return err
 			}
 			q := pawl.WorkerQuery{Workspace: a.workspace, Limit: limit}
 			if all {
 				q.Statuses = lifecycle.Worker.States
 			}
-			return a.with(c.Context(), func(cl *client.Client) error { return a.workers(c.Context(), cl, q, form) })
+			return a.with(c.Context(), func(cl *client.Client) error {
+				workers, err := cl.Workers.List(c.Context(), q)
+				if err != nil {
+					return err
+				}
+				return showList(a, form, workers, "workers", func(w []pawl.WorkerView) [][]string { return console.WorkerRows(w, a.outZone()) })
+			})
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "those too that have ended")
 	c.Flags().IntVar(&limit, "limit", 50, "at most so many, 1 to 1000")
 	bindForm(c, &form, "a list of workers")
 	return c
-}
-
-func (a *app) workers(ctx context.Context, cl *client.Client, q pawl.WorkerQuery, form string) error {
-	workers, err := cl.Workers.List(ctx, q)
-	if err != nil {
-		return err
-	}
-	return showList(a, form, workers, "workers", func(w []pawl.WorkerView) [][]string { return console.WorkerRows(w, a.outZone()) })
 }
 
 func newWorkerShow(a *app) *cobra.Command {

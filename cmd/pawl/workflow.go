@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -28,25 +29,12 @@ func newWorkflow(a *app) *cobra.Command {
 	return c
 }
 
-// referenceOf returns how a version is named on the command line.
-func referenceOf(v *pawl.Version) string { return fmt.Sprintf("%s@%d", v.Name, v.Version) }
-
-// versionOf completes what is known of a version by its hash.
-func versionOf(ctx context.Context, cl *client.Client, v *pawl.Version) (*console.Registered, error) {
-	_, def, err := cl.Workflows.Get(ctx, referenceOf(v))
-	if err != nil {
-		return nil, err
-	}
-	return &console.Registered{Workspace: v.Workspace, Name: v.Name, Version: v.Version, Hash: def.HashString(), Dir: v.Dir,
-		At: pawl.Timestamp(v.At), Actor: v.Actor, Reason: v.Reason}, nil
-}
-
 // listVersions writes the versions that read hands over as a table, or as JSON. It writes
 // none of an empty table.
 func (a *app) listVersions(ctx context.Context, cl *client.Client, form string, read func(func(*pawl.Version) error) error) (n int, err error) {
 	rows := console.Versions(a.stdout, form == formJSON, a.outZone())
 	err = read(func(v *pawl.Version) error {
-		r, err := versionOf(ctx, cl, v)
+		r, err := inspect.VersionOf(ctx, cl, v)
 		if err != nil {
 			return err
 		}
@@ -94,13 +82,13 @@ func (a *app) register(ctx context.Context, paths []string, reason, form string)
 		return err
 	}
 	return a.withNew(ctx, func(cl *client.Client) error {
-		list := make([]*console.Registered, 0, len(defs))
+		list := make([]*inspect.Registered, 0, len(defs))
 		for i, def := range defs {
 			v, made, err := cl.Workflows.Register(ctx, def, dirs[i], a.change(reason))
 			if err != nil {
 				return err
 			}
-			r, err := versionOf(ctx, cl, v)
+			r, err := inspect.VersionOf(ctx, cl, v)
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -84,25 +85,12 @@ func ShortHash(hash string) string {
 	return hash
 }
 
-// Registered is a version of a workflow, as JSON shows it.
-type Registered struct {
-	Workspace string         `json:"workspace_id"`
-	Name      string         `json:"name"`
-	Version   int            `json:"version"`
-	Hash      string         `json:"definition_hash"`
-	Dir       string         `json:"dir"` // of its file
-	At        pawl.Timestamp `json:"registered_at"`
-	Actor     string         `json:"actor"`
-	Reason    string         `json:"reason"`
-	Made      *bool          `json:"made,omitempty"` // by this command; else it was there
-}
-
 // Versions lists versions of workflows.
-func Versions(w io.Writer, json bool, zone *time.Location) *Listing[Registered] {
-	row := func(r *Registered) []string {
+func Versions(w io.Writer, json bool, zone *time.Location) *Listing[inspect.Registered] {
+	row := func(r *inspect.Registered) []string {
 		return []string{r.Name, fmt.Sprint(r.Version), ShortHash(r.Hash), Second(r.At, zone), r.Actor, r.Reason}
 	}
-	return &Listing[Registered]{W: w, JSON: json, Head: []string{"NAME", "VERSION", "DEFINITION", "REGISTERED", "BY", "REASON"}, Row: row}
+	return &Listing[inspect.Registered]{W: w, JSON: json, Head: []string{"NAME", "VERSION", "DEFINITION", "REGISTERED", "BY", "REASON"}, Row: row}
 }
 
 // Version writes a version of a workflow and the steps of its definition.

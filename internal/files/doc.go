@@ -2,8 +2,8 @@
 // pipe that nothing writes to, and with errors that name the path as a shell reads it.
 //
 // [Read] and [Open] refuse what is no regular file before it is opened, except what the
-// caller has open already. [FolderOf] and [Textual] check the folder of a file, which is
-// stored as text. [Replace] writes a file, whole or not at all.
+// caller has open already. [FolderOf] and [Folder] return the absolute path of a folder,
+// which is stored as text. [Replace] writes a file, whole or not at all.
 //
 // [ReadWorkflow] reads and checks a workflow, [ReadPrograms] and [ParsePrograms] a file of
 // services, and [Check] one of either kind. A file of the other kind is an error that

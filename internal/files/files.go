@@ -102,20 +102,19 @@ func KindOf(err error) pawl.Kind {
 
 // FolderOf returns the absolute folder of a workflow file: where its commands
 // start.
-func FolderOf(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("find the folder of %s: %w", path, err)
-	}
-	return Textual(filepath.Dir(abs))
-}
+func FolderOf(path string) (string, error) { return Folder(filepath.Dir(path)) }
 
-// Textual refuses a folder that could not be stored as it is.
-func Textual(dir string) (string, error) {
-	if !utf8.ValidString(dir) {
-		return "", pawl.Errorf(pawl.Invalid, "the name of the folder %q is not text in UTF-8", dir)
+// Folder returns the absolute path of a folder. It refuses one that could not be stored as
+// text.
+func Folder(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("find the folder %s: %w", dir, err)
 	}
-	return dir, nil
+	if !utf8.ValidString(abs) {
+		return "", pawl.Errorf(pawl.Invalid, "the name of the folder %q is not text in UTF-8", abs)
+	}
+	return abs, nil
 }
 
 // Replace writes a file, whole or not at all: write gets a new file in the same folder,

@@ -17,6 +17,9 @@
 //
 // [Compare] returns the [Diff] of two jobs, which marshals to JSON as a whole.
 //
+// [Approvals] returns the steps that wait for one, [VersionOf] a version of a workflow with
+// its hash.
+//
 // [Select] returns the jobs of a query as candidates for a verb that is applied to many:
 // [WithoutChildren] leaves out those that their parents reach, [Lineage.Without] those
 // that have been retried before.
