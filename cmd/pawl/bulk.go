@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -87,17 +88,15 @@ func (b *bulk) single(args []string) (string, bool) {
 	return args[0], true
 }
 
-// apply calls do with each job of the command line.
+// apply calls do with each job of the command line. Of several it goes on after an error,
+// and its own has the highest exit code.
 func (a *app) apply(ctx context.Context, cl *client.Client, b *bulk, args []string, do func(pawl.ID) error) error {
-	one := func(text string) error {
+	if text, ok := b.single(args); ok {
 		id, err := a.jobOf(ctx, cl, text)
 		if err != nil {
 			return err
 		}
 		return do(id)
-	}
-	if text, ok := b.single(args); ok {
-		return one(text)
 	}
 	jobs, err := a.selected(ctx, cl, b, args)
 	if err != nil {
@@ -107,35 +106,36 @@ func (a *app) apply(ctx context.Context, cl *client.Client, b *bulk, args []stri
 		fmt.Fprintln(a.stderr, "no jobs to "+b.verb)
 		return nil
 	}
-	return a.each(ctx, b, jobs, one)
-}
-
-// each goes on after a refusal. Its error carries the highest exit code.
-func (a *app) each(ctx context.Context, b *bulk, jobs []string, do func(text string) error) error {
-	worst, done := codeOK, 0
-	for _, job := range jobs {
+	done := 0
+	err = a.all(jobs, func(text string) error {
 		if ctx.Err() != nil {
-			break
+			return nil
 		}
-		err := do(job)
-		if err == nil {
-			done++
-			continue
+		id, err := a.jobOf(ctx, cl, text)
+		if err != nil {
+			return err
 		}
-		worst = max(worst, codeOf(err))
-		if !strings.Contains(err.Error(), job) {
-			err = fmt.Errorf("job %s: %w", job, err)
+		if err := do(id); err != nil {
+			return ofJob(text, err)
 		}
-		complain(a.stderr, err)
-	}
+		done++
+		return nil
+	})
 	fmt.Fprintf(a.stderr, "%d of %s %s\n", done, console.Plural(int64(len(jobs)), "job"), b.done)
 	if ctx.Err() != nil {
 		return exit{codeInterrupted}
 	}
-	if worst != codeOK {
-		return exit{worst}
+	return err
+}
+
+// ofJob says which job an error is about, unless the error names it.
+func ofJob(text string, err error) error {
+	var e *pawl.Error
+	var r *machine.Refusal
+	if errors.As(err, &e) && e.Entity != "" || errors.As(err, &r) && r.Entity != "" {
+		return err
 	}
-	return nil
+	return fmt.Errorf("job %s: %w", text, err)
 }
 
 // selected returns the jobs of a command line that may name many.
