@@ -138,9 +138,9 @@ header, and a line of JSON for each with its kind, key, id, sequence and hash, b
 and key, and for each anchor of retention. The end of a job that has ended seals its
 steps. The header has the time, the counts, and the SHA-256 of all lines after it.
 
-Keep checkpoints where whoever can write to the database cannot: "pawl audit compare"
-tells what was taken out since, or changed and hashed anew, which the database alone
-cannot tell.
+Keep checkpoints where those who can write to the database cannot write: "pawl audit
+compare" tells what was removed since, or changed and hashed anew, which the database
+alone cannot tell.
 
 --output writes a file, whole or not at all; otherwise the checkpoint goes to stdout.`
 

@@ -29,8 +29,8 @@ records, and audit rows; a no-op job may cost 3 commits of its own, 2 inserts,
 
 --finished and --waiting ask another question: does a full database slow the work?
 On each store one database is filled with so many jobs that ended days ago, and
-that wait for a worker that nobody runs, and does the workloads in turns with an
-empty one: both figures, their ratio, and the CPU time of each. Neither may take
+with so many that wait for a worker that does not exist. It does the workloads in
+turns with an empty one: both figures, their ratio, and the CPU time of each. Neither may take
 more than 1.1 times as long. Unless --only says otherwise it is done with no-op
 jobs, drained and end to end, and chains of 10, one at a time.
 
@@ -71,9 +71,9 @@ func newBench(a *app) *cobra.Command {
 	f.IntVar(&b.Sizes.Graphs, "chains", 500, "chains, and diamonds, at once")
 	f.IntVar(&b.Sizes.Samples, "samples", 200, "samples of each latency")
 	f.Float64Var(&b.Sizes.Rate, "rate", 1000, "jobs per second that the sustained load offers, for ten seconds")
-	f.IntVar(&b.Fill.Finished, "finished", 0, "jobs that have finished before, in a database that is held against an empty one")
+	f.IntVar(&b.Fill.Finished, "finished", 0, "jobs that have finished before, in a database that is compared with an empty one")
 	f.IntVar(&b.Fill.Waiting, "waiting", 0, "jobs that wait in it, on a route that no worker serves")
-	f.IntVar(&b.Rounds, "rounds", 5, "how often all that are held against each other do each workload, in turns")
+	f.IntVar(&b.Rounds, "rounds", 5, "how often each of those that are compared does each workload, in turns")
 	f.IntSliceVar(&b.Workers, "workers", nil, "with --only drain: how many workers work off the backlog, for each crew, 1 to 100")
 	f.BoolVar(&b.Processes, "processes", false, "with --workers: each worker in a process of its own")
 	f.StringSliceVar(&b.Only, "only", nil, "workloads with one of these words in their name (default: all)")
@@ -98,9 +98,9 @@ func (b *benchCommand) run(ctx context.Context) error {
 	defer os.RemoveAll(dir)
 	b.Plan.Dir, b.Plan.Log, b.Progress = dir, b.log, func(target, what string) { fmt.Fprintf(b.stderr, "%s: %s\n", target, what) }
 	report, err := b.Plan.Run(ctx)
-	switch away := (measure.ConnectError{}); {
-	case errors.As(err, &away):
-		return usage("is the server running, and may you connect?", "--postgres: %v", away)
+	switch refused := (measure.ConnectError{}); {
+	case errors.As(err, &refused):
+		return usage("is the server running, and may you connect?", "--postgres: %v", refused)
 	case err != nil:
 		return err
 	case b.format == formJSON:

@@ -23,9 +23,9 @@ const bulkLong = `
 
 Several jobs may be named. "-" reads them from stdin: the first word of each line
 that is an id, or the JSON of "pawl jobs -o json". --all takes every job of the
-workspace that --status and --workflow select, and asks before it begins; --yes
-answers it. After a refusal the others are gone on with; the exit code is the
-highest of them all.`
+workspace that --status and --workflow select, and asks before it begins, unless
+--yes is given. A refusal does not stop the others; the exit code is the highest of
+them all.`
 
 // A bulk is a verb that takes several jobs: those on the command line, on stdin,
 // or all that a filter selects.
@@ -107,7 +107,7 @@ func (a *app) apply(ctx context.Context, cl *client.Client, b *bulk, args []stri
 		return nil
 	}
 	done := 0
-	err = a.all(jobs, func(text string) error {
+	err = all(a, jobs, func(text string) error {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -187,7 +187,7 @@ func (a *app) filtered(ctx context.Context, cl *client.Client, b *bulk) ([]strin
 	return jobs, nil
 }
 
-// confirmed asks whether --all is meant, unless --yes was given.
+// confirmed asks for consent to --all, unless --yes was given.
 func (a *app) confirmed(ctx context.Context, what string, yes bool) error {
 	if yes {
 		return nil

@@ -21,7 +21,7 @@ import (
 // A database is where the jobs are, as the flag or the environment names it.
 type database struct {
 	address.Address
-	fallback bool // nobody named it: the default file
+	fallback bool // the default file: none was named
 }
 
 // parseDatabase reads how the database is named. An empty name is the default
@@ -59,8 +59,8 @@ func (a *app) named() (database, error) {
 	return parseDatabase(a.database, state)
 }
 
-// prepare makes the folder of the default file, which nobody else may enter,
-// and checks the folder of any other.
+// prepare makes the folder of the default file, for this user alone, and checks that of
+// any other.
 func (d database) prepare() error {
 	if d.fallback {
 		if err := os.MkdirAll(filepath.Dir(d.Path), 0o700); err != nil {

@@ -60,12 +60,12 @@ func (a *app) onJob(f func(ctx context.Context, cl *client.Client, id pawl.ID, r
 	})
 }
 
-// all calls f with each name, goes on after an error, which it prints, and returns the
+// all calls f with each of a list, goes on after an error, which it prints, and returns the
 // highest exit code.
-func (a *app) all(names []string, f func(name string) error) error {
+func all[T any](a *app, list []T, f func(T) error) error {
 	worst := codeOK
-	for _, name := range names {
-		if err := f(name); err != nil {
+	for _, v := range list {
+		if err := f(v); err != nil {
 			worst = max(worst, complain(a.stderr, err))
 		}
 	}
@@ -129,12 +129,6 @@ func dataOf(c *cobra.Command) (json.RawMessage, error) {
 		return nil, nil
 	}
 	return jsonOf("--data", f.Value.String())
-}
-
-// setOf reads the values of --set, each by the type that parse knows its name to
-// have.
-func setOf(pairs []string, parse func(name, text string) (any, error)) (map[string]any, error) {
-	return valuesOf("--set", "write --set day=2026-01-31", pairs, parse)
 }
 
 // valuesOf reads the pairs of a flag, each value by the type that parse knows its name to

@@ -116,7 +116,7 @@ func (f *momentFlags) job(ctx context.Context, cl *client.Client, id pawl.ID) (*
 const historyLong = `Show every move of a job and of its steps in the order of time: when, of what,
 from which state to which, by which event, who, and why. TOOK is how long the state
 lasted that the move leaves. A line marked REFUSED is a fact that came too late, such
-as the result of a worker whose step had been taken away; it changed nothing.
+as the result of a worker that had lost its step; it changed nothing.
 
 --step shows one step only: load with all its instances, load[3], or job for the job
 itself. --limit shows the last moves only. A long history is printed as it is read, its
@@ -155,7 +155,7 @@ func newJobHistory(a *app) *cobra.Command {
 const whyLong = `Say why a job does not go on: what the job itself waits for, then each step that has
 not ended and does not run on a worker, with what would unblock it. Of the instances
 of a fan-out the first are told one by one, and all of them with the fan-out. With a
-STEP (load, or load[3] for an instance) it answers for that step, whatever its state.
+STEP (load, or load[3] for an instance) it is about that step, whatever its state.
 Times are in UTC.
 
 With -o json it is a list of reasons; a program goes by their "kind".`
@@ -180,9 +180,9 @@ func newJobWhy(a *app) *cobra.Command {
 
 const diffLong = `Compare two jobs, of one workflow as a rule: their definitions, inputs, outputs and
 how long they took, and of every step its state, attempts, time, output and error.
-A line of the first job begins with -, one of the second with +; a step is told of if
-its state, attempts, output or error differ, and --all tells of every one. Long
-values are cut. A fan-out is compared as a whole, with its instances counted.`
+A line of the first job begins with -, one of the second with +; a step is shown if
+its state, attempts, output or error differ, and with --all in any case. Long values
+are cut. A fan-out is compared as a whole, with its instances counted.`
 
 func newJobDiff(a *app) *cobra.Command {
 	form, all := formText, false

@@ -72,7 +72,7 @@ func (a *app) newMigration(word, short, long string, goal func(current, newest i
 				case dry:
 					return a.showPlan(c.Context(), m, goal)
 				case goal == 0 && from > 0 && to != 0:
-					return usage("if that is meant, write: pawl migrate down --to 0"+a.given, "version 0 has no tables: every job would be lost")
+					return usage("to do it all the same, write: pawl migrate down --to 0"+a.given, "version 0 has no tables: every job would be lost")
 				case !force:
 					if err := a.unused(c.Context(), m, word, goal); err != nil {
 						return err

@@ -60,7 +60,7 @@ func newQuotaSet(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			slots, err := strconv.Atoi(args[1])
 			if err != nil || slots < 0 {
-				return usage("take a quota away with: pawl quota clear "+console.Shell(args[0]), "SLOTS %q: want 0 to %d", args[1], engine.MaxSlots)
+				return usage("remove a quota with: pawl quota clear "+console.Shell(args[0]), "SLOTS %q: want 0 to %d", args[1], engine.MaxSlots)
 			}
 			return a.setQuotas(c.Context(), reason, pawl.Quota{Name: args[0], Slots: slots})
 		},
@@ -88,8 +88,8 @@ func (a *app) setQuotas(ctx context.Context, reason string, set ...pawl.Quota) e
 func newQuotaClear(a *app) *cobra.Command {
 	reason := ""
 	c := &cobra.Command{
-		Use: "clear NAME", Short: "Take a quota away",
-		Long:    "Take a quota of the workspace away: there is no limit then. One that is not set is not\nfound (exit 3).",
+		Use: "clear NAME", Short: "Remove a quota",
+		Long:    "Remove a quota of the workspace: there is no limit then. One that is not set is not\nfound (exit 3).",
 		Example: "  pawl quota clear queue/billing",
 		Args:    want(1, 1, "a NAME"),
 		RunE: a.on(func(ctx context.Context, cl *client.Client, args []string) error {

@@ -136,7 +136,7 @@ func (a *app) continued(ctx context.Context, l *ledger, id pawl.ID, f *retryFlag
 		return pawl.ID{}, nil, err
 	}
 	r := pawl.Retry{From: f.from, Private: private}
-	if r.Set, err = setOf(f.set, def.ParseInput); err != nil {
+	if r.Set, err = valuesOf("--set", "write --set day=2026-01-31", f.set, def.ParseInput); err != nil {
 		return pawl.ID{}, nil, err
 	}
 	if r.Resolve, err = f.outputs(); err != nil {

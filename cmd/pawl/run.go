@@ -26,7 +26,7 @@ const runLong = `Run a workflow file to its end, in this process, as a durable j
 
 The job's id is printed first, on stderr; then the progress; then the job's
 output, on stdout. On a terminal the progress is a tree that changes in place
-(NO_COLOR takes the colours away), elsewhere one line for each change; of a fan-out of
+(NO_COLOR removes the colours), elsewhere one line for each change; of a fan-out of
 more than 10, one for each tenth that is done and for each failure and retry.
 
 --resume continues the newest unfinished job of the same workspace, file and

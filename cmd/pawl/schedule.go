@@ -268,7 +268,7 @@ func newScheduleMove(a *app, event machine.Event, done, short, long string) *cob
 func (a *app) hintUnfollowed(ctx context.Context, cl *client.Client) error {
 	followed, err := cl.Schedules.Followed(ctx)
 	if err == nil && !followed {
-		console.Say(a.stderr, "hint", "nobody follows schedules at this moment; start an engine with: pawl dev"+a.given)
+		console.Say(a.stderr, "hint", "no engine follows schedules at this moment; start one with: pawl dev"+a.given)
 	}
 	return err
 }

@@ -34,8 +34,8 @@ may run on one database: none leads, and each may be killed at any moment.
 --silence is how long a worker may be silent before it is taken for dead and its
 steps go to others: 6s by default, and 2s at least. It has to be three times the
 --beat of the workers, or more. --retention removes what ended so long ago, as
-"pawl prune" does. --listen serves Prometheus, and whoever asks whether the server
-is ready, over HTTP. Its parts are services: see "pawl service list".`
+"pawl prune" does. --listen serves metrics for Prometheus, and whether the server is
+ready, over HTTP. Its parts are services: see "pawl service list".`
 
 func newServer(a *app) *cobra.Command {
 	s := &service{role: engine.RoleServer}
@@ -55,8 +55,8 @@ to the same database and workspace, by "pawl submit" say, run here.
 
 --capacity is how many steps run at once, 10 by default. --queue names a queue to
 serve, and may be repeated; without it that is the queue "default". --retention
-removes what ended so long ago, as "pawl prune" does. --listen serves Prometheus,
-and whoever asks whether it is ready, over HTTP. Ctrl-C (or SIGTERM)
+removes what ended so long ago, as "pawl prune" does. --listen serves metrics for
+Prometheus, and whether it is ready, over HTTP. Ctrl-C (or SIGTERM)
 stops the steps that run; they are pending again, for the next worker. The exit
 code is then 0. A second Ctrl-C leaves at once.`
 

@@ -309,7 +309,7 @@ told on stderr, and each change of state on the way. --no-wait returns when the 
 are accepted; --timeout bounds the waiting, and what was ordered stands all the same.
 
 Exit codes: 0 all are as was asked, 1 one has failed, 2 it is not said which, 3 one is
-not there, 4 one is refused, 5 its state does not allow it, 6 no supervisor answers, 124
+not there, 4 one is refused, 5 its state does not allow it, 6 no supervisor responds, 124
 the time is up, 130 Ctrl-C. Of several, the highest.`
 
 // A serviceVerb is an order to services.
@@ -375,19 +375,13 @@ func (v *serviceVerb) do(ctx context.Context, a *app, names []string) error {
 	return a.worst(errs)
 }
 
-// worst tells of errors, and returns one with the highest exit code of them.
+// worst returns the only error of a list. It prints several, and returns the highest exit
+// code of them.
 func (a *app) worst(errs []error) error {
 	if errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) == 1 {
 		return errs[0]
 	}
-	code := codeOK
-	for _, err := range errs {
-		code = max(code, complain(a.stderr, err))
-	}
-	if code != codeOK {
-		return exit{code}
-	}
-	return nil
+	return all(a, errs, func(err error) error { return err })
 }
 
 // await waits until every errand is done, has failed, or the time is up.

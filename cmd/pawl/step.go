@@ -214,7 +214,7 @@ func (f *formFlags) form(ctx context.Context, cl *client.Client, id pawl.ID, ste
 	if err != nil {
 		return nil, err
 	}
-	set, err := setOf(f.set, func(name, text string) (any, error) { return def.ParseForm(ord.Node(), name, text) })
+	set, err := valuesOf("--set", "write --set day=2026-01-31", f.set, func(name, text string) (any, error) { return def.ParseForm(ord.Node(), name, text) })
 	maps.Copy(form, set)
 	return form, err
 }

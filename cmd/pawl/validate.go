@@ -25,7 +25,7 @@ func newValidate(a *app) *cobra.Command {
 }
 
 func (a *app) validate(paths []string) error {
-	return a.all(paths, func(path string) error {
+	return all(a, paths, func(path string) error {
 		what, err := files.Check(path)
 		if err == nil {
 			fmt.Fprintf(a.stdout, "%s: valid (%s)\n", path, what)

@@ -160,8 +160,8 @@ func newWorkerHistory(a *app) *cobra.Command {
 const workersLong = `
 
 Several workers may be named. --all takes every worker of the workspace that it can
-be done to, and asks before it begins; --yes answers it. After a refusal the others
-are gone on with; the exit code is the highest of them all.`
+be done to, and asks before it begins, unless --yes is given. A refusal does not stop the
+others; the exit code is the highest of them all.`
 
 // A workerVerb is what an operator does to workers.
 type workerVerb struct {
@@ -254,7 +254,7 @@ func (v *workerVerb) apply(ctx context.Context, a *app, cl *client.Client, args 
 	if len(args) == 1 {
 		return v.one(ctx, a, cl, args[0])
 	}
-	return a.all(unique(args), func(text string) error { return v.one(ctx, a, cl, text) })
+	return all(a, unique(args), func(text string) error { return v.one(ctx, a, cl, text) })
 }
 
 func (v *workerVerb) one(ctx context.Context, a *app, cl *client.Client, text string) error {

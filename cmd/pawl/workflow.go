@@ -70,7 +70,7 @@ func newWorkflowRegister(a *app) *cobra.Command {
 func (a *app) register(ctx context.Context, paths []string, reason, form string) error {
 	var defs []*workflow.Definition
 	var dirs []string
-	if err := a.all(paths, func(path string) error {
+	if err := all(a, paths, func(path string) error {
 		def, err := files.ReadWorkflow(path)
 		if err != nil {
 			return err
