@@ -30,10 +30,12 @@ type process struct {
 }
 
 func processOf(args []string) *process {
+	screen := console.ScreenOf(os.Stderr)
+	screen.Terminal = screen.Terminal && os.Getenv("TERM") != "dumb"
 	return &process{
 		columns: func() int { return console.Columns(os.Stdout) }, local: time.Local,
 		args: args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, exit: os.Exit,
-		screen: console.ScreenOf(os.Stderr), signals: signals.New(func() { os.Exit(codeInterrupted) }),
+		screen: screen, signals: signals.New(func() { os.Exit(codeInterrupted) }),
 	}
 }
 

@@ -199,10 +199,10 @@ type Screen struct {
 	Size     func() (width, height int) // in characters
 }
 
-// ScreenOf returns the screen that a file is. A dumb terminal is none.
+// ScreenOf returns the screen that a file is, if it is a terminal.
 func ScreenOf(f *os.File) Screen {
 	return Screen{
-		Terminal: term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb",
+		Terminal: term.IsTerminal(int(f.Fd())),
 		Size: func() (int, int) {
 			w, h, err := term.GetSize(int(f.Fd()))
 			if err != nil || w == 0 || h == 0 {
