@@ -26,6 +26,7 @@ type Error struct {
 	Message string // lower case, no full stop; names field, value and what is allowed
 	Hint    string // what to do about it, or empty
 	Err     error  // the cause, or nil
+	Entity  string // the public id of the job that the message is about and names, or empty
 }
 
 func (e *Error) Error() string {

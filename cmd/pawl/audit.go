@@ -1,18 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/engine"
@@ -103,31 +99,25 @@ func newAuditExport(a *app) *cobra.Command {
 		Example: "  pawl audit export > trail.jsonl\n  pawl audit export last",
 		Args:    want(0, 1, "one JOB at most"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.export(c.Context(), args, a.stdout)
+			return a.withTrails(c.Context(), args, func(s store.Store, job rowkey.Job) error {
+				return s.Trails(c.Context(), job, func(t store.TrailOf) error { return audit.WriteLines(a.stdout, t.Entries) })
+			})
 		},
 	}
 }
 
-func (a *app) export(ctx context.Context, args []string, w io.Writer) error {
-	return a.withTrails(ctx, args, func(s store.Store, job rowkey.Job) error {
-		return s.Trails(ctx, job, func(t store.TrailOf) error { return audit.WriteLines(w, t.Entries) })
-	})
-}
-
 // withTrails hands a database that exists to f, with the key of the job that is named; 0: all.
-func (a *app) withTrails(ctx context.Context, args []string, f func(s store.Store, job rowkey.Job) error) (err error) {
-	s, err := a.openExisting(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	key := rowkey.Job(0)
-	if len(args) == 1 {
-		if key, err = a.jobKey(ctx, s, args[0]); err != nil {
+func (a *app) withTrails(ctx context.Context, args []string, f func(s store.Store, job rowkey.Job) error) error {
+	return a.withStore(ctx, func(s store.Store) error {
+		if len(args) == 0 {
+			return f(s, 0)
+		}
+		key, err := a.jobKey(ctx, s, args[0])
+		if err != nil {
 			return err
 		}
-	}
-	return f(s, key)
+		return f(s, key)
+	})
 }
 
 // jobKey returns the key of the job that is named. The engine that looks it up
@@ -149,9 +139,9 @@ header, and a line of JSON for each with its kind, key, id, sequence and hash, b
 and key, and for each anchor of retention. The end of a job that has ended seals its
 steps. The header has the time, the counts, and the SHA-256 of all lines after it.
 
-Keep checkpoints where whoever can write to the database cannot: "pawl audit compare"
-tells what was taken out since, or changed and hashed anew, which the database alone
-cannot tell.
+Keep checkpoints where those who can write to the database cannot write: "pawl audit
+compare" tells what was removed since, or changed and hashed anew, which the database
+alone cannot tell.
 
 --output writes a file, whole or not at all; otherwise the checkpoint goes to stdout.`
 
@@ -167,54 +157,22 @@ func newAuditCheckpoint(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) checkpoint(ctx context.Context, path string) (err error) {
-	s, err := a.openExisting(ctx)
-	if err != nil {
+func (a *app) checkpoint(ctx context.Context, path string) error {
+	return a.withStore(ctx, func(s store.Store) error {
+		if path == "" {
+			_, err := store.WriteCheckpoint(ctx, s, time.Now(), a.stdout, "")
+			return err
+		}
+		var head *store.CheckpointHead
+		err := files.Replace(path, func(w io.Writer) (err error) {
+			head, err = store.WriteCheckpoint(ctx, s, time.Now(), w, filepath.Dir(path))
+			return err
+		})
+		if err == nil {
+			_, err = fmt.Fprintf(a.stderr, "%d leaves, digest %s\n", head.Leaves, head.Digest)
+		}
 		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	if path == "" {
-		_, err := store.WriteCheckpoint(ctx, s, time.Now(), a.stdout, "")
-		return err
-	}
-	head, err := writeCheckpoint(ctx, s, path)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(a.stderr, "%d leaves, digest %s\n", head.Leaves, head.Digest)
-	return err
-}
-
-// writeCheckpoint writes a checkpoint of a store to a file, whole or not at all.
-func writeCheckpoint(ctx context.Context, s store.Store, path string) (*store.CheckpointHead, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".pawl-checkpoint-*")
-	if err != nil {
-		return nil, files.Error(path, err)
-	}
-	defer os.Remove(f.Name()) // which is not there any more if all went well
-	head, err := writeBuffered(f, func(w io.Writer) (*store.CheckpointHead, error) {
-		return store.WriteCheckpoint(ctx, s, time.Now(), w, filepath.Dir(path))
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return nil, files.Error(path, err)
-	}
-	return head, nil
-}
-
-// writeBuffered writes a file that is on the disk when it returns.
-func writeBuffered(f *os.File, write func(io.Writer) (*store.CheckpointHead, error)) (*store.CheckpointHead, error) {
-	b := bufio.NewWriter(f)
-	head, err := write(b)
-	if err == nil {
-		err = b.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	return head, errors.Join(err, f.Close())
 }
 
 const compareLong = `Compare a checkpoint with a newer one, or with the database. Named are entities that
@@ -239,74 +197,46 @@ func newAuditCompare(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) compare(ctx context.Context, args []string, form string) (err error) {
+func (a *app) compare(ctx context.Context, args []string, form string) error {
 	old, err := openCheckpoint(args[0])
 	if err != nil {
 		return err
 	}
 	defer old.Close()
 	c := &store.Comparison{Old: old.CheckpointReader}
-	if len(args) == 2 {
-		is, err := openCheckpoint(args[1])
-		if err != nil {
-			return err
-		}
-		defer is.Close()
-		if is.Head.At < old.Head.At {
-			return usage("give the older one first", "%s is of %s, and %s of %s", args[0], old.Head.At, args[1], is.Head.At)
-		}
-		c.New = is.CheckpointReader
-		return a.tellDifferences(ctx, c, form)
+	if len(args) == 1 {
+		return a.withStore(ctx, func(s store.Store) error {
+			is, err := trail.Current(ctx, s)
+			if err != nil {
+				return err
+			}
+			defer is.Close()
+			c.New, c.Row = is.CheckpointReader, store.RowOf(s)
+			return a.showDifferences(ctx, c, form)
+		})
 	}
-	s, err := a.openExisting(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	is, err := currentCheckpoint(ctx, s)
+	is, err := openCheckpoint(args[1])
 	if err != nil {
 		return err
 	}
 	defer is.Close()
-	c.New, c.Row = is.CheckpointReader, store.RowOf(s)
-	return a.tellDifferences(ctx, c, form)
-}
-
-// currentCheckpoint writes a checkpoint of a store to a temporary file, and opens it.
-func currentCheckpoint(ctx context.Context, s store.Store) (*checkpointFile, error) {
-	f, err := os.CreateTemp("", "pawl-checkpoint-*")
-	if err != nil {
-		return nil, err
+	if is.Head.At < old.Head.At {
+		return usage("give the older one first", "%s is of %s, and %s of %s", args[0], old.Head.At, args[1], is.Head.At)
 	}
-	defer os.Remove(f.Name()) // it is open by then
-	if _, err := writeBuffered(f, func(w io.Writer) (*store.CheckpointHead, error) {
-		return store.WriteCheckpoint(ctx, s, time.Now(), w, "")
-	}); err != nil {
-		return nil, err
-	}
-	return openCheckpoint(f.Name())
-}
-
-// A checkpointFile is a checkpoint that is read.
-type checkpointFile struct {
-	*store.CheckpointReader
-	io.Closer
+	c.New = is.CheckpointReader
+	return a.showDifferences(ctx, c, form)
 }
 
 // openCheckpoint opens the file of a checkpoint.
-func openCheckpoint(path string) (*checkpointFile, error) {
+func openCheckpoint(path string) (*trail.Checkpoint, error) {
 	f, err := files.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	r, err := store.ReadCheckpoint(bufio.NewReader(f))
-	if err != nil {
-		return nil, errors.Join(&pawl.Error{Kind: pawl.Invalid, Message: path + ": " + err.Error()}, f.Close())
-	}
-	return &checkpointFile{r, f}, nil
+	return trail.OpenCheckpoint(f, path)
 }
 
-func (a *app) tellDifferences(ctx context.Context, c *store.Comparison, form string) error {
+func (a *app) showDifferences(ctx context.Context, c *store.Comparison, form string) error {
 	r, err := trail.Compare(ctx, c, func(d store.Difference) {
 		if form != formJSON {
 			console.Difference(a.stdout, &d)

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +13,8 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -25,9 +23,9 @@ const bulkLong = `
 
 Several jobs may be named. "-" reads them from stdin: the first word of each line
 that is an id, or the JSON of "pawl jobs -o json". --all takes every job of the
-workspace that --status and --workflow select, and asks before it begins; --yes
-answers it. After a refusal the others are gone on with; the exit code is the
-highest of them all.`
+workspace that --status and --workflow select, and asks before it begins, unless
+--yes is given. A refusal does not stop the others; the exit code is the highest of
+them all.`
 
 // A bulk is a verb that takes several jobs: those on the command line, on stdin,
 // or all that a filter selects.
@@ -35,7 +33,7 @@ type bulk struct {
 	verb     string                                            // as in: retry 12 jobs?
 	done     string                                            // as in: 12 of 12 jobs retried
 	statuses []machine.State                                   // that --all selects without --status
-	spare    func(all []inspect.Candidate) []inspect.Candidate // what --all leaves out beside; nil: nothing
+	spare    func(all []inspect.Candidate) []inspect.Candidate // removes what --all leaves out; nil: nothing
 	all      bool
 	yes      bool
 	status   string
@@ -49,16 +47,16 @@ func (b *bulk) bind(c *cobra.Command, a *app) {
 	c.Args = b.args
 	c.Flags().BoolVar(&b.all, "all", false, "every job of the workspace that --status and --workflow select")
 	c.Flags().BoolVar(&b.yes, "yes", false, "do not ask before --all begins")
-	c.Flags().StringVar(&b.status, "status", "", "of --all: only jobs in these states, with commas; default "+words(b.statuses))
+	c.Flags().StringVar(&b.status, "status", "", "of --all: only jobs in these states, with commas; default "+strings.Join(words(b.statuses), ","))
 	c.Flags().StringVar(&b.workflow, "workflow", "", "of --all: only jobs of this workflow")
 }
 
-func words(states []machine.State) string {
+func words(states []machine.State) []string {
 	var names []string
 	for _, s := range states {
 		names = append(names, string(s))
 	}
-	return strings.Join(names, ",")
+	return names
 }
 
 func (b *bulk) args(c *cobra.Command, args []string) error {
@@ -90,19 +88,17 @@ func (b *bulk) single(args []string) (string, bool) {
 	return args[0], true
 }
 
-// apply does something to each of the jobs that are meant.
+// apply calls do with each job of the command line. Of several it goes on after an error,
+// and its own has the highest exit code.
 func (a *app) apply(ctx context.Context, cl *client.Client, b *bulk, args []string, do func(pawl.ID) error) error {
-	one := func(text string) error {
+	if text, ok := b.single(args); ok {
 		id, err := a.jobOf(ctx, cl, text)
 		if err != nil {
 			return err
 		}
 		return do(id)
 	}
-	if text, ok := b.single(args); ok {
-		return one(text)
-	}
-	jobs, err := a.meant(ctx, cl, b, args)
+	jobs, err := a.selected(ctx, cl, b, args)
 	if err != nil {
 		return err
 	}
@@ -110,55 +106,50 @@ func (a *app) apply(ctx context.Context, cl *client.Client, b *bulk, args []stri
 		fmt.Fprintln(a.stderr, "no jobs to "+b.verb)
 		return nil
 	}
-	return a.each(ctx, b, jobs, one)
-}
-
-// each goes on after a refusal. Its error carries the highest exit code.
-func (a *app) each(ctx context.Context, b *bulk, jobs []string, do func(text string) error) error {
-	worst, done := codeOK, 0
-	for _, job := range jobs {
+	done := 0
+	err = all(a, jobs, func(text string) error {
 		if ctx.Err() != nil {
-			break
+			return nil
 		}
-		err := do(job)
-		if err == nil {
-			done++
-			continue
+		id, err := a.jobOf(ctx, cl, text)
+		if err != nil {
+			return err
 		}
-		worst = max(worst, codeOf(err))
-		if !strings.Contains(err.Error(), job) {
-			err = fmt.Errorf("job %s: %w", job, err)
+		if err := do(id); err != nil {
+			return ofJob(text, err)
 		}
-		complain(a.stderr, err)
-	}
-	fmt.Fprintf(a.stderr, "%d of %s %s\n", done, countJobs(len(jobs)), b.done)
+		done++
+		return nil
+	})
+	fmt.Fprintf(a.stderr, "%d of %s %s\n", done, console.Plural(int64(len(jobs)), "job"), b.done)
 	if ctx.Err() != nil {
 		return exit{codeInterrupted}
 	}
-	if worst != codeOK {
-		return exit{worst}
-	}
-	return nil
+	return err
 }
 
-func countJobs(jobs int) string {
-	if jobs == 1 {
-		return "1 job"
+// ofJob says which job an error is about, unless the error names it.
+func ofJob(text string, err error) error {
+	var e *pawl.Error
+	var r *machine.Refusal
+	if errors.As(err, &e) && e.Entity != "" || errors.As(err, &r) && r.Entity != "" {
+		return err
 	}
-	return fmt.Sprintf("%d jobs", jobs)
+	return fmt.Errorf("job %s: %w", text, err)
 }
 
-// meant returns the jobs of a command line that may name many.
-func (a *app) meant(ctx context.Context, cl *client.Client, b *bulk, args []string) ([]string, error) {
+// selected returns the jobs of a command line that may name many.
+func (a *app) selected(ctx context.Context, cl *client.Client, b *bulk, args []string) ([]string, error) {
 	switch {
 	case b.all:
 		jobs, err := a.filtered(ctx, cl, b)
 		if err != nil || len(jobs) == 0 {
 			return nil, err
 		}
-		return jobs, a.sure(ctx, b.verb+" "+countJobs(len(jobs)), b.yes)
+		return jobs, a.confirmed(ctx, b.verb+" "+console.Plural(int64(len(jobs)), "job"), b.yes)
 	case args[0] == "-":
-		return readJobs(a.stdin)
+		jobs, err := files.ReadJobs(a.stdin)
+		return unique(jobs), err
 	}
 	return unique(args), nil
 }
@@ -173,7 +164,7 @@ func unique(jobs []string) []string {
 	})
 }
 
-// filtered returns the jobs that --all means, the oldest first.
+// filtered returns the jobs that --all selects, the oldest first.
 func (a *app) filtered(ctx context.Context, cl *client.Client, b *bulk) ([]string, error) {
 	q := pawl.JobQuery{Workspace: a.workspace, Statuses: b.statuses, Workflow: b.workflow}
 	if b.status != "" {
@@ -196,105 +187,20 @@ func (a *app) filtered(ctx context.Context, cl *client.Client, b *bulk) ([]strin
 	return jobs, nil
 }
 
-// sure asks whether what --all does is really meant, unless that was said.
-func (a *app) sure(ctx context.Context, what string, yes bool) error {
+// confirmed asks for consent to --all, unless --yes was given.
+func (a *app) confirmed(ctx context.Context, what string, yes bool) error {
 	if yes {
 		return nil
 	}
 	if f, ok := a.stdin.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
 		return usage("add --yes to do it without being asked", "--all would %s, and there is no terminal to ask on", what)
 	}
-	fmt.Fprintf(a.stderr, "%s? [y/N] ", what)
-	answers := make(chan string, 1) // 1: nobody may be there any more
-	go func() {
-		line, err := bufio.NewReader(a.stdin).ReadString('\n')
-		if err != nil {
-			line = ""
-		}
-		answers <- line
-	}()
-	select {
-	case <-ctx.Done():
-		fmt.Fprintln(a.stderr)
+	switch yes, err := console.Confirm(ctx, a.stdin, a.stderr, what); {
+	case err != nil:
 		return exit{codeInterrupted}
-	case answer := <-answers:
-		switch strings.ToLower(strings.TrimSpace(answer)) {
-		case "y", "yes":
-			return nil
-		}
+	case yes:
+		return nil
 	}
 	fmt.Fprintln(a.stderr, "no: nothing was changed")
 	return exit{codeFailed}
-}
-
-// maxList bounds what is read of a list of jobs on stdin, in bytes.
-const maxList = 64 << 20
-
-// readJobs reads the ids of jobs: the first word of each line that is one, or
-// those of a list of jobs in JSON.
-func readJobs(r io.Reader) ([]string, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxList+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the jobs from stdin: %w", err)
-	}
-	if len(text) > maxList {
-		return nil, usage("", "stdin has more than %d bytes", maxList)
-	}
-	text = bytes.TrimSpace(text)
-	jobs := idsOfLines(text)
-	if len(text) > 0 && (text[0] == '[' || text[0] == '{') {
-		if jobs, err = idsOfJSON(text); err != nil {
-			return nil, err
-		}
-		return unique(jobs), nil
-	}
-	if len(text) > 0 && len(jobs) == 0 {
-		return nil, usage("list them with: pawl jobs --status failed", "there is no id of a job on stdin: want j_ and 32 digits as the first word of a line")
-	}
-	return unique(jobs), nil
-}
-
-func idsOfLines(text []byte) []string {
-	var jobs []string
-	for line := range strings.Lines(string(text)) {
-		words := strings.Fields(line)
-		if len(words) == 0 {
-			continue
-		}
-		if id, err := pawl.ParseID(pawl.JobPrefix, words[0]); err == nil {
-			jobs = append(jobs, id.Public(pawl.JobPrefix))
-		}
-	}
-	return jobs
-}
-
-// idsOfJSON reads one job or a list of them, or several such texts.
-func idsOfJSON(text []byte) ([]string, error) {
-	type job struct {
-		ID string `json:"id"`
-	}
-	var jobs []string
-	d := json.NewDecoder(bytes.NewReader(text))
-	for {
-		var raw json.RawMessage
-		err := d.Decode(&raw)
-		if errors.Is(err, io.EOF) {
-			return jobs, nil
-		}
-		list := []job{{}}
-		if err == nil && raw[0] == '[' {
-			err = json.Unmarshal(raw, &list)
-		} else if err == nil {
-			err = json.Unmarshal(raw, &list[0])
-		}
-		if err != nil {
-			return nil, usage("write: pawl jobs -o json | pawl job retry -", "stdin: want a list of jobs in JSON: %v", err)
-		}
-		for _, j := range list {
-			if _, err := pawl.ParseID(pawl.JobPrefix, j.ID); err != nil {
-				return nil, usage("write: pawl jobs -o json | pawl job retry -", "stdin: want jobs in JSON, each with its id: %v", err)
-			}
-			jobs = append(jobs, j.ID)
-		}
-	}
 }

@@ -1,41 +1,31 @@
 package main
 
 import (
-	"strings"
+	"errors"
+	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/machine"
 )
 
-func TestReadJobs(t *testing.T) {
+// TestErrorsOfManyJobs: each error says which job it is about, and says it once.
+func TestErrorsOfManyJobs(t *testing.T) {
 	t.Parallel()
-	const (
-		one = "j_019a3c7e5b7a7c1d8000000040a1b2c3"
-		two = "j_019a3c7e5b7a7c1d8000000040a1b2c4"
-	)
 	for _, tt := range []struct {
-		name, text string
-		want       []string
-		err        string
+		name string
+		err  error
+		want string
 	}{
-		{"nothing", " \n", nil, ""},
-		{"a table", "ID  WORKFLOW\n" + one + "  nightly  FAILED\n  " + two + " other\n", []string{one, two}, ""},
-		{"one twice", one + "\n" + two + "\n" + one + "\n", []string{one, two}, ""},
-		{"an id further on", "job " + one + "\n" + two + "\n", []string{two}, ""},
-		{"no id", "ID  WORKFLOW\n", nil, "there is no id of a job on stdin: want j_ and 32 digits as the first word of a line"},
-		{"an empty list", "[]", nil, ""},
-		{"a list", `[{"id": "` + two + `", "status": "FAILED"}, {"id": "` + one + `"}]`, []string{two, one}, ""},
-		{"several texts", `{"id": "` + one + `"} [{"id": "` + two + `"}]`, []string{one, two}, ""},
-		{"not JSON", `[{"id": `, nil, "stdin: want a list of jobs in JSON: unexpected EOF"},
-		{"no jobs", `[{"name": "x"}]`, nil, `stdin: want jobs in JSON, each with its id: id ""`},
+		{"an error that names nothing", errors.New("disk full"), "job a1b2: disk full"},
+		{"an error that names no job", pawl.Errorf(pawl.NotFound, "workflow a1b2 has no step x"), "job a1b2: workflow a1b2 has no step x"},
+		{"an error that names the job", &pawl.Error{Message: "job j_1 is not paused", Entity: "j_1"}, "job j_1 is not paused"},
+		{"a cause that names the job", fmt.Errorf("pause: %w", &pawl.Error{Message: "job j_1 is not paused", Entity: "j_1"}), "pause: job j_1 is not paused"},
+		{"a refusal", &machine.Refusal{Machine: "job", Entity: "j_1", State: "FAILED", Event: "pause", Final: true}, "job j_1: event pause is not allowed in state FAILED, which is final"},
+		{"a refusal of something unnamed", &machine.Refusal{Machine: "job", State: "FAILED", Event: "pause", Final: true}, "job a1b2: job: event pause is not allowed in state FAILED, which is final"},
 	} {
-		got, err := readJobs(strings.NewReader(tt.text))
-		said := ""
-		if err != nil {
-			said = err.Error()
-		}
-		if diff := cmp.Diff(tt.want, got); diff != "" || !strings.HasPrefix(said, tt.err) || (said == "") != (tt.err == "") {
-			t.Errorf("%s: %q (-want +got):\n%s", tt.name, said, diff)
+		if got := ofJob("a1b2", tt.err); got.Error() != tt.want || !errors.Is(got, tt.err) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

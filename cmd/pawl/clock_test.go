@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/signals"
 )
 
 // TestZones shows times as those of the terminal's owner, or else in UTC.
@@ -22,7 +23,7 @@ func TestZones(t *testing.T) {
 		p := &process{
 			args: append(args, db), stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" },
 			exit:   func(int) { panic("exit") },
-			screen: console.Screen{Terminal: terminal, Size: func() (int, int) { return 80, 24 }}, signals: make(chan os.Signal, 2),
+			screen: console.Screen{Terminal: terminal, Size: func() (int, int) { return 80, 24 }}, signals: signals.New(func() { panic("exit") }),
 			local: time.FixedZone("there", 19800), // 5 h 30 min
 		}
 		if terminal {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -17,14 +16,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
-	"github.com/pawl-dev/pawl/internal/store/postgres"
-	"github.com/pawl-dev/pawl/internal/store/sqlite"
 )
 
 // A database is where the jobs are, as the flag or the environment names it.
 type database struct {
 	address.Address
-	fallback bool // nobody named it: the default file
+	fallback bool // the default file: none was named
 }
 
 // parseDatabase reads how the database is named. An empty name is the default
@@ -40,26 +37,30 @@ func parseDatabase(name, stateDir string) (database, error) {
 	return database{Address: db}, err
 }
 
-// stateHome returns the folder of what this user's programs keep, or a path that is
-// not absolute if nothing says where that is.
-func (a *app) stateHome() string {
+// stateHome returns the folder of what this user's programs keep. If nothing says where
+// that is, the error says what has no place, and has the hint.
+func (a *app) stateHome(hint, what string) (string, error) {
 	if state := a.getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
-		return state
+		return state, nil
 	}
-	return filepath.Join(a.getenv("HOME"), ".local", "state")
+	state := filepath.Join(a.getenv("HOME"), ".local", "state")
+	if !filepath.IsAbs(state) {
+		return "", usage(hint, "neither XDG_STATE_HOME nor HOME says where %s", what)
+	}
+	return state, nil
 }
 
 // named returns the database that the flags and the environment name.
 func (a *app) named() (database, error) {
-	state := a.stateHome()
-	if a.database == "" && !filepath.IsAbs(state) {
-		return database{}, usage("name a database with --database or PAWL_DATABASE", "neither XDG_STATE_HOME nor HOME says where the database is")
+	state, err := a.stateHome("name a database with --database or PAWL_DATABASE", "the database is")
+	if a.database == "" && err != nil {
+		return database{}, err
 	}
 	return parseDatabase(a.database, state)
 }
 
-// prepare makes the folder of the default file, which nobody else may enter,
-// and checks the folder of any other.
+// prepare makes the folder of the default file, for this user alone, and checks that of
+// any other.
 func (d database) prepare() error {
 	if d.fallback {
 		if err := os.MkdirAll(filepath.Dir(d.Path), 0o700); err != nil {
@@ -78,7 +79,7 @@ func (d database) prepare() error {
 // who reads, or changes what is there, makes none.
 func (a *app) existing() error {
 	db, err := a.named()
-	if err != nil || db.Postgres != "" || db.Memory() || exists(db.Path) {
+	if err != nil || db.Exists() {
 		return err
 	}
 	hint := "pawl run, pawl submit and pawl dev make it"
@@ -91,13 +92,17 @@ func (a *app) existing() error {
 	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no database " + console.Shell(db.Path), Hint: hint}
 }
 
-// openExisting opens a database that exists. The caller closes it.
-func (a *app) openExisting(ctx context.Context) (store.Store, error) {
+// withStore runs f on the store of a database that exists.
+func (a *app) withStore(ctx context.Context, f func(store.Store) error) (err error) {
 	if err := a.existing(); err != nil {
-		return nil, err
+		return err
 	}
 	s, _, err := a.openStore(ctx)
-	return s, err
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return f(s)
 }
 
 // openStore opens the database that was named, or makes it. The caller closes it.
@@ -111,26 +116,6 @@ func (a *app) openStore(ctx context.Context) (store.Store, database, error) {
 	}
 	s, err := db.Open(ctx, a.silence, a.log)
 	return s, db, err
-}
-
-// openSchema opens the database for migrations, whatever its version. The
-// caller calls done.
-func (a *app) openSchema(ctx context.Context) (m store.Migrator, db database, done func() error, err error) {
-	if db, err = a.named(); err != nil {
-		return nil, db, nil, err
-	}
-	if err := db.prepare(); err != nil {
-		return nil, db, nil, err
-	}
-	if db.Postgres != "" {
-		s, err := postgres.OpenSchema(ctx, postgres.Config{URL: db.Postgres, Log: a.log})
-		return s, db, func() error { return nil }, err
-	}
-	s, err := sqlite.Open(ctx, sqlite.Config{Path: db.Path, Synchronous: db.Synchronous, AnyVersion: true, Log: a.log})
-	if err != nil {
-		return nil, db, nil, fmt.Errorf("open the database for migration: %w", err)
-	}
-	return s, db, s.Close, nil
 }
 
 // A ledger is the database and an engine on it, in this process.
@@ -172,6 +157,16 @@ func (l *ledger) close() error {
 	return l.store.Close()
 }
 
+// onLedger runs f on the database with an engine; see openLedger.
+func (a *app) onLedger(ctx context.Context, passive bool, f func(*ledger) error) (err error) {
+	l, err := a.openLedger(ctx, passive)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	return f(l)
+}
+
 // with reaches a database that exists, for the length of f.
 func (a *app) with(ctx context.Context, f func(*client.Client) error) error {
 	if err := a.existing(); err != nil {
@@ -181,17 +176,8 @@ func (a *app) with(ctx context.Context, f func(*client.Client) error) error {
 }
 
 // withNew is with for commands that may be the first on their database.
-func (a *app) withNew(ctx context.Context, f func(*client.Client) error) (err error) {
-	l, err := a.openLedger(ctx, true)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if e := l.close(); err == nil {
-			err = e
-		}
-	}()
-	return f(l.client)
+func (a *app) withNew(ctx context.Context, f func(*client.Client) error) error {
+	return a.onLedger(ctx, true, func(l *ledger) error { return f(l.client) })
 }
 
 // A workdir says where submitted jobs have their folders, and for how long.
@@ -211,9 +197,9 @@ func (w *workdir) bind(c *cobra.Command) {
 func (w *workdir) of(a *app, db database) (string, error) {
 	root := w.root
 	if root == "" {
-		state := a.stateHome()
-		if !filepath.IsAbs(state) {
-			return "", usage("name a folder with --workdir", "neither XDG_STATE_HOME nor HOME says where jobs get their folders")
+		state, err := a.stateHome("name a folder with --workdir", "jobs get their folders")
+		if err != nil {
+			return "", err
 		}
 		root = filepath.Join(state, "pawl", "work")
 	}
@@ -221,23 +207,6 @@ func (w *workdir) of(a *app, db database) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find --workdir: %w", err)
 	}
-	label, err := db.label()
+	label, err := db.Label()
 	return filepath.Join(root, label), err
-}
-
-// label names the database as a folder, and tells it from others.
-func (d database) label() (string, error) {
-	kind, place, err := "sqlite", d.Path, error(nil)
-	switch {
-	case d.Postgres != "":
-		kind = "postgres"
-		place, err = postgres.Place(d.Postgres)
-	case !d.Memory():
-		place, err = filepath.EvalSymlinks(d.Path)
-		if err == nil {
-			place, err = filepath.Abs(place)
-		}
-	}
-	sum := sha256.Sum256([]byte(place))
-	return fmt.Sprintf("%s-%x", kind, sum[:8]), err
 }

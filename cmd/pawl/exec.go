@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -67,7 +65,7 @@ func newExec(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) exec(ctx context.Context, argv []string, f *execFlags) (err error) {
+func (a *app) exec(ctx context.Context, argv []string, f *execFlags) error {
 	def, err := f.definition(argv)
 	if err != nil {
 		return err
@@ -76,18 +74,15 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) (err error)
 	if sub.Dir, err = f.folder(); err != nil {
 		return err
 	}
-	l, err := a.openLedger(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	done, err := submitOne(ctx, l.client, sub)
-	if err != nil {
-		return err
-	}
-	s := a.session(l, done.ID, 1, false)
-	s.Worker.Handlers = handlers(worker.CommandConfig{Pass: []string{"*"}, Stdin: a.input()})
-	return a.settled(ctx, s)
+	return a.onLedger(ctx, false, func(l *ledger) error {
+		done, err := submitOne(ctx, l.client, sub)
+		if err != nil {
+			return err
+		}
+		s := a.session(l, done.ID, 1, false)
+		s.Worker.Handlers = handlers(worker.CommandConfig{Pass: []string{"*"}, Stdin: a.input()})
+		return a.settled(ctx, s)
+	})
 }
 
 // input is what the command reads, or nil. It is not a terminal, which would stop the command,
@@ -102,22 +97,20 @@ func (a *app) input() *os.File {
 // maxRetries is one less than the attempts that a step may have.
 const maxRetries = 999
 
-// definition builds the workflow of one command. Nothing in it is an
-// expression.
+// definition builds the workflow of the command.
 func (f *execFlags) definition(argv []string) (*workflow.Definition, error) {
 	if f.timeout < 0 {
 		return nil, usage("", "--timeout %s: want more than 0", f.timeout)
 	}
-	if f.retry < 0 || f.retry > maxRetries {
-		return nil, usage("", "--retry %d: want 0 to %d", f.retry, maxRetries)
+	if err := inRange("--retry", f.retry, 0, maxRetries); err != nil {
+		return nil, err
 	}
-	step := workflow.Step{ID: "command", Env: map[string]string{}, Output: workflow.OutputNone, Retry: workflow.Retry{MaxAttempts: f.retry + 1}}
 	for i, arg := range argv {
 		if !utf8.ValidString(arg) {
 			return nil, usage("", "COMMAND[%d]: %q: want text in UTF-8", i, arg)
 		}
-		step.Command = append(step.Command, literal(arg))
 	}
+	env := map[string]string{}
 	for _, pair := range f.env {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
@@ -126,17 +119,17 @@ func (f *execFlags) definition(argv []string) (*workflow.Definition, error) {
 		if !utf8.ValidString(pair) {
 			return nil, usage("", "--env %q: want text in UTF-8", pair)
 		}
-		step.Env[key] = literal(value)
+		env[key] = value
 	}
-	def, err := workflow.File{Name: "exec", Timeout: f.timeout, Steps: []workflow.Step{step}}.Build()
+	c := privatejob.Command{Argv: argv, Env: env, Timeout: f.timeout, Retries: f.retry}
+	def, err := c.Definition()
 	return def, asTyped(err)
 }
 
 // typed says what was typed for a part of the workflow.
 var typed = strings.NewReplacer("steps[0].command", "COMMAND", "steps[0].env.", "--env ", "steps[0].env", "--env", "timeout", "--timeout")
 
-// asTyped names what is wrong as it stands on the command line: there is no file
-// of the workflow to look into.
+// asTyped names what is wrong as it was typed: there is no workflow file to look into.
 func asTyped(err error) error {
 	var problems workflow.Problems
 	if !errors.As(err, &problems) {
@@ -149,18 +142,15 @@ func asTyped(err error) error {
 	return named
 }
 
-// literal writes a text so that no expression is found in it.
-func literal(s string) string { return strings.ReplaceAll(s, "${{", "$${{") }
-
 func (f *execFlags) folder() (string, error) {
-	dir, err := filepath.Abs(f.dir)
+	dir, err := files.Folder(f.dir)
 	if err != nil {
-		return "", fmt.Errorf("find the folder to start in: %w", err)
+		return "", err
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return "", pawl.Errorf(pawl.NotFound, "--dir: there is no folder %s", dir)
 	}
-	return files.Textual(dir)
+	return dir, nil
 }
 
 // pass hands what the command prints on as it is.
@@ -172,12 +162,12 @@ func (a *app) pass(_ *worker.Task, stream string, p []byte) {
 	case worker.Notes:
 		return
 	}
-	// A reader that has gone away does not stop the command.
+	// A closed pipe does not stop the command.
 	_, _ = w.Write(p)
 }
 
-// settled runs the job to its end. One that is interrupted is canceled, since
-// nobody could continue it.
+// settled runs the job to its end. One that is interrupted is canceled, since nothing
+// could continue it.
 func (a *app) settled(ctx context.Context, s *privatejob.Session) error {
 	s.Worker.Tee = a.pass
 	v, err := a.ran(ctx, s, console.Silent{})
@@ -194,22 +184,10 @@ func (a *app) settled(ctx context.Context, s *privatejob.Session) error {
 		return err
 	case v.Status != lifecycle.JobCompleted:
 		console.Say(a.stderr, "error", fmt.Sprintf("job %s %s: %s", public, strings.ToLower(string(v.Status)), console.Message(v.Error)))
-		return exit{commandCode(v)}
+		if code, ok := privatejob.CommandCode(v); ok {
+			return exit{code}
+		}
+		return exit{outcome(v)}
 	}
 	return nil
-}
-
-// commandCode is the exit code for a job of one command that has not succeeded: that of
-// the command, as a shell has it, if there is one.
-func commandCode(v *pawl.JobView) int {
-	if f := v.Error; f != nil && v.Status == lifecycle.JobFailed {
-		for prefix, base := range map[string]int{"exit_": 0, "signal_": 128} {
-			if text, ok := strings.CutPrefix(f.Class, prefix); ok {
-				if n, err := strconv.Atoi(text); err == nil {
-					return base + n
-				}
-			}
-		}
-	}
-	return outcome(v)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
 )
 
@@ -20,6 +22,61 @@ func bindForm(c *cobra.Command, form *string, what string) {
 	c.Flags().StringVarP(form, "output", "o", formText, "text, or json: "+what)
 	c.PreRunE = func(*cobra.Command, []string) error { return oneOf("output", *form, formText, formJSON) }
 }
+
+// show writes a value as JSON, or has text write it for people.
+func (a *app) show(form string, v any, text func() error) error {
+	if form == formJSON {
+		return console.JSON(a.stdout, v)
+	}
+	return text()
+}
+
+// showList writes a list as JSON or as a table. Of an empty one it says what there is none of.
+func showList[T any](a *app, form string, list []T, what string, rows func([]T) [][]string) error {
+	return a.show(form, list, func() error {
+		if len(list) == 0 {
+			fmt.Fprintln(a.stderr, "no "+what+" in workspace "+a.workspace)
+			return nil
+		}
+		return console.Table(a.stdout, rows(list))
+	})
+}
+
+// on runs f on a database that exists, with the arguments of a command.
+func (a *app) on(f func(ctx context.Context, cl *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		return a.with(c.Context(), func(cl *client.Client) error { return f(c.Context(), cl, args) })
+	}
+}
+
+// onJob runs f on the job that the first argument of a command names, with the others.
+func (a *app) onJob(f func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) error) func(*cobra.Command, []string) error {
+	return a.on(func(ctx context.Context, cl *client.Client, args []string) error {
+		id, err := a.jobOf(ctx, cl, args[0])
+		if err != nil {
+			return err
+		}
+		return f(ctx, cl, id, args[1:])
+	})
+}
+
+// all calls f with each of a list, goes on after an error, which it prints, and returns the
+// highest exit code.
+func all[T any](a *app, list []T, f func(T) error) error {
+	worst := codeOK
+	for _, v := range list {
+		if err := f(v); err != nil {
+			worst = max(worst, complain(a.stderr, err))
+		}
+	}
+	if worst != codeOK {
+		return exit{worst}
+	}
+	return nil
+}
+
+// optional returns the first of the arguments that may be left out, or "".
+func optional(args []string) string { return strings.Join(args[:min(len(args), 1)], "") }
 
 // bindReason adds the flag --reason.
 func bindReason(c *cobra.Command, reason *string) {
@@ -39,21 +96,30 @@ func (a *app) change(reason string) pawl.Change {
 // jsonOf reads the JSON of a text, or of the file that it names behind an @. It is
 // the value of a flag.
 func jsonOf(flag, text string) (json.RawMessage, error) {
-	raw := []byte(text)
-	if path, ok := strings.CutPrefix(text, "@"); ok {
-		b, err := files.Read(path, maxInputFile)
-		if err != nil {
-			return nil, err
-		}
-		if len(b) > maxInputFile {
-			return nil, usage("", "%s: %s has more than %d bytes", flag, path, maxInputFile)
-		}
-		raw = b
+	raw, err := textOf(flag, text)
+	if err != nil {
+		return nil, err
 	}
 	if !json.Valid(raw) || !utf8.Valid(raw) {
 		return nil, usage("a text is written with its quotes: '\"yes\"'; @FILE reads it from a file", "%s: want JSON, or @FILE of it", flag)
 	}
 	return bytes.TrimSpace(raw), nil
+}
+
+// maxInputFile bounds the file that the value of a flag names, in bytes.
+const maxInputFile = 1 << 20
+
+// textOf returns the value of a flag, or of the file that it names behind an @.
+func textOf(flag, text string) ([]byte, error) {
+	path, ok := strings.CutPrefix(text, "@")
+	if !ok {
+		return []byte(text), nil
+	}
+	b, err := files.Read(path, maxInputFile)
+	if err == nil && len(b) > maxInputFile {
+		err = usage("", "%s: %s has more than %d bytes", flag, path, maxInputFile)
+	}
+	return b, err
 }
 
 // dataOf reads the flag --data. One that was not given is nil.
@@ -63,12 +129,6 @@ func dataOf(c *cobra.Command) (json.RawMessage, error) {
 		return nil, nil
 	}
 	return jsonOf("--data", f.Value.String())
-}
-
-// setOf reads the values of --set, each by the type that parse knows its name to
-// have.
-func setOf(pairs []string, parse func(name, text string) (any, error)) (map[string]any, error) {
-	return valuesOf("--set", "write --set day=2026-01-31", pairs, parse)
 }
 
 // valuesOf reads the pairs of a flag, each value by the type that parse knows its name to
@@ -98,7 +158,7 @@ func (a *app) completed(c *cobra.Command, begun string, list func(ctx context.Co
 	if a.settle() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	if db, err := a.named(); err != nil || db.Postgres == "" && !exists(db.Path) {
+	if db, err := a.named(); err != nil || !db.Exists() {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var words []string
@@ -113,6 +173,14 @@ func (a *app) completed(c *cobra.Command, begun string, list func(ctx context.Co
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return words, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completedFirst is completed for the first argument of a command, and offers no other.
+func (a *app) completedFirst(c *cobra.Command, args []string, begun string, list func(ctx context.Context, cl *client.Client, offer func(word, about string)) error) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completed(c, begun, list)
 }
 
 // completeSteps offers jobs to the shell, and then the steps of the job that has

@@ -4,36 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"strings"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/console"
-	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/workflow"
 )
-
-// readWorkflow reads and checks a workflow file.
-func readWorkflow(path string) (*workflow.Definition, error) {
-	src, err := files.Read(path, workflow.MaxSource)
-	if err != nil {
-		return nil, err
-	}
-	return parseWorkflow(path, src)
-}
-
-// parseWorkflow checks a workflow file.
-func parseWorkflow(path string, src []byte) (*workflow.Definition, error) {
-	if len(src) > workflow.MaxSource {
-		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it has more than %d bytes", path, workflow.MaxSource)
-	}
-	if servicesKey.Match(src) && !stepsKey.Match(src) {
-		return nil, &pawl.Error{Kind: pawl.Invalid, Message: path + " is a file of services, and no workflow", Hint: "keep them running with: pawl supervise " + console.Shell(path)}
-	}
-	return workflow.ParseWith(path, src, files.OpenChild)
-}
 
 // An inputFlags holds what the command line says of a job's inputs.
 type inputFlags struct {
@@ -48,51 +25,64 @@ func (in *inputFlags) bind(c *cobra.Command) {
 
 func (in *inputFlags) given() bool { return len(in.pairs) > 0 || in.whole != "" }
 
-// maxInputFile bounds the file that --inputs names, in bytes.
-const maxInputFile = 1 << 20
-
 // of returns the inputs as the definition binds them.
 func (in *inputFlags) of(def *workflow.Definition) (json.RawMessage, error) {
+	given, err := in.values(def)
+	if err != nil {
+		return nil, err
+	}
+	return def.BindInputs(given)
+}
+
+// values returns the inputs that the command line gives, those of -i by their types. They
+// need not be all that a job needs.
+func (in *inputFlags) values(def *workflow.Definition) (map[string]any, error) {
 	given, err := in.object()
 	if err != nil {
 		return nil, err
 	}
-	pairs, err := in.values(def)
+	pairs, err := valuesOf("--input", "write -i day=2026-01-31", in.pairs, def.ParseInput)
+	maps.Copy(given, pairs)
+	return given, err
+}
+
+// known returns the values, and an error if the workflow has no input of a name.
+func (in *inputFlags) known(def *workflow.Definition) (map[string]any, error) {
+	given, err := in.values(def)
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(given, pairs)
-	return def.BindInputs(given)
-}
-
-// values reads the values of -i, each by the type of its input.
-func (in *inputFlags) values(def *workflow.Definition) (map[string]any, error) {
-	return valuesOf("--input", "write -i day=2026-01-31", in.pairs, def.ParseInput)
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if !slices.ContainsFunc(def.Inputs, func(i workflow.Input) bool { return i.Name == key }) {
+			_, err := def.ParseInput(key, "")
+			return nil, err
+		}
+	}
+	return given, nil
 }
 
 func (in *inputFlags) object() (map[string]any, error) {
-	given := map[string]any{}
 	if in.whole == "" {
-		return given, nil
+		return map[string]any{}, nil
 	}
-	text := []byte(in.whole)
-	if path, ok := strings.CutPrefix(in.whole, "@"); ok {
-		b, err := files.Read(path, maxInputFile)
-		if err != nil {
-			return nil, err
-		}
-		if len(b) > maxInputFile {
-			return nil, usage("", "--inputs: %s has more than %d bytes", path, maxInputFile)
-		}
-		text = b
+	text, err := textOf("--inputs", in.whole)
+	if err != nil {
+		return nil, err
 	}
 	if !utf8.Valid(text) {
 		return nil, usage("", "--inputs: want text in UTF-8")
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if err := d.Decode(&given); err != nil || given == nil || d.More() {
+	given, ok := objectOf(text)
+	if !ok {
 		return nil, usage(`write --inputs '{"day": "2026-01-31"}' or --inputs @FILE`, "--inputs: want one JSON object")
 	}
 	return given, nil
+}
+
+// objectOf decodes one JSON object. Its numbers stay as they are written.
+func objectOf(text []byte) (object map[string]any, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	err := d.Decode(&object)
+	return object, err == nil && object != nil && !d.More()
 }

@@ -28,7 +28,7 @@ func newJob(a *app) *cobra.Command {
 func (a *app) jobOf(ctx context.Context, cl *client.Client, text string) (pawl.ID, error) {
 	id, err := inspect.Job(ctx, cl, a.workspace, text)
 	switch {
-	case err == nil || hintOf(err) != "":
+	case err == nil || console.Hint(err) != "":
 		return id, err
 	case pawl.KindOf(err) == pawl.NotFound:
 		return id, hinted(err, "list the jobs with: pawl jobs"+a.given)
@@ -38,48 +38,31 @@ func (a *app) jobOf(ctx context.Context, cl *client.Client, text string) (pawl.I
 	return id, err
 }
 
-// withJob reaches the orchestrator, and the job that the command line names.
-func (a *app) withJob(ctx context.Context, text string, f func(*client.Client, pawl.ID) error) error {
-	return a.with(ctx, func(cl *client.Client) error {
-		id, err := a.jobOf(ctx, cl, text)
-		if err != nil {
-			return err
-		}
-		return f(cl, id)
-	})
-}
-
 func newJobShow(a *app) *cobra.Command {
 	form, past := formText, momentFlags{}
 	c := &cobra.Command{
 		Use: "show JOB", Short: "Show a job and its steps", Long: showLong,
 		Example: "  pawl job show last\n  pawl job show j_019a3c7e5b7a7c1d8000000040a1b2c3 -o json\n  pawl job show last --at 10m",
 		Args:    want(1, 1, "a JOB"), ValidArgsFunction: a.completeJobs,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				v, err := past.job(c, cl, id)
-				if err != nil {
-					return err
-				}
-				if form == formJSON {
-					return console.JSON(a.stdout, v)
-				}
+		RunE: a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, _ []string) error {
+			v, err := past.job(ctx, cl, id)
+			if err != nil {
+				return err
+			}
+			return a.show(form, v, func() error {
 				return console.Job(a.stdout, v, console.Frame{Now: console.AsOf(v, time.Now()), Given: a.given, Zone: a.outZone()})
 			})
-		},
+		}),
 	}
 	bindForm(c, &form, "the job")
-	past.add(c)
+	past.bind(c)
 	return c
 }
-
-// instantLayouts are how a time of today is written, in UTC.
-var instantLayouts = []string{"15:04:05", "15:04", "15:04:05Z", "15:04Z"}
 
 // parseInstant reads a time of the past: as Pawl shows it, a time of today in UTC, or a
 // duration, which is so long ago.
 func parseInstant(text string, now time.Time) (time.Time, error) {
-	at, ok := instant(strings.TrimSpace(text), now.UTC())
+	at, ok := console.ParseTime(strings.TrimSpace(text), now.UTC())
 	switch {
 	case !ok:
 		return at, usage("", "--at %q: want a time such as 2026-01-31T10:00:00Z, one of today in UTC such as 10:00:00, or a duration ago such as 10m", text)
@@ -87,24 +70,6 @@ func parseInstant(text string, now time.Time) (time.Time, error) {
 		return at, usage("", "--at %q: %s is in the future", text, console.Stamp(at, nil))
 	}
 	return at, nil
-}
-
-func instant(text string, now time.Time) (time.Time, bool) {
-	if ago, err := time.ParseDuration(strings.TrimSuffix(text, " ago")); err == nil && ago >= 0 {
-		return now.Add(-ago), true
-	}
-	for _, layout := range []string{time.RFC3339Nano, console.SecondLayout} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at, true
-		}
-	}
-	for _, layout := range instantLayouts {
-		if at, err := time.Parse(layout, text); err == nil {
-			midnight := now.Truncate(24 * time.Hour)
-			return midnight.Add(at.Sub(at.Truncate(24 * time.Hour))), true
-		}
-	}
-	return now, false
 }
 
 const showLong = `Show a job: its state, its steps, its output or why it failed. With -o json it is
@@ -117,60 +82,46 @@ the audit trail; outputs are those of the steps that had ended by then.`
 
 // momentFlags are --at and --seq.
 type momentFlags struct {
-	at  string
-	seq int
+	at    string
+	seq   int
+	given func(flag string) bool
 }
 
-func (f *momentFlags) add(c *cobra.Command) {
+func (f *momentFlags) bind(c *cobra.Command) {
 	c.Flags().StringVar(&f.at, "at", "", "as it was at that time: RFC 3339, a time of today in UTC, or a duration ago")
 	c.Flags().IntVar(&f.seq, "seq", 0, "as it was after that move in the job's own trail, from 1")
+	f.given = c.Flags().Changed
 }
 
 // job returns the job as it is, or as it was at the moment that is given.
-func (f *momentFlags) job(c *cobra.Command, cl *client.Client, id pawl.ID) (*pawl.JobView, error) {
-	if !c.Flags().Changed("at") && !c.Flags().Changed("seq") {
-		return cl.Jobs.Get(c.Context(), id)
-	}
-	at, err := f.moment(c.Flags().Changed, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	return cl.Inspect.At(c.Context(), id, at)
-}
-
-func (f *momentFlags) moment(given func(string) bool, now time.Time) (pawl.Moment, error) {
+func (f *momentFlags) job(ctx context.Context, cl *client.Client, id pawl.ID) (*pawl.JobView, error) {
+	m := pawl.Moment{Sequence: int64(f.seq)}
 	switch {
-	case given("at") && given("seq"):
-		return pawl.Moment{}, usage("", "--at and --seq name two moments: want one of them")
-	case given("seq") && f.seq < 1:
-		return pawl.Moment{}, usage("", "--seq %d: want 1 or more", f.seq)
-	case given("seq"):
-		return pawl.Moment{Sequence: int64(f.seq)}, nil
+	case !f.given("at") && !f.given("seq"):
+		return cl.Jobs.Get(ctx, id)
+	case f.given("at") && f.given("seq"):
+		return nil, usage("", "--at and --seq name two moments: want one of them")
+	case f.given("seq") && f.seq < 1:
+		return nil, usage("", "--seq %d: want 1 or more", f.seq)
+	case f.given("at"):
+		at, err := parseInstant(f.at, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		m = pawl.Moment{Time: pawl.Timestamp(pawl.Micros(at))}
 	}
-	at, err := parseInstant(f.at, now)
-	return pawl.Moment{Time: pawl.Timestamp(pawl.Micros(at))}, err
+	return cl.Inspect.At(ctx, id, m)
 }
 
 const historyLong = `Show every move of a job and of its steps in the order of time: when, of what,
 from which state to which, by which event, who, and why. TOOK is how long the state
 lasted that the move leaves. A line marked REFUSED is a fact that came too late, such
-as the result of a worker whose step had been taken away; it changed nothing.
+as the result of a worker that had lost its step; it changed nothing.
 
 --step shows one step only: load with all its instances, load[3], or job for the job
 itself. --limit shows the last moves only. A long history is printed as it is read, its
 columns aligned for 1,000 lines each. In JSON, "took" is a duration such as
 "1m30.5s", absent where a move leaves no state.`
-
-// isOf reports whether a move is of a step: an instance is of its fan-out too.
-func isOf(t *pawl.Transition, step string) bool {
-	switch step {
-	case "", t.Step:
-		return true
-	case console.OfJob:
-		return t.Step == ""
-	}
-	return strings.HasPrefix(t.Step, step+"[")
-}
 
 func newJobHistory(a *app) *cobra.Command {
 	form, step, limit := formText, "", 0
@@ -182,26 +133,17 @@ func newJobHistory(a *app) *cobra.Command {
 			if limit < 0 {
 				return usage("", "--limit %d: want 0 or more; 0 is no limit", limit)
 			}
-			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+			return a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, _ []string) error {
 				rows := console.History(a.stdout, form == formJSON, a.outZone())
 				last := &console.Tail[pawl.Transition]{Limit: limit, F: rows.Add}
-				err := cl.Inspect.History(c.Context(), id, func(t pawl.Transition) error {
-					if !isOf(&t, step) {
-						return nil
-					}
-					return last.Add(t)
-				})
-				if err == nil {
-					err = last.End()
+				if err := inspect.History(ctx, cl, id, step, last.Add); err != nil {
+					return err
 				}
-				if err == nil && rows.N == 0 {
-					err = noMoves(c.Context(), cl, id, step)
-				}
-				if err != nil {
+				if err := last.End(); err != nil {
 					return err
 				}
 				return rows.End()
-			})
+			})(c, args)
 		},
 	}
 	bindForm(c, &form, "a list of moves")
@@ -210,22 +152,10 @@ func newJobHistory(a *app) *cobra.Command {
 	return c
 }
 
-// noMoves says why there is nothing to show of a step.
-func noMoves(ctx context.Context, cl *client.Client, id pawl.ID, step string) error {
-	def, err := cl.Inspect.Definition(ctx, id)
-	if err != nil {
-		return err
-	}
-	if _, err := def.OrdOf(step); err != nil {
-		return err
-	}
-	return pawl.Errorf(pawl.NotFound, "job %s has no step %s yet", id.Public(pawl.JobPrefix), step)
-}
-
 const whyLong = `Say why a job does not go on: what the job itself waits for, then each step that has
 not ended and does not run on a worker, with what would unblock it. Of the instances
 of a fan-out the first are told one by one, and all of them with the fan-out. With a
-STEP (load, or load[3] for an instance) it answers for that step, whatever its state.
+STEP (load, or load[3] for an instance) it is about that step, whatever its state.
 Times are in UTC.
 
 With -o json it is a list of reasons; a program goes by their "kind".`
@@ -236,22 +166,13 @@ func newJobWhy(a *app) *cobra.Command {
 		Use: "why JOB [STEP]", Short: "Say why a job does not go on", Long: whyLong,
 		Example: "  pawl job why last\n  pawl job why last load[3]\n  pawl job why last -o json",
 		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeJobs,
-		RunE: func(c *cobra.Command, args []string) error {
-			step := ""
-			if len(args) > 1 {
-				step = args[1]
+		RunE: a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) error {
+			reasons, err := cl.Inspect.Why(ctx, id, optional(rest))
+			if err != nil {
+				return err
 			}
-			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				reasons, err := cl.Inspect.Why(c.Context(), id, step)
-				if err != nil {
-					return err
-				}
-				if form == formJSON {
-					return console.JSON(a.stdout, reasons)
-				}
-				return console.Reasons(a.stdout, reasons)
-			})
-		},
+			return a.show(form, reasons, func() error { return console.Reasons(a.stdout, reasons) })
+		}),
 	}
 	bindForm(c, &form, "a list of reasons")
 	return c
@@ -259,9 +180,9 @@ func newJobWhy(a *app) *cobra.Command {
 
 const diffLong = `Compare two jobs, of one workflow as a rule: their definitions, inputs, outputs and
 how long they took, and of every step its state, attempts, time, output and error.
-A line of the first job begins with -, one of the second with +; a step is told of if
-its state, attempts, output or error differ, and --all tells of every one. Long
-values are cut. A fan-out is compared as a whole, with its instances counted.`
+A line of the first job begins with -, one of the second with +; a step is shown if
+its state, attempts, output or error differ, and with --all in any case. Long values
+are cut. A fan-out is compared as a whole, with its instances counted.`
 
 func newJobDiff(a *app) *cobra.Command {
 	form, all := formText, false
@@ -269,25 +190,17 @@ func newJobDiff(a *app) *cobra.Command {
 		Use: "diff JOB JOB", Short: "Compare two jobs", Long: diffLong,
 		Example: "  pawl job diff a1b2c3 last\n  pawl job diff a1b2c3 last -o json",
 		Args:    want(2, 2, "two JOBs"), ValidArgsFunction: a.completeJobs,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), func(cl *client.Client) error {
-				var jobs [2]pawl.ID
-				for i, text := range args {
-					var err error
-					if jobs[i], err = a.jobOf(c.Context(), cl, text); err != nil {
-						return err
-					}
-				}
-				d, err := inspect.Compare(c.Context(), cl, jobs[0], jobs[1])
-				if err != nil {
-					return err
-				}
-				if form == formJSON {
-					return console.JSON(a.stdout, d)
-				}
-				return console.JobDiff(a.stdout, d, all)
-			})
-		},
+		RunE: a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) error {
+			other, err := a.jobOf(ctx, cl, rest[0])
+			if err != nil {
+				return err
+			}
+			d, err := inspect.Compare(ctx, cl, id, other)
+			if err != nil {
+				return err
+			}
+			return a.show(form, d, func() error { return console.JobDiff(a.stdout, d, all) })
+		}),
 	}
 	bindForm(c, &form, "everything that is compared")
 	c.Flags().BoolVar(&all, "all", false, "tell of steps that are alike, too")
@@ -305,21 +218,15 @@ func newJobLogs(a *app) *cobra.Command {
 		Use: "logs JOB [STEP]", Short: "Print what the steps of a job printed", Long: logsLong,
 		Example: "  pawl job logs last\n  pawl job logs last load[3] --follow",
 		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeJobs,
-		RunE: func(c *cobra.Command, args []string) error {
-			step := ""
-			if len(args) == 2 {
-				step = args[1]
+		RunE: a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) error {
+			p := console.NewLogPrinter(a.stdout, optional(rest))
+			defer p.Close()
+			print := func() error { return cl.Inspect.Logs(ctx, id, optional(rest), p.Print) }
+			if followed {
+				return inspect.UntilEnded(ctx, cl, id, print)
 			}
-			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				p := console.NewLogPrinter(a.stdout, step)
-				defer p.Close()
-				print := func() error { return cl.Inspect.Logs(c.Context(), id, step, p.Print) }
-				if followed {
-					return inspect.UntilEnded(c.Context(), cl, id, print)
-				}
-				return print()
-			})
-		},
+			return print()
+		}),
 	}
 	c.Flags().BoolVarP(&followed, "follow", "f", false, "go on until the job has ended")
 	return c

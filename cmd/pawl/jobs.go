@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -38,8 +36,8 @@ func newJobs(a *app) *cobra.Command {
 			if q.Statuses, q.TimedOut, err = parseStatuses(statuses); err != nil {
 				return err
 			}
-			if q.Limit < 1 || q.Limit > 1000 {
-				return usage("", "--limit %d: want 1 to 1000", q.Limit)
+			if err := inRange("--limit", q.Limit, 1, 1000); err != nil {
+				return err
 			}
 			q.Workspace = a.workspace
 			if stuck {
@@ -81,25 +79,12 @@ func parseStatuses(text string) (states []machine.State, timedOut bool, err erro
 }
 
 func badStatus(word string) error {
-	var names []string
-	for _, s := range lifecycle.Job.States {
-		names = append(names, string(s))
-	}
-	names = append(names, statusTimedOut)
+	names := append(words(lifecycle.Job.States), statusTimedOut)
 	hint := ""
-	if near := nearestState(word, names); near != "" {
+	if near := nearest(word, names); near != "" {
 		hint = "did you mean: --status " + near
 	}
 	return usage(hint, "--status %q: want %s", word, console.Alternatives(names))
-}
-
-// nearestState is nearest for names that are not in lower case.
-func nearestState(word string, names []string) string {
-	lower := make([]string, len(names))
-	for i, n := range names {
-		lower[i] = strings.ToLower(n)
-	}
-	return strings.ToUpper(nearest(word, lower))
 }
 
 func (a *app) jobs(ctx context.Context, q pawl.JobQuery, form string) error {
@@ -108,14 +93,7 @@ func (a *app) jobs(ctx context.Context, q pawl.JobQuery, form string) error {
 		if err != nil {
 			return err
 		}
-		if form == formJSON {
-			return console.JSON(a.stdout, jobs)
-		}
-		if len(jobs) == 0 {
-			fmt.Fprintln(a.stderr, "no jobs in workspace "+a.workspace)
-			return nil
-		}
-		return console.Table(a.stdout, console.JobRows(jobs, time.Now(), a.outZone()))
+		return showList(a, form, jobs, "jobs", func(jobs []pawl.JobView) [][]string { return console.JobRows(jobs, time.Now(), a.outZone()) })
 	})
 }
 
@@ -135,14 +113,7 @@ func (a *app) stuck(ctx context.Context, q pawl.JobQuery, still time.Duration, f
 		if err != nil {
 			return err
 		}
-		if form == formJSON {
-			return console.JSON(a.stdout, jobs)
-		}
-		if len(jobs) == 0 {
-			fmt.Fprintln(a.stderr, "no stuck jobs in workspace "+a.workspace)
-			return nil
-		}
-		return console.Table(a.stdout, console.StuckRows(jobs, time.Now()))
+		return showList(a, form, jobs, "stuck jobs", func(jobs []pawl.StuckJob) [][]string { return console.StuckRows(jobs, time.Now()) })
 	})
 }
 
@@ -151,19 +122,11 @@ const completedJobs = 50
 
 // completeJobs offers the newest jobs to the shell, if the database is there.
 func (a *app) completeJobs(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.completed(c, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
+	return a.completedFirst(c, args, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
 		jobs, err := cl.Jobs.List(ctx, pawl.JobQuery{Workspace: a.workspace, Limit: completedJobs})
 		for i := range jobs {
 			offer(jobs[i].ID, jobs[i].Workflow+" "+string(jobs[i].Status))
 		}
 		return err
 	})
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,59 +18,43 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-func newJobPause(a *app) *cobra.Command {
+// newPausing makes the command that pauses or resumes jobs: those of which paused is true.
+func newPausing(a *app, verb, done string, paused bool, do func(*client.Jobs, context.Context, pawl.ID, pawl.Change) error, c *cobra.Command) *cobra.Command {
 	reason := ""
-	b := &bulk{verb: "pause", done: "paused", statuses: []machine.State{lifecycle.JobPending, lifecycle.JobRunning},
+	b := &bulk{verb: verb, done: done, statuses: []machine.State{lifecycle.JobPending, lifecycle.JobRunning},
 		spare: func(all []inspect.Candidate) []inspect.Candidate {
-			return slices.DeleteFunc(all, func(c inspect.Candidate) bool { return c.Paused })
+			return slices.DeleteFunc(all, func(c inspect.Candidate) bool { return c.Paused != paused })
 		}}
-	c := &cobra.Command{
+	c.RunE = a.on(func(ctx context.Context, cl *client.Client, args []string) error {
+		return a.apply(ctx, cl, b, args, func(id pawl.ID) error {
+			if err := do(cl.Jobs, ctx, id, a.change(reason)); err != nil {
+				return err
+			}
+			return a.tell(id, done)
+		})
+	})
+	b.bind(c, a)
+	bindReason(c, &reason)
+	return c
+}
+
+func newJobPause(a *app) *cobra.Command {
+	return newPausing(a, "pause", "paused", false, (*client.Jobs).Pause, &cobra.Command{
 		Short:   "Let nothing more of a job begin",
 		Long:    "Pause a job: nothing of it begins until it is resumed. What runs goes on to its end, and so\ndo the deadlines of the job.",
 		Example: "  pawl job pause a1b2c3 --reason \"the disk is full\"\n  pawl job pause --all --workflow nightly",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), func(cl *client.Client) error {
-				return a.apply(c.Context(), cl, b, args, func(id pawl.ID) error {
-					if err := cl.Jobs.Pause(c.Context(), id, a.change(reason)); err != nil {
-						return err
-					}
-					return a.tell(id, "paused")
-				})
-			})
-		},
-	}
-	b.bind(c, a)
-	bindReason(c, &reason)
-	return c
+	})
 }
 
 func newJobResume(a *app) *cobra.Command {
-	reason := ""
-	b := &bulk{verb: "resume", done: "resumed", statuses: []machine.State{lifecycle.JobPending, lifecycle.JobRunning},
-		spare: func(all []inspect.Candidate) []inspect.Candidate {
-			return slices.DeleteFunc(all, func(c inspect.Candidate) bool { return !c.Paused })
-		}}
-	c := &cobra.Command{
+	return newPausing(a, "resume", "resumed", true, (*client.Jobs).Resume, &cobra.Command{
 		Short:   "End the pause of a job",
 		Long:    "Resume a job that was paused. A job of \"pawl run\" whose process is gone is continued with\n\"pawl run FILE --resume\" instead.",
 		Example: "  pawl job resume a1b2c3\n  pawl job resume --all --yes",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), func(cl *client.Client) error {
-				return a.apply(c.Context(), cl, b, args, func(id pawl.ID) error {
-					if err := cl.Jobs.Resume(c.Context(), id, a.change(reason)); err != nil {
-						return err
-					}
-					return a.tell(id, "resumed")
-				})
-			})
-		},
-	}
-	b.bind(c, a)
-	bindReason(c, &reason)
-	return c
+	})
 }
 
-// tell says what a job is now.
+// tell prints what a job is now.
 func (a *app) tell(id pawl.ID, what string) error {
 	_, err := fmt.Fprintf(a.stdout, "job %s is %s\n", id.Public(pawl.JobPrefix), what)
 	return err
@@ -93,58 +76,36 @@ func newJobCancel(a *app) *cobra.Command {
 	return c
 }
 
-// cancel cancels with an engine of its own: the process that ran a job may be
-// dead, and then nobody else would end it.
-func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string) (err error) {
+// cancel cancels with an engine of its own: the process that ran a job may be dead, and
+// then nothing else would end it.
+func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string) error {
 	if err := a.existing(); err != nil {
 		return err
 	}
-	l, err := a.openLedger(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	var asked []pawl.ID
-	refused := a.apply(ctx, l.client, b, args, func(id pawl.ID) error {
-		err := l.client.Jobs.Cancel(ctx, id, pawl.Change{Actor: a.actor(), Reason: reason})
-		if err == nil {
-			asked = append(asked, id)
+	return a.onLedger(ctx, false, func(l *ledger) error {
+		var asked []pawl.ID
+		refused := a.apply(ctx, l.client, b, args, func(id pawl.ID) error {
+			err := l.client.Jobs.Cancel(ctx, id, a.change(reason))
+			if err == nil {
+				asked = append(asked, id)
+			}
+			return err
+		})
+		if err := a.ends(ctx, l, asked); err != nil {
+			return err
 		}
-		return err
+		return refused
 	})
-	if err := a.ends(ctx, l, asked); err != nil {
-		return err
-	}
-	return refused
 }
 
-// ends says what became of jobs that were cancelled, after a second at most.
+// ends says what became of jobs that were canceled, after a second at most.
 func (a *app) ends(ctx context.Context, l *ledger, jobs []pawl.ID) error {
-	if len(jobs) == 0 {
-		return nil
-	}
-	if err := l.engine.Takeover(ctx, privatejob.DeadHere); err != nil {
-		return err
-	}
-	moment, done := context.WithTimeout(ctx, time.Second)
-	defer done()
-	for _, id := range jobs {
-		if _, err := l.client.Jobs.Wait(moment, id); err != nil && moment.Err() == nil {
-			return err
-		}
-		v, err := l.client.Jobs.Get(ctx, id)
-		if err != nil {
-			return err
-		}
-		state := string(v.Status)
+	return privatejob.Settle(ctx, l.engine, l.client, jobs, time.Second, func(id pawl.ID, v *pawl.JobView) error {
 		if v.Ending != "" {
-			state += ", about to be " + string(v.Ending)
+			return a.tell(id, fmt.Sprintf("%s, about to be %s", v.Status, v.Ending))
 		}
-		if err := a.tell(id, state); err != nil {
-			return err
-		}
-	}
-	return nil
+		return a.tell(id, string(v.Status))
+	})
 }
 
 const moveLong = `Let an unfinished job go on as another version of its registered workflow.
@@ -168,17 +129,16 @@ func newJobMove(a *app) *cobra.Command {
 			if version < 1 || version > workflow.MaxVersion {
 				return usage("list the versions with: pawl workflow versions NAME", "--to %d: want the number of a version, from 1", version)
 			}
-			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				m, err := cl.Workflows.Move(c.Context(), id, version, dryRun, a.change(reason))
+			return a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, _ []string) error {
+				m, err := cl.Workflows.Move(ctx, id, version, dryRun, a.change(reason))
 				if err != nil {
 					return err
 				}
-				if form == formJSON {
-					return console.JSON(a.stdout, m)
-				}
-				console.Moved(a.stdout, m)
-				return nil
-			})
+				return a.show(form, m, func() error {
+					console.Moved(a.stdout, m)
+					return nil
+				})
+			})(c, args)
 		},
 	}
 	c.Flags().IntVar(&version, "to", 0, "the version to move to")
@@ -201,11 +161,10 @@ func (a *app) planAgainst(ctx context.Context, def *workflow.Definition, against
 		if err != nil {
 			return err
 		}
-		if form == formJSON {
-			return console.JSON(a.stdout, p)
-		}
-		console.MovePlans(a.stdout, p, a.workspace, a.given)
-		return nil
+		return a.show(form, p, func() error {
+			console.MovePlans(a.stdout, p, a.workspace, a.given)
+			return nil
+		})
 	})
 }
 
@@ -245,9 +204,9 @@ func newJobRedact(a *app) *cobra.Command {
 					return usage("leave it out to redact the whole job", "STEP is empty")
 				}
 			}
-			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				return a.redact(c.Context(), cl, id, step, change, form)
-			})
+			return a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, _ []string) error {
+				return a.redact(ctx, cl, id, step, change, form)
+			})(c, args)
 		},
 	}
 	bindForm(c, &form, "{job, step, records, entries, beside, advice}")
@@ -257,33 +216,16 @@ func newJobRedact(a *app) *cobra.Command {
 }
 
 func (a *app) redact(ctx context.Context, cl *client.Client, id pawl.ID, step string, change pawl.Change, form string) error {
-	r, err := cl.Audit.Redact(ctx, id, step, change, a.redactProgress())
+	r, err := cl.Audit.Redact(ctx, id, step, change, progress(a, func(r pawl.Redaction) string {
+		return fmt.Sprintf("%d records and %d rows of the audit trail redacted", r.Records, r.Entries)
+	}))
 	if err != nil {
 		return err
 	}
 	if form == formJSON {
 		return console.JSON(a.stdout, r)
 	}
-	what := "job " + r.Job
-	if step != "" {
-		what = "step " + step + " of " + what
-	}
-	if r.Advice != "" {
-		console.Say(a.stderr, "note", r.Advice)
-	}
-	_, err = fmt.Fprintf(a.stdout, "%s is redacted: %s, %s of the audit trail, %d signals, refused facts and pieces of logs\n",
-		what, console.Plural(r.Records, "record"), console.Plural(r.Entries, "row"), r.Beside)
-	return err
-}
-
-func (a *app) redactProgress() func(pawl.Redaction) {
-	last := time.Now()
-	return func(r pawl.Redaction) {
-		if time.Since(last) > progressEvery {
-			last = time.Now()
-			fmt.Fprintf(a.stderr, "%d records and %d rows of the audit trail redacted so far\n", r.Records, r.Entries)
-		}
-	}
+	return console.Redacted(a.stdout, a.stderr, r, step)
 }
 
 const signalLong = `Tell a job of an event. The oldest step that waits for the NAME takes it, or the
@@ -301,15 +243,15 @@ func newJobSignal(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withJob(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
+			return a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) error {
 				change := a.change(reason)
 				change.RequestID = requestID
-				if err := cl.Approvals.Signal(c.Context(), id, args[1], raw, change); err != nil {
+				if err := cl.Approvals.Signal(ctx, id, rest[0], raw, change); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(a.stdout, "job %s is told of %s\n", id.Public(pawl.JobPrefix), args[1])
+				_, err := fmt.Fprintf(a.stdout, "job %s is told of %s\n", id.Public(pawl.JobPrefix), rest[0])
 				return err
-			})
+			})(c, args)
 		},
 	}
 	bindReason(c, &reason)

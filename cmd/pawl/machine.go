@@ -8,7 +8,6 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/machine"
 )
 
 func newMachine(a *app) *cobra.Command {
@@ -52,7 +51,11 @@ func newMachineShow(a *app) *cobra.Command {
 			if m == nil {
 				return noMachine(args[0], names)
 			}
-			return a.showMachine(m, form)
+			return a.show(form, m, func() error {
+				text := map[string]func() string{"matrix": m.Matrix, "mermaid": m.Mermaid, "dot": m.DOT, "markdown": m.Markdown}
+				_, err := fmt.Fprint(a.stdout, text[form]())
+				return err
+			})
 		},
 	}
 	c.Flags().StringVarP(&form, "output", "o", "matrix", "matrix, mermaid, dot, markdown or json")
@@ -73,20 +76,4 @@ func noMachine(name string, names []string) error {
 		hint = "did you mean: pawl machine show " + near
 	}
 	return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no machine %q: want %s", name, console.Alternatives(names)), Hint: hint}
-}
-
-func (a *app) showMachine(m *machine.Machine, form string) (err error) {
-	switch form {
-	case formJSON:
-		return console.JSON(a.stdout, m)
-	case "mermaid":
-		_, err = fmt.Fprint(a.stdout, m.Mermaid())
-	case "dot":
-		_, err = fmt.Fprint(a.stdout, m.DOT())
-	case "markdown":
-		_, err = fmt.Fprint(a.stdout, m.Markdown())
-	default:
-		_, err = fmt.Fprint(a.stdout, m.Matrix())
-	}
-	return err
 }

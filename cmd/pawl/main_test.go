@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	proc "github.com/pawl-dev/pawl/internal/process"
+	"github.com/pawl-dev/pawl/internal/signals"
 )
 
 // TestMain ends the database server that tests have used, and removes the program
@@ -296,7 +297,7 @@ func here(env map[string]string, args ...string) (code int, stdout, stderr strin
 		getenv:  func(key string) string { return env[key] },
 		exit:    func(code int) { panic(fmt.Sprint("exit ", code)) },
 		screen:  console.Screen{Size: func() (int, int) { return 80, 24 }},
-		signals: make(chan os.Signal, 2),
+		signals: signals.New(func() { panic("exit") }),
 	}
 	code = p.main()
 	return code, out.String(), errs.String()

@@ -10,8 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/internal/store/postgres"
-	"github.com/pawl-dev/pawl/internal/store/sqlite"
+	"github.com/pawl-dev/pawl/internal/store/address"
 )
 
 func newMigrate(a *app) *cobra.Command {
@@ -31,7 +30,7 @@ func newMigrateStatus(a *app) *cobra.Command {
 		Example: "  pawl migrate status",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withSchema(c.Context(), func(m store.Migrator, db database) error {
+			return a.withSchema(c.Context(), func(m address.Schema, db database) error {
 				current, newest, err := m.Version(c.Context())
 				if err != nil {
 					return err
@@ -65,7 +64,7 @@ func (a *app) newMigration(word, short, long string, goal func(current, newest i
 			if to < -1 {
 				return usage("", "--to %d: want 0 or more", to)
 			}
-			return a.withSchema(c.Context(), func(m store.Migrator, _ database) error {
+			return a.withSchema(c.Context(), func(m address.Schema, _ database) error {
 				from, goal, err := way(c.Context(), m, word, to, goal)
 				switch {
 				case err != nil:
@@ -73,7 +72,7 @@ func (a *app) newMigration(word, short, long string, goal func(current, newest i
 				case dry:
 					return a.showPlan(c.Context(), m, goal)
 				case goal == 0 && from > 0 && to != 0:
-					return usage("if that is meant, write: pawl migrate down --to 0"+a.given, "version 0 has no tables: every job would be lost")
+					return usage("to do it all the same, write: pawl migrate down --to 0"+a.given, "version 0 has no tables: every job would be lost")
 				case !force:
 					if err := a.unused(c.Context(), m, word, goal); err != nil {
 						return err
@@ -129,30 +128,26 @@ func (a *app) showPlan(ctx context.Context, m store.Migrator, to int) error {
 	return nil
 }
 
-func (a *app) withSchema(ctx context.Context, f func(store.Migrator, database) error) (err error) {
-	m, db, done, err := a.openSchema(ctx)
+// withSchema opens the database for migrations, whatever its version.
+func (a *app) withSchema(ctx context.Context, f func(address.Schema, database) error) (err error) {
+	db, err := a.named()
+	if err != nil {
+		return err
+	}
+	if err := db.prepare(); err != nil {
+		return err
+	}
+	s, done, err := db.OpenSchema(ctx, a.log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	return f(m, db)
+	return f(s, db)
 }
-
-// A living schema can say who uses the database.
-type living interface {
-	// Unfit names those whose programs would not work while it is migrated to a
-	// version, or after that.
-	Unfit(ctx context.Context, to int) ([]string, error)
-}
-
-var (
-	_ living = (*postgres.Schema)(nil)
-	_ living = (*sqlite.DB)(nil)
-)
 
 // unused refuses to migrate a database that processes use which that would stop.
-func (a *app) unused(ctx context.Context, m store.Migrator, word string, to int) error {
-	names, err := m.(living).Unfit(ctx, to)
+func (a *app) unused(ctx context.Context, m address.Schema, word string, to int) error {
+	names, err := m.Unfit(ctx, to)
 	if err != nil || len(names) == 0 {
 		return err
 	}

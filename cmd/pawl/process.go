@@ -6,20 +6,16 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"os/user"
 	"runtime/debug"
-	"sync/atomic"
-	"syscall"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/signals"
 )
 
-// A process is what the program sees of the world around it.
+// A process is the world around the program.
 type process struct {
 	args    []string
 	stdin   io.Reader
@@ -29,40 +25,18 @@ type process struct {
 	exit    func(code int)
 	screen  console.Screen
 	columns func() int     // of the terminal that stdout is, or 0; nil: it is none
-	local   *time.Location // of whoever sits there; nil: UTC
-	signals chan os.Signal // 2: the second one must not be lost while the first is dealt with
-	hurry   atomic.Pointer[func()]
+	local   *time.Location // the time zone of the terminal; nil: UTC
+	signals *signals.Handler
 }
 
 func processOf(args []string) *process {
-	fd := int(os.Stderr.Fd())
+	screen := console.ScreenOf(os.Stderr)
+	screen.Terminal = screen.Terminal && os.Getenv("TERM") != "dumb"
 	return &process{
-		columns: stdoutColumns, local: time.Local,
+		columns: func() int { return console.Columns(os.Stdout) }, local: time.Local,
 		args: args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, exit: os.Exit,
-		screen: console.Screen{
-			Terminal: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb",
-			Size: func() (int, int) {
-				w, h, err := term.GetSize(fd)
-				if err != nil || w == 0 || h == 0 {
-					return 80, 24
-				}
-				return w, h
-			},
-		},
-		signals: make(chan os.Signal, 2),
+		screen: screen, signals: signals.New(func() { os.Exit(codeInterrupted) }),
 	}
-}
-
-// stdoutColumns returns the width of the terminal that stdout is, or 0.
-func stdoutColumns() int {
-	fd := int(os.Stdout.Fd())
-	if !term.IsTerminal(fd) {
-		return 0
-	}
-	if w, _, err := term.GetSize(fd); err == nil && w > 0 {
-		return w
-	}
-	return 80
 }
 
 // width is that of the terminal that output goes to; 0: it goes elsewhere.
@@ -75,7 +49,7 @@ func (p *process) width() int {
 
 // main runs the command line and returns the exit code.
 func (p *process) main() int {
-	ctx, stop := p.interruptible(context.Background())
+	ctx, stop := p.signals.First(context.Background())
 	defer stop()
 	err := p.execute(ctx)
 	if ctx.Err() != nil && err != nil && !isExit(err) {
@@ -84,8 +58,7 @@ func (p *process) main() int {
 	return complain(p.stderr, err)
 }
 
-// execute runs the command. A fault of the program is an error as any other; its
-// stack is logged for those who ask for it.
+// execute runs the command. A panic becomes an error; its stack is logged at level debug.
 func (p *process) execute(ctx context.Context) (err error) {
 	a := &app{process: p, logs: &console.LogWriter{W: p.stderr}, log: slog.New(slog.DiscardHandler)}
 	defer func() {
@@ -100,73 +73,13 @@ func (p *process) execute(ctx context.Context) (err error) {
 	return root.ExecuteContext(ctx)
 }
 
-// echo is how long a further signal is taken for the first one come twice, as it
-// does where timeout(1), or whoever else stands in the same process group, sends it
-// on.
-const echo = 200 * time.Millisecond
-
-// interruptible returns a context that ends with the first SIGINT or SIGTERM, or
-// with SIGHUP unless whoever started the process had that ignored, as nohup(1)
-// does. The next one ends the process at once, or hurries it; see hurried.
-func (p *process) interruptible(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	signal.Notify(p.signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(p.signals, syscall.SIGHUP)
-	}
-	go func() {
-		if _, ok := <-p.signals; !ok {
-			return
-		}
-		cancel()
-		first := time.Now()
-		for range p.signals {
-			if time.Since(first) <= echo {
-				continue
-			}
-			if f := p.hurry.Swap(nil); f != nil {
-				(*f)()
-				first = time.Now()
-				continue
-			}
-			p.exit(codeInterrupted)
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(p.signals)
-		close(p.signals)
-		cancel()
-	}
-}
-
-// hurried returns a context that ends with the second signal, which then does
-// not end the process: the third one does.
-func (p *process) hurried() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	hurry := func() { cancel() }
-	p.hurry.Store(&hurry)
-	return ctx, func() {
-		p.hurry.CompareAndSwap(&hurry, nil)
-		cancel()
-	}
-}
-
-// outliveReaders keeps this process from dying, as it would, when it writes to a
-// stdout or stderr that nobody reads any more: what runs here goes on. Programs
-// that it starts are not touched by it.
-func outliveReaders() (stop func()) {
-	gone := make(chan os.Signal, 1)
-	signal.Notify(gone, syscall.SIGPIPE)
-	return func() { signal.Stop(gone) }
-}
-
 // colours reports whether talk may be coloured.
 func (p *process) colours() bool { return p.screen.Terminal && p.getenv("NO_COLOR") == "" }
 
 // sanitize returns what the screen is shown of a line that a step or a program printed.
 func (p *process) sanitize(line string) string { return console.Sanitize(line, p.colours()) }
 
-// actor returns who is at the keyboard, for the audit trail.
+// actor returns the user of this process, for the audit trail.
 func (p *process) actor() string {
 	name := p.getenv("USER")
 	if u, err := user.Current(); err == nil {

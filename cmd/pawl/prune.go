@@ -3,16 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/age"
 	"github.com/pawl-dev/pawl/internal/console"
-	"github.com/pawl-dev/pawl/internal/engine"
 )
 
 const pruneLong = `Remove what ended longer ago than --older-than, in every workspace: jobs with their
@@ -28,7 +26,7 @@ all of them can. What others read or write at this moment stays until the next t
 nothing is half removed. "pawl server --retention" does the same every ten minutes.`
 
 func newPrune(a *app) *cobra.Command {
-	var older age
+	var older age.Age
 	dry, reason, form := false, "", formText
 	c := &cobra.Command{
 		Use: "prune", Short: "Remove what ended long ago", Long: pruneLong,
@@ -56,7 +54,7 @@ func newPrune(a *app) *cobra.Command {
 func (a *app) prune(ctx context.Context, cl *client.Client, older time.Duration, dry bool, reason, form string) (err error) {
 	p := console.Pruned{DryRun: dry, Removed: pawl.Pruning{Busy: []string{}}}
 	if !dry {
-		if p.Removed, err = cl.Audit.Prune(ctx, older, a.change(reason), a.pruneProgress()); err != nil {
+		if p.Removed, err = cl.Audit.Prune(ctx, older, a.change(reason), progress(a, func(p pawl.Pruning) string { return fmt.Sprintf("%d jobs removed", p.Jobs) })); err != nil {
 			return err
 		}
 	}
@@ -68,63 +66,25 @@ func (a *app) prune(ctx context.Context, cl *client.Client, older time.Duration,
 		p.Removed.Jobs, p.Removed.Workers, p.Removed.Schedules = prospects[0].Goes, prospects[1].Goes, prospects[2].Goes
 	}
 	p.Left = console.WhatIsLeft(prospects, dry)
-	if form == formJSON {
-		return console.JSON(a.stdout, p)
-	}
-	return console.ShowPruned(a.stdout, a.stderr, &p)
+	return a.show(form, p, func() error { return console.ShowPruned(a.stdout, a.stderr, &p) })
 }
 
-// progressEvery is how often people are told how far a pruning is.
+// progressEvery is the pause between two lines of progress.
 const progressEvery = 2 * time.Second
 
-func (a *app) pruneProgress() func(pawl.Pruning) {
+// progress returns what says from time to time how far something has come.
+func progress[T any](a *app, text func(T) string) func(T) {
 	last := time.Now()
-	return func(p pawl.Pruning) {
+	return func(so T) {
 		if time.Since(last) > progressEvery {
 			last = time.Now()
-			fmt.Fprintf(a.stderr, "%d jobs removed so far\n", p.Jobs)
+			fmt.Fprintf(a.stderr, "%s so far\n", text(so))
 		}
 	}
 }
 
-// An age is a flag: a Go duration, or a number of days, 30d say.
-type age time.Duration
-
-// longestAge is a century: what is older would be before any job.
-const longestAge = 36525 * 24 * time.Hour
-
-func (g *age) Set(text string) error {
-	d, err := time.ParseDuration(text)
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		var n float64
-		n, err = strconv.ParseFloat(days, 64)
-		d = time.Duration(min(n, 1e6) * float64(24*time.Hour))
-	}
-	if err == nil && !(d >= engine.MinRetention && d <= longestAge) {
-		err = strconv.ErrRange
-	}
-	if err == nil {
-		*g = age(d)
-	}
-	return err
-}
-
-func (g *age) String() string {
-	d := time.Duration(*g)
-	if d%(24*time.Hour) == 0 && d > 0 {
-		return strconv.Itoa(int(d/(24*time.Hour))) + "d"
-	}
-	s := strings.TrimSuffix(d.String(), "0s")
-	if h, ok := strings.CutSuffix(s, "h0m"); ok {
-		return h + "h"
-	}
-	return s
-}
-
-func (*age) Type() string { return "age" }
-
 // bindRetention adds the flag --retention of a process that runs an engine, whose
 // Config.Retention it is.
-func bindRetention(c *cobra.Command, retention *age) {
+func bindRetention(c *cobra.Command, retention *age.Age) {
 	c.Flags().Var(retention, "retention", "remove jobs, with their trails and logs, so long after they have ended: 30d or 12h say, 1h or more; without it they are kept")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -48,15 +47,4 @@ func openTest(database string) (store.Store, error) {
 		return postgres.Open(context.Background(), postgres.Config{URL: database})
 	}
 	return sqlite.Open(context.Background(), sqlite.Config{Path: database})
-}
-
-func TestAges(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{"30d": "30d", "1h": "1h", "36h": "36h", "48h": "2d", "1.5d": "36h", "90m": "1h30m", "1h0m5s": "1h0m5s",
-		"0.5h": "", "10m": "", "d": "", "-3d": "", "1e9d": "", "NaNd": "", "": "", "30": ""} {
-		var g age
-		if err := g.Set(text); (err != nil) != (want == "") || err == nil && g.String() != want {
-			t.Errorf("%q: %s, %v; want %q", text, &g, err, want)
-		}
-	}
 }

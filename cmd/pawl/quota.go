@@ -38,27 +38,16 @@ func newQuotaList(a *app) *cobra.Command {
 		Long:    "List the quotas of the workspace: how many slots there are, how many of them are taken\nat this moment, and who has set them when and why.",
 		Example: "  pawl quota list\n  pawl quota list -o json",
 		Args:    want(0, 0, "no argument"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.with(c.Context(), func(cl *client.Client) error { return a.quotas(c.Context(), cl, form) })
-		},
+		RunE: a.on(func(ctx context.Context, cl *client.Client, _ []string) error {
+			quotas, err := cl.Queues.Limits(ctx, a.workspace)
+			if err != nil {
+				return err
+			}
+			return showList(a, form, quotas, "quotas", func(q []pawl.QuotaView) [][]string { return console.QuotaRows(q, a.outZone()) })
+		}),
 	}
 	bindForm(c, &form, "a list of quotas")
 	return c
-}
-
-func (a *app) quotas(ctx context.Context, cl *client.Client, form string) error {
-	quotas, err := cl.Queues.Limits(ctx, a.workspace)
-	if err != nil {
-		return err
-	}
-	if form == formJSON {
-		return console.JSON(a.stdout, quotas)
-	}
-	if len(quotas) == 0 {
-		fmt.Fprintln(a.stderr, "no quotas in workspace "+a.workspace)
-		return nil
-	}
-	return console.Table(a.stdout, console.QuotaRows(quotas, a.outZone()))
 }
 
 func newQuotaSet(a *app) *cobra.Command {
@@ -71,7 +60,7 @@ func newQuotaSet(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			slots, err := strconv.Atoi(args[1])
 			if err != nil || slots < 0 {
-				return usage("take a quota away with: pawl quota clear "+console.Shell(args[0]), "SLOTS %q: want 0 to %d", args[1], engine.MaxSlots)
+				return usage("remove a quota with: pawl quota clear "+console.Shell(args[0]), "SLOTS %q: want 0 to %d", args[1], engine.MaxSlots)
 			}
 			return a.setQuotas(c.Context(), reason, pawl.Quota{Name: args[0], Slots: slots})
 		},
@@ -86,7 +75,7 @@ func (a *app) setQuotas(ctx context.Context, reason string, set ...pawl.Quota) e
 		set[i].Workspace = a.workspace
 	}
 	return a.withNew(ctx, func(cl *client.Client) error {
-		if err := cl.Queues.Limit(ctx, set, pawl.Change{Actor: a.actor(), Reason: reason}); err != nil {
+		if err := cl.Queues.Limit(ctx, set, a.change(reason)); err != nil {
 			return err
 		}
 		for _, q := range set {
@@ -99,32 +88,28 @@ func (a *app) setQuotas(ctx context.Context, reason string, set ...pawl.Quota) e
 func newQuotaClear(a *app) *cobra.Command {
 	reason := ""
 	c := &cobra.Command{
-		Use: "clear NAME", Short: "Take a quota away",
-		Long:    "Take a quota of the workspace away: there is no limit then. One that is not set is not\nfound (exit 3).",
+		Use: "clear NAME", Short: "Remove a quota",
+		Long:    "Remove a quota of the workspace: there is no limit then. One that is not set is not\nfound (exit 3).",
 		Example: "  pawl quota clear queue/billing",
 		Args:    want(1, 1, "a NAME"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), func(cl *client.Client) error { return a.clearQuota(c.Context(), cl, args[0], reason) })
-		},
+		RunE: a.on(func(ctx context.Context, cl *client.Client, args []string) error {
+			quotas, err := cl.Queues.Limits(ctx, a.workspace)
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(quotas, func(q pawl.QuotaView) bool { return q.Name == args[0] }) {
+				return &pawl.Error{Kind: pawl.NotFound, Message: "there is no quota " + args[0] + " in workspace " + a.workspace, Hint: "list them with: pawl quota list"}
+			}
+			none := []pawl.Quota{{Workspace: a.workspace, Name: args[0], Slots: -1}}
+			if err := cl.Queues.Limit(ctx, none, a.change(reason)); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "quota %s of workspace %s is cleared\n", args[0], a.workspace)
+			return err
+		}),
 	}
 	bindReason(c, &reason)
 	return c
-}
-
-func (a *app) clearQuota(ctx context.Context, cl *client.Client, name, reason string) error {
-	quotas, err := cl.Queues.Limits(ctx, a.workspace)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(quotas, func(q pawl.QuotaView) bool { return q.Name == name }) {
-		return &pawl.Error{Kind: pawl.NotFound, Message: "there is no quota " + name + " in workspace " + a.workspace, Hint: "list them with: pawl quota list"}
-	}
-	none := []pawl.Quota{{Workspace: a.workspace, Name: name, Slots: -1}}
-	if err := cl.Queues.Limit(ctx, none, pawl.Change{Actor: a.actor(), Reason: reason}); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(a.stdout, "quota %s of workspace %s is cleared\n", name, a.workspace)
-	return err
 }
 
 func newQuotaPreset(a *app) *cobra.Command {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/inspect"
+	"github.com/pawl-dev/pawl/internal/privatejob"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -66,7 +66,7 @@ func newJobRetry(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) retry(ctx context.Context, args []string, f *retryFlags) (err error) {
+func (a *app) retry(ctx context.Context, args []string, f *retryFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -77,14 +77,16 @@ func (a *app) retry(ctx context.Context, args []string, f *retryFlags) (err erro
 	if err := a.existing(); err != nil {
 		return err
 	}
-	l, err := a.openLedger(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	if single {
-		return a.retryOne(ctx, l, text, f)
-	}
+	return a.onLedger(ctx, false, func(l *ledger) error {
+		if single {
+			return a.retryOne(ctx, l, text, f)
+		}
+		return a.retryAll(ctx, l, args, f)
+	})
+}
+
+// retryAll continues several jobs, and runs none of them here.
+func (a *app) retryAll(ctx context.Context, l *ledger, args []string, f *retryFlags) (err error) {
 	done := inspect.Lineage{}
 	if f.all {
 		if done, err = inspect.Retried(ctx, l.client, a.workspace, f.workflow); err != nil {
@@ -123,15 +125,8 @@ func (a *app) retryOne(ctx context.Context, l *ledger, text string, f *retryFlag
 	case f.wait:
 		a.announce(again, f.shape)
 		return a.wait(ctx, l.client, again, f.shape)
-	case f.form == formJSON:
-		v, err := l.client.Jobs.Get(ctx, again)
-		if err != nil {
-			return err
-		}
-		return console.JSON(a.stdout, v)
 	}
-	_, err = fmt.Fprintln(a.stdout, again.Public(pawl.JobPrefix))
-	return err
+	return a.showNew(ctx, l.client, again, f.form)
 }
 
 // continued makes the job that continues another.
@@ -141,7 +136,7 @@ func (a *app) continued(ctx context.Context, l *ledger, id pawl.ID, f *retryFlag
 		return pawl.ID{}, nil, err
 	}
 	r := pawl.Retry{From: f.from, Private: private}
-	if r.Set, err = setOf(f.set, def.ParseInput); err != nil {
+	if r.Set, err = valuesOf("--set", "write --set day=2026-01-31", f.set, def.ParseInput); err != nil {
 		return pawl.ID{}, nil, err
 	}
 	if r.Resolve, err = f.outputs(); err != nil {
@@ -173,17 +168,11 @@ func (f *retryFlags) outputs() (map[string]json.RawMessage, error) {
 // runAgain runs a job that continues a private one, to its end.
 func (a *app) runAgain(ctx context.Context, l *ledger, id pawl.ID, def *workflow.Definition, s shape) error {
 	a.announce(id, s)
-	if commanded(def) {
+	if privatejob.IsCommand(def) {
 		return a.settled(ctx, a.session(l, id, 1, false))
 	}
-	return a.attend(ctx, a.session(l, id, retryWorkers, false), "FILE", s)
+	return a.follow(ctx, a.session(l, id, retryWorkers, false), "FILE", s)
 }
 
 // retryWorkers is how many steps run at once: as many as "pawl run" runs.
 const retryWorkers = 10
-
-// commanded reports whether a definition is of "pawl exec", which has no file to
-// be continued with.
-func commanded(def *workflow.Definition) bool {
-	return def.Name == "exec" && len(def.Nodes) == 1 && def.Nodes[0].ID == "command"
-}

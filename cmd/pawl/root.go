@@ -89,10 +89,8 @@ func newRoot(a *app) *cobra.Command {
 // has it refuse a shell that it does not know.
 func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		if c.Name() == "completion" {
-			group(c)
-		}
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		group(c)
 	}
 }
 
@@ -115,18 +113,12 @@ func newHelp() *cobra.Command {
 		Long:    "Show what a command does, its flags with their units and defaults, and an example.",
 		Example: "  pawl help run\n  pawl help job cancel",
 		RunE: func(c *cobra.Command, words []string) error {
-			about := c.Root()
-			for _, word := range words {
-				next := about
-				for _, sub := range about.Commands() {
-					if sub.Name() == word {
-						next = sub
-					}
-				}
-				if next == about {
-					return unknownCommand(about, word)
-				}
-				about = next
+			about, rest, err := c.Root().Find(words)
+			switch {
+			case err != nil:
+				return err
+			case len(rest) > 0:
+				return unknownCommand(about, rest[0])
 			}
 			return about.Help()
 		},

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/internal/privatejob"
+	"github.com/pawl-dev/pawl/internal/signals"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
@@ -25,7 +26,7 @@ const runLong = `Run a workflow file to its end, in this process, as a durable j
 
 The job's id is printed first, on stderr; then the progress; then the job's
 output, on stdout. On a terminal the progress is a tree that changes in place
-(NO_COLOR takes the colours away), elsewhere one line for each change; of a fan-out of
+(NO_COLOR removes the colours), elsewhere one line for each change; of a fan-out of
 more than 10, one for each tenth that is done and for each failure and retry.
 
 --resume continues the newest unfinished job of the same workspace, file and
@@ -84,8 +85,8 @@ func newRun(a *app) *cobra.Command {
 }
 
 func (f *runFlags) check() error {
-	if f.workers < 1 || f.workers > 1000 {
-		return usage("", "--workers %d: want 1 to 1000", f.workers)
+	if err := inRange("--workers", f.workers, 1, 1000); err != nil {
+		return err
 	}
 	if f.resume != "" && (f.requestID != "" || f.description != "") {
 		return usage("leave them out: the job has its own", "--resume goes with neither --request-id nor --description")
@@ -93,7 +94,7 @@ func (f *runFlags) check() error {
 	return f.shape.check()
 }
 
-func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
+func (a *app) run(ctx context.Context, path string, f *runFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -104,39 +105,27 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) (err error) {
 	if err := served(path, def); err != nil {
 		return err
 	}
-	l, err := a.openLedger(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	r := &privatejob.Search{Store: l.store, Client: l.client, Workspace: a.workspace, File: path, Definition: def, Given: f.inputs.given(),
-		Inputs: func() (json.RawMessage, error) { return f.inputs.of(def) }}
-	id, resumed, err := a.choose(ctx, r, f)
-	if err != nil {
-		return err
-	}
-	a.announce(id, f.shape)
-	return a.attend(ctx, a.session(l, id, f.workers, resumed), path, f.shape)
+	return a.onLedger(ctx, false, func(l *ledger) error {
+		r := &privatejob.Search{Store: l.store, Client: l.client, Workspace: a.workspace, File: path, Definition: def, Given: f.inputs.given(),
+			Inputs: func() (json.RawMessage, error) { return f.inputs.of(def) }}
+		id, resumed, err := a.choose(ctx, r, f)
+		if err != nil {
+			return err
+		}
+		a.announce(id, f.shape)
+		return a.follow(ctx, a.session(l, id, f.workers, resumed), path, f.shape)
+	})
 }
 
 // served refuses a workflow that would wait for ever: it has a step for a handler
 // that this program does not have.
 func served(path string, def *workflow.Definition) error {
 	known := handlers(worker.CommandConfig{})
-	for _, n := range def.Nodes {
-		if n.Kind.Waits() {
-			if n.Child != nil && n.Child.Definition != nil {
-				if err := served(n.Child.File, n.Child.Definition); err != nil {
-					return err
-				}
-			}
-			continue
-		}
-		if known[n.Handler] == nil {
-			return usage("submit it with pawl submit to a worker that has the handler", "%s: step %s needs the handler %s, which pawl run does not have", path, n.ID, n.Handler)
-		}
+	step, handler, file := privatejob.Unserved(path, def, func(handler string) bool { return known[handler] != nil })
+	if step == "" {
+		return nil
 	}
-	return nil
+	return usage("submit it with pawl submit to a worker that has the handler", "%s: step %s needs the handler %s, which pawl run does not have", file, step, handler)
 }
 
 // choose finds the job to continue, or makes one.
@@ -158,7 +147,7 @@ func (a *app) choose(ctx context.Context, r *privatejob.Search, f *runFlags) (id
 // unfit says what to do about a job that cannot be continued.
 func (a *app) unfit(err error) error {
 	var no *privatejob.MismatchError
-	if !errors.As(err, &no) || hintOf(err) != "" {
+	if !errors.As(err, &no) || console.Hint(err) != "" {
 		return err
 	}
 	return hinted(err, map[privatejob.Mismatch]string{
@@ -214,15 +203,15 @@ func (a *app) session(l *ledger, id pawl.ID, capacity int, resumed bool) *privat
 		Stopping: func() { fmt.Fprintln(a.stderr, "stopping what runs; Ctrl-C again leaves at once") }}
 }
 
-// ran runs a job to its end, even if nobody reads any more what it prints.
+// ran runs a job to its end, even if the reader of its output is gone.
 func (a *app) ran(ctx context.Context, s *privatejob.Session, f privatejob.Follower) (*pawl.JobView, error) {
-	defer outliveReaders()()
+	defer signals.IgnoreClosedPipes()()
 	v, err := s.Run(ctx, f)
 	return v, terminated(err)
 }
 
-// attend runs a job, shows it, and says how it ended.
-func (a *app) attend(ctx context.Context, s *privatejob.Session, path string, shape shape) error {
+// follow runs a job, shows it, and says how it ended.
+func (a *app) follow(ctx context.Context, s *privatejob.Session, path string, shape shape) error {
 	was, err := s.Client.Jobs.Get(ctx, s.ID)
 	if err != nil {
 		return err
@@ -243,19 +232,15 @@ func (a *app) attend(ctx context.Context, s *privatejob.Session, path string, sh
 	}
 	v, err := a.ran(ctx, s, f)
 	if ctx.Err() != nil {
-		a.interrupted(s.ID, path)
+		public := s.ID.Public(pawl.JobPrefix)
+		fmt.Fprintf(a.stderr, "interrupted: job %s is unfinished\n", public)
+		console.Say(a.stderr, "hint", fmt.Sprintf("continue it with: pawl run %s --resume=%s%s", console.Shell(path), public, a.given))
 		return exit{codeInterrupted}
 	}
 	if err != nil {
 		return err
 	}
 	return a.conclude(ctx, s.Client, v, shape)
-}
-
-func (a *app) interrupted(id pawl.ID, path string) {
-	public := id.Public(pawl.JobPrefix)
-	fmt.Fprintf(a.stderr, "interrupted: job %s is unfinished\n", public)
-	console.Say(a.stderr, "hint", fmt.Sprintf("continue it with: pawl run %s --resume=%s%s", console.Shell(path), public, a.given))
 }
 
 // teeTo shows what steps print, each line behind the step's key.
@@ -293,7 +278,7 @@ func (s *shape) bind(c *cobra.Command) {
 
 func (s *shape) check() error { return oneOf("output", s.form, formText, formJSON, formQuiet) }
 
-// follower returns who shows a job in this shape.
+// follower returns what shows a job in this shape.
 func (a *app) follower(s shape) console.Follower {
 	switch {
 	case s.form == formQuiet:
@@ -322,7 +307,8 @@ func (a *app) conclude(ctx context.Context, cl *client.Client, v *pawl.JobView, 
 	if v.Status == lifecycle.JobCompleted {
 		return nil
 	}
-	a.blame(ctx, cl, v)
+	id, _ := pawl.ParseID(pawl.JobPrefix, v.ID) // of a view it is an id
+	console.JobFailure(a.stderr, v, func(step string) ([]string, bool) { return inspect.StderrTail(ctx, cl, id, step) }, a.given)
 	return exit{outcome(v)}
 }
 
@@ -335,37 +321,4 @@ func outcome(v *pawl.JobView) int {
 		return codeTimedOut
 	}
 	return codeFailed
-}
-
-// blame says why a job did not complete, with the last words of the step that
-// failed.
-func (a *app) blame(ctx context.Context, cl *client.Client, v *pawl.JobView) {
-	why := strings.ToLower(string(v.Status))
-	step := ""
-	if f := v.Error; f != nil {
-		if step = f.Step; step != "" && !strings.HasPrefix(f.Message, "step "+step+":") {
-			why += ": step " + step
-		}
-		if f.Message != why { // "canceled" without a reason is its own
-			why += ": " + f.Text()
-		}
-	}
-	console.Say(a.stderr, "error", "job "+v.ID+" "+why)
-	if step == "" {
-		return
-	}
-	if command := v.Error.Resolve(v.ID); command != "" {
-		console.Say(a.stderr, "hint", "give its output yourself, and go on from there: "+command+a.given)
-	}
-	id, err := pawl.ParseID(pawl.JobPrefix, v.ID)
-	if err != nil {
-		return
-	}
-	lines, printed := inspect.StderrTail(ctx, cl, id, step)
-	for _, l := range lines {
-		fmt.Fprintf(a.stderr, "  | %s\n", console.Printable(strings.TrimRight(l, "\r")))
-	}
-	if printed {
-		console.Say(a.stderr, "hint", fmt.Sprintf("see all that it printed with: pawl job logs %s %s%s", v.ID, console.Shell(step), a.given))
-	}
 }

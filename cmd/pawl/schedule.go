@@ -216,25 +216,15 @@ func newScheduleTrigger(a *app) *cobra.Command {
 		Long:    "Make a job of a schedule now, beside its times, and print its id. It is made even if the last\njob still runs, whatever --overlap says, and is the last job of the schedule from then on. A\npaused schedule refuses.",
 		Example: "  pawl schedule trigger nightly --reason \"the report was lost\"",
 		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeSchedules,
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: a.on(func(ctx context.Context, cl *client.Client, args []string) error {
 			change := a.change(reason)
 			change.RequestID = requestID
-			return a.with(c.Context(), func(cl *client.Client) error {
-				id, err := cl.Schedules.Trigger(c.Context(), args[0], change)
-				if err != nil {
-					return err
-				}
-				if form == formText {
-					_, err := fmt.Fprintln(a.stdout, id.Public(pawl.JobPrefix))
-					return err
-				}
-				v, err := cl.Jobs.Get(c.Context(), id)
-				if err != nil {
-					return err
-				}
-				return console.JSON(a.stdout, v)
-			})
-		},
+			id, err := cl.Schedules.Trigger(ctx, args[0], change)
+			if err != nil {
+				return err
+			}
+			return a.showNew(ctx, cl, id, form)
+		}),
 	}
 	bindReason(c, &reason)
 	bindRequestID(c, &requestID, "job")
@@ -249,44 +239,36 @@ func newScheduleMove(a *app, event machine.Event, done, short, long string) *cob
 		Use: string(event) + " NAME", Short: short, Long: long,
 		Example: "  pawl schedule " + string(event) + " nightly --reason \"holidays\"",
 		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeSchedules,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), func(cl *client.Client) error {
-				return a.moveSchedule(c.Context(), cl, args[0], event, done, reason, form)
-			})
-		},
+		RunE: a.on(func(ctx context.Context, cl *client.Client, args []string) error {
+			v, err := cl.Schedules.Get(ctx, args[0], addedTimes)
+			if err != nil {
+				return err
+			}
+			if err := cl.Schedules.Move(ctx, args[0], event, a.change(reason)); err != nil {
+				return err
+			}
+			if form == formText {
+				_, err := fmt.Fprintf(a.stdout, "schedule %s is %s\n", args[0], done)
+				return err
+			}
+			if event == lifecycle.ScheduleRemove {
+				v.Status, v.Next = lifecycle.ScheduleRemoved, []pawl.Timestamp{}
+			} else if v, err = cl.Schedules.Get(ctx, args[0], addedTimes); err != nil {
+				return err
+			}
+			return console.JSON(a.stdout, v)
+		}),
 	}
 	bindReason(c, &reason)
 	bindForm(c, &form, "the schedule as it is then")
 	return c
 }
 
-func (a *app) moveSchedule(ctx context.Context, cl *client.Client, name string, event machine.Event, done, reason, form string) error {
-	v, err := cl.Schedules.Get(ctx, name, addedTimes)
-	if err != nil {
-		return err
-	}
-	if err := cl.Schedules.Move(ctx, name, event, a.change(reason)); err != nil {
-		return err
-	}
-	if form == formText {
-		_, err := fmt.Fprintf(a.stdout, "schedule %s is %s\n", name, done)
-		return err
-	}
-	if event != lifecycle.ScheduleRemove {
-		if v, err = cl.Schedules.Get(ctx, name, addedTimes); err != nil {
-			return err
-		}
-	} else {
-		v.Status, v.Next = lifecycle.ScheduleRemoved, []pawl.Timestamp{}
-	}
-	return console.JSON(a.stdout, v)
-}
-
-// hintUnfollowed says so if nobody is there to follow schedules.
+// hintUnfollowed says so if no engine follows schedules.
 func (a *app) hintUnfollowed(ctx context.Context, cl *client.Client) error {
 	followed, err := cl.Schedules.Followed(ctx)
 	if err == nil && !followed {
-		console.Say(a.stderr, "hint", "nobody follows schedules at this moment; start an engine with: pawl dev"+a.given)
+		console.Say(a.stderr, "hint", "no engine follows schedules at this moment; start one with: pawl dev"+a.given)
 	}
 	return err
 }
@@ -298,27 +280,23 @@ func newScheduleList(a *app) *cobra.Command {
 		Long:    "List the schedules of the workspace by name, each with its next time and its last job.",
 		Example: "  pawl schedule list\n  pawl schedule list -o json",
 		Args:    want(0, 0, "no argument"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.with(c.Context(), func(cl *client.Client) error { return a.schedules(c.Context(), cl, form) })
-		},
+		RunE: a.on(func(ctx context.Context, cl *client.Client, _ []string) error {
+			rows := console.Schedules(a.stdout, form == formJSON, a.outZone())
+			if err := cl.Schedules.List(ctx, 1, rows.Add); err != nil {
+				return err
+			}
+			if rows.N == 0 && form != formJSON {
+				fmt.Fprintln(a.stderr, "no schedules in workspace "+a.workspace)
+				return nil
+			}
+			if err := rows.End(); err != nil || form == formJSON {
+				return err
+			}
+			return a.hintUnfollowed(ctx, cl)
+		}),
 	}
 	bindForm(c, &form, "a list of schedules")
 	return c
-}
-
-func (a *app) schedules(ctx context.Context, cl *client.Client, form string) error {
-	rows := console.Schedules(a.stdout, form == formJSON, a.outZone())
-	if err := cl.Schedules.List(ctx, 1, rows.Add); err != nil {
-		return err
-	}
-	if rows.N == 0 && form != formJSON {
-		fmt.Fprintln(a.stderr, "no schedules in workspace "+a.workspace)
-		return nil
-	}
-	if err := rows.End(); err != nil || form == formJSON {
-		return err
-	}
-	return a.hintUnfollowed(ctx, cl)
 }
 
 // shownMoves is how many moves of a schedule are shown.
@@ -335,7 +313,7 @@ func newScheduleShow(a *app) *cobra.Command {
 			if limit < 0 {
 				return usage("", "--limit %d: want 0 or more; 0 is all", limit)
 			}
-			if err := checkTimes("--next", next, 0); err != nil {
+			if err := inRange("--next", next, 0, maxTimes); err != nil {
 				return err
 			}
 			return a.with(c.Context(), func(cl *client.Client) error {
@@ -351,16 +329,12 @@ func newScheduleShow(a *app) *cobra.Command {
 				if err := last.End(); err != nil {
 					return err
 				}
-				if form == formJSON {
-					return console.JSON(a.stdout, struct {
-						*pawl.ScheduleView
-						History []pawl.Transition `json:"history"`
-					}{v, moves})
-				}
-				if err := console.Schedule(a.stdout, v, moves, a.outZone()); err != nil {
-					return err
-				}
-				return a.hintUnfollowed(c.Context(), cl)
+				return a.show(form, console.WithHistory{ScheduleView: v, History: moves}, func() error {
+					if err := console.Schedule(a.stdout, v, moves, a.outZone()); err != nil {
+						return err
+					}
+					return a.hintUnfollowed(c.Context(), cl)
+				})
 			})
 		},
 	}
@@ -373,13 +347,6 @@ func newScheduleShow(a *app) *cobra.Command {
 // maxTimes is how many times are shown at once.
 const maxTimes = 1000
 
-func checkTimes(flag string, n, least int) error {
-	if n < least || n > maxTimes {
-		return usage("", "%s %d: want %d to %d", flag, n, least, maxTimes)
-	}
-	return nil
-}
-
 const scheduleNextLong = `Show the next times of a cron expression, in its time zone and in UTC. No
 database is needed. The words of the expression may stand without quotes where the
 shell leaves them alone.`
@@ -391,7 +358,7 @@ func newScheduleNext(a *app) *cobra.Command {
 		Example: "  pawl schedule next \"30 2 * * MON-FRI\" --timezone Europe/Berlin\n  pawl schedule next @every 90s -n 3 -o json",
 		Args:    want(1, -1, "an EXPR"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := checkTimes("-n", n, 1); err != nil {
+			if err := inRange("-n", n, 1, maxTimes); err != nil {
 				return err
 			}
 			cron, err := schedule.Parse(strings.Join(args, " "), zone)
@@ -399,10 +366,7 @@ func newScheduleNext(a *app) *cobra.Command {
 				return err
 			}
 			times := schedule.Upcoming(cron, time.Now(), n)
-			if form == formJSON {
-				return console.JSON(a.stdout, times)
-			}
-			return console.Table(a.stdout, console.TimeRows(times))
+			return a.show(form, times, func() error { return console.Table(a.stdout, console.TimeRows(times)) })
 		},
 	}
 	c.Flags().StringVar(&zone, "timezone", zone, "of the expression: an IANA name such as Europe/Berlin")
@@ -413,10 +377,7 @@ func newScheduleNext(a *app) *cobra.Command {
 
 // completeSchedules offers the schedules to the shell.
 func (a *app) completeSchedules(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.completed(c, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
+	return a.completedFirst(c, args, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
 		return cl.Schedules.List(ctx, 0, func(v *pawl.ScheduleView) error {
 			offer(v.Name, v.Workflow+" "+v.Cron)
 			return nil

@@ -7,24 +7,21 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
-	"math/rand/v2"
-	"net"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/age"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/daemon"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/signals"
 	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -37,8 +34,8 @@ may run on one database: none leads, and each may be killed at any moment.
 --silence is how long a worker may be silent before it is taken for dead and its
 steps go to others: 6s by default, and 2s at least. It has to be three times the
 --beat of the workers, or more. --retention removes what ended so long ago, as
-"pawl prune" does. --listen serves Prometheus, and whoever asks whether the server
-is ready, over HTTP. Its parts are services: see "pawl service list".`
+"pawl prune" does. --listen serves metrics for Prometheus, and whether the server is
+ready, over HTTP. Its parts are services: see "pawl service list".`
 
 func newServer(a *app) *cobra.Command {
 	s := &service{role: engine.RoleServer}
@@ -46,36 +43,11 @@ func newServer(a *app) *cobra.Command {
 		Use: "server", Short: "Run an engine, without a worker, until Ctrl-C", Long: serverLong,
 		Example: "  pawl server --database postgres://pawl@db.example/pawl\n  pawl server --silence 15s --name rack1",
 		Args:    want(0, 0, "no argument"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := s.check(c); err != nil {
-				return err
-			}
-			return a.server(c.Context(), s)
-		},
+		RunE:    func(c *cobra.Command, _ []string) error { return a.serve(c, s) },
 	}
 	s.bindName(c)
-	s.bindSilence(c)
-	bindRetention(c, &s.retention)
-	bindListen(c, &s.listen)
+	s.bindEngine(c)
 	return c
-}
-
-func (a *app) server(ctx context.Context, s *service) (err error) {
-	node := s.node()
-	l, err := a.openService(ctx, s, engine.Config{Node: node, Managed: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	defer outliveReaders()()
-	fmt.Fprintf(a.stderr, "server %s evaluates; database %s; stop with Ctrl-C\n", node.Name, l.database)
-	return a.staffed(ctx, l, s, func(ctx context.Context) error {
-		return a.guarded(ctx, l, func(ctx context.Context) error {
-			<-ctx.Done()
-			fmt.Fprintf(a.stderr, "server %s has stopped\n", node.Name)
-			return nil
-		})
-	})
 }
 
 const devLong = `Run an engine and a worker in this process until Ctrl-C. Jobs that are submitted
@@ -83,8 +55,8 @@ to the same database and workspace, by "pawl submit" say, run here.
 
 --capacity is how many steps run at once, 10 by default. --queue names a queue to
 serve, and may be repeated; without it that is the queue "default". --retention
-removes what ended so long ago, as "pawl prune" does. --listen serves Prometheus,
-and whoever asks whether it is ready, over HTTP. Ctrl-C (or SIGTERM)
+removes what ended so long ago, as "pawl prune" does. --listen serves metrics for
+Prometheus, and whether it is ready, over HTTP. Ctrl-C (or SIGTERM)
 stops the steps that run; they are pending again, for the next worker. The exit
 code is then 0. A second Ctrl-C leaves at once.`
 
@@ -94,43 +66,24 @@ func newDev(a *app) *cobra.Command {
 		Use: "dev", Short: "Run an engine and a worker until Ctrl-C", Long: devLong,
 		Example: "  pawl dev\n  pawl dev --capacity 50 --queue default --queue billing",
 		Args:    want(0, 0, "no argument"),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := s.check(c); err != nil {
-				return err
-			}
-			return a.dev(c.Context(), s)
-		},
+		RunE:    func(c *cobra.Command, _ []string) error { return a.serve(c, s) },
 	}
 	s.bindName(c)
 	s.bindWorker(c)
-	s.bindSilence(c)
-	bindRetention(c, &s.retention)
-	bindListen(c, &s.listen)
+	s.bindEngine(c)
 	return c
-}
-
-func (a *app) dev(ctx context.Context, s *service) (err error) {
-	l, err := a.openService(ctx, s, engine.Config{Managed: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	defer outliveReaders()()
-	return a.staffed(ctx, l, s, func(ctx context.Context) error {
-		return a.guarded(ctx, l, func(ctx context.Context) error { return a.work(ctx, l, s) })
-	})
 }
 
 // A service is what a process that stays says of itself, and how it works.
 type service struct {
 	role      string // engine.RoleServer, RoleWorker or RoleDev
 	name      string
-	silence   time.Duration // after which it takes a worker for dead
-	retention age           // of what has ended
+	silence   time.Duration // after which a worker counts as dead
+	retention age.Age       // of what has ended
 	capacity  int
 	queues    []string
 	drain     time.Duration // how long what runs may take to end
-	beat      time.Duration // how often its worker says that it lives
+	beat      time.Duration // how often its worker sends a beat
 	isolation string        // of all that its worker runs: run or stop
 	floor     float64       // of memory and disk, in percent
 	folders   workdir       // of the jobs that its worker runs
@@ -150,8 +103,10 @@ func (s *service) bindName(c *cobra.Command) {
 	c.Flags().StringVar(&s.name, "name", "", "what it is called, for people; default host/pid")
 }
 
-func (s *service) bindSilence(c *cobra.Command) {
+func (s *service) bindEngine(c *cobra.Command) {
 	c.Flags().DurationVar(&s.silence, "silence", health.Silence, "how long a worker may be silent before its steps go to others, 2s or more")
+	bindRetention(c, &s.retention)
+	bindListen(c, &s.listen)
 }
 
 func (s *service) bindWorker(c *cobra.Command) {
@@ -162,7 +117,7 @@ func (s *service) bindWorker(c *cobra.Command) {
 	c.Flags().Float64Var(&s.floor, "floor", 5, "percent of memory and disk below which the worker pauses itself; 0 is never")
 }
 
-// check tells what is wrong with the flags that the command has.
+// check returns an error if a flag that the command has is wrong.
 func (s *service) check(c *cobra.Command) error {
 	has := func(name string) bool { return c.Flags().Lookup(name) != nil }
 	given := c.Flags().Changed
@@ -192,7 +147,7 @@ func (s *service) check(c *cobra.Command) error {
 	return nil
 }
 
-// checkIsolation tells what is wrong with how a worker reckons when it is cut off.
+// checkIsolation returns an error if a worker that is cut off could not stop in time.
 func (s *service) checkIsolation() error {
 	stop := s.isolation == string(workflow.IsolationStop)
 	switch {
@@ -207,96 +162,85 @@ func (s *service) checkIsolation() error {
 	return nil
 }
 
-// reckoned returns the silence by which the process's own worker reckons.
+// reckoned returns the silence after which the process's own worker counts as dead.
 func (s *service) reckoned() time.Duration {
 	return cmp.Or(s.silence, max(health.Silence, beatsInSilence*s.beat))
 }
 
-// beats returns how often a worker says that it lives: where it is known how
-// long it may be silent, often enough.
+// beats returns how often a worker sends a beat: often enough for its silence.
 func (s *service) beats() time.Duration {
 	return cmp.Or(s.beat, health.Beat(s.reckoned()))
 }
 
-// node returns what the process says of itself, under a number made anew.
-func (s *service) node() pawl.Node {
-	host, err := os.Hostname()
+// serve runs a process that stays, until its context ends or the schema is of a version
+// that this program does not work on.
+func (a *app) serve(c *cobra.Command, s *service) (err error) {
+	if err := s.check(c); err != nil {
+		return err
+	}
+	ctx, node := c.Context(), daemon.Node(s.role, s.name, version())
+	a.silence = s.reckoned()
+	config := engine.Config{Managed: true, Silence: s.silence, Retention: time.Duration(s.retention)}
+	switch s.role {
+	case engine.RoleServer:
+		config.Node = node
+	case engine.RoleWorker:
+		config.Managed, config.Passive = false, true
+	}
+	l, err := a.openEngine(ctx, config)
 	if err != nil {
-		host = "unknown"
+		return err
 	}
-	n := pawl.Node{ID: 1 + rand.Int64N(math.MaxInt64), Role: s.role, Name: s.name, Host: host, PID: os.Getpid(), Version: version()}
-	if n.Name == "" {
-		n.Name = fmt.Sprintf("%s/%d", host, n.PID)
+	defer func() { err = errors.Join(err, l.close()) }()
+	defer signals.IgnoreClosedPipes()()
+	work := func(ctx context.Context) error { return a.work(ctx, l, s, node) }
+	switch s.role {
+	case engine.RoleWorker:
+		return a.guarded(ctx, l, work)
+	case engine.RoleServer:
+		fmt.Fprintf(a.stderr, "server %s evaluates; database %s; stop with Ctrl-C\n", node.Name, l.database)
+		work = func(ctx context.Context) error {
+			<-ctx.Done()
+			fmt.Fprintf(a.stderr, "server %s has stopped\n", node.Name)
+			return nil
+		}
 	}
-	return n
+	return a.staffed(ctx, l, s, func(ctx context.Context) error { return a.guarded(ctx, l, work) })
 }
 
-// work runs a worker on the ledger until ctx ends, and then as long as what runs
-// may take to end.
-func (a *app) work(ctx context.Context, l *ledger, s *service) error {
-	handlers, node := handlers(worker.CommandConfig{}), s.node()
+// work runs a worker until ctx ends, and then as long as what runs may take to end.
+func (a *app) work(ctx context.Context, l *ledger, s *service, node pawl.Node) error {
+	handlers := handlers(worker.CommandConfig{})
 	folder, err := s.folders.of(a, l.database)
 	if err != nil {
 		return err
 	}
-	followed, err := l.client.Schedules.Followed(ctx) // before this one is taken for somebody who evaluates
+	followed, err := l.client.Schedules.Followed(ctx) // before this process counts as one that evaluates
 	if err != nil {
 		return err
 	}
-	w, err := worker.Start(ctx, l.engine, worker.Config{
+	room := []string{os.TempDir()}
+	if f := l.database.Folder(); f != "" {
+		room = append(room, f)
+	}
+	work := daemon.Work{Engine: l.engine, Drain: s.drain, Hurried: a.signals.Second, Out: a.stderr, Worker: worker.Config{
 		Workspace: a.workspace, Name: node.Name, Actor: a.actor(), Node: node,
 		Capacity: s.capacity, Handlers: handlers, Queues: s.queues, Beat: s.beats(), Log: a.log,
 		Silence: s.reckoned(), Isolation: workflow.Isolation(s.isolation),
 		WorkDir: folder, KeepWorkDirs: s.folders.keep,
-		Scarce: worker.Floor{Percent: s.floor, Folders: append(foldersOf(l.database), folder)}.Scarce,
-	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(a.stderr, "worker %s serves %s of workspace %s, %d at once\n",
-		w.ID(), strings.Join(slices.Sorted(maps.Keys(handlers)), ", "), a.workspace, s.capacity)
-	fmt.Fprintf(a.stderr, "database %s; stop with Ctrl-C\n", l.database)
-	if !followed {
-		console.Say(a.stderr, "hint", "no server is heard of, which evaluates what workers leave; start one with: pawl server"+a.given)
-	}
-	select {
-	case <-ctx.Done():
-	case <-w.Over():
-	}
-	err = a.drain(w, s.drain)
-	fmt.Fprintf(a.stderr, "worker %s has stopped\n", w.ID())
-	return err
+		Scarce: worker.Floor{Percent: s.floor, Folders: append(room, folder)}.Scarce,
+	}}
+	return terminated(work.Run(ctx, func(id string) {
+		fmt.Fprintf(a.stderr, "worker %s serves %s of workspace %s, %d at once\n",
+			id, strings.Join(slices.Sorted(maps.Keys(handlers)), ", "), a.workspace, s.capacity)
+		fmt.Fprintf(a.stderr, "database %s; stop with Ctrl-C\n", l.database)
+		if !followed {
+			console.Say(a.stderr, "hint", "no server is heard of, which evaluates what workers leave; start one with: pawl server"+a.given)
+		}
+	}))
 }
 
-// foldersOf are those on whose disks a worker needs room.
-func foldersOf(db database) []string {
-	folders := []string{os.TempDir()}
-	if db.Postgres == "" && !db.Memory() {
-		folders = append(folders, filepath.Dir(db.Path))
-	}
-	return folders
-}
-
-// drain ends a worker: what runs may end within the limit, or until a second
-// signal comes.
-func (a *app) drain(w *worker.Worker, limit time.Duration) error {
-	over, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	if limit > 0 && !isClosed(w.Over()) {
-		hurried, stop := a.hurried()
-		defer stop()
-		context.AfterFunc(hurried, func() {
-			if !isClosed(w.Over()) {
-				fmt.Fprintln(a.stderr, "what runs is interrupted")
-			}
-			cancel()
-		})
-		fmt.Fprintf(a.stderr, "worker %s claims nothing more; what runs may take %s to end; Ctrl-C again interrupts it\n", w.ID(), limit)
-	}
-	return terminated(w.Drain(over))
-}
-
-// terminated says what to do about a worker that an operator has ended.
+// terminated adds to the error of a worker that an operator has ended what to do about it.
 func terminated(err error) error {
 	var end *worker.TerminatedError
 	if errors.As(err, &end) {
@@ -305,43 +249,24 @@ func terminated(err error) error {
 	return err
 }
 
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// openService opens the database with an engine as the service wants it.
-func (a *app) openService(ctx context.Context, s *service, c engine.Config) (*ledger, error) {
-	a.silence = s.reckoned()
-	c.Silence, c.Retention = s.silence, time.Duration(s.retention)
-	return a.openEngine(ctx, c)
-}
-
 // bindListen adds the flag --listen of a process that serves HTTP.
 func bindListen(c *cobra.Command, address *string) {
 	c.Flags().StringVar(address, "listen", "", "serve /metrics, /healthz and /readyz over HTTP on this loopback address, 127.0.0.1:9464 say; without it no port is open")
 }
 
-// checkListen tells what is wrong with the flag --listen.
+// checkListen returns an error if the flag --listen is wrong.
 func checkListen(address string) error {
 	if address == "" {
 		return nil
 	}
-	host, port, err := net.SplitHostPort(address)
-	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
-		return usage("", "--listen %q: want a host and a port of 0 to 65535, 127.0.0.1:9464 say", address)
-	} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return usage("elsewhere it takes TLS or a token, which there is not yet; put a proxy that has them before it", "--listen %q: want an address of the loopback interface, 127.0.0.1:%d say", address, n)
+	if err := daemon.CheckAddress(address); err != nil {
+		return usage(console.Hint(err), "--listen %q: %s", address, err)
 	}
 	return nil
 }
 
-// openPort opens the port at an address that checkListen has found good, and says where it
-// answers. Nil: no address is given.
+// openPort opens the port at an address that checkListen has accepted, and prints its URL.
+// Of an empty address it returns nil.
 func (a *app) openPort(address string, w io.Writer) (*daemon.Port, error) {
 	if address == "" {
 		return nil, nil
@@ -367,12 +292,11 @@ func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context
 	}
 	return (&daemon.Daemon{Role: s.role, Version: version(), Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log,
 		Unreachable: func(err error) {
-			a.log.Warn("pawl service does not reach this process", "error", err, "hint", hintOf(err))
+			a.log.Warn("pawl service does not reach this process", "error", err, "hint", console.Hint(err))
 		}}).Run(ctx, f)
 }
 
-// How often a process looks whether the schema is still its own. On PostgreSQL a hint tells
-// it at once.
+// How often a process checks the version of the schema. On PostgreSQL a hint comes at once.
 const (
 	guardSQLite   = 2 * time.Second
 	guardPostgres = 2 * time.Minute
@@ -388,7 +312,7 @@ func (a *app) guarded(ctx context.Context, l *ledger, f func(context.Context) er
 	return outdated(g.Run(ctx, f))
 }
 
-// outdated says what to do about a schema that is not of this program.
+// outdated adds to the error of a migrated schema what to do about it.
 func outdated(err error) error {
 	var moved *daemon.MigratedError
 	switch {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
-	"github.com/pawl-dev/pawl/internal/sleep"
 )
 
 const serviceLong = `Look at the services of the supervisors and servers of this user on this machine, and
@@ -60,12 +60,12 @@ func newServiceList(a *app) *cobra.Command {
 
 // services lists the services of all hosts that reply, and ends with the error of one that does not.
 func (a *app) services(ctx context.Context, host, form string) error {
-	hosts, deaf := a.hosts(ctx, host)
-	if len(hosts) == 0 && deaf == nil && host != "" {
-		return a.nobody(host)
+	hosts, silent := a.hosts(ctx, host)
+	if len(hosts) == 0 && silent == nil && host != "" {
+		return a.noHost(host)
 	}
 	all, err := control.ServicesOf(ctx, hosts)
-	deaf = errors.Join(deaf, err)
+	silent = errors.Join(silent, err)
 	switch err = nil; {
 	case form == formJSON:
 		list := make([]control.Service, 0, len(all))
@@ -75,32 +75,24 @@ func (a *app) services(ctx context.Context, host, form string) error {
 		err = console.JSON(a.stdout, list)
 	case len(all) > 0:
 		err = console.Table(a.stdout, console.Fit(console.ServiceRows(all, a.outZone()), a.width()))
-	case deaf == nil && len(hosts) == 0:
+	case silent == nil && len(hosts) == 0:
 		fmt.Fprintln(a.stderr, "no supervisor runs in "+control.Dir(a.getenv))
-		console.Say(a.stderr, "hint", hintOf(a.nobody("")))
-	case deaf == nil:
+		console.Say(a.stderr, "hint", console.Hint(a.noHost("")))
+	case silent == nil:
 		fmt.Fprintln(a.stderr, "no services")
 	}
-	if err != nil {
-		return err
-	}
-	return deaf
+	return cmp.Or(err, silent)
 }
 
-// hosts returns the hosts that live, or the one that is named. The error is about
-// those that are alive and do not reply; there may be others all the same.
+// hosts returns the hosts that are alive, or the one that is named; see control.Alive.
 func (a *app) hosts(ctx context.Context, only string) ([]*control.Client, error) {
-	all, err := control.Hosts(ctx, control.Dir(a.getenv))
-	if only != "" {
-		all = slices.DeleteFunc(all, func(c *control.Client) bool { return c.Name() != only })
-	}
-	return all, err
+	return control.Alive(ctx, control.Dir(a.getenv), only)
 }
 
 const listHint = "list what runs with: pawl service list"
 
-// nobody is the error of hosts that are asked for something while none runs.
-func (a *app) nobody(only string) error {
+// noHost is the error of a command that needs a host while none runs.
+func (a *app) noHost(only string) error {
 	e := &pawl.Error{Kind: pawl.Unavailable, Message: "no supervisor runs in " + control.Dir(a.getenv), Hint: "start one with: pawl supervise FILE"}
 	if only != "" {
 		e.Message, e.Hint = fmt.Sprintf("no supervisor %.100q runs", only), listHint
@@ -115,7 +107,7 @@ func (a *app) someHosts(ctx context.Context, only string) ([]*control.Client, er
 	case len(all) == 0 && err != nil:
 		return nil, err
 	case len(all) == 0:
-		return nil, a.nobody(only)
+		return nil, a.noHost(only)
 	}
 	if err != nil && only == "" {
 		complain(a.stderr, err)
@@ -129,24 +121,16 @@ func (a *app) serviceOf(ctx context.Context, only, text string) (*control.Found,
 	if err != nil {
 		return nil, err
 	}
-	all, err := control.ServicesOf(ctx, hosts)
-	var names []string
-	switch fit := control.Match(all, text); {
-	case len(fit) == 1:
-		return fit[0], nil
-	case len(fit) > 1:
-		for _, f := range fit {
-			names = append(names, f.Name())
-		}
-		return nil, usage("say which: "+console.Alternatives(names), "service %s: %d supervisors have one of that name", text, len(fit))
-	case err != nil:
-		return nil, err
+	s, err := control.Find(ctx, hosts, text)
+	var no *control.MatchError
+	switch {
+	case !errors.As(err, &no):
+		return s, err
+	case !no.None:
+		return nil, usage("say which: "+console.Alternatives(no.Names), "%s", no)
 	}
-	for i := range all {
-		names = append(names, all[i].ID)
-	}
-	e := &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no service %.100q", text), Hint: "list the services with: pawl service list"}
-	if near := nearest(text, names); near != "" {
+	e := &pawl.Error{Kind: pawl.NotFound, Message: no.Error(), Hint: "list the services with: pawl service list"}
+	if near := nearest(text, no.Names); near != "" {
 		e.Hint = "did you mean: " + near
 	}
 	return nil, e
@@ -160,7 +144,7 @@ func (a *app) bindHost(c *cobra.Command, host *string) {
 	}) // it fails for a flag that does not exist
 }
 
-// completeHosts offers the hosts that live to the shell.
+// completeHosts offers the hosts that are alive to the shell.
 func (a *app) completeHosts(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	hosts, _ := a.hosts(c.Context(), "") // those that reply
 	var names []string
@@ -181,16 +165,8 @@ func (a *app) completeServices(c *cobra.Command, args []string, begun string) ([
 	}
 	hosts, _ := a.hosts(c.Context(), only)
 	all, _ := control.ServicesOf(c.Context(), hosts)
-	several := map[string]int{}
-	for i := range all {
-		several[all[i].ID]++
-	}
 	var words []string
-	for i := range all {
-		word := all[i].ID
-		if several[word] > 1 {
-			word = all[i].Name()
-		}
+	for i, word := range control.Names(all) {
 		if strings.HasPrefix(word, begun) && !slices.Contains(args, word) {
 			words = append(words, word+"\t"+all[i].State)
 		}
@@ -250,11 +226,10 @@ func newServiceShow(a *app) *cobra.Command {
 }
 
 func (a *app) showService(_ context.Context, s *control.Found, form string) error {
-	if form == formJSON {
-		return console.JSON(a.stdout, s.Service)
-	}
-	console.Service(a.stdout, &s.Service, fmt.Sprintf("%s (%s, pid %d)", s.Client.Name(), s.Client.About.Role, s.Client.About.PID), time.Now(), a.outZone())
-	return nil
+	return a.show(form, s.Service, func() error {
+		console.Service(a.stdout, &s.Service, fmt.Sprintf("%s (%s, pid %d)", s.Client.Name(), s.Client.About.Role, s.Client.About.PID), time.Now(), a.outZone())
+		return nil
+	})
 }
 
 func newServiceWhy(a *app) *cobra.Command {
@@ -266,23 +241,11 @@ func newServiceWhy(a *app) *cobra.Command {
 	}, "its state, and a list of reasons")
 }
 
-// A serviceWhy is why a service is as it is, as JSON shows it.
-type serviceWhy struct {
-	ID     string   `json:"id"`
-	Host   string   `json:"host"`
-	State  string   `json:"state"`
-	Wanted string   `json:"wanted"`
-	Why    []string `json:"why"`
-
-	Unrecorded *control.Unrecorded `json:"unrecorded,omitempty"`
-}
-
 func (a *app) whyService(_ context.Context, s *control.Found, form string) error {
-	if form == formJSON {
-		return console.JSON(a.stdout, serviceWhy{s.ID, s.Client.Name(), s.State, s.Wanted, append([]string{}, s.Why...), s.Unrecorded})
-	}
-	console.ServiceWhy(a.stdout, &s.Service)
-	return nil
+	return a.show(form, s.Reasons(), func() error {
+		console.ServiceWhy(a.stdout, &s.Service)
+		return nil
+	})
 }
 
 const serviceLogsLong = `Print what the program of a service has printed, on stdout: the last 100 lines, or as
@@ -330,10 +293,7 @@ func newServiceHistory(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if form == formJSON {
-			return console.JSON(a.stdout, moves)
-		}
-		return console.Table(a.stdout, console.ServiceHistory(moves, a.outZone()))
+		return a.show(form, moves, func() error { return console.Table(a.stdout, console.ServiceHistory(moves, a.outZone())) })
 	}}
 	return v.bind(a, &cobra.Command{
 		Use: "history", Short: "Show every move of a service",
@@ -349,14 +309,14 @@ told on stderr, and each change of state on the way. --no-wait returns when the 
 are accepted; --timeout bounds the waiting, and what was ordered stands all the same.
 
 Exit codes: 0 all are as was asked, 1 one has failed, 2 it is not said which, 3 one is
-not there, 4 one is refused, 5 its state does not allow it, 6 no supervisor answers, 124
+not there, 4 one is refused, 5 its state does not allow it, 6 no supervisor responds, 124
 the time is up, 130 Ctrl-C. Of several, the highest.`
 
 // A serviceVerb is an order to services.
 type serviceVerb struct {
 	verb         control.Verb
 	reason, host string
-	hasty        bool
+	noWait       bool
 	timeout      time.Duration
 }
 
@@ -384,22 +344,15 @@ func newServiceVerb(a *app, verb control.Verb) *cobra.Command {
 	}
 	a.bindHost(c, &v.host)
 	bindReason(c, &v.reason)
-	c.Flags().BoolVar(&v.hasty, "no-wait", false, "return when the orders are accepted")
+	c.Flags().BoolVar(&v.noWait, "no-wait", false, "return when the orders are accepted")
 	c.Flags().DurationVar(&v.timeout, "timeout", 2*time.Minute, "how long to wait; 0s is no limit")
 	return c
-}
-
-// An errand is an order that was accepted.
-type errand struct {
-	*control.Found                 // as it was before
-	last           control.Service // how it was seen last
-	told           string          // the state that was told last
 }
 
 // do gives the orders, and waits for what becomes of them. The exit code is the
 // highest of them all.
 func (v *serviceVerb) do(ctx context.Context, a *app, names []string) error {
-	var errands []*errand
+	var errands []*control.Errand
 	var errs []error
 	for _, name := range names {
 		s, err := a.serviceOf(ctx, v.host, name)
@@ -410,9 +363,9 @@ func (v *serviceVerb) do(ctx context.Context, a *app, names []string) error {
 			errs = append(errs, err)
 			continue
 		}
-		errands = append(errands, &errand{Found: s, last: s.Service})
+		errands = append(errands, &control.Errand{Found: s, Last: s.Service})
 	}
-	if v.hasty {
+	if v.noWait {
 		for _, e := range errands {
 			fmt.Fprintf(a.stdout, "service %s was told to %s\n", e.ID, v.verb)
 		}
@@ -422,84 +375,51 @@ func (v *serviceVerb) do(ctx context.Context, a *app, names []string) error {
 	return a.worst(errs)
 }
 
-// worst tells of errors, and returns one with the highest exit code of them.
+// worst returns the only error of a list. It prints several, and returns the highest exit
+// code of them.
 func (a *app) worst(errs []error) error {
 	if errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) == 1 {
 		return errs[0]
 	}
-	code := codeOK
-	for _, err := range errs {
-		code = max(code, complain(a.stderr, err))
-	}
-	if code != codeOK {
-		return exit{code}
-	}
-	return nil
+	return all(a, errs, func(err error) error { return err })
 }
 
-// lookAgain is how long services are not looked at while they are waited for.
-const lookAgain = 100 * time.Millisecond
-
 // await waits until every errand is done, has failed, or the time is up.
-func (v *serviceVerb) await(ctx context.Context, a *app, errands []*errand) []error {
+func (v *serviceVerb) await(ctx context.Context, a *app, errands []*control.Errand) (errs []error) {
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if v.timeout > 0 {
 		within, cancel = context.WithTimeout(ctx, v.timeout)
 	}
 	defer cancel()
-	var errs []error
-	for {
-		errands = slices.DeleteFunc(errands, func(e *errand) bool {
-			done, err := v.look(within, a, e)
-			if err != nil && within.Err() != nil {
-				return false
-			}
-			errs = append(errs, err)
-			return done
-		})
-		if len(errands) == 0 {
-			return errs
+	left := control.Await(within, v.verb, errands, func(e *control.Errand) {
+		fmt.Fprintln(a.stderr, console.StateLine(console.In(e.Last.Since, a.talkZone()), e.ID, e.Last.State, console.ProgressOf(&e.Last)))
+	}, func(e *control.Errand) {
+		err := e.Err
+		switch {
+		case err == nil && e.Failure != "":
+			err = wentWrong(&e.Last, e.Failure)
+		case err == nil:
+			_, err = fmt.Fprintf(a.stdout, "service %s is %s\n", e.ID, e.Last.State)
 		}
-		if !sleep.For(within, lookAgain) {
-			return append(errs, v.unfinished(ctx, a, errands))
-		}
+		errs = append(errs, err)
+	})
+	if len(left) > 0 {
+		errs = append(errs, v.unfinished(ctx, a, left))
 	}
+	return errs
 }
 
-// unfinished tells of errands that nobody waits for any longer.
-func (v *serviceVerb) unfinished(ctx context.Context, a *app, errands []*errand) error {
+// unfinished says how the errands stand whose wait is over.
+func (v *serviceVerb) unfinished(ctx context.Context, a *app, errands []*control.Errand) error {
 	code := codeTimedOut
 	if ctx.Err() != nil {
 		code = codeInterrupted
 	}
 	for _, e := range errands {
-		fmt.Fprintf(a.stderr, "service %s is %s; the order to %s stands\n", e.ID, e.last.State, v.verb)
-		console.Say(a.stderr, "why", strings.Join(e.last.Why, "\n"))
+		fmt.Fprintf(a.stderr, "service %s is %s; the order to %s stands\n", e.ID, e.Last.State, v.verb)
+		console.Say(a.stderr, "why", strings.Join(e.Last.Why, "\n"))
 	}
 	return exit{code}
-}
-
-// look looks at one service, tells of its state if that is news, and reports
-// whether there is nothing more to wait for.
-func (v *serviceVerb) look(ctx context.Context, a *app, e *errand) (done bool, err error) {
-	now, err := e.Client.Service(ctx, e.ID)
-	if err != nil {
-		return true, err
-	}
-	e.last = now
-	done, failure := control.Judge(v.verb, &e.Service, &now)
-	switch {
-	case !done && now.State != e.told && (!now.Since.Equal(e.Since) || control.OnTheWay(&now)):
-		e.told = now.State
-		fmt.Fprintln(a.stderr, console.StateLine(console.In(now.Since, a.talkZone()), e.ID, now.State, console.ProgressOf(&now)))
-		return false, nil
-	case !done:
-		return false, nil
-	case failure != "":
-		return true, wentWrong(&now, failure)
-	}
-	_, err = fmt.Fprintf(a.stdout, "service %s is %s\n", e.ID, now.State)
-	return true, err
 }
 
 // wentWrong is the error of a service that does not become what was asked for.
@@ -531,10 +451,7 @@ func newServiceReload(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if form == formJSON {
-				return console.JSON(a.stdout, differences)
-			}
-			return showDifferences(a, differences)
+			return a.show(form, differences, func() error { return showChanges(a, differences) })
 		},
 	}
 	bindReason(c, &reason)
@@ -554,7 +471,7 @@ func (a *app) supervisorOf(ctx context.Context, args []string) (*control.Client,
 	}
 	switch len(hosts) {
 	case 0:
-		return nil, a.nobody("")
+		return nil, a.noHost("")
 	case 1:
 		return hosts[0], nil
 	}
@@ -565,7 +482,7 @@ func (a *app) supervisorOf(ctx context.Context, args []string) (*control.Client,
 	return nil, usage("say which: "+console.Alternatives(names), "%d supervisors run", len(hosts))
 }
 
-func showDifferences(a *app, differences []control.Difference) error {
+func showChanges(a *app, differences []control.Difference) error {
 	if len(differences) == 0 {
 		fmt.Fprintln(a.stderr, "nothing has changed")
 	}

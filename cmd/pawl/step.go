@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,8 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
-	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/internal/inspect"
 )
 
 const stepLong = `Retry, skip or resolve one step of a job that runs. Each is refused (exit 5) where
@@ -31,104 +30,71 @@ func newStep(a *app) *cobra.Command {
 	return c
 }
 
-// A stepVerb is what an operator does to a step.
-type stepVerb func(ctx context.Context, cl *client.Client, id pawl.ID, step string, c pawl.Change) error
-
-// onStep applies a verb to the step that the command line names, and says what the
-// step is then.
-func (a *app) onStep(ctx context.Context, args []string, reason, done string, do stepVerb) error {
-	return a.withJob(ctx, args[0], func(cl *client.Client, id pawl.ID) error {
-		if err := do(ctx, cl, id, args[1], a.change(reason)); err != nil {
-			return a.instead(ctx, cl, id, args[1], err)
+// newStepVerb completes the command of what an operator does to a step.
+func (a *app) newStepVerb(done string, do func(s *client.Steps, ctx context.Context, id pawl.ID, step string, c pawl.Change) error, c *cobra.Command) *cobra.Command {
+	reason := ""
+	c.Use += " JOB STEP"
+	c.Args, c.ValidArgsFunction = want(2, 2, "a JOB and a STEP"), a.completeSteps
+	c.RunE = a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) error {
+		if err := do(cl.Steps, ctx, id, rest[0], a.change(reason)); err != nil {
+			return a.instead(ctx, cl, id, rest[0], err)
 		}
-		_, err := fmt.Fprintf(a.stdout, "step %s of job %s is %s\n", args[1], id.Public(pawl.JobPrefix), done)
+		_, err := fmt.Fprintf(a.stdout, "step %s of job %s is %s\n", rest[0], id.Public(pawl.JobPrefix), done)
 		return err
 	})
+	bindReason(c, &reason)
+	return c
 }
 
 // instead adds to a refusal what can be done in its place.
 func (a *app) instead(ctx context.Context, cl *client.Client, id pawl.ID, step string, refusal error) error {
-	if pawl.KindOf(refusal) != pawl.Conflict || hintOf(refusal) != "" {
+	if pawl.KindOf(refusal) != pawl.Conflict || console.Hint(refusal) != "" {
 		return refusal
 	}
 	v, err := cl.Jobs.Get(ctx, id)
 	if err != nil {
 		return refusal
 	}
-	hint := ""
-	for i := range v.Steps {
-		if v.Steps[i].Key == step {
-			if command := console.Answer(&v.Steps[i], v.ID, a.given); command != "" {
-				hint = "answer the approval with: " + command
-			}
-		}
+	if hint := console.Instead(v, step, a.given); hint != "" {
+		return hinted(refusal, hint)
 	}
-	if v.Status == lifecycle.JobFailed || v.Status == lifecycle.JobCanceled {
-		hint = "continue the job with a new one: pawl job retry " + v.ID + a.given
-	}
-	if hint == "" {
-		return refusal
-	}
-	return &pawl.Error{Kind: pawl.Conflict, Message: refusal.Error(), Hint: hint}
+	return refusal
 }
 
 func newStepRetry(a *app) *cobra.Command {
-	reason := ""
-	c := &cobra.Command{
-		Use: "retry JOB STEP", Short: "Let the next attempt of a step begin now",
+	return a.newStepVerb("retried", (*client.Steps).Retry, &cobra.Command{
+		Use: "retry", Short: "Let the next attempt of a step begin now",
 		Long: "Let the next attempt of a step that waits for its backoff begin now. Its attempts count\n" +
 			"as before. A job that has ended is retried as a whole: see \"pawl job retry\".",
 		Example: "  pawl step retry last load --reason \"the disk is there again\"",
-		Args:    want(2, 2, "a JOB and a STEP"), ValidArgsFunction: a.completeSteps,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.onStep(c.Context(), args, reason, "retried", func(ctx context.Context, cl *client.Client, id pawl.ID, step string, ch pawl.Change) error {
-				return cl.Steps.Retry(ctx, id, step, ch)
-			})
-		},
-	}
-	bindReason(c, &reason)
-	return c
+	})
 }
 
 func newStepSkip(a *app) *cobra.Command {
-	reason := ""
-	c := &cobra.Command{
-		Use: "skip JOB STEP", Short: "End a step as skipped",
+	return a.newStepVerb("skipped", (*client.Steps).Skip, &cobra.Command{
+		Use: "skip", Short: "End a step as skipped",
 		Long: "End a step that has not begun, or waits for its next attempt, as skipped. What depends on\n" +
 			"it is skipped too, as for a condition that is false.",
 		Example: "  pawl step skip last upload --reason \"nothing to upload today\"",
-		Args:    want(2, 2, "a JOB and a STEP"), ValidArgsFunction: a.completeSteps,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.onStep(c.Context(), args, reason, "skipped", func(ctx context.Context, cl *client.Client, id pawl.ID, step string, ch pawl.Change) error {
-				return cl.Steps.Skip(ctx, id, step, ch)
-			})
-		},
-	}
-	bindReason(c, &reason)
-	return c
+	})
 }
 
 func newStepResolve(a *app) *cobra.Command {
-	reason, data := "", ""
-	c := &cobra.Command{
-		Use: "resolve JOB STEP", Short: "End a step with an output given by hand",
+	var output json.RawMessage
+	c := a.newStepVerb("resolved", func(s *client.Steps, ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
+		return s.Resolve(ctx, id, step, output, c)
+	}, &cobra.Command{
+		Use: "resolve", Short: "End a step with an output given by hand",
 		Long: "End a step that has not begun, or waits for its next attempt, as resolved_manually, with\n" +
 			"the output that --data gives. What depends on it goes on. In a job with on_error: drain\n" +
 			"a step that has failed can be resolved as long as the job runs.",
 		Example: "  pawl step resolve last count --data 42\n  pawl step resolve last extract --data @files.json --reason \"done by hand\"",
-		Args:    want(2, 2, "a JOB and a STEP"), ValidArgsFunction: a.completeSteps,
-		RunE: func(c *cobra.Command, args []string) error {
-			output, err := dataOf(c)
-			if err != nil {
-				return err
-			}
-			return a.onStep(c.Context(), args, reason, "resolved", func(ctx context.Context, cl *client.Client, id pawl.ID, step string, ch pawl.Change) error {
-				return cl.Steps.Resolve(ctx, id, step, output, ch)
-			})
+		PreRunE: func(c *cobra.Command, _ []string) (err error) {
+			output, err = dataOf(c)
+			return err
 		},
-	}
-	bindReason(c, &reason)
-	c.Flags().StringVar(&data, "data", "", "the step's output, as JSON or @FILE of it; default null")
+	})
+	c.Flags().String("data", "", "the step's output, as JSON or @FILE of it; default null")
 	return c
 }
 
@@ -157,7 +123,7 @@ func newApprove(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.decide(c.Context(), "approve", args, func(cl *client.Client, id pawl.ID, step string) error {
+			return a.decide(c, "approve", args, func(cl *client.Client, id pawl.ID, step string) error {
 				form, err := f.form(c.Context(), cl, id, step, data)
 				if err != nil {
 					return err
@@ -179,7 +145,7 @@ func newReject(a *app) *cobra.Command {
 		Example: "  pawl reject last gate --reason \"the numbers are of last week\"",
 		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeSteps,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.decide(c.Context(), "reject", args, func(cl *client.Client, id pawl.ID, step string) error {
+			return a.decide(c, "reject", args, func(cl *client.Client, id pawl.ID, step string) error {
 				return cl.Approvals.Reject(c.Context(), id, step, a.change(reason))
 			})
 		},
@@ -189,23 +155,21 @@ func newReject(a *app) *cobra.Command {
 }
 
 // decide approves or rejects, and says so.
-func (a *app) decide(ctx context.Context, verb string, args []string, do func(cl *client.Client, id pawl.ID, step string) error) error {
-	return a.withJob(ctx, args[0], func(cl *client.Client, id pawl.ID) error {
-		step := ""
-		if len(args) == 2 {
-			step = args[1]
-		} else if asked, err := a.asking(ctx, cl, id, verb); err != nil {
-			return err
-		} else {
-			step = asked
+func (a *app) decide(c *cobra.Command, verb string, args []string, do func(cl *client.Client, id pawl.ID, step string) error) error {
+	return a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) (err error) {
+		step := optional(rest)
+		if len(rest) == 0 {
+			if step, err = a.asking(ctx, cl, id, verb); err != nil {
+				return err
+			}
 		}
 		if err := do(cl, id, step); err != nil {
 			return err
 		}
 		done := map[string]string{"approve": "approved", "reject": "rejected"}[verb]
-		_, err := fmt.Fprintf(a.stdout, "step %s of job %s is %s\n", step, id.Public(pawl.JobPrefix), done)
+		_, err = fmt.Fprintf(a.stdout, "step %s of job %s is %s\n", step, id.Public(pawl.JobPrefix), done)
 		return err
-	})
+	})(c, args)
 }
 
 // asking returns the one approval that a job waits for.
@@ -214,12 +178,7 @@ func (a *app) asking(ctx context.Context, cl *client.Client, id pawl.ID, verb st
 	if err != nil {
 		return "", err
 	}
-	var asked []*pawl.StepView
-	for i := range v.Steps {
-		if s := &v.Steps[i]; console.WaitsFor(s, workflow.KindApproval) {
-			asked = append(asked, s)
-		}
-	}
+	asked := inspect.Approvals(v)
 	switch len(asked) {
 	case 0:
 		return "", &pawl.Error{Kind: pawl.Conflict, Message: "job " + v.ID + " waits for no approval: it is " + string(v.Status),
@@ -239,9 +198,8 @@ func (a *app) asking(ctx context.Context, cl *client.Client, id pawl.ID, verb st
 func (f *formFlags) form(ctx context.Context, cl *client.Client, id pawl.ID, step string, data json.RawMessage) (map[string]any, error) {
 	form := make(map[string]any)
 	if data != nil {
-		d := json.NewDecoder(bytes.NewReader(data))
-		d.UseNumber()
-		if err := d.Decode(&form); err != nil || form == nil {
+		var ok bool
+		if form, ok = objectOf(data); !ok {
 			return nil, usage(`write --data '{"note": "looks good"}' or --data @FILE`, "--data: want one JSON object")
 		}
 	}
@@ -256,9 +214,7 @@ func (f *formFlags) form(ctx context.Context, cl *client.Client, id pawl.ID, ste
 	if err != nil {
 		return nil, err
 	}
-	set, err := setOf(f.set, func(name, text string) (any, error) { return def.ParseForm(ord.Node(), name, text) })
-	for name, v := range set {
-		form[name] = v
-	}
+	set, err := valuesOf("--set", "write --set day=2026-01-31", f.set, func(name, text string) (any, error) { return def.ParseForm(ord.Node(), name, text) })
+	maps.Copy(form, set)
 	return form, err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -65,11 +64,12 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 		return err
 	}
 	var sub client.Submission
-	dir, err := f.folder()
-	if err != nil {
-		return err
+	if f.dir != "" { // else the worker makes a folder
+		if f.dir, err = files.Folder(f.dir); err != nil {
+			return err
+		}
 	}
-	file := isFile(what)
+	file := files.IsWorkflow(what)
 	if file {
 		if sub, err = a.ofFile(what, &f.inputs); err != nil {
 			return err
@@ -81,7 +81,7 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 				return err
 			}
 		}
-		sub.RequestID, sub.Description, sub.Priority, sub.Dir = f.requestID, f.description, f.priority, dir
+		sub.RequestID, sub.Description, sub.Priority, sub.Dir = f.requestID, f.description, f.priority, f.dir
 		done, err := submitOne(ctx, cl, sub)
 		if err != nil {
 			return err
@@ -90,33 +90,26 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 			a.announce(done.ID, f.shape)
 			return a.wait(ctx, cl, done.ID, f.shape)
 		}
-		if f.form == formJSON {
-			v, err := cl.Jobs.Get(ctx, done.ID)
-			if err != nil {
-				return err
-			}
-			return console.JSON(a.stdout, v)
-		}
-		_, err = fmt.Fprintln(a.stdout, done.ID.Public(pawl.JobPrefix))
-		return err
+		return a.showNew(ctx, cl, done.ID, f.form)
 	})
 }
 
-// folder returns where the commands of the job start, or "" if the worker is to say.
-func (f *submitFlags) folder() (string, error) {
-	if f.dir == "" {
-		return "", nil
+// showNew shows a job that was made: its id, or the job as JSON.
+func (a *app) showNew(ctx context.Context, cl *client.Client, id pawl.ID, form string) error {
+	if form != formJSON {
+		_, err := fmt.Fprintln(a.stdout, id.Public(pawl.JobPrefix))
+		return err
 	}
-	dir, err := filepath.Abs(f.dir)
+	v, err := cl.Jobs.Get(ctx, id)
 	if err != nil {
-		return "", fmt.Errorf("find --dir: %w", err)
+		return err
 	}
-	return files.Textual(dir)
+	return console.JSON(a.stdout, v)
 }
 
 // ofFile asks for a job of a workflow file.
 func (a *app) ofFile(path string, in *inputFlags) (sub client.Submission, err error) {
-	def, err := readWorkflow(path)
+	def, err := files.ReadWorkflow(path)
 	if err != nil {
 		return sub, err
 	}
@@ -131,7 +124,7 @@ func (a *app) ofName(ctx context.Context, cl *client.Client, name string, in *in
 	if err != nil {
 		return sub, err
 	}
-	sub = client.Submission{Name: referenceOf(v)}
+	sub = client.Submission{Name: inspect.Reference(v)}
 	sub.Inputs, err = in.of(def)
 	return sub, err
 }

@@ -4,25 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"regexp"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
-	"github.com/pawl-dev/pawl/internal/document"
-	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/metrics"
-	proc "github.com/pawl-dev/pawl/internal/process"
 	"github.com/pawl-dev/pawl/internal/programs"
-	"github.com/pawl-dev/pawl/internal/programs/spec"
+	"github.com/pawl-dev/pawl/internal/signals"
 	"github.com/pawl-dev/pawl/internal/supervise"
-	"github.com/pawl-dev/pawl/supervisor"
 )
 
 const superviseLong = `Keep the programs of a FILE running until Ctrl-C or SIGTERM: start them in the order of
@@ -79,10 +70,8 @@ func newSupervise(a *app) *cobra.Command {
 }
 
 func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err error) {
-	s := &supervise.Supervision{Path: path, Name: o.name, Parse: parsePrograms, Metrics: metrics.New(version()), Log: a.log,
-		Source: func(path string) ([]byte, error) { return files.Read(path, spec.MaxSource) },
-		Out:    a.logs, Complain: func(err error) { complain(a.logs, err) },
-		Screen: a.screen, Colours: a.colours(), Zone: a.talkZone(), Verbose: o.verbose}
+	s := &supervise.Supervision{Path: path, Name: o.name, Metrics: metrics.New(version()), Log: a.log,
+		Out: a.logs, Screen: a.screen, Colours: a.colours(), Zone: a.talkZone(), Verbose: o.verbose}
 	f, err := s.Load()
 	if err != nil {
 		return err
@@ -97,14 +86,14 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	journal, err := openJournal(state)
+	journal, err := supervise.OpenJournal(state)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
-	defer outliveReaders()()
-	defer outliveLimit()()
-	defer a.buffered()()
+	defer signals.IgnoreClosedPipes()()
+	defer signals.IgnoreFileLimit()()
+	defer a.logs.Buffer()()
 	if s.Manager, err = programs.New(s.Config(state, journal)); err != nil {
 		return err
 	}
@@ -123,12 +112,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 	}
 	fmt.Fprintf(a.logs, "supervisor %s keeps %s of %s; stop with Ctrl-C\n", s.Name, console.Plural(int64(len(f.Programs)), "service"), path)
 	fmt.Fprintf(a.logs, "logs and history in %s, socket %s; ask with: pawl service list\n", state, l.Path())
-	reaped, err := proc.BecomeSubreaper()
-	if err != nil {
-		return err
-	}
-	defer reaped()
-	hurried, done := a.hurried()
+	hurried, done := a.signals.Second()
 	defer done()
 	report, err := s.Keep(ctx, hurried, f, l, a.change(""), o.watch)
 	if err != nil {
@@ -140,77 +124,17 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 	return nil
 }
 
-// outliveLimit has a file that may not grow any more (ulimit -f) be an error, as a full
-// disk is, and not the end of this process.
-func outliveLimit() (stop func()) {
-	c := make(chan os.Signal, 1) // nobody reads it
-	signal.Notify(c, syscall.SIGXFSZ)
-	return func() { signal.Stop(c) }
-}
-
-// buffered puts a buffer between what this process says and its reader, so that
-// nothing here ever waits for a terminal.
-func (a *app) buffered() (stop func()) {
-	to := a.logs.W
-	r := console.NewAsyncWriter(to)
-	a.logs.W = r
-	return func() {
-		r.Close()
-		a.logs.W = to
-	}
-}
-
 // superviseState returns the folder of logs and history.
 func (a *app) superviseState(dir, name string) (string, error) {
 	if err := control.CheckName(name); err != nil {
 		return "", err
 	}
 	if dir == "" {
-		home := a.stateHome()
-		if !filepath.IsAbs(home) {
-			return "", usage("name a folder with --state", "neither XDG_STATE_HOME nor HOME says where logs and history are")
+		home, err := a.stateHome("name a folder with --state", "logs and history are")
+		if err != nil {
+			return "", err
 		}
 		dir = filepath.Join(home, "pawl", "supervise", name)
 	}
 	return filepath.Abs(dir)
 }
-
-// openJournal makes the folder, and opens the history in it.
-func openJournal(state string) (*supervisor.FileJournal, error) {
-	if err := os.MkdirAll(state, 0o700); err != nil {
-		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the folder of logs and history cannot be made", Hint: "name another with --state", Err: err}
-	}
-	j, err := supervisor.OpenFileJournal(filepath.Join(state, "journal.jsonl"))
-	if err != nil {
-		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the history cannot be opened", Err: err}
-	}
-	return j, nil
-}
-
-// parsePrograms checks what the file at path says, which means its own folder.
-func parsePrograms(path string, src []byte) (*spec.File, error) {
-	if len(src) > spec.MaxSource {
-		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it has more than %d bytes", path, spec.MaxSource)
-	}
-	if stepsKey.Match(src) && !servicesKey.Match(src) {
-		return nil, &pawl.Error{Kind: pawl.Invalid, Message: path + " is a workflow, and no file of services", Hint: "run it with: pawl run " + console.Shell(path)}
-	}
-	full, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	f, err := spec.Parse(full, src)
-	var problems document.Problems
-	if errors.As(err, &problems) {
-		for i := range problems {
-			problems[i].File = path // as it was called
-		}
-	}
-	return f, err
-}
-
-// servicesKey is in a file of services, and in no workflow.
-var servicesKey = regexp.MustCompile(`(?m)^services[ \t]*:`)
-
-// stepsKey is in a workflow, and in no file of services.
-var stepsKey = regexp.MustCompile(`(?m)^steps[ \t]*:`)

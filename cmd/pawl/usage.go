@@ -12,10 +12,8 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
-	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/document"
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // usage returns the error of a command line that is wrong by itself.
@@ -95,11 +93,11 @@ func unknownFlag(c *cobra.Command, missing *pflag.NotExistError, hint string) er
 	return usage(hint, "unknown flag --%s for %s", name, c.CommandPath())
 }
 
-// nearest returns the name that a slip of the keyboard away from word, or "".
+// nearest returns the name that word is a misspelling of, or "".
 func nearest(word string, names []string) string {
 	best, least := "", max(2, len(word)/3)+1
 	for _, n := range slices.Sorted(slices.Values(names)) {
-		if d := document.Distance(strings.ToLower(word), n); d < least {
+		if d := document.Distance(strings.ToLower(word), strings.ToLower(n)); d < least {
 			best, least = n, d
 		}
 	}
@@ -136,6 +134,14 @@ func oneOf(flag, value string, allowed ...string) error {
 		hint = fmt.Sprintf("did you mean: --%s %s", flag, near)
 	}
 	return usage(hint, "--%s %q: want %s", flag, value, console.Alternatives(allowed))
+}
+
+// inRange checks the number of a flag.
+func inRange[T int | float64](flag string, n, least, most T) error {
+	if n >= least && n <= most { // and so it is not NaN
+		return nil
+	}
+	return usage("", "%s %v: want %v to %v", flag, n, least, most)
 }
 
 // Exit codes.
@@ -185,61 +191,15 @@ func codeOf(err error) int {
 	return codes[pawl.KindOf(err)]
 }
 
-// complain says what went wrong, in the house's voice, and returns the exit
-// code.
+// complain prints an error that was not printed yet, and returns its exit code.
 func complain(w io.Writer, err error) int {
-	var problems workflow.Problems
-	switch {
-	case err == nil, isExit(err):
-	case errors.As(err, &problems):
-		complainOf(w, problems)
-	default:
-		console.Say(w, "error", err.Error())
-		console.Say(w, "hint", hintOf(err))
+	if !isExit(err) {
+		console.Complain(w, err)
 	}
 	return codeOf(err)
-}
-
-// complainOf says what is wrong with a workflow file, each as FILE:LINE:COLUMN.
-func complainOf(w io.Writer, problems workflow.Problems) {
-	for _, p := range problems {
-		hint := p.Hint
-		p.Hint = ""
-		console.Say(w, "error", p.String())
-		console.Say(w, "hint", hint)
-	}
 }
 
 // hinted returns an error of a library with what to do on the command line.
 func hinted(err error, hint string) error {
 	return &pawl.Error{Kind: pawl.KindOf(err), Message: err.Error(), Hint: hint}
-}
-
-// hintOf returns the hint of the first error in the chain that has one.
-func hintOf(err error) string {
-	for e := (*pawl.Error)(nil); errors.As(err, &e); err = e.Err {
-		if e.Hint != "" {
-			return e.Hint
-		}
-		if e.Err == nil {
-			break
-		}
-	}
-	return hostHint(err)
-}
-
-// hostHint returns what to do about a supervisor or a server that runs already, or does not
-// run.
-func hostHint(err error) string {
-	var taken *control.TakenError
-	var gone *control.GoneError
-	switch {
-	case errors.As(err, &taken) && taken.Role == roleSupervisor:
-		return "see it with: pawl service list --host " + taken.Name + "; for another file, give another --name"
-	case errors.As(err, &taken):
-		return "see it with: pawl service list --host " + taken.Name
-	case errors.As(err, &gone):
-		return listHint
-	}
-	return ""
 }

@@ -1,17 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
-	"github.com/pawl-dev/pawl/internal/programs/spec"
 	"github.com/pawl-dev/pawl/internal/verify"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -27,39 +25,13 @@ func newValidate(a *app) *cobra.Command {
 }
 
 func (a *app) validate(paths []string) error {
-	worst := codeOK
-	for _, path := range paths {
-		what, err := validated(path)
-		if err != nil {
-			worst = max(worst, complain(a.stderr, err))
-			continue
+	return all(a, paths, func(path string) error {
+		what, err := files.Check(path)
+		if err == nil {
+			fmt.Fprintf(a.stdout, "%s: valid (%s)\n", path, what)
 		}
-		fmt.Fprintf(a.stdout, "%s: valid (%s)\n", path, what)
-	}
-	if worst != codeOK {
-		return exit{worst}
-	}
-	return nil
-}
-
-// validated returns what is in a valid file.
-func validated(path string) (string, error) {
-	src, err := files.Read(path, max(workflow.MaxSource, spec.MaxSource))
-	if err != nil {
-		return "", err
-	}
-	if servicesKey.Match(src) {
-		f, err := parsePrograms(path, src)
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("%s, %s", f.Name, console.Plural(int64(len(f.Programs)), "service")), nil
-	}
-	def, err := parseWorkflow(path, src)
-	if err != nil {
-		return "", err
-	}
-	return def.Name + ", " + def.HashString(), nil
+		return err
+	})
 }
 
 const planLong = `Show what a workflow would do, without doing it: its steps level by level, each
@@ -81,7 +53,7 @@ func newPlan(a *app) *cobra.Command {
 			if err := oneOf("output", form, formText, "mermaid", formJSON); err != nil {
 				return err
 			}
-			def, err := readWorkflow(args[0])
+			def, err := files.ReadWorkflow(args[0])
 			if err != nil {
 				return err
 			}
@@ -102,15 +74,9 @@ func newPlan(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) plan(def *workflow.Definition, form string) (err error) {
-	switch form {
-	case "mermaid":
-		_, err = fmt.Fprint(a.stdout, def.Mermaid())
-	case formJSON:
-		_, err = fmt.Fprintf(a.stdout, "%s\n", def.Canonical())
-	default:
-		_, err = fmt.Fprint(a.stdout, def.Tree())
-	}
+func (a *app) plan(def *workflow.Definition, form string) error {
+	text := map[string]func() string{formText: def.Tree, "mermaid": def.Mermaid, formJSON: func() string { return string(def.Canonical()) + "\n" }}
+	_, err := fmt.Fprint(a.stdout, text[form]())
 	return err
 }
 
@@ -147,11 +113,11 @@ func newVerify(a *app) *cobra.Command {
 }
 
 func (a *app) verifyWorkflow(ctx context.Context, path string, in *inputFlags, form string, strict bool) error {
-	def, err := readWorkflow(path)
+	def, err := files.ReadWorkflow(path)
 	if err != nil {
 		return err
 	}
-	given, err := in.parsed(def)
+	given, err := in.known(def)
 	if err != nil {
 		return err
 	}
@@ -164,12 +130,10 @@ func (a *app) verifyWorkflow(ctx context.Context, path string, in *inputFlags, f
 		return err
 	}
 	report.Locate(src)
-	if form == formJSON {
-		err = console.JSON(a.stdout, report)
-	} else {
-		_, err = fmt.Fprint(a.stdout, console.PrintableLines(report.Text(path)))
-	}
-	if err != nil {
+	if err := a.show(form, report, func() error {
+		_, err := fmt.Fprint(a.stdout, console.PrintableLines(report.Text(path)))
+		return err
+	}); err != nil {
 		return err
 	}
 	if report.Count(verify.Err) > 0 || strict && len(report.Findings) > 0 {
@@ -235,28 +199,24 @@ func (f *simulateFlags) check() error {
 	if f.seed < 0 {
 		return usage("", "--seed %d: want 0 or more", f.seed)
 	}
-	if f.runs < 1 || f.runs > 10_000 {
-		return usage("", "--runs %d: want 1 to 10000", f.runs)
+	known := make([]string, len(verify.Faults))
+	for i, fault := range verify.Faults {
+		known[i] = string(fault)
 	}
-	var known []string
-	for _, fault := range verify.Faults {
-		known = append(known, string(fault))
-	}
+	err := inRange("--runs", f.runs, 1, 10_000)
 	for _, fault := range f.named() {
-		if err := oneOf("faults", string(fault), known...); err != nil {
-			return err
-		}
+		err = cmp.Or(err, oneOf("faults", string(fault), known...))
 	}
-	return oneOf("output", f.form, formText, formJSON)
+	return cmp.Or(err, oneOf("output", f.form, formText, formJSON))
 }
 
 func (a *app) simulate(path string, f *simulateFlags) error {
-	def, err := readWorkflow(path)
+	def, err := files.ReadWorkflow(path)
 	if err != nil {
 		return err
 	}
 	cfg := verify.Config{Seed: uint64(f.seed), Faults: f.named()}
-	if cfg.Inputs, err = f.inputs.parsed(def); err != nil {
+	if cfg.Inputs, err = f.inputs.known(def); err != nil {
 		return err
 	}
 	if f.runs > 1 {
@@ -276,43 +236,12 @@ func (a *app) simulate(path string, f *simulateFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.form == formJSON {
-		err = console.JSON(a.stdout, result)
-	} else {
-		_, err = fmt.Fprint(a.stdout, console.PrintableLines(result.Text()))
-	}
+	err = a.show(f.form, result, func() error {
+		_, err := fmt.Fprint(a.stdout, console.PrintableLines(result.Text()))
+		return err
+	})
 	if err == nil && result.Broken != "" {
 		err = exit{codeFailed}
 	}
 	return err
-}
-
-// parsed returns the inputs that the command line gives, each by its type. They
-// need not be all that a job needs.
-func (in *inputFlags) parsed(def *workflow.Definition) (map[string]any, error) {
-	given, err := in.object()
-	if err != nil {
-		return nil, err
-	}
-	pairs, err := in.values(def)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(given, pairs)
-	for _, key := range sortedNames(given) {
-		if !slices.ContainsFunc(def.Inputs, func(i workflow.Input) bool { return i.Name == key }) {
-			_, err := def.ParseInput(key, "")
-			return nil, err
-		}
-	}
-	return given, nil
-}
-
-func sortedNames(m map[string]any) []string {
-	var names []string
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pawl-dev/pawl/internal/signals"
 )
 
 // One interruption ends the looking through of a workflow that takes seconds.
@@ -21,8 +23,8 @@ func TestVerifyIsInterrupted(t *testing.T) {
 	if err := os.WriteFile(path, []byte(src.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{args: []string{"verify", path}, stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" }, signals: make(chan os.Signal, 2)}
-	p.signals <- os.Interrupt
+	p := &process{args: []string{"verify", path}, stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" }, signals: signals.New(func() { panic("exit") })}
+	p.signals.C <- os.Interrupt
 	if code := p.main(); code != codeInterrupted {
 		t.Errorf("exit code %d, want %d", code, codeInterrupted)
 	}

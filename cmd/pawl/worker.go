@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -42,10 +41,7 @@ func newWorker(a *app) *cobra.Command {
 			if len(args) > 0 {
 				return unknownCommand(c, args[0])
 			}
-			if err := s.check(c); err != nil {
-				return err
-			}
-			return a.worker(c.Context(), s)
+			return a.serve(c, s)
 		},
 	}
 	s.bindName(c)
@@ -57,32 +53,23 @@ func newWorker(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) worker(ctx context.Context, s *service) (err error) {
-	l, err := a.openService(ctx, s, engine.Config{Passive: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	defer outliveReaders()()
-	return a.guarded(ctx, l, func(ctx context.Context) error { return a.work(ctx, l, s) })
-}
-
 // workerOf reads the WORKER of a command line.
 func (a *app) workerOf(ctx context.Context, cl *client.Client, text string) (pawl.ID, error) {
 	id, err := inspect.Worker(ctx, cl, a.workspace, text)
-	if pawl.KindOf(err) == pawl.NotFound && hintOf(err) == "" {
+	if pawl.KindOf(err) == pawl.NotFound && console.Hint(err) == "" {
 		return id, hinted(err, "list the workers with: pawl worker list")
 	}
 	return id, err
 }
 
-func (a *app) withWorker(ctx context.Context, text string, f func(*client.Client, pawl.ID) error) error {
-	return a.with(ctx, func(cl *client.Client) error {
-		id, err := a.workerOf(ctx, cl, text)
+// onWorker runs f on the worker that the first argument of a command names.
+func (a *app) onWorker(f func(ctx context.Context, cl *client.Client, id pawl.ID) error) func(*cobra.Command, []string) error {
+	return a.on(func(ctx context.Context, cl *client.Client, args []string) error {
+		id, err := a.workerOf(ctx, cl, args[0])
 		if err != nil {
 			return err
 		}
-		return f(cl, id)
+		return f(ctx, cl, id)
 	})
 }
 
@@ -107,35 +94,26 @@ func newWorkerList(a *app) *cobra.Command {
 		Example: "  pawl worker list\n  pawl worker list --all --limit 10 -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if limit < 1 || limit > 1000 {
-				return usage("", "--limit %d: want 1 to 1000", limit)
+			if err := inRange("--limit", limit, 1, 1000); err != nil {
+				return err
 			}
 			q := pawl.WorkerQuery{Workspace: a.workspace, Limit: limit}
 			if all {
 				q.Statuses = lifecycle.Worker.States
 			}
-			return a.with(c.Context(), func(cl *client.Client) error { return a.workers(c.Context(), cl, q, form) })
+			return a.with(c.Context(), func(cl *client.Client) error {
+				workers, err := cl.Workers.List(c.Context(), q)
+				if err != nil {
+					return err
+				}
+				return showList(a, form, workers, "workers", func(w []pawl.WorkerView) [][]string { return console.WorkerRows(w, a.outZone()) })
+			})
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "those too that have ended")
 	c.Flags().IntVar(&limit, "limit", 50, "at most so many, 1 to 1000")
 	bindForm(c, &form, "a list of workers")
 	return c
-}
-
-func (a *app) workers(ctx context.Context, cl *client.Client, q pawl.WorkerQuery, form string) error {
-	workers, err := cl.Workers.List(ctx, q)
-	if err != nil {
-		return err
-	}
-	if form == formJSON {
-		return console.JSON(a.stdout, workers)
-	}
-	if len(workers) == 0 {
-		fmt.Fprintln(a.stderr, "no workers in workspace "+a.workspace)
-		return nil
-	}
-	return console.Table(a.stdout, console.WorkerRows(workers, a.outZone()))
 }
 
 func newWorkerShow(a *app) *cobra.Command {
@@ -145,19 +123,16 @@ func newWorkerShow(a *app) *cobra.Command {
 		Long:    "Show a worker: what it serves, how much it runs, and since when it is in its state.\nWORKER is an id (w_ and 32 digits), six or more of its first or last digits, or the name\nof one that lives.",
 		Example: "  pawl worker show rack1\n  pawl worker show c0ffd1 -o json",
 		Args:    want(1, 1, "a WORKER"), ValidArgsFunction: a.completeWorkers,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withWorker(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				v, err := cl.Workers.Get(c.Context(), id)
-				if err != nil {
-					return err
-				}
-				if form == formJSON {
-					return console.JSON(a.stdout, v)
-				}
+		RunE: a.onWorker(func(ctx context.Context, cl *client.Client, id pawl.ID) error {
+			v, err := cl.Workers.Get(ctx, id)
+			if err != nil {
+				return err
+			}
+			return a.show(form, v, func() error {
 				console.Worker(a.stdout, v, time.Now(), a.outZone())
 				return nil
 			})
-		},
+		}),
 	}
 	bindForm(c, &form, "the worker")
 	return c
@@ -170,15 +145,13 @@ func newWorkerHistory(a *app) *cobra.Command {
 		Long:    "Show every move of a worker: when, from which state to which, by which event, who, and\nwhy.",
 		Example: "  pawl worker history rack1\n  pawl worker history c0ffd1 -o json",
 		Args:    want(1, 1, "a WORKER"), ValidArgsFunction: a.completeWorkers,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withWorker(c.Context(), args[0], func(cl *client.Client, id pawl.ID) error {
-				rows := console.WorkerHistory(a.stdout, form == formJSON, a.outZone())
-				if err := cl.Workers.History(c.Context(), id, func(t pawl.Transition) error { return rows.Add(&t) }); err != nil {
-					return err
-				}
-				return rows.End()
-			})
-		},
+		RunE: a.onWorker(func(ctx context.Context, cl *client.Client, id pawl.ID) error {
+			rows := console.WorkerHistory(a.stdout, form == formJSON, a.outZone())
+			if err := cl.Workers.History(ctx, id, func(t pawl.Transition) error { return rows.Add(&t) }); err != nil {
+				return err
+			}
+			return rows.End()
+		}),
 	}
 	bindForm(c, &form, "a list of moves")
 	return c
@@ -187,8 +160,8 @@ func newWorkerHistory(a *app) *cobra.Command {
 const workersLong = `
 
 Several workers may be named. --all takes every worker of the workspace that it can
-be done to, and asks before it begins; --yes answers it. After a refusal the others
-are gone on with; the exit code is the highest of them all.`
+be done to, and asks before it begins, unless --yes is given. A refusal does not stop the
+others; the exit code is the highest of them all.`
 
 // A workerVerb is what an operator does to workers.
 type workerVerb struct {
@@ -260,7 +233,7 @@ func (v *workerVerb) check(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// apply does it to each worker that is meant, and goes on after a refusal.
+// apply does it to each worker of the command line, and goes on after a refusal.
 func (v *workerVerb) apply(ctx context.Context, a *app, cl *client.Client, args []string) error {
 	if v.all {
 		workers, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: v.from, Limit: inspect.ListPage})
@@ -271,7 +244,7 @@ func (v *workerVerb) apply(ctx context.Context, a *app, cl *client.Client, args 
 			fmt.Fprintln(a.stderr, "no workers to "+v.verb)
 			return nil
 		}
-		if err := a.sure(ctx, fmt.Sprintf("%s %d workers", v.verb, len(workers)), v.yes); err != nil {
+		if err := a.confirmed(ctx, fmt.Sprintf("%s %d workers", v.verb, len(workers)), v.yes); err != nil {
 			return err
 		}
 		for _, w := range workers {
@@ -281,16 +254,7 @@ func (v *workerVerb) apply(ctx context.Context, a *app, cl *client.Client, args 
 	if len(args) == 1 {
 		return v.one(ctx, a, cl, args[0])
 	}
-	worst := codeOK
-	for _, text := range unique(args) {
-		if err := v.one(ctx, a, cl, text); err != nil {
-			worst = max(worst, complain(a.stderr, err))
-		}
-	}
-	if worst != codeOK {
-		return exit{worst}
-	}
-	return nil
+	return all(a, unique(args), func(text string) error { return v.one(ctx, a, cl, text) })
 }
 
 func (v *workerVerb) one(ctx context.Context, a *app, cl *client.Client, text string) error {

@@ -3,10 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -32,38 +29,12 @@ func newWorkflow(a *app) *cobra.Command {
 	return c
 }
 
-// A registered is a version of a workflow as JSON shows it.
-type registered struct {
-	Workspace string         `json:"workspace_id"`
-	Name      string         `json:"name"`
-	Version   int            `json:"version"`
-	Hash      string         `json:"definition_hash"`
-	Dir       string         `json:"dir"` // of its file
-	At        pawl.Timestamp `json:"registered_at"`
-	Actor     string         `json:"actor"`
-	Reason    string         `json:"reason"`
-	Made      *bool          `json:"made,omitempty"` // by this command; else it was there
-}
-
-// referenceOf returns how a version is named on the command line.
-func referenceOf(v *pawl.Version) string { return fmt.Sprintf("%s@%d", v.Name, v.Version) }
-
-// versionOf completes what is known of a version by its hash.
-func versionOf(ctx context.Context, cl *client.Client, v *pawl.Version) (*registered, error) {
-	_, def, err := cl.Workflows.Get(ctx, referenceOf(v))
-	if err != nil {
-		return nil, err
-	}
-	return &registered{Workspace: v.Workspace, Name: v.Name, Version: v.Version, Hash: def.HashString(), Dir: v.Dir,
-		At: pawl.Timestamp(v.At), Actor: v.Actor, Reason: v.Reason}, nil
-}
-
 // listVersions writes the versions that read hands over as a table, or as JSON. It writes
 // none of an empty table.
 func (a *app) listVersions(ctx context.Context, cl *client.Client, form string, read func(func(*pawl.Version) error) error) (n int, err error) {
-	rows := versionRows(a.stdout, form == formJSON, a.outZone())
+	rows := console.Versions(a.stdout, form == formJSON, a.outZone())
 	err = read(func(v *pawl.Version) error {
-		r, err := versionOf(ctx, cl, v)
+		r, err := inspect.VersionOf(ctx, cl, v)
 		if err != nil {
 			return err
 		}
@@ -73,13 +44,6 @@ func (a *app) listVersions(ctx context.Context, cl *client.Client, form string, 
 		return rows.N, err
 	}
 	return rows.N, rows.End()
-}
-
-func versionRows(w io.Writer, json bool, zone *time.Location) *console.Listing[registered] {
-	row := func(r *registered) []string {
-		return []string{r.Name, fmt.Sprint(r.Version), console.ShortHash(r.Hash), console.Second(r.At, zone), r.Actor, r.Reason}
-	}
-	return &console.Listing[registered]{W: w, JSON: json, Head: []string{"NAME", "VERSION", "DEFINITION", "REGISTERED", "BY", "REASON"}, Row: row}
 }
 
 const registerLong = `Register workflow files, each as the next version of the workflow of its name. A
@@ -103,31 +67,28 @@ func newWorkflowRegister(a *app) *cobra.Command {
 	return c
 }
 
-// A checkedFile is a file that has passed every check.
-type checkedFile struct {
-	def *workflow.Definition
-	dir string
-}
-
 func (a *app) register(ctx context.Context, paths []string, reason, form string) error {
-	var files []checkedFile
-	worst := codeOK
-	for _, path := range paths {
-		f, err := checkFile(path)
-		worst = max(worst, complain(a.stderr, err))
-		files = append(files, f)
-	}
-	if worst != codeOK {
-		return exit{worst}
+	var defs []*workflow.Definition
+	var dirs []string
+	if err := all(a, paths, func(path string) error {
+		def, err := files.ReadWorkflow(path)
+		if err != nil {
+			return err
+		}
+		dir, err := files.FolderOf(path)
+		defs, dirs = append(defs, def), append(dirs, dir)
+		return err
+	}); err != nil {
+		return err
 	}
 	return a.withNew(ctx, func(cl *client.Client) error {
-		list := make([]*registered, 0, len(files))
-		for _, f := range files {
-			v, made, err := cl.Workflows.Register(ctx, f.def, f.dir, a.change(reason))
+		list := make([]*inspect.Registered, 0, len(defs))
+		for i, def := range defs {
+			v, made, err := cl.Workflows.Register(ctx, def, dirs[i], a.change(reason))
 			if err != nil {
 				return err
 			}
-			r, err := versionOf(ctx, cl, v)
+			r, err := inspect.VersionOf(ctx, cl, v)
 			if err != nil {
 				return err
 			}
@@ -142,14 +103,6 @@ func (a *app) register(ctx context.Context, paths []string, reason, form string)
 		}
 		return nil
 	})
-}
-
-func checkFile(path string) (f checkedFile, err error) {
-	if f.def, err = readWorkflow(path); err != nil {
-		return f, err
-	}
-	f.dir, err = files.FolderOf(path)
-	return f, err
 }
 
 func newWorkflowList(a *app) *cobra.Command {
@@ -230,19 +183,9 @@ func newWorkflowShow(a *app) *cobra.Command {
 	return c
 }
 
-// isFile reports whether a word of the command line means a workflow file, and
-// not the name of a registered workflow.
-func isFile(word string) bool {
-	if strings.HasSuffix(word, ".yaml") || strings.HasSuffix(word, ".yml") {
-		return true
-	}
-	info, err := os.Stat(word)
-	return err == nil && !info.IsDir()
-}
-
 // runnable reads the file of "pawl run", which takes nothing else.
 func runnable(path string) (*workflow.Definition, error) {
-	def, err := readWorkflow(path)
+	def, err := files.ReadWorkflow(path)
 	if _, _, fault := workflow.ParseReference(path); fault == nil && pawl.KindOf(err) == pawl.NotFound {
 		return nil, &pawl.Error{Kind: pawl.NotFound, Message: err.Error(), Hint: "pawl run takes a FILE; a registered workflow is run with: pawl submit " + console.Shell(path)}
 	}
@@ -251,10 +194,7 @@ func runnable(path string) (*workflow.Definition, error) {
 
 // completeWorkflows offers the registered workflows to the shell.
 func (a *app) completeWorkflows(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.completed(c, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
+	return a.completedFirst(c, args, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
 		return cl.Workflows.List(ctx, func(v *pawl.Version) error {
 			offer(v.Name, fmt.Sprintf("version %d", v.Version))
 			return nil

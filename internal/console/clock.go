@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -51,10 +52,10 @@ func Second(t pawl.Timestamp, zone *time.Location) string {
 	if t == 0 {
 		return ""
 	}
-	return In(t.Time(), zone).Format(SecondLayout)
+	return In(t.Time(), zone).Format(secondLayout)
 }
 
-const SecondLayout = "2006-01-02 15:04:05Z07:00"
+const secondLayout = "2006-01-02 15:04:05Z07:00"
 
 // moment is second for a time of Go's.
 func moment(t time.Time, zone *time.Location) string {
@@ -70,4 +71,27 @@ func exactly(t pawl.Timestamp, zone *time.Location) string {
 		return ""
 	}
 	return In(t.Time(), zone).Format("2006-01-02T15:04:05.000000Z07:00")
+}
+
+// todayLayouts are how a time of today is written, in UTC.
+var todayLayouts = []string{"15:04:05", "15:04", "15:04:05Z", "15:04Z"}
+
+// ParseTime reads a time as this package writes it, a time of the day of now, which is in
+// UTC, or a duration before now. It reports false for any other text.
+func ParseTime(text string, now time.Time) (time.Time, bool) {
+	if ago, err := time.ParseDuration(strings.TrimSuffix(text, " ago")); err == nil && ago >= 0 {
+		return now.Add(-ago), true
+	}
+	for _, layout := range []string{time.RFC3339Nano, secondLayout} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, true
+		}
+	}
+	for _, layout := range todayLayouts {
+		if at, err := time.Parse(layout, text); err == nil {
+			midnight := now.Truncate(24 * time.Hour)
+			return midnight.Add(at.Sub(at.Truncate(24 * time.Hour))), true
+		}
+	}
+	return now, false
 }

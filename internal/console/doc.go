@@ -10,6 +10,8 @@
 // terminal, colours, the moment, the time zone. Live also draws a [ServiceTable], the
 // table of the services of a supervisor.
 //
+// A [Screen] is a terminal; [ScreenOf] asks the system about it, as [Columns] does.
+//
 // Whatever is printed beside a drawing goes through a [LogWriter], which puts it above
 // the drawing; an [AsyncWriter] before a slow terminal keeps writers from waiting. Output
 // of steps goes through a [Prefixer], which keeps lines of several sources whole, or a
@@ -28,7 +30,13 @@
 //
 // # Times
 //
-// A zone of nil is UTC. [Stamp] writes a time for a line, [Second] for a table.
+// A zone of nil is UTC. [Stamp] writes a time for a line, [Second] for a table; [ParseTime]
+// reads either.
+//
+// # Errors and questions
+//
+// [Complain] writes an error and its hint, [JobFailure] why a job failed. [Confirm] asks
+// somebody at a terminal.
 //
 // # Failures
 //

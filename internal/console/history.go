@@ -6,16 +6,15 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/inspect"
 )
 
-// OfJob is how --step names the job itself.
-const OfJob = "job"
-
+// History lists the moves of a job and its steps.
 func History(w io.Writer, json bool, zone *time.Location) *Listing[pawl.Transition] {
 	row := func(r *pawl.Transition) []string {
 		of := r.Step
 		if of == "" {
-			of = OfJob
+			of = inspect.OfJob
 		}
 		lasted := ""
 		if r.Took != nil {

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -178,8 +181,45 @@ func (d Drawing) Close() {
 	d.Live.Close()
 }
 
+// Buffer puts an [AsyncWriter] before the writer until stop is called, so that writing
+// never waits for a terminal.
+func (s *LogWriter) Buffer() (stop func()) {
+	to := s.W
+	r := NewAsyncWriter(to)
+	s.W = r
+	return func() {
+		r.Close()
+		s.W = to
+	}
+}
+
 // A Screen is the terminal that talk goes to.
 type Screen struct {
 	Terminal bool                       // stderr is one that can be redrawn
 	Size     func() (width, height int) // in characters
+}
+
+// ScreenOf returns the screen that a file is, if it is a terminal.
+func ScreenOf(f *os.File) Screen {
+	return Screen{
+		Terminal: term.IsTerminal(int(f.Fd())),
+		Size: func() (int, int) {
+			w, h, err := term.GetSize(int(f.Fd()))
+			if err != nil || w == 0 || h == 0 {
+				return 80, 24
+			}
+			return w, h
+		},
+	}
+}
+
+// Columns returns the width of the terminal that a file is, or 0 if it is none.
+func Columns(f *os.File) int {
+	if !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+		return w
+	}
+	return 80
 }

@@ -52,6 +52,13 @@ func lastJob(v *pawl.ScheduleView) string {
 	return *v.LastJob + " " + string(v.LastState)
 }
 
+// WithHistory is a schedule with its moves, as JSON shows it.
+type WithHistory struct {
+	*pawl.ScheduleView
+	History []pawl.Transition `json:"history"`
+}
+
+// Schedule writes a schedule and its moves.
 func Schedule(w io.Writer, v *pawl.ScheduleView, moves []pawl.Transition, zone *time.Location) error {
 	waiting := ""
 	if v.Waiting != 0 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -60,13 +61,21 @@ func decided(kind workflow.Kind, w *pawl.Wait) string {
 // Answer is the command that ends the wait of an approval, or "". Given are the
 // global flags that it needs.
 func Answer(s *pawl.StepView, job, given string) string {
-	if !WaitsFor(s, workflow.KindApproval) {
+	if !inspect.WaitsForApproval(s) {
 		return ""
 	}
 	return "pawl approve " + job + " " + Shell(s.Key) + s.Wait.Blanks() + given
 }
 
-// WaitsFor reports whether a step waits, at this moment, for that kind of thing.
-func WaitsFor(s *pawl.StepView, kind workflow.Kind) bool {
-	return s.Wait != nil && s.Status == lifecycle.StepInProgress && s.Wait.Kind == string(kind)
+// Instead returns a hint of what can be done to a step in place of what was refused, or "".
+func Instead(v *pawl.JobView, step, given string) string {
+	if v.Status == lifecycle.JobFailed || v.Status == lifecycle.JobCanceled {
+		return "continue the job with a new one: pawl job retry " + v.ID + given
+	}
+	for i := range v.Steps {
+		if command := Answer(&v.Steps[i], v.ID, given); v.Steps[i].Key == step && command != "" {
+			return "answer the approval with: " + command
+		}
+	}
+	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -84,6 +85,15 @@ func ShortHash(hash string) string {
 	return hash
 }
 
+// Versions lists versions of workflows.
+func Versions(w io.Writer, json bool, zone *time.Location) *Listing[inspect.Registered] {
+	row := func(r *inspect.Registered) []string {
+		return []string{r.Name, fmt.Sprint(r.Version), ShortHash(r.Hash), Second(r.At, zone), r.Actor, r.Reason}
+	}
+	return &Listing[inspect.Registered]{W: w, JSON: json, Head: []string{"NAME", "VERSION", "DEFINITION", "REGISTERED", "BY", "REASON"}, Row: row}
+}
+
+// Version writes a version of a workflow and the steps of its definition.
 func Version(w io.Writer, v *pawl.Version, def *workflow.Definition, zone *time.Location) {
 	fmt.Fprintf(w, "%s\n", def.Tree())
 	for _, fact := range [][2]string{

@@ -1,6 +1,9 @@
 // Package control lets "pawl service" list and control the services of a running process,
 // over a Unix socket that only the process's own user can use. [Listener.Serve] is the
 // side of "pawl supervise" and "pawl server", with their [Host]; [Client] is the other.
+//
+// [ServicesOf] returns the services of several hosts, [Match] those that a text names.
+// [Await] waits until orders that were accepted have had their effect, as [Judge] judges it.
 package control
 
 import (

@@ -6,10 +6,11 @@
 // # Types
 //
 // A [Daemon] runs the components of a process beside its work, as services of one
-// server.Host. A [Port] serves /metrics, /healthz and /readyz on an address of the
+// server.Host. [Work] is that work where it is a worker: it runs one, and drains it when the
+// process is to end. A [Port] serves /metrics, /healthz and /readyz on an address of the
 // loopback interface; a supervisor of programs uses one by itself ([Port.Served]). A
-// [Guard] stops the work when somebody migrates the schema to a version that this program
-// does not work on.
+// [Guard] stops the work when the schema is migrated to a version that this program does
+// not work on.
 //
 // # Failures
 //

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,21 @@ type Port struct {
 	opened  atomic.Pointer[net.Listener] // and not served yet
 	asked   atomic.Uint64
 	last    atomic.Int64 // nanoseconds
+}
+
+// CheckAddress returns an error of kind Invalid if an address is not a host of the loopback
+// interface and a port. It looks up no name.
+func CheckAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	if err != nil || bad != nil {
+		return pawl.Errorf(pawl.Invalid, "want a host and a port of 0 to 65535, 127.0.0.1:9464 say")
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("want an address of the loopback interface, 127.0.0.1:%d say", n),
+			Hint: "elsewhere it takes TLS or a token, which there is not yet; put a proxy that has them before it"}
+	}
+	return nil
 }
 
 // OpenPort opens a port at an address of the loopback interface. Its first run serves it,

@@ -163,3 +163,21 @@ func TestAPortThatIsTakenLater(t *testing.T) {
 		t.Errorf("seen: %+v", seen)
 	}
 }
+
+func TestCheckAddress(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"127.0.0.1:9464": "", "[::1]:0": "", "localhost:65535": "",
+		"":                "want a host and a port of 0 to 65535, 127.0.0.1:9464 say",
+		"127.0.0.1":       "want a host and a port of 0 to 65535, 127.0.0.1:9464 say",
+		"127.0.0.1:65536": "want a host and a port of 0 to 65535, 127.0.0.1:9464 say",
+		"127.0.0.1:http":  "want a host and a port of 0 to 65535, 127.0.0.1:9464 say",
+		":80":             "want an address of the loopback interface, 127.0.0.1:80 say",
+		"192.0.2.1:80":    "want an address of the loopback interface, 127.0.0.1:80 say",
+		"db.example:80":   "want an address of the loopback interface, 127.0.0.1:80 say",
+	} {
+		if err := CheckAddress(address); (err == nil) != (want == "") || err != nil && (err.Error() != want || pawl.KindOf(err) != pawl.Invalid) {
+			t.Errorf("%q: %v, want %q", address, err, want)
+		}
+	}
+}

@@ -49,7 +49,7 @@ func (d *Decision) cancelJob(class string, note Note) error {
 	case j.State != lifecycle.JobRunning:
 		return d.cancelUnstarted(f, note)
 	case d.stopping():
-		return pawl.Errorf(pawl.Conflict, "job %s is already ending, as %s", j.ID.Public(pawl.JobPrefix), j.Ending)
+		return conflict(j, "is already ending, as "+string(j.Ending))
 	case j.Hooks == pawl.HooksRun:
 		if err := d.cancelHooks(note); err != nil {
 			return err

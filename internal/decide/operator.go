@@ -24,10 +24,16 @@ func (d *Decision) Pause(note Note) error {
 		return err
 	}
 	if j.Paused {
-		return pawl.Errorf(pawl.Conflict, "job %s is already paused", j.ID.Public(pawl.JobPrefix))
+		return conflict(j, "is already paused")
 	}
 	j.Paused = true
 	return d.JobTx.MoveJob(lifecycle.JobPause, note)
+}
+
+// conflict is the error of a job whose state does not allow what was asked.
+func conflict(j *pawl.Job, why string) error {
+	id := j.ID.Public(pawl.JobPrefix)
+	return &pawl.Error{Kind: pawl.Conflict, Entity: id, Message: "job " + id + " " + why}
 }
 
 // Resume ends a pause. The caller refills.
@@ -37,7 +43,7 @@ func (d *Decision) Resume(note Note) error {
 		return err
 	}
 	if !j.Paused {
-		return pawl.Errorf(pawl.Conflict, "job %s is not paused", j.ID.Public(pawl.JobPrefix))
+		return conflict(j, "is not paused")
 	}
 	j.Paused = false
 	return d.JobTx.MoveJob(lifecycle.JobResume, note)
@@ -133,9 +139,9 @@ func (d *Decision) running(s *pawl.Step) error {
 	case lifecycle.Step.Ended(s.State) && s.State != lifecycle.StepPermanentError:
 		return nil // the table refuses it, and says more
 	case j.State != lifecycle.JobRunning:
-		return pawl.Errorf(pawl.Conflict, "job %s is %s: its steps can be settled while it is RUNNING", j.ID.Public(pawl.JobPrefix), j.State)
+		return conflict(j, "is "+string(j.State)+": its steps can be settled while it is RUNNING")
 	case d.stopping():
-		return pawl.Errorf(pawl.Conflict, "job %s is ending, as %s", j.ID.Public(pawl.JobPrefix), j.Ending)
+		return conflict(j, "is ending, as "+string(j.Ending))
 	case hook != (j.Hooks == pawl.HooksRun):
 		return pawl.Errorf(pawl.Conflict, "step %s: hooks can be settled when they run, other steps before", d.Definition.Key(s.Ord))
 	}

@@ -55,7 +55,8 @@ func (c *cancelJob) decide(t *tx) error {
 }
 
 func noJob(id pawl.ID) error {
-	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no job " + id.Public(pawl.JobPrefix), Hint: "list the jobs with: pawl jobs"}
+	public := id.Public(pawl.JobPrefix)
+	return &pawl.Error{Kind: pawl.NotFound, Entity: public, Message: "there is no job " + public, Hint: "list the jobs with: pawl jobs"}
 }
 
 // A fire applies a deadline that has passed (K8), if it still stands.

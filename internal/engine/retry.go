@@ -76,7 +76,7 @@ func (p *retry) prepare(ctx context.Context, r *pawl.Retry) (err error) {
 		return err
 	}
 	if by.Job() {
-		return &pawl.Error{Kind: pawl.Conflict, Message: "job " + p.old.ID.Public(pawl.JobPrefix) + " was redacted: its inputs are gone, which a new job needs", Hint: "submit the workflow anew"}
+		return p.refused("was redacted: its inputs are gone, which a new job needs", "submit the workflow anew")
 	}
 	if p.inputs, err = p.bind(r.Set); err != nil {
 		return err
@@ -94,7 +94,6 @@ func (p *retry) prepare(ctx context.Context, r *pawl.Retry) (err error) {
 func (p *retry) renew() { p.id = p.e.NewID() }
 
 func (p *retry) allowed(r *pawl.Retry) error {
-	id := p.old.ID.Public(pawl.JobPrefix)
 	switch p.old.State {
 	case lifecycle.JobFailed, lifecycle.JobCanceled:
 		return nil
@@ -102,10 +101,15 @@ func (p *retry) allowed(r *pawl.Retry) error {
 		if len(r.From) > 0 {
 			return nil
 		}
-		return &pawl.Error{Kind: pawl.Conflict, Message: "job " + id + " is COMPLETED: there is nothing left to run", Hint: "run a part of it again with --from STEP"}
+		return p.refused("is COMPLETED: there is nothing left to run", "run a part of it again with --from STEP")
 	}
-	return &pawl.Error{Kind: pawl.Conflict, Message: "job " + id + " is " + string(p.old.State) + ": only a job that has ended can be retried",
-		Hint: "retry one of its steps with: pawl step retry " + id + " STEP"}
+	return p.refused("is "+string(p.old.State)+": only a job that has ended can be retried", "retry one of its steps with: pawl step retry "+p.old.ID.Public(pawl.JobPrefix)+" STEP")
+}
+
+// refused is the error of a job that cannot be retried.
+func (p *retry) refused(why, hint string) error {
+	id := p.old.ID.Public(pawl.JobPrefix)
+	return &pawl.Error{Kind: pawl.Conflict, Entity: id, Message: "job " + id + " " + why, Hint: hint}
 }
 
 // bind returns the inputs of the old job with those that change.
@@ -184,7 +188,8 @@ func (p *retry) reuse(ctx context.Context, by *audit.Withheld) error {
 
 // gone refuses to take over what a redacted step had.
 func (p *retry) gone(step string) error {
-	return &pawl.Error{Kind: pawl.Conflict, Message: "step " + step + " of job " + p.old.ID.Public(pawl.JobPrefix) + " was redacted: its result is gone, which a new job would take over",
+	id := p.old.ID.Public(pawl.JobPrefix)
+	return &pawl.Error{Kind: pawl.Conflict, Entity: id, Message: "step " + step + " of job " + id + " was redacted: its result is gone, which a new job would take over",
 		Hint: "run it again with --from " + step + ", or give its output with --resolve " + step + "=JSON"}
 }
 
@@ -202,9 +207,10 @@ func (p *retry) query(q *store.Query) { q.Jobs = append(q.Jobs, p.old.Key()) }
 func (p *retry) decide(t *tx) error {
 	switch old := t.job(p.old.Key()); {
 	case old == nil:
-		return pawl.Errorf(pawl.NotFound, "job %s was removed", p.old.ID.Public(pawl.JobPrefix))
+		id := p.old.ID.Public(pawl.JobPrefix)
+		return &pawl.Error{Kind: pawl.NotFound, Entity: id, Message: "job " + id + " was removed"}
 	case old.Seq != p.old.Seq:
-		return &pawl.Error{Kind: pawl.Conflict, Message: "job " + p.old.ID.Public(pawl.JobPrefix) + " was redacted at this moment", Hint: "try again"}
+		return p.refused("was redacted at this moment", "try again")
 	}
 	private := rowkey.Job(0)
 	if p.private {

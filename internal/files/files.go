@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -79,6 +80,7 @@ func sort(m fs.FileMode) string {
 	return "something else"
 }
 
+// Error returns the error of a file that cannot be had.
 func Error(path string, err error) error {
 	var detail *fs.PathError
 	if errors.As(err, &detail) {
@@ -100,18 +102,41 @@ func KindOf(err error) pawl.Kind {
 
 // FolderOf returns the absolute folder of a workflow file: where its commands
 // start.
-func FolderOf(path string) (string, error) {
-	abs, err := filepath.Abs(path)
+func FolderOf(path string) (string, error) { return Folder(filepath.Dir(path)) }
+
+// Folder returns the absolute path of a folder. It refuses one that could not be stored as
+// text.
+func Folder(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return "", fmt.Errorf("find the folder of %s: %w", path, err)
+		return "", fmt.Errorf("find the folder %s: %w", dir, err)
 	}
-	return Textual(filepath.Dir(abs))
+	if !utf8.ValidString(abs) {
+		return "", pawl.Errorf(pawl.Invalid, "the name of the folder %q is not text in UTF-8", abs)
+	}
+	return abs, nil
 }
 
-// Textual refuses a folder that could not be stored as it is.
-func Textual(dir string) (string, error) {
-	if !utf8.ValidString(dir) {
-		return "", pawl.Errorf(pawl.Invalid, "the name of the folder %q is not text in UTF-8", dir)
+// Replace writes a file, whole or not at all: write gets a new file in the same folder,
+// which takes the place of the old one once it is on the disk.
+func Replace(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".pawl-*")
+	if err != nil {
+		return Error(path, err)
 	}
-	return dir, nil
+	defer os.Remove(f.Name()) // which is not there any more if all went well
+	b := bufio.NewWriter(f)
+	if err = write(b); err == nil {
+		err = b.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return Error(path, err)
+	}
+	return nil
 }

@@ -13,7 +13,12 @@
 // to its standard error, [TimedOut] reports whether a job was canceled by its own
 // deadline.
 //
+// [History] calls back with the moves of a job, or of one of its steps.
+//
 // [Compare] returns the [Diff] of two jobs, which marshals to JSON as a whole.
+//
+// [Approvals] returns the steps that wait for one, [VersionOf] a version of a workflow with
+// its hash.
 //
 // [Select] returns the jobs of a query as candidates for a verb that is applied to many:
 // [WithoutChildren] leaves out those that their parents reach, [Lineage.Without] those

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // maxRest is the longest pause between two reads of a job of very many steps.
@@ -79,4 +80,19 @@ func UntilEnded(ctx context.Context, cl *client.Client, id pawl.ID, print func()
 		}
 		return !lifecycle.Job.Ended(v.Status), print()
 	})
+}
+
+// WaitsForApproval reports whether a step waits for an approval at this moment.
+func WaitsForApproval(s *pawl.StepView) bool {
+	return s.Wait != nil && s.Status == lifecycle.StepInProgress && s.Wait.Kind == string(workflow.KindApproval)
+}
+
+// Approvals returns the steps of a job that wait for an approval.
+func Approvals(v *pawl.JobView) (steps []*pawl.StepView) {
+	for i := range v.Steps {
+		if WaitsForApproval(&v.Steps[i]) {
+			steps = append(steps, &v.Steps[i])
+		}
+	}
+	return steps
 }

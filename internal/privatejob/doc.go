@@ -11,6 +11,11 @@
 // inputs, [Search.Fits] checks one that was named, and [Search.Abandoned] reports one
 // that could be continued, so that nobody starts the same work twice by mistake.
 //
+// [Settle] waits for the end of jobs that were canceled, whose processes may be dead.
+//
+// A [Command] is the workflow of one command, [CommandCode] the exit code that its job
+// stands for. [Unserved] finds the step that a process without its handler would wait for.
+//
 // # Failures
 //
 // Whoever resumes a job takes over at once what a dead process of this host held, since
@@ -24,5 +29,5 @@
 //
 // # Where to begin
 //
-// Read session.go, then search.go.
+// Read session.go, then search.go; command.go stands by itself.
 package privatejob

@@ -71,6 +71,33 @@ func (s *Session) Run(ctx context.Context, f Follower) (*pawl.JobView, error) {
 	return v, errors.Join(err, w.Drain(over))
 }
 
+// Settle takes over the jobs of dead processes of this host, waits until each of some jobs
+// that were canceled has ended, or for the given time in all, and calls f with what each
+// is then.
+func Settle(ctx context.Context, e *engine.Engine, cl *client.Client, jobs []pawl.ID, within time.Duration, f func(pawl.ID, *pawl.JobView) error) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	if err := e.Takeover(ctx, DeadHere); err != nil {
+		return err
+	}
+	limited, done := context.WithTimeout(ctx, within)
+	defer done()
+	for _, id := range jobs {
+		if _, err := cl.Jobs.Wait(limited, id); err != nil && limited.Err() == nil {
+			return err
+		}
+		v, err := cl.Jobs.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := f(id, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // whileWorking returns a context that ends with ctx, or with the worker.
 func whileWorking(ctx context.Context, w *worker.Worker) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)

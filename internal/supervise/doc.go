@@ -7,7 +7,8 @@
 //
 // A [Supervision] is a programs.Manager that reports what it does. Load reads the file;
 // Config is the configuration of the manager, with the hooks that write each change of
-// state; Keep runs until its context ends.
+// state; Keep runs until its context ends. [OpenJournal] opens the history that the manager
+// writes.
 //
 // # Failures
 //

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/metrics"
 	proc "github.com/pawl-dev/pawl/internal/process"
 	"github.com/pawl-dev/pawl/internal/programs"
@@ -26,23 +28,32 @@ import (
 type Supervision struct {
 	*programs.Manager
 	Path    string
-	Name    string                                               // what it is called; "": what the file says
-	Source  func(path string) ([]byte, error)                    // reads the file
-	Parse   func(path string, source []byte) (*spec.File, error) // what it says
+	Name    string // what it is called; "": what the file says
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
 
 	// Where and how it says what happens.
-	Out      *console.LogWriter
-	Complain func(error)
-	Screen   console.Screen
-	Colours  bool
-	Zone     *time.Location
-	Verbose  bool // what the programs print is shown, and no table
+	Out     *console.LogWriter
+	Screen  console.Screen
+	Colours bool
+	Zone    *time.Location
+	Verbose bool // what the programs print is shown, and no table
 
 	mu      sync.Mutex // guards what follows
 	read    digest     // of the file as it was read last
 	refused bool       // it was
+}
+
+// OpenJournal makes a folder, and opens the history in it. The caller closes it.
+func OpenJournal(folder string) (*supervisor.FileJournal, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the folder of logs and history cannot be made", Hint: "name another with --state", Err: err}
+	}
+	j, err := supervisor.OpenFileJournal(filepath.Join(folder, "journal.jsonl"))
+	if err != nil {
+		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the history cannot be opened", Err: err}
+	}
+	return j, nil
 }
 
 // Unready says which programs that are wanted do not run, or are not ready, and why.
@@ -56,6 +67,7 @@ func (s *Supervision) Unready(context.Context) []string {
 	return reasons
 }
 
+// Config returns the configuration of the manager, with its state in a folder.
 func (s *Supervision) Config(state string, journal supervisor.Journal) programs.Config {
 	c := programs.Config{Name: s.Name, State: state, Journal: journal, Log: s.Log, Load: s.Load}
 	c.Hooks = s.Metrics.Hooks()
@@ -99,8 +111,13 @@ func (s *Supervision) moveText(id string, t *supervisor.Transition) string {
 }
 
 // Keep keeps the programs of a file until ctx ends, and returns what it leaves behind. When
-// hurried ends what is left is killed. Whoever asks at the listener is answered.
+// hurried ends what is left is killed. It serves the listener meanwhile.
 func (s *Supervision) Keep(ctx, hurried context.Context, f *spec.File, l *control.Listener, c pawl.Change, watch bool) (supervisor.Report, error) {
+	reaped, err := proc.BecomeSubreaper()
+	if err != nil {
+		return supervisor.Report{}, err
+	}
+	defer reaped()
 	if _, err := s.Apply(ctx, f, c); err != nil {
 		return supervisor.Report{}, err
 	}
@@ -112,7 +129,7 @@ func (s *Supervision) Keep(ctx, hurried context.Context, f *spec.File, l *contro
 	defer stop()
 	beside.Go(func() {
 		if err := l.Serve(asked, s, s.Log); err != nil {
-			s.Log.Error("nobody can ask for services any more", "error", err)
+			s.Log.Error("the socket is not served any more", "error", err)
 		}
 	})
 	if watch {
@@ -189,7 +206,7 @@ type digest = [sha256.Size]byte
 
 // look reads the file.
 func (s *Supervision) look() ([]byte, digest, error) {
-	src, err := s.Source(s.Path)
+	src, err := files.ReadPrograms(s.Path)
 	if err != nil {
 		return nil, sha256.Sum256([]byte("error: " + err.Error())), err
 	}
@@ -205,7 +222,7 @@ func (s *Supervision) Load() (*spec.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.Parse(s.Path, src)
+	f, err := files.ParsePrograms(s.Path, src)
 	if err == nil {
 		f.Name = cmp.Or(s.Name, f.Name) // once it has one, others know it by that
 	}
@@ -221,7 +238,7 @@ func (s *Supervision) Reload(ctx context.Context, c pawl.Change) ([]control.Diff
 	switch {
 	case err != nil && ctx.Err() != nil: // everything stops
 	case err != nil:
-		s.Complain(err)
+		console.Complain(out, err)
 		fmt.Fprintf(out, "%s was not applied; everything stays as it is\n", s.Path)
 	case len(differences) == 0 && s.refused:
 		fmt.Fprintf(out, "%s is as it was before\n", s.Path)

@@ -8,7 +8,8 @@
 // [Verify] and [VerifyExport] return a [Verdict]: counts, what retention removed, and the
 // first [Fault]. [Compare] returns a [Comparison] of two checkpoints, and hands each
 // difference over as it is found, so that there may be any number of them. All of these
-// marshal to the JSON that the command line shows.
+// marshal to the JSON that the command line shows. A [Checkpoint] is opened from a file, or
+// of a store as it is now ([Current]).
 //
 // # Failures
 //

@@ -1,8 +1,10 @@
-// Package address is how a database is named: a PostgreSQL URL, a SQLite URL or a path.
+// Package address is how a database is named (a PostgreSQL URL, a SQLite URL or a path), and
+// opened by that name: for work, for migrations, or to be diagnosed.
 package address
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
@@ -90,6 +93,23 @@ func (a Address) String() string {
 // Memory reports whether the database is in the memory of this process alone.
 func (a Address) Memory() bool { return a.Path == ":memory:" }
 
+// Folder returns the folder of a SQLite file, or "" if there is no file.
+func (a Address) Folder() string {
+	if a.Postgres != "" || a.Memory() {
+		return ""
+	}
+	return filepath.Dir(a.Path)
+}
+
+// Exists reports whether the database is there; of one on a server it cannot tell.
+func (a Address) Exists() bool {
+	if a.Postgres != "" || a.Memory() {
+		return true
+	}
+	_, err := os.Stat(a.Path)
+	return err == nil
+}
+
 // Check returns an error if a SQLite file cannot be there: its folder does not exist, or
 // it is a folder itself.
 func (a Address) Check() error {
@@ -121,6 +141,54 @@ func (a Address) Open(ctx context.Context, silence time.Duration, log *slog.Logg
 		return nil, err
 	}
 	return s, nil
+}
+
+// A Schema is brought up and down, and says which processes would not survive that.
+type Schema interface {
+	store.Migrator
+	// Unfit names the processes whose programs would not work while the schema is
+	// migrated to a version, or after that.
+	Unfit(ctx context.Context, to int) ([]string, error)
+}
+
+// OpenSchema opens the database for migrations, whatever its version. The caller calls
+// done.
+func (a Address) OpenSchema(ctx context.Context, log *slog.Logger) (s Schema, done func() error, err error) {
+	if a.Postgres != "" {
+		s, err := postgres.OpenSchema(ctx, postgres.Config{URL: a.Postgres, Log: log})
+		return s, func() error { return nil }, err
+	}
+	db, err := sqlite.Open(ctx, sqlite.Config{Path: a.Path, Synchronous: a.Synchronous, AnyVersion: true, Log: log})
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the database for migration: %w", err)
+	}
+	return db, db.Close, nil
+}
+
+// Diagnose checks the database and its server. A SQLite file is read through for at most
+// as long as integrity says.
+func (a Address) Diagnose(ctx context.Context, integrity time.Duration, log *slog.Logger) []health.Finding {
+	if a.Postgres != "" {
+		return postgres.Diagnose(ctx, postgres.Config{URL: a.Postgres, Log: log})
+	}
+	return sqlite.Diagnose(ctx, sqlite.Config{Path: a.Path, Synchronous: a.Synchronous, Log: log}, integrity)
+}
+
+// Label names the database as a folder can be named, and tells it from others.
+func (a Address) Label() (string, error) {
+	kind, place, err := "sqlite", a.Path, error(nil)
+	switch {
+	case a.Postgres != "":
+		kind = "postgres"
+		place, err = postgres.Place(a.Postgres)
+	case !a.Memory():
+		place, err = filepath.EvalSymlinks(a.Path)
+		if err == nil {
+			place, err = filepath.Abs(place)
+		}
+	}
+	sum := sha256.Sum256([]byte(place))
+	return fmt.Sprintf("%s-%x", kind, sum[:8]), err
 }
 
 // Lanes returns how many commits of an engine pay on this database at once.
