@@ -227,6 +227,13 @@ func TestARequestOfAnOpenTransactionPostgres(t *testing.T) {
 		if done.Replayed != commits || commits != (done.ID == held.ID) {
 			t.Errorf("commits %t: the transaction made %s, and the request has %+v", commits, held.ID, done)
 		}
+		// A request that has its answer has it for everyone, whatever a transaction replays.
+		tx = u.open(t)
+		one2(t)(c.Jobs.SubmitTx(ctx, tx.tx, sub))
+		if again := submit(); !again.Replayed || again.ID != done.ID {
+			t.Errorf("beside a transaction that replays %s: %+v", done.ID, again)
+		}
+		must(t, tx.rollback())
 	}
 }
 

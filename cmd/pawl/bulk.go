@@ -112,10 +112,13 @@ func (a *app) apply(ctx context.Context, cl *client.Client, b *bulk, args []stri
 			return nil
 		}
 		id, err := a.jobOf(ctx, cl, text)
-		if err != nil {
+		if kind := pawl.KindOf(err); kind == pawl.NotFound || kind == pawl.Invalid { // which names the job
 			return err
 		}
-		if err := do(id); err != nil {
+		if err == nil {
+			err = do(id)
+		}
+		if err != nil {
 			return ofJob(text, err)
 		}
 		done++

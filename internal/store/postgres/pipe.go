@@ -64,9 +64,10 @@ func (p *pipe) addTagged(s *statement, tag *pgconn.CommandTag, params ...[]byte)
 func (p *pipe) run(ctx context.Context) error {
 	calls := p.calls
 	p.calls = nil
+	sends := ctx.Err() == nil && !p.conn.IsClosed() && !p.conn.IsBusy()
 	line := p.conn.StartPipeline(ctx)
 	buffer := writeBufferOf(p.conn)
-	if ctx.Err() == nil { // else nothing is sent
+	if sends {
 		buffer.lend(p.conn, calls)
 	}
 	unprepared := p.prepareLate(line, calls)

@@ -75,7 +75,8 @@ select ` + names("s", stepTable.plain) + `, place from (select job, ord from k o
 ), taken as (
   ` + takeFrom("u where free") + `
 )
-select * from taken union all select workspace, key, false from u where not free`}
+select * from taken union all select workspace, key, false from u where not free
+  and not exists (select from idempotency t where t.workspace = u.workspace and t.key = u.key and t.expires_at > ` + clock + `)`}
 
 	// lockKeys locks keys for a transaction of a user, which may stay open for long. Without
 	// the lock, takeKeys would wait for its end, and with it all commands of that commit.
