@@ -9,26 +9,27 @@ import (
 	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
-// A job that is handed over costs half of one that goes through the queue, and whoever
-// submits as fast as it gets replies is always a little ahead of the workers. So a
-// submission for which there are too few slots waits for the visits that free them,
-// while the workers of this process are at it. Only who waits depends on what is here,
-// and nobody waits for long: for as many commits, and should one hang, for that time.
+// Handing a job over directly costs half as much as sending it through the queue. A client
+// that submits as fast as it gets replies is always slightly ahead of the workers, so a
+// submission that finds too few slots waits for the visits that free them, as long as the
+// workers of this process are busy with such visits. Only the choice of what waits depends
+// on the state of this process. The wait is short: at most maxPassed commits, or
+// admissionLimit if a commit hangs.
 const (
 	maxPassed      = 8
 	admissionLimit = time.Second
 )
 
-// Bounds of how long a worker is expected back that was given something: for as long as
-// its last visit took, which is what is saved.
+// Bounds of how soon a worker that was given something is expected back: after as long as
+// its last visit took, since a hand-over saves that visit.
 const (
 	minIdle = 5 * time.Millisecond
 	maxIdle = 100 * time.Millisecond
 )
 
-// admit returns how many of the groups that submit go with the batch into its commit.
-// They keep their order: with one that gains nothing by waiting go all before it, and
-// so they do with one that the queue would put before them.
+// admit returns how many of the submitting groups go with the batch into its commit. They
+// keep their order: a group that gains nothing by waiting takes all groups before it along,
+// and so does a group that the queue would put before them.
 func (e *Engine) admit(later, batch []*group) (ready int) {
 	var p prospect
 	route, ahead, least, now := rowkey.Route(0), 0, pawl.MaxPriority, time.Now()
@@ -46,11 +47,11 @@ func (e *Engine) admit(later, batch []*group) (ready int) {
 	return ready
 }
 
-// A prospect is what workers of this process have for a route.
+// A prospect is what the workers of this process have to offer for a route.
 type prospect struct {
 	capacity int
-	slots    int  // that the next commit is likely to have for what is submitted
-	more     bool // there are likely to be more soon
+	slots    int  // that the next commit is likely to have for submissions
+	more     bool // more slots are likely to be free soon
 }
 
 func (s *offers) prospect(route rowkey.Route, batch []*group) (p prospect) {
@@ -72,15 +73,15 @@ func (s *offers) prospect(route rowkey.Route, batch []*group) (p prospect) {
 	return p
 }
 
-// expect returns the slots that may be taken, and whether the worker is on a visit, or
-// likely to come soon.
+// expect returns the slots that may be taken, and reports whether the worker is on a visit
+// or likely to come soon.
 func (o *Slots) expect() (slots int, due bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.slots, o.visiting || time.Since(o.active) < o.expectedIdle
 }
 
-// visit notes that a visit begins, or has ended.
+// visit records that a visit begins or has ended.
 func (s *offers) visit(x *link.Exchange, begins bool) {
 	o := s.of(x.Worker.Key())
 	if o == nil || x.Free == 0 {
@@ -95,14 +96,14 @@ func (s *offers) visit(x *link.Exchange, begins bool) {
 	o.visiting, o.active = begins, now
 }
 
-// enqueued notes how much a commit of this process has left in the queue.
+// enqueued records how many steps a commit of this process has left in the queue.
 func (s *offers) enqueued(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting += n
 }
 
-// found notes how much a look at the queue has found, and whether that was all.
+// found records how many steps a scan of the queue has found, and whether that was all.
 func (s *offers) found(n int, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

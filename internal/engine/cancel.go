@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Cancel ends a job as CANCELED: what has not started never will, and workers
-// are asked to stop what runs; the job is CANCELED when they have, or after
-// decide.CancelGrace. A job that has ended refuses with a *machine.Refusal.
+// Cancel ends a job as CANCELED: steps that have not started never start, and workers are
+// asked to stop running steps. The job becomes CANCELED when they have stopped, or after
+// decide.CancelGrace. For a job that has ended, Cancel returns a *machine.Refusal.
 func (e *Engine) Cancel(ctx context.Context, id pawl.ID, c pawl.Change) error {
 	if c.Reason == "" {
 		c.Reason = "canceled"
@@ -34,7 +34,7 @@ type cancelJob struct {
 	e     *Engine
 	job   *jobFacts
 	note  decide.Note
-	spare bool // hooks that run are left alone
+	spare bool // leave running hooks alone
 }
 
 func (c *cancelJob) query(q *store.Query) { c.job.ask(q, decide.CancelReads()) }
@@ -59,7 +59,7 @@ func noJob(id pawl.ID) error {
 	return &pawl.Error{Kind: pawl.NotFound, Entity: public, Message: "there is no job " + public, Hint: "list the jobs with: pawl jobs"}
 }
 
-// A fire applies a deadline that has passed (K8), if it still stands.
+// A fire applies a deadline (K8) that has passed, if it still stands.
 type fire struct {
 	e   *Engine
 	due store.Due
@@ -79,7 +79,7 @@ func (f *fire) decide(t *tx) error {
 	if err != nil {
 		return err
 	}
-	now := max(t.now, f.due.At) // it has passed: the transaction may tell the time from an earlier one, and be a little behind
+	now := max(t.now, f.due.At) // the deadline has passed, but the transaction may take its time from an earlier one and be slightly behind
 	if f.due.Kind == lifecycle.Job.Name {
 		if j := t.job(f.due.Job); !stands(&j.Record, f.due, now) {
 			return nil
@@ -100,16 +100,17 @@ func stands(r *pawl.Record, due store.Due, now int64) bool {
 	return r.DueAt == due.At && r.DueEvent == due.Event && due.At <= now
 }
 
-// Terminate ends a worker and releases what it held: its steps are lost, and
-// tried again by others (J9, T1).
+// Terminate ends a worker and releases its steps: they are lost, and other workers try them
+// again (J9, T1).
 func (e *Engine) Terminate(ctx context.Context, worker rowkey.Worker, note decide.Note) error {
 	r := &release{worker: worker, note: note, end: true}
 	return e.release(ctx, r, r)
 }
 
-// Takeover releases at once what workers of processes held that are known to be dead.
-// The engine finds the others within seconds. A lock that was lost with a connection
-// is no proof of that; gone may know, of workers of its own machine. It may be nil.
+// Takeover immediately releases the steps of workers whose processes are known to be dead.
+// The engine finds other dead workers within seconds. A lock that was lost with a
+// connection does not prove that a worker is dead, but gone may know it for workers of its
+// own machine. gone may be nil.
 func (e *Engine) Takeover(ctx context.Context, gone func(*pawl.Worker) bool) error {
 	seen, err := e.store.Observe(ctx)
 	if err != nil || len(seen.Workers) == 0 {
@@ -132,8 +133,8 @@ func (e *Engine) Takeover(ctx context.Context, gone func(*pawl.Worker) bool) err
 	return nil
 }
 
-// blindly returns a decision about s that stores an outcome and leaves it to be
-// applied: it sees neither the job nor its definition.
+// blindly returns a decision about s that stores an outcome and leaves it for the evaluator
+// to apply: the decision sees neither the job nor its definition.
 func blindly(t *tx, s *pawl.Step, j *pawl.Job) *decide.Decision {
 	return &decide.Decision{JobTx: unlocked{jobTx{t: t, key: s.Job}, j}, Now: t.now}
 }

@@ -18,33 +18,33 @@ import (
 
 // Limits of the committer.
 const (
-	maxGroup    = link.MaxWeight   // weight of the commands in one transaction
-	heavyBytes  = link.HeavyBytes  // of bodies that weigh as much as a command
+	maxGroup    = link.MaxWeight   // total weight of the commands in one transaction
+	heavyBytes  = link.HeavyBytes  // bytes of bodies that weigh as much as one command
 	heavyRows   = 16               // new rows that weigh as much as a command
-	maxConflict = 8                // tries of a command that meets other writers
-	settleLimit = 30 * time.Second // of one look into an unknown outcome
+	maxConflict = 8                // tries of a command that conflicts with other writers
+	settleLimit = 30 * time.Second // time limit of one lookup of an unknown outcome
 	settlePause = 100 * time.Millisecond
-	settleWarns = 100 // looks that failed for each warning
+	settleWarns = 100 // failed lookups per warning
 )
 
-// A command is one thing to be decided and committed.
+// A command is one unit of work to decide and commit.
 type command interface {
 	// query adds what the command has to see.
 	query(q *store.Query)
-	// decide changes t. Its error refuses this command and undoes what it did
-	// to t; the others in the same commit stand.
+	// decide changes t. An error refuses this command and undoes its changes to t; the
+	// other commands of the commit stand.
 	decide(t *tx) error
 }
 
 // A renewer is a command that makes new ids before it is tried again.
 type renewer interface{ renew() }
 
-// A heavy command weighs more than 1, which is what others weigh: a store takes
-// only so much in one transaction.
+// A heavy command weighs more than 1, the weight of other commands. A store accepts only a
+// limited weight in one transaction.
 type heavy interface{ weight() int }
 
-// A late command goes behind the others in its commit: it takes what they free, and
-// may wait for that.
+// A late command comes after the others in its commit: it uses the slots that they free,
+// and may wait for them.
 type late interface{ late() }
 
 func weightOf(cmd command) int {
@@ -54,12 +54,12 @@ func weightOf(cmd command) int {
 	return 1
 }
 
-// A group is commands that go into the same commit.
+// A group is a set of commands that go into the same commit.
 type group struct {
 	cmds   []command
 	errs   []error
 	came   time.Time                   // when it began to wait
-	passed int                         // commits that it was left out of since, if it is late
+	passed int                         // commits since then that left it out, if it is late
 	faults map[rowkey.Definition]error // of definitions that cannot be read
 	done   chan struct{}
 }
@@ -72,25 +72,25 @@ func (g *group) weight() int {
 	return weight
 }
 
-// A committer commits groups of commands. It gathers while commits are in
-// flight and never waits otherwise.
+// A committer commits groups of commands. It gathers groups while commits are in flight,
+// and waits for no other reason.
 type committer struct {
 	store  store.Ledger
 	log    *slog.Logger
 	begin  func(*store.Query, *store.Facts) *tx
-	after  func(*tx)                       // called once for each commit, before its commands are answered
-	admit  func(later, batch []*group) int // how many of the late groups go with the batch; the others wait
+	after  func(*tx)                       // called once for each commit, before its callers return
+	admit  func(later, batch []*group) int // returns how many of the late groups go with the batch; the others wait
 	supply func(ctx context.Context, definitions []rowkey.Definition, faults map[rowkey.Definition]error) error
 	pause  time.Duration
 
 	mu     sync.Mutex
 	queue  []*group
 	later  []*group    // of late commands
-	again  *time.Timer // rings when it may be time for those that wait
-	behind bool        // the last batch had no room for any of them
+	again  *time.Timer // fires when waiting late groups may be ready
+	behind bool        // the last batch had no room for any late group
 	closed bool
-	free   int            // lanes that nobody has
-	busy   sync.WaitGroup // the others
+	free   int            // lanes not in use
+	busy   sync.WaitGroup // lanes in use
 }
 
 func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store.Query, *store.Facts) *tx, after func(*tx)) *committer {
@@ -100,12 +100,12 @@ func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store
 	return c
 }
 
-// errClosed is returned for commands that come after close.
+// errClosed is returned for commands that arrive after close.
 var errClosed = &pawl.Error{Kind: pawl.Unavailable, Message: "the engine is closed"}
 
-// together commits the commands in one transaction and returns the error of each; see
-// do. A caller that waits in any case, and finds a free lane, commits in it by itself: to
-// have another goroutine do so, and to be woken by it, takes longer than to decide.
+// together commits the commands in one transaction and returns the error of each; see do. A
+// caller that has to wait anyway and finds a free lane runs the commit itself: handing it
+// to another goroutine and being woken by it takes longer than the decision.
 func (c *committer) together(ctx context.Context, cmds []command, faults map[rowkey.Definition]error) ([]error, error) {
 	g := &group{cmds: cmds, faults: faults, errs: make([]error, len(cmds)), came: time.Now(), done: make(chan struct{})}
 	batch, err := c.enter(g)
@@ -129,7 +129,7 @@ func (c *committer) together(ctx context.Context, cmds []command, faults map[row
 	}
 }
 
-// enter lets a group wait, and returns a batch if the caller has a lane for it.
+// enter queues a group, and returns a batch if there is a lane for the caller.
 func (c *committer) enter(g *group) ([]*group, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,8 +144,9 @@ func (c *committer) enter(g *group) ([]*group, error) {
 	return c.take(), nil
 }
 
-// one commits a single command and returns its error. With that of ctx the command may
-// still be on its way, so what it has found is read only if there is no error.
+// one commits a single command and returns its error. If that is the error of ctx, the
+// command may still be in progress, so the caller reads its results only if there is no
+// error.
 func (c *committer) one(ctx context.Context, cmd command) error {
 	errs, err := c.do(ctx, cmd)
 	if err != nil {
@@ -154,7 +155,7 @@ func (c *committer) one(ctx context.Context, cmd command) error {
 	return errs[0]
 }
 
-// close lets what is queued be committed and stops.
+// close commits what is queued and stops.
 func (c *committer) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -164,15 +165,16 @@ func (c *committer) close() {
 	c.again.Stop()
 }
 
-// lane commits a batch, and others for as long as groups wait.
+// lane commits a batch, then further batches while groups wait.
 func (c *committer) lane(batch []*group) {
 	for ; batch != nil; batch = c.further() {
 		c.commit(batch)
 	}
 }
 
-// commit ends the process if it panics, though the caller, a handler perhaps, would
-// contain that: the lane would be nobody's, and those who wait for it would wait for ever.
+// commit ends the process if it panics. The caller, such as a handler, might recover from
+// the panic, but the lane would then be lost, and goroutines that wait for it would wait
+// forever.
 func (c *committer) commit(batch []*group) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -186,8 +188,8 @@ func (c *committer) commit(batch []*group) {
 	}
 }
 
-// take takes a free lane, if there is one, and a batch for it, if groups wait. It
-// returns nil, and takes nothing, otherwise. The lock is held.
+// take takes a free lane and a batch for it, if there is a lane and groups wait. Otherwise
+// it takes nothing and returns nil. The caller holds the lock.
 func (c *committer) take() (batch []*group) {
 	if c.free == 0 {
 		return nil
@@ -213,7 +215,8 @@ func (c *committer) further() []*group {
 	return batch
 }
 
-// share has a free lane commit what waits, if it may. The lock is held.
+// share starts a free lane on the waiting groups, if they may go now. The caller holds the
+// lock.
 func (c *committer) share() {
 	if batch := c.take(); batch != nil {
 		go c.lane(batch)
@@ -221,9 +224,10 @@ func (c *committer) share() {
 }
 
 // next returns the groups for a commit, at most maxGroup by weight (a group is never
-// split), or nil if there are none or they had better wait. The late ones come last, but
-// are never left out twice for want of room. What it leaves for that goes to a free lane;
-// what had better wait does not, as what it waits for may be on its way in this commit.
+// split), or nil if no group is waiting or all of them should keep waiting. Late groups
+// come last, but are never left out twice for lack of room. Groups that do not fit go to a
+// free lane. Groups that should wait do not: the slots they wait for may be freed by this
+// very commit.
 func (c *committer) next() (batch []*group) {
 	room := maxGroup
 	if !c.behind {
@@ -247,8 +251,8 @@ func (c *committer) next() (batch []*group) {
 	return batch
 }
 
-// ready returns how many of the late groups may go with the batch. If that is not all
-// of them, they are looked at again soon.
+// ready returns how many of the late groups may go with the batch. If some may not, they
+// are checked again soon.
 func (c *committer) ready(batch []*group) int {
 	if len(c.later) == 0 || c.closed {
 		return len(c.later)
@@ -260,15 +264,15 @@ func (c *committer) ready(batch []*group) int {
 	return n
 }
 
-// ask has a free lane look whether late groups may go now.
+// ask lets a free lane check whether late groups may go now.
 func (c *committer) ask() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.share()
 }
 
-// fit moves n groups from a queue to a batch while there is room, and the first of a
-// batch in any case.
+// fit moves up to n groups from a queue to a batch while there is room. An empty batch
+// always takes the first group.
 func fit(queue *[]*group, n int, batch []*group, room *int) []*group {
 	for range n {
 		weight := (*queue)[0].weight()
@@ -281,9 +285,9 @@ func fit(queue *[]*group, n int, batch []*group, room *int) []*group {
 	return batch
 }
 
-// run commits a batch. When its transaction fails as a whole because of other
-// writers, or of something that the store does not take, its groups are
-// committed one by one, so that none harms the rest.
+// run commits a batch. If its transaction fails as a whole, because of other writers or
+// because the store rejects something in it, the groups are committed one by one, so that
+// none harms the others.
 func (c *committer) run(batch []*group) {
 	err := c.attempt(batch)
 	if err == nil {
@@ -337,7 +341,7 @@ func (c *committer) attempt(batch []*group) error {
 	var t *tx
 	err := c.store.Do(context.Background(), q, func(f *store.Facts) (*store.Changes, error) {
 		if t != nil {
-			t.settle(t.handoffs, false) // what it saw was outdated
+			t.settle(t.handoffs, false) // the previous decision saw outdated facts
 		}
 		t = c.begin(q, f)
 		for _, g := range batch {
@@ -359,13 +363,14 @@ func (c *committer) attempt(batch []*group) error {
 	return err
 }
 
-// settle finds out whether a commit of unknown outcome happened (K5). If it did
-// not, the batch may be tried again. It does not give up before the committer is
-// closed: what was claimed and not told would be nobody's while its worker lives.
+// settle finds out whether a commit of unknown outcome happened (K5). If it did not, the
+// batch may be tried again. It does not give up before the committer is closed: a step that
+// was claimed, but never reported to its worker, would not run as long as that worker
+// lives.
 func (c *committer) settle(t *tx) error {
 	first, ok := t.first()
 	if !ok {
-		return store.ErrStale // nothing that could be looked up: decide anew
+		return store.ErrStale // there is nothing to look up: decide again
 	}
 	for try := 0; ; try++ {
 		committed, err := c.lookUp(&first)
@@ -396,8 +401,8 @@ func (c *committer) isClosed() bool {
 	return c.closed
 }
 
-// decide runs one command and undoes what it did if it is refused, as it is if it
-// has read what its query did not ask for. A panic is contained to the command.
+// decide runs one command, and undoes its changes if it is refused. A command that reads
+// something its query did not ask for is refused. A panic fails only this command.
 func (c *committer) decide(t *tx, cmd command) (err error) {
 	t.open()
 	defer func() {
@@ -406,7 +411,7 @@ func (c *committer) decide(t *tx, cmd command) (err error) {
 			err = pawl.Errorf(pawl.Internal, "the decision of %T panicked: %v", cmd, p)
 		}
 		if t.fault != nil {
-			err = t.fault // the rest follows from it
+			err = t.fault // any other error follows from it
 		}
 		if err != nil {
 			t.undo()

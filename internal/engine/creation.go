@@ -12,11 +12,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// MaxDepth is how deep jobs may lie below one another (J6).
+// MaxDepth is the maximum depth of nested jobs (J6).
 const MaxDepth = 5
 
-// A creation is a job in the making: by a submission, a step, a schedule or an
-// operator who retries another.
+// A creation is a job about to be made by a submission, a step, a schedule, or an operator
+// who retries another job.
 type creation struct {
 	id          pawl.ID
 	def         *workflow.Definition
@@ -27,16 +27,16 @@ type creation struct {
 	metadata    json.RawMessage
 	private     rowkey.Job
 	priority    int
-	key         string // of its concurrency
+	key         string // the concurrency key
 	parent      *pawl.Job
 	parentStep  pawl.Ord
 	continues   rowkey.Job
 	schedule    rowkey.Schedule
-	unrouted    bool // an evaluator starts it, and no claim
+	unrouted    bool // an evaluator starts it, not a claim
 	note        decide.Note
 }
 
-// concurrencyKey evaluates the key of a job's concurrency.
+// concurrencyKey evaluates the concurrency key of a job.
 func concurrencyKey(def *workflow.Definition, inputs json.RawMessage) (string, error) {
 	if def.Concurrency == 0 {
 		return "", nil
@@ -44,7 +44,7 @@ func concurrencyKey(def *workflow.Definition, inputs json.RawMessage) (string, e
 	return def.EvalConcurrency(&workflow.Scope{Inputs: inputs, Workflow: def.Name})
 }
 
-// createJob makes a job with its steps, PENDING.
+// createJob makes a PENDING job with its steps.
 func (e *Engine) createJob(t *tx, b *creation) error {
 	job := b.job()
 	if err := t.makeJob(job, b.note); err != nil {
@@ -63,7 +63,7 @@ func (e *Engine) createJob(t *tx, b *creation) error {
 	return nil
 }
 
-// job returns the new job as its creation leaves it to the table.
+// job returns the new job, without the fields that the table sets.
 func (b *creation) job() *pawl.Job {
 	j := &pawl.Job{
 		ID: b.id, Workspace: b.workspace, Definition: definitionKey(b.def.Hash()), Workflow: b.def.Name, Version: b.version,
@@ -87,18 +87,19 @@ func concurrencyPool(workspace string, def *workflow.Definition, key string) row
 	return pawl.PoolKey(workspace, "key", def.Name, key)
 }
 
-// depthPool returns the pool of the quota of a depth (J7).
+// depthPool returns the pool for the quota of a depth (J7).
 func depthPool(workspace string, depth int) store.Pool {
 	return store.Pool{Kind: store.PoolQuota, Key: pawl.PoolKey(workspace, "depth", strconv.Itoa(depth))}
 }
 
-// queuePool returns the pool of the limit of a queue.
+// queuePool returns the pool for the limit of a queue.
 func queuePool(workspace, queue string) store.Pool {
 	return store.Pool{Kind: store.PoolSteps, Key: pawl.PoolKey(workspace, "queue", queue)}
 }
 
-// firstRoute returns the route that all first steps of the job share, so that a
-// worker that serves it may start the job; or 0, and the evaluator starts it.
+// firstRoute returns the route that all first steps of the job share, so that a worker that
+// serves it may start the job. It returns 0 if there is none: the evaluator then starts the
+// job.
 func firstRoute(def *workflow.Definition, j *pawl.Job) rowkey.Route {
 	if j.Pool != 0 || j.Continues != 0 {
 		return 0

@@ -16,13 +16,13 @@ import (
 // maxDefinitions bounds the definitions kept in memory.
 const maxDefinitions = 1000
 
-// definitions reads definitions, and keeps them in memory: a definition never changes.
+// definitions reads definitions and caches them in memory; a definition never changes.
 type definitions struct {
 	views store.Views
 	*known
 }
 
-// known is the definitions in memory, which are all that a transaction knows of.
+// known holds the definitions in memory. A transaction uses no others.
 type known struct {
 	mu     sync.Mutex
 	byKey  map[rowkey.Definition]*workflow.Definition
@@ -59,7 +59,7 @@ func (d *definitions) get(ctx context.Context, key rowkey.Definition) (*workflow
 	return def, nil
 }
 
-// load returns the definition of that canonical source, from memory if it can.
+// load returns the definition with that canonical source, from memory if possible.
 func (d *definitions) load(source []byte) (*workflow.Definition, error) {
 	sum := sha256.Sum256(source)
 	key := definitionKey(sum)

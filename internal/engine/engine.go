@@ -17,60 +17,59 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Config says how an engine works. The zero value of each field but Store is
-// good.
+// Config configures an engine. The zero value of each field but Store is valid.
 type Config struct {
 	// Store is the database. The engine does not close it.
 	Store store.Store
 
-	// Lanes is how many commits may be in flight at once: at most as many as the
-	// store has transactions. Default 1, which is right for SQLite; 2 to 4 pays on
+	// Lanes is the maximum number of commits in flight, at most the number of transactions
+	// that the store can run at once. Default 1, which is right for SQLite; 2 to 4 help on
 	// PostgreSQL.
 	Lanes int
 
-	// Poll is how often the database is looked at for work that no message
-	// told of, and for workers that have died. Default 3 s, and at most half of
-	// Silence.
+	// Poll is the interval between scans of the database for work that no hint announced
+	// and for dead workers. Default 3 s, and at most half of Silence.
 	Poll time.Duration
 
-	// Silence is how long a worker may be silent before it is taken for dead
-	// (J9). Default 6 s.
+	// Silence is how long a worker may be silent before it is considered dead (J9). Default
+	// 6 s.
 	Silence time.Duration
 
-	// Passive makes an engine that answers, submits and cancels, and leaves
-	// everything else to other processes: evaluating, deadlines, the dead.
+	// Passive makes an engine that serves queries, submits and cancels, and leaves the rest
+	// to other processes: evaluation, deadlines, dead workers.
 	Passive bool
 
-	// Managed makes an engine that answers, and leaves running what Parts answers to
-	// its caller.
+	// Managed makes an engine that serves its methods only. Its caller runs the loops that
+	// Parts returns.
 	Managed bool
 
-	// Node is this process. Every 10 s it says that it lives, unless it is passive; and
-	// so do the beats of its workers that name no process. The zero value: it does not.
+	// Node identifies this process. It reports every 10 s that it lives, unless the engine
+	// is passive; so do the beats of its workers that name no process. With the zero value
+	// it does not report.
 	Node pawl.Node
 
-	// Retention is for how long what has ended is kept (K6). Default 0: for ever.
-	// A passive engine removes nothing.
+	// Retention is how long ended entities are kept (K6). Default 0: forever. A passive
+	// engine removes nothing.
 	Retention time.Duration
 
-	// QuietTx keeps SubmitTx and CompleteTx from waking other processes by the commit of
-	// the user's transaction. See Hint.
+	// QuietTx keeps SubmitTx and CompleteTx from waking other processes when the user's
+	// transaction commits. See Hint.
 	QuietTx bool
 
 	// Evaluators is how many jobs are evaluated at once. Default 2.
 	Evaluators int
 
-	// Clock returns the time that ids are made of. Leases and deadlines go by
-	// the database's clock. Default time.Now.
+	// Clock returns the time used in ids. Leases and deadlines use the database's clock.
+	// Default time.Now.
 	Clock func() time.Time
 
 	// Jitter returns a number in [0,1) that spreads backoffs. Default random.
 	Jitter func() float64
 
-	// Salt returns the random bytes of a seal of payload (K6). Default random.
+	// Salt returns the random bytes for a seal of payload (K6). Default random.
 	Salt func() audit.Salt
 
-	// Log is told of trouble. Default: discarded.
+	// Log receives warnings and errors. Default: discarded.
 	Log *slog.Logger
 }
 
@@ -123,7 +122,7 @@ type Engine struct {
 
 	parts   []Part
 	cancel  context.CancelFunc
-	closing sync.Mutex // held while a loop begins, or none may any more
+	closing sync.Mutex // held while a loop begins, or while further loops are ruled out
 	loops   sync.WaitGroup
 	once    sync.Once
 }
@@ -140,7 +139,7 @@ func (c Config) validate() error {
 	return nil
 }
 
-// New is Open for a configuration that is known to be good. It panics otherwise.
+// New is Open for a configuration that is known to be valid. It panics otherwise.
 func New(cfg Config) *Engine {
 	e, err := Open(cfg)
 	if err != nil {
@@ -149,9 +148,9 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Open starts an engine: its committer, and unless it is managed its evaluator and
-// its ears for other processes. Close ends it. The error names the first fault of the
-// configuration.
+// Open starts an engine: its committer and, unless it is managed, its evaluator and the
+// loop that listens to other processes. Close ends it. The error names the first fault of
+// the configuration.
 func Open(cfg Config) (*Engine, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -166,9 +165,9 @@ func Open(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Close stops the engine: its parts first, whoever runs them, then what was asked
-// before is committed, and nothing runs after. Closing twice is fine. Workers are
-// stopped before their engine.
+// Close stops the engine: first its parts, even those that its caller runs. It then commits
+// the commands received before, and nothing runs afterwards. Closing twice is fine. Stop
+// workers before their engine.
 func (e *Engine) Close() {
 	e.once.Do(func() {
 		e.closing.Lock()
@@ -179,7 +178,7 @@ func (e *Engine) Close() {
 	})
 }
 
-// listen takes hints from other processes until ctx ends.
+// listen receives hints from other processes until ctx ends.
 func (e *Engine) listen(ctx context.Context, r *rounds) {
 	for ctx.Err() == nil {
 		err := e.store.Listen(ctx, func(t store.Topic) {
@@ -200,7 +199,7 @@ func (e *Engine) listen(ctx context.Context, r *rounds) {
 	}
 }
 
-// heard is the progress of listen: its rounds are hints.
+// heard returns the progress of listen: each of its rounds is a hint.
 func (e *Engine) heard(all []*rounds) Progress {
 	p := seen(all)
 	switch {
@@ -226,8 +225,8 @@ func (e *Engine) hint(t store.Topic) {
 	e.watches.ringAll()
 }
 
-// Stops returns a bell that rings when a running step may have been asked to stop
-// or a worker was ended. Beats are the slow poll beside it.
+// Stops returns a bell that rings when a running step may have been asked to stop or a
+// worker has been ended. Beats are the slow poll beside it.
 func (e *Engine) Stops() <-chan struct{} { return e.stops.c }
 
 // Migrated returns a bell that rings when the schema may have been migrated.
@@ -254,9 +253,8 @@ func (e *Engine) begin(q *store.Query, f *store.Facts) *tx {
 	return t
 }
 
-// committed looks at what a commit left to be done, and says so to whoever does
-// it, here and in other processes. It runs before the commit's commands are
-// answered.
+// committed examines what a commit left to be done, and notifies the parts and processes
+// that do it. It runs before the callers of the commit's commands return.
 func (e *Engine) committed(t *tx) {
 	var work, marks, stops bool
 	waiting := e.unclaimed(t)
@@ -274,7 +272,7 @@ func (e *Engine) committed(t *tx) {
 		j := h.record
 		ended := lifecycle.Job.Ended(j.State)
 		if ended && (j.Pool != 0 || j.Quota != 0) {
-			e.freed(j) // others may have waited for its slots
+			e.freed(j) // other jobs may have waited for its slots
 			marks, work = true, true
 		}
 		if ended && j.Schedule != 0 {
@@ -315,21 +313,21 @@ func (e *Engine) committed(t *tx) {
 	}
 	for _, h := range t.workers {
 		e.offers.note(h.record)
-		stops = stops || h.dirty && lifecycle.Worker.Ended(h.record.State) // its process has to stop what it runs
+		stops = stops || h.dirty && lifecycle.Worker.Ended(h.record.State) // its process has to stop its running steps
 	}
 	e.offers.enqueued(waiting)
 	e.wake(work || waiting > 0, marks, stops)
 	e.recycle(t)
 }
 
-// recycle keeps the lists of a transaction that is over for another one.
+// recycle keeps the lists of a finished transaction for another one.
 func (e *Engine) recycle(t *tx) {
 	e.entryPool.put(list{t.entries, t.drafts, t.counted, t.seals, t.salts})
 	t.entries, t.drafts, t.counted, t.seals, t.salts = nil, nil, nil, nil, nil
 }
 
-// marked has a job looked at that was marked, or when that is due, and reports
-// whether others have to be told.
+// marked requests the evaluation of a marked job, now or when the mark is due, and reports
+// whether other processes need a hint.
 func (e *Engine) marked(t *tx, job rowkey.Job, mark pawl.Mark, at int64) bool {
 	switch {
 	case mark != pawl.Attention:
@@ -342,13 +340,14 @@ func (e *Engine) marked(t *tx, job rowkey.Job, mark pawl.Mark, at int64) bool {
 	return true
 }
 
-// soon reports whether another process has to be told of a deadline: this one fires
-// none, and the others would not look in time.
+// soon reports whether another process needs a hint about a deadline: this engine fires
+// none, and the others would not scan the database in time.
 func (e *Engine) soon(t *tx, due int64) bool {
 	return e.cfg.Passive && due > 0 && due-t.now < e.cfg.Poll.Microseconds()
 }
 
-// freed has those looked at that may have waited for the slots of an ended job.
+// freed requests an evaluation of the jobs that may have waited for the slots of an ended
+// job.
 func (e *Engine) freed(j *pawl.Job) {
 	if j.Pool != 0 {
 		e.evaluator.freed(j.Pool)
@@ -386,8 +385,8 @@ func (e *Engine) wake(work, marks, stops bool) {
 	}
 }
 
-// decision returns a Decision for one job of the transaction, and its
-// definition. The job must be in sight, and the definition in memory.
+// decision returns a Decision for one job of the transaction. The job must be in sight, and
+// its definition in memory.
 func (e *Engine) decision(t *tx, job rowkey.Job, answers decide.Answers) (*decide.Decision, error) {
 	j := t.job(job)
 	if j == nil {

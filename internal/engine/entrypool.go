@@ -9,17 +9,17 @@ import (
 
 const (
 	pooledLists = 4       // lists that are kept
-	mostPooled  = 8 << 10 // entries of a list that is kept: about 2 MiB
+	mostPooled  = 8 << 10 // entries in a kept list at most: about 2 MiB
 )
 
-// An entryPool keeps the lists of audit entries of transactions that are over, for those
-// that follow: they are long, and grow entry by entry.
+// An entryPool keeps the audit entry lists of finished transactions for later ones: the
+// lists are long, and grow entry by entry.
 type entryPool struct {
 	mu    sync.Mutex
 	lists []list
 }
 
-// A list is entries, and what becomes of them.
+// A list holds entries and their drafts.
 type list struct {
 	entries []store.Entry
 	drafts  []draft
@@ -41,7 +41,7 @@ func (s *entryPool) take() list {
 	return l
 }
 
-// put keeps a list that nobody uses any more.
+// put keeps a list that is no longer in use.
 func (s *entryPool) put(l list) {
 	if cap(l.entries) > mostPooled {
 		return
