@@ -18,23 +18,23 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// What the trail of a job withholds goes in bounded steps. Until all of it has gone the
-// job is marked, for the evaluator to go on: in some seconds, if whoever is at it dies.
-// Going on is beginning anew, since what has gone is passed over. Two processes at it at
-// once do no harm.
+// Withheld payload of a job is erased in bounded steps. Until all of it is gone the job
+// stays marked, so that an evaluator continues within seconds if the process at work dies.
+// It starts over, and passes over what is gone. Two processes at work on one job do no
+// harm.
 const (
-	eraseHold  = 10 * time.Second // how long the mark of a job is put off by who is at it
-	eraseAgain = 3 * time.Second  // how often it is
-	eraseTurn  = 2 * time.Second  // of an evaluator, before it looks after other jobs
+	eraseHold  = 10 * time.Second // how long the process at work puts the mark of the job off
+	eraseAgain = 3 * time.Second  // how often it does so
+	eraseTurn  = 2 * time.Second  // how long an evaluator works before it turns to other jobs
 )
 
-// hold marks a job that is being redacted, for later.
+// hold marks a job that is being redacted, for a later time.
 func hold(t *tx, j *pawl.Job) {
 	j.Mark, j.MarkAt, j.MarkTries = pawl.Attention, t.now+eraseHold.Microseconds(), 0
 	t.jobs[j.Key()].dirty = true
 }
 
-// eraseAll goes on with the redaction of a job until all has gone.
+// eraseAll continues the redaction of a job until nothing is left.
 func (e *Engine) eraseAll(ctx context.Context, job rowkey.Job, total *pawl.Redaction, each func(pawl.Redaction)) error {
 	for {
 		x, err := e.beginErasure(ctx, job)
@@ -63,7 +63,7 @@ func plusErased(r pawl.Redaction, x *erasure) pawl.Redaction {
 	return sum
 }
 
-// An erasure takes what is withheld away.
+// An erasure removes what is withheld.
 type erasure struct {
 	e      *Engine
 	job    *pawl.Job
@@ -71,7 +71,7 @@ type erasure struct {
 	left   []store.Redaction
 	from   store.RedactPlace
 	held   time.Time
-	done   store.Redacted // in sum
+	done   store.Redacted // in total
 	advice string
 }
 
@@ -84,7 +84,7 @@ func (e *Engine) beginErasure(ctx context.Context, job rowkey.Job) (*erasure, er
 	if err != nil {
 		return nil, err
 	}
-	if by, err := e.neededBy(ctx, j); err != nil || by != nil { // it was continued at that moment
+	if by, err := e.neededBy(ctx, j); err != nil || by != nil { // another job has just begun to continue it
 		return nil, orNeeded(j, by, err)
 	}
 	x := &erasure{e: e, job: j}
@@ -100,7 +100,7 @@ func (e *Engine) beginErasure(ctx context.Context, job rowkey.Job) (*erasure, er
 
 func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
-// hold puts the mark of the job off now and then.
+// hold puts the mark of the job off, at most once per eraseAgain.
 func (x *erasure) hold(ctx context.Context) error {
 	if time.Since(x.held) < eraseAgain {
 		return nil
@@ -130,7 +130,7 @@ func (x *erasure) own(ctx context.Context, f func(*audit.Entry) error) error {
 	return store.EachEntry(ctx, x.e.store, store.JobEntity(x.job.Key()), f)
 }
 
-// plan lists what is to go.
+// plan lists what to erase.
 func (x *erasure) plan(ctx context.Context) (err error) {
 	if x.by, err = store.WithheldOf(ctx, x.e.store, x.job.Key()); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (x *erasure) plan(ctx context.Context) (err error) {
 	return err
 }
 
-// nodeRange returns the first and the last place of a step and its instances.
+// nodeRange returns the first and the last ord of a step and its instances.
 func nodeRange(n int64) (from, to pawl.Ord) {
 	return pawl.MakeOrd(int(n), 0), pawl.MakeOrd(int(n)+1, 0) - 1
 }
@@ -168,7 +168,7 @@ func (x *erasure) id(ord pawl.Ord) string {
 	return x.job.ID.Step(ord).Public(pawl.StepPrefix)
 }
 
-// step goes one step, and reports whether there is more.
+// step erases one bounded part, and reports whether there is more.
 func (x *erasure) step(ctx context.Context) (more bool, err error) {
 	if err := x.hold(ctx); err != nil {
 		return false, err
@@ -199,9 +199,9 @@ func (x *erasure) end(ctx context.Context) (err error) {
 	}})
 }
 
-// name makes the trail of the job name the entries that are covered by no scope: those of
-// version 1, whose hash is of their payload too, and of a redacted step those of the job
-// that have its failure or the data of its signals.
+// name adds to the trail of the job the names of entries that no scope covers: entries of
+// version 1, whose hash covers their payload too, and, if a step is redacted, those entries
+// of the job that hold the step's failure or the data of its signals.
 func (x *erasure) name(ctx context.Context) error {
 	n := &naming{erasure: x, by: &audit.Withheld{}, taken: make(map[int64]bool)}
 	if err := x.own(ctx, n.begin); err != nil {
@@ -211,7 +211,7 @@ func (x *erasure) name(ctx context.Context) error {
 		return err
 	}
 	err := x.own(ctx, func(e *audit.Entry) error {
-		if e.Sequence > n.by.Seq { // it was added meanwhile, by commit as a rule
+		if e.Sequence > n.by.Seq { // added in the meantime, usually by commit
 			return nil
 		}
 		return n.add(ctx, 0, e)
@@ -225,7 +225,7 @@ func (x *erasure) name(ctx context.Context) error {
 	return n.commit(ctx)
 }
 
-// A naming collects entries that are to be named.
+// A naming collects the entries to name.
 type naming struct {
 	*erasure
 	by     *audit.Withheld
@@ -234,10 +234,10 @@ type naming struct {
 	failed bool           // the error of the job is that of a redacted step
 	list   []audit.Named
 	old    bool       // the trails are of version 1
-	prev   audit.Hash // of the entry before
+	prev   audit.Hash // of the previous entry
 }
 
-// begin reads from the trail of the job what is withheld.
+// begin reads what is withheld from the trail of the job.
 func (n *naming) begin(e *audit.Entry) error {
 	n.by.Note(e)
 	n.old = n.old || e.Sequence == 1 && e.Version != audit.Version2
@@ -247,7 +247,7 @@ func (n *naming) begin(e *audit.Entry) error {
 	return nil
 }
 
-// step adds the entries of a step that is redacted.
+// step adds the entries of a redacted step.
 func (n *naming) step(ctx context.Context, t *store.TrailOf) error {
 	if t.Ord == 0 || !n.by.Step(int64(t.Ord)) {
 		return nil
@@ -260,7 +260,7 @@ func (n *naming) step(ctx context.Context, t *store.TrailOf) error {
 	return nil
 }
 
-// look reads what of the job itself is of steps that are redacted.
+// look finds the signals and the error of the job that belong to redacted steps.
 func (n *naming) look(ctx context.Context) error {
 	if n.by.Job() {
 		return nil
@@ -286,7 +286,7 @@ func (n *naming) look(ctx context.Context) error {
 	return nil
 }
 
-// add adds the next entry of a trail if it is to be named.
+// add adds the next entry of a trail if it has to be named.
 func (n *naming) add(ctx context.Context, ord pawl.Ord, e *audit.Entry) error {
 	prev := n.prev
 	if n.prev = e.Hash; e.Sequence == 1 {
@@ -302,7 +302,7 @@ func (n *naming) add(ctx context.Context, ord pawl.Ord, e *audit.Entry) error {
 	return n.commit(ctx)
 }
 
-// failing are the moves of a job whose reason was the text of its error in version 1.
+// failing holds the moves of a job whose reason was the text of its error in version 1.
 var failing = map[machine.Event]bool{lifecycle.JobHalt: true, lifecycle.JobError: true, lifecycle.JobCancel: true}
 
 func (n *naming) wants(ord pawl.Ord, e *audit.Entry) bool {
@@ -315,7 +315,7 @@ func (n *naming) wants(ord pawl.Ord, e *audit.Entry) bool {
 	return n.taken[e.Sequence] || n.failed && (e.SealOf(audit.FieldError) != nil || e.SealOf(audit.FieldFailure) != nil)
 }
 
-// commit names what was collected.
+// commit names the collected entries.
 func (n *naming) commit(ctx context.Context) error {
 	if len(n.list) == 0 {
 		return nil
@@ -325,7 +325,7 @@ func (n *naming) commit(ctx context.Context) error {
 	return n.e.committer.one(ctx, &redact{id: n.job.ID, scope: scope, note: n.note})
 }
 
-// erasures are those that evaluators have begun and not ended.
+// erasures are those that evaluators have begun and not completed.
 type erasures struct {
 	mu sync.Mutex
 	of map[rowkey.Job]*erasure
@@ -348,7 +348,7 @@ func (s *erasures) put(job rowkey.Job, x *erasure) {
 	s.of[job] = x
 }
 
-// erase goes on with the redaction of a job for a while.
+// erase continues the redaction of a job for up to eraseTurn.
 func (v *evaluator) erase(ctx context.Context, job rowkey.Job) error {
 	x := v.e.erasures.take(job)
 	if x == nil {

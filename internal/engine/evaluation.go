@@ -14,27 +14,27 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// MaxOutput is the most bytes of an output, in JSON (T8).
+// MaxOutput is the largest output, in bytes of JSON (T8).
 const MaxOutput = 1 << 20
 
-// An evaluation is everything marked in a job, with what had to be evaluated
-// outside the transaction.
+// An evaluation holds everything marked in a job, and the results of the expressions
+// evaluated outside the transaction.
 type evaluation struct {
 	e       *Engine
 	job     rowkey.Job
 	facts   *jobFacts
 	seen    map[pawl.Ord]seenMark   // what is marked; the job itself is 0
-	lives   map[pawl.Ord]rowkey.Job // the child jobs that have not ended, of steps that are marked
+	lives   map[pawl.Ord]rowkey.Job // unfinished child jobs of marked steps
 	reads   decide.ReadSet
-	more    bool // not all that is marked fits into one commit
+	more    bool // the marked steps do not all fit into one commit
 	answers decide.Answers
-	erase   bool // the job has ended, and is being redacted
+	erase   bool // the job has ended and is being redacted
 }
 
-// prepare reads what is marked in a job and evaluates the expressions that it
-// takes. If nothing is, nothing is seen. What it reads of steps does not
-// change while their marks stand, so that it holds in the transaction that follows;
-// what the job may have become meanwhile, the decision sees.
+// prepare reads what is marked in a job and evaluates the expressions that it needs. If
+// nothing is marked, seen is empty. What it reads of steps does not change while their
+// marks stand, so it holds in the transaction that follows. The decision itself sees any
+// change of the job since.
 func (a *evaluation) prepare(ctx context.Context) error {
 	e := a.e
 	marked, err := e.store.Marked(ctx, a.job) // first, so that the job is not older than its marks
@@ -68,7 +68,7 @@ func (a *evaluation) prepare(ctx context.Context) error {
 		Errors: make(map[pawl.Ord]*pawl.Failure), Ends: make(map[pawl.Ord]decide.ChildEnd), Lives: make(map[pawl.Ord]bool)}
 	p := &preparation{e: e, ctx: ctx, job: job, def: def, evaluation: a}
 	a.more = len(marked) == store.MaxMarked
-	rows := 0 // of child jobs to be made
+	rows := 0 // of child jobs to be created
 	for _, s := range marked {
 		if err := p.step(s); err != nil {
 			return err
@@ -100,7 +100,7 @@ func (a *evaluation) decide(t *tx) error {
 		return pawl.Errorf(pawl.NotFound, "there is no job with key %d", a.job)
 	}
 	if a.e.outdated(t, a.job, a.facts) {
-		a.e.evaluator.request(a.job) // what was evaluated is of another version
+		a.e.evaluator.request(a.job) // the expressions evaluated belong to another version
 		return nil
 	}
 	same := a.same(t)
@@ -116,19 +116,19 @@ func (a *evaluation) decide(t *tx) error {
 	return d.Refill()
 }
 
-// children tells the decision which child jobs live. They are in sight, locked: one
-// that ends from now on marks the step that waits for it after this commit.
+// children gives the decision the child jobs that live. They are locked and in sight: one
+// that ends from now on marks the waiting step after this commit.
 func (a *evaluation) children(t *tx) {
 	for ord, key := range a.lives {
 		child := t.job(key)
 		a.answers.Lives[ord] = child != nil && !lifecycle.Job.Ended(child.State)
 		if !a.answers.Lives[ord] {
-			a.e.evaluator.request(a.job) // it has ended since it was looked at
+			a.e.evaluator.request(a.job) // it has ended since it was read
 		}
 	}
 }
 
-// whole prepares what the job itself is marked for: a signal has come, or it is
+// whole prepares what the job itself is marked for: a signal has arrived, or the job is
 // about to end.
 func (p *preparation) whole() (err error) {
 	if p.def.Events {
@@ -146,13 +146,13 @@ func (p *preparation) whole() (err error) {
 	return err
 }
 
-// A preparation is an evaluation in the making.
+// A preparation builds an evaluation.
 type preparation struct {
 	e         *Engine
 	ctx       context.Context
 	job       *pawl.Job
 	def       *workflow.Definition
-	listening []pawl.Ord // to signals that have come
+	listening []pawl.Ord // steps that listen to signals that have arrived
 	*evaluation
 }
 
@@ -176,7 +176,7 @@ func (p *preparation) step(s *pawl.Step) error {
 	return nil
 }
 
-// start evaluates `if` and `foreach` of a step, or what it is to wait for.
+// start evaluates `if` and `foreach` of a step, or what the step will wait for.
 func (p *preparation) start(s *pawl.Step, node *workflow.Node) (decide.StartAnswer, error) {
 	n, instance := s.Ord.Node(), s.Ord.Instance() > 0
 	var needs []int
@@ -221,8 +221,8 @@ func (p *preparation) items(n int, scope *workflow.Scope) (decide.StartAnswer, e
 	return decide.StartAnswer{If: true, Items: raw, Count: len(items)}, nil
 }
 
-// expressionFailure is why a key could not be evaluated. An error of an expression says
-// where it stands.
+// expressionFailure returns the failure of a key that could not be evaluated. An error of
+// an expression gives its own position.
 func expressionFailure(key string, err error) *pawl.Failure {
 	message := err.Error()
 	if pawl.KindOf(err) != pawl.Invalid {
@@ -231,7 +231,7 @@ func expressionFailure(key string, err error) *pawl.Failure {
 	return &pawl.Failure{Class: "expression", Message: message, Permanent: true}
 }
 
-// fanOut gathers the outputs of a fan-out whose instances have ended.
+// fanOut gathers the outputs of a fan-out whose instances have all ended.
 func (p *preparation) fanOut(s *pawl.Step) error {
 	if s.DueEvent == lifecycle.StepFailPermanently {
 		return p.failure(s)
@@ -251,7 +251,7 @@ func (p *preparation) fanOut(s *pawl.Step) error {
 // gatherPage is how many instances are read at once.
 const gatherPage = 500
 
-// gather makes the list of the instances' outputs, in order.
+// gather builds the list of the instances' outputs, in order.
 func (p *preparation) gather(s *pawl.Step) (decide.GatherAnswer, error) {
 	list := []byte{'['}
 	last := pawl.MakeOrd(s.Ord.Node(), s.Total)
@@ -280,7 +280,8 @@ func (p *preparation) gather(s *pawl.Step) (decide.GatherAnswer, error) {
 	return decide.GatherAnswer{Output: append(list, ']')}, nil
 }
 
-// gathered returns what an instance adds to the list: of a matrix, its values too.
+// gathered returns the list item of an instance; for a matrix it includes the instance's
+// values.
 func (p *preparation) gathered(inst *pawl.Step) []byte {
 	output := orNull(inst.Output)
 	if len(p.def.Node(inst.Ord.Node()).Matrix) == 0 {
@@ -319,7 +320,7 @@ func (p *preparation) output() (*decide.GatherAnswer, error) {
 		return nil, err
 	}
 	out, err := p.def.EvalOutput(scope)
-	if err != nil { // it is too large, perhaps
+	if err != nil { // for example, it is too large
 		return &decide.GatherAnswer{Failure: expressionFailure("output", err)}, nil
 	}
 	return &decide.GatherAnswer{Output: out}, nil

@@ -15,13 +15,13 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// lookLimit is how much of each kind one look at the database brings.
+// lookLimit is how many records of each kind one scan of the database returns.
 const lookLimit = 200
 
-// An evaluator does what marks and deadlines in the database ask for: it applies
-// outcomes, evaluates expressions, fires deadlines, starts jobs that no worker
-// starts by itself, and releases what dead workers held. Hints tell it at once;
-// a periodic look at the database finds what no hint told (level-triggered).
+// An evaluator acts on the marks and deadlines in the database: it applies outcomes,
+// evaluates expressions, fires deadlines, starts jobs that no worker starts by itself, and
+// releases the steps of dead workers. Hints wake it at once; a periodic scan of the
+// database finds what no hint announced (level-triggered).
 type evaluator struct {
 	e     *Engine
 	looks *bell
@@ -30,22 +30,22 @@ type evaluator struct {
 	wake    *sync.Cond
 	queue   []rowkey.Job // jobs to evaluate
 	queued  map[rowkey.Job]bool
-	running map[rowkey.Job]bool  // being evaluated; true: and asked for again
-	starts  map[rowkey.Job]bool  // of queue: pending jobs to be started
-	found   map[rowkey.Job]int64 // of queue: jobs that a look found marked, and for when; 0 if a hint told since
-	short   bool                 // a look left marks in the database until the queue is short
+	running map[rowkey.Job]bool  // being evaluated; true if requested again since
+	starts  map[rowkey.Job]bool  // of queue: pending jobs to start
+	found   map[rowkey.Job]int64 // of queue: jobs that a scan found marked, with the time of the mark; 0 if a hint arrived since
+	short   bool                 // a scan left marks in the database until the queue is short
 
 	delays delays
 
 	dueMu   sync.Mutex
-	nextDue int64 // microseconds; 0 is none
-	looking bool  // the next look is planned when this one is done with
+	nextDue int64 // microseconds; 0 if there is none
+	looking bool  // the next scan is planned after the current one
 	dues    *bell
 
 	poolMu sync.Mutex
-	pools  map[rowkey.Pool]bool // that have free slots since they were looked at
+	pools  map[rowkey.Pool]bool // with slots freed since they were last scanned
 	fronts map[rowkey.Pool]front
-	lasts  map[rowkey.Schedule]bool // schedules whose last job has perhaps ended
+	lasts  map[rowkey.Schedule]bool // schedules whose last job may have ended
 	frees  *bell
 }
 
@@ -55,11 +55,11 @@ func newEvaluator(e *Engine) *evaluator {
 	return v
 }
 
-// request asks for a look at a job. Asking twice is asking once; asking while it
-// is being looked at is asking for another look.
+// request requests an evaluation of a job. Requests before it begins count as one; a
+// request during it causes another evaluation.
 func (v *evaluator) request(job rowkey.Job) { v.ask(job, false) }
 
-// pending asks for a pending job to be started.
+// pending requests the start of a pending job.
 func (v *evaluator) pending(job rowkey.Job) { v.ask(job, true) }
 
 func (v *evaluator) ask(job rowkey.Job, start bool) {
@@ -83,8 +83,8 @@ func (v *evaluator) ask(job rowkey.Job, start bool) {
 	}
 }
 
-// marked is request for a job that a look has found. If that finds nothing to do, it is
-// put off: what is marked cannot be read.
+// marked is request for a job that a scan has found. If the evaluation finds nothing to do,
+// the job is put off: what is marked cannot be read.
 func (v *evaluator) marked(m store.Marked) {
 	if !v.delays.ready(store.JobEntity(m.Job), m.At, time.Now()) {
 		return
@@ -99,10 +99,10 @@ func (v *evaluator) marked(m store.Marked) {
 	v.wake.Signal()
 }
 
-// look asks for a look at the database.
+// look requests a scan of the database.
 func (v *evaluator) look() { v.looks.ring() }
 
-// due tells of a deadline.
+// due announces a deadline.
 func (v *evaluator) due(at int64) {
 	if at == 0 {
 		return
@@ -119,15 +119,15 @@ func (v *evaluator) due(at int64) {
 	}
 }
 
-// beginLook gathers the deadlines that are told of from now on, which the look may not see.
+// beginLook starts to collect the deadlines announced from now on, which the scan may miss.
 func (v *evaluator) beginLook() {
 	v.dueMu.Lock()
 	defer v.dueMu.Unlock()
 	v.looking, v.nextDue = true, 0
 }
 
-// endLook adds the next deadline that the look has seen, and returns the next of all; 0:
-// there is none.
+// endLook adds the next deadline that the scan found, and returns the earliest of all, or 0
+// if there is none.
 func (v *evaluator) endLook(seen int64) int64 {
 	v.dueMu.Lock()
 	defer v.dueMu.Unlock()
@@ -138,8 +138,8 @@ func (v *evaluator) endLook(seen int64) int64 {
 	return v.nextDue
 }
 
-// freed tells of a slot of a concurrency key. Looking for the jobs of that pool
-// alone keeps an ended job from having all that wait looked at.
+// freed announces a free slot of a concurrency key. Scanning the jobs of that pool alone
+// avoids a scan of all waiting jobs each time a job ends.
 func (v *evaluator) freed(pool rowkey.Pool) {
 	v.poolMu.Lock()
 	v.pools[pool] = true
@@ -147,7 +147,8 @@ func (v *evaluator) freed(pool rowkey.Pool) {
 	v.frees.ring()
 }
 
-// ended tells of the end of a job that a schedule has made: a time of it may wait.
+// ended announces the end of a job that a schedule made: a time of the schedule may wait
+// for it.
 func (v *evaluator) ended(schedule rowkey.Schedule) {
 	v.poolMu.Lock()
 	if v.lasts == nil {
@@ -158,8 +159,8 @@ func (v *evaluator) ended(schedule rowkey.Schedule) {
 	v.frees.ring()
 }
 
-// tickEnded has schedules go on whose last job has ended. One that fails is due within a
-// second anyway.
+// tickEnded lets the schedules continue whose last job has ended. A schedule that fails
+// here is due within a second anyway.
 func (v *evaluator) tickEnded(ctx context.Context) {
 	v.poolMu.Lock()
 	schedules := v.lasts
@@ -172,22 +173,23 @@ func (v *evaluator) tickEnded(ctx context.Context) {
 	}
 }
 
-// perPool is how many jobs are tried at once when slots of a pool have become free.
+// perPool is how many jobs are tried at once when slots of a pool become free.
 const perPool = 10
 
-// maxFronts bounds the pools of which a front is remembered.
+// maxFronts bounds the number of fronts remembered.
 const maxFronts = 10_000
 
-// A front is who waits first for the slots of a pool, and how far those behind it were
-// tried since it waits there: so that one that cannot start holds up nobody who can.
+// A front is the first job waiting for slots of a pool, and how far the jobs behind it have
+// been tried while it was first. So a job that cannot start does not hold up those that
+// can.
 type front struct {
 	first rowkey.Job
 	tried store.Ranked
 }
 
-// passOn is all that a passive engine evaluates: who takes the slots that its own
-// commits have freed, and the schedules whose jobs they have ended. No other process knows
-// of them.
+// passOn is the only evaluation of a passive engine: it gives the slots that its own
+// commits freed to waiting jobs, and ticks the schedules whose jobs they ended. No other
+// process knows of these.
 func (v *evaluator) passOn(ctx context.Context, r *rounds) {
 	for {
 		select {
@@ -212,7 +214,7 @@ func (v *evaluator) startFreed(ctx context.Context) {
 	}
 }
 
-// waitFreed returns who may have waited for slots that have become free.
+// waitFreed returns the jobs that may have waited for slots now free.
 func (v *evaluator) waitFreed(ctx context.Context) (waiting []rowkey.Job) {
 	v.poolMu.Lock()
 	pools := v.pools
@@ -228,8 +230,8 @@ func (v *evaluator) waitFreed(ctx context.Context) (waiting []rowkey.Job) {
 	return waiting
 }
 
-// waitIn returns who waits first for slots of a pool and, if the same job was first the
-// last time, some of those behind.
+// waitIn returns the first jobs waiting for slots of a pool and, if the same job was first
+// the last time, some of those behind.
 func (v *evaluator) waitIn(ctx context.Context, pool rowkey.Pool) (waiting []rowkey.Job, err error) {
 	v.poolMu.Lock()
 	was := v.fronts[pool]
@@ -277,11 +279,11 @@ func (v *evaluator) work(ctx context.Context, r *rounds) {
 	}
 }
 
-// try evaluates a job. If ctx ends meanwhile, it is in the queue again, for whoever
-// works next. A panic in a managed engine is an error of that job, and holds up no
-// other; in the engine of a command it ends the process, which says where it was.
+// try evaluates a job. If ctx ends meanwhile, the job goes back into the queue for the next
+// loop. A panic in a managed engine is an error of that job and holds up no other; in the
+// engine of a command it ends the process, which prints its stack.
 //
-// What fails is put off, so that it holds up nothing and is not tried all the time.
+// A job that fails is put off, so that it holds up nothing and is not tried continuously.
 func (v *evaluator) try(ctx context.Context, job rowkey.Job, start bool, found int64) (err error) {
 	a := &evaluation{e: v.e, job: job}
 	defer func() {
@@ -305,7 +307,7 @@ func (v *evaluator) try(ctx context.Context, job rowkey.Job, start bool, found i
 	return v.evaluate(ctx, a, start)
 }
 
-// rouse has those look up who wait for a job.
+// rouse wakes the loops that wait for a job.
 func (v *evaluator) rouse() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -345,13 +347,13 @@ func (v *evaluator) done(job rowkey.Job) {
 	}
 }
 
-// watch looks at the database when it is told to, when a deadline has come, and
-// every poll interval; for dead workers every poll interval only.
+// watch scans the database on request, at the next deadline, and every poll interval. It
+// checks for dead workers every poll interval only.
 func (v *evaluator) watch(ctx context.Context, r *rounds) {
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 	judge := health.NewJudge(v.e.cfg.Silence, v.pace())
-	var dead time.Time // when dead workers are looked for next
+	var dead time.Time // when dead workers are checked next
 	var due scan
 	var pages pages // of pending jobs, which may still find no worker
 	failing := false
@@ -404,23 +406,23 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 	}
 }
 
-// failedLook is how long the database is left alone after a look that has failed: less than
-// a poll, so that it is known soon whether it is back.
+// failedLook is the pause after a failed scan: shorter than a poll, to notice soon that the
+// database is back.
 const failedLook = 200 * time.Millisecond
 
-// pace is how long the database is left alone when nothing is to be done.
+// pace returns the pause between scans when nothing is due.
 func (v *evaluator) pace() time.Duration {
 	return min(v.e.cfg.Poll, max(v.e.cfg.Silence/2, 100*time.Millisecond))
 }
 
-// Looks that hints ask for may take a quarter of the time, not more, however slow
-// the database is.
+// Scans that hints request may take at most a quarter of the time, however slow the
+// database is.
 const (
 	dearLook  = 3
-	cheapLook = 5 * time.Millisecond // the rest after one that is not worth it
+	cheapLook = 5 * time.Millisecond // a shorter pause is skipped
 )
 
-// rest leaves the database alone.
+// rest pauses the scans for d.
 func (v *evaluator) rest(ctx context.Context, d time.Duration) {
 	if d < cheapLook {
 		return
@@ -433,11 +435,12 @@ func (v *evaluator) rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// minPause keeps deadlines that cannot be applied from being tried in a circle.
+// minPause keeps deadlines that cannot be applied from being retried in a tight loop.
 const minPause = 5 * time.Millisecond
 
-// until returns when to look again: at once if more is due and the queue is short, else
-// at the next deadline or mark, when one that failed is tried again, or at the next poll.
+// until returns how long to wait before the next scan: no time if more is due and the queue
+// is short, else until the next deadline or mark, the retry of one that failed, or the next
+// poll.
 func (v *evaluator) until(a *store.Agenda, again time.Duration, more bool) time.Duration {
 	wait := min(v.pace(), again)
 	if due := v.endLook(a.NextDue); due > 0 {
@@ -456,8 +459,8 @@ func (v *evaluator) waiting() int {
 	return len(v.queue)
 }
 
-// busy reports whether many jobs wait to be evaluated. If so, the bell of deadlines
-// rings when few do.
+// busy reports whether many jobs wait to be evaluated. If so, the bell for deadlines rings
+// once few do.
 func (v *evaluator) busy() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -465,8 +468,8 @@ func (v *evaluator) busy() bool {
 	return v.short
 }
 
-// deal does what the agenda asks for, or has it done. It returns how soon a deadline
-// that failed is to be tried again.
+// deal does what the agenda asks for, or queues it. It returns the wait until a failed
+// deadline is tried again.
 func (v *evaluator) deal(ctx context.Context, a *store.Agenda) time.Duration {
 	for _, m := range a.Marked {
 		v.marked(m)
@@ -477,8 +480,8 @@ func (v *evaluator) deal(ctx context.Context, a *store.Agenda) time.Duration {
 	return v.fire(ctx, a.Due)
 }
 
-// fire applies deadlines that have passed. One that fails is tried again later and
-// later: it returns how soon the first of them is.
+// fire applies deadlines that have passed. One that fails is tried again after growing
+// waits; fire returns the shortest of these.
 func (v *evaluator) fire(ctx context.Context, due []store.Due) time.Duration {
 	again, now := max(maxDelay, v.pace()), time.Now()
 	failed := func(d store.Due, err error) {
@@ -527,7 +530,7 @@ func (v *evaluator) deadline(ctx context.Context, d store.Due) (cmd command, err
 	return &fire{e: v.e, due: d, job: job}, err
 }
 
-// maintainEvery is how often the database is kept in order.
+// maintainEvery is the interval of database maintenance.
 const maintainEvery = time.Hour
 
 func (v *evaluator) maintain(ctx context.Context, r *rounds) {
@@ -548,7 +551,7 @@ func (v *evaluator) maintain(ctx context.Context, r *rounds) {
 	}
 }
 
-// reap releases what dead workers held, if the look has reported on the living.
+// reap releases the steps of dead workers, if the scan has reported the living ones.
 func (v *evaluator) reap(ctx context.Context, judge *health.Judge, r *health.Report, asked, answered time.Time) {
 	if r != nil {
 		v.bury(ctx, judge.Look(r, asked, answered))
@@ -566,7 +569,7 @@ func (v *evaluator) bury(ctx context.Context, dead []health.Death) {
 	}
 }
 
-// evaluate does all that is marked in a job, and starts it if it is pending.
+// evaluate processes everything marked in a job, and starts the job if it is pending.
 func (v *evaluator) evaluate(ctx context.Context, a *evaluation, start bool) error {
 	if start {
 		if _, err := v.startJob(ctx, a.job); err != nil {
@@ -582,8 +585,8 @@ func (v *evaluator) evaluate(ctx context.Context, a *evaluation, start bool) err
 	return v.e.committer.one(ctx, a)
 }
 
-// startJob starts a pending job whose first steps are of several kinds, when
-// living workers serve them all (J7). It reports whether it has.
+// startJob starts a pending job once living workers serve all its first steps (J7). It
+// reports whether the job started.
 func (v *evaluator) startJob(ctx context.Context, key rowkey.Job) (started bool, err error) {
 	j, err := v.e.store.Job(ctx, key)
 	if err != nil || j.State != lifecycle.JobPending || j.Paused {
@@ -611,8 +614,8 @@ func (v *evaluator) startJob(ctx context.Context, key rowkey.Job) (started bool,
 	return s.started, nil
 }
 
-// full reports whether a pool has too few slots at this moment. It saves the
-// transaction, in which it is asked again.
+// full reports whether a pool has too few slots at this moment. A full pool saves the
+// transaction, which checks the pool again.
 func (v *evaluator) full(ctx context.Context, demands []demand) (bool, error) {
 	if len(demands) == 0 {
 		return false, nil
@@ -635,7 +638,7 @@ func (v *evaluator) full(ctx context.Context, demands []demand) (bool, error) {
 
 func (v *evaluator) served(ctx context.Context, def *workflow.Definition, j *pawl.Job) (bool, error) {
 	if j.Continues != 0 {
-		return true, nil // it need not begin at the beginning
+		return true, nil // the job need not begin with its first steps
 	}
 	var routes []rowkey.Route
 	for _, n := range def.Roots() {
@@ -682,7 +685,7 @@ func (s *startJob) query(q *store.Query) {
 }
 
 func (s *startJob) decide(t *tx) error {
-	s.started = false // whatever an earlier try has decided
+	s.started = false // reset the result of an earlier try
 	key := s.job.id.JobKey()
 	j := t.job(key)
 	if j == nil || j.State != lifecycle.JobPending || j.Paused {
@@ -706,7 +709,7 @@ func (s *startJob) decide(t *tx) error {
 	if err := s.e.decisionBy(t, key, s.job.def, decide.Answers{}).Start(decide.Note{}); err != nil {
 		return err
 	}
-	s.e.jobs.put(j, s.job.def) // with the slots that it has by now
+	s.e.jobs.put(j, s.job.def) // with the slots it has by now
 	s.started = true
 	return nil
 }

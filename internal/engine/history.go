@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// History calls f with the moves of a job and of all its steps in the order of time, with
-// the facts that were refused. It ends with the first error of f. It reads pages, so that
-// f may take its time, and what is moved meanwhile may come or not.
+// History calls f with the moves of a job and of all its steps in order of time, and with
+// the facts that were refused. It ends with the first error of f. It reads pages, so f may
+// be slow; moves made meanwhile may or may not be included.
 func (e *Engine) History(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error {
 	j, err := e.find(ctx, id)
 	if err != nil {
@@ -38,7 +38,7 @@ func (e *Engine) History(ctx context.Context, id pawl.ID, f func(pawl.Transition
 	}
 }
 
-// A history is how far the history of a job was read.
+// A history is the progress of reading a job's history.
 type history struct {
 	e       *Engine
 	job     *pawl.Job
@@ -47,7 +47,7 @@ type history struct {
 	states  map[pawl.Ord]machine.State
 	measure *pawl.Measure
 
-	late  []pawl.Refusal // read and not yet handed on
+	late  []pawl.Refusal // read and not yet passed on
 	after store.RefusalPlace
 	ended bool // there are no more
 }
@@ -73,7 +73,7 @@ func (h *history) name(ord pawl.Ord) string {
 	return h.job.ID.Step(ord).Public(pawl.StepPrefix)
 }
 
-// refused hands on what was refused before a time, or all that is left if it is 0.
+// refused passes on the facts refused before a time, or all that are left if it is 0.
 func (h *history) refused(ctx context.Context, before int64) (err error) {
 	for {
 		if len(h.late) == 0 && !h.ended {

@@ -9,17 +9,16 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// A mint makes ids. The counter of an id begins with the millisecond, so that
-// ids of all processes sort by time; it goes on with a number that has a random
-// start, so that two processes hardly ever make the same key. When they do, the
-// database tells and new ones are made.
+// A mint makes ids. The counter of an id begins with the millisecond, so that ids of all
+// processes sort by time. The rest counts up from a random start, so that two processes
+// rarely make the same key. If they do, the database reports it and new ids are made.
 type mint struct {
 	mu      sync.Mutex
 	second  int64
 	counter uint32
 }
 
-// counterBits are what is left of a counter behind the millisecond.
+// counterBits is the number of counter bits below the millisecond.
 const counterBits = 22
 
 func (m *mint) next(now time.Time) pawl.ID {
@@ -29,7 +28,7 @@ func (m *mint) next(now time.Time) pawl.ID {
 	if s := now.Unix(); s > m.second {
 		m.second, m.counter = s, 0
 	}
-	start := uint32(now.Nanosecond()/1e6)<<counterBits | uint32(entropy>>(64-counterBits+1)) // half is left to count into
+	start := uint32(now.Nanosecond()/1e6)<<counterBits | uint32(entropy>>(64-counterBits+1)) // half of the range is left to count up
 	if m.counter++; now.Unix() == m.second {
 		m.counter = max(m.counter, start)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A jobTx is one job of a transaction as a decision sees it.
+// A jobTx is one job of a transaction, as a decision sees it.
 type jobTx struct {
 	e   *Engine
 	t   *tx

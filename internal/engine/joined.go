@@ -10,19 +10,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// What the engine writes in a transaction of a user bypasses the committer. The engine does
-// not learn when that transaction ends, nor whether it is committed. So it locks nothing
-// that others need, keeps nothing of what it wrote in memory, and leaves what follows to
-// the evaluator, which finds it by a look at the database: a job is among those that no
-// worker starts by itself, and its steps get their place in the queue when it starts; a
-// step has a mark.
+// The engine's writes in a transaction of a user bypass the committer. The engine does not
+// learn when that transaction ends, nor whether it commits. So it locks nothing that others
+// need, keeps nothing of these writes in memory, and leaves what follows to the evaluator,
+// which finds it by a scan of the database: a job is among those that no worker starts by
+// itself, and its steps enter the queue when it starts; a step has a mark.
 
-// SubmitTx makes jobs within a transaction of the user, each with its own answer: they
-// exist exactly if that is committed. Submitting with a request id that was used for the
-// same submission returns the job that exists (J8, J12).
+// SubmitTx makes jobs within a transaction of the user, each with its own result: they
+// exist if and only if that transaction commits. Submitting with a request id that was used
+// for the same submission returns the existing job (J8, J12).
 func (e *Engine) SubmitTx(ctx context.Context, outer any, subs ...pawl.Submission) ([]pawl.Submitted, error) {
 	answers := make([]pawl.Submitted, len(subs))
-	cmds := make([]*submit, len(subs)) // nil for those that are refused already
+	cmds := make([]*submit, len(subs)) // nil for submissions already refused
 	q := new(store.Query)
 	for i := range subs {
 		cmd, err := e.newSubmit(&subs[i], nil)
@@ -53,8 +52,8 @@ func (e *Engine) SubmitTx(ctx context.Context, outer any, subs ...pawl.Submissio
 	return answers, nil
 }
 
-// recognize looks whether a definition is in the database, unless that is known. Nobody
-// learns it from a transaction of a user, which may be rolled back with the definition.
+// recognize checks whether a definition is in the database, unless that is known. A
+// transaction of a user proves nothing: it may roll back, and the definition with it.
 func (e *Engine) recognize(ctx context.Context, hash [32]byte) error {
 	key := definitionKey(hash)
 	if e.defs.isStored(key) {
@@ -71,7 +70,7 @@ func (e *Engine) recognize(ctx context.Context, hash [32]byte) error {
 }
 
 // CompleteTx stores the success of a claim within a transaction of the user, with a mark
-// (T3, T5). It touches the step and nothing else of the job.
+// (T3, T5). It changes only the step, and nothing else of the job.
 func (e *Engine) CompleteTx(ctx context.Context, outer any, r link.Report) error {
 	cmd := &completion{r: &r}
 	q := new(store.Query)
@@ -79,7 +78,7 @@ func (e *Engine) CompleteTx(ctx context.Context, outer any, r link.Report) error
 	return e.doIn(ctx, outer, q, func(t *tx) error { return e.committer.decide(t, cmd) })
 }
 
-// A completion stores one success, to be applied by the evaluator.
+// A completion stores one success, for the evaluator to apply.
 type completion struct{ r *link.Report }
 
 func (c *completion) query(q *store.Query) { askSteps(q, c.r.Step) }
@@ -117,14 +116,15 @@ func (e *Engine) doIn(ctx context.Context, outer any, q *store.Query, decide fun
 	return err
 }
 
-// Hint has the database looked at now, here and by other processes, for what
-// transactions of users have committed.
+// Hint requests a scan of the database, here and in other processes, for what transactions
+// of users have committed.
 func (e *Engine) Hint() {
 	e.evaluator.look()
 	e.wake(false, true, false)
 }
 
-// settled has a job evaluated whose step a transaction of its handler has completed.
+// settled requests an evaluation of a job whose step was completed by its handler's
+// transaction.
 func (e *Engine) settled(job rowkey.Job) {
 	e.evaluator.request(job)
 	e.watches.ring(job)

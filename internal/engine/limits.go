@@ -17,18 +17,18 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// limitsFor is how long the quotas that operators have set are remembered.
+// limitsFor is how long quotas set by operators are cached.
 const limitsFor = time.Second
 
-// limits remembers the quotas of all workspaces, so that claims need not read
-// them. A change is seen by its own process at once, and by the others within limitsFor.
+// limits caches the quotas of all workspaces, so that claims need not read them. Its own
+// process sees a change at once, the others within limitsFor.
 type limits struct {
 	mu    sync.Mutex // held while they are read
 	until time.Time
-	now   atomic.Pointer[quotas] // nil: to be read anew
+	now   atomic.Pointer[quotas] // nil: read again
 }
 
-// quotas returns what is remembered, read anew if it is old.
+// quotas returns the cached quotas, read again if they are old.
 func (e *Engine) quotas(ctx context.Context) (*quotas, error) {
 	l := &e.limits
 	l.mu.Lock()
@@ -63,20 +63,20 @@ func (e *Engine) eachQuota(ctx context.Context, workspace string, f func(*pawl.Q
 	})
 }
 
-// forget lets the quotas be read anew.
+// forget makes the next use read the quotas again.
 func (l *limits) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.now.Store(nil)
 }
 
-// changed reports whether this process has heard of other limits since q was
-// remembered. A commit that is decided by limits asks for it: it may have waited for its
-// turn since it was prepared, and what it began by older limits would not be counted.
+// changed reports whether this process has replaced or dropped the quotas since q was
+// cached. A commit decided by limits checks this: it may have waited since it was prepared,
+// and steps that it starts under older limits would not be counted.
 func (l *limits) changed(q *quotas) bool { return l.now.Load() != q }
 
-// quotas are the limits that operators have set, by workspace and name. They are not
-// changed once read.
+// quotas are the limits set by operators, by workspace and name. They do not change once
+// read.
 type quotas struct {
 	slots map[pawl.WorkflowName]int
 }
@@ -90,7 +90,7 @@ func (q *quotas) queue(workspace, queue string) (int, bool) {
 	return n, ok
 }
 
-// depth returns the slots for jobs of a depth.
+// depth returns the number of slots for jobs of a depth.
 func (q *quotas) depth(workspace string, depth int) (int, bool) {
 	n, ok := q.slots[pawl.WorkflowName{Workspace: workspace, Name: "depth/" + strconv.Itoa(depth)}]
 	return n, ok
@@ -99,12 +99,11 @@ func (q *quotas) depth(workspace string, depth int) (int, bool) {
 // MaxSlots is the largest quota.
 const MaxSlots = 1_000_000
 
-// Hierarchy is the preset of quotas that lets deep jobs have less (J7).
+// Hierarchy is the preset of quotas that gives deeper jobs fewer slots (J7).
 var Hierarchy = [MaxDepth + 1]int{10, 8, 5, 3, 2, 1}
 
-// SetQuotas sets limits of workspaces, all or none; a negative number of slots
-// takes a limit away. Names are depth/0 to depth/5 and queue/NAME. What runs
-// already goes on.
+// SetQuotas sets limits of workspaces, all or none; a negative number of slots removes a
+// limit. Names are depth/0 to depth/5 and queue/NAME. What is already running continues.
 func (e *Engine) SetQuotas(ctx context.Context, set []pawl.Quota, c pawl.Change) error {
 	cmd := &setQuotas{set: set, by: c}
 	for i := range set {
@@ -192,13 +191,13 @@ func poolOf(q *pawl.Quota) store.Pool {
 	if kind == "queue" {
 		return queuePool(q.Workspace, rest)
 	}
-	depth, _ := strconv.Atoi(rest) // it was checked when it was set
+	depth, _ := strconv.Atoi(rest) // checked when it was set
 	return depthPool(q.Workspace, depth)
 }
 
-// jobPools returns the pools of which a job takes slots when it starts, how many
-// it takes, and how many there are. Of the quota of its depth it takes as many as
-// it has workers; where its workflow does not say how many, at most what there is.
+// jobPools returns the pools from which a job takes slots when it starts, the number it
+// takes, and their sizes. From the quota of its depth it takes as many as it has workers;
+// if its workflow does not give that number, at most the size of the quota.
 func (e *Engine) jobPools(q *quotas, j *pawl.Job, def *workflow.Definition) []demand {
 	var all []demand
 	if j.Pool != 0 {
@@ -214,7 +213,7 @@ func (e *Engine) jobPools(q *quotas, j *pawl.Job, def *workflow.Definition) []de
 	return all
 }
 
-// A demand is what somebody takes of a pool.
+// A demand is the number of slots to take from a pool.
 type demand struct {
 	pool         store.Pool
 	takes, slots int
@@ -234,8 +233,8 @@ func queuesOf(w *pawl.Worker) map[rowkey.Route]string {
 	return queues
 }
 
-// open returns the routes of a worker without those of full queues, and the
-// pools of its limited queues.
+// open returns the routes of a worker except those of full queues, and the pools of its
+// limited queues.
 func (e *Engine) open(ctx context.Context, w *pawl.Worker, q *quotas) (routes []rowkey.Route, pools []store.Pool, err error) {
 	if q.none() {
 		return w.Routes, nil, nil

@@ -22,8 +22,8 @@ var (
 // Link returns the engine as the workers of its process see it.
 func (e *Engine) Link() link.Worker { return e }
 
-// Register makes a worker. It holds "worker/KEY" (store.Ledger.Hold) from before it
-// registers it until release, which the caller calls when the worker has ended, or until
+// Register makes a worker. It holds "worker/KEY" (store.Ledger.Hold) from before the
+// registration until release, which the caller calls when the worker has ended, or until
 // the process dies. The error is link.ErrUnknown if the worker may have been registered.
 func (e *Engine) Register(ctx context.Context, r link.Registration) (w *pawl.Worker, release func(), err error) {
 	r.Worker.ID = e.NewID()
@@ -46,9 +46,9 @@ func (e *Engine) Register(ctx context.Context, r link.Registration) (w *pawl.Wor
 	return w, release, nil
 }
 
-// enroll makes the record of a worker. Steps that were taken from one that was taken for
-// dead though it lives have not lost a worker: the losses that were counted for that are
-// given back (T7). A step that has ended meanwhile stays as it is.
+// enroll makes the record of a worker. If its predecessor lived but was considered dead,
+// the steps taken from it have not lost a worker: enroll takes the losses counted for that
+// back (T7). A step that has ended meanwhile stays as it is.
 func (e *Engine) enroll(ctx context.Context, r *link.Registration) (*pawl.Worker, error) {
 	cmd := &register{worker: r.Worker, note: decide.Note{Actor: r.Actor}}
 	if r.Before != nil {
@@ -64,8 +64,8 @@ func (e *Engine) enroll(ctx context.Context, r *link.Registration) (*pawl.Worker
 	return cmd.made, nil
 }
 
-// Beat says that a process and its worker live; see store.Ledger. A process that it does
-// not name is that of the engine.
+// Beat records that a process and its worker live; see store.Ledger. If the pulse names no
+// process, it is that of the engine.
 func (e *Engine) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	if p.Node.ID == 0 {
 		p.Node = e.cfg.Node
@@ -73,13 +73,13 @@ func (e *Engine) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	return e.store.Beat(ctx, p)
 }
 
-// AppendLogs stores what steps have printed; see store.Logs.
+// AppendLogs stores the output that steps have printed; see store.Logs.
 func (e *Engine) AppendLogs(ctx context.Context, chunks []pawl.Chunk) error {
 	return e.store.AppendLogs(ctx, chunks)
 }
 
-// EndedJobs returns those of the jobs that will not run again: they have ended, or do not
-// exist any more. One that cannot be read may run again.
+// EndedJobs returns those of the jobs that will not run again: they have ended, or no
+// longer exist. A job that cannot be read may run again.
 func (e *Engine) EndedJobs(ctx context.Context, jobs []rowkey.Job) (over []rowkey.Job, err error) {
 	if len(jobs) == 0 {
 		return nil, nil
@@ -94,7 +94,7 @@ func (e *Engine) EndedJobs(ctx context.Context, jobs []rowkey.Job) (over []rowke
 	}
 	for _, key := range jobs {
 		isOver, known := ended[key]
-		if !known { // lists leave out jobs that cannot be read
+		if !known { // lists omit jobs that cannot be read
 			_, err := e.store.Job(ctx, key)
 			if isOver = errors.Is(err, store.ErrNotFound); !isOver && pawl.KindOf(err) == pawl.Unavailable {
 				return over, err

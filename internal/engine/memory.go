@@ -9,15 +9,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// maxRemembered bounds the bytes of what one generation of a memory keeps, as
-// far as outputs, items and inputs go. There are two generations, and a garbage
-// collector that lets the heap grow twofold: a process needs four times as much.
+// maxRemembered bounds the bytes of outputs, items and inputs in one generation of a
+// memory. There are two generations, and the garbage collector lets the heap double, so a
+// process needs four times as much.
 const maxRemembered = 16 << 20
 
-// A memory keeps facts that hardly ever change, of jobs that this process works on:
-// definition, inputs, and outputs of ended steps. It saves reads; nothing
-// depends on what it holds. It forgets a job that has ended, and the others by
-// generations: what was not used for a generation is gone.
+// A memory caches facts that rarely change, for jobs that this process works on:
+// definition, inputs, and outputs of ended steps. It saves reads; nothing depends on its
+// contents. It forgets a job that has ended, and evicts others by generation: a job not
+// used for a whole generation is dropped.
 type memory struct {
 	mu         sync.Mutex
 	young, old map[rowkey.Job]*remembered
@@ -26,17 +26,17 @@ type memory struct {
 
 type remembered struct {
 	*jobFacts
-	size    int // in bytes, of all that is kept of the job
+	size    int // in bytes, of everything kept of the job
 	outputs map[pawl.Ord]json.RawMessage
 	items   map[pawl.Ord][]json.RawMessage // of fan-outs
 }
 
-// jobFacts are what hardly ever changes of a job. They are not changed: new ones
-// take their place.
+// jobFacts are facts of a job that rarely change. They are immutable: new facts replace
+// them.
 type jobFacts struct {
 	id     pawl.ID
 	def    *workflow.Definition
-	slots  int          // how many of its steps run at once: the definition, or a quota, says so
+	slots  int          // how many of its steps run at once, as set by the definition or a quota
 	parent pawl.StepKey // the step that waits for the job, if it is a child
 	old    rowkey.Job   // the job that it continues
 	meta   json.RawMessage
@@ -45,7 +45,8 @@ type jobFacts struct {
 
 func newMemory() *memory { return &memory{young: make(map[rowkey.Job]*remembered)} }
 
-// find returns what is known of a job, making it young again. The lock is held.
+// find returns what is known of a job, and moves it to the young generation. The caller
+// holds the lock.
 func (m *memory) find(job rowkey.Job) *remembered {
 	if r := m.young[job]; r != nil {
 		return r
@@ -58,8 +59,8 @@ func (m *memory) find(job rowkey.Job) *remembered {
 	return r
 }
 
-// add makes a job one of the young. If they are too many by that, they are old
-// now, but for this job, of which only what is small is kept.
+// add puts a job into the young generation. If that exceeds the limit, the young generation
+// becomes the old one, except for this job, of which only the small facts are kept.
 func (m *memory) add(job rowkey.Job, r *remembered) {
 	m.young[job] = r
 	if m.bytes += r.size; m.bytes <= maxRemembered {
@@ -89,8 +90,7 @@ func (m *memory) get(job rowkey.Job) (*jobFacts, bool) {
 	return nil, false
 }
 
-// put remembers a job, and returns what is known of it. Inputs that are nil are
-// not known.
+// put remembers a job, and returns its facts. Inputs that are nil are unknown.
 func (m *memory) put(j *pawl.Job, def *workflow.Definition) *jobFacts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,7 +103,7 @@ func (m *memory) put(j *pawl.Job, def *workflow.Definition) *jobFacts {
 	switch {
 	case j.Inputs != nil:
 		facts.inputs, facts.meta = j.Inputs, j.Metadata
-	case r != nil && r.def.Hash() == def.Hash(): // else the job has moved to another version, which binds the inputs anew
+	case r != nil && r.def.Hash() == def.Hash(): // else the job has moved to another version, which binds the inputs again
 		facts.inputs, facts.meta = r.inputs, r.meta
 	}
 	if r == nil {
@@ -118,7 +118,7 @@ func (m *memory) put(j *pawl.Job, def *workflow.Definition) *jobFacts {
 	return facts
 }
 
-// keep remembers a job again if it was crowded out since the facts were told.
+// keep remembers a job again if it was evicted since its facts were read.
 func (m *memory) keep(f *jobFacts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,7 +130,7 @@ func (m *memory) keep(f *jobFacts) {
 	}
 }
 
-// forget drops a job that has ended, and returns what was known of it, or nil.
+// forget drops a job that has ended, and returns its facts, or nil.
 func (m *memory) forget(job rowkey.Job) *jobFacts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
