@@ -16,11 +16,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// MoveJob lets an unfinished job go on as another version of the registered
-// workflow of its name (J2, T12). Steps that have begun have to be the same in
-// both; the others may have changed, come or gone, and those that are gone end
-// as skipped. A dry run changes nothing, and returns the same, or the same error:
-// of kind Conflict with decide.Obstacles where the job is in the way.
+// MoveJob lets an unfinished job continue with another version of the registered workflow
+// of its name (J2, T12). Steps that have begun must be the same in both versions. Other
+// steps may have been changed, added or removed; removed ones end as skipped. A dry run
+// changes nothing, and returns the same result or error. The error is of kind Conflict with
+// decide.Obstacles if the state of the job prevents the move.
 func (e *Engine) MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bool, c pawl.Change) (*workflow.Moved, error) {
 	if err := checkChange(c); err != nil {
 		return nil, err
@@ -52,11 +52,11 @@ func (e *Engine) MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bo
 	return e.moveTo(ctx, id, &move{e: e, id: id, version: v.Version, next: def, dryRun: dryRun, note: noteOf(c)}, r)
 }
 
-// maxMoveTries bounds how often a move is prepared anew because the job has got
-// another definition in the meantime.
+// maxMoveTries bounds how often a move is prepared again because the job has changed its
+// definition in the meantime.
 const maxMoveTries = 5
 
-// errDryRun takes a move back that was only tried.
+// errDryRun undoes a move that was a dry run.
 var errDryRun = errors.New("dry run")
 
 func (e *Engine) moveTo(ctx context.Context, id pawl.ID, m *move, r *request) (*workflow.Moved, error) {
@@ -87,7 +87,7 @@ func (e *Engine) moveTo(ctx context.Context, id pawl.ID, m *move, r *request) (*
 	return nil, pawl.Errorf(pawl.Conflict, "job %s is being moved by others", id.Public(pawl.JobPrefix))
 }
 
-// A move takes a job to another version of its workflow.
+// A move gives a job another version of its workflow.
 type move struct {
 	e       *Engine
 	id      pawl.ID
@@ -96,14 +96,14 @@ type move struct {
 	dryRun  bool
 	note    decide.Note
 
-	old     *pawl.Job // as it was prepared
+	old     *pawl.Job // as it was when the move was prepared
 	passage *workflow.Passage
-	stale   bool // the job has another definition by now
+	stale   bool // the job has changed its definition since
 	job     pawl.Job
 	moved   *workflow.Moved
 }
 
-// prepare reads the job, and compares what it has with what it is to have.
+// prepare reads the job, and compares its definition with the new one.
 func (m *move) prepare(ctx context.Context) (err error) {
 	if m.old, err = m.e.find(ctx, m.id); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (m *move) prepare(ctx context.Context) (err error) {
 	if m.old.Version == m.version && m.passage.To.Hash() == def.Hash() {
 		return pawl.Errorf(pawl.Conflict, "job %s has version %d already", m.id.Public(pawl.JobPrefix), m.version)
 	}
-	m.passage.To, err = m.e.defs.load(m.passage.To.Canonical()) // keeps it in memory for whoever follows
+	m.passage.To, err = m.e.defs.load(m.passage.To.Canonical()) // also keeps it in memory for commands that follow
 	return err
 }
 
@@ -129,7 +129,7 @@ func (m *move) query(q *store.Query) {
 }
 
 func (m *move) decide(t *tx) error {
-	m.stale = false // whatever an earlier try has found
+	m.stale = false // reset the result of an earlier try
 	j := t.job(m.id.JobKey())
 	if j == nil || j.ID != m.id {
 		return noJob(m.id)
@@ -160,7 +160,7 @@ func (m *move) decide(t *tx) error {
 	return nil
 }
 
-// pin gives the job its new definition, and what follows from it.
+// pin gives the job its new definition, and carries out the consequences.
 func (m *move) pin(t *tx, j *pawl.Job, inputs json.RawMessage) (err error) {
 	to := m.passage.To
 	j.Definition, j.Version = definitionKey(to.Hash()), m.version
@@ -174,7 +174,7 @@ func (m *move) pin(t *tx, j *pawl.Job, inputs json.RawMessage) (err error) {
 		t.definitions = append(t.definitions, &pawl.Definition{Key: j.Definition, Hash: to.Hash(), Name: to.Name, Source: to.Canonical(), CreatedAt: t.now})
 	}
 	if j.State != lifecycle.JobPending {
-		return nil // it keeps its slot under its key until it ends
+		return nil // it keeps its slot under its old key until it ends
 	}
 	key, err := concurrencyKey(to, inputs)
 	if err != nil {
@@ -187,8 +187,8 @@ func (m *move) pin(t *tx, j *pawl.Job, inputs json.RawMessage) (err error) {
 	return nil
 }
 
-// metadata returns the metadata of a job that continues another, or nil: what is
-// not the same step any more is not taken from there.
+// metadata returns the metadata of a job that continues another, or nil. A step that is no
+// longer the same is not reused from that job.
 func (m *move) metadata() (json.RawMessage, error) {
 	if m.old.Continues == 0 {
 		return nil, nil
@@ -210,11 +210,11 @@ func (m *move) metadata() (json.RawMessage, error) {
 	return f.json(), nil
 }
 
-// outdated reports whether a job of the transaction has another definition, or
-// other slots, than those by which a command chose what it sees: the job has
-// moved, or was started under a quota. What it has now is remembered, so that the
-// command chooses right when it comes again; if the definition is not in memory, the
-// job is forgotten, and read by whoever needs it next.
+// outdated reports whether a job of the transaction has a different definition or number of
+// slots from those by which a command chose its query: the job has moved, or was started
+// under a quota. outdated remembers the present facts, so that the command asks for the
+// right records when it is tried again. If the definition is not in memory, it forgets the
+// job, and the next use reads it.
 func (e *Engine) outdated(t *tx, job rowkey.Job, by *jobFacts) bool {
 	j := t.job(job)
 	if j == nil || by.slots == j.WorkerCount && j.Definition == definitionKey(by.def.Hash()) {
@@ -228,7 +228,7 @@ func (e *Engine) outdated(t *tx, job rowkey.Job, by *jobFacts) bool {
 	return true
 }
 
-// current is recallID with the definition that the job has at this moment.
+// current is recallID with the job's present definition.
 func (e *Engine) current(ctx context.Context, id pawl.ID) (*jobFacts, error) {
 	j, err := e.find(ctx, id)
 	if err != nil {
@@ -242,9 +242,9 @@ func (e *Engine) current(ctx context.Context, id pawl.ID) (*jobFacts, error) {
 	return e.recallID(ctx, id)
 }
 
-// PlanMoves says of the unfinished jobs of a workflow in a workspace, newest
-// first and at most 1000, how they stand to a definition that is, or is going to
-// be, a version of it. It changes nothing.
+// PlanMoves tells, for the unfinished jobs of a workflow in a workspace, newest first and
+// at most 1000, whether they can move to a definition that is a version of it or is going
+// to be. It changes nothing.
 func (e *Engine) PlanMoves(ctx context.Context, workspace string, canonical []byte) (*workflow.MovePlans, error) {
 	def, err := e.defs.load(canonical)
 	if err != nil {
@@ -270,8 +270,8 @@ func (e *Engine) PlanMoves(ctx context.Context, workspace string, canonical []by
 	return plans, nil
 }
 
-// wouldBe returns the newest version that a definition is, or the one that it
-// would be if it were registered.
+// wouldBe returns the newest version that has this definition, or the version that it would
+// become if it were registered.
 func (e *Engine) wouldBe(ctx context.Context, n pawl.WorkflowName, def *workflow.Definition) (version int, is bool, err error) {
 	newest, key := 0, definitionKey(def.Hash())
 	err = e.Versions(ctx, n, func(v *pawl.Version) error {

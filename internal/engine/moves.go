@@ -8,15 +8,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// maxMoves is how many of its own moves the view of a job or a worker has: the last ones.
-// Their reasons and metadata come to maxListBytes at most, but for the last one.
+// maxMoves is the maximum number of its own moves in the view of a job or a worker; the
+// last ones are kept. Their reasons and metadata are bounded by maxListBytes, except for
+// the last move.
 const maxMoves = 1000
 
-// lastMoves keeps the last of the moves that it is given, in their order.
+// lastMoves keeps the last of the moves passed to it, in their order.
 type lastMoves struct {
 	list    []pawl.Transition
 	bytes   int
-	omitted int64 // before those
+	omitted int64 // moves before those kept
 }
 
 func (l *lastMoves) add(t pawl.Transition) {
@@ -40,8 +41,8 @@ func (e *Engine) moves(ctx context.Context, k store.EntityKey, f func(pawl.Trans
 // listPage is how many records of a list are read at once.
 const listPage = 500
 
-// eachOf calls f with what pages have, until one is empty or f fails. read returns the
-// page behind the last record that f was called with.
+// eachOf calls f with each record of each page, until a page is empty or f fails. read
+// returns the page after the last record that f was called with.
 func eachOf[T any](read func() ([]T, error), f func(T) error) error {
 	for {
 		page, err := read()

@@ -11,13 +11,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
-// A decision reads nothing: it is made under row locks, on one of the few connections
-// that transactions have. A command that meets a definition that is not in memory is
-// refused with a *need. The committer reads the definition afterwards, as the caller
-// who waits for the command, and then decides it anew.
+// A decision reads nothing, since it runs under row locks on one of the few connections for
+// transactions. A command that needs a definition that is not in memory is refused with a
+// *need. The goroutine that waits for the command then reads the definition, outside the
+// transaction, and has the command decided again.
 
-// maxNeeds bounds how often one call reads definitions for its commands. Once is
-// enough, unless so many others are used meanwhile that they are forgotten again.
+// maxNeeds bounds how often one call reads definitions for its commands. Once is enough,
+// unless so many other definitions are used meanwhile that these are evicted.
 const maxNeeds = 8
 
 // A need is the refusal of a command whose definitions are not in memory.
@@ -27,9 +27,9 @@ func (n *need) Error() string {
 	return fmt.Sprintf("the definitions %d are not in memory", n.definitions)
 }
 
-// do commits the commands together and returns the error of each. It returns early,
-// with the commands still on their way, only if ctx ends. Those that need definitions
-// are committed again when these have been read; the others stand.
+// do commits the commands together and returns the error of each. It returns early, with
+// the commands still in progress, only if ctx ends. Commands that need definitions are
+// committed again once these have been read; the others stand.
 func (c *committer) do(ctx context.Context, cmds ...command) ([]error, error) {
 	errs, err := c.together(ctx, cmds, nil)
 	faults := make(map[rowkey.Definition]error)
@@ -59,7 +59,7 @@ func (c *committer) do(ctx context.Context, cmds ...command) ([]error, error) {
 	return errs, err
 }
 
-// refuse gives some commands an error that is not of their making.
+// refuse sets an error for some commands that they did not cause themselves.
 func refuse(errs []error, some []int, err error) []error {
 	for _, i := range some {
 		errs[i] = &link.CommitError{Err: err}
@@ -67,7 +67,7 @@ func refuse(errs []error, some []int, err error) []error {
 	return errs
 }
 
-// needy returns the commands that need definitions, and which.
+// needy returns the commands that need definitions, and the keys of these.
 func needy(errs []error) (commands []int, keys []rowkey.Definition) {
 	for i, err := range errs {
 		var n *need
@@ -79,8 +79,8 @@ func needy(errs []error) (commands []int, keys []rowkey.Definition) {
 	return commands, slices.Compact(keys)
 }
 
-// supply reads definitions into memory. One that cannot be read is a fault: the
-// commands are decided without it. An error means that the database is away.
+// supply reads definitions into memory. A definition that cannot be read is a fault: the
+// commands are decided without it. An error means that the database is unavailable.
 func (e *Engine) supply(ctx context.Context, keys []rowkey.Definition, faults map[rowkey.Definition]error) error {
 	for _, key := range keys {
 		switch _, err := e.defs.get(ctx, key); {

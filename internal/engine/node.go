@@ -12,10 +12,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// nodeBeat is how often a process without a worker says that it lives.
+// nodeBeat is the interval at which a process without a worker reports that it lives.
 const nodeBeat = 10 * time.Second
 
-// live says that the process lives, until ctx ends.
+// live reports that the process lives, until ctx ends.
 func (e *Engine) live(ctx context.Context, r *rounds) {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
@@ -42,9 +42,9 @@ const (
 	RoleDev    = "dev"    // both
 )
 
-// Followed reports whether anybody is seen to evaluate, fire deadlines and follow
-// schedules: this engine, a server, or a process whose worker lives and is not a
-// worker alone.
+// Followed reports whether any process is known to evaluate, fire deadlines and follow
+// schedules: this engine, a server, or a process that has a living worker and a role other
+// than worker.
 func (e *Engine) Followed(ctx context.Context) (bool, error) {
 	if !e.cfg.Passive {
 		return true, nil
@@ -53,7 +53,7 @@ func (e *Engine) Followed(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	agenda, err := e.store.Look(ctx, store.LookQuery{Limit: 1}) // for the time that beats go by
+	agenda, err := e.store.Look(ctx, store.LookQuery{Limit: 1}) // provides the time that beats are measured against
 	if err != nil {
 		return false, err
 	}
@@ -61,8 +61,8 @@ func (e *Engine) Followed(ctx context.Context) (bool, error) {
 	return evaluated(nodes, living, agenda.Now), err
 }
 
-// evaluated reports whether one of the processes evaluates: a server that was heard
-// of, or one whose worker lives and that is not a worker alone.
+// evaluated reports whether one of the processes evaluates: a server heard from recently,
+// or a process that has a living worker and a role other than worker.
 func evaluated(nodes []*pawl.Node, living []*pawl.Worker, now int64) bool {
 	plain := make(map[process]bool)
 	for _, n := range nodes {
@@ -79,8 +79,8 @@ type process struct {
 	pid  int
 }
 
-// living returns the workers that live, and of those that nobody has released yet
-// how it seems that they are dead.
+// living returns the workers that live and, for each worker not released yet, the sign that
+// it is dead.
 func (e *Engine) living(ctx context.Context) ([]*pawl.Worker, map[rowkey.Worker]string, error) {
 	seen, err := e.store.Observe(ctx)
 	if err != nil {

@@ -16,18 +16,18 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// An intervention is what an operator does to a job, or to one of its steps
-// (T13). It sees all nodes of the job, so that what follows is decided at once.
+// An intervention is an operator's action on a job or one of its steps (T13). It sees all
+// nodes of the job, so that the consequences are decided at once.
 type intervention struct {
 	e    *Engine
 	job  *jobFacts
 	step pawl.Ord       // 0: the job itself
-	read decide.Answers // what is known of steps beside their rows
+	read decide.Answers // known facts about steps that are not in their rows
 	do   func(d *decide.Decision, s *pawl.Step) error
 }
 
-// intervene applies an intervention, once for its request; key names the step, or is
-// empty.
+// intervene applies an intervention, once per request. key names the step; empty means the
+// job.
 func (e *Engine) intervene(ctx context.Context, id pawl.ID, key string, r *request, do func(*decide.Decision, *pawl.Step) error) error {
 	now, err := e.current(ctx, id)
 	if err != nil {
@@ -45,8 +45,8 @@ func (e *Engine) intervene(ctx context.Context, id pawl.ID, key string, r *reque
 	return e.committer.one(ctx, r.once(i, nil, nil))
 }
 
-// around reads what an intervention in a step may have to know: what was asked,
-// of an approval, and why other steps have failed.
+// around reads the facts that an intervention in a step may need: the form of an approval,
+// and why other steps have failed.
 func (e *Engine) around(ctx context.Context, id pawl.ID, ord pawl.Ord, def *workflow.Definition) (a decide.Answers, err error) {
 	if n := def.Node(ord.Node()); n.Kind == workflow.KindApproval && (ord.Instance() > 0 || !n.Fans()) {
 		w, err := e.waitOf(ctx, pawl.StepKey{Job: id.JobKey(), Ord: ord})
@@ -59,8 +59,8 @@ func (e *Engine) around(ctx context.Context, id pawl.ID, ord pawl.Ord, def *work
 	return a, err
 }
 
-// failures reads why steps have failed, of a job that drains: when one of them is
-// resolved, the job fails because of another.
+// failures reads why steps of a draining job have failed: when one of them is resolved, the
+// job fails because of another.
 func (e *Engine) failures(ctx context.Context, id pawl.ID, def *workflow.Definition) (map[pawl.Ord]*pawl.Failure, error) {
 	if def.OnError != workflow.Drain {
 		return nil, nil
@@ -84,7 +84,8 @@ func (e *Engine) failures(ctx context.Context, id pawl.ID, def *workflow.Definit
 	return why, nil
 }
 
-// fewBodies is of how many steps bodies are read at once of which little is kept.
+// fewBodies is how many steps are read at once with their bodies if little of these is
+// kept.
 const fewBodies = 8
 
 func (i *intervention) query(q *store.Query) { i.job.ask(q, decide.OperateReads(i.step)) }
@@ -114,7 +115,7 @@ func noteOf(c pawl.Change) decide.Note {
 	return decide.Note{Actor: c.Actor, Reason: c.Reason, RequestID: c.RequestID}
 }
 
-// MaxReason bounds the reason that an operator gives, in bytes.
+// MaxReason bounds an operator's reason, in bytes.
 const MaxReason = 4096
 
 func checkChange(c pawl.Change) error {
@@ -124,8 +125,8 @@ func checkChange(c pawl.Change) error {
 	return nil
 }
 
-// PauseJob lets nothing of a job be enqueued until it is resumed: what runs goes
-// on, and so do deadlines (J2).
+// PauseJob keeps the steps of a job from being enqueued until it is resumed. Running steps
+// continue, and so do deadlines (J2).
 func (e *Engine) PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error {
 	return e.operate(ctx, id, c, "pause", func(d *decide.Decision) error { return d.Pause(noteOf(c)) })
 }
@@ -134,29 +135,29 @@ func (e *Engine) PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error 
 func (e *Engine) ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error {
 	err := e.operate(ctx, id, c, "resume", func(d *decide.Decision) error { return d.Resume(noteOf(c)) })
 	if err == nil {
-		e.evaluator.pending(id.JobKey()) // if it has not started
+		e.evaluator.pending(id.JobKey()) // in case it has not started
 		e.wake(true, true, false)
 	}
 	return err
 }
 
-// RetryStep lets the next attempt of a step that waits for its backoff begin now.
+// RetryStep starts the next attempt of a step in backoff now.
 func (e *Engine) RetryStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
 	return e.operateStep(ctx, id, step, c, verb{"retry", nil}, func(d *decide.Decision, s *pawl.Step) error { return d.Retry(s, noteOf(c)) })
 }
 
-// SkipStep ends a step as skipped, and what depends on it as for a false
-// condition.
+// SkipStep ends a step as skipped; its dependents behave as for a false condition.
 func (e *Engine) SkipStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
 	return e.operateStep(ctx, id, step, c, verb{"skip", nil}, func(d *decide.Decision, s *pawl.Step) error { return d.Skip(s, noteOf(c)) })
 }
 
-// applyWait bounds how long a verb waits for an engine to decide what follows from a failure.
+// applyWait bounds how long a verb waits for an engine to decide what follows from a
+// failure.
 const applyWait = 2 * time.Second
 
-// ResolveStep ends a step as resolved_manually with the given output (JSON); what
-// depends on it goes on. In the moment after a failure it waits, for 2 s at most, until an
-// engine has decided what follows, and returns a decide.ErrNotApplied if none has.
+// ResolveStep ends a step as resolved_manually with the given output (JSON); its dependents
+// continue. Right after a failure it waits up to 2 s for an engine to decide what follows,
+// and returns a decide.ErrNotApplied if none has.
 func (e *Engine) ResolveStep(ctx context.Context, id pawl.ID, step string, output json.RawMessage, c pawl.Change) error {
 	output, err := checkData("output", output)
 	if err != nil {
@@ -167,25 +168,25 @@ func (e *Engine) ResolveStep(ctx context.Context, id pawl.ID, step string, outpu
 	})
 }
 
-// onceWeighed does something to a job, and repeats it after each change of the job while the
-// error is decide.ErrNotApplied.
+// onceWeighed calls do, and calls it again after each change of the job while the error is
+// decide.ErrNotApplied.
 func (e *Engine) onceWeighed(ctx context.Context, id pawl.ID, do func() error) error {
 	wait, cancel := context.WithTimeout(ctx, applyWait)
 	defer cancel()
 	var done error
-	_ = e.Watch(wait, id, func() (bool, error) { // it ends with wait, or with what done says
+	_ = e.Watch(wait, id, func() (bool, error) { // ends with wait, or when do returns another result
 		done = do()
 		return errors.Is(done, decide.ErrNotApplied), nil
 	})
 	return done
 }
 
-// Approve returns the approval that a step waits for. The form is as the step
-// declares it, by name; what is not given takes its default.
+// Approve gives the approval that a step waits for. The form has values by field name, as
+// the step declares it; omitted fields take their defaults.
 func (e *Engine) Approve(ctx context.Context, id pawl.ID, step string, form map[string]any, c pawl.Change) error {
 	return e.operateStep(ctx, id, step, c, verb{"approve", form}, func(d *decide.Decision, s *pawl.Step) error {
 		if d.Definition.Node(s.Ord.Node()).Kind != workflow.KindApproval {
-			return d.Approve(s, nil, noteOf(c)) // which refuses
+			return d.Approve(s, nil, noteOf(c)) // returns the refusal
 		}
 		bound, err := d.Definition.BindForm(s.Ord.Node(), form)
 		if err == nil {
@@ -198,7 +199,7 @@ func (e *Engine) Approve(ctx context.Context, id pawl.ID, step string, form map[
 	})
 }
 
-// Reject refuses the approval that a step waits for: the step fails for good.
+// Reject denies the approval that a step waits for: the step fails permanently.
 func (e *Engine) Reject(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
 	return e.operateStep(ctx, id, step, c, verb{"reject", nil}, func(d *decide.Decision, s *pawl.Step) error {
 		if err := inTime(d, s); err != nil {
@@ -208,8 +209,8 @@ func (e *Engine) Reject(ctx context.Context, id pawl.ID, step string, c pawl.Cha
 	})
 }
 
-// inTime refuses to decide an approval whose time is over, though no engine has
-// noticed yet.
+// inTime refuses to decide an approval whose time has expired, even if no engine has
+// applied the deadline yet.
 func inTime(d *decide.Decision, s *pawl.Step) error {
 	asked := s.State == lifecycle.StepInProgress && d.Definition.Node(s.Ord.Node()).Kind == workflow.KindApproval
 	if asked && s.DueAt != 0 && s.DueAt <= d.Now {
@@ -229,7 +230,7 @@ func (e *Engine) operate(ctx context.Context, id pawl.ID, c pawl.Change, verb st
 	return e.intervene(ctx, id, "", r, func(d *decide.Decision, _ *pawl.Step) error { return do(d) })
 }
 
-// A verb is what is done to a step, and with what, which has a form in JSON.
+// A verb is an action on a step with its arguments, which have a form in JSON.
 type verb struct {
 	name string
 	with any
@@ -249,7 +250,7 @@ func (e *Engine) operateStep(ctx context.Context, id pawl.ID, step string, c paw
 	return e.intervene(ctx, id, step, r, do)
 }
 
-// checkData returns JSON that came from outside, compact; null if there is none.
+// checkData returns external JSON in compact form, or null if there is none.
 func checkData(field string, data json.RawMessage) (json.RawMessage, error) {
 	if len(data) == 0 {
 		return json.RawMessage("null"), nil
@@ -267,9 +268,9 @@ func checkData(field string, data json.RawMessage) (json.RawMessage, error) {
 	return compact.Bytes(), nil
 }
 
-// Signal tells a job of an event: the oldest step that waits for the name takes
-// it, or the next one that will. The data is JSON; none is null. The same request id
-// makes no second signal (J8).
+// Signal sends a signal to a job: the oldest step that waits for the name takes it, or the
+// next one that will. The data is JSON; no data means null. The same request id makes no
+// second signal (J8).
 func (e *Engine) Signal(ctx context.Context, id pawl.ID, name string, data json.RawMessage, c pawl.Change) error {
 	data, err := checkData("data", data)
 	if err != nil {

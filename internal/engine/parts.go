@@ -11,54 +11,54 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// A Part is a loop of an engine whose Config is Managed: somebody else runs it, and
-// runs it again when it has ended.
+// A Part is a loop of an engine whose Config is Managed. Its caller runs it, and runs it
+// again when it has ended.
 type Part struct {
 	Name string
-	Doc  string // what it does, in a line
+	Doc  string // what it does, in one line
 
-	// Every is how far apart its rounds begin when all is well; 0: they come with
-	// events.
+	// Every is the interval between the starts of its rounds when all is well; 0: events
+	// start them.
 	Every time.Duration
 
-	// StuckAfter is how long a round takes at most when all is well; see server.Component.
+	// StuckAfter is the longest duration of a round when all is well; see server.Component.
 	StuckAfter time.Duration
 
-	// Run works until ctx ends, or the engine is closed. A panic is its error. What
-	// was under way is in the database or in the engine's memory, so that nothing is
-	// lost if it is called again, once it has returned.
+	// Run works until ctx ends or the engine is closed. It returns a panic as its error.
+	// Unfinished work is in the database or in the engine's memory, so nothing is lost if
+	// Run is called again after it has returned.
 	Run func(ctx context.Context) error
 
-	// Seen returns what it has done, in all its runs. It does not wait.
+	// Seen returns the progress of all runs so far. It does not block.
 	Seen func() Progress
 }
 
-// Progress is what a part has done. Several loops of one part are taken together.
+// Progress counts the work of a part. The loops of one part are added up.
 type Progress struct {
 	Rounds   uint64    // that have ended
 	Failures uint64    // of them
-	At       time.Time // when the last of them ended; zero: none has
-	Busy     time.Time // when the one began that runs for the longest; zero: it waits
-	Error    string    // of the last round; empty: it went well
-	Found    uint64    // of the sweep: waits whose cause had ended, and that nothing marked
+	At       time.Time // when the last round ended; zero: none has
+	Busy     time.Time // when the longest-running round began; zero: it is waiting
+	Error    string    // of the last round; empty if it succeeded
+	Found    uint64    // of the sweep: waits whose cause had ended without a mark
 }
 
-// roundLimit is that of parts whose rounds are short, heavyRoundLimit that of those
-// that may rewrite much of the database.
+// roundLimit is for parts whose rounds are short, heavyRoundLimit for those that may
+// rewrite much of the database.
 const (
 	roundLimit      = time.Minute
 	heavyRoundLimit = 10 * time.Minute
 )
 
-// Parts returns the parts of an engine whose Config is Managed, the same ones each
-// time. Others run their own.
+// Parts returns the parts of an engine whose Config is Managed, the same ones each time.
+// Other engines run their own.
 func (e *Engine) Parts() []Part { return e.parts }
 
-// A part is what an engine does beside answering: one loop, several times at once.
+// A part is background work of an engine: one loop, possibly run several times at once.
 type part struct {
 	Part
 	loop   func(ctx context.Context, r *rounds)
-	rounds []*rounds // one of each loop
+	rounds []*rounds // one per loop
 }
 
 func newPart(p Part, loops int, loop func(context.Context, *rounds)) *part {
@@ -70,7 +70,7 @@ func newPart(p Part, loops int, loop func(context.Context, *rounds)) *part {
 	return all
 }
 
-// newParts returns what the engine does beside answering.
+// newParts returns the background work of the engine.
 func (e *Engine) newParts() []*part {
 	v, heard := e.evaluator, newPart(Part{Name: "hints", Doc: "takes hints from other processes", StuckAfter: roundLimit}, 1, e.listen)
 	heard.Seen = func() Progress { return e.heard(heard.rounds) }
@@ -95,7 +95,7 @@ func (e *Engine) newParts() []*part {
 	return parts
 }
 
-// start runs the parts until ctx ends, or hands them out to be run.
+// start runs the parts until ctx ends, or exposes them to be run.
 func (e *Engine) start(ctx context.Context) {
 	for _, p := range e.newParts() {
 		if e.cfg.Managed {
@@ -109,8 +109,8 @@ func (e *Engine) start(ctx context.Context) {
 	}
 }
 
-// run runs a part until either context ends, and returns its panic. The first is the
-// engine's own: what Close waits for must not begin after it.
+// run runs a part until either context ends, and returns its panic. own is the context of
+// the engine itself: work that Close waits for must not begin after it ends.
 func (e *Engine) run(own, asked context.Context, p *part) error {
 	e.closing.Lock()
 	if own.Err() != nil {
@@ -127,7 +127,7 @@ func (e *Engine) run(own, asked context.Context, p *part) error {
 	for _, r := range p.rounds {
 		loops.Go(func() {
 			if err := e.contain(ctx, p.loop, r); err != nil {
-				cancel(err) // the others end, too, so that all begin again
+				cancel(err) // the other loops end, too, so that all start again together
 			}
 		})
 	}
@@ -138,8 +138,8 @@ func (e *Engine) run(own, asked context.Context, p *part) error {
 	return nil
 }
 
-// survive makes a panic the error of the function that defers it. Its stack is
-// logged once for each text.
+// survive turns a panic into the error of the function that defers it. It logs the stack
+// once for each text.
 func (e *Engine) survive(err *error) {
 	v := recover()
 	if v == nil {
@@ -151,11 +151,11 @@ func (e *Engine) survive(err *error) {
 	}
 }
 
-// rounds count what a loop does. It is written by that loop alone.
+// rounds counts the rounds of a loop. Only that loop writes it.
 type rounds struct {
 	done, failed atomic.Uint64
-	at, busy     atomic.Int64           // nanoseconds; 0: never, or not
-	fault        atomic.Pointer[string] // nil: the last round went well
+	at, busy     atomic.Int64           // nanoseconds; 0: never (at), idle (busy)
+	fault        atomic.Pointer[string] // nil: the last round succeeded
 }
 
 func (r *rounds) begin() { r.busy.Store(time.Now().UnixNano()) }
@@ -177,7 +177,7 @@ func (r *rounds) end(ctx context.Context, err error) {
 	r.fault.Store(&text)
 }
 
-// contain runs a loop and returns its panic, which is a round that failed.
+// contain runs a loop and returns its panic, which counts as a failed round.
 func (e *Engine) contain(ctx context.Context, loop func(context.Context, *rounds), r *rounds) (err error) {
 	defer func() {
 		if err != nil {
@@ -190,7 +190,7 @@ func (e *Engine) contain(ctx context.Context, loop func(context.Context, *rounds
 	return nil
 }
 
-// seen takes the progress of several loops together.
+// seen adds up the progress of several loops.
 func seen(all []*rounds) (p Progress) {
 	for _, r := range all {
 		p.Rounds += r.done.Load()

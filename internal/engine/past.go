@@ -16,15 +16,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Past returns a job as it was at a moment, rebuilt from its trail and those of
-// its steps (K6): states, attempts, claims, workers, times, errors and pauses as
-// they were known then. A step's output is there if it had ended by then. The
-// keys of steps are those of the definition that the job has now.
+// Past returns a job as it was at a moment, rebuilt from its trail and those of its steps
+// (K6): states, attempts, claims, workers, times, errors and pauses as they were known
+// then. It includes the output of a step that had ended by then. The keys of steps are
+// those of the job's present definition.
 //
-// What the trail does not carry is as it is today: how many instances a fan-out
-// is to have, what a step that has ended since had been asked to wait for, and
-// inputs and limits of a job that has moved to another version since.
-// The error is of kind NotFound if there was no such job yet.
+// Facts that the trail does not hold are those of today: how many instances a fan-out is to
+// have, the request of a waiting step that has ended since, and the inputs and limits of a
+// job that has moved to another version since. The error is of kind NotFound if the job did
+// not exist yet.
 func (e *Engine) Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.JobView, error) {
 	j, err := e.find(ctx, id)
 	if err != nil {
@@ -54,7 +54,7 @@ func (e *Engine) Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.Jo
 	return v, nil
 }
 
-// written returns how many entries of a trail had been written.
+// written returns how many entries of a trail had been written by then.
 func written(trail []audit.Entry, until int64) int {
 	n, _ := slices.BinarySearchFunc(trail, until, func(e audit.Entry, until int64) int {
 		if e.At <= until {
@@ -65,10 +65,10 @@ func written(trail []audit.Entry, until int64) int {
 	return n
 }
 
-// A past is the view of a job in the making.
+// A past builds the view of a job.
 type past struct {
 	j   *pawl.Job
-	v   *pawl.JobView // as the job is today; rewritten
+	v   *pawl.JobView // the job of today, being rewritten
 	def *workflow.Definition
 	at  pawl.Moment
 
@@ -77,19 +77,19 @@ type past struct {
 	first    int64 // when the job's first entry was written
 	last     int64 // the sequence of its last entry
 	moves    lastMoves
-	was      int64         // the sequence of the last entry that had been written
-	ending   bool          // its end had begun
-	ends     machine.State // how it was going to end, as far as the trail says
-	restored bool          // the definition that it had, as a later move tells
+	was      int64         // the sequence of the last entry written by then
+	ending   bool          // the end of the job had begun
+	ends     machine.State // how it was going to end, as far as the trail shows
+	restored bool          // its old definition was restored from a later move
 }
 
-// begin takes away from the job of today what its trail tells.
+// begin removes from the view everything that the trail tells.
 func (p *past) begin() {
 	v := p.v
 	v.StartedAt, v.CompletedAt, v.Paused, v.Ending = 0, 0, false, ""
 }
 
-// own takes the next entry of the job's own trail.
+// own applies the next entry of the job's own trail.
 func (p *past) own(e *audit.Entry) {
 	if p.last == 0 {
 		p.first = e.At
@@ -108,7 +108,7 @@ func (p *past) own(e *audit.Entry) {
 	}
 }
 
-// move rebuilds the job by an entry that had been written.
+// move applies an entry that had been written by then.
 func (p *past) move(e *audit.Entry) {
 	v := p.v
 	if p.at.Sequence > 0 {
@@ -131,7 +131,7 @@ func (p *past) move(e *audit.Entry) {
 	p.moves.add(ownMove(e))
 }
 
-// there returns an error if there was no such job, or no such move.
+// there returns an error if the job, or the move, did not exist yet.
 func (p *past) there() error {
 	id := p.j.ID.Public(pawl.JobPrefix)
 	switch n := p.at.Sequence; {
@@ -145,7 +145,7 @@ func (p *past) there() error {
 	return nil
 }
 
-// end says how the job had ended, or was going to.
+// end sets how the job had ended, or was going to.
 func (p *past) end() {
 	v := p.v
 	v.AsOf = pawl.Timestamp(p.until)
@@ -166,7 +166,7 @@ func (p *past) end() {
 	}
 }
 
-// endIn returns how the job ends if an entry says it.
+// endIn returns how the job ends, if an entry says so.
 func endIn(e *audit.Entry) machine.State {
 	var told struct {
 		Ending machine.State `json:"ending"`
@@ -180,8 +180,8 @@ func endIn(e *audit.Entry) machine.State {
 	return ""
 }
 
-// moved gives the job the definition that it had before it moved to another version: the
-// first such entry that came later tells.
+// moved restores the definition that the job had before it moved to another version, from
+// the first such entry after the moment.
 func (p *past) moved(e *audit.Entry) {
 	if p.restored || e.Event != lifecycle.JobMove {
 		return
@@ -195,7 +195,7 @@ func (p *past) moved(e *audit.Entry) {
 	}
 }
 
-// pastChildren names the child jobs that there were.
+// pastChildren lists the child jobs that existed by then.
 func (e *Engine) pastChildren(ctx context.Context, p *past) error {
 	jobs, err := e.store.Jobs(ctx, store.JobFilter{Parent: p.j.Key(), Limit: maxChildren, Bare: true})
 	for _, child := range slices.Backward(jobs) {
@@ -206,8 +206,8 @@ func (e *Engine) pastChildren(ctx context.Context, p *past) error {
 	return err
 }
 
-// pastSteps rebuilds the steps that there were, as their trails come: by ord, as the steps
-// do.
+// pastSteps rebuilds the steps that existed by then. Trails and steps both come ordered by
+// ord.
 func (e *Engine) pastSteps(ctx context.Context, p *past) error {
 	p.v.StepCounts = make(map[machine.State]int)
 	fans := make(map[int]*pawl.Instances)
@@ -245,8 +245,8 @@ func (e *Engine) pastSteps(ctx context.Context, p *past) error {
 	})
 }
 
-// step rebuilds one step from what had been written of its trail, and what it
-// is today.
+// step rebuilds one step from the part of its trail written by then, and from its present
+// record.
 func (p *past) step(today *pawl.Step, trail []audit.Entry) pawl.StepView {
 	f := &fold{step: pawl.Step{StepKey: today.StepKey}, today: today}
 	for i := range trail {
@@ -265,12 +265,12 @@ func (p *past) step(today *pawl.Step, trail []audit.Entry) pawl.StepView {
 	}
 	v := stepView(p.j, p.def, s, f.worker)
 	if v.Instances != nil {
-		v.Instances.Made, v.Instances.Live = 0, 0 // counted as they come
+		v.Instances.Made, v.Instances.Live = 0, 0 // counted one by one
 	}
 	return v
 }
 
-// A fold is a step as far as its trail has been read.
+// A fold is the state of a step after the entries read so far.
 type fold struct {
 	step   pawl.Step
 	today  *pawl.Step
@@ -301,7 +301,7 @@ func (f *fold) entry(e *audit.Entry) {
 	f.failure(e)
 }
 
-// claim reads who claimed the step; the engine is no worker.
+// claim records which worker claimed the step; the engine is not a worker.
 func (f *fold) claim(e *audit.Entry) {
 	var told struct {
 		Attempt int `json:"attempt"`
@@ -316,7 +316,7 @@ func (f *fold) claim(e *audit.Entry) {
 	}
 }
 
-// retry reads when the next attempt is due, if not at once.
+// retry records when the next attempt is due, if not at once.
 func (f *fold) retry(e *audit.Entry) {
 	var told struct {
 		NotBefore pawl.Timestamp `json:"not_before"`
@@ -326,8 +326,8 @@ func (f *fold) retry(e *audit.Entry) {
 	}
 }
 
-// failure reads why an attempt failed. A failure that the entry does not tell is
-// the step's own, if that was its end: nothing has changed it since.
+// failure records why an attempt failed. If the entry does not hold the failure of the
+// step's end, the step itself does: nothing has changed it since.
 func (f *fold) failure(e *audit.Entry) {
 	switch e.Event {
 	case lifecycle.StepExhaust:
@@ -339,7 +339,7 @@ func (f *fold) failure(e *audit.Entry) {
 		return
 	case lifecycle.StepFail, lifecycle.StepTimeout, lifecycle.StepLost, lifecycle.StepQueueTimeout, lifecycle.StepFailPermanently, lifecycle.StepCancel:
 	default:
-		return // an interrupt is no failure, though it says why
+		return // an interrupt is not a failure, though it has a reason
 	}
 	switch told := failureIn(e); {
 	case told != nil:
@@ -352,8 +352,8 @@ func (f *fold) failure(e *audit.Entry) {
 	}
 }
 
-// failureIn reads the failure that an entry tells, or nil: beside it or, if the entry is
-// older than seals, in its metadata.
+// failureIn returns the failure that an entry holds, or nil. It is kept beside the entry
+// or, if the entry is older than seals, in its metadata.
 func failureIn(e *audit.Entry) *pawl.Failure {
 	if s := e.SealOf(audit.FieldFailure); s != nil {
 		if s.Payload == nil {
@@ -377,8 +377,7 @@ func failureIn(e *audit.Entry) *pawl.Failure {
 	return told.Failure
 }
 
-// asked returns what the step was asked to wait for, without how that ended if
-// it had not.
+// asked returns the step's request to wait, without its result if it had none yet.
 func (f *fold) asked() json.RawMessage {
 	w := waitIn(f.today)
 	if f.step.Seq == f.today.Seq || w.By == "" && w.Reason == "" {

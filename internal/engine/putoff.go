@@ -9,19 +9,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Every try at a mark ends with a commit that clears it, perhaps because the record
-// waits for another commit now, or puts it off: to 100 ms from then, and twice as late
-// each time. So what cannot be done now holds up nothing that can.
+// Every try at a mark ends with a commit that clears the mark, perhaps because the record
+// now waits for another commit, or puts it off: by 100 ms at first, and by twice as long
+// each time. So a record that cannot be processed now does not hold up the others.
 
-// A seenMark is a mark as it was prepared for. The mark is another one when its time
-// is, and something was done about it when the version or the instances made are.
+// A seenMark is a mark as it was when it was prepared for. A different time means a
+// different mark; a different version or number of instances made means that something was
+// done about it.
 type seenMark struct {
 	at, seq     int64
 	made, tries int
 }
 
-// same returns what is marked still as it was prepared for. What the commit was too
-// small for is out of sight.
+// same returns the ords whose marks are unchanged since they were prepared for. Those for
+// which the commit was too small are out of sight.
 func (a *evaluation) same(t *tx) (same []pawl.Ord) {
 	for ord, seen := range a.seen {
 		if ord == 0 {
@@ -37,7 +38,7 @@ func (a *evaluation) same(t *tx) (same []pawl.Ord) {
 	return same
 }
 
-// delay puts off what is marked still, though it was tried.
+// delay puts off the marks that still stand after the try.
 func (a *evaluation) delay(t *tx, same []pawl.Ord) {
 	for _, ord := range same {
 		seen := a.seen[ord]
@@ -60,11 +61,11 @@ func (e *Engine) postpone(t *tx, at *int64, tries *int, before int) {
 	*at, *tries = t.now+delay(before, e.cfg.Jitter()).Microseconds(), before+1
 }
 
-// putOff puts off what a job is marked for, after it could not be evaluated because of
-// err. If not even that can be done, it is put off in memory.
+// putOff puts off the marks of a job that could not be evaluated because of err. If even
+// that fails, it puts the job off in memory.
 func (v *evaluator) putOff(ctx context.Context, a *evaluation, err error, found int64) {
 	if pawl.KindOf(err) == pawl.Unavailable {
-		return // that is not the job's fault
+		return // not the job's fault
 	}
 	if found != 0 {
 		v.delays.failed(store.JobEntity(a.job), found, time.Now(), v.e.cfg.Jitter())

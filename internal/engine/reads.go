@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// ask adds what a decision about a job has to have in sight to a query. The parent
-// is the step that waits for the job, if it is a child.
+// ask adds what a decision about a job must have in sight to a query. The parent is the
+// step that waits for the job, if it is a child.
 func ask(q *store.Query, job rowkey.Job, parent pawl.StepKey, r decide.ReadSet) {
 	q.Jobs = append(q.Jobs, job)
 	for _, ord := range r.Steps {
@@ -37,14 +37,14 @@ func ask(q *store.Query, job rowkey.Job, parent pawl.StepKey, r decide.ReadSet) 
 // askSteps adds steps about which nothing is decided to a query.
 func askSteps(q *store.Query, keys ...pawl.StepKey) { q.Steps = append(q.Steps, keys...) }
 
-// ask adds what a decision about the job has to have in sight to a query.
+// ask adds what a decision about the job must have in sight to a query.
 func (f *jobFacts) ask(q *store.Query, r decide.ReadSet) { ask(q, f.id.JobKey(), f.parent, r) }
 
-// asked is what the query of a transaction asks for. It is looked at only for what
-// is missing, so that "there is none" is told from "nobody asked".
+// asked is the set of records that a transaction's query asks for. It is consulted only for
+// missing records, to distinguish "there is none" from "was not asked for".
 type asked struct {
 	q     *store.Query
-	steps map[pawl.StepKey]bool // of q; nil: not made yet
+	steps map[pawl.StepKey]bool // of q; nil until needed
 }
 
 func (a *asked) step(k pawl.StepKey) bool {
@@ -61,8 +61,8 @@ func (a *asked) waiting(job rowkey.Job) bool {
 	return slices.ContainsFunc(a.q.Waiting, func(l store.JobLimit) bool { return l.Job == job })
 }
 
-// isAnswered reports whether the job is that of a step that a worker holds, or may
-// claim: these come along, if they are there.
+// isAnswered reports whether the job belongs to a step that a worker holds or may claim:
+// the query returns such jobs too, if they exist.
 func (t *tx) isAnswered(job rowkey.Job) bool {
 	of := func(k pawl.StepKey) bool { return k.Job == job }
 	for _, held := range t.facts.Held {
@@ -73,16 +73,15 @@ func (t *tx) isAnswered(job rowkey.Job) bool {
 	return slices.ContainsFunc(t.facts.Claims, func(c store.ClaimFacts) bool { return slices.ContainsFunc(c.Steps, of) })
 }
 
-// missed notes that a command has read what the query did not ask for: it is
-// refused with that error, whatever it makes of nil.
+// missed records that a command has read something its query did not ask for: the command
+// is refused with that error, whatever it does with the nil.
 func (t *tx) missed(field, format string, args ...any) {
 	if t.fault == nil {
 		t.fault = &decide.NotAskedError{What: fmt.Sprintf(format, args...), Field: field}
 	}
 }
 
-// isMade reports whether this transaction makes the job, so that all of it is in
-// sight.
+// isMade reports whether this transaction makes the job, so that all of it is in sight.
 func (t *tx) isMade(job rowkey.Job) bool {
 	h := t.jobs[job]
 	return h != nil && h.made
@@ -100,7 +99,7 @@ func (b jobTx) Step(ord pawl.Ord) (*pawl.Step, error) {
 	return nil, decide.StepNotAsked(ord)
 }
 
-// Open implements decide.JobTx. Where rows cannot be read, not all is in sight.
+// Open implements decide.JobTx. If rows cannot be read, not all steps are in sight.
 func (b jobTx) Open() error {
 	switch {
 	case b.t.isMade(b.key):

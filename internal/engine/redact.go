@@ -13,15 +13,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// RedactJob withholds the payload of a job that has ended, for good (K6): its inputs,
+// RedactJob permanently withholds the payload of a job that has ended (K6): its inputs,
 // metadata, output and error, those of its steps, the data of its signals and refused
-// facts, its logs, and what is kept beside its trail. With a step, that of the step with
-// all its instances. The trail of the job says so first, with the reason, which has to
-// be given; hashes stay as they are.
+// facts, its logs, and the data kept beside its trail. If step is given, it withholds the
+// payload of that step and all its instances. The trail of the job records this first, with
+// the reason, which is required; hashes do not change.
 //
-// It returns when all is gone, and tells each, if not nil, how far it is. If it fails, or
-// the process dies, any process that evaluates jobs goes on. A job that another one
-// needs that has not ended is refused: its parent, or one that continues it.
+// RedactJob returns when everything is erased, and reports progress to each unless that is
+// nil. If it fails, or the process dies, any process that evaluates jobs continues. A job
+// is refused while an unfinished job needs it: its parent, or one that continues it.
 func (e *Engine) RedactJob(ctx context.Context, id pawl.ID, step string, c pawl.Change, each func(pawl.Redaction)) (pawl.Redaction, error) {
 	done := pawl.Redaction{Job: id.Public(pawl.JobPrefix), Step: step}
 	if err := checkChange(c); err != nil {
@@ -83,8 +83,8 @@ func redactable(j *pawl.Job) error {
 		Hint: "wait for its end with: pawl job logs " + id + " --follow; or end it with: pawl job cancel " + id}
 }
 
-// neededBy returns a job that has not ended and may read what the job has, or nil: its
-// parent, or one that continues it.
+// neededBy returns an unfinished job that may read this job's payload, or nil: its parent,
+// or one that continues it.
 func (e *Engine) neededBy(ctx context.Context, j *pawl.Job) (*pawl.Job, error) {
 	if j.Parent != 0 {
 		p, err := e.store.Job(ctx, j.Parent)
@@ -123,7 +123,7 @@ func noNode(def *workflow.Definition, step string) error {
 	return pawl.Errorf(pawl.NotFound, "workflow %s has no step %q: want one of %s", def.Name, step, strings.Join(ids, ", "))
 }
 
-// A redact makes the trail of a job say what is withheld, and marks the job.
+// A redact records in the trail of a job what is withheld, and marks the job.
 type redact struct {
 	id    pawl.ID
 	scope audit.Scope
@@ -151,7 +151,7 @@ func (r *redact) decide(t *tx) error {
 	return nil
 }
 
-// showWithheld says in a view what was withheld, in the place of errors too.
+// showWithheld adds to a view what was withheld, in the place of errors too.
 func showWithheld(v *pawl.JobView, by *audit.Withheld) {
 	if by.None() {
 		return
@@ -168,7 +168,7 @@ func showWithheld(v *pawl.JobView, by *audit.Withheld) {
 	}
 }
 
-// withheld reads what of a job was withheld.
+// withheld reads which payload of a job was withheld.
 func (e *Engine) withheld(ctx context.Context, j *pawl.Job) (*audit.Withheld, error) {
 	if !lifecycle.Job.Ended(j.State) {
 		return nil, nil

@@ -10,9 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// RegisterWorkflow makes the definition the next version of the workflow of its name.
-// One that is the newest version already stays that, and made is false. dir is
-// the folder of its file: commands start there in a child of a private job.
+// RegisterWorkflow makes the definition the next version of the workflow of its name. If
+// the newest version already has this definition and dir, nothing changes and made is
+// false. dir is the folder of its file, where the commands of a private job's child start.
 func (e *Engine) RegisterWorkflow(ctx context.Context, workspace string, canonical []byte, dir string, c pawl.Change) (v *pawl.Version, made bool, err error) {
 	if err := checkChange(c); err != nil {
 		return nil, false, err
@@ -41,7 +41,7 @@ type registration struct {
 	registered
 }
 
-// registered is what became of a registration.
+// registered is the result of a registration.
 type registered struct {
 	Version *pawl.Version
 	Made    bool
@@ -81,7 +81,7 @@ func (e *Engine) Lookup(ctx context.Context, n pawl.WorkflowName, version int) (
 	return v, def, err
 }
 
-// noWorkflow says whether it is the name that is unknown, or the version.
+// noWorkflow returns an error that says whether the name or the version is unknown.
 func (e *Engine) noWorkflow(ctx context.Context, n pawl.WorkflowName, version int) error {
 	if v, err := e.store.RegisteredVersion(ctx, n, 0); err == nil {
 		return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("workflow %s has no version %d: the newest is %d", n.Name, version, v.Version),
@@ -91,9 +91,8 @@ func (e *Engine) noWorkflow(ctx context.Context, n pawl.WorkflowName, version in
 		Hint: "register it with: pawl workflow register FILE"}
 }
 
-// Workflows calls f with the newest version of each registered workflow of a workspace,
-// by name; Versions with those of one workflow, newest first. They read pages, and end
-// with the first error of f.
+// Workflows calls f with the newest version of each registered workflow of a workspace, by
+// name. It reads pages, and ends with the first error of f.
 func (e *Engine) Workflows(ctx context.Context, workspace string, f func(*pawl.Version) error) error {
 	after := pawl.WorkflowName{}
 	read := func() ([]*pawl.Version, error) { return e.store.Workflows(ctx, workspace, after, listPage) }
@@ -103,8 +102,8 @@ func (e *Engine) Workflows(ctx context.Context, workspace string, f func(*pawl.V
 	})
 }
 
-// Versions is Workflows for the versions of one. The error is of kind NotFound if there are
-// none.
+// Versions calls f with the versions of one workflow, newest first. It reads pages, and
+// ends with the first error of f. The error is of kind NotFound if there are none.
 func (e *Engine) Versions(ctx context.Context, n pawl.WorkflowName, f func(*pawl.Version) error) error {
 	below := 0
 	read := func() ([]*pawl.Version, error) {

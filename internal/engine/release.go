@@ -16,30 +16,31 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A release takes the steps of a worker that is dead or has ended away from it.
-// It does not touch their jobs: it leaves the outcomes to be applied.
+// A release takes the steps of a worker that is dead or has ended away from it. It does not
+// change their jobs: it leaves the outcomes for the evaluator to apply.
 //
-// A step that is not to overlap with itself, as its definition or its worker says, is
-// taken only when the whole silence has passed since the worker was heard of, by the
-// worker's reckoning too: by then it has ended the step itself. Until then the step
-// stays with its ended worker, and every look at the living finds it there again.
+// A step that must not overlap with itself, according to its definition or its worker, is
+// released only when the whole silence has passed since the worker was last heard from, by
+// the worker's own measure too: by then the worker has ended the step itself. Until then
+// the step stays with its ended worker, and every scan of the living workers finds it
+// again.
 type release struct {
 	worker rowkey.Worker
 	note   decide.Note
 	end    bool // terminate the worker, unless it has ended
 
-	interrupt bool          // the steps are interrupted, and not lost: somebody wants it so, or they cannot be the cause
-	quiet     time.Duration // for so long nothing was heard of the worker
+	interrupt bool          // the steps are interrupted, not lost: an operator wants it so, or they cannot be the cause
+	quiet     time.Duration // time since the worker was last heard from
 
 	declared link.Declaration
-	silence  time.Duration                                // the longest by which anybody reckons
-	defs     map[rowkey.Definition]*workflow.Definition   // of the steps held, by key; nil: it cannot be read
+	silence  time.Duration                                // the longest that any process uses
+	defs     map[rowkey.Definition]*workflow.Definition   // of the steps held, by key; nil: unreadable
 	known    func(rowkey.Definition) *workflow.Definition // from memory, or nil
-	unread   []rowkey.Definition                          // of those, what is not there yet
+	unread   []rowkey.Definition                          // of those, the ones not in memory yet
 }
 
-// release commits a release, at first as cmd, which holds it. Definitions that are not
-// in memory are read between two commits, the first of which takes what does not need
+// release commits a release, first as cmd, which holds it. Definitions that are not in
+// memory are read between two commits; the first commit releases the steps that do not need
 // them.
 func (e *Engine) release(ctx context.Context, r *release, cmd command) error {
 	if err := e.prepareRelease(ctx, r); err != nil {
@@ -64,7 +65,7 @@ func (e *Engine) prepareRelease(ctx context.Context, r *release) error {
 	r.known = e.defs.of
 	w, err := e.store.Worker(ctx, r.worker)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil // which the decision refuses
+		return nil // the decision refuses that
 	}
 	if err != nil {
 		return err
@@ -119,8 +120,9 @@ func (r *release) lose(t *tx, w *pawl.Worker, k pawl.StepKey) error {
 	return blindly(t, s, j).Report(s, decide.Report{Event: lifecycle.StepLost, Failure: f, Note: decide.Note{Reason: r.note.Reason}})
 }
 
-// mayOverlap reports whether the step must not overlap with itself, and its worker may
-// still run it. What was claimed after the worker was seen last counts from its claim.
+// mayOverlap reports whether the step must not overlap with itself while its worker may
+// still run it. For a step claimed after the worker was last seen, the time counts from the
+// claim.
 func (r *release) mayOverlap(t *tx, s *pawl.Step, j *pawl.Job) bool {
 	if r.quiet >= r.silence && t.now-s.StartedAt >= r.silence.Microseconds() {
 		return false
@@ -139,7 +141,7 @@ func (r *release) mayOverlap(t *tx, s *pawl.Step, j *pawl.Job) bool {
 	return def == nil || def.Node(s.Ord.Node()).Isolation == workflow.IsolationStop
 }
 
-// An endMetadata is what the trail of a worker says of its end.
+// An endMetadata is what the trail of a worker records about its end.
 type endMetadata struct {
 	Spared bool `json:"steps_spared,omitempty"` // its steps have lost nothing by it
 }
