@@ -14,12 +14,12 @@ import (
 // Limits of idempotency (J8).
 const (
 	MaxRequestID   = 200       // bytes of a request id
-	IdempotencyTTL = time.Hour // how long an answer is replayed
+	IdempotencyTTL = time.Hour // how long a response is replayed
 )
 
-// A request is what stands for a request id: the first command with that id is
-// committed together with its answer, and the same request has that answer again. A
-// refusal is not stored. The nil request has no id, and is done each time.
+// A request represents a request id: the first command with that id is committed together
+// with its response, and a repeated request returns that response. A refusal is not stored.
+// The nil request has no id, and is executed each time.
 type request struct {
 	e        *Engine
 	key      store.IdempotencyKey
@@ -27,8 +27,8 @@ type request struct {
 	hash     [32]byte
 }
 
-// newRequest returns the request of an operator, nil if it has no id. The parts are
-// what makes it another request; they have a form in JSON.
+// newRequest returns the request of an operator, or nil if it has no id. Different parts
+// make a different request; they have a form in JSON.
 func (e *Engine) newRequest(c pawl.Change, workspace, endpoint string, parts ...any) (*request, error) {
 	if c.RequestID == "" {
 		return nil, nil
@@ -46,8 +46,8 @@ func (e *Engine) newRequest(c pawl.Change, workspace, endpoint string, parts ...
 	return &request{e: e, key: store.IdempotencyKey{Workspace: workspace, Key: c.RequestID}, endpoint: endpoint, hash: hashOf(endpoint, string(text))}, nil
 }
 
-// asked returns the request of what is to be done to a job, and reports whether it was
-// done already.
+// asked returns the request for an action on a job, and reports whether it was already
+// done.
 func (e *Engine) asked(ctx context.Context, id pawl.ID, c pawl.Change, verb string, parts ...any) (r *request, done bool, err error) {
 	if c.RequestID == "" {
 		return nil, false, nil
@@ -78,8 +78,8 @@ func hashOf(parts ...string) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// replay reports whether the request was done already, and hands its answer to take.
-// What it would be done to may have changed since, so this comes before that is read.
+// replay reports whether the request was already done, and passes its response to take.
+// Call it before reading what the request acts on, which may have changed since.
 func (r *request) replay(ctx context.Context, take func(body []byte) error) (done bool, err error) {
 	if r == nil {
 		return false, nil
@@ -91,8 +91,9 @@ func (r *request) replay(ctx context.Context, take func(body []byte) error) (don
 	return k.replayed, nil
 }
 
-// once makes a command that is done once for its request. body is asked for the answer
-// when it is, and take gets that of an earlier one. Both may be nil.
+// once makes a command that is executed once per request. body returns the response once
+// the command is decided, and take receives the response of an earlier execution. Both may
+// be nil.
 func (r *request) once(cmd command, body func() []byte, take func([]byte) error) command {
 	if r == nil {
 		return cmd
@@ -100,8 +101,8 @@ func (r *request) once(cmd command, body func() []byte, take func([]byte) error)
 	return &keyed{command: cmd, request: r, body: body, take: take}
 }
 
-// A keyed command is one with a request id, or, without a command, a look at what is
-// stored under that.
+// A keyed command is one with a request id or, without a command, a lookup of the response
+// stored under that id.
 type keyed struct {
 	command
 	*request
@@ -148,8 +149,8 @@ func (k *keyed) decide(t *tx) error {
 	return nil
 }
 
-// replay returns what is stored under a key, in the database or earlier in this
-// commit. A key of another request is an error.
+// replay returns the response stored under a key, in the database or earlier in this
+// commit. A key that belongs to another request is an error.
 func (t *tx) replay(key store.IdempotencyKey, hash [32]byte) (body []byte, done bool, err error) {
 	a := t.answered(key)
 	if a.New {
@@ -165,7 +166,7 @@ func (t *tx) replay(key store.IdempotencyKey, hash [32]byte) (body []byte, done 
 	return a.Body, true, nil
 }
 
-// jobID reads the id of a job from an answer.
+// jobID reads the id of a job from a response.
 func jobID(into *pawl.ID) func([]byte) error {
 	return func(body []byte) (err error) {
 		*into, err = pawl.ParseID(pawl.JobPrefix, string(body))
@@ -173,12 +174,12 @@ func jobID(into *pawl.ID) func([]byte) error {
 	}
 }
 
-// asJSON and fromJSON answer with a value.
+// asJSON and fromJSON write and read a value as the response.
 func asJSON(v any) func() []byte {
 	return func() []byte {
 		body, err := json.Marshal(v)
 		if err != nil {
-			panic(err) // the value is of this package
+			panic(err) // v is always a value of this package
 		}
 		return body
 	}

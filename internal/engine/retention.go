@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// MinRetention is the shortest time for which what has ended is kept.
+// MinRetention is the shortest time that ended entities are kept.
 const MinRetention = time.Hour
 
 func addRemoved(p *pawl.Pruning, r *store.Removed) {
@@ -29,9 +29,9 @@ func addRemoved(p *pawl.Pruning, r *store.Removed) {
 	}
 }
 
-// Prune removes what ended longer ago than the age, each entity with its whole
-// trail, and writes anchors for it (K6). Each tells after every step how far it
-// is. Stopped or killed, it leaves nothing that is shown in part.
+// Prune removes what ended longer ago than age, each entity with its whole trail, and
+// writes anchors for it (K6). It reports its progress to each after every step. If it is
+// stopped or killed, no entity is shown in part.
 func (e *Engine) Prune(ctx context.Context, age time.Duration, c pawl.Change, each func(pawl.Pruning)) (pawl.Pruning, error) {
 	total := pawl.Pruning{Busy: []string{}}
 	if err := checkChange(c); err != nil {
@@ -59,7 +59,7 @@ func (e *Engine) Prune(ctx context.Context, age time.Duration, c pawl.Change, ea
 	}
 }
 
-// Prospects says of each kind of entity what Prune would remove, and what it would
+// Prospects returns, for each kind of entity, what Prune would remove and what it would
 // leave.
 func (e *Engine) Prospects(ctx context.Context, age time.Duration) ([]pawl.Prospect, error) {
 	before, err := e.before(ctx, age)
@@ -69,7 +69,7 @@ func (e *Engine) Prospects(ctx context.Context, age time.Duration) ([]pawl.Prosp
 	return e.store.Prospects(ctx, before)
 }
 
-// before returns the time that lies back by age, by the database's clock.
+// before returns the time age ago, by the database's clock.
 func (e *Engine) before(ctx context.Context, age time.Duration) (int64, error) {
 	if age < MinRetention {
 		return 0, pawl.Errorf(pawl.Invalid, "retention of %s: want %s or more", age, MinRetention)
@@ -82,17 +82,18 @@ func (e *Engine) before(ctx context.Context, age time.Duration) (int64, error) {
 	return now - age.Microseconds(), err
 }
 
-// retainEvery is how often what has ended is looked for, give or take half of it.
+// retainEvery is the interval between searches for expired entities, give or take half of
+// it.
 const retainEvery = 10 * time.Minute
 
-// retain removes what has ended long ago, until ctx ends.
+// retain removes what ended long ago, until ctx ends.
 func (e *Engine) retain(ctx context.Context, r *rounds) {
-	wait := time.Duration(e.cfg.Jitter() * float64(time.Minute)) // not all processes at once
+	wait := time.Duration(e.cfg.Jitter() * float64(time.Minute)) // so that processes do not all begin at once
 	for sleep.For(ctx, wait) {
 		wait = time.Duration((0.5 + e.cfg.Jitter()) * float64(retainEvery))
 		r.begin()
 		c := pawl.Change{Actor: "retention", Reason: "older than " + e.cfg.Retention.String()}
-		p, err := e.Prune(ctx, e.cfg.Retention, c, func(pawl.Pruning) { r.begin() }) // each step is news
+		p, err := e.Prune(ctx, e.cfg.Retention, c, func(pawl.Pruning) { r.begin() }) // each step is progress
 		r.end(ctx, err)
 		if err != nil && ctx.Err() == nil {
 			e.log.Warn("removing what has ended failed; it is tried again", "error", err)

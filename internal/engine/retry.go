@@ -17,11 +17,10 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// RetryJob makes a job that continues one that FAILED or was CANCELED, and
-// returns its id: the same definition, the results of the steps that are complete
-// and of the instances of fan-outs that are, everything else anew. One that is
-// COMPLETED is run again only From a step. The same retry with the same request id
-// returns the job that exists (J8).
+// RetryJob makes a job that continues one that FAILED or was CANCELED, and returns its id.
+// The new job has the same definition, reuses the results of complete steps and of complete
+// instances of fan-outs, and runs everything else again. A COMPLETED job is run again only
+// From a step. The same retry with the same request id returns the existing job (J8).
 func (e *Engine) RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.ID, error) {
 	if err := checkChange(c); err != nil {
 		return pawl.ID{}, err
@@ -106,13 +105,13 @@ func (p *retry) allowed(r *pawl.Retry) error {
 	return p.refused("is "+string(p.old.State)+": only a job that has ended can be retried", "retry one of its steps with: pawl step retry "+p.old.ID.Public(pawl.JobPrefix)+" STEP")
 }
 
-// refused is the error of a job that cannot be retried.
+// refused returns the error of a job that cannot be retried.
 func (p *retry) refused(why, hint string) error {
 	id := p.old.ID.Public(pawl.JobPrefix)
 	return &pawl.Error{Kind: pawl.Conflict, Entity: id, Message: "job " + id + " " + why, Hint: hint}
 }
 
-// bind returns the inputs of the old job with those that change.
+// bind returns the inputs of the old job with the changes in set.
 func (p *retry) bind(set map[string]any) (json.RawMessage, error) {
 	if len(set) == 0 {
 		return p.old.Inputs, nil
@@ -127,7 +126,7 @@ func (p *retry) bind(set map[string]any) (json.RawMessage, error) {
 	return p.def.BindInputs(given)
 }
 
-// results checks the steps that are named.
+// results checks the steps that r names.
 func (p *retry) results(r *pawl.Retry) error {
 	p.preset = make(map[int]json.RawMessage)
 	for _, id := range r.From {
@@ -146,7 +145,7 @@ func (p *retry) results(r *pawl.Retry) error {
 			return err
 		}
 		p.preset[n] = data
-		p.from = append(p.from, id) // what depends on it was made of another result
+		p.from = append(p.from, id) // its dependents used another result
 	}
 	slices.Sort(p.from)
 	p.from = slices.Compact(p.from)
@@ -176,7 +175,7 @@ func (p *retry) reuse(ctx context.Context, by *audit.Withheld) error {
 	p.adopted = make(map[int]json.RawMessage)
 	for k, b := range bodies {
 		taken := b.State == lifecycle.StepComplete || b.State == lifecycle.StepResolvedManually
-		if node := p.def.Node(k.Ord.Node()); by.Step(int64(k.Ord)) && (taken || node.Fans() && b.State != lifecycle.StepSkipped) { // of a fan-out, instances
+		if node := p.def.Node(k.Ord.Node()); by.Step(int64(k.Ord)) && (taken || node.Fans() && b.State != lifecycle.StepSkipped) { // for a fan-out, its instances
 			return p.gone(node.ID)
 		}
 		if taken {
@@ -186,7 +185,7 @@ func (p *retry) reuse(ctx context.Context, by *audit.Withheld) error {
 	return err
 }
 
-// gone refuses to take over what a redacted step had.
+// gone returns the refusal to reuse the result of a redacted step.
 func (p *retry) gone(step string) error {
 	id := p.old.ID.Public(pawl.JobPrefix)
 	return &pawl.Error{Kind: pawl.Conflict, Entity: id, Message: "step " + step + " of job " + id + " was redacted: its result is gone, which a new job would take over",

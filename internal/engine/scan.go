@@ -8,18 +8,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A scan goes through what is due in rounds of looks, the oldest first. Each look
-// begins behind the last one, and a round ends with what was due when it began: so
-// neither what cannot be done nor what is due all the time hides anything for long.
+// A scan covers everything that is due in rounds of bounded queries, oldest first. Each
+// query begins after the last record of the previous one, and a round ends with what was
+// due when it began. So neither records that cannot be processed nor records that are
+// always due hide anything for long.
 type scan struct {
-	q store.LookQuery // where the next look begins
+	q store.LookQuery // where the next query begins
 }
 
-// maxQueue bounds the jobs that wait to be evaluated: the marks of others are left in
-// the database until some of these are done.
+// maxQueue bounds the jobs that wait to be evaluated: further marks stay in the database
+// until some of these are done.
 const maxQueue = 10 * lookLimit
 
-// next returns where a look begins. With a long queue it looks for no marks.
+// next returns the next query. If the queue is long, it asks for no marks.
 func (s *scan) next(queue int) store.LookQuery {
 	q := s.q
 	q.Limit = lookLimit
@@ -29,7 +30,7 @@ func (s *scan) next(queue int) store.LookQuery {
 	return q
 }
 
-// note takes what the look of q has found, and reports whether more is due.
+// note records what the query q has found, and reports whether more is due.
 func (s *scan) note(q store.LookQuery, a *store.Agenda) (more bool) {
 	if q.Marked == s.q.Marked {
 		n := len(a.Marked)
@@ -46,8 +47,8 @@ func (s *scan) note(q store.LookQuery, a *store.Agenda) (more bool) {
 	return more || moreDue
 }
 
-// bound returns until when the round goes on, or 0 if it is over, and whether more is
-// due: of this round, or because it took more than one look.
+// bound returns the time that the round goes up to, or 0 if it is over, and reports whether
+// more is due: in this round, or because the round took more than one query.
 func bound(until int64, found int, now int64) (int64, bool) {
 	if found == lookLimit {
 		if until == 0 {
@@ -58,15 +59,15 @@ func bound(until int64, found int, now int64) (int64, bool) {
 	return 0, until != 0
 }
 
-// Pages are of pending jobs: one with each poll, and fast through all of them when a
-// hint has asked for it, but then not again for some time, so that many jobs that
+// Pages track the scan of pending jobs: one page with each poll, and fast through all pages
+// when a hint asks for it. After a fast round there is a pause, so that many jobs that
 // cannot start cost little.
 type pages struct {
 	after store.Ranked
-	asked bool      // for a fast round
-	fast  bool      // it is one
-	begun time.Time // it, if fast
-	again time.Time // when the next one may be
+	asked bool      // a fast round is requested
+	fast  bool      // a fast round is under way
+	begun time.Time // start of the fast round
+	again time.Time // earliest start of the next fast round
 }
 
 const (
@@ -74,7 +75,7 @@ const (
 	sweepShare = 5 // fast rounds take a fifth of the time, or less
 )
 
-// begin returns behind which job the next page begins.
+// begin returns the job after which the next page begins.
 func (p *pages) begin(now time.Time) store.Ranked {
 	if p.asked && !p.fast && !now.Before(p.again) {
 		*p = pages{fast: true, begun: now}
@@ -82,7 +83,7 @@ func (p *pages) begin(now time.Time) store.Ranked {
 	return p.after
 }
 
-// more takes the page, and reports whether the next one is to be looked at soon.
+// more records the page, and reports whether to read the next one soon.
 func (p *pages) more(found []store.Ranked, now time.Time) bool {
 	if len(found) == lookLimit {
 		p.after = found[len(found)-1]
@@ -95,15 +96,14 @@ func (p *pages) more(found []store.Ranked, now time.Time) bool {
 	return false
 }
 
-// The waits between tries of what fails: the first, twice as long each time, and the
-// longest.
+// Waits between tries of a failing record: the first, doubled each time, and the longest.
 const (
 	firstDelay = 100 * time.Millisecond
 	maxDelay   = time.Minute
 )
 
-// delay returns the wait after so many tries in vain: up to half as long again by
-// jitter, so that what failed together is not tried together for ever.
+// delay returns the wait after that many failed tries: up to half as long again by jitter,
+// so that records that failed together are not always retried together.
 func delay(tries int, jitter float64) time.Duration {
 	d := maxDelay
 	if tries < 16 {
@@ -112,24 +112,24 @@ func delay(tries int, jitter float64) time.Duration {
 	return min(maxDelay, d+time.Duration(jitter*float64(d)/2))
 }
 
-// maxDelays bounds what is remembered of what has failed.
+// maxDelays bounds the number of failures remembered.
 const maxDelays = 10_000
 
 // Delays remember what was due, failed, and could not be put off in the database: a
-// deadline, which stands as it is, or a record that cannot be read. Others are not
-// held up by it anyway (see scan), so that it may be forgotten.
+// deadline, which does not change, or a record that cannot be read. Such a failure does not
+// hold up others (see scan), so it may be forgotten.
 type delays struct {
 	mu sync.Mutex
 	of map[store.EntityKey]delayed
 }
 
 type delayed struct {
-	due   int64 // the mark or deadline that failed; another one is tried at once
+	due   int64 // the mark or deadline that failed; a different one is tried at once
 	tries int
 	until time.Time
 }
 
-// ready reports whether what is due at that time may be tried.
+// ready reports whether a record due at that time may be tried.
 func (d *delays) ready(k store.EntityKey, due int64, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,7 +137,7 @@ func (d *delays) ready(k store.EntityKey, due int64, now time.Time) bool {
 	return !ok || was.due != due || !now.Before(was.until)
 }
 
-// failed notes that it failed, and returns the wait until it is tried again.
+// failed records a failure, and returns the wait until the next try.
 func (d *delays) failed(k store.EntityKey, due int64, now time.Time, jitter float64) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,7 +153,7 @@ func (d *delays) failed(k store.EntityKey, due int64, now time.Time, jitter floa
 	return wait
 }
 
-// done forgets what is over.
+// done forgets a record that is no longer due.
 func (d *delays) done(k store.EntityKey) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,17 +18,16 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// ScheduledAt is the input that a schedule gives to its jobs where the workflow
-// declares it and the schedule does not set it: the time that they were due, in
-// RFC 3339 and UTC.
+// ScheduledAt is the input that a schedule gives to its jobs if the workflow declares it
+// and the schedule does not set it: the time that they were due, in RFC 3339 and UTC.
 const ScheduledAt = "scheduled_at"
 
-// MaxCatchUp bounds how late a time may be made up for.
+// MaxCatchUp bounds how late a missed time may still be run.
 const MaxCatchUp = 30 * 24 * time.Hour
 
 var scheduleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// checkPlan completes a plan, and names its first fault.
+// checkPlan completes a plan, and returns its first fault.
 func checkPlan(p *pawl.SchedulePlan) error {
 	if p.Workspace == "" {
 		p.Workspace = pawl.DefaultWorkspace
@@ -55,12 +54,11 @@ func checkPlan(p *pawl.SchedulePlan) error {
 	return schedule.CheckOverlap(p.Overlap)
 }
 
-// PutSchedule makes a schedule or, with replace, changes the one of its name,
-// whether it is paused or not. What it runs has to be registered, and its inputs
-// have to fit. A name that is taken is a conflict, one to replace that is not
-// there is not found. A change of what is run leaves the times alone, those that
-// nobody has looked at yet included; of a new expression or time zone, the times
-// from now on count.
+// PutSchedule makes a schedule or, with replace, changes the one of its name, paused or
+// not. The workflow that it runs must be registered, and the inputs must fit. A new
+// schedule whose name is taken is a Conflict; replacing one that does not exist is
+// NotFound. A change of what is run leaves the times unchanged, including those not
+// processed yet. For a new expression or time zone, the times from now on count.
 func (e *Engine) PutSchedule(ctx context.Context, p pawl.SchedulePlan, replace bool, c pawl.Change) error {
 	if err := checkChange(c); err != nil {
 		return err
@@ -97,7 +95,7 @@ func (e *Engine) PutSchedule(ctx context.Context, p pawl.SchedulePlan, replace b
 
 type putSchedule struct {
 	e       *Engine
-	id      pawl.ID // of a new one
+	id      pawl.ID // of a new schedule
 	plan    pawl.SchedulePlan
 	cron    *schedule.Cron
 	replace bool
@@ -130,7 +128,7 @@ func (p *putSchedule) decide(t *tx) error {
 	return t.moveSchedule(s, lifecycle.ScheduleUpdate, p.noted())
 }
 
-// noted returns the note of the change, with all of the plan but its inputs.
+// noted returns the note of the change, with the whole plan except its inputs.
 func (p *putSchedule) noted() decide.Note {
 	n := p.note
 	n.Metadata, _ = json.Marshal(map[string]any{"workflow": p.plan.Workflow, "cron": p.plan.Cron, "timezone": p.plan.TimeZone,
@@ -138,8 +136,7 @@ func (p *putSchedule) noted() decide.Note {
 	return n
 }
 
-// fill gives the schedule what the plan says. It reports whether its times are
-// others by that.
+// fill copies the plan into the schedule. It reports whether this changes its times.
 func (p *putSchedule) fill(s *pawl.Schedule) (retimed bool) {
 	retimed = s.Cron != p.plan.Cron || s.TimeZone != p.plan.TimeZone
 	s.Workflow, s.Inputs, s.Cron, s.TimeZone = p.plan.Workflow, p.plan.Inputs, p.plan.Cron, p.plan.TimeZone
@@ -147,8 +144,8 @@ func (p *putSchedule) fill(s *pawl.Schedule) (retimed bool) {
 	return retimed
 }
 
-// arm sets when the schedule is looked at next: at its next time from now on, or
-// soon if a time waits. See schedule.Decide.
+// arm sets when the schedule is processed next: at its next time from now on, or soon if a
+// time waits. See schedule.Decide.
 func arm(s *pawl.Schedule, c *schedule.Cron, now int64) {
 	s.DueAt, s.DueEvent = pawl.Micros(c.Next(pawl.Time(now))), lifecycle.ScheduleFire
 	if s.Waiting != 0 {
@@ -160,7 +157,7 @@ func noSchedule(name string) error {
 	return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no schedule %q", name), Hint: "list them with: pawl schedule list"}
 }
 
-// scheduleNamed returns the schedule of a name that is not removed, or nil.
+// scheduleNamed returns the schedule with that name unless it is removed, or nil.
 func (t *tx) scheduleNamed(n pawl.ScheduleName) *pawl.Schedule {
 	for k, h := range t.schedules {
 		if s := h.record; s.Workspace == n.Workspace && s.Name == n.Name && s.State != lifecycle.ScheduleRemoved {
@@ -170,10 +167,10 @@ func (t *tx) scheduleNamed(n pawl.ScheduleName) *pawl.Schedule {
 	return nil
 }
 
-// MoveSchedule applies lifecycle.SchedulePause, ScheduleResume or ScheduleRemove.
-// The table refuses with a *machine.Refusal. Jobs that the schedule has made are
-// left alone. Times that pass while it is paused are not made up for; one that
-// waited before waits on.
+// MoveSchedule applies lifecycle.SchedulePause, ScheduleResume or ScheduleRemove. The table
+// refuses with a *machine.Refusal. Jobs that the schedule made are not affected. Times that
+// pass during a pause are not made up for; a time that waited before the pause keeps
+// waiting.
 func (e *Engine) MoveSchedule(ctx context.Context, n pawl.ScheduleName, event machine.Event, c pawl.Change) error {
 	if err := checkChange(c); err != nil {
 		return err

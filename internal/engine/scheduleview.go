@@ -10,8 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// Schedules calls f with the schedules of a workspace that are not removed, by name, with
-// so many of their next times. It reads pages, and ends with the first error of f.
+// Schedules calls f with the schedules of a workspace that are not removed, by name, each
+// with its next times, as many as next says. It reads pages, and ends with the first error
+// of f.
 func (e *Engine) Schedules(ctx context.Context, workspace string, next int, f func(*pawl.ScheduleView) error) error {
 	after := pawl.ScheduleName{}
 	read := func() ([]*pawl.Schedule, error) {
@@ -27,7 +28,7 @@ func (e *Engine) Schedules(ctx context.Context, workspace string, next int, f fu
 	})
 }
 
-// Schedule returns a schedule by its name, with so many of its next times.
+// Schedule returns a schedule by its name, with its next times, as many as next says.
 func (e *Engine) Schedule(ctx context.Context, n pawl.ScheduleName, next int) (*pawl.ScheduleView, error) {
 	s, err := e.findSchedule(ctx, n)
 	if err != nil {
@@ -36,8 +37,8 @@ func (e *Engine) Schedule(ctx context.Context, n pawl.ScheduleName, next int) (*
 	return e.scheduleView(ctx, s, next)
 }
 
-// ScheduleHistory calls f with every move of a schedule, by its name, oldest first. It
-// ends with the first error of f.
+// ScheduleHistory calls f with every move of a schedule, by its name, oldest first. It ends
+// with the first error of f.
 func (e *Engine) ScheduleHistory(ctx context.Context, n pawl.ScheduleName, f func(pawl.Transition) error) error {
 	s, err := e.findSchedule(ctx, n)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// know returns what hardly ever changes of a job, its inputs perhaps left out.
+// know returns the facts of a job that rarely change, possibly without its inputs.
 func (e *Engine) know(ctx context.Context, key rowkey.Job) (*jobFacts, error) {
 	if r, ok := e.jobs.get(key); ok {
 		return r, nil
@@ -35,7 +35,7 @@ func (e *Engine) recallID(ctx context.Context, id pawl.ID) (*jobFacts, error) {
 	return r, err
 }
 
-// recall returns what never changes of a job, its inputs included.
+// recall returns the facts of a job that rarely change, including its inputs.
 func (e *Engine) recall(ctx context.Context, key rowkey.Job) (*jobFacts, error) {
 	if r, ok := e.jobs.get(key); ok && r.inputs != nil {
 		return r, nil
@@ -54,11 +54,11 @@ func (e *Engine) recall(ctx context.Context, key rowkey.Job) (*jobFacts, error) 
 	if job.Inputs == nil {
 		job.Inputs = json.RawMessage("{}")
 	}
-	return e.jobs.put(job, def), nil // which may be forgotten at once: the job may end
+	return e.jobs.put(job, def), nil // may be evicted at once: the job may end
 }
 
-// scope returns what expressions that refer to the given nodes may see. The
-// nodes have ended, so that what it reads does not change.
+// scope returns what expressions that refer to the given nodes may see. The nodes have
+// ended, so what it reads does not change.
 func (e *Engine) scope(ctx context.Context, key rowkey.Job, nodes []int) (*workflow.Scope, error) {
 	r, err := e.recall(ctx, key)
 	if err != nil {
@@ -67,7 +67,7 @@ func (e *Engine) scope(ctx context.Context, key rowkey.Job, nodes []int) (*workf
 	return e.scopeOf(ctx, r, nodes)
 }
 
-// scopeOf is scope for a job of which the facts are known.
+// scopeOf is scope for a job whose facts are known.
 func (e *Engine) scopeOf(ctx context.Context, r *jobFacts, nodes []int) (*workflow.Scope, error) {
 	s := &workflow.Scope{Inputs: r.inputs, JobID: r.id.Public(pawl.JobPrefix), Workflow: r.def.Name}
 	if len(nodes) == 0 {
@@ -100,14 +100,14 @@ func (e *Engine) scopeOf(ctx context.Context, r *jobFacts, nodes []int) (*workfl
 	return s, nil
 }
 
-// StepInput evaluates the expressions of an assignment. A failure is the step's:
-// its expression does not evaluate.
+// StepInput evaluates the expressions of an assignment. A failure is the step's: its
+// expression cannot be evaluated.
 func (e *Engine) StepInput(ctx context.Context, a *link.Assignment) (*link.StepInput, *pawl.Failure, error) {
 	r, _ := a.Known.(*jobFacts)
 	var err error
 	if r != nil && r.inputs != nil {
 		e.jobs.keep(r)
-	} else if r, err = e.recall(ctx, a.Step.Job); err != nil { // they did not come with the claim
+	} else if r, err = e.recall(ctx, a.Step.Job); err != nil { // the facts did not come with the claim
 		return nil, nil, err
 	}
 	n := a.Step.Ord.Node()
@@ -186,8 +186,8 @@ func (e *Engine) item(ctx context.Context, k pawl.StepKey) (json.RawMessage, err
 	return nil, pawl.Errorf(pawl.Internal, "step %s has no item", k)
 }
 
-// input writes the document. Its parts are JSON already, and a fan-out reads the
-// same inputs thousands of times, so that they are copied and not parsed again.
+// input writes the document. Its parts are JSON already, and a fan-out reads the same
+// inputs thousands of times, so they are copied instead of parsed again.
 func input(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, instance bool) json.RawMessage {
 	b := append(make([]byte, 0, len(s.Inputs)+len(s.Item)+128), `{"inputs":`...)
 	b = append(append(b, s.Inputs...), `,"needs":{`...)

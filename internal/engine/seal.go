@@ -11,12 +11,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// sealNotes seals what notes have, and finds the entries of each record.
+// sealNotes seals the payload of notes, and finds the entries of each record.
 func (t *tx) sealNotes() error {
 	for i := range t.drafts {
 		d := &t.drafts[i]
-		// What a record comes to is not sealed in the entry of a signal: redacted, it
-		// would withhold the data of the signal.
+		// The output or error of a record is not sealed in the entry of a signal: redacting
+		// it would withhold the data of the signal.
 		if d.note == nil || d.note.Data == nil {
 			d.span.add(i)
 		}
@@ -29,7 +29,7 @@ func (t *tx) sealNotes() error {
 	return nil
 }
 
-// sealNote seals what a note has beside the entry i.
+// sealNote seals the payload of a note, beside the entry i.
 func (t *tx) sealNote(d *draft, i int) error {
 	if d.note.Data != nil {
 		t.attach(i, audit.FieldData, d.note.Data)
@@ -62,7 +62,7 @@ func (t *tx) attachSeal(i int, s audit.Seal) *audit.Seal {
 	return &e.Seals[len(e.Seals)-1]
 }
 
-// sealBody seals what a record has in a field, in one of its entries.
+// sealBody seals a field of a record in one of its entries.
 func (t *tx) sealBody(at int32, field string, body []byte) error {
 	switch {
 	case audit.Empty(body):
@@ -74,8 +74,8 @@ func (t *tx) sealBody(at int32, field string, body []byte) error {
 	return nil
 }
 
-// sealJob seals what a job brings with it in its first entry, and what it comes to in
-// its last.
+// sealJob seals the initial payload of a job in its first entry, and its result in its last
+// entry.
 func (t *tx) sealJob(h *held[pawl.Job]) error {
 	j, at := h.record, h.last
 	if h.made {
@@ -122,8 +122,8 @@ func (t *tx) sealSchedule(h *held[pawl.Schedule]) error {
 	return t.sealBody(h.last, audit.FieldInputs, h.record.Inputs)
 }
 
-// sealError seals the error of a record. One for which there is no entry is owed to
-// the next one.
+// sealError seals the error of a record. An error without an entry is owed to the next
+// entry.
 func (t *tx) sealError(of *span, f *pawl.Failure, tree **pawl.Tree) error {
 	var owed *pawl.Owed
 	if *tree != nil {
@@ -155,7 +155,7 @@ func (t *tx) sealError(of *span, f *pawl.Failure, tree **pawl.Tree) error {
 	return nil
 }
 
-// owe says what a record owes.
+// owe records what a record owes to its next entry.
 func owe(tree **pawl.Tree, owed *pawl.Owed) {
 	var next pawl.Tree
 	if *tree != nil {
@@ -167,7 +167,7 @@ func owe(tree **pawl.Tree, owed *pawl.Owed) {
 	}
 }
 
-// A salts hands random bytes out, many at a time. It is safe for concurrent use.
+// salts returns random bytes, read many at a time. It is safe for concurrent use.
 type salts struct {
 	mu   sync.Mutex
 	rest []byte

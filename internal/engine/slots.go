@@ -14,22 +14,23 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Slots are the free slots of a worker of this process that has found nothing
-// to claim. A job that is submitted to this engine goes to it in the commit that
-// makes the job: every row of its tables is passed, and nobody is overtaken, since
-// nobody waits.
+// Slots are the free slots of a worker of this process that has found nothing to claim. A
+// job submitted to this engine goes to the worker in the commit that makes the job. The job
+// still passes through every row of its tables, and it overtakes nothing, since nothing
+// waits.
 //
 // That holds because a slot is offered (Add, lend) only while the worker's bell has not
-// rung since its last look at the queue began, and that found all there was, and less than
-// it asked for.
-// Whatever commit of this process leaves something in the queue rings it, which ends
-// what is offered, before the commit is answered; so do the hints of other processes. A
-// look hears the bell before it reads: what it may not see rings anew. Who is overtaken
-// is so by what is decided between a commit and its ring or its hint, or, should a hint
-// be lost, until the worker's next beat.
+// rung since its last scan of the queue began, and only if that scan found everything there
+// was, and less than it asked for.
 //
-// Each slot is in one hand: offered, taken by a commit under way, running, or the
-// loop's, which uses what is not Reserved.
+// A commit of this process that leaves something in the queue rings the bell, which ends
+// the offer, before the callers of the commit return; hints of other processes ring it too.
+// A scan hears the bell before it reads, so that anything it may miss rings the bell again.
+// A job can be overtaken only by what is decided between a commit and its ring or hint or,
+// if a hint is lost, until the worker's next beat.
+//
+// Each slot is in one place at a time: offered, taken by a commit under way, running, or
+// owned by the worker's loop, which uses the slots that are not Reserved.
 type Slots struct {
 	worker *pawl.Worker
 	offers *offers
@@ -40,26 +41,27 @@ type Slots struct {
 	mu           sync.Mutex
 	slots        int  // that may be taken
 	taken        int  // by commits under way
-	rung         bool // the work bell, which the worker has not heard yet
-	unsure       bool // its last look passed over what others had locked
+	rung         bool // the work bell has rung, and the worker has not heard it yet
+	unsure       bool // its last scan skipped rows that others had locked
 	pause        time.Duration
-	again        *time.Timer // rings the work bell when that pause is over; nil until the first
+	again        *time.Timer // rings the work bell after that pause; nil until the first pause
 	withdrawn    bool
-	visiting     bool          // with free slots
-	active       time.Time     // when its visit began or ended, or it was given something
-	expectedIdle time.Duration // for which it is expected back after that
+	visiting     bool          // a visit with free slots is under way
+	active       time.Time     // when its visit began or ended, or it was last given something
+	expectedIdle time.Duration // time after active within which it is expected back
 }
 
-// offers are those of the workers of this process.
+// offers are the slots offered by the workers of this process.
 type offers struct {
 	mu      sync.Mutex
 	list    []*Slots
 	busy    map[rowkey.Worker]bool // workers that have had a task
-	waiting int                    // what this process has left in the queue, as far as it knows; negative: others have, too
+	waiting int                    // what this process has left in the queue, as far as it knows; negative: other processes have left something too
 }
 
-// watch asks for a worker that is to take a step. Its first task changes its state;
-// with all others it has to stay as it is, and commits need not wait for each other.
+// watch adds a worker that is to take a step to the query. The worker's first task changes
+// its state; for later tasks the state only has to stay as it is, so commits need not wait
+// for each other.
 func (s *offers) watch(q *store.Query, worker rowkey.Worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +72,7 @@ func (s *offers) watch(q *store.Query, worker rowkey.Worker) {
 	}
 }
 
-// note takes from a committed worker whether it has had a task.
+// note records whether a committed worker has had a task.
 func (s *offers) note(w *pawl.Worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,9 +85,9 @@ func (s *offers) note(w *pawl.Worker) {
 	s.busy[w.Key()] = slices.ContainsFunc(s.list, func(o *Slots) bool { return o.worker.Key() == w.Key() })
 }
 
-// LendSlots registers a worker of this process, with no slots. What is committed for it
-// is handed to run, which must neither block nor use the offer. The caller withdraws
-// the offer when the worker has ended.
+// LendSlots registers a worker of this process, with no slots. A step that a commit claims
+// for the worker is passed to run, which must neither block nor use the offer. The caller
+// withdraws the offer when the worker has ended.
 func (e *Engine) LendSlots(w *pawl.Worker, run func(*link.Assignment)) link.Slots {
 	o := &Slots{worker: w, offers: &e.offers, run: run, bell: newBell(), work: newBell()}
 	e.offers.mu.Lock()
@@ -94,8 +96,8 @@ func (e *Engine) LendSlots(w *pawl.Worker, run func(*link.Assignment)) link.Slot
 	return o
 }
 
-// Withdraw ends the offer: nothing is handed over any more. What commits under way
-// have taken goes with the worker, and whoever has ended that has it done again.
+// Withdraw ends the offer: nothing more is handed over. Steps claimed by commits under way
+// are lost with the worker and tried again by the release that ends it.
 func (o *Slots) Withdraw() {
 	o.mu.Lock()
 	o.slots, o.withdrawn = 0, true
@@ -109,7 +111,7 @@ func (o *Slots) Withdraw() {
 	delete(o.offers.busy, o.worker.Key())
 }
 
-// Add offers so many slots more, unless the worker has yet to look at the queue.
+// Add offers that many more slots, unless the worker has yet to scan the queue.
 func (o *Slots) Add(slots int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -118,31 +120,31 @@ func (o *Slots) Add(slots int) {
 	}
 }
 
-// Close lets nothing more be taken, until Add.
+// Close prevents slots from being taken until Add.
 func (o *Slots) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.slots = 0
 }
 
-// Reserved returns how many slots are not the worker's to use: those that are
-// offered, and those that commits under way may use.
+// Reserved returns how many slots the worker must not use: those that are offered, and
+// those that commits under way may use.
 func (o *Slots) Reserved() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.slots + o.taken
 }
 
-// Unreserved returns how many of the free slots are the worker's to use. While free
-// counts them nothing is handed over, so that each slot is in one hand.
+// Unreserved returns how many of the free slots the worker may use. While free counts them
+// nothing is handed over, so that no slot is counted twice.
 func (o *Slots) Unreserved(free func() int) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return max(free()-o.slots-o.taken, 0)
 }
 
-// Work returns the worker's own bell for what there may be to claim. Whoever waits for it
-// has not heard it before Hear: until then nothing is offered.
+// Work returns the worker's bell for work that may be ready to claim. Receiving from it
+// does not count as hearing it; until Hear nothing is offered.
 func (o *Slots) Work() <-chan struct{} { return o.work.c }
 
 // Hear reports whether the bell has rung since it was last heard.
@@ -154,7 +156,7 @@ func (o *Slots) Hear() bool {
 	return rung
 }
 
-// Bell rings when a slot that was taken came back.
+// Bell returns a bell that rings when a slot that was taken is given back.
 func (o *Slots) Bell() <-chan struct{} { return o.bell.c }
 
 func (o *Slots) take() bool {
@@ -168,8 +170,8 @@ func (o *Slots) take() bool {
 	return true
 }
 
-// lend takes a slot that the worker's own visit has left in this transaction, unless
-// something has come into the queue.
+// lend takes a slot that the worker's own visit has left free in this transaction, unless
+// something has entered the queue.
 func (o *Slots) lend() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -180,7 +182,7 @@ func (o *Slots) lend() bool {
 	return true
 }
 
-// give hands over what was committed.
+// give hands over a committed assignment.
 func (o *Slots) give(a *link.Assignment) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -193,7 +195,7 @@ func (o *Slots) give(a *link.Assignment) {
 	}
 }
 
-// giveBack gives a slot back that was taken for nothing.
+// giveBack returns a slot that was taken but not used.
 func (o *Slots) giveBack() {
 	o.mu.Lock()
 	o.taken--
@@ -201,8 +203,8 @@ func (o *Slots) giveBack() {
 	o.bell.ring()
 }
 
-// ring rings the bells of all workers: something is in the queue. They offer nothing
-// more until they have looked, so that it is not overtaken for as long as a visit takes.
+// ring rings the bells of all workers: something is in the queue. They offer nothing until
+// they have scanned it; otherwise it could be overtaken for as long as a visit takes.
 func (s *offers) ring() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,30 +243,30 @@ func (o *Slots) open() bool {
 	return o.slots > 0
 }
 
-// A handoff is a step that was claimed for an offer, in a transaction that is not
-// committed yet.
+// A handoff is a step that was claimed for an offer, in a transaction that is not committed
+// yet.
 type handoff struct {
 	to   *Slots
 	what link.Assignment
 }
 
-// A spare is slots that a worker's visit has left in this very transaction, which has
-// found nothing in the queue for them. What is submitted in the same commit may take
-// them, and once it is committed they are offered.
+// A spare is the slots that a worker's visit leaves free in this transaction, after it has
+// found nothing in the queue for them. Submissions in the same commit may take them; after
+// the commit they are offered.
 type spare struct {
 	of    *Slots
 	slots int
 }
 
-// spare leaves slots of a worker of this process to what is submitted in the same commit.
+// spare lets submissions in the same commit use slots of a worker of this process.
 func (e *Engine) spare(t *tx, worker rowkey.Worker, slots int) {
 	if o := e.offers.of(worker); o != nil && slots > 0 {
 		t.spare = append(t.spare, spare{o, slots})
 	}
 }
 
-// look is for a worker whose next transaction looks at the queue: it sees what its bell
-// has rung for until now.
+// look marks the work bell as heard for a worker whose next transaction scans the queue:
+// that scan sees everything the bell has rung for so far.
 func (s *offers) look(worker rowkey.Worker) {
 	if o := s.of(worker); o != nil {
 		o.mu.Lock()
@@ -276,15 +278,15 @@ func (s *offers) look(worker rowkey.Worker) {
 	}
 }
 
-// Bounds of the pause after a look that has passed over what others had locked: their
-// commits are on the way, and some of what they lock they may leave.
+// Bounds of the pause after a scan that skipped rows locked by other commits: those commits
+// are under way, and may leave some of the rows in the queue.
 const (
 	minDoubt = 5 * time.Millisecond
 	maxDoubt = 50 * time.Millisecond
 )
 
-// saw has a worker that has slots left after a look at the queue look again: at once if
-// there was more, in a while if others had it locked. Else it may rest.
+// saw makes a worker with free slots after a scan of the queue scan again: at once if there
+// was more, after a pause if others had it locked. Otherwise the worker may rest.
 func (s *offers) saw(worker rowkey.Worker, more, skipped bool) {
 	o := s.of(worker)
 	switch {
@@ -300,8 +302,8 @@ func (s *offers) saw(worker rowkey.Worker, more, skipped bool) {
 	}
 }
 
-// doubt rings the work bell after a pause, which is twice as long each time in a row.
-// Until then nothing is offered: it would overtake what has been passed over.
+// doubt rings the work bell after a pause, which doubles each time in a row. Until then
+// nothing is offered: it would overtake the skipped rows.
 func (o *Slots) doubt() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -326,7 +328,7 @@ func (s *offers) of(worker rowkey.Worker) *Slots {
 	return nil
 }
 
-// takeSlot takes a slot of an offer, one that is spare in this transaction if it can.
+// takeSlot takes a slot of an offer, preferably one that is spare in this transaction.
 func (t *tx) takeSlot(o *Slots) bool {
 	for i := range t.spare {
 		if s := &t.spare[i]; s.of == o && s.slots > 0 && o.lend() {
@@ -337,9 +339,9 @@ func (t *tx) takeSlot(o *Slots) bool {
 	return o.take()
 }
 
-// findSlot takes a slot for the route, of the first offer or else of another one whose
-// worker is in sight. It returns nil from the first time on that it finds none: what is
-// submitted in one commit is begun in its order.
+// findSlot takes a slot for the route, from the first offer or else from another one whose
+// worker is in sight. Once it has found none it always returns nil: the submissions of one
+// commit begin in their order.
 func (t *tx) findSlot(s *offers, first *Slots, route rowkey.Route) *Slots {
 	if route == 0 || slices.Contains(t.full, route) {
 		return nil
@@ -364,7 +366,7 @@ func (t *tx) serves(o *Slots, route rowkey.Route) bool {
 	return w != nil && !lifecycle.Worker.Ended(w.State) && w.State != lifecycle.WorkerPaused && slices.Contains(w.Routes, route)
 }
 
-// settle hands over what was claimed for offers, or takes it back.
+// settle hands over the steps claimed for offers, or gives their slots back.
 func (t *tx) settle(handoffs []handoff, committed bool) {
 	for i := range handoffs {
 		if committed {
@@ -375,11 +377,11 @@ func (t *tx) settle(handoffs []handoff, committed bool) {
 	}
 }
 
-// handOver starts a job that this transaction has made, and claims its first
-// steps for the offer, of which a slot was taken, while it has more of them.
+// handOver starts a job that this transaction has made, and claims its first steps for the
+// offer, of which one slot is already taken, as long as it has more slots.
 func (e *Engine) handOver(t *tx, o *Slots, j *pawl.Job, def *workflow.Definition) error {
 	w := t.worker(o.worker.Key())
-	reserved := true // the slot is nobody's yet
+	reserved := true // the slot is not used yet
 	defer func() {
 		if reserved {
 			o.giveBack()
@@ -413,7 +415,7 @@ func (e *Engine) handOver(t *tx, o *Slots, j *pawl.Job, def *workflow.Definition
 	return t.startTask(w)
 }
 
-// startTask notes that a worker has its first task.
+// startTask records that a worker has its first task.
 func (t *tx) startTask(w *pawl.Worker) error {
 	if w.State != lifecycle.WorkerIdle {
 		return nil
@@ -421,7 +423,7 @@ func (t *tx) startTask(w *pawl.Worker) error {
 	return t.moveWorker(w, lifecycle.WorkerStartTask, decide.Note{Actor: w.ID.Public(pawl.WorkerPrefix)})
 }
 
-// offerFor finds the offer that a job of the definition could go to.
+// offerFor finds an offer for a job of the definition.
 func (s *submit) offerFor(q *store.Query) {
 	if s.offer = s.e.offers.find(s.route); s.offer != nil {
 		s.e.offers.watch(q, s.offer.worker.Key())

@@ -16,18 +16,18 @@ import (
 // Limits of a submission.
 const (
 	MaxInputs      = 1 << 20          // bytes of a job's inputs
-	submitEndpoint = "POST /api/jobs" // what the key of a submission belongs to
+	submitEndpoint = "POST /api/jobs" // the scope of a submission's idempotency key
 )
 
-// Submit makes jobs, many in one commit, each with its own answer: one that is
-// refused harms none of the others. Submitting with a request id that was used
-// for the same submission returns the job that exists (J8).
+// Submit makes jobs, many in one commit, each with its own result: a refused submission
+// does not affect the others. Submitting with a request id that was used for the same
+// submission returns the existing job (J8).
 func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Submitted, error) {
 	answers := make([]pawl.Submitted, len(subs))
-	cmds, at := make([]command, 0, len(subs)), make([]int, 0, len(subs)) // at: of which submission a command is
+	cmds, at := make([]command, 0, len(subs)), make([]int, 0, len(subs)) // at: the submission index of each command
 	var def *workflow.Definition
 	for i := range subs {
-		cmd, err := e.newSubmit(&subs[i], def) // mostly that of the one before
+		cmd, err := e.newSubmit(&subs[i], def) // usually the definition of the previous submission
 		if err != nil {
 			answers[i].Err = err
 			continue
@@ -37,7 +37,7 @@ func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Su
 	for len(cmds) > 0 {
 		n := share(cmds)
 		limits, err := e.quotas(ctx)
-		for _, cmd := range cmds[:n] { // where there are quotas, claims see to them
+		for _, cmd := range cmds[:n] { // if there are quotas, claims enforce them
 			cmd.(*submit).aim(limits, err == nil && limits.none())
 		}
 		errs, err := e.committer.do(ctx, cmds[:n]...)
@@ -84,8 +84,8 @@ type submit struct {
 	replayed bool
 }
 
-// newSubmit returns the command for a submission. def is a definition that may be its,
-// or nil.
+// newSubmit returns the command for a submission. def is a definition that may fit it, or
+// nil.
 func (e *Engine) newSubmit(sub *pawl.Submission, def *workflow.Definition) (s *submit, err error) {
 	if def == nil || !bytes.Equal(sub.Definition, def.Canonical()) {
 		if def, err = e.defs.load(sub.Definition); err != nil {
@@ -130,8 +130,8 @@ func requestHash(sub *pawl.Submission) [32]byte {
 // renew takes a new id.
 func (s *submit) renew() { s.id = s.e.mint.next(s.e.cfg.Clock()) }
 
-// aim says whether the job may be handed over by these limits, and to whom: to workers of
-// its route.
+// aim sets whether the job may be handed over under these limits, and the route of the
+// workers that may take it.
 func (s *submit) aim(limits *quotas, direct bool) {
 	s.limits = limits
 	if s.route = 0; direct && s.def.Concurrency == 0 && !s.sub.Private {
@@ -161,8 +161,8 @@ func (s *submit) decide(t *tx) error {
 	if err == nil || route == 0 {
 		return err
 	}
-	// It is the hand-over that failed, or would fail in any case: the job is made
-	// without.
+	// Either the hand-over failed, or the job would fail in any case: make it without a
+	// hand-over.
 	t.undo()
 	t.open()
 	return s.make(t, 0)
@@ -170,7 +170,7 @@ func (s *submit) decide(t *tx) error {
 
 // make makes the job, and hands it over if there is a slot for the route.
 func (s *submit) make(t *tx, route rowkey.Route) error {
-	s.replayed = false // whatever an earlier try has decided
+	s.replayed = false // reset the result of an earlier try
 	if s.key.Key != "" {
 		if done, err := s.replay(t); done || err != nil {
 			return err
@@ -197,7 +197,7 @@ func (s *submit) make(t *tx, route rowkey.Route) error {
 	return nil
 }
 
-// replay returns from what is stored under the request's key.
+// replay sets the result from the response stored under the request's key.
 func (s *submit) replay(t *tx) (done bool, err error) {
 	body, done, err := t.replay(s.key, s.hash)
 	if done {
@@ -213,10 +213,10 @@ func (s *submit) private() rowkey.Job {
 	return 0
 }
 
-// folders is what the metadata of a job says of where it came from.
+// folders holds what the metadata of a job records about its origin.
 type folders struct {
-	Dir   string   `json:"dir,omitempty"`   // where its commands start; empty: in a folder of its own
-	Rerun []string `json:"rerun,omitempty"` // of a job that continues another: what is not reused, with all that depends on it
+	Dir   string   `json:"dir,omitempty"`   // where its commands start; empty: in a new folder of its own
+	Rerun []string `json:"rerun,omitempty"` // of a job that continues another: the nodes not reused, and so all their dependents
 }
 
 func metadataOf(dir string) json.RawMessage {

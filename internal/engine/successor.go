@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// succeed names the predecessor of a worker, and the steps that have lost it though it
-// lives.
+// succeed records the predecessor of a worker, and the steps that the predecessor lost
+// though it was alive.
 func (e *Engine) succeed(ctx context.Context, cmd *register, before *link.Predecessor) error {
 	old, err := e.store.Worker(ctx, before.Worker)
 	if errors.Is(err, store.ErrNotFound) {
@@ -53,7 +53,7 @@ func (e *Engine) lostBy(ctx context.Context, c link.Claimed, worker string) (los
 	return lost, err
 }
 
-// acquit gives back the losses of steps whose worker lives.
+// acquit takes back the losses of steps whose worker is alive.
 func (r *register) acquit(t *tx) {
 	if r.predecessor == "" {
 		return

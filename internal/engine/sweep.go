@@ -17,30 +17,30 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// The sweep goes through all that runs for waits whose cause has ended though nothing
-// marks them (decide.Stall), and through schedules (schedule.Stall) and jobs that are to
-// be started (sweeppending.go). There are none unless a program has a defect, or somebody
-// has changed the database by hand. So it is slow: it reads 500 rows a minute, by key.
-// Servers begin at different places, and go round.
+// The sweep covers everything that runs, and searches for waits whose cause has ended
+// without a mark (decide.Stall), for stalled schedules (schedule.Stall) and for jobs that
+// should be started (sweeppending.go). There are none unless a program has a defect or the
+// database was changed by hand. So it is slow: it reads 500 rows a minute, by key. Servers
+// begin at different places, and repeat.
 
 // The pace of a sweep.
 const (
 	sweepEvery = time.Minute
-	sweepRows  = 500 // that are read in that time: jobs, steps, and what steps wait for
-	sweepPage  = 50  // jobs that are read at once
-	childRows  = 3   // of a step that waits for a child job: itself, its wait, and the child
+	sweepRows  = 500 // rows read per interval: jobs, steps, and what steps wait for
+	sweepPage  = 50  // jobs read at once
+	childRows  = 3   // rows per step that waits for a child job: itself, its wait, and the child
 )
 
-// A sweeper is a sweep under way.
+// A sweeper is a sweep in progress.
 type sweeper struct {
 	e     *Engine
 	begun bool
-	at    store.Spot      // until where all was gone through
-	job   rowkey.Job      // one behind that, if it was gone through in part
-	ord   pawl.Ord        // the last of its steps that was
-	held  rowkey.Schedule // the last schedule that was
+	at    store.Spot      // everything up to here is done
+	job   rowkey.Job      // the job after that, if it is done in part
+	ord   pawl.Ord        // the last of its steps that is done
+	held  rowkey.Schedule // the last schedule that is done
 
-	unstarted rowkey.Job // until where jobs that are to be started were gone through
+	unstarted rowkey.Job // jobs to be started up to here are done
 	found     atomic.Uint64
 }
 
@@ -66,15 +66,16 @@ func (s *sweeper) run(ctx context.Context, r *rounds) {
 	}
 }
 
-// progress is that of the part.
+// progress returns the progress of the part.
 func (s *sweeper) progress(all []*rounds) Progress {
 	p := seen(all)
 	p.Found = s.found.Load()
 	return p
 }
 
-// step goes through as many rows as a minute has, or as there are until the end of what
-// runs, behind which the next step begins anew. It returns how many rows it has read.
+// step processes as many rows as are allowed per minute, or as there are until the end of
+// what runs; the next step then starts again from the beginning. It returns the number of
+// rows read.
 func (s *sweeper) step(ctx context.Context) (rows int, err error) {
 	if !s.begun {
 		if s.at, err = s.e.store.SpotAt(ctx, startOf(s.e.cfg.Node.ID)); err != nil {
@@ -108,8 +109,8 @@ func (s *sweeper) step(ctx context.Context) (rows int, err error) {
 	return rows, nil
 }
 
-// startOf returns behind which share of all a process begins, by its identity: the next
-// one far from it.
+// startOf returns where a process begins, as a share of all records, by its identity;
+// consecutive identities begin far apart.
 func startOf(node int64) float64 {
 	if node == 0 {
 		node = int64(random())
@@ -117,8 +118,8 @@ func startOf(node int64) float64 {
 	return float64(uint64(node)*0x9E3779B97F4A7C15>>11) / (1 << 53)
 }
 
-// through goes through at most so many rows of a job, and reports whether these are all
-// that are left.
+// through processes at most limit rows of a job, and reports whether these were the last
+// ones.
 func (s *sweeper) through(ctx context.Context, j *pawl.Job, limit int) (rows int, done bool, err error) {
 	if s.job != j.Key() {
 		s.job, s.ord = j.Key(), 0
@@ -156,7 +157,7 @@ func (s *sweeper) through(ctx context.Context, j *pawl.Job, limit int) (rows int
 	return rows, done, nil
 }
 
-// faulty reports whether an error is the fault of the job, and says so if it is.
+// faulty reports whether an error is the fault of the job, and logs it if so.
 func (s *sweeper) faulty(j *pawl.Job, err error) bool {
 	if unavailable(err) != nil {
 		return false
@@ -165,7 +166,7 @@ func (s *sweeper) faulty(j *pawl.Job, err error) bool {
 	return true
 }
 
-// unavailable returns the error if it is no fault of what was to be read.
+// unavailable returns the error unless it is the fault of the record being read.
 func unavailable(err error) error {
 	if pawl.KindOf(err) == pawl.Unavailable {
 		return err
@@ -173,7 +174,7 @@ func unavailable(err error) error {
 	return nil
 }
 
-// mend has what is stalled go on, and reports it.
+// mend continues what is stalled, and reports it.
 func (s *sweeper) mend(ctx context.Context, m *mend) error {
 	if len(m.steps) == 0 && decide.StalledJob(m.seen) == "" {
 		return nil
@@ -192,15 +193,15 @@ func (s *sweeper) mend(ctx context.Context, m *mend) error {
 	return nil
 }
 
-// A mend has what is stalled in a job go on. What was suspected is looked at again, with
-// everything in sight at one moment.
+// A mend continues what is stalled in a job. It checks the suspects again, with everything
+// in sight at one moment.
 type mend struct {
 	e        *Engine
 	job      *jobFacts
 	seen     *pawl.Job
-	told     map[string]bool         // the names of signals that no step has taken
-	steps    []pawl.Ord              // that are suspected
-	children map[pawl.Ord]rowkey.Job // the child jobs of these
+	told     map[string]bool         // the names of untaken signals
+	steps    []pawl.Ord              // suspects
+	children map[pawl.Ord]rowkey.Job // the child jobs of the suspects
 
 	found map[pawl.Ord]decide.Stall
 }
@@ -214,8 +215,8 @@ func (m *mend) signals(ctx context.Context) (rows int, err error) {
 	return len(signals), err
 }
 
-// suspect notes the steps that seem to be stalled, and returns how many rows it has read
-// beside them.
+// suspect collects the steps that seem to be stalled, and returns how many other rows it
+// has read.
 func (m *mend) suspect(ctx context.Context, steps []*pawl.Step) (rows int, err error) {
 	var waiting []pawl.StepKey
 	for _, s := range steps {
@@ -251,7 +252,7 @@ func (m *mend) suspect(ctx context.Context, steps []*pawl.Step) (rows int, err e
 	return len(bodies) + len(children), err
 }
 
-// await suspects a step whose child job has ended.
+// await adds a step to the suspects if its child job has ended.
 func (m *mend) await(ord pawl.Ord, child rowkey.Job) {
 	if m.children == nil {
 		m.children = make(map[pawl.Ord]rowkey.Job)
@@ -267,7 +268,7 @@ func (m *mend) query(q *store.Query) {
 }
 
 func (m *mend) decide(t *tx) error {
-	m.found = nil // whatever an earlier try has decided
+	m.found = nil // reset the result of an earlier try
 	if t.job(m.seen.Key()) == nil || m.e.outdated(t, m.seen.Key(), m.job) {
 		return nil
 	}

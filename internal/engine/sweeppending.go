@@ -7,13 +7,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// sweepKeys is how many keys of jobs are gone through in a minute for those that are
-// pending and that nobody would come across.
+// sweepKeys is how many keys of jobs are checked per minute for pending jobs that no scan
+// or claim would find.
 const sweepKeys = 2000
 
-// pending goes through some of the jobs that are to be started. A job without a route is
-// found by every look, and one with a route by the claims of those who serve it, whatever
-// slots it waits for: so only one that is in neither queue is lost.
+// pending processes some of the jobs that should be started. Every scan finds a job without
+// a route, and the claims of workers that serve a route find the jobs with it, even if
+// these wait for slots. So only a job in neither queue is lost.
 func (s *sweeper) pending(ctx context.Context) error {
 	page, last, err := s.e.store.Unstarted(ctx, s.unstarted, sweepKeys)
 	if err != nil {
@@ -30,8 +30,8 @@ func (s *sweeper) pending(ctx context.Context) error {
 	return nil
 }
 
-// unqueued starts a pending job that stands in no queue, or not in that of its first
-// steps. One that cannot be started yet is tried again in the next round.
+// unqueued starts a pending job that is in no queue, or not in that of its first steps. A
+// job that cannot be started yet is tried again in the next round.
 func (s *sweeper) unqueued(ctx context.Context, u *store.Unstarted) error {
 	if !u.Lost {
 		if u.Route == 0 {

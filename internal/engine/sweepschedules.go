@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// schedules goes through some of the schedules that have no next time, or let one wait
-// for their last job.
+// schedules processes some of the schedules that have no next time, or have a time that
+// waits for their last job.
 func (s *sweeper) schedules(ctx context.Context) error {
 	keys, err := s.e.store.HeldSchedules(ctx, s.held, sweepPage)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *sweeper) schedules(ctx context.Context) error {
 	return nil
 }
 
-// schedule has a schedule go on, if it is stalled.
+// schedule continues a schedule that is stalled.
 func (s *sweeper) schedule(ctx context.Context, key rowkey.Schedule) error {
 	seen, err := s.e.store.Schedule(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -55,9 +55,9 @@ func (s *sweeper) schedule(ctx context.Context, key rowkey.Schedule) error {
 	return nil
 }
 
-// A mendSchedule gives a schedule that is stalled the next time after its last entry:
-// until then nothing has passed over a time without one. What is due by that is left to
-// the schedule's tick.
+// A mendSchedule gives a stalled schedule the first time after its last entry: every time
+// passed over since then would have an entry. Times that are due by now are left to the
+// schedule's tick.
 type mendSchedule struct {
 	seen  *pawl.Schedule
 	cron  *schedule.Cron
@@ -72,7 +72,7 @@ func (m *mendSchedule) query(q *store.Query) {
 }
 
 func (m *mendSchedule) decide(t *tx) error {
-	m.found = "" // whatever an earlier try has decided
+	m.found = "" // reset the result of an earlier try
 	s := t.schedule(m.seen.Key())
 	if s == nil || s.Seq != m.seen.Seq || s.LastJob != m.seen.LastJob {
 		return nil
@@ -85,7 +85,7 @@ func (m *mendSchedule) decide(t *tx) error {
 	m.found = schedule.Stalled(s, t.now, running)
 	if m.found != "" {
 		arm(s, m.cron, s.UpdatedAt)
-		t.schedules[s.Key()].dirty = true // there is no event for it, and no audit row
+		t.schedules[s.Key()].dirty = true // there is no event for this, and no audit row
 	}
 	return nil
 }
