@@ -15,16 +15,16 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A mold is what a schedule makes jobs of, as it was read.
+// A mold holds what a schedule makes jobs from, as it was read.
 type mold struct {
 	e    *Engine
 	seen *pawl.Schedule
 	v    *pawl.Version
 	def  *workflow.Definition
-	why  error // why there can be no job
+	why  error // why no job can be made
 }
 
-// mold looks up what the schedule runs. That it is gone is no error yet.
+// mold reads what the schedule runs. If that is gone, it is not an error yet.
 func (e *Engine) mold(ctx context.Context, s *pawl.Schedule) (mold, error) {
 	m := mold{e: e, seen: s}
 	name, version, err := workflow.ParseReference(s.Workflow)
@@ -38,7 +38,7 @@ func (e *Engine) mold(ctx context.Context, s *pawl.Schedule) (mold, error) {
 	return m, err
 }
 
-// creation returns the job of a due time, or why there can be none.
+// creation returns the job for a due time, or an error if none can be made.
 func (m *mold) creation(s *pawl.Schedule, due int64) (*creation, error) {
 	if m.why != nil {
 		return nil, m.why
@@ -54,7 +54,7 @@ func (m *mold) creation(s *pawl.Schedule, due int64) (*creation, error) {
 	}, nil
 }
 
-// createJob makes a job of the schedule, which is its last one from then on.
+// createJob makes a job of the schedule, which becomes its last job.
 func (m *mold) createJob(t *tx, s *pawl.Schedule, b *creation, due int64, note decide.Note) error {
 	if err := m.e.createJob(t, b); err != nil {
 		return err
@@ -64,15 +64,15 @@ func (m *mold) createJob(t *tx, s *pawl.Schedule, b *creation, due int64, note d
 	return t.moveSchedule(s, lifecycle.ScheduleFire, note)
 }
 
-// A tick does what is to be done with a schedule that is due. Of many processes
-// that see it, the first one moves its deadline; for the others there is nothing
-// left to do. One that comes by other facts than it was prepared for does
-// nothing, since the deadline still stands for the next look.
+// A tick processes a schedule that is due. Of many processes that see it, the first one
+// moves its deadline, and nothing is left to do for the others. A tick that meets other
+// facts than it was prepared for does nothing, since the deadline still stands for the next
+// scan.
 type tick struct {
 	mold
 	due   store.Due
 	cron  *schedule.Cron
-	ended bool // its last job has ended, whatever the time
+	ended bool // its last job has ended; ignore the time
 }
 
 func (e *Engine) tick(ctx context.Context, due store.Due) (*tick, error) {
@@ -88,7 +88,7 @@ func (e *Engine) tick(ctx context.Context, due store.Due) (*tick, error) {
 	return &tick{mold: m, due: due, cron: cron}, err
 }
 
-// lastEnded has a schedule looked at whose last job has ended, if a time waits for that.
+// lastEnded ticks a schedule whose last job has ended, if a time waits for that.
 func (e *Engine) lastEnded(ctx context.Context, key rowkey.Schedule) error {
 	s, err := e.store.Schedule(ctx, key)
 	if errors.Is(err, store.ErrNotFound) || err == nil && s.Waiting == 0 {
@@ -119,7 +119,7 @@ func (k *tick) query(q *store.Query) {
 	}
 	q.Jobs = append(q.Jobs, k.seen.LastJob)
 	if k.seen.Overlap == schedule.CancelOld {
-		ask(q, k.seen.LastJob, pawl.StepKey{}, decide.CancelReads()) // it is nobody's child
+		ask(q, k.seen.LastJob, pawl.StepKey{}, decide.CancelReads()) // the job has no parent
 	}
 }
 
@@ -141,7 +141,7 @@ func (k *tick) decide(t *tx) error {
 		}
 	}
 	s.DueAt, s.Waiting = d.DueAt, d.Waiting
-	t.schedules[s.Key()].dirty = true // one that goes on waiting has no audit row
+	t.schedules[s.Key()].dirty = true // if the time keeps waiting there is no audit row
 	return nil
 }
 
@@ -152,7 +152,7 @@ func (k *tick) act(t *tx, s *pawl.Schedule, act schedule.Act) error {
 	b, err := k.creation(s, act.Due)
 	if err != nil {
 		act.Event = lifecycle.ScheduleSkip
-		f := &pawl.Failure{Class: "inputs", Message: "there can be no job: " + err.Error(), Permanent: true} // of what is payload, perhaps
+		f := &pawl.Failure{Class: "inputs", Message: "there can be no job: " + err.Error(), Permanent: true} // the error may hold payload
 		return pass(t, s, act, decide.Note{Failure: f})
 	}
 	if act.CancelOld {
@@ -163,14 +163,13 @@ func (k *tick) act(t *tx, s *pawl.Schedule, act schedule.Act) error {
 	return k.createJob(t, s, b, act.Due, decide.Note{})
 }
 
-// pass notes that a time makes no job, or none yet.
+// pass records that a time makes no job, or none yet.
 func pass(t *tx, s *pawl.Schedule, act schedule.Act, note decide.Note) error {
 	note.Metadata, _ = json.Marshal(map[string]string{"due": rfc3339(act.Due)})
 	return t.moveSchedule(s, act.Event, note)
 }
 
-// cancel ends the job of the time before. One that is ending already is left
-// alone.
+// cancel ends the job of the previous time. A job that is already ending is left alone.
 func (k *tick) cancel(t *tx, s *pawl.Schedule, due int64) error {
 	d, err := k.e.decision(t, s.LastJob, decide.Answers{})
 	if err != nil {
@@ -183,10 +182,10 @@ func (k *tick) cancel(t *tx, s *pawl.Schedule, due int64) error {
 	return err
 }
 
-// TriggerSchedule makes a job of an active schedule now, beside its times and
-// whatever runs, and returns its id. It was due now, and is the last job of the
-// schedule from then on: the next time finds it running, if it does. Why there
-// can be no job is the error.
+// TriggerSchedule makes a job of an active schedule now, in addition to its times and to
+// running jobs, and returns its id. The job is due now and becomes the last job of the
+// schedule: at the next time it counts as running if it still runs. The error tells why no
+// job can be made.
 func (e *Engine) TriggerSchedule(ctx context.Context, n pawl.ScheduleName, c pawl.Change) (pawl.ID, error) {
 	if err := checkChange(c); err != nil {
 		return pawl.ID{}, err

@@ -8,22 +8,22 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// Entries are sealed when all commands of a transaction have been decided: instances,
+// Entries are sealed when all commands of a transaction have been decided: first instances,
 // then nodes, which have counted them out, then jobs.
 
-// A draft is what becomes of an entry of the same place in the transaction.
+// A draft is the data to be added to the entry at the same index in the transaction.
 type draft struct {
 	record *pawl.Record
 	span   *span
 	tree   **pawl.Tree  // of a job or a step
-	note   *decide.Note // with payload; mostly nil
+	note   *decide.Note // with payload; usually nil
 }
 
-// A span is which entries of the transaction are those of a record, without those of
-// signals, from 1 on; 0 is none. It is known when they are sealed.
+// A span is the range of the transaction's entries that belong to a record, without those
+// of signals, counted from 1; 0 is none. It is known when they are sealed.
 type span struct {
 	first, last int32
-	noted       *pawl.Failure // the last one that an entry keeps beside it
+	noted       *pawl.Failure // the last failure that an entry keeps beside it
 }
 
 // add adds the entry i, counted from 0.
@@ -37,8 +37,8 @@ func (s *span) add(i int) {
 type counting struct {
 	pawl.StepKey
 	seq   int64
-	entry int        // of its last row, or -1: head
-	head  audit.Hash // of the row that it had before
+	entry int        // of its last row; -1: use head
+	head  audit.Hash // of its last row before this transaction
 }
 
 // fold counts a step out of its job, or of its fan-out.
@@ -70,7 +70,7 @@ func (t *tx) fold(j *pawl.Job, s *pawl.Step) {
 	t.counted = append(t.counted, c)
 }
 
-// uncounted returns an error if the command has made a trail longer that had been
+// uncounted returns an error if the command has extended the trail of a step that was
 // counted out, and has not counted it out again.
 func (t *tx) uncounted() error {
 	for i := range t.journal.steps {
@@ -81,7 +81,7 @@ func (t *tx) uncounted() error {
 	return nil
 }
 
-// hash seals all entries, once their payload was sealed.
+// hash seals all entries after their payload.
 func (t *tx) hash() {
 	var nodes []int32
 	jobs := make([]int32, 0, len(t.entries))
@@ -105,8 +105,8 @@ func (t *tx) hash() {
 	}
 }
 
-// hashEntry seals an entry. One that ends a job, or a node of which instances were
-// counted out, seals the tree; the job needs it no more.
+// hashEntry seals an entry. An entry that ends a job, or a node whose instances were
+// counted out, seals the tree; the job then no longer needs it.
 func (t *tx) hashEntry(i int) {
 	e, d := &t.entries[i], &t.drafts[i]
 	switch {
@@ -124,8 +124,8 @@ func (t *tx) hashEntry(i int) {
 	d.record.Head = e.Hash
 }
 
-// branch folds what was counted out: instances into their nodes, or nodes into their
-// jobs. Their trees were made by this transaction.
+// branch folds what was counted out: instances into their nodes, or nodes into their jobs.
+// This transaction made their trees.
 func (t *tx) branch(instances bool) {
 	for i := range t.counted {
 		c := &t.counted[i]

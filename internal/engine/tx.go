@@ -17,18 +17,18 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// actorEngine is the actor of what the engine does by itself.
+// actorEngine is the actor of the engine's own moves.
 const actorEngine = "engine"
 
-// A tx is the facts of one transaction and, over them, what its commands have
-// changed so far.
+// A tx holds the facts of one transaction and, on top of them, the changes its commands
+// have made so far.
 //
-// What a command reads of it and its query did not ask for is nil, and the command
-// is refused with an error that names it (missed).
+// If a command reads something that its query did not ask for, it gets nil and is refused
+// with an error that names it (missed).
 type tx struct {
 	facts *store.Facts
 	asked asked
-	fault error // what the command at hand has missed
+	fault error // what the present command has missed
 	now   int64
 
 	known  *known                      // definitions
@@ -44,35 +44,35 @@ type tx struct {
 	entries     []store.Entry
 	drafts      []draft // one for each entry
 	counted     []counting
-	seals       []audit.Seal // room for those of entries
-	salts       []audit.Salt // and for theirs
+	seals       []audit.Seal // reused space for the seals of entries
+	salts       []audit.Salt // reused space for their salts
 	refusals    []pawl.Refusal
 	definitions []*pawl.Definition
 	answers     map[store.IdempotencyKey]*store.Answer
-	enqueued    []pawl.StepKey // by this transaction; some may be claimed since
+	enqueued    []pawl.StepKey // by this transaction; some may have been claimed since
 	versions    []*pawl.Version
 	quotas      []*pawl.Quota
 	newSignals  []*pawl.Signal
 	taken       []*pawl.Signal
-	slots       []store.Pool // taken by this transaction, one entry for each
+	slots       []store.Pool // taken by this transaction, one entry per slot
 	handoffs    []handoff
 	spare       []spare
 	full        []rowkey.Route // routes for which a submission has found no slot
 
-	command int // counts commands, to tell whose touch of a record is first
+	command int // counts commands, to identify the first touch of a record by each
 	journal journal
 	claims  int // claim queries handed out so far
 }
 
-// held is a record, and what is known of it beside.
+// held is a record and the facts known about it.
 type held[R any] struct {
 	record  *R
-	id      string // public; empty until it is needed
+	id      string // public id; empty until needed
 	was     int64  // version when loaded; meaningless if made
 	made    bool
 	dirty   bool
 	command int                // the last command that saw it
-	loaded  [2]json.RawMessage // the inputs and metadata that came with it
+	loaded  [2]json.RawMessage // the inputs and metadata that were loaded with it
 	span
 }
 
@@ -83,7 +83,7 @@ type touched[R any] struct {
 	dirtied bool
 }
 
-// A journal is what undo takes back.
+// A journal holds what undo restores.
 type journal struct {
 	jobs                          []touched[pawl.Job]
 	steps                         []touched[pawl.Step]
@@ -99,8 +99,8 @@ type journal struct {
 	versions, quotas, signals, taken, slots, handoffs, counted int
 }
 
-// definition returns a definition that is in memory. The error is a *need if it is not,
-// and nobody has found yet that it cannot be read.
+// definition returns a definition that is in memory. If it is not, the error is a *need, or
+// the reason why it could not be read if that was tried.
 func (t *tx) definition(key rowkey.Definition) (*workflow.Definition, error) {
 	if def := t.known.of(key); def != nil {
 		return def, nil
@@ -155,7 +155,7 @@ func (t *tx) open() {
 	}
 }
 
-// undo takes back what the command has done since open.
+// undo reverts what the command has done since open.
 func (t *tx) undo() {
 	j := &t.journal
 	restore(j.jobs)
@@ -198,7 +198,8 @@ func restore[R any](list []touched[R]) {
 	}
 }
 
-// touch notes how a command found a record. Whoever sees one may change it.
+// touch records how a command found a record. Every command that sees a record may change
+// it.
 func touch[R any](t *tx, h *held[R], list *[]touched[R]) *R {
 	if h.command != t.command {
 		h.command = t.command
@@ -233,8 +234,7 @@ func (t *tx) step(key pawl.StepKey) *pawl.Step {
 	return s
 }
 
-// stepInSight returns a step that some command of the transaction has asked for, or
-// nil.
+// stepInSight returns a step that some command of the transaction has asked for, or nil.
 func (t *tx) stepInSight(key pawl.StepKey) *pawl.Step {
 	if h := t.steps[key]; h != nil {
 		return touch(t, h, &t.journal.steps)
@@ -250,8 +250,8 @@ func (t *tx) worker(key rowkey.Worker) *pawl.Worker {
 	return w
 }
 
-// workerInSight returns a worker that some command of the transaction has asked
-// for, or nil.
+// workerInSight returns a worker that some command of the transaction has asked for, or
+// nil.
 func (t *tx) workerInSight(key rowkey.Worker) *pawl.Worker {
 	if h := t.workers[key]; h != nil {
 		return touch(t, h, &t.journal.workers)
@@ -380,7 +380,7 @@ func (t *tx) moveSchedule(s *pawl.Schedule, event machine.Event, note decide.Not
 	return t.move(store.ScheduleEntity(k), h.public(s.ID, pawl.SchedulePrefix), lifecycle.Schedule, draft{record: &s.Record, span: &h.span}, event, note)
 }
 
-// signals returns what no step has taken, oldest first.
+// signals returns the signals of a job that no step has taken, oldest first.
 func (t *tx) signals(job rowkey.Job) []*pawl.Signal {
 	var free []*pawl.Signal
 	for _, s := range slices.Concat(t.facts.Signals[job], t.newSignals) {
@@ -391,7 +391,7 @@ func (t *tx) signals(job rowkey.Job) []*pawl.Signal {
 	return free
 }
 
-// untaken returns how many signals of a job no step has taken, and how large they are.
+// untaken returns the number and the size of a job's signals that no step has taken.
 func (t *tx) untaken(job rowkey.Job) store.Untaken {
 	if !slices.Contains(t.asked.q.Untaken, job) {
 		t.missed("Untaken", "the number of signals of job %d", job)
@@ -436,7 +436,8 @@ func (t *tx) held(worker rowkey.Worker) []pawl.StepKey {
 	return t.facts.Held[worker]
 }
 
-// used returns how many slots of a pool are taken, by this transaction too.
+// used returns how many slots of a pool are taken, including those taken by this
+// transaction.
 func (t *tx) used(p store.Pool) int {
 	n, ok := t.facts.Pools[p]
 	if !ok {
@@ -450,15 +451,15 @@ func (t *tx) used(p store.Pool) int {
 	return n
 }
 
-// takeSlots takes slots of a pool until the end of the transaction, when they are
-// counted in the records.
+// takeSlots takes slots of a pool until the end of the transaction; after that the records
+// count them.
 func (t *tx) takeSlots(p store.Pool, n int) {
 	for range n {
 		t.slots = append(t.slots, p)
 	}
 }
 
-// answer stores the answer to a request with an idempotency key (J8).
+// answer stores the response to a request with an idempotency key (J8).
 func (t *tx) answer(k store.IdempotencyKey, a *store.Answer) {
 	if t.answers == nil {
 		t.answers = make(map[store.IdempotencyKey]*store.Answer)
@@ -467,8 +468,8 @@ func (t *tx) answer(k store.IdempotencyKey, a *store.Answer) {
 	t.journal.answered = append(t.journal.answered, k)
 }
 
-// answered returns the answer to a request with an idempotency key, of this
-// transaction or stored; New is set if there is none.
+// answered returns the response to a request with an idempotency key, from this transaction
+// or the store; New is set if there is none.
 func (t *tx) answered(k store.IdempotencyKey) *store.Answer {
 	if a := t.answers[k]; a != nil {
 		return a
@@ -481,7 +482,7 @@ func (t *tx) answered(k store.IdempotencyKey) *store.Answer {
 	return a
 }
 
-// first returns the entry by which an unknown outcome is settled.
+// first returns the entry used to settle an unknown outcome.
 func (t *tx) first() (store.Entry, bool) {
 	if t == nil || len(t.entries) == 0 {
 		return store.Entry{}, false
@@ -489,8 +490,8 @@ func (t *tx) first() (store.Entry, bool) {
 	return t.entries[0], true
 }
 
-// due gives a mark that is set its time: an Attention that has none is due now, and
-// no other mark has one.
+// due sets the time of a mark that is set: an Attention without a time is due now, and no
+// other mark has a time.
 func due(now int64, mark pawl.Mark, at *int64, tries *int) {
 	switch {
 	case mark != pawl.Attention:
@@ -501,7 +502,7 @@ func due(now int64, mark pawl.Mark, at *int64, tries *int) {
 }
 
 // changes returns what the transaction has to write, or nil for nothing. It seals the
-// entries, and the payload of what it writes.
+// entries, and the payload that it writes.
 func (t *tx) changes() (*store.Changes, error) {
 	c := &store.Changes{Entries: t.entries, Refusals: t.refusals, Definitions: t.definitions, Answers: t.answers,
 		Versions: t.versions, Quotas: t.quotas, NewSignals: t.newSignals, Taken: t.taken}
@@ -551,7 +552,7 @@ func (t *tx) changes() (*store.Changes, error) {
 		return nil, err
 	}
 	t.hash()
-	// The rows of a commit are locked in one order by all who write.
+	// All writers lock the rows of a commit in the same order.
 	slices.SortFunc(c.Jobs, func(a, b store.Update[*pawl.Job]) int { return cmp.Compare(a.Record.Key(), b.Record.Key()) })
 	slices.SortFunc(c.Steps, func(a, b store.Update[*pawl.Step]) int { return a.Record.Compare(b.Record.StepKey) })
 	if len(c.Entries)+len(c.Refusals)+len(c.Jobs)+len(c.Steps)+len(c.Answers)+len(c.Schedules)+len(c.Versions)+len(c.Quotas) == 0 {
@@ -560,8 +561,8 @@ func (t *tx) changes() (*store.Changes, error) {
 	return c, nil
 }
 
-// unlessSame returns a body that an update has to write: nil, which leaves what is
-// stored as it is, for one that is as it was loaded.
+// unlessSame returns the body that an update has to write. If the body is unchanged since
+// it was loaded, it returns nil, which keeps the stored one.
 func unlessSame(body, loaded json.RawMessage) json.RawMessage {
 	if bytes.Equal(body, loaded) {
 		return nil

@@ -21,12 +21,12 @@ const (
 	defaultList = 50
 	maxList     = 1000
 
-	maxListBytes = 16 << 20 // of bodies, but for the last job
+	maxListBytes = 16 << 20 // of bodies, not counting the last job
 )
 
-// Jobs lists jobs, newest first, without their steps and histories. Of jobs whose
-// inputs and outputs are large, the list is shorter than was asked for (see
-// maxListBytes): the last one is only known by an empty list.
+// Jobs lists jobs, newest first, without their steps and histories. If inputs and outputs
+// are large, the list is shorter than requested (see maxListBytes): only an empty list
+// means that there are no more jobs.
 func (e *Engine) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error) {
 	if q.Limit < 0 || q.Limit > maxList {
 		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", q.Limit, maxList)
@@ -50,8 +50,8 @@ func (e *Engine) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, err
 	return views, err
 }
 
-// list calls f with the jobs of a list, page by page. It ends with the one that makes
-// their bodies as large as maxListBytes.
+// list calls f with the jobs of a list, page by page. It ends with the job whose bodies
+// bring the total to maxListBytes.
 func (e *Engine) list(ctx context.Context, filter store.JobFilter, f func(*pawl.Job) error) error {
 	for size, left := 0, filter.Limit; left > 0 && size < maxListBytes; {
 		filter.Limit = left
@@ -133,7 +133,7 @@ func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 	return v, err
 }
 
-// ownMove is a move of a job in its own view.
+// ownMove returns a move of a job for its own view.
 func ownMove(e *audit.Entry) pawl.Transition {
 	t := pawl.TransitionOf(e)
 	t.Entity = ""
@@ -151,15 +151,15 @@ func (e *Engine) eachStep(ctx context.Context, job rowkey.Job, f func(s *pawl.St
 	}
 }
 
-// stepPages reads the steps of a job, by ord, page by page. When the bodies of those before
-// come to maxListBytes, the others are bare.
+// stepPages reads the steps of a job, by ord, page by page. Once the bodies read so far
+// reach maxListBytes, further pages are bare.
 type stepPages struct {
 	e     *Engine
 	job   rowkey.Job
 	after pawl.Ord
 	page  []*pawl.Step
 	size  int
-	bare  bool // the page is
+	bare  bool // whether the page is bare
 }
 
 // next returns the next step, nil after the last one.
@@ -188,7 +188,7 @@ func (e *Engine) find(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
 	return j, err
 }
 
-// whole is view for those who cannot do without the definition.
+// whole is view for callers that require the definition.
 func (e *Engine) whole(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
 	if _, err := e.defs.get(ctx, j.Definition); err != nil {
 		return nil, nil, err
@@ -196,8 +196,8 @@ func (e *Engine) whole(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workfl
 	return e.view(ctx, j)
 }
 
-// view returns what a list says of a job, and its definition; nil if that cannot
-// be read, which must not hide the other jobs of the list.
+// view returns a job as a list shows it, and its definition, which is nil if it cannot be
+// read; that must not hide the other jobs of the list.
 func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
 	def, err := e.defs.get(ctx, j.Definition)
 	if err != nil && !unreadable(err) {
@@ -229,7 +229,7 @@ func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflo
 	return v, def, e.family(ctx, j, v)
 }
 
-// family names the jobs around a job.
+// family sets the jobs related to a job.
 func (e *Engine) family(ctx context.Context, j *pawl.Job, v *pawl.JobView) error {
 	for _, other := range []struct {
 		key  rowkey.Job
@@ -242,7 +242,7 @@ func (e *Engine) family(ctx context.Context, j *pawl.Job, v *pawl.JobView) error
 		if err != nil {
 			return err
 		}
-		for _, job := range jobs { // none: it was removed
+		for _, job := range jobs { // none if it was removed
 			id := job.ID.Public(pawl.JobPrefix)
 			*other.name = &id
 		}
@@ -250,10 +250,10 @@ func (e *Engine) family(ctx context.Context, j *pawl.Job, v *pawl.JobView) error
 	return nil
 }
 
-// maxChildren is how many child jobs the view of a job names.
+// maxChildren is how many child jobs the view of a job lists.
 const maxChildren = 1000
 
-// children names the newest child jobs of a job, oldest first.
+// children lists the newest child jobs of a job, oldest first.
 func (e *Engine) children(ctx context.Context, j *pawl.Job, v *pawl.JobView) error {
 	jobs, err := e.store.Jobs(ctx, store.JobFilter{Parent: j.Key(), Limit: maxChildren, Bare: true})
 	for _, child := range slices.Backward(jobs) {
@@ -295,9 +295,9 @@ func stepView(j *pawl.Job, def *workflow.Definition, s *pawl.Step, worker string
 	return v
 }
 
-// Logs calls f with what the steps of a job printed, in order; of one step, by its key, if
-// step is not empty. It ends with the first error of f. It reads pages, so that f may take
-// its time, and what is printed meanwhile may come or not.
+// Logs calls f with what the steps of a job printed, in order; if step is not empty, only
+// of the step with that key. It ends with the first error of f. It reads pages, so f may be
+// slow; output printed meanwhile may or may not be included.
 func (e *Engine) Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.LogLine) error) error {
 	j, err := e.find(ctx, id)
 	if err != nil {
@@ -328,7 +328,7 @@ func (e *Engine) Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.
 	}
 }
 
-// logPage is how many pieces of a log are read at once.
+// logPage is how many chunks of a log are read at once.
 const logPage = 500
 
 // Definition returns the definition that a job is pinned to.

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// wait evaluates what a step, or an instance of it, is to wait for.
+// wait evaluates what a step, or an instance of it, will wait for.
 func (p *preparation) wait(s *pawl.Step, scope *workflow.Scope) (decide.StartAnswer, error) {
 	n := s.Ord.Node()
 	if s.Ord.Instance() > 0 {
@@ -38,8 +38,8 @@ func (p *preparation) wait(s *pawl.Step, scope *workflow.Scope) (decide.StartAns
 	return decide.StartAnswer{If: true, Waiting: w}, nil
 }
 
-// born completes a child job in the making: its definition, its inputs and the
-// key of its concurrency. The failure says why there can be no such child.
+// born completes a child job to be made: its definition, its inputs and its concurrency
+// key. The failure tells why the child cannot be made.
 func (p *preparation) born(b *workflow.Born, from *workflow.Child) (*pawl.Failure, error) {
 	refuse := func(err error) *pawl.Failure {
 		return &pawl.Failure{Class: "child", Message: "there can be no child job: " + err.Error(), Permanent: true}
@@ -67,8 +67,8 @@ func (p *preparation) born(b *workflow.Born, from *workflow.Child) (*pawl.Failur
 	return p.circle(b)
 }
 
-// childDir returns where the commands of a child start: of a private job in the folder of
-// the child's file, of a submitted one where those of the parent start, if that was said.
+// childDir returns the folder where the commands of a child start: for a private job that
+// of the child's file, for a submitted job that of the parent, if one was given.
 func (p *preparation) childDir(dir, file string) string {
 	switch folder := filepath.Dir(file); {
 	case p.job.Private == 0:
@@ -80,7 +80,7 @@ func (p *preparation) childDir(dir, file string) string {
 	}
 }
 
-// registered looks the definition of a child up, and binds its inputs.
+// registered looks up the definition of a child, and binds its inputs.
 func (p *preparation) registered(b *workflow.Born, f *folders) error {
 	v, def, err := p.e.Lookup(p.ctx, pawl.WorkflowName{Workspace: p.job.Workspace, Name: b.Name}, b.Version)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *preparation) registered(b *workflow.Born, f *folders) error {
 	return err
 }
 
-// fault tells what is the child's fault from what is the store's.
+// fault distinguishes a fault of the child from one of the store.
 func fault(refuse func(error) *pawl.Failure, err error) (*pawl.Failure, error) {
 	switch pawl.KindOf(err) {
 	case pawl.Invalid, pawl.NotFound:
@@ -103,8 +103,8 @@ func fault(refuse func(error) *pawl.Failure, err error) (*pawl.Failure, error) {
 	return nil, err
 }
 
-// circle refuses a child that would wait for a slot that one of its ancestors
-// keeps until it has ended.
+// circle refuses a child that would wait for a slot that an ancestor keeps until the child
+// has ended.
 func (p *preparation) circle(b *workflow.Born) (*pawl.Failure, error) {
 	if b.Definition.Concurrency == 0 {
 		return nil, nil
@@ -125,7 +125,7 @@ func (p *preparation) circle(b *workflow.Born) (*pawl.Failure, error) {
 	}
 }
 
-// child looks how far the child job of a step is, and cancels it if it has to be.
+// child reads the state of a step's child job, and cancels the job if required.
 func (p *preparation) child(s *pawl.Step) error {
 	w, err := p.e.waitOf(p.ctx, s.StepKey)
 	if err != nil {
@@ -148,7 +148,7 @@ func (p *preparation) child(s *pawl.Step) error {
 		return nil
 	}
 	if child.Ending == lifecycle.JobCanceled || child.Hooks != pawl.HooksNotYet {
-		return nil // it is ending already, and its hooks are to run
+		return nil // it is already ending, and its hooks have to run
 	}
 	job, err := p.e.recallID(p.ctx, id)
 	if err != nil {
@@ -156,7 +156,7 @@ func (p *preparation) child(s *pawl.Step) error {
 	}
 	err = p.e.committer.one(p.ctx, &cancelJob{e: p.e, job: job, note: decide.Note{Reason: "its parent job is ending"}, spare: true})
 	if pawl.KindOf(err) == pawl.Conflict {
-		return nil // it is ending already
+		return nil // it is already ending
 	}
 	return err
 }
@@ -181,7 +181,7 @@ func (e *Engine) waitOf(ctx context.Context, k pawl.StepKey) (w pawl.Wait, err e
 	return w, json.Unmarshal(bodies[k].Input, &w)
 }
 
-// listeners brings the steps into sight that wait for the signals that have come.
+// listeners brings the steps into sight that wait for signals that have arrived.
 func (p *preparation) listeners() error {
 	signals, err := p.e.store.Signals(p.ctx, p.job.Key()) // without data
 	if err != nil {
@@ -204,8 +204,8 @@ func (p *preparation) listeners() error {
 	return nil
 }
 
-// listenersOf brings a node that waits for a signal into sight, or those of its
-// instances that do.
+// listenersOf brings a node that waits for a signal into sight, or the instances of it that
+// do.
 func (p *preparation) listenersOf(n int, node *workflow.Node) error {
 	if !node.Fans() {
 		p.listening = append(p.listening, pawl.MakeOrd(n, 0))
@@ -230,7 +230,7 @@ func (p *preparation) listenersOf(n int, node *workflow.Node) error {
 	return nil
 }
 
-// instance completes the scope of an instance: its item, or its matrix.
+// instance adds the item or the matrix values of an instance to its scope.
 func (e *Engine) instance(ctx context.Context, def *workflow.Definition, k pawl.StepKey, scope *workflow.Scope) (err error) {
 	scope.Index = k.Ord.Instance() - 1
 	if n := k.Ord.Node(); len(def.Node(n).Matrix) > 0 {
@@ -241,7 +241,7 @@ func (e *Engine) instance(ctx context.Context, def *workflow.Definition, k pawl.
 	return err
 }
 
-// hookScope tells a hook how its job is going to end.
+// hookScope adds to a hook's scope how the job is going to end.
 func hookScope(s *workflow.Scope, j *pawl.Job) {
 	s.JobStatus = j.Ending
 	if j.Error != nil && j.Ending != lifecycle.JobCompleted {
@@ -249,8 +249,8 @@ func hookScope(s *workflow.Scope, j *pawl.Job) {
 	}
 }
 
-// reusable returns the output that an instance has in the job that its own one
-// continues, if that is to be used; else nil.
+// reusable returns the output that an instance has in the job that its job continues, if
+// that output is to be reused, or nil.
 func (e *Engine) reusable(ctx context.Context, job rowkey.Job, def *workflow.Definition, ord pawl.Ord, scope *workflow.Scope) (json.RawMessage, error) {
 	if ord.Instance() == 0 {
 		return nil, nil
@@ -278,8 +278,8 @@ func (e *Engine) reusable(ctx context.Context, job rowkey.Job, def *workflow.Def
 	return orNull(bodies[k].Output), nil
 }
 
-// rerun returns the nodes that a job does not take from the one it continues:
-// those named, and all that depend on them.
+// rerun returns the nodes whose results a job does not take over from the job that it
+// continues: those listed, and all their dependents.
 func rerun(def *workflow.Definition, metadata json.RawMessage) map[int]bool {
 	var f folders
 	if len(metadata) > 0 && json.Unmarshal(metadata, &f) != nil {

@@ -12,17 +12,17 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// watches ring bells of those who follow a job.
+// watches holds the bells of callers that follow a job.
 type watches struct {
 	mu    sync.Mutex
 	bells map[rowkey.Job][]*watch
 }
 
-// A watch is a bell for changes of a job, or for its end alone.
+// A watch is a bell for changes of a job, or only for its end.
 type watch struct {
 	*bell
 	end  bool
-	last atomic.Pointer[pawl.Job] // as this process has ended it, if all of it is known
+	last atomic.Pointer[pawl.Job] // the job as this process ended it, if all of it is known
 }
 
 func (w *watches) add(job rowkey.Job, end bool) *watch {
@@ -60,7 +60,7 @@ func (w *watches) ring(job rowkey.Job) {
 	}
 }
 
-// ended rings for the end of a job that was committed, and of which so much was known.
+// ended rings for the committed end of a job, and keeps the job if all of it is known.
 func (w *watches) ended(j *pawl.Job, known *jobFacts) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,12 +80,11 @@ func (w *watches) ringAll() {
 	}
 }
 
-// watchPoll is how often somebody who watches a job looks at it, if no hint tells.
+// watchPoll is the interval at which a watched job is read if no hint arrives.
 const watchPoll = time.Second
 
-// Watch calls f when it begins and then whenever the job may have changed, at
-// most every 50 ms, until f returns false or ctx ends. Changes by other
-// processes are seen within a second.
+// Watch calls f at once and then whenever the job may have changed, at most every 50 ms,
+// until f returns false or ctx ends. Changes by other processes are seen within a second.
 func (e *Engine) Watch(ctx context.Context, id pawl.ID, f func() (more bool, err error)) error {
 	b := e.watches.add(id.JobKey(), false)
 	defer e.watches.remove(id.JobKey(), b)
@@ -108,8 +107,8 @@ func (e *Engine) Watch(ctx context.Context, id pawl.ID, f func() (more bool, err
 	}
 }
 
-// endsSoon is how long a job that this process works on is not looked at by who waits
-// for its end: that would hold up what it waits for, and mostly this process ends it.
+// endsSoon is how long Wait does not read a job that this process works on: reading would
+// delay the job, and usually this process ends it.
 const endsSoon = 50 * time.Millisecond
 
 // Wait returns the job once it has ended.
@@ -143,15 +142,14 @@ func (e *Engine) Wait(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
 	}
 }
 
-// whole returns a job as it has ended, with what is known of it, or nil if more has to be
-// read than that.
+// whole returns an ended job with the known facts added, or nil if more has to be read.
 func whole(j *pawl.Job, known *jobFacts) *pawl.Job {
 	switch {
 	case known == nil || known.inputs == nil || j.Definition != definitionKey(known.def.Hash()):
 		return nil
-	case j.State != lifecycle.JobCompleted: // its error may be of before
+	case j.State != lifecycle.JobCompleted: // its error may be from an earlier commit
 		return nil
-	case known.def.HasOutput() && j.Output == nil: // it was settled before
+	case known.def.HasOutput() && j.Output == nil: // the output was set by an earlier commit
 		return nil
 	}
 	end := *j

@@ -19,20 +19,20 @@ import (
 // Limits of an inquiry.
 const (
 	whyPage        = 200 // steps read at once
-	whyNames       = 10  // things that one reason names
+	whyNames       = 10  // names listed in one reason
 	whyEach        = 10  // instances of a fan-out that get a reason of their own
-	whyHolders     = 50  // running jobs read at once when the holders of a concurrency key are looked for
+	whyHolders     = 50  // running jobs read at once in the search for holders of a concurrency key
 	whyHolderPages = 20
 )
 
-// Why returns why a job does not move on, at this moment: the job's own reason
-// or reasons first, then one for every step that has not ended and does not run
-// on a worker, in the order of the workflow; of the instances of a fan-out the
-// first few, and all of them in groups with the fan-out itself. With the key of
-// a step it answers for that step alone, whatever its state, and its instances.
+// Why returns why a job makes no progress at this moment: first the job's own reasons, then
+// one for every step that has not ended and does not run on a worker, in the order of the
+// workflow. Of a fan-out it includes the first few instances, and all of them in groups
+// with the fan-out itself. With the key of a step it returns the reasons of that step
+// alone, whatever its state, and of its instances.
 //
-// It writes nothing, and reads the job, its steps and its surroundings one after
-// another: while the job moves, the reasons may be of different moments.
+// It writes nothing, and reads the job, its steps and its surroundings one after another:
+// while the job moves, the reasons may be from different moments.
 func (e *Engine) Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reason, error) {
 	j, err := e.find(ctx, id)
 	if err != nil {
@@ -59,16 +59,16 @@ func (e *Engine) Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reaso
 	return q.one(ord)
 }
 
-// A scene is what surrounds all jobs: the workers that live, what they do, and
-// the limits that operators have set.
+// A scene holds the surroundings of all jobs: the workers that live, what they run, and the
+// limits that operators have set.
 type scene struct {
 	now      int64 // the database's clock
 	workers  []*pawl.Worker
-	dead     map[rowkey.Worker]string // workers that nobody has released yet, and how that is known
+	dead     map[rowkey.Worker]string // workers not released yet, and the sign of their death
 	enqueued map[rowkey.Route]int     // steps, by route
 	running  map[rowkey.Worker]int    // steps, by worker
 	quotas   *quotas
-	idle     bool // nobody is seen to evaluate
+	idle     bool // no process is known to evaluate
 }
 
 func (e *Engine) survey(ctx context.Context) (*scene, error) {
@@ -105,7 +105,7 @@ func (sc *scene) serving(route rowkey.Route) []*pawl.Worker {
 	return serving
 }
 
-// loads returns workers as a reason names them.
+// loads returns workers in the form that a reason lists them.
 func (sc *scene) loads(workers []*pawl.Worker) []pawl.WorkerLoad {
 	var loads []pawl.WorkerLoad
 	for _, w := range workers[:min(len(workers), whyNames)] {
@@ -120,7 +120,7 @@ func workerName(w *pawl.Worker) string {
 	return cmp.Or(w.Name, fmt.Sprintf("%s/%d", w.Host, w.PID))
 }
 
-// clock writes a time for a reason: without the day if that is today's.
+// clock formats a time for a reason: without the date if it is today.
 func (sc *scene) clock(at int64) string {
 	t := pawl.Time(at)
 	if t.Format(time.DateOnly) == pawl.Time(sc.now).Format(time.DateOnly) {
@@ -129,7 +129,7 @@ func (sc *scene) clock(at int64) string {
 	return t.Format("2006-01-02 15:04:05Z")
 }
 
-// An inquiry looks for the reasons of one job.
+// An inquiry collects the reasons of one job.
 type inquiry struct {
 	e   *Engine
 	ctx context.Context
@@ -141,19 +141,19 @@ type inquiry struct {
 	nodes  map[int]*pawl.Step // without outputs
 	fans   map[int]*tally     // of the fan-outs with instances that live
 	heard  map[string]bool    // names of the signals that no step has taken
-	active []string           // keys of the steps that take slots of the job, the first of them
-	run    []string           // keys of those that run on a worker, the first of them
+	active []string           // keys of the first steps that take slots of the job
+	run    []string           // keys of the first of these that run on a worker
 	taken  int                // slots of the job that are taken
 	runs   int                // steps that run on a worker
-	last   int64              // when the job or a step was changed last
-	owner  string             // of a private job: the job whose process runs it, once it was asked for
+	last   int64              // when the job or a step last changed
+	owner  string             // of a private job: the job whose process runs it, once looked up
 	all    bool               // every instance is read
-	child  bool               // asked by the parent: does not ask its own children
+	child  bool               // made by the parent's inquiry: does not inquire into its own children
 }
 
-// A tally is what the instances of a fan-out wait for.
+// A tally counts what the instances of a fan-out wait for.
 type tally struct {
-	first []*pawl.Step // that do not run, at most whyEach
+	first []*pawl.Step // instances that do not run, at most whyEach
 	group []pawl.Reason
 }
 
@@ -166,8 +166,8 @@ func (e *Engine) inquire(ctx context.Context, sc *scene, j *pawl.Job) (*inquiry,
 		nodes: make(map[int]*pawl.Step), fans: make(map[int]*tally), heard: make(map[string]bool), last: j.UpdatedAt}, nil
 }
 
-// read reads all nodes, of each fan-out the instances up to the last one that
-// lives, and which signals have come.
+// read reads all nodes, the instances of each fan-out up to the last one that lives, and
+// which signals have arrived.
 func (q *inquiry) read() error {
 	if err := q.listen(); err != nil {
 		return err
@@ -197,12 +197,12 @@ func (q *inquiry) read() error {
 			return nil
 		}
 		if live <= 0 && !q.all {
-			after = pawl.MakeOrd(after.Node(), pawl.MaxInstances) // none of the rest of this fan-out lives
+			after = pawl.MakeOrd(after.Node(), pawl.MaxInstances) // no later instance of this fan-out lives
 		}
 	}
 }
 
-// listen notes the signals that no step has taken, if the job hears any.
+// listen records the signals that no step has taken, if the job waits for any.
 func (q *inquiry) listen() error {
 	if !slices.ContainsFunc(q.def.Nodes, func(n workflow.Node) bool { return n.Kind == workflow.KindEvent }) {
 		return nil
@@ -214,7 +214,7 @@ func (q *inquiry) listen() error {
 	return err
 }
 
-// note notes who takes the slots of the job.
+// note records a step that takes a slot of the job.
 func (q *inquiry) note(s *pawl.Step) {
 	runs := s.State == lifecycle.StepInProgress && s.Worker != 0
 	if !runs && s.State != lifecycle.StepEnqueued {
@@ -307,7 +307,7 @@ func (q *inquiry) ofNode(s *pawl.Step) ([]pawl.Reason, error) {
 	return reasons, nil
 }
 
-// one returns the reason of one step, and of its instances if it has them.
+// one returns the reason of one step, and those of its instances if it has any.
 func (q *inquiry) one(ord pawl.Ord) ([]pawl.Reason, error) {
 	if err := q.read(); err != nil {
 		return nil, err
@@ -330,9 +330,9 @@ func (q *inquiry) one(ord pawl.Ord) ([]pawl.Reason, error) {
 	return []pawl.Reason{r}, err
 }
 
-// Stuck returns the unfinished jobs of which nothing has moved for as long as
-// still, newest first, each with its most blocking reason. The statuses of the
-// query are those of unfinished jobs, or none, which is all of them.
+// Stuck returns the unfinished jobs that have not changed for at least still, newest first,
+// each with its most blocking reason. The statuses of the query must be those of unfinished
+// jobs; none means all of these.
 func (e *Engine) Stuck(ctx context.Context, query pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error) {
 	if query.Limit < 0 || query.Limit > maxList {
 		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", query.Limit, maxList)
@@ -393,7 +393,7 @@ func (e *Engine) stuck(ctx context.Context, sc *scene, j *pawl.Job) (*pawl.Stuck
 	return &pawl.StuckJob{JobView: *v, Still: pawl.Timestamp(q.last), Reason: pawl.MainReason(reasons)}, nil
 }
 
-// listed names the first of names, and says how many more there are of all.
+// listed joins the first of names, and adds how many more there are of all.
 func listed(names []string, all int) string {
 	shown := names[:min(len(names), whyNames)]
 	text := strings.Join(shown, ", ")

@@ -27,7 +27,7 @@ func (q *inquiry) ended() pawl.Reason {
 		text += ": " + q.job.Error.Text()
 	}
 	r := q.reason(pawl.ReasonEnded, "%s", text)
-	if q.job.State != lifecycle.JobCompleted && q.job.Inputs != nil { // or it was redacted
+	if q.job.State != lifecycle.JobCompleted && q.job.Inputs != nil { // nil: it was redacted
 		r.Hint = cmp.Or(q.job.Error.Resolve(q.id), "pawl job retry "+q.id)
 	}
 	return r
@@ -56,12 +56,12 @@ func (q *inquiry) ofJob() ([]pawl.Reason, error) {
 	return reasons, nil
 }
 
-// paused says who paused the job, when and why.
+// paused returns who paused the job, when and why.
 func (q *inquiry) paused() (pawl.Reason, error) {
 	r := q.reason(pawl.ReasonPaused, "the job is paused")
 	r.Hint = "pawl job resume " + q.id
 	err := store.EachEntry(q.ctx, q.e.store, store.JobEntity(q.job.Key()), func(e *audit.Entry) error {
-		if e.Event == lifecycle.JobPause { // the last one counts
+		if e.Event == lifecycle.JobPause { // the last pause counts
 			r.Change = &pawl.ReasonChange{At: pawl.Timestamp(e.At), Actor: e.Actor, Reason: e.Reason}
 			r.Text = fmt.Sprintf("paused by %s at %s", e.Actor, q.clock(e.At))
 			if e.Reason != "" {
@@ -73,7 +73,7 @@ func (q *inquiry) paused() (pawl.Reason, error) {
 	return r, err
 }
 
-// underway says how far a running job is.
+// underway returns the progress of a running job.
 func (q *inquiry) underway() pawl.Reason {
 	j := q.job
 	r := q.reason(pawl.ReasonRunning, "no step runs on a worker")
@@ -98,7 +98,7 @@ func (q *inquiry) underway() pawl.Reason {
 	return r
 }
 
-// stopping reports whether the end of the job has begun and nothing new starts.
+// stopping reports whether the end of the job has begun, so that nothing new starts.
 func (q *inquiry) stopping() bool {
 	j := q.job
 	if j.Hooks != pawl.HooksNotYet {
@@ -114,7 +114,7 @@ func number(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// nobody says that no evaluator is seen, if that is so.
+// nobody returns a sentence saying that no evaluator is known, if that is so.
 func (q *inquiry) nobody() string {
 	switch {
 	case !q.idle:
@@ -125,8 +125,8 @@ func (q *inquiry) nobody() string {
 	return "; no process is seen that works on this database"
 }
 
-// somebody returns what starts an evaluator, or "" if one is there: of a private
-// job it is what brings its owner back, too.
+// somebody returns the command that starts an evaluator, or "" if there is one. For a
+// private job the command also brings its owner back.
 func (q *inquiry) somebody() string {
 	switch {
 	case !q.idle:
@@ -139,7 +139,7 @@ func (q *inquiry) somebody() string {
 	return "pawl dev"
 }
 
-// about is the reason of a pending job that nothing holds back.
+// about returns the reason of a pending job that nothing holds back.
 func (q *inquiry) about() pawl.Reason {
 	if q.job.Route != 0 && len(q.serving(q.job.Route)) > 0 {
 		r := q.reason(pawl.ReasonReady, "nothing holds it back: a worker is about to start it")
@@ -151,7 +151,7 @@ func (q *inquiry) about() pawl.Reason {
 	return r
 }
 
-// pending returns what keeps a job from being started.
+// pending returns the reasons why a job has not been started.
 func (q *inquiry) pending() ([]pawl.Reason, error) {
 	var reasons []pawl.Reason
 	add := func(r *pawl.Reason) {
@@ -196,8 +196,8 @@ func (q *inquiry) pending() ([]pawl.Reason, error) {
 	return reasons, nil
 }
 
-// first returns the nodes that workers have to serve before the job starts. One
-// that continues another may begin anywhere.
+// first returns the nodes that workers must serve before the job starts. A job that
+// continues another may begin at any node.
 func (q *inquiry) first() []int {
 	if q.job.Continues != 0 {
 		return nil
@@ -205,7 +205,7 @@ func (q *inquiry) first() []int {
 	return slices.DeleteFunc(slices.Clone(q.def.Roots()), func(n int) bool { return q.def.Node(n).Kind.Waits() })
 }
 
-// unserved says that no live worker serves some of the nodes, or is nil.
+// unserved returns the reason that no live worker serves some of the nodes, or nil.
 func (q *inquiry) unserved(nodes []int) *pawl.Reason {
 	var missing []string
 	for _, n := range nodes {
@@ -231,7 +231,7 @@ func (q *inquiry) routeName(n int) string {
 	return node.Queue + "/" + node.Handler
 }
 
-// living says which workers there are, and what they serve.
+// living describes the live workers and what they serve.
 func (q *inquiry) living() string {
 	if len(q.workers) == 0 {
 		return "no worker lives"
@@ -254,7 +254,7 @@ func (q *inquiry) living() string {
 // builtIn are the handlers that every worker of the program serves.
 var builtIn = []string{"command", "run", "http"}
 
-// serve says what worker to start for the routes.
+// serve returns advice on which worker to start for the routes.
 func (q *inquiry) serve(routes []string) string {
 	command := "pawl dev" + q.workspace()
 	own := slices.DeleteFunc(slices.Clone(routes), func(route string) bool {
@@ -273,7 +273,7 @@ func (q *inquiry) serve(routes []string) string {
 	return command
 }
 
-// workspace returns the flag that names the job's workspace, if it takes one.
+// workspace returns the flag that names the job's workspace, if one is needed.
 func (q *inquiry) workspace() string {
 	if q.job.Workspace == pawl.DefaultWorkspace {
 		return ""
@@ -286,7 +286,7 @@ func (q *inquiry) raise(name string, slots int) string {
 	return fmt.Sprintf("pawl quota set %s %d%s", name, slots, q.workspace())
 }
 
-// ownerGone says that the process that alone runs the job does not live.
+// ownerGone returns the reason that the only process that runs the job does not live.
 func (q *inquiry) ownerGone() pawl.Reason {
 	if q.owner == "" {
 		q.owner = q.id
@@ -302,13 +302,13 @@ func (q *inquiry) ownerGone() pawl.Reason {
 	return r
 }
 
-// commanded reports whether the job is of "pawl exec", which has no file to be
-// continued with.
+// commanded reports whether the job was made by "pawl exec", and so has no file to continue
+// it with.
 func (q *inquiry) commanded() bool {
 	return q.job.Private == q.job.Key() && q.def.Name == "exec" && len(q.def.Nodes) == 1 && q.def.Node(1).ID == "command"
 }
 
-// quota says that the quota of the job's depth is full, or too small for it.
+// quota returns the reason that the quota of the job's depth is full, or too small for it.
 func (q *inquiry) quota(d demand, used int) *pawl.Reason {
 	name := fmt.Sprintf("depth/%d", q.job.Depth)
 	r := q.reason(pawl.ReasonQuota, "it takes %s of the quota %s, of which %d of %d are taken", number(d.takes, "slot", "slots"), name, used, d.slots)
@@ -321,7 +321,7 @@ func (q *inquiry) quota(d demand, used int) *pawl.Reason {
 	return &r
 }
 
-// concurrency says which jobs hold the job's concurrency key.
+// concurrency returns the reason that other jobs hold the job's concurrency key.
 func (q *inquiry) concurrency(d demand, used int) (pawl.Reason, error) {
 	holders, err := q.holders(min(used, whyNames))
 	r := q.reason(pawl.ReasonConcurrency, "its concurrency key is taken by %s, %d of %d at once", listed(holders, max(used, len(holders))), used, d.slots)
@@ -333,8 +333,8 @@ func (q *inquiry) concurrency(d demand, used int) (pawl.Reason, error) {
 	return r, err
 }
 
-// holders returns at most so many of the jobs that hold the job's concurrency
-// key, newest first. It looks at a bounded number of running jobs.
+// holders returns at most that many of the jobs that hold the job's concurrency key, newest
+// first. It reads a bounded number of running jobs.
 func (q *inquiry) holders(most int) (ids []string, err error) {
 	f := store.JobFilter{Workspace: q.job.Workspace, States: []machine.State{lifecycle.JobRunning}, Workflow: q.job.Workflow, Limit: whyHolders}
 	for range whyHolderPages {
@@ -355,7 +355,7 @@ func (q *inquiry) holders(most int) (ids []string, err error) {
 	return ids, nil
 }
 
-// queueLimit says that the limit of a node's queue is reached, or is nil.
+// queueLimit returns the reason that the limit of a node's queue is reached, or nil.
 func (q *inquiry) queueLimit(n int) (*pawl.Reason, error) {
 	queue := q.def.Node(n).Queue
 	slots, limited := q.quotas.queue(q.job.Workspace, queue)
@@ -378,8 +378,8 @@ func (q *inquiry) queueLimit(n int) (*pawl.Reason, error) {
 	return &r, nil
 }
 
-// crowded says why none of the workers that serve a route takes anything of it,
-// or is nil. There is at least one such worker.
+// crowded returns the reason that none of the workers serving a route takes steps of it, or
+// nil. There is at least one such worker.
 func (q *inquiry) crowded(route rowkey.Route) *pawl.Reason {
 	serving := q.serving(route)
 	working := slices.DeleteFunc(slices.Clone(serving), func(w *pawl.Worker) bool { return w.State == lifecycle.WorkerPaused })

@@ -18,12 +18,12 @@ func (q *inquiry) stepReason(s *pawl.Step, kind pawl.ReasonKind, format string, 
 	return pawl.Reason{Job: q.id, Step: q.def.Key(s.Ord), Status: s.State, Kind: kind, Text: fmt.Sprintf(format, args...)}
 }
 
-// command returns what an operator types about a step.
+// command returns the command that an operator types for a step.
 func (q *inquiry) command(verb string, s *pawl.Step) string {
 	return "pawl step " + verb + " " + q.id + " " + q.def.Key(s.Ord)
 }
 
-// ofStep returns why a step is where it is, all of it. Every step has been read.
+// ofStep returns the full reason why a step is in its state. Every step has been read.
 func (q *inquiry) ofStep(s *pawl.Step) (r pawl.Reason, err error) {
 	r = q.shallow(s)
 	switch r.Kind {
@@ -46,9 +46,9 @@ func (q *inquiry) ofStep(s *pawl.Step) (r pawl.Reason, err error) {
 	return r, err
 }
 
-// forSlot completes the reason of a step that waits for a slot of its job. One that
-// waits while a slot is free was passed over, which is a fault; jobs that earlier
-// versions left so go on when they are paused and resumed.
+// forSlot completes the reason of a step that waits for a slot of its job. A step that
+// waits while a slot is free was passed over, which is a fault; jobs that earlier versions
+// left in this state continue after a pause and a resume.
 func (q *inquiry) forSlot(r *pawl.Reason) {
 	r.Names, r.Slots = q.active, &pawl.Slots{Of: "job", Takes: 1, Used: q.taken, Slots: q.job.WorkerCount}
 	if q.job.Active < q.job.WorkerCount && q.taken < q.job.WorkerCount {
@@ -59,8 +59,8 @@ func (q *inquiry) forSlot(r *pawl.Reason) {
 	r.Text = fmt.Sprintf("all %s of the job are in use: %s", number(q.job.WorkerCount, "slot", "slots"), listed(q.active, q.taken))
 }
 
-// shallow returns why a step is where it is as far as the step, its fan-out and
-// the scene tell. It reads nothing: it is asked for thousands of instances.
+// shallow returns why a step is in its state, from the step, its fan-out and the scene
+// alone. It reads nothing, since it is called for thousands of instances.
 func (q *inquiry) shallow(s *pawl.Step) pawl.Reason {
 	switch s.State {
 	case lifecycle.StepPending:
@@ -135,7 +135,7 @@ func (q *inquiry) hook(s *pawl.Step) pawl.Reason {
 	return r
 }
 
-// blocked names the failed steps that a step is behind.
+// blocked lists the failed steps that a step is behind.
 func (q *inquiry) blocked(s *pawl.Step) pawl.Reason {
 	var failed []string
 	for _, n := range q.def.Ancestors(s.Ord.Node()) {
@@ -150,7 +150,7 @@ func (q *inquiry) blocked(s *pawl.Step) pawl.Reason {
 	return r
 }
 
-// needs names the steps that have not ended well yet, each with its state.
+// needs lists the steps that have not ended well yet, each with its state.
 func (q *inquiry) needs(s *pawl.Step) pawl.Reason {
 	r := q.stepReason(s, pawl.ReasonNeeds, "")
 	var told []string
@@ -189,7 +189,7 @@ func (q *inquiry) backoff(s *pawl.Step) pawl.Reason {
 	return r
 }
 
-// lastAttempt says how the last attempt ended: by a failure, or by a snooze.
+// lastAttempt adds how the last attempt ended: by a failure, or by a snooze.
 func (q *inquiry) lastAttempt(s *pawl.Step, r *pawl.Reason) error {
 	last, err := q.e.store.Trail(q.ctx, store.StepEntity(s.StepKey), s.Seq-1, 1)
 	if err != nil {
@@ -203,7 +203,7 @@ func (q *inquiry) lastAttempt(s *pawl.Step, r *pawl.Reason) error {
 	return nil
 }
 
-// lastError adds the error of the last attempt where it was not read along.
+// lastError adds the error of the last attempt if it was not read with the step.
 func (q *inquiry) lastError(s *pawl.Step, r *pawl.Reason) error {
 	if s.Error != nil {
 		return nil
@@ -233,7 +233,7 @@ func (q *inquiry) enqueuedStep(s *pawl.Step) pawl.Reason {
 	return *r
 }
 
-// limited says that the limit of the step's queue is reached, if it is.
+// limited adds that the limit of the step's queue is reached, if it is.
 func (q *inquiry) limited(s *pawl.Step, r *pawl.Reason) error {
 	limit, err := q.queueLimit(s.Ord.Node())
 	if err != nil || limit == nil {
@@ -243,7 +243,7 @@ func (q *inquiry) limited(s *pawl.Step, r *pawl.Reason) error {
 	return nil
 }
 
-// stepUnderway returns what a step in progress waits for, if it does.
+// stepUnderway returns what a step in progress waits for, if anything.
 func (q *inquiry) stepUnderway(s *pawl.Step) pawl.Reason {
 	node := q.def.Node(s.Ord.Node())
 	fan := node.Fans() && s.Ord.Instance() == 0
@@ -274,7 +274,7 @@ func (q *inquiry) stepUnderway(s *pawl.Step) pawl.Reason {
 	return q.wait(s, node)
 }
 
-// stopped is the reason of a step that was asked to stop.
+// stopped returns the reason of a step that was asked to stop.
 func (q *inquiry) stopped(s *pawl.Step) pawl.Reason {
 	if s.Worker == 0 {
 		r := q.stepReason(s, pawl.ReasonStopping, "it is being cancelled, and waits for its child job to end")
@@ -289,8 +289,8 @@ func (q *inquiry) stopped(s *pawl.Step) pawl.Reason {
 	return r
 }
 
-// unfired says that nobody is seen who would act when the time of a reason comes,
-// if that is so.
+// unfired adds that no process is known that would act when the time of a reason comes, if
+// that is so.
 func (q *inquiry) unfired(r *pawl.Reason) {
 	if q.idle {
 		r.Text += q.nobody()
@@ -305,7 +305,7 @@ func waitIn(s *pawl.Step) (w pawl.Wait) {
 	return w
 }
 
-// wait returns what a step waits for that the engine owns.
+// wait returns the reason of a step that waits for something the engine handles itself.
 func (q *inquiry) wait(s *pawl.Step, node *workflow.Node) (r pawl.Reason) {
 	w := waitIn(s)
 	switch node.Kind {
@@ -330,11 +330,11 @@ func (q *inquiry) wait(s *pawl.Step, node *workflow.Node) (r pawl.Reason) {
 	return r
 }
 
-// ofChild adds how far the child job is and why it does not go on.
+// ofChild adds the state of the child job and why it makes no progress.
 func (q *inquiry) ofChild(s *pawl.Step, r *pawl.Reason) error {
 	id, err := pawl.ParseID(pawl.JobPrefix, waitIn(s).Job)
 	if err != nil || q.child {
-		return nil // it is named, and that is all
+		return nil // only its id is given
 	}
 	job, err := q.e.store.Job(q.ctx, id.JobKey())
 	if errors.Is(err, store.ErrNotFound) {
@@ -368,7 +368,7 @@ func (q *inquiry) ofChild(s *pawl.Step, r *pawl.Reason) error {
 	return nil
 }
 
-// doings say in short what the instances of a group do, by kind.
+// doings describes the instances of a group, by kind.
 var doings = map[pawl.ReasonKind]string{
 	pawl.ReasonRunning: "run", pawl.ReasonOwner: "wait for the process that owns the job", pawl.ReasonNoWorker: "wait for a worker that serves them",
 	pawl.ReasonWorkersPaused: "wait for a worker to be resumed", pawl.ReasonWorkersBusy: "wait for a worker to have room",
@@ -378,7 +378,7 @@ var doings = map[pawl.ReasonKind]string{
 	pawl.ReasonStopping: "were asked to stop", pawl.ReasonEnding: "are about to be cancelled",
 }
 
-// ofFan says how far a fan-out is and what its instances wait for.
+// ofFan adds the progress of a fan-out and what its instances wait for.
 func (q *inquiry) ofFan(s *pawl.Step, r *pawl.Reason) {
 	var parts []string
 	if t := q.fans[s.Ord.Node()]; t != nil {
@@ -400,7 +400,7 @@ func (q *inquiry) ofFan(s *pawl.Step, r *pawl.Reason) {
 	r.Text = strings.Join(parts, "; ")
 }
 
-// unmade says why a fan-out does not make more instances.
+// unmade returns why a fan-out does not make more instances.
 func (q *inquiry) unmade(s *pawl.Step) string {
 	parallel := q.def.Node(s.Ord.Node()).Parallel
 	switch {

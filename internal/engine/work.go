@@ -23,8 +23,8 @@ type register struct {
 	worker pawl.Worker
 	note   decide.Note
 
-	predecessor string         // the public id of the worker as it was registered before, or empty
-	acquitted   []pawl.StepKey // steps that lost it, though it lives
+	predecessor string         // the public id under which the worker was registered before, or empty
+	acquitted   []pawl.StepKey // steps that it lost though it was alive
 
 	made *pawl.Worker
 }
@@ -32,15 +32,15 @@ type register struct {
 func (r *register) query(q *store.Query) { askSteps(q, r.acquitted...) }
 
 func (r *register) decide(t *tx) error {
-	w := r.worker // each try begins with the worker as it was given
+	w := r.worker // each try begins with the worker as given
 	r.acquit(t)
 	t.makeWorker(&w, r.note)
 	r.made = &w
 	return nil
 }
 
-// MoveWorker applies an event of the worker's table: complete_tasks when it has
-// drained, pause, resume, error_unrecoverable. To end one, see Terminate.
+// MoveWorker applies an event of the worker's table: complete_tasks when it has drained,
+// pause, resume, error_unrecoverable. To end a worker, see Terminate.
 func (e *Engine) MoveWorker(ctx context.Context, key rowkey.Worker, event machine.Event, note decide.Note) error {
 	return e.committer.one(ctx, &moveWorker{key: key, event: event, note: note})
 }
@@ -65,11 +65,10 @@ func assignment(s *pawl.Step, job *jobFacts, def *workflow.Definition) link.Assi
 	return link.Assignment{Step: link.Claimed{StepKey: s.StepKey, Claims: s.Claims, Attempts: s.Attempts}, Definition: def, Known: job}
 }
 
-// Exchange reports and claims in one commit (T3): the outcomes are stored and
-// applied, and what they make ready may be among the assignments. A report that
-// came too late is kept as a refused fact and answered with no error. When the
-// worker has ended, the reports are kept the same way and the error is
-// link.ErrWorkerEnded.
+// Exchange reports and claims in one commit (T3): the outcomes are stored and applied, and
+// the steps that become ready may be among the assignments. A report that comes too late is
+// kept as a refused fact, without an error. If the worker has ended, the reports are kept
+// the same way and the error is link.ErrWorkerEnded.
 func (e *Engine) Exchange(ctx context.Context, x link.Exchange) ([]link.Assignment, error) {
 	cmds := make([]command, 0, len(x.Reports)+1)
 	for i := range x.Reports {
@@ -92,7 +91,7 @@ func (e *Engine) Exchange(ctx context.Context, x link.Exchange) ([]link.Assignme
 		return nil, err
 	}
 	if link.Retryable(errs[0]) {
-		return nil, errs[0] // as all of them: they were one commit
+		return nil, errs[0] // the same for all, since they were one commit
 	}
 	for i, err := range errs {
 		r, ok := cmds[i].(*report)
@@ -105,7 +104,7 @@ func (e *Engine) Exchange(ctx context.Context, x link.Exchange) ([]link.Assignme
 		}
 	}
 	if last := len(errs) - 1; x.Free > 0 && errs[last] != nil { // what the claim took is undone
-		if len(x.Reports) > 0 && link.Retryable(errs[last]) { // by itself: the reports stand, and must not come again
+		if len(x.Reports) > 0 && link.Retryable(errs[last]) { // only the claim: the reports stand, and must not be sent again
 			e.log.Warn("a claim failed and is made again with the next visit", "error", errs[last])
 			errs[last] = nil
 			e.offers.ring()
@@ -118,14 +117,14 @@ func (e *Engine) Exchange(ctx context.Context, x link.Exchange) ([]link.Assignme
 	return take.assigned, errors.Join(errs...)
 }
 
-// looked has the worker of a claim that looked at the queue look again, if it has slots
-// left and there may be more for them.
+// looked makes the worker of a claim scan the queue again, if it has slots left and there
+// may be more for them.
 func (e *Engine) looked(c *claim) {
 	worker, short := c.worker.Key(), len(c.assigned) < c.free
 	e.offers.found(c.found, c.emptied())
 	further := e.unreadableSteps.met(worker, c.unreadableSteps) && short
 	if c.passed || further {
-		e.offers.ring() // there may be steps behind those of a full queue, or those that cannot be read
+		e.offers.ring() // there may be steps behind those of a full queue or those that cannot be read
 	}
 	if short {
 		e.offers.saw(worker, c.more && c.moved, c.skipped)
@@ -136,14 +135,14 @@ func (e *Engine) looked(c *claim) {
 type report struct {
 	e     *Engine
 	r     *link.Report
-	job   *jobFacts // nil: they are not in memory, so that only the step is in sight
-	taken bool      // it completed a node, whose output others may need
+	job   *jobFacts // nil: not in memory, so that only the step is in sight
+	taken bool      // it completed a node whose output others may need
 
 	settled bool // a transaction of the handler has completed the step
 }
 
-// newReport returns the command for a report. Metadata of a failure that is not
-// JSON could not be stored, and is left out.
+// newReport returns the command for a report. Metadata of a failure that is not JSON cannot
+// be stored, and is omitted.
 func (e *Engine) newReport(r *link.Report) *report {
 	if f := r.Failure; f != nil && len(f.Metadata) > 0 && !json.Valid(f.Metadata) {
 		report, failure := *r, *f
@@ -164,7 +163,7 @@ func (r *report) query(q *store.Query) {
 }
 
 func (r *report) decide(t *tx) error {
-	r.taken, r.settled = false, false // whatever an earlier try has decided
+	r.taken, r.settled = false, false // reset the results of an earlier try
 	s := t.step(r.r.Step)
 	if s == nil || t.job(s.Job) == nil {
 		return pawl.Errorf(pawl.NotFound, "there is no step %s", r.r.Step)
@@ -182,21 +181,21 @@ func (r *report) decide(t *tx) error {
 	if err == nil || blind {
 		return err
 	}
-	// What follows cannot be decided now. The outcome is stored all the same,
-	// with a mark; otherwise the step would be in progress for ever.
+	// The consequences cannot be decided now. The outcome is stored anyway, with a mark;
+	// otherwise the step would be in progress forever.
 	r.e.log.Error("an outcome could not be applied; it is marked", "step", r.r.Step.String(), "error", err)
 	t.undo()
 	t.open()
 	return r.apply(t, t.step(r.r.Step), true)
 }
 
-// apply stores the outcome and applies it; if blind, it leaves that to be done,
-// and takes no definition.
+// apply stores the outcome and applies it. If blind, it leaves applying it to the
+// evaluator, and needs no definition.
 func (r *report) apply(t *tx, s *pawl.Step, blind bool) error {
 	rep := r.r.Report
 	rep.Note.Actor = r.r.Actor
 	if rep.Failure != nil {
-		rep.Note.Reason = "" // what a worker says of a failure is payload
+		rep.Note.Reason = "" // the text that a worker gives of a failure is payload
 	}
 	if blind {
 		return blindly(t, s, t.job(s.Job)).Report(s, rep)
@@ -230,8 +229,8 @@ func (r *report) refusal(t *tx, why string) pawl.Refusal {
 	return pawl.Refusal{StepKey: r.r.Step, At: t.now, Claim: r.r.Claim, Event: r.r.Event, Actor: r.r.Actor, Why: why, Data: data}
 }
 
-// A claim takes steps for a worker: those that this very commit has enqueued,
-// then those of the queue, then those of pending jobs that it starts.
+// A claim takes steps for a worker: first those that this commit has enqueued, then those
+// of the queue, then those of pending jobs that it starts.
 type claim struct {
 	e         *Engine
 	worker    *pawl.Worker
@@ -244,14 +243,14 @@ type claim struct {
 	pools  []store.Pool   // of the queues that have limits
 
 	assigned        []link.Assignment
-	found           int                        // in the queue
-	more            bool                       // there may be more than was found
-	skipped         bool                       // others had some locked
-	moved           bool                       // something of what was found has left the queue
-	passed          bool                       // a step was passed over because its queue is full, or all because the limits have changed
+	found           int                        // number of steps found in the queue
+	more            bool                       // there may be more than were found
+	skipped         bool                       // others had locked some
+	moved           bool                       // some of the steps found have left the queue
+	passed          bool                       // a step was passed over because its queue is full, or all were because the limits have changed
 	needs           []rowkey.Definition        // definitions that are not in memory
-	unreadableSteps int                        // rows that were passed over because they cannot be read
-	broken          map[rowkey.Definition]bool // definitions that cannot
+	unreadableSteps int                        // rows skipped because they cannot be read
+	broken          map[rowkey.Definition]bool // definitions that cannot be read
 }
 
 func (c *claim) prepare(ctx context.Context) (err error) {
@@ -326,18 +325,18 @@ func (c *claim) decide(t *tx) error {
 		}
 	}
 	if c.emptied() {
-		c.e.spare(t, w.Key(), c.free-len(c.assigned)) // last: it is not undone
+		c.e.spare(t, w.Key(), c.free-len(c.assigned)) // last, since it cannot be undone
 	}
 	return nil
 }
 
-// emptied reports whether the queue has nothing more for the worker, as far as is known.
+// emptied reports whether the queue has no more steps for the worker, as far as is known.
 func (c *claim) emptied() bool {
 	return c.skipQueue || !c.passed && c.unreadableSteps == 0 && !c.more && !c.skipped && c.found < c.free
 }
 
-// start starts a pending job and takes its first steps. A job that cannot be
-// started is paused, which says so in its trail: it must not hold up the others.
+// start starts a pending job and takes its first steps. A job that cannot be started is
+// paused, with the reason in its trail, so that it does not hold up the others.
 func (c *claim) start(t *tx, w *pawl.Worker, job rowkey.Job) error {
 	j := t.job(job)
 	if j == nil || j.State != lifecycle.JobPending || j.Paused {
@@ -361,9 +360,9 @@ func (c *claim) start(t *tx, w *pawl.Worker, job rowkey.Job) error {
 	return c.takeAll(t, w, t.enqueued[before:])
 }
 
-// leave gives a job that has to take slots of a quota to the evaluators, which see
-// how many are taken. While it has none it must not stand before the jobs behind
-// it: they may be those for which the slots' holders wait.
+// leave leaves a job that needs slots of a quota to the evaluators, which see how many are
+// taken. While the job has no slots it must not stand before the jobs behind it: the
+// holders of the slots may be waiting for those.
 func (c *claim) leave(t *tx, j *pawl.Job) {
 	j.Route, t.jobs[j.Key()].dirty, c.moved = 0, true, true
 	c.e.evaluator.pending(j.Key())
@@ -404,8 +403,8 @@ func (c *claim) take(t *tx, w *pawl.Worker, k pawl.StepKey) error {
 	return nil
 }
 
-// slot takes a slot of the step's queue, if that has a limit: it returns the pool,
-// or 0, and false if there is none free. Private jobs have no queues.
+// slot takes a slot of the step's queue, if that has a limit. It returns the pool, or 0 if
+// there is no limit, and reports whether a slot was free. Private jobs have no queues.
 func (c *claim) slot(t *tx, j *pawl.Job, n *workflow.Node) (pool rowkey.Pool, free bool) {
 	if c.quotas.none() {
 		return 0, true

@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// PauseWorker lets a running worker claim nothing more until it is resumed; what
-// it runs ends (J1, J9).
+// PauseWorker keeps a running worker from claiming more until it is resumed; its running
+// steps complete (J1, J9).
 func (e *Engine) PauseWorker(ctx context.Context, id pawl.ID, c pawl.Change) error {
 	return e.operateWorker(ctx, id, c, lifecycle.WorkerPause)
 }
@@ -46,8 +46,8 @@ func (e *Engine) operateWorker(ctx context.Context, id pawl.ID, c pawl.Change, e
 	return e.committer.one(ctx, r.once(&moveWorker{key: id.WorkerKey(), event: event, note: noteOf(c)}, nil, nil))
 }
 
-// TerminateWorker ends a worker for good: what it runs is interrupted, and pending
-// again for others at once; its process stops. Why has to be said.
+// TerminateWorker ends a worker permanently: its steps are interrupted and immediately
+// pending again for others, and its process stops. A reason is required.
 func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change) error {
 	if err := checkChange(c); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change)
 		return err
 	}
 	if _, err := lifecycle.Worker.Next(w.State, lifecycle.WorkerTerminate); err != nil {
-		return e.MoveWorker(ctx, id.WorkerKey(), lifecycle.WorkerTerminate, noteOf(c)) // which refuses
+		return e.MoveWorker(ctx, id.WorkerKey(), lifecycle.WorkerTerminate, noteOf(c)) // returns the refusal
 	}
 	end := &release{worker: id.WorkerKey(), note: noteOf(c), end: true, interrupt: true}
 	return e.release(ctx, end, r.once(end, nil, nil))
@@ -149,7 +149,7 @@ func workerView(w *pawl.Worker, running int) pawl.WorkerView {
 	}
 }
 
-// WorkerEnd returns who has ended a worker, and why.
+// WorkerEnd returns who ended a worker, and why.
 func (e *Engine) WorkerEnd(ctx context.Context, key rowkey.Worker) (link.WorkerEnd, error) {
 	end, _, err := e.workerEnd(ctx, key)
 	return end, err
@@ -172,11 +172,11 @@ func (e *Engine) workerEnd(ctx context.Context, key rowkey.Worker) (end link.Wor
 	return end, spared, nil
 }
 
-// Hears reports whether hints of other processes reach this engine at this moment.
-// Where they do not, a worker has to ask for work.
+// Hears reports whether hints of other processes reach this engine at this moment. If not,
+// a worker has to poll for work.
 func (e *Engine) Hears() bool { return e.store.Hears() }
 
-// interrupted returns what becomes of a step whose worker was terminated: it is
+// interrupted returns the report for a step whose worker was terminated: the step is
 // pending again, and has lost no attempt (T1).
 func interrupted(w *pawl.Worker, note decide.Note) decide.Report {
 	f := &pawl.Failure{Class: "interrupted", Message: "its worker " + w.ID.Public(pawl.WorkerPrefix) + " was terminated: " + note.Reason}
