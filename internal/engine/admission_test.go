@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A heldVisit is one whose commit waits until it is let go.
+// A heldVisit is a visit whose commit waits until it is released.
 type heldVisit struct {
 	w    *offering
 	open chan struct{}
@@ -55,15 +55,15 @@ func waitingWorker(t *testing.T) (*offering, *interposed) {
 	return newOffering(t, e), s
 }
 
-// addLane gives an engine one lane more.
+// addLane gives an engine one more lane.
 func addLane(e *Engine) {
 	e.committer.mu.Lock()
 	defer e.committer.mu.Unlock()
 	e.committer.free++
 }
 
-// TestASubmissionWaitsForAVisit: what is submitted while a worker that has no free
-// slot is on its visit gets the slot that the visit frees (T3).
+// TestASubmissionWaitsForAVisit: a job submitted during the visit of a worker that has no
+// free slot gets the slot that the visit frees (T3).
 func TestASubmissionWaitsForAVisit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestASubmissionWaitsForAVisit(t *testing.T) {
 	})
 }
 
-// TestWhatIsInTheQueueGoesFirst: a submission that waits takes nothing before what came
-// into the queue before it, and the first slot after that, in the very commit that finds
+// TestWhatIsInTheQueueGoesFirst: a waiting submission takes no slot before the steps that
+// entered the queue earlier. It takes the first slot after them, in the commit that finds
 // the queue empty: one commit for both (T3).
 func TestWhatIsInTheQueueGoesFirst(t *testing.T) {
 	t.Parallel()
@@ -105,8 +105,8 @@ func TestWhatIsInTheQueueGoesFirst(t *testing.T) {
 	})
 }
 
-// TestASubmissionWaitsNotForLong: a visit that hangs holds no submission up but for a
-// moment, and a worker that has long steps none at all (T3).
+// TestASubmissionWaitsNotForLong: a hanging visit delays a submission only briefly, and a
+// worker with long steps does not delay it at all (T3).
 func TestASubmissionWaitsNotForLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -132,8 +132,8 @@ func TestASubmissionWaitsNotForLong(t *testing.T) {
 	})
 }
 
-// TestWhoIsAdmitted: submissions go while there are slots for them, in their order,
-// and all of them when no more slots are in sight.
+// TestWhoIsAdmitted: submissions are admitted while there are slots for them, in order, and
+// all of them when no more slots are expected.
 func TestWhoIsAdmitted(t *testing.T) { // T3
 	t.Parallel()
 	const route = 7
@@ -176,7 +176,7 @@ func TestWhoIsAdmitted(t *testing.T) { // T3
 }
 
 // TestWaitingHoldsUpNobodyElse: a submission that gains nothing by waiting, or that the
-// queue puts first, waits for none that waits, and overtakes none (T3).
+// queue puts first, does not wait for a waiting submission, and overtakes none (T3).
 func TestWaitingHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -209,13 +209,13 @@ func TestWaitingHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// TestASubmissionIsBegunInItsOrder: of jobs that are submitted together the first ones
-// are handed over, to whichever worker has slots, and the rest is enqueued (T3).
+// TestASubmissionIsBegunInItsOrder: of jobs that are submitted together, the first are
+// handed over to any worker with slots, and the rest are enqueued (T3).
 func TestASubmissionIsBegunInItsOrder(t *testing.T) {
 	t.Parallel()
 	e, _ := interposedEngine(t)
 	a, b := newOffering(t, e), newOffering(t, e)
-	e.offers.look(a.self.Key()) // at what b has claimed
+	e.offers.look(a.self.Key()) // at the steps that b has claimed
 	a.offer.Add(1)
 	b.offer.Add(3)
 	def, err := workflow.Parse("test.yaml", []byte("name: one\nsteps: [{id: a, handler: nobody}]\n"))
@@ -240,8 +240,8 @@ func TestASubmissionIsBegunInItsOrder(t *testing.T) {
 	}
 }
 
-// TestAReportOnWhatIsOutdated: a report that was first decided on a job as it was before
-// a move is decided anew on the job as it is, and applied (K5, T13).
+// TestAReportOnWhatIsOutdated: a report first decided on a job as it was before a move is
+// decided again on the current job, and applied (K5, T13).
 func TestAReportOnWhatIsOutdated(t *testing.T) {
 	t.Parallel()
 	e, s := interposedEngine(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A behind is a store whose transactions tell a time a little behind that of its looks,
-// as they do that tell it from an earlier one.
+// A behind is a store whose transactions report a time slightly behind that of its scans,
+// as transactions do that take their time from an earlier one.
 type behind struct{ store.Store }
 
 func (s behind) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
@@ -20,8 +20,8 @@ func (s behind) Do(ctx context.Context, q *store.Query, decide func(*store.Facts
 	})
 }
 
-// TestDeadlinesAreAppliedAtOnce: a deadline that a look has found is applied, though the
-// transaction that applies it is a little behind, and does not wait for the next poll.
+// TestDeadlinesAreAppliedAtOnce: a deadline found by a scan is applied at once, without
+// waiting for the next poll, even if the transaction's time is slightly behind.
 func TestDeadlinesAreAppliedAtOnce(t *testing.T) { // K8
 	t.Parallel()
 	db := &database{t: t, kind: "memory", where: ":memory:"}

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// A metered store counts the bytes of outputs that pages of steps bring.
+// A metered store counts the bytes of outputs read with pages of steps.
 type metered struct {
 	store.Store
 	bytes atomic.Int64
@@ -30,15 +30,15 @@ func (w *metered) Steps(ctx context.Context, job rowkey.Job, after pawl.Ord, lim
 	return page, err
 }
 
-// TestGatheringStopsAtTheLimit: the outputs of a fan-out are read as far as the list of
-// them may be long, and not all of them, of which each may be as long as that.
+// TestGatheringStopsAtTheLimit: the outputs of a fan-out are read only up to the limit of
+// their list, since each of them may be as long as that limit.
 func TestGatheringStopsAtTheLimit(t *testing.T) { // T8
 	onShared(t, func(t *testing.T, db *database) {
 		w := &metered{Store: db.open()}
 		large := strings.Repeat("x", engine.MaxOutput-2)
 		p := startProcess(t, w, map[string]worker.Handler{"large": worker.Func(func(context.Context, *worker.Task) (any, error) { return large, nil })})
 		id := p.submit(define(t, "name: w\nsteps: [{id: each, foreach: [1, 2, 3, 4, 5, 6, 7, 8], handler: large}]\noutput: ${{ steps.each.output }}\n"), "")
-		until(t, "the job ends", func() bool { // a view of it reads outputs, too
+		until(t, "the job ends", func() bool { // a view of it also reads outputs
 			j, err := w.Job(t.Context(), id.JobKey())
 			must(t, err)
 			return lifecycle.Job.Ended(j.State)
@@ -52,8 +52,8 @@ func TestGatheringStopsAtTheLimit(t *testing.T) { // T8
 	})
 }
 
-// TestSignalsHaveALimit: signals that no step has taken are refused beyond their bytes,
-// and taken all the same.
+// TestSignalsHaveALimit: signals beyond the byte limit of untaken signals are refused, and
+// those before it are still taken.
 func TestSignalsHaveALimit(t *testing.T) { // T8
 	onShared(t, func(t *testing.T, db *database) {
 		p := startProcess(t, db.open(), map[string]worker.Handler{"h": nop})

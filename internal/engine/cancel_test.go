@@ -45,8 +45,8 @@ func TestCancelFromAnotherEngine(t *testing.T) { // T1, J2
 	})
 }
 
-// TestCancelOfADeafHandler: after the grace the engine ends the step itself, and
-// what the handler answers later is refused.
+// TestCancelOfADeafHandler: after the grace the engine ends the step itself, and refuses
+// the later result of the handler.
 func TestCancelOfADeafHandler(t *testing.T) { // T1, T5, K8
 	onDatabases(t, func(t *testing.T, db *database) {
 		g := newGate(true)

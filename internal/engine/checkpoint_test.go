@@ -40,8 +40,8 @@ func compare(t *testing.T, old, is []byte, s store.Store) (*store.Comparison, []
 	return c, found
 }
 
-// TestK6Checkpoint: two checkpoints, or one and the database, tell what was taken out of
-// it, put back, or changed; and nothing of what just went on.
+// TestK6Checkpoint: two checkpoints, or one and the database, show what was removed, put
+// back or changed; normal progress does not show.
 func TestK6Checkpoint(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
@@ -130,7 +130,7 @@ func formed(t *testing.T, leaves []store.Leaf) []byte {
 	return append(append(head, '\n'), lines.Bytes()...)
 }
 
-// TestK6CheckpointRetention: what is gone is explained as far as anchors count it.
+// TestK6CheckpointRetention: removed entities are explained as far as anchors count them.
 func TestK6CheckpointRetention(t *testing.T) {
 	t.Parallel()
 	day := pawl.KeyAt(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))

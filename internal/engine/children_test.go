@@ -30,7 +30,7 @@ steps:
 output: "${{ [inputs.n, steps.down.output] }}"
 `
 
-// serve lets one more worker work on the process's engine.
+// serve starts one more worker on the process's engine.
 func (p *process) serve(c worker.Config) *worker.Worker {
 	p.t.Helper()
 	c.Poll, c.Beat = 50*time.Millisecond, 100*time.Millisecond
@@ -44,7 +44,7 @@ func (p *process) serve(c worker.Config) *worker.Worker {
 	return w
 }
 
-// family returns all jobs below one, from the top down.
+// family returns all jobs below a job, from the top down.
 func (p *process) family(id pawl.ID) []*pawl.JobView {
 	p.t.Helper()
 	var all []*pawl.JobView
@@ -126,8 +126,7 @@ func TestFailureGoesUp(t *testing.T) { // J6
 	})
 }
 
-// TestCancelGoesDown: the parent is cancelled in one process while what is below
-// it runs in another.
+// TestCancelGoesDown: one process cancels the parent while its descendants run in another.
 func TestCancelGoesDown(t *testing.T) { // J6, T1, T10
 	onShared(t, func(t *testing.T, db *database) {
 		g := newGate(false)
@@ -176,7 +175,7 @@ func TestTheTimeoutOfAParent(t *testing.T) { // J6, J2
 	})
 }
 
-// TestForeachOverChildren: as many at once as parallel says, outputs in order.
+// TestForeachOverChildren: at most parallel children run at once; outputs keep their order.
 func TestForeachOverChildren(t *testing.T) { // J6, J7
 	onShared(t, func(t *testing.T, db *database) {
 		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}, capacity: 1})
@@ -238,7 +237,7 @@ steps:
 	})
 }
 
-// TestRetryReusesChildren: what a child has done is not done again.
+// TestRetryReusesChildren: the completed work of a child is not repeated.
 func TestRetryReusesChildren(t *testing.T) { // J2, J6
 	onShared(t, func(t *testing.T, db *database) {
 		var broken atomic.Bool
@@ -274,8 +273,8 @@ output: "${{ [steps.sub.output, steps.each.output] }}"
 	})
 }
 
-// TestManyFamilies: trees of jobs on two processes, some of them cancelled from
-// the other one at a random moment, all end, with nothing left behind.
+// TestManyFamilies: trees of jobs on two processes, some cancelled from the other process
+// at a random moment, all end and leave nothing behind.
 func TestManyFamilies(t *testing.T) { // J6, T10
 	onShared(t, func(t *testing.T, db *database) {
 		procs := []*process{start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}, capacity: 2}),
@@ -305,7 +304,7 @@ func TestManyFamilies(t *testing.T) { // J6, T10
 	})
 }
 
-// usage returns the slots that are taken of all limits of the workspace.
+// usage returns the slots taken, for all limits of the workspace.
 func (p *process) usage() map[string]int {
 	p.t.Helper()
 	views, err := p.engine.Quotas(p.t.Context(), pawl.DefaultWorkspace)
@@ -322,8 +321,8 @@ func keyPool(def *workflow.Definition, key string) store.Pool {
 	return store.Pool{Kind: store.PoolJobs, Key: pawl.PoolKey(pawl.DefaultWorkspace, "key", def.Name, key)}
 }
 
-// TestFamiliesOnAStoreThatFails: commits that fail, or lose their answer, make
-// no child twice and none too few, and no signal is lost or taken twice.
+// TestFamiliesOnAStoreThatFails: commits that fail, or whose outcome is lost, create each
+// child exactly once, and no signal is lost or taken twice.
 func TestFamiliesOnAStoreThatFails(t *testing.T) { // K5, J6, T1
 	onShared(t, func(t *testing.T, db *database) {
 		s := seed(t)

@@ -12,9 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// TestClocksThatJump: the clock of a process makes ids and nothing else. Whatever
-// it says, ids are told apart, leases hold, and backoffs and sleeps last as long
-// as they should (K8, T10).
+// TestClocksThatJump: the clock of a process is used only for ids. Even if it jumps, ids
+// are distinct, leases hold, and backoffs and sleeps last as long as they should (K8, T10).
 func TestClocksThatJump(t *testing.T) {
 	t.Parallel()
 	def := define(t, `

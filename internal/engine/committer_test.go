@@ -22,7 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A script is a command of the test's making.
+// A script is a command defined by a test.
 type script struct {
 	q store.Query
 	f func(*tx) error
@@ -59,8 +59,8 @@ func (e *Engine) submitOne(t *testing.T) pawl.ID {
 	return a[0].ID
 }
 
-// TestAFailedDecisionLeavesNothing: what a command did before it panicked or
-// failed is undone, and the others of its commit stand.
+// TestAFailedDecisionLeavesNothing: the changes of a command that panics or fails are
+// undone, and the other commands of its commit stand.
 func TestAFailedDecisionLeavesNothing(t *testing.T) { // K5
 	t.Parallel()
 	e := testEngine(t)
@@ -115,8 +115,8 @@ func TestAFailedDecisionLeavesNothing(t *testing.T) { // K5
 	}
 }
 
-// TestCommandsGatherWhileACommitIsInFlight: nobody waits for a timer, and those
-// who come meanwhile share a commit.
+// TestCommandsGatherWhileACommitIsInFlight: no command waits for a timer, and commands that
+// arrive during a commit share the next one.
 func TestCommandsGatherWhileACommitIsInFlight(t *testing.T) { // K5
 	t.Parallel()
 	e := testEngine(t)
@@ -157,7 +157,7 @@ func TestCommandsGatherWhileACommitIsInFlight(t *testing.T) { // K5
 	}
 }
 
-// TestAGroupIsNeverSplit, and a transaction has a limit all the same.
+// TestAGroupIsNeverSplit: a group is not split, and a transaction still has a limit.
 func TestAGroupIsNeverSplit(t *testing.T) { // K5
 	t.Parallel()
 	groups := func(sizes ...int) []*group {
@@ -191,14 +191,14 @@ func TestAGroupIsNeverSplit(t *testing.T) { // K5
 	}
 }
 
-// TestLateCommandsAreNotStarved: they go behind what else waits, and are left out of
-// one commit at most.
+// TestLateCommandsAreNotStarved: late commands go behind the others, and at most one commit
+// leaves them out.
 func TestLateCommandsAreNotStarved(t *testing.T) { // K5
 	t.Parallel()
 	c := &committer{closed: true, later: []*group{{cmds: make([]command, 3)}, {cmds: make([]command, maxGroup)}, {cmds: make([]command, 4)}}}
 	var got []int // commands of the first and the last group of each batch
 	for range 5 {
-		for range 2 { // more than one commit holds
+		for range 2 { // more than one commit can hold
 			c.queue = append(c.queue, &group{cmds: make([]command, maxGroup-2)})
 		}
 		batch := c.next()
@@ -213,8 +213,9 @@ func TestLateCommandsAreNotStarved(t *testing.T) { // K5
 	}
 }
 
-// TestWhatHadBetterWaitIsNotShared: a late group that is not to go with a batch goes with
-// no other at the same moment, though a lane is free, and what had no room does (K5).
+// TestWhatHadBetterWaitIsNotShared: a late group that should not go with a batch does not
+// go with another batch at the same moment, even if a lane is free; a group that had no
+// room does (K5).
 func TestWhatHadBetterWaitIsNotShared(t *testing.T) {
 	t.Parallel()
 	e, _ := interposedEngine(t)
@@ -228,7 +229,7 @@ func TestWhatHadBetterWaitIsNotShared(t *testing.T) {
 	}
 	late, others := groups(1), groups(3)
 	c.mu.Lock()
-	c.free, c.admit = 3, func(_, batch []*group) int { return 1 - min(len(batch), 1) } // with others it does not go
+	c.free, c.admit = 3, func(_, batch []*group) int { return 1 - min(len(batch), 1) } // with other groups it does not go
 	c.queue, c.later = others[:1:1], late
 	batch := c.take()
 	one, waits := c.free, len(c.later)
@@ -249,14 +250,14 @@ func TestWhatHadBetterWaitIsNotShared(t *testing.T) {
 	}
 }
 
-// TestAFaultOfACommitEndsTheProcess, as it would in a lane of its own, though the caller
-// contains it: nobody would commit in its lane any more (K5).
+// TestAFaultOfACommitEndsTheProcess: a panic ends the process, as it would in a lane of its
+// own, even if the caller recovers: nothing would commit in its lane any more (K5).
 func TestAFaultOfACommitEndsTheProcess(t *testing.T) {
 	const child = "PAWL_TEST_FAULT"
 	if os.Getenv(child) != "" {
 		e, _ := interposedEngine(t)
 		e.committer.after = func(*tx) { panic("no luck") }
-		defer os.Exit(0) // it was contained
+		defer os.Exit(0) // reached if the panic was recovered
 		_ = e.committer.one(context.Background(), &script{f: func(*tx) error { return nil }})
 	}
 	t.Parallel()
@@ -268,11 +269,11 @@ func TestAFaultOfACommitEndsTheProcess(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsInAnyCaseCommits: a caller that nothing cuts short commits by itself if a
-// lane is free, and takes nobody else's time after that.
+// TestWhoWaitsInAnyCaseCommits: a caller without a cancelable context commits by itself if
+// a lane is free, and afterwards does not run the commits of others.
 func TestWhoWaitsInAnyCaseCommits(t *testing.T) { // K5
 	t.Parallel()
-	e, _ := interposedEngine(t) // in which nobody else commits
+	e, _ := interposedEngine(t) // no other goroutine commits in it
 	var at []string
 	look := &script{f: func(*tx) error {
 		at = append(at, goroutine())
@@ -288,13 +289,13 @@ func TestWhoWaitsInAnyCaseCommits(t *testing.T) { // K5
 	}
 }
 
-// goroutine returns the name of the one that calls.
+// goroutine returns the name of the calling goroutine.
 func goroutine() string {
 	b := make([]byte, 64)
 	return strings.Fields(string(b[:runtime.Stack(b, false)]))[1]
 }
 
-// TestACallerMayLeave: who does not wait any more leaves its command on its way.
+// TestACallerMayLeave: the command of a caller that stops waiting still proceeds.
 func TestACallerMayLeave(t *testing.T) { // K5
 	t.Parallel()
 	e := testEngine(t)

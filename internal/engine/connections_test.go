@@ -16,7 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// manyDefinitions submits a job each of n workflows, of which nobody else has read any.
+// manyDefinitions submits one job for each of n workflows that no other engine has read
+// yet.
 func manyDefinitions(p *process, n int) (ids []pawl.ID) {
 	for i := range n {
 		def := define(p.t, fmt.Sprintf("name: cold%d\nsteps: [{id: a, handler: echo}]\n", i))
@@ -25,9 +26,9 @@ func manyDefinitions(p *process, n int) (ids []pawl.ID) {
 	return ids
 }
 
-// TestClaimsOfUnknownDefinitions (T3): a claim that meets workflows that its process has
-// not read yet takes them all the same: they are read outside of the transaction, with
-// the caller's context, and the claim is made again at once.
+// TestClaimsOfUnknownDefinitions (T3): a claim that meets workflows its process has not
+// read yet still takes them: they are read outside the transaction, with the caller's
+// context, and the claim is made again at once.
 func TestClaimsOfUnknownDefinitions(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		ids := manyDefinitions(start(t, db.open(), setup{}), 20)
@@ -40,9 +41,9 @@ func TestClaimsOfUnknownDefinitions(t *testing.T) {
 	})
 }
 
-// TestEveryConnectionInUse (row locks, and few connections): as many commits as there
-// are connections for transactions, each of which meets workflows that are not in
-// memory, wait for nobody.
+// TestEveryConnectionInUse (row locks, and few connections): as many commits as there are
+// connections for transactions, each meeting workflows that are not in memory, do not wait
+// for one another.
 func TestEveryConnectionInUse(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

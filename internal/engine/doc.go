@@ -28,9 +28,9 @@
 // A command (committer.go) says what it must see (query) and, once that has been read and
 // locked, changes a tx (decide). The committer takes the commands that wait, decides each
 // in turn over what the earlier ones changed, and writes once. A refused command is undone
-// and fails alone. A tx that is asked for what its query did not name refuses the command
-// with an error that names it, so "there is none" and "was not asked for" are never
-// confused; what a decision asks for comes from its read set (reads.go).
+// and fails alone. If a command reads something that its query did not name, the tx refuses
+// the command with an error that names it, so "there is none" and "was not asked for" are
+// never confused. The query of a decision comes from its read set (reads.go).
 //
 // # Types
 //
@@ -47,36 +47,36 @@
 //     submitted in it: the job then begins in the commit that makes it.
 //   - joined.go writes in transactions of users, past the committer: it keeps nothing of
 //     what it wrote in memory, and leaves what follows to the evaluator.
-//   - sweeper (sweep.go) looks for waits whose cause has ended. In a healthy system it
-//     finds nothing.
+//   - sweeper (sweep.go) searches for waits whose cause has ended. In a healthy system it
+//     finds none.
 //   - views.go, why*.go, past.go and history.go answer questions and change nothing.
 //
 // # Marks
 //
-// A decision that needs more than it has in sight, or an expression evaluated, leaves a
-// mark on the record: the time from which on the evaluator looks at it. Each try clears
+// A decision that needs more than it has in sight, or the value of an expression, leaves a
+// mark on the record: the time from which on the evaluator processes it. Each try clears
 // the mark, puts it off (putoff.go) or turns it into a wait for another commit, which sets
 // it again when it ends the wait. A mark is all that has to survive a crash.
 //
 // # Locks
 //
 // In the database: pools, schedules, workers, jobs, steps, each by key. In memory:
-// committer.mu, then offers.mu, then Slots.mu. All others are leaves: whoever holds one
-// takes no other. Only limits.mu is held while the store is asked, since all who need the
-// quotas wait for the same read. A decision asks the store for nothing; the store of the
+// committer.mu, then offers.mu, then Slots.mu. All others are leaves: a goroutine that
+// holds one takes no other. Only limits.mu is held during a read of the store, since all
+// callers that need the quotas wait for the same read. A decision reads no store; that of the
 // tests panics if one does.
 //
 // # Failures
 //
-//   - A command that meets another writer is decided anew, 8 times at most. Its decide may
+//   - A command that meets another writer is decided again, 8 times at most. Its decide may
 //     therefore run several times, and sets whatever it reports each time.
-//   - A commit without an answer is settled: its first audit entry is looked up. Until then
+//   - A commit of unknown outcome is settled: its first audit entry is looked up. Until then
 //     its commands wait. A caller whose context ends returns at once and reads nothing of
 //     its command, which may still be decided.
 //   - A panic in a decision is the error of that command. One in a loop ends a managed
 //     engine's part, which its host starts again (parts.go).
-//   - What cannot be done now (a database that is away, a definition that cannot be read)
-//     is tried again later and later, and holds up nothing else.
+//   - Work that is impossible now (the database is unavailable, a definition cannot be read)
+//     is retried after growing waits, and holds up nothing else.
 //
 // # Where to begin
 //

@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// TestALookThatPassedOverSomething: a worker that has slots left looks again after its claim
-// passed over what others had locked, and offers nothing until it knows: what is submitted
-// would overtake that. If there was nothing, it rests (T3).
+// TestALookThatPassedOverSomething: a worker with free slots scans again after its claim
+// skipped rows that others had locked, and offers no slots until then, since a submission
+// would overtake those rows. If nothing was skipped, it rests (T3).
 func TestALookThatPassedOverSomething(t *testing.T) {
 	t.Parallel()
 	e, s := interposedEngine(t)
@@ -48,8 +48,8 @@ func TestALookThatPassedOverSomething(t *testing.T) {
 	}
 }
 
-// TestALookThatEndedByItsLimit: what a claim has begun, and could not take, leaves its slots
-// to what stands behind that: it looks again at once (T3).
+// TestALookThatEndedByItsLimit: if a claim starts jobs but can take no steps of them, its
+// slots go to the steps behind them: it scans again at once (T3).
 func TestALookThatEndedByItsLimit(t *testing.T) {
 	t.Parallel()
 	e, _ := interposedEngine(t)
@@ -62,7 +62,7 @@ func TestALookThatEndedByItsLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 { // jobs that have nothing for a worker
+	for range 3 { // jobs without a step for a worker
 		if a, err := e.Submit(t.Context(), pawl.Submission{Definition: def.Canonical(), Actor: "test"}); err != nil || a[0].Err != nil {
 			t.Fatal(a, err)
 		}
@@ -78,8 +78,8 @@ func TestALookThatEndedByItsLimit(t *testing.T) {
 	}
 }
 
-// TestDoubt: the pauses are 5, 10, 20, 40 and 50 ms, and 5 again after a look that passed
-// over nothing; a worker that has gone is not woken.
+// TestDoubt: the pauses are 5, 10, 20, 40 and 50 ms, and 5 again after a scan that skipped
+// nothing; a worker that has ended is not woken.
 func TestDoubt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestDoubt(t *testing.T) {
 		}
 		s.saw(o.worker.Key(), false, true)
 		o.Withdraw()
-		s.saw(o.worker.Key(), false, true) // nobody is there
+		s.saw(o.worker.Key(), false, true) // the worker has ended
 		time.Sleep(time.Second)
 		select {
 		case <-o.Work():

@@ -169,7 +169,7 @@ func TestRecentJobs(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		p := startProcess(t, open(), nil)
 		def := define(t, "name: many\nsteps: [{id: a, handler: nobody}]\n")
-		const page = 500 // that are read at once
+		const page = 500 // jobs read at once
 		subs := submissions(def, page+2)
 		subs[page+1].Workspace = "other"
 		made, err := p.engine.Submit(t.Context(), subs...)

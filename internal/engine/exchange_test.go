@@ -22,13 +22,13 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// An interposed store lets a test come between the engine and the database.
+// An interposed store lets a test intervene between the engine and the database.
 type interposed struct {
 	store.Store
 	do         func(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error
 	definition func(key rowkey.Definition) error
 	settle     func() error
-	jobs       atomic.Int32 // reads of single ones
+	jobs       atomic.Int32 // reads of single jobs
 }
 
 func (s *interposed) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
@@ -61,8 +61,8 @@ func (s *interposed) Settle(ctx context.Context, k store.EntityKey, e *audit.Ent
 	return s.Store.Settle(ctx, k, e)
 }
 
-// interposedEngine returns a passive engine on a store of the test's making, so
-// that nothing but the test commits.
+// interposedEngine returns a passive engine on a store that the test controls, so that only
+// the test commits.
 func interposedEngine(t *testing.T) (*Engine, *interposed) {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: ":memory:"})
@@ -108,9 +108,9 @@ func (e *Engine) stepOf(t *testing.T, k pawl.StepKey) *pawl.Step {
 	return steps[k]
 }
 
-// TestARefusedOutputIsNotRemembered: a report that was decided, lost its commit
-// to another writer and is refused at the second try leaves no output behind
-// that steps which need it would see.
+// TestARefusedOutputIsNotRemembered: a report that was decided, lost its commit to another
+// writer and is refused at the second try leaves no output behind that dependent steps
+// would see.
 func TestARefusedOutputIsNotRemembered(t *testing.T) { // T5
 	t.Parallel()
 	e, s := interposedEngine(t)
@@ -144,8 +144,8 @@ func TestARefusedOutputIsNotRemembered(t *testing.T) { // T5
 	}
 }
 
-// TestAnOutcomeIsStoredWithoutItsDefinition: a definition that cannot be read
-// at the moment does not cost the outcome of a step that has run.
+// TestAnOutcomeIsStoredWithoutItsDefinition: a definition that is unreadable at the moment
+// does not lose the outcome of a step that has run.
 func TestAnOutcomeIsStoredWithoutItsDefinition(t *testing.T) { // T3
 	t.Parallel()
 	e, s := interposedEngine(t)
@@ -160,8 +160,7 @@ func TestAnOutcomeIsStoredWithoutItsDefinition(t *testing.T) { // T3
 	}
 }
 
-// TestAFailureWithBadMetadata: what a handler returns cannot make a commit fail
-// for ever.
+// TestAFailureWithBadMetadata: the result of a handler cannot make a commit fail forever.
 func TestAFailureWithBadMetadata(t *testing.T) { // T6
 	t.Parallel()
 	e, _ := interposedEngine(t)
@@ -200,8 +199,8 @@ func TestWhatCannotBeWrittenFailsAlone(t *testing.T) { // K5
 	}
 }
 
-// TestUnchangedInputsAreNotWritten: a claim, which reads the inputs of a job whose
-// definition it has not seen, does not write them back.
+// TestUnchangedInputsAreNotWritten: a claim reads the inputs of a job whose definition it
+// has not seen, and does not write them back.
 func TestUnchangedInputsAreNotWritten(t *testing.T) { // K3
 	t.Parallel()
 	e, s := interposedEngine(t)
@@ -234,8 +233,7 @@ func TestUnchangedInputsAreNotWritten(t *testing.T) { // K3
 	}
 }
 
-// TestARefusedClaimAssignsNothing: steps of a claim that was undone are nobody's
-// to run.
+// TestARefusedClaimAssignsNothing: a claim that was undone assigns no steps.
 func TestARefusedClaimAssignsNothing(t *testing.T) { // T5
 	t.Parallel()
 	e, s := interposedEngine(t)
@@ -255,8 +253,7 @@ func TestARefusedClaimAssignsNothing(t *testing.T) { // T5
 	}
 }
 
-// TestPassiveEnginesGatherNothing: an engine that evaluates nothing keeps no list
-// of what there is to evaluate.
+// TestPassiveEnginesGatherNothing: a passive engine keeps no list of jobs to evaluate.
 func TestPassiveEnginesGatherNothing(t *testing.T) {
 	t.Parallel()
 	e, _ := interposedEngine(t)
@@ -275,8 +272,8 @@ func TestPassiveEnginesGatherNothing(t *testing.T) {
 	}
 }
 
-// TestDeadlinesThatFailAreNotTriedWithoutPause: a full look of deadlines of which
-// none could be applied is tried again after the poll interval.
+// TestDeadlinesThatFailAreNotTriedWithoutPause: if a full scan of deadlines finds none that
+// can be applied, they are tried again after the poll interval.
 func TestDeadlinesThatFailAreNotTriedWithoutPause(t *testing.T) { // K8
 	t.Parallel()
 	e, _ := interposedEngine(t)
@@ -331,9 +328,9 @@ func TestADeadlineIsNotForgotten(t *testing.T) { // K8
 	}
 }
 
-// TestAnUnknownOutcomeIsSettled: settling goes on for as long as the database is
-// away: a claim that had been committed, and was given up, would be nobody's
-// while its worker lives. The closing of the engine ends it.
+// TestAnUnknownOutcomeIsSettled: settling continues as long as the database is unavailable:
+// steps of a committed claim that was given up would not run as long as their worker lives.
+// Closing the engine ends it.
 func TestAnUnknownOutcomeIsSettled(t *testing.T) { // K5
 	t.Parallel()
 	e, s := interposedEngine(t)
@@ -353,7 +350,7 @@ func TestAnUnknownOutcomeIsSettled(t *testing.T) { // K5
 	tries := 0
 	s.settle = func() error {
 		if tries++; tries < 50 {
-			return context.DeadlineExceeded // a try that took all the time it has
+			return context.DeadlineExceeded // the try used up its time limit
 		}
 		return nil
 	}
@@ -369,8 +366,8 @@ func TestAnUnknownOutcomeIsSettled(t *testing.T) { // K5
 	}
 }
 
-// TestHeavySubmissionsAreSeveralCommits: what is large does not go into one
-// commit by the thousand.
+// TestHeavySubmissionsAreSeveralCommits: one commit does not take large submissions by the
+// thousand.
 func TestHeavySubmissionsAreSeveralCommits(t *testing.T) {
 	t.Parallel()
 	e, s := interposedEngine(t)

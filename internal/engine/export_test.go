@@ -10,8 +10,8 @@ import (
 // SweepRows is how many rows a sweep reads in a minute.
 const SweepRows = sweepRows
 
-// SweepAll goes through all that runs at once, and returns how many waits it found whose
-// cause had ended.
+// SweepAll sweeps everything that runs at once, and returns the number of waits whose cause
+// had ended.
 func (e *Engine) SweepAll(ctx context.Context) (found int, err error) {
 	s := &sweeper{e: e, begun: true}
 	for {
@@ -29,5 +29,5 @@ func (e *Engine) SweepAll(ctx context.Context) (found int, err error) {
 	}
 }
 
-// StartOf is behind which share of all the sweep of a process begins.
+// StartOf returns where the sweep of a process begins, as a share of all records.
 func StartOf(node int64) float64 { return startOf(node) }
