@@ -14,16 +14,16 @@ func fanOf(name, items string) string {
 	return "name: " + name + "\ninputs: {items: {type: array}}\nsteps:\n  - {id: many, handler: work, foreach: " + items + "}"
 }
 
-// TestAWideFanOutStarvesNobody: beside a fan-out of 10,000 that came first, jobs
-// of 20 instances each run to their end while nearly all of it still waits, and it
-// goes on meanwhile: every fourth slot is for a job that has yet to begin (J7). What counts is
-// the order in which steps run, not time.
+// TestAWideFanOutStarvesNobody: beside a fan-out of 10,000 that came first, jobs of 20
+// instances each run to their end while nearly all of the fan-out still waits. The fan-out
+// also continues meanwhile: every fourth slot is for a job that has yet to begin (J7). The
+// test checks the order in which steps run, not time.
 func TestAWideFanOutStarvesNobody(t *testing.T) {
 	t.Parallel()
 	const jobs, each = 20, 20
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		var mu sync.Mutex
-		var order []bool // of each run: whether it was of the wide one
+		var order []bool // per run: whether it belonged to the wide job
 		begun := make(chan struct{})
 		work := func(_ context.Context, task *worker.Task) worker.Result {
 			mu.Lock()
@@ -53,7 +53,7 @@ func TestAWideFanOutStarvesNobody(t *testing.T) {
 			if isWide {
 				wides++
 			} else {
-				small, before = small+1, wides // before: wide ones that ran before the last small one
+				small, before = small+1, wides // before: wide runs before the last small one
 			}
 		}
 		if before == 0 || before > 4*small {

@@ -18,14 +18,14 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// moody is a store whose reads fail on purpose too.
+// moody is a store whose reads also fail on purpose.
 type moody struct {
 	*storetest.Faulty
 	mu   sync.Mutex
 	dice *rand.Rand
 }
 
-// newMoody returns a store of whose transactions and reads some fail.
+// newMoody returns a store in which some transactions and reads fail.
 func newMoody(s store.Store, seed uint64) *moody {
 	return &moody{Faulty: storetest.NewFaulty(s, storetest.Chances(seed, 0.06, 0.05, 0.05)), dice: rand.New(rand.NewPCG(seed, 7))}
 }
@@ -60,7 +60,7 @@ func (m *moody) Marked(ctx context.Context, job rowkey.Job) ([]*pawl.Step, error
 	return m.Faulty.Marked(ctx, job)
 }
 
-// effects are what handlers did to the world, by step and claim.
+// effects records the side effects of handlers, by step and claim.
 type effects struct {
 	mu   sync.Mutex
 	done map[string]int
@@ -78,9 +78,9 @@ func (e *effects) of(step string, claim int) int {
 	return e.done[fmt.Sprint(step, "#", claim)]
 }
 
-// TestRandomJobsOnAStoreThatFails: transactions fail before they commit, and
-// lose their answers whether they committed or not; reads fail. Every job ends
-// right all the same, and every effect happened once for its fence.
+// TestRandomJobsOnAStoreThatFails: transactions fail before they commit, or their outcome
+// is lost whether they committed or not; reads fail. Every job still ends correctly, and
+// every effect happens once per fence.
 func TestRandomJobsOnAStoreThatFails(t *testing.T) { // K5, T5, T10, J8
 	onDatabases(t, func(t *testing.T, db *database) {
 		s := seed(t)
@@ -118,7 +118,7 @@ func TestRandomJobsOnAStoreThatFails(t *testing.T) { // K5, T5, T10, J8
 	})
 }
 
-// insist submits until the answer is known, under one request id.
+// insist submits under one request id until the result is known.
 func (p *process) insist(sub pawl.Submission) pawl.ID {
 	p.t.Helper()
 	for {
@@ -154,7 +154,7 @@ func (e *effects) check(t *testing.T, p *process, c *crowd) {
 	}
 }
 
-// TestAnUnknownOutcomeIsSettled: one command, one lost answer.
+// TestAnUnknownOutcomeIsSettled: one command, one lost outcome.
 func TestAnUnknownOutcomeIsSettled(t *testing.T) { // K5
 	for name, fault := range map[string]storetest.Fault{"committed": storetest.After, "not committed": storetest.Unknown} {
 		t.Run(name, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// A gate is a handler that says that it runs and waits to be let through,
-// whatever its context says if it is deaf.
+// A gate is a handler that signals that it runs and waits for release; a deaf one ignores
+// its context.
 type gate struct {
 	deaf    bool
 	started chan *worker.Task
@@ -26,11 +26,11 @@ type gate struct {
 }
 
 func newGate(deaf bool) *gate {
-	return &gate{deaf: deaf, started: make(chan *worker.Task, 1000), open: make(chan struct{})} // the tests look when they like
+	return &gate{deaf: deaf, started: make(chan *worker.Task, 1000), open: make(chan struct{})} // buffered, since tests receive at any time
 }
 
-// release lets everybody through, for good. Tests defer it, since a worker waits
-// for deaf handlers.
+// release releases all runs, present and future. Tests defer it, since a worker waits for
+// deaf handlers.
 func (g *gate) release() { g.once.Do(func() { close(g.open) }) }
 
 func (g *gate) run(ctx context.Context, t *worker.Task) worker.Result {
@@ -58,9 +58,8 @@ func (g *gate) wait(t *testing.T) *worker.Task {
 	}
 }
 
-// TestALateResultIsRefused: the worker of a blocked step is terminated from
-// another engine; the step runs again elsewhere, and what the first run answers
-// at last is kept as a fact.
+// TestALateResultIsRefused: the worker of a blocked step is terminated from another engine;
+// the step runs again elsewhere, and the late result of the first run is kept as a fact.
 func TestALateResultIsRefused(t *testing.T) { // T5, J1, J9
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(true)
@@ -97,8 +96,8 @@ func TestALateResultIsRefused(t *testing.T) { // T5, J1, J9
 	})
 }
 
-// TestATerminatedWorkerInterruptsItsHandlers, also when it has no free slot and
-// so nothing to ask the engine for.
+// TestATerminatedWorkerInterruptsItsHandlers, even if it has no free slot and so no reason
+// to visit the engine.
 func TestATerminatedWorkerInterruptsItsHandlers(t *testing.T) { // J1, J9
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
@@ -154,7 +153,7 @@ func TestThreeLossesArePermanent(t *testing.T) { // T7
 	})
 }
 
-// TestASilentWorkerIsReleased: it holds its name and says nothing.
+// TestASilentWorkerIsReleased: the worker holds its name and sends nothing.
 func TestASilentWorkerIsReleased(t *testing.T) { // J9, T10
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		observer := startProcess(t, open(), nil)
@@ -177,8 +176,8 @@ func TestASilentWorkerIsReleased(t *testing.T) { // J9, T10
 	})
 }
 
-// TestAnInterruptRefundsTheAttempt: a drain that has no more time sends its step
-// back, and another process runs it.
+// TestAnInterruptRefundsTheAttempt: a drain that runs out of time gives its step back, and
+// another process runs it.
 func TestAnInterruptRefundsTheAttempt(t *testing.T) { // T1, T5
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
@@ -221,8 +220,8 @@ func TestAPanicIsContained(t *testing.T) { // J9, T6
 	})
 }
 
-// givenUp checks that a job, and the step because of which it failed, say that there
-// was no further attempt, and why, beside what went wrong last.
+// givenUp checks that a job, and the step that made it fail, state that there was no
+// further attempt, and why, beside the last error.
 func givenUp(t *testing.T, v *pawl.JobView, key, reason, class, message string) {
 	t.Helper()
 	of := steps(v)[key].Error
@@ -233,8 +232,9 @@ func givenUp(t *testing.T, v *pawl.JobView, key, reason, class, message string) 
 	}
 }
 
-// TestAStepThatIsGivenUpSaysWhy: its failure and its job's are permanent and name the
-// reason, whatever ended its attempts; so do a fan-out's and its instance's.
+// TestAStepThatIsGivenUpSaysWhy: the failures of the step and its job are permanent and
+// name the reason, for every way its attempts can end; so are those of a fan-out and its
+// instance.
 func TestAStepThatIsGivenUpSaysWhy(t *testing.T) { // T6, T7
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		p := startProcess(t, open(), map[string]worker.Handler{"fail": fails, "h": nop})

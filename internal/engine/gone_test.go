@@ -10,9 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// TestACallerThatHasLeft: a caller whose context ends while its command is being
-// committed returns with that error and reads nothing of the command, which is decided
-// meanwhile. The race detector says so if it does.
+// TestACallerThatHasLeft: a caller whose context ends during the commit of its command
+// returns with that error and reads nothing of the command, which is decided meanwhile. The
+// race detector reports it otherwise.
 func TestACallerThatHasLeft(t *testing.T) {
 	t.Parallel()
 	parse := func(text string) *workflow.Definition {

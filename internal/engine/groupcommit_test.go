@@ -16,14 +16,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A hand is a worker that the test moves itself.
+// A hand is a worker that the test operates itself.
 type hand struct {
 	p       *process
 	worker  *pawl.Worker
 	release func() // of its name
 }
 
-// hand registers a worker for the handlers, held as a living one is.
+// hand registers a worker for the handlers, with its name held as a living worker's is.
 func (p *process) hand(handlers ...string) *hand {
 	p.t.Helper()
 	w := pawl.Worker{Workspace: pawl.DefaultWorkspace, Name: "hand", Capacity: 1000}
@@ -39,7 +39,7 @@ func (p *process) hand(handlers ...string) *hand {
 	return &hand{p, self, release}
 }
 
-// claim takes exactly n steps.
+// claim claims exactly n steps.
 func (h *hand) claim(n int) []link.Assignment {
 	h.p.t.Helper()
 	got := h.exchange(n)
@@ -58,7 +58,7 @@ func (h *hand) exchange(free int, reports ...link.Report) []link.Assignment {
 	return got
 }
 
-// success reports that the assignment went well.
+// success returns a report that the assignment succeeded.
 func success(a link.Assignment) link.Report {
 	return link.Report{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "hand",
 		Report: decide.Report{Event: lifecycle.StepSuccess, Output: json.RawMessage("1")}}
@@ -259,7 +259,7 @@ func TestTwoWorkersNeverGetTheSameStep(t *testing.T) { // T5, K5
 	})
 }
 
-// TestAReportOfAJobThatIsGone: a row was deleted behind the engine's back.
+// TestAReportOfAJobThatIsGone: a row was deleted without the engine.
 func TestAReportOfAJobThatIsGone(t *testing.T) { // K5
 	onShared(t, func(t *testing.T, db *database) {
 		p := startProcess(t, db.open(), nil)

@@ -24,8 +24,8 @@ func openFile(t *testing.T, path string) *sqlite.DB {
 	return s
 }
 
-// TestManyDefinitionsAtOnce: jobs of more definitions than the engine remembers are
-// taken all the same while a worker is free for them.
+// TestManyDefinitionsAtOnce: jobs of more definitions than the engine remembers are still
+// taken while a worker is free for them.
 func TestManyDefinitionsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, openFile(t, filepath.Join(t.TempDir(), "pawl.db")), setup{handlers: map[string]worker.Handler{"h": nop}, capacity: 10})
@@ -46,9 +46,8 @@ func TestManyDefinitionsAtOnce(t *testing.T) {
 	}
 }
 
-// TestAFreeKeyIsNotBehindABusyOne: a job whose concurrency key is free begins though
-// thousands that came before it wait for theirs, and whoever submits it evaluates
-// nothing (T10).
+// TestAFreeKeyIsNotBehindABusyOne: a job whose concurrency key is free begins although
+// thousands of earlier jobs wait for their keys, and submitting it evaluates nothing (T10).
 func TestAFreeKeyIsNotBehindABusyOne(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pawl.db")

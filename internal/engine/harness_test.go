@@ -44,11 +44,11 @@ type database struct {
 	kind  string // sqlite, memory, postgres
 	where string // path or URL
 	skew  atomic.Int64
-	only  store.Store // in memory there is one handle
+	only  store.Store // in memory there is only one handle
 }
 
-// open opens the database again, as another process would. In memory it answers
-// the same handle each time.
+// open opens the database again, as another process would. In memory it returns the same
+// handle each time.
 func (db *database) open() store.Store {
 	db.t.Helper()
 	if db.only != nil {
@@ -75,8 +75,8 @@ func openStore(kind, where string, clock func() time.Time) (store.Store, error) 
 
 func (db *database) clock() time.Time { return time.Now().Add(time.Duration(db.skew.Load())) }
 
-// elapse lets every deadline of steps and jobs come nearer by d. In memory the
-// whole clock moves, so that workers seem silent for as long.
+// elapse moves every deadline of steps and jobs closer by d. In memory the whole clock
+// moves, so workers seem silent for d too.
 func (db *database) elapse(d time.Duration) {
 	db.t.Helper()
 	if db.kind == "memory" {
@@ -88,7 +88,7 @@ func (db *database) elapse(d time.Duration) {
 	}
 }
 
-// sql changes a stored database behind the engine's back.
+// sql changes a stored database without the engine.
 func (db *database) sql(statement string) {
 	db.t.Helper()
 	var err error
@@ -145,7 +145,7 @@ func onShared(t *testing.T, f func(t *testing.T, db *database)) {
 	})
 }
 
-// migrated brings an empty database up to the newest schema.
+// migrated migrates an empty database to the newest schema.
 func migrated(url string) error {
 	s, err := postgres.Open(context.Background(), postgres.Config{URL: url})
 	if err != nil {
@@ -154,7 +154,7 @@ func migrated(url string) error {
 	return s.Close()
 }
 
-// onStores is onDatabases for tests that only open.
+// onStores is onDatabases for tests that only open stores.
 func onStores(t *testing.T, f func(t *testing.T, open func() store.Store)) {
 	t.Helper()
 	onDatabases(t, func(t *testing.T, db *database) { f(t, db.open) })
@@ -169,11 +169,11 @@ type process struct {
 	config setup
 }
 
-// A setup says what a process is made of. No handlers: no worker.
+// A setup configures a process. Without handlers it has no worker.
 type setup struct {
 	handlers map[string]worker.Handler
 	capacity int
-	silence  time.Duration // 0: an hour, so that a slow machine kills nobody
+	silence  time.Duration // 0: an hour, so that a slow machine ends no worker
 }
 
 func startProcess(t *testing.T, s store.Store, handlers map[string]worker.Handler) *process {
@@ -195,8 +195,7 @@ func start(t *testing.T, s store.Store, c setup) *process {
 	return p
 }
 
-// startWorker starts the worker, again and again if the database fails on
-// purpose.
+// startWorker starts the worker, and retries if the database fails on purpose.
 func (p *process) startWorker() {
 	p.t.Helper()
 	for try := 1; ; try++ {
@@ -212,7 +211,7 @@ func (p *process) startWorker() {
 	}
 }
 
-// stop ends the process in order. What still runs after a while is interrupted.
+// stop ends the process in order. Steps that still run after a while are interrupted.
 func (p *process) stop() {
 	if p.worker != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -292,8 +291,8 @@ func (p *process) waitFor(id pawl.ID, limit time.Duration) *pawl.JobView {
 	return p.job(id)
 }
 
-// sameEnd compares jobs that have ended. One that has completed says nothing of an
-// error that was resolved.
+// sameEnd compares jobs that have ended. A completed job may omit an error that was
+// resolved.
 func sameEnd(a, b *pawl.Job) bool {
 	x, y := *a, *b
 	if x.State == lifecycle.JobCompleted {
@@ -322,7 +321,7 @@ func (p *process) dump(id pawl.ID) string {
 	return fmt.Sprintf("%s\nrecord: %+v", b, record)
 }
 
-// until waits for a condition that nothing but the database can tell.
+// until waits for a condition that only the database shows.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -345,7 +344,7 @@ func verify(t *testing.T, s store.Store) {
 	}
 }
 
-// verified returns what is wrong with the trail of a job, or of all, with what it seals.
+// verified returns the fault in the trail of a job, or of all jobs, and in what it seals.
 func verified(s store.Store, job rowkey.Job) (*audit.Fault, error) {
 	ctx := context.Background()
 	v := store.Verifier{Views: s}
@@ -384,7 +383,7 @@ func (p *process) settled(id pawl.ID) {
 	}
 }
 
-// collected returns all that a history hands over.
+// collected returns everything that a history calls its function with.
 func collected[K any](ctx context.Context, history func(context.Context, K, func(pawl.Transition) error) error, of K) (all []pawl.Transition, err error) {
 	err = history(ctx, of, func(t pawl.Transition) error { all = append(all, t); return nil })
 	return all, err

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// TestAJobRunsUntilItsHooksEnd, and is what it was going to be before them.
+// TestAJobRunsUntilItsHooksEnd, and then ends as determined before them.
 func TestAJobRunsUntilItsHooksEnd(t *testing.T) { // T7
 	onShared(t, func(t *testing.T, db *database) {
 		g := newGate(false)
@@ -88,7 +88,7 @@ func TestAHookIsRetried(t *testing.T) { // T7, T13
 	})
 }
 
-// TestCancelDuringHooks ends them, and not how the job ends.
+// TestCancelDuringHooks ends the hooks, and does not change how the job ends.
 func TestCancelDuringHooks(t *testing.T) { // T7, J2
 	onShared(t, func(t *testing.T, db *database) {
 		g := newGate(false)
@@ -111,7 +111,7 @@ func TestCancelDuringHooks(t *testing.T) { // T7, J2
 	})
 }
 
-// TestHooksOfACanceledJob: those for always run, unless it never ran.
+// TestHooksOfACanceledJob: its always hooks run, unless the job never ran.
 func TestHooksOfACanceledJob(t *testing.T) { // T7
 	onShared(t, func(t *testing.T, db *database) {
 		g := newGate(false)
@@ -157,8 +157,8 @@ func TestAWorkerThatDiesInAHook(t *testing.T) { // T7, T10
 	})
 }
 
-// TestOperatorsAndHooks: hooks can be settled when they run, and not before; a
-// pause holds them back.
+// TestOperatorsAndHooks: an operator can end hooks while they run, and not before; a pause
+// holds them back.
 func TestOperatorsAndHooks(t *testing.T) { // T13, J2
 	onShared(t, func(t *testing.T, db *database) {
 		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}})
@@ -192,8 +192,8 @@ hooks: {always: [{id: one, handler: nobody}, {id: two, handler: nobody}, {id: th
 	})
 }
 
-// TestHooksOfATimeoutAndOfACancel: a job that takes too long runs its failure hooks, one
-// that is canceled those on cancel; both are CANCELED, and a list tells them apart (T8).
+// TestHooksOfATimeoutAndOfACancel: a job that times out runs its failure hooks, a canceled
+// job its cancel hooks; both are CANCELED, and a list distinguishes them (T8).
 func TestHooksOfATimeoutAndOfACancel(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop, "fail": fails, "tell": func(_ context.Context, task *worker.Task) worker.Result {

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// TestSubmitBindsInputs: whoever submits, inputs are held against the definition, and
-// what is not given has its default (J2).
+// TestSubmitBindsInputs: inputs are checked against the definition for every submitter, and
+// omitted inputs take their defaults (J2).
 func TestSubmitBindsInputs(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		e := passive(t, open()).e

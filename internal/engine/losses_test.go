@@ -39,8 +39,8 @@ func (p *process) losses(id pawl.ID) (lost, interrupted int) {
 	return stored[0].Losses, interrupted
 }
 
-// TestALossOfALivingWorkerIsGivenBack: however often a worker is taken for dead though
-// it lives, its step is not given up, and its trail tells who it was (T7).
+// TestALossOfALivingWorkerIsGivenBack: no matter how often a living worker is considered
+// dead, its step is not given up, and its trail names the worker (T7).
 func TestALossOfALivingWorkerIsGivenBack(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
@@ -83,8 +83,8 @@ func mustParse(t *testing.T, worker string) pawl.ID {
 	return id
 }
 
-// TestOthersLossesAreNotGivenBack: a worker names claims that it never had, that it did
-// not lose, or of steps that have ended.
+// TestOthersLossesAreNotGivenBack: a worker names claims that it never had, that it did not
+// lose, or that belong to steps that have ended.
 func TestOthersLossesAreNotGivenBack(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		p := start(t, open(), setup{})
@@ -131,8 +131,8 @@ func TestOthersLossesAreNotGivenBack(t *testing.T) {
 	})
 }
 
-// TestSilenceOfAllIsNoLoss: workers that are cut off together lose no step, which goes
-// back as after an interrupt; one that is silent alone does (T7, J9).
+// TestSilenceOfAllIsNoLoss: when workers are cut off together, their steps return as after
+// an interrupt, without a loss; a worker that is silent alone loses its step (T7, J9).
 func TestSilenceOfAllIsNoLoss(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		t.Run(fmt.Sprintf("others beat %v", alone), func(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// TestWhatWaitsHidesNoMarks: more jobs than a look finds are being cancelled, and
-// wait for the hooks of their children, for which there is no worker. What another
-// process marks is found all the same, and they end once there is one.
+// TestWhatWaitsHidesNoMarks: more jobs than one scan finds are being cancelled, and wait
+// for the hooks of their children, for which there is no worker. Marks of another process
+// are still found, and the jobs end once there is a worker.
 func TestWhatWaitsHidesNoMarks(t *testing.T) { // K8, J6
 	onShared(t, func(t *testing.T, db *database) {
 		const parents = 210
@@ -71,8 +71,8 @@ func startPassive(t *testing.T, s store.Store, handlers map[string]worker.Handle
 	return p
 }
 
-// TestWhatFailsIsPutOff: a mark that cannot be evaluated is tried later and later, and
-// done when it can be.
+// TestWhatFailsIsPutOff: a mark that cannot be evaluated is retried after growing waits,
+// and evaluated once that is possible.
 func TestWhatFailsIsPutOff(t *testing.T) { // K8
 	onShared(t, func(t *testing.T, db *database) {
 		other := startPassive(t, db.open(), map[string]worker.Handler{"h": nop})

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/link"
 )
 
-// TestAnEndedJobIsForgotten: nothing stays in memory of a job that has ended, so
-// that a process does not grow with the jobs that pass through it.
+// TestAnEndedJobIsForgotten: nothing of an ended job stays in memory, so that a process
+// does not grow with the jobs that pass through it.
 func TestAnEndedJobIsForgotten(t *testing.T) {
 	t.Parallel()
 	e, _ := interposedEngine(t)
@@ -27,8 +27,8 @@ func TestAnEndedJobIsForgotten(t *testing.T) {
 	}
 }
 
-// TestPortion: one visit takes many small reports, and of large ones no more than
-// about 16 MiB, so that a commit is bounded whatever a worker's capacity is.
+// TestPortion: one visit sends many small reports, but at most about 16 MiB of large ones,
+// so that a commit is bounded for any capacity of a worker.
 func TestPortion(t *testing.T) {
 	t.Parallel()
 	large := make(json.RawMessage, MaxOutput)

@@ -17,9 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A random job is a workflow whose handlers decide by a hash of who they are, so
-// that a model which evaluates the whole graph, node after node, knows how it
-// has to end.
+// A random job is a workflow whose handlers decide by a hash of their names, so that a
+// model that evaluates the whole graph, node after node, knows how it has to end.
 type random struct {
 	name    string
 	source  string
@@ -27,7 +26,7 @@ type random struct {
 	nodes   []randomNode
 	drain   bool
 	hook    bool // there is one for always
-	trouble int  // of a hundred attempts, how many do not succeed
+	trouble int  // percentage of attempts that do not succeed
 }
 
 // hookID is the id of the hook of random jobs.
@@ -41,7 +40,7 @@ type randomNode struct {
 	attempts int
 	timeout  bool
 	matrix   bool // fanned out over a matrix, and not a foreach
-	sleeps   bool // and no worker runs it
+	sleeps   bool // runs on no worker
 }
 
 // A check is the `if` of a node.
@@ -52,7 +51,7 @@ const (
 	whenFlag
 	whenNotFlag
 	whenSkipped // its first need was skipped
-	whenAny     // whatever its needs came to
+	whenAny     // regardless of the results of its needs
 )
 
 var conditions = map[check]string{
@@ -62,7 +61,7 @@ var conditions = map[check]string{
 	whenAny:     "true",
 }
 
-// invent makes up a job.
+// invent returns a random job.
 func invent(t testing.TB, r *rand.Rand, name string) *random {
 	j := &random{name: name, drain: r.IntN(2) == 0, hook: r.IntN(3) == 0, trouble: []int{0, 0, 5, 20}[r.IntN(4)]}
 	for i := range r.IntN(13) {
@@ -153,7 +152,7 @@ func (j *random) ids(nodes []int) []string {
 	return ids
 }
 
-// What an attempt comes to.
+// A fate is the result of an attempt.
 type fate int
 
 const (
@@ -214,7 +213,7 @@ func (j *random) runHook(t *worker.Task) worker.Result {
 	return worker.Result{Output: json.RawMessage("1")}
 }
 
-// effect is what an attempt that succeeds answers: a digest of all it saw.
+// effect returns the output of a successful attempt: a digest of everything it saw.
 func effect(key string, attempt int, needs map[string]json.RawMessage, item *int) json.RawMessage {
 	h := fnv.New32a()
 	doc, _ := json.Marshal(needs)

@@ -48,7 +48,7 @@ func (p *process) move(id pawl.ID, version int, dry bool) error {
 	return err
 }
 
-// T12: each content is a version of its own, and the same again is none.
+// T12: each content is a version of its own, and registering the same again makes none.
 func TestRegisterWorkflow(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		p := startProcess(t, open(), nil)
@@ -93,9 +93,9 @@ output: ${{ steps.x.output.inputs.extra }}
 `
 )
 
-// T12: an engine whose memory has the job as it was before another engine moved
-// it does no harm: what it reports is applied as the new version has it, steps
-// that wait for a slot get it, and new inputs are seen.
+// T12: an engine that remembers a job as it was before another engine moved it does no
+// harm: its reports are applied according to the new version, steps that wait for a slot
+// get it, and new inputs are seen.
 func TestMoveBehindTheBackOfAnotherEngine(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
@@ -127,8 +127,8 @@ func TestMoveBehindTheBackOfAnotherEngine(t *testing.T) {
 	})
 }
 
-// T12, K6: the trail says from where to where the job moved, by whom and why, and
-// what it is pinned to is the very version where nothing is left behind.
+// T12, K6: the trail records the versions that the job moved between, by whom and why, and
+// the job is pinned to that very version where nothing is left behind.
 func TestMoveIsAudited(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		p := startProcess(t, open(), nil)
@@ -173,7 +173,7 @@ func TestMoveIsAudited(t *testing.T) {
 	})
 }
 
-// T12: a plan says how unfinished jobs stand to a definition, and changes nothing.
+// T12: a plan tells whether unfinished jobs can move to a definition, and changes nothing.
 func TestPlanMoves(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
@@ -220,7 +220,7 @@ func TestPlanMoves(t *testing.T) {
 	})
 }
 
-// T12: of many that move a job at once each is refused or done whole.
+// T12: of many concurrent moves of a job, each is refused or done as a whole.
 func TestMoveRaces(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)

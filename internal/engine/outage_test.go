@@ -22,18 +22,18 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// Liveness is tried here at the default timings, on a PostgreSQL of the test's own (J9,
+// These tests check liveness at the default timings, on a PostgreSQL of the test's own (J9,
 // T10).
 
-// ownCluster starts a PostgreSQL that the test may hurt.
+// ownCluster starts a PostgreSQL that the test may kill.
 func ownCluster(t *testing.T) *pgtest.Cluster {
 	t.Helper()
-	if os.Getenv("PAWL_TEST_POSTGRES") == "" { // else it is there
+	if os.Getenv("PAWL_TEST_POSTGRES") == "" { // else it is installed
 		if err := pgtest.Install(os.Stderr); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c, err := pgtest.Start(t.Context(), true) // what it has confirmed outlives a kill
+	c, err := pgtest.Start(t.Context(), true) // confirmed commits outlive a kill
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func ownCluster(t *testing.T) *pgtest.Cluster {
 	return c
 }
 
-// A looked is a store that counts the answered looks at the living.
+// A looked is a store that counts the successful reads of the living workers.
 type looked struct {
 	store.Store
 	looks atomic.Int64
@@ -77,7 +77,7 @@ type plant struct {
 	looks   *looked
 	beats   []*beats // of the workers
 	gate    *gate
-	effects *sync.Map // of step and claim: how often it ran
+	effects *sync.Map // by step and claim: how often it ran
 }
 
 // newPlant starts a server and workers, each of which reaches the database by its url.
@@ -131,7 +131,7 @@ func (p *plant) begin() pawl.ID {
 	return id
 }
 
-// watched waits until the server has judged the living so often from now on.
+// watched waits until the server has judged the living workers that many more times.
 func (p *plant) watched(times int64) {
 	p.t.Helper()
 	from := p.looks.looks.Load()
@@ -169,7 +169,7 @@ func (p *plant) unharmed(id pawl.ID) {
 	verify(p.t, p.server.store)
 }
 
-// TestAnOutageOfTheDatabaseLosesNoStep: it is killed and started again, or stands still.
+// TestAnOutageOfTheDatabaseLosesNoStep: the database is killed and restarted, or frozen.
 func TestAnOutageOfTheDatabaseLosesNoStep(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -189,9 +189,9 @@ func TestAnOutageOfTheDatabaseLosesNoStep(t *testing.T) {
 			heal := tt.hurt(t, c)
 			over := time.NewTimer(tt.away)
 			defer over.Stop()
-			<-over.C // how long the outage takes is what is tried
+			<-over.C // the duration of the outage is under test
 			heal()
-			p.watched(4) // the last of them more than a silence after it is back
+			p.watched(4) // the last of them more than a silence after the database is back
 			p.unharmed(id)
 		})
 	}
@@ -215,8 +215,8 @@ func stopped(_ *testing.T, c *pgtest.Cluster) func() {
 // or a balancer may. They are known by what they hold.
 const endSessions = `select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted`
 
-// TestALostSessionReleasesNothing: only the connections are lost that hold the workers'
-// names; they are taken again before anybody could act on it.
+// TestALostSessionReleasesNothing: only the connections that hold the workers' names are
+// lost; the names are taken again before any process can act on it.
 func TestALostSessionReleasesNothing(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -232,8 +232,8 @@ func TestALostSessionReleasesNothing(t *testing.T) {
 	p.unharmed(id)
 }
 
-// TestAHalfOpenConnectionReleasesNothing: what is sent to the database and what it
-// answers is lost without a word, on the connections that there are.
+// TestAHalfOpenConnectionReleasesNothing: requests to the database and its responses are
+// lost silently, on the existing connections.
 func TestAHalfOpenConnectionReleasesNothing(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.URL(t)
@@ -246,8 +246,8 @@ func TestAHalfOpenConnectionReleasesNothing(t *testing.T) {
 	p.unharmed(id)
 }
 
-// TestConnectionsExhaustedAfterARestart: a restarted server has no connection left for
-// the workers when they want to come back.
+// TestConnectionsExhaustedAfterARestart: a restarted server has no connections left for the
+// workers when they reconnect.
 func TestConnectionsExhaustedAfterARestart(t *testing.T) {
 	t.Parallel()
 	c := ownCluster(t)
@@ -287,8 +287,8 @@ func TestConnectionsExhaustedAfterARestart(t *testing.T) {
 	p.unharmed(id)
 }
 
-// TestAKilledWorkerIsRescuedInTime: at the default timings others have its steps within
-// 10 s, also when every server was restarted as it died.
+// TestAKilledWorkerIsRescuedInTime: at the default timings other workers have its steps
+// within 10 s, even if every server was restarted as it died.
 func TestAKilledWorkerIsRescuedInTime(t *testing.T) {
 	t.Parallel()
 	for _, restarted := range []bool{false, true} {
