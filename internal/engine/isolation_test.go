@@ -23,7 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A diary is what happened to steps, in order.
+// A diary records what happened to steps, in order.
 type diary struct {
 	mu   sync.Mutex
 	said []string
@@ -36,7 +36,7 @@ func (d *diary) say(format string, args ...any) {
 	d.said, d.at = append(d.said, fmt.Sprintf(format, args...)), append(d.at, time.Now())
 }
 
-// when returns when something was said first, or the zero time.
+// when returns when a text was first recorded, or the zero time.
 func (d *diary) when(what string) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,7 +48,7 @@ func (d *diary) when(what string) time.Time {
 	return time.Time{}
 }
 
-// handler says when a claim begins and how it ends: by its context, or when open is
+// handler records when a claim begins and how it ends: by its context, or because open is
 // closed.
 func (d *diary) handler(open <-chan struct{}) worker.Handler {
 	return func(ctx context.Context, t *worker.Task) worker.Result {
@@ -69,8 +69,8 @@ name: isolated
 steps: [{id: stops, handler: h, isolation: stop}, {id: goes_on, handler: h}]
 `
 
-// A cutting is a server at the default timings, and workers that may be cut off from
-// the database.
+// A cutting is a server at the default timings, and workers that can be cut off from the
+// database.
 type cutting struct {
 	t        *testing.T
 	handlers map[string]worker.Handler
@@ -114,14 +114,14 @@ func (c *cutting) start(url string, isolation workflow.Isolation) {
 	c.t.Cleanup(func() { _ = w.Drain(ended) })
 }
 
-// cut cuts off who is connected through the hole.
+// cut cuts off the workers connected through the hole.
 func (c *cutting) cut() {
 	c.hole.Deafen(true)
 	c.hole.Swallow()
 }
 
-// TestIsolatedCommandsAreKilled: a script that does not heed SIGTERM is dead, with what
-// it has started, before another worker begins it again.
+// TestIsolatedCommandsAreKilled: a script that ignores SIGTERM is killed, with the
+// processes it has started, before another worker begins it again.
 func TestIsolatedCommandsAreKilled(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t, map[string]worker.Handler{"run": worker.Command(worker.CommandConfig{})})
@@ -141,7 +141,7 @@ steps:
       while [ ! -f "$FILE.go" ]; do echo "claim $PAWL_CLAIM" >> "$FILE"; sleep 0.05; done
 `), fmt.Sprintf(`{"file": %q}`, file))
 	lines := func(of string) int {
-		b, _ := os.ReadFile(file) // it may not be there yet
+		b, _ := os.ReadFile(file) // the file may not exist yet
 		return strings.Count(string(b), of+"\n")
 	}
 	until(t, "it runs", func() bool { return lines("claim 1") > 0 && lines("child of 1") > 0 })
@@ -165,7 +165,7 @@ steps:
 }
 
 // TestIsolatedStepsNeverOverlap: a worker that is cut off ends a step of isolation stop
-// before anybody else is given it, and goes on with the others; with the flag it ends
+// before any other worker gets it, and continues its other steps; with the flag it ends
 // all. At the default timings, on PostgreSQL.
 func TestIsolatedStepsNeverOverlap(t *testing.T) {
 	t.Parallel()
@@ -209,9 +209,9 @@ func TestIsolatedStepsNeverOverlap(t *testing.T) {
 	}
 }
 
-// TestIsolatedStepsWaitForTheWholeSilence: whoever ends their worker, and however sure
-// its death is, they are not taken from it before; others are at once. One that has
-// reported its own end is free at once.
+// TestIsolatedStepsWaitForTheWholeSilence: no matter what ends their worker, and how
+// certain its death is, such steps are not taken from it before the whole silence has
+// passed; others are at once. A worker that has reported its own end releases them at once.
 func TestIsolatedStepsWaitForTheWholeSilence(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, p *process, h *hand){
 		"its process is gone": func(t *testing.T, p *process, h *hand) { h.release() },
@@ -283,9 +283,8 @@ func (m *mute) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	return m.Store.Beat(ctx, p)
 }
 
-// TestAWorkerThatIsBackEndsWhatWasTaken: a single step that was taken from a worker
-// while it was cut off ends there with the first beat that is answered; the others run
-// on.
+// TestAWorkerThatIsBackEndsWhatWasTaken: a single step that was taken from a worker while
+// it was cut off ends there with the first beat that succeeds; its other steps continue.
 func TestAWorkerThatIsBackEndsWhatWasTaken(t *testing.T) { // J9, T5
 	onDatabases(t, func(t *testing.T, db *database) {
 		m := &mute{Store: db.open()}

@@ -18,7 +18,7 @@ import (
 // victimVariable makes the test binary a process that waits to be killed.
 const victimVariable = "PAWL_ENGINE_VICTIM"
 
-// victim claims steps on the database KIND WHERE, says so, and never ends them.
+// victim claims steps on the database KIND WHERE, reports it, and never ends them.
 func victim(where string) {
 	kind, path, _ := strings.Cut(where, " ")
 	s, err := openStore(kind, path, nil)
@@ -64,8 +64,8 @@ func startVictim(t *testing.T, db *database, lines int) (kill func()) {
 	return kill
 }
 
-// TestAKilledProcess: what it held is run by others within 10 s, and the job
-// stays RUNNING meanwhile.
+// TestAKilledProcess: other workers run its steps within 10 s, and the job stays RUNNING
+// meanwhile.
 func TestAKilledProcess(t *testing.T) { // T10, J9
 	onShared(t, func(t *testing.T, db *database) {
 		observer := startProcess(t, db.open(), nil)

@@ -21,21 +21,20 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// ann is who asks for what operators do in these tests.
+// ann is the operator of these tests.
 var ann = pawl.Change{Actor: "ann", Reason: "because"}
 
-// A sentence is one promise of the workflow language, kept by a job that runs
-// for real.
+// A sentence is one promise of the workflow language, checked by a job that really runs.
 type sentence struct {
 	says   string
-	file   string // without its name; FOLDER and SERVER stand for those of the test
+	file   string // without its name; FOLDER and SERVER are replaced by those of the test
 	inputs string
-	do     func(t *testing.T, p *process, id pawl.ID) // what people do meanwhile
+	do     func(t *testing.T, p *process, id pawl.ID) // what operators do meanwhile
 
 	status machine.State // default COMPLETED
-	output string        // of the job, JSON; empty: not looked at
+	output string        // of the job, JSON; empty: not checked
 	fails  string        // part of the job's error, after the step: message
-	steps  string        // "a complete, b skipped", those that matter
+	steps  string        // "a complete, b skipped", the relevant ones
 }
 
 var sentences = []sentence{
@@ -256,7 +255,7 @@ output: "${{ fromJSON(steps.a.output) }}"`,
 		status: lifecycle.JobFailed, fails: "output: ", steps: "a complete"},
 }
 
-// TestTheLanguage: every sentence of WORKFLOW.md that speaks of what runs.
+// TestTheLanguage checks every sentence of WORKFLOW.md about running jobs.
 func TestTheLanguage(t *testing.T) { // T12, T1, T7, J6
 	onShared(t, func(t *testing.T, db *database) {
 		folder := newFolder(t)
@@ -342,7 +341,7 @@ func (s *sentence) checkSteps(t *testing.T, v *pawl.JobView) {
 	}
 }
 
-// newFolder makes the folder of a workflow file, with a child in a folder below.
+// newFolder makes the folder of a workflow file, with a child in a subfolder.
 func newFolder(t *testing.T) string {
 	t.Helper()
 	folder, err := filepath.EvalSymlinks(t.TempDir())
@@ -353,8 +352,8 @@ func newFolder(t *testing.T) string {
 	return folder
 }
 
-// newPublisher returns the address of a server that repeats what it is sent, or
-// answers the status that its path names.
+// newPublisher returns the address of a server that echoes requests, or returns the status
+// that the path names.
 func newPublisher(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -380,7 +379,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// submission submits one job as it is given.
+// submission submits one job as given.
 func (p *process) submission(s pawl.Submission) pawl.ID {
 	p.t.Helper()
 	s.Actor = "test"
@@ -397,7 +396,7 @@ func (p *process) register(def *workflow.Definition) {
 	must(p.t, err)
 }
 
-// see returns a step once it is as it should be.
+// see returns a step once f accepts it.
 func (p *process) see(id pawl.ID, key string, f func(*pawl.StepView) bool) pawl.StepView {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
@@ -417,7 +416,7 @@ func (p *process) see(id pawl.ID, key string, f func(*pawl.StepView) bool) pawl.
 	return s
 }
 
-// waiting returns a step once it waits for something else than a worker.
+// waiting returns a step once it waits for something other than a worker.
 func (p *process) waiting(id pawl.ID, key string) pawl.StepView {
 	p.t.Helper()
 	return p.see(id, key, func(s *pawl.StepView) bool { return s.Status == lifecycle.StepInProgress })

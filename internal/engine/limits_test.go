@@ -37,7 +37,7 @@ func (p *process) hierarchy() {
 	}
 }
 
-// unused checks that every slot of every limit has come back (J7).
+// unused checks that every slot of every limit has been returned (J7).
 func (p *process) unused() {
 	p.t.Helper()
 	for name, used := range p.usage() {
@@ -47,7 +47,7 @@ func (p *process) unused() {
 	}
 }
 
-// A meter counts how much goes on at once, by some name, and the most there was.
+// A meter counts how many runs of a name overlap, and the maximum.
 type meter struct {
 	mu        sync.Mutex
 	now, most map[string]int
@@ -68,16 +68,16 @@ func (m *meter) peak(name string) int {
 	return m.most[name]
 }
 
-// during counts while a handler runs; it yields, so that others come in between.
+// during counts while a handler runs; it yields, so that others run in between.
 func (m *meter) during(name string) {
 	m.add(name, 1)
 	defer m.add(name, -1)
-	time.Sleep(time.Millisecond) // work, and not a wait: what is counted has to overlap
+	time.Sleep(time.Millisecond) // work, not a wait: the counted runs have to overlap
 }
 
-// TestTheHierarchyNeverDeadlocks: workers of capacity 1, and more families than
-// the quotas have slots: what waits for a child holds no worker, and a job that
-// finds no slot stands in nobody's way.
+// TestTheHierarchyNeverDeadlocks: workers of capacity 1, and more families than the quotas
+// have slots: a step that waits for a child holds no worker, and a job that finds no slot
+// blocks no other.
 func TestTheHierarchyNeverDeadlocks(t *testing.T) { // J7, T1
 	onShared(t, func(t *testing.T, db *database) {
 		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}, capacity: 1})
@@ -130,7 +130,7 @@ func TestAFullDepthStandsInNobodysWay(t *testing.T) { // J7
 	})
 }
 
-// tellOneChild waits until a child runs and lets it go on, and until it has.
+// tellOneChild waits until a child runs, lets it continue, and waits until it has.
 func (p *process) tellOneChild(id pawl.ID) {
 	p.t.Helper()
 	var child pawl.ID
@@ -186,8 +186,8 @@ func TestAQuotaThatChanges(t *testing.T) { // J7
 	})
 }
 
-// TestSlotsComeBack on every way out: success, failure, cancel, a timeout, and a
-// worker that is taken for dead.
+// TestSlotsComeBack in every case: success, failure, cancel, a timeout, and a worker that
+// is considered dead.
 func TestSlotsComeBack(t *testing.T) { // J7, J9, T1
 	onShared(t, func(t *testing.T, db *database) {
 		r := rand.New(rand.NewPCG(seed(t), 1))
@@ -248,8 +248,8 @@ func TestSlotsComeBack(t *testing.T) { // J7, J9, T1
 	})
 }
 
-// TestAQueueLimitHolds: three workers on two engines race for the slots of a
-// queue, and never hold more at once than there are.
+// TestAQueueLimitHolds: three workers on two engines race for the slots of a queue, and
+// never hold more at once than it has.
 func TestAQueueLimitHolds(t *testing.T) { // J7
 	onShared(t, func(t *testing.T, db *database) {
 		m := newMeter()
@@ -329,8 +329,8 @@ func TestAQueueIsFreeWhileStepsWait(t *testing.T) { // J7, T1
 	})
 }
 
-// TestConcurrencyKeys: never more jobs of a key than its limit, all finish, and
-// one that is full does not hold up another.
+// TestConcurrencyKeys: never more jobs of a key run than its limit, all finish, and a full
+// key does not hold up another.
 func TestConcurrencyKeys(t *testing.T) { // J7, T12
 	onShared(t, func(t *testing.T, db *database) {
 		g := newGate(false)
@@ -409,8 +409,8 @@ steps:
 		g.release()
 		until(t, "all are in the queue", func() bool { return p.job(id).StepCounts[lifecycle.StepEnqueued] == 5 })
 		must(t, w.Drain(t.Context()))
-		// Some came earlier: old by 4 minutes, which is less than 5 points are worth,
-		// and old_low by 4, which is more than 3.
+		// Some came earlier: old by 4 minutes, which is less than 5 points are worth, and
+		// old_low by 4, which is more than 3.
 		for key, minutes := range map[string]int{"old": 4, "old_low": 4} {
 			ord, err := def.OrdOf(key)
 			must(t, err)
@@ -425,8 +425,8 @@ steps:
 	})
 }
 
-// TestAQueueTimeoutIsAnAttempt: what no worker takes in time is tried again as
-// often as anything else.
+// TestAQueueTimeoutIsAnAttempt: a step that no worker takes in time is retried as often as
+// after any other failure.
 func TestAQueueTimeoutIsAnAttempt(t *testing.T) { // T1
 	onShared(t, func(t *testing.T, db *database) {
 		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}})
@@ -456,9 +456,9 @@ func TestAQueueIsServedByItsWorkers(t *testing.T) { // T3
 	})
 }
 
-// TestAnyWorkersFitTheirDepth: a workflow that does not say how many workers it
-// wants has the ceiling, and where a quota is smaller, that; one that says more
-// than there is waits.
+// TestAnyWorkersFitTheirDepth: a workflow that does not set its number of workers gets the
+// maximum or, if a quota is smaller, the quota; one that requests more than the quota
+// waits.
 func TestAnyWorkersFitTheirDepth(t *testing.T) { // J7
 	onShared(t, func(t *testing.T, db *database) {
 		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}})

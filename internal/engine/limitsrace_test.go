@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// beforeCommit calls f before the next commit of which is reports true.
+// beforeCommit calls f before the next commit for which is returns true.
 func (s *interposed) beforeCommit(is func(*store.Query) bool, f func()) {
 	var done atomic.Bool // f may commit, too
 	s.do = func(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
@@ -23,9 +23,9 @@ func (s *interposed) beforeCommit(is func(*store.Query) bool, f func()) {
 	}
 }
 
-// TestALimitHoldsForWhatWasPrepared: what was prepared before a limit was set, and is
-// committed after it, begins nothing beyond the limit: neither a worker's visit, nor a
-// submission that may be handed over, nor a job that is started because slots are free.
+// TestALimitHoldsForWhatWasPrepared: a commit prepared before a limit was set, and made
+// after it, begins nothing beyond the limit: neither a worker's visit, nor a submission
+// that may be handed over, nor a job that is started because slots are free.
 func TestALimitHoldsForWhatWasPrepared(t *testing.T) { // J7
 	t.Parallel()
 	set := func(t *testing.T, e *Engine, name string) {
@@ -67,7 +67,7 @@ func TestALimitHoldsForWhatWasPrepared(t *testing.T) { // J7
 		w.visit(t, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1})
 		s.beforeCommit(func(q *store.Query) bool { return len(q.Workers)+len(q.Watched) > 0 }, func() {
 			set(t, w.e, "queue/default")
-			w.visit(t, link.Exchange{Free: 1}) // which finds nothing, and offers the slot
+			w.visit(t, link.Exchange{Free: 1}) // finds nothing, and offers the slot
 		})
 		id := w.e.submitOne(t)
 		if got := w.handed(); len(got) != 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// partly is a store that lists some jobs only, and returns an error for each other one.
+// partly is a store that lists only some jobs, and returns an error for each other one.
 type partly struct {
 	store.Store
 	listed []*pawl.Job
@@ -22,8 +22,8 @@ func (p *partly) Jobs(context.Context, store.JobFilter) ([]*pawl.Job, error) { r
 
 func (p *partly) Job(_ context.Context, key rowkey.Job) (*pawl.Job, error) { return nil, p.others[key] }
 
-// TestEndedJobs: those that have ended, and those that are no more; not one that is
-// listed nowhere since it cannot be read.
+// TestEndedJobs: it returns jobs that have ended and jobs that no longer exist, but not one
+// that lists omit because it cannot be read.
 func TestEndedJobs(t *testing.T) { // T8
 	t.Parallel()
 	id := func(text string) pawl.ID {

@@ -18,9 +18,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// TestTheFrontOfAPoolHidesNobody: jobs that wait first for slots of a concurrency key, and
-// cannot start, hold up nobody who waits behind them: each time that slots are free and
-// they still stand there, others behind them are tried.
+// TestTheFrontOfAPoolHidesNobody: jobs that are first for slots of a concurrency key and
+// cannot start do not hold up those behind them: each time that slots are free and the same
+// jobs are first, others behind them are tried.
 func TestTheFrontOfAPoolHidesNobody(t *testing.T) { // J7, K8
 	t.Parallel()
 	e, _ := interposedEngine(t)
@@ -55,13 +55,13 @@ func TestTheFrontOfAPoolHidesNobody(t *testing.T) { // J7, K8
 	if len(tried) != len(all) {
 		t.Errorf("%d of %d jobs were tried", len(tried), len(all))
 	}
-	e.evaluator.fronts[9] = front{first: 1, tried: store.Ranked{Rank: 20, Job: 1}} // another job stood there
+	e.evaluator.fronts[9] = front{first: 1, tried: store.Ranked{Rank: 20, Job: 1}} // another job was first
 	if got, err := e.evaluator.waitIn(t.Context(), 9); err != nil || len(got) != perPool {
 		t.Errorf("%d jobs, %v; want those in front alone, since they are new there", len(got), err)
 	}
 }
 
-// largeSteps makes a job with so many steps of outputs of so many bytes.
+// largeSteps makes a job with that many steps, with outputs of that many bytes.
 func (e *Engine) largeSteps(t *testing.T, steps, size int) pawl.ID {
 	t.Helper()
 	mint, id := storetest.NewMint(), pawl.ID{}
@@ -87,8 +87,8 @@ func (e *Engine) largeSteps(t *testing.T, steps, size int) pawl.ID {
 	return id
 }
 
-// TestAJobIsReadInPages: of a job whose outputs are large all steps are there, and outputs
-// until they come to 16 MiB.
+// TestAJobIsReadInPages: a job with large outputs is read with all its steps, and with
+// outputs up to a total of 16 MiB.
 func TestAJobIsReadInPages(t *testing.T) { // T8, J4
 	t.Parallel()
 	e, _ := interposedEngine(t)
@@ -111,8 +111,8 @@ func TestAJobIsReadInPages(t *testing.T) { // T8, J4
 	}
 }
 
-// TestLogsAreReadInPages: all of a log comes, in its order, in pages; who is content with
-// less reads no more.
+// TestLogsAreReadInPages: a whole log is read in order and in pages; a caller that stops
+// early reads no more.
 func TestLogsAreReadInPages(t *testing.T) { // T8
 	t.Parallel()
 	e, s := interposedEngine(t)
@@ -139,8 +139,8 @@ func TestLogsAreReadInPages(t *testing.T) { // T8
 	}
 }
 
-// longHistory pauses and resumes a job so many times, with reasons of so many bytes, and
-// has as many facts about its step refused.
+// longHistory pauses and resumes a job that many times, with reasons of that many bytes,
+// and has as many facts about its step refused.
 func (e *Engine) longHistory(t *testing.T, id pawl.ID, times, size int) {
 	t.Helper()
 	reason := strings.Repeat("r", size)
@@ -159,9 +159,9 @@ func (e *Engine) longHistory(t *testing.T, id pawl.ID, times, size int) {
 	}
 }
 
-// TestALongHistoryIsReadInPages: all of it comes, in its order and with what was refused;
-// who is content with less reads no more. The views of the job, as it is and as it was,
-// have the last of its own moves, and say how many they leave out.
+// TestALongHistoryIsReadInPages: all of it is read in order, with the refused facts; a
+// caller that stops early reads no more. The views of the job, as it is and as it was, have
+// the last of its own moves, and state how many they omit.
 func TestALongHistoryIsReadInPages(t *testing.T) { // T8, K6
 	t.Parallel()
 	e, _ := interposedEngine(t)
@@ -204,8 +204,8 @@ func TestALongHistoryIsReadInPages(t *testing.T) { // T8, K6
 	}
 }
 
-// TestThePastIsReadInPages: of a job whose outputs are large all steps are there as they
-// were, and outputs until they come to 16 MiB.
+// TestThePastIsReadInPages: a job with large outputs is rebuilt with all its steps, and
+// with outputs up to a total of 16 MiB.
 func TestThePastIsReadInPages(t *testing.T) { // T8, K6
 	t.Parallel()
 	e, _ := interposedEngine(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// weighed is a workflow that gets nowhere without an evaluator and deadlines.
+// weighed is a workflow that makes no progress without an evaluator and deadlines.
 const weighed = `
 name: weighed
 steps:
@@ -30,7 +30,7 @@ output: ${{ steps.b.output }}
 // A mine is a store in which some reads panic.
 type mine struct {
 	store.Store
-	read atomic.Pointer[func(what string, job int64)] // is told of a read before it happens
+	read atomic.Pointer[func(what string, job int64)] // called before each read
 }
 
 func (m *mine) step(what string, job rowkey.Job) {
@@ -56,7 +56,7 @@ func (m *mine) Listen(ctx context.Context, f func(store.Topic)) error {
 	return m.Store.Listen(ctx, f)
 }
 
-// A managed is a process whose engine's parts the test runs.
+// A managed is a process whose test runs the engine's parts.
 type managed struct {
 	*process
 	mine  *mine
@@ -80,15 +80,15 @@ func startManaged(t *testing.T, s store.Store, poll time.Duration) *managed {
 	return g
 }
 
-// keep runs a part, and again whenever it ends, until end is called. It returns how
-// often it has ended before.
+// keep runs a part, and runs it again when it ends, until end is called. It returns how
+// often the part has ended before that.
 func (g *managed) keep(name string) (ended *atomic.Int32, end func()) {
 	ended = &atomic.Int32{}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
 		for ctx.Err() == nil {
-			_ = g.parts[name].Run(ctx) // Seen shows it
+			_ = g.parts[name].Run(ctx) // Seen has the error
 			if ctx.Err() == nil {
 				ended.Add(1)
 			}
@@ -108,8 +108,8 @@ func (g *managed) keepAll() {
 	}
 }
 
-// TestPartsAreHandedOut: nothing of a managed engine runs by itself, and all of it when
-// its parts are run (S14).
+// TestPartsAreHandedOut: nothing of a managed engine runs by itself, and all of it runs
+// once its parts are run (S14).
 func TestPartsAreHandedOut(t *testing.T) {
 	t.Parallel()
 	onDatabases(t, func(t *testing.T, db *database) {
@@ -145,8 +145,8 @@ func TestPartsAreHandedOut(t *testing.T) {
 	}
 }
 
-// TestPartsThatPanicLoseNothing: looks, evaluations and hints panic at random, parts
-// end and are run again, and every job ends right (S14, T10).
+// TestPartsThatPanicLoseNothing: scans, evaluations and hints panic at random, parts end
+// and are run again, and every job ends correctly (S14, T10).
 func TestPartsThatPanicLoseNothing(t *testing.T) {
 	t.Parallel()
 	onDatabases(t, func(t *testing.T, db *database) {
@@ -178,7 +178,7 @@ func TestPartsThatPanicLoseNothing(t *testing.T) {
 	})
 }
 
-// TestADatabaseThatIsAway is asked again with each poll, not in a circle (S14).
+// TestADatabaseThatIsAway is retried with each poll, not in a tight loop (S14).
 func TestADatabaseThatIsAway(t *testing.T) {
 	t.Parallel()
 	const poll = 200 * time.Millisecond
@@ -201,7 +201,7 @@ func TestADatabaseThatIsAway(t *testing.T) {
 	}
 }
 
-// An awayStore answers no look, and notes when it was asked first and for the fourth time.
+// An awayStore fails each scan, and records the times of the first and the fourth.
 type awayStore struct {
 	store.Store
 	asked       int
@@ -218,12 +218,12 @@ func (a *awayStore) Look(context.Context, store.LookQuery) (*store.Agenda, error
 	return nil, pawl.Errorf(pawl.Unavailable, "the database is away on purpose")
 }
 
-// TestAPoisonedJobHoldsUpNoOther: a job whose evaluation panics is looked at when it is
-// asked for, not in a circle, and goes on when it can be evaluated.
+// TestAPoisonedJobHoldsUpNoOther: a job whose evaluation panics is evaluated on request,
+// not in a tight loop, and continues once it can be evaluated.
 func TestAPoisonedJobHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	onDatabases(t, func(t *testing.T, db *database) {
-		g := startManaged(t, db.open(), time.Hour) // so that only what is asked for is evaluated
+		g := startManaged(t, db.open(), time.Hour) // so that only requested jobs are evaluated
 		def := define(t, `{name: poisoned, steps: [{id: a, handler: h}, {id: b, needs: [a], if: "steps.a.output == 1", handler: h}]}`)
 		var poisoned, evaluated atomic.Int64
 		g.mine.lay(func(what string, job int64) {
@@ -252,8 +252,8 @@ func TestAPoisonedJobHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// TestPartsThatAreRestarted in the midst of their work go on where they were, without a
-// look at the database: their queue outlives them.
+// TestPartsThatAreRestarted in the middle of their work continue where they stopped,
+// without a scan of the database: their queue outlives them.
 func TestPartsThatAreRestarted(t *testing.T) {
 	t.Parallel()
 	onDatabases(t, func(t *testing.T, db *database) {
@@ -319,7 +319,7 @@ func TestCloseEndsParts(t *testing.T) {
 		e.Close()
 	}()
 	for range len(parts) - 1 {
-		if err := <-ended; err != nil && pawl.KindOf(err) != pawl.Unavailable { // which it is for one that comes too late
+		if err := <-ended; err != nil && pawl.KindOf(err) != pawl.Unavailable { // the error of a part that is run too late
 			t.Error(err)
 		}
 	}

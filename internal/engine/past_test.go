@@ -27,8 +27,8 @@ func (p *process) past(id pawl.ID, at pawl.Moment) *pawl.JobView {
 	return v
 }
 
-// TestThePastOfRandomJobs: at the end of its trail a job is what is stored, and
-// at every move before it is what folding the rows up to then comes to.
+// TestThePastOfRandomJobs: at the end of its trail a job equals the stored one, and at
+// every earlier move it equals the fold of the rows up to then.
 func TestThePastOfRandomJobs(t *testing.T) { // K5, K6
 	onShared(t, func(t *testing.T, db *database) {
 		r := rand.New(rand.NewPCG(seed(t), 0))
@@ -82,7 +82,7 @@ func (p *process) comparePast(id pawl.ID) {
 	}
 }
 
-// comparable returns a view as JSON has it, which is what people see.
+// comparable returns a view as it appears in JSON.
 func comparable(t *testing.T, v *pawl.JobView) any {
 	t.Helper()
 	raw, err := json.Marshal(v)
@@ -136,7 +136,7 @@ func (p *process) compareFold(v *pawl.JobView, history []pawl.Transition, seq in
 	}
 }
 
-// TestThePastOfAStep: attempts, errors, workers and outputs are those of then.
+// TestThePastOfAStep: attempts, errors, workers and outputs are those of the time.
 func TestThePastOfAStep(t *testing.T) { // K6, T6
 	t.Parallel()
 	db := aFile(t)
@@ -195,7 +195,7 @@ steps:
 	}
 }
 
-// moments returns when each event came to a step first.
+// moments returns when each event first happened to a step.
 func (p *process) moments(id pawl.ID, step string) map[machine.Event]pawl.Timestamp {
 	p.t.Helper()
 	history, err := collected(p.t.Context(), p.engine.History, id)

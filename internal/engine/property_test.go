@@ -74,8 +74,8 @@ func (c *crowd) finish() {
 	verify(c.t, p.store)
 }
 
-// TestRandomJobs: several processes on one database run random jobs side by
-// side, and each ends as a model of it says.
+// TestRandomJobs: several processes on one database run random jobs side by side, and each
+// job ends as its model predicts.
 func TestRandomJobs(t *testing.T) { // T2, T3, T7, T10, J2
 	onDatabases(t, func(t *testing.T, db *database) {
 		r := rand.New(rand.NewPCG(seed(t), 0))

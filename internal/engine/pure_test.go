@@ -22,10 +22,10 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A pure store panics when a decision asks it for anything, which is a view that is
-// called while a transaction of the same goroutine is under way: row locks would be held
-// for as long as it takes, and connections be waited for that others hold who wait for
-// the locks. Every test of the engine runs on one.
+// A pure store panics when a decision reads from it, that is, when a view is called during
+// a transaction of the same goroutine: row locks would be held for the duration of the
+// read, and it could wait for a connection held by a goroutine that waits for the locks.
+// Every test of the engine uses one.
 type pure struct {
 	store.Store
 	deciding sync.Map // goroutines
@@ -163,9 +163,9 @@ func (p *pure) Trail(ctx context.Context, k store.EntityKey, after int64, limit 
 	return p.outside().Trail(ctx, k, after, limit)
 }
 
-// TestDecisionsHaveNoContext: whatever reads from a store takes a context, and nothing
-// in this package makes one of its own but where a transaction begins and where the
-// engine starts. So a decision, which is given none, cannot read.
+// TestDecisionsHaveNoContext: every read of a store takes a context, and this package makes
+// a context of its own only where a transaction begins and where the engine starts. So a
+// decision, which is given none, cannot read.
 func TestDecisionsHaveNoContext(t *testing.T) {
 	t.Parallel()
 	allowed := []string{"engine.go Open", "committer.go attempt", "committer.go lookUp"}
@@ -202,7 +202,7 @@ func TestDecisionsHaveNoContext(t *testing.T) {
 	}
 }
 
-// TestDecisionsThatRead: the store of the tests notices a decision that reads.
+// TestDecisionsThatRead: the tests' store detects a decision that reads.
 func TestDecisionsThatRead(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		s := open()
@@ -221,7 +221,7 @@ func TestDecisionsThatRead(t *testing.T) {
 // TestPureStoreGuardsEveryView: a view that is added to stores is guarded too.
 func TestPureStoreGuardsEveryView(t *testing.T) {
 	t.Parallel()
-	free := []string{"Nodes", "InFlight", "Stats", "Trails", "Refusals", "Refused", "Payloads", "SignalData"} // that no code of the engine but views asks for
+	free := []string{"Nodes", "InFlight", "Stats", "Trails", "Refusals", "Refused", "Payloads", "SignalData"} // used only by the engine's views
 	views, guarded := reflect.TypeFor[store.Views](), reflect.TypeFor[*pure]()
 	source, err := os.ReadFile("pure_test.go")
 	if err != nil {

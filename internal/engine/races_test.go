@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// Each test here shows a fault that was there once.
+// Each test here shows a past fault.
 
 // TestPrivateJobsKnowNoQueues: a limit of the queue default stopped `pawl run`.
 func TestPrivateJobsKnowNoQueues(t *testing.T) { // J7
@@ -34,8 +34,8 @@ func TestPrivateJobsKnowNoQueues(t *testing.T) { // J7
 	})
 }
 
-// TestSignalInTimeBeatsTheDeadline: a signal that came in time, while no engine
-// was there, lost against the deadline that had passed when one started.
+// TestSignalInTimeBeatsTheDeadline: a signal that came in time while no engine ran lost to
+// the deadline, which had passed when one started.
 func TestSignalInTimeBeatsTheDeadline(t *testing.T) { // T1, K8
 	t.Parallel()
 	db := &database{t: t, kind: "memory", where: ":memory:"} // where the whole clock moves
@@ -52,8 +52,8 @@ func TestSignalInTimeBeatsTheDeadline(t *testing.T) { // T1, K8
 	}
 }
 
-// TestNoApprovalAfterItsTime: while no engine was there to apply the deadline, an
-// approval was taken long after it.
+// TestNoApprovalAfterItsTime: while no engine ran to apply the deadline, an approval was
+// accepted long after it.
 func TestNoApprovalAfterItsTime(t *testing.T) { // T1, K8
 	t.Parallel()
 	db := &database{t: t, kind: "memory", where: ":memory:"}
@@ -72,7 +72,7 @@ func TestNoApprovalAfterItsTime(t *testing.T) { // T1, K8
 	}
 }
 
-// A sly store does something right after a job was read.
+// A slyStore does something right after a job was read.
 type slyStore struct {
 	store.Store
 	armed atomic.Bool
@@ -129,8 +129,8 @@ func TestPriorityWithinAJob(t *testing.T) { // J7
 	})
 }
 
-// TestAChildsHooksSurviveItsParentsEnd: each look at the parent cancelled the
-// child once more, the second time its hooks.
+// TestAChildsHooksSurviveItsParentsEnd: each evaluation of the parent cancelled the child
+// again, the second time its hooks.
 func TestAChildsHooksSurviveItsParentsEnd(t *testing.T) { // J6, T7
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
@@ -145,7 +145,7 @@ func TestAChildsHooksSurviveItsParentsEnd(t *testing.T) { // J6, T7
 		must(t, p.engine.Cancel(t.Context(), id, note("stop")))
 		g.wait(t) // the hook of the child runs
 		for range 3 {
-			looker := start(t, db.open(), setup{}) // which looks at once
+			looker := start(t, db.open(), setup{}) // scans at once
 			looker.wait(looker.submit(define(t, "name: other\nsteps: [{id: a, handler: h}]\n"), ""))
 		}
 		g.release()
@@ -158,7 +158,7 @@ func TestAChildsHooksSurviveItsParentsEnd(t *testing.T) { // J6, T7
 	})
 }
 
-// TestRetryOfACompletedJobNeedsAStep: with another input alone it ran nothing.
+// TestRetryOfACompletedJobNeedsAStep: with only a different input it ran nothing.
 func TestRetryOfACompletedJobNeedsAStep(t *testing.T) { // J2
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {

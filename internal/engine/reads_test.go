@@ -18,7 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// readings are what commands read beside jobs and their steps, and how they ask for it.
+// readings are the records that commands read besides jobs and their steps, and how they
+// ask for them.
 var readings = []struct {
 	name, field string
 	ask         func(*store.Query)
@@ -43,9 +44,9 @@ type asking struct {
 
 func (a *asking) query(q *store.Query) { a.ask(q) }
 
-// TestWhatWasNotAskedForIsAnError: a command that reads what its query did not ask
-// for is refused, with an error that names it, though it makes nothing of what it
-// got; what was asked for and does not exist is none.
+// TestWhatWasNotAskedForIsAnError: a command that reads something its query did not ask for
+// is refused with an error that names it, even if the command ignores the result; a record
+// that was asked for and does not exist is none.
 func TestWhatWasNotAskedForIsAnError(t *testing.T) {
 	e := testEngine(t)
 	for _, r := range readings {
@@ -69,8 +70,8 @@ func TestWhatWasNotAskedForIsAnError(t *testing.T) {
 	})
 }
 
-// TestABoardTellsNoneFromNotAsked: what a decision reads of a job of which nothing
-// was asked for is an error, one by one.
+// TestABoardTellsNoneFromNotAsked: each read of a decision about a job that the query did
+// not ask for is an error.
 func TestABoardTellsNoneFromNotAsked(t *testing.T) {
 	e := testEngine(t)
 	key := e.submitOne(t).JobKey()
@@ -110,8 +111,8 @@ func TestABoardTellsNoneFromNotAsked(t *testing.T) {
 	}
 }
 
-// TestQueriesAboutJobsComeFromReadSets: what of a job a transaction reads is said
-// by package workflow alone (decide.ReadSet), so no command names it.
+// TestQueriesAboutJobsComeFromReadSets: package workflow alone (decide.ReadSet) determines
+// what a transaction reads of a job, so no command names it.
 func TestQueriesAboutJobsComeFromReadSets(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {
@@ -145,8 +146,8 @@ func isQuery(x ast.Expr) bool {
 	return ok && id.Name == "q"
 }
 
-// TestWhyAFreeSlotIsNotTaken: a step that waits for a slot of its job says that all
-// are in use only if they are.
+// TestWhyAFreeSlotIsNotTaken: the reason of a step that waits for a slot of its job says
+// that all are in use only if they are.
 func TestWhyAFreeSlotIsNotTaken(t *testing.T) { // J7
 	def, err := workflow.Parse("test.yaml", []byte("name: two\nsteps: [{id: a, handler: h}, {id: b, handler: h}]\n"))
 	if err != nil {
