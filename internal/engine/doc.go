@@ -1,7 +1,7 @@
 // Package engine runs jobs on a database: it submits them, hands their steps to workers,
 // stores the outcome of each step, and carries out the consequences. It decides neither
 // which moves are legal (package lifecycle) nor what follows from an outcome (package
-// workflow): it reads facts, asks those packages to decide, and commits.
+// decide): it reads facts, asks those packages to decide, and commits.
 //
 // Any number of engines work on one database. There is no leader. Each may be killed at
 // any moment, and the others find what it was about to do by the marks and deadlines in

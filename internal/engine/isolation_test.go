@@ -321,8 +321,8 @@ func TestAWorkerThatIsBackEndsWhatWasTaken(t *testing.T) { // J9, T5
 	})
 }
 
-// TestNothingIsolatedBeginsWithoutALease: a handler of isolation stop that is claimed by a worker that is cut
-// off is not begun.
+// TestNothingIsolatedBeginsWithoutALease: a worker that is cut off does not start a handler of
+// isolation stop that it has claimed.
 func TestNothingIsolatedBeginsWithoutALease(t *testing.T) {
 	t.Parallel()
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: ":memory:"})

@@ -111,8 +111,8 @@ func TestABoardTellsNoneFromNotAsked(t *testing.T) {
 	}
 }
 
-// TestQueriesAboutJobsComeFromReadSets: package workflow alone (decide.ReadSet) determines
-// what a transaction reads of a job, so no command names it.
+// TestQueriesAboutJobsComeFromReadSets: package decide alone (decide.ReadSet) determines what
+// a transaction reads of a job, so no command names it.
 func TestQueriesAboutJobsComeFromReadSets(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {

@@ -26,8 +26,8 @@ var grown = map[string][]string{
 	"sqlite":   {"worker", "worker_audit", "job", "step", "audit", "idempotency", "refusal", "definition", "schedule", "schedule_audit", "signal", "quota", "version", "node", "anchor"},
 }
 
-// madeUp is a change as DESIGN.md has them: every table gets a column that has a
-// default and a check, and there are a table and an index more.
+// madeUp returns a change of the kind that DESIGN.md describes: every table gets a column
+// with a default and a check, and a table and an index are added.
 func madeUp(kind string, n int) store.SchemaChange {
 	up, down := store.RollingMark, store.RollingMark
 	for _, table := range grown[kind] {
@@ -42,7 +42,7 @@ func madeUp(kind string, n int) store.SchemaChange {
 	return store.SchemaChange{Up: up, Down: down}
 }
 
-// openAhead opens a database by a program that knows so many changes more.
+// openAhead opens a database with a program that knows that many more changes.
 func (db *database) openAhead(ahead int, log *slog.Logger) (store.Store, error) {
 	var changes []store.SchemaChange
 	for n := range ahead {
@@ -74,7 +74,7 @@ func (c complaints) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// A busy process submits jobs and runs them, for as long as it is asked to.
+// A busyProcess submits jobs and runs them until it is stopped.
 type busyProcess struct {
 	name  string
 	store store.Store
@@ -161,9 +161,9 @@ func (p *busyProcess) one(t *testing.T, e *engine.Engine, canonical []byte, n in
 	return err
 }
 
-// TestASchemaChangeIsNoOutage: programs of two versions next to each other work on one
-// database, before a change that is rolling, while it is made and taken back, and after
-// it, without an error; a gap of two is refused.
+// TestASchemaChangeIsNoOutage: programs of two versions work side by side on one database,
+// before a rolling change, while it is made and reverted, and after it, without an error; a
+// gap of two is refused.
 func TestASchemaChangeIsNoOutage(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
@@ -205,8 +205,8 @@ func TestASchemaChangeIsNoOutage(t *testing.T) {
 	})
 }
 
-// gapOfTwo: a program that is two versions ahead, or behind, is refused; and who would
-// migrate is told of the processes that the change would stop.
+// gapOfTwo: a program that is two versions ahead, or behind, is refused; and a migration
+// reports the processes that the change would stop.
 func (db *database) gapOfTwo(base int, older, newer *busyProcess) {
 	t := db.t
 	t.Helper()
@@ -261,7 +261,7 @@ func (db *database) gapOfTwo(base int, older, newer *busyProcess) {
 	}
 }
 
-// living is a schema that can say whom a change would stop.
+// living is a schema that can tell which processes a change would stop.
 type living interface {
 	Unfit(ctx context.Context, to int) ([]string, error)
 }

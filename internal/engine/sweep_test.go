@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// sweepAll sweeps everything, and returns how many waits were found whose cause had ended.
+// sweepAll sweeps everything, and returns the number of waits whose cause had ended.
 func (p *process) sweepAll() int {
 	p.t.Helper()
 	n, err := p.engine.SweepAll(context.Background())
@@ -31,7 +31,7 @@ func (p *process) sweepAll() int {
 	return n
 }
 
-// sweeping sweeps all the time until stop is called, which returns how much was found.
+// sweeping sweeps continuously until stop is called, which returns the number found.
 func (p *process) sweeping() (stop func() int) {
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan int)
@@ -51,12 +51,12 @@ func (p *process) sweeping() (stop func() int) {
 	}
 }
 
-// strands are ways in which a wait is lost: a mark that is removed by hand when nobody
+// strands are ways to lose a wait: a mark that is removed by hand when no process
 // evaluates, or a limit that is raised by hand.
 var strands = map[string]struct {
 	source string
 	leaf   string                           // of a child job
-	before func(p *process, id pawl.ID)     // brings about, with nobody who evaluates, what ends the wait
+	before func(p *process, id pawl.ID)     // ends the cause of the wait, while no process evaluates
 	seen   func(*pawl.Job, *pawl.Step) bool // the wait; nil: that something is marked
 	lose   string                           // SQL about the job %[1]d
 	ends   machine.State
@@ -106,8 +106,8 @@ var strands = map[string]struct {
 	},
 }
 
-// TestTheSweepFindsWhatIsStranded: each wait that was lost is found, goes on, and is found
-// no more.
+// TestTheSweepFindsWhatIsStranded: each lost wait is found, continues, and is found no
+// more.
 func TestTheSweepFindsWhatIsStranded(t *testing.T) { // K8
 	for name, strand := range strands {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestTheSweepFindsWhatIsStranded(t *testing.T) { // K8
 	}
 }
 
-// sees reports whether a step or the job is as f says; nil: marked.
+// sees reports whether f accepts a step or the job; nil: whether one is marked.
 func (p *process) sees(id pawl.ID, f func(*pawl.Job, *pawl.Step) bool) bool {
 	j, err := p.store.Job(p.t.Context(), id.JobKey())
 	must(p.t, err)
@@ -174,7 +174,7 @@ func (p *process) sees(id pawl.ID, f func(*pawl.Job, *pawl.Step) bool) bool {
 	return slices.ContainsFunc(steps, func(s *pawl.Step) bool { return f(j, s) })
 }
 
-// TestTheSweepLeavesWaitsAlone: nothing that waits for what has not come is marked, or
+// TestTheSweepLeavesWaitsAlone: nothing that waits for an event still to come is marked, or
 // changed at all.
 func TestTheSweepLeavesWaitsAlone(t *testing.T) { // K8
 	onShared(t, func(t *testing.T, db *database) {
@@ -237,7 +237,7 @@ func (p *process) rows(id pawl.ID) (all []any) {
 	return append(all, *j)
 }
 
-// TestServersSweepFromDifferentPlaces, and go round.
+// TestServersSweepFromDifferentPlaces, and repeat.
 func TestServersSweepFromDifferentPlaces(t *testing.T) { // K8
 	onShared(t, func(t *testing.T, db *database) {
 		s, mint := db.open(), storetest.NewMint()

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// TestPendingJobsNeedNoSweep: whatever a pending job waits for, the looks and claims of
-// processes that were told of nothing come across it: here a slot becomes free by hand.
+// TestPendingJobsNeedNoSweep: the scans and claims of processes that got no hint find a
+// pending job, whatever it waits for: here a slot is freed by hand.
 func TestPendingJobsNeedNoSweep(t *testing.T) { // K8
 	for name, source := range map[string]string{
 		"a concurrency key": "concurrency: {key: k, limit: 1}\nsteps: [{id: a, handler: h}]",
@@ -42,7 +42,7 @@ func TestPendingJobsNeedNoSweep(t *testing.T) { // K8
 	}
 }
 
-// holds has a job of a concurrency key hold a slot or not, by hand.
+// holds makes a job of a concurrency key hold a slot or not, by hand.
 func (db *database) holds(id pawl.ID, state machine.State, line int) {
 	db.t.Helper()
 	set := fmt.Sprintf("state = '%s'", state)
@@ -52,7 +52,7 @@ func (db *database) holds(id pawl.ID, state machine.State, line int) {
 	db.sql(fmt.Sprintf("update job set %s where id = %d and pool <> 0", set, id.JobKey()))
 }
 
-// TestTheSweepFindsPendingJobs that stand in no queue, and no others.
+// TestTheSweepFindsPendingJobs that are in no queue, and no others.
 func TestTheSweepFindsPendingJobs(t *testing.T) { // K8
 	for name, lose := range map[string]string{
 		"a route of nobody": "update job set route = 12345 where id = %d",

@@ -24,7 +24,7 @@ type readMeter struct {
 	store.Store
 	mu   sync.Mutex
 	rows int
-	seen map[rowkey.Job]bool // jobs of which steps were read
+	seen map[rowkey.Job]bool // jobs whose steps were read
 }
 
 func (m *readMeter) count(n int) {
@@ -66,7 +66,7 @@ func (m *readMeter) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, e
 	return jobs, err
 }
 
-// waitingJobs makes jobs of one workflow that run, with so many steps each, all of which
+// waitingJobs makes running jobs of one workflow, with that many steps each, all of which
 // are fan-outs with an instance, or wait for child jobs.
 func waitingJobs(t *testing.T, db store.Store, def *workflow.Definition, jobs, instances int) {
 	t.Helper()
@@ -92,7 +92,7 @@ func waitingJobs(t *testing.T, db store.Store, def *workflow.Definition, jobs, i
 	}
 }
 
-// TestASweepReads500RowsAMinute, whatever the jobs look like, and goes through all of them.
+// TestASweepReads500RowsAMinute, for any shape of the jobs, and covers all of them.
 func TestASweepReads500RowsAMinute(t *testing.T) { // K8
 	t.Parallel()
 	for name, shape := range map[string]struct{ jobs, instances int }{"many small jobs": {400, 2}, "wide jobs": {3, 1000}} {
@@ -138,7 +138,7 @@ func TestASweepReads500RowsAMinute(t *testing.T) { // K8
 	}
 }
 
-// TestTheSweepReports what it finds: in the log, and as a number of its part.
+// TestTheSweepReports its findings: in the log, and as a number of its part.
 func TestTheSweepReports(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestTheSweepReports(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		waitingJobs(t, db, def, 1, 0) // a fan-out none of whose instances is left
+		waitingJobs(t, db, def, 1, 0) // a fan-out with no instances left
 		ctx, cancel := context.WithCancel(t.Context())
 		var over sync.WaitGroup
 		for _, p := range e.Parts() {
@@ -160,7 +160,7 @@ func TestTheSweepReports(t *testing.T) {
 				continue
 			}
 			over.Go(func() { p.Run(ctx) })
-			time.Sleep(2 * sweepEvery) // to the end, and from the beginning
+			time.Sleep(2 * sweepEvery) // to the end, and again from the beginning
 			synctest.Wait()
 			if seen := p.Seen(); seen.Found != 1 || seen.Rounds != 2 {
 				t.Errorf("%+v; want two rounds that have found one", seen)

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// TestTheSweepFindsSchedules: one that was left without a next time, or whose time waits
-// for a job that has ended, is found once, and makes the jobs of the times that it missed.
+// TestTheSweepFindsSchedules: a schedule left without a next time, or whose time waits for
+// a job that has ended, is found once, and makes the jobs of the times that it missed.
 func TestTheSweepFindsSchedules(t *testing.T) { // K5, K8
 	for name, lose := range map[string]string{
 		"no next time":          "update schedule set due_at = 0",
@@ -50,8 +50,8 @@ func TestTheSweepFindsSchedules(t *testing.T) { // K5, K8
 	}
 }
 
-// TestTheSweepLeavesSchedulesAlone that wait for their next time, for a job that runs, or
-// for somebody to resume them.
+// TestTheSweepLeavesSchedulesAlone that wait for their next time, for a running job, or for
+// an operator to resume them.
 func TestTheSweepLeavesSchedulesAlone(t *testing.T) { // K8
 	onShared(t, func(t *testing.T, db *database) {
 		g := newGate(false)

@@ -32,7 +32,7 @@ hooks:
 output: ${{ steps.each.output }}
 `
 
-// A ledger is a database with a job of every kind of step, which nobody uses any more.
+// A ledger is a database with a job of every kind of step, no longer in use.
 type ledger struct {
 	*testing.T
 	db    *database
@@ -99,8 +99,8 @@ func (l *ledger) sound(what string) {
 
 var ledgerTables = []string{"job", "step", "audit", "signal", "worker", "worker_audit", "schedule", "schedule_audit"}
 
-// tampered runs statements, checks that they are told with the code, and takes them
-// back. It returns the fault.
+// tampered runs statements, checks that verification reports them with the code, and
+// reverts them. It returns the fault.
 func (l *ledger) tampered(what string, code audit.Code, statements ...string) *audit.Fault {
 	l.Helper()
 	var touched []string
@@ -133,7 +133,7 @@ func (l *ledger) tampered(what string, code audit.Code, statements ...string) *a
 	return f
 }
 
-// unpack gives each entry of a job a row of its own, which is as good.
+// unpack gives each entry of a job a row of its own, which is equivalent.
 func (l *ledger) unpack(job rowkey.Job) {
 	l.Helper()
 	var rows []string
@@ -233,7 +233,7 @@ func (l *ledger) packed(job rowkey.Job) {
 }
 
 // TestK6TamperedPayload: an edited, removed or added input, output, error or datum is
-// named, with its entity and field.
+// reported, with its entity and field.
 func TestK6TamperedPayload(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
@@ -265,8 +265,8 @@ func TestK6TamperedPayload(t *testing.T) {
 	})
 }
 
-// TestK6RemovedStep: a step that is removed with its whole trail is named, by its job
-// and its place; so is one that was added.
+// TestK6RemovedStep: a step that is removed with its whole trail is reported, by its job
+// and its ord; so is one that was added.
 func TestK6RemovedStep(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
@@ -285,7 +285,7 @@ func TestK6RemovedStep(t *testing.T) {
 			l.tampered("another number of "+name, audit.FaultTree, "update step set folded = folded + 1"+of)
 			l.tampered("no number of "+name, audit.FaultTree, "update step set folded = 0"+of)
 		}
-		// The job as it would be without the approval: four statements that nobody saw.
+		// The job as it would be without the approval: four unnoticed statements.
 		l.tampered("the tree of the record", "", fmt.Sprintf("delete from step where job = %d and ord = %d", key, l.ords["gate"]),
 			fmt.Sprintf("delete from audit where job = %d and ord = %d", key, l.ords["gate"]),
 			fmt.Sprintf("update step set folded = folded - 1 where job = %d and folded > (select max(folded) from was_step where job = %[1]d and ord = %d)", key, l.ords["gate"]))
@@ -294,7 +294,7 @@ func TestK6RemovedStep(t *testing.T) {
 	})
 }
 
-// copyRow copies the rows of a step to the place ORD.
+// copyRow copies the rows of a step to the ord ORD.
 func copyRow(l *ledger, table string, job rowkey.Job, ord pawl.Ord) string {
 	list := "job, seq, state, event, reason, actor, request_id, metadata, at, hash, seals"
 	if table == "step" {

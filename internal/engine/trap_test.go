@@ -194,8 +194,8 @@ func TestTimeouts(t *testing.T) { // J2, T1, K8
 	})
 }
 
-// TestASlotFreedByADeadline: the engine takes a step from a deaf handler; what
-// waits for its slot starts, though nothing else of the job reports.
+// TestASlotFreedByADeadline: the engine takes a step from a deaf handler; a step that waits
+// for its slot starts, though nothing else of the job reports.
 func TestASlotFreedByADeadline(t *testing.T) { // J7, K8, T7
 	onDatabases(t, func(t *testing.T, db *database) {
 		g := newGate(true)
@@ -242,7 +242,7 @@ func TestAReportToAnEngineThatKnowsNothing(t *testing.T) { // J7, T3
 	})
 }
 
-// TestHintsReachTheOtherProcess: without them, both would only look each minute.
+// TestHintsReachTheOtherProcess: without hints, both would scan only every minute.
 func TestHintsReachTheOtherProcess(t *testing.T) { // T3, T10
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
@@ -264,7 +264,7 @@ func TestHintsReachTheOtherProcess(t *testing.T) { // T3, T10
 	})
 }
 
-// TestPendingUntilAWorkerComes, also when the first steps are of two kinds.
+// TestPendingUntilAWorkerComes, even if the first steps are of two kinds.
 func TestPendingUntilAWorkerComes(t *testing.T) { // J7
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		p := startProcess(t, open(), map[string]worker.Handler{"other": nop})
@@ -367,7 +367,7 @@ func TestManyJobsThatNobodyServes(t *testing.T) { // J7
 	})
 }
 
-// TestARegistrationIsTriedAgain as it was asked for.
+// TestARegistrationIsTriedAgain with the same request.
 func TestARegistrationIsTriedAgain(t *testing.T) { // K5, K6
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		s := open()

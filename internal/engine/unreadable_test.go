@@ -71,8 +71,8 @@ func loggedProcess(t *testing.T, db *database, log *slog.Logger, handlers map[st
 
 const unreadableCount = 6
 
-// queued brings a database to where steps and pending jobs of a workflow wait at
-// the head of a queue that nobody serves yet, and as many of another behind them.
+// queued fills a database so that steps and pending jobs of a workflow wait at the head of
+// a queue that no worker serves yet, with as many of another workflow behind them.
 func queued(t *testing.T, db *database) (bad, good []pawl.ID) {
 	t.Helper()
 	s := db.open()
@@ -108,8 +108,8 @@ func done(context.Context, *worker.Task) worker.Result {
 	return worker.Result{Output: json.RawMessage(`"done"`)}
 }
 
-// passedOver runs what is good with a worker that takes one step at a time, and
-// checks that so many faults or more were logged, each once.
+// passedOver runs the good jobs with a worker that takes one step at a time, and checks
+// that at least that many faults were logged, each once.
 func passedOver(t *testing.T, db *database, good []pawl.ID, faults int) *process {
 	t.Helper()
 	log := &journal{}
@@ -134,7 +134,7 @@ func passedOver(t *testing.T, db *database, good []pawl.ID, faults int) *process
 	return p
 }
 
-// bytes writes bytes in SQL.
+// bytes returns bytes as an SQL literal.
 func (db *database) bytes(hex string) string {
 	if db.kind == "postgres" {
 		return `'\x` + hex + `'::bytea`
@@ -142,9 +142,9 @@ func (db *database) bytes(hex string) string {
 	return "x'" + hex + "'"
 }
 
-// TestADefinitionThatCannotBeReadHoldsUpNoQueue: enqueued steps and pending jobs
-// whose definition is missing or damaged are passed over by a worker with one
-// slot, are left as they are for a process that can read it, and say why (K5, T9).
+// TestADefinitionThatCannotBeReadHoldsUpNoQueue: a worker with one slot skips enqueued
+// steps and pending jobs whose definition is missing or damaged. These stay in the queue
+// for a process that can read the definition, and have a reason (K5, T9).
 func TestADefinitionThatCannotBeReadHoldsUpNoQueue(t *testing.T) {
 	t.Parallel()
 	for name, statement := range map[string]string{
@@ -178,14 +178,14 @@ func TestADefinitionThatCannotBeReadHoldsUpNoQueue(t *testing.T) {
 	}
 }
 
-// TestADamagedRowHoldsUpNoQueue: the same of rows that cannot be decoded.
+// TestADamagedRowHoldsUpNoQueue: the same for rows that cannot be decoded.
 func TestADamagedRowHoldsUpNoQueue(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
 		bad, good := queued(t, db)
 		db.sql("update step set head = " + db.bytes("00") + " where state = 'enqueued' and job in (select id from job where workflow = 'bad')")
 		db.sql("update job set head = " + db.bytes("00") + " where state = 'PENDING' and workflow = 'bad'")
-		// They have waited for longer than a claim's horizon lies back.
+		// They have waited longer than the horizon of claims.
 		db.sql("update step set rank = rank - 60000000")
 		db.sql("update job set rank = rank - 60000000")
 		p := passedOver(t, db, good, len(bad))

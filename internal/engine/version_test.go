@@ -19,8 +19,8 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// beforeTrees fills a database with what programs before trees wrote, under the schema
-// that they had, and takes that to the newest version.
+// beforeTrees fills a database with the rows of programs older than trees, under their
+// schema, and migrates it to the newest version.
 func beforeTrees(t *testing.T, db *database) {
 	t.Helper()
 	migrate := func(to int) { // 0: the newest
@@ -62,9 +62,9 @@ func beforeTrees(t *testing.T, db *database) {
 	migrate(0)
 }
 
-// TestK6OlderTrails: what was written before there were seals and trees verifies after
-// `pawl migrate up`, goes on, and still verifies when it has ended; what was tampered
-// with in it is told as it was before.
+// TestK6OlderTrails: trails older than seals and trees verify after `pawl migrate up`,
+// continue, and still verify when they have ended; tampering with them is reported as
+// before.
 func TestK6OlderTrails(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {

@@ -13,13 +13,13 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// A quietDatabase is a database with a server and workers that never look by themselves: whatever
-// goes on does so because a commit marked it, moved it, or told of it.
+// A quietDatabase is a database with a server and workers that never scan by themselves:
+// everything that happens is due to a commit that marked it, moved it, or sent a hint.
 type quietDatabase struct {
 	*testing.T
 	db     *database
 	server *process // evaluates
-	other  *process // another process, which ends what is waited for
+	other  *process // another process, which ends the causes of waits
 	held   *gate    // of the handler "block"
 }
 
@@ -51,7 +51,7 @@ func (l *quietDatabase) staff(capacity int, handlers map[string]worker.Handler) 
 	})
 }
 
-// usual are a worker's handlers: one that waits until the test lets it go on.
+// usual returns a worker's handlers, including one that waits until the test releases it.
 func (l *quietDatabase) usual() map[string]worker.Handler {
 	return map[string]worker.Handler{"h": nop, "block": l.held.run}
 }
@@ -69,8 +69,8 @@ func (l *quietDatabase) jobIs(id pawl.ID, state machine.State) func() bool {
 	return func() bool { return l.state(id) == state }
 }
 
-// waits are the kinds of waits. Each brings one about, and returns what ends its cause and
-// what tells that the wait is over.
+// waits are the kinds of waits. Each starts one, and returns a function that ends its cause
+// and one that reports whether the wait is over.
 var waits = map[string]func(l *quietDatabase) (end func(), over func() bool){
 	"a slot of the job": func(l *quietDatabase) (func(), func() bool) {
 		l.staff(5, l.usual())
@@ -184,7 +184,7 @@ var waits = map[string]func(l *quietDatabase) (end func(), over func() bool){
 		until(l.T, "it waits", func() bool { return steps(l.server.job(id))["a"].NotBefore != 0 })
 		return func() { must(l.T, l.other.engine.RetryStep(l.Context(), id, "a", ann)) }, l.jobIs(id, lifecycle.JobCompleted)
 	},
-	"a deadline": func(l *quietDatabase) (func(), func() bool) { // which is its own end
+	"a deadline": func(l *quietDatabase) (func(), func() bool) { // the deadline is its own cause
 		id := l.submit("name: w\nsteps: [{id: nap, sleep: 100ms}]\n")
 		return func() {}, l.jobIs(id, lifecycle.JobCompleted)
 	},
@@ -210,8 +210,8 @@ func (l *quietDatabase) schedule() *pawl.Schedule {
 	return all[0]
 }
 
-// TestACommitEndsEachWait: no wait depends on somebody who looks now and then, on the
-// sweep, or on a deadline, but for those that are one.
+// TestACommitEndsEachWait: no wait depends on an occasional scan, on the sweep, or on a
+// deadline, except the waits for a deadline.
 func TestACommitEndsEachWait(t *testing.T) { // K8, T2, T3, J7
 	for name, wait := range waits {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 var manyWaiting = flag.Int("waiting", 20_000, "how many jobs wait while a new one runs")
 
 // TestManyThatWaitDelayNothing: jobs that wait for their children, and jobs whose marks
-// were put off, are not looked at while a new one runs.
+// were put off, are not evaluated while a new one runs.
 func TestManyThatWaitDelayNothing(t *testing.T) { // K8
 	onShared(t, func(t *testing.T, db *database) {
 		s, mint := db.open(), storetest.NewMint()
@@ -54,7 +54,7 @@ func TestManyThatWaitDelayNothing(t *testing.T) { // K8
 	})
 }
 
-// A counted store counts the evaluations of other jobs than one.
+// A counted store counts the evaluations of all jobs but one.
 type counted struct {
 	store.Store
 	mu  sync.Mutex
@@ -92,9 +92,9 @@ func (r *racing) Do(ctx context.Context, q *store.Query, decide func(*store.Fact
 	return r.Store.Do(ctx, q, decide)
 }
 
-// TestNoEndOfAChildIsMissed: a step that is cancelled waits for its child job, which
-// another process ends: after it was seen to live and before the step waits, or when the
-// step waits. The end is what ends the step: nothing else looks at it.
+// TestNoEndOfAChildIsMissed: a cancelled step waits for its child job, which another
+// process ends: after it was seen to live and before the step waits, or while the step
+// waits. The end of the child ends the step: nothing else evaluates it.
 func TestNoEndOfAChildIsMissed(t *testing.T) { // J6, K8
 	for name, early := range map[string]bool{"before it waits": true, "while it waits": false} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestNoEndOfAChildIsMissed(t *testing.T) { // J6, K8
 					var once sync.Once
 					hook := func(q *store.Query) {
 						if slices.Contains(q.Jobs, id.JobKey()) && slices.Contains(q.Jobs, child.JobKey()) {
-							once.Do(end) // so what was prepared is outdated
+							once.Do(end) // so that what was prepared is outdated
 						}
 					}
 					s.before.Store(&hook)

@@ -24,8 +24,8 @@ func (p *process) signal(id pawl.ID, name, data string) {
 	must(p.t, p.engine.Signal(p.t.Context(), id, name, json.RawMessage(data), ann))
 }
 
-// TestSignalsAreTakenInOrder: each by one step, the oldest first, by the step
-// that began to wait first.
+// TestSignalsAreTakenInOrder: one step takes each signal, the oldest signal first, and the
+// step that has waited longest first.
 func TestSignalsAreTakenInOrder(t *testing.T) { // T1, WORKFLOW.md: event
 	onShared(t, func(t *testing.T, db *database) {
 		p, other := start(t, db.open(), setup{}), start(t, db.open(), setup{})
@@ -51,8 +51,8 @@ output: "${{ [steps.first.output, steps.second.output, steps.third.output] }}"
 	})
 }
 
-// TestASignalMeetsTwo: a signal that comes as another step begins to wait for
-// that name goes to the one that waited before.
+// TestASignalMeetsTwo: a signal that arrives as another step begins to wait for that name
+// goes to the step that waited before.
 func TestASignalMeetsTwo(t *testing.T) { // WORKFLOW.md: event
 	onShared(t, func(t *testing.T, db *database) {
 		p, other := start(t, db.open(), setup{}), start(t, db.open(), setup{})
@@ -147,8 +147,7 @@ func TestSignalsThatAreRefused(t *testing.T) { // T1, K3
 	})
 }
 
-// TestApproveAndRejectRace: one wins, the other is refused, and so is whoever
-// comes later.
+// TestApproveAndRejectRace: one wins, and the other and all later ones are refused.
 func TestApproveAndRejectRace(t *testing.T) { // T1, K5
 	onShared(t, func(t *testing.T, db *database) {
 		p, other := start(t, db.open(), setup{}), start(t, db.open(), setup{})
@@ -180,8 +179,8 @@ func TestApproveAndRejectRace(t *testing.T) { // T1, K5
 	})
 }
 
-// TestApproveAtTheLastMoment: it is approved or expired, never both, and whoever
-// was too late is told.
+// TestApproveAtTheLastMoment: the step is approved or expires, never both, and a late
+// approval returns an error.
 func TestApproveAtTheLastMoment(t *testing.T) { // T1, K8
 	onShared(t, func(t *testing.T, db *database) {
 		p, other := start(t, db.open(), setup{}), start(t, db.open(), setup{})
@@ -255,8 +254,8 @@ steps:
 	})
 }
 
-// TestAPauseHoldsWaitsBack: what waits goes on and ends, nothing new begins, and
-// all of it does when the job is resumed, in another process.
+// TestAPauseHoldsWaitsBack: waits continue and end, nothing new begins, and all of it does
+// when the job is resumed in another process.
 func TestAPauseHoldsWaitsBack(t *testing.T) { // J2, T13
 	onShared(t, func(t *testing.T, db *database) {
 		p, other := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}}), start(t, db.open(), setup{})
@@ -303,8 +302,8 @@ output: ${{ steps.each.output }}
 	})
 }
 
-// TestManyWaits: more instances than a page holds wait at once, are paused on
-// the way and resumed, hear their signals, wake up, and are cancelled.
+// TestManyWaits: more instances than a page holds wait at once, are paused meanwhile and
+// resumed, receive their signals, wake up, and are cancelled.
 func TestManyWaits(t *testing.T) { // T1, J2
 	onShared(t, func(t *testing.T, db *database) {
 		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop}})
@@ -321,7 +320,7 @@ func TestManyWaits(t *testing.T) { // T1, J2
 					must(t, err)
 					break
 				}
-				p.waiting(events, "each") // so many were not taken yet
+				p.waiting(events, "each") // that many were not taken yet
 			}
 		}
 		v := p.wait(events)

@@ -27,8 +27,8 @@ func handedOver(t *testing.T, w *offering) (pawl.ID, link.Assignment) {
 	return a[0].ID, w.handed()[0]
 }
 
-// TestWhoWaitsIsToldWhatIsStored: who waits for a job that this process works on, and
-// ends, is told of it without a look into the database, which would hold up the job.
+// TestWhoWaitsIsToldWhatIsStored: Wait returns the end of a job that this process works on
+// and ends, without a read of the database, which would hold up the job.
 func TestWhoWaitsIsToldWhatIsStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,8 +57,8 @@ func TestWhoWaitsIsToldWhatIsStored(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsLooksSoon: a job that this process works on, and that another one has
-// ended without a hint, is looked at soon, and one that is not known here at once.
+// TestWhoWaitsLooksSoon: a job that this process works on, and that another process has
+// ended without a hint, is read soon, and one that is not known here at once.
 func TestWhoWaitsLooksSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestWhoWaitsLooksSoon(t *testing.T) {
 		id, step := handedOver(t, w)
 		other := New(Config{Store: s.Store, Passive: true})
 		defer other.Close()
-		if _, err := other.recall(t.Context(), id.JobKey()); err != nil { // else it leaves the end to others
+		if _, err := other.recall(t.Context(), id.JobKey()); err != nil { // else it leaves the end to other processes
 			t.Fatal(err)
 		}
 		if _, err := other.Exchange(t.Context(), link.Exchange{Worker: w.self, Reports: []link.Report{success(step, `"done"`)}}); err != nil {

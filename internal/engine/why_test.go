@@ -47,8 +47,8 @@ func reasonOf(reasons []pawl.Reason, step string) *pawl.Reason {
 	return &reasons[i]
 }
 
-// because waits until a step, or the job itself, has a reason of that kind, and
-// checks that its text and its hint say what they have to.
+// because waits until a step, or the job itself, has a reason of that kind, and checks its
+// text and its hint.
 func (p *process) because(id pawl.ID, step string, kind pawl.ReasonKind, words ...string) pawl.Reason {
 	p.t.Helper()
 	var r *pawl.Reason
@@ -56,7 +56,8 @@ func (p *process) because(id pawl.ID, step string, kind pawl.ReasonKind, words .
 		if r = reasonOf(p.why(id, step), step); r == nil || r.Kind != kind {
 			return false
 		}
-		// Each part of a reason is a view of its own: what comes about meanwhile may be in one and not in another.
+		// Each part of a reason is read separately: a change meanwhile may be in one part
+		// and not in another.
 		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(r.Text+"\n"+r.Hint, w) })
 	})
 	return *r
@@ -153,7 +154,7 @@ func TestWhyAPrivateJob(t *testing.T) { // T9
 	id, hint := answers[0].ID, "pawl run FILE --resume="+answers[0].ID.Public(pawl.JobPrefix)
 	p.because(id, "", pawl.ReasonOwner, "not alive", hint)
 
-	// Its owner dies with a step of it. Nobody takes that for another worker's.
+	// Its owner dies with a step of it. The step is not mistaken for another worker's.
 	e := engine.New(engine.Config{Store: p.store, Passive: true})
 	t.Cleanup(e.Close)
 	p.engine.Close()
@@ -372,8 +373,8 @@ func TestWhyAJobIsEnding(t *testing.T) { // T9, T1
 	}
 }
 
-// TestWhyNobodyIsThere: what a dead worker held, and what waits for an evaluator,
-// is told by an engine that only answers.
+// TestWhyNobodyIsThere: an engine that only serves queries gives the reason of a step that
+// a dead worker held, and of one that waits for an evaluator.
 func TestWhyNobodyIsThere(t *testing.T) { // T9, J9
 	t.Parallel()
 	e := engine.New(engine.Config{Store: aFile(t).open(), Passive: true})
@@ -396,7 +397,7 @@ func TestWhyNobodyIsThere(t *testing.T) { // T9, J9
 	p.because(p.submit(define(t, "name: n\nsteps: [{id: a, sleep: 1h}]\n"), ""), "", pawl.ReasonEvaluation, "no process is seen", "pawl dev")
 }
 
-// TestWhyASignalIsNotTaken: it came when nobody was there any more to hand it over.
+// TestWhyASignalIsNotTaken: it arrived when no process ran that could deliver it.
 func TestWhyASignalIsNotTaken(t *testing.T) { // T9
 	t.Parallel()
 	for private, hint := range map[bool]string{false: "pawl dev", true: "pawl run FILE --resume="} {
@@ -426,8 +427,7 @@ func TestWhyASignalIsNotTaken(t *testing.T) { // T9
 	}
 }
 
-// TestWhyAnExecutedCommand: what "pawl exec" has left has no file to be continued
-// with.
+// TestWhyAnExecutedCommand: a job of "pawl exec" has no file to continue it with.
 func TestWhyAnExecutedCommand(t *testing.T) { // T9
 	t.Parallel()
 	p := startProcess(t, aFile(t).open(), nil)
@@ -456,8 +456,7 @@ func TestWhyRefuses(t *testing.T) { // T9
 	}
 }
 
-// A counting store counts the steps that are read, and whether anything is
-// written.
+// A counting store counts the steps that are read, and records whether anything is written.
 type counting struct {
 	store.Store
 	pages, largest, writes int
@@ -474,8 +473,8 @@ func (c *counting) Do(ctx context.Context, q *store.Query, f func(*store.Facts) 
 	return c.Store.Do(ctx, q, f)
 }
 
-// TestWhyAWideFanOut: thousands of instances are read in pages, and told in
-// groups; what has ended is not read, and nothing is written.
+// TestWhyAWideFanOut: thousands of instances are read in pages, and reported in groups;
+// ended instances are not read, and nothing is written.
 func TestWhyAWideFanOut(t *testing.T) { // T9
 	t.Parallel()
 	many := 1500
@@ -545,7 +544,7 @@ func TestStuck(t *testing.T) { // T9, J4
 	}
 }
 
-// Reasons are data: what a program reads of them is what was written.
+// Reasons are data: a program reads back what was written.
 func TestReasonsAsJSON(t *testing.T) { // T9
 	t.Parallel()
 	p := startProcess(t, aFile(t).open(), nil)

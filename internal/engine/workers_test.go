@@ -29,8 +29,8 @@ func workerID(t *testing.T, w *worker.Worker) pawl.ID {
 
 var byOperator = pawl.Change{Actor: "cli:ada", Reason: "new disk"}
 
-// TestOperatorsPauseWorkers from another engine: a paused worker claims nothing
-// more, what it runs ends, and it goes on as soon as it is resumed.
+// TestOperatorsPauseWorkers from another engine: a paused worker claims nothing more, its
+// running steps complete, and it claims again as soon as it is resumed.
 func TestOperatorsPauseWorkers(t *testing.T) { // J1, J9, K5
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
@@ -70,8 +70,8 @@ func TestOperatorsPauseWorkers(t *testing.T) { // J1, J9, K5
 	})
 }
 
-// TestOperatorsTerminateWorkers: the step is interrupted and run by another, no
-// attempt is lost, and the worker stops for good and says who wanted it.
+// TestOperatorsTerminateWorkers: the step is interrupted and run by another worker, no
+// attempt is lost, and the worker stops permanently and reports the operator.
 func TestOperatorsTerminateWorkers(t *testing.T) { // J1, J9, T1, T5
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		g := newGate(false)
@@ -113,8 +113,8 @@ func TestOperatorsTerminateWorkers(t *testing.T) { // J1, J9, T1, T5
 	})
 }
 
-// TestAWorkerAlone: a worker whose engine is passive applies what it reports, and
-// enqueues and claims what follows, in the same commit; nobody else is there.
+// TestAWorkerAlone: a worker whose engine is passive applies its reports, and enqueues and
+// claims the following steps, in the same commit; there is no other process.
 func TestAWorkerAlone(t *testing.T) { // T10, T3
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		s := open()
@@ -145,8 +145,8 @@ func TestAWorkerAlone(t *testing.T) { // T10, T3
 	})
 }
 
-// A list of workers goes through all pages that the store has: of four with half a page
-// of metadata each, two fit into one.
+// A list of workers covers all pages of the store: of four workers with half a page of
+// metadata each, two fit into one page.
 func TestWorkersOfSeveralPages(t *testing.T) {
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		e := passive(t, open()).e
