@@ -94,7 +94,7 @@ func newSecretive(t *testing.T, db *database, size int, end string) *secretive {
 	s.job = s.submit(def, fmt.Sprintf(`{"secret": %q}`, secret(size)))
 	s.waiting(s.job, "told")
 	s.signal(s.job, "go", `{"n":"`+secret(size)+`"}`)
-	s.signal(s.job, "go", `{"n":"`+secret(size)+`"}`) // which nobody takes
+	s.signal(s.job, "go", `{"n":"`+secret(size)+`"}`) // no step takes it
 	s.waiting(s.job, "gate")
 	must(t, s.engine.Approve(t.Context(), s.job, "gate", map[string]any{"note": secret(size)}, ann)) // the job ends
 	s.wait(s.job)
@@ -146,7 +146,7 @@ func postgresDump(t *testing.T, url string) string {
 	must(t, err)
 	var where []string
 	for _, table := range tables {
-		// Of bytes PostgreSQL writes the digits, and in a list they are in base64.
+		// PostgreSQL writes bytes in hexadecimal, and in a list they are in base64.
 		sql := fmt.Sprintf("select %q || ': ' || left(t::text, 300) from %[2]s t where t::text like '%%%[3]s%%' or t::text like '%%%[4]x%%' or t::text like '%%%[5]s%%'", table, table, marker, marker, "czNjcmV0")
 		rows, err := conn.Query(t.Context(), strings.Replace(sql, `"`+table+`"`, "'"+table+"'", 1))
 		must(t, err)
@@ -189,7 +189,7 @@ func TestK6RedactStepKeepsSignals(t *testing.T) {
 }
 
 // TestK6RedactJob: after the redaction of a job and its child no byte of their payload is
-// left in the database, and the trail is in order; it was not after a redaction by hand.
+// left in the database, and the trail is sound; after a redaction by hand it was not.
 func TestK6RedactJob(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"echo", "bad"} {
@@ -223,7 +223,7 @@ func TestK6RedactJob(t *testing.T) {
 	}
 }
 
-// readable checks that whatever shows a job shows one that was redacted.
+// readable checks that everything that shows a job can show a redacted one.
 func (s *secretive) readable() {
 	s.t.Helper()
 	v := s.process.job(s.job)
@@ -275,7 +275,7 @@ func conflicts(t *testing.T, err error, text string) {
 	}
 }
 
-// TestK6RedactStep: of a step its own payload goes, with that of its instances, the
+// TestK6RedactStep: the redaction of a step removes its payload, that of its instances, the
 // signals that it took, and the error of the job if it is the step's.
 func TestK6RedactStep(t *testing.T) {
 	t.Parallel()
@@ -330,8 +330,8 @@ func TestK6RedactStep(t *testing.T) {
 	})
 }
 
-// TestK6RedactRefused: what cannot be redacted is refused with one clear error, and
-// leaves no trace.
+// TestK6RedactRefused: an impossible redaction is refused with one clear error, and leaves
+// no trace.
 func TestK6RedactRefused(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
@@ -391,8 +391,8 @@ func TestK6RedactOnce(t *testing.T) {
 	})
 }
 
-// TestK6WithheldByHand: payload that was taken away by hand, with its random bytes, is no
-// redaction; nor is payload that is there again after one.
+// TestK6WithheldByHand: payload removed by hand, with its random bytes, is not a redaction;
+// nor is payload that is restored after one.
 func TestK6WithheldByHand(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
@@ -429,7 +429,7 @@ func TestK6WithheldByHand(t *testing.T) {
 	})
 }
 
-// withheld returns what takes the payload of an entry away, from its record too.
+// withheld returns the statements that remove the payload of an entry, from its record too.
 func (l *ledger) withheld(t *store.TrailOf, e audit.Entry) []string {
 	e.Withhold()
 	list := []string{fmt.Sprintf("update audit set seals = %s where job = %d and ord = %d and seq = %d", l.bytes(e.AppendExtra(nil), false), t.Job, t.Ord, e.Sequence)}
@@ -452,7 +452,7 @@ func (l *ledger) withheld(t *store.TrailOf, e audit.Entry) []string {
 
 var errKilled = errors.New("killed")
 
-// A dying store fails after some steps of redactions, and counts what each does.
+// A dying store fails after some steps of redactions, and counts the work of each.
 type dying struct {
 	store.Store
 	left  int
@@ -477,8 +477,8 @@ func (d *dying) Scrub(ctx context.Context, job rowkey.Job) (string, error) {
 	return d.Store.Scrub(ctx, job)
 }
 
-// TestK6RedactGoesOn: a redaction that ends half-way, at any step, is in order as far as
-// it came, and an evaluator finishes it. Steps are bounded: a wide job is several.
+// TestK6RedactGoesOn: a redaction that stops at any step is sound as far as it got, and an
+// evaluator completes it. Steps are bounded: a wide job takes several.
 func TestK6RedactGoesOn(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
@@ -498,7 +498,7 @@ func TestK6RedactGoesOn(t *testing.T) {
 				began = true
 			} else {
 				c := because
-				c.RequestID = "again" // the first of these adds an entry, the others go on
+				c.RequestID = "again" // the first of these adds an entry, the others continue it
 				_, err = q.RedactJob(t.Context(), id, "", c, nil)
 			}
 			q.Close()
@@ -511,14 +511,14 @@ func TestK6RedactGoesOn(t *testing.T) {
 			if !errors.Is(err, errKilled) {
 				t.Fatal(err)
 			}
-			if left == 4 { // the rest is done by an evaluator
+			if left == 4 { // an evaluator does the rest
 				break
 			}
 		}
 		if d.most > store.RedactRows {
 			t.Errorf("one step did %d rows, of at most %d", d.most, store.RedactRows)
 		}
-		db.sql("update job set mark_at = 1 where mark_at > 0") // whoever was at it is dead
+		db.sql("update job set mark_at = 1 where mark_at > 0") // as if the process at work were dead
 		again := start(t, db.open(), setup{})
 		until(t, "the redaction is finished", func() bool {
 			j, err := again.store.Job(t.Context(), id.JobKey())
@@ -532,8 +532,8 @@ func TestK6RedactGoesOn(t *testing.T) {
 	})
 }
 
-// TestK6RedactOld: the payload of entries of version 1 is hashed with them. It goes all
-// the same, and the trail of the job names each such entry.
+// TestK6RedactOld: the payload of entries of version 1 is hashed with them. It is removed
+// anyway, and the trail of the job names each such entry.
 func TestK6RedactOld(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
@@ -590,7 +590,7 @@ func TestK6RedactOld(t *testing.T) {
 	})
 }
 
-// purge removes all jobs, so that the next one has the database for itself.
+// purge removes all jobs, so that the next one is alone in the database.
 func (s *secretive) purge() {
 	for _, table := range []string{"job", "step", "audit", "signal", "refusal"} {
 		s.db.sql("delete from " + table)
@@ -602,7 +602,7 @@ func (s *secretive) purge() {
 	}
 }
 
-// age makes a job one of before there were seals: with payload in the rows.
+// age turns a job into one older than seals: with payload in the rows.
 func (s *secretive) age(id pawl.ID) {
 	s.t.Helper()
 	l := &ledger{T: s.t, db: s.db, store: s.store}
@@ -646,8 +646,7 @@ func (s *secretive) age(id pawl.ID) {
 	}
 }
 
-// TestK6RedactIsSeenMeanwhile: whoever verifies while jobs are being redacted finds no
-// fault.
+// TestK6RedactIsSeenMeanwhile: a verification during redactions finds no fault.
 func TestK6RedactIsSeenMeanwhile(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {

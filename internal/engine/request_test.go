@@ -38,9 +38,9 @@ func (p *process) everything() map[string]int {
 	return n
 }
 
-// TestEachVerbActsOnce: whatever an operator asks for with a request id is done once,
-// and answered alike after that, by another process too; another request with that id
-// is refused (J8).
+// TestEachVerbActsOnce: every operator action with a request id is done once, and then
+// returns the same result, in another process too; another request with that id is refused
+// (J8).
 func TestEachVerbActsOnce(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
@@ -67,7 +67,7 @@ func TestEachVerbActsOnce(t *testing.T) {
 			}
 			return answers[0].ID
 		}
-		open := func() pawl.ID { // a job that waits
+		open := func() pawl.ID { // a waiting job
 			t.Helper()
 			id := submit()
 			until(t, "the job waits", func() bool {
@@ -166,7 +166,7 @@ func TestEachVerbActsOnce(t *testing.T) {
 	})
 }
 
-// settle waits until nothing moves by itself any more.
+// settle waits until nothing changes by itself any more.
 func settle(t *testing.T, p *process) {
 	t.Helper()
 	var last map[string]int
@@ -180,8 +180,8 @@ func settle(t *testing.T, p *process) {
 	})
 }
 
-// TestRetriesAtOnceMakeOneJob: one request that comes many times at once, by two
-// processes, makes one job (J8).
+// TestRetriesAtOnceMakeOneJob: many simultaneous copies of one request, to two processes,
+// make one job (J8).
 func TestRetriesAtOnceMakeOneJob(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {

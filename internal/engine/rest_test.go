@@ -17,12 +17,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A crew is the workers of one process, on a handle of their own. They neither poll nor
-// hear of work with a beat: who rests while there is something to do rests for an hour.
+// A crew is the workers of one process, on a handle of their own. They neither poll nor get
+// work with a beat: a worker that rests while there is work rests for an hour.
 type crew struct {
 	store.Store
 	engine *engine.Engine
-	claims chan struct{} // 1: a transaction with claims is over
+	claims chan struct{} // 1: a transaction with claims has ended
 }
 
 // Do implements store.Ledger.
@@ -83,7 +83,7 @@ func (c *crew) submit(t *testing.T, n int, source string) {
 	}
 }
 
-// finished fails if not all of n steps run, and says what was left.
+// finished fails if not all of n steps run, and reports what was left.
 func finished(t *testing.T, url string, n int, ran <-chan struct{}) {
 	t.Helper()
 	for done := range n {
@@ -109,7 +109,7 @@ func waiting(t *testing.T, url string) (n [2]int) {
 	return n
 }
 
-// age makes everything that waits older than the horizon of claims lies back.
+// age makes everything that waits older than the horizon of claims.
 func age(t *testing.T, url string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -123,8 +123,8 @@ func age(t *testing.T, url string) {
 }
 
 // TestNobodyRestsBesideABacklog: two workers of one process, or of each of several, whose
-// claims have more rows locked than a claim has spare rows for, take an old backlog and what
-// comes meanwhile to its end, without a beat or a poll (T3, T10).
+// claims have more rows locked than a claim has spare rows for, complete an old backlog and
+// the work that arrives meanwhile, without a beat or a poll (T3, T10).
 func TestNobodyRestsBesideABacklog(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ processes, capacity, backlog, later int }{
@@ -160,13 +160,13 @@ func TestNobodyRestsBesideABacklog(t *testing.T) {
 }
 
 // TestAWorkerLooksAgainForWhatWasLocked: another transaction has more rows locked than a
-// claim looks at, and ends without having taken them. No hint tells of that (T5, T10).
+// claim reads, and ends without having taken them. No hint announces that (T5, T10).
 func TestAWorkerLooksAgainForWhatWasLocked(t *testing.T) {
 	t.Parallel()
 	for name, queues := range map[string][]string{"one route": {"default"}, "several": {"default", "other"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const jobs = 110 // of which a worker with 4 slots looks at 108, if it has several routes
+			const jobs = 110 // of which a worker with 4 slots reads 108, if it has several routes
 			url := pgtest.URL(t)
 			ran := make(chan struct{}, jobs) // one for each step: no handler waits
 			c := newCrew(t, url)
@@ -184,7 +184,7 @@ func TestAWorkerLooksAgainForWhatWasLocked(t *testing.T) {
 				ran <- struct{}{}
 				return worker.Result{}
 			}, queues...)
-			<-c.claims // it has found nothing that it may take
+			<-c.claims // it has found nothing to take
 			if _, err := conn.Exec(t.Context(), "rollback"); err != nil {
 				t.Fatal(err)
 			}

@@ -81,8 +81,8 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// clumsy is a store of which every other one of the first steps of retention fails,
-// by turns before and after it was done.
+// clumsy is a store in which every other one of the first retention steps fails,
+// alternately before and after it was done.
 type clumsy struct {
 	store.Store
 	calls int
@@ -101,8 +101,8 @@ func (c *clumsy) Retain(ctx context.Context, p *store.Policy, from store.Place) 
 	return c.Store.Retain(ctx, p, from)
 }
 
-// A pruning that fails between any two steps leaves whole jobs and sound anchors,
-// and the next one goes on (K6).
+// A pruning that fails between any two steps leaves whole jobs and sound anchors, and the
+// next one continues (K6).
 func TestAPruningThatFails(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// TestDelays: what fails is tried again after 100 ms, then after twice the wait, and
+// TestDelays: a failing record is tried again after 100 ms, then after twice the wait, and
 // at least once a minute; jitter makes a wait up to half as long again.
 func TestDelays(t *testing.T) { // K8
 	t.Parallel()
@@ -48,8 +48,8 @@ func TestDelays(t *testing.T) { // K8
 	}
 }
 
-// TestScanRounds: looks go on behind one another until all is found that was due when
-// the round began, however much becomes due meanwhile, and then begin anew.
+// TestScanRounds: queries follow one another until all is found that was due when the round
+// began, no matter how much becomes due meanwhile, and then begin again.
 func TestScanRounds(t *testing.T) { // K8
 	t.Parallel()
 	page := func(from int) *store.Agenda {
@@ -91,8 +91,8 @@ func TestScanRounds(t *testing.T) { // K8
 	}
 }
 
-// TestPages: pending jobs are gone through page by page, fast if asked, and not again
-// for four times as long as that took.
+// TestPages: pending jobs are read page by page, fast on request, and then not again for
+// four times as long as that took.
 func TestPages(t *testing.T) { // J7
 	t.Parallel()
 	full := make([]store.Ranked, lookLimit)
@@ -118,8 +118,8 @@ func TestPages(t *testing.T) { // J7
 	}
 }
 
-// TestDueOfMarks: a commit gives marks their time, and takes it from records that are
-// not marked for the evaluator any more.
+// TestDueOfMarks: a commit sets the time of marks, and clears it in records that are no
+// longer marked for the evaluator.
 func TestDueOfMarks(t *testing.T) { // K8
 	t.Parallel()
 	for _, tt := range []struct {

@@ -23,8 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// A planner makes and reads schedules by an engine, and fails the test if it
-// cannot.
+// A planner makes and reads schedules through an engine, and fails the test if it cannot.
 type planner struct {
 	t *testing.T
 	e *engine.Engine
@@ -48,8 +47,8 @@ func named(name string) pawl.ScheduleName {
 	return pawl.ScheduleName{Workspace: pawl.DefaultWorkspace, Name: name}
 }
 
-// rarely returns an expression whose next time is months away, so that a test has
-// the times that it makes and no others.
+// rarely returns an expression whose next time is months away, so that a test has only the
+// times that it makes.
 func rarely() string { return fmt.Sprintf("0 0 1 %d *", time.Now().UTC().AddDate(0, 6, 0).Month()) }
 
 func (p planner) register(src string) {
@@ -118,7 +117,7 @@ func (p planner) count(event machine.Event) int {
 	return n
 }
 
-// untilMoved waits until the event was applied so often.
+// untilMoved waits until the event was applied that many times.
 func (p planner) untilMoved(event machine.Event, times int) {
 	p.t.Helper()
 	until(p.t, fmt.Sprintf("%d times %s", times, event), func() bool { return p.count(event) >= times })
@@ -147,7 +146,7 @@ func (p planner) wantJobs(want ...machine.State) {
 	}
 }
 
-// due makes the schedules that are not paused due so long ago.
+// due makes the schedules that are not paused due that long ago.
 func (db *database) due(ago time.Duration) {
 	db.t.Helper()
 	db.sql(fmt.Sprintf("update schedule set due_at = %d where due_at > 0", time.Now().Add(-ago).UnixMicro()))
@@ -159,7 +158,7 @@ func (db *database) unregister() {
 	db.sql("delete from " + map[string]string{"sqlite": "version", "postgres": "registered"}[db.kind])
 }
 
-// Each time makes one job, however many engines of however many processes look.
+// Each time makes one job, no matter how many engines of how many processes see it.
 func TestADueTimeMakesOneJob(t *testing.T) { // K5
 	onShared(t, func(t *testing.T, db *database) {
 		for range 2 {
@@ -183,7 +182,7 @@ func TestADueTimeMakesOneJob(t *testing.T) { // K5
 	})
 }
 
-// What was missed while no engine ran is made up for, if it is not too late.
+// Times missed while no engine ran are made up for, if it is not too late.
 func TestCatchUp(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
@@ -241,8 +240,8 @@ func TestOverlapSkip(t *testing.T) {
 	})
 }
 
-// A time waits for the last job. While it does, others pass, and looking at it
-// writes no history.
+// A time waits for the last job. Meanwhile other times pass, and processing them writes no
+// history.
 func TestOverlapQueue(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		s := &reading{Store: db.open()}
@@ -274,7 +273,7 @@ func TestOverlapQueue(t *testing.T) {
 	})
 }
 
-// reading counts how often a schedule is looked at.
+// reading counts how often a schedule is read.
 type reading struct {
 	store.Store
 	reads atomic.Int64
@@ -309,7 +308,7 @@ func TestOverlapCancelOld(t *testing.T) { // T1
 	})
 }
 
-// Many times at once, each of which cancels the job of the one before, are taken
+// Many simultaneous times, each of which cancels the job of the previous one, are processed
 // in several turns.
 func TestManyTimesAtOnce(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
@@ -333,8 +332,7 @@ func TestManyTimesAtOnce(t *testing.T) {
 	})
 }
 
-// A time whose job cannot be made is skipped with the reason, and the schedule
-// goes on.
+// A time whose job cannot be made is skipped with the reason, and the schedule continues.
 func TestThereCanBeNoJob(t *testing.T) {
 	const takes, refuses = "name: w\ninputs: {region: {type: string}}\nsteps: []\n", "name: w\ninputs: {zone: {type: string}}\nsteps: []\n"
 	onShared(t, func(t *testing.T, db *database) {
@@ -362,8 +360,8 @@ func TestThereCanBeNoJob(t *testing.T) {
 	})
 }
 
-// Every change of a schedule has its audit row, with who and why; what the table
-// refuses leaves none.
+// Every change of a schedule has its audit row, with the actor and the reason; a refused
+// change leaves none.
 func TestScheduleChangesAreAudited(t *testing.T) { // K3, K6
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		s := open()
@@ -417,7 +415,7 @@ func TestScheduleChangesAreAudited(t *testing.T) { // K3, K6
 	})
 }
 
-// While it is paused no time makes a job, and none is made up for then.
+// While a schedule is paused no time makes a job, and none is made up for later.
 func TestAPausedScheduleRests(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
@@ -442,7 +440,7 @@ func TestAPausedScheduleRests(t *testing.T) {
 	})
 }
 
-// An update of what is run keeps a time that nobody has looked at yet; one of the
+// An update of what is run keeps a time that no engine has processed yet; an update of the
 // expression counts from now on.
 func TestAnUpdateKeepsTheTimes(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
@@ -476,7 +474,7 @@ func dueAt(t *testing.T, s store.Store) time.Time {
 	return pawl.Time(all[0].DueAt)
 }
 
-// A trigger makes a job whatever runs, and the overlap goes by that job then.
+// A trigger makes a job no matter what runs, and that job then counts for the overlap.
 func TestTriggerMakesAJob(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
@@ -510,8 +508,8 @@ func TestTriggerMakesAJob(t *testing.T) {
 	})
 }
 
-// Transactions that fail, and commits whose answers are lost, neither lose a time
-// nor make two jobs of it: the job and the next deadline are one commit.
+// Transactions that fail, and commits whose outcome is lost, neither lose a time nor make
+// two jobs of it: the job and the next deadline are one commit.
 func TestSchedulesOnAStoreThatFails(t *testing.T) { // K5
 	onShared(t, func(t *testing.T, db *database) {
 		good := db.open()
@@ -532,8 +530,8 @@ func TestSchedulesOnAStoreThatFails(t *testing.T) { // K5
 	})
 }
 
-// TestAKilledScheduler: the times of a process that is killed are those of the
-// next one, none lost and none twice.
+// TestAKilledScheduler: the next process takes over the times of a process that is killed,
+// none lost and none twice.
 func TestAKilledScheduler(t *testing.T) { // K5, T10
 	onShared(t, func(t *testing.T, db *database) {
 		s := db.open()
@@ -637,7 +635,7 @@ func TestSchedulesAcrossDaylightSaving(t *testing.T) {
 	}
 }
 
-// A plan that cannot be is refused by name, value and what is allowed.
+// An invalid plan is refused by name, value and the allowed values.
 func TestPlansThatCannotBe(t *testing.T) {
 	t.Parallel()
 	s, err := openStore("memory", ":memory:", nil)
@@ -681,7 +679,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 	}
 }
 
-// Somebody follows schedules as long as an engine has a worker that lives.
+// Schedules are followed as long as an engine has a worker that lives.
 func TestFollowed(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		p := passive(t, db.open())

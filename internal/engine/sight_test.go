@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// wide is a workflow of so many steps that need nothing, without workers.
+// wide is a workflow of that many steps without needs and without workers.
 func wide(steps int) string {
 	var b strings.Builder
 	b.WriteString("name: wide\nsteps:\n")
@@ -20,8 +20,8 @@ func wide(steps int) string {
 	return b.String()
 }
 
-// TestAJobUnderAQuotaGoesOn: a quota leaves a job fewer slots than its workflow
-// has, and what waits for one of them gets it when it is free.
+// TestAJobUnderAQuotaGoesOn: a quota leaves a job fewer slots than its workflow has, and a
+// step that waits for one of them gets it when it is free.
 func TestAJobUnderAQuotaGoesOn(t *testing.T) { // J7
 	onDatabases(t, func(t *testing.T, db *database) {
 		p := startProcess(t, db.open(), map[string]worker.Handler{"h": nop})

@@ -97,7 +97,7 @@ func (e *Engine) LendSlots(w *pawl.Worker, run func(*link.Assignment)) link.Slot
 }
 
 // Withdraw ends the offer: nothing more is handed over. Steps claimed by commits under way
-// are lost with the worker and tried again by the release that ends it.
+// stay with the worker, and the release that ends it makes them available again.
 func (o *Slots) Withdraw() {
 	o.mu.Lock()
 	o.slots, o.withdrawn = 0, true

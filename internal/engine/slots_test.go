@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// An offering worker is moved by the test, and notes what is handed to it.
+// An offering is a worker that the test operates; it records what is handed to it.
 type offering struct {
 	e     *Engine
 	self  *pawl.Worker
@@ -47,19 +47,19 @@ func (w *offering) visit(t *testing.T, x link.Exchange) []link.Assignment {
 	return got
 }
 
-// handed returns what came by itself so far.
+// handed returns the assignments handed over so far.
 func (w *offering) handed() []link.Assignment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.runs)
 }
 
-// TestSlotsThatAVisitLeaves: a worker that has found nothing more in the queue gets
-// what is submitted from then on, as far as it has slots, and one that has left
-// something there gets nothing: nobody is overtaken (T3).
+// TestSlotsThatAVisitLeaves: a worker that has found nothing more in the queue gets the
+// jobs submitted from then on, as far as it has slots, and one that has left something
+// there gets nothing: no step is overtaken (T3).
 func TestSlotsThatAVisitLeaves(t *testing.T) {
 	t.Parallel()
-	e, _ := interposedEngine(t) // in which nobody takes the worker for dead
+	e, _ := interposedEngine(t) // in which the worker is never considered dead
 	w := newOffering(t, e)
 	w.e.submitOne(t)
 	if n := len(w.handed()); n != 0 {
@@ -86,11 +86,11 @@ func TestSlotsThatAVisitLeaves(t *testing.T) {
 	}
 }
 
-// TestASubmissionTakesWhatItsCommitFrees: a job that is submitted while a worker
-// reports goes to the slot that the report frees, in the same commit (T3).
+// TestASubmissionTakesWhatItsCommitFrees: a job that is submitted while a worker reports
+// takes the slot that the report frees, in the same commit (T3).
 func TestASubmissionTakesWhatItsCommitFrees(t *testing.T) {
 	t.Parallel()
-	e, _ := interposedEngine(t) // in which nobody takes the worker for dead
+	e, _ := interposedEngine(t) // in which the worker is never considered dead
 	w := newOffering(t, e)
 	entered, open := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
@@ -136,8 +136,8 @@ func TestASubmissionTakesWhatItsCommitFrees(t *testing.T) {
 	}
 }
 
-// TestSlotsOfADecisionThatIsMadeAgain are given once: what a decision was made on may
-// be outdated, and then it is made anew (K5).
+// TestSlotsOfADecisionThatIsMadeAgain are given once: the facts of a decision may be
+// outdated, and it is then made again (K5).
 func TestSlotsOfADecisionThatIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	e, s := interposedEngine(t)
@@ -163,7 +163,7 @@ func TestSlotsOfADecisionThatIsMadeAgain(t *testing.T) {
 		t.Errorf("%d jobs came; want 1", n)
 	}
 	select {
-	case <-w.offer.Bell(): // the slot of the first decision came back: the worker looks
+	case <-w.offer.Bell(): // the slot of the first decision came back: the worker scans
 	default:
 		t.Error("the worker is not told of the slot that came back")
 	}
@@ -172,15 +172,15 @@ func TestSlotsOfADecisionThatIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestWhatIsInTheQueueClosesOffers: from the hint on that something waits, whoever has
-// enqueued it, submissions do not overtake it, though the worker is on a visit that does
-// not look at the queue.
+// TestWhatIsInTheQueueClosesOffers: from the hint on that something waits, no matter which
+// process enqueued it, submissions do not overtake it, even if the worker is on a visit
+// that does not scan the queue.
 func TestWhatIsInTheQueueClosesOffers(t *testing.T) { // T3
 	t.Parallel()
 	e, _ := interposedEngine(t)
 	w := newOffering(t, e)
 	w.offer.Add(2)
-	e.hint(store.TopicWork) // of another process
+	e.hint(store.TopicWork) // from another process
 	e.submitOne(t)
 	w.visit(t, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1, SkipQueue: true})
 	w.offer.Add(1)
@@ -214,8 +214,8 @@ func TestABellIsHeardInTurn(t *testing.T) { // T3
 	}
 }
 
-// TestASlotIsCountedOnce: while a worker counts its free slots no commit hands over
-// what it has taken; the slot would be free and not reserved.
+// TestASlotIsCountedOnce: while a worker counts its free slots, no commit hands over the
+// ones it has taken; such a slot would be free and not reserved.
 func TestASlotIsCountedOnce(t *testing.T) { // T3
 	t.Parallel()
 	e, _ := interposedEngine(t)

@@ -16,7 +16,7 @@ import (
 
 const nap = 10 * time.Minute
 
-// A sleeper is a handler that snoozes so many times, and then succeeds.
+// A sleeper is a handler that snoozes a number of times, and then succeeds.
 type sleeper struct{ left atomic.Int64 }
 
 func newSleeper(times int64) *sleeper {
@@ -38,7 +38,7 @@ func startSleeper(t *testing.T, s store.Store, times int64) *process {
 	return startProcess(t, s, map[string]worker.Handler{"h": newSleeper(times).run, "nop": nop})
 }
 
-// snoozing returns step a when it snoozes after so many claims.
+// snoozing returns step a when it snoozes after that many claims.
 func (p *process) snoozing(id pawl.ID, claims int) pawl.StepView {
 	p.t.Helper()
 	return p.see(id, "a", func(s *pawl.StepView) bool {
@@ -46,9 +46,9 @@ func (p *process) snoozing(id pawl.ID, claims int) pawl.StepView {
 	})
 }
 
-// TestSnooze: a step that snoozes is tried again at its time, and not before. That is no
-// failure and counts as no attempt, so that a policy of one attempt stands it; and it
-// holds no slot of its job, which has one here (T6, T7, J7).
+// TestSnooze: a step that snoozes is tried again at its time, and not before. A snooze is
+// not a failure and does not count as an attempt, so that a policy of one attempt allows
+// it; and it holds no slot of its job, which has one here (T6, T7, J7).
 func TestSnooze(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db *database) {
 		p := startSleeper(t, db.open(), 2)
@@ -71,8 +71,8 @@ func TestSnooze(t *testing.T) {
 	})
 }
 
-// TestASnoozeOutlivesItsProcess: nobody holds what snoozes. When the process has ended that
-// ran it, it is tried again at the same time, by whoever is there then (T6, T10).
+// TestASnoozeOutlivesItsProcess: no worker holds a snoozing step. If the process that ran
+// it has ended, a process that runs at the time of the step tries it again (T6, T10).
 func TestASnoozeOutlivesItsProcess(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		p := startSleeper(t, db.open(), 1)
@@ -91,8 +91,8 @@ func TestASnoozeOutlivesItsProcess(t *testing.T) {
 	})
 }
 
-// TestWhatEndsASnooze: a cancel, the timeout of the job, and an operator who skips the
-// step or wants the next attempt now (T1, T13, J2).
+// TestWhatEndsASnooze: a cancel, the timeout of the job, and an operator that skips the
+// step or requests the next attempt now (T1, T13, J2).
 func TestWhatEndsASnooze(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -130,7 +130,8 @@ func TestWhatEndsASnooze(t *testing.T) {
 	}
 }
 
-// TestASnoozeInAPausedJob: its time may pass, and the step begins when the job is resumed (J2).
+// TestASnoozeInAPausedJob: its time may pass, and the step begins when the job is resumed
+// (J2).
 func TestASnoozeInAPausedJob(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db *database) {
 		p := startSleeper(t, db.open(), 1)
@@ -150,8 +151,8 @@ func TestASnoozeInAPausedJob(t *testing.T) {
 	})
 }
 
-// TestWhySnoozing: the reason of a step that snoozes says so, and how it was then can be
-// asked for afterwards (K6, T9).
+// TestWhySnoozing: the reason of a snoozing step says so, and its past state can be read
+// afterwards (K6, T9).
 func TestWhySnoozing(t *testing.T) {
 	t.Parallel()
 	db := aFile(t)
