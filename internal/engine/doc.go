@@ -4,8 +4,8 @@
 // decide): it reads facts, asks those packages to decide, and commits.
 //
 // Any number of engines work on one database. There is no leader. Each may be killed at
-// any moment, and the others find what it was about to do by the marks and deadlines in
-// the database.
+// any moment, and the others find its unfinished work by the marks and deadlines in the
+// database.
 //
 // # The way of a change
 //
@@ -25,8 +25,8 @@
 //	                                    ▼
 //	                    after the commit: wake workers, evaluator and other processes
 //
-// A command (committer.go) says what it must see (query) and, once that has been read and
-// locked, changes a tx (decide). The committer takes the commands that wait, decides each
+// A command (committer.go) lists the records it must see (query) and, once they are read
+// and locked, changes a tx (decide). The committer takes the waiting commands, decides each
 // in turn over what the earlier ones changed, and writes once. A refused command is undone
 // and fails alone. If a command reads something that its query did not name, the tx refuses
 // the command with an error that names it, so "there is none" and "was not asked for" are
@@ -42,7 +42,7 @@
 //   - evaluator (evaluator.go) evaluates what marked jobs wait for, outside of any
 //     transaction, and then commits a decision that has more in sight (evaluation.go). It
 //     starts pending jobs that no claim starts, applies deadlines (tick.go), and releases
-//     what dead workers held (release.go).
+//     the steps of dead workers (release.go).
 //   - Slots (slots.go) are the free slots of a worker, lent in this process to what is
 //     submitted in it: the job then begins in the commit that makes it.
 //   - joined.go writes in transactions of users, past the committer: it keeps nothing of

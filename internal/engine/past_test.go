@@ -307,7 +307,7 @@ func TestThePastOfATakenStep(t *testing.T) { // K6, T5, J9
 	if err := p.engine.Terminate(t.Context(), p.workerKey(), decide.Note{Reason: "on purpose"}); err != nil {
 		t.Fatal(err)
 	}
-	g.wait(t) // by the worker that was registered anew
+	g.wait(t) // by the worker that was registered again
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	p.worker.Drain(over)

@@ -74,7 +74,7 @@ func (t *tx) isAnswered(job rowkey.Job) bool {
 }
 
 // missed records that a command has read something its query did not ask for: the command
-// is refused with that error, whatever it does with the nil.
+// is refused with that error, no matter how it treats the nil.
 func (t *tx) missed(field, format string, args ...any) {
 	if t.fault == nil {
 		t.fault = &decide.NotAskedError{What: fmt.Sprintf(format, args...), Field: field}
