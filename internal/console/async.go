@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	maxPending = 1 << 20         // bytes that are kept for a reader who does not read
-	maxBehind  = 32 << 10        // bytes of them with which it is worth drawing
-	lastWait   = 2 * time.Second // that Close waits for the reader
+	maxPending = 1 << 20         // bytes kept for a reader that does not read
+	maxBehind  = 32 << 10        // pending bytes above which the reader counts as behind
+	lastWait   = 2 * time.Second // how long Close waits for the reader
 )
 
-// An AsyncWriter hands text on to a writer that may take its time, such as a terminal that
-// is held with Ctrl-S: whoever writes to it never waits for it. What does not
-// fit is left out, and a line says so. It may be used from several goroutines.
+// An AsyncWriter passes text to a writer that may block, such as a terminal held with Ctrl-S.
+// Its callers never wait for that writer. Text that does not fit is dropped, and a line says
+// so. It is safe for concurrent use.
 type AsyncWriter struct {
 	w    io.Writer
-	more chan struct{} // there is text, or the end
+	more chan struct{} // there is text, or the writer was closed
 	over chan struct{}
 
-	mu    sync.Mutex // guards what follows
-	text  []byte     // that is not written yet
-	lost  int        // lines left out since
+	mu    sync.Mutex // guards the fields below
+	text  []byte     // not written yet
+	lost  int        // lines dropped since the last report
 	ended bool
 }
 
@@ -34,7 +34,7 @@ func NewAsyncWriter(w io.Writer) *AsyncWriter {
 	return r
 }
 
-// Write takes whole lines.
+// Write takes whole lines and never blocks.
 func (r *AsyncWriter) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +68,7 @@ func (r *AsyncWriter) loop() {
 	defer close(r.over)
 	for range r.more {
 		text, ended := r.take()
-		// A reader that is gone does not stop what runs here.
+		// A reader that is gone does not stop the work of this process.
 		_, _ = r.w.Write(text)
 		if ended {
 			return
@@ -87,8 +87,7 @@ func (r *AsyncWriter) take() (text []byte, ended bool) {
 	return text, r.ended
 }
 
-// Close waits for what was written, but not for long. What comes after it goes
-// straight through.
+// Close waits a short time for the pending text. Later text goes straight to the writer.
 func (r *AsyncWriter) Close() {
 	r.mu.Lock()
 	r.ended = true

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/trail"
 )
 
-// Verdict writes what a check found: what is well to out, and what is broken to talk.
+// Verdict writes the result of a check: what is intact to out, and what is broken to talk.
 func Verdict(out, talk io.Writer, v *trail.Verdict, json bool) error {
 	if json {
 		if err := JSON(out, v); err != nil {
@@ -48,7 +48,7 @@ func Difference(w io.Writer, d *store.Difference) {
 	fmt.Fprintf(w, "%s%s: %s\n", who, d.Kind, d.Message)
 }
 
-// Agreement writes that nothing differs, and what was compared.
+// Agreement writes that two checkpoints agree, and what was compared.
 func Agreement(w io.Writer, r *trail.Comparison) {
 	fmt.Fprintf(w, "ok; the same: %d, gone on: %d, added: %d, removed by retention: %d\n", r.Same, r.Checked+r.WentOn, r.Added, r.Removed)
 	if r.WentOn > 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// elapsed returns how long something has taken, for people: until its end, or
-// until now while it has none. It is "" if it has not begun.
+// elapsed returns how long something has taken, for people: until its end, or until now if it
+// has not ended. It returns "" if it has not begun.
 func elapsed(from, to pawl.Timestamp, now time.Time) string {
 	if from == 0 {
 		return ""
@@ -21,7 +21,7 @@ func elapsed(from, to pawl.Timestamp, now time.Time) string {
 	return Duration(end.Sub(from.Time()))
 }
 
-// Duration writes a duration with as many digits as a person wants.
+// Duration formats a duration with as many digits as a person needs.
 func Duration(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Second:
@@ -34,7 +34,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// In returns a time in a zone; nil is UTC.
+// In converts a time to a zone; nil is UTC.
 func In(t time.Time, zone *time.Location) time.Time {
 	if zone == nil {
 		zone = time.UTC
@@ -42,12 +42,12 @@ func In(t time.Time, zone *time.Location) time.Time {
 	return t.In(zone)
 }
 
-// Stamp writes a time for a line of plain text: RFC 3339 with milliseconds.
+// Stamp formats a time for a line of plain text: RFC 3339 with milliseconds.
 func Stamp(t time.Time, zone *time.Location) string {
 	return In(t, zone).Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// Second writes a time for a table, or "" if there is none.
+// Second formats a time for a table, or returns "" if there is none.
 func Second(t pawl.Timestamp, zone *time.Location) string {
 	if t == 0 {
 		return ""
@@ -57,7 +57,7 @@ func Second(t pawl.Timestamp, zone *time.Location) string {
 
 const secondLayout = "2006-01-02 15:04:05Z07:00"
 
-// moment is second for a time of Go's.
+// moment is Second for a time.Time.
 func moment(t time.Time, zone *time.Location) string {
 	if t.IsZero() {
 		return ""
@@ -65,7 +65,7 @@ func moment(t time.Time, zone *time.Location) string {
 	return Second(pawl.Timestamp(t.UnixMicro()), zone)
 }
 
-// exactly writes a time as it is stored, or "" if there is none.
+// exactly formats a time as it is stored, or returns "" if there is none.
 func exactly(t pawl.Timestamp, zone *time.Location) string {
 	if t == 0 {
 		return ""
@@ -73,11 +73,11 @@ func exactly(t pawl.Timestamp, zone *time.Location) string {
 	return In(t.Time(), zone).Format("2006-01-02T15:04:05.000000Z07:00")
 }
 
-// todayLayouts are how a time of today is written, in UTC.
+// todayLayouts are the forms of a time without a date: it is a time of today, in UTC.
 var todayLayouts = []string{"15:04:05", "15:04", "15:04:05Z", "15:04Z"}
 
-// ParseTime reads a time as this package writes it, a time of the day of now, which is in
-// UTC, or a duration before now. It reports false for any other text.
+// ParseTime reads a time as this package writes it, a time of the day of now (in UTC), or a
+// duration before now. It returns false for any other text.
 func ParseTime(text string, now time.Time) (time.Time, bool) {
 	if ago, err := time.ParseDuration(strings.TrimSuffix(text, " ago")); err == nil && ago >= 0 {
 		return now.Add(-ago), true

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/document"
 )
 
-// Complain writes an error and what to do about it. Mistakes in a file are written one by
-// one, each as FILE:LINE:COLUMN. Of nil it writes nothing.
+// Complain writes an error and its hint. Mistakes in a file are written one by one, each as
+// FILE:LINE:COLUMN. For nil it writes nothing.
 func Complain(w io.Writer, err error) {
 	var problems document.Problems
 	switch {
@@ -41,8 +41,7 @@ func Hint(err error) string {
 	return hostHint(err)
 }
 
-// hostHint returns what to do about a supervisor or a server that runs already, or does not
-// run.
+// hostHint returns the hint for a supervisor or a server that already runs, or does not run.
 func hostHint(err error) string {
 	var taken *control.TakenError
 	var gone *control.GoneError

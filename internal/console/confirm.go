@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Confirm asks a question of somebody at a terminal, and reports whether the answer is yes.
-// The error is that of ctx, which ends the wait for an answer.
+// Confirm asks the person at a terminal a question and reports whether the reply is yes. If
+// ctx ends first, it returns the error of ctx.
 func Confirm(ctx context.Context, in io.Reader, out io.Writer, question string) (bool, error) {
 	fmt.Fprintf(out, "%s? [y/N] ", question)
-	lines := make(chan string, 1) // 1: after ctx has ended nothing receives
+	lines := make(chan string, 1) // 1: nothing receives after ctx has ended
 	go func() {
 		line, err := bufio.NewReader(in).ReadString('\n')
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/health"
 )
 
-// Findings writes what is well in a line each, and the rest with what to do,
-// worst last, where people look.
+// Findings writes one line for each passed check, then the problems with their remedies, worst
+// last, where people look first.
 func Findings(w io.Writer, found []health.Finding) error {
 	var b strings.Builder
 	counts := map[health.Severity]int{}

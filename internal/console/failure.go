@@ -8,16 +8,16 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// JobFailure writes why a job did not complete. tail returns the last lines that the
-// failed step wrote to its standard error, and whether it printed anything; given are the
-// global flags that the commands in hints need.
+// JobFailure writes why a job did not complete. tail returns the last lines that the failed
+// step wrote to its standard error, and whether it printed anything. given are the global
+// flags that commands in hints need.
 func JobFailure(w io.Writer, v *pawl.JobView, tail func(step string) (lines []string, printed bool), given string) {
 	why, step := strings.ToLower(string(v.Status)), ""
 	if f := v.Error; f != nil {
 		if step = f.Step; step != "" && !strings.HasPrefix(f.Message, "step "+step+":") {
 			why += ": step " + step
 		}
-		if f.Message != why { // "canceled" without a reason is its own
+		if f.Message != why { // "canceled" without a reason has no message of its own
 			why += ": " + f.Text()
 		}
 	}

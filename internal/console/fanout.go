@@ -8,20 +8,20 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// fewInstances is how many instances a fan-out may have for each to be reported by itself.
+// fewInstances is how many instances a fan-out may have to be reported one by one.
 const fewInstances = 10
 
-// A fanOut is the progress of a fan-out of more than fewInstances between two looks. It is told of
-// in tenths, and of its instances only what is remarkable.
+// A fanOut is the progress of a fan-out of more than fewInstances between two calls of Show.
+// It is reported in tenths; single instances are reported only if remarkable.
 type fanOut struct {
 	total  int
-	before int // done at the last look
+	before int // done at the last call
 	done   int
 	at     pawl.Timestamp // when the last of them was done
 }
 
-// fanOuts finds the large fan-outs by the key of their step, and tells of those that have passed
-// another tenth.
+// fanOuts finds the large fan-outs by the key of their step, and reports those that have
+// passed another tenth.
 func (t *Transcript) fanOuts(steps []pawl.StepView) map[string]*fanOut {
 	all := make(map[string]*fanOut)
 	for i := range steps {
@@ -61,8 +61,8 @@ func done(s *pawl.StepView) bool {
 	return false
 }
 
-// remarkable reports whether an instance of a fanOut is reported by itself: it has failed, is tried
-// again, or waits for somebody.
+// remarkable reports whether an instance of a fanOut is reported by itself: it has failed, is
+// being retried, or waits for a person.
 func (t *Transcript) remarkable(s *pawl.StepView) bool {
 	switch s.Status {
 	case lifecycle.StepComplete, lifecycle.StepCancelled, lifecycle.StepSkipped:

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/inspect"
 )
 
-// History lists the moves of a job and its steps.
+// History lists the transitions of a job and its steps.
 func History(w io.Writer, json bool, zone *time.Location) *Listing[pawl.Transition] {
 	row := func(r *pawl.Transition) []string {
 		of := r.Step

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// shownChildren is how many child jobs the text names.
+// shownChildren is how many child jobs the text lists.
 const shownChildren = 5
 
 func listChildren(ids []string) string {
@@ -65,7 +65,7 @@ func deref(s *string) string {
 	return *s
 }
 
-// compact returns a text, or nothing where it says nothing.
+// compact returns the text, or "" if it equals nothing, the text without information.
 func compact(text, nothing string) string {
 	if text == nothing {
 		return ""
@@ -104,7 +104,7 @@ func JobRows(jobs []pawl.JobView, now time.Time, zone *time.Location) [][]string
 	return rows
 }
 
-// stepsOf says how many steps have ended, of those there are.
+// stepsOf says how many of the steps have ended.
 func stepsOf(counts map[machine.State]int) string {
 	ended, all := 0, 0
 	for state, n := range counts {
@@ -116,7 +116,7 @@ func stepsOf(counts map[machine.State]int) string {
 	return fmt.Sprintf("%d/%d", ended, all)
 }
 
-// AsOf returns until when what has not ended has taken time.
+// AsOf returns the time up to which unfinished work counts as having taken time.
 func AsOf(v *pawl.JobView, now time.Time) time.Time {
 	if v.AsOf != 0 {
 		return v.AsOf.Time()

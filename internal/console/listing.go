@@ -6,11 +6,11 @@ import (
 	"io"
 )
 
-// blockRows is how many rows of a long table have their columns aligned together.
+// blockRows is how many rows of a long table are aligned together.
 const blockRows = 1000
 
-// A Listing writes values as they come, as a table or as the JSON list that writeJSON
-// writes, and holds a block of rows at most.
+// A Listing writes values as they arrive, as a table or as the JSON list that writeJSON
+// writes. It holds at most one block of rows.
 type Listing[T any] struct {
 	W    io.Writer
 	JSON bool
@@ -44,7 +44,7 @@ func (l *Listing[T]) Add(v *T) error {
 	return err
 }
 
-// End writes what is left. It is not called after an error.
+// End writes the rest. It is not called after an error.
 func (l *Listing[T]) End() error {
 	switch {
 	case !l.JSON:
@@ -64,7 +64,7 @@ func (l *Listing[T]) block() error {
 	return err
 }
 
-// A Tail hands the last values that it is given to f, all of them where limit is 0.
+// A Tail passes the last limit of its values to f, or all of them if limit is 0.
 type Tail[T any] struct {
 	Limit int
 	F     func(*T) error

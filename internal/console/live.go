@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// A Follower shows a job as it goes. What since is given is known already: it
-// comes before the first show, if at all. Close comes last.
+// A Follower shows a job as it changes. Since, if called at all, comes before the first Show;
+// its state counts as known already. Close comes last.
 type Follower interface {
 	Since(v *pawl.JobView)
 	Show(v *pawl.JobView)
@@ -29,18 +29,17 @@ func (Silent) Since(*pawl.JobView) {}
 func (Silent) Show(*pawl.JobView)  {}
 func (Silent) Close()              {}
 
-// Live draws what changes in place, again and again: a job as a tree, or services as
-// a table.
+// Live redraws in place what changes: a job as a tree, or services as a table.
 type Live struct {
 	w      io.Writer
 	screen Screen
-	frame  Frame         // of each drawing, but for the terminal and the moment
-	every  time.Duration // from one drawing to the next
+	frame  Frame         // of each drawing, except the terminal's size and the time
+	every  time.Duration // time between two drawings
 
 	stop chan struct{}
 	over chan struct{}
 
-	mu      sync.Mutex           // guards what follows
+	mu      sync.Mutex           // guards the fields below
 	picture func(Frame) []string // nil: there is nothing to draw; nil lines: not now
 	drawn   int                  // lines on the terminal that the next drawing replaces
 	spin    int
@@ -82,7 +81,7 @@ func (l *Live) Show(v *pawl.JobView) {
 	})
 }
 
-// Paint draws another picture from now on.
+// Paint sets the picture that is drawn from now on.
 func (l *Live) Paint(picture func(Frame) []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +89,7 @@ func (l *Live) Paint(picture func(Frame) []string) {
 	l.draw()
 }
 
-// Close draws for the last time and leaves the cursor below.
+// Close draws once more and leaves the cursor below the drawing.
 func (l *Live) Close() {
 	close(l.stop)
 	<-l.over
@@ -99,7 +98,7 @@ func (l *Live) Close() {
 	l.draw()
 }
 
-// above writes text where the drawing stood, and draws again below it.
+// above writes text in place of the drawing, and redraws below it.
 func (l *Live) above(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,16 +132,16 @@ func (l *Live) draw() {
 	}
 	b.WriteString("\x1b[J")
 	l.drawn = len(lines)
-	// A terminal that is gone takes nothing with it: the job goes on.
+	// The job goes on when its terminal is gone.
 	_, _ = l.w.Write(b.Bytes())
 }
 
-// A LogWriter is where log lines go. While a drawing is shown they come out above
-// it, so that neither tears the other. It may be used from several goroutines.
+// A LogWriter takes log lines. While a drawing is shown they appear above it, so that neither
+// garbles the other. It is safe for concurrent use.
 type LogWriter struct {
 	W io.Writer
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	live *Live      // nil: nothing is drawn
 }
 
@@ -165,7 +164,7 @@ func (s *LogWriter) lead(l *Live) {
 	s.live = l
 }
 
-// A Drawing is a live tree that log lines come out above of.
+// A Drawing is a live tree with log lines above it.
 type Drawing struct {
 	*Live
 	logs *LogWriter
@@ -181,8 +180,8 @@ func (d Drawing) Close() {
 	d.Live.Close()
 }
 
-// Buffer puts an [AsyncWriter] before the writer until stop is called, so that writing
-// never waits for a terminal.
+// Buffer puts an [AsyncWriter] in front of the writer until stop is called, so that writers
+// never wait for a terminal.
 func (s *LogWriter) Buffer() (stop func()) {
 	to := s.W
 	r := NewAsyncWriter(to)
@@ -193,13 +192,13 @@ func (s *LogWriter) Buffer() (stop func()) {
 	}
 }
 
-// A Screen is the terminal that talk goes to.
+// A Screen is the terminal that talk is written to.
 type Screen struct {
-	Terminal bool                       // stderr is one that can be redrawn
+	Terminal bool                       // stderr is a terminal that can be redrawn
 	Size     func() (width, height int) // in characters
 }
 
-// ScreenOf returns the screen that a file is, if it is a terminal.
+// ScreenOf returns the screen of a file, if the file is a terminal.
 func ScreenOf(f *os.File) Screen {
 	return Screen{
 		Terminal: term.IsTerminal(int(f.Fd())),
@@ -213,7 +212,7 @@ func ScreenOf(f *os.File) Screen {
 	}
 }
 
-// Columns returns the width of the terminal that a file is, or 0 if it is none.
+// Columns returns the width of the terminal that the file is, or 0 if it is not one.
 func Columns(f *os.File) int {
 	if !term.IsTerminal(int(f.Fd())) {
 		return 0

@@ -19,7 +19,7 @@ func NewLogPrinter(w io.Writer, step string) *LogPrinter {
 	return &LogPrinter{w: w, step: step, seen: make(map[source]int64), prefix: NewPrefixer(w)}
 }
 
-// Print writes a piece, unless it has been written.
+// Print writes a piece unless it was written before.
 func (p *LogPrinter) Print(l pawl.LogLine) error {
 	s := source{l.Step, l.Stream, l.Claim}
 	if l.Offset < p.seen[s] {

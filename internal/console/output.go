@@ -12,8 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// JSON writes v, indented, as it is: no letter is escaped but where JSON
-// needs it.
+// JSON writes v, indented. It escapes only the characters that JSON requires.
 func JSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
@@ -21,8 +20,8 @@ func JSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// Output writes the output of a job for people: a text as it is, anything
-// else as indented JSON, and nothing for null.
+// Output writes the output of a job for people: a text unquoted, anything else as indented
+// JSON, and nothing for null.
 func Output(w io.Writer, output json.RawMessage) error {
 	if len(output) == 0 || string(output) == "null" {
 		return nil
@@ -40,7 +39,7 @@ func Output(w io.Writer, output json.RawMessage) error {
 	return err
 }
 
-// Table writes rows in columns, the first row as their heads.
+// Table writes rows in columns; the first row holds the headings.
 func Table(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -52,11 +51,11 @@ func Table(w io.Writer, rows [][]string) error {
 	return t.Flush()
 }
 
-// leastNote is how much of the last column of a table is shown at least.
+// leastNote is the minimum width of the last column of a table.
 const leastNote = 20
 
-// Fit cuts the last column of a table so that a row is a line of a terminal. A width
-// of 0 is no terminal, and everything is shown.
+// Fit cuts the last column of a table so that each row fits on one line of a terminal. A width
+// of 0 means no terminal: nothing is cut.
 func Fit(rows [][]string, width int) [][]string {
 	if width == 0 {
 		return rows

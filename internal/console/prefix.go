@@ -15,13 +15,13 @@ type source struct {
 	claim  int
 }
 
-// A Prefixer writes lines of several sources, each whole and behind the key of
-// its step. It may be used from several goroutines.
+// A Prefixer writes lines of several sources, each whole and prefixed with the key of its
+// step. It is safe for concurrent use.
 type Prefixer struct {
 	w        io.Writer
-	Sanitize func(line string) string // what a terminal is shown of a line; nil: all
+	Sanitize func(line string) string // what a terminal shows of a line; nil: all of it
 
-	mu      sync.Mutex // guards what follows, and w
+	mu      sync.Mutex // guards the fields below, and w
 	partial map[source]string
 }
 
@@ -29,10 +29,10 @@ func NewPrefixer(w io.Writer) *Prefixer {
 	return &Prefixer{w: w, partial: make(map[source]string)}
 }
 
-// maxPartial bounds what is kept of a line that does not end, in bytes.
+// maxPartial bounds what is kept of a line without an end, in bytes.
 const maxPartial = 64 << 10
 
-// Write takes a piece of output. A line is written once it is whole.
+// Write takes a piece of output. It writes each line once the line is complete.
 func (p *Prefixer) Write(step, stream string, claim int, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// Pruned is what was removed, or would be, and what stays.
+// Pruned says what was removed, or would be removed, and what stays.
 type Pruned struct {
 	DryRun  bool         `json:"dry_run"`
 	Removed pawl.Pruning `json:"removed"`
 	Left    []left       `json:"left"`
 }
 
-// left are entities that were made long enough ago, and stay.
+// left are entities that are old enough to be removed, but stay.
 type left struct {
 	Kind  string `json:"kind"`
 	Count int64  `json:"count"`
@@ -32,7 +32,7 @@ func WhatIsLeft(prospects []pawl.Prospect, dry bool) []left {
 	}
 	for _, p := range prospects {
 		if p.Kind != lifecycle.Job.Name {
-			continue // workers that live and schedules that are kept surprise nobody
+			continue // living workers and kept schedules need no mention
 		}
 		add(p.Kind, p.Open, "not ended")
 		add(p.Kind, p.Needed, "needed by a job that has not ended")

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Redacted writes what was redacted of a job, or of one step of it, to out, and what is
-// left to do to talk.
+// Redacted writes what was redacted of a job, or of one step of it, to out, and what is left
+// to do to talk.
 func Redacted(out, talk io.Writer, r pawl.Redaction, step string) error {
 	what := "job " + r.Job
 	if step != "" {

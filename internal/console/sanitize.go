@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// sgr matches what sets the colour and the weight of letters in a terminal.
+// sgr matches the sequences that set the colour and weight of text in a terminal.
 var sgr = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 
-// sequence matches anything else that a terminal takes for a command: a control
-// sequence, or a text for the terminal itself such as its title.
+// sequence matches all other terminal commands: control sequences, and texts for the terminal
+// itself, such as its title.
 var sequence = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|[]PX^_][^\x07\x1b]*(\x07|\x1b\\\\)?|[ -/]*[0-~])")
 
-// Sanitize returns what a terminal is shown of a line that a step printed: its last
-// state, where the line was written over, and its colours where colours are
-// wanted, but nothing that moves the cursor or outlasts the line.
+// Sanitize returns what a terminal shows of a line that a step printed: the final text of the
+// line if it was overwritten, with its colours if colours is set, and without anything that
+// moves the cursor or lasts beyond the line.
 func Sanitize(line string, colours bool) string {
 	line = line[strings.LastIndexByte(line, '\r')+1:]
 	var b strings.Builder
@@ -37,11 +37,11 @@ func Sanitize(line string, colours bool) string {
 
 func plain(s string) string { return Printable(sequence.ReplaceAllString(s, "")) }
 
-// A Sanitizer sanitizes what goes to a terminal, line by line.
+// A Sanitizer sanitizes the text for a terminal, line by line.
 type Sanitizer struct {
 	W        io.Writer
 	Sanitize func(line string) string
-	part     []byte // of a line that has not ended
+	part     []byte // a line without an end yet
 }
 
 func (t *Sanitizer) Write(p []byte) (int, error) {

@@ -52,13 +52,13 @@ func lastJob(v *pawl.ScheduleView) string {
 	return *v.LastJob + " " + string(v.LastState)
 }
 
-// WithHistory is a schedule with its moves, as JSON shows it.
+// WithHistory is a schedule with its transitions, as JSON shows it.
 type WithHistory struct {
 	*pawl.ScheduleView
 	History []pawl.Transition `json:"history"`
 }
 
-// Schedule writes a schedule and its moves.
+// Schedule writes a schedule and its transitions.
 func Schedule(w io.Writer, v *pawl.ScheduleView, moves []pawl.Transition, zone *time.Location) error {
 	waiting := ""
 	if v.Waiting != 0 {
@@ -92,7 +92,7 @@ func Schedule(w io.Writer, v *pawl.ScheduleView, moves []pawl.Transition, zone *
 	return showMoves(w, moves, zone)
 }
 
-// showMoves writes what a schedule did, and what was done to it.
+// showMoves writes what a schedule did, and what operators did to it.
 func showMoves(w io.Writer, history []pawl.Transition, zone *time.Location) error {
 	rows := [][]string{{"AT", "EVENT", "DUE", "BY", "JOB", "WHY"}}
 	for i := range history {

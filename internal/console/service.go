@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
-// ServiceHistory are the rows of a history, in the service's own states.
+// ServiceHistory returns the rows of a history, in the service's own states.
 func ServiceHistory(moves []pawl.Transition, zone *time.Location) [][]string {
 	rows, was := [][]string{{"AT", "MOVE", "EVENT", "BY", "WHY"}}, ""
 	for i := range moves {
@@ -24,14 +24,14 @@ func ServiceHistory(moves []pawl.Transition, zone *time.Location) [][]string {
 			State  string                  `json:"state"`
 			Action supervisor.ActionStatus `json:"action"`
 		}
-		_ = json.Unmarshal(m.Metadata, &more) // a move without is shown by the table's states
+		_ = json.Unmarshal(m.Metadata, &more) // without metadata, the states of the table are shown
 		rows = append(rows, []string{Stamp(m.At.Time(), zone), serviceMove(m, was, more.State, &more.Action), string(m.Event), m.Actor, m.Reason})
 		was = more.State
 	}
 	return rows
 }
 
-// serviceMove says what a move of a service was, in its own states.
+// serviceMove describes a transition of a service, in the service's own states.
 func serviceMove(m *pawl.Transition, was, now string, a *supervisor.ActionStatus) string {
 	switch {
 	case m.Refused || now == "":
@@ -48,7 +48,7 @@ func serviceMove(m *pawl.Transition, was, now string, a *supervisor.ActionStatus
 	return was + " -> " + now
 }
 
-// outcomeOf says how an attempt of an action has ended.
+// outcomeOf says how an attempt of an action ended.
 func outcomeOf(a *supervisor.ActionStatus) string {
 	switch {
 	case a.Succeeded:
@@ -70,7 +70,7 @@ func number(n int) string {
 	return strconv.Itoa(n)
 }
 
-// noteOf returns what matters most about a service beside its state.
+// noteOf returns the most important fact about a service besides its state.
 func noteOf(s *control.Service) string {
 	if u := s.Unrecorded; u != nil && u.Moves > 0 {
 		return joined(Plural(int64(u.Moves), "move")+" not recorded", aboutOf(s))
@@ -78,7 +78,7 @@ func noteOf(s *control.Service) string {
 	return aboutOf(s)
 }
 
-// aboutOf returns why a service is as it is, or what it says of itself.
+// aboutOf returns why a service is in its state, or what it reports about itself.
 func aboutOf(s *control.Service) string {
 	switch {
 	case len(s.Why) > 0:
@@ -89,7 +89,7 @@ func aboutOf(s *control.Service) string {
 	return OneLine(s.Reason)
 }
 
-// Service writes a service for people; host says who has it.
+// Service writes a service for people; host names the process that runs it.
 func Service(w io.Writer, s *control.Service, host string, now time.Time, zone *time.Location) {
 	facts := [][2]string{
 		{"service", s.ID},
@@ -136,7 +136,7 @@ func probeText(p *control.Probe, now time.Time) string {
 	return fmt.Sprintf("%s: failed, %d in a row, %s ago: %s", p.What, p.Streak, Duration(now.Sub(p.At)), p.Error)
 }
 
-// ServiceWhy writes why a service is as it is.
+// ServiceWhy writes why a service is in its state.
 func ServiceWhy(w io.Writer, s *control.Service) {
 	lines := s.Why
 	if len(lines) == 0 {
@@ -153,7 +153,7 @@ func ServiceWhy(w io.Writer, s *control.Service) {
 	}
 }
 
-// unrecordedText says what the history of a service lacks.
+// unrecordedText says what is missing from the history of a service.
 func unrecordedText(u *control.Unrecorded) string {
 	var parts []string
 	if u != nil && u.Moves > 0 {
@@ -165,8 +165,8 @@ func unrecordedText(u *control.Unrecorded) string {
 	return strings.Join(parts, "; ")
 }
 
-// StateLine says that something has come into a state, as a line of plain text with the
-// time in its own zone.
+// StateLine says that something entered a state, as a line of plain text. The time keeps its
+// own zone.
 func StateLine(at time.Time, id, state, more string) string {
 	if more != "" {
 		more = " (" + OneLine(more) + ")"

@@ -10,21 +10,21 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A ServiceTable draws services as a table: a sign, the id, the state and for how long, the
-// process, and what else there is to know.
+// A ServiceTable draws services as a table: a sign, the id, the state and how long it has
+// lasted, the process, and further facts.
 type ServiceTable struct {
 	Name     string // of the supervisor
 	Services func() []control.Service
-	Busy     func() bool // nobody would see the drawing; nil: never
+	Busy     func() bool // reports whether drawing is useless now; nil: never
 }
 
-// phaseSigns are the pictures of the phases of a service.
+// phaseSigns are the signs for the phases of a service.
 var phaseSigns = map[machine.State]string{
 	lifecycle.ServiceStopped: "·", lifecycle.ServiceTryingToStart: "▸", lifecycle.ServiceRunning: "✓",
 	lifecycle.ServiceDegraded: "!", lifecycle.ServiceTryingToStop: "▸", lifecycle.ServiceFailed: "✗",
 }
 
-// phaseTints are the phases of jobs that have the colours of those of a service.
+// phaseTints maps each phase of a service to the state of a job or step whose colour it has.
 var phaseTints = map[machine.State]machine.State{
 	lifecycle.ServiceStopped: lifecycle.StepPending, lifecycle.ServiceTryingToStart: lifecycle.JobRunning,
 	lifecycle.ServiceRunning: lifecycle.JobCompleted, lifecycle.ServiceDegraded: lifecycle.JobCanceled,
@@ -60,7 +60,7 @@ func (b *ServiceTable) Draw(f Frame) []string {
 	return lines
 }
 
-// serviceFacts says what there is to know of a service beside its state.
+// serviceFacts returns the facts about a service besides its state.
 func (f Frame) serviceFacts(s *control.Service) string {
 	facts := []string{fmt.Sprintf("%7s", Duration(f.Now.Sub(s.Since)))}
 	if s.PID != 0 {

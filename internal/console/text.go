@@ -18,8 +18,8 @@ func Say(w io.Writer, tag, text string) {
 	}
 }
 
-// Printable replaces what would move the cursor, change the terminal, or show letters
-// in another order than they have.
+// Printable replaces characters that would move the cursor, change the terminal, or reorder
+// the text.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0x2028 || r == 0x2029 || unicode.Is(unicode.Bidi_Control, r) {
@@ -54,7 +54,7 @@ func Alternatives(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Shell writes a word so that a shell reads it as it is.
+// Shell quotes a word so that a shell reads it literally.
 func Shell(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=@%+,", r)

@@ -17,7 +17,7 @@ import (
 //	2026-01-31T10:00:00.123Z extract in_progress
 //	2026-01-31T10:00:01.456Z extract complete (1.3s)
 //
-// A change that bears no time of its own has the time at which it was seen. The instances of a
+// A change without a time of its own has the time at which it was seen. The instances of a
 // large fan-out are counted; see fanOut.
 type Transcript struct {
 	w     io.Writer
@@ -25,9 +25,9 @@ type Transcript struct {
 	seen  map[string]pawl.StepView // by key
 	job   machine.State
 	id    string // of the job
-	Given string // the global flags that a command needs which is shown
+	Given string // the global flags that printed commands need
 	Zone  *time.Location
-	lines []change // of one show
+	lines []change // of one call of Show
 }
 
 // A change is one line.
@@ -40,7 +40,7 @@ func NewTranscript(w io.Writer, now func() time.Time) *Transcript {
 	return &Transcript{w: w, now: now, seen: make(map[string]pawl.StepView)}
 }
 
-// Since takes note of what was so before.
+// Since records the earlier state, so that it is not reported as a change.
 func (t *Transcript) Since(v *pawl.JobView) {
 	t.job = v.Status
 	for _, s := range v.Steps {
@@ -50,7 +50,7 @@ func (t *Transcript) Since(v *pawl.JobView) {
 
 func (t *Transcript) Close() {}
 
-// Show tells what has changed since it was called last, in the order of time.
+// Show writes what has changed since the last call, in the order of time.
 func (t *Transcript) Show(v *pawl.JobView) {
 	t.id = v.ID
 	if t.job == "" && !lifecycle.Job.Ended(v.Status) {
@@ -75,8 +75,8 @@ func (t *Transcript) Show(v *pawl.JobView) {
 	t.lines = t.lines[:0]
 }
 
-// step tells of one step. A start that came and went between two looks is told
-// all the same, unless it is the first of an instance that is counted.
+// step reports one step. It reports a start that came and went between two calls of Show too,
+// unless it is the first attempt of an instance that is only counted.
 func (t *Transcript) step(s *pawl.StepView, counted bool) {
 	was, known := t.seen[s.Key]
 	if known && was.Status == s.Status && was.Claims == s.Claims && was.NotBefore == s.NotBefore {
@@ -106,7 +106,7 @@ func (t *Transcript) step(s *pawl.StepView, counted bool) {
 	}
 }
 
-// doing says what is to be known of a step in progress.
+// doing describes a step in progress.
 func (t *Transcript) doing(s *pawl.StepView) string {
 	if s.Status != lifecycle.StepInProgress { // it came and went
 		return attempt(s)

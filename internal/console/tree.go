@@ -11,29 +11,29 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Frame is what a drawing of a job depends on beside the job.
+// A Frame holds what a drawing of a job depends on besides the job.
 type Frame struct {
 	width  int // 0: lines are not cut
 	height int // 0: all lines are drawn
 	Now    time.Time
 	Paint  bool   // with colours
-	spin   int    // which of the spinner's pictures
-	Given  string // the global flags that a command needs which is shown
+	spin   int    // index of the spinner's picture
+	Given  string // the global flags that printed commands need
 	job    string // its id
 	Zone   *time.Location
 }
 
-// A branch is a step with the instances that are worth a line.
+// A branch is a step with those of its instances that get a line.
 type branch struct {
 	pawl.StepView
 	instances []pawl.StepView
 }
 
-// maxInstances bounds the instances of a fan-out that are drawn.
+// maxInstances is how many instances of a fan-out are drawn at most.
 const maxInstances = 3
 
-// branches groups the steps of a job: each node with those of its instances
-// that run or have failed.
+// branches groups the steps of a job: each node with those of its instances that run or have
+// failed.
 func branches(steps []pawl.StepView) []branch {
 	var all []branch
 	at := map[string]int{}
@@ -90,7 +90,7 @@ func (f Frame) branch(b *branch, last bool) []string {
 	return lines
 }
 
-// lines draws one step, and below it the command that it waits for.
+// lines draws one step, and below it the command that would end its wait.
 func (f Frame) lines(s *pawl.StepView, joint, bar string) []string {
 	lines := []string{joint + f.step(s)}
 	if command := Answer(s, f.job, f.Given); command != "" {
@@ -99,7 +99,7 @@ func (f Frame) lines(s *pawl.StepView, joint, bar string) []string {
 	return lines
 }
 
-// step draws one step: its sign, its key, and what there is to know.
+// step draws one step: its sign, its key, and further facts.
 func (f Frame) step(s *pawl.StepView) string {
 	return strings.TrimRight(fmt.Sprintf("%s %s  %s", f.sign(s), s.Key, strings.Join(f.facts(s), "  ")), " ")
 }
@@ -141,7 +141,7 @@ func (f Frame) facts(s *pawl.StepView) []string {
 	return facts
 }
 
-// signs are the pictures of the states of a step.
+// signs are the signs for the states of a step.
 var signs = map[machine.State]string{
 	lifecycle.StepPending:          "·",
 	lifecycle.StepEnqueued:         "·",
@@ -182,10 +182,10 @@ func (f Frame) state(text string, s machine.State) string {
 	return text
 }
 
-// fold leaves lines out of the middle of a drawing that is higher than the
-// terminal, those of ended steps first.
+// fold drops lines from the middle of a drawing that is taller than the terminal, those of
+// ended steps first.
 func (f Frame) fold(lines []string) []string {
-	room := f.height - 2 // a line says what was left out, and the cursor has one
+	room := f.height - 2 // one line says what was dropped, and one is for the cursor
 	if f.height == 0 || len(lines) <= room+1 || room < 1 {
 		return lines
 	}
@@ -206,8 +206,8 @@ func (f Frame) fold(lines []string) []string {
 	return append(kept, fmt.Sprintf("   %d more", hidden))
 }
 
-// cut shortens a line to the width of the terminal. Colours take no room, and
-// what was begun is ended.
+// cut shortens a line to the width of the terminal. Colours take no width, and any open colour
+// is closed.
 func (f Frame) cut(line string) string {
 	if f.width == 0 || utf8.RuneCountInString(line) <= f.width {
 		return line

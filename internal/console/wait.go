@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// awaits says what a step waits for that is not a worker, or who ended that wait,
-// and how; else nothing.
+// awaits says what a step waits for other than a worker, or how and by whom that wait was
+// ended; otherwise it returns "".
 func awaits(s *pawl.StepView, zone *time.Location) string {
 	w := s.Wait
 	if w == nil {
@@ -44,7 +44,7 @@ func awaits(s *pawl.StepView, zone *time.Location) string {
 	return OneLine(text)
 }
 
-// OneLine writes what people have written as one line that can be shown.
+// OneLine turns text that people wrote into one printable line.
 func OneLine(text string) string { return Printable(strings.Join(strings.Fields(text), " ")) }
 
 func decided(kind workflow.Kind, w *pawl.Wait) string {
@@ -58,8 +58,8 @@ func decided(kind workflow.Kind, w *pawl.Wait) string {
 	return OneLine(text)
 }
 
-// Answer is the command that ends the wait of an approval, or "". Given are the
-// global flags that it needs.
+// Answer returns the command that ends the wait for an approval, or "". given are the global
+// flags that the command needs.
 func Answer(s *pawl.StepView, job, given string) string {
 	if !inspect.WaitsForApproval(s) {
 		return ""
@@ -67,7 +67,7 @@ func Answer(s *pawl.StepView, job, given string) string {
 	return "pawl approve " + job + " " + Shell(s.Key) + s.Wait.Blanks() + given
 }
 
-// Instead returns a hint of what can be done to a step in place of what was refused, or "".
+// Instead returns a hint at what can be done to a step in place of the refused action, or "".
 func Instead(v *pawl.JobView, step, given string) string {
 	if v.Status == lifecycle.JobFailed || v.Status == lifecycle.JobCanceled {
 		return "continue the job with a new one: pawl job retry " + v.ID + given

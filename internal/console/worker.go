@@ -54,7 +54,7 @@ func Worker(w io.Writer, v *pawl.WorkerView, now time.Time, zone *time.Location)
 	}
 }
 
-// WorkerHistory are the rows of the history of a worker.
+// WorkerHistory lists the transitions of a worker.
 func WorkerHistory(w io.Writer, json bool, zone *time.Location) *Listing[pawl.Transition] {
 	row := func(m *pawl.Transition) []string {
 		return []string{Stamp(m.At.Time(), zone), move(m), string(m.Event), m.Actor, m.Reason}

@@ -29,7 +29,8 @@ func showDiff(w io.Writer, d *workflow.Diff) {
 	}
 }
 
-// pinText says what a job is made of: a version, or a definition that is none.
+// pinText says what a job was made from: a registered version, or a definition that is not
+// registered.
 func pinText(p workflow.Pin) string {
 	if p.Version > 0 {
 		return "version " + versionText(p.Version)
@@ -44,8 +45,8 @@ func versionText(version int) string {
 	return fmt.Sprint(version)
 }
 
-// MovePlans writes how the unfinished jobs of a workflow stand to a version. given are
-// the global flags that a command needs which is shown.
+// MovePlans writes which of a workflow's unfinished jobs can move to a version. given are the
+// global flags that printed commands need.
 func MovePlans(w io.Writer, p *workflow.MovePlans, workspace, given string) {
 	is := "would be version"
 	if p.Registered {
@@ -77,7 +78,7 @@ func showMovePlan(w io.Writer, all *workflow.MovePlans, p *workflow.MovePlan, gi
 	}
 }
 
-// ShortHash returns enough of a hash to tell definitions from one another.
+// ShortHash returns enough of a hash to distinguish definitions.
 func ShortHash(hash string) string {
 	if rest, ok := strings.CutPrefix(hash, "sha256:"); ok && len(rest) > 12 {
 		return "sha256:" + rest[:12]
