@@ -15,20 +15,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A Daemon is what runs in a process that stays, beside its work.
+// A Daemon runs the components of a long-lived process beside its work.
 type Daemon struct {
 	Role        string // engine.RoleServer or RoleDev
 	Version     string // of the program
 	Engine      *engine.Engine
 	Store       store.Store
 	Sockets     string // the folder of sockets
-	Port        *Port  // nil: the process answers no HTTP
+	Port        *Port  // nil: the process serves no HTTP
 	Log         *slog.Logger
-	Unreachable func(error) // is called if there is no socket, which keeps nobody from working
+	Unreachable func(error) // called if there is no socket; the work goes on without it
 }
 
-// Run runs f while the parts of a managed engine, and what serves questions about this process, run
-// beside it as services. They end after f.
+// Run runs f. Beside it, the parts of a managed engine and the components that report on this
+// process run as services. They end after f.
 func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 	m := metrics.New(d.Version)
 	var components []server.Component
@@ -83,10 +83,10 @@ func componentOf(p engine.Part) server.Component {
 		Progress: func() server.Progress { return server.Progress(p.Seen()) }}
 }
 
-// unready says what is wrong with the database, if anything keeps this process from
-// using it. A database that hangs may hold up who asked it for longer than ctx.
+// unready says why this process cannot use the database, if it cannot. A database that hangs
+// may block the goroutine that asks it after ctx has ended.
 func unready(ctx context.Context, s store.Store) []string {
-	answer := make(chan []string, 1) // 1: nobody may wait any more
+	answer := make(chan []string, 1) // 1: the caller may be gone
 	go func() { answer <- faults(ctx, s) }()
 	select {
 	case reasons := <-answer:

@@ -11,23 +11,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// partLimit is how long it may take to stop when the schema is not this program's any
-// more: what it says to the database may fail for ever. It leaves then, as if it were
+// partLimit is how long the work may take to stop once the schema no longer fits this program:
+// its calls to the database may fail forever. After that the process exits as if it were
 // killed.
 const partLimit = 3 * time.Second
 
-// A Guard ends what works on a database once its schema is of a version that this program
+// A Guard stops work on a database whose schema was migrated to a version that this program
 // does not work on.
 type Guard struct {
 	Store    store.Store
-	Migrated <-chan struct{} // tells at once that the schema was migrated
-	Every    time.Duration   // from one look to the next
+	Migrated <-chan struct{} // signals a migration at once
+	Every    time.Duration   // time between two checks
 	Log      *slog.Logger
-	Leave    func(error) // ends the process, when it takes too long to stop
+	Leave    func(error) // ends the process if the work takes too long to stop
 }
 
-// Run runs f until the schema is of a version that this program does not work on: its
-// context ends then, and the error is a migratedError.
+// Run runs f until the schema has a version that this program does not work on. It then ends
+// the context of f and returns a MigratedError.
 func (g *Guard) Run(ctx context.Context, f func(context.Context) error) error {
 	ctx, end := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
@@ -56,7 +56,7 @@ func (g *Guard) watch(ctx context.Context, end context.CancelCauseFunc) {
 		case <-g.Migrated:
 		}
 		var moved *MigratedError
-		if err := fits(ctx, g.Store); errors.As(err, &moved) { // else it is out of reach; whoever needs it says so
+		if err := fits(ctx, g.Store); errors.As(err, &moved) { // else out of reach, which the work reports
 			time.AfterFunc(partLimit, func() { g.Leave(moved) })
 			end(moved)
 			return
@@ -74,8 +74,8 @@ func (e *MigratedError) Unwrap() error {
 	return pawl.Errorf(pawl.Conflict, "the database was migrated to schema version %d, and this process needs %d: it has stopped", e.Current, e.Newest)
 }
 
-// fits returns a migratedError if the schema was migrated to a version that this program
-// does not work on.
+// fits returns a MigratedError if the schema was migrated to a version that this program does
+// not work on.
 func fits(ctx context.Context, s store.Store) error {
 	err := s.Fits(ctx)
 	if pawl.KindOf(err) != pawl.Conflict {

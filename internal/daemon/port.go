@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	readyLimit = 2 * time.Second // for what /readyz asks
-	portGrace  = 2 * time.Second // for answers under way when the port is closed
+	readyLimit = 2 * time.Second // for the checks of /readyz
+	portGrace  = 2 * time.Second // for requests under way when the port is closed
 )
 
-// A Port serves HTTP about this process, as one component of it.
+// A Port serves HTTP about this process, as one of its components.
 type Port struct {
 	log     *slog.Logger
 	handler http.Handler
-	Address string                       // that it has, once it was opened
-	opened  atomic.Pointer[net.Listener] // and not served yet
+	Address string                       // the actual address, once it is open
+	opened  atomic.Pointer[net.Listener] // open, and not served yet
 	asked   atomic.Uint64
 	last    atomic.Int64 // nanoseconds
 }
 
-// CheckAddress returns an error of kind Invalid if an address is not a host of the loopback
-// interface and a port. It looks up no name.
+// CheckAddress returns an error of kind Invalid unless the address is a host of the loopback
+// interface and a port. It makes no DNS query.
 func CheckAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	n, bad := strconv.ParseUint(port, 10, 16)
@@ -46,15 +46,15 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// OpenPort opens a port at an address of the loopback interface. Its first run serves it,
-// later ones open it anew.
+// OpenPort opens a port at an address of the loopback interface. The first run serves it;
+// later runs open it again.
 func OpenPort(address string, log *slog.Logger) (*Port, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "cannot listen on " + address, Err: err}
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
-		_ = l.Close() // nobody was told of it
+		_ = l.Close() // its address was never published
 		return nil, pawl.Errorf(pawl.Invalid, "it leads to %s: want an address of the loopback interface", l.Addr())
 	}
 	p := &Port{log: log, Address: l.Addr().String()}
@@ -62,7 +62,7 @@ func OpenPort(address string, log *slog.Logger) (*Port, error) {
 	return p, nil
 }
 
-// Answer says what is answered: metrics, and what keeps the process from doing its
+// Answer sets what the port serves: metrics, and the reasons why the process cannot do its
 // work.
 func (p *Port) Answer(m http.Handler, unready func(context.Context) []string) {
 	mux := http.NewServeMux()
@@ -80,14 +80,14 @@ func (p *Port) Answer(m http.Handler, unready func(context.Context) []string) {
 	p.handler = mux
 }
 
-// ServeHTTP counts what is asked.
+// ServeHTTP counts the requests.
 func (p *Port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.asked.Add(1)
 	p.last.Store(time.Now().UnixNano())
 	p.handler.ServeHTTP(w, r)
 }
 
-// component is the port as a component of the process.
+// component returns the port as a component of the process.
 func (p *Port) component() server.Component {
 	return server.Component{Name: "http", Doc: "serves http://" + p.Address, Run: p.run, Progress: func() server.Progress {
 		seen := server.Progress{Rounds: p.asked.Load()}
@@ -98,7 +98,7 @@ func (p *Port) component() server.Component {
 	}}
 }
 
-// run serves until ctx ends; answers under way may then take some time.
+// run serves until ctx ends; requests under way may then take up to portGrace.
 func (p *Port) run(ctx context.Context) error {
 	l, err := p.listener()
 	if err != nil {
@@ -106,7 +106,7 @@ func (p *Port) run(ctx context.Context) error {
 	}
 	s := &http.Server{Handler: p, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelWarn)}
-	failed := make(chan error, 1) // 1: nobody may wait any more
+	failed := make(chan error, 1) // 1: the receiver may be gone
 	go func() { failed <- s.Serve(l) }()
 	select {
 	case err := <-failed:
@@ -132,12 +132,12 @@ func (p *Port) listener() (net.Listener, error) {
 // close closes a port that was never served.
 func (p *Port) close() {
 	if l := p.opened.Swap(nil); l != nil {
-		_ = (*l).Close() // nobody was answered
+		_ = (*l).Close() // it never served a request
 	}
 }
 
-// Served has a port answer about this process until end is called, beside services that
-// are not its parts.
+// Served serves the port until end is called, in a process whose services are not its own
+// parts.
 func (p *Port) Served(ctx context.Context) (end func(), err error) {
 	host, err := server.New(server.Config{Name: "http", Components: []server.Component{p.component()}, Log: p.log})
 	if err != nil {

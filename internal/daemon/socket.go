@@ -9,19 +9,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/server"
 )
 
-// roleServer is what a process says of itself whose services are its own parts.
+// roleServer is the role of a process whose services are its own parts.
 const roleServer = "server"
 
-// A socket lets this process be asked about its parts, as one of them.
+// A socket lets other programs ask this process about its parts. It is one of the parts.
 type socket struct {
 	dir, name string
 	log       *slog.Logger
 	host      func() control.Host
-	opened    atomic.Pointer[control.Listener] // and not served yet
+	opened    atomic.Pointer[control.Listener] // open, and not served yet
 }
 
-// openSocket opens the socket of a process in a folder of sockets. The host is asked for when
-// the socket is served.
+// openSocket opens the socket of a process in a folder of sockets. It calls host when the
+// socket is served.
 func openSocket(dir, name string, log *slog.Logger, host func() control.Host) (*socket, error) {
 	s := &socket{dir: dir, name: name, log: log, host: host}
 	l, err := s.listen()
@@ -54,6 +54,6 @@ func (s *socket) run(ctx context.Context) (err error) {
 // close closes a socket that was never served.
 func (s *socket) close() {
 	if l := s.opened.Swap(nil); l != nil {
-		_ = l.Close() // nobody was answered
+		_ = l.Close() // it never served a request
 	}
 }

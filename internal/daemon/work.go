@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// Node returns what a process says of itself, under a new random number. An empty name is
-// replaced by host/pid.
+// Node returns how a process describes itself, with a new random number. An empty name becomes
+// host/pid.
 func Node(role, name, version string) pawl.Node {
 	host, err := os.Hostname()
 	if err != nil {
@@ -32,14 +32,14 @@ func Node(role, name, version string) pawl.Node {
 type Work struct {
 	Engine  *engine.Engine
 	Worker  worker.Config
-	Drain   time.Duration                                // how long running steps may take to end; 0: they are interrupted at once
+	Drain   time.Duration                                // how long running steps may take to end; 0: interrupt them at once
 	Hurried func() (context.Context, context.CancelFunc) // its context ends when a second signal ends the drain
 	Out     io.Writer                                    // where the progress of the drain is printed
 }
 
-// Run runs the worker until ctx ends or the worker does, and drains it. It calls started
-// with the worker's id. The error is a *worker.TerminatedError if an operator has ended
-// the worker.
+// Run runs the worker until ctx ends or the worker does, and drains it. It calls started with
+// the worker's id. The error is a *worker.TerminatedError if an operator terminated the
+// worker.
 func (k *Work) Run(ctx context.Context, started func(id string)) error {
 	w, err := worker.Start(ctx, k.Engine, k.Worker)
 	if err != nil {
@@ -55,7 +55,7 @@ func (k *Work) Run(ctx context.Context, started func(id string)) error {
 	return err
 }
 
-// drain lets running steps end within the limit, or until a second signal comes.
+// drain lets running steps end within the limit, or until a second signal arrives.
 func (k *Work) drain(w *worker.Worker) error {
 	over, cancel := context.WithTimeout(context.Background(), k.Drain)
 	defer cancel()
