@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A workflow has the key steps, and a file of services the key services.
+// The top-level key of each kind of file: steps in a workflow, services in a file of services.
 var (
 	stepsKey    = regexp.MustCompile(`(?m)^steps[ \t]*:`)
 	servicesKey = regexp.MustCompile(`(?m)^services[ \t]*:`)
@@ -43,7 +43,7 @@ func parseWorkflow(path string, src []byte) (*workflow.Definition, error) {
 // ReadPrograms reads the source of a file of services, for [ParsePrograms].
 func ReadPrograms(path string) ([]byte, error) { return Read(path, spec.MaxSource) }
 
-// ParsePrograms checks a file of services. Paths in it start from the folder of the file.
+// ParsePrograms checks a file of services. Paths in it are relative to the folder of the file.
 func ParsePrograms(path string, src []byte) (*spec.File, error) {
 	if len(src) > spec.MaxSource {
 		return nil, tooLong(path, spec.MaxSource)
@@ -69,7 +69,7 @@ func tooLong(path string, limit int) error {
 	return pawl.Errorf(pawl.Invalid, "cannot read %s: it has more than %d bytes", path, limit)
 }
 
-// Check checks a file of either kind and says what is in it.
+// Check checks a file of either kind and describes its contents.
 func Check(path string) (what string, err error) {
 	src, err := Read(path, max(workflow.MaxSource, spec.MaxSource))
 	if err != nil {
@@ -89,8 +89,7 @@ func Check(path string) (what string, err error) {
 	return def.Name + ", " + def.HashString(), nil
 }
 
-// IsWorkflow reports whether a word means a workflow file, and not the name of a
-// registered workflow.
+// IsWorkflow reports whether a word names a workflow file rather than a registered workflow.
 func IsWorkflow(word string) bool {
 	if strings.HasSuffix(word, ".yaml") || strings.HasSuffix(word, ".yml") {
 		return true

@@ -16,9 +16,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// OpenChild reads the file of a child workflow: by its path from the folder of the
-// parent's file, or by an absolute one. Whoever wrote the parent named it, so that a pipe is refused: it
-// could be waited for for ever.
+// OpenChild reads the file of a child workflow. The path is absolute or relative to the folder
+// of the parent's file. It comes from the author of the parent, so a pipe is refused: a read
+// of it could block forever.
 func OpenChild(from, path string) (string, []byte, error) {
 	known := path
 	if !filepath.IsAbs(path) {
@@ -31,8 +31,8 @@ func OpenChild(from, path string) (string, []byte, error) {
 	return known, src, err
 }
 
-// Read reads a file of at most limit bytes. One byte more is read, so that
-// whoever has the same limit refuses it.
+// Read reads a file of at most limit bytes. It reads one byte more, so that a caller with the
+// same limit detects a longer file.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -46,9 +46,9 @@ func Read(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// Open opens a file to be read. What is no regular file is refused before it is opened,
-// as a pipe without a writer could be waited for forever; but for what the caller has open
-// already, as <(...) and /dev/stdin are, and for /dev/null.
+// Open opens a file for reading. It refuses anything but a regular file before opening it,
+// because opening a pipe without a writer could block forever. The exceptions are files that
+// the caller has open already, such as <(...) and /dev/stdin, and /dev/null.
 func Open(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !isOpen(path) {
 		return nil, pawl.Errorf(pawl.Invalid, "cannot read %s: it is %s, and not a regular file", console.Shell(path), sort(info.Mode()))
@@ -60,12 +60,12 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// isOpen reports whether reading a path waits for nobody but the caller.
+// isOpen reports whether reading a path waits for nothing but the caller.
 func isOpen(path string) bool {
 	return path == "/dev/stdin" || path == os.DevNull || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/")
 }
 
-// sort says what sort of file it is that is no regular one.
+// sort names the type of a file that is not regular.
 func sort(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
@@ -80,7 +80,7 @@ func sort(m fs.FileMode) string {
 	return "something else"
 }
 
-// Error returns the error of a file that cannot be had.
+// Error returns the error for a file that cannot be read.
 func Error(path string, err error) error {
 	var detail *fs.PathError
 	if errors.As(err, &detail) {
@@ -89,7 +89,7 @@ func Error(path string, err error) error {
 	return pawl.Errorf(KindOf(err), "cannot read %s: %v", console.Shell(path), err)
 }
 
-// KindOf returns what kind of error it is that a file cannot be had.
+// KindOf returns the kind of an error from the file system.
 func KindOf(err error) pawl.Kind {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -100,11 +100,10 @@ func KindOf(err error) pawl.Kind {
 	return pawl.Invalid
 }
 
-// FolderOf returns the absolute folder of a workflow file: where its commands
-// start.
+// FolderOf returns the absolute folder of a workflow file, where its commands start.
 func FolderOf(path string) (string, error) { return Folder(filepath.Dir(path)) }
 
-// Folder returns the absolute path of a folder. It refuses one that could not be stored as
+// Folder returns the absolute path of a folder. It refuses a path that cannot be stored as
 // text.
 func Folder(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
@@ -117,14 +116,14 @@ func Folder(dir string) (string, error) {
 	return abs, nil
 }
 
-// Replace writes a file, whole or not at all: write gets a new file in the same folder,
-// which takes the place of the old one once it is on the disk.
+// Replace writes a file, whole or not at all: write fills a new file in the same folder, which
+// replaces the old one once it is on disk.
 func Replace(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".pawl-*")
 	if err != nil {
 		return Error(path, err)
 	}
-	defer os.Remove(f.Name()) // which is not there any more if all went well
+	defer os.Remove(f.Name()) // no longer there after success
 	b := bufio.NewWriter(f)
 	if err = write(b); err == nil {
 		err = b.Flush()

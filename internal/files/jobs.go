@@ -15,11 +15,11 @@ func invalid(hint, format string, args ...any) error {
 	return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// maxList bounds what is read of a list of jobs on stdin, in bytes.
+// maxList bounds the list of jobs read from stdin, in bytes.
 const maxList = 64 << 20
 
-// ReadJobs reads the ids of jobs from stdin: the first word of each line that is one, or
-// those of a list of jobs in JSON.
+// ReadJobs reads job ids from stdin: the first word of each line that is an id, or the ids of
+// a JSON list of jobs.
 func ReadJobs(r io.Reader) ([]string, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxList+1))
 	if err != nil {
@@ -53,7 +53,7 @@ func idsOfLines(text []byte) []string {
 	return jobs
 }
 
-// idsOfJSON reads one job or a list of them, or several such texts.
+// idsOfJSON reads one or more JSON texts, each a job or a list of jobs.
 func idsOfJSON(text []byte) ([]string, error) {
 	type job struct {
 		ID string `json:"id"`
