@@ -31,7 +31,8 @@ func ranOf(ctx context.Context, cl *client.Client, id pawl.ID) (*ran, error) {
 	return &ran{v, def}, err
 }
 
-// A Diff is two jobs side by side: the first and the second of each pair.
+// A Diff is a comparison of two jobs. Each pair holds the first job's value, then the
+// second's.
 type Diff struct {
 	Jobs       [2]RunSide     `json:"jobs"`
 	Definition *workflow.Diff `json:"definition"` // null if it is the same
@@ -40,7 +41,7 @@ type Diff struct {
 	Output     *ValueDiff     `json:"output"`     // null if it is the same
 }
 
-// A RunSide is one job in total.
+// A RunSide is one job as a whole.
 type RunSide struct {
 	ID         string         `json:"id"`
 	Workflow   string         `json:"workflow"`
@@ -52,27 +53,27 @@ type RunSide struct {
 	Error      *pawl.Failure  `json:"error"`
 }
 
-// A ValueDiff is a value of the two jobs; null where there is none.
+// A ValueDiff is a value in each of the two jobs; null if there is none.
 type ValueDiff struct {
 	Was json.RawMessage `json:"was"`
 	Is  json.RawMessage `json:"is"`
 }
 
-// An inputDiff is an input of the two jobs.
+// An inputDiff is an input in each of the two jobs.
 type inputDiff struct {
 	Name string `json:"name"`
 	ValueDiff
 }
 
-// A StepDiff is a step of the two jobs; null where one of them does not have it.
+// A StepDiff is a step in each of the two jobs; null if a job does not have it.
 type StepDiff struct {
 	Step      string    `json:"step"`
 	Was       *StepSide `json:"was"`
 	Is        *StepSide `json:"is"`
-	Differing []string  `json:"differing"` // status, attempts, instances, output, error; not the time
+	Differing []string  `json:"differing"` // status, attempts, instances, output, error; times are ignored
 }
 
-// A StepSide is a step of one job. Outputs longer than a few words are cut.
+// A StepSide is a step of one job. Longer outputs are cut.
 type StepSide struct {
 	Status   machine.State   `json:"status"`
 	Attempts int             `json:"attempts"`
@@ -118,7 +119,7 @@ func total(v *pawl.JobView) RunSide {
 	return r
 }
 
-// lasted returns how long something took, or nil if it has not begun or ended.
+// lasted returns how long something took, or nil if it has not begun or not ended.
 func lasted(from, to pawl.Timestamp) *pawl.Duration {
 	if from == 0 || to == 0 {
 		return nil
@@ -140,7 +141,7 @@ func compareInputs(was, is json.RawMessage) []inputDiff {
 	return diffs
 }
 
-// byName returns the inputs of a job, which are an object.
+// byName returns the inputs of a job, a JSON object, by name.
 func byName(raw json.RawMessage) map[string]json.RawMessage {
 	var inputs map[string]json.RawMessage
 	if json.Unmarshal(raw, &inputs) != nil {
@@ -149,7 +150,7 @@ func byName(raw json.RawMessage) map[string]json.RawMessage {
 	return inputs
 }
 
-// sameValue reports whether two JSON values are equal; an empty one is null.
+// sameValue reports whether two JSON values are equal; an empty value is null.
 func sameValue(a, b json.RawMessage) bool {
 	return bytes.Equal(a, b) || reflect.DeepEqual(valueOf(a), valueOf(b))
 }
@@ -163,7 +164,7 @@ func valueOf(raw json.RawMessage) (v any) {
 	return v
 }
 
-// nodesOf returns the steps of a job without instances of fan-outs.
+// nodesOf returns the steps of a job without the instances of fan-outs.
 func nodesOf(v *pawl.JobView) []pawl.StepView {
 	return slices.DeleteFunc(slices.Clone(v.Steps), func(s pawl.StepView) bool { return strings.Contains(s.Key, "[") })
 }
@@ -226,7 +227,7 @@ func instancesOf(s *StepSide) int {
 // maxShown is how many characters of a value a comparison shows.
 const maxShown = 60
 
-// Shortened returns a value in one line, truncated if it is long; "" for null.
+// Shortened returns a value on one line, truncated if it is long; "" for null.
 func Shortened(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if len(raw) == 0 || string(raw) == "null" || json.Compact(&b, raw) != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// maxRest is the longest pause between two reads of a job of very many steps.
+// maxRest is the longest pause between two reads of a job with very many steps.
 const maxRest = time.Second
 
-// Follow calls show with each state of a job until it has ended, and returns the job. A
-// job of very many steps is read less often than it changes.
+// Follow calls show with each state of a job until it has ended, and returns the job. A job
+// with very many steps is read less often than it changes.
 func Follow(ctx context.Context, cl *client.Client, id pawl.ID, show func(*pawl.JobView)) (*pawl.JobView, error) {
 	var last *pawl.JobView
 	err := cl.Inspect.Watch(ctx, id, func() (bool, error) {
@@ -36,22 +36,21 @@ func Follow(ctx context.Context, cl *client.Client, id pawl.ID, show func(*pawl.
 	return last, err
 }
 
-// TimedOut reports whether the job was canceled by its own timeout, and not by an
-// operator.
+// TimedOut reports whether the job was canceled by its own timeout and not by an operator.
 func TimedOut(v *pawl.JobView) bool {
 	return v.Status == lifecycle.JobCanceled && v.Error != nil && v.Error.Class == pawl.ClassTimeout
 }
 
-// maxTailLines bounds the lines of stderr that are shown of a failed step.
+// maxTailLines is how many lines of a failed step's stderr are shown.
 const maxTailLines = 10
 
-// maxTailBytes bounds the bytes of stderr that these are taken from.
+// maxTailBytes is how many bytes of stderr those lines are taken from.
 const maxTailBytes = 64 << 10
 
-// StderrTail returns the last lines of what the last attempt of a step wrote to its standard
-// error, and whether the step has printed anything.
+// StderrTail returns the last lines that the last attempt of a step wrote to its standard
+// error, and whether the step printed anything.
 func StderrTail(ctx context.Context, cl *client.Client, id pawl.ID, step string) (lines []string, printed bool) {
-	claim, last := 0, "" // of the last attempt: claims rise
+	claim, last := 0, "" // of the last attempt, since claims only increase
 	err := cl.Inspect.Logs(ctx, id, step, func(l pawl.LogLine) error {
 		printed = true
 		if l.Claim > claim {
@@ -64,14 +63,14 @@ func StderrTail(ctx context.Context, cl *client.Client, id pawl.ID, step string)
 		return nil
 	})
 	text := strings.TrimRight(last, "\n")
-	if err != nil || text == "" { // of an error: why the job has failed matters more
+	if err != nil || text == "" { // the error is dropped: why the job failed matters more
 		return nil, printed
 	}
 	lines = strings.Split(text, "\n")
 	return lines[max(0, len(lines)-maxTailLines):], printed
 }
 
-// UntilEnded calls print whenever a job may have printed something, until it has ended.
+// UntilEnded calls print whenever a job may have printed something, until the job has ended.
 func UntilEnded(ctx context.Context, cl *client.Client, id pawl.ID, print func() error) error {
 	return cl.Inspect.Watch(ctx, id, func() (bool, error) {
 		v, err := cl.Jobs.Get(ctx, id)
@@ -82,7 +81,7 @@ func UntilEnded(ctx context.Context, cl *client.Client, id pawl.ID, print func()
 	})
 }
 
-// WaitsForApproval reports whether a step waits for an approval at this moment.
+// WaitsForApproval reports whether a step waits for an approval now.
 func WaitsForApproval(s *pawl.StepView) bool {
 	return s.Wait != nil && s.Status == lifecycle.StepInProgress && s.Wait.Kind == string(workflow.KindApproval)
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/pawl-dev/pawl/client"
 )
 
-// OfJob stands among the steps for the job itself.
+// OfJob takes the place of a step's key and means the job itself.
 const OfJob = "job"
 
-// History calls f with the moves of a job and its steps, oldest first, or with those of
-// one step only: a step with its instances, an instance, or the job itself ([OfJob]). A
-// step that does not exist, or has no moves yet, is an error of kind NotFound.
+// History calls f with the transitions of a job and its steps, oldest first, or with those of
+// one step only: a step with its instances, one instance, or the job itself ([OfJob]). A step
+// that does not exist, or has no transitions yet, is an error of kind NotFound.
 func History(ctx context.Context, cl *client.Client, id pawl.ID, step string, f func(pawl.Transition) error) error {
 	none := true
 	err := cl.Inspect.History(ctx, id, func(t pawl.Transition) error {
@@ -36,7 +36,8 @@ func History(ctx context.Context, cl *client.Client, id pawl.ID, step string, f 
 	return pawl.Errorf(pawl.NotFound, "job %s has no step %s yet", id.Public(pawl.JobPrefix), step)
 }
 
-// isOf reports whether a move is of a step: an instance is of its fan-out too.
+// isOf reports whether a transition belongs to a step: an instance's belong to its fan-out
+// too.
 func isOf(t *pawl.Transition, step string) bool {
 	switch step {
 	case "", t.Step:

@@ -11,20 +11,19 @@ import (
 )
 
 const (
-	minFirst  = 6      // how many first digits identify a job
-	minLast   = 4      // how many last digits do
-	sureLast  = 8      // how many last digits do if there are more than refWithin jobs
+	minFirst  = 6      // first digits needed to identify a job
+	minLast   = 4      // last digits needed
+	sureLast  = 8      // last digits needed if there are more than refWithin jobs
 	refWithin = 10_000 // how many of the newest jobs are searched
-	shownOf   = 5      // how many jobs the error for an ambiguous reference names
+	shownOf   = 5      // how many jobs the error for an ambiguous reference lists
 )
 
-// refLast refers to the newest job. It is no id: ids are hexadecimal.
+// refLast refers to the newest job. It cannot be an id, since ids are hexadecimal.
 const refLast = "last"
 
 const jobRefs = "want j_ and 32 digits, its last 4 digits or more, its first 6 or more, last, or last:WORKFLOW"
 
-// Job returns the job of a workspace that a text means: an id, some of its digits, or
-// the newest one.
+// Job resolves a text to a job of a workspace: an id, some of its digits, or the newest job.
 func Job(ctx context.Context, cl *client.Client, workspace, text string) (pawl.ID, error) {
 	if text == refLast {
 		return newestJob(ctx, cl, workspace, "", func(j *pawl.Job) bool { return j.Parent == 0 })
@@ -42,8 +41,8 @@ func Job(ctx context.Context, cl *client.Client, workspace, text string) (pawl.I
 	return pickJob(ctx, cl, workspace, digits)
 }
 
-// newestJob returns the newest job that is meant. If there is none, the error describes
-// it by which.
+// newestJob returns the newest job for which meant returns true. If there is none, the error
+// describes it as which.
 func newestJob(ctx context.Context, cl *client.Client, workspace, which string, meant func(*pawl.Job) bool) (id pawl.ID, err error) {
 	found := false
 	err = cl.Inspect.Recent(ctx, workspace, refWithin, func(j *pawl.Job) bool {
@@ -93,12 +92,12 @@ func noJob(workspace, which string) error {
 	return pawl.Errorf(pawl.NotFound, "there is no job%s among the newest %d of workspace %s", which, refWithin, workspace)
 }
 
-// unclear is the error for an ambiguous reference.
+// unclear returns the error for an ambiguous reference.
 func unclear(hint, format string, args ...any) error {
 	return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// hasDigits reports whether an id is meant by some of its digits.
+// hasDigits reports whether digits identify the id.
 func hasDigits(id, digits string) bool {
 	return strings.HasSuffix(id, digits) || len(digits) >= minFirst && strings.HasPrefix(id, digits)
 }
@@ -116,8 +115,8 @@ func named(jobs []*pawl.Job) string {
 	return text
 }
 
-// Worker returns the worker of a workspace that a text means: an id, enough of its
-// first or last digits, or the name of one that lives.
+// Worker resolves a text to a worker of a workspace: an id, enough of its first or last
+// digits, or the name of a living worker.
 func Worker(ctx context.Context, cl *client.Client, workspace, text string) (pawl.ID, error) {
 	digits := strings.TrimPrefix(text, pawl.WorkerPrefix)
 	if len(digits) == 32 && isHex(digits) {

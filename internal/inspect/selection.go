@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/client"
 )
 
-// A Candidate has what a selection needs to know of a job.
+// A Candidate holds what a selection needs to know about a job.
 type Candidate struct {
 	ID, Parent string
 	Paused     bool
@@ -47,8 +47,8 @@ func eachJob(ctx context.Context, cl *client.Client, q pawl.JobQuery, f func(*pa
 	}
 }
 
-// WithoutChildren leaves out the jobs whose parents are included, since what is done to
-// a parent reaches its children.
+// WithoutChildren drops the jobs whose parents are included, since an operation on a parent
+// reaches its children.
 func WithoutChildren(all []Candidate) []Candidate {
 	there := make(map[string]bool)
 	for _, c := range all {
@@ -57,10 +57,10 @@ func WithoutChildren(all []Candidate) []Candidate {
 	return slices.DeleteFunc(all, func(c Candidate) bool { return there[c.Parent] })
 }
 
-// A Lineage are the jobs that others continue.
+// A Lineage is the set of jobs that others continue.
 type Lineage map[string]bool
 
-// Without leaves out the jobs that others continue.
+// Without drops the jobs that others continue.
 func (l Lineage) Without(all []Candidate) []Candidate {
 	var rest []Candidate
 	for _, c := range all {
@@ -71,7 +71,7 @@ func (l Lineage) Without(all []Candidate) []Candidate {
 	return rest
 }
 
-// Retried returns the jobs that have been retried already: of a workflow, or of all.
+// Retried returns the jobs that have been retried: those of a workflow, or all.
 func Retried(ctx context.Context, cl *client.Client, workspace, workflow string) (Lineage, error) {
 	known := make(Lineage)
 	return known, eachJob(ctx, cl, pawl.JobQuery{Workspace: workspace, Workflow: workflow}, func(v *pawl.JobView) {

@@ -18,13 +18,13 @@ type Registered struct {
 	At        pawl.Timestamp `json:"registered_at"`
 	Actor     string         `json:"actor"`
 	Reason    string         `json:"reason"`
-	Made      *bool          `json:"made,omitempty"` // by this command; else it was there
+	Made      *bool          `json:"made,omitempty"` // by this command; false: it existed before
 }
 
 // Reference returns the name of a version on the command line.
 func Reference(v *pawl.Version) string { return fmt.Sprintf("%s@%d", v.Name, v.Version) }
 
-// VersionOf completes what is known of a version by its hash.
+// VersionOf returns a version with the hash of its definition.
 func VersionOf(ctx context.Context, cl *client.Client, v *pawl.Version) (*Registered, error) {
 	_, def, err := cl.Workflows.Get(ctx, Reference(v))
 	if err != nil {
