@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// The workflow of a command, and its step.
+// The name of the workflow of a command, and of its step.
 const (
 	commandWorkflow = "exec"
 	commandStep     = "command"
@@ -24,8 +24,8 @@ type Command struct {
 	Retries int           // after the first attempt
 }
 
-// Definition returns the workflow of one step that runs the command. Nothing in it is an
-// expression. Mistakes are workflow.Problems.
+// Definition returns the workflow of one step that runs the command. Nothing in it is
+// evaluated as an expression. Mistakes are workflow.Problems.
 func (c *Command) Definition() (*workflow.Definition, error) {
 	step := workflow.Step{ID: commandStep, Env: map[string]string{}, Output: workflow.OutputNone, Retry: workflow.Retry{MaxAttempts: c.Retries + 1}}
 	for _, arg := range c.Argv {
@@ -37,16 +37,16 @@ func (c *Command) Definition() (*workflow.Definition, error) {
 	return workflow.File{Name: commandWorkflow, Timeout: c.Timeout, Steps: []workflow.Step{step}}.Build()
 }
 
-// literal writes a text so that no expression is found in it.
+// literal escapes a text so that it contains no expression.
 func literal(s string) string { return strings.ReplaceAll(s, "${{", "$${{") }
 
-// IsCommand reports whether a workflow is that of a [Command], which has no file.
+// IsCommand reports whether a workflow was made from a [Command] and so has no file.
 func IsCommand(def *workflow.Definition) bool {
 	return def.Name == commandWorkflow && len(def.Nodes) == 1 && def.Nodes[0].ID == commandStep
 }
 
-// CommandCode returns the exit code of a failed command, as a shell has it: 128 and the
-// number of the signal that ended it. It reports false if the command has neither.
+// CommandCode returns the exit code of a failed command in the convention of a shell: 128 plus
+// the number of the signal that ended it. It returns false if the command has neither.
 func CommandCode(v *pawl.JobView) (int, bool) {
 	if v.Error == nil || v.Status != lifecycle.JobFailed {
 		return 0, false
@@ -61,9 +61,9 @@ func CommandCode(v *pawl.JobView) (int, bool) {
 	return 0, false
 }
 
-// Unserved returns the first step of a workflow, or of its child workflows, whose handler
-// a worker without it would wait for: its key, its handler, and the file that has it. All
-// are empty if there is none.
+// Unserved returns the first step of a workflow, or of its child workflows, that would wait
+// forever because the worker does not serve its handler: its key, its handler, and its file.
+// All are empty if there is none.
 func Unserved(path string, def *workflow.Definition, serves func(handler string) bool) (step, handler, file string) {
 	for _, n := range def.Nodes {
 		switch {

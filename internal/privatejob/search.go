@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A Search looks for the job that a file and inputs continue.
+// A Search finds the job that a file and inputs continue.
 type Search struct {
 	Store      store.Store
 	Client     *client.Client
@@ -24,7 +24,7 @@ type Search struct {
 	File       string // for people
 	Definition *workflow.Definition
 	Inputs     func() (json.RawMessage, error) // as the definition binds them
-	Given      bool                            // there are inputs that a job has to have
+	Given      bool                            // the job has to have these inputs
 }
 
 // unfinished are the states of a job that can be continued.
@@ -33,8 +33,8 @@ var unfinished = []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, l
 // unfinishedPage is how many unfinished jobs are read at once.
 const unfinishedPage = 50
 
-// eachUnfinished calls f with the unfinished jobs of the same workflow that only their
-// owner runs, newest first, page by page, until it has found what it looks for.
+// eachUnfinished calls f with the unfinished private jobs of the same workflow, newest first,
+// page by page, until f returns true.
 func (r *Search) eachUnfinished(ctx context.Context, f func(*pawl.Job) (found bool, err error)) error {
 	filter := store.JobFilter{Workspace: r.Workspace, States: unfinished, Workflow: r.Definition.Name, Limit: unfinishedPage}
 	for {
@@ -86,10 +86,10 @@ func (r *Search) Newest(ctx context.Context) (pawl.ID, error) {
 	return pawl.ID{}, r.nothing(newest, closest, inputs)
 }
 
-// A Mismatch is a reason why a job cannot be continued.
+// A Mismatch is the reason why a job cannot be continued.
 type Mismatch int
 
-// What does not fit.
+// The reasons.
 const (
 	IsEnded Mismatch = iota
 	IsSubmitted
@@ -104,15 +104,15 @@ const (
 // Conflict or NotFound.
 type MismatchError struct {
 	Why       Mismatch
-	Workspace string // of the job, or in which none was found
+	Workspace string // of the job, or the one without a match
 	err       *pawl.Error
 }
 
 func (e *MismatchError) Error() string { return e.err.Error() }
 func (e *MismatchError) Unwrap() error { return e.err }
 
-// Fits returns a mismatchError if a job cannot be continued: the file and the inputs are
-// no longer those that it was made of, or it is not one that its owner runs.
+// Fits returns a MismatchError if a job cannot be continued: the file or the inputs differ
+// from those it was made from, or it is not a private job.
 func (r *Search) Fits(ctx context.Context, id pawl.ID) error {
 	v, err := r.Client.Jobs.Get(ctx, id)
 	if err != nil {
@@ -158,8 +158,8 @@ func (r *Search) same(ctx context.Context, j *pawl.Job) (bool, error) {
 	return d.Hash == r.Definition.Hash(), nil
 }
 
-// nothing says that there is no job to continue, and what is different about
-// the one that comes closest: the newest with the same file, else the newest.
+// nothing returns the error for no job to continue. It says what differs in the closest job:
+// the newest with the same file, else the newest.
 func (r *Search) nothing(newest, closest *pawl.Job, inputs json.RawMessage) *MismatchError {
 	e := &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no unfinished job of %s with these inputs in workspace %s", r.File, r.Workspace)}
 	switch {
@@ -174,7 +174,7 @@ func (r *Search) nothing(newest, closest *pawl.Job, inputs json.RawMessage) *Mis
 	return &MismatchError{NoneUnfinished, r.Workspace, e}
 }
 
-// Abandoned returns an unfinished job that could be continued: one whose owner is gone.
+// Abandoned returns an unfinished job that could be continued because its owner is gone.
 func (r *Search) Abandoned(ctx context.Context, inputs json.RawMessage) (id pawl.ID, ok bool) {
 	err := r.eachUnfinished(ctx, func(j *pawl.Job) (bool, error) {
 		if same, err := r.same(ctx, j); err != nil || !same || !equalJSON(j.Inputs, inputs) {
@@ -203,10 +203,10 @@ func decoded(b json.RawMessage) map[string]any {
 	return v
 }
 
-// maxShownValue bounds what is shown of an input's value, in bytes.
+// maxShownValue bounds how much of an input's value is shown, in bytes.
 const maxShownValue = 60
 
-// differences says which inputs are not the same.
+// differences names the inputs that differ.
 func differences(theirs, ours json.RawMessage) string {
 	was, is := decoded(theirs), decoded(ours)
 	names := map[string]bool{}

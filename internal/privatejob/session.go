@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// A Follower is shown a job as it changes, and told when there is no more to come.
+// A Follower shows a job as it changes. Close comes last.
 type Follower interface {
 	Show(v *pawl.JobView)
 	Close()
@@ -30,13 +30,13 @@ type Session struct {
 	Engine   *engine.Engine
 	Client   *client.Client
 	ID       pawl.ID
-	Resumed  bool          // another process may have died with it
-	Worker   worker.Config // of the worker that runs it; its Job is set here
-	Stopping func()        // is called when ctx has ended and what runs is interrupted
+	Resumed  bool          // another process may have died while it ran the job
+	Worker   worker.Config // of the worker that runs it; Run sets its Job
+	Stopping func()        // called when ctx has ended and running steps are interrupted
 }
 
-// Run returns the job once it has ended. When ctx ends first, what runs is
-// interrupted, the job stays unfinished, and the error is that of ctx.
+// Run returns the job once it has ended. If ctx ends first, Run interrupts the running steps,
+// leaves the job unfinished, and returns the error of ctx.
 func (s *Session) Run(ctx context.Context, f Follower) (*pawl.JobView, error) {
 	release, err := hold(ctx, s.Store, s.ID)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Session) Run(ctx context.Context, f Follower) (*pawl.JobView, error) {
 	v, err := inspect.Follow(working, s.Client, s.ID, f.Show)
 	f.Close()
 	over, cancel := context.WithCancel(context.Background())
-	cancel() // what still runs is interrupted at once
+	cancel() // interrupts the running steps at once
 	if working.Err() != nil && ctx.Err() == nil {
 		return v, w.Drain(over)
 	}
@@ -71,9 +71,8 @@ func (s *Session) Run(ctx context.Context, f Follower) (*pawl.JobView, error) {
 	return v, errors.Join(err, w.Drain(over))
 }
 
-// Settle takes over the jobs of dead processes of this host, waits until each of some jobs
-// that were canceled has ended, or for the given time in all, and calls f with what each
-// is then.
+// Settle takes over the jobs of dead processes of this host. It waits until each of the given
+// canceled jobs has ended, or for the given time in all, and calls f with the state of each.
 func Settle(ctx context.Context, e *engine.Engine, cl *client.Client, jobs []pawl.ID, within time.Duration, f func(pawl.ID, *pawl.JobView) error) error {
 	if len(jobs) == 0 {
 		return nil
@@ -111,17 +110,17 @@ func whileWorking(ctx context.Context, w *worker.Worker) (context.Context, conte
 	return ctx, cancel
 }
 
-// A holder is what the owner of a private job says of itself.
+// A holder is how the owner of a private job describes itself.
 type holder struct {
 	PID  int    `json:"pid"`
 	Host string `json:"host"`
 }
 
-// holdName is the name that the owner of a private job holds for its life.
+// holdName is the name that the owner of a private job holds for its lifetime.
 func holdName(id pawl.ID) string { return fmt.Sprintf("job/%d", id.JobKey()) }
 
-// hold makes this process the owner of a private job. It is refused, with the
-// owner's pid, while another one lives.
+// hold makes this process the owner of a private job. While another owner lives, it returns an
+// error with the owner's pid.
 func hold(ctx context.Context, s store.Store, id pawl.ID) (release func(), err error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -149,17 +148,17 @@ func hold(ctx context.Context, s store.Store, id pawl.ID) (release func(), err e
 	}
 }
 
-// A child of a killed process has its locks too until it runs its program, which
-// takes no longer than forkTime.
+// A child of a killed process keeps its locks until it runs its program, which takes at most
+// forkTime.
 const (
 	forkTime  = 5 * time.Second
 	holdAgain = 10 * time.Millisecond
 )
 
-// ProcessGone reports whether there is no process of that number on this machine.
+// ProcessGone reports whether no process with that number runs on this machine.
 func ProcessGone(pid int) bool { return pid > 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-// DeadHere reports whether a worker was a process of this machine that is no more.
+// DeadHere reports whether a worker's process ran on this machine and has died.
 func DeadHere(w *pawl.Worker) bool {
 	host, err := os.Hostname()
 	return err == nil && w.Host == host && ProcessGone(w.PID)
