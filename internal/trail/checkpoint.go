@@ -12,15 +12,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A Checkpoint is an open checkpoint, of which the header has been read. The caller closes
-// it.
+// A Checkpoint is an open checkpoint whose header has been read. The caller closes it.
 type Checkpoint struct {
 	*store.CheckpointReader
 	io.Closer
 }
 
-// OpenCheckpoint reads the header of a checkpoint. It closes the file if that fails; the
-// error, of kind Invalid, has the name.
+// OpenCheckpoint reads the header of a checkpoint. If that fails it closes the file and
+// returns an error of kind Invalid that names the file.
 func OpenCheckpoint(f io.ReadCloser, name string) (*Checkpoint, error) {
 	r, err := store.ReadCheckpoint(bufio.NewReader(f))
 	if err != nil {
@@ -29,8 +28,7 @@ func OpenCheckpoint(f io.ReadCloser, name string) (*Checkpoint, error) {
 	return &Checkpoint{r, f}, nil
 }
 
-// Current opens a checkpoint of a store as it is now, in a temporary file that has no name
-// any more.
+// Current opens a checkpoint of the present state of a store, in an unlinked temporary file.
 func Current(ctx context.Context, s store.Store) (*Checkpoint, error) {
 	f, err := os.CreateTemp("", "pawl-checkpoint-*")
 	if err != nil {

@@ -6,22 +6,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Comparison is what a comparison found.
+// Comparison is the result of a comparison.
 type Comparison struct {
 	OK          bool               `json:"ok"`
 	Same        int64              `json:"same"`
-	Checked     int64              `json:"checked"` // went on since, and had the same row
-	WentOn      int64              `json:"went_on"` // went on since, and could not be checked
+	Checked     int64              `json:"checked"` // continued since, with the old row unchanged
+	WentOn      int64              `json:"went_on"` // continued since, and could not be checked
 	Added       int64              `json:"added"`
 	Removed     int64              `json:"removed"` // by retention
 	Count       int64              `json:"differences_count"`
 	Differences []store.Difference `json:"differences"` // the first 1000
 }
 
-// maxDifferences bounds those that JSON lists.
+// maxDifferences bounds the differences in JSON.
 const maxDifferences = 1000
 
-// Compare compares two checkpoints, and hands each difference to found.
+// Compare compares two checkpoints, and calls found with each difference.
 func Compare(ctx context.Context, c *store.Comparison, found func(store.Difference)) (*Comparison, error) {
 	r := &Comparison{Differences: []store.Difference{}}
 	c.Found = func(d store.Difference) {

@@ -14,18 +14,18 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// A Verdict is what a check of the trail found.
+// A Verdict is the result of a check of the trail.
 type Verdict struct {
 	OK       bool   `json:"ok"`
 	Entities int    `json:"entities"`
 	Entries  int64  `json:"entries"`
 	Fault    *Fault `json:"fault"`
-	Refused  int64  `json:"refused"` // facts that came too late; they are in no trail
+	Refused  int64  `json:"refused"` // facts that came too late; no trail has them
 
 	Removed []Removed `json:"removed,omitempty"` // by retention
 }
 
-// A Fault is the first row that breaks.
+// A Fault is the first broken row.
 type Fault struct {
 	Entity   string     `json:"entity"`
 	Sequence int64      `json:"sequence"`
@@ -33,16 +33,16 @@ type Fault struct {
 	Message  string     `json:"message"`
 }
 
-// A Removed is what retention has removed of a kind.
+// A Removed counts what retention has removed of one kind.
 type Removed struct {
 	Kind  string         `json:"kind"`
 	Count int64          `json:"count"`
-	Days  int            `json:"days"` // of their creation
+	Days  int            `json:"days"` // days of creation
 	From  pawl.Timestamp `json:"from"` // when the first one was created
 	Until pawl.Timestamp `json:"until"`
 }
 
-// errStop ends a walk over trails that has found what it looked for.
+// errStop ends a walk over trails early.
 var errStop = errors.New("found")
 
 // Verify checks the trails of a store, or those of a job and its steps.
@@ -85,8 +85,8 @@ func (v *Verdict) trails(ctx context.Context, s store.Store, job rowkey.Job) (er
 	return found(check.End(ctx))
 }
 
-// missingRecord speaks of a trail whose record was removed, and its id with it:
-// when it began is all there is to find it by.
+// missingRecord describes a trail whose record was removed, and its id with it: the time of
+// its first entry is all that is left to find it by.
 func missingRecord(kind string, trail []audit.Entry, anchors []audit.Anchor) string {
 	if len(trail) == 0 {
 		return "a trail has no record"
@@ -101,7 +101,7 @@ func missingRecord(kind string, trail []audit.Entry, anchors []audit.Anchor) str
 	return text
 }
 
-// anchors checks what retention wrote down, and counts it.
+// anchors checks and counts the anchors of retention.
 func (v *Verdict) anchors(ctx context.Context, s store.Store) ([]audit.Anchor, error) {
 	anchors, err := s.Anchors(ctx)
 	if err != nil {
@@ -126,8 +126,8 @@ func (v *Verdict) anchors(ctx context.Context, s store.Store) ([]audit.Anchor, e
 	return anchors, nil
 }
 
-// CodeLine is the code of a line of an export that is no row at all. The message
-// has its number.
+// CodeLine is the code of a line of an export that is no row at all. The message has the
+// line's number.
 const CodeLine audit.Code = "line"
 
 func faultOf(f *audit.Fault) *Fault { return &Fault{f.Entity, f.Sequence, f.Code, f.Message} }
