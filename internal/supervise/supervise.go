@@ -23,25 +23,25 @@ import (
 	"github.com/pawl-dev/pawl/supervisor"
 )
 
-// A Supervision keeps the programs of a file running, reads the file again when it has
-// changed, and says what happens: it is a programs.Manager that reports what it does.
+// A Supervision keeps the programs of a file running, reads the file again when it changes,
+// and reports what happens: it is a programs.Manager that reports what it does.
 type Supervision struct {
 	*programs.Manager
 	Path    string
-	Name    string // what it is called; "": what the file says
+	Name    string // its name; "": the name in the file
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
 
-	// Where and how it says what happens.
+	// Where and how it reports.
 	Out     *console.LogWriter
 	Screen  console.Screen
 	Colours bool
 	Zone    *time.Location
-	Verbose bool // what the programs print is shown, and no table
+	Verbose bool // show the output of the programs, and no table
 
-	mu      sync.Mutex // guards what follows
-	read    digest     // of the file as it was read last
-	refused bool       // it was
+	mu      sync.Mutex // guards the fields below
+	read    digest     // of the last read of the file
+	refused bool       // the last read was refused
 }
 
 // OpenJournal makes a folder, and opens the history in it. The caller closes it.
@@ -56,7 +56,7 @@ func OpenJournal(folder string) (*supervisor.FileJournal, error) {
 	return j, nil
 }
 
-// Unready says which programs that are wanted do not run, or are not ready, and why.
+// Unready names the wanted programs that do not run or are not ready, and says why.
 func (s *Supervision) Unready(context.Context) []string {
 	var reasons []string
 	for _, v := range s.Services() {
@@ -67,7 +67,7 @@ func (s *Supervision) Unready(context.Context) []string {
 	return reasons
 }
 
-// Config returns the configuration of the manager, with its state in a folder.
+// Config returns the configuration of the manager, whose state is kept in a folder.
 func (s *Supervision) Config(state string, journal supervisor.Journal) programs.Config {
 	c := programs.Config{Name: s.Name, State: state, Journal: journal, Log: s.Log, Load: s.Load}
 	c.Hooks = s.Metrics.Hooks()
@@ -85,7 +85,7 @@ func (s *Supervision) Config(state string, journal supervisor.Journal) programs.
 	return c
 }
 
-// shown returns what the screen is shown of a line that a program prints.
+// shown returns what the screen shows of a line that a program prints.
 func (s *Supervision) shown(line string) string {
 	if s.Screen.Terminal {
 		return console.Sanitize(line, s.Colours)
@@ -93,7 +93,7 @@ func (s *Supervision) shown(line string) string {
 	return line
 }
 
-// moveText says what there is to say of a change of state.
+// moveText describes a change of state.
 func (s *Supervision) moveText(id string, t *supervisor.Transition) string {
 	if t.From != control.Starting || t.To != control.Running {
 		return t.Reason
@@ -111,7 +111,7 @@ func (s *Supervision) moveText(id string, t *supervisor.Transition) string {
 }
 
 // Keep keeps the programs of a file until ctx ends, and returns what it leaves behind. When
-// hurried ends what is left is killed. It serves the listener meanwhile.
+// hurried ends, it kills the rest. Meanwhile it serves the listener.
 func (s *Supervision) Keep(ctx, hurried context.Context, f *spec.File, l *control.Listener, c pawl.Change, watch bool) (supervisor.Report, error) {
 	reaped, err := proc.BecomeSubreaper()
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Supervision) Keep(ctx, hurried context.Context, f *spec.File, l *contro
 	return report, err
 }
 
-// reportLeft says what a stop has left behind.
+// reportLeft reports what a stop has left behind.
 func (s *Supervision) reportLeft(r supervisor.Report) {
 	for _, l := range r.Left {
 		console.Say(s.Out, "error", fmt.Sprintf("service %s is left %s: %s", l.ID, l.State, l.Why))
@@ -155,10 +155,10 @@ func (s *Supervision) reportLeft(r supervisor.Report) {
 	}
 }
 
-// orphansTimeout is how long those are waited for that are killed at the end.
+// orphansTimeout is how long killOrphans waits for the processes it kills.
 const orphansTimeout = 5 * time.Second
 
-// killOrphans kills what programs have left that nobody could tell was theirs.
+// killOrphans kills the processes that have left their services.
 func (s *Supervision) killOrphans() {
 	ctx, cancel := context.WithTimeout(context.Background(), orphansTimeout)
 	defer cancel()
@@ -171,7 +171,7 @@ func (s *Supervision) killOrphans() {
 	}
 }
 
-// hurrying says when everything ends, and kills what is left when hurried ends.
+// hurrying calls end when ctx ends, and kills the rest when hurried ends. It reports both.
 func (s *Supervision) hurrying(ctx, hurried context.Context, end func()) (stop func()) {
 	first := context.AfterFunc(ctx, func() {
 		fmt.Fprintln(s.Out, "stopping everything in order; Ctrl-C again kills at once what is left")
@@ -187,7 +187,7 @@ func (s *Supervision) hurrying(ctx, hurried context.Context, end func()) (stop f
 	}
 }
 
-// draw shows the services as a table until the end, on a terminal.
+// draw shows the services as a table until stop is called, on a terminal.
 func (s *Supervision) draw() (stop func()) {
 	if !s.Screen.Terminal || s.Verbose {
 		return func() {}
@@ -201,7 +201,7 @@ func (s *Supervision) draw() (stop func()) {
 	return d.Close
 }
 
-// A digest is the hash of what a file holds, or of why it cannot be read.
+// A digest is the hash of the contents of a file, or of the error from reading it.
 type digest = [sha256.Size]byte
 
 // look reads the file.
@@ -224,12 +224,12 @@ func (s *Supervision) Load() (*spec.File, error) {
 	}
 	f, err := files.ParsePrograms(s.Path, src)
 	if err == nil {
-		f.Name = cmp.Or(s.Name, f.Name) // once it has one, others know it by that
+		f.Name = cmp.Or(s.Name, f.Name) // once set, other programs know the supervisor by this name
 	}
 	return f, err
 }
 
-// Reload reloads the programs, and says what has changed.
+// Reload reloads the programs, and reports what has changed.
 func (s *Supervision) Reload(ctx context.Context, c pawl.Change) ([]control.Difference, error) {
 	differences, err := s.Manager.Reload(ctx, c)
 	s.mu.Lock()
@@ -250,23 +250,23 @@ func (s *Supervision) Reload(ctx context.Context, c pawl.Change) ([]control.Diff
 	return differences, err
 }
 
-// lookAtFile is how long the file is not looked at.
+// lookAtFile is the time between two reads of the file.
 const lookAtFile = time.Second
 
-// watch reloads the file when it has changed. It has to be the same twice: an editor
-// may not have written all of it the first time.
+// watch reloads the file when it has changed. Two reads have to be equal: an editor may not
+// have written all of it the first time.
 func (s *Supervision) watch(ctx context.Context) {
 	last := s.known()
 	for sleep.For(ctx, lookAtFile) {
 		_, now, _ := s.look()
 		if now == last && now != s.known() {
-			_, _ = s.Reload(ctx, pawl.Change{Actor: "watch", Reason: filepath.Base(s.Path) + " has changed"}) // it has told of its error
+			_, _ = s.Reload(ctx, pawl.Change{Actor: "watch", Reason: filepath.Base(s.Path) + " has changed"}) // Reload has reported its error
 		}
 		last = now
 	}
 }
 
-// known is the file as it was read last.
+// known returns the digest of the last read.
 func (s *Supervision) known() digest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
