@@ -1,6 +1,6 @@
-// Package doctor examines a database as "pawl doctor" does: first the database and its
-// server, then the work in it, if that can be read. The checks and their judgement are
-// package health's; the stores measure.
+// Package doctor examines a database as "pawl doctor" does: first the database and its server,
+// then, if it can be read, the work in it. Package health holds the checks and judges them;
+// the stores measure.
 //
 // Begin to read at [Doctor.Findings].
 package doctor
@@ -38,7 +38,7 @@ var (
 	_ snapshotter = (*sqlite.DB)(nil)
 )
 
-// Findings returns what the doctor found. That the work cannot be read is a finding too.
+// Findings returns what the doctor found. If the work cannot be read, that is a finding too.
 func (d *Doctor) Findings(ctx context.Context) []health.Finding {
 	found := d.Diagnose(ctx)
 	if slices.ContainsFunc(found, unusable) {
@@ -58,7 +58,7 @@ func unusable(f health.Finding) bool {
 	return f.Severity != health.OK && (f.Check == "database" || f.Check == "schema_version")
 }
 
-// Jobs of which nothing has moved for stuckFor are looked at, stuckLimit at most.
+// Jobs without a change for stuckFor are examined, at most stuckLimit of them.
 const (
 	stuckFor   = 10 * time.Minute
 	stuckLimit = 200
