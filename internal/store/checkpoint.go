@@ -18,20 +18,21 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// A checkpoint is the ends of all trails at a time, as JSON lines that are kept elsewhere:
-// a header, then leaves by kind and key, the anchors of retention among them. What was
-// taken out of the database since, or put back, shows when two are compared (K6).
+// A checkpoint holds the ends of all trails at one time, as JSON lines that are kept outside
+// the database: a header, then the leaves by kind and key, among them the anchors of
+// retention. A comparison of two checkpoints shows what was removed from the database or put
+// back in between (K6).
 
 // Heads reads the ends of trails.
 type Heads interface {
-	// Heads reads the records of a kind (job, worker, schedule) with keys after one, by
-	// key, at most so many.
+	// Heads reads the records of a kind (job, worker, schedule) in the order of their keys:
+	// those beyond the key after, at most limit.
 	Heads(ctx context.Context, kind string, after int64, limit int) ([]Leaf, error)
 }
 
 // A Leaf is the end of a trail, or an anchor of retention.
 type Leaf struct {
-	Kind     string     `json:"kind"` // job, schedule, worker; of an anchor that with "anchor." before it
+	Kind     string     `json:"kind"` // job, schedule, worker; for an anchor, that with the prefix "anchor."
 	Key      int64      `json:"key"`
 	ID       string     `json:"id"` // public
 	Sequence int64      `json:"sequence"`
@@ -39,7 +40,7 @@ type Leaf struct {
 	Removed  *Removals  `json:"removed,omitempty"` // of an anchor
 }
 
-// Removals are what an anchor counts.
+// Removals are the counts of an anchor.
 type Removals struct {
 	Day   string `json:"day"` // of their creation, in UTC
 	Count int64  `json:"count"`
@@ -47,7 +48,7 @@ type Removals struct {
 
 // A CheckpointHead is the first line of a checkpoint.
 type CheckpointHead struct {
-	Checkpoint int              `json:"checkpoint"` // of the form: 1
+	Checkpoint int              `json:"checkpoint"` // version of the format: 1
 	At         pawl.Timestamp   `json:"at"`
 	Leaves     int64            `json:"leaves"`
 	Kinds      map[string]int64 `json:"kinds"`
@@ -59,12 +60,12 @@ const MaxCheckpointLine = 64 << 10
 
 const headPage = 1000
 
-// anchorKind is the kind of the leaves that are anchors, by the kind of what they count.
+// anchorKind is the prefix of an anchor's kind; the kind that it counts follows.
 const anchorKind = "anchor."
 
-// WriteCheckpoint writes a checkpoint. The leaves pass through a temporary file in a
-// folder, since the header has their digest; the anchors, which come first, are read last,
-// so that they explain whatever is not among the leaves.
+// WriteCheckpoint writes a checkpoint. The leaves pass through a temporary file in a folder,
+// since the header has their digest. The anchors come first but are read last, so that they
+// account for every entity that is missing from the leaves.
 func WriteCheckpoint(ctx context.Context, s Store, at time.Time, w io.Writer, dir string) (*CheckpointHead, error) {
 	spool, err := os.CreateTemp(dir, "pawl-checkpoint-*")
 	if err != nil {
@@ -175,7 +176,7 @@ func ReadCheckpoint(r io.Reader) (*CheckpointReader, error) {
 	return c, nil
 }
 
-// Next returns the next leaf, or nil after the last one. A line that is no leaf, or that
+// Next returns the next leaf, or nil after the last one. A line that is not a leaf, or that
 // contradicts the header, is an error of kind Invalid.
 func (c *CheckpointReader) Next() (*Leaf, error) {
 	if !c.lines.Scan() {

@@ -18,8 +18,8 @@ const (
 	Key     Role = iota // names the row
 	Fixed               // written once, with the new row
 	Moving              // written whenever the record changes
-	Derived             // follows from other fields: written like them, and never read back
-	Body                // large, and read only on demand; an update with nil leaves it as it is
+	Derived             // follows from other fields: written with them, and never read back
+	Body                // large, and read only on demand; an update with nil keeps the stored value
 )
 
 // A Kind is the type of a column's values.
@@ -36,9 +36,9 @@ const (
 	KindTree // bytes; NULL for none
 )
 
-// A Column is a field of the record R as it is stored, or computed by From where there
-// is no such field. Records are written and read column by column, so a column has the
-// offset of its field, and no call is needed to find it.
+// A Column is a field of the record R as it is stored, or a value that From computes if there
+// is no such field. Records are written and read column by column. A column holds the offset
+// of its field, so access needs no function call.
 type Column[R any] struct {
 	Name string
 	Role Role
@@ -69,7 +69,7 @@ const (
 	treeField
 )
 
-// columnOf returns a column of the field at which a function points.
+// columnOf returns a column for the field whose address at returns.
 func columnOf[R, F any](name string, kind Kind, f field, at func(*R) *F) *Column[R] {
 	r := new(R)
 	offset := uintptr(unsafe.Pointer(at(r))) - uintptr(unsafe.Pointer(r))
@@ -79,8 +79,8 @@ func columnOf[R, F any](name string, kind Kind, f field, at func(*R) *F) *Column
 	return &Column[R]{Name: name, Kind: kind, field: f, offset: offset}
 }
 
-// Elsewhere returns a column like c that reads and writes another record than it is
-// given: for tests, a column that was forgotten.
+// Elsewhere returns a copy of c that reads and writes a different record from the one it is
+// given: tests use it to simulate a column that was forgotten.
 func (c *Column[R]) Elsewhere() *Column[R] {
 	b := *c
 	b.elsewhere = true
@@ -110,7 +110,7 @@ func (c *Column[R]) Number(r *R) int64 {
 	return c.From(r)
 }
 
-// SetNumber sets it. One that is computed stays as it is.
+// SetNumber sets the value. A computed column stays unchanged.
 func (c *Column[R]) SetNumber(r *R, v int64) {
 	switch c.field {
 	case int64Field:
@@ -139,7 +139,7 @@ func (c *Column[R]) failure(r *R) **pawl.Failure { return (**pawl.Failure)(c.at(
 func (c *Column[R]) numbers(r *R) *[]int64       { return (*[]int64)(c.at(r)) }
 func (c *Column[R]) texts(r *R) *[]string        { return (*[]string)(c.at(r)) }
 
-// Encode returns the value of a column of KindJSON or KindTree; nil stands for NULL.
+// Encode returns the value of a column of KindJSON or KindTree; nil means NULL.
 func (c *Column[R]) Encode(r *R) ([]byte, error) {
 	switch c.field {
 	case jsonField:
@@ -154,7 +154,7 @@ func (c *Column[R]) Encode(r *R) ([]byte, error) {
 	return json.Marshal(*c.texts(r))
 }
 
-// Decode sets it to what Encode has returned, and keeps b.
+// Decode sets the field to a value that Encode returned, and keeps b.
 func (c *Column[R]) Decode(r *R, b []byte) (err error) {
 	switch c.field {
 	case jsonField:
@@ -171,7 +171,7 @@ func (c *Column[R]) Decode(r *R, b []byte) (err error) {
 	return err
 }
 
-// Same reports whether two records are equal in the column, which is no body.
+// Same reports whether two records are equal in the column. It must not be a body.
 func (c *Column[R]) Same(a, b *R) bool {
 	switch c.Kind {
 	case KindNumber:
@@ -191,7 +191,7 @@ func (c *Column[R]) Same(a, b *R) bool {
 	return slices.Equal(*c.texts(a), *c.texts(b))
 }
 
-// Nil reports whether the record does not have the body.
+// Nil reports whether the record lacks the body.
 func (c *Column[R]) Nil(r *R) bool {
 	if c.field == jsonField {
 		return *c.json(r) == nil
@@ -199,7 +199,7 @@ func (c *Column[R]) Nil(r *R) bool {
 	return *c.failure(r) == nil
 }
 
-// drop takes the body out of the record.
+// drop removes the body from the record.
 func (c *Column[R]) drop(r *R) {
 	if c.field == jsonField {
 		*c.json(r) = nil
@@ -208,22 +208,22 @@ func (c *Column[R]) drop(r *R) {
 	*c.failure(r) = nil
 }
 
-// A Table is the columns of one kind of record, which are everything that a store
-// keeps of it. Statements, codecs and comparisons are made from it alone.
+// A Table lists the columns of one kind of record: everything that a store keeps of it.
+// Statements, codecs and comparisons are derived from it alone.
 type Table[R any] struct {
 	Name    string
 	Columns []*Column[R] // by role
 	bodies  []*Column[R] // of them
 }
 
-// tableOf returns a table of columns, which are in the order of their roles.
+// tableOf returns a table of columns, which are given in the order of their roles.
 func tableOf[R any](name string, columns ...[]*Column[R]) *Table[R] {
 	t := &Table[R]{Name: name, Columns: slices.Concat(columns...)}
 	t.bodies = t.Of(Body)
 	return t
 }
 
-// With returns the table with derived columns of a store's own.
+// With returns the table extended by derived columns of one store.
 func (t *Table[R]) With(derived ...*Column[R]) *Table[R] {
 	return tableOf(t.Name, t.Of(Key, Fixed, Moving), derived, t.bodies)
 }
@@ -245,14 +245,14 @@ func (t *Table[R]) Bare(r *R) {
 	}
 }
 
-// A Narrow is the columns of a narrow update: one that writes only them.
+// A Narrow is an update that writes only some of the columns.
 type Narrow[R any] struct {
-	Columns []*Column[R] // what it writes, in the order of the table
-	Others  []*Column[R] // what it leaves as it is, though an update may change it
+	Columns []*Column[R] // the columns it writes, in the order of the table
+	Others  []*Column[R] // columns that it leaves unchanged, though an update may change them
 }
 
-// Narrow returns the narrow update of these columns. It panics if there is no
-// such column, or if it never changes.
+// Narrow returns the narrow update of the named columns. It panics if a column does not exist
+// or never changes.
 func (t *Table[R]) Narrow(names ...string) *Narrow[R] {
 	n := new(Narrow[R])
 	for _, c := range t.Of(Moving, Derived, Body) {
@@ -268,8 +268,8 @@ func (t *Table[R]) Narrow(names ...string) *Narrow[R] {
 	return n
 }
 
-// Covers reports whether writing the columns of n alone turns a stored record that
-// equals was into is.
+// Covers reports whether writing the columns of n alone turns a stored record equal to was
+// into is.
 func (n *Narrow[R]) Covers(was, is *R) bool {
 	for _, c := range n.Others {
 		if c.Role == Body {
@@ -293,7 +293,7 @@ func DerivedColumn[R any](name string, from func(*R) int64) *Column[R] {
 	return &Column[R]{Name: name, Role: Derived, From: from}
 }
 
-// EncodeFailure returns f as stores keep it, JSON; nil for nil.
+// EncodeFailure returns f in the form of stores, JSON; nil for nil.
 func EncodeFailure(f *pawl.Failure) ([]byte, error) {
 	if f == nil {
 		return nil, nil

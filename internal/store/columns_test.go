@@ -11,7 +11,7 @@ import (
 // unstored names fields of records that no store keeps, with the reason.
 var unstored = map[string]string{}
 
-// TestEveryFieldIsOneColumn (K5): whatever a record has is in exactly one column of its
+// TestEveryFieldIsOneColumn (K5): each field of a record is in exactly one column of its
 // table, or named as not stored.
 func TestEveryFieldIsOneColumn(t *testing.T) {
 	t.Parallel()
@@ -66,7 +66,7 @@ func differs[R any](c *store.Column[R], a, b *R) bool {
 	return !c.Same(a, b)
 }
 
-// fieldsOf returns the fields of a record, those of embedded records in their place.
+// fieldsOf returns the fields of a record; embedded records are expanded in place.
 func fieldsOf(t reflect.Type) (paths [][]int) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -83,7 +83,7 @@ func fieldsOf(t reflect.Type) (paths [][]int) {
 
 func nameOf(t reflect.Type, path []int) string { return t.FieldByIndex(path).Name }
 
-// setField gives a field a value that is not zero.
+// setField sets a field to a value that is not zero.
 func setField(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -10,36 +10,36 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 )
 
-// A Comparison compares an older checkpoint with a newer one, leaf by leaf: it keeps
-// numbers for each day, and nothing of the leaves.
+// A Comparison compares an older checkpoint with a newer one, leaf by leaf. It keeps counts
+// for each day and none of the leaves.
 type Comparison struct {
 	Old, New *CheckpointReader
 
-	// Row returns the hash of the row of an entity of New at the sequence that it had in
-	// Old, and whether there is one. nil if that is not known: then an entity that has
-	// gone on is not Checked.
+	// Row returns the hash of an entity's row in New at the sequence that the entity had in
+	// Old, and whether that row exists. If Row is nil this is unknown: an entity that has
+	// continued since is then not Checked.
 	Row func(context.Context, *Leaf) (audit.Hash, bool, error)
 
-	// Found is called with each difference that nothing explains.
+	// Found is called with each difference that has no legitimate cause.
 	Found func(Difference)
 
-	Same, Checked, WentOn, Added, Removed int64 // entities; those that went on and could not be checked are WentOn
+	Same, Checked, WentOn, Added, Removed int64 // entities; WentOn are those that continued and could not be checked
 
 	anchored, missing map[removal]int64
 }
 
-// A removal is the kind and day of creation of entities that are gone.
+// A removal is the kind and the day of creation of removed entities.
 type removal struct{ kind, day string }
 
 // The kinds of differences.
 const (
-	DifferenceMissing = "missing" // it is gone, and retention did not say so
-	DifferenceBack    = "back"    // its sequence went back
+	DifferenceMissing = "missing" // it is gone, and retention did not record that
+	DifferenceBack    = "back"    // its sequence decreased
 	DifferenceChanged = "changed" // its row has another hash
 )
 
-// A Difference is what a Comparison finds. Entity is empty where only the number of a day
-// is wrong.
+// A Difference is a difference that a Comparison finds. Entity is empty if only the count of a
+// day is wrong.
 type Difference struct {
 	Kind     string `json:"difference"`
 	Entity   string `json:"entity,omitempty"`
@@ -47,7 +47,7 @@ type Difference struct {
 	Message  string `json:"message"`
 }
 
-// Run compares. The older checkpoint has to be the older one.
+// Run compares the two. Old must be older than New.
 func (c *Comparison) Run(ctx context.Context) error {
 	c.anchored, c.missing = map[removal]int64{}, map[removal]int64{}
 	was, err := c.Old.Next()
@@ -86,7 +86,7 @@ func (c *Comparison) Run(ctx context.Context) error {
 	return nil
 }
 
-// pair takes a leaf of the old checkpoint, of the new one, or the same of both.
+// pair handles one leaf of the old checkpoint, one of the new, or the same leaf of both.
 func (c *Comparison) pair(ctx context.Context, was, is *Leaf, order int) error {
 	switch {
 	case order < 0:
@@ -111,7 +111,7 @@ func (l *Leaf) removal() removal {
 	return removal{l.Kind, dayOf(l.Key)}
 }
 
-// gone takes an entity that no longer exists. Anchors come before entities.
+// gone handles an entity that no longer exists. Anchors come before entities.
 func (c *Comparison) gone(was *Leaf) {
 	if was.Removed != nil {
 		c.found(DifferenceMissing, was, "it is missing")
@@ -126,7 +126,8 @@ func (c *Comparison) gone(was *Leaf) {
 	c.Removed++
 }
 
-// anchor compares an anchor with what it was. It may count more: it is continued.
+// anchor compares an anchor with its older state. Its counts may have grown, since an anchor
+// can be continued.
 func (c *Comparison) anchor(was, is *Leaf) {
 	switch {
 	case is.Removed.Count < was.Removed.Count || is.Removed.Day != was.Removed.Day:
@@ -165,7 +166,7 @@ func (c *Comparison) entity(ctx context.Context, was, is *Leaf) error {
 	return nil
 }
 
-// count finds days of which more is missing than retention removed.
+// count finds days of which more entities are missing than retention removed.
 func (c *Comparison) count() {
 	by := func(a, b removal) int { return strings.Compare(a.kind+a.day, b.kind+b.day) }
 	for _, r := range slices.SortedFunc(maps.Keys(c.missing), by) {
@@ -179,7 +180,7 @@ func (c *Comparison) found(kind string, l *Leaf, format string, args ...any) {
 	c.Found(Difference{Kind: kind, Entity: l.ID, Sequence: l.Sequence, Message: fmt.Sprintf(format, args...)})
 }
 
-// RowOf returns what Comparison.Row is for a database.
+// RowOf returns a Comparison.Row for a database.
 func RowOf(s Store) func(context.Context, *Leaf) (audit.Hash, bool, error) {
 	return func(ctx context.Context, was *Leaf) (audit.Hash, bool, error) {
 		page, err := s.Trail(ctx, EntityOf(was.Kind, was.Key), was.Sequence-1, 1)
@@ -191,6 +192,6 @@ func RowOf(s Store) func(context.Context, *Leaf) (audit.Hash, bool, error) {
 		}
 		now, err := s.Heads(ctx, was.Kind, was.Key-1, 1)
 		gone := len(now) == 0 || now[0].Key != was.Key
-		return was.Head, gone, err // retention has removed it at this moment
+		return was.Head, gone, err // retention has just removed it
 	}
 }

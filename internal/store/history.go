@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
-// A HistoryPage gathers a page of a job's history (Views.History) from its rows, in their
-// order.
+// A HistoryPage collects a page of a job's history (Views.History) from its rows, which come
+// in order.
 type HistoryPage struct {
 	Job  rowkey.Job
 	Last HistoryPlace // of the last row
@@ -19,7 +19,7 @@ type HistoryPage struct {
 	bytes   int
 }
 
-// Row begins a row, and returns what takes its entries.
+// Row begins a row, and returns a function that adds its entries.
 func (p *HistoryPage) Row() (add func(pawl.Ord, audit.Entry)) {
 	first := true
 	return func(ord pawl.Ord, e audit.Entry) {

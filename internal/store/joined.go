@@ -8,13 +8,13 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// NotJoined is the error of DoIn for a tx of a type that the store does not take. want
-// names those that it takes.
+// NotJoined returns the error of DoIn for a tx of a type that the store does not accept. want
+// names the accepted types.
 func NotJoined(tx any, want string) error {
 	return pawl.Errorf(pawl.Invalid, "transaction: %T: want %s", tx, want)
 }
 
-// CheckJoined returns an error if the changes have something that DoIn does not write.
+// CheckJoined returns an error if the changes contain something that DoIn does not write.
 func CheckJoined(c *Changes) error {
 	others := len(c.NewWorkers) + len(c.Workers) + len(c.Jobs) + len(c.Refusals) + len(c.NewSchedules) + len(c.Schedules) +
 		len(c.Versions) + len(c.Quotas) + len(c.NewSignals) + len(c.Taken)

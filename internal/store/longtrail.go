@@ -10,13 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 )
 
-// A page of trails takes no further row when it has so many rows or bytes.
+// A page of trails is full when it has this many rows or bytes.
 const (
 	TrailPageRows  = 10_000
 	TrailPageBytes = 4 << 20
 )
 
-// TrailBytes is what an entry takes of a page, roughly.
+// TrailBytes returns the approximate size of an entry within a page.
 func TrailBytes(e *audit.Entry) int {
 	const fixed = 256
 	n := fixed + len(e.Reason) + len(e.Actor) + len(e.RequestID) + len(e.Metadata)
@@ -32,26 +32,25 @@ type TrailRow struct {
 	Seq int64
 }
 
-// A LongTrail reads the trail of a job that is longer than a page. No call leaves a
+// A LongTrail reads the trail of a job that is longer than a page. No method leaves a
 // transaction open.
 type LongTrail interface {
-	// Records reads the job and its steps as of one moment, by Ord, without entries.
-	// The job comes first, with Seq 0 if its record is gone.
+	// Records reads the job and its steps as of one moment, by Ord, without entries. The job
+	// comes first, with Seq 0 if its record is gone.
 	Records(ctx context.Context) ([]TrailOf, error)
 	// Without returns the trail of a step that has no record, without entries.
 	Without(ord pawl.Ord) TrailOf
-	// Rows hands the entries of the rows after a place to f, by (Ord, Seq) of the row,
-	// until a page is full. It returns the place of the last row, and whether there may
-	// be more.
+	// Rows passes the entries of the rows after a place to f, by (Ord, Seq) of the row, until
+	// a page is full. It returns the place of the last row, and whether there may be more.
 	Rows(ctx context.Context, after TrailRow, f func(pawl.Ord, audit.Entry)) (last TrailRow, more bool, err error)
-	// Seqs reads at which entry the records of the job, which has Ord 0, and of steps of
-	// it are now. Those that are gone are left out.
+	// Seqs reads the current sequence of the job's record (Ord 0) and of the records of its
+	// steps. It omits records that are gone.
 	Seqs(ctx context.Context, ords []pawl.Ord) (map[pawl.Ord]int64, error)
 }
 
-// Walk hands the trails of a job to f, by Ord, as of the moment at which its records
-// were read: a trail only grows at its end, so what has been added since is cut off. In
-// memory are the records, a page, and entries that stand in rows of earlier steps.
+// Walk passes the trails of a job to f, by Ord, as of the moment at which its records were
+// read: trails only grow at their ends, so later entries are cut off. It holds in memory the
+// records, one page, and entries stored in rows of earlier steps.
 func Walk(ctx context.Context, l LongTrail, f func(TrailOf) error) error {
 	records, err := l.Records(ctx)
 	if err != nil {
@@ -69,7 +68,7 @@ func Walk(ctx context.Context, l LongTrail, f func(TrailOf) error) error {
 		}
 		until := pawl.Ord(math.MaxInt64)
 		if more {
-			until = at.Ord - 1 // the rows of the last one may have entries of it and of all behind it
+			until = at.Ord - 1 // the last row's trail, and any later one, may have entries in further rows
 		}
 		page, err := w.take(ctx, until)
 		if err != nil {
@@ -84,7 +83,7 @@ func Walk(ctx context.Context, l LongTrail, f func(TrailOf) error) error {
 	return nil
 }
 
-// A longWalk is what Walk has read and not yet handed out.
+// A longWalk holds what Walk has read and not yet passed on.
 type longWalk struct {
 	LongTrail
 	known   bool // the job had a record
@@ -92,7 +91,7 @@ type longWalk struct {
 	entries map[pawl.Ord][]audit.Entry
 }
 
-// take takes the trails up to an ord.
+// take removes and returns the trails up to an ord.
 func (w *longWalk) take(ctx context.Context, until pawl.Ord) ([]TrailOf, error) {
 	n := 0
 	for n < len(w.records) && w.records[n].Ord <= until {
@@ -120,8 +119,8 @@ func (w *longWalk) take(ctx context.Context, until pawl.Ord) ([]TrailOf, error) 
 	return page, err
 }
 
-// cut removes what was added after the records had been read. An entry that its
-// record does not know even now stays: it was tampered with.
+// cut removes entries that were added after the records had been read. An entry that its
+// record does not know even now stays: it is a forgery.
 func (w *longWalk) cut(ctx context.Context, page []TrailOf) ([]TrailOf, error) {
 	ords := []pawl.Ord{0}
 	for i := range page {

@@ -19,12 +19,12 @@ type growingJob struct {
 	rows    map[TrailRow][]TrailRow
 	perPage int
 
-	asOf    map[pawl.Ord]int64 // when the records were read
-	waiting int                // entries that were read and not handed out
+	asOf    map[pawl.Ord]int64 // sequences when the records were read
+	waiting int                // entries that were read and not yet passed on
 	most    int
 }
 
-// move adds an entry to each of some steps, in one row of the lowest.
+// move adds an entry to each of the given steps, in one row of the lowest.
 func (g *growingJob) move(ords ...pawl.Ord) {
 	var row []TrailRow
 	for _, ord := range ords {
@@ -34,7 +34,7 @@ func (g *growingJob) move(ords ...pawl.Ord) {
 	g.rows[row[0]] = row
 }
 
-// grow moves up to 5 steps near each other, or makes new ones.
+// grow moves up to 5 neighbouring steps, or makes new ones.
 func (g *growingJob) grow(steps int) {
 	var ords []pawl.Ord
 	for at := 1 + g.rnd.IntN(steps); len(ords) < 5 && at < steps+20; at += 1 + g.rnd.IntN(9) {
@@ -96,9 +96,8 @@ func (g *growingJob) Seqs(_ context.Context, ords []pawl.Ord) (map[pawl.Ord]int6
 	return now, nil
 }
 
-// TestWalkOfAGrowingJob: however a job moves while its trail is read in pages, what is
-// handed out is the job as of the moment of its records, and no more than a few pages
-// are in memory (K6).
+// TestWalkOfAGrowingJob: however a job moves while its trail is read in pages, Walk returns
+// the job as of the moment of its records, and holds only a few pages in memory (K6).
 func TestWalkOfAGrowingJob(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
@@ -136,8 +135,8 @@ func TestWalkOfAGrowingJob(t *testing.T) {
 	}
 }
 
-// TestWalkIsBounded: of a job with 100,000 steps no more than a page, and what stands in
-// rows of earlier steps, is in memory.
+// TestWalkIsBounded: for a job with 100,000 steps, Walk holds only a page in memory, and the
+// entries stored in rows of earlier steps.
 func TestWalkIsBounded(t *testing.T) {
 	t.Parallel()
 	const steps = 100_000
@@ -151,7 +150,7 @@ func TestWalkIsBounded(t *testing.T) {
 	}
 }
 
-// A wideJob has so many steps with 6 entries each, in rows of 2 steps.
+// A wideJob has this many steps with 6 entries each, in rows of 2 steps.
 type wideJob struct{ steps, waiting, most int }
 
 const widePage = 6000

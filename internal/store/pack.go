@@ -13,21 +13,21 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// packedBytes is from where on a list takes no more entries, and an entry is in none:
-// SQLite gives a row that is longer than a quarter of a page a page of its own.
+// packedBytes is the length at which a list takes no more entries, and at which an entry is
+// too long for a list: SQLite stores a row longer than a quarter of a page on its own page.
 const packedBytes = 700
 
-// A Packed is a row of the trail of jobs and steps: entries that one commit has added
-// for one job, the first in columns and the others in More, a JSON list, or nil. What
-// a row costs is most of what an entry costs. What a row holds does not stand before
-// its own entry, so entries of a job itself are in rows of it.
+// A Packed is a row of the trail of jobs and steps. It holds the entries that one commit added
+// for one job: the first in columns, the others in More, a JSON list or nil. Packing saves
+// space because most of the cost of an entry is the cost of its row. No entry in the list
+// sorts before the row's own entry, so entries of a job itself are in rows of the job.
 type Packed struct {
 	*Entry
 	More []byte
 }
 
-// Pack puts entries of jobs and steps into rows. It sorts them, each entity's in the
-// order of their sequence.
+// Pack puts entries of jobs and steps into rows. It sorts the entries; those of one entity
+// stay in the order of their sequence.
 func Pack(entries []*Entry) []Packed {
 	slices.SortFunc(entries, func(a, b *Entry) int {
 		if a.StepKey != b.StepKey {
@@ -44,7 +44,7 @@ func Pack(entries []*Entry) []Packed {
 		}
 	}
 	rows := make([]Packed, 0, jobs)
-	room := make([]byte, 0, length) // of which each row takes its share
+	room := make([]byte, 0, length) // each row takes its part of this buffer
 	for i, e := range entries {
 		if i > 0 {
 			if last := &rows[len(rows)-1]; last.Job == e.Job && len(last.More) < packedBytes && packable(e) {
@@ -59,7 +59,7 @@ func Pack(entries []*Entry) []Packed {
 	return rows
 }
 
-// packedLength returns how long an entry is in a list, roughly.
+// packedLength returns the approximate length of an entry in a list.
 func packedLength(e *Entry) int {
 	const fixed, seal = 136, (2 + sha256.Size + audit.SaltSize) * 4 / 3
 	n := fixed + len(e.To) + len(e.Event) + len(e.Reason) + len(e.Actor) + len(e.RequestID) + len(e.Metadata)*5/4 + len(e.Seals)*seal
@@ -69,7 +69,7 @@ func packedLength(e *Entry) int {
 	return n
 }
 
-// appendPacked adds an entry to a list, whose end it moves.
+// appendPacked appends an entry to a list and moves the end of the list.
 func appendPacked(b []byte, e *Entry, further bool) []byte {
 	if further {
 		b[len(b)-1] = ','
@@ -99,12 +99,12 @@ func appendPacked(b []byte, e *Entry, further bool) []byte {
 	return append(b, "]]"...)
 }
 
-// packable reports whether an entry may stand in a list. What is long may not, nor
-// control characters: in columns a store may have its own way to keep them.
+// packable reports whether a list may hold the entry. Long entries and control characters are
+// excluded: a store may have its own way to keep these in columns.
 func packable(e *Entry) bool {
 	beside := 0
 	for i := range e.Seals {
-		beside += len(e.Seals[i].Payload) // what it has beside that is short
+		beside += len(e.Seals[i].Payload) // the rest of a seal is short
 	}
 	return len(e.Reason)+len(e.Actor)+len(e.RequestID)+len(e.Metadata)+beside <= packedBytes &&
 		plain(e.Reason) && plain(e.Actor) && plain(e.RequestID) && plain(e.Metadata) && utf8.Valid(e.Metadata)
@@ -120,7 +120,7 @@ func plain[T string | []byte](s T) bool {
 	return true
 }
 
-// appendText writes a JSON string of a plain text, which is valid UTF-8.
+// appendText writes a plain text, which is valid UTF-8, as a JSON string.
 func appendText[T string | []byte](b []byte, s T) []byte {
 	b = append(b, '"')
 	from := 0
@@ -133,7 +133,7 @@ func appendText[T string | []byte](b []byte, s T) []byte {
 	return append(append(b, s[from:]...), '"')
 }
 
-// Chain sorts the entries of one entity and sets the state that each came from.
+// Chain sorts the entries of one entity and sets the From of each.
 func Chain(id string, entries []audit.Entry) {
 	slices.SortStableFunc(entries, func(a, b audit.Entry) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	from := machine.State("")

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// drawEntries draws what a commit adds to the trails of up to three jobs.
+// drawEntries draws the entries that one commit adds to the trails of up to three jobs.
 func drawEntries(t *rapid.T) (list []*store.Entry) {
 	text := rapid.OneOf(rapid.Just(""), rapid.String(), rapid.SampledFrom([]string{
 		`say "no" \\ or C:\new\u0041`, `\`, `"`, "<a> & b\u2028\u2029", "\x7f\ufeff\u0085", "\xff\x00", "two\nlines", strings.Repeat("x", 650), strings.Repeat("y\"", 400_000),
@@ -34,8 +34,8 @@ func drawEntries(t *rapid.T) (list []*store.Entry) {
 	return list
 }
 
-// TestPack: what is packed comes back as it was sealed, once each, from rows that are
-// not long because of others (K6).
+// TestPack: packed entries come back as they were sealed, once each, and no row is long
+// because of other entries (K6).
 func TestPack(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -73,8 +73,8 @@ func TestPack(t *testing.T) {
 	})
 }
 
-// TestUnpackDamaged: a list that was changed is told, or has an entry that its hash
-// does not fit or that is not there any more (K6).
+// TestUnpackDamaged: a changed list is an error, has an entry that does not match its hash, or
+// lacks an entry (K6).
 func TestUnpackDamaged(t *testing.T) {
 	t.Parallel()
 	var list []*store.Entry

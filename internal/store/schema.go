@@ -7,25 +7,25 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// RollingMark begins both files of a migration that asks for no stop: programs of the
-// version before it and of its own work side by side, on a database before it and
+// RollingMark begins both files of a migration that needs no downtime: programs of the version
+// before it and of its own version work side by side, on a database before the migration and
 // after it. DESIGN.md says how such a change is made.
 const RollingMark = "-- rolling\n"
 
 // A SchemaChange is one migration.
 type SchemaChange struct{ Up, Down string }
 
-// Rolling reports whether programs work while the change is made, and after it.
+// Rolling reports whether programs keep working during the change, and after it.
 func (c *SchemaChange) Rolling() bool {
 	return strings.HasPrefix(c.Up, RollingMark) && strings.HasPrefix(c.Down, RollingMark)
 }
 
-// A SchemaVersion is what a database says of its schema: which version it has, and
-// the oldest version whose programs it serves: its own, or the one before.
+// A SchemaVersion is what a database records about its schema: the current version, and the
+// oldest version whose programs it supports: its own, or the one before.
 type SchemaVersion struct{ Current, Oldest int }
 
-// SchemaAfter returns what a database is to say of its schema at a version, by the
-// changes that lead there.
+// SchemaAfter returns the SchemaVersion of a database at a version, given the changes up to
+// there.
 func SchemaAfter(changes []SchemaChange, version int) SchemaVersion {
 	v := SchemaVersion{version, version}
 	if version > 1 && changes[version-1].Rolling() {
@@ -34,10 +34,10 @@ func SchemaAfter(changes []SchemaChange, version int) SchemaVersion {
 	return v
 }
 
-// Check returns nil if a program that knows these changes works on the database, and
-// else an error of kind Conflict that says which of the two is too old. Programs and
-// databases of versions next to each other go together if the change between them is
-// rolling; a gap of two is never bridged.
+// Check returns nil if a program that knows these changes works on the database. Otherwise it
+// returns an error of kind Conflict that says which of the two is too old. Programs and
+// databases of adjacent versions work together if the change between them is rolling; a gap of
+// two versions is never allowed.
 func (v SchemaVersion) Check(changes []SchemaChange) error {
 	own := SchemaAfter(changes, len(changes))
 	switch {
@@ -51,8 +51,8 @@ func (v SchemaVersion) Check(changes []SchemaChange) error {
 	return nil
 }
 
-// Serves reports whether a program of a version works all along the way of a database
-// from a version to another, by changes that are known.
+// Serves reports whether a program of one version keeps working while a database moves from
+// one version to another by known changes.
 func Serves(changes []SchemaChange, program, from, to int) bool {
 	if program < 1 || program > len(changes) {
 		return false

@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// TestProgramsBesideEachOther: programs of versions next to each other share a
-// database if the change between them is rolling, and no others do.
+// TestProgramsBesideEachOther: programs of adjacent versions share a database if the change
+// between them is rolling, and no others do.
 func TestProgramsBesideEachOther(t *testing.T) {
 	t.Parallel()
 	stop, rolling := SchemaChange{"a", "b"}, SchemaChange{RollingMark + "a", RollingMark + "b"}

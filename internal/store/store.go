@@ -1,9 +1,9 @@
-// Package store is the contract between the engine and a database: a write side
-// of six methods, retention, and plain read views. Package storetest holds the suite that
-// every implementation passes.
+// Package store is the contract between the engine and a database: a write side of six
+// methods, retention, and plain read views. Every implementation passes the suite in package
+// storetest.
 //
-// A store knows rows, locks and commits. It decides nothing: what is legal is
-// decided in Go between its reading and its writing (Ledger.Do).
+// A store handles rows, locks and commits. It decides nothing: Go code between its reads and
+// its writes decides which transitions are legal (Ledger.Do).
 package store
 
 import (
@@ -25,15 +25,15 @@ import (
 
 // Errors that stores return.
 var (
-	// ErrUnknown is returned by Do when the connection was lost during the
-	// commit, which may or may not have happened. Ledger.Settle finds out.
+	// ErrUnknown is returned by Do when the connection was lost during the commit, which may
+	// or may not have happened. Ledger.Settle finds out.
 	ErrUnknown = errors.New("outcome of the commit is unknown")
 
-	// ErrStale is returned by Do when a record was not at the version that
-	// its change assumes, or a new record exists already. Nothing was written.
+	// ErrStale is returned by Do when a record was not at the version that its change assumes,
+	// or a new record exists already. Nothing was written.
 	ErrStale = errors.New("a record was changed by another writer")
 
-	// ErrNotFound is returned by views when there is no such record.
+	// ErrNotFound is returned by views if there is no such record.
 	ErrNotFound = errors.New("not found")
 )
 
@@ -53,80 +53,78 @@ type Store interface {
 
 // Ledger is the write side.
 type Ledger interface {
-	// Do runs one write transaction: it reads what q asks for, locked in one
-	// order (pools, schedules, workers, jobs, steps; each by key), hands it to decide,
-	// and writes the changes that decide returns, all or nothing. An error of decide
-	// rolls back and is returned as it is; nil changes roll back and return nil.
-	// decide must not keep the records it is given after Do has returned an error. It
-	// runs again, with other facts, if those that it saw were outdated; its earlier
-	// result is then discarded. Do is safe for concurrent use.
+	// Do runs one write transaction. It reads the records that q names, locked in one order
+	// (pools, schedules, workers, jobs, steps; each by key), passes them to decide, and writes
+	// the changes that decide returns, all or nothing. An error of decide rolls back and is
+	// returned unchanged; nil changes roll back and return nil. decide must not keep its
+	// records after Do has returned an error. It runs again, with other facts, if the facts
+	// were outdated; its earlier result is then discarded. Do is safe for concurrent use.
 	Do(ctx context.Context, q *Query, decide func(*Facts) (*Changes, error)) error
 
-	// Transactions returns how many transactions of Do can be under way at once; more
-	// wait. 0 means that there is no limit.
+	// Transactions returns how many transactions of Do can run at once; further ones wait. 0
+	// means no limit.
 	Transactions() int
 
-	// Settle reports whether the entry e of the record k was committed, after
-	// ErrUnknown. It waits for the lost transaction to be over.
+	// Settle reports whether the entry e of the record k was committed, after ErrUnknown. It
+	// waits until the lost transaction is over.
 	Settle(ctx context.Context, k EntityKey, e *audit.Entry) (bool, error)
 
-	// Look finds what needs the evaluator. It takes no lock, and may return what is
-	// being dealt with already.
+	// Look scans for work of the evaluator. It takes no lock, and may return work that is
+	// already being handled.
 	Look(ctx context.Context, q LookQuery) (*Agenda, error)
 
-	// Maintain does the periodic work: it deletes expired answers and silent processes,
-	// and makes room for the days to come. Many processes may call it at once.
+	// Maintain does the periodic work: it deletes expired answers and silent processes, and
+	// makes room for the days to come. Many processes may call it at once.
 	Maintain(ctx context.Context) error
 
-	// Hold takes the name for the life of this process, or until release. A caller that
-	// is refused gets the note (JSON) with its *HeldError. A name is free as soon as its
-	// holder has died.
+	// Hold takes the name for the lifetime of this process, or until release. If the name is
+	// taken, the error is a *HeldError with the holder's note (JSON). A name is free as soon
+	// as its holder has died.
 	Hold(ctx context.Context, name string, note []byte) (release func(), err error)
 
-	// Beat records that a process and its worker are alive, in tables or files of
-	// their own, never behind a transaction of Do, and returns what the worker
-	// has to know. On a server that is one statement.
+	// Beat records that a process and its worker are alive, in tables or files of their own,
+	// and never waits for a transaction of Do. It returns what the worker has to know. On a
+	// server it is one statement.
 	Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error)
 
-	// Observe returns the last beats of the workers in a living state, and how the lock
-	// of "worker/KEY" was found. It draws no conclusion.
+	// Observe returns the last beats of the workers in a living state, and the state of the
+	// lock "worker/KEY" of each. It draws no conclusion.
 	Observe(ctx context.Context) (*health.Report, error)
 }
 
 // Joiner writes in transactions that are not the store's own.
 type Joiner interface {
-	// DoIn is Do within tx, a transaction of a user on this database: what decide returns
-	// exists exactly if tx is committed. tx is of a type of the driver that the user
-	// works with; for any other, and for a transaction on another database, the error is
-	// of kind Invalid and nothing was done.
+	// DoIn is Do within tx, a user's transaction on this database: what decide returns is
+	// written if and only if tx commits. tx has a type of the driver that the user works with;
+	// for any other type, and for a transaction on another database, the error is of kind
+	// Invalid and nothing was done.
 	//
-	// Of q it reads Keys and Steps, and locks them; Facts.Jobs has the jobs of those steps,
-	// which are not locked and must not be changed. It writes new definitions, jobs and
-	// steps, changes of the steps, entries of these and answers; anything else is an error
-	// (see CheckJoined). It locks no other existing row. A definition may stay when tx
-	// is rolled back: it is of no use without a job, and does no harm.
+	// It reads and locks only Keys and Steps of q. Facts.Jobs has the jobs of those steps;
+	// they are not locked and must not be changed. It writes new definitions, jobs and steps,
+	// changes of the steps, entries of these, and answers; anything else is an error (see
+	// CheckJoined). It locks no other existing row. A definition may stay when tx is rolled
+	// back: without a job it is unused and does no harm.
 	//
-	// Where the database can do so, its commit wakes every listener, in this process
-	// too, about the topics. Decide runs once. After an error tx has to be rolled
-	// back.
+	// If the database supports it, the commit wakes every listener, in this process too, about
+	// the topics. decide runs once. After an error tx has to be rolled back.
 	DoIn(ctx context.Context, tx any, q *Query, wake []Topic, decide func(*Facts) (*Changes, error)) error
 }
 
-// A Query names what a transaction has to see. Records named by several fields
-// are read once. Records that do not exist are missing from the Facts. No body
-// (inputs, items, output, error, metadata) is read unless a field says so.
+// A Query names what a transaction has to see. Records named by several fields are read once.
+// Records that do not exist are missing from the Facts. No body (inputs, items, output, error,
+// metadata) is read unless a field says so.
 type Query struct {
 	Keys      []IdempotencyKey
 	Pools     []Pool              // locked: no two transactions that name a pool overlap
 	Names     []pawl.WorkflowName // their newest versions
 	Schedules []rowkey.Schedule   // locked, with inputs
-	Scheduled []pawl.ScheduleName // the schedules of that name that are not removed, locked, with inputs
+	Scheduled []pawl.ScheduleName // the schedules with these names that are not removed, locked, with inputs
 	Workers   []rowkey.Worker     // locked
-	Watched   []rowkey.Worker     // workers that will not be changed: they stay as they are until the end, however many transactions watch them
+	Watched   []rowkey.Worker     // workers that will not be changed: they stay unchanged until the end of the transaction; many transactions may watch one
 	Jobs      []rowkey.Job        // locked until the end of the transaction
-	Steps     []pawl.StepKey      // locked; a step without its job is locked all the same
+	Steps     []pawl.StepKey      // locked, even without their job
 	Signals   []rowkey.Job        // of these jobs, the signals that no step has taken, by seq, at most MaxSignals
-	Untaken   []rowkey.Job        // of these jobs, how many such signals there are, and how large
+	Untaken   []rowkey.Job        // of these jobs, the number and size of such signals
 	Waiting   []JobLimit          // of these jobs, the steps marked Waiting, locked, by (priority desc, ord)
 	Open      []rowkey.Job        // of these jobs, every step that has not ended, locked
 	Nodes     []rowkey.Job        // of these jobs, every step of instance 0, locked
@@ -137,20 +135,19 @@ type Query struct {
 // MaxMarked bounds the marked steps of one job that are read at once (Views.Marked).
 const MaxMarked = 500
 
-// MaxSignals and MaxSignalBytes bound the signals of one job that no step has taken, and
-// their data: a transaction reads all of them.
+// MaxSignals and MaxSignalBytes bound the signals of one job that no step has taken, and their
+// data: a transaction reads all of them.
 const (
 	MaxSignals     = 100
 	MaxSignalBytes = 4 << 20
 )
 
-// PageBytes bounds the bodies of a page: it ends with the record that makes them as
-// large as this. So a page that is shorter than its limit need not be the last one; an
-// empty page says so.
+// PageBytes bounds the bodies of a page: it ends with the record that reaches this size. A
+// page shorter than its limit is therefore not always the last one; an empty page is.
 const PageBytes = 1 << 20
 
-// A Page counts the rows and the bytes of a page that a store reads. It is full with the
-// row that reaches one of the limits. A Limit of 0 is none.
+// A Page counts the rows and the bytes of a page that a store reads. It is full with the row
+// that reaches one of the limits. A Limit of 0 means none.
 type Page struct{ Limit, rows, bytes int }
 
 // Add counts a row with texts and bodies of so many bytes.
@@ -162,8 +159,8 @@ func (p *Page) Add(bytes int) {
 // Full reports whether the page takes no further row.
 func (p *Page) Full() bool { return p.Limit > 0 && (p.rows >= p.Limit || p.bytes >= PageBytes) }
 
-// A Pool is a number of slots that jobs or steps take while they run. What is
-// taken is counted and not stored, so that no slot can leak. See Facts.Pools.
+// A Pool is a number of slots that jobs or steps take while they run. Taken slots are counted,
+// not stored, so no slot can leak. See Facts.Pools.
 type Pool struct {
 	Kind PoolKind
 	Key  rowkey.Pool
@@ -185,16 +182,16 @@ type JobLimit struct {
 	Limit int
 }
 
-// A ClaimQuery asks for work that a worker may take: at most Limit steps that are
-// enqueued on one of its routes, by (rank, job, ord). If there are fewer, pending jobs
-// (not paused) on those routes make up the number, by (rank, id), of which Starts are
-// returned in any case. A job comes with its inputs, its metadata, and its steps without
-// unmet needs. Rows that another transaction has locked are skipped. Two claim queries of
-// one transaction never get the same row.
+// A ClaimQuery asks for work that a worker may take: at most Limit steps that are enqueued on
+// one of its routes, by (rank, job, ord). If there are fewer, pending jobs (not paused) on
+// those routes make up the number, by (rank, id); Starts of them are returned in any case. A
+// job comes with its inputs, its metadata, and its steps without unmet needs. Rows that
+// another transaction has locked are skipped. Two claim queries of one transaction never get
+// the same row.
 //
-// The jobs of the steps in Facts.Claims and Facts.Held are in Facts.Jobs too, those of
-// Claims with inputs and metadata. Where Query.Jobs does not name them they
-// are read without a lock, and must not be changed.
+// The jobs of the steps in Facts.Claims and Facts.Held are in Facts.Jobs too, those of Claims
+// with inputs and metadata. Unless Query.Jobs names them, they are read without a lock and
+// must not be changed.
 type ClaimQuery struct {
 	Worker rowkey.Worker
 	Routes []rowkey.Route
@@ -202,45 +199,44 @@ type ClaimQuery struct {
 	Starts int // at most Limit
 }
 
-// Facts are what a transaction saw. The records are the caller's to change; the
-// store takes what to write from Changes alone.
+// Facts are what a transaction saw. The caller may change the records; the store writes only
+// what is in Changes.
 type Facts struct {
 	Now        int64                               // the database's clock
-	Keys       map[IdempotencyKey]*Answer          // every key asked for; see Answer
-	Pools      map[Pool]int                        // slots taken, of every pool asked for
-	Versions   map[pawl.WorkflowName]*pawl.Version // of the names that are registered
+	Keys       map[IdempotencyKey]*Answer          // every requested key; see Answer
+	Pools      map[Pool]int                        // taken slots of every requested pool
+	Versions   map[pawl.WorkflowName]*pawl.Version // of the registered names
 	Schedules  map[rowkey.Schedule]*pawl.Schedule
 	Signals    map[rowkey.Job][]*pawl.Signal // with data
 	Untaken    map[rowkey.Job]Untaken
 	Workers    map[rowkey.Worker]*pawl.Worker
 	Jobs       map[rowkey.Job]*pawl.Job
 	Steps      map[pawl.StepKey]*pawl.Step
-	Waiting    map[rowkey.Job][]pawl.StepKey // into Steps, in order
+	Waiting    map[rowkey.Job][]pawl.StepKey // keys into Steps, in order
 	Open       map[rowkey.Job][]pawl.StepKey
 	Nodes      map[rowkey.Job][]pawl.StepKey
 	Held       map[rowkey.Worker][]pawl.StepKey
 	Claims     []ClaimFacts // one for each ClaimQuery
-	Unreadable int          // rows that cannot be decoded: they are left out, and stand in the place of others in a limit
+	Unreadable int          // rows that cannot be decoded: they are omitted, but count towards a limit
 }
 
-// Untaken is the number of signals of a job that no step has taken, at most MaxSignals,
-// and the size of their data.
+// Untaken is the number of signals of a job that no step has taken, at most MaxSignals, and
+// the size of their data.
 type Untaken struct{ Count, Bytes int }
 
-// ClaimFacts is the result of a ClaimQuery: keys into Steps and Jobs. If it holds fewer
-// than were asked for, and neither More nor Skipped is set, there was nothing else on the
-// routes when it was read. If the store finds that it has overlooked something, Listen
-// reports TopicWork.
+// ClaimFacts is the result of a ClaimQuery: keys into Steps and Jobs. If it holds fewer than
+// requested, and neither More nor Skipped is set, the routes held nothing else when they were
+// read. If the store finds later that it has overlooked something, Listen reports TopicWork.
 type ClaimFacts struct {
 	Steps   []pawl.StepKey
 	Starts  []rowkey.Job
-	More    bool // it ended by its limit: there may be more behind that
-	Skipped bool // it skipped rows that other transactions had locked or were changing; another claim soon finds what they leave
+	More    bool // the limit ended it: there may be more behind it
+	Skipped bool // it skipped rows that other transactions had locked or were changing; another claim finds them soon
 }
 
 // Changes are what a transaction writes.
 type Changes struct {
-	Definitions []*pawl.Definition // stored unless they are
+	Definitions []*pawl.Definition // stored unless they exist
 	NewWorkers  []*pawl.Worker
 	NewJobs     []*pawl.Job  // with inputs and metadata
 	NewSteps    []*pawl.Step // with input and output
@@ -252,16 +248,16 @@ type Changes struct {
 
 	NewSchedules []*pawl.Schedule
 	Schedules    []Update[*pawl.Schedule]
-	Versions     []*pawl.Version // one that is there already is ErrStale
-	Quotas       []*pawl.Quota   // set; a negative number of slots takes the limit away
+	Versions     []*pawl.Version // one that exists is ErrStale
+	Quotas       []*pawl.Quota   // set; a negative number of slots removes the limit
 	NewSignals   []*pawl.Signal
 	Taken        []*pawl.Signal // signals whose Taken is stored
 
-	Answers map[IdempotencyKey]*Answer // for keys of the query that were new
+	Answers map[IdempotencyKey]*Answer // for keys that the query found new
 }
 
-// An Update writes a record that was at version Was. Bodies (output, error,
-// input, metadata) that are nil stay as they are.
+// An Update writes a record that was at version Was. Bodies (output, error, input, metadata)
+// that are nil stay unchanged.
 type Update[R any] struct {
 	Record R
 	Was    int64
@@ -270,7 +266,7 @@ type Update[R any] struct {
 // An EntityKey names an entity of any kind.
 type EntityKey struct {
 	Kind         string // name of the machine: job, step, worker, schedule
-	pawl.StepKey        // Job alone for jobs; for workers and schedules Job is their key
+	pawl.StepKey        // for jobs only Job is set; for workers and schedules Job is their key
 }
 
 // JobEntity returns the key of a job among entities of any kind.
@@ -278,8 +274,8 @@ func JobEntity(key rowkey.Job) EntityKey {
 	return EntityKey{lifecycle.Job.Name, pawl.StepKey{Job: key}}
 }
 
-// StepEntity returns the key of a step among entities of any kind, or that of its
-// job if the Ord is 0.
+// StepEntity returns the key of a step among entities of any kind, or of its job if the Ord is
+// 0.
 func StepEntity(key pawl.StepKey) EntityKey {
 	if key.Ord == 0 {
 		return JobEntity(key.Job)
@@ -295,7 +291,7 @@ func ScheduleEntity(key rowkey.Schedule) EntityKey {
 	return EntityOf(lifecycle.Schedule.Name, int64(key))
 }
 
-// EntityOf returns the key of an entity of a kind that is not step.
+// EntityOf returns the key of an entity of any kind but step.
 func EntityOf(kind string, key int64) EntityKey {
 	return EntityKey{kind, pawl.StepKey{Job: rowkey.Job(key)}}
 }
@@ -306,8 +302,8 @@ func (k EntityKey) Worker() rowkey.Worker { return rowkey.Worker(k.Job) }
 // Schedule returns the key of the schedule that k names.
 func (k EntityKey) Schedule() rowkey.Schedule { return rowkey.Schedule(k.Job) }
 
-// An Entry is an audit entry and whose it is. Its From is the To of the entry
-// before; its Entity need not be stored, since it follows from the key's id.
+// An Entry is an audit entry with the key of its entity. Its From is the To of the entry
+// before; its Entity need not be stored, since it follows from the id in the key.
 type Entry struct {
 	EntityKey
 	audit.Entry
@@ -319,10 +315,10 @@ type IdempotencyKey struct {
 	Key       string
 }
 
-// An Answer is the stored answer to a request. In Facts, one with New set stands
-// for a key that is unused (or whose entry has expired): decide must then
-// put an answer into Changes, or the key is not stored. Held stands for a key that a
-// transaction of a user has used and that is still open: nothing is known of it.
+// An Answer is the stored answer to a request. In Facts, New marks a key that is unused (or
+// whose entry has expired): decide must then put an answer into Changes, or the key is not
+// stored. Held marks a key that a user's open transaction has used: nothing else is known
+// about it.
 type Answer struct {
 	New         bool
 	Held        bool
@@ -333,32 +329,32 @@ type Answer struct {
 	ExpiresAt   int64
 }
 
-// A LookQuery says where a scan begins and how far it goes. Each scan of a round begins
-// after the last row that the one before has found, so that rows which stay do not hide
-// those behind them.
+// A LookQuery says where a scan begins and how far it goes. Each scan of a round begins after
+// the last row that the previous one found, so that rows that stay do not hide those behind
+// them.
 type LookQuery struct {
-	Limit   int    // at most so many of each kind; each is a few integers
+	Limit   int    // limit for each kind; a row is a few integers
 	Marked  Marked // only marks behind this one; the zero value begins with the oldest
 	Due     Due    // only deadlines behind this one, likewise
 	Pending Ranked // only pending jobs behind this one, likewise
 	Living  bool   // report on the workers, too
 
-	// Marks, and deadlines, of no later than this; 0: no later than now. It ends a
-	// round though more is due all the time.
+	// Only marks, and deadlines, up to this time; 0: up to now. This bounds a round even if
+	// more becomes due all the time.
 	MarkedUntil, DueUntil int64
 }
 
-// An Agenda is what needs the evaluator.
+// An Agenda is the work of the evaluator.
 type Agenda struct {
 	Now     int64
-	Marked  []Marked       // marks (Attention) that are due, of jobs and their steps, by (At, Job); those of one job and time are one
-	Due     []Due          // deadlines of jobs, steps, workers and schedules that have passed, in the order of Due.Compare
-	NextDue int64          // the earliest deadline or mark that is not due, or 0
+	Marked  []Marked       // due marks (Attention) of jobs and their steps, by (At, Job); marks of one job and time are merged
+	Due     []Due          // passed deadlines of jobs, steps, workers and schedules, in the order of Due.Compare
+	NextDue int64          // the earliest deadline or mark that is not yet due, or 0
 	Pending []Ranked       // pending jobs, not paused, that no worker starts by itself (route 0), by (Rank, Job)
-	Living  *health.Report // as Observe returns it, and at most Limit of those that have Ended; nil if it was not asked for
+	Living  *health.Report // the report of Observe, and at most Limit workers that have Ended; nil unless requested
 }
 
-// A Marked is a job that is marked Attention, or that has steps that are.
+// A Marked is a job that is marked Attention, or has steps that are.
 type Marked struct {
 	At  int64 // when the mark is due
 	Job rowkey.Job
@@ -392,12 +388,12 @@ func (d Due) Compare(o Due) int {
 
 func (d Due) kind() int { return slices.Index(DueKinds[:], d.Kind) }
 
-// Behind returns the key behind which, at the time of d, the deadlines of a kind begin
-// that come after d.
+// Behind returns the key after which a scan of a kind's deadlines, at the time of d, finds
+// those that come after d.
 func (d Due) Behind(kind string) pawl.StepKey {
 	switch is := slices.Index(DueKinds[:], kind); {
 	case is < d.kind():
-		return pawl.StepKey{Job: math.MaxInt64, Ord: math.MaxInt64} // all of that time come before
+		return pawl.StepKey{Job: math.MaxInt64, Ord: math.MaxInt64} // all deadlines of that kind at that time come before
 	case is > d.kind():
 		return pawl.StepKey{Job: math.MinInt64} // none do
 	}
@@ -410,36 +406,35 @@ const NodeMemory = 10 * time.Minute
 // A HeldError is returned by Hold when the name is taken.
 type HeldError struct {
 	Name string
-	Note []byte // what its holder said of itself; may be empty
+	Note []byte // the holder's description of itself; may be empty
 }
 
 func (e *HeldError) Error() string { return e.Name + " is held by " + string(e.Note) }
 
-// Views are plain reads, each a snapshot of its own. They see what was committed
-// before they were called.
+// Views are plain reads, each with its own snapshot. They see everything that was committed
+// before the call.
 type Views interface {
-	// Job reads a job with its bodies. ErrNotFound if there is none; one that
-	// cannot be decoded is an error of kind Internal.
+	// Job reads a job with its bodies. The error is ErrNotFound if there is none, and of kind
+	// Internal if it cannot be decoded.
 	Job(ctx context.Context, key rowkey.Job) (*pawl.Job, error)
-	// Jobs lists jobs, newest first. With a limit it is a page; see PageBytes.
+	// Jobs lists jobs, newest first. With a limit it returns a page; see PageBytes.
 	Jobs(ctx context.Context, f JobFilter) ([]*pawl.Job, error)
-	// Steps reads steps of a job with their bodies, by ord, from after on: all, or a page
-	// of at most limit; see PageBytes.
+	// Steps reads steps of a job with their bodies, by ord, beyond after: all, or a page of at
+	// most limit; see PageBytes.
 	Steps(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error)
-	// Bare reads steps of a job without bodies, by ord, from after on, at most limit.
+	// Bare reads steps of a job without bodies, by ord, beyond after, at most limit.
 	Bare(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error)
-	// Running goes through the jobs that are RUNNING, in an order of the store's own, from a
-	// place on: it reads at most limit, without bodies. A job may come several times. What
-	// begins to run, or is moved, between two calls may be missed. Fewer than the limit are
-	// the last ones.
+	// Running goes through the RUNNING jobs, in an order of the store's own, from a place on:
+	// it reads at most limit, without bodies. A job may come several times. A job that starts,
+	// or moves, between two calls may be missed. A result below the limit is the last one.
 	Running(ctx context.Context, from Spot, limit int) ([]Passed, error)
-	// Unstarted goes through so many jobs behind a key, in order, and returns those of them
-	// that are PENDING and not paused, without bodies, and the last key. That is 0 if there
-	// were no more jobs.
+	// Unstarted goes through limit jobs beyond a key, in order. It returns those of them that
+	// are PENDING and not paused, without bodies, and the last key, which is 0 if there were
+	// no more jobs.
 	Unstarted(ctx context.Context, after rowkey.Job, limit int) (found []Unstarted, last rowkey.Job, err error)
-	// SpotAt returns a place behind about a share, of 0 to 1, of the jobs that are RUNNING.
+	// SpotAt returns the place behind about this share (0 to 1) of the RUNNING jobs.
 	SpotAt(ctx context.Context, share float64) (Spot, error)
-	// Bodies reads the state, input, output and error of the steps that exist.
+	// Bodies reads the state, input, output and error of those steps that exist.
 	Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error)
 	// Marked reads the steps of a job marked Attention, without bodies, at most
 	// MaxMarked, by (mark_at, ord).
@@ -450,71 +445,71 @@ type Views interface {
 	// see PageBytes.
 	Worker(ctx context.Context, key rowkey.Worker) (*pawl.Worker, error)
 	Workers(ctx context.Context, f WorkerFilter) ([]*pawl.Worker, error)
-	// Nodes reads the processes that were heard of within NodeMemory, the oldest
-	// first.
+	// Nodes reads the processes that reported within NodeMemory, oldest first.
 	Nodes(ctx context.Context) ([]*pawl.Node, error)
 	// InFlight counts the steps enqueued by route, and in progress by worker
 	// (0: owned by the engine).
 	InFlight(ctx context.Context) (enqueued map[rowkey.Route]int, running map[rowkey.Worker]int, err error)
-	// Usage returns the slots of the pools that are taken.
+	// Usage returns the taken slots of the pools.
 	Usage(ctx context.Context, pools []Pool) (map[Pool]int, error)
 	// PendingIn returns pending jobs, not paused, with that Pool, by (rank, id): at most
-	// limit, behind a place. The zero value is before the first.
+	// limit, beyond a place. The zero value is before the first.
 	PendingIn(ctx context.Context, pool rowkey.Pool, after Ranked, limit int) ([]Ranked, error)
-	// Quotas reads the limits of a workspace, or of all if it is empty, by name, those beyond
-	// after: all, or a page of at most limit; see PageBytes.
+	// Quotas reads the limits of a workspace, or of all workspaces if it is empty, by name,
+	// those beyond after: all, or a page of at most limit; see PageBytes.
 	Quotas(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Quota, error)
 	// Signals reads the signals of a job that no step has taken, by seq, without data, at
 	// most MaxSignals.
 	Signals(ctx context.Context, job rowkey.Job) ([]*pawl.Signal, error)
-	// Schedule reads a schedule; Schedules lists those that are not removed, by name: of
-	// one workspace, and with one name, unless these are empty; those beyond after: all, or
-	// a page of at most limit; see PageBytes.
+	// Schedule reads a schedule. Schedules lists those that are not removed, by name: of one
+	// workspace and with one name, unless these are empty; those beyond after: all, or a page
+	// of at most limit; see PageBytes.
 	Schedule(ctx context.Context, key rowkey.Schedule) (*pawl.Schedule, error)
 	Schedules(ctx context.Context, n, after pawl.ScheduleName, limit int) ([]*pawl.Schedule, error)
-	// HeldSchedules returns the keys of active schedules that have no deadline or let a
-	// time wait for their last job, in order: at most limit, behind a key.
+	// HeldSchedules returns the keys of active schedules that have no deadline, or whose next
+	// time waits for their last job, in order: at most limit, beyond a key.
 	HeldSchedules(ctx context.Context, after rowkey.Schedule, limit int) ([]rowkey.Schedule, error)
-	// Registered reads the versions of a registered workflow, newest first, those below
-	// one (0 is no bound): all, or a page of at most limit; see PageBytes.
+	// Registered reads the versions of a registered workflow, newest first, those below a
+	// version (0 is no bound): all, or a page of at most limit; see PageBytes.
 	Registered(ctx context.Context, n pawl.WorkflowName, below, limit int) ([]*pawl.Version, error)
-	// Workflows reads the newest version of each registered workflow of a workspace, or of
-	// all if it is empty, by name, those beyond after: all, or a page of at most limit.
+	// Workflows reads the newest version of each registered workflow of a workspace, or of all
+	// workspaces if it is empty, by name, those beyond after: all, or a page of at most limit.
 	Workflows(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Version, error)
-	// RegisteredVersion reads one; version 0 is the newest. ErrNotFound if there is none.
+	// RegisteredVersion reads one version; version 0 is the newest. The error is ErrNotFound
+	// if there is none.
 	RegisteredVersion(ctx context.Context, n pawl.WorkflowName, version int) (*pawl.Version, error)
 	// Definition reads a definition.
 	Definition(ctx context.Context, key rowkey.Definition) (*pawl.Definition, error)
-	// History reads the trail of a job and of its steps in the order of time, and those of one
-	// time by (ord, sequence), without what is not stored of an entry: whole rows behind a
-	// place, at most limit and TrailPageBytes, and the place of the last one. What is
-	// committed between two pages may be in a later one or not. An empty page is the end.
+	// History reads the trail of a job and of its steps in the order of time, entries of one
+	// time by (ord, sequence), without the fields of an entry that are not stored. It returns
+	// whole rows beyond a place, at most limit and TrailPageBytes, and the place of the last
+	// row. Entries committed between two pages may or may not be in a later page. An empty
+	// page is the end.
 	History(ctx context.Context, job rowkey.Job, after HistoryPlace, limit int) ([]Entry, HistoryPlace, error)
-	// Trail reads the audit entries of one entity, by sequence, those beyond after: all, or
-	// a page of at most limit; see PageBytes, and EachEntry.
+	// Trail reads the audit entries of one entity, by sequence, those beyond after: all, or a
+	// page of at most limit; see PageBytes, and EachEntry.
 	Trail(ctx context.Context, k EntityKey, after int64, limit int) ([]audit.Entry, error)
-	// Trails hands every entity's trail to f, with the record's state, seq and
-	// head as it is stored (Seq 0 if the record is gone), job by job with its
-	// steps, then workers, then schedules; until f fails. A job of 0 means all.
-	// Each job is handed out with its steps as of one moment. f may take its time:
-	// no transaction is open while it runs. Of a long job a page is in memory at
-	// once (LongTrail); one that retention removes meanwhile is an error of kind
+	// Trails passes every entity's trail to f, with the state, seq and head of its record (Seq
+	// 0 if the record is gone), until f fails: job by job with its steps, then workers, then
+	// schedules. A job of 0 means all. f gets each job with its steps as of one moment. f may
+	// take its time: no transaction is open while it runs. Only a page of a long job is in
+	// memory at once (LongTrail); a job that retention removes meanwhile is an error of kind
 	// Unavailable.
 	Trails(ctx context.Context, job rowkey.Job, f func(TrailOf) error) error
-	// Payloads reads what records have that their trails seal: of jobs, steps or
-	// schedules, of those that exist. It begins with the first key, stops behind the one
-	// with which there are PayloadPageBytes, and returns how many keys it went through.
+	// Payloads reads the sealed payload of records: of those jobs, steps or schedules that
+	// exist. It begins with the first key, stops after the key that reaches PayloadPageBytes,
+	// and returns how many keys it covered.
 	Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (found map[pawl.StepKey]Payload, through int, err error)
-	// SignalData reads the data of signals of a job, by the sequence of the entry that
-	// tells of each: of those after an entry, until there are PayloadPageBytes. It
-	// reports whether there may be more.
+	// SignalData reads the data of signals of a job, by the sequence of the entry that records
+	// each: those after an entry, up to PayloadPageBytes. It reports whether there may be
+	// more.
 	SignalData(ctx context.Context, job rowkey.Job, after int64) (data map[int64][]byte, more bool, err error)
 	// Refusals reads the refused facts of a job, by (at, id), those beyond a place: all, or a
-	// page of at most limit; see PageBytes. Refused counts those of a job, or of all if it
-	// is 0.
+	// page of at most limit; see PageBytes. Refused counts those of a job, or of all jobs if
+	// it is 0.
 	Refusals(ctx context.Context, job rowkey.Job, after RefusalPlace, limit int) ([]pawl.Refusal, error)
 	Refused(ctx context.Context, job rowkey.Job) (int64, error)
-	// Stats returns what was written through this handle since it was opened.
+	// Stats returns counts of the writes through this handle since it was opened.
 	Stats(ctx context.Context) (Stats, error)
 }
 
@@ -524,7 +519,7 @@ type Unstarted struct {
 	Lost bool // neither a scan nor a claim finds it
 }
 
-// A HistoryPlace is that of a row in the order in which a history is read. The zero value
+// A HistoryPlace is the place of a row in the order in which a history is read. The zero value
 // is before the first.
 type HistoryPlace struct {
 	At  int64
@@ -532,14 +527,14 @@ type HistoryPlace struct {
 	Seq int64
 }
 
-// A RefusalPlace is that of a refused fact of a job. The zero value is before the first.
+// A RefusalPlace is the place of a refused fact of a job. The zero value is before the first.
 type RefusalPlace struct{ At, ID int64 }
 
-// A Spot is a place in the store's own order of the jobs that run. The zero value is
-// before the first.
+// A Spot is a place in the store's own order of the running jobs. The zero value is before the
+// first.
 type Spot [4]int64
 
-// A Passed is a place at which a job was read; nil: it has ended, or cannot be decoded.
+// A Passed is a place at which a job was read; a nil job has ended, or cannot be decoded.
 type Passed struct {
 	At  Spot
 	Job *pawl.Job
@@ -559,20 +554,20 @@ type TrailOf struct {
 type JobFilter struct {
 	Workspace  string
 	States     []machine.State
-	TimedOut   bool // those that were CANCELED by their timeout, too; see TimedOut
+	TimedOut   bool // also those that were CANCELED by their timeout; see TimedOut
 	Workflow   string
 	Definition rowkey.Definition
 	Parent     rowkey.Job   // only children of this job
 	Continues  rowkey.Job   // only jobs that continue this one
-	Still      int64        // only jobs of which neither the record nor a step was changed at or after this time
+	Still      int64        // only jobs whose record and steps were all unchanged since before this time
 	Before     rowkey.Job   // keys below this one only; 0 is no bound
 	Keys       []rowkey.Job // only these; nil is no bound
 	Limit      int          // 0: no limit
 	Bare       bool         // without bodies
 }
 
-// TimedOut is the condition, in SQL, that a job was CANCELED by its timeout: a failure is
-// stored as JSON that begins with its class.
+// TimedOut is the SQL condition that a job was CANCELED by its timeout: a failure is stored as
+// JSON that begins with its class.
 const TimedOut = "(state = '" + string(lifecycle.JobCanceled) + `' and error like '{"class":"` + pawl.ClassTimeout + `",%')`
 
 // A WorkerFilter selects workers. The zero value selects all.
@@ -582,7 +577,7 @@ type WorkerFilter struct {
 	Limit  int           // 0: no limit
 }
 
-// Stats counts what was written through this handle.
+// Stats counts the writes through this handle.
 type Stats struct {
 	Commits  int64
 	Inserts  int64 // records
@@ -591,17 +586,17 @@ type Stats struct {
 	Rollback int64
 }
 
-// Logs keep what steps print, outside the ledger.
+// Logs keep the output of steps, outside the ledger.
 type Logs interface {
-	// AppendLogs stores chunks. A chunk whose claim is not the step's last one
-	// is stored all the same: it belongs to that attempt.
+	// AppendLogs stores chunks. A chunk whose claim is not the step's last one is stored too:
+	// it belongs to that attempt.
 	AppendLogs(ctx context.Context, chunks []pawl.Chunk) error
-	// Logs reads a page of the chunks of a job, of one step if ord is not 0, in the order
-	// of (ord, claim, at, offset, stream), behind a place: at most limit; see PageBytes.
+	// Logs reads a page of the chunks of a job, or of one step if ord is not 0, in the order
+	// of (ord, claim, at, offset, stream), beyond a place: at most limit; see PageBytes.
 	Logs(ctx context.Context, job rowkey.Job, ord pawl.Ord, after LogPlace, limit int) ([]pawl.Chunk, error)
 }
 
-// A LogPlace is that of a chunk in the order in which logs are read. The zero value is
+// A LogPlace is the place of a chunk in the order in which logs are read. The zero value is
 // before the first.
 type LogPlace struct {
 	Ord        pawl.Ord
@@ -613,22 +608,22 @@ type LogPlace struct {
 // PlaceOf returns the place of a chunk.
 func PlaceOf(c *pawl.Chunk) LogPlace { return LogPlace{c.Ord, c.Claim, c.At, c.Offset, c.Stream} }
 
-// Wakeups carry hints between the processes on one database. A hint carries no
-// state, may be lost and may come twice.
+// Wakeups carry hints between the processes on one database. A hint carries no state, may be
+// lost, and may arrive twice.
 type Wakeups interface {
-	// Wake tells the other processes (and not this one) about the topics. It
-	// returns at once; hints of a short time are sent together.
+	// Wake sends the topics to the other processes (and not to this one). It returns at once;
+	// hints that are close in time are sent together.
 	Wake(topics ...Topic)
-	// Listen calls f with each topic that another process woke, until ctx ends, one at a
-	// time. A store that finds work which claims of this process have overlooked calls it
-	// with TopicWork.
+	// Listen calls f with each topic that another process sent, until ctx ends, one call at a
+	// time. A store that finds work which claims of this process have overlooked calls it with
+	// TopicWork.
 	Listen(ctx context.Context, f func(Topic)) error
-	// Hears reports whether hints of others reach a Listen at this moment, as far
-	// as is known. If not, the database has to be polled more often.
+	// Hears reports whether hints of other processes currently reach a Listen, as far as is
+	// known. If not, the database has to be polled more often.
 	Hears() bool
 }
 
-// A Topic is what a hint is about.
+// A Topic is the subject of a hint.
 type Topic string
 
 // The topics.
@@ -637,8 +632,8 @@ const (
 	TopicMarks Topic = "marks" // there may be something to evaluate
 	TopicStops Topic = "stops" // a running step may have been asked to stop
 
-	// TopicSchema: the schema was migrated. On PostgreSQL alone, where reading the
-	// version is expensive.
+	// TopicSchema: the schema was migrated. Only on PostgreSQL, where reading the version is
+	// expensive.
 	TopicSchema Topic = "schema"
 )
 
@@ -646,9 +641,9 @@ const (
 type Migrator interface {
 	// Version returns the schema's version (0 if empty) and the newest known.
 	Version(ctx context.Context) (current, newest int, err error)
-	// Fits returns nil if this program works on the schema as it is: of its own
-	// version, or of one next to it if the change between is rolling. If not, the
-	// error is of kind Conflict and says which of them is too old.
+	// Fits returns nil if this program works on the present schema: one of its own version, or
+	// of an adjacent version if the change between them is rolling. Otherwise the error is of
+	// kind Conflict and says which of the two is too old.
 	Fits(ctx context.Context) error
 	// Migrate moves to the version, up or down.
 	Migrate(ctx context.Context, to int) error

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
-// The tables of the records. A new field of a record is one line here and a
-// migration in each store.
+// The tables of the records. A new field of a record needs one line here and a migration in
+// each store.
 
 // Jobs are the columns of jobs.
 var Jobs = tableOf("job",

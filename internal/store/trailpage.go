@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
-// A TrailPage gathers a page of the trail of one entity (Views.Trail) from the entries
-// that a store reads. They may come in any order, since a step's stand in rows of earlier
-// steps too; more than two pages are never held.
+// A TrailPage collects a page of the trail of one entity (Views.Trail) from the entries that a
+// store reads. They may come in any order, since some entries of a step are in rows of earlier
+// steps; it never holds more than two pages.
 type TrailPage struct {
-	After int64 // only entries of a later sequence, and what this one says of the first of them
+	After int64 // only entries of a later sequence; the entry at After supplies the From of the first
 	Limit int   // 0: no limit
 
 	entries []audit.Entry
@@ -35,14 +35,14 @@ func (p *TrailPage) Add(e audit.Entry) {
 	}
 }
 
-// Full reports whether the page takes nothing more if entries come by their sequence.
+// Full reports whether the page needs no more entries if they come in sequence.
 func (p *TrailPage) Full() bool { return p.full(1) }
 
 func (p *TrailPage) full(times int) bool {
 	return p.Limit > 0 && (len(p.entries) >= times*p.Limit || p.bytes >= times*PageBytes)
 }
 
-// cut drops what is not on the page.
+// cut drops the entries that are not on the page.
 func (p *TrailPage) cut() {
 	slices.SortStableFunc(p.entries, func(a, b audit.Entry) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	all := p.entries
@@ -54,7 +54,7 @@ func (p *TrailPage) cut() {
 	clear(all[len(p.entries):])
 }
 
-// Entries returns the page of the entity with that public id.
+// Entries returns the page, for the entity with that public id.
 func (p *TrailPage) Entries(id string) []audit.Entry {
 	p.cut()
 	Chain(id, p.entries)
@@ -67,8 +67,8 @@ func (p *TrailPage) Entries(id string) []audit.Entry {
 // entryPage is how many entries EachEntry reads at once.
 const entryPage = 1000
 
-// EachEntry calls f with the entries of one entity, by sequence, until f fails. It reads
-// pages.
+// EachEntry calls f with the entries of one entity, by sequence, until f fails. It reads them
+// in pages.
 func EachEntry(ctx context.Context, v Views, k EntityKey, f func(*audit.Entry) error) error {
 	for after := int64(0); ; {
 		page, err := v.Trail(ctx, k, after, entryPage)
@@ -84,7 +84,7 @@ func EachEntry(ctx context.Context, v Views, k EntityKey, f func(*audit.Entry) e
 	}
 }
 
-// WithheldOf reads what the trail of a job withholds.
+// WithheldOf reads what is withheld according to the trail of a job.
 func WithheldOf(ctx context.Context, v Views, job rowkey.Job) (*audit.Withheld, error) {
 	by := &audit.Withheld{}
 	k := JobEntity(job)

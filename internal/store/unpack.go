@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Unpack hands the entries of a row's list to f, without what is not stored of them,
-// their Entity and From. Of a list that is not as Pack writes it, it hands over none.
+// Unpack passes the entries of a row's list to f, without the fields that are not stored,
+// Entity and From. If the list is not in the form that Pack writes, it passes none.
 func Unpack(more []byte, f func(pawl.Ord, audit.Entry)) error {
 	if more == nil {
 		return nil
@@ -42,8 +42,8 @@ func Unpack(more []byte, f func(pawl.Ord, audit.Entry)) error {
 	return nil
 }
 
-// An unpacker reads a list of entries, in a tenth of the time of package json. The
-// first fault stays in err, and everything after it is zero.
+// An unpacker reads a list of entries, in a tenth of the time of package json. err keeps the
+// first fault, and everything after it reads as zero.
 type unpacker struct {
 	rest []byte
 	err  error
@@ -69,8 +69,7 @@ func (r *unpacker) entry(e *audit.Entry) pawl.Ord {
 	return ord
 }
 
-// extra reads what an entry has beside its columns: nothing, its version, or bytes in
-// base64.
+// extra reads what an entry has besides its columns: nothing, its version, or bytes in base64.
 func (r *unpacker) extra() []byte {
 	if r.err != nil || len(r.rest) == 0 || r.rest[0] != ',' {
 		return nil
@@ -92,7 +91,7 @@ func (r *unpacker) fail(err error) {
 	}
 }
 
-// past goes on behind c, which has to be next.
+// past skips c, which has to be next.
 func (r *unpacker) past(c byte) bool {
 	if r.err == nil && (len(r.rest) == 0 || r.rest[0] != c) {
 		r.fail(fmt.Errorf("want %q", c))
@@ -103,7 +102,7 @@ func (r *unpacker) past(c byte) bool {
 	return r.err == nil
 }
 
-// upTo returns what comes before the end, and goes on behind it.
+// upTo returns the bytes before the end, and continues behind it.
 func (r *unpacker) upTo(end int, then byte) []byte {
 	if end < 0 || r.err != nil {
 		r.fail(errors.New("a value has no end"))
@@ -130,8 +129,8 @@ func (r *unpacker) num() int64 {
 	return n
 }
 
-// text reads a JSON string, which ends with the first quote that is not escaped, and
-// what follows it unless that is 0.
+// text reads a JSON string, which ends with the first unescaped quote, and the character that
+// follows it, unless then is 0.
 func (r *unpacker) text(then byte) string {
 	if !r.past('"') {
 		return ""
@@ -147,7 +146,7 @@ func (r *unpacker) text(then byte) string {
 	return unescaped(v)
 }
 
-// closing returns where the quote is that ends a string, or -1.
+// closing returns the index of the quote that ends a string, or -1.
 func closing(b []byte) int {
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
@@ -169,7 +168,7 @@ func unescaped(v []byte) string {
 		if v[i] == '\\' {
 			i++
 		}
-		s = append(s, v[i]) // there is one, since the quote that ends v is not escaped
+		s = append(s, v[i]) // v[i] exists, since the quote that ends v is not escaped
 	}
 	return string(s)
 }

@@ -14,15 +14,14 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// A Payload is the bodies of a record as they are stored, and at which entry the
-// record is.
+// A Payload is the stored bodies of a record, and the sequence of the record's last entry.
 type Payload struct {
 	Seq    int64
-	Bodies map[string][]byte // by field; nil is nothing
+	Bodies map[string][]byte // by field; nil means empty
 	Owed   *pawl.Owed
 }
 
-// Size returns how long the bodies are together.
+// Size returns the total length of the bodies.
 func (p *Payload) Size() (n int) {
 	for _, b := range p.Bodies {
 		n += len(b)
@@ -36,32 +35,32 @@ const (
 	PayloadPageBytes = 4 << 20
 )
 
-// settleTries bounds how often a record that goes on meanwhile is read again.
+// settleTries bounds how often a record that keeps changing is read again.
 const settleTries = 10
 
-// A Verifier checks what Views.Trails hands out: each trail with its record, the
-// payload that it seals, and the trees of each job (K6). It takes the trails in their
-// order, and keeps a page of them at most, and 60 bytes for each step of a job.
+// A Verifier checks the trails that Views.Trails passes on: each trail with its record, the
+// payload that it seals, and the trees of each job (K6). It takes the trails in their order,
+// and keeps at most a page of them, and 60 bytes for each step of a job.
 type Verifier struct {
 	Views    Views
 	Entities int
 	Entries  int64
 
-	job   rowkey.Job      // whose steps are being taken; 0: none
-	by    *audit.Withheld // its own trail
+	job   rowkey.Job      // whose steps are being read; 0: none
+	by    *audit.Withheld // what the job's own trail withholds
 	trees audit.Trees
 	page  []taken
-	bytes int // of its entries, roughly
+	bytes int // approximate size of its entries
 }
 
-// A taken is a trail, and what its job withholds; nil is nothing.
+// A taken is a trail, and what its job withholds; nil means nothing.
 type taken struct {
 	TrailOf
 	by *audit.Withheld
 }
 
-// Take goes on to the next trail, which has an id. The fault that it returns may be
-// that of an earlier one.
+// Take checks the next trail, which has an id. The fault that it returns may belong to an
+// earlier one.
 func (v *Verifier) Take(ctx context.Context, t TrailOf) (*audit.Fault, error) {
 	m := lifecycle.ByName(t.Kind)
 	if m == nil {
@@ -96,7 +95,7 @@ func (v *Verifier) Take(ctx context.Context, t TrailOf) (*audit.Fault, error) {
 		}
 	}
 	if t.Kind == lifecycle.Worker.Name {
-		return nil, nil // nothing of it is sealed
+		return nil, nil // the trail seals nothing
 	}
 	v.page = append(v.page, taken{t, v.withheld(&t)})
 	for i := range t.Entries {
@@ -117,7 +116,7 @@ func (v *Verifier) leave(next *TrailOf) *audit.Fault {
 	return v.trees.End()
 }
 
-// End returns the fault of what was taken last.
+// End checks what was taken last, and returns its fault.
 func (v *Verifier) End(ctx context.Context) (*audit.Fault, error) {
 	if f := v.leave(nil); f != nil {
 		return f, nil
@@ -125,7 +124,7 @@ func (v *Verifier) End(ctx context.Context) (*audit.Fault, error) {
 	return v.payload(ctx)
 }
 
-// payload checks what the records of the page have.
+// payload checks the payload of the records of the page.
 func (v *Verifier) payload(ctx context.Context) (*audit.Fault, error) {
 	page := v.page
 	v.page, v.bytes = v.page[:0], 0
@@ -153,8 +152,8 @@ func (v *Verifier) payload(ctx context.Context) (*audit.Fault, error) {
 	return nil, nil
 }
 
-// match compares a trail with the payload of its record. One that has gone on, or was
-// removed, since its trail was read is read again.
+// match compares a trail with the payload of its record. It reads the trail again if the
+// record has changed or was removed since.
 func (v *Verifier) match(ctx context.Context, t *taken, p Payload, ok bool) (*audit.Fault, error) {
 	for range settleTries {
 		if !ok {
@@ -193,7 +192,7 @@ func (v *Verifier) match(ctx context.Context, t *taken, p Payload, ok bool) (*au
 	return nil, nil
 }
 
-// signals checks the data of the signals that a job has had.
+// signals checks the data of the signals that a job has received.
 func (v *Verifier) signals(ctx context.Context, t *taken) (*audit.Fault, error) {
 	told := false
 	for i := range t.Entries {
@@ -233,8 +232,8 @@ func (v *Verifier) withheld(t *TrailOf) *audit.Withheld {
 // covers reports whether payload of an entry of the trail may be missing.
 func (t *taken) covers(e *audit.Entry) bool { return t.by.Covers(int64(t.Ord), e) }
 
-// redacted reports whether a job was redacted after its own trail had been read, and
-// reads it and the trail of the step again if so.
+// redacted reports whether a job was redacted after its own trail had been read. If so, it
+// reads that trail and the trail of the step again.
 func (v *Verifier) redacted(ctx context.Context, t *TrailOf) (bool, error) {
 	if t.Kind != lifecycle.Step.Name || v.job != t.Job {
 		return false, nil
@@ -251,8 +250,8 @@ func (v *Verifier) redacted(ctx context.Context, t *TrailOf) (bool, error) {
 	return true, err
 }
 
-// newly reads again what the job of a trail withholds, and reports whether that is more
-// than was known.
+// newly reads again what the job of a trail withholds, and reports whether that is more than
+// before.
 func (v *Verifier) newly(ctx context.Context, t *taken) (bool, error) {
 	if t.Kind != lifecycle.Job.Name && t.Kind != lifecycle.Step.Name {
 		return false, nil
@@ -266,7 +265,7 @@ func (v *Verifier) newly(ctx context.Context, t *taken) (bool, error) {
 	return was == nil || t.by.Seq > was.Seq, nil
 }
 
-// Of sets what the record of a job or a step has.
+// Of sets the fields that come from the record of a job or a step.
 func (t *TrailOf) Of(r *pawl.Record, tree *pawl.Tree, folded int64) {
 	t.Record, t.Folded = *r, folded
 	if r.Seq > 0 {
@@ -274,8 +273,8 @@ func (t *TrailOf) Of(r *pawl.Record, tree *pawl.Tree, folded int64) {
 	}
 }
 
-// TreeOf returns the tree of what was counted out of a record; nil if the record is older
-// than trees.
+// TreeOf returns the tree of what was counted out of a record; nil if the record is older than
+// trees.
 func TreeOf(t *pawl.Tree) *audit.Tree {
 	switch {
 	case t == nil:
@@ -286,8 +285,8 @@ func TreeOf(t *pawl.Tree) *audit.Tree {
 	return &t.Tree
 }
 
-// Complete sorts the entries of a trail, and sets the number by which the last one was
-// counted out.
+// Complete sorts the entries of a trail, and sets the number by which the last one was counted
+// out.
 func (t *TrailOf) Complete() {
 	Chain(t.ID, t.Entries)
 	if n := len(t.Entries); n > 0 && t.Entries[n-1].Sequence == t.Record.Seq {
@@ -295,8 +294,7 @@ func (t *TrailOf) Complete() {
 	}
 }
 
-// PayloadColumns returns the columns of the payload of a kind of record, which are its
-// bodies.
+// PayloadColumns returns the columns that hold the payload of a kind of record, its bodies.
 func PayloadColumns(kind string) []string {
 	switch kind {
 	case lifecycle.Job.Name:
@@ -316,11 +314,11 @@ func bodiesOf[R any](t *Table[R]) (names []string) {
 	return names
 }
 
-// nothingCounted is a tree out of which nothing was counted, as stores keep it.
+// nothingCounted is the stored form of a tree without any counted trails.
 var nothingCounted = []byte{0}
 
-// EncodeTree returns a tree as stores keep it; nil for one that is older than trees. The
-// bytes are not to be changed.
+// EncodeTree returns the stored form of a tree; nil for a record older than trees. The bytes
+// must not be changed.
 func EncodeTree(t *pawl.Tree) []byte {
 	switch {
 	case t == nil:

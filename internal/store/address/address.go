@@ -1,5 +1,5 @@
-// Package address is how a database is named (a PostgreSQL URL, a SQLite URL or a path), and
-// opened by that name: for work, for migrations, or to be diagnosed.
+// Package address parses the name of a database (a PostgreSQL URL, a SQLite URL or a path) and
+// opens the database: for work, for migrations, or for a diagnosis.
 package address
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 )
 
-// An Address says where the jobs are.
+// An Address is the location of a database.
 type Address struct {
 	Postgres    string // URL; empty for SQLite
 	Path        string // of the SQLite file, or :memory:
@@ -78,7 +78,7 @@ func parseSQLite(rest string) (Address, error) {
 	return a, nil
 }
 
-// String names the database for people, without the password.
+// String returns the name of the database for people, without the password.
 func (a Address) String() string {
 	if a.Postgres == "" {
 		return a.Path
@@ -90,7 +90,7 @@ func (a Address) String() string {
 	return u.Redacted()
 }
 
-// Memory reports whether the database is in the memory of this process alone.
+// Memory reports whether the database exists only in the memory of this process.
 func (a Address) Memory() bool { return a.Path == ":memory:" }
 
 // Folder returns the folder of a SQLite file, or "" if there is no file.
@@ -101,7 +101,7 @@ func (a Address) Folder() string {
 	return filepath.Dir(a.Path)
 }
 
-// Exists reports whether the database is there; of one on a server it cannot tell.
+// Exists reports whether the database exists; for one on a server it cannot tell.
 func (a Address) Exists() bool {
 	if a.Postgres != "" || a.Memory() {
 		return true
@@ -110,8 +110,8 @@ func (a Address) Exists() bool {
 	return err == nil
 }
 
-// Check returns an error if a SQLite file cannot be there: its folder does not exist, or
-// it is a folder itself.
+// Check returns an error if the path cannot be a SQLite file: its folder does not exist, or it
+// is a folder itself.
 func (a Address) Check() error {
 	if a.Postgres != "" || a.Memory() {
 		return nil
@@ -126,7 +126,7 @@ func (a Address) Check() error {
 	return nil
 }
 
-// Open opens the database, and makes it if it is not there. Silence is how long a worker
+// Open opens the database, and creates it if it does not exist. silence is how long a worker
 // may be silent; 0 is the default. The caller closes the store.
 func (a Address) Open(ctx context.Context, silence time.Duration, log *slog.Logger) (store.Store, error) {
 	if a.Postgres != "" {
@@ -143,16 +143,15 @@ func (a Address) Open(ctx context.Context, silence time.Duration, log *slog.Logg
 	return s, nil
 }
 
-// A Schema is brought up and down, and says which processes would not survive that.
+// A Schema migrates a database up and down, and reports which processes would no longer work.
 type Schema interface {
 	store.Migrator
-	// Unfit names the processes whose programs would not work while the schema is
-	// migrated to a version, or after that.
+	// Unfit names the processes whose programs would not work during a migration to a version,
+	// or after it.
 	Unfit(ctx context.Context, to int) ([]string, error)
 }
 
-// OpenSchema opens the database for migrations, whatever its version. The caller calls
-// done.
+// OpenSchema opens the database for migrations, whatever its version. The caller calls done.
 func (a Address) OpenSchema(ctx context.Context, log *slog.Logger) (s Schema, done func() error, err error) {
 	if a.Postgres != "" {
 		s, err := postgres.OpenSchema(ctx, postgres.Config{URL: a.Postgres, Log: log})
@@ -165,8 +164,8 @@ func (a Address) OpenSchema(ctx context.Context, log *slog.Logger) (s Schema, do
 	return db, db.Close, nil
 }
 
-// Diagnose checks the database and its server. A SQLite file is read through for at most
-// as long as integrity says.
+// Diagnose checks the database and its server. The integrity check of a SQLite file is limited
+// to the time integrity.
 func (a Address) Diagnose(ctx context.Context, integrity time.Duration, log *slog.Logger) []health.Finding {
 	if a.Postgres != "" {
 		return postgres.Diagnose(ctx, postgres.Config{URL: a.Postgres, Log: log})
@@ -174,7 +173,8 @@ func (a Address) Diagnose(ctx context.Context, integrity time.Duration, log *slo
 	return sqlite.Diagnose(ctx, sqlite.Config{Path: a.Path, Synchronous: a.Synchronous, Log: log}, integrity)
 }
 
-// Label names the database as a folder can be named, and tells it from others.
+// Label returns a name of the database that is valid as a folder name and distinguishes it
+// from others.
 func (a Address) Label() (string, error) {
 	kind, place, err := "sqlite", a.Path, error(nil)
 	switch {
@@ -191,7 +191,7 @@ func (a Address) Label() (string, error) {
 	return fmt.Sprintf("%s-%x", kind, sum[:8]), err
 }
 
-// Lanes returns how many commits of an engine pay on this database at once.
+// Lanes returns how many concurrent commits of an engine are worthwhile on this database.
 func (a Address) Lanes() int {
 	if a.Postgres != "" {
 		return PostgresLanes
