@@ -9,28 +9,28 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Cut is where the beginning of a trail was cut off: it has what the last dropped
-// entry had. In a file it is a line of its own, a JSON object, before the first entry
-// that is left.
+// A Cut marks where the beginning of a trail was cut off: it has the hash, state and time of
+// the last dropped entry. In a file it is a line of its own, a JSON object, before the first
+// remaining entry.
 //
-// It proves nothing by itself. Hash, state and time show whether the first entry that
-// is left follows it; and an older copy of the file that has the dropped entry shows
-// whether the hash is right.
+// It proves nothing by itself. Hash, state and time show whether the first remaining entry
+// follows it; an older copy of the file that has the dropped entry shows whether the hash is
+// right.
 type Cut struct {
 	Entity    string        `json:"cut"`
 	Sequence  int64         `json:"sequence"`
-	State     machine.State `json:"state"` // that it led to
+	State     machine.State `json:"state"` // to which it led
 	CreatedAt int64         `json:"created_at"`
-	At        int64         `json:"at"` // as CreatedAt in microseconds since the Unix epoch
+	At        int64         `json:"at"` // like CreatedAt, in microseconds since the Unix epoch
 	Hash      Hash          `json:"hash"`
 }
 
 // cutLine is the beginning of the line of a Cut.
 var cutLine = []byte(`{"cut":`)
 
-// VerifyCut checks lines as [VerifyLines] does, but accepts trails whose beginning was
-// cut off: they continue from their Cut, which comes before all their entries. It calls
-// each, if not nil, with every valid cut and entry, and the length of its line.
+// VerifyCut checks lines as [VerifyLines] does, but accepts trails whose beginning was cut
+// off: they continue from their Cut, which comes before all their entries. It calls each, if
+// not nil, with every valid cut and entry, and the length of its line.
 func VerifyCut(r io.Reader, each func(c *Cut, e *Entry, size int)) (map[string]Replayed, error) {
 	if each == nil {
 		each = func(*Cut, *Entry, int) {}

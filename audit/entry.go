@@ -14,11 +14,10 @@ import (
 // Hash is the SHA-256 of an entry and of the entry before it.
 type Hash [sha256.Size]byte
 
-// MarshalText writes the hash as 64 lower-case hexadecimal digits.
+// MarshalText returns the hash as 64 lower-case hexadecimal digits.
 func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
 
-// UnmarshalText reads 64 lower-case hexadecimal digits. On error the hash is
-// left as it was.
+// UnmarshalText reads 64 lower-case hexadecimal digits. On error the hash stays unchanged.
 func (h *Hash) UnmarshalText(b []byte) error {
 	var v Hash
 	if len(b) == hex.EncodedLen(len(v)) {
@@ -30,8 +29,8 @@ func (h *Hash) UnmarshalText(b []byte) error {
 	return fmt.Errorf("hash %.70q: want 64 lower-case hexadecimal digits", b)
 }
 
-// An Entry is one row of the audit trail (K5): one move of one entity. The
-// package documentation says what its fields may hold.
+// An Entry is one row of the audit trail (K5): one transition of one entity. The package
+// documentation says what its fields may hold.
 type Entry struct {
 	Entity    string        // public id: j_..., st_..., w_...
 	Sequence  int64         // 1 for the creation, then without a gap
@@ -45,11 +44,11 @@ type Entry struct {
 	At        int64  // microseconds since the Unix epoch, UTC
 	Hash      Hash
 
-	// Version is that of the canonical form: 2, or 0 for the first one. The following
+	// Version is the version of the canonical form: 2, or 0 for the first one. The following
 	// fields belong to version 2.
 	Version int
-	Seals   []Seal // of payload, by field, each field once at most
-	Tree    *Tree  // of the row that ends a job or the node of a fan-out: of what was counted out of it
+	Seals   []Seal // of payload, by field, at most one for each field
+	Tree    *Tree  // what was counted out; in the row that ends a job or the node of a fan-out
 	Again   int64  // the number by which the trail was counted out before this row made it longer, or 0
 
 	// Folded is the number by which the trail, with this row as its last one, was
@@ -60,13 +59,12 @@ type Entry struct {
 // Version2 is the newest version of the canonical form.
 const Version2 = 2
 
-// Seal sets the entry's hash to the digest of prev, the hash of the entry before it
-// (zero for the first), and of the entry's canonical form (K6). First it replaces, in
-// Reason, Actor and RequestID, NUL and what is not UTF-8 by U+FFFD. It does not change
-// Metadata.
+// Seal sets the entry's hash to the digest of prev, the hash of the entry before it (zero for
+// the first), and of the entry's canonical form (K6). Before that it replaces NUL and invalid
+// UTF-8 in Reason, Actor and RequestID by U+FFFD. It does not change Metadata.
 //
-// Seal does not allocate, unless there is something to replace or the canonical
-// form is longer than 4 KiB.
+// Seal does not allocate, unless there is something to replace or the canonical form is longer
+// than 4 KiB.
 func (e *Entry) Seal(prev Hash) {
 	if !storable(e.Reason) {
 		e.Reason = repaired(e.Reason)
@@ -80,7 +78,7 @@ func (e *Entry) Seal(prev Hash) {
 	e.Hash = e.digest(prev)
 }
 
-// storable reports whether every database and JSON can represent s as it is.
+// storable reports whether every database and JSON can represent s unchanged.
 func storable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 
 func repaired(s string) string {
@@ -100,8 +98,8 @@ func (e *Entry) size() int {
 		len(e.Reason) + len(e.Actor) + len(e.RequestID) + len(e.Metadata)
 }
 
-// digest keeps what it hashes on the stack, in the smallest buffer that is large
-// enough: a larger one has to be cleared on every call.
+// digest hashes a buffer on the stack, the smallest that is large enough: a larger one takes
+// longer to clear on every call.
 func (e *Entry) digest(prev Hash) Hash {
 	switch n := e.size(); {
 	case n <= 768:
@@ -127,10 +125,9 @@ func (e *Entry) digestIn(b []byte, prev Hash) Hash {
 	return sha256.Sum256(e.AppendCanonical(append(b, prev[:]...)))
 }
 
-// AppendCanonical appends the canonical form of the entry to b: each field in
-// the order of Entry, the hash excluded, as decimal length, colon, bytes
-// (numbers in decimal). No two different entries have the same form. The package
-// documentation has it in full.
+// AppendCanonical appends the canonical form of the entry to b: each field in the order of
+// Entry, except the hash, as decimal length, colon, bytes (numbers in decimal). No two
+// different entries have the same form. The package documentation defines it in full.
 func (e *Entry) AppendCanonical(b []byte) []byte {
 	if e.Version != Version2 {
 		return e.appendVersion1(b)
@@ -171,8 +168,8 @@ func number(b []byte, n int64) []byte {
 	return append(length(b, len(d)), d...)
 }
 
-// length appends a length and a colon. Nearly all lengths have one or two digits, for
-// which strconv takes several times as long.
+// length appends a length and a colon. Nearly all lengths have one or two digits, for which
+// strconv takes several times as long.
 func length(b []byte, n int) []byte {
 	switch {
 	case n < 10:

@@ -7,17 +7,17 @@ type Code string
 
 // The codes. If one row breaks several rules, the first in this order is reported.
 const (
-	FaultEntity  Code = "entity"  // the row is of another entity, or of one without a known machine
+	FaultEntity  Code = "entity"  // the row belongs to another entity, or to one without a known machine
 	FaultGap     Code = "gap"     // a row is missing before this one
 	FaultOrder   Code = "order"   // rows are out of order, or duplicated
 	FaultHash    Code = "hash"    // the row is not what was sealed, or does not follow the row before it
 	FaultCreate  Code = "create"  // the first row is not the creation
-	FaultFrom    Code = "from"    // the row does not start where the row before it led
-	FaultIllegal Code = "illegal" // the table does not have this move, or not this state
+	FaultFrom    Code = "from"    // the row does not start in the state to which the row before it led
+	FaultIllegal Code = "illegal" // the table does not have this transition, or not this state
 	FaultTime    Code = "time"    // the row is older than the row before it
 	FaultTail    Code = "tail"    // the trail ends before the record does
 	FaultRecord  Code = "record"  // the record does not match its trail
-	FaultPayload Code = "payload" // what is kept beside a row, or in the record, is not what the row seals
+	FaultPayload Code = "payload" // what is kept beside a row, or in the record, does not match the row's seal
 	FaultTree    Code = "tree"    // the steps are not those that the job or its fan-out counted out
 )
 
@@ -29,7 +29,7 @@ type Fault struct {
 	Message  string // for people: lower case, no full stop; without entity and sequence
 }
 
-// Error names the entity, the row, the code and what is wrong.
+// Error names the entity, the row, the code and the problem.
 func (f *Fault) Error() string {
 	return fmt.Sprintf("%s: entry %d: %s: %s", f.Entity, f.Sequence, f.Code, f.Message)
 }

@@ -47,14 +47,13 @@ type treeLine struct {
 	Acc Hash  `json:"acc"`
 }
 
-// MarshalJSON writes the entry as an exported line (see the package
-// documentation), without the line's end. It refuses an entry that could not be
-// read back exactly: a text that is not UTF-8, metadata that is not a compact
-// JSON object, a time outside of the years 0 to 9999.
+// MarshalJSON returns the entry as an exported line (see the package documentation), without
+// the line's end. It refuses an entry that could not be read back exactly: a text that is not
+// UTF-8, metadata that is not a compact JSON object, a time outside of the years 0 to 9999.
 //
-// json.Marshal escapes <, >, &, U+2028 and U+2029 in what MarshalJSON writes. In
-// metadata that has them unescaped, this changes what was hashed; [WriteLines]
-// never does, and [CanonicalMetadata] has none.
+// json.Marshal escapes <, >, &, U+2028 and U+2029 in what MarshalJSON returns. If metadata has
+// them unescaped, this changes what was hashed; [WriteLines] never escapes them, and
+// [CanonicalMetadata] returns none.
 func (e Entry) MarshalJSON() ([]byte, error) {
 	l, err := e.line()
 	if err != nil {
@@ -115,8 +114,8 @@ func (e *Entry) exportable() error {
 	return nil
 }
 
-// compactObject returns a JSON object without white space outside of its
-// strings, otherwise as it is.
+// compactObject returns a JSON object without white space outside of its strings, otherwise
+// unchanged.
 func compactObject(b []byte) ([]byte, error) {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, b); err != nil || compact.Len() == 0 || compact.Bytes()[0] != '{' || !utf8.Valid(b) {
@@ -125,10 +124,10 @@ func compactObject(b []byte) ([]byte, error) {
 	return compact.Bytes(), nil
 }
 
-// CanonicalMetadata returns a JSON object as Entry.Metadata should hold it: as
-// json.Marshal writes it, compact and with <, >, &, U+2028 and U+2029 escaped; keys
-// stay in their order. An empty text, and null, are no metadata: nil. Anything else is
-// an error. The output of json.Marshal for a map or struct needs no call.
+// CanonicalMetadata returns a JSON object as Entry.Metadata should hold it: as json.Marshal
+// writes it, compact and with <, >, &, U+2028 and U+2029 escaped; keys stay in their order.
+// For an empty text, and for null, it returns nil: no metadata. Anything else is an error. The
+// output of json.Marshal for a map or struct needs no call.
 func CanonicalMetadata(raw []byte) ([]byte, error) {
 	trimmed := bytes.TrimSpace(raw)
 	if len(trimmed) == 0 || string(trimmed) == "null" {
@@ -143,10 +142,9 @@ func CanonicalMetadata(raw []byte) ([]byte, error) {
 	return escaped.Bytes(), nil
 }
 
-// UnmarshalJSON reads the entry from an exported line. Every key has to be there
-// exactly once, as it is written, and no other; white space does not matter. The keys
-// of version 2 are there unless they are empty. The hash is read, not checked. On error
-// the entry is left as it was.
+// UnmarshalJSON reads the entry from an exported line. Every key has to be there exactly once,
+// spelled exactly, and no other; white space does not matter. The keys of version 2 are there
+// unless they are empty. The hash is read, not checked. On error the entry stays unchanged.
 func (e *Entry) UnmarshalJSON(b []byte) error {
 	if !utf8.Valid(b) {
 		return errors.New("entry: want valid UTF-8")
@@ -159,15 +157,15 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// fields reads an entry key by key: encoding/json accepts unknown keys, keys in the
-// wrong case and duplicate keys, and a verifier must not.
+// fields reads an entry key by key. encoding/json accepts unknown keys, keys in the wrong case
+// and duplicate keys, which a verifier must not.
 type fields struct {
 	entry Entry
 	seen  []string
 }
 
-// keys are the keys that every line has, in their order; laterKeys those of version
-// 2, which comes first and is followed by what there is.
+// keys are the keys of every line, in their order; laterKeys those of version 2: version is
+// first, and the others are there unless empty.
 var laterKeys = []string{"version", "seals", "tree", "again", "folded"}
 
 var keys = []string{"entity", "sequence", "from", "to", "event", "reason", "actor", "request_id", "metadata", "at", "hash"}

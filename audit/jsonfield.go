@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// The readers of the fields of a line. Each accepts only one spelling of a value, apart
-// from escapes in strings.
+// The functions that read the fields of a line. Each accepts only one spelling of a value,
+// apart from escapes in strings.
 
 func text[S ~string](key string, raw json.RawMessage, to *S) error {
 	if raw[0] != '"' {

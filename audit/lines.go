@@ -16,9 +16,9 @@ import (
 // MaxLine is the longest line that VerifyLines reads, in bytes: 16 MiB.
 const MaxLine = 16 << 20
 
-// WriteLines writes the entries as exported lines, each ended by a line feed, in
-// their order (K6). It stops at the first entry that MarshalJSON would refuse;
-// what was written before it stays written.
+// WriteLines writes the entries as exported lines, each ended by a line feed, in their order
+// (K6). It stops at the first entry that MarshalJSON would refuse; the lines before it stay
+// written.
 func WriteLines(w io.Writer, entries []Entry) error {
 	enc := lineEncoder(w)
 	for i := range entries {
@@ -33,27 +33,27 @@ func WriteLines(w io.Writer, entries []Entry) error {
 	return nil
 }
 
-// lineEncoder leaves the text of metadata as it is.
+// lineEncoder returns an encoder that leaves the text of metadata unchanged.
 func lineEncoder(w io.Writer) *json.Encoder {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc
 }
 
-// VerifyLines checks exported lines without a database (K6), and returns where the
-// trails lead, by entity. It checks every entry as [Verify] does; the machine is known
-// by the prefix of the entity's id, as [MachineOf] has it. An entity's lines have to be
-// in the order of their sequence, and those of different entities may be mixed. White
-// space around values and escapes in strings do not matter.
+// VerifyLines checks exported lines without a database (K6), and returns the final state of
+// each trail, by entity. It checks every entry as [Verify] does; the prefix of the entity's id
+// determines the machine, as [MachineOf] says. An entity's lines have to be in the order of
+// their sequence; those of different entities may be mixed. White space around values and
+// escapes in strings do not matter.
 //
-// The error names the line, counted from 1. It wraps the first *Fault, if the line was
-// an entry at all. What was replayed before the error is returned with it.
+// The error names the line, counted from 1. It wraps the first *Fault, if the line was an
+// entry at all. The states replayed before the error are returned with it.
 //
 // A trail has to be whole: see [VerifyCut] for those that are not.
 //
-// A job that has ended needs all its steps as it sealed them. Other omissions do not
-// show in a file: that a trail was cut at its end, or that a whole job is missing,
-// shows only if the result is compared with the heads of the records.
+// A job that has ended needs all its steps as it sealed them. A file does not show other
+// omissions: that a trail was cut at its end, or that a whole job is missing, shows only if
+// the result is compared with the heads of the records.
 func VerifyLines(r io.Reader) (map[string]Replayed, error) {
 	f := file{walks: make(map[string]*walk)}
 	err := f.read(r)
@@ -68,7 +68,7 @@ func VerifyLines(r io.Reader) (map[string]Replayed, error) {
 	return f.replayed(), err
 }
 
-// trees checks what the jobs sealed against the steps in the file.
+// trees checks that the steps in the file match what the jobs sealed.
 func (f *file) trees() *Fault {
 	type of struct {
 		job   *walk
@@ -98,7 +98,7 @@ func (f *file) trees() *Fault {
 		}
 		var t Trees
 		t.Job(jobs[key].job.member, nil)
-		for _, m := range jobs[key].steps { // whose ids are in the order of their places
+		for _, m := range jobs[key].steps { // their ids are in the order of their places
 			if fault := t.Step(m, nil); fault != nil {
 				return fault
 			}
@@ -110,8 +110,8 @@ func (f *file) trees() *Fault {
 	return nil
 }
 
-// jobOf splits the id of a job or a step: the part of its job and, for a step, its
-// place in the last 30 bits. For other ids it returns nothing.
+// jobOf splits the id of a job or a step: the part shared with its job and, for a step, its
+// place in the last 30 bits. For other ids it returns zero values.
 func jobOf(entity string) (job string, ord int64, step bool) {
 	id, step := strings.CutPrefix(entity, "st_")
 	if !step {
@@ -137,15 +137,15 @@ func (f *file) replayed() map[string]Replayed {
 	return replayed
 }
 
-// file is an export as it is being read.
+// file is the state of reading an export.
 type file struct {
 	walks map[string]*walk // by entity
 	lines int
 
-	withheld map[string]*Withheld // by what the ids of a job have in common; see jobOf
+	withheld map[string]*Withheld // by the part of the ids that a job and its steps share; see jobOf
 	claims   []claim
 
-	cuts map[string]int64 // by entity, after which entry; nil: there must be none
+	cuts map[string]int64 // by entity, the entry after which it is; nil: none is allowed
 	each func(*Cut, *Entry, int)
 }
 

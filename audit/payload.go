@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// VerifyPayload checks what is kept beside the entries of one trail, and what its
-// record has, against what the entries seal, and returns the first fault or nil. The
-// trail itself was verified.
+// VerifyPayload checks that the payload kept beside the entries of one trail, and the payload
+// of its record, match the seals of the entries. It returns the first fault or nil. The trail
+// itself must have been verified.
 //
-// Bodies are the fields that records of the kind have, as they are stored; nil means
-// empty. Owed is the seal of an error that no entry has yet, or nil. A field of the
-// record has to fit the last seal of that field; an entry of an entity that is older
-// than seals need not have sealed it. What is covered may be missing, with its random
-// bytes or before them; nil covers nothing.
+// bodies are the fields that records of the kind have, as they are stored; nil means empty.
+// owed is the seal of an error that no entry has yet, or nil. A field of the record has to
+// match the last seal of that field; an entity that is older than seals need not have sealed
+// it. Covered payload may be missing, with its random bytes or before them; a nil covered
+// covers nothing.
 func VerifyPayload(entries []Entry, bodies map[string][]byte, owed *Seal, covered func(*Entry) bool) *Fault {
 	if len(entries) == 0 {
 		return nil
@@ -81,7 +81,7 @@ func (e *Entry) beside(s *Seal, covered func(*Entry) bool) *Fault {
 	return nil
 }
 
-// nobody is the message for payload that is missing as if it had been redacted.
+// nobody is the message for payload that is missing without a redact entry.
 const nobody = "no redact entry of its job says so"
 
 func covers(covered func(*Entry) bool, e *Entry) bool { return covered != nil && covered(e) }
@@ -90,10 +90,9 @@ func (e *Entry) payloadFault(format string, args ...any) *Fault {
 	return &Fault{Entity: e.Entity, Sequence: e.Sequence, Code: FaultPayload, Message: fmt.Sprintf(format, args...)}
 }
 
-// VerifyData checks the data of the signals of a job against its trail, or a part of
-// it: data are the stored ones, by the sequence of the entry that records the signal.
-// Signals that are older than seals are not checked. What is covered may be missing, as
-// in [VerifyPayload].
+// VerifyData checks the data of the signals of a job against its trail, or a part of it: data
+// are the stored values, by the sequence of the entry that records the signal. Signals that
+// are older than seals are not checked. Covered data may be missing, as in [VerifyPayload].
 func VerifyData(entries []Entry, data map[int64][]byte, covered func(*Entry) bool) *Fault {
 	for i := range entries {
 		e := &entries[i]

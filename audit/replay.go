@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Replayed is the state of an entity by its trail. The zero value is that of an empty
-// trail.
+// Replayed is the state of an entity according to its trail. The zero value is that of an
+// empty trail.
 type Replayed struct {
 	State     machine.State
 	Seq       int64 // of the last entry; 0 if there is none
@@ -16,12 +16,11 @@ type Replayed struct {
 	UpdatedAt int64 // time of the last entry, likewise
 }
 
-// Replay walks a trail, from the creation on, and returns where it leads (K6).
+// Replay walks a trail, from the creation on, and returns the state to which it leads (K6).
 // The entries are those of one entity, by sequence.
 //
-// The error is nil or the first *Fault in the trail: see [Verify] for what is checked.
-// What was replayed before the fault is returned with it. An empty trail is replayed
-// without a fault.
+// The error is nil or the first *Fault in the trail; [Verify] lists the checks. The state
+// before the fault is returned with it. An empty trail has no fault.
 func Replay(m *machine.Machine, entries []Entry) (Replayed, error) {
 	w := walk{machine: m}
 	if f := w.all(entries); f != nil {
@@ -30,14 +29,14 @@ func Replay(m *machine.Machine, entries []Entry) (Replayed, error) {
 	return w.Replayed, nil
 }
 
-// A walk is at an entry of a trail, and everything up to it is valid.
+// A walk is a position in a trail; everything up to it is valid.
 type walk struct {
 	Replayed
 	machine *machine.Machine
 	entity  string // empty until it is known
 	member  Member
 
-	left func(e *Entry, digest Hash) bool // reports whether the entry is what was left of a redacted one; nil: none is
+	left func(e *Entry, digest Hash) bool // reports whether the entry is the remainder of a redacted one; nil: none is
 }
 
 func (w *walk) all(entries []Entry) *Fault {
@@ -65,7 +64,7 @@ func (w *walk) misplaced(f *Fault, rest []Entry) *Fault {
 	return f
 }
 
-// take moves to the next entry, unless it breaks a rule.
+// take advances to the next entry, or returns the fault if the entry breaks a rule.
 func (w *walk) take(e *Entry) *Fault {
 	for _, rule := range rules {
 		if f := rule(w, e); f != nil {
@@ -151,7 +150,7 @@ func (w *walk) legal(e *Entry) *Fault {
 	return nil
 }
 
-// move is the move of an entry in words.
+// move describes the transition of an entry.
 func move(e *Entry) string {
 	if e.From == "" {
 		return fmt.Sprintf("event %q from nothing to %q", e.Event, e.To)
@@ -159,8 +158,8 @@ func move(e *Entry) string {
 	return fmt.Sprintf("event %q from %q to %q", e.Event, e.From, e.To)
 }
 
-// noEarlier lets several entries share a microsecond: one commit makes several
-// moves at one time.
+// noEarlier allows several entries to have the same microsecond: one commit makes several
+// transitions at one time.
 func (w *walk) noEarlier(e *Entry) *Fault {
 	if w.Seq == 0 || e.At >= w.UpdatedAt {
 		return nil

@@ -9,17 +9,16 @@ import (
 	"slices"
 )
 
-// SaltSize is how many random bytes precede what is sealed.
+// SaltSize is how many random bytes precede the sealed payload.
 const SaltSize = 16
 
-// A Salt is the random bytes of a seal. Without them even a yes or no that was sealed
-// cannot be guessed.
+// A Salt is the random bytes of a seal. Without them, not even a sealed yes or no can be
+// guessed.
 type Salt [SaltSize]byte
 
-// A Seal binds payload to an entry without containing it: the SHA-256 of the salt and
-// of the bytes as they are stored. Field and Sum are hashed with the entry; the salt
-// and the payload are kept beside it and can be withheld, which leaves the chain as it
-// is.
+// A Seal binds payload to an entry without containing it: the SHA-256 of the salt and of the
+// bytes as they are stored. Field and Sum are hashed with the entry. The salt and the payload
+// are kept beside the entry and can be withheld, which leaves the chain intact.
 type Seal struct {
 	Field   string // one of Fields
 	Sum     Hash
@@ -27,8 +26,8 @@ type Seal struct {
 	Payload []byte // nil: it is in the record, or was withheld
 }
 
-// The fields that are sealed: those of records; why an attempt failed, which is kept
-// beside the entry; and the data of a signal.
+// The sealed fields: those of records; why an attempt failed, which is kept beside the entry;
+// and the data of a signal.
 const (
 	FieldInputs   = "inputs"
 	FieldMetadata = "metadata"
@@ -39,8 +38,7 @@ const (
 	FieldData     = "data"
 )
 
-// Fields are the fields that are sealed. A store keeps the index of a seal's field in
-// this list.
+// Fields are the sealed fields. Stores refer to a field by its index in this list.
 var Fields = []string{FieldInputs, FieldMetadata, FieldInput, FieldOutput, FieldError, FieldFailure, FieldData}
 
 // maxField bounds the length of a field's name.
@@ -62,13 +60,12 @@ func Sum(salt *Salt, payload []byte) Hash {
 	return Hash(h.Sum(nil))
 }
 
-// Sealed returns the seal of a field. The payload is not kept in it.
+// Sealed returns the seal of a field, without the payload.
 func Sealed(field string, salt Salt, payload []byte) Seal {
 	return Seal{Field: field, Sum: Sum(&salt, payload), Salt: &salt}
 }
 
-// Opens reports whether payload is what was sealed. A seal that is withheld opens
-// nothing.
+// Opens reports whether payload is what was sealed. It returns false for a withheld seal.
 func (s *Seal) Opens(payload []byte) bool {
 	return s.Salt != nil && s.Sum == Sum(s.Salt, payload)
 }
@@ -107,12 +104,12 @@ const (
 	sealPayload  = 2
 )
 
-// AppendExtra appends what an entry has besides the columns of version 1, in the form
-// of stores: nothing for version 1; for version 2 its number as a byte and, if there is
-// more, flags, then, as the flags say, N and Acc of the tree, Again and the seals.
-// Numbers are unsigned varints. A seal is the index of its field in Fields, a byte that
-// says what is kept beside it, its sum, then the salt, then the length of the payload
-// and the payload.
+// AppendExtra appends what an entry has besides the columns of version 1, in the form of
+// stores: nothing for version 1. For version 2 it appends the version as a byte and, if there
+// is more, flags, followed by the parts that the flags announce: N and Acc of the tree, Again,
+// the seals. Numbers are unsigned varints. A seal is the index of its field in Fields, a byte
+// that says what is kept beside it, its sum, then the salt, then the length of the payload and
+// the payload.
 func (e *Entry) AppendExtra(b []byte) []byte {
 	if e.Version != Version2 {
 		return b
@@ -163,7 +160,7 @@ func (s *Seal) append(b []byte) []byte {
 	return b
 }
 
-// ReadExtra reads what AppendExtra wrote into the entry. It keeps nothing of b.
+// ReadExtra reads into the entry what AppendExtra wrote. It does not keep b.
 func (e *Entry) ReadExtra(b []byte) error {
 	if len(b) == 0 {
 		return nil

@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// A Tree is what was counted out of a job, or of the node of a fan-out: how many
-// trails, and a digest over their ends in the order of counting. Each trail is folded
-// into the two values, which needs no reading.
+// A Tree is what was counted out of a job, or of the node of a fan-out: how many trails, and a
+// digest over their ends in the order of counting. Folding a trail into the two values needs
+// no reading.
 type Tree struct {
 	N   int64
 	Acc Hash
 }
 
-// Branch returns the digest of a tree after another trail: the SHA-256 of the
-// digest before, of the place of the step and the sequence of its last row, each
-// as 8 bytes with the highest first, and of the hash of that row.
+// Branch returns the digest of a tree extended by another trail: the SHA-256 of the old
+// digest, of the place of the step and the sequence of its last row, each as 8 bytes in
+// big-endian order, and of the hash of that row.
 func Branch(acc Hash, ord, sequence int64, head Hash) Hash {
 	var b [2*sha256.Size + 16]byte
 	copy(b[:], acc[:])
@@ -28,13 +28,13 @@ func Branch(acc Hash, ord, sequence int64, head Hash) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// A leaf is a trail as it was counted out.
+// A leaf is the end of a trail when it was counted out.
 type leaf struct {
 	n, ord, seq int64
 	head        Hash
 }
 
-// A Member is what the trail of a job or a step has about the job's trees.
+// A Member is what the trail of a job or a step says about the job's trees.
 type Member struct {
 	Entity string
 	Ord    int64 // of the step: the node times 1<<20, and the instance; 0 is the job
@@ -44,8 +44,8 @@ type Member struct {
 	first   int // version of the first entry
 	seq     int64
 	head    Hash
-	sealed  *Tree  // by the row that ended it
-	earlier []leaf // with which it was counted out before it grew
+	sealed  *Tree  // in the row that ended it
+	earlier []leaf // the ends with which it was counted out before it grew
 }
 
 const instanceBits = 20
@@ -53,7 +53,7 @@ const instanceBits = 20
 func nodeOf(ord int64) int64     { return ord >> instanceBits }
 func instanceOf(ord int64) int64 { return ord & (1<<instanceBits - 1) }
 
-// place names a step within its job.
+// place describes the place of a step within its job.
 func place(ord int64) string {
 	if i := instanceOf(ord); i != 0 {
 		return fmt.Sprintf("step %d[%d]", nodeOf(ord), i)
@@ -61,31 +61,29 @@ func place(ord int64) string {
 	return fmt.Sprintf("step %d", nodeOf(ord))
 }
 
-// Trees checks the trees of one job: the steps are those that were counted out, and
-// each trail ends as it did then. The zero value is ready. The job comes first, then
-// its steps by ord.
+// Trees checks the trees of one job: the steps are those that were counted out, and each trail
+// ends as it did then. The zero value is ready. The job comes first, then its steps by ord.
 type Trees struct {
 	job       Member
-	now       *Tree // that of the job's record; nil: not known
+	now       *Tree // the tree of the job's record; nil: not known
 	leaves    []leaf
 	uncounted *Member // the first step that was not counted out
 
-	node      Member // the last one
+	node      Member // the current one
 	nodeNow   *Tree
-	inside    []leaf // of its instances
+	inside    []leaf // its instances
 	within    *Member
 	instances int64
 }
 
-// Job begins with a job. Now is the tree that its record has, or nil if that is
-// not known.
+// Job begins a job. now is the tree of its record, or nil if that is not known.
 func (t *Trees) Job(m Member, now *Tree) { *t = Trees{job: m, now: now} }
 
-// Step adds a step, and returns the first fault or nil. Now is the tree that the record
-// of the step has, or nil.
+// Step adds a step, and returns the first fault or nil. now is the tree of the step's record,
+// or nil.
 func (t *Trees) Step(m Member, now *Tree) *Fault {
 	if t.job.first != Version2 {
-		return nil // made before there were trees
+		return nil // created before there were trees
 	}
 	if instanceOf(m.Ord) != 0 {
 		return t.instance(m)
@@ -173,8 +171,8 @@ func (t *Trees) closeNode() *Fault {
 	return nil
 }
 
-// match compares leaves with a tree. Next is the place of the first missing step, if
-// the last ones are missing.
+// match compares leaves with a tree. next is the place of the first missing step, if the last
+// ones are missing.
 func (t *Trees) match(leaves []leaf, tree *Tree, next int64) *Fault {
 	slices.SortFunc(leaves, func(a, b leaf) int { return cmp.Compare(a.n, b.n) })
 	var acc Hash

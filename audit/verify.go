@@ -7,43 +7,40 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Stored is the record of an entity, as the store has it. A missing record has Seq 0;
-// its State and Head are ignored.
+// Stored is the record of an entity, as the store has it. A missing record has Seq 0; its
+// State and Head are ignored.
 type Stored struct {
-	Entity string // public id; if empty, that of the first entry counts
+	Entity string // public id; if empty, the id of the first entry is used
 	State  machine.State
 	Seq    int64 // of its last audit entry
 	Head   Hash  // of its last audit entry
 }
 
-// Verify checks the whole trail of one entity, by sequence, against the table of
-// its machine and against its record, and returns the first fault or nil (K6).
-// A nil *Fault is not a nil error: test it before it becomes one.
+// Verify checks the whole trail of one entity, by sequence, against the table of its machine
+// and against its record, and returns the first fault or nil (K6). A nil *Fault is not a nil
+// error: test it before you convert it to an error.
 //
-// Of each entry it checks, in this order: that it is of the same entity; that its
-// sequence is the next, from 1 on without a gap; its hash, over its content and
-// the entry before it; that the first entry is the creation as the machine has it
-// (its event, from nothing to its initial state), and every other one starts
-// where the one before it led and is a move of the table, to the state that the
-// table says; and that it is not older than the entry before it (it may have the
-// same time).
+// For each entry it checks, in this order: that it belongs to the same entity; that its
+// sequence is the next, from 1 on without a gap; its hash, over its content and the entry
+// before it; that the first entry is the creation as the machine defines it (its event, from
+// nothing to its initial state), and every other one starts in the state to which the one
+// before it led and is a transition of the table, to the state that the table says; and that
+// it is not older than the entry before it (it may have the same time).
 //
-// At the end, the record has to be at the sequence, state and hash of the last entry.
-// These are faults: an entry beyond the record, a record whose trail ends earlier
-// (FaultTail), a record without entries, and entries without a record. No entries and
-// no record is no fault: the entity was removed, with its whole trail.
+// At the end, the record has to be at the sequence, state and hash of the last entry. These
+// are faults: an entry beyond the record, a record whose trail ends earlier (FaultTail), a
+// record without entries, and entries without a record. No entries and no record is no fault:
+// the entity was removed, with its whole trail.
 //
-// Verify cannot find that a trail and its record were both rewritten, with new hashes,
-// into another legal history; for that, keep heads elsewhere (in an export, for
-// example).
+// Verify cannot detect that a trail and its record were both rewritten, with new hashes, into
+// another legal history; for that, keep heads elsewhere (in an export, for example).
 func Verify(m *machine.Machine, entries []Entry, rec Stored) *Fault {
 	_, f := Check(m, entries, rec, nil)
 	return f
 }
 
-// Check is Verify for an entity of which payload may be withheld, as its job's trail
-// says (a job's own trail, for a job). It also returns what the trail has about the
-// trees of the job.
+// Check is Verify for an entity whose payload may be withheld, as its job's trail says (or its
+// own trail, for a job). It also returns what the trail says about the trees of the job.
 func Check(m *machine.Machine, entries []Entry, rec Stored, by *Withheld) (Member, *Fault) {
 	if by == nil && m == lifecycle.Job {
 		by = WithheldBy(entries)

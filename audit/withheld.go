@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// A Scope is what a redact entry of a job withholds: it is the entry's metadata. It is
-// the whole job, or one step with its instances, or entries that it names.
+// A Scope is what a redact entry of a job withholds, and the entry's metadata. It is the whole
+// job, or one step with its instances, or named entries.
 type Scope struct {
 	Job     bool    `json:"job,omitempty"`
 	Step    string  `json:"step,omitempty"` // its key, for people
@@ -20,13 +20,13 @@ type Scope struct {
 // MaxNamed bounds the entries that one redact entry names.
 const MaxNamed = 100
 
-// A Named is an entry whose payload is withheld though its scope is not, or whose
-// payload was hashed with it, as it was in version 1.
+// A Named is an entry whose payload is withheld although its scope is not, or whose payload
+// was hashed with it, as in version 1.
 type Named struct {
 	Entity   string `json:"entity"`
 	Sequence int64  `json:"sequence"`
 	Hash     Hash   `json:"hash"`           // as it was sealed
-	Left     *Hash  `json:"left,omitempty"` // of version 1: the hash of what is left of it
+	Left     *Hash  `json:"left,omitempty"` // of version 1: the hash of its remainder
 }
 
 // Metadata returns the metadata of a redact entry.
@@ -38,7 +38,8 @@ func (s *Scope) Metadata() []byte {
 	return b
 }
 
-// Withheld is what the redact entries of a job withhold. The zero value is nothing.
+// Withheld is everything that the redact entries of a job withhold. The zero value withholds
+// nothing.
 type Withheld struct {
 	Seq int64 // of the last entry of the job that was read
 
@@ -52,8 +53,8 @@ type nameKey struct {
 	sequence int64
 }
 
-// WithheldBy reads what the redact entries of a job's own trail withhold. It does not
-// verify the trail.
+// WithheldBy returns what the redact entries of a job's own trail withhold. It does not verify
+// the trail.
 func WithheldBy(trail []Entry) *Withheld {
 	w := &Withheld{}
 	for i := range trail {
@@ -90,13 +91,13 @@ func (w *Withheld) None() bool { return w == nil || !w.job && len(w.nodes) == 0 
 // Job reports whether the whole job is withheld.
 func (w *Withheld) Job() bool { return w != nil && w.job }
 
-// Step reports whether the step at that place is withheld, or the fan-out that it is an
-// instance of.
+// Step reports whether the step at that place, or the fan-out that it is an instance of, is
+// withheld.
 func (w *Withheld) Step(ord int64) bool {
 	return w != nil && (w.job || ord != 0 && w.nodes[nodeOf(ord)])
 }
 
-// Nodes returns the places of the steps that are withheld, in their order.
+// Nodes returns the places of the withheld steps, in order.
 func (w *Withheld) Nodes() []int64 {
 	var nodes []int64
 	for n := range w.nodes {
@@ -106,8 +107,8 @@ func (w *Withheld) Nodes() []int64 {
 	return nodes
 }
 
-// Covers reports whether the payload of an entry may be missing: of the step at that
-// place, or of the job at 0.
+// Covers reports whether the payload of an entry may be missing. The entry belongs to the step
+// at that place, or to the job at 0.
 func (w *Withheld) Covers(ord int64, e *Entry) bool {
 	return w.Step(ord) || w.Names(e)
 }
@@ -121,8 +122,8 @@ func (w *Withheld) Names(e *Entry) bool {
 	return ok && n.Hash == e.Hash
 }
 
-// leaves reports whether an entry of version 1 whose digest differs from its hash is
-// what is left of a redacted one.
+// leaves reports whether an entry of version 1 whose digest differs from its hash is the
+// remainder of a redacted one.
 func (w *Withheld) leaves(e *Entry, digest Hash) bool {
 	if w == nil {
 		return false
@@ -131,19 +132,19 @@ func (w *Withheld) leaves(e *Entry, digest Hash) bool {
 	return ok && n.Hash == e.Hash && n.Left != nil && *n.Left == digest
 }
 
-// blank replaces the metadata of an entry of version 1 that was redacted.
+// blank replaces the metadata of a redacted entry of version 1.
 const blank = `{"redacted":true}`
 
-// Redacted reports whether payload of the entry is gone: it was withheld.
+// Redacted reports whether payload of the entry was withheld.
 func (e *Entry) Redacted() bool { return e.Withheld() || e.blanked() }
 
 func (e *Entry) blanked() bool {
 	return e.Version != Version2 && string(e.Metadata) == blank && e.Reason == ""
 }
 
-// HoldsPayload reports whether an entry of version 1 may hold payload: the failure of a
-// step in its metadata, or its text as the reason. In that version the reason that an
-// operator gave cannot be distinguished from it.
+// HoldsPayload reports whether an entry of version 1 may hold payload: the failure of a step
+// in its metadata, or the text of the failure as the reason. In that version it cannot be
+// distinguished from a reason that an operator gave.
 func (e *Entry) HoldsPayload() bool {
 	if e.Version == Version2 || e.blanked() {
 		return false
@@ -154,8 +155,7 @@ func (e *Entry) HoldsPayload() bool {
 	return e.Reason != "" || len(e.Metadata) > 0 && (json.Unmarshal(e.Metadata, &told) != nil || told.Failure != nil)
 }
 
-// Name returns what a redact entry says of the entry. Prev is the hash of the entry
-// before it.
+// Name returns how a redact entry names the entry. prev is the hash of the entry before it.
 func (e *Entry) Name(prev Hash) Named {
 	n := Named{Entity: e.Entity, Sequence: e.Sequence, Hash: e.Hash}
 	if e.Version != Version2 {
@@ -167,9 +167,9 @@ func (e *Entry) Name(prev Hash) Named {
 	return n
 }
 
-// Withhold removes the payload of the entry, and reports whether there was any: what is
-// kept beside it and the random bytes of its seals or, in version 1, its reason and its
-// metadata. Its hash stays.
+// Withhold removes the payload of the entry, and reports whether there was any: the payload
+// beside it and the random bytes of its seals or, in version 1, its reason and its metadata.
+// Its hash stays.
 func (e *Entry) Withhold() bool {
 	if e.Version != Version2 {
 		there := e.HoldsPayload()
@@ -187,8 +187,8 @@ func (e *Entry) Withhold() bool {
 	return there
 }
 
-// Take removes the payload of an entry of the job if it is withheld, and reports
-// whether there was any. The entry is of the step at that place, or of the job at 0.
+// Take removes the payload of an entry of the job if it is withheld, and reports whether there
+// was any. The entry belongs to the step at that place, or to the job at 0.
 func (w *Withheld) Take(ord int64, e *Entry) bool {
 	if e.Version == Version2 && w.Covers(ord, e) || w.Names(e) {
 		return e.Withhold()
@@ -196,15 +196,15 @@ func (w *Withheld) Take(ord int64, e *Entry) bool {
 	return false
 }
 
-// A claim is an entry of an export that looks like what was left of a redacted one.
+// A claim is an entry of an export that looks like the remainder of a redacted one.
 type claim struct {
 	entry  Entry
 	digest Hash
 	line   int
 }
 
-// looksRedacted accepts an entry until all lines are read: the trail of its job may
-// come later.
+// looksRedacted accepts an entry until all lines are read: the trail of its job may come
+// later.
 func (f *file) looksRedacted(e *Entry, digest Hash) bool {
 	f.claims = append(f.claims, claim{*e, digest, f.lines})
 	return true
