@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Unfit names the processes of this user that listen for hints about the file, which
-// every engine does, of whatever version of Pawl, and whose programs would not work
-// while the schema is migrated to a version, or after that.
+// Unfit names the processes of this user that listen for hints about the file and whose
+// programs would not work during a migration to a version, or after it. Every engine of every
+// version of Pawl listens.
 func (db *DB) Unfit(ctx context.Context, to int) (unfit []string, err error) {
 	if db.wakeups.dir == "" {
 		return nil, nil
@@ -29,10 +29,10 @@ func (db *DB) Unfit(ctx context.Context, to int) (unfit []string, err error) {
 	}
 	for _, path := range db.wakeups.sockets() {
 		if deliver(path, nil) != nil {
-			continue // it is gone, and its socket was left behind
+			continue // it has died and left its socket behind
 		}
 		pid, rest, _ := strings.Cut(filepath.Base(path), "-")
-		program := 0 // of those that do not say it
+		program := 0 // for processes that do not report it
 		_, _ = fmt.Sscanf(rest, "v%d-", &program)
 		if !store.Serves(db.cfg.changes(), program, v.Current, to) {
 			unfit = append(unfit, "process "+pid)

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// noteEvery is how often the row of a process is written: a commit costs more
-	// than touching the lock file of its worker, which tells its life.
+	// noteEvery is how often the row of a process is written: a commit costs more than
+	// touching the lock file of its worker, which is enough to show that it lives.
 	noteEvery = 10 * time.Second
-	// noteLimit bounds the wait for a place among the writers. A note that finds
-	// none is written with a later beat.
+	// noteLimit bounds the wait for a place among the writers. A note that gets none is
+	// written with a later beat.
 	noteLimit = 500 * time.Millisecond
 )
 
-// notes are when the rows of processes were last written by this handle.
+// notes records when the rows of processes were last written by this handle.
 type notes struct {
 	mu sync.Mutex
 	at map[int64]int64
 }
 
-// Beat records that a worker is alive by touching its lock file, returns what it has
-// to know, and now and then writes the row of the process; see store.Ledger.
+// Beat records that a worker is alive by touching its lock file, and returns what it has to
+// know. Now and then it also writes the row of the process; see store.Ledger.
 func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	if p.Worker != 0 {
 		if err := db.holds.beat(workerName(p.Worker)); err != nil {
@@ -113,7 +113,7 @@ func (db *DB) note(ctx context.Context, p link.Pulse) {
 	}
 }
 
-// due reports whether the row is to be written now, and takes it for written.
+// due reports whether the row has to be written now, and counts it as written.
 func (n *notes) due(id, now int64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -133,7 +133,7 @@ func (n *notes) forget(id int64) {
 	delete(n.at, id)
 }
 
-// Nodes reads the processes that were heard of; see store.Views.
+// Nodes reads the processes that reported recently; see store.Views.
 func (db *DB) Nodes(ctx context.Context) ([]*pawl.Node, error) {
 	var nodes []*pawl.Node
 	err := db.read(ctx, "list processes", func(c *conn) error {

@@ -19,8 +19,8 @@ func compareCandidates(a, b candidate) int {
 	return cmp.Or(cmp.Compare(a.rank, b.rank), compareKeys(a.key, b.key))
 }
 
-// claims runs the claim queries. What one was given, a later one of the same
-// transaction is not.
+// claims runs the claim queries. A later query of the same transaction never gets a row that
+// an earlier one got.
 func (r *reading) claims(q *store.Query) error {
 	given := map[pawl.StepKey]bool{}
 	for i := range q.Claims {
@@ -64,8 +64,8 @@ func (r *reading) claim(q *store.ClaimQuery, given map[pawl.StepKey]bool) (store
 	return facts, nil
 }
 
-// candidates returns the first limit of the routes together that were not given
-// before, and gives them.
+// candidates returns the first limit rows of all the routes that were not given out before,
+// and marks them as given.
 func (r *reading) candidates(s statement, routes []rowkey.Route, limit int, given map[pawl.StepKey]bool) ([]candidate, error) {
 	if limit <= 0 {
 		return nil, nil
@@ -102,7 +102,7 @@ func (r *reading) ready(k pawl.StepKey) error {
 	return r.jobInputs(k.Job)
 }
 
-// start reads a job that may be started, and the steps that need nothing.
+// start reads a job that may be started, and its steps without needs.
 func (r *reading) start(job rowkey.Job) error {
 	if err := r.jobInputs(job); err != nil {
 		return err

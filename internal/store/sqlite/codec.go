@@ -17,13 +17,13 @@ type row struct {
 	s     *sqlite.Stmt
 	args  []any // without a statement, they are collected
 	n     int
-	bound []value // what is bound already
+	bound []value // the values bound so far
 	fault error   // a value that cannot be bound
 }
 
-// A value is what a parameter is bound to. A statement keeps its bindings, so
-// that only what differs from its last use is bound anew: most of a row is the
-// same for each record of a batch.
+// A value is the current binding of a parameter. A statement keeps its bindings, so only
+// values that differ from its last use are bound again: most of a row is the same for each
+// record of a batch.
 type value struct {
 	is   kind
 	n    int64
@@ -39,10 +39,10 @@ const (
 	text
 )
 
-// keptText bounds the texts that are remembered as bound.
+// keptText bounds the length of texts that are remembered as bound.
 const keptText = 64
 
-// next goes to the next parameter and returns what is bound to it.
+// next advances to the next parameter and returns its binding.
 func (r *row) next() *value {
 	if r.n == len(r.bound) {
 		r.bound = append(r.bound, value{})
@@ -139,8 +139,8 @@ func (r *row) null() {
 	}
 }
 
-// columns reads the columns of a result row in their order. A value that cannot
-// be is kept as the first fault.
+// columns reads the columns of a result row in their order. The first value that cannot be
+// read is kept as the fault.
 type columns struct {
 	s     *sqlite.Stmt
 	vals  values // without a statement
@@ -216,7 +216,7 @@ func (c *columns) body() []byte {
 	return c.blob()
 }
 
-// null reports whether the next column is NULL, and stays before it.
+// null reports whether the next column is NULL, without reading it.
 func (c *columns) null() bool {
 	if c.s == nil {
 		return c.vals[c.n] == nil
@@ -247,7 +247,7 @@ func writeColumns[R any](r *row, list []*store.Column[R], v *R) {
 	}
 }
 
-// readColumns reads columns into a record. A key that is computed has to be the stored one.
+// readColumns reads columns into a record. A computed key has to equal the stored one.
 func readColumns[R any](c *columns, list []*store.Column[R], v *R) {
 	for _, col := range list {
 		switch col.Kind {
@@ -298,8 +298,8 @@ func update[R any](c *conn, s statement, t *table[R], list []*store.Column[R], u
 	})
 }
 
-// place returns the key under which the step is found: its worker while it is in
-// progress, else its route.
+// place returns the key under which the step is indexed: its worker while it is in progress,
+// else its route.
 func place(s *pawl.Step) int64 {
 	if s.State == lifecycle.StepInProgress {
 		return int64(s.Worker)
@@ -325,7 +325,7 @@ func (r *row) entry(e *audit.Entry) {
 	r.bytes(e.AppendExtra(room[:0]))
 }
 
-// entry reads an entry; the caller knows its entity and where it came from.
+// entry reads an entry; the caller sets its Entity and From.
 func (c *columns) entry() audit.Entry {
 	var e audit.Entry
 	e.Sequence = c.int()
@@ -341,7 +341,7 @@ func (c *columns) entry() audit.Entry {
 	return e
 }
 
-// entries hands what a row of the trail of jobs and steps holds to f.
+// entries passes the entries in a row of the trail of jobs and steps to f.
 func (c *columns) entries(f func(pawl.Ord, audit.Entry)) {
 	ord, e := pawl.Ord(c.int()), c.entry()
 	more := c.body()

@@ -8,8 +8,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Sizes of a connection's memory and of the log between checkpoints. What a cache
-// has not, the operating system's has.
+// Sizes of a connection's cache, and of the log between checkpoints. What a cache lacks is in
+// the operating system's.
 const (
 	writerKiB       = 24 << 10
 	readerKiB       = 4 << 10  // of each of maxReaders, and of the logs
@@ -17,16 +17,16 @@ const (
 	logSizeLimit    = 64 << 20 // bytes that the -wal file shrinks back to
 )
 
-// A conn is a connection with its prepared statements, or a transaction of a user. One
+// A conn is a connection with its prepared statements, or a user's transaction. Only one
 // goroutine at a time uses it.
 type conn struct {
 	*sqlite.Conn
 	prepared [statementCount]*prepared
-	cache    *rowCache // of a connection that writes
-	outer    *outer    // the transaction of a user; the fields above but cache are empty
+	cache    *rowCache // for a connection that writes
+	outer    *outer    // the user's transaction; if set, the fields above except cache are empty
 }
 
-// A prepared statement, and what it is bound to.
+// A prepared is a prepared statement and its bindings.
 type prepared struct {
 	*sqlite.Stmt
 	row  row
@@ -37,8 +37,8 @@ func newPrepared(s *sqlite.Stmt) *prepared {
 	return &prepared{Stmt: s, row: row{s: s}, cols: columns{s: s}}
 }
 
-// connect opens a connection to a file that is there, with a cache of so many KiB. Waiting for other processes is bounded by ctx and
-// by patience.
+// connect opens a connection to an existing file, with a cache of the given KiB. ctx and
+// patience bound the wait for other processes.
 func connect(ctx context.Context, path, synchronous string, cacheKiB int) (*conn, error) {
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {
@@ -71,9 +71,9 @@ func configure(c *sqlite.Conn, path, synchronous string, cacheKiB int) error {
 	return nil
 }
 
-// prep returns a prepared statement, ready to be bound. It stays the
-// connection's. SQLite is told that it stays, or it would take the memory for it
-// from the little that it has for what passes.
+// prep returns a prepared statement, ready to be bound. The connection keeps the statement and
+// tells SQLite so; otherwise SQLite would allocate it from the small memory reserved for
+// short-lived data.
 func (c *conn) prep(s statement) (*prepared, error) {
 	if p := c.prepared[s]; p != nil {
 		return p, nil
@@ -107,7 +107,7 @@ func (c *conn) run(s statement, bind func(*row)) error {
 	return p.Reset()
 }
 
-// each executes a statement and hands its rows to f, until f fails.
+// each executes a statement and passes its rows to f, until f fails.
 func (c *conn) each(s statement, bind func(*row), f func(*columns) error) error {
 	if c.outer != nil {
 		return c.outer.each(texts[s], bind, f)
@@ -120,7 +120,7 @@ func (c *conn) each(s statement, bind func(*row), f func(*columns) error) error 
 	return p.rows(f)
 }
 
-// Changes returns how many rows the last statement has changed.
+// Changes returns how many rows the last statement changed.
 func (c *conn) Changes() int {
 	if c.outer != nil {
 		return c.outer.changed
@@ -135,7 +135,7 @@ func (p *prepared) bind(f func(*row)) {
 	}
 }
 
-// forget has everything bound anew: a binding may be what failed.
+// forget drops all bindings, so that all are made again: one of them may have failed.
 func (p *prepared) forget() { p.row.bound = p.row.bound[:0] }
 
 // rows steps through the rows and resets the statement.

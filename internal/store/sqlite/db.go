@@ -1,17 +1,16 @@
-// Package sqlite keeps Pawl in one SQLite file, the embedded default. It is pure
-// Go, and any number of processes of one machine may open the same file.
+// Package sqlite keeps Pawl in one SQLite file, the embedded default. It is pure Go, and any
+// number of processes of one machine may open the same file.
 //
-// A process has one connection that writes and a few that read. Writers of
-// several processes take turns: one that meets a busy file tries again at once
-// and with jitter, and one that writes in a tight loop lets the others in between.
-// So no caller sees "busy", unless another process writes for 30 seconds.
+// A process has one connection that writes and a few that read. Writers of several processes
+// take turns: one that finds the file busy retries at once and with jitter, and one that
+// writes in a tight loop lets the others in between. A caller therefore sees "busy" only if
+// another process writes for 30 seconds.
 //
-// The file is in WAL mode: readers never wait for writers. Beside it lie
-// NAME-wal and NAME-shm (SQLite's own), NAME-logs (what steps print, a second
-// database) and NAME.locks, a folder of lock files that tell at once which
-// process has died. New files are for their user alone (mode 0600), or for the group
-// if the database is (0660). A file on a network share is not
-// supported.
+// The file is in WAL mode: readers never wait for writers. Beside it are NAME-wal and NAME-shm
+// (SQLite's own), NAME-logs (the output of steps, a second database) and NAME.locks, a folder
+// of lock files that show at once which process has died. New files are private to their user
+// (mode 0600), or shared with the group if the database is (0660). A file on a network share
+// is not supported.
 package sqlite
 
 import (
@@ -43,29 +42,29 @@ type Config struct {
 	// exist. ":memory:" is a database of this handle alone, gone when it closes.
 	Path string
 
-	// Synchronous says what a commit promises.
+	// Synchronous says what a commit guarantees.
 	//
-	// Full, the default: when Do has returned, the commit is on the disk and
-	// survives a loss of power. It costs one fsync for each commit.
+	// Full, the default: when Do has returned, the commit is on disk and survives a loss of
+	// power. It costs one fsync for each commit.
 	//
-	// Normal: it survives the death of every process, but a loss of power or a
-	// crash of the operating system may take back the commits of the last
-	// moments, newest first. The file is consistent all the same.
+	// Normal: it survives the death of every process, but a loss of power or a crash of the
+	// operating system may undo the commits of the last moments, newest first. The file stays
+	// consistent.
 	Synchronous string
 
-	// AnyVersion opens a file whatever its schema's version, without bringing a
-	// new file up, so that it can be migrated.
+	// AnyVersion opens a file of any schema version, and does not migrate a new file, so that
+	// the caller can migrate it.
 	AnyVersion bool
 
-	// Ahead are changes of the schema after those that this program has, for tests
-	// of how programs of two versions live together.
+	// Ahead are changes of the schema after those of this program, for tests of programs of
+	// two versions that share a database.
 	Ahead []store.SchemaChange
 
 	// Clock is the database's clock. Default time.Now.
 	Clock func() time.Time
 
-	// Log receives the rows that cannot be decoded, and the hints that cannot be
-	// sent. Default: discarded.
+	// Log receives rows that cannot be decoded, and hints that cannot be sent. Default:
+	// discarded.
 	Log *slog.Logger
 }
 
@@ -111,10 +110,9 @@ type DB struct {
 
 var _ store.Store = (*DB)(nil)
 
-// Open opens the database. A new or empty file is brought up to the newest
-// schema. An older schema is an error of kind Conflict whose hint is to run
-// `pawl migrate up`; so is one that this program is too old for, and a file that
-// is not Pawl's.
+// Open opens the database. It migrates a new or empty file to the newest schema. An older
+// schema is an error of kind Conflict whose hint is to run `pawl migrate up`; a schema that is
+// too new for this program, and a file that is not Pawl's, are Conflicts too.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -139,8 +137,8 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	return db, nil
 }
 
-// besideFile sets up what lies beside the file, under its real name, so that
-// processes that know it by different names meet.
+// besideFile sets up the files beside the database, under its real name, so that processes
+// that know it by different names share them.
 func (db *DB) besideFile(c *conn) error {
 	path, err := filepath.EvalSymlinks(db.cfg.Path)
 	if err == nil {
@@ -165,8 +163,8 @@ func (db *DB) besideFile(c *conn) error {
 	return nil
 }
 
-// Close ends the database. What is held stays held until its release or the end
-// of the process. Calls that are under way are waited for; later ones fail.
+// Close closes the database. Held names stay held until their release or the end of the
+// process. Close waits for calls in progress; later ones fail.
 func (db *DB) Close() error {
 	db.wakeups.close()
 	err := db.writer.close()
@@ -179,7 +177,7 @@ func (db *DB) Close() error {
 // now returns the database's clock.
 func (db *DB) now() int64 { return pawl.Micros(db.cfg.Clock()) }
 
-// Stats returns what was written through this handle since it was opened.
+// Stats returns counts of the writes through this handle since it was opened.
 func (db *DB) Stats(context.Context) (store.Stats, error) {
 	return store.Stats{
 		Commits:  db.stats.commits.Load(),

@@ -18,9 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Diagnose says what is wrong with the file. It makes no file, and asks nothing
-// of the schema's version. The file itself is checked for as long as integrity;
-// 0 does not check it.
+// Diagnose reports what is wrong with the file. It creates no file, and works for any schema
+// version. It checks the integrity of the file for at most the given time; 0 skips that check.
 func Diagnose(ctx context.Context, cfg Config, integrity time.Duration) []health.Finding {
 	d := &diagnosis{ctx: ctx, cfg: cfg.withDefaults(), Diagnosis: new(health.Diagnosis)}
 	if err := d.all(integrity); err != nil {
@@ -143,7 +142,7 @@ func (d *diagnosis) modes() error {
 		return err
 	}
 	if folder, err := os.Stat(filepath.Dir(path)); err != nil || folder.Mode()&0o001 == 0 {
-		return err // others do not come near it
+		return err // other users have no access to it
 	}
 	var open []string
 	for _, ending := range []string{"", "-wal", "-shm", "-logs", "-logs-wal", "-logs-shm"} {
@@ -168,7 +167,7 @@ func (d *diagnosis) modes() error {
 	return nil
 }
 
-// shellQuoted returns a word of a shell's command line.
+// shellQuoted quotes a word for a shell's command line.
 func shellQuoted(s string) string {
 	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@%") == "" {
 		return s
@@ -184,8 +183,8 @@ func (d *diagnosis) journal() error {
 	})
 }
 
-// readers takes over what can be taken over, as any commit does now and then,
-// and measures what cannot.
+// readers copies the log into the file as far as possible, as any commit does now and then,
+// and measures the rest.
 func (d *diagnosis) readers() error {
 	page, err := d.conn.number("PRAGMA page_size")
 	if err != nil {
@@ -222,8 +221,8 @@ func (d *diagnosis) integrity(limit time.Duration) error {
 	return err
 }
 
-// catalog compares the schema with one that the migrations make in memory.
-// Indexes, columns and views that were added by hand are ignored.
+// catalog compares the schema with the one that the migrations create in memory. It ignores
+// indexes, columns and views that were added by hand.
 func (d *diagnosis) catalog() error {
 	made, statements, err := reference()
 	if err != nil {
@@ -252,8 +251,8 @@ func (d *diagnosis) catalog() error {
 	return nil
 }
 
-// reference returns the catalogue of a new database, and the statements that make
-// its indexes.
+// reference returns the catalogue of a new database, and the statements that create its
+// indexes.
 func reference() (lines []string, indexes map[string]string, err error) {
 	m, err := sqlite.OpenConn(memory, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {
@@ -276,7 +275,7 @@ func reference() (lines []string, indexes map[string]string, err error) {
 	return lines, indexes, err
 }
 
-// indexOf returns the name of the index that a line of the catalogue is of, or "".
+// indexOf returns the name of the index that a line of the catalogue describes, or "".
 func indexOf(line string) string {
 	words := strings.Fields(line)
 	if len(words) < 3 || words[0] != "index" {
@@ -285,8 +284,8 @@ func indexOf(line string) string {
 	return words[2]
 }
 
-// catalog returns tables, columns, indexes and views, one line each: first what
-// it is, and what of, after a table's name.
+// catalog returns tables, columns, indexes and views, one line each: the type, the table if it
+// is part of one, and the name.
 func (c *conn) catalog() ([]string, error) {
 	var lines []string
 	err := c.ask(`SELECT type || ' ' || CASE WHEN type IN ('index', 'view') THEN tbl_name || ' ' ELSE '' END || name
@@ -301,7 +300,7 @@ ORDER BY 1`, nil, func(cols *columns) { lines = append(lines, strings.Join(strin
 	return lines, nil
 }
 
-// partOf returns the table that a line of the catalogue is a part of.
+// partOf returns the table to which a line of the catalogue belongs.
 func partOf(line string) string {
 	_, rest, _ := strings.Cut(line, " ")
 	table, _, _ := strings.Cut(rest, " ")

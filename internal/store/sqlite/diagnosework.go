@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	doublesLimit = 5 * time.Second // for which trails are looked at
+	doublesLimit = 5 * time.Second // how long trails are checked
 	doublesPage  = 1000            // jobs at once
-	maxDoubles   = 20              // that are named
+	maxDoubles   = 20              // how many are named
 )
 
 const askPage = "SELECT coalesce(min(id), 0), count(*) FROM (SELECT id FROM job WHERE id < ?1 ORDER BY id DESC LIMIT ?2)"
 
-// askDoubled returns the entries of the jobs with keys from one to the other that are
-// stored more than once, be it in rows of their own or in lists of others.
+// askDoubled returns the entries, of jobs with keys in a range, that are stored more than
+// once, in rows of their own or in the lists of others.
 var askDoubled = fmt.Sprintf(`SELECT j.uuid, t.ord, t.seq, count(*) FROM trail t JOIN job j ON j.id = t.job
 WHERE t.job >= ?1 AND t.job < ?2 GROUP BY t.job, t.ord, t.seq HAVING count(*) > 1 ORDER BY t.job, t.ord, t.seq LIMIT %d`, maxDoubles)
 
-// doubles goes through the trails, those of the newest jobs first.
+// doubles checks the trails, those of the newest jobs first.
 func (d *diagnosis) doubles() error {
 	limit := time.Now().Add(doublesLimit)
 	before, found := int64(math.MaxInt64), 0

@@ -23,7 +23,7 @@ var shares = map[int64]string{
 	unix.OCFS2_SUPER_MAGIC: "OCFS2",
 }
 
-// fileSystem says what a file is on, and how bad that is.
+// fileSystem names the file system of a file, and says how bad that is.
 func fileSystem(path string) (string, health.Severity, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
@@ -43,7 +43,7 @@ func judge(magic int64) (string, health.Severity) {
 	return "", health.OK
 }
 
-// freeSpace returns the bytes that are left on the disk of a folder.
+// freeSpace returns how many bytes are free on the disk of a folder.
 func freeSpace(dir string) (free int64, known bool, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

@@ -4,8 +4,8 @@ package sqlite
 
 import "github.com/pawl-dev/pawl/internal/health"
 
-// fileSystem is not known here.
+// fileSystem returns nothing on this platform.
 func fileSystem(string) (string, health.Severity, error) { return "", health.OK, nil }
 
-// freeSpace is not known here.
+// freeSpace returns nothing on this platform.
 func freeSpace(string) (free int64, known bool, err error) { return 0, false, nil }

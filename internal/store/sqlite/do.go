@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Do runs one write transaction; see store.Ledger. Transactions of one process
-// run in the order in which they were asked for. Once decide has been called,
-// ctx is checked once more, before anything is written.
+// Do runs one write transaction; see store.Ledger. Transactions of one process run in the
+// order of their calls. After decide, and before anything is written, ctx is checked once
+// more.
 func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
 	c, err := db.writer.begin(ctx)
 	if err != nil {
@@ -48,8 +48,8 @@ func (db *DB) commit(c *conn, f *store.Facts, ch *store.Changes) error {
 	if err := write(c, f, ch); err != nil {
 		return translate("write", err)
 	}
-	// What was written is taken over while the disk is waited for. If the commit
-	// fails, all of it is forgotten.
+	// The cache takes over the changes while the disk is waited for. If the commit fails, it
+	// drops all of them.
 	var known sync.WaitGroup
 	defer known.Wait()
 	known.Go(func() { c.cache.committed(ch) })

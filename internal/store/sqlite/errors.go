@@ -16,8 +16,8 @@ import (
 // patience bounds how long anything waits for other processes.
 const patience = 30 * time.Second
 
-// Between two tries for a busy file lies a random time below these: short at
-// first, for most transactions are.
+// Between two tries for a busy file there is a random pause below these limits: short at
+// first, since most transactions are short.
 const (
 	firstPause  = 200 * time.Microsecond
 	secondPause = 2 * time.Millisecond
@@ -59,7 +59,7 @@ func busy(err error) bool {
 	return code == sqlite.ResultBusy || code == sqlite.ResultLocked
 }
 
-// exists reports whether err says that a row of that primary key is there.
+// exists reports whether err says that a row with that primary key exists.
 func exists(err error) bool {
 	if err == nil {
 		return false
@@ -72,7 +72,7 @@ func diskFull(err error) error {
 	return &pawl.Error{Kind: pawl.Unavailable, Message: "the disk is full", Hint: "make room and try again", Err: err}
 }
 
-// noRoom says that the disk is full if that is why a file could not be written.
+// noRoom reports a full disk if that is why a file could not be written.
 func noRoom(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return diskFull(err)
@@ -80,7 +80,7 @@ func noRoom(err error) error {
 	return err
 }
 
-// translate returns err as a user may see it, with what was attempted.
+// translate returns err in a form for users, with the attempted action.
 func translate(what string, err error) error {
 	var known *pawl.Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -90,7 +90,7 @@ func translate(what string, err error) error {
 	case sqlite.ResultFull:
 		return diskFull(err)
 	case sqlite.ResultIOErr:
-		if sqlite.ErrCode(err) == sqlite.ResultIOErrSHMSize { // the file beside the database cannot be made larger
+		if sqlite.ErrCode(err) == sqlite.ResultIOErrSHMSize { // the file beside the database cannot grow
 			return diskFull(err)
 		}
 		return &pawl.Error{Kind: pawl.Unavailable, Message: what + ": the disk cannot be read or written", Hint: "it may be full, or damaged; see pawl doctor", Err: err}

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A reading gathers the facts of one query. A row that cannot be decoded is
-// logged and left out, so that it does not stop the others.
+// A reading collects the facts of one query. A row that cannot be decoded is logged and
+// omitted, so that it does not stop the others.
 type reading struct {
 	c      *conn
 	f      *store.Facts
@@ -49,7 +49,7 @@ func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
 	return r.f, nil
 }
 
-// keys reads idempotency keys. One that has expired is new again.
+// keys reads idempotency keys. An expired key is new again.
 func (r *reading) keys(q *store.Query) error {
 	for _, k := range q.Keys {
 		answer := &store.Answer{New: true}
@@ -95,7 +95,7 @@ func (r *reading) named(q *store.Query) error {
 	return nil
 }
 
-// found reads the steps of jobs that are in some condition.
+// found reads the steps that a condition on their jobs selects.
 func (r *reading) found(q *store.Query) (err error) {
 	for _, l := range q.Waiting {
 		if r.f.Waiting[l.Job], err = r.steps(selectWaiting, int64(l.Job), int64(l.Limit)); err != nil {
@@ -115,8 +115,8 @@ func (r *reading) found(q *store.Query) (err error) {
 	return nil
 }
 
-// nodes reads the steps of instance 0. It leaps over the instances of each node,
-// of which there may be many.
+// nodes reads the steps of instance 0. It skips the other instances of each node, of which
+// there may be many.
 func (r *reading) nodes(job rowkey.Job) ([]pawl.StepKey, error) {
 	var keys []pawl.StepKey
 	for from, more := pawl.Ord(0), true; more; {
@@ -186,7 +186,7 @@ func (r *reading) job(k rowkey.Job) error {
 	})
 }
 
-// jobInputs reads a job with its inputs and metadata, or these of one that was
+// jobInputs reads a job with its inputs and metadata, or only these if the job was already
 // read.
 func (r *reading) jobInputs(k rowkey.Job) error {
 	if r.inputs[k] {
@@ -208,7 +208,7 @@ func (r *reading) jobInputs(k rowkey.Job) error {
 	})
 }
 
-// addJob adds a job with its inputs and metadata, or these to it.
+// addJob adds a job with its inputs and metadata, or adds these to the job.
 func (r *reading) addJob(j *pawl.Job) {
 	if read := r.f.Jobs[j.Key()]; read != nil {
 		read.Inputs, read.Metadata = j.Inputs, j.Metadata
@@ -231,7 +231,7 @@ func (r *reading) step(k pawl.StepKey) error {
 	})
 }
 
-// steps reads the steps that s returns and their keys in order.
+// steps reads the steps that s returns, and their keys in order.
 func (r *reading) steps(s statement, args ...int64) ([]pawl.StepKey, error) {
 	var keys []pawl.StepKey
 	err := r.c.each(s, func(b *row) { b.ints(args...) }, func(c *columns) error {
@@ -255,8 +255,8 @@ func (r *reading) addStep(c *columns) (pawl.StepKey, bool) {
 	return s.StepKey, true
 }
 
-// decoded reports whether the row could be read, and logs it if not: once, for a
-// row at the head of a queue is met at every claim.
+// decoded reports whether the row could be read. A failure is logged once, since every claim
+// meets a row at the head of a queue.
 func (r *reading) decoded(c *columns, kind string, key any) bool {
 	err := c.finish()
 	if err == nil {

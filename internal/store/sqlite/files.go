@@ -11,15 +11,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/private"
 )
 
-// A new database is for its user alone, and so is what lies beside it, unless the
-// database is shared with its group.
+// A new database is private to its user, and so are the files beside it, unless the database
+// is shared with its group.
 const newMode fs.FileMode = 0o600
 
-// creating is held while a database is made: another handle of this process must not
-// have it open when its descriptor is closed, which would end that handle's locks.
+// creating is held while a database file is created: no other handle of this process may have
+// it open when the descriptor is closed, since that would end that handle's locks.
 var creating sync.Mutex
 
-// create makes an empty file unless there is one. What fails is said when it is opened.
+// create creates an empty file unless it exists. Opening the file reports any error.
 func create(path string, mode fs.FileMode) {
 	if path == memory {
 		return
@@ -40,8 +40,8 @@ func modeBeside(database fs.FileInfo) fs.FileMode {
 	return newMode
 }
 
-// lockFolder makes the folder of lock files of a database, or checks the one that is
-// there: whose it is may remove and replace what others lock.
+// lockFolder creates the folder of lock files of a database, or checks the existing one: its
+// owner could remove and replace the files that others lock.
 func lockFolder(dir string, database fs.FileInfo) error {
 	mode := fs.FileMode(0o700)
 	if shared(database) {

@@ -43,9 +43,8 @@ func (db *DB) Hold(ctx context.Context, name string, note []byte) (release func(
 	return sync.OnceFunc(free), nil
 }
 
-// Observe returns the workers that live by their record; see store.Ledger. Their
-// locks are those of the kernel, which frees one only when its process has died or let go of
-// it: so a lock that is free is proof.
+// Observe returns the workers that live according to their record; see store.Ledger. The
+// kernel frees a lock only when its process has died or released it, so a free lock is proof.
 func (db *DB) Observe(ctx context.Context) (*health.Report, error) {
 	workers, err := db.Workers(ctx, store.WorkerFilter{Living: true})
 	if err != nil {

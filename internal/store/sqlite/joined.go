@@ -15,9 +15,9 @@ import (
 
 const joinedNames = "a *sql.Tx on the SQLite file of this client"
 
-// DoIn writes within a transaction of the user, through the user's driver; see
-// store.Joiner. SQLite has one writer at a time, so from then on all others wait for the
-// end of the transaction. Its commit wakes no process.
+// DoIn writes within a user's transaction, through the user's driver; see store.Joiner. SQLite
+// has one writer at a time, so all others wait until the transaction ends. Its commit wakes no
+// process.
 func (db *DB) DoIn(ctx context.Context, tx any, q *store.Query, _ []store.Topic, decide func(*store.Facts) (*store.Changes, error)) error {
 	out, ok := tx.(*sql.Tx)
 	switch {
@@ -53,14 +53,14 @@ func withJobs(q *store.Query) *store.Query {
 	return all
 }
 
-// An outer is a transaction of a user. It executes statements for a conn.
+// An outer is a user's transaction. It executes statements for a conn.
 type outer struct {
-	ctx     context.Context // of the one call that it serves
+	ctx     context.Context // of the one call
 	tx      *sql.Tx
 	changed int // rows, by the last statement
 }
 
-// on makes sure that the transaction is on a file.
+// on checks that the transaction is on a file.
 func (o *outer) on(file os.FileInfo) error {
 	path := ""
 	err := o.each("SELECT file FROM pragma_database_list WHERE name = 'main'", nil, func(c *columns) error {
@@ -94,7 +94,7 @@ func (o *outer) run(text string, bind func(*row)) error {
 	return err
 }
 
-// each executes a statement and hands its rows to f, until f fails.
+// each executes a statement and passes its rows to f, until f fails.
 func (o *outer) each(text string, bind func(*row), f func(*columns) error) (err error) {
 	args, err := arguments(bind)
 	if err != nil {
@@ -152,7 +152,7 @@ func (v values) bytes(col int) []byte {
 	return nil
 }
 
-// joinedError puts the failure of a statement in a transaction of a user into words.
+// joinedError describes the failure of a statement in a user's transaction.
 func joinedError(doing string, err error) error {
 	var known *pawl.Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -19,11 +19,11 @@ import (
 // maxFileName bounds a lock file's name; a longer one is replaced by a digest.
 const maxFileName = 200
 
-// lookers is how many tries of a millisecond a name that seems taken gets, since
-// alive takes its lock for a moment.
+// lookers is how often a name that seems taken is tried, a millisecond apart, since alive
+// takes its lock for a moment.
 const lookers = 5
 
-// waitingFile is locked, shared, by the processes that wait to write.
+// waitingFile is the file that processes waiting to write lock, shared.
 const waitingFile = "waiting.queue"
 
 // fileHolds are lock files in a folder. The kernel frees the locks of a process
@@ -65,7 +65,7 @@ func (h *fileHolds) hold(name string, note []byte) (release func(), err error) {
 		return nil, noRoom(err)
 	}
 	if lock == nil {
-		old, _ := os.ReadFile(path) // it may be free by now; then nothing is known of its holder
+		old, _ := os.ReadFile(path) // it may be free by now; then its holder is unknown
 		return nil, &store.HeldError{Name: name, Note: old}
 	}
 	err = os.WriteFile(path, note, 0o600)
@@ -79,8 +79,9 @@ func (h *fileHolds) hold(name string, note []byte) (release func(), err error) {
 	return func() { drop(lock) }, nil
 }
 
-// take locks the file, which it makes if it is missing, or returns nil if another holds it. A holder removes its
-// file before it lets go; so the lock counts only if the file is still there.
+// take locks the file, creating it if necessary, or returns nil if another process holds it. A
+// holder removes its file before it releases the lock, so the lock counts only if the file
+// still exists.
 func take(path string, mode fs.FileMode) (*flock.Flock, error) {
 	for {
 		if err := private.Create(path, mode); err != nil {
@@ -105,7 +106,7 @@ func take(path string, mode fs.FileMode) (*flock.Flock, error) {
 	}
 }
 
-// drop removes the file and lets go of it. Failing to remove it does no harm.
+// drop removes the file and releases the lock. A failed removal does no harm.
 func drop(lock *flock.Flock) {
 	os.Remove(lock.Path())
 	lock.Close()
@@ -115,12 +116,12 @@ func (h *fileHolds) beat(name string) error {
 	now := h.clock()
 	err := os.Chtimes(h.file(name), now, now)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it is free: that is for Reap to find
+		return nil // it is free: Reap finds it
 	}
 	return err
 }
 
-// alive tests a lock by asking for a shared one, and releases it at once.
+// alive tests a lock by taking a shared one, and releases it at once.
 func (h *fileHolds) alive(name string) (held bool, beat time.Time, err error) {
 	path := h.file(name)
 	info, err := os.Stat(path)
@@ -138,8 +139,8 @@ func (h *fileHolds) alive(name string) (held bool, beat time.Time, err error) {
 	return !free, info.ModTime(), errors.Join(err, lock.Close())
 }
 
-// enter says that this process waits to write. Where that cannot be said, it
-// merely waits longer.
+// enter announces that this process waits to write. If that fails, the process only waits
+// longer.
 func (h *fileHolds) enter() (leave func()) {
 	lock := flock.New(filepath.Join(h.dir, waitingFile))
 	lock.TryRLock()

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// What the second database holds. Chunks come in the order in which they were
-// written, and are read by job and step.
+// The schema of the second database. Chunks are stored in the order in which they were
+// written, and read by job and step.
 const logSchema = `
 CREATE TABLE IF NOT EXISTS chunk (
   job    INTEGER NOT NULL,
@@ -27,8 +27,8 @@ CREATE TABLE IF NOT EXISTS chunk (
   PRIMARY KEY (job, ord, claim, stream, off)
 ) STRICT;`
 
-// logs is the database of what steps print, opened when it is first needed. It
-// is NORMAL whatever the ledger is: a loss of power may cost the last lines.
+// logs is the database of the output of steps, opened when it is first needed. It is always
+// NORMAL, whatever the ledger is: a loss of power may lose the last lines.
 type logs struct {
 	path string
 	mode fs.FileMode // of a new file
@@ -81,7 +81,7 @@ func (l *logs) change(ctx context.Context, f func(*conn) error) error {
 	return translate("write logs", w.transact(ctx, f))
 }
 
-// AppendLogs stores chunks. One that was stored before is replaced.
+// AppendLogs stores chunks. A chunk that was stored before is replaced.
 func (db *DB) AppendLogs(ctx context.Context, chunks []pawl.Chunk) error {
 	if len(chunks) == 0 {
 		return nil
@@ -103,7 +103,7 @@ func (db *DB) AppendLogs(ctx context.Context, chunks []pawl.Chunk) error {
 	})
 }
 
-// Logs reads a page of the chunks of a job, or of one step of it: first where they are, in
+// Logs reads a page of the chunks of a job, or of one step of it: first their places, in
 // order, then the data of as many as fit.
 func (db *DB) Logs(ctx context.Context, job rowkey.Job, ord pawl.Ord, after store.LogPlace, limit int) ([]pawl.Chunk, error) {
 	w, err := db.logs.open(ctx)
@@ -160,7 +160,7 @@ func logPageOf(c *conn, job rowkey.Job, ord pawl.Ord, after store.LogPlace, limi
 	return chunks, err
 }
 
-// logPage is how many jobs with logs are looked at in a step.
+// logPage is how many jobs with logs are checked in one step.
 const logPage = 500
 
 // jobs returns the first jobs after a key, up to another, that have logs.
@@ -183,7 +183,7 @@ func (l *logs) jobs(ctx context.Context, after, to rowkey.Job) (jobs []rowkey.Jo
 	return jobs, err
 }
 
-// remove removes the logs of jobs, in transactions of so many chunks at most.
+// remove removes the logs of jobs, in transactions of a limited number of chunks.
 func (l *logs) remove(ctx context.Context, jobs []rowkey.Job) error {
 	for len(jobs) > 0 {
 		err := l.change(ctx, func(c *conn) error {

@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// Look finds what needs the evaluator; see store.Ledger. It reads partial
-// indexes only, and costs a few microseconds when there is nothing.
+// Look scans for work of the evaluator; see store.Ledger. It reads only partial indexes, and
+// costs a few microseconds when there is none.
 func (db *DB) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, error) {
 	a := &store.Agenda{Now: db.now()}
 	err := db.read(ctx, "look", func(c *conn) error {
@@ -58,7 +58,7 @@ func lookMarked(c *conn, a *store.Agenda, q *store.LookQuery) error {
 		return err
 	}
 	jobs := len(a.Marked)
-	for at, found := q.Marked, -1; found < len(a.Marked) && len(a.Marked)-jobs < q.Limit; { // one probe for all that a job has of one time
+	for at, found := q.Marked, -1; found < len(a.Marked) && len(a.Marked)-jobs < q.Limit; { // one probe for all marks of a job at one time
 		found = len(a.Marked)
 		if err := c.each(selectNextMarkedStep, func(b *row) { b.ints(last, at.At, int64(at.Job)) }, add); err != nil {
 			return err
@@ -68,13 +68,13 @@ func lookMarked(c *conn, a *store.Agenda, q *store.LookQuery) error {
 		}
 	}
 	slices.SortFunc(a.Marked, store.Marked.Compare)
-	a.Marked = slices.Compact(a.Marked) // a job, and steps of it
+	a.Marked = slices.Compact(a.Marked) // a job may be marked together with its steps
 	a.Marked = a.Marked[:min(len(a.Marked), q.Limit)]
 	return nil
 }
 
-// follow walks an index from one distinct value to the next: f returns the value
-// of the row and whether to go on.
+// follow walks an index from one distinct value to the next: f returns the value of the row
+// and whether to continue.
 func (c *conn) follow(s statement, f func(*columns) (int64, bool)) error {
 	for at, more := int64(0), true; more; {
 		more = false
@@ -125,8 +125,8 @@ func lookPending(c *conn, a *store.Agenda, q *store.LookQuery) error {
 	})
 }
 
-// ended returns the workers that have ended and still hold steps, with the times of their
-// last beats, which are not after their end unless they live.
+// ended returns the workers that have ended and still hold steps, with the times of their last
+// beats. A beat after a worker's end means that it still lives.
 func (db *DB) ended(ctx context.Context, limit int) (found []health.Sighting, err error) {
 	err = db.read(ctx, "look for steps of workers that have ended", func(c *conn) error {
 		found = nil

@@ -6,11 +6,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// maintainSweep is how many expired idempotency keys Maintain forgets.
+// maintainSweep is how many expired idempotency keys Maintain deletes at once.
 const maintainSweep = 100_000
 
-// Maintain forgets expired idempotency keys and silent processes; see store.Ledger. Transactions that
-// add keys forget some too.
+// Maintain deletes expired idempotency keys and silent processes; see store.Ledger.
+// Transactions that add keys also delete some.
 func (db *DB) Maintain(ctx context.Context) error {
 	now := db.cfg.Clock().UnixMicro()
 	err := db.writer.transact(ctx, func(c *conn) error {

@@ -20,8 +20,8 @@ var migrations embed.FS
 // sets it.
 const applicationID = 0x5061776c
 
-// changes returns the migrations that this program has, by version from 1 on. The files
-// are part of the program: a missing half is a fault that a test finds.
+// changes returns the migrations of this program, by version from 1 on. The files are
+// embedded: a test finds a missing half.
 func changes() []store.SchemaChange {
 	ups, err := fs.Glob(migrations, "migrations/*.up.sql")
 	if err != nil {
@@ -70,14 +70,14 @@ func between(all []store.SchemaChange, from, to int) ([]migration, error) {
 	return steps, nil
 }
 
-// text is what is run: the change, and what the database then says of its schema.
+// text is the SQL to run: the change, and the version that the database then records.
 func (m *migration) text() string {
 	return fmt.Sprintf("%s\nPRAGMA user_version = %d;\n", strings.TrimRight(m.sql, "\n"), packVersion(m.to))
 }
 
-// servesShift is where the user version of a file has the oldest programs that it
-// serves, if that is not its own version: so it reads as a version that is too new to
-// programs that know nothing of this.
+// servesShift is the bit position, in the user version of a file, of the oldest programs that
+// it supports, if that is not its own version. Programs that do not know this read it as a
+// version that is too new.
 const servesShift = 16
 
 func packVersion(v store.SchemaVersion) int {
@@ -118,8 +118,8 @@ func (db *DB) at(ctx context.Context) (v store.SchemaVersion, err error) {
 	return v, err
 }
 
-// Migrate moves the schema to the version, one transaction for each step of the
-// way, and for all of a new file: what was done stays done if a later step fails.
+// Migrate moves the schema to the version, in one transaction for each step, or one for all
+// steps of a new file. If a step fails, the steps before it stay done.
 func (db *DB) Migrate(ctx context.Context, to int) error {
 	for done := false; !done; {
 		err := db.writer.transact(ctx, func(c *conn) error {
@@ -139,8 +139,8 @@ func (db *DB) Migrate(ctx context.Context, to int) error {
 	return nil
 }
 
-// migrate takes the first step from one version to another, or all of them from
-// an empty file, and reports whether more are needed.
+// migrate takes the first step from one version to another, or all of them for an empty file,
+// and reports whether more are needed.
 func (c *conn) migrate(all []store.SchemaChange, from, to int) (more bool, err error) {
 	steps, err := between(all, from, to)
 	if err != nil || len(steps) == 0 {
@@ -149,7 +149,7 @@ func (c *conn) migrate(all []store.SchemaChange, from, to int) (more bool, err e
 	if from > 0 {
 		return len(steps) > 1, c.script(&steps[0])
 	}
-	for i := range steps { // a new file must not be seen half way up
+	for i := range steps { // a new file must not be visible half migrated
 		if err := c.script(&steps[i]); err != nil {
 			return false, err
 		}
@@ -157,7 +157,7 @@ func (c *conn) migrate(all []store.SchemaChange, from, to int) (more bool, err e
 	return false, nil
 }
 
-// script runs a migration within the transaction that is open.
+// script runs a migration within the open transaction.
 func (c *conn) script(m *migration) error {
 	if err := sqlitex.ExecuteScript(c.Conn, m.text(), nil); err != nil {
 		return fmt.Errorf("%s: %w", m.name, err)
@@ -179,8 +179,8 @@ func (db *DB) Plan(ctx context.Context, to int) ([]string, error) {
 	return plan, err
 }
 
-// admit brings an empty database up, and refuses one whose schema this program does
-// not work on.
+// admit migrates an empty database, and refuses one whose schema this program does not work
+// on.
 func (db *DB) admit(ctx context.Context) error {
 	if err := db.ours(ctx); err != nil || db.cfg.AnyVersion {
 		return err

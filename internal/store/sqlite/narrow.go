@@ -7,13 +7,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Most moves change few columns of a record that this very process knows. They
-// are written by narrow statements, which name those columns alone: SQLite then
-// leaves the indexes and the conditions of the others as they are. Every other
-// change is written with all columns.
+// Most transitions change few columns of a record that this process already knows. Narrow
+// statements write them and name only those columns: SQLite then leaves the indexes and the
+// conditions on the others alone. Every other change is written with all columns.
 
 const (
-	moved = "state seq head updated_at " // by every move
+	moved = "state seq head updated_at " // changed by every transition
 	taken = "unmet attempts claims worker route rank enqueued_at started_at"
 )
 
@@ -22,7 +21,7 @@ var (
 	jobMove   = narrowly(jobTable, moved+"open blocked active tree started_at completed_at ending")
 	jobEnd    = narrowly(jobTable, moved+"open blocked active tree started_at completed_at ending output")
 
-	// Of a step that is enqueued and claimed, and of one that ends.
+	// For a step that is enqueued and claimed, and for one that ends.
 	stepTake = narrowly(stepTable, moved+"place "+taken)
 	stepEnd  = narrowly(stepTable, moved+"place folded completed_at output")
 )

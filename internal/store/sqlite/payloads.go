@@ -9,12 +9,12 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// payloads are the statements that read what the trail of a record seals.
+// payloads are the statements that read the payload sealed by the trail of a record.
 var payloads = map[string]statement{
 	lifecycle.Job.Name: selectJobPayload, lifecycle.Step.Name: selectStepPayload, lifecycle.Schedule.Name: selectSchedulePayload,
 }
 
-// Payloads reads what the trails of records seal; see store.Views.
+// Payloads reads the payload sealed by the trails of records; see store.Views.
 func (db *DB) Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (found map[pawl.StepKey]store.Payload, through int, err error) {
 	found = make(map[pawl.StepKey]store.Payload, len(keys))
 	err = db.read(ctx, "read payload", func(c *conn) error {

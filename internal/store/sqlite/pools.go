@@ -10,15 +10,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// poolCounts count the slots of a pool that are taken.
+// poolCounts count the taken slots of a pool.
 var poolCounts = map[store.PoolKind]statement{
 	store.PoolJobs:  countPoolJobs,
 	store.PoolQuota: countPoolQuota,
 	store.PoolSteps: countPoolSteps,
 }
 
-// taken counts the slots of pools. In a write transaction they are locked: there
-// is one writer.
+// taken counts the taken slots of pools. A write transaction locks them: there is one writer.
 func (c *conn) taken(pools []store.Pool) (map[store.Pool]int, error) {
 	counts := make(map[store.Pool]int, len(pools))
 	for _, p := range pools {
@@ -42,7 +41,7 @@ func (r *reading) pools(q *store.Query) (err error) {
 	return err
 }
 
-// Usage returns the slots of the pools that are taken.
+// Usage returns the taken slots of the pools.
 func (db *DB) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int, error) {
 	var counts map[store.Pool]int
 	err := db.read(ctx, "count slots", func(c *conn) (err error) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// maxReaders is how many views read at once; more wait.
+// maxReaders is how many views read at once; others wait.
 const maxReaders = 4
 
 // readers is a pool of connections that read.
@@ -60,7 +60,7 @@ func (r *readers) put(c *conn) {
 	<-r.places
 }
 
-// close waits for the views under way.
+// close waits for the views in progress.
 func (r *readers) close() error {
 	r.mu.Lock()
 	r.closed = true
@@ -79,7 +79,7 @@ func (r *readers) close() error {
 	return errors.Join(errs...)
 }
 
-// read runs f on a connection, in one snapshot. f is bounded in time by ctx.
+// read runs f on a connection, in one snapshot. ctx bounds its time.
 func (db *DB) read(ctx context.Context, what string, f func(*conn) error) error {
 	if db.readers == nil {
 		return translate(what, db.readShared(ctx, f))
@@ -107,8 +107,8 @@ func snapshot(ctx context.Context, c *conn, f func(*conn) error) error {
 	return errors.Join(err, c.run(commit, nil))
 }
 
-// readShared reads through the writer's connection, between its transactions or
-// while one of them is being decided.
+// readShared reads through the writer's connection, between its transactions or while decide
+// runs in one of them.
 func (db *DB) readShared(ctx context.Context, f func(*conn) error) error {
 	w := db.writer
 	if err := acquire(ctx, w.use); err != nil {

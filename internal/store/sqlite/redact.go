@@ -12,11 +12,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// What is redacted is overwritten where it stands: these transactions zero what they free
-// (secure_delete). Copies of rows from before they were changed or moved, by transactions
-// that do not, are in free pages and within pages: Scrub writes the file anew.
+// Redacted data is overwritten in place: these transactions zero what they free
+// (secure_delete). Free pages, and gaps within pages, may hold copies of rows from before
+// other transactions changed or moved them: Scrub rewrites the file.
 
-// Redact goes one step of a redaction; see store.Redactor.
+// Redact does one step of a redaction; see store.Redactor.
 func (db *DB) Redact(ctx context.Context, r *store.Redaction, from store.RedactPlace) (done store.Redacted, err error) {
 	w := db.writer
 	if from.Stage == store.RedactLogs {
@@ -35,7 +35,7 @@ func (db *DB) Redact(ctx context.Context, r *store.Redaction, from store.RedactP
 	return done, translate("redact", err)
 }
 
-// zeroing runs f with everything zeroed that it frees.
+// zeroing runs f so that everything that it frees is zeroed.
 func (c *conn) zeroing(f func() error) (err error) {
 	if err := c.ask("PRAGMA secure_delete = on", nil, ignore); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (u *redacting) stage() error {
 	return u.entries()
 }
 
-// Of what has a body.
+// Conditions for records with bodies, and the size of the bodies of a step.
 const (
 	jobBodies  = "(inputs IS NOT NULL OR output IS NOT NULL OR error IS NOT NULL OR metadata IS NOT NULL)"
 	stepBodies = "(input IS NOT NULL OR output IS NOT NULL OR error IS NOT NULL)"
@@ -89,7 +89,7 @@ const (
 
 func (u *redacting) records() error {
 	if u.from.Ord == 0 {
-		u.next(true, store.RedactPlace{Ord: max(1, u.From-1)}) // there are no steps before that
+		u.next(true, store.RedactPlace{Ord: max(1, u.From-1)}) // no steps come before that one
 		return u.job()
 	}
 	after := u.from.Ord
@@ -119,8 +119,8 @@ func (u *redacting) job() error {
 	return nil
 }
 
-// beside takes data away from rows of a table beside the records, by its key: of the
-// whole job, or of steps.
+// beside removes data from rows of a table beside the records, by its key: for the whole job,
+// or for steps.
 func (u *redacting) beside(table, key, ord, data, which, change string) error {
 	where := " WHERE job = ? AND " + key + " > ? AND " + key + " <= ? AND (? = 0 OR " + ord + " BETWEEN ? AND ?) AND " + which
 	args := func(to int64) []int64 {
@@ -155,8 +155,8 @@ func (u *redacting) logs() error {
 		int64(u.Job), int64(u.From), int64(u.To), int64(n))
 }
 
-// entries redacts a page of rows of the trail. A row has entries of its own ord and of
-// later ones.
+// entries redacts a page of rows of the trail. A row has entries of its own ord and of later
+// ones.
 func (u *redacting) entries() error {
 	var rows []store.RedactRow
 	page := store.RedactPage{}
@@ -207,14 +207,14 @@ func (u *redacting) rewrite(r *store.RedactRow) error {
 	return p.rows(func(*columns) error { return nil })
 }
 
-// next says where the redaction goes on.
+// next sets the place where the redaction continues.
 func (u *redacting) next(full bool, at store.RedactPlace) {
 	if u.done.Next = at; !full {
 		u.done.After(u.from.Stage)
 	}
 }
 
-// A redactPage is the rows of a page, and the key of the last one.
+// A redactPage holds the rows of a page, and the key of the last one.
 type redactPage struct {
 	store.RedactPage
 	key int64
@@ -238,12 +238,12 @@ func (c *conn) exec(sql string, args ...int64) error {
 	return c.ask(sql, func(b *row) { b.ints(args...) }, ignore)
 }
 
-// maxVacuum bounds the file that is written anew after a redaction: others cannot write
-// meanwhile, and it is in memory.
+// maxVacuum bounds the size of a file that is rewritten after a redaction: others cannot write
+// meanwhile, and the rewrite is in memory.
 const maxVacuum = 256 << 20
 
-// Scrub writes the files anew, for pages may hold copies of rows as they were before they
-// were changed or moved, and empties their logs; see store.Redactor.
+// Scrub rewrites the files, since pages may hold copies of rows from before they were changed
+// or moved, and empties their logs; see store.Redactor.
 func (db *DB) Scrub(ctx context.Context, _ rowkey.Job) (advice string, err error) {
 	if db.cfg.Path == memory {
 		return "", nil
@@ -277,7 +277,7 @@ func (db *DB) Scrub(ctx context.Context, _ rowkey.Job) (advice string, err error
 	return advice, nil
 }
 
-// truncate writes the log into the file and empties it, once no reader needs it.
+// truncate copies the log into the file and empties it, once no reader needs it.
 func (w *writer) truncate(ctx context.Context) error {
 	for start := time.Now(); ; {
 		readers := false
@@ -298,7 +298,7 @@ func (w *writer) truncate(ctx context.Context) error {
 	}
 }
 
-// outside runs f on the connection that writes, outside of a transaction.
+// outside runs f on the writing connection, outside of a transaction.
 func (w *writer) outside(ctx context.Context, f func(*conn) error) error {
 	if err := acquire(ctx, w.turn); err != nil {
 		return err

@@ -63,14 +63,14 @@ func (db *DB) Registered(ctx context.Context, n pawl.WorkflowName, below, limit 
 	})
 }
 
-// Workflows reads the newest version of each workflow, by name; of all workspaces if that
-// is empty.
+// Workflows reads the newest version of each workflow, by name; of all workspaces if the
+// workspace is empty.
 func (db *DB) Workflows(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Version, error) {
 	return db.versions(ctx, selectNewestVersions, limit, func(b *row) { b.behind(workspace, after, limit) })
 }
 
-// behind binds what a list by name takes: of which workspace, behind which name, and how
-// many.
+// behind binds the parameters of a list by name: the workspace, the name after which it
+// begins, and the limit.
 func (r *row) behind(workspace string, after pawl.WorkflowName, limit int) {
 	r.text(workspace)
 	r.text(after.Name)

@@ -11,10 +11,10 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// A job goes with all that it has in one transaction, if that has retainRows rows at
-// most. Of a larger one that transaction removes the record, with the anchor that
-// counts it, and notes the job in the table removal; what is left is no longer visible,
-// and goes in the next steps, of any process.
+// A job of at most retainRows rows is removed in one transaction. For a larger job, that
+// transaction removes the record, with the anchor that counts it, and notes the job in the
+// table removal. The rest of the job is then no longer visible, and the next steps of any
+// process remove it.
 
 // Bounds of one step of retention.
 const (
@@ -22,16 +22,16 @@ const (
 	retainRows       = 500
 )
 
-// removals begin with this version of the schema. On an older one a job is removed in
-// one transaction, whatever its size.
+// removals begin with this version of the schema. On an older one a job is removed in one
+// transaction, whatever its size.
 const removalsVersion = 8
 
 // A removal is how entities of a kind are removed.
 type removal struct {
 	kind   string
-	find   statement   // those that may go, by key
-	check  statement   // one of them, again
-	parts  statement   // the heads of what goes with it; 0 if there is nothing
+	find   statement   // entities that may be removed, by key
+	check  statement   // one of them, checked again
+	parts  statement   // the heads of its parts; 0 if it has none
 	remove []statement // the record last
 	survey statement
 }
@@ -42,11 +42,11 @@ var removals = []removal{
 	{lifecycle.Schedule.Name, selectOldSchedules, selectOldSchedule, 0, []statement{removeScheduleTrail, removeSchedule}, countOldSchedules},
 }
 
-// leftovers are what is left of a job whose record is removed.
+// leftovers remove the rest of a job whose record is removed.
 var leftovers = []statement{removeTrails, removeSignals, removeRefusals, removeSteps}
 
-// Retain goes one step of retention; see store.Retention. Candidates are found
-// beside the writer, and checked again in the transaction that removes them.
+// Retain does one step of retention; see store.Retention. It finds candidates outside of the
+// write transaction, and checks them again in the transaction that removes them.
 func (db *DB) Retain(ctx context.Context, p *store.Policy, from store.Place) (store.Removed, error) {
 	from = from.Settled()
 	for i := range removals {
@@ -73,7 +73,7 @@ func (db *DB) retain(ctx context.Context, m *removal, p *store.Policy, from stor
 	return db.remove(ctx, m, p, from, list)
 }
 
-// goOn removes a part of what is left of a job, and reports whether there was one.
+// goOn removes part of the rest of a job, and reports whether there was one.
 func (db *DB) goOn(ctx context.Context) (begun bool, err error) {
 	var job rowkey.Job
 	err = db.read(ctx, "look for what was removed in part", func(c *conn) (err error) {
@@ -96,8 +96,8 @@ func (db *DB) goOn(ctx context.Context) (begun bool, err error) {
 	return true, translate("remove what has ended", err)
 }
 
-// removing returns the first job with a key from one to another of which retention has
-// removed the record, but not yet all the rest; 0 if there is none.
+// removing returns the first job, with a key in a range, whose record retention has removed,
+// but not yet the rest; 0 if there is none.
 func (c *conn) removing(from, to rowkey.Job) (job rowkey.Job, err error) {
 	if known, err := c.knowsRemovals(); err != nil || !known {
 		return 0, err
@@ -114,7 +114,7 @@ func (c *conn) knowsRemovals() (bool, error) {
 	return v.Current >= removalsVersion, err
 }
 
-// clear removes at most so many rows of a job whose record is removed, and returns how many.
+// clear removes at most limit rows of a job whose record is removed, and returns how many.
 func (c *conn) clear(job rowkey.Job, limit int) (n int, err error) {
 	for _, s := range leftovers {
 		if n == limit {
@@ -128,7 +128,7 @@ func (c *conn) clear(job rowkey.Job, limit int) (n int, err error) {
 	return n, nil
 }
 
-// remove removes those of the candidates that may still go.
+// remove removes those candidates that may still be removed.
 func (db *DB) remove(ctx context.Context, m *removal, p *store.Policy, from store.Place, list []old) (r store.Removed, err error) {
 	if m.kind == lifecycle.Worker.Name {
 		db.removeHolds(list)
@@ -145,15 +145,15 @@ func (db *DB) remove(ctx context.Context, m *removal, p *store.Policy, from stor
 	return r, db.removeBeside(ctx, m.kind, from.Key, r.Next.Key)
 }
 
-// An old is an entity of the removal's kind that may go, with the ends of its
-// trails, its own first. They grow no more: what has been added to its own since
-// makes it too young.
+// An old is an entity of the removal's kind that may be removed, with the ends of its trails,
+// its own first. They grow no more: an addition to its own trail makes it too recent for
+// removal.
 type old struct {
 	key    int64
 	trails []audit.Stored
 }
 
-// rows returns how many rows it has, about: entries of a trail may share one.
+// rows returns the approximate number of its rows: entries of a trail may share one.
 func (k *old) rows() (n int64) {
 	for _, t := range k.trails {
 		n += 1 + t.Seq
@@ -161,8 +161,8 @@ func (k *old) rows() (n int64) {
 	return n
 }
 
-// candidates returns the next entities that may go, all of one day: as many as a
-// transaction takes.
+// candidates returns the next entities that may be removed, all of one day: as many as one
+// transaction removes.
 func (db *DB) candidates(ctx context.Context, m *removal, p *store.Policy, from store.Place) ([]old, error) {
 	var list []old
 	err := db.read(ctx, "look for what has ended", func(c *conn) error {
@@ -186,7 +186,7 @@ func (db *DB) candidates(ctx context.Context, m *removal, p *store.Policy, from 
 	return list, err
 }
 
-// trailsOf reads the ends of the trails of an entity, none if it has to stay.
+// trailsOf reads the ends of the trails of an entity, or returns none if it has to stay.
 func (c *conn) trailsOf(m *removal, p *store.Policy, key int64) (trails []audit.Stored, err error) {
 	own, _, _, err := c.check(m, p, key)
 	if err != nil || own.Seq == 0 {
@@ -203,8 +203,8 @@ func (c *conn) trailsOf(m *removal, p *store.Policy, key int64) (trails []audit.
 	return trails, err
 }
 
-// check reads the end of an entity's trail, and when it was created and ended; Seq is 0
-// if it has to stay.
+// check reads the end of an entity's trail, and when it was created and ended; Seq is 0 if it
+// has to stay.
 func (c *conn) check(m *removal, p *store.Policy, key int64) (own audit.Stored, created, ended int64, err error) {
 	err = c.each(m.check, func(b *row) { b.ints(p.Before, key) }, func(cols *columns) error {
 		created, ended = cols.int(), cols.int()
@@ -220,22 +220,22 @@ func (c *columns) stored() (t audit.Stored) {
 	return t
 }
 
-// keysBefore returns the key below which everything was created before a time.
+// keysBefore returns a key such that all lower keys were created before a time.
 func keysBefore(at int64) int64 { return pawl.KeyAt(pawl.Time(at)) + 1<<32 }
 
-// removeHolds removes the lock files, which hold the beats, of workers that were
-// killed. A process that lives keeps its own.
+// removeHolds removes the lock files, which hold the beats, of workers that were killed. A
+// living process keeps its own.
 func (db *DB) removeHolds(workers []old) {
 	for i := range workers {
 		if free, err := db.holds.hold(workerName(rowkey.Worker(workers[i].key)), nil); err == nil {
-			free() // which removes the file
+			free() // removes the file
 		}
 	}
 }
 
-// removeBeside removes logs of jobs with keys after one and up to another that are no
-// longer there. The logs are in a file of their own: so they go after their jobs, and
-// what a process has left that died in between is found by the next one.
+// removeBeside removes the logs of jobs, with keys in a range, that no longer exist. The logs
+// are in a file of their own and are therefore removed after their jobs; if a process dies in
+// between, the next one finds the rest.
 func (db *DB) removeBeside(ctx context.Context, kind string, after, to int64) error {
 	if kind != lifecycle.Job.Name {
 		return nil
@@ -256,7 +256,7 @@ func (db *DB) removeBeside(ctx context.Context, kind string, after, to int64) er
 	return nil
 }
 
-// gone returns those of the jobs that are not there.
+// gone returns those of the jobs that do not exist.
 func (db *DB) gone(ctx context.Context, jobs []rowkey.Job) (gone []rowkey.Job, err error) {
 	err = db.read(ctx, "look for what was removed", func(c *conn) error {
 		gone = nil
@@ -274,7 +274,7 @@ func (db *DB) gone(ctx context.Context, jobs []rowkey.Job) (gone []rowkey.Job, e
 	return gone, err
 }
 
-// A unit is what one transaction removes.
+// A unit is one transaction of a removal.
 type unit struct {
 	c      *conn
 	m      *removal
@@ -340,7 +340,7 @@ func (u *unit) remove(k *old, created, ended int64) error {
 	return u.clear(rowkey.Job(k.key))
 }
 
-// clear removes what goes with a job, and notes the job if some of that is left.
+// clear removes the parts of a job, and notes the job if some are left.
 func (u *unit) clear(job rowkey.Job) error {
 	bounded, err := u.c.knowsRemovals()
 	if err != nil {

@@ -9,18 +9,17 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// Bounds of what is known: how many records of a kind, and how long the inputs and
-// metadata of a job may be together.
+// Bounds of the cache: how many records of a kind, and the total size of the inputs and
+// metadata of a job.
 const (
 	maxCached        = 8192
 	cachedBodyLength = 1 << 10
 )
 
-// A rowCache is what the connection that writes knows of records as they are in the
-// database, so that what this process has read or written is not read again. It
-// holds until another connection commits, which SQLite reports, or this one does
-// outside Do. Its records are handed out as copies, and change when a commit has
-// happened.
+// A rowCache holds what the writing connection knows of records in the database, so that
+// records this process has read or written are not read again. It is valid until another
+// connection commits, which SQLite reports, or this one commits outside Do. It returns copies
+// of its records, and updates them after a commit.
 type rowCache struct {
 	version int64 // of the data, as this connection sees it
 	jobs    map[rowkey.Job]*cachedJob
@@ -43,8 +42,8 @@ func (k *rowCache) forget() {
 	clear(k.workers)
 }
 
-// refresh forgets what others may have changed. A write transaction must be
-// under way, so that it does not change from now on.
+// refresh drops what others may have changed. A write transaction must be in progress, so that
+// the data does not change from now on.
 func (k *rowCache) refresh(c *conn) error {
 	var version int64
 	err := c.each(dataVersion, nil, func(cols *columns) error {
@@ -96,7 +95,7 @@ func (k *rowCache) worker(key rowkey.Worker) *pawl.Worker {
 	return cloneWorker(known)
 }
 
-// keepJob keeps a job that was read or written, with bodies if they were.
+// keepJob keeps a job that was read or written, with its bodies if they were.
 func (k *rowCache) keepJob(j *pawl.Job, bodies bool) {
 	known := &cachedJob{job: *j}
 	jobTable.Bare(&known.job)
@@ -115,7 +114,7 @@ func (k *rowCache) keepStep(s *pawl.Step) {
 
 func (k *rowCache) keepWorker(w *pawl.Worker) { k.workers[w.Key()] = cloneWorker(w) }
 
-// cloneWorker leaves the metadata out.
+// cloneWorker copies a worker without the metadata.
 func cloneWorker(w *pawl.Worker) *pawl.Worker {
 	c := *w
 	workerTable.Bare(&c)
@@ -123,7 +122,7 @@ func cloneWorker(w *pawl.Worker) *pawl.Worker {
 	return &c
 }
 
-// committed takes over what was written. What has ended is hardly asked for
+// committed takes over the committed changes. It drops ended records, which are rarely needed
 // again.
 func (k *rowCache) committed(ch *store.Changes) {
 	for _, w := range ch.NewWorkers {
@@ -146,8 +145,7 @@ func (k *rowCache) committed(ch *store.Changes) {
 	}
 }
 
-// wroteJob takes over a job. One that was changed without bodies keeps those it
-// had.
+// wroteJob takes over a job. A job that was changed without bodies keeps those it had.
 func (k *rowCache) wroteJob(j *pawl.Job, bodies bool) {
 	key := j.Key()
 	switch was := k.jobs[key]; {

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// Running goes through the jobs that run in the order of their index: by route, paused,
-// rank and key.
+// Running goes through the running jobs in the order of their index: by route, paused, rank
+// and key.
 func (db *DB) Running(ctx context.Context, from store.Spot, limit int) ([]store.Passed, error) {
 	var passed []store.Passed
 	err := db.read(ctx, "go through what runs", func(c *conn) error {
@@ -32,8 +32,8 @@ func (db *DB) Running(ctx context.Context, from store.Spot, limit int) ([]store.
 	return passed, err
 }
 
-// SpotAt finds a route at that share of all possible routes, and a place at that share
-// of its jobs by rank, which is mostly when they were made.
+// SpotAt finds a route at that share of all possible routes, and a place at that share of its
+// jobs by rank, which mostly corresponds to their time of creation.
 func (db *DB) SpotAt(ctx context.Context, share float64) (spot store.Spot, err error) {
 	err = db.read(ctx, "find a place in what runs", func(c *conn) error {
 		spot = store.Spot{}
@@ -78,8 +78,8 @@ func (db *DB) Bare(ctx context.Context, job rowkey.Job, after pawl.Ord, limit in
 	return steps, err
 }
 
-// Unstarted goes through the table of jobs, not an index. The indexes are on what a job is,
-// so none is lost.
+// Unstarted goes through the table of jobs, not an index. The indexes depend on a job's fields
+// directly, so none is lost.
 func (db *DB) Unstarted(ctx context.Context, after rowkey.Job, limit int) (found []store.Unstarted, last rowkey.Job, err error) {
 	err = db.read(ctx, "go through what is to be started", func(c *conn) error {
 		found = nil

@@ -73,8 +73,8 @@ func (db *DB) Schedules(ctx context.Context, n, after pawl.ScheduleName, limit i
 	})
 }
 
-// HeldSchedules goes through the schedules that wait for more than their next time. They
-// are few, and in no index.
+// HeldSchedules goes through the schedules that wait for more than their next time. They are
+// few, and no index has them.
 func (db *DB) HeldSchedules(ctx context.Context, after rowkey.Schedule, limit int) (keys []rowkey.Schedule, err error) {
 	err = db.read(ctx, "look for schedules that are held back", func(c *conn) error {
 		keys = nil

@@ -46,8 +46,8 @@ func (r *reading) signals(q *store.Query) (err error) {
 	return nil
 }
 
-// writeSignals stores new signals, and which step took one. A signal that is
-// taken already is stale.
+// writeSignals stores new signals, and which step took one. A signal that is already taken is
+// ErrStale.
 func writeSignals(c *conn, _ *store.Facts, ch *store.Changes) error {
 	for _, s := range ch.NewSignals {
 		err := c.run(insertSignal, func(r *row) {

@@ -17,7 +17,7 @@ var (
 	scheduleTable = tableOf(store.Schedules)
 )
 
-// A table is the columns of the records of one kind, as statements have them.
+// A table holds the columns of one kind of record in the form of statements.
 type table[R any] struct {
 	*store.Table[R]
 	key, read, moving, bodies []*store.Column[R]
@@ -41,8 +41,8 @@ func names[R any](list []*store.Column[R]) string {
 	return b.String()
 }
 
-// update makes the statement that writes columns of the row with a key, if it is
-// at a version. A body that is NULL stays as it is.
+// update returns the statement that writes columns of the row with a key, if it is at a
+// version. A body that is NULL stays unchanged.
 func (t *table[R]) update(list []*store.Column[R]) string {
 	var set, where strings.Builder
 	for _, c := range list {
@@ -70,7 +70,8 @@ var (
 	scheduleAll = names(scheduleTable.Columns)
 )
 
-// Columns of what is no record, in the order in which the codec binds and reads them.
+// Columns of tables that are not records, in the order in which the codec binds and reads
+// them.
 const (
 	entryColumns      = "seq, state, event, reason, actor, request_id, metadata, at, hash, seals"
 	trailColumns      = "ord, " + entryColumns + ", more"
@@ -83,8 +84,8 @@ const (
 	signalColumns     = "job, seq, name, at, actor, taken, data"
 )
 
-// Conditions spelled as the partial indexes spell them, else SQLite does not
-// see that it may use them.
+// Conditions spelled as in the partial indexes; otherwise SQLite does not see that it may use
+// them.
 const (
 	inFlight = "(state = 'enqueued' OR state = 'in_progress')"
 	running  = jobsOpen + " AND state = 'RUNNING'"
@@ -92,11 +93,12 @@ const (
 	living   = "(state = 'IDLE' OR state = 'RUNNING' OR state = 'PAUSED')"
 )
 
-// jobThere is of views of the steps of a job: what retention has left of one is not shown.
+// jobThere is for views of the steps of a job: they do not show the rest of a job that
+// retention is removing.
 const jobThere = "EXISTS (SELECT 1 FROM job WHERE id = ?1)"
 
-// What retention removes of a table o, if it ended before ?1: jobs that no other
-// needs which has not ended, workers that hold nothing.
+// The rows of a table o that retention removes, if they ended before ?1: jobs that no
+// unfinished job needs, workers that hold nothing.
 const (
 	oldJob    = "o.updated_at < ?1 AND NOT (o.state = 'SUBMITTED' OR o.state = 'PENDING' OR o.state = 'RUNNING')"
 	neededJob = "(EXISTS (SELECT 1 FROM job INDEXED BY job_continues WHERE continues <> 0 AND continues = o.id AND " + jobsOpen + ")" +
@@ -107,7 +109,7 @@ const (
 	oldSchedule = "o.updated_at < ?1 AND o.state = 'removed'"
 )
 
-// due finds the deadlines of a table that have passed, behind a time and a key.
+// due returns the query for the passed deadlines of a table, beyond a time and a key.
 func due(table, key string) string {
 	behind := "?2, ?3" + strings.Repeat(", ?4", strings.Count(key, ","))
 	return "SELECT due_at, due_event, " + key + " FROM " + table + " INDEXED BY " + table + "_due WHERE due_at > 0 AND due_at <= ?1" +
@@ -283,8 +285,8 @@ const (
 	statementCount
 )
 
-// A bound limit is written "? + 0": SQLite takes the value of a bare one into account when it plans, and
-// would prepare the statement anew for each binding.
+// A limit is written "? + 0": for a bare parameter, SQLite uses its value when it plans, and
+// would prepare the statement again for each binding.
 var texts = [statementCount]string{
 	begin:     "BEGIN IMMEDIATE",
 	beginRead: "BEGIN",
@@ -474,7 +476,7 @@ var texts = [statementCount]string{
 	selectChunk: "SELECT data FROM chunk WHERE job = ? AND ord = ? AND claim = ? AND stream = ? AND off = ?",
 }
 
-// removeSome removes at most so many rows of a job.
+// removeSome returns the statement that removes a limited number of rows of a job.
 func removeSome(table, key string) string {
 	return fmt.Sprintf("DELETE FROM %[1]s WHERE (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE job = ?1 LIMIT ?2 + 0)", table, key)
 }
@@ -487,21 +489,21 @@ func insert(table, columns string) string {
 	return "INSERT INTO " + table + " (" + columns + ") VALUES (?" + strings.Repeat(", ?", strings.Count(columns, ",")) + ")"
 }
 
-// insertRows is insert for n rows at once. A failure leaves the rows before it,
-// for its transaction ends anyway: else SQLite would copy each page first.
+// insertRows is insert for n rows at once. On a failure the rows before it stay, since the
+// transaction ends anyway: otherwise SQLite would copy each page first.
 func insertRows(table, columns string, n int) string {
 	one := strings.Replace(insert(table, columns), "INSERT", "INSERT OR FAIL", 1)
 	row := one[strings.LastIndex(one, "("):]
 	return one + strings.Repeat(", "+row, n-1)
 }
 
-// A bulk is a statement that inserts so many rows at once.
+// A bulk is a statement that inserts a number of rows at once.
 type bulk struct {
 	statement
 	rows int
 }
 
-// Bulks, largest first. What is the same in each turn is bound already.
+// Bulks, largest first. Values that repeat in each turn are bound already.
 var (
 	jobBulks   = []bulk{{insertJob32, 32}, {insertJob8, 8}, {insertJob, 1}}
 	stepBulks  = []bulk{{insertStep32, 32}, {insertStep8, 8}, {insertStep, 1}}

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// A book is where the trails of a kind of entity are kept.
+// A book is the table of the trails of a kind of entity.
 type book struct{ insert, trail statement }
 
 var (
@@ -49,8 +49,8 @@ func (db *DB) Trail(ctx context.Context, k store.EntityKey, after int64, limit i
 	return entries, err
 }
 
-// trailIn reads the rows that may have entries of a page. The row of the entry before it is
-// one of them.
+// trailIn reads the rows that may have entries of a page, including the row of the entry
+// before it.
 func (db *DB) trailIn(c *conn, k store.EntityKey, p *store.TrailPage) error {
 	s, bind := bookOf(k.Kind).trail, func(b *row) { b.ints(int64(k.Job), p.After, rowsFor(p.Limit)) }
 	if k.Ord != 0 {
@@ -98,7 +98,7 @@ func (db *DB) History(ctx context.Context, job rowkey.Job, after store.HistoryPl
 	return page.Entries(), page.Last, err
 }
 
-// rowsFor returns how many rows have so many entries and the one before them.
+// rowsFor returns how many rows hold this many entries and the one before them.
 func rowsFor(limit int) int64 {
 	if limit == 0 {
 		return bound(limit)
@@ -106,7 +106,7 @@ func rowsFor(limit int) int64 {
 	return int64(limit) + 1
 }
 
-// publicID returns the public id of an entity, empty if it is gone.
+// publicID returns the public id of an entity, or an empty one if the entity is gone.
 func (c *conn) publicID(k store.EntityKey) (string, error) {
 	s, name := selectJobID, func(id pawl.ID) string { return nameOf(id, k.Ord) }
 	switch k.Kind {
@@ -145,10 +145,9 @@ type series struct {
 // errLong is returned for a job whose trail is longer than a page.
 var errLong = errors.New("a long trail")
 
-// Trails hands every trail to f; see store.Views. Each job with its steps is one
-// snapshot, and so is each worker and each schedule, so that no read lasts long, but
-// for a job that is longer than a page. f runs while nothing is locked, and may use
-// the database.
+// Trails passes every trail to f; see store.Views. Each job with its steps is one snapshot,
+// and so is each worker and each schedule, so no read lasts long, except for a job that is
+// longer than a page. Nothing is locked while f runs, and f may use the database.
 func (db *DB) Trails(ctx context.Context, job rowkey.Job, f func(store.TrailOf) error) error {
 	jobs := series{selectNextJob, db.trailsOfJob}
 	if job != 0 {
@@ -170,8 +169,8 @@ func (db *DB) Trails(ctx context.Context, job rowkey.Job, f func(store.TrailOf) 
 	return nil
 }
 
-// trailsAfter hands over the trails of the first entity after a key, if it is
-// only or only is 0. It returns its key, 0 if there is none.
+// trailsAfter passes on the trails of the first entity after a key, or of the entity only, if
+// only is not 0. It returns the entity's key, or 0 if there is none.
 func (db *DB) trailsAfter(ctx context.Context, s series, after, only int64, f func(store.TrailOf) error) (int64, error) {
 	var key int64
 	var trails []store.TrailOf
@@ -199,8 +198,8 @@ func (db *DB) trailsAfter(ctx context.Context, s series, after, only int64, f fu
 	return key, nil
 }
 
-// trailsOfJob reads a job and its steps, each with its trail, by ord. It merges
-// records and entries, for either may lack the other.
+// trailsOfJob reads a job and its steps, each with its trail, by ord. It merges records and
+// entries, since either may lack the other.
 func (db *DB) trailsOfJob(c *conn, key int64) ([]store.TrailOf, error) {
 	job := rowkey.Job(key)
 	entries := map[pawl.Ord][]audit.Entry{}
@@ -228,9 +227,9 @@ func (db *DB) trailsOfJob(c *conn, key int64) ([]store.TrailOf, error) {
 	return slices.DeleteFunc(trails, func(t store.TrailOf) bool { return t.Record.Seq == 0 && len(t.Entries) == 0 }), err
 }
 
-// recordsOfJob reads a job and its steps, by ord, without their entries, and the id
-// of the job, which is empty if it is gone. Of what retention has left of a job it reads
-// nothing.
+// recordsOfJob reads a job and its steps, by ord, without their entries, and the id of the
+// job, which is empty if the job is gone. It ignores the rest of a job that retention is
+// removing.
 func (db *DB) recordsOfJob(c *conn, key rowkey.Job) (id pawl.ID, trails []store.TrailOf, err error) {
 	var job pawl.Job
 	err = c.each(selectJob, func(b *row) { b.int(int64(key)) }, func(cols *columns) error {
@@ -259,9 +258,9 @@ func (db *DB) recordsOfJob(c *conn, key rowkey.Job) (id pawl.ID, trails []store.
 	return id, trails, err
 }
 
-// trailRows hands the entries of a page of rows of a job to f, by the place of the
-// row. It returns the last place, and whether there may be more. What retention has
-// left of a job is none.
+// trailRows passes the entries of a page of rows of a job to f, by the place of the row. It
+// returns the last place, and whether there may be more. A job that retention is removing has
+// no rows.
 func (db *DB) trailRows(c *conn, job rowkey.Job, after store.TrailRow, f func(pawl.Ord, audit.Entry)) (last store.TrailRow, more bool, err error) {
 	last = after
 	if removing, err := c.removing(job, job); err != nil || removing != 0 {
@@ -290,8 +289,7 @@ func (db *DB) trailRows(c *conn, job rowkey.Job, after store.TrailRow, f func(pa
 	return last, n == store.TrailPageRows, err
 }
 
-// trailNamed returns the trail of a job or a step, whose id is empty if that of the
-// job is.
+// trailNamed returns the trail of a job or a step. Its id is empty if the job's is.
 func trailNamed(k pawl.StepKey, job pawl.ID) store.TrailOf {
 	t := store.TrailOf{EntityKey: store.StepEntity(k)}
 	if job != (pawl.ID{}) {
@@ -314,7 +312,7 @@ func (db *DB) trailOfSchedule(c *conn, key int64) ([]store.TrailOf, error) {
 	})
 }
 
-// trailOf reads the trail of an entity that has no parts, and its record with s.
+// trailOf reads the trail of an entity without parts, and its record with s.
 func (db *DB) trailOf(c *conn, k store.EntityKey, s statement, read func(*columns) (string, pawl.Record)) ([]store.TrailOf, error) {
 	t := store.TrailOf{EntityKey: k}
 	err := c.each(s, func(b *row) { b.int(int64(k.Job)) }, func(cols *columns) error {

@@ -77,8 +77,8 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 	return jobs, err
 }
 
-// jobsQuery returns the query of a filter, and what binds its values. States are
-// part of the text, for only then can the index of open jobs be used.
+// jobsQuery returns the query of a filter, and a function that binds its values. The text
+// contains the states: only then can the index of open jobs be used.
 func jobsQuery(f store.JobFilter) (text string, bind func(*row)) {
 	where := []string{"id < ?"}
 	values := []any{int64(f.Before)}
@@ -117,8 +117,8 @@ func jobsQuery(f store.JobFilter) (text string, bind func(*row)) {
 	}
 }
 
-// anyOf writes a condition that is true in these states of a job. A name that is
-// none of the machine's is in no state.
+// anyOf returns a condition that is true in these states of a job. A name that the machine
+// does not have matches no state.
 func anyOf(states []machine.State) string {
 	terms := make([]string, 0, len(states))
 	for _, s := range states {
@@ -145,7 +145,7 @@ func within(states []machine.State, of ...machine.State) bool {
 	return true
 }
 
-// bound returns a LIMIT: -1, which is none, for 0.
+// bound returns a LIMIT; for 0 it returns -1, which is no limit.
 func bound(limit int) int64 {
 	if limit == 0 {
 		return -1
@@ -169,7 +169,7 @@ func (db *DB) Steps(ctx context.Context, job rowkey.Job, after pawl.Ord, limit i
 	return steps, err
 }
 
-// A page counts the bytes of the bodies that are read, if it has a limit.
+// A page counts the bytes of the bodies read, if it has a limit.
 type page[R any] struct {
 	of        []*store.Column[R]
 	at, limit int // the column of the first body, and the rows
@@ -178,8 +178,8 @@ type page[R any] struct {
 
 var errPageFull = errors.New("the page is full")
 
-// add counts the bodies of a row, and returns errPageFull if it is to be the last one:
-// what follows is not read.
+// add counts the bodies of a row, and returns errPageFull if it is the last row of the page:
+// the next one is not read.
 func (p *page[R]) add(cols *columns) error {
 	if p.limit == 0 {
 		return nil
@@ -201,7 +201,7 @@ func (p *page[R]) end(err error) error {
 	return err
 }
 
-// page hands the rows of a page to f, which returns how many bytes a row has.
+// page passes the rows of a page to f, which returns the size of a row in bytes.
 func (c *conn) page(s statement, limit int, bind func(*row), f func(*columns) int) error {
 	p := store.Page{Limit: limit}
 	err := c.each(s, bind, func(cols *columns) error {
@@ -216,7 +216,7 @@ func (c *conn) page(s statement, limit int, bind func(*row), f func(*columns) in
 	return err
 }
 
-// Bodies reads the steps that exist, with their bodies.
+// Bodies reads those steps that exist, with their bodies.
 func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error) {
 	steps := make(map[pawl.StepKey]*pawl.Step, len(keys))
 	err := db.read(ctx, "read steps", func(c *conn) error {

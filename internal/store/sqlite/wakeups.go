@@ -21,22 +21,22 @@ import (
 )
 
 const (
-	// gather is how long hints are held back, to be sent together.
+	// gather is how long hints are delayed, so that they are sent together.
 	gather = time.Millisecond
-	// sendLimit bounds how long a peer that does not read holds the sender up.
-	// Its hint is lost; it has unread ones.
+	// sendLimit bounds how long a peer that does not read can delay the sender. Its hint is
+	// lost; it has unread ones.
 	sendLimit = time.Millisecond
-	// maxSocketPath is what every system allows for the path of a socket.
+	// maxSocketPath is the longest path of a socket that every system allows.
 	maxSocketPath = 100
 )
 
-// codes are the topics as a datagram carries them, a byte each.
+// codes are the topics in a datagram, one byte each.
 var codes = map[store.Topic]byte{store.TopicWork: 'w', store.TopicMarks: 'm', store.TopicStops: 's'}
 
-// wakeups carry hints between the processes of one user on one file: each that
-// listens has a datagram socket in a folder that all of them derive from the file's
-// path, and that no other user may enter. Processes of other users poll.
-// The zero value, which a database in memory has, reaches no process.
+// wakeups carry hints between the processes of one user on one file. Each listening process
+// has a datagram socket in a folder whose path all of them derive from the file's, and that no
+// other user may enter. Processes of other users poll. The zero value, which a database in
+// memory has, reaches no process.
 type wakeups struct {
 	dir     string
 	program int // the version of the schema that the program is made for
@@ -66,8 +66,8 @@ func runtimeDir() string {
 	return os.TempDir()
 }
 
-// Wake tells the other processes about the topics, a millisecond later and
-// together with what else was woken by then.
+// Wake sends the topics to the other processes, a millisecond later and together with the
+// topics woken until then.
 func (db *DB) Wake(topics ...store.Topic) { db.wakeups.wake(topics) }
 
 func (w *wakeups) wake(topics []store.Topic) {
@@ -88,7 +88,7 @@ func (w *wakeups) wake(topics []store.Topic) {
 	}
 }
 
-// send sends what has gathered to every socket of the folder but its own.
+// send sends the collected hints to every socket in the folder but its own.
 func (w *wakeups) send() {
 	defer w.senders.Done()
 	w.mu.Lock()
@@ -107,16 +107,16 @@ func (w *wakeups) send() {
 
 	for _, path := range w.sockets() {
 		if !own[path] {
-			deliver(path, hint) // one that cannot be reached polls
+			deliver(path, hint) // a process that cannot be reached polls
 		}
 	}
 }
 
-// sockets returns the sockets of this user in the folder; none, if another user
-// may have put something there.
+// sockets returns the sockets of this user in the folder, or none if another user may have put
+// something there.
 func (w *wakeups) sockets() (paths []string) {
 	if private.Check(w.dir) != nil {
-		return nil // mostly, no process has ever listened
+		return nil // usually no process has ever listened
 	}
 	files, err := os.ReadDir(w.dir)
 	if err != nil {
@@ -151,8 +151,8 @@ func (w *wakeups) clean() {
 	}
 }
 
-// Listen calls f with each topic that another process woke, until ctx ends, when
-// it returns nil, or the database is closed. Calls come one at a time.
+// Listen calls f with each topic that another process woke, one call at a time, until the
+// database is closed or ctx ends, in which case it returns nil.
 func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
 	if db.wakeups.dir == "" {
 		return db.wakeups.idle(ctx)
@@ -181,8 +181,8 @@ func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
 	}
 }
 
-// Hears reports whether hints of others reach this process. Where there are no
-// others, there is nothing to miss.
+// Hears reports whether hints of other processes reach this one. If there are no others, there
+// is nothing to miss.
 func (db *DB) Hears() bool {
 	w := db.wakeups
 	w.mu.Lock()
@@ -199,14 +199,14 @@ func topicOf(code byte) (store.Topic, bool) {
 	return "", false
 }
 
-// idle waits where no process can be heard.
+// idle waits where hints cannot be received.
 func (w *wakeups) idle(ctx context.Context) error {
 	<-ctx.Done()
 	return nil
 }
 
-// listen opens a socket of its own. The last one that leaves removes the folder,
-// which may happen just before the socket is made.
+// listen opens a socket of its own. The last process that leaves removes the folder, which may
+// happen just before the socket is created.
 func (w *wakeups) listen() (*net.UnixConn, error) {
 	c, err := w.bind()
 	for try := 0; try < 10 && errors.Is(err, fs.ErrNotExist); try++ {
@@ -247,7 +247,7 @@ func (w *wakeups) forget(c *net.UnixConn) {
 	delete(w.own, path)
 }
 
-// close sends what is pending and ends the listening.
+// close sends the pending hints and stops listening.
 func (w *wakeups) close() {
 	w.mu.Lock()
 	w.closed = true

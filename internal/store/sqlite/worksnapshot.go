@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// What one process alone may run is its own matter.
+// Work that only one process may run is excluded.
 const (
 	askWaiting = `SELECT w.route, sum(w.jobs), sum(w.steps), min(w.since), (SELECT uuid FROM job WHERE id = w.job) FROM (
   SELECT route, 1 AS jobs, 0 AS steps, created_at AS since, id AS job FROM job WHERE state = 'PENDING' AND paused = 0 AND route <> 0 AND private = 0
@@ -59,7 +59,7 @@ func (db *DB) WorkSnapshot(ctx context.Context) (*health.Snapshot, error) {
 	return w, err
 }
 
-// ask executes a query that is asked now and then only, and hands its rows to f.
+// ask executes a query that is rarely needed, and passes its rows to f.
 func (c *conn) ask(query string, bind func(*row), f func(*columns)) error {
 	s, _, err := c.PrepareTransient(query)
 	if err != nil {

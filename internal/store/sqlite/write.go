@@ -14,8 +14,8 @@ import (
 // removes at most.
 const sweepLimit = 64
 
-// write writes the changes. Rows go in the order of their keys, so that
-// neighbours in the file are written together.
+// write writes the changes. Rows are written in the order of their keys, so that neighbours in
+// the file are written together.
 func write(c *conn, f *store.Facts, ch *store.Changes) error {
 	for _, part := range []func(*conn, *store.Facts, *store.Changes) error{
 		writeDefinitions, writeVersions, writeQuotas, writeSchedules, writeWorkers, writeJobs, writeSteps, writeSignals,
@@ -123,9 +123,8 @@ func bindEntries(r *row, p store.Packed) {
 	r.body(p.More)
 }
 
-// insertAll inserts the records, many at once. It returns how many were written
-// before an error; the record after them, or one of the few that follow it, is to
-// blame.
+// insertAll inserts the records, many at once. It returns how many were written before an
+// error; the cause is the record after them, or one of the few that follow it.
 func insertAll[E any](c *conn, bulks []bulk, records []E, bind func(*row, E)) (written int, err error) {
 	for _, b := range bulks {
 		for ; len(records)-written >= b.rows; written += b.rows {
@@ -192,7 +191,7 @@ func inserted(err error, kind string, key any) error {
 	return fmt.Errorf("insert %s %v: %w", kind, key, err)
 }
 
-// updated returns the error of an update: ErrStale if it met no row.
+// updated returns the error of an update: ErrStale if it changed no row.
 func (c *conn) updated(err error, kind string, key any, was int64) error {
 	if err != nil {
 		return fmt.Errorf("update %s %v: %w", kind, key, err)
@@ -203,7 +202,7 @@ func (c *conn) updated(err error, kind string, key any, was int64) error {
 	return nil
 }
 
-// sorted returns the elements in order, leaving list as it is.
+// sorted returns the elements in order, without changing list.
 func sorted[E any](list []E, order func(a, b E) int) []E {
 	if slices.IsSortedFunc(list, order) {
 		return list

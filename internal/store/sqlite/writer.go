@@ -12,17 +12,17 @@ import (
 
 // A writer owns the connection that writes.
 type writer struct {
-	turn  chan struct{} // full while a write transaction is under way; first come, first served
-	use   chan struct{} // full while the connection is in use; in memory reads take it too
+	turn  chan struct{} // full while a write transaction is in progress; first come, first served
+	use   chan struct{} // full while the connection is in use; for a database in memory, reads take it too
 	conn  *conn         // nil once closed
 	queue queue
 	last  time.Time // end of the last transaction
-	asked time.Time // when others were last looked for
+	asked time.Time // when other waiting processes were last checked for
 }
 
-// A queue tells processes about each other's wish to write.
+// A queue lets processes know that others wait to write.
 type queue interface {
-	// enter says that this process waits to write, until leave.
+	// enter announces that this process waits to write, until leave.
 	enter() (leave func())
 	// others reports whether another process waits.
 	others() bool
@@ -33,11 +33,11 @@ func newWriter(c *conn, q queue) *writer {
 	return &writer{turn: make(chan struct{}, 1), use: make(chan struct{}, 1), conn: c, queue: q}
 }
 
-// yield is how long a process in a tight loop of transactions stands back when
-// others wait; it exceeds their longest first pause.
+// yield is how long a process in a tight loop of transactions pauses when others wait; it
+// exceeds their longest first pause.
 const yield = 2 * firstPause
 
-// tight is what lies between transactions of a tight loop at most, and between
+// tight is the longest gap between the transactions of a tight loop, and the shortest between
 // two checks for others, which cost as much as a small transaction's statement.
 const tight = time.Millisecond
 
@@ -54,8 +54,7 @@ func acquire(ctx context.Context, ch chan struct{}) error {
 	}
 }
 
-// begin starts a write transaction, which end must follow. The connection is in
-// use; see rest.
+// begin starts a write transaction, which end must follow. The connection is in use; see rest.
 func (w *writer) begin(ctx context.Context) (*conn, error) {
 	if err := acquire(ctx, w.turn); err != nil {
 		return nil, err
@@ -98,16 +97,15 @@ func (w *writer) immediate(ctx context.Context) error {
 	return patiently(ctx, func() error { return w.conn.run(begin, nil) })
 }
 
-// rest lets others read through the connection while f runs. Nothing may have
-// been written in the transaction.
+// rest lets others read through the connection while f runs. The transaction must not have
+// written anything.
 func (w *writer) rest(f func()) {
 	<-w.use
 	defer func() { w.use <- struct{}{} }()
 	f()
 }
 
-// commit ends the transaction. It returns ErrUnknown if it is not known whether
-// it happened.
+// commit commits the transaction. It returns ErrUnknown if the outcome is not known.
 func (w *writer) commit() error {
 	err := w.conn.run(commit, nil)
 	if err == nil {
@@ -119,19 +117,19 @@ func (w *writer) commit() error {
 	return translate("commit", err)
 }
 
-// end rolls back what was not committed and gives the turn away. It reports
-// whether there was something to roll back.
+// end rolls back what was not committed and passes the turn on. It reports whether there was
+// something to roll back.
 func (w *writer) end() bool {
 	open := !w.conn.AutocommitEnabled()
 	if open {
-		w.conn.run(rollback, nil) // an error leaves nothing to roll back either
+		w.conn.run(rollback, nil) // after an error there is nothing to roll back either
 	}
 	w.last = time.Now()
 	w.release()
 	return open
 }
 
-// transact runs f in a write transaction, of which nothing is known.
+// transact clears the cache and runs f in a write transaction.
 func (w *writer) transact(ctx context.Context, f func(*conn) error) error {
 	c, err := w.begin(ctx)
 	if err != nil {
@@ -157,6 +155,6 @@ func (w *writer) close() error {
 	return err
 }
 
-// Transactions sets no bound: those that wait for the one that writes hold nothing, and
-// views have connections of their own.
+// Transactions sets no bound: callers that wait for the writer hold nothing, and views have
+// connections of their own.
 func (db *DB) Transactions() int { return 0 }
