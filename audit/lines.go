@@ -145,7 +145,7 @@ type file struct {
 	withheld map[string]*Withheld // by the part of the ids that a job and its steps share; see jobOf
 	claims   []claim
 
-	cuts map[string]int64 // by entity, the entry after which it is; nil: none is allowed
+	cuts map[string]int64 // by entity, the entry after which the trail begins; nil: no cut is allowed
 	each func(*Cut, *Entry, int)
 }
 
