@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Unfit names the sessions of other handles on the database, of whatever version of
-// Pawl, those of other schemas included, whose programs would not work while the schema
-// is migrated to a version, or after that. A handle has one session at least.
+// Unfit names the sessions of other handles on the database whose programs would not work
+// during a migration to a version, or after it: sessions of every version of Pawl, and of
+// other schemas too. A handle has at least one session.
 func (s *Schema) Unfit(ctx context.Context, to int) ([]string, error) {
 	var unfit []string
 	err := s.with(ctx, func(conn *pgx.Conn) error {
@@ -38,11 +38,11 @@ where datname = current_database() and application_name like 'pawl %' and applic
 	return unfit, err
 }
 
-// application is the name of the handle's sessions. It ends with the version of the
-// schema that the program is made for.
+// application is the name of the handle's sessions. It ends with the schema version of the
+// program.
 func (db *DB) application() string { return fmt.Sprintf("pawl %s v%d", db.handle, len(db.changes())) }
 
-// programOf reads that version; 0 of programs that do not name it.
+// programOf reads that version; 0 for programs that do not name it.
 func programOf(application string) int {
 	_, text, _ := strings.Cut(application, " v")
 	version, err := strconv.Atoi(text)
@@ -52,8 +52,8 @@ func programOf(application string) int {
 	return version
 }
 
-// Version returns the schema's version and the newest known, on the session of
-// the handle, so that it can be asked often.
+// Version returns the schema's version and the newest known, on the session of the handle, so
+// that frequent calls are cheap.
 func (db *DB) Version(ctx context.Context) (current, newest int, err error) {
 	v, err := db.at(ctx)
 	return v.Current, len(db.changes()), err

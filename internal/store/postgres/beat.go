@@ -17,12 +17,12 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// tookAway marks the rows of claims that a worker does not have any more: no state of a
-// worker reads so.
+// tookAway marks the rows of claims that a worker no longer has: no state of a worker has this
+// name.
 const tookAway = "-"
 
-// beat writes and returns all in one statement: a row for each stop, one for each claim
-// that was taken, and one for the rest.
+// beat writes and returns everything in one statement: a row for each stop, one for each claim
+// that was taken away, and one for the rest.
 var beat = `with said as (
   insert into beat (worker, at) select $1::bigint, ` + clock + ` where $1::bigint <> 0
   on conflict (worker) do update set at = excluded.at
@@ -83,7 +83,7 @@ func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	return answer, err
 }
 
-// Nodes reads the processes that were heard of; see store.Views.
+// Nodes reads the processes that reported recently; see store.Views.
 func (db *DB) Nodes(ctx context.Context) ([]*pawl.Node, error) {
 	var nodes []*pawl.Node
 	err := db.query(ctx, "list processes", `select id, role, name, host, pid, version, started_at, at, skew from node
@@ -97,12 +97,12 @@ where at > `+clock+` - $1::bigint order by started_at, id`, func(c *cursor) {
 	return nodes, err
 }
 
-// livingWorker says in the words of the index worker_living that a worker lives,
-// so that those that have ended are not read.
+// livingWorker is the condition, spelled as in the index worker_living, that a worker lives,
+// so that ended workers are not read.
 var livingWorker = "state in ('" + strings.Join(words(living(lifecycle.Worker)), "', '") + "')"
 
-// lockFound says how the lock of a worker's name is, as health.Lock numbers it: held,
-// lost with a connection, or released by its owner, which removes the row of the name with it.
+// lockFound returns the state of the lock of a worker's name, as health.Lock numbers it: held,
+// lost with a connection, or released by its owner, which also removes the row of the name.
 // The server shows the key of an advisory lock in two halves.
 func lockFound(worker string) string {
 	return "case when exists (select 1 from locked where key = hashtextextended(current_schema() || '/' || 'worker/' || " + worker + ", 7061776)) then " + lockNumber(health.Held) +
@@ -120,15 +120,15 @@ const (
 	startOfServer = "(extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint"
 )
 
-// readLiving reads the workers that live by their record: their last beat, or their
-// registration, and how the lock of their name is.
+// readLiving reads the workers that live according to their record: their last beat, or their
+// registration, and the state of the lock of their name.
 var readLiving = `with locked as (` + lockedKeys + `)
 select w.id, greatest(w.created_at, coalesce(b.at, 0)) as beat, ` + lockFound("w.id") + ` as lock
 from worker w left join beat b on b.worker = w.id where w.` + livingWorker + ` order by w.id`
 
 var observe = "select true, " + clock + ", " + startOfServer + ", 0 union all select false, l.* from (" + readLiving + ") l"
 
-// Observe returns the workers that live by their record; see store.Ledger.
+// Observe returns the workers that live according to their record; see store.Ledger.
 func (db *DB) Observe(ctx context.Context) (*health.Report, error) {
 	r := new(health.Report)
 	err := db.query(ctx, "look for dead workers", observe, func(c *cursor) {

@@ -11,20 +11,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Claims are read by one statement: enqueued steps first, and for what is
-// missing up to the limit, pending jobs with their first steps. With one route
-// the index gives the order, and exactly what is returned is locked. With
-// several, the heads of their queues are merged before the locks are taken;
-// spare rows stand in for those that others have locked.
+// One statement reads claims: enqueued steps first, and to fill up the limit, pending jobs
+// with their first steps. With one route the index gives the order, and exactly the returned
+// rows are locked. With several, the heads of their queues are merged before the locks are
+// taken; spare rows replace those that others have locked.
 //
-// A last row has what the statement saw in its snapshot, locked or not: the
-// first rank of each queue, and how many rows it met. If it returns fewer than
-// the limit, and has met more, others had them locked, or have changed them since.
+// A last row reports what the statement saw in its snapshot, locked or not: the first rank of
+// each queue, and how many rows it met. If it returns fewer than the limit, and has met more,
+// others had them locked, or have changed them since.
 //
-// What the heads name is read by its primary key: line + 0 keeps the planner from an
-// index of the queues, which it takes to be empty and of which it reads all for each row.
+// The rows named by the heads are read by primary key. line + 0 keeps the planner from an
+// index of the queues: it takes that index to be empty, and would read all of it for each row.
 const (
-	noRank     = "9223372036854775807" // behind all
+	noRank     = "9223372036854775807" // behind all ranks
 	stepsOfOne = "from step where line = 1 and route = $1::bigint and rank >= $3::bigint"
 	readyOne   = "select *, ctid as place " + stepsOfOne + " order by rank, job, ord limit $2::bigint for update skip locked"
 	stepsSeen  = `(select count(*) from (select ` + stepsOfOne + ` limit case when (select count(*) from c) < $2::bigint then (select count(*) + 1 from c) else 0 end) x),
@@ -63,17 +62,17 @@ var (
 	claimMany = &statement{"claim_many", claimSQL(headsOfSteps, readyMany, headsOfJobs, pendingMany, headsSeen, jobHeadsSeen)}
 )
 
-// What a row of a claim statement is.
+// The kinds of rows of a claim statement.
 const (
 	claimsStep  = iota // a step that was enqueued, and its job
 	claimsStart        // a pending job, and one of its first steps
 	claimsSeen         // the last row
 )
 
-// claimSQL returns rows of a step and of its job, and what each is. A pending job is
-// locked; its steps are not, since a transaction that changes one has the job locked, or
-// makes the update stale. The job of a step that was enqueued is read without a lock. A
-// job's bodies come with the first of its steps only.
+// claimSQL returns rows of a step and of its job, each with its kind. A pending job is locked;
+// its steps are not, since a transaction that changes one has the job locked, or makes the
+// update stale. The job of an enqueued step is read without a lock. Only the first step of a
+// job carries the job's bodies.
 func claimSQL(heads, ready, jobHeads, pending, steps, jobs string) string {
 	return fmt.Sprintf(`with %sc as materialized (%s),
 want as materialized (select greatest($2::bigint - (select count(*) from c), $5::bigint) as jobs),
@@ -99,9 +98,9 @@ select %s, null, %d, %s, null, null, null, concat_ws(' ', (extract(epoch from st
 
 func nulls(cs []column) string { return strings.TrimSuffix(strings.Repeat("null, ", len(cs)), ", ") }
 
-// A claimGroup is what was found for all queries on the same routes. A row that
-// this transaction has locked already is not passed over by SKIP LOCKED, so
-// queries that share a route ask for as much more as those before them want.
+// A claimGroup is the result for all queries on the same routes. SKIP LOCKED does not skip a
+// row that this transaction itself has locked, so each query that shares a route asks for
+// additional rows, as many as the queries before it want.
 type claimGroup struct {
 	routes  []rowkey.Route
 	limit   int
@@ -111,8 +110,8 @@ type claimGroup struct {
 
 	claimCursor *claimCursor
 	glimpse     glimpse
-	highest     int  // priority of what was found
-	more        bool // it found as many as it was to
+	highest     int  // highest priority found
+	more        bool // it found as many as requested
 	skipped     bool // it found fewer, and others have locked more
 }
 
@@ -189,8 +188,8 @@ func (r *reading) claimed(group *claimGroup) func(*cursor) {
 	}
 }
 
-// see reads what the statement saw, and judges whether there may be more. A window full
-// of rows that others have locked is like one of them: there are fewer before long.
+// see reads the last row, and decides whether there may be more. A window full of rows that
+// others have locked counts as one such row: soon there are fewer.
 func (g *claimGroup) see(c *cursor) {
 	var steps, starts, stepsSeen, startsSeen int
 	first := &g.glimpse.first
@@ -221,8 +220,7 @@ func (r *reading) claimedStep(c *cursor) *pawl.Step {
 	return s
 }
 
-// withBodies adds a job, or the bodies that came with it to the job as it was
-// read before.
+// withBodies adds a job, or adds the bodies that came with it to the job that was read before.
 func (r *reading) withBodies(j *pawl.Job) {
 	key := j.Key()
 	if r.read[key] != nil {
@@ -236,8 +234,8 @@ func (r *reading) withBodies(j *pawl.Job) {
 	r.Jobs[key] = j
 }
 
-// changed returns a job without the bodies that are stored as they are: they
-// came with a claim, and need not travel back.
+// changed returns a job without unchanged bodies: they came with a claim, and need not be sent
+// back.
 func (r *reading) changed(j *pawl.Job) *pawl.Job {
 	stored := r.read[j.Key()]
 	if stored == nil {
@@ -253,7 +251,7 @@ func (r *reading) changed(j *pawl.Job) *pawl.Job {
 	return &c
 }
 
-// handOut gives each claim its share of what was found, in their order.
+// handOut gives each claim its share of the results, in order.
 func (r *reading) handOut() {
 	r.Claims = make([]store.ClaimFacts, len(r.q.Claims))
 	gone := map[pawl.StepKey]bool{}

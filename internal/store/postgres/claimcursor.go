@@ -13,17 +13,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// While a transaction holds an old snapshot, the index entries of what was claimed cannot be
-// removed, and pile up at the beginning of the queues; so do they until the next vacuum.
-// Claims therefore begin at a claim cursor, before which an earlier claim has seen nothing, and
-// which stays a fixed lag behind the clock. That claim need not have taken what it saw: a
-// row that another transaction has locked, that was left, or that cannot be read keeps the
-// claim cursor before it, whatever becomes of it.
+// While a transaction holds an old snapshot, the index entries of claimed rows cannot be
+// removed and pile up at the beginning of the queues; they also do so until the next vacuum.
+// Claims therefore begin at a claim cursor. An earlier claim has seen nothing before it, and
+// it stays a fixed lag behind the clock. That claim need not have taken what it saw: a row
+// that another transaction has locked, that was left, or that cannot be read keeps the claim
+// cursor before it, whatever happens to the row.
 //
-// Little comes to stand before the claim cursor: what a transaction enqueues that is open for
+// Few rows appear before the claim cursor: those enqueued by a transaction that is open for
 // longer than the lag, the first job of a higher priority than any seen, a job that was
-// paused. It is found by a scan from the beginning, in the background, which follows every
-// claim. No transaction and no beat waits for one, however many dead entries it walks over.
+// paused. A background scan from the beginning, which follows every claim, finds them. No
+// transaction and no beat waits for such a scan, however many dead entries it passes.
 
 // A sight is a rank in the queue of steps and one in that of pending jobs.
 type sight struct{ steps, jobs int64 }
@@ -33,11 +33,11 @@ func (s sight) max(t sight) sight { return sight{max(s.steps, t.steps), max(s.jo
 
 const (
 	cursorLag  = 2 * time.Second
-	lookGap    = 50 * time.Millisecond // between two scans from the beginning, at the least
-	maxLookGap = 5 * time.Second       // and at the most
-	lookShare  = 50                    // between, they take a 50th of the time
-	longLook   = time.Minute           // after which one is given up
-	idleLook   = 30 * time.Second      // between the scans that beats ask for
+	lookGap    = 50 * time.Millisecond // minimum time between two scans from the beginning
+	maxLookGap = 5 * time.Second       // maximum
+	lookShare  = 50                    // between these limits, scans take a 50th of the time
+	longLook   = time.Minute           // after which a scan is given up
+	idleLook   = 30 * time.Second      // between the scans that beats request
 )
 
 var (
@@ -45,24 +45,24 @@ var (
 	nowhere   = sight{math.MaxInt64, math.MaxInt64}
 )
 
-// A claimCursor is where claims from a set of routes begin.
+// A claimCursor is the position at which claims from a set of routes begin.
 type claimCursor struct {
 	routes []rowkey.Route
-	wanted bool // a scan from the beginning; the lookback's
+	wanted bool // a scan from the beginning is wanted; guarded by the lookback
 
 	mu       sync.Mutex
 	from     sight
-	setBacks int       // what was seen before the last one does not move it on
+	setBacks int       // a glimpse from before the last set-back does not move the cursor on
 	priority int       // the highest seen
 	looked   time.Time // when the last scan from the beginning began
 }
 
 // A glimpse is what one scan of the queues has seen, by a claim or from the beginning.
 type glimpse struct {
-	from     sight // where it began, or claims did at the time
-	setBacks int   // of the claim cursor, until then
+	from     sight // where it began, or where claims began at the time
+	setBacks int   // of the claim cursor, up to then
 	at       int64 // when, by the database's clock
-	first    sight // of all that stands there, locked or not
+	first    sight // the first rank of each queue, locked or not
 }
 
 // begin begins a scan.
@@ -72,7 +72,7 @@ func (h *claimCursor) begin() glimpse {
 	return glimpse{from: h.from, setBacks: h.setBacks, first: nowhere}
 }
 
-// claimed moves the claim cursor on to what a claim has seen first.
+// claimed moves the claim cursor on to the first rank that a claim has seen.
 func (h *claimCursor) claimed(g glimpse, priority int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -80,8 +80,8 @@ func (h *claimCursor) claimed(g glimpse, priority int) {
 	h.moveOn(g)
 }
 
-// moveOn has the lock. What came to stand before the claim cursor while g was taken, g may
-// not have seen.
+// moveOn requires the lock. It ignores g if the claim cursor was set back since: g may not
+// have seen the rows before it.
 func (h *claimCursor) moveOn(g glimpse) {
 	if g.setBacks == h.setBacks {
 		reach := pawl.RankAt(g.at-cursorLag.Microseconds(), h.priority)
@@ -89,8 +89,8 @@ func (h *claimCursor) moveOn(g glimpse) {
 	}
 }
 
-// found takes what a scan from the beginning has seen first, and reports whether that
-// stands before where claims began.
+// found takes the first rank seen by a scan from the beginning, and reports whether it is
+// before the position where claims began.
 func (h *claimCursor) found(g glimpse) (before bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,8 +103,8 @@ func (h *claimCursor) found(g glimpse) (before bool) {
 	return true
 }
 
-// known returns where a beat scans from: never from the beginning, where there may be any
-// number of dead entries. A scan moves the claim cursor of routes without claims.
+// known returns where a beat scans from: never the beginning, where there may be any number of
+// dead entries. A scan moves the claim cursor of routes without claims.
 func (h *claimCursor) known() sight {
 	from := h.begin().from
 	if from.steps == beginning.steps {
@@ -123,20 +123,20 @@ func (h *claimCursor) idle() bool {
 	return time.Since(h.looked) >= idleLook
 }
 
-// A lookback keeps the claim cursors of a handle, and scans from the beginning: one
-// at a time.
+// A lookback keeps the claim cursors of a handle, and scans from the beginning, one scan at a
+// time.
 type lookback struct {
 	db   *DB
 	over sync.WaitGroup // its goroutine
 
 	mu     sync.Mutex
 	all    map[string]*claimCursor // by routes
-	queue  []*claimCursor          // to scan before
-	active bool                    // there is a goroutine
+	queue  []*claimCursor          // cursors to be scanned
+	active bool                    // the goroutine runs
 	closed bool
 }
 
-// maxClaimCursors bounds how many are kept.
+// maxClaimCursors is how many cursors are kept.
 const maxClaimCursors = 1000
 
 func (l *lookback) claimCursor(routes []rowkey.Route) *claimCursor {
@@ -156,7 +156,7 @@ func (l *lookback) claimCursor(routes []rowkey.Route) *claimCursor {
 	return l.all[string(key)]
 }
 
-// want orders a scan that begins after now.
+// want requests a scan that begins after this call.
 func (l *lookback) want(h *claimCursor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +171,7 @@ func (l *lookback) want(h *claimCursor) {
 	}
 }
 
-// work makes the scans that are wanted, and rests after each.
+// work makes the requested scans, and rests after each.
 func (l *lookback) work() {
 	for {
 		h := l.next()
@@ -187,7 +187,7 @@ func (l *lookback) work() {
 	}
 }
 
-// next returns the claim cursor that has waited longest, or nil when the goroutine ends.
+// next returns the claim cursor that has waited longest, or nil when the goroutine has to end.
 func (l *lookback) next() (h *claimCursor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +199,7 @@ func (l *lookback) next() (h *claimCursor) {
 	return h
 }
 
-// stop ends the goroutine; the life of the handle is over.
+// stop waits until the goroutine has ended; the context of the handle has ended before.
 func (l *lookback) stop() {
 	l.mu.Lock()
 	l.closed = true
@@ -207,7 +207,7 @@ func (l *lookback) stop() {
 	l.over.Wait()
 }
 
-// foremost returns the first ranks of what stands in the queues, and when it was read.
+// foremost returns the first ranks in the queues, and when they were read.
 const foremost = `select
   coalesce((select min(h.rank) from unnest($1::bigint[]) r(route) cross join lateral
     (select rank from step s where s.line = 1 and s.route = r.route order by rank, job, ord limit 1) h), $2::bigint),
@@ -215,8 +215,8 @@ const foremost = `select
     (select rank from job j where j.line = 1 and j.route = r.route and not j.paused order by rank, id limit 1) h), $2::bigint),
   (extract(epoch from statement_timestamp()) * 1000000)::bigint`
 
-// look scans from the beginning. The workers of this process learn of what it finds
-// before the claim cursor as from another process.
+// look scans from the beginning. If it finds work before the claim cursor, the workers of this
+// process get a hint as if from another process.
 func (l *lookback) look(h *claimCursor) {
 	ctx, cancel := context.WithTimeout(l.db.life, longLook)
 	defer cancel()

@@ -8,14 +8,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A column of a table, with the type in which its values travel in arrays.
+// A column of a table, with the type of its values in arrays.
 type column struct {
 	name string
 	typ  string // bigint, text, bytea, bool, uuid, tid, xid
 }
 
-// columns reads "bigint id, text name" into columns. It is used for the tables
-// of this package only, and panics on what it cannot read.
+// columns parses "bigint id, text name". It is used only for the tables of this package, and
+// panics on a syntax error.
 func columns(spec string) []column {
 	var cs []column
 	for field := range strings.SplitSeq(spec, ",") {
@@ -28,15 +28,14 @@ func columns(spec string) []column {
 	return cs
 }
 
-// A table is where the records of one kind are, with its columns as statements
-// have them.
+// A table holds the columns of one kind of record in the form of statements.
 type table[R any] struct {
 	*store.Table[R]
 	key   []column
-	plain []column // what is read of a record without bodies,
+	plain []column // read for a record without bodies,
 	whole []column // and with them
 
-	fresh, change      []column // of new rows, and of changes: the key, was, the rest
+	fresh, change      []column // for new rows, and for changes: the key, was, the rest
 	moving, bodies     []column
 	keyOf, readOf      []*store.Column[R]
 	freshOf, changesOf []*store.Column[R]
@@ -59,7 +58,7 @@ func tableOf[R any](t *store.Table[R]) *table[R] {
 // wasColumn is the version that a change assumes.
 var wasColumn = columns("bigint was")
 
-// stored leaves out what is computed.
+// stored omits computed columns.
 func stored[R any](list []*store.Column[R]) []*store.Column[R] {
 	return slices.DeleteFunc(list, func(c *store.Column[R]) bool { return c.From != nil })
 }
@@ -91,7 +90,7 @@ var (
 // more is the column of the further entries of a row of the trail.
 const more = "further"
 
-// The columns of what is no record. The order is that of the code that fills them.
+// The columns of tables that are not records, in the order of the code that fills them.
 var (
 	entryColumns         = columns("bigint job, bigint ord, bigint seq, text state, text event, text reason, text actor, text request_id, bytea metadata, bigint at, bytea hash, bytea seals")
 	trailColumns         = join(entryColumns, columns("text "+more))
@@ -114,7 +113,7 @@ func join(parts ...[]column) []column {
 	return all
 }
 
-// names lists the columns, each behind the alias if there is one: "s.job, s.ord".
+// names lists the columns, each with the alias as prefix if there is one: "s.job, s.ord".
 func names(alias string, cs []column) string {
 	list := make([]string, len(cs))
 	for i, c := range cs {
@@ -126,7 +125,7 @@ func names(alias string, cs []column) string {
 	return strings.Join(list, ", ")
 }
 
-// shaped lists a pattern once per column, with the name in the place of *.
+// shaped repeats a pattern for each column, with the name in place of *.
 func shaped(pattern string, cs []column) string {
 	list := make([]string, len(cs))
 	for i, c := range cs {
@@ -135,9 +134,8 @@ func shaped(pattern string, cs []column) string {
 	return strings.Join(list, ", ")
 }
 
-// given turns one array parameter per column, counted from $1, into rows. In a
-// list of results arrays of one length are read side by side, at a third of the
-// cost of a function in FROM.
+// given turns one array parameter per column, counted from $1, into rows. Arrays of one length
+// in a select list are read side by side, at a third of the cost of a function in FROM.
 func given(cs []column) string {
 	list := make([]string, len(cs))
 	for i, c := range cs {
@@ -146,23 +144,22 @@ func given(cs []column) string {
 	return "(select " + strings.Join(list, ", ") + few + ")"
 }
 
-// few is a limit that is none, but lets the planner expect next to no rows: so
-// it looks up each one by key, and does not read a table that was small when
-// it was last analyzed.
+// few is a limit that never applies, but makes the planner expect very few rows: it then looks
+// up each one by key, and does not read a table that was small when it was last analyzed.
 const few = " limit (select 1000000000)"
 
-// insert writes rows into a table; more stands at its end.
+// insert returns the statement that writes rows into a table; it ends with more.
 func insert(table string, cs []column, more string) string {
 	return fmt.Sprintf("insert into %s (%s) select * from %s u %s", table, names("", cs), given(cs), more)
 }
 
-// update writes the moving columns, and the bodies that are not null, of the
-// rows that key and seq (the column was) name.
+// update returns the statement that writes the moving columns, and the bodies that are not
+// null, of the rows with the given key and seq (the column was).
 func update[R any](t *table[R]) string {
 	return exactly(len(t.change)+1, fmt.Sprintf("update %s t set %s from %s", t.Name, assign(t.moving, t.bodies), found(t.Name, t.change, t.key, "k.seq = u.was")))
 }
 
-// assign sets the moving columns, and the bodies that are not null.
+// assign lists the assignments of the moving columns, and of the bodies that are not null.
 func assign(moving, bodies []column) string {
 	var set []string
 	for _, c := range moving {
@@ -174,16 +171,16 @@ func assign(moving, bodies []column) string {
 	return strings.Join(set, ", ")
 }
 
-// exactly divides by zero, which is how ErrStale comes about, unless the
-// statement has changed as many rows as the numbered parameter says: so the
-// commit behind it in the pipeline is not run.
+// exactly makes a statement divide by zero, which becomes ErrStale, unless it has changed as
+// many rows as the numbered parameter says. The commit behind it in the pipeline is then not
+// run.
 func exactly(param int, statement string) string {
 	return fmt.Sprintf("with done as (\n  %s returning 1\n) select 1 / (count(*) = $%d)::int from done", statement, param)
 }
 
-// found looks up the rows of a table that the parameters name by key, and
-// joins them by their place. A join by key could also be done by reading all
-// of the table, which the planner prefers while it believes it all but empty.
+// found looks up the rows of a table by the keys in the parameters, and joins them by place.
+// For a join by key the planner could read the whole table, which it prefers while it believes
+// the table nearly empty.
 func found(table string, all, key []column, more string) string {
 	match := []string{}
 	for _, c := range key {

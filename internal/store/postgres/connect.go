@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// settings returns how connections are made: as the URL says, or those of the pool. The
+// settings returns the settings of connections: from the URL, or those of the user's pool. The
 // caller may change them.
 func (c *Config) settings() (*pgxpool.Config, error) {
 	if c.Pool != nil {
@@ -24,9 +24,9 @@ func (c *Config) settings() (*pgxpool.Config, error) {
 	return pc, nil
 }
 
-// ownSettings makes the settings of a user's pool those of connections of the handle: what
-// says where the server is and which user connects stays, and so does BeforeConnect, which may fetch
-// a password. What is for the user's own statements goes.
+// ownSettings turns the settings of a user's pool into those of the handle's connections. It
+// keeps the server and the user, and BeforeConnect, which may fetch a password. It drops what
+// is meant for the user's own statements.
 func ownSettings(pc *pgxpool.Config) (*pgxpool.Config, error) {
 	conn := pc.ConnConfig
 	if mode := conn.DefaultQueryExecMode; mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol {
@@ -46,10 +46,10 @@ func ownSettings(pc *pgxpool.Config) (*pgxpool.Config, error) {
 	return pc, nil
 }
 
-// statementCache is how many statements a connection remembers, as by default.
+// statementCache is how many statements a connection remembers, the default.
 const statementCache = 512
 
-// one opens a connection beside the pools, with what set changes of its settings.
+// one opens a connection outside the pools, with the changes that set makes to its settings.
 func (c *Config) one(ctx context.Context, set func(*pgx.ConnConfig)) (*pgx.Conn, error) {
 	pc, err := c.settings()
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Config) one(ctx context.Context, set func(*pgx.ConnConfig)) (*pgx.Conn,
 	return conn, nil
 }
 
-// A target is whose tables a connection reaches.
+// A target says which tables a connection reaches.
 type target struct{ database, user, schema string }
 
 func (t target) String() string {
@@ -78,7 +78,7 @@ func (t target) String() string {
 const selectTarget = "select current_database()::text, current_user::text, coalesce(current_schema()::text, 'none')"
 
 // sameTarget returns an error if the pool's own connections reach other tables than those of
-// the handle, on which its hooks are not called.
+// the handle, which does not call the pool's hooks.
 func (c *Config) sameTarget(ctx context.Context, conn *pgx.Conn) error {
 	if c.Pool == nil {
 		return nil

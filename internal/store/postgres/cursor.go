@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// A cursor reads the values of one row, in binary form and in order. The first
-// fault stays in err, and everything after it is zero.
+// A cursor reads the values of one row, in binary form and in order. err keeps the first
+// fault, and everything after it reads as zero.
 type cursor struct {
 	vals [][]byte
 	at   int
@@ -30,7 +30,7 @@ func (c *cursor) fail(format string, args ...any) {
 	}
 }
 
-// null reports whether the next value is null, and stays before it.
+// null reports whether the next value is null, without reading it.
 func (c *cursor) null() bool { return c.at < len(c.vals) && c.vals[c.at] == nil }
 
 func (c *cursor) num() int64 {
@@ -64,7 +64,7 @@ func (c *cursor) text() string {
 	return s
 }
 
-// word reads a text that was written by this package's tables, like a state.
+// word reads a text from a fixed vocabulary, such as a state.
 func (c *cursor) word() string { return string(c.next()) }
 
 func (c *cursor) blob() []byte {
@@ -75,7 +75,7 @@ func (c *cursor) blob() []byte {
 	return append(make([]byte, 0, len(v)), v...)
 }
 
-// fixed fills dst, whose length the value must have.
+// fixed reads a value of exactly the length of dst into dst.
 func (c *cursor) fixed(dst []byte) {
 	v := c.next()
 	if len(v) != len(dst) {

@@ -23,31 +23,30 @@ var _ store.Store = (*DB)(nil)
 
 // A Config says where the database is and how to use it.
 type Config struct {
-	// URL is a connection string, postgres://USER:PASSWORD@HOST/DATABASE or
-	// key=value words; what it leaves out, the PG* variables of the environment
-	// give. Tables live in the first schema of its search_path that exists.
+	// URL is a connection string, postgres://USER:PASSWORD@HOST/DATABASE or key=value words;
+	// the PG* variables of the environment supply what it omits. Tables are in the first
+	// schema of its search_path that exists.
 	URL string
 
-	// Pool, in place of URL, is a pool whose connections go to the database. The handle
-	// makes its own in the same way, BeforeConnect included, and calls none of the other
-	// hooks. It leaves the pool as it is, and open.
+	// Pool, in place of URL, is a pool whose connections reach the database. The handle makes
+	// its own connections in the same way, BeforeConnect included, and calls none of the other
+	// hooks. It leaves the pool unchanged and open.
 	Pool *pgxpool.Pool
 
-	// MaxConns is the most connections that transactions and lookups use at
-	// once: a half each, so that neither waits for the other. A handle uses up to
-	// three more for locks and beats, for hints to others and for hints from
-	// others. 0 means 8; the least is 2.
+	// MaxConns bounds the connections that transactions and lookups use at once: half each, so
+	// that neither waits for the other. A handle uses up to three more: for locks and beats,
+	// for hints to others, and for hints from others. 0 means 8; the minimum is 2.
 	MaxConns int
 
-	// Silence is how long a worker of this process may go without a beat. A beat, and
-	// an attempt to connect for it, takes a third of it at most. Default 6 s.
+	// Silence is how long a worker of this process may go without a beat. A beat, and an
+	// attempt to connect for it, takes at most a third of it. Default 6 s.
 	Silence time.Duration
 
-	// Log receives what does not reach a caller. nil discards it.
+	// Log receives what no caller gets. nil discards it.
 	Log *slog.Logger
 
-	// Ahead are changes of the schema after those that this program has, for tests
-	// of how programs of two versions live together.
+	// Ahead are changes of the schema after those of this program, for tests of programs of
+	// two versions that share a database.
 	Ahead []store.SchemaChange
 }
 
@@ -55,10 +54,10 @@ type Config struct {
 type DB struct {
 	*Schema
 	pool            *pgxpool.Pool // for transactions
-	lookups         *pgxpool.Pool // for what is read outside of them
+	lookups         *pgxpool.Pool // for reads outside of transactions
 	log             *slog.Logger
-	handle          string                 // of this DB, to tell its own hints from others'
-	own             atomic.Pointer[string] // see whichDatabase; nil until it was asked for
+	handle          string                 // of this DB, to distinguish its own hints from others'
+	own             atomic.Pointer[string] // see whichDatabase; nil until first needed
 	channel         string
 	session         *session
 	wire            *wire
@@ -68,15 +67,15 @@ type DB struct {
 	counts          counts
 	lookback        lookback
 	ears            ears
-	life            context.Context // of what is done for no particular caller
+	life            context.Context // for work without a particular caller
 	die             context.CancelFunc
 	cache           rowCache
 	running         runningRows
 	fusedStatements fusedStatements
 	silence         time.Duration // see Config.Silence
-	spare           bool          // a processor may wait for the server
-	awaiting        atomic.Bool   // one does
-	patience        time.Duration // with one reading half
+	spare           bool          // there is a processor to spare for waiting on the server
+	awaiting        atomic.Bool   // one is waiting
+	patience        time.Duration // for one reading half
 
 	retainRecords int // of a step of retention; fewer in tests
 	close         sync.Once
@@ -84,9 +83,9 @@ type DB struct {
 
 type counts struct{ commits, inserts, updates, entries, rollbacks atomic.Int64 }
 
-// Open connects to the database. An empty schema is brought up to the newest
-// version; one of an older version is an error of kind Conflict (run pawl
-// migrate up), as is one that a newer Pawl has made.
+// Open connects to the database. It migrates an empty schema to the newest version. A schema
+// of an older version is an error of kind Conflict (run pawl migrate up), and so is one made
+// by a newer Pawl.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
 	schema, err := OpenSchema(ctx, cfg)
 	if err != nil {
@@ -119,8 +118,8 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	return db, nil
 }
 
-// The connections of a handle by default, and the least: one for transactions, one for
-// lookups.
+// The default and minimum number of connections of a handle. The minimum is one for
+// transactions and one for lookups.
 const (
 	defaultConns = 8
 	leastConns   = 2
@@ -133,10 +132,10 @@ func (c Config) conns() int {
 	return c.MaxConns
 }
 
-// Transactions returns how many transactions can be under way at once; see store.Ledger.
+// Transactions returns how many transactions can run at once; see store.Ledger.
 func (db *DB) Transactions() int { return (db.cfg.conns() + 1) / 2 }
 
-// connect makes a pool of so many connections, and the first of them.
+// connect makes a pool of at most conns connections, and opens the first.
 func (db *DB) connect(ctx context.Context, cfg Config, conns int) (*pgxpool.Pool, error) {
 	pc, err := cfg.settings()
 	if err != nil {
@@ -144,7 +143,7 @@ func (db *DB) connect(ctx context.Context, cfg Config, conns int) (*pgxpool.Pool
 	}
 	pc.MaxConns = int32(conns)
 	db.tune(pc.ConnConfig)
-	pc.PingTimeout = sessionLimit // of one that was idle: without it, it may hold up Close for a minute
+	pc.PingTimeout = sessionLimit // for an idle connection; otherwise the ping may delay Close for a minute
 	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		return prepare(ctx, conn.PgConn(), statements)
 	}
@@ -159,9 +158,9 @@ func (db *DB) connect(ctx context.Context, cfg Config, conns int) (*pgxpool.Pool
 	return pool, nil
 }
 
-// tune sets what every connection of the handle has in common. The tables are
-// only ever reached through their indexes: a plan that was made while a table
-// was empty must not read all of it when it has grown.
+// tune sets what all connections of the handle have in common. Tables are reached only through
+// their indexes: a plan made while a table was empty must not read all of it when it has
+// grown.
 func (db *DB) tune(c *pgx.ConnConfig) {
 	for k, v := range map[string]string{
 		"application_name": db.application(),
@@ -170,7 +169,7 @@ func (db *DB) tune(c *pgx.ConnConfig) {
 		"enable_seqscan":   "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off", "enable_material": "off",
 		"jit":                           "off",
 		"default_transaction_isolation": "read committed",
-		// A host that vanished must not keep its locks for hours.
+		// A host that has vanished must not keep its locks for hours.
 		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3",
 		// Nor must a process that was stopped between reading and writing.
 		"idle_in_transaction_session_timeout": "5s",
@@ -179,7 +178,7 @@ func (db *DB) tune(c *pgx.ConnConfig) {
 	}
 }
 
-// Close ends every connection. Names that were held are free.
+// Close closes every connection. This frees all held names.
 func (db *DB) Close() error {
 	db.close.Do(func() {
 		if db.wire != nil {
@@ -196,7 +195,7 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// Stats returns what was written through this handle.
+// Stats returns counts of the writes through this handle.
 func (db *DB) Stats(context.Context) (store.Stats, error) {
 	return store.Stats{
 		Commits: db.counts.commits.Load(), Inserts: db.counts.inserts.Load(), Updates: db.counts.updates.Load(),

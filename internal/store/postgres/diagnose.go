@@ -25,11 +25,11 @@ var made string
 // diagnosisLimit bounds each statement of a diagnosis.
 const diagnosisLimit = "20s"
 
-// Diagnose says what is wrong with the database and its server. It changes
-// nothing, and asks nothing of the schema's version.
+// Diagnose reports what is wrong with the database and its server. It changes nothing, and
+// works for any schema version.
 func Diagnose(ctx context.Context, cfg Config) []health.Finding { return diagnose(ctx, cfg, 0) }
 
-// diagnose judges ages as they will be so much later.
+// diagnose judges ages as they will be after later.
 func diagnose(ctx context.Context, cfg Config, later time.Duration) []health.Finding {
 	d := &diagnosis{ctx: ctx, later: later, Diagnosis: new(health.Diagnosis)}
 	s, err := OpenSchema(ctx, cfg)
@@ -52,7 +52,7 @@ type diagnosis struct {
 	conn   *pgx.Conn
 }
 
-// all makes every check. One that fails does not keep the others from being made.
+// all makes every check. A failed check does not stop the others.
 func (d *diagnosis) all() error {
 	if _, err := d.conn.Exec(d.ctx, "set statement_timeout = '"+diagnosisLimit+"'; set default_transaction_read_only = on"); err != nil {
 		return queryError("begin the diagnosis", err)
@@ -109,7 +109,7 @@ func (d *diagnosis) version(v store.SchemaVersion) {
 	}
 }
 
-// rows hands the rows of a query to f, which scans each.
+// rows passes the rows of a query to f, which scans each.
 func (d *diagnosis) rows(sql string, f func(pgx.Rows) error, args ...any) error {
 	rows, err := d.conn.Query(d.ctx, sql, args...)
 	if err != nil {
@@ -161,7 +161,7 @@ where datname = current_database() and backend_type = 'client backend' and state
 	return err
 }
 
-// who says in SQL whose a session is.
+// who is the SQL expression that describes the owner of a session.
 const who = `'session ' || a.pid || ' of ' || coalesce(a.usename, '?') || coalesce(' (' || nullif(a.application_name, '') || ')', '')
   || coalesce(' from ' || host(a.client_addr), '')`
 
@@ -205,8 +205,8 @@ from pg_prepared_xacts where database = current_database() order by prepared lim
 	})
 }
 
-// replication checks slots, and standbys that send feedback. A physical
-// slot holds back the vacuum of every database, a logical one that of its own.
+// replication checks slots, and standbys that send feedback. A physical slot holds back the
+// vacuum of every database, a logical one that of its own.
 func (d *diagnosis) replication() error {
 	return d.rows(`select 'slot ' || slot_name || case when active then '' else ' (inactive)' end,
   greatest(age(xmin), age(catalog_xmin), 0)::float8,
@@ -220,7 +220,7 @@ order by 1 limit 20`, func(rows pgx.Rows) error {
 		if err := rows.Scan(&whose, &behind, &kept); err != nil {
 			return err
 		}
-		if behind < math.MaxInt32 { // more is "none" in the words of age()
+		if behind < math.MaxInt32 { // higher values mean "none" in the result of age()
 			d.Grade("replication", behind, whose, "it holds back vacuum by %.0f transactions", behind)
 		}
 		d.Grade("replication_wal", kept, whose, "it keeps %s of the log", health.Bytes.Format(kept))
@@ -264,8 +264,8 @@ order by 1`, func(rows pgx.Rows) error {
 	})
 }
 
-// deadRows leaves small numbers alone, and what was vacuumed a moment ago: under
-// load there are always some. A table that never was is as old as the schema.
+// deadRows ignores small numbers, and tables that were vacuumed a moment ago: under load there
+// are always some. A table that was never vacuumed counts as old as the schema.
 func (d *diagnosis) deadRows() error {
 	return d.rows(`select relname, n_dead_tup::float8, n_live_tup::float8, vacuumed
 from pg_stat_user_tables, lateral (select greatest(last_vacuum, last_autovacuum) as vacuumed) v
@@ -288,10 +288,9 @@ order by n_dead_tup desc`, func(rows pgx.Rows) error {
 	})
 }
 
-// catalogSQL returns the tables, columns, views, constraints, indexes and domains of
-// the schema but for partitions, one line each, a domain with its checks, and with
-// "invalid" after an index that is. What differs between versions of PostgreSQL is
-// not in it.
+// catalogSQL returns the tables, columns, views, constraints, indexes and domains of the
+// schema, except partitions, one line each: a domain with its checks, and an invalid index
+// with "invalid" at the end. It excludes what differs between versions of PostgreSQL.
 const catalogSQL = `with rel as (
   select oid, relname, relkind from pg_class where relnamespace = current_schema()::regnamespace and (not relispartition or relname = 'audit_rest')
 )
@@ -310,8 +309,8 @@ union all select 'domain ' || typname || ' as ' || format_type(typbasetype, typt
   from pg_type t where typtype = 'd' and typnamespace = current_schema()::regnamespace
 order by 1`
 
-// catalog compares the schema with what the migrations make. Indexes, columns
-// and views that were added by hand are ignored.
+// catalog compares the schema with the one that the migrations make. It ignores indexes,
+// columns and views that were added by hand.
 func (d *diagnosis) catalog() error {
 	known := strings.Split(strings.TrimSpace(made), "\n")
 	there, indexes := map[string]bool{}, map[string]bool{}
@@ -331,7 +330,7 @@ func (d *diagnosis) catalog() error {
 	}
 	for _, line := range known {
 		switch {
-		case there[line], partOf(line) != "" && !there["table "+partOf(line)]: // said of the table already
+		case there[line], partOf(line) != "" && !there["table "+partOf(line)]: // already reported for the table
 		case there[line+" invalid"]:
 			d.Say("schema", health.Problem, line, "it is invalid: its making was broken off")
 			d.Advise("reindex index concurrently " + indexOf(line))
@@ -348,7 +347,7 @@ func (d *diagnosis) catalog() error {
 	return nil
 }
 
-// indexOf returns the name of the index that a line of the catalogue is of, or "".
+// indexOf returns the name of the index that a line of the catalogue describes, or "".
 func indexOf(line string) string {
 	rest, _ := strings.CutPrefix(line, "index ")
 	name, _, _ := strings.Cut(rest, " on ")
@@ -360,8 +359,8 @@ func indexOf(line string) string {
 
 var createIndex = regexp.MustCompile(`(?m)^create (unique )?index (\w+) (on [^;]+;)`)
 
-// remake returns the statement of the last migration that makes an index, so that
-// writers need not wait, or "" for that of a primary key.
+// remake returns the statement of the last migration that makes an index, changed so that
+// writers need not wait, or "" for a primary key.
 func remake(name string) (sql string) {
 	for _, m := range migrations() {
 		for _, s := range createIndex.FindAllStringSubmatch(m.Up, -1) {
@@ -373,7 +372,7 @@ func remake(name string) (sql string) {
 	return sql
 }
 
-// partOf returns the table that a line of the catalogue is a part of.
+// partOf returns the table to which a line of the catalogue belongs.
 func partOf(line string) string {
 	kind, rest, _ := strings.Cut(line, " ")
 	switch kind {
@@ -388,9 +387,8 @@ func partOf(line string) string {
 	return ""
 }
 
-// partitions checks those of today and of the next two days: there are three
-// ahead as long as a process makes them every hour. Before the first job none is
-// needed.
+// partitions checks the partitions of today and of the next two days: three exist in advance
+// as long as a process makes them every hour. Before the first job none is needed.
 func (d *diagnosis) partitions() error {
 	return d.rows(`select to_char(day, 'YYYYMMDD'), ahead from generate_series(0, 2) ahead,
   lateral (select (clock_timestamp() at time zone 'UTC')::date + ahead as day) x

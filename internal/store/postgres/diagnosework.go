@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/health"
 )
 
-// unfound are the jobs that have not ended, and their steps, that queries do not come
-// across: they stand in another line than they should (running.go), or run and are not in
-// the table running. It says of each what is wrong, and the statement that mends it.
+// unfound returns the unfinished jobs, and their steps, that queries miss: they are in a wrong
+// line (running.go), or run and are not in the table running. For each it returns what is
+// wrong, and the statement that repairs it.
 const unfound = `with open as materialized (
   select id, uuid, state, line, case state when 'PENDING' then 1 when 'SUBMITTED' then 2 else case when pool <> 0 or quota <> 0 then 3 else 0 end end as due
   from job where state in ('SUBMITTED', 'PENDING', 'RUNNING')
@@ -51,7 +51,7 @@ func (d *diagnosis) running() error {
 	})
 }
 
-// entityName says which job, or which of its steps.
+// entityName names the job, or the step of the job.
 func entityName(uuid pawl.ID, ord int64) string {
 	if ord == 0 {
 		return "job " + uuid.Public(pawl.JobPrefix)
@@ -60,18 +60,18 @@ func entityName(uuid pawl.ID, ord int64) string {
 }
 
 const (
-	doublesLimit = 5 * time.Second // for which trails are looked at
+	doublesLimit = 5 * time.Second // how long trails are checked
 	doublesPage  = 1000            // jobs at once
-	maxDoubles   = 20              // that are named
+	maxDoubles   = 20              // how many are named
 )
 
-// doubled are the entries of the jobs with keys from one to the other that are stored more
-// than once, be it in rows of their own or in lists of others.
+// doubled returns the entries, of jobs with keys in a range, that are stored more than once,
+// in rows of their own or in the lists of others.
 var doubled = fmt.Sprintf(`select (select uuid from job where id = t.job), ord, seq, count(*)
 from trail t where job >= $1 and job < $2 and exists (select from job where id = t.job)
 group by job, ord, seq having count(*) > 1 order by job, ord, seq limit %d`, maxDoubles)
 
-// doubles goes through the trails, those of the newest jobs first.
+// doubles checks the trails, those of the newest jobs first.
 func (d *diagnosis) doubles() error {
 	limit := time.Now().Add(doublesLimit)
 	before, found := int64(math.MaxInt64), 0

@@ -9,20 +9,19 @@ import (
 )
 
 const (
-	// connectLimit bounds the making of a connection, unless connect_timeout of the
-	// url does.
+	// connectLimit bounds the time to connect, unless connect_timeout in the URL does.
 	connectLimit = 10 * time.Second
 
-	// silenceLimit is how long the host of the server may leave unanswered what it
-	// was sent, before the connection to it is given up; where the platform has it.
+	// silenceLimit is how long the server's host may leave sent data unacknowledged before the
+	// connection is given up, if the platform supports it.
 	silenceLimit = 15 * time.Second
 )
 
-// tcp has a connection notice within seconds that the host at its other end has
-// vanished without a word, though nothing is sent either.
+// tcp makes a connection notice within seconds that the host at its other end has vanished,
+// even if nothing is sent.
 var tcp = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}
 
-// reach says how the server is connected to.
+// reach sets how connections to the server are made.
 func reach(c *pgconn.Config) {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectLimit

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// impatient sets silenceLimit on a socket that is not connected yet.
+// impatient sets silenceLimit on a socket before it is connected.
 func impatient(network, _ string, c syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

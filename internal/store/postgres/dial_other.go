@@ -4,5 +4,5 @@ package postgres
 
 import "syscall"
 
-// impatient leaves a socket as it is: keepalives are all that is known here.
+// impatient leaves a socket unchanged: this platform has only keepalives.
 func impatient(_, _ string, _ syscall.RawConn) error { return nil }

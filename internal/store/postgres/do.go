@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// readAttempts bounds how often the reading half is begun anew after a
-	// deadlock or on a connection that turned out to be dead.
+	// readAttempts bounds how often the reading half is retried after a deadlock or on a dead
+	// connection.
 	readAttempts = 8
-	// readLimit bounds each try: a connection may say nothing any more, though it is
-	// not cut, and locks may be held for ever. After so many the next is not made.
+	// readLimit bounds each try: a connection may be silent although it is not cut, and locks
+	// may be held forever. After a try that took this long there is no further one.
 	readLimit = 30 * time.Second
 	maxSilent = 2
-	// writeLimit bounds the writing half, which the caller's context does not
-	// interrupt: a decision that was made is committed.
+	// writeLimit bounds the writing half, which the caller's context does not interrupt: a
+	// decision that was made is committed.
 	writeLimit = time.Minute
 )
 
@@ -31,7 +31,7 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if len(q.Pools) == 0 { // which are waited for with nothing taken
+	if len(q.Pools) == 0 { // pools are waited for without holding anything
 		if err := db.cache.reserve(ctx, q.Jobs); err != nil {
 			return err
 		}
@@ -46,8 +46,8 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 	if err != nil {
 		return err
 	}
-	// A connection that is released within a transaction, because decide
-	// panicked, is closed by the pool.
+	// If decide panics, the connection is released within a transaction; the pool then closes
+	// it.
 	defer conn.Release()
 	ch, err := decide(facts.Facts)
 	if err != nil || ch == nil {
@@ -66,8 +66,8 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 	return err
 }
 
-// begin opens a transaction and reads what q asks for. What fails here has
-// decided nothing yet, and is tried again.
+// begin opens a transaction and reads what q asks for. A failure here comes before any
+// decision and is retried.
 func (db *DB) begin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *reading, error) {
 	silent := 0
 	for attempt := 1; ; attempt++ {
@@ -113,8 +113,8 @@ func (db *DB) tryBegin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *rea
 	return nil, nil, err
 }
 
-// distrust closes the idle connections after one was found dead: most likely
-// the server went away under all of them.
+// distrust closes the idle connections after one was found dead: most likely the server went
+// away under all of them.
 func (db *DB) distrust(ctx context.Context, err error) {
 	if severed(err) && ctx.Err() == nil {
 		db.pool.Reset()
@@ -126,7 +126,7 @@ func (db *DB) distrust(ctx context.Context, err error) {
 // rollback ends the transaction and frees its locks.
 func (db *DB) rollback(ctx context.Context, conn *pgxpool.Conn) {
 	db.counts.rollbacks.Add(1)
-	if idle(conn) { // the server has
+	if idle(conn) { // the server has ended it
 		return
 	}
 	p := db.pipe(conn)
@@ -139,8 +139,8 @@ func (db *DB) rollback(ctx context.Context, conn *pgxpool.Conn) {
 	}
 }
 
-// commit writes and commits, in so much time. A connection lost meanwhile is
-// remembered, so that Settle can wait for its end.
+// commit writes and commits, within the limit. It remembers a connection lost meanwhile, so
+// that Settle can wait for its end.
 func (db *DB) commit(ctx context.Context, conn *pgxpool.Conn, w *writing, limit time.Duration) error {
 	tag := pgconn.NewCommandTag("COMMIT")
 	p := db.pipe(conn)

@@ -1,5 +1,5 @@
-// Package postgres is the store on PostgreSQL 15 or newer: one database for many processes
-// and hosts. It implements store.Store.
+// Package postgres is the store on PostgreSQL 15 or newer: one database for many processes and
+// hosts. It implements store.Store.
 //
 // # A write transaction
 //
@@ -23,54 +23,53 @@
 //	       keep the rows that were written, with the
 //	       transaction that made them (rowcache.go)
 //
-// So a commit is two round trips at most, whatever the number of its records, and one
-// where no other process has touched the rows meanwhile. A row in the cache is known by its xmin:
-// an optimistic transaction writes only if each row is still that version. Otherwise
-// nothing has happened, the rows are read, and the decision is made anew.
+// A commit takes at most two round trips, whatever the number of its records, and one if no
+// other process has touched the rows meanwhile. The cache knows the version of a row by its
+// xmin: an optimistic transaction writes only if each row still has that version. Otherwise
+// nothing has happened, the rows are read, and decide runs again.
 //
 // # Types
 //
-//   - DB is a handle: a pool for transactions, one for what is read outside of them
-//     (views.go, trails.go), a session, a wire and a listener. Schema is the tables of a
-//     database of any version, for migrations (schema.go).
+//   - DB is a handle: a pool for transactions, one for reads outside of them (views.go,
+//     trails.go), a session, a wire and a listener. Schema is the tables of a database of
+//     any version, for migrations (schema.go).
 //   - statement (statements.go) is SQL that each connection prepares once. pipe sends
 //     several in one round trip. cursor reads results in binary form, by column order.
-//   - reading holds the Facts of a query and what its rows are known by; writing holds
-//     Changes in the form that the server takes.
+//   - reading holds the Facts of a query and the versions of its rows; writing holds
+//     Changes in the form that the server accepts.
 //   - session (session.go) is the connection that holds the advisory locks by which others
 //     see that this process lives, and sends its beats. It never waits behind a transaction.
 //   - wire sends hints (NOTIFY) after commits, and the listener receives those of others
 //     (wake.go). A NOTIFY within a transaction would serialize commits.
-//   - joined (joined.go) writes in a transaction of a user, by the same statements through
-//     the user's driver. There NOTIFY is part of the transaction, unless that is switched off.
+//   - joined (joined.go) writes in a user's transaction, by the same statements through the
+//     user's driver. There NOTIFY is part of the transaction, unless that is switched off.
 //
-// # What finds work
+// # How work is found
 //
-// No index is on a state, so that an update that changes states alone is HOT. A job or
-// step has a line while it has to be found by what it is, and partial indexes are on that
-// (claim.go). What runs is found by the table running (running.go). Claims begin at a
-// claim cursor, the first rank that an earlier claim saw (claimcursor.go), so that dead index
-// entries at the front cost nothing; a background scan finds what comes before it. The
-// evaluator's agenda is one statement (look.go).
+// No index contains a state, so that an update that changes only states is HOT. A job or step
+// has a line while scans have to find it, and partial indexes are on the line (claim.go).
+// Running work is found by the table running (running.go). Claims begin at a claim cursor, the
+// first rank that an earlier claim saw (claimcursor.go), so that dead index entries at the
+// front cost nothing; a background scan finds what comes before it. The evaluator's agenda is
+// one statement (look.go).
 //
 // # Locks
 //
-// Within a transaction rows are locked in the order pools, schedules, workers, jobs, steps, each
-// by key; claims skip locked rows. Transactions of one handle on the same job wait for each
-// other before they begin (reserve.go). The mutexes in memory are leaves; session.mu is held
-// while its connection is used.
+// Within a transaction rows are locked in the order pools, schedules, workers, jobs, steps,
+// each by key; claims skip locked rows. Transactions of one handle on the same job wait for
+// each other before they begin (reserve.go). The mutexes in memory are leaves; session.mu is
+// held while its connection is used.
 //
 // # Failures
 //
-//   - A deadlock, a serialization failure or a connection that turned out to be dead, while
-//     reading: the transaction begins anew, 8 times at most.
-//   - A row that is not the version that was read: store.ErrStale; the engine decides anew.
+//   - A deadlock, a serialization failure or a dead connection, while reading: the
+//     transaction begins again, at most 8 times.
+//   - A row that is not the version that was read: store.ErrStale; the engine decides again.
 //   - A commit that was not confirmed: store.ErrUnknown. Settle waits until the server process
 //     is gone and looks up the first audit entry (settle.go).
-//   - A connection that says nothing is given up after 30 s by a transaction, and after a third
-//     of the silence by a beat. A process that stands still within a transaction
-//     loses it after 5 s.
-//   - The server is away: errors of kind Unavailable.
+//   - A silent connection is given up after 30 s by a transaction, and after a third of the
+//     silence by a beat. A process that stalls within a transaction loses it after 5 s.
+//   - The server is unreachable: errors of kind Unavailable.
 //
 // # Where to begin
 //

@@ -14,7 +14,7 @@ import (
 // SQLSTATE codes that mean something to the store.
 const (
 	codeUnique        = "23505"
-	codeDivision      = "22012" // how an update of too few rows ends; see update
+	codeDivision      = "22012" // the result of an update of too few rows; see update
 	codeSerialization = "40001"
 	codeDeadlock      = "40P01"
 	codeReadOnly      = "25006"
@@ -29,7 +29,7 @@ const (
 	codeFailed        = "25P02" // the transaction has failed before
 )
 
-// code returns the SQLSTATE of an error, of whatever driver, or "".
+// code returns the SQLSTATE of an error, from any driver, or "".
 func code(err error) string {
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) {
@@ -38,8 +38,8 @@ func code(err error) string {
 	return ""
 }
 
-// severed reports whether err left the connection unusable: the server said so,
-// or said nothing.
+// severed reports whether err left the connection unusable: the server said so, or stopped
+// replying.
 func severed(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -48,10 +48,10 @@ func severed(err error) bool {
 	return err != nil
 }
 
-// clash reports whether the server gave a transaction up for another's sake.
+// clash reports whether the server aborted a transaction in favour of another.
 func clash(err error) bool { c := code(err); return c == codeSerialization || c == codeDeadlock }
 
-// connectError puts the failure to connect into words.
+// connectError describes a failure to connect.
 func connectError(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && code(err) == "" {
 		return &pawl.Error{Kind: pawl.Unavailable, Message: "cannot connect to PostgreSQL in time", Err: err}
@@ -72,7 +72,7 @@ func connectError(err error) error {
 	return e
 }
 
-// queryError puts the failure of a statement into words.
+// queryError describes the failure of a statement.
 func queryError(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -99,8 +99,8 @@ func queryError(doing string, err error) error {
 	return e
 }
 
-// writeError tells what became of a transaction whose writing failed: whether
-// its commit may have happened all the same.
+// writeError describes the outcome of a transaction whose writing failed: whether its commit
+// may have happened.
 func writeError(err error) error {
 	switch c := code(err); {
 	case severed(err) && !pgconn.SafeToRetry(err):

@@ -11,21 +11,21 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A fused transaction is a single statement: it verifies, writes, and returns its stamp.
-// That is what the report of one step is, and a submission to a known worker, and as one
-// it costs the server a quarter less. Which parts there are, and so the statement,
-// differs; each is made, and prepared on a connection, when it is first used.
+// A fused transaction is a single statement: it verifies, writes, and returns its stamp. The
+// report of one step is such a transaction, and so is a submission to a known worker; fused,
+// it costs the server a quarter less. The parts, and so the statement, vary; each statement is
+// made, and prepared on a connection, when it is first used.
 
 const (
-	// fewEntries rows of the trail are written with a parameter per value, which up to
-	// here costs the server less than arrays.
+	// fewEntries is up to how many rows of the trail are written with a parameter per value,
+	// which costs the server less than arrays for so few.
 	fewEntries = 6
 
-	// maxParts of a fused statement: more are too rarely the same to be kept.
+	// maxParts of a fused statement: larger combinations are too rarely repeated to be kept.
 	maxParts = 5 + oneByOne
 
-	maxFused      = 64 // statements of a handle: what comes later goes in parts
-	roomForValues = 96 // of most fused statements
+	maxFused      = 64 // statements of a handle: later combinations are sent in parts
+	roomForValues = 96 // enough for most fused statements
 )
 
 // A part is a statement that may become part of a fused one.
@@ -35,7 +35,7 @@ type part struct {
 	finds bool   // exactly one row, or the transaction is stale
 }
 
-// single makes a part that finds one row, whose columns are the parameters.
+// single makes a part that finds one row; the parameters are its columns.
 func single(name string, all []column, sql string) *part {
 	sql = one(sql, all)
 	return &part{
@@ -44,7 +44,7 @@ func single(name string, all []column, sql string) *part {
 	}
 }
 
-// newFewEntries are the parts that write so many rows of the trail.
+// newFewEntries are the parts that write 1 to fewEntries rows of the trail.
 var newFewEntries = func() (parts [fewEntries + 1]*part) {
 	for n := 1; n <= fewEntries; n++ {
 		parts[n] = inserting(fmt.Sprintf("new_entries_%d", n), "audit", trailColumns, n)
@@ -64,7 +64,7 @@ var (
 	}
 )
 
-// alone returns the statements that the parts are by themselves.
+// alone returns each part as a statement of its own.
 func alone(parts ...*part) (list []*statement) {
 	for _, p := range parts {
 		list = append(list, p.alone)
@@ -91,7 +91,7 @@ func tuples(cs []column, n int) string {
 	return strings.Join(list, ", ")
 }
 
-// addParts queues a part for every so many rows, which are flat.
+// addParts queues a part for each group of rows, which are flat.
 func (w *writing) addParts(p *part, r *rows, each int) {
 	if w.values == nil {
 		w.values = make([][]byte, 0, roomForValues)
@@ -113,7 +113,7 @@ func (w *writing) addPart(p *part, params ...[]byte) {
 	w.calls = append(w.calls, call{statement: p.alone, part: p, params: w.values[from:]})
 }
 
-// condense makes one statement of all, if they are the parts of a fused one.
+// condense replaces all statements by one, if they are the parts of a fused one.
 func (w *writing) condense(b *fusedStatements) {
 	finds := 0
 	for i := range w.calls {
@@ -134,13 +134,13 @@ func (w *writing) condense(b *fusedStatements) {
 	}
 }
 
-// fusedStatements are those that were used so far.
+// fusedStatements are the fused statements used so far.
 type fusedStatements struct {
 	mu  sync.Mutex
 	all map[[maxParts]*part]*statement
 }
 
-// of returns the statement of these parts, or nil if there are too many.
+// of returns the statement made of these parts, or nil if there are too many.
 func (b *fusedStatements) of(calls []call) *statement {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -161,8 +161,8 @@ func (b *fusedStatements) of(calls []call) *statement {
 
 var param = regexp.MustCompile(`\$\d+`)
 
-// fused puts parts together. Those that find rows are run in their order, and nothing
-// is inserted unless all have.
+// fused combines parts. Those that find rows run in order, and nothing is inserted unless all
+// have found theirs.
 func fused(calls []call) string {
 	var with, found []string
 	params := 0
@@ -181,7 +181,7 @@ func fused(calls []call) string {
 		strings.Join(with, ", "), clock, len(found), strings.Join(found, " union all "))
 }
 
-// latePrepared returns what was prepared late on a connection.
+// latePrepared returns the names of the statements prepared late on a connection.
 func latePrepared(conn *pgconn.PgConn) map[string]bool {
 	const key = "pawl prepared"
 	m, ok := conn.CustomData()[key].(map[string]bool)
@@ -192,7 +192,8 @@ func latePrepared(conn *pgconn.PgConn) map[string]bool {
 	return m
 }
 
-// prepareLate sends what has to be prepared before the calls, in the same go.
+// prepareLate sends the statements that must be prepared before the calls, in the same round
+// trip.
 func (p *pipe) prepareLate(line *pgconn.Pipeline, calls []call) (unprepared []string) {
 	for i := range calls {
 		if s := calls[i].statement; calls[i].late && !latePrepared(p.conn)[s.name] {

@@ -17,13 +17,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// What is written in a transaction of a user goes through the user's driver, in whatever
-// mode that sends statements. So the statements are those of the store's own transactions,
-// with the arrays written as text, which every driver can send, and with rows that come
-// back as one value.
+// Writes in a user's transaction go through the user's driver, in whatever mode it sends
+// statements. The statements are those of the store's own transactions, with the arrays
+// written as text, which every driver can send, and with rows that are returned as one value.
 
-// The statements of a joined transaction. The user's search path is set aside meanwhile,
-// since it may lead to other tables; temporary tables come last.
+// The statements of a joined transaction. They replace the user's search path for its
+// duration, since that may lead to other tables; temporary tables come last.
 const (
 	joinedNames = "a pgx.Tx or a *sql.Tx on the PostgreSQL database of this client"
 
@@ -34,10 +33,10 @@ const (
 	// leaveTx restores the search path, and wakes the listeners with the commit.
 	leaveTx = "select set_config('search_path', $1::text, true), (select count(pg_notify($2::text, p)::text) from unnest($3::text[]) p)"
 
-	// whichDatabase tells databases of all servers apart.
+	// whichDatabase distinguishes databases of all servers.
 	whichDatabase = "current_database() || ' ' || " + startOfServer
 
-	// outerHandle is whose hints those are that come with the commit of a user: no handle's.
+	// outerHandle is the sender of the hints that come with a user's commit: no handle.
 	outerHandle = "tx"
 )
 
@@ -45,14 +44,14 @@ const (
 var readReported = "select " + names("s", stepTable.plain) + ", j.uuid from unnest($1::bigint[], $2::bigint[]) u(job, ord)" +
 	" join step s on s.job = u.job and s.ord = u.ord join job j on j.id = s.job for update of s"
 
-// An outer is a transaction of a user.
+// An outer is a user's transaction.
 type outer interface {
 	exec(ctx context.Context, statement string, args ...any) error
 	// query calls row with the rows of a statement that returns one value, of bytes.
 	query(ctx context.Context, statement string, row func([]byte) error, args ...any) error
 }
 
-// outerOf returns the transaction that is in tx, or nil.
+// outerOf returns tx as an outer, or nil.
 func outerOf(tx any) outer {
 	switch tx := tx.(type) {
 	case pgx.Tx:
@@ -107,9 +106,9 @@ func (t sqlTx) query(ctx context.Context, statement string, row func([]byte) err
 	return rows.Err()
 }
 
-// DoIn writes within a transaction of the user; see store.Joiner. A definition is stored
-// beforehand, in a transaction of the handle: another user who brings the same one would
-// have to wait for this transaction's end.
+// DoIn writes within a user's transaction; see store.Joiner. A definition is stored
+// beforehand, in a transaction of the handle: otherwise another user with the same definition
+// would have to wait until this transaction ends.
 func (db *DB) DoIn(ctx context.Context, tx any, q *store.Query, wake []store.Topic, decide func(*store.Facts) (*store.Changes, error)) error {
 	out := outerOf(tx)
 	if out == nil {
@@ -151,17 +150,17 @@ func (db *DB) define(ctx context.Context, list []*pawl.Definition) error {
 	})
 }
 
-// A joined is the part that the store has in a transaction of a user.
+// A joined is the store's part of a user's transaction.
 type joined struct {
 	db    *DB
 	tx    outer
-	ctx   context.Context // of the one call that it serves
+	ctx   context.Context // of the one call
 	path  string          // the user's search path
 	facts *store.Facts
 }
 
-// begin sets the search path, reads the clock, and makes sure that the transaction is on
-// the database of the handle.
+// begin sets the search path, reads the clock, and checks that the transaction is on the
+// database of the handle.
 func (j *joined) begin() error {
 	j.facts = &store.Facts{Keys: map[store.IdempotencyKey]*store.Answer{}, Jobs: map[rowkey.Job]*pawl.Job{}, Steps: map[pawl.StepKey]*pawl.Step{}}
 	var which string
@@ -180,7 +179,7 @@ func (j *joined) begin() error {
 	return err
 }
 
-// which returns the database that the handle is on, which is most likely the expected one.
+// which returns the database of the handle, most likely the expected one.
 func (db *DB) which(ctx context.Context, expected string) (string, error) {
 	if own := db.own.Load(); own != nil && *own == expected {
 		return expected, nil
@@ -216,7 +215,7 @@ func (j *joined) read(q *store.Query) error {
 	}, k.literals()...)
 }
 
-// keys takes the keys that are unused, and reads the answers to the others.
+// keys takes the unused keys, and reads the answers to the others.
 func (j *joined) keys(list []store.IdempotencyKey) error {
 	r := newReading(&store.Query{Keys: list})
 	r.Facts = j.facts
@@ -234,7 +233,7 @@ func (j *joined) keys(list []store.IdempotencyKey) error {
 	return j.rows(readKeys.sql, r.answer, k.literals()...)
 }
 
-// write writes the changes, but for definitions.
+// write writes the changes, except definitions.
 func (j *joined) write(ch *store.Changes) error {
 	jobs, errJobs := jobTable.rowsOf(ch.NewJobs, false)
 	steps, errSteps := stepTable.rowsOf(ch.NewSteps, false)
@@ -283,8 +282,8 @@ func (j *joined) end(wake []store.Topic) error {
 	return j.tx.exec(j.ctx, leaveTx, j.path, j.db.channel, textsOf(payloads).literal())
 }
 
-// rows runs a statement and calls row with each row that it returns. What the row could
-// not decode is the error.
+// rows runs a statement and calls row with each row that it returns. A row that cannot be
+// decoded is the error.
 func (j *joined) rows(statement string, row func(*cursor), args ...any) error {
 	statement = "with r as (" + statement + ") select record_send(r) from r"
 	return j.tx.query(j.ctx, statement, func(record []byte) error {
@@ -297,8 +296,8 @@ func (j *joined) rows(statement string, row func(*cursor), args ...any) error {
 	}, args...)
 }
 
-// openRecord returns the values of a row in PostgreSQL's binary form of rows: their
-// number, and each with its type and its length (or -1).
+// openRecord returns the values of a row in PostgreSQL's binary form of rows: their number,
+// and each with its type and its length (or -1).
 func openRecord(b []byte) (*cursor, error) {
 	short := fmt.Errorf("a row of %d bytes is cut off", len(b))
 	if len(b) < 4 {
@@ -322,7 +321,7 @@ func openRecord(b []byte) (*cursor, error) {
 	return c, nil
 }
 
-// joinedError puts the failure of a statement in a transaction of a user into words.
+// joinedError describes the failure of a statement in a user's transaction.
 func joinedError(doing string, err error) error {
 	var known *pawl.Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -12,12 +12,12 @@ import (
 var (
 	// A chunk that is sent again is the same chunk.
 	newChunks = &statement{"new_chunks", insert("log", chunkColumns, "on conflict do nothing")}
-	// What steps print does not wait for the disk.
+	// The output of steps does not wait for the disk.
 	lazily = &statement{"lazily", "set local synchronous_commit = off"}
 )
 
-// AppendLogs stores chunks, in one round trip. A crash of the server may lose
-// those of its last moments.
+// AppendLogs stores chunks, in one round trip. A crash of the server may lose those of its
+// last moments.
 func (db *DB) AppendLogs(ctx context.Context, chunks []pawl.Chunk) error {
 	if len(chunks) == 0 {
 		return nil
@@ -50,7 +50,7 @@ func chunkRows(chunks []pawl.Chunk) [][]byte {
 	return r.params()
 }
 
-// logPage is a page: the lengths of data are known without reading it.
+// logPage reads a page: the lengths of data are known without reading the data.
 var logPage = `select ` + names("", chunkColumns) + ` from (
   select *, sum(octet_length(data)) over (order by ord, claim, at, off, stream rows between unbounded preceding and 1 preceding) as bytes from (
     select * from log where job = $1 and ord <= $2 and (ord, claim) >= ($3, $4) and (ord, claim, at, off, stream) > ($3, $4, $5, $6, $7)

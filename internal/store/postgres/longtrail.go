@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A longTrail is that of a job that is longer than a page.
+// A longTrail reads the trail of a job that is longer than a page.
 type longTrail struct {
 	db  *DB
 	job rowkey.Job

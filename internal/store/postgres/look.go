@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// The agenda is one statement, since a poll that finds nothing is all that an idle
-// system does: every part walks a partial index on what is in flight, and stops at
-// the limit. The first column of a row says what it is.
+// The agenda is one statement, since an idle system does nothing but polls that find nothing:
+// every part walks a partial index on work in flight, and stops at the limit. The first column
+// of a row is its kind.
 var agenda = &statement{"agenda", `with recursive t as materialized (select ` + clock + ` as now),
 -- Jobs that have marked steps: one probe of the index per job and time, however many
 -- of its steps were marked at once.
@@ -55,7 +55,7 @@ union all (select 5, h.worker, coalesce((select at from beat where worker = h.wo
 union all (select 6, l.id, l.beat, l.lock, 0, '' from (` + readLiving + `) l where $4::bool)
 union all select 7, 0, 0, 0, 0, '' where $4::bool and exists (select 1 from running where due_at <= (select now from t))`}
 
-// Look finds what needs the evaluator; see store.Ledger.
+// Look scans for work of the evaluator; see store.Ledger.
 func (db *DB) Look(ctx context.Context, q store.LookQuery) (*store.Agenda, error) {
 	var a *store.Agenda
 	err := db.again(ctx, func() (bool, error) {
@@ -89,7 +89,7 @@ func (db *DB) look(ctx context.Context, q store.LookQuery) (*store.Agenda, error
 		}
 	}
 	slices.SortFunc(a.Marked, store.Marked.Compare)
-	a.Marked = slices.Compact(a.Marked) // a job, and steps of it
+	a.Marked = slices.Compact(a.Marked) // a job may be marked together with its steps
 	a.Marked = a.Marked[:min(len(a.Marked), q.Limit)]
 	slices.SortFunc(a.Due, store.Due.Compare)
 	a.Due = a.Due[:min(len(a.Due), q.Limit)]
@@ -120,7 +120,7 @@ func lookParams(q *store.LookQuery) [][]byte {
 	}
 }
 
-// note adds one row of the agenda, or reports that the table of what runs is untidy.
+// note adds one row of the agenda, and reports whether the table running needs tidying.
 func note(a *store.Agenda, c *cursor) (untidy bool) {
 	switch c.num() {
 	case 0:

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Days around today for which the trail and the logs have partitions: the jobs of a clock
-// that is behind, and of a database that was not maintained for a while.
+// Days around today for which the trail and the logs have partitions: for jobs of a slow
+// clock, and for a database that was not maintained for a while.
 const (
 	daysBehind = 1
 	daysAhead  = 3
@@ -21,10 +21,10 @@ const (
 // partitionLock is the advisory lock under which partitions are made.
 const partitionLock = 0x7061776d
 
-// Maintain makes the partitions of the coming days and forgets expired
-// idempotency keys and silent processes. It is to be called every hour, by any number of processes;
-// Open calls it too. What does not fit a partition goes to the one called
-// audit_rest, so a Maintain that was late or failed loses nothing.
+// Maintain makes the partitions of the coming days and deletes expired idempotency keys and
+// silent processes. It has to be called every hour, by any number of processes; Open calls it
+// too. Rows without a partition are stored in the one called audit_rest, so a Maintain that
+// was late or failed loses nothing.
 func (db *DB) Maintain(ctx context.Context) error {
 	if err := db.partitions(ctx); err != nil {
 		return err
@@ -35,8 +35,7 @@ func (db *DB) Maintain(ctx context.Context) error {
 	return db.forgetSilent(ctx)
 }
 
-// beatMemory is how long the beats of a worker that is silent are kept: it is dead
-// before.
+// beatMemory is how long the beats of a silent worker are kept: it counts as dead earlier.
 const beatMemory = 24 * time.Hour
 
 func (db *DB) forgetSilent(ctx context.Context) error {
@@ -54,7 +53,7 @@ func (db *DB) partitions(ctx context.Context) error {
 		at := today.UTC().AddDate(0, 0, day)
 		for _, table := range []string{"audit", "log"} {
 			if err := db.partition(ctx, table, at); err != nil {
-				// The rows go to audit_rest or log_rest meanwhile.
+				// The rows are stored in audit_rest or log_rest meanwhile.
 				db.log.Warn("no partition", "table", table, "day", at.Format(time.DateOnly), "error", err)
 			}
 		}
@@ -62,8 +61,8 @@ func (db *DB) partitions(ctx context.Context) error {
 	return nil
 }
 
-// partition makes a table's partition of one day unless it is there. It waits a
-// short while only for the writers, which would wait behind it.
+// partition makes a table's partition of one day unless it exists. It waits only briefly for
+// the writers, since others would have to wait behind it.
 func (db *DB) partition(ctx context.Context, table string, day time.Time) error {
 	name := table + "_" + day.Format("20060102")
 	var there bool

@@ -10,24 +10,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Most moves change few columns of a record that this very transaction has read.
-// They are written by narrow statements: only the columns that such moves change,
-// and found by the place of the row, without an index. That costs the server
-// about half. Every other change goes by key, with all columns.
+// Most transitions change few columns of a record that this transaction has read. Narrow
+// statements write them: only the columns that such transitions change, found by the place of
+// the row, without an index. That costs the server about half. Every other change goes by key,
+// with all columns.
 
-// A place is where a row was when it was read: its ctid. Every change moves the row,
-// so a place that is outdated finds nothing, or a row of another key or version, and
-// the change is stale.
+// A place is where a row was when it was read: its ctid. Every change moves the row, so an
+// outdated place finds nothing, or a row of another key or version, and the change is stale.
 type place [6]byte
 
-// Columns that every move of a job or a step changes, or may change.
+// Columns that every transition of a job or a step changes, or may change.
 const moved = "state seq head due_at due_event updated_at line mark "
 
 var (
 	moveJobs  = narrowly("move_jobs", jobTable, moved+"ending open blocked active tree started_at completed_at output")
-	countJobs = narrowly("count_jobs", jobTable, "open blocked active tree") // which is all that the report of most steps changes
+	countJobs = narrowly("count_jobs", jobTable, "open blocked active tree") // the only columns that the report of most steps changes
 
-	// Of a step that is enqueued and claimed, of one that ends, and of both.
+	// For a step that is enqueued and claimed, for one that ends, and for both.
 	takeSteps = narrowly("take_steps", stepTable, moved+taken)
 	endSteps  = narrowly("end_steps", stepTable, moved+"folded completed_at output")
 	moveSteps = narrowly("move_steps", stepTable, moved+taken+" folded completed_at output")
@@ -35,12 +34,11 @@ var (
 
 const taken = "unmet attempts claims worker route rank enqueued_at started_at"
 
-// A narrow update has two forms: for rows that the transaction has read and locked, and
-// for those that it only knows, which have to be the version that is known still; of
-// these, next to none go one by one. The version is compared with the row that is
-// updated, and not only with the one that was found: an update that had to wait for
-// another meets a newer row, and servers before 15.15, 16.11, 17.7 and 18.1 do not
-// compare its place again.
+// A narrow update has two forms: for rows that the transaction has read and locked, and for
+// cached rows, which must still have the known version; very few of the latter go one by one.
+// The version is compared with the row that is updated, and not only with the one that was
+// found: an update that had to wait for another one meets a newer row, and servers before
+// 15.15, 16.11, 17.7 and 18.1 do not compare its place again.
 type narrow struct {
 	read, known               *statement
 	alone                     *part
@@ -54,7 +52,7 @@ type narrowOf[R any] struct {
 	key []*store.Column[R]
 }
 
-// narrowly makes the narrow update of these columns.
+// narrowly makes the narrow update of the listed columns.
 func narrowly[R any](name string, t *table[R], list string) *narrowOf[R] {
 	n := t.Narrow(strings.Fields(list)...)
 	plain, bodies := n.Columns, []*store.Column[R](nil)
@@ -75,13 +73,14 @@ func newNarrow(name, table string, key, moving, bodies []column) *narrow {
 	return l
 }
 
-// updateByPlace writes columns of the rows at places, which are still what key and was say.
+// updateByPlace writes columns of the rows at places, if they still have the given key and
+// was.
 func updateByPlace(table string, all, key, moving, bodies []column) string {
 	return exactly(len(all)+1, fmt.Sprintf("update %s t set %s from %s u where t.ctid = u.place%s and t.seq = u.was",
 		table, assign(moving, bodies), given(all), matching(key, "t")))
 }
 
-// matching says that a row has the key that is given.
+// matching returns the condition that a row has the given key.
 func matching(key []column, alias string) string {
 	var match strings.Builder
 	for _, c := range key {
@@ -118,7 +117,7 @@ func (l *narrow) collect(f *reading, n int) narrowRows {
 	return narrowRows{collect(l.readColumns, n), l, false}
 }
 
-// at begins a row: where it is, or which.
+// at begins a row: its place, or its version.
 func (r narrowRows) at(p place, v xid) {
 	if r.optimistic {
 		r.xid(v)
@@ -127,7 +126,7 @@ func (r narrowRows) at(p place, v xid) {
 	r.blob(p[:])
 }
 
-// A foundRow is a row that was read, or is known, as it was then.
+// A foundRow is a row as it was when it was read or cached.
 type foundRow[R any] struct {
 	place place
 	xid   xid // 0: not known
@@ -178,7 +177,7 @@ func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (other
 			continue
 		}
 		if f.optimistic {
-			delete(f.jobs, key) // nothing more has to make sure of it
+			delete(f.jobs, key) // it needs no further check
 		}
 	}
 	w.updateAny(counted)
@@ -186,9 +185,9 @@ func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (other
 	return others
 }
 
-// countedApart reports whether jobs of which only counts change get a statement of their
-// own. What is only known is locked as it is written, in the order of the keys like
-// everywhere: two statements would break it.
+// countedApart reports whether jobs of which only counts change get a statement of their own.
+// Cached rows are locked as they are written, in the order of the keys as everywhere: two
+// statements would break that order.
 func (r *reading) countedApart(updates []store.Update[*pawl.Job]) bool {
 	if !r.optimistic {
 		return len(updates) > fewRows
@@ -203,11 +202,11 @@ func (r *reading) countedApart(updates []store.Update[*pawl.Job]) bool {
 }
 
 const (
-	// few rows are written by one statement, though it has more columns: what a
-	// statement costs by itself is as much as many columns.
+	// fewRows is up to how many rows share one statement, though it has more columns: a
+	// statement by itself costs as much as many columns.
 	fewRows = 16
 
-	// So few rows go one by one, which costs the server half.
+	// Up to this many rows go one by one, which costs the server half.
 	oneByOne = 2
 )
 
@@ -240,7 +239,7 @@ func (w *writing) moveSteps(f *reading, updates []store.Update[*pawl.Step]) (oth
 	return others
 }
 
-// updateAny queues an update unless there are no rows for it.
+// updateAny queues an update unless it has no rows.
 func (w *writing) updateAny(r narrowRows) {
 	switch n := r.len(); {
 	case n == 0:

@@ -12,19 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// An optimistic transaction is one round trip. It decides on what is known, and writes
-// only if every row is still as it was known. Rows that change say so by their narrow
-// update; the others are verified, and locked until the commit, as they would be if
-// they had been read. What is sent in one go is a transaction by itself: the server
-// commits at its end, if there was no error, and returns only then.
+// An optimistic transaction is one round trip. It decides on cached rows, and writes only if
+// every row still has the cached version. The narrow update of a changed row checks this; the
+// other rows are verified, and locked until the commit, as if they had been read. Statements
+// that are sent together are one transaction: the server commits at their end, if there was no
+// error, and replies only then.
 
-// verify locks rows that have to be the version that is known.
+// verify returns the statement that locks rows, which must have the known version.
 func verify(table string, all []column) string {
 	return fmt.Sprintf("select 1 / (count(*) = $%d)::int from (select 1 from %s u cross join lateral (select 1 from %s k where k.xmin = u.xid%s for share) k) n",
 		len(all)+1, given(all), table, matching(all[1:], "k"))
 }
 
-// verifyWorker does so with one worker, which is the most common case.
+// verifyWorker does the same for one worker, the most common case.
 var verifyWorker = single("verify_worker", verifyOne, "select 1 from worker k where k.xmin = u.xid and k.id = u.id for share")
 
 var (
@@ -39,26 +39,26 @@ var (
 	stamped = &statement{"stamp", "select pg_current_xact_id(), " + clock}
 )
 
-// A stamp is what a commit reports of itself.
+// A stamp is what a commit reports about itself.
 type stamp struct {
 	xid  xid
 	now  int64         // the database's clock
-	at   time.Time     // when that was told, by ours
-	took time.Duration // by all of the commit: so old it may have been by then
+	at   time.Time     // when it arrived, by our clock
+	took time.Duration // duration of the whole commit, and so the stamp's maximum age on arrival
 }
 
 func (s *stamp) read(c *cursor) { s.xid, s.now, s.at = c.xid(), c.num(), time.Now() }
 
-// tryOptimistic runs a transaction on what is known. It returns false if that turned out
-// to be outdated, or does not do: nothing has happened then.
+// tryOptimistic runs a transaction on cached rows. It returns false if they turned out to be
+// outdated or are not sufficient: nothing has happened then.
 func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.Facts) (*store.Changes, error)) (done bool, err error) {
-	surely := len(r.jobs)+len(r.steps)+len(r.workers) == 0 // there is nothing that could be outdated
+	surely := len(r.jobs)+len(r.steps)+len(r.workers) == 0 // nothing could be outdated
 	ch, err := decide(r.Facts)
 	if err != nil || ch == nil {
 		db.counts.rollbacks.Add(1)
 		return surely, err
 	}
-	if len(ch.Workers) > 0 { // of which others may hold a share
+	if len(ch.Workers) > 0 { // others may hold a share lock on them
 		return false, nil
 	}
 	w, err := encode(r, ch)
@@ -69,14 +69,14 @@ func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.
 	defer cancel()
 	conn, err := db.pool.Acquire(limited)
 	if err != nil {
-		return false, nil // the reading half says why
+		return false, nil // the reading half reports the reason
 	}
 	defer conn.Release()
 	if !quiet(conn.Conn().PgConn().Conn()) {
-		return false, nil // the outcome of a commit that is sent to a server that is gone would have to be found out
+		return false, nil // a commit sent to a server that is gone would have an unknown outcome
 	}
 	w.condense(&db.fusedStatements)
-	// Like a reading half: it may have to wait for locks, and on a silent connection.
+	// Limited like a reading half: it may have to wait for locks, or on a silent connection.
 	if err = db.commit(ctx, conn, w, db.patience); err == nil {
 		db.cache.put(r, ch, &w.stamp)
 		db.running.see(w, ch)
@@ -86,8 +86,8 @@ func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.
 	return surely || !errors.Is(err, store.ErrStale), err
 }
 
-// verifyTheWorkers, of jobs and of steps queue the statements that make sure of the rows
-// that no narrow update of this writing verifies.
+// verifyTheWorkers queues the statements that verify the rows of workers that no narrow update
+// of this writing verifies; likewise for jobs and for steps.
 func (w *writing) verifyTheWorkers(f *reading) {
 	if !f.optimistic {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Payloads reads what the trails of records seal; see store.Views.
+// Payloads reads the payload sealed by the trails of records; see store.Views.
 func (db *DB) Payloads(ctx context.Context, kind string, keys []pawl.StepKey) (found map[pawl.StepKey]store.Payload, through int, err error) {
 	list := store.PayloadColumns(kind)
 	key, join, tree := "id, 0::bigint", "id = u.a", "tree"

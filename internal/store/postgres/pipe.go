@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A statement is prepared once per connection, and travels in binary form.
+// A statement is prepared once per connection, and sent in binary form.
 type statement struct {
 	name string
 	sql  string
@@ -22,21 +22,21 @@ type statement struct {
 // inBinary is the format of every parameter and every result.
 var inBinary = []int16{1}
 
-// A pipe sends several statements in one go and reads their results in order:
-// one round trip, whatever their number.
+// A pipe sends several statements together and reads their results in order: one round trip,
+// whatever their number.
 type pipe struct {
 	conn            *pgconn.PgConn
 	log             *slog.Logger
 	faults          *store.Faults
 	calls           []call
 	unreadableSteps int          // rows that could not be decoded
-	soon            *atomic.Bool // not nil: the answer is expected soon; true while a caller awaits one
+	soon            *atomic.Bool // not nil: the reply is expected soon; true while a caller waits for one
 }
 
-// answerSoon is how long an answer that is expected soon is awaited by a thread of its
-// own. Its goroutine would be put aside otherwise, and the runtime, should it have nothing
-// else to do, put to sleep and woken for each short commit: on two processors that was a
-// tenth of a chain's time. One at a time, so that another processor is there for the rest.
+// answerSoon is how long a thread of its own waits for a reply that is expected soon.
+// Otherwise its goroutine would be parked, and an otherwise idle runtime put to sleep and
+// woken for each short commit: on two processors that was a tenth of a chain's time. Only one
+// caller at a time does so, so that another processor remains for the rest.
 const answerSoon = 5 * time.Millisecond
 
 type call struct {
@@ -48,8 +48,8 @@ type call struct {
 	tag       *pgconn.CommandTag
 }
 
-// add queues a statement. row is called with each row of its result. A row that it could
-// not decode leaves its fault in the cursor's err, is logged once and left out.
+// add queues a statement. row is called with each row of its result. A row that it cannot
+// decode leaves its fault in the cursor's err, is logged once and omitted.
 func (p *pipe) add(s *statement, row func(*cursor), params ...[]byte) {
 	p.calls = append(p.calls, call{statement: s, params: params, row: row})
 }
@@ -59,8 +59,8 @@ func (p *pipe) addTagged(s *statement, tag *pgconn.CommandTag, params ...[]byte)
 	p.calls = append(p.calls, call{statement: s, params: params, tag: tag})
 }
 
-// run sends what was queued and reads the results. After an error of one
-// statement, those behind it were not run.
+// run sends the queued statements and reads the results. After an error of one statement,
+// those behind it were not run.
 func (p *pipe) run(ctx context.Context) error {
 	calls := p.calls
 	p.calls = nil
@@ -95,8 +95,8 @@ func (p *pipe) run(ctx context.Context) error {
 	return line.Close()
 }
 
-// runWithin runs in so much time, which nothing cuts short: by a deadline of the connection,
-// which costs less than a context that the driver watches.
+// runWithin runs within the limit, and no context ends it: a deadline of the connection costs
+// less than a context that the driver watches.
 func (p *pipe) runWithin(limit time.Duration) error {
 	conn := p.conn.Conn()
 	_ = conn.SetDeadline(time.Now().Add(limit))
@@ -107,9 +107,9 @@ func (p *pipe) runWithin(limit time.Duration) error {
 	return err
 }
 
-// undescribed are the columns of any result, as far as the driver knows them:
-// rows are read by position, and a driver that knows the columns does not have the
-// server describe them with each statement.
+// undescribed are the columns of any result, as far as the driver knows them: rows are read by
+// position, and a driver that knows the columns does not have the server describe them with
+// each statement.
 var undescribed = make([]pgconn.FieldDescription, 1)
 
 func (p *pipe) answer(line *pgconn.Pipeline, c *call) error {
@@ -133,7 +133,7 @@ func (p *pipe) answer(line *pgconn.Pipeline, c *call) error {
 	return err
 }
 
-// read hands a row over. One that cannot be decoded must not stop the others.
+// read passes on a row. A row that cannot be decoded must not stop the others.
 func (p *pipe) read(c *call, cur *cursor) {
 	if c.row == nil {
 		return

@@ -6,8 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Place tells the database of a URL, completed from the environment, from others: it is
-// the same text for the same server, database, user and settings, without a password.
+// Place identifies the database of a URL, completed from the environment: the result is the
+// same text for the same server, database, user and settings, and has no password.
 func Place(url string) (string, error) {
 	c, err := pgx.ParseConfig(url)
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 )
 
 var (
-	// The lock of a pool has two keys, those of names (session.go) have one: the
-	// server keeps the two apart. They are taken in the order of the keys
-	// themselves, and before any row is locked, so that no transactions wait for each other in a circle.
+	// The lock of a pool has two keys, that of a name (session.go) has one: the server keeps
+	// the two kinds apart. They are taken in the order of the keys themselves, and before any
+	// row is locked, so that transactions never wait for each other in a circle.
 	lockPools = &statement{"lock_pools", `select pg_advisory_xact_lock((k >> 32)::int, ((k << 32) >> 32)::int) from
   (select distinct hashtextextended(current_schema() || '/' || kind || '/' || key, 7061776) as k
    from (select unnest($1::bigint[]) as kind, unnest($2::bigint[]) as key) u order by 1) k`}
-	// A statement of its own: it sees what was committed under the locks.
+	// A separate statement, so that it sees what was committed under the locks.
 	countPools = &statement{"count_pools", slotsTaken}
 )
 
-// slotsTaken returns kind, key and the slots taken of each pool.
+// slotsTaken returns kind, key and the taken slots of each pool.
 const slotsTaken = `select u.kind, u.key, coalesce(case u.kind
   when 1 then (select count(*) from job where line = 3 and pool <> 0 and pool = u.key)
   when 2 then (select sum(worker_count) from job where line = 3 and quota <> 0 and quota = u.key)
@@ -36,7 +36,7 @@ func (r *reading) queuePools(p *pipe) {
 	p.add(countPools, slotsInto(r.Pools), k, n)
 }
 
-// Usage returns the slots of the pools that are taken.
+// Usage returns the taken slots of the pools.
 func (db *DB) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int, error) {
 	taken := map[store.Pool]int{}
 	kinds, keys := poolColumns(pools)

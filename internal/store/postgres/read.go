@@ -18,8 +18,8 @@ import (
 
 const clock = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
-// nodesOf finds the nodes of the job u by one probe each: the instances between
-// them, of which there may be a million, are stepped over.
+// nodesOf finds the nodes of the job u by one probe each: it skips the instances between them,
+// of which there may be a million.
 const nodesOf = `with recursive n(job, ord) as (
     (select job, ord from step where step.job = u.job order by ord limit 1)
     union all
@@ -40,9 +40,8 @@ var (
 
 	readUnlocked = &statement{"read_unlocked", "select " + names("", jobTable.plain) + ", ctid, xmin from job where id = any($1::bigint[])"}
 
-	// Steps that are named, and steps found by what they are, are locked by
-	// one statement, so that all writers lock them in one order. Which row was
-	// asked for by which field, its own values tell.
+	// One statement locks named steps and steps selected by their fields, so that all writers
+	// lock them in one order. A row's own values show which field of the query asked for it.
 	readSteps = &statement{"read_steps", `with k as (
   select * from unnest($1::bigint[], $2::bigint[]) as u(job, ord)
   union
@@ -63,7 +62,7 @@ select ` + names("s", stepTable.plain) + `, place from (select job, ord from k o
   (select unnest($1::bigint[]) as job, unnest($2::bigint[]) as ord order by 1, 2) k cross join lateral
   (select *, ctid as place from step where step.job = k.job and step.ord = k.ord for update) s`}
 
-	// The first steps of jobs that are worth knowing for later transactions.
+	// The first steps of jobs, to be cached for later transactions.
 	readAhead = &statement{"read_ahead", "select " + names("s", stepTable.plain) + `, xid from unnest($1::bigint[]) as u(job) cross join lateral
   (select *, xmin as xid from step where step.job = u.job order by ord limit ` + strconv.Itoa(maxCachedSteps) + `) s where state = 'pending'`}
 
@@ -78,8 +77,8 @@ select ` + names("s", stepTable.plain) + `, place from (select job, ord from k o
 select * from taken union all select workspace, key, false from u where not free
   and not exists (select from idempotency t where t.workspace = u.workspace and t.key = u.key and t.expires_at > ` + clock + `)`}
 
-	// lockKeys locks keys for a transaction of a user, which may stay open for long. Without
-	// the lock, takeKeys would wait for its end, and with it all commands of that commit.
+	// lockKeys locks keys for a user's transaction, which may stay open for long. Without the
+	// lock, takeKeys would wait until it ends, and with it all commands of that commit.
 	lockKeys = &statement{"lock_keys", "select pg_advisory_xact_lock(" + keyLock + ") from " + someKeys + " order by workspace, key"}
 
 	// takeLocked takes keys that the transaction has locked.
@@ -116,7 +115,7 @@ type reading struct {
 	workers     map[rowkey.Worker]xid
 	ahead       []rowkey.Job // jobs of which steps are read for later transactions,
 	later       []cachedStep // these
-	optimistic  bool         // from what is known: nothing was read, and nothing is locked
+	optimistic  bool         // from cached rows: nothing was read, and nothing is locked
 }
 
 func newReading(q *store.Query) *reading {
@@ -150,8 +149,8 @@ func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*r
 	return r, r.jobsOfHeld(ctx, p)
 }
 
-// queue hands the statements to a pipe, in the order of the locks that they take.
-// For what is not asked for none is sent.
+// queue passes the statements to a pipe, in the order of the locks that they take. It sends
+// none for records that are not requested.
 func (r *reading) queue(p *pipe) {
 	q := r.q
 	p.add(begin, nil)
@@ -295,8 +294,8 @@ func (r *reading) queueSteps(p *pipe) {
 	p.add(readSteps, r.step, j, o, nums(waiting), nums(most), nums(q.Open), texts(lifecycle.Step.Ends), nums(q.Held), nums(q.Nodes))
 }
 
-// sort puts the steps into the fields that asked for them. A row that another
-// transaction changed while this one waited for its lock is judged as it is now.
+// sort puts the steps into the fields that asked for them. A row that another transaction
+// changed while this one waited for its lock is judged by its present values.
 func (r *reading) sort() {
 	open, nodes, held := set(r.q.Open), set(r.q.Nodes), set(r.q.Held)
 	for _, s := range r.order {

@@ -71,7 +71,7 @@ func (t *table[R]) readWhole(c *cursor) *R {
 	return v
 }
 
-// rowsOf collects new rows. Of one alone each value is a parameter, if flat says so.
+// rowsOf collects new rows. If flat is set, each value of a single row is a parameter.
 func (t *table[R]) rowsOf(list []*R, flat bool) (r *rows, err error) {
 	r = collect(t.fresh, len(list))
 	r.flat = flat && len(list) == 1
@@ -81,7 +81,7 @@ func (t *table[R]) rowsOf(list []*R, flat bool) (r *rows, err error) {
 	return r, err
 }
 
-// addChange adds a change of a row: its key, the version that it was, and all columns.
+// addChange adds a change of a row: its key, its old version, and all columns.
 func (t *table[R]) addChange(r *rows, v *R, was int64) error {
 	err := writeColumns(r, t.keyOf, v)
 	r.num(was)
@@ -123,8 +123,7 @@ func (r *rows) entryRest(e *store.Entry) {
 	}
 }
 
-// entry reads an audit entry from its sequence on; Entity and From are the
-// caller's to fill in.
+// entry reads an audit entry from its sequence on; the caller sets Entity and From.
 func (c *cursor) entry() audit.Entry {
 	var e audit.Entry
 	e.Sequence = c.num()
@@ -142,7 +141,7 @@ func (c *cursor) entry() audit.Entry {
 	return e
 }
 
-// entries reads what a row of the trail of jobs and steps holds, from its ord on.
+// entries reads the entries of a row of the trail of jobs and steps, from its ord on.
 func (c *cursor) entries(f func(pawl.Ord, audit.Entry)) {
 	ord, e := pawl.Ord(c.num()), c.entry()
 	more := c.next()

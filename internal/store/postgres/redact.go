@@ -14,9 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Redact goes one step of a redaction; see store.Redactor. The server keeps the rows as
-// they were, as dead rows, until they are vacuumed and their space is used again: see
-// Scrub.
+// Redact does one step of a redaction; see store.Redactor. The server keeps the old rows, as
+// dead rows, until they are vacuumed and their space is used again: see Scrub.
 func (db *DB) Redact(ctx context.Context, r *store.Redaction, from store.RedactPlace) (store.Redacted, error) {
 	u := &redacting{db: db, Redaction: r, from: from}
 	err := pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
@@ -93,7 +92,7 @@ func (u *redacting) page(ctx context.Context, sql string, args ...any) (last int
 	return last, full, err
 }
 
-// next says where the redaction goes on.
+// next sets the place where the redaction continues.
 func (u *redacting) next(full bool, at store.RedactPlace) {
 	if u.done.Next = at; !full {
 		u.done.After(u.from.Stage)
@@ -102,7 +101,7 @@ func (u *redacting) next(full bool, at store.RedactPlace) {
 
 func (u *redacting) records(ctx context.Context) error {
 	if u.from.Ord == 0 {
-		u.next(true, store.RedactPlace{Ord: max(1, u.From-1)}) // there are no steps before that
+		u.next(true, store.RedactPlace{Ord: max(1, u.From-1)}) // no steps come before that one
 		return u.job(ctx)
 	}
 	const which = " where job = $1 and ord > $2 and ord <= $3 and (input is not null or output is not null or error is not null)"
@@ -133,8 +132,8 @@ func (u *redacting) job(ctx context.Context) error {
 	return err
 }
 
-// beside takes data away from rows of a table beside the records, by its key: of the
-// whole job, or of steps.
+// beside removes data from rows of a table beside the records, by its key: for the whole job,
+// or for steps.
 func (u *redacting) beside(ctx context.Context, table, key, ord string) error {
 	which := fmt.Sprintf(" where job = $1 and %[1]s > $2 and %[1]s <= $3 and ($4::bigint = 0 or %[2]s between $4 and $5) and data is not null", key, ord)
 	args := func(to int64) []any { return []any{int64(u.Job), u.from.Seq, to, int64(u.From), int64(u.To)} }
@@ -205,8 +204,8 @@ func textOrNull(b []byte) *string {
 // scrubLimit bounds how long the tables are vacuumed.
 const scrubLimit = 30 * time.Second
 
-// Scrub vacuums the tables that hold something of a job, if the user may and it does not
-// take long; see store.Redactor.
+// Scrub vacuums the tables that hold data of a job, if the user may and it does not take long;
+// see store.Redactor.
 func (db *DB) Scrub(ctx context.Context, job rowkey.Job) (advice string, err error) {
 	day := pawl.KeyTime(int64(job)).Format("20060102")
 	var own, others []string

@@ -109,8 +109,8 @@ func (db *DB) Registered(ctx context.Context, n pawl.WorkflowName, below, limit 
 		storable(n.Workspace), storable(n.Name), cmp.Or(below, math.MaxInt32))
 }
 
-// Workflows reads the newest version of each workflow, by name; of all workspaces if that
-// is empty.
+// Workflows reads the newest version of each workflow, by name; of all workspaces if the
+// workspace is empty.
 func (db *DB) Workflows(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Version, error) {
 	w := where{list: []string{"$1 in ('', workspace)"}, args: []any{storable(workspace)}}
 	w.behind(after.Name, after.Workspace)

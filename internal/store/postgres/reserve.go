@@ -7,14 +7,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
-// A reservation is what a transaction waits for.
+// A reservation is a transaction's wait for jobs.
 type reservation struct {
 	jobs    []rowkey.Job
 	granted chan struct{} // closed when they are reserved
 }
 
-// reserve waits until no transaction of this handle is at the jobs: two at once
-// would only outdate each other. They run in the order in which they came.
+// reserve waits until no transaction of this handle uses the jobs: two at once would only
+// outdate each other. They run in the order of their calls.
 func (c *rowCache) reserve(ctx context.Context, jobs []rowkey.Job) error {
 	w := c.enqueue(jobs)
 	if w == nil {
@@ -56,8 +56,8 @@ func (c *rowCache) occupy(jobs []rowkey.Job) {
 	}
 }
 
-// admit grants what is neither busy nor wanted by an earlier reservation. The lock is
-// held.
+// admit grants reservations of jobs that are neither busy nor wanted by an earlier
+// reservation. The lock is held.
 func (c *rowCache) admit() {
 	wanted := make(map[rowkey.Job]bool)
 	c.waiting = slices.DeleteFunc(c.waiting, func(w *reservation) bool {
@@ -73,7 +73,7 @@ func (c *rowCache) admit() {
 	})
 }
 
-// leave gives up waiting, or what was granted at this very moment.
+// leave gives up waiting, or releases what was granted at the last moment.
 func (c *rowCache) leave(w *reservation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

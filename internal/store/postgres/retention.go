@@ -18,24 +18,23 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// Jobs are removed by the day, as the trail is partitioned: once every job of a
-// day has ended before the time, and none that has not ended needs one of them.
-// First the records go, in batches, each in one transaction with the anchor that
-// counts them; while the anchor is pending, trails without records, and steps
-// without jobs, are those of removed jobs. So a transaction may leave steps of the
-// jobs that it removes to the next ones. Then the partitions of that day are dropped, and the anchor is
-// pending no more. Each step is a transaction, and the next one is found from the
-// database alone, by any process.
+// Jobs are removed by the day, since the trail is partitioned by day, once every job of the
+// day has ended before the time and no unfinished job needs one of them. First the records are
+// removed, in batches, each in one transaction with the anchor that counts them. While the
+// anchor is pending, trails without records, and steps without jobs, are those of removed
+// jobs; a transaction may therefore leave steps of the jobs that it removes to the next ones.
+// Then the partitions of that day are dropped, and the anchor is no longer pending. Each step
+// is a transaction, and any process finds the next one from the database alone.
 
 // Bounds of one step of retention.
 const (
 	retainJobs    = 200
-	retainRecords = 5000 // of what goes with them, of each table; as many trails are read, but for those of one job
-	retainRows    = 5000 // of those outside of the days
+	retainRecords = 5000 // parts removed with the jobs, of each table; as many trails are read, except those of one job
+	retainRows    = 5000 // rows outside of the days
 )
 
-// dropWait bounds how long the writers may stand behind a partition that is to be
-// dropped and that is being read. It is tried again another time.
+// dropWait bounds how long writers may wait behind a partition that is to be dropped while it
+// is read. The drop is retried later.
 const dropWait = "150ms"
 
 // dayLength is a day in microseconds.
@@ -44,7 +43,7 @@ const dayLength = int64(24 * time.Hour / time.Microsecond)
 // retentionLock is the advisory lock under which one process at a time removes.
 const retentionLock = "hashtextextended(current_schema() || '/retention', 7061776)"
 
-// Of a job o: another needs it that has not ended.
+// The condition that an unfinished job needs the job o.
 const (
 	jobsOpen = "state in ('SUBMITTED', 'PENDING', 'RUNNING')"
 	needed   = "(exists (select 1 from job where continues = o.id and continues <> 0 and " + jobsOpen + ")" +
@@ -55,7 +54,7 @@ const (
 // Whether a job seals its steps: its first row is of version 2.
 const sealedJob = `coalesce((select substring(a.seals from 1 for 1) = '\x02' from audit a where a.job = job.id and a.ord = 0 and a.seq = 1), false)`
 
-// Retain goes one step of retention; see store.Retention.
+// Retain does one step of retention; see store.Retention.
 func (db *DB) Retain(ctx context.Context, p *store.Policy, from store.Place) (store.Removed, error) {
 	from = from.Settled()
 	r := &retaining{db: db, policy: p, from: from}
@@ -107,14 +106,14 @@ func (r *retaining) keys() (from, to int64) {
 	return pawl.KeyAt(r.day), pawl.KeyAt(r.day.AddDate(0, 0, 1))
 }
 
-// beyond is the place after the day.
+// beyond returns the place after the day.
 func (r *retaining) beyond() store.Place {
 	_, to := r.keys()
 	return store.Place{Kind: kindJob, Key: to - 1}
 }
 
-// nextDay finds the first day from the place on that has jobs, or trails of jobs
-// that were removed, the last of which may be that of the place.
+// nextDay finds the first day from the place on that has jobs, or trails of removed jobs; the
+// last of these may belong to the day of the place.
 const nextDay = `select least((select id from job where id > $1 order by id limit 1),
   (select pending from anchor where pending <> 0 and pending >= $1 order by pending limit 1))`
 
@@ -124,7 +123,7 @@ func (r *retaining) jobs(ctx context.Context) error {
 		return err
 	}
 	if key == nil || store.Day(*key)+dayLength > r.policy.Before {
-		return r.tidy(ctx) // this day, and every later one, is too young
+		return r.tidy(ctx) // this day, and every later one, is too recent
 	}
 	r.day = pawl.Time(store.Day(*key))
 	begun, err := r.begun(ctx)
@@ -144,8 +143,8 @@ func (r *retaining) jobs(ctx context.Context) error {
 	return r.batch(ctx)
 }
 
-// clear removes what is left of removed jobs with keys from one to another, so much
-// of each table, and reports whether there was any.
+// clear removes the rest of removed jobs with keys in a range, up to a limit for each table,
+// and reports whether there was any.
 func (r *retaining) clear(ctx context.Context, from, to int64) (left bool, err error) {
 	if from > to {
 		return false, nil
@@ -168,7 +167,7 @@ func (r *retaining) begun(ctx context.Context) (last int64, err error) {
 	return last, err
 }
 
-// whole reports whether all jobs of the day may go.
+// whole reports whether all jobs of the day may be removed.
 func (r *retaining) whole(ctx context.Context) (whole bool, err error) {
 	from, to := r.keys()
 	err = r.tx.QueryRow(ctx, `with open as materialized (select id, parent, continues from `+openJobs+` o)
@@ -178,8 +177,8 @@ and not exists (select 1 from job where id >= $1 and id < $2 and updated_at >= $
 	return whole, err
 }
 
-// batch removes the records of the first jobs of the day, or, if there are none
-// left, a part of what else there is of it.
+// batch removes the records of the first jobs of the day or, if there are none left, part of
+// the rest of the day's data.
 func (r *retaining) batch(ctx context.Context) error {
 	ended, any, err := r.ended(ctx)
 	if err != nil {
@@ -188,7 +187,7 @@ func (r *retaining) batch(ctx context.Context) error {
 	if !any {
 		return r.drop(ctx)
 	}
-	if len(ended) == 0 { // one has come to be needed since the removal began
+	if len(ended) == 0 { // another job has begun to need one since the removal began
 		r.done.Next = r.beyond()
 		return nil
 	}
@@ -209,8 +208,8 @@ type old struct {
 	trails              []audit.Stored
 }
 
-// ended returns the first jobs of the day after the place, locked, up to the first one that has
-// to stay, and whether there were any.
+// ended returns the first jobs of the day after the place, locked, up to the first one that
+// has to stay, and whether there were any.
 func (r *retaining) ended(ctx context.Context) (ended []old, any bool, err error) {
 	from, to := r.keys()
 	from = max(from, r.from.Key+1)
@@ -244,8 +243,8 @@ func (r *retaining) ended(ctx context.Context) (ended []old, any bool, err error
 	return ended, any, err
 }
 
-// heads reads the ends of the trails of steps, and returns those of the jobs, next to
-// each other, for which it may read all: the first one in any case.
+// heads reads the ends of the trails of steps, and returns those adjacent jobs for which it
+// could read all of them: at least the first job.
 func (r *retaining) heads(ctx context.Context, ended []old) ([]old, error) {
 	n, at := 0, 0 // rows, and where the job of the last one is
 	read := func(c *cursor) {
@@ -275,8 +274,7 @@ func (c *cursor) stored() audit.Stored {
 	return s
 }
 
-// The tables that hold something of an entity, its record last. What goes with a job
-// is cleared.
+// The tables that hold data of an entity, its record last. Parts of a job are cleared.
 var parts = map[string][]string{
 	kindJob:      {"job where id"},
 	kindWorker:   {"worker_audit where worker", "beat where worker", "worker where id"},
@@ -354,12 +352,12 @@ on conflict (kind, seq) do update set count = excluded.count, entries = excluded
 	return err
 }
 
-// drop takes a part of what is left of a day without jobs: its logs, then what
-// lies outside of the days, then its trail.
+// drop removes part of the rest of a day without jobs: its logs, then the rows outside of the
+// days, then its trail.
 func (r *retaining) drop(ctx context.Context) error {
 	from, to := r.keys()
 	r.done.Next = r.from
-	var late bool // of a clock that was behind
+	var late bool // of a slow clock
 	if err := r.tx.QueryRow(ctx, "select exists (select 1 from job where id >= $1 and id < $2)", from, to).Scan(&late); err != nil || late {
 		r.done.Next.Key = from - 1
 		return err
@@ -391,9 +389,9 @@ func (r *retaining) drop(ctx context.Context) error {
 	return err
 }
 
-// tidy drops a partition of a day without jobs, of which Maintain makes one when
-// there was nothing to do on a day. One of the trail that has rows all the same is
-// left for verification to find.
+// tidy drops a partition of a day without jobs; Maintain makes such partitions for days on
+// which nothing happens. A partition of the trail that still has rows is left for verification
+// to find.
 func (r *retaining) tidy(ctx context.Context) error {
 	r.over = true
 	var tables []string
@@ -433,7 +431,7 @@ func (r *retaining) exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// The entities that have ended, but for workers that still hold a step.
+// The entities that have ended, except workers that still hold a step.
 var endedLong = map[string]string{
 	kindWorker:   "updated_at < $1 and state = any($2) and not exists (" + heldBy("o.id") + ")",
 	kindSchedule: "updated_at < $1 and state = any($2)",
@@ -475,7 +473,8 @@ func (r *retaining) longLived(ctx context.Context) error {
 	return r.remove(ctx, kind, gone)
 }
 
-// bounded returns the first of them whose trails have so many entries, at least one.
+// bounded returns the first entities whose trails have a limited number of entries, at least
+// one entity.
 func (r *retaining) bounded(gone []old) []old {
 	entries := int64(0)
 	for i := range gone {
@@ -494,7 +493,7 @@ func keysOfOld(list []old) []int64 {
 	return keys
 }
 
-// query hands the rows to row, and fails at the first one that cannot be read.
+// query passes the rows to row, and fails at the first one that cannot be read.
 func (r *retaining) query(ctx context.Context, sql string, row func(*cursor), args ...any) error {
 	var fault error
 	err := r.db.queryOn(ctx, r.tx, "remove what has ended", sql, func(c *cursor) {

@@ -10,14 +10,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A step is mostly reported by the process that claimed it, and no other process has
-// touched the job meanwhile. What a transaction has written of the jobs under way, and
-// the steps of a job that is read for the first time, are therefore kept, each row with
-// the transaction that made it (its xmin): that names one version of the row. The next transaction that asks for these rows alone
-// decides on what is known, and its writing half makes sure that every row is still
-// that version (optimistic.go). Nothing depends on what is kept here.
+// The process that claimed a step usually reports it, and usually no other process has touched
+// the job meanwhile. The cache therefore keeps what a transaction has written of jobs in
+// progress, and the steps of a job that is read for the first time, each row with the
+// transaction that made it (its xmin): that identifies one version of the row. The next
+// transaction that asks only for these rows decides on the cached values, and its writing half
+// verifies that every row still has that version (optimistic.go). Correctness does not depend
+// on the cache.
 
-// An xid is the transaction that made a row, which tells the versions of the row apart.
+// An xid is the transaction that made a row, which distinguishes the versions of the row.
 type xid uint32
 
 const (
@@ -25,23 +26,23 @@ const (
 	maxCachedSteps = 32          // of one job: of a wide fan-out the rest is read
 	maxSpareJobs   = 500         // that are kept to be used again,
 	maxSpareSteps  = 4           // with room for so many steps: less than 1 MiB
-	clockAge       = time.Second // how long the database's clock is told from ours
+	clockAge       = time.Second // how long the database's clock is derived from ours
 	distrustFor    = time.Second // how long a job is read after another process has changed it
 )
 
-// A rowCache is what this handle knows of the rows of jobs under way.
+// A rowCache holds what this handle knows of the rows of jobs in progress.
 type rowCache struct {
 	mu      sync.Mutex
 	jobs    map[rowkey.Job]*cachedJob
 	workers map[rowkey.Worker]cachedWorker
-	busy    map[rowkey.Job]bool // jobs that a transaction of this handle is at
-	waiting []*reservation      // in the order in which they came
+	busy    map[rowkey.Job]bool // jobs that a transaction of this handle uses
+	waiting []*reservation      // in order of arrival
 	spare   []*cachedJob        // of jobs that are not kept any more
 	now     int64               // the database's clock,
 	at      time.Time           // at this moment of ours
 }
 
-// A cachedJob never leaves the cache, nor what it points to: others get copies.
+// A cachedJob, and what it points to, never leaves the cache: callers get copies.
 type cachedJob struct {
 	row       *pawl.Job // nil: not known; else own
 	own       pawl.Job
@@ -61,21 +62,21 @@ type cachedWorker struct {
 	xid xid
 }
 
-// plainly reports whether a query asks for rows by their keys alone.
+// plainly reports whether a query asks for rows only by their keys.
 func plainly(q *store.Query) bool {
 	return len(q.Keys)+len(q.Pools)+len(q.Names)+len(q.Schedules)+len(q.Scheduled)+len(q.Signals)+len(q.Untaken)+
 		len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held)+len(q.Claims) == 0
 }
 
-// find returns the facts for a query from what is known, or nil if that is not
-// enough. The records are copies.
+// find returns the facts for a query from the cache, or nil if the cache is not sufficient.
+// The records are copies.
 func (c *rowCache) find(q *store.Query) *reading {
 	if !plainly(q) {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	age, byWall := time.Since(c.at), time.Since(c.at.Round(0)) // a host that was suspended has two opinions
+	age, byWall := time.Since(c.at), time.Since(c.at.Round(0)) // they differ after a host was suspended
 	if max(age, byWall.Abs()) > clockAge {
 		return nil
 	}
@@ -87,8 +88,7 @@ func (c *rowCache) find(q *store.Query) *reading {
 	return nil
 }
 
-// distinct returns about how many different keys there are: of equal ones nearly all
-// follow one another.
+// distinct returns about how many different keys there are: equal ones are mostly adjacent.
 func distinct[K comparable](keys []K) (n int) {
 	for i, key := range keys {
 		if i == 0 || key != keys[i-1] {
@@ -154,8 +154,8 @@ func (c *rowCache) findWorkers(r *reading) bool {
 	return true
 }
 
-// unread returns the jobs of a query of which more is worth reading than it asks for:
-// the steps that others have written. Most jobs have few, and one that goes on for long
+// unread returns the jobs of a query of which it is worth reading more than requested: the
+// steps that others have written. Most jobs have few steps, and a job that continues for long
 // needs them all.
 func (c *rowCache) unread(q *store.Query) (jobs []rowkey.Job) {
 	if !plainly(q) {
@@ -180,7 +180,7 @@ func (j *cachedJob) step(ord pawl.Ord) *cachedStep {
 	return nil
 }
 
-// invalidate drops what turned out to be outdated, one of these.
+// invalidate drops the rows of a query, one of which turned out to be outdated.
 func (c *rowCache) invalidate(q *store.Query) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +194,7 @@ func (c *rowCache) invalidate(q *store.Query) {
 	}
 }
 
-// clear drops everything: the database may have lost what it has confirmed.
+// clear drops everything: the database may have lost commits that it confirmed.
 func (c *rowCache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// put keeps what a transaction has written, after it was committed, and the workers
-// that it has read.
+// put keeps what a transaction has written, after the commit, and the workers that it has
+// read.
 func (c *rowCache) put(r *reading, ch *store.Changes, s *stamp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,9 +42,9 @@ func (c *rowCache) put(r *reading, ch *store.Changes, s *stamp) {
 	}
 }
 
-// hear takes the database's clock from a stamp. One that was long on its way would set
-// it back, and what is decided by it would be due too early; of one that was too long,
-// the clock is read instead.
+// hear takes the database's clock from a stamp. A stamp that was long in transit would set the
+// clock back, and deadlines decided by it would be too early; if it took too long, the clock
+// is read instead.
 func (c *rowCache) hear(s *stamp) {
 	if s.took >= clockAge {
 		return
@@ -55,8 +55,8 @@ func (c *rowCache) hear(s *stamp) {
 	}
 }
 
-// compare checks the jobs that a transaction has read. One that differs from the cached
-// row is being worked on by another process too.
+// compare checks the jobs that a transaction has read. If one differs from the cached row,
+// another process is working on it too.
 func (c *rowCache) compare(r *reading) {
 	if r.optimistic {
 		return
@@ -86,7 +86,7 @@ func (c *rowCache) putJob(row *pawl.Job, v xid) {
 	jobTable.Bare(&j.own)
 }
 
-// save keeps what held a job, or nil, to hold another.
+// save keeps an unused cachedJob, or nil, for reuse.
 func (c *rowCache) save(j *cachedJob) {
 	if j != nil && len(c.spare) < maxSpareJobs && cap(j.steps) <= maxSpareSteps {
 		clear(j.steps[:cap(j.steps)])
@@ -95,7 +95,7 @@ func (c *rowCache) save(j *cachedJob) {
 	}
 }
 
-// blank returns what is to hold a job.
+// blank returns an empty cachedJob.
 func (c *rowCache) blank() *cachedJob {
 	n := len(c.spare)
 	if n == 0 {
@@ -106,7 +106,7 @@ func (c *rowCache) blank() *cachedJob {
 	return j
 }
 
-// makeRoom forgets jobs, whichever they are, if there are too many.
+// makeRoom drops arbitrary jobs if there are too many.
 func (c *rowCache) makeRoom() {
 	for key := range c.jobs {
 		if len(c.jobs) < maxCachedJobs {
@@ -116,7 +116,7 @@ func (c *rowCache) makeRoom() {
 	}
 }
 
-// putRead keeps the steps that were read for later, of jobs that are kept.
+// putRead keeps the steps that were read for later, if their jobs are kept.
 func (c *rowCache) putRead(r *reading, ch *store.Changes) {
 	for _, s := range r.later {
 		c.putStep(&s.row, s.xid)

@@ -13,15 +13,14 @@ import (
 // arrayOID returns the type of the elements of an array, by the type's name.
 var arrayOID = map[string]uint32{"bool": 16, "bytea": 17, "bigint": 20, "text": 25, "uuid": 2950, "tid": 27, "xid": 28}
 
-// rows collects records column by column, in PostgreSQL's binary form of
-// arrays: one parameter per column, whatever the number of rows. Values are
-// added in the order of the columns.
+// rows collects records column by column, in PostgreSQL's binary form of arrays: one parameter
+// per column, whatever the number of rows. Values are added in the order of the columns.
 type rows struct {
 	spec []column
-	hint int     // rows that there is room for at first
-	cols []array // nil until the first value: many a statement has no rows
+	hint int     // expected number of rows
+	cols []array // nil until the first value: many statements have no rows
 	at   int
-	flat bool // few rows, of which each value is a parameter: one array holds them all
+	flat bool // few rows, each value a parameter: one array holds them all
 }
 
 // An array is the elements of one column: each its length (or -1) and bytes.
@@ -39,7 +38,7 @@ func collect(cs []column, n int) *rows { return &rows{spec: cs, hint: n} }
 // collectFlat collects rows whose values are parameters of their own.
 func collectFlat(cs []column, n int) *rows { return &rows{spec: cs, hint: n, flat: true} }
 
-// open makes room for the columns, of which each has its share of one block.
+// open allocates the columns, which share one block.
 func (r *rows) open() {
 	size := 0
 	if r.flat {
@@ -61,7 +60,7 @@ func (r *rows) open() {
 	}
 }
 
-// width returns about how many bytes an element takes, its length included.
+// width returns the approximate size of an element in bytes, with its length.
 func width(c column) int {
 	switch c.typ {
 	case "bigint":
@@ -118,7 +117,7 @@ func (r *rows) flag(v bool) {
 	}
 }
 
-// text adds a string, made storable; see storable.
+// text adds a string in storable form; see storable.
 func (r *rows) text(s string) { r.next().text(s) }
 
 // body adds JSON as a text that keeps its bytes, or null for nil.
@@ -190,7 +189,7 @@ func (a *array) null() {
 	a.buf = binary.BigEndian.AppendUint32(a.buf, 0xffffffff)
 }
 
-// finish fills the header in: dimensions, nulls, type, length, lower bound.
+// finish completes the header: dimensions, nulls, type, length, lower bound.
 func (a *array) finish() []byte {
 	h := a.buf[:arrayHeader]
 	binary.BigEndian.PutUint32(h, 1)
@@ -299,9 +298,9 @@ func truth(v bool) []byte {
 // num returns one bigint parameter.
 func num(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
 
-// PostgreSQL's text holds neither NUL nor bytes that are not UTF-8. A string
-// with any is stored quoted behind this byte, which valid JSON and sensible
-// names do not begin with; so what comes out is what went in.
+// PostgreSQL's text cannot hold NUL or invalid UTF-8. A string with either is stored quoted
+// after this byte, which valid JSON and sensible names do not begin with, so that every string
+// is read back unchanged.
 const quoted = "\x01"
 
 func storable(s string) string {
@@ -311,7 +310,7 @@ func storable(s string) string {
 	return quoted + strconv.QuoteToASCII(s)
 }
 
-// plain reports whether a text is storable as it is.
+// plain reports whether a text is storable unchanged.
 func plain(b []byte) bool {
 	return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b) && !bytes.HasPrefix(b, []byte(quoted))
 }

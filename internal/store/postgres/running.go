@@ -16,15 +16,14 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// The indexes on jobs and steps know nothing of their states: an update that touches no
-// index costs the server half, and what is begun and ended changes its state alone. A
-// record stands in a line while it has to be found by what it is, and leaves it when it
-// is run. What runs is found by the table running: a commit that begins jobs, or claims
-// steps, adds a row with all of them, which stays for a while when they have ended. So
-// the table has more than what runs, never less, and its readers check the
-// records.
+// The indexes on jobs and steps do not contain states: an update that touches no index costs
+// the server half as much, and starting and ending work changes only states. A record is in a
+// line while scans have to find it, and leaves the line when it starts to run. Running work is
+// found by the table running: a commit that starts jobs, or claims steps, adds a row with all
+// of them, which stays for a while after they have ended. The table thus has more than what
+// runs, never less, and its readers check the records.
 
-// The lines of jobs and of steps. Indexes and statements say the numbers.
+// The lines of jobs and of steps. Indexes and statements contain the numbers.
 const (
 	noLine = iota
 	ready  // a pending job, an enqueued step
@@ -59,14 +58,14 @@ const (
 	openJobs = "(select j.* from (select id as key from job where line <> 0 union select unnest(jobs) from running) k" +
 		" cross join lateral (select * from job where job.id = k.key and state in ('SUBMITTED', 'PENDING', 'RUNNING') offset 0) j)"
 
-	// heldSteps are the steps that workers hold, found by their jobs: each job is gone
-	// through once, however many workers are at it.
+	// heldSteps are the steps that workers hold, found by their jobs: each job is read once,
+	// however many workers work on it.
 	heldSteps = "(select s.worker from (select distinct unnest(jobs) as job from running where worker > 0) k" +
 		" cross join lateral (select worker from step where step.job = k.job and state = 'in_progress' and worker > 0 offset 0) s)"
 )
 
-// heldBy returns the query of the steps of one worker, which is given as an expression.
-// Only its own rows are read.
+// heldBy returns the query for the steps of one worker, given as an expression. It reads only
+// the worker's own rows.
 func heldBy(worker string) string {
 	return "select s.job, s.ord from (select distinct unnest(jobs) as job from running r where r.worker = " + worker + ") k" +
 		" cross join lateral (select job, ord from step where step.job = k.job and step.worker = " + worker + " and state = 'in_progress' offset 0) s"
@@ -75,9 +74,9 @@ func heldBy(worker string) string {
 var (
 	newRunning = inserting("new_running", "running", []column{{"id", "bigint"}, {"worker", "bigint"}, {"jobs", "bigint[]"}}, 1)
 
-	// tidy takes rows that are due. It sees them and the records as they were at one
-	// moment: what begins later adds a row of its own. The last steps of a wide job are
-	// read first: those before them have ended.
+	// tidy removes rows that are due. It sees them and the records as of one moment: work that
+	// starts later adds a row of its own. The last steps of a wide job are read first: those
+	// before them have ended.
 	tidy = &statement{"tidy", `with old as (
   delete from running where ctid = any (array(
     select ctid from running where due_at <= ` + clock + ` limit 1000 for update skip locked)) returning worker, jobs, wait
@@ -93,7 +92,7 @@ select worker, array_agg(job), wait, ` + clock + ` + wait
 from (select *, (row_number() over (partition by worker, wait order by job) - 1) / 1000 as n from still) s group by worker, wait, n`}
 )
 
-// dropRunning waits for no lock: it runs where the beats do.
+// dropRunning waits for no lock, since it runs on the connection of the beats.
 const dropRunning = `delete from running where ctid = any (array(
   select ctid from running where id = any($1) for update skip locked))`
 
@@ -103,8 +102,8 @@ type holding struct {
 	job    rowkey.Job
 }
 
-// running adds what begins to run: to which worker a step is given, and which jobs are
-// begun without that. A worker that has just held a step of the job is in a row with it.
+// running adds work that starts: which worker gets a step, and which jobs start without one. A
+// worker that has just held a step of the job is in a row with it.
 func (w *writing) running(f *reading, ch *store.Changes) {
 	held := make(map[holding]bool)
 	for _, u := range ch.Steps {
@@ -160,17 +159,17 @@ type runningRow struct {
 	left int // jobs that have not ended
 }
 
-// runningRows are those that this handle has made, until it has seen all jobs of one
-// end. What it does not see is tidied up.
+// runningRows are the rows that this handle has made, until it has seen all jobs of a row end.
+// Rows whose end it does not see are tidied up.
 type runningRows struct {
 	mu   sync.Mutex
 	of   map[rowkey.Job][]*runningRow // by job
 	gone []int64                      // rows to be deleted
 }
 
-const maxRunning = 100_000 // jobs that are watched; beyond them all are forgotten
+const maxRunning = 100_000 // watched jobs; above this number all are forgotten
 
-// see takes note of a commit.
+// see records a commit.
 func (r *runningRows) see(w *writing, ch *store.Changes) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +179,7 @@ func (r *runningRows) see(w *writing, ch *store.Changes) {
 	for i := range w.begun {
 		row := &w.begun[i]
 		if row.left = len(row.jobs); len(r.of)+row.left > maxRunning {
-			clear(r.of) // most of them others have ended
+			clear(r.of) // others have ended most of them
 		}
 		for _, job := range row.jobs {
 			r.of[job] = append(r.of[job], row)
@@ -211,9 +210,9 @@ func (r *runningRows) take() []int64 {
 	return gone
 }
 
-// dropEnded deletes the rows of which all jobs have ended, as the session has known the
-// database: a replica that has taken over may have lost an end that was confirmed, and a
-// server that has crashed, too. Those that are not deleted are tidied up.
+// dropEnded deletes the rows whose jobs have all ended, on the database that the session
+// knows: a replica that has taken over, or a server that has crashed, may have lost an end
+// that was confirmed. Rows that are not deleted are tidied up.
 func (db *DB) dropEnded(ctx context.Context) {
 	err := db.session.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		gone := db.running.take()
@@ -228,7 +227,7 @@ func (db *DB) dropEnded(ctx context.Context) {
 	}
 }
 
-// forget forgets what was seen.
+// forget drops all rows.
 func (r *runningRows) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -35,8 +35,8 @@ func (r *reading) queueSchedules(p *pipe) {
 	p.add(readSchedules, r.schedule, nums(r.q.Schedules), texts(workspaces), texts(names))
 }
 
-// schedule reads a row. One that was found by its name, and removed while this
-// transaction waited for its lock, is left out.
+// schedule reads a row. It omits a schedule that was found by its name and removed while this
+// transaction waited for its lock.
 func (r *reading) schedule(c *cursor) {
 	s := scheduleTable.readWhole(c)
 	if c.err != nil || s.State == lifecycle.ScheduleRemoved && !slices.Contains(r.q.Schedules, s.Key()) {
@@ -76,21 +76,20 @@ func (db *DB) Schedules(ctx context.Context, n, after pawl.ScheduleName, limit i
 	return list, err
 }
 
-// byName is the order of lists of what has a name, whatever the language of the
-// database.
+// byName is the order of lists by name, independent of the language of the database.
 const byName = " order by " + nameOrder
 
 const nameOrder = `name collate "C", workspace collate "C"`
 
-// HeldSchedules goes through the schedules that wait for more than their next time. They
-// are few, and in no index.
+// HeldSchedules goes through the schedules that wait for more than their next time. They are
+// few, and no index has them.
 func (db *DB) HeldSchedules(ctx context.Context, after rowkey.Schedule, limit int) (keys []rowkey.Schedule, err error) {
 	const sql = "select id from schedule where state = 'active' and (due_at <= 0 or waiting <> 0) and id > $1 order by id limit $2"
 	err = db.query(ctx, "look for schedules that are held back", sql, func(c *cursor) { keys = append(keys, rowkey.Schedule(c.num())) }, int64(after), limit)
 	return keys, err
 }
 
-// behind adds the condition that a record comes behind a name in that order.
+// behind adds the condition that a record comes after a name in that order.
 func (w *where) behind(name, workspace string) {
 	if name != "" {
 		w.args = append(w.args, storable(name), storable(workspace))

@@ -25,16 +25,15 @@ var files embed.FS
 // migrationLock is the advisory lock that migrations run under.
 const migrationLock = 0x7061776c
 
-// A Schema is the tables of one database, of whatever version. It keeps no
-// connection.
+// A Schema is the tables of one database, of any version. It keeps no connection.
 type Schema struct {
 	cfg  Config
 	name string // of the schema that the tables live in
 	log  *slog.Logger
 }
 
-// OpenSchema connects and finds the schema, but asks nothing of its version:
-// it is for migrations. The server must be PostgreSQL 15 or newer, with UTF8.
+// OpenSchema connects and finds the schema, of any version: it is for migrations. The server
+// must be PostgreSQL 15 or newer, with UTF8.
 func OpenSchema(ctx context.Context, cfg Config) (*Schema, error) {
 	if n := cfg.conns(); n < leastConns {
 		return nil, &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("MaxConns: %d: at least %d are needed", n, leastConns),
@@ -85,7 +84,7 @@ func (s *Schema) inspect(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// ready brings an empty schema up and refuses one that this program does not work on.
+// ready migrates an empty schema and refuses one that this program does not work on.
 func (s *Schema) ready(ctx context.Context) error {
 	return s.with(ctx, func(conn *pgx.Conn) error {
 		v, err := version(ctx, conn)
@@ -125,8 +124,8 @@ func (s *Schema) at(ctx context.Context) (v store.SchemaVersion, err error) {
 	return v, err
 }
 
-// Migrate moves to the version, up or down, each step in a transaction of its
-// own, and all of an empty schema in one. Only one process migrates at a time; others wait for it.
+// Migrate moves to the version, up or down, each step in its own transaction, and all steps of
+// an empty schema in one. Only one process migrates at a time; others wait for it.
 func (s *Schema) Migrate(ctx context.Context, to int) error {
 	return s.with(ctx, func(conn *pgx.Conn) error {
 		if err := s.migrate(ctx, conn, to, false); err != nil {
@@ -154,8 +153,8 @@ func (s *Schema) Plan(ctx context.Context, to int) ([]string, error) {
 	return sql, err
 }
 
-// migrate runs under a lock of the session. With fromEmpty it does nothing if
-// another process was faster.
+// migrate runs under a lock of the session. With fromEmpty it does nothing if another process
+// was faster.
 func (s *Schema) migrate(ctx context.Context, conn *pgx.Conn, to int, fromEmpty bool) error {
 	if _, err := conn.Exec(ctx, "select pg_advisory_lock($1)", migrationLock); err != nil {
 		return queryError("wait for other migrations", err)
@@ -174,7 +173,7 @@ func (s *Schema) migrate(ctx context.Context, conn *pgx.Conn, to int, fromEmpty 
 	if current.Current > 0 {
 		return s.walk(ctx, conn, steps)
 	}
-	// A new schema must not be seen half way up, nor be left so by a crash.
+	// A new schema must not be visible half migrated, nor be left so by a crash.
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return s.walk(ctx, tx, steps) })
 }
 
@@ -194,8 +193,8 @@ func (s *Schema) walk(ctx context.Context, on beginner, steps []move) error {
 	return nil
 }
 
-// version creates nothing: a schema without the table is empty. Before the first change
-// that was rolling, the table does not say which programs it serves.
+// version creates nothing: a schema without the table is empty. Before the first rolling
+// change, the table does not say which programs it supports.
 func version(ctx context.Context, conn *pgx.Conn) (v store.SchemaVersion, err error) {
 	var there bool
 	if err := conn.QueryRow(ctx, "select to_regclass(quote_ident(current_schema()) || '.migration') is not null").Scan(&there); err != nil {
@@ -219,16 +218,16 @@ type move struct {
 	records []string
 }
 
-// Processes work while a change is made that is rolling. It waits for a table for no
-// longer than they may stand behind it, and by less than it takes a server to look for a
-// deadlock, so that it is the change that gives way; then it is tried again.
+// Processes keep working during a rolling change. The change waits for a table only as long as
+// they may wait behind it, and less than a server takes to look for a deadlock, so that the
+// server aborts the change and not a process; then the change is retried.
 const (
 	rollingWait  = "300ms"
 	rollingTries = 100
 	rollingPause = 200 * time.Millisecond
 )
 
-// insist makes the move, again and again if others hold what it needs.
+// insist makes the move, and retries while others hold what it needs.
 func (m *move) insist(ctx context.Context, on beginner) error {
 	for try := 1; ; try++ {
 		err := m.run(ctx, on)
@@ -288,8 +287,7 @@ func path(all []store.SchemaChange, from, to int) ([]move, error) {
 	return moves, nil
 }
 
-// migrations returns the embedded pairs, by version from 1 on. The files are
-// part of the program: a missing half is a fault that a test finds.
+// migrations returns the embedded pairs, by version from 1 on. A test finds a missing half.
 func migrations() []store.SchemaChange {
 	names, _ := fs.Glob(files, "migrations/*.up.sql")
 	all := make([]store.SchemaChange, len(names))

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// tendEvery is how often a session that holds names is looked after: a
-	// connection that was cut is noticed without a word to the server.
+	// tendEvery is how often a session that holds names is checked: this notices a cut
+	// connection without a message to the server.
 	tendEvery = time.Second
 
 	// pingAfter is how long a session may be unused before the server is asked.
@@ -25,9 +25,9 @@ const (
 // sessionLimit bounds the end of the session, and the ping of another connection.
 const sessionLimit = 5 * time.Second
 
-// A session is one connection beside the pool, for what must never wait behind
-// a transaction: the names that this handle holds, and beats. When it breaks it
-// is opened anew and every name is taken again.
+// A session is one connection outside the pool, for what must never wait behind a transaction:
+// the names that this handle holds, and beats. When it breaks it is reopened and every name is
+// taken again.
 type session struct {
 	db   *DB
 	done chan struct{} // closed to end the keeper
@@ -48,7 +48,7 @@ func newSession(db *DB) *session {
 	return s
 }
 
-// keep opens a broken session anew while names are held.
+// keep reopens a broken session while names are held.
 func (s *session) keep() {
 	defer close(s.over)
 	tick := time.NewTicker(tendEvery)
@@ -91,10 +91,10 @@ func (s *session) needy() bool {
 
 var errClosed = pawl.Errorf(pawl.Unavailable, "the database handle is closed")
 
-// use runs f on the connection, and once more on a new one if it was broken. A
-// context that ends does not interrupt f: that would break the connection, and
-// free every name with it. What takes longer than an attempt may, connecting
-// included, breaks it, and the next use has a new one.
+// use runs f on the connection, and once more on a new one if it was broken. A context that
+// ends does not interrupt f: that would break the connection and free every name. If f takes
+// longer than an attempt may, including connecting, it breaks the connection, and the next use
+// has a new one.
 func (s *session) use(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -120,8 +120,8 @@ func (s *session) use(ctx context.Context, f func(context.Context, *pgx.Conn) er
 	}
 }
 
-// open connects unless it is, and takes the held names again. The server may
-// not know yet that the connection before has ended: it is told.
+// open connects unless there is a connection, and takes the held names again. The server may
+// not know yet that the previous connection has ended: open tells it.
 func (s *session) open(ctx context.Context) error {
 	if s.conn != nil && !s.conn.IsClosed() {
 		return nil
@@ -138,7 +138,7 @@ func (s *session) open(ctx context.Context) error {
 		}
 	}
 	s.conn = conn
-	s.db.running.forget() // it may not be the database that has told of it
+	s.db.running.forget() // it may not be the database that reported them
 	for name := range s.held {
 		s.lacking[name] = true
 	}
@@ -146,8 +146,8 @@ func (s *session) open(ctx context.Context) error {
 	return nil
 }
 
-// retake takes the names that were lost with a connection. One that another has
-// taken meanwhile is tried again with every tick.
+// retake takes the names that were lost with a connection. A name that another process has
+// taken meanwhile is retried with every tick.
 func (s *session) retake(ctx context.Context) {
 	for name := range s.lacking {
 		if err := s.db.take(ctx, s.conn, name, s.held[name]); err != nil {
@@ -177,8 +177,8 @@ func (s *session) stop() {
 	_ = s.conn.Close(ctx)
 }
 
-// dial opens a connection beside the pool. Its small writes do not wait for the
-// disk: a beat or a note that is lost in a crash is written again.
+// dial opens a connection outside the pool. Its small writes do not wait for the disk: a beat
+// or a note that is lost in a crash is written again.
 func (db *DB) dial(ctx context.Context) (*pgx.Conn, error) {
 	return db.cfg.one(ctx, func(c *pgx.ConnConfig) {
 		db.tune(c)
@@ -198,7 +198,7 @@ func (db *DB) take(ctx context.Context, conn *pgx.Conn, name string, note []byte
 	if ok {
 		_, err := conn.Exec(ctx, `insert into hold (name, note, pid, at) values ($1, $2, pg_backend_pid(), `+clock+`)
 			on conflict (name) do update set note = excluded.note, pid = excluded.pid, at = excluded.at`, storable(name), append([]byte{}, note...))
-		if err != nil { // the lock counts how often it was taken
+		if err != nil { // the server counts how often the lock was taken
 			_, _ = conn.Exec(ctx, "select pg_advisory_unlock("+lockKey+")", storable(name))
 		}
 		return queryError("note who holds "+name, err)

@@ -53,9 +53,9 @@ func (l *lost) forget(pids []int32) {
 	}
 }
 
-// Settle reports whether an entry was committed, after ErrUnknown. It ends the
-// server processes that may still be committing, and waits until they are gone. It
-// fails while the server cannot be reached.
+// Settle reports whether an entry was committed, after ErrUnknown. It ends the server
+// processes that may still be committing, and waits until they are gone. It fails while the
+// server cannot be reached.
 func (db *DB) Settle(ctx context.Context, k store.EntityKey, e *audit.Entry) (bool, error) {
 	if err := db.bury(ctx, db.lost.list()); err != nil {
 		return false, err

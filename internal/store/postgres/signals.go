@@ -16,7 +16,7 @@ var (
   (select distinct unnest($1::bigint[]) as job) u cross join lateral
   (select data from signal t where t.job = u.job and t.taken = 0 order by seq limit $2::bigint) t group by u.job`}
 	newSignals = &statement{"new_signals", insert("signal", signalColumns, "")}
-	// A signal that is taken already makes ErrStale.
+	// A signal that is already taken causes ErrStale.
 	setTaken = &statement{"set_taken", exactly(4, "update signal t set taken = u.taken from "+found("signal", takenColumns, takenColumns[:2], "k.taken = 0"))}
 
 	takenColumns = columns("bigint job, bigint seq, bigint taken")

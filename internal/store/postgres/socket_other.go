@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// quiet cannot tell here.
+// quiet returns true on this platform, which cannot tell.
 func quiet(net.Conn) bool { return true }
 
-// awaitAnswer leaves it to the reader to wait.
+// awaitAnswer does nothing: the reader waits.
 func awaitAnswer(net.Conn, time.Duration) {}

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quiet reports whether there is nothing to be read from a connection: neither an end
-// nor a farewell of the server. It does not wait.
+// quiet reports whether a connection has nothing to read: neither its end nor a last message
+// of the server. It does not wait.
 func quiet(conn net.Conn) bool {
 	raw, err := socket(conn)
 	if raw == nil {
@@ -26,19 +26,19 @@ func quiet(conn net.Conn) bool {
 	return err == nil && (found == syscall.EAGAIN || found == syscall.EINTR)
 }
 
-// awaitAnswer waits in a system call until there is something to be read from a connection,
-// for so long at most, to the millisecond.
+// awaitAnswer waits in a system call until the connection has something to read, for at most
+// the limit, in milliseconds.
 func awaitAnswer(conn net.Conn, limit time.Duration) {
 	raw, _ := socket(conn)
 	if raw == nil {
 		return
 	}
 	_ = raw.Control(func(fd uintptr) {
-		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds())) // the reader finds out
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds())) // the reader finds the error
 	})
 }
 
-// socket returns what is below a connection, or nil if that is no socket.
+// socket returns the socket of a connection, or nil if it has none.
 func socket(conn net.Conn) (syscall.RawConn, error) {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()

@@ -52,8 +52,8 @@ func (db *DB) Bare(ctx context.Context, job rowkey.Job, after pawl.Ord, limit in
 	return steps, err
 }
 
-// Unstarted goes through the table of jobs by its primary key. A job in another line than
-// its state's is lost.
+// Unstarted goes through the table of jobs by its primary key. A job in a line that does not
+// match its state is lost.
 func (db *DB) Unstarted(ctx context.Context, after rowkey.Job, limit int) (found []store.Unstarted, last rowkey.Job, err error) {
 	const end = "select coalesce(max(id), 0) from (select id from job where id > $1 order by id limit $2) j"
 	err = db.query(ctx, "go through what is to be started", end, func(c *cursor) { last = rowkey.Job(c.num()) }, int64(after), limit)

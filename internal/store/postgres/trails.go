@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Records whose trails are in memory at once, at most. A schedule's is as long as it
-// has fired.
+// The maximum number of records whose trails are in memory at once. A schedule's trail grows
+// with every firing.
 const (
 	trailPage    = 100
 	schedulePage = 1
@@ -49,8 +49,8 @@ func (db *DB) Trail(ctx context.Context, k store.EntityKey, after int64, limit i
 	return page.Entries(id), err
 }
 
-// trailRows returns the query of the rows that may have entries of a page of a trail. The
-// row of the entry before it is one of them.
+// trailRows returns the query for the rows that may have entries of a page of a trail,
+// including the row of the entry before it.
 func trailRows(k store.EntityKey, after int64, limit int) (sql string, args []any) {
 	rows := limit
 	if limit > 0 {
@@ -80,8 +80,8 @@ func (db *DB) History(ctx context.Context, job rowkey.Job, after store.HistoryPl
 	return page.Entries(), page.Last, err
 }
 
-// longLived reports whether entities of the kind have a table of their own for
-// their trails: that of the kind's name with _audit.
+// longLived reports whether entities of the kind have a table of their own for their trails,
+// named after the kind with _audit.
 func longLived(kind string) bool { return kind == kindWorker || kind == kindSchedule }
 
 // publicID returns the id of an entity, or none if its record is gone.
@@ -111,7 +111,7 @@ func public(k store.EntityKey, u pawl.ID) string {
 	return u.Public(pawl.JobPrefix)
 }
 
-// A trail grows entry by entry.
+// A trail grows entry by entry while it is read.
 type trail store.TrailOf
 
 // read reads an entry of a long-lived entity.
@@ -121,8 +121,8 @@ func (t *trail) read(c *cursor) {
 	}
 }
 
-// Trails hands every trail to f; see store.Views. It reads them in pages, each as of
-// one moment and before f has any of it, so that f may take as long as it likes.
+// Trails passes every trail to f; see store.Views. It reads them in pages, each as of one
+// moment and before f gets any of it, so that f may take any time.
 func (db *DB) Trails(ctx context.Context, job rowkey.Job, f func(store.TrailOf) error) error {
 	if job != 0 {
 		return db.jobTrails(ctx, job, job, f)
@@ -136,7 +136,7 @@ func (db *DB) Trails(ctx context.Context, job rowkey.Job, f func(store.TrailOf) 
 	return db.longLivedTrails(ctx, kindSchedule, schedulePage, f)
 }
 
-// jobTrails hands out the trails of the jobs with keys from one to the other.
+// jobTrails passes on the trails of the jobs with keys in a range.
 func (db *DB) jobTrails(ctx context.Context, from, to rowkey.Job, f func(store.TrailOf) error) error {
 	for {
 		var last rowkey.Job
@@ -161,7 +161,7 @@ func (db *DB) jobTrails(ctx context.Context, from, to rowkey.Job, f func(store.T
 	}
 }
 
-// longLivedTrails hands out the trails of the workers or schedules.
+// longLivedTrails passes on the trails of the workers or schedules.
 func (db *DB) longLivedTrails(ctx context.Context, kind string, page int, f func(store.TrailOf) error) error {
 	from, to := int64(math.MinInt64), int64(math.MaxInt64)
 	for {
@@ -187,7 +187,8 @@ func (db *DB) walkAsOf(ctx context.Context, read func(*walk) error) (*walk, erro
 	w := &walk{db: db, trails: map[store.EntityKey]*trail{}}
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, db.lookups, opts, func(tx pgx.Tx) error {
-		// Before the snapshot is taken: no partition goes that has rows in it.
+		// Before the snapshot is taken: otherwise a partition with rows in it could be
+		// dropped.
 		if _, err := tx.Exec(ctx, "lock table only audit in access share mode"); err != nil {
 			return queryError("read trails", err)
 		}
@@ -206,7 +207,7 @@ type walk struct {
 	tx     pgx.Tx
 	trails map[store.EntityKey]*trail
 
-	from, to []int64 // ranges of keys in which jobs were removed whose trails are still to be dropped
+	from, to []int64 // ranges of keys of removed jobs whose trails are still to be dropped
 }
 
 func (w *walk) pending(ctx context.Context) error {
@@ -215,7 +216,7 @@ func (w *walk) pending(ctx context.Context) error {
 	})
 }
 
-// kept adds to a condition that leaves rows of a table out whose job was removed.
+// kept adds a condition that excludes the rows of removed jobs from a table.
 func (w *walk) kept(table, which string, args []any) (string, []any) {
 	if len(w.from) == 0 {
 		return which, args
@@ -225,15 +226,16 @@ func (w *walk) kept(table, which string, args []any) (string, []any) {
   or exists (select 1 from job where id = %[2]s.job))`, which, table, n+1, n+2), append(args, w.from, w.to)
 }
 
-// upTo returns the key up to which a table has so many records from a key on, or to.
+// upTo returns the key at which a table has reached a number of records, counted from a key,
+// or to.
 func (w *walk) upTo(ctx context.Context, table string, from, to int64, page int) (last int64, err error) {
 	err = w.tx.QueryRow(ctx, "select coalesce((select id from "+table+" where id between $1 and $2 order by id offset $3 limit 1), $2)",
 		from, to, page-1).Scan(&last)
 	return last, queryError("read trails", err)
 }
 
-// jobs reads the trails of jobs, from a key on, and returns the last key that it has
-// read. If already the first job is longer than a page, it reports that instead.
+// jobs reads the trails of jobs, from a key on, and returns the last key that it has read. If
+// the first job alone is longer than a page, it reports that instead.
 func (w *walk) jobs(ctx context.Context, from, to rowkey.Job) (last rowkey.Job, long bool, err error) {
 	end, err := w.upTo(ctx, kindJob, int64(from), int64(to), trailPage)
 	if err != nil {
@@ -259,8 +261,8 @@ func (w *walk) jobs(ctx context.Context, from, to rowkey.Job) (last rowkey.Job, 
 	return last, false, w.jobRecords(ctx, from, last)
 }
 
-// rows hands the entries of a page of rows to f, each with its job and the place of
-// its row. It reports whether there may be more rows.
+// rows passes the entries of a page of rows to f, each with its job and the place of its row.
+// It reports whether there may be more rows.
 func (w *walk) rows(ctx context.Context, which string, args []any, f func(job rowkey.Job, at store.TrailRow, ord pawl.Ord, e audit.Entry)) (more bool, err error) {
 	which, args = w.kept("audit", which, args)
 	sql := fmt.Sprintf("select %s from audit where %s order by job, ord, seq limit %d", names("", trailColumns), which, store.TrailPageRows)
@@ -308,8 +310,7 @@ func (w *walk) jobRecords(ctx context.Context, from, to rowkey.Job) error {
 	return err
 }
 
-// longLived reads the trails of the workers or schedules with keys from one to the
-// other.
+// longLived reads the trails of the workers or schedules with keys in a range.
 func (w *walk) longLived(ctx context.Context, kind string, from, to int64) error {
 	err := w.query(ctx, fmt.Sprintf("select id, uuid, %s from %s where id between $1 and $2", names("", recordColumns), kind), func(c *cursor) {
 		k := store.EntityOf(kind, c.num())
@@ -341,7 +342,7 @@ func (w *walk) of(k store.EntityKey) *trail {
 	return t
 }
 
-// name says whose trail it is. The id is empty if the record is gone.
+// name sets the entity of the trail. The id is empty if the record is gone.
 func (t *trail) name(k store.EntityKey, id pawl.ID) {
 	t.EntityKey = k
 	if id != (pawl.ID{}) {

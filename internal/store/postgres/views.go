@@ -20,8 +20,8 @@ var (
 	workerWhole = names("", workerTable.whole)
 )
 
-// query hands every row of a result to row. One that cannot be decoded is
-// logged and left out.
+// query passes every row of a result to row. A row that cannot be decoded is logged and
+// omitted.
 func (db *DB) query(ctx context.Context, doing, sql string, row func(*cursor), args ...any) error {
 	return db.again(ctx, func() (begun bool, err error) {
 		err = db.queryOn(ctx, db.lookups, doing, sql, func(c *cursor) { begun = true; row(c) }, args...)
@@ -29,8 +29,7 @@ func (db *DB) query(ctx context.Context, doing, sql string, row func(*cursor), a
 	})
 }
 
-// again runs f, and once more if a dead connection ended it before it had begun
-// to answer.
+// again runs f, and once more if a dead connection ended it before it returned any result.
 func (db *DB) again(ctx context.Context, f func() (begun bool, err error)) error {
 	begun, err := f()
 	if err == nil || begun || !severed(err) || ctx.Err() != nil {
@@ -147,7 +146,7 @@ type where struct {
 	args []any
 }
 
-// add adds a condition with the number of its argument in the place of %d.
+// add adds a condition with the number of its argument in place of %d.
 func (w *where) add(condition string, arg any) {
 	w.args = append(w.args, arg)
 	w.list = append(w.list, fmt.Sprintf(condition, len(w.args)))
@@ -160,7 +159,8 @@ func (w *where) String() string {
 	return " where " + strings.Join(w.list, " and ")
 }
 
-// jobThere is of views of the steps of a job: what retention has left of one is not shown.
+// jobThere is for views of the steps of a job: they do not show the rest of a job that
+// retention is removing.
 const jobThere = "exists (select from job where id = $1)"
 
 // Steps reads steps of a job with their bodies, by ord.
@@ -178,8 +178,8 @@ func limited(limit int) string {
 	return fmt.Sprintf(" limit %d", limit)
 }
 
-// page reads records with their bodies, or a page of them: the lengths of bodies are
-// known without reading them.
+// page returns the query for records with their bodies, or for a page of them: the lengths of
+// bodies are known without reading them.
 func (t *table[R]) page(order, from string, limit int) string {
 	if limit == 0 {
 		return fmt.Sprintf("select %s from (%s) t order by %s", names("", t.whole), from, order)
@@ -205,7 +205,7 @@ var readBodies = "select s.job, s.ord, s.state, " + names("s", stepTable.bodies)
 from (select unnest($1::bigint[]) as job, unnest($2::bigint[]) as ord) u cross join lateral
   (select * from step where step.job = u.job and step.ord = u.ord offset 0) s`
 
-// Bodies reads the state, input, output and error of the steps that exist.
+// Bodies reads the state, input, output and error of those steps that exist.
 func (db *DB) Bodies(ctx context.Context, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Step, error) {
 	jobs, ords := make([]int64, len(keys)), make([]int64, len(keys))
 	for i, k := range keys {
@@ -246,7 +246,7 @@ func (db *DB) StepCounts(ctx context.Context, job rowkey.Job) (map[machine.State
 	return counts, err
 }
 
-// Each part is read by what there is of what is in flight.
+// Each part reads only rows of work in flight.
 const inFlightSteps = `select false, route, count(*) from step where line = 1 group by route
 union all select true, worker, count(*) from ` + heldSteps + ` h group by worker
 union all select true, 0, count(*) from step where line = 2 and worker = 0 having count(*) > 0`

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// wakeGap is the least time between two hints about a topic: those of the
-	// meantime are sent as one.
+	// wakeGap is the minimum time between two hints about a topic: hints in between are sent
+	// as one.
 	wakeGap = 2 * time.Millisecond
 
 	// wakeLimit bounds the sending of hints; what takes longer is dropped.
@@ -45,7 +45,7 @@ func newWire(db *DB) *wire {
 	return w
 }
 
-// Wake tells the other processes about the topics, soon.
+// Wake soon sends the topics to the other processes.
 func (db *DB) Wake(topics ...store.Topic) {
 	w := db.wire
 	w.mu.Lock()
@@ -70,11 +70,11 @@ func (w *wire) take() []string {
 	return payloads
 }
 
-// partingLimit bounds the sending of the last hints, when the handle is closed: a
-// command that ends at once has to tell of what it did.
+// partingLimit bounds the sending of the last hints when the handle is closed: a command that
+// ends at once has to report what it did.
 const partingLimit = time.Second
 
-// part sends what is pending, and hangs up.
+// part sends the pending hints and disconnects.
 func (w *wire) part(conn *pgx.Conn) {
 	w.mu.Lock()
 	pending := len(w.pending) > 0
@@ -94,7 +94,7 @@ func (w *wire) send() {
 	defer cancel()
 	go func() {
 		<-w.done
-		time.AfterFunc(partingLimit, cancel) // what is being sent may still be
+		time.AfterFunc(partingLimit, cancel) // a message may still be on its way
 	}()
 	var conn *pgx.Conn
 	gap := time.NewTimer(0)
@@ -146,13 +146,13 @@ func hangUp(conn *pgx.Conn) {
 	_ = conn.Close(ctx)
 }
 
-// Ears are the functions that hear the hints of this process.
+// ears are the functions that receive the hints of this process.
 type ears struct {
 	mu  sync.Mutex
 	all map[*func(store.Topic)]bool
 }
 
-// add has f called until remove is.
+// add registers f until remove is called.
 func (e *ears) add(f *func(store.Topic)) (remove func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -175,9 +175,9 @@ func (e *ears) tell(t store.Topic) {
 	}
 }
 
-// Listen calls f with each topic that another process woke, one at a time, until ctx ends;
-// and with TopicWork when work is found before the claim cursor (claimcursor.go). After
-// every connection but the first f is called with all topics, since hints may have been lost.
+// Listen calls f with each topic that another process woke, one call at a time, until ctx
+// ends; and with TopicWork when work is found before the claim cursor (claimcursor.go). After
+// every connection but the first it calls f with all topics, since hints may have been lost.
 func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
 	var calls sync.Mutex
 	call := func(t store.Topic) {
@@ -204,10 +204,10 @@ func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
 	}
 }
 
-// Hears reports whether the connection that hears hints is there.
+// Hears reports whether the connection that receives hints exists.
 func (db *DB) Hears() bool { return db.hears.Load() }
 
-// listen hears hints on one connection until it breaks.
+// listen receives hints on one connection until it breaks.
 func (db *DB) listen(ctx context.Context, again bool, connected func(), f func(store.Topic)) error {
 	defer db.hears.Store(false)
 	conn, err := db.dial(ctx)

@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// Work that waits for a worker, by route. What one process alone may run is
-	// its own matter.
+	// Work that waits for a worker, by route. Work that only one process may run is excluded.
 	readWaiting = `select w.route, sum(w.jobs), sum(w.steps), min(w.since), (select uuid from job where id = (array_agg(w.job order by w.since))[1])
 from (
   select route, 1 as jobs, 0 as steps, created_at as since, id as job from job where line = 1 and not paused and route <> 0 and private = 0

@@ -30,11 +30,11 @@ var (
 	dropKeys = &statement{"drop_keys", "delete from idempotency t using " + found("idempotency", answerColumns[:2], answerColumns[:2], "")}
 )
 
-// A writing is a set of changes in the form that the server takes them in.
+// A writing is a set of changes in the form that the server accepts.
 type writing struct {
 	calls                     []call
-	optimistic                bool     // nothing has been begun
-	fused                     bool     // it is one statement, which tells the stamp
+	optimistic                bool     // no transaction was begun
+	fused                     bool     // it is one statement, which returns the stamp
 	values                    [][]byte // the parameters of the parts
 	stamp                     stamp
 	begun                     []runningRow
@@ -49,7 +49,7 @@ func encode(f *reading, ch *store.Changes) (*writing, error) {
 	w.definitions(ch.Definitions)
 	w.schedules(ch)
 	w.workers(ch)
-	w.running(f, ch) // before the others forget what was found
+	w.running(f, ch) // before the others drop what was found
 	w.jobs(f, ch)
 	w.steps(f, ch)
 	w.versions(ch.Versions)
@@ -62,8 +62,8 @@ func encode(f *reading, ch *store.Changes) (*writing, error) {
 	return w, w.err
 }
 
-// complete makes sure that what was queued makes and changes all records: the server says
-// nothing of a statement that is not sent, nor of an insert of fewer rows.
+// complete checks that the queued statements write all records: the server does not report a
+// statement that was not sent, nor an insert of fewer rows.
 func (w *writing) complete(ch *store.Changes) error {
 	inserts := len(ch.Definitions) + len(ch.NewSchedules) + len(ch.NewWorkers) + len(ch.NewJobs) + len(ch.NewSteps)
 	updates := len(ch.Schedules) + len(ch.Workers) + len(ch.Jobs) + len(ch.Steps)
@@ -73,7 +73,7 @@ func (w *writing) complete(ch *store.Changes) error {
 	return nil
 }
 
-// queue hands the statements to a pipe, and what tells the stamp.
+// queue passes the statements to a pipe, and the one that returns the stamp.
 func (w *writing) queue(p *pipe) {
 	p.calls = w.calls
 	if !w.fused {
@@ -85,7 +85,7 @@ func (w *writing) add(s *statement, params ...[]byte) {
 	w.calls = append(w.calls, call{statement: s, params: params})
 }
 
-// addArrays queues a statement on rows; few new rows, which have one, as a part.
+// addArrays queues a statement on rows, or its part if it has one and there are few new rows.
 func (w *writing) addArrays(s *statement, r *rows, more ...[]byte) {
 	if p := newFew[s]; p != nil && r.len() <= fewRows {
 		w.addPart(p, r.params()...)
@@ -94,7 +94,7 @@ func (w *writing) addArrays(s *statement, r *rows, more ...[]byte) {
 	w.add(s, append(r.params(), more...)...)
 }
 
-// addRows queues a statement unless there are no rows for it.
+// addRows queues a statement unless it has no rows.
 func (w *writing) addRows(s *statement, r *rows) {
 	if r.len() > 0 {
 		w.addArrays(s, r)
@@ -132,7 +132,7 @@ func (w *writing) workers(ch *store.Changes) {
 	change(w, setWorkers, workerTable, ch.Workers)
 }
 
-// metadata refuses what the view workers could not show as JSON.
+// metadata refuses metadata that the view workers could not show as JSON.
 func metadata(v *pawl.Worker) error {
 	if v.Metadata != nil && !(json.Valid(v.Metadata) && utf8.Valid(v.Metadata)) {
 		return pawl.Errorf(pawl.Invalid, "metadata of worker %s: want JSON", v.ID.Public(pawl.WorkerPrefix))
@@ -170,13 +170,13 @@ func change[R any](w *writing, s *statement, t *table[R], updates []store.Update
 	w.update(s, r, len(updates))
 }
 
-// insert queues a statement that makes the rows, unless there are none.
+// insert queues a statement that inserts the rows, unless there are none.
 func (w *writing) insert(s *statement, r *rows) {
 	w.addRows(s, r)
 	w.inserts += int64(r.len())
 }
 
-// insertAny does so, with a parameter per value if there is but one row.
+// insertAny does the same, with a parameter per value if there is only one row.
 func (w *writing) insertAny(many *statement, one *part, r *rows) {
 	if !r.flat {
 		w.insert(many, r)
@@ -242,8 +242,7 @@ func (w *writing) refusals(list []pawl.Refusal) {
 	w.addRows(newRefusals, r)
 }
 
-// answers stores the answers to new keys, and forgets the new keys that got
-// none.
+// answers stores the answers to new keys, and deletes the new keys without one.
 func (w *writing) answers(f *reading, answers map[store.IdempotencyKey]*store.Answer) {
 	r, workspaces, keys := answerRows(f.Facts, answers)
 	w.addRows(setAnswers, r)
@@ -252,7 +251,7 @@ func (w *writing) answers(f *reading, answers map[store.IdempotencyKey]*store.An
 	}
 }
 
-// answerRows collects the answers to new keys, and lists the new keys that got none.
+// answerRows collects the answers to new keys, and lists the new keys without one.
 func answerRows(f *store.Facts, answers map[store.IdempotencyKey]*store.Answer) (r *rows, workspaces, keys []string) {
 	r = collect(answerColumns, len(answers))
 	for k, known := range f.Keys {

@@ -10,15 +10,15 @@ import (
 
 // Sizes of write buffers, in bytes.
 const (
-	minWriteBuffer = 1 << 10 // the driver's own buffer holds what is smaller
+	minWriteBuffer = 1 << 10 // smaller data fits the driver's own buffer
 	maxWriteBuffer = 1 << 20 // a larger buffer is not kept
 )
 
-// A writeBuffer is kept by a connection for what a pipe sends. The driver's own buffer
-// grows by doubling and is dropped after each flush of more than 1 KiB: a batch of 200 jobs
-// allocates 1.5 MiB that way, half of all that a commit allocates. The two buffers are
+// A writeBuffer is kept by a connection for the data that a pipe sends. The driver's own
+// buffer grows by doubling and is dropped after each flush of more than 1 KiB: a batch of 200
+// jobs allocates 1.5 MiB that way, half of all that a commit allocates. The two buffers are
 // swapped before a pipe is written, and swapped back after it is sent, by a message without
-// bytes: the driver offers no other way to its buffer.
+// bytes: the driver offers no other access to its buffer.
 type writeBuffer struct {
 	buf  []byte // ours, between two pipes
 	next []byte // what the driver gets at the next swap
@@ -40,7 +40,7 @@ func writeBufferOf(conn *pgconn.PgConn) *writeBuffer {
 
 // lend gives the driver the buffer for these calls, with room for all of them.
 func (b *writeBuffer) lend(conn *pgconn.PgConn, calls []call) {
-	const around = 64 // what the protocol adds to the parameters of a call
+	const around = 64 // bytes that the protocol adds to the parameters of a call
 	size := 0
 	for i := range calls {
 		size += around + len(calls[i].statement.name)
@@ -56,7 +56,7 @@ func (b *writeBuffer) lend(conn *pgconn.PgConn, calls []call) {
 	conn.Frontend().Send(b)
 }
 
-// takeBack gives the driver its own buffer back, after a flush.
+// takeBack returns the driver's own buffer to it, after a flush.
 func (b *writeBuffer) takeBack(conn *pgconn.PgConn) {
 	if !b.lent {
 		return
@@ -78,5 +78,5 @@ func (b *writeBuffer) Encode(driver []byte) ([]byte, error) {
 // Frontend marks a message that clients send.
 func (b *writeBuffer) Frontend() {}
 
-// Decode fails: no server sends one.
+// Decode fails, since servers send no such message.
 func (b *writeBuffer) Decode([]byte) error { return errors.New("a write buffer is not a message") }
