@@ -106,7 +106,7 @@ func newAuditExport(a *app) *cobra.Command {
 	}
 }
 
-// withTrails hands a database that exists to f, with the key of the job that is named; 0: all.
+// withTrails passes an existing database to f, with the key of the named job; 0: all.
 func (a *app) withTrails(ctx context.Context, args []string, f func(s store.Store, job rowkey.Job) error) error {
 	return a.withStore(ctx, func(s store.Store) error {
 		if len(args) == 0 {
@@ -120,8 +120,8 @@ func (a *app) withTrails(ctx context.Context, args []string, f func(s store.Stor
 	})
 }
 
-// jobKey returns the key of the job that is named. The engine that looks it up
-// is gone before the trail is read.
+// jobKey returns the key of the named job. The engine that finds it ends before the trail is
+// read.
 func (a *app) jobKey(ctx context.Context, s store.Store, text string) (rowkey.Job, error) {
 	e := engine.New(engine.Config{Store: s, Passive: true, Log: a.log})
 	defer e.Close()

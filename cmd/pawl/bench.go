@@ -40,11 +40,11 @@ time in which no job ended. They do it in turns, on one database of each store. 
 workers are in this process and their steps call a function; with --processes each
 is a "pawl worker" with the settings it has by default, and a step starts a program.`
 
-// A benchCommand is the flags of pawl bench.
+// A benchCommand holds the flags of pawl bench.
 type benchCommand struct {
 	*app
 	measure.Plan
-	dir    string // in which the folder of the SQLite files is made
+	dir    string // the parent of the folder of the SQLite files
 	format string
 }
 
@@ -145,7 +145,7 @@ func (b *benchCommand) checkStores() error {
 	return nil
 }
 
-// maxCrew bounds a crew: each worker in a process of its own has connections of its own.
+// maxCrew bounds a crew: each worker in a separate process has its own connections.
 const maxCrew = 100
 
 func (b *benchCommand) checkCrews() error {

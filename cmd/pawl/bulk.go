@@ -27,13 +27,13 @@ workspace that --status and --workflow select, and asks before it begins, unless
 --yes is given. A refusal does not stop the others; the exit code is the highest of
 them all.`
 
-// A bulk is a verb that takes several jobs: those on the command line, on stdin,
-// or all that a filter selects.
+// A bulk is a verb that takes several jobs: those on the command line, those on stdin, or all
+// that a filter selects.
 type bulk struct {
 	verb     string                                            // as in: retry 12 jobs?
 	done     string                                            // as in: 12 of 12 jobs retried
 	statuses []machine.State                                   // that --all selects without --status
-	spare    func(all []inspect.Candidate) []inspect.Candidate // removes what --all leaves out; nil: nothing
+	spare    func(all []inspect.Candidate) []inspect.Candidate // removes jobs that --all skips; nil: none
 	all      bool
 	yes      bool
 	status   string
@@ -80,7 +80,7 @@ func (b *bulk) args(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// single returns the job of a command line that names just one.
+// single returns the job of a command line that names only one.
 func (b *bulk) single(args []string) (string, bool) {
 	if b.all || len(args) != 1 || args[0] == "-" {
 		return "", false
@@ -88,8 +88,8 @@ func (b *bulk) single(args []string) (string, bool) {
 	return args[0], true
 }
 
-// apply calls do with each job of the command line. Of several it goes on after an error,
-// and its own has the highest exit code.
+// apply calls do with each job of the command line. With several jobs it continues after an
+// error, and returns an error with the highest exit code.
 func (a *app) apply(ctx context.Context, cl *client.Client, b *bulk, args []string, do func(pawl.ID) error) error {
 	if text, ok := b.single(args); ok {
 		id, err := a.jobOf(ctx, cl, text)
@@ -131,7 +131,7 @@ func (a *app) apply(ctx context.Context, cl *client.Client, b *bulk, args []stri
 	return err
 }
 
-// ofJob says which job an error is about, unless the error names it.
+// ofJob adds the job to an error that does not name it.
 func ofJob(text string, err error) error {
 	var e *pawl.Error
 	var r *machine.Refusal
@@ -157,7 +157,7 @@ func (a *app) selected(ctx context.Context, cl *client.Client, b *bulk, args []s
 	return unique(args), nil
 }
 
-// unique leaves out what has been named before.
+// unique drops jobs that were named before.
 func unique(jobs []string) []string {
 	seen := make(map[string]bool)
 	return slices.DeleteFunc(slices.Clone(jobs), func(job string) bool {
@@ -167,7 +167,7 @@ func unique(jobs []string) []string {
 	})
 }
 
-// filtered returns the jobs that --all selects, the oldest first.
+// filtered returns the jobs that --all selects, oldest first.
 func (a *app) filtered(ctx context.Context, cl *client.Client, b *bulk) ([]string, error) {
 	q := pawl.JobQuery{Workspace: a.workspace, Statuses: b.statuses, Workflow: b.workflow}
 	if b.status != "" {

@@ -18,14 +18,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/address"
 )
 
-// A database is where the jobs are, as the flag or the environment names it.
+// A database is the location of the jobs, as the flag or the environment names it.
 type database struct {
 	address.Address
-	fallback bool // the default file: none was named
+	fallback bool // the default file, since none was named
 }
 
-// parseDatabase reads how the database is named. An empty name is the default
-// file of the given state folder.
+// parseDatabase parses the name of a database. An empty name is the default file of the given
+// state folder.
 func parseDatabase(name, stateDir string) (database, error) {
 	if name == "" {
 		return database{Address: address.Address{Path: filepath.Join(stateDir, "pawl", "pawl.db")}, fallback: true}, nil
@@ -37,8 +37,8 @@ func parseDatabase(name, stateDir string) (database, error) {
 	return database{Address: db}, err
 }
 
-// stateHome returns the folder of what this user's programs keep. If nothing says where
-// that is, the error says what has no place, and has the hint.
+// stateHome returns the folder for the data of this user's programs. If it cannot be
+// determined, the error says what has no place, and carries the hint.
 func (a *app) stateHome(hint, what string) (string, error) {
 	if state := a.getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
 		return state, nil
@@ -59,8 +59,8 @@ func (a *app) named() (database, error) {
 	return parseDatabase(a.database, state)
 }
 
-// prepare makes the folder of the default file, for this user alone, and checks that of
-// any other.
+// prepare makes the folder of the default file, private to this user, and checks the folder of
+// any other file.
 func (d database) prepare() error {
 	if d.fallback {
 		if err := os.MkdirAll(filepath.Dir(d.Path), 0o700); err != nil {
@@ -75,8 +75,8 @@ func (d database) prepare() error {
 	return err
 }
 
-// existing returns an error if the database that was named is a file that is not there:
-// who reads, or changes what is there, makes none.
+// existing returns an error if the named database is a file that does not exist: commands that
+// read or change existing data do not create one.
 func (a *app) existing() error {
 	db, err := a.named()
 	if err != nil || db.Exists() {
@@ -105,7 +105,7 @@ func (a *app) withStore(ctx context.Context, f func(store.Store) error) (err err
 	return f(s)
 }
 
-// openStore opens the database that was named, or makes it. The caller closes it.
+// openStore opens the named database, or creates it. The caller closes it.
 func (a *app) openStore(ctx context.Context) (store.Store, database, error) {
 	db, err := a.named()
 	if err != nil {
@@ -126,13 +126,13 @@ type ledger struct {
 	database database
 }
 
-// openLedger opens the database and starts an engine on it. The caller closes
-// it. A passive engine leaves all work to other processes.
+// openLedger opens the database and starts an engine on it. The caller closes it. A passive
+// engine leaves all work to other processes.
 func (a *app) openLedger(ctx context.Context, passive bool) (*ledger, error) {
 	return a.openEngine(ctx, engine.Config{Passive: passive})
 }
 
-// openEngine opens the database and starts an engine on it as c says.
+// openEngine opens the database and starts an engine on it with the configuration c.
 func (a *app) openEngine(ctx context.Context, c engine.Config) (*ledger, error) {
 	s, db, err := a.openStore(ctx)
 	if err != nil {
@@ -147,7 +147,7 @@ func (a *app) openEngine(ctx context.Context, c engine.Config) (*ledger, error) 
 	return &ledger{store: s, engine: e, client: a.client(e), database: db}, nil
 }
 
-// client returns a client of an engine on behalf of who calls this command.
+// client returns a client of an engine that acts for the user of this command.
 func (a *app) client(e *engine.Engine) *client.Client {
 	return client.Over(e, client.Config{Workspace: a.workspace, Actor: a.actor()}, nil)
 }
@@ -167,7 +167,7 @@ func (a *app) onLedger(ctx context.Context, passive bool, f func(*ledger) error)
 	return f(l)
 }
 
-// with reaches a database that exists, for the length of f.
+// with calls f with a client of an existing database.
 func (a *app) with(ctx context.Context, f func(*client.Client) error) error {
 	if err := a.existing(); err != nil {
 		return err
@@ -175,14 +175,14 @@ func (a *app) with(ctx context.Context, f func(*client.Client) error) error {
 	return a.withNew(ctx, f)
 }
 
-// withNew is with for commands that may be the first on their database.
+// withNew is with for commands that may create the database.
 func (a *app) withNew(ctx context.Context, f func(*client.Client) error) error {
 	return a.onLedger(ctx, true, func(l *ledger) error { return f(l.client) })
 }
 
-// A workdir says where submitted jobs have their folders, and for how long.
+// A workdir says where submitted jobs have their folders, and how long these are kept.
 type workdir struct {
-	root string // empty: in the folder of what this user's programs keep
+	root string // empty: in the folder for the data of this user's programs
 	keep bool
 }
 
@@ -192,8 +192,8 @@ func (w *workdir) bind(c *cobra.Command) {
 	c.Flags().BoolVar(&w.keep, "keep-workdir", false, "keep the folders of jobs that have ended")
 }
 
-// of returns the folder in which the jobs of a database have theirs: no two databases
-// share one.
+// of returns the parent folder of the folders of a database's jobs: no two databases share
+// one.
 func (w *workdir) of(a *app, db database) (string, error) {
 	root := w.root
 	if root == "" {

@@ -85,8 +85,8 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) error {
 	})
 }
 
-// input is what the command reads, or nil. It is not a terminal, which would stop the command,
-// as that is not in its foreground.
+// input returns the stdin of the command, or nil. It is never a terminal, which would stop the
+// command because that is not in the terminal's foreground.
 func (a *app) input() *os.File {
 	if f, ok := a.stdin.(*os.File); ok && !term.IsTerminal(int(f.Fd())) {
 		return f
@@ -126,10 +126,10 @@ func (f *execFlags) definition(argv []string) (*workflow.Definition, error) {
 	return def, asTyped(err)
 }
 
-// typed says what was typed for a part of the workflow.
+// typed maps a part of the workflow to what the user typed for it.
 var typed = strings.NewReplacer("steps[0].command", "COMMAND", "steps[0].env.", "--env ", "steps[0].env", "--env", "timeout", "--timeout")
 
-// asTyped names what is wrong as it was typed: there is no workflow file to look into.
+// asTyped names mistakes as the user typed them: there is no workflow file to read.
 func asTyped(err error) error {
 	var problems workflow.Problems
 	if !errors.As(err, &problems) {
@@ -153,7 +153,7 @@ func (f *execFlags) folder() (string, error) {
 	return dir, nil
 }
 
-// pass hands what the command prints on as it is.
+// pass passes the output of the command on unchanged.
 func (a *app) pass(_ *worker.Task, stream string, p []byte) {
 	w := a.stdout
 	switch stream {
@@ -166,8 +166,8 @@ func (a *app) pass(_ *worker.Task, stream string, p []byte) {
 	_, _ = w.Write(p)
 }
 
-// settled runs the job to its end. One that is interrupted is canceled, since nothing
-// could continue it.
+// settled runs the job to its end. It cancels an interrupted job, since nothing could continue
+// it.
 func (a *app) settled(ctx context.Context, s *privatejob.Session) error {
 	s.Worker.Tee = a.pass
 	v, err := a.ran(ctx, s, console.Silent{})

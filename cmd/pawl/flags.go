@@ -17,13 +17,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/files"
 )
 
-// bindForm adds the flag --output of a command that writes text or JSON, and has it checked.
+// bindForm adds the flag --output, with its check, to a command that writes text or JSON.
 func bindForm(c *cobra.Command, form *string, what string) {
 	c.Flags().StringVarP(form, "output", "o", formText, "text, or json: "+what)
 	c.PreRunE = func(*cobra.Command, []string) error { return oneOf("output", *form, formText, formJSON) }
 }
 
-// show writes a value as JSON, or has text write it for people.
+// show writes a value as JSON, or calls text to write it for people.
 func (a *app) show(form string, v any, text func() error) error {
 	if form == formJSON {
 		return console.JSON(a.stdout, v)
@@ -31,7 +31,7 @@ func (a *app) show(form string, v any, text func() error) error {
 	return text()
 }
 
-// showList writes a list as JSON or as a table. Of an empty one it says what there is none of.
+// showList writes a list as JSON or as a table. For an empty list it says that there are none.
 func showList[T any](a *app, form string, list []T, what string, rows func([]T) [][]string) error {
 	return a.show(form, list, func() error {
 		if len(list) == 0 {
@@ -42,14 +42,14 @@ func showList[T any](a *app, form string, list []T, what string, rows func([]T) 
 	})
 }
 
-// on runs f on a database that exists, with the arguments of a command.
+// on runs f on an existing database, with the arguments of a command.
 func (a *app) on(f func(ctx context.Context, cl *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		return a.with(c.Context(), func(cl *client.Client) error { return f(c.Context(), cl, args) })
 	}
 }
 
-// onJob runs f on the job that the first argument of a command names, with the others.
+// onJob runs f on the job named by the first argument of a command, with the other arguments.
 func (a *app) onJob(f func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) error) func(*cobra.Command, []string) error {
 	return a.on(func(ctx context.Context, cl *client.Client, args []string) error {
 		id, err := a.jobOf(ctx, cl, args[0])
@@ -60,7 +60,7 @@ func (a *app) onJob(f func(ctx context.Context, cl *client.Client, id pawl.ID, r
 	})
 }
 
-// all calls f with each of a list, goes on after an error, which it prints, and returns the
+// all calls f with each element of a list. It prints an error and continues, and returns the
 // highest exit code.
 func all[T any](a *app, list []T, f func(T) error) error {
 	worst := codeOK
@@ -75,7 +75,7 @@ func all[T any](a *app, list []T, f func(T) error) error {
 	return nil
 }
 
-// optional returns the first of the arguments that may be left out, or "".
+// optional returns the first of the optional arguments, or "".
 func optional(args []string) string { return strings.Join(args[:min(len(args), 1)], "") }
 
 // bindReason adds the flag --reason.
@@ -83,18 +83,17 @@ func bindReason(c *cobra.Command, reason *string) {
 	c.Flags().StringVar(reason, "reason", "", "why, for the audit trail")
 }
 
-// bindRequestID adds the flag --request-id of a command that makes something.
+// bindRequestID adds the flag --request-id to a command that creates something.
 func bindRequestID(c *cobra.Command, id *string, made string) {
 	c.Flags().StringVar(id, "request-id", "", "with the same id again, no second "+made+" is made (for an hour)")
 }
 
-// change says who asks for what an operator does, and why.
+// change returns the user and the reason of an operator's action.
 func (a *app) change(reason string) pawl.Change {
 	return pawl.Change{Actor: a.actor(), Reason: reason}
 }
 
-// jsonOf reads the JSON of a text, or of the file that it names behind an @. It is
-// the value of a flag.
+// jsonOf reads JSON from the value of a flag, or from the file that it names after an @.
 func jsonOf(flag, text string) (json.RawMessage, error) {
 	raw, err := textOf(flag, text)
 	if err != nil {
@@ -109,7 +108,7 @@ func jsonOf(flag, text string) (json.RawMessage, error) {
 // maxInputFile bounds the file that the value of a flag names, in bytes.
 const maxInputFile = 1 << 20
 
-// textOf returns the value of a flag, or of the file that it names behind an @.
+// textOf returns the value of a flag, or the contents of the file that it names after an @.
 func textOf(flag, text string) ([]byte, error) {
 	path, ok := strings.CutPrefix(text, "@")
 	if !ok {
@@ -122,7 +121,7 @@ func textOf(flag, text string) ([]byte, error) {
 	return b, err
 }
 
-// dataOf reads the flag --data. One that was not given is nil.
+// dataOf reads the flag --data. It returns nil if the flag was not given.
 func dataOf(c *cobra.Command) (json.RawMessage, error) {
 	f := c.Flags().Lookup("data")
 	if !f.Changed {
@@ -131,8 +130,7 @@ func dataOf(c *cobra.Command) (json.RawMessage, error) {
 	return jsonOf("--data", f.Value.String())
 }
 
-// valuesOf reads the pairs of a flag, each value by the type that parse knows its name to
-// have.
+// valuesOf reads the pairs of a flag. parse converts each value to the type of its name.
 func valuesOf(flag, hint string, pairs []string, parse func(name, text string) (any, error)) (map[string]any, error) {
 	set := make(map[string]any)
 	for _, pair := range pairs {
@@ -152,8 +150,8 @@ func valuesOf(flag, hint string, pairs []string, parse func(name, text string) (
 	return set, nil
 }
 
-// completed offers words of the database to the shell, if the database is there: those that
-// begin with what was typed.
+// completed offers to the shell the words of an existing database that begin with the typed
+// text.
 func (a *app) completed(c *cobra.Command, begun string, list func(ctx context.Context, cl *client.Client, offer func(word, about string)) error) ([]string, cobra.ShellCompDirective) {
 	if a.settle() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -175,7 +173,8 @@ func (a *app) completed(c *cobra.Command, begun string, list func(ctx context.Co
 	return words, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completedFirst is completed for the first argument of a command, and offers no other.
+// completedFirst is completed for the first argument of a command; it offers nothing for later
+// ones.
 func (a *app) completedFirst(c *cobra.Command, args []string, begun string, list func(ctx context.Context, cl *client.Client, offer func(word, about string)) error) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -183,8 +182,7 @@ func (a *app) completedFirst(c *cobra.Command, args []string, begun string, list
 	return a.completed(c, begun, list)
 }
 
-// completeSteps offers jobs to the shell, and then the steps of the job that has
-// been named which have not ended.
+// completeSteps offers jobs to the shell, and then the unfinished steps of the named job.
 func (a *app) completeSteps(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
@@ -211,7 +209,7 @@ func (a *app) completeSteps(c *cobra.Command, args []string, begun string) ([]st
 	})
 }
 
-// completeMoreJobs offers jobs that have not been named yet.
+// completeMoreJobs offers jobs that are not yet on the command line.
 func (a *app) completeMoreJobs(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	ids, how := a.completeJobs(c, nil, begun)
 	return slices.DeleteFunc(ids, func(line string) bool {

@@ -12,10 +12,10 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// An inputFlags holds what the command line says of a job's inputs.
+// An inputFlags holds the command line's inputs of a job.
 type inputFlags struct {
-	pairs []string // key=value, by the type of the input
-	whole string   // JSON, or @ and the name of a file of it
+	pairs []string // key=value; the input determines the type
+	whole string   // JSON, or @ and the name of a file with JSON
 }
 
 func (in *inputFlags) bind(c *cobra.Command) {
@@ -34,8 +34,8 @@ func (in *inputFlags) of(def *workflow.Definition) (json.RawMessage, error) {
 	return def.BindInputs(given)
 }
 
-// values returns the inputs that the command line gives, those of -i by their types. They
-// need not be all that a job needs.
+// values returns the inputs on the command line, those of -i by their types. A job may need
+// more.
 func (in *inputFlags) values(def *workflow.Definition) (map[string]any, error) {
 	given, err := in.object()
 	if err != nil {
@@ -46,7 +46,7 @@ func (in *inputFlags) values(def *workflow.Definition) (map[string]any, error) {
 	return given, err
 }
 
-// known returns the values, and an error if the workflow has no input of a name.
+// known returns the values, or an error if the workflow lacks an input that is named.
 func (in *inputFlags) known(def *workflow.Definition) (map[string]any, error) {
 	given, err := in.values(def)
 	if err != nil {
@@ -79,7 +79,7 @@ func (in *inputFlags) object() (map[string]any, error) {
 	return given, nil
 }
 
-// objectOf decodes one JSON object. Its numbers stay as they are written.
+// objectOf decodes one JSON object. Its numbers keep their spelling.
 func objectOf(text []byte) (object map[string]any, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

@@ -59,8 +59,8 @@ func newJobShow(a *app) *cobra.Command {
 	return c
 }
 
-// parseInstant reads a time of the past: as Pawl shows it, a time of today in UTC, or a
-// duration, which is so long ago.
+// parseInstant reads a time in the past: as Pawl shows it, a time of today in UTC, or a
+// duration before now.
 func parseInstant(text string, now time.Time) (time.Time, error) {
 	at, ok := console.ParseTime(strings.TrimSpace(text), now.UTC())
 	switch {
@@ -93,7 +93,7 @@ func (f *momentFlags) bind(c *cobra.Command) {
 	f.given = c.Flags().Changed
 }
 
-// job returns the job as it is, or as it was at the moment that is given.
+// job returns the job as it is, or as it was at the given moment.
 func (f *momentFlags) job(ctx context.Context, cl *client.Client, id pawl.ID) (*pawl.JobView, error) {
 	m := pawl.Moment{Sequence: int64(f.seq)}
 	switch {

@@ -58,7 +58,7 @@ func newJobs(a *app) *cobra.Command {
 	return c
 }
 
-// statusTimedOut stands among the states for jobs that were CANCELED by their timeout.
+// statusTimedOut is used like a state, for jobs that were CANCELED by their timeout.
 const statusTimedOut = "TIMED-OUT"
 
 func parseStatuses(text string) (states []machine.State, timedOut bool, err error) {
@@ -97,7 +97,7 @@ func (a *app) jobs(ctx context.Context, q pawl.JobQuery, form string) error {
 	})
 }
 
-// stuck lists the jobs of which nothing has moved for some time.
+// stuck lists the jobs that have not changed for some time.
 func (a *app) stuck(ctx context.Context, q pawl.JobQuery, still time.Duration, form string) error {
 	if still < 0 {
 		return usage("", "--for %s: want a duration of 0 or more", still)
@@ -117,7 +117,7 @@ func (a *app) stuck(ctx context.Context, q pawl.JobQuery, still time.Duration, f
 	})
 }
 
-// completedJobs is how many jobs the shell is offered.
+// completedJobs is how many jobs are offered to the shell.
 const completedJobs = 50
 
 // completeJobs offers the newest jobs to the shell, if the database is there.

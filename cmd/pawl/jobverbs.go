@@ -18,7 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// newPausing makes the command that pauses or resumes jobs: those of which paused is true.
+// newPausing makes the command that pauses or resumes jobs. It selects jobs whose paused flag
+// has the given value.
 func newPausing(a *app, verb, done string, paused bool, do func(*client.Jobs, context.Context, pawl.ID, pawl.Change) error, c *cobra.Command) *cobra.Command {
 	reason := ""
 	b := &bulk{verb: verb, done: done, statuses: []machine.State{lifecycle.JobPending, lifecycle.JobRunning},
@@ -54,7 +55,7 @@ func newJobResume(a *app) *cobra.Command {
 	})
 }
 
-// tell prints what a job is now.
+// tell prints the new state of a job.
 func (a *app) tell(id pawl.ID, what string) error {
 	_, err := fmt.Fprintf(a.stdout, "job %s is %s\n", id.Public(pawl.JobPrefix), what)
 	return err
@@ -76,8 +77,8 @@ func newJobCancel(a *app) *cobra.Command {
 	return c
 }
 
-// cancel cancels with an engine of its own: the process that ran a job may be dead, and
-// then nothing else would end it.
+// cancel cancels with an engine of its own: the process that ran a job may be dead, and then
+// nothing else would end the job.
 func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string) error {
 	if err := a.existing(); err != nil {
 		return err
@@ -98,7 +99,7 @@ func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string)
 	})
 }
 
-// ends says what became of jobs that were canceled, after a second at most.
+// ends reports the outcome of canceled jobs, after at most a second.
 func (a *app) ends(ctx context.Context, l *ledger, jobs []pawl.ID) error {
 	return privatejob.Settle(ctx, l.engine, l.client, jobs, time.Second, func(id pawl.ID, v *pawl.JobView) error {
 		if v.Ending != "" {
@@ -148,7 +149,7 @@ func newJobMove(a *app) *cobra.Command {
 	return c
 }
 
-// planAgainst says how the unfinished jobs of a workflow stand to a file.
+// planAgainst shows which unfinished jobs of a workflow can move to the version in a file.
 func (a *app) planAgainst(ctx context.Context, def *workflow.Definition, against, form string) error {
 	if err := oneOf("against", against, "running"); err != nil {
 		return err

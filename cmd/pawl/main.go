@@ -1,6 +1,5 @@
-// Command pawl runs workflows as durable jobs, shows what became of them, and
-// checks their audit trail. Flags and environment are read here and nowhere else;
-// what is shown is written by package console.
+// Command pawl runs workflows as durable jobs, shows their results, and checks their audit
+// trail. Only this package reads flags and the environment; package console writes the output.
 package main
 
 import (

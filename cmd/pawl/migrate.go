@@ -52,8 +52,8 @@ func newMigrateDown(a *app) *cobra.Command {
 		func(current, _ int) int { return max(0, current-1) })
 }
 
-// newMigration makes the command of one direction. goal returns the version
-// that it leads to when none is named.
+// newMigration makes the command of one direction. goal returns the target version if none is
+// named.
 func (a *app) newMigration(word, short, long string, goal func(current, newest int) int) *cobra.Command {
 	to, dry, force := -1, false, false
 	c := &cobra.Command{
@@ -88,8 +88,7 @@ func (a *app) newMigration(word, short, long string, goal func(current, newest i
 	return c
 }
 
-// way returns the version that the database is at and the one that it is to come
-// to.
+// way returns the present version of the database and the target version.
 func way(ctx context.Context, m store.Migrator, word string, to int, goal func(current, newest int) int) (current, _ int, err error) {
 	current, newest, err := m.Version(ctx)
 	if err != nil {
@@ -128,7 +127,7 @@ func (a *app) showPlan(ctx context.Context, m store.Migrator, to int) error {
 	return nil
 }
 
-// withSchema opens the database for migrations, whatever its version.
+// withSchema opens the database for migrations, at any version.
 func (a *app) withSchema(ctx context.Context, f func(address.Schema, database) error) (err error) {
 	db, err := a.named()
 	if err != nil {
@@ -145,7 +144,7 @@ func (a *app) withSchema(ctx context.Context, f func(address.Schema, database) e
 	return f(s, db)
 }
 
-// unused refuses to migrate a database that processes use which that would stop.
+// unused refuses to migrate a database if that would stop processes that use it.
 func (a *app) unused(ctx context.Context, m address.Schema, word string, to int) error {
 	names, err := m.Unfit(ctx, to)
 	if err != nil || len(names) == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/signals"
 )
 
-// A process is the world around the program.
+// A process is the environment of the program.
 type process struct {
 	args    []string
 	stdin   io.Reader
@@ -24,7 +24,7 @@ type process struct {
 	getenv  func(string) string
 	exit    func(code int)
 	screen  console.Screen
-	columns func() int     // of the terminal that stdout is, or 0; nil: it is none
+	columns func() int     // width of the terminal that is stdout, or 0; nil: stdout is not a terminal
 	local   *time.Location // the time zone of the terminal; nil: UTC
 	signals *signals.Handler
 }
@@ -39,7 +39,7 @@ func processOf(args []string) *process {
 	}
 }
 
-// width is that of the terminal that output goes to; 0: it goes elsewhere.
+// width returns the width of the terminal that output goes to, or 0 if there is none.
 func (p *process) width() int {
 	if p.columns == nil {
 		return 0
@@ -76,7 +76,7 @@ func (p *process) execute(ctx context.Context) (err error) {
 // colours reports whether talk may be coloured.
 func (p *process) colours() bool { return p.screen.Terminal && p.getenv("NO_COLOR") == "" }
 
-// sanitize returns what the screen is shown of a line that a step or a program printed.
+// sanitize returns what the screen shows of a line that a step or a program printed.
 func (p *process) sanitize(line string) string { return console.Sanitize(line, p.colours()) }
 
 // actor returns the user of this process, for the audit trail.
@@ -91,13 +91,14 @@ func (p *process) actor() string {
 	return "cli:" + name
 }
 
-// outZone is the zone of the times that stdout shows to people.
+// outZone returns the zone of the times that people see on stdout.
 func (a *app) outZone() *time.Location { return a.zone(a.width() > 0) }
 
-// talkZone is the zone of the times that stderr shows to people.
+// talkZone returns the zone of the times that people see on stderr.
 func (a *app) talkZone() *time.Location { return a.zone(a.screen.Terminal) }
 
-// zone is that of people at a terminal, unless they want UTC. What is not a terminal gets UTC.
+// zone returns the local zone for a terminal, unless the user wants UTC, and UTC for anything
+// else.
 func (a *app) zone(terminal bool) *time.Location {
 	if !terminal || a.utc {
 		return nil

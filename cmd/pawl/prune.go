@@ -72,7 +72,7 @@ func (a *app) prune(ctx context.Context, cl *client.Client, older time.Duration,
 // progressEvery is the pause between two lines of progress.
 const progressEvery = 2 * time.Second
 
-// progress returns what says from time to time how far something has come.
+// progress returns a function that reports progress from time to time.
 func progress[T any](a *app, text func(T) string) func(T) {
 	last := time.Now()
 	return func(so T) {
@@ -83,8 +83,8 @@ func progress[T any](a *app, text func(T) string) func(T) {
 	}
 }
 
-// bindRetention adds the flag --retention of a process that runs an engine, whose
-// Config.Retention it is.
+// bindRetention adds the flag --retention to a process that runs an engine; it sets
+// Config.Retention.
 func bindRetention(c *cobra.Command, retention *age.Age) {
 	c.Flags().Var(retention, "retention", "remove jobs, with their trails and logs, so long after they have ended: 30d or 12h say, 1h or more; without it they are kept")
 }

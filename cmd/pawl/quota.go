@@ -69,7 +69,7 @@ func newQuotaSet(a *app) *cobra.Command {
 	return c
 }
 
-// setQuotas sets quotas of the workspace, and says so.
+// setQuotas sets quotas of the workspace, and reports them.
 func (a *app) setQuotas(ctx context.Context, reason string, set ...pawl.Quota) error {
 	for i := range set {
 		set[i].Workspace = a.workspace

@@ -85,7 +85,7 @@ func (a *app) retry(ctx context.Context, args []string, f *retryFlags) error {
 	})
 }
 
-// retryAll continues several jobs, and runs none of them here.
+// retryAll continues several jobs, and runs none of them in this process.
 func (a *app) retryAll(ctx context.Context, l *ledger, args []string, f *retryFlags) (err error) {
 	done := inspect.Lineage{}
 	if f.all {
@@ -104,14 +104,14 @@ func (a *app) retryAll(ctx context.Context, l *ledger, args []string, f *retryFl
 	})
 }
 
-// retryOne continues one job: where it ran, if that was here.
+// retryOne continues one job, and runs it in this process if the old one ran that way.
 func (a *app) retryOne(ctx context.Context, l *ledger, text string, f *retryFlags) error {
 	id, err := a.jobOf(ctx, l.client, text)
 	if err != nil {
 		return err
 	}
 	old, err := l.store.Job(ctx, id.JobKey())
-	if err != nil && !errors.Is(err, store.ErrNotFound) { // the engine says it better
+	if err != nil && !errors.Is(err, store.ErrNotFound) { // the engine has a better error
 		return err
 	}
 	private := old != nil && old.Private != 0
@@ -129,7 +129,7 @@ func (a *app) retryOne(ctx context.Context, l *ledger, text string, f *retryFlag
 	return a.showNew(ctx, l.client, again, f.form)
 }
 
-// continued makes the job that continues another.
+// continued creates the job that continues another.
 func (a *app) continued(ctx context.Context, l *ledger, id pawl.ID, f *retryFlags, private bool) (pawl.ID, *workflow.Definition, error) {
 	def, err := l.client.Inspect.Definition(ctx, id)
 	if err != nil {
@@ -174,5 +174,5 @@ func (a *app) runAgain(ctx context.Context, l *ledger, id pawl.ID, def *workflow
 	return a.follow(ctx, a.session(l, id, retryWorkers, false), "FILE", s)
 }
 
-// retryWorkers is how many steps run at once: as many as "pawl run" runs.
+// retryWorkers is how many steps run at once, as for "pawl run".
 const retryWorkers = 10

@@ -85,8 +85,8 @@ func newRoot(a *app) *cobra.Command {
 	return root
 }
 
-// addCompletion adds the library's command that writes completions for shells, and
-// has it refuse a shell that it does not know.
+// addCompletion adds the library's command that writes completions for shells, and makes it
+// refuse an unknown shell.
 func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
@@ -94,7 +94,7 @@ func addCompletion(root *cobra.Command) {
 	}
 }
 
-// commands are the commands of the program. A file that adds one adds it here.
+// commands returns the commands of the program. A file that adds a command lists it here.
 func commands(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newRun(a), newSubmit(a), newExec(a),
@@ -125,8 +125,7 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// repeated returns the global flags that a command in a hint needs too, without
-// a password.
+// repeated returns the global flags that a command in a hint needs too, without a password.
 func (a *app) repeated() string {
 	words := ""
 	if a.database != "" {
@@ -186,7 +185,7 @@ func newVersion(a *app) *cobra.Command {
 	}
 }
 
-// about returns what "pawl version" and "pawl --version" say.
+// about returns the text of "pawl version" and "pawl --version".
 func about() string {
 	return fmt.Sprintf("pawl %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
@@ -195,7 +194,7 @@ func about() string {
 // -ldflags "-X main.release=v1.2.3".
 var release string
 
-// version returns what the build says of itself.
+// version returns the version that the build records.
 func version() string {
 	if release != "" {
 		return release

@@ -45,7 +45,7 @@ const runExample = `  pawl run nightly.yaml -i day=2026-01-31
   pawl run nightly.yaml --inputs @inputs.json -o json
   pawl run nightly.yaml -i day=2026-01-31 --resume`
 
-// newest is what --resume means without a job.
+// newest is the value of --resume without a job.
 const newest = "newest"
 
 type runFlags struct {
@@ -117,8 +117,8 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) error {
 	})
 }
 
-// served refuses a workflow that would wait for ever: it has a step for a handler
-// that this program does not have.
+// served refuses a workflow that would wait forever because a step needs a handler that this
+// program does not have.
 func served(path string, def *workflow.Definition) error {
 	known := handlers(worker.CommandConfig{})
 	step, handler, file := privatejob.Unserved(path, def, func(handler string) bool { return known[handler] != nil })
@@ -128,7 +128,7 @@ func served(path string, def *workflow.Definition) error {
 	return usage("submit it with pawl submit to a worker that has the handler", "%s: step %s needs the handler %s, which pawl run does not have", file, step, handler)
 }
 
-// choose finds the job to continue, or makes one.
+// choose finds the job to continue, or creates one.
 func (a *app) choose(ctx context.Context, r *privatejob.Search, f *runFlags) (id pawl.ID, resumed bool, err error) {
 	switch f.resume {
 	case "":
@@ -144,7 +144,7 @@ func (a *app) choose(ctx context.Context, r *privatejob.Search, f *runFlags) (id
 	return id, true, err
 }
 
-// unfit says what to do about a job that cannot be continued.
+// unfit adds a remedy to the error for a job that cannot be continued.
 func (a *app) unfit(err error) error {
 	var no *privatejob.MismatchError
 	if !errors.As(err, &no) || console.Hint(err) != "" {
@@ -161,8 +161,7 @@ func (a *app) unfit(err error) error {
 	}[no.Why])
 }
 
-// start submits a private job. One that a request id has made before is
-// continued.
+// start submits a private job. A job that the same request id has created before is continued.
 func (a *app) start(ctx context.Context, r *privatejob.Search, f *runFlags) (id pawl.ID, resumed bool, err error) {
 	inputs, err := r.Inputs()
 	if err != nil {
@@ -189,14 +188,14 @@ func submitOne(ctx context.Context, cl *client.Client, sub client.Submission) (p
 	return done[0], done[0].Err
 }
 
-// announce prints the id of a job before anything else of it.
+// announce prints the id of a job before any other output about it.
 func (a *app) announce(id pawl.ID, s shape) {
 	if s.form != formQuiet {
 		fmt.Fprintf(a.stderr, "job %s\n", id.Public(pawl.JobPrefix))
 	}
 }
 
-// session makes what runs a private job in this process.
+// session returns the session that runs a private job in this process.
 func (a *app) session(l *ledger, id pawl.ID, capacity int, resumed bool) *privatejob.Session {
 	return &privatejob.Session{Store: l.store, Engine: l.engine, Client: l.client, ID: id, Resumed: resumed,
 		Worker:   worker.Config{Workspace: a.workspace, Actor: a.actor(), Capacity: capacity, Handlers: handlers(worker.CommandConfig{}), Log: a.log},
@@ -210,13 +209,13 @@ func (a *app) ran(ctx context.Context, s *privatejob.Session, f privatejob.Follo
 	return v, terminated(err)
 }
 
-// follow runs a job, shows it, and says how it ended.
+// follow runs a job, shows it, and reports how it ended.
 func (a *app) follow(ctx context.Context, s *privatejob.Session, path string, shape shape) error {
 	was, err := s.Client.Jobs.Get(ctx, s.ID)
 	if err != nil {
 		return err
 	}
-	if lifecycle.Job.Ended(was.Status) { // of a request id: it is over already
+	if lifecycle.Job.Ended(was.Status) { // the request id belongs to a job that has already ended
 		return a.conclude(ctx, s.Client, was, shape)
 	}
 	if shape.verbose {
@@ -243,7 +242,7 @@ func (a *app) follow(ctx context.Context, s *privatejob.Session, path string, sh
 	return a.conclude(ctx, s.Client, v, shape)
 }
 
-// teeTo shows what steps print, each line behind the step's key.
+// teeTo shows the output of steps, each line prefixed with the step's key.
 func teeTo(p *console.Prefixer) func(*worker.Task, string, []byte) {
 	return func(t *worker.Task, stream string, b []byte) {
 		if stream != worker.Notes {
@@ -278,7 +277,7 @@ func (s *shape) bind(c *cobra.Command) {
 
 func (s *shape) check() error { return oneOf("output", s.form, formText, formJSON, formQuiet) }
 
-// follower returns what shows a job in this shape.
+// follower returns the follower that shows a job in this shape.
 func (a *app) follower(s shape) console.Follower {
 	switch {
 	case s.form == formQuiet:
@@ -291,8 +290,8 @@ func (a *app) follower(s shape) console.Follower {
 	return t
 }
 
-// conclude shows a job that has ended: its output or the whole of it on stdout,
-// and why it failed on stderr. The error carries the exit code.
+// conclude shows a job that has ended: its output or the whole job on stdout, and why it
+// failed on stderr. The error carries the exit code.
 func (a *app) conclude(ctx context.Context, cl *client.Client, v *pawl.JobView, s shape) error {
 	switch {
 	case s.form == formJSON:
@@ -307,12 +306,12 @@ func (a *app) conclude(ctx context.Context, cl *client.Client, v *pawl.JobView, 
 	if v.Status == lifecycle.JobCompleted {
 		return nil
 	}
-	id, _ := pawl.ParseID(pawl.JobPrefix, v.ID) // of a view it is an id
+	id, _ := pawl.ParseID(pawl.JobPrefix, v.ID) // a view always has a valid id
 	console.JobFailure(a.stderr, v, func(step string) ([]string, bool) { return inspect.StderrTail(ctx, cl, id, step) }, a.given)
 	return exit{outcome(v)}
 }
 
-// outcome returns the exit code that a job's end stands for.
+// outcome returns the exit code for the end of a job.
 func outcome(v *pawl.JobView) int {
 	switch {
 	case v.Status == lifecycle.JobCompleted:

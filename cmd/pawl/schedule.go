@@ -8,7 +8,7 @@ import (
 	"maps"
 	"strings"
 	"time"
-	_ "time/tzdata" // time zones of schedules, on hosts that have no database of them
+	_ "time/tzdata" // time zones of schedules, on hosts without a time zone database
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +47,7 @@ func newSchedule(a *app) *cobra.Command {
 	return c
 }
 
-// A scheduleFlags holds what the command line says of a schedule.
+// A scheduleFlags holds the command line's settings of a schedule.
 type scheduleFlags struct {
 	plan   pawl.SchedulePlan
 	inputs inputFlags
@@ -71,7 +71,7 @@ func (f *scheduleFlags) bind(c *cobra.Command, a *app) {
 	})
 }
 
-// merge returns the old plan with what the command line has changed of it.
+// merge returns the old plan with the changes of the command line.
 func (f *scheduleFlags) merge(c *cobra.Command, old pawl.SchedulePlan) pawl.SchedulePlan {
 	for flag, take := range map[string]func(){
 		"workflow": func() { old.Workflow = f.plan.Workflow },
@@ -88,8 +88,8 @@ func (f *scheduleFlags) merge(c *cobra.Command, old pawl.SchedulePlan) pawl.Sche
 	return old
 }
 
-// given returns the inputs of a schedule, which are bound when a job is made: the
-// old ones or those of --inputs, and over them those of -i.
+// given returns the inputs of a schedule, which are bound when a job is created: the old ones
+// or those of --inputs, overridden by those of -i.
 func (f *scheduleFlags) given(def *workflow.Definition, old json.RawMessage) (json.RawMessage, error) {
 	from := f.inputs
 	if from.whole == "" {
@@ -159,7 +159,7 @@ func newScheduleUpdate(a *app) *cobra.Command {
 	}
 	f.bind(c, a)
 	for _, flag := range []string{"timezone", "overlap"} {
-		c.Flags().Lookup(flag).DefValue = "" // what it is stays
+		c.Flags().Lookup(flag).DefValue = "" // the default is the old value
 	}
 	return c
 }
@@ -169,8 +169,7 @@ func planOf(v *pawl.ScheduleView) pawl.SchedulePlan {
 		CatchUp: time.Duration(v.CatchUp), Overlap: v.Overlap, Priority: v.Priority}
 }
 
-// addedTimes is how many of its next times are shown of a schedule that was added
-// or changed.
+// addedTimes is how many next times are shown for a schedule that was added or changed.
 const addedTimes = 3
 
 // putSchedule adds or changes a schedule, and shows it.
@@ -232,7 +231,7 @@ func newScheduleTrigger(a *app) *cobra.Command {
 	return c
 }
 
-// newScheduleMove makes the command of an event of schedules.
+// newScheduleMove makes the command for an event of schedules.
 func newScheduleMove(a *app, event machine.Event, done, short, long string) *cobra.Command {
 	form, reason := formText, ""
 	c := &cobra.Command{
@@ -264,7 +263,7 @@ func newScheduleMove(a *app, event machine.Event, done, short, long string) *cob
 	return c
 }
 
-// hintUnfollowed says so if no engine follows schedules.
+// hintUnfollowed prints a hint if no engine follows schedules.
 func (a *app) hintUnfollowed(ctx context.Context, cl *client.Client) error {
 	followed, err := cl.Schedules.Followed(ctx)
 	if err == nil && !followed {
@@ -299,7 +298,7 @@ func newScheduleList(a *app) *cobra.Command {
 	return c
 }
 
-// shownMoves is how many moves of a schedule are shown.
+// shownMoves is how many transitions of a schedule are shown.
 const shownMoves = 20
 
 func newScheduleShow(a *app) *cobra.Command {

@@ -74,20 +74,20 @@ func newDev(a *app) *cobra.Command {
 	return c
 }
 
-// A service is what a process that stays says of itself, and how it works.
+// A service is how a long-lived process describes itself, and how it works.
 type service struct {
 	role      string // engine.RoleServer, RoleWorker or RoleDev
 	name      string
 	silence   time.Duration // after which a worker counts as dead
-	retention age.Age       // of what has ended
+	retention age.Age       // for ended entities
 	capacity  int
 	queues    []string
-	drain     time.Duration // how long what runs may take to end
+	drain     time.Duration // how long running steps may take to end
 	beat      time.Duration // how often its worker sends a beat
-	isolation string        // of all that its worker runs: run or stop
+	isolation string        // for all steps of its worker: run or stop
 	floor     float64       // of memory and disk, in percent
-	folders   workdir       // of the jobs that its worker runs
-	listen    string        // the address on which it serves HTTP; empty: none
+	folders   workdir       // for the jobs that its worker runs
+	listen    string        // the address for HTTP; empty: none
 }
 
 const (
@@ -96,7 +96,7 @@ const (
 	maxDrain = 24 * time.Hour
 	maxFloor = 90
 
-	beatsInSilence = 3 // for a worker that is told how often to beat
+	beatsInSilence = 3 // for a worker whose beat interval is given
 )
 
 func (s *service) bindName(c *cobra.Command) {
@@ -117,7 +117,7 @@ func (s *service) bindWorker(c *cobra.Command) {
 	c.Flags().Float64Var(&s.floor, "floor", 5, "percent of memory and disk below which the worker pauses itself; 0 is never")
 }
 
-// check returns an error if a flag that the command has is wrong.
+// check returns an error if the value of a flag is invalid.
 func (s *service) check(c *cobra.Command) error {
 	has := func(name string) bool { return c.Flags().Lookup(name) != nil }
 	given := c.Flags().Changed
@@ -167,13 +167,13 @@ func (s *service) reckoned() time.Duration {
 	return cmp.Or(s.silence, max(health.Silence, beatsInSilence*s.beat))
 }
 
-// beats returns how often a worker sends a beat: often enough for its silence.
+// beats returns the interval between a worker's beats, short enough for its silence.
 func (s *service) beats() time.Duration {
 	return cmp.Or(s.beat, health.Beat(s.reckoned()))
 }
 
-// serve runs a process that stays, until its context ends or the schema is of a version
-// that this program does not work on.
+// serve runs a long-lived process, until its context ends or the schema has a version that
+// this program does not work on.
 func (a *app) serve(c *cobra.Command, s *service) (err error) {
 	if err := s.check(c); err != nil {
 		return err
@@ -208,14 +208,14 @@ func (a *app) serve(c *cobra.Command, s *service) (err error) {
 	return a.staffed(ctx, l, s, func(ctx context.Context) error { return a.guarded(ctx, l, work) })
 }
 
-// work runs a worker until ctx ends, and then as long as what runs may take to end.
+// work runs a worker until ctx ends, and then drains it for as long as running steps may take.
 func (a *app) work(ctx context.Context, l *ledger, s *service, node pawl.Node) error {
 	handlers := handlers(worker.CommandConfig{})
 	folder, err := s.folders.of(a, l.database)
 	if err != nil {
 		return err
 	}
-	followed, err := l.client.Schedules.Followed(ctx) // before this process counts as one that evaluates
+	followed, err := l.client.Schedules.Followed(ctx) // before this process counts as one that follows schedules
 	if err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (a *app) work(ctx context.Context, l *ledger, s *service, node pawl.Node) e
 	}))
 }
 
-// terminated adds to the error of a worker that an operator has ended what to do about it.
+// terminated adds a remedy to the error of a worker that an operator has terminated.
 func terminated(err error) error {
 	var end *worker.TerminatedError
 	if errors.As(err, &end) {
@@ -249,12 +249,12 @@ func terminated(err error) error {
 	return err
 }
 
-// bindListen adds the flag --listen of a process that serves HTTP.
+// bindListen adds the flag --listen to a process that serves HTTP.
 func bindListen(c *cobra.Command, address *string) {
 	c.Flags().StringVar(address, "listen", "", "serve /metrics, /healthz and /readyz over HTTP on this loopback address, 127.0.0.1:9464 say; without it no port is open")
 }
 
-// checkListen returns an error if the flag --listen is wrong.
+// checkListen returns an error if the flag --listen is invalid.
 func checkListen(address string) error {
 	if address == "" {
 		return nil
@@ -265,8 +265,8 @@ func checkListen(address string) error {
 	return nil
 }
 
-// openPort opens the port at an address that checkListen has accepted, and prints its URL.
-// Of an empty address it returns nil.
+// openPort opens the port at an address that checkListen has accepted, and prints its URL. For
+// an empty address it returns nil.
 func (a *app) openPort(address string, w io.Writer) (*daemon.Port, error) {
 	if address == "" {
 		return nil, nil
@@ -284,7 +284,7 @@ func (a *app) openPort(address string, w io.Writer) (*daemon.Port, error) {
 	return p, err
 }
 
-// staffed runs f beside the parts of the engine of a process that stays.
+// staffed runs f beside the parts of the engine of a long-lived process.
 func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context.Context) error) error {
 	p, err := a.openPort(s.listen, a.stderr)
 	if err != nil {
@@ -296,13 +296,14 @@ func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context
 		}}).Run(ctx, f)
 }
 
-// How often a process checks the version of the schema. On PostgreSQL a hint comes at once.
+// How often a process checks the version of the schema. On PostgreSQL a hint also comes at
+// once.
 const (
 	guardSQLite   = 2 * time.Second
 	guardPostgres = 2 * time.Minute
 )
 
-// guarded runs f until the schema is of a version that this program does not work on.
+// guarded runs f until the schema has a version that this program does not work on.
 func (a *app) guarded(ctx context.Context, l *ledger, f func(context.Context) error) error {
 	g := &daemon.Guard{Store: l.store, Migrated: l.engine.Migrated(), Every: guardPostgres, Log: a.log,
 		Leave: func(err error) { a.exit(complain(a.stderr, outdated(err))) }}
@@ -312,7 +313,7 @@ func (a *app) guarded(ctx context.Context, l *ledger, f func(context.Context) er
 	return outdated(g.Run(ctx, f))
 }
 
-// outdated adds to the error of a migrated schema what to do about it.
+// outdated adds a remedy to the error of a migrated schema.
 func outdated(err error) error {
 	var moved *daemon.MigratedError
 	switch {

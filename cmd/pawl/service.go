@@ -58,7 +58,8 @@ func newServiceList(a *app) *cobra.Command {
 	return c
 }
 
-// services lists the services of all hosts that reply, and ends with the error of one that does not.
+// services lists the services of all hosts that reply. It ends with the error of a host that
+// does not.
 func (a *app) services(ctx context.Context, host, form string) error {
 	hosts, silent := a.hosts(ctx, host)
 	if len(hosts) == 0 && silent == nil && host != "" {
@@ -84,14 +85,14 @@ func (a *app) services(ctx context.Context, host, form string) error {
 	return cmp.Or(err, silent)
 }
 
-// hosts returns the hosts that are alive, or the one that is named; see control.Alive.
+// hosts returns the living hosts, or the named one; see control.Alive.
 func (a *app) hosts(ctx context.Context, only string) ([]*control.Client, error) {
 	return control.Alive(ctx, control.Dir(a.getenv), only)
 }
 
 const listHint = "list what runs with: pawl service list"
 
-// noHost is the error of a command that needs a host while none runs.
+// noHost returns the error of a command that needs a host while none runs.
 func (a *app) noHost(only string) error {
 	e := &pawl.Error{Kind: pawl.Unavailable, Message: "no supervisor runs in " + control.Dir(a.getenv), Hint: "start one with: pawl supervise FILE"}
 	if only != "" {
@@ -100,7 +101,7 @@ func (a *app) noHost(only string) error {
 	return e
 }
 
-// someHosts returns one host at least. Those that do not reply are reported.
+// someHosts returns at least one host, or an error. It reports hosts that do not reply.
 func (a *app) someHosts(ctx context.Context, only string) ([]*control.Client, error) {
 	all, err := a.hosts(ctx, only)
 	switch {
@@ -141,10 +142,10 @@ func (a *app) bindHost(c *cobra.Command, host *string) {
 	c.Flags().StringVar(host, "host", "", "only services of this supervisor or server")
 	_ = c.RegisterFlagCompletionFunc("host", func(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return a.completeHosts(c, nil, begun)
-	}) // it fails for a flag that does not exist
+	}) // it fails only for a flag that does not exist
 }
 
-// completeHosts offers the hosts that are alive to the shell.
+// completeHosts offers the living hosts to the shell.
 func (a *app) completeHosts(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	hosts, _ := a.hosts(c.Context(), "") // those that reply
 	var names []string
@@ -156,8 +157,8 @@ func (a *app) completeHosts(c *cobra.Command, args []string, begun string) ([]st
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeServices offers services to the shell that have not been named yet:
-// those of several hosts as HOST/ID.
+// completeServices offers services that are not yet on the command line, as HOST/ID if there
+// are several hosts.
 func (a *app) completeServices(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	only := ""
 	if f := c.Flags().Lookup("host"); f != nil {
@@ -174,7 +175,7 @@ func (a *app) completeServices(c *cobra.Command, args []string, begun string) ([
 	return words, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeOneService offers services where one is wanted.
+// completeOneService offers services for a command that takes one.
 func (a *app) completeOneService(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -182,14 +183,14 @@ func (a *app) completeOneService(c *cobra.Command, args []string, begun string) 
 	return a.completeServices(c, args, begun)
 }
 
-// A serviceCommand is one that shows something of one service.
+// A serviceCommand is a command that shows something about one service.
 type serviceCommand struct {
 	host, form string
-	check      func() error // nil: there is nothing more to check
+	check      func() error // nil: no further check
 	show       func(ctx context.Context, s *control.Found, form string) error
 }
 
-// bind completes a command. what says what its JSON is; "" is a command without.
+// bind completes a command. what describes its JSON; it is "" for a command without JSON.
 func (v *serviceCommand) bind(a *app, c *cobra.Command, what string) *cobra.Command {
 	c.Use = c.Name() + " SERVICE"
 	c.Args, c.ValidArgsFunction = want(1, 1, "a SERVICE"), a.completeOneService
@@ -278,7 +279,8 @@ func newServiceLogs(a *app) *cobra.Command {
 	return c
 }
 
-// serviceLogs writes what a service has printed, and spares a terminal its commands.
+// serviceLogs writes the output of a service, without terminal commands if it goes to a
+// terminal.
 func (a *app) serviceLogs(ctx context.Context, s *control.Found, q control.LogQuery) error {
 	if a.width() == 0 {
 		return s.Client.Logs(ctx, s.ID, q, a.stdout)
@@ -349,8 +351,7 @@ func newServiceVerb(a *app, verb control.Verb) *cobra.Command {
 	return c
 }
 
-// do gives the orders, and waits for what becomes of them. The exit code is the
-// highest of them all.
+// do gives the orders, and waits for their results. It returns the highest exit code.
 func (v *serviceVerb) do(ctx context.Context, a *app, names []string) error {
 	var errands []*control.Errand
 	var errs []error
@@ -375,8 +376,8 @@ func (v *serviceVerb) do(ctx context.Context, a *app, names []string) error {
 	return a.worst(errs)
 }
 
-// worst returns the only error of a list. It prints several, and returns the highest exit
-// code of them.
+// worst returns the only error of a list. It prints several, and returns the highest of their
+// exit codes.
 func (a *app) worst(errs []error) error {
 	if errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) == 1 {
 		return errs[0]
@@ -384,7 +385,7 @@ func (a *app) worst(errs []error) error {
 	return all(a, errs, func(err error) error { return err })
 }
 
-// await waits until every errand is done, has failed, or the time is up.
+// await waits until every errand is done or has failed, or the time is up.
 func (v *serviceVerb) await(ctx context.Context, a *app, errands []*control.Errand) (errs []error) {
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if v.timeout > 0 {
@@ -409,7 +410,7 @@ func (v *serviceVerb) await(ctx context.Context, a *app, errands []*control.Erra
 	return errs
 }
 
-// unfinished says how the errands stand whose wait is over.
+// unfinished describes the state of the errands at the end of the wait.
 func (v *serviceVerb) unfinished(ctx context.Context, a *app, errands []*control.Errand) error {
 	code := codeTimedOut
 	if ctx.Err() != nil {
@@ -422,7 +423,7 @@ func (v *serviceVerb) unfinished(ctx context.Context, a *app, errands []*control
 	return exit{code}
 }
 
-// wentWrong is the error of a service that does not become what was asked for.
+// wentWrong returns the error of a service that does not reach the requested state.
 func wentWrong(s *control.Service, why string) error {
 	e := &pawl.Error{Kind: pawl.Internal, Message: fmt.Sprintf("service %s is %s: %s", s.ID, s.State, why)}
 	if !s.StartedAt.IsZero() {
@@ -459,7 +460,7 @@ func newServiceReload(a *app) *cobra.Command {
 	return c
 }
 
-// supervisorOf returns the host that is named, or the only supervisor.
+// supervisorOf returns the named host, or the only supervisor.
 func (a *app) supervisorOf(ctx context.Context, args []string) (*control.Client, error) {
 	only := strings.Join(args, "")
 	hosts, err := a.someHosts(ctx, only)

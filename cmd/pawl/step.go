@@ -30,7 +30,7 @@ func newStep(a *app) *cobra.Command {
 	return c
 }
 
-// newStepVerb completes the command of what an operator does to a step.
+// newStepVerb completes the command for an operator's action on a step.
 func (a *app) newStepVerb(done string, do func(s *client.Steps, ctx context.Context, id pawl.ID, step string, c pawl.Change) error, c *cobra.Command) *cobra.Command {
 	reason := ""
 	c.Use += " JOB STEP"
@@ -154,7 +154,7 @@ func newReject(a *app) *cobra.Command {
 	return c
 }
 
-// decide approves or rejects, and says so.
+// decide approves or rejects, and reports it.
 func (a *app) decide(c *cobra.Command, verb string, args []string, do func(cl *client.Client, id pawl.ID, step string) error) error {
 	return a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) (err error) {
 		step := optional(rest)
@@ -172,7 +172,7 @@ func (a *app) decide(c *cobra.Command, verb string, args []string, do func(cl *c
 	})(c, args)
 }
 
-// asking returns the one approval that a job waits for.
+// asking returns the only approval that a job waits for.
 func (a *app) asking(ctx context.Context, cl *client.Client, id pawl.ID, verb string) (string, error) {
 	v, err := cl.Jobs.Get(ctx, id)
 	if err != nil {
@@ -194,7 +194,7 @@ func (a *app) asking(ctx context.Context, cl *client.Client, id pawl.ID, verb st
 		"job %s waits for %d approvals: %s", v.ID, len(asked), strings.Join(words, ", "))
 }
 
-// form returns what the command line says of the form of an approval.
+// form returns the form of an approval, filled in from the command line.
 func (f *formFlags) form(ctx context.Context, cl *client.Client, id pawl.ID, step string, data json.RawMessage) (map[string]any, error) {
 	form := make(map[string]any)
 	if data != nil {

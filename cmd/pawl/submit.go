@@ -64,7 +64,7 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 		return err
 	}
 	var sub client.Submission
-	if f.dir != "" { // else the worker makes a folder
+	if f.dir != "" { // otherwise the worker makes a folder
 		if f.dir, err = files.Folder(f.dir); err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 	})
 }
 
-// showNew shows a job that was made: its id, or the job as JSON.
+// showNew shows a new job: its id, or the job as JSON.
 func (a *app) showNew(ctx context.Context, cl *client.Client, id pawl.ID, form string) error {
 	if form != formJSON {
 		_, err := fmt.Fprintln(a.stdout, id.Public(pawl.JobPrefix))
@@ -107,7 +107,7 @@ func (a *app) showNew(ctx context.Context, cl *client.Client, id pawl.ID, form s
 	return console.JSON(a.stdout, v)
 }
 
-// ofFile asks for a job of a workflow file.
+// ofFile returns the submission of a job from a workflow file.
 func (a *app) ofFile(path string, in *inputFlags) (sub client.Submission, err error) {
 	def, err := files.ReadWorkflow(path)
 	if err != nil {
@@ -118,7 +118,7 @@ func (a *app) ofFile(path string, in *inputFlags) (sub client.Submission, err er
 	return sub, err
 }
 
-// ofName asks for a job of a registered workflow.
+// ofName returns the submission of a job of a registered workflow.
 func (a *app) ofName(ctx context.Context, cl *client.Client, name string, in *inputFlags) (sub client.Submission, err error) {
 	v, def, err := cl.Workflows.Get(ctx, name)
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *app) ofName(ctx context.Context, cl *client.Client, name string, in *in
 	return sub, err
 }
 
-// completeSubmit offers the registered workflows to the shell, and files.
+// completeSubmit offers the registered workflows, and files, to the shell.
 func (a *app) completeSubmit(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	names, how := a.completeWorkflows(c, args, begun)
 	if len(args) == 0 && how == cobra.ShellCompDirectiveNoFileComp {
@@ -138,7 +138,7 @@ func (a *app) completeSubmit(c *cobra.Command, args []string, begun string) ([]s
 	return names, how
 }
 
-// wait shows a job that others run until it has ended.
+// wait shows a job that other processes run until it has ended.
 func (a *app) wait(ctx context.Context, cl *client.Client, id pawl.ID, s shape) error {
 	f := a.follower(s)
 	v, err := inspect.Follow(ctx, cl, id, f.Show)

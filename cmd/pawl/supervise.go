@@ -38,10 +38,10 @@ left before it starts anything, and goes on with its history.
 Exit codes: 0 all has ended, 1 something was left behind, 2 the FILE is invalid, 3 it is
 not there, 5 one of that NAME runs already, 6 a folder, a socket or a disk fails.`
 
-// roleSupervisor is what this kind of host calls itself.
+// roleSupervisor is the role of this kind of host.
 const roleSupervisor = "supervisor"
 
-// A superviseFlags is what the command line says of a supervisor.
+// A superviseFlags holds the command line's settings of a supervisor.
 type superviseFlags struct {
 	name, state    string
 	listen         string

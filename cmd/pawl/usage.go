@@ -16,14 +16,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// usage returns the error of a command line that is wrong by itself.
+// usage returns the error of an invalid command line.
 func usage(hint, format string, args ...any) error {
 	return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// group makes a command of one that only holds others: by itself it shows its
-// help, and a word that is not a command of it is an error that names the
-// nearest.
+// group makes a command that only holds others: alone it shows its help, and for an unknown
+// word it returns an error that suggests the nearest command.
 func group(c *cobra.Command) *cobra.Command {
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -49,7 +48,7 @@ func unknownCommand(c *cobra.Command, word string) error {
 	return usage(hint, "unknown command %q for %s", word, c.CommandPath())
 }
 
-// flagError says what is wrong with a flag in the house's voice.
+// flagError describes a mistake in a flag in the style of this program.
 func flagError(c *cobra.Command, err error) error {
 	if errors.Is(err, pflag.ErrHelp) {
 		return err
@@ -70,7 +69,7 @@ func flagError(c *cobra.Command, err error) error {
 	return usage(help, "%s", err)
 }
 
-// nouns say what a flag's type wants.
+// nouns describe the values of a flag's type.
 var nouns = map[string]string{
 	"int":      "a whole number",
 	"bool":     "true or false",
@@ -93,7 +92,7 @@ func unknownFlag(c *cobra.Command, missing *pflag.NotExistError, hint string) er
 	return usage(hint, "unknown flag --%s for %s", name, c.CommandPath())
 }
 
-// nearest returns the name that word is a misspelling of, or "".
+// nearest returns the name of which word is a misspelling, or "".
 func nearest(word string, names []string) string {
 	best, least := "", max(2, len(word)/3)+1
 	for _, n := range slices.Sorted(slices.Values(names)) {
@@ -107,8 +106,8 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// want returns the check that a command gets as many arguments as it names,
-// between least and most (-1: any number).
+// want returns a check that a command gets between least and most arguments (-1: any number),
+// which words names.
 func want(least, most int, words string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		hint := "usage: " + c.UseLine()
@@ -124,7 +123,7 @@ func want(least, most int, words string) cobra.PositionalArgs {
 	}
 }
 
-// oneOf checks the value of a flag against those it may have.
+// oneOf checks that the value of a flag is one of the allowed values.
 func oneOf(flag, value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
@@ -136,9 +135,9 @@ func oneOf(flag, value string, allowed ...string) error {
 	return usage(hint, "--%s %q: want %s", flag, value, console.Alternatives(allowed))
 }
 
-// inRange checks the number of a flag.
+// inRange checks that the number of a flag is in a range.
 func inRange[T int | float64](flag string, n, least, most T) error {
-	if n >= least && n <= most { // and so it is not NaN
+	if n >= least && n <= most { // false for NaN
 		return nil
 	}
 	return usage("", "%s %v: want %v to %v", flag, n, least, most)
@@ -167,7 +166,7 @@ var codes = map[pawl.Kind]int{
 	pawl.Unavailable: codeUnavailable,
 }
 
-// An exit is the error of a command that has said all there is to say.
+// An exit is the error of a command that has already reported everything.
 type exit struct{ code int }
 
 func (e exit) Error() string { return fmt.Sprintf("exit code %d", e.code) }
@@ -199,7 +198,7 @@ func complain(w io.Writer, err error) int {
 	return codeOf(err)
 }
 
-// hinted returns an error of a library with what to do on the command line.
+// hinted adds a command-line hint to an error of a library.
 func hinted(err error, hint string) error {
 	return &pawl.Error{Kind: pawl.KindOf(err), Message: err.Error(), Hint: hint}
 }

@@ -160,7 +160,7 @@ type simulateFlags struct {
 	form   string
 	seed   int
 	runs   int
-	faults string // with commas between
+	faults string // separated by commas
 }
 
 func newSimulate(a *app) *cobra.Command {
@@ -184,7 +184,7 @@ func newSimulate(a *app) *cobra.Command {
 	return c
 }
 
-// named returns the faults that are asked for.
+// named returns the requested faults.
 func (f *simulateFlags) named() []verify.Fault {
 	var faults []verify.Fault
 	for _, word := range strings.Split(f.faults, ",") {

@@ -62,7 +62,7 @@ func (a *app) workerOf(ctx context.Context, cl *client.Client, text string) (paw
 	return id, err
 }
 
-// onWorker runs f on the worker that the first argument of a command names.
+// onWorker runs f on the worker named by the first argument of a command.
 func (a *app) onWorker(f func(ctx context.Context, cl *client.Client, id pawl.ID) error) func(*cobra.Command, []string) error {
 	return a.on(func(ctx context.Context, cl *client.Client, args []string) error {
 		id, err := a.workerOf(ctx, cl, args[0])
@@ -73,7 +73,7 @@ func (a *app) onWorker(f func(ctx context.Context, cl *client.Client, id pawl.ID
 	})
 }
 
-// completeWorkers offers the workers that live to the shell.
+// completeWorkers offers the living workers to the shell.
 func (a *app) completeWorkers(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	return a.completed(c, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
 		workers, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: a.workspace})
@@ -163,12 +163,12 @@ Several workers may be named. --all takes every worker of the workspace that it 
 be done to, and asks before it begins, unless --yes is given. A refusal does not stop the
 others; the exit code is the highest of them all.`
 
-// A workerVerb is what an operator does to workers.
+// A workerVerb is an operator's action on workers.
 type workerVerb struct {
 	verb, done string
-	from       []machine.State // what --all takes
+	from       []machine.State // the states that --all selects
 	do         func(w *client.Workers, ctx context.Context, id pawl.ID, c pawl.Change) error
-	reasoned   bool // it wants a reason
+	reasoned   bool // it requires a reason
 
 	all, yes bool
 	reason   string
@@ -233,7 +233,7 @@ func (v *workerVerb) check(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// apply does it to each worker of the command line, and goes on after a refusal.
+// apply performs the action on each worker of the command line, and continues after a refusal.
 func (v *workerVerb) apply(ctx context.Context, a *app, cl *client.Client, args []string) error {
 	if v.all {
 		workers, err := cl.Workers.List(ctx, pawl.WorkerQuery{Workspace: a.workspace, Statuses: v.from, Limit: inspect.ListPage})

@@ -29,8 +29,8 @@ func newWorkflow(a *app) *cobra.Command {
 	return c
 }
 
-// listVersions writes the versions that read hands over as a table, or as JSON. It writes
-// none of an empty table.
+// listVersions writes the versions that read passes on, as a table or as JSON. It writes no
+// empty table.
 func (a *app) listVersions(ctx context.Context, cl *client.Client, form string, read func(func(*pawl.Version) error) error) (n int, err error) {
 	rows := console.Versions(a.stdout, form == formJSON, a.outZone())
 	err = read(func(v *pawl.Version) error {
