@@ -14,10 +14,10 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Mint makes ids that rise. Those of two mints do not meet in practice.
+// A Mint makes increasing ids. Those of two mints do not collide in practice.
 type Mint struct{ n atomic.Uint32 }
 
-// NewMint returns a mint that starts anywhere.
+// NewMint returns a mint with a random start.
 func NewMint() *Mint {
 	m := &Mint{}
 	m.n.Store(rand.Uint32N(1 << 30))
@@ -29,11 +29,11 @@ func (m *Mint) ID(now int64) pawl.ID {
 	return pawl.MakeID(pawl.Time(now), m.n.Add(1), rand.Uint64())
 }
 
-// A Batch builds the changes of one transaction: records that move by their
-// tables, and the trail that goes with them, chained and sealed.
+// A Batch builds the changes of one transaction: records that move by their tables, and their
+// trail, chained and sealed.
 type Batch struct {
 	store.Changes
-	Reason    func() string // of each entry; nil: a usual one for some
+	Reason    func() string // of each entry; nil: a usual reason for some entries
 	now       int64
 	jobs      map[rowkey.Job]bool // new or updated already
 	steps     map[pawl.StepKey]bool
@@ -41,7 +41,7 @@ type Batch struct {
 	schedules map[rowkey.Schedule]bool
 }
 
-// NewBatch returns an empty batch whose entries are of the time now.
+// NewBatch returns an empty batch whose entries have the time now.
 func NewBatch(now int64) *Batch {
 	return &Batch{now: now, jobs: map[rowkey.Job]bool{}, steps: map[pawl.StepKey]bool{}, workers: map[rowkey.Worker]bool{},
 		schedules: map[rowkey.Schedule]bool{}}
@@ -150,22 +150,22 @@ func (b *Batch) append(k store.EntityKey, id string, r *pawl.Record, e audit.Ent
 	b.Entries = append(b.Entries, store.Entry{EntityKey: k, Entry: e})
 }
 
-// JobKey names the entity that a job is.
+// JobKey returns the key of the job as an entity.
 func JobKey(j *pawl.Job) store.EntityKey {
 	return store.JobEntity(j.Key())
 }
 
-// StepKey names the entity that a step is.
+// StepKey returns the key of the step as an entity.
 func StepKey(s *pawl.Step) store.EntityKey {
 	return store.StepEntity(s.StepKey)
 }
 
-// WorkerKey names the entity that a worker is.
+// WorkerKey returns the key of the worker as an entity.
 func WorkerKey(w *pawl.Worker) store.EntityKey {
 	return store.WorkerEntity(w.Key())
 }
 
-// ScheduleKey names the entity that a schedule is.
+// ScheduleKey returns the key of the schedule as an entity.
 func ScheduleKey(s *pawl.Schedule) store.EntityKey {
 	return store.ScheduleEntity(s.Key())
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// claimedFields: a claim returns jobs and steps with all their fields, and finds those
-// that came to be claimable by whichever statement.
+// claimedFields: a claim returns jobs and steps with all their fields, and finds those that
+// became claimable, whichever statement wrote them.
 func claimedFields(e *env) error {
 	if err := claimedAsAdded(e); err != nil {
 		return fmt.Errorf("as added: %w", err)
@@ -43,17 +43,16 @@ func claimedFields(e *env) error {
 	return nil
 }
 
-// newRoute returns a route that nothing was on.
+// newRoute returns an unused route.
 func (e *env) newRoute() rowkey.Route {
 	e.routes++
 	return 1000 + e.routes
 }
 
-// later is beyond what a store may take for looked through already, in microseconds.
+// later is beyond the ranks that a store may regard as already scanned, in microseconds.
 const later = 3600e6
 
-// claimedAsAdded: one job that waits, with its first steps, and one whose steps are
-// enqueued.
+// claimedAsAdded: one pending job, with its first steps, and one with enqueued steps.
 func claimedAsAdded(e *env) error {
 	var waits, runs *pawl.Job
 	route := e.newRoute()
@@ -99,13 +98,13 @@ func claimedAsAdded(e *env) error {
 	})
 }
 
-// claim looks for work on a route, and changes nothing.
+// claim claims on a route without changing anything.
 func (e *env) claim(st store.Store, route rowkey.Route, look func(*store.Facts) error) error {
 	q := &store.Query{Claims: []store.ClaimQuery{{Worker: 1, Routes: []rowkey.Route{route}, Limit: 100}}}
 	return st.Do(e.ctx, q, func(f *store.Facts) (*store.Changes, error) { return nil, look(f) })
 }
 
-// claimable is an error unless a claim finds so many steps and starts.
+// claimable returns an error unless a claim finds the given numbers of steps and starts.
 func (e *env) claimable(route rowkey.Route, steps, starts int) error {
 	handles := []store.Store{e.st}
 	if e.db.Name != "" {
@@ -126,7 +125,7 @@ func (e *env) claimable(route rowkey.Route, steps, starts int) error {
 }
 
 // enqueuedBy changes pending steps into enqueued ones, and these into steps that a worker
-// holds. A claim finds them when they are enqueued, and not before or after.
+// holds. A claim finds them only while they are enqueued.
 func enqueuedBy(e *env, route rowkey.Route, n int, way func(*pawl.Step)) error {
 	var keys []pawl.StepKey
 	err := e.st.Do(e.ctx, &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
@@ -166,7 +165,7 @@ func enqueuedBy(e *env, route rowkey.Route, n int, way func(*pawl.Step)) error {
 	return e.holds(rowkey.Worker(route), keys)
 }
 
-// holds is an error unless the worker is known to hold the steps, and no others.
+// holds returns an error unless the store reports that the worker holds exactly these steps.
 func (e *env) holds(worker rowkey.Worker, keys []pawl.StepKey) error {
 	return e.st.Do(e.ctx, &store.Query{Held: []rowkey.Worker{worker}}, func(f *store.Facts) (*store.Changes, error) {
 		if d := cmp.Diff(keys, f.Held[worker]); d != "" {

@@ -42,8 +42,8 @@ func claimOrder(e *env) {
 	}
 }
 
-// pending is a change of add: the job waits for a worker on the route. As with
-// enqueued, the higher rank has the higher priority.
+// pending is a change for add: the job waits for a worker on the route. As with enqueued, the
+// higher rank has the higher priority.
 func pending(route rowkey.Route, rank int64) func(made, *Batch) {
 	return func(m made, _ *Batch) { m.job.Route, m.job.Rank, m.job.Priority = route, rank, int(rank) }
 }
@@ -77,8 +77,8 @@ func claimStarts(e *env) {
 	}
 }
 
-// claimsAreDisjoint: what one claim query returns, a later one of the same
-// transaction does not.
+// claimsAreDisjoint: no claim query returns what an earlier one of the same transaction
+// returned.
 func claimsAreDisjoint(e *env) {
 	m := e.add(5, enqueued(10, 0))
 	p := []made{e.add(1, pending(10, 0)), e.add(1, pending(10, 0))}
@@ -91,8 +91,8 @@ func claimsAreDisjoint(e *env) {
 	}, f.Claims)
 }
 
-// claimsTellIfThereIsMore: a claim that ended by its limit may have left something, one that
-// came back short has not.
+// claimsTellIfThereIsMore: a claim that ended by its limit may have left something, a shorter
+// one has not.
 func claimsTellIfThereIsMore(e *env) {
 	e.add(2, enqueued(10, 0))
 	e.add(1, enqueued(11, 0))
@@ -120,8 +120,8 @@ func noDoubleClaim(e *env) { e.contend(e.st, e.st) }
 
 func noDoubleClaimByTwo(e *env) { e.contend(e.st, e.open()) }
 
-// contend has eight claimers, on the handles in turn, take all there is; each
-// step is taken once and each job started once.
+// contend runs eight claimers, on the handles in turn, that take everything; each step is
+// taken once and each job started once.
 func (e *env) contend(handles ...store.Store) {
 	var want []rowkey.Job
 	for range 60 {
@@ -155,7 +155,7 @@ func (e *env) contend(handles ...store.Store) {
 	e.verify(0)
 }
 
-// claimAll takes up to five things and returns their jobs.
+// claimAll takes up to five steps or jobs and returns their jobs.
 func (e *env) claimAll(st store.Store, worker rowkey.Worker) ([]rowkey.Job, error) {
 	var taken []rowkey.Job
 	err := e.try(st, &store.Query{Claims: []store.ClaimQuery{claim(5, 10)}}, func(f *store.Facts, b *Batch) {

@@ -31,8 +31,8 @@ var columnTests = []test{
 	{name: "K5/AfterAnotherWrote", run: func(e *env) { e.ok(afterAnother(e)) }, shared: true},
 }
 
-// columnsAreThere: the database has the columns that the tables declare. What it has
-// beside them it derives.
+// columnsAreThere: the database has the columns that the tables declare. Any other columns are
+// derived.
 func columnsAreThere(e *env) {
 	for table, want := range map[string][]string{
 		"job": namesOf(store.Jobs), "step": namesOf(store.Steps), "worker": namesOf(store.Workers), "schedule": namesOf(store.Schedules),
@@ -51,29 +51,29 @@ func namesOf[R any](t *store.Table[R]) (names []string) {
 	return names
 }
 
-// formSizes are how many records a transaction changes: stores have statements of their
-// own for one, for few, and for many.
+// formSizes are how many records a transaction changes: stores have separate statements for
+// one, for few, and for many.
 var formSizes = []int{1000, 3, 1}
 
-// A species is a kind of record, and how a store takes and shows it.
+// A species is a kind of record, and how a store reads and writes it.
 type species[R any] struct {
 	kind   string
-	fixed  []string // fields that are written once
+	fixed  []string // fields that are written only once
 	bodies []string
-	base   func(e *env, now int64, n int, ch *store.Changes) []*R // n new records of two kinds in turns, added to the changes
+	base   func(e *env, now int64, n int, ch *store.Changes) []*R // n new records of two kinds in turn, added to the changes
 	key    func(*R) pawl.StepKey
 	query  func(keys []pawl.StepKey) *store.Query
 	fact   func(*store.Facts, pawl.StepKey) *R
 	facts  []string // the bodies that facts have
 	update func(*store.Changes, store.Update[*R])
-	views  []func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*R, error) // nil: not of so many
+	views  []func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*R, error) // nil: not for this number
 	record func(*R) *pawl.Record
 }
 
-// everyChange changes every field that may change: each alone, and each two of them
-// together; through statements for one record, for few and for many, of records that this
-// handle knows, and of records that it has to read. What was written is read back through facts and
-// views, by this handle and by another.
+// everyChange changes every field that may change: each alone, and each pair of them; through
+// statements for one record, for few and for many; of records in this handle's cache, and of
+// records that it has to read. It reads the results back through facts and views, by this
+// handle and by another.
 func everyChange[R any](e *env, s *species[R]) error {
 	moving := s.moving()
 	var singles, pairs [][]string
@@ -96,8 +96,8 @@ func everyChange[R any](e *env, s *species[R]) error {
 	return nil
 }
 
-// changeFields makes a record for each change, and changes them, so many at once. With
-// cold a handle does it that does not know them.
+// changeFields creates a record for each change, and changes them, size at once. With cold, a
+// handle that has not cached them does it.
 func changeFields[R any](e *env, s *species[R], changes [][]string, size int, cold bool) error {
 	model, err := s.add(e, len(changes))
 	if err != nil {
@@ -126,7 +126,7 @@ func changeFields[R any](e *env, s *species[R], changes [][]string, size int, co
 	return nil
 }
 
-// afterAnother changes records that this handle knew and another has changed since.
+// afterAnother changes records that this handle has cached and another has changed since.
 func afterAnother(e *env) error {
 	return errors.Join(afterAnotherOf(e, jobs, "Priority"), afterAnotherOf(e, steps, "Losses"),
 		afterAnotherOf(e, workers, "Capacity"), afterAnotherOf(e, schedules, "Due"))
@@ -237,7 +237,7 @@ func (s *species[R]) check(e *env, model map[pawl.StepKey]R) error {
 	return nil
 }
 
-// compare holds records against the model, of whose bodies they have some.
+// compare compares records with the model; of says which bodies they have.
 func (s *species[R]) compare(what string, keys []pawl.StepKey, model map[pawl.StepKey]R, of func(pawl.StepKey) *R, bodies []string) error {
 	for _, k := range keys {
 		want := model[k]
@@ -258,7 +258,7 @@ func (s *species[R]) moving() []string {
 	return slices.DeleteFunc(fieldNames(reflect.TypeFor[R]()), func(name string) bool { return slices.Contains(s.fixed, name) })
 }
 
-// fieldNames returns the fields of a record, those of embedded records in their place.
+// fieldNames returns the fields of a record; embedded records are expanded in place.
 func fieldNames(t reflect.Type) (names []string) {
 	for i := range t.NumField() {
 		if f := t.Field(i); f.Anonymous {
@@ -274,7 +274,7 @@ func field[R any](r *R, name string) reflect.Value {
 	return reflect.ValueOf(r).Elem().FieldByName(name)
 }
 
-// fill gives every field a value that is not zero, but those that are given already.
+// fill sets every unset field to a value that is not zero.
 func fill[R any](kind string, r *R) {
 	for _, name := range fieldNames(reflect.TypeFor[R]()) {
 		if field(r, name).IsZero() {
@@ -283,7 +283,7 @@ func fill[R any](kind string, r *R) {
 	}
 }
 
-// values are those of fields that cannot have any.
+// values are those of fields with restricted values.
 var values = map[string][]any{
 	"State of " + lifecycle.Job.Name:      anyOf(lifecycle.Job.States),
 	"State of " + lifecycle.Step.Name:     anyOf(lifecycle.Step.States),
@@ -302,7 +302,7 @@ func anyOf(states []machine.State) (list []any) {
 	return list
 }
 
-// vary gives a field of a record another value, which depends on the one that it has.
+// vary changes a field of a record, depending on its value.
 func vary[R any](kind string, r *R, name string) {
 	v := field(r, name)
 	list := values[name]

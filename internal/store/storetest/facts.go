@@ -26,7 +26,7 @@ func keysOf(steps ...*pawl.Step) []pawl.StepKey {
 	return keys
 }
 
-// factsNamed: what exists is returned, what does not is left out.
+// factsNamed: existing records are returned, missing ones are omitted.
 func factsNamed(e *env) {
 	m, w := e.add(2, nil), e.addWorker()
 	f := e.see(&store.Query{
@@ -62,7 +62,7 @@ func factsMarked(e *env) {
 func factsMarkedLimit(e *env) {
 	m := e.add(store.MaxMarked+10, func(m made, _ *Batch) {
 		attention(9, nil, m.steps...)
-		attention(10, nil, m.steps[:10]...) // put off
+		attention(10, nil, m.steps[:10]...) // postponed
 	})
 	view, err := e.st.Marked(e.ctx, m.key())
 	e.ok(err)

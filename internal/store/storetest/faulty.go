@@ -11,23 +11,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A Fault is what goes wrong with one transaction.
+// A Fault is the failure of one transaction.
 type Fault int
 
 // The faults.
 const (
 	None       Fault = iota
 	Before           // it fails before it commits, with an error of kind Unavailable
-	After            // it commits, and its answer is lost: ErrUnknown
-	Unknown          // it does not commit, and its answer is lost: ErrUnknown
-	faultCount       // how many there are
+	After            // it commits, and the reply is lost: ErrUnknown
+	Unknown          // it does not commit, and the reply is lost: ErrUnknown
+	faultCount       // the number of faults
 )
 
 // ErrInjected is in the chain of every error that Faulty makes up.
 var ErrInjected = errors.New("injected fault")
 
-// Faulty is a store that fails on purpose. Transactions whose decision fails, or
-// has nothing to write, pass as they are; so does everything but Do.
+// Faulty is a store that fails on purpose. Transactions whose decision fails or writes nothing
+// pass unchanged, and so does every method but Do.
 type Faulty struct {
 	store.Store
 
@@ -36,11 +36,11 @@ type Faulty struct {
 	counts [faultCount]int
 }
 
-// NewFaulty wraps st. Plan is asked once for each transaction that is about to
-// write, never twice at once.
+// NewFaulty wraps st. It calls plan once for each transaction that is about to write, never
+// concurrently.
 func NewFaulty(st store.Store, plan func() Fault) *Faulty { return &Faulty{Store: st, plan: plan} }
 
-// Script plans the faults in their order, and None after the last.
+// Script plans the faults in order, and None after the last.
 func Script(faults ...Fault) func() Fault {
 	return func() Fault {
 		if len(faults) == 0 {
@@ -87,7 +87,7 @@ func (f *Faulty) next() Fault {
 func (f *Faulty) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
 	fault := None
 	err := f.Store.Do(ctx, q, func(facts *store.Facts) (*store.Changes, error) {
-		fault = None // whatever was planned for what turned out to be outdated
+		fault = None // the decision was outdated: drop the plan
 		changes, err := decide(facts)
 		if err != nil || changes == nil {
 			return nil, err

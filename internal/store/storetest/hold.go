@@ -52,9 +52,9 @@ func holdTaken(e *env) {
 	e.held(e.st, "worker/1", `{"pid":1}`)
 	e.hold(e.st, "worker/2", "")
 	release()
-	release() // twice is fine
+	release() // a second call is fine
 	e.hold(e.st, "worker/1", `{"pid":2}`)
-	release() // and does not release the second
+	release() // and does not release the second hold
 	e.held(e.st, "worker/1", `{"pid":2}`)
 }
 
@@ -96,8 +96,8 @@ func beatAnswersStops(e *env) {
 	e.diff("stops", []link.Stop{{StepKey: m.steps[1].StepKey, Claim: 4}}, answer.Stops)
 }
 
-// beatTellsWhatWasTaken: of the claims that a worker names, those that it has not, for
-// whatever reason.
+// beatTellsWhatWasTaken: Beat returns those of the named claims that the worker does not have,
+// for any reason.
 func beatTellsWhatWasTaken(e *env) {
 	w := e.addWorker()
 	e.hold(e.st, workerName(w), "")
@@ -139,8 +139,8 @@ func beatAnswersState(e *env) {
 	e.diff("state of a worker that is gone", machine.State(""), e.beat(link.Pulse{Worker: w.Key() + 1}).State)
 }
 
-// beatAnswersWork: what a claim on the routes would find is told, by the first beat or a
-// later one, and nothing else is.
+// beatAnswersWork: Beat, now or later, reports work that a claim on the routes would find, and
+// nothing else.
 func beatAnswersWork(e *env) {
 	work := func(routes ...rowkey.Route) bool { return e.beat(link.Pulse{Routes: routes, Worker: 1}).Work }
 	e.add(1, func(m made, b *Batch) {
@@ -170,7 +170,7 @@ func beatAnswersWork(e *env) {
 	}
 }
 
-// nodes: a process is remembered with the clock that it has.
+// nodes: a process is stored with its clock.
 func nodes(e *env) {
 	said := []pawl.Node{
 		{ID: 2, Role: "server", Name: "rack1", Host: "a.example", PID: 12, Version: "v1.0.0"},
@@ -180,7 +180,7 @@ func nodes(e *env) {
 	e.beat(link.Pulse{Node: said[0], Clock: e.now() + 90e6})
 	e.beat(link.Pulse{Node: said[1], Clock: e.now()})
 	e.beat(link.Pulse{Node: said[1], Clock: e.now()})
-	e.beat(link.Pulse{Clock: e.now()}) // is no process
+	e.beat(link.Pulse{Clock: e.now()}) // without a process
 	got, err := e.st.Nodes(e.ctx)
 	e.ok(err)
 	for i, n := range got {
@@ -202,10 +202,10 @@ func nodes(e *env) {
 	}
 }
 
-// slack is by how much the time of a transaction, which may be reckoned, is behind at most.
+// slack is the maximum error of a transaction's time, which may be estimated.
 const slack = 1e6
 
-// observed returns what is seen of each living worker.
+// observed returns the sighting of each living worker.
 func (e *env) observed(st store.Store) map[rowkey.Worker]health.Sighting {
 	e.Helper()
 	r, err := st.Observe(e.ctx)
@@ -220,7 +220,8 @@ func (e *env) observed(st store.Store) map[rowkey.Worker]health.Sighting {
 	return seen
 }
 
-// observeBeats: a worker was last heard of when it beat, or registered if that is later.
+// observeBeats: a worker's last sign of life is its last beat, or its registration if that is
+// later.
 func observeBeats(e *env) {
 	w := e.addWorker()
 	e.hold(e.st, workerName(w), "")
@@ -243,8 +244,8 @@ func observeBeats(e *env) {
 	}
 }
 
-// observeLocks: a worker that has released its name is known to be gone, one that has
-// ended is not reported.
+// observeLocks: a worker that has released its name is known to be gone, one that has ended is
+// not reported.
 func observeLocks(e *env) {
 	held, released, never, ended := e.addWorker(), e.addWorker(), e.addWorker(), e.addWorker()
 	e.hold(e.st, workerName(held), "")

@@ -19,14 +19,14 @@ var joinedTests = []test{
 	{name: "Joined/NoTransaction", run: joinedNothing},
 }
 
-// An Outer is a transaction of a user.
+// An Outer is a user's transaction.
 type Outer struct {
 	Tx  any
 	End func(commit bool) error
 }
 
-// outers runs f for each type of transaction that the store takes. f begins it, when it
-// has written what it needs by other means, and ends it.
+// outers runs f for each type of transaction that the store accepts. f begins it, after any
+// writes of its own by other means, and ends it.
 func (e *env) outers(f func(begin func() Outer)) {
 	e.Helper()
 	if len(e.db.Begin) == 0 {
@@ -41,7 +41,7 @@ func (e *env) outers(f func(begin func() Outer)) {
 	}
 }
 
-// join writes what build makes in a transaction of a user.
+// join writes what build makes in a user's transaction.
 func (e *env) join(out Outer, q *store.Query, wake []store.Topic, build func(*store.Facts, *Batch)) error {
 	return e.st.DoIn(e.ctx, out.Tx, q, wake, func(f *store.Facts) (*store.Changes, error) {
 		b := NewBatch(f.Now)
@@ -50,7 +50,7 @@ func (e *env) join(out Outer, q *store.Query, wake []store.Topic, build func(*st
 	})
 }
 
-// joinedWrites: a job, a change of a step and an answer are there exactly after a commit.
+// joinedWrites: a job, a change of a step and an answer exist if and only if it commits.
 func joinedWrites(e *env) {
 	worker := e.addWorker()
 	for _, commit := range []bool{false, true} {
@@ -115,7 +115,7 @@ func joinedOldStep(e *env) {
 	e.verify(0)
 }
 
-// joinedUnusedKey: a key that got no answer is as new afterwards.
+// joinedUnusedKey: a key without an answer is new again afterwards.
 func joinedUnusedKey(e *env) {
 	key := store.IdempotencyKey{Workspace: "w", Key: "k"}
 	e.outers(func(begin func() Outer) {
@@ -128,7 +128,7 @@ func joinedUnusedKey(e *env) {
 	})
 }
 
-// joinedOthers: what DoIn does not write is an error, and not left out.
+// joinedOthers: changes that DoIn does not write are an error, and not dropped.
 func joinedOthers(e *env) {
 	e.outers(func(begin func() Outer) {
 		out := begin()
@@ -142,7 +142,7 @@ func joinedOthers(e *env) {
 	})
 }
 
-// joinedWakes: where a commit can wake, it wakes this handle too, and not before it.
+// joinedWakes: if a commit can wake, it wakes this handle too, and not before it.
 func joinedWakes(e *env) {
 	if !e.db.CommitWakes {
 		return
@@ -171,7 +171,7 @@ func joinedWakes(e *env) {
 	})
 }
 
-// joinedNothing: what is no transaction is named, with what is wanted.
+// joinedNothing: the error for a tx that is no transaction names it, and what is accepted.
 func joinedNothing(e *env) {
 	for _, tx := range []any{nil, 1, e.st} {
 		err := e.join(Outer{Tx: tx}, new(store.Query), nil, func(*store.Facts, *Batch) { e.Error("it decides") })

@@ -72,7 +72,7 @@ func (e *env) diff(what string, want, got any) {
 	}
 }
 
-// wholeText compares a payload at once: byte by byte, a page of megabytes takes minutes
+// wholeText compares a payload as a whole: byte by byte, a page of megabytes takes minutes
 // under the race detector.
 var wholeText = cmp.Comparer(func(a, b json.RawMessage) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) })
 
@@ -158,7 +158,7 @@ func nilBodiesStay(e *env) {
 	e.compare(j, s, w)
 }
 
-// stale: whatever was changed or made by another refuses the whole transaction.
+// stale: any record that another transaction changed or created fails the whole transaction.
 func stale(e *env) {
 	j, s, w := e.addFull()
 	query := &store.Query{Jobs: []rowkey.Job{j.Key()}, Steps: []pawl.StepKey{s.StepKey}, Workers: []rowkey.Worker{w.Key()}}
@@ -196,7 +196,7 @@ func stale(e *env) {
 	}
 }
 
-// allOrNothing: a part that the database refuses takes all the others back.
+// allOrNothing: if the database refuses a part, nothing is written.
 func allOrNothing(e *env) {
 	var m made
 	err := e.try(e.st, &store.Query{}, func(f *store.Facts, b *Batch) {
@@ -207,7 +207,7 @@ func allOrNothing(e *env) {
 		e.Errorf("error %v of a state that does not exist, want an error of the database", err)
 	}
 	e.absent(m.key())
-	e.add(1, nil) // and the handle goes on
+	e.add(1, nil) // the handle still works
 }
 
 // absent checks that nothing of the job is stored.
@@ -225,7 +225,7 @@ func (e *env) absent(job rowkey.Job) {
 	}
 }
 
-// endings: an ending is one of the ends of a job, or none.
+// endings: the ending of a job is one of the defined ends, or empty.
 func endings(e *env) {
 	for _, ending := range append(slices.Clone(everyState()), "") {
 		want := ending == "" || lifecycle.Job.Ended(ending)
@@ -238,7 +238,7 @@ func endings(e *env) {
 	}
 }
 
-// decideRefuses: the error comes back as it is, and decide runs once.
+// decideRefuses: its error is returned unchanged, and decide runs once.
 func decideRefuses(e *env) {
 	refusal := &machine.Refusal{Machine: "job"}
 	calls := 0
@@ -281,8 +281,8 @@ func canceledContext(e *env) {
 	e.add(1, nil)
 }
 
-// racers: many transactions move the same job; each succeeds or is stale, and
-// the versions add up.
+// racers: many transactions move the same job; each succeeds or is stale, and the versions add
+// up.
 func racers(e *env) {
 	m := e.add(0, nil)
 	const goroutines, rounds = 8, 10
@@ -388,8 +388,7 @@ func expiredKey(e *env) {
 	}
 }
 
-// racingKeys: of many transactions with one key, one finds it new; the others
-// see its answer.
+// racingKeys: of many transactions with one key, one finds it new; the others see its answer.
 func racingKeys(e *env) {
 	k := store.IdempotencyKey{Workspace: "a", Key: "race"}
 	expires := e.now() + 3600e6
@@ -425,7 +424,7 @@ func racingKeys(e *env) {
 	}
 }
 
-// unansweredKey: a key that got no answer is not stored.
+// unansweredKey: a key without an answer is not stored.
 func unansweredKey(e *env) {
 	k := store.IdempotencyKey{Workspace: "a", Key: "k"}
 	q := &store.Query{Keys: []store.IdempotencyKey{k}}
@@ -506,7 +505,7 @@ func stats(e *env) {
 	e.diff("stats", want, after)
 }
 
-// viewsWhileDeciding: a decision may read what is committed.
+// viewsWhileDeciding: decide may read committed data.
 func viewsWhileDeciding(e *env) {
 	m := e.add(1, nil)
 	e.do(&store.Query{Jobs: []rowkey.Job{m.key()}}, func(_ *store.Facts, b *Batch) {

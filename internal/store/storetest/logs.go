@@ -56,8 +56,7 @@ func logOrder(e *env) {
 	}
 }
 
-// logPageBytes: a page ends with the chunk that makes it as large as PageBytes, and the
-// rest follows.
+// logPageBytes: a page ends with the chunk that reaches PageBytes, and the rest follows.
 func logPageBytes(e *env) {
 	var all []pawl.Chunk
 	for i := range 20 {

@@ -23,15 +23,15 @@ func (e *env) longJob() made {
 	})
 }
 
-// trailsOfALongJob: a job that is read in pages is handed out as of one moment, and
-// whole, though it moves meanwhile; so are its neighbours.
+// trailsOfALongJob: a job that is read in pages is returned as of one moment, and whole,
+// though it moves meanwhile; so are its neighbours.
 func trailsOfALongJob(e *env) {
 	before, m, after := e.add(1, nil), e.longJob(), e.add(1, nil)
 	want := map[store.EntityKey]int64{JobKey(m.job): m.job.Seq}
 	for _, s := range m.steps {
 		want[StepKey(s)] = s.Seq
 	}
-	cancel := func() { // the first step, which is in a page of its own by now, and the last, in one row
+	cancel := func() { // the first step, now in a page of its own, and the last, in one row
 		first, last := m.steps[0].StepKey, m.steps[len(m.steps)-1].StepKey
 		e.do(&store.Query{Jobs: []rowkey.Job{m.key()}, Steps: []pawl.StepKey{first, last}}, func(f *store.Facts, b *Batch) {
 			for _, k := range []pawl.StepKey{first, last} {
@@ -63,7 +63,7 @@ func trailsOfALongJob(e *env) {
 	e.verify(m.key())
 }
 
-// longTrailTampered: what was done to steps of a job that is read in pages is seen.
+// longTrailTampered: tampering with steps of a job that is read in pages is detected.
 func longTrailTampered(e *env) {
 	m := e.longJob()
 	e.verify(m.key())

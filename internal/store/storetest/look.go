@@ -42,7 +42,7 @@ func lookNothing(e *env) {
 	}
 }
 
-// attention marks what is given for the evaluator, at the time at.
+// attention marks the given records for the evaluator, at the time at.
 func attention(at int64, j *pawl.Job, steps ...*pawl.Step) {
 	if j != nil {
 		j.Mark, j.MarkAt = pawl.Attention, at
@@ -52,9 +52,8 @@ func attention(at int64, j *pawl.Job, steps ...*pawl.Step) {
 	}
 }
 
-// lookMarked: jobs marked themselves and by a step, each once for a time, the oldest
-// first; Waiting and Blocked are no matter for the evaluator, and what is put off is
-// not due.
+// lookMarked: jobs that are marked themselves or have a marked step, each once for a time,
+// oldest first; the evaluator ignores Waiting and Blocked, and postponed marks are not due.
 func lookMarked(e *env) {
 	now := e.now()
 	both := e.add(3, func(m made, _ *Batch) {
@@ -76,14 +75,14 @@ func lookMarked(e *env) {
 	}
 }
 
-// markRounds: looks that begin behind one another find every mark once, the oldest
-// first, whatever has the same time, and nothing that was marked after the round began.
+// markRounds: scans that each begin behind the previous one find every mark once, oldest
+// first, even those with equal times, and none that was marked after the round began.
 func markRounds(e *env) {
 	now := e.now()
 	var want []store.Marked
 	e.do(&store.Query{}, func(f *store.Facts, b *Batch) {
 		for i := range 40 {
-			at := now - int64(1+i*7%5) // of five times, none in the order of keys
+			at := now - int64(1+i*7%5) // five times, none in the order of keys
 			m := e.build(f.Now, 3, b, func(m made, _ *Batch) {
 				if i%2 == 0 {
 					attention(at, m.job)

@@ -9,15 +9,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A Mutant is a column that is forgotten somewhere, until undone.
+// A Mutant is a column that is not handled somewhere, until it is undone.
 type Mutant struct {
 	Name  string
 	apply func() (undo func())
-	kills func(*env) error // what has to notice
+	kills func(*env) error // which must fail
 }
 
-// Forgotten are mutants of a list of columns: in each, one of them is not written,
-// or not read.
+// Forgotten returns mutants of a list of columns: in each, one of them is not written or not
+// read.
 func Forgotten[R any](where string, list []*store.Column[R]) (mutants []Mutant) {
 	for i, c := range list {
 		mutants = append(mutants, Mutant{where + " forgets " + c.Name, func() func() {
@@ -28,8 +28,8 @@ func Forgotten[R any](where string, list []*store.Column[R]) (mutants []Mutant) 
 	return mutants
 }
 
-// Overlooked are mutants of a narrow update: in each, one of the columns that it does not
-// write may have changed. Those that are derived change with others.
+// Overlooked returns mutants of a narrow update: in each, one of the columns that it does not
+// write may have changed. Derived columns change with others.
 func Overlooked[R any](where string, n *store.Narrow[R]) (mutants []Mutant) {
 	for i, c := range n.Others {
 		if c.Role == store.Derived {
@@ -44,7 +44,7 @@ func Overlooked[R any](where string, n *store.Narrow[R]) (mutants []Mutant) {
 	return mutants
 }
 
-// killsOf returns the tests that notice what is forgotten of a record.
+// killsOf returns the tests that detect a forgotten column of a record.
 func killsOf[R any]() func(*env) error {
 	switch any(*new(R)).(type) {
 	case pawl.Job:
@@ -70,8 +70,8 @@ func first(e *env, tests ...func(*env) error) error {
 	return nil
 }
 
-// RunMutants has the tests of columns notice each mutant. No other test may run beside
-// it, since a mutant is one of the whole program.
+// RunMutants checks that the tests of columns detect each mutant. No other test may run beside
+// it, since a mutant affects the whole program.
 func RunMutants(t *testing.T, fresh func(*testing.T) Database, mutants []Mutant) {
 	t.Helper()
 	db := fresh(t)
@@ -87,7 +87,7 @@ func RunMutants(t *testing.T, fresh func(*testing.T) Database, mutants []Mutant)
 			t.Errorf("%s, and no test notices", m.Name)
 		}
 	}
-	// What mutants have left behind is not what was noticed.
+	// The after-effects of a mutant must not count as its detection.
 	for _, notice := range []func(*env) error{killsOf[pawl.Job](), killsOf[pawl.Step](), killsOf[pawl.Worker](), killsOf[pawl.Schedule]()} {
 		if err := notice(e); err != nil {
 			t.Errorf("without a mutant: %v", err)

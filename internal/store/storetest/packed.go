@@ -19,11 +19,11 @@ var packedTests = []test{
 	{name: "K6/PackedTrailOfManySteps", run: packedWide},
 }
 
-// oddReasons are texts that a list of entries has to keep as they are.
+// oddReasons are texts that a list of entries has to keep unchanged.
 var oddReasons = []string{"", `say "no" \ or C:\new`, "ünïcode 日本 \U0001F600", "two\nlines\tand a bell\a", "\x01\"quoted\"", "</script>&\u2028"}
 
-// packed adds jobs, in two commits each, with odd reasons in every place, and returns
-// them with all their entries.
+// packed adds jobs, in two commits each, with odd reasons everywhere, and returns them with
+// all their entries.
 func (e *env) packed(jobs, steps int) (ids []rowkey.Job, entries []store.Entry) {
 	e.Helper()
 	n := 0
@@ -58,8 +58,8 @@ func (e *env) packed(jobs, steps int) (ids []rowkey.Job, entries []store.Entry) 
 	return ids, entries
 }
 
-// packedTrail: many entries are in few rows, and come back as they went in, each
-// entity's in its order, to the program and to who asks with SQL.
+// packedTrail: many entries are in few rows, and are read back as they were written, each
+// entity's in its order, by the program and in SQL.
 func packedTrail(e *env) {
 	ids, entries := e.packed(3, 2)
 	want, shown := map[store.EntityKey][]audit.Entry{}, [][]string{}
@@ -94,7 +94,7 @@ func sortedRows(rows [][]string) [][]string {
 	return rows
 }
 
-// packedDownAndUp: the version before has a row for each entry, and nothing is lost.
+// packedDownAndUp: the previous version has a row for each entry, and nothing is lost.
 func packedDownAndUp(e *env) {
 	ids, entries := e.packed(2, 3)
 	read := func() map[store.EntityKey][]audit.Entry {
@@ -115,8 +115,7 @@ func packedDownAndUp(e *env) {
 	e.verify(ids[0])
 }
 
-// packedDamaged: a row whose list cannot be read is left out, and does not
-// hide the others.
+// packedDamaged: a row whose list cannot be read is omitted, and does not hide the others.
 func packedDamaged(e *env) {
 	ids, _ := e.packed(2, 2)
 	_, _, err := e.db.SQL(e.ctx, fmt.Sprintf("update audit set more = '[[1,2]]' where more is not null and job = %d", ids[0]))
@@ -136,8 +135,8 @@ func packedDamaged(e *env) {
 	}
 }
 
-// packedTampered: whatever is done to a list or a row, the trails of its job, and of
-// no other, have a fault.
+// packedTampered: any change to a list or a row causes a fault in the trails of its job, and
+// of no other job.
 func packedTampered(e *env) {
 	for name, sql := range map[string]string{
 		"an entry changed":     `set more = replace(more, 'r-st_', 'R-st_')`,

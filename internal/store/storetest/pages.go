@@ -25,14 +25,14 @@ var pageTests = []test{
 	{name: "T8/QuotaPages", run: quotaPages},
 }
 
-// share is how large a record of these tests is: so many of a page.
+// share is the size of a record in these tests, a fraction of a page.
 const share = store.PageBytes / 4
 
-// large is a text of that size that begins with a number.
+// large returns a text of that size that begins with a number.
 func large(i int) string { return fmt.Sprintf("%04d", i) + strings.Repeat("x", share) }
 
-// paged reads a list page by page, each behind the last record of the one before, and
-// fails if a page has more rows than its limit, or more than fit into its bytes.
+// paged reads a list page by page, each beyond the last record of the previous one. It fails
+// if a page has more rows than its limit, or more bytes than a page.
 func paged[T any](e *env, what string, limit int, read func(last *T) ([]T, error)) (all []T) {
 	e.Helper()
 	var last *T
@@ -50,12 +50,11 @@ func paged[T any](e *env, what string, limit int, read func(last *T) ([]T, error
 	}
 }
 
-// limits are those with which lists are read: one ends pages by their rows, one by their
-// bytes.
+// limits are the limits of the reads: with one, rows end the pages, with the other, bytes.
 var limits = []int{3, 1000}
 
-// trailPages: of a job, a step, a worker and a schedule, and with entries that stand in
-// one row with others, or in rows of others.
+// trailPages: of a job, a step, a worker and a schedule, and with entries that share a row
+// with others, or are in rows of others.
 func trailPages(e *env) {
 	const rounds = 6
 	m, w, s := e.add(3, enqueued(1, 0)), e.addWorker(), e.addSchedule("s", nil)
@@ -78,7 +77,7 @@ func trailPages(e *env) {
 	whole := map[store.EntityKey][]audit.Entry{}
 	e.ok(e.st.Trails(e.ctx, 0, func(t store.TrailOf) error {
 		for i := range t.Entries {
-			t.Entries[i].Folded = 0 // which is the record's
+			t.Entries[i].Folded = 0 // which belongs to the record
 		}
 		whole[t.EntityKey] = t.Entries
 		return nil
@@ -159,7 +158,7 @@ func historyPages(e *env) {
 	}
 }
 
-// historyPageBytes: a page of a history ends by its bytes, whatever its limit.
+// historyPageBytes: the bytes end a page of a history, whatever its limit.
 func historyPageBytes(e *env) {
 	m := e.longJob()
 	entries, pages := 0, 0
@@ -183,7 +182,7 @@ func historyPageBytes(e *env) {
 	}
 }
 
-// refusalPages: of one time, too.
+// refusalPages: also with equal times.
 func refusalPages(e *env) {
 	m := e.add(1, nil)
 	var whys []string

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// payloadPages: what verifying reads of payload has a bound in bytes beside that in rows,
-// and nothing is passed over at the end of a page.
+// payloadPages: the payload read for verification is bounded in bytes as well as in rows, and
+// nothing is skipped at the end of a page.
 func payloadPages(e *env) {
 	const many, length = 7, 1 << 20
 	var bodies [many][]byte
@@ -26,7 +26,7 @@ func payloadPages(e *env) {
 			b.NewSignals = append(b.NewSignals, &pawl.Signal{Job: m.key(), Seq: int64(i + 1), Name: "s", Data: body(i), At: 1})
 		}
 	})
-	keys := []pawl.StepKey{{Job: m.key(), Ord: pawl.MakeOrd(many+1, 0)}} // which is not there
+	keys := []pawl.StepKey{{Job: m.key(), Ord: pawl.MakeOrd(many+1, 0)}} // does not exist
 	for _, s := range m.steps {
 		keys = append(keys, s.StepKey)
 	}

@@ -22,7 +22,7 @@ var poolTests = []test{
 	{name: "J7/Quotas", run: quotas},
 }
 
-// Pools of one key and each kind: kinds are apart though keys meet.
+// Pools with one key, one of each kind: the kinds do not mix although keys are equal.
 var (
 	jobPool   = store.Pool{Kind: store.PoolJobs, Key: 1<<62 + 7}
 	quotaPool = store.Pool{Kind: store.PoolQuota, Key: 1<<62 + 7}
@@ -42,7 +42,7 @@ func (e *env) taken(want map[store.Pool]int) {
 	e.diff("usage", want, usage)
 }
 
-// poolCounts: what runs takes slots, what waits or has ended does not.
+// poolCounts: running records take slots, waiting and ended ones do not.
 func poolCounts(e *env) {
 	running := func(workers int, pool, quota rowkey.Pool) made {
 		return e.add(3, func(m made, b *Batch) {
@@ -56,7 +56,7 @@ func poolCounts(e *env) {
 	running(5, jobPool.Key, quotaPool.Key)
 	running(3, 9, quotaPool.Key)
 	running(2, 0, 0)
-	e.add(2, func(m made, b *Batch) { // steps that are enqueued, of a job that takes no slot
+	e.add(2, func(m made, b *Batch) { // enqueued steps of a job that takes no slot
 		enqueued(1, 0)(m, b)
 		m.steps[0].Pool, m.steps[1].Pool = stepPool.Key, 9
 	})
@@ -70,7 +70,7 @@ func poolCounts(e *env) {
 		{Kind: store.PoolQuota, Key: 9}: 0, {Kind: store.PoolSteps, Key: 9}: 3, {Kind: store.PoolSteps, Key: 10}: 0})
 }
 
-// pendingIn: those that wait for a slot of a pool, in the order of their ranks.
+// pendingIn: the jobs that wait for a slot of a pool, in the order of their ranks.
 func pendingIn(e *env) {
 	waiting := func(pool rowkey.Pool, rank int64, paused bool) rowkey.Job {
 		return e.add(1, func(m made, _ *Batch) { m.job.Pool, m.job.Rank, m.job.Paused = pool, rank, paused }).key()
@@ -100,8 +100,8 @@ func pendingIn(e *env) {
 	e.diff("pending in another pool", 0, len(got))
 }
 
-// poolsFollow: a slot is given back by whatever ends its holder, and taken by
-// whatever starts it: there is nothing else to keep right.
+// poolsFollow: any end of its holder frees a slot, and any start takes one: there is no other
+// count to maintain.
 func poolsFollow(e *env) {
 	m := e.add(1, func(m made, _ *Batch) {
 		m.job.Pool, m.job.Quota, m.steps[0].Pool = jobPool.Key, quotaPool.Key, stepPool.Key
@@ -133,9 +133,9 @@ func poolsSerialised(e *env) { e.serialise(e.st, e.st) }
 
 func poolsSerialisedByTwo(e *env) { e.serialise(e.st, e.open()) }
 
-// serialise has transactions, on the handles in turn, start a job each while the
-// pool of one slot is free: of those that race for it, one does, of every kind of
-// pool and in every round.
+// serialise runs transactions, on the handles in turn, that each start a job while the pool of
+// one slot is free: of those that race for it, one succeeds, for every kind of pool and in
+// every round.
 func (e *env) serialise(handles ...store.Store) {
 	const racing, rounds = 6, 5
 	for _, p := range []store.Pool{jobPool, quotaPool, stepPool} {
@@ -165,7 +165,7 @@ func (e *env) serialise(handles ...store.Store) {
 	}
 }
 
-// startIn starts a job and claims its step if nothing of the pool is taken.
+// startIn starts a job and claims its step if no slot of the pool is taken.
 func (e *env) startIn(st store.Store, p store.Pool, m made, inside, won *atomic.Int32) error {
 	q := &store.Query{Pools: []store.Pool{p}, Jobs: []rowkey.Job{m.key()}, Steps: keysOf(m.steps...)}
 	return st.Do(e.ctx, q, func(f *store.Facts) (*store.Changes, error) {
@@ -209,8 +209,8 @@ func (e *env) endAll(jobs []made) {
 	})
 }
 
-// poolsNew: jobs that are stored running, and steps that are stored in progress,
-// race for a slot too: no row of theirs could be locked before.
+// poolsNew: new jobs stored as running, and new steps stored as in progress, race for a slot
+// too: none of their rows could be locked before.
 func poolsNew(e *env) {
 	const racing = 6
 	var won atomic.Int32
@@ -239,7 +239,7 @@ func poolsNew(e *env) {
 	e.taken(map[store.Pool]int{jobPool: 1, quotaPool: 2, stepPool: 1})
 }
 
-// quotas: set, set anew and taken away; 0 slots are a limit. By name (bytes).
+// quotas: set, set again and removed; 0 slots are a limit. By name (bytes).
 func quotas(e *env) {
 	set := func(workspace, name string, slots int, reason string) *pawl.Quota {
 		q := &pawl.Quota{Workspace: workspace, Name: name, Slots: slots, At: e.now(), Actor: "someone", Reason: reason}

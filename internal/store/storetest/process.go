@@ -20,15 +20,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// Environment of a child process: what it does, to which database.
+// Environment of a child process: its role and its database.
 const (
 	roleVariable   = "PAWL_STORETEST_ROLE"
 	nameVariable   = "PAWL_STORETEST_NAME"
 	commonVariable = "PAWL_STORETEST_COMMON"
 )
 
-// Main runs the tests of a package, or, in a child process that the suite
-// started, what the suite wants of it. open opens the database of that name.
+// Main runs the tests of a package or, in a child process of the suite, the child's role. open
+// opens the database of that name.
 //
 //	func TestMain(m *testing.M) { os.Exit(storetest.Main(m, open)) }
 func Main(m interface{ Run() int }, open func(name string) (store.Store, error)) int {
@@ -53,7 +53,7 @@ func child(role func(*env) error, open func(string) (store.Store, error)) error 
 	return errors.Join(role(&env{st: st, mint: NewMint(), ctx: ctx}), st.Close())
 }
 
-// roles are what a child process may do. It says a line when it is ready.
+// roles are the roles of a child process. It prints a line when it is ready.
 var roles = map[string]func(*env) error{
 	"write": func(e *env) error { return e.writeRounds(childRounds) },
 	"loop":  func(e *env) error { return e.writeRounds(-1) },
@@ -70,7 +70,7 @@ var roles = map[string]func(*env) error{
 // childRounds is how many transactions a writing child runs.
 const childRounds = 100
 
-// writeRounds runs n rounds, or rounds without end.
+// writeRounds runs n rounds, or endless rounds.
 func (e *env) writeRounds(n int) error {
 	key, err := strconv.ParseInt(os.Getenv(commonVariable), 10, 64)
 	if err != nil {
@@ -104,7 +104,7 @@ func holdForLife(e *env) error {
 	return e.ctx.Err()
 }
 
-// A process is a child.
+// A process is a child process.
 type process struct {
 	*env
 	cmd   *exec.Cmd
@@ -136,7 +136,7 @@ func (p *process) kill() {
 	p.wait()
 }
 
-// line reads a line that the child says.
+// line reads a line that the child prints.
 func (p *process) line() string {
 	p.Helper()
 	line, err := p.lines.ReadString('\n')
@@ -146,7 +146,7 @@ func (p *process) line() string {
 	return strings.TrimSpace(line)
 }
 
-// testWriter passes what a child complains of to the test's log.
+// testWriter copies the child's errors to the test's log.
 type testWriter struct{ t *testing.T }
 
 func (w testWriter) Write(b []byte) (int, error) {
@@ -154,8 +154,8 @@ func (w testWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// writersProcesses: three processes write at once, this one among them, and
-// none is ever told that the database is busy.
+// writersProcesses: three processes write at the same time, this one among them, and none ever
+// gets an error that the database is busy.
 func writersProcesses(e *env) {
 	common := e.add(0, nil)
 	children := []*process{e.start("write", int64(common.key())), e.start("write", int64(common.key()))}
@@ -170,8 +170,8 @@ func writersProcesses(e *env) {
 	e.written(common, 3*childRounds)
 }
 
-// writerKilled: a process killed in the middle of writing leaves whole
-// transactions only, and no process waits for it.
+// writerKilled: a process killed while writing leaves only whole transactions, and no process
+// waits for it.
 func writerKilled(e *env) {
 	common := e.add(0, nil)
 	c := e.start("loop", int64(common.key()))
@@ -191,8 +191,8 @@ func (e *env) seq(job rowkey.Job) int64 {
 	return j.Seq
 }
 
-// holderKilled: what a process held is free as soon as it has been killed, whatever
-// the last beat of its worker (J9).
+// holderKilled: the names of a killed process are free at once, whatever the last beat of its
+// worker (J9).
 func holderKilled(e *env) {
 	c := e.start("hold", 0)
 	n, err := strconv.ParseInt(c.line(), 10, 64)

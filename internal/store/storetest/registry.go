@@ -55,8 +55,8 @@ func versions(e *env) {
 	}
 }
 
-// newestVersions: of each name of a workspace, by name (bytes), in the list; of
-// the names asked for in a transaction.
+// newestVersions: of each name of a workspace, by name (bytes), in the list; of the requested
+// names in a transaction.
 func newestVersions(e *env) {
 	e.register("w", "b", 1)
 	lower, upper := e.register("w", "a", 1), e.register("w", "Z", 3)
@@ -76,8 +76,8 @@ func newestVersions(e *env) {
 	e.diff("facts", names(newest, other), f.Versions)
 }
 
-// versionOnce: a version never changes; what is in the same transaction is not
-// written either.
+// versionOnce: a version never changes; other changes of the same transaction are not written
+// either.
 func versionOnce(e *env) {
 	v := e.register("w", "flow", 1)
 	again := *v
@@ -96,7 +96,7 @@ func versionOnce(e *env) {
 	e.diff("version", v, got)
 }
 
-// versionRacers: of many that register the same version, one does.
+// versionRacers: of many transactions that register the same version, one succeeds.
 func versionRacers(e *env) {
 	const n = 8
 	errs := make(chan error, n) // one of each

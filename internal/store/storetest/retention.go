@@ -29,7 +29,7 @@ var retentionTests = []test{
 	{name: "K6/Retention/Killed", run: retainerKilled, shared: true},
 }
 
-// days returns noon of so many UTC days ago, as of the first call.
+// days returns noon of the UTC day this many days ago, as of the first call.
 func (e *env) days(ago int) int64 {
 	e.Helper()
 	if e.noon.IsZero() {
@@ -42,8 +42,8 @@ func (e *env) policy(ago int) *store.Policy {
 	return &store.Policy{Before: e.days(ago), Actor: "retention", Reason: "older than " + decimal(int64(ago)) + "d"}
 }
 
-// old stores a job of the past with n steps; of all that it has, one of each. It
-// has ended unless change does not let it.
+// old stores a job of the past with n steps, and one of each kind of data that a job has. The
+// job has ended unless change prevents it.
 func (e *env) old(at int64, n int, change func(m made, b *Batch)) made {
 	e.Helper()
 	m, err := e.tryOld(at, n, change)
@@ -52,7 +52,7 @@ func (e *env) old(at int64, n int, change func(m made, b *Batch)) made {
 }
 
 func (e *env) tryOld(at int64, n int, change func(m made, b *Batch)) (m made, err error) {
-	b := NewBatch(at) // made before the transaction: thousands of steps take longer than one may stand still
+	b := NewBatch(at) // made before the transaction: thousands of steps take longer than a transaction may be idle
 	m = e.build(at, n, b, claimed(1))
 	if change == nil {
 		change = finished
@@ -76,7 +76,7 @@ func finished(m made, b *Batch) {
 
 func unfinished(made, *Batch) {}
 
-// tables that hold something of a job, and in which column.
+// ofJobs are the tables with data of a job, and their columns of the job.
 var ofJobs = []string{"job.id", "step.job", "trail.job", "signal.job", "refusal.job"}
 
 // rows counts the rows of a job, by table; logs too.
@@ -94,7 +94,7 @@ func (e *env) rows(job rowkey.Job) map[string]string {
 	return counts
 }
 
-// whole fails unless the jobs are there with all they have.
+// whole fails unless the jobs exist with all their data.
 func (e *env) whole(jobs ...made) {
 	e.Helper()
 	for _, m := range jobs {
@@ -107,7 +107,7 @@ func (e *env) whole(jobs ...made) {
 	}
 }
 
-// gone fails unless there is nothing left of the jobs.
+// gone fails unless no data of the jobs is left.
 func (e *env) gone(jobs ...made) {
 	e.Helper()
 	for _, m := range jobs {
@@ -115,8 +115,8 @@ func (e *env) gone(jobs ...made) {
 	}
 }
 
-// sound fails unless all trails and anchors verify, and each job is one of those
-// that were stored, with all of its steps.
+// sound fails unless all trails and anchors verify, and each job is one of those stored, with
+// all of its steps.
 func (e *env) sound(jobs ...made) {
 	e.Helper()
 	e.verify(0)
@@ -135,8 +135,8 @@ func (e *env) sound(jobs ...made) {
 	}
 }
 
-// retain goes on until nothing is left, and returns what was removed by kind. What a
-// process was at when it was killed may be locked for a moment; then it begins again.
+// retain runs retention until nothing is left, and returns what was removed by kind. Locks of
+// a killed process may last for a moment; then it starts again.
 func (e *env) retain(st store.Store, p *store.Policy) map[string]int64 {
 	e.Helper()
 	removed := map[string]int64{}
@@ -156,8 +156,8 @@ func (e *env) retain(st store.Store, p *store.Policy) map[string]int64 {
 	}
 }
 
-// ends returns the hashes with which the trails of a kind end, as an export has
-// them, by entity and in its order.
+// ends returns the final hashes of the trails of a kind, in the form and order of an export,
+// by entity.
 func (e *env) ends(kinds ...string) (entities []string, heads map[string]audit.Hash) {
 	e.Helper()
 	heads = map[string]audit.Hash{}
@@ -171,9 +171,9 @@ func (e *env) ends(kinds ...string) (entities []string, heads map[string]audit.H
 	return entities, heads
 }
 
-// wholeOrGone: whatever the moment at which retention stops, or dies, each job is
-// there with all it has or gone with all of it, and everything verifies. What was
-// removed is anchored, and the digest is made anew from an export.
+// wholeOrGone: at whatever moment retention stops, or dies, each job exists with all its data
+// or is gone with all of it, and everything verifies. Removed jobs are anchored, and an export
+// reproduces the digest.
 func wholeOrGone(e *env) {
 	first := []made{e.old(e.days(41), 2, nil), e.old(e.days(41)+1, 1, nil), e.old(e.days(41)+7e6, 0, nil)}
 	second := []made{e.old(e.days(40), 3, nil), e.old(e.days(40), 2, nil)}
@@ -234,10 +234,10 @@ func ofDay(day []made, id string) bool {
 	})
 }
 
-// add2 stores a job of now.
+// add2 stores a present job.
 func (e *env) add2() made { return e.add(2, nil) }
 
-// whatHasNotEndedStays, and what ended too late does; the prospects say so.
+// whatHasNotEndedStays, and so does what ended too late; the prospects agree.
 func whatHasNotEndedStays(e *env) {
 	open := e.old(e.days(43), 2, unfinished)
 	later := e.days(29)
@@ -255,8 +255,8 @@ func whatHasNotEndedStays(e *env) {
 	e.sound(open, late, ended)
 }
 
-// whatIsNeededStays until who needs it has ended: what a job continues, a parent
-// and a child.
+// whatIsNeededStays until the jobs that need it have ended: a continued job, a parent and a
+// child.
 func whatIsNeededStays(e *env) {
 	continued, parent := e.old(e.days(45), 1, nil), e.old(e.days(44), 1, nil)
 	waiting := e.old(e.days(43), 1, unfinished)
@@ -278,7 +278,7 @@ func whatIsNeededStays(e *env) {
 	e.sound(continued, parent, child)
 }
 
-// workersAndSchedules go with their trails and beats, unless they live or hold a
+// workersAndSchedules are removed with their trails and beats, unless they live or hold a
 // step.
 func workersAndSchedules(e *env) {
 	at := e.days(40)
@@ -332,8 +332,8 @@ func sealing(m made, b *Batch) {
 	}
 }
 
-// sealedJobsAreFoldedAlone: of a job that seals its steps an anchor has the own trail,
-// of an older one all trails.
+// sealedJobsAreFoldedAlone: for a job that seals its steps an anchor has its own trail, for an
+// older one all trails.
 func sealedJobsAreFoldedAlone(e *env) {
 	jobs := []made{e.old(e.days(41), 2, sealing), e.old(e.days(41)+1, 1, nil), e.old(e.days(41)+2, 0, sealing)}
 	e.retain(e.st, e.policy(30))
@@ -358,9 +358,9 @@ func sealedJobsAreFoldedAlone(e *env) {
 // stepRows is how many rows of a table one step of retention removes at most.
 const stepRows = 5000
 
-// aHugeJobGoesInSteps: no transaction of retention removes more than so many rows of a
-// table, whatever a job has. After each of them a process that knows nothing goes on; at
-// no moment is a part of the job shown, and everything verifies.
+// aHugeJobGoesInSteps: no transaction of retention removes more than stepRows rows of a table,
+// whatever the size of a job. After each of them a process without prior state continues; a
+// part of the job is never visible, and everything verifies.
 func aHugeJobGoesInSteps(e *env) {
 	huge := e.old(e.days(41), stepRows+300, func(m made, b *Batch) {
 		finished(m, b)
@@ -408,7 +408,7 @@ func number(e *env, s string) int64 {
 	return n
 }
 
-// unseen fails if anything shows a job of which only a part is left, or it can be retried.
+// unseen fails if anything shows a job of which only a part is left, or if it can be retried.
 func (e *env) unseen(m made) {
 	e.Helper()
 	if _, err := e.st.Job(e.ctx, m.key()); !errors.Is(err, store.ErrNotFound) {
@@ -430,8 +430,8 @@ func (e *env) unseen(m made) {
 	}
 }
 
-// anchored fails unless the jobs are in one anchor, with a digest that an export from
-// before they went makes anew.
+// anchored fails unless the jobs are in one anchor, with a digest that an export from before
+// the removal reproduces.
 func (e *env) anchored(before []string, heads map[string]audit.Hash, count int64, jobs ...made) {
 	e.Helper()
 	anchors, err := e.st.Anchors(e.ctx)
@@ -454,7 +454,7 @@ func (e *env) anchored(before []string, heads map[string]audit.Hash, count int64
 	}
 }
 
-// anchorsAreChained: one that was changed or taken out is found.
+// anchorsAreChained: a changed or removed anchor is found.
 func anchorsAreChained(e *env) {
 	for ago := range 3 {
 		e.old(e.days(50-ago), 1, nil)
@@ -480,7 +480,7 @@ func anchorsAreChained(e *env) {
 	e.diff("taken out", audit.FaultGap, fault("delete from anchor where seq = 2"))
 }
 
-// manyRetain: two processes remove at once while others write.
+// manyRetain: two processes remove at the same time while others write.
 func manyRetain(e *env) {
 	var all []made
 	for i := range 6 {
@@ -522,8 +522,8 @@ func manyRetain(e *env) {
 	e.diff("anchored", int64(6), total)
 }
 
-// retainerKilled: a process that is killed in the middle of removing leaves whole
-// jobs, and the next one goes on.
+// retainerKilled: a process killed during a removal leaves whole jobs, and the next one
+// continues.
 func retainerKilled(e *env) {
 	var all []made
 	for i := range 12 {
@@ -544,7 +544,7 @@ func retainerKilled(e *env) {
 	e.gone(all...)
 }
 
-// retainRole removes what ended before the time that it is given.
+// retainRole removes what ended before the given time.
 func retainRole(e *env, before int64) error {
 	fmt.Println("ready")
 	for from := (store.Place{}); ; {

@@ -19,7 +19,7 @@ var runningTests = []test{
 	{name: "Views/JobsByKey", run: jobsByKey},
 }
 
-// through goes through what runs, from a place to the end, and returns the jobs.
+// through reads the running jobs, from a place to the end, and returns them.
 func (e *env) through(from store.Spot, limit int) map[rowkey.Job]bool {
 	e.Helper()
 	found := make(map[rowkey.Job]bool)
@@ -45,7 +45,7 @@ func (e *env) through(from store.Spot, limit int) map[rowkey.Job]bool {
 	}
 }
 
-// mixed adds jobs that run, some of which are paused or on other routes, and others.
+// mixed adds running jobs, some of them paused or on other routes, and others.
 func (e *env) mixed() map[rowkey.Job]bool {
 	want := make(map[rowkey.Job]bool)
 	for i := range 12 {
@@ -70,7 +70,7 @@ func (e *env) mixed() map[rowkey.Job]bool {
 	return want
 }
 
-// runningJobs: pages of any size have every job that runs, and no other.
+// runningJobs: pages of any size have every running job, and no other.
 func runningJobs(e *env) {
 	want := e.mixed()
 	for _, limit := range []int{1, 2, 5, 100} {
@@ -78,8 +78,8 @@ func runningJobs(e *env) {
 	}
 }
 
-// runningFromAnywhere: from any place on to the end, and then from the beginning, all are
-// gone through.
+// runningFromAnywhere: reading from any place to the end, and then from the beginning, finds
+// all.
 func runningFromAnywhere(e *env) {
 	at, err := e.st.SpotAt(e.ctx, 0.5)
 	e.ok(err)
@@ -132,7 +132,7 @@ func jobsByKey(e *env) {
 	e.diff("jobs", 3, len(e.jobs(store.JobFilter{})))
 }
 
-// unstarted goes through all jobs in pages, and returns those that are to be started.
+// unstarted reads all jobs in pages, and returns those that have to be started.
 func unstarted(e *env) {
 	var want []rowkey.Job
 	for i := range 5 {
@@ -165,7 +165,7 @@ func unstarted(e *env) {
 	e.diff("jobs", want, got)
 }
 
-// heldSchedules are the active ones without a deadline, or with a time that waits.
+// heldSchedules are the active ones without a deadline, or with a waiting time.
 func heldSchedules(e *env) {
 	held := e.addSchedule("waits", nil)
 	idle := e.addSchedule("idle", func(s *pawl.Schedule) { s.DueAt, s.Waiting = 0, 0 })

@@ -33,8 +33,8 @@ func (e *env) sameSchedule(want *pawl.Schedule) {
 	e.diff("schedule", want, got)
 }
 
-// changeSchedule moves a schedule by one event, after change has seen it, and
-// returns it as it is then.
+// changeSchedule moves a schedule by one event, after change was called on it, and returns the
+// new schedule.
 func (e *env) changeSchedule(key rowkey.Schedule, event machine.Event, change func(*pawl.Schedule)) *pawl.Schedule {
 	e.Helper()
 	var s *pawl.Schedule
@@ -56,7 +56,7 @@ func schedulesComeBack(e *env) {
 	e.sameSchedule(bare)
 }
 
-// scheduleUpdate: all that may change is written; inputs that are nil stay.
+// scheduleUpdate: all changeable fields are written; inputs that are nil stay.
 func scheduleUpdate(e *env) {
 	s := e.addSchedule("nightly", nil)
 	s = e.changeSchedule(s.Key(), "update", func(s *pawl.Schedule) {
@@ -70,7 +70,8 @@ func scheduleUpdate(e *env) {
 	e.sameSchedule(s)
 }
 
-// scheduleStale: what another changed or made refuses the whole transaction.
+// scheduleStale: a record that another transaction changed or created fails the whole
+// transaction.
 func scheduleStale(e *env) {
 	s := e.addSchedule("nightly", nil)
 	for name, change := range map[string]func(f *store.Facts, b *Batch){
@@ -101,8 +102,7 @@ func scheduleStale(e *env) {
 	}
 }
 
-// scheduleFacts: by key, whatever the state, and by name, unless removed; with
-// inputs, and once.
+// scheduleFacts: by key in any state, and by name unless removed; with inputs, and only once.
 func scheduleFacts(e *env) {
 	s, paused, removed := e.addSchedule("a", nil), e.addSchedule("b", nil), e.addSchedule("c", nil)
 	paused = e.changeSchedule(paused.Key(), "pause", nil)
@@ -139,8 +139,7 @@ func scheduleFacts(e *env) {
 	}
 }
 
-// scheduleList: those of a workspace by name (bytes), or of all; none that is
-// removed.
+// scheduleList: the schedules of a workspace by name (bytes), or of all; no removed ones.
 func scheduleList(e *env) {
 	in := func(workspace string) func(*pawl.Schedule) {
 		return func(s *pawl.Schedule) { s.Workspace = workspace }
@@ -168,7 +167,7 @@ func scheduleList(e *env) {
 	}
 }
 
-// scheduleNameTaken: a name stands for one schedule of its workspace.
+// scheduleNameTaken: a name belongs to one schedule of its workspace.
 func scheduleNameTaken(e *env) {
 	s := e.addSchedule("nightly", nil)
 	if err := e.tryAddSchedule("w"); !errors.Is(err, store.ErrStale) {
@@ -189,8 +188,8 @@ func (e *env) tryAddSchedule(workspace string) error {
 	})
 }
 
-// scheduleNameFree: a name is free again once its schedule is removed, which
-// stays readable with its trail.
+// scheduleNameFree: a name is free again once its schedule is removed, which stays readable
+// with its trail.
 func scheduleNameFree(e *env) {
 	old := e.addSchedule("nightly", nil)
 	old = e.changeSchedule(old.Key(), "remove", nil)
@@ -203,8 +202,8 @@ func scheduleNameFree(e *env) {
 	e.verify(0)
 }
 
-// scheduleRacers: of many that make a schedule of one name, one does; and many
-// changes of one schedule add up, for it is locked.
+// scheduleRacers: of many transactions that create a schedule of one name, one succeeds; and
+// many changes of one schedule add up, since it is locked.
 func scheduleRacers(e *env) {
 	const n = 8
 	errs := make(chan error, n) // one of each

@@ -34,8 +34,7 @@ func (e *env) version() (current, newest int) {
 	return current, newest
 }
 
-// downAndUp: a populated database goes down, version by version, and comes up
-// again, and works.
+// downAndUp: a populated database migrates down, version by version, and up again, and works.
 func downAndUp(e *env) {
 	e.add(2, claimed(1))
 	e.addWorker()
@@ -61,8 +60,8 @@ func downAndUp(e *env) {
 	e.diff("jobs", []rowkey.Job{m.key()}, e.jobs(store.JobFilter{}))
 }
 
-// downOneAndUp: what both versions can say survives the way down and up, and every
-// trail of it verifies. The rest may be lost, but does no harm.
+// downOneAndUp: data that both versions can represent survives the way down and up, and all
+// its trails verify. Other data may be lost, but does no harm.
 func downOneAndUp(e *env) {
 	_, newest := e.version()
 	var job *pawl.Job
@@ -95,7 +94,7 @@ func downOneAndUp(e *env) {
 	e.ok(err)
 	gotWorker, err := e.st.Worker(e.ctx, w.Key())
 	e.ok(err)
-	gotJob.Rank, gotSteps[0].Rank = job.Rank, step.Rank // made anew
+	gotJob.Rank, gotSteps[0].Rank = job.Rank, step.Rank // computed again
 	e.diff("job", job, gotJob)
 	e.diff("steps", []*pawl.Step{step}, gotSteps)
 	e.diff("worker", w, gotWorker)
@@ -131,8 +130,8 @@ func badVersion(e *env) {
 	}
 }
 
-// stateConstraints: the database takes each state of a table, and no other. The trail
-// of jobs and steps proves itself.
+// stateConstraints: the database accepts each state of a table, and no other. The trail of
+// jobs and steps proves itself.
 func stateConstraints(e *env) {
 	e.add(1, nil)
 	e.addWorker()
@@ -157,8 +156,7 @@ func stateConstraints(e *env) {
 	}
 }
 
-// otherConstraints: neither an ending that is no end nor a depth past the deepest
-// is taken.
+// otherConstraints: an ending that is not an end, and a depth beyond the maximum, are refused.
 func otherConstraints(e *env) {
 	e.add(1, nil)
 	for set, ok := range map[string]bool{
@@ -184,8 +182,8 @@ func (e *env) sql(query string) [][]string {
 	return rows
 }
 
-// viewColumns: the tables of 001, sections 3.2 and 5, exist under their names
-// with their columns.
+// viewColumns: the tables of 001, sections 3.2 and 5, exist under their names with their
+// columns.
 func viewColumns(e *env) {
 	for table, want := range map[string]string{
 		"workers":                  "id workspace_id status created_at updated_at metadata",

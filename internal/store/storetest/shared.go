@@ -21,7 +21,7 @@ var sharedTests = []test{
 	{name: "CloseTwice", run: closedHandle},
 }
 
-// What many writers write: rounds transactions of each.
+// The writes of the many writers: each runs rounds transactions.
 const (
 	writers = 16
 	rounds  = 50
@@ -31,7 +31,7 @@ func writersOne(e *env) { e.write(e.st) }
 
 func writersTwo(e *env) { e.write(e.st, e.open()) }
 
-// write has writers goroutines add jobs and touch one that all of them share.
+// write starts writers goroutines that add jobs and change one common job.
 func (e *env) write(handles ...store.Store) {
 	common := e.add(0, nil)
 	var wg sync.WaitGroup
@@ -57,7 +57,7 @@ func (e *env) round(st store.Store, common rowkey.Job) error {
 	})
 }
 
-// written checks that so many rounds were written, and all of each.
+// written checks that n rounds were written, and all of each.
 func (e *env) written(common made, n int) {
 	e.Helper()
 	j, err := e.st.Job(e.ctx, common.key())
@@ -71,7 +71,7 @@ func (e *env) written(common made, n int) {
 	e.verify(0)
 }
 
-// heard listens on a handle, and returns what it hears until it is stopped.
+// heard listens on a handle, and returns the topics that it receives until it is stopped.
 func (e *env) heard(st store.Store) <-chan store.Topic {
 	topics := make(chan store.Topic, 1024) // more than a test sends
 	ctx, stop := context.WithCancel(e.ctx)
@@ -88,7 +88,7 @@ func (e *env) heard(st store.Store) <-chan store.Topic {
 	return topics
 }
 
-// wakeUntil wakes until the listener hears the topic, and returns what it heard
+// wakeUntil wakes until the listener receives the topic, and returns the topics received
 // before that. A hint may be lost, and nothing shows when a listener is ready.
 func (e *env) wakeUntil(st store.Store, topics <-chan store.Topic, t store.Topic) []store.Topic {
 	e.Helper()
@@ -110,7 +110,7 @@ func (e *env) wakeUntil(st store.Store, topics <-chan store.Topic, t store.Topic
 	}
 }
 
-// wakeupsReachOthers: the other handle hears, the one that woke does not.
+// wakeupsReachOthers: the other handle receives the hint, the sender does not.
 func wakeupsReachOthers(e *env) {
 	other := e.open()
 	here, there := e.heard(e.st), e.heard(other)
@@ -129,7 +129,7 @@ func listenEnds(e *env) {
 		defer close(done)
 		e.st.Listen(ctx, func(store.Topic) {})
 	}()
-	e.st.Wake(store.TopicWork) // it need not be heard
+	e.st.Wake(store.TopicWork) // it need not arrive
 	stop()
 	select {
 	case <-done:

@@ -18,7 +18,7 @@ var signalTests = []test{
 	{name: "Signals/Sizes", run: signalSizes},
 }
 
-// signal tells the job of an event, with data, and returns what was stored.
+// signal records an event of the job, with data, and returns the stored signal.
 func (e *env) signal(j *pawl.Job, name, data string) *pawl.Signal {
 	e.Helper()
 	var s *pawl.Signal
@@ -48,7 +48,7 @@ func (e *env) take(s *pawl.Signal, by pawl.Ord) error {
 	})
 }
 
-// signalOrder: by seq, with data, each job its own; nothing where there is none.
+// signalOrder: by seq, with data, each job's own; none if there is none.
 func signalOrder(e *env) {
 	a, b := e.add(0, nil), e.add(0, nil)
 	first := e.signal(a.job, "go", `{"a":"ü"}`)
@@ -70,7 +70,7 @@ func signalOrder(e *env) {
 	}
 }
 
-// signalTaken: one that was taken is out of the way, and kept with its data.
+// signalTaken: a taken signal is no longer returned, and kept with its data.
 func signalTaken(e *env) {
 	m := e.add(1, nil)
 	first, second, third := e.signal(m.job, "a", `1`), e.signal(m.job, "b", `2`), e.signal(m.job, "c", `3`)
@@ -101,7 +101,7 @@ func signalLimit(e *env) {
 	e.diff("next", first[1:], next[:store.MaxSignals-1])
 }
 
-// signalSizes: how many no step has taken, and the bytes of their data.
+// signalSizes: the number and the size of the signals that no step has taken.
 func signalSizes(e *env) {
 	m, none := e.add(0, nil), e.add(0, nil)
 	for _, data := range []string{"", `"ü"`, `12345`} {
@@ -124,7 +124,7 @@ func bare(signals ...*pawl.Signal) (list []*pawl.Signal) {
 	return list
 }
 
-// signalStale: a signal is told of once, and taken by one step.
+// signalStale: a signal is recorded once, and taken by one step.
 func signalStale(e *env) {
 	m := e.add(0, nil)
 	s := e.signal(m.job, "go", `1`)

@@ -18,10 +18,10 @@ var jobs = &species[pawl.Job]{
 	base: func(e *env, now int64, n int, ch *store.Changes) (list []*pawl.Job) {
 		for i := range n {
 			j := &pawl.Job{ID: e.mint.ID(now)}
-			j.State = lifecycle.JobRunning // in which a store has the most reason to remember it
+			j.State = lifecycle.JobRunning // the state in which a store has the most reason to cache it
 			fill(lifecycle.Job.Name, j)
 			if i%2 == 1 {
-				j.Pool, j.Quota = 0, 0 // what a store derives from the state differs
+				j.Pool, j.Quota = 0, 0 // the fields that a store derives from the state differ
 			}
 			list = append(list, j)
 		}
@@ -47,7 +47,7 @@ var jobs = &species[pawl.Job]{
 
 func keyOfJob(j *pawl.Job) pawl.StepKey { return pawl.StepKey{Job: j.Key()} }
 
-// stepsEach is how many steps a job has: of more a store may not know all.
+// stepsEach is how many steps a job has: a store may not cache more.
 const stepsEach = 10
 
 var steps = &species[pawl.Step]{
@@ -159,7 +159,7 @@ var schedules = &species[pawl.Schedule]{
 
 func keyOfSchedule(s *pawl.Schedule) pawl.StepKey { return store.ScheduleEntity(s.Key()).StepKey }
 
-// keysIn returns the keys of the jobs, each once; of other records, theirs.
+// keysIn returns the keys of the jobs, each once; for other records, their own keys.
 func keysIn[K ~int64](keys []pawl.StepKey) (list []K) {
 	for i, k := range keys {
 		if i == 0 || k.Job != keys[i-1].Job {
@@ -179,7 +179,7 @@ func byKey[R any](key func(*R) pawl.StepKey) func([]*R, error) (map[pawl.StepKey
 	}
 }
 
-// each reads records one by one, unless they are many.
+// each reads records one by one, unless there are many.
 func each[R any](keys []pawl.StepKey, read func(pawl.StepKey) (*R, error)) (map[pawl.StepKey]*R, error) {
 	if len(keys) > 60 {
 		return nil, nil

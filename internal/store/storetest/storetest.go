@@ -17,23 +17,23 @@ type Database struct {
 	// Open opens another handle, as another process would. The suite closes it.
 	Open func(t testing.TB) store.Store
 
-	// Name is by what the function given to Main opens the same database in a
-	// child process. Empty means that no other handle can see the database, as
-	// in memory: what needs two is left out.
+	// Name is the name by which the function passed to Main opens the same database in a child
+	// process. Empty means that no other handle can see the database, as in memory: tests that
+	// need two handles are skipped.
 	Name string
 
-	// SQL runs a statement beside the store and returns the names of its
-	// columns and its rows as text, "NULL" for NULL.
+	// SQL runs a statement outside the store and returns the names of its columns and its rows
+	// as text, "NULL" for NULL.
 	SQL func(ctx context.Context, statement string) (columns []string, rows [][]string, err error)
 
-	// Begin begins transactions of users: one of each type that the store takes, at least
-	// one where the database has a Name. CommitWakes says that their commits wake.
+	// Begin begins users' transactions: one of each type that the store accepts, at least one
+	// if the database has a Name. CommitWakes says that their commits wake listeners.
 	Begin       []Begin
 	CommitWakes bool
 }
 
-// Run runs the suite. fresh returns a new database, which goes with the test.
-// The package of the test needs a TestMain; see Main.
+// Run runs the suite. fresh returns a new database, which is removed with the test. The
+// package of the test needs a TestMain; see Main.
 func Run(t *testing.T, fresh func(t *testing.T) Database) {
 	t.Helper()
 	for _, part := range [][]test{
@@ -63,17 +63,17 @@ type test struct {
 // patience bounds every wait of the suite.
 const patience = 60 * time.Second
 
-// An env is a database with one handle open, and what tests do to it.
+// An env is a database with one open handle, and the helpers of the tests.
 type env struct {
 	*testing.T
 	db   Database
 	st   store.Store
 	mint *Mint
 	ctx  context.Context
-	noon time.Time // of the first day that a test of the past asked for
+	noon time.Time // of the first day that a test needed
 
 	second store.Store  // see another
-	routes rowkey.Route // that were used; see newRoute
+	routes rowkey.Route // the routes used so far; see newRoute
 }
 
 func newEnv(t *testing.T, db Database) *env {
@@ -96,7 +96,7 @@ func (e *env) open() store.Store {
 	return st
 }
 
-// another returns a second handle, always the same.
+// another returns a second handle, always the same one.
 func (e *env) another() store.Store {
 	e.Helper()
 	if e.second == nil {
@@ -128,7 +128,7 @@ func (e *env) do(q *store.Query, decide func(*store.Facts, *Batch)) {
 	e.ok(e.try(e.st, q, decide))
 }
 
-// see returns facts, and changes nothing.
+// see returns facts without changing anything.
 func (e *env) see(q *store.Query) *store.Facts {
 	e.Helper()
 	var facts *store.Facts
@@ -155,8 +155,8 @@ func (m made) key() rowkey.Job { return m.job.Key() }
 
 func (m made) steps1() pawl.StepKey { return m.steps[0].StepKey }
 
-// add stores a job, PENDING on the route 0, with n pending steps, after change
-// has seen them. The batch of the same transaction may take more.
+// add stores a job, PENDING on route 0, with n pending steps, after change was called on them.
+// change may add to the batch of the same transaction.
 func (e *env) add(n int, change func(m made, b *Batch)) made {
 	e.Helper()
 	var m made
@@ -181,8 +181,8 @@ func (e *env) build(now int64, n int, b *Batch, change func(m made, b *Batch)) m
 	return m
 }
 
-// enqueued is a change of add: the job runs, its steps are enqueued. Those of a
-// higher rank have the higher priority, so that the two cannot be mixed up.
+// enqueued is a change for add: the job runs, its steps are enqueued. Steps of a higher rank
+// have the higher priority, so that a test distinguishes the two.
 func enqueued(route rowkey.Route, rank int64) func(made, *Batch) {
 	return func(m made, b *Batch) {
 		b.MoveJob(m.job, "allocate_resources")
@@ -193,7 +193,7 @@ func enqueued(route rowkey.Route, rank int64) func(made, *Batch) {
 	}
 }
 
-// claimed is a change of add: the worker holds every step.
+// claimed is a change for add: the worker holds every step.
 func claimed(worker rowkey.Worker) func(made, *Batch) {
 	return func(m made, b *Batch) {
 		enqueued(1, 0)(m, b)
@@ -204,7 +204,7 @@ func claimed(worker rowkey.Worker) func(made, *Batch) {
 	}
 }
 
-// addWorker stores a worker that lives.
+// addWorker stores a living worker.
 func (e *env) addWorker() *pawl.Worker {
 	e.Helper()
 	var w *pawl.Worker
@@ -216,8 +216,8 @@ func (e *env) addWorker() *pawl.Worker {
 	return w
 }
 
-// addSchedule stores a schedule of that name in the workspace w, active, after
-// change has seen it.
+// addSchedule stores an active schedule of that name in the workspace w, after change was
+// called on it.
 func (e *env) addSchedule(name string, change func(*pawl.Schedule)) *pawl.Schedule {
 	e.Helper()
 	var s *pawl.Schedule

@@ -160,8 +160,8 @@ func stepPages(e *env) {
 	e.diff("rest", m.steps[3:], steps)
 }
 
-// pageBytes: a page ends with the record that makes its bodies as large as a page may
-// be, whatever its limit; what has no limit, or no bodies, has all.
+// pageBytes: a page ends with the record that reaches the maximum size of its bodies, whatever
+// its limit; a read without a limit, or without bodies, returns all.
 func pageBytes(e *env) {
 	body := func(n int) json.RawMessage { return json.RawMessage(`"` + strings.Repeat("x", n-2) + `"`) }
 	quarter := store.PageBytes / 4
@@ -230,7 +230,7 @@ func stepCounts(e *env) {
 	e.diff("counts", map[machine.State]int{lifecycle.StepPending: 2, lifecycle.StepSkipped: 1}, counts)
 }
 
-// inFlight: what is enqueued by route, what is in progress by worker.
+// inFlight: enqueued steps by route, steps in progress by worker.
 func inFlight(e *env) {
 	e.add(2, enqueued(7, 0))
 	e.add(1, enqueued(7, -5))
@@ -275,7 +275,7 @@ func viewWorkers(e *env) {
 	}
 }
 
-// trail: every field of every entry comes back, From and Entity included.
+// trail: every field of every entry is read back, From and Entity included.
 func trail(e *env) {
 	var want []audit.Entry
 	m := e.add(1, func(m made, b *Batch) {
