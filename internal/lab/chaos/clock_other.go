@@ -10,7 +10,7 @@ import (
 
 func traced(*exec.Cmd) {}
 
-// A clock is the wall clock of one process, which is not stepped here.
+// A clock is the wall clock of one process, which cannot be stepped on this platform.
 type clock struct{}
 
 func newClock(int, time.Duration) (*clock, error) {

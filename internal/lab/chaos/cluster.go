@@ -23,15 +23,15 @@ const (
 	dev    = "dev" // both in one process
 )
 
-// A cluster is the system under test: a database and the processes on it, and
-// the harness's own way to the database, past all faults.
+// A cluster is the system under test: a database and the processes on it, and the harness's
+// own connection to the database, which no fault affects.
 type cluster struct {
 	config   *config
 	dir      string
 	database database
 	members  []*member
 	store    store.Store
-	engine   *engine.Engine // passive: it asks, and does nobody's work
+	engine   *engine.Engine // passive: it submits and reads, and does no work
 }
 
 // newCluster makes an empty database and starts the processes of a run.
@@ -90,8 +90,7 @@ func (cl *cluster) env() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + cl.dir, "TMPDIR=" + filepath.Join(cl.dir, "tmp")}
 }
 
-// up waits until every process is up that is meant to be, and starts those that
-// are not.
+// up waits until every process that should run does, and starts those that do not.
 func (cl *cluster) up(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, cl.config.patience, errors.New("not every process has come up"))
 	defer cancel()
@@ -119,7 +118,7 @@ func (cl *cluster) victim(ctx context.Context, f fault) *member {
 	candidates := cl.of(f.Role)
 	if f.Busy {
 		var busy []*member
-		held, _ := cl.held(ctx) // while the database is away anyone will do
+		held, _ := cl.held(ctx) // while the database is away any member will do
 		for _, m := range candidates {
 			if len(held[m.pid()]) > 0 {
 				busy = append(busy, m)
@@ -145,7 +144,7 @@ func (cl *cluster) of(role string) []*member {
 	return found
 }
 
-// stop asks all processes to end, as an operator would, and looks at how they did.
+// stop asks all processes to end, as an operator would, and checks how they ended.
 func (cl *cluster) stop() error {
 	var errs []error
 	for _, m := range cl.members {
@@ -157,7 +156,7 @@ func (cl *cluster) stop() error {
 	return errors.Join(append(errs, faultsInLogs(cl.dir))...)
 }
 
-// close ends everything, however it stands.
+// close ends everything, in any state.
 func (cl *cluster) close() {
 	for _, m := range cl.members {
 		if m.cmd != nil && m.running() {

@@ -12,8 +12,8 @@ import (
 // kinds are the kinds of errors by the exit codes of pawl. Others may pass.
 var kinds = map[int]pawl.Kind{2: pawl.Invalid, 3: pawl.NotFound, 4: pawl.Refused, 5: pawl.Conflict}
 
-// command returns what a command of the binary prints, or its error. It is a
-// process like the members, and reads their clock where they share one.
+// command returns the output of a command of the binary, or its error. It is a process like
+// the members, and reads their clock if they share one.
 func (cl *cluster) command(ctx context.Context, args ...string) (string, error) {
 	var out, trouble bytes.Buffer
 	cmd := exec.CommandContext(ctx, cl.config.binary, append([]string{"--database", cl.database.direct()}, args...)...)
@@ -33,32 +33,32 @@ func (cl *cluster) command(ctx context.Context, args ...string) (string, error) 
 	return "", pawl.Errorf(kind, "pawl %s: %s: %s", strings.Join(args, " "), cmd.ProcessState, bytes.TrimSpace(trouble.Bytes()))
 }
 
-// commands are an operator that types.
+// commands is an operator that uses the command line.
 type commands struct{ *cluster }
 
 func (c commands) job(ctx context.Context, verb string, id pawl.ID) (string, error) {
 	return c.command(ctx, "job", verb, id.Public(pawl.JobPrefix), "--reason", "at random")
 }
 
-// Cancel types pawl job cancel.
+// Cancel runs pawl job cancel.
 func (c commands) Cancel(ctx context.Context, id pawl.ID, _ pawl.Change) error {
 	_, err := c.job(ctx, "cancel", id)
 	return err
 }
 
-// PauseJob types pawl job pause.
+// PauseJob runs pawl job pause.
 func (c commands) PauseJob(ctx context.Context, id pawl.ID, _ pawl.Change) error {
 	_, err := c.job(ctx, "pause", id)
 	return err
 }
 
-// ResumeJob types pawl job resume.
+// ResumeJob runs pawl job resume.
 func (c commands) ResumeJob(ctx context.Context, id pawl.ID, _ pawl.Change) error {
 	_, err := c.job(ctx, "resume", id)
 	return err
 }
 
-// RetryJob types pawl job retry, and returns the id that it prints.
+// RetryJob runs pawl job retry, and returns the id that it prints.
 func (c commands) RetryJob(ctx context.Context, id pawl.ID, _ pawl.Retry, _ pawl.Change) (pawl.ID, error) {
 	text, err := c.job(ctx, "retry", id)
 	if err != nil {

@@ -22,17 +22,17 @@ import (
 
 // A database is what the members share.
 type database interface {
-	// open opens it for the harness, past all faults of the network.
+	// open opens it for the harness, unaffected by faults of the network.
 	open(ctx context.Context) (store.Store, error)
-	// name is what a process is given to reach it, through its proxy if there is
-	// one; direct is what reaches it past them.
+	// name is the database's name for a process, through its proxy if there is one; direct is
+	// its name without proxies.
 	name(p *proxy) string
 	direct() string
-	// host is where a new process runs, and clock whose clock the database goes by.
+	// host is where a new process runs, and clock is the host whose clock the database uses.
 	host() *host
 	clock() *host
-	// inspect fails with an error that is final if something is not where queries look
-	// for it. Nothing may ever be, whatever was killed.
+	// inspect fails with a final error if a query could overlook a record. That must never be
+	// so, whatever was killed.
 	inspect(ctx context.Context) error
 	// proxy makes a proxy to it, or nil.
 	proxy() (*proxy, error)
@@ -104,7 +104,7 @@ func (d *postgresDatabase) crash(ctx context.Context, away time.Duration) error 
 	d.cluster.Kill()
 	sleep.For(ctx, away)
 	var err error
-	for range 5 { // what it shared with its dead processes may not be free yet
+	for range 5 { // resources shared with its dead processes may not be free yet
 		if err = d.cluster.Restart(ctx); err == nil || ctx.Err() != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (d *postgresDatabase) crash(ctx context.Context, away time.Duration) error 
 	return err
 }
 
-// A sqliteDatabase is a file, on a small disk of its own where there may be one.
+// A sqliteDatabase is a file, on a small disk of its own if possible.
 type sqliteDatabase struct {
 	dir  string
 	disk *disk
@@ -140,7 +140,7 @@ func (d *sqliteDatabase) open(ctx context.Context) (store.Store, error) {
 	return sqlite.Open(ctx, sqlite.Config{Path: d.path(), Clock: d.own.now})
 }
 
-// close leaves a copy where the disk was mounted: what failed is looked at.
+// close leaves a copy where the disk was mounted, to investigate a failure.
 func (d *sqliteDatabase) close() error {
 	if !d.disk.mounted {
 		return nil
@@ -148,7 +148,7 @@ func (d *sqliteDatabase) close() error {
 	return errors.Join(os.CopyFS(d.dir+"-copy", os.DirFS(d.dir)), d.disk.unmount())
 }
 
-// eventually tries until it works, ctx ends, or what it did can never work.
+// eventually retries until do succeeds, ctx ends, or the error is final.
 func eventually(ctx context.Context, do func() error) error {
 	for {
 		err := do()

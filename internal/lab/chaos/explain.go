@@ -18,8 +18,8 @@ import (
 // maxExplained is how many unfinished jobs are explained in full.
 const maxExplained = 3
 
-// explain adds to the error of a run what a person needs to look into it: why
-// the jobs that are left do not end, their trails, and where the logs are.
+// explain adds to the error of a run the information to investigate it: why the remaining jobs
+// do not end, their trails, and the location of the logs.
 func (r *run) explain(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
@@ -43,7 +43,7 @@ func (r *run) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("seed %d: %w\n%s", r.seed, err, b.String())
 }
 
-// pawl returns what a command prints.
+// pawl returns the output of a command.
 func (r *run) pawl(ctx context.Context, args ...string) []byte {
 	out, err := exec.CommandContext(ctx, r.config.binary, append([]string{"--database", r.database.direct()}, args...)...).CombinedOutput()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/sleep"
 )
 
-// harm applies a fault to whom it befalls, for as long as it lasts.
+// harm applies a fault to its victims, for as long as it lasts.
 func (r *run) harm(ctx context.Context, f fault) error {
 	switch f.Kind {
 	case databaseFault:
@@ -57,7 +57,7 @@ func (r *run) harm(ctx context.Context, f fault) error {
 	return r.befall(ctx, f, r.victim(ctx, f))
 }
 
-// jump has a clock jump.
+// jump makes a clock jump.
 func (r *run) jump(ctx context.Context, f fault, h *host) {
 	h.step(f.Step)
 	if f.Kind == slipFault {
@@ -66,7 +66,7 @@ func (r *run) jump(ctx context.Context, f fault, h *host) {
 	}
 }
 
-// befall applies a fault to one process. Another one that is on it ends first.
+// befall applies a fault to one process, after any fault already applied to it has ended.
 func (r *run) befall(ctx context.Context, f fault, m *member) error {
 	m.pain.Lock()
 	defer m.pain.Unlock()
@@ -102,7 +102,7 @@ func (r *run) befall(ctx context.Context, f fault, m *member) error {
 	return nil
 }
 
-// storm lets the weather between a process and the database be bad for a while.
+// storm sets the weather between a process and the database for a while.
 func (r *run) storm(ctx context.Context, f fault, m *member, w weather) {
 	at := time.Now()
 	m.proxy.set(w)
@@ -111,13 +111,13 @@ func (r *run) storm(ctx context.Context, f fault, m *member, w weather) {
 	m.proxy.set(weather{})
 }
 
-// hurtProcess notes the steps that a process held when a fault befell it.
+// hurtProcess records the steps that a process held when it was hit.
 func (r *run) hurtProcess(ctx context.Context, f fault, at time.Time, pid int) {
-	held, _ := r.held(ctx) // while the database is away nobody can tell
+	held, _ := r.held(ctx) // unknown while the database is away
 	r.hurt(f, at, held[pid])
 }
 
-// everybody returns the steps that anyone holds.
+// everybody returns all steps that are held.
 func (r *run) everybody(ctx context.Context) (all []hand) {
 	held, _ := r.held(ctx)
 	for _, steps := range held {

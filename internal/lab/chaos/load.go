@@ -14,16 +14,16 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A shape is a kind of job, and how it ends when nobody intervenes.
+// A shape is a kind of job, and how it ends without intervention.
 type shape struct {
 	name   string
 	ends   machine.State
-	output string // JSON; empty: not looked at
-	file   string // what comes after the head
+	output string // JSON; empty: not checked
+	file   string // the file after the head
 }
 
-// head begins every workflow. A script that runs LINE leaves a line outside the
-// system: which job, which step, and under which claim, which is the fence.
+// head begins every workflow. A script that runs LINE writes a line outside the system with
+// the job, the step, and the claim, which is the fence.
 const head = `name: NAME
 workers: 3
 inputs: {effects: {type: string, required: true}, n: {type: integer, required: true}}
@@ -40,7 +40,7 @@ const (
 	keys        = 3
 )
 
-// shapes are what the load is drawn from.
+// shapes are the kinds of jobs of the load.
 var shapes = []shape{
 	{"noop", lifecycle.JobCompleted, `"done"`, `
 steps: [{id: one, run: 'LINE; echo done'}]
@@ -157,19 +157,18 @@ func (s shape) definition() (*workflow.Definition, error) {
 	})
 }
 
-// A job is one that was submitted, or that continues one that was.
+// A job is one that was submitted, or that continues a submitted one.
 type job struct {
 	shape    shape
 	key      int // of a keyed one
 	id       pawl.ID
-	at       time.Time // when it was asked for
+	at       time.Time // when it was requested
 	canceled bool      // an operator may have ended it
 	retried  bool      // it continues another
-	answered bool      // what it waits for from outside was given
+	answered bool      // it got what it waits for from outside
 }
 
-// drawJobs draws so many shapes, and as many of each as the others if there are
-// enough.
+// drawJobs draws n shapes, equally many of each if there are enough.
 func drawJobs(r *rand.Rand, n int) []string {
 	var names []string
 	for len(names) < n {
@@ -190,5 +189,5 @@ func (s shape) submission(dir, request string, n int) (pawl.Submission, error) {
 	return pawl.Submission{Definition: def.Canonical(), Inputs: inputs, Dir: dir, Actor: actor, RequestID: request, Description: s.name}, err
 }
 
-// actor is who the harness is in the trail.
+// actor is the harness's name in the trail.
 const actor = "chaos"

@@ -1,10 +1,10 @@
-// Command chaos runs jobs on a database and many processes, and kills, stops and
-// cuts off processes and database meanwhile. In the end nothing may be lost,
-// doubled or stuck (T5, T10, J7, J9, K5, K6, K8):
+// Command chaos runs jobs on a database and many processes, and meanwhile kills, stops and
+// cuts off processes and database. In the end nothing may be lost, duplicated or stuck (T5,
+// T10, J7, J9, K5, K6, K8):
 //
 //	go run ./internal/lab/chaos -seed 1 -rounds 20 -database postgres
 //
-// docs/chaos.md says what it does.
+// docs/chaos.md describes it.
 package main
 
 import (
@@ -32,7 +32,7 @@ type config struct {
 	roleMix  string // split or dev
 	outages  bool   // of the database alone, at the default timings, and nothing else
 	silence  time.Duration
-	patience time.Duration // how long anything may take until it is called stuck
+	patience time.Duration // after which anything counts as stuck
 	jobs     int           // of a full run
 	steps    bool          // clocks of processes may be stepped
 	cluster  *pgtest.Cluster
@@ -74,7 +74,7 @@ func program() int {
 	return 0
 }
 
-// all plays as many runs as the rounds take. What failed is kept to be looked at.
+// all plays as many runs as the rounds need. It keeps the folders of failed runs.
 func (c *config) all(ctx context.Context, seed uint64, rounds int) (_ *report, err error) {
 	if c.dir, err = os.MkdirTemp("", "pawl-chaos-"); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (c *config) all(ctx context.Context, seed uint64, rounds int) (_ *report, e
 	return total, os.RemoveAll(c.dir)
 }
 
-// command is what repeats a run.
+// command returns the command that repeats a run.
 func (c *config) command(seed uint64, rounds int) string {
 	if c.outages {
 		return fmt.Sprintf("go run ./internal/lab/chaos -seed %d -outages %d -roles %s -jobs %d", seed, rounds, c.roleMix, c.jobs)
@@ -121,8 +121,8 @@ func (c *config) command(seed uint64, rounds int) string {
 	return fmt.Sprintf("go run ./internal/lab/chaos -seed %d -rounds %d -database %s -roles %s -silence %s -jobs %d", seed, rounds, c.kind, c.roleMix, c.silence, c.jobs)
 }
 
-// build makes the binary under test, without the race detector: it is to be as
-// fast as in production.
+// build builds the binary under test, without the race detector: it has to be as fast as in
+// production.
 func (c *config) build() error {
 	if c.binary != "" {
 		return nil
@@ -166,7 +166,7 @@ func (c *config) draw(seed uint64, rounds int, db database) []round {
 	return drawRounds(seed, rounds, jobs, c.silence, c.chances(db))
 }
 
-// chances are what befalls a run.
+// chances are the possible faults of a run.
 func (c *config) chances(db database) []chance {
 	all, cannot := onPostgres, map[kind]bool{}
 	if d, ok := db.(*sqliteDatabase); ok {

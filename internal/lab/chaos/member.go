@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A member is one process of the system under test: it is started, hurt, and
-// started again, always under the same name.
+// A member is one process of the system under test: it is started, hit, and restarted, always
+// under the same name.
 type member struct {
 	name, role string
 	argv       []string
@@ -23,14 +23,14 @@ type member struct {
 	host       *host
 	proxy      *proxy // to the database; nil on SQLite
 
-	pain sync.Mutex // held by the fault that is on it
+	pain sync.Mutex // held by the fault applied to it
 
 	mu      sync.Mutex // guards what follows
 	life    int        // counts the starts
 	cmd     *exec.Cmd
 	exited  chan struct{} // closed when the process of this life has ended
-	doomed  bool          // its end is wanted
-	crashes []error       // ends that were not wanted, of all lives
+	doomed  bool          // its end is intended
+	crashes []error       // unintended ends, in all lives
 }
 
 func (m *member) String() string { return m.name }
@@ -53,7 +53,7 @@ func (m *member) start() error {
 	return m.host.start(m.cmd, m.exited)
 }
 
-// log is the file of this life's talk.
+// log returns the path of this life's log.
 func (m *member) log() string { return filepath.Join(m.dir, fmt.Sprintf("%s-%d.log", m.name, m.life)) }
 
 func (m *member) pid() int {
@@ -62,7 +62,7 @@ func (m *member) pid() int {
 	return m.cmd.Process.Pid
 }
 
-// signal sends a signal to the process alone, not to what it runs.
+// signal sends a signal to the process alone, not to its children.
 func (m *member) signal(s syscall.Signal) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +77,7 @@ func (m *member) kill() {
 	m.bury()
 }
 
-// stop asks the process to end, and gives it so long.
+// stop asks the process to end, and waits for at most bound.
 func (m *member) stop(bound time.Duration) error {
 	m.doom()
 	m.signal(syscall.SIGTERM)
@@ -88,12 +88,12 @@ func (m *member) stop(bound time.Duration) error {
 		m.bury()
 		return nil
 	case <-t.C:
-		m.signal(syscall.SIGQUIT) // its log shows where it stands
+		m.signal(syscall.SIGQUIT) // its log then shows what it is doing
 		return fmt.Errorf("%s has not ended %s after SIGTERM, see %s", m.name, bound, m.log())
 	}
 }
 
-// doom says that the end of the process is wanted, unless it has ended already.
+// doom marks the end of the process as intended, unless it has ended already.
 func (m *member) doom() {
 	if !m.running() {
 		m.bury()
@@ -126,7 +126,7 @@ const (
 	exitInterrupted = 130 // it was asked to end before it had started
 )
 
-// bury looks at how a process has ended, and notes what is wrong with that.
+// bury checks how a process has ended, and records anything wrong with it.
 func (m *member) bury() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,8 +140,8 @@ func (m *member) bury() {
 	m.doomed = true // and it is buried once
 }
 
-// revive starts a process that has ended, unless it was never to end. It
-// reports whether the process runs and has got to work.
+// revive restarts a process that has ended, unless it must not end. It reports whether the
+// process runs and has started to work.
 func (m *member) revive() (bool, error) {
 	if !m.running() {
 		m.doom()
@@ -152,26 +152,26 @@ func (m *member) revive() (bool, error) {
 	return m.ready(), nil
 }
 
-// crashed returns all ends that were not wanted.
+// crashed returns all unintended ends.
 func (m *member) crashed() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return errors.Join(m.crashes...)
 }
 
-// ready reports whether this life of the process has got to work.
+// ready reports whether this life of the process has started to work.
 func (m *member) ready() bool { return m.says("stop with Ctrl-C") }
 
-// says reports whether the log of this life has one of the texts.
+// says reports whether the log of this life contains one of the texts.
 func (m *member) says(texts ...string) bool {
 	b, err := os.ReadFile(m.log())
 	return err == nil && slices.ContainsFunc(texts, func(t string) bool { return bytes.Contains(b, []byte(t)) })
 }
 
-// faults are what no log may hold.
+// faults are texts that no log may contain.
 var faults = [][]byte{[]byte("panic:"), []byte("fault of pawl itself"), []byte("fatal error:"), []byte("DATA RACE")}
 
-// faultsInLogs looks through the logs of all lives.
+// faultsInLogs searches the logs of all lives.
 func faultsInLogs(dir string) error {
 	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	var found []error

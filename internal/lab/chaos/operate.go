@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// final reports whether an error is an answer, and not trouble on the way to it.
+// final reports whether an error is a reply, and not a failure on the way.
 func final(err error) bool {
 	switch pawl.KindOf(err) {
 	case pawl.Invalid, pawl.NotFound, pawl.Conflict, pawl.Refused:
@@ -21,9 +21,8 @@ func final(err error) bool {
 	return false
 }
 
-// ask has the harness's engine do something, again and again while the database
-// is away. That what was asked for does not go any more is fine: jobs end while
-// operators think.
+// ask makes the harness's engine do something, and retries while the database is away. A
+// refusal because the action is no longer possible is fine: jobs end while operators think.
 func (r *run) ask(ctx context.Context, what string, do func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, r.config.patience)
 	defer cancel()
@@ -34,8 +33,8 @@ func (r *run) ask(ctx context.Context, what string, do func() error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// submit submits jobs. Each has a request id, so that none is made twice,
-// whatever becomes of the answer.
+// submit submits jobs. Each has a request id, so that no job is created twice, even if the
+// reply is lost.
 func (r *run) submit(ctx context.Context, names []string) error {
 	for _, name := range names {
 		n, at := r.submitted, time.Now()
@@ -69,7 +68,7 @@ func (r *run) add(j *job) {
 	r.jobs = append(r.jobs, j)
 }
 
-// pick returns a job of those that have ended, or have not.
+// pick returns a job that has ended, or one that has not.
 func (r *run) pick(ctx context.Context, f fault, ended bool) *job {
 	r.mu.Lock()
 	jobs := append([]*job{}, r.jobs...)
@@ -87,7 +86,7 @@ func (r *run) pick(ctx context.Context, f fault, ended bool) *job {
 	return found[f.Pick%len(found)]
 }
 
-// operate does what an operator would.
+// operate performs an operator's actions.
 func (r *run) operate(ctx context.Context, f fault) error {
 	j := r.pick(ctx, f, f.Kind == retryVerb)
 	if j == nil {
@@ -126,8 +125,8 @@ type operator interface {
 	RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.ID, error)
 }
 
-// operator returns the one of the run. On SQLite a command is one more process on
-// the file, which may come and go at any moment.
+// operator returns the operator of the run. On SQLite a command is a further process on the
+// file, which may start and end at any moment.
 func (r *run) operator() operator {
 	if r.config.kind == "sqlite" {
 		return commands{r.cluster}

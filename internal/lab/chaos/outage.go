@@ -14,12 +14,12 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// The kinds of outages. Each is of the database alone: no process is harmed, and all
-// have the timings that they have by default. So no step may be taken from its worker,
-// and nothing may be done twice.
+// The kinds of outages. Each affects the database alone: no process is harmed, and all use the
+// default timings. No step may therefore be taken from its worker, and nothing may be done
+// twice.
 const (
 	killedOutage  kind = "database killed"  // signal 9, and started again
-	stoppedOutage kind = "database stopped" // SIGSTOP: it takes connections and says nothing
+	stoppedOutage kind = "database stopped" // SIGSTOP: connections are accepted but get no reply
 	cutOffOutage  kind = "database cut off" // connections are closed, and no new one gets through
 )
 
@@ -59,7 +59,7 @@ func drawOutages(seed uint64, rounds, jobs int) []round {
 	return plan
 }
 
-// outage has the database be away for a while, for everybody.
+// outage makes the database unreachable for a while, for all processes.
 func (r *run) outage(ctx context.Context, f fault) error {
 	db := r.database.(*postgresDatabase)
 	held, at := r.everybody(ctx), time.Now()
@@ -89,8 +89,8 @@ func (r *run) weather(w weather) {
 	}
 }
 
-// endure waits until what was held when the round's outage began has moved on, and
-// checks that nobody was harmed by it.
+// endure waits until the steps held when the round's outage began have moved on, and checks
+// that the outage harmed no worker.
 func (r *run) endure(ctx context.Context) error {
 	late, cancel := context.WithTimeout(ctx, r.config.patience)
 	defer cancel()
@@ -125,10 +125,11 @@ func (r *run) unharmed(ctx context.Context) error {
 	return errors.Join(append(errs, err, doubled(effects))...)
 }
 
-// engineActor is who takes a worker for dead. One that ends by itself says so itself.
+// engineActor is the actor that declares a worker dead. A worker that ends by itself records
+// that itself.
 const engineActor = "engine"
 
-// harmOf looks through a trail for what a healthy worker and its steps do not go through.
+// harmOf searches a trail for events that a healthy worker and its steps do not have.
 func harmOf(t store.TrailOf) error {
 	for _, e := range t.Entries {
 		dead := e.Event == lifecycle.WorkerTerminate && e.Actor == engineActor

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// A weather is what a proxy does with what passes through it.
+// A weather is how a proxy treats its traffic.
 type weather struct {
-	hold  bool          // nothing passes; it does once the weather is fair again
-	deaf  bool          // what the database answers is lost; a connection that had this is cut with the weather's end
+	hold  bool          // nothing passes until the weather is fair again
+	deaf  bool          // replies of the database are lost; an affected connection is cut when this weather ends
 	delay time.Duration // before each piece
-	down  bool          // there is no connection, and none is made
+	down  bool          // no connection exists, and none is made
 }
 
 // A proxy stands between one process and the database.
@@ -30,7 +30,7 @@ type proxy struct {
 // A link is one connection through a proxy.
 type link struct {
 	client, server net.Conn
-	lossy          bool // something on it was lost
+	lossy          bool // data on it was lost
 }
 
 func (l *link) cut() {
@@ -101,8 +101,7 @@ func (p *proxy) pump(l *link, from, to net.Conn, answers bool) {
 	}
 }
 
-// pass waits as long as the weather wants, and reports whether the piece gets
-// through.
+// pass waits as the weather requires, and reports whether the piece gets through.
 func (p *proxy) pass(l *link, answer bool) bool {
 	for {
 		p.mu.Lock()

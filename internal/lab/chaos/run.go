@@ -55,14 +55,14 @@ func play(ctx context.Context, c *config, seed uint64, rounds int) (_ *report, e
 	return r.report, nil
 }
 
-// rounds plays all of them, lets everything end, and checks what came of it.
+// rounds plays all rounds, lets everything end, and checks the results.
 func (r *run) rounds(ctx context.Context, plan []round) (err error) {
 	begun := time.Now()
 	if err := r.addTimetables(ctx); err != nil {
 		return err
 	}
 	answering, stop := context.WithCancel(ctx)
-	answered := make(chan error, 1) // it is looked at once, at the end
+	answered := make(chan error, 1) // it is read once, at the end
 	go func() { answered <- r.answer(answering) }()
 	for i, p := range plan {
 		if err = r.round(ctx, p); err != nil {
@@ -84,8 +84,8 @@ func (r *run) rounds(ctx context.Context, plan []round) (err error) {
 	return err
 }
 
-// round submits jobs, lets faults and operators loose, and waits until all
-// processes are up and what was hit has moved on.
+// round submits jobs, applies faults and operators' actions, and waits until all processes are
+// up and everything hit has moved on.
 func (r *run) round(ctx context.Context, p round) error {
 	r.mu.Lock()
 	r.wounds = nil
@@ -129,8 +129,8 @@ func (r *run) round(ctx context.Context, p round) error {
 	return r.recover(ctx, last)
 }
 
-// recover waits until everything that was hit in this round has moved on, and
-// the whole system since its end.
+// recover waits until everything that was hit in this round has moved on, and the whole system
+// has since its end.
 func (r *run) recover(ctx context.Context, last pulse) error {
 	ctx, cancel := context.WithTimeout(ctx, r.config.patience)
 	defer cancel()
@@ -154,7 +154,7 @@ func (r *run) recover(ctx context.Context, last pulse) error {
 	return nil
 }
 
-// slowRescue is what a person would want to look into (T10).
+// slowRescue is the time above which a person would investigate (T10).
 const slowRescue = 6 * time.Second
 
 func (r *run) note(ctx context.Context, w wound, took time.Duration) {
@@ -166,10 +166,10 @@ func (r *run) note(ctx context.Context, w wound, took time.Duration) {
 	}
 }
 
-// errStuck is the error of a run in which something does not move any more.
+// errStuck is the error of a run in which something no longer moves.
 var errStuck = errors.New("STUCK")
 
-// until asks again and again until it holds or ctx ends.
+// until retries until the condition holds or ctx ends.
 func (r *run) until(ctx context.Context, holds func() (bool, error)) error {
 	for {
 		ok, err := holds()
@@ -182,8 +182,8 @@ func (r *run) until(ctx context.Context, holds func() (bool, error)) error {
 	}
 }
 
-// finish ends the schedules, waits until every job has ended, and sees that nothing
-// is left that would hold up a new one.
+// finish ends the schedules, waits until every job has ended, and checks that nothing is left
+// that would delay a new one.
 func (r *run) finish(ctx context.Context) error {
 	if err := r.endTimetables(ctx); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/schedule"
 )
 
-// A timetable is a schedule that makes jobs all the while.
+// A timetable is a schedule that keeps creating jobs.
 type timetable struct {
 	name    string
 	shape   string
@@ -21,8 +21,8 @@ type timetable struct {
 	catchUp time.Duration
 }
 
-// timetables are the schedules of a run. A slow job takes longer than the time
-// between two of them.
+// timetables are the schedules of a run. A slow job takes longer than the time between two of
+// its starts.
 var timetables = []timetable{
 	{"skips", "slow", time.Second, schedule.Skip, 0},
 	{"queues", "slow", time.Second, schedule.Queue, 0},
@@ -51,7 +51,7 @@ func (r *run) addTimetables(ctx context.Context) error {
 	return nil
 }
 
-// order has a command do something, as ask does.
+// order runs a command of the binary, with retries as in ask.
 func (r *run) order(ctx context.Context, args ...string) error {
 	return r.ask(ctx, strings.Join(args[:2], " "), func() error {
 		_, err := r.command(ctx, args...)
@@ -59,8 +59,7 @@ func (r *run) order(ctx context.Context, args ...string) error {
 	})
 }
 
-// endTimetables waits until every time has been dealt with that is due, and pauses
-// the schedules.
+// endTimetables waits until every due time has been handled, and pauses the schedules.
 func (r *run) endTimetables(ctx context.Context) error {
 	late, cancel := context.WithTimeout(ctx, r.config.patience)
 	defer cancel()

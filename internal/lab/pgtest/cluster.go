@@ -18,12 +18,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A Cluster is a throw-away PostgreSQL server on a folder of its own.
+// A Cluster is a temporary PostgreSQL server with a folder of its own.
 type Cluster struct {
 	URL string // of its database postgres
 
 	dir     string
-	account *syscall.Credential // nil: the own account
+	account *syscall.Credential // nil: the account of this process
 	bin     string
 	port    int
 	durable bool
@@ -31,9 +31,9 @@ type Cluster struct {
 	exited  chan struct{} // closed when the server has ended
 }
 
-// Start makes a cluster in a new folder and waits until it responds. Without
-// durable it does not care for the disk: for tests. With durable every commit
-// reaches the disk, as in production: for benchmarks.
+// Start makes a cluster in a new folder and waits until it responds. Without durable the
+// server does not flush to disk: for tests. With durable every commit reaches the disk, as in
+// production: for benchmarks.
 func Start(ctx context.Context, durable bool) (*Cluster, error) {
 	bin, err := Binaries()
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *Cluster) own(path string) error {
 
 func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
 
-// command runs a program of PostgreSQL as its account. It dies with this process.
+// command returns a program of PostgreSQL that runs as its account and dies with this process.
 func (c *Cluster) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, name), args...)
 	cmd.Dir = c.dir
@@ -174,7 +174,7 @@ func (c *Cluster) log() string {
 	return strings.TrimSpace(string(b))
 }
 
-// Stop ends the server at once and removes its folder. Stopping twice is fine.
+// Stop ends the server at once and removes its folder. It may be called twice.
 func (c *Cluster) Stop() error {
 	if c.server != nil {
 		_ = c.server.Process.Signal(syscall.SIGQUIT)

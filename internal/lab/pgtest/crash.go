@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Kill ends the server and every process of it by signal 9, as a crash of the
-// machine would but for the disk's cache. Restart brings it back.
+// Kill ends the server and all its processes by signal 9, like a crash of the machine except
+// that the disk's cache survives. Restart starts it again.
 func (c *Cluster) Kill() {
 	if c.server == nil {
 		return
 	}
 	postmaster := c.server.Process
-	_ = postmaster.Signal(syscall.SIGSTOP) // it makes no more processes
+	_ = postmaster.Signal(syscall.SIGSTOP) // it starts no more processes
 	own := children(postmaster.Pid)
 	for _, pid := range own {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -31,15 +31,15 @@ func (c *Cluster) Kill() {
 	}
 }
 
-// Pause stops every process of the server where it stands: it takes connections, and
-// says nothing. Resume lets it go on.
+// Pause stops every process of the server: connections are accepted but get no reply. Resume
+// continues them.
 func (c *Cluster) Pause() { c.signal(syscall.SIGSTOP) }
 
 // Resume ends a Pause.
 func (c *Cluster) Resume() { c.signal(syscall.SIGCONT) }
 
-// signal sends a signal to the server, and then to its other processes: while it stands
-// still it makes no more of them.
+// signal sends a signal to the server, and then to its other processes: while the server is
+// stopped it starts no more of them.
 func (c *Cluster) signal(s syscall.Signal) {
 	postmaster := c.server.Process
 	_ = postmaster.Signal(s)
@@ -61,12 +61,12 @@ func outlive(pid int) {
 	}
 }
 
-// Restart starts the server again on the same data and port after Kill, and
-// waits until it has recovered and returns.
+// Restart starts the server again on the same data and port after Kill, and waits until it has
+// recovered.
 func (c *Cluster) Restart(ctx context.Context) error { return c.serve(ctx) }
 
-// children returns the processes that a process has started, where /proc tells.
-// Elsewhere there are none: those of PostgreSQL then end by themselves.
+// children returns the child processes of a process, according to /proc. On systems without
+// /proc it returns none: PostgreSQL's processes then end by themselves.
 func children(parent int) []int {
 	var pids []int
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")

@@ -10,17 +10,17 @@ import (
 	"testing"
 )
 
-// A Hole stands between a handle and its server. What it swallows is lost without
-// a word to either.
+// A Hole is a proxy between a handle and its server. It can swallow data, which neither side
+// notices.
 type Hole struct {
-	// Close ends it, with all that leads through it.
+	// Close closes the hole and all connections through it.
 	Close func()
 
 	target string
 	deaf   atomic.Bool // new connections are swallowed too
 
 	mu    sync.Mutex        // guards links
-	links [][2]*atomic.Bool // what is lost: of the handle's words, and of the server's
+	links [][2]*atomic.Bool // which directions are lost: from the handle, and from the server
 }
 
 // Dig returns a hole before the server of a url, and the url that leads through it.
@@ -89,7 +89,7 @@ func (s swallower) Write(p []byte) (int, error) {
 	return s.Writer.Write(p)
 }
 
-// Swallow loses what is sent from now on over the connections that there are.
+// Swallow drops all data sent from now on over the existing connections.
 func (h *Hole) Swallow() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,7 +99,7 @@ func (h *Hole) Swallow() {
 	}
 }
 
-// Mute loses the answers alone.
+// Mute drops only the data from the server.
 func (h *Hole) Mute() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,5 +108,5 @@ func (h *Hole) Mute() {
 	}
 }
 
-// Deafen says whether what is sent over new connections is lost as well.
+// Deafen sets whether data over new connections is dropped as well.
 func (h *Hole) Deafen(on bool) { h.deaf.Store(on) }

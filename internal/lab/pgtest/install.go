@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// noCluster keeps Debian's packages from making a cluster of the system's own.
+// noCluster keeps Debian's packages from creating a cluster for the system.
 const noCluster = "create_main_cluster = false\n"
 
-// Install installs PostgreSQL with apt-get unless it is there, and says on w
-// what it does. Only root can; others get the command to run.
+// Install installs PostgreSQL with apt-get unless it is installed, and reports on w. Only root
+// can install; for others the error has the command to run.
 func Install(w io.Writer) error {
 	if _, err := Binaries(); err == nil {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// misplaced finds what stands in the wrong line, or runs and is not listed: nothing, at any
-// moment.
+// misplaced finds records in a wrong line, and running ones that the table running lacks.
+// There must never be any.
 const misplaced = `select 'job ' || id || ' is ' || state || ' in line ' || line from job where line <> case
   when state = 'PENDING' then 1 when state = 'SUBMITTED' then 2 when state = 'RUNNING' and (pool <> 0 or quota <> 0) then 3 else 0 end
 union all select 'step ' || job || '/' || ord || ' is ' || state || ' in line ' || line from step where line <> case
@@ -18,7 +18,7 @@ union all select 'step ' || job || '/' || ord || ' is held and not listed' from 
   where state = 'in_progress' and worker > 0 and (worker, job) not in (select worker, unnest(jobs) from running)
 limit 10`
 
-// Misplaced returns what a query could overlook in the tables that conn sees.
+// Misplaced returns the records that a query could overlook in the tables that conn sees.
 func Misplaced(ctx context.Context, conn *pgx.Conn) ([]string, error) {
 	rows, err := conn.Query(ctx, misplaced)
 	if err != nil {

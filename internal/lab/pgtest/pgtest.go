@@ -1,6 +1,5 @@
-// Package pgtest gives tests a PostgreSQL database of their own: on the server
-// that PAWL_TEST_POSTGRES names, else on a throw-away one that ends with the
-// test process.
+// Package pgtest gives tests a PostgreSQL database of their own: on the server that
+// PAWL_TEST_POSTGRES names, else on a temporary one that ends with the test process.
 package pgtest
 
 import (
@@ -21,12 +20,12 @@ import (
 // tests may create databases.
 const Variable = "PAWL_TEST_POSTGRES"
 
-// Without is the value of Variable with which nobody finds PostgreSQL: `make check`
-// sets it, so that a test that needs a server fails and does not start one.
+// Without is the value of Variable that means no server: `make check` sets it, so that a test
+// that needs a server fails and does not start one.
 const Without = "none"
 
-// Durable names the environment variable that, set to 1, makes the throw-away
-// cluster write every commit to the disk.
+// Durable names the environment variable that, set to 1, makes the temporary cluster write
+// every commit to disk.
 const Durable = "PAWL_TEST_POSTGRES_DURABLE"
 
 var server struct {
@@ -55,8 +54,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Server returns the URL of the server, which is started when it is asked for
-// the first time. The package of the test needs a TestMain; see Main.
+// Server returns the URL of the server, which is started on the first call. The package of the
+// test needs a TestMain; see Main.
 func Server(t testing.TB) string {
 	t.Helper()
 	server.Lock()
@@ -78,15 +77,15 @@ func Server(t testing.TB) string {
 
 var databases atomic.Int64
 
-// URL returns the URL of a new, empty database, which goes when the test ends.
+// URL returns the URL of a new, empty database, which is removed when the test ends.
 func URL(t testing.TB) string {
 	t.Helper()
 	return create(t, Server(t), "template0")
 }
 
-// Copy returns the URL of a new database like one that fill has filled. fill is called
-// once in a test process, and leaves no connection open: to copy a schema takes half as
-// long as to migrate to it.
+// Copy returns the URL of a new copy of the database that fill has filled. fill is called once
+// in a test process, and leaves no connection open: copying a schema takes half as long as
+// migrating to it.
 func Copy(t testing.TB, fill func(url string) error) string {
 	t.Helper()
 	base := Server(t)
@@ -96,7 +95,7 @@ func Copy(t testing.TB, fill func(url string) error) string {
 func create(t testing.TB, base, template string) string {
 	t.Helper()
 	name := newName()
-	// Copying files costs the server half of what it costs to write them to the log.
+	// Copying files costs the server half as much as writing them to the log.
 	if err := admin(base, "create database "+name+" template "+template+" strategy file_copy"); err != nil {
 		t.Fatalf("create a database: %v", err)
 	}

@@ -12,8 +12,8 @@ func attributes(account *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: account, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
 }
 
-// startPinned starts cmd and closes exited when it has ended. Pdeathsig is sent
-// when the thread dies that forked, so this thread is kept until then.
+// startPinned starts cmd and closes exited when it has ended. Pdeathsig is sent when the
+// thread that forked dies, so this thread is kept until then.
 func startPinned(cmd *exec.Cmd, exited chan struct{}) error {
 	started := make(chan error)
 	go func() {

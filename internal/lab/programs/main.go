@@ -1,12 +1,12 @@
-// Command programs measures how long "pawl supervise" takes to start many programs and
-// to stop them all, what that costs, and what a running program costs:
+// Command programs measures how long "pawl supervise" takes to start many programs and to stop
+// them all, what that costs, and what a running program costs:
 //
 //	go run ./internal/lab/programs -pawl bin/pawl -n 1000,10000
 //
-// Each program is a "sleep", kept by the real binary from a file of services. The start
-// is from the call of the binary until it has told of the last program that it runs, the
-// stop from SIGTERM until its end. It fails unless the exit code is 0. Where the limit of
-// open files is too low for one supervisor, there are several at once.
+// Each program is a "sleep", run by the real binary from a file of services. The start time is
+// from the call of the binary until it has reported the last program as running, the stop time
+// from SIGTERM until the binary ends. It fails unless the exit code is 0. If the limit of open
+// files is too low for one supervisor, several run at once.
 package main
 
 import (
@@ -55,10 +55,10 @@ type bench struct {
 	told   []string // the last lines, for an error
 }
 
-// A result is what was measured, of all supervisors together.
+// A result is the measurement of all supervisors together.
 type result struct {
 	started, stopped   time.Duration
-	starting, stopping time.Duration // on processors
+	starting, stopping time.Duration // processor time
 	usage
 }
 
@@ -99,10 +99,10 @@ func measure(pawl string, n int) (err error) {
 	return err
 }
 
-// each is more than the open files that a supervisor has for a program.
+// each is an upper bound of a supervisor's open files for one program.
 const each = 5
 
-// spread has as many supervisors for n programs as the limit of open files asks for.
+// spread returns as many supervisors for n programs as the limit of open files requires.
 func spread(dir string, n int) []*bench {
 	allow(uint64(n)*each + 1000)
 	var limit syscall.Rlimit
@@ -116,7 +116,7 @@ func spread(dir string, n int) []*bench {
 	return all
 }
 
-// together calls f for all at once, and returns how long that took.
+// together calls f for all concurrently, and returns how long that took.
 func together(all []*bench, f func(*bench) error) (time.Duration, error) {
 	errs := make([]error, len(all))
 	began := time.Now()
@@ -164,7 +164,7 @@ func (b *bench) start(pawl string) error {
 	return nil
 }
 
-// line returns the next line that the supervisor says.
+// line returns the next line of the supervisor's output.
 func (b *bench) line() (string, bool) {
 	if !b.output.Scan() {
 		return "", false
@@ -173,7 +173,7 @@ func (b *bench) line() (string, bool) {
 	return b.output.Text(), true
 }
 
-// stop ends the supervisor, and returns when it has ended.
+// stop stops the supervisor, and returns when it has ended.
 func (b *bench) stop() error {
 	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (b *bench) failed(err error) error {
 	return fmt.Errorf("supervisor: %v; at the end it said:\n%s", err, strings.Join(b.told, "\n"))
 }
 
-// services is a file of n services.
+// services returns a file of n services.
 func services(n int) []byte {
 	text := []byte("services:\n")
 	for i := range n {
@@ -200,7 +200,7 @@ func services(n int) []byte {
 	return text
 }
 
-// allow lets this process, and so the supervisor, have so many open files, if it may.
+// allow raises the limit of open files of this process, and so of the supervisor, if it may.
 func allow(files uint64) {
 	var now syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &now) == nil && now.Max < files {

@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// A usage is what a process needs.
+// A usage is the resource usage of a process.
 type usage struct {
 	cpu            time.Duration
 	threads, files int

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ticks is how many parts of a second the times of /proc are in.
+// ticks is the number of time units of /proc in a second.
 const ticks = 100
 
 func look(pid int) (u usage, err error) {

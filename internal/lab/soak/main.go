@@ -1,14 +1,14 @@
-// Command soak shows whether Pawl stays as fast as it was at the beginning while
-// somebody keeps an old snapshot of the database open:
+// Command soak shows whether Pawl stays as fast as at the beginning while a transaction keeps
+// an old snapshot of the database open:
 //
 //	go run ./internal/lab/pgtest/run -- go run ./internal/lab/soak -for 10m -rate 200
 //
-// Jobs come at a fixed rate, whatever becomes of those before. Beside them one
-// transaction (REPEATABLE READ) stays open from the beginning to the end, so that
-// nothing can be vacuumed, and another comes and goes. The run is cut into eight
-// windows. Latency is taken from the moment at which a job was to be submitted.
-// What the indexes cost is what their scans walk over, by the server's own
-// statistics: counts, which do not depend on the machine.
+// Jobs are submitted at a fixed rate, whether or not earlier ones have ended. Meanwhile one
+// transaction (REPEATABLE READ) stays open from the beginning to the end, so that nothing can
+// be vacuumed, and another one opens and closes repeatedly. The run is divided into eight
+// windows. Latency is measured from the moment at which a job was to be submitted. The cost of
+// the indexes is the number of entries that their scans pass, by the server's own statistics:
+// counts, which do not depend on the machine.
 package main
 
 import (

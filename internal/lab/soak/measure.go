@@ -10,20 +10,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Statistics are what the server has counted until now.
+// Statistics are the server's counts so far.
 type statistics struct {
 	ended        int   // jobs
-	scans, reads int64 // of the indexes of job and step: scans, and entries that they walked over
-	blocks       int64 // of those indexes and tables, that were looked at
+	scans, reads int64 // of the indexes of job and step: scans, and entries that they passed
+	blocks       int64 // of those indexes and tables, that were read
 	dead         int64 // rows of job and step
 	indexes      map[string]index
 }
 
-// An index is what was counted of one.
+// An index holds the counts of one index.
 type index struct{ scans, reads int64 }
 
-// statistics asks for what is counted, with what sessions have not yet told: a
-// session tells a second after the last time at the latest.
+// statistics reads the counts, including those that sessions have not yet reported: a session
+// reports at most a second after the last time.
 func (s *soaker) statistics(ctx context.Context) (statistics, error) {
 	var x statistics
 	err := s.watch.QueryRow(ctx, `select
@@ -52,10 +52,10 @@ func (s *soaker) statistics(ctx context.Context) (statistics, error) {
 type window struct {
 	jobs     int
 	p50, p99 time.Duration
-	entries  float64  // of indexes that a scan walked over, on average
-	blocks   float64  // looked at for a scan, on average
+	entries  float64  // of indexes, passed by a scan, on average
+	blocks   float64  // read for a scan, on average
 	dead     int64    // rows at its end
-	worst    []string // the indexes of which a scan walked over most
+	worst    []string // the indexes with the most entries passed by a scan
 }
 
 const head = "JOBS    P50 MS    P99 MS    ENTRIES/SCAN  BLOCKS/SCAN  DEAD ROWS"
@@ -66,7 +66,7 @@ func (w window) String() string {
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// window takes what was measured since the one before.
+// window returns the measurements since the previous window.
 func (s *soaker) window(before, after statistics) window {
 	s.mu.Lock()
 	lags := s.lags
@@ -87,8 +87,7 @@ func (s *soaker) window(before, after statistics) window {
 	}
 }
 
-// worst returns the indexes whose scans walked over most entries, and over how
-// many.
+// worst returns the indexes whose scans passed the most entries, and how many.
 func worst(before, after map[string]index) []string {
 	type walk struct {
 		name    string
@@ -113,12 +112,12 @@ func worst(before, after map[string]index) []string {
 type result struct {
 	windows []window
 	ended   int    // jobs, in all
-	left    int64  // dead rows after the reader went, and a vacuum
+	left    int64  // dead rows after the reader ended, and a vacuum
 	after   window // a little load after that
 }
 
-// vacuumed vacuums now that nobody keeps an old snapshot, and offers a little
-// load more: it must be as at the beginning.
+// vacuumed vacuums after the old snapshot is closed, and submits a little more load: the costs
+// must be as at the beginning.
 func (s *soaker) vacuumed(ctx context.Context, r *result) error {
 	if _, err := s.watch.Exec(ctx, "vacuum job, step", pgx.QueryExecModeSimpleProtocol); err != nil {
 		return fmt.Errorf("vacuum: %w", err)
@@ -143,16 +142,16 @@ func (s *soaker) vacuumed(ctx context.Context, r *result) error {
 	return err
 }
 
-// Bounds of what may grow between the first and the last quarter.
+// Bounds of growth between the first and the last quarter.
 const (
 	growth      = 2   // times
 	slack       = 8.0 // entries or blocks of a scan
 	slackOfTime = 10 * time.Millisecond
-	unswept     = 500 // dead rows that a vacuum may leave: those of what was under way
+	unswept     = 500 // dead rows that a vacuum may leave, from work in progress
 )
 
-// faults says which counts were not flat: the last quarter against the second. In the
-// first there are hardly any dead rows; between the two their number more than doubles.
+// faults returns the counts that were not flat: the last quarter compared with the second. The
+// first has hardly any dead rows; between the other two their number more than doubles.
 func (r *result) faults() []string {
 	var faults []string
 	first, last := r.quarter(2), r.quarter(windows-2)
@@ -171,8 +170,8 @@ func (r *result) faults() []string {
 	return faults
 }
 
-// slower says whether it took longer and longer. A machine that others keep busy may
-// be the reason, so that people judge it, and no test.
+// slower reports whether latency kept growing. Other load on the machine may be the cause, so
+// that people judge it, and no test.
 func (r *result) slower() []string {
 	first, last := r.quarter(2).p99, r.quarter(windows-2).p99
 	if last <= growth*first+slackOfTime {
@@ -181,7 +180,7 @@ func (r *result) slower() []string {
 	return []string{fmt.Sprintf("p99: %.1f ms in the second quarter, %.1f ms then; if others kept this machine busy, run it again", millis(first), millis(last))}
 }
 
-// quarter is the mean of two windows, and the better p99 of the two.
+// quarter returns the mean of two windows, and the better p99 of the two.
 func (r *result) quarter(from int) window {
 	a, b := r.windows[from], r.windows[from+1]
 	return window{entries: (a.entries + b.entries) / 2, blocks: (a.blocks + b.blocks) / 2, p99: min(a.p99, b.p99)}

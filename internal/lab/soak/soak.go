@@ -21,7 +21,7 @@ import (
 
 const windows = 8
 
-// The times of the reader that comes and goes: open, and away.
+// How long the second reader is open, and how long it is closed.
 const visit = 2 * time.Second
 
 type config struct {
@@ -31,8 +31,8 @@ type config struct {
 	report io.Writer
 }
 
-// chain is two steps, so that both queues are walked: that of pending jobs, and
-// that of enqueued steps, since the second one has another handler.
+// chain has two steps, so that scans of both queues are needed: that of pending jobs, and that
+// of enqueued steps, since the second step has another handler.
 const chain = `name: soak
 inputs: {at: {type: integer, required: true}}
 steps:
@@ -52,7 +52,7 @@ type soaker struct {
 	mu      sync.Mutex
 	lags    []time.Duration // of the window, from the intended submission to the start of the last step
 	ended   int
-	trouble error // the first one of a reader
+	trouble error // the first error of a reader
 }
 
 // soak runs a soak on a database of its own.
@@ -76,7 +76,7 @@ func soak(ctx context.Context, c config) (*result, error) {
 	defer s.watch.Close(context.Background())
 	s.engine = engine.New(engine.Config{Store: s.store, Lanes: 2})
 	defer s.engine.Close()
-	// Who submits is another process, so that the jobs have to be claimed too.
+	// Another process submits, so that the jobs have to be claimed too.
 	outside, err := postgres.Open(ctx, postgres.Config{URL: own, MaxConns: 2})
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func soak(ctx context.Context, c config) (*result, error) {
 	defer outside.Close()
 	s.client = engine.New(engine.Config{Store: outside, Passive: true})
 	defer s.client.Close()
-	// A worker for each step: what one finishes the other has to claim.
+	// A worker for each step: the other worker has to claim what one completes.
 	for _, queue := range []string{workflow.DefaultQueue, "other"} {
 		w, err := worker.Start(ctx, s.engine, worker.Config{Capacity: 200, Queues: []string{queue},
 			Handlers: map[string]worker.Handler{"noop": s.noop(queue == "other")}})
@@ -118,7 +118,7 @@ func database(ctx context.Context, server string) (own string, drop func(), err 
 	}, nil
 }
 
-// noop returns the handler of a step. The last one takes the time.
+// noop returns the handler of a step. The handler of the last step measures the time.
 func (s *soaker) noop(last bool) worker.Handler {
 	return func(_ context.Context, t *worker.Task) worker.Result {
 		var in struct{ Inputs struct{ At int64 } }
@@ -133,8 +133,8 @@ func (s *soaker) noop(last bool) worker.Handler {
 	}
 }
 
-// run offers the load and measures, window by window; then the reader goes, and
-// it is measured what is left after a vacuum.
+// run submits the load and measures it, window by window. Then it ends the reader, and
+// measures what is left after a vacuum.
 func (s *soaker) run(ctx context.Context, own string) (*result, error) {
 	reader, err := s.reader(ctx, own)
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *soaker) run(ctx context.Context, own string) (*result, error) {
 
 func (s *soaker) jobs() int { return int(s.length.Seconds() * float64(s.rate)) }
 
-// reader opens a transaction with a snapshot of this moment.
+// reader opens a transaction with a snapshot of the present.
 func (s *soaker) reader(ctx context.Context, own string) (*pgx.Conn, error) {
 	conn, err := pgx.Connect(ctx, own)
 	if err != nil {
@@ -223,8 +223,8 @@ func (s *soaker) comeAndGo(ctx context.Context, own string) {
 	}
 }
 
-// offer submits jobs, each at its time, or as soon after as it can be; those
-// that are due together go together.
+// offer submits each job at its time, or as soon as possible after it; jobs that are due
+// together are submitted together.
 func (s *soaker) offer(ctx context.Context, begun time.Time, from, to int) error {
 	at := func(n int) time.Time { return begun.Add(time.Duration(n) * time.Second / time.Duration(s.rate)) }
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -1,11 +1,11 @@
-// Command run runs a command with a throw-away PostgreSQL cluster, whose URL it
-// finds in PAWL_TEST_POSTGRES:
+// Command run runs a command with a temporary PostgreSQL cluster, whose URL is in
+// PAWL_TEST_POSTGRES:
 //
 //	go run ./internal/lab/pgtest/run [-durable] -- go test ./...
 //
-// PostgreSQL is installed with apt-get where it is missing and the caller may.
-// The cluster goes when the command has ended, also by a signal; the exit code
-// is the command's.
+// It installs PostgreSQL with apt-get if it is missing and the user may. It removes the
+// cluster when the command has ended, also by a signal, and exits with the command's exit
+// code.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 )
 
-// failed is the exit code of this program's own failures, unlike most others'.
+// failed is the exit code for failures of this program itself; few other programs use it.
 const failed = 125
 
 func main() { os.Exit(run()) }
@@ -47,7 +47,7 @@ func run() int {
 
 // with runs the command beside a cluster, unless the environment names one.
 func with(durable bool, args []string) (int, error) {
-	signals := make(chan os.Signal, 4) // a few, until the command takes them
+	signals := make(chan os.Signal, 4) // a few, until the command receives them
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	if os.Getenv(pgtest.Variable) != "" {
@@ -68,7 +68,7 @@ func with(durable bool, args []string) (int, error) {
 	return command(args, append(os.Environ(), pgtest.Variable+"="+cluster.URL), signals)
 }
 
-// command runs a program, hands signals on to it, and returns its exit code.
+// command runs a program, forwards signals to it, and returns its exit code.
 func command(args, env []string, signals <-chan os.Signal) (int, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
