@@ -1,6 +1,6 @@
-// Package bench measures the engine: the same work on any store, audit on,
-// nothing cached that a job's effects depend on. It is part of the product (pawl
-// bench), so that anybody can see the figures of their own machine.
+// Package bench measures the engine: the same work on any store, with the audit trail on and
+// nothing cached that a job's effects depend on. It is part of the product (pawl bench), so
+// that users can measure their own machines.
 package bench
 
 import (
@@ -16,31 +16,30 @@ import (
 // A Target is a database to measure on.
 type Target interface {
 	Name() string
-	// Open makes a handle and an engine on it, without a worker.
+	// Open opens a handle and starts an engine on it, without a worker.
 	Open(ctx context.Context, c Crew) (*Pawl, error)
-	// Spent returns what was written so far.
+	// Spent returns how much was written so far.
 	Spent(ctx context.Context) (Spent, error)
-	// Left returns what the handles that are closed left behind.
+	// Left returns what closed handles left behind.
 	Left(ctx context.Context) (Left, error)
-	// Bare moves n records in batches of BareBatch without an engine, each with
-	// its row of the trail, and returns how many a second. The workload
-	// EndToEnd has run before.
+	// Bare changes n records in batches of BareBatch without an engine, each with its row of
+	// the trail, and returns how many per second. The workload EndToEnd must have run before.
 	Bare(ctx context.Context, n int) (float64, error)
-	// Copy adds n copies of a job and its steps, without a trail, as if they had
-	// been made at that time. No handle is open, and no other job is of that second.
+	// Copy adds n copies of a job and its steps, without a trail, as if they had been created
+	// at that time. No handle is open, and no other job was created in that second.
 	Copy(ctx context.Context, job rowkey.Job, n int, at time.Time) error
-	// Tidy has the database do what it would have done in the days since then.
+	// Tidy makes the database do the maintenance of the days since then.
 	Tidy(ctx context.Context) error
 }
 
-// Spent is what was written, in bytes. What a target cannot tell is 0.
+// Spent is how much was written, in bytes. A value that the target cannot report is 0.
 type Spent struct {
 	WAL     int64 // to the write-ahead log
 	Written int64 // to files, by this process
 }
 
-// Left is what a vacuum has to remove: the row versions that updates and deletes
-// replaced. What a target does not have is 0.
+// Left is what a vacuum has to remove: the row versions that updates and deletes replaced. A
+// value that the target does not have is 0.
 type Left struct {
 	Dead    int64
 	Indexed int64 // of Dead: those that indexes point to
@@ -51,7 +50,7 @@ type Config struct {
 	Targets   []Target
 	Workloads []Workload
 	Sizes     Sizes                     // zero fields have the default
-	Progress  func(target, what string) // told of each workload as it begins; nil: nobody
+	Progress  func(target, what string) // called as each workload begins; may be nil
 }
 
 func (c Config) withDefaults() Config {
@@ -62,7 +61,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// A Report is what was measured.
+// A Report is the result of all measurements.
 type Report struct {
 	Results     []Result      `json:"results"`
 	Transitions []Transitions `json:"transitions"`
@@ -76,10 +75,10 @@ type Result struct {
 	PerJob Cost `json:"per_job"`
 }
 
-// A Cost is what a job cost, on average. What cannot be told is 0.
+// A Cost is the average cost of a job. A value that cannot be measured is 0.
 type Cost struct {
 	Commits   float64 `json:"commits"`             // shared with other jobs
-	Rollbacks float64 `json:"rollbacks,omitempty"` // transactions done again after they met the writes of others
+	Rollbacks float64 `json:"rollbacks,omitempty"` // transactions repeated after a conflict with other writes
 	Inserts   float64 `json:"inserts"`             // of records
 	Updates   float64 `json:"updates"`             // of records
 	Audit     float64 `json:"audit"`               // rows
@@ -90,13 +89,13 @@ type Cost struct {
 	Allocated float64 `json:"allocated_bytes"` // by this process
 }
 
-// Budget is what a no-op job of one step may cost: its commits alone, not shared.
+// Budget is the maximum cost of a no-op job of one step: of its own commits, not shared.
 var Budget = Cost{Commits: 3, Inserts: 2, Updates: 4, Audit: 8}
 
-// Transitions hold the engine against the database that it stands on.
+// Transitions compare the engine with the database below it.
 type Transitions struct {
 	Store  string  `json:"store"`
-	Engine float64 `json:"engine_per_second"` // moves of EndToEnd, each a row of the trail
+	Engine float64 `json:"engine_per_second"` // transitions of EndToEnd, each a row of the trail
 	Bare   float64 `json:"bare_per_second"`   // the database alone, in batches of BareBatch
 	Ratio  float64 `json:"ratio"`
 	Aim    float64 `json:"aim"` // at least
@@ -133,8 +132,8 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return r, nil
 }
 
-// one measures with a handle of its own: PostgreSQL tells what a connection left
-// behind when that has ended.
+// one measures with a handle of its own: PostgreSQL reports what a connection left behind only
+// after the connection has ended.
 func one(ctx context.Context, t Target, w Workload, n Sizes) (Result, error) {
 	before, err := t.Left(ctx)
 	if err != nil {
@@ -179,7 +178,7 @@ func measure(ctx context.Context, t Target, p *Pawl, w Workload, n Sizes) (Resul
 	return Result{Store: t.Name(), Workload: w.Name, Figures: f, PerJob: after.since(before, f.Jobs)}, err
 }
 
-// A bill is everything that is counted, at one moment.
+// A bill is all counters at one moment.
 type bill struct {
 	stats     store.Stats
 	spent     Spent
@@ -209,7 +208,7 @@ func (b bill) since(a bill, jobs int) Cost {
 	}
 }
 
-// limit has the database do as many transitions as the jobs of the result did.
+// limit makes the database do as many transitions as the jobs of the result did.
 func (r *Report) limit(ctx context.Context, t Target, noops Result) error {
 	bare, err := t.Bare(ctx, int(noops.PerJob.Audit*float64(noops.Jobs)))
 	if err != nil {

@@ -18,17 +18,17 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Crew is who works.
+// A Crew is a group of workers.
 type Crew struct {
-	Workers int    // 0: as many as suit the target
-	Program string // path of pawl: each worker is a process of it, with the settings it has by default; "": they run in this process
+	Workers int    // 0: the default of the target
+	Program string // path of pawl: each worker is a process of it, with default settings; "": workers run in this process
 }
 
-// or returns the crew with so many workers if it does not say how many.
+// or returns the crew with this number of workers if it has none.
 func (c Crew) or(workers int) Crew { return Crew{cmp.Or(c.Workers, workers), c.Program} }
 
-// Backlog is the workload in which the crew works off what was submitted before it started.
-// A worker in a process of its own has no functions of ours: it starts a program that does
+// Backlog is the workload in which the crew runs jobs that were submitted before it started. A
+// worker in a separate process has no Go functions of ours: it starts a program that does
 // nothing.
 func (c Crew) Backlog() Workload {
 	if c.Program != "" {
@@ -40,13 +40,13 @@ func (c Crew) Backlog() Workload {
 // stopLimit is how long a process may take to end.
 const stopLimit = 10 * time.Second
 
-// processes are workers in processes of their own. The zero value has none.
+// processes are workers in separate processes. The zero value has none.
 type processes struct {
 	list []*exec.Cmd
 	end  context.CancelFunc
 	over sync.WaitGroup
 
-	early context.Context // ends when one has ended before it was to, and its cause says so
+	early context.Context // ends when a process has ended too early, with that as its cause
 }
 
 // start starts the workers of the crew on the database.
@@ -86,7 +86,7 @@ func (p *processes) watch(ctx context.Context) (context.Context, context.CancelF
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// stop has all of them end, and waits for that.
+// stop stops all of them, and waits for their ends.
 func (p *processes) stop() error {
 	if p.end == nil {
 		return nil
@@ -106,8 +106,8 @@ func (p *Pawl) PIDs() (pids []int) {
 	return pids
 }
 
-// Gap returns the longest time in which none of the jobs ended that were submitted here,
-// between the first and the last of their ends. All of them have ended.
+// Gap returns the longest time without the end of a job submitted here, between the first end
+// and the last. All of these jobs must have ended.
 func (p *Pawl) Gap(ctx context.Context) (time.Duration, error) {
 	var ends []int64
 	page := store.JobFilter{States: []machine.State{lifecycle.JobCompleted}, Limit: 1000, Bare: true}

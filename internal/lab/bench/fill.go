@@ -17,14 +17,14 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Fill is what stands in a database before anything is measured.
+// A Fill is the content of a database before a measurement.
 type Fill struct {
 	Finished int `json:"finished"` // no-op jobs that ended days ago
 	Waiting  int `json:"waiting"`  // jobs that wait on a route that no worker serves
 }
 
-// Pour fills a database. The first job of each kind is a real one, and the others
-// are copies of its rows, without a trail. progress is told of each part.
+// Pour fills a database. The first job of each kind is a real one, and the others are copies
+// of its rows, without a trail. progress is called for each part.
 func (f Fill) Pour(ctx context.Context, t Target, progress func(what string)) error {
 	finished, waiting, err := f.models(ctx, t)
 	if err != nil {
@@ -44,7 +44,7 @@ func told(progress func(string), kind string) func(done, all int) {
 	return func(done, all int) { progress(fmt.Sprintf("filled with %d of %d %s jobs", done, all, kind)) }
 }
 
-// models makes a job of each kind that is wanted and returns their keys.
+// models creates a job of each requested kind and returns their keys.
 func (f Fill) models(ctx context.Context, t Target) (finished, waiting rowkey.Job, err error) {
 	p, err := t.Open(ctx, Crew{})
 	if err != nil {
@@ -87,11 +87,11 @@ func (p *Pawl) newest(ctx context.Context, state machine.State) (key rowkey.Job,
 	return key, err
 }
 
-// pourBatch is how many copies are made between two words of progress, and have the
-// same second.
+// pourBatch is how many copies are made between two calls of progress, all with the same
+// second.
 const pourBatch = 100_000
 
-// pour makes n jobs of one.
+// pour makes n copies of a job.
 func pour(ctx context.Context, t Target, model rowkey.Job, n int, at time.Time, progress func(done, all int)) error {
 	for done := min(n, 1); done < n; {
 		size := min(n-done, pourBatch-done%pourBatch)
@@ -104,11 +104,11 @@ func pour(ctx context.Context, t Target, model rowkey.Job, n int, at time.Time, 
 	return nil
 }
 
-// copied are the tables that hold a job, and the column of its key.
+// copied are the tables with the rows of a job, and the columns of its key.
 var copied = [...]struct{ table, key string }{{"job", "id"}, {"step", "job"}}
 
-// selected writes what a copy has in the place of columns of the model m: its number
-// is i, from 1, and it was made at that time.
+// selected returns the expressions of a copy for the columns of the model m: its number is i,
+// from 1, and it was created at that time.
 func selected(columns []string, at time.Time, uuid string) string {
 	list := make([]string, len(columns))
 	for i, c := range columns {
@@ -153,8 +153,8 @@ func (p *Postgres) Copy(ctx context.Context, job rowkey.Job, n int, at time.Time
 	return nil
 }
 
-// Tidy implements Target. Not everybody may order a checkpoint: then the server
-// makes one in its own time.
+// Tidy implements Target. A user without the right to request a checkpoint leaves it to the
+// server.
 func (p *Postgres) Tidy(ctx context.Context) error {
 	if _, err := p.conn.Exec(ctx, fmt.Sprintf("vacuum analyze %[1]s.job, %[1]s.step", p.schema)); err != nil {
 		return err
@@ -163,8 +163,8 @@ func (p *Postgres) Tidy(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Copy implements Target. What a crash would leave of it is of no use to anybody,
-// so it is not synced.
+// Copy implements Target. It does not sync, since a partial copy after a crash is useless
+// anyway.
 func (s SQLite) Copy(ctx context.Context, job rowkey.Job, n int, at time.Time) (err error) {
 	c, err := s.open(ctx, "pragma synchronous = off")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 var _ Target = (*Postgres)(nil)
 
-// lanes is how many commits are in flight on PostgreSQL, and its workers.
+// lanes is the number of concurrent commits on PostgreSQL, and of its workers.
 const lanes = 2
 
 // Postgres is a schema of its own in a database.
@@ -25,7 +25,7 @@ type Postgres struct {
 	conn   *pgx.Conn
 }
 
-// NewPostgres makes the schema. Close drops it.
+// NewPostgres creates the schema. Close drops it.
 func NewPostgres(ctx context.Context, c postgres.Config) (*Postgres, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Scheme == "" {
@@ -48,17 +48,16 @@ func NewPostgres(ctx context.Context, c postgres.Config) (*Postgres, error) {
 	return p, nil
 }
 
-// benchName is the name of what connects without a handle; see Left.
+// benchName is the application name of connections without a handle; see Left.
 const benchName = "pawl bench"
 
-// URL returns where the schema is.
+// URL returns the URL of the schema.
 func (p *Postgres) URL() string { return p.config.URL }
 
-// Backend returns the number of a process of the server.
+// Backend returns the process id of a process of the server.
 func (p *Postgres) Backend() int { return int(p.conn.PgConn().PID()) }
 
-// Close drops the schema, on a new connection where the own one went with what was
-// interrupted.
+// Close drops the schema, on a new connection if its own was closed by an interruption.
 func (p *Postgres) Close(ctx context.Context) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	if p.conn.IsClosed() {
@@ -83,15 +82,15 @@ func (p *Postgres) Open(ctx context.Context, c Crew) (*Pawl, error) {
 	return NewPawl(PawlConfig{Store: db, Lanes: lanes, Crew: c.or(lanes), URL: p.config.URL}), nil
 }
 
-// Spent implements Target. The log is the whole cluster's: nothing else should
-// use it meanwhile.
+// Spent implements Target. The log belongs to the whole cluster: nothing else should use it
+// meanwhile.
 func (p *Postgres) Spent(ctx context.Context) (s Spent, err error) {
 	err = p.conn.QueryRow(ctx, "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint").Scan(&s.WAL)
 	return s, err
 }
 
-// Left implements Target. A connection tells what it did when it ends, which is
-// soon after its client is gone.
+// Left implements Target. A connection reports its counts when it ends, soon after its client
+// is gone.
 func (p *Postgres) Left(ctx context.Context) (l Left, err error) {
 	limit := time.Now().Add(leftLimit)
 	err = Poll(ctx, func() (gone bool, err error) {
@@ -108,8 +107,8 @@ func (p *Postgres) Left(ctx context.Context) (l Left, err error) {
 	return l, err
 }
 
-// leftLimit is how long other processes of Pawl on the same database are taken
-// for the own connections.
+// leftLimit is how long other processes of Pawl on the same database are mistaken for own
+// connections.
 const leftLimit = 5 * time.Second
 
 // Bare implements Target, on copies of the tables, without their secondary
@@ -172,8 +171,8 @@ func (p *Postgres) copyTables(ctx context.Context) (keys [lanes]bareKeys, err er
 	return keys, err
 }
 
-// bareBatches moves n records in turns, in one transaction and one round trip
-// for each batch. Sequences begin at first.
+// bareBatches changes n records in turn, in one transaction and one round trip for each batch.
+// Sequences begin at first.
 func bareBatches(ctx context.Context, conn *pgx.Conn, keys bareKeys, n int, first int64) error {
 	size := min(BareBatch, len(keys.jobs))
 	place, seq := 0, first

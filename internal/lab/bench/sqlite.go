@@ -17,7 +17,7 @@ import (
 
 var _ Target = SQLite{}
 
-// SQLite is a file, which the first handle makes.
+// SQLite is a file, which the first handle creates.
 type SQLite sqlite.Config
 
 // Name implements Target.
@@ -32,10 +32,10 @@ func (s SQLite) Open(ctx context.Context, c Crew) (*Pawl, error) {
 	return NewPawl(PawlConfig{Store: db, Crew: c.or(1), URL: "sqlite://" + s.Path + "?synchronous=" + s.Synchronous}), nil
 }
 
-// Spent implements Target. Linux counts what a process hands to write: of one
-// that uses SQLite alone that is the log and what checkpoints copy from it.
+// Spent implements Target. Linux counts the bytes that a process writes: for one that only
+// uses SQLite these are the log and what checkpoints copy from it.
 func (s SQLite) Spent(context.Context) (Spent, error) {
-	b, _ := os.ReadFile("/proc/self/io") // not there: not told
+	b, _ := os.ReadFile("/proc/self/io") // if the file is missing, nothing is reported
 	_, after, _ := bytes.Cut(b, []byte("wchar: "))
 	line, _, _ := bytes.Cut(after, []byte("\n"))
 	n, _ := strconv.ParseInt(string(line), 10, 64)
@@ -91,7 +91,7 @@ func (s SQLite) copyTables(c *zsqlite.Conn) (keys [][2]int64, err error) {
 	return keys, err
 }
 
-// bareRecords are the records that are moved in turns.
+// bareRecords is how many records are changed in turn.
 const bareRecords = 20_000
 
 func bareBatch(c *zsqlite.Conn, keys [][2]int64, from, n int) (err error) {
@@ -122,5 +122,5 @@ func bareBatch(c *zsqlite.Conn, keys [][2]int64, from, n int) (err error) {
 	return nil
 }
 
-// bareHash is as long as the hashes of the trail.
+// bareHash has the length of the hashes of the trail.
 var bareHash [32]byte

@@ -19,27 +19,27 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-// A System runs jobs. Pawl is one; others are measured by the same workloads.
+// A System runs jobs. Pawl is one; the same workloads measure others.
 type System interface {
-	// Start begins to work. What was submitted before waits for it.
+	// Start starts the workers. Jobs submitted before wait for it.
 	Start(ctx context.Context) error
-	// Submit submits n jobs, in batches as the system likes them.
+	// Submit submits n jobs, in batches of the system's choice.
 	Submit(ctx context.Context, s Shape, n int) error
-	// Drain waits until every job that was submitted has ended.
+	// Drain waits until every submitted job has ended.
 	Drain(ctx context.Context) error
 	// Run submits one job and waits until it has ended. It is safe for
 	// concurrent use.
 	Run(ctx context.Context, s Shape) error
-	// Begin has f called with the time at which each step from now on begins;
-	// nil stops that.
+	// Begin registers f, which is called with the time at which each further step begins; nil
+	// removes it.
 	Begin(f func(time.Time))
-	// Close ends the work and whatever the system holds.
+	// Close stops the work and releases all resources.
 	Close() error
 }
 
 var _ System = (*Pawl)(nil)
 
-// A PawlConfig says how Pawl is measured. Zero fields but Store have the default.
+// A PawlConfig is the configuration of Pawl. Zero fields, except Store, have defaults.
 type PawlConfig struct {
 	Store    store.Store // closed with the system
 	Lanes    int         // commits in flight; default 1
@@ -48,7 +48,7 @@ type PawlConfig struct {
 	Capacity int         // of all workers in this process together; default 1000
 }
 
-// Pawl is an engine in this process, and its workers, here or in processes of their own.
+// Pawl is an engine in this process, and its workers, here or in separate processes.
 type Pawl struct {
 	config  PawlConfig
 	engine  *engine.Engine
@@ -56,7 +56,7 @@ type Pawl struct {
 	hands   processes
 	begin   atomic.Pointer[func(time.Time)]
 	ran     atomic.Int64
-	due     int64      // runs that the jobs submitted come to
+	due     int64      // runs needed for the submitted jobs
 	first   rowkey.Job // key of the first job submitted
 	last    pawl.ID
 	drained bool
@@ -106,11 +106,11 @@ func fanOutItems() string {
 	return string(b)
 }
 
-// slots are those of one worker.
+// slots returns the slots of one worker.
 func (p *Pawl) slots() int { return max(p.config.Capacity/p.config.Crew.Workers, 1) }
 
-// batch is how many jobs one submission holds: while a worker reports as many and
-// begins as many others, it has slots for them.
+// batch returns how many jobs one submission holds: a worker has slots for a batch while it
+// reports another one and begins a third.
 func (p *Pawl) batch() int { return max(p.slots()*2/5, 1) }
 
 // Submit implements System.
@@ -140,8 +140,8 @@ func (p *Pawl) Submit(ctx context.Context, s Shape, n int) error {
 	return nil
 }
 
-// Drain implements System. It looks at the database once the handlers have run
-// as often as they have to, or where they are out of sight once the last job has ended.
+// Drain implements System. It reads the database once the handlers have run as often as they
+// have to or, if handlers are in other processes, once the last job has ended.
 func (p *Pawl) Drain(ctx context.Context) error {
 	ctx, cancel := p.hands.watch(ctx)
 	defer cancel()
@@ -161,8 +161,8 @@ func (p *Pawl) Drain(ctx context.Context) error {
 	return err
 }
 
-// still reports whether no step is under way and nothing has to be weighed. To look
-// for jobs that are open takes long where thousands wait; see ended.
+// still reports whether no step is in progress and no evaluation is pending. A scan for open
+// jobs takes long if thousands wait; see ended.
 func (p *Pawl) still(ctx context.Context) (bool, error) {
 	enqueued, running, err := p.config.Store.InFlight(ctx)
 	if err != nil || len(enqueued)+len(running) > 0 {
@@ -172,7 +172,7 @@ func (p *Pawl) still(ctx context.Context) (bool, error) {
 	return err == nil && len(agenda.Marked) == 0, err
 }
 
-// ended fails if a job is open that was submitted here.
+// ended returns an error if a job submitted here is open.
 func (p *Pawl) ended(ctx context.Context) error {
 	open := store.JobFilter{States: []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}, Limit: 1}
 	jobs, err := p.config.Store.Jobs(ctx, open)
@@ -182,8 +182,8 @@ func (p *Pawl) ended(ctx context.Context) error {
 	return err
 }
 
-// settle waits until the handle has counted what it did: a job's end can be seen
-// in the database a moment before.
+// settle waits until the handle has counted its work: a job's end can be visible in the
+// database a moment before.
 func (p *Pawl) settle(ctx context.Context) error {
 	var last store.Stats
 	same := 0
@@ -196,11 +196,10 @@ func (p *Pawl) settle(ctx context.Context) error {
 	})
 }
 
-// settleTicks is how many looks in a row, a millisecond apart, have to find
-// nothing new.
+// settleTicks is how many checks in a row, a millisecond apart, have to find no change.
 const settleTicks = 50
 
-// Poll asks once a millisecond until done.
+// Poll calls done once a millisecond until it returns true.
 func Poll(ctx context.Context, done func() (bool, error)) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -245,7 +244,7 @@ func (p *Pawl) Begin(f func(time.Time)) {
 	p.begin.Store(&f)
 }
 
-// Close implements System. What was drained has ended, or it fails.
+// Close implements System. It fails unless all drained jobs have ended.
 func (p *Pawl) Close() (err error) {
 	if p.drained {
 		err = p.ended(context.Background())

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Sizes say how much of a workload is done.
+// Sizes are the sizes of the workloads.
 type Sizes struct {
 	Jobs    int           // no-op jobs
 	Graphs  int           // diamonds, and chains at once
 	FanOuts int           // one after the other
 	Samples int           // of each latency
 	Idle    time.Duration // before each submission to an idle system
-	Rate    float64       // jobs per second that are offered
-	Sustain time.Duration // how long they are
+	Rate    float64       // jobs submitted per second
+	Sustain time.Duration // for how long
 }
 
 func (n Sizes) withDefaults() Sizes {
@@ -49,7 +49,7 @@ type Workload struct {
 	After   func(ctx context.Context, s System) error // nil: nothing is left to do
 }
 
-// Figures are what a workload came to.
+// Figures are the results of a workload.
 type Figures struct {
 	Jobs     int     `json:"jobs"`
 	Steps    int     `json:"steps"`
@@ -80,7 +80,7 @@ func Workloads() []Workload {
 	}
 }
 
-// Workloads that are named elsewhere too.
+// Workloads that other packages name.
 const (
 	Drained  = "no-op jobs, drain"
 	EndToEnd = "no-op jobs, end to end"
@@ -103,7 +103,7 @@ func Select(words ...string) []Workload {
 
 func idle(context.Context, System, Sizes) error { return nil }
 
-// backlog has workers work off what was submitted before they started.
+// backlog measures workers on jobs submitted before they started.
 func backlog(shape Shape) Workload {
 	submit := func(ctx context.Context, s System, n Sizes) error { return s.Submit(ctx, shape, n.Jobs) }
 	drain := func(ctx context.Context, s System, n Sizes) (Figures, error) {
@@ -114,7 +114,7 @@ func backlog(shape Shape) Workload {
 	return Workload{Drained, submit, drain, nil}
 }
 
-// warm has the system do one job, so that everything is open and compiled.
+// warm runs one job, so that everything is open and compiled.
 func warm(shape Shape) func(context.Context, System, Sizes) error {
 	return func(ctx context.Context, s System, _ Sizes) error {
 		if err := s.Start(ctx); err != nil {
@@ -124,7 +124,7 @@ func warm(shape Shape) func(context.Context, System, Sizes) error {
 	}
 }
 
-// work works off what was submitted before.
+// work runs the jobs that were submitted before.
 func work(ctx context.Context, s System) error {
 	if err := s.Start(ctx); err != nil {
 		return err
@@ -137,14 +137,14 @@ func rate(jobs int, s Shape, begun time.Time) Figures {
 	return Figures{Jobs: jobs, Steps: steps, Seconds: d, JobRate: float64(jobs) / d, StepRate: float64(steps) / d}
 }
 
-// insert submits jobs while nobody works.
+// insert submits jobs while no worker runs.
 func insert(ctx context.Context, s System, n Sizes) (Figures, error) {
 	begun := time.Now()
 	err := s.Submit(ctx, Noop, n.Jobs)
 	return rate(n.Jobs, Noop, begun), err
 }
 
-// many submits jobs to a system that works, and waits until all have ended.
+// many submits jobs to a running system, and waits until all have ended.
 func many(shape Shape) func(context.Context, System, Sizes) (Figures, error) {
 	return func(ctx context.Context, s System, n Sizes) (Figures, error) {
 		jobs := n.Graphs
@@ -160,8 +160,8 @@ func many(shape Shape) func(context.Context, System, Sizes) (Figures, error) {
 	}
 }
 
-// single runs jobs one at a time and takes the time of each, from its
-// submission until its end is known.
+// single runs jobs one at a time and measures each, from its submission until its end is
+// known.
 func single(shape Shape) func(context.Context, System, Sizes) (Figures, error) {
 	return func(ctx context.Context, s System, n Sizes) (Figures, error) {
 		return sample(n.Samples, shape, func() (time.Duration, error) {
@@ -179,8 +179,7 @@ func fanOut(ctx context.Context, s System, n Sizes) (Figures, error) {
 	return f, err
 }
 
-// starts takes the time from a submission to an idle system until its step
-// begins.
+// starts measures the time from a submission to an idle system until the job's step begins.
 func starts(ctx context.Context, s System, n Sizes) (Figures, error) {
 	began := make(chan time.Time, 1) // 1: read after the job has ended
 	s.Begin(func(t time.Time) { began <- t })
@@ -217,9 +216,9 @@ func latencies(times []time.Duration, shape Shape, begun time.Time) Figures {
 	return f
 }
 
-// sustained offers no-op jobs at a fixed rate, whether the system keeps up or
-// not. The time of a job counts from when it was meant to be submitted, so that
-// a system which stalls does not hide the jobs it kept waiting.
+// sustained submits no-op jobs at a fixed rate, whether or not the system keeps up. The time
+// of a job counts from its intended submission, so that a stalled system does not hide the
+// jobs it delayed.
 func sustained(ctx context.Context, s System, n Sizes) (Figures, error) {
 	times := make([]time.Duration, max(1, int(n.Rate*n.Sustain.Seconds())))
 	errs := make([]error, len(times))

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// folder is where the pages stand, from the root of the module.
+// folder is the folder of the pages, relative to the root of the module.
 const folder = "docs/machines"
 
 func main() {
@@ -20,7 +20,7 @@ func main() {
 	}
 }
 
-// write replaces the pages in dir, and removes those of machines that are gone.
+// write replaces the pages in dir, and removes pages without a machine.
 func write(dir string, pages map[string]string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -1,11 +1,11 @@
-// Package measure is what "pawl bench" measures: which databases, and which of three
-// questions. Package bench has the workloads and the databases, package contest what holds
-// several of them against each other.
+// Package measure implements the measurements of "pawl bench": on which databases, and which
+// of three questions. Package bench has the workloads and the databases, package contest
+// compares several of them.
 //
-// [Plan.Run] makes the databases, measures, removes the databases, and returns a [Report],
+// [Plan.Run] creates the databases, measures, removes the databases, and returns a [Report],
 // which marshals to JSON and writes itself as tables. With a Fill the question is whether a
-// full database is slower than an empty one; with Workers it is how a backlog shrinks by
-// their number; without either it is how fast this machine is.
+// full database is slower than an empty one; with Workers, how fast a backlog shrinks with
+// their number; without either, how fast this machine is.
 package measure
 
 import (
@@ -34,12 +34,12 @@ var Stores = []string{sqlite.Full, sqlite.Normal, Postgres}
 type Plan struct {
 	Only      []string // workloads with one of these words in their name; none: all
 	Sizes     bench.Sizes
-	Stores    []string // none: all there are
+	Stores    []string // none: all
 	URL       string   // of PostgreSQL; empty: there is none
 	Dir       string   // of the SQLite files
 	Fill      bench.Fill
 	Workers   []int // of each crew
-	Processes bool  // each worker of a crew is a process of its own
+	Processes bool  // each worker of a crew is a separate process
 	Rounds    int   // of a comparison
 	Log       *slog.Logger
 	Progress  func(target, what string)
@@ -67,7 +67,7 @@ func (p *Plan) Run(ctx context.Context) (Report, error) {
 	return p.speed(ctx)
 }
 
-// targets makes a database of that name in each store that is wanted. done drops what is
+// targets creates a database of that name in each requested store. done drops those that are
 // not in the folder.
 func (p *Plan) targets(ctx context.Context, name string) (list []bench.Target, done func(), err error) {
 	for _, mode := range []string{sqlite.Full, sqlite.Normal} {
@@ -89,7 +89,7 @@ func (p *Plan) wants(store string) bool {
 	return len(p.Stores) == 0 && (store != Postgres || p.URL != "") || slices.Contains(p.Stores, store)
 }
 
-// A speedReport is what the workloads came to, one after the other.
+// A speedReport has the results of the workloads, one after the other.
 type speedReport struct{ *bench.Report }
 
 func (p *Plan) speed(ctx context.Context) (Report, error) {
@@ -114,7 +114,7 @@ func (r speedReport) WriteTable(w io.Writer) error {
 // A crewsReport has an outcome for each store.
 type crewsReport []*contest.CrewsOutcome
 
-// crews has crews of all the sizes work off the same backlog, on each store.
+// crews makes crews of all sizes run the same backlog, on each store.
 func (p *Plan) crews(ctx context.Context) (Report, error) {
 	targets, done, err := p.targets(ctx, "crews")
 	if err != nil {
@@ -154,7 +154,7 @@ func (r crewsReport) WriteTable(w io.Writer) error {
 // A filledReport has an outcome for each store.
 type filledReport []*contest.FilledOutcome
 
-// filled holds filled databases against empty ones.
+// filled compares filled databases with empty ones.
 func (p *Plan) filled(ctx context.Context) (Report, error) {
 	full, done, err := p.targets(ctx, "filled")
 	if err != nil {

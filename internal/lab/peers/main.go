@@ -1,6 +1,6 @@
-// Command peers holds Pawl against River, on the same PostgreSQL, in the same
-// run, in turns. It is a module of its own, so that River is no dependency of
-// Pawl. docs/bench.md says what is measured, and what is not fair.
+// Command peers compares Pawl with River, on the same PostgreSQL, in the same run, in turns.
+// It is a separate module, so that Pawl does not depend on River. docs/bench.md says what is
+// measured, and what is not fair.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	heap.Govern() // of all who take part, as in pawl itself
+	heap.Govern() // for all entrants, as in pawl itself
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx); err != nil {
@@ -60,10 +60,10 @@ const (
 	defaultRiver = "river default"
 )
 
-// workloads are those that both can do.
+// workloads are those that both systems can run.
 var workloads = []string{bench.EndToEnd, bench.Diamonds, bench.Chains, bench.OneChain, bench.Starts}
 
-// aims are what Pawl is built for.
+// aims are the design goals of Pawl.
 var aims = []contest.Aim{
 	{Workload: bench.EndToEnd, Measure: contest.JobRate, Against: tunedRiver, AtLeast: 1},
 	{Workload: bench.EndToEnd, Measure: contest.JobRate, Against: defaultRiver, AtLeast: 10},
@@ -75,8 +75,8 @@ var aims = []contest.Aim{
 	{Workload: bench.Starts, Measure: contest.P99, Against: tunedRiver, AtMost: 1},
 }
 
-// entrants returns the participants. River at its defaults does a tenth: it waits
-// most of the time.
+// entrants returns the entrants. River at its defaults runs a tenth of the load: it waits most
+// of the time.
 func entrants(p *contest.Program, schemas []*bench.Postgres) []contest.Entrant {
 	sizes := p.Scaled(bench.Sizes{Jobs: 20_000, Graphs: 500, Samples: 100, Idle: 20 * time.Millisecond})
 	tenth := p.Scaled(bench.Sizes{Jobs: 2000, Graphs: 50, Samples: 10, Idle: 150 * time.Millisecond})
@@ -107,8 +107,7 @@ func newSchemas(ctx context.Context, url string) (schemas []*bench.Postgres, don
 	return schemas, done, nil
 }
 
-// postmasterOf returns the process that all of the database's are children of,
-// if it is on this machine.
+// postmasterOf returns the parent of all the database's processes, if it is on this machine.
 func postmasterOf(ctx context.Context, url string) (int, error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 var _ bench.System = (*riverSystem)(nil)
 
-// A riverSetting is how River is run.
+// A riverSetting is a configuration of River.
 type riverSetting struct {
 	workers  int           // MaxWorkers
 	cooldown time.Duration // FetchCooldown
@@ -26,12 +26,12 @@ type riverSetting struct {
 	conns    int32         // of the pool
 }
 
-// The settings of River that take part.
+// The compared configurations of River.
 var (
 	// riverDefault leaves everything to River and pgxpool; 100 workers as in
 	// River's examples.
 	riverDefault = riverSetting{workers: 100}
-	// riverTuned goes by what river bench sets.
+	// riverTuned follows the settings of river bench.
 	riverTuned = riverSetting{workers: 1000, cooldown: 2 * time.Millisecond, poll: 20 * time.Millisecond, conns: 20}
 )
 
@@ -41,13 +41,13 @@ type riverSystem struct {
 	client *river.Client[pgx.Tx]
 	begin  atomic.Pointer[func(time.Time)]
 	flow   atomic.Int64
-	ended  sync.Map // of flows that somebody waits for: the channel that is closed
+	ended  sync.Map // of flows that a caller waits for: the channel to close
 	ran    atomic.Int64
 	due    int64
 }
 
-// openRiver makes a client, which does not work yet. The joins of diamonds are
-// counted in a table, as a user of River would.
+// openRiver opens a client without workers. The joins of diamonds are counted in a table, as a
+// user of River would.
 func openRiver(ctx context.Context, url string, set riverSetting) (*riverSystem, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -124,8 +124,8 @@ func first(s bench.Shape, flow int64) river.JobArgs {
 	return stepArgs{Flow: flow, Shape: s.Name, Step: 1, Steps: s.Steps}
 }
 
-// Drain implements bench.System. It looks at the database once the workers have
-// run as often as they have to.
+// Drain implements bench.System. It reads the database once the workers have run as often as
+// they have to.
 func (r *riverSystem) Drain(ctx context.Context) error {
 	return bench.Poll(ctx, func() (bool, error) {
 		if r.ran.Load() < r.due {
@@ -175,7 +175,7 @@ func (r *riverSystem) runOne(ctx context.Context) error {
 	}
 }
 
-// finish tells who waits for a flow that it has ended.
+// finish wakes the caller that waits for a flow.
 func (r *riverSystem) finish(flow int64) {
 	if ended, ok := r.ended.LoadAndDelete(flow); ok {
 		close(ended.(chan struct{}))

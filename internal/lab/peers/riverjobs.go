@@ -10,8 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/lab/bench"
 )
 
-// noopArgs are of a job of one step, which River completes by itself, many at
-// once.
+// noopArgs belong to a job of one step, which River completes by itself, many at once.
 type noopArgs struct {
 	Flow int64 `json:"flow"`
 }
@@ -29,8 +28,8 @@ func (w *noopWorker) Work(context.Context, *river.Job[noopArgs]) error {
 	return nil
 }
 
-// stepArgs are of a step of a graph. It inserts its successors in the
-// transaction that completes it, so that neither happens without the other.
+// stepArgs belong to a step of a graph. It inserts its successors in the transaction that
+// completes it, so that neither happens without the other.
 type stepArgs struct {
 	Flow  int64  `json:"flow"`
 	Shape string `json:"shape"`
@@ -63,7 +62,7 @@ func (w *stepWorker) Work(ctx context.Context, job *river.Job[stepArgs]) error {
 	return nil
 }
 
-// follow inserts what a step leads to.
+// follow inserts the successors of a step.
 func (w *stepWorker) follow(ctx context.Context, tx pgx.Tx, a stepArgs) error {
 	if a.Shape == bench.Diamond.Name {
 		return w.diamond(ctx, tx, a)
@@ -76,8 +75,7 @@ func (w *stepWorker) follow(ctx context.Context, tx pgx.Tx, a stepArgs) error {
 	return err
 }
 
-// diamond goes from the top to both sides, and from the side that comes last to
-// the bottom.
+// diamond goes from the top to both sides, and from the side that ends last to the bottom.
 func (w *stepWorker) diamond(ctx context.Context, tx pgx.Tx, a stepArgs) error {
 	left, right, bottom := a, a, a
 	left.Step, right.Step, bottom.Step = 2, 3, 4

@@ -1,14 +1,14 @@
-// Program supervisors holds package supervisor against two ways to do the same: the
-// workqueue of client-go, by which controllers of Kubernetes are driven, and suture,
-// a supervisor of goroutines. Each looks at a number of things once a second, and
-// decides that there is nothing to do; now and then one of them is woken.
+// Program supervisors compares package supervisor with two alternatives: the workqueue of
+// client-go, which drives the controllers of Kubernetes, and suture, a supervisor of
+// goroutines. Each examines a number of things once a second, and decides that there is
+// nothing to do; now and then one of them is woken.
 //
-// They do not promise the same. A workqueue only says which key is due: no state, no
-// deadline of a look, no action. suture restarts a goroutine that ends: what it looks
-// at is up to it. The numbers say what the promises cost.
+// They do not promise the same. A workqueue only says which key is due: no state, no deadline
+// of an examination, no action. suture restarts a goroutine that ends; what the goroutine
+// examines is up to it. The numbers show the cost of the promises.
 //
-// CPU is that of the process, a look at a time, so that a busy machine, on which
-// there are fewer looks, shows.
+// CPU is the time of the process divided by its examinations, so that a busy machine, which
+// makes fewer of them, is visible.
 package main
 
 import (

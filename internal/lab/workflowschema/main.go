@@ -1,6 +1,5 @@
-// Workflowschema writes what is generated from the tables of keys of the files that
-// people write: the JSON Schemas, and the tables in the documents between their two
-// marks. Run it at the root of the repository:
+// Workflowschema writes the files generated from the tables of keys: the JSON Schemas, and the
+// tables in the documents between their two marks. Run it at the root of the repository:
 //
 //	go run ./internal/lab/workflowschema
 package main

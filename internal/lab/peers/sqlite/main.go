@@ -1,7 +1,7 @@
-// Command sqlite holds Pawl against River, each on an SQLite file of its own, in
-// the same run, in turns. It is a module of its own beside the one for
-// PostgreSQL: the newest release of River's driver for SQLite needs an older
-// River. docs/bench.md says what is measured, and what is not fair.
+// Command sqlite compares Pawl with River, each on an SQLite file of its own, in the same run,
+// in turns. It is a separate module beside the one for PostgreSQL: the newest release of
+// River's driver for SQLite needs an older River. docs/bench.md says what is measured, and
+// what is not fair.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	heap.Govern() // of all who take part, as in pawl itself
+	heap.Govern() // for all entrants, as in pawl itself
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx); err != nil {
@@ -57,10 +57,10 @@ const (
 	defaultRiver = "river default"
 )
 
-// workloads are those that both can do.
+// workloads are those that both systems can run.
 var workloads = []string{bench.EndToEnd, bench.Diamonds, bench.Chains, bench.OneChain, bench.Starts}
 
-// aims are what Pawl is built for.
+// aims are the design goals of Pawl.
 var aims = []contest.Aim{
 	{Workload: bench.EndToEnd, Measure: contest.Transitions, Against: contest.Bare, AtLeast: 0.35},
 	{Workload: bench.Diamonds, Measure: contest.StepRate, Against: tunedRiver, AtLeast: 5},
@@ -70,8 +70,8 @@ var aims = []contest.Aim{
 	{Workload: bench.Starts, Measure: contest.P99, Against: tunedRiver, AtMost: 1},
 }
 
-// entrants returns who takes part. River at its defaults does a part: it waits
-// most of the time.
+// entrants returns the entrants. River at its defaults runs a part of the load: it waits most
+// of the time.
 func entrants(p *contest.Program, target bench.SQLite, dir string) []contest.Entrant {
 	sizes := p.Scaled(bench.Sizes{Jobs: 10_000, Graphs: 200, Samples: 100, Idle: 20 * time.Millisecond})
 	fewer := p.Scaled(bench.Sizes{Jobs: 2000, Graphs: 20, Samples: 5, Idle: 150 * time.Millisecond})

@@ -18,7 +18,7 @@ import (
 
 var _ bench.System = (*riverSystem)(nil)
 
-// A riverSetting is how River is run.
+// A riverSetting is a configuration of River.
 type riverSetting struct {
 	path        string // of the file
 	synchronous string
@@ -33,14 +33,14 @@ type riverSystem struct {
 	client *river.Client[*sql.Tx]
 	begin  atomic.Pointer[func(time.Time)]
 	flow   atomic.Int64
-	ended  sync.Map // of flows that somebody waits for: the channel that is closed
+	ended  sync.Map // of flows that a caller waits for: the channel to close
 	ran    atomic.Int64
 	due    int64
 }
 
-// openRiver makes a client, which does not work yet, on the only connection, as
-// the documentation of the driver recommends. The joins of diamonds are counted
-// in a table, as a user of River would.
+// openRiver opens a client without workers, on a single connection, as the documentation of
+// the driver recommends. The joins of diamonds are counted in a table, as a user of River
+// would.
 func openRiver(ctx context.Context, set riverSetting) (*riverSystem, error) {
 	db, err := sql.Open("sqlite", "file:"+set.path+"?_pragma=journal_mode(wal)&_pragma=synchronous("+set.synchronous+")")
 	if err != nil {
@@ -111,8 +111,8 @@ func first(s bench.Shape, flow int64) river.JobArgs {
 	return stepArgs{Flow: flow, Shape: s.Name, Step: 1, Steps: s.Steps}
 }
 
-// Drain implements bench.System. It looks at the database once the workers have
-// run as often as they have to.
+// Drain implements bench.System. It reads the database once the workers have run as often as
+// they have to.
 func (r *riverSystem) Drain(ctx context.Context) error {
 	return bench.Poll(ctx, func() (bool, error) {
 		if r.ran.Load() < r.due {
@@ -162,7 +162,7 @@ func (r *riverSystem) runOne(ctx context.Context) error {
 	}
 }
 
-// finish tells who waits for a flow that it has ended.
+// finish wakes the caller that waits for a flow.
 func (r *riverSystem) finish(flow int64) {
 	if ended, ok := r.ended.LoadAndDelete(flow); ok {
 		close(ended.(chan struct{}))
