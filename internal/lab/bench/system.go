@@ -109,8 +109,8 @@ func fanOutItems() string {
 // slots returns the slots of one worker.
 func (p *Pawl) slots() int { return max(p.config.Capacity/p.config.Crew.Workers, 1) }
 
-// batch returns how many jobs one submission holds: a worker has slots for a batch while it
-// reports another one and begins a third.
+// batch returns how many jobs one submission holds: while a worker reports one batch, it has
+// slots to begin another.
 func (p *Pawl) batch() int { return max(p.slots()*2/5, 1) }
 
 // Submit implements System.
