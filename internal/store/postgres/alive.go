@@ -40,13 +40,19 @@ where datname = current_database() and application_name like 'pawl %' and applic
 
 // application is the name of the handle's sessions. It ends with the schema version of the
 // program.
-func (db *DB) application() string { return fmt.Sprintf("pawl %s v%d", db.handle, len(db.changes())) }
+func (db *DB) application() string { return applicationName(db.handle, len(db.changes())) }
 
-// programOf reads that version; 0 for programs that do not name it.
+func applicationName(handle string, version int) string {
+	return fmt.Sprintf("pawl %s v%d", handle, version)
+}
+
+// programOf reads that version; 0 for programs that do not name it. A handle, which stands
+// before it, may start with a v too.
 func programOf(application string) int {
-	_, text, _ := strings.Cut(application, " v")
+	last := application[strings.LastIndexByte(application, ' ')+1:]
+	text, named := strings.CutPrefix(last, "v")
 	version, err := strconv.Atoi(text)
-	if err != nil {
+	if err != nil || !named {
 		return 0
 	}
 	return version
