@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "github.com/lib/pq"
 	_ "modernc.org/sqlite"
 
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
@@ -34,13 +35,16 @@ type userTx struct {
 	commit, rollback func() error
 }
 
-// openUser connects a user of a kind: "sqlite", "pgx" or "sql".
+// openUser connects a user of a kind: "sqlite", "pgx", or database/sql with another of two
+// drivers: "sql" is pgx's, "pq" is lib/pq.
 func openUser(ctx context.Context, kind, where string) (*user, error) {
 	switch kind {
 	case "sqlite":
 		return openSQL(kind, where, "sqlite", "file:"+where+"?_txlock=immediate&_pragma=busy_timeout(30000)")
 	case "sql":
 		return openSQL(kind, where, "pgx", where)
+	case "pq":
+		return openSQL(kind, where, "postgres", where)
 	}
 	pool, err := pgxpool.New(ctx, where)
 	if err != nil {
@@ -110,8 +114,9 @@ func onUsers(t *testing.T, f func(t *testing.T, u *user)) {
 	t.Run("sqlite", on("sqlite", func() string { return filepath.Join(t.TempDir(), "pawl.db") }))
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		t.Run("pgx", on("pgx", func() string { return pgtest.URL(t) }))
-		t.Run("sql", on("sql", func() string { return pgtest.URL(t) }))
+		for _, kind := range []string{"pgx", "sql", "pq"} {
+			t.Run(kind, on(kind, func() string { return pgtest.URL(t) }))
+		}
 	})
 }
 
