@@ -11,7 +11,6 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
-	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -47,7 +46,7 @@ func TestALossOfALivingWorkerIsGivenBack(t *testing.T) {
 		defer g.release()
 		p := start(t, open(), setup{handlers: map[string]worker.Handler{"h": g.run}})
 		id := p.submit(define(t, oneStep), "")
-		for range health.MaxLosses + 1 {
+		for range decide.MaxLosses + 1 {
 			g.wait(t)
 			before := p.worker.ID()
 			if err := p.engine.Terminate(t.Context(), p.workerKey(), decide.Note{Reason: "taken for dead"}); err != nil {

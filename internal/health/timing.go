@@ -8,9 +8,6 @@ const (
 
 	// MinSilence is the shortest silence that may be configured.
 	MinSilence = 2 * time.Second
-
-	// MaxLosses is after how many deaths of its worker a step fails permanently (T7).
-	MaxLosses = 3
 )
 
 const (
