@@ -1,6 +1,5 @@
-// Package contest holds systems against each other: the same work in the same
-// run, round by round in turns, so that what disturbs the machine disturbs all
-// of them.
+// Package contest compares systems: they do the same work in the same run, in turns and
+// round by round, so that a disturbance of the machine affects all of them.
 package contest
 
 import (
@@ -12,26 +11,26 @@ import (
 	"github.com/pawl-dev/pawl/internal/lab/bench"
 )
 
-// An Entrant is a system that takes part. Open makes it anew for each round, on
-// the same database.
+// An Entrant is a system that takes part. Open starts it for each round, on the same
+// database.
 type Entrant struct {
 	Name  string
-	Sizes bench.Sizes // a slow one may do less: what counts is per job
+	Sizes bench.Sizes // a slow system may do less, since figures are per job
 	Open  func(ctx context.Context) (bench.System, error)
 }
 
-// A Contest is who does what, and how often.
+// A Contest has the systems, their workloads, and the number of rounds.
 type Contest struct {
-	Entrants  []Entrant // the ratios are of the first to each of the others
+	Entrants  []Entrant // ratios compare the first with each of the others
 	Workloads []bench.Workload
 	Rounds    int
 	Aims      []Aim
-	CPU       func() CPU                                         // used so far
-	Bare      func(ctx context.Context, n int) (float64, error)  // the database alone; see bench.Target. nil: it does not take part
-	Progress  func(workload string, round int, who, what string) // told of each turn
+	CPU       func() CPU                                         // used until now
+	Bare      func(ctx context.Context, n int) (float64, error)  // measures the database alone; see bench.Target. It may be nil
+	Progress  func(workload string, round int, who, what string) // called at each turn
 }
 
-// A Turn is one workload done by one entrant in one round.
+// A Turn is one workload of one entrant in one round.
 type Turn struct {
 	Workload string `json:"workload"`
 	Entrant  string `json:"entrant"`
@@ -41,13 +40,13 @@ type Turn struct {
 	CPU         CPU     `json:"cpu_seconds"`
 }
 
-// An Outcome is what a contest came to.
+// An Outcome is the result of a contest.
 type Outcome struct {
 	Ratios []Ratio `json:"ratios"`
 	Turns  []Turn  `json:"turns"`
 }
 
-// Run has every workload done by everybody, as often as there are rounds.
+// Run measures every workload with every entrant, once in each round.
 func (c Contest) Run(ctx context.Context) (*Outcome, error) {
 	o := new(Outcome)
 	for _, w := range c.Workloads {
@@ -67,8 +66,8 @@ func (c Contest) Run(ctx context.Context) (*Outcome, error) {
 	return o, nil
 }
 
-// round lets those who began the last round end this one: what a turn leaves to be
-// done is at the cost of the next.
+// round reverses the order of the round before, since work that a turn leaves behind slows
+// the next turn.
 func (c Contest) round(ctx context.Context, w bench.Workload, round int) ([]Turn, error) {
 	var turns []Turn
 	order := slices.Clone(c.Entrants)
@@ -97,7 +96,7 @@ const Bare = "bare database"
 
 func (c Contest) turn(ctx context.Context, w bench.Workload, e Entrant) (t Turn, err error) {
 	t = Turn{Workload: w.Name, Entrant: e.Name}
-	runtime.GC() // nobody pays for what the one before left
+	runtime.GC() // the garbage of the turn before is not part of this one
 	s, err := e.Open(ctx)
 	if err != nil {
 		return t, err

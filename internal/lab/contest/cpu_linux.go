@@ -13,11 +13,12 @@ import (
 // ticksPerSecond is the unit of /proc/PID/stat: USER_HZ, 100 on every Linux.
 const ticksPerSecond = 100
 
-// Used returns the CPU time of this process and the workers, and, unless postmaster is
-// 0, of that process: of others than this one with their children, the ended ones included.
+// Used returns the CPU time of this process and of the workers, and of the server unless
+// postmaster is 0. The time of workers and server includes their children, also those that
+// have ended.
 func Used(postmaster int, workers ...int) CPU {
 	var r syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // fails for other arguments only
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // fails only for other arguments
 	c := CPU{Client: time.Duration(r.Utime.Nano() + r.Stime.Nano()).Seconds()}
 	for _, pid := range workers {
 		c.Client += family(pid)
@@ -28,8 +29,7 @@ func Used(postmaster int, workers ...int) CPU {
 	return c
 }
 
-// family adds what a process and its living children have used to what its
-// ended children had.
+// family returns the time of a process and its children, also those that have ended.
 func family(pid int) (seconds float64) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
@@ -69,13 +69,13 @@ func fields(path string) ([endedSystem + 1]int64, error) {
 		return f, fmt.Errorf("%s: %d fields", path, len(words))
 	}
 	for i := 1; i < len(f); i++ {
-		f[i], _ = strconv.ParseInt(words[i], 10, 64) // of numbers, by proc(5)
+		f[i], _ = strconv.ParseInt(words[i], 10, 64) // numbers, by proc(5)
 	}
 	return f, nil
 }
 
-// Postmaster returns the parent of a backend of PostgreSQL on this machine, or
-// 0 if there is none such.
+// Postmaster returns the parent of a PostgreSQL backend on this machine, or 0 if there is no
+// such process.
 func Postmaster(backend int) int {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", backend))
 	if err != nil || !strings.HasPrefix(string(name), "postgres") {

@@ -12,39 +12,39 @@ import (
 	"github.com/pawl-dev/pawl/internal/lab/bench"
 )
 
-// Crews has crews of several sizes work off the same backlog: more workers must not be
-// slower than one, and none may rest while there is something to do.
+// Crews measures how crews of several sizes work off the same backlog. Several workers must
+// not be slower than one, and no worker may rest while there is work.
 type Crews struct {
 	Target   bench.Target
-	Workers  []int  // of each crew; the first is what the others are held against
+	Workers  []int  // of each crew; the others are compared with the first
 	Program  string // see bench.Crew
 	Sizes    bench.Sizes
 	Rounds   int
 	Progress func(target, what string)
 }
 
-// A CrewsOutcome is what that came to.
+// A CrewsOutcome is the result.
 type CrewsOutcome struct {
 	Store     string       `json:"store"`
-	Processes bool         `json:"processes"` // each worker in one of its own
+	Processes bool         `json:"processes"` // each worker has a process of its own
 	Jobs      int          `json:"jobs"`
 	Rounds    int          `json:"rounds"`
 	Crews     []CrewResult `json:"crews"`
 }
 
-// A CrewResult is what a crew came to: medians of the rounds.
+// A CrewResult has the figures of a crew, medians of the rounds.
 type CrewResult struct {
 	Workers   int     `json:"workers"`
 	JobRate   float64 `json:"jobs_per_second"`
 	Least     float64 `json:"least_jobs_per_second"` // of the rounds
 	Most      float64 `json:"most_jobs_per_second"`
-	Ratio     float64 `json:"ratio"`                           // of its rate to the first crew's, the median of the rounds' ratios
-	ClientCPU float64 `json:"client_cpu_us_per_job,omitempty"` // of this process and the crew's
+	Ratio     float64 `json:"ratio"`                           // its rate divided by the first crew's: the median of the rounds' ratios
+	ClientCPU float64 `json:"client_cpu_us_per_job,omitempty"` // of this process and those of the crew
 	ServerCPU float64 `json:"server_cpu_us_per_job,omitempty"`
-	Gap       float64 `json:"longest_gap_ms"` // in which no job ended, of all rounds
+	Gap       float64 `json:"longest_gap_ms"` // without the end of a job, in any round
 }
 
-// Run has each crew do the work, in turns.
+// Run measures the crews, in turns.
 func (c Crews) Run(ctx context.Context) (*CrewsOutcome, error) {
 	run := &crewsRun{Crews: c, gaps: make([]time.Duration, len(c.Workers))}
 	contest := Contest{
@@ -68,7 +68,7 @@ func (c Crews) Run(ctx context.Context) (*CrewsOutcome, error) {
 	return run.outcome(o.Turns), nil
 }
 
-// A crewsRun is one in progress.
+// A crewsRun is a measurement in progress.
 type crewsRun struct {
 	Crews
 	turn int // the crew whose turn it is
@@ -88,7 +88,7 @@ func (r *crewsRun) used() func() CPU {
 	return func() CPU { return Used(postmaster, r.pawl.PIDs()...) }
 }
 
-// after notes the longest gap of a turn.
+// after records the longest gap of a turn.
 func (r *crewsRun) after(ctx context.Context, _ bench.System) error {
 	gap, err := r.pawl.Gap(ctx)
 	r.gaps[r.turn] = max(r.gaps[r.turn], gap)
@@ -115,7 +115,7 @@ func (r *crewsRun) outcome(turns []Turn) *CrewsOutcome {
 
 func rates(turns []Turn, name string) []float64 { return series(turns, bench.Drained, JobRate, name) }
 
-// WriteTable writes the figures for people.
+// WriteTable writes the figures as a table.
 func (o *CrewsOutcome) WriteTable(w io.Writer) error {
 	where := "in this process"
 	if o.Processes {

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/lab/bench"
 )
 
-// Filled holds a database against one that is empty: what ended long ago, and what
-// waits for somebody else, must not slow anything.
+// Filled compares a filled database with an empty one. Jobs that ended long ago, and jobs
+// that wait for other workers, must not slow the rest.
 type Filled struct {
 	Full, Empty bench.Target // of the same store
 	Fill        bench.Fill
@@ -18,7 +18,7 @@ type Filled struct {
 	Progress    func(target, what string)
 }
 
-// A FilledOutcome is what that came to.
+// A FilledOutcome is the result.
 type FilledOutcome struct {
 	Store string `json:"store"`
 	bench.Fill
@@ -32,11 +32,11 @@ const (
 	EmptyDatabase = "empty"
 )
 
-// FilledWorkloads are what Filled measures unless told otherwise: nothing but
-// claims and what follows them, the whole of many jobs, and of one.
+// FilledWorkloads are the default workloads of Filled: claims and results alone, many whole
+// jobs, and one whole job at a time.
 var FilledWorkloads = []string{bench.Drained, bench.EndToEnd, bench.OneChain}
 
-// Run fills the one and has both do the workloads in turns.
+// Run fills one database and measures the workloads on both, in turns.
 func (f Filled) Run(ctx context.Context) (*FilledOutcome, error) {
 	store := f.Full.Name()
 	if err := f.Fill.Pour(ctx, f.Full, func(what string) { f.Progress(store, what) }); err != nil {
@@ -59,10 +59,10 @@ func (f Filled) entrant(name string, t bench.Target) Entrant {
 	return Entrant{Name: name, Sizes: f.Sizes, Open: func(ctx context.Context) (bench.System, error) { return t.Open(ctx, bench.Crew{}) }}
 }
 
-// slower is how much time or CPU a filled database may take, against an empty one.
+// slower is the highest ratio of time or CPU of a filled database to that of an empty one.
 const slower = 1.1
 
-// aims returns one for each time and cost. A long tail is mostly the machine's.
+// aims returns an aim for each time and cost, except p99: a long tail is mostly due to the machine.
 func (f Filled) aims() (list []Aim) {
 	for _, w := range f.Workloads {
 		list = append(list, Aim{Workload: w.Name, Measure: JobRate, Against: EmptyDatabase, AtLeast: 0.91})
@@ -73,13 +73,13 @@ func (f Filled) aims() (list []Aim) {
 	return list
 }
 
-// cpuOf returns what tells the CPU time of this process and the target's.
+// cpuOf returns a function that reads the CPU time of this process and the target's.
 func cpuOf(t bench.Target) func() CPU {
 	postmaster := postmasterOf(t)
 	return func() CPU { return Used(postmaster) }
 }
 
-// postmasterOf returns the server's process, where it is to be seen.
+// postmasterOf returns the server's process, if it is visible.
 func postmasterOf(t bench.Target) int {
 	if p, ok := t.(*bench.Postgres); ok {
 		return Postmaster(p.Backend())

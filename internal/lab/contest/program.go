@@ -28,7 +28,7 @@ func (p *Program) Flags(f *flag.FlagSet) {
 	f.BoolVar(&p.json, "json", false, "write JSON")
 }
 
-// Scaled returns so much of n as the flags say.
+// Scaled returns n multiplied by the scale of the flags.
 func (p *Program) Scaled(n bench.Sizes) bench.Sizes {
 	for _, size := range []*int{&n.Jobs, &n.Graphs, &n.Samples} {
 		*size = max(1, int(float64(*size)*p.scale))
@@ -36,8 +36,8 @@ func (p *Program) Scaled(n bench.Sizes) bench.Sizes {
 	return n
 }
 
-// Run runs a contest in the workloads named, as far as the flags select them,
-// tells of its turns on standard error and of its outcome on standard output.
+// Run runs a contest in those of the named workloads that the flags select. It writes
+// progress to standard error and the outcome to standard output.
 func (p *Program) Run(ctx context.Context, c Contest, workloads []string) error {
 	c.Rounds = max(1, p.rounds)
 	for _, w := range bench.Select(strings.Split(p.only, ",")...) {

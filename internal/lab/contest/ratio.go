@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/lab/bench"
 )
 
-// A Ratio holds the first entrant against another by one measure. Its figures
-// are medians of the rounds; the ratio is the median of the rounds' ratios.
+// A Ratio compares the first entrant with another by one measure. Figures are medians of
+// the rounds; the ratio is the median of the rounds' ratios.
 type Ratio struct {
 	Workload string  `json:"workload"`
 	Measure  string  `json:"measure"`
@@ -25,7 +25,7 @@ type Ratio struct {
 	Met      bool    `json:"met,omitempty"`
 }
 
-// The measures. Of a rate more is better, of the others less.
+// The measures. A higher rate is better; of the others, a lower figure is.
 const (
 	JobRate     = "jobs/s"
 	StepRate    = "steps/s"
@@ -39,7 +39,7 @@ const (
 
 var measures = []string{JobRate, StepRate, P50, P99, Transitions, ClientCPU, ServerCPU, BothCPU}
 
-// An Aim is what a ratio should be. Of AtLeast and AtMost one is 0.
+// An Aim is the limit of a ratio. Either AtLeast or AtMost is 0.
 type Aim struct {
 	Workload, Measure, Against string
 	AtLeast, AtMost            float64
@@ -101,7 +101,7 @@ func (c Contest) ratios(turns []Turn) []Ratio {
 		for _, e := range append(c.others(), Bare) {
 			for _, m := range measures {
 				if (m == Transitions) != (e == Bare) {
-					continue // transitions are held against the database alone, and nothing else is
+					continue // the database alone has transitions and nothing else
 				}
 				if r, ok := c.ratio(turns, w.Name, m, e); ok {
 					list = append(list, r)
@@ -120,7 +120,7 @@ func (c Contest) others() []string {
 	return names
 }
 
-// ratio returns nothing where one of the two has not the measure.
+// ratio reports whether both have the measure, and compares them.
 func (c Contest) ratio(turns []Turn, workload, measure, against string) (Ratio, bool) {
 	first, other := series(turns, workload, measure, c.Entrants[0].Name), series(turns, workload, measure, against)
 	if len(first) == 0 || len(first) != len(other) || slices.Min(other) == 0 || slices.Max(first) == 0 {
@@ -157,12 +157,12 @@ func median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// WriteTable writes the ratios for people.
+// WriteTable writes the ratios as a table.
 func (o *Outcome) WriteTable(w io.Writer, first string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "WORKLOAD\tMEASURE\t%s\tAGAINST\tITS FIGURE\tRATIO\tOF ROUNDS\tAIM\t\n", strings.ToUpper(first))
 	for _, r := range o.Ratios {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f-%.2f\t%s\t%s\n", r.Workload, r.Measure, brief(r.First), r.Against, brief(r.Other), r.Ratio, r.Least, r.Most, r.Aim, r.verdict())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f-%.2f\t%s\t%s\n", r.Workload, r.Measure, short(r.First), r.Against, short(r.Other), r.Ratio, r.Least, r.Most, r.Aim, r.verdict())
 	}
 	return t.Flush()
 }
@@ -177,8 +177,8 @@ func (r Ratio) verdict() string {
 	return "missed"
 }
 
-// brief writes large numbers without decimals.
-func brief(v float64) string {
+// short writes large numbers without decimals.
+func short(v float64) string {
 	if v >= 1000 {
 		return fmt.Sprintf("%.0f", v)
 	}
