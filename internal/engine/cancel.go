@@ -42,7 +42,7 @@ func (c *cancelJob) query(q *store.Query) { c.job.ask(q, decide.CancelReads()) }
 func (c *cancelJob) decide(t *tx) error {
 	j := t.job(c.job.id.JobKey())
 	if j == nil || j.ID != c.job.id {
-		return noJob(c.job.id)
+		return store.NoJob(c.job.id)
 	}
 	if c.spare && j.Hooks != pawl.HooksNotYet {
 		return nil
@@ -52,11 +52,6 @@ func (c *cancelJob) decide(t *tx) error {
 		return err
 	}
 	return d.Cancel(c.note)
-}
-
-func noJob(id pawl.ID) error {
-	public := id.Public(pawl.JobPrefix)
-	return &pawl.Error{Kind: pawl.NotFound, Entity: public, Message: "there is no job " + public, Hint: "list the jobs with: pawl jobs"}
 }
 
 // A fire applies a deadline (K8) that has passed, if it still stands.

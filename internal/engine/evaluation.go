@@ -240,7 +240,7 @@ func (p *preparation) fanOut(s *pawl.Step) error {
 		return nil
 	}
 	if !p.def.Node(s.Ord.Node()).Gathers {
-		p.answers.Gathers[s.Ord] = decide.GatherAnswer{Output: orNull(nil)}
+		p.answers.Gathers[s.Ord] = decide.GatherAnswer{Output: store.OrNull(nil)}
 		return nil
 	}
 	answer, err := p.gather(s)
@@ -283,19 +283,12 @@ func (p *preparation) gather(s *pawl.Step) (decide.GatherAnswer, error) {
 // gathered returns the list item of an instance; for a matrix it includes the instance's
 // values.
 func (p *preparation) gathered(inst *pawl.Step) []byte {
-	output := orNull(inst.Output)
+	output := store.OrNull(inst.Output)
 	if len(p.def.Node(inst.Ord.Node()).Matrix) == 0 {
 		return output
 	}
 	b := append([]byte(`{"matrix":`), p.def.MatrixItem(inst.Ord.Node(), inst.Ord.Instance())...)
 	return append(append(append(b, `,"output":`...), output...), '}')
-}
-
-func orNull(b json.RawMessage) json.RawMessage {
-	if len(b) == 0 {
-		return json.RawMessage("null")
-	}
-	return b
 }
 
 // failure reads why a step failed.

@@ -273,7 +273,7 @@ func (v *evaluator) work(ctx context.Context, r *rounds) {
 		r.begin()
 		err := v.try(ctx, job, start, found)
 		r.end(ctx, err)
-		if err != nil && ctx.Err() == nil && (!unreadable(err) || v.e.unreadableSteps.faults.New(fmt.Sprint(job, err))) {
+		if err != nil && ctx.Err() == nil && (!store.Unreadable(err) || v.e.unreadableSteps.faults.New(fmt.Sprint(job, err))) {
 			v.e.log.Error("a job could not be evaluated; it is looked at again", "job", job, "error", err)
 		}
 	}

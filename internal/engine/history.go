@@ -13,7 +13,7 @@ import (
 // the facts that were refused. It ends with the first error of f. It reads pages, so f may
 // be slow; moves made meanwhile may or may not be included.
 func (e *Engine) History(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error {
-	j, err := e.find(ctx, id)
+	j, err := store.FindJob(ctx, e.store, id)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (h *history) name(ord pawl.Ord) string {
 func (h *history) refused(ctx context.Context, before int64) (err error) {
 	for {
 		if len(h.late) == 0 && !h.ended {
-			if h.late, err = h.e.store.Refusals(ctx, h.job.Key(), h.after, listPage); err != nil {
+			if h.late, err = h.e.store.Refusals(ctx, h.job.Key(), h.after, store.ListPage); err != nil {
 				return err
 			}
 			h.ended = len(h.late) == 0

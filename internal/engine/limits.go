@@ -56,8 +56,8 @@ func (e *Engine) quotas(ctx context.Context) (*quotas, error) {
 // eachQuota calls f with the limits of a workspace, or of all if it is empty, by name.
 func (e *Engine) eachQuota(ctx context.Context, workspace string, f func(*pawl.Quota) error) error {
 	after := pawl.WorkflowName{}
-	read := func() ([]*pawl.Quota, error) { return e.store.Quotas(ctx, workspace, after, listPage) }
-	return eachOf(read, func(q *pawl.Quota) error {
+	read := func() ([]*pawl.Quota, error) { return e.store.Quotas(ctx, workspace, after, store.ListPage) }
+	return store.EachOf(read, func(q *pawl.Quota) error {
 		after = pawl.WorkflowName{Workspace: q.Workspace, Name: q.Name}
 		return f(q)
 	})

@@ -28,7 +28,7 @@ func (e *Engine) MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bo
 	if version < 1 {
 		return nil, pawl.Errorf(pawl.Invalid, "version %d: want the number of a version, from 1", version)
 	}
-	j, err := e.find(ctx, id)
+	j, err := store.FindJob(ctx, e.store, id)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ type move struct {
 
 // prepare reads the job, and compares its definition with the new one.
 func (m *move) prepare(ctx context.Context) (err error) {
-	if m.old, err = m.e.find(ctx, m.id); err != nil {
+	if m.old, err = store.FindJob(ctx, m.e.store, m.id); err != nil {
 		return err
 	}
 	def, err := m.e.defs.get(ctx, m.old.Definition)
@@ -132,7 +132,7 @@ func (m *move) decide(t *tx) error {
 	m.stale = false // reset the result of an earlier try
 	j := t.job(m.id.JobKey())
 	if j == nil || j.ID != m.id {
-		return noJob(m.id)
+		return store.NoJob(m.id)
 	}
 	if m.stale = j.Definition != m.old.Definition || j.Version != m.old.Version; m.stale {
 		return nil
@@ -230,7 +230,7 @@ func (e *Engine) outdated(t *tx, job rowkey.Job, by *jobFacts) bool {
 
 // current is recallID with the job's present definition.
 func (e *Engine) current(ctx context.Context, id pawl.ID) (*jobFacts, error) {
-	j, err := e.find(ctx, id)
+	j, err := store.FindJob(ctx, e.store, id)
 	if err != nil {
 		return nil, err
 	}

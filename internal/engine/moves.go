@@ -37,22 +37,3 @@ func bytesOf(t *pawl.Transition) int { return len(t.Reason) + len(t.Metadata) }
 func (e *Engine) moves(ctx context.Context, k store.EntityKey, f func(pawl.Transition) error) error {
 	return store.EachEntry(ctx, e.store, k, func(entry *audit.Entry) error { return f(pawl.TransitionOf(entry)) })
 }
-
-// listPage is how many records of a list are read at once.
-const listPage = 500
-
-// eachOf calls f with each record of each page, until a page is empty or f fails. read
-// returns the page after the last record that f was called with.
-func eachOf[T any](read func() ([]T, error), f func(T) error) error {
-	for {
-		page, err := read()
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		for _, v := range page {
-			if err := f(v); err != nil {
-				return err
-			}
-		}
-	}
-}

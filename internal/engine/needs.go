@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // A decision reads nothing, since it runs under row locks on one of the few connections for
@@ -87,7 +88,7 @@ func (e *Engine) supply(ctx context.Context, keys []rowkey.Definition, faults ma
 		case err == nil:
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case unreadable(err):
+		case store.Unreadable(err):
 			faults[key] = err
 		default:
 			return err

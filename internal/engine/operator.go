@@ -93,7 +93,7 @@ func (i *intervention) query(q *store.Query) { i.job.ask(q, decide.OperateReads(
 func (i *intervention) decide(t *tx) error {
 	j := t.job(i.job.id.JobKey())
 	if j == nil || j.ID != i.job.id {
-		return noJob(i.job.id)
+		return store.NoJob(i.job.id)
 	}
 	d, err := i.e.decision(t, j.Key(), i.read)
 	if err != nil {
@@ -314,7 +314,7 @@ func (s *signal) weight() int { return 1 + len(s.data)/heavyBytes }
 func (s *signal) decide(t *tx) error {
 	j := t.job(s.id.JobKey())
 	if j == nil || j.ID != s.id {
-		return noJob(s.id)
+		return store.NoJob(s.id)
 	}
 	switch waiting := t.untaken(j.Key()); {
 	case waiting.Count >= store.MaxSignals:

@@ -26,7 +26,7 @@ import (
 // job that has moved to another version since. The error is of kind NotFound if the job did
 // not exist yet.
 func (e *Engine) Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.JobView, error) {
-	j, err := e.find(ctx, id)
+	j, err := store.FindJob(ctx, e.store, id)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (p *past) end() {
 		v.Error = nil
 	}
 	if end != lifecycle.JobCompleted || v.Status != end {
-		v.Output = orNull(nil)
+		v.Output = store.OrNull(nil)
 	}
 }
 
@@ -228,7 +228,7 @@ func (e *Engine) pastSteps(ctx context.Context, p *past) error {
 		}
 		v := p.step(today, trail)
 		if v.Omitted = steps.bare; v.Omitted {
-			v.Output, v.Error, v.Wait = orNull(nil), nil, nil
+			v.Output, v.Error, v.Wait = store.OrNull(nil), nil, nil
 		}
 		p.v.StepCounts[v.Status]++
 		p.v.Steps = append(p.v.Steps, v)

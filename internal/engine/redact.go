@@ -48,7 +48,7 @@ func (e *Engine) RedactJob(ctx context.Context, id pawl.ID, step string, c pawl.
 
 // redact prepares the command that begins a redaction.
 func (e *Engine) redact(ctx context.Context, id pawl.ID, step string, c pawl.Change) (*redact, error) {
-	j, err := e.find(ctx, id)
+	j, err := store.FindJob(ctx, e.store, id)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (r *redact) weight() int { return 1 + len(r.scope.Entries)/10 }
 func (r *redact) decide(t *tx) error {
 	j := t.job(r.id.JobKey())
 	if j == nil || j.ID != r.id {
-		return noJob(r.id)
+		return store.NoJob(r.id)
 	}
 	if err := redactable(j); err != nil {
 		return err

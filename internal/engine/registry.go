@@ -95,8 +95,8 @@ func (e *Engine) noWorkflow(ctx context.Context, n pawl.WorkflowName, version in
 // name. It reads pages, and ends with the first error of f.
 func (e *Engine) Workflows(ctx context.Context, workspace string, f func(*pawl.Version) error) error {
 	after := pawl.WorkflowName{}
-	read := func() ([]*pawl.Version, error) { return e.store.Workflows(ctx, workspace, after, listPage) }
-	return eachOf(read, func(v *pawl.Version) error {
+	read := func() ([]*pawl.Version, error) { return e.store.Workflows(ctx, workspace, after, store.ListPage) }
+	return store.EachOf(read, func(v *pawl.Version) error {
 		after = pawl.WorkflowName{Workspace: v.Workspace, Name: v.Name}
 		return f(v)
 	})
@@ -110,9 +110,9 @@ func (e *Engine) Versions(ctx context.Context, n pawl.WorkflowName, f func(*pawl
 		if below == 1 {
 			return nil, nil
 		}
-		return e.store.Registered(ctx, n, below, listPage)
+		return e.store.Registered(ctx, n, below, store.ListPage)
 	}
-	err := eachOf(read, func(v *pawl.Version) error {
+	err := store.EachOf(read, func(v *pawl.Version) error {
 		below = v.Version
 		return f(v)
 	})

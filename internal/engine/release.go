@@ -52,7 +52,7 @@ func (e *Engine) release(ctx context.Context, r *release, cmd command) error {
 		}
 		for _, key := range r.unread {
 			def, err := e.defs.get(ctx, key)
-			if err != nil && !unreadable(err) {
+			if err != nil && !store.Unreadable(err) {
 				return err
 			}
 			r.defs[key] = def

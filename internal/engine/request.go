@@ -52,7 +52,7 @@ func (e *Engine) asked(ctx context.Context, id pawl.ID, c pawl.Change, verb stri
 	if c.RequestID == "" {
 		return nil, false, nil
 	}
-	j, err := e.find(ctx, id)
+	j, err := store.FindJob(ctx, e.store, id)
 	if err != nil {
 		return nil, false, err
 	}

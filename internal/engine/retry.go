@@ -25,7 +25,7 @@ func (e *Engine) RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.
 	if err := checkChange(c); err != nil {
 		return pawl.ID{}, err
 	}
-	old, err := e.find(ctx, id)
+	old, err := store.FindJob(ctx, e.store, id)
 	if err != nil {
 		return pawl.ID{}, err
 	}
@@ -179,7 +179,7 @@ func (p *retry) reuse(ctx context.Context, by *audit.Withheld) error {
 			return p.gone(node.ID)
 		}
 		if taken {
-			p.adopted[k.Ord.Node()] = orNull(b.Output)
+			p.adopted[k.Ord.Node()] = store.OrNull(b.Output)
 		}
 	}
 	return err

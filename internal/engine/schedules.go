@@ -112,7 +112,7 @@ func (p *putSchedule) decide(t *tx) error {
 	s := t.scheduleNamed(pawl.ScheduleName{Workspace: p.plan.Workspace, Name: p.plan.Name})
 	switch {
 	case s == nil && p.replace:
-		return noSchedule(p.plan.Name)
+		return store.NoSchedule(p.plan.Name)
 	case s != nil && !p.replace:
 		return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("there is a schedule %s already", p.plan.Name), Hint: "change it with: pawl schedule update " + p.plan.Name}
 	case s == nil:
@@ -151,10 +151,6 @@ func arm(s *pawl.Schedule, c *schedule.Cron, now int64) {
 	if s.Waiting != 0 {
 		s.DueAt = now + schedule.Poll.Microseconds()
 	}
-}
-
-func noSchedule(name string) error {
-	return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no schedule %q", name), Hint: "list them with: pawl schedule list"}
 }
 
 // scheduleNamed returns the schedule with that name unless it is removed, or nil.
@@ -197,7 +193,7 @@ func (m *moveSchedule) query(q *store.Query) { q.Scheduled = append(q.Scheduled,
 func (m *moveSchedule) decide(t *tx) error {
 	s := t.scheduleNamed(m.name)
 	if s == nil {
-		return noSchedule(m.name.Name)
+		return store.NoSchedule(m.name.Name)
 	}
 	if err := t.moveSchedule(s, m.event, m.note); err != nil {
 		return err

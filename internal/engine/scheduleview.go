@@ -16,9 +16,9 @@ import (
 func (e *Engine) Schedules(ctx context.Context, workspace string, next int, f func(*pawl.ScheduleView) error) error {
 	after := pawl.ScheduleName{}
 	read := func() ([]*pawl.Schedule, error) {
-		return e.store.Schedules(ctx, pawl.ScheduleName{Workspace: workspace}, after, listPage)
+		return e.store.Schedules(ctx, pawl.ScheduleName{Workspace: workspace}, after, store.ListPage)
 	}
-	return eachOf(read, func(s *pawl.Schedule) error {
+	return store.EachOf(read, func(s *pawl.Schedule) error {
 		after = pawl.ScheduleName{Workspace: s.Workspace, Name: s.Name}
 		v, err := e.scheduleView(ctx, s, next)
 		if err != nil {
@@ -30,7 +30,7 @@ func (e *Engine) Schedules(ctx context.Context, workspace string, next int, f fu
 
 // Schedule returns a schedule by its name, with its next times, as many as next says.
 func (e *Engine) Schedule(ctx context.Context, n pawl.ScheduleName, next int) (*pawl.ScheduleView, error) {
-	s, err := e.findSchedule(ctx, n)
+	s, err := store.FindSchedule(ctx, e.store, n)
 	if err != nil {
 		return nil, err
 	}
@@ -40,25 +40,11 @@ func (e *Engine) Schedule(ctx context.Context, n pawl.ScheduleName, next int) (*
 // ScheduleHistory calls f with every move of a schedule, by its name, oldest first. It ends
 // with the first error of f.
 func (e *Engine) ScheduleHistory(ctx context.Context, n pawl.ScheduleName, f func(pawl.Transition) error) error {
-	s, err := e.findSchedule(ctx, n)
+	s, err := store.FindSchedule(ctx, e.store, n)
 	if err != nil {
 		return err
 	}
 	return e.moves(ctx, store.ScheduleEntity(s.Key()), f)
-}
-
-func (e *Engine) findSchedule(ctx context.Context, n pawl.ScheduleName) (*pawl.Schedule, error) {
-	if n.Name == "" {
-		return nil, noSchedule(n.Name)
-	}
-	found, err := e.store.Schedules(ctx, n, pawl.ScheduleName{}, 1)
-	if err == nil && len(found) == 0 {
-		err = noSchedule(n.Name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return found[0], nil
 }
 
 func (e *Engine) scheduleView(ctx context.Context, s *pawl.Schedule, next int) (*pawl.ScheduleView, error) {

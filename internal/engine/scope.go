@@ -30,7 +30,7 @@ func (e *Engine) know(ctx context.Context, key rowkey.Job) (*jobFacts, error) {
 func (e *Engine) recallID(ctx context.Context, id pawl.ID) (*jobFacts, error) {
 	r, err := e.recall(ctx, id.JobKey())
 	if err == nil && r.id != id || pawl.KindOf(err) == pawl.NotFound && err != nil {
-		return nil, noJob(id)
+		return nil, store.NoJob(id)
 	}
 	return r, err
 }
@@ -198,7 +198,7 @@ func input(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, ins
 			b = append(b, ',')
 		}
 		b = append(strconv.AppendQuote(b, def.Node(n).ID), ':')
-		b = append(b, orNull(s.Outputs[n])...)
+		b = append(b, store.OrNull(s.Outputs[n])...)
 	}
 	b = append(b, '}')
 	if instance {
@@ -206,7 +206,7 @@ func input(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, ins
 		if len(node.Matrix) > 0 {
 			word = `,"matrix":`
 		}
-		b = append(append(b, word...), orNull(s.Item)...)
+		b = append(append(b, word...), store.OrNull(s.Item)...)
 		b = strconv.AppendInt(append(b, `,"index":`...), int64(s.Index), 10)
 	}
 	return append(b, '}')

@@ -200,7 +200,7 @@ func (e *Engine) TriggerSchedule(ctx context.Context, n pawl.ScheduleName, c paw
 	} else if done {
 		return cmd.made, nil
 	}
-	s, err := e.findSchedule(ctx, n)
+	s, err := store.FindSchedule(ctx, e.store, n)
 	if err != nil {
 		return pawl.ID{}, err
 	}
@@ -226,7 +226,7 @@ func (g *trigger) decide(t *tx) error {
 	s := t.schedule(g.seen.Key())
 	switch {
 	case s == nil || s.State == lifecycle.ScheduleRemoved:
-		return noSchedule(g.seen.Name)
+		return store.NoSchedule(g.seen.Name)
 	case s.Workflow != g.seen.Workflow:
 		return &pawl.Error{Kind: pawl.Conflict, Message: "schedule " + s.Name + " was changed at this moment", Hint: "try again"}
 	}

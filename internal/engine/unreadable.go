@@ -50,10 +50,6 @@ func (s *unreadableSteps) met(worker rowkey.Worker, n int) (more bool) {
 	return more
 }
 
-// unreadable reports whether err means that a stored record is damaged or missing, not that
-// the database is unavailable.
-func unreadable(err error) bool { return err != nil && pawl.KindOf(err) != pawl.Unavailable }
-
 // decision returns the decision of a step, or of a pending job. It returns nil if that
 // cannot be claimed here; it then stays in its queue, which is logged once. It also returns
 // nil if the definition must be read first; the whole claim is then made again.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"github.com/pawl-dev/pawl"
@@ -96,7 +95,7 @@ func (e *Engine) RecentJobs(ctx context.Context, workspace string, limit int, f 
 
 // Job returns a job with its steps and its own history.
 func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
-	j, err := e.find(ctx, id)
+	j, err := store.FindJob(ctx, e.store, id)
 	if err != nil {
 		return nil, err
 	}
@@ -179,15 +178,6 @@ func (r *stepPages) next(ctx context.Context) (s *pawl.Step, err error) {
 	return s, nil
 }
 
-// find reads a job by its public id.
-func (e *Engine) find(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
-	j, err := e.store.Job(ctx, id.JobKey())
-	if errors.Is(err, store.ErrNotFound) || err == nil && j.ID != id {
-		return nil, noJob(id)
-	}
-	return j, err
-}
-
 // whole is view for callers that require the definition.
 func (e *Engine) whole(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
 	if _, err := e.defs.get(ctx, j.Definition); err != nil {
@@ -200,7 +190,7 @@ func (e *Engine) whole(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workfl
 // read; that must not hide the other jobs of the list.
 func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
 	def, err := e.defs.get(ctx, j.Definition)
-	if err != nil && !unreadable(err) {
+	if err != nil && !store.Unreadable(err) {
 		return nil, nil, err
 	}
 	counts, err := e.store.StepCounts(ctx, j.Key())
@@ -209,7 +199,7 @@ func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflo
 	}
 	v := &pawl.JobView{
 		ID: j.ID.Public(pawl.JobPrefix), Workflow: j.Workflow, Version: j.Version,
-		Workspace: j.Workspace, Description: j.Description, Status: j.State, Inputs: orObject(j.Inputs), Output: orNull(j.Output),
+		Workspace: j.Workspace, Description: j.Description, Status: j.State, Inputs: orObject(j.Inputs), Output: store.OrNull(j.Output),
 		ChildJobs: []string{}, Depth: j.Depth, WorkerCount: j.WorkerCount, Paused: j.Paused,
 		Metadata: orObject(j.Metadata), StepCounts: counts,
 		CreatedAt: pawl.Timestamp(j.CreatedAt), UpdatedAt: pawl.Timestamp(j.UpdatedAt),
@@ -272,7 +262,7 @@ func orObject(b json.RawMessage) json.RawMessage {
 func stepView(j *pawl.Job, def *workflow.Definition, s *pawl.Step, worker string) pawl.StepView {
 	v := pawl.StepView{
 		ID: j.ID.Step(s.Ord).Public(pawl.StepPrefix), Key: def.Key(s.Ord), Status: s.State, Hook: string(def.Node(s.Ord.Node()).Hook), Attempts: s.Attempts, Claims: s.Claims,
-		Output: orNull(s.Output), StartedAt: pawl.Timestamp(s.StartedAt), CompletedAt: pawl.Timestamp(s.CompletedAt), Ord: s.Ord,
+		Output: store.OrNull(s.Output), StartedAt: pawl.Timestamp(s.StartedAt), CompletedAt: pawl.Timestamp(s.CompletedAt), Ord: s.Ord,
 	}
 	if s.State != lifecycle.StepComplete {
 		v.Error = s.Error
@@ -299,7 +289,7 @@ func stepView(j *pawl.Job, def *workflow.Definition, s *pawl.Step, worker string
 // of the step with that key. It ends with the first error of f. It reads pages, so f may be
 // slow; output printed meanwhile may or may not be included.
 func (e *Engine) Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.LogLine) error) error {
-	j, err := e.find(ctx, id)
+	j, err := store.FindJob(ctx, e.store, id)
 	if err != nil {
 		return err
 	}
@@ -333,7 +323,7 @@ const logPage = 500
 
 // Definition returns the definition that a job is pinned to.
 func (e *Engine) Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error) {
-	j, err := e.find(ctx, id)
+	j, err := store.FindJob(ctx, e.store, id)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ const (
 // It writes nothing, and reads the job, its steps and its surroundings one after another:
 // while the job moves, the reasons may be from different moments.
 func (e *Engine) Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reason, error) {
-	j, err := e.find(ctx, id)
+	j, err := store.FindJob(ctx, e.store, id)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (e *Engine) Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reaso
 		return nil, err
 	}
 	q, err := e.inquire(ctx, sc, j)
-	if unreadable(err) {
+	if store.Unreadable(err) {
 		return []pawl.Reason{undefined(j, err)}, nil
 	}
 	if err != nil {
@@ -378,7 +378,7 @@ func (e *Engine) stuck(ctx context.Context, sc *scene, j *pawl.Job) (*pawl.Stuck
 		return nil, err
 	}
 	q, err := e.inquire(ctx, sc, j)
-	if unreadable(err) {
+	if store.Unreadable(err) {
 		reason := undefined(j, err)
 		return &pawl.StuckJob{JobView: *v, Still: pawl.Timestamp(j.UpdatedAt), Reason: &reason}, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"github.com/pawl-dev/pawl"
@@ -35,7 +34,7 @@ func (e *Engine) operateWorker(ctx context.Context, id pawl.ID, c pawl.Change, e
 	if err := checkChange(c); err != nil {
 		return err
 	}
-	w, err := e.findWorker(ctx, id)
+	w, err := store.FindWorker(ctx, e.store, id)
 	if err != nil {
 		return err
 	}
@@ -55,7 +54,7 @@ func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change)
 	if c.Reason == "" {
 		return &pawl.Error{Kind: pawl.Invalid, Message: "reason: a worker is not terminated without one"}
 	}
-	w, err := e.findWorker(ctx, id)
+	w, err := store.FindWorker(ctx, e.store, id)
 	if err != nil {
 		return err
 	}
@@ -71,14 +70,6 @@ func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change)
 	}
 	end := &release{worker: id.WorkerKey(), note: noteOf(c), end: true, interrupt: true}
 	return e.release(ctx, end, r.once(end, nil, nil))
-}
-
-func (e *Engine) findWorker(ctx context.Context, id pawl.ID) (*pawl.Worker, error) {
-	w, err := e.store.Worker(ctx, id.WorkerKey())
-	if errors.Is(err, store.ErrNotFound) || err == nil && w.ID != id {
-		return nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no worker " + id.Public(pawl.WorkerPrefix), Hint: "list the workers with: pawl worker list"}
-	}
-	return w, err
 }
 
 // Workers lists workers, newest first.
@@ -110,7 +101,7 @@ func (e *Engine) Workers(ctx context.Context, q pawl.WorkerQuery) ([]pawl.Worker
 
 // Worker returns a worker with its history.
 func (e *Engine) Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, error) {
-	w, err := e.findWorker(ctx, id)
+	w, err := store.FindWorker(ctx, e.store, id)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +119,7 @@ func (e *Engine) Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, erro
 // WorkerHistory calls f with every move of a worker, oldest first. It ends with the first
 // error of f.
 func (e *Engine) WorkerHistory(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error {
-	if _, err := e.findWorker(ctx, id); err != nil {
+	if _, err := store.FindWorker(ctx, e.store, id); err != nil {
 		return err
 	}
 	return e.workerMoves(ctx, id.WorkerKey(), f)
@@ -144,7 +135,7 @@ func (e *Engine) workerMoves(ctx context.Context, key rowkey.Worker, f func(pawl
 func workerView(w *pawl.Worker, running int) pawl.WorkerView {
 	return pawl.WorkerView{
 		ID: w.ID.Public(pawl.WorkerPrefix), Workspace: w.Workspace, Name: w.Name, Host: w.Host, PID: w.PID, Status: w.State,
-		Capacity: w.Capacity, Running: running, Handlers: append([]string{}, w.Handlers...), Metadata: orNull(w.Metadata),
+		Capacity: w.Capacity, Running: running, Handlers: append([]string{}, w.Handlers...), Metadata: store.OrNull(w.Metadata),
 		CreatedAt: pawl.Timestamp(w.CreatedAt), UpdatedAt: pawl.Timestamp(w.UpdatedAt),
 	}
 }

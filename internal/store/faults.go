@@ -35,3 +35,7 @@ func (f *Faults) New(fault string) bool {
 	f.told[fault] = true
 	return true
 }
+
+// Unreadable reports whether err means that a stored record is damaged or missing, not that
+// the database is unavailable.
+func Unreadable(err error) bool { return err != nil && pawl.KindOf(err) != pawl.Unavailable }

@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// FindJob reads a job by its public id. The error is of kind NotFound if there is none.
+func FindJob(ctx context.Context, v Views, id pawl.ID) (*pawl.Job, error) {
+	j, err := v.Job(ctx, id.JobKey())
+	if errors.Is(err, ErrNotFound) || err == nil && j.ID != id {
+		return nil, NoJob(id)
+	}
+	return j, err
+}
+
+// NoJob returns the error that there is no job with that id.
+func NoJob(id pawl.ID) error {
+	public := id.Public(pawl.JobPrefix)
+	return &pawl.Error{Kind: pawl.NotFound, Entity: public, Message: "there is no job " + public, Hint: "list the jobs with: pawl jobs"}
+}
+
+// FindWorker reads a worker by its public id. The error is of kind NotFound if there is none.
+func FindWorker(ctx context.Context, v Views, id pawl.ID) (*pawl.Worker, error) {
+	w, err := v.Worker(ctx, id.WorkerKey())
+	if errors.Is(err, ErrNotFound) || err == nil && w.ID != id {
+		return nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no worker " + id.Public(pawl.WorkerPrefix), Hint: "list the workers with: pawl worker list"}
+	}
+	return w, err
+}
+
+// FindSchedule reads a schedule that is not removed, by its name. The error is of kind
+// NotFound if there is none.
+func FindSchedule(ctx context.Context, v Views, n pawl.ScheduleName) (*pawl.Schedule, error) {
+	if n.Name == "" {
+		return nil, NoSchedule(n.Name)
+	}
+	found, err := v.Schedules(ctx, n, pawl.ScheduleName{}, 1)
+	if err == nil && len(found) == 0 {
+		err = NoSchedule(n.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found[0], nil
+}
+
+// NoSchedule returns the error that there is no schedule with that name.
+func NoSchedule(name string) error {
+	return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no schedule %q", name), Hint: "list them with: pawl schedule list"}
+}
+
+// ListPage is how many records of a list are read at once.
+const ListPage = 500
+
+// EachOf calls f with each record of each page, until a page is empty or f fails. read
+// returns the page after the last record that f was called with.
+func EachOf[T any](read func() ([]T, error), f func(T) error) error {
+	for {
+		page, err := read()
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, v := range page {
+			if err := f(v); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// OrNull returns a value of a record as JSON: null if the record has none.
+func OrNull(b json.RawMessage) json.RawMessage {
+	if len(b) == 0 {
+		return json.RawMessage("null")
+	}
+	return b
+}
