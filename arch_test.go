@@ -47,6 +47,7 @@ var order = [][]string{
 	{"internal/store/storetest"},
 	{"internal/store/sqlite", "internal/store/postgres"},
 	{"internal/store/address"},
+	{"internal/definitions"},
 	{"internal/engine"},
 	{"internal/age"},
 	{"local"},

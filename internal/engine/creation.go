@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/definitions"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -50,7 +51,7 @@ func (e *Engine) createJob(t *tx, b *creation) error {
 	if err := t.makeJob(job, b.note); err != nil {
 		return err
 	}
-	if !e.defs.isStored(job.Definition) {
+	if !e.defs.IsStored(job.Definition) {
 		t.definitions = append(t.definitions, &pawl.Definition{Key: job.Definition, Hash: b.def.Hash(), Name: b.def.Name, Source: b.def.Canonical(), CreatedAt: t.now})
 	}
 	job.Rank = pawl.RankAt(t.now, job.Priority)
@@ -66,7 +67,7 @@ func (e *Engine) createJob(t *tx, b *creation) error {
 // job returns the new job, without the fields that the table sets.
 func (b *creation) job() *pawl.Job {
 	j := &pawl.Job{
-		ID: b.id, Workspace: b.workspace, Definition: definitionKey(b.def.Hash()), Workflow: b.def.Name, Version: b.version,
+		ID: b.id, Workspace: b.workspace, Definition: definitions.KeyOf(b.def.Hash()), Workflow: b.def.Name, Version: b.version,
 		Description: b.description, WorkerCount: b.def.Workers, Private: b.private, Priority: b.priority,
 		Continues: b.continues, Schedule: b.schedule,
 		Open: len(b.def.Nodes) - len(b.def.Hooks), Inputs: b.inputs, Metadata: b.metadata,

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/definitions"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -107,7 +108,7 @@ type Engine struct {
 	store           store.Store
 	log             *slog.Logger
 	committer       *committer
-	defs            *definitions
+	defs            *definitions.Cache
 	jobs            *memory
 	mint            mint
 	evaluator       *evaluator
@@ -157,7 +158,7 @@ func Open(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: newDefinitions(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), cancel: cancel}
+	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: definitions.New(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), cancel: cancel}
 	e.committer = newCommitter(cfg.Store, cfg.Lanes, cfg.Log, e.begin, e.committed)
 	e.committer.admit, e.committer.supply = e.admit, e.supply
 	e.evaluator = newEvaluator(e)
@@ -248,7 +249,7 @@ func (b *bell) ring() {
 func (e *Engine) begin(q *store.Query, f *store.Facts) *tx {
 	t := newTx(q, f)
 	l := e.entryPool.take()
-	t.known, t.salt = e.defs.known, e.cfg.Salt
+	t.known, t.salt = e.defs.Known, e.cfg.Salt
 	t.entries, t.drafts, t.counted, t.seals, t.salts = l.entries, l.drafts, l.counted, l.seals, l.salts
 	return t
 }
@@ -263,7 +264,7 @@ func (e *Engine) committed(t *tx) {
 		s.of.Add(s.slots)
 	}
 	for _, d := range t.definitions {
-		e.defs.markStored(d.Key)
+		e.defs.MarkStored(d.Key)
 	}
 	for key, h := range t.jobs {
 		if !h.dirty {

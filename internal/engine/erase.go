@@ -265,7 +265,7 @@ func (n *naming) look(ctx context.Context) error {
 	if n.by.Job() {
 		return nil
 	}
-	def, err := n.e.defs.get(ctx, n.job.Definition)
+	def, err := n.e.defs.Get(ctx, n.job.Definition)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (a *evaluation) prepare(ctx context.Context) error {
 	if a.erase = job.Mark == pawl.Attention && lifecycle.Job.Ended(job.State); a.erase || len(a.seen) == 0 {
 		return nil
 	}
-	def, err := e.defs.get(ctx, job.Definition)
+	def, err := e.defs.Get(ctx, job.Definition)
 	if err != nil {
 		return err
 	}

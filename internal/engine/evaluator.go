@@ -592,7 +592,7 @@ func (v *evaluator) startJob(ctx context.Context, key rowkey.Job) (started bool,
 	if err != nil || j.State != lifecycle.JobPending || j.Paused {
 		return false, err
 	}
-	def, err := v.e.defs.get(ctx, j.Definition)
+	def, err := v.e.defs.Get(ctx, j.Definition)
 	if err != nil {
 		return false, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/definitions"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -150,7 +151,7 @@ func TestAnOutcomeIsStoredWithoutItsDefinition(t *testing.T) { // T3
 	t.Parallel()
 	e, s := interposedEngine(t)
 	w, a := e.claimOne(t)
-	e.defs, e.jobs = newDefinitions(s), newMemory() // as if much else had been worked on since
+	e.defs, e.jobs = definitions.New(s), newMemory() // as if much else had been worked on since
 	s.definition = func(rowkey.Definition) error { return &pawl.Error{Kind: pawl.Unavailable, Message: "away"} }
 	if _, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Reports: []link.Report{success(a, "1")}}); err != nil {
 		t.Errorf("report: %v; want it stored", err)

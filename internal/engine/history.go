@@ -17,7 +17,7 @@ func (e *Engine) History(ctx context.Context, id pawl.ID, f func(pawl.Transition
 	if err != nil {
 		return err
 	}
-	def, err := e.defs.get(ctx, j.Definition)
+	def, err := e.defs.Get(ctx, j.Definition)
 	if err != nil {
 		return err
 	}

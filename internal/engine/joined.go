@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/definitions"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -55,13 +56,13 @@ func (e *Engine) SubmitTx(ctx context.Context, outer any, subs ...pawl.Submissio
 // recognize checks whether a definition is in the database, unless that is known. A
 // transaction of a user proves nothing: it may roll back, and the definition with it.
 func (e *Engine) recognize(ctx context.Context, hash [32]byte) error {
-	key := definitionKey(hash)
-	if e.defs.isStored(key) {
+	key := definitions.KeyOf(hash)
+	if e.defs.IsStored(key) {
 		return nil
 	}
 	_, err := e.store.Definition(ctx, key)
 	if err == nil {
-		e.defs.markStored(key)
+		e.defs.MarkStored(key)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return nil

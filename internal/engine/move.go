@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/definitions"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -108,7 +109,7 @@ func (m *move) prepare(ctx context.Context) (err error) {
 	if m.old, err = store.FindJob(ctx, m.e.store, m.id); err != nil {
 		return err
 	}
-	def, err := m.e.defs.get(ctx, m.old.Definition)
+	def, err := m.e.defs.Get(ctx, m.old.Definition)
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (m *move) prepare(ctx context.Context) (err error) {
 	if m.old.Version == m.version && m.passage.To.Hash() == def.Hash() {
 		return pawl.Errorf(pawl.Conflict, "job %s has version %d already", m.id.Public(pawl.JobPrefix), m.version)
 	}
-	m.passage.To, err = m.e.defs.load(m.passage.To.Canonical()) // also keeps it in memory for commands that follow
+	m.passage.To, err = m.e.defs.Load(m.passage.To.Canonical()) // also keeps it in memory for commands that follow
 	return err
 }
 
@@ -163,14 +164,14 @@ func (m *move) decide(t *tx) error {
 // pin gives the job its new definition, and carries out the consequences.
 func (m *move) pin(t *tx, j *pawl.Job, inputs json.RawMessage) (err error) {
 	to := m.passage.To
-	j.Definition, j.Version = definitionKey(to.Hash()), m.version
+	j.Definition, j.Version = definitions.KeyOf(to.Hash()), m.version
 	if string(inputs) != string(m.old.Inputs) {
 		j.Inputs = inputs
 	}
 	if j.Metadata, err = m.metadata(); err != nil {
 		return err
 	}
-	if !m.e.defs.isStored(j.Definition) {
+	if !m.e.defs.IsStored(j.Definition) {
 		t.definitions = append(t.definitions, &pawl.Definition{Key: j.Definition, Hash: to.Hash(), Name: to.Name, Source: to.Canonical(), CreatedAt: t.now})
 	}
 	if j.State != lifecycle.JobPending {
@@ -217,10 +218,10 @@ func (m *move) metadata() (json.RawMessage, error) {
 // job, and the next use reads it.
 func (e *Engine) outdated(t *tx, job rowkey.Job, by *jobFacts) bool {
 	j := t.job(job)
-	if j == nil || by.slots == j.WorkerCount && j.Definition == definitionKey(by.def.Hash()) {
+	if j == nil || by.slots == j.WorkerCount && j.Definition == definitions.KeyOf(by.def.Hash()) {
 		return false
 	}
-	if now := t.known.of(j.Definition); now != nil {
+	if now := t.known.Of(j.Definition); now != nil {
 		e.jobs.put(j, now)
 	} else {
 		e.jobs.forget(job)
@@ -234,7 +235,7 @@ func (e *Engine) current(ctx context.Context, id pawl.ID) (*jobFacts, error) {
 	if err != nil {
 		return nil, err
 	}
-	def, err := e.defs.get(ctx, j.Definition)
+	def, err := e.defs.Get(ctx, j.Definition)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +247,7 @@ func (e *Engine) current(ctx context.Context, id pawl.ID) (*jobFacts, error) {
 // at most 1000, whether they can move to a definition that is a version of it or is going
 // to be. It changes nothing.
 func (e *Engine) PlanMoves(ctx context.Context, workspace string, canonical []byte) (*workflow.MovePlans, error) {
-	def, err := e.defs.load(canonical)
+	def, err := e.defs.Load(canonical)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +274,7 @@ func (e *Engine) PlanMoves(ctx context.Context, workspace string, canonical []by
 // wouldBe returns the newest version that has this definition, or the version that it would
 // become if it were registered.
 func (e *Engine) wouldBe(ctx context.Context, n pawl.WorkflowName, def *workflow.Definition) (version int, is bool, err error) {
-	newest, key := 0, definitionKey(def.Hash())
+	newest, key := 0, definitions.KeyOf(def.Hash())
 	err = e.Versions(ctx, n, func(v *pawl.Version) error {
 		newest = max(newest, v.Version)
 		if v.Definition == key && !is {
@@ -289,7 +290,7 @@ func (e *Engine) wouldBe(ctx context.Context, n pawl.WorkflowName, def *workflow
 }
 
 func (e *Engine) planMove(ctx context.Context, j *pawl.Job, version int, def *workflow.Definition) (*workflow.MovePlan, error) {
-	has, err := e.defs.get(ctx, j.Definition)
+	has, err := e.defs.Get(ctx, j.Definition)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func needy(errs []error) (commands []int, keys []rowkey.Definition) {
 // commands are decided without it. An error means that the database is unavailable.
 func (e *Engine) supply(ctx context.Context, keys []rowkey.Definition, faults map[rowkey.Definition]error) error {
 	for _, key := range keys {
-		switch _, err := e.defs.get(ctx, key); {
+		switch _, err := e.defs.Get(ctx, key); {
 		case err == nil:
 		case ctx.Err() != nil:
 			return ctx.Err()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/definitions"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
@@ -72,8 +73,8 @@ func (e *Engine) largeSteps(t *testing.T, steps, size int) pawl.ID {
 	output := json.RawMessage(`"` + strings.Repeat("x", size) + `"`)
 	err = e.store.Do(t.Context(), &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
 		b := storetest.NewBatch(f.Now)
-		b.Definitions = []*pawl.Definition{{Key: definitionKey(def.Hash()), Hash: def.Hash(), Name: def.Name, Source: def.Canonical(), CreatedAt: f.Now}}
-		j := &pawl.Job{ID: mint.ID(f.Now), Workspace: "w", Workflow: def.Name, Definition: definitionKey(def.Hash()), WorkerCount: 1, Open: 1}
+		b.Definitions = []*pawl.Definition{{Key: definitions.KeyOf(def.Hash()), Hash: def.Hash(), Name: def.Name, Source: def.Canonical(), CreatedAt: f.Now}}
+		j := &pawl.Job{ID: mint.ID(f.Now), Workspace: "w", Workflow: def.Name, Definition: definitions.KeyOf(def.Hash()), WorkerCount: 1, Open: 1}
 		id = j.ID
 		b.AddJob(j)
 		for i := range steps {

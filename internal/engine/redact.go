@@ -60,7 +60,7 @@ func (e *Engine) redact(ctx context.Context, id pawl.ID, step string, c pawl.Cha
 	}
 	scope := audit.Scope{Job: step == ""}
 	if step != "" {
-		def, err := e.defs.get(ctx, j.Definition)
+		def, err := e.defs.Get(ctx, j.Definition)
 		if err != nil {
 			return nil, err
 		}

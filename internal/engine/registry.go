@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/definitions"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -17,7 +18,7 @@ func (e *Engine) RegisterWorkflow(ctx context.Context, workspace string, canonic
 	if err := checkChange(c); err != nil {
 		return nil, false, err
 	}
-	def, err := e.defs.load(canonical)
+	def, err := e.defs.Load(canonical)
 	if err != nil {
 		return nil, false, err
 	}
@@ -50,7 +51,7 @@ type registered struct {
 func (r *registration) query(q *store.Query) { q.Names = append(q.Names, r.name) }
 
 func (r *registration) decide(t *tx) error {
-	newest, key := t.newest(r.name), definitionKey(r.def.Hash())
+	newest, key := t.newest(r.name), definitions.KeyOf(r.def.Hash())
 	if newest != nil && newest.Definition == key && newest.Dir == r.dir {
 		r.registered = registered{Version: newest}
 		return nil
@@ -62,7 +63,7 @@ func (r *registration) decide(t *tx) error {
 	}
 	r.Made = true
 	t.versions = append(t.versions, r.Version)
-	if !r.e.defs.isStored(key) {
+	if !r.e.defs.IsStored(key) {
 		t.definitions = append(t.definitions, &pawl.Definition{Key: key, Hash: r.def.Hash(), Name: r.def.Name, Source: r.def.Canonical(), CreatedAt: t.now})
 	}
 	return nil
@@ -77,7 +78,7 @@ func (e *Engine) Lookup(ctx context.Context, n pawl.WorkflowName, version int) (
 	if err != nil {
 		return nil, nil, err
 	}
-	def, err := e.defs.get(ctx, v.Definition)
+	def, err := e.defs.Get(ctx, v.Definition)
 	return v, def, err
 }
 

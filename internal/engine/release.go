@@ -51,7 +51,7 @@ func (e *Engine) release(ctx context.Context, r *release, cmd command) error {
 			return err
 		}
 		for _, key := range r.unread {
-			def, err := e.defs.get(ctx, key)
+			def, err := e.defs.Get(ctx, key)
 			if err != nil && !store.Unreadable(err) {
 				return err
 			}
@@ -62,7 +62,7 @@ func (e *Engine) release(ctx context.Context, r *release, cmd command) error {
 
 func (e *Engine) prepareRelease(ctx context.Context, r *release) error {
 	r.silence, r.defs = max(e.cfg.Silence, health.Silence), make(map[rowkey.Definition]*workflow.Definition)
-	r.known = e.defs.of
+	r.known = e.defs.Of
 	w, err := e.store.Worker(ctx, r.worker)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // the decision refuses that

@@ -64,7 +64,7 @@ type retry struct {
 }
 
 func (p *retry) prepare(ctx context.Context, r *pawl.Retry) (err error) {
-	if p.def, err = p.e.defs.get(ctx, p.old.Definition); err != nil {
+	if p.def, err = p.e.defs.Get(ctx, p.old.Definition); err != nil {
 		return err
 	}
 	if err := p.allowed(r); err != nil {

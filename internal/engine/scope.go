@@ -47,7 +47,7 @@ func (e *Engine) recall(ctx context.Context, key rowkey.Job) (*jobFacts, error) 
 	if err != nil {
 		return nil, err
 	}
-	def, err := e.defs.get(ctx, job.Definition)
+	def, err := e.defs.Get(ctx, job.Definition)
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ type submit struct {
 // nil.
 func (e *Engine) newSubmit(sub *pawl.Submission, def *workflow.Definition) (s *submit, err error) {
 	if def == nil || !bytes.Equal(sub.Definition, def.Canonical()) {
-		if def, err = e.defs.load(sub.Definition); err != nil {
+		if def, err = e.defs.Load(sub.Definition); err != nil {
 			return nil, err
 		}
 	}

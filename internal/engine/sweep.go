@@ -124,7 +124,7 @@ func (s *sweeper) through(ctx context.Context, j *pawl.Job, limit int) (rows int
 	if s.job != j.Key() {
 		s.job, s.ord = j.Key(), 0
 	}
-	def, err := s.e.defs.get(ctx, j.Definition)
+	def, err := s.e.defs.Get(ctx, j.Definition)
 	if err != nil {
 		return 0, s.faulty(j, err), unavailable(err)
 	}

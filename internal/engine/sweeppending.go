@@ -37,7 +37,7 @@ func (s *sweeper) unqueued(ctx context.Context, u *store.Unstarted) error {
 		if u.Route == 0 {
 			return nil
 		}
-		def, err := s.e.defs.get(ctx, u.Definition)
+		def, err := s.e.defs.Get(ctx, u.Definition)
 		if err != nil || u.Route == firstRoute(def, u.Job) {
 			return err
 		}

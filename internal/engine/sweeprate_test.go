@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/definitions"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
@@ -75,8 +76,8 @@ func waitingJobs(t *testing.T, db store.Store, def *workflow.Definition, jobs, i
 	for range jobs {
 		err := db.Do(t.Context(), &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
 			b := storetest.NewBatch(f.Now)
-			b.Definitions = []*pawl.Definition{{Key: definitionKey(def.Hash()), Hash: def.Hash(), Name: def.Name, Source: def.Canonical(), CreatedAt: f.Now}}
-			j := &pawl.Job{ID: mint.ID(f.Now), Workspace: "w", Workflow: def.Name, Definition: definitionKey(def.Hash()), WorkerCount: 1, Open: 1, Rank: f.Now}
+			b.Definitions = []*pawl.Definition{{Key: definitions.KeyOf(def.Hash()), Hash: def.Hash(), Name: def.Name, Source: def.Canonical(), CreatedAt: f.Now}}
+			j := &pawl.Job{ID: mint.ID(f.Now), Workspace: "w", Workflow: def.Name, Definition: definitions.KeyOf(def.Hash()), WorkerCount: 1, Open: 1, Rank: f.Now}
 			b.AddJob(j)
 			b.MoveJob(j, lifecycle.JobValidate, lifecycle.JobAllocateResources)
 			for i := range instances + 1 {

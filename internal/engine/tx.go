@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/definitions"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -31,7 +32,7 @@ type tx struct {
 	fault error // what the present command has missed
 	now   int64
 
-	known  *known                      // definitions
+	known  *definitions.Known
 	faults map[rowkey.Definition]error // of definitions that cannot be read
 
 	jobs      map[rowkey.Job]*held[pawl.Job]
@@ -102,7 +103,7 @@ type journal struct {
 // definition returns a definition that is in memory. If it is not, the error is a *need, or
 // the reason why it could not be read if that was tried.
 func (t *tx) definition(key rowkey.Definition) (*workflow.Definition, error) {
-	if def := t.known.of(key); def != nil {
+	if def := t.known.Of(key); def != nil {
 		return def, nil
 	}
 	if err := t.faults[key]; err != nil {

@@ -180,7 +180,7 @@ func (r *stepPages) next(ctx context.Context) (s *pawl.Step, err error) {
 
 // whole is view for callers that require the definition.
 func (e *Engine) whole(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
-	if _, err := e.defs.get(ctx, j.Definition); err != nil {
+	if _, err := e.defs.Get(ctx, j.Definition); err != nil {
 		return nil, nil, err
 	}
 	return e.view(ctx, j)
@@ -189,7 +189,7 @@ func (e *Engine) whole(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workfl
 // view returns a job as a list shows it, and its definition, which is nil if it cannot be
 // read; that must not hide the other jobs of the list.
 func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
-	def, err := e.defs.get(ctx, j.Definition)
+	def, err := e.defs.Get(ctx, j.Definition)
 	if err != nil && !store.Unreadable(err) {
 		return nil, nil, err
 	}
@@ -293,7 +293,7 @@ func (e *Engine) Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.
 	if err != nil {
 		return err
 	}
-	def, err := e.defs.get(ctx, j.Definition)
+	def, err := e.defs.Get(ctx, j.Definition)
 	if err != nil {
 		return err
 	}
@@ -327,5 +327,5 @@ func (e *Engine) Definition(ctx context.Context, id pawl.ID) (*workflow.Definiti
 	if err != nil {
 		return nil, err
 	}
-	return e.defs.get(ctx, j.Definition)
+	return e.defs.Get(ctx, j.Definition)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/definitions"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -145,7 +146,7 @@ func (e *Engine) Wait(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
 // whole returns an ended job with the known facts added, or nil if more has to be read.
 func whole(j *pawl.Job, known *jobFacts) *pawl.Job {
 	switch {
-	case known == nil || known.inputs == nil || j.Definition != definitionKey(known.def.Hash()):
+	case known == nil || known.inputs == nil || j.Definition != definitions.KeyOf(known.def.Hash()):
 		return nil
 	case j.State != lifecycle.JobCompleted: // its error may be from an earlier commit
 		return nil

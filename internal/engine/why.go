@@ -158,7 +158,7 @@ type tally struct {
 }
 
 func (e *Engine) inquire(ctx context.Context, sc *scene, j *pawl.Job) (*inquiry, error) {
-	def, err := e.defs.get(ctx, j.Definition)
+	def, err := e.defs.Get(ctx, j.Definition)
 	if err != nil {
 		return nil, err
 	}
