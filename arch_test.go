@@ -47,7 +47,7 @@ var order = [][]string{
 	{"internal/store/storetest"},
 	{"internal/store/sqlite", "internal/store/postgres"},
 	{"internal/store/address"},
-	{"internal/definitions"},
+	{"internal/definitions", "internal/quota"},
 	{"internal/engine"},
 	{"internal/age"},
 	{"local"},

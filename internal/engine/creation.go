@@ -2,13 +2,11 @@ package engine
 
 import (
 	"encoding/json"
-	"strconv"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/definitions"
 	"github.com/pawl-dev/pawl/internal/rowkey"
-	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -86,16 +84,6 @@ func (b *creation) job() *pawl.Job {
 
 func concurrencyPool(workspace string, def *workflow.Definition, key string) rowkey.Pool {
 	return pawl.PoolKey(workspace, "key", def.Name, key)
-}
-
-// depthPool returns the pool for the quota of a depth (J7).
-func depthPool(workspace string, depth int) store.Pool {
-	return store.Pool{Kind: store.PoolQuota, Key: pawl.PoolKey(workspace, "depth", strconv.Itoa(depth))}
-}
-
-// queuePool returns the pool for the limit of a queue.
-func queuePool(workspace, queue string) store.Pool {
-	return store.Pool{Kind: store.PoolSteps, Key: pawl.PoolKey(workspace, "queue", queue)}
 }
 
 // firstRoute returns the route that all first steps of the job share, so that a worker that

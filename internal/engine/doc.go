@@ -62,8 +62,8 @@
 //
 // In the database: pools, schedules, workers, jobs, steps, each by key. In memory:
 // committer.mu, then offers.mu, then Slots.mu. All others are leaves: a goroutine that
-// holds one takes no other. Only limits.mu is held during a read of the store, since all
-// callers that need the quotas wait for the same read. A decision reads no store; that of the
+// holds one takes no other. Only that of quota.Cache is held during a read of the store,
+// since all callers that need the limits wait for the same read. A decision reads no store; that of the
 // tests panics if one does.
 //
 // # Failures

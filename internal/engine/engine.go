@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/definitions"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -113,7 +114,7 @@ type Engine struct {
 	mint            mint
 	evaluator       *evaluator
 	watches         watches
-	limits          limits
+	limits          *quota.Cache
 	offers          offers
 	unreadableSteps unreadableSteps
 	entryPool       entryPool
@@ -158,7 +159,7 @@ func Open(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: definitions.New(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), cancel: cancel}
+	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: definitions.New(cfg.Store), limits: quota.NewCache(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), cancel: cancel}
 	e.committer = newCommitter(cfg.Store, cfg.Lanes, cfg.Log, e.begin, e.committed)
 	e.committer.admit, e.committer.supply = e.admit, e.supply
 	e.evaluator = newEvaluator(e)

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -596,11 +597,11 @@ func (v *evaluator) startJob(ctx context.Context, key rowkey.Job) (started bool,
 	if err != nil {
 		return false, err
 	}
-	q, err := v.e.quotas(ctx)
+	q, err := v.e.limits.Get(ctx)
 	if err != nil {
 		return false, err
 	}
-	demands := v.e.jobPools(q, j, def)
+	demands := q.Demands(j, def)
 	if full, err := v.full(ctx, demands); full || err != nil {
 		return false, err
 	}
@@ -616,20 +617,20 @@ func (v *evaluator) startJob(ctx context.Context, key rowkey.Job) (started bool,
 
 // full reports whether a pool has too few slots at this moment. A full pool saves the
 // transaction, which checks the pool again.
-func (v *evaluator) full(ctx context.Context, demands []demand) (bool, error) {
+func (v *evaluator) full(ctx context.Context, demands []quota.Demand) (bool, error) {
 	if len(demands) == 0 {
 		return false, nil
 	}
 	var pools []store.Pool
 	for _, d := range demands {
-		pools = append(pools, d.pool)
+		pools = append(pools, d.Pool)
 	}
 	used, err := v.e.store.Usage(ctx, pools)
 	if err != nil {
 		return false, err
 	}
 	for _, d := range demands {
-		if used[d.pool]+d.takes > d.slots {
+		if used[d.Pool]+d.Takes > d.Slots {
 			return true, nil
 		}
 	}
@@ -670,8 +671,8 @@ func (v *evaluator) served(ctx context.Context, def *workflow.Definition, j *paw
 type startJob struct {
 	e       *Engine
 	job     *jobFacts
-	limits  *quotas
-	demands []demand
+	limits  *quota.Limits
+	demands []quota.Demand
 	reads   decide.ReadSet
 
 	started bool
@@ -680,7 +681,7 @@ type startJob struct {
 func (s *startJob) query(q *store.Query) {
 	s.job.ask(q, s.reads)
 	for _, d := range s.demands {
-		q.Pools = append(q.Pools, d.pool)
+		q.Pools = append(q.Pools, d.Pool)
 	}
 }
 
@@ -691,19 +692,19 @@ func (s *startJob) decide(t *tx) error {
 	if j == nil || j.State != lifecycle.JobPending || j.Paused {
 		return nil
 	}
-	if s.e.outdated(t, key, s.job) || s.e.limits.changed(s.limits) {
+	if s.e.outdated(t, key, s.job) || s.e.limits.Changed(s.limits) {
 		s.e.evaluator.pending(key)
 		return nil
 	}
 	for _, d := range s.demands {
-		if t.used(d.pool)+d.takes > d.slots {
+		if t.used(d.Pool)+d.Takes > d.Slots {
 			return nil
 		}
 	}
 	for _, d := range s.demands {
-		t.takeSlots(d.pool, d.takes)
-		if d.pool.Kind == store.PoolQuota {
-			j.Quota, j.WorkerCount = d.pool.Key, d.takes
+		t.takeSlots(d.Pool, d.Takes)
+		if d.Pool.Kind == store.PoolQuota {
+			j.Quota, j.WorkerCount = d.Pool.Key, d.Takes
 		}
 	}
 	if err := s.e.decisionBy(t, key, s.job.def, decide.Answers{}).Start(decide.Note{}); err != nil {

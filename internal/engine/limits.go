@@ -3,98 +3,16 @@ package engine
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/workflow"
 )
-
-// limitsFor is how long quotas set by operators are cached.
-const limitsFor = time.Second
-
-// limits caches the quotas of all workspaces, so that claims need not read them. Its own
-// process sees a change at once, the others within limitsFor.
-type limits struct {
-	mu    sync.Mutex // held while they are read
-	until time.Time
-	now   atomic.Pointer[quotas] // nil: read again
-}
-
-// quotas returns the cached quotas, read again if they are old.
-func (e *Engine) quotas(ctx context.Context) (*quotas, error) {
-	l := &e.limits
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	was, now := l.now.Load(), time.Now()
-	if was != nil && !now.After(l.until) {
-		return was, nil
-	}
-	q := &quotas{slots: make(map[pawl.WorkflowName]int)}
-	err := e.eachQuota(ctx, "", func(s *pawl.Quota) error {
-		q.slots[pawl.WorkflowName{Workspace: s.Workspace, Name: s.Name}] = s.Slots
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	if was != nil && maps.Equal(was.slots, q.slots) {
-		q = was
-	}
-	l.until = now.Add(limitsFor)
-	l.now.Store(q)
-	return q, nil
-}
-
-// eachQuota calls f with the limits of a workspace, or of all if it is empty, by name.
-func (e *Engine) eachQuota(ctx context.Context, workspace string, f func(*pawl.Quota) error) error {
-	after := pawl.WorkflowName{}
-	read := func() ([]*pawl.Quota, error) { return e.store.Quotas(ctx, workspace, after, store.ListPage) }
-	return store.EachOf(read, func(q *pawl.Quota) error {
-		after = pawl.WorkflowName{Workspace: q.Workspace, Name: q.Name}
-		return f(q)
-	})
-}
-
-// forget makes the next use read the quotas again.
-func (l *limits) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.now.Store(nil)
-}
-
-// changed reports whether this process has replaced or dropped the quotas since q was
-// cached. A commit decided by limits checks this: it may have waited since it was prepared,
-// and steps that it starts under older limits would not be counted.
-func (l *limits) changed(q *quotas) bool { return l.now.Load() != q }
-
-// quotas are the limits set by operators, by workspace and name. They do not change once
-// read.
-type quotas struct {
-	slots map[pawl.WorkflowName]int
-}
-
-// none reports whether there are no limits at all.
-func (q *quotas) none() bool { return len(q.slots) == 0 }
-
-// queue returns the limit of a queue.
-func (q *quotas) queue(workspace, queue string) (int, bool) {
-	n, ok := q.slots[pawl.WorkflowName{Workspace: workspace, Name: "queue/" + queue}]
-	return n, ok
-}
-
-// depth returns the number of slots for jobs of a depth.
-func (q *quotas) depth(workspace string, depth int) (int, bool) {
-	n, ok := q.slots[pawl.WorkflowName{Workspace: workspace, Name: "depth/" + strconv.Itoa(depth)}]
-	return n, ok
-}
 
 // MaxSlots is the largest quota.
 const MaxSlots = 1_000_000
@@ -122,7 +40,7 @@ func (e *Engine) SetQuotas(ctx context.Context, set []pawl.Quota, c pawl.Change)
 	if err := e.committer.one(ctx, r.once(cmd, nil, nil)); err != nil {
 		return err
 	}
-	e.limits.forget()
+	e.limits.Forget()
 	e.evaluator.look()
 	e.wake(true, true, false)
 	return nil
@@ -168,8 +86,8 @@ func (s *setQuotas) decide(t *tx) error {
 func (e *Engine) Quotas(ctx context.Context, workspace string) ([]pawl.QuotaView, error) {
 	var set []*pawl.Quota
 	var pools []store.Pool
-	err := e.eachQuota(ctx, workspace, func(q *pawl.Quota) error {
-		set, pools = append(set, q), append(pools, poolOf(q))
+	err := quota.Each(ctx, e.store, workspace, func(q *pawl.Quota) error {
+		set, pools = append(set, q), append(pools, quota.PoolOf(q))
 		return nil
 	})
 	if err != nil {
@@ -181,42 +99,9 @@ func (e *Engine) Quotas(ctx context.Context, workspace string) ([]pawl.QuotaView
 	}
 	views := make([]pawl.QuotaView, 0, len(set))
 	for _, q := range set {
-		views = append(views, pawl.QuotaView{Name: q.Name, Slots: q.Slots, Used: used[poolOf(q)], SetAt: pawl.Timestamp(q.At), Actor: q.Actor, Reason: q.Reason})
+		views = append(views, pawl.QuotaView{Name: q.Name, Slots: q.Slots, Used: used[quota.PoolOf(q)], SetAt: pawl.Timestamp(q.At), Actor: q.Actor, Reason: q.Reason})
 	}
 	return views, nil
-}
-
-func poolOf(q *pawl.Quota) store.Pool {
-	kind, rest, _ := strings.Cut(q.Name, "/")
-	if kind == "queue" {
-		return queuePool(q.Workspace, rest)
-	}
-	depth, _ := strconv.Atoi(rest) // checked when it was set
-	return depthPool(q.Workspace, depth)
-}
-
-// jobPools returns the pools from which a job takes slots when it starts, the number it
-// takes, and their sizes. From the quota of its depth it takes as many as it has workers;
-// if its workflow does not give that number, at most the size of the quota.
-func (e *Engine) jobPools(q *quotas, j *pawl.Job, def *workflow.Definition) []demand {
-	var all []demand
-	if j.Pool != 0 {
-		all = append(all, demand{store.Pool{Kind: store.PoolJobs, Key: j.Pool}, 1, def.Concurrency})
-	}
-	if slots, ok := q.depth(j.Workspace, j.Depth); ok {
-		takes := j.WorkerCount
-		if def.AnyWorkers {
-			takes = max(1, min(takes, slots))
-		}
-		all = append(all, demand{depthPool(j.Workspace, j.Depth), takes, slots})
-	}
-	return all
-}
-
-// A demand is the number of slots to take from a pool.
-type demand struct {
-	pool         store.Pool
-	takes, slots int
 }
 
 // queuesOf returns the queues that a worker serves, by route.
@@ -235,15 +120,15 @@ func queuesOf(w *pawl.Worker) map[rowkey.Route]string {
 
 // open returns the routes of a worker except those of full queues, and the pools of its
 // limited queues.
-func (e *Engine) open(ctx context.Context, w *pawl.Worker, q *quotas) (routes []rowkey.Route, pools []store.Pool, err error) {
-	if q.none() {
+func (e *Engine) open(ctx context.Context, w *pawl.Worker, q *quota.Limits) (routes []rowkey.Route, pools []store.Pool, err error) {
+	if q.None() {
 		return w.Routes, nil, nil
 	}
 	queues := queuesOf(w)
 	limited := make(map[string]store.Pool)
 	for _, queue := range queues {
-		if _, ok := q.queue(w.Workspace, queue); ok {
-			limited[queue] = queuePool(w.Workspace, queue)
+		if _, ok := q.Queue(w.Workspace, queue); ok {
+			limited[queue] = quota.QueuePool(w.Workspace, queue)
 		}
 	}
 	if len(limited) == 0 {
@@ -259,7 +144,7 @@ func (e *Engine) open(ctx context.Context, w *pawl.Worker, q *quotas) (routes []
 	routes = slices.Clone(w.Routes)
 	return slices.DeleteFunc(routes, func(r rowkey.Route) bool {
 		p, ok := limited[queues[r]]
-		slots, _ := q.queue(w.Workspace, queues[r])
+		slots, _ := q.Queue(w.Workspace, queues[r])
 		return ok && used[p] >= slots
 	}), pools, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/workflow"
@@ -36,9 +37,9 @@ func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Su
 	}
 	for len(cmds) > 0 {
 		n := share(cmds)
-		limits, err := e.quotas(ctx)
+		limits, err := e.limits.Get(ctx)
 		for _, cmd := range cmds[:n] { // if there are quotas, claims enforce them
-			cmd.(*submit).aim(limits, err == nil && limits.none())
+			cmd.(*submit).aim(limits, err == nil && limits.None())
 		}
 		errs, err := e.committer.do(ctx, cmds[:n]...)
 		if err != nil {
@@ -76,7 +77,7 @@ type submit struct {
 
 	unrouted bool // see creation
 
-	limits *quotas
+	limits *quota.Limits
 	route  rowkey.Route // of its first steps, if it may be handed over
 	offer  *Slots       // or nil
 
@@ -132,7 +133,7 @@ func (s *submit) renew() { s.id = s.e.mint.next(s.e.cfg.Clock()) }
 
 // aim sets whether the job may be handed over under these limits, and the route of the
 // workers that may take it.
-func (s *submit) aim(limits *quotas, direct bool) {
+func (s *submit) aim(limits *quota.Limits, direct bool) {
 	s.limits = limits
 	if s.route = 0; direct && s.def.Concurrency == 0 && !s.sub.Private {
 		s.route = firstRoute(s.def, &pawl.Job{Workspace: s.sub.Workspace})
@@ -154,7 +155,7 @@ func (s *submit) late() {}
 
 func (s *submit) decide(t *tx) error {
 	route := s.route
-	if s.e.limits.changed(s.limits) {
+	if s.e.limits.Changed(s.limits) {
 		route = 0
 	}
 	err := s.make(t, route)

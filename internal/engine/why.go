@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -67,7 +68,7 @@ type scene struct {
 	dead     map[rowkey.Worker]string // workers not released yet, and the sign of their death
 	enqueued map[rowkey.Route]int     // steps, by route
 	running  map[rowkey.Worker]int    // steps, by worker
-	quotas   *quotas
+	quotas   *quota.Limits
 	idle     bool // no process is known to evaluate
 }
 
@@ -90,7 +91,7 @@ func (e *Engine) survey(ctx context.Context) (*scene, error) {
 	if sc.enqueued, sc.running, err = e.store.InFlight(ctx); err != nil {
 		return nil, err
 	}
-	sc.quotas, err = e.quotas(ctx)
+	sc.quotas, err = e.limits.Get(ctx)
 	return sc, err
 }
 

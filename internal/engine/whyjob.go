@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -160,24 +161,24 @@ func (q *inquiry) pending() ([]pawl.Reason, error) {
 		}
 	}
 	add(q.unserved(q.first()))
-	demands := q.e.jobPools(q.quotas, q.job, q.def)
+	demands := q.quotas.Demands(q.job, q.def)
 	var pools []store.Pool
 	for _, d := range demands {
-		pools = append(pools, d.pool)
+		pools = append(pools, d.Pool)
 	}
 	used, err := q.e.store.Usage(q.ctx, pools)
 	if err != nil {
 		return nil, err
 	}
 	for _, d := range demands {
-		if used[d.pool]+d.takes <= d.slots {
+		if used[d.Pool]+d.Takes <= d.Slots {
 			continue
 		}
-		if d.pool.Kind == store.PoolQuota {
-			add(q.quota(d, used[d.pool]))
+		if d.Pool.Kind == store.PoolQuota {
+			add(q.quota(d, used[d.Pool]))
 			continue
 		}
-		r, err := q.concurrency(d, used[d.pool])
+		r, err := q.concurrency(d, used[d.Pool])
 		if err != nil {
 			return nil, err
 		}
@@ -309,23 +310,23 @@ func (q *inquiry) commanded() bool {
 }
 
 // quota returns the reason that the quota of the job's depth is full, or too small for it.
-func (q *inquiry) quota(d demand, used int) *pawl.Reason {
+func (q *inquiry) quota(d quota.Demand, used int) *pawl.Reason {
 	name := fmt.Sprintf("depth/%d", q.job.Depth)
-	r := q.reason(pawl.ReasonQuota, "it takes %s of the quota %s, of which %d of %d are taken", number(d.takes, "slot", "slots"), name, used, d.slots)
-	r.Slots = &pawl.Slots{Of: name, Takes: d.takes, Used: used, Slots: d.slots}
-	r.Hint = fmt.Sprintf("wait for jobs of that depth to end, or: %s", q.raise(name, used+d.takes))
-	if d.takes > d.slots {
-		r.Text = fmt.Sprintf("it takes %s of the quota %s, more than the %d that it has in all", number(d.takes, "slot", "slots"), name, d.slots)
-		r.Hint = fmt.Sprintf("set workers in the workflow to %d or less, or: %s", d.slots, q.raise(name, d.takes))
+	r := q.reason(pawl.ReasonQuota, "it takes %s of the quota %s, of which %d of %d are taken", number(d.Takes, "slot", "slots"), name, used, d.Slots)
+	r.Slots = &pawl.Slots{Of: name, Takes: d.Takes, Used: used, Slots: d.Slots}
+	r.Hint = fmt.Sprintf("wait for jobs of that depth to end, or: %s", q.raise(name, used+d.Takes))
+	if d.Takes > d.Slots {
+		r.Text = fmt.Sprintf("it takes %s of the quota %s, more than the %d that it has in all", number(d.Takes, "slot", "slots"), name, d.Slots)
+		r.Hint = fmt.Sprintf("set workers in the workflow to %d or less, or: %s", d.Slots, q.raise(name, d.Takes))
 	}
 	return &r
 }
 
 // concurrency returns the reason that other jobs hold the job's concurrency key.
-func (q *inquiry) concurrency(d demand, used int) (pawl.Reason, error) {
+func (q *inquiry) concurrency(d quota.Demand, used int) (pawl.Reason, error) {
 	holders, err := q.holders(min(used, whyNames))
-	r := q.reason(pawl.ReasonConcurrency, "its concurrency key is taken by %s, %d of %d at once", listed(holders, max(used, len(holders))), used, d.slots)
-	r.Names, r.Slots = holders, &pawl.Slots{Of: q.job.Workflow, Takes: d.takes, Used: used, Slots: d.slots}
+	r := q.reason(pawl.ReasonConcurrency, "its concurrency key is taken by %s, %d of %d at once", listed(holders, max(used, len(holders))), used, d.Slots)
+	r.Names, r.Slots = holders, &pawl.Slots{Of: q.job.Workflow, Takes: d.Takes, Used: used, Slots: d.Slots}
 	r.Hint = "wait for one of them to end"
 	if len(holders) == 1 {
 		r.Hint = "wait for it to end, or: pawl job cancel " + holders[0]
@@ -358,11 +359,11 @@ func (q *inquiry) holders(most int) (ids []string, err error) {
 // queueLimit returns the reason that the limit of a node's queue is reached, or nil.
 func (q *inquiry) queueLimit(n int) (*pawl.Reason, error) {
 	queue := q.def.Node(n).Queue
-	slots, limited := q.quotas.queue(q.job.Workspace, queue)
+	slots, limited := q.quotas.Queue(q.job.Workspace, queue)
 	if !limited || q.job.Private != 0 {
 		return nil, nil
 	}
-	pool := queuePool(q.job.Workspace, queue)
+	pool := quota.QueuePool(q.job.Workspace, queue)
 	all, err := q.e.store.Usage(q.ctx, []store.Pool{pool})
 	used := all[pool]
 	if err != nil || used < slots {

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -238,7 +239,7 @@ type claim struct {
 	skipQueue bool
 	queued    int
 
-	quotas *quotas
+	quotas *quota.Limits
 	routes []rowkey.Route // of the worker, without those of full queues
 	pools  []store.Pool   // of the queues that have limits
 
@@ -254,7 +255,7 @@ type claim struct {
 }
 
 func (c *claim) prepare(ctx context.Context) (err error) {
-	if c.quotas, err = c.e.quotas(ctx); err != nil {
+	if c.quotas, err = c.e.limits.Get(ctx); err != nil {
 		return err
 	}
 	c.routes, c.pools, err = c.e.open(ctx, c.worker, c.quotas)
@@ -286,7 +287,7 @@ func (c *claim) decide(t *tx) error {
 	if w.State == lifecycle.WorkerPaused {
 		return nil
 	}
-	if c.e.limits.changed(c.quotas) {
+	if c.e.limits.Changed(c.quotas) {
 		c.passed = true
 		return nil
 	}
@@ -342,7 +343,7 @@ func (c *claim) start(t *tx, w *pawl.Worker, job rowkey.Job) error {
 	if j == nil || j.State != lifecycle.JobPending || j.Paused {
 		return nil
 	}
-	if _, limited := c.quotas.depth(j.Workspace, j.Depth); limited {
+	if _, limited := c.quotas.Depth(j.Workspace, j.Depth); limited {
 		c.leave(t, j)
 		return nil
 	}
@@ -406,14 +407,14 @@ func (c *claim) take(t *tx, w *pawl.Worker, k pawl.StepKey) error {
 // slot takes a slot of the step's queue, if that has a limit. It returns the pool, or 0 if
 // there is no limit, and reports whether a slot was free. Private jobs have no queues.
 func (c *claim) slot(t *tx, j *pawl.Job, n *workflow.Node) (pool rowkey.Pool, free bool) {
-	if c.quotas.none() {
+	if c.quotas.None() {
 		return 0, true
 	}
-	slots, limited := c.quotas.queue(j.Workspace, n.Queue)
+	slots, limited := c.quotas.Queue(j.Workspace, n.Queue)
 	if !limited || j.Private != 0 {
 		return 0, true
 	}
-	p := queuePool(j.Workspace, n.Queue)
+	p := quota.QueuePool(j.Workspace, n.Queue)
 	if t.used(p) >= slots {
 		return 0, false
 	}
