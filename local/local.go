@@ -24,6 +24,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
@@ -119,10 +120,10 @@ func run(s store.Store, lanes int, c Config) (*client.Client, error) {
 // engine that is not passive counts as a server.
 func node(passive bool) pawl.Node {
 	host, _ := os.Hostname()
-	n := pawl.Node{ID: 1 + rand.Int64N(math.MaxInt64), Role: engine.RoleServer, Host: host, PID: os.Getpid()}
+	n := pawl.Node{ID: 1 + rand.Int64N(math.MaxInt64), Role: health.RoleServer, Host: host, PID: os.Getpid()}
 	n.Name = fmt.Sprintf("%s/%d", host, n.PID)
 	if passive {
-		n.Role = engine.RoleWorker
+		n.Role = health.RoleWorker
 	}
 	n.Version = version()
 	return n

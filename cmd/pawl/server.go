@@ -38,7 +38,7 @@ steps go to others: 6s by default, and 2s at least. It has to be three times the
 ready, over HTTP. Its parts are services: see "pawl service list".`
 
 func newServer(a *app) *cobra.Command {
-	s := &service{role: engine.RoleServer}
+	s := &service{role: health.RoleServer}
 	c := &cobra.Command{
 		Use: "server", Short: "Run an engine, without a worker, until Ctrl-C", Long: serverLong,
 		Example: "  pawl server --database postgres://pawl@db.example/pawl\n  pawl server --silence 15s --name rack1",
@@ -61,7 +61,7 @@ stops the steps that run; they are pending again, for the next worker. The exit
 code is then 0. A second Ctrl-C leaves at once.`
 
 func newDev(a *app) *cobra.Command {
-	s := &service{role: engine.RoleDev}
+	s := &service{role: health.RoleDev}
 	c := &cobra.Command{
 		Use: "dev", Short: "Run an engine and a worker until Ctrl-C", Long: devLong,
 		Example: "  pawl dev\n  pawl dev --capacity 50 --queue default --queue billing",
@@ -76,7 +76,7 @@ func newDev(a *app) *cobra.Command {
 
 // A service is how a long-lived process describes itself, and how it works.
 type service struct {
-	role      string // engine.RoleServer, RoleWorker or RoleDev
+	role      string // health.RoleServer, RoleWorker or RoleDev
 	name      string
 	silence   time.Duration // after which a worker counts as dead
 	retention age.Age       // for ended entities
@@ -182,9 +182,9 @@ func (a *app) serve(c *cobra.Command, s *service) (err error) {
 	a.silence = s.reckoned()
 	config := engine.Config{Managed: true, Silence: s.silence, Retention: time.Duration(s.retention)}
 	switch s.role {
-	case engine.RoleServer:
+	case health.RoleServer:
 		config.Node = node
-	case engine.RoleWorker:
+	case health.RoleWorker:
 		config.Managed, config.Passive = false, true
 	}
 	l, err := a.openEngine(ctx, config)
@@ -195,9 +195,9 @@ func (a *app) serve(c *cobra.Command, s *service) (err error) {
 	defer signals.IgnoreClosedPipes()()
 	work := func(ctx context.Context) error { return a.work(ctx, l, s, node) }
 	switch s.role {
-	case engine.RoleWorker:
+	case health.RoleWorker:
 		return a.guarded(ctx, l, work)
-	case engine.RoleServer:
+	case health.RoleServer:
 		fmt.Fprintf(a.stderr, "server %s evaluates; database %s; stop with Ctrl-C\n", node.Name, l.database)
 		work = func(ctx context.Context) error {
 			<-ctx.Done()

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
-	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -32,7 +32,7 @@ A job that was submitted without --dir has a folder below --workdir, which is re
 when the job has ended.`
 
 func newWorker(a *app) *cobra.Command {
-	s := &service{role: engine.RoleWorker}
+	s := &service{role: health.RoleWorker}
 	c := &cobra.Command{
 		Use: "worker", Short: "Run a worker until Ctrl-C, or look at workers", Long: workerLong,
 		Example: "  pawl worker --database postgres://pawl@db.example/pawl\n  pawl worker --capacity 50 --queue default --queue billing --drain-timeout 5m",

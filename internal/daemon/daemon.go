@@ -17,7 +17,7 @@ import (
 
 // A Daemon runs the components of a long-lived process beside its work.
 type Daemon struct {
-	Role        string // engine.RoleServer or RoleDev
+	Role        string // health.RoleServer or RoleDev
 	Version     string // of the program
 	Engine      *engine.Engine
 	Store       store.Store

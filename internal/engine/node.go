@@ -12,9 +12,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// nodeBeat is the interval at which a process without a worker reports that it lives.
-const nodeBeat = 10 * time.Second
-
 // live reports that the process lives, until ctx ends.
 func (e *Engine) live(ctx context.Context, r *rounds) {
 	tick := time.NewTimer(0)
@@ -31,16 +28,9 @@ func (e *Engine) live(ctx context.Context, r *rounds) {
 			e.log.Warn("a heartbeat failed", "error", err)
 		}
 		r.end(ctx, err)
-		tick.Reset(nodeBeat)
+		tick.Reset(health.NodeBeat)
 	}
 }
-
-// The roles of processes.
-const (
-	RoleServer = "server" // evaluates
-	RoleWorker = "worker" // runs steps, and evaluates nothing
-	RoleDev    = "dev"    // both
-)
 
 // Followed reports whether any process is known to evaluate, fire deadlines and follow
 // schedules: this engine, a server, or a process that has a living worker and a role other
@@ -58,25 +48,7 @@ func (e *Engine) Followed(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	living, _, err := e.living(ctx)
-	return evaluated(nodes, living, agenda.Now), err
-}
-
-// evaluated reports whether one of the processes evaluates: a server heard from recently,
-// or a process that has a living worker and a role other than worker.
-func evaluated(nodes []*pawl.Node, living []*pawl.Worker, now int64) bool {
-	plain := make(map[process]bool)
-	for _, n := range nodes {
-		if n.Role == RoleServer && now-n.BeatAt < (2*nodeBeat).Microseconds() {
-			return true
-		}
-		plain[process{n.Host, n.PID}] = n.Role == RoleWorker
-	}
-	return slices.ContainsFunc(living, func(w *pawl.Worker) bool { return !plain[process{w.Host, w.PID}] })
-}
-
-type process struct {
-	host string
-	pid  int
+	return health.Evaluated(nodes, living, agenda.Now), err
 }
 
 // living returns the workers that live and, for each worker not released yet, the sign that

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 )
 
 // A Part is a loop of an engine whose Config is Managed. Its caller runs it, and runs it
@@ -76,7 +77,7 @@ func (e *Engine) newParts() []*part {
 	heard.Seen = func() Progress { return e.heard(heard.rounds) }
 	parts := []*part{heard}
 	if e.cfg.Node.ID != 0 && !e.cfg.Passive {
-		parts = append(parts, newPart(Part{Name: "beat", Doc: "says that this process lives", Every: nodeBeat, StuckAfter: roundLimit}, 1, e.live))
+		parts = append(parts, newPart(Part{Name: "beat", Doc: "says that this process lives", Every: health.NodeBeat, StuckAfter: roundLimit}, 1, e.live))
 	}
 	if e.cfg.Passive {
 		return append(parts, newPart(Part{Name: "slots", Doc: "passes on slots that its own commits have freed", StuckAfter: roundLimit}, 1, v.passOn))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -67,7 +68,7 @@ func startManaged(t *testing.T, s store.Store, poll time.Duration) *managed {
 	t.Helper()
 	m := &mine{Store: s}
 	e := engine.New(engine.Config{Store: m, Managed: true, Poll: poll, Silence: 2 * time.Hour, Retention: time.Hour,
-		Node: pawl.Node{ID: 7, Role: engine.RoleServer}, Jitter: func() float64 { return 0 }})
+		Node: pawl.Node{ID: 7, Role: health.RoleServer}, Jitter: func() float64 { return 0 }})
 	p := &process{t: t, store: m, engine: e, config: setup{handlers: map[string]worker.Handler{
 		"h": func(context.Context, *worker.Task) worker.Result { return worker.Result{Output: []byte("1")} },
 	}}}

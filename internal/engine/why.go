@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -86,7 +87,7 @@ func (e *Engine) survey(ctx context.Context) (*scene, error) {
 		if err != nil {
 			return nil, err
 		}
-		sc.idle = !evaluated(nodes, sc.workers, sc.now)
+		sc.idle = !health.Evaluated(nodes, sc.workers, sc.now)
 	}
 	if sc.enqueued, sc.running, err = e.store.InFlight(ctx); err != nil {
 		return nil, err

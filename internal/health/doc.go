@@ -1,4 +1,4 @@
-// Package health judges whether workers live. It is pure: what a store has observed and
+// Package health judges whether workers and processes live. It is pure: what a store has observed and
 // the times of the query are arguments.
 //
 // A worker proves that it lives in two ways: it beats, at least three times per silence,
@@ -22,6 +22,11 @@
 // the process may be reconnecting. Such a worker is gone only if one observer finds the
 // lock unheld in two queries that are [Apart], with no beat between, and it has been
 // silent for two beats.
+//
+// # Processes
+//
+// Processes without a worker report that they live, too. Whether any process evaluates jobs
+// is judged from these reports, the roles in them, and the living workers ([Evaluated]).
 //
 // # Losses
 //
