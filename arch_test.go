@@ -48,6 +48,7 @@ var order = [][]string{
 	{"internal/store/sqlite", "internal/store/postgres"},
 	{"internal/store/address"},
 	{"internal/definitions", "internal/quota"},
+	{"internal/explain"},
 	{"internal/engine"},
 	{"internal/age"},
 	{"local"},

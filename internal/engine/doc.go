@@ -35,7 +35,8 @@
 // # Types
 //
 //   - Engine has the methods of link.Engine and link.Worker, which packages client and
-//     worker call. A file each: submit.go, work.go (claims and reports), operator.go,
+//     worker call. Those that change nothing are the methods of its explain.Reader. Of the
+//     others a file each: submit.go, work.go (claims and reports), operator.go,
 //     cancel.go, retry.go, move.go, schedules.go, limits.go, redact.go.
 //   - committer and tx are described above. The records of a tx are moved by moveJob,
 //     moveStep and their kind only, which apply a row of a table and add an audit entry.
@@ -49,7 +50,6 @@
 //     what it wrote in memory, and leaves what follows to the evaluator.
 //   - sweeper (sweep.go) searches for waits whose cause has ended. In a healthy system it
 //     finds none.
-//   - views.go, why*.go, past.go and history.go answer questions and change nothing.
 //
 // # Marks
 //
@@ -63,8 +63,8 @@
 // In the database: pools, schedules, workers, jobs, steps, each by key. In memory:
 // committer.mu, then offers.mu, then Slots.mu. All others are leaves: a goroutine that
 // holds one takes no other. Only that of quota.Cache is held during a read of the store,
-// since all callers that need the limits wait for the same read. A decision reads no store; that of the
-// tests panics if one does.
+// since all callers that need the limits wait for the same read. A decision reads no
+// store; that of the tests panics if one does.
 //
 // # Failures
 //

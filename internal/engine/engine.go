@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/definitions"
+	"github.com/pawl-dev/pawl/internal/explain"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
@@ -105,6 +106,8 @@ func (c Config) withDefaults() Config {
 
 // An Engine runs jobs on one database. It is safe for concurrent use.
 type Engine struct {
+	*explain.Reader // the methods that only read
+
 	cfg             Config
 	store           store.Store
 	log             *slog.Logger
@@ -160,6 +163,7 @@ func Open(cfg Config) (*Engine, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: definitions.New(cfg.Store), limits: quota.NewCache(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), cancel: cancel}
+	e.Reader = explain.New(explain.Config{Source: cfg.Store, Definitions: e.defs, Limits: e.limits, Silence: cfg.Silence, Passive: cfg.Passive, Clock: cfg.Clock})
 	e.committer = newCommitter(cfg.Store, cfg.Lanes, cfg.Log, e.begin, e.committed)
 	e.committer.admit, e.committer.supply = e.admit, e.supply
 	e.evaluator = newEvaluator(e)

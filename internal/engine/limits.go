@@ -82,28 +82,6 @@ func (s *setQuotas) decide(t *tx) error {
 	return nil
 }
 
-// Quotas lists the limits of a workspace, by name.
-func (e *Engine) Quotas(ctx context.Context, workspace string) ([]pawl.QuotaView, error) {
-	var set []*pawl.Quota
-	var pools []store.Pool
-	err := quota.Each(ctx, e.store, workspace, func(q *pawl.Quota) error {
-		set, pools = append(set, q), append(pools, quota.PoolOf(q))
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	used, err := e.store.Usage(ctx, pools)
-	if err != nil {
-		return nil, err
-	}
-	views := make([]pawl.QuotaView, 0, len(set))
-	for _, q := range set {
-		views = append(views, pawl.QuotaView{Name: q.Name, Slots: q.Slots, Used: used[quota.PoolOf(q)], SetAt: pawl.Timestamp(q.At), Actor: q.Actor, Reason: q.Reason})
-	}
-	return views, nil
-}
-
 // queuesOf returns the queues that a worker serves, by route.
 func queuesOf(w *pawl.Worker) map[rowkey.Route]string {
 	queues := make(map[rowkey.Route]string, len(w.Routes))

@@ -243,6 +243,9 @@ func (e *Engine) current(ctx context.Context, id pawl.ID) (*jobFacts, error) {
 	return e.recallID(ctx, id)
 }
 
+// maxPlans is how many jobs PlanMoves considers.
+const maxPlans = 1000
+
 // PlanMoves tells, for the unfinished jobs of a workflow in a workspace, newest first and
 // at most 1000, whether they can move to a definition that is a version of it or is going
 // to be. It changes nothing.
@@ -255,7 +258,7 @@ func (e *Engine) PlanMoves(ctx context.Context, workspace string, canonical []by
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := e.store.Jobs(ctx, store.JobFilter{Workspace: workspace, Workflow: def.Name, Limit: maxList, Bare: true,
+	jobs, err := e.store.Jobs(ctx, store.JobFilter{Workspace: workspace, Workflow: def.Name, Limit: maxPlans, Bare: true,
 		States: []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}})
 	if err != nil {
 		return nil, err

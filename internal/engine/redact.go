@@ -151,23 +151,6 @@ func (r *redact) decide(t *tx) error {
 	return nil
 }
 
-// showWithheld adds to a view what was withheld, in the place of errors too.
-func showWithheld(v *pawl.JobView, by *audit.Withheld) {
-	if by.None() {
-		return
-	}
-	v.Redacted = by.Job()
-	if v.Error == nil && (v.Status == lifecycle.JobFailed || v.Redacted && v.Status == lifecycle.JobCanceled) {
-		v.Error = pawl.Redacted()
-	}
-	for i := range v.Steps {
-		s := &v.Steps[i]
-		if s.Redacted = by.Step(int64(s.Ord)); s.Redacted && s.Error == nil && s.Status == lifecycle.StepPermanentError {
-			s.Error = pawl.Redacted()
-		}
-	}
-}
-
 // withheld reads which payload of a job was withheld.
 func (e *Engine) withheld(ctx context.Context, j *pawl.Job) (*audit.Withheld, error) {
 	if !lifecycle.Job.Ended(j.State) {

@@ -76,17 +76,3 @@ func (c *claim) decision(t *tx, k pawl.StepKey) *decide.Decision {
 	}
 	return nil
 }
-
-// undefined returns the reason of a job whose definition cannot be read.
-func undefined(j *pawl.Job, err error) pawl.Reason {
-	return pawl.Reason{Job: j.ID.Public(pawl.JobPrefix), Status: j.State, Kind: pawl.ReasonUnreadable,
-		Text: "its definition cannot be read, and whoever meets it passes it over: " + err.Error(),
-		Hint: "a newer pawl may have made it; if not, restore it from a backup"}
-}
-
-// damaged returns the reason of a step whose row cannot be read.
-func (q *inquiry) damaged(ord pawl.Ord) pawl.Reason {
-	r := q.reason(pawl.ReasonUnreadable, "what is stored of it cannot be read, and whoever meets it passes it over; the log says what is wrong")
-	r.Step, r.Status, r.Hint = q.def.Key(ord), "", "restore it from a backup"
-	return r
-}

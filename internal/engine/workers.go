@@ -1,12 +1,11 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
@@ -72,74 +71,6 @@ func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change)
 	return e.release(ctx, end, r.once(end, nil, nil))
 }
 
-// Workers lists workers, newest first.
-func (e *Engine) Workers(ctx context.Context, q pawl.WorkerQuery) ([]pawl.WorkerView, error) {
-	if q.Limit < 0 || q.Limit > maxList {
-		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", q.Limit, maxList)
-	}
-	_, running, err := e.store.InFlight(ctx)
-	if err != nil {
-		return nil, err
-	}
-	views := []pawl.WorkerView{}
-	for f := (store.WorkerFilter{Living: len(q.Statuses) == 0, Limit: maxList}); ; {
-		page, err := e.store.Workers(ctx, f)
-		if err != nil || len(page) == 0 {
-			return views, err
-		}
-		for _, w := range page {
-			if q.Workspace != "" && w.Workspace != q.Workspace || len(q.Statuses) > 0 && !slices.Contains(q.Statuses, w.State) {
-				continue
-			}
-			if views = append(views, workerView(w, running[w.Key()])); len(views) == cmp.Or(q.Limit, defaultList) {
-				return views, nil
-			}
-		}
-		f.Before = page[len(page)-1].Key()
-	}
-}
-
-// Worker returns a worker with its history.
-func (e *Engine) Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, error) {
-	w, err := store.FindWorker(ctx, e.store, id)
-	if err != nil {
-		return nil, err
-	}
-	_, running, err := e.store.InFlight(ctx)
-	if err != nil {
-		return nil, err
-	}
-	v := workerView(w, running[w.Key()])
-	var own lastMoves
-	err = e.workerMoves(ctx, w.Key(), func(t pawl.Transition) error { own.add(t); return nil })
-	v.StateHistory, v.HistoryOmitted = own.list, own.omitted
-	return &v, err
-}
-
-// WorkerHistory calls f with every move of a worker, oldest first. It ends with the first
-// error of f.
-func (e *Engine) WorkerHistory(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error {
-	if _, err := store.FindWorker(ctx, e.store, id); err != nil {
-		return err
-	}
-	return e.workerMoves(ctx, id.WorkerKey(), f)
-}
-
-func (e *Engine) workerMoves(ctx context.Context, key rowkey.Worker, f func(pawl.Transition) error) error {
-	return e.moves(ctx, store.WorkerEntity(key), func(t pawl.Transition) error {
-		t.Entity = ""
-		return f(t)
-	})
-}
-
-func workerView(w *pawl.Worker, running int) pawl.WorkerView {
-	return pawl.WorkerView{
-		ID: w.ID.Public(pawl.WorkerPrefix), Workspace: w.Workspace, Name: w.Name, Host: w.Host, PID: w.PID, Status: w.State,
-		Capacity: w.Capacity, Running: running, Handlers: append([]string{}, w.Handlers...), Metadata: store.OrNull(w.Metadata),
-		CreatedAt: pawl.Timestamp(w.CreatedAt), UpdatedAt: pawl.Timestamp(w.UpdatedAt),
-	}
-}
-
 // WorkerEnd returns who ended a worker, and why.
 func (e *Engine) WorkerEnd(ctx context.Context, key rowkey.Worker) (link.WorkerEnd, error) {
 	end, _, err := e.workerEnd(ctx, key)
@@ -153,7 +84,8 @@ func (e *Engine) workerEnd(ctx context.Context, key rowkey.Worker) (end link.Wor
 		return end, false, err
 	}
 	last := pawl.Transition{}
-	if err := e.workerMoves(ctx, key, func(t pawl.Transition) error { last = t; return nil }); err != nil || last.Sequence == 0 {
+	err = store.EachEntry(ctx, e.store, store.WorkerEntity(key), func(entry *audit.Entry) error { last = pawl.TransitionOf(entry); return nil })
+	if err != nil || last.Sequence == 0 {
 		return end, false, err
 	}
 	end = link.WorkerEnd{Actor: last.Actor, Reason: last.Reason}

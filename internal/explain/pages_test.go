@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"context"
@@ -8,62 +8,39 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/definitions"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// TestTheFrontOfAPoolHidesNobody: jobs that are first for slots of a concurrency key and
-// cannot start do not hold up those behind them: each time that slots are free and the same
-// jobs are first, others behind them are tried.
-func TestTheFrontOfAPoolHidesNobody(t *testing.T) { // J7, K8
-	t.Parallel()
-	e, _ := interposedEngine(t)
-	mint := storetest.NewMint()
-	var all []rowkey.Job
-	err := e.store.Do(t.Context(), &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
-		b := storetest.NewBatch(f.Now)
-		for i := range 35 {
-			j := &pawl.Job{ID: mint.ID(f.Now), Workspace: "w", Workflow: "flow", Definition: 7, WorkerCount: 1, Pool: 9, Rank: int64(i)}
-			b.AddJob(j)
-			b.MoveJob(j, lifecycle.JobValidate)
-			all = append(all, j.Key())
-		}
-		return &b.Changes, nil
-	})
+// A base is a database in memory and a reader of it.
+type base struct {
+	*Reader
+	db store.Store
+}
+
+func newBase(t *testing.T) *base {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: ":memory:"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tried := make(map[rowkey.Job]bool)
-	for round := range 4 {
-		got, err := e.evaluator.waitIn(t.Context(), 9)
-		if err != nil || !slices.Equal(got[:perPool], all[:perPool]) {
-			t.Fatalf("%v, %v; want the first ones first", got, err)
-		}
-		if round == 0 && len(got) != perPool {
-			t.Errorf("%d jobs are tried at first; want %d", len(got), perPool)
-		}
-		for _, k := range got {
-			tried[k] = true
-		}
-	}
-	if len(tried) != len(all) {
-		t.Errorf("%d of %d jobs were tried", len(tried), len(all))
-	}
-	e.evaluator.fronts[9] = front{first: 1, tried: store.Ranked{Rank: 20, Job: 1}} // another job was first
-	if got, err := e.evaluator.waitIn(t.Context(), 9); err != nil || len(got) != perPool {
-		t.Errorf("%d jobs, %v; want those in front alone, since they are new there", len(got), err)
-	}
+	t.Cleanup(func() { s.Close() })
+	return &base{New(Config{Source: s, Definitions: definitions.New(s), Limits: quota.NewCache(s), Silence: health.Silence, Clock: time.Now}), s}
 }
 
 // largeSteps makes a job with that many steps, with outputs of that many bytes.
-func (e *Engine) largeSteps(t *testing.T, steps, size int) pawl.ID {
+func (e *base) largeSteps(t *testing.T, steps, size int) pawl.ID {
 	t.Helper()
 	mint, id := storetest.NewMint(), pawl.ID{}
 	def, err := workflow.Parse("wide.yaml", []byte("name: wide\nsteps: [{id: a, foreach: [1], handler: h}]\n"))
@@ -71,12 +48,13 @@ func (e *Engine) largeSteps(t *testing.T, steps, size int) pawl.ID {
 		t.Fatal(err)
 	}
 	output := json.RawMessage(`"` + strings.Repeat("x", size) + `"`)
-	err = e.store.Do(t.Context(), &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
+	err = e.db.Do(t.Context(), &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
 		b := storetest.NewBatch(f.Now)
 		b.Definitions = []*pawl.Definition{{Key: definitions.KeyOf(def.Hash()), Hash: def.Hash(), Name: def.Name, Source: def.Canonical(), CreatedAt: f.Now}}
 		j := &pawl.Job{ID: mint.ID(f.Now), Workspace: "w", Workflow: def.Name, Definition: definitions.KeyOf(def.Hash()), WorkerCount: 1, Open: 1}
 		id = j.ID
 		b.AddJob(j)
+		b.MoveJob(j, lifecycle.JobValidate)
 		for i := range steps {
 			b.AddStep(j, &pawl.Step{StepKey: pawl.StepKey{Ord: pawl.MakeOrd(1, i)}, Output: output})
 		}
@@ -92,7 +70,7 @@ func (e *Engine) largeSteps(t *testing.T, steps, size int) pawl.ID {
 // outputs up to a total of 16 MiB.
 func TestAJobIsReadInPages(t *testing.T) { // T8, J4
 	t.Parallel()
-	e, _ := interposedEngine(t)
+	e := newBase(t)
 	const size = 1 << 19
 	v, err := e.Job(t.Context(), e.largeSteps(t, 50, size))
 	if err != nil || len(v.Steps) != 50 {
@@ -116,14 +94,14 @@ func TestAJobIsReadInPages(t *testing.T) { // T8, J4
 // early reads no more.
 func TestLogsAreReadInPages(t *testing.T) { // T8
 	t.Parallel()
-	e, s := interposedEngine(t)
-	id := e.submitOne(t)
+	e := newBase(t)
+	id := e.largeSteps(t, 1, 0)
 	ord := pawl.MakeOrd(1, 0)
 	var chunks []pawl.Chunk
 	for i := range 1200 {
 		chunks = append(chunks, pawl.Chunk{StepKey: pawl.StepKey{Job: id.JobKey(), Ord: ord}, Claim: 1 + i%2, Stream: "stdout", Offset: int64(i), At: int64(i / 7), Data: fmt.Appendf(nil, "%04d", i)})
 	}
-	if err := s.AppendLogs(t.Context(), chunks); err != nil {
+	if err := e.db.AppendLogs(t.Context(), chunks); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -142,10 +120,10 @@ func TestLogsAreReadInPages(t *testing.T) { // T8
 
 // longHistory pauses and resumes a job that many times, with reasons of that many bytes,
 // and has as many facts about its step refused.
-func (e *Engine) longHistory(t *testing.T, id pawl.ID, times, size int) {
+func (e *base) longHistory(t *testing.T, id pawl.ID, times, size int) {
 	t.Helper()
 	reason := strings.Repeat("r", size)
-	err := e.store.Do(t.Context(), &store.Query{Jobs: []rowkey.Job{id.JobKey()}}, func(f *store.Facts) (*store.Changes, error) {
+	err := e.db.Do(t.Context(), &store.Query{Jobs: []rowkey.Job{id.JobKey()}}, func(f *store.Facts) (*store.Changes, error) {
 		b := storetest.NewBatch(f.Now)
 		b.Reason = func() string { return reason }
 		j := f.Jobs[id.JobKey()]
@@ -165,9 +143,9 @@ func (e *Engine) longHistory(t *testing.T, id pawl.ID, times, size int) {
 // the last of its own moves, and state how many they omit.
 func TestALongHistoryIsReadInPages(t *testing.T) { // T8, K6
 	t.Parallel()
-	e, _ := interposedEngine(t)
+	e := newBase(t)
 	const times = 1200
-	id := e.submitOne(t)
+	id := e.largeSteps(t, 1, 0)
 	e.longHistory(t, id, times, 2*store.TrailPageBytes/times)
 	own, late, from := 0, 0, machine.State("")
 	err := e.History(t.Context(), id, func(m pawl.Transition) error {
@@ -209,7 +187,7 @@ func TestALongHistoryIsReadInPages(t *testing.T) { // T8, K6
 // with outputs up to a total of 16 MiB.
 func TestThePastIsReadInPages(t *testing.T) { // T8, K6
 	t.Parallel()
-	e, _ := interposedEngine(t)
+	e := newBase(t)
 	const size = 1 << 19
 	id := e.largeSteps(t, 50, size)
 	now, err := e.Job(t.Context(), id)

@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"context"
@@ -34,6 +34,6 @@ func (l *lastMoves) add(t pawl.Transition) {
 func bytesOf(t *pawl.Transition) int { return len(t.Reason) + len(t.Metadata) }
 
 // moves calls f with the moves of one entity, oldest first, until f fails.
-func (e *Engine) moves(ctx context.Context, k store.EntityKey, f func(pawl.Transition) error) error {
-	return store.EachEntry(ctx, e.store, k, func(entry *audit.Entry) error { return f(pawl.TransitionOf(entry)) })
+func (r *Reader) moves(ctx context.Context, k store.EntityKey, f func(pawl.Transition) error) error {
+	return store.EachEntry(ctx, r.store, k, func(entry *audit.Entry) error { return f(pawl.TransitionOf(entry)) })
 }

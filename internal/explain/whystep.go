@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"encoding/json"
@@ -191,7 +191,7 @@ func (q *inquiry) backoff(s *pawl.Step) pawl.Reason {
 
 // lastAttempt adds how the last attempt ended: by a failure, or by a snooze.
 func (q *inquiry) lastAttempt(s *pawl.Step, r *pawl.Reason) error {
-	last, err := q.e.store.Trail(q.ctx, store.StepEntity(s.StepKey), s.Seq-1, 1)
+	last, err := q.reader.store.Trail(q.ctx, store.StepEntity(s.StepKey), s.Seq-1, 1)
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (q *inquiry) lastError(s *pawl.Step, r *pawl.Reason) error {
 	if s.Error != nil {
 		return nil
 	}
-	bodies, err := q.e.store.Bodies(q.ctx, []pawl.StepKey{s.StepKey})
+	bodies, err := q.reader.store.Bodies(q.ctx, []pawl.StepKey{s.StepKey})
 	if b := bodies[s.StepKey]; b != nil && b.Error != nil {
 		r.Text += "; the last one failed: " + b.Error.Message
 	}
@@ -336,7 +336,7 @@ func (q *inquiry) ofChild(s *pawl.Step, r *pawl.Reason) error {
 	if err != nil || q.child {
 		return nil // only its id is given
 	}
-	job, err := q.e.store.Job(q.ctx, id.JobKey())
+	job, err := q.reader.store.Job(q.ctx, id.JobKey())
 	if errors.Is(err, store.ErrNotFound) {
 		r.Text += ", which is gone"
 		return nil
@@ -349,7 +349,7 @@ func (q *inquiry) ofChild(s *pawl.Step, r *pawl.Reason) error {
 		r.Text += "; an evaluator has to see that" + q.nobody()
 		return nil
 	}
-	child, err := q.e.inquire(q.ctx, q.scene, job)
+	child, err := q.reader.inquire(q.ctx, q.scene, job)
 	if err != nil {
 		return err
 	}
@@ -416,4 +416,11 @@ func (q *inquiry) unmade(s *pawl.Step) string {
 		return fmt.Sprintf(" as others end: %d at once (parallel)", parallel)
 	}
 	return ""
+}
+
+// damaged returns the reason of a step whose row cannot be read.
+func (q *inquiry) damaged(ord pawl.Ord) pawl.Reason {
+	r := q.reason(pawl.ReasonUnreadable, "what is stored of it cannot be read, and whoever meets it passes it over; the log says what is wrong")
+	r.Step, r.Status, r.Hint = q.def.Key(ord), "", "restore it from a backup"
+	return r
 }

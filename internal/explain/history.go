@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"context"
@@ -12,19 +12,19 @@ import (
 // History calls f with the moves of a job and of all its steps in order of time, and with
 // the facts that were refused. It ends with the first error of f. It reads pages, so f may
 // be slow; moves made meanwhile may or may not be included.
-func (e *Engine) History(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error {
-	j, err := store.FindJob(ctx, e.store, id)
+func (r *Reader) History(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error {
+	j, err := store.FindJob(ctx, r.store, id)
 	if err != nil {
 		return err
 	}
-	def, err := e.defs.Get(ctx, j.Definition)
+	def, err := r.defs.Get(ctx, j.Definition)
 	if err != nil {
 		return err
 	}
-	h := &history{e: e, job: j, def: def, f: f, states: map[pawl.Ord]machine.State{}, measure: pawl.NewMeasure()}
+	h := &history{store: r.store, job: j, def: def, f: f, states: map[pawl.Ord]machine.State{}, measure: pawl.NewMeasure()}
 	for at := (store.HistoryPlace{}); ; {
 		var page []store.Entry
-		if page, at, err = e.store.History(ctx, j.Key(), at, store.TrailPageRows); err != nil {
+		if page, at, err = r.store.History(ctx, j.Key(), at, store.TrailPageRows); err != nil {
 			return err
 		}
 		if len(page) == 0 {
@@ -40,7 +40,7 @@ func (e *Engine) History(ctx context.Context, id pawl.ID, f func(pawl.Transition
 
 // A history is the progress of reading a job's history.
 type history struct {
-	e       *Engine
+	store   Source
 	job     *pawl.Job
 	def     *workflow.Definition
 	f       func(pawl.Transition) error
@@ -77,7 +77,7 @@ func (h *history) name(ord pawl.Ord) string {
 func (h *history) refused(ctx context.Context, before int64) (err error) {
 	for {
 		if len(h.late) == 0 && !h.ended {
-			if h.late, err = h.e.store.Refusals(ctx, h.job.Key(), h.after, store.ListPage); err != nil {
+			if h.late, err = h.store.Refusals(ctx, h.job.Key(), h.after, store.ListPage); err != nil {
 				return err
 			}
 			h.ended = len(h.late) == 0

@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"cmp"
@@ -35,16 +35,16 @@ const (
 //
 // It writes nothing, and reads the job, its steps and its surroundings one after another:
 // while the job moves, the reasons may be from different moments.
-func (e *Engine) Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reason, error) {
-	j, err := store.FindJob(ctx, e.store, id)
+func (r *Reader) Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reason, error) {
+	j, err := store.FindJob(ctx, r.store, id)
 	if err != nil {
 		return nil, err
 	}
-	sc, err := e.survey(ctx)
+	sc, err := r.survey(ctx)
 	if err != nil {
 		return nil, err
 	}
-	q, err := e.inquire(ctx, sc, j)
+	q, err := r.inquire(ctx, sc, j)
 	if store.Unreadable(err) {
 		return []pawl.Reason{undefined(j, err)}, nil
 	}
@@ -73,26 +73,26 @@ type scene struct {
 	idle     bool // no process is known to evaluate
 }
 
-func (e *Engine) survey(ctx context.Context) (*scene, error) {
-	agenda, err := e.store.Look(ctx, store.LookQuery{Limit: 1})
+func (r *Reader) survey(ctx context.Context) (*scene, error) {
+	agenda, err := r.store.Look(ctx, store.LookQuery{Limit: 1})
 	if err != nil {
 		return nil, err
 	}
 	sc := &scene{now: agenda.Now}
-	if sc.workers, sc.dead, err = e.living(ctx); err != nil {
+	if sc.workers, sc.dead, err = r.living(ctx); err != nil {
 		return nil, err
 	}
-	if e.cfg.Passive {
-		nodes, err := e.store.Nodes(ctx)
+	if r.cfg.Passive {
+		nodes, err := r.store.Nodes(ctx)
 		if err != nil {
 			return nil, err
 		}
 		sc.idle = !health.Evaluated(nodes, sc.workers, sc.now)
 	}
-	if sc.enqueued, sc.running, err = e.store.InFlight(ctx); err != nil {
+	if sc.enqueued, sc.running, err = r.store.InFlight(ctx); err != nil {
 		return nil, err
 	}
-	sc.quotas, err = e.limits.Get(ctx)
+	sc.quotas, err = r.limits.Get(ctx)
 	return sc, err
 }
 
@@ -133,8 +133,8 @@ func (sc *scene) clock(at int64) string {
 
 // An inquiry collects the reasons of one job.
 type inquiry struct {
-	e   *Engine
-	ctx context.Context
+	reader *Reader
+	ctx    context.Context
 	*scene
 	job *pawl.Job
 	id  string
@@ -159,12 +159,12 @@ type tally struct {
 	group []pawl.Reason
 }
 
-func (e *Engine) inquire(ctx context.Context, sc *scene, j *pawl.Job) (*inquiry, error) {
-	def, err := e.defs.Get(ctx, j.Definition)
+func (r *Reader) inquire(ctx context.Context, sc *scene, j *pawl.Job) (*inquiry, error) {
+	def, err := r.defs.Get(ctx, j.Definition)
 	if err != nil {
 		return nil, err
 	}
-	return &inquiry{e: e, ctx: ctx, scene: sc, job: j, id: j.ID.Public(pawl.JobPrefix), def: def,
+	return &inquiry{reader: r, ctx: ctx, scene: sc, job: j, id: j.ID.Public(pawl.JobPrefix), def: def,
 		nodes: make(map[int]*pawl.Step), fans: make(map[int]*tally), heard: make(map[string]bool), last: j.UpdatedAt}, nil
 }
 
@@ -176,7 +176,7 @@ func (q *inquiry) read() error {
 	}
 	live := 0
 	for after := pawl.Ord(0); ; {
-		page, err := q.e.store.Steps(q.ctx, q.job.Key(), after, whyPage)
+		page, err := q.reader.store.Steps(q.ctx, q.job.Key(), after, whyPage)
 		if err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (q *inquiry) listen() error {
 	if !slices.ContainsFunc(q.def.Nodes, func(n workflow.Node) bool { return n.Kind == workflow.KindEvent }) {
 		return nil
 	}
-	signals, err := q.e.store.Signals(q.ctx, q.job.Key())
+	signals, err := q.reader.store.Signals(q.ctx, q.job.Key())
 	for _, s := range signals {
 		q.heard[s.Name] = true
 	}
@@ -321,7 +321,7 @@ func (q *inquiry) one(ord pawl.Ord) ([]pawl.Reason, error) {
 		return []pawl.Reason{q.damaged(ord)}, nil
 	}
 	k := pawl.StepKey{Job: q.job.Key(), Ord: ord}
-	page, err := q.e.store.Steps(q.ctx, k.Job, ord-1, 1)
+	page, err := q.reader.store.Steps(q.ctx, k.Job, ord-1, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -335,7 +335,7 @@ func (q *inquiry) one(ord pawl.Ord) ([]pawl.Reason, error) {
 // Stuck returns the unfinished jobs that have not changed for at least still, newest first,
 // each with its most blocking reason. The statuses of the query must be those of unfinished
 // jobs; none means all of these.
-func (e *Engine) Stuck(ctx context.Context, query pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error) {
+func (r *Reader) Stuck(ctx context.Context, query pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error) {
 	if query.Limit < 0 || query.Limit > maxList {
 		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", query.Limit, maxList)
 	}
@@ -358,14 +358,14 @@ func (e *Engine) Stuck(ctx context.Context, query pawl.JobQuery, still time.Dura
 		}
 		f.Before = id.JobKey()
 	}
-	sc, err := e.survey(ctx)
+	sc, err := r.survey(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f.Still = sc.now - still.Microseconds()
 	stuck := make([]pawl.StuckJob, 0, f.Limit)
-	err = e.list(ctx, f, func(j *pawl.Job) error {
-		s, err := e.stuck(ctx, sc, j)
+	err = r.list(ctx, f, func(j *pawl.Job) error {
+		s, err := r.stuck(ctx, sc, j)
 		if err == nil {
 			stuck = append(stuck, *s)
 		}
@@ -374,12 +374,12 @@ func (e *Engine) Stuck(ctx context.Context, query pawl.JobQuery, still time.Dura
 	return stuck, err
 }
 
-func (e *Engine) stuck(ctx context.Context, sc *scene, j *pawl.Job) (*pawl.StuckJob, error) {
-	v, _, err := e.view(ctx, j)
+func (r *Reader) stuck(ctx context.Context, sc *scene, j *pawl.Job) (*pawl.StuckJob, error) {
+	v, _, err := r.view(ctx, j)
 	if err != nil {
 		return nil, err
 	}
-	q, err := e.inquire(ctx, sc, j)
+	q, err := r.inquire(ctx, sc, j)
 	if store.Unreadable(err) {
 		reason := undefined(j, err)
 		return &pawl.StuckJob{JobView: *v, Still: pawl.Timestamp(j.UpdatedAt), Reason: &reason}, nil

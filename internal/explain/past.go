@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"cmp"
@@ -25,18 +25,18 @@ import (
 // have, the request of a waiting step that has ended since, and the inputs and limits of a
 // job that has moved to another version since. The error is of kind NotFound if the job did
 // not exist yet.
-func (e *Engine) Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.JobView, error) {
-	j, err := store.FindJob(ctx, e.store, id)
+func (r *Reader) Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.JobView, error) {
+	j, err := store.FindJob(ctx, r.store, id)
 	if err != nil {
 		return nil, err
 	}
-	v, def, err := e.whole(ctx, j)
+	v, def, err := r.whole(ctx, j)
 	if err != nil {
 		return nil, err
 	}
 	p := &past{j: j, v: v, def: def, at: at, until: int64(at.Time), by: &audit.Withheld{}}
 	p.begin()
-	err = store.EachEntry(ctx, e.store, store.JobEntity(j.Key()), func(e *audit.Entry) error { p.own(e); return nil })
+	err = store.EachEntry(ctx, r.store, store.JobEntity(j.Key()), func(e *audit.Entry) error { p.own(e); return nil })
 	if err == nil {
 		err = p.there()
 	}
@@ -44,10 +44,10 @@ func (e *Engine) Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.Jo
 		return nil, err
 	}
 	p.end()
-	if err := e.pastChildren(ctx, p); err != nil {
+	if err := r.pastChildren(ctx, p); err != nil {
 		return nil, err
 	}
-	if err := e.pastSteps(ctx, p); err != nil {
+	if err := r.pastSteps(ctx, p); err != nil {
 		return nil, err
 	}
 	showWithheld(v, p.by)
@@ -196,8 +196,8 @@ func (p *past) moved(e *audit.Entry) {
 }
 
 // pastChildren lists the child jobs that existed by then.
-func (e *Engine) pastChildren(ctx context.Context, p *past) error {
-	jobs, err := e.store.Jobs(ctx, store.JobFilter{Parent: p.j.Key(), Limit: maxChildren, Bare: true})
+func (r *Reader) pastChildren(ctx context.Context, p *past) error {
+	jobs, err := r.store.Jobs(ctx, store.JobFilter{Parent: p.j.Key(), Limit: maxChildren, Bare: true})
 	for _, child := range slices.Backward(jobs) {
 		if child.CreatedAt <= p.until {
 			p.v.ChildJobs = append(p.v.ChildJobs, child.ID.Public(pawl.JobPrefix))
@@ -208,15 +208,15 @@ func (e *Engine) pastChildren(ctx context.Context, p *past) error {
 
 // pastSteps rebuilds the steps that existed by then. Trails and steps both come ordered by
 // ord.
-func (e *Engine) pastSteps(ctx context.Context, p *past) error {
+func (r *Reader) pastSteps(ctx context.Context, p *past) error {
 	p.v.StepCounts = make(map[machine.State]int)
 	fans := make(map[int]*pawl.Instances)
-	steps := &stepPages{e: e, job: p.j.Key()}
+	steps := &stepPages{store: r.store, job: p.j.Key()}
 	today, err := steps.next(ctx)
 	if err != nil {
 		return err
 	}
-	return e.store.Trails(ctx, p.j.Key(), func(t store.TrailOf) error {
+	return r.store.Trails(ctx, p.j.Key(), func(t store.TrailOf) error {
 		for today != nil && today.Ord < t.Ord {
 			if today, err = steps.next(ctx); err != nil {
 				return err

@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"cmp"
@@ -61,7 +61,7 @@ func (q *inquiry) ofJob() ([]pawl.Reason, error) {
 func (q *inquiry) paused() (pawl.Reason, error) {
 	r := q.reason(pawl.ReasonPaused, "the job is paused")
 	r.Hint = "pawl job resume " + q.id
-	err := store.EachEntry(q.ctx, q.e.store, store.JobEntity(q.job.Key()), func(e *audit.Entry) error {
+	err := store.EachEntry(q.ctx, q.reader.store, store.JobEntity(q.job.Key()), func(e *audit.Entry) error {
 		if e.Event == lifecycle.JobPause { // the last pause counts
 			r.Change = &pawl.ReasonChange{At: pawl.Timestamp(e.At), Actor: e.Actor, Reason: e.Reason}
 			r.Text = fmt.Sprintf("paused by %s at %s", e.Actor, q.clock(e.At))
@@ -166,7 +166,7 @@ func (q *inquiry) pending() ([]pawl.Reason, error) {
 	for _, d := range demands {
 		pools = append(pools, d.Pool)
 	}
-	used, err := q.e.store.Usage(q.ctx, pools)
+	used, err := q.reader.store.Usage(q.ctx, pools)
 	if err != nil {
 		return nil, err
 	}
@@ -291,7 +291,7 @@ func (q *inquiry) raise(name string, slots int) string {
 func (q *inquiry) ownerGone() pawl.Reason {
 	if q.owner == "" {
 		q.owner = q.id
-		if j, err := q.e.store.Job(q.ctx, q.job.Private); err == nil {
+		if j, err := q.reader.store.Job(q.ctx, q.job.Private); err == nil {
 			q.owner = j.ID.Public(pawl.JobPrefix)
 		}
 	}
@@ -339,7 +339,7 @@ func (q *inquiry) concurrency(d quota.Demand, used int) (pawl.Reason, error) {
 func (q *inquiry) holders(most int) (ids []string, err error) {
 	f := store.JobFilter{Workspace: q.job.Workspace, States: []machine.State{lifecycle.JobRunning}, Workflow: q.job.Workflow, Limit: whyHolders}
 	for range whyHolderPages {
-		jobs, err := q.e.store.Jobs(q.ctx, f)
+		jobs, err := q.reader.store.Jobs(q.ctx, f)
 		if err != nil {
 			return nil, err
 		}
@@ -364,7 +364,7 @@ func (q *inquiry) queueLimit(n int) (*pawl.Reason, error) {
 		return nil, nil
 	}
 	pool := quota.QueuePool(q.job.Workspace, queue)
-	all, err := q.e.store.Usage(q.ctx, []store.Pool{pool})
+	all, err := q.reader.store.Usage(q.ctx, []store.Pool{pool})
 	used := all[pool]
 	if err != nil || used < slots {
 		return nil, err
@@ -410,4 +410,11 @@ func workerNames(workers []*pawl.Worker) string {
 		names = append(names, workerName(w))
 	}
 	return listed(names, len(names))
+}
+
+// undefined returns the reason of a job whose definition cannot be read.
+func undefined(j *pawl.Job, err error) pawl.Reason {
+	return pawl.Reason{Job: j.ID.Public(pawl.JobPrefix), Status: j.State, Kind: pawl.ReasonUnreadable,
+		Text: "its definition cannot be read, and whoever meets it passes it over: " + err.Error(),
+		Hint: "a newer pawl may have made it; if not, restore it from a backup"}
 }

@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"cmp"
@@ -26,7 +26,7 @@ const (
 // Jobs lists jobs, newest first, without their steps and histories. If inputs and outputs
 // are large, the list is shorter than requested (see maxListBytes): only an empty list
 // means that there are no more jobs.
-func (e *Engine) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error) {
+func (r *Reader) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error) {
 	if q.Limit < 0 || q.Limit > maxList {
 		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", q.Limit, maxList)
 	}
@@ -39,8 +39,8 @@ func (e *Engine) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, err
 		f.Before = id.JobKey()
 	}
 	views := make([]pawl.JobView, 0, f.Limit)
-	err := e.list(ctx, f, func(j *pawl.Job) error {
-		v, _, err := e.view(ctx, j)
+	err := r.list(ctx, f, func(j *pawl.Job) error {
+		v, _, err := r.view(ctx, j)
 		if err == nil {
 			views = append(views, *v)
 		}
@@ -51,10 +51,10 @@ func (e *Engine) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, err
 
 // list calls f with the jobs of a list, page by page. It ends with the job whose bodies
 // bring the total to maxListBytes.
-func (e *Engine) list(ctx context.Context, filter store.JobFilter, f func(*pawl.Job) error) error {
+func (r *Reader) list(ctx context.Context, filter store.JobFilter, f func(*pawl.Job) error) error {
 	for size, left := 0, filter.Limit; left > 0 && size < maxListBytes; {
 		filter.Limit = left
-		page, err := e.store.Jobs(ctx, filter)
+		page, err := r.store.Jobs(ctx, filter)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -75,11 +75,11 @@ const recentPage = 500
 
 // RecentJobs calls f with the newest jobs of a workspace, newest first and without their
 // inputs and outputs, until f returns false or has seen limit of them.
-func (e *Engine) RecentJobs(ctx context.Context, workspace string, limit int, f func(*pawl.Job) (more bool)) error {
+func (r *Reader) RecentJobs(ctx context.Context, workspace string, limit int, f func(*pawl.Job) (more bool)) error {
 	filter := store.JobFilter{Workspace: workspace, Bare: true}
 	for left := limit; left > 0; left -= filter.Limit {
 		filter.Limit = min(left, recentPage)
-		page, err := e.store.Jobs(ctx, filter)
+		page, err := r.store.Jobs(ctx, filter)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -94,22 +94,22 @@ func (e *Engine) RecentJobs(ctx context.Context, workspace string, limit int, f 
 }
 
 // Job returns a job with its steps and its own history.
-func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
-	j, err := store.FindJob(ctx, e.store, id)
+func (r *Reader) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
+	j, err := store.FindJob(ctx, r.store, id)
 	if err != nil {
 		return nil, err
 	}
-	v, def, err := e.whole(ctx, j)
+	v, def, err := r.whole(ctx, j)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.children(ctx, j, v); err != nil {
+	if err := r.children(ctx, j, v); err != nil {
 		return nil, err
 	}
 	workers := make(map[rowkey.Worker]string)
-	err = e.eachStep(ctx, j.Key(), func(s *pawl.Step, bare bool) {
+	err = r.eachStep(ctx, j.Key(), func(s *pawl.Step, bare bool) {
 		if _, known := workers[s.Worker]; !known && s.Worker != 0 {
-			if w, err := e.store.Worker(ctx, s.Worker); err == nil {
+			if w, err := r.store.Worker(ctx, s.Worker); err == nil {
 				workers[s.Worker] = w.ID.Public(pawl.WorkerPrefix)
 			}
 		}
@@ -122,7 +122,7 @@ func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 	}
 	var own lastMoves
 	by := &audit.Withheld{}
-	err = store.EachEntry(ctx, e.store, store.JobEntity(j.Key()), func(entry *audit.Entry) error {
+	err = store.EachEntry(ctx, r.store, store.JobEntity(j.Key()), func(entry *audit.Entry) error {
 		by.Note(entry)
 		own.add(ownMove(entry))
 		return nil
@@ -140,20 +140,20 @@ func ownMove(e *audit.Entry) pawl.Transition {
 }
 
 // eachStep calls f with the steps of a job, by ord; see stepPages.
-func (e *Engine) eachStep(ctx context.Context, job rowkey.Job, f func(s *pawl.Step, bare bool)) error {
-	for r := (&stepPages{e: e, job: job}); ; {
-		s, err := r.next(ctx)
+func (r *Reader) eachStep(ctx context.Context, job rowkey.Job, f func(s *pawl.Step, bare bool)) error {
+	for p := (&stepPages{store: r.store, job: job}); ; {
+		s, err := p.next(ctx)
 		if err != nil || s == nil {
 			return err
 		}
-		f(s, r.bare)
+		f(s, p.bare)
 	}
 }
 
 // stepPages reads the steps of a job, by ord, page by page. Once the bodies read so far
 // reach maxListBytes, further pages are bare.
 type stepPages struct {
-	e     *Engine
+	store Source
 	job   rowkey.Job
 	after pawl.Ord
 	page  []*pawl.Step
@@ -162,38 +162,38 @@ type stepPages struct {
 }
 
 // next returns the next step, nil after the last one.
-func (r *stepPages) next(ctx context.Context) (s *pawl.Step, err error) {
-	if len(r.page) == 0 {
-		read := r.e.store.Steps
-		if r.bare = r.size >= maxListBytes; r.bare {
-			read = r.e.store.Bare
+func (p *stepPages) next(ctx context.Context) (s *pawl.Step, err error) {
+	if len(p.page) == 0 {
+		read := p.store.Steps
+		if p.bare = p.size >= maxListBytes; p.bare {
+			read = p.store.Bare
 		}
-		if r.page, err = read(ctx, r.job, r.after, gatherPage); err != nil || len(r.page) == 0 {
+		if p.page, err = read(ctx, p.job, p.after, store.ListPage); err != nil || len(p.page) == 0 {
 			return nil, err
 		}
 	}
-	s, r.page = r.page[0], r.page[1:]
-	r.after = s.Ord
-	r.size += len(s.Input) + len(s.Output)
+	s, p.page = p.page[0], p.page[1:]
+	p.after = s.Ord
+	p.size += len(s.Input) + len(s.Output)
 	return s, nil
 }
 
 // whole is view for callers that require the definition.
-func (e *Engine) whole(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
-	if _, err := e.defs.Get(ctx, j.Definition); err != nil {
+func (r *Reader) whole(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
+	if _, err := r.defs.Get(ctx, j.Definition); err != nil {
 		return nil, nil, err
 	}
-	return e.view(ctx, j)
+	return r.view(ctx, j)
 }
 
 // view returns a job as a list shows it, and its definition, which is nil if it cannot be
 // read; that must not hide the other jobs of the list.
-func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
-	def, err := e.defs.Get(ctx, j.Definition)
+func (r *Reader) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflow.Definition, error) {
+	def, err := r.defs.Get(ctx, j.Definition)
 	if err != nil && !store.Unreadable(err) {
 		return nil, nil, err
 	}
-	counts, err := e.store.StepCounts(ctx, j.Key())
+	counts, err := r.store.StepCounts(ctx, j.Key())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -216,11 +216,11 @@ func (e *Engine) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflo
 	if j.Ending != "" && j.Ending != lifecycle.JobCompleted {
 		v.Error = j.Error
 	}
-	return v, def, e.family(ctx, j, v)
+	return v, def, r.family(ctx, j, v)
 }
 
 // family sets the jobs related to a job.
-func (e *Engine) family(ctx context.Context, j *pawl.Job, v *pawl.JobView) error {
+func (r *Reader) family(ctx context.Context, j *pawl.Job, v *pawl.JobView) error {
 	for _, other := range []struct {
 		key  rowkey.Job
 		name **string
@@ -228,7 +228,7 @@ func (e *Engine) family(ctx context.Context, j *pawl.Job, v *pawl.JobView) error
 		if other.key == 0 {
 			continue
 		}
-		jobs, err := e.store.Jobs(ctx, store.JobFilter{Keys: []rowkey.Job{other.key}, Bare: true})
+		jobs, err := r.store.Jobs(ctx, store.JobFilter{Keys: []rowkey.Job{other.key}, Bare: true})
 		if err != nil {
 			return err
 		}
@@ -244,8 +244,8 @@ func (e *Engine) family(ctx context.Context, j *pawl.Job, v *pawl.JobView) error
 const maxChildren = 1000
 
 // children lists the newest child jobs of a job, oldest first.
-func (e *Engine) children(ctx context.Context, j *pawl.Job, v *pawl.JobView) error {
-	jobs, err := e.store.Jobs(ctx, store.JobFilter{Parent: j.Key(), Limit: maxChildren, Bare: true})
+func (r *Reader) children(ctx context.Context, j *pawl.Job, v *pawl.JobView) error {
+	jobs, err := r.store.Jobs(ctx, store.JobFilter{Parent: j.Key(), Limit: maxChildren, Bare: true})
 	for _, child := range slices.Backward(jobs) {
 		v.ChildJobs = append(v.ChildJobs, child.ID.Public(pawl.JobPrefix))
 	}
@@ -288,12 +288,12 @@ func stepView(j *pawl.Job, def *workflow.Definition, s *pawl.Step, worker string
 // Logs calls f with what the steps of a job printed, in order; if step is not empty, only
 // of the step with that key. It ends with the first error of f. It reads pages, so f may be
 // slow; output printed meanwhile may or may not be included.
-func (e *Engine) Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.LogLine) error) error {
-	j, err := store.FindJob(ctx, e.store, id)
+func (r *Reader) Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.LogLine) error) error {
+	j, err := store.FindJob(ctx, r.store, id)
 	if err != nil {
 		return err
 	}
-	def, err := e.defs.Get(ctx, j.Definition)
+	def, err := r.defs.Get(ctx, j.Definition)
 	if err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ func (e *Engine) Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.
 		}
 	}
 	for after := (store.LogPlace{}); ; {
-		chunks, err := e.store.Logs(ctx, j.Key(), ord, after, logPage)
+		chunks, err := r.store.Logs(ctx, j.Key(), ord, after, logPage)
 		if err != nil || len(chunks) == 0 {
 			return err
 		}
@@ -322,10 +322,27 @@ func (e *Engine) Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.
 const logPage = 500
 
 // Definition returns the definition that a job is pinned to.
-func (e *Engine) Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error) {
-	j, err := store.FindJob(ctx, e.store, id)
+func (r *Reader) Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error) {
+	j, err := store.FindJob(ctx, r.store, id)
 	if err != nil {
 		return nil, err
 	}
-	return e.defs.Get(ctx, j.Definition)
+	return r.defs.Get(ctx, j.Definition)
+}
+
+// showWithheld adds to a view what was withheld, in the place of errors too.
+func showWithheld(v *pawl.JobView, by *audit.Withheld) {
+	if by.None() {
+		return
+	}
+	v.Redacted = by.Job()
+	if v.Error == nil && (v.Status == lifecycle.JobFailed || v.Redacted && v.Status == lifecycle.JobCanceled) {
+		v.Error = pawl.Redacted()
+	}
+	for i := range v.Steps {
+		s := &v.Steps[i]
+		if s.Redacted = by.Step(int64(s.Ord)); s.Redacted && s.Error == nil && s.Status == lifecycle.StepPermanentError {
+			s.Error = pawl.Redacted()
+		}
+	}
 }
