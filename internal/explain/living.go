@@ -11,8 +11,8 @@ import (
 )
 
 // Followed reports whether any process is known to evaluate, fire deadlines and follow
-// schedules: this engine, a server, or a process that has a living worker and a role other
-// than worker.
+// schedules: this one unless it is passive, a server, or a process that has a living worker
+// and a role other than worker.
 func (r *Reader) Followed(ctx context.Context) (bool, error) {
 	if !r.cfg.Passive {
 		return true, nil
