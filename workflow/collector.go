@@ -55,7 +55,7 @@ func (c *collector) memberOfVariable(n *ast.MemberNode, base *ast.IdentifierNode
 		c.partly = append(c.partly, n)
 	case base.Value == "steps" || base.Value == "env":
 		if !literal {
-			c.fail(n, fmt.Sprintf("%s[...] needs a name that is written out", base.Value), "")
+			c.fail(n, fmt.Sprintf("%s[...] needs a literal name", base.Value), "")
 			return
 		}
 		fallthrough

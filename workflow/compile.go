@@ -155,7 +155,7 @@ func (c *compilation) reorder(order []string) {
 		at := slices.IndexFunc(c.sources, func(s source) bool { return s.ID == id })
 		switch {
 		case slices.ContainsFunc(sources, func(s source) bool { return s.ID == id }):
-			c.e.ReportAt(path, fmt.Sprintf("the id %q stands twice", id), "")
+			c.e.ReportAt(path, fmt.Sprintf("the id %q appears twice", id), "")
 		case at < 0:
 			c.e.ReportAt(path, fmt.Sprintf("there is no step %q", id), "")
 		default:
@@ -223,7 +223,7 @@ func (c *compilation) graph() {
 			continue
 		}
 		if first, twice := c.d.byID[s.ID]; twice {
-			c.e.ReportAt(s.path+".id", fmt.Sprintf("the id %q stands twice, first as %s", s.ID, c.sources[first-1].path), "")
+			c.e.ReportAt(s.path+".id", fmt.Sprintf("the id %q appears twice, first as %s", s.ID, c.sources[first-1].path), "")
 			continue
 		}
 		c.d.byID[s.ID] = i + 1
@@ -252,7 +252,7 @@ func (c *compilation) needs(i int) {
 		case c.sources[need-1].hook != NoHook:
 			c.e.ReportAt(path, fmt.Sprintf("%q is a hook: it runs when all steps have ended", id), "")
 		case slices.Contains(node.Needs, need):
-			c.e.ReportAt(path, fmt.Sprintf("the need %q stands twice", id), "")
+			c.e.ReportAt(path, fmt.Sprintf("the need %q appears twice", id), "")
 		default:
 			node.Needs = append(node.Needs, need)
 		}
@@ -365,7 +365,7 @@ func (c *compilation) reportCycle(cycle []int) {
 		}
 		text += c.d.Nodes[n-1].ID
 	}
-	c.e.ReportAt(c.sources[cycle[0]-1].path+".needs", "the needs run in a circle: "+text, "")
+	c.e.ReportAt(c.sources[cycle[0]-1].path+".needs", "the needs form a cycle: "+text, "")
 }
 
 // inputsOf returns the inputs that schemas describe, by name.

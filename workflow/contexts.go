@@ -178,7 +178,7 @@ func (c *compilation) nameReference(ref nameRef, ctx *context, fault faultFunc) 
 		case ctx.early && ref.name != "workflow":
 			fault(ref.at, "", "%s cannot refer to job.%s: there is no job yet", ctx.where, ref.name)
 		case !ctx.hook && (ref.name == "error" || ref.name == "status"):
-			fault(ref.at, "", "`job.%s` is known in hooks only", ref.name)
+			fault(ref.at, "", "`job.%s` is available in hooks only", ref.name)
 		}
 	}
 }
@@ -198,11 +198,11 @@ func (c *compilation) rootReference(ref nameRef, prog *program, ctx *context, fa
 	case ref.root == "env" && ctx.noEnv:
 		fault(ref.at, "", "%s cannot refer to env", ctx.where)
 	case ref.root == "item" && !ctx.item:
-		fault(ref.at, hint("it is known in a step with foreach only"), "`item` is not known here")
+		fault(ref.at, hint("only a step with foreach has it"), "`item` is not available here")
 	case ref.root == "index" && !ctx.item && ctx.axes == nil:
-		fault(ref.at, hint("it is known in a step with foreach or matrix only"), "`index` is not known here")
+		fault(ref.at, hint("only a step with foreach or matrix has it"), "`index` is not available here")
 	case ref.root == "matrix" && ctx.axes == nil:
-		fault(ref.at, hint("it is known in a step with matrix only"), "`matrix` is not known here")
+		fault(ref.at, hint("only a step with matrix has it"), "`matrix` is not available here")
 	case ref.root == "job" && ctx.early && !slices.ContainsFunc(prog.refs.names, func(n nameRef) bool { return n.root == "job" && n.at == ref.at }):
 		fault(ref.at, "", "%s cannot refer to job: there is no job yet", ctx.where)
 	}
@@ -224,7 +224,7 @@ func (c *compilation) stepReference(ref stepRef, ctx *context, fault faultFunc) 
 	case n == 0:
 		fault(ref.at, c.e.Suggest(ref.id, c.ids()), "there is no step %q", ref.id)
 	case c.d.Nodes[n-1].Hook != NoHook:
-		fault(ref.at, "", "%q is a hook: its output and status are not known to others", ref.id)
+		fault(ref.at, "", "%q is a hook: steps cannot refer to its output and status", ref.id)
 	case ctx.all || ctx.steps != nil && ctx.steps.has(n):
 	case n == ctx.self:
 		fault(ref.at, "", "step %q refers to itself", ref.id)
@@ -235,7 +235,7 @@ func (c *compilation) stepReference(ref stepRef, ctx *context, fault faultFunc) 
 		if ref.status {
 			field = "status"
 		}
-		fault(ref.at, fmt.Sprintf("add %s to needs", ref.id), "the %s of step %q is not known here: this step does not need it, directly or through others", field, ref.id)
+		fault(ref.at, fmt.Sprintf("add %s to needs", ref.id), "the %s of step %q is not available here: this step does not need it, directly or through others", field, ref.id)
 	}
 }
 

@@ -112,7 +112,7 @@ func (e *examiner) opened(file string) (*Definition, *document.Judgement) {
 		return nil, document.Refused("%v", err)
 	}
 	if i := slices.Index(e.chain, known); i >= 0 {
-		return nil, document.Refused("the files run each other in a circle: %s", strings.Join(append(slices.Clone(e.chain[i:]), known), " -> "))
+		return nil, document.Refused("the files form a cycle: %s", strings.Join(append(slices.Clone(e.chain[i:]), known), " -> "))
 	}
 	d, seen := e.family.files[known]
 	if !seen {

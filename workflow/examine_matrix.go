@@ -23,7 +23,7 @@ func judgeAtom(v *document.Value, s *document.Shape) (any, *document.Judgement) 
 	switch v.Kind {
 	case document.Text:
 		if hasExpression(v.Text) {
-			return nil, &document.Judgement{Message: "a matrix is known before the job starts: expressions are not allowed inside it", Hint: "use foreach for a list that is worked out"}
+			return nil, &document.Judgement{Message: "a matrix is known before the job starts: expressions are not allowed inside it", Hint: "use foreach for a list that is computed"}
 		}
 		return document.CheckText(v.Text, s)
 	case document.Boolean:
@@ -97,7 +97,7 @@ func (e *examiner) distinct(path string, axis map[string]any) {
 	for i, v := range values {
 		text, err := asText(v)
 		if err == nil && seen[text] && v != nil {
-			e.ReportAt(fmt.Sprintf("%s[%d]", path, i), fmt.Sprintf("the value %q stands twice", document.Shorten(text)), "")
+			e.ReportAt(fmt.Sprintf("%s[%d]", path, i), fmt.Sprintf("the value %q appears twice", document.Shorten(text)), "")
 		}
 		seen[text] = true
 	}
@@ -111,7 +111,7 @@ func (e *examiner) combinations(path string, axes []any) *document.Judgement {
 		axis := a.(map[string]any)
 		name, values := axis["name"].(string), axis["values"].([]any)
 		if names[name] {
-			return document.Refused("the name %q stands twice", name)
+			return document.Refused("the name %q appears twice", name)
 		}
 		names[name] = true
 		if count *= len(values); count > MaxCombinations {

@@ -184,7 +184,7 @@ func (s declared) find(name string) (*Input, error) {
 	}
 	hint := s.none
 	if len(known) > 0 {
-		hint = cmp.Or(document.DidYouMean(name, known), "known are "+strings.Join(known, ", "))
+		hint = cmp.Or(document.DidYouMean(name, known), "known: "+strings.Join(known, ", "))
 	}
 	return nil, fmt.Errorf("there is no %s %q (%s)", s.noun, document.Shorten(name), hint)
 }

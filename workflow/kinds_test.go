@@ -275,7 +275,7 @@ hooks: {always: [{id: c, command: ["${{ steps.b.output.x }}"]}]}
 	}
 	for _, c := range []struct{ order, want string }{
 		{"a b", "order: it does not name each step and each hook once"},
-		{"a b c c", `order[3]: the id "c" stands twice`},
+		{"a b c c", `order[3]: the id "c" appears twice`},
 		{"a b d", `order[2]: there is no step "d"`},
 		{"a-b b c", `order[0]: "a-b" is not an id`},
 	} {

@@ -189,7 +189,7 @@ steps: []
 		{name: "large integer", given: m{"day": "1", "n": int64(9223372036854775807)}, want: `{"day":"1","mode":"fast","n":9223372036854775807,"o":{"a":2,"b":1}}`},
 		{name: "missing", given: nil, fails: `input "day" is required: want a string`},
 		{name: "unknown", given: m{"day": "1", "mdoe": "fast"}, fails: `there is no input "mdoe" (did you mean "mode"?)`},
-		{name: "unknown, nothing near", given: m{"day": "1", "zzzzzz": 1}, fails: `there is no input "zzzzzz" (known are day, f, l, mode, n, o, yes)`},
+		{name: "unknown, nothing near", given: m{"day": "1", "zzzzzz": 1}, fails: `there is no input "zzzzzz" (known: day, f, l, mode, n, o, yes)`},
 		{name: "type", given: m{"day": 1}, fails: `input "day": want a string, got integer 1`},
 		{name: "pattern", given: m{"day": "x"}, fails: `input "day": "x" does not match the pattern ^\d+$`},
 		{name: "enum", given: m{"day": "1", "mode": "quick"}, fails: `input "mode": "quick" is not one of "fast", "slow"`},

@@ -83,7 +83,7 @@ var workflowShape = &document.Shape{Kind: document.ShapeObject, Also: with(alsoW
 	{Name: "steps", Required: true, Keep: true, Elsewhere: []string{"jobs", "tasks", "stages"}, Shape: &document.Shape{Kind: document.ShapeList, Max: pawl.MaxNodes, Elem: stepShape},
 		Doc: "The steps. Their order has no meaning; needs orders them."},
 	{Name: "schedule", Shape: anyShape, Barred: &document.Judgement{Message: "a workflow file has no schedule",
-		Hint: "register the workflow, and give it one with: pawl schedule add NAME --workflow WORKFLOW --cron '0 3 * * *'"}},
+		Hint: "register the workflow, and add a schedule that runs it"}},
 	{Name: "hooks", Elsewhere: []string{"handlers"}, Shape: hooksShape,
 		Doc: "Steps that run when all others have ended."},
 	{Name: "concurrency", Shape: concurrencyShape,

@@ -305,7 +305,7 @@ func (e *Examiner) suggestion(key string, s *Shape) string {
 	if hint := e.Suggest(key, known); hint != "" {
 		return hint
 	}
-	return "known are " + strings.Join(known, ", ")
+	return "known: " + strings.Join(known, ", ")
 }
 
 // plainKey is what a path shows as it is.

@@ -265,7 +265,7 @@ func (r *yamlReader) mapping(path string, v *Value, values []*ast.MappingValueNo
 			continue
 		}
 		if first, twice := seen[key]; twice {
-			r.e.Report(at, JoinPath(path, key), fmt.Sprintf("the key stands twice, first in line %d", first.Line), "")
+			r.e.Report(at, JoinPath(path, key), fmt.Sprintf("the key appears twice, first in line %d", first.Line), "")
 			continue
 		}
 		seen[key] = at

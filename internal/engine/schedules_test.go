@@ -348,7 +348,7 @@ func TestThereCanBeNoJob(t *testing.T) {
 		p.register(takes)
 		db.due(0)
 		p.untilMoved(lifecycle.ScheduleFire, 1)
-		want := []string{"create to see", `skip there can be no job: there is no input "region" (known are zone)`,
+		want := []string{"create to see", `skip there can be no job: there is no input "region" (known: zone)`,
 			`skip there can be no job: no workflow "w" is registered in workspace default`, "fire"}
 		if diff := cmp.Diff(want, p.moves()); diff != "" {
 			t.Errorf("moves (-want +got):\n%s", diff)

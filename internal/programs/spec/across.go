@@ -68,7 +68,7 @@ func (a *across) checkNeeds(id string) {
 		case !known:
 			a.e.ReportKey(n.path, fmt.Sprintf("there is no service %q", document.Shorten(n.ID)), a.e.Suggest(n.ID, a.ids))
 		case slices.ContainsFunc(a.needs[id], func(b need) bool { return b.ID == n.ID }):
-			a.e.ReportKey(n.path, fmt.Sprintf("the need %q stands twice", n.ID), "")
+			a.e.ReportKey(n.path, fmt.Sprintf("the need %q appears twice", n.ID), "")
 		case n.Condition == Completed && a.policy(n.ID) == string(Always):
 			a.e.ReportAt(n.path, fmt.Sprintf("service %q never completes: it is always started again", n.ID), fmt.Sprintf("give %s restart: {policy: never} or on_failure", n.ID))
 		default:
@@ -114,7 +114,7 @@ func (a *across) reportCircle(circle []string) {
 	i := slices.Index(circle, a.ids[first])
 	circle = slices.Concat(circle[i:], circle[:i], circle[i:i+1])
 	at := slices.IndexFunc(a.needs[circle[0]], func(n need) bool { return n.ID == circle[1] })
-	a.e.ReportKey(a.needs[circle[0]][at].path, "the needs run in a circle: "+strings.Join(circle, " -> "), "")
+	a.e.ReportKey(a.needs[circle[0]][at].path, "the needs form a cycle: "+strings.Join(circle, " -> "), "")
 }
 
 // checkLogs reports a log file that two services would write.
