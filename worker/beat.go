@@ -140,7 +140,7 @@ func (w *Worker) ended() {
 	w.stopAll(errEnded)
 	end, err := w.link.WorkerEnd(w.life, w.key())
 	for err != nil && !w.draining() {
-		w.log.Warn("asking who has ended this worker failed; it is tried again", "error", err)
+		w.log.Warn("reading who ended this worker failed; it is retried", "error", err)
 		w.rest()
 		end, err = w.link.WorkerEnd(w.life, w.key())
 	}
@@ -180,8 +180,8 @@ func claimsOf(reports []link.Report) []link.Claimed {
 }
 
 func (w *Worker) reincarnate(reason string, held []link.Claimed) {
-	w.log.Warn("this worker was taken for dead; it drops what it held and registers anew", "reason", reason,
-		"hint", "if that happens again and again, the servers want more beats: --beat is a third of their --silence, or less")
+	w.log.Warn("this worker was declared dead; it drops its steps and registers again", "reason", reason,
+		"hint", "if this repeats, shorten the interval between beats to a third of the servers' silence, or less")
 	w.mu.Lock()
 	release, before := w.release, &link.Predecessor{Worker: w.self.Key(), Claims: held}
 	w.mu.Unlock()
@@ -194,7 +194,7 @@ func (w *Worker) reincarnate(reason string, held []link.Claimed) {
 		if errors.Is(err, link.ErrUnknown) {
 			before.Claims = nil // their losses may have been taken back already
 		}
-		w.log.Warn("registering anew failed; it is tried again", "error", err)
+		w.log.Warn("registering again failed; it is retried", "error", err)
 		w.rest()
 	}
 }

@@ -113,7 +113,7 @@ func (r *run) execute(ctx context.Context, s process.Spec) *pawl.Failure {
 	wasStopped := wait(ctx, p, r.limits.Grace, r.task.Log)
 	<-p.Done()
 	if p.Exit().Held {
-		r.task.Log.Notef("a process that left the group still holds the output open; what it prints from here on is not kept")
+		r.task.Log.Notef("a process that left the group still holds the output open; its further output is not kept")
 	}
 	if wasStopped {
 		return stopped(ctx)

@@ -165,16 +165,16 @@ func (r *request) redirect(next *http.Request, via []*http.Request) error {
 	}
 	next.Header.Del("Referer")
 	to := origin(next.URL)
-	const direct = "if it may have the request, write that address into url"
+	const direct = "if that is the right receiver, write its address into url"
 	switch {
 	case via[len(via)-1].URL.Scheme == "https" && next.URL.Scheme != "https":
 		return &redirectError{to, "it is not encrypted, and the request was", "ask the service for an https address"}
 	case to == origin(via[0].URL):
 		return nil
 	case next.Body != nil && next.Body != http.NoBody:
-		return &redirectError{to, "another origin is not sent the body", direct}
+		return &redirectError{to, "the body is not sent to another origin", direct}
 	case r.hasHeaders():
-		return &redirectError{to, "another origin is not sent the headers", direct}
+		return &redirectError{to, "the headers are not sent to another origin", direct}
 	}
 	next.Header = http.Header{"User-Agent": {"pawl"}}
 	return nil

@@ -454,7 +454,7 @@ func (w *Worker) finish() {
 		err = w.link.Terminate(ctx, self.Key(), note)
 	}
 	if err != nil && pawl.KindOf(err) != pawl.Conflict {
-		w.log.Warn("ending the worker failed; it will be found dead", "error", err)
+		w.log.Warn("ending the worker failed; servers will find it dead", "error", err)
 	}
 	release()
 }
@@ -548,7 +548,7 @@ func (w *Worker) attempt(ctx context.Context, c *claim, r *link.Report) {
 	brief, failure, err := w.brief(ctx, a)
 	*a = link.Assignment{Step: a.Step} // without the job's inputs, which the step input has as far as they are needed
 	if err != nil {
-		failure = &pawl.Failure{Class: "brief", Message: "what the step needs could not be read: " + err.Error()}
+		failure = &pawl.Failure{Class: "step_input", Message: "what the step needs could not be read: " + err.Error()}
 	}
 	if failure != nil {
 		*r = reportOf(ctx, Result{Failure: failure})

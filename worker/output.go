@@ -60,7 +60,7 @@ func (s source) text() (text []byte, note string) {
 	if utf8.Valid(s.bytes) {
 		return s.bytes, ""
 	}
-	return bytes.ToValidUTF8(s.bytes, []byte("\uFFFD")), s.name + " is not valid UTF-8; what is not was replaced by U+FFFD"
+	return bytes.ToValidUTF8(s.bytes, []byte("\uFFFD")), s.name + " is not valid UTF-8; invalid bytes were replaced by U+FFFD"
 }
 
 func (s source) json(text []byte) Result {

@@ -45,7 +45,7 @@ func (w *Worker) mend() {
 func (w *Worker) backOff(err error) {
 	w.warnOfDatabase(err)
 	if w.givesUp() {
-		w.log.Error("the worker stops while the database is away; what it had to report will be run again", "reports", len(w.outbox))
+		w.log.Error("the worker stops while the database is unavailable; steps that it could not report will run again", "reports", len(w.outbox))
 		w.outbox, w.poll = nil, false
 		return
 	}

@@ -137,7 +137,7 @@ func (f *folders) lookAtLeft(ctx context.Context) {
 func (f *folders) lookAtAll(ctx context.Context) {
 	names, err := f.root.Names()
 	if err := errors.Join(err, f.root.Clear()); err != nil {
-		f.log.Warn("not all folders of jobs could be looked at; that is tried again", "error", err)
+		f.log.Warn("not all folders of jobs could be checked; it is retried", "error", err)
 	}
 	f.look(ctx, names)
 }
@@ -149,7 +149,7 @@ func (f *folders) look(ctx context.Context, names []string) {
 		names = names[len(now):]
 		over, err := f.over(ctx, now)
 		if err != nil && ctx.Err() == nil {
-			f.log.Warn("which jobs have ended is not known; their folders are kept for now", "error", err)
+			f.log.Warn("it is unknown which jobs have ended; their folders are kept for now", "error", err)
 		}
 		for _, name := range over {
 			switch err := f.root.Remove(name); {
@@ -157,7 +157,7 @@ func (f *folders) look(ctx context.Context, names []string) {
 				f.forget(name)
 			case !errors.Is(err, workdir.ErrInUse):
 				f.forget(name) // the next check of all folders tries again
-				f.log.Warn("the folder of a job that has ended was not removed; that is tried again", "job", name, "error", err)
+				f.log.Warn("the folder of a job that has ended was not removed; it is retried", "job", name, "error", err)
 			}
 			if ctx.Err() != nil {
 				return
