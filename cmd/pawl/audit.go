@@ -21,7 +21,7 @@ import (
 func newAudit(a *app) *cobra.Command {
 	c := group(&cobra.Command{
 		Use: "audit", Short: "Check, export or compare the audit trail",
-		Long:    "Check, export or compare the audit trail: a row for every move of every job, step and\nworker, each sealed with the SHA-256 of itself and of the row before it.",
+		Long:    "Check, export or compare the audit trail. It has a row for every move of every job, step\nand worker, each sealed with the SHA-256 of itself and of the row before it.",
 		Example: "  pawl audit verify\n  pawl audit export > trail.jsonl",
 	})
 	c.AddCommand(newAuditVerify(a), newAuditExport(a), newAuditCheckpoint(a), newAuditCompare(a))
@@ -29,20 +29,23 @@ func newAudit(a *app) *cobra.Command {
 }
 
 const verifyLong = `Check the audit trail of all jobs, steps, workers and schedules, or of one job:
-that every row is a legal move, that none is missing, out of order or changed, and
-that it leads to what is stored; that inputs, outputs, errors and the data of signals
-are what its rows seal, and missing only where a redaction of the job withholds them;
-and that no step of a job is missing, with all its rows, that was counted out. The
-first row that breaks is named, with exit code 1. What retention removed is told, and
-the anchors that say so are checked. Facts that were refused, as they came too late,
-are in no trail: they are counted.
 
---file checks an exported trail without a database; - is standard input. It has no
-inputs, outputs and errors, so that it cannot say whether they are withheld. A file
-cannot say what it never had: a job that has not ended, or that was left out as a
-whole, passes. Nor can a database, of a job that was removed from it with its steps
-and all of their rows, or of the last anchors: for that, see "pawl audit compare". Jobs
-that were made before the trail had seals are checked without.`
+  every row is a legal move, and none is missing, out of order or changed
+  the rows lead to what is stored
+  inputs, outputs, errors and the data of signals are what the rows seal, and are
+  missing only if a redaction of the job withholds them
+  no step that was counted out of its job is missing with all its rows
+
+The first row that breaks a rule is named, with exit code 1. What retention removed is
+reported, and its anchors in the trail are checked. Refused facts came too late and are
+in no trail; they are counted.
+
+--file checks an exported trail without a database; - is standard input. An export has
+no inputs, outputs and errors, so whether they are withheld is not checked. It also
+cannot show that a job is missing that had not ended, or that was left out completely. A
+database cannot show that the last anchors are missing, or a job with its steps and all
+their rows: "pawl audit compare" can. Jobs that were created before the trail had seals
+are checked without them.`
 
 func newAuditVerify(a *app) *cobra.Command {
 	form, file := formText, ""
@@ -52,7 +55,7 @@ func newAuditVerify(a *app) *cobra.Command {
 		Args:    want(0, 1, "one JOB at most"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if file != "" && len(args) > 0 {
-				return usage("", "--file goes without a JOB")
+				return usage("", "--file takes no JOB")
 			}
 			v, err := a.verified(c.Context(), file, args)
 			if err != nil {
@@ -68,7 +71,7 @@ func newAuditVerify(a *app) *cobra.Command {
 		},
 	}
 	bindForm(c, &form, "{ok, entities, entries, fault, refused, removed}")
-	c.Flags().StringVar(&file, "file", "", "check this export (JSON lines; - is standard input) and no database")
+	c.Flags().StringVar(&file, "file", "", "check this export (JSON lines; - is standard input) instead of a database")
 	return c
 }
 
@@ -135,15 +138,17 @@ func (a *app) jobKey(ctx context.Context, s store.Store, text string) (rowkey.Jo
 }
 
 const checkpointLong = `Write the ends of the trails of all jobs, workers and schedules, in every workspace: a
-header, and a line of JSON for each with its kind, key, id, sequence and hash, by kind
-and key, and for each anchor of retention. The end of a job that has ended seals its
-steps. The header has the time, the counts, and the SHA-256 of all lines after it.
+header, then a line of JSON for each, sorted by kind and key, with its kind, key, id,
+sequence and hash, and a line for each anchor of retention. The end of a job that has
+ended seals its steps. The header has the time, the counts, and the SHA-256 of all lines
+after it.
 
-Keep checkpoints where those who can write to the database cannot write: "pawl audit
-compare" tells what was removed since, or changed and hashed anew, which the database
-alone cannot tell.
+Keep checkpoints where those who can write to the database cannot write. "pawl audit
+compare" then shows what was removed since, or changed and hashed again, which the
+database alone cannot show.
 
---output writes a file, whole or not at all; otherwise the checkpoint goes to stdout.`
+--output writes a file, completely or not at all; by default the checkpoint goes to
+stdout.`
 
 func newAuditCheckpoint(a *app) *cobra.Command {
 	path := ""
@@ -175,13 +180,14 @@ func (a *app) checkpoint(ctx context.Context, path string) error {
 	})
 }
 
-const compareLong = `Compare a checkpoint with a newer one, or with the database. Named are entities that
-are missing though no anchor of retention counts them, whose sequence went back, or of
-which the row that was their last one has another hash. With two files an entity that
-has gone on since cannot be checked, for a file has its last row alone: it is counted.
+const compareLong = `Compare a checkpoint with a newer one, or with the database. The command names each
+entity that is missing although no anchor of retention counts it, whose sequence went
+back, or whose row at the end of the old checkpoint has another hash now. Of two files,
+the newer one has only the last row of each entity, so entities that have moved since
+cannot be checked; they are counted.
 
-A file is checked against the digest in its header; keep that elsewhere too, or the
-whole file. Exit code 1 if anything is found.`
+A file is checked against the digest in its header; keep the digest in another place,
+too, or the whole file. The exit code is 1 if anything is found.`
 
 func newAuditCompare(a *app) *cobra.Command {
 	form := formText
@@ -221,7 +227,7 @@ func (a *app) compare(ctx context.Context, args []string, form string) error {
 	}
 	defer is.Close()
 	if is.Head.At < old.Head.At {
-		return usage("give the older one first", "%s is of %s, and %s of %s", args[0], old.Head.At, args[1], is.Head.At)
+		return usage("name the older one first", "%s is of %s, and %s of %s", args[0], old.Head.At, args[1], is.Head.At)
 	}
 	c.New = is.CheckpointReader
 	return a.showDifferences(ctx, c, form)

@@ -16,29 +16,29 @@ import (
 	"github.com/pawl-dev/pawl/internal/lab/measure"
 )
 
-const benchLong = `Measures this machine: no-op jobs inserted, drained, and end to end; diamonds of
-4 steps and chains of 3 and 10, many at once; chains one at a time; a fan-out to
-1000 steps; the time from a submission to its start; and a sustained load. On
-SQLite at synchronous=full and =normal, and on PostgreSQL where one is named. The
-audit trail is on, as always.
+const benchLong = `Measure this machine: no-op jobs inserted, drained, and end to end; many diamonds of 4
+steps and chains of 3 and 10 at once; chains one at a time; a fan-out to 1000 steps; the
+time from a submission to its start; and a sustained load. The stores are SQLite at
+synchronous=full and =normal, and PostgreSQL if --postgres names a database. The audit
+trail is on, as always.
 
-Files go to --dir and are removed. On PostgreSQL a schema of its own is made and
-dropped. A job's cost is in commits (shared by many jobs), inserted and updated
-records, and audit rows; a no-op job may cost 3 commits of its own, 2 inserts,
-4 updates and 8 audit rows. docs/bench.md says what each column is.
+Files are created in --dir and removed; on PostgreSQL a schema is created and dropped.
+The cost of a job is given in commits (shared by many jobs), inserted and updated
+records, and audit rows. A no-op job may cost 3 commits of its own, 2 inserts, 4 updates
+and 8 audit rows. docs/bench.md explains each column.
 
---finished and --waiting ask another question: does a full database slow the work?
-On each store one database is filled with so many jobs that ended days ago, and
-with so many that wait for a worker that does not exist. It does the workloads in
-turns with an empty one: both figures, their ratio, and the CPU time of each. Neither may take
-more than 1.1 times as long. Unless --only says otherwise it is done with no-op
-jobs, drained and end to end, and chains of 10, one at a time.
+--finished and --waiting measure whether a full database slows the work. On each store
+one database is filled with that many jobs that ended days ago, and that many that wait
+for a worker that does not exist. It runs the workloads in turns with an empty database:
+the report has both figures, their ratio, and the CPU time of each. The full one may take
+at most 1.1 times as long. By default the workloads are no-op jobs, drained and end to
+end, and chains of 10, one at a time.
 
---workers asks how crews of several sizes work off the same backlog of --jobs: the
-rate of each and its ratio to the first one's, CPU time per job, and the longest
-time in which no job ended. They do it in turns, on one database of each store. The
-workers are in this process and their steps call a function; with --processes each
-is a "pawl worker" with the settings it has by default, and a step starts a program.`
+--workers compares crews of several sizes that drain the same backlog of --jobs: the rate
+of each and its ratio to that of the first, the CPU time per job, and the longest time in
+which no job ended. The crews take turns on one database of each store. The workers run
+in this process, and their steps call a function; with --processes each is a "pawl
+worker" with default settings, and a step starts a program.`
 
 // A benchCommand holds the flags of pawl bench.
 type benchCommand struct {
@@ -67,18 +67,18 @@ func newBench(a *app) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&b.Sizes.Jobs, "jobs", 20_000, "no-op jobs")
-	f.IntVar(&b.Sizes.Graphs, "chains", 500, "chains, and diamonds, at once")
-	f.IntVar(&b.Sizes.Samples, "samples", 200, "samples of each latency")
-	f.Float64Var(&b.Sizes.Rate, "rate", 1000, "jobs per second that the sustained load offers, for ten seconds")
-	f.IntVar(&b.Fill.Finished, "finished", 0, "jobs that have finished before, in a database that is compared with an empty one")
-	f.IntVar(&b.Fill.Waiting, "waiting", 0, "jobs that wait in it, on a route that no worker serves")
-	f.IntVar(&b.Rounds, "rounds", 5, "how often each of those that are compared does each workload, in turns")
-	f.IntSliceVar(&b.Workers, "workers", nil, "with --only drain: how many workers work off the backlog, for each crew, 1 to 100")
-	f.BoolVar(&b.Processes, "processes", false, "with --workers: each worker in a process of its own")
+	f.IntVar(&b.Sizes.Jobs, "jobs", 20_000, "number of no-op jobs")
+	f.IntVar(&b.Sizes.Graphs, "chains", 500, "number of chains, and of diamonds, at once")
+	f.IntVar(&b.Sizes.Samples, "samples", 200, "number of samples of each latency")
+	f.Float64Var(&b.Sizes.Rate, "rate", 1000, "jobs per second of the sustained load, which lasts ten seconds")
+	f.IntVar(&b.Fill.Finished, "finished", 0, "number of ended jobs in a database that is compared with an empty one")
+	f.IntVar(&b.Fill.Waiting, "waiting", 0, "number of jobs that wait in that database, on a route that no worker serves")
+	f.IntVar(&b.Rounds, "rounds", 5, "how often each side of a comparison runs each workload, in turns")
+	f.IntSliceVar(&b.Workers, "workers", nil, "with --only drain: the number of workers of each crew, 1 to 100")
+	f.BoolVar(&b.Processes, "processes", false, "with --workers: run each worker in a separate process")
 	f.StringSliceVar(&b.Only, "only", nil, "workloads with one of these words in their name (default: all)")
-	f.StringSliceVar(&b.Stores, "stores", nil, "full, normal (of SQLite), postgres (default: all there are)")
-	f.StringVar(&b.dir, "dir", "", "folder of the SQLite files (default: one in the folder for temporary files)")
+	f.StringSliceVar(&b.Stores, "stores", nil, "full, normal (both SQLite), postgres (default: all available)")
+	f.StringVar(&b.dir, "dir", "", "folder for the SQLite files (default: the folder for temporary files)")
 	f.StringVar(&b.URL, "postgres", "", "URL of a PostgreSQL database to measure (env PAWL_TEST_POSTGRES)")
 	f.StringVarP(&b.format, "output", "o", formText, "text or json")
 	return c
@@ -93,7 +93,7 @@ func (b *benchCommand) run(ctx context.Context) error {
 	}
 	dir, err := os.MkdirTemp(b.dir, "pawl-bench-")
 	if err != nil {
-		return usage("name a folder that can be written with --dir", "cannot make a folder for the SQLite files: %v", err)
+		return usage("name a writable folder with --dir", "cannot create a folder for the SQLite files: %v", err)
 	}
 	defer os.RemoveAll(dir)
 	b.Plan.Dir, b.Plan.Log, b.Progress = dir, b.log, func(target, what string) { fmt.Fprintf(b.stderr, "%s: %s\n", target, what) }
@@ -138,7 +138,7 @@ func (b *benchCommand) checkStores() error {
 	}
 	switch {
 	case b.URL == "" && slices.Contains(b.Stores, measure.Postgres):
-		return usage("name one with --postgres", "--stores postgres: there is no PostgreSQL to measure")
+		return usage("name one with --postgres", "--stores postgres: no PostgreSQL database is named")
 	case b.URL == "" && len(b.Stores) == 0:
 		fmt.Fprintln(b.stderr, "PostgreSQL is not measured: name one with --postgres")
 	}

@@ -21,11 +21,10 @@ import (
 
 const bulkLong = `
 
-Several jobs may be named. "-" reads them from stdin: the first word of each line
-that is an id, or the JSON of "pawl jobs -o json". --all takes every job of the
-workspace that --status and --workflow select, and asks before it begins, unless
---yes is given. A refusal does not stop the others; the exit code is the highest of
-them all.`
+Several jobs can be named. "-" reads them from stdin: the first word of each line that
+is an id, or the JSON of "pawl jobs -o json". --all selects every job of the workspace
+that --status and --workflow allow, and asks for consent unless --yes is given. A refusal
+does not stop the others; the exit code is the highest of all.`
 
 // A bulk is a verb that takes several jobs: those on the command line, those on stdin, or all
 // that a filter selects.
@@ -45,10 +44,10 @@ func (b *bulk) bind(c *cobra.Command, a *app) {
 	c.Long += bulkLong
 	c.ValidArgsFunction = a.completeMoreJobs
 	c.Args = b.args
-	c.Flags().BoolVar(&b.all, "all", false, "every job of the workspace that --status and --workflow select")
-	c.Flags().BoolVar(&b.yes, "yes", false, "do not ask before --all begins")
-	c.Flags().StringVar(&b.status, "status", "", "of --all: only jobs in these states, with commas; default "+strings.Join(words(b.statuses), ","))
-	c.Flags().StringVar(&b.workflow, "workflow", "", "of --all: only jobs of this workflow")
+	c.Flags().BoolVar(&b.all, "all", false, "every job of the workspace that --status and --workflow allow")
+	c.Flags().BoolVar(&b.yes, "yes", false, "do not ask for consent to --all")
+	c.Flags().StringVar(&b.status, "status", "", "with --all: only jobs in these states, separated by commas; default "+strings.Join(words(b.statuses), ","))
+	c.Flags().StringVar(&b.workflow, "workflow", "", "with --all: only jobs of this workflow")
 }
 
 func words(states []machine.State) []string {
@@ -72,10 +71,10 @@ func (b *bulk) args(c *cobra.Command, args []string) error {
 		}
 	}
 	if b.all && len(args) > 0 {
-		return usage(hint, "--all goes without a JOB, and got %q", args[0])
+		return usage(hint, "--all takes no JOB, and got %q", args[0])
 	}
 	if len(args) > 1 && slices.Contains(args, "-") {
-		return usage(hint, "- goes without another JOB")
+		return usage(hint, "- takes no other JOB")
 	}
 	return nil
 }
@@ -196,7 +195,7 @@ func (a *app) confirmed(ctx context.Context, what string, yes bool) error {
 		return nil
 	}
 	if f, ok := a.stdin.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
-		return usage("add --yes to do it without being asked", "--all would %s, and there is no terminal to ask on", what)
+		return usage("add --yes to consent", "--all would %s, and there is no terminal to ask for consent", what)
 	}
 	switch yes, err := console.Confirm(ctx, a.stdin, a.stderr, what); {
 	case err != nil:

@@ -165,7 +165,7 @@ func TestPanicIsAnError(t *testing.T) {
 	var b strings.Builder
 	p := &process{args: []string{"jobs"}, stderr: &b, getenv: func(string) string { panic("oh") }}
 	code := complain(&b, p.execute(t.Context()))
-	if want := "error: this is a fault of pawl itself: oh\nhint: --log-level debug shows where it is\n"; code != codeFailed || b.String() != want {
+	if want := "error: pawl has a bug: oh\nhint: --log-level debug shows where\n"; code != codeFailed || b.String() != want {
 		t.Errorf("exit %d: %s", code, b.String())
 	}
 }

@@ -64,7 +64,7 @@ func (a *app) named() (database, error) {
 func (d database) prepare() error {
 	if d.fallback {
 		if err := os.MkdirAll(filepath.Dir(d.Path), 0o700); err != nil {
-			return &pawl.Error{Kind: files.KindOf(err), Message: fmt.Sprintf("cannot make the folder of the database: %v", err), Hint: "name another database with --database or PAWL_DATABASE"}
+			return &pawl.Error{Kind: files.KindOf(err), Message: fmt.Sprintf("cannot create the folder of the database: %v", err), Hint: "name another database with --database or PAWL_DATABASE"}
 		}
 		return nil
 	}
@@ -82,12 +82,12 @@ func (a *app) existing() error {
 	if err != nil || db.Exists() {
 		return err
 	}
-	hint := "pawl run, pawl submit and pawl dev make it"
+	hint := "pawl run, pawl submit and pawl dev create it"
 	if !db.fallback {
 		if err := db.prepare(); err != nil {
 			return err
 		}
-		hint = "name another one with --database or PAWL_DATABASE; pawl run, pawl submit and pawl dev make a new one"
+		hint = "name another one with --database or PAWL_DATABASE; pawl run, pawl submit and pawl dev create a new one"
 	}
 	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no database " + console.Shell(db.Path), Hint: hint}
 }
@@ -188,7 +188,7 @@ type workdir struct {
 
 func (w *workdir) bind(c *cobra.Command) {
 	c.Flags().StringVar(&w.root, "workdir", "",
-		"where submitted jobs get their folders; default ~/.local/state/pawl/work")
+		"the folder in which submitted jobs get theirs; default ~/.local/state/pawl/work")
 	c.Flags().BoolVar(&w.keep, "keep-workdir", false, "keep the folders of jobs that have ended")
 }
 

@@ -14,20 +14,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-const doctorLong = `Look at the database, its server and the processes on it, and say what is wrong:
-what was measured, from when on it is a warning or a problem, and what to do.
-docs/doctor.md has every check with its meaning.
+const doctorLong = `Examine the database, its server and the processes that use it, and report what is
+wrong: what was measured, the thresholds of a warning and of a problem, and what to do.
+docs/doctor.md explains every check.
 
---integrity is how long the file of SQLite is checked at most, 10s by default; a
-large one takes longer. 0 does not check it.
+--integrity limits how long a SQLite file is checked, 10s by default; a large file takes
+longer. 0 skips that check.
 
-The exit code is 1 if there is a problem, and 0 with warnings. It makes no tables
-and no file.`
+The command creates no tables and no files. The exit code is 1 if there is a problem,
+and 0 if there are only warnings.`
 
 func newDoctor(a *app) *cobra.Command {
 	form, integrity := formText, 10*time.Second
 	c := &cobra.Command{
-		Use: "doctor", Short: "Say what is wrong with the database", Long: doctorLong,
+		Use: "doctor", Short: "Report what is wrong with the database", Long: doctorLong,
 		Example: "  pawl doctor\n  pawl doctor -o json\n  pawl doctor --integrity 10m",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -38,7 +38,7 @@ func newDoctor(a *app) *cobra.Command {
 		},
 	}
 	bindForm(c, &form, "a list of findings")
-	c.Flags().DurationVar(&integrity, "integrity", integrity, "how long a SQLite file is checked at most; 0: not at all")
+	c.Flags().DurationVar(&integrity, "integrity", integrity, "how long to check a SQLite file at most; 0 skips it")
 	return c
 }
 
@@ -48,7 +48,7 @@ func (a *app) doctor(ctx context.Context, integrity time.Duration, form string) 
 		return err
 	}
 	if db.Postgres == "" {
-		fmt.Fprintf(a.stderr, "looking at %s, for %s at most\n", db, integrity)
+		fmt.Fprintf(a.stderr, "examining %s, for at most %s\n", db, integrity)
 	}
 	d := doctor.Doctor{
 		Diagnose: func(ctx context.Context) []health.Finding { return db.Diagnose(ctx, integrity, a.log) },

@@ -34,7 +34,7 @@ func TestExampleScripts(t *testing.T) {
 }
 
 // TestExamplesVerified holds every example but one to what `pawl verify` finds, and
-// files of services to `pawl validate`.
+// service files to `pawl validate`.
 func TestExamplesVerified(t *testing.T) {
 	t.Parallel()
 	root := "../../examples"

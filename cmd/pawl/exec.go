@@ -25,22 +25,23 @@ import (
 
 const execLong = `Run one command as a durable job: with a timeout, retries and an audit trail.
 
-What the command prints goes to stdout and stderr as it comes, and is kept:
-"pawl job logs" shows it. The command is run without a shell, and with the environment
-of pawl itself, which is not stored; what --env adds is.
+The output of the command goes to stdout and stderr as it is printed, and is stored:
+"pawl job logs" shows it. The command runs without a shell, in the environment of pawl
+itself. That environment is not stored; the variables of --env are.
 
-The command reads the standard input of pawl: a pipe or a file, which is not stored, so
-that a retry gets only what the attempts before have not read. It does not read a
-terminal: there its standard input is empty.
+The command reads the standard input of pawl if that is a pipe or a file. The input is
+not stored, so a retry reads only what earlier attempts have left. If standard input is
+a terminal, the command gets an empty one.
 
-The exit code is that of the command, or 128 and the number of the signal that ended
-it; 1 if it could not be run, 124 if --timeout passed, 130 if pawl was interrupted
-(the job is then canceled). On failure the job's id is printed on stderr.
+--timeout limits all attempts together; by default there is no limit. --retry is how
+often a failed command is run again, 0 by default: after 1 s, 2 s, 4 s and so on up to
+60 s, with jitter. If pawl is killed, the job stays unfinished: end it with "pawl job
+cancel".
 
---timeout is for all attempts together and is none by default; --retry is how often
-a command that failed is run again, after 1 s, 2 s, 4 s and so on up to 60 s, with
-jitter, and is 0 by default. A job whose process was killed outright stays
-unfinished: end it with "pawl job cancel".`
+The exit code is that of the command, or 128 plus the number of the signal that ended
+it; 1 if the command cannot be run, 124 if --timeout has passed, 130 if pawl is
+interrupted (the job is then canceled). On failure the id of the job is printed on
+stderr.`
 
 type execFlags struct {
 	timeout time.Duration
@@ -59,9 +60,9 @@ func newExec(a *app) *cobra.Command {
 	}
 	c.Flags().SetInterspersed(false)
 	c.Flags().DurationVar(&f.timeout, "timeout", 0, "how long the job may take, such as 30s or 1h; default no limit")
-	c.Flags().IntVar(&f.retry, "retry", 0, "how often a command that failed is run again")
+	c.Flags().IntVar(&f.retry, "retry", 0, "how often a failed command is run again")
 	c.Flags().StringArrayVar(&f.env, "env", nil, "a variable of the command, as KEY=VALUE; may be repeated")
-	c.Flags().StringVar(&f.dir, "dir", "", "where the command starts; default here")
+	c.Flags().StringVar(&f.dir, "dir", "", "the folder in which the command starts; default the current one")
 	return c
 }
 

@@ -85,7 +85,7 @@ func bindReason(c *cobra.Command, reason *string) {
 
 // bindRequestID adds the flag --request-id to a command that creates something.
 func bindRequestID(c *cobra.Command, id *string, made string) {
-	c.Flags().StringVar(id, "request-id", "", "with the same id again, no second "+made+" is made (for an hour)")
+	c.Flags().StringVar(id, "request-id", "", "with the same id again, no second "+made+" is created (for an hour)")
 }
 
 // change returns the user and the reason of an operator's action.
@@ -100,7 +100,7 @@ func jsonOf(flag, text string) (json.RawMessage, error) {
 		return nil, err
 	}
 	if !json.Valid(raw) || !utf8.Valid(raw) {
-		return nil, usage("a text is written with its quotes: '\"yes\"'; @FILE reads it from a file", "%s: want JSON, or @FILE of it", flag)
+		return nil, usage("write text with its quotes: '\"yes\"'; @FILE reads a file", "%s: want JSON, or @FILE", flag)
 	}
 	return bytes.TrimSpace(raw), nil
 }

@@ -20,7 +20,7 @@ type inputFlags struct {
 
 func (in *inputFlags) bind(c *cobra.Command) {
 	c.Flags().StringArrayVarP(&in.pairs, "input", "i", nil, "an input, as key=value; may be repeated")
-	c.Flags().StringVar(&in.whole, "inputs", "", "all inputs as a JSON object, or @FILE of one; -i wins over it")
+	c.Flags().StringVar(&in.whole, "inputs", "", "all inputs as a JSON object, or @FILE; -i overrides single ones")
 }
 
 func (in *inputFlags) given() bool { return len(in.pairs) > 0 || in.whole != "" }

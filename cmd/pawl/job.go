@@ -15,8 +15,8 @@ import (
 
 func newJob(a *app) *cobra.Command {
 	c := group(&cobra.Command{
-		Use: "job", Short: "Look at one job, or change what becomes of it",
-		Long:    "Look at one job, or change what becomes of it. See \"pawl --help\" for how a JOB is named.",
+		Use: "job", Short: "Show one job, or change its course",
+		Long:    "Show one job, or change its course. \"pawl --help\" says how to name a JOB.",
 		Example: "  pawl job show last\n  pawl job retry last",
 	})
 	c.AddCommand(newJobShow(a), newJobHistory(a), newJobLogs(a), newJobWhy(a), newJobDiff(a), newJobCancel(a))
@@ -72,13 +72,13 @@ func parseInstant(text string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-const showLong = `Show a job: its state, its steps, its output or why it failed. With -o json it is
-the job as "pawl run -o json" prints it.
+const showLong = `Show a job: its state, its steps, and its output or why it failed. With -o json it is
+printed as by "pawl run -o json".
 
---at shows the job as it was at that time: 2026-01-31T10:00:00Z, 10:00:00 of today in
-UTC, or 10m for so long ago. --seq N shows it as it was after the Nth move in its own
-trail, with its steps as they were at the time of that move. Both rebuild the job from
-the audit trail; outputs are those of the steps that had ended by then.`
+--at shows the job as it was at a time: 2026-01-31T10:00:00Z, 10:00:00 (today, in UTC),
+or 10m (ago). --seq N shows it as it was after the Nth move in its own trail, with its
+steps at the time of that move. Both rebuild the job from the audit trail; outputs are
+those of the steps that had ended by then.`
 
 // momentFlags are --at and --seq.
 type momentFlags struct {
@@ -88,8 +88,8 @@ type momentFlags struct {
 }
 
 func (f *momentFlags) bind(c *cobra.Command) {
-	c.Flags().StringVar(&f.at, "at", "", "as it was at that time: RFC 3339, a time of today in UTC, or a duration ago")
-	c.Flags().IntVar(&f.seq, "seq", 0, "as it was after that move in the job's own trail, from 1")
+	c.Flags().StringVar(&f.at, "at", "", "show it as it was at that time: RFC 3339, a time of today in UTC, or a duration ago")
+	c.Flags().IntVar(&f.seq, "seq", 0, "show it as it was after that move in the job's own trail, from 1")
 	f.given = c.Flags().Changed
 }
 
@@ -100,7 +100,7 @@ func (f *momentFlags) job(ctx context.Context, cl *client.Client, id pawl.ID) (*
 	case !f.given("at") && !f.given("seq"):
 		return cl.Jobs.Get(ctx, id)
 	case f.given("at") && f.given("seq"):
-		return nil, usage("", "--at and --seq name two moments: want one of them")
+		return nil, usage("", "--at and --seq: want one of them")
 	case f.given("seq") && f.seq < 1:
 		return nil, usage("", "--seq %d: want 1 or more", f.seq)
 	case f.given("at"):
@@ -113,15 +113,15 @@ func (f *momentFlags) job(ctx context.Context, cl *client.Client, id pawl.ID) (*
 	return cl.Inspect.At(ctx, id, m)
 }
 
-const historyLong = `Show every move of a job and of its steps in the order of time: when, of what,
-from which state to which, by which event, who, and why. TOOK is how long the state
-lasted that the move leaves. A line marked REFUSED is a fact that came too late, such
-as the result of a worker that had lost its step; it changed nothing.
+const historyLong = `Show every move of a job and its steps, in the order of time: when, of what, from which
+state to which, by which event, who, and why. TOOK is how long the state lasted that the
+move leaves. A line marked REFUSED is a fact that came too late, such as the result of a
+worker that had lost its step; it changed nothing.
 
 --step shows one step only: load with all its instances, load[3], or job for the job
-itself. --limit shows the last moves only. A long history is printed as it is read, its
-columns aligned for 1,000 lines each. In JSON, "took" is a duration such as
-"1m30.5s", absent where a move leaves no state.`
+itself. --limit shows the last moves only. A long history is printed while it is read,
+with columns aligned for 1,000 lines at a time. In JSON, "took" is a duration such as
+"1m30.5s"; a move that leaves no state has none.`
 
 func newJobHistory(a *app) *cobra.Command {
 	form, step, limit := formText, "", 0
@@ -147,23 +147,23 @@ func newJobHistory(a *app) *cobra.Command {
 		},
 	}
 	bindForm(c, &form, "a list of moves")
-	c.Flags().StringVar(&step, "step", "", "only the moves of this step, or of the job itself: job")
-	c.Flags().IntVar(&limit, "limit", 0, "only so many of the last moves; 0 is all")
+	c.Flags().StringVar(&step, "step", "", "only the moves of this step; job: those of the job itself")
+	c.Flags().IntVar(&limit, "limit", 0, "how many of the last moves to show; 0 is all")
 	return c
 }
 
-const whyLong = `Say why a job does not go on: what the job itself waits for, then each step that has
-not ended and does not run on a worker, with what would unblock it. Of the instances
-of a fan-out the first are told one by one, and all of them with the fan-out. With a
-STEP (load, or load[3] for an instance) it is about that step, whatever its state.
+const whyLong = `Say why a job does not continue: what the job itself waits for, then each step that has
+not ended and does not run on a worker, with what would unblock it. Of a fan-out the
+first instances have a line each, and the line of the fan-out covers all. With a STEP
+(load, or load[3] for an instance) the answer is about that step, whatever its state.
 Times are in UTC.
 
-With -o json it is a list of reasons; a program goes by their "kind".`
+With -o json it is a list of reasons; programs can rely on their "kind".`
 
 func newJobWhy(a *app) *cobra.Command {
 	form := formText
 	c := &cobra.Command{
-		Use: "why JOB [STEP]", Short: "Say why a job does not go on", Long: whyLong,
+		Use: "why JOB [STEP]", Short: "Say why a job does not continue", Long: whyLong,
 		Example: "  pawl job why last\n  pawl job why last load[3]\n  pawl job why last -o json",
 		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeJobs,
 		RunE: a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) error {
@@ -178,11 +178,11 @@ func newJobWhy(a *app) *cobra.Command {
 	return c
 }
 
-const diffLong = `Compare two jobs, of one workflow as a rule: their definitions, inputs, outputs and
-how long they took, and of every step its state, attempts, time, output and error.
-A line of the first job begins with -, one of the second with +; a step is shown if
-its state, attempts, output or error differ, and with --all in any case. Long values
-are cut. A fan-out is compared as a whole, with its instances counted.`
+const diffLong = `Compare two jobs, usually of one workflow: their definitions, inputs, outputs and
+durations, and the state, attempts, time, output and error of each step. A line of the
+first job begins with -, one of the second with +. A step is shown if its state,
+attempts, output or error differ; --all shows every step. Long values are cut. A fan-out
+is compared as a whole, with the number of its instances.`
 
 func newJobDiff(a *app) *cobra.Command {
 	form, all := formText, false
@@ -203,19 +203,19 @@ func newJobDiff(a *app) *cobra.Command {
 		}),
 	}
 	bindForm(c, &form, "everything that is compared")
-	c.Flags().BoolVar(&all, "all", false, "tell of steps that are alike, too")
+	c.Flags().BoolVar(&all, "all", false, "show steps that are alike, too")
 	return c
 }
 
-const logsLong = `Print what the steps of a job printed, on stdout: of all steps, each line behind
-the key of its step, or of one STEP (load, or load[3] of a fan-out) as it was.
---follow goes on until the job has ended; it is a matter of a second at most.
-Of an attempt that printed very much the middle is left out, and a line says so.`
+const logsLong = `Print the output of the steps of a job on stdout: of all steps, each line behind the key
+of its step, or of one STEP (load, or load[3] of a fan-out), unchanged. --follow
+continues until the job has ended, at most a second late. If an attempt printed very
+much, its middle is left out, and a line says so.`
 
 func newJobLogs(a *app) *cobra.Command {
 	followed := false
 	c := &cobra.Command{
-		Use: "logs JOB [STEP]", Short: "Print what the steps of a job printed", Long: logsLong,
+		Use: "logs JOB [STEP]", Short: "Print the output of the steps of a job", Long: logsLong,
 		Example: "  pawl job logs last\n  pawl job logs last load[3] --follow",
 		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeJobs,
 		RunE: a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) error {
@@ -228,6 +228,6 @@ func newJobLogs(a *app) *cobra.Command {
 			return print()
 		}),
 	}
-	c.Flags().BoolVarP(&followed, "follow", "f", false, "go on until the job has ended")
+	c.Flags().BoolVarP(&followed, "follow", "f", false, "continue until the job has ended")
 	return c
 }

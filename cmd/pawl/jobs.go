@@ -17,13 +17,13 @@ import (
 
 const jobsLong = `List the jobs of the workspace, newest first.
 
---status takes SUBMITTED, PENDING, RUNNING, COMPLETED, FAILED and CANCELED, in
-any case, several of them with commas; and timed-out, which are the CANCELED jobs
-that took longer than their timeout. --limit is 1 to 1000, 50 by default.
-STEPS is how many steps have ended, of those there are.
+--status takes SUBMITTED, PENDING, RUNNING, COMPLETED, FAILED and CANCELED, in any case,
+separated by commas; and timed-out, the CANCELED jobs that exceeded their timeout.
+--limit is 1 to 1000, 50 by default. STEPS is how many steps have ended, and how many
+there are.
 
---stuck lists the unfinished jobs of which nothing has moved for 10 minutes, or for
-as long as --for says, each with its main reason; "pawl job why JOB" tells all.`
+--stuck lists the unfinished jobs in which nothing has moved for 10 minutes, or for the
+duration of --for, each with its main reason; "pawl job why JOB" has all reasons.`
 
 func newJobs(a *app) *cobra.Command {
 	q := pawl.JobQuery{}
@@ -44,16 +44,16 @@ func newJobs(a *app) *cobra.Command {
 				return a.stuck(c.Context(), q, still, form)
 			}
 			if c.Flags().Changed("for") {
-				return usage("", "--for says how long a job has to be stuck: want --stuck with it")
+				return usage("", "--for goes with --stuck")
 			}
 			return a.jobs(c.Context(), q, form)
 		},
 	}
-	c.Flags().StringVar(&statuses, "status", "", "only jobs in these states, with commas")
+	c.Flags().StringVar(&statuses, "status", "", "only jobs in these states, separated by commas")
 	c.Flags().StringVar(&q.Workflow, "workflow", "", "only jobs of this workflow")
-	c.Flags().IntVar(&q.Limit, "limit", 50, "at most so many, 1 to 1000")
-	c.Flags().BoolVar(&stuck, "stuck", false, "only unfinished jobs of which nothing moves, with the reason")
-	c.Flags().DurationVar(&still, "for", still, "with --stuck: for how long nothing has moved")
+	c.Flags().IntVar(&q.Limit, "limit", 50, "how many to list at most, 1 to 1000")
+	c.Flags().BoolVar(&stuck, "stuck", false, "only unfinished jobs in which nothing moves, with the reason")
+	c.Flags().DurationVar(&still, "for", still, "with --stuck: how long nothing has moved")
 	bindForm(c, &form, "a list of jobs")
 	return c
 }

@@ -41,16 +41,16 @@ func newPausing(a *app, verb, done string, paused bool, do func(*client.Jobs, co
 
 func newJobPause(a *app) *cobra.Command {
 	return newPausing(a, "pause", "paused", false, (*client.Jobs).Pause, &cobra.Command{
-		Short:   "Let nothing more of a job begin",
-		Long:    "Pause a job: nothing of it begins until it is resumed. What runs goes on to its end, and so\ndo the deadlines of the job.",
+		Short:   "Pause a job",
+		Long:    "Pause a job: none of its steps begin until it is resumed. Running steps continue to their\nend, and the deadlines of the job stand.",
 		Example: "  pawl job pause a1b2c3 --reason \"the disk is full\"\n  pawl job pause --all --workflow nightly",
 	})
 }
 
 func newJobResume(a *app) *cobra.Command {
 	return newPausing(a, "resume", "resumed", true, (*client.Jobs).Resume, &cobra.Command{
-		Short:   "End the pause of a job",
-		Long:    "Resume a job that was paused. A job of \"pawl run\" whose process is gone is continued with\n\"pawl run FILE --resume\" instead.",
+		Short:   "Resume a paused job",
+		Long:    "Resume a paused job. To continue a job of \"pawl run\" whose process is gone, use \"pawl run\nFILE --resume\" instead.",
 		Example: "  pawl job resume a1b2c3\n  pawl job resume --all --yes",
 	})
 }
@@ -66,9 +66,9 @@ func newJobCancel(a *app) *cobra.Command {
 	b := &bulk{verb: "cancel", done: "canceled", statuses: []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}, spare: inspect.WithoutChildren}
 	c := &cobra.Command{
 		Short: "Cancel a job",
-		Long: "Cancel a job: what has not started never will, and what runs is asked to stop and\n" +
-			"is left behind after 10 s. The command prints the job's state after a second at\n" +
-			"most. A job that has ended is a conflict (exit 5). The reason goes into the audit trail.",
+		Long: "Cancel a job: steps that have not started never will, and running steps are asked to stop\n" +
+			"and are abandoned after 10 s. The command prints the state of the job after at most a\n" +
+			"second. A job that has ended is a conflict (exit 5).",
 		Example: "  pawl job cancel a1b2c3 --reason \"wrong day\"\n  pawl job cancel --all --workflow nightly --yes",
 		RunE:    func(c *cobra.Command, args []string) error { return a.cancel(c.Context(), b, args, reason) },
 	}
@@ -109,21 +109,21 @@ func (a *app) ends(ctx context.Context, l *ledger, jobs []pawl.ID) error {
 	})
 }
 
-const moveLong = `Let an unfinished job go on as another version of its registered workflow.
+const moveLong = `Move an unfinished job to another version of its registered workflow, and continue it
+there.
 
-Steps that have begun have to be the same in both, their needs included; that is
-checked, and one that is not makes the move a conflict (exit 5) that names it.
-Steps that have not begun may have changed. New ones are added, and those that the
-version does not have end as skipped. The inputs of the job have to suit the new
-version. Limits (workers, timeout, on_error, env, hooks) are those of the new
-version from now on. The commands start in the folder in which they did before.
+Steps that have begun must be the same in both versions, including their needs. If one
+is not, the move is a conflict (exit 5), and the error names it. Steps that have not
+begun may differ. New steps are added, and steps that the version does not have end as
+skipped. The inputs of the job must fit the new version. Its limits (workers, timeout,
+on_error, env, hooks) apply from now on. Commands start in the same folder as before.
 
---dry-run does all of that but keeps nothing of it, and prints what would happen.`
+--dry-run makes the same checks and prints what would happen, but changes nothing.`
 
 func newJobMove(a *app) *cobra.Command {
 	version, dryRun, reason, form := 0, false, "", formText
 	c := &cobra.Command{
-		Use: "move JOB --to VERSION", Short: "Let a job go on as another version of its workflow", Long: moveLong,
+		Use: "move JOB --to VERSION", Short: "Move a job to another version of its workflow", Long: moveLong,
 		Example: "  pawl job move a1b2c3 --to 4 --dry-run\n  pawl job move a1b2c3 --to 4 --reason \"the report was wrong\"",
 		Args:    want(1, 1, "a JOB"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -144,7 +144,7 @@ func newJobMove(a *app) *cobra.Command {
 	}
 	c.Flags().IntVar(&version, "to", 0, "the version to move to")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would happen, and change nothing")
-	bindForm(c, &form, "from where to where, and what differs")
+	bindForm(c, &form, "from which version to which, and what differs")
 	bindReason(c, &reason)
 	return c
 }
@@ -169,29 +169,28 @@ func (a *app) planAgainst(ctx context.Context, def *workflow.Definition, against
 	})
 }
 
-const redactLong = `Withhold what a job that has ended was given and has made, for good: its inputs,
-metadata, output and error, those of all its steps, the data of its signals and of
-facts that were refused, its logs, and why attempts failed. With a STEP, that of the
-step with all its instances, its logs, the signals that it took, and the error of the
-job if it is that step's. Steps and states, times and who did what stay, and so do
-reasons that people gave. There is no way back.
+const redactLong = `Remove the data of a job that has ended, for good: its inputs, metadata, output and
+error, those of all its steps, the data of its signals and of facts that were refused,
+its logs, and why attempts failed. With a STEP, the data of that step and all its
+instances, its logs, the signals that it took, and the error of the job if it is that of
+the step. Steps and states, times, who did what, and the reasons that people gave stay.
 
-The audit trail says first who withheld what, and why (--reason, which is not
-withheld); its hashes stay as they are, and "pawl audit verify" accepts what is
-missing for that alone. The command returns when all is gone. If it is killed, a
-server goes on, or the same command again.
+The audit trail first records who withheld what, and why (--reason, which is not
+withheld). Its hashes do not change, and "pawl audit verify" accepts missing data only
+because of that record. The command returns when all data is gone. If it is killed, a
+server completes it, or the same command does.
 
-A job that another job needs which has not ended is refused: its parent, or one that
-continues it. What others made of the values stays: child jobs and jobs that continue
-this one are redacted by themselves; of a STEP also what other steps and the output of
-the job made of it. The workflow and the description of the job stay. Of a SQLite file
-the bytes are overwritten; on PostgreSQL the tables are vacuumed. See docs/audit.md
-for backups, replicas and files that workers keep.`
+A job is refused while an unfinished job needs it: its parent, or one that continues it.
+Copies in other jobs stay; redact child jobs, and jobs that continue this one, with
+commands of their own. With a STEP, copies in other steps and in the output of the job
+stay, too. The workflow and the description of the job stay. In a SQLite file the bytes
+are overwritten; on PostgreSQL the tables are vacuumed. See docs/audit.md for backups,
+replicas and files that workers keep.`
 
 func newJobRedact(a *app) *cobra.Command {
 	form, reason, request := formText, "", ""
 	c := &cobra.Command{
-		Use: "redact JOB [STEP]", Short: "Withhold the inputs, outputs, errors and logs of an ended job", Long: redactLong,
+		Use: "redact JOB [STEP]", Short: "Remove the inputs, outputs, errors and logs of an ended job", Long: redactLong,
 		Example: "  pawl job redact a1b2c3 --reason \"a token in its inputs\"\n  pawl job redact a1b2c3 load --reason \"personal data\" -o json",
 		Args:    want(1, 2, "a JOB and one STEP at most"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -229,16 +228,17 @@ func (a *app) redact(ctx context.Context, cl *client.Client, id pawl.ID, step st
 	return console.Redacted(a.stdout, a.stderr, r, step)
 }
 
-const signalLong = `Tell a job of an event. The oldest step that waits for the NAME takes it, or the
-next one that will: an event that comes early is kept for it. The step's output is
-the data. A NAME that no step of the workflow waits for is refused (exit 2).`
+const signalLong = `Send a signal to a job. The step that has waited longest for the NAME takes it. If no
+step waits yet, the signal is kept for the next one that does. The data of the signal is
+the output of that step. A NAME that no step of the workflow waits for is refused
+(exit 2).`
 
 func newJobSignal(a *app) *cobra.Command {
 	reason, data, requestID := "", "", ""
 	c := &cobra.Command{
-		Use: "signal JOB NAME", Short: "Tell a job of an event", Long: signalLong,
+		Use: "signal JOB NAME", Short: "Send a signal to a job", Long: signalLong,
 		Example: "  pawl job signal last payment_received --data @payment.json",
-		Args:    want(2, 2, "a JOB and the NAME of an event"), ValidArgsFunction: a.completeJobs,
+		Args:    want(2, 2, "a JOB and the NAME of a signal"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
 			raw, err := dataOf(c)
 			if err != nil {
@@ -250,13 +250,13 @@ func newJobSignal(a *app) *cobra.Command {
 				if err := cl.Approvals.Signal(ctx, id, rest[0], raw, change); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(a.stdout, "job %s is told of %s\n", id.Public(pawl.JobPrefix), rest[0])
+				_, err := fmt.Fprintf(a.stdout, "signal %s sent to job %s\n", rest[0], id.Public(pawl.JobPrefix))
 				return err
 			})(c, args)
 		},
 	}
 	bindReason(c, &reason)
 	bindRequestID(c, &requestID, "signal")
-	c.Flags().StringVar(&data, "data", "", "what the event brings, as JSON or @FILE of it; default null")
+	c.Flags().StringVar(&data, "data", "", "the data of the signal, as JSON or @FILE; default null")
 	return c
 }

@@ -13,7 +13,7 @@ import (
 func newMachine(a *app) *cobra.Command {
 	c := group(&cobra.Command{
 		Use: "machine", Short: "Show the state machines",
-		Long:    "Show the state machines that say what is legal: states, events and moves.",
+		Long:    "Show the state machines: the states, events and moves that are legal.",
 		Example: "  pawl machine list\n  pawl machine show step",
 	})
 	c.AddCommand(newMachineList(a), newMachineShow(a))
@@ -22,7 +22,7 @@ func newMachine(a *app) *cobra.Command {
 
 func newMachineList(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the state machines", Long: "List the state machines, with the number of their states and moves.",
+		Use: "list", Short: "List the state machines", Long: "List the state machines, each with the number of its states and moves.",
 		Example: "  pawl machine list",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
@@ -40,7 +40,7 @@ func newMachineShow(a *app) *cobra.Command {
 	names := machineNames()
 	c := &cobra.Command{
 		Use: "show NAME", Short: "Show one state machine",
-		Long:    "Show one state machine as a matrix (for each event and state where it leads, \"-\"\nwhere it is refused), a Mermaid or Graphviz diagram, a Markdown table or JSON.\nNAME is " + console.Alternatives(names) + ".",
+		Long:    "Show one state machine as a matrix, a Mermaid or Graphviz diagram, a Markdown table or\nJSON. The matrix shows where each event leads from each state; \"-\" is a refusal.\nNAME is " + console.Alternatives(names) + ".",
 		Example: "  pawl machine show step\n  pawl machine show job -o mermaid",
 		Args:    want(1, 1, "a NAME"), ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {

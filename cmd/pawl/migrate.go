@@ -15,8 +15,8 @@ import (
 
 func newMigrate(a *app) *cobra.Command {
 	c := group(&cobra.Command{
-		Use: "migrate", Short: "Bring the database's schema up or down",
-		Long:    "Bring the schema of the database to another version. A new database is brought up\nby itself; one of an older version is refused by other commands until it is\nbrought up here.",
+		Use: "migrate", Short: "Migrate the schema of the database",
+		Long:    "Migrate the schema of the database to another version. A new database gets the newest\nversion by itself. Other commands refuse a database of an older version until it is\nmigrated here.",
 		Example: "  pawl migrate status\n  pawl migrate up --dry-run",
 	})
 	c.AddCommand(newMigrateStatus(a), newMigrateUp(a), newMigrateDown(a))
@@ -25,8 +25,8 @@ func newMigrate(a *app) *cobra.Command {
 
 func newMigrateStatus(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Show the schema's version",
-		Long:    "Show the version of the database's schema, and the newest that this program knows.\nVersion 0 is a database without tables.",
+		Use: "status", Short: "Show the version of the schema",
+		Long:    "Show the version of the schema of the database, and the newest one that this program\nknows. Version 0 is a database without tables.",
 		Example: "  pawl migrate status",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -43,12 +43,12 @@ func newMigrateStatus(a *app) *cobra.Command {
 }
 
 func newMigrateUp(a *app) *cobra.Command {
-	return a.newMigration("up", "Bring the schema up", "Bring the schema of the database up to the newest version, or to that of --to.",
+	return a.newMigration("up", "Migrate the schema up", "Migrate the schema of the database up to the newest version, or to that of --to.",
 		func(_, newest int) int { return newest })
 }
 
 func newMigrateDown(a *app) *cobra.Command {
-	return a.newMigration("down", "Bring the schema down", "Bring the schema of the database down by one version, or to that of --to. What\nonly the newer version can keep is lost; version 0 has no tables and no jobs,\nand has to be named.",
+	return a.newMigration("down", "Migrate the schema down", "Migrate the schema of the database down by one version, or to that of --to. Data that only\nthe newer version can hold is lost. Version 0 has no tables and no jobs, and has to be\nnamed.",
 		func(current, _ int) int { return max(0, current-1) })
 }
 
@@ -57,7 +57,7 @@ func newMigrateDown(a *app) *cobra.Command {
 func (a *app) newMigration(word, short, long string, goal func(current, newest int) int) *cobra.Command {
 	to, dry, force := -1, false, false
 	c := &cobra.Command{
-		Use: word, Short: short, Long: long + "\n--dry-run prints the SQL and changes nothing. While processes use the database that\ndo not work with that version it is refused; with --force they stop by themselves,\nwithin seconds.",
+		Use: word, Short: short, Long: long + "\n\n--dry-run prints the SQL and changes nothing. The migration is refused while the database\nis used by processes that do not work with that version; with --force it is made, and\nthey stop by themselves within seconds.",
 		Example: fmt.Sprintf("  pawl migrate %[1]s\n  pawl migrate %[1]s --to 1 --dry-run", word),
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -72,7 +72,7 @@ func (a *app) newMigration(word, short, long string, goal func(current, newest i
 				case dry:
 					return a.showPlan(c.Context(), m, goal)
 				case goal == 0 && from > 0 && to != 0:
-					return usage("to do it all the same, write: pawl migrate down --to 0"+a.given, "version 0 has no tables: every job would be lost")
+					return usage("to remove them all, write: pawl migrate down --to 0"+a.given, "version 0 has no tables: every job would be lost")
 				case !force:
 					if err := a.unused(c.Context(), m, word, goal); err != nil {
 						return err
@@ -83,7 +83,7 @@ func (a *app) newMigration(word, short, long string, goal func(current, newest i
 		},
 	}
 	c.Flags().IntVar(&to, "to", -1, "the version to go to; -1: "+map[string]string{"up": "the newest", "down": "the one before"}[word])
-	c.Flags().BoolVar(&force, "force", false, "migrate though processes use the database that will stop")
+	c.Flags().BoolVar(&force, "force", false, "migrate although processes that use the database will stop")
 	c.Flags().BoolVar(&dry, "dry-run", false, "print the SQL and change nothing")
 	return c
 }
@@ -155,6 +155,6 @@ func (a *app) unused(ctx context.Context, m address.Schema, word string, to int)
 	if len(names) > most {
 		shown += fmt.Sprintf(" and %d more", len(names)-most)
 	}
-	return &pawl.Error{Kind: pawl.Conflict, Message: "processes use the database that do not work with that version: " + shown,
-		Hint: fmt.Sprintf("stop them first; or migrate all the same, and they stop by themselves: pawl migrate %s --to %d --force%s", word, to, a.given)}
+	return &pawl.Error{Kind: pawl.Conflict, Message: "the database is used by processes that do not work with that version: " + shown,
+		Hint: fmt.Sprintf("stop them first, or let them stop by themselves: pawl migrate %s --to %d --force%s", word, to, a.given)}
 }

@@ -64,7 +64,7 @@ func (p *process) execute(ctx context.Context) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			a.log.Debug("the program has a fault", "panic", fault, "stack", string(debug.Stack()))
-			err = &pawl.Error{Kind: pawl.Internal, Message: fmt.Sprintf("this is a fault of pawl itself: %v", fault), Hint: "--log-level debug shows where it is"}
+			err = &pawl.Error{Kind: pawl.Internal, Message: fmt.Sprintf("pawl has a bug: %v", fault), Hint: "--log-level debug shows where"}
 		}
 	}()
 	root := newRoot(a)

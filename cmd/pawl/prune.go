@@ -15,15 +15,17 @@ import (
 
 const pruneLong = `Remove what ended longer ago than --older-than, in every workspace: jobs with their
 steps, trails, logs and signals, workers that have ended, and schedules that were
-removed. An entity goes with its whole trail, and anchors in the audit trail say what
-was removed when by whom; see pawl audit verify.
+removed. Each is removed with its whole trail, and anchors in the audit trail record
+what was removed, when and by whom; see "pawl audit verify".
 
-A job stays while one that has not ended needs it: its parent, its child, or a job that
-continues it. On PostgreSQL all jobs that were created on one day (UTC) go together, once
-all of them can. What others read or write at this moment stays until the next time.
+A job stays while an unfinished job needs it: its parent, its child, or one that
+continues it. On PostgreSQL all jobs that were created on one day (UTC) are removed
+together, once all of them can be. What other processes read or write at this moment
+stays until the next time.
 
---dry-run removes nothing and says what would go. Ctrl-C stops between two steps, and
-nothing is half removed. "pawl server --retention" does the same every ten minutes.`
+--dry-run removes nothing and prints what would be removed. Ctrl-C stops between two
+steps, and nothing is half removed. "pawl server --retention" does the same every ten
+minutes.`
 
 func newPrune(a *app) *cobra.Command {
 	var older age.Age
@@ -44,8 +46,8 @@ func newPrune(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().Var(&older, "older-than", "how long ago it has to have ended: 30d or 12h say, 1h or more")
-	c.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed, and remove nothing")
+	c.Flags().Var(&older, "older-than", "how long ago, such as 12h or 30d; at least 1h")
+	c.Flags().BoolVar(&dry, "dry-run", false, "print what would be removed, and remove nothing")
 	bindForm(c, &form, "{dry_run, removed, left}")
 	bindReason(c, &reason)
 	return c
@@ -86,5 +88,5 @@ func progress[T any](a *app, text func(T) string) func(T) {
 // bindRetention adds the flag --retention to a process that runs an engine; it sets
 // Config.Retention.
 func bindRetention(c *cobra.Command, retention *age.Age) {
-	c.Flags().Var(retention, "retention", "remove jobs, with their trails and logs, so long after they have ended: 30d or 12h say, 1h or more; without it they are kept")
+	c.Flags().Var(retention, "retention", "remove jobs, with their trails and logs, this long after they have ended, such as 12h or 30d; at least 1h; default: keep them")
 }

@@ -14,13 +14,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/engine"
 )
 
-const quotaLong = `Quotas are limits of a workspace. Where none is set there is no limit.
+const quotaLong = `Quotas limit what runs in a workspace. Without a quota there is no limit.
 
-  depth/0 to depth/5   slots of running jobs that lie so deep below other jobs; a
-                       job takes as many as it has workers, and is PENDING without
+  depth/0 to depth/5   slots for running jobs at that depth below other jobs; a job takes
+                       as many as it has workers, and is PENDING without
   queue/NAME           steps of a queue in progress at once
 
-What runs goes on when its quota is lowered. Other processes know within a second.`
+Lowering a quota stops nothing that runs. Other processes learn of a change within a
+second.`
 
 func newQuota(a *app) *cobra.Command {
 	c := group(&cobra.Command{
@@ -35,7 +36,7 @@ func newQuotaList(a *app) *cobra.Command {
 	form := formText
 	c := &cobra.Command{
 		Use: "list", Short: "List the quotas of the workspace",
-		Long:    "List the quotas of the workspace: how many slots there are, how many of them are taken\nat this moment, and who has set them when and why.",
+		Long:    "List the quotas of the workspace: how many slots each has, how many of them are taken at\nthis moment, and who set it, when and why.",
 		Example: "  pawl quota list\n  pawl quota list -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: a.on(func(ctx context.Context, cl *client.Client, _ []string) error {
@@ -54,7 +55,7 @@ func newQuotaSet(a *app) *cobra.Command {
 	reason := ""
 	c := &cobra.Command{
 		Use: "set NAME SLOTS", Short: "Set a quota",
-		Long:    "Set a quota of the workspace; SLOTS is 0 to 1000000, and 0 lets nothing begin. See \"pawl\nhelp quota\" for the NAMEs.",
+		Long:    "Set a quota of the workspace. SLOTS is 0 to 1000000; with 0 nothing begins. See \"pawl help\nquota\" for the NAMEs.",
 		Example: "  pawl quota set queue/billing 2 --reason \"their limit\"\n  pawl quota set depth/0 20",
 		Args:    want(2, 2, "a NAME and SLOTS"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -89,7 +90,7 @@ func newQuotaClear(a *app) *cobra.Command {
 	reason := ""
 	c := &cobra.Command{
 		Use: "clear NAME", Short: "Remove a quota",
-		Long:    "Remove a quota of the workspace: there is no limit then. One that is not set is not\nfound (exit 3).",
+		Long:    "Remove a quota of the workspace, and with it the limit. A quota that is not set is not\nfound (exit 3).",
 		Example: "  pawl quota clear queue/billing",
 		Args:    want(1, 1, "a NAME"),
 		RunE: a.on(func(ctx context.Context, cl *client.Client, args []string) error {
@@ -116,7 +117,7 @@ func newQuotaPreset(a *app) *cobra.Command {
 	reason := ""
 	c := &cobra.Command{
 		Use: "preset NAME", Short: "Set quotas that go together",
-		Long:    "Set quotas that go together. The preset hierarchy lets jobs that lie deep below others\nhave less: depth/0 to depth/5 have 10, 8, 5, 3, 2 and 1 slots.",
+		Long:    "Set quotas that go together. The preset hierarchy gives fewer slots to jobs that are\ndeeper below others: depth/0 to depth/5 get 10, 8, 5, 3, 2 and 1.",
 		Example: "  pawl quota preset hierarchy",
 		Args:    want(1, 1, "the NAME of a preset"), ValidArgs: []string{"hierarchy"},
 		RunE: func(c *cobra.Command, args []string) error {

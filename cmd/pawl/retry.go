@@ -18,22 +18,21 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-const retryLong = `Continue a job that FAILED or was CANCELED, with a new job: of the same definition,
-with the results of the steps that are complete. What failed runs again, and what
-never ran; of a foreach or matrix only the instances that are not complete.
+const retryLong = `Continue a job that FAILED or was CANCELED with a new job of the same definition, which
+gets the results of the completed steps. Steps that failed or never ran are run; of a
+foreach or matrix, only the instances that are not complete.
 
---from runs a STEP again, and all that depends on it, though it is complete: so a
-COMPLETED job can be retried too. --set changes an input, by its type, for what
-runs; results that are there stay, though they were made of the old one. --resolve
-gives the output of a STEP that is not to run; what depends on it runs again.
+--from runs a completed STEP again, and all steps that depend on it; so a COMPLETED job
+can be retried, too. --set changes an input for the steps that run; existing results
+stay, even if they depend on the old value. --resolve gives the output of a STEP instead
+of running it; the steps that depend on it run again.
 
-A job that was submitted is submitted again: the new job's id is printed on
-stdout, and workers run it; --wait waits for its end, as that of "pawl submit"
-does. A job of "pawl run" or "pawl exec" is run here, to its end, as these do: its
-id is then on stderr and its output on stdout. Of several jobs none is run here:
-all are submitted, and each line is the new job's id and that of the old one.
---all leaves out jobs that have been retried before, and child jobs whose parent
-is retried.`
+If the job was submitted, so is the new one: its id is printed on stdout, and workers run
+it. --wait waits for its end, like that of "pawl submit". If the job was one of "pawl run"
+or "pawl exec", the new one runs here, to its end: its id is printed on stderr and its
+output on stdout. Several jobs are never run here: all are submitted, and each line has
+the id of the new job and that of the old one. --all leaves out jobs that were retried
+before, and child jobs whose parent is retried.`
 
 type retryFlags struct {
 	shape
@@ -50,7 +49,7 @@ type retryFlags struct {
 func newJobRetry(a *app) *cobra.Command {
 	f := retryFlags{bulk: bulk{verb: "retry", done: "retried", statuses: []machine.State{lifecycle.JobFailed, lifecycle.JobCanceled}, spare: inspect.WithoutChildren}}
 	c := &cobra.Command{
-		Short: "Continue a job that failed, with a new one", Long: retryLong,
+		Short: "Continue a failed job with a new one", Long: retryLong,
 		Example: "  pawl job retry last --reason \"the disk is there again\"\n  pawl job retry last --from load --set day=2026-02-01 --resolve extract=@files.json\n" +
 			"  pawl job retry --all --workflow nightly --status failed",
 		RunE: func(c *cobra.Command, args []string) error { return a.retry(c.Context(), args, &f) },
@@ -58,7 +57,7 @@ func newJobRetry(a *app) *cobra.Command {
 	f.bulk.bind(c, a)
 	f.shape.bind(c)
 	c.Flags().StringArrayVar(&f.from, "from", nil, "a step to run again, with all that depends on it; may be repeated")
-	c.Flags().StringArrayVar(&f.set, "set", nil, "an input that changes, as key=value; may be repeated")
+	c.Flags().StringArrayVar(&f.set, "set", nil, "an input to change, as key=value; may be repeated")
 	c.Flags().StringArrayVar(&f.resolve, "resolve", nil, "the output of a step, as STEP=JSON or STEP=@FILE; may be repeated")
 	c.Flags().BoolVar(&f.wait, "wait", false, "wait until the new job has ended")
 	bindReason(c, &f.reason)
@@ -72,7 +71,7 @@ func (a *app) retry(ctx context.Context, args []string, f *retryFlags) error {
 	}
 	text, single := f.single(args)
 	if !single && (f.wait || f.verbose || f.form != formText || f.requestID != "") {
-		return usage("see what becomes of them with: pawl jobs", "--wait, --verbose, --request-id and -o go with one JOB")
+		return usage("see how they end with: pawl jobs", "--wait, --verbose, --request-id and -o take one JOB")
 	}
 	if err := a.existing(); err != nil {
 		return err

@@ -29,31 +29,30 @@ type app struct {
 	silence time.Duration // of the workers of this process; 0 is the default
 }
 
-const rootLong = `Pawl runs workflows as durable jobs: every step is a state machine, every move
-is one audited write, and whatever dies is picked up where it stood.
+const rootLong = `Pawl runs workflows as durable jobs. Each job and each step is a state machine, and each
+move is one audited write. If a process dies, another one continues its work.
 
-The database is a SQLite file or a PostgreSQL URL, named by --database or
-PAWL_DATABASE:
+--database or PAWL_DATABASE names the database, a SQLite file or a PostgreSQL server:
 
-  sqlite:///var/lib/pawl/pawl.db                     a file, made if it is missing
-  sqlite:///var/lib/pawl/pawl.db?synchronous=normal  faster; a power cut may take the last moments
+  sqlite:///var/lib/pawl/pawl.db                     a file, created if it does not exist
+  sqlite:///var/lib/pawl/pawl.db?synchronous=normal  faster; a power cut may lose the last moments
   sqlite::memory:                                    gone when the command ends
   ./pawl.db                                          a path is a SQLite file
   postgres://user:password@host/database
 
-Without either it is $XDG_STATE_HOME/pawl/pawl.db, or ~/.local/state/pawl/pawl.db.
+The default is $XDG_STATE_HOME/pawl/pawl.db, or ~/.local/state/pawl/pawl.db.
 
-A JOB is an id (j_ and 32 digits), its last digits, 4 at least, or its first ones, 6 at
-least, if they tell it from the others; last is the newest job, but for child jobs, and
-last:WORKFLOW the newest of a workflow. All but a whole id are looked for among the newest
-10,000 jobs of the workspace. Jobs of one day have the same first digits.
+A JOB is an id (j_ and 32 digits); its last 4 or more digits, or its first 6 or more, if no
+other job has them; last, the newest job that is not a child job; or last:WORKFLOW, the newest
+job of a workflow. All but a whole id are searched among the newest 10,000 jobs of the
+workspace. Jobs of one day have the same first digits.
 
-On a terminal times are local, with --utc in UTC; elsewhere, in JSON and in the sentences of
-"pawl job why" they are in UTC.
+Times on a terminal are local, or in UTC with --utc. In files and pipes, in JSON and in the
+sentences of "pawl job why" they are in UTC.
 
-Exit codes: 0 ok, 1 failed (the job, the check), 2 usage or invalid input,
-3 not found, 4 not allowed, 5 conflict, 6 busy or unavailable, 124 the job timed
-out, 130 interrupted. Talk goes to stderr, data to stdout.`
+Exit codes: 0 ok, 1 failed (the job or the check), 2 usage or invalid input, 3 not found,
+4 not allowed, 5 conflict, 6 busy or unavailable, 124 the job timed out, 130 interrupted.
+Data goes to stdout, messages to stderr.`
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
@@ -77,9 +76,9 @@ func newRoot(a *app) *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVar(&a.database, "database", "", "database: a SQLite file or URL, or a PostgreSQL URL (env PAWL_DATABASE)")
 	f.StringVar(&a.workspace, "workspace", "", `namespace of jobs and workers (env PAWL_WORKSPACE; default "default")`)
-	f.StringVar(&a.logLevel, "log-level", "warn", "what is logged to stderr: debug, info, warn or error")
-	f.StringVar(&a.logFormat, "log-format", "text", "how it is logged: text or json")
-	f.BoolVar(&a.utc, "utc", false, "show times in UTC on a terminal, too, where they are local")
+	f.StringVar(&a.logLevel, "log-level", "warn", "lowest level that is logged to stderr: debug, info, warn or error")
+	f.StringVar(&a.logFormat, "log-format", "text", "format of the log: text or json")
+	f.BoolVar(&a.utc, "utc", false, "show times in UTC on a terminal; the default there is local time")
 	root.AddCommand(commands(a)...)
 	root.SetHelpCommand(newHelp())
 	return root

@@ -24,22 +24,24 @@ import (
 
 const runLong = `Run a workflow file to its end, in this process, as a durable job.
 
-The job's id is printed first, on stderr; then the progress; then the job's
-output, on stdout. On a terminal the progress is a tree that changes in place
-(NO_COLOR removes the colours), elsewhere one line for each change; of a fan-out of
-more than 10, one for each tenth that is done and for each failure and retry.
+The id of the job is printed first, on stderr, then its progress; its output is printed
+on stdout. On a terminal the progress is a tree that is updated in place (NO_COLOR
+removes the colours). Elsewhere each change is a line; a fan-out of more than 10 prints
+a line for each tenth that is done, and for each failure and retry.
 
---resume continues the newest unfinished job of the same workspace, file and
-inputs, --resume=JOB that one, with the inputs that it has. It takes over at once
-from a process that died, and refuses (exit 5) while the owner lives. The file
-must not have changed since; with nothing to continue the exit code is 3.
+--resume continues the newest unfinished job of the same workspace, file and inputs.
+--resume=JOB continues that job, with the inputs that it has. If the process that ran
+it has died, the job continues at once; if that process is alive, the exit code is 5.
+The file must not have changed. If there is no job to continue, the exit code is 3.
 
-Ctrl-C stops the steps that run and leaves the job unfinished, to be continued
-with --resume. A second Ctrl-C leaves at once.
+Ctrl-C stops the running steps and leaves the job unfinished; --resume continues it. A
+second Ctrl-C exits at once.
 
-Exit codes: 0 the job completed, 1 it failed or was canceled, 124 its timeout
-passed, 130 interrupted. --workers is 10 steps at once by default; the
-workflow's own limit stands beside it.`
+--workers is how many steps run at once, 10 by default; the limit of the workflow
+applies too.
+
+Exit codes: 0 the job completed, 1 it failed or was canceled, 124 it timed out,
+130 interrupted.`
 
 const runExample = `  pawl run nightly.yaml -i day=2026-01-31
   pawl run nightly.yaml --inputs @inputs.json -o json
@@ -80,7 +82,7 @@ func newRun(a *app) *cobra.Command {
 	c.Flags().Lookup("resume").NoOptDefVal = newest
 	c.Flags().IntVar(&f.workers, "workers", 10, "steps that run at once, 1 to 1000")
 	bindRequestID(c, &f.requestID, "job")
-	c.Flags().StringVar(&f.description, "description", "", "what the job is for, in words")
+	c.Flags().StringVar(&f.description, "description", "", "what the job is for")
 	return c
 }
 
@@ -89,7 +91,7 @@ func (f *runFlags) check() error {
 		return err
 	}
 	if f.resume != "" && (f.requestID != "" || f.description != "") {
-		return usage("leave them out: the job has its own", "--resume goes with neither --request-id nor --description")
+		return usage("leave them out: the job has its own", "--resume takes neither --request-id nor --description")
 	}
 	return f.shape.check()
 }
@@ -151,13 +153,13 @@ func (a *app) unfit(err error) error {
 		return err
 	}
 	return hinted(err, map[privatejob.Mismatch]string{
-		privatejob.IsEnded:         "start another job by leaving --resume out",
+		privatejob.IsEnded:         "leave --resume out to start another job",
 		privatejob.IsSubmitted:     "run a worker for it with: pawl dev" + a.given,
 		privatejob.OtherWorkspace:  "name it with --workspace " + no.Workspace,
-		privatejob.OtherWorkflow:   "give the file that it was made of",
-		privatejob.OtherDefinition: "bring the old file back, from git say, or start another job by leaving --resume out",
+		privatejob.OtherWorkflow:   "give the file that it was created from",
+		privatejob.OtherDefinition: "restore the old file, for example from git, or leave --resume out to start another job",
 		privatejob.OtherInputs:     "leave the inputs out to continue with those that it has",
-		privatejob.NoneUnfinished:  "start one by leaving --resume out",
+		privatejob.NoneUnfinished:  "leave --resume out to start one",
 	}[no.Why])
 }
 
@@ -173,7 +175,7 @@ func (a *app) start(ctx context.Context, r *privatejob.Search, f *runFlags) (id 
 	}
 	if f.requestID == "" {
 		if id, ok := r.Abandoned(ctx, inputs); ok && f.form != formQuiet {
-			console.Say(a.stderr, "hint", fmt.Sprintf("job %s of this file and these inputs is unfinished; --resume would continue it", id.Public(pawl.JobPrefix)))
+			console.Say(a.stderr, "hint", fmt.Sprintf("job %s of this file and these inputs is unfinished; --resume continues it", id.Public(pawl.JobPrefix)))
 		}
 	}
 	done, err := submitOne(ctx, r.Client, sub)
@@ -199,7 +201,7 @@ func (a *app) announce(id pawl.ID, s shape) {
 func (a *app) session(l *ledger, id pawl.ID, capacity int, resumed bool) *privatejob.Session {
 	return &privatejob.Session{Store: l.store, Engine: l.engine, Client: l.client, ID: id, Resumed: resumed,
 		Worker:   worker.Config{Workspace: a.workspace, Actor: a.actor(), Capacity: capacity, Handlers: handlers(worker.CommandConfig{}), Log: a.log},
-		Stopping: func() { fmt.Fprintln(a.stderr, "stopping what runs; Ctrl-C again leaves at once") }}
+		Stopping: func() { fmt.Fprintln(a.stderr, "stopping the running steps; Ctrl-C again exits at once") }}
 }
 
 // ran runs a job to its end, even if the reader of its output is gone.
@@ -272,7 +274,7 @@ const (
 
 func (s *shape) bind(c *cobra.Command) {
 	c.Flags().StringVarP(&s.form, "output", "o", formText, "text: progress, then the output; json: the job as JSON; quiet: the output alone")
-	c.Flags().BoolVar(&s.verbose, "verbose", false, "show what steps print, as they print it")
+	c.Flags().BoolVar(&s.verbose, "verbose", false, "show the output of steps as they print it")
 }
 
 func (s *shape) check() error { return oneOf("output", s.form, formText, formJSON, formQuiet) }

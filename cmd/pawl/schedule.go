@@ -21,16 +21,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-const scheduleLong = `Make jobs of a registered workflow at the times of a cron expression.
+const scheduleLong = `Create jobs of a registered workflow at the times of a cron expression.
 
-A cron expression has five fields: minute, hour, day of the month, month and
-weekday, such as "30 2 * * MON-FRI"; @hourly, @daily, @weekly, @monthly, @yearly
-and "@every 90s" stand for whole expressions. "pawl schedule next" shows what one
-means.
+A cron expression has five fields: minute, hour, day of the month, month and weekday,
+such as "30 2 * * MON-FRI". @hourly, @daily, @weekly, @monthly, @yearly and "@every 90s"
+replace a whole expression. "pawl schedule next" shows the times of an expression.
 
 Every running engine, such as that of "pawl dev", follows the schedules of all
-workspaces, and each time makes one job however many there are. While none runs,
-nothing is made; --catch-up says how late a time is made up for.`
+workspaces. Each time creates one job, however many engines run. While none runs, no
+jobs are created; --catch-up says how late a job may be created for a missed time.`
 
 func newSchedule(a *app) *cobra.Command {
 	c := group(&cobra.Command{
@@ -38,12 +37,12 @@ func newSchedule(a *app) *cobra.Command {
 		Example: "  pawl schedule add nightly --workflow report --cron \"30 2 * * *\" --timezone Europe/Berlin\n  pawl schedule list\n  pawl schedule pause nightly --reason \"holidays\"",
 	})
 	c.AddCommand(newScheduleAdd(a), newScheduleUpdate(a), newScheduleList(a), newScheduleShow(a), newScheduleNext(a), newScheduleTrigger(a),
-		newScheduleMove(a, lifecycle.SchedulePause, "paused", "Let the times of a schedule pass",
-			"Pause a schedule: no time makes a job until it is resumed, and none is made up for then.\nJobs that it has made go on."),
-		newScheduleMove(a, lifecycle.ScheduleResume, "resumed", "End the pause of a schedule",
-			"Resume a schedule that was paused: its times from now on make jobs."),
+		newScheduleMove(a, lifecycle.SchedulePause, "paused", "Pause a schedule",
+			"Pause a schedule: its times create no jobs until it is resumed, and are not made up for\nafterwards. Jobs that it has created continue."),
+		newScheduleMove(a, lifecycle.ScheduleResume, "resumed", "Resume a paused schedule",
+			"Resume a paused schedule: its times create jobs again, from now on."),
 		newScheduleMove(a, lifecycle.ScheduleRemove, "removed", "Remove a schedule",
-			"Remove a schedule. Jobs that it has made go on, its history stays in the audit trail, and\nits name is free."))
+			"Remove a schedule. Jobs that it has created continue, its history stays in the audit\ntrail, and its name is free."))
 	return c
 }
 
@@ -57,12 +56,12 @@ type scheduleFlags struct {
 
 func (f *scheduleFlags) bind(c *cobra.Command, a *app) {
 	flags := c.Flags()
-	flags.StringVar(&f.plan.Workflow, "workflow", "", "what it runs: NAME, always the newest version, or NAME@VERSION")
+	flags.StringVar(&f.plan.Workflow, "workflow", "", "what it runs: NAME, in its newest version each time, or NAME@VERSION")
 	flags.StringVar(&f.plan.Cron, "cron", "", `when: a cron expression such as "30 2 * * *", or "@every 90s"`)
-	flags.StringVar(&f.plan.TimeZone, "timezone", "UTC", "of the cron expression: an IANA name such as Europe/Berlin")
-	flags.DurationVar(&f.plan.CatchUp, "catch-up", 0, "a time missed by less is made up for, at most 720h")
-	flags.StringVar(&f.plan.Overlap, "overlap", schedule.DefaultOverlap, "while the last job runs: skip, queue or cancel_old")
-	flags.IntVar(&f.plan.Priority, "priority", 0, "jobs of a higher one start first, -1000 to 1000")
+	flags.StringVar(&f.plan.TimeZone, "timezone", "UTC", "time zone of the cron expression: an IANA name such as Europe/Berlin")
+	flags.DurationVar(&f.plan.CatchUp, "catch-up", 0, "create the job of a missed time if it is less late than this, at most 720h")
+	flags.StringVar(&f.plan.Overlap, "overlap", schedule.DefaultOverlap, "at a time when the last job still runs: skip, queue or cancel_old")
+	flags.IntVar(&f.plan.Priority, "priority", 0, "jobs with a higher priority start first, -1000 to 1000")
 	f.inputs.bind(c)
 	bindReason(c, &f.reason)
 	bindForm(c, &f.form, "the schedule")
@@ -111,13 +110,13 @@ func (f *scheduleFlags) given(def *workflow.Definition, old json.RawMessage) (js
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-const scheduleAddLong = `Add a schedule, and show its next three times. The workflow has to be registered,
-and its inputs have to fit. A workflow that declares the input scheduled_at is given
-the time for which each job was due, in RFC 3339 and UTC.
+const scheduleAddLong = `Add a schedule, and show its next three times. The workflow has to be registered, and
+the inputs have to fit it. A workflow that declares the input scheduled_at gets the time
+for which each job was due, in RFC 3339 and UTC.
 
---overlap says what happens at a time when the last job of the schedule has not
-ended: skip lets the time pass, queue lets one time wait until it has ended, and
-cancel_old cancels it.`
+--overlap says what happens at a time when the last job of the schedule has not ended:
+skip lets the time pass, queue keeps one time waiting until that job has ended, and
+cancel_old cancels that job.`
 
 func newScheduleAdd(a *app) *cobra.Command {
 	var f scheduleFlags
@@ -144,7 +143,7 @@ func newScheduleUpdate(a *app) *cobra.Command {
 	var f scheduleFlags
 	c := &cobra.Command{
 		Use: "update NAME", Short: "Change a schedule",
-		Long:    "Change a schedule: only what a flag names. -i changes single inputs, --inputs replaces all.\nA paused schedule stays paused. Jobs that were made go on as they are.",
+		Long:    "Change the settings of a schedule that flags name. -i changes single inputs, --inputs\nreplaces all. A paused schedule stays paused. Existing jobs do not change.",
 		Example: "  pawl schedule update nightly --cron \"0 3 * * *\"\n  pawl schedule update nightly -i region=us --reason \"the other region\"",
 		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeSchedules,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -211,8 +210,8 @@ func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(*c
 func newScheduleTrigger(a *app) *cobra.Command {
 	form, reason, requestID := formText, "", ""
 	c := &cobra.Command{
-		Use: "trigger NAME", Short: "Make the job of a schedule now",
-		Long:    "Make a job of a schedule now, beside its times, and print its id. It is made even if the last\njob still runs, whatever --overlap says, and is the last job of the schedule from then on. A\npaused schedule refuses.",
+		Use: "trigger NAME", Short: "Create a job of a schedule now",
+		Long:    "Create a job of a schedule now, in addition to its times, and print its id. It is created\neven if the last job still runs, whatever --overlap says, and becomes the last job of the\nschedule. A paused schedule refuses.",
 		Example: "  pawl schedule trigger nightly --reason \"the report was lost\"",
 		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeSchedules,
 		RunE: a.on(func(ctx context.Context, cl *client.Client, args []string) error {
@@ -267,7 +266,7 @@ func newScheduleMove(a *app, event machine.Event, done, short, long string) *cob
 func (a *app) hintUnfollowed(ctx context.Context, cl *client.Client) error {
 	followed, err := cl.Schedules.Followed(ctx)
 	if err == nil && !followed {
-		console.Say(a.stderr, "hint", "no engine follows schedules at this moment; start one with: pawl dev"+a.given)
+		console.Say(a.stderr, "hint", "no engine follows schedules now; start one with: pawl dev"+a.given)
 	}
 	return err
 }
@@ -305,7 +304,7 @@ func newScheduleShow(a *app) *cobra.Command {
 	form, next, limit := formText, 0, 0
 	c := &cobra.Command{
 		Use: "show NAME", Short: "Show a schedule and its history",
-		Long:    "Show a schedule: what it runs, its next times in its zone and in UTC, its last job, and its\nlast moves: which times made a job, waited or passed, and why; who changed it, and when.",
+		Long:    "Show a schedule: what it runs, its next times in its zone and in UTC, its last job, and\nits last moves: which times created a job, waited or passed, and why; who changed it, and\nwhen.",
 		Example: "  pawl schedule show nightly\n  pawl schedule show nightly --next 10 --limit 0 -o json",
 		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeSchedules,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -337,8 +336,8 @@ func newScheduleShow(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().IntVar(&next, "next", 5, "so many of the next times, 0 to 1000")
-	c.Flags().IntVar(&limit, "limit", shownMoves, "so many of the last moves; 0 is all")
+	c.Flags().IntVar(&next, "next", 5, "how many of the next times to show, 0 to 1000")
+	c.Flags().IntVar(&limit, "limit", shownMoves, "how many of the last moves to show; 0 is all")
 	bindForm(c, &form, "the schedule with its moves")
 	return c
 }
@@ -346,9 +345,8 @@ func newScheduleShow(a *app) *cobra.Command {
 // maxTimes is how many times are shown at once.
 const maxTimes = 1000
 
-const scheduleNextLong = `Show the next times of a cron expression, in its time zone and in UTC. No
-database is needed. The words of the expression may stand without quotes where the
-shell leaves them alone.`
+const scheduleNextLong = `Show the next times of a cron expression, in its time zone and in UTC. No database is
+needed. The expression needs quotes only where the shell would expand it.`
 
 func newScheduleNext(a *app) *cobra.Command {
 	form, zone, n := formText, "UTC", 0
@@ -368,8 +366,8 @@ func newScheduleNext(a *app) *cobra.Command {
 			return a.show(form, times, func() error { return console.Table(a.stdout, console.TimeRows(times)) })
 		},
 	}
-	c.Flags().StringVar(&zone, "timezone", zone, "of the expression: an IANA name such as Europe/Berlin")
-	c.Flags().IntVarP(&n, "number", "n", 5, "so many, 1 to 1000")
+	c.Flags().StringVar(&zone, "timezone", zone, "time zone of the expression: an IANA name such as Europe/Berlin")
+	c.Flags().IntVarP(&n, "number", "n", 5, "how many times to show, 1 to 1000")
 	bindForm(c, &form, "a list of times with their offsets")
 	return c
 }

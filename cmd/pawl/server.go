@@ -26,16 +26,16 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-const serverLong = `Run an engine until Ctrl-C or SIGTERM: it evaluates what workers leave to be
-evaluated, fires deadlines and schedules, releases what dead workers held, and keeps
-the database in order. It runs no steps; "pawl worker" does. Any number of servers
-may run on one database: none leads, and each may be killed at any moment.
+const serverLong = `Run an engine until Ctrl-C or SIGTERM. It evaluates what workers leave to it, fires
+deadlines and schedules, releases the steps of dead workers, and maintains the database.
+It runs no steps; "pawl worker" does. Any number of servers can run on one database:
+there is no leader, and each may be killed at any moment.
 
---silence is how long a worker may be silent before it is taken for dead and its
-steps go to others: 6s by default, and 2s at least. It has to be three times the
---beat of the workers, or more. --retention removes what ended so long ago, as
-"pawl prune" does. --listen serves metrics for Prometheus, and whether the server is
-ready, over HTTP. Its parts are services: see "pawl service list".`
+--silence is how long a worker may be silent before it counts as dead and its steps go
+to others: 6s by default, at least 2s, and at least three times the --beat of the
+workers. --retention removes what ended longer ago, like "pawl prune". --listen serves
+metrics for Prometheus and the readiness of the server over HTTP. The parts of the
+server are services: see "pawl service list".`
 
 func newServer(a *app) *cobra.Command {
 	s := &service{role: health.RoleServer}
@@ -50,15 +50,16 @@ func newServer(a *app) *cobra.Command {
 	return c
 }
 
-const devLong = `Run an engine and a worker in this process until Ctrl-C. Jobs that are submitted
-to the same database and workspace, by "pawl submit" say, run here.
+const devLong = `Run an engine and a worker in this process until Ctrl-C. Jobs that are submitted to the
+same database and workspace, for example with "pawl submit", run here.
 
---capacity is how many steps run at once, 10 by default. --queue names a queue to
-serve, and may be repeated; without it that is the queue "default". --retention
-removes what ended so long ago, as "pawl prune" does. --listen serves metrics for
-Prometheus, and whether it is ready, over HTTP. Ctrl-C (or SIGTERM)
-stops the steps that run; they are pending again, for the next worker. The exit
-code is then 0. A second Ctrl-C leaves at once.`
+--capacity is how many steps run at once, 10 by default. --queue names a queue to serve,
+by default the queue "default"; it may be repeated. --retention removes what ended longer
+ago, like "pawl prune". --listen serves metrics for Prometheus and the readiness of the
+process over HTTP.
+
+Ctrl-C or SIGTERM interrupts the running steps, which become pending again for the next
+worker; the exit code is 0. A second Ctrl-C exits at once.`
 
 func newDev(a *app) *cobra.Command {
 	s := &service{role: health.RoleDev}
@@ -100,7 +101,7 @@ const (
 )
 
 func (s *service) bindName(c *cobra.Command) {
-	c.Flags().StringVar(&s.name, "name", "", "what it is called, for people; default host/pid")
+	c.Flags().StringVar(&s.name, "name", "", "its name, for people; default host/pid")
 }
 
 func (s *service) bindEngine(c *cobra.Command) {
@@ -111,10 +112,10 @@ func (s *service) bindEngine(c *cobra.Command) {
 
 func (s *service) bindWorker(c *cobra.Command) {
 	c.Flags().IntVar(&s.capacity, "capacity", 10, "steps that run at once, 1 to 1000")
-	c.Flags().StringArrayVar(&s.queues, "queue", nil, "a queue to serve; may be repeated; default default")
-	c.Flags().StringVar(&s.isolation, "on-isolation", string(workflow.IsolationRun), "what becomes of what runs when this worker is cut off from the database: run goes on, stop ends it before others are given it")
+	c.Flags().StringArrayVar(&s.queues, "queue", nil, `a queue to serve; may be repeated; default "default"`)
+	c.Flags().StringVar(&s.isolation, "on-isolation", string(workflow.IsolationRun), "what happens to running steps when this worker is cut off from the database: run continues them, stop ends them before other workers get them")
 	s.folders.bind(c)
-	c.Flags().Float64Var(&s.floor, "floor", 5, "percent of memory and disk below which the worker pauses itself; 0 is never")
+	c.Flags().Float64Var(&s.floor, "floor", 5, "percentage of free memory and disk below which the worker pauses itself; 0: never")
 }
 
 // check returns an error if the value of a flag is invalid.
@@ -154,7 +155,7 @@ func (s *service) checkIsolation() error {
 	case s.isolation != "" && !stop && s.isolation != string(workflow.IsolationRun):
 		return usage("", "--on-isolation %q: want %s or %s", s.isolation, workflow.IsolationRun, workflow.IsolationStop)
 	case stop && s.reckoned() < health.IsolationSilence:
-		return usage("of that time a step needs the last 2s to be ended in, and two beats before",
+		return usage("that time has to hold two beats, and 2s to end a step",
 			"--silence %s: with --on-isolation stop want %s or more", s.reckoned(), health.IsolationSilence)
 	case s.silence > 0 && s.beat > s.silence/beatsInSilence:
 		return usage("", "--beat %s: want a third of --silence %s, or less", s.beat, s.silence)
@@ -235,7 +236,7 @@ func (a *app) work(ctx context.Context, l *ledger, s *service, node pawl.Node) e
 			id, strings.Join(slices.Sorted(maps.Keys(handlers)), ", "), a.workspace, s.capacity)
 		fmt.Fprintf(a.stderr, "database %s; stop with Ctrl-C\n", l.database)
 		if !followed {
-			console.Say(a.stderr, "hint", "no server is heard of, which evaluates what workers leave; start one with: pawl server"+a.given)
+			console.Say(a.stderr, "hint", "no server was found, so deadlines, retries, schedules and expressions wait; start one with: pawl server"+a.given)
 		}
 	}))
 }
@@ -251,7 +252,7 @@ func terminated(err error) error {
 
 // bindListen adds the flag --listen to a process that serves HTTP.
 func bindListen(c *cobra.Command, address *string) {
-	c.Flags().StringVar(address, "listen", "", "serve /metrics, /healthz and /readyz over HTTP on this loopback address, 127.0.0.1:9464 say; without it no port is open")
+	c.Flags().StringVar(address, "listen", "", "serve /metrics, /healthz and /readyz over HTTP on this loopback address, such as 127.0.0.1:9464; default: no port")
 }
 
 // checkListen returns an error if the flag --listen is invalid.
@@ -274,7 +275,7 @@ func (a *app) openPort(address string, w io.Writer) (*daemon.Port, error) {
 	p, err := daemon.OpenPort(address, a.log)
 	switch pawl.KindOf(err) {
 	case pawl.Unavailable:
-		return nil, hinted(err, "another process may have that port: name another one with --listen, or port 0 for any that is free")
+		return nil, hinted(err, "another process may use that port: give --listen another one, or port 0 for a free one")
 	case pawl.Invalid:
 		return nil, usage("", "--listen %q: %s", address, err)
 	}
@@ -320,7 +321,7 @@ func outdated(err error) error {
 	case !errors.As(err, &moved):
 		return err
 	case moved.Current < moved.Newest:
-		return hinted(err, "run pawl migrate up, and start it again")
+		return hinted(err, "run pawl migrate up, then start the process again")
 	}
 	return hinted(err, "start the newer pawl")
 }

@@ -203,7 +203,7 @@ func TestPartsOfDev(t *testing.T) {
 	second := exec.Command(binary(t), "server", "--listen", strings.TrimPrefix(s.url, "http://"))
 	second.Env = s.Env
 	out, err := second.CombinedOutput()
-	if second.ProcessState.ExitCode() != codeUnavailable || !bytes.Contains(out, []byte("error: cannot listen on 127.0.0.1:")) || !bytes.Contains(out, []byte("hint: another process may have that port")) {
+	if second.ProcessState.ExitCode() != codeUnavailable || !bytes.Contains(out, []byte("error: cannot listen on 127.0.0.1:")) || !bytes.Contains(out, []byte("hint: another process may use that port")) {
 		t.Errorf("a second one: %v\n%s", err, out)
 	}
 	s.stop()

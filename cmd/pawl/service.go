@@ -16,20 +16,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/control"
 )
 
-const serviceLong = `Look at the services of the supervisors and servers of this user on this machine, and
-tell them what to do. They answer on sockets in $PAWL_RUNTIME_DIR, else in
-$XDG_RUNTIME_DIR/pawl, else in pawl-UID in the folder for temporary files; only their
-own user gets there.
+const serviceLong = `Show the services of the supervisors and servers of this user on this machine, and give
+them orders. The sockets of these processes are in $PAWL_RUNTIME_DIR, else in
+$XDG_RUNTIME_DIR/pawl, else in pawl-UID in the folder for temporary files; only their own
+user can use them.
 
-A SERVICE is an id, or HOST/ID where several supervisors have one of that id. --host
-narrows it to one of them.
+A SERVICE is an id, or HOST/ID if several supervisors have a service of that id. --host
+limits the command to one of them.
 
-Exit codes: 2 it is not said which service, 3 there is none like that, 4 it is refused,
-5 its state does not allow it, 6 no supervisor runs, or it does not answer.`
+Exit codes: 2 several services match, 3 none matches, 4 not allowed, 5 the state of the
+service does not allow it, 6 no supervisor runs, or it does not respond.`
 
 func newService(a *app) *cobra.Command {
 	c := group(&cobra.Command{
-		Use: "service", Short: "Look at the services of supervisors, and start or stop them", Long: serviceLong,
+		Use: "service", Short: "Show, start and stop the services of supervisors", Long: serviceLong,
 		Example: "  pawl service list\n  pawl service why web\n  pawl service restart web --reason \"new certificate\"\n  pawl service logs web -f",
 	})
 	c.AddCommand(newServiceList(a), newServiceShow(a), newServiceWhy(a), newServiceLogs(a), newServiceHistory(a),
@@ -37,11 +37,12 @@ func newService(a *app) *cobra.Command {
 	return c
 }
 
-const serviceListLong = `List the services of all supervisors and servers of this user that run, by host and id.
-SINCE is when it came into its state; STARTS is how often its program was started
-since its supervisor was; NOTE says why it does not run, or what it says of
-itself; on a terminal it is cut to the width, and "pawl service why" says it in full.
-That none runs is no error.`
+const serviceListLong = `List the services of all running supervisors and servers of this user, by host and id.
+SINCE is when a service entered its state. STARTS is how often its program was started
+since its supervisor was. NOTE is why it does not run, or the status that it reports; on
+a terminal it is cut to the width, and "pawl service why" shows all of it.
+
+If no supervisor runs, that is not an error.`
 
 func newServiceList(a *app) *cobra.Command {
 	form, host := formText, ""
@@ -221,7 +222,7 @@ func newServiceShow(a *app) *cobra.Command {
 	v := &serviceCommand{show: a.showService}
 	return v.bind(a, &cobra.Command{
 		Use: "show", Short: "Show a service",
-		Long:    "Show a service: its state and why, who wanted it so, its process, its probes and where its\nlog is.",
+		Long:    "Show a service: its state and why, who ordered it, its process, its probes, and the path\nof its log.",
 		Example: "  pawl service show web\n  pawl service show shop/web -o json",
 	}, "the service")
 }
@@ -237,7 +238,7 @@ func newServiceWhy(a *app) *cobra.Command {
 	v := &serviceCommand{show: a.whyService}
 	return v.bind(a, &cobra.Command{
 		Use: "why", Short: "Say why a service does not run, or is not ready",
-		Long:    "Say why a service does not run, or runs and is not ready, and what would change it. Of one\nthat is as it should be it says so.",
+		Long:    "Say why a service does not run, or is not ready, and what would change that. If all is\nwell, the command says so.",
 		Example: "  pawl service why web\n  pawl service why web -o json",
 	}, "its state, and a list of reasons")
 }
@@ -249,10 +250,10 @@ func (a *app) whyService(_ context.Context, s *control.Found, form string) error
 	})
 }
 
-const serviceLogsLong = `Print what the program of a service has printed, on stdout: the last 100 lines, or as
-many as --tail says; -1 is all that is kept. --follow goes on, over restarts too, until
-Ctrl-C or the end of the supervisor. A terminal is shown colours, but nothing else that
-would change it; to a file or a pipe everything goes as it was printed.`
+const serviceLogsLong = `Print the output of the program of a service on stdout: the last 100 lines, or as many as
+--tail says; -1 is all that is kept. --follow continues, across restarts, until Ctrl-C or
+the end of the supervisor. A terminal gets colours, but no other control sequences; a
+file or a pipe gets the output unchanged.`
 
 func newServiceLogs(a *app) *cobra.Command {
 	q := control.LogQuery{}
@@ -271,11 +272,11 @@ func newServiceLogs(a *app) *cobra.Command {
 		return err
 	}
 	c := v.bind(a, &cobra.Command{
-		Use: "logs", Short: "Print what a service has printed", Long: serviceLogsLong,
+		Use: "logs", Short: "Print the output of a service", Long: serviceLogsLong,
 		Example: "  pawl service logs web\n  pawl service logs web -n 20 -f",
 	}, "")
-	c.Flags().IntVarP(&q.Tail, "tail", "n", 100, "the last so many lines; -1 is all that is kept")
-	c.Flags().BoolVarP(&q.Follow, "follow", "f", false, "go on until Ctrl-C")
+	c.Flags().IntVarP(&q.Tail, "tail", "n", 100, "how many of the last lines to print; -1 is all that is kept")
+	c.Flags().BoolVarP(&q.Follow, "follow", "f", false, "continue until Ctrl-C")
 	return c
 }
 
@@ -299,20 +300,20 @@ func newServiceHistory(a *app) *cobra.Command {
 	}}
 	return v.bind(a, &cobra.Command{
 		Use: "history", Short: "Show every move of a service",
-		Long:    "Show every move of a service, over the restarts of its supervisor too: when, from which\nstate to which or what became of an action, by which event, who, and why. In JSON the\nstates are those of the table \"service\" (pawl machine show service), and the\nservice's own state is in \"metadata\".",
+		Long:    "Show every move of a service, across restarts of its supervisor: when, from which state to\nwhich, or how an action ended, by which event, who, and why. In JSON the states are those\nof the table \"service\" (pawl machine show service), and the service's own state is in\n\"metadata\".",
 		Example: "  pawl service history web\n  pawl service history web -o json",
 	}, "a list of moves")
 }
 
 const serviceVerbLong = `
 
-Several services may be named: each is told, and then waited for. What they wait for is
-told on stderr, and each change of state on the way. --no-wait returns when the orders
-are accepted; --timeout bounds the waiting, and what was ordered stands all the same.
+Several services can be named: each gets its order, then the command waits for all of
+them. It prints on stderr what it waits for, and each change of state. --no-wait returns
+when the orders are accepted. --timeout limits the wait; the orders stand after it.
 
-Exit codes: 0 all are as was asked, 1 one has failed, 2 it is not said which, 3 one is
-not there, 4 one is refused, 5 its state does not allow it, 6 no supervisor responds, 124
-the time is up, 130 Ctrl-C. Of several, the highest.`
+Exit codes: 0 all services did as ordered, 1 one has failed, 2 several services match, 3
+none matches, 4 not allowed, 5 the state of a service does not allow it, 6 no supervisor
+responds, 124 the timeout has passed, 130 Ctrl-C. Of several codes it is the highest.`
 
 // A serviceVerb is an order to services.
 type serviceVerb struct {
@@ -326,9 +327,9 @@ func newServiceVerb(a *app, verb control.Verb) *cobra.Command {
 	v := &serviceVerb{verb: verb}
 	about := map[control.Verb][2]string{
 		control.Start: {"Start services, and wait until they are ready",
-			"Have services run: what they need has to run first. One that has failed is tried anew,\nand one that waits for its next attempt is started at once."},
+			"Start services, after the services that they need. A service that has failed is tried\nagain, and one that waits for its next attempt is started at once."},
 		control.Stop: {"Stop services, and wait until nothing of them is left",
-			"Have services not run any more, until they are started again: the stop signal, and\nSIGKILL after the grace."},
+			"Stop services until they are started again: with the stop signal, and with SIGKILL after\nthe grace."},
 		control.Restart: {"Stop services and start them again",
 			"Stop services as \"pawl service stop\" does, and start them again."},
 	}[verb]
@@ -432,15 +433,15 @@ func wentWrong(s *control.Service, why string) error {
 	return e
 }
 
-const serviceReloadLong = `Have a supervisor read its file again, and tell what that changes: services that are
-new are started, changed ones are started again if what changed is of the running
-program, and those that are no longer in it are stopped. A file that is invalid changes
-nothing (exit 2). HOST may be left out where only one supervisor runs.`
+const serviceReloadLong = `Tell a supervisor to read its file again, and print what that changes. New services are
+started. Changed services are started again if the change concerns the running program.
+Services that are no longer in the file are stopped. An invalid file changes nothing
+(exit 2). HOST can be left out if only one supervisor runs.`
 
 func newServiceReload(a *app) *cobra.Command {
 	form, reason := formText, ""
 	c := &cobra.Command{
-		Use: "reload [HOST]", Short: "Have a supervisor read its file again", Long: serviceReloadLong,
+		Use: "reload [HOST]", Short: "Make a supervisor read its file again", Long: serviceReloadLong,
 		Example: "  pawl service reload\n  pawl service reload shop -o json",
 		Args:    want(0, 1, "a HOST"), ValidArgsFunction: a.completeHosts,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -15,11 +15,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/inspect"
 )
 
-const stepLong = `Retry, skip or resolve one step of a job that runs. Each is refused (exit 5) where
-the table of steps does not allow it: see "pawl machine show step".
+const stepLong = `Retry, skip or resolve one step of a running job. What the state of the step does not
+allow is refused (exit 5): see "pawl machine show step".
 
-A STEP is its key, as "pawl job show" has it: load, load[3] for one instance of a
-foreach, test[linux,arm64] for one of a matrix. Shells want brackets in quotes.`
+A STEP is its key, as in "pawl job show": load, load[3] for an instance of a foreach,
+test[linux,arm64] for one of a matrix. Shells need quotes around brackets.`
 
 func newStep(a *app) *cobra.Command {
 	c := group(&cobra.Command{
@@ -63,9 +63,9 @@ func (a *app) instead(ctx context.Context, cl *client.Client, id pawl.ID, step s
 
 func newStepRetry(a *app) *cobra.Command {
 	return a.newStepVerb("retried", (*client.Steps).Retry, &cobra.Command{
-		Use: "retry", Short: "Let the next attempt of a step begin now",
-		Long: "Let the next attempt of a step that waits for its backoff begin now. Its attempts count\n" +
-			"as before. A job that has ended is retried as a whole: see \"pawl job retry\".",
+		Use: "retry", Short: "Start the next attempt of a step now",
+		Long: "Start the next attempt of a step that waits for its backoff. It counts like any other\n" +
+			"attempt. A job that has ended is retried as a whole: see \"pawl job retry\".",
 		Example: "  pawl step retry last load --reason \"the disk is there again\"",
 	})
 }
@@ -73,8 +73,8 @@ func newStepRetry(a *app) *cobra.Command {
 func newStepSkip(a *app) *cobra.Command {
 	return a.newStepVerb("skipped", (*client.Steps).Skip, &cobra.Command{
 		Use: "skip", Short: "End a step as skipped",
-		Long: "End a step that has not begun, or waits for its next attempt, as skipped. What depends on\n" +
-			"it is skipped too, as for a condition that is false.",
+		Long: "End a step that has not begun, or waits for its next attempt, as skipped. Steps that\n" +
+			"depend on it are skipped too, as with a condition that is false.",
 		Example: "  pawl step skip last upload --reason \"nothing to upload today\"",
 	})
 }
@@ -86,25 +86,25 @@ func newStepResolve(a *app) *cobra.Command {
 	}, &cobra.Command{
 		Use: "resolve", Short: "End a step with an output given by hand",
 		Long: "End a step that has not begun, or waits for its next attempt, as resolved_manually, with\n" +
-			"the output that --data gives. What depends on it goes on. In a job with on_error: drain\n" +
-			"a step that has failed can be resolved as long as the job runs.",
+			"the output that --data gives. Steps that depend on it continue. In a job with\n" +
+			"on_error: drain a failed step can be resolved as long as the job runs.",
 		Example: "  pawl step resolve last count --data 42\n  pawl step resolve last extract --data @files.json --reason \"done by hand\"",
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			output, err = dataOf(c)
 			return err
 		},
 	})
-	c.Flags().String("data", "", "the step's output, as JSON or @FILE of it; default null")
+	c.Flags().String("data", "", "the output of the step, as JSON or @FILE; default null")
 	return c
 }
 
-const approveLong = `Answer an approval that a job waits for: its step is complete, and the form is its
-output. STEP may be left out when one approval waits; when several do, they are
-listed. The form is filled in with --set, each value by the type of its field, or
-as one JSON object with --data; what is left out takes its default.`
+const approveLong = `Approve what a job waits for: the step completes, and the form is its output. STEP can be
+left out if one approval waits; if several do, they are listed. --set fills in a field of
+the form, by its type, and --data the whole form, as one JSON object. Fields that are
+left out get their defaults.`
 
-const rejectLong = `Refuse an approval that a job waits for: its step fails for good, and says who
-refused and why. STEP may be left out when one approval waits.`
+const rejectLong = `Reject what a job waits for: the step fails for good, and its error says who rejected it
+and why. STEP can be left out if one approval waits.`
 
 type formFlags struct {
 	set    []string
@@ -133,7 +133,7 @@ func newApprove(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().StringArrayVar(&f.set, "set", nil, "a field of the form, as key=value; may be repeated")
-	c.Flags().StringVar(&f.data, "data", "", "the form as a JSON object, or @FILE of one; --set wins over it")
+	c.Flags().StringVar(&f.data, "data", "", "the form as a JSON object, or @FILE; --set overrides single fields")
 	bindReason(c, &f.reason)
 	return c
 }

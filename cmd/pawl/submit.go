@@ -13,18 +13,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/inspect"
 )
 
-const submitLong = `Submit a workflow as a job that any worker of the workspace runs, such as "pawl
-dev" or one on another host. What ends in .yaml or .yml, or is there as a file, is
-a FILE; else it is the NAME of a registered workflow, the newest version if none
-is named.
+const submitLong = `Submit a workflow as a job that any worker of the workspace runs: that of "pawl dev", or
+one on another host. An argument that ends in .yaml or .yml, or that names an existing
+file, is a FILE. Any other is the NAME of a registered workflow, in its newest version
+unless one is named.
 
-Its commands start in a folder that the worker makes for the job, empty, and removes
-when the job has ended. --dir names another one, which has to be there on every
-worker; a relative one is found from here.
+The worker creates an empty folder for the job, starts its commands there, and removes
+the folder when the job has ended. --dir names another folder, which must exist on
+every worker; a relative path is resolved here.
 
-The job's id is printed on stdout. With --wait the job is shown until it has
-ended, its output is printed, and the exit code is that of "pawl run"; the id is
-then on stderr. Interrupting the wait leaves the job running.`
+The id of the job is printed on stdout. With --wait the progress of the job is shown
+until it has ended, then its output is printed; the id is printed on stderr, and the
+exit code is that of "pawl run". Interrupting the wait does not stop the job.`
 
 type submitFlags struct {
 	shape
@@ -44,7 +44,7 @@ func newSubmit(a *app) *cobra.Command {
 		Args:    want(1, 1, "a FILE or a NAME"), ValidArgsFunction: a.completeSubmit,
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("dir") && f.dir == "" {
-				return usage("write --dir . for the folder here", "--dir is empty: want a folder")
+				return usage("write --dir . for the current folder", "--dir is empty: want a folder")
 			}
 			return a.submit(c.Context(), args[0], &f)
 		},
@@ -52,10 +52,10 @@ func newSubmit(a *app) *cobra.Command {
 	f.inputs.bind(c)
 	f.shape.bind(c)
 	c.Flags().BoolVar(&f.wait, "wait", false, "wait until the job has ended")
-	c.Flags().IntVar(&f.priority, "priority", 0, "jobs of a higher one start first; default 0")
+	c.Flags().IntVar(&f.priority, "priority", 0, "jobs with a higher priority start first")
 	bindRequestID(c, &f.requestID, "job")
-	c.Flags().StringVar(&f.description, "description", "", "what the job is for, in words")
-	c.Flags().StringVar(&f.dir, "dir", "", "where its commands start on the worker; default a new folder of the job")
+	c.Flags().StringVar(&f.description, "description", "", "what the job is for")
+	c.Flags().StringVar(&f.dir, "dir", "", "the folder in which its commands start on the worker; default a new folder for the job")
 	return c
 }
 
@@ -144,7 +144,7 @@ func (a *app) wait(ctx context.Context, cl *client.Client, id pawl.ID, s shape) 
 	v, err := inspect.Follow(ctx, cl, id, f.Show)
 	f.Close()
 	if ctx.Err() != nil {
-		console.Say(a.stderr, "hint", fmt.Sprintf("the job goes on; see it with: pawl job show %s%s", id.Public(pawl.JobPrefix), a.given))
+		console.Say(a.stderr, "hint", fmt.Sprintf("the job continues; see it with: pawl job show %s%s", id.Public(pawl.JobPrefix), a.given))
 		return exit{codeInterrupted}
 	}
 	if err != nil {

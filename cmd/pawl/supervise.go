@@ -17,26 +17,27 @@ import (
 )
 
 const superviseLong = `Keep the programs of a FILE running until Ctrl-C or SIGTERM: start them in the order of
-their needs, watch them, start again what ends, and at the end stop all in order.
-docs/supervise.md says what the FILE says; "pawl validate FILE" checks it, and
-"pawl service" asks and gives orders from elsewhere.
+their needs, watch them, start again those that end, and finally stop them all in order.
+docs/supervise.md describes the FILE, "pawl validate FILE" checks it, and "pawl service"
+shows the programs and gives them orders from another terminal.
 
-Logs and history lie in --state, by default $XDG_STATE_HOME/pawl/supervise/NAME or
-~/.local/state/pawl/supervise/NAME. The NAME is the file's unless --name says another;
-one supervisor has it at a time.
+Logs and history are in the folder --state, by default $XDG_STATE_HOME/pawl/supervise/NAME
+or ~/.local/state/pawl/supervise/NAME. NAME is that of the file unless --name gives
+another. Only one running supervisor can have a name.
 
-On a terminal a table changes in place; else, and with --verbose, each change of state
-is a line. A FILE that has changed is read again when it has been the same for a
-second; one that is invalid changes nothing. --watch=false leaves that to
-"pawl service reload".
+On a terminal a table is updated in place. Elsewhere, and with --verbose, each change of
+state is a line. A FILE that has changed is read again when it has stayed the same for a
+second; an invalid one changes nothing. With --watch=false only "pawl service reload"
+reads it again.
 
-The first Ctrl-C, SIGTERM or SIGHUP (of a terminal that is closed) stops everything in
-order, each program with its own grace; the second kills at once what is left; a third
-leaves. Of a supervisor that was killed itself the next one of that NAME ends what is
-left before it starts anything, and goes on with its history.
+The first Ctrl-C, SIGTERM or SIGHUP (a closed terminal) stops all programs in order, each
+with its own grace. The second kills at once what is left. The third exits. After a
+supervisor was killed, the next one with that NAME ends what is left of its programs
+before it starts any, and continues its history.
 
-Exit codes: 0 all has ended, 1 something was left behind, 2 the FILE is invalid, 3 it is
-not there, 5 one of that NAME runs already, 6 a folder, a socket or a disk fails.`
+Exit codes: 0 all programs have ended, 1 something was left running, 2 the FILE is
+invalid, 3 it does not exist, 5 a supervisor with that NAME is running, 6 a folder, a
+socket or a disk fails.`
 
 // roleSupervisor is the role of this kind of host.
 const roleSupervisor = "supervisor"
@@ -61,11 +62,11 @@ func newSupervise(a *app) *cobra.Command {
 			return a.supervise(c.Context(), args[0], o)
 		},
 	}
-	c.Flags().StringVar(&o.name, "name", "", "what it is called; default the name in the file, or that of the file")
-	c.Flags().StringVar(&o.state, "state", "", "the folder of logs and history")
+	c.Flags().StringVar(&o.name, "name", "", "its name; default the name given in the file, or that of the file")
+	c.Flags().StringVar(&o.state, "state", "", "the folder for logs and history")
 	bindListen(c, &o.listen)
-	c.Flags().BoolVar(&o.watch, "watch", true, "read the file again when it has changed")
-	c.Flags().BoolVar(&o.verbose, "verbose", false, "show what the programs print, as they print it")
+	c.Flags().BoolVar(&o.watch, "watch", true, "read the file again after a change")
+	c.Flags().BoolVar(&o.verbose, "verbose", false, "show the output of the programs as they print it")
 	return c
 }
 
@@ -88,7 +89,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 	defer func() { err = errors.Join(err, l.Close()) }()
 	journal, err := supervise.OpenJournal(state)
 	if err != nil {
-		return err
+		return hinted(err, "name another folder with --state")
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
 	defer signals.IgnoreClosedPipes()()

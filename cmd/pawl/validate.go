@@ -16,8 +16,8 @@ import (
 
 func newValidate(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "validate FILE...", Short: "Check workflow files, and files of services",
-		Long:    "Check workflow files, and files of services for \"pawl supervise\" (which have the key\nservices), and name all that is wrong with each, as FILE:LINE:COLUMN. Nothing is stored\nor started, and no database is needed. Exit codes: 0 all are valid, 2 one is not, 3 one\nis not there.",
+		Use: "validate FILE...", Short: "Check workflow files and service files",
+		Long:    "Check workflow files, and service files for \"pawl supervise\" (which have the key\nservices), and report every mistake as FILE:LINE:COLUMN. Nothing is stored or started, and\nno database is needed.\n\nExit codes: 0 all files are valid, 2 one is invalid, 3 one does not exist.",
 		Example: "  pawl validate nightly.yaml\n  pawl validate workflows/*.yaml",
 		Args:    want(1, -1, "a FILE"),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.validate(args) },
@@ -34,13 +34,12 @@ func (a *app) validate(paths []string) error {
 	})
 }
 
-const planLong = `Show what a workflow would do, without doing it: its steps level by level, each
-level after those above it. Inputs are checked when any are given. No database is
-needed.
+const planLong = `Show what a workflow would do, without running it: its steps by level, each level after
+those above it. Inputs are checked if any are given. No database is needed.
 
-With --against running it says of each unfinished job of that workflow in the
-workspace what it is made of, which it keeps, what would differ in it, and whether
-"pawl job move" could take it to this version, or why not. Nothing is changed.`
+--against running lists the unfinished jobs of that workflow in the workspace: which
+definition each has and keeps, how it differs from the file, and whether "pawl job move"
+could move it to this version, or why not. Nothing is changed.`
 
 func newPlan(a *app) *cobra.Command {
 	var in inputFlags
@@ -69,7 +68,7 @@ func newPlan(a *app) *cobra.Command {
 		},
 	}
 	in.bind(c)
-	c.Flags().StringVar(&against, "against", "", "running: compare with what unfinished jobs are made of")
+	c.Flags().StringVar(&against, "against", "", "running: compare with the definitions of unfinished jobs")
 	c.Flags().StringVarP(&form, "output", "o", formText, "text; mermaid: a flowchart; json: the definition with its defaults written out")
 	return c
 }
@@ -80,20 +79,22 @@ func (a *app) plan(def *workflow.Definition, form string) error {
 	return err
 }
 
-const verifyFileLong = `Find what is wrong with a workflow that is valid by itself, without running it:
-paths that wait for ever, steps that can never run, outputs that are used and may
-not be there, timeouts that come too soon, and more.
+const verifyFileLong = `Find faults of a valid workflow, without running it: paths that wait forever, steps that
+can never run, outputs that are used but may be missing, timeouts that come too soon, and
+more.
 
-The engine's own decisions are gone through with every step ending in every way:
-well, failed for good, out of attempts, timed out, rejected, with its worker dead,
-or cancelled with its job. Conditions are evaluated where it is known what they
-name, and are both true and false where it is not. That is exhaustive up to 20000
-states (fewer of a very large workflow), and at random beyond; the output says
-which. Of a finding of that kind the shortest way to it that was found is shown.
+The engine's own decisions are explored, with every step ending in every way: it
+succeeds, fails for good, runs out of attempts, times out, is rejected, loses its worker,
+or is canceled with its job. A condition is evaluated if its values are known, and
+otherwise is both true and false. The search is exhaustive up to 20000 states (fewer for
+a very large workflow), and random beyond; the output says which. A finding of the search
+comes with the shortest way to it that was found.
 
-Inputs that are given are fixed; the others vary. Nothing is stored and no
-database is needed. Exit codes: 0 no errors, 1 errors (with --strict: warnings,
-too), 2 the file is not valid, 3 it is not there, 130 interrupted.`
+Inputs that are given are fixed; the others vary. Nothing is stored, and no database is
+needed.
+
+Exit codes: 0 no errors, 1 errors (with --strict also warnings), 2 the file is invalid,
+3 it does not exist, 130 interrupted.`
 
 func newVerify(a *app) *cobra.Command {
 	var in inputFlags
@@ -108,7 +109,7 @@ func newVerify(a *app) *cobra.Command {
 	}
 	in.bind(c)
 	bindForm(c, &form, "{workflow, findings, states, outcomes, all, ends, endings}")
-	c.Flags().BoolVar(&strict, "strict", false, "exit code 1 for warnings, too")
+	c.Flags().BoolVar(&strict, "strict", false, "exit code 1 also for warnings")
 	return c
 }
 
@@ -142,18 +143,20 @@ func (a *app) verifyWorkflow(ctx context.Context, path string, in *inputFlags, f
 	return nil
 }
 
-const simulateLong = `Run a workflow on a clock of its own, with made-up outcomes, and show what
-happens: no step is run. The engine's own decisions are made, and expressions are
-evaluated; durations, failures, outputs, approvals and signals come from --seed. The
-same seed gives the same output, to the byte.
+const simulateLong = `Run a workflow on a simulated clock, with made-up outcomes, and show what happens. No step
+is run. The decisions are the engine's own, and expressions are evaluated; durations,
+failures, outputs, approvals and signals are derived from --seed. The same seed gives the
+same output, byte for byte.
 
---faults adds what goes wrong beside the steps themselves: kill (workers die in
-the middle of a step), slow (they are late, and steps run into their timeouts),
-duplicate (messages arrive twice, and are refused).
+--faults adds faults besides those of the steps: kill (workers die in the middle of a
+step), slow (workers are late, and steps reach their timeouts), duplicate (messages
+arrive twice, and are refused).
 
-Inputs that are required and not given are made up. --runs N runs as many seeds
-from --seed on, and shows how their jobs ended. Exit codes: 0 the simulated job
-ended, however; 1 it could not, or broke an invariant; 2 the file is not valid.`
+Required inputs that are not given are made up. --runs N runs N seeds, from --seed on,
+and shows how their jobs ended.
+
+Exit codes: 0 the simulated job ended, in any state, 1 it could not end, or broke an
+invariant, 2 the file is invalid.`
 
 type simulateFlags struct {
 	inputs inputFlags
@@ -178,9 +181,9 @@ func newSimulate(a *app) *cobra.Command {
 	}
 	f.inputs.bind(c)
 	c.Flags().StringVarP(&f.form, "output", "o", formText, "text: the timeline, and how the job ended; json")
-	c.Flags().IntVar(&f.seed, "seed", 1, "what everything is made up from: a whole number from 0")
-	c.Flags().IntVar(&f.runs, "runs", 1, "how many seeds, from --seed on; of more than one the ends are shown, 1 to 10000")
-	c.Flags().StringVar(&f.faults, "faults", "", "kill, slow, duplicate: one or several with commas between; default none")
+	c.Flags().IntVar(&f.seed, "seed", 1, "the seed of everything that is made up: a whole number from 0")
+	c.Flags().IntVar(&f.runs, "runs", 1, "how many seeds to run, from --seed on, 1 to 10000; with more than one, only the ends are shown")
+	c.Flags().StringVar(&f.faults, "faults", "", "kill, slow, duplicate, separated by commas; default none")
 	return c
 }
 

@@ -17,16 +17,16 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-const workerLong = `Run a worker until Ctrl-C or SIGTERM: it claims steps and runs them. What it
-cannot decide by itself it leaves to the engine of a "pawl server", of which there
-has to be one at least on the same database.
+const workerLong = `Run a worker until Ctrl-C or SIGTERM: it claims steps and runs them. It needs at least
+one "pawl server" on the same database, which evaluates what workers leave to it.
 
---capacity is how many steps run at once, 10 by default. --queue names a queue to
-serve, and may be repeated; without it that is the queue "default". Ctrl-C or
-SIGTERM drains it: it claims nothing more, and what runs may end within
---drain-timeout; what does not is interrupted, and pending again for the next
-worker. A second signal interrupts it at once, a third one leaves. The exit code is
-0 then, and 1 if an operator has terminated the worker.
+--capacity is how many steps run at once, 10 by default. --queue names a queue to serve,
+by default the queue "default"; it may be repeated.
+
+Ctrl-C or SIGTERM drains the worker: it claims nothing more, and running steps have
+--drain-timeout to end. Steps that take longer are interrupted, and become pending again
+for the next worker. A second signal interrupts them at once, a third exits. The exit
+code is 0, or 1 if an operator terminated the worker.
 
 A job that was submitted without --dir has a folder below --workdir, which is removed
 when the job has ended.`
@@ -34,7 +34,7 @@ when the job has ended.`
 func newWorker(a *app) *cobra.Command {
 	s := &service{role: health.RoleWorker}
 	c := &cobra.Command{
-		Use: "worker", Short: "Run a worker until Ctrl-C, or look at workers", Long: workerLong,
+		Use: "worker", Short: "Run a worker until Ctrl-C, or show and manage workers", Long: workerLong,
 		Example: "  pawl worker --database postgres://pawl@db.example/pawl\n  pawl worker --capacity 50 --queue default --queue billing --drain-timeout 5m",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -46,9 +46,9 @@ func newWorker(a *app) *cobra.Command {
 	}
 	s.bindName(c)
 	s.bindWorker(c)
-	c.Flags().DurationVar(&s.beat, "beat", 0, "how often it says that it lives, 100ms to 1m; default a third of --silence, and 2s at most")
-	c.Flags().DurationVar(&s.silence, "silence", 0, "what the servers have as --silence, by which it reckons when it is cut off; default 6s, and three beats at least")
-	c.Flags().DurationVar(&s.drain, "drain-timeout", 30*time.Second, "how long what runs may take to end after the first signal; 0s interrupts it at once")
+	c.Flags().DurationVar(&s.beat, "beat", 0, "how often it sends a beat, 100ms to 1m; default a third of --silence, at most 2s")
+	c.Flags().DurationVar(&s.silence, "silence", 0, "the --silence of the servers, to which it keeps when it is cut off; default 6s, at least three beats")
+	c.Flags().DurationVar(&s.drain, "drain-timeout", 30*time.Second, "how long running steps may take to end after the first signal; 0s interrupts them at once")
 	c.AddCommand(newWorkerList(a), newWorkerShow(a), newWorkerHistory(a), newWorkerPause(a), newWorkerResume(a), newWorkerTerminate(a))
 	return c
 }
@@ -90,7 +90,7 @@ func newWorkerList(a *app) *cobra.Command {
 	form, all, limit := formText, false, 50
 	c := &cobra.Command{
 		Use: "list", Short: "List the workers of the workspace",
-		Long:    "List the workers of the workspace that live, newest first, or with --all those too that\nhave ended. RUNS is how many steps run there, of so many at once; SINCE is when it came\ninto its state.",
+		Long:    "List the living workers of the workspace, newest first; --all includes those that have\nended. RUNS is how many steps the worker runs, and how many it can run at once. SINCE is\nwhen it entered its state.",
 		Example: "  pawl worker list\n  pawl worker list --all --limit 10 -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -110,8 +110,8 @@ func newWorkerList(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().BoolVar(&all, "all", false, "those too that have ended")
-	c.Flags().IntVar(&limit, "limit", 50, "at most so many, 1 to 1000")
+	c.Flags().BoolVar(&all, "all", false, "include workers that have ended")
+	c.Flags().IntVar(&limit, "limit", 50, "how many to list at most, 1 to 1000")
 	bindForm(c, &form, "a list of workers")
 	return c
 }
@@ -120,7 +120,7 @@ func newWorkerShow(a *app) *cobra.Command {
 	form := formText
 	c := &cobra.Command{
 		Use: "show WORKER", Short: "Show a worker",
-		Long:    "Show a worker: what it serves, how much it runs, and since when it is in its state.\nWORKER is an id (w_ and 32 digits), six or more of its first or last digits, or the name\nof one that lives.",
+		Long:    "Show a worker: what it serves, how much it runs, its state, and when it entered that.\nWORKER is an id (w_ and 32 digits), six or more of its first or last digits, or the name\nof a living worker.",
 		Example: "  pawl worker show rack1\n  pawl worker show c0ffd1 -o json",
 		Args:    want(1, 1, "a WORKER"), ValidArgsFunction: a.completeWorkers,
 		RunE: a.onWorker(func(ctx context.Context, cl *client.Client, id pawl.ID) error {
@@ -159,9 +159,9 @@ func newWorkerHistory(a *app) *cobra.Command {
 
 const workersLong = `
 
-Several workers may be named. --all takes every worker of the workspace that it can
-be done to, and asks before it begins, unless --yes is given. A refusal does not stop the
-others; the exit code is the highest of them all.`
+Several workers can be named. --all selects every worker of the workspace whose state
+allows it, and asks for consent unless --yes is given. A refusal does not stop the
+others; the exit code is the highest of all.`
 
 // A workerVerb is an operator's action on workers.
 type workerVerb struct {
@@ -177,8 +177,8 @@ type workerVerb struct {
 func newWorkerPause(a *app) *cobra.Command {
 	v := &workerVerb{verb: "pause", done: "paused", from: []machine.State{lifecycle.WorkerRunning}, do: (*client.Workers).Pause}
 	return v.bind(a, &cobra.Command{
-		Short:   "Let a worker claim nothing more",
-		Long:    "Pause a worker: it claims nothing more until it is resumed; what it runs ends. One that\nhas never had a task is IDLE, and cannot be paused (exit 5).",
+		Short:   "Pause a worker",
+		Long:    "Pause a worker: it claims nothing more until it is resumed; running steps continue to\ntheir end. A worker that has never had a task is IDLE, and cannot be paused (exit 5).",
 		Example: "  pawl worker pause rack1 --reason \"new disk\"\n  pawl worker pause --all --yes",
 	})
 }
@@ -186,8 +186,8 @@ func newWorkerPause(a *app) *cobra.Command {
 func newWorkerResume(a *app) *cobra.Command {
 	v := &workerVerb{verb: "resume", done: "resumed", from: []machine.State{lifecycle.WorkerPaused}, do: (*client.Workers).Resume}
 	return v.bind(a, &cobra.Command{
-		Short:   "End the pause of a worker",
-		Long:    "Resume a worker that was paused. One that paused itself because there was too little\nmemory or disk pauses again as long as that is so.",
+		Short:   "Resume a paused worker",
+		Long:    "Resume a paused worker. One that paused itself because memory or disk space was low\npauses again while that lasts.",
 		Example: "  pawl worker resume rack1\n  pawl worker resume --all --yes",
 	})
 }
@@ -196,8 +196,8 @@ func newWorkerTerminate(a *app) *cobra.Command {
 	v := &workerVerb{verb: "terminate", done: "terminated", reasoned: true, do: (*client.Workers).Terminate,
 		from: []machine.State{lifecycle.WorkerIdle, lifecycle.WorkerRunning, lifecycle.WorkerPaused}}
 	return v.bind(a, &cobra.Command{
-		Short:   "End a worker for good",
-		Long:    "Terminate a worker: what it runs is interrupted and pending again, for others, at once,\nand its process ends with exit code 1 and says who wanted it and why.",
+		Short:   "End a worker, and release its steps",
+		Long:    "Terminate a worker: its running steps are interrupted and at once pending again, for\nother workers. Its process ends with exit code 1, and says who terminated it and why.",
 		Example: "  pawl worker terminate rack1 --reason \"it is sold\"\n  pawl worker terminate w_019a3c7e5b7a7c1d8000000040a1b2c3 --reason \"it hangs\"",
 	})
 }
@@ -212,8 +212,8 @@ func (v *workerVerb) bind(a *app, c *cobra.Command) *cobra.Command {
 		}
 		return a.with(c.Context(), func(cl *client.Client) error { return v.apply(c.Context(), a, cl, args) })
 	}
-	c.Flags().BoolVar(&v.all, "all", false, "every worker of the workspace that it can be done to")
-	c.Flags().BoolVar(&v.yes, "yes", false, "do not ask before --all begins")
+	c.Flags().BoolVar(&v.all, "all", false, "every worker of the workspace whose state allows it")
+	c.Flags().BoolVar(&v.yes, "yes", false, "do not ask for consent to --all")
 	bindReason(c, &v.reason)
 	return c
 }
@@ -222,7 +222,7 @@ func (v *workerVerb) check(c *cobra.Command, args []string) error {
 	hint := "usage: " + c.UseLine()
 	switch {
 	case v.all && len(args) > 0:
-		return usage(hint, "--all goes without a WORKER, and got %q", args[0])
+		return usage(hint, "--all takes no WORKER, and got %q", args[0])
 	case !v.all && len(args) == 0:
 		return usage(hint, "%s needs a WORKER or --all", c.CommandPath())
 	case !v.all && v.yes:

@@ -14,15 +14,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-const workflowLong = `Register workflows under their names, and look at them.
+const workflowLong = `Register workflows under their names, and show them.
 
-A registered workflow belongs to a workspace. Each change of its file is a
-version of its own, counted from 1, which never changes; NAME@VERSION names one,
-NAME the newest. A job keeps the version that it was made of; see "pawl job move".`
+A registered workflow belongs to a workspace. Each change of its file is a new version,
+counted from 1, which never changes. NAME@VERSION names one version, NAME the newest. A
+job keeps the version that it was created from; see "pawl job move".`
 
 func newWorkflow(a *app) *cobra.Command {
 	c := group(&cobra.Command{
-		Use: "workflow", Short: "Register workflows, and look at them", Long: workflowLong,
+		Use: "workflow", Short: "Register and show workflows", Long: workflowLong,
 		Example: "  pawl workflow register nightly.yaml\n  pawl workflow show nightly@3\n  pawl submit nightly@3",
 	})
 	c.AddCommand(newWorkflowRegister(a), newWorkflowList(a), newWorkflowShow(a), newWorkflowVersions(a))
@@ -46,11 +46,10 @@ func (a *app) listVersions(ctx context.Context, cl *client.Client, form string, 
 	return rows.N, rows.End()
 }
 
-const registerLong = `Register workflow files, each as the next version of the workflow of its name. A
-file whose newest version has the same content and folder stays that version.
-Files of child workflows become part of the version. As a child of a "pawl run" job,
-the workflow runs in the folder of its file. Nothing is registered if one of the files
-has a mistake.`
+const registerLong = `Register workflow files, each as the next version of the workflow of its name. A file
+with the same content and folder as the newest version adds no version. Files of child
+workflows become part of the version. As a child of a "pawl run" job, the workflow runs
+in the folder of its file. If one of the files has a mistake, nothing is registered.`
 
 func newWorkflowRegister(a *app) *cobra.Command {
 	form, reason := formText, ""
@@ -159,7 +158,7 @@ func newWorkflowShow(a *app) *cobra.Command {
 	form := formText
 	c := &cobra.Command{
 		Use: "show NAME[@VERSION]", Short: "Show a registered workflow",
-		Long:    "Show a version of a registered workflow, the newest if none is named: its steps\nlevel by level, and who registered it, when and why. With -o json it is the\ndefinition, with its defaults written out.",
+		Long:    "Show a version of a registered workflow, by default the newest: its steps by level, and\nwho registered it, when and why. With -o json it is the definition, with its defaults\nwritten out.",
 		Example: "  pawl workflow show nightly\n  pawl workflow show nightly@3 -o json",
 		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeWorkflows,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -26,13 +26,13 @@ func JobFailure(w io.Writer, v *pawl.JobView, tail func(step string) (lines []st
 		return
 	}
 	if command := v.Error.Resolve(v.ID); command != "" {
-		Say(w, "hint", "give its output yourself, and go on from there: "+command+given)
+		Say(w, "hint", "give its output yourself, and continue from there: "+command+given)
 	}
 	lines, printed := tail(step)
 	for _, l := range lines {
 		fmt.Fprintf(w, "  | %s\n", Printable(strings.TrimRight(l, "\r")))
 	}
 	if printed {
-		Say(w, "hint", fmt.Sprintf("see all that it printed with: pawl job logs %s %s%s", v.ID, Shell(step), given))
+		Say(w, "hint", fmt.Sprintf("see all its output with: pawl job logs %s %s%s", v.ID, Shell(step), given))
 	}
 }

@@ -22,7 +22,7 @@ func TestJobFailure(t *testing.T) {
 		{"no reason", nil, nil, false, "error: job j_1 failed\n"},
 		{"of the job", &pawl.Failure{Message: "too many"}, []string{"not asked for"}, true, "error: job j_1 failed: too many\n"},
 		{"of a step", &pawl.Failure{Step: "load", Class: "exit_1", Message: "exit code 1", Permanent: true}, []string{"one\x1b[2J\r", "two"}, true,
-			"  | one\uFFFD[2J\n  | two\nhint: see all that it printed with: pawl job logs j_1 load --utc\n"},
+			"  | one\uFFFD[2J\n  | two\nhint: see all its output with: pawl job logs j_1 load --utc\n"},
 		{"of a silent step", &pawl.Failure{Step: "load", Message: "step load: no worker", Permanent: true}, nil, false, "error: job j_1 failed: step load: no worker\n"},
 	} {
 		var out strings.Builder

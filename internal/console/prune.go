@@ -36,9 +36,9 @@ func WhatIsLeft(prospects []pawl.Prospect, dry bool) []left {
 		}
 		add(p.Kind, p.Open, "not ended")
 		add(p.Kind, p.Needed, "needed by a job that has not ended")
-		add(p.Kind, p.Beside, "created on the same day as one that stays, or on a day that is too young")
+		add(p.Kind, p.Beside, "created on the same day as a job that stays, or on a day that is too recent")
 		if !dry {
-			add(p.Kind, p.Goes, "others were at it; removed the next time")
+			add(p.Kind, p.Goes, "in use by others; removed the next time")
 		}
 	}
 	return list

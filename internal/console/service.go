@@ -56,7 +56,7 @@ func outcomeOf(a *supervisor.ActionStatus) string {
 	case a.Failed:
 		return "failed"
 	case a.Kind == supervisor.KindRetriable:
-		return "is to be retried"
+		return "will be retried"
 	case a.Kind == supervisor.KindTimeout:
 		return "timed out"
 	}
@@ -129,7 +129,7 @@ func wantedBy(s *control.Service) string {
 func probeText(p *control.Probe, now time.Time) string {
 	switch {
 	case p.At.IsZero():
-		return p.What + ": not asked yet"
+		return p.What + ": not probed yet"
 	case p.OK:
 		return fmt.Sprintf("%s: ok, %d in a row, %s ago", p.What, p.Streak, Duration(now.Sub(p.At)))
 	}
@@ -140,7 +140,7 @@ func probeText(p *control.Probe, now time.Time) string {
 func ServiceWhy(w io.Writer, s *control.Service) {
 	lines := s.Why
 	if len(lines) == 0 {
-		lines = []string{fmt.Sprintf("it is as it is wanted: %s", wantedBy(s))}
+		lines = []string{fmt.Sprintf("it is in the wanted state: %s", wantedBy(s))}
 	}
 	if text := unrecordedText(s.Unrecorded); text != "" {
 		lines = append(slices.Clip(lines), text)
@@ -157,7 +157,7 @@ func ServiceWhy(w io.Writer, s *control.Service) {
 func unrecordedText(u *control.Unrecorded) string {
 	var parts []string
 	if u != nil && u.Moves > 0 {
-		parts = append(parts, fmt.Sprintf("%s not in its history yet, and written when that is possible: %s", Plural(int64(u.Moves), "move"), u.Error))
+		parts = append(parts, fmt.Sprintf("%s not in its history yet, to be written as soon as possible: %s", Plural(int64(u.Moves), "move"), u.Error))
 	}
 	if u != nil && u.LeftOut > 0 {
 		parts = append(parts, Plural(int64(u.LeftOut), "move")+" left out of its history, since it could not be written for too long")

@@ -47,7 +47,7 @@ func (e *MatchError) Error() string {
 	if e.None {
 		return fmt.Sprintf("there is no service %.100q", e.Text)
 	}
-	return fmt.Sprintf("service %s: %d supervisors have one of that name", e.Text, len(e.Names))
+	return fmt.Sprintf("service %s: %d supervisors have a service of that id", e.Text, len(e.Names))
 }
 
 // Find returns the one service of some hosts that a text names; see [Match]. The error is a

@@ -92,7 +92,7 @@ func unready(ctx context.Context, s store.Store) []string {
 	case reasons := <-answer:
 		return reasons
 	case <-ctx.Done():
-		return []string{"the database does not answer"}
+		return []string{"the database does not respond"}
 	}
 }
 

@@ -37,11 +37,11 @@ func CheckAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	n, bad := strconv.ParseUint(port, 10, 16)
 	if err != nil || bad != nil {
-		return pawl.Errorf(pawl.Invalid, "want a host and a port of 0 to 65535, 127.0.0.1:9464 say")
+		return pawl.Errorf(pawl.Invalid, "want a host and a port from 0 to 65535, such as 127.0.0.1:9464")
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("want an address of the loopback interface, 127.0.0.1:%d say", n),
-			Hint: "elsewhere it takes TLS or a token, which there is not yet; put a proxy that has them before it"}
+		return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("want an address of the loopback interface, such as 127.0.0.1:%d", n),
+			Hint: "pawl has no TLS and no tokens yet; put a proxy that has them in front of it"}
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func OpenPort(address string, log *slog.Logger) (*Port, error) {
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 		_ = l.Close() // its address was never published
-		return nil, pawl.Errorf(pawl.Invalid, "it leads to %s: want an address of the loopback interface", l.Addr())
+		return nil, pawl.Errorf(pawl.Invalid, "it resolves to %s: want an address of the loopback interface", l.Addr())
 	}
 	p := &Port{log: log, Address: l.Addr().String()}
 	p.opened.Store(&l)

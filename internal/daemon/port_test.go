@@ -82,7 +82,7 @@ func TestReadinessOfADeafDatabase(t *testing.T) {
 	defer close(d.over)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if reasons := unready(ctx, d); !slices.Equal(reasons, []string{"the database does not answer"}) {
+	if reasons := unready(ctx, d); !slices.Equal(reasons, []string{"the database does not respond"}) {
 		t.Errorf("reasons %q", reasons)
 	}
 }
@@ -168,13 +168,13 @@ func TestCheckAddress(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"127.0.0.1:9464": "", "[::1]:0": "", "localhost:65535": "",
-		"":                "want a host and a port of 0 to 65535, 127.0.0.1:9464 say",
-		"127.0.0.1":       "want a host and a port of 0 to 65535, 127.0.0.1:9464 say",
-		"127.0.0.1:65536": "want a host and a port of 0 to 65535, 127.0.0.1:9464 say",
-		"127.0.0.1:http":  "want a host and a port of 0 to 65535, 127.0.0.1:9464 say",
-		":80":             "want an address of the loopback interface, 127.0.0.1:80 say",
-		"192.0.2.1:80":    "want an address of the loopback interface, 127.0.0.1:80 say",
-		"db.example:80":   "want an address of the loopback interface, 127.0.0.1:80 say",
+		"":                "want a host and a port from 0 to 65535, such as 127.0.0.1:9464",
+		"127.0.0.1":       "want a host and a port from 0 to 65535, such as 127.0.0.1:9464",
+		"127.0.0.1:65536": "want a host and a port from 0 to 65535, such as 127.0.0.1:9464",
+		"127.0.0.1:http":  "want a host and a port from 0 to 65535, such as 127.0.0.1:9464",
+		":80":             "want an address of the loopback interface, such as 127.0.0.1:80",
+		"192.0.2.1:80":    "want an address of the loopback interface, such as 127.0.0.1:80",
+		"db.example:80":   "want an address of the loopback interface, such as 127.0.0.1:80",
 	} {
 		if err := CheckAddress(address); (err == nil) != (want == "") || err != nil && (err.Error() != want || pawl.KindOf(err) != pawl.Invalid) {
 			t.Errorf("%q: %v, want %q", address, err, want)

@@ -64,11 +64,11 @@ func (k *Work) drain(w *worker.Worker) error {
 		defer stop()
 		context.AfterFunc(hurried, func() {
 			if !isClosed(w.Over()) {
-				fmt.Fprintln(k.Out, "what runs is interrupted")
+				fmt.Fprintln(k.Out, "running steps are interrupted")
 			}
 			cancel()
 		})
-		fmt.Fprintf(k.Out, "worker %s claims nothing more; what runs may take %s to end; Ctrl-C again interrupts it\n", w.ID(), k.Drain)
+		fmt.Fprintf(k.Out, "worker %s claims nothing more; running steps may take %s to end; Ctrl-C again interrupts them\n", w.ID(), k.Drain)
 	}
 	return w.Drain(over)
 }

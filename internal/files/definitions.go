@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// The top-level key of each kind of file: steps in a workflow, services in a file of services.
+// The top-level key of each kind of file: steps in a workflow, services in a service file.
 var (
 	stepsKey    = regexp.MustCompile(`(?m)^steps[ \t]*:`)
 	servicesKey = regexp.MustCompile(`(?m)^services[ \t]*:`)
@@ -35,21 +35,21 @@ func parseWorkflow(path string, src []byte) (*workflow.Definition, error) {
 		return nil, tooLong(path, workflow.MaxSource)
 	}
 	if servicesKey.Match(src) && !stepsKey.Match(src) {
-		return nil, &pawl.Error{Kind: pawl.Invalid, Message: path + " is a file of services, and no workflow", Hint: "keep them running with: pawl supervise " + console.Shell(path)}
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: path + " is a service file, not a workflow", Hint: "keep them running with: pawl supervise " + console.Shell(path)}
 	}
 	return workflow.ParseWith(path, src, OpenChild)
 }
 
-// ReadPrograms reads the source of a file of services, for [ParsePrograms].
+// ReadPrograms reads the source of a service file, for [ParsePrograms].
 func ReadPrograms(path string) ([]byte, error) { return Read(path, spec.MaxSource) }
 
-// ParsePrograms checks a file of services. Paths in it are relative to the folder of the file.
+// ParsePrograms checks a service file. Paths in it are relative to the folder of the file.
 func ParsePrograms(path string, src []byte) (*spec.File, error) {
 	if len(src) > spec.MaxSource {
 		return nil, tooLong(path, spec.MaxSource)
 	}
 	if stepsKey.Match(src) && !servicesKey.Match(src) {
-		return nil, &pawl.Error{Kind: pawl.Invalid, Message: path + " is a workflow, and no file of services", Hint: "run it with: pawl run " + console.Shell(path)}
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: path + " is a workflow, not a service file", Hint: "run it with: pawl run " + console.Shell(path)}
 	}
 	full, err := filepath.Abs(path)
 	if err != nil {

@@ -11,5 +11,5 @@
 // that of its parent. [ReadJobs] reads a list of jobs from stdin.
 //
 // Errors are pawl.Errors: NotFound, Refused if permissions are missing, otherwise Invalid; see
-// [KindOf]. Mistakes in a workflow or a file of services are document.Problems.
+// [KindOf]. Mistakes in a workflow or a service file are document.Problems.
 package files

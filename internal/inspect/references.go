@@ -79,7 +79,7 @@ func pickJob(ctx context.Context, cl *client.Client, workspace, digits string) (
 	case len(found) == 1:
 		return found[0].ID, nil
 	}
-	return pawl.ID{}, unclear("give more of its digits; the last ones tell jobs of one day apart", "job %s: %d jobs have these digits: %s", digits, len(found), named(found))
+	return pawl.ID{}, unclear("give more of its digits; jobs of one day differ in their last ones", "job %s: %d jobs have these digits: %s", digits, len(found), named(found))
 }
 
 // lastOf returns the last n digits of a job's id.
@@ -140,7 +140,7 @@ func Worker(ctx context.Context, cl *client.Client, workspace, text string) (paw
 	case 1:
 		return pawl.ParseID(pawl.WorkerPrefix, found[0])
 	}
-	return pawl.ID{}, unclear("give its id", "worker %s: %d workers are called so, such as %s and %s", text, len(found), found[0], found[1])
+	return pawl.ID{}, unclear("give its id", "worker %s: %d workers match, such as %s and %s", text, len(found), found[0], found[1])
 }
 
 func isHex(s string) bool {

@@ -133,9 +133,9 @@ func (r *Search) Fits(ctx context.Context, id pawl.ID) error {
 	case j.Workspace != r.Workspace:
 		return refuse(OtherWorkspace, "is in workspace %s, not in %s", j.Workspace, r.Workspace)
 	case j.Workflow != r.Definition.Name:
-		return refuse(OtherWorkflow, "is of workflow %s, and %s holds %s", j.Workflow, r.File, r.Definition.Name)
+		return refuse(OtherWorkflow, "is of workflow %s, and %s has %s", j.Workflow, r.File, r.Definition.Name)
 	case v.DefinitionHash != r.Definition.HashString():
-		return refuse(OtherDefinition, "was made of another version of %s: the file has changed since", r.File)
+		return refuse(OtherDefinition, "was created from another version of %s: the file has changed since", r.File)
 	}
 	if !r.Given {
 		return nil
@@ -166,7 +166,7 @@ func (r *Search) nothing(newest, closest *pawl.Job, inputs json.RawMessage) *Mis
 	case closest != nil:
 		e.Hint = fmt.Sprintf("unfinished job %s has other inputs: %s", closest.ID.Public(pawl.JobPrefix), differences(closest.Inputs, inputs))
 	case newest != nil:
-		e.Hint = fmt.Sprintf("unfinished job %s was made of another version of the file", newest.ID.Public(pawl.JobPrefix))
+		e.Hint = fmt.Sprintf("unfinished job %s was created from another version of the file", newest.ID.Public(pawl.JobPrefix))
 		if !equalJSON(newest.Inputs, inputs) {
 			e.Hint += ", with other inputs: " + differences(newest.Inputs, inputs)
 		}

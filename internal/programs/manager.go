@@ -230,7 +230,7 @@ func (m *Manager) lock() (*flock.Flock, error) {
 		return lock, nil
 	}
 	_ = lock.Close()
-	return nil, &pawl.Error{Kind: pawl.Conflict, Message: "another supervisor has the folder " + m.config.State, Hint: "stop it, or choose another folder", Err: err}
+	return nil, &pawl.Error{Kind: pawl.Conflict, Message: "another supervisor uses the folder " + m.config.State, Hint: "stop it, or choose another folder", Err: err}
 }
 
 // sweep kills the processes that bear the mark of this state folder or are in its control

@@ -115,7 +115,7 @@ func (m *Manager) why(prog *program, n snapshot, st supervisor.Status) []string 
 	case starting:
 		add(withDetail("it is not ready yet", o.Unready))
 		if left, limited := startTimeLeft(n); limited && left > 0 {
-			add(fmt.Sprintf("it is ended if it is not ready in %s", short(left)))
+			add(fmt.Sprintf("it is ended unless it is ready within %s", short(left)))
 		}
 	case backoff:
 		add(backoffReason(n, st.Reason))

@@ -301,5 +301,5 @@ func (h *Host) Logs(_ context.Context, id string, _ control.LogQuery, _ io.Write
 
 // Reload implements control.Host. It always refuses.
 func (h *Host) Reload(context.Context, pawl.Change) ([]control.Difference, error) {
-	return nil, pawl.Errorf(pawl.Refused, "%s has no file of services to read again", h.name)
+	return nil, pawl.Errorf(pawl.Refused, "%s has no service file to read again", h.name)
 }

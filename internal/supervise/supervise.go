@@ -47,7 +47,7 @@ type Supervision struct {
 // OpenJournal makes a folder, and opens the history in it. The caller closes it.
 func OpenJournal(folder string) (*supervisor.FileJournal, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the folder of logs and history cannot be made", Hint: "name another with --state", Err: err}
+		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the folder of logs and history cannot be created", Err: err}
 	}
 	j, err := supervisor.OpenFileJournal(filepath.Join(folder, "journal.jsonl"))
 	if err != nil {
@@ -174,11 +174,11 @@ func (s *Supervision) killOrphans() {
 // hurrying calls end when ctx ends, and kills the rest when hurried ends. It reports both.
 func (s *Supervision) hurrying(ctx, hurried context.Context, end func()) (stop func()) {
 	first := context.AfterFunc(ctx, func() {
-		fmt.Fprintln(s.Out, "stopping everything in order; Ctrl-C again kills at once what is left")
+		fmt.Fprintln(s.Out, "stopping all services in order; Ctrl-C again kills what is left at once")
 		end()
 	})
 	second := context.AfterFunc(hurried, func() {
-		fmt.Fprintln(s.Out, "what is left is killed")
+		fmt.Fprintln(s.Out, "killing what is left")
 		s.Force()
 	})
 	return func() {

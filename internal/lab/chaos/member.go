@@ -169,7 +169,7 @@ func (m *member) says(texts ...string) bool {
 }
 
 // faults are texts that no log may contain.
-var faults = [][]byte{[]byte("panic:"), []byte("fault of pawl itself"), []byte("fatal error:"), []byte("DATA RACE")}
+var faults = [][]byte{[]byte("panic:"), []byte("pawl has a bug"), []byte("fatal error:"), []byte("DATA RACE")}
 
 // faultsInLogs searches the logs of all lives.
 func faultsInLogs(dir string) error {

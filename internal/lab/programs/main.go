@@ -3,7 +3,7 @@
 //
 //	go run ./internal/lab/programs -pawl bin/pawl -n 1000,10000
 //
-// Each program is a "sleep", run by the real binary from a file of services. The start time is
+// Each program is a "sleep", run by the real binary from a service file. The start time is
 // from the call of the binary until it has reported the last program as running, the stop time
 // from SIGTERM until the binary ends. It fails unless the exit code is 0. If the limit of open
 // files is too low for one supervisor, several run at once.

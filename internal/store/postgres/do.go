@@ -88,7 +88,7 @@ func (db *DB) begin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *readin
 		switch {
 		case timedOut && silent == maxSilent:
 			return nil, nil, &pawl.Error{
-				Kind: pawl.Unavailable, Message: fmt.Sprintf("the database does not answer: twice nothing came for %s", db.patience),
+				Kind: pawl.Unavailable, Message: fmt.Sprintf("the database does not respond: twice nothing came for %s", db.patience),
 				Hint: "check the network to its server, and with pawl doctor who holds a lock", Err: err,
 			}
 		case !again || attempt == readAttempts || ctx.Err() != nil:

@@ -44,8 +44,8 @@ func TestSilentConnections(t *testing.T) {
 	decided := false
 	err := db.Do(t.Context(), &store.Query{}, func(*store.Facts) (*store.Changes, error) { decided = true; return nil, nil })
 	var e *pawl.Error
-	if !errors.As(err, &e) || e.Kind != pawl.Unavailable || !strings.Contains(err.Error(), "the database does not answer") || e.Hint == "" || decided {
-		t.Errorf("decided: %v, %v; want that the database does not answer, with a hint", decided, err)
+	if !errors.As(err, &e) || e.Kind != pawl.Unavailable || !strings.Contains(err.Error(), "the database does not respond") || e.Hint == "" || decided {
+		t.Errorf("decided: %v, %v; want that the database does not respond, with a hint", decided, err)
 	}
 
 	h.Deafen(false)
