@@ -36,12 +36,6 @@ func (d *Decision) End(as machine.State, f *pawl.Failure, note Note) error {
 // the hooks are cancelled.
 func (d *Decision) Cancel(note Note) error { return d.cancelJob("canceled", note) }
 
-// TimeOut ends a job that takes longer than its timeout: as CANCELED, with the hooks
-// of a failure.
-func (d *Decision) TimeOut() error {
-	return d.cancelJob(pawl.ClassTimeout, Note{Reason: "timeout: it took longer than " + d.Definition.Timeout.String()})
-}
-
 func (d *Decision) cancelJob(class string, note Note) error {
 	j := d.job()
 	f := &pawl.Failure{Class: class, Message: note.Reason, Permanent: true}

@@ -153,3 +153,36 @@ func endNote(d health.Death) []byte {
 	b, _ := json.Marshal(endMetadata{Spared: true})
 	return b
 }
+
+// Terminate ends a worker and releases its steps: they are lost, and other workers try them
+// again (J9, T1).
+func (e *Engine) Terminate(ctx context.Context, worker rowkey.Worker, note decide.Note) error {
+	r := &release{worker: worker, note: note, end: true}
+	return e.release(ctx, r, r)
+}
+
+// Takeover immediately releases the steps of workers whose processes are known to be dead.
+// The engine finds other dead workers within seconds. A lock that was lost with a
+// connection does not prove that a worker is dead, but gone may know it for workers of its
+// own machine. gone may be nil.
+func (e *Engine) Takeover(ctx context.Context, gone func(*pawl.Worker) bool) error {
+	seen, err := e.store.Observe(ctx)
+	if err != nil || len(seen.Workers) == 0 {
+		return err
+	}
+	workers, err := e.store.Workers(ctx, store.WorkerFilter{Living: true})
+	if err != nil {
+		return err
+	}
+	dead := make(map[rowkey.Worker]bool)
+	for _, w := range workers {
+		dead[w.Key()] = gone != nil && gone(w)
+	}
+	for i := range seen.Workers {
+		if s := &seen.Workers[i]; s.Lock == health.Lost && dead[s.Worker] {
+			s.Lock = health.Free
+		}
+	}
+	e.evaluator.bury(ctx, health.Proven(seen))
+	return nil
+}
