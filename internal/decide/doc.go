@@ -41,6 +41,7 @@
 // # Where to begin
 //
 // Read Decision.Report in decide.go and what it calls: ApplyOutcome, follow, finish. A retry is
-// decided in retry.go. The scenarios in testdata/decide show every case with the
-// trail that it leads to.
+// decided in retry.go, an approval in approval.go, and what follows when a deadline passes,
+// a timeout included, in deadline.go. The scenarios in testdata/decide show every case with
+// the trail that it leads to.
 package decide

@@ -42,8 +42,9 @@
 //     moveStep and their kind only, which apply a row of a table and add an audit entry.
 //   - evaluator (evaluator.go) evaluates what marked jobs wait for, outside of any
 //     transaction, and then commits a decision that has more in sight (evaluation.go). It
-//     starts pending jobs that no claim starts, applies deadlines (tick.go), and releases
-//     the steps of dead workers (release.go).
+//     starts pending jobs that no claim starts, applies the deadlines of jobs and steps
+//     (deadline.go) and the times of schedules (scheduletick.go), and releases the steps
+//     of dead workers (release.go).
 //   - Slots (slots.go) are the free slots of a worker, lent in this process to what is
 //     submitted in it: the job then begins in the commit that makes it.
 //   - joined.go writes in transactions of users, past the committer: it keeps nothing of
@@ -80,6 +81,6 @@
 //
 // # Where to begin
 //
-// Read work.go from Exchange on, then committer.go and tx.go; then evaluator.go and
-// evaluation.go.
+// Read work.go from Exchange on and report.go, which compares the fence of each report;
+// then committer.go and tx.go; then evaluator.go and evaluation.go.
 package engine

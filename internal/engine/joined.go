@@ -89,7 +89,7 @@ func (c *completion) decide(t *tx) error {
 	if s == nil {
 		return pawl.Errorf(pawl.NotFound, "there is no step %s", c.r.Step)
 	}
-	if why := stale(c.r, s); why != "" {
+	if why := fenced(c.r, s); why != "" {
 		return &pawl.Error{Kind: pawl.Conflict, Message: "the claim is lost: " + why, Hint: "roll the transaction back: whoever has the step now does its work"}
 	}
 	report := c.r.Report

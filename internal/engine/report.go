@@ -51,7 +51,7 @@ func (r *report) decide(t *tx) error {
 	if r.settled = r.r.Settled && s.Claims == r.r.Claim && s.State == lifecycle.StepComplete; r.settled {
 		return nil
 	}
-	if why := stale(r.r, s); why != "" {
+	if why := fenced(r.r, s); why != "" {
 		t.refusals = append(t.refusals, r.refusal(t, why))
 		return nil
 	}
@@ -87,8 +87,9 @@ func (r *report) apply(t *tx, s *pawl.Step, blind bool) error {
 	return d.Refill()
 }
 
-// stale returns why a report comes too late, or "".
-func stale(r *link.Report, s *pawl.Step) string {
+// fenced returns why the fence refuses a report: the claim that it is of is not the one that
+// the step is in. It returns "" for a report that counts (T5).
+func fenced(r *link.Report, s *pawl.Step) string {
 	switch {
 	case s.Claims != r.Claim:
 		return "the step has been claimed again since"
