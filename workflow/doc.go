@@ -28,7 +28,7 @@
 //
 // # Where to begin
 //
-// table.go is the table of keys, from which the checks, the JSON Schema and the
+// keys.go is the table of keys, from which the checks, the JSON Schema and the
 // reference are made; each row names the check of its key (examine_across.go checks
 // what concerns several keys). compile.go makes the graph.
 package workflow

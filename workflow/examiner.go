@@ -63,9 +63,9 @@ var (
 		StandIn: func() any { return "" },
 	}
 
-	// itemsOwn is a list, or an expression.
-	itemsOwn = &document.Own{
-		Judge:   judgeItems,
+	// foreachOwn is a list, or an expression.
+	foreachOwn = &document.Own{
+		Judge:   judgeForeach,
 		Schema:  func(m map[string]any, _ *document.Shape) { m["type"] = []string{"string", "array"} },
 		Summary: func(*document.Shape) string { return "list, or expression" },
 	}
@@ -124,7 +124,7 @@ var (
 	}
 )
 
-func judgeItems(e *document.Examiner, path string, v *document.Value, _ *document.Shape) (any, *document.Judgement) {
+func judgeForeach(e *document.Examiner, path string, v *document.Value, _ *document.Shape) (any, *document.Judgement) {
 	if v.Kind != document.List && v.Kind != document.Text {
 		return nil, document.Refused("want a list, or an expression ${{ }} whose value is one, got %s", v.Kind)
 	}
