@@ -75,7 +75,7 @@ func answerPulse(c *conn, p link.Pulse, answer *link.Pulsed) error {
 		}
 	}
 	for _, route := range p.Routes {
-		for _, s := range []statement{selectReady, selectPending} {
+		for _, s := range []statement{selectClaimableSteps, selectClaimableJobs} {
 			if err != nil || answer.Work {
 				return err
 			}

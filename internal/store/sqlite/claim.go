@@ -19,7 +19,8 @@ func compareCandidates(a, b candidate) int {
 	return cmp.Or(cmp.Compare(a.rank, b.rank), compareKeys(a.key, b.key))
 }
 
-// claims runs the claim queries. A later query of the same transaction never gets a row that
+// claims runs the claim queries: selectClaimableSteps and selectClaimableJobs find what may be
+// claimed, and the update of a step claims it. A later query of the same transaction never gets a row that
 // an earlier one got.
 func (r *reading) claims(q *store.Query) error {
 	given := map[pawl.StepKey]bool{}
@@ -35,7 +36,7 @@ func (r *reading) claims(q *store.Query) error {
 
 func (r *reading) claim(q *store.ClaimQuery, given map[pawl.StepKey]bool) (store.ClaimFacts, error) {
 	var facts store.ClaimFacts
-	ready, err := r.candidates(selectReady, q.Routes, q.Limit, given)
+	ready, err := r.candidates(selectClaimableSteps, q.Routes, q.Limit, given)
 	if err != nil {
 		return facts, err
 	}
@@ -48,7 +49,7 @@ func (r *reading) claim(q *store.ClaimQuery, given map[pawl.StepKey]bool) (store
 		}
 	}
 	sought := max(q.Limit-len(facts.Steps), q.Starts)
-	starts, err := r.candidates(selectPending, q.Routes, sought, given)
+	starts, err := r.candidates(selectClaimableJobs, q.Routes, sought, given)
 	if err != nil {
 		return facts, err
 	}
@@ -74,7 +75,7 @@ func (r *reading) candidates(s statement, routes []rowkey.Route, limit int, give
 	for _, route := range slices.Compact(slices.Sorted(slices.Values(routes))) {
 		err := r.c.each(s, func(b *row) { b.ints(int64(route), int64(limit+len(given))) }, func(c *columns) error {
 			found := candidate{rank: c.int(), key: pawl.StepKey{Job: rowkey.Job(c.int())}}
-			if s == selectReady {
+			if s == selectClaimableSteps {
 				found.key.Ord = pawl.Ord(c.int())
 			}
 			if !given[found.key] {

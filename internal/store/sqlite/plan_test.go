@@ -51,8 +51,8 @@ func TestPlans(t *testing.T) {
 	for s, want := range map[statement][]string{
 		selectJob:            {"SEARCH job USING INTEGER PRIMARY KEY"},
 		selectStep:           {"SEARCH step USING PRIMARY KEY (job=? AND ord=?)"},
-		selectReady:          {"SEARCH step USING COVERING INDEX step_flight (state=? AND place=?)"},
-		selectPending:        {"SEARCH job USING COVERING INDEX job_open (state=? AND route=? AND paused=?)"},
+		selectClaimableSteps: {"SEARCH step USING COVERING INDEX step_flight (state=? AND place=?)"},
+		selectClaimableJobs:  {"SEARCH job USING COVERING INDEX job_open (state=? AND route=? AND paused=?)"},
 		selectUnrouted:       {"SEARCH job USING COVERING INDEX job_open (state=? AND route=? AND paused=? AND rank>?)"},
 		selectMarked:         {"SEARCH step USING INDEX step_mark (mark=? AND job=?)"},
 		selectWaiting:        {"SEARCH step USING INDEX step_mark (mark=? AND job=? AND mark_at=?)"},

@@ -205,8 +205,8 @@ const (
 	selectNextNode
 	selectRootSteps
 	selectHeld
-	selectReady
-	selectPending
+	selectClaimableSteps
+	selectClaimableJobs
 
 	selectMarkedJobs
 	selectNextMarkedStep
@@ -361,9 +361,9 @@ var texts = [statementCount]string{
 	selectRootSteps: "SELECT " + stepHot + " FROM step WHERE job = ? AND unmet = 0 ORDER BY ord",
 	selectHeld: "SELECT " + stepHot + " FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place = ? ORDER BY job, ord",
-	selectReady: "SELECT rank, job, ord FROM step INDEXED BY step_flight WHERE " + inFlight +
+	selectClaimableSteps: "SELECT rank, job, ord FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'enqueued' AND place = ? ORDER BY rank, job, ord LIMIT ? + 0",
-	selectPending: "SELECT rank, id FROM job INDEXED BY job_open WHERE " + jobsOpen +
+	selectClaimableJobs: "SELECT rank, id FROM job INDEXED BY job_open WHERE " + jobsOpen +
 		" AND state = 'PENDING' AND route = ? AND paused = 0 ORDER BY rank, id LIMIT ? + 0",
 
 	selectMarkedJobs: "SELECT mark_at, id FROM job INDEXED BY job_mark_at WHERE mark_at > 0 AND mark_at <= ?1 AND (mark_at, id) > (?2, ?3)" +
