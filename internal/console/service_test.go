@@ -73,3 +73,21 @@ func TestTerminalIsSpared(t *testing.T) {
 		t.Errorf("note %q", got)
 	}
 }
+
+// A service that rests until it is started comes with the command that starts it (S14).
+func TestServiceWhyNamesTheStart(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		startable bool
+		want      string
+	}{
+		{true, "web  failed: exit code 78 is permanent; start it with: pawl service start web\n"},
+		{false, "web  failed: exit code 78 is permanent\n"},
+	} {
+		var b strings.Builder
+		ServiceWhy(&b, &control.Service{ID: "web", State: "failed", Startable: tt.startable, Why: []string{"exit code 78 is permanent"}})
+		if diff := cmp.Diff(tt.want, b.String()); diff != "" {
+			t.Errorf("startable %v (-want +got):\n%s", tt.startable, diff)
+		}
+	}
+}

@@ -60,6 +60,7 @@ type Service struct {
 	Action    string    `json:"action,omitempty"` // the running one
 	Log       string    `json:"log,omitempty"`    // the file
 	Escalated bool      `json:"escalated,omitempty"`
+	Startable bool      `json:"startable,omitempty"` // it rests until it is ordered to start
 
 	Unrecorded *Unrecorded `json:"unrecorded,omitempty"` // nil: its history is complete
 }

@@ -219,9 +219,9 @@ func TestCrashLoop(t *testing.T) {
 	h.order("loop", control.Start)
 	h.until("loop", "tried again", func(s control.Service) bool { return s.State == failed && s.Starts == 8 })
 	s := h.in("useless", failed)
-	want := []string{"exit code 78 is permanent; start it with: pawl service start useless"}
-	if diff := gocmp.Diff(want, s.Why); s.Starts != 1 || diff != "" {
-		t.Errorf("useless: %d starts, why (-want +got):\n%s", s.Starts, diff)
+	want := []string{"exit code 78 is permanent"}
+	if diff := gocmp.Diff(want, s.Why); s.Starts != 1 || !s.Startable || diff != "" {
+		t.Errorf("useless: %d starts, startable %v, why (-want +got):\n%s", s.Starts, s.Startable, diff)
 	}
 	if s := h.in("missing", failed); s.Starts != 0 || !strings.Contains(s.Reason, "/nowhere/to/be/found") {
 		t.Errorf("missing: %+v", s)

@@ -32,7 +32,7 @@ func (m *Manager) view(prog *program) (control.Service, bool) {
 		s.Action = n.Action.ActionName
 	}
 	prog.describe(&s)
-	s.Why = m.why(prog, n, st)
+	s.Why, s.Startable = m.why(prog, n, st), startable(n)
 	return s, true
 }
 
@@ -128,7 +128,7 @@ func (m *Manager) why(prog *program, n snapshot, st supervisor.Status) []string 
 			add(fmt.Sprintf("pid %d has not ended for %s; it is killed after %s", o.PID, short(after), short(n.Desired.Spec.Stop.Grace)))
 		}
 	default:
-		add(m.whyAtRest(prog.id, n, st.Reason))
+		add(whyAtRest(n, st.Reason))
 	}
 	if n.State != failed {
 		add(st.Escalation)
@@ -152,9 +152,13 @@ func stopsAfter(st supervisor.Status) string {
 // maxNamed bounds the services that a reason names.
 const maxNamed = 5
 
-// whyAtRest explains why a service is stopped, completed or failed, and what would start
-// it.
-func (m *Manager) whyAtRest(id string, n snapshot, reason string) string {
+// startable reports whether a service rests until it is ordered to start.
+func startable(n snapshot) bool {
+	return !n.Shutdown && (n.State == failed || n.State == stopped && !n.Desired.Run)
+}
+
+// whyAtRest explains why a service is stopped, completed or failed.
+func whyAtRest(n snapshot, reason string) string {
 	if reason == "" {
 		reason = "it was not started"
 		if !n.Desired.Spec.Autostart {
@@ -164,14 +168,12 @@ func (m *Manager) whyAtRest(id string, n snapshot, reason string) string {
 	switch {
 	case n.Shutdown:
 		return reason
-	case n.State == failed:
-		return reason + "; start it with: pawl service start " + id
 	case n.State == completed:
 		return withDetail("it has completed", reason)
-	case n.Desired.Run:
+	case n.State != failed && n.Desired.Run:
 		return "it is about to be started"
 	}
-	return reason + "; start it with: pawl service start " + id
+	return reason
 }
 
 // backoffReason describes a backoff, with the time that is left.
